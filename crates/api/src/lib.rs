@@ -1,0 +1,1 @@
+//! PodGroup and Queue of scheduling.volcano.sh.

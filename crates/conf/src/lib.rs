@@ -1,0 +1,1 @@
+//! scheduler.conf: text to configuration, with positions.

@@ -1,0 +1,299 @@
+//! scheduler.conf as plain data. Text is read by the crate `conf`; here is what it means.
+use std::collections::BTreeMap;
+
+/// Where something stands in the file it came from; both count from 1, 0 when it came from no file.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Position {
+    /// Line.
+    pub line: u32,
+    /// Column.
+    pub column: u32,
+}
+
+/// A value of a plugin's or action's argument, as YAML types it.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Value {
+    /// `null`, `~` or nothing.
+    Null,
+    /// A boolean.
+    Bool(bool),
+    /// An integer.
+    Int(i64),
+    /// A number that is no integer.
+    Float(f64),
+    /// Text.
+    Text(String),
+    /// A sequence.
+    List(Vec<Value>),
+    /// A mapping.
+    Map(BTreeMap<String, Value>),
+}
+
+/// One argument and where it was written.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Arg {
+    /// What was written.
+    pub value: Value,
+    /// Where the value stands.
+    pub at: Position,
+}
+
+/// The arguments of a plugin or an action, by name.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Args(pub BTreeMap<String, Arg>);
+
+/// The type an argument must have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ArgKind {
+    /// A boolean, or text that reads as one.
+    Bool,
+    /// An integer.
+    Int,
+    /// An integer or a decimal.
+    Float,
+    /// Text.
+    Text,
+    /// Names: a list of text, or text with commas.
+    Names,
+    /// A duration such as `5m` or `1h30m`.
+    Duration,
+    /// A mapping whose content the plugin checks itself.
+    Map,
+    /// A list whose content the plugin checks itself.
+    List,
+}
+
+/// The documentation of an argument; reference pages and `conf check` come from it.
+#[derive(Clone, Copy, Debug)]
+pub struct ArgSpec {
+    /// The key; a trailing `*` stands for any ending.
+    pub name: &'static str,
+    /// Its type.
+    pub kind: ArgKind,
+    /// The default, as one would write it.
+    pub default: &'static str,
+    /// What it does, in a sentence.
+    pub doc: &'static str,
+}
+
+impl ArgSpec {
+    /// Whether `key` is this argument.
+    pub fn matches(&self, key: &str) -> bool {
+        match self.name.strip_suffix('*') {
+            Some(prefix) => key.starts_with(prefix) && key.len() > prefix.len(),
+            None => key == self.name,
+        }
+    }
+}
+
+impl Args {
+    /// The value of a key, if it was written.
+    pub fn get(&self, key: &str) -> Option<&Value> {
+        self.0.get(key).map(|arg| &arg.value)
+    }
+
+    /// A number, or `default` when the key is missing or of another type (which the conf check reports).
+    pub fn float(&self, key: &str, default: f64) -> f64 {
+        match self.get(key) {
+            Some(Value::Int(number)) => *number as f64,
+            Some(Value::Float(number)) => *number,
+            _ => default,
+        }
+    }
+
+    /// An integer, or `default`.
+    pub fn int(&self, key: &str, default: i64) -> i64 {
+        match self.get(key) {
+            Some(Value::Int(number)) => *number,
+            _ => default,
+        }
+    }
+
+    /// A boolean (also as text, as Volcano reads it), or `default`.
+    pub fn bool(&self, key: &str, default: bool) -> bool {
+        match self.get(key) {
+            Some(Value::Bool(flag)) => *flag,
+            Some(Value::Text(text)) => parse_bool(text).unwrap_or(default),
+            _ => default,
+        }
+    }
+
+    /// Text, if it was written.
+    pub fn text(&self, key: &str) -> Option<&str> {
+        match self.get(key) {
+            Some(Value::Text(text)) => Some(text),
+            _ => None,
+        }
+    }
+
+    /// Names: a list of text, or text with commas between; empty when missing.
+    pub fn names(&self, key: &str) -> Vec<String> {
+        let trimmed = |text: &str| Some(text.trim().to_owned()).filter(|name| !name.is_empty());
+        match self.get(key) {
+            Some(Value::Text(text)) => text.split(',').filter_map(trimmed).collect(),
+            Some(Value::List(list)) => list
+                .iter()
+                .filter_map(|value| match value {
+                    Value::Text(text) => trimmed(text),
+                    _ => None,
+                })
+                .collect(),
+            _ => Vec::new(),
+        }
+    }
+}
+
+/// What Go's `strconv.ParseBool` accepts.
+pub fn parse_bool(text: &str) -> Option<bool> {
+    match text {
+        "1" | "t" | "T" | "true" | "TRUE" | "True" => Some(true),
+        "0" | "f" | "F" | "false" | "FALSE" | "False" => Some(false),
+        _ => None,
+    }
+}
+
+/// The switches a plugin instance has: one per hook (or pair of hooks) that it may serve.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u8)]
+#[expect(missing_docs, reason = "each is named after its hook; `key` gives the spelling in the file")]
+pub enum Flag {
+    JobOrder,
+    Hierarchy,
+    JobReady,
+    JobPipelined,
+    TaskOrder,
+    Preemptable,
+    Reclaimable,
+    Preemptive,
+    QueueOrder,
+    Predicate,
+    BestNode,
+    NodeOrder,
+    TargetJob,
+    ReservedNodes,
+    JobEnqueued,
+    JobStarving,
+    ClusterOrder,
+    Victim,
+    Overused,
+    Allocatable,
+    HyperNodeOrder,
+    SubJobReady,
+    SubJobPipelined,
+    SubJobOrder,
+    HyperNodeGradient,
+}
+
+impl Flag {
+    /// Every flag with its spelling in scheduler.conf; Volcano's mix of `enable` and `enabled` is kept.
+    pub const ALL: [(Flag, &'static str); 25] = [
+        (Flag::JobOrder, "enableJobOrder"),
+        (Flag::Hierarchy, "enableHierarchy"),
+        (Flag::JobReady, "enableJobReady"),
+        (Flag::JobPipelined, "enableJobPipelined"),
+        (Flag::TaskOrder, "enableTaskOrder"),
+        (Flag::Preemptable, "enablePreemptable"),
+        (Flag::Reclaimable, "enableReclaimable"),
+        (Flag::Preemptive, "enablePreemptive"),
+        (Flag::QueueOrder, "enableQueueOrder"),
+        (Flag::Predicate, "enablePredicate"),
+        (Flag::BestNode, "enableBestNode"),
+        (Flag::NodeOrder, "enableNodeOrder"),
+        (Flag::TargetJob, "enableTargetJob"),
+        (Flag::ReservedNodes, "enableReservedNodes"),
+        (Flag::JobEnqueued, "enableJobEnqueued"),
+        (Flag::JobStarving, "enableJobStarving"),
+        (Flag::ClusterOrder, "enabledClusterOrder"),
+        (Flag::Victim, "enabledVictim"),
+        (Flag::Overused, "enabledOverused"),
+        (Flag::Allocatable, "enabledAllocatable"),
+        (Flag::HyperNodeOrder, "enabledHyperNodeOrder"),
+        (Flag::SubJobReady, "enabledSubJobReady"),
+        (Flag::SubJobPipelined, "enabledSubJobPipelined"),
+        (Flag::SubJobOrder, "enabledSubJobOrder"),
+        (Flag::HyperNodeGradient, "enabledHyperNodeGradient"),
+    ];
+
+    fn bit(self) -> u32 {
+        1 << self as u8
+    }
+}
+
+/// Which hooks of a plugin instance are asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Flags(u32);
+
+impl Default for Flags {
+    /// All on, but for `enableHierarchy` and `enabledClusterOrder`, as in Volcano.
+    fn default() -> Self {
+        Self(u32::MAX & !Flag::Hierarchy.bit() & !Flag::ClusterOrder.bit())
+    }
+}
+
+impl Flags {
+    /// Whether the flag is on.
+    pub fn on(self, flag: Flag) -> bool {
+        self.0 & flag.bit() != 0
+    }
+
+    /// Sets a flag.
+    pub fn set(&mut self, flag: Flag, on: bool) {
+        self.0 = if on { self.0 | flag.bit() } else { self.0 & !flag.bit() };
+    }
+}
+
+/// A plugin of a tier.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct PluginConf {
+    /// Its name in the table of plugins.
+    pub name: String,
+    /// Its switches.
+    pub flags: Flags,
+    /// Its arguments.
+    pub args: Args,
+    /// Where its name stands.
+    pub at: Position,
+}
+
+/// Plugins of one tier, in the order of the file.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Tier {
+    /// The plugins.
+    pub plugins: Vec<PluginConf>,
+}
+
+/// Arguments of an action.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ActionConf {
+    /// The action.
+    pub name: String,
+    /// Its arguments.
+    pub args: Args,
+    /// Where its name stands.
+    pub at: Position,
+}
+
+/// A whole configuration.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Conf {
+    /// The actions of a cycle, in order.
+    pub actions: Vec<String>,
+    /// The plugins, by tier.
+    pub tiers: Vec<Tier>,
+    /// Arguments of actions.
+    pub configurations: Vec<ActionConf>,
+    /// Where usage metrics come from.
+    pub metrics: BTreeMap<String, String>,
+}
+
+impl Conf {
+    /// The arguments of an action; empty when none were given.
+    pub fn action_args(&self, name: &str) -> Args {
+        self.configurations.iter().find(|conf| conf.name == name).map(|conf| conf.args.clone()).unwrap_or_default()
+    }
+
+    /// Whether an action is configured.
+    pub fn has_action(&self, name: &str) -> bool {
+        self.actions.iter().any(|action| action == name)
+    }
+}

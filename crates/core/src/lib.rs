@@ -1,0 +1,2 @@
+//! The scheduler: World, Session, Statement, actions, plugins.
+pub mod conf;

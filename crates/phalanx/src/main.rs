@@ -1,0 +1,3 @@
+//! The one binary: flags and wiring.
+
+fn main() {}

@@ -1,0 +1,1 @@
+//! The shell on the API server: watches, outbox, status, events.
