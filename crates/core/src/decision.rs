@@ -1,0 +1,73 @@
+//! What a cycle decides: plain values that name their objects, so that they outlive the World they came from.
+use std::sync::Arc;
+
+use crate::event::{GroupStatus, Key, PodRef};
+
+/// One pod and its node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Binding {
+    /// The pod.
+    pub pod: Arc<PodRef>,
+    /// The node.
+    pub node: Arc<str>,
+}
+
+/// Something to be done outside.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Decision {
+    /// Bind these pods of one gang, as a unit.
+    Bind {
+        /// The PodGroup, or the pod's own key when it has none.
+        job: Key,
+        /// The pods, in the order of their placement.
+        pods: Vec<Binding>,
+    },
+    /// Evict a pod.
+    Evict {
+        /// The pod.
+        pod: Arc<PodRef>,
+        /// For whom and why.
+        reason: Arc<str>,
+    },
+    /// A pod was given a node that is being freed, or lost it.
+    Nominate {
+        /// The pod.
+        pod: Arc<PodRef>,
+        /// The node; `None` when the nomination ended.
+        node: Option<Arc<str>>,
+    },
+    /// Write the status of a PodGroup: it differs from what is on the object.
+    PodGroupStatus {
+        /// The PodGroup.
+        group: Key,
+        /// Its UID.
+        uid: Arc<str>,
+        /// All of the status.
+        status: GroupStatus,
+    },
+    /// Write `status.allocated` of a queue: it differs from what is on the object.
+    QueueStatus {
+        /// The queue.
+        queue: Arc<str>,
+        /// Resource names and canonical quantities, sorted by name.
+        allocated: Vec<(Arc<str>, String)>,
+    },
+    /// Set PodScheduled=False on a pod: its message changed.
+    PodUnscheduled {
+        /// The pod.
+        pod: Arc<PodRef>,
+        /// `Unschedulable`, or `Schedulable` for a pod that found a node and waits for its gang.
+        reason: &'static str,
+        /// Why it waits.
+        message: Arc<str>,
+    },
+    /// Tell people about a PodGroup: a Warning event `Unschedulable`.
+    PodGroupUnschedulable {
+        /// The PodGroup.
+        group: Key,
+        /// Its UID.
+        uid: Arc<str>,
+        /// Why it waits.
+        message: Arc<str>,
+    },
+}
