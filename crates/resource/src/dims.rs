@@ -1,0 +1,153 @@
+//! Resource names as small dense ids, each with the unit its amounts are counted in.
+
+use rustc_hash::FxHashMap;
+
+use crate::{Quantity, format_bytes, format_milli, format_units};
+
+/// A resource dimension: an index into [`Amounts`](crate::Amounts), given out by [`Dims`].
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct DimId(pub u16);
+
+impl DimId {
+    /// `cpu`, in thousandths of a core.
+    pub const CPU: Self = Self(0);
+    /// `memory`, in bytes.
+    pub const MEMORY: Self = Self(1);
+    /// `pods`, a count.
+    pub const PODS: Self = Self(2);
+    /// `ephemeral-storage`, in bytes.
+    pub const EPHEMERAL: Self = Self(3);
+
+    /// The position in dense vectors.
+    #[inline]
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+
+    /// The id at a position that is known to hold one.
+    #[inline]
+    pub(crate) const fn at(index: usize) -> Self {
+        Self(index as u16)
+    }
+}
+
+/// What one of an amount stands for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Unit {
+    /// Thousandths: cpu and extended resources.
+    Milli,
+    /// Bytes: memory, ephemeral storage, huge pages.
+    Byte,
+    /// Whole things: pods, attachable volumes.
+    Count,
+}
+
+impl Unit {
+    fn of(name: &str) -> Self {
+        match name {
+            "memory" | "ephemeral-storage" => Self::Byte,
+            "pods" => Self::Count,
+            _ if name.starts_with("hugepages-") => Self::Byte,
+            _ if name.starts_with("attachable-volumes-") => Self::Count,
+            _ => Self::Milli,
+        }
+    }
+}
+
+/// The resource names in use. Ids are given in the order of first sight and never change.
+#[derive(Clone, Debug)]
+pub struct Dims {
+    dims: Vec<(Box<str>, Unit)>,
+    ids: FxHashMap<Box<str>, DimId>,
+}
+
+impl Default for Dims {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Dims {
+    /// A registry of the four names that every cluster has.
+    pub fn new() -> Self {
+        let mut dims = Self { dims: Vec::new(), ids: FxHashMap::default() };
+        for name in ["cpu", "memory", "pods", "ephemeral-storage"] {
+            dims.intern(name);
+        }
+        dims
+    }
+
+    /// The id of `name`, a new one at first sight.
+    ///
+    /// Should all 65,536 ids be gone, further names share the last one: a hostile flood of names
+    /// then blurs the resources of its own making and stops nobody else.
+    pub fn intern(&mut self, name: &str) -> DimId {
+        if let Some(id) = self.get(name) {
+            return id;
+        }
+        let Ok(id) = u16::try_from(self.dims.len()).map(DimId) else {
+            return DimId(u16::MAX);
+        };
+        self.dims.push((name.into(), Unit::of(name)));
+        self.ids.insert(name.into(), id);
+        id
+    }
+
+    /// The id of `name`, if it was interned.
+    pub fn get(&self, name: &str) -> Option<DimId> {
+        self.ids.get(name).copied()
+    }
+
+    /// The name of an id of this registry.
+    pub fn name(&self, dim: DimId) -> &str {
+        &self.dims[dim.index()].0
+    }
+
+    /// How many names there are, at least four.
+    #[expect(clippy::len_without_is_empty, reason = "never empty")]
+    pub fn len(&self) -> usize {
+        self.dims.len()
+    }
+
+    /// All ids with their names, in the order of ids.
+    pub fn iter(&self) -> impl Iterator<Item = (DimId, &str)> {
+        self.dims.iter().enumerate().map(|(i, (name, _))| (DimId::at(i), &**name))
+    }
+
+    /// The quantity in the dimension's unit, rounded up, saturating.
+    ///
+    /// cpu and extended resources count in thousandths; memory, ephemeral-storage and hugepages-*
+    /// in bytes; pods and attachable-volumes-* in whole things.
+    pub fn amount(&self, dim: DimId, quantity: Quantity) -> i64 {
+        match self.unit(dim) {
+            Unit::Milli => quantity.milli(),
+            Unit::Byte | Unit::Count => quantity.units(),
+        }
+    }
+
+    /// As [`Dims::amount`] but rounded down: a limit must not grow.
+    pub fn ceiling(&self, dim: DimId, quantity: Quantity) -> i64 {
+        match self.unit(dim) {
+            Unit::Milli => quantity.milli_floor(),
+            Unit::Byte | Unit::Count => quantity.units_floor(),
+        }
+    }
+
+    /// An amount in the dimension's unit as canonical quantity text.
+    pub fn format(&self, dim: DimId, amount: i64) -> String {
+        match self.unit(dim) {
+            Unit::Milli => format_milli(amount),
+            Unit::Byte => format_bytes(amount),
+            Unit::Count => format_units(amount),
+        }
+    }
+
+    /// Whether Kubernetes honours this dimension in a pod's own `spec.resources` (KEP-2837).
+    pub fn is_pod_level(&self, dim: DimId) -> bool {
+        matches!(dim, DimId::CPU | DimId::MEMORY) || self.name(dim).starts_with("hugepages-")
+    }
+
+    fn unit(&self, dim: DimId) -> Unit {
+        self.dims[dim.index()].1
+    }
+}
