@@ -1,1 +1,11 @@
-//! PodGroup and Queue of scheduling.volcano.sh.
+//! The objects of `scheduling.volcano.sh` as Rust types, the CustomResourceDefinitions made from
+//! them, and the names of every annotation, label and resource that steers scheduling.
+//!
+//! Data only: no client, no clock, no IO. Whatever Volcano accepts decodes here, stored objects
+//! with values from other versions included; see [`v1beta1`] for the rules.
+
+mod crd;
+pub mod names;
+pub mod v1beta1;
+
+pub use crd::crds;

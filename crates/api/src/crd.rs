@@ -1,0 +1,201 @@
+//! The CustomResourceDefinitions, made from the Rust types.
+
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use schemars::generate::SchemaSettings;
+use schemars::{JsonSchema, SchemaGenerator};
+use serde_json::{Map, Value, json};
+
+use crate::v1beta1::{self, GROUP, PodGroupSpec, PodGroupStatus, QueueSpec, QueueStatus, VERSION};
+
+/// Stands at the top of each rendered file.
+const HEADER: &str = "# Generated from the Rust types by `phalanx crds`; do not edit.\n";
+
+/// The definitions as files: name and YAML text. The same text for every call and build.
+pub fn crds() -> Vec<(&'static str, String)> {
+    vec![
+        ("scheduling.volcano.sh_podgroups.yaml", POD_GROUP.yaml()),
+        ("scheduling.volcano.sh_queues.yaml", QUEUE.yaml()),
+    ]
+}
+
+/// What a definition says beside the schemas of spec and status.
+pub(crate) struct Definition {
+    pub(crate) name: &'static str,
+    pub(crate) plural: &'static str,
+    pub(crate) short_names: &'static [&'static str],
+    kind: &'static str,
+    singular: &'static str,
+    scope: &'static str,
+    description: &'static str,
+    columns: &'static [Column],
+    status_subresource: bool,
+    spec: fn(&mut SchemaGenerator) -> schemars::Schema,
+    status: fn(&mut SchemaGenerator) -> schemars::Schema,
+    /// CEL rules on the whole object.
+    rules: fn() -> Option<Value>,
+}
+
+/// A column of `kubectl get`.
+struct Column {
+    name: &'static str,
+    kind: &'static str,
+    path: &'static str,
+    /// Shown by `-o wide` only.
+    wide: bool,
+}
+
+const fn column(name: &'static str, kind: &'static str, path: &'static str) -> Column {
+    Column { name, kind, path, wide: false }
+}
+
+pub(crate) const POD_GROUP: Definition = Definition {
+    name: "podgroups.scheduling.volcano.sh",
+    plural: "podgroups",
+    short_names: &["pg", "podgroup-v1beta1"],
+    kind: "PodGroup",
+    singular: "podgroup",
+    scope: "Namespaced",
+    description: "A gang: its pods start together or not at all.",
+    columns: &[
+        column("STATUS", "string", ".status.phase"),
+        column("minMember", "integer", ".spec.minMember"),
+        column("RUNNINGS", "integer", ".status.running"),
+        column("AGE", "date", ".metadata.creationTimestamp"),
+        Column { name: "QUEUE", kind: "string", path: ".spec.queue", wide: true },
+    ],
+    status_subresource: false,
+    spec: PodGroupSpec::json_schema,
+    status: PodGroupStatus::json_schema,
+    rules: || None,
+};
+
+pub(crate) const QUEUE: Definition = Definition {
+    name: "queues.scheduling.volcano.sh",
+    plural: "queues",
+    short_names: &["q", "queue-v1beta1"],
+    kind: "Queue",
+    singular: "queue",
+    scope: "Cluster",
+    description: "A share of the cluster that PodGroups use.",
+    columns: &[column("PARENT", "string", ".spec.parent")],
+    status_subresource: true,
+    spec: QueueSpec::json_schema,
+    status: QueueStatus::json_schema,
+    rules: || Some(v1beta1::queue_rules()),
+};
+
+impl Definition {
+    pub(crate) fn typed(&self) -> CustomResourceDefinition {
+        serde_json::from_value(self.json()).expect("a definition has the shape of its type")
+    }
+
+    fn yaml(&self) -> String {
+        let text = serde_yaml::to_string(&sorted(self.json())).expect("YAML can hold any JSON");
+        format!("{HEADER}{text}")
+    }
+
+    fn json(&self) -> Value {
+        json!({
+            "apiVersion": "apiextensions.k8s.io/v1",
+            "kind": "CustomResourceDefinition",
+            "metadata": {
+                "name": self.name,
+                // Removing a chart must not remove every gang and queue of the cluster.
+                "annotations": { "helm.sh/resource-policy": "keep" },
+            },
+            "spec": {
+                "group": GROUP,
+                "names": {
+                    "kind": self.kind,
+                    "listKind": format!("{}List", self.kind),
+                    "plural": self.plural,
+                    "shortNames": self.short_names,
+                    "singular": self.singular,
+                },
+                "scope": self.scope,
+                "versions": [self.version()],
+            },
+        })
+    }
+
+    fn version(&self) -> Value {
+        let columns: Vec<Value> = self.columns.iter().map(Column::json).collect();
+        let subresources = if self.status_subresource { json!({ "status": {} }) } else { json!({}) };
+        json!({
+            "name": VERSION,
+            "served": true,
+            "storage": true,
+            "additionalPrinterColumns": columns,
+            "subresources": subresources,
+            "schema": { "openAPIV3Schema": self.schema() },
+        })
+    }
+
+    fn schema(&self) -> Value {
+        let mut root = json!({
+            "type": "object",
+            "description": self.description,
+            "properties": {
+                "apiVersion": { "type": "string" },
+                "kind": { "type": "string" },
+                "metadata": { "type": "object" },
+                "spec": structural(self.spec),
+                "status": without_defaults(structural(self.status)),
+            },
+        });
+        if let Some(rules) = (self.rules)() {
+            root["x-kubernetes-validations"] = rules;
+        }
+        root
+    }
+}
+
+impl Column {
+    fn json(&self) -> Value {
+        let mut column = json!({ "name": self.name, "type": self.kind, "jsonPath": self.path });
+        if self.wide {
+            column["priority"] = json!(1);
+        }
+        column
+    }
+}
+
+/// The schema of one type with everything in place: a structural schema has no references.
+fn structural(schema: fn(&mut SchemaGenerator) -> schemars::Schema) -> Value {
+    let settings = SchemaSettings::openapi3().with(|s| {
+        s.inline_subschemas = true;
+        s.meta_schema = None;
+    });
+    let mut generator = SchemaGenerator::new(settings);
+    let mut schema = schema(&mut generator);
+    for transform in generator.transforms_mut() {
+        transform.transform(&mut schema);
+    }
+    schema.to_value()
+}
+
+/// A status is written by controllers, so the API server must add nothing to it.
+fn without_defaults(mut schema: Value) -> Value {
+    strip_defaults(&mut schema);
+    schema
+}
+
+fn strip_defaults(schema: &mut Value) {
+    if let Value::Object(fields) = schema {
+        fields.remove("default");
+        fields.values_mut().for_each(strip_defaults);
+    }
+}
+
+/// Keys in order, whatever map type serde_json was built with.
+fn sorted(value: Value) -> Value {
+    match value {
+        Value::Object(fields) => {
+            let mut entries: Vec<(String, Value)> = fields.into_iter().collect();
+            entries.sort_by(|a, b| a.0.cmp(&b.0));
+            Value::Object(entries.into_iter().map(|(key, value)| (key, sorted(value))).collect::<Map<_, _>>())
+        }
+        Value::Array(items) => Value::Array(items.into_iter().map(sorted).collect()),
+        scalar => scalar,
+    }
+}

@@ -1,0 +1,174 @@
+//! Annotations, labels and resource names that change how a pod, group, queue or node is treated.
+//!
+//! Each constant says on which object it is read and what its value looks like. Unless said
+//! otherwise they are annotations, and Volcano's.
+
+/// Keys with this prefix pass from a pod's owner to the PodGroup made for it.
+pub const INHERITED_PREFIX: &str = "volcano.sh/";
+
+// Gangs
+
+/// Pod: the PodGroup, in the pod's namespace, that it belongs to.
+pub const GROUP_NAME_ANNOTATION: &str = "scheduling.k8s.io/group-name";
+/// Pod: an older name for [`GROUP_NAME_ANNOTATION`]; Volcano reads it only for vGPUs.
+pub const VOLCANO_GROUP_NAME_ANNOTATION: &str = "scheduling.volcano.sh/group-name";
+/// Owner of pods without a group: `minMember` of the group made for them, an integer.
+pub const GROUP_MIN_MEMBER_ANNOTATION: &str = "scheduling.volcano.sh/group-min-member";
+/// Owner of pods without a group: `minResources` of the group made for them, a JSON resource list.
+pub const GROUP_MIN_RESOURCES_ANNOTATION: &str = "scheduling.volcano.sh/group-min-resources";
+/// Pod, annotation or label: the task (role) within its group, a key of `minTaskMember`.
+pub const TASK_SPEC: &str = "volcano.sh/task-spec";
+/// Pod: its number within the task.
+pub const TASK_INDEX: &str = "volcano.sh/task-index";
+/// Pod: the partition of its task.
+pub const PARTITION_ID: &str = "volcano.sh/partition-id";
+
+// Jobs
+
+/// Pod, annotation and label: the vcjob it was made for.
+pub const JOB_NAME: &str = "volcano.sh/job-name";
+/// Pod, label: the namespace of its vcjob.
+pub const JOB_NAMESPACE: &str = "volcano.sh/job-namespace";
+/// Pod: the version of its vcjob, counted up by restarts.
+pub const JOB_VERSION: &str = "volcano.sh/job-version";
+/// Pod: the kind of its vcjob.
+pub const JOB_TYPE: &str = "volcano.sh/job-type";
+/// Pod: how often its vcjob was restarted.
+pub const JOB_RETRY_COUNT: &str = "volcano.sh/job-retry-count";
+/// Pod: the UID of the template it was made from.
+pub const TEMPLATE_UID: &str = "volcano.sh/template-uid";
+/// Job: it may be forwarded to another cluster.
+pub const JOB_FORWARDING: &str = "volcano.sh/job-forwarding";
+/// Job: the cluster it was forwarded to.
+pub const FORWARD_CLUSTER: &str = "volcano.sh/forward-cluster";
+/// Job: the name it had before it was forwarded.
+pub const BURST_NAME: &str = "volcano.sh/burst-name";
+/// Job: what it needs in the other cluster.
+pub const SILO_RESOURCE: &str = "volcano.sh/silo-resource";
+/// Job of a CronJob: the time it was due.
+pub const CRONJOB_SCHEDULED_TIMESTAMP: &str = "volcano.sh/cronjob-scheduled-timestamp";
+
+// Queues
+
+/// Pod: the queue of a pod without a group. Namespace: the queue of its groups that name none.
+pub const QUEUE_NAME_ANNOTATION: &str = "scheduling.volcano.sh/queue-name";
+/// Pod, label: the queue of its vcjob.
+pub const JOB_QUEUE_NAME: &str = "volcano.sh/queue-name";
+/// Queue: its place in the tree of the drf plugin, such as `root/eng/prod`.
+pub const HIERARCHY: &str = "volcano.sh/hierarchy";
+/// Queue: the weights along [`HIERARCHY`], such as `1/2/8`.
+pub const HIERARCHY_WEIGHTS: &str = "volcano.sh/hierarchy-weights";
+/// Queue: "true" when it was closed because its parent was.
+pub const CLOSED_BY_PARENT: &str = "volcano.sh/closed-by-parent";
+/// Queue: what it may use of each node group, JSON.
+pub const NODEGROUP_RESOURCE_LIMITS: &str = "volcano.sh/nodegroup-resource-limits";
+/// Pod: "true" asks for the scheduling gate of the same name, lifted when its queue has room.
+pub const QUEUE_ALLOCATION_GATE: &str = "scheduling.volcano.sh/queue-allocation-gate";
+
+// Preemption
+
+/// Pod or PodGroup, annotation before label: whether it may be evicted, "true" or "false".
+/// Absent means yes for a pod, no for a group.
+pub const PREEMPTABLE: &str = "volcano.sh/preemptable";
+/// Pod: how long after its start it cannot be evicted, a Go duration such as `10m`.
+pub const COOLDOWN_TIME: &str = "volcano.sh/cooldown-time";
+/// Pod, PodGroup: may use nodes that are lent for a time; only `*` means something.
+/// Node, label: it is lent for a time.
+pub const REVOCABLE_ZONE: &str = "volcano.sh/revocable-zone";
+/// PodGroup: pods that evictions must leave, an integer or a percentage.
+pub const JDB_MIN_AVAILABLE: &str = "volcano.sh/jdb-min-available";
+/// PodGroup: pods that evictions may take, an integer or a percentage.
+pub const JDB_MAX_UNAVAILABLE: &str = "volcano.sh/jdb-max-unavailable";
+
+// Ordering
+
+/// Pod: its priority among the pods of its group, an integer, before that of its PriorityClass.
+pub const TASK_PRIORITY: &str = "volcano.sh/task-priority";
+/// PodGroup: how long it may wait before it goes first, a Go duration.
+pub const SLA_WAITING_TIME: &str = "volcano.sh/sla-waiting-time";
+/// PodGroup: the older name of [`SLA_WAITING_TIME`], and the name of the plugin's argument.
+pub const BARE_SLA_WAITING_TIME: &str = "sla-waiting-time";
+
+// Topology
+
+/// Pod: `mode` of the network topology of the group made for it.
+pub const NETWORK_TOPOLOGY_MODE: &str = "volcano.sh/network-topology-mode";
+/// Pod: `highestTierAllowed` of the network topology of the group made for it.
+pub const NETWORK_TOPOLOGY_HIGHEST_TIER: &str = "volcano.sh/network-topology-highest-tier";
+/// PodGroup: the HyperNode that was chosen for it, written by the scheduler.
+pub const JOB_ALLOCATED_HYPERNODE: &str = "volcano.sh/job-allocated-hypernode";
+/// Pod: the NUMA policy it wants of its node.
+pub const NUMA_TOPOLOGY_POLICY: &str = "volcano.sh/numa-topology-policy";
+/// Pod: the NUMA nodes that were chosen for it, JSON.
+pub const TOPOLOGY_DECISION: &str = "volcano.sh/topology-decision";
+/// PodGroup: tasks that want to be on one node.
+pub const TASK_TOPOLOGY_AFFINITY: &str = "volcano.sh/task-topology-affinity";
+/// PodGroup: tasks that want to be on different nodes.
+pub const TASK_TOPOLOGY_ANTI_AFFINITY: &str = "volcano.sh/task-topology-anti-affinity";
+/// PodGroup: the order in which tasks are placed.
+pub const TASK_TOPOLOGY_TASK_ORDER: &str = "volcano.sh/task-topology-task-order";
+
+// Nodes
+
+/// Node, label: the node group it is part of.
+pub const NODEGROUP_NAME: &str = "volcano.sh/nodegroup-name";
+/// Node, label: "true" allows to give out more than it has.
+pub const OVERSUBSCRIPTION: &str = "volcano.sh/oversubscription";
+/// Node: CPU beyond its own that may be given out, in thousandths.
+pub const OVERSUBSCRIPTION_CPU: &str = "volcano.sh/oversubscription-cpu";
+/// Node: memory beyond its own that may be given out, in bytes.
+pub const OVERSUBSCRIPTION_MEMORY: &str = "volcano.sh/oversubscription-memory";
+/// Node, annotation: "true" keeps new offline pods away while it evicts some.
+pub const OFFLINE_JOB_EVICTING: &str = "volcano.sh/offline-job-evicting";
+/// Node: GPUs not to use, numbers with commas.
+pub const GPU_UNHEALTHY_IDS: &str = "volcano.sh/gpu-unhealthy-ids";
+
+// Devices
+
+/// Resource: memory of a shared GPU.
+pub const GPU_MEMORY: &str = "volcano.sh/gpu-memory";
+/// Resource: whole GPUs.
+pub const GPU_NUMBER: &str = "volcano.sh/gpu-number";
+/// Resource: virtual GPUs.
+pub const VGPU_NUMBER: &str = "volcano.sh/vgpu-number";
+/// Resource: memory of each virtual GPU, in MiB.
+pub const VGPU_MEMORY: &str = "volcano.sh/vgpu-memory";
+/// Resource: memory of each virtual GPU, in percent of the device.
+pub const VGPU_MEMORY_PERCENTAGE: &str = "volcano.sh/vgpu-memory-percentage";
+/// Resource: cores of each virtual GPU, in percent of the device.
+pub const VGPU_CORES: &str = "volcano.sh/vgpu-cores";
+/// Pod: the GPU that was chosen for it.
+pub const GPU_INDEX: &str = "volcano.sh/gpu-index";
+/// Pod: the node whose virtual GPUs were chosen.
+pub const VGPU_NODE: &str = "volcano.sh/vgpu-node";
+/// Pod: when they were chosen.
+pub const VGPU_TIME: &str = "volcano.sh/vgpu-time";
+/// Pod: the virtual GPUs that were chosen.
+pub const VGPU_IDS: &str = "volcano.sh/vgpu-ids-new";
+/// Pod: those of them that are still to be set up.
+pub const DEVICES_TO_ALLOCATE: &str = "volcano.sh/devices-to-allocate";
+/// Pod: how far its devices are, `allocating` or `success`.
+pub const BIND_PHASE: &str = "volcano.sh/bind-phase";
+/// Pod: how a GPU is divided for it.
+pub const VGPU_MODE: &str = "volcano.sh/vgpu-mode";
+/// Pod: `spread` keeps virtual GPUs of one group on different devices.
+pub const VGPU_PODGROUP_POLICY: &str = "volcano.sh/vgpu-podgroup-policy";
+/// Pod: the rank that a distributed Ascend job gave it.
+pub const HCCL_RANK_INDEX: &str = "hccl/rankIndex";
+
+// Others
+
+/// Pod: how the resource-strategy-fit plugin scores nodes for it.
+pub const RESOURCE_STRATEGY_SCORING_TYPE: &str = "volcano.sh/resource-strategy-scoring-type";
+/// Pod: the weight of each resource in that score, JSON.
+pub const RESOURCE_STRATEGY_WEIGHT: &str = "volcano.sh/resource-strategy-weight";
+/// Pod: its class of service on the node, such as `LS` or `BE`.
+pub const QOS_LEVEL: &str = "volcano.sh/qos-level";
+/// Pod: the resource group whose settings admission gives it.
+pub const RESOURCE_GROUP: &str = "volcano.sh/resource-group";
+
+// Phalanx
+
+/// Pod: how long it runs in the simulator before it succeeds, in seconds, fractions allowed.
+/// Without it the pod runs for ever.
+pub const RUN_SECONDS: &str = "phalanx.sh/run-seconds";

@@ -1,0 +1,41 @@
+//! Schemas of fields that the Rust type alone does not say.
+
+use schemars::{Schema, SchemaGenerator, json_schema};
+use serde_json::{Value, json};
+
+use super::rules;
+
+/// The text of a Kubernetes quantity.
+const QUANTITY: &str = r"^[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([KMGTPE]i|[numkMGTPE]|[eE][+-]?[0-9]+)?$";
+
+/// The text of a Kubernetes object name (DNS subdomain).
+pub(super) const OBJECT_NAME: &str = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$";
+
+/// [`ResourceList`](super::ResourceList): quantities as text or number, as the API server stores them.
+pub(super) fn resource_list(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({ "type": "object", "additionalProperties": quantity() })
+}
+
+/// A resource list that Volcano's admission also checks value by value.
+pub(super) fn checked_resource_list(_: &mut SchemaGenerator) -> Schema {
+    let mut amount = quantity();
+    amount["x-kubernetes-validations"] = json!([rules::not_negative()]);
+    json_schema!({
+        "type": "object",
+        "additionalProperties": amount,
+        "x-kubernetes-validations": [rules::whole_numbers()],
+    })
+}
+
+fn quantity() -> Value {
+    json!({
+        "anyOf": [{ "type": "integer" }, { "type": "string" }],
+        "pattern": QUANTITY,
+        "x-kubernetes-int-or-string": true,
+    })
+}
+
+/// Go's plain `int`: an integer without a format.
+pub(super) fn tier(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({ "type": "integer", "minimum": 0 })
+}
