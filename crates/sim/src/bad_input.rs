@@ -1,0 +1,66 @@
+//! What is wrong with an input file, in one line.
+use std::fmt;
+
+/// One fault of the input and where it stands. `Display` gives the line for people:
+/// `FILE:LINE:COLUMN: document N: KIND NAMESPACE/NAME: FIELD: what was found, what was expected`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct BadInput {
+    /// The file, as the caller named it.
+    pub file: String,
+    /// Line, from 1.
+    pub line: usize,
+    /// Column, from 1; 0 when only the line is known.
+    pub column: usize,
+    /// The document in the file, from 1.
+    pub document: usize,
+    /// `Kind namespace/name`, as far as it is known.
+    pub object: String,
+    /// The path of the field; empty when no single field is to blame.
+    pub field: String,
+    /// What was found and what was expected.
+    pub problem: String,
+}
+
+impl fmt::Display for BadInput {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}:", self.file, self.line)?;
+        if self.column > 0 {
+            write!(f, "{}:", self.column)?;
+        }
+        write!(f, " document {}: ", self.document)?;
+        for part in [&self.object, &self.field] {
+            if !part.is_empty() {
+                write!(f, "{part}: ")?;
+            }
+        }
+        f.write_str(&one_line(&self.problem))
+    }
+}
+
+impl std::error::Error for BadInput {}
+
+/// Joins the lines of a parser's message: a fault is one line of a terminal or a log.
+pub(crate) fn one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fault_is_one_line_and_leaves_out_what_is_not_known() {
+        let mut fault = BadInput {
+            file: "a.yaml".into(),
+            line: 3,
+            document: 1,
+            problem: "found\n  x".into(),
+            ..BadInput::default()
+        };
+        assert_eq!(fault.to_string(), "a.yaml:3: document 1: found x");
+        fault.column = 5;
+        fault.object = "Pod a/b".into();
+        fault.field = "spec".into();
+        assert_eq!(fault.to_string(), "a.yaml:3:5: document 1: Pod a/b: spec: found x");
+    }
+}

@@ -1,0 +1,216 @@
+//! A text to its documents: YAML with `---` between, JSON, or JSON objects one after the other.
+use serde_json::Value;
+
+use crate::bad_input::{BadInput, one_line};
+use crate::locate;
+
+/// One document and where it came from.
+#[derive(Debug)]
+pub(crate) struct Document<'a> {
+    pub(crate) file: &'a str,
+    /// From 1, counting documents that hold something.
+    pub(crate) number: usize,
+    /// The line of the file on which `text` begins, from 1.
+    line: usize,
+    text: &'a str,
+    pub(crate) value: Value,
+}
+
+impl Document<'_> {
+    /// A fault at a field of this document; `path` is seen from the top of the document.
+    pub(crate) fn fault(&self, path: &str, problem: impl Into<String>) -> BadInput {
+        let (line, column) = locate::position(self.text, path).unwrap_or((1, 0));
+        BadInput {
+            file: self.file.to_owned(),
+            line: self.line + line - 1,
+            column,
+            document: self.number,
+            problem: problem.into(),
+            ..BadInput::default()
+        }
+    }
+}
+
+/// Manifests are the user's own: the limits against hostile YAML would only refuse large lists.
+pub(crate) fn yaml_options() -> serde_saphyr::Options {
+    let mut options = serde_saphyr::Options::default();
+    options.budget = None;
+    options
+}
+
+/// Reads every document of a file. A syntax error ends the reading of its part only, so that others are seen too.
+pub(crate) fn read<'a>(file: &'a str, text: &'a str) -> Vec<Result<Document<'a>, BadInput>> {
+    let mut reader = Reader { file, number: 0, found: Vec::new() };
+    for (line, part) in parts(text) {
+        reader.part(line, part);
+    }
+    reader.found
+}
+
+struct Reader<'a> {
+    file: &'a str,
+    number: usize,
+    found: Vec<Result<Document<'a>, BadInput>>,
+}
+
+impl<'a> Reader<'a> {
+    fn part(&mut self, line: usize, text: &'a str) {
+        if is_empty(text) {
+            return;
+        }
+        if !text.trim_start().starts_with('{') {
+            self.yaml(line, text, None);
+        } else if let Err(fault) = self.json(line, text) {
+            // A flow mapping looks like JSON, so YAML has a say before JSON's fault counts.
+            self.yaml(line, text, Some(fault));
+        }
+    }
+
+    /// Objects one after the other. Nothing is kept when one of them is broken.
+    fn json(&mut self, line: usize, text: &'a str) -> Result<(), BadInput> {
+        let (number, kept) = (self.number, self.found.len());
+        let mut values = serde_json::Deserializer::from_str(text).into_iter::<Value>();
+        let (mut at, mut at_line) = (0, line);
+        while let Some(value) = values.next() {
+            self.number += 1;
+            match value {
+                Ok(value) => {
+                    let end = values.byte_offset();
+                    let slice = &text[at..end];
+                    let blank = slice.len() - slice.trim_start().len();
+                    let start_line = at_line + newlines(&slice[..blank]);
+                    self.keep(start_line, &slice[blank..], value);
+                    (at, at_line) = (end, at_line + newlines(slice));
+                }
+                Err(error) => {
+                    let fault = self.json_fault(line, &error);
+                    self.found.truncate(kept);
+                    self.number = number;
+                    return Err(fault);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn yaml(&mut self, line: usize, text: &'a str, json_fault: Option<BadInput>) {
+        self.number += 1;
+        match serde_saphyr::from_str_with_options::<Value>(text, yaml_options()) {
+            Ok(value) => self.keep(line, text, value),
+            Err(error) => {
+                let fault = json_fault.unwrap_or_else(|| self.yaml_fault(line, &error));
+                self.found.push(Err(fault));
+            }
+        }
+    }
+
+    fn keep(&mut self, line: usize, text: &'a str, value: Value) {
+        self.found.push(Ok(Document { file: self.file, number: self.number, line, text, value }));
+    }
+
+    fn json_fault(&self, line: usize, error: &serde_json::Error) -> BadInput {
+        let message = error.to_string();
+        let what = message.split(" at line ").next().unwrap_or(&message);
+        self.syntax_fault("JSON", line + error.line() - 1, error.column(), what)
+    }
+
+    fn yaml_fault(&self, line: usize, error: &serde_saphyr::Error) -> BadInput {
+        let (row, column) = error.location().map_or((1, 0), |at| (at.line() as usize, at.column() as usize));
+        let message = error.without_snippet().to_string();
+        let what = message.split(" at line ").next().unwrap_or(&message);
+        self.syntax_fault("YAML", line + row - 1, column, what)
+    }
+
+    fn syntax_fault(&self, language: &str, line: usize, column: usize, what: &str) -> BadInput {
+        BadInput {
+            file: self.file.to_owned(),
+            line,
+            column,
+            document: self.number,
+            problem: format!("invalid {language}: {}", one_line(what)),
+            ..BadInput::default()
+        }
+    }
+}
+
+fn newlines(text: &str) -> usize {
+    text.bytes().filter(|byte| *byte == b'\n').count()
+}
+
+/// Only blank lines, comments and directives: no document, as kubectl sees it.
+fn is_empty(text: &str) -> bool {
+    text.lines().all(|line| {
+        let line = line.trim();
+        line.is_empty() || line.starts_with(['#', '%']) || line == "..."
+    })
+}
+
+/// The text between the lines that begin with `---`, each with the number of its first line.
+fn parts(text: &str) -> Vec<(usize, &str)> {
+    let mut parts = Vec::new();
+    let (mut start, mut start_line, mut at) = (0, 1, 0);
+    for (index, line) in text.split_inclusive('\n').enumerate() {
+        if is_separator(line) {
+            parts.push((start_line, &text[start..at]));
+            // What stands on the line of the dashes belongs to the document after them.
+            (start, start_line) = (at + 3, index + 1);
+        }
+        at += line.len();
+    }
+    parts.push((start_line, &text[start..]));
+    parts
+}
+
+fn is_separator(line: &str) -> bool {
+    line.strip_prefix("---").is_some_and(|rest| rest.is_empty() || rest.starts_with([' ', '\t', '\r', '\n']))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(text: &str) -> Vec<String> {
+        read("f", text)
+            .into_iter()
+            .map(|document| match document {
+                Ok(document) => {
+                    let fault = document.fault("a", "");
+                    format!("{}@{}:{}={}", document.number, fault.line, fault.column, document.value["a"])
+                }
+                Err(fault) => fault.to_string(),
+            })
+            .collect()
+    }
+
+    #[test]
+    fn documents_keep_their_number_and_line() {
+        for (text, expected) in [
+            ("a: 1\n", vec!["1@1:4=1"]),
+            ("# licence\n---\na: 1\n---\n---\n# nothing\n---\n\na: 2\n", vec!["1@3:4=1", "2@9:4=2"]),
+            ("--- # first\na: 1\n--- {a: 2}\n...\n", vec!["1@2:4=1", "2@3:6=2"]),
+            ("%YAML 1.2\n---\na: 1\r\n---\r\na: 2\r\n", vec!["1@3:4=1", "2@5:4=2"]),
+            ("{\"a\": 1}\n{\"a\": 2}\n\n{\n\"a\": 3}", vec!["1@1:7=1", "2@2:7=2", "3@5:6=3"]),
+            ("a: 1\n---\n{\"a\": 2}{\"a\": 3}\n---\na: 4", vec!["1@1:4=1", "2@3:7=2", "3@3:7=3", "4@5:4=4"]),
+            ("{a: 1}", vec!["1@1:5=1"]),
+            ("a: |\n  ---\n  x\n", vec!["1@2:3=\"---\\nx\\n\""]),
+            ("", vec![]),
+        ] {
+            assert_eq!(names(text), expected, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn syntax_errors_name_their_place_and_spare_the_other_documents() {
+        for (text, expected) in [
+            ("a: 1\n---\na: [1\n---\na: 3\n", "f:3:"),
+            ("{\"a\": 1}\n{\"a\": }\n", "f:2:7: document 2: invalid JSON: expected value"),
+            ("a: 1\na: 2\n", "f:2:1: document 1: invalid YAML: "),
+            ("a:\n\tb: 1\n", "f:2:"),
+        ] {
+            let found = names(text);
+            assert!(found.iter().any(|line| line.starts_with(expected)), "{text:?}: {found:?}");
+            assert!(found.iter().all(|line| !line.contains('\n')), "{found:?}");
+        }
+        assert_eq!(names("a: 1\n---\na: [1\n---\na: 3\n").len(), 3);
+    }
+}

@@ -1,0 +1,149 @@
+//! Finds the place of a field in the text it came from. Only asked when something is wrong, so the
+//! ordinary way of reading pays nothing for positions.
+use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde_saphyr::Spanned;
+
+/// A parsed text that kept the positions; JSON is read as the YAML that it is.
+enum Node {
+    Scalar,
+    List(Vec<Spanned<Node>>),
+    Map(Vec<(Spanned<String>, Spanned<Node>)>),
+}
+
+impl<'de> Deserialize<'de> for Node {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(NodeVisitor)
+    }
+}
+
+struct NodeVisitor;
+
+impl<'de> Visitor<'de> for NodeVisitor {
+    type Value = Node;
+
+    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("any value")
+    }
+
+    fn visit_bool<E>(self, _: bool) -> Result<Node, E> {
+        Ok(Node::Scalar)
+    }
+
+    fn visit_i64<E>(self, _: i64) -> Result<Node, E> {
+        Ok(Node::Scalar)
+    }
+
+    fn visit_u64<E>(self, _: u64) -> Result<Node, E> {
+        Ok(Node::Scalar)
+    }
+
+    fn visit_f64<E>(self, _: f64) -> Result<Node, E> {
+        Ok(Node::Scalar)
+    }
+
+    fn visit_str<E>(self, _: &str) -> Result<Node, E> {
+        Ok(Node::Scalar)
+    }
+
+    fn visit_unit<E>(self) -> Result<Node, E> {
+        Ok(Node::Scalar)
+    }
+
+    fn visit_none<E>(self) -> Result<Node, E> {
+        Ok(Node::Scalar)
+    }
+
+    fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<Node, D::Error> {
+        Node::deserialize(deserializer)
+    }
+
+    fn visit_newtype_struct<D: Deserializer<'de>>(self, deserializer: D) -> Result<Node, D::Error> {
+        IgnoredAny::deserialize(deserializer).map(|_| Node::Scalar)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Node, A::Error> {
+        let mut list = Vec::new();
+        while let Some(item) = items.next_element()? {
+            list.push(item);
+        }
+        Ok(Node::List(list))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Node, A::Error> {
+        let mut map = Vec::new();
+        while let Some(entry) = entries.next_entry()? {
+            map.push(entry);
+        }
+        Ok(Node::Map(map))
+    }
+}
+
+/// Line and column (from 1) of the field at `path` (`spec.containers[0].image`), or of the innermost
+/// field around it that exists; `None` when the text cannot be read.
+pub(crate) fn position(text: &str, path: &str) -> Option<(usize, usize)> {
+    let root: Spanned<Node> = serde_saphyr::from_str_with_options(text, crate::document::yaml_options()).ok()?;
+    let mut node = &root;
+    let mut rest = path;
+    while let Some((inner, after)) = step(&node.value, rest) {
+        (node, rest) = (inner, after);
+    }
+    Some((node.referenced.line() as usize, node.referenced.column() as usize))
+}
+
+/// Follows the first step of a path. Keys may hold dots themselves (`nvidia.com/gpu`): the longest that fits is meant.
+fn step<'n, 'p>(node: &'n Node, path: &'p str) -> Option<(&'n Spanned<Node>, &'p str)> {
+    match node {
+        Node::Scalar => None,
+        Node::List(items) => {
+            let (index, rest) = path.strip_prefix('[')?.split_once(']')?;
+            Some((items.get(index.parse::<usize>().ok()?)?, rest))
+        }
+        Node::Map(entries) => entries
+            .iter()
+            .filter_map(|(key, value)| Some((value, after_key(path, &key.value)?)))
+            .min_by_key(|(_, rest)| rest.len()),
+    }
+}
+
+/// What follows `key` at the start of `path`, written `.key`, `key` or `[key]`.
+fn after_key<'p>(path: &'p str, key: &str) -> Option<&'p str> {
+    if let Some(bracketed) = path.strip_prefix('[') {
+        let inner = bracketed.trim_start_matches('"');
+        return inner.strip_prefix(key)?.trim_start_matches('"').strip_prefix(']');
+    }
+    let rest = path.strip_prefix('.').unwrap_or(path).strip_prefix(key)?;
+    (rest.is_empty() || rest.starts_with(['.', '['])).then_some(rest)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT: &str = "\
+metadata:
+  name: a
+spec:
+  containers:
+  - name: main
+    resources:
+      requests: {cpu: 1x, nvidia.com/gpu: 2}
+";
+
+    #[test]
+    fn fields_are_found_where_they_are_written() {
+        for (path, expected) in [
+            ("", (1, 1)),
+            ("metadata.name", (2, 9)),
+            ("spec.containers[0].resources.requests.cpu", (7, 23)),
+            ("spec.containers[0].resources.requests[nvidia.com/gpu]", (7, 43)),
+            ("spec.containers[0].resources.requests.nvidia.com/gpu", (7, 43)),
+            // Missing fields: the innermost one around them.
+            ("metadata.namespace", (2, 3)),
+            ("spec.containers[1].name", (5, 5)),
+        ] {
+            assert_eq!(position(TEXT, path), Some(expected), "{path}");
+        }
+        assert_eq!(position("{\"a\": {\n \"b\": 1}}", "a.b"), Some((2, 7)));
+        assert_eq!(position("a: [", "a"), None);
+    }
+}
