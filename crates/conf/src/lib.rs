@@ -1,1 +1,48 @@
-//! scheduler.conf: text to configuration, with positions.
+//! scheduler.conf: text to configuration, with positions; and configurations as text.
+//!
+//! The format is Volcano's. Where Volcano silently drops or silently takes the last, a problem is reported.
+mod args;
+mod diff;
+mod known;
+mod metrics;
+mod near;
+mod problem;
+mod read;
+mod render;
+mod yaml;
+
+use phalanx_core::conf::Conf;
+
+pub use diff::diff;
+pub use known::{ActionDoc, Doc, Known, PluginDoc};
+pub use problem::{Problem, Severity};
+pub use render::render;
+
+/// What a file says, and what is wrong with it.
+#[derive(Clone, Debug)]
+pub struct Parsed {
+    /// The configuration; only when there is no error.
+    pub conf: Option<Conf>,
+    /// All problems, by position.
+    pub problems: Vec<Problem>,
+}
+
+/// Reads a scheduler.conf. Never panics, whatever the text is.
+pub fn parse(text: &str, known: &Known) -> Parsed {
+    let mut problems = problem::Problems::default();
+    let conf = match yaml::compose(text, &mut problems) {
+        Ok(root) => Some(read::Reader { known, problems: &mut problems }.conf(root.as_deref())),
+        Err(problem) => {
+            problems.push(problem);
+            None
+        }
+    };
+    let problems = problems.sorted();
+    let good = problems.iter().all(|problem| problem.severity != Severity::Error);
+    Parsed { conf: conf.filter(|_| good), problems }
+}
+
+/// The configuration for when no file was given: Volcano's built-in default.
+pub fn builtin_default() -> &'static str {
+    include_str!("../../../config/default.yaml")
+}

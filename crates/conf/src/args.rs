@@ -1,0 +1,129 @@
+//! Arguments of plugins and actions against their documentation.
+use phalanx_core::conf::{Arg, ArgKind, ArgSpec, Args, Value, parse_bool};
+
+use crate::near::one_of;
+use crate::problem::{Problems, quoted};
+use crate::yaml::{Content, Key, Node, resolve};
+
+/// The arguments that count; `owner` is "plugin binpack" or the like.
+pub(crate) fn read(owner: &str, specs: &[ArgSpec], node: &Node, problems: &mut Problems) -> Args {
+    let mut args = Args::default();
+    match &node.content {
+        Content::Map(entries) => {
+            for (key, value) in entries {
+                if let Some(value) = argument(owner, specs, key, value, problems) {
+                    args.0.insert(key.text.clone(), value);
+                }
+            }
+        }
+        _ if node.is_null() => {}
+        _ => problems.error(node.at, format!("arguments is {}", node.describe()), "a mapping"),
+    }
+    args
+}
+
+/// `None` when it has no effect, which is then a problem.
+fn argument(owner: &str, specs: &[ArgSpec], key: &Key, node: &Node, problems: &mut Problems) -> Option<Arg> {
+    let Some(spec) = find(specs, &key.text) else {
+        let names: Vec<_> = specs.iter().map(|spec| spec.name).collect();
+        let what = format!("unknown argument {} of {owner}", quoted(&key.text));
+        problems.warning(key.at, what, one_of(&names, &key.text));
+        return None;
+    };
+    if node.is_null() {
+        let default = if spec.default.is_empty() { "" } else { "; its default stays" };
+        problems.warning(key.at, format!("{} is empty", key.text), format!("{}{default}", phrase(spec.kind)));
+        return None;
+    }
+    let value = node.value();
+    if !fits(spec.kind, &value) {
+        let expected = format!("{}{}", phrase(spec.kind), quoting(spec.kind, &value));
+        problems.error(node.at, format!("{} is {}", key.text, node.describe()), expected);
+        return None;
+    }
+    Some(Arg { value, at: node.at })
+}
+
+/// A spec with this very name before one with a `*`.
+fn find<'a>(specs: &'a [ArgSpec], key: &str) -> Option<&'a ArgSpec> {
+    let exact = specs.iter().find(|spec| spec.name == key);
+    exact.or_else(|| specs.iter().find(|spec| spec.matches(key)))
+}
+
+/// Whether a plugin that asks for this kind gets the value, by the rules of Volcano's getters.
+fn fits(kind: ArgKind, value: &Value) -> bool {
+    match (kind, value) {
+        (ArgKind::Float, Value::Float(number)) => number.is_finite(),
+        (ArgKind::Bool, Value::Text(text)) => parse_bool(text).is_some(),
+        (ArgKind::Duration, Value::Text(text)) => is_duration(text),
+        (ArgKind::Names, Value::List(items)) => items.iter().all(|item| matches!(item, Value::Text(_))),
+        (ArgKind::Bool, Value::Bool(_))
+        | (ArgKind::Int | ArgKind::Float, Value::Int(_))
+        | (ArgKind::Text | ArgKind::Names, Value::Text(_))
+        | (ArgKind::Map, Value::Map(_))
+        | (ArgKind::List, Value::List(_)) => true,
+        _ => false,
+    }
+}
+
+fn phrase(kind: ArgKind) -> &'static str {
+    match kind {
+        ArgKind::Bool => "true or false",
+        ArgKind::Int => "an integer",
+        ArgKind::Float => "a number",
+        ArgKind::Text => "text",
+        ArgKind::Names => "names: a list, or text with commas between",
+        ArgKind::Duration => "a duration such as 5m or 1h30m",
+        ArgKind::Map => "a mapping",
+        ArgKind::List => "a list",
+    }
+}
+
+/// What to do about quotes, when those are all that is wrong.
+fn quoting(kind: ArgKind, value: &Value) -> &'static str {
+    match (kind, value) {
+        (ArgKind::Int | ArgKind::Float, Value::Text(text)) if fits(kind, &resolve(text)) => {
+            ", without quotes"
+        }
+        (ArgKind::Text | ArgKind::Names, Value::Bool(_) | Value::Int(_) | Value::Float(_)) => ", in quotes",
+        _ => "",
+    }
+}
+
+/// What Go's `time.ParseDuration` accepts: `1h30m`, `1.5s`, `0`.
+pub(crate) fn is_duration(text: &str) -> bool {
+    let mut rest = text.strip_prefix(['+', '-']).unwrap_or(text);
+    if rest == "0" {
+        return true;
+    }
+    let mut parts = 0;
+    while let Some(after) = duration_part(rest) {
+        rest = after;
+        parts += 1;
+    }
+    rest.is_empty() && parts > 0
+}
+
+/// What follows one number with its unit.
+fn duration_part(text: &str) -> Option<&str> {
+    const UNITS: [&str; 8] = ["ns", "us", "\u{b5}s", "\u{3bc}s", "ms", "s", "m", "h"];
+    let unit = text.trim_start_matches(|char: char| char.is_ascii_digit() || char == '.');
+    let number = &text[..text.len() - unit.len()];
+    let valid = number.bytes().any(|byte| byte.is_ascii_digit()) && number.matches('.').count() <= 1;
+    UNITS.iter().find_map(|name| unit.strip_prefix(name)).filter(|_| valid)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_are_those_of_go() {
+        for text in ["0", "5m", "1h30m", "1.5s", "-2us", ".5h", "100ms", "3\u{b5}s", "1ns"] {
+            assert!(is_duration(text), "{text}");
+        }
+        for text in ["", "5", "m", "5 m", "1d", ".s", "1.2.3s", "+", "5m ", "1h30"] {
+            assert!(!is_duration(text), "{text}");
+        }
+    }
+}

@@ -1,0 +1,120 @@
+//! What differs between two configurations, in meaning rather than in text.
+use std::collections::{BTreeMap, BTreeSet};
+
+use phalanx_core::conf::{Args, Conf, Flag, PluginConf, Value};
+
+use crate::render::flow;
+
+/// One line for each difference; none when both do the same. Positions, comments and the order of keys do not count.
+pub fn diff(old: &Conf, new: &Conf) -> Vec<String> {
+    let mut out = Vec::new();
+    if old.actions != new.actions {
+        out.push(format!("actions: {} -> {}", old.actions.join(", "), new.actions.join(", ")));
+    }
+    plugins(&mut out, old, new);
+    order(&mut out, old, new);
+    let names: BTreeSet<&str> =
+        old.configurations.iter().chain(&new.configurations).map(|c| c.name.as_str()).collect();
+    for name in names {
+        arguments(&mut out, &format!("action {name}"), &old.action_args(name), &new.action_args(name));
+    }
+    let texts = |conf: &Conf| {
+        conf.metrics.iter().map(|(key, text)| (key.clone(), Value::Text(text.clone()))).collect()
+    };
+    values(&mut out, "metrics", &texts(old), &texts(new));
+    out
+}
+
+/// A plugin's name, and which of its instances it is.
+type Instance<'a> = (&'a str, usize);
+
+/// Each plugin with the number of its tier, in the order of the file.
+fn instances(conf: &Conf) -> Vec<(Instance<'_>, usize, &PluginConf)> {
+    let mut seen = BTreeMap::new();
+    let tiers = conf.tiers.iter().zip(1..);
+    tiers
+        .flat_map(|(tier, number)| tier.plugins.iter().map(move |plugin| (number, plugin)))
+        .map(|(tier, plugin)| {
+            let count = seen.entry(plugin.name.as_str()).or_insert(0);
+            *count += 1;
+            ((plugin.name.as_str(), *count), tier, plugin)
+        })
+        .collect()
+}
+
+fn plugins(out: &mut Vec<String>, old: &Conf, new: &Conf) {
+    let (old, new) = (instances(old), instances(new));
+    for (key, tier, plugin) in &old {
+        match new.iter().find(|(other, ..)| other == key) {
+            Some((_, new_tier, new_plugin)) => {
+                if tier != new_tier {
+                    out.push(format!("plugin {}: tier {tier} -> tier {new_tier}", plugin.name));
+                }
+                flags(out, plugin, new_plugin);
+                arguments(out, &format!("plugin {}", plugin.name), &plugin.args, &new_plugin.args);
+            }
+            None => out.push(format!("plugin {}: tier {tier} -> absent", plugin.name)),
+        }
+    }
+    for (key, tier, plugin) in &new {
+        if old.iter().all(|(other, ..)| other != key) {
+            out.push(format!("plugin {}: absent -> tier {tier}", plugin.name));
+            flags(out, &PluginConf::default(), plugin);
+            arguments(out, &format!("plugin {}", plugin.name), &Args::default(), &plugin.args);
+        }
+    }
+}
+
+fn flags(out: &mut Vec<String>, old: &PluginConf, new: &PluginConf) {
+    for (flag, key) in Flag::ALL {
+        let (was, is) = (old.flags.on(flag), new.flags.on(flag));
+        if was != is {
+            out.push(format!("plugin {}: {key} {was} -> {is}", new.name));
+        }
+    }
+}
+
+/// The order of the plugins that are in the same tier of both.
+fn order(out: &mut Vec<String>, old: &Conf, new: &Conf) {
+    let (old, new) = (instances(old), instances(new));
+    let common = |of: &[(Instance<'_>, usize, &PluginConf)],
+                  tier: usize,
+                  other: &[(Instance<'_>, usize, &PluginConf)]| {
+        of.iter()
+            .filter(|(key, number, _)| {
+                *number == tier && other.iter().any(|(k, n, _)| k == key && n == number)
+            })
+            .map(|(_, _, plugin)| plugin.name.clone())
+            .collect::<Vec<_>>()
+    };
+    for tier in old.iter().map(|(_, tier, _)| *tier).collect::<BTreeSet<_>>() {
+        let (was, is) = (common(&old, tier, &new), common(&new, tier, &old));
+        if was != is {
+            out.push(format!("tier {tier}: order {} -> {}", was.join(", "), is.join(", ")));
+        }
+    }
+}
+
+fn arguments(out: &mut Vec<String>, owner: &str, old: &Args, new: &Args) {
+    let plain = |args: &Args| args.0.iter().map(|(key, arg)| (key.clone(), arg.value.clone())).collect();
+    values(out, owner, &plain(old), &plain(new));
+}
+
+fn values(out: &mut Vec<String>, owner: &str, old: &BTreeMap<String, Value>, new: &BTreeMap<String, Value>) {
+    for key in old.keys().chain(new.keys()).collect::<BTreeSet<_>>() {
+        let (was, is) = (old.get(key), new.get(key));
+        if !same(was, is) {
+            let shown = |value: Option<&Value>| value.map_or_else(|| "not set".to_owned(), flow);
+            out.push(format!("{owner}: {key} {} -> {}", shown(was), shown(is)));
+        }
+    }
+}
+
+/// `1` and `1.0` do the same: what takes a decimal takes an integer.
+fn same(old: Option<&Value>, new: Option<&Value>) -> bool {
+    match (old, new) {
+        (Some(Value::Int(int)), Some(Value::Float(float)))
+        | (Some(Value::Float(float)), Some(Value::Int(int))) => *int as f64 == *float,
+        _ => old == new,
+    }
+}

@@ -1,0 +1,75 @@
+//! What a configuration may name: the tables of plugins and actions, as data.
+use phalanx_core::conf::ArgSpec;
+
+/// A plugin or an action and its arguments.
+#[derive(Clone, Copy, Debug)]
+pub struct Doc {
+    /// The name in scheduler.conf.
+    pub name: &'static str,
+    /// Its arguments.
+    pub args: &'static [ArgSpec],
+}
+
+/// A plugin and its arguments.
+pub type PluginDoc = Doc;
+
+/// An action and its arguments.
+pub type ActionDoc = Doc;
+
+/// The plugins and actions of this build.
+#[derive(Clone, Debug, Default)]
+pub struct Known {
+    /// Plugins, in the order in which lists show them.
+    pub plugins: Vec<PluginDoc>,
+    /// Actions, likewise.
+    pub actions: Vec<ActionDoc>,
+}
+
+impl Known {
+    /// The plugin of this name.
+    pub fn plugin(&self, name: &str) -> Option<PluginDoc> {
+        self.plugins.iter().find(|doc| doc.name == name).copied()
+    }
+
+    /// The action of this name.
+    pub fn action(&self, name: &str) -> Option<ActionDoc> {
+        self.actions.iter().find(|doc| doc.name == name).copied()
+    }
+}
+
+/// Names of a table.
+pub(crate) fn names(docs: &[Doc]) -> Vec<&'static str> {
+    docs.iter().map(|doc| doc.name).collect()
+}
+
+/// Plugins that Volcano registers: a file that names one of them is not mistaken, only ahead of us.
+pub(crate) const VOLCANO_PLUGINS: [&str; 24] = [
+    "binpack",
+    "capacity",
+    "cdp",
+    "conformance",
+    "deviceshare",
+    "drf",
+    "extender",
+    "gang",
+    "network-topology-aware",
+    "nodegroup",
+    "nodeorder",
+    "numa-aware",
+    "overcommit",
+    "pdb",
+    "predicates",
+    "priority",
+    "proportion",
+    "rescheduling",
+    "resource-strategy-fit",
+    "resourcequota",
+    "sla",
+    "task-topology",
+    "tdm",
+    "usage",
+];
+
+/// Actions that Volcano registers.
+pub(crate) const VOLCANO_ACTIONS: [&str; 8] =
+    ["enqueue", "allocate", "backfill", "preempt", "reclaim", "gangpreempt", "gangreclaim", "shuffle"];

@@ -1,0 +1,283 @@
+//! The tree to a configuration: what each part of scheduler.conf must look like.
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use phalanx_core::conf::{ActionConf, Conf, Flag, Flags, PluginConf, Position, Tier, Value};
+
+use crate::args;
+use crate::known::{Known, VOLCANO_ACTIONS, VOLCANO_PLUGINS, names};
+use crate::metrics;
+use crate::near::one_of;
+use crate::problem::{Problems, START, quoted};
+use crate::yaml::{Content, Key, Node};
+
+const ACTIONS_EXPECTED: &str = r#"actions with commas between, such as "enqueue, allocate, backfill""#;
+const TOP: [&str; 4] = ["actions", "tiers", "configurations", "metrics"];
+
+type Entries = [(Key, Rc<Node>)];
+
+pub(crate) struct Reader<'a> {
+    pub(crate) known: &'a Known,
+    pub(crate) problems: &'a mut Problems,
+}
+
+impl Reader<'_> {
+    /// The whole file. Whether it may take effect is for the problems to say.
+    pub(crate) fn conf(&mut self, root: Option<&Node>) -> Conf {
+        let mut conf = Conf::default();
+        let Some(root) = root.filter(|root| !root.is_null()) else {
+            self.problems.error(START, "no actions", ACTIONS_EXPECTED);
+            return conf;
+        };
+        let Some(entries) = self.mapping(root, "the file", "a mapping with actions and tiers") else {
+            return conf;
+        };
+        for (key, value) in entries {
+            match key.text.as_str() {
+                "actions" => conf.actions = self.actions(value),
+                "tiers" => conf.tiers = self.tiers(value),
+                "configurations" => conf.configurations = self.configurations(value),
+                "metrics" => conf.metrics = metrics::read(value, self.problems),
+                _ => self.unknown_key(key, &TOP),
+            }
+        }
+        self.missing(root.at, entries);
+        conf
+    }
+
+    fn missing(&mut self, at: Position, entries: &Entries) {
+        let has = |name: &str| entries.iter().any(|(key, _)| key.text == name);
+        if has("data") && has("kind") && !has("actions") {
+            self.problems.error(
+                at,
+                "a Kubernetes object",
+                "the text of scheduler.conf that is under its data",
+            );
+        } else if !has("actions") {
+            self.problems.error(at, "no actions", ACTIONS_EXPECTED);
+        }
+        if !has("tiers") {
+            self.problems.warning(at, "no tiers, so no plugin takes part", "tiers with plugins");
+        }
+    }
+
+    fn actions(&mut self, node: &Node) -> Vec<String> {
+        let Some(scalar) = node.scalar() else {
+            self.problems.error(node.at, format!("actions is {}", node.describe()), ACTIONS_EXPECTED);
+            return Vec::new();
+        };
+        if node.is_null() || scalar.text.trim().is_empty() {
+            self.problems.error(node.at, "no actions", ACTIONS_EXPECTED);
+            return Vec::new();
+        }
+        let mut actions = Vec::new();
+        let mut column = 0;
+        for part in scalar.text.split(',') {
+            let indent = part.chars().take_while(|char| char.is_whitespace()).count();
+            let at = scalar
+                .text_at
+                .map_or(node.at, |at| Position { column: at.column + column + indent as u32, ..at });
+            self.action(part.trim(), at);
+            actions.push(part.trim().to_owned());
+            column += part.chars().count() as u32 + 1;
+        }
+        actions
+    }
+
+    fn action(&mut self, name: &str, at: Position) {
+        if self.known.action(name).is_none() {
+            let expected = one_of(&names(&self.known.actions), name);
+            self.problems.error(at, unknown("action", name, &VOLCANO_ACTIONS), expected);
+        }
+    }
+
+    fn tiers(&mut self, node: &Node) -> Vec<Tier> {
+        let Some(items) = self.list(node, "tiers", "a list of tiers") else { return Vec::new() };
+        if items.is_empty() {
+            self.problems.warning(node.at, "no tiers, so no plugin takes part", "tiers with plugins");
+        }
+        let tiers: Vec<Tier> = items.iter().map(|item| self.tier(item)).collect();
+        self.repeated(&tiers);
+        tiers
+    }
+
+    fn tier(&mut self, node: &Node) -> Tier {
+        let mut tier = Tier::default();
+        let Some(entries) = self.mapping(node, "a tier", "a mapping with plugins") else { return tier };
+        for (key, value) in entries {
+            match key.text.as_str() {
+                "plugins" => tier.plugins = self.plugins(value),
+                _ => self.unknown_key(key, &["plugins"]),
+            }
+        }
+        if !entries.iter().any(|(key, _)| key.text == "plugins") {
+            self.problems.warning(node.at, "a tier without plugins", "plugins");
+        }
+        self.hierarchy(&tier);
+        tier
+    }
+
+    /// Volcano's rule: both would order queues, by different shares.
+    fn hierarchy(&mut self, tier: &Tier) {
+        let hdrf =
+            tier.plugins.iter().find(|plugin| plugin.name == "drf" && plugin.flags.on(Flag::Hierarchy));
+        let proportion = tier.plugins.iter().any(|plugin| plugin.name == "proportion");
+        if let (Some(drf), true) = (hdrf, proportion) {
+            let what = "drf with enableHierarchy and proportion in the same tier";
+            self.problems.error(drf.at, what, "one of them, or each in a tier of its own");
+        }
+    }
+
+    /// Each instance of a plugin keeps accounts of its own: nobody means to have two.
+    fn repeated(&mut self, tiers: &[Tier]) {
+        let mut first = BTreeMap::new();
+        for plugin in tiers.iter().flat_map(|tier| &tier.plugins) {
+            if let Some(Position { line, .. }) = first.insert(plugin.name.as_str(), plugin.at) {
+                let what = format!("plugin {} again", plugin.name);
+                self.problems.warning(plugin.at, what, format!("each plugin once; one is in line {line}"));
+            }
+        }
+    }
+
+    fn plugins(&mut self, node: &Node) -> Vec<PluginConf> {
+        let Some(items) = self.list(node, "plugins", "a list of plugins") else { return Vec::new() };
+        if items.is_empty() {
+            self.problems.warning(node.at, "a tier without plugins", "plugins");
+        }
+        items.iter().filter_map(|item| self.plugin(item)).collect()
+    }
+
+    /// `None` when it cannot take part.
+    fn plugin(&mut self, node: &Node) -> Option<PluginConf> {
+        let entries = self.mapping(node, "a plugin", "a mapping with a name")?;
+        let (name, at) = self.name(node, entries, "plugin")?;
+        let known = self.known.plugin(&name);
+        if known.is_none() {
+            let what = format!("{}, skipped", unknown("plugin", &name, &VOLCANO_PLUGINS));
+            self.problems.warning(at, what, one_of(&names(&self.known.plugins), &name));
+        }
+        let mut plugin = PluginConf { name, at, ..PluginConf::default() };
+        for (key, value) in entries {
+            match (key.text.as_str(), known) {
+                ("name", _) | ("arguments", None) => {}
+                ("arguments", Some(doc)) => {
+                    plugin.args = args::read(&format!("plugin {}", doc.name), doc.args, value, self.problems);
+                }
+                _ => self.flag(key, value, &mut plugin.flags),
+            }
+        }
+        known.map(|_| plugin)
+    }
+
+    fn flag(&mut self, key: &Key, value: &Node, flags: &mut Flags) {
+        let Some((flag, name)) = Flag::ALL.into_iter().find(|(_, name)| *name == key.text) else {
+            let keys: Vec<_> =
+                ["name", "arguments"].into_iter().chain(Flag::ALL.map(|(_, name)| name)).collect();
+            return self.unknown_key(key, &keys);
+        };
+        match value.scalar().map(|scalar| &scalar.value) {
+            Some(Value::Bool(on)) => flags.set(flag, *on),
+            Some(Value::Null) => {
+                self.problems.warning(key.at, format!("{name} is empty"), "true or false; its default stays");
+            }
+            Some(Value::Text(text)) if phalanx_core::conf::parse_bool(text).is_some() => {
+                self.problems.error(
+                    value.at,
+                    format!("{name} is {}", value.describe()),
+                    "true or false, without quotes",
+                );
+            }
+            _ => self.problems.error(value.at, format!("{name} is {}", value.describe()), "true or false"),
+        }
+    }
+
+    fn configurations(&mut self, node: &Node) -> Vec<ActionConf> {
+        let Some(items) = self.list(node, "configurations", "a list of actions' arguments") else {
+            return Vec::new();
+        };
+        let mut configurations: Vec<ActionConf> = Vec::new();
+        for item in items {
+            let Some(conf) = self.configuration(item) else { continue };
+            match configurations.iter().find(|other| other.name == conf.name) {
+                Some(first) => {
+                    let what = format!("arguments of action {} again, ignored", conf.name);
+                    let expected = format!("each action once; the first is in line {}", first.at.line);
+                    self.problems.warning(conf.at, what, expected);
+                }
+                None => configurations.push(conf),
+            }
+        }
+        configurations
+    }
+
+    fn configuration(&mut self, node: &Node) -> Option<ActionConf> {
+        let entries = self.mapping(node, "a configuration", "a mapping with name and arguments")?;
+        let (name, at) = self.name(node, entries, "action")?;
+        let known = self.known.action(&name);
+        if known.is_none() {
+            let what = format!("{}, skipped", unknown("action", &name, &VOLCANO_ACTIONS));
+            self.problems.warning(at, what, one_of(&names(&self.known.actions), &name));
+        }
+        let mut conf = ActionConf { name, at, ..ActionConf::default() };
+        for (key, value) in entries {
+            match (key.text.as_str(), known) {
+                ("name", _) | ("arguments", None) => {}
+                ("arguments", Some(doc)) => {
+                    conf.args = args::read(&format!("action {}", doc.name), doc.args, value, self.problems);
+                }
+                _ => self.unknown_key(key, &["name", "arguments"]),
+            }
+        }
+        known.map(|_| conf)
+    }
+
+    /// The name of a plugin or an action; an error when there is none.
+    fn name(&mut self, node: &Node, entries: &Entries, of: &str) -> Option<(String, Position)> {
+        let expected = format!("the name of {} {of}", if of == "action" { "an" } else { "a" });
+        let Some((_, value)) = entries.iter().find(|(key, _)| key.text == "name") else {
+            self.problems.error(node.at, "no name", expected);
+            return None;
+        };
+        match value.scalar() {
+            Some(scalar) if !value.is_null() => Some((scalar.text.clone(), value.at)),
+            _ => {
+                self.problems.error(value.at, format!("name is {}", value.describe()), expected);
+                None
+            }
+        }
+    }
+
+    fn unknown_key(&mut self, key: &Key, known: &[&str]) {
+        self.problems.warning(key.at, format!("unknown key {}", quoted(&key.text)), one_of(known, &key.text));
+    }
+
+    fn mapping<'n>(&mut self, node: &'n Node, what: &str, expected: &str) -> Option<&'n Entries> {
+        match &node.content {
+            Content::Map(entries) => Some(entries),
+            _ => {
+                self.problems.error(node.at, format!("{what} is {}", node.describe()), expected);
+                None
+            }
+        }
+    }
+
+    /// Nothing is an empty list, as in Go.
+    fn list<'n>(&mut self, node: &'n Node, what: &str, expected: &str) -> Option<&'n [Rc<Node>]> {
+        match &node.content {
+            Content::List(items) => Some(items),
+            _ if node.is_null() => Some(&[]),
+            _ => {
+                self.problems.error(node.at, format!("{what} is {}", node.describe()), expected);
+                None
+            }
+        }
+    }
+}
+
+/// Says apart what nobody knows from what Volcano has and this build has not.
+fn unknown(what: &str, name: &str, volcano: &[&str]) -> String {
+    match volcano.contains(&name) {
+        true => format!("Volcano's {what} {} is not in this version", quoted(name)),
+        false => format!("unknown {what} {}", quoted(name)),
+    }
+}

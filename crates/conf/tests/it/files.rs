@@ -1,0 +1,84 @@
+//! The files that an operator copies.
+use std::path::Path;
+
+use phalanx_conf::{Doc, Known, builtin_default, diff, parse, render};
+use phalanx_core::conf::{ArgKind, ArgSpec, Conf, Flag};
+
+use super::{arg, without_positions};
+
+/// The arguments that the files use, as documented for Volcano.
+fn shipped_known() -> Known {
+    const OVERCOMMIT: &[ArgSpec] = &[arg("overcommit-factor", ArgKind::Float, "1.2")];
+    const NODEORDER: &[ArgSpec] = &[
+        arg("leastrequested.weight", ArgKind::Int, "1"),
+        arg("mostrequested.weight", ArgKind::Int, "0"),
+        arg("balancedresource.weight", ArgKind::Int, "1"),
+        arg("tainttoleration.weight", ArgKind::Int, "3"),
+    ];
+    const BINPACK: &[ArgSpec] = &[
+        arg("binpack.weight", ArgKind::Int, "1"),
+        arg("binpack.cpu", ArgKind::Int, "1"),
+        arg("binpack.memory", ArgKind::Int, "1"),
+        arg("binpack.resources", ArgKind::Names, ""),
+        arg("binpack.resources.*", ArgKind::Int, "1"),
+    ];
+    let with = [("overcommit", OVERCOMMIT), ("nodeorder", NODEORDER), ("binpack", BINPACK)];
+    let without =
+        ["priority", "gang", "conformance", "drf", "predicates", "proportion"].map(|name| (name, &[][..]));
+    let doc = |(name, args)| Doc { name, args };
+    Known {
+        plugins: with.into_iter().chain(without).map(doc).collect(),
+        actions: ["enqueue", "allocate", "backfill"].map(|name| doc((name, &[]))).into(),
+    }
+}
+
+fn shipped(name: &str) -> (String, Conf) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../config").join(name);
+    let text = std::fs::read_to_string(&path).expect("a file of config/");
+    let parsed = parse(&text, &shipped_known());
+    assert_eq!(parsed.problems, [], "{name}");
+    (text, parsed.conf.expect("no problem"))
+}
+
+fn names() -> Vec<String> {
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../config");
+    let entries = std::fs::read_dir(dir).expect("config/").map(|entry| entry.expect("an entry").file_name());
+    let names: Vec<_> =
+        entries.filter_map(|name| name.into_string().ok()).filter(|name| name.ends_with(".yaml")).collect();
+    assert!(names.len() >= 5, "{names:?}");
+    names
+}
+
+#[test]
+fn all_are_without_problems_and_survive_show() {
+    for name in names() {
+        let (_, conf) = shipped(&name);
+        let again = parse(&render(&conf, &shipped_known()), &shipped_known());
+        assert_eq!(again.problems, [], "{name}");
+        assert_eq!(again.conf.map(without_positions), Some(without_positions(conf)), "{name}");
+    }
+}
+
+fn plugins(conf: &Conf) -> Vec<Vec<&str>> {
+    conf.tiers.iter().map(|tier| tier.plugins.iter().map(|plugin| plugin.name.as_str()).collect()).collect()
+}
+
+#[test]
+fn the_default_is_volcanos() {
+    let (text, conf) = shipped("default.yaml");
+    assert_eq!(text, builtin_default());
+    assert_eq!(conf.actions, ["enqueue", "allocate", "backfill"]);
+    let tier_2 = vec!["overcommit", "drf", "predicates", "proportion", "nodeorder"];
+    assert_eq!(plugins(&conf), [vec!["priority", "gang", "conformance"], tier_2]);
+}
+
+#[test]
+fn helm_adds_binpack_and_keeps_gang_and_drf_out_of_preemption() {
+    let (default, helm) = (shipped("default.yaml").1, shipped("helm-default.yaml").1);
+    let off = |name: &str| format!("plugin {name}: enablePreemptable true -> false");
+    assert_eq!(
+        diff(&default, &helm),
+        [off("gang"), off("drf"), "plugin binpack: absent -> tier 2".to_owned()]
+    );
+    assert!(!helm.tiers[0].plugins[1].flags.on(Flag::Preemptable));
+}

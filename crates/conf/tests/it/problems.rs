@@ -1,0 +1,418 @@
+//! Every problem says where it is, what it is, and what was expected.
+use super::{lines, read, with_plugin};
+
+fn expect(text: &str, expected: &[&str]) {
+    let parsed = read(text);
+    assert_eq!(lines(&parsed), expected, "{text}");
+    let errors = expected.iter().any(|line| line.starts_with("error"));
+    assert_eq!(parsed.conf.is_none(), errors, "a configuration exactly when there is no error: {text}");
+}
+
+const ACTIONS: &str = r#"actions with commas between, such as "enqueue, allocate, backfill""#;
+
+#[test]
+fn without_actions_nothing_can_run() {
+    for text in ["", "\n", "  \n\n", "# only a comment\n", "---\n", "~", "--- null\n...\n", "\u{feff}"] {
+        expect(text, &[&format!("error: line 1, column 1: no actions; expected {ACTIONS}")]);
+    }
+    expect(
+        "tiers: [{plugins: [{name: gang}]}]",
+        &[&format!("error: line 1, column 1: no actions; expected {ACTIONS}")],
+    );
+    for (value, line) in [
+        ("\"\"", format!("error: line 1, column 10: no actions; expected {ACTIONS}")),
+        ("' '", format!("error: line 1, column 10: no actions; expected {ACTIONS}")),
+        ("[allocate]", format!("error: line 1, column 10: actions is a list; expected {ACTIONS}")),
+        ("{a: 1}", format!("error: line 1, column 10: actions is a mapping; expected {ACTIONS}")),
+    ] {
+        expect(&format!("actions: {value}\ntiers: [{{plugins: [{{name: gang}}]}}]"), &[&line]);
+    }
+}
+
+#[test]
+fn an_unknown_action_is_found_in_the_middle_of_the_text() {
+    let tiers = "tiers: [{plugins: [{name: gang}]}]";
+    let names = "expected one of enqueue, allocate, backfill";
+    for (actions, expected) in [
+        (
+            "enqueue, alocate, backfill",
+            format!(
+                "error: line 1, column 19: unknown action \"alocate\"; {names} (did you mean \"allocate\"?)"
+            ),
+        ),
+        (
+            "\"enqueue,allocate , preempt\"",
+            format!("error: line 1, column 30: Volcano's action \"preempt\" is not in this version; {names}"),
+        ),
+        ("'enqueue,, allocate'", format!("error: line 1, column 19: unknown action \"\"; {names}")),
+        ("allocate,", format!("error: line 1, column 19: unknown action \"\"; {names}")),
+        // Escapes: the place of the character is not that of the text.
+        ("\"\\x65nqueue, elect\"", format!("error: line 1, column 10: unknown action \"elect\"; {names}")),
+        ("42", format!("error: line 1, column 10: unknown action \"42\"; {names}")),
+    ] {
+        expect(&format!("actions: {actions}\n{tiers}"), &[&expected]);
+    }
+}
+
+#[test]
+fn every_level_has_its_type() {
+    let base = "actions: allocate\n";
+    for (text, expected) in [
+        ("tiers: 1", "error: line 2, column 8: tiers is the number 1; expected a list of tiers"),
+        ("tiers: {plugins: []}", "error: line 2, column 8: tiers is a mapping; expected a list of tiers"),
+        (
+            "tiers: [gang]",
+            "error: line 2, column 9: a tier is the text \"gang\"; expected a mapping with plugins",
+        ),
+        (
+            "tiers: [{plugins: gang}]",
+            "error: line 2, column 19: plugins is the text \"gang\"; expected a list of plugins",
+        ),
+        (
+            "tiers: [{plugins: [gang]}]",
+            "error: line 2, column 20: a plugin is the text \"gang\"; expected a mapping with a name",
+        ),
+        ("tiers: [{plugins: [{}]}]", "error: line 2, column 20: no name; expected the name of a plugin"),
+        (
+            "tiers: [{plugins: [{name: }]}]",
+            "error: line 2, column 25: name is empty; expected the name of a plugin",
+        ),
+        (
+            "tiers: [{plugins: [{name: [gang]}]}]",
+            "error: line 2, column 27: name is a list; expected the name of a plugin",
+        ),
+        (
+            "tiers: [{plugins: [{name: binpack, arguments: 5}]}]",
+            "error: line 2, column 47: arguments is the number 5; expected a mapping",
+        ),
+        (
+            "tiers: []",
+            "warning: line 2, column 8: no tiers, so no plugin takes part; expected tiers with plugins",
+        ),
+        ("", "warning: line 1, column 1: no tiers, so no plugin takes part; expected tiers with plugins"),
+        ("tiers: [{}]", "warning: line 2, column 9: a tier without plugins; expected plugins"),
+        ("tiers: [{plugins: []}]", "warning: line 2, column 19: a tier without plugins; expected plugins"),
+    ] {
+        expect(&format!("{base}{text}"), &[expected]);
+    }
+    expect(
+        "hello",
+        &[
+            "error: line 1, column 1: the file is the text \"hello\"; expected a mapping with actions and tiers",
+        ],
+    );
+}
+
+#[test]
+fn unknown_keys_are_named_with_the_one_that_was_meant() {
+    for (text, expected) in [
+        (
+            "actions: allocate\ntiers: [{plugins: [{name: gang}]}]\ntier: []",
+            "warning: line 3, column 1: unknown key \"tier\"; expected one of actions, tiers, configurations, \
+             metrics (did you mean \"tiers\"?)",
+        ),
+        (
+            "actions: allocate\ntiers:\n- plugin:\n  - name: gang\n  plugins: [{name: gang}]",
+            "warning: line 3, column 3: unknown key \"plugin\"; expected \"plugins\"",
+        ),
+        (
+            &with_plugin("gang", &["enablePreemtable: false"]),
+            "warning: line 5, column 5: unknown key \"enablePreemtable\"; expected one of name, arguments, \
+             enableJobOrder, ... (did you mean \"enablePreemptable\"?)",
+        ),
+        (
+            &with_plugin("gang", &["enableVictim: false"]),
+            "warning: line 5, column 5: unknown key \"enableVictim\"; expected one of name, arguments, \
+             enableJobOrder, ... (did you mean \"enabledVictim\"?)",
+        ),
+        (
+            &with_plugin("binpack", &["arguments:", "  binpack.wieght: 1"]),
+            "warning: line 6, column 7: unknown argument \"binpack.wieght\" of plugin binpack; expected one of \
+             binpack.weight, binpack.resources, binpack.resources.* (did you mean \"binpack.weight\"?)",
+        ),
+        (
+            &with_plugin("gang", &["arguments: {a: 1}"]),
+            "warning: line 5, column 17: unknown argument \"a\" of plugin gang; expected none",
+        ),
+        (
+            &(with_plugin("gang", &[]) + "configurations:\n- name: allocate\n  args: {}\n"),
+            "warning: line 7, column 3: unknown key \"args\"; expected one of name, arguments",
+        ),
+    ] {
+        expect(text, &[expected]);
+    }
+    let parsed = read(&with_plugin("gang", &["somethingElse: 1"]));
+    assert!(
+        parsed.problems[0].expected.ends_with("enabledHyperNodeGradient"),
+        "without a hint the list is whole"
+    );
+}
+
+#[test]
+fn flags_are_booleans() {
+    for (value, expected) in [
+        (
+            " \"true\"",
+            "error: line 5, column 21: enableJobReady is the text \"true\"; expected true or false, without quotes",
+        ),
+        (" 1", "error: line 5, column 21: enableJobReady is the number 1; expected true or false"),
+        (" maybe", "error: line 5, column 21: enableJobReady is the text \"maybe\"; expected true or false"),
+        (" [true]", "error: line 5, column 21: enableJobReady is a list; expected true or false"),
+        ("", "warning: line 5, column 5: enableJobReady is empty; expected true or false; its default stays"),
+    ] {
+        expect(&with_plugin("gang", &[&format!("enableJobReady:{value}")]), &[expected]);
+    }
+}
+
+#[test]
+fn arguments_have_the_type_of_their_documentation() {
+    for (plugin, argument, expected) in [
+        (
+            "binpack",
+            "binpack.weight: \"10\"",
+            "binpack.weight is the text \"10\"; expected an integer, without quotes",
+        ),
+        ("binpack", "binpack.weight: ten", "binpack.weight is the text \"ten\"; expected an integer"),
+        ("binpack", "binpack.weight: 1.5", "binpack.weight is the number 1.5; expected an integer"),
+        ("binpack", "binpack.weight: yes", "binpack.weight is true; expected an integer"),
+        ("binpack", "binpack.weight: [1]", "binpack.weight is a list; expected an integer"),
+        (
+            "binpack",
+            "binpack.resources.a/b: x",
+            "binpack.resources.a/b is the text \"x\"; expected an integer",
+        ),
+        (
+            "binpack",
+            "binpack.resources: [1]",
+            "binpack.resources is a list; expected names: a list, or text with commas between",
+        ),
+        (
+            "binpack",
+            "binpack.resources: 7",
+            "binpack.resources is the number 7; expected names: a list, or text with commas between, in quotes",
+        ),
+        (
+            "overcommit",
+            "overcommit-factor: '1.5'",
+            "overcommit-factor is the text \"1.5\"; expected a number, without quotes",
+        ),
+        ("overcommit", "overcommit-factor: .inf", "overcommit-factor is the number .inf; expected a number"),
+        (
+            "sla",
+            "sla-waiting-time: 5",
+            "sla-waiting-time is the number 5; expected a duration such as 5m or 1h30m",
+        ),
+        (
+            "sla",
+            "sla-waiting-time: 5 m",
+            "sla-waiting-time is the text \"5 m\"; expected a duration such as 5m or 1h30m",
+        ),
+        ("usage", "usage.title: no", "usage.title is false; expected text, in quotes"),
+        ("usage", "thresholds: 80", "thresholds is the number 80; expected a mapping"),
+        ("usage", "strategies: {}", "strategies is a mapping; expected a list"),
+    ] {
+        let column = 7 + argument.find(' ').expect("a value") + 1;
+        let text = with_plugin(plugin, &["arguments:", &format!("  {argument}")]);
+        expect(&text, &[&format!("error: line 6, column {column}: {expected}")]);
+    }
+    expect(
+        &with_plugin("binpack", &["arguments:", "  binpack.weight:"]),
+        &["warning: line 6, column 7: binpack.weight is empty; expected an integer; its default stays"],
+    );
+}
+
+#[test]
+fn unknown_plugins_are_skipped_and_said_apart_from_those_to_come() {
+    let names = "expected one of gang, drf, proportion, binpack, overcommit, sla, usage";
+    let text = "actions: allocate\ntiers:\n- plugins:\n  - name: gnag\n    arguments: {x: 1}\n  - name: gang\n  - name: tdm\n";
+    expect(
+        text,
+        &[
+            &format!(
+                "warning: line 4, column 11: unknown plugin \"gnag\", skipped; {names} (did you mean \"gang\"?)"
+            ),
+            &format!(
+                "warning: line 7, column 11: Volcano's plugin \"tdm\" is not in this version, skipped; {names}"
+            ),
+        ],
+    );
+    let conf = read(text).conf.expect("warnings only");
+    assert_eq!(conf.tiers[0].plugins.iter().map(|plugin| plugin.name.as_str()).collect::<Vec<_>>(), ["gang"]);
+}
+
+#[test]
+fn what_is_there_twice_is_said() {
+    expect(
+        "actions: allocate\ntiers: [{plugins: [{name: gang}]}]\nactions: backfill\n",
+        &[
+            "error: line 3, column 1: duplicate key \"actions\"; expected each key once; the first is in line 1",
+        ],
+    );
+    expect(
+        &with_plugin("binpack", &["arguments:", "  binpack.weight: 1", "  binpack.weight: 2"]),
+        &[
+            "error: line 7, column 7: duplicate key \"binpack.weight\"; expected each key once; the first is in line 6",
+        ],
+    );
+    expect(
+        "actions: allocate\ntiers:\n- plugins:\n  - name: gang\n- plugins:\n  - name: drf\n  - name: gang\n",
+        &["warning: line 7, column 11: plugin gang again; expected each plugin once; one is in line 4"],
+    );
+    let allocate = "- {name: allocate, arguments: {predicateErrorCacheEnable: ";
+    let text = format!("{}configurations:\n{allocate}no}}}}\n{allocate}yes}}}}\n", with_plugin("gang", &[]));
+    expect(
+        &text,
+        &[
+            "warning: line 7, column 10: arguments of action allocate again, ignored; expected each action once; \
+           the first is in line 6",
+        ],
+    );
+    let args = read(&text).conf.expect("a warning only").action_args("allocate");
+    assert!(!args.bool("predicateErrorCacheEnable", true), "Volcano takes the first");
+}
+
+#[test]
+fn proportion_and_hierarchical_drf_exclude_each_other_within_a_tier() {
+    let drf = "name: drf, enableHierarchy: true";
+    let what = "drf with enableHierarchy and proportion in the same tier; expected one of them, or each in a tier of its own";
+    expect(
+        &format!("actions: allocate\ntiers:\n- plugins: [{{{drf}}}, {{name: proportion}}]\n"),
+        &[&format!("error: line 3, column 20: {what}")],
+    );
+    expect(
+        &format!("actions: allocate\ntiers:\n- plugins: [{{{drf}}}]\n- plugins: [{{name: proportion}}]\n"),
+        &[],
+    );
+    expect("actions: allocate\ntiers:\n- plugins: [{name: drf}, {name: proportion}]\n", &[]);
+}
+
+#[test]
+fn configurations_and_metrics_are_checked_too() {
+    let base = with_plugin("gang", &[]);
+    for (more, expected) in [
+        (
+            "configurations:\n- name: preempt\n  arguments: {x: 1}\n",
+            "warning: line 6, column 9: Volcano's action \"preempt\" is not in this version, skipped; expected one of \
+             enqueue, allocate, backfill",
+        ),
+        (
+            "configurations:\n- arguments: {}\n",
+            "error: line 6, column 3: no name; expected the name of an action",
+        ),
+        (
+            "configurations:\n  allocate: {}\n",
+            "error: line 6, column 3: configurations is a mapping; expected a list of actions' arguments",
+        ),
+        (
+            "configurations:\n- name: allocate\n  arguments:\n    predicateErrorCacheEnable: 3\n",
+            "error: line 8, column 32: predicateErrorCacheEnable is the number 3; expected true or false",
+        ),
+        (
+            "metrics:\n  typ: prometheus\n",
+            "warning: line 6, column 3: unknown key \"typ\"; expected one of type, address, interval, \
+             tls.insecureSkipVerify, elasticsearch.index, elasticsearch.username, elasticsearch.password, \
+             elasticsearch.hostnameFieldName (did you mean \"type\"?)",
+        ),
+        (
+            "metrics:\n  type: prometeus\n",
+            "warning: line 6, column 9: unknown type \"prometeus\"; expected one of prometheus, prometheus_adaptor, \
+             elasticsearch (did you mean \"prometheus\"?)",
+        ),
+        (
+            "metrics:\n  interval: 30\n",
+            "warning: line 6, column 13: interval is the number 30; expected a duration such as 30s",
+        ),
+        ("metrics:\n  address: [a]\n", "error: line 6, column 12: \"address\" is a list; expected text"),
+        ("metrics:\n  address:\n", "warning: line 6, column 3: \"address\" is empty; expected text"),
+        ("metrics: 5\n", "error: line 5, column 10: metrics is the number 5; expected a mapping"),
+    ] {
+        expect(&format!("{base}{more}"), &[expected]);
+    }
+}
+
+#[test]
+fn all_problems_are_reported_in_the_order_of_the_file() {
+    let text = "actions: allocate, alocate\nfoo: 1\ntiers:\n- plugins:\n  - name: gang\n    enableJobReady: 1\n    enablejobready: true\n";
+    let parsed = read(text);
+    let places: Vec<_> = parsed.problems.iter().map(|problem| (problem.at.line, problem.at.column)).collect();
+    assert_eq!(places, [(1, 20), (2, 1), (6, 21), (7, 5)]);
+}
+
+#[test]
+fn positions_count_characters_through_tabs_carriage_returns_and_wide_letters() {
+    let text = with_plugin("gang", &["enableJobReady:\t\tmaybe # two tabs", "\"é\": 1"]);
+    let expected = [
+        "error: line 5, column 22: enableJobReady is the text \"maybe\"; expected true or false",
+        "warning: line 6, column 5: unknown key \"é\"; expected",
+    ];
+    for text in [text.clone(), text.replace('\n', "\r\n")] {
+        let found = lines(&read(&text));
+        assert_eq!(found.len(), 2, "{found:?}");
+        for (line, expected) in found.iter().zip(expected) {
+            assert!(line.starts_with(expected), "{line}");
+        }
+    }
+    expect(
+        "actions: 'éé, alocate'\r\ntiers: [{plugins: [{name: gang}]}]\r\n",
+        &[
+            "error: line 1, column 11: unknown action \"éé\"; expected one of enqueue, allocate, backfill",
+            "error: line 1, column 15: unknown action \"alocate\"; expected one of enqueue, allocate, backfill \
+             (did you mean \"allocate\"?)",
+        ],
+    );
+}
+
+#[test]
+fn what_is_not_yaml_is_one_error_with_its_place() {
+    for (text, line, column) in [
+        ("actions: \"allocate\n", 2, 1),
+        ("actions: allocate\ntiers: [\n", 2, 8),
+        ("actions: *nowhere\n", 1, 10),
+        ("actions: a: b\n", 1, 11),
+        ("actions: allocate\n  tiers: x\n", 2, 8),
+    ] {
+        let parsed = read(text);
+        assert_eq!(parsed.problems.len(), 1, "{parsed:?}");
+        let problem = &parsed.problems[0];
+        assert!(problem.what.starts_with("not YAML: "), "{problem}");
+        assert_eq!((problem.at.line, problem.at.column), (line, column), "{problem} in {text}");
+        assert!(parsed.conf.is_none());
+    }
+    for text in ["actions: allocate\n\ttiers: []\n", "tiers:\n\t- plugins: []\n", "a:\n  b: 1\n  \tc: 2\n"] {
+        let column = text.lines().filter_map(|line| line.find('\t')).next().expect("a tab") + 1;
+        let line = text.lines().position(|line| line.contains('\t')).expect("a tab") + 1;
+        expect(
+            text,
+            &[&format!(
+                "error: line {line}, column {column}: not YAML: a tab as indentation; expected spaces"
+            )],
+        );
+    }
+}
+
+#[test]
+fn other_mistakes_with_yaml_have_a_place_as_well() {
+    let base = with_plugin("gang", &[]);
+    expect(
+        &format!("{base}---\nactions: backfill\n"),
+        &["warning: line 5, column 1: another document, which is ignored; expected one document"],
+    );
+    expect(
+        &with_plugin("gang", &["? [a]", ": 1", "<<: 3"]),
+        &[
+            "error: line 5, column 7: a list as a key; expected text",
+            "error: line 7, column 5: the merge key << has the number 3; expected a mapping or a list of mappings",
+        ],
+    );
+    expect(
+        &with_plugin("gang", &["enableJobReady: !yes true"]),
+        &[
+            "error: line 5, column 26: a tag that means nothing here; expected no tag, or one like !!str",
+            "error: line 5, column 26: enableJobReady is the text \"true\"; expected true or false, without quotes",
+        ],
+    );
+    let manifest = "kind: ConfigMap\ndata:\n  volcano-scheduler.conf: |\n    actions: allocate\n";
+    assert!(lines(&read(manifest)).iter().any(|line| {
+        line == "error: line 1, column 1: a Kubernetes object; expected the text of scheduler.conf that is under its data"
+    }));
+}

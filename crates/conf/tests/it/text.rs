@@ -1,0 +1,149 @@
+//! `render` and `diff`.
+use phalanx_conf::{diff, render};
+use phalanx_core::conf::{Arg, Args, Conf, Flag, Flags, PluginConf, Position, Tier, Value};
+use proptest::prelude::*;
+
+use super::{good, known, lines, read, with_plugin, without_positions};
+
+#[test]
+fn show_writes_every_flag_and_the_defaults() {
+    let conf = good(&with_plugin("binpack", &["enabledVictim: false", "arguments: {binpack.weight: 5}"]));
+    let text = render(&conf, &known());
+    let expected = "actions: \"allocate\"
+tiers:
+- plugins:
+  - name: binpack
+    enableJobOrder: true
+    enableHierarchy: false
+    enableJobReady: true
+";
+    assert!(text.starts_with(expected), "{text}");
+    let expected = "    enabledHyperNodeGradient: true
+    arguments:
+      binpack.weight: 5
+    #   binpack.resources:
+    #   binpack.resources.*: 1
+# arguments of action allocate:
+#   predicateErrorCacheEnable: true
+# arguments of action backfill:
+#   predicateErrorCacheEnable: true
+";
+    assert!(text.ends_with(expected), "{text}");
+    assert!(text.contains("    enabledVictim: false\n") && text.contains("    enabledClusterOrder: false\n"));
+}
+
+fn value() -> impl Strategy<Value = Value> {
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::Bool),
+        any::<i64>().prop_map(Value::Int),
+        any::<f64>().prop_filter("equal to itself", |number| !number.is_nan()).prop_map(Value::Float),
+        any::<String>().prop_map(Value::Text),
+        "[yn~]|no|1_0|0x1|null|[.]inf|<<|# x|: |- a".prop_map(Value::Text),
+    ];
+    leaf.prop_recursive(3, 12, 3, |inner| {
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..3).prop_map(Value::List),
+            prop::collection::btree_map(any::<String>(), inner, 0..3).prop_map(Value::Map),
+        ]
+    })
+}
+
+fn arg(value: Value) -> Arg {
+    Arg { value, at: Position::default() }
+}
+
+prop_compose! {
+    fn conf()(
+        flags in prop::collection::vec(any::<bool>(), 25),
+        map in prop::collection::btree_map(any::<String>(), value(), 0..3),
+        list in prop::collection::vec(value(), 0..3),
+        title in any::<String>(),
+        weight in any::<i64>(),
+        resource in "[a-z.]{1,9}/[a-z: #]{1,9}",
+        address in any::<String>(),
+    ) -> Conf {
+        let mut set = Flags::default();
+        for ((flag, _), on) in Flag::ALL.into_iter().zip(flags) {
+            set.set(flag, on);
+        }
+        let usage = [("thresholds", Value::Map(map)), ("strategies", Value::List(list)), ("usage.title", Value::Text(title))];
+        let usage = Args(usage.map(|(key, value)| (key.to_owned(), arg(value))).into());
+        let binpack = Args([(format!("binpack.resources.{resource}"), arg(Value::Int(weight)))].into());
+        let plugin = |name: &str, args| PluginConf { name: name.to_owned(), flags: set, args, ..PluginConf::default() };
+        Conf {
+            actions: vec!["enqueue".to_owned(), "backfill".to_owned()],
+            tiers: vec![Tier { plugins: vec![plugin("usage", usage)] }, Tier { plugins: vec![plugin("binpack", binpack)] }],
+            metrics: [("address".to_owned(), address)].into(),
+            ..Conf::default()
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn what_show_writes_reads_back_the_same(conf in conf()) {
+        let text = render(&conf, &known());
+        let parsed = read(&text);
+        prop_assert_eq!(lines(&parsed), [""; 0], "{}", text);
+        let again = without_positions(parsed.conf.expect("no problem"));
+        prop_assert_eq!(diff(&conf, &again), [""; 0]);
+        prop_assert_eq!(again, conf);
+    }
+}
+
+#[test]
+fn a_diff_names_each_change_of_meaning() {
+    let old = good(
+        "actions: enqueue, allocate
+tiers:
+- plugins:
+  - name: gang
+  - name: drf
+  - name: sla
+    arguments: {sla-waiting-time: 5m}
+- plugins:
+  - name: binpack
+  - name: overcommit
+    arguments: {overcommit-factor: 1}
+configurations:
+- {name: allocate, arguments: {predicateErrorCacheEnable: false}}
+metrics: {address: a}
+",
+    );
+    let new = good(
+        "# A comment.
+actions: enqueue,allocate,backfill
+tiers:
+- plugins:
+  - name: drf
+  - name: gang
+    enableJobOrder: false
+    enableJobReady: true
+- plugins:
+  - name: overcommit
+    arguments: {overcommit-factor: 1.0}
+  - name: sla
+    arguments: {sla-waiting-time: 6m}
+  - name: usage
+    enabledVictim: false
+    arguments: {usage.title: x}
+metrics: {type: prometheus, address: a}
+",
+    );
+    let expected = [
+        "actions: enqueue, allocate -> enqueue, allocate, backfill",
+        "plugin gang: enableJobOrder true -> false",
+        "plugin sla: tier 1 -> tier 2",
+        "plugin sla: sla-waiting-time 5m -> 6m",
+        "plugin binpack: tier 2 -> absent",
+        "plugin usage: absent -> tier 2",
+        "plugin usage: enabledVictim true -> false",
+        "plugin usage: usage.title not set -> x",
+        "tier 1: order gang, drf -> drf, gang",
+        "action allocate: predicateErrorCacheEnable false -> not set",
+        "metrics: type not set -> prometheus",
+    ];
+    assert_eq!(diff(&old, &new), expected);
+    assert_eq!(diff(&new, &new), [""; 0]);
+}
