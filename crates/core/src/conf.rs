@@ -289,7 +289,11 @@ pub struct Conf {
 impl Conf {
     /// The arguments of an action; empty when none were given.
     pub fn action_args(&self, name: &str) -> Args {
-        self.configurations.iter().find(|conf| conf.name == name).map(|conf| conf.args.clone()).unwrap_or_default()
+        self.configurations
+            .iter()
+            .find(|conf| conf.name == name)
+            .map(|conf| conf.args.clone())
+            .unwrap_or_default()
     }
 
     /// Whether an action is configured.

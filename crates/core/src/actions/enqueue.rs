@@ -1,0 +1,50 @@
+//! enqueue: admits pending jobs whose demand the cluster and their queue can bear.
+//!
+//! One job of the first queue at a time, so that queues take turns. A job that is refused does not hold up those
+//! behind it. Source: Volcano's enqueue action.
+use super::ActionDef;
+use super::order::Line;
+use crate::event::Phase;
+use crate::id::JobId;
+use crate::session::Session;
+
+pub(super) const DEF: ActionDef = ActionDef {
+    name: "enqueue",
+    summary: "Admits pending jobs whose minResources the cluster and their queue can bear.",
+    args: &[],
+    run,
+};
+
+fn run(session: &mut Session<'_>) {
+    let pending: Vec<JobId> = session
+        .world
+        .jobs
+        .iter()
+        .filter(|(_, job)| job.phase == Phase::Pending && job.exists)
+        .map(|(id, _)| id)
+        .collect();
+    let mut admissible = Vec::with_capacity(pending.len());
+    for job in pending {
+        match session.queue_blocked(job) {
+            Ok(()) => admissible.push(job),
+            Err(refusal) => session.refuse(job, refusal),
+        }
+    }
+    let mut line = Line::new(session, admissible);
+    while let Some(queue) = line.first_queue(session) {
+        if let Some(job) = line.pop(session, queue) {
+            admit(session, job);
+        }
+    }
+}
+
+fn admit(session: &mut Session<'_>, job: JobId) {
+    if session.world.jobs[job].min_resources.is_some()
+        && let Err(refusal) = session.job_enqueueable(job)
+    {
+        session.refuse(job, refusal);
+        return;
+    }
+    session.job_enqueued(job);
+    session.world.jobs[job].phase = Phase::Inqueue;
+}

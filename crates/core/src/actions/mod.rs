@@ -1,0 +1,29 @@
+//! The table of actions: one file and one line each.
+mod allocate;
+mod backfill;
+mod enqueue;
+mod gang;
+mod order;
+
+use crate::conf::ArgSpec;
+use crate::session::Session;
+
+/// A row in the table of actions.
+pub struct ActionDef {
+    /// The name in scheduler.conf.
+    pub name: &'static str,
+    /// What it does, in a sentence.
+    pub summary: &'static str,
+    /// Its arguments.
+    pub args: &'static [ArgSpec],
+    /// Runs it.
+    pub run: fn(&mut Session<'_>),
+}
+
+/// Every action, by name.
+pub static ACTIONS: &[ActionDef] = &[enqueue::DEF, allocate::DEF, backfill::DEF];
+
+/// The row of a name.
+pub fn find(name: &str) -> Option<&'static ActionDef> {
+    ACTIONS.iter().find(|def| def.name == name)
+}

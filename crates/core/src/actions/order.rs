@@ -1,0 +1,122 @@
+//! Who is next: jobs in a heap per queue, queues compared afresh each time.
+//!
+//! Serving a job changes its own rank and its queue's, nobody else's in the same heap: so a job that is pushed
+//! back after it was served is ordered exactly, which Volcano's heaps of live shares are not.
+use std::cmp::Ordering;
+
+use rustc_hash::FxHashMap;
+
+use crate::id::{JobId, QueueId};
+use crate::session::Session;
+
+/// A binary heap whose order is handed in with each call; the least comes first.
+#[derive(Debug)]
+pub(crate) struct Heap<T>(Vec<T>);
+
+impl<T> Default for Heap<T> {
+    fn default() -> Self {
+        Self(Vec::new())
+    }
+}
+
+impl<T: Copy> Heap<T> {
+    pub(crate) fn push(&mut self, value: T, order: impl Fn(T, T) -> Ordering) {
+        self.0.push(value);
+        let mut at = self.0.len() - 1;
+        while at > 0 && order(self.0[at], self.0[(at - 1) / 2]).is_lt() {
+            self.0.swap(at, (at - 1) / 2);
+            at = (at - 1) / 2;
+        }
+    }
+
+    pub(crate) fn pop(&mut self, order: impl Fn(T, T) -> Ordering) -> Option<T> {
+        if self.0.is_empty() {
+            return None;
+        }
+        let least = self.0.swap_remove(0);
+        let mut at = 0;
+        loop {
+            let mut next = 2 * at + 1;
+            if next + 1 < self.0.len() && order(self.0[next + 1], self.0[next]).is_lt() {
+                next += 1;
+            }
+            if next >= self.0.len() || order(self.0[next], self.0[at]).is_ge() {
+                return Some(least);
+            }
+            self.0.swap(at, next);
+            at = next;
+        }
+    }
+
+    pub(crate) fn drain(&mut self) -> impl Iterator<Item = T> + '_ {
+        self.0.drain(..)
+    }
+}
+
+/// Jobs by queue, served in order.
+#[derive(Default)]
+pub(crate) struct Line {
+    queues: Vec<QueueId>,
+    jobs: FxHashMap<QueueId, Heap<JobId>>,
+}
+
+impl Line {
+    /// The jobs in line.
+    pub(crate) fn new(session: &Session<'_>, jobs: impl IntoIterator<Item = JobId>) -> Self {
+        let mut line = Self::default();
+        for job in jobs {
+            line.push(session, job);
+        }
+        line
+    }
+
+    /// Puts a job, and its queue, in line.
+    pub(crate) fn push(&mut self, session: &Session<'_>, job: JobId) {
+        let queue = session.world.jobs[job].queue;
+        let heap = self.jobs.entry(queue).or_insert_with(|| {
+            self.queues.push(queue);
+            Heap::default()
+        });
+        heap.push(job, |a, b| session.job_order(a, b));
+    }
+
+    /// The queue that goes first.
+    pub(crate) fn first_queue(&self, session: &Session<'_>) -> Option<QueueId> {
+        self.queues.iter().copied().min_by(|a, b| session.queue_order(*a, *b))
+    }
+
+    /// The first job of a queue; without one, the queue leaves the line.
+    pub(crate) fn pop(&mut self, session: &Session<'_>, queue: QueueId) -> Option<JobId> {
+        let job = self.jobs.get_mut(&queue)?.pop(|a, b| session.job_order(a, b));
+        if job.is_none() {
+            self.leave(queue);
+        }
+        job
+    }
+
+    /// Takes a queue out of line, and returns the jobs it leaves behind.
+    pub(crate) fn leave(&mut self, queue: QueueId) -> Vec<JobId> {
+        self.queues.retain(|other| *other != queue);
+        self.jobs.remove(&queue).map(|mut heap| heap.drain().collect()).unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn a_heap_pops_in_order(values in prop::collection::vec(0u32..50, 0..60)) {
+            let mut heap = Heap::default();
+            for value in &values {
+                heap.push(*value, |a, b| a.cmp(&b));
+            }
+            let popped: Vec<u32> = std::iter::from_fn(|| heap.pop(|a, b| a.cmp(&b))).collect();
+            let mut sorted = values;
+            sorted.sort_unstable();
+            prop_assert_eq!(popped, sorted);
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! The scheduler: a configuration, what lives across cycles, and the cycle itself.
+use crate::actions;
+use crate::conf::Conf;
+use crate::decision::Decision;
+use crate::event::Time;
+use crate::placement::Placement;
+use crate::session::Session;
+use crate::status;
+use crate::world::World;
+
+/// What a cycle came to.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Outcome {
+    /// What is to be done outside, in order.
+    pub decisions: Vec<Decision>,
+    /// The number of the cycle, from 1.
+    pub cycle: u64,
+}
+
+/// Schedules a World by a configuration.
+pub struct Scheduler {
+    conf: Conf,
+    placement: Placement,
+    cycle: u64,
+}
+
+impl Scheduler {
+    /// A scheduler; the seed decides among nodes of equal score.
+    pub fn new(conf: Conf, seed: u64) -> Self {
+        Self { conf, placement: Placement::new(seed), cycle: 0 }
+    }
+
+    /// The configuration in force.
+    pub fn conf(&self) -> &Conf {
+        &self.conf
+    }
+
+    /// Takes another configuration into force with the next cycle.
+    pub fn set_conf(&mut self, conf: Conf) {
+        self.conf = conf;
+        self.placement.reset();
+    }
+
+    /// Runs one cycle. The World then holds what was decided.
+    pub fn run(&mut self, world: &mut World, now: Time) -> Outcome {
+        self.cycle += 1;
+        self.placement.retain(world);
+        for job in world.jobs.ids().collect::<Vec<_>>() {
+            world.jobs[job].refusals.clear();
+        }
+        let Self { conf, placement, cycle } = self;
+        let mut session = Session::open(world, conf, placement, now);
+        for name in &conf.actions {
+            if let Some(action) = actions::find(name) {
+                (action.run)(&mut session);
+            }
+        }
+        note_gates(&mut session);
+        status::close(&mut session, *cycle);
+        Outcome { decisions: session.decisions, cycle: *cycle }
+    }
+}
+
+fn note_gates(session: &mut Session<'_>) {
+    for job in session.world.jobs.ids().collect::<Vec<_>>() {
+        let world = &*session.world;
+        let gated = world.jobs[job].tasks.iter().filter(|task| world.tasks[**task].gated).count();
+        if gated > 0 {
+            session.refuse(job, crate::diagnosis::Refusal::Gated(gated as u32));
+        }
+    }
+}

@@ -1,0 +1,241 @@
+//! Why something was refused: data first, text at the very end.
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use phalanx_resource::{Amounts, DimId, Dims};
+
+use crate::world::Node;
+
+/// Why a node is not for a task.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Unfit {
+    /// Not enough of a resource.
+    Insufficient(DimId),
+    /// No place left among the node's pods.
+    TooManyPods,
+    /// Node selector or required node affinity.
+    NodeAffinity,
+    /// A taint that is not tolerated: `{key: value}`.
+    Taint(Arc<str>),
+    /// Cordoned.
+    Unschedulable,
+    /// Ready is not True.
+    NotReady,
+    /// A host port is taken.
+    Ports,
+    /// A plugin's own reason.
+    Other(Arc<str>),
+}
+
+impl Unfit {
+    /// kube-scheduler's words for it.
+    pub fn text(&self, dims: &Dims) -> String {
+        match self {
+            Unfit::Insufficient(dim) => format!("Insufficient {}", dims.name(*dim)),
+            Unfit::TooManyPods => "Too many pods".into(),
+            Unfit::NodeAffinity => "node(s) didn't match Pod's node affinity/selector".into(),
+            Unfit::Taint(taint) => format!("node(s) had untolerated taint {taint}"),
+            Unfit::Unschedulable => "node(s) were unschedulable".into(),
+            Unfit::NotReady => "node(s) were not ready".into(),
+            Unfit::Ports => "node(s) didn't have free ports for the requested pod ports".into(),
+            Unfit::Other(text) => text.to_string(),
+        }
+    }
+
+    /// The resource of a shortage.
+    pub fn of_dim(dim: DimId) -> Self {
+        if dim == DimId::PODS { Unfit::TooManyPods } else { Unfit::Insufficient(dim) }
+    }
+}
+
+/// Nodes that were refused for one reason.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Refused {
+    /// How many.
+    pub nodes: u32,
+    /// The least that any of them lacks, where the reason is an amount.
+    pub least_missing: Option<i64>,
+}
+
+/// Why no node will do.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FitError {
+    /// How many nodes there are.
+    pub nodes: u32,
+    /// Nodes by reason; a node counts once for each of its reasons.
+    pub reasons: BTreeMap<Unfit, Refused>,
+}
+
+impl FitError {
+    /// Counts a node for a reason.
+    pub fn add(&mut self, unfit: Unfit, missing: Option<i64>) {
+        let refused = self.reasons.entry(unfit).or_default();
+        refused.nodes += 1;
+        refused.least_missing = match (refused.least_missing, missing) {
+            (Some(least), Some(missing)) => Some(least.min(missing)),
+            (least, missing) => least.or(missing),
+        };
+    }
+
+    /// Counts a node for every resource it lacks.
+    pub fn add_short(&mut self, node: &Node, request: &Amounts) {
+        let future = node.future_idle();
+        let room = if request.fits(&node.idle) { &future } else { &node.idle };
+        for (dim, missing) in request.short(room) {
+            self.add(Unfit::of_dim(dim), Some(missing));
+        }
+    }
+
+    /// `0/5 nodes are available: 2 Too many pods, 3 Insufficient cpu.`, as kube-scheduler says it.
+    pub fn text(&self, dims: &Dims) -> String {
+        let mut reasons: Vec<String> = self
+            .reasons
+            .iter()
+            .map(|(unfit, refused)| format!("{} {}", refused.nodes, unfit.text(dims)))
+            .collect();
+        reasons.sort();
+        if reasons.is_empty() {
+            return format!("0/{} nodes are available.", self.nodes);
+        }
+        format!("0/{} nodes are available: {}.", self.nodes, reasons.join(", "))
+    }
+}
+
+/// Why a job, or some of its tasks, waits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// Pods name a PodGroup that does not exist.
+    NoPodGroup,
+    /// The object carries something that cannot be honoured.
+    Invalid(Arc<str>),
+    /// The queue does not exist.
+    QueueMissing(Arc<str>),
+    /// The queue takes no jobs now.
+    QueueNotOpen {
+        /// Queue.
+        queue: Arc<str>,
+        /// Its state.
+        state: &'static str,
+    },
+    /// The queue carries something that cannot be honoured.
+    QueueInvalid {
+        /// Queue.
+        queue: Arc<str>,
+        /// What.
+        why: Arc<str>,
+    },
+    /// Fewer pods than `minMember` exist.
+    NotEnoughTasks {
+        /// Pods that exist and may run.
+        found: u32,
+        /// `minMember`.
+        wanted: u32,
+    },
+    /// Fewer pods of a role than `minTaskMember` exist.
+    NotEnoughPodsOfTask {
+        /// Role.
+        role: Arc<str>,
+        /// Pods that exist and may run.
+        found: u32,
+        /// The role's minimum.
+        wanted: u32,
+    },
+    /// The job was not admitted.
+    Enqueue {
+        /// The plugin that refused.
+        plugin: &'static str,
+        /// Its words.
+        text: &'static str,
+        /// What is missing, by resource.
+        missing: Vec<(DimId, i64)>,
+    },
+    /// The queue has all it may have.
+    Overused {
+        /// The plugin that says so.
+        plugin: &'static str,
+        /// Queue.
+        queue: Arc<str>,
+    },
+    /// Placing one more task would take the queue over its share or limit.
+    Quota {
+        /// The plugin that refused.
+        plugin: &'static str,
+        /// Queue.
+        queue: Arc<str>,
+        /// What the queue may have, in its words: `deserved` or `capability`.
+        limit: &'static str,
+        /// By how much the task exceeds it, by resource.
+        over: Vec<(DimId, i64)>,
+    },
+    /// No node will do for a task.
+    Nodes {
+        /// The first such task, by name.
+        task: Arc<str>,
+        /// Why.
+        error: FitError,
+    },
+    /// Pods that scheduling gates hold back.
+    Gated(u32),
+    /// The gang found room for some of its members only.
+    Partial {
+        /// Members that are ready or had room.
+        placed: u32,
+        /// `minMember`.
+        wanted: u32,
+    },
+    /// The gang has its places and waits for room that is being released.
+    Reserved(u32),
+}
+
+impl Refusal {
+    /// The reason in CamelCase, as it stands in conditions.
+    pub fn reason(&self) -> &'static str {
+        match self {
+            Refusal::NotEnoughTasks { .. } => "NotEnoughTasks",
+            Refusal::NotEnoughPodsOfTask { .. } => "NotEnoughPodsOfTask",
+            _ => "NotEnoughResources",
+        }
+    }
+
+    /// Text for people.
+    pub fn text(&self, dims: &Dims) -> String {
+        match self {
+            Refusal::NoPodGroup => "its PodGroup does not exist".into(),
+            Refusal::Invalid(why) => why.to_string(),
+            Refusal::QueueMissing(queue) => format!("queue {queue} does not exist"),
+            Refusal::QueueNotOpen { queue, state } => format!("queue {queue} is {state}"),
+            Refusal::QueueInvalid { queue, why } => format!("queue {queue} is invalid: {why}"),
+            Refusal::NotEnoughTasks { found, wanted } => {
+                format!("not enough valid tasks for gang-scheduling: {found} exist, minMember is {wanted}")
+            }
+            Refusal::NotEnoughPodsOfTask { role, found, wanted } => {
+                format!("not enough pods of task {role}: {found} exist, minTaskMember is {wanted}")
+            }
+            Refusal::Enqueue { plugin, text, missing } => {
+                format!("{text}{} (plugin {plugin})", list(": insufficient ", missing, dims))
+            }
+            Refusal::Overused { plugin, queue } => format!("queue {queue} is overused (plugin {plugin})"),
+            Refusal::Quota { plugin, queue, limit, over } => {
+                format!("queue {queue} would exceed its {limit}{} (plugin {plugin})", list(": ", over, dims))
+            }
+            Refusal::Nodes { task, error } => format!("{}: {}", task, error.text(dims)),
+            Refusal::Gated(pods) => format!("{pods} pod(s) wait for their scheduling gates"),
+            Refusal::Partial { placed, wanted } => {
+                format!("pod group is not ready: {placed} of minMember {wanted} have room")
+            }
+            Refusal::Reserved(pods) => format!("{pods} pod(s) wait for room that is being released"),
+        }
+    }
+}
+
+/// `: insufficient cpu (2 more), memory (1Gi more)`; nothing for an empty list.
+fn list(head: &str, amounts: &[(DimId, i64)], dims: &Dims) -> String {
+    if amounts.is_empty() {
+        return String::new();
+    }
+    let each: Vec<String> = amounts
+        .iter()
+        .map(|(dim, amount)| format!("{} ({} more)", dims.name(*dim), dims.format(*dim, *amount)))
+        .collect();
+    format!("{head}{}", each.join(", "))
+}

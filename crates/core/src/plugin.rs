@@ -1,0 +1,162 @@
+//! What a plugin may say. Every default means "no opinion".
+use std::cmp::Ordering;
+
+use phalanx_resource::Amounts;
+
+use crate::conf::{ArgSpec, Args, Flags};
+use crate::diagnosis::{Refusal, Unfit};
+use crate::id::{ClassId, JobId, QueueId, TaskId};
+use crate::world::{Node, Status, World};
+
+/// An opinion that others may overrule.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Vote {
+    /// No.
+    Reject,
+    /// Nothing to say.
+    Abstain,
+    /// Yes.
+    Permit,
+}
+
+/// An opinion on admitting a job.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Verdict {
+    /// No, and why.
+    Reject(Refusal),
+    /// Nothing to say.
+    Abstain,
+    /// Yes.
+    Permit,
+}
+
+/// A condition on nodes that depends on their attributes alone: asked once per class and node.
+pub trait NodeFilter: Send + Sync {
+    /// Whether the node will do.
+    fn check(&self, node: &Node) -> Result<(), Unfit>;
+}
+
+/// A condition that depends on what is on the node: asked whenever the node was touched.
+pub trait RoomFilter: Send + Sync {
+    /// Whether the node will do now or, with `later`, once all that is being released is gone.
+    fn check(&self, node: &Node, later: bool) -> Result<(), Unfit>;
+}
+
+/// A score by a node's attributes alone: given once per class and node, then normalised over all
+/// nodes that pass the filters, then weighted.
+pub trait NodeScorer: Send + Sync {
+    /// The raw score.
+    fn score(&self, node: &Node) -> f64;
+    /// Brings the raw scores to 0..100, and weights them.
+    fn normalise(&self, scores: &mut [f64]);
+}
+
+/// A score by what is on the node: given whenever the node was touched, already weighted.
+pub trait RoomScorer: Send + Sync {
+    /// The score, with what pods use on the node and with what the task adds.
+    fn score(&self, node: &Node, used: &Amounts) -> f64;
+}
+
+/// What plugins have to say on the nodes of a class.
+#[derive(Default)]
+pub struct NodeRules {
+    /// By attributes.
+    pub filters: Vec<Box<dyn NodeFilter>>,
+    /// By room.
+    pub room_filters: Vec<Box<dyn RoomFilter>>,
+    /// By attributes.
+    pub scorers: Vec<Box<dyn NodeScorer>>,
+    /// By room.
+    pub room_scorers: Vec<Box<dyn RoomScorer>>,
+}
+
+/// One policy, for one session.
+pub trait Plugin: Send + Sync {
+    /// Which of two jobs goes first.
+    fn job_order(&self, _: &World, _a: JobId, _b: JobId) -> Ordering {
+        Ordering::Equal
+    }
+    /// Which of two queues goes first.
+    fn queue_order(&self, _: &World, _a: QueueId, _b: QueueId) -> Ordering {
+        Ordering::Equal
+    }
+    /// Which of two tasks of a job goes first.
+    fn task_order(&self, _: &World, _a: TaskId, _b: TaskId) -> Ordering {
+        Ordering::Equal
+    }
+    /// Whether a job can be scheduled at all.
+    fn job_valid(&self, _: &World, _: JobId) -> Result<(), Refusal> {
+        Ok(())
+    }
+    /// Whether enough of a job has a place for it to start.
+    fn job_ready(&self, _: &World, _: JobId) -> bool {
+        true
+    }
+    /// Whether enough of a job has a place now or once room is released.
+    fn job_pipelined(&self, _: &World, _: JobId) -> Vote {
+        Vote::Abstain
+    }
+    /// Whether a job lacks what it should have, so that others may be evicted for it.
+    fn job_starving(&self, _: &World, _: JobId) -> Option<bool> {
+        None
+    }
+    /// Whether a job may be admitted.
+    fn job_enqueueable(&self, _: &World, _: JobId) -> Verdict {
+        Verdict::Abstain
+    }
+    /// A job was admitted.
+    fn job_enqueued(&mut self, _: &World, _: JobId) {}
+    /// Whether a queue has all it may have.
+    fn overused(&self, _: &World, _: QueueId) -> Option<Refusal> {
+        None
+    }
+    /// Whether a queue may have one more task.
+    fn allocatable(&self, _: &World, _: QueueId, _: TaskId) -> Result<(), Refusal> {
+        Ok(())
+    }
+    /// Which of these tasks may be evicted for a task of the same queue.
+    fn preemptable(&self, _: &World, _by: TaskId, _of: &[TaskId]) -> Option<Vec<TaskId>> {
+        None
+    }
+    /// Which of these tasks may be evicted for a task of another queue.
+    fn reclaimable(&self, _: &World, _by: TaskId, _of: &[TaskId]) -> Option<Vec<TaskId>> {
+        None
+    }
+    /// Filters of a class.
+    fn filters(&self, _: &World, _: ClassId, _: &mut NodeRules) {}
+    /// Scorers of a class.
+    fn scorers(&self, _: &World, _: ClassId, _: &mut NodeRules) {}
+    /// What a queue deserves, for reports.
+    fn deserved(&self, _: &World, _: QueueId) -> Option<Amounts> {
+        None
+    }
+    /// Whether `on_change` is wanted.
+    fn listens(&self) -> bool {
+        false
+    }
+    /// A task's status changed, by a statement or by its undoing.
+    fn on_change(&mut self, _: &World, _: TaskId, _before: Status) {}
+}
+
+/// What a plugin is opened with.
+#[derive(Clone, Copy, Debug)]
+pub struct Opening<'a> {
+    /// The world as the session finds it.
+    pub world: &'a World,
+    /// The plugin's arguments.
+    pub args: &'a Args,
+    /// Its flags.
+    pub flags: Flags,
+}
+
+/// A row in the table of plugins.
+pub struct PluginDef {
+    /// The name in scheduler.conf.
+    pub name: &'static str,
+    /// What it is for, in a sentence.
+    pub summary: &'static str,
+    /// Its arguments.
+    pub args: &'static [ArgSpec],
+    /// Makes one for a session.
+    pub open: fn(Opening<'_>) -> Box<dyn Plugin>,
+}

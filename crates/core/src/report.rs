@@ -1,0 +1,109 @@
+//! The World in words, for people and for `simulate`: phases, reasons, shares.
+use std::sync::Arc;
+
+use crate::conf::Conf;
+use crate::cycle::Scheduler;
+use crate::event::{Key, Phase};
+use crate::status::subtree_sums;
+use crate::tiers::Tiers;
+use crate::world::{JobKind, Status, World};
+
+/// Resource names and canonical quantities, sorted by name.
+pub type Figures = Vec<(Arc<str>, String)>;
+
+/// A PodGroup, or a pod without one.
+#[derive(Clone, Debug, PartialEq)]
+pub struct GroupReport {
+    /// Its name; a solo pod's own.
+    pub key: Key,
+    /// A pod without a PodGroup.
+    pub solo: bool,
+    /// Phase.
+    pub phase: Phase,
+    /// Queue.
+    pub queue: Arc<str>,
+    /// `minMember`.
+    pub min_member: u32,
+    /// Pods.
+    pub pods: u32,
+    /// Pods that have their place: being bound, bound, running or succeeded.
+    pub placed: u32,
+    /// Pods that wait, nominated ones included.
+    pub waiting: u32,
+    /// Of these, pods that are nominated.
+    pub nominated: u32,
+    /// Why pods wait; empty when none does.
+    pub reasons: Vec<String>,
+}
+
+/// A queue.
+#[derive(Clone, Debug, PartialEq)]
+pub struct QueueReport {
+    /// Name.
+    pub name: Arc<str>,
+    /// What its jobs, and those of the queues below it, hold.
+    pub allocated: Figures,
+    /// What it deserves, where a plugin computes that.
+    pub deserved: Figures,
+    /// What its jobs ask for, held or not.
+    pub request: Figures,
+    /// Weight.
+    pub weight: u32,
+}
+
+/// The World in words.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Report {
+    /// PodGroups and pods without one, by name.
+    pub groups: Vec<GroupReport>,
+    /// Queues that exist, by name.
+    pub queues: Vec<QueueReport>,
+}
+
+impl Scheduler {
+    /// The World in words, as of the last cycle.
+    pub fn report(&self, world: &World) -> Report {
+        Report { groups: groups(world), queues: queues(world, self.conf()) }
+    }
+}
+
+fn groups(world: &World) -> Vec<GroupReport> {
+    let of = |job: &crate::world::Job| GroupReport {
+        key: job.key.clone(),
+        solo: job.kind == JobKind::Solo,
+        phase: job.phase,
+        queue: world.queues[job.queue].name.clone(),
+        min_member: job.min_member,
+        pods: job.counts.total(),
+        placed: job.counts.ready(),
+        waiting: job.waiting(),
+        nominated: job.counts.of(Status::Pipelined),
+        reasons: job.refusals.iter().map(|refusal| refusal.text(&world.dims)).collect(),
+    };
+    let mut groups: Vec<GroupReport> = world.jobs.iter().map(|(_, job)| of(job)).collect();
+    groups.sort_by(|a, b| a.key.cmp(&b.key).then(a.solo.cmp(&b.solo)));
+    groups
+}
+
+fn queues(world: &World, conf: &Conf) -> Vec<QueueReport> {
+    let tiers = Tiers::open(conf, world);
+    let sums = subtree_sums(world);
+    let mut queues: Vec<QueueReport> = world
+        .queues
+        .iter()
+        .filter(|(_, queue)| queue.exists)
+        .map(|(id, queue)| QueueReport {
+            name: queue.name.clone(),
+            allocated: sums.get(&id).map(|sum| world.render(sum)).unwrap_or_default(),
+            deserved: tiers
+                .every()
+                .find_map(|p| p.deserved(world, id))
+                .map(|sum| world.render(&sum))
+                .unwrap_or_default(),
+            request: world.render(&queue.request()),
+            weight: queue.weight,
+        })
+        .collect();
+    queues.sort_by(|a, b| a.name.cmp(&b.name));
+    queues
+}

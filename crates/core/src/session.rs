@@ -1,0 +1,172 @@
+//! A session: the World, the plugins of the configuration, and the questions actions ask.
+use std::cmp::Ordering;
+
+use crate::conf::{Conf, Flag};
+use crate::decision::Decision;
+use crate::diagnosis::Refusal;
+use crate::event::{QueueState, Time};
+use crate::id::{ClassId, JobId, QueueId, TaskId};
+use crate::placement::{Placement, Room, Spot};
+use crate::plugin::NodeRules;
+use crate::statement::{Entry, Statement};
+use crate::tiers::Tiers;
+use crate::world::World;
+
+/// One cycle's view of the World.
+pub struct Session<'w> {
+    /// The World; changed through a Statement only.
+    pub world: &'w mut World,
+    /// The plugins.
+    pub tiers: Tiers,
+    /// The configuration.
+    pub conf: &'w Conf,
+    /// When the cycle began.
+    pub now: Time,
+    pub(crate) placement: &'w mut Placement,
+    pub(crate) log: Vec<Entry>,
+    pub(crate) decisions: Vec<Decision>,
+}
+
+impl<'w> Session<'w> {
+    /// Opens the plugins on the World.
+    pub fn open(world: &'w mut World, conf: &'w Conf, placement: &'w mut Placement, now: Time) -> Self {
+        let tiers = Tiers::open(conf, world);
+        Self { world, tiers, conf, now, placement, log: Vec::new(), decisions: Vec::new() }
+    }
+
+    /// Begins a change that is either committed whole or undone.
+    pub fn statement(&mut self) -> Statement<'_, 'w> {
+        Statement::new(self)
+    }
+
+    /// Which of two jobs goes first: plugins, then creation, then name.
+    pub fn job_order(&self, a: JobId, b: JobId) -> Ordering {
+        self.tiers.first(Flag::JobOrder, |plugin| plugin.job_order(self.world, a, b)).then_with(|| {
+            let (a, b) = (&self.world.jobs[a], &self.world.jobs[b]);
+            a.created.cmp(&b.created).then_with(|| a.key.cmp(&b.key)).then(a.kind.cmp(&b.kind))
+        })
+    }
+
+    /// Which of two queues goes first: plugins, then creation, then name.
+    pub fn queue_order(&self, a: QueueId, b: QueueId) -> Ordering {
+        self.tiers.first(Flag::QueueOrder, |plugin| plugin.queue_order(self.world, a, b)).then_with(|| {
+            let (a, b) = (&self.world.queues[a], &self.world.queues[b]);
+            a.created.cmp(&b.created).then_with(|| a.name.cmp(&b.name))
+        })
+    }
+
+    /// Which of two tasks of a job goes first: plugins, then index, creation, name.
+    pub fn task_order(&self, a: TaskId, b: TaskId) -> Ordering {
+        self.tiers.first(Flag::TaskOrder, |plugin| plugin.task_order(self.world, a, b)).then_with(|| {
+            let (a, b) = (&self.world.tasks[a], &self.world.tasks[b]);
+            a.index.cmp(&b.index).then(a.created.cmp(&b.created)).then_with(|| a.pod.cmp(&b.pod))
+        })
+    }
+
+    /// Why a job cannot be scheduled whatever the room: its own fault or its queue's.
+    pub fn job_blocked(&self, job: JobId) -> Result<(), Refusal> {
+        let it = &self.world.jobs[job];
+        if !it.exists {
+            return Err(Refusal::NoPodGroup);
+        }
+        if let Some(why) = &it.invalid {
+            return Err(Refusal::Invalid(why.clone()));
+        }
+        self.queue_blocked(job)?;
+        self.tiers.every().try_for_each(|plugin| plugin.job_valid(self.world, job))
+    }
+
+    /// Why a job's queue keeps it from being admitted or placed.
+    pub fn queue_blocked(&self, job: JobId) -> Result<(), Refusal> {
+        let queue = &self.world.queues[self.world.jobs[job].queue];
+        let not_open = |state| Err(Refusal::QueueNotOpen { queue: queue.name.clone(), state });
+        if !queue.exists {
+            return Err(Refusal::QueueMissing(queue.name.clone()));
+        }
+        if let Some(why) = &queue.invalid {
+            return Err(Refusal::QueueInvalid { queue: queue.name.clone(), why: why.clone() });
+        }
+        match queue.state {
+            QueueState::Open => Ok(()),
+            QueueState::Closed => not_open("Closed"),
+            QueueState::Closing => not_open("Closing"),
+            QueueState::Unknown => not_open("Unknown"),
+        }
+    }
+
+    /// Whether enough of a job has a place for it to start.
+    pub fn job_ready(&self, job: JobId) -> bool {
+        self.tiers.with(Flag::JobReady).all(|plugin| plugin.job_ready(self.world, job))
+    }
+
+    /// Whether enough of a job has a place now or once room is released.
+    pub fn job_pipelined(&self, job: JobId) -> bool {
+        self.tiers.vote(Flag::JobPipelined, |plugin| plugin.job_pipelined(self.world, job))
+    }
+
+    /// Whether a job may be admitted.
+    pub fn job_enqueueable(&self, job: JobId) -> Result<(), Refusal> {
+        self.tiers.verdict(Flag::JobEnqueued, |plugin| plugin.job_enqueueable(self.world, job))
+    }
+
+    /// Tells the plugins that a job was admitted.
+    pub fn job_enqueued(&mut self, job: JobId) {
+        let Self { tiers, world, .. } = self;
+        tiers.tell(Flag::JobEnqueued, |plugin| plugin.job_enqueued(world, job));
+    }
+
+    /// Why a queue may have nothing more, if that is so.
+    pub fn overused(&self, queue: QueueId) -> Option<Refusal> {
+        self.tiers.with(Flag::Overused).find_map(|plugin| plugin.overused(self.world, queue))
+    }
+
+    /// Whether a queue may have one more task.
+    pub fn allocatable(&self, queue: QueueId, task: TaskId) -> Result<(), Refusal> {
+        self.tiers.with(Flag::Allocatable).try_for_each(|plugin| plugin.allocatable(self.world, queue, task))
+    }
+
+    /// The best node for a task. The node it was nominated for comes first among those of the same room.
+    pub fn spot(&mut self, task: TaskId) -> Option<Spot> {
+        let Self { world, tiers, placement, .. } = self;
+        let it = &world.tasks[task];
+        let nominated = it.nominated.as_ref().and_then(|name| world.node_named(name));
+        let held = nominated.and_then(|node| {
+            let room = placement.room(world, tiers, it.class, node)?;
+            Some(Spot { node, room })
+        });
+        if let Some(spot) = held.filter(|spot| spot.room == Room::Now) {
+            return Some(spot);
+        }
+        let best = placement.best(world, tiers, it.class);
+        held.filter(|_| best.is_none_or(|best| best.room == Room::Later)).or(best)
+    }
+
+    /// Why no node will do for a task.
+    pub fn no_node(&mut self, task: TaskId) -> Refusal {
+        let Self { world, tiers, placement, .. } = self;
+        let it = &world.tasks[task];
+        Refusal::Nodes { task: it.pod.name.clone(), error: placement.explain(world, tiers, it.class) }
+    }
+
+    /// Notes why a job waits.
+    pub fn refuse(&mut self, job: JobId, refusal: Refusal) {
+        let refusals = &mut self.world.jobs[job].refusals;
+        if !refusals.contains(&refusal) {
+            refusals.push(refusal);
+        }
+    }
+}
+
+impl Tiers {
+    /// The filters and scorers of a class.
+    pub(crate) fn rules(&self, world: &World, class: ClassId) -> NodeRules {
+        let mut rules = NodeRules::default();
+        for plugin in self.with(Flag::Predicate) {
+            plugin.filters(world, class, &mut rules);
+        }
+        for plugin in self.with(Flag::NodeOrder) {
+            plugin.scorers(world, class, &mut rules);
+        }
+        rules
+    }
+}

@@ -1,0 +1,167 @@
+//! A Statement: changes to the World that are committed whole, or undone exactly when it is dropped.
+use std::sync::Arc;
+
+use crate::decision::{Binding, Decision};
+use crate::id::{NodeId, TaskId};
+use crate::session::Session;
+use crate::world::{Before, Status};
+
+/// One change, with what it takes to undo it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Entry {
+    task: TaskId,
+    before: Before,
+}
+
+/// An open change of the World.
+#[must_use = "dropping a statement undoes it"]
+pub struct Statement<'s, 'w> {
+    session: &'s mut Session<'w>,
+    base: usize,
+}
+
+impl<'s, 'w> Statement<'s, 'w> {
+    pub(crate) fn new(session: &'s mut Session<'w>) -> Self {
+        let base = session.log.len();
+        Self { session, base }
+    }
+
+    /// The session, to ask questions.
+    pub fn session(&mut self) -> &mut Session<'w> {
+        self.session
+    }
+
+    /// Gives a task a node that has room.
+    pub fn allocate(&mut self, task: TaskId, node: NodeId) {
+        self.place(task, Status::Allocated, Some(node));
+    }
+
+    /// Gives a task a node where room is being released.
+    pub fn pipeline(&mut self, task: TaskId, node: NodeId) {
+        self.place(task, Status::Pipelined, Some(node));
+    }
+
+    /// Takes a task's nomination or allocation back.
+    pub fn unplace(&mut self, task: TaskId) {
+        self.place(task, Status::Pending, None);
+    }
+
+    /// Evicts a task; it keeps its room until it is gone.
+    pub fn evict(&mut self, task: TaskId) {
+        let node = self.session.world.tasks[task].node;
+        self.place(task, Status::Releasing, node);
+    }
+
+    fn place(&mut self, task: TaskId, status: Status, node: Option<NodeId>) {
+        let session = &mut *self.session;
+        let before = session.world.tasks[task].status;
+        let entry = Entry { task, before: session.world.place(task, status, node) };
+        session.log.push(entry);
+        session.tiers.changed(session.world, task, before);
+    }
+
+    /// Begins a change within this one: its drop undoes its own part only.
+    pub fn nested(&mut self) -> Nested<'_, 'w> {
+        Nested { inner: Statement::new(self.session) }
+    }
+
+    /// Makes the changes decisions: allocations are bound, nominations kept, evictions sent.
+    pub fn commit(mut self, why: &Arc<str>) {
+        self.decide(why);
+    }
+
+    /// Keeps every place as a nomination: the gang cannot start yet, and nobody else may take its room.
+    pub fn commit_reserved(mut self, why: &Arc<str>) {
+        for at in self.base..self.session.log.len() {
+            let task = self.session.log[at].task;
+            let it = &self.session.world.tasks[task];
+            if it.status == Status::Allocated {
+                let node = it.node;
+                self.place(task, Status::Pipelined, node);
+            }
+        }
+        self.decide(why);
+    }
+
+    fn decide(&mut self, why: &Arc<str>) {
+        let session = &mut *self.session;
+        let tasks: Vec<TaskId> = session.log.drain(self.base..).map(|entry| entry.task).collect();
+        let mut bound: Vec<Binding> = Vec::new();
+        let mut job = None;
+        for task in tasks {
+            let it = &session.world.tasks[task];
+            match it.status {
+                Status::Allocated => {
+                    let Some(node) = it.node else { continue };
+                    bound.push(Binding { pod: it.pod.clone(), node: session.world.nodes[node].name.clone() });
+                    job = job.or(it.job);
+                    session.world.place(task, Status::Binding, Some(node));
+                    session.world.tasks[task].nominated = None;
+                }
+                Status::Releasing if !it.evicting => {
+                    session.decisions.push(Decision::Evict { pod: it.pod.clone(), reason: why.clone() });
+                    session.world.tasks[task].evicting = true;
+                }
+                Status::Pipelined | Status::Pending => nominate(session, task),
+                _ => {}
+            }
+        }
+        if let Some(job) = job {
+            let key = session.world.jobs[job].key.clone();
+            session.decisions.push(Decision::Bind { job: key, pods: bound });
+        }
+    }
+
+    fn undo(&mut self) {
+        let session = &mut *self.session;
+        while session.log.len() > self.base {
+            let Some(Entry { task, before }) = session.log.pop() else { break };
+            let from = session.world.tasks[task].status;
+            session.world.restore(task, before);
+            session.tiers.changed(session.world, task, from);
+        }
+    }
+}
+
+/// Says where a task is nominated now, if that is news.
+fn nominate(session: &mut Session<'_>, task: TaskId) {
+    let it = &session.world.tasks[task];
+    let node = it.node.map(|node| session.world.nodes[node].name.clone());
+    if it.nominated == node {
+        return;
+    }
+    session.decisions.push(Decision::Nominate { pod: it.pod.clone(), node: node.clone() });
+    session.world.tasks[task].nominated = node;
+}
+
+impl Drop for Statement<'_, '_> {
+    fn drop(&mut self) {
+        self.undo();
+    }
+}
+
+/// A change within a statement.
+#[must_use = "dropping a nested change undoes it"]
+pub struct Nested<'s, 'w> {
+    inner: Statement<'s, 'w>,
+}
+
+impl<'s, 'w> Nested<'s, 'w> {
+    /// Leaves the changes with the outer statement.
+    pub fn keep(mut self) {
+        self.inner.base = self.inner.session.log.len();
+    }
+}
+
+impl<'s, 'w> std::ops::Deref for Nested<'s, 'w> {
+    type Target = Statement<'s, 'w>;
+    fn deref(&self) -> &Self::Target {
+        &self.inner
+    }
+}
+
+impl std::ops::DerefMut for Nested<'_, '_> {
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        &mut self.inner
+    }
+}

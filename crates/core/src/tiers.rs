@@ -1,0 +1,284 @@
+//! Plugins in tiers, and the rules by which their opinions become one answer.
+use std::cmp::Ordering;
+
+use crate::conf::{Conf, Flag, Flags};
+use crate::diagnosis::Refusal;
+use crate::id::TaskId;
+use crate::plugin::{Opening, Plugin, Verdict, Vote};
+use crate::plugins::PLUGINS;
+use crate::world::{Status, World};
+
+struct Entry {
+    flags: Flags,
+    plugin: Box<dyn Plugin>,
+}
+
+/// The plugins of a session.
+#[derive(Default)]
+pub struct Tiers {
+    entries: Vec<Entry>,
+    /// Where each tier ends in `entries`.
+    ends: Vec<usize>,
+    /// Entries that want to hear of changes.
+    listeners: Vec<usize>,
+}
+
+impl Tiers {
+    /// Opens the plugins of a configuration; names that are not in the table are passed over.
+    pub fn open(conf: &Conf, world: &World) -> Self {
+        let mut tiers = Self::default();
+        for tier in &conf.tiers {
+            for row in &tier.plugins {
+                if let Some(def) = PLUGINS.iter().find(|def| def.name == row.name) {
+                    let plugin = (def.open)(Opening { world, args: &row.args, flags: row.flags });
+                    tiers.push(row.flags, plugin);
+                }
+            }
+            tiers.ends.push(tiers.entries.len());
+        }
+        tiers
+    }
+
+    fn push(&mut self, flags: Flags, plugin: Box<dyn Plugin>) {
+        if plugin.listens() {
+            self.listeners.push(self.entries.len());
+        }
+        self.entries.push(Entry { flags, plugin });
+    }
+
+    fn tiers(&self) -> impl Iterator<Item = &[Entry]> {
+        let mut start = 0;
+        self.ends.iter().map(move |end| {
+            let tier = &self.entries[start..*end];
+            start = *end;
+            tier
+        })
+    }
+
+    /// The plugins for which a flag is on, in order.
+    pub fn with(&self, flag: Flag) -> impl Iterator<Item = &dyn Plugin> {
+        self.entries.iter().filter(move |entry| entry.flags.on(flag)).map(|entry| &*entry.plugin)
+    }
+
+    /// All plugins, in order.
+    pub fn every(&self) -> impl Iterator<Item = &dyn Plugin> {
+        self.entries.iter().map(|entry| &*entry.plugin)
+    }
+
+    /// All plugins for which a flag is on, to be told something.
+    pub fn tell(&mut self, flag: Flag, mut told: impl FnMut(&mut dyn Plugin)) {
+        for entry in self.entries.iter_mut().filter(|entry| entry.flags.on(flag)) {
+            told(&mut *entry.plugin);
+        }
+    }
+
+    /// Tells the plugins that listen of a change.
+    pub(crate) fn changed(&mut self, world: &World, task: TaskId, before: Status) {
+        for at in &self.listeners {
+            self.entries[*at].plugin.on_change(world, task, before);
+        }
+    }
+
+    /// Rule *first*: the first answer that is not Equal.
+    pub fn first(&self, flag: Flag, ask: impl Fn(&dyn Plugin) -> Ordering) -> Ordering {
+        self.with(flag).map(ask).find(|order| order.is_ne()).unwrap_or(Ordering::Equal)
+    }
+
+    /// Rule *vote*: a reject ends it with no, a tier with a permit ends it with yes, else the next tier; yes
+    /// when nobody has an opinion.
+    pub fn vote(&self, flag: Flag, ask: impl Fn(&dyn Plugin) -> Vote) -> bool {
+        let verdict = |plugin: &dyn Plugin| match ask(plugin) {
+            Vote::Reject => Err(()),
+            Vote::Abstain => Ok(false),
+            Vote::Permit => Ok(true),
+        };
+        self.ballot(flag, verdict).is_ok()
+    }
+
+    /// Rule *vote*, with the reason of the reject.
+    pub fn verdict(&self, flag: Flag, ask: impl Fn(&dyn Plugin) -> Verdict) -> Result<(), Refusal> {
+        self.ballot(flag, |plugin| match ask(plugin) {
+            Verdict::Reject(refusal) => Err(refusal),
+            Verdict::Abstain => Ok(false),
+            Verdict::Permit => Ok(true),
+        })
+    }
+
+    fn ballot<E>(&self, flag: Flag, ask: impl Fn(&dyn Plugin) -> Result<bool, E>) -> Result<(), E> {
+        for tier in self.tiers() {
+            let mut permitted = false;
+            for entry in tier.iter().filter(|entry| entry.flags.on(flag)) {
+                permitted |= ask(&*entry.plugin)?;
+            }
+            if permitted {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Rule *intersect*: within a tier, the victims all opinions share; a tier in which anybody has an opinion
+    /// and that leaves somebody decides. An empty intersection ends the tier's say, and the next tier is asked.
+    pub fn intersect(&self, flag: Flag, ask: impl Fn(&dyn Plugin) -> Option<Vec<TaskId>>) -> Vec<TaskId> {
+        for tier in self.tiers() {
+            let opinions =
+                tier.iter().filter(|entry| entry.flags.on(flag)).filter_map(|entry| ask(&*entry.plugin));
+            let shared = opinions.reduce(|shared, picked| {
+                let picked: rustc_hash::FxHashSet<TaskId> = picked.into_iter().collect();
+                shared.into_iter().filter(|task| picked.contains(task)).collect()
+            });
+            if let Some(victims) = shared.filter(|victims| !victims.is_empty()) {
+                return victims;
+            }
+        }
+        Vec::new()
+    }
+
+    /// The first tier in which somebody has an opinion decides, by all of its opinions; false when nobody has.
+    pub fn first_tier_all(&self, flag: Flag, ask: impl Fn(&dyn Plugin) -> Option<bool>) -> bool {
+        for tier in self.tiers() {
+            let opinions =
+                tier.iter().filter(|entry| entry.flags.on(flag)).filter_map(|entry| ask(&*entry.plugin));
+            if let Some(all) = opinions.reduce(|a, b| a && b) {
+                return all;
+            }
+        }
+        false
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::id::Id;
+
+    /// A plugin that says what the test wants.
+    struct Says {
+        order: Ordering,
+        vote: Vote,
+        victims: Option<Vec<usize>>,
+        starving: Option<bool>,
+    }
+
+    impl Default for Says {
+        fn default() -> Self {
+            Self { order: Ordering::Equal, vote: Vote::Abstain, victims: None, starving: None }
+        }
+    }
+
+    impl Plugin for Says {
+        fn job_order(&self, _: &World, _: crate::id::JobId, _: crate::id::JobId) -> Ordering {
+            self.order
+        }
+        fn job_pipelined(&self, _: &World, _: crate::id::JobId) -> Vote {
+            self.vote
+        }
+        fn job_starving(&self, _: &World, _: crate::id::JobId) -> Option<bool> {
+            self.starving
+        }
+        fn preemptable(&self, _: &World, _: TaskId, _: &[TaskId]) -> Option<Vec<TaskId>> {
+            self.victims.as_ref().map(|list| list.iter().map(|task| TaskId::from_index(*task)).collect())
+        }
+    }
+
+    fn tiers(plan: Vec<Vec<Says>>) -> Tiers {
+        let mut tiers = Tiers::default();
+        for tier in plan {
+            for says in tier {
+                tiers.push(Flags::default(), Box::new(says));
+            }
+            tiers.ends.push(tiers.entries.len());
+        }
+        tiers
+    }
+
+    fn world() -> World {
+        World::new(crate::world::WorldOptions::default())
+    }
+
+    #[test]
+    fn first_takes_the_first_answer_that_is_not_equal() {
+        use Ordering::{Equal, Greater, Less};
+        for (plan, expected) in [
+            (vec![vec![Equal, Less], vec![Greater]], Less),
+            (vec![vec![], vec![Greater]], Greater),
+            (vec![vec![Equal]], Equal),
+        ] {
+            let says = |order: &Ordering| Says { order: *order, ..Says::default() };
+            let tiers = tiers(plan.iter().map(|tier| tier.iter().map(says).collect()).collect());
+            let (world, job) = (world(), crate::id::JobId::from_index(0));
+            assert_eq!(tiers.first(Flag::JobOrder, |p| p.job_order(&world, job, job)), expected, "{plan:?}");
+        }
+    }
+
+    #[test]
+    fn a_reject_ends_a_vote_and_so_does_a_tier_with_a_permit() {
+        use Vote::{Abstain, Permit, Reject};
+        for (plan, expected) in [
+            (vec![vec![]], true),
+            (vec![vec![Abstain], vec![Abstain]], true),
+            (vec![vec![Permit, Reject]], false),
+            (vec![vec![Abstain, Permit], vec![Reject]], true),
+            (vec![vec![Abstain], vec![Reject]], false),
+        ] {
+            let says = |vote: &Vote| Says { vote: *vote, ..Says::default() };
+            let tiers = tiers(plan.iter().map(|tier| tier.iter().map(says).collect()).collect());
+            let (world, job) = (world(), crate::id::JobId::from_index(0));
+            assert_eq!(
+                tiers.vote(Flag::JobPipelined, |p| p.job_pipelined(&world, job)),
+                expected,
+                "{plan:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn victims_intersect_within_a_tier_and_an_empty_intersection_does_not_start_afresh() {
+        type Plan = Vec<Vec<Option<Vec<usize>>>>;
+        let plans: Vec<(Plan, Vec<usize>)> = vec![
+            (vec![vec![Some(vec![1, 2, 3]), None, Some(vec![3, 2])]], vec![2, 3]),
+            (vec![vec![Some(vec![1]), Some(vec![2]), Some(vec![3])], vec![Some(vec![4])]], vec![4]),
+            (vec![vec![Some(vec![])], vec![Some(vec![4])]], vec![4]),
+            (vec![vec![None], vec![Some(vec![5])]], vec![5]),
+            (vec![vec![None]], vec![]),
+        ];
+        for (plan, expected) in plans {
+            let says = |victims: &Option<Vec<usize>>| Says { victims: victims.clone(), ..Says::default() };
+            let tiers = tiers(plan.iter().map(|tier| tier.iter().map(says).collect()).collect());
+            let (world, task) = (world(), TaskId::from_index(0));
+            let victims = tiers.intersect(Flag::Preemptable, |p| p.preemptable(&world, task, &[]));
+            let expected: Vec<TaskId> = expected.into_iter().map(TaskId::from_index).collect();
+            assert_eq!(victims, expected, "{plan:?}");
+        }
+    }
+
+    #[test]
+    fn the_first_tier_with_an_opinion_decides_who_starves() {
+        for (plan, expected) in [
+            (vec![vec![None], vec![None]], false),
+            (vec![vec![Some(true), Some(false)], vec![Some(true)]], false),
+            (vec![vec![None], vec![Some(true)]], true),
+        ] {
+            let says = |starving: &Option<bool>| Says { starving: *starving, ..Says::default() };
+            let tiers = tiers(plan.iter().map(|tier| tier.iter().map(says).collect()).collect());
+            let (world, job) = (world(), crate::id::JobId::from_index(0));
+            assert_eq!(
+                tiers.first_tier_all(Flag::JobStarving, |p| p.job_starving(&world, job)),
+                expected,
+                "{plan:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_flag_that_is_off_silences_its_hook() {
+        let mut flags = Flags::default();
+        flags.set(Flag::JobPipelined, false);
+        let mut tiers = Tiers::default();
+        tiers.push(flags, Box::new(Says { vote: Vote::Reject, order: Ordering::Less, ..Says::default() }));
+        tiers.ends.push(1);
+        let (world, job) = (world(), crate::id::JobId::from_index(0));
+        assert!(tiers.vote(Flag::JobPipelined, |p| p.job_pipelined(&world, job)));
+        assert_eq!(tiers.first(Flag::JobOrder, |p| p.job_order(&world, job, job)), Ordering::Less);
+    }
+}

@@ -1,0 +1,111 @@
+//! Rebuilds every sum from the tasks and compares: the guard against drift.
+use phalanx_resource::Amounts;
+
+use super::{Counts, Hold, Status, World};
+use crate::id::{Id, NodeId};
+
+impl World {
+    /// What is wrong with the sums, one line each; empty when all is well. Costs a pass over all objects.
+    pub fn check(&self) -> Vec<String> {
+        let mut problems = Vec::new();
+        let mut note = |right: bool, what: String| {
+            if !right {
+                problems.push(what);
+            }
+        };
+        for (id, node) in self.nodes.iter() {
+            let rebuilt = self.rebuilt_room(id);
+            note(
+                rebuilt == (node.idle.clone(), node.releasing.clone(), node.pipelined.clone()),
+                format!("room of node {}", node.name),
+            );
+            let placed = |(slot, task): (usize, &crate::id::TaskId)| {
+                let task = &self.tasks[*task];
+                task.node == Some(id) && task.node_slot as usize == slot
+            };
+            note(node.tasks.iter().enumerate().all(placed), format!("tasks of node {}", node.name));
+            note(node.exists || !node.tasks.is_empty(), format!("node {} is kept for nothing", node.name));
+        }
+        for (id, task) in self.tasks.iter() {
+            let listed = |node: NodeId| self.nodes[node].tasks.get(task.node_slot as usize) == Some(&id);
+            note(task.node.is_none_or(listed), format!("node of task {}", task.pod));
+            let member = |job| self.jobs[job].tasks.get(task.job_slot as usize) == Some(&id);
+            note(task.job.is_none_or(member), format!("job of task {}", task.pod));
+        }
+        for (_, job) in self.jobs.iter() {
+            let mut counts = Counts::default();
+            let mut sums = [Amounts::new(), Amounts::new(), Amounts::new()];
+            for task in &job.tasks {
+                let status = self.tasks[*task].status;
+                counts.moved(None, Some(status));
+                if let Some(sum) = which_sum(status) {
+                    sums[sum].add(self.request_of(*task));
+                }
+            }
+            note(counts == job.counts, format!("counts of job {}", job.key));
+            let kept = [job.allocated.clone(), job.pipelined.clone(), job.pending.clone()];
+            note(sums == kept, format!("sums of job {}", job.key));
+        }
+        self.check_queues(&mut note);
+        self.check_cluster(&mut note);
+        problems
+    }
+
+    fn check_queues(&self, note: &mut impl FnMut(bool, String)) {
+        for (id, queue) in self.queues.iter() {
+            let mut sums = [Amounts::new(), Amounts::new(), Amounts::new()];
+            let mut jobs = 0;
+            for (_, job) in self.jobs.iter().filter(|(_, job)| job.queue == id) {
+                jobs += 1;
+                sums[0].add(&job.allocated);
+                sums[1].add(&job.pipelined);
+                sums[2].add(&job.pending);
+            }
+            let kept = [queue.allocated.clone(), queue.pipelined.clone(), queue.pending.clone()];
+            note(sums == kept && jobs == queue.jobs, format!("sums of queue {}", queue.name));
+        }
+    }
+
+    fn check_cluster(&self, note: &mut impl FnMut(bool, String)) {
+        let (mut total, mut used) = (Amounts::new(), Amounts::new());
+        for (_, node) in self.nodes.iter().filter(|(_, node)| node.exists) {
+            total.add(&node.allocatable);
+            used.add(&node.allocatable);
+            used.sub(&node.idle);
+        }
+        note(total == self.total && used == self.used, "sums of the cluster".to_owned());
+        let mut refs = vec![0; self.classes.bound()];
+        for (_, task) in self.tasks.iter() {
+            refs[task.class.index()] += 1;
+        }
+        note(self.classes.iter().all(|(id, class)| refs[id.index()] == class.refs), "classes".to_owned());
+    }
+
+    fn rebuilt_room(&self, id: NodeId) -> (Amounts, Amounts, Amounts) {
+        let node = &self.nodes[id];
+        let (mut idle, mut releasing, mut pipelined) =
+            (node.allocatable.clone(), Amounts::new(), Amounts::new());
+        for task in &node.tasks {
+            let request = self.request_of(*task);
+            match self.tasks[*task].status.hold() {
+                Hold::Nothing => {}
+                Hold::Used => idle.sub(request),
+                Hold::Pipelined => pipelined.add(request),
+                Hold::Releasing => {
+                    idle.sub(request);
+                    releasing.add(request);
+                }
+            }
+        }
+        (idle, releasing, pipelined)
+    }
+}
+
+fn which_sum(status: Status) -> Option<usize> {
+    match status {
+        status if status.is_allocated() => Some(0),
+        Status::Pipelined => Some(1),
+        Status::Pending => Some(2),
+        _ => None,
+    }
+}

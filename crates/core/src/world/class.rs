@@ -1,0 +1,43 @@
+//! Classes: tasks with the same requests and constraints, which every filter and scorer treats alike.
+use std::sync::Arc;
+
+use phalanx_resource::{Amounts, DimId};
+
+use crate::event::Constraints;
+
+/// What kube-scheduler counts for a pod without a cpu request when it spreads load: 100 millicores.
+const DEFAULT_MILLI_CPU: i64 = 100;
+/// The same for memory: 200 MiB.
+const DEFAULT_MEMORY: i64 = 200 << 20;
+
+/// Requests and constraints shared by tasks.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Class {
+    /// Total request of one task, `pods: 1` included.
+    pub request: Amounts,
+    /// Constraints.
+    pub constraints: Arc<Constraints>,
+    /// Requests nothing but its place among the node's pods.
+    pub best_effort: bool,
+    /// cpu (milli) and memory (bytes) as scores count them.
+    pub nonzero: [i64; 2],
+    /// Tasks of this class.
+    pub(crate) refs: u32,
+    /// Distinguishes it from an earlier class in the same slot.
+    pub(crate) serial: super::node::Stamp,
+}
+
+/// What makes two tasks be of one class.
+pub(crate) type ClassKey = (Amounts, Arc<Constraints>);
+
+impl Class {
+    pub(crate) fn new((request, constraints): ClassKey, serial: u64) -> Self {
+        let or = |dim, default| match request.get(dim) {
+            0 => default,
+            amount => amount,
+        };
+        let nonzero = [or(DimId::CPU, DEFAULT_MILLI_CPU), or(DimId::MEMORY, DEFAULT_MEMORY)];
+        let best_effort = request.is_best_effort();
+        Self { request, constraints, best_effort, nonzero, refs: 0, serial: super::node::Stamp(serial) }
+    }
+}

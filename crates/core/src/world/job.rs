@@ -1,0 +1,137 @@
+//! Jobs: PodGroups, and pods without one.
+use std::sync::Arc;
+
+use phalanx_resource::Amounts;
+
+use super::task::{Counts, Status};
+use crate::diagnosis::Refusal;
+use crate::event::{GroupStatus, Key, Phase, Time};
+use crate::id::{QueueId, TaskId};
+
+/// What a job stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum JobKind {
+    /// A PodGroup.
+    Group,
+    /// A pod without one: a gang of one.
+    Solo,
+}
+
+/// A role of a gang (`volcano.sh/task-spec`).
+#[derive(Clone, Debug, PartialEq)]
+pub struct Role {
+    /// Its name; empty for pods without a role.
+    pub name: Arc<str>,
+    /// `minTaskMember`; 0 when there is none.
+    pub min: u32,
+    /// Its tasks by status.
+    pub counts: Counts,
+}
+
+/// A PodGroup, or a pod without one.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Job {
+    /// Its name; a solo pod's own.
+    pub key: Key,
+    /// What it stands for.
+    pub kind: JobKind,
+    /// The PodGroup object was seen (always true for a solo pod).
+    pub exists: bool,
+    /// The PodGroup's UID.
+    pub uid: Arc<str>,
+    /// Creation.
+    pub created: Time,
+    /// Its queue.
+    pub queue: QueueId,
+    /// `minMember`.
+    pub min_member: u32,
+    /// Roles in the order they were met.
+    pub roles: Vec<Role>,
+    /// `minResources`; without it the job is always admitted.
+    pub min_resources: Option<Amounts>,
+    /// Priority of its PriorityClass.
+    pub priority: i32,
+    pub(crate) priority_class: Option<Arc<str>>,
+    /// `volcano.sh/preemptable`, if it is set.
+    pub preemptable: Option<bool>,
+    /// The phase the scheduler has it in.
+    pub phase: Phase,
+    /// The status last read from, or decided for, the object.
+    pub(crate) written: GroupStatus,
+    /// The status that `written` replaced and that may still be read once more.
+    pub(crate) replaced: Option<GroupStatus>,
+    /// A field that cannot be honoured.
+    pub invalid: Option<Arc<str>>,
+    /// Its tasks.
+    pub tasks: Vec<TaskId>,
+    /// Its tasks by status.
+    pub counts: Counts,
+    /// What its allocated tasks request.
+    pub allocated: Amounts,
+    /// What its nominated tasks request.
+    pub pipelined: Amounts,
+    /// What its pending tasks request.
+    pub pending: Amounts,
+    /// Why it waits, from the last cycle that asked.
+    pub refusals: Vec<Refusal>,
+}
+
+impl Job {
+    pub(crate) fn new(key: Key, kind: JobKind, queue: QueueId) -> Self {
+        Self {
+            key,
+            kind,
+            exists: kind == JobKind::Solo,
+            uid: Arc::from(""),
+            created: Time::default(),
+            queue,
+            min_member: 1,
+            roles: Vec::new(),
+            min_resources: None,
+            priority: 0,
+            priority_class: None,
+            preemptable: None,
+            phase: Phase::Pending,
+            written: GroupStatus::default(),
+            replaced: None,
+            invalid: None,
+            tasks: Vec::new(),
+            counts: Counts::default(),
+            allocated: Amounts::new(),
+            pipelined: Amounts::new(),
+            pending: Amounts::new(),
+            refusals: Vec::new(),
+        }
+    }
+
+    /// Whether every role can have (or has) its minimum, by a count of each role's tasks. Roles are not
+    /// asked when `minMember` is below the sum of their minimums, as in Volcano.
+    pub fn roles_satisfied(&self, count: impl Fn(&Counts) -> u32) -> Result<(), &Role> {
+        let wanted: u32 = self.roles.iter().map(|role| role.min).sum();
+        if wanted == 0 || self.min_member < wanted {
+            return Ok(());
+        }
+        match self.roles.iter().find(|role| count(&role.counts) < role.min) {
+            Some(role) => Err(role),
+            None => Ok(()),
+        }
+    }
+
+    /// Tasks that wait for a node or for room on one.
+    pub fn waiting(&self) -> u32 {
+        self.counts.of(Status::Pending) + self.counts.of(Status::Pipelined)
+    }
+
+    pub(crate) fn role(&mut self, name: &Arc<str>) -> u16 {
+        let at = self.roles.iter().position(|role| role.name == *name).unwrap_or_else(|| {
+            self.roles.push(Role { name: name.clone(), min: 0, counts: Counts::default() });
+            self.roles.len() - 1
+        });
+        at as u16
+    }
+
+    pub(crate) fn count(&mut self, role: u16, from: Option<Status>, to: Option<Status>) {
+        self.counts.moved(from, to);
+        self.roles[usize::from(role)].counts.moved(from, to);
+    }
+}

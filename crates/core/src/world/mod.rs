@@ -1,0 +1,307 @@
+//! The World: all that the scheduler knows, under dense ids, with sums kept by every change.
+//!
+//! Events are folded in between cycles (`apply`); during a cycle only a Statement changes it, through `place`.
+//! That is the only function that moves a task, so that room, counts and sums cannot drift apart.
+mod apply;
+mod check;
+mod class;
+mod job;
+mod node;
+mod queue;
+mod task;
+
+use std::sync::Arc;
+
+use phalanx_resource::{Amounts, Dims};
+use rustc_hash::FxHashMap;
+
+pub use class::Class;
+use class::ClassKey;
+pub use job::{Job, JobKind, Role};
+pub use node::{Node, Stamp};
+pub use queue::Queue;
+pub use task::{Counts, Hold, Status, Task};
+
+use crate::event::Key;
+use crate::id::{ClassId, JobId, NodeId, QueueId, Slots, TaskId};
+
+/// What the World has to know before its first event.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WorldOptions {
+    /// The queue of jobs that name none.
+    pub default_queue: Arc<str>,
+}
+
+impl Default for WorldOptions {
+    fn default() -> Self {
+        Self { default_queue: "default".into() }
+    }
+}
+
+/// Where a task was before a change: enough to put it back exactly.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Before {
+    status: Status,
+    node: Option<(NodeId, u32)>,
+}
+
+/// All that the scheduler knows.
+#[derive(Clone, Debug, PartialEq)]
+pub struct World {
+    /// Names of resources.
+    pub dims: Dims,
+    /// Nodes.
+    pub nodes: Slots<NodeId, Node>,
+    /// Pods.
+    pub tasks: Slots<TaskId, Task>,
+    /// PodGroups and pods without one.
+    pub jobs: Slots<JobId, Job>,
+    /// Queues.
+    pub queues: Slots<QueueId, Queue>,
+    /// Classes.
+    pub classes: Slots<ClassId, Class>,
+    /// What all nodes can give in sum.
+    pub total: Amounts,
+    /// What pods hold on those nodes in sum.
+    pub used: Amounts,
+    node_ids: FxHashMap<Arc<str>, NodeId>,
+    task_ids: FxHashMap<Arc<str>, TaskId>,
+    job_ids: FxHashMap<(JobKind, Key), JobId>,
+    queue_ids: FxHashMap<Arc<str>, QueueId>,
+    class_ids: FxHashMap<ClassKey, ClassId>,
+    priorities: FxHashMap<Arc<str>, (i32, bool)>,
+    default_queue: Arc<str>,
+    changes: Changes,
+}
+
+/// A log of nodes whose room or attributes changed. Caches read it from where they stopped.
+#[derive(Clone, Debug, Default)]
+struct Changes {
+    touched: Vec<NodeId>,
+    /// Entries dropped from the front of `touched`.
+    dropped: u64,
+    /// Source of stamps.
+    clock: u64,
+    /// Stamp of the latest change of any node's attributes.
+    statics: u64,
+}
+
+/// The log says how the World came about, not what it is.
+impl PartialEq for Changes {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+/// The log is cut when it is longer than this; caches that stopped before the cut read all nodes again.
+const TOUCHED_KEPT: usize = 1 << 16;
+
+impl World {
+    /// An empty world.
+    pub fn new(options: WorldOptions) -> Self {
+        Self {
+            dims: Dims::new(),
+            nodes: Slots::default(),
+            tasks: Slots::default(),
+            jobs: Slots::default(),
+            queues: Slots::default(),
+            classes: Slots::default(),
+            total: Amounts::new(),
+            used: Amounts::new(),
+            node_ids: FxHashMap::default(),
+            task_ids: FxHashMap::default(),
+            job_ids: FxHashMap::default(),
+            queue_ids: FxHashMap::default(),
+            class_ids: FxHashMap::default(),
+            priorities: FxHashMap::default(),
+            default_queue: options.default_queue,
+            changes: Changes::default(),
+        }
+    }
+
+    /// The node of a name.
+    pub fn node_named(&self, name: &str) -> Option<NodeId> {
+        self.node_ids.get(name).copied()
+    }
+
+    /// The task of a pod's UID.
+    pub fn task_of(&self, uid: &str) -> Option<TaskId> {
+        self.task_ids.get(uid).copied()
+    }
+
+    /// The job of a PodGroup, or of a pod without one.
+    pub fn job_named(&self, kind: JobKind, key: &Key) -> Option<JobId> {
+        self.job_ids.get(&(kind, key.clone())).copied()
+    }
+
+    /// The queue of a name.
+    pub fn queue_named(&self, name: &str) -> Option<QueueId> {
+        self.queue_ids.get(name).copied()
+    }
+
+    /// The class of a task.
+    #[inline]
+    pub fn class_of(&self, task: TaskId) -> &Class {
+        &self.classes[self.tasks[task].class]
+    }
+
+    /// What a task requests.
+    #[inline]
+    pub fn request_of(&self, task: TaskId) -> &Amounts {
+        &self.class_of(task).request
+    }
+
+    /// Moves a task to a status and a node, and keeps every sum. Returns what `restore` needs.
+    pub(crate) fn place(&mut self, task: TaskId, status: Status, node: Option<NodeId>) -> Before {
+        let slot = node.map(|node| (node, self.nodes[node].tasks.len() as u32));
+        self.move_task(task, status, slot)
+    }
+
+    /// Puts a task back to where it was; exact when changes are undone in reverse order.
+    pub(crate) fn restore(&mut self, task: TaskId, before: Before) {
+        self.move_task(task, before.status, before.node);
+    }
+
+    fn move_task(&mut self, id: TaskId, status: Status, node: Option<(NodeId, u32)>) -> Before {
+        let task = &self.tasks[id];
+        let before = Before { status: task.status, node: task.node.map(|node| (node, task.node_slot)) };
+        let stays = before.node.map(|(node, _)| node) == node.map(|(node, _)| node);
+        if !(stays && before.status.hold() == status.hold()) {
+            self.leave_room(id);
+        }
+        if !stays {
+            self.leave_list(id);
+        }
+        self.count(id, Some(before.status), Some(status));
+        self.tasks[id].status = status;
+        if !stays {
+            self.join_list(id, node);
+        }
+        if !(stays && before.status.hold() == status.hold()) {
+            self.take_room(id);
+        }
+        before
+    }
+
+    /// Keeps the counts and sums of a task's job and queue.
+    fn count(&mut self, id: TaskId, from: Option<Status>, to: Option<Status>) {
+        let Self { tasks, jobs, queues, classes, .. } = self;
+        let task = &tasks[id];
+        let Some(job) = task.job else { return };
+        let (job, request) = (&mut jobs[job], &classes[task.class].request);
+        let queue = &mut queues[job.queue];
+        job.count(task.role, from, to);
+        if from.is_some_and(Status::is_allocated) && to.is_some_and(Status::is_allocated) {
+            return;
+        }
+        if let Some([of_job, of_queue]) = from.and_then(|status| sums(job, queue, status)) {
+            of_job.sub(request);
+            of_queue.sub(request);
+        }
+        if let Some([of_job, of_queue]) = to.and_then(|status| sums(job, queue, status)) {
+            of_job.add(request);
+            of_queue.add(request);
+        }
+    }
+
+    fn leave_room(&mut self, id: TaskId) {
+        let Self { tasks, nodes, classes, used, .. } = self;
+        let task = &tasks[id];
+        let (Some(node), hold) = (task.node, task.status.hold()) else { return };
+        let (class, node) = (&classes[task.class], &mut nodes[node]);
+        node.free_room(&class.request, class.nonzero, hold);
+        if hold != Hold::Nothing {
+            node.free_ports(&class.constraints.host_ports, hold);
+        }
+        if node.exists && matches!(hold, Hold::Used | Hold::Releasing) {
+            used.sub(&class.request);
+        }
+        self.touch(id);
+    }
+
+    fn take_room(&mut self, id: TaskId) {
+        let Self { tasks, nodes, classes, used, .. } = self;
+        let task = &tasks[id];
+        let (Some(node), hold) = (task.node, task.status.hold()) else { return };
+        let (class, node) = (&classes[task.class], &mut nodes[node]);
+        node.take_room(&class.request, class.nonzero, hold);
+        if hold != Hold::Nothing {
+            node.take_ports(&class.constraints.host_ports, hold);
+        }
+        if node.exists && matches!(hold, Hold::Used | Hold::Releasing) {
+            used.add(&class.request);
+        }
+        self.touch(id);
+    }
+
+    fn touch(&mut self, task: TaskId) {
+        if let Some(node) = self.tasks[task].node {
+            self.touch_node(node);
+        }
+    }
+
+    fn touch_node(&mut self, node: NodeId) {
+        let changes = &mut self.changes;
+        changes.clock += 1;
+        self.nodes[node].version = Stamp(changes.clock);
+        if changes.touched.last() != Some(&node) {
+            changes.touched.push(node);
+        }
+        if changes.touched.len() > 2 * TOUCHED_KEPT {
+            changes.touched.drain(..TOUCHED_KEPT);
+            changes.dropped += TOUCHED_KEPT as u64;
+        }
+    }
+
+    fn leave_list(&mut self, id: TaskId) {
+        let Self { tasks, nodes, .. } = self;
+        let Some(node) = tasks[id].node.take() else { return };
+        let slot = tasks[id].node_slot;
+        let list = &mut nodes[node].tasks;
+        list.swap_remove(slot as usize);
+        if let Some(moved) = list.get(slot as usize) {
+            tasks[*moved].node_slot = slot;
+        }
+        tasks[id].node_slot = 0;
+    }
+
+    /// The inverse of `leave_list`: whoever was moved into the slot goes back to the end.
+    fn join_list(&mut self, id: TaskId, to: Option<(NodeId, u32)>) {
+        let Self { tasks, nodes, .. } = self;
+        let Some((node, slot)) = to else { return };
+        let list = &mut nodes[node].tasks;
+        list.push(id);
+        let last = list.len() as u32 - 1;
+        let slot = slot.min(last);
+        list.swap(slot as usize, last as usize);
+        tasks[list[last as usize]].node_slot = last;
+        let task = &mut tasks[id];
+        (task.node, task.node_slot) = (Some(node), slot);
+    }
+
+    /// The nodes touched since a cursor, and the new cursor; `None` when the log was cut in between.
+    pub(crate) fn touched_since(&self, cursor: u64) -> Option<&[NodeId]> {
+        let start = cursor.checked_sub(self.changes.dropped)?;
+        self.changes.touched.get(start as usize..)
+    }
+
+    /// The end of the log.
+    pub(crate) fn touched_end(&self) -> u64 {
+        self.changes.dropped + self.changes.touched.len() as u64
+    }
+
+    /// Stamp of the latest change of any node's attributes (not of its room).
+    pub(crate) fn statics_stamp(&self) -> u64 {
+        self.changes.statics
+    }
+}
+
+/// The sums a status counts in: of the job and of its queue.
+fn sums<'a>(job: &'a mut Job, queue: &'a mut Queue, status: Status) -> Option<[&'a mut Amounts; 2]> {
+    match status {
+        Status::Pending => Some([&mut job.pending, &mut queue.pending]),
+        Status::Pipelined => Some([&mut job.pipelined, &mut queue.pipelined]),
+        status if status.is_allocated() => Some([&mut job.allocated, &mut queue.allocated]),
+        _ => None,
+    }
+}

@@ -1,0 +1,163 @@
+//! Nodes, and the room on them.
+use std::sync::Arc;
+
+use phalanx_resource::Amounts;
+
+use super::task::Hold;
+use crate::event::{HostPort, Taint};
+use crate::id::TaskId;
+
+/// A counter that tells caches what is new; two of them are always equal, since they carry no state.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Stamp(pub u64);
+
+impl PartialEq for Stamp {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+/// Tasks on a node that ask for one host port.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct PortUse {
+    pub(crate) port: HostPort,
+    pub(crate) held: u32,
+    pub(crate) releasing: u32,
+}
+
+/// A node.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Node {
+    /// Name.
+    pub name: Arc<str>,
+    /// The Node object exists; otherwise only pods on it were seen.
+    pub exists: bool,
+    /// Labels, sorted by key.
+    pub labels: Vec<(Arc<str>, Arc<str>)>,
+    /// Taints.
+    pub taints: Vec<Taint>,
+    /// Cordoned.
+    pub unschedulable: bool,
+    /// Its Ready condition is True.
+    pub ready: bool,
+    /// What pods can have in sum.
+    pub allocatable: Amounts,
+    /// What no pod holds; negative where pods hold more than there is.
+    pub idle: Amounts,
+    /// What pods that are being deleted hold.
+    pub releasing: Amounts,
+    /// What nominated pods wait for.
+    pub pipelined: Amounts,
+    /// cpu (milli) and memory (bytes) in use, where pods without a request count as kube-scheduler counts them.
+    pub nonzero_used: [i64; 2],
+    /// Tasks that hold or will hold room here.
+    pub tasks: Vec<TaskId>,
+    pub(crate) ports: Vec<PortUse>,
+    /// Changes with anything that matters for placement.
+    pub(crate) version: Stamp,
+    /// Changes with attributes, not with room.
+    pub(crate) static_version: Stamp,
+}
+
+impl Node {
+    /// The value of a label.
+    pub fn label(&self, key: &str) -> Option<&str> {
+        let at = self.labels.binary_search_by(|(name, _)| (**name).cmp(key)).ok()?;
+        Some(&self.labels[at].1)
+    }
+
+    /// What will be idle when all that is being released is gone and all that is nominated has come.
+    pub fn future_idle(&self) -> Amounts {
+        let mut room = self.idle.clone();
+        room.add(&self.releasing);
+        room.sub(&self.pipelined);
+        room
+    }
+
+    /// Whether a request fits the idle room without taking what is kept for nominated tasks.
+    #[inline]
+    pub fn fits_now(&self, request: &Amounts) -> bool {
+        request.fits(&self.idle) && (self.pipelined.is_zero() || request.fits(&self.future_idle()))
+    }
+
+    /// Whether a request fits what will be idle.
+    #[inline]
+    pub fn fits_later(&self, request: &Amounts) -> bool {
+        request.fits(&self.future_idle())
+    }
+
+    /// What pods hold or are promised.
+    #[inline]
+    pub fn used(&self) -> Amounts {
+        let mut used = self.allocatable.clone();
+        used.sub(&self.idle);
+        used.add(&self.pipelined);
+        used
+    }
+
+    /// Whether a host port is taken; with `later`, only by tasks that stay.
+    pub fn port_taken(&self, wanted: &HostPort, later: bool) -> bool {
+        self.ports
+            .iter()
+            .any(|used| used.held + if later { 0 } else { used.releasing } > 0 && collide(&used.port, wanted))
+    }
+
+    pub(crate) fn take_room(&mut self, request: &Amounts, nonzero: [i64; 2], hold: Hold) {
+        match hold {
+            Hold::Nothing => return,
+            Hold::Used => self.idle.sub(request),
+            Hold::Pipelined => self.pipelined.add(request),
+            Hold::Releasing => {
+                self.idle.sub(request);
+                self.releasing.add(request);
+            }
+        }
+        self.nonzero_used[0] += nonzero[0];
+        self.nonzero_used[1] += nonzero[1];
+    }
+
+    pub(crate) fn free_room(&mut self, request: &Amounts, nonzero: [i64; 2], hold: Hold) {
+        match hold {
+            Hold::Nothing => return,
+            Hold::Used => self.idle.add(request),
+            Hold::Pipelined => self.pipelined.sub(request),
+            Hold::Releasing => {
+                self.idle.add(request);
+                self.releasing.sub(request);
+            }
+        }
+        self.nonzero_used[0] -= nonzero[0];
+        self.nonzero_used[1] -= nonzero[1];
+    }
+
+    pub(crate) fn take_ports(&mut self, ports: &[HostPort], hold: Hold) {
+        for port in ports {
+            let at = self.ports.binary_search_by(|used| used.port.cmp(port)).unwrap_or_else(|at| {
+                self.ports.insert(at, PortUse { port: port.clone(), held: 0, releasing: 0 });
+                at
+            });
+            *counter(&mut self.ports[at], hold) += 1;
+        }
+    }
+
+    pub(crate) fn free_ports(&mut self, ports: &[HostPort], hold: Hold) {
+        for port in ports {
+            if let Ok(at) = self.ports.binary_search_by(|used| used.port.cmp(port)) {
+                *counter(&mut self.ports[at], hold) -= 1;
+                if self.ports[at].held + self.ports[at].releasing == 0 {
+                    self.ports.remove(at);
+                }
+            }
+        }
+    }
+}
+
+fn counter(used: &mut PortUse, hold: Hold) -> &mut u32 {
+    if hold == Hold::Releasing { &mut used.releasing } else { &mut used.held }
+}
+
+/// Two host ports collide when protocol and port are equal and one address covers the other.
+fn collide(a: &HostPort, b: &HostPort) -> bool {
+    let any = |port: &HostPort| &*port.ip == "0.0.0.0";
+    a.port == b.port && a.protocol == b.protocol && (a.ip == b.ip || any(a) || any(b))
+}

@@ -1,0 +1,181 @@
+//! Tasks: pods, as the scheduler sees them.
+use std::sync::Arc;
+
+use crate::event::{PodRef, Time};
+use crate::id::{ClassId, JobId, NodeId};
+
+/// Where a task stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum Status {
+    /// Waits for a node.
+    Pending,
+    /// Given a node by a statement that is still open.
+    Allocated,
+    /// Nominated: given a node where room is being freed.
+    Pipelined,
+    /// Decided; the outbox is binding it.
+    Binding,
+    /// Bound; not running yet.
+    Bound,
+    /// Running.
+    Running,
+    /// Being deleted; holds its room until it is gone.
+    Releasing,
+    /// Ended well.
+    Succeeded,
+    /// Ended badly.
+    Failed,
+    /// The kubelet cannot be asked.
+    Unknown,
+}
+
+/// What a status takes from a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Hold {
+    /// Nothing.
+    Nothing,
+    /// Idle room.
+    Used,
+    /// Idle room that will be free soon.
+    Releasing,
+    /// Future room: what is idle or being released.
+    Pipelined,
+}
+
+impl Status {
+    /// How many there are.
+    pub const COUNT: usize = 10;
+
+    /// Position in per-status counters.
+    #[inline]
+    pub fn index(self) -> usize {
+        self as usize
+    }
+
+    /// What a task of this status takes from its node.
+    #[inline]
+    pub fn hold(self) -> Hold {
+        match self {
+            Status::Pending | Status::Succeeded | Status::Failed => Hold::Nothing,
+            Status::Pipelined => Hold::Pipelined,
+            Status::Releasing => Hold::Releasing,
+            Status::Allocated | Status::Binding | Status::Bound | Status::Running | Status::Unknown => {
+                Hold::Used
+            }
+        }
+    }
+
+    /// Counts as allocated for shares and quota (Volcano's `AllocatedStatus`).
+    #[inline]
+    pub fn is_allocated(self) -> bool {
+        matches!(self, Status::Allocated | Status::Binding | Status::Bound | Status::Running)
+    }
+
+    /// The word used in messages.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Status::Pending => "Pending",
+            Status::Allocated => "Allocated",
+            Status::Pipelined => "Pipelined",
+            Status::Binding => "Binding",
+            Status::Bound => "Bound",
+            Status::Running => "Running",
+            Status::Releasing => "Releasing",
+            Status::Succeeded => "Succeeded",
+            Status::Failed => "Failed",
+            Status::Unknown => "Unknown",
+        }
+    }
+}
+
+/// How many tasks have each status.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts([u32; Status::COUNT]);
+
+impl Counts {
+    /// Tasks of one status.
+    #[inline]
+    pub fn of(&self, status: Status) -> u32 {
+        self.0[status.index()]
+    }
+
+    /// Tasks that need nothing more to count for their gang: allocated, bound, running or succeeded.
+    #[inline]
+    pub fn ready(&self) -> u32 {
+        use Status::{Allocated, Binding, Bound, Running, Succeeded};
+        [Allocated, Binding, Bound, Running, Succeeded].iter().map(|status| self.of(*status)).sum()
+    }
+
+    /// Tasks that are, or may still become, members: all but those that ended badly or are leaving.
+    #[inline]
+    pub fn valid(&self) -> u32 {
+        self.ready() + self.of(Status::Pipelined) + self.of(Status::Pending)
+    }
+
+    /// All tasks.
+    pub fn total(&self) -> u32 {
+        self.0.iter().sum()
+    }
+
+    #[inline]
+    pub(crate) fn moved(&mut self, from: Option<Status>, to: Option<Status>) {
+        if let Some(from) = from {
+            self.0[from.index()] -= 1;
+        }
+        if let Some(to) = to {
+            self.0[to.index()] += 1;
+        }
+    }
+}
+
+/// A pod.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Task {
+    /// Its name outside.
+    pub pod: Arc<PodRef>,
+    /// Its gang; `None` for a pod of another scheduler, which only counts as usage.
+    pub job: Option<JobId>,
+    /// Its requests and constraints.
+    pub class: ClassId,
+    /// Where it stands; changed by `World::place` only.
+    pub status: Status,
+    /// The node it is on, or is meant for.
+    pub node: Option<NodeId>,
+    /// Its place in the node's list.
+    pub(crate) node_slot: u32,
+    /// Its place in the job's list.
+    pub(crate) job_slot: u32,
+    /// Its role: an index into the job's roles.
+    pub role: u16,
+    /// Its index in its role.
+    pub index: Option<u32>,
+    /// Priority.
+    pub priority: i32,
+    /// The PriorityClass the priority comes from, when the pod does not carry a number.
+    pub(crate) priority_class: Option<Arc<str>>,
+    /// Whether the pod carries its priority as a number.
+    pub(crate) own_priority: bool,
+    /// Creation.
+    pub created: Time,
+    /// Has scheduling gates.
+    pub gated: bool,
+    /// May be evicted; unset counts as yes.
+    pub preemptable: Option<bool>,
+    /// Never preempts others.
+    pub never_preempts: bool,
+    /// An eviction was decided and not seen outside yet.
+    pub(crate) evicting: bool,
+    /// `status.nominatedNodeName`, or the node last nominated by us.
+    pub nominated: Option<Arc<str>>,
+    /// The message of the PodScheduled condition that was last read or decided.
+    pub(crate) message: Option<Arc<str>>,
+}
+
+impl Task {
+    /// May be given a node by an action.
+    #[inline]
+    pub fn is_schedulable(&self) -> bool {
+        matches!(self.status, Status::Pending | Status::Pipelined) && !self.gated
+    }
+}
