@@ -1,5 +1,7 @@
 //! What a configuration may name: the tables of plugins and actions, as data.
+use phalanx_core::actions::ACTIONS;
 use phalanx_core::conf::ArgSpec;
+use phalanx_core::plugins::PLUGINS;
 
 /// A plugin or an action and its arguments.
 #[derive(Clone, Copy, Debug)]
@@ -26,6 +28,13 @@ pub struct Known {
 }
 
 impl Known {
+    /// The tables of the core.
+    pub fn builtin() -> Self {
+        let plugins = PLUGINS.iter().map(|def| Doc { name: def.name, args: def.args });
+        let actions = ACTIONS.iter().map(|def| Doc { name: def.name, args: def.args });
+        Self { plugins: plugins.collect(), actions: actions.collect() }
+    }
+
     /// The plugin of this name.
     pub fn plugin(&self, name: &str) -> Option<PluginDoc> {
         self.plugins.iter().find(|doc| doc.name == name).copied()

@@ -34,14 +34,14 @@ pub(crate) fn read(node: &Node, problems: &mut Problems) -> BTreeMap<String, Str
         }
         match value.scalar() {
             Some(_) if value.is_null() => {
-                problems.warning(key.at, format!("{} is empty", quoted(&key.text)), "text")
+                problems.warning(key.at, format!("{} is empty", quoted(&key.text)), "text");
             }
             Some(scalar) => {
                 check(&key.text, value, scalar, problems);
                 metrics.insert(key.text.clone(), scalar.text.clone());
             }
             None => {
-                problems.error(value.at, format!("{} is {}", quoted(&key.text), value.describe()), "text")
+                problems.error(value.at, format!("{} is {}", quoted(&key.text), value.describe()), "text");
             }
         }
     }

@@ -252,13 +252,11 @@ impl Reader<'_> {
     }
 
     fn mapping<'n>(&mut self, node: &'n Node, what: &str, expected: &str) -> Option<&'n Entries> {
-        match &node.content {
-            Content::Map(entries) => Some(entries),
-            _ => {
-                self.problems.error(node.at, format!("{what} is {}", node.describe()), expected);
-                None
-            }
+        if let Content::Map(entries) = &node.content {
+            return Some(entries);
         }
+        self.problems.error(node.at, format!("{what} is {}", node.describe()), expected);
+        None
     }
 
     /// Nothing is an empty list, as in Go.
@@ -276,8 +274,9 @@ impl Reader<'_> {
 
 /// Says apart what nobody knows from what Volcano has and this build has not.
 fn unknown(what: &str, name: &str, volcano: &[&str]) -> String {
-    match volcano.contains(&name) {
-        true => format!("Volcano's {what} {} is not in this version", quoted(name)),
-        false => format!("unknown {what} {}", quoted(name)),
+    if volcano.contains(&name) {
+        format!("Volcano's {what} {} is not in this version", quoted(name))
+    } else {
+        format!("unknown {what} {}", quoted(name))
     }
 }

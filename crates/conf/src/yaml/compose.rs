@@ -131,7 +131,7 @@ impl Composer<'_, '_> {
         match style {
             ScalarStyle::Plain if source == text => Some(at),
             ScalarStyle::SingleQuoted | ScalarStyle::DoubleQuoted
-                if source.get(1..source.len() - 1)? == text =>
+                if source.get(1..source.len().saturating_sub(1))? == text =>
             {
                 Some(Position { column: at.column + 1, ..at })
             }
@@ -215,7 +215,9 @@ fn mapping(children: &[Rc<Node>], problems: &mut Problems) -> Vec<(Key, Rc<Node>
     }
     for source in merged {
         if let Content::Map(more) = &source.content {
-            more.iter().for_each(|(key, value)| entries.add_missing(key, value));
+            for (key, value) in more {
+                entries.add_missing(key, value);
+            }
         }
     }
     entries.list

@@ -42,9 +42,11 @@ fn shipped(name: &str) -> (String, Conf) {
 
 fn names() -> Vec<String> {
     let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../config");
-    let entries = std::fs::read_dir(dir).expect("config/").map(|entry| entry.expect("an entry").file_name());
-    let names: Vec<_> =
-        entries.filter_map(|name| name.into_string().ok()).filter(|name| name.ends_with(".yaml")).collect();
+    let paths = std::fs::read_dir(dir).expect("config/").map(|entry| entry.expect("an entry").path());
+    let names: Vec<_> = paths
+        .filter(|path| path.extension().is_some_and(|extension| extension == "yaml"))
+        .filter_map(|path| path.file_name()?.to_str().map(str::to_owned))
+        .collect();
     assert!(names.len() >= 5, "{names:?}");
     names
 }

@@ -23,13 +23,19 @@ fn only_error(text: &str, line: &str) {
     assert!(parsed.conf.is_none());
 }
 
+/// A line for each level; the first stands for itself, others get the name of the level before.
+fn levels(count: usize, first: &str, other: impl Fn(&str) -> String) -> String {
+    let line = |level: usize| {
+        let value = level.checked_sub(1).map_or(first.to_owned(), |before| other(&format!("*a{before}")));
+        format!("a{level}: &a{level} {value}\n")
+    };
+    (0..count).map(line).collect()
+}
+
 #[test]
 fn aliases_of_aliases_end_in_an_error() {
-    let mut text = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n".to_owned();
-    for level in 1..30 {
-        let before = format!("*a{}", level - 1);
-        text += &format!("a{level}: &a{level} [{}]\n", vec![before; 10].join(", "));
-    }
+    let text =
+        levels(30, "[x, x, x, x, x, x, x, x, x, x]", |before| format!("[{}]", [before; 10].join(", ")));
     only_error(
         &text,
         "error: line 5, column 55: too many values; expected at most 100000, aliases written out",
@@ -38,11 +44,7 @@ fn aliases_of_aliases_end_in_an_error() {
 
 #[test]
 fn merges_of_merges_end_in_an_error() {
-    let mut text = "a0: &a0 {k: v}\n".to_owned();
-    for level in 1..100 {
-        let before = level - 1;
-        text += &format!("a{level}: &a{level} {{<<: [*a{before}, *a{before}], k{level}: *a{before}}}\n");
-    }
+    let text = levels(100, "{k: v}", |before| format!("{{<<: [{before}, {before}], k: {before}}}"));
     let found = lines(&read(&text));
     assert!(found.len() == 1 && found[0].contains("too many values"), "{found:?}");
 }
@@ -61,10 +63,7 @@ fn deep_nesting_ends_in_an_error() {
         let found = lines(&read(&text));
         assert!(found.len() == 1 && found[0].starts_with("error: line 1, "), "{found:?}");
     }
-    let mut text = "a0: &a0 x\n".to_owned();
-    for level in 1..40 {
-        text += &format!("a{level}: &a{level} [*a{}]\n", level - 1);
-    }
+    let text = levels(40, "x", |before| format!("[{before}]"));
     only_error(&text, "error: line 33, column 12: values nested too deeply; expected at most 32 levels");
 }
 

@@ -60,11 +60,8 @@ fn lines(parsed: &Parsed) -> Vec<String> {
 
 /// A plugin with these lines in it, on the lines after the fourth.
 fn with_plugin(name: &str, lines: &[&str]) -> String {
-    let mut text = format!("actions: allocate\ntiers:\n- plugins:\n  - name: {name}\n");
-    for line in lines {
-        text += &format!("    {line}\n");
-    }
-    text
+    let head = format!("actions: allocate\ntiers:\n- plugins:\n  - name: {name}\n");
+    head + &lines.iter().flat_map(|line| ["    ", line, "\n"]).collect::<String>()
 }
 
 /// The same configuration as if it came from no file.

@@ -379,7 +379,7 @@ fn what_is_not_yaml_is_one_error_with_its_place() {
         assert!(parsed.conf.is_none());
     }
     for text in ["actions: allocate\n\ttiers: []\n", "tiers:\n\t- plugins: []\n", "a:\n  b: 1\n  \tc: 2\n"] {
-        let column = text.lines().filter_map(|line| line.find('\t')).next().expect("a tab") + 1;
+        let column = text.lines().find_map(|line| line.find('\t')).expect("a tab") + 1;
         let line = text.lines().position(|line| line.contains('\t')).expect("a tab") + 1;
         expect(
             text,
