@@ -19,12 +19,10 @@ pub(crate) fn resolve(text: &str) -> Value {
 }
 
 fn number(text: &str) -> Option<Value> {
-    // yaml.v2 drops underscores from what starts like a number, but not from what starts with a dot.
-    let plain = match text.as_bytes().first()? {
-        b'.' => text.to_owned(),
-        b'0'..=b'9' | b'+' | b'-' => text.replace('_', ""),
-        _ => return None,
-    };
+    if !text.starts_with(|char: char| char.is_ascii_digit() || "+-.".contains(char)) {
+        return None;
+    }
+    let plain = text.replace('_', "");
     match integer(&plain) {
         Some(number) => Some(i64::try_from(number).map_or(Value::Float(number as f64), Value::Int)),
         None => float(&plain).map(Value::Float),
@@ -88,6 +86,11 @@ mod tests {
             ("010", Value::Int(8)),
             ("0o17", Value::Int(15)),
             ("0x1F", Value::Int(31)),
+            ("0x_1", Value::Int(1)),
+            ("-010", Value::Int(-8)),
+            ("0b12", text("0b12")),
+            (".5_0", Value::Float(0.5)),
+            ("18446744073709551616", Value::Float(18446744073709551616.0)),
             ("-0b101", Value::Int(-5)),
             ("1_000", Value::Int(1000)),
             ("08", Value::Float(8.0)),
