@@ -24,12 +24,16 @@ fn nearest<'a>(names: &[&'a str], written: &str) -> Option<&'a str> {
     if written.is_empty() || written.len() > LENGTH_MAX {
         return None;
     }
-    names
-        .iter()
-        .map(|name| (distance(&name.to_lowercase().chars().collect::<Vec<_>>(), &written), *name))
-        .filter(|(distance, name)| *distance <= 1.max(name.chars().count() / 4))
-        .min_by_key(|(distance, _)| *distance)
-        .map(|(_, name)| name)
+    let distance_to = |name: &str| {
+        let name: Vec<char> = name.to_lowercase().chars().collect();
+        let limit = 1.max(name.len() / 4);
+        Some(name)
+            .filter(|name| name.len().abs_diff(written.len()) <= limit)
+            .map(|name| distance(&name, &written))
+            .filter(|distance| *distance <= limit)
+    };
+    let near = names.iter().filter_map(|name| Some((distance_to(name)?, *name)));
+    near.min_by_key(|(distance, _)| *distance).map(|(_, name)| name)
 }
 
 /// No known name comes near this length, and the comparison is quadratic.

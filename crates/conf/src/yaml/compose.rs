@@ -14,8 +14,8 @@ use crate::problem::{Problem, Problems, START, quoted};
 const TEXT_BYTES_MAX: usize = 1 << 20;
 /// Collections inside each other; a configuration needs seven.
 const DEPTH_MAX: usize = 32;
-/// Nodes with aliases written out: what stops "billion laughs".
-const NODES_MAX: usize = 100_000;
+/// Nodes with aliases written out: what stops "billion laughs". A configuration has some hundreds.
+const NODES_MAX: usize = 10_000;
 
 /// The root of the first document, or `None` when the text has none. `Err` is what ended the reading.
 pub(crate) fn compose(text: &str, problems: &mut Problems) -> Result<Option<Rc<Node>>, Problem> {

@@ -38,7 +38,7 @@ fn aliases_of_aliases_end_in_an_error() {
         levels(30, "[x, x, x, x, x, x, x, x, x, x]", |before| format!("[{}]", [before; 10].join(", ")));
     only_error(
         &text,
-        "error: line 5, column 55: too many values; expected at most 100000, aliases written out",
+        "error: line 4, column 55: too many values; expected at most 10000, aliases written out",
     );
 }
 
@@ -65,6 +65,15 @@ fn deep_nesting_ends_in_an_error() {
     }
     let text = levels(40, "x", |before| format!("[{before}]"));
     only_error(&text, "error: line 33, column 12: values nested too deeply; expected at most 32 levels");
+}
+
+#[test]
+fn a_file_of_nothing_but_mistakes_ends_in_an_error() {
+    let keys: String = (0..50_000).map(|key| format!("enableJob{key}: 1\n")).collect();
+    only_error(
+        &keys,
+        "error: line 5000, column 16: too many values; expected at most 10000, aliases written out",
+    );
 }
 
 #[test]
