@@ -1,3 +1,44 @@
-//! The benchmarks.
+//! The benchmarks: `cargo run --release -p phalanx-bench -- NAME [--nodes N --gangs G --size K]`.
+//!
+//! Each prints what it measures, and as its last line one JSON object.
+mod core;
+mod generate;
+mod machine;
 
-fn main() {}
+use anyhow::Result;
+use clap::{Args, Parser, Subcommand};
+
+#[derive(Parser)]
+#[command(about = "Benchmarks of Phalanx; each prints one JSON object as its last line")]
+struct Cli {
+    #[command(subcommand)]
+    bench: Bench,
+}
+
+#[derive(Subcommand)]
+enum Bench {
+    /// One session in memory: pending gangs on empty nodes.
+    Core(core::Options),
+}
+
+/// The size of a run.
+#[derive(Args, Clone, Copy, Debug)]
+struct Size {
+    /// Nodes, of 32 cores and 256 GiB each.
+    #[arg(long, default_value_t = 1000)]
+    nodes: usize,
+    /// Gangs.
+    #[arg(long, default_value_t = 100)]
+    gangs: usize,
+    /// Pods of a gang; each asks for 1 core and 4 GiB.
+    #[arg(long, default_value_t = 100)]
+    size: usize,
+}
+
+fn main() -> Result<()> {
+    let result = match Cli::parse().bench {
+        Bench::Core(options) => core::run(&options)?,
+    };
+    println!("{result}");
+    Ok(())
+}

@@ -1,0 +1,67 @@
+//! `core`: one session in memory, with the plugins of Volcano's Helm chart.
+use std::time::Instant;
+
+use anyhow::{Context, Result, ensure};
+use clap::Args;
+use phalanx_conf::{Known, parse};
+use phalanx_core::Scheduler;
+use phalanx_core::conf::Conf;
+use phalanx_core::decision::Decision;
+use phalanx_core::event::Time;
+use phalanx_core::world::{World, WorldOptions};
+use serde_json::{Value, json};
+
+use crate::{Size, generate, machine};
+
+#[derive(Args)]
+pub(crate) struct Options {
+    #[command(flatten)]
+    size: Size,
+    /// Kinds of pods that no two gangs share, up to the number of gangs.
+    #[arg(long, default_value_t = 1)]
+    classes: usize,
+    /// Runs; the fastest counts, since all else is the machine's noise.
+    #[arg(long, default_value_t = 5)]
+    runs: usize,
+}
+
+/// The tiers Volcano's Helm chart installs.
+pub(crate) fn helm_conf() -> Result<Conf> {
+    let parsed = parse(include_str!("../../../config/helm-default.yaml"), &Known::builtin());
+    parsed.conf.context("config/helm-default.yaml does not parse")
+}
+
+pub(crate) fn run(options: &Options) -> Result<Value> {
+    let Size { nodes, gangs, size } = options.size;
+    let mut fastest = f64::INFINITY;
+    let mut load_seconds = 0.0;
+    for _ in 0..options.runs.max(1) {
+        let started = Instant::now();
+        let mut world = World::new(WorldOptions::default());
+        world.apply(generate::default_queue());
+        for event in generate::nodes(nodes).chain(generate::gangs(options.size, options.classes)) {
+            world.apply(event);
+        }
+        load_seconds = started.elapsed().as_secs_f64();
+        let mut scheduler = Scheduler::new(helm_conf()?, 0);
+        let started = Instant::now();
+        let outcome = scheduler.run(&mut world, Time(0));
+        fastest = fastest.min(started.elapsed().as_secs_f64());
+        let bound: usize = outcome.decisions.iter().map(bound).sum();
+        ensure!(bound == gangs * size, "{bound} of {} pods were placed: the cluster is too small", gangs * size);
+    }
+    let pods = gangs * size;
+    println!("{pods} pods in gangs of {size} on {nodes} nodes: session {:.1} ms", fastest * 1e3);
+    Ok(json!({
+        "name": "core", "nodes": nodes, "gangs": gangs, "size": size, "classes": options.classes, "pods": pods,
+        "seconds": fastest, "microsecondsPerPod": fastest * 1e6 / pods.max(1) as f64, "loadSeconds": load_seconds,
+        "peakRssBytes": machine::peak_rss(None), "cores": machine::cores(),
+    }))
+}
+
+fn bound(decision: &Decision) -> usize {
+    match decision {
+        Decision::Bind { pods, .. } => pods.len(),
+        _ => 0,
+    }
+}

@@ -1,0 +1,97 @@
+//! Clusters and gangs, as events for a World.
+use std::sync::Arc;
+
+use phalanx_core::event::{
+    Constraints, Event, Key, NodeInfo, PodGroupInfo, PodInfo, PodPhase, PodRef, PodRequests, QueueInfo, Resources, Time,
+};
+use phalanx_resource::Quantity;
+
+use crate::Size;
+
+/// The queue that always exists.
+pub(crate) fn default_queue() -> Event {
+    Event::Queue(Box::new(QueueInfo { name: "default".into(), weight: 1, reclaimable: true, ..QueueInfo::default() }))
+}
+
+/// Equal nodes.
+pub(crate) fn nodes(count: usize) -> impl Iterator<Item = Event> {
+    let allocatable = resources(&[("cpu", "32"), ("memory", "256Gi"), ("pods", "110")]);
+    (0..count).map(move |at| {
+        let name: Arc<str> = format!("node-{at:06}").into();
+        let labels = vec![("kubernetes.io/hostname".into(), name.clone())];
+        Event::Node(NodeInfo { name, labels, ready: true, allocatable: allocatable.clone(), ..NodeInfo::default() })
+    })
+}
+
+/// Gangs with all of their pods pending. With more than one class, gangs differ in a toleration that matters nowhere.
+pub(crate) fn gangs(size: Size, classes: usize) -> impl Iterator<Item = Event> {
+    let namespace: Arc<str> = "default".into();
+    let requests = resources(&[("cpu", "1"), ("memory", "4Gi")]);
+    (0..size.gangs).flat_map(move |at| {
+        let name: Arc<str> = format!("gang-{at:06}").into();
+        let key = Key { namespace: namespace.clone(), name: name.clone() };
+        let group = Event::PodGroup(Box::new(PodGroupInfo {
+            key,
+            uid: name.clone(),
+            created: Time(at as i64),
+            min_member: size.size as u32,
+            ..PodGroupInfo::default()
+        }));
+        let (namespace, requests, constraints) = (namespace.clone(), requests.clone(), constraints(at % classes.max(1)));
+        let pods = (0..size.size).map(move |index| {
+            pod(&namespace, &name, index, Time(at as i64), requests.clone(), constraints.clone())
+        });
+        std::iter::once(group).chain(pods)
+    })
+}
+
+fn constraints(class: usize) -> Arc<Constraints> {
+    let toleration = |key: String| phalanx_core::event::Toleration {
+        key: key.into(),
+        exists: true,
+        value: "".into(),
+        effect: None,
+    };
+    let tolerations = if class == 0 { Vec::new() } else { vec![toleration(format!("class-{class}"))] };
+    Arc::new(Constraints { tolerations, ..Constraints::default() })
+}
+
+fn pod(
+    namespace: &Arc<str>,
+    group: &Arc<str>,
+    index: usize,
+    created: Time,
+    requests: Resources,
+    constraints: Arc<Constraints>,
+) -> Event {
+    let name: Arc<str> = format!("{group}-{index}").into();
+    Event::Pod(Box::new(PodInfo {
+        pod: PodRef { namespace: namespace.clone(), name: name.clone(), uid: name },
+        created,
+        phase: PodPhase::Pending,
+        deleting: false,
+        node: None,
+        nominated: None,
+        ours: true,
+        group: Some(group.clone()),
+        queue: None,
+        role: "".into(),
+        index: Some(index as u32),
+        priority: None,
+        priority_class: None,
+        never_preempts: false,
+        preemptable: None,
+        gated: false,
+        requests: PodRequests { containers: vec![requests], ..PodRequests::default() },
+        constraints,
+        unscheduled_message: None,
+    }))
+}
+
+fn resources(list: &[(&str, &str)]) -> Resources {
+    let one = |(name, text): &(&str, &str)| {
+        let quantity: Quantity = text.parse().expect("a constant quantity");
+        (Arc::from(*name), quantity)
+    };
+    list.iter().map(one).collect()
+}

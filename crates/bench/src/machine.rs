@@ -1,0 +1,16 @@
+//! What a figure needs beside it: the machine's size and the process's memory.
+use std::fs;
+
+/// Processors this process may use.
+pub(crate) fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+/// The largest resident set of a process so far, in bytes; 0 where the system does not tell.
+pub(crate) fn peak_rss(pid: Option<u32>) -> u64 {
+    let path = pid.map_or_else(|| "/proc/self/status".to_owned(), |pid| format!("/proc/{pid}/status"));
+    let status = fs::read_to_string(path).unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let kib = line.and_then(|line| line.split_whitespace().next()).and_then(|text| text.parse::<u64>().ok());
+    kib.unwrap_or(0) * 1024
+}
