@@ -152,7 +152,7 @@ pub struct Constraints {
 }
 
 /// Where a pod is in its life, as its status says.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[expect(missing_docs, reason = "Kubernetes' pod phases")]
 pub enum PodPhase {
     #[default]
@@ -164,7 +164,7 @@ pub enum PodPhase {
 }
 
 /// What the containers of a pod ask for; Kubernetes' rules make a total of it.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct PodRequests {
     /// Requests by container.
     pub containers: Vec<Resources>,
@@ -177,7 +177,7 @@ pub struct PodRequests {
 }
 
 /// A pod.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Hash)]
 pub struct PodInfo {
     /// Its name.
     pub pod: PodRef,
@@ -220,7 +220,7 @@ pub struct PodInfo {
 }
 
 /// A node.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Hash)]
 pub struct NodeInfo {
     /// Name.
     pub name: Arc<str>,
@@ -262,7 +262,7 @@ impl Phase {
 }
 
 /// A condition of a PodGroup.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Condition {
     /// `Unschedulable` or `Scheduled`.
     pub kind: Arc<str>,
@@ -279,7 +279,7 @@ pub struct Condition {
 }
 
 /// A PodGroup's status as far as the scheduler owns it.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct GroupStatus {
     /// Phase.
     pub phase: Phase,
@@ -294,7 +294,7 @@ pub struct GroupStatus {
 }
 
 /// A PodGroup.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Hash)]
 pub struct PodGroupInfo {
     /// Name.
     pub key: Key,
@@ -321,7 +321,7 @@ pub struct PodGroupInfo {
 }
 
 /// The state of a queue.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[expect(missing_docs, reason = "Volcano's states; an empty state is read as Open")]
 pub enum QueueState {
     #[default]
@@ -332,7 +332,7 @@ pub enum QueueState {
 }
 
 /// A queue.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Hash)]
 pub struct QueueInfo {
     /// Name.
     pub name: Arc<str>,
@@ -361,7 +361,7 @@ pub struct QueueInfo {
 }
 
 /// Why a bind did not happen.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct BindFailure {
     /// What the API server said.
     pub message: Arc<str>,
@@ -370,7 +370,7 @@ pub struct BindFailure {
 }
 
 /// A change of the world outside.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Hash)]
 pub enum Event {
     /// A node was added or changed.
     Node(NodeInfo),
