@@ -183,3 +183,17 @@ impl std::fmt::Debug for Amounts {
         f.debug_map().entries(self.iter().map(|(dim, value)| (dim.0, value))).finish()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn six_dimensions_stay_off_the_heap() {
+        let mut amounts: Amounts = (0..6).map(|i| (DimId(i), 1)).collect();
+        amounts.add(&amounts.clone());
+        amounts.sub(&Amounts::from_iter([(DimId(5), 9)]));
+        amounts.set(DimId(40), 0);
+        assert!(!amounts.values.spilled());
+    }
+}

@@ -31,6 +31,9 @@ impl DimId {
     }
 }
 
+/// The largest amount: 64 PiB, or 72·10¹² cores. Beyond any node, while sums stay within i64.
+const MOST: i64 = 1 << 56;
+
 /// What one of an amount stands for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Unit {
@@ -55,7 +58,7 @@ impl Unit {
 }
 
 /// The resource names in use. Ids are given in the order of first sight and never change.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Dims {
     dims: Vec<(Box<str>, Unit)>,
     ids: FxHashMap<Box<str>, DimId>,
@@ -114,18 +117,20 @@ impl Dims {
         self.dims.iter().enumerate().map(|(i, (name, _))| (DimId::at(i), &**name))
     }
 
-    /// The quantity in the dimension's unit, rounded up, saturating.
+    /// The quantity in the dimension's unit, rounded up.
     ///
     /// cpu and extended resources count in thousandths; memory, ephemeral-storage and hugepages-*
-    /// in bytes; pods and attachable-volumes-* in whole things.
+    /// in bytes; pods and attachable-volumes-* in whole things. Limited to ±2⁵⁶, so that adding up
+    /// absurd requests does not overflow.
     pub fn amount(&self, dim: DimId, quantity: Quantity) -> i64 {
-        match self.unit(dim) {
+        let exact = match self.unit(dim) {
             Unit::Milli => quantity.milli(),
             Unit::Byte | Unit::Count => quantity.units(),
-        }
+        };
+        exact.clamp(-MOST, MOST)
     }
 
-    /// As [`Dims::amount`] but rounded down: a limit must not grow.
+    /// As [`Dims::amount`] but rounded down, for a limit must not grow, and over all of i64.
     pub fn ceiling(&self, dim: DimId, quantity: Quantity) -> i64 {
         match self.unit(dim) {
             Unit::Milli => quantity.milli_floor(),

@@ -1,0 +1,85 @@
+use phalanx_resource::{DimId, Dims};
+
+#[test]
+fn the_first_four_names_are_fixed() {
+    let dims = Dims::new();
+    let known = [
+        (DimId::CPU, "cpu"),
+        (DimId::MEMORY, "memory"),
+        (DimId::PODS, "pods"),
+        (DimId::EPHEMERAL, "ephemeral-storage"),
+    ];
+    assert_eq!(dims.iter().collect::<Vec<_>>(), known);
+    assert_eq!(known.map(|(dim, _)| dim.index()), [0, 1, 2, 3]);
+    assert_eq!(dims.len(), 4);
+}
+
+#[test]
+fn a_name_keeps_its_id() {
+    let mut dims = Dims::new();
+    assert_eq!(dims.get("nvidia.com/gpu"), None);
+    let gpu = dims.intern("nvidia.com/gpu");
+    let fpga = dims.intern("example.com/fpga");
+    assert_eq!((gpu, fpga), (DimId(4), DimId(5)));
+    assert_eq!(dims.intern("nvidia.com/gpu"), gpu);
+    assert_eq!(dims.intern("cpu"), DimId::CPU);
+    assert_eq!(dims.get("nvidia.com/gpu"), Some(gpu));
+    assert_eq!(dims.name(fpga), "example.com/fpga");
+    assert_eq!(dims.len(), 6);
+}
+
+#[test]
+fn each_dimension_counts_in_its_unit() {
+    let cases = [
+        ("cpu", "1500m", 1500, 1500, "1500m"),
+        ("cpu", "0.0001", 1, 0, "1m"),
+        ("memory", "4Gi", 1 << 32, 1 << 32, "4Gi"),
+        ("memory", "1500m", 2, 1, "2"),
+        ("ephemeral-storage", "1536Mi", 3 << 29, 3 << 29, "1536Mi"),
+        ("hugepages-2Mi", "64Mi", 1 << 26, 1 << 26, "64Mi"),
+        ("pods", "110", 110, 110, "110"),
+        ("attachable-volumes-csi-x", "25", 25, 25, "25"),
+        ("nvidia.com/gpu", "8", 8000, 8000, "8"),
+        ("nvidia.com/gpu", "250m", 250, 250, "250m"),
+        ("example.com/bytes", "1Ki", 1_024_000, 1_024_000, "1024"),
+    ];
+    for (name, text, amount, ceiling, shown) in cases {
+        let mut dims = Dims::new();
+        let dim = dims.intern(name);
+        let quantity = text.parse().unwrap();
+        assert_eq!(dims.amount(dim, quantity), amount, "{name}: {text}");
+        assert_eq!(dims.ceiling(dim, quantity), ceiling, "{name}: {text}");
+        assert_eq!(dims.format(dim, amount), shown, "{name}: {text}");
+    }
+}
+
+#[test]
+fn absurd_requests_can_still_be_added_up() {
+    let dims = Dims::new();
+    let absurd = dims.amount(DimId::MEMORY, "1e30".parse().unwrap());
+    assert_eq!(dims.format(DimId::MEMORY, absurd), "64Pi");
+    assert_eq!(dims.amount(DimId::MEMORY, "-1e30".parse().unwrap()), -absurd);
+    assert!(absurd.checked_mul(100).is_some());
+    assert_eq!(dims.ceiling(DimId::MEMORY, "1e30".parse().unwrap()), i64::MAX);
+}
+
+#[test]
+fn what_a_pod_may_set_for_itself() {
+    let mut dims = Dims::new();
+    let pages = dims.intern("hugepages-1Gi");
+    let gpu = dims.intern("nvidia.com/gpu");
+    let honoured = [DimId::CPU, DimId::MEMORY, pages];
+    let ignored = [DimId::PODS, DimId::EPHEMERAL, gpu];
+    assert!(honoured.into_iter().all(|dim| dims.is_pod_level(dim)));
+    assert!(!ignored.into_iter().any(|dim| dims.is_pod_level(dim)));
+}
+
+#[test]
+fn a_flood_of_names_ends_in_one_id() {
+    let mut dims = Dims::new();
+    let ids: Vec<DimId> = (0..70_000).map(|i| dims.intern(&format!("example.com/r{i}"))).collect();
+    assert_eq!(dims.len(), 65_536);
+    assert_eq!(ids[0], DimId(4));
+    assert_eq!(ids.last(), Some(&DimId(u16::MAX)));
+    assert_eq!(dims.iter().last(), Some((DimId(u16::MAX), "example.com/r65531")));
+}
