@@ -11,7 +11,7 @@
 
 use serde_json::{Value, json};
 
-/// Resources whose amounts are compared across fields: 13 is about what the cost limit admits.
+/// Resources whose amounts are compared across fields.
 const COMPARED: [&str; 13] = [
     "cpu",
     "memory",
@@ -40,14 +40,6 @@ const WHOLE: [&str; 8] = [
     "volcano.sh/vgpu-cores",
 ];
 
-/// On a quantity: not below zero.
-pub(super) fn not_negative() -> Value {
-    json!({
-        "rule": "type(self) == string ? !self.startsWith('-') : self >= 0",
-        "message": "must not be negative",
-    })
-}
-
 /// On a resource list: whole numbers of what cannot be divided.
 pub(super) fn whole_numbers() -> Value {
     let names = list(&WHOLE);
@@ -73,44 +65,60 @@ pub(super) fn one_highest_tier() -> Value {
 /// Volcano since January 2026 also wants a deserved amount beside each guarantee. Queues written for
 /// the proportion plugin have none, so that is not asked here.
 pub(super) fn queue_amounts() -> Value {
-    let guarantee = ("guarantee.resource", "has(self.guarantee) && has(self.guarantee.resource)");
-    let deserved = ("deserved", "has(self.deserved)");
-    let capability = ("capability", "has(self.capability)");
-    json!([at_most(guarantee, deserved), at_most(guarantee, capability), at_most(deserved, capability),])
+    let pairs = [(&GUARANTEE, &DESERVED), (&GUARANTEE, &CAPABILITY), (&DESERVED, &CAPABILITY)];
+    let rules =
+        pairs.into_iter().flat_map(|(low, high)| COMPARED.map(|resource| at_most(low, high, resource)));
+    rules.collect()
 }
 
 /// On a queue: it is not its own parent. Root may say that it is: Volcano lets that pass.
+///
+/// At the root nothing is ratcheted, since the metadata always changes; so what is stored already is
+/// let pass here, or the status of such a queue could not be written.
 pub(super) fn not_own_parent() -> Value {
     json!([{
         "rule": "!has(self.spec) || !has(self.spec.parent) || self.spec.parent == 'root' \
-                 || self.spec.parent != self.metadata.name",
+                 || self.spec.parent != self.metadata.name \
+                 || oldSelf.?spec.?parent.orValue('') == self.spec.parent",
+        "optionalOldSelf": true,
         "message": "a queue cannot be its own parent",
         "fieldPath": ".spec.parent",
     }])
 }
 
-/// A field as (path, condition that it is there).
-type Field = (&'static str, &'static str);
-
-fn at_most((low, has_low): Field, (high, has_high): Field) -> Value {
-    let names = list(&COMPARED);
-    let (a, b) = (format!("self.{low}"), format!("self.{high}"));
-    let exceeds = format!(
-        "n in {a} && n in {b} && {}.isGreaterThan({})",
-        amount(&format!("{a}[n]")),
-        amount(&format!("{b}[n]")),
-    );
-    json!({
-        "rule": format!("!({has_low} && {has_high}) || !{names}.exists(n, {exceeds})"),
-        "messageExpression": format!("'{low} exceeds {high}: ' + {names}.filter(n, {exceeds}).join(', ')"),
-        "message": format!("{low} must not exceed {high}"),
-        "fieldPath": format!(".{low}"),
-    })
+/// A resource list in a queue's spec.
+struct Amounts {
+    path: &'static str,
+    /// Whether the list is there.
+    present: &'static str,
 }
 
-/// A quantity given as text or as a number.
-fn amount(path: &str) -> String {
-    format!("(type({path}) == string ? quantity({path}) : quantity('0').add({path}))")
+const GUARANTEE: Amounts =
+    Amounts { path: "guarantee.resource", present: "has(self.guarantee) && has(self.guarantee.resource)" };
+const DESERVED: Amounts = Amounts { path: "deserved", present: "has(self.deserved)" };
+const CAPABILITY: Amounts = Amounts { path: "capability", present: "has(self.capability)" };
+
+impl Amounts {
+    fn has(&self, resource: &str) -> String {
+        format!("{} && '{resource}' in self.{}", self.present, self.path)
+    }
+
+    /// The quantity, which may stand there as text or as a number.
+    fn quantity(&self, resource: &str) -> String {
+        let value = format!("self.{}['{resource}']", self.path);
+        format!("(type({value}) == string ? quantity({value}) : quantity('0').add({value}))")
+    }
+}
+
+/// One rule a resource, so that the error names it.
+fn at_most(low: &Amounts, high: &Amounts, resource: &str) -> Value {
+    let (has_low, has_high) = (low.has(resource), high.has(resource));
+    let (least, most) = (low.quantity(resource), high.quantity(resource));
+    json!({
+        "rule": format!("!({has_low} && {has_high}) || !{least}.isGreaterThan({most})"),
+        "message": format!("{} of {resource} must not exceed {}", low.path, high.path),
+        "fieldPath": format!(".{}['{resource}']", low.path),
+    })
 }
 
 fn list(names: &[&str]) -> String {

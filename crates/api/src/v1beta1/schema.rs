@@ -5,21 +5,21 @@ use serde_json::{Value, json};
 
 use super::rules;
 
-/// The text of a Kubernetes quantity.
-const QUANTITY: &str = r"^[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([KMGTPE]i|[numkMGTPE]|[eE][+-]?[0-9]+)?$";
+/// The text of a Kubernetes quantity after its sign.
+const UNSIGNED: &str = r"([0-9]+(\.[0-9]*)?|\.[0-9]+)([KMGTPE]i|[numkMGTPE]|[eE][+-]?[0-9]+)?$";
 
 /// The text of a Kubernetes object name (DNS subdomain).
 pub(super) const OBJECT_NAME: &str = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$";
 
 /// [`ResourceList`](super::ResourceList): quantities as text or number, as the API server stores them.
 pub(super) fn resource_list(_: &mut SchemaGenerator) -> Schema {
-    json_schema!({ "type": "object", "additionalProperties": quantity() })
+    json_schema!({ "type": "object", "additionalProperties": quantity("[+-]?") })
 }
 
-/// A resource list that Volcano's admission also checks value by value.
+/// A resource list whose values Volcano's admission checks too: none below zero, some whole.
 pub(super) fn checked_resource_list(_: &mut SchemaGenerator) -> Schema {
-    let mut amount = quantity();
-    amount["x-kubernetes-validations"] = json!([rules::not_negative()]);
+    let mut amount = quantity(r"\+?");
+    amount["minimum"] = json!(0);
     json_schema!({
         "type": "object",
         "additionalProperties": amount,
@@ -27,10 +27,10 @@ pub(super) fn checked_resource_list(_: &mut SchemaGenerator) -> Schema {
     })
 }
 
-fn quantity() -> Value {
+fn quantity(sign: &str) -> Value {
     json!({
         "anyOf": [{ "type": "integer" }, { "type": "string" }],
-        "pattern": QUANTITY,
+        "pattern": format!("^{sign}{UNSIGNED}"),
         "x-kubernetes-int-or-string": true,
     })
 }

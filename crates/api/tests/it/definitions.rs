@@ -1,0 +1,148 @@
+//! The files in `crds/` and what they say.
+
+use std::path::Path;
+
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube_core::Resource;
+use kube_core::crd::v1::CustomResourceExt;
+use phalanx_api::v1beta1::{PodGroup, Queue};
+use serde_json::{Value, json};
+
+/// The definition of this kind as it is installed.
+pub(crate) fn definition(kind: &str) -> Value {
+    let definitions = phalanx_api::crds().into_iter();
+    let mut parsed = definitions.map(|(_, text)| serde_yaml::from_str::<Value>(&text).unwrap());
+    parsed.find(|definition| definition["spec"]["names"]["kind"] == kind).unwrap()
+}
+
+#[test]
+fn the_files_are_fresh() {
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../crds");
+    let mut expected = phalanx_api::crds();
+    expected.sort();
+    let mut found: Vec<_> = std::fs::read_dir(&directory)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .filter(|name| Path::new(name).extension().is_some_and(|end| end == "yaml"))
+        .collect();
+    found.sort();
+    assert_eq!(found, expected.iter().map(|(name, _)| *name).collect::<Vec<_>>());
+    for (name, text) in expected {
+        let stored = std::fs::read_to_string(directory.join(name)).unwrap();
+        assert!(stored == text, "crds/{name} is stale: write it anew with `phalanx crds`");
+    }
+}
+
+#[test]
+fn names_and_scopes_are_volcanos() {
+    let names = |kind: &str| definition(kind)["spec"]["names"].clone();
+    assert_eq!(
+        names("PodGroup"),
+        json!({
+            "kind": "PodGroup", "listKind": "PodGroupList", "plural": "podgroups",
+            "singular": "podgroup", "shortNames": ["pg", "podgroup-v1beta1"],
+        })
+    );
+    assert_eq!(
+        names("Queue"),
+        json!({
+            "kind": "Queue", "listKind": "QueueList", "plural": "queues",
+            "singular": "queue", "shortNames": ["q", "queue-v1beta1"],
+        })
+    );
+    assert_eq!(definition("PodGroup")["spec"]["scope"], "Namespaced");
+    assert_eq!(definition("Queue")["spec"]["scope"], "Cluster");
+}
+
+#[test]
+fn only_queues_have_a_status_subresource() {
+    let subresources = |kind: &str| definition(kind)["spec"]["versions"][0]["subresources"].clone();
+    assert_eq!(subresources("PodGroup"), json!({}));
+    assert_eq!(subresources("Queue"), json!({ "status": {} }));
+}
+
+#[test]
+fn columns_are_volcanos() {
+    let columns = |kind: &str| {
+        let version = &definition(kind)["spec"]["versions"][0];
+        let columns = version["additionalPrinterColumns"].as_array().unwrap().clone();
+        columns
+            .iter()
+            .map(|c| format!("{} {} {}", c["name"], c["jsonPath"], c["priority"]))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(
+        columns("PodGroup"),
+        [
+            r#""STATUS" ".status.phase" null"#,
+            r#""minMember" ".spec.minMember" null"#,
+            r#""RUNNINGS" ".status.running" null"#,
+            r#""AGE" ".metadata.creationTimestamp" null"#,
+            r#""QUEUE" ".spec.queue" 1"#,
+        ]
+    );
+    assert_eq!(columns("Queue"), [r#""PARENT" ".spec.parent" null"#]);
+}
+
+#[test]
+fn an_uninstalled_chart_leaves_them() {
+    for kind in ["PodGroup", "Queue"] {
+        let metadata = &definition(kind)["metadata"];
+        assert_eq!(metadata["annotations"]["helm.sh/resource-policy"], "keep");
+    }
+}
+
+#[test]
+fn the_api_server_fills_in_what_volcanos_does() {
+    let schema = |kind: &str| {
+        let version = definition(kind)["spec"]["versions"][0].clone();
+        version["schema"]["openAPIV3Schema"]["properties"].clone()
+    };
+    let defaults = |kind: &str| {
+        let mut found = Vec::new();
+        collect_defaults(&schema(kind), "", &mut found);
+        found.sort();
+        found
+    };
+    assert_eq!(
+        defaults("PodGroup"),
+        [
+            r#"/spec/networkTopology/mode "hard""#,
+            r#"/spec/queue "default""#,
+            "/spec/subGroupPolicy/minSubGroups 0",
+            r#"/spec/subGroupPolicy/networkTopology/mode "hard""#,
+            "/spec/subGroupPolicy/subGroupSize 1",
+        ]
+    );
+    assert_eq!(defaults("Queue"), [r#"/spec/dequeueStrategy "traverse""#, "/spec/weight 1"]);
+}
+
+/// "path default" of each property below `properties` that has one.
+fn collect_defaults(properties: &Value, path: &str, found: &mut Vec<String>) {
+    for (name, schema) in properties.as_object().into_iter().flatten() {
+        let path = format!("{path}/{name}");
+        if let Some(default) = schema.get("default") {
+            found.push(format!("{path} {default}"));
+        }
+        collect_defaults(&schema["properties"], &path, found);
+        collect_defaults(&schema["items"]["properties"], &path, found);
+    }
+}
+
+#[test]
+fn the_type_and_the_file_define_the_same() {
+    let read = |kind: &str| -> CustomResourceDefinition { serde_json::from_value(definition(kind)).unwrap() };
+    assert_eq!(PodGroup::crd(), read("PodGroup"));
+    assert_eq!(Queue::crd(), read("Queue"));
+    assert_eq!(PodGroup::crd_name(), "podgroups.scheduling.volcano.sh");
+    assert_eq!(Queue::shortnames(), ["q", "queue-v1beta1"]);
+}
+
+#[test]
+fn urls_are_volcanos() {
+    assert_eq!(
+        PodGroup::url_path(&(), Some("team")),
+        "/apis/scheduling.volcano.sh/v1beta1/namespaces/team/podgroups"
+    );
+    assert_eq!(Queue::url_path(&(), None), "/apis/scheduling.volcano.sh/v1beta1/queues");
+}
