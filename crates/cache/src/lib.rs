@@ -1,1 +1,33 @@
 //! Kubernetes objects to World events.
+//!
+//! Three steps, each usable alone: [`slim`] types decode only what scheduling needs; [`pod`],
+//! [`node`], [`pod_group`], [`queue`] and [`priority_class`] reduce an object to what the World is
+//! told; [`Fold`] turns the stream of a watch into [`Event`](phalanx_core::event::Event)s, among
+//! them the deletions that a relist shows only by absence, and drops what changes nothing.
+//!
+//! Pure: no IO, no client, no clock.
+
+mod constraints;
+mod decode;
+mod fold;
+mod group;
+mod intern;
+mod invalid;
+mod kind;
+mod names;
+mod node;
+mod pod;
+mod queue;
+mod requests;
+pub mod slim;
+
+pub use decode::{Guarded, decode};
+pub use fold::{Fold, Folded, Rejected, WatchEvent};
+pub use group::pod_group;
+pub use intern::Interner;
+pub use invalid::Invalid;
+pub use kind::{Identity, Kind, priority_class};
+pub use names::Names;
+pub use node::node;
+pub use pod::pod;
+pub use queue::queue;

@@ -1,0 +1,130 @@
+//! PodGroups.
+
+use std::sync::Arc;
+
+use phalanx_api::v1beta1::{self, PodGroup, PodGroupCondition, PodGroupPhase, PodGroupStatus};
+use phalanx_core::event::{Condition, GroupStatus, Phase, PodGroupInfo, Resources, Time};
+
+use crate::invalid::{At, Invalid};
+use crate::pod::{Marks, created};
+use crate::{Identity, Interner, Kind, Names, requests};
+
+/// A PodGroup as the World sees it. What cannot be honoured is left out and named in `invalid`.
+pub fn pod_group(group: &PodGroup, names: &Names, interner: &mut Interner) -> PodGroupInfo {
+    let identity = PodGroup::identity(&group.metadata, interner);
+    reduce(group, &identity, names, interner)
+}
+
+pub(crate) fn reduce(
+    group: &PodGroup,
+    identity: &Identity,
+    names: &Names,
+    interner: &mut Interner,
+) -> PodGroupInfo {
+    let PodGroup { metadata, spec, status } = group;
+    let mut faults = Faults::default();
+    let queue = Some(spec.queue.as_str()).filter(|queue| !queue.is_empty());
+    let tasks = spec.min_task_member.iter().map(|(role, &count)| {
+        let count = faults.count(count, || format!("spec.minTaskMember.{role}"));
+        (interner.string(role), count)
+    });
+    let min_task_member = tasks.collect();
+    PodGroupInfo {
+        key: identity.key.clone(),
+        uid: Arc::clone(&identity.uid),
+        created: created(metadata),
+        queue: interner.string(queue.unwrap_or(&names.default_queue)),
+        min_member: faults.count(spec.min_member, || "spec.minMember".to_owned()),
+        min_task_member,
+        min_resources: spec
+            .min_resources
+            .as_ref()
+            .map(|list| faults.resources("spec.minResources", list, interner)),
+        priority_class: spec.priority_class_name.as_deref().map(|name| interner.string(name)),
+        preemptable: Marks(metadata).preemptable(),
+        status: status.as_ref().map(|status| group_status(status, interner)).unwrap_or_default(),
+        invalid: faults.text(),
+    }
+}
+
+/// A PodGroup of which only the metadata could be read.
+pub(crate) fn undecodable(identity: &Identity, invalid: &Invalid, interner: &mut Interner) -> PodGroupInfo {
+    PodGroupInfo {
+        key: identity.key.clone(),
+        uid: Arc::clone(&identity.uid),
+        queue: interner.string(v1beta1::DEFAULT_QUEUE),
+        invalid: Some(invalid.to_string().into()),
+        ..PodGroupInfo::default()
+    }
+}
+
+fn group_status(status: &PodGroupStatus, interner: &mut Interner) -> GroupStatus {
+    GroupStatus {
+        phase: status.phase.as_ref().map(phase).unwrap_or_default(),
+        running: observed(status.running),
+        succeeded: observed(status.succeeded),
+        failed: observed(status.failed),
+        conditions: status.conditions.iter().map(|one| condition(one, interner)).collect(),
+    }
+}
+
+/// A count that we write ourselves; nonsense is overwritten with the next status.
+fn observed(count: i32) -> u32 {
+    u32::try_from(count).unwrap_or_default()
+}
+
+fn phase(phase: &PodGroupPhase) -> Phase {
+    match phase {
+        PodGroupPhase::Inqueue => Phase::Inqueue,
+        PodGroupPhase::Running => Phase::Running,
+        PodGroupPhase::Unknown => Phase::Unknown,
+        PodGroupPhase::Completed => Phase::Completed,
+        PodGroupPhase::Pending | PodGroupPhase::Other(_) => Phase::Pending,
+    }
+}
+
+fn condition(from: &PodGroupCondition, interner: &mut Interner) -> Condition {
+    Condition {
+        kind: interner.string(from.type_.as_str()),
+        status: from.status == "True",
+        reason: interner.string(&from.reason),
+        message: from.message.as_str().into(),
+        transition: from.transition_id.as_str().into(),
+        since: Time(from.last_transition_time.as_ref().map_or(0, |time| time.0.as_millisecond())),
+    }
+}
+
+/// Collects what is wrong with an object that is kept nevertheless.
+#[derive(Default)]
+pub(crate) struct Faults(Vec<String>);
+
+impl Faults {
+    pub(crate) fn note(&mut self, invalid: &Invalid) {
+        self.0.push(invalid.to_string());
+    }
+
+    /// A count, 0 when it is negative.
+    pub(crate) fn count(&mut self, count: i32, field: impl FnOnce() -> String) -> u32 {
+        u32::try_from(count).unwrap_or_else(|_| {
+            self.0.push(format!("{}: {count} is negative, expected 0 or more", field()));
+            0
+        })
+    }
+
+    /// The amounts of a list that are right.
+    pub(crate) fn resources(
+        &mut self,
+        field: &str,
+        list: &v1beta1::ResourceList,
+        interner: &mut Interner,
+    ) -> Resources {
+        let entries =
+            list.iter().map(|(name, quantity)| requests::entry(name, quantity.0.parse(), interner).at(field));
+        entries.filter_map(|entry| entry.map_err(|invalid| self.note(&invalid)).ok()).collect()
+    }
+
+    /// All of it, in the order of the fields; `None` when nothing is wrong.
+    pub(crate) fn text(self) -> Option<Arc<str>> {
+        (!self.0.is_empty()).then(|| self.0.join("; ").into())
+    }
+}

@@ -1,0 +1,76 @@
+//! Equal strings and equal constraints are held once.
+
+use std::hash::Hash;
+use std::sync::Arc;
+
+use phalanx_core::event::Constraints;
+use rustc_hash::FxHashSet;
+
+/// Shares what many objects have in common: namespaces, labels, resource names, and the
+/// constraints of pods made from one template. What nobody uses any more is dropped in time.
+#[derive(Debug, Default)]
+pub struct Interner {
+    strings: Shared<str>,
+    constraints: Shared<Constraints>,
+}
+
+impl Interner {
+    /// The one copy of a string.
+    pub fn string(&mut self, text: &str) -> Arc<str> {
+        self.strings.get(text).unwrap_or_else(|| self.strings.keep(text.into()))
+    }
+
+    /// The one copy of a pod's constraints.
+    pub fn constraints(&mut self, constraints: Constraints) -> Arc<Constraints> {
+        self.constraints.get(&constraints).unwrap_or_else(|| self.constraints.keep(Arc::new(constraints)))
+    }
+}
+
+/// Sweeping a table this small would save nothing.
+const SWEEP_MIN: usize = 1024;
+
+#[derive(Debug)]
+struct Shared<T: ?Sized + Eq + Hash> {
+    values: FxHashSet<Arc<T>>,
+    /// The size at which unused values are looked for: twice what was in use the last time.
+    sweep_at: usize,
+}
+
+impl<T: ?Sized + Eq + Hash> Default for Shared<T> {
+    fn default() -> Self {
+        Self { values: FxHashSet::default(), sweep_at: SWEEP_MIN }
+    }
+}
+
+impl<T: ?Sized + Eq + Hash> Shared<T> {
+    fn get(&self, value: &T) -> Option<Arc<T>> {
+        self.values.get(value).cloned()
+    }
+
+    fn keep(&mut self, value: Arc<T>) -> Arc<T> {
+        if self.values.len() >= self.sweep_at {
+            self.values.retain(|value| Arc::strong_count(value) > 1);
+            self.sweep_at = SWEEP_MIN.max(2 * self.values.len());
+        }
+        self.values.insert(Arc::clone(&value));
+        value
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn equal_values_are_one_and_unused_ones_are_dropped() {
+        let mut interner = Interner::default();
+        let kept = interner.string("kept");
+        for i in 0..10 * SWEEP_MIN {
+            interner.string(&format!("passing-{i}"));
+        }
+        assert!(interner.strings.values.len() <= SWEEP_MIN);
+        assert!(Arc::ptr_eq(&kept, &interner.string("kept")));
+        let one = interner.constraints(Constraints::default());
+        assert!(Arc::ptr_eq(&one, &interner.constraints(Constraints::default())));
+    }
+}

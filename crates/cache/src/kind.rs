@@ -1,0 +1,173 @@
+//! What the World is told of each kind, and by which name.
+
+use std::sync::Arc;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube_core::Resource;
+use phalanx_api::v1beta1::{PodGroup, Queue};
+use phalanx_core::event::{Event, Key, PodInfo, PodPhase};
+
+use crate::{Interner, Invalid, Names, group, node, pod, queue, slim};
+
+/// Which object, and which of those that had its name one after the other.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Identity {
+    /// Namespace (empty for a cluster-wide kind) and name.
+    pub key: Key,
+    /// UID; for an object that never was on an API server, its namespace and name.
+    pub uid: Arc<str>,
+}
+
+/// A kind that is watched.
+pub trait Kind: Resource<DynamicType = ()> {
+    /// Objects live in namespaces; one that names none is in `default`.
+    const NAMESPACED: bool;
+
+    /// The World knows objects of this kind by UID, so a successor of the same name is another one.
+    const BY_UID: bool = false;
+
+    /// The event for an object that was added or changed; `None` when the World need not know it.
+    ///
+    /// # Errors
+    /// A field that cannot be honoured, for kinds that cannot carry the reason to the World.
+    fn event(
+        &self,
+        identity: &Identity,
+        names: &Names,
+        interner: &mut Interner,
+    ) -> Result<Option<Event>, Invalid>;
+
+    /// The event for an object that was deleted.
+    fn gone(identity: &Identity) -> Event;
+
+    /// The event for an object of which only the metadata could be read.
+    ///
+    /// # Errors
+    /// Gives `invalid` back, for kinds that cannot carry the reason to the World.
+    fn undecodable(
+        _identity: &Identity,
+        invalid: &Invalid,
+        _interner: &mut Interner,
+    ) -> Result<Option<Event>, Invalid> {
+        Err(invalid.clone())
+    }
+
+    /// The identity that is in the metadata.
+    fn identity(metadata: &ObjectMeta, interner: &mut Interner) -> Identity {
+        let namespace = metadata.namespace.as_deref().filter(|namespace| !namespace.is_empty());
+        let namespace = if Self::NAMESPACED { namespace.unwrap_or("default") } else { "" };
+        let name: Arc<str> = metadata.name.as_deref().unwrap_or_default().into();
+        let key = Key { namespace: interner.string(namespace), name };
+        let uid = metadata.uid.as_deref().filter(|uid| !uid.is_empty());
+        let uid = uid.map_or_else(|| key.to_string().into(), Arc::from);
+        Identity { key, uid }
+    }
+}
+
+impl Kind for slim::Pod {
+    const NAMESPACED: bool = true;
+    const BY_UID: bool = true;
+
+    fn event(
+        &self,
+        identity: &Identity,
+        names: &Names,
+        interner: &mut Interner,
+    ) -> Result<Option<Event>, Invalid> {
+        let info = pod::reduce(self, identity, names, interner)?;
+        Ok(matters(&info).then(|| Event::Pod(Box::new(info))))
+    }
+
+    fn gone(identity: &Identity) -> Event {
+        Event::PodGone(Arc::clone(&identity.uid))
+    }
+}
+
+/// Another scheduler's pod counts while it uses a node.
+fn matters(pod: &PodInfo) -> bool {
+    let ended = matches!(pod.phase, PodPhase::Succeeded | PodPhase::Failed);
+    pod.ours || (pod.node.is_some() && !ended)
+}
+
+impl Kind for slim::Node {
+    const NAMESPACED: bool = false;
+
+    fn event(&self, _: &Identity, _: &Names, interner: &mut Interner) -> Result<Option<Event>, Invalid> {
+        node(self, interner).map(|info| Some(Event::Node(info)))
+    }
+
+    fn gone(identity: &Identity) -> Event {
+        Event::NodeGone(Arc::clone(&identity.key.name))
+    }
+}
+
+impl Kind for PodGroup {
+    const NAMESPACED: bool = true;
+
+    fn event(
+        &self,
+        identity: &Identity,
+        names: &Names,
+        interner: &mut Interner,
+    ) -> Result<Option<Event>, Invalid> {
+        Ok(Some(Event::PodGroup(Box::new(group::reduce(self, identity, names, interner)))))
+    }
+
+    fn gone(identity: &Identity) -> Event {
+        Event::PodGroupGone(identity.key.clone())
+    }
+
+    fn undecodable(
+        identity: &Identity,
+        invalid: &Invalid,
+        interner: &mut Interner,
+    ) -> Result<Option<Event>, Invalid> {
+        Ok(Some(Event::PodGroup(Box::new(group::undecodable(identity, invalid, interner)))))
+    }
+}
+
+impl Kind for Queue {
+    const NAMESPACED: bool = false;
+
+    fn event(
+        &self,
+        identity: &Identity,
+        _: &Names,
+        interner: &mut Interner,
+    ) -> Result<Option<Event>, Invalid> {
+        Ok(Some(Event::Queue(Box::new(queue::reduce(self, identity, interner)))))
+    }
+
+    fn gone(identity: &Identity) -> Event {
+        Event::QueueGone(Arc::clone(&identity.key.name))
+    }
+
+    fn undecodable(
+        identity: &Identity,
+        invalid: &Invalid,
+        _: &mut Interner,
+    ) -> Result<Option<Event>, Invalid> {
+        Ok(Some(Event::Queue(Box::new(queue::undecodable(identity, invalid)))))
+    }
+}
+
+impl Kind for slim::PriorityClass {
+    const NAMESPACED: bool = false;
+
+    fn event(&self, _: &Identity, _: &Names, interner: &mut Interner) -> Result<Option<Event>, Invalid> {
+        Ok(Some(priority_class(self, interner)))
+    }
+
+    fn gone(identity: &Identity) -> Event {
+        Event::PriorityClassGone(Arc::clone(&identity.key.name))
+    }
+}
+
+/// A PriorityClass as the World sees it.
+pub fn priority_class(class: &slim::PriorityClass, interner: &mut Interner) -> Event {
+    Event::PriorityClass {
+        name: interner.string(class.metadata.name.as_deref().unwrap_or_default()),
+        value: class.value,
+        global_default: class.global_default,
+    }
+}

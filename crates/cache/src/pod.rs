@@ -1,0 +1,132 @@
+//! Pods.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use phalanx_api::names;
+use phalanx_core::event::{Constraints, PodInfo, PodPhase, PodRef, Time};
+
+use crate::invalid::{At, Invalid};
+use crate::{Identity, Interner, Kind, Names, constraints, requests, slim};
+
+/// A pod as the World sees it.
+///
+/// # Errors
+/// A quantity, port, affinity or toleration that cannot be honoured. What restricts the nodes of a
+/// pod is looked at only while the pod is ours to place.
+pub fn pod(pod: &slim::Pod, names: &Names, interner: &mut Interner) -> Result<PodInfo, Invalid> {
+    let identity = slim::Pod::identity(&pod.metadata, interner);
+    reduce(pod, &identity, names, interner)
+}
+
+/// The same with an identity that is known already, so that its strings are held once.
+pub(crate) fn reduce(
+    pod: &slim::Pod,
+    identity: &Identity,
+    names: &Names,
+    interner: &mut Interner,
+) -> Result<PodInfo, Invalid> {
+    let slim::Pod { metadata, spec, status } = pod;
+    let Identity { key, uid } = identity.clone();
+    let marks = Marks(metadata);
+    let ours = names.is_ours(spec.scheduler_name.as_deref());
+    let group = marks.annotation(names::GROUP_NAME_ANNOTATION);
+    let queue = marks.annotation(names::QUEUE_NAME_ANNOTATION);
+    let phase = phase(status.phase.as_deref());
+    Ok(PodInfo {
+        pod: PodRef { namespace: key.namespace, name: key.name, uid },
+        created: created(metadata),
+        phase,
+        deleting: metadata.deletion_timestamp.is_some(),
+        node: spec.node_name.as_deref().map(|name| interner.string(name)),
+        nominated: status.nominated_node_name.as_deref().map(|name| interner.string(name)),
+        ours,
+        group: group.map(|name| interner.string(name)),
+        queue: Some(interner.string(queue.unwrap_or(&names.default_queue))),
+        role: interner.string(marks.either(names::TASK_SPEC).unwrap_or_default()),
+        index: marks.index(),
+        priority: marks.priority().or(spec.priority),
+        priority_class: spec.priority_class_name.as_deref().map(|name| interner.string(name)),
+        never_preempts: spec.preemption_policy.as_deref() == Some("Never"),
+        preemptable: marks.preemptable(),
+        gated: !spec.scheduling_gates.is_empty(),
+        requests: requests::requests(spec, interner).at("spec")?,
+        constraints: constraints_of(spec, ours && phase == PodPhase::Pending, interner).at("spec")?,
+        unscheduled_message: unscheduled(status).map(|message| interner.string(message)),
+    })
+}
+
+fn constraints_of(
+    spec: &slim::PodSpec,
+    to_place: bool,
+    interner: &mut Interner,
+) -> Result<Arc<Constraints>, Invalid> {
+    let constraints = if to_place && spec.node_name.is_none() {
+        constraints::all(spec, interner)?
+    } else {
+        constraints::of_placed(spec, interner)?
+    };
+    Ok(interner.constraints(constraints))
+}
+
+/// Terminal phases matter; one that is not known yet is that of a new pod.
+fn phase(text: Option<&str>) -> PodPhase {
+    match text {
+        None | Some("Pending") => PodPhase::Pending,
+        Some("Running") => PodPhase::Running,
+        Some("Succeeded") => PodPhase::Succeeded,
+        Some("Failed") => PodPhase::Failed,
+        Some(_) => PodPhase::Unknown,
+    }
+}
+
+fn unscheduled(status: &slim::PodStatus) -> Option<&str> {
+    let scheduled = status.conditions.iter().find(|condition| condition.type_ == "PodScheduled")?;
+    if scheduled.status != "False" {
+        return None;
+    }
+    Some(scheduled.message.as_deref().unwrap_or_default())
+}
+
+/// When an object was created; 0 when it does not say.
+pub(crate) fn created(metadata: &ObjectMeta) -> Time {
+    Time(metadata.creation_timestamp.as_ref().map_or(0, |time| time.0.as_millisecond()))
+}
+
+/// What annotations and labels say. A value that is not of the type is as good as none, as in Volcano.
+pub(crate) struct Marks<'a>(pub(crate) &'a ObjectMeta);
+
+impl<'a> Marks<'a> {
+    fn value(map: Option<&'a BTreeMap<String, String>>, key: &str) -> Option<&'a str> {
+        map?.get(key).map(String::as_str).filter(|value| !value.is_empty())
+    }
+
+    fn annotation(&self, key: &str) -> Option<&'a str> {
+        Self::value(self.0.annotations.as_ref(), key)
+    }
+
+    fn either(&self, key: &str) -> Option<&'a str> {
+        self.annotation(key).or_else(|| Self::value(self.0.labels.as_ref(), key))
+    }
+
+    /// `volcano.sh/preemptable`; what is no boolean means no.
+    pub(crate) fn preemptable(&self) -> Option<bool> {
+        let text = self.either(names::PREEMPTABLE)?;
+        Some(matches!(text, "1" | "t" | "T" | "true" | "True" | "TRUE"))
+    }
+
+    fn priority(&self) -> Option<i32> {
+        self.annotation(names::TASK_PRIORITY)?.parse().ok()
+    }
+
+    /// `volcano.sh/task-index`, else the number behind the last dash of the name.
+    fn index(&self) -> Option<u32> {
+        let said = self.annotation(names::TASK_INDEX).and_then(|index| index.parse().ok());
+        said.or_else(|| digits(self.0.name.as_deref()?.rsplit_once('-')?.1))
+    }
+}
+
+fn digits(text: &str) -> Option<u32> {
+    text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok())?
+}

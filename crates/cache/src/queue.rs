@@ -1,0 +1,57 @@
+//! Queues.
+
+use phalanx_api::v1beta1;
+use phalanx_core::event::{QueueInfo, QueueState};
+
+use crate::group::Faults;
+use crate::invalid::Invalid;
+use crate::pod::created;
+use crate::{Identity, Interner, Kind};
+
+/// A queue as the World sees it. What cannot be honoured is left out and named in `invalid`.
+pub fn queue(queue: &v1beta1::Queue, interner: &mut Interner) -> QueueInfo {
+    let identity = v1beta1::Queue::identity(&queue.metadata, interner);
+    reduce(queue, &identity, interner)
+}
+
+pub(crate) fn reduce(queue: &v1beta1::Queue, identity: &Identity, interner: &mut Interner) -> QueueInfo {
+    let v1beta1::Queue { metadata, spec, status } = queue;
+    let mut faults = Faults::default();
+    let none = v1beta1::ResourceList::new();
+    let allocated = status.as_ref().map_or(&none, |status| &status.allocated);
+    let state = status.as_ref().and_then(|status| status.state.as_ref());
+    QueueInfo {
+        name: identity.key.name.clone(),
+        created: created(metadata),
+        weight: faults.count(spec.weight, || "spec.weight".to_owned()).max(1),
+        capability: faults.resources("spec.capability", &spec.capability, interner),
+        deserved: faults.resources("spec.deserved", &spec.deserved, interner),
+        guarantee: faults.resources("spec.guarantee.resource", &spec.guarantee.resource, interner),
+        reclaimable: queue.is_reclaimable(),
+        parent: interner.string(spec.parent.as_deref().unwrap_or_default()),
+        priority: spec.priority,
+        state: state.map(queue_state).unwrap_or_default(),
+        // Our own writing: what is wrong there is overwritten, and is no fault of the queue.
+        allocated: Faults::default().resources("status.allocated", allocated, interner),
+        invalid: faults.text(),
+    }
+}
+
+/// A queue of which only the metadata could be read.
+pub(crate) fn undecodable(identity: &Identity, invalid: &Invalid) -> QueueInfo {
+    QueueInfo {
+        name: identity.key.name.clone(),
+        weight: 1,
+        invalid: Some(invalid.to_string().into()),
+        ..QueueInfo::default()
+    }
+}
+
+fn queue_state(state: &v1beta1::QueueState) -> QueueState {
+    match state {
+        v1beta1::QueueState::Open => QueueState::Open,
+        v1beta1::QueueState::Closed => QueueState::Closed,
+        v1beta1::QueueState::Closing => QueueState::Closing,
+        v1beta1::QueueState::Unknown | v1beta1::QueueState::Other(_) => QueueState::Unknown,
+    }
+}

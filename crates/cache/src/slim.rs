@@ -1,0 +1,73 @@
+//! Kubernetes' own kinds, as far as scheduling reads them.
+//!
+//! Decoding skips every other field of the text (a pod's volumes, environments, managedFields and
+//! the like are most of it), takes null for absent as Go does, and needs no field to be there.
+//! Quantities are parsed on the way, without a copy of their text.
+
+mod amount;
+mod meta;
+mod node;
+mod pod;
+
+use std::borrow::Cow;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube_core::{ClusterResourceScope, NamespaceResourceScope, Resource};
+use serde::{Deserialize, Deserializer};
+
+pub use amount::{Amount, ResourceList};
+pub use node::{Node, NodeSpec, NodeStatus, PriorityClass};
+pub use pod::{
+    Affinity, Condition, Container, ContainerPort, Pod, PodSpec, PodStatus, Resources, SchedulingGate,
+};
+
+/// Null counts as absent.
+fn or_default<'de, D, T>(from: D) -> Result<T, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Deserialize<'de> + Default,
+{
+    Ok(Option::deserialize(from)?.unwrap_or_default())
+}
+
+/// Null and "" count as absent: Go clients cannot tell them apart.
+fn non_empty<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D::Error> {
+    Ok(Option::<String>::deserialize(from)?.filter(|text| !text.is_empty()))
+}
+
+macro_rules! resource {
+    ($kind:ident, $scope:ident, $group:literal, $plural:literal) => {
+        impl Resource for $kind {
+            type DynamicType = ();
+            type Scope = $scope;
+
+            fn kind((): &()) -> Cow<'_, str> {
+                stringify!($kind).into()
+            }
+
+            fn group((): &()) -> Cow<'_, str> {
+                $group.into()
+            }
+
+            fn version((): &()) -> Cow<'_, str> {
+                "v1".into()
+            }
+
+            fn plural((): &()) -> Cow<'_, str> {
+                $plural.into()
+            }
+
+            fn meta(&self) -> &ObjectMeta {
+                &self.metadata
+            }
+
+            fn meta_mut(&mut self) -> &mut ObjectMeta {
+                &mut self.metadata
+            }
+        }
+    };
+}
+
+resource!(Pod, NamespaceResourceScope, "", "pods");
+resource!(Node, ClusterResourceScope, "", "nodes");
+resource!(PriorityClass, ClusterResourceScope, "scheduling.k8s.io", "priorityclasses");

@@ -1,0 +1,141 @@
+//! Pods.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::{NodeAffinity, Toleration};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use serde::Deserialize;
+
+use super::{ResourceList, meta, non_empty, or_default};
+
+/// A pod.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct Pod {
+    /// Name, namespace, UID, resource version, times, labels and annotations; nothing else of it.
+    #[serde(deserialize_with = "meta::slim")]
+    pub metadata: ObjectMeta,
+    /// What is asked for.
+    #[serde(deserialize_with = "or_default")]
+    pub spec: PodSpec,
+    /// What was observed.
+    #[serde(deserialize_with = "or_default")]
+    pub status: PodStatus,
+}
+
+/// `spec` of a pod.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+#[expect(missing_docs, reason = "Kubernetes' own fields")]
+pub struct PodSpec {
+    #[serde(deserialize_with = "non_empty")]
+    pub node_name: Option<String>,
+    #[serde(deserialize_with = "non_empty")]
+    pub scheduler_name: Option<String>,
+    pub priority: Option<i32>,
+    #[serde(deserialize_with = "non_empty")]
+    pub priority_class_name: Option<String>,
+    #[serde(deserialize_with = "non_empty")]
+    pub preemption_policy: Option<String>,
+    #[serde(deserialize_with = "or_default")]
+    pub scheduling_gates: Vec<SchedulingGate>,
+    #[serde(deserialize_with = "or_default")]
+    pub host_network: bool,
+    #[serde(deserialize_with = "or_default")]
+    pub containers: Vec<Container>,
+    #[serde(deserialize_with = "or_default")]
+    pub init_containers: Vec<Container>,
+    #[serde(deserialize_with = "or_default")]
+    pub overhead: ResourceList,
+    pub resources: Option<Resources>,
+    #[serde(deserialize_with = "or_default")]
+    pub node_selector: BTreeMap<String, String>,
+    #[serde(deserialize_with = "or_default")]
+    pub affinity: Affinity,
+    #[serde(deserialize_with = "or_default")]
+    pub tolerations: Vec<Toleration>,
+}
+
+/// A scheduling gate; that there is one is all that counts.
+#[derive(Clone, Debug, Default, Deserialize)]
+pub struct SchedulingGate {}
+
+/// A container, an init container or a sidecar.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+#[expect(missing_docs, reason = "Kubernetes' own fields")]
+pub struct Container {
+    #[serde(deserialize_with = "or_default")]
+    pub resources: Resources,
+    #[serde(deserialize_with = "or_default")]
+    pub ports: Vec<ContainerPort>,
+    pub restart_policy: Option<String>,
+}
+
+impl Container {
+    /// Starts before the containers and stays beside them. For an init container.
+    pub fn is_sidecar(&self) -> bool {
+        self.restart_policy.as_deref() == Some("Always")
+    }
+}
+
+/// Requests and limits.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+#[expect(missing_docs, reason = "Kubernetes' own fields")]
+pub struct Resources {
+    #[serde(deserialize_with = "or_default")]
+    pub requests: ResourceList,
+    #[serde(deserialize_with = "or_default")]
+    pub limits: ResourceList,
+}
+
+/// A port of a container.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+#[expect(missing_docs, reason = "Kubernetes' own fields")]
+pub struct ContainerPort {
+    #[serde(deserialize_with = "or_default")]
+    pub container_port: i32,
+    #[serde(deserialize_with = "or_default")]
+    pub host_port: i32,
+    #[serde(rename = "hostIP", deserialize_with = "non_empty")]
+    pub host_ip: Option<String>,
+    #[serde(deserialize_with = "non_empty")]
+    pub protocol: Option<String>,
+}
+
+/// `spec.affinity`, the part about nodes.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+#[expect(missing_docs, reason = "Kubernetes' own fields")]
+pub struct Affinity {
+    #[serde(deserialize_with = "or_default")]
+    pub node_affinity: NodeAffinity,
+}
+
+/// `status` of a pod.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+#[expect(missing_docs, reason = "Kubernetes' own fields")]
+pub struct PodStatus {
+    #[serde(deserialize_with = "non_empty")]
+    pub phase: Option<String>,
+    #[serde(deserialize_with = "non_empty")]
+    pub nominated_node_name: Option<String>,
+    #[serde(deserialize_with = "or_default")]
+    pub conditions: Vec<Condition>,
+}
+
+/// A condition of a pod or a node.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+#[expect(missing_docs, reason = "Kubernetes' own fields")]
+pub struct Condition {
+    #[serde(rename = "type", deserialize_with = "or_default")]
+    pub type_: String,
+    #[serde(deserialize_with = "or_default")]
+    pub status: String,
+    #[serde(deserialize_with = "non_empty")]
+    pub message: Option<String>,
+}
