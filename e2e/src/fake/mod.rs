@@ -1,0 +1,7 @@
+//! Nodes without machines and pods without containers.
+
+mod kubelet;
+mod nodes;
+
+pub use kubelet::{Kubelet, KubeletOptions, RUN_SECONDS};
+pub use nodes::Nodes;

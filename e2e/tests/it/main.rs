@@ -1,0 +1,3 @@
+//! End-to-end tests on a real API server.
+
+mod harness;
