@@ -15,8 +15,8 @@ pub enum Unfit {
     TooManyPods,
     /// Node selector or required node affinity.
     NodeAffinity,
-    /// A taint that is not tolerated: `{key: value}`.
-    Taint(Arc<str>),
+    /// A taint that is not tolerated.
+    Taint,
     /// Cordoned.
     Unschedulable,
     /// Ready is not True.
@@ -34,7 +34,7 @@ impl Unfit {
             Unfit::Insufficient(dim) => format!("Insufficient {}", dims.name(*dim)),
             Unfit::TooManyPods => "Too many pods".into(),
             Unfit::NodeAffinity => "node(s) didn't match Pod's node affinity/selector".into(),
-            Unfit::Taint(taint) => format!("node(s) had untolerated taint {taint}"),
+            Unfit::Taint => "node(s) had untolerated taint(s)".into(),
             Unfit::Unschedulable => "node(s) were unschedulable".into(),
             Unfit::NotReady => "node(s) were not ready".into(),
             Unfit::Ports => "node(s) didn't have free ports for the requested pod ports".into(),

@@ -53,8 +53,8 @@ pub trait NodeScorer: Send + Sync {
 
 /// A score by what is on the node: given whenever the node was touched, already weighted.
 pub trait RoomScorer: Send + Sync {
-    /// The score, with what pods use on the node and with what the task adds.
-    fn score(&self, node: &Node, used: &Amounts) -> f64;
+    /// The score, as if the task were on the node already.
+    fn score(&self, node: &Node) -> f64;
 }
 
 /// What plugins have to say on the nodes of a class.

@@ -209,8 +209,7 @@ fn rate(rules: &NodeRules, fixed: &Fixed, node: &Node, class: &Class) -> Rating 
     } else {
         return Rating::NONE;
     };
-    let used = node.used();
-    let score: f64 = rules.room_scorers.iter().map(|rule| rule.score(node, &used)).sum();
+    let score: f64 = rules.room_scorers.iter().map(|rule| rule.score(node)).sum();
     Rating { score: fixed.score + in_units(score) + offset, lot: fixed.lot }
 }
 

@@ -290,7 +290,7 @@ impl World {
                 .map(|(list, sidecar)| InitContainer { request: part(list), sidecar: *sidecar })
                 .collect(),
             overhead: part(&info.requests.overhead),
-            pod_level: info.requests.pod_level.as_ref().map(&mut part),
+            pod_level: info.requests.pod_level.as_ref().map(|list| self.pod_level(list)),
         }
         .total();
         let key: ClassKey = (request, info.constraints.clone());
@@ -523,6 +523,12 @@ impl World {
             amounts.set(dim, self.dims.amount(dim, *quantity));
         }
         amounts
+    }
+
+    /// Pod-level requests count for the resources Kubernetes allows there.
+    fn pod_level(&mut self, list: &Resources) -> Amounts {
+        let amounts = self.amounts(list);
+        amounts.iter().filter(|(dim, _)| self.dims.is_pod_level(*dim)).collect()
     }
 
     fn ceilings(&mut self, list: &Resources) -> Ceilings {

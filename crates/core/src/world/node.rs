@@ -1,7 +1,7 @@
 //! Nodes, and the room on them.
 use std::sync::Arc;
 
-use phalanx_resource::Amounts;
+use phalanx_resource::{Amounts, DimId};
 
 use super::task::Hold;
 use crate::event::{HostPort, Taint};
@@ -86,13 +86,10 @@ impl Node {
         request.fits(&self.future_idle())
     }
 
-    /// What pods hold or are promised.
+    /// What pods hold or are promised, of one resource.
     #[inline]
-    pub fn used(&self) -> Amounts {
-        let mut used = self.allocatable.clone();
-        used.sub(&self.idle);
-        used.add(&self.pipelined);
-        used
+    pub fn used(&self, dim: DimId) -> i64 {
+        self.allocatable.get(dim) - self.idle.get(dim) + self.pipelined.get(dim)
     }
 
     /// Whether a host port is taken; with `later`, only by tasks that stay.

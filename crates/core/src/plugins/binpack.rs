@@ -1,0 +1,132 @@
+//! binpack: prefers nodes that are full already, so that whole nodes stay free.
+//!
+//! Over the resources that the pod requests and that have a weight:
+//! `sum(w * (used + requested) / allocatable) / sum(w) * 100 * binpack.weight`; a resource that would not fit counts as 0.
+//! Source: Volcano's binpack plugin.
+use phalanx_resource::DimId;
+
+use crate::conf::{ArgKind, ArgSpec};
+use crate::id::ClassId;
+use crate::plugin::{NodeRules, Opening, Plugin, PluginDef, RoomScorer};
+use crate::world::{Node, World};
+
+pub(super) const DEF: PluginDef = PluginDef {
+    name: "binpack",
+    summary: "Scores nodes higher the fuller they would be.",
+    args: ARGS,
+    open: |opening| Box::new(Binpack::new(opening)),
+};
+
+const fn arg(name: &'static str, kind: ArgKind, default: &'static str, doc: &'static str) -> ArgSpec {
+    ArgSpec { name, kind, default, doc }
+}
+
+const ARGS: &[ArgSpec] = &[
+    arg("binpack.weight", ArgKind::Int, "1", "Weight of the score; 0 switches it off."),
+    arg("binpack.cpu", ArgKind::Int, "1", "Weight of cpu; a negative one counts as 1."),
+    arg("binpack.memory", ArgKind::Int, "1", "Weight of memory; a negative one counts as 1."),
+    arg("binpack.resources", ArgKind::Names, "", "Further resources that count, by name."),
+    arg("binpack.resources.*", ArgKind::Int, "1", "Weight of one of these; a negative one counts as 1."),
+];
+
+struct Binpack {
+    weight: i64,
+    resources: Vec<(String, i64)>,
+}
+
+impl Binpack {
+    fn new(opening: Opening<'_>) -> Self {
+        let args = opening.args;
+        let weight = |key: &str| match args.int(key, 1) {
+            negative if negative < 0 => 1,
+            weight => weight,
+        };
+        let mut resources =
+            vec![("cpu".to_owned(), weight("binpack.cpu")), ("memory".to_owned(), weight("binpack.memory"))];
+        for name in args.names("binpack.resources") {
+            let key = format!("binpack.resources.{name}");
+            resources.push((name, weight(&key)));
+        }
+        Self { weight: args.int("binpack.weight", 1), resources }
+    }
+}
+
+impl Plugin for Binpack {
+    fn scorers(&self, world: &World, class: ClassId, rules: &mut NodeRules) {
+        let request = &world.classes[class].request;
+        let of = |(name, weight): &(String, i64)| {
+            let dim = world.dims.get(name)?;
+            let requested = request.get(dim);
+            (requested > 0 && *weight > 0).then_some(Share { dim, requested, weight: *weight as f64 })
+        };
+        let shares: Vec<Share> = self.resources.iter().filter_map(of).collect();
+        if self.weight != 0 && !shares.is_empty() {
+            let total: f64 = shares.iter().map(|share| share.weight).sum();
+            rules
+                .room_scorers
+                .push(Box::new(Fullness { shares, factor: 100.0 * self.weight as f64 / total }));
+        }
+    }
+}
+
+/// A resource that counts.
+struct Share {
+    dim: DimId,
+    requested: i64,
+    weight: f64,
+}
+
+struct Fullness {
+    shares: Vec<Share>,
+    factor: f64,
+}
+
+impl RoomScorer for Fullness {
+    fn score(&self, node: &Node) -> f64 {
+        let full = |share: &Share| {
+            let (allocatable, used) =
+                (node.allocatable.get(share.dim), node.used(share.dim) + share.requested);
+            if allocatable == 0 || used > allocatable {
+                0.0
+            } else {
+                share.weight * used as f64 / allocatable as f64
+            }
+        };
+        self.shares.iter().map(full).sum::<f64>() * self.factor
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use phalanx_resource::Amounts;
+
+    use super::*;
+
+    fn node(used: [i64; 2]) -> Node {
+        let amounts = |cpu, memory| Amounts::from_iter([(DimId::CPU, cpu), (DimId::MEMORY, memory)]);
+        Node {
+            allocatable: amounts(4000, 1000),
+            idle: amounts(4000 - used[0], 1000 - used[1]),
+            ..Node::default()
+        }
+    }
+
+    fn fullness(weights: [f64; 2]) -> Fullness {
+        let share = |dim, requested, weight| Share { dim, requested, weight };
+        let shares = vec![share(DimId::CPU, 1000, weights[0]), share(DimId::MEMORY, 500, weights[1])];
+        Fullness { shares, factor: 100.0 / (weights[0] + weights[1]) }
+    }
+
+    /// By hand: (1000/4000 + 500/1000) / 2 * 100 = 37.5.
+    #[test]
+    fn fullness_is_the_weighted_mean_of_shares() {
+        assert_eq!(fullness([1.0, 1.0]).score(&node([0, 0])), 37.5);
+        assert_eq!(fullness([3.0, 1.0]).score(&node([0, 0])), 31.25);
+        assert_eq!(fullness([1.0, 1.0]).score(&node([1000, 0])), 50.0);
+    }
+
+    #[test]
+    fn a_resource_that_would_not_fit_counts_as_nothing() {
+        assert_eq!(fullness([1.0, 1.0]).score(&node([0, 600])), 12.5);
+    }
+}

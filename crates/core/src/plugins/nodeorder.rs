@@ -1,0 +1,303 @@
+//! nodeorder: which of the nodes that will do is best, by kube-scheduler's scores.
+//!
+//! Each score is 0 to 100 times its weight. With a pod's requests counted in:
+//! - least requested: the mean over cpu and memory of `(allocatable - requested) * 100 / allocatable`, in integers;
+//! - most requested: the mean of `requested * 100 / allocatable`;
+//! - balanced: `50 + (50 + with - without) / 2`, where `with` and `without` the pod is `(1 - deviation) * 100` of the
+//!   shares of cpu and memory in use; nothing for a pod that asks for neither;
+//! - node affinity: the weights of the preferred terms that match, the largest sum of all nodes being 100;
+//! - taint toleration: 100 less the share of untolerated PreferNoSchedule taints.
+//!
+//! Least and most requested count 100 millicores and 200 MiB for a pod without requests. Source: the NodeResourcesFit,
+//! NodeResourcesBalancedAllocation, NodeAffinity and TaintToleration plugins of kube-scheduler 1.36.
+use std::sync::Arc;
+
+use phalanx_resource::DimId;
+
+use super::predicates::{node_term_matches, tolerates};
+use crate::conf::{ArgKind, ArgSpec};
+use crate::event::{Constraints, TaintEffect};
+use crate::id::ClassId;
+use crate::plugin::{NodeRules, NodeScorer, Opening, Plugin, PluginDef, RoomScorer};
+use crate::world::{Class, Node, World};
+
+pub(super) const DEF: PluginDef = PluginDef {
+    name: "nodeorder",
+    summary: "Scores nodes by free room, balance, preferred affinity and preferred taints.",
+    args: ARGS,
+    open: |opening| Box::new(NodeOrder::new(opening)),
+};
+
+const fn weight(name: &'static str, default: &'static str, doc: &'static str) -> ArgSpec {
+    ArgSpec { name, kind: ArgKind::Int, default, doc }
+}
+
+const ARGS: &[ArgSpec] = &[
+    weight("leastrequested.weight", "1", "Weight of free room."),
+    weight("mostrequested.weight", "0", "Weight of room in use."),
+    weight("balancedresource.weight", "1", "Weight of an even use of cpu and memory."),
+    weight("nodeaffinity.weight", "2", "Weight of preferred node affinity."),
+    weight("tainttoleration.weight", "3", "Weight of the absence of untolerated PreferNoSchedule taints."),
+    weight("podaffinity.weight", "2", "Weight of preferred pod affinity."),
+    weight("imagelocality.weight", "1", "Weight of images that are on the node."),
+    weight("podtopologyspread.weight", "2", "Weight of an even spread over topologies."),
+];
+
+/// What a score reaches at most, before its weight.
+const MAX_SCORE: i64 = 100;
+const DIMS: [DimId; 2] = [DimId::CPU, DimId::MEMORY];
+
+#[derive(Clone, Copy)]
+struct NodeOrder {
+    least: i64,
+    most: i64,
+    balanced: i64,
+    affinity: i64,
+    taints: i64,
+}
+
+impl NodeOrder {
+    fn new(opening: Opening<'_>) -> Self {
+        let weight = |key, default| opening.args.int(key, default);
+        Self {
+            least: weight("leastrequested.weight", 1),
+            most: weight("mostrequested.weight", 0),
+            balanced: weight("balancedresource.weight", 1),
+            affinity: weight("nodeaffinity.weight", 2),
+            taints: weight("tainttoleration.weight", 3),
+        }
+    }
+}
+
+impl Plugin for NodeOrder {
+    fn scorers(&self, world: &World, class: ClassId, rules: &mut NodeRules) {
+        let class = &world.classes[class];
+        if self.least != 0 || self.most != 0 || self.balanced != 0 {
+            rules.room_scorers.push(Box::new(Room::new(*self, class)));
+        }
+        if self.affinity != 0 && !class.constraints.preferred_nodes.is_empty() {
+            rules
+                .scorers
+                .push(Box::new(Preferred { constraints: class.constraints.clone(), weight: self.affinity }));
+        }
+        if self.taints != 0 && world.nodes.iter().any(|(_, node)| prefers_others(node)) {
+            rules
+                .scorers
+                .push(Box::new(Untainted { constraints: class.constraints.clone(), weight: self.taints }));
+        }
+    }
+}
+
+fn prefers_others(node: &Node) -> bool {
+    node.taints.iter().any(|taint| taint.effect == TaintEffect::PreferNoSchedule)
+}
+
+/// Least requested, most requested and balanced, which look at the same figures.
+struct Room {
+    weights: NodeOrder,
+    nonzero: [i64; 2],
+    request: [i64; 2],
+}
+
+impl Room {
+    fn new(weights: NodeOrder, class: &Class) -> Self {
+        Self { weights, nonzero: class.nonzero, request: DIMS.map(|dim| class.request.get(dim)) }
+    }
+}
+
+impl RoomScorer for Room {
+    fn score(&self, node: &Node) -> f64 {
+        let allocatable = DIMS.map(|dim| node.allocatable.get(dim));
+        let requested = [0, 1].map(|at| node.nonzero_used[at] + self.nonzero[at]);
+        let mut score = 0;
+        if self.weights.least != 0 {
+            score += self.weights.least * mean(requested, allocatable, least_requested);
+        }
+        if self.weights.most != 0 {
+            score += self.weights.most * mean(requested, allocatable, most_requested);
+        }
+        if self.weights.balanced != 0 && self.request != [0, 0] {
+            let without = DIMS.map(|dim| node.used(dim));
+            let with = [0, 1].map(|at| without[at] + self.request[at]);
+            let gain = balance(with, allocatable) - balance(without, allocatable);
+            score += self.weights.balanced * (MAX_SCORE / 2 + (MAX_SCORE / 2 + gain) / 2);
+        }
+        score as f64
+    }
+}
+
+/// The mean over the resources that the node has at all.
+fn mean(requested: [i64; 2], allocatable: [i64; 2], one: fn(i64, i64) -> i64) -> i64 {
+    let mut sum = 0;
+    let mut count = 0;
+    for at in 0..2 {
+        if allocatable[at] > 0 {
+            sum += one(requested[at], allocatable[at]);
+            count += 1;
+        }
+    }
+    if count == 0 { 0 } else { sum / count }
+}
+
+fn least_requested(requested: i64, allocatable: i64) -> i64 {
+    if requested > allocatable { 0 } else { percent(allocatable - requested, allocatable) }
+}
+
+fn most_requested(requested: i64, allocatable: i64) -> i64 {
+    percent(requested.min(allocatable), allocatable)
+}
+
+/// Whole percents; exact also where a hundredfold of the part would not fit 64 bits.
+fn percent(part: i64, whole: i64) -> i64 {
+    match part.checked_mul(MAX_SCORE) {
+        Some(hundredfold) => hundredfold / whole,
+        None => (i128::from(part) * i128::from(MAX_SCORE) / i128::from(whole)) as i64,
+    }
+}
+
+/// 100 for equal shares of cpu and memory, 50 for one full and the other empty.
+fn balance(requested: [i64; 2], allocatable: [i64; 2]) -> i64 {
+    if allocatable[0] == 0 || allocatable[1] == 0 {
+        return MAX_SCORE;
+    }
+    let share = |at: usize| (requested[at] as f64 / allocatable[at] as f64).min(1.0);
+    let deviation = ((share(0) - share(1)) / 2.0).abs();
+    ((1.0 - deviation) * MAX_SCORE as f64) as i64
+}
+
+struct Preferred {
+    constraints: Arc<Constraints>,
+    weight: i64,
+}
+
+impl NodeScorer for Preferred {
+    fn score(&self, node: &Node) -> f64 {
+        let matching =
+            self.constraints.preferred_nodes.iter().filter(|(_, term)| node_term_matches(term, node));
+        f64::from(matching.map(|(weight, _)| *weight).sum::<i32>())
+    }
+
+    fn normalise(&self, scores: &mut [f64]) {
+        let largest = scores.iter().copied().fold(0.0, f64::max);
+        for score in scores {
+            *score = if largest == 0.0 { 0.0 } else { (*score * MAX_SCORE as f64 / largest).floor() };
+            *score *= self.weight as f64;
+        }
+    }
+}
+
+struct Untainted {
+    constraints: Arc<Constraints>,
+    weight: i64,
+}
+
+impl NodeScorer for Untainted {
+    fn score(&self, node: &Node) -> f64 {
+        let prefer =
+            |effect: Option<TaintEffect>| effect.is_none_or(|effect| effect == TaintEffect::PreferNoSchedule);
+        let tolerations: Vec<_> = self
+            .constraints
+            .tolerations
+            .iter()
+            .filter(|toleration| prefer(toleration.effect))
+            .cloned()
+            .collect();
+        let soft = node.taints.iter().filter(|taint| taint.effect == TaintEffect::PreferNoSchedule);
+        soft.filter(|taint| !tolerates(&tolerations, taint)).count() as f64
+    }
+
+    fn normalise(&self, scores: &mut [f64]) {
+        let most = scores.iter().copied().fold(0.0, f64::max);
+        let full = MAX_SCORE as f64;
+        for score in scores {
+            *score = if most == 0.0 { full } else { full - (*score * full / most).floor() };
+            *score *= self.weight as f64;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use phalanx_resource::Amounts;
+
+    use super::*;
+    use crate::event::{NodeTerm, Operator, Requirement, Taint, Toleration};
+
+    const WEIGHTS: NodeOrder = NodeOrder { least: 0, most: 0, balanced: 0, affinity: 0, taints: 0 };
+
+    /// A node of 4 cores and 10,000 bytes with some in use.
+    fn node(cpu: i64, memory: i64) -> Node {
+        let amounts = |cpu, memory| Amounts::from_iter([(DimId::CPU, cpu), (DimId::MEMORY, memory)]);
+        Node {
+            allocatable: amounts(4000, 10_000),
+            idle: amounts(4000 - cpu, 10_000 - memory),
+            nonzero_used: [cpu, memory],
+            ..Node::default()
+        }
+    }
+
+    fn room(weights: NodeOrder, request: [i64; 2]) -> Room {
+        Room { weights, nonzero: request, request }
+    }
+
+    /// Figures by hand: ((4000-3000)*100/4000 + (10000-5000)*100/10000) / 2 = (25+50)/2 = 37.
+    #[test]
+    fn least_and_most_requested_are_means_in_whole_percents() {
+        let least = NodeOrder { least: 1, ..WEIGHTS };
+        assert_eq!(room(least, [3000, 5000]).score(&node(0, 0)), 37.0);
+        assert_eq!(room(least, [3000, 5000]).score(&node(2000, 0)), 25.0);
+        let most = NodeOrder { most: 2, ..WEIGHTS };
+        assert_eq!(room(most, [3000, 5000]).score(&node(0, 0)), 2.0 * 62.0);
+        assert_eq!(room(most, [9000, 5000]).score(&node(0, 0)), 2.0 * 75.0);
+    }
+
+    /// By hand: with 3000/4000 and 5000/10000 the deviation is 0.125, so 87; before it was 100: 50 + (50 - 13) / 2 = 68.
+    #[test]
+    fn balance_scores_the_change_a_pod_makes() {
+        let balanced = NodeOrder { balanced: 1, ..WEIGHTS };
+        assert_eq!(room(balanced, [3000, 5000]).score(&node(0, 0)), 68.0);
+        assert_eq!(room(balanced, [1000, 2500]).score(&node(0, 0)), 75.0);
+        assert_eq!(room(balanced, [2000, 0]).score(&node(0, 5000)), 87.0);
+        assert_eq!(room(balanced, [0, 0]).score(&node(0, 5000)), 0.0);
+    }
+
+    #[test]
+    fn percents_of_huge_amounts_do_not_overflow() {
+        assert_eq!(percent(i64::MAX / 2, i64::MAX), 49);
+    }
+
+    #[test]
+    fn preferred_terms_add_up_and_the_best_node_gets_all() {
+        let term = |value: &str| {
+            let requirement =
+                Requirement { key: "zone".into(), operator: Operator::In, values: vec![value.into()] };
+            NodeTerm { labels: vec![requirement], fields: vec![] }
+        };
+        let preferred_nodes = vec![(30, term("a")), (10, term("b"))];
+        let constraints = Arc::new(Constraints { preferred_nodes, ..Constraints::default() });
+        let scorer = Preferred { constraints, weight: 2 };
+        let zone = |value: &str| Node { labels: vec![("zone".into(), value.into())], ..Node::default() };
+        let mut scores: Vec<f64> = ["a", "b", "c"].iter().map(|value| scorer.score(&zone(value))).collect();
+        assert_eq!(scores, [30.0, 10.0, 0.0]);
+        scorer.normalise(&mut scores);
+        assert_eq!(scores, [200.0, 66.0, 0.0]);
+    }
+
+    #[test]
+    fn untolerated_soft_taints_lower_a_node() {
+        let taint =
+            |key: &str| Taint { key: key.into(), value: "".into(), effect: TaintEffect::PreferNoSchedule };
+        let toleration =
+            |key: &str, effect| Toleration { key: key.into(), exists: true, value: "".into(), effect };
+        let tolerations = vec![toleration("x", None), toleration("y", Some(TaintEffect::NoSchedule))];
+        let constraints = Arc::new(Constraints { tolerations, ..Constraints::default() });
+        let scorer = Untainted { constraints, weight: 3 };
+        let with =
+            |keys: &[&str]| Node { taints: keys.iter().map(|key| taint(key)).collect(), ..Node::default() };
+        let mut scores: Vec<f64> =
+            [&["x"][..], &["y"], &["y", "z"]].iter().map(|keys| scorer.score(&with(keys))).collect();
+        assert_eq!(scores, [0.0, 1.0, 2.0]);
+        scorer.normalise(&mut scores);
+        assert_eq!(scores, [300.0, 150.0, 0.0]);
+    }
+}

@@ -1,0 +1,217 @@
+//! predicates: which nodes will do for a pod.
+//!
+//! The conditions are kube-scheduler's: NodeUnschedulable, NodeAffinity, NodePorts, TaintToleration, besides readiness.
+//! Whether requests fit, and whether there is a place left among the node's pods, is asked by the session itself.
+mod affinity;
+mod taints;
+
+use std::sync::Arc;
+
+use crate::conf::{ArgKind, ArgSpec};
+use crate::diagnosis::Unfit;
+use crate::event::{Constraints, Taint, TaintEffect};
+use crate::id::ClassId;
+use crate::plugin::{NodeFilter, NodeRules, Opening, Plugin, PluginDef, RoomFilter};
+use crate::world::{Node, World};
+
+pub(crate) use affinity::matches as node_term_matches;
+pub(crate) use taints::tolerates;
+
+pub(super) const DEF: PluginDef = PluginDef {
+    name: "predicates",
+    summary: "Refuses nodes that a pod cannot run on.",
+    args: ARGS,
+    open: |opening| Box::new(Predicates::new(opening)),
+};
+
+const fn toggle(name: &'static str, doc: &'static str) -> ArgSpec {
+    ArgSpec { name, kind: ArgKind::Bool, default: "true", doc }
+}
+
+const ARGS: &[ArgSpec] = &[
+    toggle("predicate.NodeAffinityEnable", "Asks nodeSelector and required node affinity."),
+    toggle("predicate.NodePortsEnable", "Asks whether the pod's host ports are free."),
+    toggle("predicate.TaintTolerationEnable", "Asks whether the pod tolerates the node's taints."),
+    toggle("predicate.PodAffinityEnable", "Asks required pod affinity and anti-affinity."),
+    toggle("predicate.NodeVolumeLimitsEnable", "Asks how many volumes a node can attach."),
+    toggle("predicate.VolumeZoneEnable", "Asks for the zone of the pod's volumes."),
+    toggle("predicate.PodTopologySpreadEnable", "Asks topology spread constraints."),
+    toggle("predicate.VolumeBindingEnable", "Asks whether the pod's claims can be bound on the node."),
+    ArgSpec {
+        name: "predicate.CacheEnable",
+        kind: ArgKind::Bool,
+        default: "false",
+        doc: "Accepted for Volcano's sake; filters are always asked once per class of tasks.",
+    },
+    ArgSpec {
+        name: "predicate.DynamicResourceAllocationEnable",
+        kind: ArgKind::Bool,
+        default: "false",
+        doc: "Asks for the pod's resource claims.",
+    },
+    ArgSpec {
+        name: "volumebinding.*",
+        kind: ArgKind::Text,
+        default: "",
+        doc: "Accepted for Volcano's sake.",
+    },
+    ArgSpec {
+        name: "dynamicresources.filterTimeoutSeconds",
+        kind: ArgKind::Int,
+        default: "10",
+        doc: "Accepted for Volcano's sake; filters do not wait for anything.",
+    },
+];
+
+/// Kubernetes' taint for cordoned nodes; who tolerates it may be placed on them.
+const UNSCHEDULABLE_TAINT: &str = "node.kubernetes.io/unschedulable";
+
+struct Predicates {
+    affinity: bool,
+    ports: bool,
+    taints: bool,
+}
+
+impl Predicates {
+    fn new(opening: Opening<'_>) -> Self {
+        let on = |key| opening.args.bool(key, true);
+        Self {
+            affinity: on("predicate.NodeAffinityEnable"),
+            ports: on("predicate.NodePortsEnable"),
+            taints: on("predicate.TaintTolerationEnable"),
+        }
+    }
+}
+
+impl Plugin for Predicates {
+    fn filters(&self, world: &World, class: ClassId, rules: &mut NodeRules) {
+        let constraints = &world.classes[class].constraints;
+        rules.filters.push(Box::new(Condition { cordoned_too: tolerates_cordon(constraints) }));
+        if self.affinity && (!constraints.node_selector.is_empty() || constraints.node_affinity.is_some()) {
+            rules.filters.push(Box::new(Affinity(constraints.clone())));
+        }
+        if self.taints {
+            rules.filters.push(Box::new(Taints(constraints.clone())));
+        }
+        if self.ports && !constraints.host_ports.is_empty() {
+            rules.room_filters.push(Box::new(Ports(constraints.clone())));
+        }
+    }
+}
+
+fn tolerates_cordon(constraints: &Constraints) -> bool {
+    let cordon = Taint { key: UNSCHEDULABLE_TAINT.into(), value: "".into(), effect: TaintEffect::NoSchedule };
+    tolerates(&constraints.tolerations, &cordon)
+}
+
+/// Ready and not cordoned.
+struct Condition {
+    cordoned_too: bool,
+}
+
+impl NodeFilter for Condition {
+    fn check(&self, node: &Node) -> Result<(), Unfit> {
+        if !node.ready {
+            return Err(Unfit::NotReady);
+        }
+        if node.unschedulable && !self.cordoned_too { Err(Unfit::Unschedulable) } else { Ok(()) }
+    }
+}
+
+struct Affinity(Arc<Constraints>);
+
+impl NodeFilter for Affinity {
+    fn check(&self, node: &Node) -> Result<(), Unfit> {
+        let selected = self.0.node_selector.iter().all(|(key, value)| node.label(key) == Some(value));
+        let required = self.0.node_affinity.as_ref();
+        let wanted = required.is_none_or(|terms| terms.iter().any(|term| affinity::matches(term, node)));
+        if selected && wanted { Ok(()) } else { Err(Unfit::NodeAffinity) }
+    }
+}
+
+struct Taints(Arc<Constraints>);
+
+impl NodeFilter for Taints {
+    fn check(&self, node: &Node) -> Result<(), Unfit> {
+        let keeps_away = |taint: &&Taint| taint.effect != TaintEffect::PreferNoSchedule;
+        let fine = node.taints.iter().filter(keeps_away).all(|taint| tolerates(&self.0.tolerations, taint));
+        if fine { Ok(()) } else { Err(Unfit::Taint) }
+    }
+}
+
+struct Ports(Arc<Constraints>);
+
+impl RoomFilter for Ports {
+    fn check(&self, node: &Node, later: bool) -> Result<(), Unfit> {
+        let taken = self.0.host_ports.iter().any(|port| node.port_taken(port, later));
+        if taken { Err(Unfit::Ports) } else { Ok(()) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::event::{HostPort, Toleration};
+    use crate::world::Hold;
+
+    fn node() -> Node {
+        Node { name: "a".into(), exists: true, ready: true, ..Node::default() }
+    }
+
+    fn toleration(key: &str, effect: Option<TaintEffect>) -> Toleration {
+        Toleration { key: key.into(), exists: true, value: "".into(), effect }
+    }
+
+    #[test]
+    fn a_node_must_be_ready_and_not_cordoned() {
+        let strict = Condition { cordoned_too: false };
+        assert_eq!(strict.check(&node()), Ok(()));
+        assert_eq!(strict.check(&Node { ready: false, ..node() }), Err(Unfit::NotReady));
+        let cordoned = Node { unschedulable: true, ..node() };
+        assert_eq!(strict.check(&cordoned), Err(Unfit::Unschedulable));
+        assert_eq!(Condition { cordoned_too: true }.check(&cordoned), Ok(()));
+    }
+
+    #[test]
+    fn the_unschedulable_toleration_opens_cordoned_nodes() {
+        let of = |list| Constraints { tolerations: list, ..Constraints::default() };
+        assert!(tolerates_cordon(&of(vec![toleration(UNSCHEDULABLE_TAINT, None)])));
+        assert!(tolerates_cordon(&of(vec![toleration("", None)])));
+        assert!(!tolerates_cordon(&of(vec![toleration(UNSCHEDULABLE_TAINT, Some(TaintEffect::NoExecute))])));
+        assert!(!tolerates_cordon(&of(vec![toleration("other", None)])));
+    }
+
+    #[test]
+    fn only_taints_that_keep_away_count() {
+        for (effect, refused) in [
+            (TaintEffect::NoSchedule, true),
+            (TaintEffect::NoExecute, true),
+            (TaintEffect::PreferNoSchedule, false),
+        ] {
+            let taint = Taint { key: "gpu".into(), value: "yes".into(), effect };
+            let tainted = Node { taints: vec![taint], ..node() };
+            let check = |list| {
+                Taints(Arc::new(Constraints { tolerations: list, ..Constraints::default() })).check(&tainted)
+            };
+            assert_eq!(check(vec![]).is_err(), refused, "{effect:?}");
+            assert_eq!(check(vec![toleration("gpu", None)]), Ok(()));
+        }
+    }
+
+    #[test]
+    fn a_host_port_is_free_later_when_its_holder_is_leaving() {
+        let port = |ip: &str| HostPort { ip: ip.into(), protocol: "TCP".into(), port: 80 };
+        let mut busy = node();
+        busy.take_ports(&[port("10.0.0.1")], Hold::Releasing);
+        let wants =
+            |ip: &str| Ports(Arc::new(Constraints { host_ports: vec![port(ip)], ..Constraints::default() }));
+        assert_eq!(wants("0.0.0.0").check(&busy, false), Err(Unfit::Ports));
+        assert_eq!(wants("0.0.0.0").check(&busy, true), Ok(()));
+        assert_eq!(wants("10.0.0.2").check(&busy, false), Ok(()));
+        busy.take_ports(&[port("10.0.0.1")], Hold::Used);
+        assert_eq!(wants("10.0.0.1").check(&busy, true), Err(Unfit::Ports));
+        busy.free_ports(&[port("10.0.0.1")], Hold::Used);
+        busy.free_ports(&[port("10.0.0.1")], Hold::Releasing);
+        assert_eq!(busy, node());
+    }
+}
