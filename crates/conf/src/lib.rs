@@ -8,6 +8,7 @@ mod metrics;
 mod near;
 mod problem;
 mod read;
+mod reference;
 mod render;
 mod yaml;
 
@@ -16,6 +17,7 @@ use phalanx_core::conf::Conf;
 pub use diff::diff;
 pub use known::{ActionDoc, Doc, Known, PluginDoc};
 pub use problem::{Problem, Severity};
+pub use reference::reference;
 pub use render::render;
 
 /// What a file says, and what is wrong with it.
