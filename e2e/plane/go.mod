@@ -171,6 +171,7 @@ require (
 )
 
 // Kubernetes points these at directories of its own repository; as modules they carry the same minor.
+// For another version: change k8s.io/kubernetes above and, by its go.mod, this list; then `go mod tidy`.
 replace (
 	k8s.io/api => k8s.io/api v0.36.3
 	k8s.io/apiextensions-apiserver => k8s.io/apiextensions-apiserver v0.36.3

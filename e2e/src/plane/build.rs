@@ -33,9 +33,10 @@ fn source_dir() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("plane")
 }
 
+/// Absolute, as `go build` runs elsewhere; a relative setting counts from the workspace.
 fn target_dir() -> PathBuf {
-    let default = || Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name("target");
-    std::env::var_os("CARGO_TARGET_DIR").map_or_else(default, PathBuf::from)
+    let setting = std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into());
+    Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name(setting)
 }
 
 /// Held until the file is closed, by a crash as well.

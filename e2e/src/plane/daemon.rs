@@ -14,7 +14,9 @@ use rustix::process::{Pid, Signal, kill_process};
 
 /// The API server may ignore TERM while watches are open.
 const GRACE: Duration = Duration::from_secs(1);
-const PAUSE: Duration = Duration::from_millis(10);
+const PAUSE: Duration = Duration::from_millis(20);
+/// How long one look at a starting daemon may hang before its process is looked at again.
+const LOOK: Duration = Duration::from_secs(2);
 const TAIL_LINES: usize = 20;
 
 /// A process of the control plane. Dropping it ends the process: TERM, and KILL after a second.
@@ -83,15 +85,15 @@ impl Daemon {
             if let Some(status) = self.child.try_wait().context("asking after a child")? {
                 return Err(self.failure(format!("ended ({status})")).into());
             }
-            let left = deadline.saturating_sub(start.elapsed());
-            match tokio::time::timeout(left, ready()).await {
+            let problem = match tokio::time::timeout(LOOK, ready()).await {
                 Ok(Ok(())) => return Ok(()),
-                Ok(Err(_)) if !left.is_zero() => tokio::time::sleep(PAUSE * 3).await,
-                Ok(Err(error)) => {
-                    return Err(self.failure(format!("not ready after {deadline:?}: {error:#}")).into());
-                }
-                Err(_) => return Err(self.failure(format!("did not answer within {deadline:?}")).into()),
+                Ok(Err(error)) => format!("{error:#}"),
+                Err(_) => "no answer".to_owned(),
+            };
+            if start.elapsed() > deadline {
+                return Err(self.failure(format!("is not ready after {deadline:?}: {problem}")).into());
             }
+            tokio::time::sleep(PAUSE).await;
         }
     }
 

@@ -291,3 +291,43 @@ fn write_yaml(path: &Path, value: &serde_json::Value) -> Result<()> {
     let text = serde_yaml::to_string(value).context("writing YAML")?;
     fs::write(path, text).with_context(|| format!("writing {}", path.display()))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::{cell::Cell, net::TcpListener};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_port_taken_in_between_leads_to_another() {
+        let taken = TcpListener::bind(("127.0.0.1", ports::free().unwrap())).unwrap();
+        let taken = taken.local_addr().map(|address| (address.port(), taken)).unwrap();
+        let binary = tokio::task::spawn_blocking(binary).await.unwrap().unwrap();
+        let dir = tempfile::tempdir().unwrap();
+        let log = dir.path().join("etcd.log");
+        let first = Cell::new(true);
+        let start = async |port| {
+            let port = if first.replace(false) { taken.0 } else { port };
+            let data = dir.path().join(port.to_string());
+            let url = format!("http://127.0.0.1:{port}");
+            let mut etcd = Daemon::spawn(&binary, "etcd", &flags::etcd(&data, &url, false), log.clone())?;
+            etcd.wait_ready(Duration::from_mins(1), async || says_ready(&log)).await?;
+            Ok((port, etcd))
+        };
+        let (port, _etcd) = on_free_port(start).await.unwrap();
+        assert_ne!(port, taken.0);
+        assert!(fs::read_to_string(&log).unwrap().contains("address already in use"));
+    }
+
+    #[tokio::test]
+    async fn a_part_that_does_not_start_shows_its_log() {
+        let binary = tokio::task::spawn_blocking(binary).await.unwrap().unwrap();
+        let dir = tempfile::tempdir().unwrap();
+        let log = dir.path().join("etcd.log");
+        let mut etcd = Daemon::spawn(&binary, "etcd", &[], log).unwrap();
+        let error = etcd.wait_ready(Duration::from_mins(1), std::future::pending).await.unwrap_err();
+        let text = error.to_string();
+        assert!(text.starts_with("etcd ended (exit status: 1); the end of "), "{text}");
+        assert!(text.ends_with("plane etcd: --data-dir and --client-url are both needed"), "{text}");
+    }
+}
