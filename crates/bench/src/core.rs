@@ -48,7 +48,11 @@ pub(crate) fn run(options: &Options) -> Result<Value> {
         let outcome = scheduler.run(&mut world, Time(0));
         fastest = fastest.min(started.elapsed().as_secs_f64());
         let bound: usize = outcome.decisions.iter().map(bound).sum();
-        ensure!(bound == gangs * size, "{bound} of {} pods were placed: the cluster is too small", gangs * size);
+        ensure!(
+            bound == gangs * size,
+            "{bound} of {} pods were placed: the cluster is too small",
+            gangs * size
+        );
     }
     let pods = gangs * size;
     println!("{pods} pods in gangs of {size} on {nodes} nodes: session {:.1} ms", fastest * 1e3);

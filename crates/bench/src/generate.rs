@@ -2,7 +2,8 @@
 use std::sync::Arc;
 
 use phalanx_core::event::{
-    Constraints, Event, Key, NodeInfo, PodGroupInfo, PodInfo, PodPhase, PodRef, PodRequests, QueueInfo, Resources, Time,
+    Constraints, Event, Key, NodeInfo, PodGroupInfo, PodInfo, PodPhase, PodRef, PodRequests, QueueInfo,
+    Resources, Time,
 };
 use phalanx_resource::Quantity;
 
@@ -10,7 +11,12 @@ use crate::Size;
 
 /// The queue that always exists.
 pub(crate) fn default_queue() -> Event {
-    Event::Queue(Box::new(QueueInfo { name: "default".into(), weight: 1, reclaimable: true, ..QueueInfo::default() }))
+    Event::Queue(Box::new(QueueInfo {
+        name: "default".into(),
+        weight: 1,
+        reclaimable: true,
+        ..QueueInfo::default()
+    }))
 }
 
 /// Equal nodes.
@@ -19,7 +25,13 @@ pub(crate) fn nodes(count: usize) -> impl Iterator<Item = Event> {
     (0..count).map(move |at| {
         let name: Arc<str> = format!("node-{at:06}").into();
         let labels = vec![("kubernetes.io/hostname".into(), name.clone())];
-        Event::Node(NodeInfo { name, labels, ready: true, allocatable: allocatable.clone(), ..NodeInfo::default() })
+        Event::Node(NodeInfo {
+            name,
+            labels,
+            ready: true,
+            allocatable: allocatable.clone(),
+            ..NodeInfo::default()
+        })
     })
 }
 
@@ -37,7 +49,8 @@ pub(crate) fn gangs(size: Size, classes: usize) -> impl Iterator<Item = Event> {
             min_member: size.size as u32,
             ..PodGroupInfo::default()
         }));
-        let (namespace, requests, constraints) = (namespace.clone(), requests.clone(), constraints(at % classes.max(1)));
+        let (namespace, requests, constraints) =
+            (namespace.clone(), requests.clone(), constraints(at % classes.max(1)));
         let pods = (0..size.size).map(move |index| {
             pod(&namespace, &name, index, Time(at as i64), requests.clone(), constraints.clone())
         });

@@ -2,6 +2,7 @@
 //!
 //! Each prints what it measures, and as its last line one JSON object.
 mod core;
+mod floor;
 mod generate;
 mod machine;
 
@@ -19,6 +20,8 @@ struct Cli {
 enum Bench {
     /// One session in memory: pending gangs on empty nodes.
     Core(core::Options),
+    /// End to end on a real API server, beside the bare client loop and kube-scheduler.
+    Floor(floor::Options),
 }
 
 /// The size of a run.
@@ -38,6 +41,7 @@ struct Size {
 fn main() -> Result<()> {
     let result = match Cli::parse().bench {
         Bench::Core(options) => core::run(&options)?,
+        Bench::Floor(options) => floor::run(&options)?,
     };
     println!("{result}");
     Ok(())

@@ -226,7 +226,7 @@ pub struct Flags(u32);
 impl Default for Flags {
     /// All on, but for `enableHierarchy` and `enabledClusterOrder`, as in Volcano.
     fn default() -> Self {
-        Self(u32::MAX & !Flag::Hierarchy.bit() & !Flag::ClusterOrder.bit())
+        Self(!(Flag::Hierarchy.bit() | Flag::ClusterOrder.bit()))
     }
 }
 

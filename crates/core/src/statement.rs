@@ -146,7 +146,7 @@ pub struct Nested<'s, 'w> {
     inner: Statement<'s, 'w>,
 }
 
-impl<'s, 'w> Nested<'s, 'w> {
+impl Nested<'_, '_> {
     /// Leaves the changes with the outer statement.
     pub fn keep(mut self) {
         self.inner.base = self.inner.session.log.len();
