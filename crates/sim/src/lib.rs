@@ -1,8 +1,26 @@
-//! A cluster in virtual time: manifests, kubelets, reports.
+//! A cluster in virtual time: manifests in, what the scheduler makes of them out.
+//!
+//! Pure: texts and a clock are handed in, reports are handed out. Between cycles an API server answers the scheduler's
+//! decisions as the real one would, and kubelets start, finish and remove pods.
+mod agenda;
 mod bad_input;
+mod cluster;
 mod defaults;
 mod document;
+mod explain;
+mod kind;
 mod locate;
+mod manifests;
+mod object;
+mod outcome;
+mod reader;
+pub mod report;
+mod simulation;
 mod workload;
 
 pub use bad_input::BadInput;
+pub use cluster::{START_DELAY_MS, SimulatedPod};
+pub use explain::Subject;
+pub use manifests::{Manifests, Object, ReadOptions, read};
+pub use report::Report;
+pub use simulation::{Options, PERIOD_MS, Restless, Simulation, counting_clock};

@@ -81,7 +81,8 @@ impl<'de> Visitor<'de> for NodeVisitor {
 /// Line and column (from 1) of the field at `path` (`spec.containers[0].image`), or of the innermost
 /// field around it that exists; `None` when the text cannot be read.
 pub(crate) fn position(text: &str, path: &str) -> Option<(usize, usize)> {
-    let root: Spanned<Node> = serde_saphyr::from_str_with_options(text, crate::document::yaml_options()).ok()?;
+    let root: Spanned<Node> =
+        serde_saphyr::from_str_with_options(text, crate::document::yaml_options()).ok()?;
     let mut node = &root;
     let mut rest = path;
     while let Some((inner, after)) = step(&node.value, rest) {

@@ -20,8 +20,8 @@ pub(crate) type FieldFault = (&'static str, String);
 /// The pods of a workload, as an API server would show them.
 pub(crate) fn pods(workload: Workload, owner: &Value) -> Result<Vec<Value>, FieldFault> {
     let template = owner.pointer("/spec/template").filter(|template| template.is_object());
-    let template =
-        template.ok_or_else(|| ("spec.template", "missing; expected a pod template with metadata and spec".into()))?;
+    let template = template
+        .ok_or_else(|| ("spec.template", "missing; expected a pod template with metadata and spec".into()))?;
     let count = match workload {
         Workload::Replicated => count(owner, "/spec/replicas", "spec.replicas")?.unwrap_or(1),
         Workload::Job => job_count(owner)?,

@@ -1,0 +1,63 @@
+//! What is to happen when, in virtual time.
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::sync::Arc;
+
+use phalanx_core::event::Time;
+
+/// Something a virtual kubelet does; pods are named by UID.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Step {
+    /// The containers run.
+    Start(Arc<str>),
+    /// The containers are done.
+    Finish(Arc<str>),
+    /// The pod is gone from its node, and its object from the API server.
+    Remove(Arc<str>),
+}
+
+/// Steps by time, and those of the same time in the order in which they were put in.
+#[derive(Debug, Default)]
+pub(crate) struct Agenda {
+    steps: BinaryHeap<Reverse<(Time, u64, Step)>>,
+    sequence: u64,
+}
+
+impl Agenda {
+    pub(crate) fn put(&mut self, at: Time, step: Step) {
+        self.sequence += 1;
+        self.steps.push(Reverse((at, self.sequence, step)));
+    }
+
+    /// When the next step is due.
+    pub(crate) fn next(&self) -> Option<Time> {
+        self.steps.peek().map(|Reverse((at, ..))| *at)
+    }
+
+    /// The next step that is due by `now`, with its time.
+    pub(crate) fn due(&mut self, now: Time) -> Option<(Time, Step)> {
+        if self.next()? > now {
+            return None;
+        }
+        self.steps.pop().map(|Reverse((at, _, step))| (at, step))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn steps_come_by_time_and_then_in_the_order_of_their_entry() {
+        let mut agenda = Agenda::default();
+        for (at, pod) in [(5, "z"), (3, "y"), (5, "a"), (9, "late")] {
+            agenda.put(Time(at), Step::Start(pod.into()));
+        }
+        let mut seen = Vec::new();
+        while let Some((at, Step::Start(pod))) = agenda.due(Time(5)) {
+            seen.push((at.0, pod.to_string()));
+        }
+        assert_eq!(seen, [(3, "y".to_owned()), (5, "z".to_owned()), (5, "a".to_owned())]);
+        assert_eq!(agenda.next(), Some(Time(9)));
+    }
+}

@@ -1,0 +1,351 @@
+//! The outside of the scheduler: an API server that takes its decisions, and kubelets that act on them.
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use phalanx_core::decision::{Binding, Decision};
+use phalanx_core::event::{
+    BindFailure, Event, Key, NodeInfo, PodGroupInfo, PodInfo, PodPhase, PodRef, QueueInfo, Resources, Time,
+};
+
+use crate::agenda::{Agenda, Step};
+
+/// From the bind to running containers.
+pub const START_DELAY_MS: i64 = 1_000;
+
+/// A pod, and what its kubelet will make of it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SimulatedPod {
+    /// As the API server shows it.
+    pub info: PodInfo,
+    /// How long it runs, in milliseconds (`phalanx.sh/run-seconds`); for ever when missing.
+    pub run_ms: Option<i64>,
+    /// How long it takes to end once it is deleted, in milliseconds (`terminationGracePeriodSeconds`).
+    pub grace_ms: i64,
+}
+
+/// The API server with its objects, the kubelets with their plans.
+#[derive(Debug, Default)]
+pub(crate) struct Cluster {
+    pods: BTreeMap<Arc<str>, SimulatedPod>,
+    groups: BTreeMap<Key, PodGroupInfo>,
+    queues: BTreeMap<Arc<str>, QueueInfo>,
+    /// Nodes whose kubelet is alive.
+    ready: BTreeSet<Arc<str>>,
+    agenda: Agenda,
+    echoes: Vec<Event>,
+    /// Binds, evictions and acts of kubelets so far. Each happens to a pod once, so their number has an end.
+    pub(crate) steps: u64,
+    /// Bound in this run.
+    pub(crate) bindings: BTreeMap<String, String>,
+    /// Evicted in this run, in the order of the decisions.
+    pub(crate) evictions: Vec<String>,
+    nominated: BTreeMap<Arc<str>, (String, String)>,
+}
+
+impl Cluster {
+    /// The object becomes known to the API server, and to whoever watches it.
+    pub(crate) fn add_node(&mut self, node: NodeInfo) {
+        if node.ready {
+            self.ready.insert(node.name.clone());
+        }
+        self.echoes.push(Event::Node(node));
+    }
+
+    /// As `add_node`.
+    pub(crate) fn add_queue(&mut self, queue: QueueInfo) {
+        self.echoes.push(Event::Queue(Box::new(queue.clone())));
+        self.queues.insert(queue.name.clone(), queue);
+    }
+
+    /// As `add_node`.
+    pub(crate) fn add_group(&mut self, group: PodGroupInfo) {
+        self.echoes.push(Event::PodGroup(Box::new(group.clone())));
+        self.groups.insert(group.key.clone(), group);
+    }
+
+    /// As `add_node`; the kubelet of a pod that has a node makes its plans.
+    pub(crate) fn add_pod(&mut self, pod: SimulatedPod, now: Time) {
+        let uid = pod.info.pod.uid.clone();
+        self.echoes.push(Event::Pod(Box::new(pod.info.clone())));
+        if pod.info.deleting {
+            self.agenda.put(after(now, pod.grace_ms), Step::Remove(uid.clone()));
+        } else if pod.info.phase == PodPhase::Running {
+            self.plan_finish(&pod, now);
+        } else if pod.info.phase == PodPhase::Pending && self.has_kubelet(&pod.info) {
+            self.agenda.put(after(now, START_DELAY_MS), Step::Start(uid.clone()));
+        }
+        self.pods.insert(uid, pod);
+    }
+
+    /// Anything that only has to be told.
+    pub(crate) fn announce(&mut self, event: Event) {
+        self.echoes.push(event);
+    }
+
+    /// What the watches have to say since they were last asked.
+    pub(crate) fn take_echoes(&mut self) -> Vec<Event> {
+        std::mem::take(&mut self.echoes)
+    }
+
+    /// When a kubelet will act next.
+    pub(crate) fn next_step(&self) -> Option<Time> {
+        self.agenda.next()
+    }
+
+    /// Lets the kubelets do all that is due.
+    pub(crate) fn run_kubelets(&mut self, now: Time) {
+        while let Some((at, step)) = self.agenda.due(now) {
+            self.step(at, &step);
+        }
+    }
+
+    /// Does what the scheduler decided.
+    pub(crate) fn carry_out(&mut self, decision: &Decision, now: Time) {
+        match decision {
+            Decision::Bind { pods, .. } => pods.iter().for_each(|binding| self.bind(binding, now)),
+            Decision::Evict { pod, .. } => self.evict(pod, now),
+            Decision::Nominate { pod, node } => self.nominate(pod, node.clone()),
+            Decision::PodGroupStatus { group, status, .. } => {
+                if let Some(group) = self.groups.get_mut(group) {
+                    group.status = status.clone();
+                    self.echoes.push(Event::PodGroup(Box::new(group.clone())));
+                }
+            }
+            Decision::QueueStatus { queue, allocated } => {
+                if let Some(queue) = self.queues.get_mut(queue) {
+                    queue.allocated = quantities(allocated);
+                    self.echoes.push(Event::Queue(Box::new(queue.clone())));
+                }
+            }
+            Decision::PodUnscheduled { pod, message, .. } => {
+                self.change(&pod.uid, |pod| pod.info.unscheduled_message = Some(message.clone()));
+            }
+            // An event for people changes no object.
+            Decision::PodGroupUnschedulable { .. } => {}
+        }
+    }
+
+    /// Pods as they are now.
+    pub(crate) fn pods(&self) -> impl Iterator<Item = &PodInfo> {
+        self.pods.values().map(|pod| &pod.info)
+    }
+
+    /// PodGroups as they are now.
+    pub(crate) fn groups(&self) -> impl Iterator<Item = &PodGroupInfo> {
+        self.groups.values()
+    }
+
+    /// Pods that were given a node in this run and wait for it still.
+    pub(crate) fn nominations(&self) -> BTreeMap<String, String> {
+        self.nominated.values().cloned().collect()
+    }
+
+    fn bind(&mut self, binding: &Binding, now: Time) {
+        let uid = &binding.pod.uid;
+        let node = binding.node.clone();
+        let free = self.pods.get(uid).is_some_and(|pod| pod.info.node.is_none() && !pod.info.deleting);
+        if !free {
+            let failure = BindFailure { message: "the pod is gone or bound already".into(), gone: true };
+            return self.echoes.push(Event::BindFailed(uid.clone(), failure));
+        }
+        self.steps += 1;
+        self.nominated.remove(uid);
+        self.bindings.insert(binding.pod.to_string(), node.to_string());
+        self.echoes.push(Event::Bound(uid.clone()));
+        let started = self.ready.contains(&node);
+        self.change(uid, |pod| {
+            pod.info.node = Some(node);
+            pod.info.nominated = None;
+            pod.info.unscheduled_message = None;
+        });
+        if started {
+            self.agenda.put(after(now, START_DELAY_MS), Step::Start(uid.clone()));
+        }
+    }
+
+    fn evict(&mut self, pod: &PodRef, now: Time) {
+        let Some(known) = self.pods.get(&pod.uid).filter(|known| !known.info.deleting) else { return };
+        let grace = if known.info.node.is_some() { known.grace_ms } else { 0 };
+        self.steps += 1;
+        self.evictions.push(pod.to_string());
+        self.nominated.remove(&pod.uid);
+        self.change(&pod.uid, |pod| pod.info.deleting = true);
+        self.agenda.put(after(now, grace), Step::Remove(pod.uid.clone()));
+    }
+
+    fn nominate(&mut self, pod: &PodRef, node: Option<Arc<str>>) {
+        match &node {
+            Some(node) => {
+                self.nominated.insert(pod.uid.clone(), (pod.to_string(), node.to_string()));
+            }
+            None => {
+                self.nominated.remove(&pod.uid);
+            }
+        }
+        self.change(&pod.uid, |pod| pod.info.nominated = node);
+    }
+
+    fn step(&mut self, at: Time, step: &Step) {
+        match step {
+            Step::Start(uid) => {
+                let waits = |pod: &SimulatedPod| pod.info.phase == PodPhase::Pending && !pod.info.deleting;
+                if let Some(pod) = self.pods.get(uid).filter(|pod| waits(pod)).cloned() {
+                    self.change(uid, |pod| pod.info.phase = PodPhase::Running);
+                    self.plan_finish(&pod, at);
+                }
+            }
+            Step::Finish(uid) => self.change(uid, |pod| pod.info.phase = PodPhase::Succeeded),
+            Step::Remove(uid) => {
+                self.pods.remove(uid);
+                self.nominated.remove(uid);
+                self.echoes.push(Event::PodGone(uid.clone()));
+            }
+        }
+        self.steps += 1;
+    }
+
+    fn plan_finish(&mut self, pod: &SimulatedPod, started: Time) {
+        if let Some(run_ms) = pod.run_ms {
+            self.agenda.put(after(started, run_ms), Step::Finish(pod.info.pod.uid.clone()));
+        }
+    }
+
+    fn has_kubelet(&self, pod: &PodInfo) -> bool {
+        pod.node.as_ref().is_some_and(|node| self.ready.contains(node))
+    }
+
+    /// Changes a pod, if it is still there, and tells the watches.
+    fn change(&mut self, uid: &Arc<str>, how: impl FnOnce(&mut SimulatedPod)) {
+        if let Some(pod) = self.pods.get_mut(uid) {
+            how(pod);
+            self.echoes.push(Event::Pod(Box::new(pod.info.clone())));
+        }
+    }
+}
+
+fn after(now: Time, ms: i64) -> Time {
+    Time(now.0.saturating_add(ms))
+}
+
+fn quantities(texts: &[(Arc<str>, String)]) -> Resources {
+    texts.iter().filter_map(|(name, text)| Some((name.clone(), text.parse().ok()?))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pod(name: &str, node: Option<&str>) -> SimulatedPod {
+        let pod = PodRef { namespace: "a".into(), name: name.into(), uid: name.into() };
+        let info = PodInfo {
+            pod,
+            created: Time(0),
+            phase: PodPhase::Pending,
+            deleting: false,
+            node: node.map(Into::into),
+            nominated: None,
+            ours: true,
+            group: None,
+            queue: None,
+            role: "".into(),
+            index: None,
+            priority: None,
+            priority_class: None,
+            never_preempts: false,
+            preemptable: None,
+            gated: false,
+            requests: phalanx_core::event::PodRequests::default(),
+            constraints: Arc::default(),
+            unscheduled_message: None,
+        };
+        SimulatedPod { info, run_ms: Some(5_000), grace_ms: 30_000 }
+    }
+
+    fn cluster() -> Cluster {
+        let mut cluster = Cluster::default();
+        cluster.add_node(NodeInfo { name: "n".into(), ready: true, ..NodeInfo::default() });
+        cluster.add_node(NodeInfo { name: "dead".into(), ..NodeInfo::default() });
+        cluster
+    }
+
+    fn named(name: &str) -> Arc<PodRef> {
+        Arc::new(PodRef { namespace: "a".into(), name: name.into(), uid: name.into() })
+    }
+
+    fn bind(cluster: &mut Cluster, name: &str, node: &str) {
+        let pods = vec![Binding { pod: named(name), node: node.into() }];
+        cluster.carry_out(&Decision::Bind { job: Key::new("a", name), pods }, Time(0));
+    }
+
+    fn phase(cluster: &Cluster, name: &str) -> Option<PodPhase> {
+        cluster.pods.get(name).map(|pod| pod.info.phase)
+    }
+
+    #[test]
+    fn a_bound_pod_starts_runs_and_succeeds() {
+        let mut cluster = cluster();
+        cluster.add_pod(pod("p", None), Time(0));
+        assert_eq!(cluster.next_step(), None);
+        bind(&mut cluster, "p", "n");
+        assert_eq!(cluster.bindings["a/p"], "n");
+        for (now, expected) in [
+            (999, PodPhase::Pending),
+            (1_000, PodPhase::Running),
+            (5_999, PodPhase::Running),
+            (6_000, PodPhase::Succeeded),
+        ] {
+            cluster.run_kubelets(Time(now));
+            assert_eq!(phase(&cluster, "p"), Some(expected), "{now} ms");
+        }
+        assert_eq!(cluster.next_step(), None);
+    }
+
+    #[test]
+    fn an_evicted_pod_is_gone_after_its_grace() {
+        let mut cluster = cluster();
+        cluster.add_pod(pod("p", Some("n")), Time(0));
+        cluster.run_kubelets(Time(1_000));
+        let evict = Decision::Evict { pod: named("p"), reason: "".into() };
+        cluster.carry_out(&evict, Time(2_000));
+        cluster.carry_out(&evict, Time(2_000));
+        assert_eq!(cluster.evictions, ["a/p"]);
+        cluster.run_kubelets(Time(31_999));
+        assert_eq!(phase(&cluster, "p"), Some(PodPhase::Succeeded), "it may end while it is being deleted");
+        cluster.run_kubelets(Time(32_000));
+        assert_eq!(phase(&cluster, "p"), None);
+        assert!(matches!(cluster.take_echoes().last(), Some(Event::PodGone(uid)) if &**uid == "p"));
+    }
+
+    #[test]
+    fn a_node_that_is_not_ready_has_no_kubelet() {
+        let mut cluster = cluster();
+        cluster.add_pod(pod("p", Some("dead")), Time(0));
+        cluster.add_pod(pod("q", None), Time(0));
+        bind(&mut cluster, "q", "dead");
+        assert_eq!(cluster.next_step(), None);
+    }
+
+    #[test]
+    fn a_second_bind_fails_as_the_api_server_would_have_it() {
+        let mut cluster = cluster();
+        cluster.add_pod(pod("p", None), Time(0));
+        bind(&mut cluster, "p", "n");
+        bind(&mut cluster, "p", "dead");
+        assert_eq!(cluster.bindings["a/p"], "n");
+        assert!(matches!(cluster.take_echoes().last(), Some(Event::BindFailed(_, failure)) if failure.gone));
+    }
+
+    #[test]
+    fn a_nomination_lasts_until_it_is_taken_back_or_the_pod_is_bound() {
+        let mut cluster = cluster();
+        for name in ["p", "q"] {
+            cluster.add_pod(pod(name, None), Time(0));
+            cluster.carry_out(&Decision::Nominate { pod: named(name), node: Some("n".into()) }, Time(0));
+        }
+        assert_eq!(cluster.nominations().len(), 2);
+        bind(&mut cluster, "p", "n");
+        cluster.carry_out(&Decision::Nominate { pod: named("q"), node: None }, Time(0));
+        assert!(cluster.nominations().is_empty());
+        assert!(cluster.pods().all(|pod| pod.nominated.is_none()));
+    }
+}

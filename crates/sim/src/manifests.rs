@@ -1,0 +1,207 @@
+//! Manifests to objects: what an API server would hold after they were applied to an empty cluster.
+//!
+//! Files are read in the order of their names, so the order in which they are given does not matter. An object without
+//! a creation time was created now: after all that carry one, a millisecond after the one before it.
+use std::sync::Arc;
+
+use phalanx_cache::Names;
+use phalanx_core::event::{NodeInfo, PodGroupInfo, QueueInfo, Time};
+
+use crate::bad_input::BadInput;
+use crate::cluster::SimulatedPod;
+use crate::document;
+use crate::reader::Reader;
+
+/// When a cluster without any creation time begins: 2000-01-01T00:00:00Z.
+const EPOCH: Time = Time(946_684_800_000);
+
+/// An object that scheduling reads.
+#[derive(Clone, Debug, PartialEq)]
+#[expect(missing_docs, reason = "named after the kinds")]
+pub enum Object {
+    Node(NodeInfo),
+    Queue(QueueInfo),
+    PodGroup(PodGroupInfo),
+    PriorityClass { name: Arc<str>, value: i32, global_default: bool },
+    Pod(Box<SimulatedPod>),
+}
+
+/// How to read manifests: which pods are ours, and the queue of those that name none.
+pub type ReadOptions = Names;
+
+/// All that manifests say.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Manifests {
+    /// The objects, in the order of their documents.
+    pub objects: Vec<Object>,
+    /// What was left out, a line each.
+    pub notes: Vec<String>,
+    /// A moment when all of them have been created.
+    pub end: Time,
+}
+
+/// Reads manifests, given as file name and text. Either all is well, or the faults are told by file and line.
+pub fn read(sources: &[(String, String)], options: &ReadOptions) -> Result<Manifests, Vec<BadInput>> {
+    let mut sources: Vec<&(String, String)> = sources.iter().collect();
+    sources.sort();
+    let (mut documents, mut faults) = (Vec::new(), Vec::new());
+    for found in sources.into_iter().flat_map(|(file, text)| document::read(file, text)) {
+        match found {
+            Ok(document) => documents.push(document),
+            Err(fault) => faults.push(fault),
+        }
+    }
+    let values: Vec<_> = documents.iter_mut().map(|document| document.value.take()).collect();
+    let mut reader = Reader::new(options, faults);
+    for (document, value) in documents.iter().zip(values) {
+        reader.document(document, value);
+    }
+    let (mut entries, notes) = reader.finish()?;
+    add_queues(&mut entries, &options.default_queue);
+    let end = settle_times(&mut entries);
+    Ok(Manifests { objects: entries.into_iter().map(|entry| entry.object).collect(), notes, end })
+}
+
+/// An object before its creation time is settled.
+pub(crate) struct Entry {
+    pub(crate) object: Object,
+    /// It carries its creation time.
+    pub(crate) dated: bool,
+}
+
+/// Adds the queues that the scheduler creates when it starts.
+fn add_queues(entries: &mut Vec<Entry>, default_queue: &str) {
+    let mut wanted = vec!["root", "default", default_queue];
+    wanted.dedup();
+    for name in wanted {
+        let exists =
+            entries.iter().any(|entry| matches!(&entry.object, Object::Queue(queue) if *queue.name == *name));
+        if !exists {
+            entries.push(Entry { object: Object::Queue(builtin_queue(name)), dated: false });
+        }
+    }
+}
+
+fn builtin_queue(name: &str) -> QueueInfo {
+    let is_root = name == "root";
+    QueueInfo {
+        name: name.into(),
+        weight: 1,
+        reclaimable: !is_root,
+        parent: if is_root { "".into() } else { "root".into() },
+        ..QueueInfo::default()
+    }
+}
+
+/// Gives every object without a creation time one; returns a time after all of them.
+fn settle_times(entries: &mut [Entry]) -> Time {
+    let dated = entries.iter().filter(|entry| entry.dated).filter_map(|entry| created(&entry.object));
+    let mut now = dated.max().unwrap_or(EPOCH);
+    for entry in entries.iter_mut().filter(|entry| !entry.dated) {
+        now.0 += 1;
+        set_created(&mut entry.object, now);
+    }
+    // On the second, so that times in reports are easy to read.
+    Time((now.0 / 1_000 + 1) * 1_000)
+}
+
+fn created(object: &Object) -> Option<Time> {
+    match object {
+        Object::Queue(queue) => Some(queue.created),
+        Object::PodGroup(group) => Some(group.created),
+        Object::Pod(pod) => Some(pod.info.created),
+        Object::Node(_) | Object::PriorityClass { .. } => None,
+    }
+}
+
+fn set_created(object: &mut Object, time: Time) {
+    match object {
+        Object::Queue(queue) => queue.created = time,
+        Object::PodGroup(group) => group.created = time,
+        Object::Pod(pod) => pod.info.created = time,
+        Object::Node(_) | Object::PriorityClass { .. } => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn options() -> ReadOptions {
+        ReadOptions::default()
+    }
+
+    fn text(file: &str, text: &str) -> (String, String) {
+        (file.to_owned(), text.to_owned())
+    }
+
+    fn pods(sources: &[(String, String)]) -> Vec<SimulatedPod> {
+        let manifests = read(sources, &options()).unwrap();
+        let pod = |object| match object {
+            Object::Pod(pod) => Some(*pod),
+            _ => None,
+        };
+        manifests.objects.into_iter().filter_map(pod).collect()
+    }
+
+    const POD: &str =
+        "apiVersion: v1\nkind: Pod\nmetadata: {name: NAME}\nspec: {containers: [{name: main}]}\n";
+
+    fn pod(name: &str) -> String {
+        POD.replace("NAME", name)
+    }
+
+    #[test]
+    fn defaults_are_those_of_an_api_server() {
+        let manifests = read(&[text("f", &pod("p"))], &options()).unwrap();
+        let queues: Vec<&str> = manifests
+            .objects
+            .iter()
+            .filter_map(|object| if let Object::Queue(queue) = object { Some(&*queue.name) } else { None })
+            .collect();
+        assert_eq!(queues, ["root", "default"]);
+        let pods = pods(&[text("f", &pod("p"))]);
+        assert_eq!(pods[0].info.pod.to_string(), "default/p");
+        assert!(!pods[0].info.ours, "the API server names default-scheduler where nobody is named");
+        assert_eq!((pods[0].grace_ms, pods[0].run_ms), (30_000, None));
+        assert!(pods[0].info.created < manifests.end);
+    }
+
+    #[test]
+    fn what_has_no_date_was_created_after_what_has_one_in_the_order_of_the_files() {
+        let dated = pod("old").replace("{name: old}", "{name: old, creationTimestamp: 2026-01-02T03:04:05Z}");
+        let sources =
+            [text("b", &format!("{}---\n{}", pod("b1"), pod("b2"))), text("c", &dated), text("a", &pod("a"))];
+        let mut turned = sources.clone();
+        turned.reverse();
+        let mut read = pods(&sources);
+        assert_eq!(read, pods(&turned), "the order of the files does not matter");
+        read.sort_by_key(|pod| pod.info.created);
+        let names: Vec<&str> = read.iter().map(|pod| &*pod.info.pod.name).collect();
+        assert_eq!(names, ["old", "a", "b1", "b2"]);
+    }
+
+    #[test]
+    fn lists_and_templates_are_taken_apart_and_other_kinds_are_named() {
+        let list = r#"{"apiVersion": "v1", "kind": "List", "items": [
+            {"apiVersion": "v1", "kind": "PodList", "items": [
+                {"metadata": {"name": "p", "namespace": "x"}, "spec": {"containers": [{"name": "main"}]}}]},
+            {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"}, "spec": {"replicas": 2,
+                "template": {"spec": {"containers": [{"name": "main"}]}}}},
+            {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "s"}}]}"#;
+        let manifests = read(&[text("f", list)], &options()).unwrap();
+        assert_eq!(
+            manifests.notes,
+            ["ignored 1 object of kind Service (v1), which scheduling does not read"]
+        );
+        let names: Vec<String> =
+            pods(&[text("f", list)]).iter().map(|pod| pod.info.pod.to_string()).collect();
+        assert_eq!(names, ["x/p", "default/web-0", "default/web-1"]);
+    }
+
+    #[test]
+    fn ten_thousand_documents_of_either_language_give_as_many_objects() {
+        let yaml: String = (0..10_000).map(|index| format!("---\n{}", pod(&format!("p-{index}")))).collect();
+        assert_eq!(pods(&[text("f", &yaml)]).len(), 10_000);
+    }
+}

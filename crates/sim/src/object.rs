@@ -1,0 +1,201 @@
+//! One object: its name, and what scheduling reads of it.
+use std::sync::Arc;
+
+use phalanx_api::names::RUN_SECONDS;
+use phalanx_api::v1beta1;
+use phalanx_cache::{Interner, Invalid, Names, decode, slim};
+use phalanx_core::event::Event;
+use serde_json::{Value, json};
+
+use crate::cluster::SimulatedPod;
+use crate::defaults;
+use crate::kind::Kind;
+use crate::manifests::Object;
+
+/// Kubernetes' default of `terminationGracePeriodSeconds`.
+const GRACE_SECONDS: i64 = 30;
+
+/// The longest run and grace: some 30,000 years.
+const SECONDS_MAX: f64 = 1e12;
+
+/// What an object is called.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Identity {
+    /// `namespace/name`, or the name alone.
+    pub(crate) key: String,
+    /// The kind and the key, for people.
+    pub(crate) label: String,
+    /// It carries its creation time.
+    pub(crate) dated: bool,
+}
+
+/// Finds the name of an object and fills in the default namespace.
+pub(crate) fn identify(object: &mut Value, kind: &str, namespaced: bool) -> Result<Identity, Invalid> {
+    let metadata = match object.get_mut("metadata") {
+        Some(Value::Object(metadata)) => metadata,
+        _ => return Err(invalid("metadata.name", "missing metadata.name, expected a name")),
+    };
+    let name = match metadata.get("name") {
+        Some(Value::String(name)) if is_name(name) => name.clone(),
+        None | Some(Value::Null) => {
+            return Err(invalid("metadata.name", "missing metadata.name, expected a name"));
+        }
+        Some(other) => {
+            let expected = "expected lower-case letters, digits, '-' and '.', at most 253";
+            return Err(invalid("metadata.name", &format!("found {other}, {expected}")));
+        }
+    };
+    let namespace = match metadata.get("namespace") {
+        _ if !namespaced => {
+            metadata.remove("namespace");
+            None
+        }
+        Some(Value::String(namespace)) if is_name(namespace) => Some(namespace.clone()),
+        None | Some(Value::Null) => {
+            metadata.insert("namespace".into(), json!("default"));
+            Some("default".to_owned())
+        }
+        Some(other) => return Err(invalid("metadata.namespace", &format!("found {other}, expected a name"))),
+    };
+    let key = namespace.map_or_else(|| name.clone(), |namespace| format!("{namespace}/{name}"));
+    let dated = metadata.get("creationTimestamp").is_some_and(|time| !time.is_null());
+    Ok(Identity { label: format!("{kind} {key}"), key, dated })
+}
+
+/// A DNS-1123 subdomain, as Kubernetes wants names.
+fn is_name(name: &str) -> bool {
+    let inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
+    let label = |label: &str| {
+        let bytes = label.as_bytes();
+        bytes.iter().all(|byte| inner(*byte) || *byte == b'-')
+            && bytes.first().is_some_and(|byte| inner(*byte))
+            && bytes.last().is_some_and(|byte| inner(*byte))
+    };
+    name.len() <= 253 && name.split('.').all(label)
+}
+
+fn invalid(field: &str, problem: &str) -> Invalid {
+    Invalid { field: field.to_owned(), problem: problem.to_owned() }
+}
+
+/// Reads objects; shares what they have in common.
+pub(crate) struct Converter {
+    names: Names,
+    interner: Interner,
+}
+
+impl Converter {
+    pub(crate) fn new(names: Names) -> Self {
+        Self { names, interner: Interner::default() }
+    }
+
+    pub(crate) fn convert(&mut self, kind: Kind, mut value: Value) -> Result<Object, Invalid> {
+        let interner = &mut self.interner;
+        match kind {
+            Kind::Node => {
+                defaults::node(&mut value);
+                let node: slim::Node = decode(&value)?;
+                Ok(Object::Node(phalanx_cache::node(&node, interner)?))
+            }
+            Kind::Pod => self.pod(&value).map(|pod| Object::Pod(Box::new(pod))),
+            Kind::PodGroup => {
+                let group: v1beta1::PodGroup = decode(&value)?;
+                let group = phalanx_cache::pod_group(&group, &self.names, interner);
+                refuse(group.invalid.as_ref())?;
+                Ok(Object::PodGroup(group))
+            }
+            Kind::Queue => {
+                let queue: v1beta1::Queue = decode(&value)?;
+                let queue = phalanx_cache::queue(&queue, interner);
+                refuse(queue.invalid.as_ref())?;
+                Ok(Object::Queue(queue))
+            }
+            Kind::PriorityClass => self.priority_class(&value),
+        }
+    }
+
+    fn priority_class(&mut self, value: &Value) -> Result<Object, Invalid> {
+        let class: slim::PriorityClass = decode(value)?;
+        match phalanx_cache::priority_class(&class, &mut self.interner) {
+            Event::PriorityClass { name, value, global_default } => {
+                Ok(Object::PriorityClass { name, value, global_default })
+            }
+            other => Err(invalid("", &format!("found {other:?}, expected a PriorityClass"))),
+        }
+    }
+
+    fn pod(&mut self, value: &Value) -> Result<SimulatedPod, Invalid> {
+        let pod: slim::Pod = decode(value)?;
+        if pod.spec.containers.is_empty() {
+            return Err(invalid("spec.containers", "found no container, expected at least one"));
+        }
+        Ok(SimulatedPod {
+            info: phalanx_cache::pod(&pod, &self.names, &mut self.interner)?,
+            run_ms: run_ms(&pod)?,
+            grace_ms: grace_ms(value)?,
+        })
+    }
+}
+
+/// What the scheduler would tell on the object is a fault of the manifest.
+fn refuse(reason: Option<&Arc<str>>) -> Result<(), Invalid> {
+    match reason {
+        None => Ok(()),
+        Some(text) => {
+            let (field, problem) = text.split_once(": ").unwrap_or(("", text));
+            Err(invalid(field, problem))
+        }
+    }
+}
+
+fn run_ms(pod: &slim::Pod) -> Result<Option<i64>, Invalid> {
+    let annotations = pod.metadata.annotations.as_ref();
+    let Some(text) = annotations.and_then(|annotations| annotations.get(RUN_SECONDS)) else {
+        return Ok(None);
+    };
+    let seconds = text.parse::<f64>().ok().filter(|seconds| (0.0..=SECONDS_MAX).contains(seconds));
+    let millis = seconds.map(|seconds| Some((seconds * 1_000.0).round() as i64));
+    let field = format!("metadata.annotations.{RUN_SECONDS}");
+    millis.ok_or_else(|| invalid(&field, &format!("found {text:?}, expected a number of seconds")))
+}
+
+fn grace_ms(pod: &Value) -> Result<i64, Invalid> {
+    let seconds = match pod.pointer("/spec/terminationGracePeriodSeconds") {
+        None | Some(Value::Null) => Ok(GRACE_SECONDS),
+        Some(value) => {
+            value.as_i64().filter(|seconds| (0..=SECONDS_MAX as i64).contains(seconds)).ok_or(value)
+        }
+    };
+    let problem = |value: &Value| format!("found {value}, expected a number of seconds, 0 or more");
+    seconds
+        .map(|seconds| seconds * 1_000)
+        .map_err(|value| invalid("spec.terminationGracePeriodSeconds", &problem(value)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_kubernetes_names() {
+        for good in ["a", "a-b", "a.b-c.9", "0"] {
+            assert!(is_name(good), "{good}");
+        }
+        for bad in ["", "A", "a_b", "-a", "a-", "a..b", "a/b", "ä"] {
+            assert!(!is_name(bad), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_run_is_a_number_of_seconds() {
+        let run = |text: &str| {
+            let value = json!({"metadata": {"annotations": {RUN_SECONDS: text}}});
+            run_ms(&decode(&value).unwrap()).map_err(|invalid| invalid.problem)
+        };
+        assert_eq!(run("30"), Ok(Some(30_000)));
+        assert_eq!(run("0.25"), Ok(Some(250)));
+        for bad in ["-1", "NaN", "inf", "1m", ""] {
+            assert_eq!(run(bad), Err(format!("found {bad:?}, expected a number of seconds")));
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! Gathers a report from the scheduler's own words, the World and the cluster.
+use std::collections::{BTreeMap, BTreeSet};
+
+use phalanx_core::event::{PodInfo, PodPhase};
+use phalanx_core::report::{GroupReport, QueueReport, Report as CoreReport};
+use phalanx_core::world::{Node, World};
+use phalanx_resource::Quantity;
+
+use crate::cluster::Cluster;
+use crate::report::{GroupOutcome, NodeOutcome, PodOutcome, QueueOutcome, Report, Stats, Usage};
+
+pub(crate) fn report(core: &CoreReport, world: &World, cluster: &Cluster) -> Report {
+    Report {
+        bindings: cluster.bindings.clone(),
+        evictions: cluster.evictions.clone(),
+        nominations: cluster.nominations(),
+        pod_groups: groups(core, cluster),
+        pods: single_pods(core, cluster),
+        queues: core.queues.iter().map(|queue| (queue.name.to_string(), queue_outcome(queue))).collect(),
+        stats: Stats {
+            bound: cluster.bindings.len(),
+            nodes: world.nodes.iter().filter(|(_, node)| node.exists).count(),
+            pending: cluster.pods().filter(|pod| waits(pod)).count(),
+            ..Stats::default()
+        },
+        nodes: nodes(world, cluster),
+    }
+}
+
+fn waits(pod: &PodInfo) -> bool {
+    pod.ours && pod.node.is_none() && pod.phase == PodPhase::Pending && !pod.deleting
+}
+
+/// `namespace/name` of the PodGroup that a pod names.
+fn group_of(pod: &PodInfo) -> Option<String> {
+    Some(format!("{}/{}", pod.pod.namespace, pod.group.as_ref()?))
+}
+
+fn groups(core: &CoreReport, cluster: &Cluster) -> BTreeMap<String, GroupOutcome> {
+    let told: BTreeMap<String, &GroupReport> =
+        core.groups.iter().filter(|group| !group.solo).map(|group| (group.key.to_string(), group)).collect();
+    let mut groups: BTreeMap<String, GroupOutcome> = cluster
+        .groups()
+        .map(|group| {
+            let name = group.key.to_string();
+            let told = told.get(&name);
+            let outcome = GroupOutcome {
+                phase: told.map_or(group.status.phase, |told| told.phase).as_str().to_owned(),
+                reasons: told.map(|told| told.reasons.clone()).unwrap_or_default(),
+                queue: group.queue.to_string(),
+                min_member: group.min_member,
+                ..GroupOutcome::default()
+            };
+            (name, outcome)
+        })
+        .collect();
+    for pod in cluster.pods() {
+        if let Some(group) = group_of(pod).and_then(|name| groups.get_mut(&name)) {
+            match &pod.node {
+                Some(node) => *group.nodes.entry(node.to_string()).or_default() += 1,
+                None => group.waiting += 1,
+            }
+        }
+    }
+    groups
+}
+
+/// Pods that wait and belong to no PodGroup object: those that name none, and those whose PodGroup is missing.
+fn single_pods(core: &CoreReport, cluster: &Cluster) -> BTreeMap<String, PodOutcome> {
+    let groups: BTreeSet<String> = cluster.groups().map(|group| group.key.to_string()).collect();
+    let reasons: BTreeMap<(bool, String), &GroupReport> =
+        core.groups.iter().map(|group| ((group.solo, group.key.to_string()), group)).collect();
+    cluster
+        .pods()
+        .filter(|pod| waits(pod) && group_of(pod).is_none_or(|group| !groups.contains(&group)))
+        .map(|pod| {
+            let job = group_of(pod).map_or_else(|| (true, pod.pod.to_string()), |group| (false, group));
+            let reasons = reasons.get(&job).map(|told| told.reasons.clone()).unwrap_or_default();
+            (pod.pod.to_string(), PodOutcome { reasons })
+        })
+        .collect()
+}
+
+fn queue_outcome(queue: &QueueReport) -> QueueOutcome {
+    let allocated = texts(&queue.allocated);
+    let deserved = texts(&queue.deserved);
+    let share = share(&allocated, &deserved);
+    QueueOutcome { allocated, deserved, weight: queue.weight, share }
+}
+
+fn texts(figures: &phalanx_core::report::Figures) -> BTreeMap<String, String> {
+    figures.iter().map(|(name, amount)| (name.to_string(), amount.clone())).collect()
+}
+
+/// The largest ratio of allocated to deserved, over what is deserved.
+fn share(allocated: &BTreeMap<String, String>, deserved: &BTreeMap<String, String>) -> Option<f64> {
+    let milli = |text: Option<&String>| {
+        text.and_then(|text| text.parse::<Quantity>().ok()).map_or(0, Quantity::milli)
+    };
+    let ratios = deserved.iter().filter_map(|(name, amount)| {
+        let deserved = milli(Some(amount));
+        (deserved > 0).then(|| milli(allocated.get(name)) as f64 / deserved as f64)
+    });
+    ratios.reduce(f64::max)
+}
+
+fn nodes(world: &World, cluster: &Cluster) -> BTreeMap<String, NodeOutcome> {
+    let mut nodes: BTreeMap<String, NodeOutcome> = world
+        .nodes
+        .iter()
+        .filter(|(_, node)| node.exists)
+        .map(|(_, node)| (node.name.to_string(), NodeOutcome { pods: 0, resources: usage(world, node) }))
+        .collect();
+    for node in cluster.pods().filter_map(|pod| pod.node.as_deref()) {
+        if let Some(node) = nodes.get_mut(node) {
+            node.pods += 1;
+        }
+    }
+    nodes
+}
+
+fn usage(world: &World, node: &Node) -> Vec<Usage> {
+    node.allocatable
+        .iter()
+        .filter(|(_, allocatable)| *allocatable > 0)
+        .map(|(dim, allocatable)| {
+            let used = allocatable - node.idle.get(dim);
+            Usage {
+                name: world.dims.name(dim).to_owned(),
+                used: world.dims.format(dim, used),
+                allocatable: world.dims.format(dim, allocatable),
+                ratio: used as f64 / allocatable as f64,
+            }
+        })
+        .collect()
+}

@@ -1,0 +1,245 @@
+//! Takes documents apart into objects, and collects what is wrong with them.
+use std::collections::BTreeMap;
+
+use phalanx_cache::{Invalid, Names};
+use phalanx_core::event::PodPhase;
+use serde_json::{Map, Value};
+
+use crate::bad_input::BadInput;
+use crate::cluster::SimulatedPod;
+use crate::document::Document;
+use crate::kind::{Kind, Sort};
+use crate::manifests::{Entry, Object};
+use crate::object::{self, Converter, Identity};
+use crate::workload::{self, Workload};
+
+/// Faults after which the rest is not looked at: more would only scroll the first out of sight.
+const FAULTS_MAX: usize = 20;
+
+/// A spot in a document: `path` stands before the fields of the object that is there.
+#[derive(Clone)]
+struct Place<'d> {
+    document: &'d Document<'d>,
+    path: String,
+}
+
+impl Place<'_> {
+    fn inner(&self, path: &str) -> Self {
+        Self { document: self.document, path: format!("{}{path}", self.path) }
+    }
+
+    fn fault(&self, label: &str, field: &str, problem: impl Into<String>) -> BadInput {
+        let field = format!("{}{field}", self.path);
+        let fault = self.document.fault(&field, problem);
+        BadInput { object: label.to_owned(), field, ..fault }
+    }
+
+    fn invalid(&self, label: &str, invalid: Invalid) -> BadInput {
+        self.fault(label, &invalid.field, invalid.problem)
+    }
+}
+
+/// A pod that names a node, for the check that the node exists.
+struct NodeUse<'d> {
+    place: Place<'d>,
+    label: String,
+}
+
+pub(crate) struct Reader<'d> {
+    converter: Converter,
+    entries: Vec<Entry>,
+    /// Where each object was first seen, by kind and name; pods by UID too.
+    seen: BTreeMap<(Kind, String), String>,
+    uids: BTreeMap<String, String>,
+    /// The first pod on each node.
+    used_nodes: BTreeMap<String, NodeUse<'d>>,
+    ignored: BTreeMap<String, usize>,
+    faults: Vec<BadInput>,
+}
+
+impl<'d> Reader<'d> {
+    /// `faults` are those that were found before there were documents.
+    pub(crate) fn new(names: &Names, faults: Vec<BadInput>) -> Self {
+        Self {
+            converter: Converter::new(names.clone()),
+            entries: Vec::new(),
+            seen: BTreeMap::new(),
+            uids: BTreeMap::new(),
+            used_nodes: BTreeMap::new(),
+            ignored: BTreeMap::new(),
+            faults,
+        }
+    }
+
+    pub(crate) fn document(&mut self, document: &'d Document<'d>, value: Value) {
+        self.read(&Place { document, path: String::new() }, value, None);
+    }
+
+    /// The objects and the notes, or all faults by file and line.
+    pub(crate) fn finish(mut self) -> Result<(Vec<Entry>, Vec<String>), Vec<BadInput>> {
+        for (node, by) in &self.used_nodes {
+            if !self.seen.contains_key(&(Kind::Node, node.clone())) && self.faults.len() < FAULTS_MAX {
+                let problem = format!("found node {node:?}, expected the name of a Node in the input");
+                self.faults.push(by.place.fault(&by.label, "spec.nodeName", problem));
+            }
+        }
+        if self.faults.is_empty() {
+            return Ok((self.entries, self.ignored.iter().map(|(kind, count)| note(kind, *count)).collect()));
+        }
+        self.faults.sort();
+        Err(self.faults)
+    }
+
+    fn read(&mut self, place: &Place<'d>, value: Value, of_list: Option<(&str, &str)>) {
+        if self.faults.len() < FAULTS_MAX
+            && let Err(fault) = self.object(place, value, of_list)
+        {
+            self.faults.push(fault);
+        }
+    }
+
+    /// One object, or a list of them; items of a typed list may leave their kind to it.
+    fn object(
+        &mut self,
+        place: &Place<'d>,
+        value: Value,
+        of_list: Option<(&str, &str)>,
+    ) -> Result<(), BadInput> {
+        let map = match value {
+            Value::Object(map) => map,
+            Value::Null => return Ok(()),
+            other => {
+                let problem =
+                    format!("found {}, expected an object with apiVersion and kind", describe(&other));
+                return Err(place.fault("", "", problem));
+            }
+        };
+        let version = head(place, &map, "apiVersion", of_list.map(|list| list.0))?;
+        let kind = head(place, &map, "kind", of_list.map(|list| list.1))?;
+        match Sort::of(&version, &kind) {
+            Sort::Plain(kind) => self.plain(place, kind, Value::Object(map)),
+            Sort::Workload(workload) => self.workload(place, &kind, workload, Value::Object(map)),
+            Sort::List(item) => self.list(place, item.map(|item| (version.as_str(), item)), map),
+            Sort::Unknown => {
+                *self.ignored.entry(format!("{kind} ({version})")).or_default() += 1;
+                Ok(())
+            }
+        }
+    }
+
+    fn list(
+        &mut self,
+        place: &Place<'d>,
+        item: Option<(&str, &str)>,
+        mut map: Map<String, Value>,
+    ) -> Result<(), BadInput> {
+        match map.remove("items") {
+            Some(Value::Array(items)) => {
+                for (index, value) in items.into_iter().enumerate() {
+                    self.read(&place.inner(&format!("items[{index}].")), value, item);
+                }
+                Ok(())
+            }
+            None | Some(Value::Null) => Ok(()),
+            Some(other) => {
+                let problem = format!("found {}, expected a list of objects", describe(&other));
+                Err(place.fault("List", "items", problem))
+            }
+        }
+    }
+
+    /// Ends at the first fault: the other pods have the same.
+    fn workload(
+        &mut self,
+        place: &Place<'d>,
+        kind: &str,
+        workload: Workload,
+        mut owner: Value,
+    ) -> Result<(), BadInput> {
+        let label =
+            object::identify(&mut owner, kind, true).map_err(|wrong| place.invalid(kind, wrong))?.label;
+        let pods = workload::pods(workload, &owner);
+        let template = place.inner("spec.template.");
+        for mut pod in pods.map_err(|(field, problem)| place.fault(&label, field, problem))? {
+            let identity =
+                object::identify(&mut pod, "Pod", true).map_err(|wrong| place.invalid(&label, wrong))?;
+            self.keep(&template, Kind::Pod, pod, &Identity { label: label.clone(), ..identity })?;
+        }
+        Ok(())
+    }
+
+    fn plain(&mut self, place: &Place<'d>, kind: Kind, mut value: Value) -> Result<(), BadInput> {
+        let identity = object::identify(&mut value, kind.name(), kind.is_namespaced())
+            .map_err(|wrong| place.invalid(kind.name(), wrong))?;
+        self.keep(place, kind, value, &identity)
+    }
+
+    fn keep(
+        &mut self,
+        place: &Place<'d>,
+        kind: Kind,
+        value: Value,
+        identity: &Identity,
+    ) -> Result<(), BadInput> {
+        let Identity { key, label, dated } = identity;
+        let object = self.converter.convert(kind, value).map_err(|wrong| place.invalid(label, wrong))?;
+        let spot = || format!("document {} of {}", place.document.number, place.document.file);
+        if let Some(first) = self.seen.get(&(kind, key.clone())) {
+            let problem = format!("found {} {key} again, expected it once; it is in {first}", kind.name());
+            return Err(place.fault(label, "metadata.name", problem));
+        }
+        self.seen.insert((kind, key.clone()), spot());
+        if let Object::Pod(pod) = &object {
+            self.check_pod(place, label, pod)?;
+        }
+        self.entries.push(Entry { object, dated: *dated });
+        Ok(())
+    }
+
+    /// Notes what can only be checked against the other objects.
+    fn check_pod(&mut self, place: &Place<'d>, label: &str, pod: &SimulatedPod) -> Result<(), BadInput> {
+        let uid = pod.info.pod.uid.to_string();
+        if let Some(other) = self.uids.get(&uid) {
+            let problem = format!("found {uid:?}, expected another UID than that of {other}");
+            return Err(place.fault(label, "metadata.uid", problem));
+        }
+        self.uids.insert(uid, label.to_owned());
+        let ended = matches!(pod.info.phase, PodPhase::Succeeded | PodPhase::Failed);
+        if let Some(node) = pod.info.node.as_ref().filter(|_| !ended) {
+            let by = || NodeUse { place: place.clone(), label: label.to_owned() };
+            self.used_nodes.entry(node.to_string()).or_insert_with(by);
+        }
+        Ok(())
+    }
+}
+
+/// apiVersion or kind of an object.
+fn head(
+    place: &Place<'_>,
+    map: &Map<String, Value>,
+    field: &str,
+    inherited: Option<&str>,
+) -> Result<String, BadInput> {
+    match (map.get(field), inherited) {
+        (Some(Value::String(text)), _) if !text.is_empty() => Ok(text.clone()),
+        (None | Some(Value::Null), Some(inherited)) => Ok(inherited.to_owned()),
+        (None | Some(Value::Null), None) => {
+            Err(place.fault("", field, format!("missing {field}, expected text")))
+        }
+        (Some(other), _) => Err(place.fault("", field, format!("found {}, expected text", describe(other)))),
+    }
+}
+
+fn note(kind: &str, count: usize) -> String {
+    let objects = if count == 1 { "object" } else { "objects" };
+    format!("ignored {count} {objects} of kind {kind}, which scheduling does not read")
+}
+
+fn describe(value: &Value) -> String {
+    match value {
+        Value::Null => "nothing".into(),
+        Value::Array(_) => "a list".into(),
+        Value::Object(_) => "a mapping".into(),
+        scalar => scalar.to_string(),
+    }
+}

@@ -1,0 +1,143 @@
+//! One page that needs nothing else: figures, gangs, queues, and a bar for every resource of every node.
+use std::fmt::Write;
+
+use super::{NodeOutcome, Report, Usage, amounts, grouped, percent};
+
+const STYLE: &str = "body{font:14px/1.5 system-ui,sans-serif;max-width:75rem;margin:2rem auto;padding:0 1rem;color:#1d2733}\
+h1{font-size:1.5rem}h2{font-size:1.1rem;margin-top:2rem}table{border-collapse:collapse;width:100%}\
+td,th{text-align:left;padding:.25rem .75rem .25rem 0;border-bottom:1px solid #dde3ea;vertical-align:top}\
+.ok{color:#1a7f37}.wait{color:#b35900}.nodes{display:grid;grid-template-columns:repeat(auto-fill,minmax(15rem,1fr));gap:1rem}\
+figure{margin:0}figcaption{font-weight:600;overflow-wrap:anywhere}svg{width:100%;height:auto;display:block}text{font-size:10px;fill:#1d2733}";
+
+impl Report {
+    /// The report as a page without links to anything outside.
+    pub fn to_html(&self) -> String {
+        format!(
+            "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<title>Phalanx simulation</title>\n\
+             <style>{STYLE}</style>\n</head>\n<body>\n<h1>Phalanx simulation</h1>\n<p>{}</p>\n{}{}{}{}</body>\n</html>\n",
+            escape(&self.summary()),
+            self.html_gangs(),
+            self.html_queues(),
+            self.html_waiting(),
+            self.html_nodes(),
+        )
+    }
+
+    fn html_gangs(&self) -> String {
+        let rows = self.pod_groups.iter().map(|(name, group)| {
+            let class = if group.reasons.is_empty() { "ok" } else { "wait" };
+            let phase = format!("<span class=\"{class}\">{}</span>", escape(&group.phase));
+            let counts = [group.min_member, group.placed(), group.waiting].map(|count| count.to_string());
+            let [min, placed, waiting] = counts;
+            let reasons: Vec<String> = group.reasons.iter().map(|reason| escape(reason)).collect();
+            vec![escape(name), escape(&group.queue), phase, min, placed, waiting, reasons.join("<br>")]
+        });
+        table("PodGroups", &["PodGroup", "Queue", "Phase", "Min", "Placed", "Waiting", "Reasons"], rows)
+    }
+
+    fn html_queues(&self) -> String {
+        let rows = self.queues.iter().map(|(name, queue)| {
+            let (allocated, deserved) = (amounts(&queue.allocated), amounts(&queue.deserved));
+            let share = percent(queue.share);
+            vec![escape(name), queue.weight.to_string(), share, escape(&allocated), escape(&deserved)]
+        });
+        table("Queues", &["Queue", "Weight", "Share", "Allocated", "Deserved"], rows)
+    }
+
+    fn html_waiting(&self) -> String {
+        let rows =
+            grouped(&self.pods).into_iter().map(|(count, reason)| vec![count.to_string(), escape(reason)]);
+        table("Waiting pods without a PodGroup", &["Pods", "Reason"], rows)
+    }
+
+    fn html_nodes(&self) -> String {
+        let mut html = String::from("<h2>Nodes</h2>\n<div class=\"nodes\">\n");
+        for (name, node) in &self.nodes {
+            html.push_str(&figure(name, node));
+        }
+        html + "</div>\n"
+    }
+}
+
+fn table(title: &str, heads: &[&str], rows: impl Iterator<Item = Vec<String>>) -> String {
+    let body: String = rows.map(|cells| line("td", &cells)).collect();
+    if body.is_empty() {
+        return String::new();
+    }
+    let heads: Vec<String> = heads.iter().map(ToString::to_string).collect();
+    format!("<h2>{title}</h2>\n<table>\n{}{body}</table>\n", line("th", &heads))
+}
+
+fn line(cell: &str, cells: &[String]) -> String {
+    let cells: String = cells.iter().map(|text| format!("<{cell}>{text}</{cell}>")).collect();
+    format!("<tr>{cells}</tr>\n")
+}
+
+const BAR_HEIGHT: usize = 14;
+
+fn figure(name: &str, node: &NodeOutcome) -> String {
+    let height = node.resources.len() * BAR_HEIGHT;
+    let bars: String = node.resources.iter().enumerate().map(|(row, usage)| bar(row, usage)).collect();
+    format!(
+        "<figure><figcaption>{}</figcaption><svg viewBox=\"0 0 240 {height}\" role=\"img\">{bars}</svg></figure>\n",
+        escape(name)
+    )
+}
+
+fn bar(row: usize, usage: &Usage) -> String {
+    let mut svg = String::new();
+    let top = row * BAR_HEIGHT;
+    let width = usage.ratio.clamp(0.0, 1.0) * 240.0;
+    let colour = if usage.ratio > 0.9 { "#f2b263" } else { "#8fc1e8" };
+    let text = format!("{} {} / {}", usage.name, usage.used, usage.allocatable);
+    // Writing to a String cannot fail.
+    let _ = write!(
+        svg,
+        "<rect y=\"{top}\" width=\"240\" height=\"12\" fill=\"#eef2f6\"/>\
+         <rect y=\"{top}\" width=\"{width:.1}\" height=\"12\" fill=\"{colour}\"/>\
+         <text x=\"3\" y=\"{}\">{}</text>",
+        top + 10,
+        escape(&text)
+    );
+    svg
+}
+
+fn escape(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for letter in text.chars() {
+        match letter {
+            '&' => escaped.push_str("&amp;"),
+            '<' => escaped.push_str("&lt;"),
+            '>' => escaped.push_str("&gt;"),
+            '"' => escaped.push_str("&quot;"),
+            letter => escaped.push(letter),
+        }
+    }
+    escaped
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::GroupOutcome;
+
+    #[test]
+    fn the_page_stands_alone_and_names_cannot_break_it() {
+        let mut report = Report::default();
+        let group = GroupOutcome {
+            phase: "Pending".into(),
+            reasons: vec!["a < b".into()],
+            ..GroupOutcome::default()
+        };
+        report.pod_groups.insert("a/<script>".into(), group);
+        let usage = Usage { name: "cpu".into(), used: "6".into(), allocatable: "4".into(), ratio: 1.5 };
+        report.nodes.insert("n\"1".into(), NodeOutcome { pods: 1, resources: vec![usage] });
+        let html = report.to_html();
+        for part in ["a/&lt;script&gt;", "a &lt; b", "n&quot;1", "width=\"240.0\"", "cpu 6 / 4"] {
+            assert!(html.contains(part), "{part}");
+        }
+        for part in ["<script", "http", "src=", "href="] {
+            assert!(!html.contains(part), "{part}");
+        }
+    }
+}

@@ -1,0 +1,42 @@
+//! One JSON object for programs. Its shape is a contract.
+use super::Report;
+
+impl Report {
+    /// The report as one JSON object, keys sorted, with a newline at the end.
+    pub fn to_json(&self) -> String {
+        let mut text = serde_json::to_string_pretty(self).expect("maps with text as keys are JSON");
+        text.push('\n');
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::{GroupOutcome, PodOutcome, QueueOutcome, Stats};
+
+    #[test]
+    fn the_shape_is_the_one_that_programs_rely_on() {
+        let mut report = Report::default();
+        report.bindings.insert("a/p".into(), "n1".into());
+        report.evictions.push("a/q".into());
+        report.nominations.insert("a/r".into(), "n2".into());
+        let phase = "Inqueue".into();
+        report
+            .pod_groups
+            .insert("a/g".into(), GroupOutcome { phase, reasons: vec!["why".into()], ..Default::default() });
+        report.pods.insert("a/s".into(), PodOutcome { reasons: vec![] });
+        let amounts = |text: &str| [("cpu".to_owned(), text.to_owned())].into();
+        let queue = QueueOutcome { allocated: amounts("4"), deserved: amounts("8"), ..Default::default() };
+        report.queues.insert("default".into(), queue);
+        report.stats = Stats { cycles: 1, session_seconds: 0.012, ..Stats::default() };
+        let compact: String = report.to_json().split_whitespace().collect();
+        let expected = concat!(
+            r#"{"bindings":{"a/p":"n1"},"evictions":["a/q"],"nominations":{"a/r":"n2"},"#,
+            r#""podGroups":{"a/g":{"phase":"Inqueue","reasons":["why"]}},"pods":{"a/s":{"reasons":[]}},"#,
+            r#""queues":{"default":{"allocated":{"cpu":"4"},"deserved":{"cpu":"8"}}},"#,
+            r#""stats":{"bound":0,"cycles":1,"nodes":0,"pending":0,"pods":0,"sessionSeconds":0.012,"virtualSeconds":0.0}}"#,
+        );
+        assert_eq!(compact, expected);
+    }
+}

@@ -1,0 +1,147 @@
+//! What came of a simulation, and how it is shown.
+mod html;
+mod json;
+mod table;
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+/// What came of a simulation. Serialised, it is the object that `-o json` prints; what is skipped there is for people.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Report {
+    /// Pods bound in this run, `namespace/name` to node.
+    pub bindings: BTreeMap<String, String>,
+    /// Pods evicted in this run, in the order of the decisions.
+    pub evictions: Vec<String>,
+    /// Pods given a node in this run that wait for it to be freed.
+    pub nominations: BTreeMap<String, String>,
+    /// PodGroups, by `namespace/name`.
+    pub pod_groups: BTreeMap<String, GroupOutcome>,
+    /// Pods without a PodGroup that wait, by `namespace/name`.
+    pub pods: BTreeMap<String, PodOutcome>,
+    /// Queues, by name.
+    pub queues: BTreeMap<String, QueueOutcome>,
+    /// Figures of the run.
+    pub stats: Stats,
+    /// Nodes with what is used on them, by name.
+    #[serde(skip)]
+    pub nodes: BTreeMap<String, NodeOutcome>,
+}
+
+/// Where a PodGroup ended up.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct GroupOutcome {
+    /// Its phase.
+    pub phase: String,
+    /// Why it waits; empty when it does not.
+    pub reasons: Vec<String>,
+    /// Its queue.
+    #[serde(skip)]
+    pub queue: String,
+    /// `minMember`.
+    #[serde(skip)]
+    pub min_member: u32,
+    /// Members on each node, ended ones too.
+    #[serde(skip)]
+    pub nodes: BTreeMap<String, u32>,
+    /// Members without a node.
+    #[serde(skip)]
+    pub waiting: u32,
+}
+
+impl GroupOutcome {
+    /// Members that have a node.
+    pub fn placed(&self) -> u32 {
+        self.nodes.values().sum()
+    }
+}
+
+/// Why a pod without a PodGroup waits.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct PodOutcome {
+    /// The reasons.
+    pub reasons: Vec<String>,
+}
+
+/// What a queue has.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct QueueOutcome {
+    /// What its pods hold, in canonical quantities.
+    pub allocated: BTreeMap<String, String>,
+    /// What it deserves.
+    pub deserved: BTreeMap<String, String>,
+    /// Its weight.
+    #[serde(skip)]
+    pub weight: u32,
+    /// The largest ratio of allocated to deserved over the resources; missing when nothing is deserved.
+    #[serde(skip)]
+    pub share: Option<f64>,
+}
+
+/// Figures of a run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Stats {
+    /// Pods bound in this run.
+    pub bound: usize,
+    /// Scheduling cycles.
+    pub cycles: u32,
+    /// Nodes.
+    pub nodes: usize,
+    /// Pods of ours that have no node.
+    pub pending: usize,
+    /// Pods in the input, of other schedulers too.
+    pub pods: usize,
+    /// Time spent in scheduling sessions, in seconds: the only figure that is not the same in every run.
+    pub session_seconds: f64,
+    /// Time that passed in the simulated cluster, in seconds.
+    pub virtual_seconds: f64,
+}
+
+/// What is used on a node.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct NodeOutcome {
+    /// Pods on it.
+    pub pods: u32,
+    /// Resources with what is used and what there is, in the order of the World.
+    pub resources: Vec<Usage>,
+}
+
+/// A resource of a node.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Usage {
+    /// Its name.
+    pub name: String,
+    /// What pods hold, as a quantity.
+    pub used: String,
+    /// What there is, as a quantity.
+    pub allocatable: String,
+    /// The part in use, 0 to 1, or more where pods hold more than there is.
+    pub ratio: f64,
+}
+
+/// Reasons that pods share, with how many pods have them: the most frequent first.
+fn grouped(pods: &BTreeMap<String, PodOutcome>) -> Vec<(usize, &str)> {
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    for reason in pods.values().flat_map(|pod| &pod.reasons) {
+        *counts.entry(reason).or_default() += 1;
+    }
+    let mut grouped: Vec<(usize, &str)> = counts.into_iter().map(|(reason, count)| (count, reason)).collect();
+    grouped.sort_by(|a, b| b.0.cmp(&a.0).then(a.1.cmp(b.1)));
+    grouped
+}
+
+/// `cpu=4, memory=8Gi`; a dash for nothing.
+fn amounts(amounts: &BTreeMap<String, String>) -> String {
+    if amounts.is_empty() {
+        return "-".into();
+    }
+    amounts.iter().map(|(name, amount)| format!("{name}={amount}")).collect::<Vec<_>>().join(", ")
+}
+
+/// A share of 1 as people write it.
+fn percent(share: Option<f64>) -> String {
+    share.map_or_else(|| "-".into(), |share| format!("{:.0} %", share * 100.0))
+}

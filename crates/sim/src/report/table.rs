@@ -1,0 +1,161 @@
+//! Plain tables for a terminal.
+use std::collections::BTreeMap;
+
+use super::{GroupOutcome, Report, amounts, grouped, percent};
+
+/// Distinct reasons of pods without a PodGroup that are worth a line each.
+const REASONS_MAX: usize = 20;
+
+/// Nodes of a gang that are named; beyond that only their number is.
+const NODES_MAX: usize = 4;
+
+impl Report {
+    /// The report for people.
+    pub fn to_table(&self) -> String {
+        let parts = [self.gangs(), self.single_pods(), self.queue_table(), self.evicted(), self.waiting()];
+        let mut text: String =
+            parts.into_iter().filter(|part| !part.is_empty()).map(|part| part + "\n").collect();
+        text.push_str(&self.summary());
+        text.push('\n');
+        text
+    }
+
+    /// The run in one line.
+    pub fn summary(&self) -> String {
+        let stats = &self.stats;
+        format!(
+            "{} pods bound, {} waiting, {} evicted on {} nodes; {} cycles, {} s of virtual time, {:.3} s in sessions",
+            stats.bound,
+            stats.pending,
+            self.evictions.len(),
+            stats.nodes,
+            stats.cycles,
+            stats.virtual_seconds,
+            stats.session_seconds,
+        )
+    }
+
+    fn gangs(&self) -> String {
+        let rows = self.pod_groups.iter().map(|(name, group)| {
+            let cells = [&group.min_member, &group.placed(), &group.waiting].map(ToString::to_string);
+            let [min, placed, waiting] = cells;
+            vec![name.clone(), group.queue.clone(), group.phase.clone(), min, placed, waiting, spread(group)]
+        });
+        columns(&["PODGROUP", "QUEUE", "PHASE", "MIN", "PLACED", "WAITING", "NODES"], rows.collect())
+    }
+
+    fn single_pods(&self) -> String {
+        let of_gangs: u32 = self.pod_groups.values().map(GroupOutcome::placed).sum();
+        let placed = self.nodes.values().map(|node| node.pods).sum::<u32>().saturating_sub(of_gangs);
+        if placed == 0 && self.pods.is_empty() {
+            return String::new();
+        }
+        format!("Pods without a PodGroup: {placed} placed, {} waiting\n", self.pods.len())
+    }
+
+    fn queue_table(&self) -> String {
+        let rows = self.queues.iter().map(|(name, queue)| {
+            let figures = [amounts(&queue.allocated), amounts(&queue.deserved)];
+            let [allocated, deserved] = figures;
+            vec![name.clone(), queue.weight.to_string(), percent(queue.share), allocated, deserved]
+        });
+        columns(&["QUEUE", "WEIGHT", "SHARE", "ALLOCATED", "DESERVED"], rows.collect())
+    }
+
+    fn evicted(&self) -> String {
+        let rows: Vec<_> = self.evictions.iter().map(|pod| vec![pod.clone()]).collect();
+        if rows.is_empty() { String::new() } else { columns(&["EVICTED"], rows) }
+    }
+
+    fn waiting(&self) -> String {
+        let mut text = String::new();
+        for (name, group) in self.pod_groups.iter().filter(|(_, group)| !group.reasons.is_empty()) {
+            text.push_str(&format!("PodGroup {name} ({}) waits:\n", group.phase));
+            text.extend(group.reasons.iter().map(|reason| format!("  {reason}\n")));
+        }
+        let reasons = grouped(&self.pods);
+        for (count, reason) in reasons.iter().take(REASONS_MAX) {
+            text.push_str(&format!("{count} pods without a PodGroup wait: {reason}\n"));
+        }
+        if reasons.len() > REASONS_MAX {
+            text.push_str(&format!(
+                "... and {} more reasons (-o json has them all)\n",
+                reasons.len() - REASONS_MAX
+            ));
+        }
+        text
+    }
+}
+
+fn spread(group: &GroupOutcome) -> String {
+    let nodes: &BTreeMap<String, u32> = &group.nodes;
+    if nodes.len() > NODES_MAX {
+        return format!("{} nodes", nodes.len());
+    }
+    nodes.iter().map(|(node, pods)| format!("{node} ({pods})")).collect::<Vec<_>>().join(", ")
+}
+
+/// Left-aligned columns, two spaces apart; nothing without rows.
+fn columns(heads: &[&str], rows: Vec<Vec<String>>) -> String {
+    if rows.is_empty() {
+        return String::new();
+    }
+    let head: Vec<String> = heads.iter().map(ToString::to_string).collect();
+    let lines: Vec<Vec<String>> = std::iter::once(head).chain(rows).collect();
+    let width = |column: usize| lines.iter().map(|line| line[column].chars().count()).max().unwrap_or(0);
+    let widths: Vec<usize> = (0..heads.len()).map(width).collect();
+    lines.iter().map(|line| row(line, &widths)).collect()
+}
+
+fn row(cells: &[String], widths: &[usize]) -> String {
+    let padded: Vec<String> =
+        cells.iter().zip(widths).map(|(cell, width)| format!("{cell:<width$}")).collect();
+    padded.join("  ").trim_end().to_owned() + "\n"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::{NodeOutcome, PodOutcome, QueueOutcome};
+
+    #[test]
+    fn gangs_queues_and_reasons_are_on_their_own_lines() {
+        let mut report = Report::default();
+        let group = GroupOutcome {
+            phase: "Inqueue".into(),
+            reasons: vec!["0/1 nodes are available: 1 Insufficient cpu.".into()],
+            queue: "q".into(),
+            min_member: 3,
+            nodes: [("n1".to_owned(), 2)].into(),
+            waiting: 1,
+        };
+        report.pod_groups.insert("train/big".into(), group);
+        report.nodes.insert("n1".into(), NodeOutcome { pods: 5, ..NodeOutcome::default() });
+        for name in ["a/x", "a/y"] {
+            report.pods.insert(name.into(), PodOutcome { reasons: vec!["queue q does not exist".into()] });
+        }
+        let queue = QueueOutcome { weight: 3, share: Some(0.5), ..QueueOutcome::default() };
+        report.queues.insert("q".into(), queue);
+        report.evictions.push("a/z".into());
+        report.stats.pending = 3;
+        let expected = "\
+PODGROUP   QUEUE  PHASE    MIN  PLACED  WAITING  NODES
+train/big  q      Inqueue  3    2       1        n1 (2)
+
+Pods without a PodGroup: 3 placed, 2 waiting
+
+QUEUE  WEIGHT  SHARE  ALLOCATED  DESERVED
+q      3       50 %   -          -
+
+EVICTED
+a/z
+
+PodGroup train/big (Inqueue) waits:
+  0/1 nodes are available: 1 Insufficient cpu.
+2 pods without a PodGroup wait: queue q does not exist
+
+0 pods bound, 3 waiting, 1 evicted on 0 nodes; 0 cycles, 0 s of virtual time, 0.000 s in sessions
+";
+        assert_eq!(report.to_table(), expected);
+    }
+}

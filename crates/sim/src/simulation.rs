@@ -1,0 +1,190 @@
+//! Runs the scheduler against a cluster in virtual time.
+use std::sync::Arc;
+
+use phalanx_core::Scheduler;
+use phalanx_core::conf::Conf;
+use phalanx_core::decision::Decision;
+use phalanx_core::event::{Event, Time};
+use phalanx_core::report::Report as CoreReport;
+use phalanx_core::world::{World, WorldOptions};
+use thiserror::Error;
+
+use crate::cluster::Cluster;
+use crate::manifests::{Manifests, Object};
+use crate::outcome;
+use crate::report::Report;
+
+/// From one cycle to the next.
+pub const PERIOD_MS: i64 = 1_000;
+
+/// So many cycles in a row may change nothing but statuses and nominations.
+const IDLE_CYCLES_MAX: u32 = 100;
+
+/// How to run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// Decides among nodes of equal score.
+    pub seed: u64,
+    /// The queue of jobs that name none.
+    pub default_queue: Arc<str>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { seed: 0, default_queue: "default".into() }
+    }
+}
+
+/// The scheduler goes round in circles.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error(
+    "the simulation does not come to rest: {IDLE_CYCLES_MAX} cycles in a row bound, evicted and ended nothing \
+     (after {cycles} cycles; the last decision: {last}); --cycles N shows the state after N cycles"
+)]
+pub struct Restless {
+    /// Cycles so far.
+    pub cycles: u32,
+    /// The last decision.
+    pub last: String,
+}
+
+/// A cluster and its scheduler.
+pub struct Simulation {
+    scheduler: Scheduler,
+    world: World,
+    cluster: Cluster,
+    started: Time,
+    now: Time,
+    cycles: u32,
+    pods: usize,
+    session_seconds: f64,
+    last: String,
+}
+
+impl Simulation {
+    /// A cluster that holds these objects, before its first cycle.
+    pub fn new(manifests: Manifests, conf: Conf, options: &Options) -> Self {
+        let now = manifests.end;
+        let mut cluster = Cluster::default();
+        let mut pods = 0;
+        for object in manifests.objects {
+            match object {
+                Object::Node(node) => cluster.add_node(node),
+                Object::Queue(queue) => cluster.add_queue(queue),
+                Object::PodGroup(group) => cluster.add_group(group),
+                Object::PriorityClass { name, value, global_default } => {
+                    cluster.announce(Event::PriorityClass { name, value, global_default });
+                }
+                Object::Pod(pod) => {
+                    pods += 1;
+                    cluster.add_pod(*pod, now);
+                }
+            }
+        }
+        Self {
+            scheduler: Scheduler::new(conf, options.seed),
+            world: World::new(WorldOptions { default_queue: options.default_queue.clone() }),
+            cluster,
+            started: now,
+            now,
+            cycles: 0,
+            pods,
+            session_seconds: 0.0,
+            last: "none".into(),
+        }
+    }
+
+    /// Runs this many cycles, a period apart; no kubelet acts in between. `clock` gives seconds from any start.
+    pub fn run_cycles(&mut self, cycles: u32, clock: &mut dyn FnMut() -> f64) {
+        for _ in 0..cycles {
+            self.cycle(clock);
+            self.now = later(self.now, PERIOD_MS);
+        }
+    }
+
+    /// Runs until no cycle decides anything and no kubelet has anything left to do.
+    pub fn run_to_rest(&mut self, clock: &mut dyn FnMut() -> f64) -> Result<(), Restless> {
+        let (mut idle, mut steps) = (0, self.cluster.steps);
+        loop {
+            let decided = self.cycle(clock);
+            let next = later(self.now, PERIOD_MS);
+            self.now = match (decided, self.cluster.next_step()) {
+                (true, _) => next,
+                (false, Some(step)) => step.max(next),
+                (false, None) => return Ok(()),
+            };
+            self.cluster.run_kubelets(self.now);
+            idle = if self.cluster.steps == steps { idle + 1 } else { 0 };
+            steps = self.cluster.steps;
+            if idle > IDLE_CYCLES_MAX {
+                return Err(Restless { cycles: self.cycles, last: self.last.clone() });
+            }
+        }
+    }
+
+    /// What came of it so far.
+    pub fn report(&self) -> Report {
+        let mut report = outcome::report(&self.core_report(), &self.world, &self.cluster);
+        report.stats.cycles = self.cycles;
+        report.stats.pods = self.pods;
+        report.stats.session_seconds = self.session_seconds;
+        report.stats.virtual_seconds = (self.now.0 - self.started.0) as f64 / 1_000.0;
+        report
+    }
+
+    pub(crate) fn core_report(&self) -> CoreReport {
+        self.scheduler.report(&self.world)
+    }
+
+    pub(crate) fn cluster(&self) -> &Cluster {
+        &self.cluster
+    }
+
+    /// One cycle; whether it decided anything.
+    fn cycle(&mut self, clock: &mut dyn FnMut() -> f64) -> bool {
+        for event in self.cluster.take_echoes() {
+            self.world.apply(event);
+        }
+        let begun = clock();
+        let outcome = self.scheduler.run(&mut self.world, self.now);
+        self.session_seconds += clock() - begun;
+        self.cycles += 1;
+        for decision in &outcome.decisions {
+            self.cluster.carry_out(decision, self.now);
+        }
+        if let Some(last) = outcome.decisions.last() {
+            self.last = describe(last);
+        }
+        !outcome.decisions.is_empty()
+    }
+}
+
+fn later(now: Time, ms: i64) -> Time {
+    Time(now.0.saturating_add(ms))
+}
+
+fn describe(decision: &Decision) -> String {
+    match decision {
+        Decision::Bind { job, pods } => format!("bind {} pods of {job}", pods.len()),
+        Decision::Evict { pod, .. } => format!("evict {pod}"),
+        Decision::Nominate { pod, node: Some(node) } => format!("nominate {node} for {pod}"),
+        Decision::Nominate { pod, node: None } => format!("end the nomination of {pod}"),
+        Decision::PodGroupStatus { group, status, .. } => {
+            format!("PodGroup {group} is {}", status.phase.as_str())
+        }
+        Decision::QueueStatus { queue, .. } => format!("status of queue {queue}"),
+        Decision::PodUnscheduled { pod, message, .. } => format!("pod {pod} waits: {message}"),
+        Decision::PodGroupUnschedulable { group, message, .. } => {
+            format!("PodGroup {group} waits: {message}")
+        }
+    }
+}
+
+/// Seconds that pass by one with every look: for runs whose times do not matter.
+pub fn counting_clock() -> impl FnMut() -> f64 {
+    let mut seconds = 0.0;
+    move || {
+        seconds += 1.0;
+        seconds
+    }
+}
