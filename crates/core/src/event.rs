@@ -404,3 +404,27 @@ pub enum Event {
     /// The outbox could not bind this pod (by UID).
     BindFailed(Arc<str>, BindFailure),
 }
+
+impl From<NodeInfo> for Event {
+    fn from(node: NodeInfo) -> Self {
+        Event::Node(node)
+    }
+}
+
+impl From<QueueInfo> for Event {
+    fn from(queue: QueueInfo) -> Self {
+        Event::Queue(Box::new(queue))
+    }
+}
+
+impl From<PodGroupInfo> for Event {
+    fn from(group: PodGroupInfo) -> Self {
+        Event::PodGroup(Box::new(group))
+    }
+}
+
+impl From<PodInfo> for Event {
+    fn from(pod: PodInfo) -> Self {
+        Event::Pod(Box::new(pod))
+    }
+}

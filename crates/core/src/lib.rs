@@ -16,6 +16,8 @@ pub mod report;
 pub mod session;
 pub mod statement;
 mod status;
+#[cfg(test)]
+mod testing;
 pub mod tiers;
 pub mod world;
 

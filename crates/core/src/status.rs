@@ -84,7 +84,7 @@ fn close_group(session: &mut Session<'_>, id: JobId, verdict: &Verdict, transiti
     };
     let news = verdict.message.as_ref().filter(|message| {
         let old = job.written.conditions.iter().find(|condition| &*condition.kind == "Unschedulable");
-        !old.is_some_and(|old| old.message == **message)
+        old.is_none_or(|old| old.message != **message)
     });
     if !verdict.ready
         && let Some(message) = news

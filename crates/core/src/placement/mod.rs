@@ -221,11 +221,11 @@ fn in_units(score: f64) -> i64 {
 fn rate_fixed(world: &World, rules: &NodeRules, seed: u64) -> Vec<Fixed> {
     let slots: Vec<Option<&Node>> =
         (0..world.nodes.bound()).map(|at| world.nodes.get(NodeId::from_index(at))).collect();
-    let one = |node: &Option<&Node>| fixed_of(*node, rules, seed);
+    let one = |node: Option<&Node>| fixed_of(node, rules, seed);
     let mut fixed: Vec<Fixed> = if slots.len() < PARALLEL_FROM {
-        slots.iter().map(one).collect()
+        slots.iter().copied().map(one).collect()
     } else {
-        slots.par_iter().with_min_len(PARALLEL_FROM / 2).map(one).collect()
+        slots.par_iter().copied().with_min_len(PARALLEL_FROM / 2).map(one).collect()
     };
     for scorer in &rules.scorers {
         add_scores(&slots, &mut fixed, scorer.as_ref());

@@ -1,12 +1,31 @@
 //! The table of plugins: one file and one line each.
 mod binpack;
+mod conformance;
+mod drf;
+mod gang;
 mod nodeorder;
+mod overcommit;
 mod predicates;
+mod priority;
+mod promise;
+mod proportion;
+mod share;
+mod waterfill;
 
 use crate::plugin::PluginDef;
 
 /// Every plugin, by name.
-pub static PLUGINS: &[PluginDef] = &[predicates::DEF, nodeorder::DEF, binpack::DEF];
+pub static PLUGINS: &[PluginDef] = &[
+    priority::DEF,
+    gang::DEF,
+    conformance::DEF,
+    overcommit::DEF,
+    drf::DEF,
+    predicates::DEF,
+    proportion::DEF,
+    nodeorder::DEF,
+    binpack::DEF,
+];
 
 /// The row of a name.
 pub fn find(name: &str) -> Option<&'static PluginDef> {

@@ -14,7 +14,7 @@ impl World {
         match event {
             Event::Node(info) => self.apply_node(info),
             Event::NodeGone(name) => self.remove_node(&name),
-            Event::Pod(info) => self.apply_pod(*info),
+            Event::Pod(info) => self.apply_pod(&info),
             Event::PodGone(uid) => self.task_of(&uid).is_some_and(|task| self.remove_task(task)),
             Event::PodGroup(info) => self.apply_group(*info),
             Event::PodGroupGone(key) => self.remove_group(&key),
@@ -139,17 +139,17 @@ impl World {
 
     // ---------------------------------------------------------------- pods
 
-    fn apply_pod(&mut self, info: PodInfo) -> bool {
+    fn apply_pod(&mut self, info: &PodInfo) -> bool {
         let known = self.task_of(&info.pod.uid);
         let finished = matches!(info.phase, PodPhase::Succeeded | PodPhase::Failed);
         let counts = info.ours || info.group.is_some();
         if (!info.ours && info.node.is_none()) || (finished && !counts) {
             return known.is_some_and(|task| self.remove_task(task));
         }
-        let class = self.class_for(&info);
+        let class = self.class_for(info);
         match known {
-            Some(task) => self.update_task(task, &info, class),
-            None => self.insert_task(&info, class),
+            Some(task) => self.update_task(task, info, class),
+            None => self.insert_task(info, class),
         }
     }
 

@@ -104,11 +104,15 @@ impl Job {
         }
     }
 
-    /// Whether every role can have (or has) its minimum, by a count of each role's tasks. Roles are not
-    /// asked when `minMember` is below the sum of their minimums, as in Volcano.
-    pub fn roles_satisfied(&self, count: impl Fn(&Counts) -> u32) -> Result<(), &Role> {
+    /// Whether the roles' minimums count: they do not when `minMember` is below their sum, as in Volcano.
+    pub fn asks_roles(&self) -> bool {
         let wanted: u32 = self.roles.iter().map(|role| role.min).sum();
-        if wanted == 0 || self.min_member < wanted {
+        wanted > 0 && self.min_member >= wanted
+    }
+
+    /// Whether every role can have (or has) its minimum, by a count of each role's tasks, where roles are asked.
+    pub fn roles_satisfied(&self, count: impl Fn(&Counts) -> u32) -> Result<(), &Role> {
+        if !self.asks_roles() {
             return Ok(());
         }
         match self.roles.iter().find(|role| count(&role.counts) < role.min) {

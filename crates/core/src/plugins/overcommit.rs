@@ -1,0 +1,143 @@
+//! overcommit: admits no more jobs than the cluster can hope to hold.
+//!
+//! With `room = factor·total − used − inqueue`, where *total* is what all nodes can give, *used* what pods hold on them,
+//! and *inqueue* the sum over admitted jobs (Inqueue, or Running with `minMember` pods allocated) of what they were
+//! promised and do not have yet, `max(0, minResources − allocated)`: a job is admitted when what it needs more is in the
+//! room, for each resource it names. Each admission takes from the room.
+//!
+//! Source: Volcano's overcommit plugin. There the whole minResources of an Inqueue job counts, also the part that its
+//! pods already use.
+use phalanx_resource::Amounts;
+
+use super::promise;
+use crate::conf::{ArgKind, ArgSpec};
+use crate::diagnosis::Refusal;
+use crate::id::JobId;
+use crate::plugin::{Opening, Plugin, PluginDef, Verdict};
+use crate::world::World;
+
+const NAME: &str = "overcommit";
+const FACTOR: &str = "overcommit-factor";
+const DEFAULT_FACTOR: f64 = 1.2;
+
+const ARGS: &[ArgSpec] = &[ArgSpec {
+    name: FACTOR,
+    kind: ArgKind::Float,
+    default: "1.2",
+    doc: "How many times the cluster's resources admitted jobs may ask for; below 1 the default is taken.",
+}];
+
+pub(super) const DEF: PluginDef = PluginDef {
+    name: NAME,
+    summary: "Admits jobs while their minResources fit the cluster's resources times a factor.",
+    args: ARGS,
+    open: |opening| Box::new(Overcommit::open(opening)),
+};
+
+struct Overcommit {
+    /// What further jobs may ask for.
+    room: Amounts,
+}
+
+impl Overcommit {
+    fn open(opening: Opening<'_>) -> Self {
+        let Opening { world, args, .. } = opening;
+        let factor = Some(args.float(FACTOR, DEFAULT_FACTOR)).filter(|factor| *factor >= 1.0);
+        let mut room = world.total.scaled(factor.unwrap_or(DEFAULT_FACTOR));
+        room.sub(&world.used);
+        if promise::any_asks(world) {
+            for (_, job) in world.jobs.iter().filter(|(_, job)| promise::is_whole(job)) {
+                room.sub(&promise::missing(job));
+            }
+        }
+        Self { room }
+    }
+}
+
+impl Plugin for Overcommit {
+    fn job_enqueueable(&self, world: &World, job: JobId) -> Verdict {
+        let missing: Vec<_> = promise::missing(&world.jobs[job]).short(&self.room).collect();
+        if missing.is_empty() {
+            return Verdict::Permit;
+        }
+        Verdict::Reject(Refusal::Enqueue { plugin: NAME, text: "resource in cluster is overused", missing })
+    }
+
+    fn job_enqueued(&mut self, world: &World, job: JobId) {
+        self.room.sub(&promise::missing(&world.jobs[job]));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::conf::{Arg, Args, Flags, Position, Value};
+    use crate::event::{GroupStatus, Phase, PodGroupInfo};
+    use crate::testing::{group, job_of, member, node, resources, running, world_of};
+
+    fn open(world: &World, factor: Option<Value>) -> Overcommit {
+        let mut args = Args::default();
+        if let Some(value) = factor {
+            args.0.insert(FACTOR.into(), Arg { value, at: Position::default() });
+        }
+        Overcommit::open(Opening { world, args: &args, flags: Flags::default() })
+    }
+
+    fn asking(name: &str, min_resources: &str, phase: Phase) -> PodGroupInfo {
+        let status = GroupStatus { phase, ..GroupStatus::default() };
+        PodGroupInfo { min_resources: Some(resources(min_resources)), status, ..group(name, 1) }
+    }
+
+    fn admits(plugin: &Overcommit, world: &World, name: &str) -> bool {
+        plugin.job_enqueueable(world, job_of(world, name)) == Verdict::Permit
+    }
+
+    #[test]
+    fn the_factor_says_how_much_may_be_promised() {
+        for (factor, limit) in [
+            (None, 12),
+            (Some(Value::Int(1)), 10),
+            (Some(Value::Float(1.5)), 15),
+            (Some(Value::Float(0.5)), 12),
+            (Some(Value::Int(-3)), 12),
+        ] {
+            for (cpus, admitted) in [(limit, true), (limit + 1, false)] {
+                let mut world = world_of([node("n", "cpu=10")]);
+                world.apply(asking("g", &format!("cpu={cpus}"), Phase::Pending).into());
+                let plugin = open(&world, factor.clone());
+                assert_eq!(admits(&plugin, &world, "g"), admitted, "{cpus} with factor {factor:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_used_and_what_was_promised_is_not_promised_again() {
+        let mut world = world_of([node("n", "cpu=10 memory=10Gi")]);
+        // 2 used by a gang that was promised 5; 1 used by a pod that was promised nothing.
+        world.apply(asking("running", "cpu=5", Phase::Running).into());
+        world.apply(running(member("running", 0, "cpu=2"), "n").into());
+        world.apply(running(member("free", 0, "cpu=1"), "n").into());
+        world.apply(asking("admitted", "cpu=3", Phase::Inqueue).into());
+        for (name, request) in [("fits", "cpu=3"), ("more", "cpu=3100m"), ("other", "memory=12Gi")] {
+            world.apply(asking(name, request, Phase::Pending).into());
+        }
+        let mut plugin = open(&world, None);
+        assert!(admits(&plugin, &world, "fits") && admits(&plugin, &world, "other"));
+        assert!(!admits(&plugin, &world, "more"));
+        plugin.job_enqueued(&world, job_of(&world, "fits"));
+        assert!(!admits(&plugin, &world, "fits") && admits(&plugin, &world, "other"));
+    }
+
+    #[test]
+    fn a_refusal_says_what_is_missing() {
+        let mut world = world_of([node("n", "cpu=10")]);
+        world.apply(asking("g", "cpu=14 nvidia.com/gpu=2", Phase::Pending).into());
+        let Verdict::Reject(refusal) = open(&world, None).job_enqueueable(&world, job_of(&world, "g")) else {
+            panic!("admitted");
+        };
+        assert_eq!(
+            refusal.text(&world.dims),
+            "resource in cluster is overused: insufficient cpu (2 more), nvidia.com/gpu (2 more) (plugin overcommit)"
+        );
+    }
+}

@@ -1,0 +1,115 @@
+//! priority: what is more important goes first, and may evict what is less.
+//!
+//! - Jobs by the value of their PodGroup's PriorityClass, tasks of a job by their pod's priority; larger first.
+//! - A task may be evicted for one of another job when its job's priority is less, and for one of its own job when its
+//!   own priority is less.
+//! - A job starves while `ready + nominated < tasks`, so that it may preempt for all of them.
+//!
+//! Source: Volcano's priority plugin. Reclaim across queues does not ask for priority.
+use std::cmp::Ordering;
+
+use crate::conf::ArgSpec;
+use crate::id::{JobId, TaskId};
+use crate::plugin::{Plugin, PluginDef};
+use crate::world::{Status, World};
+
+const ARGS: &[ArgSpec] = &[];
+
+pub(super) const DEF: PluginDef = PluginDef {
+    name: "priority",
+    summary: "Jobs and pods of higher priority go first and may preempt those of lower priority.",
+    args: ARGS,
+    open: |_| Box::new(Priority),
+};
+
+struct Priority;
+
+impl Plugin for Priority {
+    fn job_order(&self, world: &World, a: JobId, b: JobId) -> Ordering {
+        world.jobs[b].priority.cmp(&world.jobs[a].priority)
+    }
+
+    fn task_order(&self, world: &World, a: TaskId, b: TaskId) -> Ordering {
+        world.tasks[b].priority.cmp(&world.tasks[a].priority)
+    }
+
+    fn job_starving(&self, world: &World, job: JobId) -> Option<bool> {
+        let counts = &world.jobs[job].counts;
+        Some(counts.ready() + counts.of(Status::Pipelined) < counts.total())
+    }
+
+    fn preemptable(&self, world: &World, by: TaskId, of: &[TaskId]) -> Option<Vec<TaskId>> {
+        let lesser = |victim: &TaskId| is_lesser(world, *victim, by);
+        Some(of.iter().copied().filter(lesser).collect())
+    }
+}
+
+fn is_lesser(world: &World, victim: TaskId, by: TaskId) -> bool {
+    let (victim, by) = (&world.tasks[victim], &world.tasks[by]);
+    match (victim.job, by.job) {
+        (Some(its), Some(mine)) if its == mine => victim.priority < by.priority,
+        (Some(its), Some(mine)) => world.jobs[its].priority < world.jobs[mine].priority,
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::event::{Event, PodGroupInfo};
+    use crate::testing::{group, job_of, member, task_of, world_of};
+
+    fn world() -> World {
+        let class =
+            |name: &str, value| Event::PriorityClass { name: name.into(), value, global_default: false };
+        let mut world = world_of([class("low", 1), class("high", 9)]);
+        for name in ["low", "high", "none"] {
+            let priority_class = Some(name.into());
+            world.apply(PodGroupInfo { priority_class, ..group(name, 1) }.into());
+            for (index, priority) in [(0, Some(0)), (1, Some(5))] {
+                let mut pod = member(name, index, "cpu=1");
+                pod.priority = priority;
+                world.apply(pod.into());
+            }
+        }
+        world
+    }
+
+    #[test]
+    fn larger_priorities_go_first() {
+        let world = world();
+        let job = |name| job_of(&world, name);
+        assert_eq!(Priority.job_order(&world, job("high"), job("low")), Ordering::Less);
+        assert_eq!(Priority.job_order(&world, job("none"), job("low")), Ordering::Greater);
+        assert_eq!(Priority.job_order(&world, job("low"), job("low")), Ordering::Equal);
+        let task = |name| task_of(&world, name);
+        assert_eq!(Priority.task_order(&world, task("low-1"), task("low-0")), Ordering::Less);
+        assert_eq!(Priority.task_order(&world, task("low-1"), task("high-1")), Ordering::Equal);
+    }
+
+    #[test]
+    fn victims_are_of_lesser_jobs_or_lesser_tasks_of_the_same_job() {
+        let world = world();
+        let all: Vec<TaskId> = world.tasks.ids().collect();
+        for (by, expected) in [
+            ("high-0", vec!["low-0", "low-1", "none-0", "none-1"]),
+            ("high-1", vec!["high-0", "low-0", "low-1", "none-0", "none-1"]),
+            ("low-0", vec!["none-0", "none-1"]),
+            ("none-0", vec![]),
+        ] {
+            let victims = Priority.preemptable(&world, task_of(&world, by), &all).unwrap();
+            let mut names: Vec<&str> = victims.iter().map(|task| &*world.tasks[*task].pod.name).collect();
+            names.sort_unstable();
+            assert_eq!(names, expected, "for {by}");
+        }
+    }
+
+    #[test]
+    fn a_job_starves_while_a_task_has_no_place() {
+        let mut world = world_of([group("g", 1)]);
+        world.apply(crate::testing::running(member("g", 0, "cpu=1"), "n").into());
+        assert_eq!(Priority.job_starving(&world, job_of(&world, "g")), Some(false));
+        world.apply(member("g", 1, "cpu=1").into());
+        assert_eq!(Priority.job_starving(&world, job_of(&world, "g")), Some(true));
+    }
+}
