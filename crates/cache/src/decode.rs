@@ -1,95 +1,176 @@
-//! Decoding that names the field, and that loses no other object over one.
+//! Decoding that names the field which is wrong.
 
-use std::borrow::Cow;
+use std::fmt::{self, Display};
+use std::iter::Enumerate;
+use std::slice;
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kube_core::Resource;
-use phalanx_core::event::Event;
-use serde::de::{Deserialize, DeserializeOwned, Deserializer, Error};
-use serde_json::Value;
+use serde::de::value::BorrowedStrDeserializer;
+use serde::de::{
+    DeserializeOwned, DeserializeSeed, Deserializer, Error, Expected, MapAccess, SeqAccess, Unexpected,
+    Visitor,
+};
+use serde::forward_to_deserialize_any;
+use serde_json::{Number, Value, map};
 
-use crate::{Identity, Interner, Invalid, Kind, Names};
+use crate::Invalid;
+use crate::invalid::At;
 
 /// An object from a JSON value, with any of this crate's or Volcano's types.
 ///
 /// # Errors
 /// A field of a wrong type.
 pub fn decode<T: DeserializeOwned>(value: &Value) -> Result<T, Invalid> {
-    serde_path_to_error::deserialize(value).map_err(|error| {
-        let path = error.path().to_string();
-        let field = if path == "." { String::new() } else { path };
-        Invalid { field, problem: error.into_inner().to_string() }
-    })
+    T::deserialize(Field(value))
 }
 
-/// An object, or what is wrong with it: in a list or a watch, one that cannot be decoded would
-/// otherwise stop the stream for all. For custom resources, which may be older than their schema.
-#[derive(Clone, Debug)]
-pub struct Guarded<K> {
-    /// Its metadata, without managedFields.
-    pub metadata: ObjectMeta,
-    /// The whole object, if it decodes.
-    pub object: Result<K, Invalid>,
-}
-
-impl<'de, K: DeserializeOwned> Deserialize<'de> for Guarded<K> {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        let mut value = Value::deserialize(from)?;
-        if let Some(metadata) = value.get_mut("metadata").and_then(Value::as_object_mut) {
-            metadata.remove("managedFields");
-        }
-        let metadata = decode(value.get("metadata").unwrap_or(&Value::Null));
-        let metadata: Option<ObjectMeta> = metadata.map_err(D::Error::custom)?;
-        Ok(Self { metadata: metadata.unwrap_or_default(), object: decode(&value) })
-    }
-}
-
-impl<K: Resource<DynamicType = ()>> Resource for Guarded<K> {
-    type DynamicType = ();
-    type Scope = K::Scope;
-
-    fn kind((): &()) -> Cow<'_, str> {
-        K::kind(&())
+impl Error for Invalid {
+    fn custom<T: Display>(problem: T) -> Self {
+        Self::new(problem.to_string())
     }
 
-    fn group((): &()) -> Cow<'_, str> {
-        K::group(&())
-    }
-
-    fn version((): &()) -> Cow<'_, str> {
-        K::version(&())
-    }
-
-    fn plural((): &()) -> Cow<'_, str> {
-        K::plural(&())
-    }
-
-    fn meta(&self) -> &ObjectMeta {
-        &self.metadata
-    }
-
-    fn meta_mut(&mut self) -> &mut ObjectMeta {
-        &mut self.metadata
+    fn invalid_type(found: Unexpected<'_>, expected: &dyn Expected) -> Self {
+        let found = match found {
+            Unexpected::Unit => "null".to_owned(),
+            Unexpected::Seq => "a list".to_owned(),
+            Unexpected::Map => "a mapping".to_owned(),
+            Unexpected::Str(text) => format!("{text:?}"),
+            Unexpected::Bool(value) => value.to_string(),
+            Unexpected::Signed(value) => value.to_string(),
+            Unexpected::Unsigned(value) => value.to_string(),
+            other => other.to_string(),
+        };
+        let expected = match expected.to_string().as_str() {
+            "a sequence" => "a list".to_owned(),
+            "a map" => "a mapping".to_owned(),
+            other => other.to_owned(),
+        };
+        Self::new(format!("found {found}, expected {expected}"))
     }
 }
 
-impl<K: Kind> Kind for Guarded<K> {
-    const NAMESPACED: bool = K::NAMESPACED;
-    const BY_UID: bool = K::BY_UID;
+/// A value whose errors carry its path. serde's own formats take a list for an object, field by
+/// field; this one does not.
+#[derive(Clone, Copy)]
+struct Field<'de>(&'de Value);
 
-    fn event(
-        &self,
-        identity: &Identity,
-        names: &Names,
-        interner: &mut Interner,
-    ) -> Result<Option<Event>, Invalid> {
-        match &self.object {
-            Ok(object) => object.event(identity, names, interner),
-            Err(invalid) => K::undecodable(identity, invalid, interner),
+impl<'de> Deserializer<'de> for Field<'de> {
+    type Error = Invalid;
+
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Invalid> {
+        match self.0 {
+            Value::Null => visitor.visit_unit(),
+            Value::Bool(value) => visitor.visit_bool(*value),
+            Value::Number(number) => visit_number(number, visitor),
+            Value::String(text) => visitor.visit_borrowed_str(text),
+            Value::Array(items) => visitor.visit_seq(Items(items.iter().enumerate())),
+            Value::Object(entries) => visitor.visit_map(Entries { entries: entries.iter(), value: None }),
         }
     }
 
-    fn gone(identity: &Identity) -> Event {
-        K::gone(identity)
+    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Invalid> {
+        if self.0.is_null() { visitor.visit_none() } else { visitor.visit_some(self) }
+    }
+
+    fn deserialize_newtype_struct<V: Visitor<'de>>(
+        self,
+        _: &'static str,
+        visitor: V,
+    ) -> Result<V::Value, Invalid> {
+        visitor.visit_newtype_struct(self)
+    }
+
+    fn deserialize_struct<V: Visitor<'de>>(
+        self,
+        _: &'static str,
+        _: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, Invalid> {
+        if self.0.is_object() {
+            self.deserialize_any(visitor)
+        } else {
+            self.deserialize_any(NoMapping(visitor))
+        }
+    }
+
+    fn deserialize_enum<V: Visitor<'de>>(
+        self,
+        name: &'static str,
+        variants: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, Invalid> {
+        let decoded = self.0.deserialize_enum(name, variants, visitor);
+        decoded.map_err(|error| Invalid::new(error.to_string()))
+    }
+
+    fn deserialize_ignored_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Invalid> {
+        visitor.visit_unit()
+    }
+
+    forward_to_deserialize_any! {
+        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf
+        unit unit_struct seq tuple tuple_struct map identifier
+    }
+}
+
+fn visit_number<'de, V: Visitor<'de>>(number: &Number, visitor: V) -> Result<V::Value, Invalid> {
+    if let Some(value) = number.as_u64() {
+        visitor.visit_u64(value)
+    } else if let Some(value) = number.as_i64() {
+        visitor.visit_i64(value)
+    } else {
+        visitor.visit_f64(number.as_f64().unwrap_or(f64::NAN))
+    }
+}
+
+/// Refuses whatever it is given with one and the same expectation.
+struct NoMapping<V>(V);
+
+impl<'de, V: Visitor<'de>> Visitor<'de> for NoMapping<V> {
+    type Value = V::Value;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a mapping")
+    }
+}
+
+/// The items of a list.
+struct Items<'de>(Enumerate<slice::Iter<'de, Value>>);
+
+impl<'de> SeqAccess<'de> for Items<'de> {
+    type Error = Invalid;
+
+    fn next_element_seed<T: DeserializeSeed<'de>>(&mut self, seed: T) -> Result<Option<T::Value>, Invalid> {
+        let Some((index, item)) = self.0.next() else { return Ok(None) };
+        seed.deserialize(Field(item)).item(index).map(Some)
+    }
+
+    fn size_hint(&self) -> Option<usize> {
+        Some(self.0.len())
+    }
+}
+
+/// The entries of an object.
+struct Entries<'de> {
+    entries: map::Iter<'de>,
+    /// The entry whose key was given out.
+    value: Option<(&'de str, &'de Value)>,
+}
+
+impl<'de> MapAccess<'de> for Entries<'de> {
+    type Error = Invalid;
+
+    fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, Invalid> {
+        let Some((key, value)) = self.entries.next() else { return Ok(None) };
+        self.value = Some((key, value));
+        seed.deserialize(BorrowedStrDeserializer::new(key)).map(Some)
+    }
+
+    fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, Invalid> {
+        let (key, value) = self.value.take().expect("serde asks for the key first");
+        seed.deserialize(Field(value)).at(key)
+    }
+
+    fn size_hint(&self) -> Option<usize> {
+        Some(self.entries.len())
     }
 }

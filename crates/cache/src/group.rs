@@ -24,6 +24,7 @@ pub(crate) fn reduce(
     let PodGroup { metadata, spec, status } = group;
     let mut faults = Faults::default();
     let queue = Some(spec.queue.as_str()).filter(|queue| !queue.is_empty());
+    let min_member = faults.count(spec.min_member, || "spec.minMember".to_owned());
     let tasks = spec.min_task_member.iter().map(|(role, &count)| {
         let count = faults.count(count, || format!("spec.minTaskMember.{role}"));
         (interner.string(role), count)
@@ -34,7 +35,7 @@ pub(crate) fn reduce(
         uid: Arc::clone(&identity.uid),
         created: created(metadata),
         queue: interner.string(queue.unwrap_or(&names.default_queue)),
-        min_member: faults.count(spec.min_member, || "spec.minMember".to_owned()),
+        min_member,
         min_task_member,
         min_resources: spec
             .min_resources

@@ -13,8 +13,8 @@ use crate::{Identity, Interner, Kind, Names, constraints, requests, slim};
 /// A pod as the World sees it.
 ///
 /// # Errors
-/// A quantity, port, affinity or toleration that cannot be honoured. What restricts the nodes of a
-/// pod is looked at only while the pod is ours to place.
+/// A quantity or port that cannot be honoured; for a pod that waits for us to place it, an affinity
+/// or toleration too.
 pub fn pod(pod: &slim::Pod, names: &Names, interner: &mut Interner) -> Result<PodInfo, Invalid> {
     let identity = slim::Pod::identity(&pod.metadata, interner);
     reduce(pod, &identity, names, interner)
@@ -43,7 +43,7 @@ pub(crate) fn reduce(
         nominated: status.nominated_node_name.as_deref().map(|name| interner.string(name)),
         ours,
         group: group.map(|name| interner.string(name)),
-        queue: Some(interner.string(queue.unwrap_or(&names.default_queue))),
+        queue: queue.map(|name| interner.string(name)),
         role: interner.string(marks.either(names::TASK_SPEC).unwrap_or_default()),
         index: marks.index(),
         priority: marks.priority().or(spec.priority),
@@ -51,21 +51,25 @@ pub(crate) fn reduce(
         never_preempts: spec.preemption_policy.as_deref() == Some("Never"),
         preemptable: marks.preemptable(),
         gated: !spec.scheduling_gates.is_empty(),
-        requests: requests::requests(spec, interner).at("spec")?,
-        constraints: constraints_of(spec, ours && phase == PodPhase::Pending, interner).at("spec")?,
+        requests: requests::requests(pod, interner)?,
+        constraints: constraints_of(spec, ours, phase, interner).at("spec")?,
         unscheduled_message: unscheduled(status).map(|message| interner.string(message)),
     })
 }
 
+/// The constraints stay with a pod of ours for life: its class is to be the same before and after
+/// it is bound. Only a pod that waits for a place can be refused one for them.
 fn constraints_of(
     spec: &slim::PodSpec,
-    to_place: bool,
+    ours: bool,
+    phase: PodPhase,
     interner: &mut Interner,
 ) -> Result<Arc<Constraints>, Invalid> {
-    let constraints = if to_place && spec.node_name.is_none() {
-        constraints::all(spec, interner)?
-    } else {
-        constraints::of_placed(spec, interner)?
+    let waits = phase == PodPhase::Pending && spec.node_name.is_none();
+    let constraints = match ours.then(|| constraints::all(spec, interner)) {
+        Some(Ok(all)) => all,
+        Some(Err(invalid)) if waits => return Err(invalid),
+        _ => constraints::of_placed(spec, interner)?,
     };
     Ok(interner.constraints(constraints))
 }

@@ -23,7 +23,7 @@ pub(crate) fn reduce(queue: &v1beta1::Queue, identity: &Identity, interner: &mut
     QueueInfo {
         name: identity.key.name.clone(),
         created: created(metadata),
-        weight: faults.count(spec.weight, || "spec.weight".to_owned()).max(1),
+        weight: weight(spec.weight, &mut faults),
         capability: faults.resources("spec.capability", &spec.capability, interner),
         deserved: faults.resources("spec.deserved", &spec.deserved, interner),
         guarantee: faults.resources("spec.guarantee.resource", &spec.guarantee.resource, interner),
@@ -35,6 +35,15 @@ pub(crate) fn reduce(queue: &v1beta1::Queue, identity: &Identity, interner: &mut
         allocated: Faults::default().resources("status.allocated", allocated, interner),
         invalid: faults.text(),
     }
+}
+
+/// 0 cannot come here: decoding takes it for absent.
+fn weight(weight: i32, faults: &mut Faults) -> u32 {
+    u32::try_from(weight).unwrap_or_else(|_| {
+        let problem = format!("{weight} is negative, expected 1 or more");
+        faults.note(&Invalid { field: "spec.weight".to_owned(), problem });
+        1
+    })
 }
 
 /// A queue of which only the metadata could be read.

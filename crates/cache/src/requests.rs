@@ -25,21 +25,28 @@ pub(crate) fn entry(
     Ok((interner.string(name), quantity))
 }
 
-/// The requests of a pod by container; limits stand in for missing requests.
-pub(crate) fn requests(spec: &slim::PodSpec, interner: &mut Interner) -> Result<PodRequests, Invalid> {
+/// The requests of a pod by container; limits stand in for missing requests, and a container that
+/// is being resized counts with the most it may have.
+pub(crate) fn requests(pod: &slim::Pod, interner: &mut Interner) -> Result<PodRequests, Invalid> {
+    let slim::Pod { spec, status, .. } = pod;
     let mut requests = PodRequests {
-        overhead: resources(&spec.overhead, interner).at("overhead")?,
+        overhead: resources(&spec.overhead, interner).at("spec.overhead")?,
         ..PodRequests::default()
     };
+    let resize = Resize { refused: is_refused(status), statuses: &status.container_statuses };
     for (i, container) in spec.containers.iter().enumerate() {
-        let own = of_container(container, interner).item(i).at("containers")?;
-        requests.containers.push(own);
+        let own = of_container(container, interner).item(i).at("spec.containers")?;
+        requests.containers.push(resize.apply(container, own, interner).at("status")?);
     }
+    let resize = Resize { statuses: &status.init_container_statuses, ..resize };
     for (i, container) in spec.init_containers.iter().enumerate() {
-        let own = of_container(container, interner).item(i).at("initContainers")?;
+        let mut own = of_container(container, interner).item(i).at("spec.initContainers")?;
+        if container.is_sidecar() {
+            own = resize.apply(container, own, interner).at("status")?;
+        }
         requests.init.push((own, container.is_sidecar()));
     }
-    requests.pod_level = pod_level(spec, &requests, interner)?;
+    requests.pod_level = pod_level(spec, &requests, interner).at("spec.resources")?;
     Ok(requests)
 }
 
@@ -74,6 +81,56 @@ fn pod_level(
         let init = containers.init.iter().map(|(own, _)| own);
         containers.containers.iter().chain(init).flatten().any(|(asked, _)| &**asked == name)
     };
-    let all = with_limits(whole, |name| !asked(name), interner).at("resources")?;
+    let mut all = with_limits(whole, |name| !asked(name), interner)?;
+    all.retain(|(name, _)| is_pod_level(name));
     Ok(Some(all).filter(|all| !all.is_empty()))
+}
+
+/// The resources that Kubernetes takes for a pod as a whole (KEP-2837).
+fn is_pod_level(name: &str) -> bool {
+    matches!(name, "cpu" | "memory") || name.starts_with("hugepages-")
+}
+
+/// Containers whose resources change in place, by kube-scheduler's rules: until the kubelet has
+/// done it, what was asked for, granted and given all count.
+struct Resize<'a> {
+    /// The node cannot do what is asked for.
+    refused: bool,
+    statuses: &'a [slim::ContainerStatus],
+}
+
+fn is_refused(status: &slim::PodStatus) -> bool {
+    let mut conditions = status.conditions.iter();
+    conditions
+        .any(|one| one.type_ == "PodResizePending" && one.status == "True" && one.reason == "Infeasible")
+}
+
+impl Resize<'_> {
+    fn apply(
+        &self,
+        container: &slim::Container,
+        asked: Resources,
+        interner: &mut Interner,
+    ) -> Result<Resources, Invalid> {
+        let status = self.statuses.iter().find(|status| status.name == container.name);
+        let Some((status, given)) = status.and_then(|status| Some((status, status.resources.as_ref()?)))
+        else {
+            return Ok(asked);
+        };
+        let mut most = if self.refused { Resources::new() } else { asked };
+        for list in [&status.allocated_resources, &given.requests] {
+            raise(&mut most, resources(list, interner).at("containerStatuses")?);
+        }
+        Ok(most)
+    }
+}
+
+/// Sets each amount to the larger of both.
+fn raise(most: &mut Resources, to: Resources) {
+    for (name, quantity) in to {
+        match most.iter_mut().find(|(known, _)| *known == name) {
+            Some((_, known)) => *known = quantity.max(*known),
+            None => most.push((name, quantity)),
+        }
+    }
 }

@@ -18,7 +18,8 @@ use serde::{Deserialize, Deserializer};
 pub use amount::{Amount, ResourceList};
 pub use node::{Node, NodeSpec, NodeStatus, PriorityClass};
 pub use pod::{
-    Affinity, Condition, Container, ContainerPort, Pod, PodSpec, PodStatus, Resources, SchedulingGate,
+    Affinity, Condition, Container, ContainerPort, ContainerStatus, Pod, PodSpec, PodStatus, Resources,
+    SchedulingGate,
 };
 
 /// Null counts as absent.

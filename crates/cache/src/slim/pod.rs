@@ -66,6 +66,8 @@ pub struct SchedulingGate {}
 #[expect(missing_docs, reason = "Kubernetes' own fields")]
 pub struct Container {
     #[serde(deserialize_with = "or_default")]
+    pub name: String,
+    #[serde(deserialize_with = "or_default")]
     pub resources: Resources,
     #[serde(deserialize_with = "or_default")]
     pub ports: Vec<ContainerPort>,
@@ -125,6 +127,22 @@ pub struct PodStatus {
     pub nominated_node_name: Option<String>,
     #[serde(deserialize_with = "or_default")]
     pub conditions: Vec<Condition>,
+    #[serde(deserialize_with = "or_default")]
+    pub container_statuses: Vec<ContainerStatus>,
+    #[serde(deserialize_with = "or_default")]
+    pub init_container_statuses: Vec<ContainerStatus>,
+}
+
+/// What a container got, which differs from its spec while it is resized in place.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+#[expect(missing_docs, reason = "Kubernetes' own fields")]
+pub struct ContainerStatus {
+    #[serde(deserialize_with = "or_default")]
+    pub name: String,
+    #[serde(deserialize_with = "or_default")]
+    pub allocated_resources: ResourceList,
+    pub resources: Option<Resources>,
 }
 
 /// A condition of a pod or a node.
@@ -136,6 +154,8 @@ pub struct Condition {
     pub type_: String,
     #[serde(deserialize_with = "or_default")]
     pub status: String,
+    #[serde(deserialize_with = "or_default")]
+    pub reason: String,
     #[serde(deserialize_with = "non_empty")]
     pub message: Option<String>,
 }

@@ -1,0 +1,259 @@
+//! Watches as events.
+
+use std::collections::BTreeMap;
+
+use phalanx_api::v1beta1::PodGroup;
+use phalanx_cache::{Fold, Folded, Interner, Kind, Names, WatchEvent, decode, slim};
+use phalanx_core::event::Event;
+use proptest::prelude::*;
+use serde::de::DeserializeOwned;
+
+use crate::{object, value};
+
+/// A fold with its surroundings.
+struct Watch<K> {
+    fold: Fold<K>,
+    interner: Interner,
+}
+
+impl<K: Kind + DeserializeOwned> Watch<K> {
+    fn new() -> Self {
+        Self { fold: Fold::new(), interner: Interner::default() }
+    }
+
+    fn step(&mut self, event: WatchEvent<K>) -> Folded {
+        self.fold.fold(event, &Names::default(), &mut self.interner)
+    }
+
+    fn apply(&mut self, yaml: &str) -> Vec<String> {
+        told(&self.step(WatchEvent::Apply(object(yaml))))
+    }
+
+    fn delete(&mut self, yaml: &str) -> Vec<String> {
+        told(&self.step(WatchEvent::Delete(object(yaml))))
+    }
+
+    /// A whole list; the answers to all of it.
+    fn list(&mut self, objects: &[&str]) -> Vec<String> {
+        let mut all = told(&self.step(WatchEvent::Init));
+        for yaml in objects {
+            all.extend(told(&self.step(WatchEvent::InitApply(object(yaml)))));
+        }
+        all.extend(told(&self.step(WatchEvent::InitDone)));
+        all
+    }
+}
+
+/// Events in short.
+fn told(folded: &Folded) -> Vec<String> {
+    let events = folded.events.iter().map(|event| match event {
+        Event::Pod(pod) => format!("+{}", pod.pod.uid),
+        Event::PodGone(uid) => format!("-{uid}"),
+        Event::Node(node) => format!("+{}", node.name),
+        Event::NodeGone(name) | Event::PriorityClassGone(name) => format!("-{name}"),
+        Event::PodGroup(group) => format!("+{}", group.key),
+        Event::PodGroupGone(key) => format!("-{key}"),
+        Event::PriorityClass { name, .. } => format!("+{name}"),
+        other => panic!("{other:?}"),
+    });
+    let rejected = folded.rejected.iter().map(|one| format!("!{}: {}", one.identity.key, one.invalid));
+    events.chain(rejected).collect()
+}
+
+fn pod(name: &str, uid: &str, rest: &str) -> String {
+    format!(
+        "{{metadata: {{name: {name}, namespace: a, uid: {uid}}}, spec: {{schedulerName: volcano, {rest}}}}}"
+    )
+}
+
+const NOTHING: [&str; 0] = [];
+
+#[test]
+fn only_changes_that_matter_are_told() {
+    let mut watch = Watch::<slim::Pod>::new();
+    let before = "{metadata: {name: p, uid: u, resourceVersion: '1'}, spec: {schedulerName: volcano}}";
+    let after = "{metadata: {name: p, uid: u, resourceVersion: '2', annotations: {note: x}}, \
+                 spec: {schedulerName: volcano}, status: {phase: Pending, podIP: 10.0.0.1}}";
+    let bound = "{metadata: {name: p, uid: u}, spec: {schedulerName: volcano, nodeName: n1}}";
+    assert_eq!(watch.apply(before), ["+u"]);
+    assert_eq!(watch.apply(after), NOTHING);
+    assert_eq!(watch.apply(bound), ["+u"]);
+    assert_eq!(watch.apply(bound), NOTHING);
+    assert_eq!(watch.delete(bound), ["-u"]);
+    assert_eq!(watch.delete(bound), NOTHING);
+    assert!(watch.fold.is_empty());
+}
+
+#[test]
+fn a_heartbeat_of_a_node_is_no_news() {
+    let mut watch = Watch::<slim::Node>::new();
+    let beat = |time: &str, ready: &str| {
+        format!(
+            "{{metadata: {{name: n}}, status: {{allocatable: {{cpu: 4}}, conditions: \
+             [{{type: Ready, status: '{ready}', lastHeartbeatTime: '{time}'}}]}}}}"
+        )
+    };
+    assert_eq!(watch.apply(&beat("2026-11-01T10:00:00Z", "True")), ["+n"]);
+    assert_eq!(watch.apply(&beat("2026-11-01T10:00:10Z", "True")), NOTHING);
+    assert_eq!(watch.apply(&beat("2026-11-01T10:00:20Z", "Unknown")), ["+n"]);
+}
+
+#[test]
+fn a_list_shows_what_is_gone() {
+    let mut watch = Watch::<slim::Pod>::new();
+    let (a, b, c) = (pod("a", "ua", ""), pod("b", "ub", ""), pod("c", "uc", ""));
+    assert_eq!(watch.list(&[&a, &b]), ["+ua", "+ub"]);
+    assert_eq!(watch.apply(&c), ["+uc"]);
+    assert_eq!(watch.list(&[&c]), ["-ua", "-ub"]);
+    assert_eq!(watch.list(&[]), ["-uc"]);
+    assert_eq!(watch.list(&[]), NOTHING);
+}
+
+#[test]
+fn a_list_that_breaks_off_counts_for_nothing() {
+    let mut watch = Watch::<slim::Pod>::new();
+    let (a, b) = (pod("a", "ua", ""), pod("b", "ub", ""));
+    watch.list(&[&a, &b]);
+    watch.step(WatchEvent::Init);
+    watch.step(WatchEvent::InitApply(object(&a)));
+    assert_eq!(watch.list(&[&b]), ["-ua"]);
+}
+
+#[test]
+fn a_pod_that_takes_the_name_of_another_is_a_new_one() {
+    let mut watch = Watch::<slim::Pod>::new();
+    let (old, new) = (pod("p", "old", ""), pod("p", "new", ""));
+    assert_eq!(watch.apply(&old), ["+old"]);
+    assert_eq!(watch.apply(&new), ["-old", "+new"]);
+    assert_eq!(watch.delete(&old), NOTHING, "its deletion comes late");
+    assert_eq!(watch.list(&[&old]), ["-new", "+old"]);
+}
+
+#[test]
+fn a_group_that_takes_the_name_of_another_replaces_it() {
+    let mut watch = Watch::<PodGroup>::new();
+    assert_eq!(watch.apply("metadata: {name: g, uid: u1}"), ["+default/g"]);
+    assert_eq!(watch.apply("metadata: {name: g, uid: u2}"), ["+default/g"]);
+    assert_eq!(watch.apply("metadata: {name: g, uid: u2, resourceVersion: '9'}"), NOTHING);
+    assert_eq!(watch.delete("metadata: {name: g, uid: u2}"), ["-default/g"]);
+}
+
+#[test]
+fn pods_of_others_count_while_they_use_a_node() {
+    let mut watch = Watch::<slim::Pod>::new();
+    let theirs = |node: &str, phase: &str, annotations: &str| {
+        format!(
+            "{{metadata: {{name: p, uid: u, annotations: {annotations}}}, spec: {{nodeName: {node}}}, \
+             status: {{phase: {phase}}}}}"
+        )
+    };
+    assert_eq!(watch.apply(&theirs("''", "Pending", "{}")), NOTHING);
+    assert_eq!(watch.apply(&theirs("n1", "Pending", "{}")), ["+u"]);
+    assert_eq!(watch.apply(&theirs("n1", "Running", "{}")), ["+u"]);
+    assert_eq!(watch.apply(&theirs("n1", "Succeeded", "{}")), ["-u"]);
+    assert_eq!(watch.delete(&theirs("n1", "Succeeded", "{}")), NOTHING);
+    let member = "{scheduling.k8s.io/group-name: g}";
+    assert_eq!(watch.apply(&theirs("n1", "Succeeded", member)), ["+u"], "its group counts it");
+    assert_eq!(watch.apply(&theirs("''", "Pending", member)), ["-u"]);
+    assert!(watch.fold.is_empty());
+}
+
+#[test]
+fn a_pod_that_cannot_be_honoured_is_reported_once_and_what_was_known_of_it_stands() {
+    let mut watch = Watch::<slim::Pod>::new();
+    let wrong = pod("p", "u", "overhead: {cpu: x}");
+    let report =
+        "!a/p: spec.overhead.cpu: quantity \"x\": expected a number such as \"2\", \"500m\" or \"1.5Gi\"";
+    assert_eq!(watch.apply(&wrong), [report]);
+    assert_eq!(watch.apply(&wrong), NOTHING);
+    assert_eq!(watch.list(&[&wrong]), NOTHING);
+    assert_eq!(watch.delete(&wrong), NOTHING, "the World never knew it");
+    let right = pod("p", "u", "");
+    assert_eq!(watch.apply(&right), ["+u"]);
+    assert_eq!(watch.apply(&wrong), [report]);
+    assert_eq!(watch.list(&[&wrong]), NOTHING);
+    assert_eq!(watch.apply(&right), ["+u"], "it is told again");
+    watch.apply(&wrong);
+    assert_eq!(watch.list(&[]), ["-u"]);
+}
+
+#[test]
+fn without_a_list_nothing_is_gone() {
+    let mut watch = Watch::<slim::PriorityClass>::new();
+    assert_eq!(watch.apply("{metadata: {name: high}, value: 5}"), ["+high"]);
+    assert_eq!(told(&watch.step(WatchEvent::InitDone)), NOTHING);
+    assert_eq!(watch.delete("{metadata: {name: high}}"), ["-high"]);
+}
+
+/// What the World would hold after the events: by UID, the node of each pod.
+type World = BTreeMap<String, Option<String>>;
+
+fn tell(world: &mut World, folded: &Folded) {
+    for event in &folded.events {
+        match event {
+            Event::Pod(pod) => {
+                world.insert(pod.pod.uid.to_string(), pod.node.as_deref().map(str::to_owned));
+            }
+            Event::PodGone(uid) => {
+                assert!(world.remove(&**uid).is_some(), "{uid} ends without a beginning");
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+/// A pod by name (0..4), successor of that name (0..3) and node (0 is none, 3 is not valid).
+type Small = (u8, u8, u8);
+
+fn small() -> impl Strategy<Value = Small> {
+    (0..4u8, 0..3u8, 0..4u8)
+}
+
+fn small_pod((name, life, node): Small) -> slim::Pod {
+    let rest = match node {
+        0 => String::new(),
+        3 => "overhead: {cpu: bad}".to_owned(),
+        node => format!("nodeName: n{node}"),
+    };
+    let yaml = pod(&format!("p{name}"), &format!("p{name}-{life}"), &rest);
+    decode(&value(&yaml)).expect("a pod")
+}
+
+fn any_event() -> impl Strategy<Value = (u8, Small)> {
+    (0..5u8, small())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(256))]
+
+    #[test]
+    fn after_a_list_the_world_holds_the_list(
+        before in prop::collection::vec(any_event(), 0..30),
+        last in prop::collection::btree_map(0..4u8, (0..3u8, 0..3u8), 0..4),
+    ) {
+        let mut watch = Watch::<slim::Pod>::new();
+        let mut world = World::new();
+        for (what, which) in before {
+            let pod = small_pod(which);
+            let event = match what {
+                0 => WatchEvent::Init,
+                1 => WatchEvent::InitApply(pod),
+                2 => WatchEvent::InitDone,
+                3 => WatchEvent::Apply(pod),
+                _ => WatchEvent::Delete(pod),
+            };
+            tell(&mut world, &watch.step(event));
+        }
+        tell(&mut world, &watch.step(WatchEvent::Init));
+        for (&name, &(life, node)) in &last {
+            tell(&mut world, &watch.step(WatchEvent::InitApply(small_pod((name, life, node)))));
+        }
+        tell(&mut world, &watch.step(WatchEvent::InitDone));
+        let expected: World = last
+            .iter()
+            .map(|(name, (life, node))| (format!("p{name}-{life}"), (*node > 0).then(|| format!("n{node}"))))
+            .collect();
+        prop_assert_eq!(world, expected);
+        prop_assert_eq!(watch.fold.len(), last.len());
+    }
+}

@@ -1,0 +1,126 @@
+//! PodGroups and Queues.
+
+use phalanx_api::v1beta1::{PodGroup, Queue};
+use phalanx_cache::{Interner, Names};
+use phalanx_core::event::{Phase, PodGroupInfo, QueueInfo, QueueState, Time};
+
+use crate::{object, shown};
+
+fn group(yaml: &str) -> PodGroupInfo {
+    let group: PodGroup = object(yaml);
+    phalanx_cache::pod_group(&group, &Names::default(), &mut Interner::default())
+}
+
+fn queue(yaml: &str) -> QueueInfo {
+    let queue: Queue = object(yaml);
+    phalanx_cache::queue(&queue, &mut Interner::default())
+}
+
+#[test]
+fn a_group_with_everything() {
+    let info = group(
+        "
+metadata:
+  {name: g, namespace: team, uid: u, creationTimestamp: 2026-11-01T10:00:00Z, annotations: {volcano.sh/preemptable: 'true'}}
+spec:
+  minMember: 4
+  minTaskMember: {ps: 1, worker: 3}
+  queue: research
+  priorityClassName: high
+  minResources: {cpu: 8, nvidia.com/gpu: '4'}
+status:
+  phase: Inqueue
+  running: 1
+  succeeded: 2
+  failed: 3
+  conditions:
+  - {type: Unschedulable, status: 'True', transitionID: s1, lastTransitionTime: 2026-11-01T10:00:00Z, reason: R, message: M}",
+    );
+    assert_eq!((info.key.to_string().as_str(), &*info.uid, &*info.queue), ("team/g", "u", "research"));
+    assert_eq!((info.created, info.min_member, info.preemptable), (Time(1_793_527_200_000), 4, Some(true)));
+    assert_eq!(info.min_task_member, [("ps".into(), 1), ("worker".into(), 3)]);
+    assert_eq!(info.priority_class.as_deref(), Some("high"));
+    assert_eq!(shown(&info.min_resources.unwrap()), "cpu=8 nvidia.com/gpu=4");
+    assert_eq!(info.status.phase, Phase::Inqueue);
+    assert_eq!((info.status.running, info.status.succeeded, info.status.failed), (1, 2, 3));
+    let condition = &info.status.conditions[0];
+    assert_eq!((&*condition.kind, condition.status, condition.since), ("Unschedulable", true, info.created));
+    assert_eq!((&*condition.transition, &*condition.reason, &*condition.message), ("s1", "R", "M"));
+    assert_eq!(info.invalid, None);
+}
+
+#[test]
+fn an_empty_group_has_defaults() {
+    let info = group("metadata: {name: g}");
+    assert_eq!((info.key.to_string().as_str(), &*info.queue, info.min_member), ("default/g", "default", 0));
+    assert_eq!((info.min_resources, info.preemptable, info.invalid), (None, None, None));
+    assert_eq!(info.status.phase, Phase::Pending);
+    assert_eq!(group("status: {phase: Suspended}").status.phase, Phase::Pending);
+}
+
+#[test]
+fn a_group_with_a_wrong_field_keeps_the_rest_and_says_what_is_wrong() {
+    let info = group(
+        "
+metadata: {name: g}
+spec: {minMember: -1, minTaskMember: {ps: -2, worker: 3}, minResources: {cpu: lots, memory: 1k}, queue: q}",
+    );
+    assert_eq!((&*info.queue, info.min_member), ("q", 0));
+    assert_eq!(shown(&info.min_resources.unwrap()), "memory=1k");
+    assert_eq!(
+        info.invalid.as_deref(),
+        Some(
+            "spec.minMember: -1 is negative, expected 0 or more; \
+             spec.minTaskMember.ps: -2 is negative, expected 0 or more; \
+             spec.minResources.cpu: quantity \"lots\": expected a number such as \"2\", \"500m\" or \"1.5Gi\""
+        )
+    );
+}
+
+#[test]
+fn a_queue_with_everything() {
+    let info = queue(
+        "
+metadata: {name: q, creationTimestamp: 2026-11-01T10:00:00Z}
+spec:
+  weight: 3
+  capability: {cpu: 10}
+  deserved: {cpu: 5}
+  guarantee: {resource: {cpu: 1}}
+  reclaimable: false
+  parent: root
+  priority: 2
+status: {state: Closing, allocated: {cpu: 500m}}",
+    );
+    assert_eq!((&*info.name, info.weight, info.reclaimable, &*info.parent), ("q", 3, false, "root"));
+    assert_eq!((info.priority, info.state, info.created), (2, QueueState::Closing, Time(1_793_527_200_000)));
+    let lists = [&info.capability, &info.deserved, &info.guarantee, &info.allocated].map(shown);
+    assert_eq!(lists, ["cpu=10", "cpu=5", "cpu=1", "cpu=500m"]);
+    assert_eq!(info.invalid, None);
+}
+
+#[test]
+fn an_empty_queue_has_defaults() {
+    let info = queue("metadata: {name: q}");
+    assert_eq!((info.weight, info.reclaimable, &*info.parent, info.state), (1, true, "", QueueState::Open));
+    assert_eq!(queue("{spec: {weight: 0}, status: {state: ''}}").weight, 1);
+    assert_eq!(queue("status: {state: Paused}").state, QueueState::Unknown);
+}
+
+#[test]
+fn a_queue_with_a_wrong_field_keeps_the_rest_and_says_what_is_wrong() {
+    let info = queue(
+        "
+metadata: {name: q}
+spec: {weight: -3, capability: {cpu: -1, memory: 1k}}
+status: {allocated: {cpu: broken}}",
+    );
+    assert_eq!((info.weight, shown(&info.capability)), (1, "memory=1k".to_owned()));
+    assert_eq!(
+        info.invalid.as_deref(),
+        Some(
+            "spec.weight: -3 is negative, expected 1 or more; \
+             spec.capability.cpu: -1 is negative, expected 0 or more"
+        )
+    );
+}

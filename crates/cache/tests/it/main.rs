@@ -1,0 +1,45 @@
+//! What the World is told of objects as they stand in manifests and on the API server.
+
+mod decoding;
+mod folding;
+mod groups;
+mod nodes;
+mod pods;
+mod requests;
+
+use phalanx_cache::{Interner, Invalid, Names, decode, slim};
+use phalanx_core::event::{PodInfo, Resources};
+use serde::de::DeserializeOwned;
+
+fn value(yaml: &str) -> serde_json::Value {
+    serde_yaml::from_str(yaml).unwrap_or_else(|error| panic!("{error}\n{yaml}"))
+}
+
+fn object<T: DeserializeOwned>(yaml: &str) -> T {
+    decode(&value(yaml)).unwrap_or_else(|invalid| panic!("{invalid}\n{yaml}"))
+}
+
+fn try_pod(yaml: &str) -> Result<PodInfo, Invalid> {
+    let pod: slim::Pod = decode(&value(yaml))?;
+    phalanx_cache::pod(&pod, &Names::default(), &mut Interner::default())
+}
+
+fn pod(yaml: &str) -> PodInfo {
+    try_pod(yaml).unwrap_or_else(|invalid| panic!("{invalid}\n{yaml}"))
+}
+
+/// A pod of ours with these lines in its spec.
+fn pod_spec(spec: &str) -> String {
+    format!("metadata: {{name: p}}\nspec:\n  schedulerName: volcano\n{}", indent(spec))
+}
+
+fn indent(lines: &str) -> String {
+    format!("  {}\n", lines.trim_end().replace('\n', "\n  "))
+}
+
+/// `cpu=500m memory=1Gi`, sorted.
+fn shown(resources: &Resources) -> String {
+    let mut all: Vec<_> = resources.iter().map(|(name, quantity)| format!("{name}={quantity}")).collect();
+    all.sort();
+    all.join(" ")
+}

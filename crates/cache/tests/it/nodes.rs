@@ -1,0 +1,72 @@
+//! Nodes and PriorityClasses.
+
+use phalanx_cache::{Interner, Invalid, decode, priority_class, slim};
+use phalanx_core::event::{Event, NodeInfo, TaintEffect};
+
+use crate::{object, shown, value};
+
+fn try_node(yaml: &str) -> Result<NodeInfo, Invalid> {
+    let node: slim::Node = decode(&value(yaml))?;
+    phalanx_cache::node(&node, &mut Interner::default())
+}
+
+#[test]
+fn a_node_with_everything() {
+    let node = try_node(
+        "
+metadata: {name: n1, labels: {zone: a, disk: ssd}}
+spec: {unschedulable: true, podCIDR: 10.0.0.0/24, taints: [{key: gpu, value: x, effect: NoSchedule}, {key: k, effect: NoExecute}]}
+status:
+  capacity: {cpu: 8}
+  allocatable: {cpu: 7500m, pods: 110, nvidia.com/gpu: '4'}
+  conditions: [{type: MemoryPressure, status: 'False'}, {type: Ready, status: 'True'}]",
+    )
+    .unwrap();
+    assert_eq!(&*node.name, "n1");
+    let labels: Vec<_> = node.labels.iter().map(|(key, value)| (&**key, &**value)).collect();
+    assert_eq!(labels, [("disk", "ssd"), ("zone", "a")]);
+    let taints: Vec<_> = node.taints.iter().map(|one| (&*one.key, &*one.value, one.effect)).collect();
+    assert_eq!(taints, [("gpu", "x", TaintEffect::NoSchedule), ("k", "", TaintEffect::NoExecute)]);
+    assert!(node.unschedulable && node.ready);
+    assert_eq!(shown(&node.allocatable), "cpu=7500m nvidia.com/gpu=4 pods=110");
+}
+
+#[test]
+fn a_node_is_ready_when_its_kubelet_says_so_or_when_there_is_none() {
+    for (conditions, ready) in [
+        ("[{type: Ready, status: 'True'}]", true),
+        ("[{type: Ready, status: 'False'}]", false),
+        ("[{type: Ready, status: Unknown}]", false),
+        ("[{type: DiskPressure, status: 'False'}]", false),
+        ("[]", true),
+        ("null", true),
+    ] {
+        let node = try_node(&format!("status: {{conditions: {conditions}}}")).unwrap();
+        assert_eq!(node.ready, ready, "{conditions}");
+    }
+}
+
+#[test]
+fn what_cannot_be_honoured_is_named_with_its_field() {
+    for (yaml, expected) in [
+        (
+            "spec: {taints: [{key: a, effect: NoSchedul}]}",
+            "spec.taints[0].effect: \"NoSchedul\" is unknown, expected NoSchedule, PreferNoSchedule or NoExecute",
+        ),
+        (
+            "status: {allocatable: {cpu: many}}",
+            "status.allocatable.cpu: quantity \"many\": expected a number such as \"2\", \"500m\" or \"1.5Gi\"",
+        ),
+    ] {
+        assert_eq!(try_node(yaml).unwrap_err().to_string(), expected);
+    }
+}
+
+#[test]
+fn priority_classes() {
+    let class: slim::PriorityClass = object("{metadata: {name: high}, value: 1000, globalDefault: true}");
+    let event = priority_class(&class, &mut Interner::default());
+    assert_eq!(event, Event::PriorityClass { name: "high".into(), value: 1000, global_default: true });
+    let error = decode::<slim::PriorityClass>(&value("{value: high}")).unwrap_err();
+    assert_eq!(error.to_string(), "value: found \"high\", expected i32");
+}
