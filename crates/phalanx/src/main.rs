@@ -1,3 +1,42 @@
 //! The one binary: flags and wiring.
+mod conf;
+mod crds;
+mod exit;
+mod explain;
+mod inputs;
+mod simulate;
 
-fn main() {}
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// Phalanx: a batch and gang scheduler for Kubernetes that reads Volcano's objects and configuration.
+#[derive(Debug, Parser)]
+#[command(version, propagate_version = true)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Schedule a cluster given as manifests, in virtual time
+    Simulate(simulate::Args),
+    /// Say why a PodGroup or a pod waits
+    Explain(explain::Args),
+    /// Check, compare or print a scheduler.conf
+    #[command(subcommand)]
+    Conf(conf::Command),
+    /// Print or write the CustomResourceDefinitions
+    Crds(crds::Args),
+}
+
+fn main() -> ExitCode {
+    let result = match Cli::parse().command {
+        Command::Simulate(args) => simulate::run(&args),
+        Command::Explain(args) => explain::run(&args),
+        Command::Conf(command) => conf::run(&command),
+        Command::Crds(args) => crds::run(&args),
+    };
+    exit::code(result)
+}

@@ -1,0 +1,51 @@
+//! `phalanx explain`: why a PodGroup or a pod waits.
+use std::path::PathBuf;
+
+use anyhow::Result;
+use clap::ValueEnum;
+use phalanx_sim::{Options, Simulation, Subject, counting_clock};
+
+use crate::exit::{BadInput, print};
+use crate::inputs::{self, ManifestArgs};
+
+/// Flags of `explain`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// The kind of the object
+    #[arg(value_enum)]
+    kind: Kind,
+    /// Its name
+    name: String,
+    /// Its namespace
+    #[arg(short, long, default_value = "default")]
+    namespace: String,
+    #[command(flatten)]
+    manifests: ManifestArgs,
+    /// The configuration; without it, Volcano's built-in default
+    #[arg(long, value_name = "FILE")]
+    scheduler_conf: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Kind {
+    /// A PodGroup
+    #[value(name = "podgroup", alias = "pg")]
+    PodGroup,
+    /// A pod
+    Pod,
+}
+
+pub(crate) fn run(args: &Args) -> Result<()> {
+    let conf = inputs::conf(args.scheduler_conf.as_deref())?;
+    let manifests = args.manifests.read()?;
+    let options = Options { seed: 0, default_queue: args.manifests.default_queue.as_str().into() };
+    let mut simulation = Simulation::new(manifests, conf, &options);
+    simulation.run_cycles(1, &mut counting_clock());
+    let subject = match args.kind {
+        Kind::PodGroup => Subject::PodGroup,
+        Kind::Pod => Subject::Pod,
+    };
+    let text = simulation.explain(subject, &args.namespace, &args.name);
+    let missing = || BadInput(format!("{subject} {}/{} is not in the input", args.namespace, args.name));
+    print(&text.ok_or_else(missing)?)
+}

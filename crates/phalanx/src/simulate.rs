@@ -1,0 +1,58 @@
+//! `phalanx simulate`: manifests in, what the scheduler makes of them out.
+use std::path::PathBuf;
+use std::time::Instant;
+
+use anyhow::Result;
+use clap::ValueEnum;
+use phalanx_sim::{Options, Simulation};
+
+use crate::exit::print;
+use crate::inputs::{self, ManifestArgs};
+
+/// Flags of `simulate`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    manifests: ManifestArgs,
+    /// The configuration; without it, Volcano's built-in default
+    #[arg(long, value_name = "FILE")]
+    scheduler_conf: Option<PathBuf>,
+    /// Run this many cycles with no kubelet acting, instead of running until nothing changes
+    #[arg(long, value_name = "N")]
+    cycles: Option<u32>,
+    /// Decides among nodes of equal score; the same seed gives the same result
+    #[arg(long, value_name = "S", default_value_t = 0)]
+    seed: u64,
+    /// How to show the result
+    #[arg(short, long, value_enum, default_value_t = Format::Table)]
+    output: Format,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// For a terminal
+    Table,
+    /// One object for programs
+    Json,
+    /// One page for a browser
+    Html,
+}
+
+pub(crate) fn run(args: &Args) -> Result<()> {
+    let conf = inputs::conf(args.scheduler_conf.as_deref())?;
+    let manifests = args.manifests.read()?;
+    let options = Options { seed: args.seed, default_queue: args.manifests.default_queue.as_str().into() };
+    let mut simulation = Simulation::new(manifests, conf, &options);
+    let start = Instant::now();
+    let mut clock = || start.elapsed().as_secs_f64();
+    match args.cycles {
+        Some(cycles) => simulation.run_cycles(cycles, &mut clock),
+        None => simulation.run_to_rest(&mut clock)?,
+    }
+    let report = simulation.report();
+    print(&match args.output {
+        Format::Table => report.to_table(),
+        Format::Json => report.to_json(),
+        Format::Html => report.to_html(),
+    })
+}
