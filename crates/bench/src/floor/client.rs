@@ -59,8 +59,7 @@ pub(crate) async fn bind(client: &Client, size: Size, per_node: usize, in_flight
             async move {
                 let target = json!({"apiVersion": "v1", "kind": "Node", "name": format!("node-{}", at / per_node)});
                 let binding = json!({"apiVersion": "v1", "kind": "Binding", "metadata": {"name": name}, "target": target});
-                let body = serde_json::to_vec(&binding)?;
-                let answer: Value = api.create_subresource("binding", &name, &PostParams::default(), body).await?;
+                let answer: Value = api.create_subresource("binding", &name, &PostParams::default(), &binding).await?;
                 if answer["status"] != "Success" {
                     bail!("binding {name}: {answer}");
                 }
