@@ -244,9 +244,8 @@ impl World {
         let changes = &mut self.changes;
         changes.clock += 1;
         self.nodes[node].version = Stamp(changes.clock);
-        if changes.touched.last() != Some(&node) {
-            changes.touched.push(node);
-        }
+        // Also when it is the last entry: a reader may have stopped right behind that.
+        changes.touched.push(node);
         if changes.touched.len() > 2 * TOUCHED_KEPT {
             changes.touched.drain(..TOUCHED_KEPT);
             changes.dropped += TOUCHED_KEPT as u64;
