@@ -1,5 +1,5 @@
 //! `phalanx conf`: what a scheduler.conf says and whether it may.
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use phalanx_conf::{Known, Severity};
@@ -46,7 +46,7 @@ pub(crate) fn run(command: &Command) -> Result<()> {
     }
 }
 
-fn check(file: &PathBuf, strict: bool) -> Result<()> {
+fn check(file: &Path, strict: bool) -> Result<()> {
     let name = file.display().to_string();
     let problems = phalanx_conf::parse(&inputs::text(file)?, &Known::builtin()).problems;
     print(&problems.iter().map(|problem| problem_line(&name, problem) + "\n").collect::<String>())?;

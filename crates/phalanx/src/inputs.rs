@@ -58,7 +58,9 @@ pub(crate) fn conf(file: Option<&Path>) -> Result<Conf> {
     let (errors, warnings): (Vec<_>, Vec<_>) =
         problems.iter().partition(|problem| problem.severity == Severity::Error);
     if let Some(conf) = conf {
-        warnings.iter().for_each(|problem| eprintln!("{}", line(problem)));
+        for warning in warnings {
+            eprintln!("{}", line(warning));
+        }
         return Ok(conf);
     }
     let errors: Vec<String> = errors.into_iter().map(line).collect();
@@ -77,8 +79,9 @@ pub(crate) fn text(file: &Path) -> Result<String, BadInput> {
     let bytes = if file.as_os_str() == STDIN { read_stdin() } else { fs::read(file) };
     let bytes = bytes.map_err(|error| unreadable(file, &error))?;
     String::from_utf8(bytes).map_err(|error| {
-        let line = error.as_bytes()[..error.utf8_error().valid_up_to()].iter().filter(|byte| **byte == b'\n').count();
-        BadInput(format!("{}:{}: found bytes that are not UTF-8, expected text", shown(file), line + 1))
+        let good = &error.as_bytes()[..error.utf8_error().valid_up_to()];
+        let line = good.split(|byte| *byte == b'\n').count();
+        BadInput(format!("{}:{line}: found bytes that are not UTF-8, expected text", shown(file)))
     })
 }
 

@@ -1,7 +1,7 @@
 //! Why one PodGroup or pod waits, in the scheduler's own words.
 use std::fmt;
 
-use phalanx_core::event::PodInfo;
+use phalanx_core::event::{PodGroupInfo, PodInfo};
 use phalanx_core::report::{Figures, GroupReport, QueueReport, Report as CoreReport};
 
 use crate::simulation::Simulation;
@@ -35,51 +35,50 @@ impl Simulation {
     }
 
     fn explain_group(&self, core: &CoreReport, namespace: &str, name: &str) -> Option<String> {
-        self.cluster()
-            .groups()
-            .find(|group| *group.key.namespace == *namespace && *group.key.name == *name)?;
+        let named = |group: &&PodGroupInfo| *group.key.namespace == *namespace && *group.key.name == *name;
+        self.cluster().groups().find(named)?;
         let group = find(core, false, namespace, name)?;
-        Some(format!("PodGroup {}: {}\n{}", group.key, group.phase.as_str(), self.facts(core, group)))
+        let head = format!("PodGroup {}: {}", group.key, group.phase.as_str());
+        Some(lines(std::iter::once(head).chain(facts(core, group))))
     }
 
     fn explain_pod(&self, core: &CoreReport, namespace: &str, name: &str) -> Option<String> {
-        let pod =
-            self.cluster().pods().find(|pod| *pod.pod.namespace == *namespace && *pod.pod.name == *name)?;
-        let state = state(pod);
+        let named = |pod: &&PodInfo| *pod.pod.namespace == *namespace && *pod.pod.name == *name;
+        let pod = self.cluster().pods().find(named)?;
         let group = pod.group.as_deref();
+        let of_group = group.map(|group| format!("  member of PodGroup {namespace}/{group}"));
         let job = find(core, group.is_none(), namespace, group.unwrap_or(name)).filter(|_| pod.ours);
-        let facts = job.map(|job| self.facts(core, job)).unwrap_or_default();
-        let of_group =
-            group.map(|group| format!("  member of PodGroup {namespace}/{group}\n")).unwrap_or_default();
-        Some(format!("Pod {}: {state}\n{of_group}{facts}", pod.pod))
+        let facts = job.map(|job| facts(core, job)).unwrap_or_default();
+        let head = format!("Pod {}: {}", pod.pod, state(pod));
+        Some(lines(std::iter::once(head).chain(of_group).chain(facts)))
     }
+}
 
-    fn facts(&self, core: &CoreReport, job: &GroupReport) -> String {
-        let mut text = String::new();
-        if !job.solo {
-            let (min, pods, placed) = (job.min_member, job.pods, job.placed);
-            text.push_str(&format!(
-                "  members: {pods} pods, {placed} placed, {} missing, ",
-                min.saturating_sub(placed)
-            ));
-            text.push_str(&format!("{} waiting; minMember {min}\n", job.waiting));
-        }
-        if job.nominated > 0 {
-            text.push_str(&format!(
-                "  nominated: {} of them wait for room that is being freed\n",
-                job.nominated
-            ));
-        }
-        match core.queues.iter().find(|queue| queue.name == job.queue) {
-            Some(queue) => text.push_str(&queue_facts(queue)),
-            None => text.push_str(&format!("  queue {}: does not exist\n", job.queue)),
-        }
-        if !job.reasons.is_empty() {
-            text.push_str("It waits because:\n");
-            text.extend(job.reasons.iter().map(|reason| format!("  {reason}\n")));
-        }
-        text
+fn lines(lines: impl Iterator<Item = String>) -> String {
+    lines.map(|line| line + "\n").collect()
+}
+
+fn facts(core: &CoreReport, job: &GroupReport) -> Vec<String> {
+    let mut facts = Vec::new();
+    if !job.solo {
+        let (min, pods, placed) = (job.min_member, job.pods, job.placed);
+        let (missing, waiting) = (min.saturating_sub(placed), job.waiting);
+        facts.push(format!(
+            "  members: {pods} pods, {placed} placed, {missing} missing, {waiting} waiting; minMember {min}"
+        ));
     }
+    if job.nominated > 0 {
+        facts.push(format!("  nominated: {} of them wait for room that is being freed", job.nominated));
+    }
+    facts.push(match core.queues.iter().find(|queue| queue.name == job.queue) {
+        Some(queue) => queue_facts(queue),
+        None => format!("  queue {}: does not exist", job.queue),
+    });
+    if !job.reasons.is_empty() {
+        facts.push("It waits because:".into());
+        facts.extend(job.reasons.iter().map(|reason| format!("  {reason}")));
+    }
+    facts
 }
 
 fn find<'r>(core: &'r CoreReport, solo: bool, namespace: &str, name: &str) -> Option<&'r GroupReport> {
@@ -102,7 +101,7 @@ fn queue_facts(queue: &QueueReport) -> String {
         [("allocated", &queue.allocated), ("deserved", &queue.deserved), ("requested", &queue.request)];
     let facts: Vec<String> =
         facts.iter().map(|(what, figures)| format!("{what} {}", shown(figures))).collect();
-    format!("  queue {}: weight {}; {}\n", queue.name, queue.weight, facts.join("; "))
+    format!("  queue {}: weight {}; {}", queue.name, queue.weight, facts.join("; "))
 }
 
 fn shown(figures: &Figures) -> String {

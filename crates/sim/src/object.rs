@@ -31,14 +31,13 @@ pub(crate) struct Identity {
 
 /// Finds the name of an object and fills in the default namespace.
 pub(crate) fn identify(object: &mut Value, kind: &str, namespaced: bool) -> Result<Identity, Invalid> {
-    let metadata = match object.get_mut("metadata") {
-        Some(Value::Object(metadata)) => metadata,
-        _ => return Err(invalid("metadata.name", "missing metadata.name, expected a name")),
+    let Some(Value::Object(metadata)) = object.get_mut("metadata") else {
+        return Err(invalid("metadata.name", "missing, expected a name"));
     };
     let name = match metadata.get("name") {
         Some(Value::String(name)) if is_name(name) => name.clone(),
         None | Some(Value::Null) => {
-            return Err(invalid("metadata.name", "missing metadata.name, expected a name"));
+            return Err(invalid("metadata.name", "missing, expected a name"));
         }
         Some(other) => {
             let expected = "expected lower-case letters, digits, '-' and '.', at most 253";

@@ -223,9 +223,7 @@ fn head(
     match (map.get(field), inherited) {
         (Some(Value::String(text)), _) if !text.is_empty() => Ok(text.clone()),
         (None | Some(Value::Null), Some(inherited)) => Ok(inherited.to_owned()),
-        (None | Some(Value::Null), None) => {
-            Err(place.fault("", field, format!("missing {field}, expected text")))
-        }
+        (None | Some(Value::Null), None) => Err(place.fault("", field, "missing, expected text")),
         (Some(other), _) => Err(place.fault("", field, format!("found {}, expected text", describe(other)))),
     }
 }

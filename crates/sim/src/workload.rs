@@ -70,7 +70,7 @@ fn pod(owner: &Value, template: &Value, index: u64) -> Value {
 mod tests {
     use super::*;
 
-    fn names(workload: Workload, spec: Value) -> Result<Vec<String>, FieldFault> {
+    fn names(workload: Workload, spec: &Value) -> Result<Vec<String>, FieldFault> {
         let mut owner = json!({"metadata": {"name": "web", "namespace": "shop"}, "spec": spec});
         owner["spec"]["template"] =
             json!({"metadata": {"labels": {"app": "web"}}, "spec": {"schedulerName": "volcano"}});
@@ -95,7 +95,7 @@ mod tests {
             (Workload::Job, json!({"completions": 5}), 1),
             (Workload::Job, json!({"parallelism": 4, "suspend": true}), 0),
         ] {
-            let names = names(workload, spec.clone()).unwrap();
+            let names = names(workload, &spec).unwrap();
             let expected: Vec<String> = (0..expected).map(|index| format!("web-{index}")).collect();
             assert_eq!(names, expected, "{spec}");
         }
@@ -104,7 +104,7 @@ mod tests {
     #[test]
     fn a_wrong_count_or_a_missing_template_is_a_fault() {
         for count in [json!(-1), json!("3"), json!(2.5), json!(9_000_000)] {
-            let (field, problem) = names(Workload::Replicated, json!({"replicas": count})).unwrap_err();
+            let (field, problem) = names(Workload::Replicated, &json!({"replicas": count})).unwrap_err();
             assert_eq!(field, "spec.replicas");
             assert!(problem.contains("expected an integer"), "{problem}");
         }

@@ -1,7 +1,5 @@
 //! One page that needs nothing else: figures, gangs, queues, and a bar for every resource of every node.
-use std::fmt::Write;
-
-use super::{NodeOutcome, Report, Usage, amounts, grouped, percent};
+use super::{NodeOutcome, Report, Usage, alike, amounts, percent};
 
 const STYLE: &str = "body{font:14px/1.5 system-ui,sans-serif;max-width:75rem;margin:2rem auto;padding:0 1rem;color:#1d2733}\
 h1{font-size:1.5rem}h2{font-size:1.1rem;margin-top:2rem}table{border-collapse:collapse;width:100%}\
@@ -45,9 +43,8 @@ impl Report {
     }
 
     fn html_waiting(&self) -> String {
-        let rows =
-            grouped(&self.pods).into_iter().map(|(count, reason)| vec![count.to_string(), escape(reason)]);
-        table("Waiting pods without a PodGroup", &["Pods", "Reason"], rows)
+        let rows = alike(&self.pods).into_iter().map(|kind| vec![escape(&kind.to_string())]);
+        table("Waiting pods without a PodGroup", &["Reasons"], rows)
     }
 
     fn html_nodes(&self) -> String {
@@ -69,8 +66,8 @@ fn table(title: &str, heads: &[&str], rows: impl Iterator<Item = Vec<String>>) -
 }
 
 fn line(cell: &str, cells: &[String]) -> String {
-    let cells: String = cells.iter().map(|text| format!("<{cell}>{text}</{cell}>")).collect();
-    format!("<tr>{cells}</tr>\n")
+    let between = format!("</{cell}><{cell}>");
+    format!("<tr><{cell}>{}</{cell}></tr>\n", cells.join(&between))
 }
 
 const BAR_HEIGHT: usize = 14;
@@ -85,21 +82,17 @@ fn figure(name: &str, node: &NodeOutcome) -> String {
 }
 
 fn bar(row: usize, usage: &Usage) -> String {
-    let mut svg = String::new();
     let top = row * BAR_HEIGHT;
     let width = usage.ratio.clamp(0.0, 1.0) * 240.0;
     let colour = if usage.ratio > 0.9 { "#f2b263" } else { "#8fc1e8" };
     let text = format!("{} {} / {}", usage.name, usage.used, usage.allocatable);
-    // Writing to a String cannot fail.
-    let _ = write!(
-        svg,
+    format!(
         "<rect y=\"{top}\" width=\"240\" height=\"12\" fill=\"#eef2f6\"/>\
          <rect y=\"{top}\" width=\"{width:.1}\" height=\"12\" fill=\"{colour}\"/>\
          <text x=\"3\" y=\"{}\">{}</text>",
         top + 10,
         escape(&text)
-    );
-    svg
+    )
 }
 
 fn escape(text: &str) -> String {

@@ -122,15 +122,53 @@ pub struct Usage {
     pub ratio: f64,
 }
 
-/// Reasons that pods share, with how many pods have them: the most frequent first.
-fn grouped(pods: &BTreeMap<String, PodOutcome>) -> Vec<(usize, &str)> {
-    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
-    for reason in pods.values().flat_map(|pod| &pod.reasons) {
-        *counts.entry(reason).or_default() += 1;
+/// Pods that wait for the same kind of reason.
+struct Alike<'r> {
+    count: usize,
+    /// The first of them and its own words.
+    example: (&'r str, &'r str),
+}
+
+impl std::fmt::Display for Alike<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (pod, reason) = self.example;
+        match self.count {
+            1 => write!(f, "{pod} waits: {reason}"),
+            count => write!(f, "{count} pods wait, such as {pod}: {reason}"),
+        }
     }
-    let mut grouped: Vec<(usize, &str)> = counts.into_iter().map(|(reason, count)| (count, reason)).collect();
-    grouped.sort_by(|a, b| b.0.cmp(&a.0).then(a.1.cmp(b.1)));
-    grouped
+}
+
+/// Waiting pods by their reasons, regardless of the numbers in them: the most frequent first.
+fn alike(pods: &BTreeMap<String, PodOutcome>) -> Vec<Alike<'_>> {
+    let mut kinds: BTreeMap<String, Alike<'_>> = BTreeMap::new();
+    for (pod, outcome) in pods {
+        for reason in &outcome.reasons {
+            let reason = without_name(pod, reason);
+            let kind = kinds.entry(shape(reason)).or_insert(Alike { count: 0, example: (pod, reason) });
+            kind.count += 1;
+        }
+    }
+    let mut kinds: Vec<Alike<'_>> = kinds.into_values().collect();
+    // Stable: kinds of one size stay in the order of their text.
+    kinds.sort_by_key(|kind| std::cmp::Reverse(kind.count));
+    kinds
+}
+
+/// A reason may begin with the pod's own name, which its reader knows.
+fn without_name<'r>(pod: &str, reason: &'r str) -> &'r str {
+    let name = pod.rsplit('/').next().unwrap_or(pod);
+    reason.strip_prefix(name).and_then(|rest| rest.strip_prefix(": ")).unwrap_or(reason)
+}
+
+/// The parts of a reason without their numbers, in an order of their own.
+fn shape(reason: &str) -> String {
+    let number =
+        |word: &&str| !word.trim_start_matches('(').starts_with(|letter: char| letter.is_ascii_digit());
+    let words = |part: &str| part.split_whitespace().filter(number).collect::<Vec<_>>().join(" ");
+    let mut parts: Vec<String> = reason.trim_end_matches('.').split([',', ':']).map(words).collect();
+    parts.sort();
+    parts.join(", ")
 }
 
 /// `cpu=4, memory=8Gi`; a dash for nothing.
@@ -144,4 +182,26 @@ fn amounts(amounts: &BTreeMap<String, String>) -> String {
 /// A share of 1 as people write it.
 fn percent(share: Option<f64>) -> String {
     share.map_or_else(|| "-".into(), |share| format!("{:.0} %", share * 100.0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pods_that_wait_for_the_same_kind_of_reason_are_told_together() {
+        let pods = [
+            ("a/p", "p: 0/9 nodes are available: 4 Insufficient cpu, 5 node(s) had untolerated taint(s)."),
+            ("a/q", "q: 0/9 nodes are available: 2 node(s) had untolerated taint(s), 7 Insufficient cpu."),
+            ("b/r", "queue x is overused: cpu (2 more)"),
+        ];
+        let outcome = |reason: &str| PodOutcome { reasons: vec![reason.to_owned()] };
+        let pods = pods.iter().map(|(pod, reason)| ((*pod).to_owned(), outcome(reason))).collect();
+        let told: Vec<String> = alike(&pods).iter().map(ToString::to_string).collect();
+        let expected = [
+            "2 pods wait, such as a/p: 0/9 nodes are available: 4 Insufficient cpu, 5 node(s) had untolerated taint(s).",
+            "b/r waits: queue x is overused: cpu (2 more)",
+        ];
+        assert_eq!(told, expected);
+    }
 }

@@ -1,9 +1,9 @@
 //! Plain tables for a terminal.
 use std::collections::BTreeMap;
 
-use super::{GroupOutcome, Report, amounts, grouped, percent};
+use super::{GroupOutcome, Report, alike, amounts, percent};
 
-/// Distinct reasons of pods without a PodGroup that are worth a line each.
+/// Kinds of reasons of pods without a PodGroup that are worth a line each.
 const REASONS_MAX: usize = 20;
 
 /// Nodes of a gang that are named; beyond that only their number is.
@@ -68,22 +68,20 @@ impl Report {
     }
 
     fn waiting(&self) -> String {
-        let mut text = String::new();
+        let mut lines = Vec::new();
         for (name, group) in self.pod_groups.iter().filter(|(_, group)| !group.reasons.is_empty()) {
-            text.push_str(&format!("PodGroup {name} ({}) waits:\n", group.phase));
-            text.extend(group.reasons.iter().map(|reason| format!("  {reason}\n")));
+            lines.push(format!("PodGroup {name} ({}) waits:\n", group.phase));
+            lines.extend(group.reasons.iter().map(|reason| format!("  {reason}\n")));
         }
-        let reasons = grouped(&self.pods);
-        for (count, reason) in reasons.iter().take(REASONS_MAX) {
-            text.push_str(&format!("{count} pods without a PodGroup wait: {reason}\n"));
-        }
-        if reasons.len() > REASONS_MAX {
-            text.push_str(&format!(
-                "... and {} more reasons (-o json has them all)\n",
-                reasons.len() - REASONS_MAX
+        let kinds = alike(&self.pods);
+        lines.extend(kinds.iter().take(REASONS_MAX).map(|kind| format!("{kind}\n")));
+        if kinds.len() > REASONS_MAX {
+            lines.push(format!(
+                "... and {} more kinds of reasons (-o json has all)\n",
+                kinds.len() - REASONS_MAX
             ));
         }
-        text
+        lines.concat()
     }
 }
 
@@ -152,7 +150,7 @@ a/z
 
 PodGroup train/big (Inqueue) waits:
   0/1 nodes are available: 1 Insufficient cpu.
-2 pods without a PodGroup wait: queue q does not exist
+2 pods wait, such as a/x: queue q does not exist
 
 0 pods bound, 3 waiting, 1 evicted on 0 nodes; 0 cycles, 0 s of virtual time, 0.000 s in sessions
 ";

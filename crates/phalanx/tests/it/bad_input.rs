@@ -1,0 +1,146 @@
+//! Bad input: exit code 2, nothing on stdout, and one line that says where and what.
+use crate::run::{folder, group, members, node, phalanx_in, pod, queue};
+
+/// The one line of a run that was refused.
+fn refused(files: &[(&str, &str)], args: &[&str]) -> String {
+    let folder = folder(files);
+    let ran = phalanx_in(folder.path(), args, "");
+    assert_eq!((ran.code, ran.stdout.as_str()), (2, ""), "{args:?}: {ran:?}");
+    let lines: Vec<&str> = ran.stderr.lines().collect();
+    assert_eq!(lines.len(), 1, "{args:?}: {ran:?}");
+    lines[0].to_owned()
+}
+
+fn manifest(text: &str) -> String {
+    refused(&[("m.yaml", text)], &["simulate", "-f", "m.yaml", "-o", "json"])
+}
+
+#[test]
+fn a_fault_is_told_with_file_line_object_field_and_what_was_expected() {
+    let two = node("n1", 4);
+    let cases = [
+        (
+            pod("p", 1, "", "").replace("cpu: 1}", "cpu: 1x}"),
+            "error: m.yaml:5:86: document 1: Pod default/p: spec.containers[0].resources.requests.cpu: ",
+        ),
+        (
+            two.clone() + &pod("p", 1, "", "nodeName: n2"),
+            "error: m.yaml:10:18: document 2: Pod default/p: spec.nodeName: found node \"n2\", expected the name of a Node in the input",
+        ),
+        (
+            pod("p", 1, "", "").replace("name: p, ", ""),
+            "error: m.yaml:4:11: document 1: Pod: metadata.name: missing, expected a name",
+        ),
+        (
+            pod("P_1", 1, "", ""),
+            "error: m.yaml:4:18: document 1: Pod: metadata.name: found \"P_1\", expected lower-case letters",
+        ),
+        (
+            two.clone() + &two,
+            "error: m.yaml:9:18: document 2: Node n1: metadata.name: found Node n1 again, expected it once; it is in document 1 of m.yaml",
+        ),
+        (
+            group("g", 1).replace("minMember: 1", "minMember: one"),
+            "error: m.yaml:5:19: document 1: PodGroup default/g: spec.minMember: found \"one\", expected i32",
+        ),
+        (
+            group("g", 1).replace("minMember: 1", "minMember: -1"),
+            "error: m.yaml:5:19: document 1: PodGroup default/g: spec.minMember: -1 is negative, expected 0 or more",
+        ),
+        (
+            queue("q", "capability: {cpu: lots}"),
+            "error: m.yaml:5:26: document 1: Queue q: spec.capability.cpu: ",
+        ),
+        (
+            pod("p", 1, "phalanx.sh/run-seconds: soon", ""),
+            "error: m.yaml:4:59: document 1: Pod default/p: metadata.annotations.phalanx.sh/run-seconds: found \"soon\", expected a number of seconds",
+        ),
+        (
+            node("n1", 4).replace("cpu: 4", "cpu: [4]"),
+            "error: m.yaml:5:29: document 1: Node n1: status.allocatable.cpu: ",
+        ),
+        ("kind: Pod\n".into(), "error: m.yaml:1:1: document 1: apiVersion: missing, expected text"),
+        (
+            "apiVersion: v1\nkind: [Pod]\n".into(),
+            "error: m.yaml:2:7: document 1: kind: found a list, expected text",
+        ),
+        (
+            "- a\n- b\n".into(),
+            "error: m.yaml:1:1: document 1: found a list, expected an object with apiVersion and kind",
+        ),
+        ("# none\n---\nb: [1\n".into(), "error: m.yaml:3:4: document 1: invalid YAML: unclosed bracket"),
+        ("a: 1\na: 2\n".into(), "error: m.yaml:2:1: document 1: invalid YAML: duplicate"),
+        (
+            "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec: {}\n".into(),
+            "error: m.yaml:4:7: document 1: Pod default/p: spec.containers: found no container, expected at least one",
+        ),
+    ];
+    let wrong: Vec<String> = cases
+        .iter()
+        .map(|(text, expected)| (manifest(text), expected))
+        .filter(|(line, expected)| !line.starts_with(*expected))
+        .map(|(line, expected)| format!("{line}\n{expected}"))
+        .collect();
+    assert!(wrong.is_empty(), "\n{}", wrong.join("\n\n"));
+}
+
+#[test]
+fn json_faults_have_their_line_too() {
+    let text = "{\"apiVersion\": \"v1\", \"kind\": \"Node\", \"metadata\": {\"name\": \"n1\"}}\n{\"apiVersion\": }\n";
+    let line = refused(&[("m.json", text)], &["simulate", "-f", "m.json"]);
+    assert_eq!(line, "error: m.json:2:16: document 2: invalid JSON: expected value");
+}
+
+#[test]
+fn an_item_of_a_list_and_a_template_are_named_by_their_path() {
+    let list = "apiVersion: v1\nkind: List\nitems:\n- apiVersion: apps/v1\n  kind: Deployment\n  metadata: {name: web}\n  spec:\n    \
+        template:\n      spec:\n        containers:\n        - resources: {requests: {cpu: -1}}\n";
+    let line = manifest(list);
+    let expected = "error: m.yaml:11:39: document 1: Deployment default/web: \
+        items[0].spec.template.spec.containers[0].resources.requests.cpu: -1 is negative, expected 0 or more";
+    assert_eq!(line, expected);
+}
+
+#[test]
+fn several_faults_are_one_line_that_says_how_many_more_there_are() {
+    let bad = |name: &str| pod(name, 1, "", "").replace("cpu: 1}", "cpu: 1x}");
+    let line = manifest(&(bad("a") + &bad("b") + &members("g", 1, 1) + &bad("c")));
+    assert!(line.starts_with("error: m.yaml:5:"), "{line}");
+    assert!(line.ends_with(" (and 2 more problems)"), "{line}");
+}
+
+#[test]
+fn files_that_cannot_be_read_are_named() {
+    let files = [("m.yaml", "a: 1\n"), ("empty/README.md", "nothing\n")];
+    for (args, expected) in [
+        (vec!["simulate", "-f", "none.yaml"], "error: none.yaml: cannot be read: No such file or directory"),
+        (
+            vec!["simulate", "-f", "empty"],
+            "error: empty: found no manifests, expected *.yaml, *.yml or *.json in it",
+        ),
+        (
+            vec!["simulate", "-f", "m.yaml", "--scheduler-conf", "none"],
+            "error: none: cannot be read: No such file or directory",
+        ),
+        (vec!["conf", "check", "none"], "error: none: cannot be read: No such file or directory"),
+    ] {
+        assert_eq!(refused(&files, &args), expected);
+    }
+    let folder = folder(&[]);
+    std::fs::write(folder.path().join("m.yaml"), b"a: 1\nb: \xff\n").unwrap();
+    let ran = phalanx_in(folder.path(), &["simulate", "-f", "m.yaml"], "");
+    assert_eq!(
+        (ran.code, ran.stderr.as_str()),
+        (2, "error: m.yaml:2: found bytes that are not UTF-8, expected text\n")
+    );
+}
+
+#[test]
+fn a_conf_with_errors_is_refused_with_its_position() {
+    let files =
+        [("m.yaml", node("n1", 1)), ("conf.yaml", "actions: \"enqueue, alocate\"\ntiers: []\n".to_owned())];
+    let files: Vec<(&str, &str)> = files.iter().map(|(name, text)| (*name, text.as_str())).collect();
+    let line = refused(&files, &["simulate", "-f", "m.yaml", "--scheduler-conf", "conf.yaml"]);
+    assert!(line.starts_with("error: conf.yaml:1:"), "{line}");
+    assert!(line.contains("alocate"), "{line}");
+}

@@ -1,0 +1,77 @@
+//! The scenarios under config/examples show what their README says.
+use serde_json::{Value, json};
+
+use crate::run::{count, phalanx};
+
+const CONF: &str = "config/helm-default.yaml";
+
+fn example(name: &str, flags: &[&str]) -> Value {
+    let folder = format!("config/examples/{name}");
+    let args = [&["simulate", "-f", &folder, "--scheduler-conf", CONF, "-o", "json"], flags].concat();
+    phalanx(&args).json()
+}
+
+#[test]
+fn the_training_gang_runs_as_a_whole_on_the_nodes_it_selects() {
+    let report = example("training-gang", &[]);
+    let bindings = report["bindings"].as_object().unwrap();
+    assert_eq!(bindings.len(), 5);
+    assert_eq!(bindings["train/resnet-launcher-0"], "cpu-1");
+    for worker in 0..4 {
+        let node = bindings[&format!("train/resnet-worker-{worker}")].as_str().unwrap();
+        assert!(["gpu-1", "gpu-2"].contains(&node), "{node}");
+    }
+    assert_eq!(report["podGroups"]["train/resnet"], json!({"phase": "Completed", "reasons": []}));
+    assert!(report["stats"]["virtualSeconds"].as_f64().unwrap() >= 611.0);
+
+    let first = example("training-gang", &["--cycles", "1"]);
+    assert_eq!(first["bindings"], report["bindings"]);
+    assert_eq!(first["podGroups"]["train/resnet"]["phase"], "Running");
+    assert_eq!(first["stats"]["cycles"], 1);
+}
+
+#[test]
+fn queues_of_weight_one_and_three_share_one_to_three() {
+    let report = example("fair-queues", &[]);
+    let of = |namespace: &str| {
+        report["bindings"].as_object().unwrap().keys().filter(|pod| pod.starts_with(namespace)).count()
+    };
+    assert_eq!((of("research/"), of("production/")), (8, 24));
+    assert_eq!(report["queues"]["research"]["allocated"]["cpu"], "8");
+    assert_eq!(report["queues"]["production"]["deserved"]["cpu"], "24");
+    let reasons = report["podGroups"]["production/inference"]["reasons"][0].as_str().unwrap();
+    assert!(reasons.contains("production"), "{reasons}");
+    assert_eq!(report["stats"]["pending"], 32);
+}
+
+#[test]
+fn a_cluster_that_is_too_small_says_why() {
+    let report = example("too-small", &[]);
+    assert_eq!(report["bindings"], json!({"demo/small": "node-1"}));
+    let reason = |value: &Value| value["reasons"].to_string();
+    let big = &report["podGroups"]["demo/big"];
+    assert_eq!(big["phase"], "Inqueue");
+    for part in ["0/2 nodes are available", "Insufficient cpu", "untolerated taint"] {
+        assert!(reason(big).contains(part), "{big}");
+    }
+    let over = &report["podGroups"]["demo/over-quota"];
+    assert_eq!(over["phase"], "Pending");
+    assert!(reason(over).contains("queue resource quota insufficient"), "{over}");
+    assert!(reason(&report["pods"]["demo/needs-gpu"]).contains("nvidia.com/gpu"), "{report}");
+    assert_eq!(count(&report["pods"]), 1);
+}
+
+#[test]
+fn every_example_has_a_readme_whose_commands_run() {
+    let examples = crate::run::repository().join("config/examples");
+    let mut commands = 0;
+    for entry in std::fs::read_dir(examples).unwrap() {
+        let readme = std::fs::read_to_string(entry.unwrap().path().join("README.md")).unwrap();
+        for line in readme.lines().filter_map(|line| line.strip_prefix("phalanx ")) {
+            let args: Vec<&str> = line.split_whitespace().collect();
+            assert!(!phalanx(&args).text().is_empty(), "{line}");
+            commands += 1;
+        }
+    }
+    assert!(commands >= 3);
+}

@@ -1,0 +1,38 @@
+//! `phalanx explain`: facts and refusals, one a line.
+use crate::run::{folder, group, members, node, phalanx_in, pod};
+
+#[test]
+fn a_podgroup_that_waits_is_explained() {
+    let manifest = node("n1", 4) + &group("g", 3) + &members("g", 3, 2) + &pod("single", 9, "", "");
+    let folder = folder(&[("m.yaml", &manifest)]);
+    let explain =
+        |args: &[&str]| phalanx_in(folder.path(), &[&["explain"], args, &["-f", "m.yaml"]].concat(), "");
+    let ran = explain(&["podgroup", "g"]);
+    let lines: Vec<&str> = ran.text().lines().collect();
+    assert_eq!(lines[0], "PodGroup default/g: Inqueue");
+    assert_eq!(lines[1], "  members: 3 pods, 0 placed, 3 missing, 3 waiting; minMember 3");
+    assert!(lines[2].starts_with("  queue default: weight 1; allocated nothing; deserved "), "{lines:?}");
+    assert!(ran.text().contains("Insufficient cpu"), "{ran:?}");
+    let member = explain(&["pod", "g-1"]);
+    assert!(
+        member.text().starts_with("Pod default/g-1: waits\n  member of PodGroup default/g\n"),
+        "{member:?}"
+    );
+    assert!(member.text().contains("Insufficient cpu"), "{member:?}");
+    assert!(explain(&["pod", "single"]).text().contains("cpu"), "{ran:?}");
+    for (kind, label) in [("podgroup", "PodGroup"), ("pod", "Pod")] {
+        let missing = explain(&[kind, "none", "-n", "x"]);
+        assert_eq!(
+            (missing.code, missing.stderr),
+            (2, format!("error: {label} x/none is not in the input\n"))
+        );
+    }
+}
+
+#[test]
+fn a_pod_that_was_placed_says_where() {
+    let folder = folder(&[("m.yaml", &(node("n1", 4) + &pod("p", 1, "", "")))]);
+    let ran = phalanx_in(folder.path(), &["explain", "pod", "p", "-f", "m.yaml"], "");
+    assert!(ran.text().starts_with("Pod default/p: on node n1\n"), "{ran:?}");
+    assert!(!ran.text().contains("waits"), "{ran:?}");
+}

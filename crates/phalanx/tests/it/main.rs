@@ -1,0 +1,11 @@
+//! The binary, run as its users run it.
+#![expect(clippy::unwrap_used, reason = "a helper of a test fails with the test")]
+
+mod bad_input;
+mod conf;
+mod crds;
+mod examples;
+mod explain;
+mod inputs;
+mod run;
+mod simulate;
