@@ -22,17 +22,23 @@ pub struct Scheduler {
     conf: Conf,
     placement: Placement,
     cycle: u64,
+    now: Time,
 }
 
 impl Scheduler {
     /// A scheduler; the seed decides among nodes of equal score.
     pub fn new(conf: Conf, seed: u64) -> Self {
-        Self { conf, placement: Placement::new(seed), cycle: 0 }
+        Self { conf, placement: Placement::new(seed), cycle: 0, now: Time::default() }
     }
 
     /// The configuration in force.
     pub fn conf(&self) -> &Conf {
         &self.conf
+    }
+
+    /// When the last cycle began.
+    pub(crate) fn now(&self) -> Time {
+        self.now
     }
 
     /// Takes another configuration into force with the next cycle.
@@ -44,11 +50,12 @@ impl Scheduler {
     /// Runs one cycle. The World then holds what was decided.
     pub fn run(&mut self, world: &mut World, now: Time) -> Outcome {
         self.cycle += 1;
+        self.now = now;
         self.placement.retain(world);
         for job in world.jobs.ids().collect::<Vec<_>>() {
             world.jobs[job].refusals.clear();
         }
-        let Self { conf, placement, cycle } = self;
+        let Self { conf, placement, cycle, .. } = self;
         let mut session = Session::open(world, conf, placement, now);
         for name in &conf.actions {
             if let Some(action) = actions::find(name) {

@@ -5,6 +5,7 @@ use phalanx_resource::Amounts;
 
 use crate::conf::{ArgSpec, Args, Flags};
 use crate::diagnosis::{Refusal, Unfit};
+use crate::event::Time;
 use crate::id::{ClassId, JobId, QueueId, TaskId};
 use crate::world::{Node, Status, World};
 
@@ -28,6 +29,15 @@ pub enum Verdict {
     Abstain,
     /// Yes.
     Permit,
+}
+
+/// For whom tasks are evicted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum EvictionKind {
+    /// For a more important job of their own queue.
+    Preempt,
+    /// For a job of another queue that has less than it deserves.
+    Reclaim,
 }
 
 /// A condition on nodes that depends on their attributes alone: asked once per class and node.
@@ -114,13 +124,31 @@ pub trait Plugin: Send + Sync {
     fn allocatable(&self, _: &World, _: QueueId, _: TaskId) -> Result<(), Refusal> {
         Ok(())
     }
-    /// Which of these tasks may be evicted for a task of the same queue.
+    /// Whether a queue may have others evicted for this task of it (`reclaim`).
+    fn preemptive(&self, _: &World, _: QueueId, _: TaskId) -> Result<(), Refusal> {
+        Ok(())
+    }
+    /// Which of these tasks may be evicted for a task of the same queue. They come in the order in which they would be
+    /// evicted, and an opinion keeps it: a task is accepted on top of those accepted before it.
     fn preemptable(&self, _: &World, _by: TaskId, _of: &[TaskId]) -> Option<Vec<TaskId>> {
         None
     }
-    /// Which of these tasks may be evicted for a task of another queue.
+    /// Which of these tasks may be evicted for a task of another queue, likewise.
     fn reclaimable(&self, _: &World, _by: TaskId, _of: &[TaskId]) -> Option<Vec<TaskId>> {
         None
+    }
+    /// Which of these tasks may be evicted for a job, whatever becomes of their own gangs (`gangpreempt`,
+    /// `gangreclaim`); likewise.
+    fn unified_evictable(&self, _: &World, _: EvictionKind, _by: JobId, _of: &[TaskId]) -> Option<Vec<TaskId>> {
+        None
+    }
+    /// Which of two queues gives its tasks up first for one of queue `by`.
+    fn victim_queue_order(&self, _: &World, _by: QueueId, _a: QueueId, _b: QueueId) -> Ordering {
+        Ordering::Equal
+    }
+    /// Which of these running tasks should be evicted for nobody (`shuffle`).
+    fn victim_tasks(&self, _: &World, _of: &[TaskId]) -> Vec<TaskId> {
+        Vec::new()
     }
     /// Filters of a class.
     fn filters(&self, _: &World, _: ClassId, _: &mut NodeRules) {}
@@ -147,6 +175,8 @@ pub struct Opening<'a> {
     pub args: &'a Args,
     /// Its flags.
     pub flags: Flags,
+    /// When the cycle began.
+    pub now: Time,
 }
 
 /// A row in the table of plugins.

@@ -3,7 +3,7 @@ use std::sync::Arc;
 
 use crate::conf::Conf;
 use crate::cycle::Scheduler;
-use crate::event::{Key, Phase};
+use crate::event::{Key, Phase, Time};
 use crate::status::subtree_sums;
 use crate::tiers::Tiers;
 use crate::world::{JobKind, Status, World};
@@ -63,7 +63,7 @@ pub struct Report {
 impl Scheduler {
     /// The World in words, as of the last cycle.
     pub fn report(&self, world: &World) -> Report {
-        Report { groups: groups(world), queues: queues(world, self.conf()) }
+        Report { groups: groups(world), queues: queues(world, self.conf(), self.now()) }
     }
 }
 
@@ -85,8 +85,8 @@ fn groups(world: &World) -> Vec<GroupReport> {
     groups
 }
 
-fn queues(world: &World, conf: &Conf) -> Vec<QueueReport> {
-    let tiers = Tiers::open(conf, world);
+fn queues(world: &World, conf: &Conf, now: Time) -> Vec<QueueReport> {
+    let tiers = Tiers::open(conf, world, now);
     let sums = subtree_sums(world);
     let mut queues: Vec<QueueReport> = world
         .queues

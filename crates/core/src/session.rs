@@ -30,7 +30,7 @@ pub struct Session<'w> {
 impl<'w> Session<'w> {
     /// Opens the plugins on the World.
     pub fn open(world: &'w mut World, conf: &'w Conf, placement: &'w mut Placement, now: Time) -> Self {
-        let tiers = Tiers::open(conf, world);
+        let tiers = Tiers::open(conf, world, now);
         Self { world, tiers, conf, now, placement, log: Vec::new(), decisions: Vec::new() }
     }
 
@@ -123,6 +123,22 @@ impl<'w> Session<'w> {
     /// Whether a queue may have one more task.
     pub fn allocatable(&self, queue: QueueId, task: TaskId) -> Result<(), Refusal> {
         self.tiers.with(Flag::Allocatable).try_for_each(|plugin| plugin.allocatable(self.world, queue, task))
+    }
+
+    /// Whether a queue may have others evicted for this task of it.
+    pub fn preemptive(&self, queue: QueueId, task: TaskId) -> Result<(), Refusal> {
+        self.tiers.with(Flag::Preemptive).try_for_each(|plugin| plugin.preemptive(self.world, queue, task))
+    }
+
+    /// Which of two queues gives its tasks up first for one of queue `by`: plugins, then the one that is served last.
+    pub fn victim_queue_order(&self, by: QueueId, a: QueueId, b: QueueId) -> Ordering {
+        let mut says = self.tiers.every().map(|plugin| plugin.victim_queue_order(self.world, by, a, b));
+        says.find(|order| order.is_ne()).unwrap_or_else(|| self.queue_order(b, a))
+    }
+
+    /// Whether a job lacks what it should have, so that others may be evicted for it.
+    pub fn job_starving(&self, job: JobId) -> bool {
+        self.tiers.first_tier_all(Flag::JobStarving, |plugin| plugin.job_starving(self.world, job))
     }
 
     /// The best node for a task. The node it was nominated for comes first among those of the same room.

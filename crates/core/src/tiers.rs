@@ -3,6 +3,7 @@ use std::cmp::Ordering;
 
 use crate::conf::{Conf, Flag, Flags};
 use crate::diagnosis::Refusal;
+use crate::event::Time;
 use crate::id::TaskId;
 use crate::plugin::{Opening, Plugin, Verdict, Vote};
 use crate::plugins::PLUGINS;
@@ -25,12 +26,12 @@ pub struct Tiers {
 
 impl Tiers {
     /// Opens the plugins of a configuration; names that are not in the table are passed over.
-    pub fn open(conf: &Conf, world: &World) -> Self {
+    pub fn open(conf: &Conf, world: &World, now: Time) -> Self {
         let mut tiers = Self::default();
         for tier in &conf.tiers {
             for row in &tier.plugins {
                 if let Some(def) = PLUGINS.iter().find(|def| def.name == row.name) {
-                    let plugin = (def.open)(Opening { world, args: &row.args, flags: row.flags });
+                    let plugin = (def.open)(Opening { world, args: &row.args, flags: row.flags, now });
                     tiers.push(row.flags, plugin);
                 }
             }
@@ -129,6 +130,20 @@ impl Tiers {
             });
             if let Some(victims) = shared.filter(|victims| !victims.is_empty()) {
                 return victims;
+            }
+        }
+        Vec::new()
+    }
+
+    /// Rule *union*: all that the plugins of a tier name, in their order; the first tier that names anybody decides.
+    pub fn union(&self, flag: Flag, ask: impl Fn(&dyn Plugin) -> Vec<TaskId>) -> Vec<TaskId> {
+        for tier in self.tiers() {
+            let mut seen = rustc_hash::FxHashSet::default();
+            let mut named: Vec<TaskId> =
+                tier.iter().filter(|entry| entry.flags.on(flag)).flat_map(|entry| ask(&*entry.plugin)).collect();
+            named.retain(|task| seen.insert(*task));
+            if !named.is_empty() {
+                return named;
             }
         }
         Vec::new()

@@ -72,7 +72,7 @@ impl Plugin for Overcommit {
 mod tests {
     use super::*;
     use crate::conf::{Arg, Args, Flags, Position, Value};
-    use crate::event::{GroupStatus, Phase, PodGroupInfo};
+    use crate::event::{GroupStatus, Phase, PodGroupInfo, Time};
     use crate::testing::{group, job_of, member, node, resources, running, world_of};
 
     fn open(world: &World, factor: Option<Value>) -> Overcommit {
@@ -80,7 +80,7 @@ mod tests {
         if let Some(value) = factor {
             args.0.insert(FACTOR.into(), Arg { value, at: Position::default() });
         }
-        Overcommit::open(Opening { world, args: &args, flags: Flags::default() })
+        Overcommit::open(Opening { world, args: &args, flags: Flags::default(), now: Time::default() })
     }
 
     fn asking(name: &str, min_resources: &str, phase: Phase) -> PodGroupInfo {
