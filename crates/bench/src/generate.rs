@@ -98,6 +98,7 @@ fn pod(
         requests: PodRequests { containers: vec![requests], ..PodRequests::default() },
         constraints,
         unscheduled_message: None,
+        annotations: phalanx_core::annotation::Annotations::default(),
     }))
 }
 

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use phalanx_api::v1beta1::{self, PodGroup, PodGroupCondition, PodGroupPhase, PodGroupStatus};
+use phalanx_core::annotation;
 use phalanx_core::event::{Condition, GroupStatus, Phase, PodGroupInfo, Resources, Time};
 
 use crate::invalid::{At, Invalid};
@@ -44,6 +45,7 @@ pub(crate) fn reduce(
         priority_class: spec.priority_class_name.as_deref().map(|name| interner.string(name)),
         preemptable: Marks(metadata).preemptable(),
         status: status.as_ref().map(|status| group_status(status, interner)).unwrap_or_default(),
+        annotations: Marks(metadata).kept(&[annotation::OF_GROUPS], interner),
         invalid: faults.text(),
     }
 }

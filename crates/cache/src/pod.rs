@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use phalanx_api::names;
+use phalanx_core::annotation::{self, Annotations};
 use phalanx_core::event::{Constraints, PodInfo, PodPhase, PodRef, Time};
 
 use crate::invalid::{At, Invalid};
@@ -54,6 +55,7 @@ pub(crate) fn reduce(
         requests: requests::requests(pod, interner)?,
         constraints: constraints_of(spec, ours, phase, interner).at("spec")?,
         unscheduled_message: unscheduled(status).map(|message| interner.string(message)),
+        annotations: annotations(&marks, group, interner),
     })
 }
 
@@ -72,6 +74,12 @@ fn constraints_of(
         _ => constraints::of_placed(spec, interner)?,
     };
     Ok(interner.constraints(constraints))
+}
+
+/// A pod without a group is its own group, annotations included.
+fn annotations(marks: &Marks<'_>, group: Option<&str>, interner: &mut Interner) -> Annotations {
+    let of_group = if group.is_none() { annotation::OF_GROUPS } else { &[] };
+    marks.kept(&[annotation::OF_PODS, of_group], interner)
 }
 
 /// Terminal phases matter; one that is not known yet is that of a new pod.
@@ -112,6 +120,13 @@ impl<'a> Marks<'a> {
 
     fn either(&self, key: &str) -> Option<&'a str> {
         self.annotation(key).or_else(|| Self::value(self.0.labels.as_ref(), key))
+    }
+
+    /// The annotations of these keys.
+    pub(crate) fn kept(&self, keys: &[&[&str]], interner: &mut Interner) -> Annotations {
+        let Some(all) = self.0.annotations.as_ref() else { return Annotations::default() };
+        let kept = all.iter().filter(|(key, _)| keys.iter().any(|keys| keys.contains(&key.as_str())));
+        kept.map(|(key, value)| (interner.string(key), interner.string(value))).collect()
     }
 
     /// `volcano.sh/preemptable`; what is no boolean means no.

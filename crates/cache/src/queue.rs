@@ -1,11 +1,12 @@
 //! Queues.
 
 use phalanx_api::v1beta1;
+use phalanx_core::annotation;
 use phalanx_core::event::{QueueInfo, QueueState};
 
 use crate::group::Faults;
 use crate::invalid::Invalid;
-use crate::pod::created;
+use crate::pod::{Marks, created};
 use crate::{Identity, Interner, Kind};
 
 /// A queue as the World sees it. What cannot be honoured is left out and named in `invalid`.
@@ -33,6 +34,7 @@ pub(crate) fn reduce(queue: &v1beta1::Queue, identity: &Identity, interner: &mut
         state: state.map(queue_state).unwrap_or_default(),
         // Our own writing: what is wrong there is overwritten, and is no fault of the queue.
         allocated: Faults::default().resources("status.allocated", allocated, interner),
+        annotations: Marks(metadata).kept(&[annotation::OF_QUEUES], interner),
         invalid: faults.text(),
     }
 }

@@ -3,6 +3,8 @@ use std::sync::Arc;
 
 use phalanx_resource::Quantity;
 
+use crate::annotation::Annotations;
+
 /// Milliseconds since 1970-01-01 UTC. The core never reads a clock: time is handed in.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Time(pub i64);
@@ -217,6 +219,8 @@ pub struct PodInfo {
     pub constraints: Arc<Constraints>,
     /// The message of a PodScheduled=False condition that is on the object.
     pub unscheduled_message: Option<Arc<str>>,
+    /// Annotations that plugins read.
+    pub annotations: Annotations,
 }
 
 /// A node.
@@ -316,6 +320,8 @@ pub struct PodGroupInfo {
     pub preemptable: Option<bool>,
     /// The status on the object.
     pub status: GroupStatus,
+    /// Annotations that plugins read.
+    pub annotations: Annotations,
     /// A field that cannot be honoured: the group waits with this reason.
     pub invalid: Option<Arc<str>>,
 }
@@ -356,6 +362,8 @@ pub struct QueueInfo {
     pub state: QueueState,
     /// `status.allocated` on the object.
     pub allocated: Resources,
+    /// Annotations that plugins read.
+    pub annotations: Annotations,
     /// A field that cannot be honoured: the queue's jobs wait with this reason.
     pub invalid: Option<Arc<str>>,
 }

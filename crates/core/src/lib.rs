@@ -3,10 +3,12 @@
 //! Pure: no IO, no clock, no environment, no chance but from a seed. The same World, configuration, seed and time give
 //! the same Decisions, to the byte; so one core serves the live scheduler, the simulator, replay and the tests.
 pub mod actions;
+pub mod annotation;
 pub mod conf;
 mod cycle;
 pub mod decision;
 pub mod diagnosis;
+pub mod duration;
 pub mod event;
 pub mod id;
 pub mod placement;

@@ -2,6 +2,7 @@
 #![allow(dead_code, reason = "shared by unit and integration tests, which use different parts")]
 use std::sync::Arc;
 
+use crate::annotation::Annotations;
 use crate::event::{
     Constraints, Event, Key, NodeInfo, PodGroupInfo, PodInfo, PodPhase, PodRef, PodRequests, QueueInfo,
     Resources, Time,
@@ -58,6 +59,7 @@ pub(crate) fn pod(name: &str, requests: &str) -> PodInfo {
         requests: PodRequests { containers: vec![resources(requests)], ..PodRequests::default() },
         constraints: Arc::new(Constraints::default()),
         unscheduled_message: None,
+        annotations: Annotations::default(),
     }
 }
 

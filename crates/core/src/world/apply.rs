@@ -177,6 +177,7 @@ impl World {
             evicting: false,
             nominated: info.nominated.clone(),
             message: info.unscheduled_message.clone(),
+            annotations: info.annotations.clone(),
         });
         self.classes[class].refs += 1;
         self.task_ids.insert(info.pod.uid.clone(), task);
@@ -205,12 +206,14 @@ impl World {
             || before.status != status
             || task.gated != info.gated
             || task.priority != priority
-            || task.preemptable != info.preemptable;
+            || task.preemptable != info.preemptable
+            || task.annotations != info.annotations;
         task.own_priority = info.priority.is_some();
         task.priority_class.clone_from(&info.priority_class);
         task.priority = priority;
         task.gated = info.gated;
         task.preemptable = info.preemptable;
+        task.annotations.clone_from(&info.annotations);
         if task.status.hold() == super::Hold::Used {
             task.nominated = None;
         }
@@ -231,20 +234,19 @@ impl World {
 
     /// The status and node a pod's object calls for. What was decided here and is not seen outside yet stays.
     fn seen(&mut self, id: TaskId, info: &PodInfo) -> (Status, Option<NodeId>) {
-        let node = info.node.as_ref().map(|name| self.ensure_node(name));
-        let task = &self.tasks[id];
+        let before = (self.tasks[id].status, self.tasks[id].node);
         let status = match info.phase {
             PodPhase::Succeeded => return (Status::Succeeded, None),
             PodPhase::Failed => return (Status::Failed, None),
             _ if info.deleting => Status::Releasing,
             PodPhase::Running => Status::Running,
             PodPhase::Unknown => Status::Unknown,
-            PodPhase::Pending if node.is_some() => Status::Bound,
-            PodPhase::Pending if matches!(task.status, Status::Binding | Status::Pipelined) => {
-                return (task.status, task.node);
-            }
+            PodPhase::Pending if info.node.is_some() => Status::Bound,
+            PodPhase::Pending if matches!(before.0, Status::Binding | Status::Pipelined) => return before,
             PodPhase::Pending => Status::Pending,
         };
+        let node = info.node.as_ref().map(|name| self.ensure_node(name));
+        let task = &self.tasks[id];
         if task.evicting && node.is_some() {
             return (Status::Releasing, node);
         }
@@ -347,6 +349,7 @@ impl World {
         job.priority = priority;
         job.priority_class.clone_from(&info.priority_class);
         job.min_resources = Some(request);
+        job.annotations.clone_from(&info.annotations);
     }
 
     fn ensure_job(&mut self, kind: JobKind, key: Key, queue: &Arc<str>) -> JobId {
@@ -378,6 +381,7 @@ impl World {
                 job.min_resources.clone(),
                 job.priority,
                 job.invalid.clone(),
+                job.annotations.clone(),
             )
         };
         let old = spec(job);
@@ -390,6 +394,7 @@ impl World {
         job.priority_class = info.priority_class;
         job.preemptable = info.preemptable;
         job.invalid = info.invalid;
+        job.annotations = info.annotations;
         for role in &mut job.roles {
             role.min = 0;
         }
@@ -483,6 +488,7 @@ impl World {
         queue.priority = info.priority;
         queue.state = info.state;
         queue.invalid = info.invalid;
+        queue.annotations = info.annotations;
         *queue != before
     }
 

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use phalanx_resource::Amounts;
 
 use super::task::{Counts, Status};
+use crate::annotation::Annotations;
 use crate::diagnosis::Refusal;
 use crate::event::{GroupStatus, Key, Phase, Time};
 use crate::id::{QueueId, TaskId};
@@ -62,6 +63,8 @@ pub struct Job {
     pub(crate) replaced: Option<GroupStatus>,
     /// A field that cannot be honoured.
     pub invalid: Option<Arc<str>>,
+    /// Annotations that plugins read; a solo pod's own.
+    pub annotations: Annotations,
     /// Its tasks.
     pub tasks: Vec<TaskId>,
     /// Its tasks by status.
@@ -95,6 +98,7 @@ impl Job {
             written: GroupStatus::default(),
             replaced: None,
             invalid: None,
+            annotations: Annotations::default(),
             tasks: Vec::new(),
             counts: Counts::default(),
             allocated: Amounts::new(),

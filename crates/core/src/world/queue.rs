@@ -3,6 +3,7 @@ use std::sync::Arc;
 
 use phalanx_resource::{Amounts, Ceilings};
 
+use crate::annotation::Annotations;
 use crate::event::{QueueState, Time};
 
 /// A queue.
@@ -32,6 +33,8 @@ pub struct Queue {
     pub state: QueueState,
     /// A field that cannot be honoured.
     pub invalid: Option<Arc<str>>,
+    /// Annotations that plugins read.
+    pub annotations: Annotations,
     /// How many jobs it has.
     pub jobs: u32,
     /// What the allocated tasks of its jobs request.

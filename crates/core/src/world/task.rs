@@ -1,6 +1,7 @@
 //! Tasks: pods, as the scheduler sees them.
 use std::sync::Arc;
 
+use crate::annotation::Annotations;
 use crate::event::{PodRef, Time};
 use crate::id::{ClassId, JobId, NodeId};
 
@@ -170,6 +171,8 @@ pub struct Task {
     pub nominated: Option<Arc<str>>,
     /// The message of the PodScheduled condition that was last read or decided.
     pub(crate) message: Option<Arc<str>>,
+    /// Annotations that plugins read.
+    pub annotations: Annotations,
 }
 
 impl Task {

@@ -1,0 +1,86 @@
+//! Annotations as far as a plugin reads them: kept by key, so that a plugin that needs one more adds a line here.
+use std::sync::Arc;
+
+/// PodGroup: how long it may wait before it goes first; a duration.
+pub const SLA_WAITING_TIME: &str = "volcano.sh/sla-waiting-time";
+/// PodGroup: an older name for [`SLA_WAITING_TIME`].
+pub const BARE_SLA_WAITING_TIME: &str = "sla-waiting-time";
+/// PodGroup and pod: may use nodes that are lent for a time; only `*` means something. Node: a label.
+pub const REVOCABLE_ZONE: &str = "volcano.sh/revocable-zone";
+/// PodGroup: pods that evictions must leave, an integer or a percentage.
+pub const JDB_MIN_AVAILABLE: &str = "volcano.sh/jdb-min-available";
+/// PodGroup: pods that evictions may take, an integer or a percentage.
+pub const JDB_MAX_UNAVAILABLE: &str = "volcano.sh/jdb-max-unavailable";
+/// PodGroup: roles that want to be on one node.
+pub const TASK_TOPOLOGY_AFFINITY: &str = "volcano.sh/task-topology-affinity";
+/// PodGroup: roles that want to be on different nodes.
+pub const TASK_TOPOLOGY_ANTI_AFFINITY: &str = "volcano.sh/task-topology-anti-affinity";
+/// PodGroup: the order in which roles are placed.
+pub const TASK_TOPOLOGY_TASK_ORDER: &str = "volcano.sh/task-topology-task-order";
+/// Pod: how nodes are scored for it, `LeastAllocated` or `MostAllocated`.
+pub const RESOURCE_STRATEGY_SCORING_TYPE: &str = "volcano.sh/resource-strategy-scoring-type";
+/// Pod: the weight of each resource in that score, JSON.
+pub const RESOURCE_STRATEGY_WEIGHT: &str = "volcano.sh/resource-strategy-weight";
+/// Queue: what it may use of each node group, JSON.
+pub const NODEGROUP_RESOURCE_LIMITS: &str = "volcano.sh/nodegroup-resource-limits";
+/// Node, label: the node group it is part of.
+pub const NODEGROUP_NAME: &str = "volcano.sh/nodegroup-name";
+
+/// What is kept of a PodGroup's annotations, and of those of a pod without one.
+pub const OF_GROUPS: &[&str] = &[
+    SLA_WAITING_TIME,
+    BARE_SLA_WAITING_TIME,
+    REVOCABLE_ZONE,
+    JDB_MIN_AVAILABLE,
+    JDB_MAX_UNAVAILABLE,
+    TASK_TOPOLOGY_AFFINITY,
+    TASK_TOPOLOGY_ANTI_AFFINITY,
+    TASK_TOPOLOGY_TASK_ORDER,
+];
+
+/// What is kept of a pod's.
+pub const OF_PODS: &[&str] = &[REVOCABLE_ZONE, RESOURCE_STRATEGY_SCORING_TYPE, RESOURCE_STRATEGY_WEIGHT];
+
+/// What is kept of a queue's.
+pub const OF_QUEUES: &[&str] = &[NODEGROUP_RESOURCE_LIMITS];
+
+/// Annotations of one object, sorted by key. Objects without any cost no allocation.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Annotations(Option<Arc<[(Arc<str>, Arc<str>)]>>);
+
+impl Annotations {
+    /// The value of a key; an empty one is as good as none.
+    pub fn get(&self, key: &str) -> Option<&str> {
+        let list = self.0.as_deref()?;
+        let at = list.binary_search_by(|(name, _)| (**name).cmp(key)).ok()?;
+        Some(&*list[at].1).filter(|value| !value.is_empty())
+    }
+
+    /// There are none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_none()
+    }
+}
+
+/// Of several values of a key the last one counts.
+impl FromIterator<(Arc<str>, Arc<str>)> for Annotations {
+    fn from_iter<I: IntoIterator<Item = (Arc<str>, Arc<str>)>>(pairs: I) -> Self {
+        let map: std::collections::BTreeMap<_, _> = pairs.into_iter().collect();
+        if map.is_empty() { Self::default() } else { Self(Some(map.into_iter().collect())) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_found_by_key() {
+        let pairs = [("b", "1"), ("a", ""), ("c", "3"), ("b", "2")];
+        let annotations: Annotations = pairs.into_iter().map(|(key, value)| (key.into(), value.into())).collect();
+        assert_eq!(["a", "b", "c", "d"].map(|key| annotations.get(key)), [None, Some("2"), Some("3"), None]);
+        assert!(!annotations.is_empty());
+        assert_eq!(Annotations::from_iter([]), Annotations::default());
+        assert!(Annotations::default().is_empty());
+    }
+}
