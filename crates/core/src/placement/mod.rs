@@ -3,6 +3,8 @@
 //! A class asks the fixed filters and scorers once per node, in parallel and without locks: per-node scores (map),
 //! normalised per scorer over the nodes that pass (reduce). What depends on room is asked again only for nodes
 //! that were touched. The best node is then the root of a tournament: a gang of k equal tasks costs k paths of it.
+#[cfg(test)]
+mod tests;
 mod tournament;
 
 use rayon::prelude::*;
