@@ -1,1 +1,20 @@
-//! The shell on the API server: watches, outbox, status, events.
+//! The shell on the API server: watches, the scheduling thread, the outbox, status, events, the lease.
+//!
+//! ```text
+//! API server --> watch --> engine (World, cycles) --> outbox --> API server
+//!                            ^                          |
+//!                            +------ bound, failed -----+
+//! ```
+pub mod backoff;
+pub mod bootstrap;
+pub mod client;
+pub mod engine;
+pub mod lease;
+pub mod limiter;
+pub mod metrics;
+pub mod outbox;
+pub mod recorder;
+pub mod reload;
+pub mod scheduler;
+pub mod server;
+pub mod watch;

@@ -1,0 +1,107 @@
+//! What the scheduler finds out, and makes, before it schedules.
+use std::time::Duration;
+
+use http::{Request, StatusCode};
+use http_body_util::BodyExt;
+use kube::Client;
+use kube::client::Body;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use tracing::{info, warn};
+
+use crate::backoff::Backoff;
+
+const GROUP: &str = "/apis/scheduling.volcano.sh/v1beta1";
+const RETRY: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(5));
+
+#[derive(Deserialize)]
+struct ResourceList {
+    resources: Vec<ResourceName>,
+}
+
+#[derive(Deserialize)]
+struct ResourceName {
+    name: String,
+}
+
+/// Whether PodGroups have a status subresource: Volcano's have none, a stricter CRD may. Asks until the API server
+/// serves PodGroups.
+pub async fn pod_group_has_status(client: &Client) -> bool {
+    let mut backoff = Backoff::new(RETRY.0, RETRY.1);
+    loop {
+        if let Ok((StatusCode::OK, body)) = call(client, Request::get(GROUP), Value::Null).await
+            && let Ok(list) = serde_json::from_slice::<ResourceList>(&body)
+            && list.resources.iter().any(|resource| resource.name == "podgroups")
+        {
+            return list.resources.iter().any(|resource| resource.name == "podgroups/status");
+        }
+        tokio::time::sleep(backoff.next_wait()).await;
+    }
+}
+
+/// Creates the queues every cluster has, as Volcano's scheduler does: `root`, from which nothing is reclaimed, and the
+/// default queue. Tries until both are there.
+pub async fn create_queues(client: &Client, default_queue: &str) {
+    for (name, reclaimable) in [("root", false), (default_queue, true)] {
+        create_queue(client, name, reclaimable).await;
+    }
+}
+
+async fn create_queue(client: &Client, name: &str, reclaimable: bool) {
+    let queue = json!({
+        "apiVersion": "scheduling.volcano.sh/v1beta1",
+        "kind": "Queue",
+        "metadata": {"name": name},
+        "spec": {"weight": 1, "reclaimable": reclaimable},
+    });
+    let mut backoff = Backoff::new(RETRY.0, RETRY.1);
+    let mut said = false;
+    loop {
+        match call(client, Request::post(format!("{GROUP}/queues")), queue.clone()).await {
+            Ok((StatusCode::CREATED, _)) => {
+                info!(queue = name, "created the queue");
+                return open_queue(client, name).await;
+            }
+            Ok((StatusCode::CONFLICT, _)) => return,
+            Ok((status, body)) if !said => {
+                said = true;
+                let body = String::from_utf8_lossy(&body).into_owned();
+                warn!(queue = name, %status, body, "cannot create the queue yet");
+            }
+            Err(error) if !said => {
+                said = true;
+                warn!(queue = name, %error, "cannot create the queue yet");
+            }
+            Ok(_) | Err(_) => {}
+        }
+        tokio::time::sleep(backoff.next_wait()).await;
+    }
+}
+
+/// Without a queue controller nobody else says that the queue is open, and Volcano's webhooks want to read it.
+async fn open_queue(client: &Client, name: &str) {
+    let request = Request::patch(format!("{GROUP}/queues/{name}/status"))
+        .header(http::header::CONTENT_TYPE, "application/merge-patch+json");
+    match call(client, request, json!({"status": {"state": "Open"}})).await {
+        Ok((status, _)) if status.is_success() => {}
+        Ok((status, _)) => warn!(queue = name, %status, "cannot set the queue's state"),
+        Err(error) => warn!(queue = name, %error, "cannot set the queue's state"),
+    }
+}
+
+async fn call(
+    client: &Client,
+    request: http::request::Builder,
+    body: Value,
+) -> anyhow::Result<(StatusCode, Vec<u8>)> {
+    let json = request.headers_ref().is_some_and(|headers| headers.contains_key(http::header::CONTENT_TYPE));
+    let request = match body {
+        Value::Null => request.body(Body::empty())?,
+        body if json => request.body(Body::from(body.to_string().into_bytes()))?,
+        body => request
+            .header(http::header::CONTENT_TYPE, "application/json")
+            .body(Body::from(body.to_string().into_bytes()))?,
+    };
+    let (parts, body) = client.send(request).await?.into_parts();
+    Ok((parts.status, body.collect().await?.to_bytes().to_vec()))
+}

@@ -1,0 +1,258 @@
+//! The scheduling thread: the World, the scheduler, and when a cycle runs.
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError};
+use std::time::{Duration, Instant};
+
+use phalanx_core::Scheduler;
+use phalanx_core::conf::Conf;
+use phalanx_core::decision::Decision;
+use phalanx_core::event::{Event, Time};
+use phalanx_core::world::World;
+use tokio::sync::mpsc::UnboundedSender;
+use tracing::{debug, info};
+
+use crate::metrics::Metrics;
+use crate::outbox::driver;
+use crate::server::Health;
+
+/// What the thread is told.
+#[derive(Debug)]
+pub enum Input {
+    /// Changes, in order.
+    Events(Vec<Event>),
+    /// The first list of a kind is complete.
+    Synced(&'static str),
+    /// A new configuration, for the next cycle.
+    Conf(Box<Conf>),
+    /// This process leads: cycles may run.
+    Lead,
+    /// No more cycles.
+    Stop,
+}
+
+/// When the next cycle runs: a short while after the first change, so that changes that come together are decided
+/// together, and not so often that cycles eat the machine.
+#[derive(Clone, Debug)]
+pub struct Pace {
+    window: Duration,
+    period: Duration,
+    changed: Option<Instant>,
+    rest: Option<Instant>,
+}
+
+impl Pace {
+    /// `window` is waited after the first change; `period` is the longest wait.
+    pub fn new(window: Duration, period: Duration) -> Self {
+        Self { window: window.min(period), period, changed: None, rest: None }
+    }
+
+    /// Something changed.
+    pub fn changed(&mut self, now: Instant) {
+        self.changed.get_or_insert(now);
+    }
+
+    /// When a cycle is due; `None` while nothing changed.
+    pub fn due(&self) -> Option<Instant> {
+        let changed = self.changed?;
+        let rested = self.rest.map_or(changed, |rest| rest.min(changed + self.period));
+        Some((changed + self.window).max(rested))
+    }
+
+    /// A cycle starts.
+    pub fn started(&mut self) {
+        self.changed = None;
+    }
+
+    /// A cycle ended: the thread rests as long as it took, so cycles use half of a core at most.
+    pub fn ended(&mut self, now: Instant, took: Duration) {
+        self.rest = Some(now + took);
+    }
+}
+
+/// Owns the World. Runs on a thread of its own, never on a worker of the async runtime.
+pub struct Engine {
+    /// All that is known.
+    pub world: World,
+    /// The rules.
+    pub scheduler: Scheduler,
+    /// When cycles run.
+    pub pace: Pace,
+    /// Kinds whose first list is not complete: the first cycle never sees half a cluster.
+    pub waits_for: BTreeSet<&'static str>,
+    /// What happens.
+    pub inputs: Receiver<Input>,
+    /// Where decisions go.
+    pub outbox: UnboundedSender<driver::Input>,
+    /// Counters.
+    pub metrics: Arc<Metrics>,
+    /// Readiness.
+    pub health: Arc<Health>,
+    /// This process leads.
+    pub leads: bool,
+}
+
+impl Engine {
+    /// Runs until [`Input::Stop`] or until nobody can tell it anything any more.
+    pub fn run(mut self) {
+        self.metrics.leads(self.leads);
+        while let Some(input) = self.wait() {
+            if let Some(input) = input
+                && !self.take_in(input)
+            {
+                break;
+            }
+            if self.may_run() && self.pace.due().is_some_and(|due| due <= Instant::now()) && !self.cycle() {
+                break;
+            }
+        }
+        debug!("scheduling thread ends");
+    }
+
+    fn may_run(&self) -> bool {
+        self.leads && self.waits_for.is_empty()
+    }
+
+    /// The next input; `Some(None)` when a cycle is due first; `None` at the end.
+    fn wait(&self) -> Option<Option<Input>> {
+        let due = self.pace.due().filter(|_| self.may_run());
+        let Some(due) = due else { return self.inputs.recv().ok().map(Some) };
+        match self.inputs.recv_timeout(due.saturating_duration_since(Instant::now())) {
+            Ok(input) => Some(Some(input)),
+            Err(RecvTimeoutError::Timeout) => Some(None),
+            Err(RecvTimeoutError::Disconnected) => None,
+        }
+    }
+
+    /// False for the end.
+    fn take_in(&mut self, input: Input) -> bool {
+        match input {
+            Input::Events(events) => self.apply(events),
+            Input::Synced(kind) => self.synced(kind),
+            Input::Conf(conf) => {
+                self.scheduler.set_conf(*conf);
+                self.pace.changed(Instant::now());
+            }
+            Input::Lead => {
+                self.leads = true;
+                self.metrics.leads(true);
+                self.pace.changed(Instant::now());
+            }
+            Input::Stop => return false,
+        }
+        true
+    }
+
+    fn apply(&mut self, events: Vec<Event>) {
+        let gone: Vec<Event> = events.iter().filter(|event| is_gone(event)).cloned().collect();
+        if !gone.is_empty() {
+            self.send(driver::Input::Gone(gone));
+        }
+        let mut changed = false;
+        for event in events {
+            changed |= self.world.apply(event);
+        }
+        if changed {
+            self.pace.changed(Instant::now());
+        }
+    }
+
+    fn synced(&mut self, kind: &'static str) {
+        self.waits_for.remove(kind);
+        if self.waits_for.is_empty() {
+            let (nodes, pods) = (self.world.nodes.len(), self.world.tasks.len());
+            info!(nodes, pods, jobs = self.world.jobs.len(), queues = self.world.queues.len(), "in sync");
+            self.health.set_ready();
+            self.pace.changed(Instant::now());
+        }
+    }
+
+    /// Folds in whatever has arrived, then decides. False for the end.
+    fn cycle(&mut self) -> bool {
+        loop {
+            match self.inputs.try_recv() {
+                Ok(input) => {
+                    if !self.take_in(input) {
+                        return false;
+                    }
+                }
+                Err(TryRecvError::Empty) => break,
+                Err(TryRecvError::Disconnected) => return false,
+            }
+        }
+        self.pace.started();
+        let started = Instant::now();
+        let now = Time(jiff::Timestamp::now().as_millisecond());
+        let outcome = self.scheduler.run(&mut self.world, now);
+        let took = started.elapsed();
+        self.metrics.cycle(took);
+        self.count(&outcome.decisions);
+        debug!(cycle = outcome.cycle, decisions = outcome.decisions.len(), ?took, "cycle");
+        if !outcome.decisions.is_empty() {
+            self.send(driver::Input::Decisions(outcome.decisions));
+        }
+        self.pace.ended(Instant::now(), took);
+        true
+    }
+
+    /// The outbox is gone only when the process ends.
+    fn send(&self, input: driver::Input) {
+        let _ = self.outbox.send(input);
+    }
+
+    fn count(&self, decisions: &[Decision]) {
+        let mut counts = std::collections::BTreeMap::<&'static str, u64>::new();
+        for decision in decisions {
+            let (kind, count) = match decision {
+                Decision::Bind { pods, .. } => ("bind", pods.len() as u64),
+                Decision::Evict { .. } => ("evict", 1),
+                Decision::Nominate { .. } => ("nominate", 1),
+                Decision::PodGroupStatus { .. } => ("podgroup_status", 1),
+                Decision::QueueStatus { .. } => ("queue_status", 1),
+                Decision::PodUnscheduled { .. } => ("pod_unscheduled", 1),
+                Decision::PodGroupUnschedulable { .. } => ("podgroup_unschedulable", 1),
+            };
+            *counts.entry(kind).or_default() += count;
+        }
+        counts.into_iter().for_each(|(kind, count)| self.metrics.decided(kind, count));
+    }
+}
+
+fn is_gone(event: &Event) -> bool {
+    matches!(event, Event::NodeGone(_) | Event::PodGone(_) | Event::PodGroupGone(_) | Event::QueueGone(_))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const WINDOW: Duration = Duration::from_millis(10);
+    const PERIOD: Duration = Duration::from_secs(1);
+
+    #[test]
+    fn changes_that_come_together_are_decided_together() {
+        let start = Instant::now();
+        let mut pace = Pace::new(WINDOW, PERIOD);
+        assert_eq!(pace.due(), None, "no change, no cycle");
+        pace.changed(start);
+        pace.changed(start + WINDOW / 2);
+        assert_eq!(pace.due(), Some(start + WINDOW));
+        pace.started();
+        assert_eq!(pace.due(), None);
+    }
+
+    #[test]
+    fn long_cycles_rest_but_never_longer_than_the_period() {
+        let start = Instant::now();
+        let mut pace = Pace::new(WINDOW, PERIOD);
+        pace.ended(start, Duration::from_millis(200));
+        pace.changed(start);
+        assert_eq!(pace.due(), Some(start + Duration::from_millis(200)));
+        pace.ended(start, Duration::from_secs(30));
+        assert_eq!(pace.due(), Some(start + PERIOD));
+        pace.changed(start + Duration::from_secs(40));
+        pace.started();
+        pace.changed(start + Duration::from_secs(40));
+        assert_eq!(pace.due(), Some(start + Duration::from_secs(40) + WINDOW));
+    }
+}

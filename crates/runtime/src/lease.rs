@@ -1,0 +1,348 @@
+//! Leader election on a coordination.k8s.io Lease: a pure step, and a thin loop around it.
+//!
+//! A holder counts as gone when its record has not changed for as long as it promised, by *our* clock: clocks of other
+//! machines are never compared with ours.
+use std::time::{Duration, Instant};
+
+use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
+use kube::api::{Api, Patch, PatchParams, PostParams};
+use serde_json::json;
+use tokio::sync::watch;
+use tracing::{info, warn};
+
+/// How to elect.
+#[derive(Clone, Debug)]
+pub struct LeaseOptions {
+    /// Namespace of the Lease.
+    pub namespace: String,
+    /// Name of the Lease.
+    pub name: String,
+    /// Who we are; must differ between replicas.
+    pub identity: String,
+    /// How long others wait after our last renewal.
+    pub duration: Duration,
+    /// How long we try to renew before we give up; less than `duration`.
+    pub renew_deadline: Duration,
+    /// How often we try.
+    pub retry_period: Duration,
+}
+
+/// What stands in the Lease.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Record {
+    /// The holder; empty when it was released.
+    pub holder: String,
+    /// How long it promised to hold, in seconds.
+    pub duration_seconds: i32,
+    /// How often it changed hands.
+    pub transitions: i32,
+    /// Changes with every write.
+    pub version: String,
+}
+
+/// What to do next.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// There is no Lease: create it.
+    Create,
+    /// Take it over, or renew it when we hold it; the number is `leaseTransitions`.
+    Write(i32),
+    /// Someone else holds it.
+    Wait,
+    /// We held it and must stop.
+    Lost,
+}
+
+/// What we know of the Lease.
+#[derive(Clone, Debug, Default)]
+pub struct Elector {
+    seen: Option<(Record, Instant)>,
+    renewed: Option<Instant>,
+}
+
+impl Elector {
+    /// Whether we hold the Lease, as of the last renewal.
+    pub fn leads(&self) -> bool {
+        self.renewed.is_some()
+    }
+
+    /// Our write went through. `started` is when it was sent: others count from then at the earliest.
+    pub fn wrote(&mut self, started: Instant) {
+        self.renewed = Some(started);
+    }
+
+    /// Whether the time to renew has run out.
+    pub fn expired(&self, options: &LeaseOptions, now: Instant) -> bool {
+        self.renewed.is_some_and(|renewed| now.saturating_duration_since(renewed) >= options.renew_deadline)
+    }
+
+    /// How long a try may take: as long as the deadline leaves.
+    fn patience(&self, options: &LeaseOptions, now: Instant) -> Duration {
+        let since = self.renewed.map_or(Duration::ZERO, |renewed| now.saturating_duration_since(renewed));
+        options.renew_deadline.saturating_sub(since)
+    }
+
+    /// Decides on what was read: `None` when there is no Lease.
+    pub fn step(&mut self, options: &LeaseOptions, read: Option<&Record>, now: Instant) -> Action {
+        if self.expired(options, now) {
+            return Action::Lost;
+        }
+        let Some(record) = read else {
+            return Action::Create;
+        };
+        if self.seen.as_ref().is_none_or(|(seen, _)| seen != record) {
+            self.seen = Some((record.clone(), now));
+        }
+        if record.holder == options.identity {
+            return Action::Write(record.transitions);
+        }
+        match (self.leads(), record.holder.is_empty() || self.stale(record, now)) {
+            (true, _) => Action::Lost,
+            (false, true) => Action::Write(record.transitions + 1),
+            (false, false) => Action::Wait,
+        }
+    }
+
+    fn stale(&self, record: &Record, now: Instant) -> bool {
+        let promised = Duration::from_secs(record.duration_seconds.max(0) as u64);
+        self.seen.as_ref().is_some_and(|(_, since)| now.saturating_duration_since(*since) >= promised)
+    }
+}
+
+/// Campaigns for the Lease and keeps it. Returns when it was lost (`Err`) or, after `stop`, released (`Ok`).
+pub async fn hold(
+    client: kube::Client,
+    options: LeaseOptions,
+    leads: impl FnOnce(),
+    mut stop: watch::Receiver<bool>,
+) -> Result<(), LeaseLost> {
+    let api = Api::namespaced(client, &options.namespace);
+    let mut elector = Elector::default();
+    let mut leads = Some(leads);
+    let mut waits_for = String::new();
+    loop {
+        turn(&api, &options, &mut elector, &mut waits_for).await?;
+        if elector.leads()
+            && let Some(tell) = leads.take()
+        {
+            info!(lease = %options.name, namespace = %options.namespace, identity = %options.identity, "leading");
+            tell();
+        }
+        tokio::select! {
+            _ = stop.wait_for(|stop| *stop) => break,
+            () = tokio::time::sleep(options.retry_period) => {}
+        }
+    }
+    if elector.leads() {
+        release(&api, &options).await;
+    }
+    Ok(())
+}
+
+/// Another process leads, or the API server could not be reached for too long.
+#[derive(Debug, thiserror::Error)]
+#[error("lost the lease {namespace}/{name}: not renewed within {deadline:?}, or held by another process")]
+pub struct LeaseLost {
+    namespace: String,
+    name: String,
+    deadline: Duration,
+}
+
+/// Reads, decides, writes. A failed request is only logged: the deadline decides.
+async fn turn(
+    api: &Api<Lease>,
+    options: &LeaseOptions,
+    elector: &mut Elector,
+    waits_for: &mut String,
+) -> Result<(), LeaseLost> {
+    let lost = || LeaseLost {
+        namespace: options.namespace.clone(),
+        name: options.name.clone(),
+        deadline: options.renew_deadline,
+    };
+    let started = Instant::now();
+    let attempt = tokio::time::timeout(elector.patience(options, started), async {
+        let record = api.get_opt(&options.name).await?.map(|lease| record_of(&lease));
+        let action = elector.step(options, record.as_ref(), Instant::now());
+        match (&action, record) {
+            (Action::Create, _) => create(api, options).await?,
+            (Action::Write(transitions), Some(record)) => write(api, options, &record, *transitions).await?,
+            (Action::Wait, Some(record)) if *waits_for != record.holder => {
+                info!(lease = %options.name, holder = %record.holder, "waiting for the lease");
+                waits_for.clone_from(&record.holder);
+            }
+            _ => {}
+        }
+        Ok::<_, kube::Error>(action)
+    });
+    match attempt.await {
+        Ok(Ok(Action::Lost)) => return Err(lost()),
+        Ok(Ok(Action::Create | Action::Write(_))) => elector.wrote(started),
+        Ok(Ok(Action::Wait)) => {}
+        Ok(Err(error)) => {
+            warn!(lease = %options.name, namespace = %options.namespace, %error, "lease request failed")
+        }
+        Err(_) => warn!(lease = %options.name, namespace = %options.namespace, "lease request timed out"),
+    }
+    if elector.expired(options, Instant::now()) { Err(lost()) } else { Ok(()) }
+}
+
+fn record_of(lease: &Lease) -> Record {
+    let spec = lease.spec.clone().unwrap_or_default();
+    Record {
+        holder: spec.holder_identity.unwrap_or_default(),
+        duration_seconds: spec.lease_duration_seconds.unwrap_or_default(),
+        transitions: spec.lease_transitions.unwrap_or_default(),
+        version: lease.metadata.resource_version.clone().unwrap_or_default(),
+    }
+}
+
+async fn create(api: &Api<Lease>, options: &LeaseOptions) -> kube::Result<()> {
+    let now = MicroTime(jiff::Timestamp::now());
+    let lease = Lease {
+        metadata: ObjectMeta { name: Some(options.name.clone()), ..ObjectMeta::default() },
+        spec: Some(LeaseSpec {
+            holder_identity: Some(options.identity.clone()),
+            lease_duration_seconds: Some(options.duration.as_secs() as i32),
+            acquire_time: Some(now.clone()),
+            renew_time: Some(now),
+            lease_transitions: Some(0),
+            ..LeaseSpec::default()
+        }),
+    };
+    api.create(&PostParams::default(), &lease).await.map(|_| ())
+}
+
+/// The version read is the precondition: a conflict means that someone else was faster.
+async fn write(
+    api: &Api<Lease>,
+    options: &LeaseOptions,
+    read: &Record,
+    transitions: i32,
+) -> kube::Result<()> {
+    let now = MicroTime(jiff::Timestamp::now());
+    let mut spec = json!({
+        "holderIdentity": options.identity,
+        "leaseDurationSeconds": options.duration.as_secs(),
+        "renewTime": now,
+        "leaseTransitions": transitions,
+    });
+    if read.holder != options.identity {
+        spec["acquireTime"] = json!(now);
+    }
+    let patch = json!({"metadata": {"resourceVersion": read.version}, "spec": spec});
+    api.patch(&options.name, &PatchParams::default(), &Patch::Merge(patch)).await.map(|_| ())
+}
+
+/// Lets the next one in at once.
+async fn release(api: &Api<Lease>, options: &LeaseOptions) {
+    let done = tokio::time::timeout(options.retry_period, async {
+        let Some(lease) = api.get_opt(&options.name).await? else { return Ok(()) };
+        let record = record_of(&lease);
+        if record.holder != options.identity {
+            return Ok(());
+        }
+        let patch = json!({"metadata": {"resourceVersion": record.version}, "spec": {"holderIdentity": ""}});
+        api.patch(&options.name, &PatchParams::default(), &Patch::Merge(patch)).await.map(|_| ())
+    });
+    match done.await {
+        Ok(Ok(())) => info!(lease = %options.name, "released the lease"),
+        Ok(Err(error)) => warn!(lease = %options.name, %error, "could not release the lease"),
+        Err(_) => warn!(lease = %options.name, "could not release the lease in time"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn options() -> LeaseOptions {
+        LeaseOptions {
+            namespace: "volcano-system".into(),
+            name: "volcano".into(),
+            identity: "me".into(),
+            duration: Duration::from_secs(15),
+            renew_deadline: Duration::from_secs(10),
+            retry_period: Duration::from_secs(2),
+        }
+    }
+
+    fn held_by(holder: &str, version: u32) -> Record {
+        Record { holder: holder.into(), duration_seconds: 15, transitions: 3, version: version.to_string() }
+    }
+
+    /// One reading: seconds since the start, what stood in the Lease, what we must do. After a write that is expected
+    /// to go through, `wrote` tells the elector so.
+    struct Turn(u64, Option<Record>, Action, bool);
+
+    fn play(name: &str, turns: Vec<Turn>) {
+        let (start, options) = (Instant::now(), options());
+        let mut elector = Elector::default();
+        for Turn(second, read, expected, wrote) in turns {
+            let now = start + Duration::from_secs(second);
+            assert_eq!(elector.step(&options, read.as_ref(), now), expected, "{name}, second {second}");
+            if wrote {
+                elector.wrote(now);
+            }
+        }
+    }
+
+    #[test]
+    fn steps() {
+        play(
+            "a free lease is created and renewed",
+            vec![
+                Turn(0, None, Action::Create, true),
+                Turn(2, Some(held_by("me", 1)), Action::Write(3), true),
+                Turn(4, Some(held_by("me", 2)), Action::Write(3), true),
+            ],
+        );
+        play(
+            "a living holder is waited for, whatever its clock says",
+            vec![
+                Turn(0, Some(held_by("other", 1)), Action::Wait, false),
+                Turn(14, Some(held_by("other", 2)), Action::Wait, false),
+                Turn(28, Some(held_by("other", 2)), Action::Wait, false),
+                Turn(29, Some(held_by("other", 2)), Action::Write(4), true),
+            ],
+        );
+        play(
+            "a released lease is taken at once",
+            vec![
+                Turn(0, Some(held_by("other", 1)), Action::Wait, false),
+                Turn(1, Some(held_by("", 2)), Action::Write(4), true),
+            ],
+        );
+        play(
+            "a write that lost the race is only a wait",
+            vec![
+                Turn(0, Some(held_by("", 1)), Action::Write(4), false),
+                Turn(2, Some(held_by("other", 2)), Action::Wait, false),
+            ],
+        );
+        play(
+            "a leader that sees another holder stops",
+            vec![
+                Turn(0, None, Action::Create, true),
+                Turn(2, Some(held_by("other", 2)), Action::Lost, false),
+            ],
+        );
+        play(
+            "a leader that cannot renew in time stops before others may start",
+            vec![
+                Turn(0, None, Action::Create, true),
+                Turn(9, Some(held_by("me", 1)), Action::Write(3), false),
+                Turn(10, Some(held_by("me", 1)), Action::Lost, false),
+            ],
+        );
+        play(
+            "our own record from before a restart is taken over",
+            vec![Turn(0, Some(held_by("me", 7)), Action::Write(3), true)],
+        );
+        play(
+            "a lease that was deleted under us is created again",
+            vec![Turn(0, None, Action::Create, true), Turn(2, None, Action::Create, true)],
+        );
+    }
+}

@@ -1,0 +1,255 @@
+//! What is measured, under Volcano's names where Volcano has one, and under `phalanx_` otherwise.
+//!
+//! No series is named after a job or a pod: such series never end.
+use std::sync::Mutex;
+use std::sync::atomic::AtomicU64;
+use std::time::{Duration, Instant};
+
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::encoding::text::encode;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
+use prometheus_client::registry::Registry;
+
+use crate::outbox::reply::Reply;
+use crate::outbox::{Depth, Job, Work};
+
+/// One label.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct Kind {
+    kind: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Answer {
+    kind: &'static str,
+    result: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Outcome {
+    result: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Stage {
+    stage: &'static str,
+}
+
+/// All metrics of the process.
+#[derive(Debug)]
+pub struct Metrics {
+    registry: Registry,
+    e2e_latency: Histogram,
+    task_latency: Family<Stage, Histogram>,
+    attempts: Family<Outcome, Counter>,
+    cycles: Counter,
+    decisions: Family<Kind, Counter>,
+    events_in: Family<Kind, Counter>,
+    requests: Family<Answer, Counter>,
+    bound: Counter,
+    depth: Family<Kind, Gauge>,
+    in_flight: Gauge,
+    dropped: Counter,
+    dropped_seen: Mutex<u64>,
+    watch_restarts: Family<Kind, Counter>,
+    reloads: Family<Outcome, Counter>,
+    leader: Gauge,
+    invalid: Family<Kind, Counter>,
+    objects: Family<Kind, Gauge>,
+    last_cycle: Gauge<f64, AtomicU64>,
+}
+
+/// 1 ms to 16 s, as in Volcano (which counts in milliseconds).
+fn latency() -> Histogram {
+    Histogram::new(exponential_buckets(1.0, 2.0, 15))
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        let mut metrics = Self {
+            registry: Registry::default(),
+            e2e_latency: latency(),
+            task_latency: Family::new_with_constructor(latency),
+            attempts: Family::default(),
+            cycles: Counter::default(),
+            decisions: Family::default(),
+            events_in: Family::default(),
+            requests: Family::default(),
+            bound: Counter::default(),
+            depth: Family::default(),
+            in_flight: Gauge::default(),
+            dropped: Counter::default(),
+            dropped_seen: Mutex::new(0),
+            watch_restarts: Family::default(),
+            reloads: Family::default(),
+            leader: Gauge::default(),
+            invalid: Family::default(),
+            objects: Family::default(),
+            last_cycle: Gauge::default(),
+        };
+        metrics.register_volcano();
+        metrics.register_own();
+        metrics
+    }
+}
+
+impl Metrics {
+    /// The names of dashboards made for Volcano.
+    fn register_volcano(&mut self) {
+        let registry = &mut self.registry;
+        let name = "volcano_e2e_scheduling_latency_milliseconds";
+        registry.register(name, "Time of a scheduling cycle", self.e2e_latency.clone());
+        let name = "volcano_task_scheduling_latency_milliseconds";
+        registry.register(name, "Time from the decision to the bind", self.task_latency.clone());
+        let name = "volcano_schedule_attempts";
+        registry.register(name, "Attempts to bind pods, by result", self.attempts.clone());
+    }
+
+    fn register_own(&mut self) {
+        let registry = &mut self.registry;
+        registry.register("phalanx_cycles", "Scheduling cycles", self.cycles.clone());
+        registry.register("phalanx_cycle_last_seconds", "Time of the last cycle", self.last_cycle.clone());
+        registry.register("phalanx_decisions", "Decisions, by kind", self.decisions.clone());
+        registry.register("phalanx_watch_events", "Changes seen, by kind of object", self.events_in.clone());
+        registry.register("phalanx_watch_restarts", "Watches that failed", self.watch_restarts.clone());
+        registry.register("phalanx_invalid_objects", "Objects that cannot be read", self.invalid.clone());
+        registry.register("phalanx_objects", "Objects known, by kind", self.objects.clone());
+        registry.register("phalanx_requests", "Requests sent, by kind and result", self.requests.clone());
+        registry.register("phalanx_pods_bound", "Pods bound", self.bound.clone());
+        registry.register(
+            "phalanx_outbox_depth",
+            "Requests waiting or in flight, by lane",
+            self.depth.clone(),
+        );
+        registry.register("phalanx_outbox_in_flight", "Requests in flight", self.in_flight.clone());
+        registry.register("phalanx_events_dropped", "Events dropped under pressure", self.dropped.clone());
+        registry.register(
+            "phalanx_conf_reloads",
+            "Reloads of scheduler.conf, by result",
+            self.reloads.clone(),
+        );
+        registry.register("phalanx_leader", "1 when this process leads", self.leader.clone());
+    }
+
+    /// The text of `/metrics`.
+    pub fn render(&self) -> String {
+        let mut text = String::new();
+        encode(&mut text, &self.registry).expect("writing to a string does not fail");
+        text
+    }
+
+    /// A cycle ended.
+    pub fn cycle(&self, took: Duration) {
+        self.cycles.inc();
+        self.e2e_latency.observe(took.as_secs_f64() * 1000.0);
+        self.last_cycle.set(took.as_secs_f64());
+    }
+
+    /// A cycle decided this many things of a kind.
+    pub fn decided(&self, kind: &'static str, count: u64) {
+        self.decisions.get_or_create(&Kind { kind }).inc_by(count);
+    }
+
+    /// Changes of a kind of object arrived.
+    pub fn seen(&self, kind: &'static str, count: usize) {
+        self.events_in.get_or_create(&Kind { kind }).inc_by(count as u64);
+    }
+
+    /// So many objects of a kind are known.
+    pub fn known(&self, kind: &'static str, count: usize) {
+        self.objects.get_or_create(&Kind { kind }).set(count as i64);
+    }
+
+    /// A watch failed and starts again.
+    pub fn watch_failed(&self, kind: &'static str) {
+        self.watch_restarts.get_or_create(&Kind { kind }).inc();
+    }
+
+    /// An object cannot be read.
+    pub fn invalid_object(&self, kind: &'static str) {
+        self.invalid.get_or_create(&Kind { kind }).inc();
+    }
+
+    /// scheduler.conf changed.
+    pub fn reloaded(&self, good: bool) {
+        let result = if good { "success" } else { "error" };
+        self.reloads.get_or_create(&Outcome { result }).inc();
+    }
+
+    /// Whether this process leads.
+    pub fn leads(&self, leads: bool) {
+        self.leader.set(i64::from(leads));
+    }
+
+    /// The state of the outbox.
+    pub fn outbox(&self, depth: &Depth) {
+        for (kind, count) in [("binds", depth.binds), ("statuses", depth.writes), ("events", depth.events)] {
+            self.depth.get_or_create(&Kind { kind }).set(count as i64);
+        }
+        self.in_flight.set(depth.in_flight as i64);
+        let mut seen = self.dropped_seen.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        self.dropped.inc_by(depth.events_dropped - *seen);
+        *seen = depth.events_dropped;
+    }
+
+    /// A request was answered.
+    pub fn request(&self, job: &Job, reply: &Reply, now: Instant) {
+        let result = match reply {
+            Reply::Done => "done",
+            Reply::Gone(_) => "gone",
+            Reply::Passing { .. } => "retry",
+            Reply::Refused(_) => "refused",
+        };
+        let kind = match &job.work {
+            Work::Bind(_) => "bind",
+            Work::Evict(..) => "evict",
+            Work::Write(_) => "status",
+            Work::Post(_) => "event",
+        };
+        self.requests.get_or_create(&Answer { kind, result }).inc();
+        if kind == "bind" {
+            self.bind(reply, now.saturating_duration_since(job.first));
+        }
+    }
+
+    fn bind(&self, reply: &Reply, took: Duration) {
+        let result = match reply {
+            Reply::Done => "scheduled",
+            Reply::Gone(_) => "unschedulable",
+            Reply::Passing { .. } | Reply::Refused(_) => "error",
+        };
+        self.attempts.get_or_create(&Outcome { result }).inc();
+        if *reply == Reply::Done {
+            self.bound.inc();
+            let millis = took.as_secs_f64() * 1000.0;
+            self.task_latency.get_or_create(&Stage { stage: "Bound" }).observe(millis);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_text_is_what_prometheus_reads() {
+        let metrics = Metrics::default();
+        metrics.cycle(Duration::from_millis(3));
+        metrics.reloaded(false);
+        metrics.outbox(&Depth { binds: 2, events_dropped: 5, ..Depth::default() });
+        let text = metrics.render();
+        for line in [
+            "volcano_e2e_scheduling_latency_milliseconds_count 1",
+            "phalanx_cycles_total 1",
+            "phalanx_conf_reloads_total{result=\"error\"} 1",
+            "phalanx_outbox_depth{kind=\"binds\"} 2",
+            "phalanx_events_dropped_total 5",
+        ] {
+            assert!(text.lines().any(|found| found == line), "{line} is missing in\n{text}");
+        }
+        assert!(text.ends_with("# EOF\n"));
+    }
+}

@@ -1,0 +1,263 @@
+//! Sends what the outbox hands out and tells the scheduling thread what became of it.
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use futures::StreamExt;
+use futures::future::FutureExt;
+use futures::stream::FuturesUnordered;
+use http::{HeaderMap, Request, StatusCode};
+use http_body_util::BodyExt;
+use kube::Client;
+use kube::client::Body;
+use phalanx_core::decision::{Binding, Decision};
+use phalanx_core::event::Event;
+use serde::Deserialize;
+use tokio::sync::mpsc;
+use tracing::{debug, info};
+
+use super::reply::{Problem, Reply, read};
+use super::request::{Context, build, get_pod};
+use super::{Depth, Job, Outbox, QueueSeen, Work};
+use crate::limiter::Limiter;
+use crate::metrics::Metrics;
+use crate::recorder::Note;
+
+/// No answer by then counts as a passing error: the precondition makes it safe to ask again.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(15);
+
+/// What the outbox is told.
+#[derive(Debug)]
+pub enum Input {
+    /// Decisions of a cycle.
+    Decisions(Vec<Decision>),
+    /// Deletions that were seen.
+    Gone(Vec<Event>),
+    /// The status of a queue was seen.
+    Queue(Arc<str>, QueueSeen),
+    /// Something to tell about an object.
+    Note(Note),
+    /// Send what must be sent and return; the rest is dropped at the deadline.
+    Finish(Instant),
+}
+
+/// The parts of the driver.
+#[derive(Debug)]
+pub struct Driver<F> {
+    /// The order of things.
+    pub outbox: Outbox,
+    /// What requests need.
+    pub context: Context,
+    /// A limit, if the operator wants one.
+    pub limiter: Option<Limiter>,
+    /// Counters.
+    pub metrics: Arc<Metrics>,
+    /// Tells the scheduling thread.
+    pub report: F,
+}
+
+impl<F: FnMut(Vec<Event>)> Driver<F> {
+    /// Runs until [`Input::Finish`], or until all senders are gone.
+    pub async fn run(mut self, client: Client, mut inputs: mpsc::UnboundedReceiver<Input>) {
+        let mut running = FuturesUnordered::new();
+        let mut finish: Option<Instant> = None;
+        loop {
+            let now = Instant::now();
+            let limited =
+                self.hand_out(now, |job, request| running.push(exchange(client.clone(), job, request)));
+            self.metrics.outbox(&self.outbox.depth());
+            if finish.is_some_and(|deadline| now >= deadline || idle(&self.outbox.depth())) {
+                break;
+            }
+            let wake =
+                [self.outbox.wake(), limited, finish].into_iter().flatten().filter(|at| *at > now).min();
+            tokio::select! {
+                Some(done) = running.next(), if !running.is_empty() => {
+                    let mut events = self.finished(done);
+                    // Whatever else is ready goes into the same batch.
+                    while let Some(Some(done)) = running.next().now_or_never() {
+                        events.extend(self.finished(done));
+                    }
+                    self.tell(events);
+                }
+                input = inputs.recv(), if finish.is_none() => match input {
+                    Some(Input::Finish(deadline)) => finish = Some(self.finish(deadline)),
+                    Some(input) => self.take_in(input),
+                    None => break,
+                },
+                () = sleep_until(wake) => {}
+            }
+        }
+        let left = self.outbox.depth();
+        info!(binds = left.binds, statuses = left.writes, "outbox closed");
+    }
+
+    /// Starts all requests that may start now; says when the limiter lets the next one pass.
+    fn hand_out(&mut self, now: Instant, mut start: impl FnMut(Job, Request<Vec<u8>>)) -> Option<Instant> {
+        loop {
+            if let Some(at) = self.limiter.as_mut().and_then(|limiter| limiter.wait(now)) {
+                return Some(at);
+            }
+            let job = self.outbox.next(now)?;
+            self.limiter.iter_mut().for_each(Limiter::spend);
+            match build(&job, &self.context) {
+                Ok(request) => start(job, request),
+                // A name that makes no path cannot have come from an API server.
+                Err(error) => {
+                    let event = self.outbox.done(job, Reply::Gone(error.to_string()), now);
+                    self.tell(event.into_iter().collect());
+                }
+            }
+        }
+    }
+
+    fn finished(&mut self, (job, reply): (Job, Reply)) -> Vec<Event> {
+        let now = Instant::now();
+        self.metrics.request(&job, &reply, now);
+        self.outbox.done(job, reply, now).into_iter().collect()
+    }
+
+    fn tell(&mut self, events: Vec<Event>) {
+        if !events.is_empty() {
+            (self.report)(events);
+        }
+    }
+
+    fn take_in(&mut self, input: Input) {
+        let now = Instant::now();
+        match input {
+            Input::Decisions(decisions) => self.outbox.decide(decisions, now),
+            Input::Gone(events) => {
+                let failed = self.outbox.gone(&events);
+                self.tell(failed);
+            }
+            Input::Queue(queue, seen) => self.outbox.queue_seen(queue, seen),
+            Input::Note(note) => self.outbox.note(note, now),
+            Input::Finish(_) => {}
+        }
+    }
+
+    fn finish(&mut self, deadline: Instant) -> Instant {
+        self.outbox.hurry(Instant::now());
+        deadline
+    }
+}
+
+fn idle(depth: &Depth) -> bool {
+    depth.binds == 0 && depth.writes == 0 && depth.in_flight == 0
+}
+
+async fn sleep_until(at: Option<Instant>) {
+    match at {
+        Some(at) => tokio::time::sleep_until(at.into()).await,
+        None => std::future::pending().await,
+    }
+}
+
+async fn exchange(client: Client, job: Job, request: Request<Vec<u8>>) -> (Job, Reply) {
+    let reply = match ask(&client, request).await {
+        Ok(Ok(())) => Reply::Done,
+        Ok(Err(Problem::Other(reply))) => reply,
+        Ok(Err(Problem::NotFound(message))) => Reply::Gone(message),
+        Ok(Err(Problem::Conflict(message))) => conflict(&client, &job.work, message).await,
+        Err(reply) => reply,
+    };
+    if reply != Reply::Done {
+        debug!(work = ?job.work, attempt = job.attempt, ?reply, "request failed");
+    }
+    (job, reply)
+}
+
+/// A conflict on a bind may be the answer to a request of ours whose reply was lost: the pod itself knows.
+async fn conflict(client: &Client, work: &Work, message: String) -> Reply {
+    match work {
+        Work::Bind(binding) => settle(client, binding, message).await,
+        // Another version of the object, or another object: the next change of the status will be written.
+        Work::Evict(..) | Work::Write(_) | Work::Post(_) => Reply::Gone(message),
+    }
+}
+
+#[derive(Deserialize)]
+struct Seen {
+    metadata: SeenMeta,
+    #[serde(default)]
+    spec: SeenSpec,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct SeenMeta {
+    #[serde(default)]
+    uid: String,
+    #[serde(default)]
+    deletion_timestamp: Option<String>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct SeenSpec {
+    #[serde(default)]
+    node_name: String,
+}
+
+async fn settle(client: &Client, binding: &Binding, message: String) -> Reply {
+    let Ok(request) = get_pod(&binding.pod) else { return Reply::Gone(message) };
+    match fetch(client, request).await {
+        Err(reply) => reply,
+        Ok((status, headers, body)) => match read(status, &headers, &body) {
+            Ok(()) => match serde_json::from_slice::<Seen>(&body) {
+                Ok(pod) => judge(&pod, binding, message),
+                Err(error) => Reply::Passing { message: format!("cannot read pod: {error}"), after: None },
+            },
+            Err(Problem::Other(reply)) => reply,
+            Err(Problem::NotFound(message) | Problem::Conflict(message)) => Reply::Gone(message),
+        },
+    }
+}
+
+fn judge(pod: &Seen, binding: &Binding, message: String) -> Reply {
+    if pod.metadata.uid != *binding.pod.uid {
+        return Reply::Gone(message);
+    }
+    if pod.spec.node_name == *binding.node {
+        return Reply::Done;
+    }
+    let lost = !pod.spec.node_name.is_empty() || pod.metadata.deletion_timestamp.is_some();
+    if lost { Reply::Gone(message) } else { Reply::Passing { message, after: None } }
+}
+
+async fn ask(client: &Client, request: Request<Vec<u8>>) -> Result<Result<(), Problem>, Reply> {
+    let (status, headers, body) = fetch(client, request).await?;
+    Ok(read(status, &headers, &body))
+}
+
+/// The whole answer: a body that is not read to its end would cost the connection.
+async fn fetch(
+    client: &Client,
+    request: Request<Vec<u8>>,
+) -> Result<(StatusCode, HeaderMap, Vec<u8>), Reply> {
+    let passing = |message: String| Reply::Passing { message, after: None };
+    let exchange = async {
+        let (parts, body) = client.send(request.map(Body::from)).await?.into_parts();
+        let body = body.collect().await?.to_bytes();
+        Ok::<_, kube::Error>((parts.status, parts.headers, body.to_vec()))
+    };
+    match tokio::time::timeout(REQUEST_TIMEOUT, exchange).await {
+        Ok(Ok(answer)) => Ok(answer),
+        Ok(Err(error)) => Err(passing(chain(&error))),
+        Err(_) => Err(passing(format!("no answer within {REQUEST_TIMEOUT:?}"))),
+    }
+}
+
+/// An error with its causes, on one line.
+pub(crate) fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        let cause_text = cause.to_string();
+        if !text.contains(&cause_text) {
+            text = format!("{text}: {cause_text}");
+        }
+        source = cause.source();
+    }
+    text
+}

@@ -1,0 +1,388 @@
+//! What was decided, on its way to the API server.
+//!
+//! [`Outbox`] is the order of things without any IO: three lanes (binds and evictions; statuses; events), a window of
+//! requests in flight that narrows when the server is in trouble, and retries. [`driver`] sends what it hands out.
+//!
+//! - Binds go first and in the order of the decisions, so a gang's binds are contiguous.
+//! - Statuses are coalesced by object, and only one write of an object is in flight at a time. A change of phase goes
+//!   out at once, also between binds; counts and messages wait until they have been still for a moment.
+//! - Events are sent when no bind and no due status waits, and are dropped when there are too many.
+pub mod driver;
+mod lane;
+pub mod reply;
+pub mod request;
+mod window;
+mod writes;
+
+use std::collections::{BinaryHeap, VecDeque};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use phalanx_core::decision::{Binding, Decision};
+use phalanx_core::event::{BindFailure, Event, PodRef};
+use rustc_hash::FxHashSet;
+
+use crate::backoff;
+use crate::recorder::{Note, Posting, Recorder};
+use lane::{Due, Lane};
+use reply::Reply;
+use window::Window;
+use writes::Writes;
+pub use writes::{PodPatch, QueuePatch, QueueSeen, Target, Write};
+
+/// How the outbox behaves.
+#[derive(Clone, Debug)]
+pub struct OutboxOptions {
+    /// Requests in flight at most.
+    pub in_flight: usize,
+    /// How long counts and messages must be still before they are written.
+    pub hold: Duration,
+    /// How long a bind is tried again after a passing error.
+    pub deadline: Duration,
+    /// Send `Scheduled` events.
+    pub scheduled_events: bool,
+    /// Events that may wait; more are dropped.
+    pub events_max: usize,
+}
+
+impl Default for OutboxOptions {
+    fn default() -> Self {
+        Self {
+            in_flight: 64,
+            hold: Duration::from_secs(1),
+            deadline: Duration::from_secs(30),
+            scheduled_events: true,
+            events_max: 20_000,
+        }
+    }
+}
+
+/// The first wait after a passing error, and the longest.
+const RETRY: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(5));
+/// How long a request is tried that the server refuses (forbidden, invalid): long enough for a webhook that hiccups.
+const REFUSED_DEADLINE: Duration = Duration::from_secs(3);
+
+/// One thing to send.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Work {
+    /// Bind a pod.
+    Bind(Binding),
+    /// Evict a pod.
+    Evict(Arc<PodRef>, Arc<str>),
+    /// Write a status.
+    Write(Write),
+    /// Post an event.
+    Post(Posting),
+}
+
+impl Work {
+    fn lane(&self) -> Lane {
+        match self {
+            Work::Bind(_) | Work::Evict(..) => Lane::Binds,
+            Work::Write(_) => Lane::Writes,
+            Work::Post(_) => Lane::Events,
+        }
+    }
+}
+
+/// A request handed out by [`Outbox::next`]; give it back to [`Outbox::done`].
+#[derive(Clone, Debug, PartialEq)]
+pub struct Job {
+    /// What to send.
+    pub work: Work,
+    /// Failed attempts so far.
+    pub attempt: u32,
+    /// When it was first sent.
+    pub first: Instant,
+}
+
+/// How much waits or is on its way.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Depth {
+    /// Binds and evictions.
+    pub binds: usize,
+    /// Statuses.
+    pub writes: usize,
+    /// Events.
+    pub events: usize,
+    /// Requests in flight.
+    pub in_flight: usize,
+    /// Events dropped since the start.
+    pub events_dropped: u64,
+}
+
+/// The order of what is sent. Time is handed in.
+#[derive(Debug)]
+pub struct Outbox {
+    options: OutboxOptions,
+    window: Window,
+    binds: VecDeque<Job>,
+    retries: BinaryHeap<Due<Job>>,
+    writes: Writes,
+    events: VecDeque<Job>,
+    recorder: Recorder,
+    in_flight: [usize; 3],
+    retrying: [usize; 3],
+    dropped: u64,
+    sequence: u64,
+}
+
+impl Outbox {
+    /// An empty outbox.
+    pub fn new(options: OutboxOptions) -> Self {
+        Self {
+            window: Window::new(options.in_flight),
+            writes: Writes::new(options.hold),
+            recorder: Recorder::new(),
+            options,
+            binds: VecDeque::new(),
+            retries: BinaryHeap::new(),
+            events: VecDeque::new(),
+            in_flight: [0; 3],
+            retrying: [0; 3],
+            dropped: 0,
+            sequence: 0,
+        }
+    }
+
+    /// Takes in what a cycle decided.
+    pub fn decide(&mut self, decisions: Vec<Decision>, now: Instant) {
+        for decision in decisions {
+            self.take_in(decision, now);
+        }
+    }
+
+    fn take_in(&mut self, decision: Decision, now: Instant) {
+        match decision {
+            Decision::Bind { pods, .. } => pods.into_iter().for_each(|binding| self.bind(binding, now)),
+            Decision::Evict { pod, reason } => self.queue(Work::Evict(pod, reason), now),
+            Decision::Nominate { pod, node } => self.writes.nominate(pod, node, now),
+            Decision::PodGroupStatus { group, uid, status } => self.writes.group(group, uid, status, now),
+            Decision::QueueStatus { queue, allocated } => self.writes.queue(queue, allocated, now),
+            Decision::PodUnscheduled { pod, reason, message } => {
+                self.note(Note::failed_scheduling(&pod, &message), now);
+                self.writes.unscheduled(pod, reason, message, now);
+            }
+            Decision::PodGroupUnschedulable { group, uid, message } => {
+                self.note(Note::unschedulable(&group, &uid, &message), now);
+            }
+        }
+    }
+
+    /// A pod that is bound needs no word about why it waits.
+    fn bind(&mut self, binding: Binding, now: Instant) {
+        self.writes.forget_pod(&binding.pod.uid);
+        self.queue(Work::Bind(binding), now);
+    }
+
+    fn queue(&mut self, work: Work, now: Instant) {
+        self.binds.push_back(Job { work, attempt: 0, first: now });
+    }
+
+    /// Tells people about an object.
+    pub fn note(&mut self, note: Note, now: Instant) {
+        let Some(posting) = self.recorder.record(note, now) else { return };
+        if self.events.len() >= self.options.events_max {
+            self.dropped += 1;
+            return;
+        }
+        self.events.push_back(Job { work: Work::Post(posting), attempt: 0, first: now });
+    }
+
+    /// What stands in the status of a queue: names that are no longer used must be taken out by name.
+    pub fn queue_seen(&mut self, queue: Arc<str>, seen: QueueSeen) {
+        self.writes.queue_seen(queue, seen);
+    }
+
+    /// Objects that are gone: nothing is written about them, and no pod is bound to such a node.
+    pub fn gone(&mut self, events: &[Event]) -> Vec<Event> {
+        let mut nodes: FxHashSet<&str> = FxHashSet::default();
+        for event in events {
+            match event {
+                Event::NodeGone(name) => {
+                    nodes.insert(name);
+                }
+                Event::PodGone(uid) => self.writes.forget(&Target::Pod(Arc::clone(uid))),
+                Event::PodGroupGone(key) => self.writes.forget(&Target::PodGroup(key.clone())),
+                Event::QueueGone(name) => self.writes.forget(&Target::Queue(Arc::clone(name))),
+                _ => {}
+            }
+        }
+        if nodes.is_empty() { Vec::new() } else { self.withdraw(&nodes) }
+    }
+
+    fn withdraw(&mut self, nodes: &FxHashSet<&str>) -> Vec<Event> {
+        let mut failed = Vec::new();
+        let mut keep = |job: &Job| match &job.work {
+            Work::Bind(binding) if nodes.contains(&*binding.node) => {
+                let message = format!("node {} was deleted before the pod was bound", binding.node).into();
+                failed.push(Event::BindFailed(
+                    Arc::clone(&binding.pod.uid),
+                    BindFailure { message, gone: false },
+                ));
+                false
+            }
+            _ => true,
+        };
+        self.binds.retain(&mut keep);
+        let before = self.retries.len();
+        self.retries.retain(|due| keep(&due.job));
+        self.retrying[Lane::Binds as usize] -= before - self.retries.len();
+        failed
+    }
+
+    /// The next request to send, if one may be sent now.
+    pub fn next(&mut self, now: Instant) -> Option<Job> {
+        self.wake_retries(now);
+        let job = self.next_bind(now).or_else(|| self.next_write(now)).or_else(|| self.next_event(now))?;
+        self.in_flight[job.work.lane() as usize] += 1;
+        Some(job)
+    }
+
+    /// Retries go to the head of the line: their gang has waited longest.
+    fn wake_retries(&mut self, now: Instant) {
+        while self.retries.peek().is_some_and(|due| due.at <= now) {
+            let job = self.retries.pop().expect("a due retry was just seen").job;
+            self.retrying[job.work.lane() as usize] -= 1;
+            match job.work.lane() {
+                Lane::Binds => self.binds.push_front(job),
+                Lane::Writes | Lane::Events => self.events.push_front(job),
+            }
+        }
+    }
+
+    /// The deadline counts from the first attempt, not from the decision.
+    fn next_bind(&mut self, now: Instant) -> Option<Job> {
+        if self.in_flight(Lane::Binds) >= self.window.limit() {
+            return None;
+        }
+        let job = self.binds.pop_front()?;
+        Some(if job.attempt == 0 { Job { first: now, ..job } } else { job })
+    }
+
+    /// While binds wait, a few places are kept for changes of phase: controllers create pods on them.
+    fn next_write(&mut self, now: Instant) -> Option<Job> {
+        let binds_wait = !self.binds.is_empty();
+        let places = if binds_wait { self.window.limit() / 16 } else { self.window.limit() / 2 };
+        if self.in_flight(Lane::Writes) >= places.max(1) {
+            return None;
+        }
+        let write = self.writes.next(now, binds_wait)?;
+        Some(Job { work: Work::Write(write), attempt: 0, first: now })
+    }
+
+    fn next_event(&mut self, now: Instant) -> Option<Job> {
+        let busy = !self.binds.is_empty() || self.in_flight(Lane::Binds) > 0;
+        if busy || self.in_flight(Lane::Events) >= (self.window.limit() / 4).max(1) {
+            return None;
+        }
+        let due = |posting| Job { work: Work::Post(posting), attempt: 0, first: now };
+        let job = self.events.pop_front().or_else(|| self.recorder.due(now).map(due))?;
+        Some(if job.attempt == 0 { Job { first: now, ..job } } else { job })
+    }
+
+    fn in_flight(&self, lane: Lane) -> usize {
+        self.in_flight[lane as usize]
+    }
+
+    /// When [`Outbox::next`] may have something without anything else happening.
+    pub fn wake(&self) -> Option<Instant> {
+        let retry = self.retries.peek().map(|due| due.at);
+        [retry, self.writes.wake(), self.recorder.wake()].into_iter().flatten().min()
+    }
+
+    /// The outcome of a request; what the World must be told comes back.
+    pub fn done(&mut self, job: Job, reply: Reply, now: Instant) -> Option<Event> {
+        self.in_flight[job.work.lane() as usize] -= 1;
+        self.window.observe(&reply);
+        match &job.work {
+            Work::Bind(binding) => {
+                let binding = binding.clone();
+                self.bound(job, &binding, reply, now)
+            }
+            Work::Evict(pod, reason) => {
+                let (pod, reason) = (Arc::clone(pod), Arc::clone(reason));
+                self.evicted(job, &pod, &reason, reply, now);
+                None
+            }
+            Work::Write(write) => {
+                self.writes.done(write, &reply, now);
+                None
+            }
+            Work::Post(_) => {
+                if let Reply::Passing { .. } = reply {
+                    self.dropped += u64::from(self.again(job, reply, now).is_some());
+                }
+                None
+            }
+        }
+    }
+
+    fn bound(&mut self, job: Job, binding: &Binding, reply: Reply, now: Instant) -> Option<Event> {
+        let uid = Arc::clone(&binding.pod.uid);
+        let failure = match reply {
+            Reply::Done => {
+                if self.options.scheduled_events {
+                    self.note(Note::scheduled(&binding.pod, &binding.node), now);
+                }
+                return Some(Event::Bound(uid));
+            }
+            Reply::Gone(message) => BindFailure { message: message.into(), gone: true },
+            other => {
+                let message = self.again(job, other, now)?;
+                self.note(Note::failed_scheduling(&binding.pod, &message), now);
+                BindFailure { message: message.into(), gone: false }
+            }
+        };
+        Some(Event::BindFailed(uid, failure))
+    }
+
+    fn evicted(&mut self, job: Job, pod: &Arc<PodRef>, reason: &Arc<str>, reply: Reply, now: Instant) {
+        match reply {
+            Reply::Done => self.note(Note::evicted(pod, reason), now),
+            Reply::Gone(_) => {}
+            other => {
+                if let Some(message) = self.again(job, other, now) {
+                    self.note(Note::eviction_failed(pod, &message), now);
+                }
+            }
+        }
+    }
+
+    /// Plans another attempt, or says why there is none.
+    fn again(&mut self, mut job: Job, reply: Reply, now: Instant) -> Option<String> {
+        let (message, after, deadline) = match reply {
+            Reply::Passing { message, after } => (message, after, self.options.deadline),
+            Reply::Refused(message) => (message, None, REFUSED_DEADLINE.min(self.options.deadline)),
+            Reply::Done | Reply::Gone(_) => return None,
+        };
+        let wait = backoff::wait_for(RETRY.0, RETRY.1, job.attempt).max(after.unwrap_or_default());
+        if now + wait >= job.first + deadline {
+            return Some(message);
+        }
+        job.attempt += 1;
+        self.sequence += 1;
+        self.retrying[job.work.lane() as usize] += 1;
+        self.retries.push(Due { at: now + wait, sequence: self.sequence, job });
+        None
+    }
+
+    /// How much waits.
+    pub fn depth(&self) -> Depth {
+        Depth {
+            binds: self.binds.len() + self.retrying[0] + self.in_flight(Lane::Binds),
+            writes: self.writes.len() + self.in_flight(Lane::Writes),
+            events: self.events.len() + self.retrying[2] + self.in_flight(Lane::Events),
+            in_flight: self.in_flight.iter().sum(),
+            events_dropped: self.dropped,
+        }
+    }
+
+    /// The process is about to end: statuses no longer wait to be still, and events are dropped.
+    pub fn hurry(&mut self, now: Instant) {
+        self.writes.hurry(now);
+        self.events.clear();
+        self.retries.retain(|due| due.job.work.lane() == Lane::Binds);
+        self.retrying[Lane::Events as usize] = 0;
+    }
+}

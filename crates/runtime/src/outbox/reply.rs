@@ -1,0 +1,119 @@
+//! What the API server's answer means.
+use std::time::Duration;
+
+use http::{HeaderMap, StatusCode};
+use serde::Deserialize;
+
+/// The meaning of an answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reply {
+    /// It is so now.
+    Done,
+    /// The object is gone, or is another one now: nothing to try again.
+    Gone(String),
+    /// The server is busy, restarting or out of reach; the time is what it asked us to wait.
+    Passing {
+        /// What it said.
+        message: String,
+        /// `Retry-After`.
+        after: Option<Duration>,
+    },
+    /// The server will not do it.
+    Refused(String),
+}
+
+#[derive(Debug, Default, Deserialize)]
+struct Failure {
+    #[serde(default)]
+    message: String,
+    #[serde(default)]
+    details: Option<Details>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Details {
+    #[serde(default)]
+    retry_after_seconds: Option<u32>,
+}
+
+/// An answer whose status says that something went wrong. 404, 409 and 422 are up to the caller, who knows the request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Problem {
+    /// 404.
+    NotFound(String),
+    /// 409.
+    Conflict(String),
+    /// Passing, or refused.
+    Other(Reply),
+}
+
+/// Reads an answer: `Ok` for 2xx.
+pub fn read(status: StatusCode, headers: &HeaderMap, body: &[u8]) -> Result<(), Problem> {
+    if status.is_success() {
+        return Ok(());
+    }
+    let failure: Failure = serde_json::from_slice(body).unwrap_or_else(|_| Failure {
+        message: String::from_utf8_lossy(body).trim().chars().take(300).collect(),
+        details: None,
+    });
+    let message = match failure.message.as_str() {
+        "" => format!("the API server answered {status}"),
+        message => message.to_owned(),
+    };
+    Err(match status {
+        StatusCode::NOT_FOUND => Problem::NotFound(message),
+        StatusCode::CONFLICT => Problem::Conflict(message),
+        StatusCode::TOO_MANY_REQUESTS | StatusCode::REQUEST_TIMEOUT => {
+            passing(message, headers, failure.details)
+        }
+        // A token that is being rotated, or an API server that has not loaded its authorizer yet.
+        StatusCode::UNAUTHORIZED => passing(message, headers, failure.details),
+        _ if status.is_server_error() => passing(message, headers, failure.details),
+        _ => Problem::Other(Reply::Refused(message)),
+    })
+}
+
+fn passing(message: String, headers: &HeaderMap, details: Option<Details>) -> Problem {
+    let header = headers.get(http::header::RETRY_AFTER).and_then(|value| value.to_str().ok()?.parse().ok());
+    let seconds: Option<u32> = header.or_else(|| details?.retry_after_seconds);
+    // A server that says "in an hour" is asked again before that: it may have been restarted.
+    let after = seconds.map(|seconds| Duration::from_secs(u64::from(seconds.min(10))));
+    Problem::Other(Reply::Passing { message, after })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn meaning(status: u16, retry_after: Option<&str>, body: &str) -> Result<(), Problem> {
+        let mut headers = HeaderMap::new();
+        if let Some(value) = retry_after {
+            headers.insert(http::header::RETRY_AFTER, value.parse().unwrap());
+        }
+        read(StatusCode::from_u16(status).unwrap(), &headers, body.as_bytes())
+    }
+
+    #[test]
+    fn answers() {
+        let passing = |message: &str, seconds: Option<u64>| {
+            let (message, after) = (message.to_owned(), seconds.map(Duration::from_secs));
+            Err(Problem::Other(Reply::Passing { message, after }))
+        };
+        let status = r#"{"kind":"Status","message":"slow down","details":{"retryAfterSeconds":2}}"#;
+        assert_eq!(meaning(201, None, "{}"), Ok(()));
+        assert_eq!(meaning(429, None, status), passing("slow down", Some(2)));
+        assert_eq!(meaning(429, Some("1"), "Too many requests\n"), passing("Too many requests", Some(1)));
+        assert_eq!(meaning(503, Some("3600"), status), passing("slow down", Some(10)));
+        assert_eq!(
+            meaning(500, None, ""),
+            passing("the API server answered 500 Internal Server Error", None)
+        );
+        assert_eq!(
+            meaning(403, None, r#"{"message":"no"}"#),
+            Err(Problem::Other(Reply::Refused("no".into())))
+        );
+        assert_eq!(meaning(404, None, r#"{"message":"no pod"}"#), Err(Problem::NotFound("no pod".into())));
+        assert_eq!(meaning(409, None, r#"{"message":"taken"}"#), Err(Problem::Conflict("taken".into())));
+    }
+}

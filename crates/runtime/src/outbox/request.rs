@@ -1,0 +1,164 @@
+//! Work as HTTP requests, with bodies written once.
+use http::{Method, Request};
+use phalanx_core::decision::Binding;
+use phalanx_core::event::{Condition, GroupStatus, PodRef, Time};
+use serde_json::{Value, json};
+
+use super::writes::{PodPatch, QueuePatch, Write};
+use super::{Job, Work};
+use crate::recorder::{self, Posting};
+
+/// What a request must know besides its work.
+#[derive(Clone, Debug)]
+pub struct Context {
+    /// The PodGroup resource has a status subresource (Volcano's has none).
+    pub pod_group_status: bool,
+    /// Reporting controller of events.
+    pub controller: String,
+    /// Reporting instance of events.
+    pub instance: String,
+}
+
+const JSON: &str = "application/json";
+const MERGE: &str = "application/merge-patch+json";
+const STRATEGIC: &str = "application/strategic-merge-patch+json";
+const GROUP: &str = "/apis/scheduling.volcano.sh/v1beta1";
+
+/// The request of a job.
+pub fn build(job: &Job, context: &Context) -> Result<Request<Vec<u8>>, http::Error> {
+    match &job.work {
+        Work::Bind(binding) => bind(binding),
+        Work::Evict(pod, _) => evict(pod),
+        Work::Write(write) => status(write, context),
+        Work::Post(posting) => event(posting, context),
+    }
+}
+
+/// The pod itself, to see what became of it.
+pub fn get_pod(pod: &PodRef) -> Result<Request<Vec<u8>>, http::Error> {
+    Request::get(pod_path(pod, "")).body(Vec::new())
+}
+
+fn pod_path(pod: &PodRef, subresource: &str) -> String {
+    format!("/api/v1/namespaces/{}/pods/{}{subresource}", pod.namespace, pod.name)
+}
+
+fn send(method: Method, path: String, content: &str, body: &Value) -> Result<Request<Vec<u8>>, http::Error> {
+    let body = body.to_string().into_bytes();
+    Request::builder().method(method).uri(path).header(http::header::CONTENT_TYPE, content).body(body)
+}
+
+/// The UID is a precondition: a successor of the same name is not bound.
+fn bind(binding: &Binding) -> Result<Request<Vec<u8>>, http::Error> {
+    let pod = &binding.pod;
+    let body = json!({
+        "apiVersion": "v1",
+        "kind": "Binding",
+        "metadata": {"namespace": pod.namespace, "name": pod.name, "uid": pod.uid},
+        "target": {"apiVersion": "v1", "kind": "Node", "name": binding.node},
+    });
+    send(Method::POST, pod_path(pod, "/binding"), JSON, &body)
+}
+
+fn evict(pod: &PodRef) -> Result<Request<Vec<u8>>, http::Error> {
+    let body = json!({
+        "apiVersion": "policy/v1",
+        "kind": "Eviction",
+        "metadata": {"namespace": pod.namespace, "name": pod.name},
+        "deleteOptions": {"preconditions": {"uid": pod.uid}},
+    });
+    send(Method::POST, pod_path(pod, "/eviction"), JSON, &body)
+}
+
+fn event(posting: &Posting, context: &Context) -> Result<Request<Vec<u8>>, http::Error> {
+    let reporter = (context.controller.as_str(), context.instance.as_str());
+    let (namespace, body) = recorder::body(posting, reporter, &micro_time(jiff::Timestamp::now()));
+    let events = format!("/apis/events.k8s.io/v1/namespaces/{namespace}/events");
+    match posting {
+        Posting::Create(..) => send(Method::POST, events, JSON, &body),
+        Posting::Series(_, name, _) => send(Method::PATCH, format!("{events}/{name}"), MERGE, &body),
+    }
+}
+
+fn status(write: &Write, context: &Context) -> Result<Request<Vec<u8>>, http::Error> {
+    match write {
+        Write::Pod(pod, patch) => {
+            let body = json!({"metadata": {"uid": pod.uid}, "status": pod_status(patch)});
+            send(Method::PATCH, pod_path(pod, "/status"), STRATEGIC, &body)
+        }
+        Write::PodGroup(group, uid, status) => {
+            let subresource = if context.pod_group_status { "/status" } else { "" };
+            let path =
+                format!("{GROUP}/namespaces/{}/podgroups/{}{subresource}", group.namespace, group.name);
+            let body = json!({"metadata": {"uid": uid}, "status": group_status(status)});
+            send(Method::PATCH, path, MERGE, &body)
+        }
+        Write::Queue(queue, patch) => {
+            send(Method::PATCH, format!("{GROUP}/queues/{queue}/status"), MERGE, &queue_status(patch))
+        }
+    }
+}
+
+fn queue_status(patch: &QueuePatch) -> Value {
+    let allocated: serde_json::Map<String, Value> =
+        patch.allocated.iter().map(|(name, amount)| (name.to_string(), json!(amount))).collect();
+    let mut status = json!({"allocated": allocated});
+    if patch.open {
+        status["state"] = json!("Open");
+    }
+    json!({"status": status})
+}
+
+fn pod_status(patch: &PodPatch) -> Value {
+    let mut status = json!({});
+    if let Some((reason, message)) = &patch.condition {
+        let mut condition = json!({
+            "type": "PodScheduled", "status": "False", "reason": reason, "message": message,
+        });
+        if patch.transition {
+            condition["lastTransitionTime"] = json!(seconds(jiff::Timestamp::now()));
+        }
+        status["conditions"] = json!([condition]);
+    }
+    if let Some(node) = &patch.nominated {
+        status["nominatedNodeName"] = json!(node);
+    }
+    status
+}
+
+/// The fields we own. Zero counts are written as null: Volcano leaves them out.
+fn group_status(status: &GroupStatus) -> Value {
+    let count = |count: u32| if count == 0 { Value::Null } else { json!(count) };
+    json!({
+        "phase": status.phase.as_str(),
+        "running": count(status.running),
+        "succeeded": count(status.succeeded),
+        "failed": count(status.failed),
+        "conditions": status.conditions.iter().map(condition).collect::<Vec<_>>(),
+    })
+}
+
+fn condition(condition: &Condition) -> Value {
+    json!({
+        "type": condition.kind,
+        "status": if condition.status { "True" } else { "False" },
+        "reason": condition.reason,
+        "message": condition.message,
+        "transitionID": condition.transition,
+        "lastTransitionTime": timestamp(condition.since),
+    })
+}
+
+fn timestamp(time: Time) -> Option<String> {
+    jiff::Timestamp::from_millisecond(time.0).ok().map(seconds)
+}
+
+/// RFC 3339 in whole seconds, as metav1.Time is written.
+fn seconds(time: jiff::Timestamp) -> String {
+    time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+}
+
+/// RFC 3339 with six digits, as metav1.MicroTime must be written.
+fn micro_time(time: jiff::Timestamp) -> String {
+    time.strftime("%Y-%m-%dT%H:%M:%S.%6fZ").to_string()
+}

@@ -1,0 +1,47 @@
+//! How many requests may be in flight.
+use super::reply::Reply;
+
+/// Halves on each passing error and opens by one on each success: an API server in trouble is not hammered, and one that
+/// restarts is probed by single requests.
+#[derive(Clone, Debug)]
+pub(super) struct Window {
+    limit: usize,
+    max: usize,
+}
+
+impl Window {
+    pub(super) fn new(max: usize) -> Self {
+        let max = max.max(1);
+        Self { limit: max, max }
+    }
+
+    pub(super) fn limit(&self) -> usize {
+        self.limit
+    }
+
+    pub(super) fn observe(&mut self, reply: &Reply) {
+        self.limit = match reply {
+            Reply::Passing { .. } => (self.limit / 2).max(1),
+            Reply::Done | Reply::Gone(_) | Reply::Refused(_) => (self.limit + 1).min(self.max),
+        };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn trouble_narrows_and_success_opens() {
+        let mut window = Window::new(8);
+        let trouble = Reply::Passing { message: "503".into(), after: None };
+        for expected in [4, 2, 1, 1] {
+            window.observe(&trouble);
+            assert_eq!(window.limit(), expected);
+        }
+        for expected in [2, 3, 4, 5, 6, 7, 8, 8] {
+            window.observe(&Reply::Done);
+            assert_eq!(window.limit(), expected);
+        }
+    }
+}

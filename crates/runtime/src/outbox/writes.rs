@@ -1,0 +1,338 @@
+//! Statuses that wait: the newest of each object, one in flight at a time.
+use std::collections::BinaryHeap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use phalanx_core::event::{GroupStatus, Key, Phase, PodRef};
+use rustc_hash::{FxHashMap, FxHashSet};
+use tracing::warn;
+
+use super::lane::Due;
+use super::reply::Reply;
+use crate::backoff;
+
+/// The object of a status.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Target {
+    /// A pod, by UID.
+    Pod(Arc<str>),
+    /// A PodGroup.
+    PodGroup(Key),
+    /// A queue.
+    Queue(Arc<str>),
+}
+
+/// What changes in a pod's status.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PodPatch {
+    /// PodScheduled=False with this reason and message.
+    pub condition: Option<(&'static str, Arc<str>)>,
+    /// The condition was not False before, as far as we know: its transition time is now.
+    pub transition: bool,
+    /// `nominatedNodeName`; `Some(None)` clears it.
+    pub nominated: Option<Option<Arc<str>>>,
+}
+
+/// What changes in a queue's status.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct QueuePatch {
+    /// `allocated` by resource name; `None` takes a name out.
+    pub allocated: Vec<(Arc<str>, Option<String>)>,
+    /// The queue has no state yet: it is Open.
+    pub open: bool,
+}
+
+/// What stands in a queue's status.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct QueueSeen {
+    /// Names in `allocated`.
+    pub names: Vec<Arc<str>>,
+    /// It has no `state`.
+    pub stateless: bool,
+}
+
+impl QueueSeen {
+    fn patch(&self, allocated: Vec<(Arc<str>, String)>) -> QueuePatch {
+        let unused = self.names.iter().filter(|name| !allocated.iter().any(|(used, _)| used == *name));
+        let unused: Vec<_> = unused.map(|name| (Arc::clone(name), None)).collect();
+        let used = allocated.into_iter().map(|(name, amount)| (name, Some(amount)));
+        QueuePatch { allocated: used.chain(unused).collect(), open: self.stateless }
+    }
+}
+
+/// A status to write.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Write {
+    /// Fields of a pod's status.
+    Pod(Arc<PodRef>, PodPatch),
+    /// A PodGroup's status, with the PodGroup's UID.
+    PodGroup(Key, Arc<str>, GroupStatus),
+    /// Fields of a queue's status.
+    Queue(Arc<str>, QueuePatch),
+}
+
+impl Write {
+    /// Its object.
+    pub fn target(&self) -> Target {
+        match self {
+            Write::Pod(pod, _) => Target::Pod(Arc::clone(&pod.uid)),
+            Write::PodGroup(group, ..) => Target::PodGroup(group.clone()),
+            Write::Queue(queue, _) => Target::Queue(Arc::clone(queue)),
+        }
+    }
+}
+
+/// How many holds a write that keeps changing may wait.
+const HOLDS_MAX: u32 = 10;
+const RETRY: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(10));
+
+#[derive(Debug)]
+struct Pending {
+    write: Write,
+    since: Instant,
+    due: Instant,
+    prompt: bool,
+}
+
+#[derive(Debug, Default)]
+struct Entry {
+    pending: Option<Pending>,
+    in_flight: bool,
+    failures: u32,
+}
+
+#[derive(Debug)]
+pub(super) struct Writes {
+    hold: Duration,
+    entries: FxHashMap<Target, Entry>,
+    prompt: BinaryHeap<Due<Target>>,
+    lazy: BinaryHeap<Due<Target>>,
+    phases: FxHashMap<Key, Phase>,
+    told: FxHashSet<Arc<str>>,
+    queues: FxHashMap<Arc<str>, QueueSeen>,
+    sequence: u64,
+    pending: usize,
+}
+
+impl Writes {
+    pub(super) fn new(hold: Duration) -> Self {
+        Self {
+            hold,
+            entries: FxHashMap::default(),
+            prompt: BinaryHeap::new(),
+            lazy: BinaryHeap::new(),
+            phases: FxHashMap::default(),
+            told: FxHashSet::default(),
+            queues: FxHashMap::default(),
+            sequence: 0,
+            pending: 0,
+        }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.pending
+    }
+
+    pub(super) fn nominate(&mut self, pod: Arc<PodRef>, node: Option<Arc<str>>, now: Instant) {
+        self.pod(pod, PodPatch { nominated: Some(node), ..PodPatch::default() }, true, now);
+    }
+
+    pub(super) fn unscheduled(
+        &mut self,
+        pod: Arc<PodRef>,
+        reason: &'static str,
+        message: Arc<str>,
+        now: Instant,
+    ) {
+        let patch = PodPatch { condition: Some((reason, message)), ..PodPatch::default() };
+        self.pod(pod, patch, false, now);
+    }
+
+    /// Joins what already waits for the same pod.
+    fn pod(&mut self, pod: Arc<PodRef>, mut patch: PodPatch, prompt: bool, now: Instant) {
+        let target = Target::Pod(Arc::clone(&pod.uid));
+        if let Some(Write::Pod(_, waiting)) = self.waiting(&target) {
+            patch.condition = patch.condition.or_else(|| waiting.condition.clone());
+            patch.nominated = patch.nominated.or_else(|| waiting.nominated.clone());
+        }
+        patch.transition = patch.condition.is_some() && !self.told.contains(&pod.uid);
+        self.put(target, Write::Pod(pod, patch), prompt, now);
+    }
+
+    pub(super) fn group(&mut self, group: Key, uid: Arc<str>, status: GroupStatus, now: Instant) {
+        let known = self.phases.get(&group).copied().unwrap_or_default();
+        let prompt = status.phase != known;
+        self.put(Target::PodGroup(group.clone()), Write::PodGroup(group, uid, status), prompt, now);
+    }
+
+    pub(super) fn queue(&mut self, queue: Arc<str>, allocated: Vec<(Arc<str>, String)>, now: Instant) {
+        let patch = match self.queues.get(&queue) {
+            Some(seen) => seen.patch(allocated),
+            None => QueueSeen::default().patch(allocated),
+        };
+        self.put(Target::Queue(Arc::clone(&queue)), Write::Queue(queue, patch), false, now);
+    }
+
+    pub(super) fn queue_seen(&mut self, queue: Arc<str>, seen: QueueSeen) {
+        self.queues.insert(queue, seen);
+    }
+
+    fn waiting(&self, target: &Target) -> Option<&Write> {
+        Some(&self.entries.get(target)?.pending.as_ref()?.write)
+    }
+
+    /// A write that changes again waits again, but not for ever.
+    fn put(&mut self, target: Target, write: Write, prompt: bool, now: Instant) {
+        let entry = self.entries.entry(target.clone()).or_default();
+        let before = entry.pending.take();
+        self.pending += usize::from(before.is_none());
+        let since = before.as_ref().map_or(now, |pending| pending.since);
+        let prompt = prompt || before.is_some_and(|pending| pending.prompt);
+        let still = (now + self.hold).min(since + self.hold * HOLDS_MAX);
+        let due = if prompt { now } else { still };
+        entry.pending = Some(Pending { write, since, due, prompt });
+        self.line_up(target, due, prompt);
+    }
+
+    fn line_up(&mut self, target: Target, at: Instant, prompt: bool) {
+        self.sequence += 1;
+        let due = Due { at, sequence: self.sequence, job: target };
+        if prompt { self.prompt.push(due) } else { self.lazy.push(due) }
+    }
+
+    /// The next write that is due, or the next prompt one only.
+    pub(super) fn next(&mut self, now: Instant, only_prompt: bool) -> Option<Write> {
+        if let Some(write) = self.take(now, true) {
+            return Some(write);
+        }
+        if only_prompt { None } else { self.take(now, false) }
+    }
+
+    /// Places in the line are not moved when a write changes; a place that no longer holds is put right when it comes up.
+    fn take(&mut self, now: Instant, prompt: bool) -> Option<Write> {
+        loop {
+            let line = if prompt { &mut self.prompt } else { &mut self.lazy };
+            if line.peek().is_none_or(|due| due.at > now) {
+                return None;
+            }
+            let target = line.pop().expect("a due place was just seen").job;
+            let Some(entry) = self.entries.get_mut(&target) else { continue };
+            match &entry.pending {
+                Some(pending) if entry.in_flight || pending.prompt != prompt => {}
+                Some(pending) if pending.due > now => {
+                    let due = pending.due;
+                    self.line_up(target, due, prompt);
+                }
+                Some(_) => return self.send(&target),
+                None => {}
+            }
+        }
+    }
+
+    fn send(&mut self, target: &Target) -> Option<Write> {
+        let entry = self.entries.get_mut(target)?;
+        entry.in_flight = true;
+        let write = entry.pending.take()?.write;
+        self.pending -= 1;
+        match &write {
+            Write::PodGroup(group, _, status) => {
+                self.phases.insert(group.clone(), status.phase);
+            }
+            Write::Pod(pod, patch) if patch.condition.is_some() => {
+                self.told.insert(Arc::clone(&pod.uid));
+            }
+            Write::Pod(..) | Write::Queue(..) => {}
+        }
+        Some(write)
+    }
+
+    /// The outcome: a passing error is tried again unless something newer waits; what is refused or gone is let go.
+    pub(super) fn done(&mut self, write: &Write, reply: &Reply, now: Instant) {
+        let target = write.target();
+        let Some(entry) = self.entries.get_mut(&target) else { return };
+        entry.in_flight = false;
+        match reply {
+            Reply::Done | Reply::Gone(_) => entry.failures = 0,
+            Reply::Refused(message) => {
+                entry.failures = 0;
+                warn!(object = %Name(write), %message, "the API server refused a status");
+            }
+            Reply::Passing { after, .. } => {
+                let wait = backoff::wait_for(RETRY.0, RETRY.1, entry.failures).max(after.unwrap_or_default());
+                entry.failures += 1;
+                self.pending += usize::from(entry.pending.is_none());
+                let prompt = !matches!(write, Write::Queue(..));
+                let newer = entry.pending.take();
+                let write = newer.map_or_else(|| write.clone(), |newer| newer.write);
+                entry.pending = Some(Pending { write, since: now, due: now + wait, prompt });
+            }
+        }
+        match &entry.pending {
+            Some(pending) => {
+                let (due, prompt) = (pending.due, pending.prompt);
+                self.line_up(target, due, prompt);
+            }
+            None => {
+                self.entries.remove(&target);
+            }
+        }
+    }
+
+    /// The pod is being bound: the API server sets PodScheduled and clears the nomination itself.
+    pub(super) fn forget_pod(&mut self, uid: &Arc<str>) {
+        self.forget(&Target::Pod(Arc::clone(uid)));
+    }
+
+    /// Drops what waits for an object, and what is remembered of it.
+    pub(super) fn forget(&mut self, target: &Target) {
+        match target {
+            Target::Pod(uid) => {
+                self.told.remove(uid);
+            }
+            Target::PodGroup(group) => {
+                self.phases.remove(group);
+            }
+            Target::Queue(queue) => {
+                self.queues.remove(queue);
+            }
+        }
+        let Some(entry) = self.entries.get_mut(target) else { return };
+        self.pending -= usize::from(entry.pending.take().is_some());
+        if !entry.in_flight {
+            self.entries.remove(target);
+        }
+    }
+
+    /// When something may be due.
+    pub(super) fn wake(&self) -> Option<Instant> {
+        let first = |line: &BinaryHeap<Due<Target>>| line.peek().map(|due| due.at);
+        first(&self.prompt).into_iter().chain(first(&self.lazy)).min()
+    }
+
+    /// Statuses of groups and queues are due now; words about single pods are left to the next leader.
+    pub(super) fn hurry(&mut self, now: Instant) {
+        let targets: Vec<Target> = self.entries.keys().cloned().collect();
+        for target in targets {
+            if matches!(target, Target::Pod(_)) {
+                self.forget(&target);
+                continue;
+            }
+            if let Some(pending) = self.entries.get_mut(&target).and_then(|entry| entry.pending.as_mut()) {
+                (pending.due, pending.prompt) = (now, true);
+                self.line_up(target, now, true);
+            }
+        }
+    }
+}
+
+struct Name<'a>(&'a Write);
+
+impl std::fmt::Display for Name<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.0 {
+            Write::Pod(pod, _) => write!(f, "pod {pod}"),
+            Write::PodGroup(group, ..) => write!(f, "podgroup {group}"),
+            Write::Queue(queue, _) => write!(f, "queue {queue}"),
+        }
+    }
+}

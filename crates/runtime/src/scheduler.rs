@@ -1,0 +1,351 @@
+//! `phalanx scheduler`: the parts put together.
+use std::collections::BTreeSet;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::mpsc as std_mpsc;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, bail};
+use kube::Client;
+use phalanx_api::v1beta1::{PodGroup, Queue};
+use phalanx_cache::{Guarded, Names, slim};
+use phalanx_conf::Known;
+use phalanx_core::Scheduler;
+use phalanx_core::event::Event;
+use phalanx_core::world::{World, WorldOptions};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::{mpsc, oneshot, watch as tokio_watch};
+use tokio::task::JoinSet;
+use tracing::{error, info};
+
+use crate::engine::{Engine, Input, Pace};
+use crate::lease::{self, LeaseOptions};
+use crate::limiter::Limiter;
+use crate::metrics::Metrics;
+use crate::outbox::driver::{self, Driver};
+use crate::outbox::request::Context;
+use crate::outbox::{Outbox, OutboxOptions};
+use crate::reload::ConfFile;
+use crate::server::{self, Health, Pages};
+use crate::watch::{self, NodeSelector, Sink, Watched};
+use crate::{bootstrap, client};
+
+/// How long the outbox may take at the end.
+const FLUSH: Duration = Duration::from_secs(8);
+
+/// What the flags say.
+#[derive(Clone, Debug)]
+pub struct SchedulerOptions {
+    /// `--scheduler-name`: pods with one of these are ours.
+    pub scheduler_names: Vec<String>,
+    /// `--scheduler-conf`; the built-in default without.
+    pub conf: Option<PathBuf>,
+    /// `--schedule-period`.
+    pub schedule_period: Duration,
+    /// `--coalesce-window`.
+    pub coalesce_window: Duration,
+    /// `--default-queue`.
+    pub default_queue: String,
+    /// `--kubeconfig`.
+    pub kubeconfig: Option<PathBuf>,
+    /// `--master`.
+    pub master: Option<String>,
+    /// `--kube-api-qps` and `--kube-api-burst`, when they were given.
+    pub rate: Option<(f64, u32)>,
+    /// `--listen-address`, when metrics are on.
+    pub metrics_address: Option<String>,
+    /// `--healthz-address`, when health checks are on.
+    pub healthz_address: Option<String>,
+    /// `--priority-class`: watch PriorityClasses.
+    pub priority_class: bool,
+    /// `--node-selector`.
+    pub node_selector: Vec<String>,
+    /// `--binds-in-flight`.
+    pub in_flight: usize,
+    /// `--scheduled-events`.
+    pub scheduled_events: bool,
+    /// `--leader-elect*`; `None` to lead without a lease.
+    pub lease: Option<LeaseOptions>,
+    /// `--seed`.
+    pub seed: u64,
+}
+
+/// Runs the scheduler until a signal (Ok), or until it must not go on (Err). A scheduler.conf with errors is a
+/// [`ConfError`](crate::reload::ConfError), before anything else happens.
+pub fn run(options: SchedulerOptions) -> anyhow::Result<()> {
+    let conf = ConfFile::open(options.conf.as_deref(), Known::builtin())?;
+    let nodes = NodeSelector::parse(&options.node_selector)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .thread_name("phalanx-io")
+        .build()
+        .context("cannot start the async runtime")?;
+    let result = runtime.block_on(async {
+        let client =
+            client::client(client::config(options.kubeconfig.as_deref(), options.master.as_deref()).await?)?;
+        Process::start(options, conf, nodes, client).await?.live().await
+    });
+    // A file read or a name lookup that hangs must not keep the process.
+    runtime.shutdown_timeout(Duration::from_secs(1));
+    result
+}
+
+/// The running parts.
+struct Process {
+    engine: std_mpsc::Sender<Input>,
+    engine_ended: oneshot::Receiver<std::thread::Result<()>>,
+    outbox: mpsc::UnboundedSender<driver::Input>,
+    outbox_ended: tokio::task::JoinHandle<()>,
+    tasks: JoinSet<anyhow::Result<()>>,
+    stop: tokio_watch::Sender<bool>,
+}
+
+impl Process {
+    async fn start(
+        options: SchedulerOptions,
+        conf: ConfFile,
+        nodes: NodeSelector,
+        client: Client,
+    ) -> anyhow::Result<Self> {
+        let (metrics, health) = (Arc::<Metrics>::default(), Arc::<Health>::default());
+        serve(&options, &metrics, &health).await?;
+        let (engine, inputs) = std_mpsc::channel();
+        let (outbox, outputs) = mpsc::unbounded_channel();
+        let mut tasks = JoinSet::new();
+        let names = Names {
+            schedulers: options.scheduler_names.clone(),
+            default_queue: options.default_queue.clone(),
+        };
+        let sink = Sink {
+            engine: engine.clone(),
+            outbox: outbox.clone(),
+            metrics: Arc::clone(&metrics),
+            names: Arc::new(names),
+            nodes: Arc::new(nodes),
+        };
+        let waits_for = watch_all(&mut tasks, &client, &sink, options.priority_class);
+        let scheduling = Engine {
+            world: World::new(WorldOptions { default_queue: options.default_queue.as_str().into() }),
+            scheduler: Scheduler::new(conf.conf().clone(), options.seed),
+            pace: Pace::new(options.coalesce_window, options.schedule_period),
+            waits_for,
+            inputs,
+            outbox: outbox.clone(),
+            metrics: Arc::clone(&metrics),
+            health,
+            leads: false,
+        };
+        let engine_ended = spawn_engine(scheduling)?;
+        let outbox_ended = spawn_outbox(&options, &client, outputs, engine.clone(), Arc::clone(&metrics));
+        follow(&mut tasks, conf, engine.clone(), metrics);
+        let (stop, stopped) = tokio_watch::channel(false);
+        lead(&mut tasks, options, client, engine.clone(), stopped);
+        Ok(Self { engine, engine_ended, outbox, outbox_ended, tasks, stop })
+    }
+
+    /// Until a signal, or until a part ends that must not.
+    async fn live(mut self) -> anyhow::Result<()> {
+        let (mut term, mut int) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+        let end = tokio::select! {
+            _ = term.recv() => Ok("SIGTERM"),
+            _ = int.recv() => Ok("SIGINT"),
+            ended = &mut self.engine_ended => Err(engine_error(ended)),
+            ended = &mut self.outbox_ended => Err(anyhow::anyhow!("the outbox ended: {ended:?}")),
+            Some(ended) = self.tasks.join_next() => Err(task_error(ended)),
+        };
+        match end {
+            Ok(signal) => {
+                info!(signal, "stopping");
+                self.stop().await;
+                Ok(())
+            }
+            Err(error) => {
+                error!("{error:#}");
+                Err(error)
+            }
+        }
+    }
+
+    /// No more cycles; binds on their way are finished; the lease is released last.
+    async fn stop(self) {
+        // Each part may have ended on its own.
+        let _ = self.engine.send(Input::Stop);
+        let _ = self.engine_ended.await;
+        let _ = self.outbox.send(driver::Input::Finish(Instant::now() + FLUSH));
+        let _ = self.outbox_ended.await;
+        let _ = self.stop.send(true);
+        let mut tasks = self.tasks;
+        // Watches never end by themselves; the lease does once it is released.
+        let released = async { while !matches!(tasks.join_next().await, Some(Ok(Ok(()))) | None) {} };
+        let _ = tokio::time::timeout(Duration::from_secs(3), released).await;
+    }
+}
+
+fn engine_error(ended: Result<std::thread::Result<()>, oneshot::error::RecvError>) -> anyhow::Error {
+    match ended {
+        Ok(Err(panic)) => {
+            let text = panic.downcast_ref::<String>().map(String::as_str);
+            let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no message");
+            anyhow::anyhow!("the scheduling thread panicked: {text}")
+        }
+        Ok(Ok(())) | Err(_) => anyhow::anyhow!("the scheduling thread ended"),
+    }
+}
+
+fn task_error(ended: Result<anyhow::Result<()>, tokio::task::JoinError>) -> anyhow::Error {
+    match ended {
+        Ok(Ok(())) => anyhow::anyhow!("a background task ended"),
+        Ok(Err(error)) => error,
+        Err(error) => anyhow::anyhow!("a background task panicked: {error}"),
+    }
+}
+
+/// Metrics and health checks; one server when both have the same address.
+async fn serve(
+    options: &SchedulerOptions,
+    metrics: &Arc<Metrics>,
+    health: &Arc<Health>,
+) -> anyhow::Result<()> {
+    let with_metrics = Pages { metrics: Some(Arc::clone(metrics)), health: None };
+    let with_health = Pages { metrics: None, health: Some(Arc::clone(health)) };
+    match (&options.metrics_address, &options.healthz_address) {
+        (Some(one), Some(other)) if one == other => {
+            let pages = Pages { health: with_health.health, ..with_metrics };
+            server::serve(server::parse_address(one)?, pages).await?;
+        }
+        (one, other) => {
+            for (address, pages) in [(one, with_metrics), (other, with_health)] {
+                if let Some(address) = address {
+                    server::serve(server::parse_address(address)?, pages).await?;
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+fn watch_all(
+    tasks: &mut JoinSet<anyhow::Result<()>>,
+    client: &Client,
+    sink: &Sink,
+    priority_class: bool,
+) -> BTreeSet<&'static str> {
+    let mut kinds = BTreeSet::new();
+    let mut all = |kind| kinds.insert(kind);
+    all(watch_one::<slim::Pod>(tasks, client, sink));
+    all(watch_one::<slim::Node>(tasks, client, sink));
+    all(watch_one::<Guarded<PodGroup>>(tasks, client, sink));
+    all(watch_one::<Guarded<Queue>>(tasks, client, sink));
+    if priority_class {
+        all(watch_one::<slim::PriorityClass>(tasks, client, sink));
+    }
+    kinds
+}
+
+fn watch_one<K>(tasks: &mut JoinSet<anyhow::Result<()>>, client: &Client, sink: &Sink) -> &'static str
+where
+    K: Watched,
+{
+    let (client, sink) = (client.clone(), sink.clone());
+    tasks.spawn(async move {
+        watch::run::<K>(client, sink).await;
+        Ok(())
+    });
+    K::PLURAL
+}
+
+/// A panic of the thread comes back as a value: nothing may go on as if cycles still ran.
+fn spawn_engine(engine: Engine) -> anyhow::Result<oneshot::Receiver<std::thread::Result<()>>> {
+    let (tell, ended) = oneshot::channel();
+    let body = move || {
+        let result = catch_unwind(AssertUnwindSafe(|| engine.run()));
+        let _ = tell.send(result);
+    };
+    std::thread::Builder::new()
+        .name("phalanx-cycle".to_owned())
+        .spawn(body)
+        .context("cannot start the scheduling thread")?;
+    Ok(ended)
+}
+
+fn spawn_outbox(
+    options: &SchedulerOptions,
+    client: &Client,
+    outputs: mpsc::UnboundedReceiver<driver::Input>,
+    engine: std_mpsc::Sender<Input>,
+    metrics: Arc<Metrics>,
+) -> tokio::task::JoinHandle<()> {
+    let outbox = Outbox::new(OutboxOptions {
+        in_flight: options.in_flight,
+        hold: options.schedule_period,
+        scheduled_events: options.scheduled_events,
+        ..OutboxOptions::default()
+    });
+    let limiter = options.rate.map(|(qps, burst)| Limiter::new(qps, burst, Instant::now()));
+    let controller = options.scheduler_names.first().cloned().unwrap_or_default();
+    let client = client.clone();
+    tokio::spawn(async move {
+        let context = Context {
+            pod_group_status: bootstrap::pod_group_has_status(&client).await,
+            controller,
+            instance: hostname(),
+        };
+        let report = move |events: Vec<Event>| {
+            let _ = engine.send(Input::Events(events));
+        };
+        Driver { outbox, context, limiter, metrics, report }.run(client, outputs).await;
+    })
+}
+
+fn follow(
+    tasks: &mut JoinSet<anyhow::Result<()>>,
+    conf: ConfFile,
+    engine: std_mpsc::Sender<Input>,
+    metrics: Arc<Metrics>,
+) {
+    tasks.spawn(async move {
+        let apply = |conf| {
+            let _ = engine.send(Input::Conf(Box::new(conf)));
+        };
+        conf.follow(&metrics, apply).await;
+        bail!("scheduler.conf is no longer followed")
+    });
+}
+
+/// Campaigns, and lets cycles run once this process leads.
+fn lead(
+    tasks: &mut JoinSet<anyhow::Result<()>>,
+    options: SchedulerOptions,
+    client: Client,
+    engine: std_mpsc::Sender<Input>,
+    mut stop: tokio_watch::Receiver<bool>,
+) {
+    tasks.spawn(async move {
+        let queues = client.clone();
+        let begin = move || {
+            let _ = engine.send(Input::Lead);
+            tokio::spawn(async move { bootstrap::create_queues(&queues, &options.default_queue).await });
+        };
+        match options.lease {
+            Some(lease) => lease::hold(client, lease, begin, stop).await?,
+            None => {
+                begin();
+                // The sender lives until the process ends.
+                let _ = stop.wait_for(|stop| *stop).await;
+            }
+        }
+        Ok(())
+    });
+}
+
+/// The name of this machine or pod.
+pub fn hostname() -> String {
+    let read = |path| std::fs::read_to_string(path).ok();
+    std::env::var("HOSTNAME")
+        .ok()
+        .or_else(|| read("/proc/sys/kernel/hostname"))
+        .map(|name| name.trim().to_owned())
+        .filter(|name| !name.is_empty())
+        .unwrap_or_else(|| "phalanx".to_owned())
+}

@@ -1,0 +1,302 @@
+//! Watches: objects of one kind as events for the World.
+//!
+//! Each kind has a task of its own. kube's watcher resumes where a connection broke and lists again when the server no
+//! longer knows the place; [`Fold`] turns either into the changes that matter, so a relist of an unchanged cluster says
+//! nothing to the World. Whole pods are never kept: the slim types decode only what scheduling needs.
+use std::borrow::Cow;
+use std::fmt::Debug;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use futures::StreamExt;
+use kube::runtime::utils::{Backoff as WatchBackoff, StreamBackoff};
+use kube::runtime::watcher::{self, watcher};
+use kube::{Api, Client};
+use phalanx_api::v1beta1::{PodGroup, Queue};
+use phalanx_cache::{Fold, Guarded, Interner, Kind, Names, Rejected, WatchEvent, slim};
+use phalanx_core::event::Event;
+use serde::de::DeserializeOwned;
+use tokio::sync::mpsc;
+use tracing::{debug, info, warn};
+
+use crate::backoff::Backoff;
+use crate::engine;
+use crate::metrics::Metrics;
+use crate::outbox::{QueueSeen, driver};
+use crate::recorder::{Note, Regarding};
+
+/// Events handed on together at most; also bounds what is decoded and not yet folded.
+const CHUNK: usize = 1024;
+/// Objects of a page of a list. Large pages cost memory for a moment, small ones a round trip each.
+const PAGE: u32 = 5000;
+/// Waits between attempts to watch.
+const RETRY: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(2));
+/// A watch that lived this long was healthy: the next failure starts with a short wait again.
+const HEALTHY: Duration = Duration::from_secs(10);
+
+/// Which nodes are scheduled to: `--node-selector`.
+#[derive(Clone, Debug, Default)]
+pub struct NodeSelector(Vec<(String, String)>);
+
+impl NodeSelector {
+    /// Labels as `key:value`; a node needs one of them.
+    pub fn parse(labels: &[String]) -> anyhow::Result<Self> {
+        let pair = |label: &String| {
+            let pair = label.split_once(':').map(|(key, value)| (key.to_owned(), value.to_owned()));
+            pair.ok_or_else(|| anyhow::anyhow!("--node-selector {label:?}: expected key:value"))
+        };
+        labels.iter().map(pair).collect::<anyhow::Result<_>>().map(Self)
+    }
+
+    fn matches(&self, node: &slim::Node) -> bool {
+        let has = |(key, value): &(String, String)| {
+            node.metadata.labels.as_ref().is_some_and(|labels| labels.get(key) == Some(value))
+        };
+        self.0.is_empty() || self.0.iter().any(has)
+    }
+}
+
+/// A kind that the scheduler watches.
+pub trait Watched: Kind + Clone + Debug + DeserializeOwned + Send + 'static {
+    /// Its name in paths, logs and metrics.
+    const PLURAL: &'static str;
+    /// The CustomResourceDefinition it needs.
+    const CRD: Option<&'static str> = None;
+
+    /// What the outbox must know of the object.
+    fn seen(&self) -> Option<driver::Input> {
+        None
+    }
+
+    /// Whether the object exists for this scheduler.
+    fn wanted(&self, _nodes: &NodeSelector) -> bool {
+        true
+    }
+}
+
+impl Watched for slim::Pod {
+    const PLURAL: &'static str = "pods";
+}
+
+impl Watched for slim::Node {
+    const PLURAL: &'static str = "nodes";
+
+    fn wanted(&self, nodes: &NodeSelector) -> bool {
+        nodes.matches(self)
+    }
+}
+
+impl Watched for slim::PriorityClass {
+    const PLURAL: &'static str = "priorityclasses";
+}
+
+impl Watched for Guarded<PodGroup> {
+    const PLURAL: &'static str = "podgroups";
+    const CRD: Option<&'static str> = Some("podgroups.scheduling.volcano.sh");
+}
+
+impl Watched for Guarded<Queue> {
+    const PLURAL: &'static str = "queues";
+    const CRD: Option<&'static str> = Some("queues.scheduling.volcano.sh");
+
+    fn seen(&self) -> Option<driver::Input> {
+        let queue = self.object.as_ref().ok()?;
+        let status = queue.status.clone().unwrap_or_default();
+        let names = status.allocated.keys().map(|name| Arc::from(name.as_str())).collect();
+        let name = queue.metadata.name.as_deref()?.into();
+        Some(driver::Input::Queue(name, QueueSeen { names, stateless: status.state.is_none() }))
+    }
+}
+
+/// Where a watch delivers.
+#[derive(Clone, Debug)]
+pub struct Sink {
+    /// The scheduling thread.
+    pub engine: std::sync::mpsc::Sender<engine::Input>,
+    /// The outbox.
+    pub outbox: mpsc::UnboundedSender<driver::Input>,
+    /// Counters.
+    pub metrics: Arc<Metrics>,
+    /// What is ours.
+    pub names: Arc<Names>,
+    /// Which nodes are ours.
+    pub nodes: Arc<NodeSelector>,
+}
+
+/// Watches a kind for as long as the process lives.
+pub async fn run<K: Watched>(client: Client, sink: Sink) {
+    let api = Api::<K>::all(client);
+    let mut watch = Watch::<K>::new(sink);
+    loop {
+        let config = watcher::Config::default().page_size(PAGE);
+        let stream = StreamBackoff::new(watcher(api.clone(), config), Retry::new());
+        let mut chunks = pin!(stream.ready_chunks(CHUNK));
+        while let Some(chunk) = chunks.next().await {
+            if !watch.chunk(chunk) {
+                break;
+            }
+        }
+    }
+}
+
+struct Watch<K> {
+    fold: Fold<K>,
+    interner: Interner,
+    sink: Sink,
+    synced: bool,
+    failing: bool,
+}
+
+impl<K: Watched> Watch<K> {
+    fn new(sink: Sink) -> Self {
+        Self { fold: Fold::new(), interner: Interner::default(), sink, synced: false, failing: false }
+    }
+
+    /// Hands on what arrived together. False when the place in the stream is lost for good.
+    fn chunk(&mut self, chunk: Vec<watcher::Result<watcher::Event<K>>>) -> bool {
+        let (mut events, mut listed, mut alive) = (Vec::new(), false, true);
+        for item in chunk {
+            match item {
+                Ok(event) => {
+                    listed |= matches!(event, watcher::Event::InitDone);
+                    self.recovered(&event);
+                    self.fold(event, &mut events);
+                }
+                Err(error) => alive &= self.failed(&error),
+            }
+        }
+        self.deliver(events);
+        if listed && !std::mem::replace(&mut self.synced, true) {
+            info!(kind = K::PLURAL, objects = self.fold.len(), "first list is in");
+            // The scheduling thread is gone only when the process ends.
+            let _ = self.sink.engine.send(engine::Input::Synced(K::PLURAL));
+        }
+        alive
+    }
+
+    fn deliver(&self, events: Vec<Event>) {
+        self.sink.metrics.known(K::PLURAL, self.fold.len());
+        if !events.is_empty() {
+            self.sink.metrics.seen(K::PLURAL, events.len());
+            let _ = self.sink.engine.send(engine::Input::Events(events));
+        }
+    }
+
+    fn fold(&mut self, event: watcher::Event<K>, events: &mut Vec<Event>) {
+        let event = self.translate(event);
+        if let WatchEvent::InitApply(object) | WatchEvent::Apply(object) = &event
+            && let Some(input) = object.seen()
+        {
+            let _ = self.sink.outbox.send(input);
+        }
+        let folded = self.fold.fold(event, &self.sink.names, &mut self.interner);
+        events.extend(folded.events);
+        if let Some(rejected) = folded.rejected {
+            self.reject(rejected);
+        }
+    }
+
+    /// An object that is not for us counts as deleted, or, in a list, as not there.
+    fn translate(&self, event: watcher::Event<K>) -> WatchEvent<K> {
+        match event {
+            watcher::Event::Init => WatchEvent::Init,
+            watcher::Event::InitDone => WatchEvent::InitDone,
+            watcher::Event::InitApply(object) if object.wanted(&self.sink.nodes) => {
+                WatchEvent::InitApply(object)
+            }
+            watcher::Event::Apply(object) if object.wanted(&self.sink.nodes) => WatchEvent::Apply(object),
+            watcher::Event::InitApply(object)
+            | watcher::Event::Apply(object)
+            | watcher::Event::Delete(object) => WatchEvent::Delete(object),
+        }
+    }
+
+    fn reject(&self, rejected: Rejected) {
+        let Rejected { identity, invalid } = rejected;
+        warn!(kind = K::PLURAL, object = %identity.key, "invalid: {invalid}");
+        self.sink.metrics.invalid_object(K::PLURAL);
+        let static_name = |name: Cow<'static, str>| name;
+        let regarding = Regarding {
+            api_version: static_name(K::api_version(&())),
+            kind: static_name(K::kind(&())),
+            key: identity.key,
+            uid: identity.uid,
+        };
+        let _ = self.sink.outbox.send(driver::Input::Note(Note::invalid(regarding, &invalid.to_string())));
+    }
+
+    fn recovered(&mut self, event: &watcher::Event<K>) {
+        // A list that begins has not got an answer yet.
+        if self.failing && !matches!(event, watcher::Event::Init) {
+            self.failing = false;
+            info!(kind = K::PLURAL, "watch is back");
+        }
+    }
+
+    /// Says it once; false when only a new list helps.
+    fn failed(&mut self, error: &watcher::Error) -> bool {
+        self.sink.metrics.watch_failed(K::PLURAL);
+        let first = !std::mem::replace(&mut self.failing, true);
+        match (code(error), K::CRD, first) {
+            (_, _, false) => debug!(kind = K::PLURAL, %error, "watch still fails"),
+            (Some(404), Some(crd), _) => {
+                warn!(
+                    "CustomResourceDefinition {crd} is not installed; waiting for it (kubectl apply -f crds/)"
+                );
+            }
+            (Some(410), ..) => debug!(kind = K::PLURAL, "resource version expired; listing again"),
+            _ => warn!(kind = K::PLURAL, "watch failed, trying again: {}", text(error)),
+        }
+        // kube would ask for the same version again when the refusal is the answer to the request itself.
+        !(code(error) == Some(410) && matches!(error, watcher::Error::WatchStartFailed(_)))
+    }
+}
+
+fn code(error: &watcher::Error) -> Option<u16> {
+    match error {
+        watcher::Error::InitialListFailed(error)
+        | watcher::Error::WatchStartFailed(error)
+        | watcher::Error::WatchFailed(error) => match error {
+            kube::Error::Api(status) => Some(status.code),
+            _ => None,
+        },
+        watcher::Error::WatchError(status) => Some(status.code),
+        watcher::Error::NoResourceVersion => None,
+    }
+}
+
+/// An error with its causes, on one line.
+fn text(error: &watcher::Error) -> String {
+    crate::outbox::driver::chain(error)
+}
+
+/// Waits that start over once a watch was healthy for a while. kube resets after every event, and a list that begins is
+/// an event, even if the list then fails.
+struct Retry {
+    backoff: Backoff,
+    last: Option<Instant>,
+}
+
+impl Retry {
+    fn new() -> Self {
+        Self { backoff: Backoff::new(RETRY.0, RETRY.1), last: None }
+    }
+}
+
+impl Iterator for Retry {
+    type Item = Duration;
+
+    fn next(&mut self) -> Option<Duration> {
+        let now = Instant::now();
+        if self.last.is_some_and(|last| now.saturating_duration_since(last) >= HEALTHY) {
+            self.backoff.reset();
+        }
+        self.last = Some(now);
+        Some(self.backoff.next_wait())
+    }
+}
+
+impl WatchBackoff for Retry {
+    fn reset(&mut self) {}
+}

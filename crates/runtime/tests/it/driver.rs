@@ -1,0 +1,229 @@
+//! The outbox against an API server: what requests look like, and what answers mean.
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use http::Method;
+use kube::Client;
+use phalanx_core::decision::Decision;
+use phalanx_core::event::{Condition, Event, GroupStatus, Key, Phase, Time};
+use phalanx_runtime::outbox::driver::{Driver, Input};
+use phalanx_runtime::outbox::request::Context;
+use phalanx_runtime::outbox::{Outbox, OutboxOptions};
+use serde_json::{Value, json};
+use tokio::sync::mpsc;
+
+use crate::fake::{Answer, Log, Seen, api, created, fails, ok};
+use crate::outbox::{gang, pod};
+
+/// Sends decisions and waits until all of it is done; returns what the World was told.
+async fn run(client: Client, decisions: Vec<Decision>, options: OutboxOptions) -> Vec<Event> {
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let tell = Arc::clone(&told);
+    let driver = Driver {
+        outbox: Outbox::new(options),
+        context: Context {
+            pod_group_status: false,
+            controller: "volcano".to_owned(),
+            instance: "host".to_owned(),
+        },
+        limiter: None,
+        metrics: Arc::default(),
+        report: move |events: Vec<Event>| tell.lock().unwrap().extend(events),
+    };
+    let (inputs, receive) = mpsc::unbounded_channel();
+    inputs.send(Input::Decisions(decisions)).unwrap();
+    inputs.send(Input::Finish(Instant::now() + Duration::from_secs(20))).unwrap();
+    driver.run(client, receive).await;
+    let told = told.lock().unwrap();
+    told.clone()
+}
+
+fn quick() -> OutboxOptions {
+    OutboxOptions {
+        deadline: Duration::from_millis(600),
+        scheduled_events: false,
+        ..OutboxOptions::default()
+    }
+}
+
+fn asked(log: &Log, method: &Method) -> Vec<Seen> {
+    log.lock().unwrap().iter().filter(|seen| seen.method == *method).cloned().collect()
+}
+
+#[tokio::test]
+async fn a_bind_names_node_and_uid() {
+    let (client, log) = api(|_| created());
+    let events = run(client, vec![gang("a", 1)], quick()).await;
+    assert_eq!(events, [Event::Bound("uid-a-0".into())]);
+    let asked = asked(&log, &Method::POST);
+    assert_eq!(asked[0].path, "/api/v1/namespaces/ns/pods/a-0/binding");
+    assert_eq!(
+        asked[0].body,
+        json!({
+            "apiVersion": "v1", "kind": "Binding",
+            "metadata": {"namespace": "ns", "name": "a-0", "uid": "uid-a-0"},
+            "target": {"apiVersion": "v1", "kind": "Node", "name": "n1"},
+        })
+    );
+}
+
+/// Each answer to the bind, what the pod looks like afterwards, and what the World is told.
+#[tokio::test]
+async fn answers_to_a_bind() {
+    let seen = |uid: &str, node: &str, deleted: bool| {
+        let mut pod = json!({"metadata": {"uid": uid}, "spec": {"nodeName": node}});
+        if deleted {
+            pod["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+        }
+        ok(pod)
+    };
+    let conflict = || fails(409, "pod a-0 is already assigned to node");
+    let cases: Vec<(&str, Answer, Answer, Option<bool>)> = vec![
+        ("created", created(), fails(500, "not asked"), None),
+        ("a lost reply: bound where we wanted", conflict(), seen("uid-a-0", "n1", false), None),
+        ("bound elsewhere", conflict(), seen("uid-a-0", "n2", false), Some(true)),
+        ("another pod of the same name", conflict(), seen("uid-x", "n1", false), Some(true)),
+        ("being deleted", conflict(), seen("uid-a-0", "", true), Some(true)),
+        ("gone meanwhile", conflict(), fails(404, "not found"), Some(true)),
+        ("not bound at all", conflict(), seen("uid-a-0", "", false), Some(false)),
+        ("gone", fails(404, "pods \"a-0\" not found"), fails(500, "not asked"), Some(true)),
+        ("forbidden", fails(403, "no"), fails(500, "not asked"), Some(false)),
+        ("never available", fails(503, "starting"), fails(500, "not asked"), Some(false)),
+    ];
+    for (name, bind, pod, failure) in cases {
+        let (client, _) =
+            api(move |seen| if seen.method == Method::GET { pod.clone() } else { bind.clone() });
+        let events = run(client, vec![gang("a", 1)], quick()).await;
+        match (&events[..], failure) {
+            ([Event::Bound(_)], None) => {}
+            ([Event::BindFailed(_, found)], Some(gone)) => assert_eq!(found.gone, gone, "{name}"),
+            (events, _) => panic!("{name}: {events:?}"),
+        }
+    }
+}
+
+#[tokio::test]
+async fn passing_errors_are_survived_and_nothing_is_lost_or_told_twice() {
+    let count = AtomicUsize::new(0);
+    let (client, log) = api(move |_| match count.fetch_add(1, Ordering::Relaxed) % 5 {
+        0 => fails(500, "etcdserver: request timed out"),
+        1 => fails(429, "too many requests"),
+        2 => fails(503, "apiserver is shutting down"),
+        _ => created(),
+    });
+    let options = OutboxOptions { deadline: Duration::from_secs(20), ..quick() };
+    let mut events = run(client, vec![gang("a", 40)], options).await;
+    events.sort_by_key(|event| format!("{event:?}"));
+    events.dedup();
+    assert_eq!(events.len(), 40);
+    assert!(events.iter().all(|event| matches!(event, Event::Bound(_))), "{events:?}");
+    assert!(asked(&log, &Method::POST).len() > 40);
+}
+
+#[tokio::test]
+async fn a_connection_that_breaks_is_a_passing_error() {
+    let count = Arc::new(AtomicUsize::new(0));
+    let seen = Arc::clone(&count);
+    let service = tower::service_fn(move |_: http::Request<kube::client::Body>| {
+        let first = seen.fetch_add(1, Ordering::Relaxed) == 0;
+        async move {
+            if first {
+                return Err(std::io::Error::from(std::io::ErrorKind::ConnectionRefused));
+            }
+            Ok(http::Response::builder().status(201).body(kube::client::Body::from(b"{}".to_vec())).unwrap())
+        }
+    });
+    let events = run(Client::new(service, "default"), vec![gang("a", 1)], quick()).await;
+    assert_eq!(events, [Event::Bound("uid-a-0".into())]);
+    assert_eq!(count.load(Ordering::Relaxed), 2);
+}
+
+#[tokio::test]
+async fn statuses_are_patches_of_the_fields_we_own() {
+    let (client, log) = api(|_| ok(json!({})));
+    let condition = Condition {
+        kind: "Unschedulable".into(),
+        status: true,
+        reason: "NotEnoughResources".into(),
+        message: "3/3 tasks in gang unschedulable".into(),
+        transition: "c1".into(),
+        since: Time(1_767_225_600_500),
+    };
+    let status =
+        GroupStatus { phase: Phase::Inqueue, running: 2, conditions: vec![condition], ..Default::default() };
+    let decisions = vec![
+        Decision::PodGroupStatus { group: Key::new("ns", "g"), uid: "uid-g".into(), status },
+        Decision::QueueStatus { queue: "q".into(), allocated: vec![("cpu".into(), "4".to_owned())] },
+    ];
+    run(client, decisions, quick()).await;
+    let mut asked = asked(&log, &Method::PATCH);
+    asked.sort_by(|a, b| a.path.cmp(&b.path));
+    assert_eq!(asked[0].path, "/apis/scheduling.volcano.sh/v1beta1/namespaces/ns/podgroups/g");
+    assert_eq!(asked[0].content, "application/merge-patch+json");
+    assert_eq!(
+        asked[0].body,
+        json!({
+            "metadata": {"uid": "uid-g"},
+            "status": {
+                "phase": "Inqueue", "running": 2, "succeeded": null, "failed": null,
+                "conditions": [{
+                    "type": "Unschedulable", "status": "True", "reason": "NotEnoughResources",
+                    "message": "3/3 tasks in gang unschedulable", "transitionID": "c1",
+                    "lastTransitionTime": "2026-01-01T00:00:00Z",
+                }],
+            },
+        })
+    );
+    assert_eq!(asked[1].path, "/apis/scheduling.volcano.sh/v1beta1/queues/q/status");
+    assert_eq!(asked[1].body, json!({"status": {"allocated": {"cpu": "4"}}}));
+}
+
+/// Conditions wait to be still; a nomination takes them along at once.
+#[tokio::test]
+async fn pod_status_is_a_strategic_merge_and_events_say_why() {
+    let (client, log) = api(|_| ok(json!({})));
+    let told = |_: Vec<Event>| {};
+    let driver = Driver {
+        outbox: Outbox::new(quick()),
+        context: Context { pod_group_status: true, controller: "volcano".into(), instance: "host".into() },
+        limiter: None,
+        metrics: Arc::default(),
+        report: told,
+    };
+    let (inputs, receive) = mpsc::unbounded_channel();
+    let waits = "0/3 nodes are available: 3 Insufficient cpu.";
+    let decisions = vec![
+        Decision::PodUnscheduled { pod: pod("p"), reason: "Unschedulable", message: waits.into() },
+        Decision::Nominate { pod: pod("p"), node: Some("n2".into()) },
+        Decision::PodGroupUnschedulable {
+            group: Key::new("ns", "g"),
+            uid: "uid-g".into(),
+            message: waits.into(),
+        },
+    ];
+    inputs.send(Input::Decisions(decisions)).unwrap();
+    let running = tokio::spawn(driver.run(client, receive));
+    while log.lock().unwrap().len() < 3 {
+        tokio::task::yield_now().await;
+    }
+    drop(inputs);
+    running.await.unwrap();
+    let patch = asked(&log, &Method::PATCH).remove(0);
+    assert_eq!(patch.path, "/api/v1/namespaces/ns/pods/p/status");
+    assert_eq!(patch.content, "application/strategic-merge-patch+json");
+    assert_eq!(patch.body["metadata"]["uid"], "uid-p");
+    assert_eq!(patch.body["status"]["nominatedNodeName"], "n2");
+    let condition = &patch.body["status"]["conditions"][0];
+    assert_eq!((&condition["type"], &condition["message"]), (&json!("PodScheduled"), &json!(waits)));
+    let events = asked(&log, &Method::POST);
+    let mut reasons: Vec<(&Value, &Value)> =
+        events.iter().map(|event| (&event.body["reason"], &event.body["regarding"]["kind"])).collect();
+    reasons.sort_by_key(|reason| reason.0.to_string());
+    assert_eq!(
+        reasons,
+        [(&json!("FailedScheduling"), &json!("Pod")), (&json!("Unschedulable"), &json!("PodGroup"))]
+    );
+    assert!(events.iter().all(|event| event.path == "/apis/events.k8s.io/v1/namespaces/ns/events"));
+    assert!(events.iter().all(|event| event.body["type"] == "Warning" && event.body["note"] == waits));
+}

@@ -1,0 +1,108 @@
+//! Two candidates and one Lease on an API server that keeps versions.
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use http::Method;
+use kube::Client;
+use phalanx_runtime::lease::{LeaseOptions, hold};
+use serde_json::{Value, json};
+use tokio::sync::{oneshot, watch};
+
+use crate::fake::{Answer, Seen, api, fails, ok};
+
+#[derive(Default)]
+struct Store {
+    lease: Option<Value>,
+    version: u64,
+    down: bool,
+}
+
+impl Store {
+    fn answer(&mut self, seen: &Seen) -> Answer {
+        if self.down {
+            return fails(500, "etcd is down");
+        }
+        match seen.method {
+            Method::GET => self.lease.clone().map_or_else(|| fails(404, "no lease"), ok),
+            Method::POST if self.lease.is_some() => fails(409, "exists"),
+            Method::POST => self.put(seen.body.clone()),
+            _ => self.patch(&seen.body),
+        }
+    }
+
+    fn patch(&mut self, body: &Value) -> Answer {
+        let Some(mut lease) = self.lease.clone() else { return fails(404, "no lease") };
+        if body["metadata"]["resourceVersion"] != lease["metadata"]["resourceVersion"] {
+            return fails(409, "another version");
+        }
+        for (key, value) in body["spec"].as_object().unwrap() {
+            lease["spec"][key] = value.clone();
+        }
+        self.put(lease)
+    }
+
+    fn put(&mut self, mut lease: Value) -> Answer {
+        self.version += 1;
+        lease["metadata"]["resourceVersion"] = json!(self.version.to_string());
+        self.lease = Some(lease.clone());
+        ok(lease)
+    }
+}
+
+fn server() -> (Client, Arc<Mutex<Store>>) {
+    let store = Arc::new(Mutex::new(Store::default()));
+    let shared = Arc::clone(&store);
+    let (client, _) = api(move |seen| shared.lock().unwrap().answer(seen));
+    (client, store)
+}
+
+fn options(identity: &str) -> LeaseOptions {
+    LeaseOptions {
+        namespace: "volcano-system".into(),
+        name: "volcano".into(),
+        identity: identity.into(),
+        duration: Duration::from_secs(1),
+        renew_deadline: Duration::from_millis(600),
+        retry_period: Duration::from_millis(50),
+    }
+}
+
+struct Candidate {
+    leads: oneshot::Receiver<()>,
+    stop: watch::Sender<bool>,
+    running: tokio::task::JoinHandle<bool>,
+}
+
+fn candidate(client: &Client, identity: &str) -> Candidate {
+    let (tell, leads) = oneshot::channel();
+    let (stop, stopped) = watch::channel(false);
+    let held = hold(client.clone(), options(identity), move || tell.send(()).unwrap(), stopped);
+    let running = tokio::spawn(async move { held.await.is_ok() });
+    Candidate { leads, stop, running }
+}
+
+#[tokio::test]
+async fn one_leads_and_a_release_lets_the_other_in_at_once() {
+    let (client, store) = server();
+    let first = candidate(&client, "a");
+    first.leads.await.unwrap();
+    let mut second = candidate(&client, "b");
+    let early = tokio::time::timeout(Duration::from_millis(1500), &mut second.leads).await;
+    assert!(early.is_err(), "the first one renews");
+    first.stop.send(true).unwrap();
+    assert!(first.running.await.unwrap(), "released");
+    tokio::time::timeout(Duration::from_millis(500), second.leads).await.expect("no need to wait").unwrap();
+    assert_eq!(store.lock().unwrap().lease.as_ref().unwrap()["spec"]["leaseTransitions"], 1);
+    second.stop.send(true).unwrap();
+    assert!(second.running.await.unwrap());
+}
+
+#[tokio::test]
+async fn a_leader_that_cannot_renew_stops() {
+    let (client, store) = server();
+    let only = candidate(&client, "a");
+    only.leads.await.unwrap();
+    store.lock().unwrap().down = true;
+    let lost = tokio::time::timeout(Duration::from_secs(3), only.running).await.expect("it must stop");
+    assert!(!lost.unwrap(), "the lease was lost");
+}

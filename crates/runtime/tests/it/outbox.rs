@@ -1,0 +1,321 @@
+//! The order of what is sent, without a server.
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use phalanx_core::decision::{Binding, Decision};
+use phalanx_core::event::{Event, GroupStatus, Key, Phase, PodRef};
+use phalanx_runtime::outbox::reply::Reply;
+use phalanx_runtime::outbox::{Job, Outbox, OutboxOptions, QueuePatch, QueueSeen, Work, Write};
+use phalanx_runtime::recorder::Posting;
+
+pub(crate) fn pod(name: &str) -> Arc<PodRef> {
+    Arc::new(PodRef { namespace: "ns".into(), name: name.into(), uid: format!("uid-{name}").into() })
+}
+
+pub(crate) fn gang(name: &str, size: usize) -> Decision {
+    let pods = (0..size).map(|index| Binding { pod: pod(&format!("{name}-{index}")), node: "n1".into() });
+    Decision::Bind { job: Key::new("ns", name), pods: pods.collect() }
+}
+
+fn status(name: &str, phase: Phase, running: u32) -> Decision {
+    let status = GroupStatus { phase, running, ..GroupStatus::default() };
+    Decision::PodGroupStatus { group: Key::new("ns", name), uid: "g".into(), status }
+}
+
+fn unscheduled(name: &str, message: &str) -> Decision {
+    Decision::PodUnscheduled { pod: pod(name), reason: "Unschedulable", message: message.into() }
+}
+
+fn options() -> OutboxOptions {
+    OutboxOptions { in_flight: 4, scheduled_events: true, ..OutboxOptions::default() }
+}
+
+fn passing() -> Reply {
+    Reply::Passing { message: "etcdserver: leader changed".into(), after: None }
+}
+
+/// A short name of what is sent.
+fn name(job: &Job) -> String {
+    match &job.work {
+        Work::Bind(binding) => format!("bind {}", binding.pod.name),
+        Work::Evict(pod, _) => format!("evict {}", pod.name),
+        Work::Write(Write::Pod(pod, _)) => format!("pod {}", pod.name),
+        Work::Write(Write::PodGroup(group, _, status)) => format!("group {} {:?}", group.name, status.phase),
+        Work::Write(Write::Queue(queue, _)) => format!("queue {queue}"),
+        Work::Post(Posting::Create(_, note)) => format!("event {} {}", note.reason, note.regarding.key.name),
+        Work::Post(Posting::Series(..)) => "series".to_owned(),
+    }
+}
+
+/// All that may be sent now, without any answer.
+fn burst(outbox: &mut Outbox, now: Instant) -> Vec<Job> {
+    std::iter::from_fn(|| outbox.next(now)).collect()
+}
+
+/// Answers everything with success until nothing is left that is due; what was sent, in order.
+fn drain(outbox: &mut Outbox, now: Instant) -> Vec<String> {
+    let mut sent = Vec::new();
+    while let Some(job) = outbox.next(now) {
+        sent.push(name(&job));
+        outbox.done(job, Reply::Done, now);
+    }
+    sent
+}
+
+#[test]
+fn gangs_are_bound_in_order_and_within_the_window() {
+    let now = Instant::now();
+    let mut outbox = Outbox::new(options());
+    outbox.decide(vec![gang("a", 3), gang("b", 3)], now);
+    let first = burst(&mut outbox, now);
+    assert_eq!(first.iter().map(name).collect::<Vec<_>>(), ["bind a-0", "bind a-1", "bind a-2", "bind b-0"]);
+    for job in first {
+        assert!(matches!(outbox.done(job, Reply::Done, now), Some(Event::Bound(_))));
+    }
+    let rest = burst(&mut outbox, now);
+    assert_eq!(rest.iter().map(name).collect::<Vec<_>>(), ["bind b-1", "bind b-2"]);
+}
+
+#[test]
+fn binds_come_before_statuses_and_events_come_last() {
+    let now = Instant::now();
+    let mut outbox = Outbox::new(OutboxOptions { in_flight: 1, ..options() });
+    outbox.decide(
+        vec![unscheduled("late", "0/3 nodes"), status("g", Phase::Pending, 1), gang("a", 2), gang("b", 1)],
+        now,
+    );
+    assert_eq!(
+        drain(&mut outbox, now),
+        [
+            "bind a-0",
+            "bind a-1",
+            "bind b-0",
+            "event FailedScheduling late",
+            "event Scheduled a-0",
+            "event Scheduled a-1",
+            "event Scheduled b-0",
+        ]
+    );
+    let later = now + options().hold;
+    let mut sent = drain(&mut outbox, later);
+    sent.sort();
+    assert_eq!(sent, ["group g Pending", "pod late"], "counts and messages wait until they are still");
+}
+
+#[test]
+fn a_change_of_phase_goes_out_between_binds() {
+    let now = Instant::now();
+    let mut outbox = Outbox::new(options());
+    outbox.decide(vec![gang("a", 100), status("g", Phase::Inqueue, 0), status("h", Phase::Pending, 2)], now);
+    let sent: Vec<String> = burst(&mut outbox, now).iter().map(name).collect();
+    assert_eq!(sent, ["bind a-0", "bind a-1", "bind a-2", "bind a-3", "group g Inqueue"]);
+}
+
+#[test]
+fn only_the_newest_status_of_an_object_is_written_and_one_at_a_time() {
+    let now = Instant::now();
+    let mut outbox = Outbox::new(options());
+    outbox.decide(vec![status("g", Phase::Inqueue, 0), status("g", Phase::Running, 1)], now);
+    let mut jobs = burst(&mut outbox, now);
+    assert_eq!(jobs.iter().map(name).collect::<Vec<_>>(), ["group g Running"]);
+    outbox.decide(vec![status("g", Phase::Unknown, 1), status("g", Phase::Completed, 1)], now);
+    assert!(burst(&mut outbox, now).is_empty(), "the first write is still in flight");
+    outbox.done(jobs.remove(0), Reply::Done, now);
+    assert_eq!(drain(&mut outbox, now), ["group g Completed"]);
+}
+
+#[test]
+fn a_message_that_keeps_changing_is_written_once_it_is_still_or_too_old() {
+    let start = Instant::now();
+    let hold = options().hold;
+    let mut outbox = Outbox::new(options());
+    let sent_at = (0..40).map(|step| start + hold / 2 * step).find(|now| {
+        outbox.decide(vec![unscheduled("p", &format!("{now:?}"))], *now);
+        drain(&mut outbox, *now).contains(&"pod p".to_owned())
+    });
+    let waited = sent_at.expect("it must not wait for ever") - start;
+    assert!(waited >= hold * 9 && waited <= hold * 11, "{waited:?}");
+}
+
+#[test]
+fn a_pod_that_is_bound_needs_no_word_about_waiting() {
+    let now = Instant::now();
+    let mut outbox = Outbox::new(OutboxOptions { scheduled_events: false, ..options() });
+    outbox.decide(vec![unscheduled("a-0", "0/3 nodes")], now);
+    drain(&mut outbox, now);
+    outbox.decide(vec![gang("a", 1)], now);
+    assert_eq!(drain(&mut outbox, now + Duration::from_secs(60)), ["bind a-0"]);
+}
+
+#[test]
+fn nomination_and_condition_of_a_pod_are_one_write() {
+    let now = Instant::now();
+    let mut outbox = Outbox::new(options());
+    let nominate = Decision::Nominate { pod: pod("p"), node: Some("n1".into()) };
+    outbox.decide(vec![unscheduled("p", "waits"), nominate], now);
+    let writes: Vec<Write> = burst(&mut outbox, now)
+        .into_iter()
+        .filter_map(|job| if let Work::Write(write) = job.work { Some(write) } else { None })
+        .collect();
+    let [Write::Pod(_, patch)] = &writes[..] else { panic!("expected one write, got {writes:?}") };
+    assert_eq!(patch.nominated, Some(Some("n1".into())));
+    assert_eq!(patch.condition.as_ref().map(|(_, message)| &**message), Some("waits"));
+}
+
+#[test]
+fn passing_errors_are_tried_again_until_the_deadline() {
+    let start = Instant::now();
+    let mut outbox = Outbox::new(options());
+    outbox.decide(vec![gang("a", 1)], start);
+    let (mut now, mut attempts) = (start, 0);
+    let event = loop {
+        let Some(job) = outbox.next(now) else {
+            now = outbox.wake().expect("a retry is planned").max(now);
+            continue;
+        };
+        if !matches!(job.work, Work::Bind(_)) {
+            outbox.done(job, Reply::Done, now);
+            continue;
+        }
+        attempts += 1;
+        if let Some(event) = outbox.done(job, passing(), now) {
+            break event;
+        }
+    };
+    let Event::BindFailed(uid, failure) = event else { panic!("expected a failure, got {event:?}") };
+    assert_eq!((&*uid, failure.gone), ("uid-a-0", false));
+    assert!(failure.message.contains("leader changed"));
+    assert!(attempts > 5, "{attempts} attempts");
+    assert!(now - start <= options().deadline && now - start > options().deadline / 2);
+    assert_eq!(drain(&mut outbox, now), ["event FailedScheduling a-0"]);
+}
+
+#[test]
+fn the_server_says_how_long_to_wait() {
+    let now = Instant::now();
+    let mut outbox = Outbox::new(options());
+    outbox.decide(vec![gang("a", 1)], now);
+    let job = outbox.next(now).unwrap();
+    let after = Some(Duration::from_secs(2));
+    assert_eq!(outbox.done(job, Reply::Passing { message: "busy".into(), after }, now), None);
+    assert_eq!(outbox.next(now + Duration::from_millis(1999)), None);
+    assert!(outbox.next(now + Duration::from_secs(2)).is_some());
+}
+
+#[test]
+fn what_is_gone_is_reported_at_once_and_what_is_refused_soon() {
+    let now = Instant::now();
+    let mut outbox = Outbox::new(options());
+    outbox.decide(vec![gang("a", 2)], now);
+    let job = outbox.next(now).unwrap();
+    match outbox.done(job, Reply::Gone("pods \"a-0\" not found".into()), now) {
+        Some(Event::BindFailed(_, failure)) => assert!(failure.gone),
+        other => panic!("expected a failure, got {other:?}"),
+    }
+    let mut now = now;
+    let refused = loop {
+        match outbox.next(now) {
+            Some(job) if matches!(job.work, Work::Bind(_)) => {
+                if let Some(event) = outbox.done(job, Reply::Refused("forbidden".into()), now) {
+                    break event;
+                }
+            }
+            Some(job) => assert_eq!(outbox.done(job, Reply::Done, now), None),
+            None => now = outbox.wake().expect("a retry is planned"),
+        }
+    };
+    assert!(matches!(refused, Event::BindFailed(_, failure) if !failure.gone));
+}
+
+#[test]
+fn trouble_narrows_the_window_to_probes() {
+    let mut now = Instant::now();
+    let mut outbox = Outbox::new(OutboxOptions { in_flight: 64, ..options() });
+    outbox.decide(vec![gang("a", 500)], now);
+    let first = burst(&mut outbox, now);
+    assert_eq!(first.len(), 64);
+    for job in first {
+        outbox.done(job, passing(), now);
+    }
+    assert_eq!(burst(&mut outbox, now).len(), 1, "one request probes the server");
+    now += Duration::from_secs(1);
+    assert_eq!(outbox.depth().binds, 500);
+}
+
+#[test]
+fn binds_to_a_deleted_node_are_withdrawn() {
+    let now = Instant::now();
+    let mut outbox = Outbox::new(OutboxOptions { in_flight: 1, ..options() });
+    outbox.decide(vec![gang("a", 3)], now);
+    let sent = outbox.next(now).unwrap();
+    let failed = outbox.gone(&[Event::NodeGone("n1".into()), Event::NodeGone("other".into())]);
+    let uids: Vec<&str> = failed
+        .iter()
+        .map(|event| match event {
+            Event::BindFailed(uid, failure) if !failure.gone => &**uid,
+            other => panic!("unexpected {other:?}"),
+        })
+        .collect();
+    assert_eq!(uids, ["uid-a-1", "uid-a-2"]);
+    assert!(
+        matches!(outbox.done(sent, Reply::Done, now), Some(Event::Bound(_))),
+        "it was on its way already"
+    );
+}
+
+#[test]
+fn nothing_is_written_about_what_is_gone() {
+    let now = Instant::now();
+    let mut outbox = Outbox::new(options());
+    outbox.decide(vec![unscheduled("p", "waits"), status("g", Phase::Pending, 1)], now);
+    outbox.gone(&[Event::PodGone("uid-p".into()), Event::PodGroupGone(Key::new("ns", "g"))]);
+    let later = now + Duration::from_secs(60);
+    assert_eq!(drain(&mut outbox, later), ["event FailedScheduling p"]);
+    assert_eq!(outbox.depth().writes, 0);
+}
+
+#[test]
+fn a_status_is_tried_again_unless_a_newer_one_waits() {
+    let now = Instant::now();
+    let mut outbox = Outbox::new(options());
+    outbox.decide(vec![status("g", Phase::Inqueue, 0)], now);
+    let job = outbox.next(now).unwrap();
+    outbox.decide(vec![status("g", Phase::Running, 0)], now);
+    outbox.done(job, passing(), now);
+    assert_eq!(drain(&mut outbox, now + Duration::from_secs(1)), ["group g Running"]);
+    outbox.decide(vec![status("g", Phase::Completed, 0)], now);
+    let job = outbox.next(now).unwrap();
+    outbox.done(job, passing(), now);
+    assert_eq!(drain(&mut outbox, now + Duration::from_secs(1)), ["group g Completed"]);
+}
+
+#[test]
+fn names_that_a_queue_no_longer_uses_are_taken_out() {
+    let now = Instant::now();
+    let mut outbox = Outbox::new(options());
+    outbox.queue_seen("q".into(), QueueSeen { names: vec!["cpu".into(), "gpu".into()], stateless: true });
+    let allocated = vec![("cpu".into(), "4".to_owned())];
+    outbox.decide(vec![Decision::QueueStatus { queue: "q".into(), allocated }], now);
+    let job = outbox.next(now + Duration::from_secs(5)).unwrap();
+    let allocated = vec![("cpu".into(), Some("4".to_owned())), ("gpu".into(), None)];
+    assert_eq!(job.work, Work::Write(Write::Queue("q".into(), QueuePatch { allocated, open: true })));
+}
+
+#[test]
+fn events_are_dropped_under_pressure_and_counted() {
+    let now = Instant::now();
+    let mut outbox = Outbox::new(OutboxOptions { events_max: 10, ..options() });
+    outbox.decide((0..25).map(|index| unscheduled(&format!("p{index}"), "no")).collect(), now);
+    assert_eq!((outbox.depth().events, outbox.depth().events_dropped), (10, 15));
+}
+
+#[test]
+fn at_the_end_binds_and_group_statuses_are_flushed() {
+    let now = Instant::now();
+    let mut outbox = Outbox::new(options());
+    outbox.decide(vec![gang("a", 1), status("g", Phase::Pending, 3), unscheduled("p", "waits")], now);
+    outbox.hurry(now);
+    let sent = drain(&mut outbox, now);
+    assert_eq!(sent[..2], ["bind a-0", "group g Pending"]);
+    assert!(!sent.iter().any(|name| name.starts_with("pod ")), "{sent:?}");
+}
