@@ -46,7 +46,10 @@ pub const OF_QUEUES: &[&str] = &[NODEGROUP_RESOURCE_LIMITS];
 
 /// Annotations of one object, sorted by key. Objects without any cost no allocation.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Annotations(Option<Arc<[(Arc<str>, Arc<str>)]>>);
+pub struct Annotations(Option<Arc<[Pair]>>);
+
+/// Key and value.
+type Pair = (Arc<str>, Arc<str>);
 
 impl Annotations {
     /// The value of a key; an empty one is as good as none.
@@ -63,8 +66,8 @@ impl Annotations {
 }
 
 /// Of several values of a key the last one counts.
-impl FromIterator<(Arc<str>, Arc<str>)> for Annotations {
-    fn from_iter<I: IntoIterator<Item = (Arc<str>, Arc<str>)>>(pairs: I) -> Self {
+impl FromIterator<Pair> for Annotations {
+    fn from_iter<I: IntoIterator<Item = Pair>>(pairs: I) -> Self {
         let map: std::collections::BTreeMap<_, _> = pairs.into_iter().collect();
         if map.is_empty() { Self::default() } else { Self(Some(map.into_iter().collect())) }
     }
@@ -77,7 +80,8 @@ mod tests {
     #[test]
     fn values_are_found_by_key() {
         let pairs = [("b", "1"), ("a", ""), ("c", "3"), ("b", "2")];
-        let annotations: Annotations = pairs.into_iter().map(|(key, value)| (key.into(), value.into())).collect();
+        let annotations: Annotations =
+            pairs.into_iter().map(|(key, value)| (key.into(), value.into())).collect();
         assert_eq!(["a", "b", "c", "d"].map(|key| annotations.get(key)), [None, Some("2"), Some("3"), None]);
         assert!(!annotations.is_empty());
         assert_eq!(Annotations::from_iter([]), Annotations::default());

@@ -1,6 +1,8 @@
 //! scheduler.conf as plain data. Text is read by the crate `conf`; here is what it means.
 use std::collections::BTreeMap;
 
+use crate::duration::parse_duration;
+
 /// Where something stands in the file it came from; both count from 1, 0 when it came from no file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Position {
@@ -27,6 +29,37 @@ pub enum Value {
     List(Vec<Value>),
     /// A mapping.
     Map(BTreeMap<String, Value>),
+}
+
+impl From<&str> for Value {
+    fn from(text: &str) -> Self {
+        Value::Text(text.to_owned())
+    }
+}
+
+impl From<i64> for Value {
+    fn from(number: i64) -> Self {
+        Value::Int(number)
+    }
+}
+
+impl From<f64> for Value {
+    fn from(number: f64) -> Self {
+        Value::Float(number)
+    }
+}
+
+impl From<bool> for Value {
+    fn from(flag: bool) -> Self {
+        Value::Bool(flag)
+    }
+}
+
+/// A mapping.
+impl<const N: usize> From<[(&str, Value); N]> for Value {
+    fn from(entries: [(&str, Value); N]) -> Self {
+        Value::Map(entries.into_iter().map(|(key, value)| (key.to_owned(), value)).collect())
+    }
 }
 
 /// One argument and where it was written.
@@ -124,6 +157,18 @@ impl Args {
             Some(Value::Text(text)) => Some(text),
             _ => None,
         }
+    }
+
+    /// A duration in milliseconds, or `default`.
+    pub fn duration(&self, key: &str, default: i64) -> i64 {
+        self.text(key).and_then(parse_duration).unwrap_or(default)
+    }
+
+    /// The arguments in a mapping; empty when it is missing.
+    pub fn section(&self, key: &str) -> Args {
+        let Some(Arg { value: Value::Map(entries), at }) = self.0.get(key) else { return Args::default() };
+        let arg = |(key, value): (&String, &Value)| (key.clone(), Arg { value: value.clone(), at: *at });
+        Args(entries.iter().map(arg).collect())
     }
 
     /// Names: a list of text, or text with commas between; empty when missing.

@@ -3,11 +3,13 @@
 use std::sync::Arc;
 
 use crate::annotation::Annotations;
+use crate::conf::{Arg, Args, Flags, Position, Value};
 use crate::event::{
     Constraints, Event, Key, NodeInfo, PodGroupInfo, PodInfo, PodPhase, PodRef, PodRequests, QueueInfo,
     Resources, Time,
 };
 use crate::id::{JobId, QueueId, TaskId};
+use crate::plugin::Opening;
 use crate::world::{JobKind, World, WorldOptions};
 
 /// `cpu=2 memory=4Gi`.
@@ -98,4 +100,22 @@ pub(crate) fn task_of(world: &World, pod: &str) -> TaskId {
 
 pub(crate) fn queue_of(world: &World, name: &str) -> QueueId {
     world.queue_named(name).expect("a queue of this name")
+}
+
+/// Arguments as if they were written in scheduler.conf.
+pub(crate) fn args(list: &[(&str, Value)]) -> Args {
+    let arg = |(name, value): &(&str, Value)| {
+        ((*name).to_owned(), Arg { value: value.clone(), at: Position::default() })
+    };
+    Args(list.iter().map(arg).collect())
+}
+
+/// A plugin as a session opens it.
+pub(crate) fn opened<P>(
+    open: impl FnOnce(Opening<'_>) -> P,
+    world: &World,
+    now: Time,
+    list: &[(&str, Value)],
+) -> P {
+    open(Opening { world, args: &args(list), flags: Flags::default(), now })
 }

@@ -10,6 +10,7 @@ mod priority;
 mod promise;
 mod proportion;
 mod share;
+mod sla;
 mod waterfill;
 
 use crate::plugin::PluginDef;
@@ -25,6 +26,7 @@ pub static PLUGINS: &[PluginDef] = &[
     proportion::DEF,
     nodeorder::DEF,
     binpack::DEF,
+    sla::DEF,
 ];
 
 /// The row of a name.

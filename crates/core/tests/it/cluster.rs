@@ -1,0 +1,198 @@
+//! A cluster that runs cycles, with Volcano's Helm-default configuration.
+use std::collections::BTreeMap;
+
+use phalanx_core::Scheduler;
+use phalanx_core::conf::{Conf, Flag, PluginConf, Tier};
+use phalanx_core::decision::Decision;
+use phalanx_core::event::{Event, GroupStatus, Key, Phase, PodGroupInfo, PodInfo, Time};
+use phalanx_core::report::GroupReport;
+use phalanx_core::world::{World, WorldOptions};
+
+use crate::objects::{member, node, queue, running};
+
+/// Actions and tiers as Volcano's Helm chart installs them. A core without one of these plugins passes it over.
+pub(crate) fn helm() -> Conf {
+    let plugin = |name: &&str| {
+        let mut plugin = PluginConf { name: (*name).into(), ..PluginConf::default() };
+        if ["gang", "drf"].contains(name) {
+            plugin.flags.set(Flag::Preemptable, false);
+        }
+        plugin
+    };
+    let tier = |names: &[&str]| Tier { plugins: names.iter().map(plugin).collect() };
+    Conf {
+        actions: ["enqueue", "allocate", "backfill"].map(Into::into).into(),
+        tiers: vec![
+            tier(&["priority", "gang", "conformance"]),
+            tier(&["overcommit", "drf", "predicates", "proportion", "nodeorder", "binpack"]),
+        ],
+        ..Conf::default()
+    }
+}
+
+/// What a cycle decided.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Cycle {
+    /// Pods and the nodes they are bound to.
+    pub(crate) bound: BTreeMap<String, String>,
+    /// Pods and the nodes they are nominated for; `None` where a nomination ended.
+    pub(crate) nominated: BTreeMap<String, Option<String>>,
+    /// Pods per Bind decision.
+    pub(crate) units: Vec<usize>,
+    pub(crate) decisions: Vec<Decision>,
+}
+
+impl Cycle {
+    fn of(decisions: Vec<Decision>) -> Self {
+        let mut cycle =
+            Self { bound: BTreeMap::new(), nominated: BTreeMap::new(), units: Vec::new(), decisions: Vec::new() };
+        for decision in &decisions {
+            match decision {
+                Decision::Bind { pods, .. } => {
+                    cycle.units.push(pods.len());
+                    for binding in pods {
+                        cycle.bound.insert(binding.pod.name.to_string(), binding.node.to_string());
+                    }
+                }
+                Decision::Nominate { pod, node } => {
+                    cycle.nominated.insert(pod.name.to_string(), node.as_ref().map(ToString::to_string));
+                }
+                _ => {}
+            }
+        }
+        Self { decisions, ..cycle }
+    }
+
+    /// The names of the bound pods.
+    pub(crate) fn names(&self) -> Vec<&str> {
+        self.bound.keys().map(String::as_str).collect()
+    }
+
+    /// How many of a group's pods are bound.
+    pub(crate) fn bound_of(&self, group: &str) -> usize {
+        let prefix = format!("{group}-");
+        self.bound.keys().filter(|name| name.starts_with(&prefix)).count()
+    }
+
+    /// The last status decided for a group.
+    pub(crate) fn status(&self, group: &str) -> Option<&GroupStatus> {
+        self.decisions.iter().rev().find_map(|decision| match decision {
+            Decision::PodGroupStatus { group: key, status, .. } if &*key.name == group => Some(status),
+            _ => None,
+        })
+    }
+}
+
+/// A World, its scheduler, and the pods as they would be outside.
+pub(crate) struct Cluster {
+    pub(crate) world: World,
+    scheduler: Scheduler,
+    pods: BTreeMap<String, PodInfo>,
+    now: Time,
+}
+
+impl Cluster {
+    /// With the queue `default` and nothing else.
+    pub(crate) fn new() -> Self {
+        Self::with(helm())
+    }
+
+    /// The same with another configuration.
+    pub(crate) fn with(conf: Conf) -> Self {
+        let scheduler = Scheduler::new(conf, 7);
+        let mut cluster =
+            Self { world: World::new(WorldOptions::default()), scheduler, pods: BTreeMap::new(), now: Time(0) };
+        cluster.add(queue("default", 1));
+        cluster
+    }
+
+    pub(crate) fn add(&mut self, event: impl Into<Event>) -> &mut Self {
+        let event = event.into();
+        if let Event::Pod(pod) = &event {
+            self.pods.insert(pod.pod.name.to_string(), (**pod).clone());
+        }
+        self.world.apply(event);
+        self
+    }
+
+    /// Nodes `n0`, `n1`, ...
+    pub(crate) fn nodes(&mut self, count: usize, allocatable: &str) -> &mut Self {
+        for at in 0..count {
+            self.add(node(&format!("n{at}"), allocatable));
+        }
+        self
+    }
+
+    /// A PodGroup with equal pods `group-0`, `group-1`, ...
+    pub(crate) fn gang(&mut self, group: PodGroupInfo, pods: u32, requests: &str) -> &mut Self {
+        let name = group.key.name.to_string();
+        self.add(group);
+        for index in 0..pods {
+            self.add(member(&name, index, requests));
+        }
+        self
+    }
+
+    /// One cycle, after which every sum must be right.
+    pub(crate) fn cycle(&mut self) -> Cycle {
+        self.now.0 += 1000;
+        let outcome = self.scheduler.run(&mut self.world, self.now);
+        assert_eq!(self.world.check(), Vec::<String>::new());
+        Cycle::of(outcome.decisions)
+    }
+
+    /// A cycle whose bound pods then run.
+    pub(crate) fn run(&mut self) -> Cycle {
+        let cycle = self.cycle();
+        for (pod, node) in &cycle.bound {
+            self.start(pod, node);
+        }
+        cycle
+    }
+
+    /// The pod runs on the node.
+    pub(crate) fn start(&mut self, pod: &str, node: &str) {
+        let pod = self.pods[pod].clone();
+        self.add(Event::Bound(pod.pod.uid.clone()));
+        self.add(running(pod, node));
+    }
+
+    /// The pod as it was last seen, changed.
+    pub(crate) fn change(&mut self, pod: &str, change: impl FnOnce(&mut PodInfo)) -> &mut Self {
+        let mut pod = self.pods[pod].clone();
+        change(&mut pod);
+        self.add(pod)
+    }
+
+    pub(crate) fn pod_names(&self) -> Vec<String> {
+        self.pods.keys().cloned().collect()
+    }
+
+    /// The pod is gone.
+    pub(crate) fn gone(&mut self, pod: &str) -> &mut Self {
+        let pod = self.pods.remove(pod).expect("a pod of this name");
+        self.add(Event::PodGone(pod.pod.uid))
+    }
+
+    fn report(&self, name: &str) -> GroupReport {
+        let key = Key::new("ns", name);
+        let groups = self.scheduler.report(&self.world).groups;
+        groups.into_iter().find(|group| group.key == key).expect("a group or pod of this name")
+    }
+
+    /// Why a group, or a pod without one, waits.
+    pub(crate) fn reasons(&self, name: &str) -> Vec<String> {
+        self.report(name).reasons
+    }
+
+    pub(crate) fn phase(&self, name: &str) -> Phase {
+        self.report(name).phase
+    }
+
+    /// What a queue deserves of a resource.
+    pub(crate) fn deserved(&self, queue: &str, resource: &str) -> Option<String> {
+        let queues = self.scheduler.report(&self.world).queues;
+        let queue = queues.into_iter().find(|row| &*row.name == queue).expect("a queue of this name");
+        queue.deserved.into_iter().find(|(name, _)| &**name == resource).map(|(_, amount)| amount)
+    }
+}

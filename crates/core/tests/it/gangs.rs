@@ -1,0 +1,250 @@
+//! Gangs: whole or not at all, in the right order.
+use phalanx_core::event::{Event, Phase, PodGroupInfo, Time};
+
+use crate::cluster::Cluster;
+use crate::objects::{group, leaving, member, pod, running};
+
+#[test]
+fn a_gang_is_bound_whole_or_not_at_all() {
+    // nodes of 4 cores, minMember, pods, cores each => bound
+    for (nodes, min, pods, cores, bound) in [
+        (1, 4, 4, 1, 4),
+        (1, 5, 5, 1, 0),
+        (2, 5, 5, 1, 5),
+        (2, 2, 2, 3, 2),
+        (2, 3, 3, 3, 0),
+        (0, 1, 1, 1, 0),
+        (1, 3, 2, 1, 0),
+        (1, 2, 4, 1, 4),
+        (1, 2, 6, 1, 4),
+        (1, 0, 6, 1, 4),
+    ] {
+        let mut cluster = Cluster::new();
+        cluster.nodes(nodes, "cpu=4").gang(group("g", min), pods, &format!("cpu={cores}"));
+        let cycle = cluster.cycle();
+        let case = format!("{nodes} nodes, {pods} pods of {cores}, minMember {min}");
+        assert_eq!(cycle.bound_of("g"), bound, "{case}");
+        let phase = if bound > 0 { Phase::Running } else { Phase::Inqueue };
+        assert_eq!(cluster.phase("g"), phase, "{case}");
+    }
+}
+
+#[test]
+fn a_gang_that_is_refused_says_how_far_it_came_and_why() {
+    let mut cluster = Cluster::new();
+    cluster.nodes(3, "cpu=4").gang(group("g", 4), 4, "cpu=3");
+    let cycle = cluster.cycle();
+    assert_eq!(
+        cluster.reasons("g"),
+        [
+            "g-3: 0/3 nodes are available: 3 Insufficient cpu.",
+            "pod group is not ready: 3 of minMember 4 have room"
+        ]
+    );
+    let status = cycle.status("g").unwrap();
+    let condition = &status.conditions[0];
+    assert_eq!((&*condition.kind, &*condition.reason), ("Unschedulable", "NotEnoughResources"));
+    assert!(condition.message.starts_with("4/4 tasks in gang unschedulable: g-3: 0/3 nodes"), "{condition:?}");
+}
+
+#[test]
+fn too_few_pods_are_no_gang() {
+    let mut cluster = Cluster::new();
+    cluster.nodes(1, "cpu=4").gang(group("g", 3), 2, "cpu=1");
+    assert!(cluster.cycle().bound.is_empty());
+    assert_eq!(cluster.reasons("g"), ["not enough valid tasks for gang-scheduling: 2 exist, minMember is 3"]);
+    cluster.add(member("g", 2, "cpu=1"));
+    assert_eq!(cluster.cycle().bound_of("g"), 3);
+    assert_eq!(cluster.reasons("g"), Vec::<String>::new());
+}
+
+#[test]
+fn two_gangs_that_would_deadlock_pod_by_pod_do_not() {
+    let mut cluster = Cluster::new();
+    cluster.nodes(4, "cpu=1").gang(group("a", 3), 3, "cpu=1").gang(group("b", 3), 3, "cpu=1");
+    let cycle = cluster.run();
+    assert_eq!((cycle.bound_of("a"), cycle.bound_of("b"), &cycle.units[..]), (3, 0, &[3][..]));
+    for index in 0..3 {
+        cluster.gone(&format!("a-{index}"));
+    }
+    assert_eq!(cluster.cycle().bound_of("b"), 3);
+}
+
+#[test]
+fn each_role_has_its_minimum() {
+    let roles = |min_member, roles: &[(&str, u32)]| PodGroupInfo {
+        min_task_member: roles.iter().map(|(role, min)| ((*role).into(), *min)).collect(),
+        ..group("g", min_member)
+    };
+    // minMember, minTaskMember, cores => bound
+    for (spec, cores, bound) in [
+        (roles(3, &[("m", 1), ("w", 2)]), 4, 4),
+        (roles(3, &[("m", 1), ("w", 2)]), 3, 3),
+        // Workers come first by index, but without the master they are nothing.
+        (roles(2, &[("m", 1), ("w", 1)]), 2, 2),
+        (roles(2, &[("m", 1), ("w", 1)]), 1, 0),
+        (roles(4, &[("m", 2), ("w", 2)]), 4, 0),
+        // minMember below the sum: roles are not asked.
+        (roles(1, &[("m", 2), ("w", 2)]), 1, 1),
+    ] {
+        let mut cluster = Cluster::new();
+        let case = format!("{spec:?} on {cores}");
+        let asked = spec.min_member > 1;
+        cluster.nodes(cores, "cpu=1").add(spec);
+        for (index, role) in ["w", "w", "w", "m"].iter().enumerate() {
+            let mut pod = member("g", index as u32, "cpu=1");
+            pod.role = (*role).into();
+            cluster.add(pod);
+        }
+        let cycle = cluster.cycle();
+        assert_eq!(cycle.bound.len(), bound, "{case}");
+        assert!(bound == 0 || !asked || cycle.bound.contains_key("g-3"), "{case}: no master");
+    }
+}
+
+#[test]
+fn what_is_more_important_goes_first() {
+    let class = |name: &str, value| Event::PriorityClass { name: name.into(), value, global_default: false };
+    let of = |name: &str, class: &str, created| PodGroupInfo {
+        priority_class: Some(class.into()),
+        created: Time(created),
+        ..group(name, 2)
+    };
+    let mut cluster = Cluster::new();
+    cluster.add(class("high", 10)).add(class("low", -1)).nodes(2, "cpu=1");
+    cluster.gang(of("a", "low", 1), 2, "cpu=1");
+    cluster.gang(group("b", 2), 2, "cpu=1");
+    cluster.gang(of("c", "high", 3), 2, "cpu=1");
+    assert_eq!(cluster.cycle().names(), ["c-0", "c-1"]);
+}
+
+#[test]
+fn pods_of_a_gang_go_by_priority_then_index() {
+    let mut cluster = Cluster::new();
+    cluster.nodes(1, "cpu=2").add(group("g", 1));
+    for index in 0..4 {
+        let mut pod = member("g", index, "cpu=1");
+        pod.priority = Some(i32::from(index == 3));
+        cluster.add(pod);
+    }
+    assert_eq!(cluster.cycle().names(), ["g-0", "g-3"]);
+}
+
+#[test]
+fn best_effort_members_start_with_their_gang() {
+    // Places for pods on the only node, minMember => bound
+    for (places, min, bound) in [(9, 3, 3), (2, 3, 0), (2, 2, 2), (9, 2, 3)] {
+        let mut cluster = Cluster::new();
+        cluster.nodes(1, &format!("cpu=4 pods={places}")).add(group("g", min));
+        cluster.add(member("g", 0, "cpu=1")).add(member("g", 1, "cpu=1")).add(member("g", 2, ""));
+        let cycle = cluster.cycle();
+        assert_eq!(cycle.bound.len(), bound, "minMember {min}, {places} places");
+        let first = if min == 3 { 3 } else { 2 };
+        assert!(bound == 0 || cycle.units[0] == first, "minMember {min}: bound as {:?}", cycle.units);
+    }
+}
+
+#[test]
+fn a_gang_that_requests_nothing_is_whole_too() {
+    for (places, bound) in [(3, 3), (2, 0)] {
+        let mut cluster = Cluster::new();
+        cluster.nodes(1, &format!("cpu=4 pods={places}")).gang(group("g", 3), 3, "");
+        assert_eq!(cluster.cycle().bound.len(), bound, "{places} places");
+    }
+}
+
+#[test]
+fn members_beyond_the_minimum_compete_anew() {
+    let mut cluster = Cluster::new();
+    cluster.nodes(1, "cpu=8").gang(group("a", 2), 8, "cpu=1").gang(group("b", 2), 8, "cpu=1");
+    let cycle = cluster.cycle();
+    assert_eq!((cycle.bound_of("a"), cycle.bound_of("b")), (4, 4));
+    assert_eq!(cycle.units[..2], [2, 2], "both gangs are whole before one grows");
+}
+
+#[test]
+fn a_gang_is_made_whole_before_another_grows() {
+    let mut cluster = Cluster::new();
+    cluster.nodes(1, "cpu=4").gang(group("a", 1), 5, "cpu=1").gang(group("z", 3), 3, "cpu=1");
+    let cycle = cluster.cycle();
+    assert_eq!((cycle.bound_of("a"), cycle.bound_of("z")), (1, 3));
+}
+
+#[test]
+fn a_podgroup_may_come_after_its_pods() {
+    let mut cluster = Cluster::new();
+    cluster.nodes(1, "cpu=4").add(member("g", 0, "cpu=1")).add(member("g", 1, "cpu=1"));
+    assert!(cluster.cycle().bound.is_empty());
+    assert_eq!(cluster.reasons("g"), ["its PodGroup does not exist"]);
+    cluster.add(group("g", 2));
+    assert_eq!(cluster.cycle().bound_of("g"), 2);
+}
+
+#[test]
+fn a_gang_that_lost_a_member_waits_for_it_with_the_rest_running() {
+    let mut cluster = Cluster::new();
+    cluster.nodes(1, "cpu=3").gang(group("g", 3), 3, "cpu=1");
+    assert_eq!(cluster.run().bound_of("g"), 3);
+    cluster.gone("g-1");
+    cluster.cycle();
+    assert_eq!(cluster.phase("g"), Phase::Unknown);
+    cluster.add(member("g", 1, "cpu=1"));
+    assert_eq!(cluster.run().names(), ["g-1"]);
+    assert_eq!(cluster.phase("g"), Phase::Running);
+}
+
+#[test]
+fn a_bind_that_failed_is_made_good_in_the_next_cycle() {
+    let mut cluster = Cluster::new();
+    cluster.nodes(1, "cpu=2").gang(group("g", 2), 2, "cpu=1");
+    assert_eq!(cluster.cycle().bound_of("g"), 2);
+    cluster.start("g-0", "n0");
+    let failure = phalanx_core::event::BindFailure { message: "timeout".into(), gone: false };
+    cluster.add(Event::BindFailed("g-1".into(), failure));
+    cluster.add(pod("other", "cpu=1"));
+    assert_eq!(cluster.cycle().names(), ["g-1"], "the broken gang goes first");
+}
+
+#[test]
+fn a_pod_without_a_group_is_a_gang_of_one() {
+    let mut cluster = Cluster::new();
+    cluster.nodes(2, "cpu=10");
+    for name in ["a", "b", "c"] {
+        cluster.add(pod(name, "cpu=6"));
+    }
+    assert_eq!(cluster.cycle().names(), ["a", "b"]);
+    assert_eq!(cluster.reasons("c"), ["c: 0/2 nodes are available: 2 Insufficient cpu."]);
+}
+
+#[test]
+fn best_effort_members_add_nothing_to_the_reasons_of_a_gang_without_room() {
+    let mut cluster = Cluster::new();
+    cluster.nodes(1, "cpu=2").gang(group("g", 4), 3, "cpu=1").add(member("g", 3, ""));
+    assert!(cluster.cycle().bound.is_empty());
+    assert_eq!(
+        cluster.reasons("g"),
+        [
+            "g-2: 0/1 nodes are available: 1 Insufficient cpu.",
+            "pod group is not ready: 3 of minMember 4 have room"
+        ]
+    );
+}
+
+#[test]
+fn a_gated_pod_is_left_alone_and_its_gang_waits() {
+    let mut cluster = Cluster::new();
+    cluster.nodes(1, "cpu=4").gang(group("g", 2), 2, "cpu=1").change("g-1", |pod| pod.gated = true);
+    assert!(cluster.cycle().bound.is_empty());
+    assert!(cluster.reasons("g").iter().any(|why| why == "1 pod(s) wait for their scheduling gates"));
+    cluster.change("g-1", |pod| pod.gated = false);
+    assert_eq!(cluster.cycle().bound_of("g"), 2);
+}
+
+#[test]
+fn leaving_pods_count_as_used_until_they_are_gone() {
+    let mut cluster = Cluster::new();
+    cluster.nodes(1, "cpu=1").add(leaving(running(pod("old", "cpu=1"), "n0"))).add(pod("new", "cpu=1"));
+    assert!(cluster.cycle().bound.is_empty());
+    cluster.gone("old");
+    assert_eq!(cluster.cycle().names(), ["new"]);
+}

@@ -1,0 +1,14 @@
+//! Whole cycles: events in, decisions out.
+mod admission;
+mod cluster;
+mod gangs;
+mod more_plugins;
+#[path = "../../src/testing.rs"]
+mod objects;
+mod properties;
+mod queues;
+mod random;
+mod reservations;
+
+// What `objects` imports; it is compiled into the library's own tests too.
+use phalanx_core::{annotation, conf, event, id, plugin, world};

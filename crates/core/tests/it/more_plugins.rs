@@ -1,0 +1,49 @@
+//! One cycle and more with the plugins beyond Volcano's default ones.
+use phalanx_core::conf::{Conf, PluginConf, Tier, Value};
+use phalanx_core::event::{Phase, PodGroupInfo};
+
+use crate::cluster::Cluster;
+use crate::objects::{args, group, member, resources};
+
+type Row<'a> = (&'a str, &'a [(&'a str, Value)]);
+
+/// A configuration with these plugins, tier by tier.
+fn conf(tiers: &[&[Row<'_>]]) -> Conf {
+    let plugin = |(name, list): &Row<'_>| PluginConf {
+        name: (*name).into(),
+        args: args(list),
+        ..PluginConf::default()
+    };
+    Conf {
+        actions: ["enqueue", "allocate", "backfill"].map(Into::into).into(),
+        tiers: tiers.iter().map(|tier| Tier { plugins: tier.iter().map(plugin).collect() }).collect(),
+        ..Conf::default()
+    }
+}
+
+#[test]
+fn sla_admits_who_has_waited_long_enough() {
+    let sla: &[Row<'_>] = &[("sla", &[("sla-waiting-time", "2s".into())]), ("gang", &[])];
+    let mut cluster = Cluster::with(conf(&[sla, &[("overcommit", &[])]]));
+    cluster.nodes(1, "cpu=1");
+    cluster.add(PodGroupInfo { min_resources: Some(resources("cpu=5")), ..group("big", 1) });
+    cluster.add(member("big", 0, "cpu=1"));
+    cluster.cycle();
+    assert_eq!(cluster.phase("big"), Phase::Pending, "after a second it is still too large");
+    let cycle = cluster.cycle();
+    assert_eq!(cluster.phase("big"), Phase::Running, "after two it is let in");
+    assert_eq!(cycle.names(), ["big-0"]);
+}
+
+#[test]
+fn sla_keeps_the_room_that_a_waiting_gang_has_found() {
+    let sla: &[Row<'_>] = &[("sla", &[("sla-waiting-time", "2s".into())])];
+    let mut cluster = Cluster::with(conf(&[sla, &[("gang", &[])]]));
+    cluster.nodes(2, "cpu=1").gang(group("big", 3), 3, "cpu=1");
+    assert!(cluster.cycle().nominated.is_empty(), "nothing is kept in time");
+    assert_eq!(cluster.cycle().nominated.len(), 2);
+    cluster.gang(group("small", 1), 1, "cpu=1");
+    assert!(cluster.cycle().bound.is_empty(), "the room stays with the gang");
+    cluster.add(crate::objects::node("n2", "cpu=1"));
+    assert_eq!(cluster.cycle().bound_of("big"), 3);
+}

@@ -1,0 +1,205 @@
+//! Random clusters, and what may happen to them.
+use phalanx_core::event::{BindFailure, Event, PodGroupInfo, PodInfo, PodPhase, QueueInfo, QueueState, Time};
+use proptest::prelude::*;
+
+use crate::cluster::{Cluster, Cycle};
+use crate::objects::{group, leaving, member, node, queue, resources, running};
+
+/// A PodGroup and its pods.
+#[derive(Clone, Debug)]
+pub(crate) struct Gang {
+    group: PodGroupInfo,
+    pods: Vec<PodInfo>,
+}
+
+/// Something that happens between cycles, to the object that the number picks.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Happening {
+    Delete(usize),
+    Leave(usize),
+    Finish(usize),
+    NodeGone(usize),
+    NodeBack(usize),
+    GroupGone(usize),
+    Shrink(usize),
+    Close(usize),
+}
+
+/// A cluster before its first cycle, and its future.
+#[derive(Clone, Debug)]
+pub(crate) struct Script {
+    pub(crate) queues: Vec<QueueInfo>,
+    pub(crate) nodes: Vec<(String, String)>,
+    pub(crate) gangs: Vec<Gang>,
+    /// Happenings after each cycle, and whether its binds fail.
+    pub(crate) future: Vec<(Vec<Happening>, bool)>,
+}
+
+fn amount(most: i64) -> impl Strategy<Value = Option<i64>> {
+    prop::option::weighted(0.2, 0..most)
+}
+
+fn cores(amount: Option<i64>) -> phalanx_core::event::Resources {
+    amount.map(|amount| resources(&format!("cpu={amount}"))).unwrap_or_default()
+}
+
+fn queues() -> impl Strategy<Value = Vec<QueueInfo>> {
+    let one = (1u32..4, amount(12), amount(4), 0i32..2);
+    prop::collection::vec(one, 1..4).prop_map(|list| {
+        let queue = |(at, (weight, capability, guarantee, priority))| QueueInfo {
+            capability: cores(capability),
+            guarantee: cores(guarantee),
+            priority,
+            ..queue(&format!("q{at}"), weight)
+        };
+        list.into_iter().enumerate().map(queue).collect()
+    })
+}
+
+fn nodes() -> impl Strategy<Value = Vec<(String, String)>> {
+    prop::collection::vec((0u32..8, 0u32..12, 1u32..9), 0..6).prop_map(|list| {
+        let node = |(at, (cpu, memory, pods))| (format!("n{at}"), format!("cpu={cpu} memory={memory}Gi pods={pods}"));
+        list.into_iter().enumerate().map(node).collect()
+    })
+}
+
+#[derive(Clone, Copy, Debug)]
+enum State {
+    Pending,
+    Gated,
+    RunsOn(usize),
+    LeavesFrom(usize),
+    Finished(bool),
+}
+
+fn state() -> impl Strategy<Value = State> {
+    prop_oneof![
+        12 => Just(State::Pending),
+        1 => Just(State::Gated),
+        2 => (0usize..5).prop_map(State::RunsOn),
+        3 => (0usize..5).prop_map(State::LeavesFrom),
+        1 => any::<bool>().prop_map(State::Finished),
+    ]
+}
+
+fn pod(group: &str, index: usize, (state, request, role): (State, &'static str, &'static str)) -> PodInfo {
+    let mut pod = PodInfo { role: role.into(), ..member(group, index as u32, request) };
+    match state {
+        State::Pending => {}
+        State::Gated => pod.gated = true,
+        State::RunsOn(node) => pod = running(pod, &format!("n{node}")),
+        State::LeavesFrom(node) => pod = leaving(running(pod, &format!("n{node}"))),
+        State::Finished(well) => {
+            pod.node = Some("n0".into());
+            pod.phase = if well { PodPhase::Succeeded } else { PodPhase::Failed };
+        }
+    }
+    pod
+}
+
+/// minMember, minTaskMember of role `m`, queue, minResources in cores, creation.
+type Spec = (u32, u32, usize, Option<i64>, i64);
+
+fn gangs() -> impl Strategy<Value = Vec<Gang>> {
+    let request = prop::sample::select(vec!["cpu=1", "cpu=2 memory=1Gi", "memory=3Gi", "", "cpu=500m"]);
+    let pods = prop::collection::vec((state(), request, prop::sample::select(vec!["", "m"])), 0..6);
+    let queue = prop::sample::select(vec![0, 0, 0, 0, 1, 1, 1, 2, 3]);
+    let spec = (0u32..4, 0u32..2, queue, prop::option::weighted(0.2, 0i64..6), 0i64..3);
+    prop::collection::vec((spec, pods), 0..10).prop_map(|list| {
+        let gang = |(at, (spec, pods)): (usize, (Spec, Vec<_>))| {
+            let (min_member, of_master, queue, min, created) = spec;
+            let name = format!("g{at}");
+            let group = PodGroupInfo {
+                queue: format!("q{queue}").into(),
+                min_task_member: vec![("m".into(), of_master)],
+                min_resources: min.map(|min| cores(Some(min))),
+                created: Time(created),
+                ..group(&name, min_member)
+            };
+            let pods = pods.into_iter().enumerate().map(|(index, spec)| pod(&name, index, spec)).collect();
+            Gang { group, pods }
+        };
+        list.into_iter().enumerate().map(gang).collect()
+    })
+}
+
+fn happening() -> impl Strategy<Value = Happening> {
+    let at = || 0usize..50;
+    prop_oneof![
+        3 => at().prop_map(Happening::Delete),
+        2 => at().prop_map(Happening::Leave),
+        2 => at().prop_map(Happening::Finish),
+        1 => at().prop_map(Happening::NodeGone),
+        1 => at().prop_map(Happening::NodeBack),
+        1 => at().prop_map(Happening::GroupGone),
+        1 => at().prop_map(Happening::Shrink),
+        1 => at().prop_map(Happening::Close),
+    ]
+}
+
+pub(crate) fn script() -> impl Strategy<Value = Script> {
+    let future = prop::collection::vec((prop::collection::vec(happening(), 0..6), any::<bool>()), 1..4);
+    (queues(), nodes(), gangs(), future).prop_map(|(queues, nodes, gangs, future)| Script {
+        queues,
+        nodes,
+        gangs,
+        future,
+    })
+}
+
+impl Script {
+    /// All that exists before the first cycle.
+    pub(crate) fn events(&self) -> Vec<Event> {
+        let queues = self.queues.iter().cloned().map(Event::from);
+        let nodes = self.nodes.iter().map(|(name, room)| Event::from(node(name, room)));
+        let gangs = self.gangs.iter().flat_map(|gang| {
+            std::iter::once(Event::from(gang.group.clone())).chain(gang.pods.iter().cloned().map(Event::from))
+        });
+        queues.chain(nodes).chain(gangs).collect()
+    }
+
+    pub(crate) fn cluster(&self) -> Cluster {
+        let mut cluster = Cluster::new();
+        for event in self.events() {
+            cluster.add(event);
+        }
+        cluster
+    }
+
+    /// Reports what came of the binds of a cycle, and lets the script's happenings happen.
+    pub(crate) fn go_on(&self, cluster: &mut Cluster, cycle: &Cycle, happenings: &[Happening], fails: bool) {
+        for (at, (pod, node)) in cycle.bound.iter().enumerate() {
+            if fails && at % 2 == 0 {
+                let failure = BindFailure { message: "timeout".into(), gone: false };
+                cluster.add(Event::BindFailed(pod.as_str().into(), failure));
+            } else {
+                cluster.start(pod, node);
+            }
+        }
+        for happening in happenings {
+            self.happen(cluster, *happening);
+        }
+    }
+
+    fn happen(&self, cluster: &mut Cluster, happening: Happening) {
+        let names = cluster.pod_names();
+        let pick = |at: usize| (!names.is_empty()).then(|| names[at % names.len()].as_str());
+        let of_node = |at: usize| (!self.nodes.is_empty()).then(|| &self.nodes[at % self.nodes.len()]);
+        let of_group = |at: usize| (!self.gangs.is_empty()).then(|| &self.gangs[at % self.gangs.len()].group);
+        match happening {
+            Happening::Delete(at) => pick(at).map(|pod| cluster.gone(pod)),
+            Happening::Leave(at) => pick(at).map(|pod| cluster.change(pod, |pod| pod.deleting = true)),
+            Happening::Finish(at) => {
+                pick(at).map(|pod| cluster.change(pod, |pod| pod.phase = PodPhase::Succeeded))
+            }
+            Happening::NodeGone(at) => of_node(at).map(|(name, _)| cluster.add(Event::NodeGone(name.as_str().into()))),
+            Happening::NodeBack(at) => of_node(at).map(|(name, room)| cluster.add(node(name, room))),
+            Happening::GroupGone(at) => of_group(at).map(|group| cluster.add(Event::PodGroupGone(group.key.clone()))),
+            Happening::Shrink(at) => of_node(at).map(|(name, _)| cluster.add(node(name, "cpu=1 memory=1Gi pods=1"))),
+            Happening::Close(at) => {
+                let queue = &self.queues[at % self.queues.len()];
+                Some(cluster.add(QueueInfo { state: QueueState::Closed, ..queue.clone() }))
+            }
+        };
+    }
+}

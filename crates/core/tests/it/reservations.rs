@@ -1,0 +1,132 @@
+//! Nominations: room that is being released is kept for those it was promised to.
+use phalanx_core::event::{Event, PodGroupInfo, Time};
+
+use crate::cluster::Cluster;
+use crate::objects::{group, leaving, node, pod, running};
+
+/// One node of four cores whose four pods are leaving.
+fn leaving_four() -> Cluster {
+    let mut cluster = Cluster::new();
+    cluster.nodes(1, "cpu=4");
+    for at in 0..4 {
+        cluster.add(leaving(running(pod(&format!("old-{at}"), "cpu=1"), "n0")));
+    }
+    cluster
+}
+
+#[test]
+fn a_gang_keeps_its_room_until_all_of_it_is_free() {
+    let mut cluster = leaving_four();
+    cluster.gang(group("g", 3), 3, "cpu=1");
+    let cycle = cluster.cycle();
+    assert!(cycle.bound.is_empty());
+    assert_eq!(cycle.nominated.len(), 3);
+    assert_eq!(cluster.reasons("g"), ["3 pod(s) wait for room that is being released"]);
+    // A pod of higher claim by order, and enough room for it alone: but the room is spoken for.
+    let important = Event::PriorityClass { name: "high".into(), value: 9, global_default: false };
+    cluster.add(important);
+    cluster.gang(PodGroupInfo { priority_class: Some("high".into()), ..group("big", 2) }, 2, "cpu=1");
+    for gone in ["old-0", "old-1"] {
+        cluster.gone(gone);
+        let cycle = cluster.cycle();
+        assert_eq!((cycle.names(), cycle.nominated.len()), (vec![], 0), "after {gone}");
+    }
+    cluster.gone("old-2");
+    assert_eq!(cluster.run().bound_of("g"), 3);
+    cluster.gone("old-3");
+    assert!(cluster.run().bound.is_empty(), "one core is not enough for two pods");
+}
+
+#[test]
+fn a_gang_may_be_part_now_and_part_later() {
+    let mut cluster = leaving_four();
+    cluster.add(node("n1", "cpu=2")).gang(group("g", 4), 4, "cpu=1");
+    let cycle = cluster.cycle();
+    assert!(cycle.bound.is_empty());
+    assert_eq!(cycle.nominated.values().filter(|node| node.as_deref() == Some("n1")).count(), 2);
+    // n1 has two free cores, but they are promised.
+    cluster.add(pod("late", "cpu=1"));
+    assert!(cluster.cycle().bound.is_empty());
+    cluster.gone("old-0").gone("old-1").gone("old-2");
+    assert_eq!(cluster.run().names(), ["g-0", "g-1", "g-2", "g-3", "late"]);
+}
+
+#[test]
+fn a_nomination_is_said_once() {
+    let mut cluster = leaving_four();
+    cluster.gang(group("g", 1), 3, "cpu=1");
+    assert_eq!(cluster.cycle().nominated.len(), 3);
+    assert_eq!(cluster.cycle().decisions, []);
+    assert_eq!(cluster.cycle().decisions, []);
+}
+
+#[test]
+fn members_beyond_the_minimum_keep_their_nominations_too() {
+    let mut cluster = leaving_four();
+    cluster.add(node("n1", "cpu=1")).gang(group("g", 1), 5, "cpu=1");
+    let cycle = cluster.run();
+    assert_eq!((cycle.bound.len(), cycle.nominated.len()), (1, 4));
+    let early = PodGroupInfo { created: Time(-1), ..group("early", 1) };
+    cluster.gang(early, 3, "cpu=1");
+    cluster.gone("old-0");
+    let cycle = cluster.run();
+    assert_eq!((cycle.bound_of("g"), cycle.bound_of("early")), (1, 0), "{cycle:?}");
+    assert!(cycle.nominated.is_empty(), "the others' nominations stay as they are: {cycle:?}");
+}
+
+#[test]
+fn a_node_that_vanishes_takes_its_nominations_along() {
+    let mut cluster = leaving_four();
+    cluster.gang(group("g", 3), 3, "cpu=1");
+    assert_eq!(cluster.cycle().nominated.len(), 3);
+    cluster.add(Event::NodeGone("n0".into()));
+    let cycle = cluster.cycle();
+    assert_eq!(cycle.nominated.values().collect::<Vec<_>>(), [&None, &None, &None]);
+    cluster.add(node("n1", "cpu=4"));
+    assert_eq!(cluster.cycle().bound_of("g"), 3);
+}
+
+#[test]
+fn a_nomination_moves_to_room_that_is_free_now() {
+    let mut cluster = leaving_four();
+    cluster.gang(group("g", 3), 3, "cpu=1");
+    assert_eq!(cluster.cycle().nominated.len(), 3);
+    cluster.add(node("n1", "cpu=4"));
+    let cycle = cluster.cycle();
+    assert_eq!(cycle.bound.values().collect::<Vec<_>>(), ["n1", "n1", "n1"]);
+}
+
+#[test]
+fn a_gang_that_cannot_be_whole_any_more_gives_its_room_up() {
+    let mut cluster = leaving_four();
+    cluster.gang(group("g", 3), 3, "cpu=1");
+    assert_eq!(cluster.cycle().nominated.len(), 3);
+    cluster.gone("g-2").gang(group("next", 4), 4, "cpu=1");
+    let cycle = cluster.cycle();
+    assert_eq!(cycle.nominated["g-0"], None);
+    assert_eq!(cycle.nominated["next-0"].as_deref(), Some("n0"));
+}
+
+#[test]
+fn a_nomination_outlives_a_restart() {
+    let mut cluster = leaving_four();
+    cluster.gang(group("g", 2), 2, "cpu=1");
+    for name in ["g-0", "g-1"] {
+        cluster.change(name, |pod| pod.nominated = Some("n0".into()));
+    }
+    // As after a restart: pods are new to the World, with the node they were nominated for.
+    let mut restarted = Cluster::new();
+    restarted.nodes(1, "cpu=4").add(group("g", 2));
+    for at in 0..4 {
+        restarted.add(leaving(running(pod(&format!("old-{at}"), "cpu=1"), "n0")));
+    }
+    for index in 0..2 {
+        let mut member = crate::objects::member("g", index, "cpu=1");
+        member.nominated = Some("n0".into());
+        restarted.add(member);
+    }
+    let cycle = restarted.cycle();
+    assert!(cycle.nominated.is_empty(), "it is on the pods already: {cycle:?}");
+    restarted.gone("old-0").gone("old-1");
+    assert_eq!(restarted.cycle().bound_of("g"), 2);
+}
