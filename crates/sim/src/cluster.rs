@@ -234,30 +234,14 @@ fn quantities(texts: &[(Arc<str>, String)]) -> Resources {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
 
     fn pod(name: &str, node: Option<&str>) -> SimulatedPod {
-        let pod = PodRef { namespace: "a".into(), name: name.into(), uid: name.into() };
-        let info = PodInfo {
-            pod,
-            created: Time(0),
-            phase: PodPhase::Pending,
-            deleting: false,
-            node: node.map(Into::into),
-            nominated: None,
-            ours: true,
-            group: None,
-            queue: None,
-            role: "".into(),
-            index: None,
-            priority: None,
-            priority_class: None,
-            never_preempts: false,
-            preemptable: None,
-            gated: false,
-            requests: phalanx_core::event::PodRequests::default(),
-            constraints: Arc::default(),
-            unscheduled_message: None,
-        };
+        let object =
+            json!({"metadata": {"name": name, "namespace": "a", "uid": name}, "spec": {"nodeName": node}});
+        let names = phalanx_cache::Names::default();
+        let pod = phalanx_cache::decode(&object).unwrap();
+        let info = phalanx_cache::pod(&pod, &names, &mut phalanx_cache::Interner::default()).unwrap();
         SimulatedPod { info, run_ms: Some(5_000), grace_ms: 30_000 }
     }
 

@@ -15,6 +15,7 @@ mod object;
 mod outcome;
 mod reader;
 pub mod report;
+mod schema;
 mod simulation;
 mod workload;
 

@@ -11,6 +11,7 @@ use crate::document::Document;
 use crate::kind::{Kind, Sort};
 use crate::manifests::{Entry, Object};
 use crate::object::{self, Converter, Identity};
+use crate::schema::Schemas;
 use crate::workload::{self, Workload};
 
 /// Faults after which the rest is not looked at: more would only scroll the first out of sight.
@@ -54,6 +55,9 @@ pub(crate) struct Reader<'d> {
     /// The first pod on each node.
     used_nodes: BTreeMap<String, NodeUse<'d>>,
     ignored: BTreeMap<String, usize>,
+    schemas: Schemas,
+    /// Fields that a kind does not have, regardless of positions in lists: the first, and how many there are.
+    unknown: BTreeMap<(Kind, String), (BadInput, usize)>,
     faults: Vec<BadInput>,
 }
 
@@ -67,6 +71,8 @@ impl<'d> Reader<'d> {
             uids: BTreeMap::new(),
             used_nodes: BTreeMap::new(),
             ignored: BTreeMap::new(),
+            schemas: Schemas::default(),
+            unknown: BTreeMap::new(),
             faults,
         }
     }
@@ -84,10 +90,16 @@ impl<'d> Reader<'d> {
             }
         }
         if self.faults.is_empty() {
-            return Ok((self.entries, self.ignored.iter().map(|(kind, count)| note(kind, *count)).collect()));
+            let notes = self.notes();
+            return Ok((self.entries, notes));
         }
         self.faults.sort();
         Err(self.faults)
+    }
+
+    fn notes(&self) -> Vec<String> {
+        let ignored = self.ignored.iter().map(|(kind, count)| ignored_note(kind, *count));
+        ignored.chain(self.unknown.values().map(|(first, count)| unknown_note(first, *count))).collect()
     }
 
     fn read(&mut self, place: &Place<'d>, value: Value, of_list: Option<(&str, &str)>) {
@@ -182,6 +194,10 @@ impl<'d> Reader<'d> {
         identity: &Identity,
     ) -> Result<(), BadInput> {
         let Identity { key, label, dated } = identity;
+        for field in self.schemas.check(kind, &value).map_err(|wrong| place.invalid(label, wrong))? {
+            let first = || (place.fault(label, &field, "unknown field, ignored"), 0);
+            self.unknown.entry((kind, without_indices(&field))).or_insert_with(first).1 += 1;
+        }
         let object = self.converter.convert(kind, value).map_err(|wrong| place.invalid(label, wrong))?;
         let spot = || format!("document {} of {}", place.document.number, place.document.file);
         if let Some(first) = self.seen.get(&(kind, key.clone())) {
@@ -228,12 +244,21 @@ fn head(
     }
 }
 
-fn note(kind: &str, count: usize) -> String {
+/// `spec.containers.name` for `spec.containers[3].name`.
+fn without_indices(path: &str) -> String {
+    path.split('[').map(|part| part.split_once(']').map_or(part, |(_, rest)| rest)).collect()
+}
+
+fn unknown_note(first: &BadInput, count: usize) -> String {
+    if count == 1 { first.to_string() } else { format!("{first} ({count} times in all)") }
+}
+
+fn ignored_note(kind: &str, count: usize) -> String {
     let objects = if count == 1 { "object" } else { "objects" };
     format!("ignored {count} {objects} of kind {kind}, which scheduling does not read")
 }
 
-fn describe(value: &Value) -> String {
+pub(crate) fn describe(value: &Value) -> String {
     match value {
         Value::Null => "nothing".into(),
         Value::Array(_) => "a list".into(),

@@ -96,9 +96,11 @@ impl Simulation {
 
     /// Runs this many cycles, a period apart; no kubelet acts in between. `clock` gives seconds from any start.
     pub fn run_cycles(&mut self, cycles: u32, clock: &mut dyn FnMut() -> f64) {
-        for _ in 0..cycles {
+        for cycle in 0..cycles {
+            if cycle > 0 {
+                self.now = later(self.now, PERIOD_MS);
+            }
             self.cycle(clock);
-            self.now = later(self.now, PERIOD_MS);
         }
     }
 

@@ -15,10 +15,21 @@ fn manifest(text: &str) -> String {
     refused(&[("m.yaml", text)], &["simulate", "-f", "m.yaml", "-o", "json"])
 }
 
+/// Every text is refused with a line that begins like this.
+fn all_refused(cases: &[(String, &str)]) {
+    let wrong: Vec<String> = cases
+        .iter()
+        .map(|(text, expected)| (manifest(text), expected))
+        .filter(|(line, expected)| !line.starts_with(*expected))
+        .map(|(line, expected)| format!("{line}\n{expected}"))
+        .collect();
+    assert!(wrong.is_empty(), "\n{}", wrong.join("\n\n"));
+}
+
 #[test]
-fn a_fault_is_told_with_file_line_object_field_and_what_was_expected() {
+fn a_wrong_field_is_told_with_file_line_object_field_and_what_was_expected() {
     let two = node("n1", 4);
-    let cases = [
+    all_refused(&[
         (
             pod("p", 1, "", "").replace("cpu: 1}", "cpu: 1x}"),
             "error: m.yaml:5:86: document 1: Pod default/p: spec.containers[0].resources.requests.cpu: ",
@@ -41,11 +52,19 @@ fn a_fault_is_told_with_file_line_object_field_and_what_was_expected() {
         ),
         (
             group("g", 1).replace("minMember: 1", "minMember: one"),
-            "error: m.yaml:5:19: document 1: PodGroup default/g: spec.minMember: found \"one\", expected i32",
+            "error: m.yaml:5:19: document 1: PodGroup default/g: spec.minMember: found \"one\", expected an integer of at least 0",
         ),
         (
             group("g", 1).replace("minMember: 1", "minMember: -1"),
-            "error: m.yaml:5:19: document 1: PodGroup default/g: spec.minMember: -1 is negative, expected 0 or more",
+            "error: m.yaml:5:19: document 1: PodGroup default/g: spec.minMember: found -1, expected an integer of at least 0",
+        ),
+        (
+            queue("q", "weight: 0"),
+            "error: m.yaml:5:16: document 1: Queue q: spec.weight: found 0, expected an integer from 1 to 65535",
+        ),
+        (
+            queue("q", "capability: {cpu: 4}, deserved: {cpu: 4500m}"),
+            "error: m.yaml:5:46: document 1: Queue q: spec.deserved.cpu: found 4500m, expected at most spec.capability, 4",
         ),
         (
             queue("q", "capability: {cpu: lots}"),
@@ -59,6 +78,12 @@ fn a_fault_is_told_with_file_line_object_field_and_what_was_expected() {
             node("n1", 4).replace("cpu: 4", "cpu: [4]"),
             "error: m.yaml:5:29: document 1: Node n1: status.allocatable.cpu: ",
         ),
+    ]);
+}
+
+#[test]
+fn a_document_that_is_no_object_is_told_with_its_place() {
+    all_refused(&[
         ("kind: Pod\n".into(), "error: m.yaml:1:1: document 1: apiVersion: missing, expected text"),
         (
             "apiVersion: v1\nkind: [Pod]\n".into(),
@@ -74,14 +99,7 @@ fn a_fault_is_told_with_file_line_object_field_and_what_was_expected() {
             "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec: {}\n".into(),
             "error: m.yaml:4:7: document 1: Pod default/p: spec.containers: found no container, expected at least one",
         ),
-    ];
-    let wrong: Vec<String> = cases
-        .iter()
-        .map(|(text, expected)| (manifest(text), expected))
-        .filter(|(line, expected)| !line.starts_with(*expected))
-        .map(|(line, expected)| format!("{line}\n{expected}"))
-        .collect();
-    assert!(wrong.is_empty(), "\n{}", wrong.join("\n\n"));
+    ]);
 }
 
 #[test]

@@ -26,3 +26,13 @@ fn a_dash_is_standard_input() {
         phalanx_in(folder.path(), &["simulate", "-f", "-", "-f", "pods.yaml", "-o", "json"], &node("n1", 4));
     assert_eq!(ran.json()["bindings"], json!({"default/p": "n1"}));
 }
+
+#[test]
+fn a_field_that_the_kind_does_not_have_is_told_and_left_out() {
+    let pods: String = (0..3).map(|index| pod(&format!("p-{index}"), 1, "", "shedulerName: x")).collect();
+    let folder = folder(&[("m.yaml", &(node("n1", 4) + &pods))]);
+    let ran = phalanx_in(folder.path(), &["simulate", "-f", "m.yaml", "-o", "json"], "");
+    assert_eq!(ran.json()["stats"]["bound"], 3);
+    let note = "note: m.yaml:10:22: document 2: Pod default/p-0: spec.shedulerName: unknown field, ignored (3 times in all)\n";
+    assert_eq!(ran.stderr, note);
+}

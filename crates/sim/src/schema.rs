@@ -1,0 +1,287 @@
+//! Types and ranges as an API server checks them, and fields that it does not know.
+//!
+//! The schemas are those of the kinds themselves: Kubernetes' own, and the CustomResourceDefinitions of PodGroup and
+//! Queue. Rules in CEL and patterns are left to the API server; what scheduling reads is checked again on reading.
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::api::scheduling::v1::PriorityClass;
+use phalanx_cache::Invalid;
+use schemars::schema_for;
+use serde_json::Value;
+
+use crate::kind::Kind;
+
+/// The schemas of the kinds that were met, prepared once.
+#[derive(Debug, Default)]
+pub(crate) struct Schemas {
+    shapes: BTreeMap<Kind, Arc<Shape>>,
+}
+
+impl Schemas {
+    /// The first field of a wrong type or out of range; otherwise the fields that the kind does not have.
+    pub(crate) fn check(&mut self, kind: Kind, object: &Value) -> Result<Vec<String>, Invalid> {
+        let shape = self.shapes.entry(kind).or_insert_with(|| shape_of(kind));
+        let mut unknown = Vec::new();
+        shape.check(object, &Path::Top, &mut unknown)?;
+        Ok(unknown)
+    }
+}
+
+fn shape_of(kind: Kind) -> Arc<Shape> {
+    let root = match kind {
+        Kind::Pod => schema_for!(Pod).to_value(),
+        Kind::Node => schema_for!(Node).to_value(),
+        Kind::PriorityClass => schema_for!(PriorityClass).to_value(),
+        Kind::PodGroup => of_definition("podgroups"),
+        Kind::Queue => of_definition("queues"),
+    };
+    Preparation { root: &root, known: BTreeMap::new() }.shape(&root)
+}
+
+/// The schema in a CustomResourceDefinition. What cannot be read checks nothing.
+fn of_definition(plural: &str) -> Value {
+    let crds = phalanx_api::crds();
+    let text = crds.iter().find(|(file, _)| file.contains(plural)).map(|(_, text)| text.as_str());
+    let crd: Value = text.and_then(|text| serde_saphyr::from_str(text).ok()).unwrap_or_default();
+    crd.pointer("/spec/versions/0/schema/openAPIV3Schema").cloned().unwrap_or_default()
+}
+
+/// What a value must look like.
+#[derive(Debug, PartialEq)]
+enum Shape {
+    Any,
+    Text {
+        max: usize,
+        one_of: Vec<String>,
+    },
+    Integer {
+        min: i64,
+        max: i64,
+    },
+    Number,
+    Bool,
+    /// A quantity or a port: text or a number.
+    TextOrNumber,
+    List(Arc<Shape>),
+    Map(Arc<Shape>),
+    Fields(BTreeMap<String, Arc<Shape>>),
+}
+
+/// Where the check is; only written out when something is found.
+enum Path<'p> {
+    Top,
+    Key(&'p Path<'p>, &'p str),
+    Item(&'p Path<'p>, usize),
+}
+
+impl fmt::Display for Path<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Path::Top => Ok(()),
+            Path::Key(Path::Top, key) => f.write_str(key),
+            Path::Key(parent, key) => write!(f, "{parent}.{key}"),
+            Path::Item(parent, index) => write!(f, "{parent}[{index}]"),
+        }
+    }
+}
+
+impl Shape {
+    fn check(&self, value: &Value, path: &Path<'_>, unknown: &mut Vec<String>) -> Result<(), Invalid> {
+        match (self, value) {
+            // Null is the same as nothing.
+            (_, Value::Null) | (Shape::Any, _) => Ok(()),
+            (Shape::Fields(fields), Value::Object(map)) => {
+                for (key, value) in map {
+                    let path = Path::Key(path, key);
+                    match fields.get(key) {
+                        Some(shape) => shape.check(value, &path, unknown)?,
+                        None => unknown.push(path.to_string()),
+                    }
+                }
+                Ok(())
+            }
+            (Shape::Map(shape), Value::Object(map)) => {
+                map.iter().try_for_each(|(key, value)| shape.check(value, &Path::Key(path, key), unknown))
+            }
+            (Shape::List(shape), Value::Array(list)) => {
+                let mut items = list.iter().enumerate();
+                items.try_for_each(|(index, value)| shape.check(value, &Path::Item(path, index), unknown))
+            }
+            (scalar, value) if scalar.admits(value) => Ok(()),
+            _ => Err(Invalid {
+                field: path.to_string(),
+                problem: format!("found {}, expected {self}", crate::reader::describe(value)),
+            }),
+        }
+    }
+
+    fn admits(&self, value: &Value) -> bool {
+        match (self, value) {
+            (Shape::Text { max, one_of }, Value::String(text)) => {
+                text.chars().count() <= *max && (one_of.is_empty() || one_of.contains(text))
+            }
+            (Shape::Integer { min, max }, Value::Number(number)) => {
+                number.as_i64().is_some_and(|number| (*min..=*max).contains(&number))
+            }
+            (Shape::TextOrNumber, Value::String(_) | Value::Number(_))
+            | (Shape::Number, Value::Number(_))
+            | (Shape::Bool, Value::Bool(_)) => true,
+            _ => false,
+        }
+    }
+}
+
+/// What is expected.
+impl fmt::Display for Shape {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Shape::Any => f.write_str("anything"),
+            Shape::Text { one_of, .. } if !one_of.is_empty() => write!(f, "one of {}", one_of.join(", ")),
+            Shape::Text { max: usize::MAX, .. } => f.write_str("text"),
+            Shape::Text { max, .. } => write!(f, "text of at most {max} letters"),
+            Shape::Integer { min: i64::MIN, max: i64::MAX } => f.write_str("an integer"),
+            Shape::Integer { min, max: i64::MAX } => write!(f, "an integer of at least {min}"),
+            Shape::Integer { min, max } => write!(f, "an integer from {min} to {max}"),
+            Shape::Number => f.write_str("a number"),
+            Shape::Bool => f.write_str("true or false"),
+            Shape::TextOrNumber => f.write_str("text or a number"),
+            Shape::List(_) => f.write_str("a list"),
+            Shape::Map(_) | Shape::Fields(_) => f.write_str("a mapping"),
+        }
+    }
+}
+
+/// Turns a schema into a shape; definitions that are referred to are prepared once.
+struct Preparation<'s> {
+    root: &'s Value,
+    known: BTreeMap<&'s str, Arc<Shape>>,
+}
+
+impl<'s> Preparation<'s> {
+    fn shape(&mut self, schema: &'s Value) -> Arc<Shape> {
+        if let Some(reference) = schema["$ref"].as_str() {
+            return self.referred(reference);
+        }
+        Arc::new(match schema["type"].as_str() {
+            _ if schema["x-kubernetes-int-or-string"] == true => Shape::TextOrNumber,
+            Some("object") => self.object(schema),
+            Some("array") => Shape::List(self.shape(&schema["items"])),
+            Some("string") => text(schema),
+            Some("integer") => integer(schema),
+            Some("number") => Shape::Number,
+            Some("boolean") => Shape::Bool,
+            _ => Shape::Any,
+        })
+    }
+
+    fn referred(&mut self, reference: &'s str) -> Arc<Shape> {
+        if let Some(shape) = self.known.get(reference) {
+            return Arc::clone(shape);
+        }
+        let target = reference.strip_prefix('#').and_then(|pointer| self.root.pointer(pointer));
+        // Stands for itself while it is being prepared, should it refer to itself.
+        self.known.insert(reference, Arc::new(Shape::Any));
+        let shape = target.map_or_else(|| Arc::new(Shape::Any), |target| self.shape(target));
+        self.known.insert(reference, Arc::clone(&shape));
+        shape
+    }
+
+    fn object(&mut self, schema: &'s Value) -> Shape {
+        let open = schema["x-kubernetes-preserve-unknown-fields"] == true;
+        match (schema["properties"].as_object(), &schema["additionalProperties"]) {
+            (Some(fields), _) if !open => {
+                Shape::Fields(fields.iter().map(|(key, field)| (key.clone(), self.shape(field))).collect())
+            }
+            (None, values @ Value::Object(_)) => Shape::Map(self.shape(values)),
+            _ => Shape::Any,
+        }
+    }
+}
+
+fn text(schema: &Value) -> Shape {
+    let one_of = schema["enum"].as_array().into_iter().flatten().filter_map(Value::as_str);
+    Shape::Text {
+        max: schema["maxLength"].as_u64().map_or(usize::MAX, |max| max as usize),
+        one_of: one_of.map(ToOwned::to_owned).collect(),
+    }
+}
+
+fn integer(schema: &Value) -> Shape {
+    let bound = |key: &str| schema[key].as_f64().map(|bound| bound as i64);
+    Shape::Integer { min: bound("minimum").unwrap_or(i64::MIN), max: bound("maximum").unwrap_or(i64::MAX) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn check(kind: Kind, object: &Value) -> Result<Vec<String>, String> {
+        Schemas::default().check(kind, object).map_err(|wrong| wrong.to_string())
+    }
+
+    #[test]
+    fn types_and_ranges_are_those_of_the_kinds() {
+        for (kind, object, expected) in [
+            (
+                Kind::PodGroup,
+                json!({"spec": {"minMember": "two"}}),
+                "spec.minMember: found \"two\", expected an integer of at least 0",
+            ),
+            (
+                Kind::Queue,
+                json!({"spec": {"weight": 0}}),
+                "spec.weight: found 0, expected an integer from 1 to 65535",
+            ),
+            (
+                Kind::Queue,
+                json!({"spec": {"capability": {"cpu": [1]}}}),
+                "spec.capability.cpu: found a list, expected text or a number",
+            ),
+            (
+                Kind::PodGroup,
+                json!({"spec": {"networkTopology": {"mode": "sofft"}}}),
+                "spec.networkTopology.mode: found \"sofft\", expected one of hard, soft",
+            ),
+            (
+                Kind::Pod,
+                json!({"spec": {"containers": {"name": "main"}}}),
+                "spec.containers: found a mapping, expected a list",
+            ),
+            (
+                Kind::Pod,
+                json!({"spec": {"containers": [{"name": 7}]}}),
+                "spec.containers[0].name: found 7, expected text",
+            ),
+            (
+                Kind::Pod,
+                json!({"metadata": {"labels": {"a.b/c": true}}}),
+                "metadata.labels.a.b/c: found true, expected text",
+            ),
+            (
+                Kind::Node,
+                json!({"spec": {"unschedulable": "yes"}}),
+                "spec.unschedulable: found \"yes\", expected true or false",
+            ),
+            (Kind::PriorityClass, json!({"value": 1.5}), "value: found 1.5, expected an integer"),
+        ] {
+            assert_eq!(check(kind, &object), Err(expected.to_owned()));
+        }
+    }
+
+    #[test]
+    fn what_an_api_server_takes_is_taken_and_unknown_fields_are_told() {
+        let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "creationTimestamp": null},
+            "spec": {"shedulerName": "volcano", "containers": [{"name": "main", "resource": {},
+                "resources": {"requests": {"cpu": 0.5, "memory": "1Gi", "nvidia.com/gpu": 1}},
+                "livenessProbe": {"httpGet": {"port": "http"}}}]}});
+        let unknown = check(Kind::Pod, &pod).unwrap();
+        assert_eq!(unknown, ["spec.containers[0].resource", "spec.shedulerName"]);
+        let group = json!({"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "PodGroup", "metadata": {"name": "g"},
+            "spec": {"minMember": 1, "minMembers": 2, "minTaskMember": {"worker": 1}, "queue": "q"}});
+        assert_eq!(check(Kind::PodGroup, &group), Ok(vec!["spec.minMembers".to_owned()]));
+    }
+}
