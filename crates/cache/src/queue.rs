@@ -1,8 +1,10 @@
 //! Queues.
 
+use std::sync::Arc;
+
 use phalanx_api::v1beta1;
 use phalanx_core::annotation;
-use phalanx_core::event::{QueueInfo, QueueState};
+use phalanx_core::event::{Dequeue, QueueInfo, QueueState};
 
 use crate::group::Faults;
 use crate::invalid::Invalid;
@@ -23,6 +25,7 @@ pub(crate) fn reduce(queue: &v1beta1::Queue, identity: &Identity, interner: &mut
     let state = status.as_ref().and_then(|status| status.state.as_ref());
     QueueInfo {
         name: identity.key.name.clone(),
+        uid: Arc::clone(&identity.uid),
         created: created(metadata),
         weight: weight(spec.weight, &mut faults),
         capability: faults.resources("spec.capability", &spec.capability, interner),
@@ -32,6 +35,7 @@ pub(crate) fn reduce(queue: &v1beta1::Queue, identity: &Identity, interner: &mut
         parent: interner.string(spec.parent.as_deref().unwrap_or_default()),
         priority: spec.priority,
         state: state.map(queue_state).unwrap_or_default(),
+        dequeue: dequeue(&spec.dequeue_strategy, &mut faults),
         // Our own writing: what is wrong there is overwritten, and is no fault of the queue.
         allocated: Faults::default().resources("status.allocated", allocated, interner),
         annotations: Marks(metadata).kept(&[annotation::OF_QUEUES], interner),
@@ -52,9 +56,22 @@ fn weight(weight: i32, faults: &mut Faults) -> u32 {
 pub(crate) fn undecodable(identity: &Identity, invalid: &Invalid) -> QueueInfo {
     QueueInfo {
         name: identity.key.name.clone(),
+        uid: Arc::clone(&identity.uid),
         weight: 1,
         invalid: Some(invalid.to_string().into()),
         ..QueueInfo::default()
+    }
+}
+
+fn dequeue(strategy: &v1beta1::DequeueStrategy, faults: &mut Faults) -> Dequeue {
+    match strategy {
+        v1beta1::DequeueStrategy::Traverse => Dequeue::Traverse,
+        v1beta1::DequeueStrategy::Fifo => Dequeue::Fifo,
+        v1beta1::DequeueStrategy::Other(other) => {
+            let problem = format!("{other:?}: expected fifo or traverse");
+            faults.note(&Invalid { field: "spec.dequeueStrategy".to_owned(), problem });
+            Dequeue::default()
+        }
     }
 }
 

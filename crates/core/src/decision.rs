@@ -52,6 +52,15 @@ pub enum Decision {
         /// Resource names and canonical quantities, sorted by name.
         allocated: Vec<(Arc<str>, String)>,
     },
+    /// Tell people about a queue: a Warning event `QueueInvalid`. Its jobs wait for it, or its quotas do not add up.
+    QueueInvalid {
+        /// The queue.
+        queue: Arc<str>,
+        /// Its UID.
+        uid: Arc<str>,
+        /// What is wrong.
+        message: Arc<str>,
+    },
     /// Set PodScheduled=False on a pod: its message changed.
     PodUnscheduled {
         /// The pod.

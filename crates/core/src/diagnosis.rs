@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use phalanx_resource::{Amounts, DimId, Dims};
 
+use crate::event::Key;
 use crate::world::Node;
 
 /// Why a node is not for a task.
@@ -67,22 +68,22 @@ pub struct FitError {
 }
 
 impl FitError {
-    /// Counts a node for a reason.
-    pub fn add(&mut self, unfit: Unfit, missing: Option<i64>) {
+    /// Counts nodes for a reason.
+    pub fn add(&mut self, nodes: u32, unfit: Unfit, missing: Option<i64>) {
         let refused = self.reasons.entry(unfit).or_default();
-        refused.nodes += 1;
+        refused.nodes += nodes;
         refused.least_missing = match (refused.least_missing, missing) {
             (Some(least), Some(missing)) => Some(least.min(missing)),
             (least, missing) => least.or(missing),
         };
     }
 
-    /// Counts a node for every resource it lacks.
-    pub fn add_short(&mut self, node: &Node, request: &Amounts) {
+    /// Counts nodes that are like this one for every resource they lack.
+    pub fn add_short(&mut self, nodes: u32, node: &Node, request: &Amounts) {
         let future = node.future_idle();
         let room = if request.fits(&node.idle) { &future } else { &node.idle };
         for (dim, missing) in request.short(room) {
-            self.add(Unfit::of_dim(dim), Some(missing));
+            self.add(nodes, Unfit::of_dim(dim), Some(missing));
         }
     }
 
@@ -98,6 +99,78 @@ impl FitError {
             return format!("0/{} nodes are available.", self.nodes);
         }
         format!("0/{} nodes are available: {}.", self.nodes, reasons.join(", "))
+    }
+}
+
+/// What is wrong with a queue.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum QueueFault {
+    /// A field cannot be honoured, or contradicts another.
+    Field(Arc<str>),
+    /// Its parents, of which this is the first, lead back to it.
+    Ring(Arc<str>),
+    /// Its parent does not exist.
+    NoParent(Arc<str>),
+    /// A queue above it cannot be used.
+    Above {
+        /// That queue.
+        ancestor: Arc<str>,
+        /// What is wrong there.
+        fault: Box<QueueFault>,
+    },
+    /// It has jobs of its own, and queues below it.
+    NotLeaf {
+        /// The plugin that minds.
+        plugin: &'static str,
+        /// How many queues name it as their parent.
+        children: u32,
+    },
+    /// It has a parent, which the configured plugin does not honour.
+    Tree {
+        /// The plugin.
+        plugin: &'static str,
+        /// The parent.
+        parent: Arc<str>,
+    },
+    /// Its children have more of something in sum than it has itself.
+    Children {
+        /// Of what: `guarantee` or `deserved`.
+        what: &'static str,
+        /// By how much, by resource.
+        over: Vec<(DimId, i64)>,
+    },
+    /// It may have more than a queue above it.
+    Wider {
+        /// That queue.
+        ancestor: Arc<str>,
+        /// By how much, by resource.
+        over: Vec<(DimId, i64)>,
+    },
+}
+
+impl QueueFault {
+    /// Text for people.
+    pub fn text(&self, dims: &Dims) -> String {
+        match self {
+            QueueFault::Field(why) => why.to_string(),
+            QueueFault::Ring(parent) => format!("its parents lead back to it, by way of {parent}"),
+            QueueFault::NoParent(parent) => format!("its parent {parent} does not exist"),
+            QueueFault::Above { ancestor, fault } => {
+                format!("queue {ancestor} above it is invalid: {}", fault.text(dims))
+            }
+            QueueFault::NotLeaf { plugin, children } => {
+                format!("it has {children} queue(s) below it, so jobs cannot be in it (plugin {plugin})")
+            }
+            QueueFault::Tree { plugin, parent } => format!(
+                "it has parent {parent}, but plugin {plugin} is flat here; a tree needs plugin capacity with enableHierarchy: true"
+            ),
+            QueueFault::Children { what, over } => {
+                format!("its children have more {what} than it has itself{}", list(": ", over, dims))
+            }
+            QueueFault::Wider { ancestor, over } => {
+                format!("its capability is above that of queue {ancestor}{}", list(": ", over, dims))
+            }
+        }
     }
 }
 
@@ -122,7 +195,14 @@ pub enum Refusal {
         /// Queue.
         queue: Arc<str>,
         /// What.
-        why: Arc<str>,
+        fault: QueueFault,
+    },
+    /// The queue serves its jobs in strict order, and one before this one cannot be placed or admitted.
+    Behind {
+        /// Queue.
+        queue: Arc<str>,
+        /// The one before.
+        job: Key,
     },
     /// Fewer pods than `minMember` exist.
     NotEnoughTasks {
@@ -204,7 +284,12 @@ impl Refusal {
             Refusal::Invalid(why) => why.to_string(),
             Refusal::QueueMissing(queue) => format!("queue {queue} does not exist"),
             Refusal::QueueNotOpen { queue, state } => format!("queue {queue} is {state}"),
-            Refusal::QueueInvalid { queue, why } => format!("queue {queue} is invalid: {why}"),
+            Refusal::QueueInvalid { queue, fault } => {
+                format!("queue {queue} is invalid: {}", fault.text(dims))
+            }
+            Refusal::Behind { queue, job } => {
+                format!("it is behind {job} in queue {queue}, whose dequeueStrategy is fifo")
+            }
             Refusal::NotEnoughTasks { found, wanted } => {
                 format!("not enough valid tasks for gang-scheduling: {found} exist, minMember is {wanted}")
             }

@@ -337,11 +337,23 @@ pub enum QueueState {
     Unknown,
 }
 
+/// What happens when the first job of a queue cannot be placed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Dequeue {
+    /// Those behind it are tried.
+    #[default]
+    Traverse,
+    /// Those behind it wait.
+    Fifo,
+}
+
 /// A queue.
 #[derive(Clone, Debug, Default, PartialEq, Hash)]
 pub struct QueueInfo {
     /// Name.
     pub name: Arc<str>,
+    /// UID.
+    pub uid: Arc<str>,
     /// Creation.
     pub created: Time,
     /// Weight, at least 1.
@@ -360,6 +372,8 @@ pub struct QueueInfo {
     pub priority: i32,
     /// `status.state`.
     pub state: QueueState,
+    /// `dequeueStrategy`.
+    pub dequeue: Dequeue,
     /// `status.allocated` on the object.
     pub allocated: Resources,
     /// Annotations that plugins read.

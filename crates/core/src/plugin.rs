@@ -1,10 +1,11 @@
 //! What a plugin may say. Every default means "no opinion".
 use std::cmp::Ordering;
+use std::sync::Arc;
 
 use phalanx_resource::Amounts;
 
 use crate::conf::{ArgSpec, Args, Flags};
-use crate::diagnosis::{Refusal, Unfit};
+use crate::diagnosis::{QueueFault, Refusal, Unfit};
 use crate::event::Time;
 use crate::id::{ClassId, JobId, QueueId, TaskId};
 use crate::world::{Node, Status, World};
@@ -40,28 +41,48 @@ pub enum EvictionKind {
     Reclaim,
 }
 
-/// A condition on nodes that depends on their attributes alone: asked once per class and node.
+/// What of a node makes a difference to rules by attributes.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Attribute {
+    /// A label.
+    Label(Arc<str>),
+    /// The name.
+    Name,
+}
+
+/// Which values make a difference. Whether there is a value at all always does.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Values {
+    /// These; all others are alike.
+    These(Vec<Arc<str>>),
+    /// Each.
+    All,
+}
+
+/// A condition on nodes that depends on their attributes alone: readiness, cordon, taints, and what the class's
+/// [`NodeRules::reads`] name. Asked once per class and kind of node.
 pub trait NodeFilter: Send + Sync {
     /// Whether the node will do.
     fn check(&self, node: &Node) -> Result<(), Unfit>;
 }
 
-/// A condition that depends on what is on the node: asked whenever the node was touched.
+/// A condition that depends on what is on the node: its amounts and ports. Asked once per class for nodes that are alike
+/// in these and of one kind, whenever such come about.
 pub trait RoomFilter: Send + Sync {
     /// Whether the node will do now or, with `later`, once all that is being released is gone.
     fn check(&self, node: &Node, later: bool) -> Result<(), Unfit>;
 }
 
-/// A score by a node's attributes alone: given once per class and node, then normalised over all
-/// nodes that pass the filters, then weighted.
+/// A score by a node's attributes alone, as a [`NodeFilter`] may read them: given once per class and kind of node, then
+/// normalised over all kinds that pass the filters, then weighted.
 pub trait NodeScorer: Send + Sync {
     /// The raw score.
     fn score(&self, node: &Node) -> f64;
-    /// Brings the raw scores to 0..100, and weights them.
+    /// Brings the raw scores to 0..100, and weights them. How many nodes have a score must not matter.
     fn normalise(&self, scores: &mut [f64]);
 }
 
-/// A score by what is on the node: given whenever the node was touched, already weighted.
+/// A score by what a [`RoomFilter`] may read, already weighted.
 pub trait RoomScorer: Send + Sync {
     /// The score, as if the task were on the node already.
     fn score(&self, node: &Node) -> f64;
@@ -78,6 +99,8 @@ pub struct NodeRules {
     pub scorers: Vec<Box<dyn NodeScorer>>,
     /// By room.
     pub room_scorers: Vec<Box<dyn RoomScorer>>,
+    /// What `filters` and `scorers` read besides readiness, cordon and taints.
+    pub reads: Vec<(Attribute, Values)>,
 }
 
 /// One policy, for one session.
@@ -114,6 +137,14 @@ pub trait Plugin: Send + Sync {
     fn job_enqueueable(&self, _: &World, _: JobId) -> Verdict {
         Verdict::Abstain
     }
+    /// Whether a queue can be used under this plugin at all.
+    fn queue_valid(&self, _: &World, _: QueueId) -> Result<(), QueueFault> {
+        Ok(())
+    }
+    /// What is odd about a queue that can be used nevertheless.
+    fn queue_warning(&self, _: &World, _: QueueId) -> Option<QueueFault> {
+        None
+    }
     /// A job was admitted.
     fn job_enqueued(&mut self, _: &World, _: JobId) {}
     /// Whether a queue has all it may have.
@@ -139,7 +170,13 @@ pub trait Plugin: Send + Sync {
     }
     /// Which of these tasks may be evicted for a job, whatever becomes of their own gangs (`gangpreempt`,
     /// `gangreclaim`); likewise.
-    fn unified_evictable(&self, _: &World, _: EvictionKind, _by: JobId, _of: &[TaskId]) -> Option<Vec<TaskId>> {
+    fn unified_evictable(
+        &self,
+        _: &World,
+        _: EvictionKind,
+        _by: JobId,
+        _of: &[TaskId],
+    ) -> Option<Vec<TaskId>> {
         None
     }
     /// Which of two queues gives its tasks up first for one of queue `by`.
@@ -150,9 +187,9 @@ pub trait Plugin: Send + Sync {
     fn victim_tasks(&self, _: &World, _of: &[TaskId]) -> Vec<TaskId> {
         Vec::new()
     }
-    /// Filters of a class.
+    /// Filters of a class, for as long as it lives and the configuration stands.
     fn filters(&self, _: &World, _: ClassId, _: &mut NodeRules) {}
-    /// Scorers of a class.
+    /// Scorers of a class, for as long as it lives and the configuration stands.
     fn scorers(&self, _: &World, _: ClassId, _: &mut NodeRules) {}
     /// What a queue deserves, for reports.
     fn deserved(&self, _: &World, _: QueueId) -> Option<Amounts> {

@@ -4,7 +4,6 @@ use std::sync::Arc;
 use crate::conf::Conf;
 use crate::cycle::Scheduler;
 use crate::event::{Key, Phase, Time};
-use crate::status::subtree_sums;
 use crate::tiers::Tiers;
 use crate::world::{JobKind, Status, World};
 
@@ -87,14 +86,13 @@ fn groups(world: &World) -> Vec<GroupReport> {
 
 fn queues(world: &World, conf: &Conf, now: Time) -> Vec<QueueReport> {
     let tiers = Tiers::open(conf, world, now);
-    let sums = subtree_sums(world);
     let mut queues: Vec<QueueReport> = world
         .queues
         .iter()
         .filter(|(_, queue)| queue.exists)
         .map(|(id, queue)| QueueReport {
             name: queue.name.clone(),
-            allocated: sums.get(&id).map(|sum| world.render(sum)).unwrap_or_default(),
+            allocated: world.render(&queue.subtree.allocated),
             deserved: tiers
                 .every()
                 .find_map(|p| p.deserved(world, id))

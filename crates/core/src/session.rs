@@ -3,7 +3,7 @@ use std::cmp::Ordering;
 
 use crate::conf::{Conf, Flag};
 use crate::decision::Decision;
-use crate::diagnosis::Refusal;
+use crate::diagnosis::{QueueFault, Refusal};
 use crate::event::{QueueState, Time};
 use crate::id::{ClassId, JobId, QueueId, TaskId};
 use crate::placement::{Placement, Room, Spot};
@@ -83,8 +83,8 @@ impl<'w> Session<'w> {
         if !queue.exists {
             return Err(Refusal::QueueMissing(queue.name.clone()));
         }
-        if let Some(why) = &queue.invalid {
-            return Err(Refusal::QueueInvalid { queue: queue.name.clone(), why: why.clone() });
+        if let Some(fault) = self.queue_fault(self.world.jobs[job].queue) {
+            return Err(Refusal::QueueInvalid { queue: queue.name.clone(), fault });
         }
         match queue.state {
             QueueState::Open => Ok(()),
@@ -92,6 +92,12 @@ impl<'w> Session<'w> {
             QueueState::Closing => not_open("Closing"),
             QueueState::Unknown => not_open("Unknown"),
         }
+    }
+
+    /// What keeps a queue from being used: its fields, its place in the tree, or what a plugin minds.
+    pub fn queue_fault(&self, queue: QueueId) -> Option<QueueFault> {
+        let minded = || self.tiers.every().find_map(|plugin| plugin.queue_valid(self.world, queue).err());
+        self.world.queue_fault(queue).or_else(minded)
     }
 
     /// Whether enough of a job has a place for it to start.

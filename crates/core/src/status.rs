@@ -2,15 +2,12 @@
 //! on the object. Rules of the phases: Volcano's job updater.
 use std::sync::Arc;
 
-use phalanx_resource::Amounts;
-use rustc_hash::FxHashMap;
-
 use crate::decision::Decision;
 use crate::diagnosis::Refusal;
 use crate::event::{Condition, GroupStatus, Phase, Time};
 use crate::id::{JobId, QueueId};
 use crate::session::Session;
-use crate::world::{Job, JobKind, Status, World};
+use crate::world::{Job, JobKind, Status};
 
 /// The parts of a message a job's pods and conditions share.
 struct Verdict {
@@ -27,6 +24,7 @@ pub(crate) fn close(session: &mut Session<'_>, cycle: u64) {
         let verdict = judge(session, job);
         close_group(session, job, &verdict, &transition);
         tell_pods(session, job, &verdict);
+        end_nominations(session, job);
     }
     close_queues(session);
 }
@@ -185,6 +183,21 @@ fn tell_pods(session: &mut Session<'_>, id: JobId, verdict: &Verdict) {
     }
 }
 
+/// Pods that wait and have no place any more, whatever took it, lose their nomination outside too.
+fn end_nominations(session: &mut Session<'_>, id: JobId) {
+    let Session { world, decisions, .. } = session;
+    let (jobs, tasks) = (&world.jobs, &mut world.tasks);
+    if jobs[id].counts.of(Status::Pending) == 0 {
+        return;
+    }
+    for task in &jobs[id].tasks {
+        let it = &mut tasks[*task];
+        if it.status == Status::Pending && it.nominated.take().is_some() {
+            decisions.push(Decision::Nominate { pod: it.pod.clone(), node: None });
+        }
+    }
+}
+
 /// Equal but for numbers. The counts in a gang's message move with every other gang; its PodGroup shows them, and
 /// its pods are written only when the reasons themselves change.
 fn same_shape(a: &str, b: &str) -> bool {
@@ -195,30 +208,35 @@ fn same_shape(a: &str, b: &str) -> bool {
 // ---------------------------------------------------------------- queues
 
 fn close_queues(session: &mut Session<'_>) {
-    let sums = subtree_sums(session.world);
     for id in session.world.queues.ids().collect::<Vec<_>>() {
-        let world = &mut *session.world;
-        let allocated = sums.get(&id).map(|sum| world.render(sum)).unwrap_or_default();
-        let queue = &mut world.queues[id];
-        if !queue.exists || queue.written == allocated {
-            continue;
+        if session.world.queues[id].exists {
+            write_allocated(session, id);
+            tell_queue(session, id);
         }
+    }
+}
+
+fn write_allocated(session: &mut Session<'_>, id: QueueId) {
+    let allocated = session.world.render(&session.world.queues[id].subtree.allocated);
+    let queue = &mut session.world.queues[id];
+    if queue.written != allocated {
         queue.written.clone_from(&allocated);
         session.decisions.push(Decision::QueueStatus { queue: queue.name.clone(), allocated });
     }
 }
 
-/// What each queue and the queues below it hold.
-pub(crate) fn subtree_sums(world: &World) -> FxHashMap<QueueId, Amounts> {
-    let mut sums: FxHashMap<QueueId, Amounts> = FxHashMap::default();
-    for (id, queue) in world.queues.iter() {
-        let mut at = Some(id);
-        // A cycle among parents ends the walk after as many steps as there are queues.
-        for _ in 0..world.queues.len() {
-            let Some(here) = at else { break };
-            sums.entry(here).or_default().add(&queue.allocated);
-            at = world.queue_named(&world.queues[here].parent).filter(|parent| *parent != here);
-        }
+fn tell_queue(session: &mut Session<'_>, id: QueueId) {
+    let odd =
+        |session: &Session<'_>| session.tiers.every().find_map(|it| it.queue_warning(session.world, id));
+    let fault = session.queue_fault(id).or_else(|| odd(session));
+    let message: Option<Arc<str>> = fault.map(|fault| fault.text(&session.world.dims).into());
+    let queue = &mut session.world.queues[id];
+    if queue.told == message {
+        return;
     }
-    sums
+    queue.told.clone_from(&message);
+    if let Some(message) = message {
+        let (queue, uid) = (queue.name.clone(), queue.uid.clone());
+        session.decisions.push(Decision::QueueInvalid { queue, uid, message });
+    }
 }

@@ -211,6 +211,7 @@ impl Engine {
                 Decision::QueueStatus { .. } => ("queue_status", 1),
                 Decision::PodUnscheduled { .. } => ("pod_unscheduled", 1),
                 Decision::PodGroupUnschedulable { .. } => ("podgroup_unschedulable", 1),
+                Decision::QueueInvalid { .. } => ("queue_invalid", 1),
             };
             *counts.entry(kind).or_default() += count;
         }

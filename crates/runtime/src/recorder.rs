@@ -49,6 +49,13 @@ impl Regarding {
         let api_version = "scheduling.volcano.sh/v1beta1".into();
         Self { api_version, kind: "PodGroup".into(), key: key.clone(), uid: Arc::clone(uid) }
     }
+
+    /// A queue, which belongs to no namespace.
+    pub fn queue(name: &Arc<str>, uid: &Arc<str>) -> Self {
+        let api_version = "scheduling.volcano.sh/v1beta1".into();
+        let key = Key { namespace: "".into(), name: Arc::clone(name) };
+        Self { api_version, kind: "Queue".into(), key, uid: Arc::clone(uid) }
+    }
 }
 
 /// Something to tell about an object.
@@ -88,6 +95,11 @@ impl Note {
     /// A gang found no place.
     pub fn unschedulable(group: &Key, uid: &Arc<str>, text: &str) -> Self {
         Self::warning(Regarding::pod_group(group, uid), "Unschedulable", "Scheduling", text)
+    }
+
+    /// A queue's jobs wait for it, or its quotas do not add up.
+    pub fn queue_invalid(queue: &Arc<str>, uid: &Arc<str>, text: &str) -> Self {
+        Self::warning(Regarding::queue(queue, uid), "QueueInvalid", "Scheduling", text)
     }
 
     /// A pod was evicted.

@@ -121,7 +121,7 @@ impl Cluster {
                 self.change(&pod.uid, |pod| pod.info.unscheduled_message = Some(message.clone()));
             }
             // An event for people changes no object.
-            Decision::PodGroupUnschedulable { .. } => {}
+            Decision::PodGroupUnschedulable { .. } | Decision::QueueInvalid { .. } => {}
         }
     }
 

@@ -179,6 +179,7 @@ fn describe(decision: &Decision) -> String {
         Decision::PodGroupUnschedulable { group, message, .. } => {
             format!("PodGroup {group} waits: {message}")
         }
+        Decision::QueueInvalid { queue, message, .. } => format!("queue {queue} is invalid: {message}"),
     }
 }
 

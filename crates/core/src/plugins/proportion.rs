@@ -49,7 +49,7 @@ pub(super) const DEF: PluginDef = PluginDef {
 #[derive(Clone, Debug, Default)]
 struct Standing {
     deserved: Amounts,
-    /// `deserved`, where it is less than the queue asks for and less than there is.
+    /// `deserved`, where it is less than the queue asks for; its capability, where it deserves all that there is.
     limits: Ceilings,
     real_capability: Amounts,
     promised: Amounts,
@@ -96,7 +96,7 @@ impl Proportion {
 
 #[inline]
 fn held(queue: &Queue, dim: DimId) -> i64 {
-    queue.allocated.get(dim) + queue.pipelined.get(dim)
+    queue.own.held(dim)
 }
 
 /// Divides one resource among queues; `requests` are theirs, in the same order.
@@ -114,8 +114,13 @@ fn divide(world: &World, dim: DimId, queues: &[QueueId], requests: &[Amounts], s
     for ((id, request), deserved) in queues.iter().zip(requests).zip(fill(total, &claims)) {
         let standing = &mut standings[id.index()];
         standing.deserved.set(dim, deserved);
-        if dim != DimId::PODS && deserved < total.min(request.get(dim)) {
-            standing.limits.set(dim, deserved);
+        if dim == DimId::PODS || deserved >= request.get(dim) {
+            continue;
+        }
+        // Pods on nodes that are gone may hold more than there is.
+        let limit = if deserved < total { Some(deserved) } else { world.queues[*id].capability.get(dim) };
+        if let Some(limit) = limit {
+            standing.limits.set(dim, limit);
         }
     }
 }
@@ -145,7 +150,7 @@ impl Plugin for Proportion {
     fn overused(&self, world: &World, id: QueueId) -> Option<Refusal> {
         let (queue, standing) = (&world.queues[id], self.of(id));
         // Nominated tasks do not count here: they must be able to take up the places they were promised.
-        let has_all = |(dim, deserved)| dim == DimId::PODS || queue.allocated.get(dim) >= deserved;
+        let has_all = |(dim, deserved)| dim == DimId::PODS || queue.own.allocated.get(dim) >= deserved;
         if standing.limits.is_empty() || !standing.deserved.iter().all(has_all) {
             return None;
         }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use phalanx_resource::{Amounts, Ceilings, InitContainer, PodResources};
 
 use super::class::{Class, ClassKey};
-use super::{Job, JobKind, Node, Queue, Stamp, Status, Task, World};
+use super::{Job, JobKind, Node, Queue, ROOT, Stamp, Status, Task, World, quota};
 use crate::event::{Event, Key, NodeInfo, Phase, PodGroupInfo, PodInfo, PodPhase, QueueInfo, Resources};
 use crate::id::{ClassId, JobId, NodeId, QueueId, TaskId};
 
@@ -106,7 +106,6 @@ impl World {
 
     fn touch_statics(&mut self, id: NodeId) {
         self.changes.clock += 1;
-        self.changes.statics = self.changes.clock;
         self.nodes[id].static_version = Stamp(self.changes.clock);
     }
 
@@ -214,7 +213,8 @@ impl World {
         task.gated = info.gated;
         task.preemptable = info.preemptable;
         task.annotations.clone_from(&info.annotations);
-        if task.status.hold() == super::Hold::Used {
+        // Until then it stands on the object, also while a bind is under way, which may fail.
+        if info.node.is_some() {
             task.nominated = None;
         }
         self.refresh_solo(id, info);
@@ -419,17 +419,11 @@ impl World {
         if from == to {
             return;
         }
-        let job = &self.jobs[id];
-        let left = &mut self.queues[from];
-        left.jobs -= 1;
-        left.allocated.sub(&job.allocated);
-        left.pipelined.sub(&job.pipelined);
-        left.pending.sub(&job.pending);
-        let joined = &mut self.queues[to];
-        joined.jobs += 1;
-        joined.allocated.add(&job.allocated);
-        joined.pipelined.add(&job.pipelined);
-        joined.pending.add(&job.pending);
+        let sums = self.jobs[id].sums();
+        self.queues[from].jobs -= 1;
+        self.carry_job(from, &sums, Amounts::sub);
+        self.queues[to].jobs += 1;
+        self.carry_job(to, &sums, Amounts::add);
         self.drop_unused_queue(from);
     }
 
@@ -458,7 +452,7 @@ impl World {
 
     // ---------------------------------------------------------------- queues
 
-    fn ensure_queue(&mut self, name: &Arc<str>) -> QueueId {
+    pub(super) fn ensure_queue(&mut self, name: &Arc<str>) -> QueueId {
         if let Some(id) = self.queue_ids.get(name) {
             return *id;
         }
@@ -472,23 +466,30 @@ impl World {
         let (capability, deserved) = (self.ceilings(&info.capability), self.ceilings(&info.deserved));
         let guarantee = self.amounts(&info.guarantee);
         let written = self.written_amounts(&info.allocated);
+        let parent = if info.parent.is_empty() { ROOT.into() } else { info.parent };
+        let before = self.queues[id].clone();
+        self.set_parent(id, Some(&parent).filter(|_| *info.name != *ROOT));
         let queue = &mut self.queues[id];
-        let before = queue.clone();
         if !queue.exists {
             queue.written = written;
+            queue.told = None;
         }
         queue.exists = true;
+        queue.uid = info.uid;
         queue.created = info.created;
         queue.weight = info.weight.max(1);
         queue.capability = capability;
         queue.deserved = deserved;
         queue.guarantee = guarantee;
         queue.reclaimable = info.reclaimable;
-        queue.parent = if info.parent.is_empty() { "root".into() } else { info.parent };
+        queue.parent = parent;
         queue.priority = info.priority;
         queue.state = info.state;
-        queue.invalid = info.invalid;
+        queue.dequeue = info.dequeue;
         queue.annotations = info.annotations;
+        let invalid = info.invalid.or_else(|| quota::contradiction(&self.queues[id], &self.dims));
+        let queue = &mut self.queues[id];
+        queue.invalid = invalid;
         *queue != before
     }
 
@@ -508,13 +509,14 @@ impl World {
     fn remove_queue(&mut self, name: &str) -> bool {
         let Some(id) = self.queue_named(name).filter(|id| self.queues[*id].exists) else { return false };
         self.queues[id].exists = false;
+        self.set_parent(id, None);
         self.drop_unused_queue(id);
         true
     }
 
-    fn drop_unused_queue(&mut self, id: QueueId) {
-        let queue = &self.queues[id];
-        if !queue.exists && queue.jobs == 0 {
+    pub(super) fn drop_unused_queue(&mut self, id: QueueId) {
+        let Some(queue) = self.queues.get(id) else { return };
+        if !queue.exists && queue.jobs == 0 && queue.children == 0 {
             self.queue_ids.remove(&queue.name.clone());
             self.queues.remove(id);
         }

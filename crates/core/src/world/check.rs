@@ -1,8 +1,8 @@
 //! Rebuilds every sum from the tasks and compares: the guard against drift.
 use phalanx_resource::Amounts;
 
-use super::{Counts, Hold, Status, World};
-use crate::id::{Id, NodeId};
+use super::{Counts, Hold, Part, Sums, World};
+use crate::id::{Id, NodeId, QueueId};
 
 impl World {
     /// What is wrong with the sums, one line each; empty when all is well. Costs a pass over all objects.
@@ -34,17 +34,16 @@ impl World {
         }
         for (_, job) in self.jobs.iter() {
             let mut counts = Counts::default();
-            let mut sums = [Amounts::new(), Amounts::new(), Amounts::new()];
+            let mut sums = Sums::default();
             for task in &job.tasks {
                 let status = self.tasks[*task].status;
                 counts.moved(None, Some(status));
-                if let Some(sum) = which_sum(status) {
-                    sums[sum].add(self.request_of(*task));
+                if let Some(part) = Part::of(status) {
+                    sums.part(part).add(self.request_of(*task));
                 }
             }
             note(counts == job.counts, format!("counts of job {}", job.key));
-            let kept = [job.allocated.clone(), job.pipelined.clone(), job.pending.clone()];
-            note(sums == kept, format!("sums of job {}", job.key));
+            note(sums == job.sums(), format!("sums of job {}", job.key));
         }
         self.check_queues(&mut note);
         self.check_cluster(&mut note);
@@ -53,16 +52,32 @@ impl World {
 
     fn check_queues(&self, note: &mut impl FnMut(bool, String)) {
         for (id, queue) in self.queues.iter() {
-            let mut sums = [Amounts::new(), Amounts::new(), Amounts::new()];
+            let mut own = Sums::default();
             let mut jobs = 0;
             for (_, job) in self.jobs.iter().filter(|(_, job)| job.queue == id) {
                 jobs += 1;
-                sums[0].add(&job.allocated);
-                sums[1].add(&job.pipelined);
-                sums[2].add(&job.pending);
+                own.each(&job.sums(), Amounts::add);
             }
-            let kept = [queue.allocated.clone(), queue.pipelined.clone(), queue.pending.clone()];
-            note(sums == kept && jobs == queue.jobs, format!("sums of queue {}", queue.name));
+            note(own == queue.own && jobs == queue.jobs, format!("sums of queue {}", queue.name));
+        }
+        self.check_tree(note);
+    }
+
+    fn check_tree(&self, note: &mut impl FnMut(bool, String)) {
+        for (id, queue) in self.queues.iter() {
+            let below = |other: &QueueId| self.queue_path(*other).any(|above| above == id);
+            let mut sums = Sums::default();
+            for other in self.queues.ids().filter(below) {
+                sums.each(&self.queues[other].own, Amounts::add);
+            }
+            note(sums == queue.subtree, format!("sums of queue {} and those below", queue.name));
+            let children = self.queues.iter().filter(|(_, child)| child.parent_id == Some(id)).count();
+            note(children == queue.children as usize, format!("children of queue {}", queue.name));
+            let named = if queue.exists && !queue.is_root() { self.queue_named(&queue.parent) } else { None };
+            note(named == queue.parent_id, format!("parent of queue {}", queue.name));
+            note(queue.up.is_none_or(|up| Some(up) == named), format!("queue above {}", queue.name));
+            let kept = queue.exists || queue.jobs > 0 || queue.children > 0;
+            note(kept, format!("queue {} is kept for nothing", queue.name));
         }
     }
 
@@ -98,14 +113,5 @@ impl World {
             }
         }
         (idle, releasing, pipelined)
-    }
-}
-
-fn which_sum(status: Status) -> Option<usize> {
-    match status {
-        status if status.is_allocated() => Some(0),
-        Status::Pipelined => Some(1),
-        Status::Pending => Some(2),
-        _ => None,
     }
 }

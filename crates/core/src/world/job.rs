@@ -4,6 +4,7 @@ use std::sync::Arc;
 use phalanx_resource::Amounts;
 
 use super::task::{Counts, Status};
+use super::tree::{Part, Sums};
 use crate::annotation::Annotations;
 use crate::diagnosis::Refusal;
 use crate::event::{GroupStatus, Key, Phase, Time};
@@ -128,6 +129,20 @@ impl Job {
     /// Tasks that wait for a node or for room on one.
     pub fn waiting(&self) -> u32 {
         self.counts.of(Status::Pending) + self.counts.of(Status::Pipelined)
+    }
+
+    #[inline]
+    pub(super) fn part(&mut self, part: Part) -> &mut Amounts {
+        match part {
+            Part::Allocated => &mut self.allocated,
+            Part::Pipelined => &mut self.pipelined,
+            Part::Pending => &mut self.pending,
+        }
+    }
+
+    pub(super) fn sums(&self) -> Sums {
+        let Self { allocated, pipelined, pending, .. } = self;
+        Sums { allocated: allocated.clone(), pipelined: pipelined.clone(), pending: pending.clone() }
     }
 
     pub(crate) fn role(&mut self, name: &Arc<str>) -> u16 {

@@ -8,7 +8,9 @@ mod class;
 mod job;
 mod node;
 mod queue;
+mod quota;
 mod task;
+mod tree;
 
 use std::sync::Arc;
 
@@ -21,6 +23,8 @@ pub use job::{Job, JobKind, Role};
 pub use node::{Node, Stamp};
 pub use queue::Queue;
 pub use task::{Counts, Hold, Status, Task};
+use tree::Part;
+pub use tree::{ROOT, Sums};
 
 use crate::event::Key;
 use crate::id::{ClassId, JobId, NodeId, QueueId, Slots, TaskId};
@@ -82,8 +86,6 @@ struct Changes {
     dropped: u64,
     /// Source of stamps.
     clock: u64,
-    /// Stamp of the latest change of any node's attributes.
-    statics: u64,
 }
 
 /// The log says how the World came about, not what it is.
@@ -184,25 +186,20 @@ impl World {
         before
     }
 
-    /// Keeps the counts and sums of a task's job and queue.
+    /// Keeps the counts and sums of a task's job and queue, and of the queues above.
     fn count(&mut self, id: TaskId, from: Option<Status>, to: Option<Status>) {
         let Self { tasks, jobs, queues, classes, .. } = self;
         let task = &tasks[id];
         let Some(job) = task.job else { return };
         let (job, request) = (&mut jobs[job], &classes[task.class].request);
-        let queue = &mut queues[job.queue];
         job.count(task.role, from, to);
-        if from.is_some_and(Status::is_allocated) && to.is_some_and(Status::is_allocated) {
+        let (from, to) = (from.and_then(Part::of), to.and_then(Part::of));
+        if from == to {
             return;
         }
-        if let Some([of_job, of_queue]) = from.and_then(|status| sums(job, queue, status)) {
-            of_job.sub(request);
-            of_queue.sub(request);
-        }
-        if let Some([of_job, of_queue]) = to.and_then(|status| sums(job, queue, status)) {
-            of_job.add(request);
-            of_queue.add(request);
-        }
+        from.into_iter().for_each(|part| job.part(part).sub(request));
+        to.into_iter().for_each(|part| job.part(part).add(request));
+        tree::shift(queues, job.queue, request, from, to);
     }
 
     fn leave_room(&mut self, id: TaskId) {
@@ -288,20 +285,5 @@ impl World {
     /// The end of the log.
     pub(crate) fn touched_end(&self) -> u64 {
         self.changes.dropped + self.changes.touched.len() as u64
-    }
-
-    /// Stamp of the latest change of any node's attributes (not of its room).
-    pub(crate) fn statics_stamp(&self) -> u64 {
-        self.changes.statics
-    }
-}
-
-/// The sums a status counts in: of the job and of its queue.
-fn sums<'a>(job: &'a mut Job, queue: &'a mut Queue, status: Status) -> Option<[&'a mut Amounts; 2]> {
-    match status {
-        Status::Pending => Some([&mut job.pending, &mut queue.pending]),
-        Status::Pipelined => Some([&mut job.pipelined, &mut queue.pipelined]),
-        status if status.is_allocated() => Some([&mut job.allocated, &mut queue.allocated]),
-        _ => None,
     }
 }

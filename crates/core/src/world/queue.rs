@@ -3,16 +3,20 @@ use std::sync::Arc;
 
 use phalanx_resource::{Amounts, Ceilings};
 
+use super::tree::{ROOT, Sums};
 use crate::annotation::Annotations;
-use crate::event::{QueueState, Time};
+use crate::event::{Dequeue, QueueState, Time};
+use crate::id::QueueId;
 
 /// A queue.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Queue {
     /// Name.
     pub name: Arc<str>,
-    /// The Queue object exists; otherwise only jobs that name it were seen.
+    /// The Queue object exists; otherwise only jobs or queues that name it were seen.
     pub exists: bool,
+    /// The Queue's UID.
+    pub uid: Arc<str>,
     /// Creation.
     pub created: Time,
     /// Weight, at least 1.
@@ -25,29 +29,43 @@ pub struct Queue {
     pub guarantee: Amounts,
     /// Others may reclaim from it.
     pub reclaimable: bool,
-    /// Its parent; `root` when none is given.
+    /// Its parent's name; `root` when none is given.
     pub parent: Arc<str>,
+    /// The queue of that name, whether or not it has an object; none for `root` and for a queue without object.
+    pub(crate) parent_id: Option<QueueId>,
+    /// The same, unless it is in a ring.
+    pub(crate) up: Option<QueueId>,
+    /// How many queues name it as their parent.
+    pub children: u32,
     /// Priority.
     pub priority: i32,
     /// State.
     pub state: QueueState,
+    /// What happens when its first job cannot be placed.
+    pub dequeue: Dequeue,
     /// A field that cannot be honoured.
     pub invalid: Option<Arc<str>>,
     /// Annotations that plugins read.
     pub annotations: Annotations,
     /// How many jobs it has.
     pub jobs: u32,
-    /// What the allocated tasks of its jobs request.
-    pub allocated: Amounts,
-    /// What their nominated tasks request.
-    pub pipelined: Amounts,
-    /// What their pending tasks request.
-    pub pending: Amounts,
+    /// What its own jobs' tasks request.
+    pub own: Sums,
+    /// What they and those of all queues below it request.
+    pub subtree: Sums,
+    /// What was last told about it: why its jobs wait, or what is odd about its quotas.
+    pub(crate) told: Option<Arc<str>>,
     /// `status.allocated` as last read or decided.
     pub(crate) written: Vec<(Arc<str>, String)>,
 }
 
 impl Queue {
+    /// It is the top of the tree.
+    #[inline]
+    pub fn is_root(&self) -> bool {
+        &*self.name == ROOT
+    }
+
     /// Jobs may be admitted and placed.
     pub fn is_open(&self) -> bool {
         self.exists && self.state == QueueState::Open
@@ -55,15 +73,15 @@ impl Queue {
 
     /// What its jobs hold or are promised.
     pub fn held(&self) -> Amounts {
-        let mut held = self.allocated.clone();
-        held.add(&self.pipelined);
+        let mut held = self.own.allocated.clone();
+        held.add(&self.own.pipelined);
         held
     }
 
     /// All that its jobs ask for, held or not.
     pub fn request(&self) -> Amounts {
         let mut request = self.held();
-        request.add(&self.pending);
+        request.add(&self.own.pending);
         request
     }
 }

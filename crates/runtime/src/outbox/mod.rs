@@ -166,6 +166,9 @@ impl Outbox {
             Decision::PodGroupUnschedulable { group, uid, message } => {
                 self.note(Note::unschedulable(&group, &uid, &message), now);
             }
+            Decision::QueueInvalid { queue, uid, message } => {
+                self.note(Note::queue_invalid(&queue, &uid, &message), now);
+            }
         }
     }
 
