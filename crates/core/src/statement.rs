@@ -96,7 +96,6 @@ impl<'s, 'w> Statement<'s, 'w> {
                     bound.push(Binding { pod: it.pod.clone(), node: session.world.nodes[node].name.clone() });
                     job = job.or(it.job);
                     session.world.place(task, Status::Binding, Some(node));
-                    session.world.tasks[task].nominated = None;
                 }
                 Status::Releasing if !it.evicting => {
                     session.decisions.push(Decision::Evict { pod: it.pod.clone(), reason: why.clone() });

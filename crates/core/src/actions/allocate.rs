@@ -9,6 +9,7 @@ use crate::conf::{ArgKind, ArgSpec};
 use crate::event::Phase;
 use crate::id::{JobId, QueueId};
 use crate::session::Session;
+use crate::world::Status;
 use rustc_hash::FxHashMap;
 
 pub(super) const DEF: ActionDef = ActionDef {
@@ -26,7 +27,12 @@ pub(super) const DEF: ActionDef = ActionDef {
 fn run(session: &mut Session<'_>) {
     let admits = session.conf.has_action("enqueue");
     let mut works: FxHashMap<JobId, Work> = FxHashMap::default();
-    for job in candidates(session, admits) {
+    for job in waiting(session) {
+        if !is_admitted(session, job, admits) {
+            // A job that has to be admitted anew keeps no room.
+            gang::release(session, job);
+            continue;
+        }
         if let Err(refusal) = session.job_blocked(job) {
             gang::release(session, job);
             session.refuse(job, refusal);
@@ -45,20 +51,18 @@ fn run(session: &mut Session<'_>) {
     }
 }
 
-/// Jobs with tasks that wait. Without the action enqueue, pending jobs are admitted here.
-fn candidates(session: &mut Session<'_>, admits: bool) -> Vec<JobId> {
-    let waiting: Vec<JobId> =
-        session.world.jobs.iter().filter(|(_, job)| job.waiting() > 0).map(|(id, _)| id).collect();
-    waiting
-        .into_iter()
-        .filter(|id| {
-            let job = &mut session.world.jobs[*id];
-            if !admits && job.phase == Phase::Pending && job.exists {
-                job.phase = Phase::Inqueue;
-            }
-            job.phase != Phase::Pending || !job.exists
-        })
-        .collect()
+fn waiting(session: &Session<'_>) -> Vec<JobId> {
+    session.world.jobs.iter().filter(|(_, job)| job.waiting() > 0).map(|(id, _)| id).collect()
+}
+
+/// Whether a job may be placed. Without the action enqueue, pending jobs are admitted here. One without its PodGroup
+/// is let through, to be told so.
+fn is_admitted(session: &mut Session<'_>, job: JobId, admits: bool) -> bool {
+    let job = &mut session.world.jobs[job];
+    if !admits && job.phase == Phase::Pending && job.exists {
+        job.phase = Phase::Inqueue;
+    }
+    job.phase != Phase::Pending || !job.exists
 }
 
 fn serve_queue(
@@ -69,7 +73,8 @@ fn serve_queue(
 ) {
     if let Some(refusal) = session.overused(queue) {
         for job in line.leave(queue) {
-            if session.world.jobs[job].counts.of(crate::world::Status::Pending) > 0 {
+            gang::release_part(session, job);
+            if session.world.jobs[job].counts.of(Status::Pending) > 0 {
                 session.refuse(job, refusal.clone());
             }
         }

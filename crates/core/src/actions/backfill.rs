@@ -36,6 +36,9 @@ fn run(session: &mut Session<'_>) {
     });
     for job in jobs {
         let mut work = Work::of_best_effort(session, job);
+        if work.is_empty() {
+            gang::release_part(session, job);
+        }
         while !work.is_empty() && gang::serve(session, job, &mut work) == Served::MoreToDo {}
     }
 }

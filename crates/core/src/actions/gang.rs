@@ -8,7 +8,7 @@ use crate::id::{ClassId, JobId, TaskId};
 use crate::placement::Room;
 use crate::session::Session;
 use crate::statement::Statement;
-use crate::world::{Job, Status, World};
+use crate::world::{Job, Role, Status, World};
 
 /// The tasks of a job that wait, in the order in which they are served.
 #[derive(Debug)]
@@ -38,16 +38,22 @@ impl Work {
             sort(session, &mut idle);
             tasks.extend(idle);
         }
-        Self { tasks, next: 0 }
+        Self { tasks: required_first(world, it, tasks), next: 0 }
     }
 
-    /// Tasks without requests.
+    /// Tasks without requests; none when they are too few to make the gang, for allocate has tried the rest.
     pub(super) fn of_best_effort(session: &Session<'_>, job: JobId) -> Self {
         let world = &*session.world;
-        let mut tasks: Vec<_> =
-            waiting(world, &world.jobs[job]).filter(|task| world.class_of(*task).best_effort).collect();
+        let it = &world.jobs[job];
+        let (mut tasks, others): (Vec<_>, Vec<_>) =
+            waiting(world, it).partition(|task| world.class_of(*task).best_effort);
+        let nominated = |task: &&TaskId| world.tasks[**task].status == Status::Pipelined;
+        let have_place = it.counts.ready() as usize + others.iter().filter(nominated).count();
+        if have_place + tasks.len() < it.min_member as usize {
+            tasks.clear();
+        }
         sort(session, &mut tasks);
-        Self { tasks, next: 0 }
+        Self { tasks: required_first(world, it, tasks), next: 0 }
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -69,12 +75,29 @@ fn sort(session: &Session<'_>, tasks: &mut [TaskId]) {
     tasks.sort_by(|a, b| session.task_order(*a, *b));
 }
 
+/// The same tasks, those ahead that a role needs for its minimum: others must not take their room.
+fn required_first(world: &World, job: &Job, tasks: Vec<TaskId>) -> Vec<TaskId> {
+    if !job.asks_roles() {
+        return tasks;
+    }
+    let lacking = |role: &Role| role.min.saturating_sub(role.counts.ready());
+    let mut lacking: Vec<u32> = job.roles.iter().map(lacking).collect();
+    let required = |task: &TaskId| {
+        let lacking = &mut lacking[usize::from(world.tasks[*task].role)];
+        let required = *lacking > 0;
+        *lacking = lacking.saturating_sub(1);
+        required
+    };
+    let (mut first, rest): (Vec<_>, Vec<_>) = tasks.into_iter().partition(required);
+    first.extend(rest);
+    first
+}
+
 /// Places tasks until the job is ready; commits what it got, or undoes all of it.
 pub(super) fn serve(session: &mut Session<'_>, job: JobId, work: &mut Work) -> Served {
     let why: Arc<str> = Arc::from("");
     let mut refusals = Vec::new();
     let mut statement = session.statement();
-    take_back(&mut statement, &work.tasks[work.next..]);
     let placed = place_until_ready(&mut statement, job, work, &mut refusals);
     if statement.session().job_ready(job) {
         statement.commit(&why);
@@ -110,25 +133,28 @@ fn partial(reached: &Reached) -> Option<Refusal> {
         .then_some(Refusal::Partial { placed: reached.placed, wanted: reached.wanted })
 }
 
-/// Nominations of earlier cycles are taken back, so that their tasks are placed anew: on the same node, unless
-/// there is room at once on another.
-fn take_back(statement: &mut Statement<'_, '_>, tasks: &[TaskId]) {
-    for task in tasks {
-        if statement.session().world.tasks[*task].status == Status::Pipelined {
-            statement.unplace(*task);
-        }
-    }
-}
-
 /// Gives up the nominations of a job that cannot be whole any more.
 pub(super) fn release(session: &mut Session<'_>, job: JobId) {
-    if session.world.jobs[job].counts.of(Status::Pipelined) == 0 {
+    let it = &session.world.jobs[job];
+    if it.counts.of(Status::Pipelined) == 0 {
         return;
     }
-    let tasks = session.world.jobs[job].tasks.clone();
+    let tasks = it.tasks.clone();
     let mut statement = session.statement();
-    take_back(&mut statement, &tasks);
+    for task in tasks {
+        if statement.session().world.tasks[task].status == Status::Pipelined {
+            statement.unplace(task);
+        }
+    }
     statement.commit(&Arc::from(""));
+}
+
+/// Gives up the nominations of a job that nobody serves in this cycle and that has lost a part of them.
+pub(super) fn release_part(session: &mut Session<'_>, job: JobId) {
+    let nominated = session.world.jobs[job].counts.of(Status::Pipelined) > 0;
+    if nominated && !session.job_ready(job) && !session.job_pipelined(job) {
+        release(session, job);
+    }
 }
 
 fn place_until_ready(
@@ -137,29 +163,19 @@ fn place_until_ready(
     work: &mut Work,
     refusals: &mut Vec<Refusal>,
 ) -> u32 {
-    let queue = statement.session().world.jobs[job].queue;
     let mut failed: FxHashSet<ClassId> = FxHashSet::default();
     let mut placed = 0;
     while let Some(&task) = work.tasks.get(work.next) {
         work.next += 1;
-        let session = statement.session();
-        let class = session.world.tasks[task].class;
-        if failed.contains(&class) {
+        let it = &statement.session().world.tasks[task];
+        let (class, nominated) = (it.class, it.status == Status::Pipelined);
+        if failed.contains(&class) && !nominated {
             continue;
         }
-        if let Err(refusal) = session.allocatable(queue, task) {
+        if let Err(refusal) = place(statement, job, task, nominated) {
             failed.insert(class);
             refusals.push(refusal);
             continue;
-        }
-        match session.spot(task) {
-            Some(spot) if spot.room == Room::Now => statement.allocate(task, spot.node),
-            Some(spot) => statement.pipeline(task, spot.node),
-            None => {
-                failed.insert(class);
-                refusals.push(session.no_node(task));
-                continue;
-            }
         }
         placed += 1;
         if statement.session().job_ready(job) {
@@ -167,6 +183,27 @@ fn place_until_ready(
         }
     }
     placed
+}
+
+/// Gives a task a node. A nomination of an earlier cycle is taken back for that, so that the task is placed anew: on
+/// the same node, unless there is room at once on another.
+fn place(
+    statement: &mut Statement<'_, '_>,
+    job: JobId,
+    task: TaskId,
+    nominated: bool,
+) -> Result<(), Refusal> {
+    if nominated {
+        statement.unplace(task);
+    }
+    let session = statement.session();
+    session.allocatable(session.world.jobs[job].queue, task)?;
+    match session.spot(task) {
+        Some(spot) if spot.room == Room::Now => statement.allocate(task, spot.node),
+        Some(spot) => statement.pipeline(task, spot.node),
+        None => return Err(session.no_node(task)),
+    }
+    Ok(())
 }
 
 fn note(session: &mut Session<'_>, job: JobId, refusals: Vec<Refusal>) {

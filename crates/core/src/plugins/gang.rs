@@ -5,12 +5,14 @@
 //! - A job is valid when `valid ≥ minMember`, ready when `ready ≥ minMember`, pipelined when
 //!   `ready + nominated ≥ minMember`, starving while it is not pipelined. All but the last also ask the same of each
 //!   role, unless `minMember` is less than the sum of the roles' minimums.
-//! - Jobs that are not ready go before those that are: gangs are completed before others grow.
+//! - A gang that started and lost members goes first, for what it holds is of no use until it is whole again; then
+//!   those that have not started; then those that are ready and would grow.
 //! - A task may be evicted while its job keeps `minMember` ready tasks without it and without those picked before it.
 //!
-//! Source: Volcano's gang plugin, with two differences. Volcano counts pending best-effort tasks as ready, so that a
+//! Source: Volcano's gang plugin, with three differences. Volcano counts pending best-effort tasks as ready, so that a
 //! gang may start without them and never be whole; here they count once they have a node, and allocate places those
-//! that the gang needs in the same statement. And an eviction respects the roles' minimums too.
+//! that the gang needs in the same statement. An eviction respects the roles' minimums too. And Volcano only tells jobs
+//! that are ready from those that are not, so that what is missing of a broken gang may be taken by others.
 use std::cmp::Ordering;
 
 use rustc_hash::FxHashMap;
@@ -34,7 +36,7 @@ struct Gang;
 
 impl Plugin for Gang {
     fn job_order(&self, world: &World, a: JobId, b: JobId) -> Ordering {
-        is_ready(&world.jobs[a]).cmp(&is_ready(&world.jobs[b]))
+        rank(&world.jobs[a]).cmp(&rank(&world.jobs[b]))
     }
 
     fn job_valid(&self, world: &World, job: JobId) -> Result<(), Refusal> {
@@ -69,6 +71,15 @@ impl Plugin for Gang {
 
     fn reclaimable(&self, world: &World, _: TaskId, of: &[TaskId]) -> Option<Vec<TaskId>> {
         Some(spare(world, of))
+    }
+}
+
+/// Broken gangs, then those that have not started, then those that would grow.
+fn rank(job: &Job) -> u8 {
+    match (is_ready(job), job.counts.ready()) {
+        (true, _) => 2,
+        (false, 0) => 1,
+        (false, _) => 0,
     }
 }
 

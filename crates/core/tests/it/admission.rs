@@ -13,7 +13,9 @@ fn asking(name: &str, min_resources: &str, created: i64) -> PodGroupInfo {
 fn jobs_are_admitted_up_to_the_cluster_times_the_factor() {
     let mut cluster = Cluster::new();
     cluster.nodes(1, "cpu=10");
-    for (at, (name, request)) in [("a", "cpu=6"), ("b", "cpu=5"), ("c", "cpu=2"), ("d", "cpu=1")].iter().enumerate() {
+    for (at, (name, request)) in
+        [("a", "cpu=6"), ("b", "cpu=5"), ("c", "cpu=2"), ("d", "cpu=1")].iter().enumerate()
+    {
         cluster.add(asking(name, request, at as i64));
     }
     // 12 in all: c would be the 13th, d fits again.
@@ -30,8 +32,7 @@ fn a_job_larger_than_the_cluster_is_told_what_is_missing() {
     cluster.add(member("g", 0, "cpu=14"));
     assert!(cluster.cycle().bound.is_empty());
     assert_eq!(cluster.phase("g"), Phase::Pending);
-    let expected =
-        "resource in cluster is overused: insufficient cpu (2 more), nvidia.com/gpu (1 more) (plugin overcommit)";
+    let expected = "resource in cluster is overused: insufficient cpu (2 more), nvidia.com/gpu (1 more) (plugin overcommit)";
     assert_eq!(cluster.reasons("g"), [expected]);
     cluster.nodes(2, "cpu=14 nvidia.com/gpu=8");
     assert_eq!(cluster.cycle().bound.len(), 1);

@@ -44,8 +44,12 @@ pub(crate) struct Cycle {
 
 impl Cycle {
     fn of(decisions: Vec<Decision>) -> Self {
-        let mut cycle =
-            Self { bound: BTreeMap::new(), nominated: BTreeMap::new(), units: Vec::new(), decisions: Vec::new() };
+        let mut cycle = Self {
+            bound: BTreeMap::new(),
+            nominated: BTreeMap::new(),
+            units: Vec::new(),
+            decisions: Vec::new(),
+        };
         for decision in &decisions {
             match decision {
                 Decision::Bind { pods, .. } => {
@@ -100,8 +104,12 @@ impl Cluster {
     /// The same with another configuration.
     pub(crate) fn with(conf: Conf) -> Self {
         let scheduler = Scheduler::new(conf, 7);
-        let mut cluster =
-            Self { world: World::new(WorldOptions::default()), scheduler, pods: BTreeMap::new(), now: Time(0) };
+        let mut cluster = Self {
+            world: World::new(WorldOptions::default()),
+            scheduler,
+            pods: BTreeMap::new(),
+            now: Time(0),
+        };
         cluster.add(queue("default", 1));
         cluster
     }

@@ -44,7 +44,10 @@ fn a_gang_that_is_refused_says_how_far_it_came_and_why() {
     let status = cycle.status("g").unwrap();
     let condition = &status.conditions[0];
     assert_eq!((&*condition.kind, &*condition.reason), ("Unschedulable", "NotEnoughResources"));
-    assert!(condition.message.starts_with("4/4 tasks in gang unschedulable: g-3: 0/3 nodes"), "{condition:?}");
+    assert!(
+        condition.message.starts_with("4/4 tasks in gang unschedulable: g-3: 0/3 nodes"),
+        "{condition:?}"
+    );
 }
 
 #[test]

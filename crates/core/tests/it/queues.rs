@@ -28,7 +28,11 @@ fn queues_share_by_weight_under_contention() {
         load(&mut cluster, &queue("a", weights.0), pods.0);
         load(&mut cluster, &queue("b", weights.1), pods.1);
         let cycle = cluster.cycle();
-        assert_eq!(bound(&cycle, &["a", "b"]), [expected.0, expected.1], "weights {weights:?}, pods {pods:?}");
+        assert_eq!(
+            bound(&cycle, &["a", "b"]),
+            [expected.0, expected.1],
+            "weights {weights:?}, pods {pods:?}"
+        );
     }
 }
 

@@ -58,7 +58,9 @@ fn queues() -> impl Strategy<Value = Vec<QueueInfo>> {
 
 fn nodes() -> impl Strategy<Value = Vec<(String, String)>> {
     prop::collection::vec((0u32..8, 0u32..12, 1u32..9), 0..6).prop_map(|list| {
-        let node = |(at, (cpu, memory, pods))| (format!("n{at}"), format!("cpu={cpu} memory={memory}Gi pods={pods}"));
+        let node = |(at, (cpu, memory, pods))| {
+            (format!("n{at}"), format!("cpu={cpu} memory={memory}Gi pods={pods}"))
+        };
         list.into_iter().enumerate().map(node).collect()
     })
 }
@@ -192,10 +194,16 @@ impl Script {
             Happening::Finish(at) => {
                 pick(at).map(|pod| cluster.change(pod, |pod| pod.phase = PodPhase::Succeeded))
             }
-            Happening::NodeGone(at) => of_node(at).map(|(name, _)| cluster.add(Event::NodeGone(name.as_str().into()))),
+            Happening::NodeGone(at) => {
+                of_node(at).map(|(name, _)| cluster.add(Event::NodeGone(name.as_str().into())))
+            }
             Happening::NodeBack(at) => of_node(at).map(|(name, room)| cluster.add(node(name, room))),
-            Happening::GroupGone(at) => of_group(at).map(|group| cluster.add(Event::PodGroupGone(group.key.clone()))),
-            Happening::Shrink(at) => of_node(at).map(|(name, _)| cluster.add(node(name, "cpu=1 memory=1Gi pods=1"))),
+            Happening::GroupGone(at) => {
+                of_group(at).map(|group| cluster.add(Event::PodGroupGone(group.key.clone())))
+            }
+            Happening::Shrink(at) => {
+                of_node(at).map(|(name, _)| cluster.add(node(name, "cpu=1 memory=1Gi pods=1")))
+            }
             Happening::Close(at) => {
                 let queue = &self.queues[at % self.queues.len()];
                 Some(cluster.add(QueueInfo { state: QueueState::Closed, ..queue.clone() }))
