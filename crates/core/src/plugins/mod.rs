@@ -2,6 +2,7 @@
 mod binpack;
 mod conformance;
 mod drf;
+mod flat;
 mod gang;
 mod nodeorder;
 mod overcommit;
@@ -9,6 +10,7 @@ mod predicates;
 mod priority;
 mod promise;
 mod proportion;
+mod resource_strategy_fit;
 mod share;
 mod sla;
 mod waterfill;
@@ -27,6 +29,7 @@ pub static PLUGINS: &[PluginDef] = &[
     nodeorder::DEF,
     binpack::DEF,
     sla::DEF,
+    resource_strategy_fit::DEF,
 ];
 
 /// The row of a name.

@@ -5,7 +5,11 @@
 //! - `realCapability = min(total − Σ guaranteed of the others, capability)`, no capability being no limit;
 //! - `deserved` is at least `guaranteed` and at most `min(request, realCapability)` (where that is more), and in between
 //!   by weight: water-filling, see [`waterfill`](super::waterfill). *request* is all that the queue's jobs ask for, held
-//!   or not. Deserved amounts sum to the total where there is demand for it, and never to more.
+//!   or not; only what is held, for a queue that takes no jobs. Deserved amounts sum to the total where there is demand for
+//!   it, and never to more.
+//!
+//! A queue with a parent other than `root` is refused: its jobs wait. Neither it nor one with another fault is guaranteed
+//! anything, so that others get what they would get without it.
 //!
 //! Then, with *held* what a queue's pods have or are nominated for:
 //! - queue order: larger `spec.priority`, then smaller `max over resources of held / deserved`;
@@ -19,17 +23,18 @@
 //!
 //! Source: Volcano's proportion plugin; *promised* is its `allocated + inqueue − elastic`, job by job. Differences: shares
 //! are exact and independent of the order of queues, where Volcano stops after some rounds; a queue without jobs takes
-//! part with its guarantee, so that the same is not promised twice; queues are flat, `parent` is not looked at.
+//! part with its guarantee, so that the same is not promised twice; and Volcano does not look at `parent`.
 use std::cmp::Ordering;
 
 use phalanx_resource::{Amounts, Ceilings, DimId};
 use rustc_hash::FxHashMap;
 
+use super::flat;
 use super::promise;
 use super::share::Share;
 use super::waterfill::{Claim, fill};
 use crate::conf::ArgSpec;
-use crate::diagnosis::Refusal;
+use crate::diagnosis::{QueueFault, Refusal};
 use crate::id::{Id, JobId, QueueId, TaskId};
 use crate::plugin::{Plugin, PluginDef, Verdict};
 use crate::world::{Queue, World};
@@ -67,9 +72,9 @@ impl Proportion {
             world.queues.iter().filter(|(_, queue)| queue.exists).map(|(id, _)| id).collect();
         // By name, for it decides who gets the unit that is left over.
         queues.sort_by(|a, b| world.queues[*a].name.cmp(&world.queues[*b].name));
-        let requests: Vec<Amounts> = queues.iter().map(|id| world.queues[*id].request()).collect();
+        let parties: Vec<Party> = queues.into_iter().map(|id| Party::new(world, id)).collect();
         for (dim, _) in world.dims.iter() {
-            divide(world, dim, &queues, &requests, &mut standings);
+            divide(world, dim, &parties, &mut standings);
         }
         if promise::any_asks(world) {
             for (_, job) in world.jobs.iter() {
@@ -99,19 +104,37 @@ fn held(queue: &Queue, dim: DimId) -> i64 {
     queue.own.held(dim)
 }
 
-/// Divides one resource among queues; `requests` are theirs, in the same order.
-fn divide(world: &World, dim: DimId, queues: &[QueueId], requests: &[Amounts], standings: &mut [Standing]) {
+/// A queue that takes part.
+struct Party {
+    id: QueueId,
+    /// What it asks for.
+    request: Amounts,
+    /// Its fault, or its parent, keeps it from being used.
+    broken: bool,
+}
+
+impl Party {
+    fn new(world: &World, id: QueueId) -> Self {
+        let queue = &world.queues[id];
+        let broken = world.queue_fault(id).is_some() || flat::valid(world, id, NAME).is_err();
+        let request = if broken || !queue.is_open() { queue.held() } else { queue.request() };
+        Self { id, request, broken }
+    }
+}
+
+/// Divides one resource among queues.
+fn divide(world: &World, dim: DimId, parties: &[Party], standings: &mut [Standing]) {
     let total = world.total.get(dim).max(0);
-    let guaranteed = guaranteed(world, dim, queues, total);
+    let guaranteed = guaranteed(world, dim, parties, total);
     let spare = total - guaranteed.iter().sum::<i64>();
-    let mut claims = Vec::with_capacity(queues.len());
-    for ((id, least), request) in queues.iter().zip(guaranteed).zip(requests) {
+    let mut claims = Vec::with_capacity(parties.len());
+    for (Party { id, request, .. }, least) in parties.iter().zip(guaranteed) {
         let queue = &world.queues[*id];
         let real = (spare + least).min(queue.capability.get(dim).unwrap_or(i64::MAX).max(0));
         standings[id.index()].real_capability.set(dim, real);
         claims.push(Claim { weight: queue.weight, least, most: least.max(real.min(request.get(dim))) });
     }
-    for ((id, request), deserved) in queues.iter().zip(requests).zip(fill(total, &claims)) {
+    for (Party { id, request, .. }, deserved) in parties.iter().zip(fill(total, &claims)) {
         let standing = &mut standings[id.index()];
         standing.deserved.set(dim, deserved);
         if dim == DimId::PODS || deserved >= request.get(dim) {
@@ -126,12 +149,15 @@ fn divide(world: &World, dim: DimId, queues: &[QueueId], requests: &[Amounts], s
 }
 
 /// What queues are guaranteed of one resource: no more than their capability, and in sum no more than there is.
-fn guaranteed(world: &World, dim: DimId, queues: &[QueueId], total: i64) -> Vec<i64> {
-    let of = |id: &QueueId| {
-        let queue = &world.queues[*id];
+fn guaranteed(world: &World, dim: DimId, parties: &[Party], total: i64) -> Vec<i64> {
+    let of = |party: &Party| {
+        let queue = &world.queues[party.id];
+        if party.broken {
+            return 0;
+        }
         queue.guarantee.get(dim).min(queue.capability.get(dim).unwrap_or(i64::MAX)).max(0)
     };
-    let mut list: Vec<i64> = queues.iter().map(of).collect();
+    let mut list: Vec<i64> = parties.iter().map(of).collect();
     let sum: i128 = list.iter().map(|amount| i128::from(*amount)).sum();
     if sum > i128::from(total) {
         for amount in &mut list {
@@ -145,6 +171,10 @@ impl Plugin for Proportion {
     fn queue_order(&self, world: &World, a: QueueId, b: QueueId) -> Ordering {
         let priority = |id| world.queues[id].priority;
         priority(b).cmp(&priority(a)).then_with(|| self.share(world, a).cmp(&self.share(world, b)))
+    }
+
+    fn queue_valid(&self, world: &World, id: QueueId) -> Result<(), QueueFault> {
+        flat::valid(world, id, NAME)
     }
 
     fn overused(&self, world: &World, id: QueueId) -> Option<Refusal> {
@@ -223,7 +253,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::event::{Event, GroupStatus, Phase, PodGroupInfo, QueueInfo};
+    use crate::event::{Event, GroupStatus, Phase, PodGroupInfo, QueueInfo, QueueState};
     use crate::testing::{
         group, job_of, member, node, queue, queue_of, resources, running, task_of, world_of,
     };
@@ -316,9 +346,27 @@ mod tests {
                 vec![6000, 2000],
             ),
             (
-                "a guarantee above the capability",
+                "a guarantee above the capability is a fault: what its pods hold, and nothing is kept for it",
                 8,
-                vec![row(with("a", 1, "cpu=2", "cpu=5"), 0, 9), row(queue("b", 1), 0, 9)],
+                vec![row(with("a", 1, "cpu=2", "cpu=5"), 1, 9), row(queue("b", 1), 0, 9)],
+                vec![1000, 7000],
+            ),
+            (
+                "a closed queue asks for what it holds",
+                8,
+                vec![
+                    row(QueueInfo { state: QueueState::Closed, ..queue("a", 9) }, 2, 9),
+                    row(queue("b", 1), 0, 9),
+                ],
+                vec![2000, 6000],
+            ),
+            (
+                "a queue with a parent asks for what it holds",
+                8,
+                vec![
+                    row(QueueInfo { parent: "b".into(), ..with("a", 9, "", "cpu=7") }, 2, 9),
+                    row(queue("b", 1), 0, 9),
+                ],
                 vec![2000, 6000],
             ),
             ("an empty cluster", 0, vec![row(queue("a", 1), 0, 9)], vec![0]),
@@ -492,12 +540,13 @@ mod tests {
             let backwards = world_of_rows(cores, &rows, (0..rows.len()).rev());
             prop_assert_eq!(&got, &deserved(&backwards, &names), "the order of queues matters");
             prop_assert!(got.iter().sum::<i64>() <= cores * 1000);
-            let guarantee = |at: usize| (rows[at].2 * 1000).min(rows[at].1.map_or(i64::MAX, |cap| cap * 1000));
+            let broken = |at: usize| rows[at].1.is_some_and(|capability| capability < rows[at].2);
+            let guarantee = |at: usize| if broken(at) { 0 } else { rows[at].2 * 1000 };
             let feasible = (0..rows.len()).map(guarantee).sum::<i64>() <= cores * 1000;
             let mut demand = 0;
             for (at, got) in got.iter().enumerate() {
                 let real = plugin.of(queue_of(&world, names[at])).real_capability.get(DimId::CPU);
-                let request = i64::from(rows[at].3) * 1000;
+                let request = if broken(at) { 0 } else { i64::from(rows[at].3) * 1000 };
                 prop_assert!(*got <= request.min(real).max(guarantee(at)));
                 prop_assert!(real <= rows[at].1.map_or(i64::MAX, |cap| cap * 1000));
                 prop_assert!(!feasible || *got >= guarantee(at));

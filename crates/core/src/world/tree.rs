@@ -97,6 +97,11 @@ impl World {
         self.queues[queue].up
     }
 
+    /// The queue that a queue names as its parent, whether or not it has an object.
+    pub fn queue_parent(&self, queue: QueueId) -> Option<&Queue> {
+        Some(&self.queues[self.queues[queue].parent_id?])
+    }
+
     /// A queue, its parent, and so on to the top.
     pub fn queue_path(&self, queue: QueueId) -> impl Iterator<Item = QueueId> + '_ {
         std::iter::successors(Some(queue), |id| self.queues[*id].up)
@@ -145,7 +150,7 @@ impl World {
         if let Some(why) = &queue.invalid {
             return Some(QueueFault::Field(why.clone()));
         }
-        let parent = &self.queues[queue.parent_id?];
+        let parent = self.queue_parent(id)?;
         if queue.up.is_none() {
             return Some(QueueFault::Ring(parent.name.clone()));
         }
