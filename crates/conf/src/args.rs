@@ -1,5 +1,5 @@
 //! Arguments of plugins and actions against their documentation.
-use phalanx_core::conf::{Arg, ArgKind, ArgSpec, Args, Value, parse_bool};
+use phalanx_core::conf::{Arg, ArgKind, ArgSpec, Args, Value, parse_bool, quantity};
 
 use crate::near::one_of;
 use crate::problem::{Problems, quoted};
@@ -35,6 +35,18 @@ fn argument(owner: &str, specs: &[ArgSpec], key: &Key, node: &Node, problems: &m
         problems.warning(key.at, format!("{} is empty", key.text), format!("{}{default}", phrase(spec.kind)));
         return None;
     }
+    match (spec.kind, &node.content) {
+        (ArgKind::Section(inner), Content::Map(_)) => {
+            let value = section(owner, spec.name, inner, node, problems);
+            return Some(Arg { value, at: node.at });
+        }
+        (ArgKind::Sections(inner), Content::List(items)) => {
+            let mut one = |item| section(owner, spec.name, inner, item, problems);
+            let value = Value::List(items.iter().map(|item| one(item)).collect());
+            return Some(Arg { value, at: node.at });
+        }
+        _ => {}
+    }
     let value = node.value();
     if !fits(spec.kind, &value) {
         let expected = format!("{}{}", phrase(spec.kind), quoting(spec.kind, &value));
@@ -42,6 +54,15 @@ fn argument(owner: &str, specs: &[ArgSpec], key: &Key, node: &Node, problems: &m
         return None;
     }
     Some(Arg { value, at: node.at })
+}
+
+/// What counts of a mapping within an argument.
+fn section(owner: &str, name: &str, specs: &[ArgSpec], node: &Node, problems: &mut Problems) -> Value {
+    if !matches!(node.content, Content::Map(_)) {
+        problems.error(node.at, format!("{name} holds {}", node.describe()), "a mapping");
+    }
+    let args = read(&format!("{name} of {owner}"), specs, node, problems);
+    Value::Map(args.0.into_iter().map(|(key, arg)| (key, arg.value)).collect())
 }
 
 /// A spec with this very name before one with a `*`.
@@ -56,6 +77,7 @@ fn fits(kind: ArgKind, value: &Value) -> bool {
         (ArgKind::Float, Value::Float(number)) => number.is_finite(),
         (ArgKind::Bool, Value::Text(text)) => parse_bool(text).is_some(),
         (ArgKind::Duration, Value::Text(text)) => is_duration(text),
+        (ArgKind::Quantity, value) => quantity(value).is_some(),
         (ArgKind::Names, Value::List(items)) => items.iter().all(|item| matches!(item, Value::Text(_))),
         (ArgKind::Bool, Value::Bool(_))
         | (ArgKind::Int | ArgKind::Float, Value::Int(_))
@@ -74,8 +96,10 @@ fn phrase(kind: ArgKind) -> &'static str {
         ArgKind::Text => "text",
         ArgKind::Names => "names: a list, or text with commas between",
         ArgKind::Duration => "a duration such as 5m or 1h30m",
-        ArgKind::Map => "a mapping",
+        ArgKind::Quantity => "a quantity such as 250m or 200Mi",
+        ArgKind::Map | ArgKind::Section(_) => "a mapping",
         ArgKind::List => "a list",
+        ArgKind::Sections(_) => "a list of mappings",
     }
 }
 

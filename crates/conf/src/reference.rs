@@ -37,9 +37,17 @@ fn section(page: &mut String, name: &str, summary: &str, args: &[ArgSpec]) {
         return;
     }
     page.push_str("\n| argument | type | default | meaning |\n|---|---|---|---|\n");
+    rows(page, "", args);
+}
+
+fn rows(page: &mut String, within: &str, args: &[ArgSpec]) {
     for arg in args {
+        let name = format!("{within}`{}`", arg.name);
         let default = if arg.default.is_empty() { String::new() } else { format!("`{}`", arg.default) };
-        row(page, &[&format!("`{}`", arg.name), kind(arg.kind), &default, arg.doc]);
+        row(page, &[&name, kind(arg.kind), &default, arg.doc]);
+        if let ArgKind::Section(inner) | ArgKind::Sections(inner) = arg.kind {
+            rows(page, &format!("{name} › "), inner);
+        }
     }
 }
 
@@ -55,7 +63,9 @@ fn kind(kind: ArgKind) -> &'static str {
         ArgKind::Text => "text",
         ArgKind::Names => "names",
         ArgKind::Duration => "duration",
-        ArgKind::Map => "mapping",
+        ArgKind::Quantity => "quantity",
+        ArgKind::Map | ArgKind::Section(_) => "mapping",
         ArgKind::List => "list",
+        ArgKind::Sections(_) => "list of mappings",
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 pub const SLA_WAITING_TIME: &str = "volcano.sh/sla-waiting-time";
 /// PodGroup: an older name for [`SLA_WAITING_TIME`].
 pub const BARE_SLA_WAITING_TIME: &str = "sla-waiting-time";
-/// PodGroup and pod: may use nodes that are lent for a time; only `*` means something. Node: a label.
+/// Node, label: the zone of a node that is lent for a time.
 pub const REVOCABLE_ZONE: &str = "volcano.sh/revocable-zone";
 /// PodGroup: pods that evictions must leave, an integer or a percentage.
 pub const JDB_MIN_AVAILABLE: &str = "volcano.sh/jdb-min-available";
@@ -17,12 +17,6 @@ pub const TASK_TOPOLOGY_AFFINITY: &str = "volcano.sh/task-topology-affinity";
 pub const TASK_TOPOLOGY_ANTI_AFFINITY: &str = "volcano.sh/task-topology-anti-affinity";
 /// PodGroup: the order in which roles are placed.
 pub const TASK_TOPOLOGY_TASK_ORDER: &str = "volcano.sh/task-topology-task-order";
-/// Pod: how nodes are scored for it, `LeastAllocated` or `MostAllocated`.
-pub const RESOURCE_STRATEGY_SCORING_TYPE: &str = "volcano.sh/resource-strategy-scoring-type";
-/// Pod: the weight of each resource in that score, JSON.
-pub const RESOURCE_STRATEGY_WEIGHT: &str = "volcano.sh/resource-strategy-weight";
-/// Queue: what it may use of each node group, JSON.
-pub const NODEGROUP_RESOURCE_LIMITS: &str = "volcano.sh/nodegroup-resource-limits";
 /// Node, label: the node group it is part of.
 pub const NODEGROUP_NAME: &str = "volcano.sh/nodegroup-name";
 
@@ -30,7 +24,6 @@ pub const NODEGROUP_NAME: &str = "volcano.sh/nodegroup-name";
 pub const OF_GROUPS: &[&str] = &[
     SLA_WAITING_TIME,
     BARE_SLA_WAITING_TIME,
-    REVOCABLE_ZONE,
     JDB_MIN_AVAILABLE,
     JDB_MAX_UNAVAILABLE,
     TASK_TOPOLOGY_AFFINITY,
@@ -39,10 +32,15 @@ pub const OF_GROUPS: &[&str] = &[
 ];
 
 /// What is kept of a pod's.
-pub const OF_PODS: &[&str] = &[REVOCABLE_ZONE, RESOURCE_STRATEGY_SCORING_TYPE, RESOURCE_STRATEGY_WEIGHT];
+pub const OF_PODS: &[&str] = &[];
+
+/// Queue: its place in the tree of plugin drf, such as `root/eng/prod`.
+pub const HIERARCHY: &str = "volcano.sh/hierarchy";
+/// Queue: the weights along [`HIERARCHY`], such as `1/2/8`.
+pub const HIERARCHY_WEIGHTS: &str = "volcano.sh/hierarchy-weights";
 
 /// What is kept of a queue's.
-pub const OF_QUEUES: &[&str] = &[NODEGROUP_RESOURCE_LIMITS];
+pub const OF_QUEUES: &[&str] = &[HIERARCHY, HIERARCHY_WEIGHTS];
 
 /// Annotations of one object, sorted by key. Objects without any cost no allocation.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -1,6 +1,8 @@
 //! scheduler.conf as plain data. Text is read by the crate `conf`; here is what it means.
 use std::collections::BTreeMap;
 
+use phalanx_resource::Quantity;
+
 use crate::duration::parse_duration;
 
 /// Where something stands in the file it came from; both count from 1, 0 when it came from no file.
@@ -71,6 +73,15 @@ pub struct Arg {
     pub at: Position,
 }
 
+impl Arg {
+    /// The arguments in it, when it is a mapping.
+    pub fn section(&self) -> Args {
+        let Value::Map(entries) = &self.value else { return Args::default() };
+        let arg = |(key, value): (&String, &Value)| (key.clone(), Arg { value: value.clone(), at: self.at });
+        Args(entries.iter().map(arg).collect())
+    }
+}
+
 /// The arguments of a plugin or an action, by name.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Args(pub BTreeMap<String, Arg>);
@@ -90,14 +101,20 @@ pub enum ArgKind {
     Names,
     /// A duration such as `5m` or `1h30m`.
     Duration,
+    /// A quantity such as `250m` or `200Mi`, not negative.
+    Quantity,
     /// A mapping whose content the plugin checks itself.
     Map,
     /// A list whose content the plugin checks itself.
     List,
+    /// A mapping with arguments of its own.
+    Section(&'static [ArgSpec]),
+    /// A list of mappings with arguments of their own.
+    Sections(&'static [ArgSpec]),
 }
 
 /// The documentation of an argument; reference pages and `conf check` come from it.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ArgSpec {
     /// The key; a trailing `*` stands for any ending.
     pub name: &'static str,
@@ -166,9 +183,13 @@ impl Args {
 
     /// The arguments in a mapping; empty when it is missing.
     pub fn section(&self, key: &str) -> Args {
-        let Some(Arg { value: Value::Map(entries), at }) = self.0.get(key) else { return Args::default() };
-        let arg = |(key, value): (&String, &Value)| (key.clone(), Arg { value: value.clone(), at: *at });
-        Args(entries.iter().map(arg).collect())
+        self.0.get(key).map(Arg::section).unwrap_or_default()
+    }
+
+    /// The arguments in each mapping of a list; none when it is missing.
+    pub fn sections(&self, key: &str) -> Vec<Args> {
+        let Some(Arg { value: Value::List(items), at }) = self.0.get(key) else { return Vec::new() };
+        items.iter().map(|value| Arg { value: value.clone(), at: *at }.section()).collect()
     }
 
     /// Names: a list of text, or text with commas between; empty when missing.
@@ -186,6 +207,17 @@ impl Args {
             _ => Vec::new(),
         }
     }
+}
+
+/// A quantity that is not negative, as text or as a number.
+pub fn quantity(value: &Value) -> Option<Quantity> {
+    let quantity: Quantity = match value {
+        Value::Text(text) => text.parse().ok()?,
+        Value::Int(number) => number.to_string().parse().ok()?,
+        Value::Float(number) => number.to_string().parse().ok()?,
+        _ => return None,
+    };
+    Some(quantity).filter(|quantity| *quantity >= Quantity::default())
 }
 
 /// What Go's `strconv.ParseBool` accepts.

@@ -52,6 +52,7 @@ impl Scheduler {
         self.cycle += 1;
         self.now = now;
         self.placement.retain(world);
+        world.expire_usage(now);
         for job in world.jobs.ids().collect::<Vec<_>>() {
             world.jobs[job].refusals.clear();
         }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use phalanx_resource::Quantity;
 
 use crate::annotation::Annotations;
+use crate::label::{Labels, Selector};
 
 /// Milliseconds since 1970-01-01 UTC. The core never reads a clock: time is handed in.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -151,6 +152,30 @@ pub struct Constraints {
     pub tolerations: Vec<Toleration>,
     /// Host ports, sorted, none twice.
     pub host_ports: Vec<HostPort>,
+    /// How the plugin resource-strategy-fit scores nodes for it, when it has a say in that.
+    pub strategy: Option<Strategy>,
+    /// May use nodes that are lent for a time (`volcano.sh/revocable-zone`).
+    pub revocable: bool,
+}
+
+/// Whether use or room counts for a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Scoring {
+    /// `LeastAllocated`: room.
+    Least,
+    /// `MostAllocated`: use.
+    Most,
+    /// Something else.
+    Unknown,
+}
+
+/// A pod's annotations for the plugin resource-strategy-fit.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Strategy {
+    /// `volcano.sh/resource-strategy-scoring-type`.
+    pub scoring: Scoring,
+    /// `volcano.sh/resource-strategy-weight`: weights by resource, sorted by name; empty when it cannot be read.
+    pub weights: Vec<(Arc<str>, i64)>,
 }
 
 /// Where a pod is in its life, as its status says.
@@ -176,6 +201,8 @@ pub struct PodRequests {
     pub overhead: Resources,
     /// `spec.resources.requests`.
     pub pod_level: Option<Resources>,
+    /// Limits of cpu and memory by container.
+    pub limits: Vec<Resources>,
 }
 
 /// A pod.
@@ -221,6 +248,21 @@ pub struct PodInfo {
     pub unscheduled_message: Option<Arc<str>>,
     /// Annotations that plugins read.
     pub annotations: Annotations,
+    /// Labels.
+    pub labels: Labels,
+    /// When it was given its node: since when its condition PodScheduled is True.
+    pub scheduled: Option<Time>,
+}
+
+/// A PodDisruptionBudget.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct PdbInfo {
+    /// Name.
+    pub key: Key,
+    /// `selector`; without one no pod is meant.
+    pub selector: Option<Selector>,
+    /// `status.disruptionsAllowed`; 0 while its controller has not seen the object as it is.
+    pub allowed: u32,
 }
 
 /// A node.
@@ -347,6 +389,69 @@ pub enum Dequeue {
     Fifo,
 }
 
+/// Which groups of nodes (label `volcano.sh/nodegroup-name`) a queue's pods may or should use.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct NodeGroups {
+    /// May be used, and best.
+    pub required: Vec<Arc<str>>,
+    /// May be used, and better than others; the best first.
+    pub preferred: Vec<Arc<str>>,
+    /// May not be used.
+    pub anti_required: Vec<Arc<str>>,
+    /// May be used when nothing else will do.
+    pub anti_preferred: Vec<Arc<str>>,
+}
+
+/// What a queue may have of each group of nodes (annotation `volcano.sh/nodegroup-resource-limits`).
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum GroupLimits {
+    /// By group, sorted; a group or a resource that is not named has no limit.
+    Each(Vec<(Arc<str>, Resources)>),
+    /// The annotation cannot be read, for this reason.
+    Unreadable(Arc<str>),
+}
+
+impl Default for GroupLimits {
+    fn default() -> Self {
+        Self::Each(Vec::new())
+    }
+}
+
+/// A ResourceQuota without scopes.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct QuotaInfo {
+    /// Name.
+    pub key: Key,
+    /// `status.hard`, or `spec.hard` as long as there is no status.
+    pub hard: Resources,
+    /// `status.used`.
+    pub used: Resources,
+}
+
+/// How much of a resource of a node is in use, as it was measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Measure {
+    /// That much.
+    Amount(Quantity),
+    /// Millionths of what the node has.
+    Part(u32),
+}
+
+/// How much of a node is in use, as it was measured.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct NodeUsage {
+    /// The node.
+    pub node: Arc<str>,
+    /// cpu.
+    pub cpu: Measure,
+    /// Memory.
+    pub memory: Measure,
+    /// Since when, and
+    pub since: Time,
+    /// until when it was measured.
+    pub at: Time,
+}
+
 /// A queue.
 #[derive(Clone, Debug, Default, PartialEq, Hash)]
 pub struct QueueInfo {
@@ -378,6 +483,10 @@ pub struct QueueInfo {
     pub allocated: Resources,
     /// Annotations that plugins read.
     pub annotations: Annotations,
+    /// `affinity`; `None` when there is none, which is not the same as an empty one.
+    pub node_groups: Option<NodeGroups>,
+    /// What it may have of each group of nodes.
+    pub group_limits: GroupLimits,
     /// A field that cannot be honoured: the queue's jobs wait with this reason.
     pub invalid: Option<Arc<str>>,
 }
@@ -421,10 +530,28 @@ pub enum Event {
     },
     /// A PriorityClass was deleted.
     PriorityClassGone(Arc<str>),
+    /// A ResourceQuota was added or changed.
+    Quota(Box<QuotaInfo>),
+    /// A ResourceQuota was deleted.
+    QuotaGone(Key),
+    /// A node was measured. Says nothing when there is no such node.
+    NodeUsage(NodeUsage),
+    /// A PodDisruptionBudget was added or changed.
+    Pdb(Box<PdbInfo>),
+    /// A PodDisruptionBudget was deleted.
+    PdbGone(Key),
     /// The outbox bound this pod (by UID); the watch will say so too, sooner or later.
     Bound(Arc<str>),
     /// The outbox could not bind this pod (by UID).
     BindFailed(Arc<str>, BindFailure),
+    /// The outbox could not evict this pod (by UID), and what the API server said: it stays.
+    EvictFailed(Arc<str>, Arc<str>),
+}
+
+impl From<PdbInfo> for Event {
+    fn from(pdb: PdbInfo) -> Self {
+        Event::Pdb(Box::new(pdb))
+    }
 }
 
 impl From<NodeInfo> for Event {
@@ -442,6 +569,18 @@ impl From<QueueInfo> for Event {
 impl From<PodGroupInfo> for Event {
     fn from(group: PodGroupInfo) -> Self {
         Event::PodGroup(Box::new(group))
+    }
+}
+
+impl From<QuotaInfo> for Event {
+    fn from(quota: QuotaInfo) -> Self {
+        Event::Quota(Box::new(quota))
+    }
+}
+
+impl From<NodeUsage> for Event {
+    fn from(usage: NodeUsage) -> Self {
+        Event::NodeUsage(usage)
     }
 }
 

@@ -11,6 +11,7 @@ pub mod diagnosis;
 pub mod duration;
 pub mod event;
 pub mod id;
+pub mod label;
 pub mod placement;
 pub mod plugin;
 pub mod plugins;

@@ -61,6 +61,8 @@ pub(crate) fn pod(name: &str, requests: &str) -> PodInfo {
         requests: PodRequests { containers: vec![resources(requests)], ..PodRequests::default() },
         constraints: Arc::new(Constraints::default()),
         unscheduled_message: None,
+        labels: std::iter::empty().collect(),
+        scheduled: None,
         annotations: Annotations::default(),
     }
 }

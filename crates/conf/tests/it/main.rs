@@ -21,10 +21,16 @@ fn known() -> Known {
     ];
     const OVERCOMMIT: &[ArgSpec] = &[arg("overcommit-factor", ArgKind::Float, "1.2")];
     const SLA: &[ArgSpec] = &[arg("sla-waiting-time", ArgKind::Duration, "")];
+    const ESTIMATOR: &[ArgSpec] =
+        &[arg("ratio", ArgKind::Float, "0.7"), arg("be_cpu", ArgKind::Quantity, "250m")];
+    const RULE: &[ArgSpec] = &[arg("name", ArgKind::Text, ""), arg("params", ArgKind::Section(WEIGHTS), "")];
+    const WEIGHTS: &[ArgSpec] = &[arg("*", ArgKind::Int, "1")];
     const USAGE: &[ArgSpec] = &[
         arg("thresholds", ArgKind::Map, "{cpu: 80, mem: 80}"),
         arg("strategies", ArgKind::List, "[]"),
         arg("usage.title", ArgKind::Text, "none"),
+        arg("estimator", ArgKind::Section(ESTIMATOR), ""),
+        arg("rules", ArgKind::Sections(RULE), ""),
     ];
     const CACHE: &[ArgSpec] = &[arg("predicateErrorCacheEnable", ArgKind::Bool, "true")];
     let doc = |name, args| Doc { name, args };

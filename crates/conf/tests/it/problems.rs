@@ -222,6 +222,37 @@ fn arguments_have_the_type_of_their_documentation() {
 }
 
 #[test]
+fn mistakes_within_an_argument_are_told_by_position_too() {
+    let cases: &[(&str, &[&str])] = &[
+        ("estimator: {ratio: 1, be_cpu: 250m}", &[]),
+        ("estimator: {ratio: 0.5, be_cpu: 2}", &[]),
+        ("rules: [{name: x, params: {cpu: 2, nvidia.com/gpu: 3}}]", &[]),
+        ("estimator: 5", &["error: line 6, column 18: estimator is the number 5; expected a mapping"]),
+        ("rules: {}", &["error: line 6, column 14: rules is a mapping; expected a list of mappings"]),
+        ("rules: [7]", &["error: line 6, column 15: rules holds the number 7; expected a mapping"]),
+        (
+            "estimator: {ratio: yes}",
+            &["error: line 6, column 26: ratio is true; expected a number"],
+        ),
+        (
+            "estimator: {be_cpu: -1}",
+            &["error: line 6, column 27: be_cpu is the number -1; expected a quantity such as 250m or 200Mi"],
+        ),
+        (
+            "estimator: {ration: 1}",
+            &["warning: line 6, column 19: unknown argument \"ration\" of estimator of plugin usage; expected ratio"],
+        ),
+        (
+            "rules: [{params: {cpu: '2'}}]",
+            &["error: line 6, column 30: cpu is the text \"2\"; expected an integer, without quotes"],
+        ),
+    ];
+    for (argument, expected) in cases {
+        expect(&with_plugin("usage", &["arguments:", &format!("  {argument}")]), expected);
+    }
+}
+
+#[test]
 fn unknown_plugins_are_skipped_and_said_apart_from_those_to_come() {
     let names = "expected one of gang, drf, proportion, binpack, overcommit, sla, usage";
     let text = "actions: allocate\ntiers:\n- plugins:\n  - name: gnag\n    arguments: {x: 1}\n  - name: gang\n  - name: tdm\n";

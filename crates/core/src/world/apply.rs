@@ -3,9 +3,11 @@ use std::sync::Arc;
 
 use phalanx_resource::{Amounts, Ceilings, InitContainer, PodResources};
 
+use super::allowance::is_of_nodes;
 use super::class::{Class, ClassKey};
-use super::{Job, JobKind, Node, Queue, ROOT, Stamp, Status, Task, World, quota};
-use crate::event::{Event, Key, NodeInfo, Phase, PodGroupInfo, PodInfo, PodPhase, QueueInfo, Resources};
+use super::usage::MEASURED;
+use super::{Job, JobKind, Node, Queue, ROOT, Refused, Stamp, Status, Task, World, quota};
+use crate::event::{Event, GroupLimits, Key, NodeInfo, Phase, PodGroupInfo, PodInfo, PodPhase, QueueInfo, Resources};
 use crate::id::{ClassId, JobId, NodeId, QueueId, TaskId};
 
 impl World {
@@ -28,6 +30,12 @@ impl World {
                 self.priorities.remove(&name);
                 self.resolve_priorities()
             }
+            Event::Quota(info) => self.apply_quota(*info),
+            Event::QuotaGone(key) => self.allowances.remove(&key).is_some(),
+            Event::NodeUsage(info) => self.apply_usage(&info),
+            Event::Pdb(info) => self.apply_pdb(*info),
+            Event::PdbGone(key) => self.pdbs.remove(&key).is_some(),
+            Event::EvictFailed(uid, _) => self.stays(&uid),
             Event::Bound(uid) => self.settle(&uid, Status::Bound),
             Event::BindFailed(uid, failure) => {
                 // A pod that is gone or another's now is not ours to try again; its own event tells the rest.
@@ -42,6 +50,17 @@ impl World {
         };
         let node = if status == Status::Pending { None } else { self.tasks[task].node };
         self.place(task, status, node);
+        true
+    }
+
+    /// A pod whose eviction was refused is what it was.
+    fn stays(&mut self, uid: &str) -> bool {
+        let Some(id) = self.task_of(uid) else { return false };
+        let Some(status) = self.tasks[id].evicting.take() else { return false };
+        self.tasks[id].refused = Refused::New;
+        if self.tasks[id].status == Status::Releasing {
+            self.place(id, status, self.tasks[id].node);
+        }
         true
     }
 
@@ -114,6 +133,7 @@ impl World {
         self.count_node(id, false);
         let node = &mut self.nodes[id];
         node.exists = false;
+        node.usage = None;
         node.idle.sub(&node.allocatable);
         node.allocatable = Amounts::new();
         let nominated = |task: &TaskId| self.tasks[*task].status == Status::Pipelined;
@@ -156,6 +176,7 @@ impl World {
         let job = self.job_for(info);
         let role = job.map_or(0, |job| self.jobs[job].role(&info.role));
         let job_slot = job.map_or(0, |job| self.jobs[job].tasks.len() as u32);
+        let burst = self.burst(info, class);
         let task = self.tasks.insert(Task {
             pod: Arc::new(info.pod.clone()),
             job,
@@ -173,9 +194,14 @@ impl World {
             gated: info.gated,
             preemptable: info.preemptable,
             never_preempts: info.never_preempts,
-            evicting: false,
+            evicting: None,
+            refused: Refused::No,
+            labels: info.labels.clone(),
+            scheduled: info.scheduled,
             nominated: info.nominated.clone(),
             message: info.unscheduled_message.clone(),
+            burst,
+            measured: false,
             annotations: info.annotations.clone(),
         });
         self.classes[class].refs += 1;
@@ -196,6 +222,12 @@ impl World {
         if changed_class {
             self.change_class(id, class);
         }
+        let burst = self.burst(info, class);
+        if self.tasks[id].burst != burst {
+            self.leave_room(id);
+            self.tasks[id].burst = burst;
+            self.take_room(id);
+        }
         let (status, node) = self.seen(id, info);
         let before = self.place(id, status, node);
         self.drop_left_node(before);
@@ -212,6 +244,13 @@ impl World {
         task.priority = priority;
         task.gated = info.gated;
         task.preemptable = info.preemptable;
+        task.labels.clone_from(&info.labels);
+        task.scheduled = info.scheduled;
+        task.evicting = match (task.evicting, info.phase) {
+            _ if info.deleting => None,
+            (Some(_), PodPhase::Running) => Some(Status::Running),
+            (before, _) => before,
+        };
         task.annotations.clone_from(&info.annotations);
         // Until then it stands on the object, also while a bind is under way, which may fail.
         if info.node.is_some() {
@@ -247,7 +286,7 @@ impl World {
         };
         let node = info.node.as_ref().map(|name| self.ensure_node(name));
         let task = &self.tasks[id];
-        if task.evicting && node.is_some() {
+        if task.evicting.is_some() && node.is_some() {
             return (Status::Releasing, node);
         }
         // A pod being deleted while its bind is under way holds the room until one of both is known.
@@ -367,7 +406,8 @@ impl World {
         let name = if info.queue.is_empty() { &self.default_queue } else { &info.queue }.clone();
         let id = self.ensure_job(JobKind::Group, info.key, &name);
         self.move_job(id, &name);
-        let min_resources = info.min_resources.as_ref().map(|list| self.amounts(list));
+        let min_resources = info.min_resources.as_ref().map(|list| self.amounts_of_nodes(list));
+        let quota_request = info.min_resources.as_ref().map(|list| self.quota_amounts(list));
         let priority = self.priority(None, info.priority_class.as_deref());
         let first = !self.jobs[id].exists;
         let job = &mut self.jobs[id];
@@ -378,7 +418,7 @@ impl World {
                 job.queue,
                 job.min_member,
                 roles,
-                job.min_resources.clone(),
+                (job.min_resources.clone(), job.quota_request.clone()),
                 job.priority,
                 job.invalid.clone(),
                 job.annotations.clone(),
@@ -390,6 +430,7 @@ impl World {
         job.created = info.created;
         job.min_member = info.min_member;
         job.min_resources = min_resources;
+        job.quota_request = quota_request;
         job.priority = priority;
         job.priority_class = info.priority_class;
         job.preemptable = info.preemptable;
@@ -466,6 +507,13 @@ impl World {
         let (capability, deserved) = (self.ceilings(&info.capability), self.ceilings(&info.deserved));
         let guarantee = self.amounts(&info.guarantee);
         let written = self.written_amounts(&info.allocated);
+        let group_limits = match info.group_limits {
+            GroupLimits::Each(list) => {
+                let limits = list.into_iter().map(|(group, list)| (group, self.ceilings(&list)));
+                (limits.collect(), None)
+            }
+            GroupLimits::Unreadable(why) => (Vec::new(), Some(why)),
+        };
         let parent = if info.parent.is_empty() { ROOT.into() } else { info.parent };
         let before = self.queues[id].clone();
         self.set_parent(id, Some(&parent).filter(|_| *info.name != *ROOT));
@@ -487,6 +535,8 @@ impl World {
         queue.state = info.state;
         queue.dequeue = info.dequeue;
         queue.annotations = info.annotations;
+        queue.node_groups = info.node_groups;
+        (queue.group_limits, queue.group_limits_fault) = group_limits;
         let invalid = info.invalid.or_else(|| quota::contradiction(&self.queues[id], &self.dims));
         let queue = &mut self.queues[id];
         queue.invalid = invalid;
@@ -531,6 +581,22 @@ impl World {
             amounts.set(dim, self.dims.amount(dim, *quantity));
         }
         amounts
+    }
+
+    /// The same of what nodes can have.
+    fn amounts_of_nodes(&mut self, list: &Resources) -> Amounts {
+        let of_nodes = list.iter().filter(|(name, _)| is_of_nodes(name));
+        self.amounts(&of_nodes.cloned().collect())
+    }
+
+    /// By how much the limits of a pod's containers are above its requests, of what is measured.
+    fn burst(&mut self, info: &PodInfo, class: ClassId) -> [i64; 2] {
+        let mut limits = Amounts::new();
+        for list in &info.requests.limits {
+            limits.add(&self.amounts(list));
+        }
+        let request = &self.classes[class].request;
+        MEASURED.map(|dim| (limits.get(dim) - request.get(dim)).max(0))
     }
 
     /// Pod-level requests count for the resources Kubernetes allows there.

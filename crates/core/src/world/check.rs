@@ -19,6 +19,8 @@ impl World {
                 rebuilt == (node.idle.clone(), node.releasing.clone(), node.pipelined.clone()),
                 format!("room of node {}", node.name),
             );
+            let newcomers = |usage: &super::Usage| usage.newcomers == self.rebuilt_newcomers(id);
+            note(node.usage.as_ref().is_none_or(newcomers), format!("newcomers of node {}", node.name));
             let placed = |(slot, task): (usize, &crate::id::TaskId)| {
                 let task = &self.tasks[*task];
                 task.node == Some(id) && task.node_slot as usize == slot

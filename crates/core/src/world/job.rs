@@ -51,6 +51,8 @@ pub struct Job {
     pub roles: Vec<Role>,
     /// `minResources`; without it the job is always admitted.
     pub min_resources: Option<Amounts>,
+    /// `minResources` as ResourceQuotas count them.
+    pub(crate) quota_request: Option<Amounts>,
     /// Priority of its PriorityClass.
     pub priority: i32,
     pub(crate) priority_class: Option<Arc<str>>,
@@ -92,6 +94,7 @@ impl Job {
             min_member: 1,
             roles: Vec::new(),
             min_resources: None,
+            quota_request: None,
             priority: 0,
             priority_class: None,
             preemptable: None,

@@ -2,29 +2,36 @@
 //!
 //! Events are folded in between cycles (`apply`); during a cycle only a Statement changes it, through `place`.
 //! That is the only function that moves a task, so that room, counts and sums cannot drift apart.
+mod allowance;
 mod apply;
 mod check;
 mod class;
 mod job;
 mod node;
+mod pdb;
 mod queue;
 mod quota;
 mod task;
 mod tree;
+mod usage;
 
 use std::sync::Arc;
 
 use phalanx_resource::{Amounts, Dims};
 use rustc_hash::FxHashMap;
 
+pub use allowance::{Allowance, Allowances};
 pub use class::Class;
 use class::ClassKey;
 pub use job::{Job, JobKind, Role};
 pub use node::{Node, Stamp};
+pub use pdb::{Budgets, Pdb};
 pub use queue::Queue;
+pub(crate) use task::Refused;
 pub use task::{Counts, Hold, Status, Task};
 use tree::Part;
 pub use tree::{ROOT, Sums};
+pub use usage::{Newcomers, Usage};
 
 use crate::event::Key;
 use crate::id::{ClassId, JobId, NodeId, QueueId, Slots, TaskId};
@@ -49,6 +56,12 @@ pub struct Before {
     node: Option<(NodeId, u32)>,
 }
 
+impl Before {
+    pub(crate) fn status(self) -> Status {
+        self.status
+    }
+}
+
 /// All that the scheduler knows.
 #[derive(Clone, Debug, PartialEq)]
 pub struct World {
@@ -64,6 +77,10 @@ pub struct World {
     pub queues: Slots<QueueId, Queue>,
     /// Classes.
     pub classes: Slots<ClassId, Class>,
+    /// PodDisruptionBudgets by name.
+    pub pdbs: std::collections::BTreeMap<Key, Pdb>,
+    /// ResourceQuotas.
+    pub allowances: Allowances,
     /// What all nodes can give in sum.
     pub total: Amounts,
     /// What pods hold on those nodes in sum.
@@ -109,6 +126,8 @@ impl World {
             jobs: Slots::default(),
             queues: Slots::default(),
             classes: Slots::default(),
+            pdbs: std::collections::BTreeMap::new(),
+            allowances: Allowances::new(),
             total: Amounts::new(),
             used: Amounts::new(),
             node_ids: FxHashMap::default(),
@@ -208,6 +227,7 @@ impl World {
         let (Some(node), hold) = (task.node, task.status.hold()) else { return };
         let (class, node) = (&classes[task.class], &mut nodes[node]);
         node.free_room(&class.request, class.nonzero, hold);
+        usage::shift(node, task, class, -1);
         if hold != Hold::Nothing {
             node.free_ports(&class.constraints.host_ports, hold);
         }
@@ -223,6 +243,7 @@ impl World {
         let (Some(node), hold) = (task.node, task.status.hold()) else { return };
         let (class, node) = (&classes[task.class], &mut nodes[node]);
         node.take_room(&class.request, class.nonzero, hold);
+        usage::shift(node, task, class, 1);
         if hold != Hold::Nothing {
             node.take_ports(&class.constraints.host_ports, hold);
         }

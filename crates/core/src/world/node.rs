@@ -1,9 +1,11 @@
 //! Nodes, and the room on them.
+use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use phalanx_resource::{Amounts, DimId};
 
 use super::task::Hold;
+use super::usage::Usage;
 use crate::event::{HostPort, Taint};
 use crate::id::TaskId;
 
@@ -18,7 +20,7 @@ impl PartialEq for Stamp {
 }
 
 /// Tasks on a node that ask for one host port.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct PortUse {
     pub(crate) port: HostPort,
     pub(crate) held: u32,
@@ -50,6 +52,8 @@ pub struct Node {
     pub pipelined: Amounts,
     /// cpu (milli) and memory (bytes) in use, where pods without a request count as kube-scheduler counts them.
     pub nonzero_used: [i64; 2],
+    /// How much of it is in use, when it was measured not long ago.
+    pub usage: Option<Usage>,
     /// Tasks that hold or will hold room here.
     pub tasks: Vec<TaskId>,
     pub(crate) ports: Vec<PortUse>,
@@ -62,6 +66,10 @@ pub struct Node {
 impl Node {
     /// The value of a label.
     pub fn label(&self, key: &str) -> Option<&str> {
+        self.label_value(key).map(|value| &**value)
+    }
+
+    pub(crate) fn label_value(&self, key: &str) -> Option<&Arc<str>> {
         let at = self.labels.binary_search_by(|(name, _)| (**name).cmp(key)).ok()?;
         Some(&self.labels[at].1)
     }
@@ -97,6 +105,28 @@ impl Node {
         self.ports
             .iter()
             .any(|used| used.held + if later { 0 } else { used.releasing } > 0 && collide(&used.port, wanted))
+    }
+
+    /// Whether rules by room cannot tell two nodes apart.
+    pub(crate) fn same_room(&self, other: &Node) -> bool {
+        self.idle == other.idle
+            && self.nonzero_used == other.nonzero_used
+            && self.allocatable == other.allocatable
+            && self.releasing == other.releasing
+            && self.pipelined == other.pipelined
+            && self.ports == other.ports
+            && self.usage.as_ref().map(Usage::state) == other.usage.as_ref().map(Usage::state)
+    }
+
+    /// Equal for nodes of the same room.
+    pub(crate) fn hash_room(&self, state: &mut impl Hasher) {
+        self.idle.hash(state);
+        self.nonzero_used.hash(state);
+        self.allocatable.hash(state);
+        self.releasing.hash(state);
+        self.pipelined.hash(state);
+        self.ports.hash(state);
+        self.usage.as_ref().map(Usage::state).hash(state);
     }
 
     pub(crate) fn take_room(&mut self, request: &Amounts, nonzero: [i64; 2], hold: Hold) {

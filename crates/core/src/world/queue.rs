@@ -5,7 +5,7 @@ use phalanx_resource::{Amounts, Ceilings};
 
 use super::tree::{ROOT, Sums};
 use crate::annotation::Annotations;
-use crate::event::{Dequeue, QueueState, Time};
+use crate::event::{Dequeue, NodeGroups, QueueState, Time};
 use crate::id::QueueId;
 
 /// A queue.
@@ -47,6 +47,12 @@ pub struct Queue {
     pub invalid: Option<Arc<str>>,
     /// Annotations that plugins read.
     pub annotations: Annotations,
+    /// Which groups of nodes its pods may or should use; `None` when it does not say.
+    pub node_groups: Option<NodeGroups>,
+    /// What it may have of each group of nodes.
+    pub group_limits: Vec<(Arc<str>, Ceilings)>,
+    /// Why that cannot be read.
+    pub group_limits_fault: Option<Arc<str>>,
     /// How many jobs it has.
     pub jobs: u32,
     /// What its own jobs' tasks request.

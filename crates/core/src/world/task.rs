@@ -4,6 +4,7 @@ use std::sync::Arc;
 use crate::annotation::Annotations;
 use crate::event::{PodRef, Time};
 use crate::id::{ClassId, JobId, NodeId};
+use crate::label::Labels;
 
 /// Where a task stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -130,6 +131,18 @@ impl Counts {
     }
 }
 
+/// Whether the eviction of a task was refused.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Refused {
+    /// It was not.
+    #[default]
+    No,
+    /// Since the last cycle.
+    New,
+    /// Then, as a cycle noted.
+    At(Time),
+}
+
 /// A pod.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Task {
@@ -165,12 +178,22 @@ pub struct Task {
     pub preemptable: Option<bool>,
     /// Never preempts others.
     pub never_preempts: bool,
-    /// An eviction was decided and not seen outside yet.
-    pub(crate) evicting: bool,
+    /// The status it had when its eviction was decided, until that is seen outside.
+    pub(crate) evicting: Option<Status>,
+    /// Whether its eviction was refused lately.
+    pub(crate) refused: Refused,
+    /// Labels.
+    pub labels: Labels,
+    /// When it was given its node.
+    pub scheduled: Option<Time>,
     /// `status.nominatedNodeName`, or the node last nominated by us.
     pub nominated: Option<Arc<str>>,
     /// The message of the PodScheduled condition that was last read or decided.
     pub(crate) message: Option<Arc<str>>,
+    /// What its limits are above its requests, of cpu (milli) and memory (bytes).
+    pub(crate) burst: [i64; 2],
+    /// What it uses is in its node's figures.
+    pub(crate) measured: bool,
     /// Annotations that plugins read.
     pub annotations: Annotations,
 }

@@ -1,0 +1,128 @@
+//! PodDisruptionBudgets: how many of which pods may be evicted.
+use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
+
+use super::{Status, World};
+use crate::event::{Key, PdbInfo};
+use crate::id::TaskId;
+use crate::label::Selector;
+
+/// A PodDisruptionBudget.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Pdb {
+    /// The pods it means; none when missing.
+    pub selector: Option<Selector>,
+    /// How many of them may be evicted now.
+    pub allowed: u32,
+}
+
+impl World {
+    /// Takes a PodDisruptionBudget in. True when it differs from what was known.
+    pub(super) fn apply_pdb(&mut self, info: PdbInfo) -> bool {
+        let pdb = Pdb { selector: info.selector, allowed: info.allowed };
+        let changed = self.pdbs.get(&info.key) != Some(&pdb);
+        self.pdbs.insert(info.key, pdb);
+        changed
+    }
+
+    /// The PodDisruptionBudgets that mean a pod.
+    fn pdbs_of(&self, task: TaskId) -> impl Iterator<Item = (&Key, &Pdb)> {
+        let task = &self.tasks[task];
+        let first = Key { namespace: task.pod.namespace.clone(), name: Arc::from("") };
+        let meant = |pdb: &Pdb| pdb.selector.as_ref().is_some_and(|selector| selector.matches(&task.labels));
+        self.pdbs
+            .range(first..)
+            .take_while(|(key, _)| key.namespace == task.pod.namespace)
+            .filter(move |(_, pdb)| meant(pdb))
+    }
+}
+
+/// What PodDisruptionBudgets still allow, counted down as victims are picked.
+///
+/// As the eviction API counts: a pod that has not started is free to go, and one that several budgets mean cannot go at
+/// all. An eviction that was decided and is not seen yet counts until it is. Source: Kubernetes' eviction subresource.
+#[derive(Debug)]
+pub struct Budgets<'w> {
+    world: &'w World,
+    left: FxHashMap<&'w Key, u32>,
+}
+
+impl<'w> Budgets<'w> {
+    /// As they stand.
+    pub fn new(world: &'w World) -> Self {
+        let mut budgets = Self { world, left: world.pdbs.iter().map(|(key, pdb)| (key, pdb.allowed)).collect() };
+        if !world.pdbs.is_empty() {
+            let under_way = |(id, task): (TaskId, &super::Task)| task.evicting.is_some().then_some(id);
+            for task in world.tasks.iter().filter_map(under_way) {
+                for (key, _) in world.pdbs_of(task) {
+                    let left = budgets.left.entry(key).or_default();
+                    *left = left.saturating_sub(1);
+                }
+            }
+        }
+        budgets
+    }
+
+    /// Counts a victim, if it may go on top of those counted before.
+    pub fn take(&mut self, task: TaskId) -> bool {
+        if self.left.is_empty() || self.world.tasks[task].status == Status::Bound {
+            return true;
+        }
+        let mut meant = self.world.pdbs_of(task).map(|(key, _)| key);
+        let Some(key) = meant.next() else { return true };
+        if meant.next().is_some() {
+            return false;
+        }
+        let left = self.left.entry(key).or_default();
+        let may = *left > 0;
+        *left = left.saturating_sub(1);
+        may
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::event::{Event, Operator, PodInfo, Requirement};
+    use crate::testing::{pod, running, task_of, world_of};
+
+    fn labelled(name: &str, app: &str) -> PodInfo {
+        PodInfo { labels: [("app".into(), app.into())].into_iter().collect(), ..pod(name, "cpu=1") }
+    }
+
+    fn pdb(name: &str, app: Option<&str>, allowed: u32) -> Event {
+        let of = |app: &str| Requirement {
+            key: "app".into(),
+            operator: Operator::In,
+            values: vec![app.into()],
+        };
+        let selector = Selector(app.map(of).into_iter().collect());
+        PdbInfo { key: Key::new("ns", name), selector: Some(selector), allowed }.into()
+    }
+
+    #[test]
+    fn victims_are_counted_by_the_budget_that_means_them() {
+        let mut world = world_of([running(labelled("a", "web"), "n"), running(labelled("b", "web"), "n")]);
+        world.apply(running(labelled("c", "db"), "n").into());
+        let mut bound = labelled("d", "web");
+        bound.node = Some("n".into());
+        world.apply(bound.into());
+        let takes = |world: &World, names: &[&str]| {
+            let mut budgets = Budgets::new(world);
+            names.iter().map(|name| budgets.take(task_of(world, name))).collect::<Vec<_>>()
+        };
+        assert_eq!(takes(&world, &["a", "b", "c"]), [true, true, true]);
+        world.apply(pdb("web", Some("web"), 1));
+        assert_eq!(takes(&world, &["a", "b", "c", "d"]), [true, false, true, true]);
+        world.apply(PdbInfo { key: Key::new("ns", "none"), selector: None, allowed: 0 }.into());
+        world.apply(PdbInfo { key: Key::new("other", "all"), selector: Some(Selector(vec![])), allowed: 0 }.into());
+        assert_eq!(takes(&world, &["a", "c"]), [true, true]);
+        world.apply(pdb("all", None, 9));
+        assert_eq!(takes(&world, &["a", "c"]), [false, true], "two budgets mean a");
+        world.apply(Event::PdbGone(Key::new("ns", "all")));
+        let a = task_of(&world, "a");
+        world.tasks[a].evicting = Some(Status::Running);
+        assert_eq!(takes(&world, &["b"]), [false]);
+    }
+}
