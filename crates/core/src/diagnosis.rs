@@ -174,6 +174,32 @@ impl QueueFault {
     }
 }
 
+/// Why nobody was evicted for a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum NoEviction {
+    /// Its pods never preempt.
+    Never,
+    /// Nobody may be evicted for it.
+    NoVictims,
+    /// It would not fit even without all who may be evicted for it.
+    NotEnough,
+    /// The search ended after as many steps as an action may make in a cycle.
+    Steps(u64),
+}
+
+impl NoEviction {
+    fn text(self) -> String {
+        match self {
+            NoEviction::Never => "its pods' preemptionPolicy is Never".into(),
+            NoEviction::NoVictims => "there is no pod that may be evicted for it".into(),
+            NoEviction::NotEnough => {
+                "it would not fit even without all pods that may be evicted for it".into()
+            }
+            NoEviction::Steps(steps) => format!("the search was ended after {steps} steps (maxSteps)"),
+        }
+    }
+}
+
 /// Why a job, or some of its tasks, waits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Refusal {
@@ -229,6 +255,15 @@ pub enum Refusal {
         /// What is missing, by resource.
         missing: Vec<(DimId, i64)>,
     },
+    /// The job was not admitted: its queue, or one above it, has promised what it may have.
+    Promised {
+        /// The plugin that refused.
+        plugin: &'static str,
+        /// The queue that has no more to promise.
+        queue: Arc<str>,
+        /// What is missing, by resource.
+        missing: Vec<(DimId, i64)>,
+    },
     /// The queue has all it may have.
     Overused {
         /// The plugin that says so.
@@ -262,6 +297,13 @@ pub enum Refusal {
         placed: u32,
         /// `minMember`.
         wanted: u32,
+    },
+    /// Nobody was evicted for it.
+    Eviction {
+        /// The action that tried.
+        action: &'static str,
+        /// Why not.
+        why: NoEviction,
     },
     /// The gang has its places and waits for room that is being released.
     Reserved(u32),
@@ -299,6 +341,10 @@ impl Refusal {
             Refusal::Enqueue { plugin, text, missing } => {
                 format!("{text}{} (plugin {plugin})", list(": insufficient ", missing, dims))
             }
+            Refusal::Promised { plugin, queue, missing } => {
+                let missing = list(": insufficient ", missing, dims);
+                format!("resource quota of queue {queue} insufficient{missing} (plugin {plugin})")
+            }
             Refusal::Overused { plugin, queue } => format!("queue {queue} is overused (plugin {plugin})"),
             Refusal::Quota { plugin, queue, limit, over } => {
                 format!("queue {queue} would exceed its {limit}{} (plugin {plugin})", list(": ", over, dims))
@@ -308,6 +354,7 @@ impl Refusal {
             Refusal::Partial { placed, wanted } => {
                 format!("pod group is not ready: {placed} of minMember {wanted} have room")
             }
+            Refusal::Eviction { action, why } => format!("{action}: {}", why.text()),
             Refusal::Reserved(pods) => format!("{pods} pod(s) wait for room that is being released"),
         }
     }

@@ -1,10 +1,11 @@
 //! allocate: gives admitted jobs their nodes, a gang whole or not at all.
 //!
 //! The first queue's first job is served, then everybody is compared again. A gang stops taking nodes as soon as
-//! it is ready, and its further tasks compete anew. Source: Volcano's allocate action.
+//! it is ready, and its further tasks compete anew. In a queue of `dequeueStrategy: fifo` a job that cannot start holds up
+//! those behind it; what more it would like when it has started does not. Source: Volcano's allocate action.
 use super::ActionDef;
 use super::gang::{self, Served, Work};
-use super::order::Line;
+use super::order::{self, Line};
 use crate::conf::{ArgKind, ArgSpec};
 use crate::event::Phase;
 use crate::id::{JobId, QueueId};
@@ -84,5 +85,11 @@ fn serve_queue(
     let Some(work) = works.get_mut(&job) else { return };
     if gang::serve(session, job, work) == Served::MoreToDo {
         line.push(session, job);
+    }
+    if line.is_held_by(session, job) {
+        for behind in line.leave(queue) {
+            gang::release(session, behind);
+            order::refuse_behind(session, behind, job);
+        }
     }
 }

@@ -1,9 +1,9 @@
 //! enqueue: admits pending jobs whose demand the cluster and their queue can bear.
 //!
 //! One job of the first queue at a time, so that queues take turns. A job that is refused does not hold up those
-//! behind it. Source: Volcano's enqueue action.
+//! behind it, unless its queue says `dequeueStrategy: fifo`. Source: Volcano's enqueue action.
 use super::ActionDef;
-use super::order::Line;
+use super::order::{self, Line};
 use crate::event::Phase;
 use crate::id::JobId;
 use crate::session::Session;
@@ -32,19 +32,26 @@ fn run(session: &mut Session<'_>) {
     }
     let mut line = Line::new(session, admissible);
     while let Some(queue) = line.first_queue(session) {
-        if let Some(job) = line.pop(session, queue) {
-            admit(session, job);
+        if let Some(job) = line.pop(session, queue)
+            && !admit(session, job)
+            && order::is_strict(session, job)
+        {
+            for behind in line.leave(queue) {
+                order::refuse_behind(session, behind, job);
+            }
         }
     }
 }
 
-fn admit(session: &mut Session<'_>, job: JobId) {
+/// Admits a job, or notes why not.
+fn admit(session: &mut Session<'_>, job: JobId) -> bool {
     if session.world.jobs[job].min_resources.is_some()
         && let Err(refusal) = session.job_enqueueable(job)
     {
         session.refuse(job, refusal);
-        return;
+        return false;
     }
     session.job_enqueued(job);
     session.world.jobs[job].phase = Phase::Inqueue;
+    true
 }

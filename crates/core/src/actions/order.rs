@@ -6,6 +6,8 @@ use std::cmp::Ordering;
 
 use rustc_hash::FxHashMap;
 
+use crate::diagnosis::Refusal;
+use crate::event::Dequeue;
 use crate::id::{JobId, QueueId};
 use crate::session::Session;
 
@@ -94,11 +96,30 @@ impl Line {
         job
     }
 
+    /// Whether a job that was served and did not get what it needs holds up those behind it.
+    pub(crate) fn is_held_by(&self, session: &Session<'_>, job: JobId) -> bool {
+        is_strict(session, job) && !session.job_ready(job)
+    }
+
     /// Takes a queue out of line, and returns the jobs it leaves behind.
     pub(crate) fn leave(&mut self, queue: QueueId) -> Vec<JobId> {
         self.queues.retain(|other| *other != queue);
         self.jobs.remove(&queue).map(|mut heap| heap.drain().collect()).unwrap_or_default()
     }
+}
+
+/// Whether a job's queue serves in strict order.
+pub(crate) fn is_strict(session: &Session<'_>, job: JobId) -> bool {
+    let world = &*session.world;
+    world.queues[world.jobs[job].queue].dequeue == Dequeue::Fifo
+}
+
+/// Notes that a job waits for one before it in its queue.
+pub(crate) fn refuse_behind(session: &mut Session<'_>, job: JobId, first: JobId) {
+    let world = &*session.world;
+    let (queue, first) = (&world.queues[world.jobs[job].queue], &world.jobs[first]);
+    let refusal = Refusal::Behind { queue: queue.name.clone(), job: first.key.clone() };
+    session.refuse(job, refusal);
 }
 
 #[cfg(test)]

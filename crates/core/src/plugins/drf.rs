@@ -6,18 +6,20 @@
 //!   job keeps without it and without those picked before it.
 //!
 //! Source: Volcano's drf plugin; Ghodsi et al., "Dominant Resource Fairness", NSDI 2011. Shares are compared exactly,
-//! where Volcano compares floats and takes a difference below 10⁻⁶ for equal. `enableHierarchy` (hdrf, by the
-//! annotations of queues) is not part of this plugin: the flag changes nothing here.
+//! where Volcano compares floats and takes a difference below 10⁻⁶ for equal. `enableHierarchy: true` adds an order of
+//! queues and what may be reclaimed, by the annotations of queues: see [`hdrf`](super::hdrf).
 use std::cmp::Ordering;
 
 use phalanx_resource::Amounts;
 use rustc_hash::FxHashMap;
 
+use super::hdrf::Hdrf;
 use super::share::Share;
-use crate::conf::ArgSpec;
-use crate::id::{JobId, TaskId};
-use crate::plugin::{Plugin, PluginDef};
-use crate::world::World;
+use crate::conf::{ArgSpec, Flag};
+use crate::diagnosis::QueueFault;
+use crate::id::{JobId, QueueId, TaskId};
+use crate::plugin::{Opening, Plugin, PluginDef};
+use crate::world::{Status, World};
 
 const ARGS: &[ArgSpec] = &[];
 
@@ -25,14 +27,47 @@ pub(super) const DEF: PluginDef = PluginDef {
     name: "drf",
     summary: "Jobs that hold the smaller dominant share of the cluster go first.",
     args: ARGS,
-    open: |_| Box::new(Drf),
+    open: |opening| Box::new(Drf::open(opening)),
 };
 
-struct Drf;
+#[derive(Default)]
+struct Drf {
+    /// With `enableHierarchy`.
+    tree: Option<Hdrf>,
+}
+
+impl Drf {
+    fn open(opening: Opening<'_>) -> Self {
+        let Opening { world, flags, .. } = opening;
+        Self { tree: flags.on(Flag::Hierarchy).then(|| Hdrf::open(world)) }
+    }
+}
 
 impl Plugin for Drf {
     fn job_order(&self, world: &World, a: JobId, b: JobId) -> Ordering {
         share(world, a).cmp(&share(world, b))
+    }
+
+    fn queue_valid(&self, _: &World, queue: QueueId) -> Result<(), QueueFault> {
+        self.tree.as_ref().map_or(Ok(()), |tree| tree.queue_valid(queue))
+    }
+
+    fn queue_order(&self, world: &World, a: QueueId, b: QueueId) -> Ordering {
+        self.tree.as_ref().map_or(Ordering::Equal, |tree| tree.queue_order(world, a, b))
+    }
+
+    fn reclaimable(&self, world: &World, by: TaskId, of: &[TaskId]) -> Option<Vec<TaskId>> {
+        Some(self.tree.as_ref()?.reclaimable(world, by, of))
+    }
+
+    fn listens(&self) -> bool {
+        self.tree.is_some()
+    }
+
+    fn on_change(&mut self, world: &World, task: TaskId, _: Status) {
+        if let Some(tree) = &mut self.tree {
+            tree.changed(world, task);
+        }
     }
 
     fn preemptable(&self, world: &World, by: TaskId, of: &[TaskId]) -> Option<Vec<TaskId>> {
@@ -103,7 +138,7 @@ mod tests {
             ("mem", "same", Ordering::Greater),
             ("cpu", "same", Ordering::Equal),
         ] {
-            let order = Drf.job_order(&world, job_of(&world, a), job_of(&world, b));
+            let order = Drf::default().job_order(&world, job_of(&world, a), job_of(&world, b));
             assert_eq!(order, expected, "{a} before {b}");
         }
     }
@@ -113,7 +148,7 @@ mod tests {
         let world = world(&[("rich", 5, "cpu=1"), ("poor", 1, "cpu=1")]);
         let victims = |by: &str, of: &str, count: u32| {
             let of: Vec<TaskId> = (0..count).map(|index| task_of(&world, &format!("{of}-{index}"))).collect();
-            Drf.preemptable(&world, task_of(&world, by), &of).unwrap().len()
+            Drf::default().preemptable(&world, task_of(&world, by), &of).unwrap().len()
         };
         // Poor would have 2 of 10: rich may go down to 2.
         assert_eq!(victims("poor-1", "rich", 5), 3);
@@ -126,6 +161,9 @@ mod tests {
         let node = world.node_named("n");
         let task = task_of(&world, "a-0");
         world.place(task, crate::world::Status::Pipelined, node);
-        assert_eq!(Drf.job_order(&world, job_of(&world, "b"), job_of(&world, "a")), Ordering::Less);
+        assert_eq!(
+            Drf::default().job_order(&world, job_of(&world, "b"), job_of(&world, "a")),
+            Ordering::Less
+        );
     }
 }

@@ -1,9 +1,11 @@
 //! The table of plugins: one file and one line each.
 mod binpack;
+mod capacity;
 mod conformance;
 mod drf;
 mod flat;
 mod gang;
+mod hdrf;
 mod nodeorder;
 mod overcommit;
 mod predicates;
@@ -26,6 +28,7 @@ pub static PLUGINS: &[PluginDef] = &[
     drf::DEF,
     predicates::DEF,
     proportion::DEF,
+    capacity::DEF,
     nodeorder::DEF,
     binpack::DEF,
     sla::DEF,

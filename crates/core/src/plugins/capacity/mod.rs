@@ -1,0 +1,284 @@
+//! capacity: each queue has a share of its own, in a flat list or in a tree.
+//!
+//! Per resource, with *total* what all nodes can give, and *held* what pods have or are nominated for:
+//! - `realCapability = min(capability, whole − Σ guarantee of the queue and its siblings + its own guarantee)`, where *whole*
+//!   is the total or, with `enableHierarchy: true`, the realCapability of the parent; no capability is no limit. Where more is
+//!   guaranteed than there is, all guarantees are cut in proportion.
+//! - `deserved = max(guarantee, min(spec.deserved, realCapability))`; a resource that is not named has no figure.
+//! - share: `max over deserved resources of held / deserved`, 1 for a queue that deserves nothing in particular.
+//!
+//! Then:
+//! - queue order: larger `spec.priority`, smaller share, queues that deserve something. In a tree the shares compared are
+//!   those of the two queues at which the ways to `root` part, and of equal ones the older queue's tree goes first;
+//! - a queue may have a task when `held + request ≤ realCapability` in what the task asks for, in the queue and in every
+//!   queue above it. Places for pods count where a capability names them;
+//! - a job is admitted when `promised + minResources ≤ realCapability` in what it names, there and in every queue above. In
+//!   a tree `root` is as large as its capability says, not as the cluster is: what does not fit yet may bring new nodes;
+//! - a queue may reclaim for a task that it may have, and with which it has at most what it deserves of one thing that the
+//!   task asks for, at least; or one of the `ancestorReclaimLevel` queues above it has (`root` left out);
+//! - a task may be reclaimed when it asks for something that the other asks for too; when its queue, and those above it that
+//!   the other's is not below, keep their guarantees; and when its queue deserves nothing of what the task asks for, or
+//!   holds more of some of it than it deserves, as must those of the `ancestorReclaimLevel` queues above it that the other
+//!   queue does not have at the same level. Two queues that share one of these are spared where neither deserves anything
+//!   of what is asked for;
+//! - victims come from the queues nearest in the tree first.
+//!
+//! In a tree jobs can be in the leaves only, and what a queue leaves open (guarantee, deserved) is what its children add up
+//! to. Quotas that do not add up (children have more than their parent) are told on the queue. Without `enableHierarchy` a
+//! queue with a parent other than `root` is refused.
+//!
+//! Source: Volcano's capacity plugin. Differences: there a fault of one queue switches the plugin off for all; here its own
+//! jobs wait, with those of the queues below it, and nothing is kept for it. In a tree guarantees are kept from the queues
+//! beside also where `root` has no capability. Guarantees of the queues above a victim count. Quotas of device classes
+//! (`deviceclass/...`) are not looked at.
+mod reclaim;
+mod standing;
+#[cfg(test)]
+mod tests;
+
+use std::cmp::Ordering;
+
+use phalanx_resource::{Amounts, DimId};
+
+use super::share::Share;
+use super::{flat, promise};
+use crate::conf::{ArgKind, ArgSpec, Flag};
+use crate::diagnosis::{QueueFault, Refusal};
+use crate::id::{Id, JobId, QueueId, TaskId};
+use crate::plugin::{EvictionKind, Opening, Plugin, PluginDef, Verdict};
+use crate::world::{Sums, World};
+use standing::Standing;
+
+const NAME: &str = "capacity";
+const LEVEL: &str = "ancestorReclaimLevel";
+
+const ARGS: &[ArgSpec] = &[ArgSpec {
+    name: LEVEL,
+    kind: ArgKind::Int,
+    default: "0",
+    doc: "How many queues above a queue have a say in what is reclaimed for it and from it; below 0 is 0. \
+          Matters with enableHierarchy.",
+}];
+
+pub(super) const DEF: PluginDef = PluginDef {
+    name: NAME,
+    summary: "Queues have what they deserve, between their guarantee and their capability, also in a tree.",
+    args: ARGS,
+    open: |opening| Box::new(Capacity::open(opening)),
+};
+
+struct Capacity {
+    /// Queues stand in a tree.
+    tree: bool,
+    /// `ancestorReclaimLevel`.
+    levels: usize,
+    /// By queue id.
+    standings: Vec<Standing>,
+}
+
+impl Capacity {
+    fn open(opening: Opening<'_>) -> Self {
+        let Opening { world, args, flags, .. } = opening;
+        let tree = flags.on(Flag::Hierarchy);
+        let levels = if tree { usize::try_from(args.int(LEVEL, 0)).unwrap_or(0) } else { 0 };
+        let broken = |id| world.queue_fault(id).is_some() || !(tree || flat::valid(world, id, NAME).is_ok());
+        let mut plugin = Self { tree, levels, standings: standing::standings(world, tree, broken) };
+        if promise::any_asks(world) {
+            for (_, job) in world.jobs.iter() {
+                plugin.promise(world, job.queue, &promise::of(job), Amounts::add);
+            }
+        }
+        plugin
+    }
+
+    fn of(&self, queue: QueueId) -> &Standing {
+        &self.standings[queue.index()]
+    }
+
+    /// A queue and, in a tree, all above it.
+    fn path<'w>(&self, world: &'w World, queue: QueueId) -> impl Iterator<Item = QueueId> + use<'w> {
+        world.queue_path(queue).take(if self.tree { usize::MAX } else { 1 })
+    }
+
+    fn sums<'w>(&self, world: &'w World, queue: QueueId) -> &'w Sums {
+        let queue = &world.queues[queue];
+        if self.tree { &queue.subtree } else { &queue.own }
+    }
+
+    fn promise(&mut self, world: &World, queue: QueueId, what: &Amounts, how: fn(&mut Amounts, &Amounts)) {
+        for id in self.path(world, queue) {
+            how(&mut self.standings[id.index()].promised, what);
+        }
+    }
+
+    /// The dominant share of what a queue deserves that it holds, and whether it deserves nothing in particular.
+    fn share(&self, world: &World, id: QueueId) -> (Share, bool) {
+        let (sums, deserved) = (self.sums(world, id), &self.of(id).deserved);
+        let shares = deserved.iter().map(|(dim, deserved)| Share::new(sums.held(dim), deserved));
+        if deserved.iter().all(|(_, deserved)| deserved == 0) {
+            return (Share::new(1, 1), true);
+        }
+        (Share::largest(shares), false)
+    }
+
+    /// What a queue would have too much of with one more task.
+    fn over<'a>(
+        &'a self,
+        world: &'a World,
+        id: QueueId,
+        request: &'a Amounts,
+    ) -> impl Iterator<Item = (DimId, i64)> {
+        let sums = self.sums(world, id);
+        self.of(id).limits.iter().filter_map(move |(dim, limit)| {
+            let need = request.get(dim);
+            let over = sums.held(dim).saturating_add(need).saturating_sub(limit);
+            (need > 0 && over > 0).then_some((dim, over))
+        })
+    }
+
+    /// Why a task is too much for a queue: in the words of its capability, or of what is kept for the queues beside it.
+    fn refusal(&self, world: &World, id: QueueId, request: &Amounts) -> Refusal {
+        let over: Vec<_> = self.over(world, id, request).collect();
+        let queue = &world.queues[id];
+        let own = |(dim, _): &(DimId, i64)| queue.capability.get(*dim) == self.of(id).limits.get(*dim);
+        let limit = if over.iter().all(own) { "capability" } else { "part beside the guarantees of others" };
+        Refusal::Quota { plugin: NAME, queue: queue.name.clone(), limit, over }
+    }
+
+    /// Whether a queue has, with one more task, at most what it deserves of something that the task asks for.
+    fn is_below_deserved(&self, world: &World, id: QueueId, request: &Amounts) -> bool {
+        let (sums, deserved) = (self.sums(world, id), &self.of(id).deserved);
+        asked(request).any(|(dim, need)| deserved.get(dim).is_some_and(|most| sums.held(dim) + need <= most))
+    }
+
+    /// The queue so many levels above another; `root` is none.
+    fn above(&self, world: &World, queue: QueueId, level: usize) -> Option<QueueId> {
+        self.path(world, queue).nth(level).filter(|above| !world.queues[*above].is_root())
+    }
+
+    fn by_share(&self, world: &World, a: QueueId, b: QueueId) -> Ordering {
+        self.share(world, a).cmp(&self.share(world, b))
+    }
+
+    /// Of two queues of the same priority, the leaves before others; then by the queues at which their ways up part.
+    fn by_tree(&self, world: &World, a: QueueId, b: QueueId) -> Ordering {
+        let [leaf_a, leaf_b] = [a, b].map(|id| world.queues[id].children == 0);
+        if !leaf_a || !leaf_b {
+            return leaf_b.cmp(&leaf_a).then_with(|| self.by_share(world, a, b));
+        }
+        let (a, b) = world.queues_part(a, b);
+        self.by_share(world, a, b).then_with(|| {
+            let [a, b] = [a, b].map(|id| &world.queues[id]);
+            a.created.cmp(&b.created).then_with(|| a.name.cmp(&b.name))
+        })
+    }
+}
+
+/// What a request asks for, but for the place of a pod.
+fn asked(request: &Amounts) -> impl Iterator<Item = (DimId, i64)> {
+    request.iter().filter(|(dim, need)| *dim != DimId::PODS && *need > 0)
+}
+
+impl Plugin for Capacity {
+    fn queue_valid(&self, world: &World, id: QueueId) -> Result<(), QueueFault> {
+        if !self.tree {
+            return flat::valid(world, id, NAME);
+        }
+        let queue = &world.queues[id];
+        if queue.jobs > 0 && queue.children > 0 {
+            return Err(QueueFault::NotLeaf { plugin: NAME, children: queue.children });
+        }
+        Ok(())
+    }
+
+    fn queue_warning(&self, _: &World, id: QueueId) -> Option<QueueFault> {
+        self.standings.get(id.index())?.warning.clone()
+    }
+
+    fn queue_order(&self, world: &World, a: QueueId, b: QueueId) -> Ordering {
+        let priority = |id| world.queues[id].priority;
+        priority(b)
+            .cmp(&priority(a))
+            .then_with(|| if self.tree { self.by_tree(world, a, b) } else { self.by_share(world, a, b) })
+    }
+
+    fn victim_queue_order(&self, world: &World, by: QueueId, a: QueueId, b: QueueId) -> Ordering {
+        let shared = |id| {
+            let (part, other) = world.queues_part(id, by);
+            world.queue_depth(part) + usize::from(part == other)
+        };
+        if self.tree { shared(b).cmp(&shared(a)) } else { Ordering::Equal }
+    }
+
+    fn allocatable(&self, world: &World, queue: QueueId, task: TaskId) -> Result<(), Refusal> {
+        let request = world.request_of(task);
+        let full = self.path(world, queue).find(|id| self.over(world, *id, request).next().is_some());
+        full.map_or(Ok(()), |id| Err(self.refusal(world, id, request)))
+    }
+
+    fn preemptive(&self, world: &World, queue: QueueId, task: TaskId) -> Result<(), Refusal> {
+        self.allocatable(world, queue, task)?;
+        let request = world.request_of(task);
+        let mut above = (1..=self.levels).filter_map(|level| self.above(world, queue, level));
+        if self.is_below_deserved(world, queue, request)
+            || above.any(|id| self.is_below_deserved(world, id, request))
+        {
+            return Ok(());
+        }
+        let (sums, deserved) = (self.sums(world, queue), &self.of(queue).deserved);
+        let over = |(dim, need)| (dim, sums.held(dim) + need - deserved.get(dim).unwrap_or(0));
+        let over = asked(request).map(over).collect();
+        Err(Refusal::Quota { plugin: NAME, queue: world.queues[queue].name.clone(), limit: "deserved", over })
+    }
+
+    fn reclaimable(&self, world: &World, by: TaskId, of: &[TaskId]) -> Option<Vec<TaskId>> {
+        let Some(job) = world.tasks[by].job else { return Some(Vec::new()) };
+        Some(self.victims(world, world.jobs[job].queue, Some(world.request_of(by)), of))
+    }
+
+    fn unified_evictable(
+        &self,
+        world: &World,
+        kind: EvictionKind,
+        by: JobId,
+        of: &[TaskId],
+    ) -> Option<Vec<TaskId>> {
+        match kind {
+            EvictionKind::Preempt => None,
+            EvictionKind::Reclaim => Some(self.victims(world, world.jobs[by].queue, None, of)),
+        }
+    }
+
+    fn job_enqueueable(&self, world: &World, id: JobId) -> Verdict {
+        let job = &world.jobs[id];
+        let Some(min) = &job.min_resources else { return Verdict::Permit };
+        let own = promise::of(job);
+        for queue in self.path(world, job.queue) {
+            let standing = self.of(queue);
+            let missing = |(dim, limit)| {
+                let promised = standing.promised.get(dim) - own.get(dim);
+                let missing = min.get(dim).saturating_add(promised).saturating_sub(limit);
+                (min.get(dim) > 0 && missing > 0).then_some((dim, missing))
+            };
+            let missing: Vec<_> = standing.real.iter().filter_map(missing).collect();
+            if !missing.is_empty() {
+                let queue = world.queues[queue].name.clone();
+                return Verdict::Reject(Refusal::Promised { plugin: NAME, queue, missing });
+            }
+        }
+        Verdict::Permit
+    }
+
+    fn job_enqueued(&mut self, world: &World, id: JobId) {
+        let job = &world.jobs[id];
+        if let Some(min) = &job.min_resources {
+            self.promise(world, job.queue, &promise::of(job), Amounts::sub);
+            self.promise(world, job.queue, min, Amounts::add);
+        }
+    }
+
+    fn deserved(&self, world: &World, id: QueueId) -> Option<Amounts> {
+        world.queues.get(id).filter(|queue| queue.exists)?;
+        Some(self.standings.get(id.index())?.deserved.iter().collect())
+    }
+}

@@ -1,0 +1,119 @@
+//! Whose tasks may be evicted for a task of another queue.
+use phalanx_resource::{Amounts, DimId};
+use rustc_hash::FxHashMap;
+
+use super::{Capacity, asked};
+use crate::id::{QueueId, TaskId};
+use crate::world::World;
+
+/// What queues hold, counted down as victims are picked.
+struct Left<'a> {
+    plugin: &'a Capacity,
+    world: &'a World,
+    taken: FxHashMap<QueueId, Amounts>,
+}
+
+impl Left<'_> {
+    fn held(&self, queue: QueueId, dim: DimId) -> i64 {
+        let taken = self.taken.get(&queue).map_or(0, |taken| taken.get(dim));
+        self.plugin.sums(self.world, queue).held(dim) - taken
+    }
+
+    fn take(&mut self, queue: QueueId, request: &Amounts) {
+        for id in self.plugin.path(self.world, queue) {
+            self.taken.entry(id).or_default().add(request);
+        }
+    }
+
+    /// Without the request, a queue keeps of what is requested at least its guarantee.
+    fn keeps_guarantee(&self, queue: QueueId, request: &Amounts) -> bool {
+        let guarantee = &self.plugin.of(queue).guarantee;
+        guarantee.iter().all(|(dim, least)| {
+            let need = request.get(dim);
+            need <= 0 || self.held(queue, dim) - need >= least
+        })
+    }
+
+    /// A queue deserves nothing of what is requested, or has more of some of it than it deserves.
+    fn can_give(&self, queue: QueueId, request: &Amounts) -> bool {
+        let deserved = &self.plugin.of(queue).deserved;
+        let mut relevant = relevant(deserved, request).peekable();
+        relevant.peek().is_none() || relevant.any(|(dim, most)| self.held(queue, dim) > most)
+    }
+}
+
+/// What is deserved of the things that are requested.
+fn relevant<'a>(
+    deserved: &'a phalanx_resource::Ceilings,
+    request: &'a Amounts,
+) -> impl Iterator<Item = (DimId, i64)> + 'a {
+    deserved.iter().filter(|(dim, most)| *most > 0 && request.get(*dim) > 0)
+}
+
+impl Capacity {
+    /// Which of these tasks may be evicted for a task of queue `by`, each on top of those before it. Without the other's
+    /// request, any is as good as another.
+    pub(super) fn victims(
+        &self,
+        world: &World,
+        by: QueueId,
+        wanted: Option<&Amounts>,
+        of: &[TaskId],
+    ) -> Vec<TaskId> {
+        let mut left = Left { plugin: self, world, taken: FxHashMap::default() };
+        let mut take = |task: TaskId| {
+            let Some(job) = world.tasks[task].job else { return false };
+            let (queue, request) = (world.jobs[job].queue, world.request_of(task));
+            let of_use = |wanted: &Amounts| asked(wanted).any(|(dim, _)| request.get(dim) > 0);
+            let taken = world.queues[queue].exists
+                && wanted.is_none_or(of_use)
+                && self.may_give(&left, by, wanted, queue, request);
+            if taken {
+                left.take(queue, request);
+            }
+            taken
+        };
+        of.iter().copied().filter(|task| take(*task)).collect()
+    }
+
+    fn may_give(
+        &self,
+        left: &Left<'_>,
+        by: QueueId,
+        wanted: Option<&Amounts>,
+        queue: QueueId,
+        request: &Amounts,
+    ) -> bool {
+        let world = left.world;
+        let (top, _) = world.queues_part(queue, by);
+        let mut losing = self.path(world, queue).scan(false, |past, id| {
+            let here = !*past;
+            *past |= id == top;
+            here.then_some(id)
+        });
+        losing.all(|id| left.keeps_guarantee(id, request))
+            && left.can_give(queue, request)
+            && !self.spared(world, by, wanted, queue, request)
+            && (1..=self.levels).all(|level| {
+                let above = self.above(world, queue, level);
+                let apart = above.filter(|above| self.path(world, by).nth(level) != Some(*above));
+                apart.is_none_or(|above| left.can_give(above, request))
+            })
+    }
+
+    /// Two queues near each other, neither of which deserves anything of what is asked for.
+    fn spared(
+        &self,
+        world: &World,
+        by: QueueId,
+        wanted: Option<&Amounts>,
+        queue: QueueId,
+        request: &Amounts,
+    ) -> bool {
+        let deserves = |id, request| relevant(&self.of(id).deserved, request).next().is_some();
+        let near = |id: QueueId| (1..=self.levels).filter_map(move |level| self.above(world, id, level));
+        near(queue).any(|above| near(by).any(|other| other == above))
+            && !deserves(queue, request)
+            && wanted.is_some_and(|wanted| !deserves(by, wanted))
+    }
+}

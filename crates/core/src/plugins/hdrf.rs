@@ -1,0 +1,342 @@
+//! Hierarchical dominant resource fairness, the part of plugin drf that `enableHierarchy: true` switches on.
+//!
+//! A queue says where it stands by the annotations `volcano.sh/hierarchy` (`root/eng/prod`) and
+//! `volcano.sh/hierarchy-weights` (`1/2/8`; below 1 is 1). Queues without stand at the root. The jobs of a queue are the
+//! children of its node, beside the nodes below it. Per node, with *total* what all nodes of the cluster can give:
+//! - a job is saturated when it has all that it asks for of something, or asks for something of which nothing is left; a
+//!   node is when all its children are;
+//! - of a node's children that hold anything, those that are saturated count with what they hold, the others with that
+//!   scaled down to the smallest dominant share among these: `allocated = Σ saturated + Σ others · least share / own share`;
+//! - its share is `max over resources of allocated / total`.
+//!
+//! Of two queues the one goes first whose node, at the first level at which they differ, is not saturated, or has the
+//! smaller share by weight. A task may be reclaimed when its queue would still go behind the other's with the move made.
+//!
+//! Source: Volcano's drf plugin; Bhattacharya et al., "Hierarchical Scheduling for Diverse Datacenter Workloads", SoCC 2013.
+//! Differences: victims add up, where Volcano looks at each alone; a node that is on two paths with different weights has
+//! that of the first queue by name, where Volcano takes that of any; what a queue that takes no jobs waits for is not
+//! asked for. Only what changed is worked out again, when it is asked for.
+use std::cmp::Ordering;
+use std::collections::BTreeSet;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use phalanx_resource::{Amounts, DimId};
+
+use crate::annotation::{HIERARCHY, HIERARCHY_WEIGHTS};
+use crate::diagnosis::QueueFault;
+use crate::id::{Id, JobId, QueueId, TaskId};
+use crate::world::{Queue, ROOT, World};
+
+/// The names and weights on the way to a queue, without the root.
+type Path<'q> = Vec<(&'q str, f64)>;
+
+/// Reads a queue's annotations; admission in Volcano refuses the same.
+fn path(queue: &Queue) -> Result<Path<'_>, String> {
+    let (names, weights) = (queue.annotations.get(HIERARCHY), queue.annotations.get(HIERARCHY_WEIGHTS));
+    let names: Vec<&str> = names.map(|text| text.split('/').collect()).unwrap_or_default();
+    let weights: Vec<&str> = weights.map(|text| text.split('/').collect()).unwrap_or_default();
+    if names.len() != weights.len() {
+        let (found, expected) = (weights.len(), names.len());
+        return Err(format!(
+            "{HIERARCHY_WEIGHTS} has {found} parts, expected {expected}, as many as {HIERARCHY}"
+        ));
+    }
+    let weight = |text: &str| text.parse::<f64>().ok().filter(|weight| weight.is_finite() && *weight > 0.0);
+    let part = |(name, text): (&str, &str)| match (name, weight(text)) {
+        ("", _) => Err(format!("{HIERARCHY} has an empty part")),
+        (_, None) => Err(format!("{HIERARCHY_WEIGHTS} has {text:?}, expected numbers above 0")),
+        (_, Some(_)) => Ok(()),
+    };
+    names.iter().copied().zip(weights.iter().copied()).try_for_each(part)?;
+    let parts =
+        names.into_iter().zip(weights).map(|(name, text)| (name, weight(text).unwrap_or(1.0).max(1.0)));
+    let mut parts: Path<'_> = parts.collect();
+    if parts.first().is_some_and(|(name, _)| *name == ROOT) {
+        parts.remove(0);
+    }
+    Ok(parts)
+}
+
+/// A node of the tree.
+#[derive(Clone, Debug, Default)]
+struct Node {
+    name: String,
+    weight: f64,
+    children: Vec<usize>,
+    /// What its saturated jobs hold.
+    fixed: Amounts,
+    /// Its jobs that hold something and are not saturated.
+    open: BTreeSet<JobId>,
+    /// How many jobs are not saturated.
+    hungry: usize,
+    allocated: Vec<f64>,
+    share: f64,
+    saturated: bool,
+}
+
+/// A job, as it counts in its node.
+#[derive(Clone, Debug, Default)]
+struct Member {
+    node: Option<usize>,
+    held: Amounts,
+    request: Amounts,
+    saturated: bool,
+}
+
+#[derive(Clone, Debug)]
+struct Tree {
+    /// Parents before children.
+    nodes: Vec<Node>,
+    /// By job id.
+    members: Vec<Member>,
+    /// What all jobs hold.
+    held: Amounts,
+    total: Amounts,
+    /// Resources of which something is left.
+    left: Vec<bool>,
+    dirty: Vec<JobId>,
+}
+
+/// The shares of the queues of a session.
+pub(super) struct Hdrf {
+    /// The way of each queue from the root, by id.
+    ways: Vec<Vec<usize>>,
+    /// Why a queue cannot be used, by id.
+    faults: Vec<Option<QueueFault>>,
+    /// Queues whose pending tasks count.
+    takes: Vec<bool>,
+    tree: Mutex<Tree>,
+}
+
+impl Hdrf {
+    pub(super) fn open(world: &World) -> Self {
+        let bound = world.queues.bound();
+        let mut hdrf = Self {
+            ways: vec![vec![0]; bound],
+            faults: vec![None; bound],
+            takes: vec![false; bound],
+            tree: Mutex::new(Tree::new(world)),
+        };
+        let mut queues: Vec<(QueueId, &Queue)> =
+            world.queues.iter().filter(|(_, queue)| queue.exists).collect();
+        queues.sort_by(|a, b| a.1.name.cmp(&b.1.name));
+        let tree = hdrf.tree.get_mut().unwrap_or_else(PoisonError::into_inner);
+        for (id, queue) in queues {
+            match path(queue) {
+                Ok(path) => {
+                    hdrf.ways[id.index()] = tree.way(&path);
+                    hdrf.takes[id.index()] = queue.is_open() && world.queue_fault(id).is_none();
+                }
+                Err(why) => hdrf.faults[id.index()] = Some(QueueFault::Field(why.into())),
+            }
+        }
+        tree.dirty = world.jobs.ids().collect();
+        hdrf
+    }
+
+    pub(super) fn queue_valid(&self, queue: QueueId) -> Result<(), QueueFault> {
+        self.faults.get(queue.index()).cloned().flatten().map_or(Ok(()), Err)
+    }
+
+    pub(super) fn changed(&mut self, world: &World, task: TaskId) {
+        if let Some(job) = world.tasks[task].job {
+            self.tree.get_mut().unwrap_or_else(PoisonError::into_inner).dirty.push(job);
+        }
+    }
+
+    pub(super) fn queue_order(&self, world: &World, a: QueueId, b: QueueId) -> Ordering {
+        self.compare(&self.fresh(world), a, b)
+    }
+
+    pub(super) fn reclaimable(&self, world: &World, by: TaskId, of: &[TaskId]) -> Vec<TaskId> {
+        let Some(job) = world.tasks[by].job else { return Vec::new() };
+        let queue = world.jobs[job].queue;
+        let mut tree = self.fresh(world).clone();
+        tree.change(job, world.request_of(by), Amounts::add);
+        let mut take = |task: TaskId| {
+            let Some(job) = world.tasks[task].job else { return false };
+            tree.change(job, world.request_of(task), Amounts::sub);
+            tree.compute();
+            let taken = self.compare(&tree, queue, world.jobs[job].queue).is_lt();
+            if !taken {
+                tree.change(job, world.request_of(task), Amounts::add);
+            }
+            taken
+        };
+        of.iter().copied().filter(|task| take(*task)).collect()
+    }
+
+    /// The tree as the World is now.
+    fn fresh(&self, world: &World) -> MutexGuard<'_, Tree> {
+        let mut tree = self.tree.lock().unwrap_or_else(PoisonError::into_inner);
+        if tree.dirty.is_empty() {
+            return tree;
+        }
+        for job in std::mem::take(&mut tree.dirty) {
+            let it = &world.jobs[job];
+            let mut held = it.allocated.clone();
+            held.add(&it.pipelined);
+            let mut request = held.clone();
+            if self.takes[it.queue.index()] {
+                request.add(&it.pending);
+            }
+            let exists = world.queues[it.queue].exists;
+            let node = self.ways[it.queue.index()].last().copied().filter(|_| exists);
+            tree.set(job, Member { node, held, request, saturated: false });
+        }
+        tree.compute();
+        tree
+    }
+
+    /// By level: saturated last, then the smaller share by weight; at last the shorter way.
+    fn compare(&self, tree: &Tree, a: QueueId, b: QueueId) -> Ordering {
+        let (a, b) = (&self.ways[a.index()], &self.ways[b.index()]);
+        let rank =
+            |node: usize| (tree.nodes[node].saturated, tree.nodes[node].share / tree.nodes[node].weight);
+        let differ = |(a, b): (&usize, &usize)| {
+            let ((full_a, share_a), (full_b, share_b)) = (rank(*a), rank(*b));
+            full_a.cmp(&full_b).then(share_a.total_cmp(&share_b))
+        };
+        let order = a.iter().zip(b).map(differ).find(|order| order.is_ne());
+        order.unwrap_or_else(|| a.len().cmp(&b.len()))
+    }
+}
+
+impl Tree {
+    fn new(world: &World) -> Self {
+        let root = Node { name: ROOT.to_owned(), weight: 1.0, ..Node::default() };
+        Self {
+            nodes: vec![root],
+            members: vec![Member::default(); world.jobs.bound()],
+            held: Amounts::new(),
+            total: world.total.clone(),
+            left: vec![true; world.dims.len()],
+            dirty: Vec::new(),
+        }
+    }
+
+    /// The nodes on a path, made where they are missing.
+    fn way(&mut self, path: &Path<'_>) -> Vec<usize> {
+        let mut way = vec![0];
+        let mut at = 0;
+        for (name, weight) in path {
+            let known =
+                self.nodes[at].children.iter().copied().find(|child| self.nodes[*child].name == *name);
+            let next = known.unwrap_or_else(|| {
+                self.nodes.push(Node { name: (*name).to_owned(), weight: *weight, ..Node::default() });
+                let child = self.nodes.len() - 1;
+                self.nodes[at].children.push(child);
+                child
+            });
+            way.push(next);
+            at = next;
+        }
+        way
+    }
+
+    fn change(&mut self, job: JobId, request: &Amounts, how: fn(&mut Amounts, &Amounts)) {
+        let mut member = self.members[job.index()].clone();
+        how(&mut member.held, request);
+        self.set(job, member);
+    }
+
+    fn set(&mut self, job: JobId, mut member: Member) {
+        self.leave(job);
+        member.saturated = self.is_saturated(&member);
+        self.members[job.index()] = member;
+        self.join(job);
+    }
+
+    fn join(&mut self, job: JobId) {
+        let member = &self.members[job.index()];
+        self.held.add(&member.held);
+        let Some(node) = member.node.map(|node| &mut self.nodes[node]) else { return };
+        if member.saturated {
+            node.fixed.add(&member.held);
+        } else if !member.request.is_zero() {
+            node.hungry += 1;
+            if !member.held.is_zero() {
+                node.open.insert(job);
+            }
+        }
+    }
+
+    fn leave(&mut self, job: JobId) {
+        let member = &self.members[job.index()];
+        self.held.sub(&member.held);
+        let Some(node) = member.node.map(|node| &mut self.nodes[node]) else { return };
+        if member.saturated {
+            node.fixed.sub(&member.held);
+        } else if !member.request.is_zero() {
+            node.hungry -= 1;
+            node.open.remove(&job);
+        }
+    }
+
+    fn is_saturated(&self, member: &Member) -> bool {
+        let full = |(dim, request): (DimId, i64)| {
+            let held = member.held.get(dim);
+            request > 0 && ((held > 0 && held >= request) || !self.left[dim.index()])
+        };
+        member.request.iter().any(full)
+    }
+
+    /// Works every node out again, from the leaves up.
+    fn compute(&mut self) {
+        let left = (0..self.left.len()).map(|dim| DimId(dim as u16));
+        let left: Vec<bool> = left.map(|dim| self.held.get(dim) < self.total.get(dim)).collect();
+        if left != self.left {
+            self.left = left;
+            for at in 0..self.members.len() {
+                let member = self.members[at].clone();
+                self.set(JobId::from_index(at), member);
+            }
+        }
+        for at in (0..self.nodes.len()).rev() {
+            self.compute_node(at);
+        }
+    }
+
+    fn compute_node(&mut self, at: usize) {
+        let node = &self.nodes[at];
+        let children = || node.children.iter().map(|child| &self.nodes[*child]);
+        let jobs: Vec<(Vec<f64>, f64)> = node.open.iter().map(|job| self.job_share(*job)).collect();
+        let of_nodes =
+            children().filter(|child| !child.saturated && child.share > 0.0).map(|child| child.share);
+        let least = jobs.iter().map(|(_, share)| *share).chain(of_nodes).fold(1.0, f64::min);
+        let mut allocated = self.in_floats(&node.fixed);
+        let mut add = |amounts: &[f64], factor: f64| {
+            allocated.iter_mut().zip(amounts).for_each(|(sum, amount)| *sum += amount * factor);
+        };
+        for (held, share) in jobs.iter().filter(|(_, share)| *share > 0.0) {
+            add(held, least / share);
+        }
+        for child in children().filter(|child| child.share > 0.0) {
+            add(&child.allocated, if child.saturated { 1.0 } else { least / child.share });
+        }
+        let saturated = node.hungry == 0 && children().all(|child| child.saturated);
+        let share = self.share(&allocated);
+        let node = &mut self.nodes[at];
+        (node.allocated, node.share, node.saturated) = (allocated, share, saturated);
+    }
+
+    fn job_share(&self, job: JobId) -> (Vec<f64>, f64) {
+        let held = self.in_floats(&self.members[job.index()].held);
+        let share = self.share(&held);
+        (held, share)
+    }
+
+    fn in_floats(&self, amounts: &Amounts) -> Vec<f64> {
+        (0..self.left.len()).map(|dim| amounts.get(DimId(dim as u16)) as f64).collect()
+    }
+
+    /// The dominant share; all of a resource that the cluster has not.
+    fn share(&self, allocated: &[f64]) -> f64 {
+        let of = |(dim, amount): (usize, &f64)| match self.total.get(DimId(dim as u16)) {
+            total if total > 0 => amount / total as f64,
+            _ if *amount > 0.0 => 1.0,
+            _ => 0.0,
+        };
+        allocated.iter().enumerate().map(of).fold(0.0, f64::max)
+    }
+}
