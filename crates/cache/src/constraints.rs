@@ -7,13 +7,18 @@ use phalanx_core::event::{Constraints, HostPort, NodeTerm, Operator, Requirement
 
 use crate::intern::Interner;
 use crate::invalid::{At, Invalid};
+use crate::pod::Marks;
 use crate::slim;
 
 /// The only field that Kubernetes lets a node affinity select on.
 const NODE_NAME_FIELD: &str = "metadata.name";
 
 /// Everything that restricts or prefers nodes for a pod that is to be placed.
-pub(crate) fn all(spec: &slim::PodSpec, interner: &mut Interner) -> Result<Constraints, Invalid> {
+pub(crate) fn all(
+    spec: &slim::PodSpec,
+    marks: &Marks<'_>,
+    interner: &mut Interner,
+) -> Result<Constraints, Invalid> {
     let affinity = &spec.affinity.node_affinity;
     Ok(Constraints {
         node_selector: pairs(&spec.node_selector, interner),
@@ -21,6 +26,8 @@ pub(crate) fn all(spec: &slim::PodSpec, interner: &mut Interner) -> Result<Const
         preferred_nodes: preferred(affinity, interner).at("affinity.nodeAffinity")?,
         tolerations: tolerations(spec, interner).at("tolerations")?,
         host_ports: host_ports(spec, interner)?,
+        strategy: marks.strategy(interner),
+        revocable: marks.revocable(),
     })
 }
 

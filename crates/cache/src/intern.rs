@@ -1,9 +1,11 @@
 //! Equal strings and equal constraints are held once.
 
+use std::collections::BTreeMap;
 use std::hash::Hash;
 use std::sync::Arc;
 
 use phalanx_core::event::Constraints;
+use phalanx_core::label::Labels;
 use rustc_hash::FxHashSet;
 
 /// Shares what many objects have in common: namespaces, labels, resource names, and the
@@ -12,6 +14,7 @@ use rustc_hash::FxHashSet;
 pub struct Interner {
     strings: Shared<str>,
     constraints: Shared<Constraints>,
+    labels: Shared<[(Arc<str>, Arc<str>)]>,
 }
 
 impl Interner {
@@ -23,6 +26,18 @@ impl Interner {
     /// The one copy of a pod's constraints.
     pub fn constraints(&mut self, constraints: Constraints) -> Arc<Constraints> {
         self.constraints.get(&constraints).unwrap_or_else(|| self.constraints.keep(Arc::new(constraints)))
+    }
+}
+
+impl Interner {
+    /// The one copy of an object's labels.
+    pub fn labels(&mut self, labels: &BTreeMap<String, String>) -> Labels {
+        if labels.is_empty() {
+            return Labels::default();
+        }
+        let pairs: Vec<_> =
+            labels.iter().map(|(key, value)| (self.string(key), self.string(value))).collect();
+        self.labels.get(&pairs).unwrap_or_else(|| self.labels.keep(pairs.into())).into()
     }
 }
 
@@ -70,6 +85,9 @@ mod tests {
         }
         assert!(interner.strings.values.len() <= SWEEP_MIN);
         assert!(Arc::ptr_eq(&kept, &interner.string("kept")));
+        let pairs = BTreeMap::from([("app".to_owned(), "web".to_owned())]);
+        assert_eq!(interner.labels(&pairs), interner.labels(&pairs));
+        assert_eq!(interner.labels.values.len(), 1);
         let one = interner.constraints(Constraints::default());
         assert!(Arc::ptr_eq(&one, &interner.constraints(Constraints::default())));
     }

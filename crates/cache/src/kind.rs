@@ -7,7 +7,7 @@ use kube_core::Resource;
 use phalanx_api::v1beta1::{PodGroup, Queue};
 use phalanx_core::event::{Event, Key, PodInfo, PodPhase};
 
-use crate::{Interner, Invalid, Names, group, node, pod, queue, slim};
+use crate::{Interner, Invalid, Names, group, node, pdb, pod, queue, quota, slim};
 
 /// Which object, and which of those that had its name one after the other.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -148,6 +148,40 @@ impl Kind for Queue {
         _: &mut Interner,
     ) -> Result<Option<Event>, Invalid> {
         Ok(Some(Event::Queue(Box::new(queue::undecodable(identity, invalid)))))
+    }
+}
+
+impl Kind for slim::PodDisruptionBudget {
+    const NAMESPACED: bool = true;
+
+    fn event(
+        &self,
+        identity: &Identity,
+        _: &Names,
+        interner: &mut Interner,
+    ) -> Result<Option<Event>, Invalid> {
+        Ok(Some(pdb::reduce(self, identity, interner)?.into()))
+    }
+
+    fn gone(identity: &Identity) -> Event {
+        Event::PdbGone(identity.key.clone())
+    }
+}
+
+impl Kind for slim::ResourceQuota {
+    const NAMESPACED: bool = true;
+
+    fn event(
+        &self,
+        identity: &Identity,
+        _: &Names,
+        interner: &mut Interner,
+    ) -> Result<Option<Event>, Invalid> {
+        Ok(quota::reduce(self, identity, interner)?.map(Event::from))
+    }
+
+    fn gone(identity: &Identity) -> Event {
+        Event::QuotaGone(identity.key.clone())
     }
 }
 

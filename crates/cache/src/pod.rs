@@ -6,7 +6,8 @@ use std::sync::Arc;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use phalanx_api::names;
 use phalanx_core::annotation::{self, Annotations};
-use phalanx_core::event::{Constraints, PodInfo, PodPhase, PodRef, Time};
+use phalanx_core::conf::parse_bool;
+use phalanx_core::event::{Constraints, PodInfo, PodPhase, PodRef, Scoring, Strategy, Time};
 
 use crate::invalid::{At, Invalid};
 use crate::{Identity, Interner, Kind, Names, constraints, requests, slim};
@@ -53,9 +54,11 @@ pub(crate) fn reduce(
         preemptable: marks.preemptable(),
         gated: !spec.scheduling_gates.is_empty(),
         requests: requests::requests(pod, interner)?,
-        constraints: constraints_of(spec, ours, phase, interner).at("spec")?,
+        constraints: constraints_of(spec, &marks, ours, phase, interner).at("spec")?,
         unscheduled_message: unscheduled(status).map(|message| interner.string(message)),
         annotations: annotations(&marks, group, interner),
+        labels: metadata.labels.as_ref().map(|labels| interner.labels(labels)).unwrap_or_default(),
+        scheduled: scheduled(status),
     })
 }
 
@@ -63,12 +66,13 @@ pub(crate) fn reduce(
 /// it is bound. Only a pod that waits for a place can be refused one for them.
 fn constraints_of(
     spec: &slim::PodSpec,
+    marks: &Marks<'_>,
     ours: bool,
     phase: PodPhase,
     interner: &mut Interner,
 ) -> Result<Arc<Constraints>, Invalid> {
     let waits = phase == PodPhase::Pending && spec.node_name.is_none();
-    let constraints = match ours.then(|| constraints::all(spec, interner)) {
+    let constraints = match ours.then(|| constraints::all(spec, marks, interner)) {
         Some(Ok(all)) => all,
         Some(Err(invalid)) if waits => return Err(invalid),
         _ => constraints::of_placed(spec, interner)?,
@@ -101,6 +105,13 @@ fn unscheduled(status: &slim::PodStatus) -> Option<&str> {
     Some(scheduled.message.as_deref().unwrap_or_default())
 }
 
+/// Since when the pod has its node, as its condition says.
+fn scheduled(status: &slim::PodStatus) -> Option<Time> {
+    let scheduled = status.conditions.iter().find(|condition| condition.type_ == "PodScheduled")?;
+    let since = scheduled.last_transition_time.as_ref().filter(|_| scheduled.status == "True")?;
+    Some(Time(since.0.as_millisecond()))
+}
+
 /// When an object was created; 0 when it does not say.
 pub(crate) fn created(metadata: &ObjectMeta) -> Time {
     Time(metadata.creation_timestamp.as_ref().map_or(0, |time| time.0.as_millisecond()))
@@ -114,7 +125,7 @@ impl<'a> Marks<'a> {
         map?.get(key).map(String::as_str).filter(|value| !value.is_empty())
     }
 
-    fn annotation(&self, key: &str) -> Option<&'a str> {
+    pub(crate) fn annotation(&self, key: &str) -> Option<&'a str> {
         Self::value(self.0.annotations.as_ref(), key)
     }
 
@@ -131,8 +142,28 @@ impl<'a> Marks<'a> {
 
     /// `volcano.sh/preemptable`; what is no boolean means no.
     pub(crate) fn preemptable(&self) -> Option<bool> {
-        let text = self.either(names::PREEMPTABLE)?;
-        Some(matches!(text, "1" | "t" | "T" | "true" | "True" | "TRUE"))
+        self.either(names::PREEMPTABLE).map(is_true)
+    }
+
+    /// `volcano.sh/revocable-zone`, of which only `*` means something; without it, being preemptable by annotation.
+    pub(crate) fn revocable(&self) -> bool {
+        match self.annotation(names::REVOCABLE_ZONE) {
+            Some(zone) => zone == "*",
+            None => self.annotation(names::PREEMPTABLE).is_some_and(is_true),
+        }
+    }
+
+    /// The annotations for the plugin resource-strategy-fit. Weights that are no JSON object of integers are none.
+    pub(crate) fn strategy(&self, interner: &mut Interner) -> Option<Strategy> {
+        let scoring = match self.annotation(names::RESOURCE_STRATEGY_SCORING_TYPE)? {
+            "LeastAllocated" => Scoring::Least,
+            "MostAllocated" => Scoring::Most,
+            _ => Scoring::Unknown,
+        };
+        let weights = self.annotation(names::RESOURCE_STRATEGY_WEIGHT).unwrap_or_default();
+        let weights: BTreeMap<String, i64> = serde_json::from_str(weights).unwrap_or_default();
+        let weights = weights.into_iter().map(|(name, weight)| (interner.string(&name), weight)).collect();
+        Some(Strategy { scoring, weights })
     }
 
     fn priority(&self) -> Option<i32> {
@@ -144,6 +175,10 @@ impl<'a> Marks<'a> {
         let said = self.annotation(names::TASK_INDEX).and_then(|index| index.parse().ok());
         said.or_else(|| digits(self.0.name.as_deref()?.rsplit_once('-')?.1))
     }
+}
+
+fn is_true(text: &str) -> bool {
+    parse_bool(text) == Some(true)
 }
 
 fn digits(text: &str) -> Option<u32> {

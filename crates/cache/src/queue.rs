@@ -1,15 +1,17 @@
 //! Queues.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use phalanx_api::v1beta1;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use phalanx_api::{names, v1beta1};
 use phalanx_core::annotation;
-use phalanx_core::event::{Dequeue, QueueInfo, QueueState};
+use phalanx_core::event::{Dequeue, GroupLimits, NodeGroups, QueueInfo, QueueState};
 
 use crate::group::Faults;
-use crate::invalid::Invalid;
+use crate::invalid::{At, Invalid};
 use crate::pod::{Marks, created};
-use crate::{Identity, Interner, Kind};
+use crate::{Identity, Interner, Kind, decode, requests, slim};
 
 /// A queue as the World sees it. What cannot be honoured is left out and named in `invalid`.
 pub fn queue(queue: &v1beta1::Queue, interner: &mut Interner) -> QueueInfo {
@@ -39,8 +41,45 @@ pub(crate) fn reduce(queue: &v1beta1::Queue, identity: &Identity, interner: &mut
         // Our own writing: what is wrong there is overwritten, and is no fault of the queue.
         allocated: Faults::default().resources("status.allocated", allocated, interner),
         annotations: Marks(metadata).kept(&[annotation::OF_QUEUES], interner),
+        node_groups: spec.affinity.as_ref().map(|affinity| node_groups(affinity, interner)),
+        group_limits: group_limits(metadata, interner),
         invalid: faults.text(),
     }
+}
+
+fn node_groups(from: &v1beta1::Affinity, interner: &mut Interner) -> NodeGroups {
+    let mut names = |list: Option<&Vec<String>>| {
+        list.into_iter().flatten().map(|name| interner.string(name)).collect::<Vec<_>>()
+    };
+    let (to, anti) = (from.node_group_affinity.as_ref(), from.node_group_anti_affinity.as_ref());
+    NodeGroups {
+        required: names(to.map(|to| &to.required)),
+        preferred: names(to.map(|to| &to.preferred)),
+        anti_required: names(anti.map(|anti| &anti.required)),
+        anti_preferred: names(anti.map(|anti| &anti.preferred)),
+    }
+}
+
+/// `volcano.sh/nodegroup-resource-limits`: a JSON object of resource lists by group.
+fn group_limits(metadata: &ObjectMeta, interner: &mut Interner) -> GroupLimits {
+    let Some(text) = Marks(metadata).annotation(names::NODEGROUP_RESOURCE_LIMITS) else {
+        return GroupLimits::default();
+    };
+    read_group_limits(text, interner).unwrap_or_else(|invalid| {
+        let at = format!("metadata.annotations.{}: ", names::NODEGROUP_RESOURCE_LIMITS);
+        GroupLimits::Unreadable(format!("{at}{invalid}").into())
+    })
+}
+
+fn read_group_limits(text: &str, interner: &mut Interner) -> Result<GroupLimits, Invalid> {
+    let value: serde_json::Value = serde_json::from_str(text).map_err(|error| {
+        Invalid::new(format!("{error}, expected a JSON object of resources by node group"))
+    })?;
+    let groups: BTreeMap<String, slim::ResourceList> = decode(&value)?;
+    let one = |(group, list): (&String, &slim::ResourceList)| {
+        Ok((interner.string(group), requests::resources(list, interner).at(group)?))
+    };
+    groups.iter().map(one).collect::<Result<_, Invalid>>().map(GroupLimits::Each)
 }
 
 /// 0 cannot come here: decoding takes it for absent.

@@ -47,7 +47,19 @@ pub(crate) fn requests(pod: &slim::Pod, interner: &mut Interner) -> Result<PodRe
         requests.init.push((own, container.is_sidecar()));
     }
     requests.pod_level = pod_level(spec, &requests, interner).at("spec.resources")?;
+    for (i, container) in spec.containers.iter().enumerate() {
+        requests.limits.extend(limits(container, interner).item(i).at("spec.containers")?);
+    }
     Ok(requests)
+}
+
+/// Limits of what is measured; `None` for a container without.
+fn limits(container: &slim::Container, interner: &mut Interner) -> Result<Option<Resources>, Invalid> {
+    let measured =
+        container.resources.limits.iter().filter(|(name, _)| matches!(name.as_str(), "cpu" | "memory"));
+    let limits: Result<Resources, Invalid> =
+        measured.map(|(name, limit)| entry(name, limit.0.clone(), interner)).collect();
+    Ok(Some(limits.at("resources.limits")?).filter(|limits| !limits.is_empty()))
 }
 
 fn of_container(container: &slim::Container, interner: &mut Interner) -> Result<Resources, Invalid> {

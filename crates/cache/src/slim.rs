@@ -6,8 +6,11 @@
 
 mod amount;
 mod meta;
+mod metrics;
 mod node;
+mod pdb;
 mod pod;
+mod quota;
 
 use std::borrow::Cow;
 
@@ -16,11 +19,14 @@ use kube_core::{ClusterResourceScope, NamespaceResourceScope, Resource};
 use serde::{Deserialize, Deserializer};
 
 pub use amount::{Amount, ResourceList};
+pub use metrics::NodeMetrics;
 pub use node::{Node, NodeSpec, NodeStatus, PriorityClass};
+pub use pdb::{PodDisruptionBudget, PodDisruptionBudgetSpec, PodDisruptionBudgetStatus};
 pub use pod::{
     Affinity, Condition, Container, ContainerPort, ContainerStatus, Pod, PodSpec, PodStatus, Resources,
     SchedulingGate,
 };
+pub use quota::{ResourceQuota, ResourceQuotaSpec, ResourceQuotaStatus};
 
 /// Null counts as absent.
 fn or_default<'de, D, T>(from: D) -> Result<T, D::Error>
@@ -38,6 +44,9 @@ fn non_empty<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D::Er
 
 macro_rules! resource {
     ($kind:ident, $scope:ident, $group:literal, $plural:literal) => {
+        resource!($kind, $scope, $group, "v1", $plural);
+    };
+    ($kind:ident, $scope:ident, $group:literal, $version:literal, $plural:literal) => {
         impl Resource for $kind {
             type DynamicType = ();
             type Scope = $scope;
@@ -51,7 +60,7 @@ macro_rules! resource {
             }
 
             fn version((): &()) -> Cow<'_, str> {
-                "v1".into()
+                $version.into()
             }
 
             fn plural((): &()) -> Cow<'_, str> {
@@ -71,4 +80,7 @@ macro_rules! resource {
 
 resource!(Pod, NamespaceResourceScope, "", "pods");
 resource!(Node, ClusterResourceScope, "", "nodes");
+resource!(ResourceQuota, NamespaceResourceScope, "", "resourcequotas");
+resource!(NodeMetrics, ClusterResourceScope, "metrics.k8s.io", "v1beta1", "nodes");
 resource!(PriorityClass, ClusterResourceScope, "scheduling.k8s.io", "priorityclasses");
+resource!(PodDisruptionBudget, NamespaceResourceScope, "policy", "poddisruptionbudgets");

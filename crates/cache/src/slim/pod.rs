@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::{NodeAffinity, Toleration};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use serde::Deserialize;
 
 use super::{ResourceList, meta, non_empty, or_default};
@@ -147,7 +147,7 @@ pub struct ContainerStatus {
 
 /// A condition of a pod or a node.
 #[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
+#[serde(default, rename_all = "camelCase")]
 #[expect(missing_docs, reason = "Kubernetes' own fields")]
 pub struct Condition {
     #[serde(rename = "type", deserialize_with = "or_default")]
@@ -158,4 +158,5 @@ pub struct Condition {
     pub reason: String,
     #[serde(deserialize_with = "non_empty")]
     pub message: Option<String>,
+    pub last_transition_time: Option<Time>,
 }

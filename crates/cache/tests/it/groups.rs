@@ -124,3 +124,12 @@ status: {allocated: {cpu: broken}}",
         )
     );
 }
+
+#[test]
+fn annotations_that_plugins_read_are_kept() {
+    let info = group(
+        "metadata: {name: g, annotations: {sla-waiting-time: 1h, volcano.sh/jdb-min-available: 50%, x: y}}",
+    );
+    let kept = ["sla-waiting-time", "volcano.sh/jdb-min-available", "x"].map(|key| info.annotations.get(key));
+    assert_eq!(kept, [Some("1h"), Some("50%"), None]);
+}

@@ -1,10 +1,12 @@
 //! What the World is told of objects as they stand in manifests and on the API server.
 
+mod budgets;
 mod decoding;
 mod folding;
 mod groups;
 mod nodes;
 mod pods;
+mod quotas;
 mod requests;
 
 use phalanx_cache::{Interner, Invalid, Names, decode, slim};

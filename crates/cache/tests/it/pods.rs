@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use phalanx_cache::{Interner, Names, decode, slim};
-use phalanx_core::event::{Operator, PodInfo, PodPhase, TaintEffect, Time};
+use phalanx_core::annotation;
+use phalanx_core::event::{Operator, PodInfo, PodPhase, Scoring, TaintEffect, Time};
 
 use crate::{pod, pod_spec, try_pod, value};
 
@@ -366,4 +367,57 @@ fn pods_keep_their_constraints_when_they_are_bound() {
     let waiting = constraints(&spec);
     let bound = constraints(&format!("{spec}  nodeName: n1"));
     assert!(Arc::ptr_eq(&waiting, &bound), "equal constraints are held once");
+}
+
+#[test]
+fn annotations_say_how_nodes_are_scored_for_a_pod() {
+    let strategy = |annotations: &str| {
+        let ours = "spec: {schedulerName: volcano}";
+        let info = pod(&format!("metadata: {{name: p, annotations: {{{annotations}}}}}\n{ours}"));
+        info.constraints.strategy.as_ref().map(|strategy| {
+            let weights: Vec<_> =
+                strategy.weights.iter().map(|(name, weight)| format!("{name}={weight}")).collect();
+            (strategy.scoring, weights.join(" "))
+        })
+    };
+    let both = |kind: &str, weights: &str| {
+        strategy(&format!(
+            "volcano.sh/resource-strategy-scoring-type: {kind}, volcano.sh/resource-strategy-weight: '{weights}'"
+        ))
+    };
+    let weights = r#"{"nvidia.com/gpu": 2, "cpu": 1}"#;
+    assert_eq!(both("MostAllocated", weights), Some((Scoring::Most, "cpu=1 nvidia.com/gpu=2".to_owned())));
+    assert_eq!(both("LeastAllocated", weights).unwrap().0, Scoring::Least);
+    assert_eq!(both("Sideways", weights).unwrap().0, Scoring::Unknown);
+    for unreadable in ["", "many", "[1]", r#"{"cpu": 1.5}"#, r#"{"cpu": "1"}"#] {
+        assert_eq!(both("MostAllocated", unreadable), Some((Scoring::Most, String::new())), "{unreadable}");
+    }
+    assert_eq!(strategy("volcano.sh/resource-strategy-scoring-type: MostAllocated").unwrap().1, "");
+    assert_eq!(strategy("volcano.sh/resource-strategy-weight: '{}'"), None);
+}
+
+#[test]
+fn a_pod_may_use_lent_nodes_by_its_zone_or_because_it_is_preemptable() {
+    for (metadata, expected) in [
+        ("", false),
+        ("annotations: {volcano.sh/revocable-zone: '*'}", true),
+        ("annotations: {volcano.sh/revocable-zone: rz1}", false),
+        ("annotations: {volcano.sh/preemptable: 'true'}", true),
+        ("annotations: {volcano.sh/preemptable: 'false'}", false),
+        ("annotations: {volcano.sh/preemptable: 'true', volcano.sh/revocable-zone: rz1}", false),
+        ("labels: {volcano.sh/preemptable: 'true'}", false),
+    ] {
+        let info = pod(&format!("metadata: {{name: p, {metadata}}}\nspec: {{schedulerName: volcano}}"));
+        assert_eq!(info.constraints.revocable, expected, "{metadata}");
+    }
+}
+
+#[test]
+fn annotations_that_plugins_read_are_kept() {
+    let annotations = "annotations: {volcano.sh/sla-waiting-time: 1h, other: x}";
+    let alone = marked("p", annotations);
+    assert_eq!(alone.annotations.get(annotation::SLA_WAITING_TIME), Some("1h"));
+    assert_eq!(alone.annotations.get("other"), None);
+    let member = marked("p", &annotations.replace("other: x", "scheduling.k8s.io/group-name: g"));
+    assert_eq!(member.annotations.get(annotation::SLA_WAITING_TIME), None, "its group's count");
 }

@@ -230,17 +230,16 @@ fn mistakes_within_an_argument_are_told_by_position_too() {
         ("estimator: 5", &["error: line 6, column 18: estimator is the number 5; expected a mapping"]),
         ("rules: {}", &["error: line 6, column 14: rules is a mapping; expected a list of mappings"]),
         ("rules: [7]", &["error: line 6, column 15: rules holds the number 7; expected a mapping"]),
-        (
-            "estimator: {ratio: yes}",
-            &["error: line 6, column 26: ratio is true; expected a number"],
-        ),
+        ("estimator: {ratio: yes}", &["error: line 6, column 26: ratio is true; expected a number"]),
         (
             "estimator: {be_cpu: -1}",
             &["error: line 6, column 27: be_cpu is the number -1; expected a quantity such as 250m or 200Mi"],
         ),
         (
             "estimator: {ration: 1}",
-            &["warning: line 6, column 19: unknown argument \"ration\" of estimator of plugin usage; expected ratio"],
+            &[
+                "warning: line 6, column 19: unknown argument \"ration\" of estimator of plugin usage; expected ratio",
+            ],
         ),
         (
             "rules: [{params: {cpu: '2'}}]",

@@ -30,11 +30,21 @@ const ARGS: &[ArgSpec] = &[
     arg("resourceStrategyFitWeight", ArgKind::Int, "10", "Weight of the score; 0 switches it off."),
     arg(
         "resources",
-        ArgKind::Section(&[arg("*", ArgKind::Section(RESOURCE), "", "A resource, or the beginning of its name and *.")]),
+        ArgKind::Section(&[arg(
+            "*",
+            ArgKind::Section(RESOURCE),
+            "",
+            "A resource, or the beginning of its name and *.",
+        )]),
         "{cpu: {type: LeastAllocated, weight: 1}, memory: {type: LeastAllocated, weight: 1}}",
         "Strategies by resource.",
     ),
-    arg("sra", ArgKind::Section(SRA), "", "Keeps pods off nodes with scarce resources that they do not need."),
+    arg(
+        "sra",
+        ArgKind::Section(SRA),
+        "",
+        "Keeps pods off nodes with scarce resources that they do not need.",
+    ),
     arg(
         "proportional",
         ArgKind::Section(PROPORTIONAL),
@@ -65,7 +75,12 @@ const PROPORTIONAL: &[ArgSpec] = &[
     arg("resources", ArgKind::Names, "", "The scarce resources."),
     arg(
         "resourceProportion",
-        ArgKind::Section(&[arg("*", ArgKind::Float, "1", "`RESOURCE.cpu` and `RESOURCE.memory`; a negative one counts as 1.")]),
+        ArgKind::Section(&[arg(
+            "*",
+            ArgKind::Float,
+            "1",
+            "`RESOURCE.cpu` and `RESOURCE.memory`; a negative one counts as 1.",
+        )]),
         "",
         "Cores and gigabytes to keep for each idle unit.",
     ),
@@ -160,7 +175,8 @@ fn rules(resources: &Args) -> Vec<Rule> {
         sound.then(|| Rule { name: name.to_owned(), prefix, scoring, weight })
     };
     if resources.0.is_empty() {
-        let least = |name: &str| Rule { name: name.into(), prefix: false, scoring: Scoring::Least, weight: 1.0 };
+        let least =
+            |name: &str| Rule { name: name.into(), prefix: false, scoring: Scoring::Least, weight: 1.0 };
         return vec![least("cpu"), least("memory")];
     }
     resources.0.iter().filter_map(rule).collect()
@@ -172,7 +188,8 @@ impl Scarce {
             return Self::default();
         }
         let weights = args.section("resourceWeight");
-        let weight = |name: &str| Some(weights.int(name, 1)).filter(|weight| *weight >= 0).unwrap_or(1) as f64;
+        let weight =
+            |name: &str| Some(weights.int(name, 1)).filter(|weight| *weight >= 0).unwrap_or(1) as f64;
         let resources = args.names("resources").into_iter().map(|name| (weight(&name), name));
         let resources = resources.map(|(weight, name)| (name, weight)).collect();
         Self { weight: args.int("weight", 0) as f64, resources }
@@ -351,7 +368,11 @@ mod tests {
 
     #[test]
     fn the_score_is_the_mean_over_the_requested_resources_by_weight() {
-        let world = world("cpu=10 memory=10Gi nvidia.com/gpu=8", "cpu=4", pod("p", "cpu=1 memory=5Gi nvidia.com/gpu=2"));
+        let world = world(
+            "cpu=10 memory=10Gi nvidia.com/gpu=8",
+            "cpu=4",
+            pod("p", "cpu=1 memory=5Gi nvidia.com/gpu=2"),
+        );
         let most = || strategy("MostAllocated", 1);
         let cases: Vec<(Vec<(&str, Value)>, f64)> = vec![
             // By default cpu 5/10 free and memory 5/10 free.
@@ -366,8 +387,17 @@ mod tests {
             // Weights that are not above 0 count as 1, unknown types as LeastAllocated.
             (vec![("resources", [(GPU, strategy("Other", -2))].into())], 750.0),
             // The longest prefix counts, and a full name before it.
-            (vec![("resources", [("nvidia.com/*", most()), ("nvidia*", strategy("LeastAllocated", 1))].into())], 250.0),
-            (vec![("resources", [("nvidia.com/*", most()), (GPU, strategy("LeastAllocated", 1))].into())], 750.0),
+            (
+                vec![(
+                    "resources",
+                    [("nvidia.com/*", most()), ("nvidia*", strategy("LeastAllocated", 1))].into(),
+                )],
+                250.0,
+            ),
+            (
+                vec![("resources", [("nvidia.com/*", most()), (GPU, strategy("LeastAllocated", 1))].into())],
+                750.0,
+            ),
             // A star alone has no meaning.
             (vec![("resources", [("*", most())].into())], 0.0),
             (vec![("resources", [("amd.com/gpu", most())].into())], 0.0),
@@ -391,7 +421,8 @@ mod tests {
             let weights = weights.iter().map(|(name, weight)| ((*name).into(), *weight)).collect();
             let strategy = Some(Strategy { scoring, weights });
             let constraints = Arc::new(Constraints { strategy, ..Constraints::default() });
-            let world = world("cpu=10 memory=10Gi", "cpu=4", PodInfo { constraints, ..pod("p", "cpu=1 memory=1Gi") });
+            let world =
+                world("cpu=10 memory=10Gi", "cpu=4", PodInfo { constraints, ..pod("p", "cpu=1 memory=1Gi") });
             score(&world, &[])
         };
         assert_eq!(with(Scoring::Most, &[("cpu", 1)]), 500.0);
@@ -433,7 +464,8 @@ mod tests {
     #[test]
     fn cpu_and_memory_are_kept_for_idle_gpus() {
         let proportional = |enable: bool| -> Vec<(&str, Value)> {
-            let rates: Value = [("nvidia.com/gpu.cpu", 2.into()), ("nvidia.com/gpu.memory", (-4.0).into())].into();
+            let rates: Value =
+                [("nvidia.com/gpu.cpu", 2.into()), ("nvidia.com/gpu.memory", (-4.0).into())].into();
             let section =
                 [("enable", enable.into()), ("resources", GPU.into()), ("resourceProportion", rates)];
             vec![("proportional", section.into())]

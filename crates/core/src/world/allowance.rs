@@ -24,7 +24,9 @@ impl World {
     pub(super) fn apply_quota(&mut self, info: QuotaInfo) -> bool {
         let used = self.quota_amounts(&info.used);
         let mut hard = Ceilings::new();
-        for (name, quantity) in info.hard.iter().filter_map(|(name, quantity)| Some((canonical(name)?, quantity))) {
+        for (name, quantity) in
+            info.hard.iter().filter_map(|(name, quantity)| Some((canonical(name)?, quantity)))
+        {
             let dim = self.dims.intern(name);
             hard.min_with(&Ceilings::from_iter([(dim, self.dims.ceiling(dim, *quantity))]));
         }
@@ -37,7 +39,8 @@ impl World {
     /// Amounts as quotas count them: one that has two names counts once, with the larger figure.
     pub(super) fn quota_amounts(&mut self, list: &Resources) -> Amounts {
         let mut amounts = Amounts::new();
-        for (name, quantity) in list.iter().filter_map(|(name, quantity)| Some((canonical(name)?, quantity))) {
+        for (name, quantity) in list.iter().filter_map(|(name, quantity)| Some((canonical(name)?, quantity)))
+        {
             let dim = self.dims.intern(name);
             amounts.set(dim, self.dims.amount(dim, *quantity).max(amounts.get(dim)));
         }

@@ -1,0 +1,67 @@
+//! PodDisruptionBudgets.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
+use phalanx_core::event::{Operator, PdbInfo, Requirement};
+use phalanx_core::label::Selector;
+
+use crate::invalid::{At, Invalid};
+use crate::{Identity, Interner, Kind, slim};
+
+/// A PodDisruptionBudget as the World sees it.
+///
+/// # Errors
+/// A selector that cannot be honoured.
+pub fn pdb(pdb: &slim::PodDisruptionBudget, interner: &mut Interner) -> Result<PdbInfo, Invalid> {
+    let identity = slim::PodDisruptionBudget::identity(&pdb.metadata, interner);
+    reduce(pdb, &identity, interner)
+}
+
+/// The same with an identity that is known already.
+pub(crate) fn reduce(
+    pdb: &slim::PodDisruptionBudget,
+    identity: &Identity,
+    interner: &mut Interner,
+) -> Result<PdbInfo, Invalid> {
+    let selector = pdb.spec.selector.as_ref().map(|from| selector(from, interner));
+    // As the eviction API: what its controller has not seen yet allows nothing.
+    let seen = pdb.status.observed_generation >= pdb.metadata.generation.unwrap_or_default();
+    let allowed = u32::try_from(pdb.status.disruptions_allowed).unwrap_or_default();
+    Ok(PdbInfo {
+        key: identity.key.clone(),
+        selector: selector.transpose().at("spec.selector")?,
+        allowed: if seen { allowed } else { 0 },
+    })
+}
+
+/// A label selector; one without anything in it matches everything.
+///
+/// # Errors
+/// An operator that is unknown, or values that do not go with it.
+pub(crate) fn selector(from: &LabelSelector, interner: &mut Interner) -> Result<Selector, Invalid> {
+    let mut list = Vec::new();
+    for (key, value) in from.match_labels.iter().flatten() {
+        let values = vec![interner.string(value)];
+        list.push(Requirement { key: interner.string(key), operator: Operator::In, values });
+    }
+    for (at, one) in from.match_expressions.iter().flatten().enumerate() {
+        let values = one.values.as_deref().unwrap_or_default();
+        let operator = operator(&one.operator, values.len()).item(at).at("matchExpressions")?;
+        let values = values.iter().map(|value| interner.string(value)).collect();
+        list.push(Requirement { key: interner.string(&one.key), operator, values });
+    }
+    list.sort_unstable();
+    Ok(Selector(list))
+}
+
+fn operator(text: &str, values: usize) -> Result<Operator, Invalid> {
+    match (text, values) {
+        ("In" | "NotIn", 0) => Err(Invalid::new("empty, expected at least one value")).at("values"),
+        ("In", _) => Ok(Operator::In),
+        ("NotIn", _) => Ok(Operator::NotIn),
+        ("Exists", 0) => Ok(Operator::Exists),
+        ("DoesNotExist", 0) => Ok(Operator::DoesNotExist),
+        ("Exists" | "DoesNotExist", _) => Err(Invalid::new("expected no values")).at("values"),
+        _ => Err(Invalid::new(format!("{text:?} is unknown, expected In, NotIn, Exists or DoesNotExist")))
+            .at("operator"),
+    }
+}

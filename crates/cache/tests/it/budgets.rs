@@ -1,0 +1,74 @@
+//! PodDisruptionBudgets: whom they mean, and how many may go.
+
+use phalanx_cache::{Interner, Invalid, slim};
+use phalanx_core::event::{PdbInfo, Time};
+use phalanx_core::label::Labels;
+
+use crate::{object, pod};
+
+fn try_pdb(yaml: &str) -> Result<PdbInfo, Invalid> {
+    let pdb: slim::PodDisruptionBudget = object(yaml);
+    phalanx_cache::pdb(&pdb, &mut Interner::default())
+}
+
+fn labels(text: &str) -> Labels {
+    pod(&format!("metadata: {{name: p, labels: {text}}}")).labels
+}
+
+#[test]
+fn whom_a_budget_means() {
+    for (spec, shop, other) in [
+        ("{}", None, None),
+        ("{selector: null}", None, None),
+        ("{selector: {}}", Some(true), Some(true)),
+        ("{selector: {matchLabels: {app: shop}}}", Some(true), Some(false)),
+        ("{selector: {matchExpressions: [{key: app, operator: NotIn, values: [shop]}]}}", Some(false), Some(true)),
+        ("{selector: {matchLabels: {app: shop}, matchExpressions: [{key: tier, operator: Exists}]}}", Some(false), Some(false)),
+        ("{selector: {matchExpressions: [{key: tier, operator: DoesNotExist}]}}", Some(true), Some(true)),
+    ] {
+        let pdb = try_pdb(&format!("metadata: {{name: b, namespace: team}}\nspec: {spec}")).unwrap();
+        assert_eq!(pdb.key.to_string(), "team/b");
+        let means = |text: &str| pdb.selector.as_ref().map(|selector| selector.matches(&labels(text)));
+        assert_eq!((means("{app: shop, x: y}"), means("{app: blog}")), (shop, other), "{spec}");
+    }
+}
+
+#[test]
+fn how_many_may_go() {
+    for (generation, status, expected) in [
+        (1, "{disruptionsAllowed: 2, observedGeneration: 1}", 2),
+        (2, "{disruptionsAllowed: 2, observedGeneration: 1}", 0),
+        (1, "{disruptionsAllowed: -1, observedGeneration: 1}", 0),
+        (1, "null", 0),
+    ] {
+        let yaml = format!("metadata: {{name: b, generation: {generation}}}\nstatus: {status}");
+        assert_eq!(try_pdb(&yaml).unwrap().allowed, expected, "{generation} {status}");
+    }
+    // A manifest that never was on an API server has no generation.
+    assert_eq!(try_pdb("metadata: {name: b}\nstatus: {disruptionsAllowed: 1}").unwrap().allowed, 1);
+}
+
+#[test]
+fn a_selector_that_cannot_be_honoured_is_named_by_its_field() {
+    for (expression, field) in [
+        ("{key: a, operator: Like, values: [b]}", "operator"),
+        ("{key: a, operator: In}", "values"),
+        ("{key: a, operator: Exists, values: [b]}", "values"),
+    ] {
+        let yaml = format!("metadata: {{name: b}}\nspec: {{selector: {{matchExpressions: [{expression}]}}}}");
+        let invalid = try_pdb(&yaml).unwrap_err();
+        assert_eq!(invalid.field, format!("spec.selector.matchExpressions[0].{field}"), "{expression}");
+    }
+}
+
+#[test]
+fn equal_labels_are_held_once_and_the_time_of_binding_is_read() {
+    assert!(labels("null").is_empty());
+    let info = pod("
+metadata: {name: p, labels: {b: '1', a: ''}}
+status: {conditions: [{type: PodScheduled, status: 'True', lastTransitionTime: 2026-11-01T10:00:00Z}]}");
+    assert_eq!((info.labels.get("a"), info.labels.get("b")), (Some(""), Some("1")));
+    assert_eq!(info.scheduled, Some(Time(1_793_527_200_000)));
+    let waits = "{type: PodScheduled, status: 'False', lastTransitionTime: 2026-11-01T10:00:00Z}";
+    assert_eq!(pod(&format!("metadata: {{name: p}}\nstatus: {{conditions: [{waits}]}}")).scheduled, None);
+}
