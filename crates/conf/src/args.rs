@@ -60,6 +60,7 @@ fn argument(owner: &str, specs: &[ArgSpec], key: &Key, node: &Node, problems: &m
 fn section(owner: &str, name: &str, specs: &[ArgSpec], node: &Node, problems: &mut Problems) -> Value {
     if !matches!(node.content, Content::Map(_)) {
         problems.error(node.at, format!("{name} holds {}", node.describe()), "a mapping");
+        return Value::Null;
     }
     let args = read(&format!("{name} of {owner}"), specs, node, problems);
     Value::Map(args.0.into_iter().map(|(key, arg)| (key, arg.value)).collect())

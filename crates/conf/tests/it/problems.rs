@@ -238,7 +238,7 @@ fn mistakes_within_an_argument_are_told_by_position_too() {
         (
             "estimator: {ration: 1}",
             &[
-                "warning: line 6, column 19: unknown argument \"ration\" of estimator of plugin usage; expected ratio",
+                "warning: line 6, column 19: unknown argument \"ration\" of estimator of plugin usage; expected one of ratio, be_cpu (did you mean \"ratio\"?)",
             ],
         ),
         (
