@@ -1,28 +1,34 @@
-//! Placement by class: nodes ordered once per class, and caught up from the log of touched nodes.
+//! Placement by class: the best node for a task, without looking at all nodes.
 //!
-//! A class asks the fixed filters and scorers once per node, in parallel and without locks: per-node scores (map),
-//! normalised per scorer over the nodes that pass (reduce). What depends on room is asked again only for nodes
-//! that were touched. The best node is then the root of a tournament: a gang of k equal tasks costs k paths of it.
+//! Nodes that no rule can tell apart form a cell ([`cells`]): equal in the attributes that rules read, and in room. A
+//! class rates cells, not nodes, and plays a tournament among them. Both catch up from a log of what changed: a task
+//! that takes a node moves that from one cell to another, and costs each class that is asked next two matches' paths.
+mod cells;
+mod heap;
+mod kinds;
+mod ranking;
 #[cfg(test)]
 mod tests;
 mod tournament;
 
-use rayon::prelude::*;
 use rustc_hash::FxHashMap;
 
-use crate::diagnosis::{FitError, Unfit};
-use crate::id::{ClassId, Id, NodeId};
-use crate::plugin::{NodeRules, NodeScorer};
+use crate::diagnosis::FitError;
+use crate::id::{ClassId, NodeId};
+use crate::plugin::NodeRules;
 use crate::tiers::Tiers;
-use crate::world::{Class, Node, World};
-use tournament::{Rating, Tournament};
+use crate::world::World;
+use cells::Cells;
+use ranking::Ranking;
+use tournament::Rating;
 
-/// Below this many nodes a pass over them is not worth a second thread.
-const PARALLEL_FROM: usize = 512;
 /// Scores are compared as millionths, so that rounding in the last bit decides nothing.
 const SCORE_UNIT: f64 = 1e6;
 /// A node that will do only later rates below every node that will do now.
 const LATER: i64 = 1 << 61;
+/// Cells that all classes' rankings may have in sum, at some 30 bytes each: the class that was not asked for the
+/// longest is ranked anew when it is asked again.
+const RANKED: usize = if cfg!(test) { 64 } else { 1 << 23 };
 
 /// When a node has room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,223 +48,137 @@ pub struct Spot {
     pub room: Room,
 }
 
-/// What the fixed rules say of a node.
-#[derive(Clone, Debug, Default)]
-struct Fixed {
-    unfit: Option<Unfit>,
-    exists: bool,
-    score: i64,
-    lot: u64,
-    /// The node's version when it was rated.
-    seen: u64,
-}
-
-/// The nodes of a class, in order.
-struct ClassNodes {
+/// A class: its rules, and the cells as it sees them.
+struct Known {
     serial: u64,
     rules: NodeRules,
-    fixed: Vec<Fixed>,
-    statics: u64,
-    cursor: u64,
-    tournament: Tournament,
+    ranking: Ranking,
+    /// When it was last asked for.
+    asked: u64,
 }
 
-/// The ordered nodes of every class that was asked for; lives across sessions.
+/// The nodes in the order of each class; lives across sessions.
 pub struct Placement {
     seed: u64,
-    classes: FxHashMap<ClassId, ClassNodes>,
+    cells: Cells,
+    classes: FxHashMap<ClassId, Known>,
+    /// Counts the times a class was ranked from scratch or grew.
+    clock: u64,
+    /// Cells in all rankings.
+    ranked: usize,
 }
 
 impl Placement {
     /// With a seed for ties.
     pub fn new(seed: u64) -> Self {
-        Self { seed, classes: FxHashMap::default() }
+        Self { seed, cells: Cells::new(seed), classes: FxHashMap::default(), clock: 0, ranked: 0 }
     }
 
     /// Forgets all: the plugins changed.
     pub fn reset(&mut self) {
-        self.classes.clear();
+        *self = Self::new(self.seed);
     }
 
     /// Forgets classes that are no more.
     pub fn retain(&mut self, world: &World) {
         self.classes
-            .retain(|id, nodes| world.classes.get(*id).is_some_and(|class| class.serial.0 == nodes.serial));
+            .retain(|id, known| world.classes.get(*id).is_some_and(|class| class.serial.0 == known.serial));
+        self.ranked = self.classes.values().map(|known| known.ranking.len()).sum();
     }
 
     /// The best node for a task of the class: one with room now, if there is any.
     pub fn best(&mut self, world: &World, tiers: &Tiers, class: ClassId) -> Option<Spot> {
-        let nodes = self.fresh(world, tiers, class);
-        let (at, rating) = nodes.tournament.best()?;
-        Some(Spot { node: NodeId::from_index(at), room: room_of(rating) })
+        let (known, cells) = self.fresh(world, tiers, class);
+        let (slot, rating) = known.ranking.best()?;
+        Some(Spot { node: cells.slots()[slot].top(), room: room_of(rating) })
     }
 
     /// Whether, and when, one node has room for a task of the class.
     pub fn room(&mut self, world: &World, tiers: &Tiers, class: ClassId, node: NodeId) -> Option<Room> {
-        let rating = self.fresh(world, tiers, class).tournament.rating(node.index());
+        let (known, cells) = self.fresh(world, tiers, class);
+        let rating = known.ranking.rating(cells.of(node)?);
         (rating != Rating::NONE).then(|| room_of(rating))
+    }
+
+    /// Whether the rules by attributes let tasks of a class on a node, whatever is on it.
+    pub(crate) fn admits(&mut self, world: &World, tiers: &Tiers, class: ClassId) -> impl Fn(NodeId) -> bool {
+        let (known, cells) = self.fresh(world, tiers, class);
+        move |node| {
+            let cell = cells.of(node).map(|slot| cells.slots()[slot]);
+            cell.is_some_and(|cell| matches!(known.ranking.verdict(cell.kind), Some(Ok(_))))
+        }
     }
 
     /// Why no node will do.
     pub fn explain(&mut self, world: &World, tiers: &Tiers, class: ClassId) -> FitError {
-        let nodes = self.fresh(world, tiers, class);
+        let (known, cells) = self.fresh(world, tiers, class);
         let request = &world.classes[class].request;
         let mut error = FitError::default();
-        for (id, node) in world.nodes.iter().filter(|(_, node)| node.exists) {
-            error.nodes += 1;
-            if let Some(unfit) = &nodes.fixed[id.index()].unfit {
-                error.add(unfit.clone(), None);
+        for cell in cells.iter() {
+            error.nodes += cell.nodes;
+            if let Some(Err(unfit)) = known.ranking.verdict(cell.kind) {
+                error.add(cell.nodes, unfit.clone(), None);
                 continue;
             }
-            error.add_short(node, request);
-            if let Some(unfit) = nodes.rules.room_filters.iter().find_map(|rule| rule.check(node, true).err())
-            {
-                error.add(unfit, None);
+            let node = &world.nodes[cell.top()];
+            error.add_short(cell.nodes, node, request);
+            let mut refusals =
+                known.rules.room_filters.iter().filter_map(|rule| rule.check(node, true).err());
+            if let Some(unfit) = refusals.next() {
+                error.add(cell.nodes, unfit, None);
             }
         }
         error
     }
 
-    /// The nodes of a class as they are now.
-    fn fresh(&mut self, world: &World, tiers: &Tiers, id: ClassId) -> &ClassNodes {
-        let seed = self.seed;
-        let class = &world.classes[id];
-        let nodes = self
-            .classes
-            .entry(id)
-            .and_modify(|nodes| {
-                if nodes.serial != class.serial.0 || nodes.statics != world.statics_stamp() {
-                    *nodes = ClassNodes::build(world, tiers, id, seed);
-                }
-            })
-            .or_insert_with(|| ClassNodes::build(world, tiers, id, seed));
-        nodes.catch_up(world, class);
-        nodes
+    /// A class and the cells as they are now.
+    fn fresh(&mut self, world: &World, tiers: &Tiers, id: ClassId) -> (&Known, &Cells) {
+        if self.classes.get(&id).is_none_or(|known| known.serial != world.classes[id].serial.0) {
+            self.meet_classes(world, tiers);
+        }
+        self.cells.sync(world);
+        if self.classes[&id].ranking.len() < self.cells.slots().len() {
+            self.make_room(id);
+        }
+        let Self { classes, cells, .. } = self;
+        let known = classes.get_mut(&id).expect("all classes of the World were met");
+        known.ranking.catch_up(world, &world.classes[id], &known.rules, cells);
+        (known, cells)
+    }
+
+    /// Asks the plugins for the rules of all classes that are new, at once: what they read may make new kinds of nodes.
+    fn meet_classes(&mut self, world: &World, tiers: &Tiers) {
+        self.retain(world);
+        for (id, class) in world.classes.iter() {
+            if self.classes.contains_key(&id) {
+                continue;
+            }
+            let rules = tiers.rules(world, id);
+            self.cells.learn(rules.reads.iter());
+            let known = Known { serial: class.serial.0, rules, ranking: Ranking::default(), asked: 0 };
+            self.classes.insert(id, known);
+        }
+    }
+
+    /// Before a class is ranked from scratch, drops rankings of other classes until all are few enough.
+    fn make_room(&mut self, id: ClassId) {
+        self.clock += 1;
+        let needed = self.cells.slots().len().next_power_of_two();
+        let known = self.classes.get_mut(&id).expect("a class that was met");
+        known.asked = self.clock;
+        self.ranked += needed - known.ranking.len();
+        while self.ranked > RANKED {
+            let others =
+                self.classes.iter_mut().filter(|(other, known)| **other != id && known.ranking.len() > 0);
+            let Some((_, oldest)) = others.min_by_key(|(_, known)| known.asked) else { return };
+            self.ranked -= oldest.ranking.len();
+            oldest.ranking = Ranking::default();
+        }
     }
 }
 
 fn room_of(rating: Rating) -> Room {
     if rating.score < -(LATER / 2) { Room::Later } else { Room::Now }
-}
-
-impl ClassNodes {
-    fn build(world: &World, tiers: &Tiers, id: ClassId, seed: u64) -> Self {
-        let rules = tiers.rules(world, id);
-        let mut nodes = Self {
-            serial: world.classes[id].serial.0,
-            fixed: rate_fixed(world, &rules, seed),
-            rules,
-            statics: world.statics_stamp(),
-            cursor: 0,
-            tournament: Tournament::default(),
-        };
-        nodes.rate_all(world, &world.classes[id]);
-        nodes
-    }
-
-    fn catch_up(&mut self, world: &World, class: &Class) {
-        match world.touched_since(self.cursor) {
-            Some(touched) if touched.len() < self.fixed.len().max(64) => {
-                for node in touched {
-                    self.rate(world, class, *node);
-                }
-                self.cursor = world.touched_end();
-            }
-            _ => self.rate_all(world, class),
-        }
-    }
-
-    fn rate(&mut self, world: &World, class: &Class, id: NodeId) {
-        // A node that is gone changed its attributes too: then the whole class was built anew.
-        let Some(node) = world.nodes.get(id) else { return };
-        let fixed = &mut self.fixed[id.index()];
-        if fixed.seen == node.version.0 {
-            return;
-        }
-        fixed.seen = node.version.0;
-        self.tournament.update(id.index(), rate(&self.rules, fixed, node, class));
-    }
-
-    fn rate_all(&mut self, world: &World, class: &Class) {
-        let Self { rules, fixed, .. } = self;
-        let one = |(at, fixed): (usize, &mut Fixed)| match world.nodes.get(NodeId::from_index(at)) {
-            Some(node) => {
-                fixed.seen = node.version.0;
-                rate(rules, fixed, node, class)
-            }
-            None => Rating::NONE,
-        };
-        let ratings = if fixed.len() < PARALLEL_FROM {
-            fixed.iter_mut().enumerate().map(one).collect()
-        } else {
-            fixed.par_iter_mut().enumerate().with_min_len(PARALLEL_FROM / 2).map(one).collect()
-        };
-        self.tournament.rebuild(ratings);
-        self.cursor = world.touched_end();
-    }
-}
-
-/// Rates one node by what is on it.
-fn rate(rules: &NodeRules, fixed: &Fixed, node: &Node, class: &Class) -> Rating {
-    if !fixed.exists || fixed.unfit.is_some() {
-        return Rating::NONE;
-    }
-    let passes = |later| rules.room_filters.iter().all(|rule| rule.check(node, later).is_ok());
-    let offset = if node.fits_now(&class.request) && passes(false) {
-        0
-    } else if node.fits_later(&class.request) && passes(true) {
-        -LATER
-    } else {
-        return Rating::NONE;
-    };
-    let score: f64 = rules.room_scorers.iter().map(|rule| rule.score(node)).sum();
-    Rating { score: fixed.score + in_units(score) + offset, lot: fixed.lot }
-}
-
-fn in_units(score: f64) -> i64 {
-    (score * SCORE_UNIT).round() as i64
-}
-
-/// Asks the fixed rules about every node: filters and raw scores per node, then a reduction per scorer.
-fn rate_fixed(world: &World, rules: &NodeRules, seed: u64) -> Vec<Fixed> {
-    let slots: Vec<Option<&Node>> =
-        (0..world.nodes.bound()).map(|at| world.nodes.get(NodeId::from_index(at))).collect();
-    let one = |node: Option<&Node>| fixed_of(node, rules, seed);
-    let mut fixed: Vec<Fixed> = if slots.len() < PARALLEL_FROM {
-        slots.iter().copied().map(one).collect()
-    } else {
-        slots.par_iter().copied().with_min_len(PARALLEL_FROM / 2).map(one).collect()
-    };
-    for scorer in &rules.scorers {
-        add_scores(&slots, &mut fixed, scorer.as_ref());
-    }
-    fixed
-}
-
-fn fixed_of(node: Option<&Node>, rules: &NodeRules, seed: u64) -> Fixed {
-    let Some(node) = node.filter(|node| node.exists) else { return Fixed::default() };
-    let unfit = rules.filters.iter().find_map(|filter| filter.check(node).err());
-    Fixed { unfit, exists: true, score: 0, lot: lot(seed, &node.name), seen: 0 }
-}
-
-fn add_scores(slots: &[Option<&Node>], fixed: &mut [Fixed], scorer: &dyn NodeScorer) {
-    let passes = |fixed: &Fixed| fixed.exists && fixed.unfit.is_none();
-    let feasible: Vec<(usize, &Node)> = slots
-        .iter()
-        .enumerate()
-        .filter_map(|(at, node)| Some((at, (*node)?)))
-        .filter(|(at, _)| passes(&fixed[*at]))
-        .collect();
-    let raw = |(_, node): &(usize, &Node)| scorer.score(node);
-    let mut scores: Vec<f64> = if feasible.len() < PARALLEL_FROM {
-        feasible.iter().map(raw).collect()
-    } else {
-        feasible.par_iter().with_min_len(PARALLEL_FROM / 2).map(raw).collect()
-    };
-    scorer.normalise(&mut scores);
-    for ((at, _), score) in feasible.iter().zip(scores) {
-        fixed[*at].score += in_units(score);
-    }
 }
 
 /// A node's draw: FNV-1a of its name, mixed with the seed (splitmix64), so that it depends on nothing else.

@@ -45,7 +45,8 @@ fn ranks(world: &World, tiers: &Tiers, class: ClassId) -> Vec<(NodeId, Rank)> {
     let rank = |((id, node), fixed): (&(NodeId, &Node), i64)| {
         let passes = |later| rules.room_filters.iter().all(|filter| filter.check(node, later).is_ok());
         let now = node.fits_now(request) && passes(false);
-        if !now && !(node.fits_later(request) && passes(true)) {
+        let later = node.fits_later(request) && passes(true);
+        if !now && !later {
             return None;
         }
         let room: f64 = rules.room_scorers.iter().map(|scorer| scorer.score(node)).sum();
@@ -97,7 +98,7 @@ fn node_info() -> impl Strategy<Value = NodeInfo> {
             let mut info = node("", &format!("cpu={cpu} memory={memory}Gi x/gpu={gpus} pods={pods}"));
             info.labels.extend(zone.map(|zone| ("zone".into(), zone.into())));
             info.labels.extend(cores.map(|cores| ("cores".into(), cores.into())));
-            NodeInfo { taints, ready, unschedulable, ..info }
+            NodeInfo { taints, unschedulable, ready, ..info }
         },
     )
 }

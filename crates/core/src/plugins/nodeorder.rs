@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use phalanx_resource::DimId;
 
-use super::predicates::{node_term_matches, tolerates};
+use super::predicates::{node_term_matches, node_term_reads, tolerates};
 use crate::conf::{ArgKind, ArgSpec};
 use crate::event::{Constraints, TaintEffect};
 use crate::id::ClassId;
@@ -76,20 +76,18 @@ impl Plugin for NodeOrder {
             rules.room_scorers.push(Box::new(Room::new(*self, class)));
         }
         if self.affinity != 0 && !class.constraints.preferred_nodes.is_empty() {
+            let terms = class.constraints.preferred_nodes.iter();
+            rules.reads.extend(terms.flat_map(|(_, term)| node_term_reads(term)));
             rules
                 .scorers
                 .push(Box::new(Preferred { constraints: class.constraints.clone(), weight: self.affinity }));
         }
-        if self.taints != 0 && world.nodes.iter().any(|(_, node)| prefers_others(node)) {
+        if self.taints != 0 {
             rules
                 .scorers
                 .push(Box::new(Untainted { constraints: class.constraints.clone(), weight: self.taints }));
         }
     }
-}
-
-fn prefers_others(node: &Node) -> bool {
-    node.taints.iter().any(|taint| taint.effect == TaintEffect::PreferNoSchedule)
 }
 
 /// Least requested, most requested and balanced, which look at the same figures.

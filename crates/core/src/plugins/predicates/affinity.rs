@@ -1,5 +1,6 @@
 //! Node selector terms. Source: Kubernetes' API documentation of NodeSelectorTerm.
 use crate::event::{NodeTerm, Operator, Requirement};
+use crate::plugin::{Attribute, Values};
 use crate::world::Node;
 
 /// Whether a node matches all of a term. An empty term matches nothing.
@@ -9,6 +10,21 @@ pub(crate) fn matches(term: &NodeTerm, node: &Node) -> bool {
     }
     term.labels.iter().all(|requirement| meets(requirement, node.label(&requirement.key)))
         && term.fields.iter().all(|requirement| meets(requirement, field(node, &requirement.key)))
+}
+
+/// What [`matches`] reads of a node.
+pub(crate) fn reads(term: &NodeTerm) -> impl Iterator<Item = (Attribute, Values)> + '_ {
+    let label = |requirement: &Requirement| Attribute::Label(requirement.key.clone());
+    let labels = term.labels.iter().map(move |requirement| (label(requirement), values(requirement)));
+    labels.chain(term.fields.iter().map(|requirement| (Attribute::Name, values(requirement))))
+}
+
+fn values(requirement: &Requirement) -> Values {
+    match requirement.operator {
+        Operator::In | Operator::NotIn => Values::These(requirement.values.clone()),
+        Operator::Exists | Operator::DoesNotExist => Values::These(Vec::new()),
+        Operator::Gt | Operator::Lt => Values::All,
+    }
 }
 
 /// The only field Kubernetes lets a term name.

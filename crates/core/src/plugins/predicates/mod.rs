@@ -11,10 +11,10 @@ use crate::conf::{ArgKind, ArgSpec};
 use crate::diagnosis::Unfit;
 use crate::event::{Constraints, Taint, TaintEffect};
 use crate::id::ClassId;
-use crate::plugin::{NodeFilter, NodeRules, Opening, Plugin, PluginDef, RoomFilter};
+use crate::plugin::{Attribute, NodeFilter, NodeRules, Opening, Plugin, PluginDef, RoomFilter, Values};
 use crate::world::{Node, World};
 
-pub(crate) use affinity::matches as node_term_matches;
+pub(crate) use affinity::{matches as node_term_matches, reads as node_term_reads};
 pub(crate) use taints::tolerates;
 
 pub(super) const DEF: PluginDef = PluginDef {
@@ -89,6 +89,7 @@ impl Plugin for Predicates {
         rules.filters.push(Box::new(Condition { cordoned_too: tolerates_cordon(constraints) }));
         if self.affinity && (!constraints.node_selector.is_empty() || constraints.node_affinity.is_some()) {
             rules.filters.push(Box::new(Affinity(constraints.clone())));
+            rules.reads.extend(reads_of(constraints));
         }
         if self.taints {
             rules.filters.push(Box::new(Taints(constraints.clone())));
@@ -97,6 +98,15 @@ impl Plugin for Predicates {
             rules.room_filters.push(Box::new(Ports(constraints.clone())));
         }
     }
+}
+
+/// What the node selector and the required node affinity read.
+fn reads_of(constraints: &Constraints) -> impl Iterator<Item = (Attribute, Values)> + '_ {
+    let selected = |(key, value): &(Arc<str>, Arc<str>)| {
+        (Attribute::Label(key.clone()), Values::These(vec![value.clone()]))
+    };
+    let terms = constraints.node_affinity.iter().flatten();
+    constraints.node_selector.iter().map(selected).chain(terms.flat_map(node_term_reads))
 }
 
 fn tolerates_cordon(constraints: &Constraints) -> bool {

@@ -1,0 +1,278 @@
+//! Cells: nodes of one kind with equal room. For every rule they are one node but for their lot, so that a class has to
+//! look at one of them only: the top, which has the largest lot.
+use std::hash::Hasher;
+
+use hashbrown::HashTable;
+use rustc_hash::FxHasher;
+
+use super::heap::{Link, Links, NIL};
+use super::kinds::Kinds;
+use super::lot;
+use crate::id::{Id, NodeId};
+use crate::plugin::{Attribute, Values};
+use crate::world::{Node, World};
+
+/// A set of nodes in the same state.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Cell {
+    /// Their kind.
+    pub(super) kind: u32,
+    /// How many they are; an empty cell waits to be used again.
+    pub(super) nodes: u32,
+    /// Tells the cell from an earlier one in its slot.
+    pub(super) serial: u64,
+    top: u32,
+    hash: u64,
+}
+
+impl Cell {
+    /// The node of the largest lot.
+    pub(super) fn top(&self) -> NodeId {
+        NodeId::from_index(self.top as usize)
+    }
+}
+
+/// What is known of a node.
+#[derive(Clone, Copy, Debug)]
+struct Seen {
+    /// Its version when it was put into its cell.
+    version: u64,
+    /// Its version of attributes when its kind and lot were found.
+    statics: u64,
+    kind: u32,
+    cell: u32,
+}
+
+impl Seen {
+    const NOTHING: Seen = Seen { version: 0, statics: 0, kind: NIL, cell: NIL };
+}
+
+/// The nodes of the World in cells.
+#[derive(Debug)]
+pub(super) struct Cells {
+    seed: u64,
+    kinds: Kinds,
+    seen: Vec<Seen>,
+    links: Links,
+    cells: Vec<Cell>,
+    free: Vec<u32>,
+    by_state: HashTable<u32>,
+    serial: u64,
+    /// Where reading of the World's log of touched nodes stopped.
+    cursor: u64,
+    changed: Changed,
+}
+
+/// A log of cells that came, went or got another top.
+#[derive(Debug, Default)]
+struct Changed {
+    cells: Vec<u32>,
+    /// Entries that were dropped.
+    dropped: u64,
+}
+
+impl Changed {
+    /// Readers that are further behind than there are cells read all cells in any case.
+    fn note(&mut self, cell: u32, cells: usize) {
+        if self.cells.len() > 2 * cells + 1024 {
+            self.dropped += self.cells.len() as u64;
+            self.cells.clear();
+        }
+        self.cells.push(cell);
+    }
+}
+
+impl Cells {
+    /// No nodes yet; the seed is for lots.
+    pub(super) fn new(seed: u64) -> Self {
+        Self {
+            seed,
+            kinds: Kinds::default(),
+            seen: Vec::new(),
+            links: Links::default(),
+            cells: Vec::new(),
+            free: Vec::new(),
+            by_state: HashTable::new(),
+            serial: 0,
+            cursor: 0,
+            changed: Changed::default(),
+        }
+    }
+
+    /// All cells by slot, empty ones too.
+    pub(super) fn slots(&self) -> &[Cell] {
+        &self.cells
+    }
+
+    /// All cells with nodes in them.
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Cell> {
+        self.cells.iter().filter(|cell| cell.nodes > 0)
+    }
+
+    /// The kinds of nodes.
+    pub(super) fn kinds(&self) -> &Kinds {
+        &self.kinds
+    }
+
+    /// The lot of a cell's top.
+    pub(super) fn lot(&self, cell: &Cell) -> u64 {
+        self.links.0[cell.top as usize].lot
+    }
+
+    /// The slot of the cell a node is in; a node without an object is in none.
+    pub(super) fn of(&self, node: NodeId) -> Option<usize> {
+        let seen = self.seen.get(node.index())?;
+        (seen.cell != NIL).then_some(seen.cell as usize)
+    }
+
+    /// Slots of cells that changed since a cursor, some more than once; `None` when the log does not reach back.
+    pub(super) fn changed_since(&self, cursor: u64) -> Option<&[u32]> {
+        self.changed.cells.get(cursor.checked_sub(self.changed.dropped)? as usize..)
+    }
+
+    /// The end of the log.
+    pub(super) fn changed_end(&self) -> u64 {
+        self.changed.dropped + self.changed.cells.len() as u64
+    }
+
+    /// Takes note of what rules read. Where that is more than before, kinds and cells are made anew.
+    pub(super) fn learn<'a>(&mut self, reads: impl Iterator<Item = &'a (Attribute, Values)>) {
+        let more = reads.fold(false, |more, (attribute, values)| self.kinds.learn(attribute, values) || more);
+        if more {
+            self.clear();
+        }
+    }
+
+    fn clear(&mut self) {
+        self.kinds.clear();
+        self.seen.clear();
+        self.links.0.clear();
+        self.cells.clear();
+        self.free.clear();
+        self.by_state.clear();
+        self.cursor = u64::MAX;
+        self.changed.dropped = self.changed_end() + 1;
+        self.changed.cells.clear();
+    }
+
+    /// Catches up with the World.
+    pub(super) fn sync(&mut self, world: &World) {
+        match world.touched_since(self.cursor) {
+            Some([]) => return,
+            Some(touched) => self.move_nodes(world, touched.iter().copied()),
+            None => self.move_nodes(world, (0..world.nodes.bound()).map(NodeId::from_index)),
+        }
+        self.cursor = world.touched_end();
+    }
+
+    /// Moves nodes to the cells where they belong. All leave before any joins, so that a cell's top is in its state.
+    fn move_nodes(&mut self, world: &World, nodes: impl Iterator<Item = NodeId> + Clone) {
+        let bound = world.nodes.bound().max(self.seen.len());
+        self.seen.resize(bound, Seen::NOTHING);
+        self.links.0.resize(bound, Link::default());
+        let version = |id: NodeId| world.nodes.get(id).map_or(0, |node| node.version.0);
+        for id in nodes.clone() {
+            let seen = self.seen[id.index()];
+            if seen.cell != NIL && seen.version != version(id) {
+                self.leave(id);
+            }
+        }
+        for id in nodes {
+            let seen = self.seen[id.index()];
+            if seen.version == version(id) {
+                continue;
+            }
+            match world.nodes.get(id).filter(|node| node.exists) {
+                Some(node) => self.join(world, id, node),
+                None => self.forget(id),
+            }
+            self.seen[id.index()].version = version(id);
+        }
+    }
+
+    fn forget(&mut self, id: NodeId) {
+        let seen = std::mem::replace(&mut self.seen[id.index()], Seen::NOTHING);
+        if seen.kind != NIL {
+            self.kinds.leave(seen.kind);
+        }
+    }
+
+    fn leave(&mut self, id: NodeId) {
+        let node = id.index() as u32;
+        let slot = std::mem::replace(&mut self.seen[id.index()].cell, NIL);
+        let cell = &mut self.cells[slot as usize];
+        let was_top = cell.top == node;
+        cell.nodes -= 1;
+        cell.top = self.links.remove(cell.top, node);
+        if cell.nodes == 0 {
+            let hash = cell.hash;
+            if let Ok(entry) = self.by_state.find_entry(hash, |other| *other == slot) {
+                entry.remove();
+            }
+            self.free.push(slot);
+        }
+        if was_top {
+            self.changed.note(slot, self.cells.len());
+        }
+    }
+
+    fn join(&mut self, world: &World, id: NodeId, node: &Node) {
+        if self.seen[id.index()].statics != node.static_version.0 {
+            self.meet(id, node);
+        }
+        let kind = self.seen[id.index()].kind;
+        let hash = hash_of(kind, node);
+        let Self { cells, by_state, .. } = self;
+        let same = |slot: &u32| {
+            let cell = &cells[*slot as usize];
+            cell.hash == hash && cell.kind == kind && world.nodes[cell.top()].same_room(node)
+        };
+        let slot = match by_state.find(hash, same) {
+            Some(slot) => *slot,
+            None => self.new_cell(kind, hash),
+        };
+        let joining = id.index() as u32;
+        let cell = &mut self.cells[slot as usize];
+        cell.nodes += 1;
+        cell.top = self.links.meld(cell.top, joining);
+        let on_top = cell.top == joining;
+        self.seen[id.index()].cell = slot;
+        if on_top {
+            self.changed.note(slot, self.cells.len());
+        }
+    }
+
+    /// Finds the kind and the lot of a node that is new or has other attributes now.
+    fn meet(&mut self, id: NodeId, node: &Node) {
+        let kind = self.kinds.join(node);
+        let seen = &mut self.seen[id.index()];
+        let before = std::mem::replace(&mut seen.kind, kind);
+        seen.statics = node.static_version.0;
+        self.links.0[id.index()].lot = lot(self.seed, &node.name);
+        if before != NIL {
+            self.kinds.leave(before);
+        }
+    }
+
+    fn new_cell(&mut self, kind: u32, hash: u64) -> u32 {
+        self.serial += 1;
+        let cell = Cell { kind, nodes: 0, serial: self.serial, top: NIL, hash };
+        let slot = if let Some(slot) = self.free.pop() {
+            self.cells[slot as usize] = cell;
+            slot
+        } else {
+            self.cells.push(cell);
+            self.cells.len() as u32 - 1
+        };
+        let cells = &self.cells;
+        self.by_state.insert_unique(hash, slot, |slot| cells[*slot as usize].hash);
+        slot
+    }
+}
+
+fn hash_of(kind: u32, node: &Node) -> u64 {
+    let mut hasher = FxHasher::default();
+    hasher.write_u32(kind);
+    node.hash_room(&mut hasher);
+    hasher.finish()
+}

@@ -1,0 +1,126 @@
+//! Nodes of a cell by lot: a pairing heap whose links lie in the nodes' own records, so that any of them can leave.
+
+/// No node.
+pub(super) const NIL: u32 = u32::MAX;
+
+/// A node's place in the heap of its cell.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Link {
+    /// Its draw: the largest is on top.
+    pub(super) lot: u64,
+    child: u32,
+    next: u32,
+    /// The parent of a first child, else the sibling before.
+    prev: u32,
+}
+
+impl Default for Link {
+    fn default() -> Self {
+        Self { lot: 0, child: NIL, next: NIL, prev: NIL }
+    }
+}
+
+/// The links of all nodes, by slot.
+#[derive(Debug, Default)]
+pub(super) struct Links(pub(super) Vec<Link>);
+
+impl Links {
+    /// Makes one heap of two, and returns its top. A single node is a heap.
+    pub(super) fn meld(&mut self, a: u32, b: u32) -> u32 {
+        if a == NIL || b == NIL {
+            return if a == NIL { b } else { a };
+        }
+        let (top, below) = if self.at(a).lot >= self.at(b).lot { (a, b) } else { (b, a) };
+        let first = std::mem::replace(&mut self.at_mut(top).child, below);
+        let link = self.at_mut(below);
+        (link.next, link.prev) = (first, top);
+        if first != NIL {
+            self.at_mut(first).prev = below;
+        }
+        top
+    }
+
+    /// Takes a node out of the heap with this top, and returns the new top.
+    pub(super) fn remove(&mut self, top: u32, node: u32) -> u32 {
+        let Link { child, next, prev, .. } = *self.at(node);
+        let rest = self.meld_all(child);
+        let link = self.at_mut(node);
+        (link.child, link.next, link.prev) = (NIL, NIL, NIL);
+        if node == top {
+            return rest;
+        }
+        let before = self.at_mut(prev);
+        if before.child == node {
+            before.child = next;
+        } else {
+            before.next = next;
+        }
+        if next != NIL {
+            self.at_mut(next).prev = prev;
+        }
+        self.meld(top, rest)
+    }
+
+    /// Melds a list of siblings: in pairs, then the pairs from the last to the first.
+    fn meld_all(&mut self, mut first: u32) -> u32 {
+        let mut pairs = NIL;
+        while first != NIL {
+            let second = self.cut(first);
+            let after = if second == NIL { NIL } else { self.cut(second) };
+            let pair = self.meld(first, second);
+            self.at_mut(pair).next = pairs;
+            pairs = pair;
+            first = after;
+        }
+        let mut top = NIL;
+        while pairs != NIL {
+            let after = self.cut(pairs);
+            top = self.meld(top, pairs);
+            pairs = after;
+        }
+        top
+    }
+
+    /// Frees a node of its siblings, and returns the next of them.
+    fn cut(&mut self, node: u32) -> u32 {
+        let link = self.at_mut(node);
+        link.prev = NIL;
+        std::mem::replace(&mut link.next, NIL)
+    }
+
+    fn at(&self, node: u32) -> &Link {
+        &self.0[node as usize]
+    }
+
+    fn at_mut(&mut self, node: u32) -> &mut Link {
+        &mut self.0[node as usize]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn the_top_has_the_largest_lot_whoever_joins_and_leaves(
+            lots in prop::collection::vec(any::<u64>(), 1..40),
+            steps in prop::collection::vec(0usize..40, 0..200),
+        ) {
+            let mut links = Links(lots.iter().map(|lot| Link { lot: *lot, ..Link::default() }).collect());
+            let (mut top, mut members) = (NIL, std::collections::BTreeSet::new());
+            for node in steps.into_iter().map(|step| step % lots.len()) {
+                top = if members.remove(&(lots[node], node)) {
+                    links.remove(top, node as u32)
+                } else {
+                    members.insert((lots[node], node));
+                    links.meld(top, node as u32)
+                };
+                let lot = (top != NIL).then(|| lots[top as usize]);
+                prop_assert_eq!(lot, members.last().map(|(lot, _)| *lot));
+            }
+        }
+    }
+}

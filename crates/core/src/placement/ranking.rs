@@ -1,0 +1,167 @@
+//! The cells as one class sees them, in a tournament that catches up with them.
+use rayon::prelude::*;
+
+use super::cells::{Cell, Cells};
+use super::tournament::{Rating, Tournament};
+use super::{LATER, SCORE_UNIT};
+use crate::diagnosis::Unfit;
+use crate::plugin::{NodeRules, NodeScorer};
+use crate::world::{Class, Node, World};
+
+/// Below this many cells a pass over them is not worth a second thread.
+const PARALLEL_FROM: usize = 512;
+
+/// What the rules by attributes say of a kind of nodes: a score, or why they will not do.
+pub(super) type Verdict = Result<i64, Unfit>;
+
+/// The cells, rated for a class.
+#[derive(Debug, Default)]
+pub(super) struct Ranking {
+    /// By kind; `None` for a number that is not in use.
+    verdicts: Vec<Option<Verdict>>,
+    /// The stamp of the kinds that were judged; 0 for none yet.
+    kinds: u64,
+    cursor: u64,
+    /// By slot, the cell whose score the tournament has.
+    rated: Vec<u64>,
+    tournament: Tournament,
+}
+
+impl Ranking {
+    /// The slot of the best cell, and its rating.
+    pub(super) fn best(&self) -> Option<(usize, Rating)> {
+        self.tournament.best()
+    }
+
+    /// The rating of the cell in a slot.
+    pub(super) fn rating(&self, slot: usize) -> Rating {
+        self.tournament.rating(slot)
+    }
+
+    /// How many slots it covers.
+    pub(super) fn len(&self) -> usize {
+        self.rated.len()
+    }
+
+    /// The verdict on a kind of nodes.
+    pub(super) fn verdict(&self, kind: u32) -> Option<&Verdict> {
+        self.verdicts[kind as usize].as_ref()
+    }
+
+    /// Catches up with the cells.
+    pub(super) fn catch_up(&mut self, world: &World, class: &Class, rules: &NodeRules, cells: &Cells) {
+        if self.kinds != cells.kinds().stamp() {
+            self.kinds = cells.kinds().stamp();
+            self.verdicts = judge(world, rules, cells);
+            self.rated.fill(0);
+            return self.rate_all(world, class, rules, cells);
+        }
+        match cells.changed_since(self.cursor) {
+            Some(changed) if changed.len() <= cells.slots().len() && cells.slots().len() <= self.len() => {
+                for slot in changed {
+                    let cell = &cells.slots()[*slot as usize];
+                    let rating = self.rate(*slot as usize, cell, world, class, rules, cells);
+                    self.rated[*slot as usize] = cell.serial;
+                    self.tournament.update(*slot as usize, rating);
+                }
+                self.cursor = cells.changed_end();
+            }
+            _ => self.rate_all(world, class, rules, cells),
+        }
+    }
+
+    fn rate_all(&mut self, world: &World, class: &Class, rules: &NodeRules, cells: &Cells) {
+        // With room for more cells, so that few of them cost a rating of all.
+        let width = cells.slots().len().next_power_of_two();
+        let one = |(slot, cell): (usize, &Cell)| self.rate(slot, cell, world, class, rules, cells);
+        let slots = cells.slots();
+        let mut ratings: Vec<Rating> = if slots.len() < PARALLEL_FROM {
+            slots.iter().enumerate().map(one).collect()
+        } else {
+            slots.par_iter().enumerate().with_min_len(PARALLEL_FROM / 2).map(one).collect()
+        };
+        ratings.resize(width, Rating::NONE);
+        self.rated.clear();
+        self.rated.extend(slots.iter().map(|cell| cell.serial));
+        self.rated.resize(width, 0);
+        self.tournament.rebuild(ratings);
+        self.cursor = cells.changed_end();
+    }
+
+    /// Rates a cell by its top. The score of a cell stays, whoever is on top.
+    fn rate(
+        &self,
+        slot: usize,
+        cell: &Cell,
+        world: &World,
+        class: &Class,
+        rules: &NodeRules,
+        cells: &Cells,
+    ) -> Rating {
+        if cell.nodes == 0 {
+            return Rating::NONE;
+        }
+        let score = if self.rated.get(slot) == Some(&cell.serial) {
+            Some(self.rating(slot).score).filter(|score| *score != Rating::NONE.score)
+        } else {
+            match self.verdict(cell.kind) {
+                Some(Ok(fixed)) => {
+                    room_score(&world.nodes[cell.top()], class, rules).map(|score| score + fixed)
+                }
+                _ => None,
+            }
+        };
+        score.map_or(Rating::NONE, |score| Rating { score, lot: cells.lot(cell) })
+    }
+}
+
+/// What the rules by room say of a node, below 0 when it has room only later; `None` when it will not do.
+fn room_score(node: &Node, class: &Class, rules: &NodeRules) -> Option<i64> {
+    let passes = |later| rules.room_filters.iter().all(|rule| rule.check(node, later).is_ok());
+    let offset = if node.fits_now(&class.request) && passes(false) {
+        0
+    } else if node.fits_later(&class.request) && passes(true) {
+        -LATER
+    } else {
+        return None;
+    };
+    let score: f64 = rules.room_scorers.iter().map(|rule| rule.score(node)).sum();
+    Some(in_units(score) + offset)
+}
+
+fn in_units(score: f64) -> i64 {
+    (score * SCORE_UNIT).round() as i64
+}
+
+/// Asks the rules by attributes about a node of every kind.
+fn judge(world: &World, rules: &NodeRules, cells: &Cells) -> Vec<Option<Verdict>> {
+    let mut of_kind: Vec<Option<&Node>> = vec![None; cells.kinds().bound()];
+    for cell in cells.iter() {
+        of_kind[cell.kind as usize].get_or_insert_with(|| &world.nodes[cell.top()]);
+    }
+    let check = |node: &Node| match rules.filters.iter().find_map(|filter| filter.check(node).err()) {
+        Some(unfit) => Err(unfit),
+        None => Ok(0),
+    };
+    let mut verdicts: Vec<Option<Verdict>> = of_kind.iter().map(|node| node.map(check)).collect();
+    for scorer in &rules.scorers {
+        add_scores(&of_kind, &mut verdicts, scorer.as_ref());
+    }
+    verdicts
+}
+
+fn add_scores(of_kind: &[Option<&Node>], verdicts: &mut [Option<Verdict>], scorer: &dyn NodeScorer) {
+    let mut fit: Vec<(&Node, &mut i64)> = of_kind
+        .iter()
+        .zip(verdicts)
+        .filter_map(|(node, verdict)| match (node, verdict) {
+            (Some(node), Some(Ok(sum))) => Some((*node, sum)),
+            _ => None,
+        })
+        .collect();
+    let mut scores: Vec<f64> = fit.iter().map(|(node, _)| scorer.score(node)).collect();
+    scorer.normalise(&mut scores);
+    for ((_, sum), score) in fit.iter_mut().zip(scores) {
+        **sum += in_units(score);
+    }
+}
