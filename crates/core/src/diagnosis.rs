@@ -264,6 +264,13 @@ pub enum Refusal {
         /// What is missing, by resource.
         missing: Vec<(DimId, i64)>,
     },
+    /// Admitting the job would take a ResourceQuota over its limits.
+    ResourceQuota {
+        /// The ResourceQuota.
+        quota: Key,
+        /// By how much, by resource.
+        over: Vec<(DimId, i64)>,
+    },
     /// The queue has all it may have.
     Overused {
         /// The plugin that says so.
@@ -345,6 +352,10 @@ impl Refusal {
                 let missing = list(": insufficient ", missing, dims);
                 format!("resource quota of queue {queue} insufficient{missing} (plugin {plugin})")
             }
+            Refusal::ResourceQuota { quota, over } => format!(
+                "ResourceQuota {quota} would be exceeded{} (plugin resourcequota)",
+                list(": ", over, dims)
+            ),
             Refusal::Overused { plugin, queue } => format!("queue {queue} is overused (plugin {plugin})"),
             Refusal::Quota { plugin, queue, limit, over } => {
                 format!("queue {queue} would exceed its {limit}{} (plugin {plugin})", list(": ", over, dims))

@@ -46,12 +46,13 @@ enum Unit {
 }
 
 impl Unit {
+    /// A limit on the sum of limits (`limits.memory`, of ResourceQuotas) counts as what it limits.
     fn of(name: &str) -> Self {
-        match name {
+        match name.strip_prefix("limits.").unwrap_or(name) {
             "memory" | "ephemeral-storage" => Self::Byte,
             "pods" => Self::Count,
-            _ if name.starts_with("hugepages-") => Self::Byte,
-            _ if name.starts_with("attachable-volumes-") => Self::Count,
+            name if name.starts_with("hugepages-") => Self::Byte,
+            name if name.starts_with("attachable-volumes-") => Self::Count,
             _ => Self::Milli,
         }
     }

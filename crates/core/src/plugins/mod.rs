@@ -13,9 +13,13 @@ mod priority;
 mod promise;
 mod proportion;
 mod resource_strategy_fit;
+mod resourcequota;
 mod share;
 mod sla;
+mod usage;
 mod waterfill;
+
+pub(crate) use gang::Spare;
 
 use crate::plugin::PluginDef;
 
@@ -33,6 +37,8 @@ pub static PLUGINS: &[PluginDef] = &[
     binpack::DEF,
     sla::DEF,
     resource_strategy_fit::DEF,
+    resourcequota::DEF,
+    usage::DEF,
 ];
 
 /// The row of a name.
