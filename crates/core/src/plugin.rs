@@ -159,6 +159,10 @@ pub trait Plugin: Send + Sync {
     fn preemptive(&self, _: &World, _: QueueId, _: TaskId) -> Result<(), Refusal> {
         Ok(())
     }
+    /// Whether a task must not be evicted, whatever others say: it is left out before anybody is asked.
+    fn protects(&self, _: &World, _: TaskId) -> bool {
+        false
+    }
     /// Which of these tasks may be evicted for a task of the same queue. They come in the order in which they would be
     /// evicted, and an opinion keeps it: a task is accepted on top of those accepted before it.
     fn preemptable(&self, _: &World, _by: TaskId, _of: &[TaskId]) -> Option<Vec<TaskId>> {

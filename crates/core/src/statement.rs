@@ -52,6 +52,12 @@ impl<'s, 'w> Statement<'s, 'w> {
         self.place(task, Status::Releasing, node);
     }
 
+    /// Takes an eviction of this statement back: the task is again what it was.
+    pub fn spare(&mut self, task: TaskId, was: Status) {
+        let node = self.session.world.tasks[task].node;
+        self.place(task, was, node);
+    }
+
     fn place(&mut self, task: TaskId, status: Status, node: Option<NodeId>) {
         let session = &mut *self.session;
         let before = session.world.tasks[task].status;
@@ -85,10 +91,10 @@ impl<'s, 'w> Statement<'s, 'w> {
 
     fn decide(&mut self, why: &Arc<str>) {
         let session = &mut *self.session;
-        let tasks: Vec<TaskId> = session.log.drain(self.base..).map(|entry| entry.task).collect();
+        let entries: Vec<Entry> = session.log.drain(self.base..).collect();
         let mut bound: Vec<Binding> = Vec::new();
         let mut job = None;
-        for task in tasks {
+        for Entry { task, before } in entries {
             let it = &session.world.tasks[task];
             match it.status {
                 Status::Allocated => {
@@ -97,9 +103,9 @@ impl<'s, 'w> Statement<'s, 'w> {
                     job = job.or(it.job);
                     session.world.place(task, Status::Binding, Some(node));
                 }
-                Status::Releasing if !it.evicting => {
+                Status::Releasing if it.evicting.is_none() => {
                     session.decisions.push(Decision::Evict { pod: it.pod.clone(), reason: why.clone() });
-                    session.world.tasks[task].evicting = true;
+                    session.world.tasks[task].evicting = Some(before.status());
                 }
                 Status::Pipelined | Status::Pending => nominate(session, task),
                 _ => {}

@@ -118,29 +118,42 @@ impl Tiers {
         Ok(())
     }
 
-    /// Rule *intersect*: within a tier, the victims all opinions share; a tier in which anybody has an opinion
-    /// and that leaves somebody decides. An empty intersection ends the tier's say, and the next tier is asked.
-    pub fn intersect(&self, flag: Flag, ask: impl Fn(&dyn Plugin) -> Option<Vec<TaskId>>) -> Vec<TaskId> {
-        for tier in self.tiers() {
-            let opinions =
-                tier.iter().filter(|entry| entry.flags.on(flag)).filter_map(|entry| ask(&*entry.plugin));
-            let shared = opinions.reduce(|shared, picked| {
-                let picked: rustc_hash::FxHashSet<TaskId> = picked.into_iter().collect();
-                shared.into_iter().filter(|task| picked.contains(task)).collect()
-            });
-            if let Some(victims) = shared.filter(|victims| !victims.is_empty()) {
-                return victims;
+    /// Rule *intersect*, on victims in the order in which they would go: a plugin is asked about those that the ones
+    /// before it in its tier left; the first tier in which anybody has an opinion and that leaves somebody decides. An
+    /// empty rest ends the tier's say, and the next tier is asked. With `only`, no other tier is.
+    ///
+    /// Returns the tier, and whom it leaves, in the same order. Without a flag every plugin is asked.
+    pub fn victims(
+        &self,
+        flag: Option<Flag>,
+        only: Option<usize>,
+        of: &[TaskId],
+        ask: impl Fn(&dyn Plugin, &[TaskId]) -> Option<Vec<TaskId>>,
+    ) -> Option<(usize, Vec<TaskId>)> {
+        let asked = |entry: &&Entry| flag.is_none_or(|flag| entry.flags.on(flag));
+        for (at, tier) in self.tiers().enumerate().filter(|(at, _)| only.is_none_or(|only| only == *at)) {
+            let mut left: Option<Vec<TaskId>> = None;
+            for entry in tier.iter().filter(asked) {
+                if let Some(picked) = ask(&*entry.plugin, left.as_deref().unwrap_or(of)) {
+                    left = Some(shared(left.as_deref().unwrap_or(of), picked));
+                }
+            }
+            if let Some(victims) = left.filter(|victims| !victims.is_empty()) {
+                return Some((at, victims));
             }
         }
-        Vec::new()
+        None
     }
 
     /// Rule *union*: all that the plugins of a tier name, in their order; the first tier that names anybody decides.
     pub fn union(&self, flag: Flag, ask: impl Fn(&dyn Plugin) -> Vec<TaskId>) -> Vec<TaskId> {
         for tier in self.tiers() {
             let mut seen = rustc_hash::FxHashSet::default();
-            let mut named: Vec<TaskId> =
-                tier.iter().filter(|entry| entry.flags.on(flag)).flat_map(|entry| ask(&*entry.plugin)).collect();
+            let mut named: Vec<TaskId> = tier
+                .iter()
+                .filter(|entry| entry.flags.on(flag))
+                .flat_map(|entry| ask(&*entry.plugin))
+                .collect();
             named.retain(|task| seen.insert(*task));
             if !named.is_empty() {
                 return named;
@@ -160,6 +173,16 @@ impl Tiers {
         }
         false
     }
+}
+
+/// Those of a list that were picked from it, in its order.
+fn shared(of: &[TaskId], picked: Vec<TaskId>) -> Vec<TaskId> {
+    let mut rest = of.iter();
+    if picked.iter().all(|task| rest.any(|other| other == task)) {
+        return picked;
+    }
+    let picked: rustc_hash::FxHashSet<TaskId> = picked.into_iter().collect();
+    of.iter().copied().filter(|task| picked.contains(task)).collect()
 }
 
 #[cfg(test)]
@@ -190,6 +213,9 @@ mod tests {
         }
         fn job_starving(&self, _: &World, _: crate::id::JobId) -> Option<bool> {
             self.starving
+        }
+        fn victim_tasks(&self, world: &World, of: &[TaskId]) -> Vec<TaskId> {
+            self.preemptable(world, TaskId::from_index(0), of).unwrap_or_default()
         }
         fn preemptable(&self, _: &World, _: TaskId, _: &[TaskId]) -> Option<Vec<TaskId>> {
             self.victims.as_ref().map(|list| list.iter().map(|task| TaskId::from_index(*task)).collect())
@@ -248,23 +274,41 @@ mod tests {
     }
 
     #[test]
-    fn victims_intersect_within_a_tier_and_an_empty_intersection_does_not_start_afresh() {
+    fn victims_are_those_a_tier_leaves_and_an_empty_rest_does_not_start_afresh() {
         type Plan = Vec<Vec<Option<Vec<usize>>>>;
-        let plans: Vec<(Plan, Vec<usize>)> = vec![
-            (vec![vec![Some(vec![1, 2, 3]), None, Some(vec![3, 2])]], vec![2, 3]),
-            (vec![vec![Some(vec![1]), Some(vec![2]), Some(vec![3])], vec![Some(vec![4])]], vec![4]),
-            (vec![vec![Some(vec![])], vec![Some(vec![4])]], vec![4]),
-            (vec![vec![None], vec![Some(vec![5])]], vec![5]),
-            (vec![vec![None]], vec![]),
+        let plans: Vec<(Plan, Option<usize>, Option<(usize, Vec<usize>)>)> = vec![
+            (vec![vec![Some(vec![1, 2, 3]), None, Some(vec![3, 2])]], None, Some((0, vec![2, 3]))),
+            (
+                vec![vec![Some(vec![1]), Some(vec![2]), Some(vec![3])], vec![Some(vec![4])]],
+                None,
+                Some((1, vec![4])),
+            ),
+            (vec![vec![Some(vec![])], vec![Some(vec![4])]], None, Some((1, vec![4]))),
+            (vec![vec![None], vec![Some(vec![5, 9])]], None, Some((1, vec![5]))),
+            (vec![vec![Some(vec![1])], vec![Some(vec![2])]], Some(1), Some((1, vec![2]))),
+            (vec![vec![Some(vec![1])], vec![None]], Some(1), None),
+            (vec![vec![None]], None, None),
         ];
-        for (plan, expected) in plans {
+        let id = |task: usize| TaskId::from_index(task);
+        let of: Vec<TaskId> = (0..6).map(id).collect();
+        for (plan, only, expected) in plans {
             let says = |victims: &Option<Vec<usize>>| Says { victims: victims.clone(), ..Says::default() };
             let tiers = tiers(plan.iter().map(|tier| tier.iter().map(says).collect()).collect());
-            let (world, task) = (world(), TaskId::from_index(0));
-            let victims = tiers.intersect(Flag::Preemptable, |p| p.preemptable(&world, task, &[]));
-            let expected: Vec<TaskId> = expected.into_iter().map(TaskId::from_index).collect();
+            let world = world();
+            let ask = |plugin: &dyn Plugin, of: &[TaskId]| plugin.preemptable(&world, id(0), of);
+            let victims = tiers.victims(Some(Flag::Preemptable), only, &of, ask);
+            let expected = expected.map(|(tier, list)| (tier, list.into_iter().map(id).collect()));
             assert_eq!(victims, expected, "{plan:?}");
         }
+    }
+
+    #[test]
+    fn a_tier_names_victims_together_and_the_first_that_names_any_decides() {
+        let plan = vec![vec![None], vec![Some(vec![2, 1]), Some(vec![1, 3])], vec![Some(vec![4])]];
+        let says = |victims: &Option<Vec<usize>>| Says { victims: victims.clone(), ..Says::default() };
+        let tiers = tiers(plan.iter().map(|tier| tier.iter().map(says).collect()).collect());
+        let named = tiers.union(Flag::Victim, |plugin| plugin.victim_tasks(&world(), &[]));
+        assert_eq!(named.into_iter().map(Id::index).collect::<Vec<_>>(), [2, 1, 3]);
     }
 
     #[test]

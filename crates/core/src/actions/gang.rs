@@ -56,6 +56,11 @@ impl Work {
         Self { tasks: required_first(world, it, tasks), next: 0 }
     }
 
+    /// The tasks, in order.
+    pub(super) fn into_tasks(self) -> Vec<TaskId> {
+        self.tasks
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.next >= self.tasks.len()
     }

@@ -2,8 +2,14 @@
 mod allocate;
 mod backfill;
 mod enqueue;
+mod evict;
 mod gang;
+mod gangpreempt;
+mod gangreclaim;
 mod order;
+mod preempt;
+mod reclaim;
+mod shuffle;
 
 use crate::conf::ArgSpec;
 use crate::session::Session;
@@ -21,7 +27,16 @@ pub struct ActionDef {
 }
 
 /// Every action, by name.
-pub static ACTIONS: &[ActionDef] = &[enqueue::DEF, allocate::DEF, backfill::DEF];
+pub static ACTIONS: &[ActionDef] = &[
+    enqueue::DEF,
+    allocate::DEF,
+    backfill::DEF,
+    preempt::DEF,
+    reclaim::DEF,
+    gangpreempt::DEF,
+    gangreclaim::DEF,
+    shuffle::DEF,
+];
 
 /// The row of a name.
 pub fn find(name: &str) -> Option<&'static ActionDef> {

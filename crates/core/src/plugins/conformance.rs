@@ -19,6 +19,10 @@ pub(super) const DEF: PluginDef = PluginDef {
 struct Conformance;
 
 impl Plugin for Conformance {
+    fn protects(&self, world: &World, task: TaskId) -> bool {
+        is_critical(&world.tasks[task])
+    }
+
     fn preemptable(&self, world: &World, _: TaskId, of: &[TaskId]) -> Option<Vec<TaskId>> {
         Some(of.iter().copied().filter(|task| !is_critical(&world.tasks[*task])).collect())
     }

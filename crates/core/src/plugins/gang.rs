@@ -94,23 +94,24 @@ fn promised(counts: &Counts) -> u32 {
 
 /// The tasks that their jobs can do without, each picked on top of those before it.
 fn spare(world: &World, of: &[TaskId]) -> Vec<TaskId> {
-    let mut left: FxHashMap<JobId, Left> = FxHashMap::default();
+    let mut left: FxHashMap<JobId, Spare> = FxHashMap::default();
     let mut take = |task: &TaskId| {
         let task = &world.tasks[*task];
         let Some(job) = task.job else { return false };
-        left.entry(job).or_insert_with(|| Left::of(&world.jobs[job])).take(task.role)
+        left.entry(job).or_insert_with(|| Spare::of(&world.jobs[job])).take(task.role)
     };
     of.iter().copied().filter(|task| take(task)).collect()
 }
 
 /// How many ready tasks a job can still do without: in all, and of each role.
-struct Left {
+pub(crate) struct Spare {
     all: u32,
     roles: Vec<u32>,
 }
 
-impl Left {
-    fn of(job: &Job) -> Self {
+impl Spare {
+    /// As the job stands.
+    pub(crate) fn of(job: &Job) -> Self {
         let asked = job.asks_roles();
         let of_role = |role: &crate::world::Role| {
             let min = if asked { role.min } else { 0 };
@@ -122,7 +123,8 @@ impl Left {
         }
     }
 
-    fn take(&mut self, role: u16) -> bool {
+    /// Counts a task, if the job can do without it on top of those counted before.
+    pub(crate) fn take(&mut self, role: u16) -> bool {
         let of_role = &mut self.roles[usize::from(role)];
         if self.all == 0 || *of_role == 0 {
             return false;

@@ -7,7 +7,9 @@ use super::allowance::is_of_nodes;
 use super::class::{Class, ClassKey};
 use super::usage::MEASURED;
 use super::{Job, JobKind, Node, Queue, ROOT, Refused, Stamp, Status, Task, World, quota};
-use crate::event::{Event, GroupLimits, Key, NodeInfo, Phase, PodGroupInfo, PodInfo, PodPhase, QueueInfo, Resources};
+use crate::event::{
+    Event, GroupLimits, Key, NodeInfo, Phase, PodGroupInfo, PodInfo, PodPhase, QueueInfo, Resources,
+};
 use crate::id::{ClassId, JobId, NodeId, QueueId, TaskId};
 
 impl World {

@@ -78,6 +78,8 @@ pub struct Job {
     pub pipelined: Amounts,
     /// What its pending tasks request.
     pub pending: Amounts,
+    /// An evicting action had no steps left for it: it goes first in the next cycle.
+    pub(crate) passed_over: bool,
     /// Why it waits, from the last cycle that asked.
     pub refusals: Vec<Refusal>,
 }
@@ -108,6 +110,7 @@ impl Job {
             allocated: Amounts::new(),
             pipelined: Amounts::new(),
             pending: Amounts::new(),
+            passed_over: false,
             refusals: Vec::new(),
         }
     }
@@ -127,6 +130,12 @@ impl Job {
             Some(role) => Err(role),
             None => Ok(()),
         }
+    }
+
+    /// Whether some members have their places and others, without which it is nothing, do not.
+    pub fn is_broken(&self) -> bool {
+        let whole = self.counts.ready() >= self.min_member && self.roles_satisfied(Counts::ready).is_ok();
+        !whole && self.counts.ready() > 0
     }
 
     /// Tasks that wait for a node or for room on one.

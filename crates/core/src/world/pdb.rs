@@ -51,7 +51,8 @@ pub struct Budgets<'w> {
 impl<'w> Budgets<'w> {
     /// As they stand.
     pub fn new(world: &'w World) -> Self {
-        let mut budgets = Self { world, left: world.pdbs.iter().map(|(key, pdb)| (key, pdb.allowed)).collect() };
+        let mut budgets =
+            Self { world, left: world.pdbs.iter().map(|(key, pdb)| (key, pdb.allowed)).collect() };
         if !world.pdbs.is_empty() {
             let under_way = |(id, task): (TaskId, &super::Task)| task.evicting.is_some().then_some(id);
             for task in world.tasks.iter().filter_map(under_way) {
@@ -64,20 +65,27 @@ impl<'w> Budgets<'w> {
         budgets
     }
 
-    /// Counts a victim, if it may go on top of those counted before.
-    pub fn take(&mut self, task: TaskId) -> bool {
+    /// Whether a victim may go if it is the first.
+    pub fn may(&self, task: TaskId) -> bool {
         if self.left.is_empty() || self.world.tasks[task].status == Status::Bound {
             return true;
         }
-        let mut meant = self.world.pdbs_of(task).map(|(key, _)| key);
-        let Some(key) = meant.next() else { return true };
-        if meant.next().is_some() {
+        let mut meant =
+            self.world.pdbs_of(task).map(|(key, _)| self.left.get(key).copied().unwrap_or_default());
+        meant.next().is_none_or(|left| left > 0 && meant.next().is_none())
+    }
+
+    /// Counts a victim, if it may go on top of those counted before.
+    pub fn take(&mut self, task: TaskId) -> bool {
+        if !self.may(task) {
             return false;
         }
-        let left = self.left.entry(key).or_default();
-        let may = *left > 0;
-        *left = left.saturating_sub(1);
-        may
+        if !self.left.is_empty() && self.world.tasks[task].status != Status::Bound {
+            for (key, _) in self.world.pdbs_of(task) {
+                self.left.entry(key).and_modify(|left| *left -= 1);
+            }
+        }
+        true
     }
 }
 
@@ -92,11 +100,8 @@ mod tests {
     }
 
     fn pdb(name: &str, app: Option<&str>, allowed: u32) -> Event {
-        let of = |app: &str| Requirement {
-            key: "app".into(),
-            operator: Operator::In,
-            values: vec![app.into()],
-        };
+        let of =
+            |app: &str| Requirement { key: "app".into(), operator: Operator::In, values: vec![app.into()] };
         let selector = Selector(app.map(of).into_iter().collect());
         PdbInfo { key: Key::new("ns", name), selector: Some(selector), allowed }.into()
     }
@@ -116,7 +121,9 @@ mod tests {
         world.apply(pdb("web", Some("web"), 1));
         assert_eq!(takes(&world, &["a", "b", "c", "d"]), [true, false, true, true]);
         world.apply(PdbInfo { key: Key::new("ns", "none"), selector: None, allowed: 0 }.into());
-        world.apply(PdbInfo { key: Key::new("other", "all"), selector: Some(Selector(vec![])), allowed: 0 }.into());
+        world.apply(
+            PdbInfo { key: Key::new("other", "all"), selector: Some(Selector(vec![])), allowed: 0 }.into(),
+        );
         assert_eq!(takes(&world, &["a", "c"]), [true, true]);
         world.apply(pdb("all", None, 9));
         assert_eq!(takes(&world, &["a", "c"]), [false, true], "two budgets mean a");

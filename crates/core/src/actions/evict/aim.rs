@@ -1,0 +1,125 @@
+//! What somebody is to be evicted for: a gang, whole or not at all, or one more task of a job.
+use rustc_hash::FxHashSet;
+
+use super::steps::Steps;
+use crate::diagnosis::NoEviction;
+use crate::id::{ClassId, JobId, TaskId};
+use crate::placement::Room;
+use crate::session::Session;
+use crate::statement::Statement;
+use crate::world::Status;
+
+/// What somebody is to be evicted for.
+#[derive(Clone, Debug)]
+pub(super) struct Aim {
+    /// The job.
+    pub(super) job: JobId,
+    /// Tasks that never preempt: they take what room there is before anybody is evicted.
+    pub(super) meek: Vec<TaskId>,
+    /// Tasks to be placed, in order.
+    pub(super) tasks: Vec<TaskId>,
+    /// How many of them it takes, if the first ones are placed.
+    pub(super) wanted: usize,
+    /// One task, whatever else the job lacks.
+    pub(super) single: bool,
+}
+
+impl Aim {
+    /// The gang: as many of its tasks as make it whole. `None` when all of them do not.
+    pub(super) fn gang(session: &mut Session<'_>, job: JobId, tasks: &[TaskId]) -> Option<Self> {
+        let meek = |task: &&TaskId| session.world.tasks[**task].never_preempts;
+        let (meek, tasks): (Vec<TaskId>, Vec<TaskId>) = tasks.iter().partition(meek);
+        let with_all: Vec<TaskId> = meek.iter().chain(&tasks).copied().collect();
+        let wanted = count_to_whole(session, job, &with_all)?.saturating_sub(meek.len());
+        Some(Self { job, meek, tasks, wanted, single: false })
+    }
+
+    /// One task of a job that is whole.
+    pub(super) fn single(job: JobId, task: TaskId) -> Self {
+        Self { job, meek: Vec::new(), tasks: vec![task], wanted: 1, single: true }
+    }
+
+    /// The task plugins are asked about: the last one it takes, for with it all are there.
+    pub(super) fn last(&self) -> TaskId {
+        self.tasks[self.wanted.max(1) - 1]
+    }
+
+    /// Asks something with all but the last of the tasks in place, as far as sums of jobs and queues go: what the gang
+    /// holds when it is whole decides, not what it holds before.
+    pub(super) fn as_if_whole<R>(&self, session: &mut Session<'_>, ask: impl FnOnce(&Session<'_>) -> R) -> R {
+        promised(session, &self.tasks[..self.wanted.max(1) - 1], ask)
+    }
+
+    /// Places tasks, where room is or will be, until the aim is met. Returns those it placed, or nothing when it is
+    /// not met in the end.
+    pub(super) fn place(
+        &self,
+        statement: &mut Statement<'_, '_>,
+        steps: &mut Steps,
+    ) -> Result<Option<Vec<TaskId>>, NoEviction> {
+        let mut failed: FxHashSet<ClassId> = FxHashSet::default();
+        let mut placed = Vec::with_capacity(self.wanted);
+        for task in &self.tasks {
+            if self.is_met(statement.session(), &placed) {
+                break;
+            }
+            let class = statement.session().world.tasks[*task].class;
+            if failed.contains(&class) {
+                continue;
+            }
+            steps.spend(1)?;
+            if place(statement, *task) {
+                placed.push(*task);
+            } else {
+                failed.insert(class);
+            }
+        }
+        Ok(self.is_met(statement.session(), &placed).then_some(placed))
+    }
+
+    fn is_met(&self, session: &Session<'_>, placed: &[TaskId]) -> bool {
+        (!self.single || !placed.is_empty()) && session.job_pipelined(self.job)
+    }
+}
+
+/// Gives a task a node, if its queue may have it and there is or will be room.
+pub(super) fn place(statement: &mut Statement<'_, '_>, task: TaskId) -> bool {
+    let session = statement.session();
+    let Some(job) = session.world.tasks[task].job else { return false };
+    if session.allocatable(session.world.jobs[job].queue, task).is_err() {
+        return false;
+    }
+    match session.spot(task) {
+        Some(spot) if spot.room == Room::Now => statement.allocate(task, spot.node),
+        Some(spot) => statement.pipeline(task, spot.node),
+        None => return false,
+    }
+    true
+}
+
+/// How many of these tasks, in order, make the job whole.
+fn count_to_whole(session: &mut Session<'_>, job: JobId, tasks: &[TaskId]) -> Option<usize> {
+    let mut before = Vec::new();
+    let mut count = None;
+    for (at, task) in tasks.iter().enumerate() {
+        before.push((*task, session.world.place(*task, Status::Pipelined, None)));
+        if session.job_pipelined(job) {
+            count = Some(at + 1);
+            break;
+        }
+    }
+    for (task, before) in before.into_iter().rev() {
+        session.world.restore(task, before);
+    }
+    count
+}
+
+fn promised<R>(session: &mut Session<'_>, tasks: &[TaskId], ask: impl FnOnce(&Session<'_>) -> R) -> R {
+    let before: Vec<_> =
+        tasks.iter().map(|task| (*task, session.world.place(*task, Status::Pipelined, None))).collect();
+    let answer = ask(session);
+    for (task, before) in before.into_iter().rev() {
+        session.world.restore(task, before);
+    }
+    answer
+}

@@ -1,0 +1,158 @@
+//! Whether there can be room at all, by arithmetic: what must be true before a search is worth it.
+//!
+//! Per class of tasks it counts how many of them the nodes could take that its rules by attributes let it on, each by
+//! its room alone; per resource it adds that room up. Ports, scores and quotas are left to the proof. So a *no* is
+//! certain, and for a gang of one class without host ports a *yes* is too, but for quotas.
+use phalanx_resource::{Amounts, DimId};
+use rustc_hash::FxHashMap;
+
+use super::aim::Aim;
+use crate::id::{ClassId, Id, NodeId, TaskId};
+use crate::session::Session;
+use crate::world::World;
+
+/// Tasks of one class.
+#[derive(Clone, Debug)]
+struct Need {
+    request: Vec<(DimId, i64)>,
+    /// How many of them there are.
+    tasks: u64,
+    /// How many a node could take; by node.
+    fits: Vec<u32>,
+    /// The same in sum.
+    total: u64,
+    /// Nodes its rules let it on.
+    admitted: Vec<bool>,
+}
+
+/// One resource, over all nodes that any class is let on.
+#[derive(Clone, Copy, Debug)]
+struct Total {
+    dim: DimId,
+    wanted: i128,
+    room: i128,
+}
+
+/// Rooms as they would be.
+#[derive(Clone, Debug)]
+pub(super) struct Ledger {
+    needs: Vec<Need>,
+    totals: Vec<Total>,
+    wanted: u64,
+    /// What will be idle on each node.
+    rooms: Vec<Amounts>,
+}
+
+impl Ledger {
+    /// With nobody evicted.
+    pub(super) fn new(session: &mut Session<'_>, aim: &Aim) -> Self {
+        let mut counts: FxHashMap<ClassId, u64> = FxHashMap::default();
+        for task in &aim.tasks {
+            *counts.entry(session.world.tasks[*task].class).or_default() += 1;
+        }
+        let mut counts: Vec<(ClassId, u64)> = counts.into_iter().collect();
+        counts.sort_unstable_by_key(|(class, _)| class.index());
+        let needs = counts.into_iter().map(|(class, tasks)| Need::new(session, class, tasks)).collect();
+        let nodes = session.world.nodes.bound();
+        let room = |at| session.world.nodes.get(NodeId::from_index(at)).map(crate::world::Node::future_idle);
+        let rooms = (0..nodes).map(|at| room(at).unwrap_or_default()).collect();
+        let totals = totals(session.world, aim);
+        let mut ledger = Self { needs, totals, wanted: aim.wanted as u64, rooms };
+        for at in 0..nodes {
+            ledger.count(at, 1);
+        }
+        ledger
+    }
+
+    /// Whether any class is let on a node.
+    pub(super) fn admits(&self, node: NodeId) -> bool {
+        self.needs.iter().any(|need| need.admits(node.index()))
+    }
+
+    /// Whether a node could take any of the tasks.
+    pub(super) fn takes(&self, node: NodeId) -> bool {
+        self.needs.iter().any(|need| need.fits[node.index()] > 0)
+    }
+
+    /// A task leaves a node.
+    pub(super) fn free(&mut self, node: NodeId, request: &Amounts) {
+        self.change(node, |room| room.add(request));
+    }
+
+    fn change(&mut self, node: NodeId, change: impl FnOnce(&mut Amounts)) {
+        self.count(node.index(), -1);
+        change(&mut self.rooms[node.index()]);
+        self.count(node.index(), 1);
+    }
+
+    /// Whether there may be room for as many as it takes.
+    pub(super) fn may_do(&self) -> bool {
+        let tasks: u64 = self.needs.iter().map(|need| need.total.min(need.tasks)).sum();
+        tasks >= self.wanted && self.totals.iter().all(|total| total.room >= total.wanted)
+    }
+
+    /// Adds a node to the sums, or takes it from them.
+    fn count(&mut self, at: usize, sign: i64) {
+        let Self { needs, totals, rooms, .. } = self;
+        let room = &rooms[at];
+        let mut admitted = false;
+        for need in needs.iter_mut().filter(|need| need.admits(at)) {
+            admitted = true;
+            if sign > 0 {
+                need.fits[at] = need.fitting(room);
+                need.total += u64::from(need.fits[at]);
+            } else {
+                need.total -= u64::from(need.fits[at]);
+            }
+        }
+        if admitted {
+            for total in totals {
+                total.room += i128::from(sign * room.get(total.dim).max(0));
+            }
+        }
+    }
+}
+
+impl Need {
+    fn new(session: &mut Session<'_>, class: ClassId, tasks: u64) -> Self {
+        let Session { world, tiers, placement, .. } = session;
+        let admits = placement.admits(world, tiers, class);
+        let admitted = (0..world.nodes.bound()).map(|at| admits(NodeId::from_index(at))).collect();
+        let request: Vec<_> = world.classes[class].request.iter().filter(|(_, amount)| *amount > 0).collect();
+        Self { request, tasks, fits: vec![0; world.nodes.bound()], total: 0, admitted }
+    }
+
+    fn admits(&self, node: usize) -> bool {
+        self.admitted[node]
+    }
+
+    /// How many of its tasks a room takes.
+    fn fitting(&self, room: &Amounts) -> u32 {
+        let of = |(dim, amount): &(DimId, i64)| room.get(*dim).max(0) / amount;
+        let most = self.request.iter().map(of).min().unwrap_or(i64::MAX);
+        most.min(self.tasks as i64) as u32
+    }
+}
+
+/// Per resource, the least that as many tasks as it takes can ask for.
+fn totals(world: &World, aim: &Aim) -> Vec<Total> {
+    let mut dims: Vec<DimId> = Vec::new();
+    for task in &aim.tasks {
+        dims.extend(
+            world
+                .request_of(*task)
+                .iter()
+                .map(|(dim, _)| dim)
+                .filter(|dim| !dims.contains(dim))
+                .collect::<Vec<_>>(),
+        );
+    }
+    let least = |dim: &DimId| {
+        let mut asked: Vec<i64> =
+            aim.tasks.iter().map(|task: &TaskId| world.request_of(*task).get(*dim)).collect();
+        asked.sort_unstable();
+        let wanted = asked.iter().take(aim.wanted).map(|amount| i128::from(*amount)).sum();
+        Total { dim: *dim, wanted, room: 0 }
+    };
+    dims.iter().map(least).collect()
+}

@@ -1,0 +1,226 @@
+//! Eviction: one planner for `preempt`, `reclaim`, `gangpreempt` and `gangreclaim`.
+//!
+//! For a job that starves:
+//! 1. [`roster`]: who may be a victim, least important first. Plugins protect some whatever others say; then the tiers
+//!    are asked, each plugin about those the ones before it left, with the gang's tasks but the last counted as held:
+//!    what it will have, not what it has, decides. PodDisruptionBudgets are counted down with it.
+//! 2. [`ledger`]: an arithmetic bound says *no* without a search where there cannot be room.
+//! 3. [`proof`]: in a statement, the least important are evicted, as few as the bound asks for, and the gang is placed by
+//!    the same filters, scores and quotas as in `allocate`; then more, until it fits. Then, the most important first,
+//!    each victim is spared without whom the gang fits too, members moving to other nodes where need be.
+//! 4. The statement is committed only if the gang is whole. Its tasks keep the room as nominations, across cycles; while
+//!    they do it does not starve, so nobody is evicted for it twice.
+//!
+//! Plugins' answers may depend on the order in which victims are offered (a gang gives up any of its members, but only
+//! so many). When the order of importance leads to nothing, the victims are offered node by node, and when they are few
+//! every set of them is tried ([`search`]).
+//!
+//! All of it is counted in steps, and an action has only so many in a cycle. Jobs that had no turn go first in the next.
+mod aim;
+mod ledger;
+mod proof;
+mod purpose;
+mod roster;
+mod search;
+mod steps;
+
+use phalanx_resource::Amounts;
+use rustc_hash::FxHashMap;
+
+use super::gang::Work;
+use super::order::Line;
+use crate::conf::{ArgKind, ArgSpec};
+use crate::diagnosis::{NoEviction, Refusal};
+use crate::event::Phase;
+use crate::id::{ClassId, JobId, QueueId, TaskId};
+use crate::plugin::EvictionKind;
+use crate::session::Session;
+use crate::world::Status;
+use aim::Aim;
+pub(super) use purpose::Purpose;
+use roster::Roster;
+use steps::Steps;
+
+/// How many steps an action may make in a cycle: some tenths of a second.
+const MAX_STEPS: i64 = 1_000_000;
+
+/// The argument every evicting action has.
+pub(super) const MAX_STEPS_ARG: ArgSpec = ArgSpec {
+    name: "maxSteps",
+    kind: ArgKind::Int,
+    default: "1000000",
+    doc: "How many steps (victims looked at, places tried) the action may make in a cycle. When they are used up, the \
+          jobs that had no turn go first in the next cycle.",
+};
+
+/// Serves the jobs that starve.
+pub(super) fn run(session: &mut Session<'_>, purpose: Purpose) {
+    let starving = starving(session);
+    if starving.is_empty() {
+        return;
+    }
+    let mut planner = Planner::new(session, purpose);
+    let passed_over = |job: &JobId| session.world.jobs[*job].passed_over;
+    let (first, rest): (Vec<JobId>, Vec<JobId>) = starving.into_iter().partition(passed_over);
+    let broken = |job: &JobId| session.world.jobs[*job].is_broken();
+    let (broken, rest): (Vec<JobId>, Vec<JobId>) = rest.into_iter().partition(broken);
+    for jobs in [first, broken, rest] {
+        planner.serve_all(session, jobs);
+    }
+}
+
+/// Jobs that lack what they should have and have tasks to be placed.
+fn starving(session: &Session<'_>) -> Vec<JobId> {
+    let waits = |job: &JobId| {
+        let it = &session.world.jobs[*job];
+        it.counts.of(Status::Pending) > 0 && it.phase != Phase::Pending && session.job_starving(*job)
+    };
+    let jobs = session.world.jobs.ids().filter(waits);
+    jobs.filter(|job| session.job_blocked(*job).is_ok()).collect()
+}
+
+struct Planner {
+    purpose: Purpose,
+    roster: Roster,
+    steps: Steps,
+    /// Why nobody was evicted for a job like this one, since somebody was evicted last.
+    refused: FxHashMap<Like, NoEviction>,
+}
+
+/// What answers to a job depend on: its queue, its importance, what it holds and what it asks for.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Like {
+    within: Option<JobId>,
+    queue: QueueId,
+    priority: i32,
+    preemptable: Option<bool>,
+    holds: [Amounts; 2],
+    /// Class, priority and manners of each task.
+    tasks: Vec<(ClassId, i32, bool)>,
+    wanted: usize,
+}
+
+impl Planner {
+    fn new(session: &mut Session<'_>, purpose: Purpose) -> Self {
+        let steps = session.conf.action_args(purpose.action()).int(MAX_STEPS_ARG.name, MAX_STEPS);
+        let steps = Steps::new(u64::try_from(steps).unwrap_or_default());
+        Self { purpose, roster: Roster::new(session, purpose), steps, refused: FxHashMap::default() }
+    }
+
+    fn serve_all(&mut self, session: &mut Session<'_>, jobs: Vec<JobId>) {
+        let mut line = Line::new(session, jobs);
+        while let Some(queue) = line.first_queue(session) {
+            if self.purpose.kind() == EvictionKind::Reclaim && session.overused(queue).is_some() {
+                line.leave(queue);
+                continue;
+            }
+            let Some(job) = line.pop(session, queue) else { continue };
+            session.world.jobs[job].passed_over = self.steps.are_spent();
+            let served =
+                if self.steps.are_spent() { Err(self.too_many_steps()) } else { self.serve(session, job) };
+            if let Err(refusal) = served {
+                session.refuse(job, refusal);
+            }
+        }
+    }
+
+    fn too_many_steps(&self) -> Refusal {
+        Refusal::Eviction { action: self.purpose.action(), why: NoEviction::Steps(self.steps.all()) }
+    }
+
+    /// Evicts for a job: for its gang as a whole, or for each further task.
+    fn serve(&mut self, session: &mut Session<'_>, job: JobId) -> Result<(), Refusal> {
+        let pending = |task: &TaskId| session.world.tasks[*task].status == Status::Pending;
+        let mut tasks = Work::of_requests(session, job).into_tasks();
+        if tasks.is_empty() {
+            tasks = Work::of_best_effort(session, job).into_tasks();
+        }
+        let tasks: Vec<TaskId> = tasks.into_iter().filter(pending).collect();
+        if !session.job_pipelined(job) {
+            let Some(aim) = Aim::gang(session, job, &tasks) else { return Ok(()) };
+            return self.evict_for(session, &aim, self.purpose);
+        }
+        self.serve_each(session, job, &tasks)
+    }
+
+    fn serve_each(&mut self, session: &mut Session<'_>, job: JobId, tasks: &[TaskId]) -> Result<(), Refusal> {
+        let mut failed: FxHashMap<(ClassId, i32), Refusal> = FxHashMap::default();
+        for task in tasks {
+            if !session.job_starving(job) {
+                break;
+            }
+            let it = &session.world.tasks[*task];
+            let like = (it.class, it.priority);
+            if it.never_preempts || failed.contains_key(&like) {
+                continue;
+            }
+            let aim = Aim::single(job, *task);
+            let mut served = self.evict_for(session, &aim, self.purpose);
+            if served.is_err() && self.purpose == Purpose::Preempt {
+                served = served.or_else(|refusal| {
+                    self.evict_for(session, &aim, Purpose::WithinJob).map_err(|_| refusal)
+                });
+            }
+            if let Err(refusal) = served {
+                failed.insert(like, refusal);
+            }
+        }
+        // The first by order of tasks is as good as any.
+        tasks
+            .iter()
+            .find_map(|task| {
+                let it = &session.world.tasks[*task];
+                failed.remove(&(it.class, it.priority))
+            })
+            .map_or(Ok(()), Err)
+    }
+
+    fn evict_for(&mut self, session: &mut Session<'_>, aim: &Aim, purpose: Purpose) -> Result<(), Refusal> {
+        let refusal = |why| Refusal::Eviction { action: purpose.action(), why };
+        if aim.tasks.is_empty() {
+            return Err(refusal(NoEviction::Never));
+        }
+        if purpose.kind() == EvictionKind::Reclaim {
+            let queue = session.world.jobs[aim.job].queue;
+            aim.as_if_whole(session, |session| session.preemptive(queue, aim.last()))?;
+        }
+        let like = like(session, aim, purpose);
+        if let Some(why) = self.refused.get(&like) {
+            return Err(refusal(*why));
+        }
+        match search::evict_for(session, aim, purpose, &mut self.roster, &mut self.steps) {
+            Ok(()) => {
+                self.refused.clear();
+                session.world.jobs[aim.job].refusals.clear();
+                let reserved = session.world.jobs[aim.job].counts.of(Status::Pipelined);
+                session.refuse(aim.job, Refusal::Reserved(reserved));
+                Ok(())
+            }
+            Err(why) => {
+                if !matches!(why, NoEviction::Steps(_)) {
+                    self.refused.insert(like, why);
+                }
+                Err(refusal(why))
+            }
+        }
+    }
+}
+
+fn like(session: &Session<'_>, aim: &Aim, purpose: Purpose) -> Like {
+    let world = &*session.world;
+    let job = &world.jobs[aim.job];
+    let of = |task: &TaskId| {
+        let task = &world.tasks[*task];
+        (task.class, task.priority, task.never_preempts)
+    };
+    Like {
+        // Who may be evicted within a job is nobody else's answer.
+        within: (purpose == Purpose::WithinJob).then_some(aim.job),
+        queue: job.queue,
+        priority: job.priority,
+        preemptable: job.preemptable,
+        holds: [job.allocated.clone(), job.pipelined.clone()],
+        tasks: aim.meek.iter().chain(&aim.tasks).map(of).collect(),
+        wanted: aim.wanted,
+    }
+}

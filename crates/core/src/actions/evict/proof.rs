@@ -1,0 +1,161 @@
+//! The proof that an eviction helps: the gang is placed with its victims gone, and whoever can stay is spared.
+use std::sync::Arc;
+
+use rustc_hash::{FxHashMap, FxHashSet};
+use smallvec::SmallVec;
+
+use super::aim::{self, Aim};
+use super::roster::{Loss, Victim};
+use super::steps::Steps;
+use crate::diagnosis::NoEviction;
+use crate::id::{ClassId, JobId, NodeId, TaskId};
+use crate::session::Session;
+use crate::statement::Statement;
+use crate::world::Status;
+
+/// Victims that go together or stay together.
+pub(super) type Unit = SmallVec<[Victim; 1]>;
+
+/// Evicts for an aim as few of the units as it takes, the first ones first; `least` of them at least. True when that was
+/// committed, false when all of them do not help.
+pub(super) fn prove(
+    session: &mut Session<'_>,
+    aim: &Aim,
+    units: &[Unit],
+    least: usize,
+    why: &Arc<str>,
+    steps: &mut Steps,
+) -> Result<bool, NoEviction> {
+    let mut statement = session.statement();
+    for task in &aim.meek {
+        aim::place(&mut statement, *task);
+    }
+    let (mut count, mut more) = (least, 1);
+    let placed = loop {
+        steps.spend(count)?;
+        let mut attempt = statement.nested();
+        evict(&mut attempt, &units[..count]);
+        if let Some(placed) = aim.place(&mut attempt, steps)? {
+            attempt.keep();
+            break placed;
+        }
+        drop(attempt);
+        if count == units.len() {
+            return Ok(false);
+        }
+        (count, more) = (units.len().min(count + more), 2 * more);
+    };
+    spare(&mut statement, &units[..count], placed, steps)?;
+    if statement.session().job_ready(aim.job) {
+        statement.commit(why);
+    } else {
+        statement.commit_reserved(why);
+    }
+    Ok(true)
+}
+
+fn evict(statement: &mut Statement<'_, '_>, units: &[Unit]) {
+    for victim in units.iter().flatten() {
+        statement.evict(victim.task);
+    }
+}
+
+/// Spares victims, the most important first, as long as the aim is met without them.
+fn spare(
+    statement: &mut Statement<'_, '_>,
+    units: &[Unit],
+    placed: Vec<TaskId>,
+    steps: &mut Steps,
+) -> Result<(), NoEviction> {
+    let world = &*statement.session().world;
+    let of_class: FxHashMap<ClassId, TaskId> =
+        placed.iter().rev().map(|task| (world.tasks[*task].class, *task)).collect();
+    let mut samples: Vec<TaskId> = of_class.into_values().collect();
+    samples.sort_unstable();
+    let placed: FxHashSet<TaskId> = placed.into_iter().collect();
+    // Of a gang that goes as a whole, those beyond its minimum go too.
+    let mut gone: FxHashSet<JobId> = FxHashSet::default();
+    for unit in units.iter().rev() {
+        if unit.iter().any(|victim| gone.contains(&victim.job)) {
+            continue;
+        }
+        steps.spend(unit.len())?;
+        let mut attempt = statement.nested();
+        if does_without(&mut attempt, unit, &placed, &samples, steps)? {
+            attempt.keep();
+        } else if unit.len() > 1 {
+            gone.extend(unit.iter().map(|victim| victim.job));
+        }
+    }
+    Ok(())
+}
+
+/// Puts victims back, and moves tasks of the aim that they leave no room. Whether all have their place again.
+fn does_without(
+    statement: &mut Statement<'_, '_>,
+    unit: &[Victim],
+    placed: &FxHashSet<TaskId>,
+    samples: &[TaskId],
+    steps: &mut Steps,
+) -> Result<bool, NoEviction> {
+    let mut nodes: SmallVec<[NodeId; 1]> = unit.iter().map(|victim| victim.node).collect();
+    nodes.sort_unstable();
+    nodes.dedup();
+    let world = &*statement.session().world;
+    let on_nodes = nodes.iter().flat_map(|node| &world.nodes[*node].tasks);
+    let mut displaced: Vec<TaskId> = on_nodes.copied().filter(|task| placed.contains(task)).collect();
+    displaced.sort_unstable();
+    for victim in unit {
+        statement.spare(victim.task, victim.status);
+    }
+    steps.spend(displaced.len())?;
+    for task in &displaced {
+        statement.unplace(*task);
+    }
+    for task in &displaced {
+        if !aim::place(statement, *task) {
+            return Ok(false);
+        }
+    }
+    Ok(samples.iter().all(|task| may_have(statement.session(), *task)))
+}
+
+/// Whether the queue of a task that has its place may have it, with all that it has besides.
+fn may_have(session: &mut Session<'_>, task: TaskId) -> bool {
+    let Some(job) = session.world.tasks[task].job else { return false };
+    let queue = session.world.jobs[job].queue;
+    let before = session.world.place(task, Status::Pending, None);
+    let may = session.allocatable(queue, task).is_ok();
+    session.world.restore(task, before);
+    may
+}
+
+/// Victims one by one or, for the actions of gangs, gangs as a whole: those beyond the minimum one by one, then all of
+/// the rest, if all of it may go.
+pub(super) fn units(session: &Session<'_>, victims: &[Victim], of_gangs: bool, whole: bool) -> Vec<Unit> {
+    if !of_gangs {
+        return victims.iter().map(|victim| Unit::from_slice(&[*victim])).collect();
+    }
+    let mut at: FxHashMap<JobId, usize> = FxHashMap::default();
+    let mut units: Vec<Unit> = Vec::new();
+    for victim in victims {
+        if victim.loss == Loss::Surplus {
+            units.push(Unit::from_slice(&[*victim]));
+        } else if let Some(at) = at.get(&victim.job) {
+            units[*at].push(*victim);
+        } else {
+            at.insert(victim.job, units.len());
+            units.push(Unit::from_slice(&[*victim]));
+        }
+    }
+    let mut offered: FxHashMap<JobId, usize> = FxHashMap::default();
+    for victim in victims {
+        *offered.entry(victim.job).or_default() += 1;
+    }
+    let complete = |job: JobId| {
+        let counts = &session.world.jobs[job].counts;
+        offered[&job] as u32 >= counts.of(Status::Running) + counts.of(Status::Bound)
+    };
+    units.retain(|unit| unit[0].loss == Loss::Surplus || (whole && complete(unit[0].job)));
+    units
+}

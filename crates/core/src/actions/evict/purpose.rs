@@ -1,0 +1,99 @@
+//! What an action evicts for, and whom.
+use crate::conf::Flag;
+use crate::id::{JobId, QueueId, TaskId};
+use crate::plugin::{EvictionKind, Plugin};
+use crate::session::Session;
+use crate::world::{Status, World};
+
+/// What an action evicts for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::actions) enum Purpose {
+    /// For a more important job of the same queue.
+    Preempt,
+    /// For a more important task of the same job.
+    WithinJob,
+    /// For a job of another queue.
+    Reclaim,
+    /// As `Preempt`, gangs as a whole.
+    GangPreempt,
+    /// As `Reclaim`, gangs as a whole.
+    GangReclaim,
+}
+
+impl Purpose {
+    /// The action's name.
+    pub(super) fn action(self) -> &'static str {
+        match self {
+            Purpose::Preempt | Purpose::WithinJob => "preempt",
+            Purpose::Reclaim => "reclaim",
+            Purpose::GangPreempt => "gangpreempt",
+            Purpose::GangReclaim => "gangreclaim",
+        }
+    }
+
+    pub(super) fn kind(self) -> EvictionKind {
+        match self {
+            Purpose::Preempt | Purpose::WithinJob | Purpose::GangPreempt => EvictionKind::Preempt,
+            Purpose::Reclaim | Purpose::GangReclaim => EvictionKind::Reclaim,
+        }
+    }
+
+    /// Whether gangs are taken as a whole.
+    pub(super) fn of_gangs(self) -> bool {
+        matches!(self, Purpose::GangPreempt | Purpose::GangReclaim)
+    }
+
+    /// The flag that lets a plugin speak; the hook of the gang actions has none.
+    pub(super) fn flag(self) -> Option<Flag> {
+        match (self.of_gangs(), self.kind()) {
+            (true, _) => None,
+            (false, EvictionKind::Preempt) => Some(Flag::Preemptable),
+            (false, EvictionKind::Reclaim) => Some(Flag::Reclaimable),
+        }
+    }
+
+    /// What a plugin says.
+    pub(super) fn ask(
+        self,
+        plugin: &dyn Plugin,
+        world: &World,
+        by: TaskId,
+        of: &[TaskId],
+    ) -> Option<Vec<TaskId>> {
+        match (self.of_gangs(), self.kind()) {
+            (true, kind) => plugin.unified_evictable(world, kind, world.tasks[by].job?, of),
+            (false, EvictionKind::Preempt) => plugin.preemptable(world, by, of),
+            (false, EvictionKind::Reclaim) => plugin.reclaimable(world, by, of),
+        }
+    }
+
+    /// Whether a task of this status may be a victim.
+    pub(super) fn takes(self, status: Status) -> bool {
+        status == Status::Running || (self.kind() == EvictionKind::Preempt && status == Status::Bound)
+    }
+
+    /// Whether a queue may have to give for one.
+    pub(super) fn takes_from(self, world: &World, by: QueueId, from: QueueId) -> bool {
+        match self.kind() {
+            EvictionKind::Preempt => by == from,
+            EvictionKind::Reclaim => by != from && world.queues[from].reclaimable,
+        }
+    }
+
+    /// Whether a job may have to give for one.
+    pub(super) fn takes_from_job(self, by: JobId, from: JobId) -> bool {
+        (self == Purpose::WithinJob) == (by == from)
+    }
+
+    /// For whom and why, as it is told.
+    pub(super) fn reason(self, session: &Session<'_>, job: JobId) -> String {
+        let world = &*session.world;
+        let job = &world.jobs[job];
+        let verb = match self.kind() {
+            EvictionKind::Preempt => "preempted",
+            EvictionKind::Reclaim => "reclaimed",
+        };
+        let queue = &world.queues[job.queue].name;
+        format!("{verb} by {} (priority {}) in queue {queue}", job.key, job.priority)
+    }
+}

@@ -1,0 +1,199 @@
+//! Who may be a victim, in the order in which they would go.
+//!
+//! The order, first to last: the queue that gives way first (`reclaim`); lower priority; members beyond a gang's minimum,
+//! then gangs that are broken anyway, then whole ones; the job that is served last. Within a job: the task that is served
+//! last by the plugins, then node by node, so that one is empty before the next, then the task that is served last.
+//!
+//! The order is found once per action and cycle for each queue that asks, as the action finds the cluster.
+use std::cmp::Ordering;
+use std::rc::Rc;
+
+use rustc_hash::FxHashMap;
+
+use super::purpose::Purpose;
+use crate::conf::Flag;
+use crate::id::{JobId, NodeId, QueueId, TaskId};
+use crate::plugin::EvictionKind;
+use crate::plugins::Spare;
+use crate::session::Session;
+use crate::world::{Refused, Status};
+
+/// How long a task is left alone whose eviction was refused.
+const REFUSED_MS: i64 = 60_000;
+
+/// What a job loses with a member.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Loss {
+    /// Nothing it needs.
+    Surplus,
+    /// Its gang is broken anyway.
+    Broken,
+    /// Its gang is broken by it.
+    Whole,
+}
+
+/// A task that may be evicted.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Victim {
+    pub(super) task: TaskId,
+    pub(super) job: JobId,
+    pub(super) node: NodeId,
+    /// What it is again when it is spared.
+    pub(super) status: Status,
+    pub(super) loss: Loss,
+}
+
+/// Members of a job that go one after the other.
+struct Part {
+    job: JobId,
+    loss: Loss,
+    victims: Vec<Victim>,
+}
+
+/// All victims of an action.
+pub(super) struct Roster {
+    purpose: Purpose,
+    jobs: FxHashMap<QueueId, Vec<JobId>>,
+    orders: FxHashMap<QueueId, Rc<[Victim]>>,
+}
+
+impl Roster {
+    /// Of all jobs that have anybody to give.
+    pub(super) fn new(session: &mut Session<'_>, purpose: Purpose) -> Self {
+        note_refusals(session);
+        let mut jobs: FxHashMap<QueueId, Vec<JobId>> = FxHashMap::default();
+        for (id, job) in session.world.jobs.iter() {
+            if job.counts.of(Status::Running) + job.counts.of(Status::Bound) > 0 {
+                jobs.entry(job.queue).or_default().push(id);
+            }
+        }
+        Self { purpose, jobs, orders: FxHashMap::default() }
+    }
+
+    /// Those a queue may have evicted, in order.
+    pub(super) fn order(&mut self, session: &Session<'_>, by: QueueId) -> Rc<[Victim]> {
+        if let Some(order) = self.orders.get(&by) {
+            return order.clone();
+        }
+        let order: Rc<[Victim]> = self.sorted(session, by).into();
+        self.orders.insert(by, order.clone());
+        order
+    }
+
+    /// The same in no order, and cheap: those that are not protected are not told from the others.
+    pub(super) fn each(&self, session: &Session<'_>, by: QueueId, mut visit: impl FnMut(TaskId, NodeId)) {
+        for queue in self.queues(session, by) {
+            for job in &self.jobs[&queue] {
+                for task in &session.world.jobs[*job].tasks {
+                    let it = &session.world.tasks[*task];
+                    if let Some(node) = it.node.filter(|_| self.purpose.takes(it.status)) {
+                        visit(*task, node);
+                    }
+                }
+            }
+        }
+    }
+
+    /// How many tasks `each` looks at.
+    pub(super) fn len(&self, session: &Session<'_>, by: QueueId) -> usize {
+        let of_job = |job: &JobId| session.world.jobs[*job].tasks.len();
+        self.queues(session, by).map(|queue| self.jobs[&queue].iter().map(of_job).sum::<usize>()).sum()
+    }
+
+    fn queues<'a>(&'a self, session: &'a Session<'_>, by: QueueId) -> impl Iterator<Item = QueueId> + 'a {
+        let world = &*session.world;
+        let mut queues: Vec<QueueId> =
+            self.jobs.keys().copied().filter(|from| self.purpose.takes_from(world, by, *from)).collect();
+        queues.sort_unstable();
+        queues.into_iter()
+    }
+
+    fn sorted(&self, session: &Session<'_>, by: QueueId) -> Vec<Victim> {
+        let mut parts: Vec<Part> = self
+            .queues(session, by)
+            .flat_map(|queue| &self.jobs[&queue])
+            .flat_map(|job| self.parts(session, *job))
+            .collect();
+        parts.sort_by(|a, b| compare(session, self.purpose, by, a, b));
+        parts.into_iter().flat_map(|part| part.victims).collect()
+    }
+
+    fn parts(&self, session: &Session<'_>, id: JobId) -> Vec<Part> {
+        let world = &*session.world;
+        let job = &world.jobs[id];
+        let mut members: Vec<TaskId> =
+            job.tasks.iter().copied().filter(|task| self.may_go(session, *task)).collect();
+        members.sort_by(|a, b| goes_first(session, *a, *b));
+        let mut spare = Spare::of(job);
+        let broken = job.is_broken();
+        let mut parts: Vec<Part> = Vec::new();
+        for task in members {
+            let it = &world.tasks[task];
+            let Some(node) = it.node else { continue };
+            let loss = match (broken, spare.take(it.role)) {
+                (true, _) => Loss::Broken,
+                (false, true) => Loss::Surplus,
+                (false, false) => Loss::Whole,
+            };
+            let victim = Victim { task, job: id, node, status: it.status, loss };
+            match parts.iter_mut().find(|part| part.loss == loss) {
+                Some(part) => part.victims.push(victim),
+                None => parts.push(Part { job: id, loss, victims: vec![victim] }),
+            }
+        }
+        parts
+    }
+
+    /// Whether a task may be evicted, as far as that does not depend on for whom.
+    fn may_go(&self, session: &Session<'_>, id: TaskId) -> bool {
+        let world = &*session.world;
+        let task = &world.tasks[id];
+        let flag = match self.purpose.kind() {
+            EvictionKind::Preempt => Flag::Preemptable,
+            EvictionKind::Reclaim => Flag::Reclaimable,
+        };
+        let of_job = task.job.and_then(|job| world.jobs[job].preemptable);
+        let left_alone =
+            matches!(task.refused, Refused::At(when) if session.now.0 < when.0.saturating_add(REFUSED_MS));
+        self.purpose.takes(task.status)
+            && task.preemptable.or(of_job).unwrap_or(true)
+            && !left_alone
+            && !session.tiers.with(flag).any(|plugin| plugin.protects(world, id))
+    }
+}
+
+/// Dates the refusals that came since the last cycle.
+fn note_refusals(session: &mut Session<'_>) {
+    let now = session.now;
+    for id in session.world.tasks.ids().collect::<Vec<_>>() {
+        let task = &mut session.world.tasks[id];
+        if task.refused == Refused::New {
+            task.refused = Refused::At(now);
+        }
+    }
+}
+
+fn compare(session: &Session<'_>, purpose: Purpose, by: QueueId, a: &Part, b: &Part) -> Ordering {
+    let (one, other) = (&session.world.jobs[a.job], &session.world.jobs[b.job]);
+    let queues = match purpose.kind() {
+        EvictionKind::Reclaim if one.queue != other.queue => {
+            session.victim_queue_order(by, one.queue, other.queue)
+        }
+        _ => Ordering::Equal,
+    };
+    // The actions of gangs take what nobody needs before they look at who is who.
+    let spare = |part: &Part| purpose.of_gangs() && part.loss != Loss::Surplus;
+    spare(a)
+        .cmp(&spare(b))
+        .then(queues)
+        .then(one.priority.cmp(&other.priority))
+        .then(a.loss.cmp(&b.loss))
+        .then_with(|| session.job_order(b.job, a.job))
+}
+
+fn goes_first(session: &Session<'_>, a: TaskId, b: TaskId) -> Ordering {
+    let world = &*session.world;
+    let by_plugins = session.tiers.first(Flag::TaskOrder, |plugin| plugin.task_order(world, b, a));
+    let node = |task: TaskId| world.tasks[task].node.map(|node| &world.nodes[node].name);
+    by_plugins.then_with(|| node(a).cmp(&node(b))).then_with(|| session.task_order(b, a))
+}

@@ -1,0 +1,202 @@
+//! The search for victims that are allowed and help.
+use std::sync::Arc;
+
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use super::aim::Aim;
+use super::ledger::Ledger;
+use super::proof::{Unit, prove, units};
+use super::purpose::Purpose;
+use super::roster::{Loss, Roster, Victim};
+use super::steps::Steps;
+use crate::diagnosis::NoEviction;
+use crate::id::{JobId, NodeId, TaskId};
+use crate::session::Session;
+use crate::world::Budgets;
+
+/// So many units are few enough to try every set of them.
+const EVERY_SET: usize = 8;
+
+/// Evicts for an aim, if that helps. All is as it was where it does not.
+pub(super) fn evict_for(
+    session: &mut Session<'_>,
+    aim: &Aim,
+    purpose: Purpose,
+    roster: &mut Roster,
+    steps: &mut Steps,
+) -> Result<(), NoEviction> {
+    let queue = session.world.jobs[aim.job].queue;
+    steps.spend(session.world.nodes.len() + roster.len(session, queue))?;
+    let today = Ledger::new(session, aim);
+    let mut empty = today.clone();
+    roster.each(session, queue, |task, node| {
+        if session.world.tasks[task].job.is_some_and(|job| purpose.takes_from_job(aim.job, job)) {
+            empty.free(node, session.world.request_of(task));
+        }
+    });
+    if !empty.may_do() {
+        return Err(NoEviction::NotEnough);
+    }
+    let order = roster.order(session, queue);
+    steps.spend(2 * order.len())?;
+    let offered: Vec<Victim> =
+        order.iter().filter(|victim| is_offered(session, aim, purpose, victim)).copied().collect();
+    let mut search = Search { session, aim, purpose, today, steps, why: Arc::from("") };
+    search.why = purpose.reason(search.session, aim.job).into();
+    search.run(&offered, &empty)
+}
+
+/// Whether a victim is still one, and one for this aim.
+fn is_offered(session: &Session<'_>, aim: &Aim, purpose: Purpose, victim: &Victim) -> bool {
+    let world = &*session.world;
+    // What asks for nothing may not push out what asks for something.
+    let idle = |task: TaskId| world.class_of(task).best_effort;
+    world.tasks[victim.task].status == victim.status
+        && purpose.takes_from_job(aim.job, victim.job)
+        && (idle(victim.task) || !idle(aim.last()))
+}
+
+struct Search<'a, 'w> {
+    session: &'a mut Session<'w>,
+    aim: &'a Aim,
+    purpose: Purpose,
+    /// Rooms with nobody evicted.
+    today: Ledger,
+    steps: &'a mut Steps,
+    why: Arc<str>,
+}
+
+impl Search<'_, '_> {
+    /// Tries what is offered in the order of importance, then node by node, then every set of a few.
+    fn run(&mut self, offered: &[Victim], empty: &Ledger) -> Result<(), NoEviction> {
+        // Room may have come since allocate looked.
+        if self.today.may_do() && self.prove(&[])? {
+            return Ok(());
+        }
+        let offered = &self.within_budgets(offered);
+        let Some((tier, all)) = self.allowed(offered, None) else { return Err(NoEviction::NoVictims) };
+        let useful = self.useful(offered, empty);
+        if useful.len() < offered.len() {
+            let (_, allowed) = self.allowed(&useful, Some(tier)).unwrap_or_default();
+            if self.try_list(&allowed)? {
+                return Ok(());
+            }
+        }
+        if self.try_list(&all)? {
+            return Ok(());
+        }
+        if all.len() < offered.len() && (self.by_node(&useful, tier)? || self.every_set(offered, tier)?) {
+            return Ok(());
+        }
+        Err(NoEviction::NotEnough)
+    }
+
+    /// Those that PodDisruptionBudgets let go at all.
+    fn within_budgets(&self, offered: &[Victim]) -> Vec<Victim> {
+        let budgets = Budgets::new(self.session.world);
+        offered.iter().filter(|victim| budgets.may(victim.task)).copied().collect()
+    }
+
+    /// Those on nodes that could take a task of the aim if all on offer left. A gang as a whole is useful when any of
+    /// its members is.
+    fn useful(&self, offered: &[Victim], empty: &Ledger) -> Vec<Victim> {
+        let helps = |victim: &&Victim| self.today.admits(victim.node) && empty.takes(victim.node);
+        if !self.purpose.of_gangs() {
+            return offered.iter().filter(helps).copied().collect();
+        }
+        let jobs: FxHashSet<JobId> = offered.iter().filter(helps).map(|victim| victim.job).collect();
+        offered.iter().filter(|victim| jobs.contains(&victim.job)).copied().collect()
+    }
+
+    /// Those of the offered, in this order, that plugins and PodDisruptionBudgets let go together, and the tier that
+    /// decided. A tier that is given decides alone.
+    fn allowed(&mut self, offered: &[Victim], tier: Option<usize>) -> Option<(usize, Vec<Victim>)> {
+        let (aim, purpose) = (self.aim, self.purpose);
+        let ids: Vec<TaskId> = offered.iter().map(|victim| victim.task).collect();
+        let (tier, picked) = aim.as_if_whole(self.session, |session| {
+            let ask = |plugin: &dyn crate::plugin::Plugin, of: &[TaskId]| {
+                purpose.ask(plugin, session.world, aim.last(), of)
+            };
+            session.tiers.victims(purpose.flag(), tier, &ids, ask)
+        })?;
+        let picked: FxHashSet<TaskId> = picked.into_iter().collect();
+        let mut budgets = Budgets::new(self.session.world);
+        let goes = |victim: &&Victim| picked.contains(&victim.task) && budgets.take(victim.task);
+        Some((tier, offered.iter().filter(goes).copied().collect()))
+    }
+
+    fn try_list(&mut self, allowed: &[Victim]) -> Result<bool, NoEviction> {
+        let units = self.units(allowed);
+        self.prove(&units)
+    }
+
+    fn units(&self, victims: &[Victim]) -> Vec<Unit> {
+        let args = self.session.conf.action_args(self.purpose.action());
+        units(self.session, victims, self.purpose.of_gangs(), args.bool("allowWholeBundle", true))
+    }
+
+    /// Evicts as few of the units as it takes, if they help.
+    fn prove(&mut self, units: &[Unit]) -> Result<bool, NoEviction> {
+        let Some(least) = self.least(units) else { return Ok(false) };
+        prove(self.session, self.aim, units, least, &self.why, self.steps)
+    }
+
+    /// How many of the units must go at the least.
+    fn least(&self, units: &[Unit]) -> Option<usize> {
+        let mut ledger = self.today.clone();
+        let mut count = 0;
+        while !ledger.may_do() {
+            for victim in units.get(count)? {
+                ledger.free(victim.node, self.session.world.request_of(victim.task));
+            }
+            count += 1;
+        }
+        Some(count)
+    }
+
+    /// Node by node, so that what may go is not spread over nodes that none of it empties: the nodes first whose most
+    /// important victim is the least.
+    fn by_node(&mut self, useful: &[Victim], tier: usize) -> Result<bool, NoEviction> {
+        self.steps.spend(useful.len())?;
+        let world = &*self.session.world;
+        let cost = |victim: &Victim| (world.jobs[victim.job].priority, victim.loss);
+        let mut worst: FxHashMap<NodeId, ((i32, Loss), usize)> = FxHashMap::default();
+        for victim in useful {
+            let entry = worst.entry(victim.node).or_insert((cost(victim), 0));
+            *entry = (entry.0.max(cost(victim)), entry.1 + 1);
+        }
+        let mut list = useful.to_vec();
+        // Stable: within a node the order of importance stays.
+        list.sort_by(|a, b| {
+            let name = |victim: &Victim| &world.nodes[victim.node].name;
+            worst[&a.node].cmp(&worst[&b.node]).then_with(|| name(a).cmp(name(b)))
+        });
+        let (_, allowed) = self.allowed(&list, Some(tier)).unwrap_or_default();
+        self.try_list(&allowed)
+    }
+
+    /// Every set of a few, small ones first, then those of less importance.
+    fn every_set(&mut self, offered: &[Victim], tier: usize) -> Result<bool, NoEviction> {
+        let all = self.units(offered);
+        if all.len() > EVERY_SET {
+            return Ok(false);
+        }
+        let mut sets: Vec<u32> = (1..1 << all.len()).collect();
+        sets.sort_by_key(|set| (set.count_ones(), *set));
+        for set in sets {
+            let list = |order: &mut dyn Iterator<Item = usize>| -> Vec<Victim> {
+                order.filter(|at| set & (1 << at) != 0).flat_map(|at| all[at].iter().copied()).collect()
+            };
+            let ways = [list(&mut (0..all.len())), list(&mut (0..all.len()).rev())];
+            self.steps.spend(2 * ways[0].len())?;
+            for way in ways {
+                let goes =
+                    self.allowed(&way, Some(tier)).is_some_and(|(_, allowed)| allowed.len() == way.len());
+                if goes && self.try_list(&way)? {
+                    return Ok(true);
+                }
+            }
+        }
+        Ok(false)
+    }
+}

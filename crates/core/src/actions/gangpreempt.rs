@@ -1,0 +1,32 @@
+//! gangpreempt: as preempt, but gangs give up only what they can do without, or all they have.
+//!
+//! Members beyond a gang's minimum go first, one by one, whatever their priority; then whole gangs, the least important
+//! first. Source: Volcano's gangpreempt action. Its order by return on investment never decides here, since the order of
+//! jobs is total.
+use super::ActionDef;
+use super::evict::{self, MAX_STEPS_ARG, Purpose};
+use crate::conf::{ArgKind, ArgSpec};
+
+/// Arguments of both actions that take gangs as a whole.
+pub(super) const ARGS: &[ArgSpec] = &[
+    MAX_STEPS_ARG,
+    ArgSpec {
+        name: "maxDomains",
+        kind: ArgKind::Int,
+        default: "8",
+        doc: "Accepted for Volcano's sake; without network topology the cluster is one domain.",
+    },
+    ArgSpec {
+        name: "allowWholeBundle",
+        kind: ArgKind::Bool,
+        default: "true",
+        doc: "Whether whole gangs may be evicted; otherwise only members beyond their minimum are.",
+    },
+];
+
+pub(super) const DEF: ActionDef = ActionDef {
+    name: "gangpreempt",
+    summary: "Evicts surplus members, then whole gangs, of the same queue for a more important gang.",
+    args: ARGS,
+    run: |session| evict::run(session, Purpose::GangPreempt),
+};

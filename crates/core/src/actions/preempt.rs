@@ -1,0 +1,28 @@
+//! preempt: evicts less important pods of a queue for a gang of the same queue that has no room.
+//!
+//! Who may be evicted is the plugins' to say (priority, drf, gang, conformance, ...); see [`evict`](super::evict) for the
+//! rest. A job whose gang is whole and that still starves (with `enableJobStarving: false` on gang) preempts for each
+//! further task, and where that fails may evict its own less important tasks for it. Source: Volcano's preempt action.
+use super::ActionDef;
+use super::evict::{self, MAX_STEPS_ARG, Purpose};
+use crate::conf::{ArgKind, ArgSpec};
+
+const fn accepted(name: &'static str, kind: ArgKind, default: &'static str) -> ArgSpec {
+    let doc = "Accepted for Volcano's sake; a victim's place is always proven by all rules, and no node is left out.";
+    ArgSpec { name, kind, default, doc }
+}
+
+pub(super) const DEF: ActionDef = ActionDef {
+    name: "preempt",
+    summary: "Evicts less important pods of a queue for a gang of the same queue.",
+    args: &[
+        MAX_STEPS_ARG,
+        accepted("predicateErrorCacheEnable", ArgKind::Bool, "true"),
+        accepted("enableTopologyAwarePreemption", ArgKind::Bool, "false"),
+        accepted("topologyAwarePreemptWorkerNum", ArgKind::Int, "16"),
+        accepted("minCandidateNodesPercentage", ArgKind::Int, "10"),
+        accepted("minCandidateNodesAbsolute", ArgKind::Int, "1"),
+        accepted("maxCandidateNodesAbsolute", ArgKind::Int, "100"),
+    ],
+    run: |session| evict::run(session, Purpose::Preempt),
+};

@@ -1,0 +1,23 @@
+//! reclaim: evicts pods of queues that have more than they deserve for a gang of a queue that has less.
+//!
+//! What a queue deserves is the plugins' to say (proportion, capacity): the gang's queue must be entitled to all of it,
+//! and only running pods of other, reclaimable queues are taken; see [`evict`](super::evict) for the rest. Source:
+//! Volcano's reclaim action.
+use super::ActionDef;
+use super::evict::{self, MAX_STEPS_ARG, Purpose};
+use crate::conf::{ArgKind, ArgSpec};
+
+pub(super) const DEF: ActionDef = ActionDef {
+    name: "reclaim",
+    summary: "Evicts pods of queues that have more than they deserve for a gang of a queue that has less.",
+    args: &[
+        MAX_STEPS_ARG,
+        ArgSpec {
+            name: "predicateErrorCacheEnable",
+            kind: ArgKind::Bool,
+            default: "true",
+            doc: "Accepted for Volcano's sake; filters are always asked once per class of tasks.",
+        },
+    ],
+    run: |session| evict::run(session, Purpose::Reclaim),
+};
