@@ -66,12 +66,15 @@ pub struct Placement {
     clock: u64,
     /// Cells in all rankings.
     ranked: usize,
+    /// Resources that were known when the rules were asked for.
+    dims: usize,
 }
 
 impl Placement {
     /// With a seed for ties.
     pub fn new(seed: u64) -> Self {
-        Self { seed, cells: Cells::new(seed), classes: FxHashMap::default(), clock: 0, ranked: 0 }
+        let classes = FxHashMap::default();
+        Self { seed, cells: Cells::new(seed), classes, clock: 0, ranked: 0, dims: 0 }
     }
 
     /// Forgets all: the plugins changed.
@@ -133,6 +136,11 @@ impl Placement {
 
     /// A class and the cells as they are now.
     fn fresh(&mut self, world: &World, tiers: &Tiers, id: ClassId) -> (&Known, &Cells) {
+        if self.dims != world.dims.len() {
+            // Rules look resources up by name: one that nobody had named may be known now.
+            self.reset();
+            self.dims = world.dims.len();
+        }
         if self.classes.get(&id).is_none_or(|known| known.serial != world.classes[id].serial.0) {
             self.meet_classes(world, tiers);
         }

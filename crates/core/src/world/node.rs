@@ -109,24 +109,36 @@ impl Node {
 
     /// Whether rules by room cannot tell two nodes apart.
     pub(crate) fn same_room(&self, other: &Node) -> bool {
-        self.idle == other.idle
-            && self.nonzero_used == other.nonzero_used
-            && self.allocatable == other.allocatable
-            && self.releasing == other.releasing
-            && self.pipelined == other.pipelined
-            && self.ports == other.ports
-            && self.usage.as_ref().map(Usage::state) == other.usage.as_ref().map(Usage::state)
+        self.room() == other.room()
     }
 
     /// Equal for nodes of the same room.
     pub(crate) fn hash_room(&self, state: &mut impl Hasher) {
-        self.idle.hash(state);
-        self.nonzero_used.hash(state);
-        self.allocatable.hash(state);
-        self.releasing.hash(state);
-        self.pipelined.hash(state);
-        self.ports.hash(state);
-        self.usage.as_ref().map(Usage::state).hash(state);
+        self.room().hash(state);
+    }
+
+    /// All that rules by room may read. The other fields are attributes, which make kinds, or nothing to rules.
+    fn room(&self) -> impl PartialEq + Hash + '_ {
+        // Without `..`, so that whoever adds a field has to say which it is.
+        let Self {
+            name: _,
+            exists: _,
+            labels: _,
+            taints: _,
+            unschedulable: _,
+            ready: _,
+            allocatable,
+            idle,
+            releasing,
+            pipelined,
+            nonzero_used,
+            usage,
+            tasks: _,
+            ports,
+            version: _,
+            static_version: _,
+        } = self;
+        (idle, nonzero_used, allocatable, releasing, pipelined, ports, usage.as_ref().map(Usage::state))
     }
 
     pub(crate) fn take_room(&mut self, request: &Amounts, nonzero: [i64; 2], hold: Hold) {
