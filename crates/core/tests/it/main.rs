@@ -9,6 +9,7 @@ mod properties;
 mod queues;
 mod random;
 mod reservations;
+mod trees;
 
 // What `objects` imports; it is compiled into the library's own tests too.
 use phalanx_core::{annotation, conf, event, id, plugin, world};

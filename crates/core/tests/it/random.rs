@@ -1,8 +1,9 @@
 //! Random clusters, and what may happen to them.
+use phalanx_core::conf::Conf;
 use phalanx_core::event::{BindFailure, Event, PodGroupInfo, PodInfo, PodPhase, QueueInfo, QueueState, Time};
 use proptest::prelude::*;
 
-use crate::cluster::{Cluster, Cycle};
+use crate::cluster::{Cluster, Cycle, helm};
 use crate::objects::{group, leaving, member, node, queue, resources, running};
 
 /// A PodGroup and its pods.
@@ -161,7 +162,12 @@ impl Script {
     }
 
     pub(crate) fn cluster(&self) -> Cluster {
-        let mut cluster = Cluster::new();
+        self.cluster_of(helm())
+    }
+
+    /// The same with another configuration.
+    pub(crate) fn cluster_of(&self, conf: Conf) -> Cluster {
+        let mut cluster = Cluster::with(conf);
         for event in self.events() {
             cluster.add(event);
         }

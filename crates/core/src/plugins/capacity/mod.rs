@@ -11,7 +11,8 @@
 //! - queue order: larger `spec.priority`, smaller share, queues that deserve something. In a tree the shares compared are
 //!   those of the two queues at which the ways to `root` part, and of equal ones the older queue's tree goes first;
 //! - a queue may have a task when `held + request ≤ realCapability` in what the task asks for, in the queue and in every
-//!   queue above it. Places for pods count where a capability names them;
+//!   queue above it, and every queue can still get its guarantee: see [`kept`]. Places for pods count where a capability
+//!   names them;
 //! - a job is admitted when `promised + minResources ≤ realCapability` in what it names, there and in every queue above. In
 //!   a tree `root` is as large as its capability says, not as the cluster is: what does not fit yet may bring new nodes;
 //! - a queue may reclaim for a task that it may have, and with which it has at most what it deserves of one thing that the
@@ -28,9 +29,11 @@
 //! queue with a parent other than `root` is refused.
 //!
 //! Source: Volcano's capacity plugin. Differences: there a fault of one queue switches the plugin off for all; here its own
-//! jobs wait, with those of the queues below it, and nothing is kept for it. In a tree guarantees are kept from the queues
-//! beside also where `root` has no capability. Guarantees of the queues above a victim count. Quotas of device classes
+//! jobs wait, with those of the queues below it, and nothing is kept for it. Guarantees are kept free until they are used
+//! (there, what two queues leave beside each other's guarantees can be a third's), also where `root` has no capability.
+//! Guarantees of the queues above a victim count. Quotas of device classes
 //! (`deviceclass/...`) are not looked at.
+mod kept;
 mod reclaim;
 mod standing;
 #[cfg(test)]
@@ -46,10 +49,13 @@ use crate::conf::{ArgKind, ArgSpec, Flag};
 use crate::diagnosis::{QueueFault, Refusal};
 use crate::id::{Id, JobId, QueueId, TaskId};
 use crate::plugin::{EvictionKind, Opening, Plugin, PluginDef, Verdict};
-use crate::world::{Sums, World};
+use crate::world::{Status, Sums, World};
+use kept::Kept;
 use standing::Standing;
 
 const NAME: &str = "capacity";
+/// The limit of a queue beside others that are guaranteed something.
+const BESIDE: &str = "part beside the guarantees of others";
 const LEVEL: &str = "ancestorReclaimLevel";
 
 const ARGS: &[ArgSpec] = &[ArgSpec {
@@ -74,6 +80,7 @@ struct Capacity {
     levels: usize,
     /// By queue id.
     standings: Vec<Standing>,
+    kept: Kept,
 }
 
 impl Capacity {
@@ -82,7 +89,9 @@ impl Capacity {
         let tree = flags.on(Flag::Hierarchy);
         let levels = if tree { usize::try_from(args.int(LEVEL, 0)).unwrap_or(0) } else { 0 };
         let broken = |id| world.queue_fault(id).is_some() || !(tree || flat::valid(world, id, NAME).is_ok());
-        let mut plugin = Self { tree, levels, standings: standing::standings(world, tree, broken) };
+        let standings = standing::standings(world, tree, broken);
+        let kept = Kept::new(world, tree, &standings);
+        let mut plugin = Self { tree, levels, standings, kept };
         if promise::any_asks(world) {
             for (_, job) in world.jobs.iter() {
                 plugin.promise(world, job.queue, &promise::of(job), Amounts::add);
@@ -136,13 +145,16 @@ impl Capacity {
         })
     }
 
-    /// Why a task is too much for a queue: in the words of its capability, or of what is kept for the queues beside it.
-    fn refusal(&self, world: &World, id: QueueId, request: &Amounts) -> Refusal {
+    /// Whether a task is within the realCapability of its queue and of all above. If not, why: in the words of a capability,
+    /// or of what is kept for the queues beside.
+    fn within_limits(&self, world: &World, queue: QueueId, request: &Amounts) -> Result<(), Refusal> {
+        let full = self.path(world, queue).find(|id| self.over(world, *id, request).next().is_some());
+        let Some(id) = full else { return Ok(()) };
         let over: Vec<_> = self.over(world, id, request).collect();
         let queue = &world.queues[id];
         let own = |(dim, _): &(DimId, i64)| queue.capability.get(*dim) == self.of(id).limits.get(*dim);
-        let limit = if over.iter().all(own) { "capability" } else { "part beside the guarantees of others" };
-        Refusal::Quota { plugin: NAME, queue: queue.name.clone(), limit, over }
+        let limit = if over.iter().all(own) { "capability" } else { BESIDE };
+        Err(Refusal::Quota { plugin: NAME, queue: queue.name.clone(), limit, over })
     }
 
     /// Whether a queue has, with one more task, at most what it deserves of something that the task asks for.
@@ -212,13 +224,24 @@ impl Plugin for Capacity {
 
     fn allocatable(&self, world: &World, queue: QueueId, task: TaskId) -> Result<(), Refusal> {
         let request = world.request_of(task);
-        let full = self.path(world, queue).find(|id| self.over(world, *id, request).next().is_some());
-        full.map_or(Ok(()), |id| Err(self.refusal(world, id, request)))
+        self.within_limits(world, queue, request)?;
+        let Some((id, over)) = self.kept.refuses(world, queue, request) else { return Ok(()) };
+        Err(Refusal::Quota { plugin: NAME, queue: world.queues[id].name.clone(), limit: BESIDE, over })
+    }
+
+    fn listens(&self) -> bool {
+        self.kept.is_any()
+    }
+
+    fn on_change(&mut self, world: &World, task: TaskId, _: Status) {
+        if let Some(job) = world.tasks[task].job {
+            self.kept.update(world, world.jobs[job].queue);
+        }
     }
 
     fn preemptive(&self, world: &World, queue: QueueId, task: TaskId) -> Result<(), Refusal> {
-        self.allocatable(world, queue, task)?;
         let request = world.request_of(task);
+        self.within_limits(world, queue, request)?;
         let mut above = (1..=self.levels).filter_map(|level| self.above(world, queue, level));
         if self.is_below_deserved(world, queue, request)
             || above.any(|id| self.is_below_deserved(world, id, request))

@@ -15,7 +15,7 @@ pub(super) struct Standing {
     /// What is kept for the queues right below it.
     reserved: Amounts,
     /// What it can have of the cluster as it is: `realCapability`, but never more than there is.
-    room: Amounts,
+    pub(super) room: Amounts,
     /// What its jobs may be promised: `realCapability`, which no queue above `root` limits.
     pub(super) real: Ceilings,
     /// `room` where it says more than the queue above and the nodes do.
@@ -26,6 +26,13 @@ pub(super) struct Standing {
     pub(super) warning: Option<QueueFault>,
     /// It cannot be used: nothing is kept for it.
     broken: bool,
+}
+
+impl Standing {
+    /// What has to stay free for it until it holds as much.
+    pub(super) fn kept(&self, dim: DimId) -> i64 {
+        if self.broken { 0 } else { self.guarantee.get(dim) }
+    }
 }
 
 /// The figures of all queues, by id.

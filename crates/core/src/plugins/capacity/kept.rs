@@ -1,0 +1,129 @@
+//! What has to stay free of what the cluster has, so that every queue can still get its guarantee.
+//!
+//! A queue *claims* its guarantee, or what it holds and the queues below it claim, whichever is more. The claims of queues
+//! side by side must fit in what the queue above them can have, the topmost in the cluster. A task is too much when it would
+//! make some queue claim more, and there is no room for that beside the claims of others.
+use phalanx_resource::{Amounts, DimId};
+
+use super::standing::Standing;
+use crate::id::{Id, QueueId};
+use crate::world::World;
+
+/// Claims by queue, of the resources that anything is guaranteed of. Nothing at all when nothing is.
+#[derive(Debug, Default)]
+pub(super) struct Kept {
+    tree: bool,
+    dims: Vec<DimId>,
+    /// By queue, and one more for the cluster: a line of figures by resource.
+    lines: Vec<Vec<Figures>>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Figures {
+    guarantee: i64,
+    /// What the queues right below can have in sum.
+    room: i64,
+    claim: i64,
+    held: i64,
+    /// Of the queues right below.
+    claims_below: i64,
+    held_below: i64,
+}
+
+impl Kept {
+    pub(super) fn new(world: &World, tree: bool, standings: &[Standing]) -> Self {
+        let is_kept = |dim: &DimId| standings.iter().any(|standing| standing.kept(*dim) > 0);
+        let dims: Vec<DimId> = world.dims.iter().map(|(dim, _)| dim).filter(is_kept).collect();
+        if dims.is_empty() {
+            return Self::default();
+        }
+        let line = |standing: &Standing| -> Vec<Figures> {
+            let figures = |dim: &DimId| Figures {
+                guarantee: standing.kept(*dim),
+                room: standing.room.get(*dim),
+                ..Figures::default()
+            };
+            dims.iter().map(figures).collect()
+        };
+        let mut lines: Vec<Vec<Figures>> = standings.iter().map(line).collect();
+        let cluster = |dim: &DimId| Figures { room: world.total.get(*dim).max(0), ..Figures::default() };
+        lines.push(dims.iter().map(cluster).collect());
+        let mut kept = Self { tree, dims, lines };
+        for id in world.queues.ids() {
+            kept.update(world, id);
+        }
+        kept
+    }
+
+    /// Whether there is anything to keep.
+    pub(super) fn is_any(&self) -> bool {
+        !self.dims.is_empty()
+    }
+
+    fn above(&self, world: &World, queue: QueueId) -> Option<QueueId> {
+        if self.tree { world.queue_above(queue) } else { None }
+    }
+
+    /// The line of the queue above, or that of the cluster.
+    fn line(&self, above: Option<QueueId>) -> usize {
+        above.map_or(self.lines.len() - 1, QueueId::index)
+    }
+
+    /// What a queue holds has changed.
+    pub(super) fn update(&mut self, world: &World, queue: QueueId) {
+        let mut at = Some(queue).filter(|_| self.is_any());
+        while let Some(id) = at {
+            at = self.above(world, id);
+            let above = self.line(at);
+            let own = &world.queues[id].own;
+            for slot in 0..self.dims.len() {
+                let mut it = self.lines[id.index()][slot];
+                let held = own.held(self.dims[slot]);
+                let claim = it.guarantee.max(held + it.claims_below);
+                let held = held + it.held_below;
+                let family = &mut self.lines[above][slot];
+                family.claims_below += claim - it.claim;
+                family.held_below += held - it.held;
+                (it.claim, it.held) = (claim, held);
+                self.lines[id.index()][slot] = it;
+            }
+        }
+    }
+
+    /// The first queue on the way up, if any, that a request would make claim what others are to keep; and how much.
+    pub(super) fn refuses(
+        &self,
+        world: &World,
+        queue: QueueId,
+        request: &Amounts,
+    ) -> Option<(QueueId, Vec<(DimId, i64)>)> {
+        let over = |slot: usize| self.too_much(world, queue, slot, request.get(self.dims[slot]));
+        let (at, _) = (0..self.dims.len()).find_map(over)?;
+        let over = (0..self.dims.len()).filter_map(|slot| {
+            let (id, over) = over(slot)?;
+            (id == at).then_some((self.dims[slot], over))
+        });
+        Some((at, over.collect()))
+    }
+
+    fn too_much(&self, world: &World, queue: QueueId, slot: usize, need: i64) -> Option<(QueueId, i64)> {
+        let mut more = need;
+        let mut at = Some(queue).filter(|_| need > 0);
+        while let Some(id) = at {
+            at = self.above(world, id);
+            let (it, family) = (&self.lines[id.index()][slot], &self.lines[self.line(at)][slot]);
+            let held = world.queues[id].own.held(self.dims[slot]);
+            let claim = it.guarantee.max(held + it.claims_below + more);
+            more = claim - it.claim;
+            if more <= 0 {
+                return None;
+            }
+            let over = family.claims_below + more - family.room;
+            // Without a claim that is not met, there is no room for anybody: the nodes' own reasons say more.
+            if over > 0 && family.claims_below > family.held_below {
+                return Some((id, over));
+            }
+        }
+        None
+    }
+}

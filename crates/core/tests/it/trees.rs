@@ -1,0 +1,536 @@
+//! Queues in a tree, queues that cannot be used, and the order in which a queue serves.
+use phalanx_core::conf::{Conf, Flag};
+use phalanx_core::decision::Decision;
+use phalanx_core::event::{Dequeue, Event, Phase, PodGroupInfo, QueueInfo, QueueState, Time};
+use phalanx_core::placement::Placement;
+use phalanx_core::session::Session;
+use phalanx_core::world::{World, WorldOptions};
+use phalanx_resource::DimId;
+use proptest::prelude::*;
+
+use crate::cluster::{Cluster, Cycle, helm};
+use crate::objects::{group, member, queue, resources};
+use crate::random::script;
+
+/// Volcano's default with plugin capacity, in a tree, instead of proportion.
+fn tree() -> Conf {
+    let mut conf = flat();
+    for plugin in conf.tiers.iter_mut().flat_map(|tier| &mut tier.plugins) {
+        plugin.flags.set(Flag::Hierarchy, plugin.name == "capacity");
+    }
+    conf
+}
+
+/// The same in a flat list.
+fn flat() -> Conf {
+    let mut conf = helm();
+    for plugin in conf.tiers.iter_mut().flat_map(|tier| &mut tier.plugins) {
+        if plugin.name == "proportion" {
+            plugin.name = "capacity".into();
+        }
+    }
+    conf
+}
+
+fn below(parent: &str, name: &str) -> QueueInfo {
+    QueueInfo { parent: parent.into(), ..queue(name, 1) }
+}
+
+fn capped(capability: &str, queue: QueueInfo) -> QueueInfo {
+    QueueInfo { capability: resources(capability), ..queue }
+}
+
+/// A gang of the queue's name, of pods that need one core, each of which may run alone.
+fn load(cluster: &mut Cluster, queue: &str, pods: u32) {
+    cluster.gang(PodGroupInfo { queue: queue.into(), ..group(queue, 1) }, pods, "cpu=1");
+}
+
+fn bound(cycle: &Cycle, queues: &[&str]) -> Vec<usize> {
+    queues.iter().map(|name| cycle.bound_of(name)).collect()
+}
+
+/// What was told about queues.
+fn told(cycle: &Cycle) -> Vec<(&str, &str)> {
+    let told = cycle.decisions.iter().filter_map(|decision| match decision {
+        Decision::QueueInvalid { queue, message, .. } => Some((&**queue, &**message)),
+        _ => None,
+    });
+    told.collect()
+}
+
+// ---------------------------------------------------------------- limits
+
+/// company (10) has eng (7: web 4, ml) and ops; other has nothing above it but root.
+fn company() -> Cluster {
+    let mut cluster = Cluster::with(tree());
+    cluster.add(capped("cpu=10", queue("company", 1)));
+    cluster.add(capped("cpu=7", below("company", "eng")));
+    cluster.add(capped("cpu=4", below("eng", "web")));
+    cluster.add(below("eng", "ml")).add(below("company", "ops")).add(queue("other", 1));
+    cluster
+}
+
+#[test]
+fn no_queue_of_three_levels_gets_more_than_any_above_it() {
+    for (what, load_of, expected) in [
+        ("its own capability", [9, 0, 0, 0], [4, 0, 0, 0]),
+        ("its parent's", [0, 9, 0, 0], [0, 7, 0, 0]),
+        ("the top's", [0, 0, 20, 0], [0, 0, 10, 0]),
+        ("no capability but the cluster", [0, 0, 0, 30], [0, 0, 0, 20]),
+        ("all want all", [20, 20, 20, 20], [4, 3, 3, 10]),
+    ] {
+        let mut cluster = company();
+        cluster.nodes(2, "cpu=10");
+        for (name, pods) in ["web", "ml", "ops", "other"].iter().zip(load_of) {
+            load(&mut cluster, name, pods);
+        }
+        // In turns, so that nobody has all before others are asked.
+        let mut sums = vec![0; 4];
+        loop {
+            let cycle = cluster.run();
+            if cycle.bound.is_empty() {
+                break;
+            }
+            let got = bound(&cycle, &["web", "ml", "ops", "other"]);
+            sums.iter_mut().zip(got).for_each(|(sum, got)| *sum += got);
+        }
+        let eng = sums[0] + sums[1];
+        assert!(sums[0] <= 4 && eng <= 7 && eng + sums[2] <= 10, "{what}: {sums:?}");
+        if what != "all want all" {
+            assert_eq!(sums, expected, "{what}");
+        } else {
+            assert_eq!(sums.iter().sum::<usize>(), 20, "{what}: {sums:?}");
+        }
+    }
+}
+
+#[test]
+fn a_full_ancestor_is_named_in_the_reason() {
+    let mut cluster = company();
+    cluster.nodes(2, "cpu=10");
+    load(&mut cluster, "ml", 7);
+    assert_eq!(cluster.run().bound_of("ml"), 7);
+    cluster.gang(PodGroupInfo { queue: "web".into(), ..group("web", 1) }, 1, "cpu=1");
+    assert!(cluster.cycle().bound.is_empty());
+    assert_eq!(
+        cluster.reasons("web"),
+        ["queue eng would exceed its capability: cpu (1 more) (plugin capacity)"]
+    );
+}
+
+#[test]
+fn what_queues_hold_is_written_for_every_queue_above() {
+    let mut cluster = company();
+    cluster.nodes(1, "cpu=10").add(queue("root", 1));
+    load(&mut cluster, "web", 2);
+    load(&mut cluster, "ops", 1);
+    let cycle = cluster.cycle();
+    let cpu = |name: &str| {
+        cycle.decisions.iter().find_map(|decision| match decision {
+            Decision::QueueStatus { queue, allocated } if **queue == *name => {
+                Some(allocated.iter().find(|(name, _)| &**name == "cpu")?.1.clone())
+            }
+            _ => None,
+        })
+    };
+    let got = ["root", "company", "eng", "web", "ml", "ops", "other"].map(cpu);
+    let expected = [Some("3"), Some("3"), Some("2"), Some("2"), None, Some("1"), None];
+    assert_eq!(got, expected.map(|text| text.map(str::to_owned)));
+}
+
+#[test]
+fn a_siblings_guarantee_is_kept_free_at_every_level() {
+    let guaranteed =
+        |guarantee: &str, queue: QueueInfo| QueueInfo { guarantee: resources(guarantee), ..queue };
+    let mut cluster = Cluster::with(tree());
+    cluster.nodes(2, "cpu=5");
+    cluster.add(guaranteed("cpu=3", queue("kept", 1))).add(queue("team", 1));
+    cluster.add(guaranteed("cpu=2", below("team", "quiet"))).add(below("team", "loud"));
+    load(&mut cluster, "loud", 10);
+    assert_eq!(cluster.run().bound_of("loud"), 5);
+    load(&mut cluster, "quiet", 4);
+    load(&mut cluster, "kept", 4);
+    assert_eq!(bound(&cluster.run(), &["quiet", "kept"]), [2, 3]);
+}
+
+#[test]
+fn queues_get_what_they_deserve_before_any_gets_more() {
+    let deserving = |deserved: &str, queue: QueueInfo| QueueInfo { deserved: resources(deserved), ..queue };
+    let mut cluster = Cluster::with(tree());
+    cluster.nodes(2, "cpu=6");
+    cluster.add(deserving("cpu=9", queue("p", 1))).add(deserving("cpu=3", queue("q", 1)));
+    cluster
+        .add(deserving("cpu=6", below("p", "a")))
+        .add(deserving("cpu=3", below("p", "b")))
+        .add(below("q", "c"));
+    // Gangs of one, so that queues take turns.
+    for name in ["a", "b", "c"] {
+        for at in 0..12 {
+            let gang = PodGroupInfo { queue: name.into(), ..group(&format!("{name}{at}"), 1) };
+            cluster.gang(gang, 1, "cpu=1");
+        }
+    }
+    let cycle = cluster.cycle();
+    let of = |queue: &str| cycle.bound.keys().filter(|pod| pod.starts_with(queue)).count();
+    assert_eq!([of("a"), of("b"), of("c")], [6, 3, 3]);
+    assert_eq!(cluster.deserved("a", "cpu").as_deref(), Some("6"));
+}
+
+#[test]
+fn a_job_is_admitted_when_every_queue_above_has_as_much_to_promise() {
+    let mut cluster = company();
+    cluster.nodes(4, "cpu=10");
+    let asking = |name: &str, queue: &str, cpu: &str| PodGroupInfo {
+        queue: queue.into(),
+        min_resources: Some(resources(cpu)),
+        ..group(name, 1)
+    };
+    cluster.add(asking("first", "ml", "cpu=5")).add(asking("second", "web", "cpu=3"));
+    cluster.cycle();
+    assert_eq!((cluster.phase("first"), cluster.phase("second")), (Phase::Inqueue, Phase::Pending));
+    assert_eq!(
+        cluster.reasons("second"),
+        ["resource quota of queue eng insufficient: insufficient cpu (1 more) (plugin capacity)"]
+    );
+}
+
+// ---------------------------------------------------------------- queues that cannot be used
+
+#[test]
+fn a_queue_in_a_broken_tree_blocks_its_own_jobs_only() {
+    let mut cluster = Cluster::with(tree());
+    cluster.nodes(2, "cpu=20");
+    cluster.add(below("ring-b", "ring-a")).add(below("ring-a", "ring-b")).add(below("ring-b", "hangs"));
+    cluster.add(below("self", "self")).add(below("nobody", "orphan")).add(below("orphan", "grandchild"));
+    cluster
+        .add(capped("cpu=1", QueueInfo { deserved: resources("cpu=2"), ..queue("odd", 1) }))
+        .add(below("odd", "under"));
+    cluster.add(QueueInfo { state: QueueState::Closed, ..queue("closed", 1) });
+    cluster.add(QueueInfo { state: QueueState::Closing, ..queue("closing", 1) });
+    cluster.add(QueueInfo { state: QueueState::Unknown, ..queue("unknown", 1) });
+    cluster.add(queue("parent", 1)).add(below("parent", "leaf"));
+    cluster.add(QueueInfo { invalid: Some("spec.weight: wrong".into()), ..queue("wrong", 1) });
+    let rows = [
+        ("ring-a", "queue ring-a is invalid: its parents lead back to it, by way of ring-b"),
+        ("ring-b", "queue ring-b is invalid: its parents lead back to it, by way of ring-a"),
+        (
+            "hangs",
+            "queue hangs is invalid: queue ring-b above it is invalid: its parents lead back to it, by way of ring-a",
+        ),
+        ("self", "queue self is invalid: its parents lead back to it, by way of self"),
+        ("orphan", "queue orphan is invalid: its parent nobody does not exist"),
+        (
+            "grandchild",
+            "queue grandchild is invalid: queue orphan above it is invalid: its parent nobody does not exist",
+        ),
+        ("odd", "queue odd is invalid: deserved of cpu is 2, more than capability 1"),
+        (
+            "under",
+            "queue under is invalid: queue odd above it is invalid: deserved of cpu is 2, more than capability 1",
+        ),
+        ("closed", "queue closed is Closed"),
+        ("closing", "queue closing is Closing"),
+        ("unknown", "queue unknown is Unknown"),
+        ("missing", "queue missing does not exist"),
+        ("wrong", "queue wrong is invalid: spec.weight: wrong"),
+        (
+            "parent",
+            "queue parent is invalid: it has 1 queue(s) below it, so jobs cannot be in it (plugin capacity)",
+        ),
+    ];
+    for (name, _) in rows {
+        load(&mut cluster, name, 1);
+    }
+    load(&mut cluster, "leaf", 1);
+    load(&mut cluster, "default", 1);
+    assert_eq!(cluster.cycle().names(), ["default-0", "leaf-0"]);
+    for (name, why) in rows {
+        assert_eq!(cluster.reasons(name), [why]);
+    }
+}
+
+#[test]
+fn a_tree_that_is_mended_works() {
+    let mut cluster = Cluster::with(tree());
+    cluster.nodes(1, "cpu=20");
+    cluster.add(below("b", "a")).add(below("a", "b")).add(below("nobody", "c"));
+    for name in ["a", "c"] {
+        load(&mut cluster, name, 2);
+    }
+    assert!(cluster.run().bound.is_empty());
+    cluster.add(capped("cpu=1", queue("b", 1))).add(capped("cpu=1", queue("nobody", 1)));
+    assert_eq!(bound(&cluster.run(), &["a", "c"]), [1, 1]);
+    cluster.add(Event::QueueGone("nobody".into())).add(below("root", "a"));
+    assert_eq!(bound(&cluster.run(), &["a", "c"]), [1, 0]);
+    assert_eq!(cluster.reasons("c"), ["queue c is invalid: its parent nobody does not exist"]);
+}
+
+#[test]
+fn contradictory_quotas_are_a_fault_of_their_queue() {
+    let of = |capability: &str, guarantee: &str, deserved: &str| QueueInfo {
+        capability: resources(capability),
+        guarantee: resources(guarantee),
+        deserved: resources(deserved),
+        ..queue("q", 1)
+    };
+    for (queue, expected) in [
+        (of("cpu=3", "cpu=1", "cpu=2"), None),
+        (of("cpu=3", "cpu=3", "cpu=3"), None),
+        (of("memory=1Gi", "cpu=1", ""), None),
+        (of("", "cpu=3", "cpu=2"), Some("guarantee of cpu is 3, more than deserved 2")),
+        (of("cpu=1", "cpu=1500m", ""), Some("guarantee of cpu is 1500m, more than capability 1")),
+        (of("memory=1Gi", "", "memory=2Gi"), Some("deserved of memory is 2Gi, more than capability 1Gi")),
+        (of("example.com/gpu=-1", "", ""), Some("capability of example.com/gpu is -1, expected 0 or more")),
+        (of("", "cpu=-2", ""), Some("guarantee of cpu is -2, expected 0 or more")),
+    ] {
+        for conf in [tree(), flat(), helm()] {
+            let mut cluster = Cluster::with(conf);
+            cluster.nodes(1, "cpu=8").add(queue.clone());
+            load(&mut cluster, "q", 1);
+            let cycle = cluster.cycle();
+            assert_eq!(told(&cycle), expected.map(|why| ("q", why)).into_iter().collect::<Vec<_>>());
+            let reasons: Vec<String> =
+                expected.map(|why| format!("queue q is invalid: {why}")).into_iter().collect();
+            assert_eq!(cluster.reasons("q"), reasons);
+        }
+    }
+}
+
+#[test]
+fn a_fault_is_told_once_and_again_when_it_changes() {
+    let mut cluster = Cluster::with(tree());
+    cluster.add(below("nobody", "q"));
+    assert_eq!(told(&cluster.cycle()), [("q", "its parent nobody does not exist")]);
+    assert_eq!(told(&cluster.cycle()), []);
+    cluster.add(below("noone", "q"));
+    assert_eq!(told(&cluster.cycle()), [("q", "its parent noone does not exist")]);
+    cluster.add(queue("q", 1));
+    assert_eq!(told(&cluster.cycle()), []);
+    cluster.add(below("noone", "q"));
+    assert_eq!(told(&cluster.cycle()), [("q", "its parent noone does not exist")]);
+}
+
+#[test]
+fn children_that_deserve_more_than_their_parent_are_told_and_served() {
+    let deserving = |deserved: &str, queue: QueueInfo| QueueInfo { deserved: resources(deserved), ..queue };
+    let mut cluster = Cluster::with(tree());
+    cluster.nodes(1, "cpu=8").add(deserving("cpu=3", queue("p", 1)));
+    cluster.add(deserving("cpu=2", below("p", "a"))).add(deserving("cpu=2", below("p", "b")));
+    load(&mut cluster, "a", 1);
+    let cycle = cluster.cycle();
+    assert_eq!(told(&cycle), [("p", "its children have more deserved than it has itself: cpu (1 more)")]);
+    assert_eq!(cycle.bound_of("a"), 1);
+}
+
+#[test]
+fn a_flat_plugin_refuses_the_queues_of_a_tree_and_names_the_one_that_knows_it() {
+    for (conf, plugin) in [(helm(), "proportion"), (flat(), "capacity")] {
+        let mut cluster = Cluster::with(conf);
+        cluster.nodes(1, "cpu=8");
+        cluster
+            .add(queue("top", 1))
+            .add(QueueInfo { guarantee: resources("cpu=6"), ..below("top", "child") });
+        for name in ["top", "child", "default"] {
+            load(&mut cluster, name, 3);
+        }
+        let cycle = cluster.run();
+        assert_eq!(bound(&cycle, &["top", "child", "default"]), [3, 0, 3]);
+        let why = format!(
+            "it has parent top, but plugin {plugin} is flat here; a tree needs plugin capacity with enableHierarchy: true"
+        );
+        assert_eq!(told(&cycle), [("child", &*why)]);
+        assert_eq!(cluster.reasons("child"), [format!("queue child is invalid: {why}")]);
+    }
+}
+
+// ---------------------------------------------------------------- order of service
+
+/// Three gangs in the order of their names; `big` never fits.
+fn in_order(dequeue: Dequeue, conf: Conf) -> Cluster {
+    let mut cluster = Cluster::with(conf);
+    cluster.nodes(1, "cpu=4").add(QueueInfo { dequeue, ..queue("q", 1) });
+    for (at, (name, cpu)) in
+        [("ahead", "cpu=1"), ("big", "cpu=9"), ("small", "cpu=1")].into_iter().enumerate()
+    {
+        let gang = PodGroupInfo { queue: "q".into(), created: Time(at as i64), ..group(name, 1) };
+        cluster.gang(gang, 1, cpu);
+    }
+    cluster
+}
+
+#[test]
+fn a_strict_queue_waits_for_its_first_job() {
+    let mut cluster = in_order(Dequeue::Traverse, tree());
+    assert_eq!(cluster.cycle().names(), ["ahead-0", "small-0"]);
+    let mut cluster = in_order(Dequeue::Fifo, tree());
+    cluster.gang(group("elsewhere", 1), 1, "cpu=1");
+    assert_eq!(cluster.run().names(), ["ahead-0", "elsewhere-0"]);
+    assert_eq!(cluster.reasons("small"), ["it is behind ns/big in queue q, whose dequeueStrategy is fifo"]);
+    cluster.gone("big-0").add(Event::PodGroupGone(group("big", 1).key));
+    assert_eq!(cluster.cycle().names(), ["small-0"]);
+}
+
+#[test]
+fn what_a_started_gang_would_like_more_holds_nobody_up() {
+    let mut cluster = Cluster::with(tree());
+    cluster.nodes(1, "cpu=4").add(QueueInfo { dequeue: Dequeue::Fifo, ..queue("q", 1) });
+    let first = PodGroupInfo { queue: "q".into(), ..group("first", 1) };
+    let second = PodGroupInfo { queue: "q".into(), created: Time(5), ..group("second", 1) };
+    cluster.gang(first, 2, "cpu=3").gang(second, 1, "cpu=1");
+    assert_eq!(cluster.run().names(), ["first-0", "second-0"]);
+}
+
+#[test]
+fn a_strict_queue_admits_in_order() {
+    for (dequeue, expected) in [(Dequeue::Traverse, Phase::Inqueue), (Dequeue::Fifo, Phase::Pending)] {
+        let mut cluster = Cluster::with(tree());
+        cluster.nodes(1, "cpu=4").add(capped("cpu=4", QueueInfo { dequeue, ..queue("q", 1) }));
+        for (at, (name, cpu)) in [("big", "cpu=9"), ("small", "cpu=1")].into_iter().enumerate() {
+            let min_resources = Some(resources(cpu));
+            cluster.add(PodGroupInfo {
+                queue: "q".into(),
+                created: Time(at as i64),
+                min_resources,
+                ..group(name, 1)
+            });
+        }
+        cluster.cycle();
+        assert_eq!(cluster.phase("small"), expected, "{dequeue:?}");
+    }
+}
+
+#[test]
+fn a_strict_queue_fills_no_gaps_with_pods_that_request_nothing() {
+    for (dequeue, expected) in [(Dequeue::Traverse, 1), (Dequeue::Fifo, 0)] {
+        let mut cluster = in_order(dequeue, tree());
+        let idle = PodGroupInfo { queue: "q".into(), created: Time(9), ..group("idle", 1) };
+        cluster.gang(idle, 1, "");
+        assert_eq!(cluster.cycle().bound_of("idle"), expected, "{dequeue:?}");
+    }
+}
+
+// ---------------------------------------------------------------- properties
+
+/// A change of one of six queues: its parent (itself, another, a missing one, root), or its end.
+fn moves() -> impl Strategy<Value = Vec<(usize, Option<usize>)>> {
+    prop::collection::vec((0usize..6, prop::option::weighted(0.8, 0usize..8)), 1..40)
+}
+
+fn moved((at, parent): &(usize, Option<usize>)) -> Event {
+    let name = format!("q{at}");
+    match parent {
+        None => Event::QueueGone(name.as_str().into()),
+        Some(7) => queue(&name, 1).into(),
+        Some(parent) => below(&format!("q{parent}"), &name).into(),
+    }
+}
+
+/// What is to be seen of a queue's place, by names.
+fn places(world: &World) -> Vec<String> {
+    let mut places: Vec<String> = world
+        .queues
+        .iter()
+        .map(|(id, queue)| {
+            let way: Vec<&str> = world.queue_path(id).map(|above| &*world.queues[above].name).collect();
+            let held = queue.subtree.pending.get(DimId::CPU);
+            format!("{way:?} {held} {:?} {}", world.queue_fault(id), queue.children)
+        })
+        .collect();
+    places.sort();
+    places
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    #[test]
+    fn a_tree_is_what_its_queues_say_however_it_came_about(moves in moves(), jobs in prop::collection::vec(0usize..6, 0..6)) {
+        let jobs = || jobs.iter().enumerate().flat_map(|(at, queue)| {
+            let name = format!("g{at}");
+            let gang = PodGroupInfo { queue: format!("q{queue}").into(), ..group(&name, 1) };
+            [Event::from(gang), member(&name, 0, &format!("cpu={}", 1 << at)).into()]
+        });
+        let mut lived = World::new(WorldOptions::default());
+        for event in jobs().chain(moves.iter().map(moved)) {
+            lived.apply(event);
+            prop_assert_eq!(lived.check(), Vec::<String>::new());
+        }
+        let mut last = std::collections::BTreeMap::new();
+        last.extend(moves.iter().map(|change| (change.0, change.1)));
+        let mut made = World::new(WorldOptions::default());
+        for change in last.into_iter().filter(|(_, parent)| parent.is_some()).rev() {
+            made.apply(moved(&change));
+        }
+        for event in jobs() {
+            made.apply(event);
+        }
+        prop_assert_eq!(places(&lived), places(&made));
+        for id in lived.queues.ids() {
+            prop_assert!(lived.queue_path(id).count() <= lived.queues.len(), "a way up that does not end");
+        }
+    }
+
+    #[test]
+    fn no_subtree_grows_over_a_capability(script in script(), parents in prop::collection::vec(0usize..5, 4)) {
+        let mut script = script;
+        for (at, queue) in script.queues.iter_mut().enumerate() {
+            queue.parent = if parents[at] < at { format!("q{}", parents[at]).into() } else { "".into() };
+        }
+        let mut cluster = script.cluster_of(tree());
+        for (happenings, fails) in &script.future {
+            let before = cluster.world.clone();
+            let cycle = cluster.cycle();
+            for (id, queue) in cluster.world.queues.iter() {
+                for (dim, limit) in queue.capability.iter() {
+                    let (now, was) = (queue.subtree.held(dim), before.queues[id].subtree.held(dim));
+                    prop_assert!(now <= limit.max(was), "{} holds {now} of {limit}", queue.name);
+                }
+            }
+            script.go_on(&mut cluster, &cycle, happenings, *fails);
+            prop_assert_eq!(cluster.world.check(), Vec::<String>::new());
+        }
+    }
+
+    #[test]
+    fn a_queue_that_cannot_be_used_changes_nothing_for_others(
+        script in script(), which in 0usize..4, pods in 1u32..9, guarantee in 0u32..9,
+    ) {
+        let broken = QueueInfo { guarantee: resources(&format!("cpu={guarantee}")), ..queue("broken", 9) };
+        let broken = match which {
+            0 => below("broken", "broken"),
+            1 => below("nobody", "broken"),
+            2 => capped("cpu=1", QueueInfo { deserved: resources("cpu=7"), ..broken }),
+            _ => QueueInfo { invalid: Some("wrong".into()), ..broken },
+        };
+        for conf in [tree(), flat(), helm()] {
+            let plain = script.cluster_of(conf.clone()).cycle();
+            let mut cluster = script.cluster_of(conf);
+            cluster.add(broken.clone());
+            load(&mut cluster, "broken", pods);
+            let beside = cluster.cycle();
+            prop_assert_eq!(&plain.bound, &beside.bound);
+            prop_assert_eq!(&plain.nominated, &beside.nominated);
+        }
+    }
+
+    #[test]
+    fn the_order_of_the_queues_of_a_tree_is_total(script in script(), parents in prop::collection::vec(0usize..5, 4)) {
+        let mut script = script;
+        for (at, queue) in script.queues.iter_mut().enumerate() {
+            queue.parent = if parents[at] < at { format!("q{}", parents[at]).into() } else { "".into() };
+            queue.deserved = queue.capability.clone();
+        }
+        let (conf, mut placement) = (tree(), Placement::new(1));
+        let mut cluster = script.cluster_of(conf.clone());
+        cluster.run();
+        let session = Session::open(&mut cluster.world, &conf, &mut placement, Time(0));
+        let ids: Vec<_> = session.world.queues.ids().collect();
+        for (a, b) in ids.iter().flat_map(|a| ids.iter().map(move |b| (*a, *b))) {
+            prop_assert_eq!(session.queue_order(a, b), session.queue_order(b, a).reverse());
+            for c in &ids {
+                let chain = session.queue_order(a, b).is_lt() && session.queue_order(b, *c).is_lt();
+                prop_assert!(!chain || session.queue_order(a, *c).is_lt());
+            }
+        }
+    }
+}
