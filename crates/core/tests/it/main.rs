@@ -2,6 +2,7 @@
 mod admission;
 mod cluster;
 mod gangs;
+mod hdrf;
 mod more_plugins;
 #[path = "../../src/testing.rs"]
 mod objects;

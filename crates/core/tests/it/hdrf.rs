@@ -1,0 +1,177 @@
+//! Plugin drf with `enableHierarchy`: queues ordered by their annotations.
+use phalanx_core::annotation::{HIERARCHY, HIERARCHY_WEIGHTS};
+use phalanx_core::conf::{Conf, Flag};
+use phalanx_core::event::{PodGroupInfo, QueueInfo, QueueState, Time};
+use phalanx_core::id::TaskId;
+use phalanx_core::placement::Placement;
+use phalanx_core::session::Session;
+
+use crate::cluster::{Cluster, helm};
+use crate::objects::{group, member, queue, running, task_of};
+
+fn conf() -> Conf {
+    let mut conf = helm();
+    for tier in &mut conf.tiers {
+        tier.plugins.retain(|plugin| plugin.name != "proportion");
+        for plugin in tier.plugins.iter_mut().filter(|plugin| plugin.name == "drf") {
+            plugin.flags.set(Flag::Hierarchy, true);
+        }
+    }
+    conf
+}
+
+fn at(name: &str, hierarchy: &str, weights: &str) -> QueueInfo {
+    let pairs = [(HIERARCHY, hierarchy), (HIERARCHY_WEIGHTS, weights)];
+    QueueInfo {
+        annotations: pairs.map(|(key, value)| (key.into(), value.into())).into_iter().collect(),
+        ..queue(name, 1)
+    }
+}
+
+/// Queues, each with a gang of its name of so many pods, each of which may run alone.
+fn cluster(room: &str, queues: &[(QueueInfo, u32, &str)]) -> Cluster {
+    let mut cluster = Cluster::with(conf());
+    cluster.nodes(1, room);
+    for (queue, pods, request) in queues {
+        cluster.add(queue.clone());
+        cluster.gang(PodGroupInfo { queue: queue.name.clone(), ..group(&queue.name, 0) }, *pods, request);
+    }
+    cluster
+}
+
+fn bound(cluster: &mut Cluster, names: &[&str]) -> Vec<usize> {
+    let cycle = cluster.cycle();
+    names.iter().map(|name| cycle.bound_of(name)).collect()
+}
+
+/// The examples of the paper, as in Volcano's tests.
+#[test]
+fn dominant_shares_are_fair_along_the_tree() {
+    let rescaling = [
+        (at("sci", "root/sci", "100/50"), 10, "cpu=1 memory=1G"),
+        (at("dev", "root/eng/dev", "100/50/50"), 10, "cpu=1"),
+        (at("prod", "root/eng/prod", "100/50/50"), 10, "memory=1G"),
+    ];
+    let mut it = cluster("cpu=10 memory=10G pods=50", &rescaling);
+    assert_eq!(bound(&mut it, &["sci", "dev", "prod"]), [5, 5, 5]);
+    let blocking = [
+        (at("n1", "root/n1", "100/25"), 30, "cpu=1"),
+        (at("n2", "root/n2", "100/25"), 30, "cpu=1"),
+        (at("n31", "root/n3/n31", "100/25/50"), 30, "cpu=1"),
+        (at("n32", "root/n3/n32", "100/25/50"), 30, "memory=1G"),
+        (at("n4", "root/n4", "100/25"), 30, "memory=1G"),
+    ];
+    let mut it = cluster("cpu=30 memory=30G pods=500", &blocking);
+    assert_eq!(bound(&mut it, &["n1", "n2", "n31", "n32", "n4"]), [10, 10, 10, 15, 15]);
+}
+
+#[test]
+fn weights_count_at_every_level() {
+    for (weights, expected) in [
+        (["1/1", "1/1/1", "1/1/1"], [6, 3, 3]),
+        (["1/1", "1/2/1", "1/2/1"], [4, 4, 4]),
+        // A node counts as much as its child with the least share lets it, whatever the weights.
+        (["1/1", "1/1/2", "1/1/1"], [5, 5, 2]),
+        (["1/1", "1/0.5/1", "1/0.5/1"], [6, 3, 3]),
+    ] {
+        let queues = [
+            (at("sci", "root/sci", weights[0]), 20, "cpu=1"),
+            (at("dev", "root/eng/dev", weights[1]), 20, "cpu=1"),
+            (at("prod", "root/eng/prod", weights[2]), 20, "cpu=1"),
+        ];
+        let mut it = cluster("cpu=12 pods=99", &queues);
+        assert_eq!(bound(&mut it, &["sci", "dev", "prod"]), expected, "{weights:?}");
+    }
+}
+
+#[test]
+fn what_one_does_not_ask_for_goes_to_its_sibling_first() {
+    let queues = [
+        (at("sci", "root/sci", "1/1"), 20, "cpu=1"),
+        (at("dev", "root/eng/dev", "1/1/1"), 20, "cpu=1"),
+        (at("prod", "root/eng/prod", "1/1/1"), 1, "cpu=1"),
+    ];
+    let mut it = cluster("cpu=12 pods=99", &queues);
+    assert_eq!(bound(&mut it, &["sci", "dev", "prod"]), [6, 5, 1]);
+}
+
+#[test]
+fn a_queue_whose_annotations_cannot_be_read_blocks_its_own_jobs_only() {
+    for (hierarchy, weights, why) in [
+        (
+            "root/a/b",
+            "1/2",
+            "volcano.sh/hierarchy-weights has 2 parts, expected 3, as many as volcano.sh/hierarchy",
+        ),
+        (
+            "root/a",
+            "",
+            "volcano.sh/hierarchy-weights has 0 parts, expected 2, as many as volcano.sh/hierarchy",
+        ),
+        ("root/a", "1/x", "volcano.sh/hierarchy-weights has \"x\", expected numbers above 0"),
+        ("root/a", "1/-2", "volcano.sh/hierarchy-weights has \"-2\", expected numbers above 0"),
+        ("root/a", "1/NaN", "volcano.sh/hierarchy-weights has \"NaN\", expected numbers above 0"),
+        ("root//a", "1/2/3", "volcano.sh/hierarchy has an empty part"),
+    ] {
+        let queues =
+            [(at("good", "root/good", "1/1"), 4, "cpu=1"), (at("bad", hierarchy, weights), 4, "cpu=1")];
+        let mut it = cluster("cpu=4", &queues);
+        assert_eq!(bound(&mut it, &["good", "bad"]), [4, 0], "{hierarchy} {weights}");
+        assert_eq!(it.reasons("bad"), [format!("queue bad is invalid: {why}")]);
+    }
+}
+
+#[test]
+fn what_a_closed_queue_waits_for_is_not_asked_for() {
+    let closed = QueueInfo { state: QueueState::Closed, ..at("prod", "root/eng/prod", "1/1/1") };
+    let queues = [
+        (at("sci", "root/sci", "1/1"), 20, "cpu=1"),
+        (at("dev", "root/eng/dev", "1/1/1"), 2, "cpu=1"),
+        (closed, 9, "cpu=1"),
+    ];
+    let mut it = cluster("cpu=12 pods=99", &queues);
+    assert_eq!(bound(&mut it, &["sci", "dev", "prod"]), [10, 2, 0]);
+}
+
+#[test]
+fn victims_are_of_queues_that_still_have_more_without_them() {
+    let mut it = Cluster::with(conf());
+    it.nodes(1, "cpu=12 pods=99");
+    for queue in [
+        at("sci", "root/sci", "1/1"),
+        at("dev", "root/eng/dev", "1/1/1"),
+        at("prod", "root/eng/prod", "1/1/1"),
+    ] {
+        it.add(PodGroupInfo { queue: queue.name.clone(), ..group(&queue.name, 0) }).add(queue);
+    }
+    for index in 0..8 {
+        it.add(running(member("dev", index, "cpu=1"), "n0"));
+    }
+    for index in 0..2 {
+        it.add(running(member("sci", index, "cpu=1"), "n0"));
+        it.add(running(member("prod", index, "cpu=1"), "n0"));
+    }
+    for (name, pending) in [("dev", 8), ("sci", 2), ("prod", 2)] {
+        for index in pending..pending + 20 {
+            it.add(member(name, index, "cpu=1"));
+        }
+    }
+    let (mut conf, mut placement) = (conf(), Placement::new(1));
+    for tier in &mut conf.tiers {
+        tier.plugins.retain(|plugin| plugin.name == "drf");
+    }
+    let session = Session::open(&mut it.world, &conf, &mut placement, Time(0));
+    let victims = |by: &str, of: &str, count: u32| {
+        let world = &*session.world;
+        let of: Vec<TaskId> = (0..count).map(|index| task_of(world, &format!("{of}-{index}"))).collect();
+        let mut said = session.tiers.every().filter_map(|it| it.reclaimable(world, task_of(world, by), &of));
+        said.next().expect("an opinion").len()
+    };
+    // Within eng, dev gives while it has more than prod, which would have 3.
+    assert_eq!(victims("prod-2", "dev", 8), 4);
+    assert_eq!(victims("dev-8", "prod", 2), 0);
+    assert_eq!(victims("dev-8", "sci", 2), 0);
+    // Nothing is left, so everybody is saturated and counts in full: sci would have 3, eng 10 less its victims.
+    assert_eq!(victims("sci-2", "dev", 8), 6);
+    assert_eq!(victims("sci-2", "prod", 2), 2);
+}
