@@ -51,7 +51,7 @@ impl Scheduler {
     pub fn run(&mut self, world: &mut World, now: Time) -> Outcome {
         self.cycle += 1;
         self.now = now;
-        self.placement.retain(world);
+        self.placement.begin_cycle(world);
         world.expire_usage(now);
         for job in world.jobs.ids().collect::<Vec<_>>() {
             world.jobs[job].refusals.clear();

@@ -195,6 +195,19 @@ pub trait Plugin: Send + Sync {
     fn filters(&self, _: &World, _: ClassId, _: &mut NodeRules) {}
     /// Scorers of a class, for as long as it lives and the configuration stands.
     fn scorers(&self, _: &World, _: ClassId, _: &mut NodeRules) {}
+    /// Whether `scope` is wanted.
+    fn has_scope(&self) -> bool {
+        false
+    }
+    /// What of a task, and of all that the World does not know, the nodes for it depend on besides its class: a number
+    /// that differs when the rules do, also from one session to the next; 0 when there is nothing.
+    fn scope(&self, _: &World, _: TaskId) -> u64 {
+        0
+    }
+    /// Filters of a task besides those of its class; asked for once for all tasks of a class with the same scope.
+    fn scoped_filters(&self, _: &World, _: TaskId, _: &mut NodeRules) {}
+    /// Scorers of a task, likewise.
+    fn scoped_scorers(&self, _: &World, _: TaskId, _: &mut NodeRules) {}
     /// What a queue deserves, for reports.
     fn deserved(&self, _: &World, _: QueueId) -> Option<Amounts> {
         None

@@ -150,16 +150,16 @@ impl<'w> Session<'w> {
     /// The best node for a task. The node it was nominated for comes first among those of the same room.
     pub fn spot(&mut self, task: TaskId) -> Option<Spot> {
         let Self { world, tiers, placement, .. } = self;
-        let it = &world.tasks[task];
+        let (it, asker) = (&world.tasks[task], tiers.asker(world, task));
         let nominated = it.nominated.as_ref().and_then(|name| world.node_named(name));
         let held = nominated.and_then(|node| {
-            let room = placement.room(world, tiers, it.class, node)?;
+            let room = placement.room(world, tiers, asker, node)?;
             Some(Spot { node, room })
         });
         if let Some(spot) = held.filter(|spot| spot.room == Room::Now) {
             return Some(spot);
         }
-        let best = placement.best(world, tiers, it.class);
+        let best = placement.best(world, tiers, asker);
         held.filter(|_| best.is_none_or(|best| best.room == Room::Later)).or(best)
     }
 
@@ -167,7 +167,7 @@ impl<'w> Session<'w> {
     pub fn no_node(&mut self, task: TaskId) -> Refusal {
         let Self { world, tiers, placement, .. } = self;
         let it = &world.tasks[task];
-        Refusal::Nodes { task: it.pod.name.clone(), error: placement.explain(world, tiers, it.class) }
+        Refusal::Nodes { task: it.pod.name.clone(), error: placement.explain(world, tiers, tiers.asker(world, task)) }
     }
 
     /// Notes why a job waits.
@@ -188,6 +188,18 @@ impl Tiers {
         }
         for plugin in self.with(Flag::NodeOrder) {
             plugin.scorers(world, class, &mut rules);
+        }
+        rules
+    }
+
+    /// The same of a task, with what plugins add that look at more than its class.
+    pub(crate) fn scoped_rules(&self, world: &World, class: ClassId, task: TaskId) -> NodeRules {
+        let mut rules = self.rules(world, class);
+        for plugin in self.with(Flag::Predicate) {
+            plugin.scoped_filters(world, task, &mut rules);
+        }
+        for plugin in self.with(Flag::NodeOrder) {
+            plugin.scoped_scorers(world, task, &mut rules);
         }
         rules
     }

@@ -1,10 +1,12 @@
 //! Plugins in tiers, and the rules by which their opinions become one answer.
 use std::cmp::Ordering;
+use std::hash::{DefaultHasher, Hash, Hasher};
 
 use crate::conf::{Conf, Flag, Flags};
 use crate::diagnosis::Refusal;
 use crate::event::Time;
 use crate::id::TaskId;
+use crate::placement::Asker;
 use crate::plugin::{Opening, Plugin, Verdict, Vote};
 use crate::plugins::PLUGINS;
 use crate::world::{Status, World};
@@ -22,6 +24,8 @@ pub struct Tiers {
     ends: Vec<usize>,
     /// Entries that want to hear of changes.
     listeners: Vec<usize>,
+    /// Entries that give tasks a scope.
+    scoping: Vec<usize>,
 }
 
 impl Tiers {
@@ -43,6 +47,9 @@ impl Tiers {
     fn push(&mut self, flags: Flags, plugin: Box<dyn Plugin>) {
         if plugin.listens() {
             self.listeners.push(self.entries.len());
+        }
+        if plugin.has_scope() && (flags.on(Flag::Predicate) || flags.on(Flag::NodeOrder)) {
+            self.scoping.push(self.entries.len());
         }
         self.entries.push(Entry { flags, plugin });
     }
@@ -71,6 +78,20 @@ impl Tiers {
         for entry in self.entries.iter_mut().filter(|entry| entry.flags.on(flag)) {
             told(&mut *entry.plugin);
         }
+    }
+
+    /// A task as it asks for nodes: its class, and the scopes that plugins give it.
+    pub fn asker(&self, world: &World, task: TaskId) -> Asker {
+        let mut scope = 0;
+        for at in &self.scoping {
+            let own = self.entries[*at].plugin.scope(world, task);
+            if own != 0 {
+                let mut hasher = DefaultHasher::new();
+                (scope, at, own).hash(&mut hasher);
+                scope = hasher.finish().max(1);
+            }
+        }
+        Asker::new(world.tasks[task].class, scope, task)
     }
 
     /// Tells the plugins that listen of a change.

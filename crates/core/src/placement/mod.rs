@@ -14,10 +14,10 @@ mod tournament;
 use rustc_hash::FxHashMap;
 
 use crate::diagnosis::FitError;
-use crate::id::{ClassId, NodeId};
+use crate::id::{ClassId, NodeId, TaskId};
 use crate::plugin::NodeRules;
 use crate::tiers::Tiers;
-use crate::world::World;
+use crate::world::{Class, World};
 use cells::Cells;
 use ranking::Ranking;
 use tournament::Rating;
@@ -48,6 +48,31 @@ pub struct Spot {
     pub room: Room,
 }
 
+/// Who asks for nodes: a class and, where plugins look at more of a task than its class, the scope they gave it.
+#[derive(Clone, Copy, Debug)]
+pub struct Asker {
+    class: ClassId,
+    /// The scope, and a task in it.
+    scope: Option<(u64, TaskId)>,
+}
+
+impl Asker {
+    /// A task with a scope, 0 for none.
+    pub(crate) fn new(class: ClassId, scope: u64, task: TaskId) -> Self {
+        Self { class, scope: (scope != 0).then_some((scope, task)) }
+    }
+
+    fn key(self) -> (ClassId, u64) {
+        (self.class, self.scope.map_or(0, |(scope, _)| scope))
+    }
+}
+
+impl From<ClassId> for Asker {
+    fn from(class: ClassId) -> Self {
+        Self { class, scope: None }
+    }
+}
+
 /// A class: its rules, and the cells as it sees them.
 struct Known {
     serial: u64,
@@ -55,13 +80,16 @@ struct Known {
     ranking: Ranking,
     /// When it was last asked for.
     asked: u64,
+    /// It was asked for in this cycle.
+    used: bool,
 }
 
 /// The nodes in the order of each class; lives across sessions.
 pub struct Placement {
     seed: u64,
     cells: Cells,
-    classes: FxHashMap<ClassId, Known>,
+    /// By class and scope; 0 for no scope.
+    classes: FxHashMap<(ClassId, u64), Known>,
     /// Counts the times a class was ranked from scratch or grew.
     clock: u64,
     /// Cells in all rankings.
@@ -82,30 +110,48 @@ impl Placement {
         *self = Self::new(self.seed);
     }
 
-    /// Forgets classes that are no more.
-    pub fn retain(&mut self, world: &World) {
-        self.classes
-            .retain(|id, known| world.classes.get(*id).is_some_and(|class| class.serial.0 == known.serial));
+    /// A cycle begins: forgets scopes that nobody asked for in the one before, and classes that are no more.
+    pub fn begin_cycle(&mut self, world: &World) {
+        self.classes.retain(|(_, scope), known| *scope == 0 || std::mem::take(&mut known.used));
+        self.retain(world);
+    }
+
+    fn retain(&mut self, world: &World) {
+        let lives = |id, known: &Known| {
+            world.classes.get(id).is_some_and(|class| class.serial.0 == known.serial)
+        };
+        self.classes.retain(|(id, _), known| lives(*id, known));
         self.ranked = self.classes.values().map(|known| known.ranking.len()).sum();
     }
 
     /// The best node for a task of the class: one with room now, if there is any.
-    pub fn best(&mut self, world: &World, tiers: &Tiers, class: ClassId) -> Option<Spot> {
-        let (known, cells) = self.fresh(world, tiers, class);
+    pub fn best(&mut self, world: &World, tiers: &Tiers, asker: impl Into<Asker>) -> Option<Spot> {
+        let (known, cells) = self.fresh(world, tiers, asker.into());
         let (slot, rating) = known.ranking.best()?;
         Some(Spot { node: cells.slots()[slot].top(), room: room_of(rating) })
     }
 
     /// Whether, and when, one node has room for a task of the class.
-    pub fn room(&mut self, world: &World, tiers: &Tiers, class: ClassId, node: NodeId) -> Option<Room> {
-        let (known, cells) = self.fresh(world, tiers, class);
+    pub fn room(
+        &mut self,
+        world: &World,
+        tiers: &Tiers,
+        asker: impl Into<Asker>,
+        node: NodeId,
+    ) -> Option<Room> {
+        let (known, cells) = self.fresh(world, tiers, asker.into());
         let rating = known.ranking.rating(cells.of(node)?);
         (rating != Rating::NONE).then(|| room_of(rating))
     }
 
     /// Whether the rules by attributes let tasks of a class on a node, whatever is on it.
-    pub(crate) fn admits(&mut self, world: &World, tiers: &Tiers, class: ClassId) -> impl Fn(NodeId) -> bool {
-        let (known, cells) = self.fresh(world, tiers, class);
+    pub(crate) fn admits(
+        &mut self,
+        world: &World,
+        tiers: &Tiers,
+        asker: impl Into<Asker>,
+    ) -> impl Fn(NodeId) -> bool {
+        let (known, cells) = self.fresh(world, tiers, asker.into());
         move |node| {
             let cell = cells.of(node).map(|slot| cells.slots()[slot]);
             cell.is_some_and(|cell| matches!(known.ranking.verdict(cell.kind), Some(Ok(_))))
@@ -113,9 +159,10 @@ impl Placement {
     }
 
     /// Why no node will do.
-    pub fn explain(&mut self, world: &World, tiers: &Tiers, class: ClassId) -> FitError {
-        let (known, cells) = self.fresh(world, tiers, class);
-        let request = &world.classes[class].request;
+    pub fn explain(&mut self, world: &World, tiers: &Tiers, asker: impl Into<Asker>) -> FitError {
+        let asker = asker.into();
+        let (known, cells) = self.fresh(world, tiers, asker);
+        let request = &world.classes[asker.class].request;
         let mut error = FitError::default();
         for cell in cells.iter() {
             error.nodes += cell.nodes;
@@ -135,22 +182,25 @@ impl Placement {
     }
 
     /// A class and the cells as they are now.
-    fn fresh(&mut self, world: &World, tiers: &Tiers, id: ClassId) -> (&Known, &Cells) {
+    fn fresh(&mut self, world: &World, tiers: &Tiers, asker: Asker) -> (&Known, &Cells) {
         if self.dims != world.dims.len() {
             // Rules look resources up by name: one that nobody had named may be known now.
             self.reset();
             self.dims = world.dims.len();
         }
-        if self.classes.get(&id).is_none_or(|known| known.serial != world.classes[id].serial.0) {
+        let (key, class) = (asker.key(), &world.classes[asker.class]);
+        if self.classes.get(&key).is_none_or(|known| known.serial != class.serial.0) {
             self.meet_classes(world, tiers);
+            self.meet_scope(world, tiers, asker);
         }
         self.cells.sync(world);
-        if self.classes[&id].ranking.len() < self.cells.slots().len() {
-            self.make_room(id);
+        if self.classes[&key].ranking.len() < self.cells.slots().len() {
+            self.make_room(key);
         }
         let Self { classes, cells, .. } = self;
-        let known = classes.get_mut(&id).expect("all classes of the World were met");
-        known.ranking.catch_up(world, &world.classes[id], &known.rules, cells);
+        let known = classes.get_mut(&key).expect("all classes of the World were met");
+        known.used = true;
+        known.ranking.catch_up(world, class, &known.rules, cells);
         (known, cells)
     }
 
@@ -158,26 +208,36 @@ impl Placement {
     fn meet_classes(&mut self, world: &World, tiers: &Tiers) {
         self.retain(world);
         for (id, class) in world.classes.iter() {
-            if self.classes.contains_key(&id) {
-                continue;
+            if !self.classes.contains_key(&(id, 0)) {
+                self.meet((id, 0), class, tiers.rules(world, id));
             }
-            let rules = tiers.rules(world, id);
-            self.cells.learn(rules.reads.iter());
-            let known = Known { serial: class.serial.0, rules, ranking: Ranking::default(), asked: 0 };
-            self.classes.insert(id, known);
         }
     }
 
+    /// Asks them for those of a scope, if there is one.
+    fn meet_scope(&mut self, world: &World, tiers: &Tiers, asker: Asker) {
+        if let Some((_, task)) = asker.scope {
+            let rules = tiers.scoped_rules(world, asker.class, task);
+            self.meet(asker.key(), &world.classes[asker.class], rules);
+        }
+    }
+
+    fn meet(&mut self, key: (ClassId, u64), class: &Class, rules: NodeRules) {
+        self.cells.learn(rules.reads.iter());
+        let ranking = Ranking::default();
+        self.classes.insert(key, Known { serial: class.serial.0, rules, ranking, asked: 0, used: false });
+    }
+
     /// Before a class is ranked from scratch, drops rankings of other classes until all are few enough.
-    fn make_room(&mut self, id: ClassId) {
+    fn make_room(&mut self, key: (ClassId, u64)) {
         self.clock += 1;
         let needed = self.cells.slots().len().next_power_of_two();
-        let known = self.classes.get_mut(&id).expect("a class that was met");
+        let known = self.classes.get_mut(&key).expect("a class that was met");
         known.asked = self.clock;
         self.ranked += needed - known.ranking.len();
         while self.ranked > RANKED {
             let others =
-                self.classes.iter_mut().filter(|(other, known)| **other != id && known.ranking.len() > 0);
+                self.classes.iter_mut().filter(|(other, known)| **other != key && known.ranking.len() > 0);
             let Some((_, oldest)) = others.min_by_key(|(_, known)| known.asked) else { return };
             self.ranked -= oldest.ranking.len();
             oldest.ranking = Ranking::default();

@@ -246,7 +246,7 @@ impl Play {
                 });
             }
             Step::TakeBack(number) => self.take_back(*number),
-            Step::EndCycle => self.placement.retain(&self.world),
+            Step::EndCycle => self.placement.begin_cycle(&self.world),
         }
     }
 
