@@ -15,7 +15,9 @@
 
 pub mod crds;
 pub mod fake;
+pub mod phalanx;
 pub mod plane;
 pub mod wait;
 
+pub use phalanx::Phalanx;
 pub use plane::{Daemon, Plane, PlaneOptions};

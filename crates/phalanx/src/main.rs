@@ -4,6 +4,7 @@ mod crds;
 mod exit;
 mod explain;
 mod inputs;
+mod scheduler;
 mod simulate;
 
 use std::process::ExitCode;
@@ -20,6 +21,8 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Schedule a live cluster; takes vc-scheduler's flags
+    Scheduler(Box<scheduler::Args>),
     /// Schedule a cluster given as manifests, in virtual time
     Simulate(simulate::Args),
     /// Say why a PodGroup or a pod waits
@@ -33,6 +36,7 @@ enum Command {
 
 fn main() -> ExitCode {
     let result = match Cli::parse().command {
+        Command::Scheduler(args) => scheduler::run(*args),
         Command::Simulate(args) => simulate::run(&args),
         Command::Explain(args) => explain::run(&args),
         Command::Conf(command) => conf::run(&command),

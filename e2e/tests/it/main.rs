@@ -1,3 +1,4 @@
 //! End-to-end tests on a real API server.
 
 mod harness;
+mod scheduler;

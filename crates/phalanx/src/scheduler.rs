@@ -1,0 +1,263 @@
+//! `phalanx scheduler`: vc-scheduler's flags, and what they mean here.
+mod ignored;
+mod logging;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use clap::builder::{BoolishValueParser, ValueParser};
+use phalanx_runtime::lease::LeaseOptions;
+use phalanx_runtime::reload::ConfError;
+use phalanx_runtime::scheduler::{SchedulerOptions, hostname, run as schedule};
+
+use crate::exit::BadInput;
+use ignored::Ignored;
+
+/// Flags of `scheduler`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Pods with one of these schedulerNames are scheduled
+    #[arg(long, default_value = "volcano", value_delimiter = ',', value_name = "NAME")]
+    scheduler_name: Vec<String>,
+    /// scheduler.conf; read again when it changes. Without it, the built-in default
+    #[arg(long, default_value = "", hide_default_value = true, value_name = "FILE")]
+    scheduler_conf: String,
+    /// The longest a change waits for its cycle, and how long counts and messages must be still before they are written
+    #[arg(long, default_value = "1s", value_parser = duration(), value_name = "DURATION")]
+    schedule_period: Duration,
+    /// How long a cycle waits after a change, so that changes that come together are decided together
+    #[arg(long, default_value = "10ms", value_parser = duration(), value_name = "DURATION")]
+    coalesce_window: Duration,
+    /// The queue of pods and PodGroups that name none
+    #[arg(long, default_value = "default", value_name = "QUEUE")]
+    default_queue: String,
+    /// A kubeconfig; without it KUBECONFIG, the home directory, or the pod's service account
+    #[arg(long, default_value = "", hide_default_value = true, value_name = "FILE")]
+    kubeconfig: String,
+    /// The address of the API server, in place of the kubeconfig's
+    #[arg(long, default_value = "", hide_default_value = true, value_name = "URL")]
+    master: String,
+    /// Requests a second to the API server; no limit unless it is given
+    #[arg(long, value_name = "N")]
+    kube_api_qps: Option<f64>,
+    /// Requests that may go beyond --kube-api-qps for a moment; as many as that unless it is given
+    #[arg(long, value_name = "N")]
+    kube_api_burst: Option<u32>,
+    /// Requests in flight to the API server
+    #[arg(long, default_value_t = 64, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    binds_in_flight: u16,
+    /// Send a Scheduled event for each pod that is bound, once nothing else waits
+    #[arg(long, default_value = "true", num_args = 0..=1, require_equals = true, default_missing_value = "true", value_parser = boolean(), value_name = "BOOL")]
+    scheduled_events: bool,
+    /// Where metrics are served
+    #[arg(long, default_value = ":8080", value_name = "ADDRESS")]
+    listen_address: String,
+    /// Where health checks are served
+    #[arg(long, default_value = ":11251", value_name = "ADDRESS")]
+    healthz_address: String,
+    /// Serve /metrics
+    #[arg(long, default_value = "false", num_args = 0..=1, require_equals = true, default_missing_value = "true", value_parser = boolean(), value_name = "BOOL")]
+    enable_metrics: bool,
+    /// Serve /healthz and /readyz
+    #[arg(long, default_value = "false", num_args = 0..=1, require_equals = true, default_missing_value = "true", value_parser = boolean(), value_name = "BOOL")]
+    enable_healthz: bool,
+    /// Read PriorityClasses
+    #[arg(long, default_value = "true", num_args = 0..=1, require_equals = true, default_missing_value = "true", value_parser = boolean(), value_name = "BOOL")]
+    priority_class: bool,
+    /// Schedule only to nodes with one of these labels
+    #[arg(long, value_delimiter = ',', value_name = "KEY:VALUE")]
+    node_selector: Vec<String>,
+    /// Chooses among nodes of equal score
+    #[arg(long, default_value_t = 0, value_name = "SEED")]
+    seed: u64,
+    #[command(flatten)]
+    elect: Elect,
+    #[command(flatten)]
+    logging: logging::Logging,
+    #[command(flatten)]
+    ignored: Ignored,
+}
+
+/// Leader election.
+#[derive(Debug, clap::Args)]
+struct Elect {
+    /// Schedule only while holding the lease, so that several replicas may run
+    #[arg(long, default_value = "true", num_args = 0..=1, require_equals = true, default_missing_value = "true", value_parser = boolean(), value_name = "BOOL")]
+    leader_elect: bool,
+    /// How long others wait after the leader's last renewal
+    #[arg(long, default_value = "15s", value_parser = duration(), value_name = "DURATION")]
+    leader_elect_lease_duration: Duration,
+    /// How long the leader tries to renew before it gives up
+    #[arg(long, default_value = "10s", value_parser = duration(), value_name = "DURATION")]
+    leader_elect_renew_deadline: Duration,
+    /// How often the lease is looked at
+    #[arg(long, default_value = "2s", value_parser = duration(), value_name = "DURATION")]
+    leader_elect_retry_period: Duration,
+    /// The lease; the scheduler's name unless it is given
+    #[arg(long, value_name = "NAME")]
+    leader_elect_resource_name: Option<String>,
+    /// The lease's namespace
+    #[arg(long, alias = "lock-object-namespace", default_value = "volcano-system", value_name = "NAMESPACE")]
+    leader_elect_resource_namespace: String,
+}
+
+pub(crate) fn run(args: Args) -> Result<()> {
+    args.logging.init()?;
+    for warning in args.ignored.warnings() {
+        tracing::warn!("{warning}");
+    }
+    schedule(args.options()?).map_err(|error| match error.downcast::<ConfError>() {
+        Ok(problems) => BadInput(problems.to_string()).into(),
+        Err(error) => error,
+    })
+}
+
+impl Args {
+    fn options(self) -> Result<SchedulerOptions> {
+        let rate = self.rate()?;
+        let lease = self.elect.lease(&self.scheduler_name)?;
+        Ok(SchedulerOptions {
+            scheduler_names: self.scheduler_name,
+            conf: given(self.scheduler_conf).map(PathBuf::from),
+            schedule_period: self.schedule_period,
+            coalesce_window: self.coalesce_window,
+            default_queue: self.default_queue,
+            kubeconfig: given(self.kubeconfig).map(PathBuf::from),
+            master: given(self.master),
+            rate,
+            metrics_address: self.enable_metrics.then_some(self.listen_address),
+            healthz_address: self.enable_healthz.then_some(self.healthz_address),
+            priority_class: self.priority_class,
+            node_selector: self.node_selector,
+            in_flight: usize::from(self.binds_in_flight),
+            scheduled_events: self.scheduled_events,
+            lease,
+            seed: self.seed,
+        })
+    }
+
+    fn rate(&self) -> Result<Option<(f64, u32)>> {
+        let Some(qps) = self.kube_api_qps else { return Ok(None) };
+        ensure!(
+            qps.is_finite() && qps > 0.0,
+            BadInput(format!("--kube-api-qps {qps}: expected more than 0"))
+        );
+        Ok(Some((qps, self.kube_api_burst.unwrap_or(qps.ceil() as u32))))
+    }
+}
+
+impl Elect {
+    /// The name is Volcano's, so that both never schedule the same pods at once.
+    fn lease(self, scheduler_names: &[String]) -> Result<Option<LeaseOptions>> {
+        if !self.leader_elect {
+            return Ok(None);
+        }
+        let (duration, deadline) = (self.leader_elect_lease_duration, self.leader_elect_renew_deadline);
+        let ordered = duration > deadline && deadline > self.leader_elect_retry_period;
+        ensure!(
+            ordered,
+            BadInput("--leader-elect-lease-duration must be longer than --leader-elect-renew-deadline, and that longer than --leader-elect-retry-period".to_owned())
+        );
+        let name = match (self.leader_elect_resource_name, scheduler_names) {
+            (Some(name), _) => name,
+            (None, [name]) => name.clone(),
+            (None, _) => "volcano".to_owned(),
+        };
+        Ok(Some(LeaseOptions {
+            namespace: self.leader_elect_resource_namespace,
+            name,
+            identity: format!("{}_{}", hostname(), std::process::id()),
+            duration,
+            renew_deadline: deadline,
+            retry_period: self.leader_elect_retry_period,
+        }))
+    }
+}
+
+/// An empty flag is one that was not given, as in Go.
+fn given(text: String) -> Option<String> {
+    Some(text).filter(|text| !text.is_empty())
+}
+
+/// A duration as Go writes it.
+fn duration() -> ValueParser {
+    let parse = |text: &str| {
+        let millis =
+            phalanx_core::duration::parse_duration(text).and_then(|millis| u64::try_from(millis).ok());
+        millis.map(Duration::from_millis).ok_or("expected a duration such as 500ms, 1s or 1m30s")
+    };
+    ValueParser::new(parse)
+}
+
+/// A boolean as Go reads it.
+fn boolean() -> ValueParser {
+    BoolishValueParser::new().into()
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Cli {
+        #[command(flatten)]
+        args: Args,
+    }
+
+    fn parse(flags: &[&str]) -> Result<Args, clap::Error> {
+        let words = ["scheduler"].into_iter().chain(flags.iter().copied());
+        Cli::try_parse_from(words).map(|cli| cli.args)
+    }
+
+    /// The arguments of Volcano's chart, and all others its binary has.
+    #[test]
+    fn a_command_line_made_for_volcano_is_accepted() {
+        let chart = [
+            "--logtostderr",
+            "--scheduler-conf=/volcano.scheduler/volcano-scheduler.conf",
+            "--enable-healthz=true",
+            "--enable-metrics=true",
+            "--leader-elect=false",
+            "--kube-api-qps=2000",
+            "--kube-api-burst=2000",
+            "--schedule-period=1s",
+            "--node-worker-threads=20",
+            "--ignored-provisioners=a,b",
+            "--log_dir=/tmp",
+            "--cache-dumper",
+            "-v=3",
+        ];
+        let args = parse(&chart).unwrap();
+        let warnings: Vec<String> = args.ignored.warnings().collect();
+        assert_eq!(warnings.len(), 3, "{warnings:?}");
+        let options = args.options().unwrap();
+        assert_eq!(options.rate, Some((2000.0, 2000)));
+        assert_eq!(options.metrics_address.as_deref(), Some(":8080"));
+        assert_eq!(options.healthz_address.as_deref(), Some(":11251"));
+        assert!(options.lease.is_none());
+    }
+
+    #[test]
+    fn defaults_are_those_of_the_reference() {
+        let options = parse(&[]).unwrap().options().unwrap();
+        assert_eq!(options.scheduler_names, ["volcano"]);
+        assert_eq!(options.schedule_period, Duration::from_secs(1));
+        assert_eq!((options.conf, options.rate, options.metrics_address), (None, None, None));
+        let lease = options.lease.expect("leader election is on");
+        assert_eq!((&*lease.namespace, &*lease.name), ("volcano-system", "volcano"));
+    }
+
+    #[test]
+    fn values_that_make_no_sense_are_refused() {
+        for flags in [["--schedule-period=often"], ["--leader-elect=perhaps"], ["--binds-in-flight=0"]] {
+            assert!(parse(&flags).is_err(), "{flags:?}");
+        }
+        for flags in [["--kube-api-qps=0"], ["--leader-elect-renew-deadline=20s"]] {
+            let error = parse(&flags).unwrap().options().unwrap_err();
+            assert!(error.is::<BadInput>(), "{error}");
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! Flags that Volcano has and that mean nothing here: accepted, so that a Deployment made for Volcano starts, with a
+//! warning that says why nothing follows.
+use clap::{Arg, ArgAction, ArgMatches, Command, Error, FromArgMatches};
+
+/// A flag and why it has no effect. The flags of klog say nothing: logging has flags of its own.
+type Flag = (&'static str, &'static str);
+
+const SAMPLING: &str = "all nodes are considered";
+const LOGGING: &str = "logs go to stderr, see --log-level and --log-format";
+const TLS: &str = "metrics and health checks are plain HTTP";
+
+const FLAGS: &[Flag] = &[
+    ("resync-period", "watches need no resync"),
+    ("resource-sync-timeout", "the first cycle waits for complete lists, however long they take"),
+    ("disable-default-scheduler-config", "a scheduler.conf with errors always ends the process"),
+    ("minimum-feasible-nodes", SAMPLING),
+    ("minimum-percentage-nodes-to-find", SAMPLING),
+    ("percentage-nodes-to-find", SAMPLING),
+    ("node-worker-threads", "node events need no workers"),
+    ("gate-removal-worker-num", "the outbox removes gates"),
+    ("plugins-dir", "Go plugins cannot be loaded"),
+    ("csi-storage", "volumes are not looked at yet"),
+    ("ignored-provisioners", "volumes are not looked at yet"),
+    ("cache-dumper", "use phalanx explain"),
+    ("cache-dump-dir", "use phalanx explain"),
+    ("enable-pprof", "this is no Go program"),
+    ("scheduler-sharding-mode", "sharding is not supported"),
+    ("scheduler-sharding-name", "sharding is not supported"),
+    ("leader-elect-resource-lock", "the lock is always a Lease"),
+    ("feature-gates", "there are no feature gates"),
+    ("ca-cert-file", TLS),
+    ("tls-cert-file", TLS),
+    ("tls-private-key-file", TLS),
+    ("log-flush-frequency", LOGGING),
+    ("logtostderr", LOGGING),
+    ("alsologtostderr", LOGGING),
+    ("stderrthreshold", LOGGING),
+    ("vmodule", LOGGING),
+    ("log-dir", LOGGING),
+    ("log-file", LOGGING),
+    ("log-file-max-size", LOGGING),
+    ("log-backtrace-at", LOGGING),
+    ("add-dir-header", LOGGING),
+    ("skip-headers", LOGGING),
+    ("skip-log-headers", LOGGING),
+    ("one-output", LOGGING),
+];
+
+/// The flags of the table that were given.
+#[derive(Debug, Default)]
+pub(super) struct Ignored(Vec<Flag>);
+
+impl Ignored {
+    /// A line for each.
+    pub(super) fn warnings(&self) -> impl Iterator<Item = String> + '_ {
+        let given = self.0.iter().filter(|(_, why)| *why != LOGGING);
+        given.map(|(name, why)| format!("--{name} has no effect: {why}"))
+    }
+}
+
+impl clap::Args for Ignored {
+    fn augment_args(command: Command) -> Command {
+        let arg = |(name, why): &Flag| {
+            Arg::new(*name)
+                .long(*name)
+                .alias(name.replace('-', "_"))
+                .num_args(0..=1)
+                .default_missing_value("true")
+                .action(ArgAction::Append)
+                .help(format!("No effect: {why}"))
+                .help_heading("Accepted for Volcano")
+                .hide_short_help(true)
+        };
+        FLAGS.iter().map(arg).fold(command, Command::arg)
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Self::augment_args(command)
+    }
+}
+
+impl FromArgMatches for Ignored {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, Error> {
+        Ok(Self(FLAGS.iter().filter(|(name, _)| matches.contains_id(name)).copied().collect()))
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
+}

@@ -1,0 +1,44 @@
+//! Logs: to stderr, as text or as JSON.
+use std::io::IsTerminal;
+
+use anyhow::Result;
+use tracing_subscriber::EnvFilter;
+
+use crate::exit::BadInput;
+
+/// The flags.
+#[derive(Debug, clap::Args)]
+pub(super) struct Logging {
+    /// error, warn, info, debug, trace, or a filter such as info,phalanx_runtime=debug
+    #[arg(long, env = "RUST_LOG", value_name = "LEVEL")]
+    log_level: Option<String>,
+    /// text or json
+    #[arg(long, default_value = "text", value_name = "FORMAT", value_parser = ["text", "json"])]
+    log_format: String,
+    /// Verbosity as klog counts it: 0 to 3 is info, 4 and 5 debug, 6 and more trace
+    #[arg(short = 'v', long = "v", default_value_t = 0, value_name = "N")]
+    verbosity: u8,
+}
+
+impl Logging {
+    /// Logs from here on. Messages of the client library about requests that are tried again are left out: the shell says
+    /// what matters about them.
+    pub(super) fn init(&self) -> Result<()> {
+        let level = match (&self.log_level, self.verbosity) {
+            (Some(level), _) => level.as_str(),
+            (None, 0..=3) => "info",
+            (None, 4..=5) => "info,phalanx=debug,phalanx_runtime=debug",
+            (None, _) => "info,phalanx=trace,phalanx_runtime=trace",
+        };
+        let bad = |error| BadInput(format!("--log-level {level:?}: {error}"));
+        let quiet = format!("kube_client=off,kube_runtime=off,tower=off,{level}");
+        let filter = EnvFilter::builder().parse(quiet).map_err(bad)?;
+        let logs = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+        if self.log_format == "json" {
+            logs.json().flatten_event(true).init();
+        } else {
+            logs.with_ansi(std::io::stderr().is_terminal()).init();
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,200 @@
+//! The scheduler under test, as a process.
+
+use std::{
+    fs::{self, File},
+    net::SocketAddr,
+    os::unix::process::CommandExt as _,
+    path::{Path, PathBuf},
+    process::{Child, Command, ExitStatus, Stdio},
+    sync::OnceLock,
+    time::Duration,
+};
+
+use anyhow::{Context as _, Result, anyhow, bail, ensure};
+use rustix::process::{Pid, Signal, kill_process};
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::TcpStream,
+};
+
+use crate::{Plane, wait};
+
+/// A program to use instead of the one that cargo builds.
+const BINARY: &str = "PHALANX_BIN";
+const READY_WITHIN: Duration = Duration::from_mins(1);
+/// Longer than the scheduler takes to send what is on its way and to release its lease.
+const GRACE: Duration = Duration::from_secs(15);
+
+/// The `phalanx` program: the one named by `PHALANX_BIN`, or the workspace's, built first if need be, with
+/// optimisations when this program was built with them.
+pub fn binary() -> Result<PathBuf> {
+    static BUILT: OnceLock<Result<PathBuf, String>> = OnceLock::new();
+    if let Some(path) = std::env::var_os(BINARY) {
+        return Ok(path.into());
+    }
+    BUILT
+        .get_or_init(|| build().map_err(|error| format!("{error:#}")))
+        .clone()
+        .map_err(|error| anyhow!(error))
+}
+
+fn build() -> Result<PathBuf> {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let mut command = Command::new(cargo);
+    command.args(["build", "--quiet", "--package", "phalanx", "--message-format", "json-render-diagnostics"]);
+    if !cfg!(debug_assertions) {
+        command.arg("--release");
+    }
+    command.current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name(""));
+    let output = command.stderr(Stdio::inherit()).output().context("running cargo build")?;
+    ensure!(output.status.success(), "cargo build -p phalanx failed ({})", output.status);
+    let messages = String::from_utf8_lossy(&output.stdout);
+    let executable = |line: &str| {
+        let message: serde_json::Value = serde_json::from_str(line).ok()?;
+        message["executable"].as_str().map(PathBuf::from)
+    };
+    messages.lines().filter_map(executable).next_back().context("cargo named no program")
+}
+
+/// A running `phalanx scheduler`. Dropping it kills the process.
+#[derive(Debug)]
+pub struct Phalanx {
+    child: Child,
+    log: PathBuf,
+    health: SocketAddr,
+}
+
+impl Phalanx {
+    /// Starts it on a plane, with more flags of the scheduler, and waits until its first lists are in. Health and
+    /// metrics are served on one free port; there is no leader election unless `args` asks for it.
+    pub async fn start(plane: &Plane, args: &[&str]) -> Result<Self> {
+        let phalanx = Self::launch(plane, args).await?;
+        phalanx.ready().await?;
+        Ok(phalanx)
+    }
+
+    /// The same without waiting for the lists.
+    pub async fn launch(plane: &Plane, args: &[&str]) -> Result<Self> {
+        let program = tokio::task::spawn_blocking(binary).await??;
+        let log = tempfile::Builder::new().prefix("phalanx-").suffix(".log").tempfile_in(plane.dir())?;
+        let (file, log) = log.keep().context("keeping the log")?;
+        let child = spawn(&program, plane, args, file)?;
+        let mut phalanx = Self { child, log, health: SocketAddr::from(([127, 0, 0, 1], 0)) };
+        phalanx.health = phalanx.address().await?;
+        Ok(phalanx)
+    }
+
+    async fn address(&mut self) -> Result<SocketAddr> {
+        let log = self.log.clone();
+        let child = std::cell::RefCell::new(&mut self.child);
+        wait::until(READY_WITHIN, "the scheduler's address", || {
+            let ended = child.borrow_mut().try_wait();
+            let text = fs::read_to_string(&log);
+            async move {
+                let text = text?;
+                if let Some(status) = ended? {
+                    return Ok(Err(anyhow!("the scheduler ended ({status}):\n{text}")));
+                }
+                Ok(Ok(served_address(&text).context("not served yet")?))
+            }
+        })
+        .await?
+    }
+
+    /// Waits until the first lists are in.
+    pub async fn ready(&self) -> Result<()> {
+        wait::until(READY_WITHIN, "the scheduler to be ready", || async {
+            let answer = self.get("/readyz").await?;
+            ensure!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+            Ok(())
+        })
+        .await
+        .with_context(|| self.log_text())
+    }
+
+    /// The value of a metric without labels, or with exactly these labels: `name{label="value"}`.
+    pub async fn metric(&self, name: &str) -> Result<f64> {
+        let answer = self.get("/metrics").await?;
+        let line = answer.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+        line.with_context(|| format!("no metric {name}"))?.parse().context("a number")
+    }
+
+    async fn get(&self, path: &str) -> Result<String> {
+        let mut stream = TcpStream::connect(self.health).await?;
+        let request = format!("GET {path} HTTP/1.1\r\nhost: phalanx\r\nconnection: close\r\n\r\n");
+        stream.write_all(request.as_bytes()).await?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await?;
+        Ok(answer)
+    }
+
+    /// The process.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// What it logged so far.
+    pub fn log_text(&self) -> String {
+        fs::read_to_string(&self.log).unwrap_or_else(|error| error.to_string())
+    }
+
+    /// Whether it still runs.
+    pub fn runs(&mut self) -> bool {
+        matches!(self.child.try_wait(), Ok(None))
+    }
+
+    /// Ends it as Kubernetes does, and waits.
+    pub async fn stop(mut self) -> Result<ExitStatus> {
+        if let Some(pid) = Pid::from_raw(self.child.id().cast_signed()) {
+            kill_process(pid, Signal::TERM).context("sending TERM")?;
+        }
+        let child = std::cell::RefCell::new(&mut self.child);
+        wait::until(GRACE, "the scheduler to end", || {
+            let status = child.borrow_mut().try_wait();
+            async move { status?.context("it runs") }
+        })
+        .await
+    }
+}
+
+impl Drop for Phalanx {
+    fn drop(&mut self) {
+        // An unreaped child keeps its id, so this cannot hit another process.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        if std::thread::panicking() {
+            eprintln!("the scheduler's log:\n{}", self.log_text());
+        }
+    }
+}
+
+fn spawn(program: &Path, plane: &Plane, args: &[&str], log: File) -> Result<Child> {
+    let mut command = Command::new(program);
+    command.arg("scheduler").arg("--kubeconfig").arg(plane.kubeconfig());
+    command.args(["--enable-healthz", "--healthz-address=127.0.0.1:0", "--log-format=json"]);
+    command.args(["--enable-metrics", "--listen-address=127.0.0.1:0"]);
+    if !args.iter().any(|arg| arg.starts_with("--leader-elect")) {
+        command.arg("--leader-elect=false");
+    }
+    command.args(args).stdin(Stdio::null()).stdout(Stdio::null()).stderr(log).process_group(0);
+    command.spawn().with_context(|| format!("running {}", program.display()))
+}
+
+/// The first line of the log about a server that serves both.
+fn served_address(log: &str) -> Option<SocketAddr> {
+    let address = |line: &str| {
+        let line: serde_json::Value = serde_json::from_str(line).ok()?;
+        (line["message"] == "serving").then(|| line["address"].as_str()?.parse().ok()).flatten()
+    };
+    log.lines().find_map(address)
+}
+
+/// Runs `phalanx ARGS` to its end; returns its exit code and what it wrote to standard error.
+pub async fn run(args: &[&str]) -> Result<(i32, String)> {
+    let program = tokio::task::spawn_blocking(binary).await??;
+    let output = tokio::process::Command::new(program).args(args).stdin(Stdio::null()).output().await?;
+    match output.status.code() {
+        Some(code) => Ok((code, String::from_utf8_lossy(&output.stderr).into_owned())),
+        None => bail!("phalanx was killed: {}", output.status),
+    }
+}

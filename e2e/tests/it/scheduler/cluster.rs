@@ -1,0 +1,282 @@
+//! A plane with our definitions, fake nodes, fake kubelets and the scheduler; and what tests ask of it.
+
+use std::{collections::BTreeMap, fmt::Debug, path::PathBuf, time::Duration};
+
+use anyhow::{Context as _, Result, ensure};
+use futures::{StreamExt as _, TryStreamExt as _, stream};
+use k8s_openapi::{
+    NamespaceResourceScope,
+    api::{core::v1::Pod, events::v1::Event},
+};
+use kube::{
+    Api, Client, Resource, ResourceExt as _,
+    api::{ApiResource, DeleteParams, DynamicObject, ListParams, PostParams},
+    core::GroupVersionKind,
+};
+use phalanx_e2e::{Phalanx, Plane, PlaneOptions, crds, fake, wait};
+use serde::{Serialize, de::DeserializeOwned};
+use serde_json::{Value, json};
+
+/// Long enough for a busy machine; nothing waits this long when all is well.
+pub(super) const SOON: Duration = Duration::from_mins(1);
+/// How long something that must not happen is watched for.
+const QUIET: Duration = Duration::from_millis(1500);
+
+/// All of it; everything ends when it is dropped.
+pub(super) struct Cluster {
+    pub(super) scheduler: Option<Phalanx>,
+    pub(super) plane: Plane,
+    pub(super) client: Client,
+    _kubelet: fake::Kubelet,
+}
+
+impl Cluster {
+    /// A cluster with these nodes, and a scheduler with these flags.
+    pub(super) async fn start(nodes: fake::Nodes, flags: &[&str]) -> Result<Self> {
+        Self::with(PlaneOptions::default(), nodes, flags).await
+    }
+
+    /// The same on a plane of one's own.
+    pub(super) async fn with(options: PlaneOptions, nodes: fake::Nodes, flags: &[&str]) -> Result<Self> {
+        let mut cluster = Self::without_scheduler(options, nodes).await?;
+        cluster.scheduler = Some(Phalanx::start(&cluster.plane, flags).await?);
+        Ok(cluster)
+    }
+
+    /// The same before the scheduler is there.
+    pub(super) async fn without_scheduler(options: PlaneOptions, nodes: fake::Nodes) -> Result<Self> {
+        let plane = Plane::start(options).await?;
+        let client = plane.client();
+        crds::apply(&client, &crds::dir()).await?;
+        nodes.create(&client).await?;
+        let kubelet = fake::Kubelet::start(client.clone());
+        Ok(Self { scheduler: None, plane, client, _kubelet: kubelet })
+    }
+
+    /// Where a test may write.
+    pub(super) fn file(&self, name: &str) -> PathBuf {
+        self.plane.dir().join(name)
+    }
+
+    pub(super) async fn create<K>(&self, object: Value) -> Result<K>
+    where
+        K: Resource<Scope = NamespaceResourceScope, DynamicType = ()>
+            + Clone
+            + Debug
+            + Serialize
+            + DeserializeOwned,
+    {
+        let api: Api<K> = Api::default_namespaced(self.client.clone());
+        Ok(api.create(&PostParams::default(), &serde_json::from_value(object)?).await?)
+    }
+
+    /// PodGroups and Queues as plain JSON, as kubectl would send them.
+    pub(super) fn volcano(&self, kind: &str) -> Api<DynamicObject> {
+        let resource =
+            ApiResource::from_gvk(&GroupVersionKind::gvk("scheduling.volcano.sh", "v1beta1", kind));
+        if kind == "Queue" {
+            Api::all_with(self.client.clone(), &resource)
+        } else {
+            Api::default_namespaced_with(self.client.clone(), &resource)
+        }
+    }
+
+    pub(super) async fn queue(&self, name: &str, spec: Value) -> Result<()> {
+        self.create_volcano("Queue", name, spec).await
+    }
+
+    pub(super) async fn pod_group(&self, name: &str, spec: Value) -> Result<()> {
+        self.create_volcano("PodGroup", name, spec).await
+    }
+
+    async fn create_volcano(&self, kind: &str, name: &str, spec: Value) -> Result<()> {
+        let object = json!({
+            "apiVersion": "scheduling.volcano.sh/v1beta1", "kind": kind,
+            "metadata": {"name": name}, "spec": spec,
+        });
+        let object: DynamicObject = serde_json::from_value(object)?;
+        self.volcano(kind).create(&PostParams::default(), &object).await?;
+        Ok(())
+    }
+
+    /// `count` pods of a group: `group-0`, `group-1`, ...
+    pub(super) async fn members(&self, group: &str, count: usize, pod: &PodSpec) -> Result<()> {
+        let pods = (0..count).map(|index| pod.member(group, index));
+        stream::iter(pods)
+            .map(|pod| self.create::<Pod>(pod))
+            .buffer_unordered(16)
+            .try_collect::<Vec<_>>()
+            .await?;
+        Ok(())
+    }
+
+    /// A whole gang: all members are needed.
+    pub(super) async fn gang(&self, name: &str, count: usize, pod: &PodSpec) -> Result<()> {
+        self.pod_group(name, json!({"minMember": count})).await?;
+        self.members(name, count, pod).await
+    }
+
+    pub(super) async fn pods(&self) -> Result<Vec<Pod>> {
+        let pods: Api<Pod> = Api::default_namespaced(self.client.clone());
+        Ok(pods.list(&ListParams::default()).await?.items)
+    }
+
+    /// Pods with a node, by name.
+    pub(super) async fn bound(&self) -> Result<BTreeMap<String, String>> {
+        let node = |pod: Pod| Some((pod.name_any(), pod.spec?.node_name?));
+        Ok(self.pods().await?.into_iter().filter_map(node).collect())
+    }
+
+    /// How many pods whose name begins like this have a node.
+    pub(super) async fn bound_of(&self, prefix: &str) -> Result<usize> {
+        Ok(self.bound().await?.keys().filter(|name| name.starts_with(prefix)).count())
+    }
+
+    /// Waits until exactly so many pods of this beginning have a node.
+    pub(super) async fn until_bound(&self, prefix: &str, count: usize) -> Result<()> {
+        wait::until(SOON, &format!("{count} pods {prefix}* bound"), async || {
+            let bound = self.bound_of(prefix).await?;
+            ensure!(bound == count, "{bound} are bound");
+            Ok(())
+        })
+        .await
+    }
+
+    /// Makes sure that no other number of pods of this beginning gets a node for a while.
+    pub(super) async fn stays_bound(&self, prefix: &str, count: usize) -> Result<()> {
+        let end = std::time::Instant::now() + QUIET;
+        while std::time::Instant::now() < end {
+            let bound = self.bound_of(prefix).await?;
+            ensure!(bound == count, "{bound} pods {prefix}* are bound, expected {count}");
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        Ok(())
+    }
+
+    pub(super) async fn until_phase(&self, group: &str, phase: &str) -> Result<Value> {
+        self.until_status("PodGroup", group, &format!("phase {phase}"), |status| status["phase"] == phase)
+            .await
+    }
+
+    /// Waits for a status of a PodGroup or Queue and returns it.
+    pub(super) async fn until_status(
+        &self,
+        kind: &str,
+        name: &str,
+        what: &str,
+        good: impl Fn(&Value) -> bool,
+    ) -> Result<Value> {
+        let api = self.volcano(kind);
+        wait::until(SOON, &format!("{kind} {name}: {what}"), async || {
+            let object = api.get(name).await?;
+            let status = object.data.get("status").cloned().unwrap_or_default();
+            ensure!(good(&status), "{status}");
+            Ok(status)
+        })
+        .await
+    }
+
+    /// Waits for the PodScheduled condition that says why a pod waits, and returns its message.
+    pub(super) async fn until_waits(&self, pod: &str, because: &str) -> Result<String> {
+        let pods: Api<Pod> = Api::default_namespaced(self.client.clone());
+        wait::until(SOON, &format!("pod {pod} to wait because of {because:?}"), async || {
+            let conditions = pods.get(pod).await?.status.and_then(|status| status.conditions);
+            let condition =
+                conditions.into_iter().flatten().find(|condition| condition.type_ == "PodScheduled");
+            let condition = condition.context("no PodScheduled condition")?;
+            let message = condition.message.unwrap_or_default();
+            ensure!(condition.status == "False" && message.contains(because), "{message}");
+            Ok(message)
+        })
+        .await
+    }
+
+    /// Waits for an event about an object and returns its note.
+    pub(super) async fn until_event(&self, reason: &str, object: &str) -> Result<String> {
+        let events: Api<Event> = Api::default_namespaced(self.client.clone());
+        wait::until(SOON, &format!("an event {reason} about {object}"), async || {
+            let all = events.list(&ListParams::default()).await?.items;
+            let about = |event: &&Event| {
+                let name = event.regarding.as_ref().and_then(|regarding| regarding.name.as_deref());
+                event.reason.as_deref() == Some(reason) && name == Some(object)
+            };
+            let event = all.iter().find(about).context("none")?;
+            Ok(event.note.clone().unwrap_or_default())
+        })
+        .await
+    }
+
+    pub(super) async fn delete_pods(&self, prefix: &str) -> Result<()> {
+        let pods: Api<Pod> = Api::default_namespaced(self.client.clone());
+        for pod in self.pods().await?.iter().filter(|pod| pod.name_any().starts_with(prefix)) {
+            pods.delete(&pod.name_any(), &DeleteParams::default()).await?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn phalanx(&self) -> &Phalanx {
+        self.scheduler.as_ref().expect("the test started a scheduler")
+    }
+
+    /// No node holds more CPU than it has. The fake nodes of these tests have whole CPUs and so do the pods.
+    pub(super) async fn check_room(&self, cpus: u64) -> Result<()> {
+        let mut used: BTreeMap<String, u64> = BTreeMap::new();
+        for pod in self.pods().await? {
+            let Some(spec) = pod.spec else { continue };
+            let Some(node) = spec.node_name else { continue };
+            let requests = spec.containers[0].resources.as_ref().and_then(|all| all.requests.clone());
+            let cpu =
+                requests.and_then(|all| all.get("cpu").cloned()).map_or(0, |cpu| cpu.0.parse().unwrap());
+            *used.entry(node).or_default() += cpu;
+        }
+        ensure!(used.values().all(|used| *used <= cpus), "more than {cpus} CPUs on a node: {used:?}");
+        Ok(())
+    }
+}
+
+/// What the pods of a test look like.
+#[derive(Clone, Debug)]
+pub(super) struct PodSpec {
+    pub(super) cpu: u32,
+    pub(super) run_seconds: Option<&'static str>,
+    pub(super) priority_class: Option<&'static str>,
+    pub(super) scheduler: &'static str,
+    pub(super) queue: Option<&'static str>,
+}
+
+impl PodSpec {
+    pub(super) fn cpu(cpu: u32) -> Self {
+        Self { cpu, run_seconds: None, priority_class: None, scheduler: "volcano", queue: None }
+    }
+
+    fn member(&self, group: &str, index: usize) -> Value {
+        let mut pod = self.single(&format!("{group}-{index}"));
+        pod["metadata"]["annotations"]["scheduling.k8s.io/group-name"] = json!(group);
+        pod
+    }
+
+    /// A pod without a group.
+    pub(super) fn single(&self, name: &str) -> Value {
+        let mut pod = json!({
+            "metadata": {"name": name, "annotations": {}},
+            "spec": {
+                "schedulerName": self.scheduler,
+                "containers": [{
+                    "name": "main",
+                    "image": "example.com/none",
+                    "resources": {"requests": {"cpu": self.cpu.to_string()}},
+                }],
+            },
+        });
+        if let Some(seconds) = self.run_seconds {
+            pod["metadata"]["annotations"][fake::RUN_SECONDS] = json!(seconds);
+        }
+        if let Some(class) = self.priority_class {
+            pod["spec"]["priorityClassName"] = json!(class);
+        }
+        if let Some(queue) = self.queue {
+            pod["metadata"]["annotations"]["scheduling.volcano.sh/queue-name"] = json!(queue);
+        }
+        pod
+    }
+}

@@ -1,0 +1,8 @@
+//! The scheduler on a real API server: the program as its users run it.
+
+mod cluster;
+mod conf;
+mod gangs;
+mod queues;
+mod restarts;
+mod workloads;

@@ -1,0 +1,74 @@
+//! Queues: shares and limits.
+
+use anyhow::Result;
+use k8s_openapi::api::core::v1::Pod;
+use phalanx_e2e::fake;
+use serde_json::json;
+
+use super::cluster::{Cluster, PodSpec};
+
+#[tokio::test]
+async fn two_queues_share_one_to_three_under_contention() -> Result<()> {
+    let cluster = Cluster::start(fake::Nodes::new(4).cpu("1").prefix("early"), &[]).await?;
+    cluster.queue("one", json!({"weight": 1})).await?;
+    cluster.queue("three", json!({"weight": 3})).await?;
+    for queue in ["one", "three"] {
+        for gang in 0..16 {
+            let name = format!("{queue}-{gang}");
+            cluster.pod_group(&name, json!({"minMember": 1, "queue": queue})).await?;
+        }
+    }
+    // Both queues want all of it before there is anything to give beyond four CPUs.
+    for queue in ["one", "three"] {
+        for gang in 0..16 {
+            cluster.members(&format!("{queue}-{gang}"), 1, &PodSpec::cpu(1)).await?;
+        }
+    }
+    cluster.until_bound("", 4).await?;
+    fake::Nodes::new(12).cpu("1").create(&cluster.client).await?;
+    cluster.until_bound("", 16).await?;
+    cluster.until_bound("one-", 4).await?;
+    cluster.until_bound("three-", 12).await
+}
+
+#[tokio::test]
+async fn a_queue_never_uses_more_than_its_capability() -> Result<()> {
+    let cluster = Cluster::start(fake::Nodes::new(2).cpu("8"), &[]).await?;
+    cluster.queue("small", json!({"weight": 1, "capability": {"cpu": "4"}})).await?;
+    cluster.pod_group("fits", json!({"minMember": 3, "queue": "small"})).await?;
+    cluster.members("fits", 3, &PodSpec::cpu(1)).await?;
+    cluster.until_bound("fits-", 3).await?;
+    cluster.pod_group("waits", json!({"minMember": 2, "queue": "small"})).await?;
+    cluster.members("waits", 2, &PodSpec::cpu(1)).await?;
+    cluster.until_waits("waits-0", "small").await?;
+    cluster.stays_bound("waits-", 0).await?;
+    cluster.delete_pods("fits-0").await?;
+    cluster.until_bound("waits-", 2).await
+}
+
+#[tokio::test]
+async fn a_group_in_a_queue_that_does_not_exist_waits_for_it() -> Result<()> {
+    let cluster = Cluster::start(fake::Nodes::new(1).cpu("4"), &[]).await?;
+    cluster.pod_group("g", json!({"minMember": 1, "queue": "later"})).await?;
+    cluster.members("g", 1, &PodSpec::cpu(1)).await?;
+    cluster.until_waits("g-0", "later").await?;
+    cluster.queue("later", json!({"weight": 1})).await?;
+    cluster.until_bound("g-", 1).await
+}
+
+#[tokio::test]
+async fn a_pod_without_a_group_is_a_gang_of_one_in_its_queue() -> Result<()> {
+    let cluster = Cluster::start(fake::Nodes::new(1).cpu("8"), &[]).await?;
+    cluster.queue("team", json!({"weight": 1, "capability": {"cpu": "2"}})).await?;
+    let pod = PodSpec { queue: Some("team"), ..PodSpec::cpu(1) };
+    for index in 0..3 {
+        cluster.create::<Pod>(pod.single(&format!("plain-{index}"))).await?;
+    }
+    cluster.until_bound("plain-", 2).await?;
+    cluster.stays_bound("plain-", 2).await?;
+    let allocated = |status: &serde_json::Value| status["allocated"]["cpu"] == "2";
+    cluster.until_status("Queue", "team", "2 CPUs allocated", allocated).await?;
+    let groups = cluster.volcano("PodGroup").list(&kube::api::ListParams::default()).await?;
+    assert!(groups.items.is_empty(), "no extra object is made");
+    Ok(())
+}

@@ -1,0 +1,138 @@
+//! Processes that end and come back.
+
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use phalanx_e2e::{Phalanx, PlaneOptions, crds, fake, wait};
+use serde_json::json;
+
+use super::cluster::{Cluster, PodSpec, SOON};
+
+/// A limit makes binding take long enough to be in the middle of it.
+const SLOW: [&str; 2] = ["--kube-api-qps=40", "--kube-api-burst=1"];
+
+#[tokio::test]
+async fn a_scheduler_killed_in_mid_gang_is_succeeded_by_one_that_finishes() -> Result<()> {
+    let mut cluster = Cluster::start(fake::Nodes::new(10).cpu("10"), &SLOW).await?;
+    cluster.gang("big", 100, &PodSpec::cpu(1)).await?;
+    wait::until(SOON, "some pods bound", async || {
+        let bound = cluster.bound_of("big-").await?;
+        ensure!(bound >= 10, "{bound} are bound");
+        Ok(())
+    })
+    .await?;
+    drop(cluster.scheduler.take());
+    let bound = cluster.bound_of("big-").await?;
+    ensure!(bound < 100, "all are bound already");
+    cluster.scheduler = Some(Phalanx::start(&cluster.plane, &[]).await?);
+    cluster.until_bound("big-", 100).await?;
+    cluster.until_phase("big", "Running").await?;
+    cluster.check_room(10).await
+}
+
+#[tokio::test]
+async fn an_api_server_restarted_while_gangs_are_binding_loses_nothing() -> Result<()> {
+    let mut cluster = Cluster::start(fake::Nodes::new(10).cpu("10"), &SLOW).await?;
+    for gang in ["a", "b"] {
+        cluster.gang(gang, 50, &PodSpec::cpu(1)).await?;
+    }
+    wait::until(SOON, "some pods bound", async || {
+        let bound = cluster.bound_of("").await?;
+        ensure!(bound >= 5, "{bound} are bound");
+        Ok(())
+    })
+    .await?;
+    cluster.plane.stop_apiserver().await?;
+    cluster.plane.start_apiserver().await?;
+    cluster.until_bound("", 100).await?;
+    cluster.check_room(10).await?;
+    // The watches are back: what comes now is scheduled as well.
+    cluster.delete_pods("a-1").await?;
+    cluster.gang("after", 5, &PodSpec::cpu(1)).await?;
+    cluster.until_bound("after-", 5).await?;
+    cluster.check_room(10).await
+}
+
+#[tokio::test]
+async fn a_scheduler_asked_to_end_finishes_its_binds_and_hands_over_at_once() -> Result<()> {
+    let lease = ["--leader-elect=true", "--leader-elect-resource-namespace=default", "--enable-healthz"];
+    let slow: Vec<&str> = lease.into_iter().chain(["--kube-api-qps=20", "--kube-api-burst=1"]).collect();
+    let mut cluster = Cluster::start(fake::Nodes::new(4).cpu("10"), &slow).await?;
+    let mut follower = Phalanx::start(&cluster.plane, &lease).await?;
+    cluster.gang("g", 20, &PodSpec::cpu(1)).await?;
+    wait::until(SOON, "the first pod bound", async || {
+        let bound = cluster.bound_of("g-").await?;
+        ensure!(bound >= 1, "{bound} are bound");
+        Ok(())
+    })
+    .await?;
+    ensure!(follower.metric("phalanx_cycles_total").await? < 1.0, "only the leader schedules");
+    let leader = cluster.scheduler.take().expect("it was started");
+    let status = leader.stop().await?;
+    ensure!(status.success(), "{status}");
+    assert_eq!(cluster.bound_of("g-").await?, 20, "what was decided was sent");
+    let begin = std::time::Instant::now();
+    cluster.gang("next", 3, &PodSpec::cpu(1)).await?;
+    cluster.until_bound("next-", 3).await?;
+    ensure!(begin.elapsed() < Duration::from_secs(12), "a released lease need not run out");
+    ensure!(follower.runs(), "the follower leads now");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_scheduler_that_is_there_before_the_definitions_waits_for_them() -> Result<()> {
+    let plane = phalanx_e2e::Plane::start(PlaneOptions::default()).await?;
+    let scheduler = Phalanx::launch(&plane, &[]).await?;
+    let said = "podgroups.scheduling.volcano.sh is not installed";
+    wait::until(SOON, "a word about what is missing", async || {
+        ensure!(scheduler.log_text().contains(said), "{}", scheduler.log_text());
+        Ok(())
+    })
+    .await?;
+    crds::apply(&plane.client(), &crds::dir()).await?;
+    scheduler.ready().await?;
+    assert_eq!(scheduler.log_text().matches(said).count(), 1, "said once");
+    Ok(())
+}
+
+/// Nodes and pods that go while binds are under way.
+#[tokio::test]
+async fn nodes_and_pods_deleted_in_the_middle_of_binding_are_not_counted_twice() -> Result<()> {
+    let cluster = Cluster::start(fake::Nodes::new(6).cpu("5"), &SLOW).await?;
+    cluster.pod_group("elastic", json!({"minMember": 5})).await?;
+    cluster.members("elastic", 30, &PodSpec::cpu(1)).await?;
+    wait::until(SOON, "some pods bound", async || {
+        let bound = cluster.bound_of("elastic-").await?;
+        ensure!(bound >= 3, "{bound} are bound");
+        Ok(())
+    })
+    .await?;
+    // Names of one digit, so none is the beginning of another one's here.
+    for name in ["elastic-7", "elastic-8", "elastic-9"] {
+        cluster.delete_pods(name).await?;
+    }
+    let nodes: kube::Api<k8s_openapi::api::core::v1::Node> = kube::Api::all(cluster.client.clone());
+    nodes.delete("node-5", &kube::api::DeleteParams::default()).await?;
+    // What went to the deleted node is deleted too, as the pod garbage collector would.
+    wait::until(SOON, "all pods that fit to be bound, none to the deleted node", async || {
+        for (pod, node) in cluster.bound().await? {
+            if node == "node-5" {
+                cluster.delete_pods(&pod).await?;
+            }
+        }
+        let left = cluster.pods().await?.len();
+        let bound = cluster.bound().await?;
+        ensure!(bound.values().all(|node| node != "node-5"), "{bound:?}");
+        ensure!(bound.len() == left.min(25), "{} of {left} are bound", bound.len());
+        Ok(())
+    })
+    .await?;
+    cluster.check_room(5).await?;
+    // Exactly the room that is left can be filled, no more and no less.
+    let bound = cluster.bound().await?.len();
+    cluster.pod_group("rest", json!({"minMember": 1})).await?;
+    cluster.members("rest", 30, &PodSpec::cpu(1)).await?;
+    cluster.until_bound("rest-", 25 - bound).await?;
+    cluster.stays_bound("", 25).await?;
+    cluster.check_room(5).await
+}
