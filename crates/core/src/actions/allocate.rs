@@ -86,7 +86,7 @@ fn serve_queue(
     if gang::serve(session, job, work) == Served::MoreToDo {
         line.push(session, job);
     }
-    if line.is_held_by(session, job) {
+    if order::holds_up(session, job) {
         for behind in line.leave(queue) {
             gang::release(session, behind);
             order::refuse_behind(session, behind, job);

@@ -49,7 +49,7 @@ fn run(session: &mut Session<'_>) {
             gang::release_part(session, job);
         }
         while !work.is_empty() && gang::serve(session, job, &mut work) == Served::MoreToDo {}
-        if order::is_strict(session, job) && !session.job_ready(job) {
+        if order::holds_up(session, job) {
             first.entry(queue).or_insert(job);
         }
     }

@@ -96,16 +96,16 @@ impl Line {
         job
     }
 
-    /// Whether a job that was served and did not get what it needs holds up those behind it.
-    pub(crate) fn is_held_by(&self, session: &Session<'_>, job: JobId) -> bool {
-        is_strict(session, job) && !session.job_ready(job)
-    }
-
     /// Takes a queue out of line, and returns the jobs it leaves behind.
     pub(crate) fn leave(&mut self, queue: QueueId) -> Vec<JobId> {
         self.queues.retain(|other| *other != queue);
         self.jobs.remove(&queue).map(|mut heap| heap.drain().collect()).unwrap_or_default()
     }
+}
+
+/// Whether a job that was served and did not get what it needs holds up those behind it.
+pub(crate) fn holds_up(session: &Session<'_>, job: JobId) -> bool {
+    is_strict(session, job) && !session.job_ready(job)
 }
 
 /// Whether a job's queue serves in strict order.
@@ -120,6 +120,11 @@ pub(crate) fn refuse_behind(session: &mut Session<'_>, job: JobId, first: JobId)
     let (queue, first) = (&world.queues[world.jobs[job].queue], &world.jobs[first]);
     let refusal = Refusal::Behind { queue: queue.name.clone(), job: first.key.clone() };
     session.refuse(job, refusal);
+}
+
+/// Whether a job was told in this cycle to wait for one before it.
+pub(crate) fn is_behind(session: &Session<'_>, job: JobId) -> bool {
+    session.world.jobs[job].refusals.iter().any(|refusal| matches!(refusal, Refusal::Behind { .. }))
 }
 
 #[cfg(test)]

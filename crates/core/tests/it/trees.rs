@@ -1,5 +1,5 @@
 //! Queues in a tree, queues that cannot be used, and the order in which a queue serves.
-use phalanx_core::conf::{Conf, Flag};
+use phalanx_core::conf::{Arg, Conf, Flag, Position, Value};
 use phalanx_core::decision::Decision;
 use phalanx_core::event::{Dequeue, Event, Phase, PodGroupInfo, QueueInfo, QueueState, Time};
 use phalanx_core::placement::Placement;
@@ -155,7 +155,6 @@ fn a_siblings_guarantee_is_kept_free_at_every_level() {
 
 #[test]
 fn queues_get_what_they_deserve_before_any_gets_more() {
-    let deserving = |deserved: &str, queue: QueueInfo| QueueInfo { deserved: resources(deserved), ..queue };
     let mut cluster = Cluster::with(tree());
     cluster.nodes(2, "cpu=6");
     cluster.add(deserving("cpu=9", queue("p", 1))).add(deserving("cpu=3", queue("q", 1)));
@@ -312,7 +311,6 @@ fn a_fault_is_told_once_and_again_when_it_changes() {
 
 #[test]
 fn children_that_deserve_more_than_their_parent_are_told_and_served() {
-    let deserving = |deserved: &str, queue: QueueInfo| QueueInfo { deserved: resources(deserved), ..queue };
     let mut cluster = Cluster::with(tree());
     cluster.nodes(1, "cpu=8").add(deserving("cpu=3", queue("p", 1)));
     cluster.add(deserving("cpu=2", below("p", "a"))).add(deserving("cpu=2", below("p", "b")));
@@ -406,6 +404,79 @@ fn a_strict_queue_fills_no_gaps_with_pods_that_request_nothing() {
         let idle = PodGroupInfo { queue: "q".into(), created: Time(9), ..group("idle", 1) };
         cluster.gang(idle, 1, "");
         assert_eq!(cluster.cycle().bound_of("idle"), expected, "{dequeue:?}");
+    }
+}
+
+// ---------------------------------------------------------------- eviction
+
+/// The tree with reclaim and preempt, where capacity alone says who is evicted.
+fn evicting(levels: i64) -> Conf {
+    let mut conf = tree();
+    conf.actions.extend(["reclaim", "preempt"].map(Into::into));
+    for plugin in conf.tiers.iter_mut().flat_map(|tier| &mut tier.plugins) {
+        plugin.flags.set(Flag::Reclaimable, plugin.name == "capacity");
+        if plugin.name == "capacity" {
+            let level = Arg { value: Value::Int(levels), at: Position::default() };
+            plugin.args.0.insert("ancestorReclaimLevel".into(), level);
+        }
+    }
+    conf
+}
+
+fn deserving(deserved: &str, queue: QueueInfo) -> QueueInfo {
+    QueueInfo { deserved: resources(deserved), ..queue }
+}
+
+fn evicted(cycle: &Cycle, queues: &[&str]) -> Vec<usize> {
+    let of = |queue: &&str| {
+        let prefix = format!("{queue}-");
+        let is_of = |decision: &&Decision| matches!(decision, Decision::Evict { pod, .. } if pod.name.starts_with(&prefix));
+        cycle.decisions.iter().filter(is_of).count()
+    };
+    queues.iter().map(of).collect()
+}
+
+/// Two teams of two queues each; all is full of `far`, `near` and `other`.
+fn full(levels: i64) -> Cluster {
+    let mut cluster = Cluster::with(evicting(levels));
+    cluster
+        .nodes(1, "cpu=9")
+        .add(deserving("cpu=6", queue("team", 1)))
+        .add(deserving("cpu=3", queue("rest", 1)));
+    cluster.add(deserving("cpu=3", below("team", "by"))).add(deserving("cpu=2", below("team", "near")));
+    cluster.add(deserving("cpu=1", below("rest", "far"))).add(below("rest", "other"));
+    for (name, pods) in [("near", 4), ("far", 4), ("other", 1)] {
+        load(&mut cluster, name, pods);
+    }
+    assert_eq!(cluster.run().bound.len(), 9);
+    cluster
+}
+
+#[test]
+fn a_queue_reclaims_what_it_deserves_from_near_queues_first() {
+    let mut cluster = full(0);
+    cluster.gang(PodGroupInfo { queue: "by".into(), ..group("by", 3) }, 3, "cpu=1");
+    let cycle = cluster.cycle();
+    assert_eq!(evicted(&cycle, &["near", "far", "other"]), [2, 1, 0]);
+    assert_eq!(cycle.nominated.len(), 3);
+}
+
+#[test]
+fn a_gang_beyond_what_its_queue_deserves_evicts_nobody() {
+    let mut cluster = full(0);
+    cluster.gang(PodGroupInfo { queue: "by".into(), ..group("by", 4) }, 4, "cpu=1");
+    assert_eq!(evicted(&cluster.cycle(), &["near", "far", "other"]), [0, 0, 0]);
+}
+
+#[test]
+fn what_is_behind_in_a_strict_queue_evicts_nobody() {
+    for (dequeue, expected) in [(Dequeue::Traverse, 1), (Dequeue::Fifo, 0)] {
+        let mut cluster = full(0);
+        cluster.add(QueueInfo { dequeue, ..deserving("cpu=3", below("team", "by")) });
+        cluster.gang(PodGroupInfo { queue: "by".into(), ..group("first", 1) }, 1, "cpu=9");
+        cluster.gang(PodGroupInfo { queue: "by".into(), created: Time(1), ..group("second", 1) }, 1, "cpu=1");
+        let evicted: usize = evicted(&cluster.cycle(), &["near", "far", "other"]).iter().sum();
+        assert_eq!(evicted, expected, "{dequeue:?}");
     }
 }
 

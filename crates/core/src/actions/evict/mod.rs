@@ -28,7 +28,7 @@ use phalanx_resource::Amounts;
 use rustc_hash::FxHashMap;
 
 use super::gang::Work;
-use super::order::Line;
+use super::order::{self, Line};
 use crate::conf::{ArgKind, ArgSpec};
 use crate::diagnosis::{NoEviction, Refusal};
 use crate::event::Phase;
@@ -76,7 +76,7 @@ fn starving(session: &Session<'_>) -> Vec<JobId> {
         it.counts.of(Status::Pending) > 0 && it.phase != Phase::Pending && session.job_starving(*job)
     };
     let jobs = session.world.jobs.ids().filter(waits);
-    jobs.filter(|job| session.job_blocked(*job).is_ok()).collect()
+    jobs.filter(|job| session.job_blocked(*job).is_ok() && !order::is_behind(session, *job)).collect()
 }
 
 struct Planner {
