@@ -1,13 +1,16 @@
 //! The table of plugins: one file and one line each.
 mod binpack;
 mod capacity;
+mod cdp;
 mod conformance;
 mod drf;
 mod flat;
 mod gang;
 mod hdrf;
+mod nodegroup;
 mod nodeorder;
 mod overcommit;
+mod pdb;
 mod predicates;
 mod priority;
 mod promise;
@@ -35,9 +38,12 @@ pub static PLUGINS: &[PluginDef] = &[
     capacity::DEF,
     nodeorder::DEF,
     binpack::DEF,
+    cdp::DEF,
+    pdb::DEF,
     sla::DEF,
     resource_strategy_fit::DEF,
     resourcequota::DEF,
+    nodegroup::DEF,
     usage::DEF,
 ];
 
