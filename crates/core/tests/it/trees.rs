@@ -562,6 +562,39 @@ proptest! {
         }
     }
 
+    /// Whatever others took before: one node, pods of one core, guarantees that fit in it.
+    #[test]
+    fn every_queue_can_get_its_guarantee(
+        rows in prop::collection::vec((0usize..6, 0i64..4, 0u32..12), 2..7), spare in 0i64..6, conf in prop::bool::ANY,
+    ) {
+        let in_tree = conf;
+        let mut cluster = Cluster::with(if in_tree { tree() } else { flat() });
+        let parent = |at: usize| Some(rows[at].0).filter(|parent| in_tree && *parent < at);
+        let is_leaf = |at: usize| (0..rows.len()).all(|other| parent(other) != Some(at));
+        let guarantee = |at: usize| if is_leaf(at) { rows[at].1 } else { 0 };
+        let total: i64 = (0..rows.len()).map(guarantee).sum();
+        cluster.nodes(1, &format!("cpu={} pods=999", total + spare));
+        for at in 0..rows.len() {
+            let parent = parent(at).map(|parent| format!("q{parent}")).unwrap_or_default();
+            let guarantee = resources(&format!("cpu={}", guarantee(at)));
+            cluster.add(QueueInfo { guarantee, ..below(&parent, &format!("q{at}")) });
+        }
+        let name = |at: usize| format!("q{at}");
+        for at in (0..rows.len()).filter(|at| is_leaf(*at)) {
+            load(&mut cluster, &name(at), rows[at].2);
+            cluster.run();
+        }
+        for at in (0..rows.len()).filter(|at| is_leaf(*at)) {
+            cluster.gang(PodGroupInfo { queue: name(at).into(), ..group(&format!("late{at}"), 1) }, 20, "cpu=1");
+        }
+        cluster.run();
+        for at in (0..rows.len()).filter(|at| is_leaf(*at)) {
+            let queue = &cluster.world.queues[cluster.world.queue_named(&name(at)).expect("a queue")];
+            let held = queue.own.held(DimId::CPU) / 1000;
+            prop_assert!(held >= guarantee(at), "{} holds {held} of its {}", queue.name, guarantee(at));
+        }
+    }
+
     #[test]
     fn a_queue_that_cannot_be_used_changes_nothing_for_others(
         script in script(), which in 0usize..4, pods in 1u32..9, guarantee in 0u32..9,
