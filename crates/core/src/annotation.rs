@@ -20,6 +20,9 @@ pub const TASK_TOPOLOGY_TASK_ORDER: &str = "volcano.sh/task-topology-task-order"
 /// Node, label: the node group it is part of.
 pub const NODEGROUP_NAME: &str = "volcano.sh/nodegroup-name";
 
+/// Pod, also as a label: how long after its start it is not evicted, a duration.
+pub const COOLDOWN_TIME: &str = "volcano.sh/cooldown-time";
+
 /// What is kept of a PodGroup's annotations, and of those of a pod without one.
 pub const OF_GROUPS: &[&str] = &[
     SLA_WAITING_TIME,
@@ -32,7 +35,7 @@ pub const OF_GROUPS: &[&str] = &[
 ];
 
 /// What is kept of a pod's.
-pub const OF_PODS: &[&str] = &[];
+pub const OF_PODS: &[&str] = &[COOLDOWN_TIME];
 
 /// Queue: its place in the tree of plugin drf, such as `root/eng/prod`.
 pub const HIERARCHY: &str = "volcano.sh/hierarchy";

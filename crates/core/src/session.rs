@@ -167,7 +167,10 @@ impl<'w> Session<'w> {
     pub fn no_node(&mut self, task: TaskId) -> Refusal {
         let Self { world, tiers, placement, .. } = self;
         let it = &world.tasks[task];
-        Refusal::Nodes { task: it.pod.name.clone(), error: placement.explain(world, tiers, tiers.asker(world, task)) }
+        Refusal::Nodes {
+            task: it.pod.name.clone(),
+            error: placement.explain(world, tiers, tiers.asker(world, task)),
+        }
     }
 
     /// Notes why a job waits.

@@ -1,6 +1,6 @@
 //! conformance: what Kubernetes itself needs is never evicted.
 //!
-//! Drops victims in the namespace `kube-system` or of the classes `system-cluster-critical` and
+//! Protects pods in the namespace `kube-system` or of the classes `system-cluster-critical` and
 //! `system-node-critical`, for preemption and for reclaim. Source: Volcano's conformance plugin.
 use crate::conf::ArgSpec;
 use crate::id::TaskId;

@@ -10,7 +10,7 @@ use std::cmp::Ordering;
 
 use crate::conf::ArgSpec;
 use crate::id::{JobId, TaskId};
-use crate::plugin::{Plugin, PluginDef};
+use crate::plugin::{EvictionKind, Plugin, PluginDef};
 use crate::world::{Status, World};
 
 const ARGS: &[ArgSpec] = &[];
@@ -41,6 +41,18 @@ impl Plugin for Priority {
     fn preemptable(&self, world: &World, by: TaskId, of: &[TaskId]) -> Option<Vec<TaskId>> {
         let lesser = |victim: &TaskId| is_lesser(world, *victim, by);
         Some(of.iter().copied().filter(lesser).collect())
+    }
+
+    fn unified_evictable(
+        &self,
+        world: &World,
+        kind: EvictionKind,
+        by: JobId,
+        of: &[TaskId],
+    ) -> Option<Vec<TaskId>> {
+        let priority = |job: JobId| world.jobs[job].priority;
+        let lesser = |task: &&TaskId| world.tasks[**task].job.is_some_and(|job| priority(job) < priority(by));
+        (kind == EvictionKind::Preempt).then(|| of.iter().filter(lesser).copied().collect())
     }
 }
 

@@ -36,7 +36,7 @@ use super::waterfill::{Claim, fill};
 use crate::conf::ArgSpec;
 use crate::diagnosis::{QueueFault, Refusal};
 use crate::id::{Id, JobId, QueueId, TaskId};
-use crate::plugin::{Plugin, PluginDef, Verdict};
+use crate::plugin::{EvictionKind, Plugin, PluginDef, Verdict};
 use crate::world::{Queue, World};
 
 const NAME: &str = "proportion";
@@ -201,6 +201,21 @@ impl Plugin for Proportion {
         }
         let over = over.collect();
         Err(Refusal::Quota { plugin: NAME, queue: queue.name.clone(), limit: "deserved", over })
+    }
+
+    fn preemptive(&self, world: &World, id: QueueId, task: TaskId) -> Result<(), Refusal> {
+        self.allocatable(world, id, task)
+    }
+
+    fn unified_evictable(
+        &self,
+        world: &World,
+        kind: EvictionKind,
+        _: JobId,
+        of: &[TaskId],
+    ) -> Option<Vec<TaskId>> {
+        let any = of.first().copied()?;
+        (kind == EvictionKind::Reclaim).then(|| self.reclaimable(world, any, of))?
     }
 
     fn reclaimable(&self, world: &World, _: TaskId, of: &[TaskId]) -> Option<Vec<TaskId>> {

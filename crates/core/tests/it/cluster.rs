@@ -37,6 +37,8 @@ pub(crate) struct Cycle {
     pub(crate) bound: BTreeMap<String, String>,
     /// Pods and the nodes they are nominated for; `None` where a nomination ended.
     pub(crate) nominated: BTreeMap<String, Option<String>>,
+    /// Pods that are evicted, in the order of the decisions.
+    pub(crate) evicted: Vec<String>,
     /// Pods per Bind decision.
     pub(crate) units: Vec<usize>,
     pub(crate) decisions: Vec<Decision>,
@@ -47,6 +49,7 @@ impl Cycle {
         let mut cycle = Self {
             bound: BTreeMap::new(),
             nominated: BTreeMap::new(),
+            evicted: Vec::new(),
             units: Vec::new(),
             decisions: Vec::new(),
         };
@@ -58,6 +61,7 @@ impl Cycle {
                         cycle.bound.insert(binding.pod.name.to_string(), binding.node.to_string());
                     }
                 }
+                Decision::Evict { pod, .. } => cycle.evicted.push(pod.name.to_string()),
                 Decision::Nominate { pod, node } => {
                     cycle.nominated.insert(pod.name.to_string(), node.as_ref().map(ToString::to_string));
                 }

@@ -1,6 +1,7 @@
 //! Whole cycles: events in, decisions out.
 mod admission;
 mod cluster;
+mod evictions;
 mod gangs;
 mod hdrf;
 mod more_plugins;

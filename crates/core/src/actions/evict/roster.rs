@@ -1,8 +1,8 @@
 //! Who may be a victim, in the order in which they would go.
 //!
 //! The order, first to last: the queue that gives way first (`reclaim`); lower priority; members beyond a gang's minimum,
-//! then gangs that are broken anyway, then whole ones; the job that is served last. Within a job: the task that is served
-//! last by the plugins, then node by node, so that one is empty before the next, then the task that is served last.
+//! then gangs that are broken anyway, then whole ones; the job that is served last; the task that is served last. A gang
+//! that is broken loses tasks that plugins hold equal node by node, so that one is empty before the next.
 //!
 //! The order is found once per action and cycle for each queue that asks, as the action finds the cluster.
 use std::cmp::Ordering;
@@ -123,7 +123,7 @@ impl Roster {
         let job = &world.jobs[id];
         let mut members: Vec<TaskId> =
             job.tasks.iter().copied().filter(|task| self.may_go(session, *task)).collect();
-        members.sort_by(|a, b| goes_first(session, *a, *b));
+        members.sort_by(|a, b| session.task_order(*b, *a));
         let mut spare = Spare::of(job);
         let broken = job.is_broken();
         let mut parts: Vec<Part> = Vec::new();
@@ -140,6 +140,9 @@ impl Roster {
                 Some(part) => part.victims.push(victim),
                 None => parts.push(Part { job: id, loss, victims: vec![victim] }),
             }
+        }
+        for part in parts.iter_mut().filter(|part| part.loss != Loss::Surplus) {
+            part.victims.sort_by(|a, b| goes_first(session, a.task, b.task));
         }
         parts
     }

@@ -15,16 +15,12 @@ impl Steps {
 
     /// Takes steps before they are made.
     pub(super) fn spend(&mut self, steps: usize) -> Result<(), NoEviction> {
-        match self.left.checked_sub(steps as u64) {
-            Some(left) => {
-                self.left = left;
-                Ok(())
-            }
-            None => {
-                self.left = 0;
-                Err(NoEviction::Steps(self.all))
-            }
-        }
+        let Some(left) = self.left.checked_sub(steps as u64) else {
+            self.left = 0;
+            return Err(NoEviction::Steps(self.all));
+        };
+        self.left = left;
+        Ok(())
     }
 
     /// How many there were.

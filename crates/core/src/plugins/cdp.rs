@@ -1,0 +1,95 @@
+//! cdp: a pod that was started lately is not evicted (cooldown protection).
+//!
+//! A running pod with the label or annotation `volcano.sh/cooldown-time` (a duration, as Go writes it) is protected until
+//! so long after it was given its node, by its condition PodScheduled. Source: Volcano's cdp plugin. Unlike there the
+//! protection holds whatever other tiers say.
+use crate::annotation::COOLDOWN_TIME;
+use crate::conf::ArgSpec;
+use crate::duration::parse_duration;
+use crate::event::Time;
+use crate::id::TaskId;
+use crate::plugin::{Plugin, PluginDef};
+use crate::world::{Status, Task, World};
+
+const ARGS: &[ArgSpec] = &[];
+
+pub(super) const DEF: PluginDef = PluginDef {
+    name: "cdp",
+    summary: "Pods with volcano.sh/cooldown-time are not evicted until so long after their start.",
+    args: ARGS,
+    open: |opening| Box::new(Cdp { now: opening.now }),
+};
+
+struct Cdp {
+    now: Time,
+}
+
+impl Cdp {
+    fn is_young(&self, task: &Task) -> bool {
+        let text = task.labels.get(COOLDOWN_TIME).or_else(|| task.annotations.get(COOLDOWN_TIME));
+        let (Some(cooldown), Some(scheduled)) = (text.and_then(parse_duration), task.scheduled) else {
+            return false;
+        };
+        task.status == Status::Running && scheduled.0.saturating_add(cooldown) > self.now.0
+    }
+
+    fn grown(&self, world: &World, of: &[TaskId]) -> Vec<TaskId> {
+        of.iter().copied().filter(|task| !self.is_young(&world.tasks[*task])).collect()
+    }
+}
+
+impl Plugin for Cdp {
+    fn protects(&self, world: &World, task: TaskId) -> bool {
+        self.is_young(&world.tasks[task])
+    }
+
+    fn preemptable(&self, world: &World, _: TaskId, of: &[TaskId]) -> Option<Vec<TaskId>> {
+        Some(self.grown(world, of))
+    }
+
+    fn reclaimable(&self, world: &World, _: TaskId, of: &[TaskId]) -> Option<Vec<TaskId>> {
+        Some(self.grown(world, of))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::event::PodInfo;
+    use crate::testing::{pod, running, world_of};
+
+    #[test]
+    fn a_pod_is_protected_until_its_cooldown_is_over() {
+        let since = |name: &str, cooldown: Option<&str>, scheduled: Option<i64>| PodInfo {
+            annotations: cooldown.map(|text| (COOLDOWN_TIME.into(), text.into())).into_iter().collect(),
+            scheduled: scheduled.map(Time),
+            ..pod(name, "cpu=1")
+        };
+        let by_label = PodInfo {
+            labels: [(COOLDOWN_TIME.into(), "1h".into())].into_iter().collect(),
+            ..since("label", Some("1ms"), Some(0))
+        };
+        let mut bound = since("bound", Some("1h"), Some(0));
+        bound.node = Some("n".into());
+        let world = world_of([
+            running(since("young", Some("10s"), Some(0)), "n"),
+            running(since("old", Some("9s"), Some(0)), "n"),
+            running(since("no-duration", Some("soon"), Some(0)), "n"),
+            running(since("no-time", Some("1h"), None), "n"),
+            running(since("none", None, Some(0)), "n"),
+            running(by_label, "n"),
+            bound,
+        ]);
+        let cdp = Cdp { now: Time(9_000) };
+        let all: Vec<TaskId> = world.tasks.ids().collect();
+        let protected: Vec<&str> = all
+            .iter()
+            .filter(|task| cdp.protects(&world, **task))
+            .map(|task| &*world.tasks[*task].pod.name)
+            .collect();
+        assert_eq!(protected, ["young", "label"]);
+        let victims = cdp.preemptable(&world, all[0], &all).unwrap();
+        assert_eq!(victims.len(), 5);
+        assert_eq!(cdp.reclaimable(&world, all[0], &all).unwrap(), victims);
+    }
+}

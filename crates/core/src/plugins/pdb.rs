@@ -1,0 +1,74 @@
+//! pdb: PodDisruptionBudgets limit who may be evicted.
+//!
+//! A task may be evicted while the PodDisruptionBudget that means its pod allows one more disruption, those picked before
+//! it and those under way counted. Source: Volcano's pdb plugin, with three differences. The evicting actions respect
+//! budgets with or without this plugin, since the eviction API does; it adds its opinion to its tier. Pods without labels
+//! are counted like others, where Volcano never evicts them. And it names no victims for `shuffle`, where Volcano's
+//! names every pod that no budget keeps.
+use crate::conf::ArgSpec;
+use crate::id::TaskId;
+use crate::plugin::{EvictionKind, Plugin, PluginDef};
+use crate::world::{Budgets, World};
+
+const ARGS: &[ArgSpec] = &[];
+
+pub(super) const DEF: PluginDef = PluginDef {
+    name: "pdb",
+    summary: "PodDisruptionBudgets limit who may be evicted.",
+    args: ARGS,
+    open: |_| Box::new(Pdb),
+};
+
+struct Pdb;
+
+impl Plugin for Pdb {
+    fn preemptable(&self, world: &World, _: TaskId, of: &[TaskId]) -> Option<Vec<TaskId>> {
+        Some(within_budgets(world, of))
+    }
+
+    fn reclaimable(&self, world: &World, _: TaskId, of: &[TaskId]) -> Option<Vec<TaskId>> {
+        Some(within_budgets(world, of))
+    }
+
+    fn unified_evictable(
+        &self,
+        world: &World,
+        _: EvictionKind,
+        _: crate::id::JobId,
+        of: &[TaskId],
+    ) -> Option<Vec<TaskId>> {
+        Some(within_budgets(world, of))
+    }
+}
+
+fn within_budgets(world: &World, of: &[TaskId]) -> Vec<TaskId> {
+    let mut budgets = Budgets::new(world);
+    of.iter().copied().filter(|task| budgets.take(*task)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::event::{Key, PdbInfo};
+    use crate::label::Selector;
+    use crate::testing::{pod, running, world_of};
+
+    #[test]
+    fn no_more_victims_than_the_budget_allows() {
+        let mut world = world_of([running(pod("a", "cpu=1"), "n"), running(pod("b", "cpu=1"), "n")]);
+        let all: Vec<TaskId> = world.tasks.ids().collect();
+        let count = |world: &World| Pdb.preemptable(world, all[0], &all).unwrap().len();
+        assert_eq!(count(&world), 2, "without labels, without budget");
+        for (allowed, expected) in [(0, 0), (1, 1), (5, 2)] {
+            let selector = Some(Selector::default());
+            world.apply(PdbInfo { key: Key::new("ns", "all"), selector, allowed }.into());
+            assert_eq!(count(&world), expected, "{allowed} allowed");
+            assert_eq!(Pdb.reclaimable(&world, all[0], &all).unwrap().len(), expected);
+            let job = world.tasks[all[0]].job.unwrap();
+            assert_eq!(
+                Pdb.unified_evictable(&world, EvictionKind::Preempt, job, &all).unwrap().len(),
+                expected
+            );
+        }
+    }
+}

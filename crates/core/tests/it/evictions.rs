@@ -1,0 +1,532 @@
+//! Who is evicted for whom.
+use phalanx_core::conf::{Conf, Flag};
+use phalanx_core::decision::Decision;
+use phalanx_core::event::{Event, Key, PdbInfo, PodGroupInfo, PodInfo, QueueInfo, Time};
+use phalanx_core::label::Selector;
+
+use crate::cluster::{Cluster, Cycle, helm};
+use crate::objects::{group, leaving, member, node, pod, queue, running};
+
+/// Helm's tiers with these actions behind the usual ones.
+fn with_actions(actions: &[&str]) -> Conf {
+    let mut conf = helm();
+    conf.actions.extend(actions.iter().map(|action| (*action).to_owned()));
+    conf
+}
+
+/// The same, and the gang plugin keeps gangs whole in preemption too, as in Volcano's built-in default.
+fn keeping_gangs(actions: &[&str]) -> Conf {
+    let mut conf = with_actions(actions);
+    for plugin in
+        conf.tiers.iter_mut().flat_map(|tier| &mut tier.plugins).filter(|plugin| plugin.name == "gang")
+    {
+        plugin.flags.set(Flag::Preemptable, true);
+    }
+    conf
+}
+
+/// With the classes low, mid and high, worth 1, 5 and 10.
+fn cluster(conf: Conf) -> Cluster {
+    let mut cluster = Cluster::with(conf);
+    for (name, value) in [("low", 1), ("mid", 5), ("high", 10)] {
+        cluster.add(Event::PriorityClass { name: name.into(), value, global_default: false });
+    }
+    cluster
+}
+
+fn of_class(group: PodGroupInfo, class: &str) -> PodGroupInfo {
+    PodGroupInfo { priority_class: Some(class.into()), ..group }
+}
+
+/// A gang whose members run on these nodes.
+fn runs(cluster: &mut Cluster, group: PodGroupInfo, requests: &str, nodes: &[&str]) {
+    let name = group.key.name.to_string();
+    cluster.add(group);
+    for (index, node) in nodes.iter().enumerate() {
+        cluster.add(running(member(&name, index as u32, requests), node));
+    }
+}
+
+fn sorted(cycle: &Cycle) -> Vec<&str> {
+    let mut names: Vec<&str> = cycle.evicted.iter().map(String::as_str).collect();
+    names.sort_unstable();
+    names
+}
+
+/// Two nodes of four cores: a low gang of four fills n0, a mid gang of four fills n1.
+fn full() -> Cluster {
+    let mut cluster = cluster(with_actions(&["preempt"]));
+    cluster.nodes(2, "cpu=4");
+    runs(&mut cluster, of_class(group("lows", 1), "low"), "cpu=1", &["n0"; 4]);
+    runs(&mut cluster, of_class(group("mids", 1), "mid"), "cpu=1", &["n1"; 4]);
+    cluster
+}
+
+#[test]
+fn as_few_as_needed_and_the_least_important_first() {
+    // minMember, cores each, class => evicted
+    for (min, cores, class, expected) in [
+        (1, 1, "high", &["lows-3"][..]),
+        (2, 1, "high", &["lows-2", "lows-3"]),
+        (1, 4, "high", &["lows-0", "lows-1", "lows-2", "lows-3"]),
+        (2, 2, "mid", &["lows-0", "lows-1", "lows-2", "lows-3"]),
+        (2, 3, "mid", &[]),
+        (2, 3, "high", &["lows-1", "lows-2", "lows-3", "mids-1", "mids-2", "mids-3"]),
+        (3, 3, "high", &[]),
+        (1, 5, "high", &[]),
+        (1, 1, "low", &[]),
+    ] {
+        let mut cluster = full();
+        cluster.gang(of_class(group("g", min), class), min, &format!("cpu={cores}"));
+        let cycle = cluster.cycle();
+        let case = format!("{min} of {cores} cores, {class}");
+        assert_eq!(sorted(&cycle), expected, "{case}");
+        let nominated = if expected.is_empty() { 0 } else { min as usize };
+        assert_eq!(cycle.nominated.len(), nominated, "{case}");
+        assert!(cycle.bound.is_empty(), "{case}");
+    }
+}
+
+#[test]
+fn an_eviction_says_for_whom_and_why() {
+    let mut cluster = full();
+    cluster.gang(of_class(group("g", 1), "high"), 1, "cpu=1");
+    let cycle = cluster.cycle();
+    let reason = cycle.decisions.iter().find_map(|decision| match decision {
+        Decision::Evict { pod, reason } => Some((pod.to_string(), reason.to_string())),
+        _ => None,
+    });
+    let expected = "preempted by ns/g (priority 10) in queue default";
+    assert_eq!(reason, Some(("ns/lows-3".into(), expected.into())));
+    assert_eq!(cluster.reasons("g"), ["1 pod(s) wait for room that is being released"]);
+}
+
+#[test]
+fn who_waits_in_vain_is_told_why_nobody_is_evicted() {
+    for (class, cores, expected) in [
+        ("low", 1, "preempt: there is no pod that may be evicted for it"),
+        ("mid", 5, "preempt: it would not fit even without all pods that may be evicted for it"),
+    ] {
+        let mut cluster = full();
+        cluster.gang(of_class(group("g", 1), class), 1, &format!("cpu={cores}"));
+        cluster.cycle();
+        assert_eq!(cluster.reasons("g").last().map(String::as_str), Some(expected));
+    }
+}
+
+#[test]
+fn pods_that_never_preempt_do_not_but_take_the_room_there_is() {
+    let mut cluster = full();
+    cluster.add(node("n2", "cpu=1")).add(of_class(group("g", 2), "high"));
+    let never = PodInfo { never_preempts: true, ..member("g", 0, "cpu=1") };
+    cluster.add(never.clone()).add(member("g", 1, "cpu=1"));
+    let cycle = cluster.cycle();
+    assert_eq!((sorted(&cycle), cycle.nominated["g-0"].as_deref()), (vec!["lows-3"], Some("n2")));
+
+    let mut cluster = full();
+    cluster.add(of_class(group("g", 1), "high")).add(never);
+    assert!(cluster.cycle().evicted.is_empty());
+    assert_eq!(cluster.reasons("g")[1..], ["preempt: its pods' preemptionPolicy is Never"]);
+}
+
+#[test]
+fn who_may_not_be_evicted_is_not() {
+    type Change = fn(&mut PodInfo);
+    let protected: [(&str, Change); 5] = [
+        ("annotation", |pod| pod.preemptable = Some(false)),
+        ("kube-system", |pod| pod.pod.namespace = "kube-system".into()),
+        ("critical", |pod| pod.priority_class = Some("system-node-critical".into())),
+        ("leaving", |pod| pod.deleting = true),
+        ("another scheduler's", |pod| (pod.ours, pod.group) = (false, None)),
+    ];
+    for (what, change) in protected {
+        let mut cluster = cluster(with_actions(&["preempt"]));
+        cluster.nodes(1, "cpu=2").add(of_class(group("lows", 1), "low"));
+        for index in 0..2 {
+            let mut pod = running(member("lows", index, "cpu=1"), "n0");
+            if index == 1 {
+                change(&mut pod);
+                if &*pod.pod.namespace == "kube-system" {
+                    let of = of_class(group("lows", 1), "low");
+                    cluster.add(PodGroupInfo { key: Key::new("kube-system", "lows"), ..of });
+                }
+            }
+            cluster.add(pod);
+        }
+        cluster.gang(of_class(group("g", 2), "high"), 2, "cpu=1");
+        // One that is leaving makes room too.
+        let expected: &[&str] = if what == "leaving" { &["lows-0"] } else { &[] };
+        assert_eq!(sorted(&cluster.cycle()), expected, "{what}");
+        cluster.gang(of_class(group("h", 1), "high"), 1, "cpu=1");
+        let expected: &[&str] = if what == "leaving" { &[] } else { &["lows-0"] };
+        assert_eq!(sorted(&cluster.cycle()), expected, "{what}");
+    }
+}
+
+#[test]
+fn a_gangs_annotation_speaks_for_its_pods() {
+    for (of_group, of_pod, expected) in
+        [(Some(false), None, 0), (Some(false), Some(true), 1), (Some(true), Some(false), 0), (None, None, 1)]
+    {
+        let mut cluster = cluster(with_actions(&["preempt"]));
+        cluster
+            .nodes(1, "cpu=1")
+            .add(PodGroupInfo { preemptable: of_group, ..of_class(group("lows", 1), "low") });
+        cluster.add(running(PodInfo { preemptable: of_pod, ..member("lows", 0, "cpu=1") }, "n0"));
+        cluster.gang(of_class(group("g", 1), "high"), 1, "cpu=1");
+        assert_eq!(cluster.cycle().evicted.len(), expected, "group {of_group:?}, pod {of_pod:?}");
+    }
+}
+
+fn pdb(name: &str, allowed: u32) -> PdbInfo {
+    PdbInfo { key: Key::new("ns", name), selector: Some(Selector::default()), allowed }
+}
+
+#[test]
+fn disruption_budgets_hold() {
+    for (allowed, min, expected) in [(0, 1, 0), (1, 1, 1), (1, 2, 0), (2, 2, 2), (9, 2, 2)] {
+        let mut cluster = full();
+        cluster.add(pdb("all", allowed)).gang(of_class(group("g", min), "high"), min, "cpu=1");
+        assert_eq!(cluster.cycle().evicted.len(), expected, "{min} needed, {allowed} allowed");
+    }
+    let mut cluster = full();
+    cluster.add(pdb("all", 9)).add(pdb("too", 9)).gang(of_class(group("g", 1), "high"), 1, "cpu=1");
+    assert!(cluster.cycle().evicted.is_empty(), "the eviction API refuses pods that two budgets mean");
+}
+
+#[test]
+fn an_eviction_under_way_counts_against_its_budget() {
+    let mut cluster = full();
+    cluster.add(pdb("all", 1)).gang(of_class(group("g", 1), "high"), 1, "cpu=1");
+    assert_eq!(cluster.cycle().evicted.len(), 1);
+    cluster.gang(of_class(group("h", 1), "high"), 1, "cpu=1");
+    assert!(cluster.cycle().evicted.is_empty(), "the budget's status is old still");
+    cluster.add(pdb("all", 2));
+    assert_eq!(cluster.cycle().evicted.len(), 1);
+}
+
+#[test]
+fn surplus_gives_way_first() {
+    for conf in [with_actions(&["preempt"]), keeping_gangs(&["preempt"])] {
+        let mut cluster = cluster(conf);
+        cluster.nodes(3, "cpu=2");
+        // Of the same class; the first two are older and would go last by the order of jobs.
+        let old = |name: &str, min| PodGroupInfo { created: Time(-9), ..of_class(group(name, min), "low") };
+        runs(&mut cluster, old("elastic", 1), "cpu=1", &["n0", "n1"]);
+        runs(&mut cluster, old("solid", 2), "cpu=1", &["n0", "n1"]);
+        runs(&mut cluster, of_class(group("young", 2), "low"), "cpu=1", &["n2", "n2"]);
+        cluster.gang(of_class(group("g", 1), "high"), 1, "cpu=1");
+        assert_eq!(sorted(&cluster.cycle()), ["elastic-1"]);
+    }
+}
+
+#[test]
+fn a_gang_is_kept_whole_where_the_gang_plugin_says_so() {
+    let mut cluster = cluster(keeping_gangs(&["preempt"]));
+    cluster.nodes(2, "cpu=2");
+    runs(&mut cluster, of_class(group("solid", 2), "low"), "cpu=1", &["n0", "n1"]);
+    runs(&mut cluster, of_class(group("elastic", 0), "low"), "cpu=1", &["n0", "n1"]);
+    cluster.gang(of_class(group("g", 3), "high"), 3, "cpu=1");
+    assert!(cluster.cycle().evicted.is_empty(), "two may go, three would have to");
+    cluster.gang(of_class(group("h", 2), "high"), 2, "cpu=1");
+    assert_eq!(sorted(&cluster.cycle()), ["elastic-0", "elastic-1"]);
+}
+
+#[test]
+fn one_gang_is_taken_rather_than_parts_of_many() {
+    let mut cluster = cluster(with_actions(&["preempt"]));
+    cluster.nodes(4, "cpu=4");
+    for name in ["a", "b", "c", "d"] {
+        runs(&mut cluster, of_class(group(name, 4), "low"), "cpu=1", &["n0", "n1", "n2", "n3"]);
+    }
+    cluster.gang(of_class(group("g", 4), "high"), 4, "cpu=1");
+    let first = cluster.cycle();
+    assert_eq!(sorted(&first), ["d-0", "d-1", "d-2", "d-3"]);
+}
+
+#[test]
+fn a_broken_gang_is_broken_further_before_another_is() {
+    let mut cluster = cluster(with_actions(&["preempt"]));
+    cluster.nodes(1, "cpu=5");
+    // By the order of jobs the younger would go first.
+    runs(
+        &mut cluster,
+        PodGroupInfo { created: Time(-9), ..of_class(group("half", 3), "low") },
+        "cpu=1",
+        &["n0"; 2],
+    );
+    runs(&mut cluster, of_class(group("solid", 3), "low"), "cpu=1", &["n0"; 3]);
+    cluster.gang(of_class(group("g", 2), "high"), 2, "cpu=1");
+    assert_eq!(sorted(&cluster.cycle()), ["half-0", "half-1"]);
+}
+
+#[test]
+fn one_node_is_emptied_before_the_next() {
+    let mut cluster = cluster(keeping_gangs(&["preempt"]));
+    cluster.nodes(3, "cpu=2");
+    runs(&mut cluster, of_class(group("lows", 4), "low"), "cpu=1", &["n0", "n1", "n2", "n2", "n1", "n0"]);
+    cluster.gang(of_class(group("g", 1), "high"), 1, "cpu=2");
+    let cycle = cluster.cycle();
+    assert_eq!((sorted(&cycle), cycle.nominated["g-0"].as_deref()), (vec!["lows-0", "lows-5"], Some("n0")));
+}
+
+#[test]
+fn only_nodes_that_will_do_are_emptied() {
+    let mut cluster = full();
+    cluster.add(of_class(group("g", 1), "high"));
+    let mut pod = member("g", 0, "cpu=1");
+    pod.constraints = std::sync::Arc::new(phalanx_core::event::Constraints {
+        node_selector: vec![("kubernetes.io/hostname".into(), "n1".into())],
+        ..Default::default()
+    });
+    cluster.add(pod);
+    assert_eq!(sorted(&cluster.cycle()), ["mids-3"], "n0 has less important pods, but will not do");
+}
+
+#[test]
+fn idle_room_is_used_before_anybody_is_evicted() {
+    let mut cluster = full();
+    cluster.add(node("n2", "cpu=2")).gang(of_class(group("g", 3), "high"), 3, "cpu=1");
+    let cycle = cluster.cycle();
+    assert_eq!(sorted(&cycle), ["lows-3"]);
+    assert_eq!(cycle.nominated.values().filter(|node| node.as_deref() == Some("n2")).count(), 2);
+}
+
+#[test]
+fn pods_without_requests_push_out_none_that_have_some() {
+    let mut cluster = cluster(with_actions(&["preempt"]));
+    cluster.nodes(1, "cpu=4 pods=2");
+    runs(&mut cluster, of_class(group("lows", 1), "low"), "cpu=1", &["n0"]);
+    runs(&mut cluster, of_class(group("idle", 1), "mid"), "", &["n0"]);
+    cluster.gang(of_class(group("g", 1), "high"), 1, "");
+    assert_eq!(sorted(&cluster.cycle()), ["idle-0"]);
+    cluster.gang(of_class(group("h", 1), "high"), 1, "");
+    assert!(cluster.cycle().evicted.is_empty());
+}
+
+// ---------------------------------------------------------------- over several cycles
+
+/// Lets the victims of a cycle end.
+fn end(cluster: &mut Cluster, cycle: &Cycle) {
+    for victim in &cycle.evicted {
+        cluster.gone(victim);
+    }
+}
+
+#[test]
+fn nobody_is_evicted_twice_for_one_gang_and_the_room_is_kept_for_it() {
+    let mut cluster = full();
+    cluster.gang(of_class(group("g", 2), "high"), 2, "cpu=1");
+    let cycle = cluster.cycle();
+    assert_eq!(cycle.evicted.len(), 2);
+    // Their controller makes new ones at once, and somebody else comes too.
+    cluster.gang(of_class(group("again", 1), "low"), 2, "cpu=1");
+    for victim in &cycle.evicted {
+        cluster.change(victim, |pod| *pod = leaving(pod.clone()));
+        let cycle = cluster.cycle();
+        assert_eq!((cycle.evicted.len(), cycle.bound.len()), (0, 0));
+    }
+    cluster.gone(&cycle.evicted[0]);
+    assert!(cluster.cycle().bound.is_empty(), "half a gang is not started, nor is its room lent");
+    cluster.gone(&cycle.evicted[1]);
+    assert_eq!(cluster.run().bound_of("g"), 2);
+    for _ in 0..3 {
+        let cycle = cluster.run();
+        assert_eq!((cycle.evicted.len(), cycle.bound.len()), (0, 0));
+    }
+}
+
+#[test]
+fn a_refused_eviction_gives_the_nominations_up_and_others_are_found() {
+    let mut cluster = full();
+    cluster.gang(of_class(group("g", 1), "high"), 1, "cpu=1");
+    let cycle = cluster.cycle();
+    assert_eq!(cycle.evicted, ["lows-3"]);
+    cluster.add(Event::EvictFailed("lows-3".into(), "Cannot evict pod".into()));
+    let cycle = cluster.cycle();
+    assert_eq!(cycle.evicted, ["lows-2"], "the one that was refused is left alone for a time");
+    assert_eq!(cycle.nominated["g-0"].as_deref(), Some("n0"));
+    end(&mut cluster, &cycle);
+    assert_eq!(cluster.run().names(), ["g-0"]);
+}
+
+#[test]
+fn a_gang_that_cannot_be_whole_after_a_refusal_lets_go() {
+    let mut cluster = cluster(with_actions(&["preempt"]));
+    cluster.nodes(1, "cpu=2");
+    runs(&mut cluster, of_class(group("lows", 1), "low"), "cpu=1", &["n0"; 2]);
+    cluster.gang(of_class(group("g", 2), "high"), 2, "cpu=1");
+    assert_eq!(cluster.cycle().evicted.len(), 2);
+    cluster.gone("lows-1").add(Event::EvictFailed("lows-0".into(), "Cannot evict pod".into()));
+    let cycle = cluster.cycle();
+    assert_eq!(cycle.nominated.values().flatten().count(), 0);
+    cluster.add(pod("small", "cpu=1"));
+    assert_eq!(cluster.cycle().names(), ["small"]);
+}
+
+// ---------------------------------------------------------------- within a job
+
+#[test]
+fn further_members_preempt_only_when_gangs_do_not_decide_who_starves() {
+    let mut conf = with_actions(&["preempt"]);
+    for plugin in
+        conf.tiers.iter_mut().flat_map(|tier| &mut tier.plugins).filter(|plugin| plugin.name == "gang")
+    {
+        plugin.flags.set(Flag::JobStarving, false);
+    }
+    for (conf, expected) in [(with_actions(&["preempt"]), 0), (conf, 3)] {
+        let mut cluster = cluster(conf);
+        cluster.nodes(1, "cpu=4");
+        runs(&mut cluster, of_class(group("g", 1), "high"), "cpu=1", &["n0"]);
+        runs(&mut cluster, of_class(group("lows", 1), "low"), "cpu=1", &["n0"; 3]);
+        for index in 1..6 {
+            cluster.add(member("g", index, "cpu=1"));
+        }
+        assert_eq!(cluster.cycle().evicted.len(), expected);
+    }
+}
+
+#[test]
+fn a_job_may_evict_its_own_less_important_task() {
+    let mut conf = with_actions(&["preempt"]);
+    for plugin in
+        conf.tiers.iter_mut().flat_map(|tier| &mut tier.plugins).filter(|plugin| plugin.name == "gang")
+    {
+        plugin.flags.set(Flag::JobStarving, false);
+    }
+    let mut cluster = cluster(conf);
+    cluster.nodes(1, "cpu=2").add(group("g", 1));
+    let with = |index, priority| PodInfo { priority: Some(priority), ..member("g", index, "cpu=1") };
+    cluster.add(running(with(0, 5), "n0")).add(running(with(1, 1), "n0")).add(with(2, 5)).add(with(3, 5));
+    assert_eq!(cluster.cycle().evicted, ["g-1"]);
+}
+
+// ---------------------------------------------------------------- reclaim
+
+fn in_queue(group: PodGroupInfo, queue: &str) -> PodGroupInfo {
+    PodGroupInfo { queue: queue.into(), ..group }
+}
+
+/// Queues a and b of equal weight on eight cores, all of them held by a's gang of so many.
+fn taken(conf: Conf, change: impl Fn(QueueInfo) -> QueueInfo, min: u32) -> Cluster {
+    let mut cluster = cluster(conf);
+    cluster.nodes(2, "cpu=4").add(change(queue("a", 1))).add(queue("b", 1));
+    runs(
+        &mut cluster,
+        in_queue(group("rich", min), "a"),
+        "cpu=1",
+        &["n0", "n0", "n0", "n0", "n1", "n1", "n1", "n1"],
+    );
+    cluster
+}
+
+#[test]
+fn a_queue_takes_back_what_it_deserves_and_no_more() {
+    // minMember of the rich, of the poor, cores each => evicted
+    for (rich, poor, cores, expected) in
+        [(1, 4, 1, 4), (1, 2, 2, 4), (1, 5, 1, 0), (8, 4, 1, 4), (1, 1, 1, 1), (1, 1, 4, 4), (1, 2, 3, 0)]
+    {
+        let mut cluster = taken(with_actions(&["reclaim"]), |queue| queue, rich);
+        cluster.gang(in_queue(group("poor", poor), "b"), poor, &format!("cpu={cores}"));
+        let cycle = cluster.cycle();
+        assert_eq!(cycle.evicted.len(), expected, "{poor} of {cores} cores from a gang of {rich}");
+        let reason = cycle.decisions.iter().find_map(|decision| match decision {
+            Decision::Evict { reason, .. } => Some(&**reason),
+            _ => None,
+        });
+        let says = "reclaimed by ns/poor (priority 0) in queue b";
+        assert_eq!(reason, (expected > 0).then_some(says));
+    }
+}
+
+#[test]
+fn a_queue_that_is_not_reclaimable_keeps_what_it_has() {
+    let keeps = |queue: QueueInfo| QueueInfo { reclaimable: false, ..queue };
+    let mut cluster = taken(with_actions(&["reclaim"]), keeps, 1);
+    cluster.gang(in_queue(group("poor", 1), "b"), 1, "cpu=1");
+    assert!(cluster.cycle().evicted.is_empty());
+}
+
+#[test]
+fn reclaim_takes_from_other_queues_only_and_preempt_from_its_own() {
+    for (action, expected) in [("reclaim", &["rich-7"][..]), ("preempt", &["own-0"])] {
+        let mut cluster = taken(with_actions(&[action]), |queue| queue, 1);
+        cluster.add(node("n2", "cpu=1"));
+        runs(&mut cluster, in_queue(group("own", 1), "b"), "cpu=1", &["n2"]);
+        cluster.gang(of_class(in_queue(group("poor", 1), "b"), "high"), 1, "cpu=1");
+        assert_eq!(sorted(&cluster.cycle()), expected, "{action}");
+    }
+}
+
+#[test]
+fn queues_come_to_rest_with_what_they_deserve() {
+    let mut cluster = taken(with_actions(&["preempt", "reclaim"]), |queue| queue, 1);
+    cluster.gang(in_queue(group("poor", 1), "b"), 8, "cpu=1");
+    let (mut evicted, mut next) = (0, 8);
+    for _ in 0..12 {
+        let cycle = cluster.run();
+        evicted += cycle.evicted.len();
+        for victim in &cycle.evicted {
+            cluster.gone(victim);
+            // Its controller makes another.
+            cluster.add(member("rich", next, "cpu=1"));
+            next += 1;
+        }
+    }
+    // Only the first of the poor starves: the others are surplus and take what is free.
+    assert_eq!(evicted, 1);
+}
+
+// ---------------------------------------------------------------- gangs as a whole
+
+#[test]
+fn gangpreempt_takes_surplus_then_whole_gangs() {
+    // minMember of each => evicted
+    for (min, allow, expected) in [
+        (1, true, &["lows-3"][..]),
+        (4, true, &["lows-3", "mids-1", "mids-2", "mids-3"]),
+        (5, true, &["lows-0", "lows-1", "lows-2", "lows-3", "mids-3"]),
+        (5, false, &[]),
+        (8, true, &["lows-0", "lows-1", "lows-2", "lows-3", "mids-0", "mids-1", "mids-2", "mids-3"]),
+    ] {
+        let mut conf = with_actions(&["gangpreempt"]);
+        conf.configurations.push(phalanx_core::conf::ActionConf {
+            name: "gangpreempt".into(),
+            args: phalanx_core::conf::Args(
+                [(
+                    "allowWholeBundle".to_owned(),
+                    phalanx_core::conf::Arg {
+                        value: phalanx_core::conf::Value::Bool(allow),
+                        at: phalanx_core::conf::Position::default(),
+                    },
+                )]
+                .into(),
+            ),
+            at: phalanx_core::conf::Position::default(),
+        });
+        let mut cluster = cluster(conf);
+        cluster.nodes(2, "cpu=4");
+        runs(&mut cluster, of_class(group("lows", 3), "low"), "cpu=1", &["n0"; 4]);
+        runs(&mut cluster, of_class(group("mids", 1), "mid"), "cpu=1", &["n1"; 4]);
+        cluster.gang(of_class(group("g", min), "high"), min, "cpu=1");
+        assert_eq!(sorted(&cluster.cycle()), expected, "{min} needed");
+    }
+}
+
+#[test]
+fn gangreclaim_takes_whole_gangs_of_queues_that_have_too_much() {
+    let mut cluster = cluster(with_actions(&["gangreclaim"]));
+    cluster.nodes(2, "cpu=4").add(queue("a", 1)).add(queue("b", 1));
+    runs(&mut cluster, in_queue(group("old", 4), "a"), "cpu=1", &["n0"; 4]);
+    runs(&mut cluster, in_queue(group("young", 4), "a"), "cpu=1", &["n1"; 4]);
+    cluster.gang(in_queue(group("small", 2), "b"), 2, "cpu=1");
+    assert!(cluster.cycle().evicted.is_empty(), "without four a would have less than it deserves");
+    cluster.gone("small-0").gone("small-1");
+    cluster.gang(in_queue(group("poor", 4), "b"), 4, "cpu=1");
+    let cycle = cluster.cycle();
+    assert_eq!(sorted(&cycle), ["young-0", "young-1", "young-2", "young-3"]);
+    end(&mut cluster, &cycle);
+    assert_eq!(cluster.run().bound_of("poor"), 4);
+    cluster.gang(in_queue(group("poorer", 3), "b"), 3, "cpu=1");
+    assert!(cluster.cycle().evicted.is_empty(), "a has no more than it deserves now");
+}
