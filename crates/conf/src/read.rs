@@ -98,6 +98,7 @@ impl Reader<'_> {
         }
         let tiers: Vec<Tier> = items.iter().map(|item| self.tier(item)).collect();
         self.repeated(&tiers);
+        self.shares(&tiers);
         tiers
     }
 
@@ -125,6 +126,27 @@ impl Reader<'_> {
         if let (Some(drf), true) = (hdrf, proportion) {
             let what = "drf with enableHierarchy and proportion in the same tier";
             self.problems.error(drf.at, what, "one of them, or each in a tier of its own");
+        }
+    }
+
+    /// Two plugins that divide the cluster among queues, each in its own way; and what matters in a tree of queues only.
+    fn shares(&mut self, tiers: &[Tier]) {
+        let find =
+            |name: &str| tiers.iter().flat_map(|tier| &tier.plugins).find(|plugin| plugin.name == name);
+        let Some(capacity) = find("capacity") else { return };
+        if let Some(proportion) = find("proportion") {
+            let (first, second) =
+                if capacity.at < proportion.at { (capacity, proportion) } else { (proportion, capacity) };
+            let what =
+                format!("plugin {} beside {}, which is in line {}", second.name, first.name, first.at.line);
+            self.problems.warning(second.at, what, "one of them, for both divide the cluster among queues");
+        }
+        let Some(level) = capacity.args.0.get("ancestorReclaimLevel") else { return };
+        if matches!(level.value, Value::Int(level) if level < 0) {
+            self.problems.warning(level.at, "ancestorReclaimLevel is below 0, taken as 0", "0 or more");
+        } else if !capacity.flags.on(Flag::Hierarchy) && level.value != Value::Int(0) {
+            let what = "ancestorReclaimLevel without enableHierarchy has no effect";
+            self.problems.warning(level.at, what, "enableHierarchy: true on plugin capacity");
         }
     }
 

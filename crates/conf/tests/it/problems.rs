@@ -317,6 +317,37 @@ fn proportion_and_hierarchical_drf_exclude_each_other_within_a_tier() {
 }
 
 #[test]
+fn what_divides_the_cluster_among_queues_is_checked_as_a_whole() {
+    let together = "plugin capacity beside proportion, which is in line 3; \
+                    expected one of them, for both divide the cluster among queues";
+    let no_effect = "ancestorReclaimLevel without enableHierarchy has no effect; \
+                     expected enableHierarchy: true on plugin capacity";
+    let level = |level: i64| format!("name: capacity, arguments: {{ancestorReclaimLevel: {level}}}");
+    for (plugins, expected) in [
+        ("{name: proportion}".to_owned(), None),
+        ("{name: capacity, enableHierarchy: true}".to_owned(), None),
+        ("{name: proportion}, {name: capacity}".to_owned(), Some(format!("line 3, column 40: {together}"))),
+        (format!("{{{}}}", level(1)), Some(format!("line 3, column 64: {no_effect}"))),
+        (format!("{{{}}}", level(0)), None),
+        (format!("{{{}, enableHierarchy: true}}", level(1)), None),
+        (
+            format!("{{{}, enableHierarchy: true}}", level(-1)),
+            Some(
+                "line 3, column 64: ancestorReclaimLevel is below 0, taken as 0; expected 0 or more"
+                    .to_owned(),
+            ),
+        ),
+    ] {
+        let text = format!("actions: allocate\ntiers:\n- plugins: [{plugins}]\n");
+        let parsed = phalanx_conf::parse(&text, &phalanx_conf::Known::builtin());
+        let expected: Vec<String> =
+            expected.map(|problem| format!("warning: {problem}")).into_iter().collect();
+        assert_eq!(lines(&parsed), expected, "{text}");
+        assert!(parsed.conf.is_some(), "{text}");
+    }
+}
+
+#[test]
 fn configurations_and_metrics_are_checked_too() {
     let base = with_plugin("gang", &[]);
     for (more, expected) in [
