@@ -98,6 +98,8 @@ fn pod(
         requests: PodRequests { containers: vec![requests], ..PodRequests::default() },
         constraints,
         unscheduled_message: None,
+        labels: phalanx_core::label::Labels::default(),
+        scheduled: None,
         annotations: phalanx_core::annotation::Annotations::default(),
     }))
 }
