@@ -30,6 +30,8 @@ pub(crate) enum Command {
         /// The file, or - for standard input
         file: Option<PathBuf>,
     },
+    /// Print the reference page of all actions, plugins, arguments and flags
+    Reference,
 }
 
 pub(crate) fn run(command: &Command) -> Result<()> {
@@ -43,6 +45,7 @@ pub(crate) fn run(command: &Command) -> Result<()> {
             let conf = inputs::conf(file.as_deref())?;
             print(&phalanx_conf::render(&conf, &Known::builtin()))
         }
+        Command::Reference => print(&phalanx_conf::reference()),
     }
 }
 

@@ -16,6 +16,7 @@ use ignored::Ignored;
 
 /// Flags of `scheduler`.
 #[derive(Debug, clap::Args)]
+#[command(args_override_self = true)]
 pub(crate) struct Args {
     /// Pods with one of these schedulerNames are scheduled
     #[arg(long, default_value = "volcano", value_delimiter = ',', value_name = "NAME")]
@@ -248,6 +249,16 @@ mod tests {
         assert_eq!((options.conf, options.rate, options.metrics_address), (None, None, None));
         let lease = options.lease.expect("leader election is on");
         assert_eq!((&*lease.namespace, &*lease.name), ("volcano-system", "volcano"));
+    }
+
+    #[test]
+    fn flags_given_twice_are_read_as_go_does() {
+        let flags =
+            ["--enable-metrics", "--enable-metrics=false", "--scheduler-name=a,b", "--scheduler-name=c"];
+        let options = parse(&flags).unwrap().options().unwrap();
+        assert_eq!(options.metrics_address, None, "the last one counts");
+        assert_eq!(options.scheduler_names, ["a", "b", "c"], "lists grow");
+        assert_eq!(options.lease.unwrap().name, "volcano");
     }
 
     #[test]

@@ -61,3 +61,11 @@ fn what_show_prints_means_the_same_as_the_file() {
     assert_eq!(ran.text(), "");
     assert_eq!(phalanx(&["conf", "show"]).text(), phalanx(&["conf", "show", "config/default.yaml"]).text());
 }
+
+#[test]
+fn the_reference_page_is_fresh() {
+    let page =
+        std::fs::read_to_string(crate::run::repository().join("docs/reference/scheduler-conf.md")).unwrap();
+    let fresh = phalanx(&["conf", "reference"]);
+    assert!(fresh.text() == page, "stale: phalanx conf reference > docs/reference/scheduler-conf.md");
+}

@@ -1,6 +1,7 @@
 //! The binary, run as its users run it.
 #![expect(clippy::unwrap_used, reason = "a helper of a test fails with the test")]
 
+mod arrows;
 mod bad_input;
 mod conf;
 mod crds;

@@ -1,0 +1,89 @@
+//! The dependency arrows of crates/README.md: what decides knows nothing of what talks.
+use std::collections::{BTreeMap, BTreeSet};
+use std::process::Command;
+
+use serde_json::Value;
+
+/// Crates of the workspace that a crate may depend on.
+const ALLOWED: &[(&str, &[&str])] = &[
+    ("phalanx-resource", &[]),
+    ("phalanx-core", &["phalanx-resource"]),
+    ("phalanx-conf", &["phalanx-core"]),
+    ("phalanx-api", &[]),
+    ("phalanx-cache", &["phalanx-api", "phalanx-core", "phalanx-resource"]),
+    ("phalanx-sim", &["phalanx-api", "phalanx-cache", "phalanx-conf", "phalanx-core", "phalanx-resource"]),
+    (
+        "phalanx-runtime",
+        &["phalanx-api", "phalanx-cache", "phalanx-conf", "phalanx-core", "phalanx-resource"],
+    ),
+];
+
+/// What no pure crate may reach, through whatever it depends on.
+const TALKERS: &[&str] = &["tokio", "kube", "kube-client", "kube-runtime", "hyper", "reqwest"];
+/// What the core may not reach besides.
+const NOT_IN_CORE: &[&str] = &["k8s-openapi", "kube-core", "yaml_serde", "serde-saphyr", "serde_json"];
+const PURE: &[&str] =
+    &["phalanx-resource", "phalanx-core", "phalanx-conf", "phalanx-api", "phalanx-cache", "phalanx-sim"];
+
+/// Normal dependencies of every package, by name.
+fn dependencies() -> BTreeMap<String, BTreeSet<String>> {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let output = Command::new(cargo)
+        .args(["metadata", "--format-version", "1", "--locked", "--offline"])
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let metadata: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let names: BTreeMap<&str, &str> = metadata["packages"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|package| (package["id"].as_str().unwrap(), package["name"].as_str().unwrap()))
+        .collect();
+    let mut found: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for node in metadata["resolve"]["nodes"].as_array().unwrap() {
+        let normal =
+            |dep: &&Value| dep["dep_kinds"].as_array().unwrap().iter().any(|kind| kind["kind"].is_null());
+        let deps = node["deps"].as_array().unwrap().iter().filter(normal);
+        let deps = deps.map(|dep| names[dep["pkg"].as_str().unwrap()].to_owned());
+        found.entry(names[node["id"].as_str().unwrap()].to_owned()).or_default().extend(deps);
+    }
+    found
+}
+
+fn reach(dependencies: &BTreeMap<String, BTreeSet<String>>, from: &str) -> BTreeSet<String> {
+    let mut seen = BTreeSet::new();
+    let mut todo = vec![from.to_owned()];
+    while let Some(name) = todo.pop() {
+        for dep in dependencies.get(&name).into_iter().flatten() {
+            if seen.insert(dep.clone()) {
+                todo.push(dep.clone());
+            }
+        }
+    }
+    seen
+}
+
+#[test]
+fn arrows_go_down() {
+    let dependencies = dependencies();
+    for (name, allowed) in ALLOWED {
+        let ours = dependencies[*name].iter().filter(|dep| dep.starts_with("phalanx"));
+        let wrong: Vec<_> = ours.filter(|dep| !allowed.contains(&dep.as_str())).collect();
+        assert!(wrong.is_empty(), "{name} must not depend on {wrong:?}");
+    }
+}
+
+#[test]
+fn pure_crates_reach_nothing_that_talks() {
+    let dependencies = dependencies();
+    for name in PURE {
+        let reached = reach(&dependencies, name);
+        let wrong: Vec<_> = TALKERS.iter().filter(|talker| reached.contains(**talker)).collect();
+        assert!(wrong.is_empty(), "{name} reaches {wrong:?}");
+    }
+    let core = reach(&dependencies, "phalanx-core");
+    let wrong: Vec<_> = NOT_IN_CORE.iter().filter(|name| core.contains(**name)).collect();
+    assert!(wrong.is_empty(), "phalanx-core reaches {wrong:?}");
+}
