@@ -7,6 +7,7 @@ mod hdrf;
 mod more_plugins;
 #[path = "../../src/testing.rs"]
 mod objects;
+mod oracle;
 mod properties;
 mod queues;
 mod random;

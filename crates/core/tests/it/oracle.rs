@@ -1,0 +1,229 @@
+//! The planner against brute force on tiny clusters: what it does must be right, and a *no* must be true.
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use phalanx_core::conf::{Conf, Flag, PluginConf, Tier};
+use phalanx_core::event::{
+    Constraints, Event, Key, Operator, PdbInfo, PodGroupInfo, PodInfo, PodPhase, Requirement,
+};
+use phalanx_core::label::Selector;
+use proptest::prelude::*;
+
+use crate::cluster::Cluster;
+use crate::objects::{group, member, node, running};
+
+/// A pod that has its node.
+#[derive(Clone, Debug)]
+struct Placed {
+    name: String,
+    gang: usize,
+    node: usize,
+    cores: i64,
+    preemptable: Option<bool>,
+    /// It has not started yet.
+    bound: bool,
+    /// The disruption budgets that mean it.
+    budgets: [bool; 2],
+}
+
+/// A gang that has its place, or asks for one.
+#[derive(Clone, Debug)]
+struct Gang {
+    priority: i32,
+    min: u32,
+}
+
+/// One gang asks for room in a cluster.
+#[derive(Clone, Debug)]
+struct Case {
+    /// Cores of each node.
+    nodes: Vec<i64>,
+    gangs: Vec<Gang>,
+    pods: Vec<Placed>,
+    allowed: [u32; 2],
+    asks: Gang,
+    cores: i64,
+    /// The nodes it is let on; all when there is none.
+    only: Option<usize>,
+    /// The gang plugin keeps gangs whole.
+    keeps_gangs: bool,
+}
+
+const PRIORITIES: [i32; 3] = [1, 5, 10];
+
+fn gang() -> impl Strategy<Value = Gang> {
+    (prop::sample::select(&PRIORITIES[..]), 0u32..4).prop_map(|(priority, min)| Gang { priority, min })
+}
+
+prop_compose! {
+    fn case()(
+        nodes in prop::collection::vec(0i64..6, 1..4),
+        gangs in prop::collection::vec(gang(), 1..4),
+        pods in prop::collection::vec(
+            (0usize..4, 0usize..3, 1i64..3, prop::option::weighted(0.2, any::<bool>()), any::<[bool; 3]>()), 0..8),
+        allowed in [0u32..4, 0u32..9],
+        asks in gang(),
+        cores in 1i64..5,
+        only in prop::option::weighted(0.3, 0usize..3),
+        keeps_gangs in any::<bool>(),
+    ) -> Case {
+        let mut free = nodes.clone();
+        let mut placed = Vec::new();
+        for (at, (gang, node, cores, preemptable, [bound, one, other])) in pods.into_iter().enumerate() {
+            let (gang, node) = (gang % gangs.len(), node % nodes.len());
+            if free[node] >= cores {
+                free[node] -= cores;
+                let budgets = [one, one && other];
+                placed.push(Placed { name: format!("g{gang}-{at}"), gang, node, cores, preemptable, bound, budgets });
+            }
+        }
+        let asks = Gang { min: asks.min.max(1), ..asks };
+        Case { nodes, gangs, pods: placed, allowed, asks, cores, only, keeps_gangs }
+    }
+}
+
+impl Case {
+    fn conf(&self) -> Conf {
+        let plugin = |name: &&str| {
+            let mut plugin = PluginConf { name: (*name).into(), ..PluginConf::default() };
+            if *name == "gang" {
+                plugin.flags.set(Flag::Preemptable, self.keeps_gangs);
+            }
+            plugin
+        };
+        let names = ["priority", "gang", "conformance", "predicates", "nodeorder"];
+        Conf {
+            actions: ["allocate", "preempt"].map(Into::into).into(),
+            tiers: vec![Tier { plugins: names.iter().map(plugin).collect() }],
+            ..Conf::default()
+        }
+    }
+
+    fn cluster(&self) -> Cluster {
+        let mut cluster = Cluster::with(self.conf());
+        for value in PRIORITIES {
+            cluster.add(Event::PriorityClass { name: format!("p{value}").into(), value, global_default: false });
+        }
+        for (at, cores) in self.nodes.iter().enumerate() {
+            cluster.add(node(&format!("n{at}"), &format!("cpu={cores}")));
+        }
+        let of = |name: &str, gang: &Gang| PodGroupInfo {
+            priority_class: Some(format!("p{}", gang.priority).into()),
+            ..group(name, gang.min)
+        };
+        for (at, gang) in self.gangs.iter().enumerate() {
+            cluster.add(of(&format!("g{at}"), gang));
+        }
+        for pod in &self.pods {
+            cluster.add(pod.info());
+        }
+        for (at, allowed) in self.allowed.iter().enumerate() {
+            cluster.add(budget(at, *allowed));
+        }
+        cluster.add(of("asks", &self.asks));
+        for index in 0..self.asks.min {
+            cluster.add(self.asking(index));
+        }
+        cluster
+    }
+
+    fn asking(&self, index: u32) -> PodInfo {
+        let only = |at: usize| ("kubernetes.io/hostname".into(), format!("n{at}").into());
+        let constraints =
+            Constraints { node_selector: self.only.map(only).into_iter().collect(), ..Constraints::default() };
+        PodInfo { constraints: Arc::new(constraints), ..member("asks", index, &format!("cpu={}", self.cores)) }
+    }
+
+    /// Whether the gang fits with these pods gone.
+    fn fits(&self, gone: &[&Placed]) -> bool {
+        let room = |at: usize| {
+            let held: i64 = self.pods.iter().filter(|pod| pod.node == at).map(|pod| pod.cores).sum();
+            let freed: i64 = gone.iter().filter(|pod| pod.node == at).map(|pod| pod.cores).sum();
+            (self.nodes[at] - held + freed) / self.cores
+        };
+        let admitted = (0..self.nodes.len()).filter(|at| self.only.is_none_or(|only| only == *at));
+        admitted.map(room).sum::<i64>() >= i64::from(self.asks.min)
+    }
+
+    /// Whether these pods may be evicted together for the gang.
+    fn may_go(&self, gone: &[&Placed]) -> bool {
+        let alone = |pod: &&Placed| {
+            let budgets = pod.budgets.iter().filter(|meant| **meant).count();
+            self.gangs[pod.gang].priority < self.asks.priority
+                && pod.preemptable != Some(false)
+                && (pod.bound || budgets < 2)
+        };
+        let whole = |(at, gang): (usize, &Gang)| {
+            let of = |pods: &mut dyn Iterator<Item = &Placed>| pods.filter(|pod| pod.gang == at).count();
+            let (had, lost) = (of(&mut self.pods.iter()), of(&mut gone.iter().copied()));
+            !self.keeps_gangs || lost <= had.saturating_sub(gang.min as usize)
+        };
+        let within = |(at, allowed): (usize, &u32)| {
+            gone.iter().filter(|pod| pod.budgets[at] && !pod.bound).count() <= *allowed as usize
+        };
+        gone.iter().all(alone)
+            && self.gangs.iter().enumerate().all(whole)
+            && self.allowed.iter().enumerate().all(within)
+    }
+
+    /// Sets of pods.
+    fn sets(&self) -> impl Iterator<Item = Vec<&Placed>> {
+        (0..1u32 << self.pods.len()).map(|set| {
+            self.pods.iter().enumerate().filter(|(at, _)| set & (1 << at) != 0).map(|(_, pod)| pod).collect()
+        })
+    }
+}
+
+impl Placed {
+    fn info(&self) -> PodInfo {
+        let labels = |at: usize| (format!("budget-{at}").into(), "".into());
+        let group: Arc<str> = format!("g{}", self.gang).into();
+        let mut pod = running(member(&group, 0, &format!("cpu={}", self.cores)), &format!("n{}", self.node));
+        pod.pod.name = self.name.as_str().into();
+        pod.pod.uid = self.name.as_str().into();
+        pod.preemptable = self.preemptable;
+        pod.labels = (0..2).filter(|at| self.budgets[*at]).map(labels).collect();
+        if self.bound {
+            pod.phase = PodPhase::Pending;
+        }
+        pod
+    }
+}
+
+fn budget(at: usize, allowed: u32) -> PdbInfo {
+    let has = Requirement { key: format!("budget-{at}").into(), operator: Operator::Exists, values: vec![] };
+    PdbInfo { key: Key::new("ns", &format!("budget-{at}")), selector: Some(Selector(vec![has])), allowed }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(20000))]
+
+    #[test]
+    fn what_is_evicted_is_right_and_a_no_is_true(case in case()) {
+        let mut cluster = case.cluster();
+        let cycle = cluster.cycle();
+        let by_name: BTreeMap<&str, &Placed> = case.pods.iter().map(|pod| (pod.name.as_str(), pod)).collect();
+        let evicted: Vec<&Placed> = cycle.evicted.iter().map(|name| by_name[name.as_str()]).collect();
+        let served = cycle.bound_of("asks") + cycle.nominated.len();
+        if served == 0 {
+            prop_assert!(evicted.is_empty(), "{evicted:?} for nothing");
+            for set in case.sets() {
+                prop_assert!(!case.may_go(&set) || !case.fits(&set), "it would fit without {set:?}");
+            }
+            return Ok(());
+        }
+        prop_assert_eq!(served, case.asks.min as usize, "{:?}", &cycle);
+        prop_assert!(case.fits(&evicted) && case.may_go(&evicted), "{evicted:?}");
+        for spared in &evicted {
+            let rest: Vec<&Placed> = evicted.iter().copied().filter(|pod| pod.name != spared.name).collect();
+            prop_assert!(!case.fits(&rest), "{spared:?} need not go");
+        }
+        // With the victims gone it starts, and nobody else has to go.
+        for pod in &cycle.evicted {
+            cluster.gone(pod);
+        }
+        let next = cluster.cycle();
+        prop_assert_eq!(cycle.bound_of("asks") + next.bound_of("asks"), case.asks.min as usize);
+        prop_assert!(next.evicted.is_empty());
+    }
+}
