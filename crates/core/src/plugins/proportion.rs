@@ -360,6 +360,30 @@ mod tests {
                 vec![row(with("a", 1, "", "cpu=12"), 0, 9), row(with("b", 1, "", "cpu=4"), 0, 9)],
                 vec![6000, 2000],
             ),
+            ("an empty cluster", 0, vec![row(queue("a", 1), 0, 9)], vec![0]),
+            (
+                "what is held counts as asked for",
+                8,
+                vec![row(queue("a", 1), 8, 0), row(queue("b", 1), 0, 8)],
+                vec![4000, 4000],
+            ),
+            (
+                "to the unit, by name",
+                1,
+                vec![row(queue("c", 1), 0, 9), row(queue("a", 1), 0, 9), row(queue("b", 1), 0, 9)],
+                vec![334, 333, 333],
+            ),
+        ] {
+            let world = world(cores, &rows);
+            let mut names: Vec<&str> = rows.iter().map(|row| &*row.queue.name).collect();
+            names.sort_unstable();
+            assert_eq!(deserved(&world, &names), expected, "{what}");
+        }
+    }
+
+    #[test]
+    fn a_queue_that_takes_no_jobs_deserves_no_more_than_it_holds() {
+        for (what, cores, rows, expected) in [
             (
                 "a guarantee above the capability is a fault: what its pods hold, and nothing is kept for it",
                 8,
@@ -384,24 +408,8 @@ mod tests {
                 ],
                 vec![2000, 6000],
             ),
-            ("an empty cluster", 0, vec![row(queue("a", 1), 0, 9)], vec![0]),
-            (
-                "what is held counts as asked for",
-                8,
-                vec![row(queue("a", 1), 8, 0), row(queue("b", 1), 0, 8)],
-                vec![4000, 4000],
-            ),
-            (
-                "to the unit, by name",
-                1,
-                vec![row(queue("c", 1), 0, 9), row(queue("a", 1), 0, 9), row(queue("b", 1), 0, 9)],
-                vec![334, 333, 333],
-            ),
         ] {
-            let world = world(cores, &rows);
-            let mut names: Vec<&str> = rows.iter().map(|row| &*row.queue.name).collect();
-            names.sort_unstable();
-            assert_eq!(deserved(&world, &names), expected, "{what}");
+            assert_eq!(deserved(&world(cores, &rows), &["a", "b"]), expected, "{what}");
         }
     }
 

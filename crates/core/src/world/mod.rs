@@ -216,8 +216,12 @@ impl World {
         if from == to {
             return;
         }
-        from.into_iter().for_each(|part| job.part(part).sub(request));
-        to.into_iter().for_each(|part| job.part(part).add(request));
+        if let Some(part) = from {
+            job.part(part).sub(request);
+        }
+        if let Some(part) = to {
+            job.part(part).add(request);
+        }
         tree::shift(queues, job.queue, request, from, to);
     }
 

@@ -62,6 +62,16 @@ impl Sums {
         }
     }
 
+    #[inline]
+    fn shift(&mut self, request: &Amounts, from: Option<Part>, to: Option<Part>) {
+        if let Some(part) = from {
+            self.part(part).sub(request);
+        }
+        if let Some(part) = to {
+            self.part(part).add(request);
+        }
+    }
+
     pub(super) fn each(&mut self, other: &Self, how: fn(&mut Amounts, &Amounts)) {
         how(&mut self.allocated, &other.allocated);
         how(&mut self.pipelined, &other.pipelined);
@@ -78,14 +88,11 @@ pub(super) fn shift(
     from: Option<Part>,
     to: Option<Part>,
 ) {
-    let own = &mut queues[queue].own;
-    from.into_iter().for_each(|part| own.part(part).sub(request));
-    to.into_iter().for_each(|part| own.part(part).add(request));
+    queues[queue].own.shift(request, from, to);
     let mut at = Some(queue);
     while let Some(id) = at {
         let queue = &mut queues[id];
-        from.into_iter().for_each(|part| queue.subtree.part(part).sub(request));
-        to.into_iter().for_each(|part| queue.subtree.part(part).add(request));
+        queue.subtree.shift(request, from, to);
         at = queue.up;
     }
 }

@@ -115,21 +115,23 @@ impl Builder<'_> {
         reserved
     }
 
+    /// What a queue, or the cluster, has for those right below it.
+    fn has(&self, above: Option<QueueId>, dim: DimId, reserved_flat: &Amounts) -> Above {
+        if let Some(above) = above.map(|above| &self.standings[above.index()]) {
+            let (room, reserved) = (above.room.get(dim), above.reserved.get(dim));
+            return Above { room, real: above.real.get(dim), reserved: Some(reserved) };
+        }
+        let room = self.world.total.get(dim).max(0);
+        if self.tree {
+            return Above { room, real: None, reserved: None };
+        }
+        Above { room, real: Some(room), reserved: Some(reserved_flat.get(dim)) }
+    }
+
     fn divide(&mut self, id: QueueId, reserved_flat: &Amounts) {
         let above = self.above(id);
         for (dim, _) in self.world.dims.iter() {
-            let above = match above.map(|above| &self.standings[above.index()]) {
-                Some(above) => {
-                    let (room, reserved) = (above.room.get(dim), above.reserved.get(dim));
-                    Above { room, real: above.real.get(dim), reserved: Some(reserved) }
-                }
-                None => {
-                    let room = self.world.total.get(dim).max(0);
-                    let flat = !self.tree;
-                    let reserved = flat.then(|| reserved_flat.get(dim));
-                    Above { room, real: flat.then_some(room), reserved }
-                }
-            };
+            let above = self.has(above, dim, reserved_flat);
             divide(&self.world.queues[id], dim, &above, &mut self.standings[id.index()]);
         }
     }
