@@ -105,6 +105,7 @@ async fn a_finished_gang_is_completed_and_gives_its_room_back() -> Result<()> {
     let cluster = Cluster::start(fake::Nodes::new(1).cpu("4"), &[]).await?;
     let pod = PodSpec { run_seconds: Some("0.3"), ..PodSpec::cpu(2) };
     cluster.gang("short", 2, &pod).await?;
+    cluster.until_bound("short-", 2).await?;
     cluster.gang("next", 2, &PodSpec::cpu(2)).await?;
     let done = |status: &serde_json::Value| status["phase"] == "Completed" && status["succeeded"] == 2;
     cluster.until_status("PodGroup", "short", "2 succeeded", done).await?;
