@@ -4,6 +4,7 @@ use crate::conf::Conf;
 use crate::decision::Decision;
 use crate::event::Time;
 use crate::placement::Placement;
+use crate::plugin::Clock;
 use crate::session::Session;
 use crate::status;
 use crate::world::World;
@@ -15,6 +16,8 @@ pub struct Outcome {
     pub decisions: Vec<Decision>,
     /// The number of the cycle, from 1.
     pub cycle: u64,
+    /// When a cycle could decide something new though nothing has happened.
+    pub wake: Option<Time>,
 }
 
 /// Schedules a World by a configuration.
@@ -22,13 +25,14 @@ pub struct Scheduler {
     conf: Conf,
     placement: Placement,
     cycle: u64,
-    now: Time,
+    /// When the last cycle began.
+    now: Option<Time>,
 }
 
 impl Scheduler {
     /// A scheduler; the seed decides among nodes of equal score.
     pub fn new(conf: Conf, seed: u64) -> Self {
-        Self { conf, placement: Placement::new(seed), cycle: 0, now: Time::default() }
+        Self { conf, placement: Placement::new(seed), cycle: 0, now: None }
     }
 
     /// The configuration in force.
@@ -38,7 +42,7 @@ impl Scheduler {
 
     /// When the last cycle began.
     pub(crate) fn now(&self) -> Time {
-        self.now
+        self.now.unwrap_or_default()
     }
 
     /// Takes another configuration into force with the next cycle.
@@ -50,14 +54,14 @@ impl Scheduler {
     /// Runs one cycle. The World then holds what was decided.
     pub fn run(&mut self, world: &mut World, now: Time) -> Outcome {
         self.cycle += 1;
-        self.now = now;
+        let clock = Clock { now, before: self.now.replace(now) };
         self.placement.begin_cycle(world);
         world.expire_usage(now);
         for job in world.jobs.ids().collect::<Vec<_>>() {
             world.jobs[job].refusals.clear();
         }
         let Self { conf, placement, cycle, .. } = self;
-        let mut session = Session::open(world, conf, placement, now);
+        let mut session = Session::open(world, conf, placement, clock);
         for name in &conf.actions {
             if let Some(action) = actions::find(name) {
                 (action.run)(&mut session);
@@ -65,7 +69,9 @@ impl Scheduler {
         }
         note_gates(&mut session);
         status::close(&mut session, *cycle);
-        Outcome { decisions: session.decisions, cycle: *cycle }
+        let wakes = session.tiers.every().filter_map(|plugin| plugin.wake(session.world));
+        let wake = wakes.chain(session.world.usage_ends()).min();
+        Outcome { decisions: session.decisions, cycle: *cycle, wake }
     }
 }
 

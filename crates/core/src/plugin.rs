@@ -212,6 +212,10 @@ pub trait Plugin: Send + Sync {
     fn deserved(&self, _: &World, _: QueueId) -> Option<Amounts> {
         None
     }
+    /// When the passing of time alone may change what this plugin says of the World as it is now.
+    fn wake(&self, _: &World) -> Option<Time> {
+        None
+    }
     /// Whether `on_change` is wanted.
     fn listens(&self) -> bool {
         false
@@ -231,6 +235,32 @@ pub struct Opening<'a> {
     pub flags: Flags,
     /// When the cycle began.
     pub now: Time,
+    /// When the one before began; plugins live for one cycle, so this is how they know what is due once in a while.
+    pub before: Option<Time>,
+}
+
+/// The times a session opens with.
+#[derive(Clone, Copy, Debug)]
+pub struct Clock {
+    /// When the cycle began.
+    pub now: Time,
+    /// When the one before began.
+    pub before: Option<Time>,
+}
+
+/// The first cycle.
+impl From<Time> for Clock {
+    fn from(now: Time) -> Self {
+        Self { now, before: None }
+    }
+}
+
+impl Opening<'_> {
+    /// Whether this is the first cycle of a period, all of which are this many milliseconds long and begin with 1970.
+    pub fn begins(&self, period: i64) -> bool {
+        let number = |time: Time| time.0.div_euclid(period.max(1));
+        self.before.is_none_or(|before| number(before) != number(self.now))
+    }
 }
 
 /// A row in the table of plugins.

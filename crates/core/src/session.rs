@@ -7,7 +7,7 @@ use crate::diagnosis::{QueueFault, Refusal};
 use crate::event::{QueueState, Time};
 use crate::id::{ClassId, JobId, QueueId, TaskId};
 use crate::placement::{Placement, Room, Spot};
-use crate::plugin::NodeRules;
+use crate::plugin::{Clock, NodeRules};
 use crate::statement::{Entry, Statement};
 use crate::tiers::Tiers;
 use crate::world::World;
@@ -29,9 +29,15 @@ pub struct Session<'w> {
 
 impl<'w> Session<'w> {
     /// Opens the plugins on the World.
-    pub fn open(world: &'w mut World, conf: &'w Conf, placement: &'w mut Placement, now: Time) -> Self {
-        let tiers = Tiers::open(conf, world, now);
-        Self { world, tiers, conf, now, placement, log: Vec::new(), decisions: Vec::new() }
+    pub fn open(
+        world: &'w mut World,
+        conf: &'w Conf,
+        placement: &'w mut Placement,
+        clock: impl Into<Clock>,
+    ) -> Self {
+        let clock = clock.into();
+        let tiers = Tiers::open(conf, world, clock);
+        Self { world, tiers, conf, now: clock.now, placement, log: Vec::new(), decisions: Vec::new() }
     }
 
     /// Begins a change that is either committed whole or undone.
@@ -39,8 +45,14 @@ impl<'w> Session<'w> {
         Statement::new(self)
     }
 
-    /// Which of two jobs goes first: plugins, then creation, then name.
+    /// Which of two jobs goes first: a gang that started and lost members, for what it holds is of no use until it is
+    /// whole again; then plugins, then creation, then name.
     pub fn job_order(&self, a: JobId, b: JobId) -> Ordering {
+        let whole = |job: JobId| !self.world.jobs[job].is_broken();
+        whole(a).cmp(&whole(b)).then_with(|| self.planned_order(a, b))
+    }
+
+    fn planned_order(&self, a: JobId, b: JobId) -> Ordering {
         self.tiers.first(Flag::JobOrder, |plugin| plugin.job_order(self.world, a, b)).then_with(|| {
             let (a, b) = (&self.world.jobs[a], &self.world.jobs[b]);
             a.created.cmp(&b.created).then_with(|| a.key.cmp(&b.key)).then(a.kind.cmp(&b.kind))

@@ -4,10 +4,9 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 
 use crate::conf::{Conf, Flag, Flags};
 use crate::diagnosis::Refusal;
-use crate::event::Time;
 use crate::id::TaskId;
 use crate::placement::Asker;
-use crate::plugin::{Opening, Plugin, Verdict, Vote};
+use crate::plugin::{Clock, Opening, Plugin, Verdict, Vote};
 use crate::plugins::PLUGINS;
 use crate::world::{Status, World};
 
@@ -30,12 +29,13 @@ pub struct Tiers {
 
 impl Tiers {
     /// Opens the plugins of a configuration; names that are not in the table are passed over.
-    pub fn open(conf: &Conf, world: &World, now: Time) -> Self {
+    pub fn open(conf: &Conf, world: &World, clock: impl Into<Clock>) -> Self {
+        let Clock { now, before } = clock.into();
         let mut tiers = Self::default();
         for tier in &conf.tiers {
             for row in &tier.plugins {
                 if let Some(def) = PLUGINS.iter().find(|def| def.name == row.name) {
-                    let plugin = (def.open)(Opening { world, args: &row.args, flags: row.flags, now });
+                    let plugin = (def.open)(Opening { world, args: &row.args, flags: row.flags, now, before });
                     tiers.push(row.flags, plugin);
                 }
             }

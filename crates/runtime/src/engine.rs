@@ -39,12 +39,13 @@ pub struct Pace {
     period: Duration,
     changed: Option<Instant>,
     rest: Option<Instant>,
+    wake: Option<Instant>,
 }
 
 impl Pace {
     /// `window` is waited after the first change; `period` is the longest wait.
     pub fn new(window: Duration, period: Duration) -> Self {
-        Self { window: window.min(period), period, changed: None, rest: None }
+        Self { window: window.min(period), period, changed: None, rest: None, wake: None }
     }
 
     /// Something changed.
@@ -52,16 +53,24 @@ impl Pace {
         self.changed.get_or_insert(now);
     }
 
-    /// When a cycle is due; `None` while nothing changed.
+    /// Though nothing may change, a cycle could decide something new at this time.
+    pub fn wake_at(&mut self, wake: Option<Instant>) {
+        self.wake = wake;
+    }
+
+    /// When a cycle is due; `None` while nothing changed and time changes nothing.
     pub fn due(&self) -> Option<Instant> {
-        let changed = self.changed?;
-        let rested = self.rest.map_or(changed, |rest| rest.min(changed + self.period));
-        Some((changed + self.window).max(rested))
+        let first =
+            [self.changed.map(|changed| changed + self.window), self.wake].into_iter().flatten().min()?;
+        let since = self.changed.unwrap_or(first);
+        let rested = self.rest.map_or(first, |rest| rest.min(since + self.period));
+        Some(first.max(rested))
     }
 
     /// A cycle starts.
     pub fn started(&mut self) {
         self.changed = None;
+        self.wake = None;
     }
 
     /// A cycle ended: the thread rests as long as it took, so cycles use half of a core at most.
@@ -192,6 +201,7 @@ impl Engine {
             self.send(driver::Input::Decisions(outcome.decisions));
         }
         self.pace.ended(Instant::now(), took);
+        self.pace.wake_at(outcome.wake.map(|wake| started + until(now, wake)));
         true
     }
 
@@ -219,6 +229,12 @@ impl Engine {
     }
 }
 
+/// From one time to another; nothing when that is past, a day when it is far away.
+fn until(now: Time, then: Time) -> Duration {
+    let wait = Duration::from_millis(u64::try_from(then.0.saturating_sub(now.0)).unwrap_or_default());
+    wait.min(Duration::from_secs(24 * 60 * 60))
+}
+
 fn is_gone(event: &Event) -> bool {
     matches!(event, Event::NodeGone(_) | Event::PodGone(_) | Event::PodGroupGone(_) | Event::QueueGone(_))
 }
@@ -240,6 +256,25 @@ mod tests {
         assert_eq!(pace.due(), Some(start + WINDOW));
         pace.started();
         assert_eq!(pace.due(), None);
+    }
+
+    #[test]
+    fn the_passing_of_time_may_be_due_too() {
+        let start = Instant::now();
+        let mut pace = Pace::new(WINDOW, PERIOD);
+        pace.wake_at(Some(start + PERIOD * 5));
+        assert_eq!(pace.due(), Some(start + PERIOD * 5));
+        pace.changed(start);
+        assert_eq!(pace.due(), Some(start + WINDOW), "a change comes first");
+        pace.wake_at(Some(start));
+        assert_eq!(pace.due(), Some(start));
+        pace.ended(start, WINDOW * 3);
+        assert_eq!(pace.due(), Some(start + WINDOW * 3), "after the rest");
+        pace.started();
+        assert_eq!(pace.due(), None);
+        assert_eq!(until(Time(5), Time(7)), Duration::from_millis(2));
+        assert_eq!(until(Time(7), Time(5)), Duration::ZERO);
+        assert_eq!(until(Time(0), Time(i64::MAX)), Duration::from_secs(86_400));
     }
 
     #[test]

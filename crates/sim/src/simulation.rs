@@ -20,6 +20,10 @@ pub const PERIOD_MS: i64 = 1_000;
 /// So many cycles in a row may change nothing but statuses and nominations.
 const IDLE_CYCLES_MAX: u32 = 100;
 
+/// So many cycles in a row may come of nothing but the passing of time, and change nothing: what goes by the time of day
+/// goes on for ever.
+const WAKES_MAX: u32 = 64;
+
 /// How to run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
@@ -59,6 +63,8 @@ pub struct Simulation {
     pods: usize,
     session_seconds: f64,
     last: String,
+    /// When the last cycle wanted another one.
+    wake: Option<Time>,
 }
 
 impl Simulation {
@@ -91,6 +97,7 @@ impl Simulation {
             pods,
             session_seconds: 0.0,
             last: "none".into(),
+            wake: None,
         }
     }
 
@@ -106,17 +113,20 @@ impl Simulation {
 
     /// Runs until no cycle decides anything and no kubelet has anything left to do.
     pub fn run_to_rest(&mut self, clock: &mut dyn FnMut() -> f64) -> Result<(), Restless> {
-        let (mut idle, mut steps) = (0, self.cluster.steps);
+        let (mut idle, mut wakes, mut steps) = (0, 0, self.cluster.steps);
         loop {
             let decided = self.cycle(clock);
             let next = later(self.now, PERIOD_MS);
-            self.now = match (decided, self.cluster.next_step()) {
+            let step = self.cluster.next_step();
+            let wake = self.wake.filter(|_| wakes < WAKES_MAX);
+            self.now = match (decided, step.into_iter().chain(wake).min()) {
                 (true, _) => next,
-                (false, Some(step)) => step.max(next),
+                (false, Some(then)) => then.max(next),
                 (false, None) => return Ok(()),
             };
+            wakes += u32::from(!decided && step.is_none());
             self.cluster.run_kubelets(self.now);
-            idle = if self.cluster.steps == steps { idle + 1 } else { 0 };
+            (idle, wakes) = if self.cluster.steps == steps { (idle + 1, wakes) } else { (0, 0) };
             steps = self.cluster.steps;
             if idle > IDLE_CYCLES_MAX {
                 return Err(Restless { cycles: self.cycles, last: self.last.clone() });
@@ -151,6 +161,7 @@ impl Simulation {
         let outcome = self.scheduler.run(&mut self.world, self.now);
         self.session_seconds += clock() - begun;
         self.cycles += 1;
+        self.wake = outcome.wake;
         for decision in &outcome.decisions {
             self.cluster.carry_out(decision, self.now);
         }

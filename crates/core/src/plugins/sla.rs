@@ -12,7 +12,7 @@ use std::cmp::Ordering;
 use crate::annotation::{BARE_SLA_WAITING_TIME, SLA_WAITING_TIME};
 use crate::conf::{ArgKind, ArgSpec};
 use crate::duration::parse_duration;
-use crate::event::Time;
+use crate::event::{Phase, Time};
 use crate::id::JobId;
 use crate::plugin::{Opening, Plugin, PluginDef, Verdict, Vote};
 use crate::world::{Job, World};
@@ -60,6 +60,11 @@ fn waiting_time(text: &str) -> Option<i64> {
     parse_duration(text).filter(|waiting| *waiting > 0)
 }
 
+/// It is not admitted yet, or a task of it has no place.
+fn waits(job: &Job) -> bool {
+    job.exists && (job.phase == Phase::Pending || job.waiting() > 0)
+}
+
 impl Plugin for Sla {
     fn job_order(&self, world: &World, a: JobId, b: JobId) -> Ordering {
         let due = |job: JobId| self.due(&world.jobs[job]).unwrap_or(Time(i64::MAX));
@@ -73,12 +78,17 @@ impl Plugin for Sla {
     fn job_pipelined(&self, world: &World, job: JobId) -> Vote {
         if self.is_due(&world.jobs[job]) { Vote::Permit } else { Vote::Abstain }
     }
+
+    fn wake(&self, world: &World) -> Option<Time> {
+        let waiting = world.jobs.iter().map(|(_, job)| job).filter(|job| waits(job));
+        waiting.filter_map(|job| self.due(job)).filter(|due| *due > self.now).min()
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::event::PodGroupInfo;
+    use crate::event::{GroupStatus, PodGroupInfo};
     use crate::testing::{group, job_of, opened, world_of};
 
     fn waiting(name: &str, created: i64, annotations: &[(&str, &str)]) -> PodGroupInfo {
@@ -108,6 +118,21 @@ mod tests {
             let due = plugin.due(&world.jobs[job_of(&world, "g")]).map(|due| due.0);
             assert_eq!(due, *expected, "{annotations:?} {argument:?}");
         }
+    }
+
+    #[test]
+    fn the_next_cycle_is_due_when_a_job_that_waits_is() {
+        let jobs = [("a", 0, "9s"), ("b", 0, "5s"), ("never", 0, ""), ("past", 0, "1s")];
+        let mut world =
+            world_of(jobs.map(|(name, created, time)| waiting(name, created, &[(SLA_WAITING_TIME, time)])));
+        let wake =
+            |world: &World, now| opened(Sla::open, world, Time(now), &[]).wake(world).map(|time| time.0);
+        assert_eq!(wake(&world, 2_000), Some(5_000));
+        assert_eq!(wake(&world, 5_000), Some(9_000));
+        assert_eq!(wake(&world, 9_000), None);
+        let status = GroupStatus { phase: Phase::Running, ..GroupStatus::default() };
+        world = world_of([PodGroupInfo { status, ..waiting("a", 0, &[(SLA_WAITING_TIME, "9s")]) }]);
+        assert_eq!(wake(&world, 2_000), None, "nothing of it waits");
     }
 
     #[test]

@@ -113,6 +113,12 @@ impl World {
         }
     }
 
+    /// When the first of the figures will be too old.
+    pub(crate) fn usage_ends(&self) -> Option<Time> {
+        let ends = self.nodes.iter().filter_map(|(_, node)| Some(node.usage.as_ref()?.at.0 + LIFE_MS + 1));
+        ends.min().map(Time)
+    }
+
     fn set_usage(&mut self, id: NodeId, usage: Option<Usage>) {
         if self.nodes[id].usage != usage {
             self.nodes[id].usage = usage;
