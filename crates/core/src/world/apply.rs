@@ -169,9 +169,29 @@ impl World {
         }
         let class = self.class_for(info);
         match known {
-            Some(task) => self.update_task(task, info, class),
+            Some(task) if self.belongs(task, info) => self.update_task(task, info, class),
+            Some(task) => {
+                // Removing the last task of the class would take the class too.
+                self.classes[class].refs += 1;
+                self.remove_task(task);
+                self.classes[class].refs -= 1;
+                self.insert_task(info, class)
+            }
             None => self.insert_task(info, class),
         }
+    }
+
+    /// Whether a task is still of the job and role its pod names. A task that is being bound stays where it is.
+    fn belongs(&self, task: TaskId, info: &PodInfo) -> bool {
+        let task = &self.tasks[task];
+        let Some(job) = task.job.map(|job| &self.jobs[job]) else { return info.group.is_none() && !info.ours };
+        let queue = || info.queue.as_ref().unwrap_or(&self.default_queue);
+        let same_job = match (&info.group, job.kind) {
+            (Some(group), JobKind::Group) => job.key.name == *group && job.roles[usize::from(task.role)].name == info.role,
+            (None, JobKind::Solo) => self.queues[job.queue].name == *queue(),
+            (None, JobKind::Group) | (Some(_), JobKind::Solo) => false,
+        };
+        same_job || task.status == Status::Binding
     }
 
     fn insert_task(&mut self, info: &PodInfo, class: ClassId) -> bool {

@@ -1,8 +1,8 @@
 //! Gangs: whole or not at all, in the right order.
-use phalanx_core::event::{Event, Phase, PodGroupInfo, Time};
+use phalanx_core::event::{Event, NodeInfo, Phase, PodGroupInfo, QueueInfo, Time};
 
 use crate::cluster::Cluster;
-use crate::objects::{group, leaving, member, pod, running};
+use crate::objects::{group, leaving, member, node, pod, queue, running};
 
 #[test]
 fn a_gang_is_bound_whole_or_not_at_all() {
@@ -209,6 +209,31 @@ fn a_bind_that_failed_is_made_good_in_the_next_cycle() {
 }
 
 #[test]
+fn a_running_gang_that_lost_a_member_is_repaired_before_new_gangs_start() {
+    // The new gang's priority class and queue
+    for (class, queue_of_new) in [("", "default"), ("high", "default"), ("", "vip"), ("high", "vip")] {
+        let mut cluster = Cluster::new();
+        cluster.add(Event::PriorityClass { name: "high".into(), value: 9, global_default: false });
+        cluster.add(QueueInfo { priority: 9, ..queue("vip", 1) });
+        // The cordoned node is for the queues' shares: each deserves all that it asks for.
+        cluster.add(NodeInfo { unschedulable: true, ..node("shut", "cpu=9") });
+        cluster.nodes(1, "cpu=3").gang(group("g", 3), 3, "cpu=1");
+        assert_eq!(cluster.run().bound_of("g"), 3);
+        let new = PodGroupInfo {
+            created: Time(-9),
+            queue: queue_of_new.into(),
+            priority_class: (!class.is_empty()).then(|| class.into()),
+            ..group("new", 1)
+        };
+        cluster.gang(new, 1, "cpu=1").gone("g-1").add(member("g", 3, "cpu=1"));
+        assert_eq!(cluster.run().names(), ["g-3"], "{class:?} in {queue_of_new}");
+        // What it may have beyond its minimum is not repair.
+        cluster.add(member("g", 4, "cpu=1")).add(node("n1", "cpu=1"));
+        assert_eq!(cluster.run().names(), ["new-0"], "{class:?} in {queue_of_new}");
+    }
+}
+
+#[test]
 fn a_pod_without_a_group_is_a_gang_of_one() {
     let mut cluster = Cluster::new();
     cluster.nodes(2, "cpu=10");
@@ -250,4 +275,15 @@ fn leaving_pods_count_as_used_until_they_are_gone() {
     assert!(cluster.cycle().bound.is_empty());
     cluster.gone("old");
     assert_eq!(cluster.cycle().names(), ["new"]);
+}
+
+#[test]
+fn a_pod_that_is_annotated_later_joins_its_gang() {
+    let mut cluster = Cluster::new();
+    cluster.nodes(1, "cpu=1").add(pod("g-0", "cpu=3")).add(group("g", 1));
+    cluster.cycle();
+    assert!(cluster.reasons("g")[0].contains("not enough valid tasks"), "{:?}", cluster.reasons("g"));
+    cluster.change("g-0", |pod| pod.group = Some("g".into()));
+    cluster.nodes(2, "cpu=4");
+    assert_eq!(cluster.cycle().bound_of("g"), 1);
 }
