@@ -106,6 +106,8 @@ fn dequeue(strategy: &v1beta1::DequeueStrategy, faults: &mut Faults) -> Dequeue 
     match strategy {
         v1beta1::DequeueStrategy::Traverse => Dequeue::Traverse,
         v1beta1::DequeueStrategy::Fifo => Dequeue::Fifo,
+        // Go clients write an absent value so.
+        v1beta1::DequeueStrategy::Other(other) if other.is_empty() => Dequeue::default(),
         v1beta1::DequeueStrategy::Other(other) => {
             let problem = format!("{other:?}: expected fifo or traverse");
             faults.note(&Invalid { field: "spec.dequeueStrategy".to_owned(), problem });

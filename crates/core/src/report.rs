@@ -5,7 +5,7 @@ use crate::conf::Conf;
 use crate::cycle::Scheduler;
 use crate::event::{Key, Phase, Time};
 use crate::tiers::Tiers;
-use crate::world::{JobKind, Status, World};
+use crate::world::{JobKind, ROOT, Status, World};
 
 /// Resource names and canonical quantities, sorted by name.
 pub type Figures = Vec<(Arc<str>, String)>;
@@ -48,6 +48,10 @@ pub struct QueueReport {
     pub request: Figures,
     /// Weight.
     pub weight: u32,
+    /// Its parent, unless that is `root`.
+    pub parent: Option<Arc<str>>,
+    /// Why its jobs wait, or what is odd about its quotas.
+    pub problem: Option<Arc<str>>,
 }
 
 /// The World in words.
@@ -100,6 +104,8 @@ fn queues(world: &World, conf: &Conf, now: Time) -> Vec<QueueReport> {
                 .unwrap_or_default(),
             request: world.render(&queue.request()),
             weight: queue.weight,
+            parent: Some(queue.parent.clone()).filter(|parent| **parent != *ROOT),
+            problem: queue.told.clone(),
         })
         .collect();
     queues.sort_by(|a, b| a.name.cmp(&b.name));

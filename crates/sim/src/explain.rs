@@ -101,7 +101,8 @@ fn queue_facts(queue: &QueueReport) -> String {
         [("allocated", &queue.allocated), ("deserved", &queue.deserved), ("requested", &queue.request)];
     let facts: Vec<String> =
         facts.iter().map(|(what, figures)| format!("{what} {}", shown(figures))).collect();
-    format!("  queue {}: weight {}; {}", queue.name, queue.weight, facts.join("; "))
+    let parent = queue.parent.as_ref().map(|parent| format!("; below {parent}")).unwrap_or_default();
+    format!("  queue {}: weight {}; {}{parent}", queue.name, queue.weight, facts.join("; "))
 }
 
 fn shown(figures: &Figures) -> String {

@@ -85,7 +85,8 @@ fn queue_outcome(queue: &QueueReport) -> QueueOutcome {
     let allocated = texts(&queue.allocated);
     let deserved = texts(&queue.deserved);
     let share = share(&allocated, &deserved);
-    QueueOutcome { allocated, deserved, weight: queue.weight, share }
+    let problem = queue.problem.as_deref().map(str::to_owned);
+    QueueOutcome { allocated, deserved, weight: queue.weight, share, problem }
 }
 
 fn texts(figures: &phalanx_core::report::Figures) -> BTreeMap<String, String> {

@@ -2,7 +2,7 @@
 
 use phalanx_api::v1beta1::{PodGroup, Queue};
 use phalanx_cache::{Interner, Names};
-use phalanx_core::event::{Phase, PodGroupInfo, QueueInfo, QueueState, Time};
+use phalanx_core::event::{Dequeue, Phase, PodGroupInfo, QueueInfo, QueueState, Time};
 
 use crate::{object, shown};
 
@@ -90,10 +90,12 @@ spec:
   reclaimable: false
   parent: root
   priority: 2
+  dequeueStrategy: fifo
 status: {state: Closing, allocated: {cpu: 500m}}",
     );
     assert_eq!((&*info.name, info.weight, info.reclaimable, &*info.parent), ("q", 3, false, "root"));
     assert_eq!((info.priority, info.state, info.created), (2, QueueState::Closing, Time(1_793_527_200_000)));
+    assert_eq!(info.dequeue, Dequeue::Fifo);
     let lists = [&info.capability, &info.deserved, &info.guarantee, &info.allocated].map(shown);
     assert_eq!(lists, ["cpu=10", "cpu=5", "cpu=1", "cpu=500m"]);
     assert_eq!(info.invalid, None);
@@ -105,6 +107,11 @@ fn an_empty_queue_has_defaults() {
     assert_eq!((info.weight, info.reclaimable, &*info.parent, info.state), (1, true, "", QueueState::Open));
     assert_eq!(queue("{spec: {weight: 0}, status: {state: ''}}").weight, 1);
     assert_eq!(queue("status: {state: Paused}").state, QueueState::Unknown);
+    for (strategy, expected) in
+        [("traverse", Dequeue::Traverse), ("", Dequeue::Traverse), ("fifo", Dequeue::Fifo)]
+    {
+        assert_eq!(queue(&format!("spec: {{dequeueStrategy: '{strategy}'}}")).dequeue, expected);
+    }
 }
 
 #[test]
@@ -112,7 +119,7 @@ fn a_queue_with_a_wrong_field_keeps_the_rest_and_says_what_is_wrong() {
     let info = queue(
         "
 metadata: {name: q}
-spec: {weight: -3, capability: {cpu: -1, memory: 1k}}
+spec: {weight: -3, capability: {cpu: -1, memory: 1k}, dequeueStrategy: lifo}
 status: {allocated: {cpu: broken}}",
     );
     assert_eq!((info.weight, shown(&info.capability)), (1, "memory=1k".to_owned()));
@@ -120,7 +127,8 @@ status: {allocated: {cpu: broken}}",
         info.invalid.as_deref(),
         Some(
             "spec.weight: -3 is negative, expected 1 or more; \
-             spec.capability.cpu: -1 is negative, expected 0 or more"
+             spec.capability.cpu: -1 is negative, expected 0 or more; \
+             spec.dequeueStrategy: \"lifo\": expected fifo or traverse"
         )
     );
 }

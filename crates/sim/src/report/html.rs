@@ -37,9 +37,11 @@ impl Report {
         let rows = self.queues.iter().map(|(name, queue)| {
             let (allocated, deserved) = (amounts(&queue.allocated), amounts(&queue.deserved));
             let share = percent(queue.share);
-            vec![escape(name), queue.weight.to_string(), share, escape(&allocated), escape(&deserved)]
+            let problem = escape(queue.problem.as_deref().unwrap_or_default());
+            let figures = [escape(&allocated), escape(&deserved), problem];
+            [escape(name), queue.weight.to_string(), share].into_iter().chain(figures).collect()
         });
-        table("Queues", &["Queue", "Weight", "Share", "Allocated", "Deserved"], rows)
+        table("Queues", &["Queue", "Weight", "Share", "Allocated", "Deserved", "Problem"], rows)
     }
 
     fn html_waiting(&self) -> String {

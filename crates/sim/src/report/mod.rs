@@ -78,6 +78,9 @@ pub struct QueueOutcome {
     /// The largest ratio of allocated to deserved over the resources; missing when nothing is deserved.
     #[serde(skip)]
     pub share: Option<f64>,
+    /// Why its jobs wait, or what is odd about its quotas; missing when all is well.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub problem: Option<String>,
 }
 
 /// Figures of a run.

@@ -1,7 +1,7 @@
 //! Plain tables for a terminal.
 use std::collections::BTreeMap;
 
-use super::{GroupOutcome, Report, alike, amounts, percent};
+use super::{GroupOutcome, QueueOutcome, Report, alike, amounts, percent};
 
 /// Kinds of reasons of pods without a PodGroup that are worth a line each.
 const REASONS_MAX: usize = 20;
@@ -68,7 +68,10 @@ impl Report {
     }
 
     fn waiting(&self) -> String {
-        let mut lines = Vec::new();
+        let problem = |(name, queue): (&String, &QueueOutcome)| {
+            Some(format!("Queue {name}: {}\n", queue.problem.as_ref()?))
+        };
+        let mut lines: Vec<String> = self.queues.iter().filter_map(problem).collect();
         for (name, group) in self.pod_groups.iter().filter(|(_, group)| !group.reasons.is_empty()) {
             lines.push(format!("PodGroup {name} ({}) waits:\n", group.phase));
             lines.extend(group.reasons.iter().map(|reason| format!("  {reason}\n")));
@@ -114,7 +117,7 @@ fn row(cells: &[String], widths: &[usize]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::{NodeOutcome, PodOutcome, QueueOutcome};
+    use crate::report::{NodeOutcome, PodOutcome};
 
     #[test]
     fn gangs_queues_and_reasons_are_on_their_own_lines() {
@@ -132,7 +135,8 @@ mod tests {
         for name in ["a/x", "a/y"] {
             report.pods.insert(name.into(), PodOutcome { reasons: vec!["queue q does not exist".into()] });
         }
-        let queue = QueueOutcome { weight: 3, share: Some(0.5), ..QueueOutcome::default() };
+        let problem = Some("its parent p does not exist".to_owned());
+        let queue = QueueOutcome { weight: 3, share: Some(0.5), problem, ..QueueOutcome::default() };
         report.queues.insert("q".into(), queue);
         report.evictions.push("a/z".into());
         report.stats.pending = 3;
@@ -148,6 +152,7 @@ q      3       50 %   -          -
 EVICTED
 a/z
 
+Queue q: its parent p does not exist
 PodGroup train/big (Inqueue) waits:
   0/1 nodes are available: 1 Insufficient cpu.
 2 pods wait, such as a/x: queue q does not exist
