@@ -110,7 +110,8 @@ fn an_empty_queue_has_defaults() {
     for (strategy, expected) in
         [("traverse", Dequeue::Traverse), ("", Dequeue::Traverse), ("fifo", Dequeue::Fifo)]
     {
-        assert_eq!(queue(&format!("spec: {{dequeueStrategy: '{strategy}'}}")).dequeue, expected);
+        let info = queue(&format!("spec: {{dequeueStrategy: '{strategy}'}}"));
+        assert_eq!((info.dequeue, info.invalid), (expected, None));
     }
 }
 
