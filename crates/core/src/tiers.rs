@@ -35,7 +35,8 @@ impl Tiers {
         for tier in &conf.tiers {
             for row in &tier.plugins {
                 if let Some(def) = PLUGINS.iter().find(|def| def.name == row.name) {
-                    let plugin = (def.open)(Opening { world, args: &row.args, flags: row.flags, now, before });
+                    let plugin =
+                        (def.open)(Opening { world, args: &row.args, flags: row.flags, now, before });
                     tiers.push(row.flags, plugin);
                 }
             }
@@ -297,7 +298,8 @@ mod tests {
     #[test]
     fn victims_are_those_a_tier_leaves_and_an_empty_rest_does_not_start_afresh() {
         type Plan = Vec<Vec<Option<Vec<usize>>>>;
-        let plans: Vec<(Plan, Option<usize>, Option<(usize, Vec<usize>)>)> = vec![
+        type Left = Option<(usize, Vec<usize>)>;
+        let plans: Vec<(Plan, Option<usize>, Left)> = vec![
             (vec![vec![Some(vec![1, 2, 3]), None, Some(vec![3, 2])]], None, Some((0, vec![2, 3]))),
             (
                 vec![vec![Some(vec![1]), Some(vec![2]), Some(vec![3])], vec![Some(vec![4])]],
@@ -325,7 +327,7 @@ mod tests {
 
     #[test]
     fn a_tier_names_victims_together_and_the_first_that_names_any_decides() {
-        let plan = vec![vec![None], vec![Some(vec![2, 1]), Some(vec![1, 3])], vec![Some(vec![4])]];
+        let plan = [vec![None], vec![Some(vec![2, 1]), Some(vec![1, 3])], vec![Some(vec![4])]];
         let says = |victims: &Option<Vec<usize>>| Says { victims: victims.clone(), ..Says::default() };
         let tiers = tiers(plan.iter().map(|tier| tier.iter().map(says).collect()).collect());
         let named = tiers.union(Flag::Victim, |plugin| plugin.victim_tasks(&world(), &[]));

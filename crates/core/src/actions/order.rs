@@ -50,6 +50,11 @@ impl<T: Copy> Heap<T> {
         }
     }
 
+    /// The least.
+    pub(crate) fn peek(&self) -> Option<T> {
+        self.0.first().copied()
+    }
+
     pub(crate) fn drain(&mut self) -> impl Iterator<Item = T> + '_ {
         self.0.drain(..)
     }
@@ -82,9 +87,15 @@ impl Line {
         heap.push(job, |a, b| session.job_order(a, b));
     }
 
-    /// The queue that goes first.
+    /// The queue that goes first: one whose first job is a broken gang, then by the order of queues.
     pub(crate) fn first_queue(&self, session: &Session<'_>) -> Option<QueueId> {
-        self.queues.iter().copied().min_by(|a, b| session.queue_order(*a, *b))
+        let repairs = |queue: QueueId| {
+            let first = self.jobs.get(&queue).and_then(Heap::peek);
+            first.is_some_and(|job| session.world.jobs[job].is_broken())
+        };
+        let order =
+            |a: QueueId, b: QueueId| repairs(b).cmp(&repairs(a)).then_with(|| session.queue_order(a, b));
+        self.queues.iter().copied().min_by(|a, b| order(*a, *b))
     }
 
     /// The first job of a queue; without one, the queue leaves the line.

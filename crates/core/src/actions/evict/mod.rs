@@ -62,9 +62,7 @@ pub(super) fn run(session: &mut Session<'_>, purpose: Purpose) {
     let mut planner = Planner::new(session, purpose);
     let passed_over = |job: &JobId| session.world.jobs[*job].passed_over;
     let (first, rest): (Vec<JobId>, Vec<JobId>) = starving.into_iter().partition(passed_over);
-    let broken = |job: &JobId| session.world.jobs[*job].is_broken();
-    let (broken, rest): (Vec<JobId>, Vec<JobId>) = rest.into_iter().partition(broken);
-    for jobs in [first, broken, rest] {
+    for jobs in [first, rest] {
         planner.serve_all(session, jobs);
     }
 }
@@ -73,7 +71,8 @@ pub(super) fn run(session: &mut Session<'_>, purpose: Purpose) {
 fn starving(session: &Session<'_>) -> Vec<JobId> {
     let waits = |job: &JobId| {
         let it = &session.world.jobs[*job];
-        it.counts.of(Status::Pending) > 0 && it.phase != Phase::Pending && session.job_starving(*job)
+        let waits = it.counts.of(Status::Pending) > 0 && it.phase != Phase::Pending;
+        waits && session.job_starving(*job)
     };
     let jobs = session.world.jobs.ids().filter(waits);
     jobs.filter(|job| session.job_blocked(*job).is_ok() && !order::is_behind(session, *job)).collect()
