@@ -31,6 +31,15 @@ pub enum Input {
     Stop,
 }
 
+/// What came of waiting.
+enum Waited {
+    Input(Input),
+    /// A cycle is due.
+    Due,
+    /// Nobody is left to tell anything.
+    End,
+}
+
 /// When the next cycle runs: a short while after the first change, so that changes that come together are decided
 /// together, and not so often that cycles eat the machine.
 #[derive(Clone, Debug)]
@@ -105,10 +114,13 @@ impl Engine {
     /// Runs until [`Input::Stop`] or until nobody can tell it anything any more.
     pub fn run(mut self) {
         self.metrics.leads(self.leads);
-        while let Some(input) = self.wait() {
-            if let Some(input) = input
-                && !self.take_in(input)
-            {
+        loop {
+            let goes_on = match self.wait() {
+                Waited::Input(input) => self.take_in(input),
+                Waited::Due => true,
+                Waited::End => false,
+            };
+            if !goes_on {
                 break;
             }
             if self.may_run() && self.pace.due().is_some_and(|due| due <= Instant::now()) && !self.cycle() {
@@ -122,14 +134,13 @@ impl Engine {
         self.leads && self.waits_for.is_empty()
     }
 
-    /// The next input; `Some(None)` when a cycle is due first; `None` at the end.
-    fn wait(&self) -> Option<Option<Input>> {
+    fn wait(&self) -> Waited {
         let due = self.pace.due().filter(|_| self.may_run());
-        let Some(due) = due else { return self.inputs.recv().ok().map(Some) };
+        let Some(due) = due else { return self.inputs.recv().map_or(Waited::End, Waited::Input) };
         match self.inputs.recv_timeout(due.saturating_duration_since(Instant::now())) {
-            Ok(input) => Some(Some(input)),
-            Err(RecvTimeoutError::Timeout) => Some(None),
-            Err(RecvTimeoutError::Disconnected) => None,
+            Ok(input) => Waited::Input(input),
+            Err(RecvTimeoutError::Timeout) => Waited::Due,
+            Err(RecvTimeoutError::Disconnected) => Waited::End,
         }
     }
 
@@ -225,14 +236,16 @@ impl Engine {
             };
             *counts.entry(kind).or_default() += count;
         }
-        counts.into_iter().for_each(|(kind, count)| self.metrics.decided(kind, count));
+        for (kind, count) in counts {
+            self.metrics.decided(kind, count);
+        }
     }
 }
 
 /// From one time to another; nothing when that is past, a day when it is far away.
 fn until(now: Time, then: Time) -> Duration {
     let wait = Duration::from_millis(u64::try_from(then.0.saturating_sub(now.0)).unwrap_or_default());
-    wait.min(Duration::from_secs(24 * 60 * 60))
+    wait.min(Duration::from_hours(24))
 }
 
 fn is_gone(event: &Event) -> bool {
@@ -274,7 +287,7 @@ mod tests {
         assert_eq!(pace.due(), None);
         assert_eq!(until(Time(5), Time(7)), Duration::from_millis(2));
         assert_eq!(until(Time(7), Time(5)), Duration::ZERO);
-        assert_eq!(until(Time(0), Time(i64::MAX)), Duration::from_secs(86_400));
+        assert_eq!(until(Time(0), Time(i64::MAX)), Duration::from_hours(24));
     }
 
     #[test]

@@ -181,7 +181,7 @@ async fn turn(
         Ok(Ok(Action::Create | Action::Write(_))) => elector.wrote(started),
         Ok(Ok(Action::Wait)) => {}
         Ok(Err(error)) => {
-            warn!(lease = %options.name, namespace = %options.namespace, %error, "lease request failed")
+            warn!(lease = %options.name, namespace = %options.namespace, %error, "lease request failed");
         }
         Err(_) => warn!(lease = %options.name, namespace = %options.namespace, "lease request timed out"),
     }

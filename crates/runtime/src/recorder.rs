@@ -15,9 +15,9 @@ use serde_json::{Value, json};
 /// The same object and reason is not posted again with another note before this.
 const INTERVAL: Duration = Duration::from_secs(5);
 /// A series is counted up at most this often.
-const SERIES: Duration = Duration::from_secs(60);
+const SERIES: Duration = Duration::from_mins(1);
 /// API servers drop events after an hour; a series older than this is started anew.
-const SERIES_LIFE: Duration = Duration::from_secs(30 * 60);
+const SERIES_LIFE: Duration = Duration::from_mins(30);
 /// Objects and reasons remembered.
 const REMEMBERED_MAX: usize = 16_384;
 /// The API's limits, in bytes.

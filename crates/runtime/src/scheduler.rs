@@ -237,6 +237,8 @@ fn watch_all(
     all(watch_one::<slim::Node>(tasks, client, sink));
     all(watch_one::<Guarded<PodGroup>>(tasks, client, sink));
     all(watch_one::<Guarded<Queue>>(tasks, client, sink));
+    all(watch_one::<slim::PodDisruptionBudget>(tasks, client, sink));
+    all(watch_one::<slim::ResourceQuota>(tasks, client, sink));
     if priority_class {
         all(watch_one::<slim::PriorityClass>(tasks, client, sink));
     }
@@ -327,14 +329,12 @@ fn lead(
             let _ = engine.send(Input::Lead);
             tokio::spawn(async move { bootstrap::create_queues(&queues, &options.default_queue).await });
         };
-        match options.lease {
-            Some(lease) => lease::hold(client, lease, begin, stop).await?,
-            None => {
-                begin();
-                // The sender lives until the process ends.
-                let _ = stop.wait_for(|stop| *stop).await;
-            }
+        if let Some(lease) = options.lease {
+            return Ok(lease::hold(client, lease, begin, stop).await?);
         }
+        begin();
+        // The sender lives until the process ends.
+        let _ = stop.wait_for(|stop| *stop).await;
         Ok(())
     });
 }

@@ -87,6 +87,14 @@ impl Watched for slim::Node {
     }
 }
 
+impl Watched for slim::PodDisruptionBudget {
+    const PLURAL: &'static str = "poddisruptionbudgets";
+}
+
+impl Watched for slim::ResourceQuota {
+    const PLURAL: &'static str = "resourcequotas";
+}
+
 impl Watched for slim::PriorityClass {
     const PLURAL: &'static str = "priorityclasses";
 }

@@ -156,10 +156,9 @@ async fn sleep_until(at: Option<Instant>) {
 async fn exchange(client: Client, job: Job, request: Request<Vec<u8>>) -> (Job, Reply) {
     let reply = match ask(&client, request).await {
         Ok(Ok(())) => Reply::Done,
-        Ok(Err(Problem::Other(reply))) => reply,
         Ok(Err(Problem::NotFound(message))) => Reply::Gone(message),
         Ok(Err(Problem::Conflict(message))) => conflict(&client, &job.work, message).await,
-        Err(reply) => reply,
+        Ok(Err(Problem::Other(reply))) | Err(reply) => reply,
     };
     if reply != Reply::Done {
         debug!(work = ?job.work, attempt = job.attempt, ?reply, "request failed");

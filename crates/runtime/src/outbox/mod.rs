@@ -305,8 +305,7 @@ impl Outbox {
             }
             Work::Evict(pod, reason) => {
                 let (pod, reason) = (Arc::clone(pod), Arc::clone(reason));
-                self.evicted(job, &pod, &reason, reply, now);
-                None
+                self.evicted(job, &pod, &reason, reply, now)
             }
             Work::Write(write) => {
                 self.writes.done(write, &reply, now);
@@ -340,14 +339,25 @@ impl Outbox {
         Some(Event::BindFailed(uid, failure))
     }
 
-    fn evicted(&mut self, job: Job, pod: &Arc<PodRef>, reason: &Arc<str>, reply: Reply, now: Instant) {
+    fn evicted(
+        &mut self,
+        job: Job,
+        pod: &Arc<PodRef>,
+        reason: &Arc<str>,
+        reply: Reply,
+        now: Instant,
+    ) -> Option<Event> {
         match reply {
-            Reply::Done => self.note(Note::evicted(pod, reason), now),
-            Reply::Gone(_) => {}
+            Reply::Done => {
+                self.note(Note::evicted(pod, reason), now);
+                None
+            }
+            // Its own event follows.
+            Reply::Gone(_) => None,
             other => {
-                if let Some(message) = self.again(job, other, now) {
-                    self.note(Note::eviction_failed(pod, &message), now);
-                }
+                let message = self.again(job, other, now)?;
+                self.note(Note::eviction_failed(pod, &message), now);
+                Some(Event::EvictFailed(Arc::clone(&pod.uid), message.into()))
             }
         }
     }

@@ -35,6 +35,21 @@ struct Failure {
 struct Details {
     #[serde(default)]
     retry_after_seconds: Option<u32>,
+    #[serde(default)]
+    causes: Vec<Cause>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Cause {
+    #[serde(default)]
+    reason: String,
+}
+
+impl Details {
+    /// The eviction API says 429 also for a PodDisruptionBudget: the server is not busy, it will not do it.
+    fn protected(&self) -> bool {
+        self.causes.iter().any(|cause| cause.reason == "DisruptionBudget")
+    }
 }
 
 /// An answer whose status says that something went wrong. 404, 409 and 422 are up to the caller, who knows the request.
@@ -61,7 +76,9 @@ pub fn read(status: StatusCode, headers: &HeaderMap, body: &[u8]) -> Result<(), 
         "" => format!("the API server answered {status}"),
         message => message.to_owned(),
     };
+    let protected = failure.details.as_ref().is_some_and(Details::protected);
     Err(match status {
+        _ if protected => Problem::Other(Reply::Refused(message)),
         StatusCode::NOT_FOUND => Problem::NotFound(message),
         StatusCode::CONFLICT => Problem::Conflict(message),
         StatusCode::TOO_MANY_REQUESTS | StatusCode::REQUEST_TIMEOUT => {
@@ -109,6 +126,8 @@ mod tests {
             meaning(500, None, ""),
             passing("the API server answered 500 Internal Server Error", None)
         );
+        let budget = r#"{"message":"budget","details":{"retryAfterSeconds":10,"causes":[{"reason":"DisruptionBudget"}]}}"#;
+        assert_eq!(meaning(429, None, budget), Err(Problem::Other(Reply::Refused("budget".into()))));
         assert_eq!(
             meaning(403, None, r#"{"message":"no"}"#),
             Err(Problem::Other(Reply::Refused("no".into())))

@@ -60,7 +60,7 @@ where
         async move {
             let request = read(request).await;
             seen.lock().unwrap().push(request.clone());
-            Ok::<_, Infallible>(write(answer(&request)))
+            Ok::<_, Infallible>(write(&answer(&request)))
         }
     });
     (Client::new(service, "default"), log)
@@ -78,7 +78,7 @@ async fn read(request: Request<Body>) -> Seen {
     }
 }
 
-fn write(answer: Answer) -> Response<Body> {
+fn write(answer: &Answer) -> Response<Body> {
     let mut response = Response::builder().status(StatusCode::from_u16(answer.status).unwrap());
     if let Some(seconds) = answer.retry_after {
         response = response.header(http::header::RETRY_AFTER, seconds);

@@ -144,7 +144,7 @@ fn a_pod_that_is_bound_needs_no_word_about_waiting() {
     outbox.decide(vec![unscheduled("a-0", "0/3 nodes")], now);
     drain(&mut outbox, now);
     outbox.decide(vec![gang("a", 1)], now);
-    assert_eq!(drain(&mut outbox, now + Duration::from_secs(60)), ["bind a-0"]);
+    assert_eq!(drain(&mut outbox, now + Duration::from_mins(1)), ["bind a-0"]);
 }
 
 #[test]
@@ -228,6 +228,33 @@ fn what_is_gone_is_reported_at_once_and_what_is_refused_soon() {
 }
 
 #[test]
+fn an_eviction_that_is_refused_is_told_and_one_of_a_pod_that_is_gone_is_not() {
+    let start = Instant::now();
+    let mut outbox = Outbox::new(options());
+    let evict = |name: &str| Decision::Evict { pod: pod(name), reason: "preempted by ns/urgent".into() };
+    outbox.decide(vec![evict("gone"), evict("protected")], start);
+    let gone = outbox.next(start).unwrap();
+    assert_eq!(outbox.done(gone, Reply::Gone("not found".into()), start), None);
+    let mut now = start;
+    let failed = loop {
+        match outbox.next(now) {
+            Some(job) if matches!(job.work, Work::Evict(..)) => {
+                let refused = Reply::Refused("Cannot evict pod as it would violate the budget".into());
+                if let Some(event) = outbox.done(job, refused, now) {
+                    break event;
+                }
+            }
+            Some(job) => assert_eq!(outbox.done(job, Reply::Done, now), None),
+            None => now = outbox.wake().expect("a retry is planned"),
+        }
+    };
+    let Event::EvictFailed(uid, message) = failed else { panic!("unexpected {failed:?}") };
+    assert_eq!(&*uid, "uid-protected");
+    assert!(message.contains("budget"));
+    assert_eq!(drain(&mut outbox, now), ["event EvictFailed protected"]);
+}
+
+#[test]
 fn trouble_narrows_the_window_to_probes() {
     let mut now = Instant::now();
     let mut outbox = Outbox::new(OutboxOptions { in_flight: 64, ..options() });
@@ -269,7 +296,7 @@ fn nothing_is_written_about_what_is_gone() {
     let mut outbox = Outbox::new(options());
     outbox.decide(vec![unscheduled("p", "waits"), status("g", Phase::Pending, 1)], now);
     outbox.gone(&[Event::PodGone("uid-p".into()), Event::PodGroupGone(Key::new("ns", "g"))]);
-    let later = now + Duration::from_secs(60);
+    let later = now + Duration::from_mins(1);
     assert_eq!(drain(&mut outbox, later), ["event FailedScheduling p"]);
     assert_eq!(outbox.depth().writes, 0);
 }

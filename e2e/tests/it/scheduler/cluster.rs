@@ -225,8 +225,8 @@ impl Cluster {
             let Some(spec) = pod.spec else { continue };
             let Some(node) = spec.node_name else { continue };
             let requests = spec.containers[0].resources.as_ref().and_then(|all| all.requests.clone());
-            let cpu =
-                requests.and_then(|all| all.get("cpu").cloned()).map_or(0, |cpu| cpu.0.parse().unwrap());
+            let cpu = requests.and_then(|all| all.get("cpu").cloned()).context("a request of CPU")?;
+            let cpu: u64 = cpu.0.parse()?;
             *used.entry(node).or_default() += cpu;
         }
         ensure!(used.values().all(|used| *used <= cpus), "more than {cpus} CPUs on a node: {used:?}");
