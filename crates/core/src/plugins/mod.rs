@@ -15,10 +15,12 @@ mod predicates;
 mod priority;
 mod promise;
 mod proportion;
+mod rescheduling;
 mod resource_strategy_fit;
 mod resourcequota;
 mod share;
 mod sla;
+mod tdm;
 mod usage;
 mod waterfill;
 
@@ -44,6 +46,8 @@ pub static PLUGINS: &[PluginDef] = &[
     resource_strategy_fit::DEF,
     resourcequota::DEF,
     nodegroup::DEF,
+    tdm::DEF,
+    rescheduling::DEF,
     usage::DEF,
 ];
 
