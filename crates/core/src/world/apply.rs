@@ -184,10 +184,14 @@ impl World {
     /// Whether a task is still of the job and role its pod names. A task that is being bound stays where it is.
     fn belongs(&self, task: TaskId, info: &PodInfo) -> bool {
         let task = &self.tasks[task];
-        let Some(job) = task.job.map(|job| &self.jobs[job]) else { return info.group.is_none() && !info.ours };
+        let Some(job) = task.job.map(|job| &self.jobs[job]) else {
+            return info.group.is_none() && !info.ours;
+        };
         let queue = || info.queue.as_ref().unwrap_or(&self.default_queue);
         let same_job = match (&info.group, job.kind) {
-            (Some(group), JobKind::Group) => job.key.name == *group && job.roles[usize::from(task.role)].name == info.role,
+            (Some(group), JobKind::Group) => {
+                job.key.name == *group && job.roles[usize::from(task.role)].name == info.role
+            }
             (None, JobKind::Solo) => self.queues[job.queue].name == *queue(),
             (None, JobKind::Group) | (Some(_), JobKind::Solo) => false,
         };
@@ -398,18 +402,18 @@ impl World {
         Some(id)
     }
 
-    /// A solo job's priority and admission follow its pod's.
+    /// A solo job's priority follows its pod's. It has no minResources, so it is always admitted: its own request
+    /// must fit a node and its queue in any case, and a Deployment's hundred pods are not a hundred demands at once
+    /// (in Volcano their one PodGroup asks for a single pod's worth).
     fn refresh_solo(&mut self, task: TaskId, info: &PodInfo) {
         let Some(job) = self.tasks[task].job else { return };
         if self.jobs[job].kind == JobKind::Group {
             return;
         }
-        let request = self.request_of(task).clone();
         let priority = self.tasks[task].priority;
         let job = &mut self.jobs[job];
         job.priority = priority;
         job.priority_class.clone_from(&info.priority_class);
-        job.min_resources = Some(request);
         job.annotations.clone_from(&info.annotations);
     }
 

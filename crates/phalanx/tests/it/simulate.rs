@@ -76,7 +76,7 @@ fn pods_that_have_a_node_use_it_whoever_scheduled_them() {
     let other = pod("other", 3, "", "nodeName: n1").replace("volcano", "default-scheduler");
     let report = simulate(&(node("n1", 4) + &other + &pod("ours", 2, "", "")), &[]);
     assert_eq!(report["bindings"], json!({}));
-    assert!(report["pods"]["default/ours"]["reasons"].to_string().contains("insufficient cpu"), "{report}");
+    assert!(report["pods"]["default/ours"]["reasons"].to_string().contains("Insufficient cpu"), "{report}");
     let ours = pod("other", 3, "", "nodeName: n1");
     let report = simulate(&(node("n1", 8) + &ours + &pod("ours", 2, "", "")), &[]);
     assert_eq!(report["bindings"], json!({"default/ours": "n1"}), "only binds of this run are told");
@@ -176,4 +176,18 @@ fn numbers_and_lists_are_read_as_an_api_server_would() {
     let report: Value = simulate(&list.to_string(), &[]);
     assert_eq!(report["bindings"], json!({"default/p": "n1"}));
     assert_eq!(report["queues"]["default"]["allocated"]["cpu"], "500m");
+}
+
+#[test]
+fn single_pods_share_by_weight_too() {
+    let mut input = node("n1", 32) + &queue("research", "weight: 1") + &queue("production", "weight: 3");
+    for name in ["research", "production"] {
+        let annotation = format!("scheduling.volcano.sh/queue-name: {name}");
+        input +=
+            &(0..32).map(|index| pod(&format!("{name}-{index}"), 1, &annotation, "")).collect::<String>();
+    }
+    let report = simulate(&input, &[]);
+    let of =
+        |name: &str| report["bindings"].as_object().unwrap().keys().filter(|key| key.contains(name)).count();
+    assert_eq!((of("research"), of("production")), (8, 24));
 }
