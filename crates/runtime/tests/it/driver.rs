@@ -179,6 +179,23 @@ async fn statuses_are_patches_of_the_fields_we_own() {
     assert_eq!(asked[1].body, json!({"status": {"allocated": {"cpu": "4"}}}));
 }
 
+/// A queue belongs to no namespace; events about it are in `default`.
+#[tokio::test]
+async fn what_is_wrong_with_a_queue_is_an_event() {
+    let (client, log) = api(|_| ok(json!({})));
+    let message: Arc<str> = "its parent nobody does not exist".into();
+    run(client, vec![Decision::QueueInvalid { queue: "q".into(), uid: "uid-q".into(), message }], quick())
+        .await;
+    let event = asked(&log, &Method::POST).remove(0);
+    assert_eq!(event.path, "/apis/events.k8s.io/v1/namespaces/default/events");
+    let regarding = json!({
+        "apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "namespace": "", "name": "q", "uid": "uid-q",
+    });
+    assert_eq!(event.body["regarding"], regarding);
+    let said = [&event.body["type"], &event.body["reason"], &event.body["note"]];
+    assert_eq!(said, [&json!("Warning"), &json!("QueueInvalid"), &json!("its parent nobody does not exist")]);
+}
+
 /// Conditions wait to be still; a nomination takes them along at once.
 #[tokio::test]
 async fn pod_status_is_a_strategic_merge_and_events_say_why() {
