@@ -6,3 +6,4 @@ mod fake;
 mod lease;
 mod outbox;
 mod reload;
+mod watch;

@@ -1,0 +1,242 @@
+//! Watches against a scripted API server: what the scheduling thread is told, whatever happens to the connection.
+use std::collections::VecDeque;
+use std::convert::Infallible;
+use std::sync::{Arc, Mutex, mpsc};
+use std::time::Duration;
+
+use futures::{StreamExt, stream};
+use http::{Request, Response};
+use http_body_util::StreamBody;
+use hyper::body::{Bytes, Frame};
+use kube::Client;
+use kube::client::Body;
+use phalanx_api::v1beta1::{PodGroup, Queue};
+use phalanx_cache::{Guarded, Names, slim};
+use phalanx_core::event::Event;
+use phalanx_runtime::engine::Input;
+use phalanx_runtime::outbox::driver;
+use phalanx_runtime::watch::{NodeSelector, Sink, Watched, run};
+use serde_json::{Value, json};
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+
+/// What the server does with the next request.
+enum Step {
+    /// A list with these objects, at this version.
+    List(Vec<Value>, u32),
+    /// A watch from this version that delivers these events and then breaks off.
+    Watch(u32, Vec<Value>),
+    /// An answer with this status.
+    Fails(u16),
+}
+
+/// Requests that do not follow the script, and what is left of it.
+#[derive(Default)]
+struct Script {
+    steps: VecDeque<Step>,
+    wrong: Vec<String>,
+}
+
+impl Script {
+    fn answer(&mut self, request: &Request<Body>) -> (u16, Vec<Value>, bool) {
+        let query = request.uri().query().unwrap_or_default().to_owned();
+        let watch = query.contains("watch=true");
+        match self.steps.pop_front() {
+            Some(Step::List(items, version)) if !watch => {
+                let list = json!({"metadata": {"resourceVersion": version.to_string()}, "items": items});
+                (200, vec![list], false)
+            }
+            Some(Step::Watch(version, events)) if query.contains(&format!("resourceVersion={version}")) => {
+                (200, events, false)
+            }
+            Some(Step::Fails(status)) => {
+                let body = json!({"kind": "Status", "status": "Failure", "code": status, "message": "no",
+                    "reason": if status == 410 { "Expired" } else { "InternalError" }});
+                (status, vec![body], false)
+            }
+            Some(_) => {
+                self.wrong.push(query);
+                (500, Vec::new(), false)
+            }
+            // The story is over: a watch that stays quiet.
+            None => (200, Vec::new(), true),
+        }
+    }
+}
+
+fn server(steps: Vec<Step>) -> (Client, Arc<Mutex<Script>>) {
+    let script = Arc::new(Mutex::new(Script { steps: steps.into(), wrong: Vec::new() }));
+    let shared = Arc::clone(&script);
+    let service = tower::service_fn(move |request: Request<Body>| {
+        let (status, lines, stays) = shared.lock().unwrap().answer(&request);
+        let lines =
+            lines.into_iter().map(|line| Ok::<_, Infallible>(Frame::data(Bytes::from(format!("{line}\n")))));
+        let end = if stays { stream::pending().boxed() } else { stream::empty().boxed() };
+        let body = StreamBody::new(stream::iter(lines).chain(end));
+        async move { Ok::<_, Infallible>(Response::builder().status(status).body(body).unwrap()) }
+    });
+    (Client::new(service, "default"), script)
+}
+
+struct Watching {
+    inputs: mpsc::Receiver<Input>,
+    outbox: UnboundedReceiver<driver::Input>,
+    script: Arc<Mutex<Script>>,
+    _task: tokio::task::JoinHandle<()>,
+}
+
+fn start<K: Watched>(steps: Vec<Step>, nodes: &[&str]) -> Watching {
+    let (client, script) = server(steps);
+    let (engine, inputs) = mpsc::channel();
+    let (outbox, outputs) = unbounded_channel();
+    let nodes: Vec<String> = nodes.iter().map(ToString::to_string).collect();
+    let sink = Sink {
+        engine,
+        outbox,
+        metrics: Arc::default(),
+        names: Arc::new(Names::default()),
+        nodes: Arc::new(NodeSelector::parse(&nodes).unwrap()),
+    };
+    Watching { inputs, outbox: outputs, script, _task: tokio::spawn(run::<K>(client, sink)) }
+}
+
+impl Watching {
+    /// Everything that is told until the script is over and nothing comes any more, in words.
+    async fn story(&mut self) -> Vec<String> {
+        let mut told = Vec::new();
+        let deadline = std::time::Instant::now() + Duration::from_secs(20);
+        loop {
+            match self.inputs.try_recv() {
+                Ok(Input::Events(events)) => told.extend(events.iter().map(describe)),
+                Ok(Input::Synced(kind)) => told.push(format!("synced {kind}")),
+                Ok(other) => panic!("unexpected {other:?}"),
+                Err(_) if self.script.lock().unwrap().steps.is_empty() => {
+                    // The last answer is out; what it leads to is on its way through ready tasks only.
+                    for _ in 0..100 {
+                        tokio::task::yield_now().await;
+                    }
+                    let Ok(input) = self.inputs.try_recv() else { break };
+                    let Input::Events(events) = input else { panic!("unexpected {input:?}") };
+                    told.extend(events.iter().map(describe));
+                }
+                Err(_) => tokio::time::sleep(Duration::from_millis(1)).await,
+            }
+            assert!(std::time::Instant::now() < deadline, "the script does not end; so far {told:?}");
+        }
+        assert!(self.script.lock().unwrap().wrong.is_empty(), "{:?}", self.script.lock().unwrap().wrong);
+        told
+    }
+}
+
+fn describe(event: &Event) -> String {
+    match event {
+        Event::Pod(pod) => format!("pod {} {}", pod.pod.name, pod.node.as_deref().unwrap_or("-")),
+        Event::PodGone(uid) => format!("gone {uid}"),
+        Event::Node(node) => format!("node {}", node.name),
+        Event::NodeGone(name) => format!("gone {name}"),
+        Event::PodGroup(group) => {
+            let invalid = if group.invalid.is_some() { " invalid" } else { "" };
+            format!("group {} {}{invalid}", group.key.name, group.min_member)
+        }
+        other => format!("{other:?}"),
+    }
+}
+
+fn pod(name: &str, node: &str, version: u32) -> Value {
+    json!({
+        "metadata": {"name": name, "namespace": "ns", "uid": format!("uid-{name}"), "resourceVersion": version.to_string()},
+        "spec": {"schedulerName": "volcano", "nodeName": node, "containers": []},
+        "status": {"phase": "Pending"},
+    })
+}
+
+fn event(kind: &str, object: impl Into<Value>) -> Value {
+    json!({"type": kind, "object": object.into()})
+}
+
+#[tokio::test]
+async fn a_broken_watch_goes_on_where_it_was() {
+    let bookmark = json!({"kind": "Pod", "apiVersion": "v1", "metadata": {"resourceVersion": "50"}});
+    let steps = vec![
+        Step::List(vec![pod("a", "", 1)], 5),
+        Step::Watch(5, vec![event("ADDED", pod("b", "", 6)), event("MODIFIED", pod("a", "n1", 7))]),
+        Step::Watch(7, vec![event("BOOKMARK", bookmark)]),
+        Step::Watch(50, vec![event("DELETED", pod("b", "", 51))]),
+        Step::Fails(500),
+        Step::Fails(503),
+        Step::Watch(51, vec![event("ADDED", pod("c", "", 52))]),
+    ];
+    let told = start::<slim::Pod>(steps, &[]).story().await;
+    assert_eq!(told, ["pod a -", "synced pods", "pod b -", "pod a n1", "gone uid-b", "pod c -"]);
+}
+
+/// Whether the server says so in the answer or in the stream: what changed meanwhile is told, and nothing else.
+#[tokio::test]
+async fn an_expired_version_leads_to_a_new_list_that_tells_only_what_changed() {
+    let gone = json!({"kind": "Status", "status": "Failure", "code": 410, "reason": "Expired", "message": "too old"});
+    for expired in [vec![Step::Fails(410)], vec![Step::Watch(5, vec![event("ERROR", gone)])]] {
+        let mut steps = vec![Step::List(vec![pod("a", "", 1), pod("b", "", 2)], 5)];
+        steps.extend(expired);
+        steps.push(Step::Fails(500));
+        steps.push(Step::List(vec![pod("b", "", 2), pod("c", "n2", 90)], 100));
+        steps.push(Step::Watch(100, vec![event("MODIFIED", pod("b", "n1", 101))]));
+        let told = start::<slim::Pod>(steps, &[]).story().await;
+        assert_eq!(told, ["pod a -", "pod b -", "synced pods", "pod c n2", "gone uid-a", "pod b n1"]);
+    }
+}
+
+#[tokio::test]
+async fn an_object_that_cannot_be_read_loses_no_other() {
+    let group = |name: &str, members: Value| {
+        json!({
+            "metadata": {"name": name, "namespace": "ns", "uid": name, "resourceVersion": "1"},
+            "spec": {"minMember": members},
+        })
+    };
+    let steps = vec![
+        Step::List(vec![group("good", json!(2)), group("bad", json!("three"))], 5),
+        Step::Watch(
+            5,
+            vec![event("MODIFIED", group("bad", json!(3))), event("ADDED", group("late", json!(1)))],
+        ),
+    ];
+    let told = start::<Guarded<PodGroup>>(steps, &[]).story().await;
+    assert_eq!(told.len(), 5, "{told:?}");
+    assert_eq!(told[0], "group good 2");
+    assert!(told[1].starts_with("group bad") && told[1].ends_with("invalid"), "{told:?}");
+    assert_eq!(told[2..], ["synced podgroups", "group bad 3", "group late 1"]);
+}
+
+#[tokio::test]
+async fn nodes_without_the_label_do_not_exist() {
+    let node = |name: &str, pool: &str| {
+        json!({
+            "metadata": {"name": name, "resourceVersion": "1", "labels": {"pool": pool}},
+            "status": {"allocatable": {"cpu": "4"}},
+        })
+    };
+    let steps = vec![
+        Step::List(vec![node("a", "batch"), node("b", "web"), node("c", "ml")], 5),
+        Step::Watch(5, vec![event("MODIFIED", node("a", "web")), event("MODIFIED", node("b", "ml"))]),
+    ];
+    let told = start::<slim::Node>(steps, &["pool:batch", "pool:ml"]).story().await;
+    assert_eq!(told, ["node a", "node c", "synced nodes", "gone a", "node b"]);
+}
+
+#[tokio::test]
+async fn the_outbox_learns_what_stands_in_a_queue() {
+    let queue = json!({
+        "metadata": {"name": "q", "uid": "q", "resourceVersion": "1"},
+        "spec": {"weight": 1},
+        "status": {"allocated": {"cpu": "4", "nvidia.com/gpu": "1"}},
+    });
+    let mut watching = start::<Guarded<Queue>>(vec![Step::List(vec![queue], 5)], &[]);
+    watching.story().await;
+    match watching.outbox.recv().await {
+        Some(driver::Input::Queue(name, seen)) => {
+            assert_eq!(&*name, "q");
+            assert!(seen.stateless);
+            assert_eq!(seen.names.iter().map(|name| &**name).collect::<Vec<_>>(), ["cpu", "nvidia.com/gpu"]);
+        }
+        other => panic!("unexpected {other:?}"),
+    }
+}
