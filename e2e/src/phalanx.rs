@@ -170,7 +170,7 @@ impl Drop for Phalanx {
 
 fn spawn(program: &Path, plane: &Plane, args: &[&str], log: File) -> Result<Child> {
     let mut command = Command::new(program);
-    command.arg("scheduler").arg("--kubeconfig").arg(plane.kubeconfig());
+    command.arg("scheduler").arg(format!("--kubeconfig={}", plane.kubeconfig().display()));
     command.args(["--enable-healthz", "--healthz-address=127.0.0.1:0", "--log-format=json"]);
     command.args(["--enable-metrics", "--listen-address=127.0.0.1:0"]);
     if !args.iter().any(|arg| arg.starts_with("--leader-elect")) {

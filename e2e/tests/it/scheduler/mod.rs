@@ -2,6 +2,7 @@
 
 mod cluster;
 mod conf;
+mod deploy;
 mod gangs;
 mod queues;
 mod restarts;

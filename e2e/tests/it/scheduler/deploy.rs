@@ -1,0 +1,114 @@
+//! The manifests of `deploy/`: what they grant is enough, and what they run works.
+
+use std::{fs, path::Path};
+
+use anyhow::{Context as _, Result, ensure};
+use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
+use k8s_openapi::api::core::v1::{Pod, ServiceAccount};
+use kube::{
+    Api, Client, Discovery,
+    api::{DynamicObject, Patch, PatchParams, PostParams},
+    core::GroupVersionKind,
+    discovery::Scope,
+};
+use phalanx_e2e::{Phalanx, PlaneOptions, fake, wait};
+use serde::Deserialize as _;
+use serde_json::{Value, json};
+
+use super::cluster::{Cluster, PodSpec, SOON};
+
+fn manifests() -> Result<Vec<Value>> {
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name("deploy");
+    let entries = fs::read_dir(dir)?.map(|entry| Ok(entry?.path())).collect::<Result<Vec<_>>>()?;
+    let mut files: Vec<_> =
+        entries.into_iter().filter(|path| path.extension().is_some_and(|ext| ext == "yaml")).collect();
+    files.sort();
+    let mut objects = Vec::new();
+    for file in files {
+        for document in serde_yaml::Deserializer::from_str(&fs::read_to_string(&file)?) {
+            objects.push(Value::deserialize(document).with_context(|| file.display().to_string())?);
+        }
+    }
+    Ok(objects)
+}
+
+async fn apply(client: &Client, objects: &[Value]) -> Result<()> {
+    let discovery = Discovery::new(client.clone()).run().await?;
+    for object in objects {
+        let object: DynamicObject = serde_json::from_value(object.clone())?;
+        let types = object.types.clone().context("a kind")?;
+        let (resource, abilities) =
+            discovery.resolve_gvk(&GroupVersionKind::try_from(&types)?).context("a known kind")?;
+        let api: Api<DynamicObject> = match (abilities.scope, object.metadata.namespace.as_deref()) {
+            (Scope::Namespaced, namespace) => {
+                Api::namespaced_with(client.clone(), namespace.unwrap_or("default"), &resource)
+            }
+            (Scope::Cluster, _) => Api::all_with(client.clone(), &resource),
+        };
+        let name = object.metadata.name.clone().context("a name")?;
+        let params = PatchParams {
+            field_validation: Some(kube::api::ValidationDirective::Strict),
+            ..PatchParams::apply("test")
+        };
+        api.patch(&name, &params, &Patch::Apply(&object)).await.with_context(|| name.clone())?;
+    }
+    Ok(())
+}
+
+/// The administrator's kubeconfig with the token of the scheduler's account in it.
+async fn as_service_account(cluster: &Cluster) -> Result<String> {
+    let accounts: Api<ServiceAccount> = Api::namespaced(cluster.client.clone(), "volcano-system");
+    let request = TokenRequest { spec: Some(TokenRequestSpec::default()), ..TokenRequest::default() };
+    let token = accounts.create_token_request("phalanx-scheduler", &PostParams::default(), &request).await?;
+    let token = token.status.context("a token")?.token;
+    let mut config: Value = serde_yaml::from_str(&fs::read_to_string(cluster.plane.kubeconfig())?)?;
+    config["users"][0]["user"] = json!({"token": token});
+    let path = cluster.file("service-account.yaml");
+    fs::write(&path, serde_yaml::to_string(&config)?)?;
+    Ok(path.display().to_string())
+}
+
+/// The arguments of the Deployment, with the mounted file and the ports where a test can have them.
+fn arguments(objects: &[Value], conf: &Path) -> Result<Vec<String>> {
+    let deployment = objects.iter().find(|object| object["kind"] == "Deployment").context("a Deployment")?;
+    let args = &deployment["spec"]["template"]["spec"]["containers"][0]["args"];
+    let args: Vec<String> = serde_json::from_value(args.clone())?;
+    ensure!(args.first().is_some_and(|first| first == "scheduler"), "{args:?}");
+    let mounted = "/etc/phalanx/scheduler.conf";
+    Ok(args[1..].iter().map(|arg| arg.replace(mounted, &conf.display().to_string())).collect())
+}
+
+#[tokio::test]
+async fn the_manifests_grant_what_the_scheduler_needs_and_no_more() -> Result<()> {
+    let nodes = fake::Nodes::new(1).cpu("4");
+    let mut cluster = Cluster::without_scheduler(PlaneOptions::default(), nodes).await?;
+    let objects = manifests()?;
+    apply(&cluster.client, &objects).await?;
+    let conf = objects.iter().find(|object| object["kind"] == "ConfigMap").context("a ConfigMap")?;
+    let path = cluster.file("scheduler.conf");
+    fs::write(&path, conf["data"]["scheduler.conf"].as_str().context("the conf")?)?;
+
+    let kubeconfig = as_service_account(&cluster).await?;
+    let mut args = arguments(&objects, &path)?;
+    args.extend([format!("--kubeconfig={kubeconfig}"), "--leader-elect=true".to_owned()]);
+    let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    cluster.scheduler = Some(Phalanx::start(&cluster.plane, &args).await?);
+
+    cluster.gang("g", 2, &PodSpec::cpu(1)).await?;
+    cluster.until_bound("g-", 2).await?;
+    cluster.until_status("PodGroup", "g", "2 running", |status| status["running"] == 2).await?;
+    cluster.until_event("Scheduled", "g-0").await?;
+    cluster.until_status("Queue", "default", "allocated", |status| status["allocated"]["cpu"] == "2").await?;
+    cluster.create::<Pod>(PodSpec::cpu(3).single("big")).await?;
+    cluster.until_waits("big", "").await?;
+    cluster.until_event("FailedScheduling", "big").await?;
+    wait::until(SOON, "the lease to be held", async || {
+        let leads = cluster.phalanx().metric("phalanx_leader").await?;
+        ensure!(leads > 0.5, "{leads}");
+        Ok(())
+    })
+    .await?;
+    let log = cluster.phalanx().log_text();
+    ensure!(!log.contains("forbidden") && !log.contains("403"), "{log}");
+    Ok(())
+}
