@@ -139,6 +139,8 @@ pub enum QueueFault {
         /// By how much, by resource.
         over: Vec<(DimId, i64)>,
     },
+    /// It has a quota of a class of devices, which nothing counts.
+    Devices(Arc<str>),
     /// It may have more than a queue above it.
     Wider {
         /// That queue.
@@ -167,6 +169,7 @@ impl QueueFault {
             QueueFault::Children { what, over } => {
                 format!("its children have more {what} than it has itself{}", list(": ", over, dims))
             }
+            QueueFault::Devices(name) => format!("its quota of {name} has no effect: devices are not counted"),
             QueueFault::Wider { ancestor, over } => {
                 format!("its capability is above that of queue {ancestor}{}", list(": ", over, dims))
             }

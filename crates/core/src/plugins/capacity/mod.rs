@@ -32,7 +32,7 @@
 //! jobs wait, with those of the queues below it, and nothing is kept for it. Guarantees are kept free until they are used
 //! (there, what two queues leave beside each other's guarantees can be a third's), also where `root` has no capability.
 //! Guarantees of the queues above a victim count. Quotas of device classes
-//! (`deviceclass/...`) are not looked at.
+//! (`deviceclass/...`) are not looked at, and that is told on the queue.
 mod kept;
 mod reclaim;
 mod standing;

@@ -74,7 +74,8 @@ impl Builder<'_> {
     fn take_figures(&mut self, id: QueueId, broken: bool) {
         let queue = &self.world.queues[id];
         let below = &self.standings[id.index()];
-        let warning = if self.tree { warning(self.world, id, below) } else { None };
+        let odd = || if self.tree { warning(self.world, id, below) } else { None };
+        let warning = devices(self.world, id).or_else(odd);
         let mut guarantee = below.reserved.clone();
         for (dim, amount) in queue.guarantee.iter() {
             guarantee.set(dim, amount);
@@ -181,6 +182,15 @@ fn warning(world: &World, id: QueueId, below: &Standing) -> Option<QueueFault> {
     children("guarantee", &reserved, &least, queue)
         .or_else(|| children("deserved", &below.deserved, &queue.deserved, queue))
         .or_else(|| wider(world, id))
+}
+
+/// A quota in Volcano's names for device classes: `deviceclass/<class>` or `<dimension>.deviceclass/<class>`.
+fn devices(world: &World, id: QueueId) -> Option<QueueFault> {
+    let queue = &world.queues[id];
+    let named = queue.capability.iter().chain(queue.deserved.iter()).chain(queue.guarantee.iter());
+    let mut names = named.map(|(dim, _)| world.dims.name(dim));
+    let of_class = |name: &&str| name.starts_with("deviceclass/") || name.contains(".deviceclass/");
+    names.find(of_class).map(|name| QueueFault::Devices(name.into()))
 }
 
 fn children(what: &'static str, sum: &Ceilings, own: &Ceilings, queue: &Queue) -> Option<QueueFault> {

@@ -342,6 +342,11 @@ fn quotas_that_do_not_add_up_are_told() {
         ),
         ("a child with a fault does not count", vec!["p:||cpu=3", "a < p: cpu=1||cpu=4"], None),
         (
+            "classes of devices",
+            vec!["p: deviceclass/gpu.example.com=2"],
+            Some("its quota of deviceclass/gpu.example.com has no effect: devices are not counted"),
+        ),
+        (
             "a capability above an ancestor's",
             vec!["top: cpu=3", "q < top", "p < q: cpu=4"],
             Some("its capability is above that of queue top: cpu (1 more)"),
