@@ -25,7 +25,7 @@ pub fn node_usage(metrics: &slim::NodeMetrics, interner: &mut Interner) -> Resul
         cpu: Measure::Amount(figure(metrics, "cpu").at("usage")?),
         memory: Measure::Amount(figure(metrics, "memory").at("usage")?),
         since: Time(at - window),
-        at: Time(at),
+        at: Some(Time(at)),
     })
 }
 

@@ -446,10 +446,10 @@ pub struct NodeUsage {
     pub cpu: Measure,
     /// Memory.
     pub memory: Measure,
-    /// Since when, and
+    /// Since when it was measured: pods that came later are not in the figures.
     pub since: Time,
-    /// until when it was measured.
-    pub at: Time,
+    /// Until when; figures without it do not grow old.
+    pub at: Option<Time>,
 }
 
 /// A queue.

@@ -9,15 +9,19 @@ pub(crate) enum Kind {
     PodGroup,
     Queue,
     PriorityClass,
+    ResourceQuota,
+    NodeMetrics,
 }
 
 impl Kind {
-    const ALL: [(&str, Kind); 5] = [
+    const ALL: [(&str, Kind); 7] = [
         ("v1", Kind::Node),
         ("v1", Kind::Pod),
         ("scheduling.volcano.sh/v1beta1", Kind::PodGroup),
         ("scheduling.volcano.sh/v1beta1", Kind::Queue),
         ("scheduling.k8s.io/v1", Kind::PriorityClass),
+        ("v1", Kind::ResourceQuota),
+        ("metrics.k8s.io/v1beta1", Kind::NodeMetrics),
     ];
 
     pub(crate) fn name(self) -> &'static str {
@@ -27,11 +31,13 @@ impl Kind {
             Kind::PodGroup => "PodGroup",
             Kind::Queue => "Queue",
             Kind::PriorityClass => "PriorityClass",
+            Kind::ResourceQuota => "ResourceQuota",
+            Kind::NodeMetrics => "NodeMetrics",
         }
     }
 
     pub(crate) fn is_namespaced(self) -> bool {
-        matches!(self, Kind::Pod | Kind::PodGroup)
+        matches!(self, Kind::Pod | Kind::PodGroup | Kind::ResourceQuota)
     }
 }
 

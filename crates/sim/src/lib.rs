@@ -13,6 +13,7 @@ mod locate;
 mod manifests;
 mod object;
 mod outcome;
+mod quota;
 mod reader;
 pub mod report;
 mod schema;

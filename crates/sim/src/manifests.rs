@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use phalanx_cache::Names;
-use phalanx_core::event::{NodeInfo, PodGroupInfo, QueueInfo, Time};
+use phalanx_core::event::{NodeInfo, NodeUsage, PodGroupInfo, QueueInfo, QuotaInfo, Time};
 
 use crate::bad_input::BadInput;
 use crate::cluster::SimulatedPod;
@@ -22,8 +22,16 @@ pub enum Object {
     Node(NodeInfo),
     Queue(QueueInfo),
     PodGroup(PodGroupInfo),
-    PriorityClass { name: Arc<str>, value: i32, global_default: bool },
+    PriorityClass {
+        name: Arc<str>,
+        value: i32,
+        global_default: bool,
+    },
     Pod(Box<SimulatedPod>),
+    Quota(QuotaInfo),
+    /// A ResourceQuota with scopes, which is not honoured.
+    ScopedQuota,
+    NodeUsage(NodeUsage),
 }
 
 /// How to read manifests: which pods are ours, and the queue of those that name none.
@@ -110,7 +118,7 @@ fn created(object: &Object) -> Option<Time> {
         Object::Queue(queue) => Some(queue.created),
         Object::PodGroup(group) => Some(group.created),
         Object::Pod(pod) => Some(pod.info.created),
-        Object::Node(_) | Object::PriorityClass { .. } => None,
+        _ => None,
     }
 }
 
@@ -119,7 +127,7 @@ fn set_created(object: &mut Object, time: Time) {
         Object::Queue(queue) => queue.created = time,
         Object::PodGroup(group) => group.created = time,
         Object::Pod(pod) => pod.info.created = time,
-        Object::Node(_) | Object::PriorityClass { .. } => {}
+        _ => {}
     }
 }
 

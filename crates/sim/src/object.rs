@@ -4,7 +4,7 @@ use std::sync::Arc;
 use phalanx_api::names::RUN_SECONDS;
 use phalanx_api::v1beta1;
 use phalanx_cache::{Interner, Invalid, Names, decode, slim};
-use phalanx_core::event::{Event, QueueInfo};
+use phalanx_core::event::{Event, NodeUsage, QueueInfo, Time};
 use serde_json::{Value, json};
 
 use crate::cluster::SimulatedPod;
@@ -111,6 +111,17 @@ impl Converter {
                 Ok(Object::Queue(queue))
             }
             Kind::PriorityClass => self.priority_class(&value),
+            Kind::ResourceQuota => {
+                let quota: slim::ResourceQuota = decode(&value)?;
+                let read = phalanx_cache::quota(&quota, interner)?;
+                Ok(read.map_or(Object::ScopedQuota, Object::Quota))
+            }
+            Kind::NodeMetrics => {
+                let metrics: slim::NodeMetrics = decode(&value)?;
+                let usage = phalanx_cache::node_usage(&metrics, interner)?;
+                // Pods that run in the manifests are in the figures, and these hold for as long as it takes.
+                Ok(Object::NodeUsage(NodeUsage { since: Time(i64::MAX), at: None, ..usage }))
+            }
         }
     }
 

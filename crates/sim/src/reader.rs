@@ -208,6 +208,10 @@ impl<'d> Reader<'d> {
         if let Object::Pod(pod) = &object {
             self.check_pod(place, label, pod)?;
         }
+        if object == Object::ScopedQuota {
+            *self.ignored.entry("ResourceQuota with scopes (v1)".to_owned()).or_default() += 1;
+            return Ok(());
+        }
         self.entries.push(Entry { object, dated: *dated });
         Ok(())
     }

@@ -6,11 +6,12 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::api::core::v1::{Node, Pod, ResourceQuota};
 use k8s_openapi::api::scheduling::v1::PriorityClass;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use phalanx_cache::Invalid;
 use schemars::schema_for;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::kind::Kind;
 
@@ -37,8 +38,28 @@ fn shape_of(kind: Kind) -> Arc<Shape> {
         Kind::PriorityClass => schema_for!(PriorityClass).to_value(),
         Kind::PodGroup => of_definition("podgroups"),
         Kind::Queue => of_definition("queues"),
+        Kind::ResourceQuota => schema_for!(ResourceQuota).to_value(),
+        Kind::NodeMetrics => node_metrics(),
     };
     Preparation { root: &root, known: BTreeMap::new() }.shape(&root)
+}
+
+/// The metrics API publishes its schema elsewhere than Kubernetes does.
+fn node_metrics() -> Value {
+    let metadata = schema_for!(ObjectMeta).to_value();
+    let quantity = json!({"type": ["string", "number"]});
+    json!({
+        "type": "object",
+        "$defs": metadata.get("$defs").cloned().unwrap_or_default(),
+        "properties": {
+            "apiVersion": {"type": "string"},
+            "kind": {"type": "string"},
+            "metadata": metadata,
+            "timestamp": {"type": "string"},
+            "window": {"type": "string"},
+            "usage": {"type": "object", "additionalProperties": quantity},
+        },
+    })
 }
 
 /// The schema in a CustomResourceDefinition. What cannot be read checks nothing.

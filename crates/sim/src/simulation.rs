@@ -12,6 +12,7 @@ use thiserror::Error;
 use crate::cluster::Cluster;
 use crate::manifests::{Manifests, Object};
 use crate::outcome;
+use crate::quota;
 use crate::report::Report;
 
 /// From one cycle to the next.
@@ -69,10 +70,11 @@ pub struct Simulation {
 
 impl Simulation {
     /// A cluster that holds these objects, before its first cycle.
-    pub fn new(manifests: Manifests, conf: Conf, options: &Options) -> Self {
+    pub fn new(mut manifests: Manifests, conf: Conf, options: &Options) -> Self {
+        quota::count_used(&mut manifests.objects);
         let now = manifests.end;
         let mut cluster = Cluster::default();
-        let mut pods = 0;
+        let (mut pods, mut last) = (0, Vec::new());
         for object in manifests.objects {
             match object {
                 Object::Node(node) => cluster.add_node(node),
@@ -85,8 +87,12 @@ impl Simulation {
                     pods += 1;
                     cluster.add_pod(*pod, now);
                 }
+                Object::Quota(quota) => last.push(Event::from(quota)),
+                Object::NodeUsage(usage) => last.push(Event::from(usage)),
+                Object::ScopedQuota => {}
             }
         }
+        last.into_iter().for_each(|event| cluster.announce(event));
         Self {
             scheduler: Scheduler::new(conf, options.seed),
             world: World::new(WorldOptions { default_queue: options.default_queue.clone() }),

@@ -118,11 +118,11 @@ fn figures_of_the_metrics_api() {
     let usage = try_usage(good).unwrap();
     assert_eq!(
         (&*usage.node, usage.since, usage.at),
-        ("n", Time(1_793_527_209_500), Time(1_793_527_230_000))
+        ("n", Time(1_793_527_209_500), Some(Time(1_793_527_230_000)))
     );
     let amount = |text: &str| Measure::Amount(text.parse().unwrap());
     assert_eq!((usage.cpu, usage.memory), (amount("250m"), amount("1Gi")));
-    assert_eq!(try_usage(&good.replace("window: 20.5s\n", "")).unwrap().since, usage.at);
+    assert_eq!(try_usage(&good.replace("window: 20.5s\n", "")).unwrap().since, usage.at.unwrap());
     for (from, to, field) in [
         ("timestamp: 2026-11-01T10:00:30Z\n", "", "timestamp"),
         ("20.5s", "soon", "window"),

@@ -213,7 +213,7 @@ mod tests {
 
     fn used(name: &str, cpu: u32, memory: u32) -> NodeUsage {
         let part = |percent: u32| Measure::Part(percent * 10_000);
-        NodeUsage { node: name.into(), cpu: part(cpu), memory: part(memory), since: Time(0), at: Time(0) }
+        NodeUsage { node: name.into(), cpu: part(cpu), memory: part(memory), since: Time(0), at: None }
     }
 
     /// Nodes of ten cores with their use in percent, and pods `node-0`, `node-1`, ... of one core each.

@@ -197,7 +197,7 @@ mod tests {
             cpu: amount(cpu),
             memory: amount(memory),
             since: Time(at - 30),
-            at: Time(at),
+            at: Some(Time(at)),
         }
     }
 

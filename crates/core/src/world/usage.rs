@@ -21,7 +21,7 @@ pub struct Usage {
     parts: [u32; 2],
     /// Pods that were not there, or not all the time, when it was measured.
     pub newcomers: Newcomers,
-    at: Time,
+    at: Option<Time>,
 }
 
 impl Usage {
@@ -105,7 +105,9 @@ impl World {
 
     /// Forgets figures that are too old.
     pub(crate) fn expire_usage(&mut self, now: Time) {
-        let old = |node: &Node| node.usage.as_ref().is_some_and(|usage| usage.at.0 < now.0 - LIFE_MS);
+        let old = |node: &Node| {
+            node.usage.as_ref().and_then(|usage| usage.at).is_some_and(|at| at.0 < now.0 - LIFE_MS)
+        };
         let expired: Vec<NodeId> =
             self.nodes.iter().filter(|(_, node)| old(node)).map(|(id, _)| id).collect();
         for id in expired {
@@ -115,7 +117,7 @@ impl World {
 
     /// When the first of the figures will be too old.
     pub(crate) fn usage_ends(&self) -> Option<Time> {
-        let ends = self.nodes.iter().filter_map(|(_, node)| Some(node.usage.as_ref()?.at.0 + LIFE_MS + 1));
+        let ends = self.nodes.iter().filter_map(|(_, node)| Some(node.usage.as_ref()?.at?.0 + LIFE_MS + 1));
         ends.min().map(Time)
     }
 

@@ -8,5 +8,6 @@ mod crds;
 mod examples;
 mod explain;
 mod inputs;
+mod plugins;
 mod run;
 mod simulate;

@@ -1,0 +1,42 @@
+//! What an API server would have counted towards ResourceQuotas.
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use phalanx_core::event::Event;
+use phalanx_core::world::{Status, World, WorldOptions};
+use phalanx_resource::Amounts;
+
+use crate::manifests::Object;
+
+/// Fills in the use of quotas that do not say it: what the pods of their namespace request that have not ended.
+pub(crate) fn count_used(objects: &mut [Object]) {
+    let counts = |object: &Object| matches!(object, Object::Quota(quota) if quota.used.is_empty());
+    if !objects.iter().any(counts) {
+        return;
+    }
+    let (world, sums) = requests_by_namespace(objects);
+    for object in objects {
+        let Object::Quota(quota) = object else { continue };
+        if let Some(sum) = sums.get(&quota.key.namespace).filter(|_| quota.used.is_empty()) {
+            let parsed = |(name, text): (Arc<str>, String)| Some((name, text.parse().ok()?));
+            quota.used = world.render(sum).into_iter().filter_map(parsed).collect();
+        }
+    }
+}
+
+fn requests_by_namespace(objects: &[Object]) -> (World, BTreeMap<Arc<str>, Amounts>) {
+    let mut world = World::new(WorldOptions::default());
+    for object in objects {
+        if let Object::Pod(pod) = object {
+            world.apply(Event::Pod(Box::new(pod.info.clone())));
+        }
+    }
+    let mut sums = BTreeMap::<Arc<str>, Amounts>::new();
+    for (_, task) in world.tasks.iter() {
+        if !matches!(task.status, Status::Succeeded | Status::Failed) {
+            let request = &world.classes[task.class].request;
+            sums.entry(task.pod.namespace.clone()).or_default().add(request);
+        }
+    }
+    (world, sums)
+}
