@@ -80,8 +80,6 @@ struct Known {
     ranking: Ranking,
     /// When it was last asked for.
     asked: u64,
-    /// It was asked for in this cycle.
-    used: bool,
 }
 
 /// The nodes in the order of each class; lives across sessions.
@@ -90,8 +88,10 @@ pub struct Placement {
     cells: Cells,
     /// By class and scope; 0 for no scope.
     classes: FxHashMap<(ClassId, u64), Known>,
-    /// Counts the times a class was ranked from scratch or grew.
+    /// Counts questions.
     clock: u64,
+    /// The clock when the cycle began.
+    began: u64,
     /// Cells in all rankings.
     ranked: usize,
     /// Resources that were known when the rules were asked for.
@@ -102,7 +102,7 @@ impl Placement {
     /// With a seed for ties.
     pub fn new(seed: u64) -> Self {
         let classes = FxHashMap::default();
-        Self { seed, cells: Cells::new(seed), classes, clock: 0, ranked: 0, dims: 0 }
+        Self { seed, cells: Cells::new(seed), classes, clock: 0, began: 0, ranked: 0, dims: 0 }
     }
 
     /// Forgets all: the plugins changed.
@@ -112,14 +112,14 @@ impl Placement {
 
     /// A cycle begins: forgets scopes that nobody asked for in the one before, and classes that are no more.
     pub fn begin_cycle(&mut self, world: &World) {
-        self.classes.retain(|(_, scope), known| *scope == 0 || std::mem::take(&mut known.used));
+        let began = std::mem::replace(&mut self.began, self.clock);
+        self.classes.retain(|(_, scope), known| *scope == 0 || known.asked > began);
         self.retain(world);
     }
 
     fn retain(&mut self, world: &World) {
-        let lives = |id, known: &Known| {
-            world.classes.get(id).is_some_and(|class| class.serial.0 == known.serial)
-        };
+        let lives =
+            |id, known: &Known| world.classes.get(id).is_some_and(|class| class.serial.0 == known.serial);
         self.classes.retain(|(id, _), known| lives(*id, known));
         self.ranked = self.classes.values().map(|known| known.ranking.len()).sum();
     }
@@ -188,24 +188,34 @@ impl Placement {
             self.reset();
             self.dims = world.dims.len();
         }
-        let (key, class) = (asker.key(), &world.classes[asker.class]);
-        if self.classes.get(&key).is_none_or(|known| known.serial != class.serial.0) {
-            self.meet_classes(world, tiers);
-            self.meet_scope(world, tiers, asker);
-        }
         self.cells.sync(world);
-        if self.classes[&key].ranking.len() < self.cells.slots().len() {
-            self.make_room(key);
+        let (key, class) = (asker.key(), &world.classes[asker.class]);
+        let known = self.classes.get(&key).filter(|known| known.serial == class.serial.0);
+        if known.is_none_or(|known| known.ranking.len() < self.cells.slots().len()) {
+            self.prepare(world, tiers, asker);
         }
+        self.clock += 1;
         let Self { classes, cells, .. } = self;
-        let known = classes.get_mut(&key).expect("all classes of the World were met");
-        known.used = true;
+        let known = classes.get_mut(&key).expect("a class that was prepared");
+        known.asked = self.clock;
         known.ranking.catch_up(world, class, &known.rules, cells);
         (known, cells)
     }
 
-    /// Asks the plugins for the rules of all classes that are new, at once: what they read may make new kinds of nodes.
-    fn meet_classes(&mut self, world: &World, tiers: &Tiers) {
+    /// Sees to it that the rules of a class are known, and that there is room to rank the cells for it.
+    fn prepare(&mut self, world: &World, tiers: &Tiers, asker: Asker) {
+        self.meet_classes(world, tiers, asker.class);
+        self.meet_scope(world, tiers, asker);
+        self.cells.sync(world);
+        self.make_room(asker.key());
+    }
+
+    /// Asks the plugins for the rules of a class, if it is new, and of all others that are: what they read may make new
+    /// kinds of nodes.
+    fn meet_classes(&mut self, world: &World, tiers: &Tiers, id: ClassId) {
+        if self.classes.get(&(id, 0)).is_some_and(|known| known.serial == world.classes[id].serial.0) {
+            return;
+        }
         self.retain(world);
         for (id, class) in world.classes.iter() {
             if !self.classes.contains_key(&(id, 0)) {
@@ -214,9 +224,9 @@ impl Placement {
         }
     }
 
-    /// Asks them for those of a scope, if there is one.
+    /// Asks them for those of a scope, if there is one that is new.
     fn meet_scope(&mut self, world: &World, tiers: &Tiers, asker: Asker) {
-        if let Some((_, task)) = asker.scope {
+        if let Some((_, task)) = asker.scope.filter(|_| !self.classes.contains_key(&asker.key())) {
             let rules = tiers.scoped_rules(world, asker.class, task);
             self.meet(asker.key(), &world.classes[asker.class], rules);
         }
@@ -225,16 +235,14 @@ impl Placement {
     fn meet(&mut self, key: (ClassId, u64), class: &Class, rules: NodeRules) {
         self.cells.learn(rules.reads.iter());
         let ranking = Ranking::default();
-        self.classes.insert(key, Known { serial: class.serial.0, rules, ranking, asked: 0, used: false });
+        self.classes.insert(key, Known { serial: class.serial.0, rules, ranking, asked: 0 });
     }
 
     /// Before a class is ranked from scratch, drops rankings of other classes until all are few enough.
     fn make_room(&mut self, key: (ClassId, u64)) {
-        self.clock += 1;
         let needed = self.cells.slots().len().next_power_of_two();
-        let known = self.classes.get_mut(&key).expect("a class that was met");
-        known.asked = self.clock;
-        self.ranked += needed - known.ranking.len();
+        let known = &self.classes[&key];
+        self.ranked += needed.saturating_sub(known.ranking.len());
         while self.ranked > RANKED {
             let others =
                 self.classes.iter_mut().filter(|(other, known)| **other != key && known.ranking.len() > 0);

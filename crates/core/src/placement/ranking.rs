@@ -9,7 +9,7 @@ use crate::plugin::{NodeRules, NodeScorer};
 use crate::world::{Class, Node, World};
 
 /// Below this many cells a pass over them is not worth a second thread.
-const PARALLEL_FROM: usize = 512;
+const PARALLEL_FROM: usize = 1 << 11;
 
 /// What the rules by attributes say of a kind of nodes: a score, or why they will not do.
 pub(super) type Verdict = Result<i64, Unfit>;
