@@ -35,10 +35,18 @@ pub(crate) fn nodes(count: usize) -> impl Iterator<Item = Event> {
     })
 }
 
-/// Gangs with all of their pods pending. With more than one class, gangs differ in a toleration that matters nowhere.
-pub(crate) fn gangs(size: Size, classes: usize) -> impl Iterator<Item = Event> {
+/// What gangs differ in.
+#[derive(Clone, Copy)]
+pub(crate) struct Kinds {
+    /// How many kinds of gangs there are. They differ in a toleration that matters nowhere.
+    pub(crate) count: usize,
+    /// And in the cpu that their pods request, which is one core on the average.
+    pub(crate) distinct_requests: bool,
+}
+
+/// Gangs with all of their pods pending.
+pub(crate) fn gangs(size: Size, kinds: Kinds) -> impl Iterator<Item = Event> {
     let namespace: Arc<str> = "default".into();
-    let requests = resources(&[("cpu", "1"), ("memory", "4Gi")]);
     (0..size.gangs).flat_map(move |at| {
         let name: Arc<str> = format!("gang-{at:06}").into();
         let key = Key { namespace: namespace.clone(), name: name.clone() };
@@ -49,13 +57,57 @@ pub(crate) fn gangs(size: Size, classes: usize) -> impl Iterator<Item = Event> {
             min_member: size.size as u32,
             ..PodGroupInfo::default()
         }));
+        let kind = at % kinds.count.max(1);
         let (namespace, requests, constraints) =
-            (namespace.clone(), requests.clone(), constraints(at % classes.max(1)));
+            (namespace.clone(), requests(kinds, kind), constraints(kind));
         let pods = (0..size.size).map(move |index| {
             pod(&namespace, &name, index, Time(at as i64), requests.clone(), constraints.clone())
         });
         std::iter::once(group).chain(pods)
     })
+}
+
+/// A gang of a priority class.
+pub(crate) struct Gang<'a> {
+    pub(crate) name: &'a str,
+    pub(crate) class: &'a str,
+    /// Cores of each pod; its memory is as many times 8 GiB.
+    pub(crate) cores: usize,
+    pub(crate) size: usize,
+    /// The nodes on which its pods run, by number; none when they are pending.
+    pub(crate) on: Vec<usize>,
+}
+
+impl Gang<'_> {
+    /// The PodGroup and its pods.
+    pub(crate) fn events(&self) -> impl Iterator<Item = Event> {
+        let (namespace, name): (Arc<str>, Arc<str>) = ("default".into(), self.name.into());
+        let group = PodGroupInfo {
+            key: Key { namespace: namespace.clone(), name: name.clone() },
+            uid: name.clone(),
+            min_member: self.size as u32,
+            priority_class: Some(self.class.into()),
+            ..PodGroupInfo::default()
+        };
+        let requests =
+            resources(&[("cpu", &self.cores.to_string()), ("memory", &format!("{}Gi", 8 * self.cores))]);
+        let pods = (0..self.size).map(move |index| {
+            let event = pod(&namespace, &name, index, Time(0), requests.clone(), constraints(0));
+            match (event, self.on.get(index)) {
+                (Event::Pod(info), Some(node)) => {
+                    let node = Some(format!("node-{node:06}").into());
+                    PodInfo { phase: PodPhase::Running, node, ..*info }.into()
+                }
+                (event, _) => event,
+            }
+        });
+        std::iter::once(group.into()).chain(pods)
+    }
+}
+
+fn requests(kinds: Kinds, kind: usize) -> Resources {
+    let milli = if kinds.distinct_requests { 500 + (2 * kind + 1) * 500 / kinds.count.max(1) } else { 1000 };
+    resources(&[("cpu", &format!("{milli}m")), ("memory", "4Gi")])
 }
 
 fn constraints(class: usize) -> Arc<Constraints> {

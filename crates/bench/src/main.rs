@@ -5,6 +5,7 @@ mod core;
 mod floor;
 mod generate;
 mod machine;
+mod preempt;
 
 use anyhow::Result;
 use clap::{Args, Parser, Subcommand};
@@ -22,6 +23,8 @@ enum Bench {
     Core(core::Options),
     /// End to end on a real API server, beside the bare client loop and kube-scheduler.
     Floor(floor::Options),
+    /// One gang that evicts its way into a full cluster, and gangs that never fit.
+    Preempt(preempt::Options),
 }
 
 /// The size of a run.
@@ -42,6 +45,7 @@ fn main() -> Result<()> {
     let result = match Cli::parse().bench {
         Bench::Core(options) => core::run(&options)?,
         Bench::Floor(options) => floor::run(&options)?,
+        Bench::Preempt(options) => preempt::run(&options)?,
     };
     println!("{result}");
     Ok(())

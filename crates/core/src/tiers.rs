@@ -167,6 +167,21 @@ impl Tiers {
         None
     }
 
+    /// Whether [`victims`](Self::victims) could leave anybody, in whatever order they are offered: in some tier there
+    /// is an opinion, and each one alone leaves somebody.
+    pub fn any_victims(
+        &self,
+        flag: Option<Flag>,
+        of: &[TaskId],
+        ask: impl Fn(&dyn Plugin, &[TaskId]) -> Option<Vec<TaskId>>,
+    ) -> bool {
+        let asked = |entry: &&Entry| flag.is_none_or(|flag| entry.flags.on(flag));
+        self.tiers().any(|tier| {
+            let opinions = tier.iter().filter(asked).filter_map(|entry| ask(&*entry.plugin, of));
+            opinions.map(|picked| !picked.is_empty()).reduce(|a, b| a && b).unwrap_or(false)
+        })
+    }
+
     /// Rule *union*: all that the plugins of a tier name, in their order; the first tier that names anybody decides.
     pub fn union(&self, flag: Flag, ask: impl Fn(&dyn Plugin) -> Vec<TaskId>) -> Vec<TaskId> {
         for tier in self.tiers() {
@@ -320,6 +335,7 @@ mod tests {
             let world = world();
             let ask = |plugin: &dyn Plugin, of: &[TaskId]| plugin.preemptable(&world, id(0), of);
             let victims = tiers.victims(Some(Flag::Preemptable), only, &of, ask);
+            assert!(victims.is_none() || tiers.any_victims(Some(Flag::Preemptable), &of, ask), "{plan:?}");
             let expected = expected.map(|(tier, list)| (tier, list.into_iter().map(id).collect()));
             assert_eq!(victims, expected, "{plan:?}");
         }

@@ -11,6 +11,7 @@ use super::roster::{Loss, Roster, Victim};
 use super::steps::Steps;
 use crate::diagnosis::NoEviction;
 use crate::id::{JobId, NodeId, TaskId};
+use crate::plugin::Plugin;
 use crate::session::Session;
 use crate::world::Budgets;
 
@@ -29,13 +30,18 @@ pub(super) fn evict_for(
     steps.spend(session.world.nodes.len() + roster.len(session, queue))?;
     let today = Ledger::new(session, aim);
     let mut empty = today.clone();
+    let mut all = Vec::new();
     roster.each(session, queue, |task, node| {
         if session.world.tasks[task].job.is_some_and(|job| purpose.takes_from_job(aim.job, job)) {
             empty.free(node, session.world.request_of(task));
+            all.push(task);
         }
     });
     if !empty.may_do() {
         return Err(NoEviction::NotEnough);
+    }
+    if !today.may_do() && !anybody(session, aim, purpose, &all) {
+        return Err(NoEviction::NoVictims);
     }
     let order = roster.order(session, queue);
     steps.spend(2 * order.len())?;
@@ -44,6 +50,14 @@ pub(super) fn evict_for(
     let mut search = Search { session, aim, purpose, today, steps, why: Arc::from("") };
     search.why = purpose.reason(search.session, aim.job).into();
     search.run(&offered, &empty)
+}
+
+/// Whether plugins let anybody go at all. That is asked before victims are put in order, for mostly nobody may.
+fn anybody(session: &mut Session<'_>, aim: &Aim, purpose: Purpose, all: &[TaskId]) -> bool {
+    aim.as_if_whole(session, |session| {
+        let ask = |plugin: &dyn Plugin, of: &[TaskId]| purpose.ask(plugin, session.world, aim.last(), of);
+        session.tiers.any_victims(purpose.flag(), all, ask)
+    })
 }
 
 /// Whether a victim is still one, and one for this aim.
@@ -114,9 +128,7 @@ impl Search<'_, '_> {
         let (aim, purpose) = (self.aim, self.purpose);
         let ids: Vec<TaskId> = offered.iter().map(|victim| victim.task).collect();
         let (tier, picked) = aim.as_if_whole(self.session, |session| {
-            let ask = |plugin: &dyn crate::plugin::Plugin, of: &[TaskId]| {
-                purpose.ask(plugin, session.world, aim.last(), of)
-            };
+            let ask = |plugin: &dyn Plugin, of: &[TaskId]| purpose.ask(plugin, session.world, aim.last(), of);
             session.tiers.victims(purpose.flag(), tier, &ids, ask)
         })?;
         let picked: FxHashSet<TaskId> = picked.into_iter().collect();

@@ -1,0 +1,152 @@
+//! `preempt`: a gang evicts its way into a full cluster in memory, and one that never fits is refused.
+use std::time::Instant;
+
+use anyhow::{Context, Result, ensure};
+use clap::Args;
+use phalanx_conf::{Known, parse};
+use phalanx_core::Scheduler;
+use phalanx_core::conf::Conf;
+use phalanx_core::decision::Decision;
+use phalanx_core::event::{Event, Time};
+use phalanx_core::world::{World, WorldOptions};
+use serde_json::{Value, json};
+
+use crate::generate::{self, Gang};
+use crate::machine;
+
+#[derive(Args)]
+pub(crate) struct Options {
+    /// Nodes, of 32 cores and 256 GiB each.
+    #[arg(long, default_value_t = 5000)]
+    nodes: usize,
+    /// Pods of low priority on each node, which they fill.
+    #[arg(long, default_value_t = 4)]
+    per_node: usize,
+    /// Pods of a gang of low priority; 1 for none.
+    #[arg(long, default_value_t = 1)]
+    victims: usize,
+    /// Pods of the gang.
+    #[arg(long, default_value_t = 512)]
+    size: usize,
+    /// Pods of low priority that have to go for one pod of the gang.
+    #[arg(long, default_value_t = 1)]
+    each: usize,
+    /// Runs; the fastest counts, since all else is the machine's noise.
+    #[arg(long, default_value_t = 5)]
+    runs: usize,
+}
+
+/// Cores of a node.
+const CORES: usize = 32;
+
+fn conf() -> Result<Conf> {
+    let parsed = parse(include_str!("../../../config/preempt-and-reclaim.yaml"), &Known::builtin());
+    parsed.conf.context("config/preempt-and-reclaim.yaml does not parse")
+}
+
+/// What a cycle with a gang that came into a full cluster took.
+struct Ran {
+    /// All of it.
+    seconds: f64,
+    evicted: usize,
+    nominated: usize,
+}
+
+fn apply(world: &mut World, events: impl Iterator<Item = Event>) {
+    for event in events {
+        world.apply(event);
+    }
+}
+
+impl Options {
+    /// A full cluster, known to its scheduler, and a gang that has just come.
+    fn arrive(&self, conf: Conf, gang: &Gang<'_>) -> (World, Scheduler) {
+        let mut world = World::new(WorldOptions::default());
+        world.apply(generate::default_queue());
+        for (name, value) in [("low", 1), ("high", 1000)] {
+            world.apply(Event::PriorityClass { name: name.into(), value, global_default: false });
+        }
+        apply(&mut world, generate::nodes(self.nodes));
+        let pods = self.nodes * self.per_node;
+        for (at, first) in (0..pods).step_by(self.victims).enumerate() {
+            let cores = CORES / self.per_node;
+            // Members are spread, so that no node is emptied by taking one gang.
+            let on = (first..pods.min(first + self.victims)).map(|pod| pod % self.nodes).collect();
+            let low = Gang { name: &format!("low-{at:06}"), class: "low", cores, size: self.victims, on };
+            apply(&mut world, low.events());
+        }
+        let mut scheduler = Scheduler::new(conf, 0);
+        scheduler.run(&mut world, Time(0));
+        apply(&mut world, gang.events());
+        (world, scheduler)
+    }
+
+    fn run_cycle(&self, conf: &Conf, gang: &Gang<'_>) -> Ran {
+        let (mut world, mut scheduler) = self.arrive(conf.clone(), gang);
+        let started = Instant::now();
+        let outcome = scheduler.run(&mut world, Time(1000));
+        let seconds = started.elapsed().as_secs_f64();
+        let count = |is: fn(&Decision) -> bool| outcome.decisions.iter().filter(|one| is(one)).count();
+        let evicted = count(|one| matches!(one, Decision::Evict { .. }));
+        let nominated = count(|one| matches!(one, Decision::Nominate { node: Some(_), .. }));
+        Ran { seconds, evicted, nominated }
+    }
+
+    /// The fastest cycle with the evicting actions, and what they add to one without.
+    fn measure(&self, gang: &Gang<'_>) -> Result<(Ran, f64)> {
+        let with = conf()?;
+        let mut without = with.clone();
+        without.actions.retain(|action| !["preempt", "reclaim"].contains(&action.as_str()));
+        let fastest = |conf: &Conf| {
+            let runs = (0..self.runs.max(1)).map(|_| self.run_cycle(conf, gang));
+            runs.min_by(|a, b| a.seconds.total_cmp(&b.seconds)).expect("at least one run")
+        };
+        let (ran, plain) = (fastest(&with), fastest(&without));
+        let added = (ran.seconds - plain.seconds).max(0.0);
+        Ok((ran, added))
+    }
+}
+
+pub(crate) fn run(options: &Options) -> Result<Value> {
+    let cores = options.each * CORES / options.per_node;
+    let gang = Gang { name: "gang", class: "high", cores, size: options.size, on: Vec::new() };
+    let (ran, added) = options.measure(&gang)?;
+    let expected = options.each * options.size;
+    ensure!(
+        (ran.evicted, ran.nominated) == (expected, options.size),
+        "{} pods were evicted for {} of {}; {expected} should have been",
+        ran.evicted,
+        ran.nominated,
+        options.size
+    );
+    println!(
+        "{expected} of {} pods evicted for a gang of {}: cycle {:.1} ms, of which evicting {:.1} ms",
+        options.nodes * options.per_node,
+        options.size,
+        ran.seconds * 1e3,
+        added * 1e3
+    );
+    let mut refusals = Vec::new();
+    for (why, class, cores, size) in [
+        ("larger than a node", "high", CORES + 1, options.size),
+        ("one more than there are nodes", "high", CORES, options.nodes + 1),
+        ("no more important than those who run", "low", cores, options.size),
+    ] {
+        let (ran, added) = options.measure(&Gang { name: "gang", class, cores, size, on: Vec::new() })?;
+        ensure!((ran.evicted, ran.nominated) == (0, 0), "somebody was evicted for a gang that is {why}");
+        println!(
+            "refused, {why}: cycle {:.1} ms, of which evicting {:.1} ms",
+            ran.seconds * 1e3,
+            added * 1e3
+        );
+        refusals.push((ran.seconds, added));
+    }
+    let most = |of: fn(&(f64, f64)) -> f64| refusals.iter().map(of).fold(0.0, f64::max);
+    Ok(json!({
+        "name": "preempt", "nodes": options.nodes, "gangs": 1, "size": options.size,
+        "pods": options.nodes * options.per_node, "evicted": ran.evicted,
+        "seconds": ran.seconds, "evictingSeconds": added,
+        "refusalSeconds": most(|(_, added)| *added), "refusalCycleSeconds": most(|(cycle, _)| *cycle),
+        "peakRssBytes": machine::peak_rss(None), "cores": machine::cores(),
+    }))
+}
