@@ -16,7 +16,7 @@ const KEYS: [&str; 8] = [
     "elasticsearch.password",
     "elasticsearch.hostnameFieldName",
 ];
-const TYPES: [&str; 3] = ["prometheus", "prometheus_adaptor", "elasticsearch"];
+const TYPES: [&str; 4] = ["metrics_api", "prometheus", "prometheus_adaptor", "elasticsearch"];
 
 pub(crate) fn read(node: &Node, problems: &mut Problems) -> BTreeMap<String, String> {
     let mut metrics = BTreeMap::new();

@@ -17,4 +17,5 @@ pub mod recorder;
 pub mod reload;
 pub mod scheduler;
 pub mod server;
+pub mod usage;
 pub mod watch;

@@ -12,12 +12,13 @@ use phalanx_api::v1beta1::{PodGroup, Queue};
 use phalanx_cache::{Guarded, Names, slim};
 use phalanx_conf::Known;
 use phalanx_core::Scheduler;
+use phalanx_core::conf::Conf;
 use phalanx_core::event::Event;
 use phalanx_core::world::{World, WorldOptions};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{mpsc, oneshot, watch as tokio_watch};
 use tokio::task::JoinSet;
-use tracing::{error, info};
+use tracing::{error, info, warn};
 
 use crate::engine::{Engine, Input, Pace};
 use crate::lease::{self, LeaseOptions};
@@ -28,6 +29,7 @@ use crate::outbox::request::Context;
 use crate::outbox::{Outbox, OutboxOptions};
 use crate::reload::ConfFile;
 use crate::server::{self, Health, Pages};
+use crate::usage::{self, Source};
 use crate::watch::{self, NodeSelector, Sink, Watched};
 use crate::{bootstrap, client};
 
@@ -138,7 +140,7 @@ impl Process {
         };
         let engine_ended = spawn_engine(scheduling)?;
         let outbox_ended = spawn_outbox(&options, &client, outputs, engine.clone(), Arc::clone(&metrics));
-        follow(&mut tasks, conf, engine.clone(), metrics);
+        follow(&mut tasks, conf, &client, engine.clone(), metrics);
         let (stop, stopped) = tokio_watch::channel(false);
         lead(&mut tasks, options, client, engine.clone(), stopped);
         Ok(Self { engine, engine_ended, outbox, outbox_ended, tasks, stop })
@@ -300,19 +302,44 @@ fn spawn_outbox(
     })
 }
 
+/// Follows the configuration, and asks for the figures of nodes that it wants.
 fn follow(
     tasks: &mut JoinSet<anyhow::Result<()>>,
     conf: ConfFile,
+    client: &Client,
     engine: std_mpsc::Sender<Input>,
     metrics: Arc<Metrics>,
 ) {
+    let (wants, wanted) = tokio_watch::channel(figures(conf.conf()));
+    let (api, cycles) = (client.clone(), engine.clone());
     tasks.spawn(async move {
-        let apply = |conf| {
+        let tell = |events| {
+            let _ = cycles.send(Input::Events(events));
+        };
+        usage::follow(api, wanted, tell).await;
+        Ok(())
+    });
+    tasks.spawn(async move {
+        let apply = |conf: Conf| {
+            let source = figures(&conf);
+            wants.send_if_modified(|wanted| {
+                let changed = *wanted != source;
+                *wanted = source;
+                changed
+            });
             let _ = engine.send(Input::Conf(Box::new(conf)));
         };
         conf.follow(&metrics, apply).await;
         bail!("scheduler.conf is no longer followed")
     });
+}
+
+/// Where a configuration wants figures of nodes from.
+fn figures(conf: &Conf) -> Option<Source> {
+    Source::of(conf).unwrap_or_else(|error| {
+        warn!("no figures of nodes: {error:#}");
+        None
+    })
 }
 
 /// Campaigns, and lets cycles run once this process leads.

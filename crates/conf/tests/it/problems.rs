@@ -376,7 +376,7 @@ fn configurations_and_metrics_are_checked_too() {
         ),
         (
             "metrics:\n  type: prometeus\n",
-            "warning: line 6, column 9: unknown type \"prometeus\"; expected one of prometheus, prometheus_adaptor, \
+            "warning: line 6, column 9: unknown type \"prometeus\"; expected one of metrics_api, prometheus, prometheus_adaptor, \
              elasticsearch (did you mean \"prometheus\"?)",
         ),
         (

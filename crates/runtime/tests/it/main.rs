@@ -4,6 +4,8 @@
 mod driver;
 mod fake;
 mod lease;
+mod loopback;
 mod outbox;
 mod reload;
+mod usage;
 mod watch;
