@@ -5,15 +5,16 @@ use proptest::prelude::*;
 use proptest::test_runner::TestCaseResult;
 
 use super::{Placement, Room, SCORE_UNIT, Spot, lot};
+use crate::annotation::NODEGROUP_NAME;
 use crate::conf::{Conf, PluginConf, Tier};
 use crate::event::{
-    Constraints, Event, HostPort, NodeInfo, NodeTerm, Operator, PodInfo, Requirement, Taint, TaintEffect,
-    Time, Toleration,
+    Constraints, Event, HostPort, Measure, NodeGroups, NodeInfo, NodeTerm, NodeUsage, Operator, PodInfo,
+    QueueInfo, Requirement, Taint, TaintEffect, Time, Toleration,
 };
-use crate::id::{ClassId, NodeId, TaskId};
-use crate::testing::{node, pod, running, world_of};
+use crate::id::{NodeId, TaskId};
+use crate::testing::{args, node, pod, queue, running, world_of};
 use crate::tiers::Tiers;
-use crate::world::{Node, Status, World};
+use crate::world::{Node, Status, Task, World};
 
 const SEED: u64 = 7;
 const NODES: usize = 6;
@@ -29,8 +30,9 @@ fn in_units(score: f64) -> i64 {
 }
 
 /// The rank of every node that will do.
-fn ranks(world: &World, tiers: &Tiers, class: ClassId) -> Vec<(NodeId, Rank)> {
-    let rules = tiers.rules(world, class);
+fn ranks(world: &World, tiers: &Tiers, task: TaskId) -> Vec<(NodeId, Rank)> {
+    let class = world.tasks[task].class;
+    let rules = tiers.scoped_rules(world, class, task);
     let fit = |node: &Node| node.exists && rules.filters.iter().all(|filter| filter.check(node).is_ok());
     let nodes: Vec<(NodeId, &Node)> = world.nodes.iter().filter(|(_, node)| fit(node)).collect();
     let mut fixed = vec![0; nodes.len()];
@@ -66,6 +68,10 @@ fn room(now: bool) -> Room {
 enum Step {
     Node(Box<NodeInfo>),
     NodeGone(usize),
+    /// In tenths of what the node can give.
+    Usage(usize, [u32; 2]),
+    /// The groups of nodes that the queue requires and prefers.
+    Groups(Option<[&'static str; 2]>),
     Pod(usize),
     Foreign(usize, usize),
     PodGone(usize),
@@ -92,11 +98,13 @@ fn node_info() -> impl Strategy<Value = NodeInfo> {
         (prop::sample::select(vec!["x", "y"]), effect).prop_map(|(key, effect)| taint(key, effect)),
         0..2,
     );
+    let group = label(&["g", "h", "i"]);
     let health = (prop::bool::weighted(0.9), prop::bool::weighted(0.15));
-    (size, label(&["a", "b", "c"]), label(&["1", "5"]), taints, health).prop_map(
-        |((cpu, memory, gpus, pods), zone, cores, taints, (ready, unschedulable))| {
+    (size, label(&["a", "b", "c"]), label(&["1", "5"]), group, taints, health).prop_map(
+        |((cpu, memory, gpus, pods), zone, cores, group, taints, (ready, unschedulable))| {
             let mut info = node("", &format!("cpu={cpu} memory={memory}Gi x/gpu={gpus} pods={pods}"));
             info.labels.extend(zone.map(|zone| ("zone".into(), zone.into())));
+            info.labels.extend(group.map(|group| (NODEGROUP_NAME.into(), group.into())));
             info.labels.extend(cores.map(|cores| ("cores".into(), cores.into())));
             NodeInfo { taints, unschedulable, ready, ..info }
         },
@@ -168,6 +176,8 @@ fn step() -> impl Strategy<Value = Step> {
         3 => (node.clone(), node_info())
             .prop_map(|(at, info)| Step::Node(Box::new(named(at, info)))),
         1 => node.clone().prop_map(Step::NodeGone),
+        1 => (node.clone(), prop::array::uniform2(0u32..=10)).prop_map(|(at, parts)| Step::Usage(at, parts)),
+        1 => prop::option::of(Just(["g", "h"])).prop_map(Step::Groups),
         6 => kind.clone().prop_map(Step::Pod),
         1 => (kind, node.clone()).prop_map(|(kind, node)| Step::Foreign(kind, node)),
         2 => pod.clone().prop_map(Step::PodGone),
@@ -188,8 +198,10 @@ fn script() -> impl Strategy<Value = (Vec<NodeInfo>, Vec<(Step, u8)>)> {
 }
 
 fn tiers(world: &World) -> Tiers {
-    let plugin = |name: &&str| PluginConf { name: (*name).into(), ..PluginConf::default() };
-    let plugins = ["predicates", "nodeorder", "binpack"].iter().map(plugin).collect();
+    let args = args(&[("strict", false.into())]);
+    let plugin =
+        |name: &&str| PluginConf { name: (*name).into(), args: args.clone(), ..PluginConf::default() };
+    let plugins = ["predicates", "nodeorder", "binpack", "usage", "nodegroup"].iter().map(plugin).collect();
     Tiers::open(&Conf { tiers: vec![Tier { plugins }], ..Conf::default() }, world, Time(0))
 }
 
@@ -219,6 +231,20 @@ impl Play {
         match step {
             Step::Node(info) => self.apply(Event::Node((**info).clone())),
             Step::NodeGone(at) => self.apply(Event::NodeGone(name(*at).into())),
+            Step::Usage(at, parts) => {
+                let [cpu, memory] = parts.map(|tenths| Measure::Part(tenths * 100_000));
+                let usage = NodeUsage { node: name(*at).into(), cpu, memory, since: Time(0), at: None };
+                self.apply(usage.into());
+            }
+            Step::Groups(groups) => {
+                let of = |[required, preferred]: [&str; 2]| NodeGroups {
+                    required: vec![required.into()],
+                    preferred: vec![preferred.into()],
+                    ..NodeGroups::default()
+                };
+                let node_groups = groups.map(of);
+                self.apply(QueueInfo { node_groups, ..queue("default", 1) }.into());
+            }
             Step::Pod(kind) => {
                 let pod = pod_of(*kind, &self.name_pod());
                 self.apply(pod.into());
@@ -267,9 +293,9 @@ impl Play {
         else {
             return;
         };
-        let class = self.world.tasks[task].class;
         let tiers = tiers(&self.world);
-        if let Some(spot) = self.placement.best(&self.world, &tiers, class) {
+        let asker = tiers.asker(&self.world, task);
+        if let Some(spot) = self.placement.best(&self.world, &tiers, asker) {
             let status = if spot.room == Room::Now { Status::Allocated } else { Status::Pipelined };
             self.world.place(task, status, Some(spot.node));
         }
@@ -282,25 +308,30 @@ impl Play {
         }
     }
 
-    /// Compares what placement says with the plain rule, for the classes in a set (by slot).
+    /// Compares what placement says with the plain rule, for a task of each class in a set (by slot).
     fn check(&mut self, asked: u8) -> TestCaseResult {
         let Self { world, placement, .. } = self;
         let tiers = tiers(world);
-        let classes = world.classes.ids().enumerate().filter(|(at, _)| asked & (1 << (at % 8)) != 0);
-        for (_, class) in classes {
-            let ranks = ranks(world, &tiers, class);
+        for (_, class) in world.classes.ids().enumerate().filter(|(at, _)| asked & (1 << (at % 8)) != 0) {
+            let of_class = |(_, task): &(TaskId, &Task)| task.class == class;
+            let mut tasks = world.tasks.iter().filter(of_class);
+            let Some((task, _)) = (if asked.is_multiple_of(3) { tasks.last() } else { tasks.next() }) else {
+                continue;
+            };
+            let asker = tiers.asker(world, task);
+            let ranks = ranks(world, &tiers, task);
             let best = ranks.iter().max_by_key(|(_, rank)| *rank);
             let best = best.map(|(node, (now, ..))| Spot { node: *node, room: room(*now) });
-            prop_assert_eq!(placement.best(world, &tiers, class), best, "the best for {:?}", class);
+            prop_assert_eq!(placement.best(world, &tiers, asker), best, "the best for {:?}", asker);
             for node in world.nodes.ids() {
                 let of_node = ranks.iter().find(|(id, _)| *id == node);
                 let expected = of_node.map(|(_, (now, ..))| room(*now));
                 prop_assert_eq!(
-                    placement.room(world, &tiers, class, node),
+                    placement.room(world, &tiers, asker, node),
                     expected,
                     "{:?} for {:?}",
                     node,
-                    class
+                    asker
                 );
             }
         }
