@@ -160,12 +160,10 @@ impl Outbox {
             Decision::PodGroupStatus { group, uid, status } => self.writes.group(group, uid, status, now),
             Decision::QueueStatus { queue, allocated } => self.writes.queue(queue, allocated, now),
             Decision::PodUnscheduled { pod, reason, message } => {
-                self.note(Note::failed_scheduling(&pod, &message), now);
                 self.writes.unscheduled(pod, reason, message, now);
             }
-            Decision::PodGroupUnschedulable { group, uid, message } => {
-                self.note(Note::unschedulable(&group, &uid, &message), now);
-            }
+            // Told when the status that has the same message is written: see `tell`.
+            Decision::PodGroupUnschedulable { .. } => {}
             Decision::QueueInvalid { queue, uid, message } => {
                 self.note(Note::queue_invalid(&queue, &uid, &message), now);
             }
@@ -309,6 +307,9 @@ impl Outbox {
             }
             Work::Write(write) => {
                 self.writes.done(write, &reply, now);
+                if reply == Reply::Done {
+                    self.tell(write, now);
+                }
                 None
             }
             Work::Post(_) => {
@@ -317,6 +318,23 @@ impl Outbox {
                 }
                 None
             }
+        }
+    }
+
+    /// Events about waiting follow the conditions with the same words: what was not worth a write is not worth an event,
+    /// and most pods of a gang that is still being created are bound before either.
+    fn tell(&mut self, write: &Write, now: Instant) {
+        match write {
+            Write::Pod(pod, PodPatch { condition: Some((_, message)), .. }) => {
+                self.note(Note::failed_scheduling(pod, message), now);
+            }
+            Write::PodGroup(group, uid, status) => {
+                let mut conditions = status.conditions.iter();
+                if let Some(condition) = conditions.find(|it| &*it.kind == "Unschedulable" && it.status) {
+                    self.note(Note::unschedulable(group, uid, &condition.message), now);
+                }
+            }
+            Write::Pod(..) | Write::Queue(..) => {}
         }
     }
 

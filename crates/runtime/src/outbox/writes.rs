@@ -94,6 +94,17 @@ struct Pending {
     prompt: bool,
 }
 
+impl Pending {
+    /// While new pods keep coming that have to wait, gangs are being created: the words about single pods wait until
+    /// that is over, for most of them will be bound by then; but not for ever.
+    fn due(&self, calm: Instant, hold: Duration) -> Instant {
+        match self.write {
+            Write::Pod(..) if !self.prompt => self.due.max(calm.min(self.since + hold * HOLDS_MAX)),
+            _ => self.due,
+        }
+    }
+}
+
 #[derive(Debug, Default)]
 struct Entry {
     pending: Option<Pending>,
@@ -109,6 +120,8 @@ pub(super) struct Writes {
     lazy: BinaryHeap<Due<Target>>,
     phases: FxHashMap<Key, Phase>,
     told: FxHashSet<Arc<str>>,
+    /// When a pod last began to wait.
+    newcomer: Option<Instant>,
     queues: FxHashMap<Arc<str>, QueueSeen>,
     sequence: u64,
     pending: usize,
@@ -123,6 +136,7 @@ impl Writes {
             lazy: BinaryHeap::new(),
             phases: FxHashMap::default(),
             told: FxHashSet::default(),
+            newcomer: None,
             queues: FxHashMap::default(),
             sequence: 0,
             pending: 0,
@@ -183,6 +197,11 @@ impl Writes {
 
     /// A write that changes again waits again, but not for ever.
     fn put(&mut self, target: Target, write: Write, prompt: bool, now: Instant) {
+        if let (Write::Pod(pod, _), false) = (&write, prompt)
+            && !self.told.contains(&pod.uid)
+        {
+            self.newcomer = Some(now);
+        }
         let entry = self.entries.entry(target.clone()).or_default();
         let before = entry.pending.take();
         self.pending += usize::from(before.is_none());
@@ -217,10 +236,11 @@ impl Writes {
             }
             let target = line.pop().expect("a due place was just seen").job;
             let Some(entry) = self.entries.get_mut(&target) else { continue };
+            let calm = self.newcomer.map_or(now, |last| last + self.hold);
             match &entry.pending {
                 Some(pending) if entry.in_flight || pending.prompt != prompt => {}
-                Some(pending) if pending.due > now => {
-                    let due = pending.due;
+                Some(pending) if pending.due(calm, self.hold) > now => {
+                    let due = pending.due(calm, self.hold);
                     self.line_up(target, due, prompt);
                 }
                 Some(_) => return self.send(&target),

@@ -210,23 +210,29 @@ async fn pod_status_is_a_strategic_merge_and_events_say_why() {
     };
     let (inputs, receive) = mpsc::unbounded_channel();
     let waits = "0/3 nodes are available: 3 Insufficient cpu.";
+    let condition = Condition {
+        kind: "Unschedulable".into(),
+        status: true,
+        message: waits.into(),
+        ..Condition::default()
+    };
+    let status = GroupStatus { phase: Phase::Inqueue, conditions: vec![condition], ..GroupStatus::default() };
     let decisions = vec![
         Decision::PodUnscheduled { pod: pod("p"), reason: "Unschedulable", message: waits.into() },
         Decision::Nominate { pod: pod("p"), node: Some("n2".into()) },
-        Decision::PodGroupUnschedulable {
-            group: Key::new("ns", "g"),
-            uid: "uid-g".into(),
-            message: waits.into(),
-        },
+        Decision::PodGroupStatus { group: Key::new("ns", "g"), uid: "uid-g".into(), status },
     ];
     inputs.send(Input::Decisions(decisions)).unwrap();
     let running = tokio::spawn(driver.run(client, receive));
-    while log.lock().unwrap().len() < 3 {
+    while log.lock().unwrap().len() < 4 {
         tokio::task::yield_now().await;
     }
     drop(inputs);
     running.await.unwrap();
-    let patch = asked(&log, &Method::PATCH).remove(0);
+    let patches = asked(&log, &Method::PATCH);
+    let of_group = "/apis/scheduling.volcano.sh/v1beta1/namespaces/ns/podgroups/g/status";
+    assert!(patches.iter().any(|patch| patch.path == of_group), "the subresource of a CRD that has one");
+    let patch = patches.iter().find(|patch| patch.path != of_group).unwrap();
     assert_eq!(patch.path, "/api/v1/namespaces/ns/pods/p/status");
     assert_eq!(patch.content, "application/strategic-merge-patch+json");
     assert_eq!(patch.body["metadata"]["uid"], "uid-p");
