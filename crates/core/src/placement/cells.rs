@@ -144,6 +144,7 @@ impl Cells {
     }
 
     fn clear(&mut self) {
+        // Rankings begin anew when the kinds' stamp changes: the log of cells need not tell them.
         self.kinds.clear();
         self.seen.clear();
         self.links.0.clear();
@@ -151,8 +152,6 @@ impl Cells {
         self.free.clear();
         self.by_state.clear();
         self.cursor = u64::MAX;
-        self.changed.dropped = self.changed_end() + 1;
-        self.changed.cells.clear();
     }
 
     /// Catches up with the World.
