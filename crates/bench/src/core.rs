@@ -20,6 +20,12 @@ pub(crate) struct Options {
     /// Kinds of pods that no two gangs share, up to the number of gangs.
     #[arg(long, default_value_t = 1)]
     classes: usize,
+    /// The classes differ in the cpu they request too, so that hardly two nodes stay alike.
+    #[arg(long)]
+    distinct_requests: bool,
+    /// A scheduler.conf instead of Helm's.
+    #[arg(long)]
+    conf: Option<std::path::PathBuf>,
     /// Runs; the fastest counts, since all else is the machine's noise.
     #[arg(long, default_value_t = 5)]
     runs: usize,
@@ -31,22 +37,33 @@ pub(crate) fn helm_conf() -> Result<Conf> {
     parsed.conf.context("config/helm-default.yaml does not parse")
 }
 
+fn conf(options: &Options) -> Result<Conf> {
+    let Some(path) = &options.conf else { return helm_conf() };
+    let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+    parse(&text, &Known::builtin()).conf.with_context(|| format!("{} has errors", path.display()))
+}
+
 pub(crate) fn run(options: &Options) -> Result<Value> {
     let Size { nodes, gangs, size } = options.size;
     let mut fastest = f64::INFINITY;
+    let mut idle = f64::INFINITY;
     let mut load_seconds = 0.0;
     for _ in 0..options.runs.max(1) {
         let started = Instant::now();
         let mut world = World::new(WorldOptions::default());
         world.apply(generate::default_queue());
-        for event in generate::nodes(nodes).chain(generate::gangs(options.size, options.classes)) {
+        let kinds = generate::Kinds { count: options.classes, distinct_requests: options.distinct_requests };
+        for event in generate::nodes(nodes).chain(generate::gangs(options.size, kinds)) {
             world.apply(event);
         }
         load_seconds = started.elapsed().as_secs_f64();
-        let mut scheduler = Scheduler::new(helm_conf()?, 0);
+        let mut scheduler = Scheduler::new(conf(options)?, 0);
         let started = Instant::now();
         let outcome = scheduler.run(&mut world, Time(0));
         fastest = fastest.min(started.elapsed().as_secs_f64());
+        let started = Instant::now();
+        scheduler.run(&mut world, Time(0));
+        idle = idle.min(started.elapsed().as_secs_f64());
         let bound: usize = outcome.decisions.iter().map(bound).sum();
         ensure!(
             bound == gangs * size,
@@ -57,8 +74,10 @@ pub(crate) fn run(options: &Options) -> Result<Value> {
     let pods = gangs * size;
     println!("{pods} pods in gangs of {size} on {nodes} nodes: session {:.1} ms", fastest * 1e3);
     Ok(json!({
-        "name": "core", "nodes": nodes, "gangs": gangs, "size": size, "classes": options.classes, "pods": pods,
+        "name": "core", "nodes": nodes, "gangs": gangs, "size": size, "classes": options.classes,
+        "distinctRequests": options.distinct_requests, "pods": pods,
         "seconds": fastest, "microsecondsPerPod": fastest * 1e6 / pods.max(1) as f64, "loadSeconds": load_seconds,
+        "idleCycleSeconds": idle,
         "peakRssBytes": machine::peak_rss(None), "cores": machine::cores(),
     }))
 }
