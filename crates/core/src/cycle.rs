@@ -70,7 +70,7 @@ impl Scheduler {
         note_gates(&mut session);
         status::close(&mut session, *cycle);
         let wakes = session.tiers.every().filter_map(|plugin| plugin.wake(session.world));
-        let wake = wakes.chain(session.world.usage_ends()).min();
+        let wake = wakes.chain(session.world.usage_ends()).chain(session.world.refusals_end(now)).min();
         Outcome { decisions: session.decisions, cycle: *cycle, wake }
     }
 }

@@ -183,6 +183,11 @@ pub trait Plugin: Send + Sync {
     ) -> Option<Vec<TaskId>> {
         None
     }
+    /// Whether its opinions on victims are about what queues may keep: then they hold whichever tier decides, for no
+    /// order of plugins is meant to let two queues take the same from each other by turns.
+    fn guards_queues(&self) -> bool {
+        false
+    }
     /// Which of two queues gives its tasks up first for one of queue `by`.
     fn victim_queue_order(&self, _: &World, _by: QueueId, _a: QueueId, _b: QueueId) -> Ordering {
         Ordering::Equal

@@ -142,7 +142,8 @@ impl Tiers {
 
     /// Rule *intersect*, on victims in the order in which they would go: a plugin is asked about those that the ones
     /// before it in its tier left; the first tier in which anybody has an opinion and that leaves somebody decides. An
-    /// empty rest ends the tier's say, and the next tier is asked. With `only`, no other tier is.
+    /// empty rest ends the tier's say, and the next tier is asked. With `only`, no other tier is. Plugins that guard
+    /// queues are asked whichever tier decides.
     ///
     /// Returns the tier, and whom it leaves, in the same order. Without a flag every plugin is asked.
     pub fn victims(
@@ -153,6 +154,7 @@ impl Tiers {
         ask: impl Fn(&dyn Plugin, &[TaskId]) -> Option<Vec<TaskId>>,
     ) -> Option<(usize, Vec<TaskId>)> {
         let asked = |entry: &&Entry| flag.is_none_or(|flag| entry.flags.on(flag));
+        let guards = |entry: &&Entry| asked(entry) && entry.plugin.guards_queues();
         for (at, tier) in self.tiers().enumerate().filter(|(at, _)| only.is_none_or(|only| only == *at)) {
             let mut left: Option<Vec<TaskId>> = None;
             for entry in tier.iter().filter(asked) {
@@ -160,8 +162,13 @@ impl Tiers {
                     left = Some(shared(left.as_deref().unwrap_or(of), picked));
                 }
             }
-            if let Some(victims) = left.filter(|victims| !victims.is_empty()) {
-                return Some((at, victims));
+            let Some(mut left) = left else { continue };
+            for entry in self.entries.iter().filter(guards) {
+                left =
+                    ask(&*entry.plugin, &left).map_or_else(|| left.clone(), |picked| shared(&left, picked));
+            }
+            if !left.is_empty() {
+                return Some((at, left));
             }
         }
         None
@@ -176,10 +183,12 @@ impl Tiers {
         ask: impl Fn(&dyn Plugin, &[TaskId]) -> Option<Vec<TaskId>>,
     ) -> bool {
         let asked = |entry: &&Entry| flag.is_none_or(|flag| entry.flags.on(flag));
-        self.tiers().any(|tier| {
-            let opinions = tier.iter().filter(asked).filter_map(|entry| ask(&*entry.plugin, of));
-            opinions.map(|picked| !picked.is_empty()).reduce(|a, b| a && b).unwrap_or(false)
-        })
+        let all = |entries: &mut dyn Iterator<Item = &Entry>| {
+            let opinions = entries.filter(asked).filter_map(|entry| ask(&*entry.plugin, of));
+            opinions.map(|picked| !picked.is_empty()).reduce(|a, b| a && b)
+        };
+        let guarded = all(&mut self.entries.iter().filter(|entry| entry.plugin.guards_queues()));
+        guarded != Some(false) && self.tiers().any(|tier| all(&mut tier.iter()) == Some(true))
     }
 
     /// Rule *union*: all that the plugins of a tier name, in their order; the first tier that names anybody decides.
@@ -232,12 +241,13 @@ mod tests {
         order: Ordering,
         vote: Vote,
         victims: Option<Vec<usize>>,
+        guards: bool,
         starving: Option<bool>,
     }
 
     impl Default for Says {
         fn default() -> Self {
-            Self { order: Ordering::Equal, vote: Vote::Abstain, victims: None, starving: None }
+            Self { order: Ordering::Equal, vote: Vote::Abstain, victims: None, guards: false, starving: None }
         }
     }
 
@@ -250,6 +260,9 @@ mod tests {
         }
         fn job_starving(&self, _: &World, _: crate::id::JobId) -> Option<bool> {
             self.starving
+        }
+        fn guards_queues(&self) -> bool {
+            self.guards
         }
         fn victim_tasks(&self, world: &World, of: &[TaskId]) -> Vec<TaskId> {
             self.preemptable(world, TaskId::from_index(0), of).unwrap_or_default()
@@ -338,6 +351,28 @@ mod tests {
             assert!(victims.is_none() || tiers.any_victims(Some(Flag::Preemptable), &of, ask), "{plan:?}");
             let expected = expected.map(|(tier, list)| (tier, list.into_iter().map(id).collect()));
             assert_eq!(victims, expected, "{plan:?}");
+        }
+    }
+
+    #[test]
+    fn who_guards_queues_is_asked_whichever_tier_decides() {
+        let says =
+            |victims: &[usize], guards| Says { victims: Some(victims.to_vec()), guards, ..Says::default() };
+        for (first, guard, expected) in [
+            (&[1, 2][..], &[2, 3][..], Some((0, vec![2]))),
+            (&[1], &[2, 3], Some((1, vec![2, 3]))),
+            (&[1], &[], None),
+        ] {
+            let tiers = tiers(vec![vec![says(first, false)], vec![says(guard, true)]]);
+            let of: Vec<TaskId> = (0..6).map(TaskId::from_index).collect();
+            let ask =
+                |plugin: &dyn Plugin, of: &[TaskId]| plugin.preemptable(&world(), TaskId::from_index(0), of);
+            let victims = tiers.victims(None, None, &of, ask);
+            let index = |(tier, list): (usize, Vec<TaskId>)| {
+                (tier, list.into_iter().map(Id::index).collect::<Vec<_>>())
+            };
+            assert_eq!(victims.map(index), expected, "{first:?}, guarded {guard:?}");
+            assert_eq!(tiers.any_victims(None, &of, ask), expected.is_some(), "{first:?}, guarded {guard:?}");
         }
     }
 

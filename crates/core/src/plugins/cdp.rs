@@ -26,11 +26,15 @@ struct Cdp {
 
 impl Cdp {
     fn is_young(&self, task: &Task) -> bool {
+        self.ends(task).is_some()
+    }
+
+    /// When the protection ends that a task has now.
+    fn ends(&self, task: &Task) -> Option<Time> {
         let text = task.labels.get(COOLDOWN_TIME).or_else(|| task.annotations.get(COOLDOWN_TIME));
-        let (Some(cooldown), Some(scheduled)) = (text.and_then(parse_duration), task.scheduled) else {
-            return false;
-        };
-        task.status == Status::Running && scheduled.0.saturating_add(cooldown) > self.now.0
+        let (cooldown, scheduled) = (parse_duration(text?)?, task.scheduled?);
+        let end = Time(scheduled.0.saturating_add(cooldown));
+        (task.status == Status::Running && end > self.now).then_some(end)
     }
 
     fn grown(&self, world: &World, of: &[TaskId]) -> Vec<TaskId> {
@@ -41,6 +45,10 @@ impl Cdp {
 impl Plugin for Cdp {
     fn protects(&self, world: &World, task: TaskId) -> bool {
         self.is_young(&world.tasks[task])
+    }
+
+    fn wake(&self, world: &World) -> Option<Time> {
+        world.tasks.iter().filter_map(|(_, task)| self.ends(task)).min()
     }
 
     fn preemptable(&self, world: &World, _: TaskId, of: &[TaskId]) -> Option<Vec<TaskId>> {
@@ -88,6 +96,7 @@ mod tests {
             .map(|task| &*world.tasks[*task].pod.name)
             .collect();
         assert_eq!(protected, ["young", "label"]);
+        assert_eq!(cdp.wake(&world), Some(Time(10_000)));
         let victims = cdp.preemptable(&world, all[0], &all).unwrap();
         assert_eq!(victims.len(), 5);
         assert_eq!(cdp.reclaimable(&world, all[0], &all).unwrap(), victims);

@@ -207,6 +207,10 @@ impl Plugin for Proportion {
         self.allocatable(world, id, task)
     }
 
+    fn guards_queues(&self) -> bool {
+        true
+    }
+
     fn unified_evictable(
         &self,
         world: &World,

@@ -25,6 +25,7 @@ pub use class::Class;
 use class::ClassKey;
 pub use job::{Job, JobKind, Role};
 pub use node::{Node, Stamp};
+pub(crate) use pdb::REFUSED_MS;
 pub use pdb::{Budgets, Pdb};
 pub use queue::Queue;
 pub(crate) use task::Refused;

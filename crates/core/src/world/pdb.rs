@@ -3,10 +3,13 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
-use super::{Status, World};
-use crate::event::{Key, PdbInfo};
+use super::{Refused, Status, World};
+use crate::event::{Key, PdbInfo, Time};
 use crate::id::TaskId;
 use crate::label::Selector;
+
+/// How long a task is left alone whose eviction was refused.
+pub(crate) const REFUSED_MS: i64 = 60_000;
 
 /// A PodDisruptionBudget.
 #[derive(Clone, Debug, PartialEq)]
@@ -24,6 +27,15 @@ impl World {
         let changed = self.pdbs.get(&info.key) != Some(&pdb);
         self.pdbs.insert(info.key, pdb);
         changed
+    }
+
+    /// When the first of the tasks whose eviction was refused may be asked again.
+    pub(crate) fn refusals_end(&self, now: Time) -> Option<Time> {
+        let end = |task: &super::Task| match task.refused {
+            Refused::At(when) => Some(Time(when.0.saturating_add(REFUSED_MS))),
+            Refused::No | Refused::New => None,
+        };
+        self.tasks.iter().filter_map(|(_, task)| end(task)).filter(|end| *end > now).min()
     }
 
     /// The PodDisruptionBudgets that mean a pod.

@@ -176,6 +176,11 @@ impl Cluster {
         self.add(pod)
     }
 
+    /// The pod as it was last seen.
+    pub(crate) fn pod(&self, name: &str) -> PodInfo {
+        self.pods[name].clone()
+    }
+
     pub(crate) fn pod_names(&self) -> Vec<String> {
         self.pods.keys().cloned().collect()
     }

@@ -1,6 +1,7 @@
 //! Whole cycles: events in, decisions out.
 mod admission;
 mod cluster;
+mod eviction_properties;
 mod evictions;
 mod gangs;
 mod hdrf;

@@ -102,7 +102,11 @@ impl Case {
     fn cluster(&self) -> Cluster {
         let mut cluster = Cluster::with(self.conf());
         for value in PRIORITIES {
-            cluster.add(Event::PriorityClass { name: format!("p{value}").into(), value, global_default: false });
+            cluster.add(Event::PriorityClass {
+                name: format!("p{value}").into(),
+                value,
+                global_default: false,
+            });
         }
         for (at, cores) in self.nodes.iter().enumerate() {
             cluster.add(node(&format!("n{at}"), &format!("cpu={cores}")));
@@ -129,9 +133,14 @@ impl Case {
 
     fn asking(&self, index: u32) -> PodInfo {
         let only = |at: usize| ("kubernetes.io/hostname".into(), format!("n{at}").into());
-        let constraints =
-            Constraints { node_selector: self.only.map(only).into_iter().collect(), ..Constraints::default() };
-        PodInfo { constraints: Arc::new(constraints), ..member("asks", index, &format!("cpu={}", self.cores)) }
+        let constraints = Constraints {
+            node_selector: self.only.map(only).into_iter().collect(),
+            ..Constraints::default()
+        };
+        PodInfo {
+            constraints: Arc::new(constraints),
+            ..member("asks", index, &format!("cpu={}", self.cores))
+        }
     }
 
     /// Whether the gang fits with these pods gone.

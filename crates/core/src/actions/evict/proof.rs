@@ -72,7 +72,8 @@ fn spare(
         placed.iter().rev().map(|task| (world.tasks[*task].class, *task)).collect();
     let mut samples: Vec<TaskId> = of_class.into_values().collect();
     samples.sort_unstable();
-    let placed: FxHashSet<TaskId> = placed.into_iter().collect();
+    let placed: FxHashMap<TaskId, usize> =
+        placed.into_iter().enumerate().map(|(at, task)| (task, at)).collect();
     // Of a gang that goes as a whole, those beyond its minimum go too.
     let mut gone: FxHashSet<JobId> = FxHashSet::default();
     for unit in units.iter().rev() {
@@ -94,7 +95,7 @@ fn spare(
 fn does_without(
     statement: &mut Statement<'_, '_>,
     unit: &[Victim],
-    placed: &FxHashSet<TaskId>,
+    placed: &FxHashMap<TaskId, usize>,
     samples: &[TaskId],
     steps: &mut Steps,
 ) -> Result<bool, NoEviction> {
@@ -103,8 +104,8 @@ fn does_without(
     nodes.dedup();
     let world = &*statement.session().world;
     let on_nodes = nodes.iter().flat_map(|node| &world.nodes[*node].tasks);
-    let mut displaced: Vec<TaskId> = on_nodes.copied().filter(|task| placed.contains(task)).collect();
-    displaced.sort_unstable();
+    let mut displaced: Vec<TaskId> = on_nodes.copied().filter(|task| placed.contains_key(task)).collect();
+    displaced.sort_unstable_by_key(|task| placed[task]);
     for victim in unit {
         statement.spare(victim.task, victim.status);
     }

@@ -16,10 +16,7 @@ use crate::id::{JobId, NodeId, QueueId, TaskId};
 use crate::plugin::EvictionKind;
 use crate::plugins::Spare;
 use crate::session::Session;
-use crate::world::{Refused, Status};
-
-/// How long a task is left alone whose eviction was refused.
-const REFUSED_MS: i64 = 60_000;
+use crate::world::{REFUSED_MS, Refused, Status};
 
 /// What a job loses with a member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -1,4 +1,5 @@
 //! The search for victims that are allowed and help.
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -9,6 +10,7 @@ use super::proof::{Unit, prove, units};
 use super::purpose::Purpose;
 use super::roster::{Loss, Roster, Victim};
 use super::steps::Steps;
+use crate::actions::gang;
 use crate::diagnosis::NoEviction;
 use crate::id::{JobId, NodeId, TaskId};
 use crate::plugin::Plugin;
@@ -65,9 +67,18 @@ fn is_offered(session: &Session<'_>, aim: &Aim, purpose: Purpose, victim: &Victi
     let world = &*session.world;
     // What asks for nothing may not push out what asks for something.
     let idle = |task: TaskId| world.class_of(task).best_effort;
+    // Nor what is less important what is more, whatever plugins say: allocate would serve that first again.
+    let lesser = match purpose {
+        Purpose::WithinJob => world.tasks[victim.task].priority < world.tasks[aim.last()].priority,
+        Purpose::Preempt | Purpose::GangPreempt => {
+            world.jobs[victim.job].priority <= world.jobs[aim.job].priority
+        }
+        Purpose::Reclaim | Purpose::GangReclaim => true,
+    };
     world.tasks[victim.task].status == victim.status
         && purpose.takes_from_job(aim.job, victim.job)
         && (idle(victim.task) || !idle(aim.last()))
+        && lesser
 }
 
 struct Search<'a, 'w> {
@@ -150,7 +161,21 @@ impl Search<'_, '_> {
     /// Evicts as few of the units as it takes, if they help.
     fn prove(&mut self, units: &[Unit]) -> Result<bool, NoEviction> {
         let Some(least) = self.least(units) else { return Ok(false) };
-        prove(self.session, self.aim, units, least, &self.why, self.steps)
+        let proven = prove(self.session, self.aim, units, least, &self.why, self.steps)?;
+        if proven {
+            self.let_go(units);
+        }
+        Ok(proven)
+    }
+
+    /// Gangs that lost members and are not whole any more give up what they were promised.
+    fn let_go(&mut self, units: &[Unit]) {
+        let jobs: BTreeSet<JobId> = units.iter().flatten().map(|victim| victim.job).collect();
+        for job in jobs {
+            if job != self.aim.job && !self.session.job_pipelined(job) {
+                gang::release(self.session, job);
+            }
+        }
     }
 
     /// How many of the units must go at the least.

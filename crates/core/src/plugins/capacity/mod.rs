@@ -259,6 +259,10 @@ impl Plugin for Capacity {
         Some(self.victims(world, world.jobs[job].queue, Some(world.request_of(by)), of))
     }
 
+    fn guards_queues(&self) -> bool {
+        true
+    }
+
     fn unified_evictable(
         &self,
         world: &World,

@@ -1,0 +1,219 @@
+//! What holds in every cluster whose gangs evict each other.
+use std::cell::RefCell;
+
+use phalanx_core::conf::{Conf, Flag};
+use phalanx_core::event::{Event, PodGroupInfo, PodInfo, PodPhase};
+use phalanx_core::world::{Status, World};
+use proptest::prelude::*;
+use proptest::test_runner::TestCaseResult;
+
+use crate::cluster::{Cluster, Cycle, helm};
+use crate::properties::{gangs_are_whole, no_node_is_overfull, no_queue_grows_over_its_capability};
+use crate::random::{Script, script};
+
+/// A script, and how eviction is configured.
+#[derive(Clone)]
+struct Play {
+    script: Script,
+    conf: Conf,
+    /// The priority of each gang, by number.
+    priorities: Vec<i32>,
+    /// Whether evictions are refused, of one in so many pods.
+    refused: usize,
+}
+
+fn play() -> impl Strategy<Value = Play> {
+    let actions = prop::sample::select(vec![
+        &["preempt"][..],
+        &["reclaim"],
+        &["reclaim", "preempt"],
+        &["gangpreempt", "gangreclaim"],
+    ]);
+    let flags = any::<[bool; 4]>();
+    (script(), actions, flags, prop::collection::vec(0..3, 8), 1usize..9).prop_map(
+        |(script, actions, [gang, starving, drf, maxed], priorities, refused)| {
+            let mut conf = helm();
+            conf.actions.extend(actions.iter().map(|action| (*action).to_owned()));
+            for plugin in conf.tiers.iter_mut().flat_map(|tier| &mut tier.plugins) {
+                match plugin.name.as_str() {
+                    "gang" => {
+                        plugin.flags.set(Flag::Preemptable, gang);
+                        plugin.flags.set(Flag::JobStarving, starving);
+                    }
+                    "drf" => plugin.flags.set(Flag::Preemptable, drf),
+                    _ => {}
+                }
+            }
+            // One that gives evictions up sooner or later.
+            let refused = if maxed { refused } else { usize::MAX };
+            Play { script, conf, priorities, refused }
+        },
+    )
+}
+
+/// One line for each object, for a failure to be read.
+impl std::fmt::Debug for Play {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        writeln!(f, "{:?}, refused {}, nodes {:?}", self.conf.actions, self.refused, self.script.nodes)?;
+        for plugin in self.conf.tiers.iter().flat_map(|tier| &tier.plugins) {
+            let off: Vec<_> =
+                Flag::ALL.iter().filter(|(flag, _)| !plugin.flags.on(*flag)).map(|(_, name)| name).collect();
+            write!(f, "{} without {off:?}; ", plugin.name)?;
+        }
+        writeln!(f)?;
+        for event in self.events() {
+            match event {
+                Event::Queue(queue) => writeln!(
+                    f,
+                    "{} weight {} {:?} {:?} priority {}",
+                    queue.name, queue.weight, queue.capability, queue.guarantee, queue.priority
+                )?,
+                Event::PodGroup(group) => writeln!(
+                    f,
+                    "{} in {} min {} {:?} {:?} created {:?} asks {:?}",
+                    group.key,
+                    group.queue,
+                    group.min_member,
+                    group.min_task_member,
+                    group.priority_class,
+                    group.created,
+                    group.min_resources
+                )?,
+                Event::Pod(pod) => writeln!(
+                    f,
+                    "  {} {:?} {:?} on {:?} deleting {} gated {} role {:?}",
+                    pod.pod, pod.requests.containers, pod.phase, pod.node, pod.deleting, pod.gated, pod.role
+                )?,
+                _ => {}
+            }
+        }
+        writeln!(f, "{:?}", self.script.future)
+    }
+}
+
+impl Play {
+    fn events(&self) -> Vec<Event> {
+        let class = |value: i32| format!("p{value}");
+        let classes = (0..3).map(|value| Event::PriorityClass {
+            name: class(value).into(),
+            value,
+            global_default: false,
+        });
+        let prioritised = |event| match event {
+            Event::PodGroup(info) => {
+                let number: usize = info.key.name.trim_start_matches('g').parse().unwrap_or_default();
+                let priority_class = Some(class(self.priorities[number % self.priorities.len()]).into());
+                PodGroupInfo { priority_class, ..*info }.into()
+            }
+            event => event,
+        };
+        classes.chain(self.script.events().into_iter().map(prioritised)).collect()
+    }
+
+    fn cluster(&self) -> Cluster {
+        let mut cluster = Cluster::with(self.conf.clone());
+        for event in self.events() {
+            cluster.add(event);
+        }
+        cluster
+    }
+
+    /// Runs the script; victims leave at once or are refused.
+    fn run(&self, check: impl Fn(&World, &Cluster, &Cycle) -> TestCaseResult) -> TestCaseResult {
+        let mut cluster = self.cluster();
+        for (happenings, fails) in &self.script.future {
+            let before = cluster.world.clone();
+            let cycle = cluster.cycle();
+            check(&before, &cluster, &cycle)?;
+            for (at, victim) in cycle.evicted.iter().enumerate() {
+                if (at + 1) % self.refused == 0 {
+                    cluster.add(Event::EvictFailed(victim.as_str().into(), "no".into()));
+                } else if *fails {
+                    cluster.change(victim, |pod| pod.deleting = true);
+                } else {
+                    cluster.gone(victim);
+                }
+            }
+            self.script.go_on(&mut cluster, &cycle, happenings, *fails);
+            prop_assert_eq!(cluster.world.check(), Vec::<String>::new());
+        }
+        Ok(())
+    }
+}
+
+/// Somebody got a place for it, and victims were running or bound.
+fn evictions_serve_somebody(before: &World, cycle: &Cycle) -> TestCaseResult {
+    for victim in &cycle.evicted {
+        let task = before.task_of(victim).expect("a pod that was there");
+        let status = before.tasks[task].status;
+        prop_assert!(matches!(status, Status::Running | Status::Bound), "{victim} was {status:?}");
+        prop_assert!(before.tasks[task].job.is_some());
+    }
+    let served = !cycle.bound.is_empty() || cycle.nominated.values().any(Option::is_some);
+    prop_assert!(cycle.evicted.is_empty() || served, "{cycle:?}");
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(1500))]
+
+    #[test]
+    fn evicting_cycles_keep_their_promises(play in play()) {
+        play.run(|before, cluster, cycle| {
+            no_node_is_overfull(before, &cluster.world)?;
+            gangs_are_whole(&cluster.world, cycle)?;
+            no_queue_grows_over_its_capability(before, &cluster.world)?;
+            evictions_serve_somebody(before, cycle)
+        })?;
+    }
+
+    #[test]
+    fn the_same_input_evicts_the_same(play in play()) {
+        let run = || {
+            let cycles = RefCell::new(Vec::new());
+            play.run(|_, _, cycle| {
+                cycles.borrow_mut().push(cycle.clone());
+                Ok(())
+            })?;
+            Ok::<_, TestCaseError>(cycles.into_inner())
+        };
+        prop_assert_eq!(run()?, run()?);
+    }
+
+    #[test]
+    fn the_order_of_events_does_not_matter_for_evictions(play in play(), turn in 0usize..50) {
+        let mut events = play.events();
+        let end = events.len();
+        events.rotate_left(turn % end.max(1));
+        events.reverse();
+        let mut turned = Cluster::with(play.conf.clone());
+        for event in events {
+            turned.add(event);
+        }
+        let (straight, turned) = (play.cluster().cycle(), turned.cycle());
+        prop_assert_eq!(straight.evicted, turned.evicted);
+        prop_assert_eq!(straight.bound, turned.bound);
+        prop_assert_eq!(straight.nominated, turned.nominated);
+    }
+
+    /// Controllers make a new pod for each victim at once: evictions end all the same.
+    #[test]
+    fn victims_and_preemptors_do_not_chase_each_other(play in play()) {
+        let mut cluster = play.cluster();
+        let (mut made, mut last) = (100, Vec::new());
+        for _ in 0..30 {
+            let cycle = cluster.run();
+            last.push(cycle.evicted.len());
+            for victim in &cycle.evicted {
+                let pod = cluster.pod(victim);
+                cluster.gone(victim);
+                made += 1;
+                let name: std::sync::Arc<str> = format!("{}-{made}", pod.group.as_deref().unwrap_or("solo")).into();
+                let mut next = PodInfo { node: None, phase: PodPhase::Pending, index: Some(made), nominated: None, ..pod };
+                (next.pod.name, next.pod.uid) = (name.clone(), name);
+                cluster.add(next);
+            }
+        }
+        prop_assert!(last[20..].iter().all(|evicted| *evicted == 0), "{last:?}");
+    }
+}
