@@ -10,4 +10,5 @@ mod explain;
 mod inputs;
 mod plugins;
 mod run;
+mod scenarios;
 mod simulate;
