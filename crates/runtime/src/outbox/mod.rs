@@ -368,6 +368,7 @@ impl Outbox {
         match reply {
             Reply::Done => {
                 self.note(Note::evicted(pod, reason), now);
+                self.writes.disrupted(Arc::clone(pod), Arc::clone(reason), now);
                 None
             }
             // Its own event follows.

@@ -111,6 +111,7 @@ fn queue_status(patch: &QueuePatch) -> Value {
 
 fn pod_status(patch: &PodPatch) -> Value {
     let mut status = json!({});
+    let mut conditions = Vec::new();
     if let Some((reason, message)) = &patch.condition {
         let mut condition = json!({
             "type": "PodScheduled", "status": "False", "reason": reason, "message": message,
@@ -118,7 +119,16 @@ fn pod_status(patch: &PodPatch) -> Value {
         if patch.transition {
             condition["lastTransitionTime"] = json!(seconds(jiff::Timestamp::now()));
         }
-        status["conditions"] = json!([condition]);
+        conditions.push(condition);
+    }
+    if let Some(message) = &patch.disrupted {
+        conditions.push(json!({
+            "type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler", "message": message,
+            "lastTransitionTime": seconds(jiff::Timestamp::now()),
+        }));
+    }
+    if !conditions.is_empty() {
+        status["conditions"] = json!(conditions);
     }
     if let Some(node) = &patch.nominated {
         status["nominatedNodeName"] = json!(node);

@@ -31,6 +31,8 @@ pub struct PodPatch {
     pub transition: bool,
     /// `nominatedNodeName`; `Some(None)` clears it.
     pub nominated: Option<Option<Arc<str>>>,
+    /// DisruptionTarget=True: the pod was evicted, for whom and why.
+    pub disrupted: Option<Arc<str>>,
 }
 
 /// What changes in a queue's status.
@@ -162,12 +164,18 @@ impl Writes {
         self.pod(pod, patch, false, now);
     }
 
+    /// The eviction API has set the condition with a reason of its own; ours says for whom.
+    pub(super) fn disrupted(&mut self, pod: Arc<PodRef>, reason: Arc<str>, now: Instant) {
+        self.pod(pod, PodPatch { disrupted: Some(reason), ..PodPatch::default() }, true, now);
+    }
+
     /// Joins what already waits for the same pod.
     fn pod(&mut self, pod: Arc<PodRef>, mut patch: PodPatch, prompt: bool, now: Instant) {
         let target = Target::Pod(Arc::clone(&pod.uid));
         if let Some(Write::Pod(_, waiting)) = self.waiting(&target) {
             patch.condition = patch.condition.or_else(|| waiting.condition.clone());
             patch.nominated = patch.nominated.or_else(|| waiting.nominated.clone());
+            patch.disrupted = patch.disrupted.or_else(|| waiting.disrupted.clone());
         }
         patch.transition = patch.condition.is_some() && !self.told.contains(&pod.uid);
         self.put(target, Write::Pod(pod, patch), prompt, now);

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use phalanx_core::decision::{Binding, Decision};
 use phalanx_core::event::{Event, GroupStatus, Key, Phase, PodRef};
 use phalanx_runtime::outbox::reply::Reply;
+use phalanx_runtime::outbox::request::{Context, build};
 use phalanx_runtime::outbox::{Job, Outbox, OutboxOptions, QueuePatch, QueueSeen, Work, Write};
 use phalanx_runtime::recorder::{Note, Posting};
 
@@ -279,6 +280,30 @@ fn an_eviction_that_is_refused_is_told_and_one_of_a_pod_that_is_gone_is_not() {
     assert_eq!(&*uid, "uid-protected");
     assert!(message.contains("budget"));
     assert_eq!(drain(&mut outbox, now), ["event EvictFailed protected"]);
+}
+
+#[test]
+fn an_evicted_pod_carries_for_whom_and_so_does_its_event() {
+    let now = Instant::now();
+    let mut outbox = Outbox::new(options());
+    let reason = "preempted by ns/urgent (priority 1000) in queue default";
+    outbox.decide(vec![Decision::Evict { pod: pod("victim"), reason: reason.into() }], now);
+    let eviction = outbox.next(now).unwrap();
+    assert_eq!(outbox.done(eviction, Reply::Done, now), None);
+    let patch = outbox.next(now).unwrap();
+    assert_eq!(name(&patch), "pod victim");
+    let context =
+        Context { pod_group_status: false, controller: "volcano".into(), instance: "volcano-0".into() };
+    let request = build(&patch, &context).unwrap();
+    assert_eq!(request.uri().path(), "/api/v1/namespaces/ns/pods/victim/status");
+    let body: serde_json::Value = serde_json::from_slice(request.body()).unwrap();
+    let condition = &body["status"]["conditions"][0];
+    let shown = ["type", "status", "reason", "message"].map(|field| condition[field].as_str().unwrap());
+    assert_eq!(shown, ["DisruptionTarget", "True", "PreemptionByScheduler", reason]);
+    assert!(condition["lastTransitionTime"].is_string());
+    outbox.done(patch, Reply::Gone("it was quick".into()), now);
+    let event = outbox.next(now).unwrap();
+    assert!(matches!(&event.work, Work::Post(Posting::Create(_, note)) if note.text == reason && note.warning));
 }
 
 #[test]
