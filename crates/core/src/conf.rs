@@ -136,6 +136,9 @@ impl ArgSpec {
     }
 }
 
+/// Weights beyond this count as this.
+const WEIGHT_MAX: i64 = 1_000_000;
+
 impl Args {
     /// The value of a key, if it was written.
     pub fn get(&self, key: &str) -> Option<&Value> {
@@ -157,6 +160,11 @@ impl Args {
             Some(Value::Int(number)) => *number,
             _ => default,
         }
+    }
+
+    /// The weight of a score: an integer, of at most a million either way, so that sums of scores cannot overflow.
+    pub fn weight(&self, key: &str, default: i64) -> i64 {
+        self.int(key, default).clamp(-WEIGHT_MAX, WEIGHT_MAX)
     }
 
     /// A boolean (also as text, as Volcano reads it), or `default`.

@@ -36,12 +36,13 @@ impl Amounts {
         }
     }
 
-    /// Adds dimension by dimension.
+    /// Adds dimension by dimension. Sums wrap at 2^63, so that what was added can always be taken away again;
+    /// amounts of single objects are capped far below that.
     #[inline]
     pub fn add(&mut self, other: &Self) {
         self.cover(other.values.len());
         for (mine, theirs) in self.values.iter_mut().zip(&other.values) {
-            *mine += theirs;
+            *mine = mine.wrapping_add(*theirs);
         }
     }
 
@@ -50,7 +51,7 @@ impl Amounts {
     pub fn sub(&mut self, other: &Self) {
         self.cover(other.values.len());
         for (mine, theirs) in self.values.iter_mut().zip(&other.values) {
-            *mine -= theirs;
+            *mine = mine.wrapping_sub(*theirs);
         }
     }
 

@@ -31,8 +31,8 @@ impl DimId {
     }
 }
 
-/// The largest amount: 64 PiB, or 72·10¹² cores. Beyond any node, while sums stay within i64.
-const MOST: i64 = 1 << 56;
+/// The largest amount: 8 PiB, or 9·10¹² cores. Beyond any node, while sums stay within i64.
+const MOST: i64 = 1 << 53;
 
 /// What one of an amount stands for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -114,6 +114,7 @@ impl Engine {
     /// Runs until [`Input::Stop`] or until nobody can tell it anything any more.
     pub fn run(mut self) {
         self.metrics.leads(self.leads);
+        self.world.stand_by(!self.leads);
         loop {
             let goes_on = match self.wait() {
                 Waited::Input(input) => self.take_in(input),
@@ -155,6 +156,7 @@ impl Engine {
             }
             Input::Lead => {
                 self.leads = true;
+                self.world.stand_by(false);
                 self.metrics.leads(true);
                 self.pace.changed(Instant::now());
             }

@@ -37,7 +37,7 @@ struct Binpack {
 impl Binpack {
     fn new(opening: Opening<'_>) -> Self {
         let args = opening.args;
-        let weight = |key: &str| match args.int(key, 1) {
+        let weight = |key: &str| match args.weight(key, 1) {
             negative if negative < 0 => 1,
             weight => weight,
         };
@@ -47,7 +47,7 @@ impl Binpack {
             let key = format!("binpack.resources.{name}");
             resources.push((name, weight(&key)));
         }
-        Self { weight: args.int("binpack.weight", 1), resources }
+        Self { weight: args.weight("binpack.weight", 1), resources }
     }
 }
 

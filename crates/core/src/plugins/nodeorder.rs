@@ -58,7 +58,7 @@ struct NodeOrder {
 
 impl NodeOrder {
     fn new(opening: Opening<'_>) -> Self {
-        let weight = |key, default| opening.args.int(key, default);
+        let weight = |key, default| opening.args.weight(key, default);
         Self {
             least: weight("leastrequested.weight", 1),
             most: weight("mostrequested.weight", 0),

@@ -128,7 +128,7 @@ struct Proportion {
 impl Fit {
     fn open(opening: Opening<'_>) -> Self {
         let args = opening.args;
-        let weight = args.int("resourceStrategyFitWeight", 10);
+        let weight = args.weight("resourceStrategyFitWeight", 10);
         Self {
             weight: if weight < 0 { 10.0 } else { weight as f64 },
             resources: rules(&args.section("resources")),
@@ -169,7 +169,7 @@ fn rules(resources: &Args) -> Vec<Rule> {
             Some("MostAllocated") => Scoring::Most,
             _ => Scoring::Least,
         };
-        let weight = Some(args.int("weight", 1)).filter(|weight| *weight > 0).unwrap_or(1) as f64;
+        let weight = Some(args.weight("weight", 1)).filter(|weight| *weight > 0).unwrap_or(1) as f64;
         // A star alone, or one elsewhere than at the end, has no meaning in Volcano.
         let sound = !name.is_empty() && !name.contains('*');
         sound.then(|| Rule { name: name.to_owned(), prefix, scoring, weight })
@@ -189,10 +189,10 @@ impl Scarce {
         }
         let weights = args.section("resourceWeight");
         let weight =
-            |name: &str| Some(weights.int(name, 1)).filter(|weight| *weight >= 0).unwrap_or(1) as f64;
+            |name: &str| Some(weights.weight(name, 1)).filter(|weight| *weight >= 0).unwrap_or(1) as f64;
         let resources = args.names("resources").into_iter().map(|name| (weight(&name), name));
         let resources = resources.map(|(weight, name)| (name, weight)).collect();
-        Self { weight: args.int("weight", 0) as f64, resources }
+        Self { weight: args.weight("weight", 0) as f64, resources }
     }
 }
 

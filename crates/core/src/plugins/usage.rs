@@ -82,7 +82,7 @@ impl UsageAware {
     fn open(opening: Opening<'_>) -> Self {
         let args = opening.args;
         let weight =
-            |key, default| Some(args.int(key, default)).filter(|weight| *weight >= 0).unwrap_or(default);
+            |key, default| Some(args.weight(key, default)).filter(|weight| *weight >= 0).unwrap_or(default);
         let (limits, estimator) = (args.section("thresholds"), args.section("estimator"));
         let threshold =
             |key| Some(limits.int(key, 80)).filter(|percent| (0..=100).contains(percent)).unwrap_or(80);

@@ -278,6 +278,10 @@ impl World {
             (before, _) => before,
         };
         task.annotations.clone_from(&info.annotations);
+        if self.standby {
+            task.nominated.clone_from(&info.nominated);
+            task.message.clone_from(&info.unscheduled_message);
+        }
         // Until then it stands on the object, also while a bind is under way, which may fail.
         if info.node.is_some() {
             task.nominated = None;
@@ -307,7 +311,10 @@ impl World {
             PodPhase::Running => Status::Running,
             PodPhase::Unknown => Status::Unknown,
             PodPhase::Pending if info.node.is_some() => Status::Bound,
-            PodPhase::Pending if matches!(before.0, Status::Binding | Status::Pipelined) => return before,
+            // A pod never loses its node: this was sent before the bind, whatever came in between.
+            PodPhase::Pending if matches!(before.0, Status::Binding | Status::Bound | Status::Pipelined) => {
+                return before;
+            }
             PodPhase::Pending => Status::Pending,
         };
         let node = info.node.as_ref().map(|name| self.ensure_node(name));
@@ -469,9 +476,10 @@ impl World {
             let role = job.role(&name);
             job.roles[usize::from(role)].min = min;
         }
-        if first {
+        if first || self.standby {
             job.phase = info.status.phase;
             job.written = info.status;
+            job.replaced = None;
         } else if job.replaced.as_ref() != Some(&info.status) {
             // Neither an echo of what we wrote nor of what stood there before: somebody else wrote it.
             job.written = info.status;
@@ -544,7 +552,7 @@ impl World {
         let before = self.queues[id].clone();
         self.set_parent(id, Some(&parent).filter(|_| *info.name != *ROOT));
         let queue = &mut self.queues[id];
-        if !queue.exists {
+        if !queue.exists || self.standby {
             queue.written = written;
             queue.told = None;
         }

@@ -117,8 +117,8 @@ impl Job {
 
     /// Whether the roles' minimums count: they do not when `minMember` is below their sum, as in Volcano.
     pub fn asks_roles(&self) -> bool {
-        let wanted: u32 = self.roles.iter().map(|role| role.min).sum();
-        wanted > 0 && self.min_member >= wanted
+        let wanted: u64 = self.roles.iter().map(|role| u64::from(role.min)).sum();
+        wanted > 0 && u64::from(self.min_member) >= wanted
     }
 
     /// Whether every role can have (or has) its minimum, by a count of each role's tasks, where roles are asked.

@@ -93,6 +93,8 @@ pub struct World {
     class_ids: FxHashMap<ClassKey, ClassId>,
     priorities: FxHashMap<Arc<str>, (i32, bool)>,
     default_queue: Arc<str>,
+    /// Another process decides: what stands on the objects is its work, and true.
+    standby: bool,
     changes: Changes,
 }
 
@@ -138,8 +140,15 @@ impl World {
             class_ids: FxHashMap::default(),
             priorities: FxHashMap::default(),
             default_queue: options.default_queue,
+            standby: false,
             changes: Changes::default(),
         }
+    }
+
+    /// Says whether another process decides for the time being: then statuses are taken from the objects, so that
+    /// this one knows what stands there when its turn comes.
+    pub fn stand_by(&mut self, standby: bool) {
+        self.standby = standby;
     }
 
     /// The node of a name.

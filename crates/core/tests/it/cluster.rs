@@ -147,10 +147,15 @@ impl Cluster {
 
     /// One cycle, after which every sum must be right.
     pub(crate) fn cycle(&mut self) -> Cycle {
+        Cycle::of(self.decisions())
+    }
+
+    /// What one cycle decides, after which every sum must be right.
+    pub(crate) fn decisions(&mut self) -> Vec<Decision> {
         self.now.0 += 1000;
         let outcome = self.scheduler.run(&mut self.world, self.now);
         assert_eq!(self.world.check(), Vec::<String>::new());
-        Cycle::of(outcome.decisions)
+        outcome.decisions
     }
 
     /// A cycle whose bound pods then run.

@@ -287,3 +287,41 @@ fn a_pod_that_is_annotated_later_joins_its_gang() {
     cluster.nodes(2, "cpu=4");
     assert_eq!(cluster.cycle().bound_of("g"), 1);
 }
+
+#[test]
+fn what_was_sent_before_a_bind_does_not_take_it_back() {
+    let mut cluster = Cluster::new();
+    cluster.nodes(1, "cpu=4").add(pod("z", "cpu=4"));
+    assert_eq!(cluster.cycle().names(), ["z"]);
+    cluster.add(Event::Bound("z".into()));
+    // The echo of a condition that was written before, without a node.
+    cluster.add(phalanx_core::event::PodInfo {
+        unscheduled_message: Some("0/1 nodes".into()),
+        ..pod("z", "cpu=4")
+    });
+    cluster.add(pod("a", "cpu=4"));
+    assert!(cluster.cycle().names().is_empty());
+}
+
+#[test]
+fn absurd_minimums_and_requests_are_no_reason_to_stop() {
+    let mut cluster = Cluster::new();
+    let min_task_member = ["a", "b", "c"].map(|role| (role.into(), u32::MAX / 2)).to_vec();
+    cluster.nodes(1, "cpu=4").gang(PodGroupInfo { min_task_member, ..group("g", 1) }, 1, "cpu=1");
+    for index in 0..300 {
+        cluster.add(pod(&format!("p-{index}"), "cpu=9223372036854775807"));
+    }
+    assert_eq!(cluster.cycle().bound_of("g"), 1);
+}
+
+#[test]
+fn a_standby_knows_what_stands_on_the_objects_when_its_turn_comes() {
+    let mut cluster = Cluster::new();
+    let allocated =
+        |text: &str| QueueInfo { allocated: crate::objects::resources(text), ..queue("default", 1) };
+    cluster.world.stand_by(true);
+    cluster.add(allocated("")).add(allocated("cpu=4 pods=1"));
+    cluster.world.stand_by(false);
+    let decisions = format!("{:?}", cluster.decisions());
+    assert!(decisions.contains("QueueStatus"), "the queue holds nothing now: {decisions}");
+}
