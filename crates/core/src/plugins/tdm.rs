@@ -100,20 +100,6 @@ impl Tdm {
         Self { zones, now: opening.now, time_of_day, period, evicts, scope }
     }
 
-    /// Tasks of a job that may be evicted, of those given, by its budget.
-    fn within_budget(&self, world: &World, of: impl Iterator<Item = TaskId>) -> Vec<TaskId> {
-        let mut left: BTreeMap<JobId, u32> = BTreeMap::new();
-        let fits = |task: &TaskId| {
-            let Some(job) = world.tasks[*task].job else { return false };
-            let left = left.entry(job).or_insert_with(|| budget(&world.jobs[job]));
-            *left > 0 && {
-                *left -= 1;
-                true
-            }
-        };
-        of.filter(fits).collect()
-    }
-
     /// Running preemptable tasks on nodes of zones that have ended.
     fn overdue<'a>(&'a self, world: &'a World, of: &'a [TaskId]) -> impl Iterator<Item = TaskId> + 'a {
         of.iter().copied().filter(move |id| {
@@ -198,6 +184,20 @@ fn job_is_preemptable(job: &Job) -> bool {
     job.preemptable == Some(true)
 }
 
+/// Tasks of a job that may be evicted, of those given, by its budget.
+fn within_budget(world: &World, of: impl Iterator<Item = TaskId>) -> Vec<TaskId> {
+    let mut left: BTreeMap<JobId, u32> = BTreeMap::new();
+    let fits = |task: &TaskId| {
+        let Some(job) = world.tasks[*task].job else { return false };
+        let left = left.entry(job).or_insert_with(|| budget(&world.jobs[job]));
+        *left > 0 && {
+            *left -= 1;
+            true
+        }
+    };
+    of.filter(fits).collect()
+}
+
 impl Plugin for Tdm {
     fn job_order(&self, world: &World, a: JobId, b: JobId) -> Ordering {
         job_is_preemptable(&world.jobs[a]).cmp(&job_is_preemptable(&world.jobs[b]))
@@ -225,14 +225,14 @@ impl Plugin for Tdm {
             let lent = task.node.is_none_or(|node| zone_of(&world.nodes[node]).is_some());
             is_preemptable(task) && task.status == Status::Running && !lent
         };
-        Some(self.within_budget(world, of.iter().copied().filter(victim)))
+        Some(within_budget(world, of.iter().copied().filter(victim)))
     }
 
     fn victim_tasks(&self, world: &World, of: &[TaskId]) -> Vec<TaskId> {
         if !self.evicts {
             return Vec::new();
         }
-        self.within_budget(world, self.overdue(world, of))
+        within_budget(world, self.overdue(world, of))
     }
 
     fn wake(&self, world: &World) -> Option<Time> {

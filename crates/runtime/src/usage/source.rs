@@ -191,7 +191,7 @@ fn of_metrics_api(answer: &Value) -> Vec<NodeUsage> {
         let usage = decode::<slim::NodeMetrics>(item).and_then(|metrics| node_usage(&metrics, &mut interner));
         usage.inspect_err(|invalid| debug!("metrics.k8s.io: {invalid}")).ok()
     };
-    items(answer, "/items").filter_map(|item| one(item)).collect()
+    items(answer, "/items").filter_map(one).collect()
 }
 
 /// Parts of a whole, as quantities.
