@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use phalanx_core::decision::{Binding, Decision};
 use phalanx_core::event::{
-    BindFailure, Event, Key, NodeInfo, PodGroupInfo, PodInfo, PodPhase, PodRef, QueueInfo, Resources, Time,
+    BindFailure, Event, Key, NodeInfo, PdbInfo, PodGroupInfo, PodInfo, PodPhase, PodRef, QueueInfo,
+    Resources, Time,
 };
 
 use crate::agenda::{Agenda, Step};
@@ -29,6 +30,7 @@ pub(crate) struct Cluster {
     pods: BTreeMap<Arc<str>, SimulatedPod>,
     groups: BTreeMap<Key, PodGroupInfo>,
     queues: BTreeMap<Arc<str>, QueueInfo>,
+    pdbs: Vec<PdbInfo>,
     /// Nodes whose kubelet is alive.
     ready: BTreeSet<Arc<str>>,
     agenda: Agenda,
@@ -61,6 +63,12 @@ impl Cluster {
     pub(crate) fn add_group(&mut self, group: PodGroupInfo) {
         self.echoes.push(Event::PodGroup(Box::new(group.clone())));
         self.groups.insert(group.key.clone(), group);
+    }
+
+    /// As `add_node`. What it allows at first is what its status says; evictions are counted off.
+    pub(crate) fn add_pdb(&mut self, pdb: PdbInfo) {
+        self.announce(pdb.clone().into());
+        self.pdbs.push(pdb);
     }
 
     /// As `add_node`; the kubelet of a pod that has a node makes its plans.
@@ -166,6 +174,9 @@ impl Cluster {
     fn evict(&mut self, pod: &PodRef, now: Time) {
         let Some(known) = self.pods.get(&pod.uid).filter(|known| !known.info.deleting) else { return };
         let grace = if known.info.node.is_some() { known.grace_ms } else { 0 };
+        if known.info.phase == PodPhase::Running {
+            count_off(&mut self.pdbs, &known.info, &mut self.echoes);
+        }
         self.steps += 1;
         self.evictions.push(pod.to_string());
         self.nominated.remove(&pod.uid);
@@ -219,6 +230,16 @@ impl Cluster {
         if let Some(pod) = self.pods.get_mut(uid) {
             how(pod);
             self.echoes.push(Event::Pod(Box::new(pod.info.clone())));
+        }
+    }
+}
+
+/// A pod that runs is evicted: its budgets allow one less, as the eviction API counts.
+fn count_off(pdbs: &mut [PdbInfo], pod: &PodInfo, echoes: &mut Vec<Event>) {
+    for pdb in pdbs.iter_mut().filter(|pdb| pdb.key.namespace == pod.pod.namespace) {
+        if pdb.selector.as_ref().is_some_and(|selector| selector.matches(&pod.labels)) {
+            pdb.allowed = pdb.allowed.saturating_sub(1);
+            echoes.push(pdb.clone().into());
         }
     }
 }

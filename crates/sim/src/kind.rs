@@ -11,10 +11,11 @@ pub(crate) enum Kind {
     PriorityClass,
     ResourceQuota,
     NodeMetrics,
+    PodDisruptionBudget,
 }
 
 impl Kind {
-    const ALL: [(&str, Kind); 7] = [
+    const ALL: [(&str, Kind); 8] = [
         ("v1", Kind::Node),
         ("v1", Kind::Pod),
         ("scheduling.volcano.sh/v1beta1", Kind::PodGroup),
@@ -22,6 +23,7 @@ impl Kind {
         ("scheduling.k8s.io/v1", Kind::PriorityClass),
         ("v1", Kind::ResourceQuota),
         ("metrics.k8s.io/v1beta1", Kind::NodeMetrics),
+        ("policy/v1", Kind::PodDisruptionBudget),
     ];
 
     pub(crate) fn name(self) -> &'static str {
@@ -33,11 +35,12 @@ impl Kind {
             Kind::PriorityClass => "PriorityClass",
             Kind::ResourceQuota => "ResourceQuota",
             Kind::NodeMetrics => "NodeMetrics",
+            Kind::PodDisruptionBudget => "PodDisruptionBudget",
         }
     }
 
     pub(crate) fn is_namespaced(self) -> bool {
-        matches!(self, Kind::Pod | Kind::PodGroup | Kind::ResourceQuota)
+        matches!(self, Kind::Pod | Kind::PodGroup | Kind::ResourceQuota | Kind::PodDisruptionBudget)
     }
 }
 

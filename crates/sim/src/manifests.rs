@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use phalanx_cache::Names;
-use phalanx_core::event::{NodeInfo, NodeUsage, PodGroupInfo, QueueInfo, QuotaInfo, Time};
+use phalanx_core::event::{NodeInfo, NodeUsage, PdbInfo, PodGroupInfo, QueueInfo, QuotaInfo, Time};
 
 use crate::bad_input::BadInput;
 use crate::cluster::SimulatedPod;
@@ -32,6 +32,7 @@ pub enum Object {
     /// A ResourceQuota with scopes, which is not honoured.
     ScopedQuota,
     NodeUsage(NodeUsage),
+    Pdb(PdbInfo),
 }
 
 /// How to read manifests: which pods are ours, and the queue of those that name none.
