@@ -78,6 +78,9 @@ impl Scheduler {
 fn note_gates(session: &mut Session<'_>) {
     for job in session.world.jobs.ids().collect::<Vec<_>>() {
         let world = &*session.world;
+        if world.jobs[job].waiting() == 0 {
+            continue;
+        }
         let gated = world.jobs[job].tasks.iter().filter(|task| world.tasks[**task].gated).count();
         if gated > 0 {
             session.refuse(job, crate::diagnosis::Refusal::Gated(gated as u32));

@@ -9,6 +9,9 @@ use crate::id::{JobId, QueueId};
 use crate::session::Session;
 use crate::world::{Job, JobKind, Status};
 
+const UNSCHEDULABLE: &str = "Unschedulable";
+const SCHEDULED: &str = "Scheduled";
+
 /// The parts of a message a job's pods and conditions share.
 struct Verdict {
     /// Enough members have their place.
@@ -17,12 +20,34 @@ struct Verdict {
     reason: &'static str,
 }
 
+/// What all new conditions of a cycle share.
+struct Stamp {
+    now: Time,
+    transition: Arc<str>,
+    /// Kinds and reasons: thousands of conditions have the same few.
+    words: Vec<Arc<str>>,
+}
+
+impl Stamp {
+    fn new(now: Time, cycle: u64) -> Self {
+        Self { now, transition: format!("{cycle}").into(), words: Vec::new() }
+    }
+
+    fn word(&mut self, text: &str) -> Arc<str> {
+        if let Some(word) = self.words.iter().find(|word| ***word == *text) {
+            return word.clone();
+        }
+        self.words.push(text.into());
+        self.words[self.words.len() - 1].clone()
+    }
+}
+
 /// Decides what to write.
 pub(crate) fn close(session: &mut Session<'_>, cycle: u64) {
-    let transition: Arc<str> = format!("{cycle}").into();
+    let mut stamp = Stamp::new(session.now, cycle);
     for job in session.world.jobs.ids().collect::<Vec<_>>() {
         let verdict = judge(session, job);
-        close_group(session, job, &verdict, &transition);
+        close_group(session, job, &verdict, &mut stamp);
         tell_pods(session, job, &verdict);
         end_nominations(session, job);
     }
@@ -62,39 +87,32 @@ fn solo_text(refusals: &[Refusal], texts: Vec<String>, dims: &phalanx_resource::
 
 // ---------------------------------------------------------------- PodGroups
 
-fn close_group(session: &mut Session<'_>, id: JobId, verdict: &Verdict, transition: &Arc<str>) {
-    let now = session.now;
-    let job = &mut session.world.jobs[id];
+fn close_group(session: &mut Session<'_>, id: JobId, verdict: &Verdict, stamp: &mut Stamp) {
+    let Session { world, decisions, .. } = session;
+    let job = &mut world.jobs[id];
     if !job.exists {
         return;
     }
     let unschedulable = !verdict.ready && verdict.message.is_some() && job.phase != Phase::Pending;
     job.phase = next_phase(job, unschedulable);
-    if job.kind == JobKind::Solo {
-        return;
-    }
-    let status = GroupStatus {
-        phase: job.phase,
-        running: job.counts.of(Status::Running),
-        succeeded: job.counts.of(Status::Succeeded),
-        failed: job.counts.of(Status::Failed),
-        conditions: conditions(job, verdict, transition, now),
-    };
-    let news = verdict.message.as_ref().filter(|message| {
-        let old = job.written.conditions.iter().find(|condition| &*condition.kind == "Unschedulable");
-        old.is_none_or(|old| old.message != **message)
-    });
-    if !verdict.ready
-        && let Some(message) = news
+    let change = Change::of(job, verdict);
+    if job.kind == JobKind::Solo
+        || (same_counts(&counts(job), &job.written) && change.is_made(&job.written.conditions))
     {
-        let (group, uid) = (job.key.clone(), job.uid.clone());
-        session.decisions.push(Decision::PodGroupUnschedulable { group, uid, message: message.clone() });
-    }
-    if same(&status, &job.written) {
         return;
     }
+    let told = job.written.conditions.iter().find(|condition| &*condition.kind == UNSCHEDULABLE);
+    let (group, uid) = (job.key.clone(), job.uid.clone());
+    if let Some(message) = verdict.message.as_ref().filter(|_| !verdict.ready)
+        && told.is_none_or(|told| told.message != *message)
+    {
+        let (group, uid) = (group.clone(), uid.clone());
+        decisions.push(Decision::PodGroupUnschedulable { group, uid, message: message.clone() });
+    }
+    let conditions = change.make(&job.written.conditions, stamp);
+    let status = GroupStatus { conditions, ..counts(job) };
     job.replaced = Some(std::mem::replace(&mut job.written, status.clone()));
-    session.decisions.push(Decision::PodGroupStatus { group: job.key.clone(), uid: job.uid.clone(), status });
+    decisions.push(Decision::PodGroupStatus { group, uid, status });
 }
 
 fn next_phase(job: &Job, unschedulable: bool) -> Phase {
@@ -116,46 +134,86 @@ fn next_phase(job: &Job, unschedulable: bool) -> Phase {
     if job.phase == Phase::Inqueue { Phase::Inqueue } else { Phase::Pending }
 }
 
-fn conditions(job: &Job, verdict: &Verdict, transition: &Arc<str>, now: Time) -> Vec<Condition> {
-    let mut conditions = job.written.conditions.clone();
-    let mut put = |kind: &str, reason: &str, message: &str| {
-        let new = Condition {
-            kind: kind.into(),
-            status: true,
-            reason: reason.into(),
-            message: message.into(),
-            transition: transition.clone(),
-            since: now,
-        };
-        match conditions.iter_mut().find(|old| &*old.kind == kind) {
-            Some(old) if alike(old, &new) => {}
-            Some(old) => *old = new,
-            None => conditions.push(new),
-        }
-    };
-    match &verdict.message {
-        Some(message) if !verdict.ready => put("Unschedulable", verdict.reason, message),
-        _ if verdict.ready && job.counts.total() > 0 => {
-            put("Scheduled", "tasks in gang are ready to be scheduled", "");
-            conditions.retain(|condition| &*condition.kind != "Unschedulable");
-        }
-        _ => {}
+/// A status with all but the conditions.
+fn counts(job: &Job) -> GroupStatus {
+    GroupStatus {
+        phase: job.phase,
+        running: job.counts.of(Status::Running),
+        succeeded: job.counts.of(Status::Succeeded),
+        failed: job.counts.of(Status::Failed),
+        conditions: Vec::new(),
     }
-    if !verdict.ready {
-        conditions.retain(|condition| &*condition.kind != "Scheduled");
-    }
-    conditions
 }
 
-/// Equal but for when, and by which cycle, it was set.
-fn alike(a: &Condition, b: &Condition) -> bool {
-    (&a.kind, a.status, &a.reason, &a.message) == (&b.kind, b.status, &b.reason, &b.message)
-}
-
-fn same(a: &GroupStatus, b: &GroupStatus) -> bool {
+fn same_counts(a: &GroupStatus, b: &GroupStatus) -> bool {
     (a.phase, a.running, a.succeeded, a.failed) == (b.phase, b.running, b.succeeded, b.failed)
-        && a.conditions.len() == b.conditions.len()
-        && a.conditions.iter().zip(&b.conditions).all(|(a, b)| alike(a, b))
+}
+
+/// A condition without when, and by which cycle, it was set.
+struct Call<'a> {
+    kind: &'static str,
+    reason: &'static str,
+    message: Option<&'a Arc<str>>,
+}
+
+impl Call<'_> {
+    fn is(&self, condition: &Condition) -> bool {
+        let message: &str = self.message.map_or("", |message| message);
+        condition.status
+            && (&*condition.kind, &*condition.reason, &*condition.message)
+                == (self.kind, self.reason, message)
+    }
+
+    fn made(&self, stamp: &mut Stamp) -> Condition {
+        Condition {
+            kind: stamp.word(self.kind),
+            status: true,
+            reason: stamp.word(self.reason),
+            message: self.message.cloned().unwrap_or_else(|| stamp.word("")),
+            transition: stamp.transition.clone(),
+            since: stamp.now,
+        }
+    }
+}
+
+/// What a verdict makes of a PodGroup's conditions.
+struct Change<'a> {
+    put: Option<Call<'a>>,
+    drop: Option<&'static str>,
+}
+
+impl<'a> Change<'a> {
+    fn of(job: &Job, verdict: &'a Verdict) -> Self {
+        if !verdict.ready {
+            let call = |message| Call { kind: UNSCHEDULABLE, reason: verdict.reason, message: Some(message) };
+            return Self { put: verdict.message.as_ref().map(call), drop: Some(SCHEDULED) };
+        }
+        if job.counts.total() == 0 {
+            return Self { put: None, drop: None };
+        }
+        let reason = "tasks in gang are ready to be scheduled";
+        Self { put: Some(Call { kind: SCHEDULED, reason, message: None }), drop: Some(UNSCHEDULABLE) }
+    }
+
+    /// Whether the conditions are so already.
+    fn is_made(&self, conditions: &[Condition]) -> bool {
+        let of = |kind: &str| conditions.iter().find(|condition| *condition.kind == *kind);
+        self.put.as_ref().is_none_or(|call| of(call.kind).is_some_and(|old| call.is(old)))
+            && self.drop.is_none_or(|kind| of(kind).is_none())
+    }
+
+    fn make(&self, conditions: &[Condition], stamp: &mut Stamp) -> Vec<Condition> {
+        let mut conditions = conditions.to_vec();
+        if let Some(call) = &self.put {
+            match conditions.iter_mut().find(|old| *old.kind == *call.kind) {
+                Some(old) if call.is(old) => {}
+                Some(old) => *old = call.made(stamp),
+                None => conditions.push(call.made(stamp)),
+            }
+        }
+        conditions.retain(|condition| self.drop.is_none_or(|kind| *condition.kind != *kind));
+        conditions
+    }
 }
 
 // ---------------------------------------------------------------- pods
