@@ -5,12 +5,12 @@ use crate::conf::{Conf, Flag};
 use crate::decision::Decision;
 use crate::diagnosis::{QueueFault, Refusal};
 use crate::event::{QueueState, Time};
-use crate::id::{ClassId, JobId, QueueId, TaskId};
+use crate::id::{ClassId, JobId, NodeId, QueueId, TaskId};
 use crate::placement::{Placement, Room, Spot};
 use crate::plugin::{Clock, NodeRules};
 use crate::statement::{Entry, Statement};
 use crate::tiers::Tiers;
-use crate::world::World;
+use crate::world::{Before, Status, World};
 
 /// One cycle's view of the World.
 pub struct Session<'w> {
@@ -143,6 +143,21 @@ impl<'w> Session<'w> {
         self.tiers.with(Flag::Allocatable).try_for_each(|plugin| plugin.allocatable(self.world, queue, task))
     }
 
+    /// Moves a task for a question; [`put_back`](Self::put_back) must follow, the last one moved first.
+    pub(crate) fn suppose(&mut self, task: TaskId, status: Status, node: Option<NodeId>) -> Before {
+        let from = self.world.tasks[task].status;
+        let before = self.world.place(task, status, node);
+        self.tiers.changed(self.world, task, from);
+        before
+    }
+
+    /// Undoes [`suppose`](Self::suppose).
+    pub(crate) fn put_back(&mut self, task: TaskId, before: Before) {
+        let from = self.world.tasks[task].status;
+        self.world.restore(task, before);
+        self.tiers.changed(self.world, task, from);
+    }
+
     /// Whether a queue may have others evicted for this task of it.
     pub fn preemptive(&self, queue: QueueId, task: TaskId) -> Result<(), Refusal> {
         self.tiers.with(Flag::Preemptive).try_for_each(|plugin| plugin.preemptive(self.world, queue, task))
@@ -173,6 +188,12 @@ impl<'w> Session<'w> {
         }
         let best = placement.best(world, tiers, asker);
         held.filter(|_| best.is_none_or(|best| best.room == Room::Later)).or(best)
+    }
+
+    /// Whether a node has, or will have, room for a task.
+    pub(crate) fn takes(&mut self, task: TaskId, node: NodeId) -> bool {
+        let Self { world, tiers, placement, .. } = self;
+        placement.room(world, tiers, tiers.asker(world, task), node).is_some()
     }
 
     /// Why no node will do for a task.

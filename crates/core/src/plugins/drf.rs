@@ -2,11 +2,12 @@
 //!
 //! - A job's share is `max over resources of held / total`: what its pods hold or are promised, of what all nodes can
 //!   give. The smaller share goes first.
-//! - A task may be evicted for another when the other's job, with that task, would have no more than the share its own
-//!   job keeps without it and without those picked before it.
+//! - A task may be evicted for another when the other's job, with that task, would have less than the share its own job
+//!   keeps without it and without those picked before it, or as much when that is less than it had.
 //!
 //! Source: Volcano's drf plugin; Ghodsi et al., "Dominant Resource Fairness", NSDI 2011. Shares are compared exactly,
-//! where Volcano compares floats and takes a difference below 10⁻⁶ for equal. `enableHierarchy: true` adds an order of
+//! where Volcano compares floats and takes a difference below 10⁻⁶ for equal; and equal shares may be turned round for ever
+//! there, by pods of which neither job has its dominant share. `enableHierarchy: true` adds an order of
 //! queues and what may be reclaimed, by the annotations of queues: see [`hdrf`](super::hdrf).
 use std::cmp::Ordering;
 
@@ -81,7 +82,9 @@ impl Plugin for Drf {
             let left = left.entry(job).or_insert_with(|| held(world, job));
             let mut without = left.clone();
             without.sub(world.request_of(task));
-            let taken = wanted <= dominant(world, &without);
+            let after = dominant(world, &without);
+            // Equal will do where that lowers the other's share: what lowers nobody's could go on for ever.
+            let taken = wanted < after || (wanted == after && after < dominant(world, left));
             if taken {
                 *left = without;
             }

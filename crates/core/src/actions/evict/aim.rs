@@ -102,24 +102,24 @@ fn count_to_whole(session: &mut Session<'_>, job: JobId, tasks: &[TaskId]) -> Op
     let mut before = Vec::new();
     let mut count = None;
     for (at, task) in tasks.iter().enumerate() {
-        before.push((*task, session.world.place(*task, Status::Pipelined, None)));
+        before.push((*task, session.suppose(*task, Status::Pipelined, None)));
         if session.job_pipelined(job) {
             count = Some(at + 1);
             break;
         }
     }
     for (task, before) in before.into_iter().rev() {
-        session.world.restore(task, before);
+        session.put_back(task, before);
     }
     count
 }
 
 fn promised<R>(session: &mut Session<'_>, tasks: &[TaskId], ask: impl FnOnce(&Session<'_>) -> R) -> R {
     let before: Vec<_> =
-        tasks.iter().map(|task| (*task, session.world.place(*task, Status::Pipelined, None))).collect();
+        tasks.iter().map(|task| (*task, session.suppose(*task, Status::Pipelined, None))).collect();
     let answer = ask(session);
     for (task, before) in before.into_iter().rev() {
-        session.world.restore(task, before);
+        session.put_back(task, before);
     }
     answer
 }

@@ -45,7 +45,7 @@ pub(super) fn prove(
         }
         (count, more) = (units.len().min(count + more), 2 * more);
     };
-    spare(&mut statement, &units[..count], placed, steps)?;
+    spare(&mut statement, &units[..count], &placed, steps)?;
     if statement.session().job_ready(aim.job) {
         statement.commit(why);
     } else {
@@ -60,29 +60,63 @@ fn evict(statement: &mut Statement<'_, '_>, units: &[Unit]) {
     }
 }
 
-/// Spares victims, the most important first, as long as the aim is met without them.
+/// Tasks of the aim that have a place.
+struct Placed {
+    /// In the order in which they got it.
+    order: FxHashMap<TaskId, usize>,
+    /// Those that are asked after each victim whether they may keep it.
+    samples: Vec<TaskId>,
+}
+
+impl Placed {
+    /// One of each class is asked: what a queue may have depends on nothing else.
+    fn by_class(session: &Session<'_>, placed: &[TaskId]) -> Self {
+        let class = |task: &TaskId| (session.world.tasks[*task].class, *task);
+        let of_class: FxHashMap<ClassId, TaskId> = placed.iter().rev().map(class).collect();
+        Self { samples: of_class.into_values().collect(), ..Self::all(placed) }
+    }
+
+    /// All are asked.
+    fn all(placed: &[TaskId]) -> Self {
+        let order = placed.iter().enumerate().map(|(at, task)| (*task, at)).collect();
+        Self { order, samples: placed.to_vec() }
+    }
+}
+
+/// Spares victims, the most important first, as long as the aim is met without them. Mostly only tasks on a victim's node
+/// can lose their place by that, or all of a class; where a rule turns out to look further, every task is asked each time.
 fn spare(
     statement: &mut Statement<'_, '_>,
     units: &[Unit],
-    placed: Vec<TaskId>,
+    placed: &[TaskId],
     steps: &mut Steps,
 ) -> Result<(), NoEviction> {
-    let world = &*statement.session().world;
-    let of_class: FxHashMap<ClassId, TaskId> =
-        placed.iter().rev().map(|task| (world.tasks[*task].class, *task)).collect();
-    let mut samples: Vec<TaskId> = of_class.into_values().collect();
-    samples.sort_unstable();
-    let placed: FxHashMap<TaskId, usize> =
-        placed.into_iter().enumerate().map(|(at, task)| (task, at)).collect();
+    let mut quick = statement.nested();
+    let by_class = Placed::by_class(quick.session(), placed);
+    spare_each(&mut quick, units, &by_class, steps)?;
+    steps.spend(placed.len())?;
+    if placed.iter().all(|task| may_keep(quick.session(), *task)) {
+        quick.keep();
+        return Ok(());
+    }
+    drop(quick);
+    spare_each(statement, units, &Placed::all(placed), steps)
+}
+
+fn spare_each(
+    statement: &mut Statement<'_, '_>,
+    units: &[Unit],
+    placed: &Placed,
+    steps: &mut Steps,
+) -> Result<(), NoEviction> {
     // Of a gang that goes as a whole, those beyond its minimum go too.
     let mut gone: FxHashSet<JobId> = FxHashSet::default();
     for unit in units.iter().rev() {
         if unit.iter().any(|victim| gone.contains(&victim.job)) {
             continue;
         }
-        steps.spend(unit.len())?;
         let mut attempt = statement.nested();
-        if does_without(&mut attempt, unit, &placed, &samples, steps)? {
+        if does_without(&mut attempt, unit, placed, steps)? {
             attempt.keep();
         } else if unit.len() > 1 {
             gone.extend(unit.iter().map(|victim| victim.job));
@@ -95,8 +129,7 @@ fn spare(
 fn does_without(
     statement: &mut Statement<'_, '_>,
     unit: &[Victim],
-    placed: &FxHashMap<TaskId, usize>,
-    samples: &[TaskId],
+    placed: &Placed,
     steps: &mut Steps,
 ) -> Result<bool, NoEviction> {
     let mut nodes: SmallVec<[NodeId; 1]> = unit.iter().map(|victim| victim.node).collect();
@@ -104,12 +137,13 @@ fn does_without(
     nodes.dedup();
     let world = &*statement.session().world;
     let on_nodes = nodes.iter().flat_map(|node| &world.nodes[*node].tasks);
-    let mut displaced: Vec<TaskId> = on_nodes.copied().filter(|task| placed.contains_key(task)).collect();
-    displaced.sort_unstable_by_key(|task| placed[task]);
+    let mut displaced: Vec<TaskId> =
+        on_nodes.copied().filter(|task| placed.order.contains_key(task)).collect();
+    displaced.sort_unstable_by_key(|task| placed.order[task]);
+    steps.spend(unit.len() + displaced.len() + placed.samples.len())?;
     for victim in unit {
         statement.spare(victim.task, victim.status);
     }
-    steps.spend(displaced.len())?;
     for task in &displaced {
         statement.unplace(*task);
     }
@@ -118,16 +152,17 @@ fn does_without(
             return Ok(false);
         }
     }
-    Ok(samples.iter().all(|task| may_have(statement.session(), *task)))
+    Ok(placed.samples.iter().all(|task| may_keep(statement.session(), *task)))
 }
 
-/// Whether the queue of a task that has its place may have it, with all that it has besides.
-fn may_have(session: &mut Session<'_>, task: TaskId) -> bool {
-    let Some(job) = session.world.tasks[task].job else { return false };
+/// Whether a task may have the place that it has, with all that is in place besides.
+fn may_keep(session: &mut Session<'_>, task: TaskId) -> bool {
+    let it = &session.world.tasks[task];
+    let (Some(job), Some(node)) = (it.job, it.node) else { return false };
     let queue = session.world.jobs[job].queue;
-    let before = session.world.place(task, Status::Pending, None);
-    let may = session.allocatable(queue, task).is_ok();
-    session.world.restore(task, before);
+    let before = session.suppose(task, Status::Pending, None);
+    let may = session.allocatable(queue, task).is_ok() && session.takes(task, node);
+    session.put_back(task, before);
     may
 }
 
