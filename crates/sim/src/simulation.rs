@@ -93,7 +93,9 @@ impl Simulation {
                 Object::ScopedQuota => {}
             }
         }
-        last.into_iter().for_each(|event| cluster.announce(event));
+        for event in last {
+            cluster.announce(event);
+        }
         Self {
             scheduler: Scheduler::new(conf, options.seed),
             world: World::new(WorldOptions { default_queue: options.default_queue.clone() }),

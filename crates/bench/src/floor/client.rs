@@ -124,10 +124,8 @@ fn group(gang: usize, size: usize) -> Value {
 }
 
 fn pod(gang: usize, index: usize, scheduler: &str, in_gang: bool) -> Value {
-    let annotations = match in_gang {
-        true => json!({"scheduling.k8s.io/group-name": gang_name(gang)}),
-        false => json!({}),
-    };
+    let annotations =
+        if in_gang { json!({"scheduling.k8s.io/group-name": gang_name(gang)}) } else { json!({}) };
     json!({
         "apiVersion": "v1", "kind": "Pod",
         "metadata": {"name": pod_name(gang, index), "namespace": NAMESPACE, "annotations": annotations},

@@ -38,9 +38,10 @@ async fn measure(options: &Options) -> Result<Value> {
     println!("{pods} pods in gangs of {size} on {nodes} nodes, {} requests in flight", options.in_flight);
     let floor = run_one(Contestant::Floor, options).await?;
     let ours = run_one(Contestant::Phalanx, options).await?;
-    let kube = match options.without_kube_scheduler {
-        true => None,
-        false => Some(run_one(Contestant::KubeScheduler, options).await?),
+    let kube = if options.without_kube_scheduler {
+        None
+    } else {
+        Some(run_one(Contestant::KubeScheduler, options).await?)
     };
     Ok(json!({
         "name": "floor", "nodes": nodes, "gangs": gangs, "size": size, "pods": pods, "cores": machine::cores(),

@@ -22,8 +22,16 @@ fn whom_a_budget_means() {
         ("{selector: null}", None, None),
         ("{selector: {}}", Some(true), Some(true)),
         ("{selector: {matchLabels: {app: shop}}}", Some(true), Some(false)),
-        ("{selector: {matchExpressions: [{key: app, operator: NotIn, values: [shop]}]}}", Some(false), Some(true)),
-        ("{selector: {matchLabels: {app: shop}, matchExpressions: [{key: tier, operator: Exists}]}}", Some(false), Some(false)),
+        (
+            "{selector: {matchExpressions: [{key: app, operator: NotIn, values: [shop]}]}}",
+            Some(false),
+            Some(true),
+        ),
+        (
+            "{selector: {matchLabels: {app: shop}, matchExpressions: [{key: tier, operator: Exists}]}}",
+            Some(false),
+            Some(false),
+        ),
         ("{selector: {matchExpressions: [{key: tier, operator: DoesNotExist}]}}", Some(true), Some(true)),
     ] {
         let pdb = try_pdb(&format!("metadata: {{name: b, namespace: team}}\nspec: {spec}")).unwrap();

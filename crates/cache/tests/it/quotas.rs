@@ -10,7 +10,7 @@ use crate::{object, pod, shown};
 
 fn quota(yaml: &str) -> Option<QuotaInfo> {
     let quota: slim::ResourceQuota = object(yaml);
-    phalanx_cache::quota(&quota, &mut Interner::default()).unwrap()
+    phalanx_cache::quota(&quota, &mut Interner::default()).expect("a valid quota")
 }
 
 fn queue(yaml: &str) -> QueueInfo {
@@ -56,7 +56,7 @@ fn a_quota_that_gets_a_scope_is_gone_and_a_wrong_one_is_told() {
 #[test]
 fn node_groups_of_a_queue() {
     assert_eq!(queue("metadata: {name: q}").node_groups, None);
-    assert_eq!(queue("metadata: {name: q}\nspec: {affinity: {}}").node_groups, Some(Default::default()));
+    assert_eq!(queue("metadata: {name: q}\nspec: {affinity: {}}").node_groups, Some(phalanx_core::event::NodeGroups::default()));
     let groups = queue(
         "
 metadata: {name: q}

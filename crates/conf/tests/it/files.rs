@@ -23,12 +23,14 @@ fn shipped_known() -> Known {
         arg("binpack.resources.*", ArgKind::Int, "1"),
     ];
     let with = [("overcommit", OVERCOMMIT), ("nodeorder", NODEORDER), ("binpack", BINPACK)];
-    let without =
-        ["priority", "gang", "conformance", "drf", "predicates", "proportion", "capacity", "sla"].map(|name| (name, &[][..]));
+    let without = ["priority", "gang", "conformance", "drf", "predicates", "proportion", "capacity", "sla"]
+        .map(|name| (name, &[][..]));
     let doc = |(name, args)| Doc { name, args };
     Known {
         plugins: with.into_iter().chain(without).map(doc).collect(),
-        actions: ["enqueue", "allocate", "backfill", "reclaim", "preempt"].map(|name| doc((name, &[]))).into(),
+        actions: ["enqueue", "allocate", "backfill", "reclaim", "preempt"]
+            .map(|name| doc((name, &[])))
+            .into(),
     }
 }
 

@@ -187,7 +187,7 @@ fn part(percent: f64) -> Measure {
 /// A figure that cannot be read is that of a node that is not measured yet.
 fn of_metrics_api(answer: &Value) -> Vec<NodeUsage> {
     let mut interner = Interner::default();
-    let mut one = |item: &Value| {
+    let one = |item: &Value| {
         let usage = decode::<slim::NodeMetrics>(item).and_then(|metrics| node_usage(&metrics, &mut interner));
         usage.inspect_err(|invalid| debug!("metrics.k8s.io: {invalid}")).ok()
     };
