@@ -3,16 +3,17 @@
 //! - *ready* counts tasks that are allocated, being bound, bound, running or succeeded; *valid* adds those that are
 //!   nominated or pending.
 //! - A job is valid when `valid ≥ minMember`, ready when `ready ≥ minMember`, pipelined when
-//!   `ready + nominated ≥ minMember`, starving while it is not pipelined. All but the last also ask the same of each
-//!   role, unless `minMember` is less than the sum of the roles' minimums.
+//!   `ready + nominated ≥ minMember`, starving while it is not pipelined. All of them ask the same of each role,
+//!   unless `minMember` is less than the sum of the roles' minimums.
 //! - A gang that started and lost members goes first, for what it holds is of no use until it is whole again; then
 //!   those that have not started; then those that are ready and would grow.
 //! - A task may be evicted while its job keeps `minMember` ready tasks without it and without those picked before it.
 //!
-//! Source: Volcano's gang plugin, with three differences. Volcano counts pending best-effort tasks as ready, so that a
+//! Source: Volcano's gang plugin, with four differences. Volcano counts pending best-effort tasks as ready, so that a
 //! gang may start without them and never be whole; here they count once they have a node, and allocate places those
-//! that the gang needs in the same statement. An eviction respects the roles' minimums too. And Volcano only tells jobs
-//! that are ready from those that are not, so that what is missing of a broken gang may be taken by others.
+//! that the gang needs in the same statement. An eviction respects the roles' minimums too, and a gang starves
+//! that lacks a role's, though it has `minMember` tasks. And Volcano only tells jobs that are ready from those that are
+//! not, so that what is missing of a broken gang may be taken by others.
 use std::cmp::Ordering;
 
 use rustc_hash::FxHashMap;
@@ -55,14 +56,11 @@ impl Plugin for Gang {
     }
 
     fn job_pipelined(&self, world: &World, job: JobId) -> Vote {
-        let job = &world.jobs[job];
-        let whole = promised(&job.counts) >= job.min_member && job.roles_satisfied(promised).is_ok();
-        if whole { Vote::Permit } else { Vote::Reject }
+        if is_promised(&world.jobs[job]) { Vote::Permit } else { Vote::Reject }
     }
 
     fn job_starving(&self, world: &World, job: JobId) -> Option<bool> {
-        let job = &world.jobs[job];
-        Some(promised(&job.counts) < job.min_member)
+        Some(!is_promised(&world.jobs[job]))
     }
 
     fn preemptable(&self, world: &World, _: TaskId, of: &[TaskId]) -> Option<Vec<TaskId>> {
@@ -85,6 +83,10 @@ fn rank(job: &Job) -> u8 {
 
 fn is_ready(job: &Job) -> bool {
     job.counts.ready() >= job.min_member && job.roles_satisfied(Counts::ready).is_ok()
+}
+
+fn is_promised(job: &Job) -> bool {
+    promised(&job.counts) >= job.min_member && job.roles_satisfied(promised).is_ok()
 }
 
 /// Tasks that have a place, now or once room is released.
@@ -171,8 +173,8 @@ mod tests {
             (2, "rr", "", true, true, false),
             (2, "rrp", "", true, true, false),
             (0, "", "", true, true, false),
-            (3, "rrr", "p", true, false, false),
-            (3, "rrr", "f", false, false, false),
+            (3, "rrr", "p", true, false, true),
+            (3, "rrr", "f", false, false, true),
             (3, "rr", "r", true, true, false),
             // minMember below the sum of the roles' minimums: roles are not asked.
             (0, "r", "f", true, true, false),

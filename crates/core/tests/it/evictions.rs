@@ -1,5 +1,5 @@
 //! Who is evicted for whom.
-use phalanx_core::conf::{Conf, Flag};
+use phalanx_core::conf::{ActionConf, Arg, Args, Conf, Flag, Position, Value};
 use phalanx_core::decision::Decision;
 use phalanx_core::event::{Event, Key, PdbInfo, PodGroupInfo, PodInfo, QueueInfo, Time};
 use phalanx_core::label::Selector;
@@ -364,6 +364,63 @@ fn a_gang_that_cannot_be_whole_after_a_refusal_lets_go() {
     assert_eq!(cluster.cycle().names(), ["small"]);
 }
 
+/// With an argument of an action.
+fn with_arg(mut conf: Conf, action: &str, key: &str, value: Value) -> Conf {
+    let arg = Arg { value, at: Position::default() };
+    let args = Args([(key.to_owned(), arg)].into());
+    conf.configurations.push(ActionConf { name: action.into(), args, at: Position::default() });
+    conf
+}
+
+#[test]
+fn a_search_ends_with_its_steps_and_the_others_have_their_turn_next() {
+    // Steps => evicted in each cycle: nothing at all, enough for the smaller gang, for the larger, for both.
+    for (steps, expected) in [(0, [0, 0, 0]), (36, [0, 1, 0]), (45, [3, 1, 0]), (1000, [4, 0, 0])] {
+        let conf = with_arg(with_actions(&["preempt"]), "preempt", "maxSteps", Value::Int(steps));
+        let mut cluster = cluster(conf);
+        cluster.nodes(2, "cpu=4");
+        runs(&mut cluster, of_class(group("lows", 1), "low"), "cpu=1", &["n0"; 4]);
+        runs(&mut cluster, of_class(group("mids", 1), "mid"), "cpu=1", &["n1"; 4]);
+        cluster.gang(of_class(group("a", 1), "high"), 1, "cpu=3");
+        cluster.gang(of_class(group("b", 1), "high"), 1, "cpu=1");
+        let mut evicted = vec![cluster.cycle().evicted.len()];
+        if expected[0] == 0 {
+            let told = format!("preempt: the search was ended after {steps} steps (maxSteps)");
+            assert!(["a", "b"].iter().all(|name| cluster.reasons(name).contains(&told)));
+        }
+        evicted.extend([0; 2].map(|_| cluster.cycle().evicted.len()));
+        assert_eq!(evicted, expected, "{steps} steps");
+    }
+}
+
+#[test]
+fn a_gang_that_lost_a_role_preempts_for_it() {
+    let mut cluster = cluster(with_actions(&["preempt"]));
+    cluster.nodes(1, "cpu=4");
+    let roles = vec![("master".into(), 1), ("worker".into(), 1)];
+    cluster.add(PodGroupInfo { min_task_member: roles, ..of_class(group("g", 2), "high") });
+    for index in 0..2 {
+        cluster.add(running(PodInfo { role: "worker".into(), ..member("g", index, "cpu=1") }, "n0"));
+    }
+    runs(&mut cluster, of_class(group("lows", 1), "low"), "cpu=1", &["n0"; 2]);
+    cluster.add(PodInfo { role: "master".into(), ..member("g", 2, "cpu=1") });
+    assert_eq!(sorted(&cluster.cycle()), ["lows-1"]);
+}
+
+#[test]
+fn a_full_quota_is_freed_wherever_its_pods_are() {
+    let mut cluster = cluster(with_actions(&["preempt"]));
+    cluster.add(QueueInfo { capability: crate::objects::resources("cpu=4"), ..queue("q", 1) });
+    cluster.nodes(2, "cpu=4");
+    runs(&mut cluster, in_queue(of_class(group("lows", 1), "low"), "q"), "cpu=1", &["n0"; 4]);
+    cluster.gang(in_queue(of_class(group("g", 2), "high"), "q"), 2, "cpu=1");
+    let cycle = cluster.cycle();
+    assert_eq!(sorted(&cycle), ["lows-2", "lows-3"]);
+    let nodes: Vec<_> =
+        cycle.bound.values().cloned().chain(cycle.nominated.values().flatten().cloned()).collect();
+    assert_eq!(nodes, ["n1", "n1"], "there is room, only the quota was full");
+}
+
 // ---------------------------------------------------------------- within a job
 
 #[test]
@@ -489,21 +546,8 @@ fn gangpreempt_takes_surplus_then_whole_gangs() {
         (5, false, &[]),
         (8, true, &["lows-0", "lows-1", "lows-2", "lows-3", "mids-0", "mids-1", "mids-2", "mids-3"]),
     ] {
-        let mut conf = with_actions(&["gangpreempt"]);
-        conf.configurations.push(phalanx_core::conf::ActionConf {
-            name: "gangpreempt".into(),
-            args: phalanx_core::conf::Args(
-                [(
-                    "allowWholeBundle".to_owned(),
-                    phalanx_core::conf::Arg {
-                        value: phalanx_core::conf::Value::Bool(allow),
-                        at: phalanx_core::conf::Position::default(),
-                    },
-                )]
-                .into(),
-            ),
-            at: phalanx_core::conf::Position::default(),
-        });
+        let conf =
+            with_arg(with_actions(&["gangpreempt"]), "gangpreempt", "allowWholeBundle", Value::Bool(allow));
         let mut cluster = cluster(conf);
         cluster.nodes(2, "cpu=4");
         runs(&mut cluster, of_class(group("lows", 3), "low"), "cpu=1", &["n0"; 4]);

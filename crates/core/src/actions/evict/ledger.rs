@@ -9,7 +9,7 @@ use rustc_hash::FxHashMap;
 use super::aim::Aim;
 use crate::id::{ClassId, Id, NodeId, TaskId};
 use crate::session::Session;
-use crate::world::World;
+use crate::world::{Node, World};
 
 /// Tasks of one class.
 #[derive(Clone, Debug)]
@@ -44,24 +44,44 @@ pub(super) struct Ledger {
 }
 
 impl Ledger {
-    /// With nobody evicted.
+    /// With every node empty.
     pub(super) fn new(session: &mut Session<'_>, aim: &Aim) -> Self {
         let mut counts: FxHashMap<ClassId, u64> = FxHashMap::default();
         for task in &aim.tasks {
             *counts.entry(session.world.tasks[*task].class).or_default() += 1;
         }
-        let mut counts: Vec<(ClassId, u64)> = counts.into_iter().collect();
-        counts.sort_unstable_by_key(|(class, _)| class.index());
         let needs = counts.into_iter().map(|(class, tasks)| Need::new(session, class, tasks)).collect();
-        let nodes = session.world.nodes.bound();
-        let room = |at| session.world.nodes.get(NodeId::from_index(at)).map(crate::world::Node::future_idle);
-        let rooms = (0..nodes).map(|at| room(at).unwrap_or_default()).collect();
         let totals = totals(session.world, aim);
-        let mut ledger = Self { needs, totals, wanted: aim.wanted as u64, rooms };
-        for at in 0..nodes {
-            ledger.count(at, 1);
+        let ledger = Self { needs, totals, wanted: aim.wanted as u64, rooms: Vec::new() };
+        ledger.with_rooms(rooms(session.world, |node| node.allocatable.clone()))
+    }
+
+    /// With nobody evicted.
+    pub(super) fn today(&self, world: &World) -> Self {
+        self.clone().with_rooms(rooms(world, Node::future_idle))
+    }
+
+    /// With all of these gone.
+    pub(super) fn without<'w>(&self, victims: impl Iterator<Item = (NodeId, &'w Amounts)>) -> Self {
+        let mut rooms = self.rooms.clone();
+        for (node, request) in victims {
+            rooms[node.index()].add(request);
         }
-        ledger
+        self.clone().with_rooms(rooms)
+    }
+
+    fn with_rooms(mut self, rooms: Vec<Amounts>) -> Self {
+        self.rooms = rooms;
+        for need in &mut self.needs {
+            need.total = 0;
+        }
+        for total in &mut self.totals {
+            total.room = 0;
+        }
+        for at in 0..self.rooms.len() {
+            self.count(at, 1);
+        }
+        self
     }
 
     /// Whether any class is let on a node.
@@ -111,6 +131,11 @@ impl Ledger {
             }
         }
     }
+}
+
+fn rooms(world: &World, room: impl Fn(&Node) -> Amounts) -> Vec<Amounts> {
+    let of = |at| world.nodes.get(NodeId::from_index(at)).map(&room).unwrap_or_default();
+    (0..world.nodes.bound()).map(of).collect()
 }
 
 impl Need {

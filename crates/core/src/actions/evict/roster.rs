@@ -16,7 +16,7 @@ use crate::id::{JobId, NodeId, QueueId, TaskId};
 use crate::plugin::EvictionKind;
 use crate::plugins::Spare;
 use crate::session::Session;
-use crate::world::{REFUSED_MS, Refused, Status};
+use crate::world::{REFUSED_MS, Refused, Status, Task};
 
 /// What a job loses with a member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -77,18 +77,19 @@ impl Roster {
         order
     }
 
-    /// The same in no order, and cheap: those that are not protected are not told from the others.
-    pub(super) fn each(&self, session: &Session<'_>, by: QueueId, mut visit: impl FnMut(TaskId, NodeId)) {
-        for queue in self.queues(session, by) {
-            for job in &self.jobs[&queue] {
-                for task in &session.world.jobs[*job].tasks {
-                    let it = &session.world.tasks[*task];
-                    if let Some(node) = it.node.filter(|_| self.purpose.takes(it.status)) {
-                        visit(*task, node);
-                    }
-                }
-            }
-        }
+    /// The same in no order, and cheap: those that are protected are not told from the others.
+    pub(super) fn each<'a>(
+        &'a self,
+        session: &'a Session<'_>,
+        by: QueueId,
+    ) -> impl Iterator<Item = (TaskId, NodeId)> + 'a {
+        let world = &*session.world;
+        let jobs = self.queues(session, by).flat_map(|queue| &self.jobs[&queue]);
+        let tasks = jobs.flat_map(|job| &world.jobs[*job].tasks);
+        tasks.filter_map(|task| {
+            let it = &world.tasks[*task];
+            it.node.filter(|_| self.purpose.takes(it.status)).map(|node| (*task, node))
+        })
     }
 
     /// How many tasks `each` looks at.
@@ -165,11 +166,10 @@ impl Roster {
 /// Dates the refusals that came since the last cycle.
 fn note_refusals(session: &mut Session<'_>) {
     let now = session.now;
-    for id in session.world.tasks.ids().collect::<Vec<_>>() {
-        let task = &mut session.world.tasks[id];
-        if task.refused == Refused::New {
-            task.refused = Refused::At(now);
-        }
+    let is_new = |(id, task): (TaskId, &Task)| (task.refused == Refused::New).then_some(id);
+    let new: Vec<TaskId> = session.world.tasks.iter().filter_map(is_new).collect();
+    for id in new {
+        session.world.tasks[id].refused = Refused::At(now);
     }
 }
 

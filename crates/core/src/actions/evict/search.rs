@@ -29,16 +29,18 @@ pub(super) fn evict_for(
     steps: &mut Steps,
 ) -> Result<(), NoEviction> {
     let queue = session.world.jobs[aim.job].queue;
-    steps.spend(session.world.nodes.len() + roster.len(session, queue))?;
-    let today = Ledger::new(session, aim);
-    let mut empty = today.clone();
-    let mut all = Vec::new();
-    roster.each(session, queue, |task, node| {
-        if session.world.tasks[task].job.is_some_and(|job| purpose.takes_from_job(aim.job, job)) {
-            empty.free(node, session.world.request_of(task));
-            all.push(task);
-        }
-    });
+    steps.spend(session.world.nodes.len())?;
+    let ledger = Ledger::new(session, aim);
+    if !ledger.may_do() {
+        return Err(NoEviction::NotEnough);
+    }
+    let today = ledger.today(session.world);
+    steps.spend(roster.len(session, queue))?;
+    let of_job = |(task, _): &(TaskId, NodeId)| {
+        session.world.tasks[*task].job.is_some_and(|job| purpose.takes_from_job(aim.job, job))
+    };
+    let all: Vec<(TaskId, NodeId)> = roster.each(session, queue).filter(of_job).collect();
+    let empty = today.without(all.iter().map(|(task, node)| (*node, session.world.request_of(*task))));
     if !empty.may_do() {
         return Err(NoEviction::NotEnough);
     }
@@ -55,10 +57,11 @@ pub(super) fn evict_for(
 }
 
 /// Whether plugins let anybody go at all. That is asked before victims are put in order, for mostly nobody may.
-fn anybody(session: &mut Session<'_>, aim: &Aim, purpose: Purpose, all: &[TaskId]) -> bool {
+fn anybody(session: &mut Session<'_>, aim: &Aim, purpose: Purpose, all: &[(TaskId, NodeId)]) -> bool {
+    let all: Vec<TaskId> = all.iter().map(|(task, _)| *task).collect();
     aim.as_if_whole(session, |session| {
         let ask = |plugin: &dyn Plugin, of: &[TaskId]| purpose.ask(plugin, session.world, aim.last(), of);
-        session.tiers.any_victims(purpose.flag(), all, ask)
+        session.tiers.any_victims(purpose.flag(), &all, ask)
     })
 }
 
