@@ -1,10 +1,11 @@
 //! resourcequota: a job waits until the ResourceQuotas of its namespace have room for its minResources.
 //!
-//! `used + what was admitted in this cycle + minResources` may not be above `hard`, in what the quota limits and
+//! `used + what admitted jobs will still use + minResources` may not be above `hard`, in what the quota limits and
 //! minResources name; `cpu` and `requests.cpu` are one. What the job's pods request that exist already is part of `used`
 //! and does not count twice. Quotas with scopes are left to the API server. A job without minResources is admitted.
 //!
-//! Source: Volcano's resourcequota plugin.
+//! Source: Volcano's resourcequota plugin, which forgets at the end of a cycle what it admitted, though the pods are not
+//! there yet.
 use std::sync::Arc;
 
 use phalanx_resource::{Amounts, DimId};
@@ -12,6 +13,7 @@ use rustc_hash::FxHashMap;
 
 use crate::conf::ArgSpec;
 use crate::diagnosis::Refusal;
+use crate::event::Phase;
 use crate::id::JobId;
 use crate::plugin::{Plugin, PluginDef, Verdict};
 use crate::world::{Allowance, World};
@@ -23,16 +25,24 @@ pub(super) const DEF: PluginDef = PluginDef {
     name: NAME,
     summary: "Admits jobs only when the ResourceQuotas of their namespace have room for them.",
     args: ARGS,
-    open: |_| Box::new(ResourceQuotas::default()),
+    open: |opening| Box::new(ResourceQuotas::open(opening.world)),
 };
 
 #[derive(Default)]
 struct ResourceQuotas {
-    /// What was admitted in this cycle, by namespace.
+    /// What jobs that are admitted will still use, by namespace.
     admitted: FxHashMap<Arc<str>, Amounts>,
 }
 
 impl ResourceQuotas {
+    fn open(world: &World) -> Self {
+        let mut quotas = Self::default();
+        for (id, _) in world.jobs.iter().filter(|(_, job)| job.exists && job.phase == Phase::Inqueue) {
+            quotas.job_enqueued(world, id);
+        }
+        quotas
+    }
+
     /// By how much a demand would take a quota over its limits.
     fn over(&self, namespace: &str, quota: &Allowance, demand: &Amounts) -> Vec<(DimId, i64)> {
         let mut used = quota.used.clone();
@@ -144,6 +154,20 @@ mod tests {
         plugin.job_enqueued(&world, job_of(&world, "a"));
         assert!(refusal(&plugin, &world, "b").is_some());
         assert_eq!(refusal(&plugin, &world, "c"), None);
+    }
+
+    #[test]
+    fn what_was_admitted_earlier_counts_until_its_pods_are_there() {
+        let mut world = world_of([quota("q", "cpu=10", ""), asking("a", "cpu=6"), asking("b", "cpu=5")]);
+        let a = job_of(&world, "a");
+        world.jobs[a].phase = Phase::Inqueue;
+        assert!(refusal(&ResourceQuotas::open(&world), &world, "b").is_some());
+        world.apply(member("a", 0, "cpu=6").into());
+        assert_eq!(
+            refusal(&ResourceQuotas::open(&world), &world, "b"),
+            None,
+            "its pod is part of what is used"
+        );
     }
 
     #[test]
