@@ -55,7 +55,8 @@ pub(crate) fn close(session: &mut Session<'_>, cycle: u64) {
 }
 
 fn judge(session: &mut Session<'_>, id: JobId) -> Verdict {
-    let ready = session.job_ready(id);
+    // A group that cannot be read has no minimum that it could miss.
+    let ready = session.world.jobs[id].invalid.is_none() && session.job_ready(id);
     let job = &session.world.jobs[id];
     if job.exists && job.waiting() == 0 && job.counts.valid() < job.min_member && job.phase != Phase::Pending
     {
@@ -219,24 +220,28 @@ impl<'a> Change<'a> {
 // ---------------------------------------------------------------- pods
 
 fn tell_pods(session: &mut Session<'_>, id: JobId, verdict: &Verdict) {
-    let job = &session.world.jobs[id];
+    let Session { world, decisions, .. } = session;
+    let (job, tasks) = (&world.jobs[id], &mut world.tasks);
     let (Some(message), false) = (&verdict.message, job.waiting() == 0) else { return };
     let gang = job.tasks.len() > 1;
-    for task in job.tasks.clone() {
-        let it = &mut session.world.tasks[task];
+    let says = |old: &str| if gang { same_shape(old, message) } else { *old == **message };
+    // Pods of a gang were told the same text: it is compared once.
+    let mut last: Option<(Arc<str>, bool)> = None;
+    for task in &job.tasks {
+        let it = &mut tasks[*task];
         let reason = match it.status {
             Status::Pending if !it.gated => "Unschedulable",
             Status::Pipelined => "Schedulable",
             _ => continue,
         };
-        let known = it
-            .message
-            .as_deref()
-            .is_some_and(|old| if gang { same_shape(old, message) } else { old == &**message });
+        let known = it.message.as_ref().is_some_and(|old| match &last {
+            Some((text, known)) if Arc::ptr_eq(text, old) => *known,
+            _ => last.insert((old.clone(), says(old))).1,
+        });
         if !known {
             it.message = Some(message.clone());
             let pod = it.pod.clone();
-            session.decisions.push(Decision::PodUnscheduled { pod, reason, message: message.clone() });
+            decisions.push(Decision::PodUnscheduled { pod, reason, message: message.clone() });
         }
     }
 }
@@ -259,8 +264,8 @@ fn end_nominations(session: &mut Session<'_>, id: JobId) {
 /// Equal but for numbers. The counts in a gang's message move with every other gang; its PodGroup shows them, and
 /// its pods are written only when the reasons themselves change.
 fn same_shape(a: &str, b: &str) -> bool {
-    let letters = |text: &'_ str| text.chars().filter(|c| !c.is_ascii_digit()).collect::<String>();
-    letters(a) == letters(b)
+    let letter = |byte: &u8| !byte.is_ascii_digit();
+    a.bytes().filter(letter).eq(b.bytes().filter(letter))
 }
 
 // ---------------------------------------------------------------- queues
