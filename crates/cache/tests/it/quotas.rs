@@ -56,7 +56,10 @@ fn a_quota_that_gets_a_scope_is_gone_and_a_wrong_one_is_told() {
 #[test]
 fn node_groups_of_a_queue() {
     assert_eq!(queue("metadata: {name: q}").node_groups, None);
-    assert_eq!(queue("metadata: {name: q}\nspec: {affinity: {}}").node_groups, Some(phalanx_core::event::NodeGroups::default()));
+    assert_eq!(
+        queue("metadata: {name: q}\nspec: {affinity: {}}").node_groups,
+        Some(phalanx_core::event::NodeGroups::default())
+    );
     let groups = queue(
         "
 metadata: {name: q}
