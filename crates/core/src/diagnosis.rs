@@ -169,7 +169,9 @@ impl QueueFault {
             QueueFault::Children { what, over } => {
                 format!("its children have more {what} than it has itself{}", list(": ", over, dims))
             }
-            QueueFault::Devices(name) => format!("its quota of {name} has no effect: devices are not counted"),
+            QueueFault::Devices(name) => {
+                format!("its quota of {name} has no effect: devices are not counted")
+            }
             QueueFault::Wider { ancestor, over } => {
                 format!("its capability is above that of queue {ancestor}{}", list(": ", over, dims))
             }

@@ -351,7 +351,8 @@ mod tests {
             let mut flags = crate::conf::Flags::default();
             flags.set(Flag::Hierarchy, hierarchy);
             let args = crate::conf::Args::default();
-            let plugin = NodeGroup::open(Opening { world: &world, args: &args, flags, now: Time(0), before: None });
+            let plugin =
+                NodeGroup::open(Opening { world: &world, args: &args, flags, now: Time(0), before: None });
             assert_eq!(usable(&plugin, &world), expected, "{own:?} {hierarchy}");
         }
     }

@@ -80,7 +80,13 @@ mod tests {
         if let Some(value) = factor {
             args.0.insert(FACTOR.into(), Arg { value, at: Position::default() });
         }
-        Overcommit::open(Opening { world, args: &args, flags: Flags::default(), now: Time::default(), before: None })
+        Overcommit::open(Opening {
+            world,
+            args: &args,
+            flags: Flags::default(),
+            now: Time::default(),
+            before: None,
+        })
     }
 
     fn asking(name: &str, min_resources: &str, phase: Phase) -> PodGroupInfo {
