@@ -303,7 +303,9 @@ fn an_evicted_pod_carries_for_whom_and_so_does_its_event() {
     assert!(condition["lastTransitionTime"].is_string());
     outbox.done(patch, Reply::Gone("it was quick".into()), now);
     let event = outbox.next(now).unwrap();
-    assert!(matches!(&event.work, Work::Post(Posting::Create(_, note)) if note.text == reason && note.warning));
+    assert!(
+        matches!(&event.work, Work::Post(Posting::Create(_, note)) if note.text == reason && note.warning)
+    );
 }
 
 #[test]
