@@ -94,15 +94,36 @@ impl Ledger {
         self.needs.iter().any(|need| need.fits[node.index()] > 0)
     }
 
-    /// A task leaves a node.
-    pub(super) fn free(&mut self, node: NodeId, request: &Amounts) {
-        self.change(node, |room| room.add(request));
+    /// How many units of victims, the first ones first, must go at the least; `None` when all of them are not enough.
+    pub(super) fn least<'w, U: Iterator<Item = (NodeId, &'w Amounts)>>(
+        &mut self,
+        mut units: impl Iterator<Item = U>,
+    ) -> Option<usize> {
+        let mut before = Vec::new();
+        let mut count = Some(0);
+        while !self.may_do() {
+            let Some(unit) = units.next() else {
+                count = None;
+                break;
+            };
+            for (node, request) in unit {
+                let mut room = self.rooms[node.index()].clone();
+                room.add(request);
+                before.push((node, self.set(node, room)));
+            }
+            count = count.map(|count| count + 1);
+        }
+        for (node, room) in before.into_iter().rev() {
+            self.set(node, room);
+        }
+        count
     }
 
-    fn change(&mut self, node: NodeId, change: impl FnOnce(&mut Amounts)) {
+    fn set(&mut self, node: NodeId, room: Amounts) -> Amounts {
         self.count(node.index(), -1);
-        change(&mut self.rooms[node.index()]);
+        let before = std::mem::replace(&mut self.rooms[node.index()], room);
         self.count(node.index(), 1);
+        before
     }
 
     /// Whether there may be room for as many as it takes.

@@ -41,16 +41,16 @@ pub(super) use purpose::Purpose;
 use roster::Roster;
 use steps::Steps;
 
-/// How many steps an action may make in a cycle: some tenths of a second.
-const MAX_STEPS: i64 = 1_000_000;
+/// How many steps an action may make in a cycle: a few tenths of a second.
+const MAX_STEPS: i64 = 200_000;
 
 /// The argument every evicting action has.
 pub(super) const MAX_STEPS_ARG: ArgSpec = ArgSpec {
     name: "maxSteps",
     kind: ArgKind::Int,
-    default: "1000000",
-    doc: "How many steps (victims looked at, places tried) the action may make in a cycle. When they are used up, the \
-          jobs that had no turn go first in the next cycle.",
+    default: "200000",
+    doc: "How many steps (mainly places tried, and victims put back) the action may make in a cycle. When they are used \
+          up, the jobs that had no turn go first in the next cycle.",
 };
 
 /// Serves the jobs that starve.

@@ -29,13 +29,13 @@ pub(super) fn evict_for(
     steps: &mut Steps,
 ) -> Result<(), NoEviction> {
     let queue = session.world.jobs[aim.job].queue;
-    steps.spend(session.world.nodes.len())?;
+    steps.scan(2 * session.world.nodes.len())?;
     let ledger = Ledger::new(session, aim);
     if !ledger.may_do() {
         return Err(NoEviction::NotEnough);
     }
     let today = ledger.today(session.world);
-    steps.spend(roster.len(session, queue))?;
+    steps.scan(roster.len(session, queue))?;
     let of_job = |(task, _): &(TaskId, NodeId)| {
         session.world.tasks[*task].job.is_some_and(|job| purpose.takes_from_job(aim.job, job))
     };
@@ -48,7 +48,7 @@ pub(super) fn evict_for(
         return Err(NoEviction::NoVictims);
     }
     let order = roster.order(session, queue);
-    steps.spend(2 * order.len())?;
+    steps.scan(4 * order.len())?;
     let offered: Vec<Victim> =
         order.iter().filter(|victim| is_offered(session, aim, purpose, victim)).copied().collect();
     let mut search = Search { session, aim, purpose, today, steps, why: Arc::from("") };
@@ -163,7 +163,10 @@ impl Search<'_, '_> {
 
     /// Evicts as few of the units as it takes, if they help.
     fn prove(&mut self, units: &[Unit]) -> Result<bool, NoEviction> {
-        let Some(least) = self.least(units) else { return Ok(false) };
+        let world = &*self.session.world;
+        let freed = |victim: &Victim| (victim.node, world.request_of(victim.task));
+        let least = self.today.least(units.iter().map(|unit| unit.iter().map(freed)));
+        let Some(least) = least else { return Ok(false) };
         let proven = prove(self.session, self.aim, units, least, &self.why, self.steps)?;
         if proven {
             self.let_go(units);
@@ -181,23 +184,10 @@ impl Search<'_, '_> {
         }
     }
 
-    /// How many of the units must go at the least.
-    fn least(&self, units: &[Unit]) -> Option<usize> {
-        let mut ledger = self.today.clone();
-        let mut count = 0;
-        while !ledger.may_do() {
-            for victim in units.get(count)? {
-                ledger.free(victim.node, self.session.world.request_of(victim.task));
-            }
-            count += 1;
-        }
-        Some(count)
-    }
-
     /// Node by node, so that what may go is not spread over nodes that none of it empties: the nodes first whose most
     /// important victim is the least.
     fn by_node(&mut self, useful: &[Victim], tier: usize) -> Result<bool, NoEviction> {
-        self.steps.spend(useful.len())?;
+        self.steps.scan(4 * useful.len())?;
         let world = &*self.session.world;
         let cost = |victim: &Victim| (world.jobs[victim.job].priority, victim.loss);
         let mut worst: FxHashMap<NodeId, ((i32, Loss), usize)> = FxHashMap::default();

@@ -1,6 +1,9 @@
 //! The budget of a search: counted steps, so that it ends at the same point wherever it runs.
 use crate::diagnosis::NoEviction;
 
+/// Things that are looked at in the time in which one place is tried.
+const SCANNED: usize = 16;
+
 /// Steps that are left to an action in this cycle.
 #[derive(Debug)]
 pub(super) struct Steps {
@@ -21,6 +24,11 @@ impl Steps {
         };
         self.left = left;
         Ok(())
+    }
+
+    /// Takes steps for looking at so many things, each of which costs a fraction of trying a place.
+    pub(super) fn scan(&mut self, things: usize) -> Result<(), NoEviction> {
+        self.spend(things.div_ceil(SCANNED))
     }
 
     /// How many there were.
