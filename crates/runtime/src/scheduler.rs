@@ -36,6 +36,9 @@ use crate::{bootstrap, client};
 /// How long the outbox may take at the end.
 const FLUSH: Duration = Duration::from_secs(8);
 
+/// How long the first cycle waits for the default queue to be there.
+const QUEUES_FIRST: Duration = Duration::from_secs(3);
+
 /// What the flags say.
 #[derive(Clone, Debug)]
 pub struct SchedulerOptions {
@@ -175,7 +178,8 @@ impl Process {
         let _ = self.engine.send(Input::Stop);
         let _ = self.engine_ended.await;
         let _ = self.outbox.send(driver::Input::Finish(Instant::now() + FLUSH));
-        let _ = self.outbox_ended.await;
+        // It may still be waiting for the API server to serve PodGroups.
+        let _ = tokio::time::timeout(FLUSH + Duration::from_secs(1), self.outbox_ended).await;
         let _ = self.stop.send(true);
         let mut tasks = self.tasks;
         // Watches never end by themselves; the lease does once it is released.
@@ -342,6 +346,13 @@ fn figures(conf: &Conf) -> Option<Source> {
     })
 }
 
+/// The queues first, so that no group is told that there is none; but whatever keeps us from making them, cycles run.
+async fn begin(client: Client, default_queue: String, engine: std_mpsc::Sender<Input>) {
+    let mut queues = tokio::spawn(async move { bootstrap::create_queues(&client, &default_queue).await });
+    let _ = tokio::time::timeout(QUEUES_FIRST, &mut queues).await;
+    let _ = engine.send(Input::Lead);
+}
+
 /// Campaigns, and lets cycles run once this process leads.
 fn lead(
     tasks: &mut JoinSet<anyhow::Result<()>>,
@@ -353,8 +364,7 @@ fn lead(
     tasks.spawn(async move {
         let queues = client.clone();
         let begin = move || {
-            let _ = engine.send(Input::Lead);
-            tokio::spawn(async move { bootstrap::create_queues(&queues, &options.default_queue).await });
+            tokio::spawn(begin(queues, options.default_queue, engine));
         };
         if let Some(lease) = options.lease {
             return Ok(lease::hold(client, lease, begin, stop).await?);

@@ -193,6 +193,11 @@ impl Cluster {
 
     /// Waits for an event about an object and returns its note.
     pub(super) async fn until_event(&self, reason: &str, object: &str) -> Result<String> {
+        self.until_event_with(reason, object, "").await
+    }
+
+    /// The same for an event whose note has these words.
+    pub(super) async fn until_event_with(&self, reason: &str, object: &str, words: &str) -> Result<String> {
         let events: Api<Event> = Api::default_namespaced(self.client.clone());
         wait::until(SOON, &format!("an event {reason} about {object}"), async || {
             let all = events.list(&ListParams::default()).await?.items;
@@ -200,8 +205,9 @@ impl Cluster {
                 let name = event.regarding.as_ref().and_then(|regarding| regarding.name.as_deref());
                 event.reason.as_deref() == Some(reason) && name == Some(object)
             };
-            let event = all.iter().find(about).context("none")?;
-            Ok(event.note.clone().unwrap_or_default())
+            let notes: Vec<String> =
+                all.iter().filter(about).filter_map(|event| event.note.clone()).collect();
+            notes.iter().find(|note| note.contains(words)).cloned().with_context(|| format!("{notes:?}"))
         })
         .await
     }

@@ -89,6 +89,8 @@ async fn a_scheduler_that_is_there_before_the_definitions_waits_for_them() -> Re
         Ok(())
     })
     .await?;
+    let impatient = Phalanx::launch(&plane, &[]).await?;
+    ensure!(impatient.stop().await?.success(), "it can be ended meanwhile");
     crds::apply(&plane.client(), &crds::dir()).await?;
     scheduler.ready().await?;
     assert_eq!(scheduler.log_text().matches(said).count(), 1, "said once");

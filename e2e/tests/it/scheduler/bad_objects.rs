@@ -1,0 +1,48 @@
+//! Objects that no schema kept out: told on the object, and nobody else suffers.
+
+use std::fs;
+
+use anyhow::{Result, ensure};
+use kube::api::{Patch, PatchParams};
+use phalanx_e2e::{Phalanx, PlaneOptions, crds, fake};
+use serde_json::{Value, json};
+
+use super::cluster::{Cluster, PodSpec};
+
+/// Our definitions as an older cluster may have them: any object is accepted.
+fn permissive(folder: &std::path::Path) -> Result<()> {
+    for entry in fs::read_dir(crds::dir())? {
+        let path = entry?.path();
+        let mut crd: Value = serde_yaml::from_str(&fs::read_to_string(&path)?)?;
+        for version in crd["spec"]["versions"].as_array_mut().into_iter().flatten() {
+            version["schema"]["openAPIV3Schema"] =
+                json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
+        }
+        fs::write(folder.join(path.file_name().unwrap_or_default()), serde_yaml::to_string(&crd)?)?;
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_object_that_cannot_be_read_is_told_so_and_stops_nobody() -> Result<()> {
+    let nodes = fake::Nodes::new(1).cpu("8");
+    let mut cluster = Cluster::without_scheduler(PlaneOptions::default(), nodes).await?;
+    let folder = tempfile::tempdir()?;
+    permissive(folder.path())?;
+    crds::apply(&cluster.client, folder.path()).await?;
+    cluster.pod_group("words", json!({"minMember": "three"})).await?;
+    cluster.queue("words", json!({"weight": "heavy"})).await?;
+    cluster.scheduler = Some(Phalanx::start(&cluster.plane, &[]).await?);
+    cluster.members("words", 3, &PodSpec::cpu(1)).await?;
+    cluster.gang("good", 2, &PodSpec::cpu(1)).await?;
+    cluster.until_bound("good-", 2).await?;
+
+    let why = cluster.until_event_with("Unschedulable", "words", "minMember").await?;
+    ensure!(why.contains("three"), "{why}");
+    cluster.until_waits("words-0", "minMember").await?;
+    cluster.stays_bound("words-", 0).await?;
+
+    let fixed = json!({"spec": {"minMember": 3}});
+    cluster.volcano("PodGroup").patch("words", &PatchParams::default(), &Patch::Merge(fixed)).await?;
+    cluster.until_bound("words-", 3).await
+}
