@@ -1,6 +1,6 @@
 //! Placement by class: the best node for a task, without looking at all nodes.
 //!
-//! Nodes that no rule can tell apart form a cell ([`cells`]): equal in the attributes that rules read, and in room. A
+//! Nodes that no rule can tell apart form a cell (`cells`): equal in the attributes that rules read, and in room. A
 //! class rates cells, not nodes, and plays a tournament among them. Both catch up from a log of what changed: a task
 //! that takes a node moves that from one cell to another, and costs each class that is asked next two matches' paths.
 mod cells;
