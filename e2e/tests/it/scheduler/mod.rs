@@ -4,6 +4,7 @@ mod bad_objects;
 mod cluster;
 mod conf;
 mod deploy;
+mod evictions;
 mod gangs;
 mod queues;
 mod restarts;
