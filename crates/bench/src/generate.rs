@@ -113,7 +113,7 @@ fn requests(kinds: Kinds, kind: usize) -> Resources {
 fn constraints(class: usize) -> Arc<Constraints> {
     let toleration = |key: String| phalanx_core::event::Toleration {
         key: key.into(),
-        exists: true,
+        operator: phalanx_core::event::TolerationOperator::Exists,
         value: "".into(),
         effect: None,
     };

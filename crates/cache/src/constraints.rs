@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{NodeAffinity, NodeSelectorRequirement, NodeSelectorTerm};
-use phalanx_core::event::{Constraints, HostPort, NodeTerm, Operator, Requirement, TaintEffect, Toleration};
+use phalanx_core::event::{
+    Constraints, HostPort, NodeTerm, Operator, Requirement, TaintEffect, Toleration, TolerationOperator,
+};
 
 use crate::intern::Interner;
 use crate::invalid::{At, Invalid};
@@ -155,19 +157,21 @@ fn toleration(
     from: &k8s_openapi::api::core::v1::Toleration,
     interner: &mut Interner,
 ) -> Result<Toleration, Invalid> {
-    let exists = match from.operator.as_deref().unwrap_or_default() {
-        "Exists" => true,
-        "" | "Equal" => false,
-        other => return unexpected(other, "Equal or Exists").at("operator"),
+    let operator = match from.operator.as_deref().unwrap_or_default() {
+        "Exists" => TolerationOperator::Exists,
+        "" | "Equal" => TolerationOperator::Equal,
+        "Gt" => TolerationOperator::Gt,
+        "Lt" => TolerationOperator::Lt,
+        other => return unexpected(other, "Equal, Exists, Gt or Lt").at("operator"),
     };
     let key = from.key.as_deref().unwrap_or_default();
-    if key.is_empty() && !exists {
+    if key.is_empty() && operator != TolerationOperator::Exists {
         return Err(Invalid::new("without a key it must be Exists")).at("operator");
     }
     let effect = from.effect.as_deref().filter(|effect| !effect.is_empty());
     Ok(Toleration {
         key: interner.string(key),
-        exists,
+        operator,
         value: interner.string(from.value.as_deref().unwrap_or_default()),
         effect: effect.map(taint_effect).transpose()?,
     })

@@ -78,14 +78,27 @@ pub struct Taint {
     pub effect: TaintEffect,
 }
 
+/// How a toleration compares the value of a taint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum TolerationOperator {
+    /// Any value will do.
+    Exists,
+    /// The values are equal.
+    Equal,
+    /// Both values are integers, the taint's is the larger one.
+    Gt,
+    /// Both values are integers, the taint's is the smaller one.
+    Lt,
+}
+
 /// A toleration of a pod.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Toleration {
-    /// Key; empty tolerates every key (with `exists`).
+    /// Key; empty tolerates every key (with the operator `Exists`).
     pub key: Arc<str>,
-    /// Operator `Exists`: any value will do. Otherwise the value must be equal.
-    pub exists: bool,
-    /// Value for the operator `Equal`.
+    /// How the taint's value is compared with `value`.
+    pub operator: TolerationOperator,
+    /// Value; means nothing to `Exists`.
     pub value: Arc<str>,
     /// The effect that is tolerated; all when missing.
     pub effect: Option<TaintEffect>,

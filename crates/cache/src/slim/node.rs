@@ -1,8 +1,11 @@
 //! Nodes and PriorityClasses.
 
+use std::fmt;
+
 use k8s_openapi::api::core::v1::Taint;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use serde::Deserialize;
+use serde::de::{Error, Unexpected, Visitor};
+use serde::{Deserialize, Deserializer};
 
 use super::{Condition, ResourceList, meta, or_default};
 
@@ -50,8 +53,36 @@ pub struct NodeStatus {
 pub struct PriorityClass {
     #[serde(deserialize_with = "meta::slim")]
     pub metadata: ObjectMeta,
-    #[serde(deserialize_with = "or_default")]
+    #[serde(deserialize_with = "priority")]
     pub value: i32,
     #[serde(deserialize_with = "or_default")]
     pub global_default: bool,
+}
+
+/// A priority; null counts as absent.
+fn priority<'de, D: Deserializer<'de>>(from: D) -> Result<i32, D::Error> {
+    from.deserialize_any(Priority)
+}
+
+/// Says what a user may write. Kubernetes' own classes are above that, so all that fits is taken.
+struct Priority;
+
+impl Visitor<'_> for Priority {
+    type Value = i32;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an integer of at most 1000000000")
+    }
+
+    fn visit_unit<E: Error>(self) -> Result<i32, E> {
+        Ok(0)
+    }
+
+    fn visit_i64<E: Error>(self, value: i64) -> Result<i32, E> {
+        i32::try_from(value).map_err(|_| E::invalid_type(Unexpected::Signed(value), &self))
+    }
+
+    fn visit_u64<E: Error>(self, value: u64) -> Result<i32, E> {
+        i32::try_from(value).map_err(|_| E::invalid_type(Unexpected::Unsigned(value), &self))
+    }
 }

@@ -67,6 +67,13 @@ fn priority_classes() {
     let class: slim::PriorityClass = object("{metadata: {name: high}, value: 1000, globalDefault: true}");
     let event = priority_class(&class, &mut Interner::default());
     assert_eq!(event, Event::PriorityClass { name: "high".into(), value: 1000, global_default: true });
-    let error = decode::<slim::PriorityClass>(&value("{value: high}")).unwrap_err();
-    assert_eq!(error.to_string(), "value: found \"high\", expected i32");
+    for (found, shown) in
+        [("high", "\"high\""), ("1000000000000", "1000000000000"), ("1.5", "floating point `1.5`")]
+    {
+        let error = decode::<slim::PriorityClass>(&value(&format!("{{value: {found}}}"))).unwrap_err();
+        let expected = format!("value: found {shown}, expected an integer of at most 1000000000");
+        assert_eq!(error.to_string(), expected);
+    }
+    let system: slim::PriorityClass = object("{value: 2000001000}");
+    assert_eq!(system.value, 2_000_001_000, "Kubernetes' own classes are above what users may take");
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use phalanx_cache::{Interner, Names, decode, slim};
 use phalanx_core::annotation;
-use phalanx_core::event::{Operator, PodInfo, PodPhase, Scoring, TaintEffect, Time};
+use phalanx_core::event::{Operator, PodInfo, PodPhase, Scoring, TaintEffect, Time, TolerationOperator};
 
 use crate::{pod, pod_spec, try_pod, value};
 
@@ -206,21 +206,25 @@ tolerations:
 - {key: gpu, operator: Exists, effect: NoSchedule}
 - {key: team, value: a}
 - {operator: Exists}
+- {key: sla, operator: Gt, value: '900'}
+- {key: sla, operator: Lt, value: soon}
 - {key: node.kubernetes.io/not-ready, operator: Exists, effect: NoExecute, tolerationSeconds: 300}",
     ));
     let all: Vec<_> = info
         .constraints
         .tolerations
         .iter()
-        .map(|one| (&*one.key, one.exists, &*one.value, one.effect))
+        .map(|one| (&*one.key, one.operator, &*one.value, one.effect))
         .collect();
     assert_eq!(
         all,
         [
-            ("gpu", true, "", Some(TaintEffect::NoSchedule)),
-            ("team", false, "a", None),
-            ("", true, "", None),
-            ("node.kubernetes.io/not-ready", true, "", Some(TaintEffect::NoExecute)),
+            ("gpu", TolerationOperator::Exists, "", Some(TaintEffect::NoSchedule)),
+            ("team", TolerationOperator::Equal, "a", None),
+            ("", TolerationOperator::Exists, "", None),
+            ("sla", TolerationOperator::Gt, "900", None),
+            ("sla", TolerationOperator::Lt, "soon", None),
+            ("node.kubernetes.io/not-ready", TolerationOperator::Exists, "", Some(TaintEffect::NoExecute)),
         ]
     );
 }
@@ -323,8 +327,8 @@ fn a_toleration_or_port_that_cannot_be_honoured_is_named_with_its_field() {
     let owned = |(spec, expected): (&str, &str)| (spec.to_owned(), expected.to_owned());
     refused(&[
         (
-            "tolerations: [{key: a, operator: Gt, value: '1'}]",
-            "spec.tolerations[0].operator: \"Gt\" is unknown, expected Equal or Exists",
+            "tolerations: [{key: a, operator: Like, value: '1'}]",
+            "spec.tolerations[0].operator: \"Like\" is unknown, expected Equal, Exists, Gt or Lt",
         ),
         (
             "tolerations: [{value: a}]",
@@ -348,7 +352,7 @@ fn a_toleration_or_port_that_cannot_be_honoured_is_named_with_its_field() {
 
 #[test]
 fn a_pod_that_needs_no_place_from_us_is_not_refused_one() {
-    let odd = "tolerations: [{key: a, operator: Gt}]\ncontainers: [{ports: [{hostPort: 80}]}]\n";
+    let odd = "tolerations: [{key: a, operator: Like}]\ncontainers: [{ports: [{hostPort: 80}]}]\n";
     let bound = pod(&pod_spec(&format!("{odd}nodeName: n1")));
     assert_eq!(bound.constraints.host_ports.len(), 1, "what it uses still counts");
     let theirs = pod(&format!("metadata: {{name: p}}\nspec:\n  {}", odd.replace('\n', "\n  ")));

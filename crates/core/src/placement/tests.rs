@@ -9,7 +9,7 @@ use crate::annotation::NODEGROUP_NAME;
 use crate::conf::{Conf, PluginConf, Tier};
 use crate::event::{
     Constraints, Event, HostPort, Measure, NodeGroups, NodeInfo, NodeTerm, NodeUsage, Operator, PodInfo,
-    QueueInfo, Requirement, Taint, TaintEffect, Time, Toleration,
+    QueueInfo, Requirement, Taint, TaintEffect, Time, Toleration, TolerationOperator,
 };
 use crate::id::{NodeId, TaskId};
 use crate::testing::{args, node, pod, queue, running, world_of};
@@ -132,7 +132,12 @@ fn term(labels: Vec<Requirement>) -> NodeTerm {
 fn pod_of(kind: usize, name: &str) -> PodInfo {
     let requests =
         ["cpu=1", "cpu=1 memory=1Gi", "cpu=500m memory=3Gi", "x/gpu=1 cpu=1", "", "cpu=1", "memory=1Gi"];
-    let tolerate = |key: &str| Toleration { key: key.into(), exists: true, value: "".into(), effect: None };
+    let tolerate = |key: &str| Toleration {
+        key: key.into(),
+        operator: TolerationOperator::Exists,
+        value: "".into(),
+        effect: None,
+    };
     let constraints = match kind {
         1 => Constraints {
             node_selector: vec![("zone".into(), "a".into())],

@@ -38,9 +38,13 @@ const ARGS: &[ArgSpec] = &[
     weight("balancedresource.weight", "1", "Weight of an even use of cpu and memory."),
     weight("nodeaffinity.weight", "2", "Weight of preferred node affinity."),
     weight("tainttoleration.weight", "3", "Weight of the absence of untolerated PreferNoSchedule taints."),
-    weight("podaffinity.weight", "2", "Weight of preferred pod affinity."),
-    weight("imagelocality.weight", "1", "Weight of images that are on the node."),
-    weight("podtopologyspread.weight", "2", "Weight of an even spread over topologies."),
+    weight("podaffinity.weight", "2", "Weight of preferred pod affinity: accepted; not honoured yet."),
+    weight("imagelocality.weight", "1", "Weight of images that are on the node: accepted; not honoured yet."),
+    weight(
+        "podtopologyspread.weight",
+        "2",
+        "Weight of an even spread over topologies: accepted; not honoured yet.",
+    ),
 ];
 
 /// What a score reaches at most, before its weight.
@@ -219,7 +223,7 @@ mod tests {
     use phalanx_resource::Amounts;
 
     use super::*;
-    use crate::event::{NodeTerm, Operator, Requirement, Taint, Toleration};
+    use crate::event::{NodeTerm, Operator, Requirement, Taint, Toleration, TolerationOperator};
 
     const WEIGHTS: NodeOrder = NodeOrder { least: 0, most: 0, balanced: 0, affinity: 0, taints: 0 };
 
@@ -285,8 +289,12 @@ mod tests {
     fn untolerated_soft_taints_lower_a_node() {
         let taint =
             |key: &str| Taint { key: key.into(), value: "".into(), effect: TaintEffect::PreferNoSchedule };
-        let toleration =
-            |key: &str, effect| Toleration { key: key.into(), exists: true, value: "".into(), effect };
+        let toleration = |key: &str, effect| Toleration {
+            key: key.into(),
+            operator: TolerationOperator::Exists,
+            value: "".into(),
+            effect,
+        };
         let tolerations = vec![toleration("x", None), toleration("y", Some(TaintEffect::NoSchedule))];
         let constraints = Arc::new(Constraints { tolerations, ..Constraints::default() });
         let scorer = Untainted { constraints, weight: 3 };

@@ -32,11 +32,20 @@ const ARGS: &[ArgSpec] = &[
     toggle("predicate.NodeAffinityEnable", "Asks nodeSelector and required node affinity."),
     toggle("predicate.NodePortsEnable", "Asks whether the pod's host ports are free."),
     toggle("predicate.TaintTolerationEnable", "Asks whether the pod tolerates the node's taints."),
-    toggle("predicate.PodAffinityEnable", "Asks required pod affinity and anti-affinity."),
-    toggle("predicate.NodeVolumeLimitsEnable", "Asks how many volumes a node can attach."),
-    toggle("predicate.VolumeZoneEnable", "Asks for the zone of the pod's volumes."),
-    toggle("predicate.PodTopologySpreadEnable", "Asks topology spread constraints."),
-    toggle("predicate.VolumeBindingEnable", "Asks whether the pod's claims can be bound on the node."),
+    toggle(
+        "predicate.PodAffinityEnable",
+        "Required pod affinity and anti-affinity: accepted; not honoured yet.",
+    ),
+    toggle(
+        "predicate.NodeVolumeLimitsEnable",
+        "How many volumes a node can attach: accepted; not honoured yet.",
+    ),
+    toggle("predicate.VolumeZoneEnable", "The zone of the pod's volumes: accepted; not honoured yet."),
+    toggle("predicate.PodTopologySpreadEnable", "Topology spread constraints: accepted; not honoured yet."),
+    toggle(
+        "predicate.VolumeBindingEnable",
+        "Whether the pod's claims can be bound on the node: accepted; not honoured yet.",
+    ),
     ArgSpec {
         name: "predicate.CacheEnable",
         kind: ArgKind::Bool,
@@ -47,7 +56,7 @@ const ARGS: &[ArgSpec] = &[
         name: "predicate.DynamicResourceAllocationEnable",
         kind: ArgKind::Bool,
         default: "false",
-        doc: "Asks for the pod's resource claims.",
+        doc: "The pod's resource claims: accepted; not honoured yet.",
     },
     ArgSpec {
         name: "volumebinding.*",
@@ -161,7 +170,7 @@ impl RoomFilter for Ports {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::event::{HostPort, Toleration};
+    use crate::event::{HostPort, Toleration, TolerationOperator};
     use crate::world::Hold;
 
     fn node() -> Node {
@@ -169,7 +178,7 @@ mod tests {
     }
 
     fn toleration(key: &str, effect: Option<TaintEffect>) -> Toleration {
-        Toleration { key: key.into(), exists: true, value: "".into(), effect }
+        Toleration { key: key.into(), operator: TolerationOperator::Exists, value: "".into(), effect }
     }
 
     #[test]
