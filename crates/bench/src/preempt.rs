@@ -126,12 +126,7 @@ pub(crate) fn run(options: &Options) -> Result<Value> {
         ran.seconds * 1e3,
         added * 1e3
     );
-    let mut refusals = Vec::new();
-    for (why, class, cores, size) in [
-        ("larger than a node", "high", CORES + 1, options.size),
-        ("one more than there are nodes", "high", CORES, options.nodes + 1),
-        ("no more important than those who run", "low", cores, options.size),
-    ] {
+    let refused = |why: &str, class: &str, cores: usize, size: usize| -> Result<(f64, f64)> {
         let (ran, added) = options.measure(&Gang { name: "gang", class, cores, size, on: Vec::new() })?;
         ensure!((ran.evicted, ran.nominated) == (0, 0), "somebody was evicted for a gang that is {why}");
         println!(
@@ -139,14 +134,17 @@ pub(crate) fn run(options: &Options) -> Result<Value> {
             ran.seconds * 1e3,
             added * 1e3
         );
-        refusals.push((ran.seconds, added));
-    }
-    let most = |of: fn(&(f64, f64)) -> f64| refusals.iter().map(of).fold(0.0, f64::max);
+        Ok((ran.seconds, added))
+    };
+    let large = refused("larger than a node", "high", CORES + 1, options.size)?;
+    let many = refused("one more than there are nodes", "high", CORES, options.nodes + 1)?;
+    let equal = refused("no more important than those who run", "low", cores, options.size)?;
     Ok(json!({
         "name": "preempt", "nodes": options.nodes, "gangs": 1, "size": options.size,
         "pods": options.nodes * options.per_node, "evicted": ran.evicted,
         "seconds": ran.seconds, "evictingSeconds": added,
-        "refusalSeconds": most(|(_, added)| *added), "refusalCycleSeconds": most(|(cycle, _)| *cycle),
+        "refusalSeconds": large.1.max(many.1), "refusalCycleSeconds": large.0.max(many.0),
+        "noVictimsSeconds": equal.1,
         "peakRssBytes": machine::peak_rss(None), "cores": machine::cores(),
     }))
 }

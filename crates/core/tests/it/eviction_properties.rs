@@ -155,7 +155,7 @@ fn evictions_serve_somebody(before: &World, after: &World, cycle: &Cycle) -> Tes
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(1500))]
+    #![proptest_config(ProptestConfig::with_cases(800))]
 
     #[test]
     fn evicting_cycles_keep_their_promises(play in play()) {
