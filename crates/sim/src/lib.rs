@@ -18,6 +18,7 @@ mod reader;
 pub mod report;
 mod schema;
 mod simulation;
+mod unsupported;
 mod workload;
 
 pub use bad_input::BadInput;

@@ -12,6 +12,7 @@ use crate::kind::{Kind, Sort};
 use crate::manifests::{Entry, Object};
 use crate::object::{self, Converter, Identity};
 use crate::schema::Schemas;
+use crate::unsupported::{self, Unsupported};
 use crate::workload::{self, Workload};
 
 /// Faults after which the rest is not looked at: more would only scroll the first out of sight.
@@ -44,6 +45,8 @@ impl Place<'_> {
 struct NodeUse<'d> {
     place: Place<'d>,
     label: String,
+    /// How many pods name the node.
+    pods: usize,
 }
 
 pub(crate) struct Reader<'d> {
@@ -58,6 +61,7 @@ pub(crate) struct Reader<'d> {
     schemas: Schemas,
     /// Fields that a kind does not have, regardless of positions in lists: the first, and how many there are.
     unknown: BTreeMap<(Kind, String), (BadInput, usize)>,
+    unsupported: Unsupported,
     faults: Vec<BadInput>,
 }
 
@@ -73,6 +77,7 @@ impl<'d> Reader<'d> {
             ignored: BTreeMap::new(),
             schemas: Schemas::default(),
             unknown: BTreeMap::new(),
+            unsupported: Unsupported::default(),
             faults,
         }
     }
@@ -83,12 +88,6 @@ impl<'d> Reader<'d> {
 
     /// The objects and the notes, or all faults by file and line.
     pub(crate) fn finish(mut self) -> Result<(Vec<Entry>, Vec<String>), Vec<BadInput>> {
-        for (node, by) in &self.used_nodes {
-            if !self.seen.contains_key(&(Kind::Node, node.clone())) && self.faults.len() < FAULTS_MAX {
-                let problem = format!("found node {node:?}, expected the name of a Node in the input");
-                self.faults.push(by.place.fault(&by.label, "spec.nodeName", problem));
-            }
-        }
         if self.faults.is_empty() {
             let notes = self.notes();
             return Ok((self.entries, notes));
@@ -99,7 +98,21 @@ impl<'d> Reader<'d> {
 
     fn notes(&self) -> Vec<String> {
         let ignored = self.ignored.iter().map(|(kind, count)| ignored_note(kind, *count));
-        ignored.chain(self.unknown.values().map(|(first, count)| unknown_note(first, *count))).collect()
+        let unknown = self.unknown.values().map(|(first, count)| unknown_note(first, *count));
+        ignored.chain(unknown).chain(self.missing_nodes()).chain(self.unsupported.notes()).collect()
+    }
+
+    /// Part of a cluster was dumped, or a node is gone and its pods are not yet: they hold nothing that is left.
+    fn missing_nodes(&self) -> impl Iterator<Item = String> {
+        let missing = self
+            .used_nodes
+            .iter()
+            .filter(|(node, _)| !self.seen.contains_key(&(Kind::Node, (*node).clone())));
+        missing.map(|(node, by)| {
+            let problem =
+                format!("node {node:?} is not in the input; the pod is kept and uses no known node");
+            unknown_note(&by.place.fault(&by.label, "spec.nodeName", problem), by.pods)
+        })
     }
 
     fn read(&mut self, place: &Place<'d>, value: Value, of_list: Option<(&str, &str)>) {
@@ -198,6 +211,7 @@ impl<'d> Reader<'d> {
             let first = || (place.fault(label, &field, "unknown field, ignored"), 0);
             self.unknown.entry((kind, without_indices(&field))).or_insert_with(first).1 += 1;
         }
+        let constraints = unsupported::of(kind, &value);
         let object = self.converter.convert(kind, value).map_err(|wrong| place.invalid(label, wrong))?;
         let spot = || format!("document {} of {}", place.document.number, place.document.file);
         if let Some(first) = self.seen.get(&(kind, key.clone())) {
@@ -207,6 +221,9 @@ impl<'d> Reader<'d> {
         self.seen.insert((kind, key.clone()), spot());
         if let Object::Pod(pod) = &object {
             self.check_pod(place, label, pod)?;
+            if pod.info.ours && pod.info.node.is_none() {
+                self.unsupported.count(&constraints);
+            }
         }
         if object == Object::ScopedQuota {
             *self.ignored.entry("ResourceQuota with scopes (v1)".to_owned()).or_default() += 1;
@@ -226,8 +243,8 @@ impl<'d> Reader<'d> {
         self.uids.insert(uid, label.to_owned());
         let ended = matches!(pod.info.phase, PodPhase::Succeeded | PodPhase::Failed);
         if let Some(node) = pod.info.node.as_ref().filter(|_| !ended) {
-            let by = || NodeUse { place: place.clone(), label: label.to_owned() };
-            self.used_nodes.entry(node.to_string()).or_insert_with(by);
+            let by = || NodeUse { place: place.clone(), label: label.to_owned(), pods: 0 };
+            self.used_nodes.entry(node.to_string()).or_insert_with(by).pods += 1;
         }
         Ok(())
     }

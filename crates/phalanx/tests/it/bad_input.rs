@@ -35,10 +35,6 @@ fn a_wrong_field_is_told_with_file_line_object_field_and_what_was_expected() {
             "error: m.yaml:5:86: document 1: Pod default/p: spec.containers[0].resources.requests.cpu: ",
         ),
         (
-            two.clone() + &pod("p", 1, "", "nodeName: n2"),
-            "error: m.yaml:10:18: document 2: Pod default/p: spec.nodeName: found node \"n2\", expected the name of a Node in the input",
-        ),
-        (
             pod("p", 1, "", "").replace("name: p, ", ""),
             "error: m.yaml:4:11: document 1: Pod: metadata.name: missing, expected a name",
         ),

@@ -191,3 +191,42 @@ fn single_pods_share_by_weight_too() {
         |name: &str| report["bindings"].as_object().unwrap().keys().filter(|key| key.contains(name)).count();
     assert_eq!((of("research"), of("production")), (8, 24));
 }
+
+/// The report and what was noted beside it.
+fn noted(manifest: &str) -> (Value, String) {
+    let folder = folder(&[("m.yaml", manifest)]);
+    let ran = phalanx_in(folder.path(), &["simulate", "-f", "m.yaml", "-o", "json"], "");
+    (ran.json(), ran.stderr)
+}
+
+#[test]
+fn a_pod_on_a_node_that_is_not_in_the_input_is_kept_with_a_note() {
+    let lost = pod("lost", 3, "", "nodeName: n2") + &pod("lost-too", 3, "", "nodeName: n2");
+    let (report, notes) = noted(&(node("n1", 4) + &lost + &pod("p", 4, "", "")));
+    assert_eq!(report["bindings"], json!({"default/p": "n1"}), "{report}");
+    let expected = "note: m.yaml:10:18: document 2: Pod default/lost: spec.nodeName: node \"n2\" is not in the input; \
+        the pod is kept and uses no known node (2 times in all)\n";
+    assert!(notes.ends_with(expected), "{notes}");
+}
+
+#[test]
+fn constraints_that_are_not_honoured_are_noted_once_a_kind() {
+    let affinity = "affinity: {podAntiAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [{topologyKey: zone}]}}";
+    let claim = "volumes: [{name: data, persistentVolumeClaim: {claimName: data}}]";
+    let placed = format!("nodeName: n1, {claim}");
+    let input = [
+        node("n1", 4),
+        pod("a", 1, "", affinity),
+        pod("b", 1, "", affinity),
+        pod("c", 1, "", claim),
+        pod("d", 1, "", &placed),
+    ]
+    .concat();
+    let (report, notes) = noted(&input);
+    assert_eq!(count(&report["bindings"]), 3, "{report}");
+    let expected = [
+        "note: 2 pods have required podAntiAffinity, not honoured yet: they are placed as if there were none",
+        "note: 1 pod has volumes of PersistentVolumeClaims, not honoured yet: it is placed as if there were none",
+    ];
+    assert_eq!(notes.lines().collect::<Vec<_>>(), expected);
+}

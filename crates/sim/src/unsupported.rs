@@ -1,0 +1,91 @@
+//! Constraints of pods that the scheduler does not honour yet: pods are placed as if they were not there.
+use serde_json::Value;
+
+use crate::kind::Kind;
+
+/// A constraint, for people, and whether a pod's spec has it.
+type Constraint = (&'static str, fn(&Value) -> bool);
+
+const CONSTRAINTS: [Constraint; 5] = [
+    ("required podAffinity", |spec| has_required(spec, "podAffinity")),
+    ("required podAntiAffinity", |spec| has_required(spec, "podAntiAffinity")),
+    ("topologySpreadConstraints with DoNotSchedule", must_spread),
+    ("volumes of PersistentVolumeClaims", has_claims),
+    ("resourceClaims", |spec| !items(spec, "resourceClaims").is_empty()),
+];
+
+/// Which of the constraints an object has.
+pub(crate) fn of(kind: Kind, object: &Value) -> [bool; CONSTRAINTS.len()] {
+    let spec = &object["spec"];
+    CONSTRAINTS.map(|(_, has)| kind == Kind::Pod && has(spec))
+}
+
+fn items<'v>(object: &'v Value, field: &str) -> &'v [Value] {
+    object[field].as_array().map(Vec::as_slice).unwrap_or_default()
+}
+
+fn has_required(spec: &Value, affinity: &str) -> bool {
+    !items(&spec["affinity"][affinity], "requiredDuringSchedulingIgnoredDuringExecution").is_empty()
+}
+
+/// DoNotSchedule is the default.
+fn must_spread(spec: &Value) -> bool {
+    let soft = |one: &Value| one["whenUnsatisfiable"] == "ScheduleAnyway";
+    items(spec, "topologySpreadConstraints").iter().any(|one| !soft(one))
+}
+
+fn has_claims(spec: &Value) -> bool {
+    let claims =
+        |volume: &Value| !volume["persistentVolumeClaim"].is_null() || !volume["ephemeral"].is_null();
+    items(spec, "volumes").iter().any(claims)
+}
+
+/// How many pods have each of the constraints.
+#[derive(Debug, Default)]
+pub(crate) struct Unsupported([usize; CONSTRAINTS.len()]);
+
+impl Unsupported {
+    pub(crate) fn count(&mut self, has: &[bool; CONSTRAINTS.len()]) {
+        for (count, has) in self.0.iter_mut().zip(has) {
+            *count += usize::from(*has);
+        }
+    }
+
+    /// A line for each that any pod has.
+    pub(crate) fn notes(&self) -> impl Iterator<Item = String> {
+        let met = CONSTRAINTS.iter().zip(&self.0).filter(|(_, count)| **count > 0);
+        met.map(|((what, _), count)| {
+            let (pods, are) = if *count == 1 { ("pod has", "it is") } else { ("pods have", "they are") };
+            format!("{count} {pods} {what}, not honoured yet: {are} placed as if there were none")
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn what_is_required_counts_and_what_is_preferred_does_not() {
+        let required = json!({"requiredDuringSchedulingIgnoredDuringExecution": [{}]});
+        let preferred = json!({"preferredDuringSchedulingIgnoredDuringExecution": [{}]});
+        for (spec, expected) in [
+            (json!({}), None),
+            (json!({"affinity": {"podAffinity": required}}), Some(0)),
+            (json!({"affinity": {"podAntiAffinity": required}}), Some(1)),
+            (json!({"affinity": {"podAffinity": preferred, "podAntiAffinity": preferred}}), None),
+            (json!({"affinity": {"nodeAffinity": required}}), None),
+            (json!({"topologySpreadConstraints": [{"whenUnsatisfiable": "DoNotSchedule"}]}), Some(2)),
+            (json!({"topologySpreadConstraints": [{"whenUnsatisfiable": "ScheduleAnyway"}]}), None),
+            (json!({"volumes": [{"emptyDir": {}}, {"persistentVolumeClaim": {"claimName": "a"}}]}), Some(3)),
+            (json!({"volumes": [{"ephemeral": {}}]}), Some(3)),
+            (json!({"volumes": [{"emptyDir": {}}]}), None),
+            (json!({"resourceClaims": [{"name": "gpu"}]}), Some(4)),
+        ] {
+            let found = of(Kind::Pod, &json!({ "spec": spec }));
+            let found: Vec<usize> = (0..CONSTRAINTS.len()).filter(|at| found[*at]).collect();
+            assert_eq!(found, expected.into_iter().collect::<Vec<_>>(), "{spec}");
+        }
+    }
+}
