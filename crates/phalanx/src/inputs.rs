@@ -19,7 +19,9 @@ const STDIN: &str = "-";
 /// Where manifests come from.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ManifestArgs {
-    /// Manifests: a file, a folder (its *.yaml, *.yml and *.json, folders in it too), or - for standard input
+    /// Manifests: a file, a folder (its *.yaml, *.yml and *.json, folders in it too), or - for standard input.
+    /// Objects without a creation time are created in the order of their documents; one bad object ends the run (exit
+    /// code 2)
     #[arg(short = 'f', long = "filename", value_name = "FILE|DIR", required = true, num_args = 1..)]
     files: Vec<PathBuf>,
     /// Pods with this spec.schedulerName are scheduled; others only use what they have

@@ -1,7 +1,7 @@
 //! `floor`: gangs through a real API server, beside the bare client loop and kube-scheduler.
 //!
-//! Each contestant gets a fresh control plane with the same nodes. The *floor* is what a client needs to create the pods
-//! and then to bind them, with no scheduler. A contestant's time runs from the first create to the last bind seen.
+//! Contestants take turns, each on a new control plane with equal nodes. The *floor* is a plain client that creates the
+//! pods and binds them itself. Clocks start at the first create and stop when the last bind is seen.
 mod client;
 mod contestant;
 

@@ -1,4 +1,4 @@
-//! Classes: tasks with the same requests and constraints, which every filter and scorer treats alike.
+//! Classes: tasks that no filter or scorer can tell apart, since they ask for and restrict the same.
 use std::sync::Arc;
 
 use phalanx_resource::{Amounts, DimId};

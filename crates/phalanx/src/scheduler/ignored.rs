@@ -17,7 +17,7 @@ const FLAGS: &[Flag] = &[
     ("minimum-percentage-nodes-to-find", SAMPLING),
     ("percentage-nodes-to-find", SAMPLING),
     ("node-worker-threads", "node events need no workers"),
-    ("gate-removal-worker-num", "the outbox removes gates"),
+    ("gate-removal-worker-num", "it means nothing here"),
     ("plugins-dir", "Go plugins cannot be loaded"),
     ("csi-storage", "volumes are not looked at yet"),
     ("ignored-provisioners", "volumes are not looked at yet"),

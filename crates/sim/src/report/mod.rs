@@ -15,7 +15,7 @@ pub struct Report {
     pub bindings: BTreeMap<String, String>,
     /// Pods evicted in this run, in the order of the decisions.
     pub evictions: Vec<String>,
-    /// Pods given a node in this run that wait for it to be freed.
+    /// Pods to which this run promised a node that others have to leave first.
     pub nominations: BTreeMap<String, String>,
     /// PodGroups, by `namespace/name`.
     pub pod_groups: BTreeMap<String, GroupOutcome>,
