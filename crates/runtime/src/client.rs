@@ -3,7 +3,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
 use kube::{Client, Config};
 
 /// Reads the flags' meaning: a kubeconfig file, or what the environment offers (`KUBECONFIG`, the home directory, or
@@ -11,8 +11,7 @@ use kube::{Client, Config};
 pub async fn config(kubeconfig: Option<&Path>, master: Option<&str>) -> anyhow::Result<Config> {
     let mut config = match kubeconfig {
         Some(path) => {
-            let file =
-                Kubeconfig::read_from(path).with_context(|| format!("--kubeconfig {}", path.display()))?;
+            let file = Kubeconfig::read_from(path).map_err(|error| unreadable(path, error))?;
             Config::from_custom_kubeconfig(file, &KubeConfigOptions::default())
                 .await
                 .with_context(|| format!("--kubeconfig {}", path.display()))?
@@ -33,6 +32,15 @@ pub async fn config(kubeconfig: Option<&Path>, master: Option<&str>) -> anyhow::
     config.default_retry = false;
     config.connect_timeout = Some(Duration::from_secs(5));
     Ok(config)
+}
+
+/// kube's message repeats that of the error beneath it, so the path stands before the cause alone.
+fn unreadable(path: &Path, error: KubeconfigError) -> anyhow::Error {
+    let cause = match error {
+        KubeconfigError::ReadConfig(error, _) => anyhow::Error::new(error),
+        other => anyhow::Error::new(other),
+    };
+    cause.context(format!("--kubeconfig {}", path.display()))
 }
 
 /// A client for all requests of the process.

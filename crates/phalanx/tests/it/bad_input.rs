@@ -158,3 +158,13 @@ fn a_conf_with_errors_is_refused_with_its_position() {
     assert!(line.starts_with("error: conf.yaml:1:"), "{line}");
     assert!(line.contains("alocate"), "{line}");
 }
+
+#[test]
+fn a_kubeconfig_that_is_missing_is_told_once() {
+    let folder = folder(&[]);
+    let ran = phalanx_in(folder.path(), &["scheduler", "--kubeconfig", "none"], "");
+    assert_ne!(ran.code, 0, "{ran:?}");
+    let error = ran.stderr.lines().find(|line| line.starts_with("error: ")).unwrap_or_default();
+    assert!(error.starts_with("error: --kubeconfig none: No such file"), "{ran:?}");
+    assert_eq!(error.matches("No such file").count(), 1, "{error}");
+}
