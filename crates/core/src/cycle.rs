@@ -1,10 +1,13 @@
 //! The scheduler: a configuration, what lives across cycles, and the cycle itself.
+use std::sync::Arc;
+
 use crate::actions;
 use crate::conf::Conf;
 use crate::decision::Decision;
 use crate::event::Time;
+use crate::extender::{Extender, Silent};
 use crate::placement::Placement;
-use crate::plugin::Clock;
+use crate::plugin::Outside;
 use crate::session::Session;
 use crate::status;
 use crate::world::World;
@@ -27,12 +30,18 @@ pub struct Scheduler {
     cycle: u64,
     /// When the last cycle began.
     now: Option<Time>,
+    extender: Arc<dyn Extender>,
 }
 
 impl Scheduler {
     /// A scheduler; the seed decides among nodes of equal score.
     pub fn new(conf: Conf, seed: u64) -> Self {
-        Self { conf, placement: Placement::new(seed), cycle: 0, now: None }
+        Self { conf, placement: Placement::new(seed), cycle: 0, now: None, extender: Arc::new(Silent) }
+    }
+
+    /// Asks extenders with this from now on; before, with nothing that has an opinion.
+    pub fn set_extender(&mut self, extender: Arc<dyn Extender>) {
+        self.extender = extender;
     }
 
     /// The configuration in force.
@@ -54,14 +63,15 @@ impl Scheduler {
     /// Runs one cycle. The World then holds what was decided.
     pub fn run(&mut self, world: &mut World, now: Time) -> Outcome {
         self.cycle += 1;
-        let clock = Clock { now, before: self.now.replace(now) };
+        let before = self.now.replace(now);
         self.placement.begin_cycle(world);
         world.expire_usage(now);
         for job in world.jobs.ids().collect::<Vec<_>>() {
             world.jobs[job].refusals.clear();
         }
-        let Self { conf, placement, cycle, .. } = self;
-        let mut session = Session::open(world, conf, placement, clock);
+        let Self { conf, placement, cycle, extender, .. } = self;
+        let outside = Outside { now, before, extender: Some(extender) };
+        let mut session = Session::open(world, conf, placement, outside);
         for name in &conf.actions {
             if let Some(action) = actions::find(name) {
                 (action.run)(&mut session);
@@ -69,6 +79,7 @@ impl Scheduler {
         }
         note_gates(&mut session);
         status::close(&mut session, *cycle);
+        session.tiers.every().for_each(|plugin| plugin.close(session.world));
         let wakes = session.tiers.every().filter_map(|plugin| plugin.wake(session.world));
         let wake = wakes.chain(session.world.usage_ends()).chain(session.world.refusals_end(now)).min();
         Outcome { decisions: session.decisions, cycle: *cycle, wake }

@@ -2,6 +2,7 @@
 use std::sync::Arc;
 
 use crate::event::{GroupStatus, Key, PodRef};
+use crate::extender::Endpoint;
 
 /// One pod and its node.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -10,6 +11,8 @@ pub struct Binding {
     pub pod: Arc<PodRef>,
     /// The node.
     pub node: Arc<str>,
+    /// The extender that binds it, instead of the API server.
+    pub by: Option<Arc<Endpoint>>,
 }
 
 /// Something to be done outside.

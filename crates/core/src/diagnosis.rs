@@ -276,6 +276,13 @@ pub enum Refusal {
         /// By how much, by resource.
         over: Vec<(DimId, i64)>,
     },
+    /// An extender refuses, or cannot be asked.
+    Extender {
+        /// The verb it was asked under.
+        verb: Arc<str>,
+        /// What it said, or why it said nothing.
+        text: Arc<str>,
+    },
     /// The queue has all it may have.
     Overused {
         /// The plugin that says so.
@@ -361,6 +368,7 @@ impl Refusal {
                 "ResourceQuota {quota} would be exceeded{} (plugin resourcequota)",
                 list(": ", over, dims)
             ),
+            Refusal::Extender { verb, text } => format!("extender, {verb}: {text}"),
             Refusal::Overused { plugin, queue } => format!("queue {queue} is overused (plugin {plugin})"),
             Refusal::Quota { plugin, queue, limit, over } => {
                 format!("queue {queue} would exceed its {limit}{} (plugin {plugin})", list(": ", over, dims))

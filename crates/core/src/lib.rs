@@ -1,7 +1,7 @@
 //! The scheduler: World, Session, Statement, actions, plugins.
 //!
-//! Pure: no IO, no clock, no environment, no chance but from a seed. The same World, configuration, seed and time give
-//! the same Decisions, to the byte; so one core serves the live scheduler, the simulator, replay and the tests.
+//! Nothing here reads files, sockets, clocks or the environment; time and the seed of all chance are arguments. A cycle
+//! that is run again on an equal World with equal arguments returns identical Decisions.
 pub mod actions;
 pub mod annotation;
 pub mod conf;
@@ -10,6 +10,7 @@ pub mod decision;
 pub mod diagnosis;
 pub mod duration;
 pub mod event;
+pub mod extender;
 pub mod id;
 pub mod label;
 pub mod placement;

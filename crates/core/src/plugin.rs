@@ -7,6 +7,7 @@ use phalanx_resource::Amounts;
 use crate::conf::{ArgSpec, Args, Flags};
 use crate::diagnosis::{QueueFault, Refusal, Unfit};
 use crate::event::Time;
+use crate::extender::{Endpoint, Extender};
 use crate::id::{ClassId, JobId, QueueId, TaskId};
 use crate::world::{Node, Status, World};
 
@@ -221,6 +222,16 @@ pub trait Plugin: Send + Sync {
     fn wake(&self, _: &World) -> Option<Time> {
         None
     }
+    /// Why a job may not start, where `job_ready` says no for a reason that nothing else tells.
+    fn not_ready(&self, _: &World, _: JobId) -> Option<Refusal> {
+        None
+    }
+    /// Who binds a task instead of the API server.
+    fn binder(&self, _: &World, _: TaskId) -> Option<Arc<Endpoint>> {
+        None
+    }
+    /// The session ends.
+    fn close(&self, _: &World) {}
     /// Whether `on_change` is wanted.
     fn listens(&self) -> bool {
         false
@@ -242,21 +253,25 @@ pub struct Opening<'a> {
     pub now: Time,
     /// When the one before began; plugins live for one cycle, so this is how they know what is due once in a while.
     pub before: Option<Time>,
+    /// Asks extenders; missing where nobody may be asked, as in reports.
+    pub extender: Option<&'a Arc<dyn Extender>>,
 }
 
-/// The times a session opens with.
+/// What a session is opened with besides the World and the configuration.
 #[derive(Clone, Copy, Debug)]
-pub struct Clock {
+pub struct Outside<'a> {
     /// When the cycle began.
     pub now: Time,
     /// When the one before began.
     pub before: Option<Time>,
+    /// Asks extenders.
+    pub extender: Option<&'a Arc<dyn Extender>>,
 }
 
-/// The first cycle.
-impl From<Time> for Clock {
+/// The first cycle, with nobody to ask.
+impl From<Time> for Outside<'_> {
     fn from(now: Time) -> Self {
-        Self { now, before: None }
+        Self { now, before: None, extender: None }
     }
 }
 

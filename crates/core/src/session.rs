@@ -7,7 +7,7 @@ use crate::diagnosis::{QueueFault, Refusal};
 use crate::event::{QueueState, Time};
 use crate::id::{ClassId, JobId, NodeId, QueueId, TaskId};
 use crate::placement::{Placement, Room, Spot};
-use crate::plugin::{Clock, NodeRules};
+use crate::plugin::{NodeRules, Outside};
 use crate::statement::{Entry, Statement};
 use crate::tiers::Tiers;
 use crate::world::{Before, Status, World};
@@ -33,11 +33,11 @@ impl<'w> Session<'w> {
         world: &'w mut World,
         conf: &'w Conf,
         placement: &'w mut Placement,
-        clock: impl Into<Clock>,
+        outside: impl Into<Outside<'w>>,
     ) -> Self {
-        let clock = clock.into();
-        let tiers = Tiers::open(conf, world, clock);
-        Self { world, tiers, conf, now: clock.now, placement, log: Vec::new(), decisions: Vec::new() }
+        let outside = outside.into();
+        let tiers = Tiers::open(conf, world, outside);
+        Self { world, tiers, conf, now: outside.now, placement, log: Vec::new(), decisions: Vec::new() }
     }
 
     /// Begins a change that is either committed whole or undone.
@@ -115,6 +115,11 @@ impl<'w> Session<'w> {
     /// Whether enough of a job has a place for it to start.
     pub fn job_ready(&self, job: JobId) -> bool {
         self.tiers.with(Flag::JobReady).all(|plugin| plugin.job_ready(self.world, job))
+    }
+
+    /// Why a job may not start, where nothing else tells.
+    pub fn not_ready(&self, job: JobId) -> Option<Refusal> {
+        self.tiers.with(Flag::JobReady).find_map(|plugin| plugin.not_ready(self.world, job))
     }
 
     /// Whether enough of a job has a place now or once room is released.

@@ -99,7 +99,11 @@ impl<'s, 'w> Statement<'s, 'w> {
             match it.status {
                 Status::Allocated => {
                     let Some(node) = it.node else { continue };
-                    bound.push(Binding { pod: it.pod.clone(), node: session.world.nodes[node].name.clone() });
+                    bound.push(Binding {
+                        pod: it.pod.clone(),
+                        node: session.world.nodes[node].name.clone(),
+                        by: session.tiers.every().find_map(|plugin| plugin.binder(session.world, task)),
+                    });
                     job = job.or(it.job);
                     session.world.place(task, Status::Binding, Some(node));
                 }

@@ -119,5 +119,5 @@ pub(crate) fn opened<P>(
     now: Time,
     list: &[(&str, Value)],
 ) -> P {
-    open(Opening { world, args: &args(list), flags: Flags::default(), now, before: None })
+    open(Opening { world, args: &args(list), flags: Flags::default(), now, before: None, extender: None })
 }

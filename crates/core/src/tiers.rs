@@ -6,7 +6,7 @@ use crate::conf::{Conf, Flag, Flags};
 use crate::diagnosis::Refusal;
 use crate::id::TaskId;
 use crate::placement::Asker;
-use crate::plugin::{Clock, Opening, Plugin, Verdict, Vote};
+use crate::plugin::{Opening, Outside, Plugin, Verdict, Vote};
 use crate::plugins::PLUGINS;
 use crate::world::{Status, World};
 
@@ -29,14 +29,20 @@ pub struct Tiers {
 
 impl Tiers {
     /// Opens the plugins of a configuration; names that are not in the table are passed over.
-    pub fn open(conf: &Conf, world: &World, clock: impl Into<Clock>) -> Self {
-        let Clock { now, before } = clock.into();
+    pub fn open<'a>(conf: &Conf, world: &World, outside: impl Into<Outside<'a>>) -> Self {
+        let Outside { now, before, extender } = outside.into();
         let mut tiers = Self::default();
         for tier in &conf.tiers {
             for row in &tier.plugins {
                 if let Some(def) = PLUGINS.iter().find(|def| def.name == row.name) {
-                    let plugin =
-                        (def.open)(Opening { world, args: &row.args, flags: row.flags, now, before });
+                    let plugin = (def.open)(Opening {
+                        world,
+                        args: &row.args,
+                        flags: row.flags,
+                        now,
+                        before,
+                        extender,
+                    });
                     tiers.push(row.flags, plugin);
                 }
             }
@@ -107,8 +113,8 @@ impl Tiers {
         self.with(flag).map(ask).find(|order| order.is_ne()).unwrap_or(Ordering::Equal)
     }
 
-    /// Rule *vote*: a reject ends it with no, a tier with a permit ends it with yes, else the next tier; yes
-    /// when nobody has an opinion.
+    /// Rule *vote*: no as soon as a plugin rejects; yes after the first tier in which a plugin permits; yes as well
+    /// when all abstain.
     pub fn vote(&self, flag: Flag, ask: impl Fn(&dyn Plugin) -> Vote) -> bool {
         let verdict = |plugin: &dyn Plugin| match ask(plugin) {
             Vote::Reject => Err(()),

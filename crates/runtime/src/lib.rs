@@ -9,6 +9,7 @@ pub mod backoff;
 pub mod bootstrap;
 pub mod client;
 pub mod engine;
+pub mod extender;
 pub mod lease;
 pub mod limiter;
 pub mod metrics;

@@ -15,12 +15,14 @@ use phalanx_core::Scheduler;
 use phalanx_core::conf::Conf;
 use phalanx_core::event::Event;
 use phalanx_core::world::{World, WorldOptions};
+use tokio::runtime::Handle;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{mpsc, oneshot, watch as tokio_watch};
 use tokio::task::JoinSet;
 use tracing::{error, info, warn};
 
 use crate::engine::{Engine, Input, Pace};
+use crate::extender::{Clients, HttpExtender};
 use crate::lease::{self, LeaseOptions};
 use crate::limiter::Limiter;
 use crate::metrics::Metrics;
@@ -130,9 +132,12 @@ impl Process {
             nodes: Arc::new(nodes),
         };
         let waits_for = watch_all(&mut tasks, &client, &sink, options.priority_class);
+        let clients = Clients::default();
+        let mut scheduler = Scheduler::new(conf.conf().clone(), options.seed);
+        scheduler.set_extender(Arc::new(HttpExtender::new(Handle::current(), clients.clone())));
         let scheduling = Engine {
             world: World::new(WorldOptions { default_queue: options.default_queue.as_str().into() }),
-            scheduler: Scheduler::new(conf.conf().clone(), options.seed),
+            scheduler,
             pace: Pace::new(options.coalesce_window, options.schedule_period),
             waits_for,
             inputs,
@@ -142,7 +147,8 @@ impl Process {
             leads: false,
         };
         let engine_ended = spawn_engine(scheduling)?;
-        let outbox_ended = spawn_outbox(&options, &client, outputs, engine.clone(), Arc::clone(&metrics));
+        let outbox_ended =
+            spawn_outbox(&options, &client, clients, outputs, engine.clone(), Arc::clone(&metrics));
         follow(&mut tasks, conf, &client, engine.clone(), metrics);
         let (stop, stopped) = tokio_watch::channel(false);
         lead(&mut tasks, options, client, engine.clone(), stopped);
@@ -280,6 +286,7 @@ fn spawn_engine(engine: Engine) -> anyhow::Result<oneshot::Receiver<std::thread:
 fn spawn_outbox(
     options: &SchedulerOptions,
     client: &Client,
+    clients: Clients,
     outputs: mpsc::UnboundedReceiver<driver::Input>,
     engine: std_mpsc::Sender<Input>,
     metrics: Arc<Metrics>,
@@ -302,7 +309,7 @@ fn spawn_outbox(
         let report = move |events: Vec<Event>| {
             let _ = engine.send(Input::Events(events));
         };
-        Driver { outbox, context, limiter, metrics, report }.run(client, outputs).await;
+        Driver { outbox, context, limiter, metrics, clients, report }.run(client, outputs).await;
     })
 }
 

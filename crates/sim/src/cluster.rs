@@ -278,7 +278,7 @@ mod tests {
     }
 
     fn bind(cluster: &mut Cluster, name: &str, node: &str) {
-        let pods = vec![Binding { pod: named(name), node: node.into() }];
+        let pods = vec![Binding { pod: named(name), node: node.into(), by: None }];
         cluster.carry_out(&Decision::Bind { job: Key::new("a", name), pods }, Time(0));
     }
 

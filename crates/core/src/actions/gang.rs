@@ -109,12 +109,14 @@ pub(super) fn serve(session: &mut Session<'_>, job: JobId, work: &mut Work) -> S
         note(session, job, refusals);
         return if work.is_empty() || placed == 0 { Served::Done } else { Served::MoreToDo };
     }
+    let not_ready = statement.session().not_ready(job);
     if statement.session().job_pipelined(job) {
         statement.commit_reserved(&why);
         let reserved = session.world.jobs[job].counts.of(Status::Pipelined);
-        session.refuse(job, Refusal::Reserved(reserved));
+        session.refuse(job, not_ready.unwrap_or(Refusal::Reserved(reserved)));
         return Served::Done;
     }
+    refusals.extend(not_ready);
     refusals.extend(partial(&session_counts(&mut statement, job)));
     drop(statement);
     release(session, job);

@@ -4,6 +4,7 @@ mod capacity;
 mod cdp;
 mod conformance;
 mod drf;
+mod extender;
 mod flat;
 mod gang;
 mod hdrf;
@@ -48,6 +49,7 @@ pub static PLUGINS: &[PluginDef] = &[
     nodegroup::DEF,
     tdm::DEF,
     rescheduling::DEF,
+    extender::DEF,
     usage::DEF,
 ];
 

@@ -351,8 +351,14 @@ mod tests {
             let mut flags = crate::conf::Flags::default();
             flags.set(Flag::Hierarchy, hierarchy);
             let args = crate::conf::Args::default();
-            let plugin =
-                NodeGroup::open(Opening { world: &world, args: &args, flags, now: Time(0), before: None });
+            let plugin = NodeGroup::open(Opening {
+                world: &world,
+                args: &args,
+                flags,
+                now: Time(0),
+                before: None,
+                extender: None,
+            });
             assert_eq!(usable(&plugin, &world), expected, "{own:?} {hierarchy}");
         }
     }

@@ -86,6 +86,7 @@ mod tests {
             flags: Flags::default(),
             now: Time::default(),
             before: None,
+            extender: None,
         })
     }
 

@@ -300,7 +300,8 @@ mod tests {
         let moves = |before: Option<i64>, now: i64| {
             let args = crate::testing::args(&[("interval", "10s".into()), ("strategies", strategy(30, 70))]);
             let (flags, before) = (crate::conf::Flags::default(), before.map(Time));
-            let opening = Opening { world: &world, args: &args, flags, now: Time(now), before };
+            let opening =
+                Opening { world: &world, args: &args, flags, now: Time(now), before, extender: None };
             !Rescheduling::open(opening)
                 .victim_tasks(&world, &world.tasks.ids().collect::<Vec<_>>())
                 .is_empty()

@@ -454,7 +454,8 @@ mod tests {
         let at = |before: Option<i64>, now: i64| {
             let args = crate::testing::args(&[(PERIOD, "10s".into())]);
             let (flags, before) = (crate::conf::Flags::default(), before.map(Time));
-            Tdm::open(Opening { world: &world, args: &args, flags, now: Time(now), before }).evicts
+            Tdm::open(Opening { world: &world, args: &args, flags, now: Time(now), before, extender: None })
+                .evicts
         };
         assert!(at(None, 5));
         assert!(!at(Some(11_000), 19_999));

@@ -18,6 +18,7 @@ use tracing::{debug, info};
 use super::reply::{Problem, Reply, read};
 use super::request::{Context, build, get_pod};
 use super::{Depth, Job, Outbox, QueueSeen, Work};
+use crate::extender::Clients;
 use crate::limiter::Limiter;
 use crate::metrics::Metrics;
 use crate::recorder::Note;
@@ -51,6 +52,8 @@ pub struct Driver<F> {
     pub limiter: Option<Limiter>,
     /// Counters.
     pub metrics: Arc<Metrics>,
+    /// Connections to extenders that bind.
+    pub clients: Clients,
     /// Tells the scheduling thread.
     pub report: F,
 }
@@ -62,8 +65,10 @@ impl<F: FnMut(Vec<Event>)> Driver<F> {
         let mut finish: Option<Instant> = None;
         loop {
             let now = Instant::now();
-            let limited =
-                self.hand_out(now, |job, request| running.push(exchange(client.clone(), job, request)));
+            let clients = self.clients.clone();
+            let limited = self.hand_out(now, |job, request| {
+                running.push(exchange(client.clone(), clients.clone(), job, request));
+            });
             self.metrics.outbox(&self.outbox.depth());
             if finish.is_some_and(|deadline| now >= deadline || idle(&self.outbox.depth())) {
                 break;
@@ -153,7 +158,17 @@ async fn sleep_until(at: Option<Instant>) {
     }
 }
 
-async fn exchange(client: Client, job: Job, request: Request<Vec<u8>>) -> (Job, Reply) {
+async fn exchange(client: Client, clients: Clients, job: Job, request: Request<Vec<u8>>) -> (Job, Reply) {
+    if let Work::Bind(binding) = &job.work
+        && let Some(endpoint) = &binding.by
+    {
+        let reply = match clients.bind(endpoint, binding).await {
+            Ok(()) => Reply::Done,
+            // It may have done it nevertheless.
+            Err(message) => settle(&client, binding, message).await,
+        };
+        return (job, reply);
+    }
     let reply = match ask(&client, request).await {
         Ok(Ok(())) => Reply::Done,
         Ok(Err(Problem::NotFound(message))) => Reply::Gone(message),

@@ -59,6 +59,10 @@ impl Default for OutboxOptions {
 
 /// The first wait after a passing error, and the longest.
 const RETRY: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(5));
+/// A break between binds that is long enough for events.
+const CALM: Duration = Duration::from_millis(250);
+/// How long events wait for such a break.
+const PATIENCE: Duration = Duration::from_secs(10);
 /// How long a request is tried that the server refuses (forbidden, invalid): long enough for a webhook that hiccups.
 const REFUSED_DEADLINE: Duration = Duration::from_secs(3);
 
@@ -125,6 +129,7 @@ pub struct Outbox {
     retrying: [usize; 3],
     dropped: u64,
     sequence: u64,
+    last_bind: Option<Instant>,
 }
 
 impl Outbox {
@@ -142,6 +147,7 @@ impl Outbox {
             retrying: [0; 3],
             dropped: 0,
             sequence: 0,
+            last_bind: None,
         }
     }
 
@@ -258,6 +264,7 @@ impl Outbox {
             return None;
         }
         let job = self.binds.pop_front()?;
+        self.last_bind = Some(now);
         Some(if job.attempt == 0 { Job { first: now, ..job } } else { job })
     }
 
@@ -274,12 +281,24 @@ impl Outbox {
 
     fn next_event(&mut self, now: Instant) -> Option<Job> {
         let busy = !self.binds.is_empty() || self.in_flight(Lane::Binds) > 0;
-        if busy || self.in_flight(Lane::Events) >= (self.window.limit() / 4).max(1) {
+        if busy || !self.may_talk(now) || self.in_flight(Lane::Events) >= (self.window.limit() / 4).max(1) {
             return None;
         }
         let due = |posting| Job { work: Work::Post(posting), attempt: 0, first: now };
         let job = self.events.pop_front().or_else(|| self.recorder.due(now).map(due))?;
         Some(if job.attempt == 0 { Job { first: now, ..job } } else { job })
+    }
+
+    /// Binds come in bursts with short breaks between, and events would only slow the next burst; but people want to
+    /// read them some time.
+    fn may_talk(&self, now: Instant) -> bool {
+        let calm = self.last_bind.is_none_or(|last| last + CALM <= now);
+        calm || self.events.front().is_some_and(|job| job.first + PATIENCE <= now)
+    }
+
+    fn talk_at(&self) -> Option<Instant> {
+        let first = self.events.front()?.first;
+        Some(self.last_bind.map_or(first, |last| (last + CALM).min(first + PATIENCE)))
     }
 
     fn in_flight(&self, lane: Lane) -> usize {
@@ -289,7 +308,7 @@ impl Outbox {
     /// When [`Outbox::next`] may have something without anything else happening.
     pub fn wake(&self) -> Option<Instant> {
         let retry = self.retries.peek().map(|due| due.at);
-        [retry, self.writes.wake(), self.recorder.wake()].into_iter().flatten().min()
+        [retry, self.writes.wake(), self.recorder.wake(), self.talk_at()].into_iter().flatten().min()
     }
 
     /// The outcome of a request; what the World must be told comes back.

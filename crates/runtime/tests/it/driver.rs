@@ -17,7 +17,7 @@ use crate::fake::{Answer, Log, Seen, api, created, fails, ok};
 use crate::outbox::{gang, pod};
 
 /// Sends decisions and waits until all of it is done; returns what the World was told.
-async fn run(client: Client, decisions: Vec<Decision>, options: OutboxOptions) -> Vec<Event> {
+pub(crate) async fn run(client: Client, decisions: Vec<Decision>, options: OutboxOptions) -> Vec<Event> {
     let told = Arc::new(Mutex::new(Vec::new()));
     let tell = Arc::clone(&told);
     let driver = Driver {
@@ -29,6 +29,7 @@ async fn run(client: Client, decisions: Vec<Decision>, options: OutboxOptions) -
         },
         limiter: None,
         metrics: Arc::default(),
+        clients: phalanx_runtime::extender::Clients::default(),
         report: move |events: Vec<Event>| tell.lock().unwrap().extend(events),
     };
     let (inputs, receive) = mpsc::unbounded_channel();
@@ -39,7 +40,7 @@ async fn run(client: Client, decisions: Vec<Decision>, options: OutboxOptions) -
     told.clone()
 }
 
-fn quick() -> OutboxOptions {
+pub(crate) fn quick() -> OutboxOptions {
     OutboxOptions {
         deadline: Duration::from_millis(600),
         scheduled_events: false,
@@ -206,6 +207,7 @@ async fn pod_status_is_a_strategic_merge_and_events_say_why() {
         context: Context { pod_group_status: true, controller: "volcano".into(), instance: "host".into() },
         limiter: None,
         metrics: Arc::default(),
+        clients: phalanx_runtime::extender::Clients::default(),
         report: told,
     };
     let (inputs, receive) = mpsc::unbounded_channel();

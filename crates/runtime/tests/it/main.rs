@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a helper of a test fails with the test")]
 
 mod driver;
+mod extender;
 mod fake;
 mod lease;
 mod loopback;

@@ -14,7 +14,8 @@ pub(crate) fn pod(name: &str) -> Arc<PodRef> {
 }
 
 pub(crate) fn gang(name: &str, size: usize) -> Decision {
-    let pods = (0..size).map(|index| Binding { pod: pod(&format!("{name}-{index}")), node: "n1".into() });
+    let pods =
+        (0..size).map(|index| Binding { pod: pod(&format!("{name}-{index}")), node: "n1".into(), by: None });
     Decision::Bind { job: Key::new("ns", name), pods: pods.collect() }
 }
 
@@ -26,6 +27,9 @@ fn status(name: &str, phase: Phase, running: u32) -> Decision {
 fn unscheduled(name: &str, message: &str) -> Decision {
     Decision::PodUnscheduled { pod: pod(name), reason: "Unschedulable", message: message.into() }
 }
+
+/// Long enough without a bind for events.
+const BREAK: Duration = Duration::from_millis(300);
 
 fn options() -> OutboxOptions {
     OutboxOptions { in_flight: 4, scheduled_events: true, ..OutboxOptions::default() }
@@ -91,10 +95,12 @@ fn binds_come_before_statuses_and_events_come_last() {
             "bind a-0",
             "bind a-1",
             "bind b-0",
-            "event Scheduled a-0",
-            "event Scheduled a-1",
-            "event Scheduled b-0",
         ]
+    );
+    assert_eq!(
+        drain(&mut outbox, now + BREAK),
+        ["event Scheduled a-0", "event Scheduled a-1", "event Scheduled b-0"],
+        "events follow once there is a break"
     );
     let later = now + options().hold;
     let mut sent = drain(&mut outbox, later);
@@ -215,7 +221,22 @@ fn passing_errors_are_tried_again_until_the_deadline() {
     assert!(failure.message.contains("leader changed"));
     assert!(attempts > 5, "{attempts} attempts");
     assert!(now - start <= options().deadline && now - start > options().deadline / 2);
-    assert_eq!(drain(&mut outbox, now), ["event FailedScheduling a-0"]);
+    assert_eq!(drain(&mut outbox, now + BREAK), ["event FailedScheduling a-0"]);
+}
+
+#[test]
+fn where_binds_never_pause_events_are_sent_in_between_in_the_end() {
+    let start = Instant::now();
+    let mut outbox = Outbox::new(options());
+    for step in 0..200 {
+        let now = start + Duration::from_millis(100) * step;
+        outbox.decide(vec![gang(&format!("g{step}"), 1)], now);
+        if drain(&mut outbox, now).contains(&"event Scheduled g0-0".to_owned()) {
+            assert!(step > 50, "not while it can wait: {step}");
+            return;
+        }
+    }
+    panic!("no event in 20 seconds");
 }
 
 #[test]
@@ -279,7 +300,7 @@ fn an_eviction_that_is_refused_is_told_and_one_of_a_pod_that_is_gone_is_not() {
     let Event::EvictFailed(uid, message) = failed else { panic!("unexpected {failed:?}") };
     assert_eq!(&*uid, "uid-protected");
     assert!(message.contains("budget"));
-    assert_eq!(drain(&mut outbox, now), ["event EvictFailed protected"]);
+    assert_eq!(drain(&mut outbox, now + BREAK), ["event EvictFailed protected"]);
 }
 
 #[test]
@@ -302,7 +323,7 @@ fn an_evicted_pod_carries_for_whom_and_so_does_its_event() {
     assert_eq!(shown, ["DisruptionTarget", "True", "PreemptionByScheduler", reason]);
     assert!(condition["lastTransitionTime"].is_string());
     outbox.done(patch, Reply::Gone("it was quick".into()), now);
-    let event = outbox.next(now).unwrap();
+    let event = outbox.next(now + BREAK).unwrap();
     assert!(
         matches!(&event.work, Work::Post(Posting::Create(_, note)) if note.text == reason && note.warning)
     );

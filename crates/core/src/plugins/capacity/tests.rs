@@ -42,7 +42,7 @@ fn plugin(world: &World, tree: bool, levels: i64) -> Capacity {
     flags.set(Flag::Hierarchy, tree);
     let mut args = Args::default();
     args.0.insert(LEVEL.into(), Arg { value: Value::Int(levels), at: Position::default() });
-    Capacity::open(Opening { world, args: &args, flags, now: Time::default(), before: None })
+    Capacity::open(Opening { world, args: &args, flags, now: Time::default(), before: None, extender: None })
 }
 
 fn cores(of: Option<i64>) -> Option<i64> {

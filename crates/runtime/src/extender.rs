@@ -1,0 +1,169 @@
+//! Extenders by HTTP: questions of the core as JSON, answers as values.
+//!
+//! The scheduling thread waits for an answer, as long as the extender's timeout allows; connections are the async
+//! runtime's. Objects are written as Volcano's and kube-scheduler's own types are, as far as the World knows them: a pod
+//! has one container with all that the pod requests.
+mod kube;
+mod objects;
+mod volcano;
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use ::kube::client::Body;
+use ::kube::{Client, Config};
+use futures::{StreamExt, stream};
+use http::{Request, Uri};
+use http_body_util::{BodyExt, Limited};
+use phalanx_core::decision::Binding;
+use phalanx_core::extender::{Answer, Ask, Endpoint, Extender};
+use phalanx_core::id::{NodeId, TaskId};
+use phalanx_core::world::World;
+use rustc_hash::FxHashMap;
+use serde_json::{Value, json};
+use tokio::runtime::Handle;
+
+use crate::outbox::driver::chain;
+
+/// The largest answer that is read. Source: Volcano.
+const LARGEST: usize = 10 << 20;
+/// Requests for one task at a time, where each node is asked about by itself. Source: Volcano.
+const AT_ONCE: usize = 16;
+
+/// Connections to servers, one client each.
+#[derive(Clone, Default)]
+pub struct Clients(Arc<Mutex<FxHashMap<String, Client>>>);
+
+impl std::fmt::Debug for Clients {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Clients")
+    }
+}
+
+impl Clients {
+    /// Posts JSON and reads the JSON of the answer; null for an empty one.
+    async fn post(&self, url: &str, timeout: Duration, body: &Value) -> Result<Value, String> {
+        let exchange = async {
+            let uri: Uri = url.parse().map_err(|error| format!("{url:?}: {error}"))?;
+            let client = self.client(&uri)?;
+            let request = Request::post(uri.path_and_query().map_or("/", |path| path.as_str()))
+                .header(http::header::CONTENT_TYPE, "application/json")
+                .body(Body::from(body.to_string().into_bytes()))
+                .map_err(|error| format!("{url}: {error}"))?;
+            let answer = client.send(request).await.map_err(|error| format!("{url}: {}", chain(&error)))?;
+            let (head, body) = answer.into_parts();
+            let body =
+                Limited::new(body, LARGEST).collect().await.map_err(|error| format!("{url}: {error}"))?;
+            if head.status != http::StatusCode::OK {
+                return Err(format!("{url}: status {}", head.status.as_u16()));
+            }
+            let bytes = body.to_bytes();
+            if bytes.is_empty() {
+                return Ok(Value::Null);
+            }
+            serde_json::from_slice(&bytes).map_err(|error| format!("{url}: the answer is no JSON: {error}"))
+        };
+        let late = |_| Err(format!("{url}: no answer within {timeout:?}"));
+        tokio::time::timeout(timeout, exchange).await.unwrap_or_else(late)
+    }
+
+    fn client(&self, uri: &Uri) -> Result<Client, String> {
+        let (scheme, authority) = uri
+            .scheme_str()
+            .zip(uri.authority())
+            .ok_or_else(|| format!("{uri}: expected a URL such as http://127.0.0.1:8888"))?;
+        let server = format!("{scheme}://{authority}");
+        let mut clients = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(client) = clients.get(&server) {
+            return Ok(client.clone());
+        }
+        let mut config = Config::new(server.parse().map_err(|error| format!("{server}: {error}"))?);
+        config.default_retry = false;
+        let client = Client::try_from(config).map_err(|error| format!("{server}: {}", chain(&error)))?;
+        clients.insert(server, client.clone());
+        Ok(client)
+    }
+
+    /// Has an extender bind a pod.
+    ///
+    /// # Errors
+    /// What it says, or why it says nothing.
+    pub async fn bind(&self, endpoint: &Endpoint, binding: &Binding) -> Result<(), String> {
+        let pod = &binding.pod;
+        let body = json!({
+            "PodName": pod.name, "PodNamespace": pod.namespace, "PodUID": pod.uid, "Node": binding.node,
+        });
+        let answer = self.post(&endpoint.url, timeout(endpoint), &body).await?;
+        match field(&answer, "Error").and_then(Value::as_str).filter(|text| !text.is_empty()) {
+            Some(text) => Err(text.to_owned()),
+            None => Ok(()),
+        }
+    }
+}
+
+fn timeout(endpoint: &Endpoint) -> Duration {
+    Duration::from_millis(u64::try_from(endpoint.timeout_ms).unwrap_or_default())
+}
+
+/// A field by its name in any case, as Go reads it.
+fn field<'a>(value: &'a Value, name: &str) -> Option<&'a Value> {
+    let fields = value.as_object()?;
+    fields
+        .get(name)
+        .or_else(|| fields.iter().find(|(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| value))
+}
+
+/// Asks extenders for the scheduling thread.
+#[derive(Debug)]
+pub struct HttpExtender {
+    runtime: Handle,
+    clients: Clients,
+}
+
+impl HttpExtender {
+    /// On an async runtime, of which the thread that asks is no part.
+    pub fn new(runtime: Handle, clients: Clients) -> Self {
+        Self { runtime, clients }
+    }
+
+    /// Asks about one node at a time; a failure is that node's.
+    async fn predicate(
+        &self,
+        world: &World,
+        url: &str,
+        timeout: Duration,
+        (task, nodes): (TaskId, &[NodeId]),
+    ) -> Answer {
+        let task = volcano::task(world, task);
+        let ask = |node: NodeId| {
+            let body = json!({"task": &task, "node": volcano::node(world, node)});
+            async move { (node, self.clients.post(url, timeout, &body).await) }
+        };
+        let mut answers = stream::iter(nodes.iter().copied().map(ask)).buffered(AT_ONCE);
+        let (mut refused, mut failed) = (Vec::new(), Vec::new());
+        while let Some((node, answer)) = answers.next().await {
+            match answer {
+                Ok(answer) => refused.extend(volcano::refusal(&answer).map(|why| (node, why.into()))),
+                Err(error) => failed.push((node, error.into())),
+            }
+        }
+        Answer::Nodes { refused, failed }
+    }
+}
+
+impl Extender for HttpExtender {
+    fn ask(&self, endpoint: &Endpoint, verb: &str, world: &World, ask: &Ask) -> Result<Answer, Arc<str>> {
+        let (url, timeout) = (format!("{}/{verb}", endpoint.url), timeout(endpoint));
+        let exchange = async {
+            if let Ask::Predicate(task, nodes) = ask {
+                return Ok(self.predicate(world, &url, timeout, (*task, nodes)).await);
+            }
+            let names_only = endpoint.knows_objects;
+            let body =
+                kube::question(world, ask, names_only).unwrap_or_else(|| volcano::question(world, ask));
+            let answer = self.clients.post(&url, timeout, &body).await?;
+            kube::answer(world, ask, &answer).unwrap_or_else(|| volcano::answer(world, ask, &answer))
+        };
+        self.runtime.block_on(exchange).map_err(|error: String| error.into())
+    }
+}

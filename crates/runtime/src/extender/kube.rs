@@ -1,0 +1,109 @@
+//! kube-scheduler's questions and answers. Source: k8s.io/kube-scheduler/extender/v1, whose fields have no other names.
+use std::collections::BTreeMap;
+
+use phalanx_core::extender::{Answer, Ask};
+use phalanx_core::id::{NodeId, TaskId};
+use phalanx_core::world::World;
+use serde_json::{Map, Value, json};
+
+use super::{field, objects};
+
+/// The body of a question of this kind.
+pub(super) fn question(world: &World, ask: &Ask, names_only: bool) -> Option<Value> {
+    match ask {
+        Ask::KubeFilter(task, nodes) | Ask::KubePrioritize(task, nodes) => {
+            let mut body = json!({"Pod": objects::pod(world, *task), "Nodes": null, "NodeNames": null});
+            if names_only {
+                body["NodeNames"] = nodes.iter().map(|id| json!(world.nodes[*id].name)).collect();
+            } else {
+                let items: Vec<Value> = nodes.iter().map(|id| objects::node(world, *id)).collect();
+                body["Nodes"] = json!({"apiVersion": "v1", "kind": "NodeList", "items": items});
+            }
+            Some(body)
+        }
+        Ask::KubePreempt(task, of) => {
+            let (field, other) = if names_only {
+                ("NodeNameToMetaVictims", "NodeNameToVictims")
+            } else {
+                ("NodeNameToVictims", "NodeNameToMetaVictims")
+            };
+            let victims = victims(world, of, names_only);
+            Some(json!({"Pod": objects::pod(world, *task), field: victims, other: null}))
+        }
+        _ => None,
+    }
+}
+
+/// By node.
+fn victims(world: &World, of: &[TaskId], names_only: bool) -> Value {
+    let mut by_node = BTreeMap::<&str, Vec<Value>>::new();
+    for id in of {
+        let task = &world.tasks[*id];
+        let Some(node) = task.node else { continue };
+        let pod = if names_only { json!({"UID": task.pod.uid}) } else { objects::pod(world, *id) };
+        by_node.entry(&world.nodes[node].name).or_default().push(pod);
+    }
+    let one =
+        |(node, pods): (&str, Vec<Value>)| (node.to_owned(), json!({"Pods": pods, "NumPDBViolations": 0}));
+    Value::Object(by_node.into_iter().map(one).collect::<Map<_, _>>())
+}
+
+/// What was answered to a question of this kind.
+pub(super) fn answer(world: &World, ask: &Ask, answer: &Value) -> Option<Result<Answer, String>> {
+    match ask {
+        Ask::KubeFilter(_, nodes) => Some(filtered(world, nodes, answer)),
+        Ask::KubePrioritize(_, nodes) => Some(scores(world, nodes, answer)),
+        Ask::KubePreempt(_, of) => Some(Ok(spared(world, of, answer))),
+        _ => None,
+    }
+}
+
+fn filtered(world: &World, nodes: &[NodeId], answer: &Value) -> Result<Answer, String> {
+    if let Some(error) = field(answer, "Error").and_then(Value::as_str).filter(|error| !error.is_empty()) {
+        return Err(error.to_owned());
+    }
+    let kept = kept(answer);
+    let why = |name: &str| {
+        let of = |map| field(answer, map)?.get(name)?.as_str();
+        of("FailedAndUnresolvableNodes").or_else(|| of("FailedNodes"))
+    };
+    let refused = |id: &NodeId| {
+        let name = &*world.nodes[*id].name;
+        let told = why(name);
+        // With neither list, the answer is about the nodes that failed only.
+        let passes = kept.as_ref().map_or(told.is_none(), |kept| kept.contains(&name));
+        (!passes)
+            .then(|| (*id, told.filter(|why| !why.is_empty()).unwrap_or("refused by an extender").into()))
+    };
+    Ok(Answer::Nodes { refused: nodes.iter().filter_map(refused).collect(), failed: Vec::new() })
+}
+
+/// Names of the nodes that passed.
+fn kept(answer: &Value) -> Option<Vec<&str>> {
+    if let Some(names) = field(answer, "NodeNames").and_then(Value::as_array) {
+        return Some(names.iter().filter_map(Value::as_str).collect());
+    }
+    let items = field(field(answer, "Nodes")?, "items")?.as_array()?;
+    Some(items.iter().filter_map(|node| node.pointer("/metadata/name")?.as_str()).collect())
+}
+
+fn scores(world: &World, nodes: &[NodeId], answer: &Value) -> Result<Answer, String> {
+    let list = answer.as_array().ok_or("the answer is no list of hosts and scores")?;
+    let by_name: BTreeMap<&str, f64> = list
+        .iter()
+        .filter_map(|host| Some((field(host, "Host")?.as_str()?, field(host, "Score")?.as_f64()?)))
+        .collect();
+    let of = |id: &NodeId| Some((*id, *by_name.get(&*world.nodes[*id].name)?));
+    Ok(Answer::Scores(nodes.iter().filter_map(of).collect()))
+}
+
+/// Victims on nodes that the extender leaves.
+fn spared(world: &World, of: &[TaskId], answer: &Value) -> Answer {
+    let Some(by_node) = field(answer, "NodeNameToMetaVictims").and_then(Value::as_object) else {
+        return Answer::Victims(Vec::new());
+    };
+    let pods = by_node.values().filter_map(|victims| field(victims, "Pods")?.as_array()).flatten();
+    let uid = |pod: &Value| world.task_of(field(pod, "UID")?.as_str()?);
+    let left: Vec<TaskId> = pods.filter_map(uid).filter(|task| of.contains(task)).collect();
+    Answer::Victims(left)
+}

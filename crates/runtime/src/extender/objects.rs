@@ -1,0 +1,96 @@
+//! Kubernetes objects as far as the World knows them.
+use phalanx_core::event::{Taint, TaintEffect, Time};
+use phalanx_core::id::{NodeId, TaskId};
+use phalanx_core::world::{Status, World};
+use phalanx_resource::Amounts;
+use serde_json::{Map, Value, json};
+
+/// A resource list.
+pub(super) fn resources(world: &World, amounts: &Amounts) -> Value {
+    Value::Object(
+        world.render(amounts).into_iter().map(|(name, text)| (name.to_string(), json!(text))).collect(),
+    )
+}
+
+/// RFC 3339, as metav1.Time is written; null for a time that is not known.
+pub(super) fn time(time: Time) -> Value {
+    let known = jiff::Timestamp::from_millisecond(time.0).ok().filter(|_| time.0 > 0);
+    known.map_or(Value::Null, |time| json!(time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()))
+}
+
+/// A v1.Pod. Its one container requests all that the pod does; extended resources are limits too, as they always are.
+pub(super) fn pod(world: &World, id: TaskId) -> Value {
+    let task = &world.tasks[id];
+    let mut requests = world.request_of(id).clone();
+    requests.set(phalanx_resource::DimId::PODS, 0);
+    let extended = requests.iter().filter(|(dim, _)| world.dims.name(*dim).contains('/')).collect();
+    let labels: Map<String, Value> =
+        task.labels.iter().map(|(key, value)| (key.to_string(), json!(&**value))).collect();
+    let job = task.job.map(|job| &world.jobs[job]);
+    let group = job.filter(|job| job.kind == phalanx_core::world::JobKind::Group);
+    let annotations =
+        group.map_or_else(|| json!({}), |job| json!({"scheduling.k8s.io/group-name": job.key.name}));
+    let node = task.node.map(|node| &world.nodes[node].name);
+    json!({
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": task.pod.name, "namespace": task.pod.namespace, "uid": task.pod.uid,
+            "labels": labels, "annotations": annotations, "creationTimestamp": time(task.created),
+        },
+        "spec": {
+            "nodeName": node.filter(|_| is_bound(task.status)),
+            "priority": task.priority,
+            "containers": [{
+                "name": "all",
+                "resources": {
+                    "requests": resources(world, &requests), "limits": resources(world, &extended),
+                },
+            }],
+        },
+        "status": {"phase": phase(task.status), "nominatedNodeName": task.nominated},
+    })
+}
+
+fn is_bound(status: Status) -> bool {
+    matches!(status, Status::Bound | Status::Running | Status::Releasing)
+}
+
+fn phase(status: Status) -> &'static str {
+    match status {
+        Status::Running | Status::Releasing => "Running",
+        Status::Succeeded => "Succeeded",
+        Status::Failed => "Failed",
+        Status::Unknown => "Unknown",
+        Status::Pending | Status::Allocated | Status::Pipelined | Status::Binding | Status::Bound => {
+            "Pending"
+        }
+    }
+}
+
+/// A v1.Node.
+pub(super) fn node(world: &World, id: NodeId) -> Value {
+    let node = &world.nodes[id];
+    let labels: Map<String, Value> =
+        node.labels.iter().map(|(key, value)| (key.to_string(), json!(&**value))).collect();
+    let allocatable = resources(world, &node.allocatable);
+    json!({
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": node.name, "labels": labels},
+        "spec": {"unschedulable": node.unschedulable, "taints": node.taints.iter().map(taint).collect::<Vec<_>>()},
+        "status": {
+            "allocatable": &allocatable, "capacity": &allocatable,
+            "conditions": [{"type": "Ready", "status": if node.ready { "True" } else { "False" }}],
+        },
+    })
+}
+
+fn taint(taint: &Taint) -> Value {
+    let effect = match taint.effect {
+        TaintEffect::NoSchedule => "NoSchedule",
+        TaintEffect::PreferNoSchedule => "PreferNoSchedule",
+        TaintEffect::NoExecute => "NoExecute",
+    };
+    json!({"key": taint.key, "value": taint.value, "effect": effect})
+}

@@ -1,0 +1,253 @@
+//! Volcano's questions and answers, as its extender plugin marshals its own types.
+use phalanx_core::extender::{Answer, Ask};
+use phalanx_core::id::{JobId, NodeId, QueueId, TaskId};
+use phalanx_core::world::{JobKind, Status, World};
+use phalanx_resource::{Amounts, DimId};
+use serde_json::{Map, Value, json};
+
+use super::field;
+use super::objects;
+
+/// The body of a question; those of kube-scheduler's kind are not asked here.
+pub(super) fn question(world: &World, ask: &Ask) -> Value {
+    match ask {
+        Ask::SessionOpen => session(world),
+        Ask::Prioritize(by, nodes) => {
+            let nodes: Vec<Value> = nodes.iter().map(|id| node(world, *id)).collect();
+            json!({"task": task(world, *by), "nodes": nodes})
+        }
+        Ask::Preemptable(by, of) | Ask::Reclaimable(by, of) => {
+            let victims: Vec<Value> = of.iter().map(|id| task(world, *id)).collect();
+            json!({"evictor": task(world, *by), "evictees": victims})
+        }
+        Ask::QueueOverused(id) => json!({"queue": queue(world, *id)}),
+        Ask::JobEnqueueable(id) | Ask::JobEnqueued(id) | Ask::JobReady(id) => json!({"job": job(world, *id)}),
+        Ask::Allocate(id) | Ask::Deallocate(id) => json!({"task": task(world, *id)}),
+        Ask::SessionClose
+        | Ask::Predicate(..)
+        | Ask::KubeFilter(..)
+        | Ask::KubePrioritize(..)
+        | Ask::KubePreempt(..) => json!({}),
+    }
+}
+
+/// What was answered.
+pub(super) fn answer(world: &World, ask: &Ask, answer: &Value) -> Result<Answer, String> {
+    let number = |name| field(answer, name).and_then(Value::as_i64).unwrap_or_default();
+    let flag = |name| Answer::Flag(field(answer, name).and_then(Value::as_bool).unwrap_or_default());
+    match ask {
+        Ask::Prioritize(_, nodes) => {
+            if let Some(error) = message(answer, "errorMessage") {
+                return Err(error.to_owned());
+            }
+            let scores = field(answer, "nodeScore").ok_or("the answer has no nodeScore")?;
+            let score = |id: &NodeId| Some((*id, scores.get(&*world.nodes[*id].name)?.as_f64()?));
+            Ok(Answer::Scores(nodes.iter().filter_map(score).collect()))
+        }
+        // An abstention is none at all, whatever the list.
+        Ask::Preemptable(..) | Ask::Reclaimable(..) if number("status") == 0 => Ok(Answer::Nothing),
+        Ask::Preemptable(..) | Ask::Reclaimable(..) => {
+            let victims = field(answer, "victims").and_then(Value::as_array).into_iter().flatten();
+            let uid = |victim: &Value| world.task_of(field(victim, "UID")?.as_str()?);
+            Ok(Answer::Victims(victims.filter_map(uid).collect()))
+        }
+        Ask::QueueOverused(_) => Ok(flag("overused")),
+        Ask::JobReady(_) => Ok(flag("status")),
+        Ask::JobEnqueueable(_) => Ok(Answer::Vote(number("status"))),
+        Ask::Allocate(_) | Ask::Deallocate(_) => match message(answer, "errorMessage") {
+            Some(error) => Err(error.to_owned()),
+            None => Ok(Answer::Nothing),
+        },
+        _ => Ok(Answer::Nothing),
+    }
+}
+
+/// Why a node will not do, by the answer about it.
+pub(super) fn refusal(answer: &Value) -> Option<&str> {
+    message(answer, "status")
+}
+
+fn message<'a>(answer: &'a Value, name: &str) -> Option<&'a str> {
+    field(answer, name).and_then(Value::as_str).filter(|text| !text.is_empty())
+}
+
+fn session(world: &World) -> Value {
+    let by_id = |entries: Vec<(String, Value)>| Value::Object(entries.into_iter().collect());
+    let nodes = || world.nodes.iter().filter(|(_, node)| node.exists);
+    let lent = nodes().filter(|(_, it)| !revocable_zone(it).is_empty());
+    let names: Vec<&str> = nodes().map(|(_, node)| &*node.name).collect();
+    let one = |(id, it): (NodeId, &phalanx_core::world::Node)| (it.name.to_string(), node(world, id));
+    json!({
+        "Jobs": by_id(world.jobs.iter().map(|(id, it)| (it.key.to_string(), job(world, id))).collect()),
+        "Nodes": by_id(nodes().map(one).collect()),
+        "Queues": by_id(world.queues.iter().map(|(id, it)| (it.name.to_string(), queue(world, id))).collect()),
+        "NamespaceInfo": {},
+        "RevocableNodes": by_id(lent.map(one).collect()),
+        "NodeList": names,
+    })
+}
+
+/// api.TaskInfo.
+pub(super) fn task(world: &World, id: TaskId) -> Value {
+    let it = &world.tasks[id];
+    let class = world.class_of(id);
+    let job = it.job.map(|job| &world.jobs[job]);
+    json!({
+        "UID": it.pod.uid,
+        "Job": job.map(|job| job.key.to_string()).unwrap_or_default(),
+        "Name": it.pod.name,
+        "Namespace": it.pod.namespace,
+        "TaskRole": job.map(|job| &*job.roles[usize::from(it.role)].name).unwrap_or_default(),
+        "Resreq": resource(world, &class.request),
+        "InitResreq": resource(world, &class.request),
+        "NodeName": it.node.map(|node| &*world.nodes[node].name).unwrap_or_default(),
+        "Status": status(it.status),
+        "Priority": it.priority,
+        "Preemptable": it.preemptable != Some(false),
+        "BestEffort": class.best_effort,
+        "SchGated": it.gated,
+        "RevocableZone": if class.constraints.revocable { "*" } else { "" },
+        "Pod": objects::pod(world, id),
+    })
+}
+
+/// api.NodeInfo.
+pub(super) fn node(world: &World, id: NodeId) -> Value {
+    let it = &world.nodes[id];
+    let mut used = it.allocatable.clone();
+    used.sub(&it.idle);
+    let tasks: Map<String, Value> =
+        it.tasks.iter().map(|id| (world.tasks[*id].pod.uid.to_string(), task(world, *id))).collect();
+    json!({
+        "Name": it.name,
+        "Node": objects::node(world, id),
+        "State": {"Phase": if it.ready { 1 } else { 2 }, "Reason": ""},
+        "Releasing": resource(world, &it.releasing),
+        "Pipelined": resource(world, &it.pipelined),
+        "Idle": resource(world, &it.idle),
+        "Used": resource(world, &used),
+        "Allocatable": resource(world, &it.allocatable),
+        "Capacity": resource(world, &it.allocatable),
+        "Tasks": tasks,
+        "RevocableZone": revocable_zone(it),
+    })
+}
+
+fn revocable_zone(node: &phalanx_core::world::Node) -> &str {
+    node.label(phalanx_core::annotation::REVOCABLE_ZONE).unwrap_or_default()
+}
+
+/// api.JobInfo.
+fn job(world: &World, id: JobId) -> Value {
+    let it = &world.jobs[id];
+    let mut request = it.allocated.clone();
+    request.add(&it.pipelined);
+    request.add(&it.pending);
+    let tasks: Map<String, Value> =
+        it.tasks.iter().map(|id| (world.tasks[*id].pod.uid.to_string(), task(world, *id))).collect();
+    let minimums: Map<String, Value> = it
+        .roles
+        .iter()
+        .filter(|role| role.min > 0)
+        .map(|role| (role.name.to_string(), json!(role.min)))
+        .collect();
+    json!({
+        "UID": it.key.to_string(),
+        "PgUID": it.uid,
+        "Name": it.key.name,
+        "Namespace": it.key.namespace,
+        "Queue": world.queues[it.queue].name,
+        "Priority": it.priority,
+        "MinAvailable": it.min_member,
+        "Tasks": tasks,
+        "TaskMinAvailable": minimums,
+        "Allocated": resource(world, &it.allocated),
+        "TotalRequest": resource(world, &request),
+        "CreationTimestamp": objects::time(it.created),
+        "Preemptable": it.preemptable == Some(true),
+        "PodGroup": pod_group(world, id),
+    })
+}
+
+fn pod_group(world: &World, id: JobId) -> Value {
+    let it = &world.jobs[id];
+    if it.kind == JobKind::Solo {
+        return Value::Null;
+    }
+    json!({
+        "metadata": {
+            "name": it.key.name, "namespace": it.key.namespace, "uid": it.uid,
+            "creationTimestamp": objects::time(it.created),
+        },
+        "spec": {
+            "minMember": it.min_member,
+            "queue": world.queues[it.queue].name,
+            "minResources": it.min_resources.as_ref().map(|min| objects::resources(world, min)),
+        },
+        "status": {
+            "phase": it.phase.as_str(),
+            "running": it.counts.of(Status::Running),
+            "succeeded": it.counts.of(Status::Succeeded),
+            "failed": it.counts.of(Status::Failed),
+        },
+        "Version": "v1beta1",
+    })
+}
+
+/// api.QueueInfo.
+fn queue(world: &World, id: QueueId) -> Value {
+    let it = &world.queues[id];
+    let state = match it.state {
+        phalanx_core::event::QueueState::Open => "Open",
+        phalanx_core::event::QueueState::Closed => "Closed",
+        phalanx_core::event::QueueState::Closing => "Closing",
+        phalanx_core::event::QueueState::Unknown => "Unknown",
+    };
+    let limits = |limits: &phalanx_resource::Ceilings| objects::resources(world, &limits.iter().collect());
+    json!({
+        "UID": it.name,
+        "Name": it.name,
+        "Weight": it.weight,
+        "Queue": {
+            "metadata": {"name": it.name, "uid": it.uid, "creationTimestamp": objects::time(it.created)},
+            "spec": {
+                "weight": it.weight,
+                "capability": limits(&it.capability),
+                "deserved": limits(&it.deserved),
+                "guarantee": {"resource": objects::resources(world, &it.guarantee)},
+                "reclaimable": it.reclaimable,
+                "parent": it.parent,
+                "priority": it.priority,
+            },
+            "status": {"state": state, "allocated": objects::resources(world, &it.own.allocated)},
+        },
+    })
+}
+
+/// api.Resource: cpu and scalars in thousandths, memory in bytes.
+fn resource(world: &World, amounts: &Amounts) -> Value {
+    let scalar = |(dim, amount): (DimId, i64)| (world.dims.name(dim).to_owned(), json!(amount));
+    let others = amounts.iter().filter(|(dim, _)| !matches!(*dim, DimId::CPU | DimId::MEMORY));
+    json!({
+        "MilliCPU": amounts.get(DimId::CPU),
+        "Memory": amounts.get(DimId::MEMORY),
+        "ScalarResources": Value::Object(others.map(scalar).collect()),
+        "MaxTaskNum": amounts.get(DimId::PODS),
+    })
+}
+
+/// api.TaskStatus, a bit each.
+fn status(status: Status) -> u32 {
+    1 << match status {
+        Status::Pending => 0,
+        Status::Allocated => 1,
+        Status::Pipelined => 2,
+        Status::Binding => 3,
+        Status::Bound => 4,
+        Status::Running => 5,
+        Status::Releasing => 6,
+        Status::Succeeded => 7,
+        Status::Failed => 8,
+        Status::Unknown => 9,
+    }
+}
