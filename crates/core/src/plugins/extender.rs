@@ -164,10 +164,10 @@ impl Remote {
         let (refused, failed) = match self.ask(world, verb, ask) {
             None | Some(Ok(Answer::Nothing)) => return,
             Some(Ok(Answer::Nodes { refused, failed })) => (refused, failed),
-            Some(Ok(other)) => return self.refuse_all(&unexpected(verb, &other), rules),
+            Some(Ok(other)) => return refuse_all(&unexpected(verb, &other), rules),
             Some(Err(failure)) => {
                 if !self.ignorable {
-                    self.refuse_all(&failure.text(), rules);
+                    refuse_all(&failure.text(), rules);
                 }
                 return;
             }
@@ -180,10 +180,6 @@ impl Remote {
         rules.filters.push(Box::new(Judged { asked, reasons }));
     }
 
-    fn refuse_all(&self, why: &str, rules: &mut NodeRules) {
-        rules.filters.push(Box::new(RefuseAll(Unfit::Other(why.into()))));
-    }
-
     /// Asks a verb for scores of nodes, and adds a scorer with what it says.
     fn score(&self, world: &World, verb: &'static str, ask: &Ask, weight: f64, rules: &mut NodeRules) {
         match self.ask(world, verb, ask) {
@@ -194,7 +190,7 @@ impl Remote {
                 rules.scorers.push(Box::new(Scored(scores.collect())));
             }
             Some(Err(failure)) if !self.ignorable && verb == "prioritize" => {
-                self.refuse_all(&failure.text(), rules);
+                refuse_all(&failure.text(), rules);
             }
             _ => {}
         }
@@ -230,6 +226,10 @@ impl Remote {
     fn not_ready(&self) -> MutexGuard<'_, FxHashMap<JobId, Refusal>> {
         self.not_ready.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+fn refuse_all(why: &str, rules: &mut NodeRules) {
+    rules.filters.push(Box::new(RefuseAll(Unfit::Other(why.into()))));
 }
 
 /// A question that failed.
@@ -295,7 +295,7 @@ impl Plugin for Remote {
             return;
         }
         if let Some(Refusal::Extender { verb, text }) = &self.dead {
-            return self.refuse_all(&format!("extender, {verb}: {text}"), rules);
+            return refuse_all(&format!("extender, {verb}: {text}"), rules);
         }
         for (verb, ask) in [("predicate", Ask::Predicate as fn(_, _) -> _), ("kube.filter", Ask::KubeFilter)]
         {
@@ -489,7 +489,8 @@ mod tests {
         Arc::new(Scripted { answer, asked: Mutex::default() })
     }
 
-    fn open(world: &World, extender: Arc<dyn Extender>, list: &[(&str, Value)]) -> Remote {
+    fn open<E: Extender + 'static>(world: &World, extender: Arc<E>, list: &[(&str, Value)]) -> Remote {
+        let extender: Arc<dyn Extender> = extender;
         let mut all: Vec<(&str, Value)> =
             vec![("extender.urlPrefix", "http://x/".into()), ("extender.httpTimeout", "200ms".into())];
         all.extend(list.iter().cloned());
@@ -533,12 +534,13 @@ mod tests {
         let (task, mut rules) = (task_of(world, "g-0"), NodeRules::default());
         plugin.scoped_filters(world, task, &mut rules);
         plugin.scoped_scorers(world, task, &mut rules);
-        let of = |node: &Node| match rules.filters.iter().find_map(|filter| filter.check(node).err()) {
-            Some(unfit) => format!("{}: {}", node.name, unfit.text(&world.dims)),
-            None => {
-                let score = rules.scorers.iter().fold(0.0, |sum, scorer| sum + scorer.score(node));
-                format!("{}={score}", node.name)
-            }
+        let of = |node: &Node| {
+            let unfit = rules.filters.iter().find_map(|filter| filter.check(node).err());
+            let score = rules.scorers.iter().fold(0.0, |sum, scorer| sum + scorer.score(node));
+            unfit.map_or_else(
+                || format!("{}={score}", node.name),
+                |unfit| format!("{}: {}", node.name, unfit.text(&world.dims)),
+            )
         };
         world.nodes.iter().map(|(_, node)| of(node)).collect::<Vec<_>>().join(", ")
     }
@@ -571,7 +573,7 @@ mod tests {
         let scores = |list: &[(&str, Value)]| judged(&world, &open(&world, scripted(refuse), list));
         assert_eq!(scores(&[("extender.prioritizeVerb", "p".into())]), "a=0, b=3, c=0");
         let kube = ("extender.kube.prioritizeVerb", Value::from("p"));
-        assert_eq!(scores(&[kube.clone()]), "a=0, b=30, c=0");
+        assert_eq!(scores(std::slice::from_ref(&kube)), "a=0, b=30, c=0");
         assert_eq!(scores(&[kube, ("extender.kube.weight", 5.into())]), "a=0, b=150, c=0");
     }
 
