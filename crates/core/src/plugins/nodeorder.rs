@@ -129,7 +129,7 @@ impl RoomScorer for Room {
 }
 
 /// The mean over the resources that the node has at all.
-fn mean(requested: [i64; 2], allocatable: [i64; 2], one: fn(i64, i64) -> i64) -> i64 {
+fn mean(requested: [i64; 2], allocatable: [i64; 2], one: impl Fn(i64, i64) -> i64) -> i64 {
     let mut sum = 0;
     let mut count = 0;
     for at in 0..2 {

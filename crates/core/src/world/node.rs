@@ -91,6 +91,9 @@ impl Node {
     /// Whether a request fits what will be idle.
     #[inline]
     pub fn fits_later(&self, request: &Amounts) -> bool {
+        if self.releasing.is_zero() && self.pipelined.is_zero() {
+            return request.fits(&self.idle);
+        }
         request.fits(&self.future_idle())
     }
 

@@ -89,14 +89,7 @@ fn binds_come_before_statuses_and_events_come_last() {
         vec![unscheduled("late", "0/3 nodes"), status("g", Phase::Pending, 1), gang("a", 2), gang("b", 1)],
         now,
     );
-    assert_eq!(
-        drain(&mut outbox, now),
-        [
-            "bind a-0",
-            "bind a-1",
-            "bind b-0",
-        ]
-    );
+    assert_eq!(drain(&mut outbox, now), ["bind a-0", "bind a-1", "bind b-0",]);
     assert_eq!(
         drain(&mut outbox, now + BREAK),
         ["event Scheduled a-0", "event Scheduled a-1", "event Scheduled b-0"],
