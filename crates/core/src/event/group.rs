@@ -1,0 +1,91 @@
+//! A PodGroup and its status.
+use std::sync::Arc;
+
+use super::{Key, Resources, Time};
+use crate::annotation::Annotations;
+
+/// The phase of a PodGroup.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[expect(missing_docs, reason = "Volcano's phases; an empty phase is read as Pending")]
+pub enum Phase {
+    #[default]
+    Pending,
+    Inqueue,
+    Running,
+    Unknown,
+    Completed,
+}
+
+impl Phase {
+    /// The text in the object's status.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Phase::Pending => "Pending",
+            Phase::Inqueue => "Inqueue",
+            Phase::Running => "Running",
+            Phase::Unknown => "Unknown",
+            Phase::Completed => "Completed",
+        }
+    }
+}
+
+/// A condition of a PodGroup.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Condition {
+    /// `Unschedulable` or `Scheduled`.
+    pub kind: Arc<str>,
+    /// Status True.
+    pub status: bool,
+    /// CamelCase reason.
+    pub reason: Arc<str>,
+    /// Text for people.
+    pub message: Arc<str>,
+    /// The cycle that set it (`transitionID`).
+    pub transition: Arc<str>,
+    /// When it was set.
+    pub since: Time,
+}
+
+/// A PodGroup's status as far as the scheduler owns it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct GroupStatus {
+    /// Phase.
+    pub phase: Phase,
+    /// Pods that run.
+    pub running: u32,
+    /// Pods that succeeded.
+    pub succeeded: u32,
+    /// Pods that failed.
+    pub failed: u32,
+    /// Conditions.
+    pub conditions: Vec<Condition>,
+}
+
+/// A PodGroup.
+#[derive(Clone, Debug, Default, PartialEq, Hash)]
+pub struct PodGroupInfo {
+    /// Name.
+    pub key: Key,
+    /// UID.
+    pub uid: Arc<str>,
+    /// Creation.
+    pub created: Time,
+    /// Queue; `default` when none is given.
+    pub queue: Arc<str>,
+    /// `minMember`.
+    pub min_member: u32,
+    /// `minTaskMember`, by role.
+    pub min_task_member: Vec<(Arc<str>, u32)>,
+    /// `minResources`; without it the group is always admitted.
+    pub min_resources: Option<Resources>,
+    /// `priorityClassName`.
+    pub priority_class: Option<Arc<str>>,
+    /// `volcano.sh/preemptable`, if it is set.
+    pub preemptable: Option<bool>,
+    /// The status on the object.
+    pub status: GroupStatus,
+    /// Annotations that plugins read.
+    pub annotations: Annotations,
+    /// A field that cannot be honoured: the group waits with this reason.
+    pub invalid: Option<Arc<str>>,
+}

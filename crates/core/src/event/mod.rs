@@ -1,0 +1,152 @@
+//! What the World is told: Kubernetes objects reduced to what scheduling needs, by name.
+use std::sync::Arc;
+
+use phalanx_resource::Quantity;
+
+mod budget;
+mod constraints;
+mod group;
+mod node;
+mod pod;
+mod queue;
+
+pub use budget::{PdbInfo, QuotaInfo};
+pub use constraints::{
+    Constraints, HostPort, NodeTerm, Operator, Requirement, Scoring, Strategy, Toleration, TolerationOperator,
+};
+pub use group::{Condition, GroupStatus, Phase, PodGroupInfo};
+pub use node::{Measure, NodeInfo, NodeUsage, Taint, TaintEffect};
+pub use pod::{PodInfo, PodPhase, PodRef, PodRequests};
+pub use queue::{Dequeue, GroupLimits, NodeGroups, QueueInfo, QueueState};
+
+/// Milliseconds since 1970-01-01 UTC. The core never reads a clock: time is handed in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Time(pub i64);
+
+/// Names an object with a namespace, or a cluster-wide one when the namespace is empty.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Key {
+    /// Namespace.
+    pub namespace: Arc<str>,
+    /// Name.
+    pub name: Arc<str>,
+}
+
+impl Key {
+    /// A key from its parts.
+    pub fn new(namespace: &str, name: &str) -> Self {
+        Self { namespace: namespace.into(), name: name.into() }
+    }
+}
+
+impl std::fmt::Display for Key {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        if self.namespace.is_empty() {
+            f.write_str(&self.name)
+        } else {
+            write!(f, "{}/{}", self.namespace, self.name)
+        }
+    }
+}
+
+/// Resources by name, as in a manifest.
+pub type Resources = Vec<(Arc<str>, Quantity)>;
+
+/// Why a bind did not happen.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct BindFailure {
+    /// What the API server said.
+    pub message: Arc<str>,
+    /// The pod is gone or is another one now: nothing to try again.
+    pub gone: bool,
+}
+
+/// A change of the world outside.
+#[derive(Clone, Debug, PartialEq, Hash)]
+pub enum Event {
+    /// A node was added or changed.
+    Node(NodeInfo),
+    /// A node was deleted.
+    NodeGone(Arc<str>),
+    /// A pod was added or changed.
+    Pod(Box<PodInfo>),
+    /// A pod was deleted, by UID.
+    PodGone(Arc<str>),
+    /// A PodGroup was added or changed.
+    PodGroup(Box<PodGroupInfo>),
+    /// A PodGroup was deleted.
+    PodGroupGone(Key),
+    /// A queue was added or changed.
+    Queue(Box<QueueInfo>),
+    /// A queue was deleted.
+    QueueGone(Arc<str>),
+    /// A PriorityClass was added or changed.
+    PriorityClass {
+        /// Name.
+        name: Arc<str>,
+        /// Value.
+        value: i32,
+        /// `globalDefault`.
+        global_default: bool,
+    },
+    /// A PriorityClass was deleted.
+    PriorityClassGone(Arc<str>),
+    /// A ResourceQuota was added or changed.
+    Quota(Box<QuotaInfo>),
+    /// A ResourceQuota was deleted.
+    QuotaGone(Key),
+    /// A node was measured. Says nothing when there is no such node.
+    NodeUsage(NodeUsage),
+    /// A PodDisruptionBudget was added or changed.
+    Pdb(Box<PdbInfo>),
+    /// A PodDisruptionBudget was deleted.
+    PdbGone(Key),
+    /// The outbox bound this pod (by UID); the watch will say so too, sooner or later.
+    Bound(Arc<str>),
+    /// The outbox could not bind this pod (by UID).
+    BindFailed(Arc<str>, BindFailure),
+    /// The outbox could not evict this pod (by UID), and what the API server said: it stays.
+    EvictFailed(Arc<str>, Arc<str>),
+}
+
+impl From<PdbInfo> for Event {
+    fn from(pdb: PdbInfo) -> Self {
+        Event::Pdb(Box::new(pdb))
+    }
+}
+
+impl From<NodeInfo> for Event {
+    fn from(node: NodeInfo) -> Self {
+        Event::Node(node)
+    }
+}
+
+impl From<QueueInfo> for Event {
+    fn from(queue: QueueInfo) -> Self {
+        Event::Queue(Box::new(queue))
+    }
+}
+
+impl From<PodGroupInfo> for Event {
+    fn from(group: PodGroupInfo) -> Self {
+        Event::PodGroup(Box::new(group))
+    }
+}
+
+impl From<QuotaInfo> for Event {
+    fn from(quota: QuotaInfo) -> Self {
+        Event::Quota(Box::new(quota))
+    }
+}
+
+impl From<NodeUsage> for Event {
+    fn from(usage: NodeUsage) -> Self {
+        Event::NodeUsage(usage)
+    }
+}
+
+impl From<PodInfo> for Event {
+    fn from(pod: PodInfo) -> Self {
+        Event::Pod(Box::new(pod))
+    }
+}

@@ -1,0 +1,99 @@
+//! A pod, its life and its requests.
+use std::sync::Arc;
+
+use super::{Constraints, Resources, Time};
+use crate::annotation::Annotations;
+use crate::label::Labels;
+
+/// Names a pod: what a request to the API server needs.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct PodRef {
+    /// Namespace.
+    pub namespace: Arc<str>,
+    /// Name.
+    pub name: Arc<str>,
+    /// UID; distinguishes a pod from its successor of the same name.
+    pub uid: Arc<str>,
+}
+
+impl std::fmt::Display for PodRef {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}/{}", self.namespace, self.name)
+    }
+}
+
+/// Where a pod is in its life, as its status says.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[expect(missing_docs, reason = "Kubernetes' pod phases")]
+pub enum PodPhase {
+    #[default]
+    Pending,
+    Running,
+    Succeeded,
+    Failed,
+    Unknown,
+}
+
+/// What the containers of a pod ask for; Kubernetes' rules make a total of it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct PodRequests {
+    /// Requests by container.
+    pub containers: Vec<Resources>,
+    /// Requests by init container, in order; true for a sidecar (`restartPolicy: Always`).
+    pub init: Vec<(Resources, bool)>,
+    /// `spec.overhead`.
+    pub overhead: Resources,
+    /// `spec.resources.requests`.
+    pub pod_level: Option<Resources>,
+    /// Limits of cpu and memory by container.
+    pub limits: Vec<Resources>,
+}
+
+/// A pod.
+#[derive(Clone, Debug, PartialEq, Hash)]
+pub struct PodInfo {
+    /// Its name.
+    pub pod: PodRef,
+    /// Creation.
+    pub created: Time,
+    /// Phase.
+    pub phase: PodPhase,
+    /// Has a deletion timestamp.
+    pub deleting: bool,
+    /// `spec.nodeName`.
+    pub node: Option<Arc<str>>,
+    /// `status.nominatedNodeName`.
+    pub nominated: Option<Arc<str>>,
+    /// Its `schedulerName` is ours; otherwise it only counts as usage.
+    pub ours: bool,
+    /// The PodGroup of the group annotation, in the pod's namespace.
+    pub group: Option<Arc<str>>,
+    /// The queue annotation; matters for a pod without a group.
+    pub queue: Option<Arc<str>>,
+    /// Its role in the gang (`volcano.sh/task-spec`), empty when it has none.
+    pub role: Arc<str>,
+    /// Its index in the role, from the annotation or the end of the name.
+    pub index: Option<u32>,
+    /// `spec.priority`, or the annotation that overrides it.
+    pub priority: Option<i32>,
+    /// `spec.priorityClassName`.
+    pub priority_class: Option<Arc<str>>,
+    /// `spec.preemptionPolicy: Never`.
+    pub never_preempts: bool,
+    /// `volcano.sh/preemptable`, if it is set.
+    pub preemptable: Option<bool>,
+    /// Has scheduling gates.
+    pub gated: bool,
+    /// Requests.
+    pub requests: PodRequests,
+    /// Constraints.
+    pub constraints: Arc<Constraints>,
+    /// The message of a PodScheduled=False condition that is on the object.
+    pub unscheduled_message: Option<Arc<str>>,
+    /// Annotations that plugins read.
+    pub annotations: Annotations,
+    /// Labels.
+    pub labels: Labels,
+    /// When it was given its node: since when its condition PodScheduled is True.
+    pub scheduled: Option<Time>,
+}

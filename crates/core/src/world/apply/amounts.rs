@@ -1,0 +1,53 @@
+//! Written quantities to amounts and back.
+use std::sync::Arc;
+
+use phalanx_resource::{Amounts, Ceilings};
+
+use crate::event::Resources;
+use crate::world::World;
+use crate::world::allowance::is_of_nodes;
+
+impl World {
+    pub(super) fn written_amounts(&mut self, list: &Resources) -> Vec<(Arc<str>, String)> {
+        let amounts = self.amounts(list);
+        self.render(&amounts)
+    }
+
+    /// Resource names and canonical quantities, sorted by name.
+    pub fn render(&self, amounts: &Amounts) -> Vec<(Arc<str>, String)> {
+        let text = |(dim, amount)| (Arc::from(self.dims.name(dim)), self.dims.format(dim, amount));
+        let mut list: Vec<_> = amounts.iter().map(text).collect();
+        list.sort();
+        list
+    }
+
+    pub(super) fn amounts(&mut self, list: &Resources) -> Amounts {
+        let mut amounts = Amounts::new();
+        for (name, quantity) in list {
+            let dim = self.dims.intern(name);
+            amounts.set(dim, self.dims.amount(dim, *quantity));
+        }
+        amounts
+    }
+
+    /// The same of what nodes can have.
+    pub(super) fn amounts_of_nodes(&mut self, list: &Resources) -> Amounts {
+        let of_nodes = list.iter().filter(|(name, _)| is_of_nodes(name));
+        self.amounts(&of_nodes.cloned().collect())
+    }
+
+    /// Pod-level requests count for the resources Kubernetes allows there.
+    pub(super) fn pod_level(&mut self, list: &Resources) -> Amounts {
+        let amounts = self.amounts(list);
+        amounts.iter().filter(|(dim, _)| self.dims.is_pod_level(*dim)).collect()
+    }
+
+    pub(super) fn ceilings(&mut self, list: &Resources) -> Ceilings {
+        let mut ceilings = Ceilings::new();
+        for (name, quantity) in list {
+            let dim = self.dims.intern(name);
+            ceilings.set(dim, self.dims.ceiling(dim, *quantity));
+        }
+        ceilings
+    }
+}

@@ -1,0 +1,181 @@
+//! Jobs: PodGroups, pods without one, and what their PriorityClass says.
+use std::sync::Arc;
+
+use phalanx_resource::Amounts;
+
+use crate::event::{Key, Phase, PodGroupInfo, PodInfo};
+use crate::id::{JobId, TaskId};
+use crate::world::{Job, JobKind, World};
+
+impl World {
+    pub(super) fn job_for(&mut self, info: &PodInfo) -> Option<JobId> {
+        let (kind, name, queue) = match &info.group {
+            Some(group) => (JobKind::Group, group.clone(), self.default_queue.clone()),
+            None if !info.ours => return None,
+            None => {
+                let queue = info.queue.clone().unwrap_or_else(|| self.default_queue.clone());
+                (JobKind::Solo, info.pod.name.clone(), queue)
+            }
+        };
+        let key = Key { namespace: info.pod.namespace.clone(), name };
+        let id = self.ensure_job(kind, key, &queue);
+        if kind == JobKind::Solo {
+            let job = &mut self.jobs[id];
+            job.created = info.created;
+            job.uid = info.pod.uid.clone();
+            job.preemptable = info.preemptable;
+        }
+        Some(id)
+    }
+
+    /// A solo job's priority follows its pod's. It has no minResources, so it is always admitted: its own request
+    /// must fit a node and its queue in any case, and a Deployment's hundred pods are not a hundred demands at once
+    /// (in Volcano their one PodGroup asks for a single pod's worth).
+    pub(super) fn refresh_solo(&mut self, task: TaskId, info: &PodInfo) {
+        let Some(job) = self.tasks[task].job else { return };
+        if self.jobs[job].kind == JobKind::Group {
+            return;
+        }
+        let priority = self.tasks[task].priority;
+        let job = &mut self.jobs[job];
+        job.priority = priority;
+        job.priority_class.clone_from(&info.priority_class);
+        job.annotations.clone_from(&info.annotations);
+    }
+
+    fn ensure_job(&mut self, kind: JobKind, key: Key, queue: &Arc<str>) -> JobId {
+        if let Some(id) = self.job_ids.get(&(kind, key.clone())) {
+            return *id;
+        }
+        let queue = self.ensure_queue(queue);
+        self.queues[queue].jobs += 1;
+        let id = self.jobs.insert(Job::new(key.clone(), kind, queue));
+        self.job_ids.insert((kind, key), id);
+        id
+    }
+
+    pub(super) fn apply_group(&mut self, info: PodGroupInfo) -> bool {
+        let name = if info.queue.is_empty() { &self.default_queue } else { &info.queue }.clone();
+        let id = self.ensure_job(JobKind::Group, info.key, &name);
+        self.move_job(id, &name);
+        let min_resources = info.min_resources.as_ref().map(|list| self.amounts_of_nodes(list));
+        let quota_request = info.min_resources.as_ref().map(|list| self.quota_amounts(list));
+        let priority = self.priority(None, info.priority_class.as_deref());
+        let first = !self.jobs[id].exists;
+        let job = &mut self.jobs[id];
+        let spec = |job: &Job| {
+            let roles: Vec<_> = job.roles.iter().map(|role| (role.name.clone(), role.min)).collect();
+            (
+                job.exists,
+                job.queue,
+                job.min_member,
+                roles,
+                (job.min_resources.clone(), job.quota_request.clone()),
+                job.priority,
+                job.invalid.clone(),
+                job.annotations.clone(),
+            )
+        };
+        let old = spec(job);
+        job.exists = true;
+        job.uid = info.uid;
+        job.created = info.created;
+        job.min_member = info.min_member;
+        job.min_resources = min_resources;
+        job.quota_request = quota_request;
+        job.priority = priority;
+        job.priority_class = info.priority_class;
+        job.preemptable = info.preemptable;
+        job.invalid = info.invalid;
+        job.annotations = info.annotations;
+        for role in &mut job.roles {
+            role.min = 0;
+        }
+        for (name, min) in info.min_task_member {
+            let role = job.role(&name);
+            job.roles[usize::from(role)].min = min;
+        }
+        if first || self.standby {
+            job.phase = info.status.phase;
+            job.written = info.status;
+            job.replaced = None;
+        } else if job.replaced.as_ref() != Some(&info.status) {
+            // Neither an echo of what we wrote nor of what stood there before: somebody else wrote it.
+            job.written = info.status;
+            job.replaced = None;
+        }
+        old != spec(&self.jobs[id])
+    }
+
+    fn move_job(&mut self, id: JobId, queue: &Arc<str>) {
+        let to = self.ensure_queue(queue);
+        let from = std::mem::replace(&mut self.jobs[id].queue, to);
+        if from == to {
+            return;
+        }
+        let sums = self.jobs[id].sums();
+        self.queues[from].jobs -= 1;
+        self.carry_job(from, &sums, Amounts::sub);
+        self.queues[to].jobs += 1;
+        self.carry_job(to, &sums, Amounts::add);
+        self.drop_unused_queue(from);
+    }
+
+    pub(super) fn remove_group(&mut self, key: &Key) -> bool {
+        let Some(id) = self.job_named(JobKind::Group, key) else { return false };
+        let job = &mut self.jobs[id];
+        job.exists = false;
+        job.phase = Phase::Pending;
+        job.written = crate::event::GroupStatus::default();
+        job.replaced = None;
+        self.drop_unused_job(id);
+        true
+    }
+
+    pub(super) fn drop_unused_job(&mut self, id: JobId) {
+        let job = &self.jobs[id];
+        if !job.tasks.is_empty() || (job.exists && job.kind == JobKind::Group) {
+            return;
+        }
+        if let Some(job) = self.jobs.remove(id) {
+            self.job_ids.remove(&(job.kind, job.key));
+            self.queues[job.queue].jobs -= 1;
+            self.drop_unused_queue(job.queue);
+        }
+    }
+
+    /// The number a pod carries, or its class's value, or the global default's, or 0.
+    pub(super) fn priority(&self, own: Option<i32>, class: Option<&str>) -> i32 {
+        let global = || self.priorities.values().filter(|(_, global)| *global).map(|(value, _)| *value).max();
+        own.or_else(|| class.and_then(|name| self.class_priority(name))).or_else(global).unwrap_or(0)
+    }
+
+    fn class_priority(&self, name: &str) -> Option<i32> {
+        // Kubernetes has these two built in.
+        match name {
+            "system-node-critical" => Some(2_000_001_000),
+            "system-cluster-critical" => Some(2_000_000_000),
+            _ => self.priorities.get(name).map(|(value, _)| *value),
+        }
+    }
+
+    pub(super) fn resolve_priorities(&mut self) -> bool {
+        let mut changed = false;
+        for id in self.tasks.ids().collect::<Vec<_>>() {
+            let task = &self.tasks[id];
+            if !task.own_priority {
+                let priority = self.priority(None, task.priority_class.as_deref());
+                changed |= std::mem::replace(&mut self.tasks[id].priority, priority) != priority;
+            }
+        }
+        for id in self.jobs.ids().collect::<Vec<_>>() {
+            let job = &self.jobs[id];
+            let priority = match (job.kind, job.tasks.first()) {
+                (JobKind::Solo, Some(task)) => self.tasks[*task].priority,
+                _ => self.priority(None, job.priority_class.as_deref()),
+            };
+            changed |= std::mem::replace(&mut self.jobs[id].priority, priority) != priority;
+        }
+        changed
+    }
+}

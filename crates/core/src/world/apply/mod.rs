@@ -1,0 +1,44 @@
+//! Folds events into the World.
+mod amounts;
+mod jobs;
+mod nodes;
+mod pods;
+mod queues;
+
+use crate::event::Event;
+use crate::world::{Status, World};
+
+impl World {
+    /// Folds one event in. True when a cycle could now decide differently.
+    pub fn apply(&mut self, event: Event) -> bool {
+        match event {
+            Event::Node(info) => self.apply_node(info),
+            Event::NodeGone(name) => self.remove_node(&name),
+            Event::Pod(info) => self.apply_pod(&info),
+            Event::PodGone(uid) => self.task_of(&uid).is_some_and(|task| self.remove_task(task)),
+            Event::PodGroup(info) => self.apply_group(*info),
+            Event::PodGroupGone(key) => self.remove_group(&key),
+            Event::Queue(info) => self.apply_queue(*info),
+            Event::QueueGone(name) => self.remove_queue(&name),
+            Event::PriorityClass { name, value, global_default } => {
+                self.priorities.insert(name, (value, global_default));
+                self.resolve_priorities()
+            }
+            Event::PriorityClassGone(name) => {
+                self.priorities.remove(&name);
+                self.resolve_priorities()
+            }
+            Event::Quota(info) => self.apply_quota(*info),
+            Event::QuotaGone(key) => self.allowances.remove(&key).is_some(),
+            Event::NodeUsage(info) => self.apply_usage(&info),
+            Event::Pdb(info) => self.apply_pdb(*info),
+            Event::PdbGone(key) => self.pdbs.remove(&key).is_some(),
+            Event::EvictFailed(uid, _) => self.stays(&uid),
+            Event::Bound(uid) => self.settle(&uid, Status::Bound),
+            Event::BindFailed(uid, failure) => {
+                // A pod that is gone or another's now is not ours to try again; its own event tells the rest.
+                self.settle(&uid, Status::Pending) && !failure.gone
+            }
+        }
+    }
+}

@@ -1,0 +1,100 @@
+//! Nodes: added, changed, gone while pods still name them.
+use std::sync::Arc;
+
+use phalanx_resource::Amounts;
+
+use crate::event::NodeInfo;
+use crate::id::{NodeId, TaskId};
+use crate::world::{Node, Stamp, Status, World};
+
+impl World {
+    pub(super) fn apply_node(&mut self, info: NodeInfo) -> bool {
+        let id = self.ensure_node(&info.name);
+        let allocatable = self.amounts(&info.allocatable);
+        self.count_node(id, false);
+        let node = &mut self.nodes[id];
+        let same_statics = node.exists
+            && node.labels == info.labels
+            && node.taints == info.taints
+            && node.unschedulable == info.unschedulable
+            && node.ready == info.ready;
+        let changed = !same_statics || node.allocatable != allocatable;
+        node.idle.sub(&node.allocatable);
+        node.idle.add(&allocatable);
+        node.exists = true;
+        node.labels = info.labels;
+        node.taints = info.taints;
+        node.unschedulable = info.unschedulable;
+        node.ready = info.ready;
+        node.allocatable = allocatable;
+        self.count_node(id, true);
+        if !same_statics {
+            self.touch_statics(id);
+        }
+        if changed {
+            self.touch_node(id);
+        }
+        changed
+    }
+
+    /// Adds an existing node to, or takes it from, the cluster's sums.
+    fn count_node(&mut self, id: NodeId, add: bool) {
+        let node = &self.nodes[id];
+        if !node.exists {
+            return;
+        }
+        let mut used = node.allocatable.clone();
+        used.sub(&node.idle);
+        if add {
+            self.total.add(&node.allocatable);
+            self.used.add(&used);
+        } else {
+            self.total.sub(&node.allocatable);
+            self.used.sub(&used);
+        }
+    }
+
+    pub(super) fn ensure_node(&mut self, name: &Arc<str>) -> NodeId {
+        if let Some(id) = self.node_ids.get(name) {
+            return *id;
+        }
+        let id = self.nodes.insert(Node { name: name.clone(), ..Node::default() });
+        self.node_ids.insert(name.clone(), id);
+        self.touch_statics(id);
+        self.touch_node(id);
+        id
+    }
+
+    fn touch_statics(&mut self, id: NodeId) {
+        self.changes.clock += 1;
+        self.nodes[id].static_version = Stamp(self.changes.clock);
+    }
+
+    pub(super) fn remove_node(&mut self, name: &str) -> bool {
+        let Some(id) = self.node_named(name).filter(|id| self.nodes[*id].exists) else { return false };
+        self.count_node(id, false);
+        let node = &mut self.nodes[id];
+        node.exists = false;
+        node.usage = None;
+        node.idle.sub(&node.allocatable);
+        node.allocatable = Amounts::new();
+        let nominated = |task: &TaskId| self.tasks[*task].status == Status::Pipelined;
+        let lost: Vec<TaskId> = self.nodes[id].tasks.iter().copied().filter(nominated).collect();
+        for task in lost {
+            self.place(task, Status::Pending, None);
+        }
+        self.touch_statics(id);
+        self.touch_node(id);
+        self.drop_unused_node(id);
+        true
+    }
+
+    /// Forgets a node that has no object and no pod.
+    pub(super) fn drop_unused_node(&mut self, id: NodeId) {
+        let node = &self.nodes[id];
+        if !node.exists && node.tasks.is_empty() {
+            self.node_ids.remove(&node.name.clone());
+            self.nodes.remove(id);
+        }
+    }
+}

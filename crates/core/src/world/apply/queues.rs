@@ -1,0 +1,74 @@
+//! Queues, and those that pods name before they exist.
+use std::sync::Arc;
+
+use crate::event::{GroupLimits, QueueInfo};
+use crate::id::QueueId;
+use crate::world::{Queue, ROOT, World, quota};
+
+impl World {
+    pub(in crate::world) fn ensure_queue(&mut self, name: &Arc<str>) -> QueueId {
+        if let Some(id) = self.queue_ids.get(name) {
+            return *id;
+        }
+        let id = self.queues.insert(Queue { name: name.clone(), weight: 1, ..Queue::default() });
+        self.queue_ids.insert(name.clone(), id);
+        id
+    }
+
+    pub(super) fn apply_queue(&mut self, info: QueueInfo) -> bool {
+        let id = self.ensure_queue(&info.name);
+        let (capability, deserved) = (self.ceilings(&info.capability), self.ceilings(&info.deserved));
+        let guarantee = self.amounts(&info.guarantee);
+        let written = self.written_amounts(&info.allocated);
+        let group_limits = match info.group_limits {
+            GroupLimits::Each(list) => {
+                let limits = list.into_iter().map(|(group, list)| (group, self.ceilings(&list)));
+                (limits.collect(), None)
+            }
+            GroupLimits::Unreadable(why) => (Vec::new(), Some(why)),
+        };
+        let parent = if info.parent.is_empty() { ROOT.into() } else { info.parent };
+        let before = self.queues[id].clone();
+        self.set_parent(id, Some(&parent).filter(|_| *info.name != *ROOT));
+        let queue = &mut self.queues[id];
+        if !queue.exists || self.standby {
+            queue.written = written;
+            queue.told = None;
+        }
+        queue.exists = true;
+        queue.uid = info.uid;
+        queue.created = info.created;
+        queue.weight = info.weight.max(1);
+        queue.capability = capability;
+        queue.deserved = deserved;
+        queue.guarantee = guarantee;
+        queue.reclaimable = info.reclaimable;
+        queue.parent = parent;
+        queue.priority = info.priority;
+        queue.state = info.state;
+        queue.dequeue = info.dequeue;
+        queue.annotations = info.annotations;
+        queue.node_groups = info.node_groups;
+        (queue.group_limits, queue.group_limits_fault) = group_limits;
+        let invalid = info.invalid.or_else(|| quota::contradiction(&self.queues[id], &self.dims));
+        let queue = &mut self.queues[id];
+        queue.invalid = invalid;
+        *queue != before
+    }
+
+    pub(super) fn remove_queue(&mut self, name: &str) -> bool {
+        let Some(id) = self.queue_named(name).filter(|id| self.queues[*id].exists) else { return false };
+        self.queues[id].exists = false;
+        self.set_parent(id, None);
+        self.drop_unused_queue(id);
+        true
+    }
+
+    pub(in crate::world) fn drop_unused_queue(&mut self, id: QueueId) {
+        let Some(queue) = self.queues.get(id) else { return };
+        if !queue.exists && queue.jobs == 0 && queue.children == 0 {
+            self.queue_ids.remove(&queue.name.clone());
+            self.queues.remove(id);
+        }
+    }
+}
