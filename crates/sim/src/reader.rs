@@ -222,7 +222,7 @@ impl<'d> Reader<'d> {
         if let Object::Pod(pod) = &object {
             self.check_pod(place, label, pod)?;
             if pod.info.ours && pod.info.node.is_none() {
-                self.unsupported.count(&constraints);
+                self.unsupported.count(constraints);
             }
         }
         if object == Object::ScopedQuota {

@@ -45,9 +45,9 @@ fn has_claims(spec: &Value) -> bool {
 pub(crate) struct Unsupported([usize; CONSTRAINTS.len()]);
 
 impl Unsupported {
-    pub(crate) fn count(&mut self, has: &[bool; CONSTRAINTS.len()]) {
+    pub(crate) fn count(&mut self, has: [bool; CONSTRAINTS.len()]) {
         for (count, has) in self.0.iter_mut().zip(has) {
-            *count += usize::from(*has);
+            *count += usize::from(has);
         }
     }
 
