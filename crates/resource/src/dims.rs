@@ -121,7 +121,7 @@ impl Dims {
     /// The quantity in the dimension's unit, rounded up.
     ///
     /// cpu and extended resources count in thousandths; memory, ephemeral-storage and hugepages-*
-    /// in bytes; pods and attachable-volumes-* in whole things. Limited to ±2⁵⁶, so that adding up
+    /// in bytes; pods and attachable-volumes-* in whole things. Limited to ±2⁵³, so that adding up
     /// absurd requests does not overflow.
     pub fn amount(&self, dim: DimId, quantity: Quantity) -> i64 {
         let exact = match self.unit(dim) {

@@ -57,9 +57,9 @@ fn each_dimension_counts_in_its_unit() {
 fn absurd_requests_can_still_be_added_up() {
     let dims = Dims::new();
     let absurd = dims.amount(DimId::MEMORY, "1e30".parse().unwrap());
-    assert_eq!(dims.format(DimId::MEMORY, absurd), "64Pi");
+    assert_eq!(dims.format(DimId::MEMORY, absurd), "8Pi");
     assert_eq!(dims.amount(DimId::MEMORY, "-1e30".parse().unwrap()), -absurd);
-    assert!(absurd.checked_mul(100).is_some());
+    assert!(absurd.checked_mul(1_000).is_some());
     assert_eq!(dims.ceiling(DimId::MEMORY, "1e30".parse().unwrap()), i64::MAX);
 }
 
