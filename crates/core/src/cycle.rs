@@ -6,7 +6,7 @@ use crate::conf::Conf;
 use crate::decision::Decision;
 use crate::event::Time;
 use crate::extender::{Extender, Silent};
-use crate::placement::Placement;
+use crate::placement::{Placement, Sampling};
 use crate::plugin::Outside;
 use crate::session::Session;
 use crate::status;
@@ -42,6 +42,11 @@ impl Scheduler {
     /// Asks extenders with this from now on; before, with nothing that has an opinion.
     pub fn set_extender(&mut self, extender: Arc<dyn Extender>) {
         self.extender = extender;
+    }
+
+    /// Compares only some of the nodes from now on, or all of them, as it is at first.
+    pub fn set_sampling(&mut self, sampling: Option<Sampling>) {
+        self.placement.set_sampling(sampling);
     }
 
     /// The configuration in force.

@@ -38,7 +38,8 @@ enum Kind {
 pub(crate) fn run(args: &Args) -> Result<()> {
     let conf = inputs::conf(args.scheduler_conf.as_deref())?;
     let manifests = args.manifests.read()?;
-    let options = Options { seed: 0, default_queue: args.manifests.default_queue.as_str().into() };
+    let default_queue = args.manifests.default_queue.as_str().into();
+    let options = Options { default_queue, ..Options::default() };
     let mut simulation = Simulation::new(manifests, conf, &options);
     simulation.run_cycles(1, &mut counting_clock());
     let subject = match args.kind {

@@ -4,6 +4,7 @@ mod crds;
 mod exit;
 mod explain;
 mod inputs;
+mod sampling;
 mod scheduler;
 mod simulate;
 

@@ -12,6 +12,7 @@ use phalanx_runtime::reload::ConfError;
 use phalanx_runtime::scheduler::{SchedulerOptions, hostname, run as schedule};
 
 use crate::exit::BadInput;
+use crate::sampling::Sampled;
 use ignored::Ignored;
 
 /// Flags of `scheduler`.
@@ -73,6 +74,8 @@ pub(crate) struct Args {
     #[arg(long, default_value_t = 0, value_name = "SEED")]
     seed: u64,
     #[command(flatten)]
+    sampling: Sampled,
+    #[command(flatten)]
     elect: Elect,
     #[command(flatten)]
     logging: logging::Logging,
@@ -105,7 +108,7 @@ struct Elect {
 
 pub(crate) fn run(args: Args) -> Result<()> {
     args.logging.init()?;
-    for warning in args.ignored.warnings() {
+    for warning in args.ignored.warnings().chain(args.sampling.warning()) {
         tracing::warn!("{warning}");
     }
     schedule(args.options()?).map_err(|error| match error.downcast::<ConfError>() {
@@ -135,6 +138,7 @@ impl Args {
             scheduled_events: self.scheduled_events,
             lease,
             seed: self.seed,
+            sampling: self.sampling.sampling(),
         })
     }
 
@@ -199,6 +203,7 @@ fn boolean() -> ValueParser {
 #[cfg(test)]
 mod tests {
     use clap::Parser;
+    use phalanx_core::placement::Sampling;
 
     use super::*;
 
@@ -259,6 +264,18 @@ mod tests {
         assert_eq!(options.metrics_address, None, "the last one counts");
         assert_eq!(options.scheduler_names, ["a", "b", "c"], "lists grow");
         assert_eq!(options.lease.unwrap().name, "volcano");
+    }
+
+    #[test]
+    fn nodes_are_sampled_only_when_a_percentage_is_given() {
+        let sampling = |flags: &[&str]| parse(flags).unwrap().options().unwrap().sampling;
+        assert_eq!(sampling(&[]), None);
+        assert_eq!(sampling(&["--minimum-feasible-nodes=5"]), None);
+        assert_eq!(sampling(&["--percentage-nodes-to-find=100"]), None);
+        let given = sampling(&["--percentage-nodes-to-find=0", "--minimum-percentage-nodes-to-find=7"]);
+        let expected = Sampling { percentage: 0, minimum_percentage: 7, minimum_nodes: 100 };
+        assert_eq!(given, Some(expected));
+        assert!(parse(&["--minimum-feasible-nodes=5"]).unwrap().sampling.warning().is_some());
     }
 
     #[test]

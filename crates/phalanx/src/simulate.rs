@@ -8,6 +8,7 @@ use phalanx_sim::{Options, Simulation};
 
 use crate::exit::print;
 use crate::inputs::{self, ManifestArgs};
+use crate::sampling::Sampled;
 
 /// Flags of `simulate`.
 #[derive(Debug, clap::Args)]
@@ -23,6 +24,8 @@ pub(crate) struct Args {
     /// Decides among nodes of equal score; the same seed gives the same result
     #[arg(long, value_name = "S", default_value_t = 0)]
     seed: u64,
+    #[command(flatten)]
+    sampling: Sampled,
     /// How to show the result
     #[arg(short, long, value_enum, default_value_t = Format::Table)]
     output: Format,
@@ -41,7 +44,11 @@ enum Format {
 pub(crate) fn run(args: &Args) -> Result<()> {
     let conf = inputs::conf(args.scheduler_conf.as_deref())?;
     let manifests = args.manifests.read()?;
-    let options = Options { seed: args.seed, default_queue: args.manifests.default_queue.as_str().into() };
+    let options = Options {
+        seed: args.seed,
+        default_queue: args.manifests.default_queue.as_str().into(),
+        sampling: args.sampling.sampling(),
+    };
     let mut simulation = Simulation::new(manifests, conf, &options);
     let start = Instant::now();
     let mut clock = || start.elapsed().as_secs_f64();

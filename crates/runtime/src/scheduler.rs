@@ -14,6 +14,7 @@ use phalanx_conf::Known;
 use phalanx_core::Scheduler;
 use phalanx_core::conf::Conf;
 use phalanx_core::event::Event;
+use phalanx_core::placement::Sampling;
 use phalanx_core::world::{World, WorldOptions};
 use tokio::runtime::Handle;
 use tokio::signal::unix::{SignalKind, signal};
@@ -76,6 +77,8 @@ pub struct SchedulerOptions {
     pub lease: Option<LeaseOptions>,
     /// `--seed`.
     pub seed: u64,
+    /// `--percentage-nodes-to-find` and its like.
+    pub sampling: Option<Sampling>,
 }
 
 /// Runs the scheduler until a signal (Ok), or until it must not go on (Err). A scheduler.conf with errors is a
@@ -134,6 +137,7 @@ impl Process {
         let waits_for = watch_all(&mut tasks, &client, &sink, options.priority_class);
         let clients = Clients::default();
         let mut scheduler = Scheduler::new(conf.conf().clone(), options.seed);
+        scheduler.set_sampling(options.sampling);
         scheduler.set_extender(Arc::new(HttpExtender::new(Handle::current(), clients.clone())));
         let scheduling = Engine {
             world: World::new(WorldOptions { default_queue: options.default_queue.as_str().into() }),

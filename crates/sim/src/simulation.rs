@@ -5,6 +5,7 @@ use phalanx_core::Scheduler;
 use phalanx_core::conf::Conf;
 use phalanx_core::decision::Decision;
 use phalanx_core::event::{Event, Time};
+use phalanx_core::placement::Sampling;
 use phalanx_core::report::Report as CoreReport;
 use phalanx_core::world::{World, WorldOptions};
 use thiserror::Error;
@@ -32,11 +33,13 @@ pub struct Options {
     pub seed: u64,
     /// The queue of jobs that name none.
     pub default_queue: Arc<str>,
+    /// Compares only some of the nodes.
+    pub sampling: Option<Sampling>,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { seed: 0, default_queue: "default".into() }
+        Self { seed: 0, default_queue: "default".into(), sampling: None }
     }
 }
 
@@ -96,8 +99,10 @@ impl Simulation {
         for event in last {
             cluster.announce(event);
         }
+        let mut scheduler = Scheduler::new(conf, options.seed);
+        scheduler.set_sampling(options.sampling);
         Self {
-            scheduler: Scheduler::new(conf, options.seed),
+            scheduler,
             world: World::new(WorldOptions { default_queue: options.default_queue.clone() }),
             cluster,
             started: now,

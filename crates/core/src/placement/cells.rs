@@ -119,6 +119,11 @@ impl Cells {
         self.links.0[cell.top as usize].lot
     }
 
+    /// The lot of a node that is in a cell.
+    pub(super) fn lot_of(&self, node: NodeId) -> u64 {
+        self.links.0[node.index()].lot
+    }
+
     /// The slot of the cell a node is in; a node without an object is in none.
     pub(super) fn of(&self, node: NodeId) -> Option<usize> {
         let seen = self.seen.get(node.index())?;

@@ -7,6 +7,7 @@ mod cells;
 mod heap;
 mod kinds;
 mod ranking;
+mod sampling;
 #[cfg(test)]
 mod tests;
 mod tournament;
@@ -20,6 +21,8 @@ use crate::tiers::Tiers;
 use crate::world::{Class, World};
 use cells::Cells;
 use ranking::Ranking;
+use sampling::Rotation;
+pub use sampling::Sampling;
 use tournament::Rating;
 
 /// Scores are compared as millionths, so that rounding in the last bit decides nothing.
@@ -96,18 +99,34 @@ pub struct Placement {
     ranked: usize,
     /// Resources that were known when the rules were asked for.
     dims: usize,
+    /// Only some nodes are compared.
+    rotation: Option<Rotation>,
 }
 
 impl Placement {
     /// With a seed for ties.
     pub fn new(seed: u64) -> Self {
         let classes = FxHashMap::default();
-        Self { seed, cells: Cells::new(seed), classes, clock: 0, began: 0, ranked: 0, dims: 0 }
+        Self {
+            seed,
+            cells: Cells::new(seed),
+            classes,
+            clock: 0,
+            began: 0,
+            ranked: 0,
+            dims: 0,
+            rotation: None,
+        }
+    }
+
+    /// Compares only some nodes from now on, or all.
+    pub fn set_sampling(&mut self, sampling: Option<Sampling>) {
+        self.rotation = sampling.map(Rotation::new);
     }
 
     /// Forgets all: the plugins changed.
     pub fn reset(&mut self) {
-        *self = Self::new(self.seed);
+        *self = Self { rotation: self.rotation.take(), ..Self::new(self.seed) };
     }
 
     /// A cycle begins: forgets scopes that nobody asked for in the one before, and classes that are no more.
@@ -115,6 +134,9 @@ impl Placement {
         let began = std::mem::replace(&mut self.began, self.clock);
         self.classes.retain(|(_, scope), known| *scope == 0 || known.asked > began);
         self.retain(world);
+        if let Some(rotation) = &mut self.rotation {
+            rotation.begin_cycle(world);
+        }
     }
 
     fn retain(&mut self, world: &World) {
@@ -126,9 +148,35 @@ impl Placement {
 
     /// The best node for a task of the class: one with room now, if there is any.
     pub fn best(&mut self, world: &World, tiers: &Tiers, asker: impl Into<Asker>) -> Option<Spot> {
-        let (known, cells) = self.fresh(world, tiers, asker.into());
+        let asker = asker.into();
+        if let Some(mut rotation) = self.rotation.take() {
+            let spot = self.best_of_some(world, tiers, asker, &mut rotation);
+            self.rotation = Some(rotation);
+            return spot;
+        }
+        let (known, cells) = self.fresh(world, tiers, asker);
         let (slot, rating) = known.ranking.best()?;
         Some(Spot { node: cells.slots()[slot].top(), room: room_of(rating) })
+    }
+
+    /// The best of the nodes that are found in turn.
+    fn best_of_some(
+        &mut self,
+        world: &World,
+        tiers: &Tiers,
+        asker: Asker,
+        rotation: &mut Rotation,
+    ) -> Option<Spot> {
+        let (known, cells) = self.fresh(world, tiers, asker);
+        let mut best: Option<(Rating, NodeId)> = None;
+        rotation.search(|node| {
+            let Some(rating) = node_rating(known, cells, node) else { return false };
+            if best.is_none_or(|(other, _)| rating > other) {
+                best = Some((rating, node));
+            }
+            room_of(rating) == Room::Now
+        });
+        best.map(|(rating, node)| Spot { node, room: room_of(rating) })
     }
 
     /// Whether, and when, one node has room for a task of the class.
@@ -251,6 +299,12 @@ impl Placement {
             oldest.ranking = Ranking::default();
         }
     }
+}
+
+/// The rating of a node, with its own lot.
+fn node_rating(known: &Known, cells: &Cells, node: NodeId) -> Option<Rating> {
+    let rating = known.ranking.rating(cells.of(node)?);
+    (rating != Rating::NONE).then(|| Rating { lot: cells.lot_of(node), ..rating })
 }
 
 fn room_of(rating: Rating) -> Room {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseResult;
 
-use super::{Placement, Room, SCORE_UNIT, Spot, lot};
+use super::{Placement, Room, SCORE_UNIT, Sampling, Spot, lot};
 use crate::annotation::NODEGROUP_NAME;
 use crate::conf::{Conf, PluginConf, Tier};
 use crate::event::{
@@ -391,4 +391,41 @@ fn equals_are_taken_by_lot() {
         play.world.nodes[node].name.to_string()
     };
     assert_eq!((0..4).map(take).collect::<Vec<_>>(), by_lot);
+}
+
+/// Chi-squared with 7 degrees of freedom is above 24.3 once in a thousand times.
+#[test]
+fn each_of_the_equals_is_as_likely_as_any_other_over_seeds() {
+    const EQUALS: usize = 8;
+    const SEEDS: u64 = 8_000;
+    let world = world_of((0..EQUALS).map(|at| node(&name(at), "cpu=1 memory=8Gi")));
+    let mut play = Play { world, placement: Placement::new(0), pods: 0 };
+    play.apply(pod_of(0, "p").into());
+    let task = play.pick(0).unwrap();
+    let tiers = tiers(&play.world);
+    let mut taken = [0u64; EQUALS];
+    for seed in 0..SEEDS {
+        let spot = Placement::new(seed).best(&play.world, &tiers, tiers.asker(&play.world, task)).unwrap();
+        taken[crate::id::Id::index(spot.node)] += 1;
+    }
+    let expected = SEEDS as f64 / EQUALS as f64;
+    let chi: f64 = taken.iter().map(|count| (*count as f64 - expected).powi(2) / expected).sum();
+    assert!(chi < 24.3, "{taken:?}: {chi}");
+}
+
+#[test]
+fn a_sample_begins_behind_the_one_before_and_takes_room_at_once_first() {
+    let sampling = Sampling { percentage: 25, minimum_percentage: 5, minimum_nodes: 1 };
+    let mut play = Play::new((0..4).map(|at| node(&name(at), "cpu=1 memory=8Gi")).collect());
+    play.placement.set_sampling(Some(sampling));
+    let mut take = |kind| {
+        let pod = pod_of(kind, &play.name_pod());
+        play.apply(pod.into());
+        play.step(&Step::EndCycle);
+        play.place(play.pods - 1);
+        let node = play.world.tasks[play.pick(play.pods - 1).unwrap()].node?;
+        Some(play.world.nodes[node].name.to_string())
+    };
+    let taken = [0, 6, 0, 0, 0, 0].map(&mut take).map(Option::unwrap_or_default);
+    assert_eq!(taken, ["n0", "n2", "n3", "n1", "n2", ""], "the second pod will have n2 or n3 only");
 }

@@ -5,7 +5,6 @@ use clap::{Arg, ArgAction, ArgMatches, Command, Error, FromArgMatches};
 /// A flag and why it has no effect. The flags of klog say nothing: logging has flags of its own.
 type Flag = (&'static str, &'static str);
 
-const SAMPLING: &str = "all nodes are considered";
 const LOGGING: &str = "logs go to stderr, see --log-level and --log-format";
 const TLS: &str = "metrics and health checks are plain HTTP";
 
@@ -13,9 +12,6 @@ const FLAGS: &[Flag] = &[
     ("resync-period", "watches need no resync"),
     ("resource-sync-timeout", "the first cycle waits for complete lists, however long they take"),
     ("disable-default-scheduler-config", "a scheduler.conf with errors always ends the process"),
-    ("minimum-feasible-nodes", SAMPLING),
-    ("minimum-percentage-nodes-to-find", SAMPLING),
-    ("percentage-nodes-to-find", SAMPLING),
     ("node-worker-threads", "node events need no workers"),
     ("gate-removal-worker-num", "it means nothing here"),
     ("plugins-dir", "Go plugins cannot be loaded"),
