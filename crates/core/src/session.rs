@@ -12,6 +12,9 @@ use crate::statement::{Entry, Statement};
 use crate::tiers::Tiers;
 use crate::world::{Before, Status, World};
 
+/// Steps that searches for the places of gangs may take in a cycle, so that they hold up nobody else for long.
+const SEARCHES: u64 = 500_000;
+
 /// One cycle's view of the World.
 pub struct Session<'w> {
     /// The World; changed through a Statement only.
@@ -25,6 +28,8 @@ pub struct Session<'w> {
     pub(crate) placement: &'w mut Placement,
     pub(crate) log: Vec<Entry>,
     pub(crate) decisions: Vec<Decision>,
+    /// Steps that searches for the places of gangs may still take in this cycle.
+    pub(crate) searches: u64,
 }
 
 impl<'w> Session<'w> {
@@ -37,7 +42,16 @@ impl<'w> Session<'w> {
     ) -> Self {
         let outside = outside.into();
         let tiers = Tiers::open(conf, world, outside);
-        Self { world, tiers, conf, now: outside.now, placement, log: Vec::new(), decisions: Vec::new() }
+        Self {
+            world,
+            tiers,
+            conf,
+            now: outside.now,
+            placement,
+            log: Vec::new(),
+            decisions: Vec::new(),
+            searches: SEARCHES,
+        }
     }
 
     /// Begins a change that is either committed whole or undone.
@@ -199,6 +213,14 @@ impl<'w> Session<'w> {
     pub(crate) fn takes(&mut self, task: TaskId, node: NodeId) -> bool {
         let Self { world, tiers, placement, .. } = self;
         placement.room(world, tiers, tiers.asker(world, task), node).is_some()
+    }
+
+    /// Whether, and when, a node has room for a task; `None` also when it is like one of those that were tried.
+    pub(crate) fn room(&mut self, task: TaskId, node: NodeId, tried: &[NodeId]) -> Option<Room> {
+        let Self { world, tiers, placement, .. } = self;
+        let room = placement.room(world, tiers, tiers.asker(world, task), node)?;
+        let cell = placement.cell(node);
+        (!tried.iter().any(|other| placement.cell(*other) == cell)).then_some(room)
     }
 
     /// Why no node will do for a task.

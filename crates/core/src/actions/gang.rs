@@ -3,6 +3,7 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashSet;
 
+use super::pack;
 use crate::diagnosis::Refusal;
 use crate::id::{ClassId, JobId, TaskId};
 use crate::placement::Room;
@@ -39,6 +40,15 @@ impl Work {
             tasks.extend(idle);
         }
         Self { tasks: required_first(world, it, tasks), next: 0 }
+    }
+
+    /// All tasks, those with requests first.
+    fn of_all(session: &Session<'_>, job: JobId) -> Self {
+        let world = &*session.world;
+        let mut tasks: Vec<TaskId> = waiting(world, &world.jobs[job]).collect();
+        sort(session, &mut tasks);
+        tasks.sort_by_key(|task| world.class_of(*task).best_effort);
+        Self { tasks, next: 0 }
     }
 
     /// Tasks without requests; none when they are too few to make the gang, for allocate has tried the rest.
@@ -119,6 +129,10 @@ pub(super) fn serve(session: &mut Session<'_>, job: JobId, work: &mut Work) -> S
     refusals.extend(not_ready);
     refusals.extend(partial(&session_counts(&mut statement, job)));
     drop(statement);
+    if pack::place_whole(session, job, &Work::of_all(session, job).tasks) {
+        *work = Work::of_requests(session, job);
+        return if work.is_empty() { Served::Done } else { Served::MoreToDo };
+    }
     release(session, job);
     note(session, job, refusals);
     Served::Done

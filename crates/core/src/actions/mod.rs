@@ -7,6 +7,7 @@ mod gang;
 mod gangpreempt;
 mod gangreclaim;
 mod order;
+mod pack;
 mod preempt;
 mod reclaim;
 mod shuffle;

@@ -65,7 +65,8 @@ impl Asker {
         Self { class, scope: (scope != 0).then_some((scope, task)) }
     }
 
-    fn key(self) -> (ClassId, u64) {
+    /// What tells it from others.
+    pub(crate) fn key(self) -> (ClassId, u64) {
         (self.class, self.scope.map_or(0, |(scope, _)| scope))
     }
 }
@@ -190,6 +191,11 @@ impl Placement {
         let (known, cells) = self.fresh(world, tiers, asker.into());
         let rating = known.ranking.rating(cells.of(node)?);
         (rating != Rating::NONE).then(|| room_of(rating))
+    }
+
+    /// The cell of a node: those in it are alike to every class, as of the last question.
+    pub(crate) fn cell(&self, node: NodeId) -> Option<usize> {
+        self.cells.of(node)
     }
 
     /// Whether the rules by attributes let tasks of a class on a node, whatever is on it.

@@ -9,6 +9,7 @@ mod more_plugins;
 #[path = "../../src/testing.rs"]
 mod objects;
 mod oracle;
+mod oracle_gangs;
 mod properties;
 mod queues;
 mod random;
