@@ -8,7 +8,7 @@ use crate::conf::{ArgSpec, Args, Flags};
 use crate::diagnosis::{QueueFault, Refusal, Unfit};
 use crate::event::Time;
 use crate::extender::{Endpoint, Extender};
-use crate::id::{ClassId, JobId, QueueId, TaskId};
+use crate::id::{ClassId, JobId, NodeId, QueueId, TaskId};
 use crate::world::{Node, Status, World};
 
 /// An opinion that others may overrule.
@@ -214,6 +214,15 @@ pub trait Plugin: Send + Sync {
     fn scoped_filters(&self, _: &World, _: TaskId, _: &mut NodeRules) {}
     /// Scorers of a task, likewise.
     fn scoped_scorers(&self, _: &World, _: TaskId, _: &mut NodeRules) {}
+    /// Whether `points` is wanted.
+    fn has_points(&self) -> bool {
+        false
+    }
+    /// Points of single nodes for a task, weighted, on top of all scores: for what is on these nodes and matters to few
+    /// tasks. Asked for each task anew.
+    fn points(&self, _: &World, _: TaskId) -> Vec<(NodeId, f64)> {
+        Vec::new()
+    }
     /// What a queue deserves, for reports.
     fn deserved(&self, _: &World, _: QueueId) -> Option<Amounts> {
         None

@@ -205,7 +205,7 @@ impl<'w> Session<'w> {
         if let Some(spot) = held.filter(|spot| spot.room == Room::Now) {
             return Some(spot);
         }
-        let best = placement.best(world, tiers, asker);
+        let best = placement.best_with(world, tiers, asker, &tiers.points(world, task));
         held.filter(|_| best.is_none_or(|best| best.room == Room::Later)).or(best)
     }
 

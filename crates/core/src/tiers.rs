@@ -5,7 +5,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use crate::conf::{Conf, Flag, Flags};
 use crate::diagnosis::Refusal;
 use crate::id::TaskId;
-use crate::placement::Asker;
+use crate::placement::{Asker, Points};
 use crate::plugin::{Opening, Outside, Plugin, Verdict, Vote};
 use crate::plugins::PLUGINS;
 use crate::world::{Status, World};
@@ -25,6 +25,8 @@ pub struct Tiers {
     listeners: Vec<usize>,
     /// Entries that give tasks a scope.
     scoping: Vec<usize>,
+    /// Entries that give single nodes points.
+    pointing: Vec<usize>,
 }
 
 impl Tiers {
@@ -57,6 +59,9 @@ impl Tiers {
         }
         if plugin.has_scope() && (flags.on(Flag::Predicate) || flags.on(Flag::NodeOrder)) {
             self.scoping.push(self.entries.len());
+        }
+        if plugin.has_points() && flags.on(Flag::NodeOrder) {
+            self.pointing.push(self.entries.len());
         }
         self.entries.push(Entry { flags, plugin });
     }
@@ -99,6 +104,12 @@ impl Tiers {
             }
         }
         Asker::new(world.tasks[task].class, scope, task)
+    }
+
+    /// The points of single nodes for a task.
+    pub(crate) fn points(&self, world: &World, task: TaskId) -> Points {
+        let plugins = self.pointing.iter().map(|at| &self.entries[*at].plugin);
+        plugins.flat_map(|plugin| plugin.points(world, task)).collect()
     }
 
     /// Tells the plugins that listen of a change.

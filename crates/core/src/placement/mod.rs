@@ -149,35 +149,40 @@ impl Placement {
 
     /// The best node for a task of the class: one with room now, if there is any.
     pub fn best(&mut self, world: &World, tiers: &Tiers, asker: impl Into<Asker>) -> Option<Spot> {
-        let asker = asker.into();
-        if let Some(mut rotation) = self.rotation.take() {
-            let spot = self.best_of_some(world, tiers, asker, &mut rotation);
-            self.rotation = Some(rotation);
-            return spot;
-        }
-        let (known, cells) = self.fresh(world, tiers, asker);
-        let (slot, rating) = known.ranking.best()?;
-        Some(Spot { node: cells.slots()[slot].top(), room: room_of(rating) })
+        self.best_with(world, tiers, asker, &Points::default())
     }
 
-    /// The best of the nodes that are found in turn.
-    fn best_of_some(
+    /// The same where single nodes have points besides.
+    pub(crate) fn best_with(
         &mut self,
         world: &World,
         tiers: &Tiers,
-        asker: Asker,
-        rotation: &mut Rotation,
+        asker: impl Into<Asker>,
+        points: &Points,
     ) -> Option<Spot> {
+        let asker = asker.into();
+        let mut best = Best::default();
+        if let Some(mut rotation) = self.rotation.take() {
+            let (known, cells) = self.fresh(world, tiers, asker);
+            rotation.search(|node| best.offer(node, points.rating(known, cells, node)) == Some(Room::Now));
+            self.rotation = Some(rotation);
+            return best.spot();
+        }
         let (known, cells) = self.fresh(world, tiers, asker);
-        let mut best: Option<(Rating, NodeId)> = None;
-        rotation.search(|node| {
-            let Some(rating) = node_rating(known, cells, node) else { return false };
-            if best.is_none_or(|(other, _)| rating > other) {
-                best = Some((rating, node));
-            }
-            room_of(rating) == Room::Now
-        });
-        best.map(|(rating, node)| Spot { node, room: room_of(rating) })
+        let (slot, rating) = known.ranking.best()?;
+        let top = cells.slots()[slot].top();
+        if points.of(top) < 0 {
+            // Another node of its cell, or of any other, may be the best now.
+            world.nodes.ids().for_each(|node| {
+                best.offer(node, points.rating(known, cells, node));
+            });
+            return best.spot();
+        }
+        best.offer(top, Some(points.added(top, rating)));
+        for node in points.nodes() {
+            best.offer(node, points.rating(known, cells, node));
+        }
+        best.spot()
     }
 
     /// Whether, and when, one node has room for a task of the class.
@@ -307,10 +312,58 @@ impl Placement {
     }
 }
 
-/// The rating of a node, with its own lot.
-fn node_rating(known: &Known, cells: &Cells, node: NodeId) -> Option<Rating> {
-    let rating = known.ranking.rating(cells.of(node)?);
-    (rating != Rating::NONE).then(|| Rating { lot: cells.lot_of(node), ..rating })
+/// Points that single nodes have for a task besides their scores, in millionths.
+#[derive(Debug, Default)]
+pub(crate) struct Points(FxHashMap<NodeId, i64>);
+
+impl FromIterator<(NodeId, f64)> for Points {
+    fn from_iter<I: IntoIterator<Item = (NodeId, f64)>>(list: I) -> Self {
+        let mut points = Self::default();
+        for (node, score) in list {
+            *points.0.entry(node).or_default() += ranking::in_units(score);
+        }
+        points
+    }
+}
+
+impl Points {
+    fn of(&self, node: NodeId) -> i64 {
+        self.0.get(&node).copied().unwrap_or(0)
+    }
+
+    fn nodes(&self) -> impl Iterator<Item = NodeId> {
+        self.0.keys().copied()
+    }
+
+    fn added(&self, node: NodeId, rating: Rating) -> Rating {
+        Rating { score: rating.score + self.of(node), ..rating }
+    }
+
+    /// The rating of a node with its points and its own lot.
+    fn rating(&self, known: &Known, cells: &Cells, node: NodeId) -> Option<Rating> {
+        let rating = known.ranking.rating(cells.of(node)?);
+        let own = || Rating { lot: cells.lot_of(node), ..rating };
+        (rating != Rating::NONE).then(|| self.added(node, own()))
+    }
+}
+
+/// The best of the nodes that were offered.
+#[derive(Default)]
+struct Best(Option<(Rating, NodeId)>);
+
+impl Best {
+    /// Says when the node has room.
+    fn offer(&mut self, node: NodeId, rating: Option<Rating>) -> Option<Room> {
+        let rating = rating?;
+        if self.0.is_none_or(|best| (rating, node) > best) {
+            self.0 = Some((rating, node));
+        }
+        Some(room_of(rating))
+    }
+
+    fn spot(self) -> Option<Spot> {
+        self.0.map(|(rating, node)| Spot { node, room: room_of(rating) })
+    }
 }
 
 fn room_of(rating: Rating) -> Room {

@@ -129,7 +129,7 @@ fn room_score(node: &Node, class: &Class, rules: &NodeRules) -> Option<i64> {
     Some(in_units(score) + offset)
 }
 
-fn in_units(score: f64) -> i64 {
+pub(super) fn in_units(score: f64) -> i64 {
     (score * SCORE_UNIT).round() as i64
 }
 

@@ -21,6 +21,7 @@ mod resource_strategy_fit;
 mod resourcequota;
 mod share;
 mod sla;
+mod task_topology;
 mod tdm;
 mod usage;
 mod waterfill;
@@ -51,6 +52,7 @@ pub static PLUGINS: &[PluginDef] = &[
     rescheduling::DEF,
     extender::DEF,
     usage::DEF,
+    task_topology::DEF,
 ];
 
 /// The row of a name.
