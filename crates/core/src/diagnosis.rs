@@ -186,6 +186,8 @@ pub enum NoEviction {
     Never,
     /// Nobody may be evicted for it.
     NoVictims,
+    /// It would not fit if there were no other pods at all.
+    TooLarge,
     /// It would not fit even without all who may be evicted for it.
     NotEnough,
     /// The search ended after as many steps as an action may make in a cycle.
@@ -197,6 +199,7 @@ impl NoEviction {
         match self {
             NoEviction::Never => "its pods' preemptionPolicy is Never".into(),
             NoEviction::NoVictims => "there is no pod that may be evicted for it".into(),
+            NoEviction::TooLarge => "it would not fit if there were no other pods at all".into(),
             NoEviction::NotEnough => {
                 "it would not fit even without all pods that may be evicted for it".into()
             }

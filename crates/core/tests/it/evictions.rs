@@ -105,7 +105,7 @@ fn an_eviction_says_for_whom_and_why() {
 fn who_waits_in_vain_is_told_why_nobody_is_evicted() {
     for (class, cores, expected) in [
         ("low", 1, "preempt: there is no pod that may be evicted for it"),
-        ("mid", 5, "preempt: it would not fit even without all pods that may be evicted for it"),
+        ("mid", 5, "preempt: it would not fit if there were no other pods at all"),
     ] {
         let mut cluster = full();
         cluster.gang(of_class(group("g", 1), class), 1, &format!("cpu={cores}"));

@@ -32,7 +32,7 @@ pub(super) fn evict_for(
     steps.scan(2 * session.world.nodes.len())?;
     let ledger = Ledger::new(session, aim);
     if !ledger.may_do() {
-        return Err(NoEviction::NotEnough);
+        return Err(NoEviction::TooLarge);
     }
     let today = ledger.today(session.world);
     steps.scan(roster.len(session, queue))?;
@@ -42,7 +42,7 @@ pub(super) fn evict_for(
     let all: Vec<(TaskId, NodeId)> = roster.each(session, queue).filter(of_job).collect();
     let empty = today.without(all.iter().map(|(task, node)| (*node, session.world.request_of(*task))));
     if !empty.may_do() {
-        return Err(NoEviction::NotEnough);
+        return Err(if all.is_empty() { NoEviction::NoVictims } else { NoEviction::NotEnough });
     }
     if !today.may_do() && !anybody(session, aim, purpose, &all) {
         return Err(NoEviction::NoVictims);
