@@ -10,7 +10,7 @@ use phalanx_core::event::{
 use crate::intern::Interner;
 use crate::invalid::{At, Invalid};
 use crate::pod::Marks;
-use crate::slim;
+use crate::{pod_rules, slim};
 
 /// The only field that Kubernetes lets a node affinity select on.
 const NODE_NAME_FIELD: &str = "metadata.name";
@@ -28,14 +28,25 @@ pub(crate) fn all(
         preferred_nodes: preferred(affinity, interner).at("affinity.nodeAffinity")?,
         tolerations: tolerations(spec, interner).at("tolerations")?,
         host_ports: host_ports(spec, interner)?,
+        pod_rules: pod_rules::all(spec, marks, interner)?,
         strategy: marks.strategy(interner),
         revocable: marks.revocable(),
     })
 }
 
-/// What still matters of a pod that is not ours to place, or has its place: the ports it takes.
-pub(crate) fn of_placed(spec: &slim::PodSpec, interner: &mut Interner) -> Result<Constraints, Invalid> {
-    Ok(Constraints { host_ports: host_ports(spec, interner)?, ..Constraints::default() })
+/// What still matters of a pod that is not ours to place, or has its place: the ports it takes, and what it asks of the
+/// pods around it.
+pub(crate) fn of_placed(
+    spec: &slim::PodSpec,
+    marks: &Marks<'_>,
+    interner: &mut Interner,
+) -> Result<Constraints, Invalid> {
+    let host_ports = host_ports(spec, interner)?;
+    Ok(Constraints {
+        host_ports,
+        pod_rules: pod_rules::of_placed(spec, marks, interner),
+        ..Constraints::default()
+    })
 }
 
 /// Sorted by key, as the map is.
@@ -55,7 +66,7 @@ pub(crate) fn taint_effect(text: &str) -> Result<TaintEffect, Invalid> {
     }
 }
 
-fn unexpected<T>(found: &str, expected: &str) -> Result<T, Invalid> {
+pub(crate) fn unexpected<T>(found: &str, expected: &str) -> Result<T, Invalid> {
     Err(Invalid::new(format!("{found:?} is unknown, expected {expected}")))
 }
 
@@ -80,7 +91,7 @@ fn preferred(affinity: &NodeAffinity, interner: &mut Interner) -> Result<Vec<(i3
     terms.at("preferredDuringSchedulingIgnoredDuringExecution")
 }
 
-fn weight(weight: i32) -> Result<i32, Invalid> {
+pub(crate) fn weight(weight: i32) -> Result<i32, Invalid> {
     if (1..=100).contains(&weight) {
         return Ok(weight);
     }

@@ -7,7 +7,7 @@ use kube_core::Resource;
 use phalanx_api::v1beta1::{PodGroup, Queue};
 use phalanx_core::event::{Event, Key, PodInfo, PodPhase};
 
-use crate::{Interner, Invalid, Names, group, node, pdb, pod, queue, quota, slim};
+use crate::{Interner, Invalid, Names, group, namespace, node, pdb, pod, queue, quota, slim};
 
 /// Which object, and which of those that had its name one after the other.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -98,6 +98,18 @@ impl Kind for slim::Node {
 
     fn gone(identity: &Identity) -> Event {
         Event::NodeGone(Arc::clone(&identity.key.name))
+    }
+}
+
+impl Kind for slim::Namespace {
+    const NAMESPACED: bool = false;
+
+    fn event(&self, _: &Identity, _: &Names, interner: &mut Interner) -> Result<Option<Event>, Invalid> {
+        Ok(Some(namespace(self, interner).into()))
+    }
+
+    fn gone(identity: &Identity) -> Event {
+        Event::NamespaceGone(Arc::clone(&identity.key.name))
     }
 }
 

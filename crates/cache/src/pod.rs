@@ -75,7 +75,7 @@ fn constraints_of(
     let constraints = match ours.then(|| constraints::all(spec, marks, interner)) {
         Some(Ok(all)) => all,
         Some(Err(invalid)) if waits => return Err(invalid),
-        _ => constraints::of_placed(spec, interner)?,
+        _ => constraints::of_placed(spec, marks, interner)?,
     };
     Ok(interner.constraints(constraints))
 }
@@ -127,6 +127,15 @@ impl<'a> Marks<'a> {
 
     pub(crate) fn annotation(&self, key: &str) -> Option<&'a str> {
         Self::value(self.0.annotations.as_ref(), key)
+    }
+
+    /// A label's value, an empty one too.
+    pub(crate) fn label(&self, key: &str) -> Option<&'a str> {
+        self.0.labels.as_ref()?.get(key).map(String::as_str)
+    }
+
+    pub(crate) fn namespace(&self) -> &'a str {
+        self.0.namespace.as_deref().filter(|namespace| !namespace.is_empty()).unwrap_or("default")
     }
 
     fn either(&self, key: &str) -> Option<&'a str> {

@@ -7,6 +7,7 @@
 mod amount;
 mod meta;
 mod metrics;
+mod namespace;
 mod node;
 mod pdb;
 mod pod;
@@ -20,6 +21,7 @@ use serde::{Deserialize, Deserializer};
 
 pub use amount::{Amount, ResourceList};
 pub use metrics::NodeMetrics;
+pub use namespace::Namespace;
 pub use node::{Node, NodeSpec, NodeStatus, PriorityClass};
 pub use pdb::{PodDisruptionBudget, PodDisruptionBudgetSpec, PodDisruptionBudgetStatus};
 pub use pod::{
@@ -80,6 +82,7 @@ macro_rules! resource {
 
 resource!(Pod, NamespaceResourceScope, "", "pods");
 resource!(Node, ClusterResourceScope, "", "nodes");
+resource!(Namespace, ClusterResourceScope, "", "namespaces");
 resource!(ResourceQuota, NamespaceResourceScope, "", "resourcequotas");
 resource!(NodeMetrics, ClusterResourceScope, "metrics.k8s.io", "v1beta1", "nodes");
 resource!(PriorityClass, ClusterResourceScope, "scheduling.k8s.io", "priorityclasses");

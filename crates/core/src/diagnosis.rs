@@ -24,6 +24,16 @@ pub enum Unfit {
     NotReady,
     /// A host port is taken.
     Ports,
+    /// Required pod affinity.
+    PodAffinity,
+    /// The pod's required anti-affinity.
+    PodAntiAffinity,
+    /// The required anti-affinity of a pod that is there.
+    ExistingPodAntiAffinity,
+    /// A topology spread constraint.
+    Spread,
+    /// The label of a topology spread constraint is missing.
+    SpreadLabel,
     /// A plugin's own reason.
     Other(Arc<str>),
 }
@@ -39,6 +49,15 @@ impl Unfit {
             Unfit::Unschedulable => "node(s) were unschedulable".into(),
             Unfit::NotReady => "node(s) were not ready".into(),
             Unfit::Ports => "node(s) didn't have free ports for the requested pod ports".into(),
+            Unfit::PodAffinity => "node(s) didn't match pod affinity rules".into(),
+            Unfit::PodAntiAffinity => "node(s) didn't match pod anti-affinity rules".into(),
+            Unfit::ExistingPodAntiAffinity => {
+                "node(s) didn't satisfy existing pods anti-affinity rules".into()
+            }
+            Unfit::Spread => "node(s) didn't match pod topology spread constraints".into(),
+            Unfit::SpreadLabel => {
+                "node(s) didn't match pod topology spread constraints (missing required label)".into()
+            }
             Unfit::Other(text) => text.to_string(),
         }
     }

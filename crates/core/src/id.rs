@@ -39,6 +39,12 @@ ids!(
     QueueId,
     /// Tasks with the same requests and constraints.
     ClassId,
+    /// Pods that are counted by topology domain.
+    TermId,
+    /// A topology: nodes by the values of a label.
+    TopologyId,
+    /// Tasks of one namespace with the same labels, as far as terms read them.
+    ProfileId,
 );
 
 /// An arena whose slots are used again after a removal.

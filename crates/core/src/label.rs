@@ -23,6 +23,14 @@ impl Labels {
         self.0.iter().flat_map(|list| list.iter())
     }
 
+    /// Those whose keys will do.
+    pub(crate) fn filtered(&self, keep: impl Fn(&Arc<str>) -> bool) -> Self {
+        if self.iter().all(|(key, _)| keep(key)) {
+            return self.clone();
+        }
+        self.iter().filter(|(key, _)| keep(key)).cloned().collect()
+    }
+
     /// There are none.
     pub fn is_empty(&self) -> bool {
         self.0.is_none()

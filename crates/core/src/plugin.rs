@@ -89,6 +89,22 @@ pub trait RoomScorer: Send + Sync {
     fn score(&self, node: &Node) -> f64;
 }
 
+/// A condition on the pods that are counted in a node's topology domains (`World::terms`), for terms that concern the
+/// class. Asked again for the nodes of a domain when what is counted there changes.
+pub trait DomainFilter: Send + Sync {
+    /// Whether the node will do now or, with `later`, once all that is being released is gone.
+    fn check(&self, world: &World, node: NodeId, later: bool) -> Result<(), Unfit>;
+}
+
+/// A score by what a [`DomainFilter`] may read: normalised over all nodes that pass the filters by attributes, then
+/// weighted.
+pub trait DomainScorer: Send + Sync {
+    /// The raw score.
+    fn score(&self, world: &World, node: NodeId) -> f64;
+    /// Brings the raw scores to 0..100, and weights them. How many nodes have a score must not matter.
+    fn normalise(&self, scores: &mut [f64]);
+}
+
 /// What plugins have to say on the nodes of a class.
 #[derive(Default)]
 pub struct NodeRules {
@@ -100,6 +116,10 @@ pub struct NodeRules {
     pub scorers: Vec<Box<dyn NodeScorer>>,
     /// By room.
     pub room_scorers: Vec<Box<dyn RoomScorer>>,
+    /// By topology domain.
+    pub domain_filters: Vec<Box<dyn DomainFilter>>,
+    /// By topology domain.
+    pub domain_scorers: Vec<Box<dyn DomainScorer>>,
     /// What `filters` and `scorers` read besides readiness, cordon and taints.
     pub reads: Vec<(Attribute, Values)>,
 }

@@ -253,6 +253,7 @@ fn watch_all(
     all(watch_one::<slim::Node>(tasks, client, sink));
     all(watch_one::<Guarded<PodGroup>>(tasks, client, sink));
     all(watch_one::<Guarded<Queue>>(tasks, client, sink));
+    all(watch_one::<slim::Namespace>(tasks, client, sink));
     all(watch_one::<slim::PodDisruptionBudget>(tasks, client, sink));
     all(watch_one::<slim::ResourceQuota>(tasks, client, sink));
     if priority_class {

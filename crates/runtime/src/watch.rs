@@ -87,6 +87,10 @@ impl Watched for slim::Node {
     }
 }
 
+impl Watched for slim::Namespace {
+    const PLURAL: &'static str = "namespaces";
+}
+
 impl Watched for slim::PodDisruptionBudget {
     const PLURAL: &'static str = "poddisruptionbudgets";
 }

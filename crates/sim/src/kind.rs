@@ -12,10 +12,11 @@ pub(crate) enum Kind {
     ResourceQuota,
     NodeMetrics,
     PodDisruptionBudget,
+    Namespace,
 }
 
 impl Kind {
-    const ALL: [(&str, Kind); 8] = [
+    const ALL: [(&str, Kind); 9] = [
         ("v1", Kind::Node),
         ("v1", Kind::Pod),
         ("scheduling.volcano.sh/v1beta1", Kind::PodGroup),
@@ -24,6 +25,7 @@ impl Kind {
         ("v1", Kind::ResourceQuota),
         ("metrics.k8s.io/v1beta1", Kind::NodeMetrics),
         ("policy/v1", Kind::PodDisruptionBudget),
+        ("v1", Kind::Namespace),
     ];
 
     pub(crate) fn name(self) -> &'static str {
@@ -36,6 +38,7 @@ impl Kind {
             Kind::ResourceQuota => "ResourceQuota",
             Kind::NodeMetrics => "NodeMetrics",
             Kind::PodDisruptionBudget => "PodDisruptionBudget",
+            Kind::Namespace => "Namespace",
         }
     }
 

@@ -5,7 +5,9 @@
 use std::sync::Arc;
 
 use phalanx_cache::Names;
-use phalanx_core::event::{NodeInfo, NodeUsage, PdbInfo, PodGroupInfo, QueueInfo, QuotaInfo, Time};
+use phalanx_core::event::{
+    NamespaceInfo, NodeInfo, NodeUsage, PdbInfo, PodGroupInfo, QueueInfo, QuotaInfo, Time,
+};
 
 use crate::bad_input::BadInput;
 use crate::cluster::SimulatedPod;
@@ -33,6 +35,7 @@ pub enum Object {
     ScopedQuota,
     NodeUsage(NodeUsage),
     Pdb(PdbInfo),
+    Namespace(NamespaceInfo),
 }
 
 /// How to read manifests: which pods are ours, and the queue of those that name none.

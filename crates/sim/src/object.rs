@@ -122,6 +122,10 @@ impl Converter {
                 // Pods that run in the manifests are in the figures, and these hold for as long as it takes.
                 Ok(Object::NodeUsage(NodeUsage { since: Time(i64::MAX), at: None, ..usage }))
             }
+            Kind::Namespace => {
+                let namespace: slim::Namespace = decode(&value)?;
+                Ok(Object::Namespace(phalanx_cache::namespace(&namespace, interner)))
+            }
             Kind::PodDisruptionBudget => {
                 let pdb: slim::PodDisruptionBudget = decode(&value)?;
                 Ok(Object::Pdb(phalanx_cache::pdb(&pdb, interner)?))

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::{Node, Pod, ResourceQuota};
+use k8s_openapi::api::core::v1::{Namespace, Node, Pod, ResourceQuota};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::api::scheduling::v1::PriorityClass;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -41,6 +41,7 @@ fn shape_of(kind: Kind) -> Arc<Shape> {
         Kind::Queue => of_definition("queues"),
         Kind::ResourceQuota => schema_for!(ResourceQuota).to_value(),
         Kind::NodeMetrics => node_metrics(),
+        Kind::Namespace => schema_for!(Namespace).to_value(),
         Kind::PodDisruptionBudget => schema_for!(PodDisruptionBudget).to_value(),
     };
     Preparation { root: &root, known: BTreeMap::new() }.shape(&root)

@@ -93,6 +93,7 @@ impl Simulation {
                 Object::Quota(quota) => last.push(Event::from(quota)),
                 Object::NodeUsage(usage) => last.push(Event::from(usage)),
                 Object::Pdb(pdb) => cluster.add_pdb(pdb),
+                Object::Namespace(namespace) => last.push(Event::from(namespace)),
                 Object::ScopedQuota => {}
             }
         }

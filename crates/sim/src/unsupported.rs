@@ -6,10 +6,7 @@ use crate::kind::Kind;
 /// A constraint, for people, and whether a pod's spec has it.
 type Constraint = (&'static str, fn(&Value) -> bool);
 
-const CONSTRAINTS: [Constraint; 5] = [
-    ("required podAffinity", |spec| has_required(spec, "podAffinity")),
-    ("required podAntiAffinity", |spec| has_required(spec, "podAntiAffinity")),
-    ("topologySpreadConstraints with DoNotSchedule", must_spread),
+const CONSTRAINTS: [Constraint; 2] = [
     ("volumes of PersistentVolumeClaims", has_claims),
     ("resourceClaims", |spec| !items(spec, "resourceClaims").is_empty()),
 ];
@@ -22,16 +19,6 @@ pub(crate) fn of(kind: Kind, object: &Value) -> [bool; CONSTRAINTS.len()] {
 
 fn items<'v>(object: &'v Value, field: &str) -> &'v [Value] {
     object[field].as_array().map(Vec::as_slice).unwrap_or_default()
-}
-
-fn has_required(spec: &Value, affinity: &str) -> bool {
-    !items(&spec["affinity"][affinity], "requiredDuringSchedulingIgnoredDuringExecution").is_empty()
-}
-
-/// DoNotSchedule is the default.
-fn must_spread(spec: &Value) -> bool {
-    let soft = |one: &Value| one["whenUnsatisfiable"] == "ScheduleAnyway";
-    items(spec, "topologySpreadConstraints").iter().any(|one| !soft(one))
 }
 
 fn has_claims(spec: &Value) -> bool {
@@ -67,21 +54,13 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn what_is_required_counts_and_what_is_preferred_does_not() {
-        let required = json!({"requiredDuringSchedulingIgnoredDuringExecution": [{}]});
-        let preferred = json!({"preferredDuringSchedulingIgnoredDuringExecution": [{}]});
+    fn claims_count_and_other_volumes_do_not() {
         for (spec, expected) in [
             (json!({}), None),
-            (json!({"affinity": {"podAffinity": required}}), Some(0)),
-            (json!({"affinity": {"podAntiAffinity": required}}), Some(1)),
-            (json!({"affinity": {"podAffinity": preferred, "podAntiAffinity": preferred}}), None),
-            (json!({"affinity": {"nodeAffinity": required}}), None),
-            (json!({"topologySpreadConstraints": [{"whenUnsatisfiable": "DoNotSchedule"}]}), Some(2)),
-            (json!({"topologySpreadConstraints": [{"whenUnsatisfiable": "ScheduleAnyway"}]}), None),
-            (json!({"volumes": [{"emptyDir": {}}, {"persistentVolumeClaim": {"claimName": "a"}}]}), Some(3)),
-            (json!({"volumes": [{"ephemeral": {}}]}), Some(3)),
+            (json!({"volumes": [{"emptyDir": {}}, {"persistentVolumeClaim": {"claimName": "a"}}]}), Some(0)),
+            (json!({"volumes": [{"ephemeral": {}}]}), Some(0)),
             (json!({"volumes": [{"emptyDir": {}}]}), None),
-            (json!({"resourceClaims": [{"name": "gpu"}]}), Some(4)),
+            (json!({"resourceClaims": [{"name": "gpu"}]}), Some(1)),
         ] {
             let found = of(Kind::Pod, &json!({ "spec": spec }));
             let found: Vec<usize> = (0..CONSTRAINTS.len()).filter(|at| found[*at]).collect();

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::api::core::v1::{NodeAffinity, Toleration};
+use k8s_openapi::api::core::v1::{
+    NodeAffinity, PodAffinity, PodAntiAffinity, Toleration, TopologySpreadConstraint,
+};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use serde::Deserialize;
 
@@ -54,6 +56,8 @@ pub struct PodSpec {
     pub affinity: Affinity,
     #[serde(deserialize_with = "or_default")]
     pub tolerations: Vec<Toleration>,
+    #[serde(deserialize_with = "or_default")]
+    pub topology_spread_constraints: Vec<TopologySpreadConstraint>,
 }
 
 /// A scheduling gate; that there is one is all that counts.
@@ -107,13 +111,17 @@ pub struct ContainerPort {
     pub protocol: Option<String>,
 }
 
-/// `spec.affinity`, the part about nodes.
+/// `spec.affinity`.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 #[expect(missing_docs, reason = "Kubernetes' own fields")]
 pub struct Affinity {
     #[serde(deserialize_with = "or_default")]
     pub node_affinity: NodeAffinity,
+    #[serde(deserialize_with = "or_default")]
+    pub pod_affinity: PodAffinity,
+    #[serde(deserialize_with = "or_default")]
+    pub pod_anti_affinity: PodAntiAffinity,
 }
 
 /// `status` of a pod.

@@ -1,7 +1,7 @@
 //! Places one job: all that it needs to start in one statement, or nothing.
 use std::sync::Arc;
 
-use rustc_hash::FxHashSet;
+use rustc_hash::FxHashMap;
 
 use super::pack;
 use crate::diagnosis::Refusal;
@@ -178,32 +178,76 @@ pub(super) fn release_part(session: &mut Session<'_>, job: JobId) {
     }
 }
 
+/// One serving of a job: what could not be placed, and why.
+#[derive(Default)]
+struct Attempt {
+    failed: FxHashMap<ClassId, Refusal>,
+    /// In the order in which they failed.
+    order: Vec<ClassId>,
+    /// Tasks that others of the gang may make place for by being in place.
+    seeking: Vec<TaskId>,
+    placed: u32,
+}
+
+impl Attempt {
+    /// True when the job is ready with this one.
+    fn place(&mut self, statement: &mut Statement<'_, '_>, job: JobId, task: TaskId) -> bool {
+        let world = &*statement.session().world;
+        let it = &world.tasks[task];
+        let (class, nominated) = (it.class, it.status == Status::Pipelined);
+        let seeks = world.classes[class].carried.seeks();
+        if self.failed.contains_key(&class) && !nominated {
+            if seeks {
+                self.seeking.push(task);
+            }
+            return false;
+        }
+        if let Err(refusal) = place(statement, job, task, nominated) {
+            if seeks {
+                self.seeking.push(task);
+            }
+            if self.failed.insert(class, refusal).is_none() {
+                self.order.push(class);
+            }
+            return false;
+        }
+        self.placed += 1;
+        statement.session().job_ready(job)
+    }
+
+    /// Tries those again that look for company, as long as that leads to anything.
+    fn seek(&mut self, statement: &mut Statement<'_, '_>, job: JobId) {
+        let mut before = 0;
+        while self.placed > before && !self.seeking.is_empty() {
+            before = self.placed;
+            let world = &*statement.session().world;
+            self.failed.retain(|class, _| !world.classes[*class].carried.seeks());
+            for task in std::mem::take(&mut self.seeking) {
+                if self.place(statement, job, task) {
+                    return;
+                }
+            }
+        }
+    }
+}
+
 fn place_until_ready(
     statement: &mut Statement<'_, '_>,
     job: JobId,
     work: &mut Work,
     refusals: &mut Vec<Refusal>,
 ) -> u32 {
-    let mut failed: FxHashSet<ClassId> = FxHashSet::default();
-    let mut placed = 0;
-    while let Some(&task) = work.tasks.get(work.next) {
+    let mut attempt = Attempt::default();
+    let mut ready = false;
+    while let Some(&task) = work.tasks.get(work.next).filter(|_| !ready) {
         work.next += 1;
-        let it = &statement.session().world.tasks[task];
-        let (class, nominated) = (it.class, it.status == Status::Pipelined);
-        if failed.contains(&class) && !nominated {
-            continue;
-        }
-        if let Err(refusal) = place(statement, job, task, nominated) {
-            failed.insert(class);
-            refusals.push(refusal);
-            continue;
-        }
-        placed += 1;
-        if statement.session().job_ready(job) {
-            break;
-        }
+        ready = attempt.place(statement, job, task);
     }
-    placed
+    if !ready {
+        attempt.seek(statement, job);
+    }
+    refusals.extend(attempt.order.iter().filter_map(|class| attempt.failed.remove(class)));
+    attempt.placed
 }
 
 /// Gives a task a node. A nomination of an earlier cycle is taken back for that, so that the task is placed anew: on

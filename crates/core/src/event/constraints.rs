@@ -1,7 +1,7 @@
 //! All that restricts or prefers nodes for a pod.
 use std::sync::Arc;
 
-use super::TaintEffect;
+use super::{PodRules, TaintEffect};
 
 /// How a toleration compares the value of a taint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -90,6 +90,8 @@ pub struct Constraints {
     pub tolerations: Vec<Toleration>,
     /// Host ports, sorted, none twice.
     pub host_ports: Vec<HostPort>,
+    /// What it asks of other pods; `None` when that is nothing.
+    pub pod_rules: Option<Arc<PodRules>>,
     /// How the plugin resource-strategy-fit scores nodes for it, when it has a say in that.
     pub strategy: Option<Strategy>,
     /// May use nodes that are lent for a time (`volcano.sh/revocable-zone`).

@@ -8,6 +8,7 @@ mod constraints;
 mod group;
 mod node;
 mod pod;
+mod pod_rules;
 mod queue;
 
 pub use budget::{PdbInfo, QuotaInfo};
@@ -17,6 +18,7 @@ pub use constraints::{
 pub use group::{Condition, GroupStatus, Phase, PodGroupInfo};
 pub use node::{Measure, NodeInfo, NodeUsage, Taint, TaintEffect};
 pub use pod::{PodInfo, PodPhase, PodRef, PodRequests};
+pub use pod_rules::{NamespaceInfo, PodRules, PodSelector, PodTerm, Spread};
 pub use queue::{Dequeue, GroupLimits, NodeGroups, QueueInfo, QueueState};
 
 /// Milliseconds since 1970-01-01 UTC. The core never reads a clock: time is handed in.
@@ -97,6 +99,10 @@ pub enum Event {
     QuotaGone(Key),
     /// A node was measured. Says nothing when there is no such node.
     NodeUsage(NodeUsage),
+    /// A Namespace was added or changed.
+    Namespace(NamespaceInfo),
+    /// A Namespace was deleted.
+    NamespaceGone(Arc<str>),
     /// A PodDisruptionBudget was added or changed.
     Pdb(Box<PdbInfo>),
     /// A PodDisruptionBudget was deleted.
@@ -112,6 +118,12 @@ pub enum Event {
 impl From<PdbInfo> for Event {
     fn from(pdb: PdbInfo) -> Self {
         Event::Pdb(Box::new(pdb))
+    }
+}
+
+impl From<NamespaceInfo> for Event {
+    fn from(namespace: NamespaceInfo) -> Self {
+        Event::Namespace(namespace)
     }
 }
 

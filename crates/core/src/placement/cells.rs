@@ -23,6 +23,8 @@ pub(super) struct Cell {
     pub(super) serial: u64,
     top: u32,
     hash: u64,
+    /// Its place among the cells of its kind.
+    place: u32,
 }
 
 impl Cell {
@@ -57,6 +59,8 @@ pub(super) struct Cells {
     cells: Vec<Cell>,
     free: Vec<u32>,
     by_state: HashTable<u32>,
+    /// Slots by kind.
+    of_kind: Vec<Vec<u32>>,
     serial: u64,
     /// Where reading of the World's log of touched nodes stopped.
     cursor: u64,
@@ -93,6 +97,7 @@ impl Cells {
             cells: Vec::new(),
             free: Vec::new(),
             by_state: HashTable::new(),
+            of_kind: Vec::new(),
             serial: 0,
             cursor: 0,
             changed: Changed::default(),
@@ -112,6 +117,16 @@ impl Cells {
     /// The kinds of nodes.
     pub(super) fn kinds(&self) -> &Kinds {
         &self.kinds
+    }
+
+    /// The slots of the cells of a kind.
+    pub(super) fn of_kind(&self, kind: u32) -> &[u32] {
+        self.of_kind.get(kind as usize).map(Vec::as_slice).unwrap_or_default()
+    }
+
+    /// A node of a kind.
+    pub(super) fn example(&self, kind: u32) -> Option<NodeId> {
+        self.of_kind(kind).first().map(|slot| self.cells[*slot as usize].top())
     }
 
     /// The lot of a cell's top.
@@ -156,6 +171,7 @@ impl Cells {
         self.cells.clear();
         self.free.clear();
         self.by_state.clear();
+        self.of_kind.clear();
         self.cursor = u64::MAX;
     }
 
@@ -213,11 +229,21 @@ impl Cells {
             if let Ok(entry) = self.by_state.find_entry(hash, |other| *other == slot) {
                 entry.remove();
             }
-            self.free.push(slot);
+            self.drop_cell(slot);
         }
         if was_top {
             self.changed.note(slot, self.cells.len());
         }
+    }
+
+    fn drop_cell(&mut self, slot: u32) {
+        let Cell { kind, place, .. } = self.cells[slot as usize];
+        let list = &mut self.of_kind[kind as usize];
+        list.swap_remove(place as usize);
+        if let Some(moved) = list.get(place as usize) {
+            self.cells[*moved as usize].place = place;
+        }
+        self.free.push(slot);
     }
 
     fn join(&mut self, world: &World, id: NodeId, node: &Node) {
@@ -260,7 +286,11 @@ impl Cells {
 
     fn new_cell(&mut self, kind: u32, hash: u64) -> u32 {
         self.serial += 1;
-        let cell = Cell { kind, nodes: 0, serial: self.serial, top: NIL, hash };
+        if self.of_kind.len() <= kind as usize {
+            self.of_kind.resize_with(kind as usize + 1, Vec::new);
+        }
+        let place = self.of_kind[kind as usize].len() as u32;
+        let cell = Cell { kind, nodes: 0, serial: self.serial, top: NIL, hash, place };
         let slot = if let Some(slot) = self.free.pop() {
             self.cells[slot as usize] = cell;
             slot
@@ -268,6 +298,7 @@ impl Cells {
             self.cells.push(cell);
             self.cells.len() as u32 - 1
         };
+        self.of_kind[kind as usize].push(slot);
         let cells = &self.cells;
         self.by_state.insert_unique(hash, slot, |slot| cells[*slot as usize].hash);
         slot

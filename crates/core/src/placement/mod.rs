@@ -8,21 +8,25 @@ mod heap;
 mod kinds;
 mod ranking;
 mod sampling;
+mod standings;
 #[cfg(test)]
 mod tests;
 mod tournament;
 
-use rustc_hash::FxHashMap;
+use std::sync::Arc;
+
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::diagnosis::FitError;
 use crate::id::{ClassId, NodeId, TaskId};
-use crate::plugin::NodeRules;
+use crate::plugin::{Attribute, NodeRules, Values};
 use crate::tiers::Tiers;
 use crate::world::{Class, World};
 use cells::Cells;
 use ranking::Ranking;
 use sampling::Rotation;
 pub use sampling::Sampling;
+use standings::Domains;
 use tournament::Rating;
 
 /// Scores are compared as millionths, so that rounding in the last bit decides nothing.
@@ -90,6 +94,9 @@ struct Known {
 pub struct Placement {
     seed: u64,
     cells: Cells,
+    domains: Domains,
+    /// Labels of topologies by which nodes are told apart, and the stamp of the topologies that were asked for them.
+    topologies: (FxHashSet<Arc<str>>, u64),
     /// By class and scope; 0 for no scope.
     classes: FxHashMap<(ClassId, u64), Known>,
     /// Counts questions.
@@ -107,11 +114,12 @@ pub struct Placement {
 impl Placement {
     /// With a seed for ties.
     pub fn new(seed: u64) -> Self {
-        let classes = FxHashMap::default();
         Self {
             seed,
             cells: Cells::new(seed),
-            classes,
+            domains: Domains::default(),
+            topologies: Default::default(),
+            classes: FxHashMap::default(),
             clock: 0,
             began: 0,
             ranked: 0,
@@ -138,6 +146,7 @@ impl Placement {
         if let Some(rotation) = &mut self.rotation {
             rotation.begin_cycle(world);
         }
+        self.retain_topologies(world);
     }
 
     fn retain(&mut self, world: &World) {
@@ -145,6 +154,27 @@ impl Placement {
             |id, known: &Known| world.classes.get(id).is_some_and(|class| class.serial.0 == known.serial);
         self.classes.retain(|(id, _), known| lives(*id, known));
         self.ranked = self.classes.values().map(|known| known.ranking.len()).sum();
+    }
+
+    /// When nobody asks for a topology any more, nodes need not be told apart by it.
+    fn retain_topologies(&mut self, world: &World) {
+        self.domains.retain(world);
+        let asked: FxHashSet<&Arc<str>> = world.terms.topology_keys().collect();
+        if self.topologies.0.iter().any(|key| !asked.contains(key)) {
+            self.reset();
+        }
+    }
+
+    /// Takes note of topologies that are new.
+    fn learn_topologies(&mut self, world: &World) {
+        if self.topologies.1 != world.terms.topologies_stamp() {
+            self.topologies.1 = world.terms.topologies_stamp();
+            for key in world.terms.topology_keys() {
+                if self.topologies.0.insert(key.clone()) {
+                    self.cells.learn([(Attribute::Label(key.clone()), Values::All)].iter());
+                }
+            }
+        }
     }
 
     /// The best node for a task of the class: one with room now, if there is any.
@@ -236,6 +266,14 @@ impl Placement {
             if let Some(unfit) = refusals.next() {
                 error.add(cell.nodes, unfit, None);
             }
+            let mut refusals = known
+                .rules
+                .domain_filters
+                .iter()
+                .filter_map(|rule| rule.check(world, cell.top(), true).err());
+            if let Some(unfit) = refusals.next() {
+                error.add(cell.nodes, unfit, None);
+            }
         }
         error
     }
@@ -247,6 +285,7 @@ impl Placement {
             self.reset();
             self.dims = world.dims.len();
         }
+        self.learn_topologies(world);
         self.cells.sync(world);
         let (key, class) = (asker.key(), &world.classes[asker.class]);
         let known = self.classes.get(&key).filter(|known| known.serial == class.serial.0);
@@ -254,10 +293,10 @@ impl Placement {
             self.prepare(world, tiers, asker);
         }
         self.clock += 1;
-        let Self { classes, cells, .. } = self;
+        let Self { classes, cells, domains, .. } = self;
         let known = classes.get_mut(&key).expect("a class that was prepared");
         known.asked = self.clock;
-        known.ranking.catch_up(world, class, &known.rules, cells);
+        known.ranking.catch_up(world, class, &known.rules, cells, domains);
         (known, cells)
     }
 

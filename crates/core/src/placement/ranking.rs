@@ -2,6 +2,7 @@
 use rayon::prelude::*;
 
 use super::cells::{Cell, Cells};
+use super::standings::{Domains, Moved, Question, Standing, Standings};
 use super::tournament::{Rating, Tournament};
 use super::{LATER, SCORE_UNIT};
 use crate::diagnosis::Unfit;
@@ -10,6 +11,8 @@ use crate::world::{Class, Node, World};
 
 /// Below this many cells a pass over them is not worth a second thread.
 const PARALLEL_FROM: usize = 1 << 11;
+/// So many cells are always rated one by one.
+const MANY: usize = if cfg!(test) { 2 } else { 64 };
 
 /// What the rules by attributes say of a kind of nodes: a score, or why they will not do.
 pub(super) type Verdict = Result<i64, Unfit>;
@@ -24,6 +27,7 @@ pub(super) struct Ranking {
     cursor: u64,
     /// By slot, the cell whose score the tournament has.
     rated: Vec<u64>,
+    standings: Standings,
     tournament: Tournament,
 }
 
@@ -48,33 +52,69 @@ impl Ranking {
         self.verdicts[kind as usize].as_ref()
     }
 
-    /// Catches up with the cells.
-    pub(super) fn catch_up(&mut self, world: &World, class: &Class, rules: &NodeRules, cells: &Cells) {
+    /// Catches up with the cells, and with what is counted in their topology domains.
+    pub(super) fn catch_up(
+        &mut self,
+        world: &World,
+        class: &Class,
+        rules: &NodeRules,
+        cells: &Cells,
+        domains: &mut Domains,
+    ) {
+        let question = &Question { world, class, rules, cells };
         if self.kinds != cells.kinds().stamp() {
             self.kinds = cells.kinds().stamp();
             self.verdicts = judge(world, rules, cells);
+            self.standings.ask_all(question, &self.verdicts);
             self.rated.fill(0);
-            return self.rate_all(world, class, rules, cells);
+            return self.rate_all(question);
         }
+        let moved = match self.standings.catch_up(question, &self.verdicts, domains) {
+            Moved::Kinds(kinds) => self.forget(cells, &kinds),
+            Moved::All => None,
+        };
+        let Some(moved) = moved else {
+            self.rated.fill(0);
+            return self.rate_all(question);
+        };
         match cells.changed_since(self.cursor) {
             Some(changed) if changed.len() <= cells.slots().len() && cells.slots().len() <= self.len() => {
-                for slot in changed {
-                    let cell = &cells.slots()[*slot as usize];
-                    let rating = self.rate(*slot as usize, cell, world, class, rules, cells);
-                    self.rated[*slot as usize] = cell.serial;
-                    self.tournament.update(*slot as usize, rating);
-                }
                 self.cursor = cells.changed_end();
+                for slot in changed.iter().chain(&moved) {
+                    self.update(question, *slot as usize);
+                }
             }
-            _ => self.rate_all(world, class, rules, cells),
+            _ => self.rate_all(question),
         }
     }
 
-    fn rate_all(&mut self, world: &World, class: &Class, rules: &NodeRules, cells: &Cells) {
+    /// Forgets the scores of the cells of some kinds. Returns their slots; `None` when they are so many that rating all
+    /// cells is less work.
+    fn forget(&mut self, cells: &Cells, kinds: &[u32]) -> Option<Vec<u32>> {
+        let slots: Vec<u32> = kinds.iter().flat_map(|kind| cells.of_kind(*kind)).copied().collect();
+        if slots.len() > MANY.max(cells.slots().len() / 8) {
+            return None;
+        }
+        for slot in &slots {
+            if let Some(rated) = self.rated.get_mut(*slot as usize) {
+                *rated = 0;
+            }
+        }
+        Some(slots)
+    }
+
+    fn update(&mut self, question: &Question<'_>, slot: usize) {
+        let cell = &question.cells.slots()[slot];
+        let rating = self.rate(slot, cell, question);
+        self.rated[slot] = cell.serial;
+        self.tournament.update(slot, rating);
+    }
+
+    fn rate_all(&mut self, question: &Question<'_>) {
+        let slots = question.cells.slots();
         // With room for more cells, so that few of them cost a rating of all.
-        let width = cells.slots().len().next_power_of_two();
-        let one = |(slot, cell): (usize, &Cell)| self.rate(slot, cell, world, class, rules, cells);
-        let slots = cells.slots();
+        let width = slots.len().next_power_of_two();
+        let one = |(slot, cell): (usize, &Cell)| self.rate(slot, cell, question);
         let mut ratings: Vec<Rating> = if slots.len() < PARALLEL_FROM {
             slots.iter().enumerate().map(one).collect()
         } else {
@@ -85,42 +125,35 @@ impl Ranking {
         self.rated.extend(slots.iter().map(|cell| cell.serial));
         self.rated.resize(width, 0);
         self.tournament.rebuild(ratings);
-        self.cursor = cells.changed_end();
+        self.cursor = question.cells.changed_end();
     }
 
     /// Rates a cell by its top. The score of a cell stays, whoever is on top.
-    fn rate(
-        &self,
-        slot: usize,
-        cell: &Cell,
-        world: &World,
-        class: &Class,
-        rules: &NodeRules,
-        cells: &Cells,
-    ) -> Rating {
+    fn rate(&self, slot: usize, cell: &Cell, question: &Question<'_>) -> Rating {
         if cell.nodes == 0 {
             return Rating::NONE;
         }
         let score = if self.rated.get(slot) == Some(&cell.serial) {
             Some(self.rating(slot).score).filter(|score| *score != Rating::NONE.score)
         } else {
-            match self.verdict(cell.kind) {
-                Some(Ok(fixed)) => {
-                    room_score(&world.nodes[cell.top()], class, rules).map(|score| score + fixed)
-                }
-                _ => None,
-            }
+            self.score(cell, question)
         };
-        score.map_or(Rating::NONE, |score| Rating { score, lot: cells.lot(cell) })
+        score.map_or(Rating::NONE, |score| Rating { score, lot: question.cells.lot(cell) })
+    }
+
+    fn score(&self, cell: &Cell, question: &Question<'_>) -> Option<i64> {
+        let Some(Ok(fixed)) = self.verdict(cell.kind) else { return None };
+        let (node, standing) = (&question.world.nodes[cell.top()], self.standings.of(cell.kind));
+        room_score(node, standing, question.class, question.rules).map(|score| score + fixed + standing.score)
     }
 }
 
 /// What the rules by room say of a node, below 0 when it has room only later; `None` when it will not do.
-fn room_score(node: &Node, class: &Class, rules: &NodeRules) -> Option<i64> {
+fn room_score(node: &Node, standing: Standing, class: &Class, rules: &NodeRules) -> Option<i64> {
     let passes = |later| rules.room_filters.iter().all(|rule| rule.check(node, later).is_ok());
-    let offset = if node.fits_now(&class.request) && passes(false) {
+    let offset = if standing.now && node.fits_now(&class.request) && passes(false) {
         0
-    } else if node.fits_later(&class.request) && passes(true) {
+    } else if standing.later && node.fits_later(&class.request) && passes(true) {
         -LATER
     } else {
         return None;

@@ -1,4 +1,6 @@
 //! Placement by class against the plain rule: every node rated from scratch, the best of them taken.
+mod around;
+
 use std::sync::Arc;
 
 use proptest::prelude::*;
@@ -8,8 +10,8 @@ use super::{Placement, Room, SCORE_UNIT, Sampling, Spot, lot};
 use crate::annotation::NODEGROUP_NAME;
 use crate::conf::{Conf, PluginConf, Tier};
 use crate::event::{
-    Constraints, Event, HostPort, Measure, NodeGroups, NodeInfo, NodeTerm, NodeUsage, Operator, PodInfo,
-    QueueInfo, Requirement, Taint, TaintEffect, Time, Toleration, TolerationOperator,
+    Constraints, Event, HostPort, Measure, NamespaceInfo, NodeGroups, NodeInfo, NodeTerm, NodeUsage,
+    Operator, PodInfo, QueueInfo, Requirement, Taint, TaintEffect, Time, Toleration, TolerationOperator,
 };
 use crate::id::{NodeId, TaskId};
 use crate::testing::{args, node, pod, queue, running, world_of};
@@ -18,7 +20,8 @@ use crate::world::{Node, Status, Task, World};
 
 const SEED: u64 = 7;
 const NODES: usize = 6;
-const KINDS: usize = 7;
+const PLAIN: usize = 7;
+const KINDS: usize = PLAIN + around::RULES;
 
 // ---------------------------------------------------------------- the plain rule
 
@@ -43,11 +46,15 @@ fn ranks(world: &World, tiers: &Tiers, task: TaskId) -> Vec<(NodeId, Rank)> {
             *sum += in_units(score);
         }
     }
+    let ids: Vec<NodeId> = nodes.iter().map(|(id, _)| *id).collect();
+    for (sum, score) in fixed.iter_mut().zip(around::scores(world, task, &ids)) {
+        *sum += score;
+    }
     let request = &world.classes[class].request;
     let rank = |((id, node), fixed): (&(NodeId, &Node), i64)| {
         let passes = |later| rules.room_filters.iter().all(|filter| filter.check(node, later).is_ok());
-        let now = node.fits_now(request) && passes(false);
-        let later = node.fits_later(request) && passes(true);
+        let now = node.fits_now(request) && passes(false) && around::fits(world, task, *id, false);
+        let later = node.fits_later(request) && passes(true) && around::fits(world, task, *id, true);
         if !now && !later {
             return None;
         }
@@ -72,8 +79,11 @@ enum Step {
     Usage(usize, [u32; 2]),
     /// The groups of nodes that the queue requires and prefers.
     Groups(Option<[&'static str; 2]>),
-    Pod(usize),
-    Foreign(usize, usize),
+    /// Kind and look.
+    Pod(usize, usize),
+    Foreign(usize, usize, usize),
+    /// The team of a namespace.
+    Team(&'static str, Option<&'static str>),
     PodGone(usize),
     Place(usize),
     PutOn(usize, usize),
@@ -129,7 +139,7 @@ fn term(labels: Vec<Requirement>) -> NodeTerm {
 }
 
 /// Pods of different kinds: the kind decides requests and constraints.
-fn pod_of(kind: usize, name: &str) -> PodInfo {
+fn pod_of(kind: usize, look: usize, name: &str) -> PodInfo {
     let requests =
         ["cpu=1", "cpu=1 memory=1Gi", "cpu=500m memory=3Gi", "x/gpu=1 cpu=1", "", "cpu=1", "memory=1Gi"];
     let tolerate = |key: &str| Toleration {
@@ -170,21 +180,32 @@ fn pod_of(kind: usize, name: &str) -> PodInfo {
             }]),
             ..Constraints::default()
         },
+        ruled if ruled >= PLAIN => Constraints {
+            pod_rules: Some(Arc::new(around::rules(ruled - PLAIN))),
+            node_selector: if ruled % 3 == 0 { vec![("zone".into(), "a".into())] } else { vec![] },
+            tolerations: if ruled % 2 == 0 { vec![tolerate("x")] } else { vec![] },
+            ..Constraints::default()
+        },
         _ => Constraints::default(),
     };
-    PodInfo { constraints: Arc::new(constraints), ..pod(name, requests[kind]) }
+    let mut pod = pod(name, requests[kind % PLAIN]);
+    let (namespace, labels) = around::look(look);
+    pod.pod.namespace = namespace.into();
+    PodInfo { constraints: Arc::new(constraints), labels, ..pod }
 }
 
 fn step() -> impl Strategy<Value = Step> {
-    let (pod, node, kind) = (0usize..30, 0..NODES, 0..KINDS);
+    let (pod, node, kind, look) = (0usize..30, 0..NODES, kind(), 0..around::LOOKS);
+    let team = prop::option::of(prop::sample::select(vec!["a", "b"]));
     prop_oneof![
         3 => (node.clone(), node_info())
             .prop_map(|(at, info)| Step::Node(Box::new(named(at, info)))),
         1 => node.clone().prop_map(Step::NodeGone),
         1 => (node.clone(), prop::array::uniform2(0u32..=10)).prop_map(|(at, parts)| Step::Usage(at, parts)),
         1 => prop::option::of(Just(["g", "h"])).prop_map(Step::Groups),
-        6 => kind.clone().prop_map(Step::Pod),
-        1 => (kind, node.clone()).prop_map(|(kind, node)| Step::Foreign(kind, node)),
+        6 => (kind.clone(), look.clone()).prop_map(|(kind, look)| Step::Pod(kind, look)),
+        2 => (kind, look, node.clone()).prop_map(|(kind, look, node)| Step::Foreign(kind, look, node)),
+        1 => (prop::sample::select(vec!["ns", "other"]), team).prop_map(|(name, team)| Step::Team(name, team)),
         2 => pod.clone().prop_map(Step::PodGone),
         8 => pod.clone().prop_map(Step::Place),
         1 => (pod.clone(), node).prop_map(|(pod, node)| Step::PutOn(pod, node)),
@@ -192,6 +213,11 @@ fn step() -> impl Strategy<Value = Step> {
         2 => pod.prop_map(Step::TakeBack),
         1 => Just(Step::EndCycle),
     ]
+}
+
+/// Half of them ask something of other pods, so that worlds without any such come about too.
+fn kind() -> impl Strategy<Value = usize> + Clone {
+    prop_oneof![0..PLAIN, PLAIN..KINDS]
 }
 
 /// Nodes to begin with, and steps, each with the kinds of pods to ask for after it.
@@ -250,12 +276,16 @@ impl Play {
                 let node_groups = groups.map(of);
                 self.apply(QueueInfo { node_groups, ..queue("default", 1) }.into());
             }
-            Step::Pod(kind) => {
-                let pod = pod_of(*kind, &self.name_pod());
+            Step::Pod(kind, look) => {
+                let pod = pod_of(*kind, *look, &self.name_pod());
                 self.apply(pod.into());
             }
-            Step::Foreign(kind, node) => {
-                let pod = PodInfo { ours: false, ..pod_of(*kind, &self.name_pod()) };
+            Step::Team(name, team) => {
+                let labels = team.map(|team| ("team".into(), team.into())).into_iter().collect();
+                self.apply(NamespaceInfo { name: (*name).into(), labels }.into());
+            }
+            Step::Foreign(kind, look, node) => {
+                let pod = PodInfo { ours: false, ..pod_of(*kind, *look, &self.name_pod()) };
                 self.apply(running(pod, &name(*node)).into());
             }
             Step::PodGone(number) => {
@@ -355,6 +385,10 @@ proptest! {
             play.check(*asked)?;
         }
         play.check(u8::MAX)?;
+        // Steps take tasks back without regard to nodes that are gone.
+        let mut problems = play.world.check();
+        problems.retain(|problem| !problem.ends_with("is kept for nothing"));
+        prop_assert_eq!(problems, Vec::<String>::new());
     }
 
     #[test]
@@ -366,7 +400,7 @@ proptest! {
         let chosen = |nodes: Vec<NodeInfo>| -> Vec<Option<Arc<str>>> {
             let mut play = Play::new(nodes);
             let place = |(at, kind): (usize, &usize)| {
-                let pod = pod_of(*kind, &format!("p{at}"));
+                let pod = pod_of(*kind, at % around::LOOKS, &format!("p{at}"));
                 play.apply(pod.into());
                 play.place(at);
                 let node = play.world.tasks[play.pick(at)?].node?;
@@ -385,7 +419,7 @@ fn equals_are_taken_by_lot() {
     let mut by_lot: Vec<String> = (0..4).map(name).collect();
     by_lot.sort_by_key(|name| std::cmp::Reverse(lot(SEED, name)));
     let take = |at| {
-        play.apply(pod_of(0, &format!("p{at}")).into());
+        play.apply(pod_of(0, 0, &format!("p{at}")).into());
         play.place(at);
         let node = play.world.tasks[play.pick(at).unwrap()].node.unwrap();
         play.world.nodes[node].name.to_string()
@@ -400,7 +434,7 @@ fn each_of_the_equals_is_as_likely_as_any_other_over_seeds() {
     const SEEDS: u64 = 8_000;
     let world = world_of((0..EQUALS).map(|at| node(&name(at), "cpu=1 memory=8Gi")));
     let mut play = Play { world, placement: Placement::new(0), pods: 0 };
-    play.apply(pod_of(0, "p").into());
+    play.apply(pod_of(0, 0, "p").into());
     let task = play.pick(0).unwrap();
     let tiers = tiers(&play.world);
     let mut taken = [0u64; EQUALS];
@@ -419,7 +453,7 @@ fn a_sample_begins_behind_the_one_before_and_takes_room_at_once_first() {
     let mut play = Play::new((0..4).map(|at| node(&name(at), "cpu=1 memory=8Gi")).collect());
     play.placement.set_sampling(Some(sampling));
     let mut take = |kind| {
-        let pod = pod_of(kind, &play.name_pod());
+        let pod = pod_of(kind, 0, &play.name_pod());
         play.apply(pod.into());
         play.step(&Step::EndCycle);
         play.place(play.pods - 1);

@@ -27,6 +27,7 @@ mod usage;
 mod waterfill;
 
 pub(crate) use gang::Spare;
+pub(crate) use predicates::{node_term_matches, tolerates};
 
 use crate::plugin::PluginDef;
 

@@ -6,10 +6,16 @@
 //! - balanced: `50 + (50 + with - without) / 2`, where `with` and `without` the pod is `(1 - deviation) * 100` of the
 //!   shares of cpu and memory in use; nothing for a pod that asks for neither;
 //! - node affinity: the weights of the preferred terms that match, the largest sum of all nodes being 100;
-//! - taint toleration: 100 less the share of untolerated PreferNoSchedule taints.
+//! - taint toleration: 100 less the share of untolerated PreferNoSchedule taints;
+//! - pod affinity: the weights of the pod's preferred terms for each pod they mean in the node's domains, and the weights
+//!   by which pods there draw it or keep it away; the least sum of all nodes being 0, the largest 100;
+//! - topology spread: by the pods in the node's domains, fewer being better, for constraints with ScheduleAnyway.
 //!
 //! Least and most requested count 100 millicores and 200 MiB for a pod without requests. Source: the NodeResourcesFit,
-//! NodeResourcesBalancedAllocation, NodeAffinity and TaintToleration plugins of kube-scheduler 1.36.
+//! NodeResourcesBalancedAllocation, NodeAffinity, TaintToleration, InterPodAffinity and PodTopologySpread plugins of
+//! kube-scheduler 1.36.
+mod pods;
+
 use std::sync::Arc;
 
 use phalanx_resource::DimId;
@@ -38,12 +44,12 @@ const ARGS: &[ArgSpec] = &[
     weight("balancedresource.weight", "1", "Weight of an even use of cpu and memory."),
     weight("nodeaffinity.weight", "2", "Weight of preferred node affinity."),
     weight("tainttoleration.weight", "3", "Weight of the absence of untolerated PreferNoSchedule taints."),
-    weight("podaffinity.weight", "2", "Weight of preferred pod affinity: accepted; not honoured yet."),
+    weight("podaffinity.weight", "2", "Weight of preferred pod affinity and anti-affinity."),
     weight("imagelocality.weight", "1", "Weight of images that are on the node: accepted; not honoured yet."),
     weight(
         "podtopologyspread.weight",
         "2",
-        "Weight of an even spread over topologies: accepted; not honoured yet.",
+        "Weight of an even spread over topologies, for constraints with ScheduleAnyway.",
     ),
 ];
 
@@ -58,6 +64,8 @@ struct NodeOrder {
     balanced: i64,
     affinity: i64,
     taints: i64,
+    pod_affinity: i64,
+    spread: i64,
 }
 
 impl NodeOrder {
@@ -69,12 +77,15 @@ impl NodeOrder {
             balanced: weight("balancedresource.weight", 1),
             affinity: weight("nodeaffinity.weight", 2),
             taints: weight("tainttoleration.weight", 3),
+            pod_affinity: weight("podaffinity.weight", 2),
+            spread: weight("podtopologyspread.weight", 2),
         }
     }
 }
 
 impl Plugin for NodeOrder {
     fn scorers(&self, world: &World, class: ClassId, rules: &mut NodeRules) {
+        self.domain_scorers(world, class, rules);
         let class = &world.classes[class];
         if self.least != 0 || self.most != 0 || self.balanced != 0 {
             rules.room_scorers.push(Box::new(Room::new(*self, class)));
@@ -90,6 +101,18 @@ impl Plugin for NodeOrder {
             rules
                 .scorers
                 .push(Box::new(Untainted { constraints: class.constraints.clone(), weight: self.taints }));
+        }
+    }
+}
+
+impl NodeOrder {
+    fn domain_scorers(&self, world: &World, id: ClassId, rules: &mut NodeRules) {
+        let class = &world.classes[id];
+        if self.pod_affinity != 0 && class.profile.is_some() {
+            rules.domain_scorers.push(Box::new(pods::PodAffinity { class: id, weight: self.pod_affinity }));
+        }
+        if self.spread != 0 && class.carried.spread.iter().any(|spread| !spread.required) {
+            rules.domain_scorers.push(Box::new(pods::Spread { class: id, weight: self.spread }));
         }
     }
 }
@@ -225,7 +248,8 @@ mod tests {
     use super::*;
     use crate::event::{NodeTerm, Operator, Requirement, Taint, Toleration, TolerationOperator};
 
-    const WEIGHTS: NodeOrder = NodeOrder { least: 0, most: 0, balanced: 0, affinity: 0, taints: 0 };
+    const WEIGHTS: NodeOrder =
+        NodeOrder { least: 0, most: 0, balanced: 0, affinity: 0, taints: 0, pod_affinity: 0, spread: 0 };
 
     /// A node of 4 cores and 10,000 bytes with some in use.
     fn node(cpu: i64, memory: i64) -> Node {

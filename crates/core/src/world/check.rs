@@ -49,6 +49,7 @@ impl World {
         }
         self.check_queues(&mut note);
         self.check_cluster(&mut note);
+        self.check_terms(&mut note);
         problems
     }
 

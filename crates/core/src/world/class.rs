@@ -3,7 +3,9 @@ use std::sync::Arc;
 
 use phalanx_resource::{Amounts, DimId};
 
+use super::Carried;
 use crate::event::Constraints;
+use crate::id::ProfileId;
 
 /// What kube-scheduler counts for a pod without a cpu request when it spreads load: 100 millicores.
 const DEFAULT_MILLI_CPU: i64 = 100;
@@ -21,6 +23,10 @@ pub struct Class {
     pub best_effort: bool,
     /// cpu (milli) and memory (bytes) as scores count them.
     pub nonzero: [i64; 2],
+    /// What its tasks are to terms; missing as long as there are no terms.
+    pub(crate) profile: Option<ProfileId>,
+    /// Its terms.
+    pub carried: Carried,
     /// Tasks of this class.
     pub(crate) refs: u32,
     /// Distinguishes it from an earlier class in the same slot.
@@ -28,16 +34,17 @@ pub struct Class {
 }
 
 /// What makes two tasks be of one class.
-pub(crate) type ClassKey = (Amounts, Arc<Constraints>);
+pub(crate) type ClassKey = (Amounts, Arc<Constraints>, Option<ProfileId>);
 
 impl Class {
-    pub(crate) fn new((request, constraints): ClassKey, serial: u64) -> Self {
+    pub(crate) fn new((request, constraints, profile): ClassKey, carried: Carried, serial: u64) -> Self {
         let or = |dim, default| match request.get(dim) {
             0 => default,
             amount => amount,
         };
         let nonzero = [or(DimId::CPU, DEFAULT_MILLI_CPU), or(DimId::MEMORY, DEFAULT_MEMORY)];
         let best_effort = request.is_best_effort();
-        Self { request, constraints, best_effort, nonzero, refs: 0, serial: super::node::Stamp(serial) }
+        let serial = super::node::Stamp(serial);
+        Self { request, constraints, best_effort, nonzero, profile, carried, refs: 0, serial }
     }
 }

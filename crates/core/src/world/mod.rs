@@ -12,6 +12,7 @@ mod pdb;
 mod queue;
 mod quota;
 mod task;
+mod terms;
 mod tree;
 mod usage;
 
@@ -30,6 +31,8 @@ pub use pdb::{Budgets, Pdb};
 pub use queue::Queue;
 pub(crate) use task::Refused;
 pub use task::{Counts, Hold, Status, Task};
+pub(crate) use terms::Change;
+pub use terms::{Carried, Held, SpreadTerm, Tally, Terms};
 use tree::Part;
 pub use tree::{ROOT, Sums};
 pub use usage::{Newcomers, Usage};
@@ -82,6 +85,8 @@ pub struct World {
     pub pdbs: std::collections::BTreeMap<Key, Pdb>,
     /// ResourceQuotas.
     pub allowances: Allowances,
+    /// Pods counted by topology domain.
+    pub terms: Terms,
     /// What all nodes can give in sum.
     pub total: Amounts,
     /// What pods hold on those nodes in sum.
@@ -131,6 +136,7 @@ impl World {
             classes: Slots::default(),
             pdbs: std::collections::BTreeMap::new(),
             allowances: Allowances::new(),
+            terms: Terms::default(),
             total: Amounts::new(),
             used: Amounts::new(),
             node_ids: FxHashMap::default(),
@@ -236,10 +242,12 @@ impl World {
     }
 
     fn leave_room(&mut self, id: TaskId) {
-        let Self { tasks, nodes, classes, used, .. } = self;
+        let Self { tasks, nodes, classes, used, terms, .. } = self;
         let task = &tasks[id];
         let (Some(node), hold) = (task.node, task.status.hold()) else { return };
-        let (class, node) = (&classes[task.class], &mut nodes[node]);
+        let class = &classes[task.class];
+        terms.shift(class, node, hold, -1);
+        let node = &mut nodes[node];
         node.free_room(&class.request, class.nonzero, hold);
         usage::shift(node, task, class, -1);
         if hold != Hold::Nothing {
@@ -252,10 +260,12 @@ impl World {
     }
 
     fn take_room(&mut self, id: TaskId) {
-        let Self { tasks, nodes, classes, used, .. } = self;
+        let Self { tasks, nodes, classes, used, terms, .. } = self;
         let task = &tasks[id];
         let (Some(node), hold) = (task.node, task.status.hold()) else { return };
-        let (class, node) = (&classes[task.class], &mut nodes[node]);
+        let class = &classes[task.class];
+        terms.shift(class, node, hold, 1);
+        let node = &mut nodes[node];
         node.take_room(&class.request, class.nonzero, hold);
         usage::shift(node, task, class, 1);
         if hold != Hold::Nothing {

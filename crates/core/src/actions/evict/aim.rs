@@ -57,24 +57,44 @@ impl Aim {
         statement: &mut Statement<'_, '_>,
         steps: &mut Steps,
     ) -> Result<Option<Vec<TaskId>>, NoEviction> {
-        let mut failed: FxHashSet<ClassId> = FxHashSet::default();
         let mut placed = Vec::with_capacity(self.wanted);
-        for task in &self.tasks {
-            if self.is_met(statement.session(), &placed) {
-                break;
-            }
-            let class = statement.session().world.tasks[*task].class;
-            if failed.contains(&class) {
-                continue;
-            }
-            steps.spend(1)?;
-            if place(statement, *task) {
-                placed.push(*task);
-            } else {
-                failed.insert(class);
-            }
+        let mut tasks = self.place_some(statement, &self.tasks, &mut placed, steps)?;
+        let mut before = 0;
+        // Others of the gang may have made place for them by being in place.
+        while !tasks.is_empty() && placed.len() > before {
+            before = placed.len();
+            tasks = self.place_some(statement, &tasks, &mut placed, steps)?;
         }
         Ok(self.is_met(statement.session(), &placed).then_some(placed))
+    }
+
+    /// Returns those that could have a place when others have.
+    fn place_some(
+        &self,
+        statement: &mut Statement<'_, '_>,
+        tasks: &[TaskId],
+        placed: &mut Vec<TaskId>,
+        steps: &mut Steps,
+    ) -> Result<Vec<TaskId>, NoEviction> {
+        let mut failed: FxHashSet<ClassId> = FxHashSet::default();
+        let mut seeking = Vec::new();
+        for task in tasks {
+            if self.is_met(statement.session(), placed) {
+                return Ok(Vec::new());
+            }
+            let class = statement.session().world.tasks[*task].class;
+            let tried = !failed.contains(&class);
+            steps.spend(usize::from(tried))?;
+            if tried && place(statement, *task) {
+                placed.push(*task);
+                continue;
+            }
+            failed.insert(class);
+            if statement.session().world.classes[class].carried.seeks() {
+                seeking.push(*task);
+            }
+        }
+        Ok(seeking)
     }
 
     fn is_met(&self, session: &Session<'_>, placed: &[TaskId]) -> bool {

@@ -1,8 +1,10 @@
 //! predicates: which nodes will do for a pod.
 //!
-//! The conditions are kube-scheduler's: NodeUnschedulable, NodeAffinity, NodePorts, TaintToleration, besides readiness.
+//! The conditions are kube-scheduler's: NodeUnschedulable, NodeAffinity, NodePorts, TaintToleration, InterPodAffinity,
+//! PodTopologySpread, besides readiness.
 //! Whether requests fit, and whether there is a place left among the node's pods, is asked by the session itself.
 mod affinity;
+mod pods;
 mod taints;
 
 use std::sync::Arc;
@@ -34,14 +36,14 @@ const ARGS: &[ArgSpec] = &[
     toggle("predicate.TaintTolerationEnable", "Asks whether the pod tolerates the node's taints."),
     toggle(
         "predicate.PodAffinityEnable",
-        "Required pod affinity and anti-affinity: accepted; not honoured yet.",
+        "Asks required pod affinity and anti-affinity, the pod's and that of pods in place.",
     ),
     toggle(
         "predicate.NodeVolumeLimitsEnable",
         "How many volumes a node can attach: accepted; not honoured yet.",
     ),
     toggle("predicate.VolumeZoneEnable", "The zone of the pod's volumes: accepted; not honoured yet."),
-    toggle("predicate.PodTopologySpreadEnable", "Topology spread constraints: accepted; not honoured yet."),
+    toggle("predicate.PodTopologySpreadEnable", "Asks topology spread constraints with DoNotSchedule."),
     toggle(
         "predicate.VolumeBindingEnable",
         "Whether the pod's claims can be bound on the node: accepted; not honoured yet.",
@@ -79,6 +81,8 @@ struct Predicates {
     affinity: bool,
     ports: bool,
     taints: bool,
+    pod_affinity: bool,
+    spread: bool,
 }
 
 impl Predicates {
@@ -88,6 +92,8 @@ impl Predicates {
             affinity: on("predicate.NodeAffinityEnable"),
             ports: on("predicate.NodePortsEnable"),
             taints: on("predicate.TaintTolerationEnable"),
+            pod_affinity: on("predicate.PodAffinityEnable"),
+            spread: on("predicate.PodTopologySpreadEnable"),
         }
     }
 }
@@ -102,6 +108,13 @@ impl Plugin for Predicates {
         }
         if self.taints {
             rules.filters.push(Box::new(Taints(constraints.clone())));
+        }
+        let it = &world.classes[class];
+        if self.pod_affinity && it.profile.is_some() {
+            rules.domain_filters.push(Box::new(pods::PodAffinity(class)));
+        }
+        if self.spread && it.carried.spread.iter().any(|spread| spread.required) {
+            rules.domain_filters.push(Box::new(pods::Spread(class)));
         }
         if self.ports && !constraints.host_ports.is_empty() {
             rules.room_filters.push(Box::new(Ports(constraints.clone())));

@@ -4,6 +4,7 @@ mod jobs;
 mod nodes;
 mod pods;
 mod queues;
+mod terms;
 
 use crate::event::Event;
 use crate::world::{Status, World};
@@ -31,6 +32,8 @@ impl World {
             Event::Quota(info) => self.apply_quota(*info),
             Event::QuotaGone(key) => self.allowances.remove(&key).is_some(),
             Event::NodeUsage(info) => self.apply_usage(&info),
+            Event::Namespace(info) => self.terms.set_namespace(&info.name, Some(info.labels)),
+            Event::NamespaceGone(name) => self.terms.set_namespace(&name, None),
             Event::Pdb(info) => self.apply_pdb(*info),
             Event::PdbGone(key) => self.pdbs.remove(&key).is_some(),
             Event::EvictFailed(uid, _) => self.stays(&uid),

@@ -12,13 +12,17 @@ impl World {
         let id = self.ensure_node(&info.name);
         let allocatable = self.amounts(&info.allocatable);
         self.count_node(id, false);
-        let node = &mut self.nodes[id];
+        let node = &self.nodes[id];
         let same_statics = node.exists
             && node.labels == info.labels
             && node.taints == info.taints
             && node.unschedulable == info.unschedulable
             && node.ready == info.ready;
         let changed = !same_statics || node.allocatable != allocatable;
+        if !same_statics {
+            self.leave_domains(id);
+        }
+        let node = &mut self.nodes[id];
         node.idle.sub(&node.allocatable);
         node.idle.add(&allocatable);
         node.exists = true;
@@ -29,6 +33,7 @@ impl World {
         node.allocatable = allocatable;
         self.count_node(id, true);
         if !same_statics {
+            self.join_domains(id);
             self.touch_statics(id);
         }
         if changed {
@@ -73,11 +78,13 @@ impl World {
     pub(super) fn remove_node(&mut self, name: &str) -> bool {
         let Some(id) = self.node_named(name).filter(|id| self.nodes[*id].exists) else { return false };
         self.count_node(id, false);
+        self.leave_domains(id);
         let node = &mut self.nodes[id];
         node.exists = false;
         node.usage = None;
         node.idle.sub(&node.allocatable);
         node.allocatable = Amounts::new();
+        self.join_domains(id);
         let nominated = |task: &TaskId| self.tasks[*task].status == Status::Pipelined;
         let lost: Vec<TaskId> = self.nodes[id].tasks.iter().copied().filter(nominated).collect();
         for task in lost {

@@ -161,7 +161,7 @@ impl World {
         changed
     }
 
-    fn change_class(&mut self, id: TaskId, class: ClassId) {
+    pub(in crate::world) fn change_class(&mut self, id: TaskId, class: ClassId) {
         let status = self.tasks[id].status;
         self.leave_room(id);
         self.count(id, Some(status), None);
@@ -238,12 +238,18 @@ impl World {
             pod_level: info.requests.pod_level.as_ref().map(|list| self.pod_level(list)),
         }
         .total();
-        let key: ClassKey = (request, info.constraints.clone());
+        self.learn_terms(&info.constraints);
+        let profile = self.profile_of(&info.pod.namespace, &info.labels);
+        self.class_of_key((request, info.constraints.clone(), profile))
+    }
+
+    pub(in crate::world) fn class_of_key(&mut self, key: ClassKey) -> ClassId {
         if let Some(id) = self.class_ids.get(&key) {
             return *id;
         }
         self.changes.clock += 1;
-        let id = self.classes.insert(Class::new(key.clone(), self.changes.clock));
+        let carried = self.terms.open(key.2, &key.1, &self.nodes);
+        let id = self.classes.insert(Class::new(key.clone(), carried, self.changes.clock));
         self.class_ids.insert(key, id);
         id
     }
@@ -254,7 +260,8 @@ impl World {
         if class.refs == 0
             && let Some(class) = self.classes.remove(id)
         {
-            self.class_ids.remove(&(class.request, class.constraints));
+            self.terms.close(&class);
+            self.class_ids.remove(&(class.request, class.constraints, class.profile));
         }
     }
 
