@@ -11,6 +11,7 @@ use phalanx_core::event::Time;
 use phalanx_core::world::{World, WorldOptions};
 use serde_json::{Value, json};
 
+use crate::chart::{Bar, Chart, Panel};
 use crate::{Size, generate, machine};
 
 #[derive(Args)]
@@ -77,9 +78,17 @@ pub(crate) fn run(options: &Options) -> Result<Value> {
         "name": "core", "nodes": nodes, "gangs": gangs, "size": size, "classes": options.classes,
         "distinctRequests": options.distinct_requests, "pods": pods,
         "seconds": fastest, "microsecondsPerPod": fastest * 1e6 / pods.max(1) as f64, "loadSeconds": load_seconds,
-        "idleCycleSeconds": idle,
+        "idleCycleSeconds": idle, "chart": chart(options, fastest),
         "peakRssBytes": machine::peak_rss(None), "cores": machine::cores(),
     }))
+}
+
+fn chart(options: &Options, seconds: f64) -> Chart {
+    let Size { nodes, gangs, size } = options.size;
+    let label = format!("{} kinds of pods", options.classes);
+    let panel = format!("{} pods in gangs of {size} on {nodes} nodes", gangs * size);
+    let panels = vec![Panel::new(panel, "milliseconds", vec![Bar::ours(label, seconds * 1e3)])];
+    Chart { title: "One session".to_owned(), panels }
 }
 
 fn bound(decision: &Decision) -> usize {

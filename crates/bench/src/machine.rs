@@ -9,8 +9,17 @@ pub(crate) fn cores() -> usize {
 /// The largest resident set of a process so far, in bytes; 0 where the system does not tell.
 pub(crate) fn peak_rss(pid: Option<u32>) -> u64 {
     let path = pid.map_or_else(|| "/proc/self/status".to_owned(), |pid| format!("/proc/{pid}/status"));
+    memory(&path, "VmHWM:")
+}
+
+/// The resident set of a process now, in bytes; 0 where the system does not tell.
+pub(crate) fn rss(pid: u32) -> u64 {
+    memory(&format!("/proc/{pid}/status"), "VmRSS:")
+}
+
+fn memory(path: &str, field: &str) -> u64 {
     let status = fs::read_to_string(path).unwrap_or_default();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let line = status.lines().find_map(|line| line.strip_prefix(field));
     let kib = line.and_then(|line| line.split_whitespace().next()).and_then(|text| text.parse::<u64>().ok());
     kib.unwrap_or(0) * 1024
 }

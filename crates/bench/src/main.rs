@@ -1,11 +1,16 @@
 //! The benchmarks: `cargo run --release -p phalanx-bench -- NAME [--nodes N --gangs G --size K]`.
 //!
 //! Each prints what it measures, and as its last line one JSON object.
+mod chart;
 mod core;
 mod floor;
 mod generate;
+mod latency;
+mod live;
 mod machine;
 mod preempt;
+mod restart;
+mod shapes;
 
 use anyhow::Result;
 use clap::{Args, Parser, Subcommand};
@@ -25,6 +30,16 @@ enum Bench {
     Floor(floor::Options),
     /// One gang that evicts its way into a full cluster, and gangs that never fit.
     Preempt(preempt::Options),
+    /// The same number of pods as gangs of different sizes, end to end.
+    Shapes(shapes::Options),
+    /// One pod at a time on an idle cluster, end to end.
+    Latency(latency::Options),
+    /// From a start beside running pods to the first bind.
+    Restart(restart::Options),
+    /// Resident memory beside running pods.
+    Memory(restart::MemoryOptions),
+    /// Draws what a benchmark printed.
+    Chart(chart::Options),
 }
 
 /// The size of a run.
@@ -46,6 +61,11 @@ fn main() -> Result<()> {
         Bench::Core(options) => core::run(&options)?,
         Bench::Floor(options) => floor::run(&options)?,
         Bench::Preempt(options) => preempt::run(&options)?,
+        Bench::Shapes(options) => shapes::run(&options)?,
+        Bench::Latency(options) => latency::run(&options)?,
+        Bench::Restart(options) => restart::run(&options)?,
+        Bench::Memory(options) => restart::memory(&options)?,
+        Bench::Chart(options) => return chart::run(&options),
     };
     println!("{result}");
     Ok(())

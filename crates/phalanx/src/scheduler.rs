@@ -49,6 +49,9 @@ pub(crate) struct Args {
     /// Requests in flight to the API server
     #[arg(long, default_value_t = 64, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     binds_in_flight: u16,
+    /// Send all writes over one HTTP/2 connection where the API server offers it
+    #[arg(long, default_value = "true", num_args = 0..=1, require_equals = true, default_missing_value = "true", value_parser = boolean(), value_name = "BOOL")]
+    http2: bool,
     /// Send a Scheduled event for each pod that is bound, once nothing else waits
     #[arg(long, default_value = "true", num_args = 0..=1, require_equals = true, default_missing_value = "true", value_parser = boolean(), value_name = "BOOL")]
     scheduled_events: bool,
@@ -134,6 +137,7 @@ impl Args {
             healthz_address: self.enable_healthz.then_some(self.healthz_address),
             priority_class: self.priority_class,
             node_selector: self.node_selector,
+            http2: self.http2,
             in_flight: usize::from(self.binds_in_flight),
             scheduled_events: self.scheduled_events,
             lease,

@@ -20,3 +20,4 @@ pub mod scheduler;
 pub mod server;
 pub mod usage;
 pub mod watch;
+pub mod wire;

@@ -200,7 +200,7 @@ impl Metrics {
         let result = match reply {
             Reply::Done => "done",
             Reply::Gone(_) => "gone",
-            Reply::Passing { .. } => "retry",
+            Reply::Passing { .. } | Reply::Conflict(_) => "retry",
             Reply::Refused(_) => "refused",
         };
         let kind = match &job.work {
@@ -219,7 +219,7 @@ impl Metrics {
         let result = match reply {
             Reply::Done => "scheduled",
             Reply::Gone(_) => "unschedulable",
-            Reply::Passing { .. } | Reply::Refused(_) => "error",
+            Reply::Passing { .. } | Reply::Conflict(_) | Reply::Refused(_) => "error",
         };
         self.attempts.get_or_create(&Outcome { result }).inc();
         if *reply == Reply::Done {

@@ -34,6 +34,7 @@ use crate::reload::ConfFile;
 use crate::server::{self, Health, Pages};
 use crate::usage::{self, Source};
 use crate::watch::{self, NodeSelector, Sink, Watched};
+use crate::wire::Wire;
 use crate::{bootstrap, client};
 
 /// How long the outbox may take at the end.
@@ -69,6 +70,8 @@ pub struct SchedulerOptions {
     pub priority_class: bool,
     /// `--node-selector`.
     pub node_selector: Vec<String>,
+    /// `--http2`: one connection for all writes where the API server speaks it.
+    pub http2: bool,
     /// `--binds-in-flight`.
     pub in_flight: usize,
     /// `--scheduled-events`.
@@ -92,9 +95,9 @@ pub fn run(options: SchedulerOptions) -> anyhow::Result<()> {
         .build()
         .context("cannot start the async runtime")?;
     let result = runtime.block_on(async {
-        let client =
-            client::client(client::config(options.kubeconfig.as_deref(), options.master.as_deref()).await?)?;
-        Process::start(options, conf, nodes, client).await?.live().await
+        let config = client::config(options.kubeconfig.as_deref(), options.master.as_deref()).await?;
+        let (wire, client) = (Wire::new(&config, options.http2)?, client::client(config)?);
+        Process::start(options, conf, nodes, client, wire).await?.live().await
     });
     // A file read or a name lookup that hangs must not keep the process.
     runtime.shutdown_timeout(Duration::from_secs(1));
@@ -117,6 +120,7 @@ impl Process {
         conf: ConfFile,
         nodes: NodeSelector,
         client: Client,
+        wire: Wire,
     ) -> anyhow::Result<Self> {
         let (metrics, health) = (Arc::<Metrics>::default(), Arc::<Health>::default());
         serve(&options, &metrics, &health).await?;
@@ -152,7 +156,7 @@ impl Process {
         };
         let engine_ended = spawn_engine(scheduling)?;
         let outbox_ended =
-            spawn_outbox(&options, &client, clients, outputs, engine.clone(), Arc::clone(&metrics));
+            spawn_outbox(&options, &client, wire, clients, outputs, engine.clone(), Arc::clone(&metrics));
         follow(&mut tasks, conf, &client, engine.clone(), metrics);
         let (stop, stopped) = tokio_watch::channel(false);
         lead(&mut tasks, options, client, engine.clone(), stopped);
@@ -291,6 +295,7 @@ fn spawn_engine(engine: Engine) -> anyhow::Result<oneshot::Receiver<std::thread:
 fn spawn_outbox(
     options: &SchedulerOptions,
     client: &Client,
+    wire: Wire,
     clients: Clients,
     outputs: mpsc::UnboundedReceiver<driver::Input>,
     engine: std_mpsc::Sender<Input>,
@@ -314,7 +319,7 @@ fn spawn_outbox(
         let report = move |events: Vec<Event>| {
             let _ = engine.send(Input::Events(events));
         };
-        Driver { outbox, context, limiter, metrics, clients, report }.run(client, outputs).await;
+        Driver { outbox, context, limiter, metrics, clients, report }.run(wire, outputs).await;
     })
 }
 

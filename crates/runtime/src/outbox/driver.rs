@@ -5,10 +5,8 @@ use std::time::{Duration, Instant};
 use futures::StreamExt;
 use futures::future::FutureExt;
 use futures::stream::FuturesUnordered;
-use http::{HeaderMap, Request, StatusCode};
-use http_body_util::BodyExt;
-use kube::Client;
-use kube::client::Body;
+use http::Request;
+use hyper::body::Bytes;
 use phalanx_core::decision::{Binding, Decision};
 use phalanx_core::event::Event;
 use serde::Deserialize;
@@ -16,12 +14,13 @@ use tokio::sync::mpsc;
 use tracing::{debug, info};
 
 use super::reply::{Problem, Reply, read};
-use super::request::{Context, build, get_pod};
-use super::{Depth, Job, Outbox, QueueSeen, Work};
+use super::request::{Context, build, get_pod, get_pod_group};
+use super::{Depth, Job, Outbox, QueueSeen, Work, Write};
 use crate::extender::Clients;
 use crate::limiter::Limiter;
 use crate::metrics::Metrics;
 use crate::recorder::Note;
+use crate::wire::{Answer, Wire};
 
 /// No answer by then counts as a passing error: the precondition makes it safe to ask again.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(15);
@@ -60,14 +59,14 @@ pub struct Driver<F> {
 
 impl<F: FnMut(Vec<Event>)> Driver<F> {
     /// Runs until [`Input::Finish`], or until all senders are gone.
-    pub async fn run(mut self, client: Client, mut inputs: mpsc::UnboundedReceiver<Input>) {
+    pub async fn run(mut self, wire: Wire, mut inputs: mpsc::UnboundedReceiver<Input>) {
         let mut running = FuturesUnordered::new();
         let mut finish: Option<Instant> = None;
         loop {
             let now = Instant::now();
             let clients = self.clients.clone();
             let limited = self.hand_out(now, |job, request| {
-                running.push(exchange(client.clone(), clients.clone(), job, request));
+                running.push(exchange(wire.clone(), clients.clone(), job, request));
             });
             self.metrics.outbox(&self.outbox.depth());
             if finish.is_some_and(|deadline| now >= deadline || idle(&self.outbox.depth())) {
@@ -97,7 +96,7 @@ impl<F: FnMut(Vec<Event>)> Driver<F> {
     }
 
     /// Starts all requests that may start now; says when the limiter lets the next one pass.
-    fn hand_out(&mut self, now: Instant, mut start: impl FnMut(Job, Request<Vec<u8>>)) -> Option<Instant> {
+    fn hand_out(&mut self, now: Instant, mut start: impl FnMut(Job, Request<Bytes>)) -> Option<Instant> {
         loop {
             if let Some(at) = self.limiter.as_mut().and_then(|limiter| limiter.wait(now)) {
                 return Some(at);
@@ -158,21 +157,21 @@ async fn sleep_until(at: Option<Instant>) {
     }
 }
 
-async fn exchange(client: Client, clients: Clients, job: Job, request: Request<Vec<u8>>) -> (Job, Reply) {
+async fn exchange(wire: Wire, clients: Clients, job: Job, request: Request<Bytes>) -> (Job, Reply) {
     if let Work::Bind(binding) = &job.work
         && let Some(endpoint) = &binding.by
     {
         let reply = match clients.bind(endpoint, binding).await {
             Ok(()) => Reply::Done,
             // It may have done it nevertheless.
-            Err(message) => settle(&client, binding, message).await,
+            Err(message) => settle(&wire, binding, message).await,
         };
         return (job, reply);
     }
-    let reply = match ask(&client, request).await {
+    let reply = match ask(&wire, request).await {
         Ok(Ok(())) => Reply::Done,
         Ok(Err(Problem::NotFound(message))) => Reply::Gone(message),
-        Ok(Err(Problem::Conflict(message))) => conflict(&client, &job.work, message).await,
+        Ok(Err(Problem::Conflict(message))) => conflict(&wire, &job.work, message).await,
         Ok(Err(Problem::Other(reply))) | Err(reply) => reply,
     };
     if reply != Reply::Done {
@@ -181,12 +180,33 @@ async fn exchange(client: Client, clients: Clients, job: Job, request: Request<V
     (job, reply)
 }
 
-/// A conflict on a bind may be the answer to a request of ours whose reply was lost: the pod itself knows.
-async fn conflict(client: &Client, work: &Work, message: String) -> Reply {
+/// A conflict on a bind may be the answer to a request of ours whose reply was lost: the pod itself knows. A status
+/// conflicts with another writer's, or its object is another one now: the object itself knows.
+async fn conflict(wire: &Wire, work: &Work, message: String) -> Reply {
     match work {
-        Work::Bind(binding) => settle(client, binding, message).await,
-        // Another version of the object, or another object: the next change of the status will be written.
-        Work::Evict(..) | Work::Write(_) | Work::Post(_) => Reply::Gone(message),
+        Work::Bind(binding) => settle(wire, binding, message).await,
+        Work::Write(write) => match write_uid(write) {
+            Some((uid, request)) => same_object(wire, uid, request, message).await,
+            None => Reply::Conflict(message),
+        },
+        Work::Evict(..) | Work::Post(_) => Reply::Gone(message),
+    }
+}
+
+/// The UID of a write's object and the request that reads it; queues are known by name.
+fn write_uid(write: &Write) -> Option<(&str, Request<Bytes>)> {
+    match write {
+        Write::Pod(pod, _) => Some((&pod.uid, get_pod(pod).ok()?)),
+        Write::PodGroup(group, uid, _) => Some((uid, get_pod_group(group).ok()?)),
+        Write::Queue(..) => None,
+    }
+}
+
+async fn same_object(wire: &Wire, uid: &str, request: Request<Bytes>, message: String) -> Reply {
+    match look(wire, request).await {
+        Ok(seen) if seen.metadata.uid == uid => Reply::Conflict(message),
+        Ok(_) => Reply::Gone(message),
+        Err(reply) => reply,
     }
 }
 
@@ -213,18 +233,24 @@ struct SeenSpec {
     node_name: String,
 }
 
-async fn settle(client: &Client, binding: &Binding, message: String) -> Reply {
+async fn settle(wire: &Wire, binding: &Binding, message: String) -> Reply {
     let Ok(request) = get_pod(&binding.pod) else { return Reply::Gone(message) };
-    match fetch(client, request).await {
+    match look(wire, request).await {
+        Ok(pod) => judge(&pod, binding, message),
         Err(reply) => reply,
-        Ok((status, headers, body)) => match read(status, &headers, &body) {
-            Ok(()) => match serde_json::from_slice::<Seen>(&body) {
-                Ok(pod) => judge(&pod, binding, message),
-                Err(error) => Reply::Passing { message: format!("cannot read pod: {error}"), after: None },
-            },
-            Err(Problem::Other(reply)) => reply,
-            Err(Problem::NotFound(message) | Problem::Conflict(message)) => Reply::Gone(message),
-        },
+    }
+}
+
+/// The object as it is now.
+async fn look(wire: &Wire, request: Request<Bytes>) -> Result<Seen, Reply> {
+    let (status, headers, body) = fetch(wire, request).await?;
+    match read(status, &headers, &body) {
+        Ok(()) => serde_json::from_slice(&body).map_err(|error| Reply::Passing {
+            message: format!("cannot read the object: {error}"),
+            after: None,
+        }),
+        Err(Problem::Other(reply)) => Err(reply),
+        Err(Problem::NotFound(message) | Problem::Conflict(message)) => Err(Reply::Gone(message)),
     }
 }
 
@@ -239,25 +265,16 @@ fn judge(pod: &Seen, binding: &Binding, message: String) -> Reply {
     if lost { Reply::Gone(message) } else { Reply::Passing { message, after: None } }
 }
 
-async fn ask(client: &Client, request: Request<Vec<u8>>) -> Result<Result<(), Problem>, Reply> {
-    let (status, headers, body) = fetch(client, request).await?;
+async fn ask(wire: &Wire, request: Request<Bytes>) -> Result<Result<(), Problem>, Reply> {
+    let (status, headers, body) = fetch(wire, request).await?;
     Ok(read(status, &headers, &body))
 }
 
-/// The whole answer: a body that is not read to its end would cost the connection.
-async fn fetch(
-    client: &Client,
-    request: Request<Vec<u8>>,
-) -> Result<(StatusCode, HeaderMap, Vec<u8>), Reply> {
+async fn fetch(wire: &Wire, request: Request<Bytes>) -> Result<Answer, Reply> {
     let passing = |message: String| Reply::Passing { message, after: None };
-    let exchange = async {
-        let (parts, body) = client.send(request.map(Body::from)).await?.into_parts();
-        let body = body.collect().await?.to_bytes();
-        Ok::<_, kube::Error>((parts.status, parts.headers, body.to_vec()))
-    };
-    match tokio::time::timeout(REQUEST_TIMEOUT, exchange).await {
+    match tokio::time::timeout(REQUEST_TIMEOUT, wire.send(request)).await {
         Ok(Ok(answer)) => Ok(answer),
-        Ok(Err(error)) => Err(passing(chain(&error))),
+        Ok(Err(error)) => Err(passing(chain(&*error))),
         Err(_) => Err(passing(format!("no answer within {REQUEST_TIMEOUT:?}"))),
     }
 }

@@ -6,6 +6,8 @@
 //! - Binds go first and in the order of the decisions, so a gang's binds are contiguous.
 //! - Statuses are coalesced by object, and only one write of an object is in flight at a time. A change of phase goes
 //!   out at once, also between binds; counts and messages wait until they have been still for a moment.
+//! - A pod's bind and its status never cross: a bind waits for the answer to a status that is on its way, and what was
+//!   computed before the bind is not written after it.
 //! - Events are sent when no bind and no due status waits, and are dropped when there are too many.
 pub mod driver;
 mod lane;
@@ -20,7 +22,7 @@ use std::time::{Duration, Instant};
 
 use phalanx_core::decision::{Binding, Decision};
 use phalanx_core::event::{BindFailure, Event, PodRef};
-use rustc_hash::FxHashSet;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::backoff;
 use crate::recorder::{Note, Posting, Recorder};
@@ -61,8 +63,8 @@ impl Default for OutboxOptions {
 const RETRY: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(5));
 /// A break between binds that is long enough for events.
 const CALM: Duration = Duration::from_millis(250);
-/// How long events wait for such a break.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// How long events wait for such a break; then they trickle.
+const PATIENCE: Duration = Duration::from_mins(1);
 /// How long a request is tried that the server refuses (forbidden, invalid): long enough for a webhook that hiccups.
 const REFUSED_DEADLINE: Duration = Duration::from_secs(3);
 
@@ -98,6 +100,8 @@ pub struct Job {
     pub attempt: u32,
     /// When it was first sent.
     pub first: Instant,
+    /// The order of the decisions.
+    pub number: u64,
 }
 
 /// How much waits or is on its way.
@@ -121,6 +125,8 @@ pub struct Outbox {
     options: OutboxOptions,
     window: Window,
     binds: VecDeque<Job>,
+    /// Binds of pods whose status is on its way.
+    held: FxHashMap<Arc<str>, Job>,
     retries: BinaryHeap<Due<Job>>,
     writes: Writes,
     events: VecDeque<Job>,
@@ -141,6 +147,7 @@ impl Outbox {
             recorder: Recorder::new(),
             options,
             binds: VecDeque::new(),
+            held: FxHashMap::default(),
             retries: BinaryHeap::new(),
             events: VecDeque::new(),
             in_flight: [0; 3],
@@ -178,12 +185,18 @@ impl Outbox {
 
     /// A pod that is bound needs no word about why it waits.
     fn bind(&mut self, binding: Binding, now: Instant) {
-        self.writes.forget_pod(&binding.pod.uid);
+        self.writes.bind_begins(&binding.pod.uid);
         self.queue(Work::Bind(binding), now);
     }
 
     fn queue(&mut self, work: Work, now: Instant) {
-        self.binds.push_back(Job { work, attempt: 0, first: now });
+        let job = self.job(work, now);
+        self.binds.push_back(job);
+    }
+
+    fn job(&mut self, work: Work, now: Instant) -> Job {
+        self.sequence += 1;
+        Job { work, attempt: 0, first: now, number: self.sequence }
     }
 
     /// Tells people about an object.
@@ -193,7 +206,8 @@ impl Outbox {
             self.dropped += 1;
             return;
         }
-        self.events.push_back(Job { work: Work::Post(posting), attempt: 0, first: now });
+        let job = self.job(Work::Post(posting), now);
+        self.events.push_back(job);
     }
 
     /// What stands in the status of a queue: names that are no longer used must be taken out by name.
@@ -232,9 +246,15 @@ impl Outbox {
             _ => true,
         };
         self.binds.retain(&mut keep);
+        self.held.retain(|_, job| keep(job));
         let before = self.retries.len();
         self.retries.retain(|due| keep(&due.job));
         self.retrying[Lane::Binds as usize] -= before - self.retries.len();
+        for event in &failed {
+            if let Event::BindFailed(uid, _) = event {
+                self.writes.bind_ended(uid, false);
+            }
+        }
         failed
     }
 
@@ -246,10 +266,14 @@ impl Outbox {
         Some(job)
     }
 
-    /// Retries go to the head of the line: their gang has waited longest.
+    /// Retries go to the head of the line, in the order of their decisions: their gang has waited longest.
     fn wake_retries(&mut self, now: Instant) {
+        let mut woken = Vec::new();
         while self.retries.peek().is_some_and(|due| due.at <= now) {
-            let job = self.retries.pop().expect("a due retry was just seen").job;
+            woken.push(self.retries.pop().expect("a due retry was just seen").job);
+        }
+        woken.sort_unstable_by_key(|job| std::cmp::Reverse(job.number));
+        for job in woken {
             self.retrying[job.work.lane() as usize] -= 1;
             match job.work.lane() {
                 Lane::Binds => self.binds.push_front(job),
@@ -263,9 +287,22 @@ impl Outbox {
         if self.in_flight(Lane::Binds) >= self.window.limit() {
             return None;
         }
-        let job = self.binds.pop_front()?;
+        let job = self.unheld()?;
         self.last_bind = Some(now);
         Some(if job.attempt == 0 { Job { first: now, ..job } } else { job })
+    }
+
+    /// The first bind whose pod has no status on its way.
+    fn unheld(&mut self) -> Option<Job> {
+        loop {
+            let job = self.binds.pop_front()?;
+            match &job.work {
+                Work::Bind(binding) if self.writes.pod_in_flight(&binding.pod.uid) => {
+                    self.held.insert(Arc::clone(&binding.pod.uid), job);
+                }
+                _ => return Some(job),
+            }
+        }
     }
 
     /// While binds wait, a few places are kept for changes of phase: controllers create pods on them.
@@ -276,24 +313,30 @@ impl Outbox {
             return None;
         }
         let write = self.writes.next(now, binds_wait)?;
-        Some(Job { work: Work::Write(write), attempt: 0, first: now })
+        Some(self.job(Work::Write(write), now))
     }
 
     fn next_event(&mut self, now: Instant) -> Option<Job> {
-        let busy = !self.binds.is_empty() || self.in_flight(Lane::Binds) > 0;
-        if busy || !self.may_talk(now) || self.in_flight(Lane::Events) >= (self.window.limit() / 4).max(1) {
+        if self.binds_wait() || self.in_flight(Lane::Events) >= self.places_to_talk(now) {
             return None;
         }
-        let due = |posting| Job { work: Work::Post(posting), attempt: 0, first: now };
-        let job = self.events.pop_front().or_else(|| self.recorder.due(now).map(due))?;
+        let job = match self.events.pop_front() {
+            Some(job) => job,
+            None => self.recorder.due(now).map(|posting| self.job(Work::Post(posting), now))?,
+        };
         Some(if job.attempt == 0 { Job { first: now, ..job } } else { job })
+    }
+
+    fn binds_wait(&self) -> bool {
+        self.binds.len() + self.held.len() + self.retrying[0] + self.in_flight(Lane::Binds) > 0
     }
 
     /// Binds come in bursts with short breaks between, and events would only slow the next burst; but people want to
     /// read them some time.
-    fn may_talk(&self, now: Instant) -> bool {
+    fn places_to_talk(&self, now: Instant) -> usize {
         let calm = self.last_bind.is_none_or(|last| last + CALM <= now);
-        calm || self.events.front().is_some_and(|job| job.first + PATIENCE <= now)
+        let late = self.events.front().is_some_and(|job| job.first + PATIENCE <= now);
+        if calm { (self.window.limit() / 4).max(1) } else { usize::from(late) }
     }
 
     fn talk_at(&self) -> Option<Instant> {
@@ -326,6 +369,11 @@ impl Outbox {
             }
             Work::Write(write) => {
                 self.writes.done(write, &reply, now);
+                if let Write::Pod(pod, _) = write
+                    && let Some(bind) = self.held.remove(&pod.uid)
+                {
+                    self.binds.push_front(bind);
+                }
                 if reply == Reply::Done {
                     self.tell(write, now);
                 }
@@ -361,6 +409,7 @@ impl Outbox {
         let uid = Arc::clone(&binding.pod.uid);
         let failure = match reply {
             Reply::Done => {
+                self.writes.bind_ended(&uid, true);
                 if self.options.scheduled_events {
                     self.note(Note::scheduled(&binding.pod, &binding.node), now);
                 }
@@ -373,6 +422,7 @@ impl Outbox {
                 BindFailure { message: message.into(), gone: false }
             }
         };
+        self.writes.bind_ended(&uid, false);
         Some(Event::BindFailed(uid, failure))
     }
 
@@ -404,6 +454,7 @@ impl Outbox {
     fn again(&mut self, mut job: Job, reply: Reply, now: Instant) -> Option<String> {
         let (message, after, deadline) = match reply {
             Reply::Passing { message, after } => (message, after, self.options.deadline),
+            Reply::Conflict(message) => (message, None, self.options.deadline),
             Reply::Refused(message) => (message, None, REFUSED_DEADLINE.min(self.options.deadline)),
             Reply::Done | Reply::Gone(_) => return None,
         };
@@ -421,7 +472,7 @@ impl Outbox {
     /// How much waits.
     pub fn depth(&self) -> Depth {
         Depth {
-            binds: self.binds.len() + self.retrying[0] + self.in_flight(Lane::Binds),
+            binds: self.binds.len() + self.held.len() + self.retrying[0] + self.in_flight(Lane::Binds),
             writes: self.writes.len() + self.in_flight(Lane::Writes),
             events: self.events.len() + self.retrying[2] + self.in_flight(Lane::Events),
             in_flight: self.in_flight.iter().sum(),

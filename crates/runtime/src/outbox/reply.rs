@@ -18,6 +18,8 @@ pub enum Reply {
         /// `Retry-After`.
         after: Option<Duration>,
     },
+    /// The object changed meanwhile; the newest content may be tried.
+    Conflict(String),
     /// The server will not do it.
     Refused(String),
 }

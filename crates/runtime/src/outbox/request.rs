@@ -1,7 +1,10 @@
 //! Work as HTTP requests, with bodies written once.
-use http::{Method, Request};
+use http::header::CONTENT_TYPE;
+use http::{HeaderValue, Method, Request};
+use hyper::body::Bytes;
 use phalanx_core::decision::Binding;
-use phalanx_core::event::{Condition, GroupStatus, PodRef, Time};
+use phalanx_core::event::{Condition, GroupStatus, Key, PodRef, Time};
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::writes::{PodPatch, QueuePatch, Write};
@@ -25,7 +28,7 @@ const STRATEGIC: &str = "application/strategic-merge-patch+json";
 const GROUP: &str = "/apis/scheduling.volcano.sh/v1beta1";
 
 /// The request of a job.
-pub fn build(job: &Job, context: &Context) -> Result<Request<Vec<u8>>, http::Error> {
+pub fn build(job: &Job, context: &Context) -> Result<Request<Bytes>, http::Error> {
     match &job.work {
         Work::Bind(binding) => bind(binding),
         Work::Evict(pod, _) => evict(pod),
@@ -35,32 +38,72 @@ pub fn build(job: &Job, context: &Context) -> Result<Request<Vec<u8>>, http::Err
 }
 
 /// The pod itself, to see what became of it.
-pub fn get_pod(pod: &PodRef) -> Result<Request<Vec<u8>>, http::Error> {
-    Request::get(pod_path(pod, "")).body(Vec::new())
+pub fn get_pod(pod: &PodRef) -> Result<Request<Bytes>, http::Error> {
+    Request::get(pod_path(pod, "")).body(Bytes::new())
+}
+
+/// The PodGroup itself.
+pub fn get_pod_group(group: &Key) -> Result<Request<Bytes>, http::Error> {
+    Request::get(pod_group_path(group)).body(Bytes::new())
+}
+
+fn pod_group_path(group: &Key) -> String {
+    format!("{GROUP}/namespaces/{}/podgroups/{}", group.namespace, group.name)
 }
 
 fn pod_path(pod: &PodRef, subresource: &str) -> String {
     format!("/api/v1/namespaces/{}/pods/{}{subresource}", pod.namespace, pod.name)
 }
 
-fn send(method: Method, path: String, content: &str, body: &Value) -> Result<Request<Vec<u8>>, http::Error> {
-    let body = body.to_string().into_bytes();
-    Request::builder().method(method).uri(path).header(http::header::CONTENT_TYPE, content).body(body)
+fn send(
+    method: Method,
+    path: String,
+    content: &'static str,
+    body: &impl Serialize,
+) -> Result<Request<Bytes>, http::Error> {
+    let body = serde_json::to_vec(body).expect("bodies are made of strings and numbers");
+    let content = HeaderValue::from_static(content);
+    Request::builder().method(method).uri(path).header(CONTENT_TYPE, content).body(body.into())
+}
+
+/// `v1.Binding`. Written without a tree of values: there are as many of them as pods.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct BindingBody<'a> {
+    api_version: &'static str,
+    kind: &'static str,
+    metadata: BindingMeta<'a>,
+    target: BindingTarget<'a>,
 }
 
 /// The UID is a precondition: a successor of the same name is not bound.
-fn bind(binding: &Binding) -> Result<Request<Vec<u8>>, http::Error> {
+#[derive(Serialize)]
+struct BindingMeta<'a> {
+    namespace: &'a str,
+    name: &'a str,
+    uid: &'a str,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct BindingTarget<'a> {
+    api_version: &'static str,
+    kind: &'static str,
+    name: &'a str,
+}
+
+fn bind(binding: &Binding) -> Result<Request<Bytes>, http::Error> {
     let pod = &binding.pod;
-    let body = json!({
-        "apiVersion": "v1",
-        "kind": "Binding",
-        "metadata": {"namespace": pod.namespace, "name": pod.name, "uid": pod.uid},
-        "target": {"apiVersion": "v1", "kind": "Node", "name": binding.node},
-    });
+    let body = BindingBody {
+        api_version: "v1",
+        kind: "Binding",
+        metadata: BindingMeta { namespace: &pod.namespace, name: &pod.name, uid: &pod.uid },
+        target: BindingTarget { api_version: "v1", kind: "Node", name: &binding.node },
+    };
     send(Method::POST, pod_path(pod, "/binding"), JSON, &body)
 }
 
-fn evict(pod: &PodRef) -> Result<Request<Vec<u8>>, http::Error> {
+fn evict(pod: &PodRef) -> Result<Request<Bytes>, http::Error> {
     let body = json!({
         "apiVersion": "policy/v1",
         "kind": "Eviction",
@@ -70,7 +113,7 @@ fn evict(pod: &PodRef) -> Result<Request<Vec<u8>>, http::Error> {
     send(Method::POST, pod_path(pod, "/eviction"), JSON, &body)
 }
 
-fn event(posting: &Posting, context: &Context) -> Result<Request<Vec<u8>>, http::Error> {
+fn event(posting: &Posting, context: &Context) -> Result<Request<Bytes>, http::Error> {
     let reporter = (context.controller.as_str(), context.instance.as_str());
     let (namespace, body) = recorder::body(posting, reporter, &micro_time(jiff::Timestamp::now()));
     let events = format!("/apis/events.k8s.io/v1/namespaces/{namespace}/events");
@@ -80,7 +123,7 @@ fn event(posting: &Posting, context: &Context) -> Result<Request<Vec<u8>>, http:
     }
 }
 
-fn status(write: &Write, context: &Context) -> Result<Request<Vec<u8>>, http::Error> {
+fn status(write: &Write, context: &Context) -> Result<Request<Bytes>, http::Error> {
     match write {
         Write::Pod(pod, patch) => {
             let body = json!({"metadata": {"uid": pod.uid}, "status": pod_status(patch)});
@@ -88,8 +131,7 @@ fn status(write: &Write, context: &Context) -> Result<Request<Vec<u8>>, http::Er
         }
         Write::PodGroup(group, uid, status) => {
             let subresource = if context.pod_group_status { "/status" } else { "" };
-            let path =
-                format!("{GROUP}/namespaces/{}/podgroups/{}{subresource}", group.namespace, group.name);
+            let path = pod_group_path(group) + subresource;
             let body = json!({"metadata": {"uid": uid}, "status": group_status(status)});
             send(Method::PATCH, path, MERGE, &body)
         }

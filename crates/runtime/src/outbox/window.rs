@@ -22,7 +22,9 @@ impl Window {
     pub(super) fn observe(&mut self, reply: &Reply) {
         self.limit = match reply {
             Reply::Passing { .. } => (self.limit / 2).max(1),
-            Reply::Done | Reply::Gone(_) | Reply::Refused(_) => (self.limit + 1).min(self.max),
+            Reply::Done | Reply::Gone(_) | Reply::Conflict(_) | Reply::Refused(_) => {
+                (self.limit + 1).min(self.max)
+            }
         };
     }
 }

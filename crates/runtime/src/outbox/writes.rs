@@ -53,6 +53,13 @@ pub struct QueueSeen {
     pub stateless: bool,
 }
 
+impl QueuePatch {
+    /// The same amounts, on what stands in the status now.
+    fn renewed(self, seen: &QueueSeen) -> Self {
+        seen.patch(self.allocated.into_iter().filter_map(|(name, amount)| Some((name, amount?))).collect())
+    }
+}
+
 impl QueueSeen {
     fn patch(&self, allocated: Vec<(Arc<str>, String)>) -> QueuePatch {
         let unused = self.names.iter().filter(|name| !allocated.iter().any(|(used, _)| used == *name));
@@ -111,6 +118,8 @@ impl Pending {
 struct Entry {
     pending: Option<Pending>,
     in_flight: bool,
+    /// What is in flight is not true any more: it is not sent again.
+    forgotten: bool,
     failures: u32,
 }
 
@@ -122,6 +131,8 @@ pub(super) struct Writes {
     lazy: BinaryHeap<Due<Target>>,
     phases: FxHashMap<Key, Phase>,
     told: FxHashSet<Arc<str>>,
+    /// Pods on their way to a node: what there is to write about them waits for the outcome.
+    binding: FxHashSet<Arc<str>>,
     /// When a pod last began to wait.
     newcomer: Option<Instant>,
     queues: FxHashMap<Arc<str>, QueueSeen>,
@@ -138,6 +149,7 @@ impl Writes {
             lazy: BinaryHeap::new(),
             phases: FxHashMap::default(),
             told: FxHashSet::default(),
+            binding: FxHashSet::default(),
             newcomer: None,
             queues: FxHashMap::default(),
             sequence: 0,
@@ -247,6 +259,7 @@ impl Writes {
             let calm = self.newcomer.map_or(now, |last| last + self.hold);
             match &entry.pending {
                 Some(pending) if entry.in_flight || pending.prompt != prompt => {}
+                Some(_) if matches!(&target, Target::Pod(uid) if self.binding.contains(uid)) => {}
                 Some(pending) if pending.due(calm, self.hold) > now => {
                     let due = pending.due(calm, self.hold);
                     self.line_up(target, due, prompt);
@@ -259,9 +272,10 @@ impl Writes {
 
     fn send(&mut self, target: &Target) -> Option<Write> {
         let entry = self.entries.get_mut(target)?;
-        entry.in_flight = true;
         let write = entry.pending.take()?.write;
+        (entry.in_flight, entry.forgotten) = (true, false);
         self.pending -= 1;
+        let write = self.renewed(write);
         match &write {
             Write::PodGroup(group, _, status) => {
                 self.phases.insert(group.clone(), status.phase);
@@ -274,7 +288,19 @@ impl Writes {
         Some(write)
     }
 
-    /// The outcome: a passing error is tried again unless something newer waits; what is refused or gone is let go.
+    /// The names in a queue's status may have changed since the decision, or since an attempt that failed.
+    fn renewed(&self, write: Write) -> Write {
+        match write {
+            Write::Queue(queue, patch) => match self.queues.get(&queue) {
+                Some(seen) => Write::Queue(queue, patch.renewed(seen)),
+                None => Write::Queue(queue, patch),
+            },
+            other => other,
+        }
+    }
+
+    /// The outcome: after a passing error or a conflict the newest content is tried again; what is refused or gone is
+    /// let go.
     pub(super) fn done(&mut self, write: &Write, reply: &Reply, now: Instant) {
         let target = write.target();
         let Some(entry) = self.entries.get_mut(&target) else { return };
@@ -285,30 +311,55 @@ impl Writes {
                 entry.failures = 0;
                 warn!(object = %Name(write), %message, "the API server refused a status");
             }
-            Reply::Passing { after, .. } => {
-                let wait = backoff::wait_for(RETRY.0, RETRY.1, entry.failures).max(after.unwrap_or_default());
-                entry.failures += 1;
-                self.pending += usize::from(entry.pending.is_none());
-                let prompt = !matches!(write, Write::Queue(..));
-                let newer = entry.pending.take();
-                let write = newer.map_or_else(|| write.clone(), |newer| newer.write);
-                entry.pending = Some(Pending { write, since: now, due: now + wait, prompt });
-            }
+            Reply::Passing { .. } | Reply::Conflict(_) if entry.forgotten => {}
+            Reply::Passing { after, .. } => self.again(&target, write, *after, now),
+            Reply::Conflict(_) => self.again(&target, write, None, now),
         }
+        self.settle(target);
+    }
+
+    fn again(&mut self, target: &Target, write: &Write, after: Option<Duration>, now: Instant) {
+        let Some(entry) = self.entries.get_mut(target) else { return };
+        let wait = backoff::wait_for(RETRY.0, RETRY.1, entry.failures).max(after.unwrap_or_default());
+        entry.failures += 1;
+        self.pending += usize::from(entry.pending.is_none());
+        let prompt = !matches!(write, Write::Queue(..));
+        let newer = entry.pending.take();
+        let write = newer.map_or_else(|| write.clone(), |newer| newer.write);
+        entry.pending = Some(Pending { write, since: now, due: now + wait, prompt });
+    }
+
+    /// What waits is lined up; an object about which nothing waits is dropped.
+    fn settle(&mut self, target: Target) {
+        let Some(entry) = self.entries.get(&target) else { return };
         match &entry.pending {
             Some(pending) => {
                 let (due, prompt) = (pending.due, pending.prompt);
                 self.line_up(target, due, prompt);
             }
+            None if entry.in_flight => {}
             None => {
                 self.entries.remove(&target);
             }
         }
     }
 
+    /// A status of the pod is on its way.
+    pub(super) fn pod_in_flight(&self, uid: &Arc<str>) -> bool {
+        self.entries.get(&Target::Pod(Arc::clone(uid))).is_some_and(|entry| entry.in_flight)
+    }
+
     /// The pod is being bound: the API server sets PodScheduled and clears the nomination itself.
-    pub(super) fn forget_pod(&mut self, uid: &Arc<str>) {
+    pub(super) fn bind_begins(&mut self, uid: &Arc<str>) {
         self.forget(&Target::Pod(Arc::clone(uid)));
+        self.binding.insert(Arc::clone(uid));
+    }
+
+    /// The pod has its node, or is as it was before.
+    pub(super) fn bind_ended(&mut self, uid: &Arc<str>, bound: bool) {
+        self.binding.remove(uid);
+        let target = Target::Pod(Arc::clone(uid));
+        if bound { self.forget(&target) } else { self.settle(target) }
     }
 
     /// Drops what waits for an object, and what is remembered of it.
@@ -316,6 +367,7 @@ impl Writes {
         match target {
             Target::Pod(uid) => {
                 self.told.remove(uid);
+                self.binding.remove(uid);
             }
             Target::PodGroup(group) => {
                 self.phases.remove(group);
@@ -326,6 +378,7 @@ impl Writes {
         }
         let Some(entry) = self.entries.get_mut(target) else { return };
         self.pending -= usize::from(entry.pending.take().is_some());
+        entry.forgotten = entry.in_flight;
         if !entry.in_flight {
             self.entries.remove(target);
         }

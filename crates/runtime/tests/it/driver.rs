@@ -10,6 +10,7 @@ use phalanx_core::event::{Condition, Event, GroupStatus, Key, Phase, Time};
 use phalanx_runtime::outbox::driver::{Driver, Input};
 use phalanx_runtime::outbox::request::Context;
 use phalanx_runtime::outbox::{Outbox, OutboxOptions};
+use phalanx_runtime::wire::Wire;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
@@ -35,7 +36,7 @@ pub(crate) async fn run(client: Client, decisions: Vec<Decision>, options: Outbo
     let (inputs, receive) = mpsc::unbounded_channel();
     inputs.send(Input::Decisions(decisions)).unwrap();
     inputs.send(Input::Finish(Instant::now() + Duration::from_secs(20))).unwrap();
-    driver.run(client, receive).await;
+    driver.run(client.into(), receive).await;
     let told = told.lock().unwrap();
     told.clone()
 }
@@ -225,7 +226,7 @@ async fn pod_status_is_a_strategic_merge_and_events_say_why() {
         Decision::PodGroupStatus { group: Key::new("ns", "g"), uid: "uid-g".into(), status },
     ];
     inputs.send(Input::Decisions(decisions)).unwrap();
-    let running = tokio::spawn(driver.run(client, receive));
+    let running = tokio::spawn(driver.run(client.into(), receive));
     while log.lock().unwrap().len() < 4 {
         tokio::task::yield_now().await;
     }
@@ -251,4 +252,44 @@ async fn pod_status_is_a_strategic_merge_and_events_say_why() {
     );
     assert!(events.iter().all(|event| event.path == "/apis/events.k8s.io/v1/namespaces/ns/events"));
     assert!(events.iter().all(|event| event.body["type"] == "Warning" && event.body["note"] == waits));
+}
+
+/// A conflict on a status: with another writer, it is sent again; with another object of the same name, it is not.
+#[tokio::test]
+async fn a_status_in_conflict_asks_whose_object_it_is() {
+    let status = GroupStatus { phase: Phase::Inqueue, ..GroupStatus::default() };
+    let decision = Decision::PodGroupStatus { group: Key::new("ns", "g"), uid: "uid-g".into(), status };
+    for (uid, writes) in [("uid-g", 2), ("uid-of-another", 1)] {
+        let refused = AtomicUsize::new(0);
+        let (client, log) = api(move |seen| match (&seen.method, refused.load(Ordering::Relaxed)) {
+            (&Method::GET, _) => ok(json!({"metadata": {"uid": uid}})),
+            (_, 0) => {
+                refused.fetch_add(1, Ordering::Relaxed);
+                fails(409, "the object has been modified")
+            }
+            _ => ok(json!({})),
+        });
+        run(client, vec![decision.clone()], quick()).await;
+        assert_eq!(asked(&log, &Method::PATCH).len(), writes, "{uid}");
+    }
+}
+
+/// The stack that a process uses, over loopback.
+#[tokio::test]
+async fn the_wire_carries_requests_with_the_configurations_address_and_token() {
+    let server =
+        crate::loopback::Loopback::new(|_| Some((201, json!({"kind": "Status", "status": "Success"}))));
+    let mut config = kube::Config::new(format!("{}/behind", server.url).parse().unwrap());
+    config.auth_info.token = Some("secret".to_owned().into());
+    for http2 in [false, true] {
+        let wire = Wire::new(&config, http2).unwrap();
+        let request = http::Request::post("/api/v1/namespaces/ns/pods/p/binding").body("{}".into()).unwrap();
+        let (status, _, body) = wire.send(request).await.unwrap();
+        assert_eq!(status, 201);
+        assert!(body.starts_with(b"{"), "{body:?}");
+    }
+    let asked = server.log();
+    assert_eq!(asked[0].target, "/behind/api/v1/namespaces/ns/pods/p/binding");
+    assert_eq!(asked[0].authorization.as_deref(), Some("Bearer secret"));
+    assert_eq!(asked.len(), 2);
 }

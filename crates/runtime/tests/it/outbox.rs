@@ -221,15 +221,15 @@ fn passing_errors_are_tried_again_until_the_deadline() {
 fn where_binds_never_pause_events_are_sent_in_between_in_the_end() {
     let start = Instant::now();
     let mut outbox = Outbox::new(options());
-    for step in 0..200 {
+    for step in 0..800 {
         let now = start + Duration::from_millis(100) * step;
         outbox.decide(vec![gang(&format!("g{step}"), 1)], now);
         if drain(&mut outbox, now).contains(&"event Scheduled g0-0".to_owned()) {
-            assert!(step > 50, "not while it can wait: {step}");
+            assert!(step > 500, "not while it can wait: {step}");
             return;
         }
     }
-    panic!("no event in 20 seconds");
+    panic!("no event in 80 seconds");
 }
 
 #[test]
@@ -415,4 +415,116 @@ fn at_the_end_binds_and_group_statuses_are_flushed() {
     let sent = drain(&mut outbox, now);
     assert_eq!(sent[..2], ["bind a-0", "group g Pending"]);
     assert!(!sent.iter().any(|name| name.starts_with("pod ")), "{sent:?}");
+}
+
+/// Both would change the pod's status: the one that was decided first must not come last.
+#[test]
+fn a_bind_waits_for_the_answer_to_its_pods_status() {
+    let now = Instant::now();
+    for answer in [Reply::Done, passing(), Reply::Conflict("modified".into())] {
+        let mut outbox = Outbox::new(OutboxOptions { scheduled_events: false, ..options() });
+        let nominate = Decision::Nominate { pod: pod("a-0"), node: Some("n1".into()) };
+        outbox.decide(vec![nominate], now);
+        let status = outbox.next(now).unwrap();
+        outbox.decide(vec![gang("a", 2)], now);
+        let sent: Vec<String> = burst(&mut outbox, now).iter().map(name).collect();
+        assert_eq!(sent, ["bind a-1"], "the other pod's bind does not wait");
+        assert_eq!(outbox.depth().binds, 2);
+        outbox.done(status, answer, now);
+        assert_eq!(drain(&mut outbox, now + Duration::from_mins(1)), ["bind a-0"], "and no status after it");
+    }
+}
+
+#[test]
+fn what_is_to_be_said_about_a_pod_waits_for_its_bind() {
+    let now = Instant::now();
+    let later = now + Duration::from_mins(1);
+    let cases =
+        [(Reply::Done, false), (Reply::Gone("gone".into()), false), (Reply::Refused("no".into()), true)];
+    for (answer, told) in cases {
+        let mut outbox = Outbox::new(OutboxOptions { scheduled_events: false, in_flight: 1, ..options() });
+        outbox.decide(vec![gang("a", 1)], now);
+        let bind = outbox.next(now).unwrap();
+        outbox.decide(vec![Decision::Nominate { pod: pod("a-0"), node: None }], now);
+        assert_eq!(outbox.next(now), None, "the bind is on its way");
+        // Late enough for a refusal to be the last one.
+        let answered = now + Duration::from_secs(40);
+        outbox.done(bind, answer.clone(), answered);
+        if matches!(answer, Reply::Gone(_)) {
+            outbox.gone(&[Event::PodGone("uid-a-0".into())]);
+        }
+        let sent = drain(&mut outbox, later);
+        assert_eq!(sent.contains(&"pod a-0".to_owned()), told, "{answer:?}: {sent:?}");
+    }
+}
+
+#[test]
+fn a_status_in_conflict_is_tried_again_with_what_is_newest() {
+    let now = Instant::now();
+    let later = now + Duration::from_secs(1);
+    let conflict = || Reply::Conflict("the object has been modified".into());
+    let mut outbox = Outbox::new(options());
+    outbox.decide(vec![status("g", Phase::Inqueue, 0)], now);
+    let job = outbox.next(now).unwrap();
+    outbox.done(job, conflict(), now);
+    assert_eq!(drain(&mut outbox, later), ["group g Inqueue"]);
+    outbox.decide(vec![status("g", Phase::Running, 0)], later);
+    let job = outbox.next(later).unwrap();
+    outbox.decide(vec![status("g", Phase::Completed, 0)], later);
+    outbox.done(job, conflict(), later);
+    assert_eq!(drain(&mut outbox, later + Duration::from_secs(1)), ["group g Completed"]);
+
+    let allocated = vec![("cpu".into(), "4".to_owned())];
+    let late = later + Duration::from_secs(5);
+    outbox.queue_seen("q".into(), QueueSeen { names: vec!["cpu".into(), "gpu".into()], stateless: true });
+    outbox.decide(vec![Decision::QueueStatus { queue: "q".into(), allocated }], later);
+    let job = outbox.next(late).unwrap();
+    outbox.queue_seen("q".into(), QueueSeen { names: vec!["cpu".into()], stateless: false });
+    outbox.done(job, conflict(), late);
+    let job = outbox.next(late + Duration::from_secs(1)).unwrap();
+    let allocated = vec![("cpu".into(), Some("4".to_owned()))];
+    assert_eq!(job.work, Work::Write(Write::Queue("q".into(), QueuePatch { allocated, open: false })));
+}
+
+#[test]
+fn a_status_of_what_is_gone_is_not_tried_again() {
+    let now = Instant::now();
+    let mut outbox = Outbox::new(options());
+    outbox.decide(vec![status("g", Phase::Inqueue, 0)], now);
+    let job = outbox.next(now).unwrap();
+    outbox.gone(&[Event::PodGroupGone(Key::new("ns", "g"))]);
+    outbox.done(job, passing(), now);
+    assert!(drain(&mut outbox, now + Duration::from_mins(1)).is_empty());
+    assert_eq!(outbox.depth().writes, 0);
+}
+
+#[test]
+fn retries_keep_their_order_and_go_first() {
+    let now = Instant::now();
+    let mut outbox = Outbox::new(OutboxOptions { scheduled_events: false, ..options() });
+    outbox.decide(vec![gang("a", 3), gang("b", 2)], now);
+    let mut first = burst(&mut outbox, now);
+    first.reverse();
+    for job in first {
+        outbox.done(job, Reply::Refused("a webhook hiccups".into()), now);
+    }
+    let sent = drain(&mut outbox, now + Duration::from_secs(1));
+    assert_eq!(sent, ["bind a-0", "bind a-1", "bind a-2", "bind b-0", "bind b-1"]);
+}
+
+#[test]
+fn no_event_is_sent_while_a_bind_waits_for_its_next_attempt() {
+    let now = Instant::now();
+    let mut outbox = Outbox::new(options());
+    outbox.decide(vec![gang("a", 2)], now);
+    let failing = outbox.next(now).unwrap();
+    let bound = outbox.next(now).unwrap();
+    outbox.done(bound, Reply::Done, now);
+    let after = Some(Duration::from_secs(5));
+    outbox.done(failing, Reply::Passing { message: "busy".into(), after }, now);
+    assert!(drain(&mut outbox, now + Duration::from_secs(4)).is_empty());
+    let sent = drain(&mut outbox, now + Duration::from_secs(6));
+    assert_eq!(sent, ["bind a-0"]);
+    let sent = drain(&mut outbox, now + Duration::from_secs(7));
+    assert_eq!(sent, ["event Scheduled a-1", "event Scheduled a-0"]);
 }

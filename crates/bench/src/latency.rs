@@ -1,0 +1,91 @@
+//! `latency`: one pod at a time on an idle cluster, from the answer to its creation until it is seen bound.
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use clap::Args;
+use serde_json::{Value, json};
+
+use crate::chart::{Bar, Chart, Panel};
+use crate::live::{Contestant, Setup, block_on, client};
+use crate::machine;
+
+#[derive(Args)]
+pub(crate) struct Options {
+    /// Nodes, of 32 cores and 256 GiB each.
+    #[arg(long, default_value_t = 1000)]
+    nodes: usize,
+    /// Pods, one after the other.
+    #[arg(long, default_value_t = 300)]
+    pods: usize,
+    /// The break between two of them, in milliseconds.
+    #[arg(long, default_value_t = 20)]
+    pause: u64,
+    /// Leave kube-scheduler out.
+    #[arg(long)]
+    without_kube_scheduler: bool,
+    /// Further arguments for `phalanx scheduler`.
+    #[arg(last = true)]
+    scheduler_args: Vec<String>,
+}
+
+pub(crate) fn run(options: &Options) -> Result<Value> {
+    block_on(measure(options))
+}
+
+/// Milliseconds, sorted.
+struct Times(Vec<f64>);
+
+impl Times {
+    fn at(&self, share: f64) -> f64 {
+        let last = self.0.len().saturating_sub(1);
+        self.0.get((last as f64 * share).round() as usize).copied().unwrap_or_default()
+    }
+
+    fn json(&self) -> Value {
+        json!({"p50Millis": self.at(0.5), "p90Millis": self.at(0.9), "p99Millis": self.at(0.99), "maxMillis": self.at(1.0)})
+    }
+}
+
+async fn measure(options: &Options) -> Result<Value> {
+    let ours = one(Contestant::Phalanx, options).await?;
+    let kube = if options.without_kube_scheduler {
+        None
+    } else {
+        Some(one(Contestant::KubeScheduler, options).await?)
+    };
+    let mut bars =
+        vec![Bar::ours("Phalanx, median", ours.at(0.5)), Bar::ours("Phalanx, 99th of 100", ours.at(0.99))];
+    if let Some(kube) = &kube {
+        bars.push(Bar::other("kube-scheduler, median", kube.at(0.5)));
+        bars.push(Bar::other("kube-scheduler, 99th of 100", kube.at(0.99)));
+    }
+    let title = format!("From a pod's creation to its node, one pod at a time, {} idle nodes", options.nodes);
+    let chart = Chart { title, panels: vec![Panel::new("created to seen bound", "milliseconds", bars)] };
+    Ok(json!({
+        "name": "latency", "nodes": options.nodes, "pods": options.pods, "cores": machine::cores(),
+        "seconds": ours.at(0.99) / 1e3, "phalanx": ours.json(), "kubeScheduler": kube.map(|kube| kube.json()),
+        "chart": chart,
+    }))
+}
+
+async fn one(contestant: Contestant, options: &Options) -> Result<Times> {
+    let Setup { plane } = Setup::new(options.nodes).await?;
+    let running = contestant.start(&plane, &options.scheduler_args).await?;
+    let admin = plane.client();
+    client::warm_up(&admin, contestant.scheduler_name()).await?;
+    let mut bound = client::Bound::watch(plane.client()).await?;
+    let mut times = Vec::with_capacity(options.pods);
+    for index in 0..options.pods {
+        tokio::time::sleep(Duration::from_millis(options.pause)).await;
+        let name = format!("one-{index}");
+        client::create_pod(&admin, &name, contestant.scheduler_name()).await?;
+        let created = Instant::now();
+        let seen = bound.wait_for(&name).await.with_context(|| format!("pod {name}"))?;
+        times.push(seen.saturating_duration_since(created).as_secs_f64() * 1e3);
+    }
+    drop(running);
+    times.sort_unstable_by(f64::total_cmp);
+    let times = Times(times);
+    println!("{:<16} {}", contestant.name(), times.json());
+    Ok(times)
+}

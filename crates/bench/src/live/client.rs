@@ -1,0 +1,218 @@
+//! The client of a run: creates PodGroups and pods, binds pods, and sees them bound.
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use futures::stream::BoxStream;
+use futures::{StreamExt, TryStreamExt, stream};
+use kube::api::{Api, DeleteParams, DynamicObject, ListParams, PostParams, WatchEvent, WatchParams};
+use kube::core::{ApiResource, GroupVersionKind};
+use kube::{Client, Resource};
+use phalanx_cache::slim;
+use serde_json::{Value, json};
+
+use super::Load;
+
+/// Where all pods are.
+pub(crate) const NAMESPACE: &str = "default";
+
+/// Creates the gangs, unless the scheduler knows none, and then all pods, gang by gang.
+pub(crate) async fn create(client: &Client, load: Load, scheduler: &str) -> Result<()> {
+    let size = load.size;
+    if load.gangs {
+        let groups = (0..size.gangs).map(|gang| group(gang, size.size));
+        create_all(&Api::namespaced_with(client.clone(), NAMESPACE, &groups_resource()), groups, load)
+            .await?;
+    }
+    let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), NAMESPACE, &pods_resource());
+    let names = (0..size.gangs).flat_map(|gang| (0..size.size).map(move |index| (gang, index)));
+    let member = |(gang, index)| pod(&pod_name(gang, index), scheduler, load.gangs.then_some(gang));
+    create_all(&api, names.map(member), load).await
+}
+
+/// One pod of no gang.
+pub(crate) async fn create_pod(client: &Client, name: &str, scheduler: &str) -> Result<()> {
+    let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), NAMESPACE, &pods_resource());
+    let object = serde_json::from_value(pod(name, scheduler, None))?;
+    api.create(&PostParams::default(), &object)
+        .await
+        .map(drop)
+        .with_context(|| format!("creating pod {name}"))
+}
+
+/// A scheduler that has bound a pod is at work: its watches, its queues and its connections are there.
+pub(crate) async fn warm_up(client: &Client, scheduler: &str) -> Result<()> {
+    let name = "warm-up";
+    let mut bound = Bound::watch_one(client.clone(), name).await?;
+    create_pod(client, name, scheduler).await?;
+    bound.wait_for(name).await?;
+    let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), NAMESPACE, &pods_resource());
+    api.delete(name, &DeleteParams::default().grace_period(0))
+        .await
+        .map(drop)
+        .context("deleting the first pod")?;
+    // What follows a bind (statuses, the event) is to be over too.
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    Ok(())
+}
+
+/// Pods as they get their nodes.
+pub(crate) struct Bound {
+    events: BoxStream<'static, kube::Result<WatchEvent<slim::Pod>>>,
+}
+
+impl Bound {
+    /// From now on.
+    pub(crate) async fn watch(client: Client) -> Result<Self> {
+        Self::of(client, "spec.nodeName!=").await
+    }
+
+    /// One pod only.
+    pub(crate) async fn watch_one(client: Client, name: &str) -> Result<Self> {
+        Self::of(client, &format!("spec.nodeName!=,metadata.name={name}")).await
+    }
+
+    async fn of(client: Client, fields: &str) -> Result<Self> {
+        let api: Api<slim::Pod> = Api::namespaced(client, NAMESPACE);
+        let list = api.list(&ListParams::default().fields(fields).limit(1)).await?;
+        let version = list.metadata.resource_version.unwrap_or_default();
+        // Longer than any benchmark waits; without it the server ends the watch after some minutes.
+        let params = WatchParams::default().fields(fields).timeout(290);
+        let api: Api<slim::Pod> = Api::namespaced(api.into_client(), NAMESPACE);
+        let events =
+            futures::stream::once(async move { api.watch(&params, &version).await.map(StreamExt::boxed) });
+        Ok(Self { events: events.try_flatten().boxed() })
+    }
+
+    /// When the pod was seen with a node; others are passed over.
+    pub(crate) async fn wait_for(&mut self, name: &str) -> Result<Instant> {
+        while let Some(event) = self.events.try_next().await? {
+            if let WatchEvent::Added(pod) | WatchEvent::Modified(pod) = event
+                && pod.meta().name.as_deref() == Some(name)
+            {
+                return Ok(Instant::now());
+            }
+        }
+        bail!("the watch ended before pod {name} was bound")
+    }
+}
+
+/// Creates objects in order, so many in flight and at that rate.
+pub(crate) async fn create_all(
+    api: &Api<DynamicObject>,
+    objects: impl Iterator<Item = Value>,
+    load: Load,
+) -> Result<()> {
+    let started = Instant::now();
+    let due = |at: usize| load.rate.map(|rate| started + Duration::from_secs_f64(at as f64 / rate));
+    stream::iter(objects.enumerate())
+        .map(|(at, object)| async move {
+            if let Some(due) = due(at) {
+                tokio::time::sleep_until(due.into()).await;
+            }
+            let object: DynamicObject = serde_json::from_value(object)?;
+            api.create(&PostParams::default(), &object).await.map(drop).context("creating an object")
+        })
+        .buffer_unordered(load.in_flight)
+        .try_collect()
+        .await
+}
+
+/// Binds all pods, filling node after node, with no scheduler.
+pub(crate) async fn bind(client: &Client, load: Load, per_node: usize) -> Result<()> {
+    let started = Instant::now();
+    let size = load.size;
+    let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), NAMESPACE, &pods_resource());
+    let names = (0..size.gangs).flat_map(|gang| (0..size.size).map(move |index| pod_name(gang, index)));
+    stream::iter(names.enumerate())
+        .map(|(at, name)| {
+            let api = &api;
+            async move {
+                if let Some(rate) = load.rate {
+                    let due = started + Duration::from_secs_f64(at as f64 / rate);
+                    tokio::time::sleep_until(due.into()).await;
+                }
+                let target = json!({"apiVersion": "v1", "kind": "Node", "name": format!("node-{}", at / per_node)});
+                let binding = json!({"apiVersion": "v1", "kind": "Binding", "metadata": {"name": name}, "target": target});
+                let answer: Value = api.create_subresource("binding", &name, &PostParams::default(), &binding).await?;
+                if answer["status"] != "Success" {
+                    bail!("binding {name}: {answer}");
+                }
+                Ok(())
+            }
+        })
+        .buffer_unordered(load.in_flight)
+        .try_collect()
+        .await
+}
+
+/// When the first and the last of so many pods were seen bound.
+pub(crate) async fn seen_bound(client: Client, count: usize) -> Result<(Instant, Instant)> {
+    let api: Api<slim::Pod> = Api::namespaced(client, NAMESPACE);
+    let mut bound = std::collections::HashSet::new();
+    let mut first = None;
+    loop {
+        // The server closes slow watches under load: list, then watch again from there.
+        let fields = "spec.nodeName!=";
+        let list = api.list(&ListParams::default().fields(fields)).await?;
+        bound.extend(list.items.into_iter().filter_map(|pod| pod.meta().uid.clone()));
+        let version = list.metadata.resource_version.unwrap_or_default();
+        let params = WatchParams::default().fields(fields);
+        let mut events = api.watch(&params, &version).await?.boxed();
+        loop {
+            if !bound.is_empty() {
+                first.get_or_insert_with(Instant::now);
+            }
+            if bound.len() >= count {
+                let last = Instant::now();
+                return Ok((first.unwrap_or(last), last));
+            }
+            match events.try_next().await {
+                Ok(Some(WatchEvent::Added(pod) | WatchEvent::Modified(pod))) => {
+                    bound.extend(pod.meta().uid.clone());
+                }
+                Ok(Some(WatchEvent::Deleted(_) | WatchEvent::Bookmark(_))) => {}
+                Ok(Some(WatchEvent::Error(_)) | None) | Err(_) => break,
+            }
+        }
+    }
+}
+
+pub(crate) fn groups_resource() -> ApiResource {
+    ApiResource::from_gvk(&GroupVersionKind::gvk("scheduling.volcano.sh", "v1beta1", "PodGroup"))
+}
+
+pub(crate) fn pods_resource() -> ApiResource {
+    ApiResource::from_gvk(&GroupVersionKind::gvk("", "v1", "Pod"))
+}
+
+fn gang_name(gang: usize) -> String {
+    format!("gang-{gang}")
+}
+
+fn pod_name(gang: usize, index: usize) -> String {
+    format!("gang-{gang}-{index}")
+}
+
+/// A PodGroup.
+pub(crate) fn group(gang: usize, size: usize) -> Value {
+    json!({
+        "apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "PodGroup",
+        "metadata": {"name": gang_name(gang), "namespace": NAMESPACE},
+        "spec": {"minMember": size, "queue": "default"},
+    })
+}
+
+/// A pod, of a gang if there is one.
+pub(crate) fn pod(name: &str, scheduler: &str, gang: Option<usize>) -> Value {
+    let annotations = gang.map_or(json!({}), |gang| json!({"scheduling.k8s.io/group-name": gang_name(gang)}));
+    json!({
+        "apiVersion": "v1", "kind": "Pod",
+        "metadata": {"name": name, "namespace": NAMESPACE, "annotations": annotations},
+        "spec": {
+            "schedulerName": scheduler,
+            "terminationGracePeriodSeconds": 0,
+            "containers": [{"name": "main", "image": "none",
+                            "resources": {"requests": {"cpu": "1", "memory": "4Gi"}}}],
+        },
+    })
+}

@@ -1,0 +1,103 @@
+//! `shapes`: the same number of pods as many small gangs and as few large ones, with and without gangs, with a client
+//! that is limited to so many requests a second and with one that is not.
+use anyhow::Result;
+use clap::Args;
+use serde_json::{Value, json};
+
+use crate::chart::{Bar, Chart, Panel};
+use crate::live::{Contestant, Load, Measured, block_on};
+use crate::{Size, machine};
+
+#[derive(Args)]
+pub(crate) struct Options {
+    /// Nodes, of 32 cores and 256 GiB each.
+    #[arg(long, default_value_t = 1000)]
+    nodes: usize,
+    /// Pods in all.
+    #[arg(long, default_value_t = 10_000)]
+    pods: usize,
+    /// Numbers of gangs; each must divide the number of pods.
+    #[arg(long, value_delimiter = ',', default_value = "10000,500,20,1")]
+    gangs: Vec<usize>,
+    /// Requests in flight of the client.
+    #[arg(long, default_value_t = 64)]
+    in_flight: usize,
+    /// Requests a second of the limited client, and of the scheduler beside it; 0 leaves those runs out.
+    #[arg(long, default_value_t = 1000.0)]
+    rate: f64,
+    /// Leave the runs without gangs out.
+    #[arg(long)]
+    only_gangs: bool,
+    /// Leave kube-scheduler out.
+    #[arg(long)]
+    without_kube_scheduler: bool,
+}
+
+pub(crate) fn run(options: &Options) -> Result<Value> {
+    block_on(measure(options))
+}
+
+async fn measure(options: &Options) -> Result<Value> {
+    let mut rates = vec![None];
+    if options.rate > 0.0 {
+        rates.push(Some(options.rate));
+    }
+    let (mut runs, mut panels) = (Vec::new(), Vec::new());
+    for rate in rates {
+        let client = rate
+            .map_or("unlimited client".to_owned(), |rate| format!("client limited to {rate:.0} requests/s"));
+        println!("{client}");
+        let mut bars = Vec::new();
+        for (label, contestant, load) in options.runs(rate) {
+            println!("{label}");
+            let measured = contestant.run(load, &limits(contestant, rate)).await?;
+            runs.push(record(&label, rate, &measured));
+            let bar = if contestant == Contestant::Phalanx { Bar::ours } else { Bar::other };
+            bars.push(bar(label, measured.seconds));
+        }
+        panels.push(Panel::new(
+            format!("{} pods, {client}: first create to last bind", options.pods),
+            "seconds",
+            bars,
+        ));
+    }
+    let title = format!("Shapes of gangs, {} nodes", options.nodes);
+    Ok(json!({
+        "name": "shapes", "nodes": options.nodes, "pods": options.pods, "cores": machine::cores(), "runs": runs,
+        "chart": Chart { title, panels },
+    }))
+}
+
+impl Options {
+    fn runs(&self, rate: Option<f64>) -> Vec<(String, Contestant, Load)> {
+        let load = |count: usize, gangs: bool| {
+            let size = Size { nodes: self.nodes, gangs: count, size: self.pods / count.max(1) };
+            Load { size, gangs, in_flight: self.in_flight, rate }
+        };
+        let mut runs = vec![("bare loop".to_owned(), Contestant::Floor, load(1, false))];
+        for count in &self.gangs {
+            let of = self.pods / (*count).max(1);
+            runs.push((format!("Phalanx, {count} gangs of {of}"), Contestant::Phalanx, load(*count, true)));
+        }
+        if !self.only_gangs {
+            runs.push(("Phalanx, no gangs".to_owned(), Contestant::Phalanx, load(1, false)));
+        }
+        if !self.without_kube_scheduler {
+            runs.push(("kube-scheduler, no gangs".to_owned(), Contestant::KubeScheduler, load(1, false)));
+        }
+        runs
+    }
+}
+
+fn limits(contestant: Contestant, rate: Option<f64>) -> Vec<String> {
+    let flag =
+        rate.filter(|_| contestant == Contestant::Phalanx).map(|rate| format!("--kube-api-qps={rate}"));
+    flag.into_iter().collect()
+}
+
+fn record(label: &str, rate: Option<f64>, measured: &Measured) -> Value {
+    let mut record = measured.json();
+    record["label"] = json!(label);
+    record["rate"] = json!(rate);
+    record
+}
