@@ -30,8 +30,24 @@ pub(crate) fn all(
         host_ports: host_ports(spec, interner)?,
         pod_rules: pod_rules::all(spec, marks, interner)?,
         strategy: marks.strategy(interner),
+        images: images(spec, interner),
         revocable: marks.revocable(),
     })
+}
+
+/// One name a container, as nodes tell them: what has no tag has the tag `latest`. Nothing when no container has any.
+fn images(spec: &slim::PodSpec, interner: &mut Interner) -> Vec<Arc<str>> {
+    let containers = || spec.init_containers.iter().chain(&spec.containers);
+    if containers().all(|container| container.image.is_none()) {
+        return Vec::new();
+    }
+    let name = |container: &slim::Container| match container.image.as_deref() {
+        Some(name) if name.rfind(':') <= name.rfind('/') => interner.string(&format!("{name}:latest")),
+        name => interner.string(name.unwrap_or_default()),
+    };
+    let mut images: Vec<_> = containers().map(name).collect();
+    images.sort_unstable();
+    images
 }
 
 /// What still matters of a pod that is not ours to place, or has its place: the ports it takes, and what it asks of the

@@ -1,5 +1,7 @@
 //! Nodes.
 
+use std::sync::Arc;
+
 use phalanx_core::event::{NodeInfo, Taint};
 
 use crate::constraints::{pairs, taint_effect};
@@ -21,7 +23,16 @@ pub fn node(node: &slim::Node, interner: &mut Interner) -> Result<NodeInfo, Inva
         unschedulable: spec.unschedulable,
         ready: ready(status),
         allocatable: requests::resources(&status.allocatable, interner).at("status.allocatable")?,
+        images: images(&status.images, interner),
     })
+}
+
+fn images(list: &[slim::Image], interner: &mut Interner) -> Vec<(Arc<str>, i64)> {
+    let named = list.iter().flat_map(|image| image.names.iter().map(|name| (name, image.size_bytes)));
+    let mut images: Vec<_> = named.map(|(name, size)| (interner.string(name), size)).collect();
+    images.sort_unstable();
+    images.dedup_by(|one, before| one.0 == before.0);
+    images
 }
 
 fn taint(from: &k8s_openapi::api::core::v1::Taint, interner: &mut Interner) -> Result<Taint, Invalid> {

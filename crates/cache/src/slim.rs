@@ -22,7 +22,7 @@ use serde::{Deserialize, Deserializer};
 pub use amount::{Amount, ResourceList};
 pub use metrics::NodeMetrics;
 pub use namespace::Namespace;
-pub use node::{Node, NodeSpec, NodeStatus, PriorityClass};
+pub use node::{Image, Node, NodeSpec, NodeStatus, PriorityClass};
 pub use pdb::{PodDisruptionBudget, PodDisruptionBudgetSpec, PodDisruptionBudgetStatus};
 pub use pod::{
     Affinity, Condition, Container, ContainerPort, ContainerStatus, Pod, PodSpec, PodStatus, Resources,

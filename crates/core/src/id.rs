@@ -45,6 +45,8 @@ ids!(
     TopologyId,
     /// Tasks of one namespace with the same labels, as far as terms read them.
     ProfileId,
+    /// The name of a container image.
+    ImageId,
 );
 
 /// An arena whose slots are used again after a removal.

@@ -8,7 +8,7 @@ use crate::conf::{ArgSpec, Args, Flags};
 use crate::diagnosis::{QueueFault, Refusal, Unfit};
 use crate::event::Time;
 use crate::extender::{Endpoint, Extender};
-use crate::id::{ClassId, JobId, NodeId, QueueId, TaskId};
+use crate::id::{ClassId, ImageId, JobId, NodeId, QueueId, TaskId};
 use crate::world::{Node, Status, World};
 
 /// An opinion that others may overrule.
@@ -49,6 +49,8 @@ pub enum Attribute {
     Label(Arc<str>),
     /// The name.
     Name,
+    /// The size of an image; nothing where it is not on the node.
+    Image(ImageId),
 }
 
 /// Which values make a difference. Whether there is a value at all always does.

@@ -44,6 +44,19 @@ pub struct NodeStatus {
     pub allocatable: ResourceList,
     #[serde(deserialize_with = "or_default")]
     pub conditions: Vec<Condition>,
+    #[serde(deserialize_with = "or_default")]
+    pub images: Vec<Image>,
+}
+
+/// A container image that is on a node, by all of its names.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+#[expect(missing_docs, reason = "Kubernetes' own fields")]
+pub struct Image {
+    #[serde(deserialize_with = "or_default")]
+    pub names: Vec<String>,
+    #[serde(deserialize_with = "or_default")]
+    pub size_bytes: i64,
 }
 
 /// What a priority class name stands for.

@@ -71,6 +71,8 @@ pub struct SchedulingGate {}
 pub struct Container {
     #[serde(deserialize_with = "or_default")]
     pub name: String,
+    #[serde(deserialize_with = "non_empty")]
+    pub image: Option<String>,
     #[serde(deserialize_with = "or_default")]
     pub resources: Resources,
     #[serde(deserialize_with = "or_default")]

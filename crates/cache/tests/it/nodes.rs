@@ -47,6 +47,33 @@ fn a_node_is_ready_when_its_kubelet_says_so_or_when_there_is_none() {
 }
 
 #[test]
+fn images_are_known_by_each_of_their_names() {
+    let node = try_node(
+        "status: {images: [{names: ['b@sha256:1', 'b:1'], sizeBytes: 5}, {names: [a:1], sizeBytes: 7}, {names: null}]}",
+    );
+    let images = node.unwrap().images;
+    let images: Vec<_> = images.iter().map(|(name, size)| (&**name, *size)).collect();
+    assert_eq!(images, [("a:1", 7), ("b:1", 5), ("b@sha256:1", 5)]);
+}
+
+#[test]
+fn a_pod_names_an_image_a_container() {
+    for (containers, expected) in [
+        ("[{name: a}, {name: b}]", &[][..]),
+        ("[{name: a, image: x}, {name: b}]", &["", "x:latest"]),
+        (
+            "[{name: a, image: 'h:5000/x'}, {name: b, image: 'h:5000/x:1'}]",
+            &["h:5000/x:1", "h:5000/x:latest"],
+        ),
+        ("[{name: a, image: 'x@sha256:1'}]", &["x@sha256:1"]),
+    ] {
+        let images =
+            crate::pod(&crate::pod_spec(&format!("containers: {containers}"))).constraints.images.clone();
+        assert_eq!(images.iter().map(|name| &**name).collect::<Vec<_>>(), expected, "{containers}");
+    }
+}
+
+#[test]
 fn what_cannot_be_honoured_is_named_with_its_field() {
     for (yaml, expected) in [
         (

@@ -94,6 +94,8 @@ pub struct Constraints {
     pub pod_rules: Option<Arc<PodRules>>,
     /// How the plugin resource-strategy-fit scores nodes for it, when it has a say in that.
     pub strategy: Option<Strategy>,
+    /// Images of its containers, one each, sorted; empty for one that names none.
+    pub images: Vec<Arc<str>>,
     /// May use nodes that are lent for a time (`volcano.sh/revocable-zone`).
     pub revocable: bool,
 }

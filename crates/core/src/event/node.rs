@@ -42,6 +42,8 @@ pub struct NodeInfo {
     pub ready: bool,
     /// `status.allocatable`.
     pub allocatable: Resources,
+    /// `status.images`: each name with its size in bytes, sorted by name, none twice.
+    pub images: Vec<(Arc<str>, i64)>,
 }
 
 /// How much of a resource of a node is in use, as it was measured.

@@ -22,6 +22,7 @@ enum Trait {
     /// A value nobody asks for.
     Other,
     Value(Arc<str>),
+    Size(i64),
 }
 
 #[derive(Debug, PartialEq, Eq, Hash)]
@@ -122,6 +123,9 @@ impl Kinds {
             let value = match attribute {
                 Attribute::Name => Some(&node.name),
                 Attribute::Label(key) => node.label_value(key),
+                Attribute::Image(image) => {
+                    return node.image_size(*image).map_or(Trait::Nothing, Trait::Size);
+                }
             };
             match (value, known) {
                 (None, _) => Trait::Nothing,

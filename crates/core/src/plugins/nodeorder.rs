@@ -9,11 +9,13 @@
 //! - taint toleration: 100 less the share of untolerated PreferNoSchedule taints;
 //! - pod affinity: the weights of the pod's preferred terms for each pod they mean in the node's domains, and the weights
 //!   by which pods there draw it or keep it away; the least sum of all nodes being 0, the largest 100;
-//! - topology spread: by the pods in the node's domains, fewer being better, for constraints with ScheduleAnyway.
+//! - topology spread: by the pods in the node's domains, fewer being better, for constraints with ScheduleAnyway;
+//! - image locality: by the sizes of the pod's images that are on the node (`images`).
 //!
 //! Least and most requested count 100 millicores and 200 MiB for a pod without requests. Source: the NodeResourcesFit,
-//! NodeResourcesBalancedAllocation, NodeAffinity, TaintToleration, InterPodAffinity and PodTopologySpread plugins of
-//! kube-scheduler 1.36.
+//! NodeResourcesBalancedAllocation, NodeAffinity, TaintToleration, InterPodAffinity, PodTopologySpread and ImageLocality
+//! plugins of kube-scheduler 1.36.
+mod images;
 mod pods;
 
 use std::sync::Arc;
@@ -23,7 +25,7 @@ use phalanx_resource::DimId;
 use super::predicates::{node_term_matches, node_term_reads, tolerates};
 use crate::conf::{ArgKind, ArgSpec};
 use crate::event::{Constraints, TaintEffect};
-use crate::id::ClassId;
+use crate::id::{ClassId, TaskId};
 use crate::plugin::{NodeRules, NodeScorer, Opening, Plugin, PluginDef, RoomScorer};
 use crate::world::{Class, Node, World};
 
@@ -45,7 +47,7 @@ const ARGS: &[ArgSpec] = &[
     weight("nodeaffinity.weight", "2", "Weight of preferred node affinity."),
     weight("tainttoleration.weight", "3", "Weight of the absence of untolerated PreferNoSchedule taints."),
     weight("podaffinity.weight", "2", "Weight of preferred pod affinity and anti-affinity."),
-    weight("imagelocality.weight", "1", "Weight of images that are on the node: accepted; not honoured yet."),
+    weight("imagelocality.weight", "1", "Weight of images that are on the node."),
     weight(
         "podtopologyspread.weight",
         "2",
@@ -66,6 +68,7 @@ struct NodeOrder {
     taints: i64,
     pod_affinity: i64,
     spread: i64,
+    images: i64,
 }
 
 impl NodeOrder {
@@ -79,6 +82,7 @@ impl NodeOrder {
             taints: weight("tainttoleration.weight", 3),
             pod_affinity: weight("podaffinity.weight", 2),
             spread: weight("podtopologyspread.weight", 2),
+            images: weight("imagelocality.weight", 1),
         }
     }
 }
@@ -101,6 +105,20 @@ impl Plugin for NodeOrder {
             rules
                 .scorers
                 .push(Box::new(Untainted { constraints: class.constraints.clone(), weight: self.taints }));
+        }
+    }
+
+    fn has_scope(&self) -> bool {
+        self.images != 0
+    }
+
+    fn scope(&self, world: &World, task: TaskId) -> u64 {
+        if self.images == 0 { 0 } else { images::scope(world, world.class_of(task)) }
+    }
+
+    fn scoped_scorers(&self, world: &World, task: TaskId, rules: &mut NodeRules) {
+        if self.images != 0 {
+            images::scorer(world, world.class_of(task), self.images, rules);
         }
     }
 }
@@ -248,8 +266,16 @@ mod tests {
     use super::*;
     use crate::event::{NodeTerm, Operator, Requirement, Taint, Toleration, TolerationOperator};
 
-    const WEIGHTS: NodeOrder =
-        NodeOrder { least: 0, most: 0, balanced: 0, affinity: 0, taints: 0, pod_affinity: 0, spread: 0 };
+    const WEIGHTS: NodeOrder = NodeOrder {
+        least: 0,
+        most: 0,
+        balanced: 0,
+        affinity: 0,
+        taints: 0,
+        pod_affinity: 0,
+        spread: 0,
+        images: 0,
+    };
 
     /// A node of 4 cores and 10,000 bytes with some in use.
     fn node(cpu: i64, memory: i64) -> Node {

@@ -97,6 +97,15 @@ impl World {
             refs[task.class.index()] += 1;
         }
         note(self.classes.iter().all(|(id, class)| refs[id.index()] == class.refs), "classes".to_owned());
+        let existing = self.nodes.iter().filter(|(_, node)| node.exists).count();
+        note(existing == self.existing as usize, "count of nodes".to_owned());
+        for (id, nodes, asked) in self.images.iter() {
+            let on = self.nodes.iter().filter(|(_, node)| node.image_size(id).is_some()).count();
+            let classes = self.classes.iter().flat_map(|(_, class)| class.images.iter());
+            let named = classes.filter(|image| **image == id).count();
+            note((on, named) == (nodes as usize, asked as usize), format!("image {id:?}"));
+            note(nodes + asked > 0, format!("image {id:?} is kept for nothing"));
+        }
     }
 
     fn rebuilt_room(&self, id: NodeId) -> (Amounts, Amounts, Amounts) {

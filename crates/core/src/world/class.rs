@@ -5,7 +5,7 @@ use phalanx_resource::{Amounts, DimId};
 
 use super::Carried;
 use crate::event::Constraints;
-use crate::id::ProfileId;
+use crate::id::{ImageId, ProfileId};
 
 /// What kube-scheduler counts for a pod without a cpu request when it spreads load: 100 millicores.
 const DEFAULT_MILLI_CPU: i64 = 100;
@@ -27,6 +27,8 @@ pub struct Class {
     pub(crate) profile: Option<ProfileId>,
     /// Its terms.
     pub carried: Carried,
+    /// The images of `constraints`.
+    pub(crate) images: Box<[ImageId]>,
     /// Tasks of this class.
     pub(crate) refs: u32,
     /// Distinguishes it from an earlier class in the same slot.
@@ -37,7 +39,12 @@ pub struct Class {
 pub(crate) type ClassKey = (Amounts, Arc<Constraints>, Option<ProfileId>);
 
 impl Class {
-    pub(crate) fn new((request, constraints, profile): ClassKey, carried: Carried, serial: u64) -> Self {
+    pub(crate) fn new(
+        (request, constraints, profile): ClassKey,
+        carried: Carried,
+        images: Box<[ImageId]>,
+        serial: u64,
+    ) -> Self {
         let or = |dim, default| match request.get(dim) {
             0 => default,
             amount => amount,
@@ -45,6 +52,6 @@ impl Class {
         let nonzero = [or(DimId::CPU, DEFAULT_MILLI_CPU), or(DimId::MEMORY, DEFAULT_MEMORY)];
         let best_effort = request.is_best_effort();
         let serial = super::node::Stamp(serial);
-        Self { request, constraints, best_effort, nonzero, profile, carried, refs: 0, serial }
+        Self { request, constraints, best_effort, nonzero, profile, carried, images, refs: 0, serial }
     }
 }

@@ -6,6 +6,7 @@ mod allowance;
 mod apply;
 mod check;
 mod class;
+mod images;
 mod job;
 mod node;
 mod pdb;
@@ -24,6 +25,7 @@ use rustc_hash::FxHashMap;
 pub use allowance::{Allowance, Allowances};
 pub use class::Class;
 use class::ClassKey;
+use images::Images;
 pub use job::{Job, JobKind, Role};
 pub use node::{Node, Stamp};
 pub(crate) use pdb::REFUSED_MS;
@@ -38,7 +40,7 @@ pub use tree::{ROOT, Sums};
 pub use usage::{Newcomers, Usage};
 
 use crate::event::Key;
-use crate::id::{ClassId, JobId, NodeId, QueueId, Slots, TaskId};
+use crate::id::{ClassId, ImageId, JobId, NodeId, QueueId, Slots, TaskId};
 
 /// What the World has to know before its first event.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -91,6 +93,9 @@ pub struct World {
     pub total: Amounts,
     /// What pods hold on those nodes in sum.
     pub used: Amounts,
+    /// How many nodes have an object.
+    existing: u32,
+    images: Images,
     node_ids: FxHashMap<Arc<str>, NodeId>,
     task_ids: FxHashMap<Arc<str>, TaskId>,
     job_ids: FxHashMap<(JobKind, Key), JobId>,
@@ -139,6 +144,8 @@ impl World {
             terms: Terms::default(),
             total: Amounts::new(),
             used: Amounts::new(),
+            existing: 0,
+            images: Images::default(),
             node_ids: FxHashMap::default(),
             task_ids: FxHashMap::default(),
             job_ids: FxHashMap::default(),
@@ -181,6 +188,11 @@ impl World {
     #[inline]
     pub fn class_of(&self, task: TaskId) -> &Class {
         &self.classes[self.tasks[task].class]
+    }
+
+    /// On how many nodes an image is, and how many nodes there are.
+    pub(crate) fn image_spread(&self, image: ImageId) -> (u32, u32) {
+        (self.images.nodes(image), self.existing)
     }
 
     /// What a task requests.

@@ -7,7 +7,7 @@ use phalanx_resource::{Amounts, DimId};
 use super::task::Hold;
 use super::usage::Usage;
 use crate::event::{HostPort, Taint};
-use crate::id::TaskId;
+use crate::id::{ImageId, TaskId};
 
 /// A counter that tells caches what is new; two of them are always equal, since they carry no state.
 #[derive(Clone, Copy, Debug, Default)]
@@ -57,6 +57,8 @@ pub struct Node {
     /// Tasks that hold or will hold room here.
     pub tasks: Vec<TaskId>,
     pub(crate) ports: Vec<PortUse>,
+    /// Images that are on it and their sizes in bytes, sorted by id.
+    pub(crate) images: Vec<(ImageId, i64)>,
     /// Changes with anything that matters for placement.
     pub(crate) version: Stamp,
     /// Changes with attributes, not with room.
@@ -72,6 +74,12 @@ impl Node {
     pub(crate) fn label_value(&self, key: &str) -> Option<&Arc<str>> {
         let at = self.labels.binary_search_by(|(name, _)| (**name).cmp(key)).ok()?;
         Some(&self.labels[at].1)
+    }
+
+    /// The size of an image that is on it, in bytes.
+    pub(crate) fn image_size(&self, image: ImageId) -> Option<i64> {
+        let at = self.images.binary_search_by(|(id, _)| id.cmp(&image)).ok()?;
+        Some(self.images[at].1)
     }
 
     /// What will be idle when all that is being released is gone and all that is nominated has come.
@@ -138,6 +146,7 @@ impl Node {
             usage,
             tasks: _,
             ports,
+            images: _,
             version: _,
             static_version: _,
         } = self;

@@ -12,7 +12,11 @@ impl World {
         let id = self.ensure_node(&info.name);
         let allocatable = self.amounts(&info.allocatable);
         self.count_node(id, false);
-        let node = &self.nodes[id];
+        let images = self.images.put(&info.images);
+        let node = &mut self.nodes[id];
+        let moved_images = node.images != images;
+        let images = std::mem::replace(&mut node.images, images);
+        self.images.take(&images);
         let same_statics = node.exists
             && node.labels == info.labels
             && node.taints == info.taints
@@ -34,11 +38,14 @@ impl World {
         self.count_node(id, true);
         if !same_statics {
             self.join_domains(id);
+        }
+        if !same_statics || moved_images {
             self.touch_statics(id);
         }
-        if changed {
+        if changed || moved_images {
             self.touch_node(id);
         }
+        // Where images are makes a node better, not possible.
         changed
     }
 
@@ -51,9 +58,11 @@ impl World {
         let mut used = node.allocatable.clone();
         used.sub(&node.idle);
         if add {
+            self.existing += 1;
             self.total.add(&node.allocatable);
             self.used.add(&used);
         } else {
+            self.existing -= 1;
             self.total.sub(&node.allocatable);
             self.used.sub(&used);
         }
@@ -85,6 +94,8 @@ impl World {
         node.idle.sub(&node.allocatable);
         node.allocatable = Amounts::new();
         self.join_domains(id);
+        let images = std::mem::take(&mut self.nodes[id].images);
+        self.images.take(&images);
         let nominated = |task: &TaskId| self.tasks[*task].status == Status::Pipelined;
         let lost: Vec<TaskId> = self.nodes[id].tasks.iter().copied().filter(nominated).collect();
         for task in lost {

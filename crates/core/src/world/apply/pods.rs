@@ -249,7 +249,8 @@ impl World {
         }
         self.changes.clock += 1;
         let carried = self.terms.open(key.2, &key.1, &self.nodes);
-        let id = self.classes.insert(Class::new(key.clone(), carried, self.changes.clock));
+        let images = key.1.images.iter().map(|name| self.images.name(name)).collect();
+        let id = self.classes.insert(Class::new(key.clone(), carried, images, self.changes.clock));
         self.class_ids.insert(key, id);
         id
     }
@@ -261,6 +262,7 @@ impl World {
             && let Some(class) = self.classes.remove(id)
         {
             self.terms.close(&class);
+            class.images.iter().for_each(|image| self.images.forget(*image));
             self.class_ids.remove(&(class.request, class.constraints, class.profile));
         }
     }
