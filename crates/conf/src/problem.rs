@@ -24,7 +24,7 @@ impl fmt::Display for Severity {
     }
 }
 
-/// One problem. Its text is one line; the severity and the file's name are the caller's to add.
+/// One problem. Its text is one line; the severity is the caller's to add.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
     /// How bad it is.
@@ -38,11 +38,18 @@ pub struct Problem {
 }
 
 impl Problem {
+    /// `FILE:LINE:COLUMN: what; expected what`, as every command and the log say it.
+    pub fn in_file(&self, file: &str) -> String {
+        let Position { line, column } = self.at;
+        format!("{file}:{line}:{column}: {}; expected {}", self.what, self.expected)
+    }
+
     pub(crate) fn error(at: Position, what: impl Into<String>, expected: impl Into<String>) -> Self {
         Self { severity: Severity::Error, at, what: what.into(), expected: expected.into() }
     }
 }
 
+/// Without the name of the file.
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Position { line, column } = self.at;

@@ -2,10 +2,11 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
-use phalanx_conf::{Known, Severity};
+use phalanx_conf::{Known, Parsed, Severity};
+use phalanx_core::conf::Conf;
 
-use crate::exit::{BadInput, print};
-use crate::inputs::{self, problem_line};
+use crate::exit::{BadInput, counted, print};
+use crate::inputs;
 
 /// Commands of `conf`.
 #[derive(Debug, clap::Subcommand)]
@@ -50,13 +51,25 @@ pub(crate) fn run(command: &Command) -> Result<()> {
 }
 
 fn check(file: &Path, strict: bool) -> Result<()> {
-    let name = file.display().to_string();
-    let problems = phalanx_conf::parse(&inputs::text(file)?, &Known::builtin()).problems;
-    print(&problems.iter().map(|problem| problem_line(&name, problem) + "\n").collect::<String>())?;
+    let name = inputs::shown(file);
+    let Parsed { conf, problems } = phalanx_conf::parse(&inputs::text(file)?, &Known::builtin());
+    let lines = problems.iter().map(|problem| format!("{}: {}\n", problem.severity, problem.in_file(&name)));
+    print(&lines.collect::<String>())?;
     let of = |severity| problems.iter().filter(|problem| problem.severity == severity).count();
     let (errors, warnings) = (of(Severity::Error), of(Severity::Warning));
-    if errors > 0 || (strict && warnings > 0) {
-        return Err(BadInput(format!("{name}: errors: {errors}, warnings: {warnings}")).into());
+    match conf {
+        Some(conf) if !strict || warnings == 0 => print(&format!("{name}: {}\n", summary(&conf, warnings))),
+        _ => {
+            let found = format!("{}, {}", counted(errors, "error"), counted(warnings, "warning"));
+            Err(BadInput(format!("{name}: {found}")).into())
+        }
     }
-    Ok(())
+}
+
+fn summary(conf: &Conf, warnings: usize) -> String {
+    let plugins = conf.tiers.iter().map(|tier| tier.plugins.len()).sum();
+    let problems = if warnings == 0 { "no problems".to_owned() } else { counted(warnings, "warning") };
+    let counts = [(conf.actions.len(), "action"), (conf.tiers.len(), "tier"), (plugins, "plugin")];
+    let counts = counts.map(|(count, what)| counted(count, what)).join(", ");
+    format!("{counts}, {problems}")
 }

@@ -25,6 +25,11 @@ pub(crate) fn first_of(faults: &[impl fmt::Display]) -> BadInput {
     })
 }
 
+/// `1 pod`, `2 pods`.
+pub(crate) fn counted(count: usize, one: &str) -> String {
+    if count == 1 { format!("1 {one}") } else { format!("{count} {one}s") }
+}
+
 /// Prints to stdout. A reader that has seen enough (`| head`) is no error.
 pub(crate) fn print(text: &str) -> anyhow::Result<()> {
     let mut out = io::stdout().lock();

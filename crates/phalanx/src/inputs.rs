@@ -50,30 +50,22 @@ impl ManifestArgs {
 
 /// The configuration in a file, or the built-in one. Warnings go to stderr.
 pub(crate) fn conf(file: Option<&Path>) -> Result<Conf> {
-    let name = file.map_or_else(|| "the built-in scheduler.conf".into(), |file| file.display().to_string());
+    let name = file.map_or_else(|| "the built-in scheduler.conf".into(), shown);
     let text = match file {
         Some(file) => text(file)?,
         None => phalanx_conf::builtin_default().to_owned(),
     };
     let Parsed { conf, problems } = phalanx_conf::parse(&text, &Known::builtin());
-    let line = |problem: &phalanx_conf::Problem| problem_line(&name, problem);
     let (errors, warnings): (Vec<_>, Vec<_>) =
         problems.iter().partition(|problem| problem.severity == Severity::Error);
     if let Some(conf) = conf {
         for warning in warnings {
-            eprintln!("{}", line(warning));
+            eprintln!("warning: {}", warning.in_file(&name));
         }
         return Ok(conf);
     }
-    let errors: Vec<String> = errors.into_iter().map(line).collect();
+    let errors: Vec<String> = errors.into_iter().map(|error| error.in_file(&name)).collect();
     Err(first_of(&errors).into())
-}
-
-/// `FILE:LINE:COLUMN: error|warning: what; expected what`.
-pub(crate) fn problem_line(file: &str, problem: &phalanx_conf::Problem) -> String {
-    let at = problem.at;
-    let (severity, what, expected) = (problem.severity, &problem.what, &problem.expected);
-    format!("{file}:{}:{}: {severity}: {what}; expected {expected}", at.line, at.column)
 }
 
 /// The text of a file.
@@ -129,7 +121,8 @@ fn read_stdin() -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-fn shown(file: &Path) -> String {
+/// The file as messages name it.
+pub(crate) fn shown(file: &Path) -> String {
     if file.as_os_str() == STDIN { "<stdin>".into() } else { file.display().to_string() }
 }
 

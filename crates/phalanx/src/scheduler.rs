@@ -7,11 +7,12 @@ use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use clap::builder::{BoolishValueParser, ValueParser};
+use phalanx_runtime::client::BadFlag;
 use phalanx_runtime::lease::LeaseOptions;
 use phalanx_runtime::reload::ConfError;
 use phalanx_runtime::scheduler::{SchedulerOptions, hostname, run as schedule};
 
-use crate::exit::BadInput;
+use crate::exit::{BadInput, first_of};
 use crate::sampling::Sampled;
 use ignored::Ignored;
 
@@ -115,8 +116,8 @@ pub(crate) fn run(args: Args) -> Result<()> {
         tracing::warn!("{warning}");
     }
     schedule(args.options()?).map_err(|error| match error.downcast::<ConfError>() {
-        Ok(problems) => BadInput(problems.to_string()).into(),
-        Err(error) => error,
+        Ok(problems) => first_of(&problems.to_string().lines().collect::<Vec<_>>()).into(),
+        Err(error) => error.downcast::<BadFlag>().map_or_else(|error| error, |bad| BadInput(bad.0).into()),
     })
 }
 

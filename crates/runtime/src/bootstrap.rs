@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use tracing::{info, warn};
 
 use crate::backoff::Backoff;
+use crate::faults::Faults;
 
 const GROUP: &str = "/apis/scheduling.volcano.sh/v1beta1";
 const RETRY: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(5));
@@ -26,36 +27,63 @@ struct ResourceName {
 
 /// Whether PodGroups have a status subresource: Volcano's have none, a stricter CRD may. Asks until the API server
 /// serves PodGroups.
-pub async fn pod_group_has_status(client: &Client) -> bool {
+pub async fn pod_group_has_status(client: &Client, faults: &Faults) -> bool {
     let mut backoff = Backoff::new(RETRY.0, RETRY.1);
     loop {
-        if let Ok((StatusCode::OK, body)) = call(client, Request::get(GROUP), Value::Null).await
-            && let Ok(list) = serde_json::from_slice::<ResourceList>(&body)
-            && list.resources.iter().any(|resource| resource.name == "podgroups")
-        {
-            return list.resources.iter().any(|resource| resource.name == "podgroups/status");
+        match call(client, Request::get(GROUP), Value::Null).await {
+            Ok((StatusCode::OK, body)) => {
+                if let Some(has_status) = of_pod_groups(&body) {
+                    return has_status;
+                }
+            }
+            Ok((status, body)) => refused(faults, GROUP, status, &body),
+            Err(error) => faults.failed(GROUP, &error),
         }
         tokio::time::sleep(backoff.next_wait()).await;
     }
 }
 
-/// Creates the queues every cluster has, as Volcano's scheduler does: `root`, from which nothing is reclaimed, and the
-/// default queue. Tries until both are there.
-pub async fn create_queues(client: &Client, default_queue: &str) {
-    for (name, reclaimable) in [("root", false), (default_queue, true)] {
-        create_queue(client, name, reclaimable).await;
+/// Whether the list of resources has the status of PodGroups; `None` when it has no PodGroups.
+fn of_pod_groups(body: &[u8]) -> Option<bool> {
+    let list = serde_json::from_slice::<ResourceList>(body).ok()?;
+    let has = |wanted| list.resources.iter().any(|resource| resource.name == wanted);
+    has("podgroups").then(|| has("podgroups/status"))
+}
+
+/// Nobody serves the group yet: the watches say which definitions are missing.
+fn refused(faults: &Faults, what: &str, status: StatusCode, body: &[u8]) {
+    if status != StatusCode::NOT_FOUND {
+        faults.refused(what, status.as_u16(), &message(body));
     }
 }
 
-async fn create_queue(client: &Client, name: &str, reclaimable: bool) {
+/// What the API server says, in its own words.
+fn message(body: &[u8]) -> String {
+    #[derive(Deserialize)]
+    struct Status {
+        message: String,
+    }
+    let status = serde_json::from_slice::<Status>(body);
+    status.map_or_else(|_| String::from_utf8_lossy(body).into_owned(), |status| status.message)
+}
+
+/// Creates the queues every cluster has, as Volcano's scheduler does: `root`, from which nothing is reclaimed, and the
+/// default queue. Tries until both are there.
+pub async fn create_queues(client: &Client, default_queue: &str, faults: &Faults) {
+    for (name, reclaimable) in [("root", false), (default_queue, true)] {
+        create_queue(client, name, reclaimable, faults).await;
+    }
+}
+
+async fn create_queue(client: &Client, name: &str, reclaimable: bool, faults: &Faults) {
     let queue = json!({
         "apiVersion": "scheduling.volcano.sh/v1beta1",
         "kind": "Queue",
         "metadata": {"name": name},
         "spec": {"weight": 1, "reclaimable": reclaimable},
     });
+    let what = format!("creation of queue {name}");
     let mut backoff = Backoff::new(RETRY.0, RETRY.1);
-    let mut said = false;
     loop {
         match call(client, Request::post(format!("{GROUP}/queues")), queue.clone()).await {
             Ok((StatusCode::CREATED, _)) => {
@@ -63,16 +91,8 @@ async fn create_queue(client: &Client, name: &str, reclaimable: bool) {
                 return open_queue(client, name).await;
             }
             Ok((StatusCode::CONFLICT, _)) => return,
-            Ok((status, body)) if !said => {
-                said = true;
-                let body = String::from_utf8_lossy(&body).into_owned();
-                warn!(queue = name, %status, body, "cannot create the queue yet");
-            }
-            Err(error) if !said => {
-                said = true;
-                warn!(queue = name, %error, "cannot create the queue yet");
-            }
-            Ok(_) | Err(_) => {}
+            Ok((status, body)) => refused(faults, &what, status, &body),
+            Err(error) => faults.failed(&what, &error),
         }
         tokio::time::sleep(backoff.next_wait()).await;
     }
@@ -93,15 +113,16 @@ async fn call(
     client: &Client,
     request: http::request::Builder,
     body: Value,
-) -> anyhow::Result<(StatusCode, Vec<u8>)> {
+) -> kube::Result<(StatusCode, Vec<u8>)> {
     let json = request.headers_ref().is_some_and(|headers| headers.contains_key(http::header::CONTENT_TYPE));
     let request = match body {
-        Value::Null => request.body(Body::empty())?,
-        body if json => request.body(Body::from(body.to_string().into_bytes()))?,
+        Value::Null => request.body(Body::empty()),
+        body if json => request.body(Body::from(body.to_string().into_bytes())),
         body => request
             .header(http::header::CONTENT_TYPE, "application/json")
-            .body(Body::from(body.to_string().into_bytes()))?,
+            .body(Body::from(body.to_string().into_bytes())),
     };
+    let request = request.map_err(kube::Error::HttpError)?;
     let (parts, body) = client.send(request).await?.into_parts();
     Ok((parts.status, body.collect().await?.to_bytes().to_vec()))
 }

@@ -1,32 +1,43 @@
 //! The connection to the API server.
+use std::error::Error;
 use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
+use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError, LoadDataError};
 use kube::{Client, Config};
 
+use crate::outbox::driver::chain;
+
+/// The value of a flag cannot be used: one line with the flag, the value and what was expected.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct BadFlag(pub String);
+
 /// Reads the flags' meaning: a kubeconfig file, or what the environment offers (`KUBECONFIG`, the home directory, or
-/// the service account of a pod); `master` replaces the address.
+/// the service account of a pod); `master` replaces the address. What is wrong with a file is a [`BadFlag`].
 pub async fn config(kubeconfig: Option<&Path>, master: Option<&str>) -> anyhow::Result<Config> {
+    let address = |master: &str| {
+        let bad = |error| {
+            BadFlag(format!("--master {master:?}: {error}, expected a URL such as https://HOST:6443"))
+        };
+        master.parse::<http::Uri>().map_err(|error| bad(error.to_string())).and_then(|url| {
+            if url.scheme().is_some() { Ok(url) } else { Err(bad("no https:// before it".to_owned())) }
+        })
+    };
+    let master = master.map(address).transpose()?;
     let mut config = match kubeconfig {
-        Some(path) => {
-            let file = Kubeconfig::read_from(path).map_err(|error| unreadable(path, error))?;
-            Config::from_custom_kubeconfig(file, &KubeConfigOptions::default())
-                .await
-                .with_context(|| format!("--kubeconfig {}", path.display()))?
-        }
-        None => match (Config::infer().await, master) {
+        Some(path) => from_file(path).await.map_err(|fault| BadFlag(format!("--kubeconfig {fault}")))?,
+        None => match (Config::infer().await, &master) {
             (Ok(config), _) => config,
-            (Err(_), Some(master)) => Config::new(master.parse().context("--master: expected a URL")?),
+            (Err(_), Some(master)) => Config::new(master.clone()),
             (Err(error), None) => {
                 return Err(error).context("no kubeconfig and no service account; give --kubeconfig");
             }
         },
     };
     if let Some(master) = master {
-        config.cluster_url =
-            master.parse().with_context(|| format!("--master {master:?}: expected a URL"))?;
+        config.cluster_url = master;
     }
     // The outbox and the watches have their own ideas of when to try again.
     config.default_retry = false;
@@ -34,13 +45,109 @@ pub async fn config(kubeconfig: Option<&Path>, master: Option<&str>) -> anyhow::
     Ok(config)
 }
 
-/// kube's message repeats that of the error beneath it, so the path stands before the cause alone.
-fn unreadable(path: &Path, error: KubeconfigError) -> anyhow::Error {
-    let cause = match error {
-        KubeconfigError::ReadConfig(error, _) => anyhow::Error::new(error),
-        other => anyhow::Error::new(other),
+/// `FILE: what is wrong`, or `FILE:LINE:COLUMN: what is wrong` where the text itself cannot be read.
+async fn from_file(path: &Path) -> Result<Config, String> {
+    let shown = path.display();
+    let file = Kubeconfig::read_from(path).map_err(|error| match error {
+        KubeconfigError::Parse(error) => {
+            let (line, column) = error.location().map_or((1, 1), |at| (at.line(), at.column()));
+            let text = error.without_snippet().to_string();
+            let what = text.split(" at line ").next().unwrap_or(&text);
+            format!("{shown}:{line}:{column}: invalid YAML: {what}; expected a kubeconfig")
+        }
+        other => format!("{shown}: {}", fault(&other)),
+    })?;
+    unknown_user(&file).map_or(Ok(()), |fault| Err(format!("{shown}: {fault}")))?;
+    let config = Config::from_custom_kubeconfig(file.clone(), &KubeConfigOptions::default()).await;
+    let config = config.map_err(|error| format!("{shown}: {}{}", fault(&error), known(&file, &error)))?;
+    if config.root_cert.as_ref().is_some_and(Vec::is_empty) {
+        return Err(format!("{shown}: certificate-authority: found no certificate, expected PEM"));
+    }
+    // Keys and certificates are only read when a client is made of them; a plugin for credentials need not run twice.
+    if config.auth_info.exec.is_none() {
+        Client::try_from(config.clone()).map_err(|error| format!("{shown}: {}", credentials(&error)))?;
+    }
+    Ok(config)
+}
+
+/// kube would go on without credentials.
+fn unknown_user(file: &Kubeconfig) -> Option<String> {
+    let current = file.current_context.as_ref()?;
+    let context = file.contexts.iter().find(|context| context.name == *current)?;
+    let user = context.context.as_ref()?.user.as_ref().filter(|user| !user.is_empty())?;
+    let known: Vec<&str> = file.auth_infos.iter().map(|info| info.name.as_str()).collect();
+    (!known.contains(&user.as_str())).then(|| {
+        format!("context {current:?} names user {user:?}, which is not in it; expected {}", one_of(&known))
+    })
+}
+
+/// What is wrong, without the layers of the library.
+fn fault(error: &KubeconfigError) -> String {
+    let data = |what: &str, error: &LoadDataError| match error {
+        LoadDataError::ReadFile(error, path) => {
+            format!("{what}: {} cannot be read: {}", path.display(), plain(error))
+        }
+        LoadDataError::DecodeBase64(_) => format!("{what}-data: is no base64, expected PEM in base64"),
+        LoadDataError::NoBase64DataOrFile => format!("{what}: neither data nor a file is given"),
     };
-    cause.context(format!("--kubeconfig {}", path.display()))
+    match error {
+        KubeconfigError::ReadConfig(error, _) => format!("cannot be read: {}", plain(error)),
+        KubeconfigError::CurrentContextNotSet => {
+            "current-context: missing, expected the name of a context".into()
+        }
+        KubeconfigError::LoadContext(name) => format!("current-context {name:?} is not in it"),
+        KubeconfigError::LoadClusterOfContext(name) => {
+            format!("cluster {name:?} of the context is not in it")
+        }
+        KubeconfigError::MissingClusterUrl => "server: missing, expected the URL of the API server".into(),
+        KubeconfigError::ParseClusterUrl(error) => format!("server: {error}, expected a URL"),
+        KubeconfigError::ParseProxyUrl(error) => format!("proxy-url: {error}, expected a URL"),
+        KubeconfigError::LoadCertificateAuthority(error) => data("certificate-authority", error),
+        KubeconfigError::LoadClientCertificate(error) => data("client-certificate", error),
+        KubeconfigError::LoadClientKey(error) => data("client-key", error),
+        KubeconfigError::ParseCertificates(error) => {
+            format!("certificate-authority: {error}, expected certificates in PEM")
+        }
+        other => chain(other),
+    }
+}
+
+/// What is wrong with a key or a certificate.
+fn credentials(error: &kube::Error) -> String {
+    let text = chain(error);
+    let what = text.strip_prefix("rustls tls error: ");
+    what.map_or_else(
+        || text.clone(),
+        |what| format!("client-certificate, client-key or certificate-authority: {what}"),
+    )
+}
+
+/// Which names would have been right.
+fn known(file: &Kubeconfig, error: &KubeconfigError) -> String {
+    let names: Vec<&str> = match error {
+        KubeconfigError::LoadContext(_) => {
+            file.contexts.iter().map(|context| context.name.as_str()).collect()
+        }
+        KubeconfigError::LoadClusterOfContext(_) => {
+            file.clusters.iter().map(|cluster| cluster.name.as_str()).collect()
+        }
+        _ => return String::new(),
+    };
+    format!("; expected {}", one_of(&names))
+}
+
+fn one_of(names: &[&str]) -> String {
+    match names {
+        [] => "one, but there is none".to_owned(),
+        [only] => format!("{only:?}"),
+        names => format!("one of {}", names.join(", ")),
+    }
+}
+
+/// An error without the number of the operating system.
+pub(crate) fn plain(error: &dyn Error) -> String {
+    let text = error.to_string();
+    text.split(" (os error").next().unwrap_or(&text).to_owned()
 }
 
 /// A client for all requests of the process.

@@ -11,6 +11,11 @@ use serde_json::json;
 use tokio::sync::watch;
 use tracing::{info, warn};
 
+use crate::faults::Faults;
+
+/// How long a server that did not answer lately may take for the release.
+const RELEASE_IN_SILENCE: Duration = Duration::from_millis(500);
+
 /// How to elect.
 #[derive(Clone, Debug)]
 pub struct LeaseOptions {
@@ -114,6 +119,7 @@ impl Elector {
 pub async fn hold(
     client: kube::Client,
     options: LeaseOptions,
+    faults: &Faults,
     leads: impl FnOnce(),
     mut stop: watch::Receiver<bool>,
 ) -> Result<(), LeaseLost> {
@@ -121,8 +127,15 @@ pub async fn hold(
     let mut elector = Elector::default();
     let mut leads = Some(leads);
     let mut waits_for = String::new();
+    let mut cut_short = false;
     loop {
-        turn(&api, &options, &mut elector, &mut waits_for).await?;
+        tokio::select! {
+            done = turn(&api, &options, &mut elector, &mut waits_for, faults) => done?,
+            _ = stop.wait_for(|stop| *stop) => {
+                cut_short = true;
+                break;
+            }
+        }
         if elector.leads()
             && let Some(tell) = leads.take()
         {
@@ -134,8 +147,9 @@ pub async fn hold(
             () = tokio::time::sleep(options.retry_period) => {}
         }
     }
-    if elector.leads() {
-        release(&api, &options).await;
+    // A turn that was cut short may have taken the lease.
+    if elector.leads() || (cut_short && !faults.is_silent()) {
+        release(&api, &options, faults).await;
     }
     Ok(())
 }
@@ -155,6 +169,7 @@ async fn turn(
     options: &LeaseOptions,
     elector: &mut Elector,
     waits_for: &mut String,
+    faults: &Faults,
 ) -> Result<(), LeaseLost> {
     let lost = || LeaseLost {
         namespace: options.namespace.clone(),
@@ -176,14 +191,20 @@ async fn turn(
         }
         Ok::<_, kube::Error>(action)
     });
+    let what = format!("lease {}/{}", options.namespace, options.name);
     match attempt.await {
-        Ok(Ok(Action::Lost)) => return Err(lost()),
-        Ok(Ok(Action::Create | Action::Write(_))) => elector.wrote(started),
-        Ok(Ok(Action::Wait)) => {}
-        Ok(Err(error)) => {
-            warn!(lease = %options.name, namespace = %options.namespace, %error, "lease request failed");
+        Ok(Ok(action)) => {
+            faults.answered(&what);
+            match action {
+                Action::Lost => return Err(lost()),
+                Action::Create | Action::Write(_) => elector.wrote(started),
+                Action::Wait => {}
+            }
         }
-        Err(_) => warn!(lease = %options.name, namespace = %options.namespace, "lease request timed out"),
+        // Another process wrote first.
+        Ok(Err(kube::Error::Api(status))) if status.code == 409 => {}
+        Ok(Err(error)) => faults.failed(&what, &error),
+        Err(_) => faults.silent(&format!("{what}: none in time")),
     }
     if elector.expired(options, Instant::now()) { Err(lost()) } else { Ok(()) }
 }
@@ -236,8 +257,9 @@ async fn write(
 }
 
 /// Lets the next one in at once.
-async fn release(api: &Api<Lease>, options: &LeaseOptions) {
-    let done = tokio::time::timeout(options.retry_period, async {
+async fn release(api: &Api<Lease>, options: &LeaseOptions, faults: &Faults) {
+    let patience = if faults.is_silent() { RELEASE_IN_SILENCE } else { options.retry_period };
+    let done = tokio::time::timeout(patience, async {
         let Some(lease) = api.get_opt(&options.name).await? else { return Ok(()) };
         let record = record_of(&lease);
         if record.holder != options.identity {

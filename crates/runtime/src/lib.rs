@@ -10,6 +10,7 @@ pub mod bootstrap;
 pub mod client;
 pub mod engine;
 pub mod extender;
+pub mod faults;
 pub mod lease;
 pub mod limiter;
 pub mod metrics;

@@ -9,6 +9,7 @@ use phalanx_conf::{Known, Parsed, Problem, Severity, builtin_default, diff, pars
 use phalanx_core::conf::Conf;
 use tracing::{error, info, warn};
 
+use crate::client::plain;
 use crate::metrics::Metrics;
 
 /// How often the file is read.
@@ -18,7 +19,7 @@ const PERIOD: Duration = Duration::from_secs(1);
 #[derive(Debug, thiserror::Error)]
 pub enum ConfError {
     /// It cannot be read.
-    #[error("{path}: {error}")]
+    #[error("{path}: cannot be read: {}", plain(error))]
     Unreadable {
         /// The file.
         path: String,
@@ -37,7 +38,7 @@ pub enum ConfError {
 
 fn lines(path: &str, problems: &[Problem]) -> String {
     let errors = problems.iter().filter(|problem| problem.severity == Severity::Error);
-    errors.map(|problem| format!("{path}: {problem}")).collect::<Vec<_>>().join("\n")
+    errors.map(|problem| problem.in_file(path)).collect::<Vec<_>>().join("\n")
 }
 
 /// The conf file of a running scheduler.
@@ -54,7 +55,7 @@ impl ConfFile {
     /// Reads the file; without one, the built-in default is taken.
     pub fn open(path: Option<&Path>, known: Known) -> Result<Self, ConfError> {
         let name =
-            path.map_or_else(|| "built-in scheduler.conf".to_owned(), |path| path.display().to_string());
+            path.map_or_else(|| "the built-in scheduler.conf".to_owned(), |path| path.display().to_string());
         let text = match path {
             None => builtin_default().to_owned(),
             Some(path) => std::fs::read_to_string(path)
@@ -123,8 +124,9 @@ impl ConfFile {
 
 fn accept(name: &str, text: &str, known: &Known) -> Result<Conf, ConfError> {
     let Parsed { conf, problems } = parse(text, known);
-    for problem in problems.iter().filter(|problem| problem.severity == Severity::Warning) {
-        warn!("{name}: {problem}");
+    // Beside errors they would only hide them.
+    for problem in problems.iter().filter(|_| conf.is_some()) {
+        warn!("{}", problem.in_file(name));
     }
     conf.ok_or_else(|| ConfError::Invalid { path: name.to_owned(), problems })
 }

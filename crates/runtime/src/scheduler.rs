@@ -17,13 +17,14 @@ use phalanx_core::event::Event;
 use phalanx_core::placement::Sampling;
 use phalanx_core::world::{World, WorldOptions};
 use tokio::runtime::Handle;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{mpsc, oneshot, watch as tokio_watch};
 use tokio::task::JoinSet;
 use tracing::{error, info, warn};
 
 use crate::engine::{Engine, Input, Pace};
 use crate::extender::{Clients, HttpExtender};
+use crate::faults::Faults;
 use crate::lease::{self, LeaseOptions};
 use crate::limiter::Limiter;
 use crate::metrics::Metrics;
@@ -39,6 +40,9 @@ use crate::{bootstrap, client};
 
 /// How long the outbox may take at the end.
 const FLUSH: Duration = Duration::from_secs(8);
+
+/// How long it may take when the API server does not answer.
+const FLUSH_IN_SILENCE: Duration = Duration::from_millis(500);
 
 /// How long the first cycle waits for the default queue to be there.
 const QUEUES_FIRST: Duration = Duration::from_secs(3);
@@ -95,9 +99,12 @@ pub fn run(options: SchedulerOptions) -> anyhow::Result<()> {
         .build()
         .context("cannot start the async runtime")?;
     let result = runtime.block_on(async {
+        // Before anything starts: from here on a signal means a stop in order.
+        let signals = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
         let config = client::config(options.kubeconfig.as_deref(), options.master.as_deref()).await?;
+        let faults = Arc::new(Faults::new(config.cluster_url.to_string()));
         let (wire, client) = (Wire::new(&config, options.http2)?, client::client(config)?);
-        Process::start(options, conf, nodes, client, wire).await?.live().await
+        Process::start(options, conf, nodes, client, wire, faults).await?.live(signals).await
     });
     // A file read or a name lookup that hangs must not keep the process.
     runtime.shutdown_timeout(Duration::from_secs(1));
@@ -111,7 +118,11 @@ struct Process {
     outbox: mpsc::UnboundedSender<driver::Input>,
     outbox_ended: tokio::task::JoinHandle<()>,
     tasks: JoinSet<anyhow::Result<()>>,
+    /// No more cycles.
+    close: tokio_watch::Sender<bool>,
+    /// Give up the lease.
     stop: tokio_watch::Sender<bool>,
+    faults: Arc<Faults>,
 }
 
 impl Process {
@@ -121,6 +132,7 @@ impl Process {
         nodes: NodeSelector,
         client: Client,
         wire: Wire,
+        faults: Arc<Faults>,
     ) -> anyhow::Result<Self> {
         let (metrics, health) = (Arc::<Metrics>::default(), Arc::<Health>::default());
         serve(&options, &metrics, &health).await?;
@@ -137,6 +149,7 @@ impl Process {
             metrics: Arc::clone(&metrics),
             names: Arc::new(names),
             nodes: Arc::new(nodes),
+            faults: Arc::clone(&faults),
         };
         let waits_for = watch_all(&mut tasks, &client, &sink, options.priority_class);
         let clients = Clients::default();
@@ -155,17 +168,18 @@ impl Process {
             leads: false,
         };
         let engine_ended = spawn_engine(scheduling)?;
+        let (close, closing) = tokio_watch::channel(false);
+        let ready = ready(client.clone(), Arc::clone(&faults), closing);
         let outbox_ended =
-            spawn_outbox(&options, &client, wire, clients, outputs, engine.clone(), Arc::clone(&metrics));
+            spawn_outbox(&options, wire, clients, ready, outputs, engine.clone(), Arc::clone(&metrics));
         follow(&mut tasks, conf, &client, engine.clone(), metrics);
         let (stop, stopped) = tokio_watch::channel(false);
-        lead(&mut tasks, options, client, engine.clone(), stopped);
-        Ok(Self { engine, engine_ended, outbox, outbox_ended, tasks, stop })
+        lead(&mut tasks, options, client, Arc::clone(&faults), engine.clone(), stopped);
+        Ok(Self { engine, engine_ended, outbox, outbox_ended, tasks, close, stop, faults })
     }
 
     /// Until a signal, or until a part ends that must not.
-    async fn live(mut self) -> anyhow::Result<()> {
-        let (mut term, mut int) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+    async fn live(mut self, (mut term, mut int): (Signal, Signal)) -> anyhow::Result<()> {
         let end = tokio::select! {
             _ = term.recv() => Ok("SIGTERM"),
             _ = int.recv() => Ok("SIGINT"),
@@ -176,7 +190,11 @@ impl Process {
         match end {
             Ok(signal) => {
                 info!(signal, "stopping");
-                self.stop().await;
+                tokio::select! {
+                    () = self.stop() => {}
+                    _ = term.recv() => warn!("stopped at once by a second signal"),
+                    _ = int.recv() => warn!("stopped at once by a second signal"),
+                }
                 Ok(())
             }
             Err(error) => {
@@ -190,10 +208,11 @@ impl Process {
     async fn stop(self) {
         // Each part may have ended on its own.
         let _ = self.engine.send(Input::Stop);
-        let _ = self.engine_ended.await;
-        let _ = self.outbox.send(driver::Input::Finish(Instant::now() + FLUSH));
-        // It may still be waiting for the API server to serve PodGroups.
-        let _ = tokio::time::timeout(FLUSH + Duration::from_secs(1), self.outbox_ended).await;
+        let _ = tokio::time::timeout(FLUSH, self.engine_ended).await;
+        let flush = if self.faults.is_silent() { FLUSH_IN_SILENCE } else { FLUSH };
+        let _ = self.close.send(true);
+        let _ = self.outbox.send(driver::Input::Finish(Instant::now() + flush));
+        let _ = tokio::time::timeout(flush + Duration::from_secs(1), self.outbox_ended).await;
         let _ = self.stop.send(true);
         let mut tasks = self.tasks;
         // Watches never end by themselves; the lease does once it is released.
@@ -292,11 +311,24 @@ fn spawn_engine(engine: Engine) -> anyhow::Result<oneshot::Receiver<std::thread:
     Ok(ended)
 }
 
+/// Whether PodGroups have a status subresource; `None` when the process ends before the API server says so. Nothing can
+/// have been decided by then: no cycle runs before the PodGroups are listed.
+async fn ready(
+    client: Client,
+    faults: Arc<Faults>,
+    mut closing: tokio_watch::Receiver<bool>,
+) -> Option<bool> {
+    tokio::select! {
+        has_status = bootstrap::pod_group_has_status(&client, &faults) => Some(has_status),
+        _ = closing.wait_for(|closing| *closing) => None,
+    }
+}
+
 fn spawn_outbox(
     options: &SchedulerOptions,
-    client: &Client,
     wire: Wire,
     clients: Clients,
+    ready: impl Future<Output = Option<bool>> + Send + 'static,
     outputs: mpsc::UnboundedReceiver<driver::Input>,
     engine: std_mpsc::Sender<Input>,
     metrics: Arc<Metrics>,
@@ -309,13 +341,9 @@ fn spawn_outbox(
     });
     let limiter = options.rate.map(|(qps, burst)| Limiter::new(qps, burst, Instant::now()));
     let controller = options.scheduler_names.first().cloned().unwrap_or_default();
-    let client = client.clone();
     tokio::spawn(async move {
-        let context = Context {
-            pod_group_status: bootstrap::pod_group_has_status(&client).await,
-            controller,
-            instance: hostname(),
-        };
+        let Some(pod_group_status) = ready.await else { return };
+        let context = Context { pod_group_status, controller, instance: hostname() };
         let report = move |events: Vec<Event>| {
             let _ = engine.send(Input::Events(events));
         };
@@ -364,8 +392,9 @@ fn figures(conf: &Conf) -> Option<Source> {
 }
 
 /// The queues first, so that no group is told that there is none; but whatever keeps us from making them, cycles run.
-async fn begin(client: Client, default_queue: String, engine: std_mpsc::Sender<Input>) {
-    let mut queues = tokio::spawn(async move { bootstrap::create_queues(&client, &default_queue).await });
+async fn begin(client: Client, default_queue: String, faults: Arc<Faults>, engine: std_mpsc::Sender<Input>) {
+    let mut queues =
+        tokio::spawn(async move { bootstrap::create_queues(&client, &default_queue, &faults).await });
     let _ = tokio::time::timeout(QUEUES_FIRST, &mut queues).await;
     let _ = engine.send(Input::Lead);
 }
@@ -375,16 +404,17 @@ fn lead(
     tasks: &mut JoinSet<anyhow::Result<()>>,
     options: SchedulerOptions,
     client: Client,
+    faults: Arc<Faults>,
     engine: std_mpsc::Sender<Input>,
     mut stop: tokio_watch::Receiver<bool>,
 ) {
     tasks.spawn(async move {
-        let queues = client.clone();
+        let (queues, of_queues) = (client.clone(), Arc::clone(&faults));
         let begin = move || {
-            tokio::spawn(begin(queues, options.default_queue, engine));
+            tokio::spawn(begin(queues, options.default_queue, of_queues, engine));
         };
         if let Some(lease) = options.lease {
-            return Ok(lease::hold(client, lease, begin, stop).await?);
+            return Ok(lease::hold(client, lease, &faults, begin, stop).await?);
         }
         begin();
         // The sender lives until the process ends.

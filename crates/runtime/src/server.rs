@@ -14,6 +14,7 @@ use hyper_util::rt::TokioIo;
 use tokio::net::TcpListener;
 use tracing::{debug, info};
 
+use crate::client::BadFlag;
 use crate::metrics::Metrics;
 
 /// What the servers show.
@@ -44,9 +45,11 @@ pub struct Pages {
 }
 
 /// A listen address as Go writes it: `:8080` is every address.
-pub fn parse_address(text: &str) -> anyhow::Result<SocketAddr> {
+pub fn parse_address(text: &str) -> Result<SocketAddr, BadFlag> {
     let full = if text.starts_with(':') { format!("0.0.0.0{text}") } else { text.to_owned() };
-    full.parse().with_context(|| format!("listen address {text:?}: expected ADDRESS:PORT or :PORT"))
+    let bad =
+        || BadFlag(format!("--listen-address or --healthz-address {text:?}: expected ADDRESS:PORT or :PORT"));
+    full.parse().map_err(|_| bad())
 }
 
 /// Binds the address and serves in the background; returns the address that was bound.

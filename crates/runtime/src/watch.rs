@@ -21,9 +21,12 @@ use tokio::sync::mpsc;
 use tracing::{debug, info, warn};
 
 use crate::backoff::Backoff;
+use crate::client::BadFlag;
 use crate::engine;
+use crate::faults::Faults;
 use crate::metrics::Metrics;
-use crate::outbox::{QueueSeen, driver};
+use crate::outbox::QueueSeen;
+use crate::outbox::driver::{self, chain};
 use crate::recorder::{Note, Regarding};
 
 /// Events handed on together at most; also bounds what is decoded and not yet folded.
@@ -41,12 +44,12 @@ pub struct NodeSelector(Vec<(String, String)>);
 
 impl NodeSelector {
     /// Labels as `key:value`; a node needs one of them.
-    pub fn parse(labels: &[String]) -> anyhow::Result<Self> {
+    pub fn parse(labels: &[String]) -> Result<Self, BadFlag> {
         let pair = |label: &String| {
             let pair = label.split_once(':').map(|(key, value)| (key.to_owned(), value.to_owned()));
-            pair.ok_or_else(|| anyhow::anyhow!("--node-selector {label:?}: expected key:value"))
+            pair.ok_or_else(|| BadFlag(format!("--node-selector {label:?}: expected key:value")))
         };
-        labels.iter().map(pair).collect::<anyhow::Result<_>>().map(Self)
+        labels.iter().map(pair).collect::<Result<_, _>>().map(Self)
     }
 
     fn matches(&self, node: &slim::Node) -> bool {
@@ -134,6 +137,8 @@ pub struct Sink {
     pub names: Arc<Names>,
     /// Which nodes are ours.
     pub nodes: Arc<NodeSelector>,
+    /// Tells what is wrong, once.
+    pub faults: Arc<Faults>,
 }
 
 /// Watches a kind for as long as the process lives.
@@ -242,7 +247,7 @@ impl<K: Watched> Watch<K> {
         // A list that begins has not got an answer yet.
         if self.failing && !matches!(event, watcher::Event::Init) {
             self.failing = false;
-            info!(kind = K::PLURAL, "watch is back");
+            self.sink.faults.answered(K::PLURAL);
         }
     }
 
@@ -250,37 +255,38 @@ impl<K: Watched> Watch<K> {
     fn failed(&mut self, error: &watcher::Error) -> bool {
         self.sink.metrics.watch_failed(K::PLURAL);
         let first = !std::mem::replace(&mut self.failing, true);
-        match (code(error), K::CRD, first) {
-            (_, _, false) => debug!(kind = K::PLURAL, %error, "watch still fails"),
-            (Some(404), Some(crd), _) => {
+        match (code(error), K::CRD, request(error)) {
+            (Some(404), Some(crd), _) if first => {
                 warn!(
                     "CustomResourceDefinition {crd} is not installed; waiting for it (kubectl apply -f crds/)"
                 );
             }
+            (Some(404), Some(_), _) => {}
             (Some(410), ..) => debug!(kind = K::PLURAL, "resource version expired; listing again"),
-            _ => warn!(kind = K::PLURAL, "watch failed, trying again: {}", text(error)),
+            (_, _, Some(error)) => self.sink.faults.failed(K::PLURAL, error),
+            (.., None) if first => warn!(kind = K::PLURAL, "watch failed, trying again: {}", chain(error)),
+            (.., None) => {}
         }
         // kube would ask for the same version again when the refusal is the answer to the request itself.
         !(code(error) == Some(410) && matches!(error, watcher::Error::WatchStartFailed(_)))
     }
 }
 
-fn code(error: &watcher::Error) -> Option<u16> {
+/// The error of the request itself.
+fn request(error: &watcher::Error) -> Option<&kube::Error> {
     match error {
         watcher::Error::InitialListFailed(error)
         | watcher::Error::WatchStartFailed(error)
-        | watcher::Error::WatchFailed(error) => match error {
-            kube::Error::Api(status) => Some(status.code),
-            _ => None,
-        },
-        watcher::Error::WatchError(status) => Some(status.code),
-        watcher::Error::NoResourceVersion => None,
+        | watcher::Error::WatchFailed(error) => Some(error),
+        watcher::Error::WatchError(_) | watcher::Error::NoResourceVersion => None,
     }
 }
 
-/// An error with its causes, on one line.
-fn text(error: &watcher::Error) -> String {
-    crate::outbox::driver::chain(error)
+fn code(error: &watcher::Error) -> Option<u16> {
+    match (request(error), error) {
+        (Some(kube::Error::Api(status)), _) | (None, watcher::Error::WatchError(status)) => Some(status.code),
+        _ => None,
+    }
 }
 
 /// Waits that start over once a watch was healthy for a while. kube resets after every event, and a list that begins is

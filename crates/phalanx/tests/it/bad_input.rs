@@ -160,11 +160,64 @@ fn a_conf_with_errors_is_refused_with_its_position() {
 }
 
 #[test]
-fn a_kubeconfig_that_is_missing_is_told_once() {
-    let folder = folder(&[]);
-    let ran = phalanx_in(folder.path(), &["scheduler", "--kubeconfig", "none"], "");
-    assert_ne!(ran.code, 0, "{ran:?}");
-    let error = ran.stderr.lines().find(|line| line.starts_with("error: ")).unwrap_or_default();
-    assert!(error.starts_with("error: --kubeconfig none: No such file"), "{ran:?}");
-    assert_eq!(error.matches("No such file").count(), 1, "{error}");
+fn a_kubeconfig_that_cannot_be_used_is_told_with_its_file() {
+    let good = "apiVersion: v1\nkind: Config\ncurrent-context: x\n\
+        clusters: [{name: c, cluster: {server: 'https://127.0.0.1:1'}}]\n\
+        contexts: [{name: x, context: {cluster: c, user: u}}]\nusers: [{name: u, user: {}}]\n";
+    let server = "server: 'https://127.0.0.1:1'";
+    let with = |field: &str| good.replace(server, &format!("{server}, {field}"));
+    for (text, expected) in [
+        ("clusters: [".to_owned(), ":1:11: invalid YAML: unclosed bracket '['; expected a kubeconfig"),
+        ("# none\n".to_owned(), ": current-context: missing, expected the name of a context"),
+        (
+            good.replace("current-context: x", "current-context: y"),
+            ": current-context \"y\" is not in it; expected \"x\"",
+        ),
+        (
+            good.replace("cluster: c,", "cluster: d,"),
+            ": cluster \"d\" of the context is not in it; expected \"c\"",
+        ),
+        (
+            good.replace("user: u}", "user: v}"),
+            ": context \"x\" names user \"v\", which is not in it; expected \"u\"",
+        ),
+        (good.replace("https://127.0.0.1:1", "::"), ": server: "),
+        (
+            with("certificate-authority-data: '!'"),
+            ": certificate-authority-data: is no base64, expected PEM in base64",
+        ),
+        (
+            with("certificate-authority-data: aGVsbG8="),
+            ": certificate-authority: found no certificate, expected PEM",
+        ),
+        (
+            good.replace("user: {}", "user: {client-certificate-data: aGVsbG8=, client-key-data: aGVsbG8=}"),
+            ": client-certificate, client-key or certificate-authority: identity PEM is missing a private key",
+        ),
+    ] {
+        let line = refused(&[("kc", &text)], &["scheduler", "--kubeconfig", "kc"]);
+        assert!(line.starts_with(&format!("error: --kubeconfig kc{expected}")), "{line}\n{expected}");
+    }
+    assert_eq!(
+        refused(&[], &["scheduler", "--kubeconfig", "none"]),
+        "error: --kubeconfig none: cannot be read: No such file or directory"
+    );
+}
+
+#[test]
+fn values_of_flags_are_told_with_what_was_expected() {
+    for (args, expected) in [
+        (&["--node-selector", "zone"][..], "--node-selector \"zone\": expected key:value"),
+        (&["--master", "localhost"], "--master \"localhost\": no https:// before it, expected a URL"),
+        (
+            &["--enable-healthz", "--healthz-address", "here", "--master", "http://127.0.0.1:1"],
+            "--listen-address or --healthz-address \"here\": expected ADDRESS:PORT or :PORT",
+        ),
+        (&["--kube-api-qps", "0"], "--kube-api-qps 0: expected more than 0"),
+        (&["--leader-elect-lease-duration", "1s"], "--leader-elect-lease-duration must be longer"),
+        (&["--scheduler-conf", "none"], "none: cannot be read: No such file or directory"),
+    ] {
+        let line = refused(&[], &[&["scheduler"], args].concat());
+        assert!(line.starts_with(&format!("error: {expected}")), "{line}\n{expected}");
+    }
 }

@@ -1,5 +1,5 @@
 //! `phalanx conf`: check, diff, show.
-use crate::run::{folder, phalanx, phalanx_in};
+use crate::run::{folder, node, phalanx, phalanx_in};
 
 const BAD: &str = "actions: \"enqueue, alocate\"\ntiers:\n- plugins:\n  - name: gang\n    enableJobOrdr: true\n  - name: ganng\n";
 
@@ -10,26 +10,32 @@ fn check_prints_each_problem_with_its_place_and_fails() {
     assert_eq!(ran.code, 2, "{ran:?}");
     let lines: Vec<&str> = ran.stdout.lines().collect();
     assert!(
-        lines.iter().any(|line| line.starts_with("conf.yaml:5:5: ") && line.contains("enableJobOrdr")),
+        lines
+            .iter()
+            .any(|line| line.starts_with("warning: conf.yaml:5:5: ") && line.contains("enableJobOrdr")),
         "{lines:?}"
     );
     assert!(
-        lines.iter().any(|line| line.starts_with("conf.yaml:6:11: warning: ") && line.contains("ganng")),
+        lines.iter().any(|line| line.starts_with("warning: conf.yaml:6:11: ") && line.contains("ganng")),
         "{lines:?}"
     );
-    assert!(lines[0].starts_with("conf.yaml:1:") && lines[0].contains(": error: "), "{lines:?}");
-    assert_eq!(ran.stderr, "error: conf.yaml: errors: 1, warnings: 2\n");
+    assert!(lines[0].starts_with("error: conf.yaml:1:"), "{lines:?}");
+    assert_eq!(ran.stderr, "error: conf.yaml: 1 error, 2 warnings\n");
 }
 
 #[test]
-fn check_is_silent_on_the_files_that_are_shipped() {
+fn check_finds_nothing_in_the_files_that_are_shipped_and_says_so_in_a_line() {
     for entry in std::fs::read_dir(crate::run::repository().join("config")).unwrap() {
         let path = entry.unwrap().path();
         if path.is_file() {
             let ran = phalanx(&["conf", "check", "--strict", path.to_str().unwrap()]);
-            assert_eq!((ran.code, ran.stdout.as_str()), (0, ""), "{ran:?}");
+            assert!(ran.text().ends_with(" plugins, no problems\n"), "{ran:?}");
+            assert_eq!((ran.text().lines().count(), ran.stderr.as_str()), (1, ""), "{ran:?}");
         }
     }
+    let text = "actions: \"allocate, backfill\"\ntiers:\n- plugins:\n  - name: gang\n";
+    let ran = phalanx_in(folder(&[]).path(), &["conf", "check", "-"], text);
+    assert_eq!(ran.text(), "<stdin>: 2 actions, 1 tier, 1 plugin, no problems\n");
 }
 
 #[test]
@@ -40,9 +46,12 @@ fn warnings_fail_only_when_strict() {
     )]);
     let plain = phalanx_in(folder.path(), &["conf", "check", "conf.yaml"], "");
     assert_eq!(plain.code, 0, "{plain:?}");
-    assert!(plain.stdout.starts_with("conf.yaml:5:5: warning: "), "{plain:?}");
+    let lines: Vec<&str> = plain.stdout.lines().collect();
+    assert!(lines[0].starts_with("warning: conf.yaml:5:5: "), "{plain:?}");
+    assert_eq!(lines[1..], ["conf.yaml: 1 action, 1 tier, 1 plugin, 1 warning"]);
     let strict = phalanx_in(folder.path(), &["conf", "check", "--strict", "conf.yaml"], "");
-    assert_eq!((strict.code, strict.stdout), (2, plain.stdout));
+    assert_eq!((strict.code, strict.stdout.trim_end()), (2, lines[0]));
+    assert_eq!(strict.stderr, "error: conf.yaml: 0 errors, 1 warning\n");
 }
 
 #[test]
@@ -68,4 +77,26 @@ fn the_reference_page_is_fresh() {
         std::fs::read_to_string(crate::run::repository().join("docs/reference/scheduler-conf.md")).unwrap();
     let fresh = phalanx(&["conf", "reference"]);
     assert!(fresh.text() == page, "stale: phalanx conf reference > docs/reference/scheduler-conf.md");
+}
+
+#[test]
+fn every_command_says_a_problem_in_the_same_way() {
+    let folder = folder(&[("conf.yaml", BAD), ("m.yaml", &node("n1", 1))]);
+    let error = |args: &[&str]| {
+        let ran = phalanx_in(folder.path(), args, BAD);
+        assert_eq!(ran.code, 2, "{ran:?}");
+        ran.stderr
+    };
+    let check = phalanx_in(folder.path(), &["conf", "check", "conf.yaml"], "");
+    let expected = check.stdout.lines().next().unwrap().to_owned() + "\n";
+    for args in [
+        &["simulate", "-f", "m.yaml", "--scheduler-conf", "conf.yaml"][..],
+        &["explain", "pod", "p", "-f", "m.yaml", "--scheduler-conf", "conf.yaml"],
+        &["conf", "show", "conf.yaml"],
+        &["conf", "diff", "conf.yaml", "conf.yaml"],
+        &["scheduler", "--scheduler-conf", "conf.yaml"],
+    ] {
+        assert_eq!(error(args), expected, "{args:?}");
+    }
+    assert_eq!(error(&["conf", "show", "-"]), expected.replace("conf.yaml:", "<stdin>:"));
 }

@@ -12,3 +12,4 @@ mod plugins;
 mod run;
 mod scenarios;
 mod simulate;
+mod stop;

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use http::Method;
 use kube::Client;
+use phalanx_runtime::faults::Faults;
 use phalanx_runtime::lease::{LeaseOptions, hold};
 use serde_json::{Value, json};
 use tokio::sync::{oneshot, watch};
@@ -76,8 +77,11 @@ struct Candidate {
 fn candidate(client: &Client, identity: &str) -> Candidate {
     let (tell, leads) = oneshot::channel();
     let (stop, stopped) = watch::channel(false);
-    let held = hold(client.clone(), options(identity), move || tell.send(()).unwrap(), stopped);
-    let running = tokio::spawn(async move { held.await.is_ok() });
+    let (client, options) = (client.clone(), options(identity));
+    let running = tokio::spawn(async move {
+        let faults = Faults::new("http://fake");
+        hold(client, options, &faults, move || tell.send(()).unwrap(), stopped).await.is_ok()
+    });
     Candidate { leads, stop, running }
 }
 

@@ -14,6 +14,7 @@ use phalanx_api::v1beta1::{PodGroup, Queue};
 use phalanx_cache::{Guarded, Names, slim};
 use phalanx_core::event::Event;
 use phalanx_runtime::engine::Input;
+use phalanx_runtime::faults::Faults;
 use phalanx_runtime::outbox::driver;
 use phalanx_runtime::watch::{NodeSelector, Sink, Watched, run};
 use serde_json::{Value, json};
@@ -95,6 +96,7 @@ fn start<K: Watched>(steps: Vec<Step>, nodes: &[&str]) -> Watching {
         metrics: Arc::default(),
         names: Arc::new(Names::default()),
         nodes: Arc::new(NodeSelector::parse(&nodes).unwrap()),
+        faults: Arc::new(Faults::new("http://fake")),
     };
     Watching { inputs, outbox: outputs, script, _task: tokio::spawn(run::<K>(client, sink)) }
 }

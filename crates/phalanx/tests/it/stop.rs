@@ -1,0 +1,163 @@
+//! The scheduler ends when it is told to, whatever the API server does.
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::path::Path;
+use std::process::{Child, ChildStderr, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::run::folder;
+
+/// More than a stop takes, and less than any of the timeouts that it must not wait for.
+const SOON: Duration = Duration::from_secs(4);
+
+struct Scheduler {
+    child: Child,
+    log: BufReader<ChildStderr>,
+    lines: Vec<String>,
+}
+
+impl Scheduler {
+    fn start(folder: &Path, url: &str) -> Self {
+        let kubeconfig = format!(
+            "apiVersion: v1\nkind: Config\ncurrent-context: x\nclusters: [{{name: c, cluster: {{server: '{url}'}}}}]\n\
+             contexts: [{{name: x, context: {{cluster: c}}}}]\n"
+        );
+        std::fs::write(folder.join("kubeconfig"), kubeconfig).unwrap();
+        let mut child = Command::new(env!("CARGO_BIN_EXE_phalanx"))
+            .args(["scheduler", "--kubeconfig", "kubeconfig", "--leader-elect-retry-period", "100ms"])
+            .current_dir(folder)
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let log = BufReader::new(child.stderr.take().unwrap());
+        Self { child, log, lines: Vec::new() }
+    }
+
+    /// Reads the log until a line has this text.
+    fn wait_for(&mut self, text: &str) {
+        while !self.lines.last().is_some_and(|line| line.contains(text)) {
+            let mut line = String::new();
+            assert!(self.log.read_line(&mut line).unwrap() > 0, "ended before {text:?}: {:?}", self.lines);
+            self.lines.push(line);
+        }
+    }
+
+    /// Sends the signal; the log, once the process has ended well.
+    fn stop(mut self, signal: &str) -> Vec<String> {
+        let start = Instant::now();
+        let kill = Command::new("kill").args([signal, &self.child.id().to_string()]).status().unwrap();
+        assert!(kill.success());
+        // The log ends with the process.
+        self.lines.extend(self.log.by_ref().lines().map(Result::unwrap));
+        let status = self.child.wait().unwrap();
+        assert!(status.success(), "{status}: {:?}", self.lines);
+        assert!(start.elapsed() < SOON, "{:?}: {:?}", start.elapsed(), self.lines);
+        std::mem::take(&mut self.lines)
+    }
+}
+
+impl Drop for Scheduler {
+    fn drop(&mut self) {
+        // Of a test that failed.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn count(log: &[String], text: &str) -> usize {
+    log.iter().filter(|line| line.contains(text)).count()
+}
+
+#[test]
+fn it_ends_while_the_api_server_is_down_and_has_said_so_once() {
+    let free = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", free.local_addr().unwrap());
+    drop(free);
+    for signal in ["-TERM", "-INT"] {
+        let folder = folder(&[]);
+        let mut scheduler = Scheduler::start(folder.path(), &url);
+        scheduler.wait_for("no answer from the API server");
+        // Many more tries by then.
+        std::thread::sleep(Duration::from_millis(600));
+        let log = scheduler.stop(signal);
+        assert_eq!(count(&log, &url), 1, "{log:?}");
+        assert!(count(&log, "stopping") == 1 && log.len() == 2, "{log:?}");
+    }
+}
+
+#[test]
+fn it_ends_while_the_api_server_says_nothing() {
+    // Connections are taken by the kernel, and nobody reads them.
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let folder = folder(&[]);
+    let mut scheduler = Scheduler::start(folder.path(), &format!("http://{}", silent.local_addr().unwrap()));
+    // The first request is on its way.
+    let _first = silent.accept().unwrap();
+    let log = std::mem::take(&mut scheduler.lines);
+    assert!(log.is_empty());
+    scheduler.stop("-TERM");
+}
+
+#[test]
+fn it_ends_while_the_definitions_are_missing_and_names_them_once() {
+    let server = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", server.local_addr().unwrap());
+    std::thread::spawn(move || {
+        for stream in server.incoming().flatten() {
+            std::thread::spawn(move || without_definitions(&stream));
+        }
+    });
+    let folder = folder(&[]);
+    let mut scheduler = Scheduler::start(folder.path(), &url);
+    scheduler.wait_for(".scheduling.volcano.sh is not installed");
+    scheduler.wait_for(".scheduling.volcano.sh is not installed");
+    std::thread::sleep(Duration::from_millis(600));
+    let log = scheduler.stop("-TERM");
+    for definition in ["podgroups.scheduling.volcano.sh", "queues.scheduling.volcano.sh"] {
+        assert_eq!(count(&log, &format!("{definition} is not installed")), 1, "{log:?}");
+    }
+    assert_eq!(count(&log, "WARN"), 2, "{log:?}");
+}
+
+/// An API server that knows Kubernetes' own kinds, has none of them, and takes any lease.
+fn without_definitions(stream: &TcpStream) {
+    let mut reader = BufReader::new(stream);
+    loop {
+        let mut head = Vec::new();
+        while head.last().is_none_or(|line: &String| !line.trim().is_empty()) {
+            let mut line = String::new();
+            if reader.read_line(&mut line).unwrap_or(0) == 0 {
+                return;
+            }
+            head.push(line);
+        }
+        let length = head
+            .iter()
+            .find_map(|line| line.to_lowercase().strip_prefix("content-length:")?.trim().parse().ok());
+        let mut body = vec![0; length.unwrap_or(0)];
+        reader.read_exact(&mut body).unwrap();
+        if head[0].contains("watch=") {
+            continue;
+        }
+        let (status, answer) = if head[0].contains("volcano.sh") {
+            (
+                404,
+                "{\"kind\": \"Status\", \"status\": \"Failure\", \"code\": 404, \"message\": \"not found\"}"
+                    .to_owned(),
+            )
+        } else if head[0].contains("/leases") && length.is_some() {
+            (200, String::from_utf8(body).unwrap())
+        } else if head[0].contains("/leases") {
+            (404, "{\"kind\": \"Status\", \"status\": \"Failure\", \"code\": 404, \"reason\": \"NotFound\", \"message\": \"no\"}".to_owned())
+        } else {
+            (200, "{\"kind\": \"List\", \"apiVersion\": \"v1\", \"metadata\": {\"resourceVersion\": \"1\"}, \"items\": []}".to_owned())
+        };
+        let head = format!(
+            "HTTP/1.1 {status} -\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n",
+            answer.len()
+        );
+        if (&*stream).write_all((head + &answer).as_bytes()).is_err() {
+            return;
+        }
+    }
+}

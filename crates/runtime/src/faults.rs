@@ -1,0 +1,101 @@
+//! Faults of requests, each told once: all watches, the lease and the outbox meet a server that is down at the same
+//! time, and each of them goes on trying.
+use std::collections::BTreeSet;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use tracing::{info, warn};
+
+use crate::outbox::driver::chain;
+
+/// What stands between us and the API server. Shared by all that ask it.
+#[derive(Debug)]
+pub struct Faults {
+    server: String,
+    standing: Mutex<BTreeSet<Fault>>,
+}
+
+/// What makes two failures the same one.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Fault {
+    /// No answer, whoever asks; the text tells a closed port from a wrong certificate.
+    Silence(String),
+    /// A refusal of what was asked for, by its status.
+    Refusal(String, u16),
+    /// An answer that broke off or makes no sense.
+    Other(String),
+}
+
+impl Faults {
+    /// For the server at this address.
+    pub fn new(server: impl Into<String>) -> Self {
+        Self { server: server.into(), standing: Mutex::default() }
+    }
+
+    /// A request for `what` failed.
+    pub fn failed(&self, what: &str, error: &kube::Error) {
+        match error {
+            kube::Error::Service(cause) => self.silent(&chain(&**cause)),
+            kube::Error::Api(status) => self.refused(what, status.code, &status.message),
+            other => self.warn(Fault::Other(what.to_owned()), |server| {
+                format!("{what}: request to {server} failed, trying again: {}", chain(other))
+            }),
+        }
+    }
+
+    /// There was no answer at all.
+    pub fn silent(&self, why: &str) {
+        self.warn(Fault::Silence(why.to_owned()), |server| {
+            format!("no answer from the API server {server}, trying again: {why}")
+        });
+    }
+
+    /// The server refused a request for `what`.
+    pub fn refused(&self, what: &str, code: u16, message: &str) {
+        self.warn(Fault::Refusal(what.to_owned(), code), |server| {
+            format!("{what}: refused by {server} with {code}, trying again: {}", message.trim())
+        });
+    }
+
+    /// A request for `what` went through, so nothing stands between us any more.
+    pub fn answered(&self, what: &str) {
+        let mut standing = self.standing();
+        let before = standing.len();
+        standing.retain(|fault| !matches!(fault, Fault::Silence(_)));
+        let silence_ended = standing.len() < before;
+        let before = standing.len();
+        standing.retain(|fault| fault.subject() != Some(what));
+        let fault_ended = standing.len() < before;
+        drop(standing);
+        if silence_ended {
+            info!("the API server {} answers again", self.server);
+        }
+        if fault_ended {
+            info!("{what}: requests go through again");
+        }
+    }
+
+    /// Whether the server was last seen not to answer.
+    pub fn is_silent(&self) -> bool {
+        self.standing().iter().any(|fault| matches!(fault, Fault::Silence(_)))
+    }
+
+    fn warn(&self, fault: Fault, text: impl FnOnce(&str) -> String) {
+        if self.standing().insert(fault) {
+            warn!("{}", text(&self.server));
+        }
+    }
+
+    /// A set is whole whatever panicked while it was held.
+    fn standing(&self) -> MutexGuard<'_, BTreeSet<Fault>> {
+        self.standing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Fault {
+    fn subject(&self) -> Option<&str> {
+        match self {
+            Fault::Silence(_) => None,
+            Fault::Refusal(what, _) | Fault::Other(what) => Some(what),
+        }
+    }
+}
