@@ -67,6 +67,13 @@ pub(crate) fn gangs(size: Size, kinds: Kinds) -> impl Iterator<Item = Event> {
     })
 }
 
+/// A pod of its own.
+pub(crate) fn solo(at: usize) -> PodInfo {
+    let requests = requests(Kinds { count: 1, distinct_requests: false }, 0);
+    let pod = pod_info(&"default".into(), &"pod".into(), at, Time(at as i64), requests, constraints(0));
+    PodInfo { group: None, ..pod }
+}
+
 /// A gang of a priority class.
 pub(crate) struct Gang<'a> {
     pub(crate) name: &'a str,
@@ -129,8 +136,19 @@ fn pod(
     requests: Resources,
     constraints: Arc<Constraints>,
 ) -> Event {
+    pod_info(namespace, group, index, created, requests, constraints).into()
+}
+
+fn pod_info(
+    namespace: &Arc<str>,
+    group: &Arc<str>,
+    index: usize,
+    created: Time,
+    requests: Resources,
+    constraints: Arc<Constraints>,
+) -> PodInfo {
     let name: Arc<str> = format!("{group}-{index}").into();
-    Event::Pod(Box::new(PodInfo {
+    PodInfo {
         pod: PodRef { namespace: namespace.clone(), name: name.clone(), uid: name },
         created,
         phase: PodPhase::Pending,
@@ -153,7 +171,7 @@ fn pod(
         labels: phalanx_core::label::Labels::default(),
         scheduled: None,
         annotations: phalanx_core::annotation::Annotations::default(),
-    }))
+    }
 }
 
 fn resources(list: &[(&str, &str)]) -> Resources {

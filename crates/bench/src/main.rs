@@ -1,6 +1,7 @@
 //! The benchmarks: `cargo run --release -p phalanx-bench -- NAME [--nodes N --gangs G --size K]`.
 //!
 //! Each prints what it measures, and as its last line one JSON object.
+mod affinity;
 mod chart;
 mod core;
 mod floor;
@@ -24,6 +25,8 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Bench {
+    /// Pods that ask something of other pods: in one zone, on hosts of their own, evenly over zones.
+    Affinity(affinity::Options),
     /// One session in memory: pending gangs on empty nodes.
     Core(core::Options),
     /// End to end on a real API server, beside the bare client loop and kube-scheduler.
@@ -58,6 +61,7 @@ struct Size {
 
 fn main() -> Result<()> {
     let result = match Cli::parse().bench {
+        Bench::Affinity(options) => affinity::run(&options)?,
         Bench::Core(options) => core::run(&options)?,
         Bench::Floor(options) => floor::run(&options)?,
         Bench::Preempt(options) => preempt::run(&options)?,

@@ -5,6 +5,7 @@ mod decoding;
 mod folding;
 mod groups;
 mod nodes;
+mod pod_rules;
 mod pods;
 mod quotas;
 mod requests;

@@ -1,0 +1,196 @@
+//! `affinity`: pods that ask something of other pods, one by one, on an empty cluster in memory.
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Instant;
+
+use anyhow::{Result, ensure};
+use clap::Args;
+use phalanx_core::Scheduler;
+use phalanx_core::decision::Decision;
+use phalanx_core::event::{
+    Constraints, Event, NodeInfo, Operator, PodInfo, PodRules, PodSelector, PodTerm, Requirement, Spread,
+    Time,
+};
+use phalanx_core::label::Selector;
+use phalanx_core::world::{World, WorldOptions};
+use serde_json::{Map, Value, json};
+
+use crate::core::helm_conf;
+use crate::{generate, machine};
+
+#[derive(Args)]
+pub(crate) struct Options {
+    /// Nodes, of 32 cores and 256 GiB each.
+    #[arg(long, default_value_t = 5000)]
+    nodes: usize,
+    /// Pods, each of which asks for 1 core and 4 GiB.
+    #[arg(long, default_value_t = 5000)]
+    pods: usize,
+    /// Zones over which the nodes are spread.
+    #[arg(long, default_value_t = 10)]
+    zones: usize,
+    /// Apps: labels of pods, in turn. Each asks something of its own pods only.
+    #[arg(long, default_value_t = 10)]
+    apps: usize,
+    /// Runs; the fastest counts, since all else is the machine's noise.
+    #[arg(long, default_value_t = 3)]
+    runs: usize,
+}
+
+const ZONE: &str = "topology.kubernetes.io/zone";
+const HOST: &str = "kubernetes.io/hostname";
+
+/// What pods ask of the pods of their app.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Rule {
+    /// Required: the same zone.
+    Together,
+    /// Required: another host. All pods are of one app.
+    Apart,
+    /// Required: evenly over zones.
+    Even,
+    /// Preferred: the same zone, another host.
+    Preferred,
+}
+
+impl Rule {
+    const ALL: [(&str, Rule); 4] = [
+        ("affinityByZone", Rule::Together),
+        ("antiAffinityByHost", Rule::Apart),
+        ("spreadByZone", Rule::Even),
+        ("preferredByZoneAndHost", Rule::Preferred),
+    ];
+
+    fn rules(self, app: &str) -> PodRules {
+        let by = |key| term(key, app);
+        match self {
+            Rule::Together => PodRules { affinity: vec![by(ZONE)], ..PodRules::default() },
+            Rule::Apart => PodRules { anti_affinity: vec![by(HOST)], ..PodRules::default() },
+            Rule::Even => PodRules { spread: vec![spread(by(ZONE))], ..PodRules::default() },
+            Rule::Preferred => {
+                PodRules { preferred: vec![(100, by(ZONE)), (-100, by(HOST))], ..PodRules::default() }
+            }
+        }
+    }
+
+    fn apps(self, options: &Options) -> usize {
+        if self == Rule::Apart { 1 } else { options.apps.max(1) }
+    }
+}
+
+fn term(key: &str, app: &str) -> PodTerm {
+    let own = Requirement { key: "app".into(), operator: Operator::In, values: vec![app.into()] };
+    let pods = PodSelector {
+        namespaces: vec!["default".into()],
+        labels: Some(Selector(vec![own])),
+        ..PodSelector::default()
+    };
+    PodTerm { topology_key: key.into(), pods }
+}
+
+fn spread(term: PodTerm) -> Spread {
+    Spread { term, max_skew: 1, required: true, min_domains: 1, honor_affinity: true, honor_taints: false }
+}
+
+fn app(at: usize) -> String {
+    format!("app-{at:03}")
+}
+
+fn zone(options: &Options, node: usize) -> String {
+    format!("zone-{:03}", node % options.zones.max(1))
+}
+
+fn nodes(options: &Options) -> impl Iterator<Item = Event> {
+    generate::nodes(options.nodes).enumerate().map(|(at, event)| match event {
+        Event::Node(mut info) => {
+            info.labels.push((ZONE.into(), zone(options, at).into()));
+            info.labels.sort();
+            NodeInfo { ..info }.into()
+        }
+        other => other,
+    })
+}
+
+fn pods(options: &Options, rule: Rule) -> impl Iterator<Item = Event> {
+    let apps = rule.apps(options);
+    let rules = (0..apps).map(|at| {
+        let rules = Arc::new(rule.rules(&app(at)));
+        Arc::new(Constraints { pod_rules: Some(rules), ..Constraints::default() })
+    });
+    let rules: Vec<Arc<Constraints>> = rules.collect();
+    (0..options.pods).map(move |at| {
+        let mut info: PodInfo = generate::solo(at);
+        info.labels = std::iter::once(("app".into(), app(at % apps).into())).collect();
+        info.constraints = rules[at % apps].clone();
+        info.into()
+    })
+}
+
+/// Nodes of the pods of each app, by number.
+fn places(options: &Options, rule: Rule, decisions: &[Decision]) -> BTreeMap<usize, Vec<usize>> {
+    let mut places: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+    let bound = decisions.iter().filter_map(|decision| match decision {
+        Decision::Bind { pods, .. } => Some(pods),
+        _ => None,
+    });
+    let number = |name: &str| name.rsplit('-').next().and_then(|digits| digits.parse::<usize>().ok());
+    for binding in bound.flatten() {
+        if let (Some(pod), Some(node)) = (number(&binding.pod.name), number(&binding.node)) {
+            places.entry(pod % rule.apps(options)).or_default().push(node);
+        }
+    }
+    places
+}
+
+/// Whether the pods of an app are where its rule wants them; a preference is none.
+fn holds(options: &Options, rule: Rule, nodes: &[usize]) -> bool {
+    let mut by_zone: BTreeMap<usize, usize> =
+        (0..options.zones.min(options.nodes)).map(|zone| (zone, 0)).collect();
+    for node in nodes {
+        *by_zone.entry(node % options.zones.max(1)).or_default() += 1;
+    }
+    match rule {
+        Rule::Together => by_zone.values().filter(|pods| **pods > 0).count() <= 1,
+        Rule::Apart => nodes.iter().collect::<BTreeSet<_>>().len() == nodes.len(),
+        Rule::Even => {
+            by_zone.values().max().copied().unwrap_or(0) <= by_zone.values().min().copied().unwrap_or(0) + 1
+        }
+        Rule::Preferred => true,
+    }
+}
+
+/// Seconds that a cycle took which placed all pods.
+fn cycle(options: &Options, name: &str, rule: Rule) -> Result<f64> {
+    let mut world = World::new(WorldOptions::default());
+    world.apply(generate::default_queue());
+    for event in nodes(options).chain(pods(options, rule)) {
+        world.apply(event);
+    }
+    let mut scheduler = Scheduler::new(helm_conf()?, 0);
+    let started = Instant::now();
+    let outcome = scheduler.run(&mut world, Time(0));
+    let seconds = started.elapsed().as_secs_f64();
+    let places = places(options, rule, &outcome.decisions);
+    let placed: usize = places.values().map(Vec::len).sum();
+    ensure!(placed == options.pods, "{name}: {placed} of {} pods were placed", options.pods);
+    let broken = places.values().filter(|nodes| !holds(options, rule, nodes)).count();
+    ensure!(broken == 0, "{name}: {broken} apps are not where their rule wants them");
+    Ok(seconds)
+}
+
+pub(crate) fn run(options: &Options) -> Result<Value> {
+    let mut figures = Map::new();
+    for (name, rule) in Rule::ALL {
+        let mut fastest = f64::INFINITY;
+        for _ in 0..options.runs.max(1) {
+            fastest = fastest.min(cycle(options, name, rule)?);
+        }
+        let rate = options.pods as f64 / fastest;
+        println!("{name}: {} pods in {:.1} ms, {rate:.0} pods/s", options.pods, fastest * 1e3);
+        figures.insert(name.into(), json!({"seconds": fastest, "podsPerSecond": rate}));
+    }
+    Ok(json!({
+        "name": "affinity", "nodes": options.nodes, "pods": options.pods, "zones": options.zones, "apps": options.apps,
+        "rules": figures, "peakRssBytes": machine::peak_rss(None), "cores": machine::cores(),
+    }))
+}
