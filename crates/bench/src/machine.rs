@@ -12,12 +12,8 @@ pub(crate) fn peak_rss(pid: Option<u32>) -> u64 {
     memory(&path, "VmHWM:")
 }
 
-/// The resident set of a process now, in bytes; 0 where the system does not tell.
-pub(crate) fn rss(pid: u32) -> u64 {
-    memory(&format!("/proc/{pid}/status"), "VmRSS:")
-}
-
-fn memory(path: &str, field: &str) -> u64 {
+/// A field of `/proc/PID/status` that counts memory, in bytes.
+pub(crate) fn memory(path: &str, field: &str) -> u64 {
     let status = fs::read_to_string(path).unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix(field));
     let kib = line.and_then(|line| line.split_whitespace().next()).and_then(|text| text.parse::<u64>().ok());

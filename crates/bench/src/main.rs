@@ -4,14 +4,11 @@
 mod affinity;
 mod chart;
 mod core;
-mod floor;
 mod generate;
-mod latency;
+#[cfg(feature = "live")]
 mod live;
 mod machine;
 mod preempt;
-mod restart;
-mod shapes;
 
 use anyhow::Result;
 use clap::{Args, Parser, Subcommand};
@@ -29,20 +26,13 @@ enum Bench {
     Affinity(affinity::Options),
     /// One session in memory: pending gangs on empty nodes.
     Core(core::Options),
-    /// End to end on a real API server, beside the bare client loop and kube-scheduler.
-    Floor(floor::Options),
     /// One gang that evicts its way into a full cluster, and gangs that never fit.
     Preempt(preempt::Options),
-    /// The same number of pods as gangs of different sizes, end to end.
-    Shapes(shapes::Options),
-    /// One pod at a time on an idle cluster, end to end.
-    Latency(latency::Options),
-    /// From a start beside running pods to the first bind.
-    Restart(restart::Options),
-    /// Resident memory beside running pods.
-    Memory(restart::MemoryOptions),
     /// Draws what a benchmark printed.
     Chart(chart::Options),
+    #[cfg(feature = "live")]
+    #[command(flatten)]
+    Live(live::Bench),
 }
 
 /// The size of a run.
@@ -63,13 +53,10 @@ fn main() -> Result<()> {
     let result = match Cli::parse().bench {
         Bench::Affinity(options) => affinity::run(&options)?,
         Bench::Core(options) => core::run(&options)?,
-        Bench::Floor(options) => floor::run(&options)?,
         Bench::Preempt(options) => preempt::run(&options)?,
-        Bench::Shapes(options) => shapes::run(&options)?,
-        Bench::Latency(options) => latency::run(&options)?,
-        Bench::Restart(options) => restart::run(&options)?,
-        Bench::Memory(options) => restart::memory(&options)?,
         Bench::Chart(options) => return chart::run(&options),
+        #[cfg(feature = "live")]
+        Bench::Live(bench) => bench.run()?,
     };
     println!("{result}");
     Ok(())

@@ -1,15 +1,46 @@
-//! What benchmarks on a real control plane have in common: contestants, the client, and what a run used.
-pub(crate) mod client;
+//! Benchmarks on a real control plane, and what they have in common: contestants, the client, what a run used.
+mod client;
 mod contestant;
-pub(crate) mod preload;
+mod floor;
+mod latency;
+mod preload;
+mod restart;
+mod shapes;
 mod usage;
 
-pub(crate) use contestant::{Contestant, Load, Measured, Setup, scheduler_args};
-pub(crate) use usage::cpu_seconds;
-
 use anyhow::Result;
+use clap::Subcommand;
+use serde_json::Value;
 
-/// Runs a benchmark that talks to servers.
-pub(crate) fn block_on<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
+use contestant::{Contestant, Load, Measured, Setup, scheduler_args};
+
+/// Benchmarks on a real control plane.
+#[derive(Subcommand)]
+pub(crate) enum Bench {
+    /// End to end on a real API server, beside the bare client loop and kube-scheduler.
+    Floor(floor::Options),
+    /// The same number of pods as gangs of different sizes, end to end.
+    Shapes(shapes::Options),
+    /// One pod at a time on an idle cluster, end to end.
+    Latency(latency::Options),
+    /// From a start beside running pods to the first bind.
+    Restart(restart::Options),
+    /// Resident memory beside running pods.
+    Memory(restart::MemoryOptions),
+}
+
+impl Bench {
+    pub(crate) fn run(&self) -> Result<Value> {
+        match self {
+            Bench::Floor(options) => block_on(floor::run(options)),
+            Bench::Shapes(options) => block_on(shapes::run(options)),
+            Bench::Latency(options) => block_on(latency::run(options)),
+            Bench::Restart(options) => block_on(restart::run(options)),
+            Bench::Memory(options) => block_on(restart::memory(options)),
+        }
+    }
+}
+
+fn block_on<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
     tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?.block_on(work)
 }

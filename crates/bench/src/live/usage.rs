@@ -6,6 +6,8 @@ use anyhow::Result;
 use kube::Client;
 use serde_json::{Value, json};
 
+use crate::machine;
+
 /// Ticks of /proc in a second, on every Linux there is.
 const TICKS: f64 = 100.0;
 
@@ -15,6 +17,11 @@ pub(crate) fn cpu_seconds(pid: u32) -> f64 {
     // The name may hold anything; fields count from the bracket that closes it.
     let fields = stat.rsplit_once(')').map_or("", |(_, rest)| rest).split_whitespace();
     fields.skip(11).take(2).filter_map(|ticks| ticks.parse::<f64>().ok()).sum::<f64>() / TICKS
+}
+
+/// The resident set of a process now, in bytes; 0 where the system does not tell.
+pub(crate) fn rss(pid: u32) -> u64 {
+    machine::memory(&format!("/proc/{pid}/status"), "VmRSS:")
 }
 
 /// Time that the machine's processors worked for anybody since it started, in seconds.

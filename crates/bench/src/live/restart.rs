@@ -6,8 +6,9 @@ use clap::Args;
 use phalanx_e2e::Phalanx;
 use serde_json::{Value, json};
 
+use super::usage::{cpu_seconds, rss};
+use super::{Setup, client, preload, scheduler_args};
 use crate::chart::{Bar, Chart, Panel};
-use crate::live::{Setup, block_on, client, cpu_seconds, preload, scheduler_args};
 use crate::machine;
 
 #[derive(Args)]
@@ -56,14 +57,14 @@ struct Started {
     peak_rss: u64,
 }
 
-pub(crate) fn run(options: &Options) -> Result<Value> {
-    block_on(measure(options, "restart"))
+pub(super) async fn run(options: &Options) -> Result<Value> {
+    measure(options, "restart").await
 }
 
-pub(crate) fn memory(options: &MemoryOptions) -> Result<Value> {
+pub(super) async fn memory(options: &MemoryOptions) -> Result<Value> {
     let MemoryOptions { nodes, pods, gangs } = *options;
     let options = Options { nodes, pods, gangs, in_flight: 64, runs: 1, scheduler_args: Vec::new() };
-    block_on(measure(&options, "memory"))
+    measure(&options, "memory").await
 }
 
 async fn measure(options: &Options, name: &str) -> Result<Value> {
@@ -130,7 +131,7 @@ async fn start(plane: &phalanx_e2e::Plane, options: &Options, run: usize) -> Res
     Ok(Started {
         seconds: seen.saturating_duration_since(started).as_secs_f64(),
         cpu,
-        rss: machine::rss(phalanx.pid()),
+        rss: rss(phalanx.pid()),
         peak_rss: machine::peak_rss(Some(phalanx.pid())),
     })
 }

@@ -7,8 +7,8 @@ use anyhow::{Context, Result};
 use clap::Args;
 use serde_json::{Value, json};
 
+use super::{Contestant, Load, Measured};
 use crate::chart::{Bar, Chart, Panel};
-use crate::live::{Contestant, Load, Measured, block_on};
 use crate::{Size, machine};
 
 #[derive(Args)]
@@ -32,11 +32,7 @@ pub(crate) struct Options {
     scheduler_args: Vec<String>,
 }
 
-pub(crate) fn run(options: &Options) -> Result<Value> {
-    block_on(measure(options))
-}
-
-async fn measure(options: &Options) -> Result<Value> {
+pub(super) async fn run(options: &Options) -> Result<Value> {
     let Size { nodes, gangs, size } = options.size;
     let pods = gangs * size;
     println!("{pods} pods in gangs of {size} on {nodes} nodes, {} requests in flight", options.in_flight);

@@ -5,8 +5,8 @@ use anyhow::{Context, Result};
 use clap::Args;
 use serde_json::{Value, json};
 
+use super::{Contestant, Setup, client};
 use crate::chart::{Bar, Chart, Panel};
-use crate::live::{Contestant, Setup, block_on, client};
 use crate::machine;
 
 #[derive(Args)]
@@ -28,10 +28,6 @@ pub(crate) struct Options {
     scheduler_args: Vec<String>,
 }
 
-pub(crate) fn run(options: &Options) -> Result<Value> {
-    block_on(measure(options))
-}
-
 /// Milliseconds, sorted.
 struct Times(Vec<f64>);
 
@@ -46,7 +42,7 @@ impl Times {
     }
 }
 
-async fn measure(options: &Options) -> Result<Value> {
+pub(super) async fn run(options: &Options) -> Result<Value> {
     let ours = one(Contestant::Phalanx, options).await?;
     let kube = if options.without_kube_scheduler {
         None

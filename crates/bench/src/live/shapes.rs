@@ -4,8 +4,8 @@ use anyhow::Result;
 use clap::Args;
 use serde_json::{Value, json};
 
+use super::{Contestant, Load, Measured};
 use crate::chart::{Bar, Chart, Panel};
-use crate::live::{Contestant, Load, Measured, block_on};
 use crate::{Size, machine};
 
 #[derive(Args)]
@@ -33,11 +33,7 @@ pub(crate) struct Options {
     without_kube_scheduler: bool,
 }
 
-pub(crate) fn run(options: &Options) -> Result<Value> {
-    block_on(measure(options))
-}
-
-async fn measure(options: &Options) -> Result<Value> {
+pub(super) async fn run(options: &Options) -> Result<Value> {
     let mut rates = vec![None];
     if options.rate > 0.0 {
         rates.push(Some(options.rate));
