@@ -3,7 +3,7 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
-use super::pack;
+use super::{pack, together};
 use crate::diagnosis::Refusal;
 use crate::id::{ClassId, JobId, TaskId};
 use crate::placement::Room;
@@ -129,7 +129,8 @@ pub(super) fn serve(session: &mut Session<'_>, job: JobId, work: &mut Work) -> S
     refusals.extend(not_ready);
     refusals.extend(partial(&session_counts(&mut statement, job)));
     drop(statement);
-    if pack::place_whole(session, job, &Work::of_all(session, job).tasks) {
+    let all = Work::of_all(session, job).tasks;
+    if together::place_whole(session, job, &all) || pack::place_whole(session, job, &all) {
         *work = Work::of_requests(session, job);
         return if work.is_empty() { Served::Done } else { Served::MoreToDo };
     }
@@ -180,7 +181,7 @@ pub(super) fn release_part(session: &mut Session<'_>, job: JobId) {
 
 /// One serving of a job: what could not be placed, and why.
 #[derive(Default)]
-struct Attempt {
+pub(super) struct Attempt {
     failed: FxHashMap<ClassId, Refusal>,
     /// In the order in which they failed.
     order: Vec<ClassId>,
@@ -213,6 +214,25 @@ impl Attempt {
         }
         self.placed += 1;
         statement.session().job_ready(job)
+    }
+
+    /// Places tasks until the job is ready.
+    pub(super) fn place_all(
+        &mut self,
+        statement: &mut Statement<'_, '_>,
+        job: JobId,
+        tasks: impl Iterator<Item = TaskId>,
+    ) {
+        let mut ready = statement.session().job_ready(job);
+        for task in tasks {
+            if ready {
+                return;
+            }
+            ready = self.place(statement, job, task);
+        }
+        if !ready {
+            self.seek(statement, job);
+        }
     }
 
     /// Tries those again that look for company, as long as that leads to anything.

@@ -11,6 +11,7 @@ mod pack;
 mod preempt;
 mod reclaim;
 mod shuffle;
+mod together;
 
 use crate::conf::ArgSpec;
 use crate::session::Session;

@@ -57,7 +57,7 @@ fn spend(steps: &mut u64, cost: usize) -> Option<()> {
     left.map(|_| ())
 }
 
-fn commit(mut statement: Statement<'_, '_>, job: JobId) {
+pub(super) fn commit(mut statement: Statement<'_, '_>, job: JobId) {
     let why = Arc::from("");
     if statement.session().job_ready(job) {
         statement.commit(&why);

@@ -70,7 +70,11 @@ impl Ranking {
             return self.rate_all(question);
         }
         let moved = match self.standings.catch_up(question, &self.verdicts, domains) {
-            Moved::Kinds(kinds) => self.forget(cells, &kinds),
+            Moved::Kinds(moves) => {
+                let forgotten = self.forget(cells, &moves.kinds);
+                self.shift(cells, &moves.scores);
+                forgotten
+            }
             Moved::All => None,
         };
         let Some(moved) = moved else {
@@ -101,6 +105,20 @@ impl Ranking {
             }
         }
         Some(slots)
+    }
+
+    /// Adds to the scores of the cells of some kinds, where they are known.
+    fn shift(&mut self, cells: &Cells, scores: &[(u32, i64)]) {
+        let mut shifts = Vec::new();
+        for (kind, more) in scores {
+            let known = |slot: &&u32| {
+                let slot = **slot as usize;
+                let serial = cells.slots()[slot].serial;
+                self.rated.get(slot) == Some(&serial) && self.rating(slot) != Rating::NONE
+            };
+            shifts.extend(cells.of_kind(*kind).iter().filter(known).map(|slot| (*slot as usize, *more)));
+        }
+        self.tournament.shift(&shifts);
     }
 
     fn update(&mut self, question: &Question<'_>, slot: usize) {

@@ -100,8 +100,17 @@ pub(super) struct Standings {
 /// Kinds that stand differently now.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Moved {
-    Kinds(Vec<u32>),
+    Kinds(Moves),
     All,
+}
+
+/// Kinds that stand differently now.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Moves {
+    /// Whether their nodes will do is another question now.
+    pub(super) kinds: Vec<u32>,
+    /// By how much their score is larger.
+    pub(super) scores: Vec<(u32, i64)>,
 }
 
 impl Standings {
@@ -124,7 +133,7 @@ impl Standings {
         for kind in 0..verdicts.len() as u32 {
             self.ask(question, verdicts, kind);
         }
-        self.score(question, verdicts, &mut Vec::new());
+        self.score(question, verdicts);
     }
 
     /// Catches up with the counts.
@@ -135,12 +144,12 @@ impl Standings {
         domains: &mut Domains,
     ) -> Moved {
         if self.kinds.is_empty() {
-            return Moved::Kinds(Vec::new());
+            return Moved::Kinds(Moves::default());
         }
         let Question { world, class, cells, .. } = *question;
         let changes = world.terms.changes(self.cursor);
         if changes.is_some_and(<[_]>::is_empty) {
-            return Moved::Kinds(Vec::new());
+            return Moved::Kinds(Moves::default());
         }
         let Some(mut kinds) = changes.and_then(|changes| touched(changes, world, class, cells, domains))
         else {
@@ -156,10 +165,8 @@ impl Standings {
             rescored |= scored;
             moved
         });
-        if rescored {
-            self.score(question, verdicts, &mut kinds);
-        }
-        Moved::Kinds(kinds)
+        let scores = if rescored { self.score(question, verdicts) } else { Vec::new() };
+        Moved::Kinds(Moves { kinds, scores })
     }
 
     /// Asks about one kind. Whether it stands differently, and whether a score to be normalised does.
@@ -183,8 +190,8 @@ impl Standings {
         scored
     }
 
-    /// Normalises the scores; adds the kinds whose score is another one now.
-    fn score(&mut self, question: &Question<'_>, verdicts: &[Option<Verdict>], moved: &mut Vec<u32>) {
+    /// Normalises the scores. Returns the kinds whose score is another one now, and by how much it is larger.
+    fn score(&mut self, question: &Question<'_>, verdicts: &[Option<Verdict>]) -> Vec<(u32, i64)> {
         let fit = |kind: &usize| matches!(verdicts[*kind], Some(Ok(_)));
         let kinds: Vec<usize> = (0..verdicts.len()).filter(fit).collect();
         let mut sums = vec![0; kinds.len()];
@@ -195,11 +202,14 @@ impl Standings {
                 *sum += in_units(score);
             }
         }
+        let mut moved = Vec::new();
         for (kind, sum) in kinds.into_iter().zip(sums) {
-            if std::mem::replace(&mut self.kinds[kind].score, sum) != sum {
-                moved.push(kind as u32);
+            let before = std::mem::replace(&mut self.kinds[kind].score, sum);
+            if before != sum {
+                moved.push((kind as u32, sum - before));
             }
         }
+        moved
     }
 }
 

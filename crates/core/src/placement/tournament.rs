@@ -32,9 +32,7 @@ impl Tournament {
         self.ratings = ratings;
         self.winners.clear();
         self.winners.resize(self.width, 0);
-        for at in (1..self.width).rev() {
-            self.winners[at] = self.play(at);
-        }
+        self.play_all();
     }
 
     /// The best player and its rating, unless none will do.
@@ -54,6 +52,29 @@ impl Tournament {
         while at >= 1 {
             self.winners[at] = self.play(at);
             at /= 2;
+        }
+    }
+
+    /// Adds to the scores of players, none of whom comes twice. Of many, all matches are played anew.
+    pub(crate) fn shift(&mut self, more: &[(usize, i64)]) {
+        let many = more.len() > self.width / 16;
+        for (player, more) in more {
+            let rating = self.ratings[*player];
+            let rating = Rating { score: rating.score + more, ..rating };
+            if many {
+                self.ratings[*player] = rating;
+            } else {
+                self.update(*player, rating);
+            }
+        }
+        if many {
+            self.play_all();
+        }
+    }
+
+    fn play_all(&mut self) {
+        for at in (1..self.width).rev() {
+            self.winners[at] = self.play(at);
         }
     }
 

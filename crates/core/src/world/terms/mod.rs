@@ -86,6 +86,12 @@ impl Terms {
         Some(term.tallies.get(domain).copied().unwrap_or_default())
     }
 
+    /// The domain of a node, if it counts.
+    pub(crate) fn domain_of(&self, term: TermId, node: NodeId) -> Option<u32> {
+        let place = self.topologies[self.terms[term].topology].place_of(node)?;
+        place.counts.then_some(place.domain)
+    }
+
     /// The pods of a term in all domains.
     pub fn total(&self, term: TermId) -> Held<u32> {
         self.terms[term].total

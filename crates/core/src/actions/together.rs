@@ -1,0 +1,143 @@
+//! A second look at a gang whose members have to be in one topology domain.
+//!
+//! Placed one by one, the first member decides for all, and looks at its own needs only: the best node for it may be in a
+//! domain that has no room for the others. Here the domains are tried in turn, those with the most room first.
+use rustc_hash::FxHashMap;
+
+use super::gang::Attempt;
+use super::pack;
+use crate::id::{JobId, NodeId, TaskId, TermId};
+use crate::placement::Room;
+use crate::session::Session;
+use crate::statement::Statement;
+use crate::world::{Class, Node, Status, World};
+
+/// Domains that are tried for a gang at most.
+const DOMAINS: usize = 16;
+
+/// Places a gang that may choose its domain, if any of those that are tried has room for it, and commits it.
+pub(super) fn place_whole(session: &mut Session<'_>, job: JobId, tasks: &[TaskId]) -> bool {
+    let seeks = |task: &TaskId| !session.world.class_of(*task).carried.affinity.is_empty();
+    if !tasks.iter().any(seeks) {
+        return false;
+    }
+    let mut statement = session.statement();
+    for task in tasks {
+        if statement.session().world.tasks[*task].status == Status::Pipelined {
+            statement.unplace(*task);
+        }
+    }
+    let Some((first, term)) = first(statement.session().world, tasks) else { return false };
+    let nodes = statement.session().world.nodes.len();
+    if !spend(statement.session(), 2 * nodes) {
+        return false;
+    }
+    for home in homes(statement.session(), job, tasks, first, term) {
+        if !spend(statement.session(), tasks.len()) {
+            return false;
+        }
+        let mut attempt = statement.nested();
+        if place_at(&mut attempt, job, tasks, first, home) {
+            attempt.keep();
+            pack::commit(statement, job);
+            return true;
+        }
+    }
+    false
+}
+
+/// Takes steps from those that searches may take in a cycle; false when there are too few.
+fn spend(session: &mut Session<'_>, steps: usize) -> bool {
+    let left = session.searches.checked_sub(steps as u64);
+    session.searches = left.unwrap_or(session.searches);
+    left.is_some()
+}
+
+/// The first task that its own terms mean, as long as there is no such pod anywhere; and the term of its with the most
+/// domains.
+fn first(world: &World, tasks: &[TaskId]) -> Option<(TaskId, TermId)> {
+    let chooses = |class: &Class| {
+        let free = |term: &TermId| {
+            let [used, _, nominated] = world.terms.total(*term);
+            used + nominated == 0 && world.terms.means(*term, class)
+        };
+        class.carried.affinity.iter().all(free)
+    };
+    tasks.iter().find_map(|task| {
+        let class = world.class_of(*task);
+        let finest = class.carried.affinity.iter().max_by_key(|term| world.terms.domains(**term))?;
+        chooses(class).then_some((*task, *finest))
+    })
+}
+
+/// A domain: its best node for the first task, and how many like it have room there.
+struct Domain {
+    room: u64,
+    home: (Room, u64, NodeId),
+}
+
+/// The node for the first task in each domain that may have room for all like it.
+fn homes(
+    session: &mut Session<'_>,
+    job: JobId,
+    tasks: &[TaskId],
+    first: TaskId,
+    term: TermId,
+) -> Vec<NodeId> {
+    let mut domains: FxHashMap<u32, Domain> = FxHashMap::default();
+    for node in session.world.nodes.ids().collect::<Vec<_>>() {
+        let Some(domain) = session.world.terms.domain_of(term, node) else { continue };
+        let Some(room) = session.room(first, node, &[]) else { continue };
+        let many = many(session.world, first, &session.world.nodes[node]);
+        let home = (room, many, node);
+        let known = domains.entry(domain).or_insert(Domain { room: 0, home });
+        known.room += many;
+        let better = |(room, many, _): (Room, u64, NodeId)| (room == Room::Now, many);
+        if better(home) > better(known.home) {
+            known.home = home;
+        }
+    }
+    let wanted = wanted(session.world, job, tasks, first);
+    let mut domains: Vec<Domain> = domains.into_values().filter(|domain| domain.room >= wanted).collect();
+    let name = |domain: &Domain| session.world.nodes[domain.home.2].name.clone();
+    domains.sort_by_cached_key(|domain| (std::cmp::Reverse(domain.room), name(domain)));
+    domains.into_iter().take(DOMAINS).map(|domain| domain.home.2).collect()
+}
+
+/// How many tasks like this one a node has, or will have, room for.
+fn many(world: &World, task: TaskId, node: &Node) -> u64 {
+    let room = node.future_idle();
+    let asked = world.request_of(task).iter().filter(|(_, amount)| *amount > 0);
+    asked.map(|(dim, amount)| (room.get(dim).max(0) / amount) as u64).min().unwrap_or(u64::from(u32::MAX))
+}
+
+/// How many tasks of the first one's class the gang needs at the least.
+fn wanted(world: &World, job: JobId, tasks: &[TaskId], first: TaskId) -> u64 {
+    let class = world.tasks[first].class;
+    let others = tasks.iter().filter(|task| world.tasks[**task].class != class).count() as u64;
+    let job = &world.jobs[job];
+    u64::from(job.min_member.saturating_sub(job.counts.ready())).saturating_sub(others)
+}
+
+fn place_at(
+    statement: &mut Statement<'_, '_>,
+    job: JobId,
+    tasks: &[TaskId],
+    first: TaskId,
+    home: NodeId,
+) -> bool {
+    let session = statement.session();
+    let queue = session.world.jobs[job].queue;
+    if session.allocatable(queue, first).is_err() {
+        return false;
+    }
+    match session.room(first, home, &[]) {
+        Some(Room::Now) => statement.allocate(first, home),
+        Some(Room::Later) => statement.pipeline(first, home),
+        None => return false,
+    }
+    let rest = tasks.iter().copied().filter(|task| *task != first);
+    Attempt::default().place_all(statement, job, rest);
+    let session = statement.session();
+    session.job_ready(job) || session.job_pipelined(job)
+}
