@@ -95,6 +95,8 @@ pub(super) struct Standings {
     /// By scorer, then by kind: the score before it is normalised.
     raw: Vec<Vec<f64>>,
     cursor: u64,
+    /// Of the terms that mean the class.
+    version: u64,
 }
 
 /// Kinds that stand differently now.
@@ -127,6 +129,7 @@ impl Standings {
             return;
         }
         self.cursor = question.world.terms.changes_end();
+        self.version = question.world.terms.version(question.class);
         self.kinds.resize(verdicts.len(), Standing::FINE);
         self.raw.clear();
         self.raw.resize(rules.domain_scorers.len(), vec![0.0; verdicts.len()]);
@@ -147,7 +150,8 @@ impl Standings {
             return Moved::Kinds(Moves::default());
         }
         let Question { world, class, cells, .. } = *question;
-        let changes = world.terms.changes(self.cursor);
+        let same = self.version == world.terms.version(class);
+        let changes = world.terms.changes(self.cursor).filter(|_| same);
         if changes.is_some_and(<[_]>::is_empty) {
             return Moved::Kinds(Moves::default());
         }

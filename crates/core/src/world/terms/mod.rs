@@ -6,6 +6,7 @@
 //! found once for each pair. It is a part of its tasks' class, so moving a task costs one step for each such term.
 mod carried;
 mod check;
+mod finder;
 mod log;
 mod term;
 mod topology;
@@ -16,6 +17,7 @@ use std::sync::Arc;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 pub use carried::{Carried, SpreadTerm};
+use finder::Finder;
 pub(crate) use log::Change;
 use log::Log;
 use term::Term;
@@ -49,6 +51,8 @@ struct Profile {
     refs: u32,
     /// Terms that mean it, sorted.
     meant: Vec<TermId>,
+    /// Changes when a term that meant it is gone.
+    version: Stamp,
     /// Its tasks by node.
     placed: FxHashMap<NodeId, Held<u32>>,
 }
@@ -64,6 +68,7 @@ pub struct Terms {
     topology_ids: FxHashMap<Arc<Where>, TopologyId>,
     profiles: Slots<ProfileId, Profile>,
     profile_ids: FxHashMap<Arc<Look>, ProfileId>,
+    finder: Finder,
     /// Labels that selectors read.
     keys: FxHashSet<Arc<str>>,
     /// There has been a term.
@@ -116,6 +121,11 @@ impl Terms {
     pub fn outward(&self, class: &Class) -> impl Iterator<Item = TermId> + '_ {
         let meant = class.profile.map_or(&[][..], |profile| &self.profiles[profile].meant);
         meant.iter().copied().filter(|term| self.terms[*term].outward > 0)
+    }
+
+    /// Changes when a term that meant the tasks of a class is gone; the log does not tell.
+    pub(crate) fn version(&self, class: &Class) -> u64 {
+        class.profile.map_or(0, |profile| self.profiles[profile].version.0)
     }
 
     /// Whether what is counted for a term makes a difference to a class.
@@ -199,9 +209,10 @@ impl Terms {
             return *id;
         }
         let look = Arc::new(look);
-        let means = |(id, term): (TermId, &Term)| self.all_mean(&term.pods, &look).then_some(id);
-        let meant = self.terms.iter().filter_map(means).collect();
+        let mut meant = self.finder.terms(&look.labels);
+        meant.retain(|term| self.all_mean(&self.terms[*term].pods, &look));
         let id = self.profiles.insert(Profile { look: look.clone(), meant, ..Profile::default() });
+        self.finder.add_profile(&look.labels, id);
         self.profile_ids.insert(look, id);
         id
     }
@@ -257,6 +268,7 @@ impl Terms {
             if profile.refs == 0
                 && let Some(profile) = self.profiles.remove(id)
             {
+                self.finder.drop_profile(&profile.look.labels, id);
                 self.profile_ids.remove(&profile.look);
             }
         }
@@ -264,10 +276,17 @@ impl Terms {
 
     fn drop_term(&mut self, id: TermId) {
         let Some(term) = self.terms.remove(id) else { return };
-        self.term_ids.remove(&(term.pods, term.topology));
-        for profile in self.profiles.ids().collect::<Vec<_>>() {
-            self.profiles[profile].meant.retain(|other| *other != id);
+        self.finder.drop_term(&term.pods, id);
+        let version = self.tick();
+        for profile in self.maybe_meant(&term.pods) {
+            // Who looked at it cannot find out any more that it did.
+            let profile = &mut self.profiles[profile];
+            if let Ok(at) = profile.meant.binary_search(&id) {
+                profile.meant.remove(at);
+                profile.version = version;
+            }
         }
+        self.term_ids.remove(&(term.pods, term.topology));
         let topology = &mut self.topologies[term.topology];
         topology.terms.retain(|other| *other != id);
         if topology.terms.is_empty()
@@ -275,8 +294,10 @@ impl Terms {
         {
             self.topology_ids.remove(&topology.place);
         }
-        // Who looked at it cannot find out any more that it did.
-        self.log.push(Change::All);
+    }
+
+    fn maybe_meant(&self, pods: &[PodSelector]) -> Vec<ProfileId> {
+        self.finder.profiles(pods).unwrap_or_else(|| self.profiles.ids().collect())
     }
 
     fn tick(&mut self) -> Stamp {
@@ -332,7 +353,8 @@ impl Intern<'_> {
         let id = self.terms.terms.insert(term);
         self.terms.topologies[topology].terms.push(id);
         self.terms.term_ids.insert(key.clone(), id);
-        for profile in self.terms.profiles.ids().collect::<Vec<_>>() {
+        self.terms.finder.add_term(&key.0, id);
+        for profile in self.terms.maybe_meant(&key.0) {
             if self.terms.all_mean(&key.0, &self.terms.profiles[profile].look) {
                 self.terms.mean(id, profile);
             }
