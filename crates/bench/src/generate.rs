@@ -170,6 +170,7 @@ fn pod_info(
         unscheduled_message: None,
         labels: phalanx_core::label::Labels::default(),
         scheduled: None,
+        claims: None,
         annotations: phalanx_core::annotation::Annotations::default(),
     }
 }

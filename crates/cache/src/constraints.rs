@@ -114,7 +114,7 @@ pub(crate) fn weight(weight: i32) -> Result<i32, Invalid> {
     Err(Invalid::new(format!("{weight} is out of range, expected 1 to 100")))
 }
 
-fn term(term: &NodeSelectorTerm, interner: &mut Interner) -> Result<NodeTerm, Invalid> {
+pub(crate) fn term(term: &NodeSelectorTerm, interner: &mut Interner) -> Result<NodeTerm, Invalid> {
     let labels = term.match_expressions.iter().flatten().enumerate();
     let labels = labels.map(|(i, one)| requirement(one, interner).item(i));
     let labels = labels.collect::<Result<_, _>>().at("matchExpressions")?;

@@ -9,6 +9,7 @@
 
 mod constraints;
 mod decode;
+mod device;
 mod fold;
 mod group;
 mod guarded;
@@ -28,6 +29,7 @@ pub mod slim;
 mod usage;
 
 pub use decode::decode;
+pub use device::{claim_template, device_class, resource_claim, resource_slice};
 pub use fold::{Fold, Folded, Rejected, WatchEvent};
 pub use group::pod_group;
 pub use guarded::Guarded;

@@ -10,7 +10,7 @@ use phalanx_core::conf::parse_bool;
 use phalanx_core::event::{Constraints, PodInfo, PodPhase, PodRef, Scoring, Strategy, Time};
 
 use crate::invalid::{At, Invalid};
-use crate::{Identity, Interner, Kind, Names, constraints, requests, slim};
+use crate::{Identity, Interner, Kind, Names, constraints, device, requests, slim};
 
 /// A pod as the World sees it.
 ///
@@ -59,6 +59,7 @@ pub(crate) fn reduce(
         annotations: annotations(&marks, group, interner),
         labels: metadata.labels.as_ref().map(|labels| interner.labels(labels)).unwrap_or_default(),
         scheduled: scheduled(status),
+        claims: device::claims_of(pod, interner),
     })
 }
 

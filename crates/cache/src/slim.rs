@@ -25,8 +25,8 @@ pub use namespace::Namespace;
 pub use node::{Image, Node, NodeSpec, NodeStatus, PriorityClass};
 pub use pdb::{PodDisruptionBudget, PodDisruptionBudgetSpec, PodDisruptionBudgetStatus};
 pub use pod::{
-    Affinity, Condition, Container, ContainerPort, ContainerStatus, Pod, PodSpec, PodStatus, Resources,
-    SchedulingGate,
+    Affinity, Condition, Container, ContainerPort, ContainerStatus, Pod, PodResourceClaim,
+    PodResourceClaimStatus, PodSpec, PodStatus, Resources, SchedulingGate,
 };
 pub use quota::{ResourceQuota, ResourceQuotaSpec, ResourceQuotaStatus};
 

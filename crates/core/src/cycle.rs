@@ -71,6 +71,7 @@ impl Scheduler {
         let before = self.now.replace(now);
         self.placement.begin_cycle(world);
         world.expire_usage(now);
+        world.refresh_devices();
         for job in world.jobs.ids().collect::<Vec<_>>() {
             world.jobs[job].refusals.clear();
         }

@@ -1,7 +1,7 @@
 //! What a cycle decides: plain values that name their objects, so that they outlive the World they came from.
 use std::sync::Arc;
 
-use crate::event::{GroupStatus, Key, PodRef};
+use crate::event::{ClaimAllocation, GroupStatus, Key, PodRef};
 use crate::extender::Endpoint;
 
 /// One pod and its node.
@@ -13,6 +13,28 @@ pub struct Binding {
     pub node: Arc<str>,
     /// The extender that binds it, instead of the API server.
     pub by: Option<Arc<Endpoint>>,
+    /// What has to be written before, in order.
+    pub prepare: Vec<Prepare>,
+}
+
+/// Something to be written before a pod is bound. To write it again changes nothing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Prepare {
+    /// The status of a ResourceClaim.
+    Claim(Arc<ClaimWrite>),
+}
+
+/// What becomes of a ResourceClaim when a pod of it is bound.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClaimWrite {
+    /// The claim.
+    pub key: Key,
+    /// Its UID.
+    pub uid: Arc<str>,
+    /// What it is given; `None` when it has its devices already.
+    pub allocation: Option<Arc<ClaimAllocation>>,
+    /// The pod for which it is reserved.
+    pub pod: Arc<PodRef>,
 }
 
 /// Something to be done outside.

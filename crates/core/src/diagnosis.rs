@@ -34,6 +34,10 @@ pub enum Unfit {
     Spread,
     /// The label of a topology spread constraint is missing.
     SpreadLabel,
+    /// Not enough devices for the pod's claims.
+    Devices,
+    /// A claim of the pod has its devices elsewhere.
+    ClaimElsewhere,
     /// A plugin's own reason.
     Other(Arc<str>),
 }
@@ -58,6 +62,8 @@ impl Unfit {
             Unfit::SpreadLabel => {
                 "node(s) didn't match pod topology spread constraints (missing required label)".into()
             }
+            Unfit::Devices => "cannot allocate all claims".into(),
+            Unfit::ClaimElsewhere => "resourceclaim not available on the node".into(),
             Unfit::Other(text) => text.to_string(),
         }
     }

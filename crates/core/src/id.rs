@@ -37,6 +37,8 @@ ids!(
     NodeId,
     /// A queue.
     QueueId,
+    /// A ResourceClaim.
+    ClaimId,
     /// Tasks with the same requests and constraints.
     ClassId,
     /// Pods that are counted by topology domain.

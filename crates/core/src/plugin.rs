@@ -257,6 +257,10 @@ pub trait Plugin: Send + Sync {
     fn not_ready(&self, _: &World, _: JobId) -> Option<Refusal> {
         None
     }
+    /// Whether claims are given devices when their pods are bound.
+    fn gives_devices(&self) -> bool {
+        false
+    }
     /// Who binds a task instead of the API server.
     fn binder(&self, _: &World, _: TaskId) -> Option<Arc<Endpoint>> {
         None

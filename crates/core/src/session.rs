@@ -2,12 +2,12 @@
 use std::cmp::Ordering;
 
 use crate::conf::{Conf, Flag};
-use crate::decision::Decision;
+use crate::decision::{Decision, Prepare};
 use crate::diagnosis::{QueueFault, Refusal};
 use crate::event::{QueueState, Time};
 use crate::id::{ClassId, JobId, NodeId, QueueId, TaskId};
 use crate::placement::{Placement, Room, Spot};
-use crate::plugin::{NodeRules, Outside};
+use crate::plugin::{NodeRules, Outside, Plugin};
 use crate::statement::{Entry, Statement};
 use crate::tiers::Tiers;
 use crate::world::{Before, Status, World};
@@ -207,6 +207,15 @@ impl<'w> Session<'w> {
         }
         let best = placement.best_with(world, tiers, asker, &tiers.points(world, task));
         held.filter(|_| best.is_none_or(|best| best.room == Room::Later)).or(best)
+    }
+
+    /// Gives the claims of a task that is being bound their devices; what has to be written before.
+    pub(crate) fn give_devices(&mut self, task: TaskId) -> Vec<Prepare> {
+        let wanted = self.world.tasks[task].claims.is_some();
+        if wanted && self.tiers.with(Flag::Predicate).any(Plugin::gives_devices) {
+            return self.world.give_devices(task);
+        }
+        Vec::new()
     }
 
     /// Whether a node has, or will have, room for a task.

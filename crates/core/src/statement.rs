@@ -99,13 +99,13 @@ impl<'s, 'w> Statement<'s, 'w> {
             match it.status {
                 Status::Allocated => {
                     let Some(node) = it.node else { continue };
-                    bound.push(Binding {
-                        pod: it.pod.clone(),
-                        node: session.world.nodes[node].name.clone(),
-                        by: session.tiers.every().find_map(|plugin| plugin.binder(session.world, task)),
-                    });
+                    let pod = it.pod.clone();
+                    let by = session.tiers.every().find_map(|plugin| plugin.binder(session.world, task));
                     job = job.or(it.job);
                     session.world.place(task, Status::Binding, Some(node));
+                    let prepare = session.give_devices(task);
+                    let node = session.world.nodes[node].name.clone();
+                    bound.push(Binding { pod, node, by, prepare });
                 }
                 Status::Releasing if it.evicting.is_none() => {
                     session.decisions.push(Decision::Evict { pod: it.pod.clone(), reason: why.clone() });

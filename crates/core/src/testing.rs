@@ -64,6 +64,7 @@ pub(crate) fn pod(name: &str, requests: &str) -> PodInfo {
         labels: std::iter::empty().collect(),
         scheduled: None,
         annotations: Annotations::default(),
+        claims: None,
     }
 }
 

@@ -7,6 +7,7 @@ use std::sync::mpsc as std_mpsc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail};
+use k8s_openapi::api::resource::v1::{DeviceClass, ResourceClaim, ResourceSlice};
 use kube::Client;
 use phalanx_api::v1beta1::{PodGroup, Queue};
 use phalanx_cache::{Guarded, Names, slim};
@@ -279,6 +280,9 @@ fn watch_all(
     all(watch_one::<slim::Namespace>(tasks, client, sink));
     all(watch_one::<slim::PodDisruptionBudget>(tasks, client, sink));
     all(watch_one::<slim::ResourceQuota>(tasks, client, sink));
+    all(watch_one::<Guarded<DeviceClass>>(tasks, client, sink));
+    all(watch_one::<Guarded<ResourceSlice>>(tasks, client, sink));
+    all(watch_one::<Guarded<ResourceClaim>>(tasks, client, sink));
     if priority_class {
         all(watch_one::<slim::PriorityClass>(tasks, client, sink));
     }

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures::StreamExt;
+use k8s_openapi::api::resource::v1::{DeviceClass, ResourceClaim, ResourceSlice};
 use kube::runtime::utils::{Backoff as WatchBackoff, StreamBackoff};
 use kube::runtime::watcher::{self, watcher};
 use kube::{Api, Client};
@@ -66,6 +67,8 @@ pub trait Watched: Kind + Clone + Debug + DeserializeOwned + Send + 'static {
     const PLURAL: &'static str;
     /// The CustomResourceDefinition it needs.
     const CRD: Option<&'static str> = None;
+    /// Where it is not served, or may not be read, the scheduler does without.
+    const OPTIONAL: bool = false;
 
     /// What the outbox must know of the object.
     fn seen(&self) -> Option<driver::Input> {
@@ -104,6 +107,21 @@ impl Watched for slim::ResourceQuota {
 
 impl Watched for slim::PriorityClass {
     const PLURAL: &'static str = "priorityclasses";
+}
+
+impl Watched for Guarded<DeviceClass> {
+    const PLURAL: &'static str = "deviceclasses";
+    const OPTIONAL: bool = true;
+}
+
+impl Watched for Guarded<ResourceSlice> {
+    const PLURAL: &'static str = "resourceslices";
+    const OPTIONAL: bool = true;
+}
+
+impl Watched for Guarded<ResourceClaim> {
+    const PLURAL: &'static str = "resourceclaims";
+    const OPTIONAL: bool = true;
 }
 
 impl Watched for Guarded<PodGroup> {
@@ -184,12 +202,18 @@ impl<K: Watched> Watch<K> {
             }
         }
         self.deliver(events);
-        if listed && !std::mem::replace(&mut self.synced, true) {
+        if listed && !self.synced {
             info!(kind = K::PLURAL, objects = self.fold.len(), "first list is in");
-            // The scheduling thread is gone only when the process ends.
-            let _ = self.sink.engine.send(engine::Input::Synced(K::PLURAL));
+            self.sync();
         }
         alive
+    }
+
+    /// The first list is in, or will not come.
+    fn sync(&mut self) {
+        self.synced = true;
+        // The scheduling thread is gone only when the process ends.
+        let _ = self.sink.engine.send(engine::Input::Synced(K::PLURAL));
     }
 
     fn deliver(&self, events: Vec<Event>) {
@@ -255,7 +279,16 @@ impl<K: Watched> Watch<K> {
     fn failed(&mut self, error: &watcher::Error) -> bool {
         self.sink.metrics.watch_failed(K::PLURAL);
         let first = !std::mem::replace(&mut self.failing, true);
+        let unavailable = K::OPTIONAL && matches!(code(error), Some(403 | 404));
+        if unavailable && !self.synced {
+            self.sync();
+        }
         match (code(error), K::CRD, request(error)) {
+            _ if unavailable => {
+                if first {
+                    info!(kind = K::PLURAL, "not available, going on without: {}", chain(error));
+                }
+            }
             (Some(404), Some(crd), _) if first => {
                 warn!(
                     "CustomResourceDefinition {crd} is not installed; waiting for it (kubectl apply -f crds/)"

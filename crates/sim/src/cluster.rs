@@ -9,6 +9,7 @@ use phalanx_core::event::{
 };
 
 use crate::agenda::{Agenda, Step};
+use crate::claims::Claims;
 
 /// From the bind to running containers.
 pub const START_DELAY_MS: i64 = 1_000;
@@ -22,6 +23,8 @@ pub struct SimulatedPod {
     pub run_ms: Option<i64>,
     /// How long it takes to end once it is deleted, in milliseconds (`terminationGracePeriodSeconds`).
     pub grace_ms: i64,
+    /// Its claims that are made from templates: their names in the pod, and the templates.
+    pub templates: Vec<(Arc<str>, Arc<str>)>,
 }
 
 /// The API server with its objects, the kubelets with their plans.
@@ -42,6 +45,7 @@ pub(crate) struct Cluster {
     /// Evicted in this run, in the order of the decisions.
     pub(crate) evictions: Vec<String>,
     nominated: BTreeMap<Arc<str>, (String, String)>,
+    pub(crate) claims: Claims,
 }
 
 impl Cluster {
@@ -159,6 +163,7 @@ impl Cluster {
         self.steps += 1;
         self.nominated.remove(uid);
         self.bindings.insert(binding.pod.to_string(), node.to_string());
+        self.echoes.extend(self.claims.prepare(&binding.prepare));
         self.echoes.push(Event::Bound(uid.clone()));
         let started = self.ready.contains(&node);
         self.change(uid, |pod| {
@@ -205,11 +210,15 @@ impl Cluster {
                     self.plan_finish(&pod, at);
                 }
             }
-            Step::Finish(uid) => self.change(uid, |pod| pod.info.phase = PodPhase::Succeeded),
+            Step::Finish(uid) => {
+                self.change(uid, |pod| pod.info.phase = PodPhase::Succeeded);
+                self.echoes.extend(self.claims.release(uid));
+            }
             Step::Remove(uid) => {
                 self.pods.remove(uid);
                 self.nominated.remove(uid);
                 self.echoes.push(Event::PodGone(uid.clone()));
+                self.echoes.extend(self.claims.release(uid));
             }
         }
         self.steps += 1;
@@ -263,7 +272,7 @@ mod tests {
         let names = phalanx_cache::Names::default();
         let pod = phalanx_cache::decode(&object).unwrap();
         let info = phalanx_cache::pod(&pod, &names, &mut phalanx_cache::Interner::default()).unwrap();
-        SimulatedPod { info, run_ms: Some(5_000), grace_ms: 30_000 }
+        SimulatedPod { info, run_ms: Some(5_000), grace_ms: 30_000, templates: Vec::new() }
     }
 
     fn cluster() -> Cluster {
@@ -278,7 +287,7 @@ mod tests {
     }
 
     fn bind(cluster: &mut Cluster, name: &str, node: &str) {
-        let pods = vec![Binding { pod: named(name), node: node.into(), by: None }];
+        let pods = vec![Binding { pod: named(name), node: node.into(), by: None, prepare: Vec::new() }];
         cluster.carry_out(&Decision::Bind { job: Key::new("a", name), pods }, Time(0));
     }
 

@@ -13,10 +13,14 @@ pub(crate) enum Kind {
     NodeMetrics,
     PodDisruptionBudget,
     Namespace,
+    DeviceClass,
+    ResourceSlice,
+    ResourceClaim,
+    ResourceClaimTemplate,
 }
 
 impl Kind {
-    const ALL: [(&str, Kind); 9] = [
+    const ALL: [(&str, Kind); 13] = [
         ("v1", Kind::Node),
         ("v1", Kind::Pod),
         ("scheduling.volcano.sh/v1beta1", Kind::PodGroup),
@@ -26,6 +30,10 @@ impl Kind {
         ("metrics.k8s.io/v1beta1", Kind::NodeMetrics),
         ("policy/v1", Kind::PodDisruptionBudget),
         ("v1", Kind::Namespace),
+        ("resource.k8s.io/v1", Kind::DeviceClass),
+        ("resource.k8s.io/v1", Kind::ResourceSlice),
+        ("resource.k8s.io/v1", Kind::ResourceClaim),
+        ("resource.k8s.io/v1", Kind::ResourceClaimTemplate),
     ];
 
     pub(crate) fn name(self) -> &'static str {
@@ -39,11 +47,23 @@ impl Kind {
             Kind::NodeMetrics => "NodeMetrics",
             Kind::PodDisruptionBudget => "PodDisruptionBudget",
             Kind::Namespace => "Namespace",
+            Kind::DeviceClass => "DeviceClass",
+            Kind::ResourceSlice => "ResourceSlice",
+            Kind::ResourceClaim => "ResourceClaim",
+            Kind::ResourceClaimTemplate => "ResourceClaimTemplate",
         }
     }
 
     pub(crate) fn is_namespaced(self) -> bool {
-        matches!(self, Kind::Pod | Kind::PodGroup | Kind::ResourceQuota | Kind::PodDisruptionBudget)
+        !matches!(
+            self,
+            Kind::Node
+                | Kind::Queue
+                | Kind::PriorityClass
+                | Kind::NodeMetrics
+                | Kind::DeviceClass
+                | Kind::ResourceSlice
+        )
     }
 }
 

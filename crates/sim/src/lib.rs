@@ -4,6 +4,7 @@
 //! decisions as the real one would, and kubelets start, finish and remove pods.
 mod agenda;
 mod bad_input;
+mod claims;
 mod cluster;
 mod defaults;
 mod document;

@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use phalanx_cache::Names;
 use phalanx_core::event::{
-    NamespaceInfo, NodeInfo, NodeUsage, PdbInfo, PodGroupInfo, QueueInfo, QuotaInfo, Time,
+    ClaimInfo, DeviceClassInfo, NamespaceInfo, NodeInfo, NodeUsage, PdbInfo, PodGroupInfo, QueueInfo,
+    QuotaInfo, SliceInfo, Time,
 };
 
 use crate::bad_input::BadInput;
@@ -36,6 +37,11 @@ pub enum Object {
     NodeUsage(NodeUsage),
     Pdb(PdbInfo),
     Namespace(NamespaceInfo),
+    DeviceClass(DeviceClassInfo),
+    Slice(SliceInfo),
+    Claim(ClaimInfo),
+    /// What claims ask for that are made from it.
+    ClaimTemplate(ClaimInfo),
 }
 
 /// How to read manifests: which pods are ours, and the queue of those that name none.

@@ -130,6 +130,18 @@ impl Converter {
                 let pdb: slim::PodDisruptionBudget = decode(&value)?;
                 Ok(Object::Pdb(phalanx_cache::pdb(&pdb, interner)?))
             }
+            Kind::DeviceClass => {
+                Ok(Object::DeviceClass(phalanx_cache::device_class(&decode(&value)?, interner)))
+            }
+            Kind::ResourceSlice => {
+                Ok(Object::Slice(phalanx_cache::resource_slice(&decode(&value)?, interner)?))
+            }
+            Kind::ResourceClaim => {
+                Ok(Object::Claim(phalanx_cache::resource_claim(&decode(&value)?, interner)?))
+            }
+            Kind::ResourceClaimTemplate => {
+                Ok(Object::ClaimTemplate(phalanx_cache::claim_template(&decode(&value)?, interner)))
+            }
         }
     }
 
@@ -152,6 +164,7 @@ impl Converter {
             info: phalanx_cache::pod(&pod, &self.names, &mut self.interner)?,
             run_ms: run_ms(&pod)?,
             grace_ms: grace_ms(value)?,
+            templates: templates(&pod),
         })
     }
 }
@@ -184,6 +197,15 @@ fn check_limits(queue: &QueueInfo) -> Result<(), Invalid> {
         }
     }
     Ok(())
+}
+
+/// Claims of a pod by the templates from which they are made.
+fn templates(pod: &slim::Pod) -> Vec<(Arc<str>, Arc<str>)> {
+    let claims = pod.spec.resource_claims.iter();
+    let of_template = claims.filter_map(|claim| {
+        Some((claim.name.as_str().into(), claim.resource_claim_template_name.as_deref()?.into()))
+    });
+    of_template.collect()
 }
 
 fn run_ms(pod: &slim::Pod) -> Result<Option<i64>, Invalid> {

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{Namespace, Node, Pod, ResourceQuota};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use k8s_openapi::api::resource::v1::{DeviceClass, ResourceClaim, ResourceClaimTemplate, ResourceSlice};
 use k8s_openapi::api::scheduling::v1::PriorityClass;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use phalanx_cache::Invalid;
@@ -43,6 +44,10 @@ fn shape_of(kind: Kind) -> Arc<Shape> {
         Kind::NodeMetrics => node_metrics(),
         Kind::Namespace => schema_for!(Namespace).to_value(),
         Kind::PodDisruptionBudget => schema_for!(PodDisruptionBudget).to_value(),
+        Kind::DeviceClass => schema_for!(DeviceClass).to_value(),
+        Kind::ResourceSlice => schema_for!(ResourceSlice).to_value(),
+        Kind::ResourceClaim => schema_for!(ResourceClaim).to_value(),
+        Kind::ResourceClaimTemplate => schema_for!(ResourceClaimTemplate).to_value(),
     };
     Preparation { root: &root, known: BTreeMap::new() }.shape(&root)
 }

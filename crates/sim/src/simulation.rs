@@ -10,6 +10,7 @@ use phalanx_core::report::Report as CoreReport;
 use phalanx_core::world::{World, WorldOptions};
 use thiserror::Error;
 
+use crate::claims::Claims;
 use crate::cluster::Cluster;
 use crate::manifests::{Manifests, Object};
 use crate::outcome;
@@ -77,6 +78,7 @@ impl Simulation {
         quota::count_used(&mut manifests.objects);
         let now = manifests.end;
         let mut cluster = Cluster::default();
+        cluster.claims = Claims::of(&mut manifests.objects);
         let (mut pods, mut last) = (0, Vec::new());
         for object in manifests.objects {
             match object {
@@ -94,10 +96,13 @@ impl Simulation {
                 Object::NodeUsage(usage) => last.push(Event::from(usage)),
                 Object::Pdb(pdb) => cluster.add_pdb(pdb),
                 Object::Namespace(namespace) => last.push(Event::from(namespace)),
-                Object::ScopedQuota => {}
+                Object::DeviceClass(class) => last.push(class.into()),
+                Object::Slice(slice) => last.push(slice.into()),
+                // Those that were made from templates are among the cluster's claims.
+                Object::Claim(_) | Object::ClaimTemplate(_) | Object::ScopedQuota => {}
             }
         }
-        for event in last {
+        for event in cluster.claims.events().chain(last).collect::<Vec<_>>() {
             cluster.announce(event);
         }
         let mut scheduler = Scheduler::new(conf, options.seed);

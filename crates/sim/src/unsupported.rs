@@ -6,10 +6,7 @@ use crate::kind::Kind;
 /// A constraint, for people, and whether a pod's spec has it.
 type Constraint = (&'static str, fn(&Value) -> bool);
 
-const CONSTRAINTS: [Constraint; 2] = [
-    ("volumes of PersistentVolumeClaims", has_claims),
-    ("resourceClaims", |spec| !items(spec, "resourceClaims").is_empty()),
-];
+const CONSTRAINTS: [Constraint; 1] = [("volumes of PersistentVolumeClaims", has_claims)];
 
 /// Which of the constraints an object has.
 pub(crate) fn of(kind: Kind, object: &Value) -> [bool; CONSTRAINTS.len()] {
@@ -60,7 +57,7 @@ mod tests {
             (json!({"volumes": [{"emptyDir": {}}, {"persistentVolumeClaim": {"claimName": "a"}}]}), Some(0)),
             (json!({"volumes": [{"ephemeral": {}}]}), Some(0)),
             (json!({"volumes": [{"emptyDir": {}}]}), None),
-            (json!({"resourceClaims": [{"name": "gpu"}]}), Some(1)),
+            (json!({"resourceClaims": [{"name": "gpu"}]}), None),
         ] {
             let found = of(Kind::Pod, &json!({ "spec": spec }));
             let found: Vec<usize> = (0..CONSTRAINTS.len()).filter(|at| found[*at]).collect();

@@ -8,7 +8,8 @@ use serde_json::{Value, json};
 /// fake nodes renew no leases and would be marked unreachable.
 const CONTROLLERS: &str = "--controllers=deployment-controller,replicaset-controller,statefulset-controller,\
                            daemonset-controller,job-controller,cronjob-controller,disruption-controller,\
-                           namespace-controller,garbage-collector-controller,pod-garbage-collector-controller";
+                           namespace-controller,garbage-collector-controller,pod-garbage-collector-controller,\
+                           resourceclaim-controller";
 const GANG_GATES: &str = "--feature-gates=GenericWorkload=true,GangScheduling=true";
 
 pub(super) fn etcd(data: &Path, url: &str, fsync: bool) -> Vec<String> {

@@ -58,6 +58,32 @@ pub struct PodSpec {
     pub tolerations: Vec<Toleration>,
     #[serde(deserialize_with = "or_default")]
     pub topology_spread_constraints: Vec<TopologySpreadConstraint>,
+    #[serde(deserialize_with = "or_default")]
+    pub resource_claims: Vec<PodResourceClaim>,
+}
+
+/// A claim to devices.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+#[expect(missing_docs, reason = "Kubernetes' own fields")]
+pub struct PodResourceClaim {
+    #[serde(deserialize_with = "or_default")]
+    pub name: String,
+    #[serde(deserialize_with = "non_empty")]
+    pub resource_claim_name: Option<String>,
+    #[serde(deserialize_with = "non_empty")]
+    pub resource_claim_template_name: Option<String>,
+}
+
+/// The claim that was made from a template.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+#[expect(missing_docs, reason = "Kubernetes' own fields")]
+pub struct PodResourceClaimStatus {
+    #[serde(deserialize_with = "or_default")]
+    pub name: String,
+    #[serde(deserialize_with = "non_empty")]
+    pub resource_claim_name: Option<String>,
 }
 
 /// A scheduling gate; that there is one is all that counts.
@@ -141,6 +167,8 @@ pub struct PodStatus {
     pub container_statuses: Vec<ContainerStatus>,
     #[serde(deserialize_with = "or_default")]
     pub init_container_statuses: Vec<ContainerStatus>,
+    #[serde(deserialize_with = "or_default")]
+    pub resource_claim_statuses: Vec<PodResourceClaimStatus>,
 }
 
 /// What a container got, which differs from its spec while it is resized in place.

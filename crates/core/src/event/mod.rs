@@ -5,6 +5,7 @@ use phalanx_resource::Quantity;
 
 mod budget;
 mod constraints;
+mod device;
 mod group;
 mod node;
 mod pod;
@@ -14,6 +15,10 @@ mod queue;
 pub use budget::{PdbInfo, QuotaInfo};
 pub use constraints::{
     Constraints, HostPort, NodeTerm, Operator, Requirement, Scoring, Strategy, Toleration, TolerationOperator,
+};
+pub use device::{
+    ClaimAllocation, ClaimInfo, ClaimRequest, DeviceClassInfo, DeviceInfo, DeviceName, DeviceValue,
+    GivenDevice, PodClaim, SliceInfo, SliceNodes,
 };
 pub use group::{Condition, GroupStatus, Phase, PodGroupInfo};
 pub use node::{Measure, NodeInfo, NodeUsage, Taint, TaintEffect};
@@ -107,6 +112,18 @@ pub enum Event {
     Pdb(Box<PdbInfo>),
     /// A PodDisruptionBudget was deleted.
     PdbGone(Key),
+    /// A DeviceClass was added or changed.
+    DeviceClass(Box<DeviceClassInfo>),
+    /// A DeviceClass was deleted.
+    DeviceClassGone(Arc<str>),
+    /// A ResourceSlice was added or changed.
+    Slice(Box<SliceInfo>),
+    /// A ResourceSlice was deleted.
+    SliceGone(Arc<str>),
+    /// A ResourceClaim was added or changed.
+    Claim(Box<ClaimInfo>),
+    /// A ResourceClaim was deleted.
+    ClaimGone(Key),
     /// The outbox bound this pod (by UID); the watch will say so too, sooner or later.
     Bound(Arc<str>),
     /// The outbox could not bind this pod (by UID).
@@ -124,6 +141,24 @@ impl From<PdbInfo> for Event {
 impl From<NamespaceInfo> for Event {
     fn from(namespace: NamespaceInfo) -> Self {
         Event::Namespace(namespace)
+    }
+}
+
+impl From<DeviceClassInfo> for Event {
+    fn from(class: DeviceClassInfo) -> Self {
+        Event::DeviceClass(Box::new(class))
+    }
+}
+
+impl From<SliceInfo> for Event {
+    fn from(slice: SliceInfo) -> Self {
+        Event::Slice(Box::new(slice))
+    }
+}
+
+impl From<ClaimInfo> for Event {
+    fn from(claim: ClaimInfo) -> Self {
+        Event::Claim(Box::new(claim))
     }
 }
 

@@ -1,7 +1,7 @@
 //! A pod, its life and its requests.
 use std::sync::Arc;
 
-use super::{Constraints, Resources, Time};
+use super::{Constraints, PodClaim, Resources, Time};
 use crate::annotation::Annotations;
 use crate::label::Labels;
 
@@ -90,6 +90,8 @@ pub struct PodInfo {
     pub constraints: Arc<Constraints>,
     /// The message of a PodScheduled=False condition that is on the object.
     pub unscheduled_message: Option<Arc<str>>,
+    /// Its claims to devices; `None` for a pod without any.
+    pub claims: Option<Arc<[PodClaim]>>,
     /// Annotations that plugins read.
     pub annotations: Annotations,
     /// Labels.

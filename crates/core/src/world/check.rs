@@ -48,6 +48,7 @@ impl World {
             note(sums == job.sums(), format!("sums of job {}", job.key));
         }
         self.check_queues(&mut note);
+        self.check_devices(&mut note);
         self.check_cluster(&mut note);
         self.check_terms(&mut note);
         problems

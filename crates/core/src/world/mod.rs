@@ -6,6 +6,7 @@ mod allowance;
 mod apply;
 mod check;
 mod class;
+mod devices;
 mod images;
 mod job;
 mod node;
@@ -25,6 +26,8 @@ use rustc_hash::FxHashMap;
 pub use allowance::{Allowance, Allowances};
 pub use class::Class;
 use class::ClassKey;
+use devices::Devices;
+pub(crate) use devices::{Need, ShapeId, Shared, Wanted};
 use images::Images;
 pub use job::{Job, JobKind, Role};
 pub use node::{Node, Stamp};
@@ -96,6 +99,8 @@ pub struct World {
     /// How many nodes have an object.
     existing: u32,
     images: Images,
+    /// Devices, and claims to them.
+    pub(crate) devices: Devices,
     node_ids: FxHashMap<Arc<str>, NodeId>,
     task_ids: FxHashMap<Arc<str>, TaskId>,
     job_ids: FxHashMap<(JobKind, Key), JobId>,
@@ -146,6 +151,7 @@ impl World {
             used: Amounts::new(),
             existing: 0,
             images: Images::default(),
+            devices: Devices::default(),
             node_ids: FxHashMap::default(),
             task_ids: FxHashMap::default(),
             job_ids: FxHashMap::default(),
@@ -268,6 +274,7 @@ impl World {
         if node.exists && matches!(hold, Hold::Used | Hold::Releasing) {
             used.sub(&class.request);
         }
+        self.hold_claims(id, false);
         self.touch(id);
     }
 
@@ -286,6 +293,7 @@ impl World {
         if node.exists && matches!(hold, Hold::Used | Hold::Releasing) {
             used.add(&class.request);
         }
+        self.hold_claims(id, true);
         self.touch(id);
     }
 

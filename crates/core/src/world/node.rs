@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use phalanx_resource::{Amounts, DimId};
 
+use super::devices::Stock;
 use super::task::Hold;
 use super::usage::Usage;
 use crate::event::{HostPort, Taint};
@@ -59,6 +60,8 @@ pub struct Node {
     pub(crate) ports: Vec<PortUse>,
     /// Images that are on it and their sizes in bytes, sorted by id.
     pub(crate) images: Vec<(ImageId, i64)>,
+    /// Devices that claims can be given.
+    pub(crate) devices: Stock,
     /// Changes with anything that matters for placement.
     pub(crate) version: Stamp,
     /// Changes with attributes, not with room.
@@ -147,10 +150,20 @@ impl Node {
             tasks: _,
             ports,
             images: _,
+            devices,
             version: _,
             static_version: _,
         } = self;
-        (idle, nonzero_used, allocatable, releasing, pipelined, ports, usage.as_ref().map(Usage::state))
+        (
+            idle,
+            nonzero_used,
+            allocatable,
+            releasing,
+            pipelined,
+            ports,
+            devices,
+            usage.as_ref().map(Usage::state),
+        )
     }
 
     pub(crate) fn take_room(&mut self, request: &Amounts, nonzero: [i64; 2], hold: Hold) {

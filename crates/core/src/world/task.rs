@@ -1,6 +1,7 @@
 //! Tasks: pods, as the scheduler sees them.
 use std::sync::Arc;
 
+use super::devices::Linked;
 use crate::annotation::Annotations;
 use crate::event::{PodRef, Time};
 use crate::id::{ClassId, JobId, NodeId};
@@ -194,6 +195,8 @@ pub struct Task {
     pub(crate) burst: [i64; 2],
     /// What it uses is in its node's figures.
     pub(crate) measured: bool,
+    /// Its claims to devices.
+    pub(crate) claims: Option<Arc<Linked>>,
     /// Annotations that plugins read.
     pub annotations: Annotations,
 }

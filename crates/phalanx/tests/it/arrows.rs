@@ -7,7 +7,8 @@ use serde_json::Value;
 /// Crates of the workspace that a crate may depend on.
 const ALLOWED: &[(&str, &[&str])] = &[
     ("phalanx-resource", &[]),
-    ("phalanx-core", &["phalanx-resource"]),
+    ("phalanx-cel", &["phalanx-resource"]),
+    ("phalanx-core", &["phalanx-cel", "phalanx-resource"]),
     ("phalanx-conf", &["phalanx-core"]),
     ("phalanx-api", &[]),
     ("phalanx-cache", &["phalanx-api", "phalanx-core", "phalanx-resource"]),
@@ -22,8 +23,15 @@ const ALLOWED: &[(&str, &[&str])] = &[
 const TALKERS: &[&str] = &["tokio", "kube", "kube-client", "kube-runtime", "hyper", "reqwest"];
 /// What the core may not reach besides.
 const NOT_IN_CORE: &[&str] = &["k8s-openapi", "kube-core", "yaml_serde", "serde-saphyr", "serde_json"];
-const PURE: &[&str] =
-    &["phalanx-resource", "phalanx-core", "phalanx-conf", "phalanx-api", "phalanx-cache", "phalanx-sim"];
+const PURE: &[&str] = &[
+    "phalanx-resource",
+    "phalanx-cel",
+    "phalanx-core",
+    "phalanx-conf",
+    "phalanx-api",
+    "phalanx-cache",
+    "phalanx-sim",
+];
 
 /// Normal dependencies of every package, by name.
 fn dependencies() -> BTreeMap<String, BTreeSet<String>> {

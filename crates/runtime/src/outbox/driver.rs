@@ -13,6 +13,7 @@ use serde::Deserialize;
 use tokio::sync::mpsc;
 use tracing::{debug, info};
 
+use super::prepare::prepare;
 use super::reply::{Problem, Reply, read};
 use super::request::{Context, build, get_pod, get_pod_group};
 use super::{Depth, Job, Outbox, QueueSeen, Work, Write};
@@ -159,6 +160,12 @@ async fn sleep_until(at: Option<Instant>) {
 
 async fn exchange(wire: Wire, clients: Clients, job: Job, request: Request<Bytes>) -> (Job, Reply) {
     if let Work::Bind(binding) = &job.work
+        && let Err(reply) = prepare(&wire, binding).await
+    {
+        debug!(work = ?job.work, attempt = job.attempt, ?reply, "what comes before a bind failed");
+        return (job, reply);
+    }
+    if let Work::Bind(binding) = &job.work
         && let Some(endpoint) = &binding.by
     {
         let reply = match clients.bind(endpoint, binding).await {
@@ -270,7 +277,7 @@ async fn ask(wire: &Wire, request: Request<Bytes>) -> Result<Result<(), Problem>
     Ok(read(status, &headers, &body))
 }
 
-async fn fetch(wire: &Wire, request: Request<Bytes>) -> Result<Answer, Reply> {
+pub(super) async fn fetch(wire: &Wire, request: Request<Bytes>) -> Result<Answer, Reply> {
     let passing = |message: String| Reply::Passing { message, after: None };
     match tokio::time::timeout(REQUEST_TIMEOUT, wire.send(request)).await {
         Ok(Ok(answer)) => Ok(answer),

@@ -11,6 +11,7 @@
 //! - Events are sent when no bind and no due status waits, and are dropped when there are too many.
 pub mod driver;
 mod lane;
+mod prepare;
 pub mod reply;
 pub mod request;
 mod window;

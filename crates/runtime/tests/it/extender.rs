@@ -258,8 +258,12 @@ async fn an_extender_binds_instead_of_the_api_server() {
     };
     let bind = |name: &str, node: &str| {
         let pod = crate::outbox::pod(name);
-        let binding =
-            phalanx_core::decision::Binding { pod, node: node.into(), by: Some(Arc::new(endpoint.clone())) };
+        let binding = phalanx_core::decision::Binding {
+            pod,
+            node: node.into(),
+            by: Some(Arc::new(endpoint.clone())),
+            prepare: Vec::new(),
+        };
         Decision::Bind { job: phalanx_core::event::Key::new("ns", name), pods: vec![binding] }
     };
     let (client, log) = api(|seen| match seen.path.as_str() {

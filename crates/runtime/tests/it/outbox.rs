@@ -14,8 +14,12 @@ pub(crate) fn pod(name: &str) -> Arc<PodRef> {
 }
 
 pub(crate) fn gang(name: &str, size: usize) -> Decision {
-    let pods =
-        (0..size).map(|index| Binding { pod: pod(&format!("{name}-{index}")), node: "n1".into(), by: None });
+    let pods = (0..size).map(|index| Binding {
+        pod: pod(&format!("{name}-{index}")),
+        node: "n1".into(),
+        by: None,
+        prepare: Vec::new(),
+    });
     Decision::Bind { job: Key::new("ns", name), pods: pods.collect() }
 }
 

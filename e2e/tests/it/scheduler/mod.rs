@@ -4,6 +4,7 @@ mod bad_objects;
 mod cluster;
 mod conf;
 mod deploy;
+mod devices;
 mod evictions;
 mod gangs;
 mod queues;

@@ -4,6 +4,7 @@
 //! PodTopologySpread, besides readiness.
 //! Whether requests fit, and whether there is a place left among the node's pods, is asked by the session itself.
 mod affinity;
+mod claims;
 mod pods;
 mod taints;
 
@@ -12,7 +13,7 @@ use std::sync::Arc;
 use crate::conf::{ArgKind, ArgSpec};
 use crate::diagnosis::Unfit;
 use crate::event::{Constraints, Taint, TaintEffect};
-use crate::id::ClassId;
+use crate::id::{ClassId, TaskId};
 use crate::plugin::{Attribute, NodeFilter, NodeRules, Opening, Plugin, PluginDef, RoomFilter, Values};
 use crate::world::{Node, World};
 
@@ -57,8 +58,8 @@ const ARGS: &[ArgSpec] = &[
     ArgSpec {
         name: "predicate.DynamicResourceAllocationEnable",
         kind: ArgKind::Bool,
-        default: "false",
-        doc: "The pod's resource claims: accepted; not honoured yet.",
+        default: "true",
+        doc: "Asks whether the pod's resource claims (resource.k8s.io) can be given devices, and gives them.",
     },
     ArgSpec {
         name: "volumebinding.*",
@@ -83,6 +84,7 @@ struct Predicates {
     taints: bool,
     pod_affinity: bool,
     spread: bool,
+    claims: bool,
 }
 
 impl Predicates {
@@ -94,6 +96,7 @@ impl Predicates {
             taints: on("predicate.TaintTolerationEnable"),
             pod_affinity: on("predicate.PodAffinityEnable"),
             spread: on("predicate.PodTopologySpreadEnable"),
+            claims: on("predicate.DynamicResourceAllocationEnable"),
         }
     }
 }
@@ -118,6 +121,24 @@ impl Plugin for Predicates {
         }
         if self.ports && !constraints.host_ports.is_empty() {
             rules.room_filters.push(Box::new(Ports(constraints.clone())));
+        }
+    }
+
+    fn has_scope(&self) -> bool {
+        self.claims
+    }
+
+    fn gives_devices(&self) -> bool {
+        self.claims
+    }
+
+    fn scope(&self, world: &World, task: TaskId) -> u64 {
+        if self.claims { world.claims_scope(task) } else { 0 }
+    }
+
+    fn scoped_filters(&self, world: &World, task: TaskId, rules: &mut NodeRules) {
+        if self.claims {
+            claims::add(world.claims_need(task), rules);
         }
     }
 }

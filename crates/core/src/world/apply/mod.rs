@@ -36,6 +36,12 @@ impl World {
             Event::NamespaceGone(name) => self.terms.set_namespace(&name, None),
             Event::Pdb(info) => self.apply_pdb(*info),
             Event::PdbGone(key) => self.pdbs.remove(&key).is_some(),
+            Event::DeviceClass(info) => self.apply_class(*info),
+            Event::DeviceClassGone(name) => self.remove_class(&name),
+            Event::Slice(info) => self.apply_slice(*info),
+            Event::SliceGone(name) => self.remove_slice(&name),
+            Event::Claim(info) => self.apply_claim(*info),
+            Event::ClaimGone(key) => self.remove_claim(&key),
             Event::EvictFailed(uid, _) => self.stays(&uid),
             Event::Bound(uid) => self.settle(&uid, Status::Bound),
             Event::BindFailed(uid, failure) => {

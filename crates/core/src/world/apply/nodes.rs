@@ -5,6 +5,7 @@ use phalanx_resource::Amounts;
 
 use crate::event::NodeInfo;
 use crate::id::{NodeId, TaskId};
+use crate::world::devices::Stock;
 use crate::world::{Node, Stamp, Status, World};
 
 impl World {
@@ -29,13 +30,16 @@ impl World {
         let node = &mut self.nodes[id];
         node.idle.sub(&node.allocatable);
         node.idle.add(&allocatable);
-        node.exists = true;
+        let came = !std::mem::replace(&mut node.exists, true);
         node.labels = info.labels;
         node.taints = info.taints;
         node.unschedulable = info.unschedulable;
         node.ready = info.ready;
         node.allocatable = allocatable;
         self.count_node(id, true);
+        if came {
+            self.devices_moved();
+        }
         if !same_statics {
             self.join_domains(id);
         }
@@ -93,6 +97,8 @@ impl World {
         node.usage = None;
         node.idle.sub(&node.allocatable);
         node.allocatable = Amounts::new();
+        node.devices = Stock::default();
+        self.devices_moved();
         self.join_domains(id);
         let images = std::mem::take(&mut self.nodes[id].images);
         self.images.take(&images);

@@ -17,6 +17,9 @@ impl World {
         };
         let node = if status == Status::Pending { None } else { self.tasks[task].node };
         self.place(task, status, node);
+        if status == Status::Pending {
+            self.forget_given(task);
+        }
         true
     }
 
@@ -100,9 +103,11 @@ impl World {
             burst,
             measured: false,
             annotations: info.annotations.clone(),
+            claims: None,
         });
         self.classes[class].refs += 1;
         self.task_ids.insert(info.pod.uid.clone(), task);
+        self.link_claims(task, info.claims.as_ref());
         if let Some(job) = job {
             self.jobs[job].tasks.push(task);
         }
@@ -125,12 +130,14 @@ impl World {
             self.tasks[id].burst = burst;
             self.take_room(id);
         }
+        let changed_claims = self.link_claims(id, info.claims.as_ref());
         let (status, node) = self.seen(id, info);
         let before = self.place(id, status, node);
         self.drop_left_node(before);
         let priority = self.priority(info.priority, info.priority_class.as_deref());
         let task = &mut self.tasks[id];
         let changed = changed_class
+            || changed_claims
             || before.status != status
             || task.gated != info.gated
             || task.priority != priority
@@ -202,6 +209,7 @@ impl World {
         let before = self.place(id, Status::Pending, None);
         self.drop_left_node(before);
         self.count(id, Some(Status::Pending), None);
+        self.unlink_claims(id);
         let Some(task) = self.tasks.remove(id) else { return false };
         self.task_ids.remove(&task.pod.uid);
         self.release_class(task.class);

@@ -1,0 +1,253 @@
+//! Devices and claims to them: resource.k8s.io/v1.
+
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::NodeSelector;
+use k8s_openapi::api::resource::v1::{
+    AllocationResult, Device, DeviceAttribute, DeviceClass, DeviceRequest, DeviceSelector, ResourceClaim,
+    ResourceClaimSpec, ResourceClaimTemplate, ResourceSlice,
+};
+use phalanx_core::event::{
+    ClaimAllocation, ClaimInfo, ClaimRequest, DeviceClassInfo, DeviceInfo, DeviceName, DeviceValue, Event,
+    GivenDevice, NodeTerm, PodClaim, SliceInfo, SliceNodes,
+};
+
+use crate::invalid::{At, Invalid};
+use crate::{Identity, Interner, Kind, Names, constraints, slim};
+
+/// A DeviceClass as the World sees it.
+pub fn device_class(class: &DeviceClass, interner: &mut Interner) -> DeviceClassInfo {
+    let name = interner.string(class.metadata.name.as_deref().unwrap_or_default());
+    DeviceClassInfo { name, selectors: selectors(class.spec.selectors.as_deref(), interner) }
+}
+
+fn selectors(list: Option<&[DeviceSelector]>, interner: &mut Interner) -> Vec<Arc<str>> {
+    let list = list.unwrap_or_default().iter().filter_map(|selector| selector.cel.as_ref());
+    list.map(|cel| interner.string(&cel.expression)).collect()
+}
+
+/// A ResourceSlice as the World sees it.
+///
+/// # Errors
+/// A node selector or a capacity that cannot be honoured.
+pub fn resource_slice(slice: &ResourceSlice, interner: &mut Interner) -> Result<SliceInfo, Invalid> {
+    let spec = &slice.spec;
+    let apart = spec.per_device_node_selection.unwrap_or(false);
+    let nodes = match (&spec.node_name, &spec.node_selector) {
+        (Some(name), _) if !name.is_empty() => SliceNodes::Node(interner.string(name)),
+        (_, Some(selector)) => SliceNodes::Matching(terms(selector, interner).at("spec.nodeSelector")?),
+        _ => SliceNodes::All,
+    };
+    let devices = spec.devices.iter().flatten().enumerate();
+    let devices = devices.map(|(at, one)| device(one, apart, interner).item(at)).collect::<Result<_, _>>();
+    Ok(SliceInfo {
+        name: interner.string(slice.metadata.name.as_deref().unwrap_or_default()),
+        driver: interner.string(&spec.driver),
+        pool: interner.string(&spec.pool.name),
+        generation: spec.pool.generation,
+        nodes,
+        devices: devices.at("spec.devices")?,
+    })
+}
+
+fn terms(selector: &NodeSelector, interner: &mut Interner) -> Result<Vec<NodeTerm>, Invalid> {
+    let terms = selector.node_selector_terms.iter().enumerate();
+    let terms: Result<_, _> = terms.map(|(at, one)| constraints::term(one, interner).item(at)).collect();
+    terms.at("nodeSelectorTerms")
+}
+
+fn device(from: &Device, apart: bool, interner: &mut Interner) -> Result<DeviceInfo, Invalid> {
+    let keeps_away = |effect: &str| matches!(effect, "NoSchedule" | "NoExecute");
+    let tainted = from.taints.iter().flatten().any(|taint| keeps_away(&taint.effect));
+    let attributes = from.attributes.iter().flatten();
+    let attributes = attributes
+        .filter_map(|(name, value)| Some((interner.string(name), attribute(value, interner)?)))
+        .collect();
+    let mut capacity = Vec::new();
+    for (name, amount) in from.capacity.iter().flatten() {
+        let problem = || Invalid::new(format!("{:?} is no quantity", amount.value.0));
+        capacity.push((
+            interner.string(name),
+            amount.value.0.parse().map_err(|_| problem()).at(name).at("capacity")?,
+        ));
+    }
+    let several = from.allow_multiple_allocations.unwrap_or(false);
+    let counted = from.consumes_counters.as_ref().is_some_and(|list| !list.is_empty());
+    let bound_late = from.binding_conditions.as_ref().is_some_and(|list| !list.is_empty());
+    let unusable = tainted || several || counted || bound_late || apart || from.binds_to_node == Some(true);
+    Ok(DeviceInfo { name: interner.string(&from.name), attributes, capacity, unusable })
+}
+
+/// Lists are not read.
+fn attribute(from: &DeviceAttribute, interner: &mut Interner) -> Option<DeviceValue> {
+    let text = from.string.as_ref().map(|text| DeviceValue::Text(interner.string(text)));
+    let version = || from.version.as_ref().map(|text| DeviceValue::Version(interner.string(text)));
+    let plain = from.bool.map(DeviceValue::Bool).or(from.int.map(DeviceValue::Int));
+    plain.or(text).or_else(version)
+}
+
+/// A ResourceClaim as the World sees it.
+///
+/// # Errors
+/// A node selector of its allocation that cannot be honoured.
+pub fn resource_claim(claim: &ResourceClaim, interner: &mut Interner) -> Result<ClaimInfo, Invalid> {
+    let identity = ResourceClaim::identity(&claim.metadata, interner);
+    reduce(claim, &identity, interner)
+}
+
+pub(crate) fn reduce(
+    claim: &ResourceClaim,
+    identity: &Identity,
+    interner: &mut Interner,
+) -> Result<ClaimInfo, Invalid> {
+    let status = claim.status.as_ref();
+    let given = status.and_then(|status| status.allocation.as_ref());
+    let reserved = status.and_then(|status| status.reserved_for.as_deref()).unwrap_or_default();
+    let of_pods = reserved.iter().filter(|one| one.resource == "pods");
+    Ok(ClaimInfo {
+        key: identity.key.clone(),
+        uid: identity.uid.clone(),
+        deleting: claim.metadata.deletion_timestamp.is_some(),
+        allocation: given.map(|given| allocation(given, interner)).transpose().at("status.allocation")?,
+        reserved: of_pods.map(|one| Arc::from(one.uid.as_str())).collect(),
+        ..claim_spec(&claim.spec, interner)
+    })
+}
+
+/// What a claim asks for, and nothing else of it.
+fn claim_spec(spec: &ResourceClaimSpec, interner: &mut Interner) -> ClaimInfo {
+    let mut info = ClaimInfo::default();
+    let Some(devices) = &spec.devices else { return info };
+    let mut unsupported = None;
+    for request in devices.requests.iter().flatten() {
+        match claim_request(request, interner) {
+            Ok(request) => info.requests.push(request),
+            Err(feature) => {
+                unsupported = unsupported.or(Some(format!("request {}: {feature}", request.name)));
+            }
+        }
+    }
+    if devices.constraints.as_ref().is_some_and(|list| !list.is_empty()) {
+        unsupported = unsupported.or(Some("constraints".to_owned()));
+    }
+    info.unsupported = unsupported.map(Arc::from);
+    info
+}
+
+fn claim_request(from: &DeviceRequest, interner: &mut Interner) -> Result<ClaimRequest, &'static str> {
+    let exactly = from.exactly.as_ref().ok_or("firstAvailable")?;
+    if exactly.admin_access == Some(true) {
+        return Err("adminAccess");
+    }
+    if !matches!(exactly.allocation_mode.as_deref(), None | Some("" | "ExactCount")) {
+        return Err("an allocationMode other than ExactCount");
+    }
+    if exactly.capacity.is_some() {
+        return Err("capacity");
+    }
+    let count = exactly.count.unwrap_or(1);
+    Ok(ClaimRequest {
+        name: interner.string(&from.name),
+        class: interner.string(&exactly.device_class_name),
+        selectors: selectors(exactly.selectors.as_deref(), interner),
+        count: u32::try_from(count).ok().filter(|count| *count > 0).ok_or("a count below 1")?,
+    })
+}
+
+/// Devices that are looked after (`adminAccess`) or shared are nobody's own.
+fn allocation(from: &AllocationResult, interner: &mut Interner) -> Result<ClaimAllocation, Invalid> {
+    let results = from.devices.iter().flat_map(|devices| devices.results.iter().flatten());
+    let own = results.filter(|result| result.admin_access != Some(true) && result.share_id.is_none());
+    let devices = own.map(|result| GivenDevice {
+        request: interner.string(&result.request),
+        device: DeviceName {
+            driver: interner.string(&result.driver),
+            pool: interner.string(&result.pool),
+            device: interner.string(&result.device),
+        },
+    });
+    let devices = devices.collect();
+    let nodes = from.node_selector.as_ref().map(|selector| terms(selector, interner));
+    Ok(ClaimAllocation { devices, nodes: nodes.transpose().at("nodeSelector")? })
+}
+
+/// What claims ask for that are made from a template; the name is the template's.
+pub fn claim_template(template: &ResourceClaimTemplate, interner: &mut Interner) -> ClaimInfo {
+    let identity = ResourceClaimTemplate::identity(&template.metadata, interner);
+    ClaimInfo { key: identity.key, ..claim_spec(&template.spec.spec, interner) }
+}
+
+/// The claims of a pod: by name, or by what was made from a template, once that is in its status.
+pub(crate) fn claims_of(pod: &slim::Pod, interner: &mut Interner) -> Option<Arc<[PodClaim]>> {
+    if pod.spec.resource_claims.is_empty() {
+        return None;
+    }
+    let statuses = &pod.status.resource_claim_statuses;
+    let one = |claim: &slim::PodResourceClaim| {
+        let made = statuses.iter().find(|status| status.name == claim.name);
+        // A status without a name says that the template makes no claim for this pod.
+        if claim.resource_claim_name.is_none() && made.is_some_and(|made| made.resource_claim_name.is_none())
+        {
+            return None;
+        }
+        let name = claim.resource_claim_name.as_ref();
+        let name = name.or_else(|| made.and_then(|made| made.resource_claim_name.as_ref()));
+        let name = name.map(|name| interner.string(name));
+        Some(PodClaim { name: interner.string(&claim.name), claim: name })
+    };
+    Some(pod.spec.resource_claims.iter().filter_map(one).collect())
+}
+
+impl Kind for DeviceClass {
+    const NAMESPACED: bool = false;
+
+    fn event(&self, _: &Identity, _: &Names, interner: &mut Interner) -> Result<Option<Event>, Invalid> {
+        Ok(Some(device_class(self, interner).into()))
+    }
+
+    fn gone(identity: &Identity) -> Event {
+        Event::DeviceClassGone(Arc::clone(&identity.key.name))
+    }
+}
+
+impl Kind for ResourceSlice {
+    const NAMESPACED: bool = false;
+
+    fn event(&self, _: &Identity, _: &Names, interner: &mut Interner) -> Result<Option<Event>, Invalid> {
+        resource_slice(self, interner).map(|slice| Some(slice.into()))
+    }
+
+    fn gone(identity: &Identity) -> Event {
+        Event::SliceGone(Arc::clone(&identity.key.name))
+    }
+}
+
+impl Kind for ResourceClaim {
+    const NAMESPACED: bool = true;
+
+    fn event(
+        &self,
+        identity: &Identity,
+        _: &Names,
+        interner: &mut Interner,
+    ) -> Result<Option<Event>, Invalid> {
+        reduce(self, identity, interner).map(|claim| Some(claim.into()))
+    }
+
+    fn gone(identity: &Identity) -> Event {
+        Event::ClaimGone(identity.key.clone())
+    }
+}
+
+/// Never watched: Kubernetes makes the claims. Manifests need its identity.
+impl Kind for ResourceClaimTemplate {
+    const NAMESPACED: bool = true;
+
+    fn event(&self, _: &Identity, _: &Names, _: &mut Interner) -> Result<Option<Event>, Invalid> {
+        Ok(None)
+    }
+
+    fn gone(identity: &Identity) -> Event {
+        Event::ClaimGone(identity.key.clone())
+    }
+}

@@ -1,0 +1,77 @@
+//! Text to tokens.
+use crate::Error;
+
+/// A token.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Token {
+    Name(String),
+    Text(String),
+    Int(i64),
+    /// An operator or a bracket.
+    Sign(&'static str),
+    End,
+}
+
+/// Longer ones first.
+const SIGNS: [&str; 25] = [
+    "&&", "||", "==", "!=", "<=", ">=", "<", ">", "!", "?", ":", "+", "-", "*", "/", "%", "(", ")", "[", "]",
+    ".", ",", "{", "}", "=",
+];
+
+/// The tokens with the columns where they begin, from 1.
+pub(crate) fn tokens(text: &str) -> Result<Vec<(Token, usize)>, Error> {
+    let mut tokens = Vec::new();
+    let mut at = 0;
+    while let Some(first) = text[at..].chars().next() {
+        let rest = &text[at..];
+        let column = text[..at].chars().count() + 1;
+        let (token, length) = if first.is_whitespace() {
+            at += first.len_utf8();
+            continue;
+        } else if first.is_ascii_digit() {
+            number(rest, column)?
+        } else if first.is_ascii_alphabetic() || first == '_' {
+            let length = rest.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(rest.len());
+            (Token::Name(rest[..length].to_owned()), length)
+        } else if first == '"' || first == '\'' {
+            quoted(rest, first, column)?
+        } else {
+            let sign = SIGNS.iter().find(|sign| rest.starts_with(**sign));
+            let unknown = || Error(format!("column {column}: found {first:?}, expected an expression"));
+            sign.map(|sign| (Token::Sign(sign), sign.len())).ok_or_else(unknown)?
+        };
+        tokens.push((token, column));
+        at += length;
+    }
+    tokens.push((Token::End, text.chars().count() + 1));
+    Ok(tokens)
+}
+
+fn number(rest: &str, column: usize) -> Result<(Token, usize), Error> {
+    let length = rest.find(|c: char| !c.is_ascii_alphanumeric() && c != '.').unwrap_or(rest.len());
+    let number = rest[..length].parse().map_err(|_| {
+        Error(format!("column {column}: found {:?}, expected a decimal integer", &rest[..length]))
+    })?;
+    Ok((Token::Int(number), length))
+}
+
+fn quoted(rest: &str, quote: char, column: usize) -> Result<(Token, usize), Error> {
+    let mut text = String::new();
+    let mut chars = rest.char_indices().skip(1);
+    while let Some((at, c)) = chars.next() {
+        match c {
+            c if c == quote => return Ok((Token::Text(text), at + 1)),
+            '\\' => match chars.next() {
+                Some((_, 'n')) => text.push('\n'),
+                Some((_, 't')) => text.push('\t'),
+                Some((_, c @ ('\\' | '"' | '\'' | '/' | '`'))) => text.push(c),
+                other => {
+                    let other = other.map(|(_, c)| c).unwrap_or_default();
+                    return Err(Error(format!("column {column}: escape \\{other} is not supported")));
+                }
+            },
+            c => text.push(c),
+        }
+    }
+    Err(Error(format!("column {column}: text without an end")))
+}

@@ -1,0 +1,41 @@
+//! The part of CEL in which device classes and resource claims select devices.
+//!
+//! An expression is about the variable `device`: its `driver`, its `attributes` and its `capacity` by domain and name, such as
+//! `device.driver == "gpu.example.com" && device.attributes["gpu.example.com"].model == "A100"` or
+//! `device.capacity["gpu.example.com"].memory.compareTo(quantity("40Gi")) >= 0`. There are literals, lists, `== != < <= > >= in`,
+//! `&& || !`, `?:`, `+ - * / %`, `has()`, `size()`, `cel.bind()`, `quantity()` and `semver()` with their comparisons, and the
+//! plain methods of text. What there is not (macros over lists, regular expressions) is told when an expression is read.
+//!
+//! Source: Kubernetes' documentation of resource.k8s.io/v1 `CELDeviceSelector.expression`.
+mod eval;
+mod lex;
+mod parse;
+
+pub use eval::{Attribute, Device};
+
+/// What is wrong with an expression, or with its evaluation.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct Error(pub String);
+
+/// An expression that was read.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Expression(parse::Expr);
+
+impl Expression {
+    /// Reads an expression.
+    ///
+    /// # Errors
+    /// What cannot be read, or is not supported, and where.
+    pub fn parse(text: &str) -> Result<Self, Error> {
+        parse::parse(text).map(Self)
+    }
+
+    /// Whether it selects a device.
+    ///
+    /// # Errors
+    /// The device has no such attribute, or types do not go together.
+    pub fn selects(&self, device: &dyn Device) -> Result<bool, Error> {
+        eval::selects(&self.0, device)
+    }
+}

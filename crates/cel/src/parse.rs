@@ -1,0 +1,275 @@
+//! Tokens to expressions.
+use crate::Error;
+use crate::lex::{Token, tokens};
+
+/// An expression.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Expr {
+    Bool(bool),
+    Int(i64),
+    Text(String),
+    List(Vec<Expr>),
+    Variable(String),
+    Field(Box<Expr>, String),
+    Index(Box<Expr>, Box<Expr>),
+    Not(Box<Expr>),
+    Negative(Box<Expr>),
+    Binary(&'static str, Box<Expr>, Box<Expr>),
+    If(Box<[Expr; 3]>),
+    /// Whether a field is there.
+    Has(Box<Expr>, String),
+    /// A function, and a method with what it is called on for its first argument.
+    Call(Function, Vec<Expr>),
+    Bind(String, Box<Expr>, Box<Expr>),
+}
+
+/// What can be called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Function {
+    Size,
+    Quantity,
+    Semver,
+    StartsWith,
+    EndsWith,
+    Contains,
+    LowerAscii,
+    UpperAscii,
+    CompareTo,
+    IsGreaterThan,
+    IsLessThan,
+    Major,
+    Minor,
+    Patch,
+}
+
+/// Name, whether it is a method, and how many arguments it has besides what it is called on.
+const FUNCTIONS: [(&str, bool, usize, Function); 15] = [
+    ("size", false, 1, Function::Size),
+    ("quantity", false, 1, Function::Quantity),
+    ("semver", false, 1, Function::Semver),
+    ("size", true, 0, Function::Size),
+    ("startsWith", true, 1, Function::StartsWith),
+    ("endsWith", true, 1, Function::EndsWith),
+    ("contains", true, 1, Function::Contains),
+    ("lowerAscii", true, 0, Function::LowerAscii),
+    ("upperAscii", true, 0, Function::UpperAscii),
+    ("compareTo", true, 1, Function::CompareTo),
+    ("isGreaterThan", true, 1, Function::IsGreaterThan),
+    ("isLessThan", true, 1, Function::IsLessThan),
+    ("major", true, 0, Function::Major),
+    ("minor", true, 0, Function::Minor),
+    ("patch", true, 0, Function::Patch),
+];
+
+/// Operators by how tightly they bind.
+const LEVELS: [&[&str]; 5] =
+    [&["||"], &["&&"], &["==", "!=", "<=", ">=", "<", ">", "in"], &["+", "-"], &["*", "/", "%"]];
+
+/// Brackets, signs and calls within each other at most.
+const DEPTH_MAX: usize = 100;
+
+pub(crate) fn parse(text: &str) -> Result<Expr, Error> {
+    let mut parser = Parser { tokens: tokens(text)?, at: 0, depth: 0 };
+    let expr = parser.expression()?;
+    match parser.peek() {
+        Token::End => Ok(expr),
+        _ => Err(parser.unexpected("the end")),
+    }
+}
+
+struct Parser {
+    tokens: Vec<(Token, usize)>,
+    at: usize,
+    depth: usize,
+}
+
+impl Parser {
+    fn peek(&self) -> &Token {
+        &self.tokens[self.at].0
+    }
+
+    fn next(&mut self) -> Token {
+        let token = self.peek().clone();
+        self.at = (self.at + 1).min(self.tokens.len() - 1);
+        token
+    }
+
+    fn error(&self, problem: &str) -> Error {
+        Error(format!("column {}: {problem}", self.tokens[self.at].1))
+    }
+
+    fn unexpected(&self, expected: &str) -> Error {
+        let found = match self.peek() {
+            Token::Name(name) => name.clone(),
+            Token::Text(text) => format!("{text:?}"),
+            Token::Int(number) => number.to_string(),
+            Token::Sign(sign) => (*sign).to_owned(),
+            Token::End => "the end".to_owned(),
+        };
+        self.error(&format!("found {found}, expected {expected}"))
+    }
+
+    fn takes(&mut self, sign: &str) -> bool {
+        let takes = matches!(self.peek(), Token::Sign(found) if *found == sign);
+        self.at += usize::from(takes);
+        takes
+    }
+
+    fn expect(&mut self, sign: &str) -> Result<(), Error> {
+        if self.takes(sign) { Ok(()) } else { Err(self.unexpected(sign)) }
+    }
+
+    fn expression(&mut self) -> Result<Expr, Error> {
+        self.depth += 1;
+        if self.depth > DEPTH_MAX {
+            return Err(self.error("the expression is nested too deep"));
+        }
+        let condition = self.binary(0)?;
+        let expr = if self.takes("?") {
+            let yes = self.expression()?;
+            self.expect(":")?;
+            Expr::If(Box::new([condition, yes, self.expression()?]))
+        } else {
+            condition
+        };
+        self.depth -= 1;
+        Ok(expr)
+    }
+
+    fn binary(&mut self, level: usize) -> Result<Expr, Error> {
+        let Some(operators) = LEVELS.get(level) else { return self.unary() };
+        let mut left = self.binary(level + 1)?;
+        while let Some(operator) = self.operator(operators) {
+            let right = self.binary(level + 1)?;
+            left = Expr::Binary(operator, Box::new(left), Box::new(right));
+        }
+        Ok(left)
+    }
+
+    fn operator(&mut self, of: &[&'static str]) -> Option<&'static str> {
+        let found = of.iter().copied().find(|operator| match self.peek() {
+            Token::Sign(sign) => sign == operator,
+            Token::Name(name) => name == operator,
+            _ => false,
+        })?;
+        self.at += 1;
+        Some(found)
+    }
+
+    fn unary(&mut self) -> Result<Expr, Error> {
+        let mut signs = Vec::new();
+        while let Some(sign) = self.operator(&["!", "-"]) {
+            signs.push(sign);
+            if signs.len() > DEPTH_MAX {
+                return Err(self.error("too many signs"));
+            }
+        }
+        let mut expr = self.member()?;
+        for sign in signs.into_iter().rev() {
+            let inner = Box::new(expr);
+            expr = if sign == "!" { Expr::Not(inner) } else { Expr::Negative(inner) };
+        }
+        Ok(expr)
+    }
+
+    fn member(&mut self) -> Result<Expr, Error> {
+        let mut expr = self.primary()?;
+        for _ in 0..DEPTH_MAX {
+            if self.takes("[") {
+                let index = self.expression()?;
+                self.expect("]")?;
+                expr = Expr::Index(Box::new(expr), Box::new(index));
+            } else if self.takes(".") {
+                let Token::Name(name) = self.peek().clone() else { return Err(self.unexpected("a name")) };
+                self.next();
+                expr = self.field_or_call(expr, name)?;
+            } else {
+                return Ok(expr);
+            }
+        }
+        Err(self.error("too many fields of fields"))
+    }
+
+    fn field_or_call(&mut self, of: Expr, name: String) -> Result<Expr, Error> {
+        if !self.takes("(") {
+            return Ok(Expr::Field(Box::new(of), name));
+        }
+        let arguments = self.list(")")?;
+        if name == "bind" && of == Expr::Variable("cel".to_owned()) {
+            return self.bind(arguments);
+        }
+        self.call(&name, Some(of), arguments)
+    }
+
+    fn bind(&self, arguments: Vec<Expr>) -> Result<Expr, Error> {
+        match <[Expr; 3]>::try_from(arguments) {
+            Ok([Expr::Variable(name), value, body]) => Ok(Expr::Bind(name, Box::new(value), Box::new(body))),
+            _ => Err(self.error("cel.bind needs a name, a value and an expression")),
+        }
+    }
+
+    fn call(&self, name: &str, on: Option<Expr>, arguments: Vec<Expr>) -> Result<Expr, Error> {
+        let known = FUNCTIONS.iter().find(|(known, method, ..)| *known == name && *method == on.is_some());
+        let Some((_, _, count, function)) = known else {
+            return Err(self.error(&format!("function {name} is not supported")));
+        };
+        if arguments.len() != *count {
+            return Err(self.error(&format!("function {name} has {count} argument(s)")));
+        }
+        Ok(Expr::Call(*function, on.into_iter().chain(arguments).collect()))
+    }
+
+    fn list(&mut self, end: &str) -> Result<Vec<Expr>, Error> {
+        let mut list = Vec::new();
+        while !self.takes(end) {
+            list.push(self.expression()?);
+            if !self.takes(",") {
+                self.expect(end)?;
+                break;
+            }
+        }
+        Ok(list)
+    }
+
+    fn primary(&mut self) -> Result<Expr, Error> {
+        if self.takes("(") {
+            let inner = self.expression()?;
+            self.expect(")")?;
+            return Ok(inner);
+        }
+        if self.takes("[") {
+            return Ok(Expr::List(self.list("]")?));
+        }
+        match self.peek().clone() {
+            Token::Int(number) => Ok(self.took(Expr::Int(number))),
+            Token::Text(text) => Ok(self.took(Expr::Text(text))),
+            Token::Name(name) if name == "true" || name == "false" => {
+                Ok(self.took(Expr::Bool(name == "true")))
+            }
+            Token::Name(name) if name != "in" => {
+                self.next();
+                self.named(name)
+            }
+            _ => Err(self.unexpected("a value")),
+        }
+    }
+
+    fn took(&mut self, expr: Expr) -> Expr {
+        self.next();
+        expr
+    }
+
+    fn named(&mut self, name: String) -> Result<Expr, Error> {
+        if !self.takes("(") {
+            return Ok(Expr::Variable(name));
+        }
+        let arguments = self.list(")")?;
+        if name != "has" {
+            return self.call(&name, None, arguments);
+        }
+        match <[Expr; 1]>::try_from(arguments) {
+            Ok([Expr::Field(of, field)]) => Ok(Expr::Has(of, field)),
+            _ => Err(self.error("has() needs a field")),
+        }
+    }
+}

@@ -1,0 +1,257 @@
+//! Claims: what they ask for, what they were given, who holds them.
+use std::sync::Arc;
+
+use super::stock::Had;
+use super::{Device, Place, SHAPES_MAX, Shape, ShapeId};
+use crate::event::{ClaimAllocation, ClaimInfo, Key, PodClaim};
+use crate::id::{ClaimId, NodeId, TaskId};
+use crate::world::{Hold, World};
+
+/// A ResourceClaim, or one that pods name before it exists.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Claim {
+    /// The object; only its name means something while it does not exist.
+    pub(super) info: ClaimInfo,
+    pub(super) exists: bool,
+    /// The shapes of its requests, in their order; `None` when there are too many different ones.
+    pub(super) shapes: Option<Vec<ShapeId>>,
+    /// What it was given, on the object or by us.
+    pub(super) allocation: Option<Arc<ClaimAllocation>>,
+    /// By us, and not seen on the object yet.
+    pub(super) assumed: bool,
+    /// Tasks that name it.
+    tasks: u32,
+    /// Tasks of it that take room of a node, and that are nominated.
+    pub(super) used: u32,
+    pub(super) promised: u32,
+    /// Their node.
+    pub(super) node: Option<NodeId>,
+}
+
+impl Claim {
+    /// Tasks that name it, and those of them that take room, and that are nominated.
+    pub(super) fn holders(&self) -> (u32, u32, u32) {
+        (self.tasks, self.used, self.promised)
+    }
+
+    /// Its requests by shape.
+    pub(super) fn wanted(&self) -> impl Iterator<Item = (ShapeId, u32)> + '_ {
+        let shapes = self.shapes.as_deref().unwrap_or_default();
+        shapes.iter().zip(&self.info.requests).map(|(shape, request)| (*shape, request.count))
+    }
+}
+
+/// The claims of a task.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Linked {
+    pub(super) named: Arc<[PodClaim]>,
+    pub(super) ids: Vec<ClaimId>,
+}
+
+impl World {
+    /// Gives a task the claims that its pod names. True when they are others than before.
+    pub(in crate::world) fn link_claims(&mut self, id: TaskId, named: Option<&Arc<[PodClaim]>>) -> bool {
+        if self.tasks[id].claims.as_deref().map(|linked| &linked.named) == named {
+            return false;
+        }
+        self.hold_claims(id, false);
+        self.unlink_claims(id);
+        if let Some(named) = named {
+            let namespace = self.tasks[id].pod.namespace.clone();
+            let names = named.iter().filter_map(|one| one.claim.clone());
+            let ids: Vec<ClaimId> =
+                names.map(|name| self.ensure_claim(Key { namespace: namespace.clone(), name })).collect();
+            for claim in &ids {
+                self.devices.claims[*claim].tasks += 1;
+            }
+            self.tasks[id].claims = Some(Arc::new(Linked { named: named.clone(), ids }));
+        }
+        self.hold_claims(id, true);
+        true
+    }
+
+    /// A task that holds nothing lets its claims go.
+    pub(in crate::world) fn unlink_claims(&mut self, id: TaskId) {
+        let Some(linked) = self.tasks[id].claims.take() else { return };
+        for claim in &linked.ids {
+            self.devices.claims[*claim].tasks -= 1;
+            self.drop_unused_claim(*claim);
+        }
+    }
+
+    /// A task takes room, or leaves it: so do its claims.
+    pub(in crate::world) fn hold_claims(&mut self, id: TaskId, add: bool) {
+        let task = &self.tasks[id];
+        let Some(linked) = task.claims.clone() else { return };
+        let (hold, node) = (task.status.hold(), task.node);
+        for id in &linked.ids {
+            self.count_claim(*id, false);
+            let claim = &mut self.devices.claims[*id];
+            let holders = match hold {
+                Hold::Used => &mut claim.used,
+                Hold::Pipelined => &mut claim.promised,
+                Hold::Nothing | Hold::Releasing => {
+                    self.count_claim(*id, true);
+                    continue;
+                }
+            };
+            *holders = if add { *holders + 1 } else { *holders - 1 };
+            if claim.used + claim.promised == 0 {
+                claim.node = None;
+            } else {
+                claim.node = claim.node.or(node);
+            }
+            self.count_claim(*id, true);
+        }
+    }
+
+    /// Puts what a claim takes or asks for into the stocks, or takes it out.
+    pub(super) fn count_claim(&mut self, id: ClaimId, add: bool) {
+        if self.devices.dirty {
+            return;
+        }
+        let claim = &self.devices.claims[id];
+        if let Some(allocation) = claim.allocation.clone() {
+            let leaving = claim.used == 0;
+            for given in &allocation.devices {
+                self.take_device(&given.device, leaving, add);
+            }
+        } else if let Some(node) = claim.node {
+            let had = if claim.used > 0 { Had::Now } else { Had::Later };
+            for (shape, count) in claim.wanted().collect::<Vec<_>>() {
+                let local = self.devices.shape(shape).local;
+                let stock = if local { &mut self.nodes[node].devices } else { &mut self.devices.shared };
+                stock.ask(shape, count, had, add);
+            }
+            self.touch_node(node);
+        }
+    }
+
+    fn take_device(&mut self, name: &crate::event::DeviceName, leaving: bool, add: bool) {
+        let Some(mut device) = self.devices.table.get(name).cloned() else { return };
+        self.stock_device(&device, false);
+        let step = |count: u32| if add { count + 1 } else { count - 1 };
+        device.takers = step(device.takers);
+        if leaving {
+            device.leavers = step(device.leavers);
+        }
+        self.stock_device(&device, true);
+        self.devices.table.insert(name.clone(), device);
+    }
+
+    /// Puts a device into its stock, or takes it out, if it can be had.
+    pub(super) fn stock_device(&mut self, device: &Device, add: bool) {
+        let Some(had) = device.had() else { return };
+        match device.place {
+            Place::Node(node) => {
+                self.nodes[node].devices.device(device.shapes, had, add);
+                self.touch_node(node);
+            }
+            Place::Domain(at) => self.devices.domains[at].stock.device(device.shapes, had, add),
+        }
+    }
+
+    fn ensure_claim(&mut self, key: Key) -> ClaimId {
+        if let Some(id) = self.devices.claim_ids.get(&key) {
+            return *id;
+        }
+        let info = ClaimInfo { key: key.clone(), ..ClaimInfo::default() };
+        let id = self.devices.claims.insert(Claim { info, ..Claim::default() });
+        self.devices.claim_ids.insert(key, id);
+        id
+    }
+
+    fn drop_unused_claim(&mut self, id: ClaimId) {
+        let claim = &self.devices.claims[id];
+        if !claim.exists && claim.tasks == 0 {
+            self.devices.claim_ids.remove(&claim.info.key);
+            self.devices.claims.remove(id);
+        }
+    }
+
+    pub(in crate::world) fn apply_claim(&mut self, info: ClaimInfo) -> bool {
+        let id = self.ensure_claim(info.key.clone());
+        self.count_claim(id, false);
+        let claim = &self.devices.claims[id];
+        let successor = claim.exists && claim.info.uid != info.uid;
+        let changed = !claim.exists || claim.info != info;
+        if !claim.exists || claim.info.requests != info.requests {
+            self.shape_claim(id, &info);
+        }
+        let claim = &mut self.devices.claims[id];
+        claim.assumed &= !successor && info.allocation.is_none();
+        if !claim.assumed {
+            // Else this was sent before our own was written.
+            claim.allocation = info.allocation.clone().map(Arc::new);
+        }
+        claim.exists = true;
+        claim.info = info;
+        self.count_claim(id, true);
+        changed
+    }
+
+    pub(in crate::world) fn remove_claim(&mut self, key: &Key) -> bool {
+        let Some(&id) = self.devices.claim_ids.get(key) else { return false };
+        self.count_claim(id, false);
+        self.shape_claim(id, &ClaimInfo::default());
+        let claim = &mut self.devices.claims[id];
+        let existed = std::mem::replace(&mut claim.exists, false);
+        claim.info = ClaimInfo { key: key.clone(), ..ClaimInfo::default() };
+        (claim.allocation, claim.assumed) = (None, false);
+        self.drop_unused_claim(id);
+        existed
+    }
+
+    /// A pod was not bound: what its claims were to be given is free again, unless it was written.
+    pub(in crate::world) fn forget_given(&mut self, task: TaskId) {
+        let Some(linked) = self.tasks[task].claims.clone() else { return };
+        for id in &linked.ids {
+            let claim = &self.devices.claims[*id];
+            if claim.assumed && claim.used == 0 {
+                self.count_claim(*id, false);
+                let claim = &mut self.devices.claims[*id];
+                (claim.allocation, claim.assumed) = (None, false);
+                self.count_claim(*id, true);
+            }
+        }
+    }
+
+    /// Finds the shapes of a claim's requests.
+    fn shape_claim(&mut self, id: ClaimId, info: &ClaimInfo) {
+        for shape in self.devices.claims[id].shapes.take().unwrap_or_default() {
+            self.devices.shapes[usize::from(shape)].refs -= 1;
+        }
+        let shapes: Option<Vec<ShapeId>> = info
+            .requests
+            .iter()
+            .map(|request| self.devices.shape_of(&request.class, &request.selectors))
+            .collect();
+        for shape in shapes.iter().flatten() {
+            self.devices.shapes[usize::from(*shape)].refs += 1;
+        }
+        self.devices.claims[id].shapes = shapes;
+    }
+}
+
+impl super::Devices {
+    fn shape_of(&mut self, class: &Arc<str>, selectors: &[Arc<str>]) -> Option<ShapeId> {
+        let is = |shape: &Shape| shape.class == *class && shape.selectors == selectors;
+        if let Some(at) = self.shapes.iter().position(is) {
+            return Some(at as ShapeId);
+        }
+        let at = match self.shapes.len() {
+            SHAPES_MAX => self.shapes.iter().position(|shape| shape.refs == 0)?,
+            next => next,
+        };
+        self.serial += 1;
+        let shape = Shape::new(class, selectors, self.serial);
+        if at == self.shapes.len() {
+            self.shapes.push(shape);
+        } else {
+            self.shapes[at] = shape;
+        }
+        self.slices.values_mut().for_each(|slice| slice.forget(1 << at));
+        self.dirty = true;
+        Some(at as ShapeId)
+    }
+}

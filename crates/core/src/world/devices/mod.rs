@@ -1,0 +1,105 @@
+//! Devices of nodes and the claims of pods to them (resource.k8s.io).
+//!
+//! A device is good for some *shapes* of requests (`shape`), and that is all placement has to know of it: a node has a
+//! *stock* (`stock`) of devices by what they are good for, kept by every change as its room is. Which of them a claim gets is
+//! decided when its first pod is bound (`assign`); until then the stock knows only what is asked of it, so that undoing is exact.
+//!
+//! What slices and classes say is worked out between cycles (`refresh`), when they changed.
+mod assign;
+mod claim;
+mod need;
+mod refresh;
+mod shape;
+mod stock;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
+
+use claim::Claim;
+pub(crate) use claim::Linked;
+pub(crate) use need::{Need, Shared, Wanted};
+use shape::Shape;
+pub(crate) use stock::{ShapeId, Shapes, Stock};
+
+use crate::event::{DeviceClassInfo, DeviceName, Key, NodeTerm, SliceInfo};
+use crate::id::{ClaimId, NodeId, Slots};
+
+/// As many shapes as a word has bits.
+const SHAPES_MAX: usize = Shapes::BITS as usize;
+
+/// Where a device can be used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    Node(NodeId),
+    /// Where a domain says.
+    Domain(usize),
+}
+
+/// A device.
+#[derive(Clone, Debug, PartialEq)]
+struct Device {
+    place: Place,
+    shapes: Shapes,
+    /// Claims that have it: more than one only by mistake of others.
+    takers: u32,
+    /// Those of them whose pods are all leaving, or gone.
+    leavers: u32,
+}
+
+impl Device {
+    /// When it can be had; `None` while somebody keeps it.
+    fn had(&self) -> Option<stock::Had> {
+        match (self.takers, self.leavers) {
+            (0, _) => Some(stock::Had::Now),
+            (takers, leavers) if takers == leavers => Some(stock::Had::Later),
+            _ => None,
+        }
+    }
+}
+
+/// Nodes that share devices; everywhere without terms.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Domain {
+    pub(crate) terms: Option<Vec<NodeTerm>>,
+    pub(crate) stock: Stock,
+    devices: Vec<DeviceName>,
+}
+
+/// A slice, and what its devices are good for.
+#[derive(Clone, Debug, PartialEq)]
+struct Slice {
+    info: SliceInfo,
+    shapes: Vec<Shapes>,
+    /// Shapes that were asked about.
+    known: Shapes,
+}
+
+/// All about devices.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Devices {
+    classes: BTreeMap<Arc<str>, DeviceClassInfo>,
+    slices: BTreeMap<Arc<str>, Slice>,
+    pub(crate) claims: Slots<ClaimId, Claim>,
+    claim_ids: FxHashMap<Key, ClaimId>,
+    shapes: Vec<Shape>,
+    table: FxHashMap<DeviceName, Device>,
+    /// The devices of each node, by name.
+    local: FxHashMap<NodeId, Vec<DeviceName>>,
+    domains: Vec<Domain>,
+    /// What is asked of the domains.
+    shared: Stock,
+    /// Slices, classes or nodes changed: stocks are made anew before the next cycle.
+    dirty: bool,
+    /// Source of serials.
+    serial: u64,
+}
+
+impl Devices {
+    fn shape(&self, id: ShapeId) -> &Shape {
+        &self.shapes[usize::from(id)]
+    }
+}

@@ -1,0 +1,187 @@
+//! What the claims of a task need of a node.
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
+
+use super::{Claim, Domain, ShapeId, Stock};
+use crate::event::NodeTerm;
+use crate::id::TaskId;
+use crate::plugins::node_term_matches;
+use crate::world::{Node, World};
+
+/// So many pods may use a claim. Source: `status.reservedFor` of resource.k8s.io/v1.
+const RESERVED_MAX: usize = 256;
+
+/// What the claims of a task need.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Need {
+    /// It has no claims.
+    Nothing,
+    /// It cannot be placed, and why.
+    Blocked(Arc<str>),
+    /// This.
+    Wanted(Wanted),
+}
+
+/// What a node must have.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Wanted {
+    /// A claim is to be given devices on this node, for another pod.
+    pub(crate) node: Option<Arc<str>>,
+    /// Claims were given devices that can be used on nodes that one term of each list matches.
+    pub(crate) terms: Vec<Vec<NodeTerm>>,
+    /// So many devices of its own.
+    pub(crate) local: Vec<(ShapeId, u32)>,
+    /// So many devices that nodes share, and these.
+    pub(crate) shared: Option<Shared>,
+}
+
+/// Devices that nodes share.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Shared {
+    wanted: Vec<(ShapeId, u32)>,
+    pub(crate) domains: Vec<Domain>,
+    asked: Stock,
+}
+
+impl Shared {
+    /// Whether a node can use enough of them.
+    pub(crate) fn serves(&self, node: &Node) -> bool {
+        visible(&self.domains, &self.asked, node).serves(&self.wanted, false)
+    }
+}
+
+/// The devices that a node shares with others, with all that is asked of these.
+pub(super) fn visible(domains: &[Domain], asked: &Stock, node: &Node) -> Stock {
+    let mut stock = asked.clone();
+    let matches = |terms: &Vec<NodeTerm>| terms.iter().any(|term| node_term_matches(term, node));
+    for domain in domains.iter().filter(|domain| domain.terms.as_ref().is_none_or(matches)) {
+        stock.with_devices(&domain.stock);
+    }
+    stock
+}
+
+impl World {
+    /// What the claims of a task need of a node.
+    pub(crate) fn claims_need(&self, task: TaskId) -> Need {
+        let Some(linked) = &self.tasks[task].claims else { return Need::Nothing };
+        if let Some(open) = linked.named.iter().find(|named| named.claim.is_none()) {
+            return Need::Blocked(format!("the ResourceClaim for {} is not created yet", open.name).into());
+        }
+        let mut wanted = Wanted::default();
+        let mut shared = Vec::new();
+        for id in &linked.ids {
+            let claim = &self.devices.claims[*id];
+            if let Err(why) = self.add_need(task, claim, &mut wanted, &mut shared) {
+                return Need::Blocked(format!("ResourceClaim {}: {why}", claim.info.key).into());
+            }
+        }
+        if !shared.is_empty() {
+            let devices = &self.devices;
+            let (domains, asked) = (devices.domains.clone(), devices.shared.clone());
+            wanted.shared = Some(Shared { wanted: shared, domains, asked });
+        }
+        Need::Wanted(wanted)
+    }
+
+    fn add_need(
+        &self,
+        task: TaskId,
+        claim: &Claim,
+        wanted: &mut Wanted,
+        shared: &mut Vec<(ShapeId, u32)>,
+    ) -> Result<(), Arc<str>> {
+        let info = &claim.info;
+        if !claim.exists {
+            return Err("not found".into());
+        }
+        if info.deleting {
+            return Err("it is being deleted".into());
+        }
+        if let Some(allocation) = &claim.allocation {
+            let reserved = info.reserved.contains(&self.tasks[task].pod.uid);
+            if !reserved && info.reserved.len() >= RESERVED_MAX {
+                return Err(format!("it is in use by {RESERVED_MAX} pods").into());
+            }
+            wanted.terms.extend(allocation.nodes.clone());
+            return Ok(());
+        }
+        if let Some(feature) = &info.unsupported {
+            return Err(format!("{feature} is not supported").into());
+        }
+        if claim.shapes.is_none() {
+            return Err("there are too many different requests in the cluster".into());
+        }
+        self.shapes_usable(claim)?;
+        if let Some(node) = claim.node {
+            let everywhere = |(shape, _): (ShapeId, u32)| self.devices.shape(shape).everywhere;
+            if !claim.wanted().all(everywhere) {
+                wanted.node = Some(self.nodes[node].name.clone());
+            }
+            return Ok(());
+        }
+        for (shape, count) in claim.wanted() {
+            let local = self.devices.shape(shape).local;
+            add(if local { &mut wanted.local } else { &mut *shared }, shape, count);
+        }
+        Ok(())
+    }
+
+    fn shapes_usable(&self, claim: &Claim) -> Result<(), Arc<str>> {
+        for ((shape, _), request) in claim.wanted().zip(&claim.info.requests) {
+            let shape = self.devices.shape(shape);
+            let nobody = !shape.local && shape.everywhere && !self.devices.is_shared(shape);
+            let failure = shape.failure.as_ref().filter(|_| nobody);
+            if let Some(why) = shape.selects.as_ref().err().or(failure) {
+                return Err(format!("request {}: {why}", request.name).into());
+            }
+        }
+        Ok(())
+    }
+
+    /// A number for what the claims of a task need: tasks with the same need have the same, others another. 0 without any.
+    pub(crate) fn claims_scope(&self, task: TaskId) -> u64 {
+        if self.tasks[task].claims.is_none() {
+            return 0;
+        }
+        let mut hasher = DefaultHasher::new();
+        match self.claims_need(task) {
+            Need::Nothing => return 0,
+            Need::Blocked(why) => why.hash(&mut hasher),
+            Need::Wanted(wanted) => {
+                (&wanted.node, &wanted.terms).hash(&mut hasher);
+                self.hash_counts(&wanted.local, &mut hasher);
+                if let Some(shared) = &wanted.shared {
+                    self.hash_counts(&shared.wanted, &mut hasher);
+                    shared.asked.hash(&mut hasher);
+                    for domain in &shared.domains {
+                        (&domain.terms, &domain.stock).hash(&mut hasher);
+                    }
+                }
+            }
+        }
+        hasher.finish().max(1)
+    }
+
+    fn hash_counts(&self, counts: &[(ShapeId, u32)], hasher: &mut DefaultHasher) {
+        for (shape, count) in counts {
+            (self.devices.shape(*shape).serial, count).hash(hasher);
+        }
+    }
+}
+
+impl super::Devices {
+    /// Whether there is a device of a shape that nodes share.
+    fn is_shared(&self, shape: &super::Shape) -> bool {
+        let at = self.shapes.iter().position(|other| other.serial == shape.serial);
+        let bit = at.map_or(0, |at| 1 << at);
+        let mut devices = self.domains.iter().flat_map(|domain| &domain.devices);
+        devices.any(|name| self.table.get(name).is_some_and(|device| device.shapes & bit != 0))
+    }
+}
+
+fn add(list: &mut Vec<(ShapeId, u32)>, shape: ShapeId, count: u32) {
+    match list.iter_mut().find(|(known, _)| *known == shape) {
+        Some((_, sum)) => *sum += count,
+        None => list.push((shape, count)),
+    }
+}

@@ -1,0 +1,188 @@
+//! Slices and classes, and the stocks that follow from them.
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::{Device, Devices, Domain, Place, Shapes, Slice, Stock};
+use crate::event::{DeviceClassInfo, DeviceName, NodeTerm, SliceInfo, SliceNodes};
+use crate::id::{ClaimId, NodeId};
+use crate::world::World;
+
+impl Slice {
+    /// Shapes that are others now.
+    pub(super) fn forget(&mut self, shapes: Shapes) {
+        self.known &= !shapes;
+        self.shapes.iter_mut().for_each(|good| *good &= !shapes);
+    }
+}
+
+impl World {
+    pub(in crate::world) fn apply_class(&mut self, info: DeviceClassInfo) -> bool {
+        self.devices.class_changed(&info.name);
+        self.devices.classes.insert(info.name.clone(), info.clone()) != Some(info)
+    }
+
+    pub(in crate::world) fn remove_class(&mut self, name: &Arc<str>) -> bool {
+        self.devices.class_changed(name);
+        self.devices.classes.remove(name).is_some()
+    }
+
+    pub(in crate::world) fn apply_slice(&mut self, info: SliceInfo) -> bool {
+        let (name, shapes) = (info.name.clone(), vec![0; info.devices.len()]);
+        if self.devices.slices.get(&name).is_some_and(|slice| slice.info == info) {
+            return false;
+        }
+        self.devices.dirty = true;
+        self.devices.slices.insert(name, Slice { info, shapes, known: 0 });
+        true
+    }
+
+    pub(in crate::world) fn remove_slice(&mut self, name: &str) -> bool {
+        self.devices.dirty = true;
+        self.devices.slices.remove(name).is_some()
+    }
+
+    /// A node came or went: its devices do too.
+    pub(in crate::world) fn devices_moved(&mut self) {
+        self.devices.dirty |= !self.devices.slices.is_empty();
+    }
+
+    /// Makes the stocks anew, if anything changed that they come from.
+    pub(crate) fn refresh_devices(&mut self) {
+        if !self.devices.dirty {
+            return;
+        }
+        self.devices.judge();
+        let mut before: Vec<(NodeId, Stock)> = Vec::new();
+        for id in self.nodes.ids().collect::<Vec<NodeId>>() {
+            before.push((id, std::mem::take(&mut self.nodes[id].devices)));
+        }
+        self.devices.lay_out(&self.node_ids);
+        self.devices.dirty = false;
+        for device in self.devices.table.values().cloned().collect::<Vec<_>>() {
+            self.stock_device(&device, true);
+        }
+        for claim in self.devices.claims.ids().collect::<Vec<ClaimId>>() {
+            self.count_claim(claim, true);
+        }
+        for (id, stock) in before {
+            if self.nodes[id].devices != stock {
+                self.touch_node(id);
+            }
+        }
+    }
+
+    /// What is wrong with the stocks.
+    pub(in crate::world) fn check_devices(&self, note: &mut impl FnMut(bool, String)) {
+        let mut holders: BTreeMap<ClaimId, (u32, u32, u32)> = BTreeMap::new();
+        for (_, task) in self.tasks.iter() {
+            for claim in task.claims.iter().flat_map(|linked| &linked.ids) {
+                let (tasks, used, promised) = holders.entry(*claim).or_default();
+                *tasks += 1;
+                *used += u32::from(task.status.hold() == crate::world::Hold::Used);
+                *promised += u32::from(task.status.hold() == crate::world::Hold::Pipelined);
+            }
+        }
+        for (id, claim) in self.devices.claims.iter() {
+            let found = holders.get(&id).copied().unwrap_or_default();
+            let right = claim.holders() == found && (claim.exists || found.0 > 0);
+            note(right, format!("holders of claim {}", claim.info.key));
+        }
+        if self.devices.dirty || self.devices.claims.ids().next().is_none() {
+            return;
+        }
+        let mut again = self.clone();
+        again.devices.dirty = true;
+        again.refresh_devices();
+        note(again.devices == self.devices, "devices".to_owned());
+        for (id, node) in self.nodes.iter() {
+            note(again.nodes[id].devices == node.devices, format!("devices of node {}", node.name));
+        }
+    }
+}
+
+impl Devices {
+    fn class_changed(&mut self, name: &str) {
+        let mut bits: Shapes = 0;
+        for (at, shape) in self.shapes.iter_mut().enumerate().filter(|(_, shape)| *shape.class == *name) {
+            shape.failure = None;
+            bits |= 1 << at;
+        }
+        self.slices.values_mut().for_each(|slice| slice.forget(bits));
+        self.dirty |= bits != 0;
+    }
+
+    /// Says of each device what it is good for, where that is not known.
+    fn judge(&mut self) {
+        let mut all: Shapes = 0;
+        for (at, shape) in self.shapes.iter_mut().enumerate() {
+            all |= 1 << at;
+            shape.read(self.classes.get(&shape.class));
+        }
+        for slice in self.slices.values_mut() {
+            let open = all & !slice.known;
+            slice.known |= open;
+            for (at, shape) in self.shapes.iter_mut().enumerate().filter(|(at, _)| open & (1 << at) != 0) {
+                for (device, good) in slice.info.devices.iter().zip(&mut slice.shapes) {
+                    if !device.unusable && shape.takes(&slice.info.driver, device) {
+                        *good |= 1 << at;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Puts the devices of the newest generation of each pool where they are.
+    fn lay_out(&mut self, nodes: &rustc_hash::FxHashMap<Arc<str>, NodeId>) {
+        let Self { slices, table, local, domains, shared, shapes, .. } = self;
+        (*table, *local, *domains, *shared) = Default::default();
+        let mut newest: BTreeMap<(&Arc<str>, &Arc<str>), i64> = BTreeMap::new();
+        for Slice { info, .. } in slices.values() {
+            let generation = newest.entry((&info.driver, &info.pool)).or_insert(info.generation);
+            *generation = info.generation.max(*generation);
+        }
+        let (mut on_nodes, mut elsewhere): (Shapes, Shapes) = (0, 0);
+        for slice in slices.values() {
+            let info = &slice.info;
+            if newest.get(&(&info.driver, &info.pool)) != Some(&info.generation) {
+                continue;
+            }
+            let place = match &info.nodes {
+                SliceNodes::Node(name) => nodes.get(name).copied().map(Place::Node),
+                SliceNodes::Matching(terms) => Some(domain(domains, Some(terms))),
+                SliceNodes::All => Some(domain(domains, None)),
+            };
+            let all = slice.shapes.iter().fold(0, |all, good| all | good);
+            on_nodes |= if matches!(info.nodes, SliceNodes::Node(_)) { all } else { 0 };
+            elsewhere |= if info.nodes == SliceNodes::All { 0 } else { all };
+            let Some(place) = place else { continue };
+            for (device, good) in info.devices.iter().zip(&slice.shapes) {
+                let (driver, pool) = (info.driver.clone(), info.pool.clone());
+                let name = DeviceName { driver, pool, device: device.name.clone() };
+                match place {
+                    Place::Node(node) => local.entry(node).or_default().push(name.clone()),
+                    Place::Domain(at) => domains[at].devices.push(name.clone()),
+                }
+                table.insert(name, Device { place, shapes: *good, takers: 0, leavers: 0 });
+            }
+        }
+        for list in local.values_mut() {
+            list.sort();
+        }
+        for (at, shape) in shapes.iter_mut().enumerate() {
+            shape.local = on_nodes & (1 << at) != 0;
+            shape.everywhere = elsewhere & (1 << at) == 0;
+        }
+        // What is on single nodes too is not shared: see `Shape::local`.
+        for device in table.values_mut().filter(|device| matches!(device.place, Place::Domain(_))) {
+            device.shapes &= !on_nodes;
+        }
+    }
+}
+
+fn domain(domains: &mut Vec<Domain>, terms: Option<&Vec<NodeTerm>>) -> Place {
+    let known = domains.iter().position(|domain| domain.terms.as_ref() == terms);
+    Place::Domain(known.unwrap_or_else(|| {
+        domains.push(Domain { terms: terms.cloned(), stock: Stock::default(), devices: Vec::new() });
+        domains.len() - 1
+    }))
+}

@@ -1,0 +1,106 @@
+//! ResourceClaims: made from templates, given devices when their pods are bound, freed when these end.
+//!
+//! Source: the resource claim controller of Kubernetes.
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use phalanx_core::decision::{ClaimWrite, Prepare};
+use phalanx_core::event::{ClaimInfo, Event, Key, PodClaim, PodPhase};
+
+use crate::cluster::SimulatedPod;
+use crate::manifests::Object;
+
+/// A claim, and the pod for which it was made.
+#[derive(Debug)]
+struct Claim {
+    info: ClaimInfo,
+    owner: Option<Arc<str>>,
+}
+
+/// The claims of a cluster.
+#[derive(Debug, Default)]
+pub(crate) struct Claims(BTreeMap<Key, Claim>);
+
+impl Claims {
+    /// The claims in manifests, and those that are made for their pods.
+    pub(crate) fn of(objects: &mut [Object]) -> Self {
+        let mut claims = Self::default();
+        let mut templates: BTreeMap<Key, ClaimInfo> = BTreeMap::new();
+        for object in &*objects {
+            match object {
+                Object::Claim(info) => {
+                    claims.0.insert(info.key.clone(), Claim { info: info.clone(), owner: None });
+                }
+                Object::ClaimTemplate(info) => {
+                    templates.insert(info.key.clone(), info.clone());
+                }
+                _ => {}
+            }
+        }
+        for object in objects {
+            if let Object::Pod(pod) = object {
+                claims.make(pod, &templates);
+            }
+        }
+        claims
+    }
+
+    /// Makes the claims that a pod has only templates for.
+    fn make(&mut self, pod: &mut SimulatedPod, templates: &BTreeMap<Key, ClaimInfo>) {
+        let ended = matches!(pod.info.phase, PodPhase::Succeeded | PodPhase::Failed);
+        let Some(named) = pod.info.claims.as_ref().filter(|_| !ended) else { return };
+        let (namespace, owner) = (&pod.info.pod.namespace, &pod.info.pod.uid);
+        let one = |claim: &PodClaim| {
+            let template = pod.templates.iter().find(|(name, _)| *name == claim.name);
+            let template = template.filter(|_| claim.claim.is_none()).map(|(_, template)| template);
+            let key = |name: &Arc<str>| Key { namespace: namespace.clone(), name: name.clone() };
+            let Some(spec) = template.and_then(|template| templates.get(&key(template))) else {
+                return claim.clone();
+            };
+            let name: Arc<str> = format!("{}-{}", pod.info.pod.name, claim.name).into();
+            let key = key(&name);
+            let info = ClaimInfo { uid: key.to_string().into(), key: key.clone(), ..spec.clone() };
+            self.0.entry(key).or_insert(Claim { info, owner: Some(owner.clone()) });
+            PodClaim { claim: Some(name), ..claim.clone() }
+        };
+        let claims = named.iter().map(one).collect();
+        pod.info.claims = Some(claims);
+    }
+
+    /// Each claim, for who watches.
+    pub(crate) fn events(&self) -> impl Iterator<Item = Event> + '_ {
+        self.0.values().map(|claim| claim.info.clone().into())
+    }
+
+    /// Writes what has to be written before a bind.
+    pub(crate) fn prepare(&mut self, list: &[Prepare]) -> Vec<Event> {
+        let writes = list.iter().map(|Prepare::Claim(write)| write);
+        writes.filter_map(|write| self.write(write)).collect()
+    }
+
+    fn write(&mut self, write: &ClaimWrite) -> Option<Event> {
+        let claim = self.0.get_mut(&write.key).filter(|claim| claim.info.uid == write.uid)?;
+        if claim.info.allocation.is_none() {
+            claim.info.allocation = write.allocation.as_deref().cloned();
+        }
+        if !claim.info.reserved.contains(&write.pod.uid) {
+            claim.info.reserved.push(write.pod.uid.clone());
+        }
+        Some(claim.info.clone().into())
+    }
+
+    /// A pod ended: its reservations do, and so does what was made for it.
+    pub(crate) fn release(&mut self, pod: &Arc<str>) -> Vec<Event> {
+        let mut events = Vec::new();
+        for claim in self.0.values_mut().filter(|claim| claim.info.reserved.contains(pod)) {
+            claim.info.reserved.retain(|uid| uid != pod);
+            if claim.info.reserved.is_empty() {
+                claim.info.allocation = None;
+            }
+            events.push(claim.info.clone().into());
+        }
+        let made = self.0.extract_if(.., |_, claim| claim.owner.as_ref() == Some(pod));
+        events.extend(made.map(|(key, _)| Event::ClaimGone(key)));
+        events
+    }
+}
