@@ -33,7 +33,7 @@ use crate::recorder::{Note, Regarding};
 /// Events handed on together at most; also bounds what is decoded and not yet folded.
 const CHUNK: usize = 1024;
 /// Objects of a page of a list. Large pages cost memory for a moment, small ones a round trip each.
-const PAGE: u32 = 5000;
+const PAGE: u32 = 2000;
 /// Waits between attempts to watch.
 const RETRY: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(2));
 /// A watch that lived this long was healthy: the next failure starts with a short wait again.

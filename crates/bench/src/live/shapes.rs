@@ -43,21 +43,19 @@ pub(super) async fn run(options: &Options) -> Result<Value> {
         let client = rate
             .map_or("unlimited client".to_owned(), |rate| format!("client limited to {rate:.0} requests/s"));
         println!("{client}");
-        let mut bars = Vec::new();
+        let (mut bars, mut worked) = (Vec::new(), Vec::new());
         for (label, contestant, load) in options.runs(rate) {
             println!("{label}");
             let measured = contestant.run(load, &limits(contestant, rate)).await?;
             runs.push(record(&label, rate, &measured));
             let bar = if contestant == Contestant::Phalanx { Bar::ours } else { Bar::other };
-            bars.push(bar(label, measured.seconds));
+            bars.push(bar(label.clone(), measured.seconds));
+            worked.push(bar(label, measured.cpu.total()));
         }
-        panels.push(Panel::new(
-            format!("{} pods, {client}: first create to last bind", options.pods),
-            "seconds",
-            bars,
-        ));
+        panels.push(Panel::new(format!("{client}: first create to last bind"), "seconds", bars));
+        panels.push(Panel::new(format!("{client}: processor time of all that took part"), "seconds", worked));
     }
-    let title = format!("Shapes of gangs, {} nodes", options.nodes);
+    let title = format!("{} pods as gangs of different sizes on {} nodes", options.pods, options.nodes);
     Ok(json!({
         "name": "shapes", "nodes": options.nodes, "pods": options.pods, "cores": machine::cores(), "runs": runs,
         "chart": Chart { title, panels },

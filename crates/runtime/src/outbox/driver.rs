@@ -213,6 +213,8 @@ async fn same_object(wire: &Wire, uid: &str, request: Request<Bytes>, message: S
     match look(wire, request).await {
         Ok(seen) if seen.metadata.uid == uid => Reply::Conflict(message),
         Ok(_) => Reply::Gone(message),
+        // Whoever may write but not read finds out by the next attempt, or when the object is gone.
+        Err(Reply::Refused(_)) => Reply::Conflict(message),
         Err(reply) => reply,
     }
 }

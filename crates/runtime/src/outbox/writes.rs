@@ -93,6 +93,8 @@ impl Write {
 
 /// How many holds a write that keeps changing may wait.
 const HOLDS_MAX: u32 = 10;
+/// And how many the words about a single pod, while others keep coming.
+const CALM_MAX: u32 = 20;
 const RETRY: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(10));
 
 #[derive(Debug)]
@@ -108,7 +110,7 @@ impl Pending {
     /// that is over, for most of them will be bound by then; but not for ever.
     fn due(&self, calm: Instant, hold: Duration) -> Instant {
         match self.write {
-            Write::Pod(..) if !self.prompt => self.due.max(calm.min(self.since + hold * HOLDS_MAX)),
+            Write::Pod(..) if !self.prompt => self.due.max(calm.min(self.since + hold * CALM_MAX)),
             _ => self.due,
         }
     }
