@@ -219,13 +219,13 @@ impl Writes {
 
     /// A write that changes again waits again, but not for ever.
     fn put(&mut self, target: Target, write: Write, prompt: bool, now: Instant) {
-        if let (Write::Pod(pod, _), false) = (&write, prompt)
+        let entry = self.entries.entry(target.clone()).or_default();
+        let before = entry.pending.take();
+        if let (Write::Pod(pod, _), false, None) = (&write, prompt, &before)
             && !self.told.contains(&pod.uid)
         {
             self.newcomer = Some(now);
         }
-        let entry = self.entries.entry(target.clone()).or_default();
-        let before = entry.pending.take();
         self.pending += usize::from(before.is_none());
         let since = before.as_ref().map_or(now, |pending| pending.since);
         let prompt = prompt || before.is_some_and(|pending| pending.prompt);
