@@ -16,6 +16,7 @@ use phalanx_core::conf::Conf;
 
 pub use diff::diff;
 pub use known::{ActionDoc, Doc, Known, PluginDoc};
+pub use near::nearest;
 pub use problem::{Problem, Severity};
 pub use reference::reference;
 pub use render::render;

@@ -19,7 +19,7 @@ pub(crate) fn one_of(names: &[&str], written: &str) -> String {
 }
 
 /// The name with the fewest typing errors between it and `written`, if they are few.
-fn nearest<'a>(names: &[&'a str], written: &str) -> Option<&'a str> {
+pub fn nearest<'a>(names: &[&'a str], written: &str) -> Option<&'a str> {
     let written: Vec<char> = written.to_lowercase().chars().take(LENGTH_MAX + 1).collect();
     if written.is_empty() || written.len() > LENGTH_MAX {
         return None;

@@ -129,7 +129,8 @@ fn next_phase(job: &Job, unschedulable: bool) -> Phase {
         + counts.of(Status::Bound)
         + counts.of(Status::Binding)
         + counts.of(Status::Releasing);
-    if scheduled >= job.min_member && (job.phase != Phase::Pending || scheduled > 0) {
+    // With a minMember of 0 nothing at all would be enough, and nothing at all has not ended.
+    if scheduled >= job.min_member && (scheduled > 0 || job.phase == Phase::Completed) {
         return if scheduled == ended { Phase::Completed } else { Phase::Running };
     }
     if job.phase == Phase::Inqueue { Phase::Inqueue } else { Phase::Pending }

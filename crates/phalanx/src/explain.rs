@@ -47,6 +47,15 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         Kind::Pod => Subject::Pod,
     };
     let text = simulation.explain(subject, &args.namespace, &args.name);
-    let missing = || BadInput(format!("{subject} {}/{} is not in the input", args.namespace, args.name));
-    print(&text.ok_or_else(missing)?)
+    print(&text.ok_or_else(|| missing(&simulation, subject, args))?)
+}
+
+fn missing(simulation: &Simulation, subject: Subject, args: &Args) -> BadInput {
+    let elsewhere: Vec<String> = simulation.namespaces_of(subject, &args.name).into_iter().collect();
+    let hint = match elsewhere.as_slice() {
+        [] => String::new(),
+        [only] => format!("; there is one in namespace {only} (-n {only})"),
+        several => format!("; there are some in namespaces {}", several.join(", ")),
+    };
+    BadInput(format!("{subject} {}/{} is not in the input{hint}", args.namespace, args.name))
 }

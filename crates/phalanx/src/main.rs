@@ -3,6 +3,7 @@ mod conf;
 mod crds;
 mod exit;
 mod explain;
+mod flag;
 mod inputs;
 mod sampling;
 mod scheduler;
@@ -36,7 +37,17 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    let result = match Cli::parse().command {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => match flag::wrong_value(&error) {
+            Some(line) => {
+                eprintln!("{line}");
+                return ExitCode::from(2);
+            }
+            None => error.exit(),
+        },
+    };
+    let result = match cli.command {
         Command::Scheduler(args) => scheduler::run(*args),
         Command::Simulate(args) => simulate::run(&args),
         Command::Explain(args) => explain::run(&args),

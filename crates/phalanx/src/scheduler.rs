@@ -13,6 +13,7 @@ use phalanx_runtime::reload::ConfError;
 use phalanx_runtime::scheduler::{SchedulerOptions, hostname, run as schedule};
 
 use crate::exit::{BadInput, first_of};
+use crate::flag;
 use crate::sampling::Sampled;
 use ignored::Ignored;
 
@@ -45,10 +46,10 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N")]
     kube_api_qps: Option<f64>,
     /// Requests that may go beyond --kube-api-qps for a moment; as many as that unless it is given
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = flag::whole::<u32>(1..=u32::MAX))]
     kube_api_burst: Option<u32>,
     /// Requests in flight to the API server
-    #[arg(long, default_value_t = 64, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    #[arg(long, default_value_t = 64, value_name = "N", value_parser = flag::whole::<u16>(1..=1024))]
     binds_in_flight: u16,
     /// Send all writes over one HTTP/2 connection where the API server offers it
     #[arg(long, default_value = "true", num_args = 0..=1, require_equals = true, default_missing_value = "true", value_parser = boolean(), value_name = "BOOL")]
@@ -75,7 +76,7 @@ pub(crate) struct Args {
     #[arg(long, value_delimiter = ',', value_name = "KEY:VALUE")]
     node_selector: Vec<String>,
     /// Chooses among nodes of equal score
-    #[arg(long, default_value_t = 0, value_name = "SEED")]
+    #[arg(long, default_value_t = 0, value_name = "SEED", value_parser = flag::whole::<u64>(0..=u64::MAX))]
     seed: u64,
     #[command(flatten)]
     sampling: Sampled,

@@ -11,7 +11,7 @@ pub struct BadInput {
     pub line: usize,
     /// Column, from 1; 0 when only the line is known.
     pub column: usize,
-    /// The document in the file, from 1.
+    /// The document in the file, from 1; 0 when there is none.
     pub document: usize,
     /// `Kind namespace/name`, as far as it is known.
     pub object: String,
@@ -27,7 +27,10 @@ impl fmt::Display for BadInput {
         if self.column > 0 {
             write!(f, "{}:", self.column)?;
         }
-        write!(f, " document {}: ", self.document)?;
+        f.write_str(" ")?;
+        if self.document > 0 {
+            write!(f, "document {}: ", self.document)?;
+        }
         for part in [&self.object, &self.field] {
             if !part.is_empty() {
                 write!(f, "{part}: ")?;

@@ -116,9 +116,7 @@ impl<'a> Reader<'a> {
 
     fn yaml_fault(&self, line: usize, error: &serde_saphyr::Error) -> BadInput {
         let (row, column) = error.location().map_or((1, 0), |at| (at.line() as usize, at.column() as usize));
-        let message = error.without_snippet().to_string();
-        let what = message.split(" at line ").next().unwrap_or(&message);
-        self.syntax_fault("YAML", line + row - 1, column, what)
+        self.syntax_fault("YAML", line + row - 1, column, &yaml_problem(error.without_snippet()))
     }
 
     fn syntax_fault(&self, language: &str, line: usize, column: usize, what: &str) -> BadInput {
@@ -129,6 +127,22 @@ impl<'a> Reader<'a> {
             document: self.number,
             problem: format!("invalid {language}: {}", one_line(what)),
             ..BadInput::default()
+        }
+    }
+}
+
+/// What is wrong, in the words of a manifest rather than of the library.
+fn yaml_problem(error: &serde_saphyr::Error) -> String {
+    use serde_saphyr::Error;
+    match error {
+        Error::DuplicateMappingKey { key: Some(key), .. } => {
+            format!("found key {key:?} again, expected it once")
+        }
+        Error::DuplicateMappingKey { key: None, .. } => "found a key again, expected it once".to_owned(),
+        Error::NonFiniteFloat { value, .. } => format!("found {value}, expected a finite number"),
+        other => {
+            let message = other.to_string();
+            message.split(" at line ").next().unwrap_or(&message).to_owned()
         }
     }
 }

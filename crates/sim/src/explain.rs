@@ -1,4 +1,5 @@
 //! Why one PodGroup or pod waits, in the scheduler's own words.
+use std::collections::BTreeSet;
 use std::fmt;
 
 use phalanx_core::event::{PodGroupInfo, PodInfo};
@@ -31,6 +32,21 @@ impl Simulation {
         match subject {
             Subject::PodGroup => self.explain_group(&core, namespace, name),
             Subject::Pod => self.explain_pod(&core, namespace, name),
+        }
+    }
+
+    /// The namespaces that have an object of this kind and name.
+    pub fn namespaces_of(&self, subject: Subject, name: &str) -> BTreeSet<String> {
+        let of = |namespace: &str, other: &str| (other == name).then(|| namespace.to_owned());
+        match subject {
+            Subject::PodGroup => self
+                .cluster()
+                .groups()
+                .filter_map(|group| of(&group.key.namespace, &group.key.name))
+                .collect(),
+            Subject::Pod => {
+                self.cluster().pods().filter_map(|pod| of(&pod.pod.namespace, &pod.pod.name)).collect()
+            }
         }
     }
 

@@ -78,6 +78,8 @@ pub(crate) enum Sort<'a> {
     List(Option<&'a str>),
     /// Leave it.
     Unknown,
+    /// Refuse it: this was meant.
+    Slip { version: &'static str, kind: &'static str },
 }
 
 impl<'a> Sort<'a> {
@@ -87,21 +89,49 @@ impl<'a> Sort<'a> {
         {
             return Sort::Plain(*kind);
         }
+        if let Some((.., workload)) =
+            WORKLOADS.iter().find(|(known, each, _)| (*known, *each) == (version, kind))
+        {
+            return Sort::Workload(*workload);
+        }
         match (version, kind) {
-            ("apps/v1", "Deployment" | "ReplicaSet" | "StatefulSet") => Sort::Workload(Workload::Replicated),
-            ("batch/v1", "Job") => Sort::Workload(Workload::Job),
             ("v1", "List") => Sort::List(None),
             (version, kind) => match kind.strip_suffix("List").map(|item| (item, Sort::of(version, item))) {
                 Some((item, Sort::Plain(_) | Sort::Workload(_))) => Sort::List(Some(item)),
-                _ => Sort::Unknown,
+                _ => slip(version, kind).unwrap_or(Sort::Unknown),
             },
         }
     }
 }
 
+/// A kind that was meant to be one of those that are read: its name in other letters, or a version of its group, or of
+/// no group at all, that no API server knows.
+fn slip<'a>(version: &str, kind: &str) -> Option<Sort<'a>> {
+    let group = |version: &'static str| version.rsplit_once('/').map_or("", |(group, _)| group);
+    let written = version.rsplit_once('/').map_or("", |(group, _)| group);
+    let plain = Kind::ALL.iter().map(|(version, kind)| (*version, kind.name()));
+    let known = plain.chain(WORKLOADS.iter().map(|(version, kind, _)| (*version, *kind)));
+    known
+        .filter(|(known, name)| name.eq_ignore_ascii_case(kind) && [group(known), ""].contains(&written))
+        .map(|(version, kind)| Sort::Slip { version, kind })
+        .next()
+}
+
+/// The kinds that hold a pod template.
+const WORKLOADS: [(&str, &str, Workload); 4] = [
+    ("apps/v1", "Deployment", Workload::Replicated),
+    ("apps/v1", "ReplicaSet", Workload::Replicated),
+    ("apps/v1", "StatefulSet", Workload::Replicated),
+    ("batch/v1", "Job", Workload::Job),
+];
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn queue_like(kind: &'static str) -> Sort<'static> {
+        Sort::Slip { version: "scheduling.volcano.sh/v1beta1", kind }
+    }
 
     #[test]
     fn kinds_are_told_apart_by_group_too() {
@@ -117,6 +147,13 @@ mod tests {
             ("batch/v1", "JobList", Sort::List(Some("Job"))),
             ("batch.volcano.sh/v1alpha1", "Job", Sort::Unknown),
             ("apps/v1", "StatefulSet", Sort::Workload(Workload::Replicated)),
+            ("scheduling.volcano.sh/v1alpha9", "PodGroup", queue_like("PodGroup")),
+            ("v1", "PodGroup", queue_like("PodGroup")),
+            ("scheduling.volcano.sh/v1beta1", "Podgroup", queue_like("PodGroup")),
+            ("scheduling.volcano.sh/v1beta1", "queue", queue_like("Queue")),
+            ("v2", "Pod", Sort::Slip { version: "v1", kind: "Pod" }),
+            ("v1", "Deployment", Sort::Slip { version: "apps/v1", kind: "Deployment" }),
+            ("apps/v1", "Pod", Sort::Unknown),
         ] {
             assert_eq!(Sort::of(version, kind), expected, "{version} {kind}");
         }

@@ -4,6 +4,7 @@
 //! decisions as the real one would, and kubelets start, finish and remove pods.
 mod agenda;
 mod bad_input;
+mod budget;
 mod claims;
 mod cluster;
 mod defaults;
@@ -23,6 +24,7 @@ mod unsupported;
 mod workload;
 
 pub use bad_input::BadInput;
+pub use budget::Budget;
 pub use cluster::{START_DELAY_MS, SimulatedPod};
 pub use explain::Subject;
 pub use manifests::{Manifests, Object, ReadOptions, read};

@@ -11,6 +11,7 @@ use phalanx_core::event::{
 };
 
 use crate::bad_input::BadInput;
+use crate::budget::Budget;
 use crate::cluster::SimulatedPod;
 use crate::document;
 use crate::reader::Reader;
@@ -36,6 +37,8 @@ pub enum Object {
     ScopedQuota,
     NodeUsage(NodeUsage),
     Pdb(PdbInfo),
+    /// A PodDisruptionBudget that nobody has written a status for.
+    Budget(PdbInfo, Budget),
     Namespace(NamespaceInfo),
     DeviceClass(DeviceClassInfo),
     Slice(SliceInfo),
@@ -62,12 +65,16 @@ pub struct Manifests {
 pub fn read(sources: &[(String, String)], options: &ReadOptions) -> Result<Manifests, Vec<BadInput>> {
     let mut sources: Vec<&(String, String)> = sources.iter().collect();
     sources.sort();
+    let sources_read: Vec<&str> = sources.iter().map(|(file, _)| file.as_str()).collect();
     let (mut documents, mut faults) = (Vec::new(), Vec::new());
     for found in sources.into_iter().flat_map(|(file, text)| document::read(file, text)) {
         match found {
             Ok(document) => documents.push(document),
             Err(fault) => faults.push(fault),
         }
+    }
+    if documents.is_empty() && faults.is_empty() {
+        return Err(vec![nothing_in(&sources_read)]);
     }
     let values: Vec<_> = documents.iter_mut().map(|document| document.value.take()).collect();
     let mut reader = Reader::new(options, faults);
@@ -78,6 +85,21 @@ pub fn read(sources: &[(String, String)], options: &ReadOptions) -> Result<Manif
     add_queues(&mut entries, &options.default_queue);
     let end = settle_times(&mut entries);
     Ok(Manifests { objects: entries.into_iter().map(|entry| entry.object).collect(), notes, end })
+}
+
+/// An empty file is most likely another one than was meant.
+fn nothing_in(files: &[&str]) -> BadInput {
+    let others = match files.len() {
+        0 | 1 => String::new(),
+        2 => " in it and in 1 more file".to_owned(),
+        count => format!(" in it and in {} more files", count - 1),
+    };
+    BadInput {
+        file: files.first().map_or_else(|| "no file".to_owned(), ToString::to_string),
+        line: 1,
+        problem: format!("found no object{others}, expected manifests in YAML or JSON"),
+        ..BadInput::default()
+    }
 }
 
 /// An object before its creation time is settled.
@@ -210,7 +232,9 @@ mod tests {
         let manifests = read(&[text("f", list)], &options()).unwrap();
         assert_eq!(
             manifests.notes,
-            ["ignored 1 object of kind Service (v1), which scheduling does not read"]
+            [
+                "f:6:13: document 1: items[2]: ignored 1 object of kind Service (v1), which scheduling does not read"
+            ]
         );
         let names: Vec<String> =
             pods(&[text("f", list)]).iter().map(|pod| pod.info.pod.to_string()).collect();

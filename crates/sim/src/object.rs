@@ -7,6 +7,7 @@ use phalanx_cache::{Interner, Invalid, Names, decode, slim};
 use phalanx_core::event::{Event, NodeUsage, QueueInfo, Time};
 use serde_json::{Value, json};
 
+use crate::budget::Budget;
 use crate::cluster::SimulatedPod;
 use crate::defaults;
 use crate::kind::Kind;
@@ -128,7 +129,11 @@ impl Converter {
             }
             Kind::PodDisruptionBudget => {
                 let pdb: slim::PodDisruptionBudget = decode(&value)?;
-                Ok(Object::Pdb(phalanx_cache::pdb(&pdb, interner)?))
+                let info = phalanx_cache::pdb(&pdb, interner)?;
+                Ok(match Budget::of(&value)? {
+                    Some(budget) => Object::Budget(info, budget),
+                    None => Object::Pdb(info),
+                })
             }
             Kind::DeviceClass => {
                 Ok(Object::DeviceClass(phalanx_cache::device_class(&decode(&value)?, interner)))
@@ -216,7 +221,9 @@ fn run_ms(pod: &slim::Pod) -> Result<Option<i64>, Invalid> {
     let seconds = text.parse::<f64>().ok().filter(|seconds| (0.0..=SECONDS_MAX).contains(seconds));
     let millis = seconds.map(|seconds| Some((seconds * 1_000.0).round() as i64));
     let field = format!("metadata.annotations.{RUN_SECONDS}");
-    millis.ok_or_else(|| invalid(&field, &format!("found {text:?}, expected a number of seconds")))
+    millis.ok_or_else(|| {
+        invalid(&field, &format!("found {text:?}, expected a number of seconds from 0 to {SECONDS_MAX}"))
+    })
 }
 
 fn grace_ms(pod: &Value) -> Result<i64, Invalid> {
@@ -226,7 +233,8 @@ fn grace_ms(pod: &Value) -> Result<i64, Invalid> {
             value.as_i64().filter(|seconds| (0..=SECONDS_MAX as i64).contains(seconds)).ok_or(value)
         }
     };
-    let problem = |value: &Value| format!("found {value}, expected a number of seconds, 0 or more");
+    let problem =
+        |value: &Value| format!("found {value}, expected a number of seconds from 0 to {SECONDS_MAX}");
     seconds
         .map(|seconds| seconds * 1_000)
         .map_err(|value| invalid("spec.terminationGracePeriodSeconds", &problem(value)))
@@ -255,7 +263,10 @@ mod tests {
         assert_eq!(run("30"), Ok(Some(30_000)));
         assert_eq!(run("0.25"), Ok(Some(250)));
         for bad in ["-1", "NaN", "inf", "1m", ""] {
-            assert_eq!(run(bad), Err(format!("found {bad:?}, expected a number of seconds")));
+            assert_eq!(
+                run(bad),
+                Err(format!("found {bad:?}, expected a number of seconds from 0 to {SECONDS_MAX}"))
+            );
         }
     }
 }

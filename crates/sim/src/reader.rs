@@ -11,7 +11,7 @@ use crate::document::Document;
 use crate::kind::{Kind, Sort};
 use crate::manifests::{Entry, Object};
 use crate::object::{self, Converter, Identity};
-use crate::schema::Schemas;
+use crate::schema::{Schemas, UnknownField};
 use crate::unsupported::{self, Unsupported};
 use crate::workload::{self, Workload};
 
@@ -31,7 +31,7 @@ impl Place<'_> {
     }
 
     fn fault(&self, label: &str, field: &str, problem: impl Into<String>) -> BadInput {
-        let field = format!("{}{field}", self.path);
+        let field = format!("{}{field}", self.path).trim_end_matches('.').to_owned();
         let fault = self.document.fault(&field, problem);
         BadInput { object: label.to_owned(), field, ..fault }
     }
@@ -57,7 +57,8 @@ pub(crate) struct Reader<'d> {
     uids: BTreeMap<String, String>,
     /// The first pod on each node.
     used_nodes: BTreeMap<String, NodeUse<'d>>,
-    ignored: BTreeMap<String, usize>,
+    /// Kinds that are not read: the first object, and how many there are.
+    ignored: BTreeMap<String, (BadInput, usize)>,
     schemas: Schemas,
     /// Fields that a kind does not have, regardless of positions in lists: the first, and how many there are.
     unknown: BTreeMap<(Kind, String), (BadInput, usize)>,
@@ -97,7 +98,7 @@ impl<'d> Reader<'d> {
     }
 
     fn notes(&self) -> Vec<String> {
-        let ignored = self.ignored.iter().map(|(kind, count)| ignored_note(kind, *count));
+        let ignored = self.ignored.iter().map(|(kind, (first, count))| ignored_note(kind, first, *count));
         let unknown = self.unknown.values().map(|(first, count)| unknown_note(first, *count));
         ignored.chain(unknown).chain(self.missing_nodes()).chain(self.unsupported.notes()).collect()
     }
@@ -146,10 +147,22 @@ impl<'d> Reader<'d> {
             Sort::Workload(workload) => self.workload(place, &kind, workload, Value::Object(map)),
             Sort::List(item) => self.list(place, item.map(|item| (version.as_str(), item)), map),
             Sort::Unknown => {
-                *self.ignored.entry(format!("{kind} ({version})")).or_default() += 1;
+                self.ignore(place, format!("{kind} ({version})"));
                 Ok(())
             }
+            Sort::Slip { version: meant, kind: name } if kind == name => {
+                let problem = format!("found {version:?}, expected {meant:?} for kind {name}");
+                Err(place.fault("", "apiVersion", problem))
+            }
+            Sort::Slip { version, kind: name } => {
+                let problem = format!("found {kind:?}, expected {name:?} with apiVersion {version:?}");
+                Err(place.fault("", "kind", problem))
+            }
         }
+    }
+
+    fn ignore(&mut self, place: &Place<'_>, kind: String) {
+        self.ignored.entry(kind).or_insert_with(|| (place.fault("", "", ""), 0)).1 += 1;
     }
 
     fn list(
@@ -207,9 +220,8 @@ impl<'d> Reader<'d> {
         identity: &Identity,
     ) -> Result<(), BadInput> {
         let Identity { key, label, dated } = identity;
-        for field in self.schemas.check(kind, &value).map_err(|wrong| place.invalid(label, wrong))? {
-            let first = || (place.fault(label, &field, "unknown field, ignored"), 0);
-            self.unknown.entry((kind, without_indices(&field))).or_insert_with(first).1 += 1;
+        for unknown in self.schemas.check(kind, &value).map_err(|wrong| place.invalid(label, wrong))? {
+            self.unknown_field(place, kind, label, &unknown)?;
         }
         let constraints = unsupported::of(kind, &value);
         let object = self.converter.convert(kind, value).map_err(|wrong| place.invalid(label, wrong))?;
@@ -226,10 +238,30 @@ impl<'d> Reader<'d> {
             }
         }
         if object == Object::ScopedQuota {
-            *self.ignored.entry("ResourceQuota with scopes (v1)".to_owned()).or_default() += 1;
+            self.ignore(place, "ResourceQuota with scopes (v1)".to_owned());
             return Ok(());
         }
         self.entries.push(Entry { object, dated: *dated });
+        Ok(())
+    }
+
+    /// As `kubectl apply` has it, a slip in what a PodGroup or a Queue asks for is refused. Other kinds may come from a
+    /// cluster that is newer than their schemas here.
+    fn unknown_field(
+        &mut self,
+        place: &Place<'_>,
+        kind: Kind,
+        label: &str,
+        unknown: &UnknownField,
+    ) -> Result<(), BadInput> {
+        let UnknownField { path, near } = unknown;
+        let hint = near.as_ref().map(|near| format!(" (did you mean {near}?)")).unwrap_or_default();
+        if matches!(kind, Kind::PodGroup | Kind::Queue) && path.starts_with("spec.") {
+            let problem = format!("unknown field, expected one that a {} has{hint}", kind.name());
+            return Err(place.fault(label, path, problem));
+        }
+        let first = || (place.fault(label, path, format!("unknown field, ignored{hint}")), 0);
+        self.unknown.entry((kind, without_indices(path))).or_insert_with(first).1 += 1;
         Ok(())
     }
 
@@ -274,9 +306,11 @@ fn unknown_note(first: &BadInput, count: usize) -> String {
     if count == 1 { first.to_string() } else { format!("{first} ({count} times in all)") }
 }
 
-fn ignored_note(kind: &str, count: usize) -> String {
-    let objects = if count == 1 { "object" } else { "objects" };
-    format!("ignored {count} {objects} of kind {kind}, which scheduling does not read")
+fn ignored_note(kind: &str, first: &BadInput, count: usize) -> String {
+    let objects =
+        if count == 1 { "1 object".to_owned() } else { format!("{count} objects, this the first,") };
+    let problem = format!("ignored {objects} of kind {kind}, which scheduling does not read");
+    BadInput { problem, ..first.clone() }.to_string()
 }
 
 pub(crate) fn describe(value: &Value) -> String {

@@ -25,12 +25,19 @@ pub(crate) struct Schemas {
 
 impl Schemas {
     /// The first field of a wrong type or out of range; otherwise the fields that the kind does not have.
-    pub(crate) fn check(&mut self, kind: Kind, object: &Value) -> Result<Vec<String>, Invalid> {
+    pub(crate) fn check(&mut self, kind: Kind, object: &Value) -> Result<Vec<UnknownField>, Invalid> {
         let shape = self.shapes.entry(kind).or_insert_with(|| shape_of(kind));
         let mut unknown = Vec::new();
         shape.check(object, &Path::Top, &mut unknown)?;
         Ok(unknown)
     }
+}
+
+/// A field that a kind does not have, and the one that was probably meant.
+#[derive(Debug, PartialEq)]
+pub(crate) struct UnknownField {
+    pub(crate) path: String,
+    pub(crate) near: Option<String>,
 }
 
 fn shape_of(kind: Kind) -> Arc<Shape> {
@@ -117,8 +124,15 @@ impl fmt::Display for Path<'_> {
     }
 }
 
+impl UnknownField {
+    fn new(path: &Path<'_>, key: &str, fields: &BTreeMap<String, Arc<Shape>>) -> Self {
+        let names: Vec<&str> = fields.keys().map(String::as_str).collect();
+        Self { path: path.to_string(), near: phalanx_conf::nearest(&names, key).map(ToOwned::to_owned) }
+    }
+}
+
 impl Shape {
-    fn check(&self, value: &Value, path: &Path<'_>, unknown: &mut Vec<String>) -> Result<(), Invalid> {
+    fn check(&self, value: &Value, path: &Path<'_>, unknown: &mut Vec<UnknownField>) -> Result<(), Invalid> {
         match (self, value) {
             // Null is the same as nothing.
             (_, Value::Null) | (Shape::Any, _) => Ok(()),
@@ -127,7 +141,7 @@ impl Shape {
                     let path = Path::Key(path, key);
                     match fields.get(key) {
                         Some(shape) => shape.check(value, &path, unknown)?,
-                        None => unknown.push(path.to_string()),
+                        None => unknown.push(UnknownField::new(&path, key, fields)),
                     }
                 }
                 Ok(())
@@ -240,7 +254,11 @@ fn text(schema: &Value) -> Shape {
 
 fn integer(schema: &Value) -> Shape {
     let bound = |key: &str| schema[key].as_f64().map(|bound| bound as i64);
-    Shape::Integer { min: bound("minimum").unwrap_or(i64::MIN), max: bound("maximum").unwrap_or(i64::MAX) }
+    let (min, max) = match schema["format"].as_str() {
+        Some("int32") => (i64::from(i32::MIN), i64::from(i32::MAX)),
+        _ => (i64::MIN, i64::MAX),
+    };
+    Shape::Integer { min: bound("minimum").unwrap_or(min), max: bound("maximum").unwrap_or(max) }
 }
 
 #[cfg(test)]
@@ -249,7 +267,12 @@ mod tests {
     use serde_json::json;
 
     fn check(kind: Kind, object: &Value) -> Result<Vec<String>, String> {
-        Schemas::default().check(kind, object).map_err(|wrong| wrong.to_string())
+        let checked = Schemas::default().check(kind, object).map_err(|wrong| wrong.to_string());
+        let told = |unknown: UnknownField| match unknown.near {
+            Some(near) => format!("{} ({near})", unknown.path),
+            None => unknown.path,
+        };
+        checked.map(|unknown| unknown.into_iter().map(told).collect())
     }
 
     #[test]
@@ -258,7 +281,7 @@ mod tests {
             (
                 Kind::PodGroup,
                 json!({"spec": {"minMember": "two"}}),
-                "spec.minMember: found \"two\", expected an integer of at least 0",
+                "spec.minMember: found \"two\", expected an integer from 0 to 2147483647",
             ),
             (
                 Kind::Queue,
@@ -295,7 +318,11 @@ mod tests {
                 json!({"spec": {"unschedulable": "yes"}}),
                 "spec.unschedulable: found \"yes\", expected true or false",
             ),
-            (Kind::PriorityClass, json!({"value": 1.5}), "value: found 1.5, expected an integer"),
+            (
+                Kind::PriorityClass,
+                json!({"value": 1.5}),
+                "value: found 1.5, expected an integer from -2147483648 to 2147483647",
+            ),
         ] {
             assert_eq!(check(kind, &object), Err(expected.to_owned()));
         }
@@ -308,9 +335,9 @@ mod tests {
                 "resources": {"requests": {"cpu": 0.5, "memory": "1Gi", "nvidia.com/gpu": 1}},
                 "livenessProbe": {"httpGet": {"port": "http"}}}]}});
         let unknown = check(Kind::Pod, &pod).unwrap();
-        assert_eq!(unknown, ["spec.containers[0].resource", "spec.shedulerName"]);
+        assert_eq!(unknown, ["spec.containers[0].resource (resources)", "spec.shedulerName (schedulerName)"]);
         let group = json!({"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "PodGroup", "metadata": {"name": "g"},
             "spec": {"minMember": 1, "minMembers": 2, "minTaskMember": {"worker": 1}, "queue": "q"}});
-        assert_eq!(check(Kind::PodGroup, &group), Ok(vec!["spec.minMembers".to_owned()]));
+        assert_eq!(check(Kind::PodGroup, &group), Ok(vec!["spec.minMembers (minMember)".to_owned()]));
     }
 }

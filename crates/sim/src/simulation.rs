@@ -10,6 +10,7 @@ use phalanx_core::report::Report as CoreReport;
 use phalanx_core::world::{World, WorldOptions};
 use thiserror::Error;
 
+use crate::budget;
 use crate::claims::Claims;
 use crate::cluster::Cluster;
 use crate::manifests::{Manifests, Object};
@@ -76,6 +77,7 @@ impl Simulation {
     /// A cluster that holds these objects, before its first cycle.
     pub fn new(mut manifests: Manifests, conf: Conf, options: &Options) -> Self {
         quota::count_used(&mut manifests.objects);
+        budget::count_allowed(&mut manifests.objects);
         let now = manifests.end;
         let mut cluster = Cluster::default();
         cluster.claims = Claims::of(&mut manifests.objects);
@@ -94,7 +96,7 @@ impl Simulation {
                 }
                 Object::Quota(quota) => last.push(Event::from(quota)),
                 Object::NodeUsage(usage) => last.push(Event::from(usage)),
-                Object::Pdb(pdb) => cluster.add_pdb(pdb),
+                Object::Pdb(pdb) | Object::Budget(pdb, _) => cluster.add_pdb(pdb),
                 Object::Namespace(namespace) => last.push(Event::from(namespace)),
                 Object::DeviceClass(class) => last.push(class.into()),
                 Object::Slice(slice) => last.push(slice.into()),

@@ -48,11 +48,11 @@ fn a_wrong_field_is_told_with_file_line_object_field_and_what_was_expected() {
         ),
         (
             group("g", 1).replace("minMember: 1", "minMember: one"),
-            "error: m.yaml:5:19: document 1: PodGroup default/g: spec.minMember: found \"one\", expected an integer of at least 0",
+            "error: m.yaml:5:19: document 1: PodGroup default/g: spec.minMember: found \"one\", expected an integer from 0 to 2147483647",
         ),
         (
             group("g", 1).replace("minMember: 1", "minMember: -1"),
-            "error: m.yaml:5:19: document 1: PodGroup default/g: spec.minMember: found -1, expected an integer of at least 0",
+            "error: m.yaml:5:19: document 1: PodGroup default/g: spec.minMember: found -1, expected an integer from 0 to 2147483647",
         ),
         (
             queue("q", "weight: 0"),
@@ -68,7 +68,19 @@ fn a_wrong_field_is_told_with_file_line_object_field_and_what_was_expected() {
         ),
         (
             pod("p", 1, "phalanx.sh/run-seconds: soon", ""),
-            "error: m.yaml:4:59: document 1: Pod default/p: metadata.annotations.phalanx.sh/run-seconds: found \"soon\", expected a number of seconds",
+            "error: m.yaml:4:59: document 1: Pod default/p: metadata.annotations.phalanx.sh/run-seconds: found \"soon\", expected a number of seconds from 0 to 1000000000000",
+        ),
+        (
+            group("g", 1).replace("minMember: 1", "minMembers: 1"),
+            "error: m.yaml:5:20: document 1: PodGroup default/g: spec.minMembers: unknown field, expected one that a PodGroup has (did you mean minMember?)",
+        ),
+        (
+            queue("q", "capabillity: {cpu: 1}"),
+            "error: m.yaml:5:21: document 1: Queue q: spec.capabillity: unknown field, expected one that a Queue has (did you mean capability?)",
+        ),
+        (
+            group("g", 1).replace("minMember: 1", "minMember: 99999999999"),
+            "error: m.yaml:5:19: document 1: PodGroup default/g: spec.minMember: found 99999999999, expected an integer from 0 to 2147483647",
         ),
         (
             node("n1", 4).replace("cpu: 4", "cpu: [4]"),
@@ -90,7 +102,22 @@ fn a_document_that_is_no_object_is_told_with_its_place() {
             "error: m.yaml:1:1: document 1: found a list, expected an object with apiVersion and kind",
         ),
         ("# none\n---\nb: [1\n".into(), "error: m.yaml:3:4: document 1: invalid YAML: unclosed bracket"),
-        ("a: 1\na: 2\n".into(), "error: m.yaml:2:1: document 1: invalid YAML: duplicate"),
+        (
+            "a: 1\na: 2\n".into(),
+            "error: m.yaml:2:1: document 1: invalid YAML: found key \"a\" again, expected it once",
+        ),
+        (
+            "a: .inf\n".into(),
+            "error: m.yaml:1:4: document 1: invalid YAML: found .inf, expected a finite number",
+        ),
+        (
+            group("g", 1).replace("v1beta1", "v1alpha9"),
+            "error: m.yaml:2:13: document 1: apiVersion: found \"scheduling.volcano.sh/v1alpha9\", expected \"scheduling.volcano.sh/v1beta1\" for kind PodGroup",
+        ),
+        (
+            queue("q", "").replace("kind: Queue", "kind: queue"),
+            "error: m.yaml:3:7: document 1: kind: found \"queue\", expected \"Queue\" with apiVersion \"scheduling.volcano.sh/v1beta1\"",
+        ),
         (
             "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec: {}\n".into(),
             "error: m.yaml:4:7: document 1: Pod default/p: spec.containers: found no container, expected at least one",
@@ -147,6 +174,18 @@ fn files_that_cannot_be_read_are_named() {
         (ran.code, ran.stderr.as_str()),
         (2, "error: m.yaml:2: found bytes that are not UTF-8, expected text\n")
     );
+}
+
+#[test]
+fn an_input_without_any_object_is_refused() {
+    for text in ["", "\n", "# all of it\n# is a comment\n", "---\n---\n"] {
+        let line = manifest(text);
+        assert_eq!(line, "error: m.yaml:1: found no object, expected manifests in YAML or JSON", "{text:?}");
+    }
+    let line = refused(&[], &["simulate", "-f", "-"]);
+    assert_eq!(line, "error: <stdin>:1: found no object, expected manifests in YAML or JSON");
+    let line = refused(&[("a.yaml", ""), ("b.yaml", "")], &["simulate", "-f", "a.yaml", "b.yaml"]);
+    assert!(line.starts_with("error: a.yaml:1: found no object in it and in 1 more file"), "{line}");
 }
 
 #[test]
@@ -215,9 +254,33 @@ fn values_of_flags_are_told_with_what_was_expected() {
         ),
         (&["--kube-api-qps", "0"], "--kube-api-qps 0: expected more than 0"),
         (&["--leader-elect-lease-duration", "1s"], "--leader-elect-lease-duration must be longer"),
+        (
+            &["--binds-in-flight", "0"],
+            "invalid value '0' for '--binds-in-flight <N>': expected a whole number from 1 to 1024",
+        ),
+        (
+            &["--schedule-period", "x"],
+            "invalid value 'x' for '--schedule-period <DURATION>': expected a duration",
+        ),
+        (
+            &["--log-format", "xml"],
+            "invalid value 'xml' for '--log-format <FORMAT>' [possible values: text, json]",
+        ),
         (&["--scheduler-conf", "none"], "none: cannot be read: No such file or directory"),
     ] {
         let line = refused(&[], &[&["scheduler"], args].concat());
         assert!(line.starts_with(&format!("error: {expected}")), "{line}\n{expected}");
+    }
+    for (flag, value, expected) in [
+        ("--seed", "x", "'--seed <S>': expected a whole number from 0 to 18446744073709551615"),
+        ("--seed", "99999999999999999999", "'--seed <S>': expected a whole number from 0 to"),
+        ("--cycles", "0", "'--cycles <N>': expected a whole number from 1 to 4294967295"),
+        ("--output", "xml", "'--output <OUTPUT>' [possible values: table, json, html]"),
+    ] {
+        let line = refused(&[("m.yaml", &node("n1", 1))], &["simulate", "-f", "m.yaml", flag, value]);
+        assert!(
+            line.starts_with(&format!("error: invalid value '{value}' for {expected}")),
+            "{line}\n{expected}"
+        );
     }
 }

@@ -30,6 +30,15 @@ fn a_podgroup_that_waits_is_explained() {
 }
 
 #[test]
+fn the_namespace_that_has_the_object_is_named() {
+    let in_ml = group("g", 1).replace("{name: g}", "{name: g, namespace: ml}");
+    let folder = folder(&[("m.yaml", &in_ml)]);
+    let ran = phalanx_in(folder.path(), &["explain", "podgroup", "g", "-f", "m.yaml"], "");
+    let expected = "error: PodGroup default/g is not in the input; there is one in namespace ml (-n ml)\n";
+    assert_eq!((ran.code, ran.stderr.as_str()), (2, expected));
+}
+
+#[test]
 fn a_pod_that_was_placed_says_where() {
     let folder = folder(&[("m.yaml", &(node("n1", 4) + &pod("p", 1, "", "")))]);
     let ran = phalanx_in(folder.path(), &["explain", "pod", "p", "-f", "m.yaml"], "");

@@ -16,7 +16,10 @@ fn folders_are_read_with_the_folders_in_them_and_hidden_ones_left_out() {
     let folder = folder(&files);
     let ran = phalanx_in(folder.path(), &["simulate", "-f", "in", "-o", "json"], "");
     assert_eq!(ran.json()["bindings"], json!({"default/p": "n1"}));
-    assert_eq!(ran.stderr, "note: ignored 1 object of kind Service (v1), which scheduling does not read\n");
+    assert_eq!(
+        ran.stderr,
+        "note: in/c.json:1:1: document 1: ignored 1 object of kind Service (v1), which scheduling does not read\n"
+    );
 }
 
 #[test]
@@ -33,6 +36,6 @@ fn a_field_that_the_kind_does_not_have_is_told_and_left_out() {
     let folder = folder(&[("m.yaml", &(node("n1", 4) + &pods))]);
     let ran = phalanx_in(folder.path(), &["simulate", "-f", "m.yaml", "-o", "json"], "");
     assert_eq!(ran.json()["stats"]["bound"], 3);
-    let note = "note: m.yaml:10:22: document 2: Pod default/p-0: spec.shedulerName: unknown field, ignored (3 times in all)\n";
+    let note = "note: m.yaml:10:22: document 2: Pod default/p-0: spec.shedulerName: unknown field, ignored (did you mean schedulerName?) (3 times in all)\n";
     assert_eq!(ran.stderr, note);
 }

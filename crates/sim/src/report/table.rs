@@ -24,12 +24,12 @@ impl Report {
     pub fn summary(&self) -> String {
         let stats = &self.stats;
         format!(
-            "{} pods bound, {} waiting, {} evicted on {} nodes; {} cycles, {} s of virtual time, {:.3} s in sessions",
-            stats.bound,
+            "{} bound, {} waiting, {} evicted on {}; {}, {} s of virtual time, {:.3} s in sessions",
+            counted(stats.bound, "pod"),
             stats.pending,
             self.evictions.len(),
-            stats.nodes,
-            stats.cycles,
+            counted(stats.nodes, "node"),
+            counted(stats.cycles as usize, "cycle"),
             stats.virtual_seconds,
             stats.session_seconds,
         )
@@ -86,6 +86,10 @@ impl Report {
         }
         lines.concat()
     }
+}
+
+fn counted(count: usize, one: &str) -> String {
+    if count == 1 { format!("1 {one}") } else { format!("{count} {one}s") }
 }
 
 fn spread(group: &GroupOutcome) -> String {

@@ -1,0 +1,135 @@
+//! What the disruption controller would have allowed.
+use phalanx_cache::Invalid;
+use phalanx_core::event::{PdbInfo, PodInfo, PodPhase};
+use serde_json::Value;
+
+use crate::manifests::Object;
+
+/// The numbers in the spec of a PodDisruptionBudget.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Budget {
+    /// `minAvailable`.
+    Keep(Amount),
+    /// `maxUnavailable`.
+    Lose(Amount),
+}
+
+/// A number of pods, or a part of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Amount {
+    /// So many.
+    Pods(u64),
+    /// So many of a hundred, rounded up.
+    Percent(u64),
+}
+
+impl Budget {
+    /// The budget of an object without a status; `None` where its controller has spoken. Without a number no pod may be
+    /// gone. Source: the disruption controller.
+    pub(crate) fn of(pdb: &Value) -> Result<Option<Self>, Invalid> {
+        if pdb.get("status").is_some_and(|status| !status.is_null()) {
+            return Ok(None);
+        }
+        let field = |name: &str| pdb["spec"].get(name).filter(|value| !value.is_null());
+        let lose = field("maxUnavailable").map(|value| Amount::read("spec.maxUnavailable", value));
+        match field("minAvailable").map(|value| Amount::read("spec.minAvailable", value)) {
+            Some(_) if lose.is_some() => Err(Invalid {
+                field: "spec.maxUnavailable".to_owned(),
+                problem: "found it beside minAvailable, expected one of them".to_owned(),
+            }),
+            Some(keep) => Ok(Some(Self::Keep(keep?))),
+            None => Ok(Some(Self::Lose(lose.unwrap_or(Ok(Amount::Pods(0)))?))),
+        }
+    }
+
+    /// How many of `pods` may be gone when `healthy` of them are well.
+    fn allowed(self, pods: u64, healthy: u64) -> u64 {
+        let needed = match self {
+            Budget::Keep(amount) => amount.of(pods),
+            Budget::Lose(amount) => pods.saturating_sub(amount.of(pods)),
+        };
+        healthy.saturating_sub(needed)
+    }
+}
+
+impl Amount {
+    fn read(field: &str, value: &Value) -> Result<Self, Invalid> {
+        let percent = |text: &str| text.strip_suffix('%')?.parse().ok().map(Amount::Percent);
+        let amount = value.as_u64().map(Amount::Pods).or_else(|| percent(value.as_str()?));
+        amount.ok_or_else(|| Invalid {
+            field: field.to_owned(),
+            problem: format!("found {value}, expected a number of pods such as 2, or a part such as \"50%\""),
+        })
+    }
+
+    fn of(self, pods: u64) -> u64 {
+        match self {
+            Amount::Pods(count) => count,
+            Amount::Percent(percent) => pods.saturating_mul(percent).div_ceil(100),
+        }
+    }
+}
+
+/// Fills in what budgets allow that have no status: by their pods in the input, of which those with a node are well.
+pub(crate) fn count_allowed(objects: &mut [Object]) {
+    let budgets = objects.iter().enumerate().filter_map(|(at, object)| match object {
+        Object::Budget(pdb, budget) => Some((at, allowed(pdb, *budget, objects))),
+        _ => None,
+    });
+    for (at, allowed) in budgets.collect::<Vec<_>>() {
+        if let Object::Budget(pdb, _) = &mut objects[at] {
+            pdb.allowed = allowed;
+        }
+    }
+}
+
+fn allowed(pdb: &PdbInfo, budget: Budget, objects: &[Object]) -> u32 {
+    let meant = |pod: &&PodInfo| {
+        pod.pod.namespace == pdb.key.namespace
+            && !matches!(pod.phase, PodPhase::Succeeded | PodPhase::Failed)
+            && pdb.selector.as_ref().is_some_and(|selector| selector.matches(&pod.labels))
+    };
+    let pods = objects.iter().filter_map(|object| match object {
+        Object::Pod(pod) => Some(&pod.info),
+        _ => None,
+    });
+    let (mut count, mut healthy) = (0, 0);
+    for pod in pods.filter(meant) {
+        count += 1;
+        healthy += u64::from(pod.node.is_some() && !pod.deleting);
+    }
+    u32::try_from(budget.allowed(count, healthy)).unwrap_or(u32::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn numbers_and_parts_are_counted_as_the_disruption_controller_does() {
+        for (spec, pods, healthy, expected) in [
+            (json!({"minAvailable": 2}), 3, 3, 1),
+            (json!({"minAvailable": 2}), 3, 1, 0),
+            (json!({"minAvailable": "50%"}), 3, 3, 1),
+            (json!({"minAvailable": "100%"}), 3, 3, 0),
+            (json!({"maxUnavailable": 1}), 3, 3, 1),
+            (json!({"maxUnavailable": 1}), 3, 2, 0),
+            (json!({"maxUnavailable": "30%"}), 10, 10, 3),
+            (json!({"maxUnavailable": 0}), 3, 3, 0),
+            (json!({}), 3, 3, 0),
+            (json!({"minAvailable": 1}), 0, 0, 0),
+        ] {
+            let budget = Budget::of(&json!({"spec": spec})).unwrap().unwrap();
+            assert_eq!(budget.allowed(pods, healthy), expected, "{spec} of {pods}, {healthy} healthy");
+        }
+        assert_eq!(Budget::of(&json!({"status": {"disruptionsAllowed": 1}})), Ok(None));
+        for bad in [
+            json!({"minAvailable": "half"}),
+            json!({"minAvailable": 1, "maxUnavailable": 1}),
+            json!({"maxUnavailable": -1}),
+        ] {
+            assert!(Budget::of(&json!({"spec": bad})).is_err(), "{bad}");
+        }
+    }
+}
