@@ -15,6 +15,7 @@ mod queues;
 mod random;
 mod reservations;
 mod trees;
+mod writes;
 
 // What `objects` imports; it is compiled into the library's own tests too.
 use phalanx_core::{annotation, conf, event, id, plugin, world};

@@ -1,0 +1,100 @@
+//! What is written: only what the object does not show already.
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use phalanx_core::decision::Decision;
+use phalanx_core::event::{Event, Key, PodGroupInfo, QueueInfo, Resources};
+use proptest::prelude::*;
+use proptest::test_runner::TestCaseResult;
+
+use crate::cluster::Cluster;
+use crate::objects::queue;
+use crate::random::{Script, script};
+
+/// Cycles until a cluster of this size is at rest.
+const CYCLES: usize = 8;
+
+/// The objects as an API server holds them.
+struct Server {
+    groups: BTreeMap<Key, PodGroupInfo>,
+    queues: BTreeMap<Arc<str>, QueueInfo>,
+}
+
+impl Server {
+    fn of(script: &Script) -> Self {
+        let mut server = Self { groups: BTreeMap::new(), queues: BTreeMap::new() };
+        for event in script.events().into_iter().chain([Event::from(queue("default", 1))]) {
+            match event {
+                Event::PodGroup(group) => drop(server.groups.insert(group.key.clone(), *group)),
+                Event::Queue(queue) => drop(server.queues.insert(queue.name.clone(), *queue)),
+                _ => {}
+            }
+        }
+        server
+    }
+
+    /// Takes a decision, which must change something, and tells the cluster.
+    fn take(&mut self, decision: &Decision, cluster: &mut Cluster) -> TestCaseResult {
+        match decision {
+            Decision::Bind { pods, .. } => {
+                for binding in pods {
+                    cluster.start(&binding.pod.name, &binding.node);
+                }
+            }
+            Decision::PodGroupStatus { group, status, .. } => {
+                let object = self.groups.get_mut(group).expect("a group of the script");
+                prop_assert!(object.status != *status, "{} has {:?} already", group, status);
+                object.status = status.clone();
+                cluster.add(object.clone());
+            }
+            Decision::QueueStatus { queue, allocated } => {
+                let object = self.queues.get_mut(queue).expect("a queue of the script");
+                let parsed =
+                    |(name, text): &(Arc<str>, String)| (name.clone(), text.parse().expect("a quantity"));
+                let allocated: Resources = allocated.iter().map(parsed).collect();
+                prop_assert!(object.allocated != allocated, "{} has {:?} already", queue, allocated);
+                object.allocated = allocated;
+                cluster.add(object.clone());
+            }
+            Decision::PodUnscheduled { pod, message, .. } => {
+                let told = cluster.pod(&pod.name).unscheduled_message;
+                prop_assert!(told.as_ref() != Some(message), "{} says {} already", pod, message);
+                cluster.change(&pod.name, |pod| pod.unscheduled_message = Some(message.clone()));
+            }
+            Decision::Nominate { pod, node } => {
+                prop_assert!(cluster.pod(&pod.name).nominated != *node, "{} has {:?} already", pod, node);
+                cluster.change(&pod.name, |pod| pod.nominated.clone_from(node));
+            }
+            Decision::Evict { pod, .. } => drop(cluster.change(&pod.name, |pod| pod.deleting = true)),
+            Decision::PodGroupUnschedulable { .. } | Decision::QueueInvalid { .. } => {}
+        }
+        Ok(())
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    #[test]
+    fn nothing_is_written_twice(script in script()) {
+        let (mut server, mut cluster) = (Server::of(&script), script.cluster());
+        for _ in 0..CYCLES {
+            for decision in cluster.decisions() {
+                server.take(&decision, &mut cluster)?;
+            }
+        }
+        prop_assert_eq!(cluster.decisions(), vec![]);
+        // Nor by the next process, which knows no more than the objects say.
+        let mut next = Cluster::new();
+        let others = script.events().into_iter().filter(|event| matches!(event, Event::Node(_)));
+        let queues = server.queues.values().cloned().map(Event::from);
+        let groups = server.groups.values().cloned().map(Event::from);
+        let pods = cluster.pod_names().into_iter().map(|pod| Event::from(cluster.pod(&pod)));
+        for event in others.chain(queues).chain(groups).chain(pods) {
+            next.add(event);
+        }
+        for decision in next.decisions() {
+            server.take(&decision, &mut next)?;
+        }
+    }
+}
