@@ -2,9 +2,11 @@
 //!
 //! Each prints what it measures, and as its last line one JSON object.
 mod affinity;
+mod backlog;
 mod chart;
 mod core;
 mod generate;
+mod idle;
 #[cfg(feature = "live")]
 mod live;
 mod machine;
@@ -24,10 +26,14 @@ struct Cli {
 enum Bench {
     /// Pods that ask something of other pods: in one zone, on hosts of their own, evenly over zones.
     Affinity(affinity::Options),
+    /// A cycle for one gang that fits, without and with a backlog of gangs that never will.
+    Backlog(backlog::Options),
     /// One session in memory: pending gangs on empty nodes.
     Core(core::Options),
     /// One gang that evicts its way into a full cluster, and gangs that never fit.
     Preempt(preempt::Options),
+    /// A cycle for one new pod in a cluster full of running ones.
+    Idle(idle::Options),
     /// Draws what a benchmark printed.
     Chart(chart::Options),
     #[cfg(feature = "live")]
@@ -52,8 +58,10 @@ struct Size {
 fn main() -> Result<()> {
     let result = match Cli::parse().bench {
         Bench::Affinity(options) => affinity::run(&options)?,
+        Bench::Backlog(options) => backlog::run(&options)?,
         Bench::Core(options) => core::run(&options)?,
         Bench::Preempt(options) => preempt::run(&options)?,
+        Bench::Idle(options) => idle::run(&options)?,
         Bench::Chart(options) => return chart::run(&options),
         #[cfg(feature = "live")]
         Bench::Live(bench) => bench.run()?,

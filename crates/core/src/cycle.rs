@@ -31,12 +31,21 @@ pub struct Scheduler {
     /// When the last cycle began.
     now: Option<Time>,
     extender: Arc<dyn Extender>,
+    /// The configuration was not in force in the cycle before.
+    fresh: bool,
 }
 
 impl Scheduler {
     /// A scheduler; the seed decides among nodes of equal score.
     pub fn new(conf: Conf, seed: u64) -> Self {
-        Self { conf, placement: Placement::new(seed), cycle: 0, now: None, extender: Arc::new(Silent) }
+        Self {
+            conf,
+            placement: Placement::new(seed),
+            cycle: 0,
+            now: None,
+            extender: Arc::new(Silent),
+            fresh: true,
+        }
     }
 
     /// Asks extenders with this from now on; before, with nothing that has an opinion.
@@ -63,6 +72,7 @@ impl Scheduler {
     pub fn set_conf(&mut self, conf: Conf) {
         self.conf = conf;
         self.placement.reset();
+        self.fresh = true;
     }
 
     /// Runs one cycle. The World then holds what was decided.
@@ -72,7 +82,10 @@ impl Scheduler {
         self.placement.begin_cycle(world);
         world.expire_usage(now);
         world.refresh_devices();
-        for job in world.jobs.ids().collect::<Vec<_>>() {
+        if std::mem::take(&mut self.fresh) {
+            world.wake_all_jobs();
+        }
+        for job in world.awake_jobs() {
             world.jobs[job].refusals.clear();
         }
         let Self { conf, placement, cycle, extender, .. } = self;
@@ -85,6 +98,7 @@ impl Scheduler {
         }
         note_gates(&mut session);
         status::close(&mut session, *cycle);
+        session.world.settle_jobs();
         session.tiers.every().for_each(|plugin| plugin.close(session.world));
         let wakes = session.tiers.every().filter_map(|plugin| plugin.wake(session.world));
         let wake = wakes.chain(session.world.usage_ends()).chain(session.world.refusals_end(now)).min();
@@ -93,7 +107,7 @@ impl Scheduler {
 }
 
 fn note_gates(session: &mut Session<'_>) {
-    for job in session.world.jobs.ids().collect::<Vec<_>>() {
+    for job in session.world.awake_jobs() {
         let world = &*session.world;
         if world.jobs[job].waiting() == 0 {
             continue;

@@ -244,6 +244,7 @@ impl<'w> Session<'w> {
 
     /// Notes why a job waits.
     pub fn refuse(&mut self, job: JobId, refusal: Refusal) {
+        self.world.wake_job(job);
         let refusals = &mut self.world.jobs[job].refusals;
         if !refusals.contains(&refusal) {
             refusals.push(refusal);

@@ -53,7 +53,7 @@ fn run(session: &mut Session<'_>) {
 }
 
 fn waiting(session: &Session<'_>) -> Vec<JobId> {
-    session.world.jobs.iter().filter(|(_, job)| job.waiting() > 0).map(|(id, _)| id).collect()
+    session.world.waiting_jobs().map(|(id, _)| id).collect()
 }
 
 /// Whether a job may be placed. Without the action enqueue, pending jobs are admitted here. One without its PodGroup

@@ -27,9 +27,8 @@ pub(super) const DEF: ActionDef = ActionDef {
 fn run(session: &mut Session<'_>) {
     let mut jobs: Vec<JobId> = session
         .world
-        .jobs
-        .iter()
-        .filter(|(_, job)| job.waiting() > 0 && job.phase != Phase::Pending)
+        .waiting_jobs()
+        .filter(|(_, job)| job.phase != Phase::Pending)
         .map(|(id, _)| id)
         .collect();
     jobs.retain(|job| session.job_blocked(*job).is_ok());

@@ -18,10 +18,12 @@ pub(super) const DEF: ActionDef = ActionDef {
 fn run(session: &mut Session<'_>) {
     let pending: Vec<JobId> = session
         .world
-        .jobs
-        .iter()
-        .filter(|(_, job)| job.phase == Phase::Pending && job.exists)
-        .map(|(id, _)| id)
+        .awake_jobs()
+        .into_iter()
+        .filter(|id| {
+            let job = &session.world.jobs[*id];
+            job.phase == Phase::Pending && job.exists
+        })
         .collect();
     let mut admissible = Vec::with_capacity(pending.len());
     for job in pending {

@@ -7,7 +7,7 @@ use crate::world::{Job, Status, World};
 /// Whether any job waits for admission by its minResources; otherwise nobody will ask for the sums.
 pub(super) fn any_asks(world: &World) -> bool {
     let asks = |job: &Job| job.phase == Phase::Pending && job.exists && job.min_resources.is_some();
-    world.jobs.iter().any(|(_, job)| asks(job))
+    world.awake_jobs().iter().any(|job| asks(&world.jobs[*job]))
 }
 
 /// Whether a job may still claim all of its minResources: one that is Inqueue, or Running with `minMember` pods

@@ -3,6 +3,7 @@ use std::sync::Arc;
 
 use phalanx_resource::Amounts;
 
+use super::awake::Awake;
 use super::task::{Counts, Status};
 use super::tree::{Part, Sums};
 use crate::annotation::Annotations;
@@ -82,6 +83,7 @@ pub struct Job {
     pub(crate) passed_over: bool,
     /// Why it waits, from the last cycle that asked.
     pub refusals: Vec<Refusal>,
+    pub(super) awake: Awake,
 }
 
 impl Job {
@@ -112,6 +114,7 @@ impl Job {
             pending: Amounts::new(),
             passed_over: false,
             refusals: Vec::new(),
+            awake: Awake::default(),
         }
     }
 

@@ -4,6 +4,7 @@
 //! That is the only function that moves a task, so that room, counts and sums cannot drift apart.
 mod allowance;
 mod apply;
+mod awake;
 mod check;
 mod class;
 mod devices;
@@ -24,6 +25,7 @@ use phalanx_resource::{Amounts, Dims};
 use rustc_hash::FxHashMap;
 
 pub use allowance::{Allowance, Allowances};
+use awake::AwakeJobs;
 pub use class::Class;
 use class::ClassKey;
 use devices::Devices;
@@ -110,6 +112,11 @@ pub struct World {
     default_queue: Arc<str>,
     /// Another process decides: what stands on the objects is its work, and true.
     standby: bool,
+    awake: AwakeJobs,
+    /// Some node was measured at some time.
+    measured: bool,
+    /// Tasks whose eviction was refused, and some of which that no longer is so.
+    refused: Vec<TaskId>,
     changes: Changes,
 }
 
@@ -160,6 +167,9 @@ impl World {
             priorities: FxHashMap::default(),
             default_queue: options.default_queue,
             standby: false,
+            awake: AwakeJobs::default(),
+            measured: false,
+            refused: Vec::new(),
             changes: Changes::default(),
         }
     }
@@ -167,7 +177,9 @@ impl World {
     /// Says whether another process decides for the time being: then statuses are taken from the objects, so that
     /// this one knows what stands there when its turn comes.
     pub fn stand_by(&mut self, standby: bool) {
-        self.standby = standby;
+        if std::mem::replace(&mut self.standby, standby) != standby {
+            self.wake_all_jobs();
+        }
     }
 
     /// The node of a name.
@@ -241,10 +253,11 @@ impl World {
 
     /// Keeps the counts and sums of a task's job and queue, and of the queues above.
     fn count(&mut self, id: TaskId, from: Option<Status>, to: Option<Status>) {
-        let Self { tasks, jobs, queues, classes, .. } = self;
+        let Self { tasks, jobs, queues, classes, awake, .. } = self;
         let task = &tasks[id];
-        let Some(job) = task.job else { return };
-        let (job, request) = (&mut jobs[job], &classes[task.class].request);
+        let Some(of) = task.job else { return };
+        let (job, request) = (&mut jobs[of], &classes[task.class].request);
+        awake.add(of, job);
         job.count(task.role, from, to);
         let (from, to) = (from.and_then(Part::of), to.and_then(Part::of));
         if from == to {

@@ -35,7 +35,13 @@ impl World {
             Refused::At(when) => Some(Time(when.0.saturating_add(REFUSED_MS))),
             Refused::No | Refused::New => None,
         };
-        self.tasks.iter().filter_map(|(_, task)| end(task)).filter(|end| *end > now).min()
+        self.refused_tasks().filter_map(|(_, task)| end(task)).filter(|end| *end > now).min()
+    }
+
+    /// Tasks whose eviction was refused.
+    pub(crate) fn refused_tasks(&self) -> impl Iterator<Item = (TaskId, &super::Task)> {
+        let known = self.refused.iter().filter_map(|id| Some((*id, self.tasks.get(*id)?)));
+        known.filter(|(_, task)| task.refused != Refused::No)
     }
 
     /// The PodDisruptionBudgets that mean a pod.

@@ -79,6 +79,7 @@ impl World {
             let ran = task.scheduled.is_none_or(|scheduled| scheduled <= info.since);
             task.measured |= task.status == Status::Running && ran;
         }
+        self.measured = true;
         let parts = [self.millionths(id, 0, info.cpu), self.millionths(id, 1, info.memory)];
         let newcomers = self.rebuilt_newcomers(id);
         self.set_usage(id, Some(Usage { parts, newcomers, at: info.at }));
@@ -105,6 +106,9 @@ impl World {
 
     /// Forgets figures that are too old.
     pub(crate) fn expire_usage(&mut self, now: Time) {
+        if !self.measured {
+            return;
+        }
         let old = |node: &Node| {
             node.usage.as_ref().and_then(|usage| usage.at).is_some_and(|at| at.0 < now.0 - LIFE_MS)
         };
@@ -117,6 +121,9 @@ impl World {
 
     /// When the first of the figures will be too old.
     pub(crate) fn usage_ends(&self) -> Option<Time> {
+        if !self.measured {
+            return None;
+        }
         let ends = self.nodes.iter().filter_map(|(_, node)| Some(node.usage.as_ref()?.at?.0 + LIFE_MS + 1));
         ends.min().map(Time)
     }

@@ -158,6 +158,12 @@ impl Cluster {
         outcome.decisions
     }
 
+    /// Nothing that was found out in earlier cycles is relied on in the next one.
+    pub(crate) fn forget(&mut self) {
+        let conf = self.scheduler.conf().clone();
+        self.scheduler.set_conf(conf);
+    }
+
     /// A cycle whose bound pods then run.
     pub(crate) fn run(&mut self) -> Cycle {
         let cycle = self.cycle();

@@ -195,6 +195,18 @@ proptest! {
     }
 
     #[test]
+    fn what_is_settled_need_not_be_looked_at(script in script()) {
+        let (mut cluster, mut thorough) = (script.cluster(), script.cluster());
+        for (happenings, fails) in &script.future {
+            thorough.forget();
+            let (cycle, all) = (cluster.cycle(), thorough.cycle());
+            prop_assert_eq!(&cycle.decisions, &all.decisions);
+            script.go_on(&mut cluster, &cycle, happenings, *fails);
+            script.go_on(&mut thorough, &all, happenings, *fails);
+        }
+    }
+
+    #[test]
     fn the_order_of_events_does_not_matter(script in script(), turn in 0usize..50) {
         let mut events = script.events();
         let end = events.len();

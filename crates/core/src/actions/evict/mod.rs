@@ -74,7 +74,7 @@ fn starving(session: &Session<'_>) -> Vec<JobId> {
         let waits = it.counts.of(Status::Pending) > 0 && it.phase != Phase::Pending;
         waits && session.job_starving(*job)
     };
-    let jobs = session.world.jobs.ids().filter(waits);
+    let jobs = session.world.waiting_jobs().map(|(id, _)| id).filter(waits);
     jobs.filter(|job| session.job_blocked(*job).is_ok() && !order::is_behind(session, *job)).collect()
 }
 

@@ -167,7 +167,7 @@ impl Roster {
 fn note_refusals(session: &mut Session<'_>) {
     let now = session.now;
     let is_new = |(id, task): (TaskId, &Task)| (task.refused == Refused::New).then_some(id);
-    let new: Vec<TaskId> = session.world.tasks.iter().filter_map(is_new).collect();
+    let new: Vec<TaskId> = session.world.refused_tasks().filter_map(is_new).collect();
     for id in new {
         session.world.tasks[id].refused = Refused::At(now);
     }

@@ -44,13 +44,15 @@ impl World {
     }
 
     fn ensure_job(&mut self, kind: JobKind, key: Key, queue: &Arc<str>) -> JobId {
-        if let Some(id) = self.job_ids.get(&(kind, key.clone())) {
-            return *id;
+        if let Some(&id) = self.job_ids.get(&(kind, key.clone())) {
+            self.wake_job(id);
+            return id;
         }
         let queue = self.ensure_queue(queue);
         self.queues[queue].jobs += 1;
         let id = self.jobs.insert(Job::new(key.clone(), kind, queue));
         self.job_ids.insert((kind, key), id);
+        self.wake_job(id);
         id
     }
 
@@ -123,6 +125,7 @@ impl World {
 
     pub(super) fn remove_group(&mut self, key: &Key) -> bool {
         let Some(id) = self.job_named(JobKind::Group, key) else { return false };
+        self.wake_job(id);
         let job = &mut self.jobs[id];
         job.exists = false;
         job.phase = Phase::Pending;

@@ -28,6 +28,11 @@ impl World {
         let Some(id) = self.task_of(uid) else { return false };
         let Some(status) = self.tasks[id].evicting.take() else { return false };
         self.tasks[id].refused = Refused::New;
+        self.refused.push(id);
+        self.refused.sort_unstable();
+        let tasks = &self.tasks;
+        self.refused.retain(|id| tasks.get(*id).is_some_and(|task| task.refused != Refused::No));
+        self.refused.dedup();
         if self.tasks[id].status == Status::Releasing {
             self.place(id, status, self.tasks[id].node);
         }

@@ -1,0 +1,89 @@
+//! Jobs that a cycle has to look at: those that wait, and those that changed since the last one.
+//!
+//! A cluster has many jobs that run and nothing is to be decided for. They are settled: their statuses are written, and
+//! until something of theirs changes, a cycle would come to the same.
+use super::{Job, World};
+use crate::event::Phase;
+use crate::id::JobId;
+
+/// Whether a job is among them. No part of what the World is: undoing a change need not put it to sleep again.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Awake(bool);
+
+impl PartialEq for Awake {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+/// The jobs that are awake, and some that are gone.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct AwakeJobs(Vec<JobId>);
+
+impl PartialEq for AwakeJobs {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+impl AwakeJobs {
+    #[inline]
+    pub(super) fn add(&mut self, id: JobId, job: &mut Job) {
+        if !job.awake.0 {
+            job.awake = Awake(true);
+            self.0.push(id);
+        }
+    }
+}
+
+impl World {
+    /// Something of a job changed.
+    pub(crate) fn wake_job(&mut self, id: JobId) {
+        self.awake.add(id, &mut self.jobs[id]);
+    }
+
+    /// What counts for jobs changed: the configuration, say.
+    pub(crate) fn wake_all_jobs(&mut self) {
+        for id in self.jobs.ids().collect::<Vec<_>>() {
+            self.wake_job(id);
+        }
+    }
+
+    /// Jobs that are not settled, by id.
+    pub(crate) fn awake_jobs(&self) -> Vec<JobId> {
+        let mut jobs = self.awake.0.clone();
+        jobs.retain(|id| self.jobs.get(*id).is_some_and(|job| job.awake.0));
+        jobs.sort_unstable();
+        jobs.dedup();
+        jobs
+    }
+
+    /// Those of them that have tasks to place.
+    pub(crate) fn waiting_jobs(&self) -> impl Iterator<Item = (JobId, &Job)> {
+        let waiting = self.awake_jobs().into_iter().map(|id| (id, &self.jobs[id]));
+        waiting.filter(|(_, job)| job.waiting() > 0)
+    }
+
+    /// The cycle ends: jobs that wait for nothing sleep until something of theirs changes.
+    pub(crate) fn settle_jobs(&mut self) {
+        let mut jobs = self.awake_jobs();
+        jobs.retain(|id| {
+            let job = &mut self.jobs[*id];
+            job.awake = Awake(!job.is_settled());
+            job.awake.0
+        });
+        self.awake = AwakeJobs(jobs);
+    }
+
+    /// Whether a job that sleeps has something to wait for.
+    pub(super) fn overslept(&self, job: &Job) -> bool {
+        !job.awake.0 && !job.is_settled()
+    }
+}
+
+impl Job {
+    fn is_settled(&self) -> bool {
+        let to_admit = self.phase == Phase::Pending && self.exists;
+        self.waiting() == 0 && !to_admit && !self.passed_over && self.refusals.is_empty()
+    }
+}
