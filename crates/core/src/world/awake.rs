@@ -74,14 +74,14 @@ impl World {
         });
         self.awake = AwakeJobs(jobs);
     }
-
-    /// Whether a job that sleeps has something to wait for.
-    pub(super) fn overslept(&self, job: &Job) -> bool {
-        !job.awake.0 && !job.is_settled()
-    }
 }
 
 impl Job {
+    /// Whether it sleeps and has something to wait for.
+    pub(super) fn overslept(&self) -> bool {
+        !self.awake.0 && !self.is_settled()
+    }
+
     fn is_settled(&self) -> bool {
         let to_admit = self.phase == Phase::Pending && self.exists;
         self.waiting() == 0 && !to_admit && !self.passed_over && self.refusals.is_empty()

@@ -46,7 +46,7 @@ impl World {
             }
             note(counts == job.counts, format!("counts of job {}", job.key));
             note(sums == job.sums(), format!("sums of job {}", job.key));
-            note(!self.overslept(job), format!("job {} waits and is not looked at", job.key));
+            note(!job.overslept(), format!("job {} waits and is not looked at", job.key));
         }
         self.check_queues(&mut note);
         self.check_devices(&mut note);
