@@ -143,11 +143,25 @@ impl Phalanx {
         matches!(self.child.try_wait(), Ok(None))
     }
 
+    /// Keeps it from running until [`Phalanx::resume`].
+    pub fn pause(&self) -> Result<()> {
+        self.signal(Signal::STOP)
+    }
+
+    /// Lets it go on after [`Phalanx::pause`].
+    pub fn resume(&self) -> Result<()> {
+        self.signal(Signal::CONT)
+    }
+
+    /// An unreaped child keeps its id, so this cannot hit another process.
+    fn signal(&self, signal: Signal) -> Result<()> {
+        let pid = Pid::from_raw(self.child.id().cast_signed()).context("a process has an id")?;
+        kill_process(pid, signal).with_context(|| format!("sending {signal:?}"))
+    }
+
     /// Ends it as Kubernetes does, and waits.
     pub async fn stop(mut self) -> Result<ExitStatus> {
-        if let Some(pid) = Pid::from_raw(self.child.id().cast_signed()) {
-            kill_process(pid, Signal::TERM).context("sending TERM")?;
-        }
+        self.signal(Signal::TERM)?;
         let child = std::cell::RefCell::new(&mut self.child);
         wait::until(GRACE, "the scheduler to end", || {
             let status = child.borrow_mut().try_wait();

@@ -6,7 +6,10 @@ use anyhow::{Context as _, Result, ensure};
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use k8s_openapi::{
     NamespaceResourceScope,
-    api::{core::v1::Pod, events::v1::Event},
+    api::{
+        core::v1::{Node, Pod},
+        events::v1::Event,
+    },
 };
 use kube::{
     Api, Client, Resource, ResourceExt as _,
@@ -21,6 +24,8 @@ use serde_json::{Value, json};
 pub(super) const SOON: Duration = Duration::from_mins(1);
 /// How long something that must not happen is watched for.
 const QUIET: Duration = Duration::from_millis(1500);
+/// How the names of pods begin that only make the scheduler look.
+pub(super) const FOREIGN: &str = "foreign-";
 
 /// All of it; everything ends when it is dropped.
 pub(super) struct Cluster {
@@ -224,8 +229,45 @@ impl Cluster {
         self.scheduler.as_ref().expect("the test started a scheduler")
     }
 
+    /// Has the scheduler run a cycle that changes nothing of its own: a pod of nobody's scheduler, which asks for
+    /// nothing, comes to a node.
+    pub(super) async fn another_cycle(&self) -> Result<()> {
+        const CYCLES: &str = "phalanx_cycles_total";
+        let nodes: Api<Node> = Api::all(self.client.clone());
+        let node = nodes.list(&ListParams::default().limit(1)).await?.items.pop().context("a node")?;
+        let before = self.phalanx().metric(CYCLES).await?;
+        let mut pod = PodSpec { scheduler: "nobody", ..PodSpec::cpu(0) }.single("");
+        pod["metadata"] = json!({"generateName": FOREIGN});
+        pod["spec"]["nodeName"] = json!(node.name_any());
+        self.create::<Pod>(pod).await?;
+        wait::until(SOON, "another cycle", async || {
+            let cycles = self.phalanx().metric(CYCLES).await?;
+            ensure!(cycles > before, "{cycles} cycles");
+            Ok(())
+        })
+        .await
+    }
+
+    /// Waits until the default queue has allocated exactly what its bound pods ask for; all pods are in it.
+    pub(super) async fn until_allocated_is_bound(&self) -> Result<()> {
+        let queue = self.volcano("Queue");
+        wait::until(SOON, "the queue to count the bound pods", async || {
+            let allocated = queue.get("default").await?.data["status"]["allocated"].clone();
+            let cpus = self.cpus_by_node().await?.values().sum::<u64>().to_string();
+            ensure!(allocated["cpu"] == *cpus, "{allocated} for {cpus} bound CPUs");
+            Ok(())
+        })
+        .await
+    }
+
     /// No node holds more CPU than it has. The fake nodes of these tests have whole CPUs and so do the pods.
     pub(super) async fn check_room(&self, cpus: u64) -> Result<()> {
+        let used = self.cpus_by_node().await?;
+        ensure!(used.values().all(|used| *used <= cpus), "more than {cpus} CPUs on a node: {used:?}");
+        Ok(())
+    }
+
+    async fn cpus_by_node(&self) -> Result<BTreeMap<String, u64>> {
         let mut used: BTreeMap<String, u64> = BTreeMap::new();
         for pod in self.pods().await? {
             let Some(spec) = pod.spec else { continue };
@@ -235,8 +277,7 @@ impl Cluster {
             let cpu: u64 = cpu.0.parse()?;
             *used.entry(node).or_default() += cpu;
         }
-        ensure!(used.values().all(|used| *used <= cpus), "more than {cpus} CPUs on a node: {used:?}");
-        Ok(())
+        Ok(used)
     }
 }
 

@@ -1,6 +1,10 @@
 //! scheduler.conf under a running scheduler.
 
-use std::fs;
+use std::{
+    fs,
+    os::unix::fs::symlink,
+    path::{Path, PathBuf},
+};
 
 use anyhow::{Result, ensure};
 use phalanx_e2e::{Phalanx, PlaneOptions, fake, phalanx, wait};
@@ -40,6 +44,76 @@ async fn an_edit_takes_effect_and_a_bad_one_changes_nothing() -> Result<()> {
     .await?;
     cluster.gang("h", 3, &PodSpec::cpu(1)).await?;
     cluster.until_bound("h-", 3).await
+}
+
+/// A directory as the kubelet mounts a ConfigMap: all files are links through `..data`, which is swapped whole.
+struct Mount {
+    dir: PathBuf,
+    generation: u32,
+}
+
+impl Mount {
+    fn new(dir: PathBuf, text: &str) -> Result<Self> {
+        fs::create_dir(&dir)?;
+        symlink("..data/scheduler.conf", dir.join("scheduler.conf"))?;
+        let mut mount = Self { dir, generation: 0 };
+        mount.swap(text)?;
+        Ok(mount)
+    }
+
+    fn swap(&mut self, text: &str) -> Result<()> {
+        let old = self.dir.join(format!("..{}", self.generation));
+        self.generation += 1;
+        let name = format!("..{}", self.generation);
+        fs::create_dir(self.dir.join(&name))?;
+        fs::write(self.dir.join(&name).join("scheduler.conf"), text)?;
+        symlink(&name, self.dir.join("..data_tmp"))?;
+        fs::rename(self.dir.join("..data_tmp"), self.dir.join("..data"))?;
+        if old.exists() { Ok(fs::remove_dir_all(old)?) } else { Ok(()) }
+    }
+
+    fn flag(&self) -> String {
+        format!("--scheduler-conf={}", Path::new(&self.dir).join("scheduler.conf").display())
+    }
+}
+
+async fn until_reloads(cluster: &Cluster, result: &str, count: u32) -> Result<()> {
+    let metric = format!("phalanx_conf_reloads_total{{result=\"{result}\"}}");
+    wait::until(SOON, &format!("{count} reloads with {result}"), async || {
+        let reloads = cluster.phalanx().metric(&metric).await?;
+        ensure!((reloads - f64::from(count)).abs() < 0.5, "{reloads}");
+        Ok(())
+    })
+    .await
+}
+
+#[tokio::test]
+async fn a_config_map_is_swapped_under_the_scheduler() -> Result<()> {
+    let mut cluster =
+        Cluster::without_scheduler(PlaneOptions::default(), fake::Nodes::new(1).cpu("9")).await?;
+    let mut mount = Mount::new(cluster.file("conf"), &conf("enqueue, backfill"))?;
+    cluster.scheduler = Some(Phalanx::start(&cluster.plane, &[&mount.flag()]).await?);
+    cluster.gang("g", 3, &PodSpec::cpu(1)).await?;
+    cluster.until_phase("g", "Inqueue").await?;
+    cluster.stays_bound("g-", 0).await?;
+
+    mount.swap(&conf("enqueue, allocate, backfill"))?;
+    cluster.until_bound("g-", 3).await?;
+    until_reloads(&cluster, "success", 1).await?;
+
+    mount.swap(&conf("enqueue, alocate"))?;
+    until_reloads(&cluster, "error", 1).await?;
+    let log = cluster.phalanx().log_text();
+    ensure!(log.contains("scheduler.conf:1:") && log.contains("alocate"), "{log}");
+    ensure!(log.contains("the last good scheduler.conf stays in effect"), "{log}");
+    cluster.gang("h", 3, &PodSpec::cpu(1)).await?;
+    cluster.until_bound("h-", 3).await?;
+
+    mount.swap(&conf("enqueue, backfill"))?;
+    until_reloads(&cluster, "success", 2).await?;
+    cluster.gang("i", 3, &PodSpec::cpu(1)).await?;
+    cluster.until_phase("i", "Inqueue").await?;
+    cluster.stays_bound("i-", 0).await
 }
 
 #[tokio::test]

@@ -5,6 +5,7 @@ use std::{fs, path::Path};
 use anyhow::{Context as _, Result, ensure};
 use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
 use k8s_openapi::api::core::v1::{Pod, ServiceAccount};
+use k8s_openapi::api::scheduling::v1::PriorityClass;
 use kube::{
     Api, Client, Discovery,
     api::{DynamicObject, Patch, PatchParams, PostParams},
@@ -94,7 +95,8 @@ async fn the_manifests_grant_what_the_scheduler_needs_and_no_more() -> Result<()
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
     cluster.scheduler = Some(Phalanx::start(&cluster.plane, &args).await?);
 
-    cluster.gang("g", 2, &PodSpec::cpu(1)).await?;
+    cluster.pod_group("g", json!({"minMember": 1})).await?;
+    cluster.members("g", 2, &PodSpec::cpu(1)).await?;
     cluster.until_bound("g-", 2).await?;
     cluster.until_status("PodGroup", "g", "2 running", |status| status["running"] == 2).await?;
     cluster.until_event("Scheduled", "g-0").await?;
@@ -108,7 +110,22 @@ async fn the_manifests_grant_what_the_scheduler_needs_and_no_more() -> Result<()
         Ok(())
     })
     .await?;
+    evict_one(&cluster, &path).await?;
     let log = cluster.phalanx().log_text();
-    ensure!(!log.contains("forbidden") && !log.contains("403"), "{log}");
+    ensure!(!log.contains("forbidden"), "{log}");
     Ok(())
+}
+
+/// A gang that takes three of four CPUs, of which two are in use, from others.
+async fn evict_one(cluster: &Cluster, conf: &Path) -> Result<()> {
+    let preempting = Path::new(env!("CARGO_MANIFEST_DIR")).join("../config/preempt-and-reclaim.yaml");
+    fs::copy(preempting, conf)?;
+    let class: PriorityClass =
+        serde_json::from_value(json!({"metadata": {"name": "urgent"}, "value": 1000}))?;
+    Api::all(cluster.client.clone()).create(&PostParams::default(), &class).await?;
+    cluster.pod_group("urgent", json!({"minMember": 3, "priorityClassName": "urgent"})).await?;
+    let pod = PodSpec { priority_class: Some("urgent"), ..PodSpec::cpu(1) };
+    cluster.members("urgent", 3, &pod).await?;
+    cluster.until_event("Evict", "g-1").await?;
+    cluster.until_bound("urgent-", 3).await
 }

@@ -8,5 +8,6 @@ mod devices;
 mod evictions;
 mod gangs;
 mod queues;
+mod quiet;
 mod restarts;
 mod workloads;

@@ -27,8 +27,29 @@ async fn two_queues_share_one_to_three_under_contention() -> Result<()> {
     cluster.until_bound("", 4).await?;
     fake::Nodes::new(12).cpu("1").create(&cluster.client).await?;
     cluster.until_bound("", 16).await?;
-    cluster.until_bound("one-", 4).await?;
-    cluster.until_bound("three-", 12).await
+    // Both go on asking: what is shared stays shared.
+    for queue in ["one", "three"] {
+        let name = format!("{queue}-more");
+        cluster.pod_group(&name, json!({"minMember": 1, "queue": queue})).await?;
+        cluster.members(&name, 8, &PodSpec::cpu(1)).await?;
+    }
+    cluster.until_waits("one-more-7", "").await?;
+    cluster.until_waits("three-more-7", "").await?;
+    stay_shared(&cluster, 4, 12).await?;
+    // A fifth one is bound only when there are twenty.
+    fake::Nodes::new(4).cpu("1").prefix("late").create(&cluster.client).await?;
+    cluster.until_bound("three-", 15).await?;
+    cluster.until_bound("one-", 5).await?;
+    stay_shared(&cluster, 5, 15).await
+}
+
+async fn stay_shared(cluster: &Cluster, one: usize, three: usize) -> Result<()> {
+    for _ in 0..5 {
+        cluster.another_cycle().await?;
+        assert_eq!((cluster.bound_of("one-").await?, cluster.bound_of("three-").await?), (one, three));
+    }
+    cluster.stays_bound("one-", one).await?;
+    cluster.stays_bound("three-", three).await
 }
 
 #[tokio::test]

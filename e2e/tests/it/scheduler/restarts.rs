@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
+use kube::api::DeleteParams;
 use phalanx_e2e::{Phalanx, PlaneOptions, crds, fake, wait};
 use serde_json::json;
 
@@ -114,7 +115,7 @@ async fn nodes_and_pods_deleted_in_the_middle_of_binding_are_not_counted_twice()
         cluster.delete_pods(name).await?;
     }
     let nodes: kube::Api<k8s_openapi::api::core::v1::Node> = kube::Api::all(cluster.client.clone());
-    nodes.delete("node-5", &kube::api::DeleteParams::default()).await?;
+    nodes.delete("node-5", &DeleteParams::default()).await?;
     // What went to the deleted node is deleted too, as the pod garbage collector would.
     wait::until(SOON, "all pods that fit to be bound, none to the deleted node", async || {
         for (pod, node) in cluster.bound().await? {
@@ -130,11 +131,52 @@ async fn nodes_and_pods_deleted_in_the_middle_of_binding_are_not_counted_twice()
     })
     .await?;
     cluster.check_room(5).await?;
+    cluster.until_allocated_is_bound().await?;
     // Exactly the room that is left can be filled, no more and no less.
     let bound = cluster.bound().await?.len();
     cluster.pod_group("rest", json!({"minMember": 1})).await?;
     cluster.members("rest", 30, &PodSpec::cpu(1)).await?;
     cluster.until_bound("rest-", 25 - bound).await?;
     cluster.stays_bound("", 25).await?;
+    cluster.until_allocated_is_bound().await?;
     cluster.check_room(5).await
+}
+
+/// Its connections break while it cannot run, and both servers that it could resume from are gone when it wakes: the
+/// third one knows only versions that are newer than those seen.
+#[tokio::test]
+async fn changes_that_no_watch_can_bring_any_more_are_found_by_new_lists() -> Result<()> {
+    let mut cluster = Cluster::start(fake::Nodes::new(2).cpu("4"), &["--v=4"]).await?;
+    for gang in ["stays", "goes"] {
+        cluster.gang(gang, 4, &PodSpec::cpu(1)).await?;
+        cluster.until_bound(&format!("{gang}-"), 4).await?;
+    }
+    cluster.gang("waits", 3, &PodSpec::cpu(1)).await?;
+    cluster.until_waits("waits-0", "").await?;
+    cluster.until_allocated_is_bound().await?;
+
+    cluster.phalanx().pause()?;
+    restart_apiserver(&mut cluster).await?;
+    cluster.delete_pods("goes-").await?;
+    cluster.volcano("PodGroup").delete("goes", &DeleteParams::default()).await?;
+    cluster.until_bound("goes-", 0).await?;
+    cluster.gang("new", 1, &PodSpec::cpu(1)).await?;
+    restart_apiserver(&mut cluster).await?;
+    cluster.phalanx().resume()?;
+
+    cluster.until_bound("waits-", 3).await?;
+    cluster.until_bound("new-", 1).await?;
+    cluster.check_room(4).await?;
+    cluster.until_allocated_is_bound().await?;
+    let log = cluster.phalanx().log_text();
+    ensure!(log.contains("resource version expired"), "its versions were still known: {log}");
+    // The new watches bring what comes now.
+    cluster.delete_pods("stays-").await?;
+    cluster.gang("after", 4, &PodSpec::cpu(1)).await?;
+    cluster.until_bound("after-", 4).await
+}
+
+async fn restart_apiserver(cluster: &mut Cluster) -> Result<()> {
+    cluster.plane.stop_apiserver().await?;
+    cluster.plane.start_apiserver().await
 }
