@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
-use phalanx_api::v1beta1::{self, PodGroup, PodGroupCondition, PodGroupPhase, PodGroupStatus};
+use phalanx_api::v1beta1::{
+    self, NetworkTopologyMode, NetworkTopologySpec, PodGroup, PodGroupCondition, PodGroupPhase, PodGroupSpec,
+    PodGroupStatus,
+};
 use phalanx_core::annotation;
 use phalanx_core::event::{Condition, GroupStatus, Phase, PodGroupInfo, Resources, Time};
 
@@ -47,6 +50,7 @@ pub(crate) fn reduce(
         status: status.as_ref().map(|status| group_status(status, interner)).unwrap_or_default(),
         annotations: Marks(metadata).kept(&[annotation::OF_GROUPS], interner),
         invalid: faults.text(),
+        unsupported: unsupported(spec).text(),
     }
 }
 
@@ -59,6 +63,21 @@ pub(crate) fn undecodable(identity: &Identity, invalid: &Invalid, interner: &mut
         invalid: Some(invalid.to_string().into()),
         ..PodGroupInfo::default()
     }
+}
+
+/// What a group demands beyond gangs: it waits rather than start as if it had not asked. Wishes are passed over.
+fn unsupported(spec: &PodGroupSpec) -> Faults {
+    let mut faults = Faults::default();
+    faults.topology("spec.networkTopology", spec.network_topology.as_ref());
+    for (at, policy) in spec.sub_group_policy.iter().enumerate() {
+        let field = format!("spec.subGroupPolicy[{at}]");
+        if policy.min_sub_groups > 0 {
+            let count = policy.min_sub_groups;
+            faults.0.push(format!("{field}.minSubGroups: {count} is not supported, expected 0 or none"));
+        }
+        faults.topology(&format!("{field}.networkTopology"), policy.network_topology.as_ref());
+    }
+    faults
 }
 
 fn group_status(status: &PodGroupStatus, interner: &mut Interner) -> GroupStatus {
@@ -112,6 +131,17 @@ impl Faults {
             self.0.push(format!("{}: {count} is negative, expected 0 or more", field()));
             0
         })
+    }
+
+    /// As in Volcano, `hard` without a tier is no limit.
+    fn topology(&mut self, field: &str, topology: Option<&NetworkTopologySpec>) {
+        let Some(topology) = topology.filter(|it| it.mode != NetworkTopologyMode::Soft) else { return };
+        if topology.highest_tier_allowed.is_some() || topology.highest_tier_name.is_some() {
+            self.0.push(format!(
+                "{field}: mode {} is not supported, for HyperNodes are not read; expected mode soft or none",
+                topology.mode.as_str()
+            ));
+        }
     }
 
     /// The amounts of a list that are right.

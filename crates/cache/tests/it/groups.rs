@@ -142,3 +142,28 @@ fn annotations_that_plugins_read_are_kept() {
     let kept = ["sla-waiting-time", "volcano.sh/jdb-min-available", "x"].map(|key| info.annotations.get(key));
     assert_eq!(kept, [Some("1h"), Some("50%"), None]);
 }
+
+#[test]
+fn a_group_that_demands_a_topology_or_subgroups_says_that_it_waits_for_them() {
+    let hard = "mode hard is not supported, for HyperNodes are not read; expected mode soft or none";
+    for (spec, expected) in [
+        ("networkTopology: {highestTierAllowed: 1}", Some(format!("spec.networkTopology: {hard}"))),
+        (
+            "networkTopology: {mode: hard, highestTierName: rack}",
+            Some(format!("spec.networkTopology: {hard}")),
+        ),
+        ("networkTopology: {mode: hard}", None),
+        ("networkTopology: {mode: soft, highestTierAllowed: 1}", None),
+        ("subGroupPolicy: [{subGroupSize: 2, matchLabelKeys: [replica]}]", None),
+        (
+            "subGroupPolicy: [{}, {minSubGroups: 2, networkTopology: {highestTierAllowed: 1}}]",
+            Some(format!(
+                "spec.subGroupPolicy[1].minSubGroups: 2 is not supported, expected 0 or none; \
+                 spec.subGroupPolicy[1].networkTopology: {hard}"
+            )),
+        ),
+    ] {
+        let info = group(&format!("{{metadata: {{name: g}}, spec: {{{spec}}}}}"));
+        assert_eq!(info.unsupported.as_deref(), expected.as_deref(), "{spec}");
+    }
+}

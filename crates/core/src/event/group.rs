@@ -88,4 +88,6 @@ pub struct PodGroupInfo {
     pub annotations: Annotations,
     /// A field that cannot be honoured: the group waits with this reason.
     pub invalid: Option<Arc<str>>,
+    /// A field that is right and not supported: the group waits with this reason.
+    pub unsupported: Option<Arc<str>>,
 }

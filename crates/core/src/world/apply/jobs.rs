@@ -88,7 +88,7 @@ impl World {
         job.priority = priority;
         job.priority_class = info.priority_class;
         job.preemptable = info.preemptable;
-        job.invalid = info.invalid;
+        job.invalid = info.invalid.or(info.unsupported);
         job.annotations = info.annotations;
         for role in &mut job.roles {
             role.min = 0;
