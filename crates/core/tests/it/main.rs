@@ -10,11 +10,14 @@ mod more_plugins;
 mod objects;
 mod oracle;
 mod oracle_gangs;
+mod orders;
 mod properties;
 mod queues;
 mod random;
 mod reservations;
+mod settings;
 mod trees;
+mod undo;
 mod writes;
 
 // What `objects` imports; it is compiled into the library's own tests too.

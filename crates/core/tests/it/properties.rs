@@ -1,18 +1,12 @@
 //! What holds in every cluster.
-use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
-use phalanx_core::event::Time;
-use phalanx_core::id::{JobId, NodeId, QueueId, TaskId};
-use phalanx_core::placement::Placement;
-use phalanx_core::session::Session;
-use phalanx_core::statement::Statement;
 use phalanx_core::world::{Counts, Status, World};
 use phalanx_resource::{Amounts, DimId};
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseResult;
 
-use crate::cluster::{Cluster, Cycle, helm};
+use crate::cluster::{Cluster, Cycle};
 use crate::random::{Script, script};
 
 /// Runs a script, with a check after each cycle that may compare with the World before it.
@@ -83,92 +77,6 @@ fn nominations_are_told(told: &BTreeMap<String, Option<String>>, world: &World) 
     Ok(())
 }
 
-fn compare_all<T: Copy + std::fmt::Debug>(items: &[T], order: impl Fn(T, T) -> Ordering) -> TestCaseResult {
-    for (at, a) in items.iter().enumerate() {
-        for (other, b) in items.iter().enumerate() {
-            prop_assert_eq!(order(*a, *b), order(*b, *a).reverse(), "{:?} and {:?}", a, b);
-            prop_assert_eq!(order(*a, *b).is_eq(), at == other, "{:?} and {:?}", a, b);
-            for c in items {
-                let chain = order(*a, *b).is_lt() && order(*b, *c).is_lt();
-                prop_assert!(!chain || order(*a, *c).is_lt(), "{:?}, {:?}, {:?}", a, b, c);
-            }
-        }
-    }
-    Ok(())
-}
-
-/// A change that a statement may make, to the task and node that the numbers pick.
-#[derive(Clone, Copy, Debug)]
-enum Change {
-    Allocate(usize, usize),
-    Pipeline(usize, usize),
-    Unplace(usize),
-    Evict(usize),
-    /// So many of the next changes in a nested statement, kept or dropped.
-    Nest(usize, bool),
-}
-
-fn changes() -> impl Strategy<Value = Vec<Change>> {
-    let one = prop_oneof![
-        4 => (0usize..40, 0usize..5).prop_map(|(task, node)| Change::Allocate(task, node)),
-        4 => (0usize..40, 0usize..5).prop_map(|(task, node)| Change::Pipeline(task, node)),
-        2 => (0usize..40).prop_map(Change::Unplace),
-        3 => (0usize..40).prop_map(Change::Evict),
-        1 => (0usize..4, any::<bool>()).prop_map(|(count, keep)| Change::Nest(count, keep)),
-    ];
-    prop::collection::vec(one, 0..20)
-}
-
-/// Makes the changes that are allowed in the states in which they find the tasks.
-fn make(statement: &mut Statement<'_, '_>, tasks: &[TaskId], nodes: &[NodeId], mut changes: &[Change]) {
-    while let Some((change, rest)) = changes.split_first() {
-        changes = rest;
-        if let Change::Nest(count, keep) = change {
-            let (inner, outer) = rest.split_at((*count).min(rest.len()));
-            let mut nested = statement.nested();
-            make(&mut nested, tasks, nodes, inner);
-            if *keep {
-                nested.keep();
-            }
-            changes = outer;
-        } else {
-            make_one(statement, tasks, nodes, *change);
-        }
-    }
-}
-
-fn make_one(statement: &mut Statement<'_, '_>, tasks: &[TaskId], nodes: &[NodeId], change: Change) {
-    use Status::{Allocated, Bound, Pending, Pipelined, Running};
-    let pick = |statement: &mut Statement<'_, '_>, at: usize, allowed: &[Status]| {
-        let task = *tasks.get(at % tasks.len().max(1))?;
-        allowed.contains(&statement.session().world.tasks[task].status).then_some(task)
-    };
-    let node = |at: usize| nodes.get(at % nodes.len().max(1)).copied();
-    match change {
-        Change::Allocate(task, at) => {
-            if let (Some(task), Some(node)) = (pick(statement, task, &[Pending]), node(at)) {
-                statement.allocate(task, node);
-            }
-        }
-        Change::Pipeline(task, at) => {
-            if let (Some(task), Some(node)) = (pick(statement, task, &[Pending, Allocated]), node(at)) {
-                statement.pipeline(task, node);
-            }
-        }
-        Change::Unplace(task) => {
-            if let Some(task) = pick(statement, task, &[Allocated, Pipelined]) {
-                statement.unplace(task);
-            }
-        }
-        Change::Evict(task) => {
-            if let Some(task) = pick(statement, task, &[Running, Bound]) {
-                statement.evict(task);
-            }
-        }
-        Change::Nest(..) => {}
-    }
-}
-
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
@@ -237,39 +145,5 @@ proptest! {
             told.borrow_mut().extend(cycle.nominated.clone());
             nominations_are_told(&told.borrow(), &cluster.world)
         })?;
-    }
-
-    #[test]
-    fn a_dropped_statement_leaves_no_trace(script in script(), first in changes(), second in changes()) {
-        let mut cluster = script.cluster();
-        let conf = helm();
-        let mut placement = Placement::new(1);
-        let tasks: Vec<TaskId> =
-            cluster.world.tasks.iter().filter(|(_, task)| task.job.is_some()).map(|(id, _)| id).collect();
-        let nodes: Vec<NodeId> = cluster.world.nodes.ids().collect();
-        let mut session = Session::open(&mut cluster.world, &conf, &mut placement, Time(0));
-        for changes in [first, second] {
-            let before = session.world.clone();
-            let mut statement = session.statement();
-            make(&mut statement, &tasks, &nodes, &changes);
-            prop_assert_eq!(statement.session().world.check(), Vec::<String>::new());
-            drop(statement);
-            prop_assert!(*session.world == before);
-        }
-    }
-
-    #[test]
-    fn the_orders_are_total(script in script()) {
-        let mut cluster = script.cluster();
-        cluster.run();
-        let (conf, mut placement) = (helm(), Placement::new(1));
-        let session = Session::open(&mut cluster.world, &conf, &mut placement, Time(0));
-        let jobs: Vec<JobId> = session.world.jobs.ids().collect();
-        let queues: Vec<QueueId> = session.world.queues.ids().collect();
-        compare_all(&jobs, |a, b| session.job_order(a, b))?;
-        compare_all(&queues, |a, b| session.queue_order(a, b))?;
-        for job in jobs {
-            compare_all(&session.world.jobs[job].tasks, |a, b| session.task_order(a, b))?;
-        }
     }
 }

@@ -2,8 +2,6 @@
 use phalanx_core::conf::{Arg, Conf, Flag, Position, Value};
 use phalanx_core::decision::Decision;
 use phalanx_core::event::{Dequeue, Event, Phase, PodGroupInfo, QueueInfo, QueueState, Time};
-use phalanx_core::placement::Placement;
-use phalanx_core::session::Session;
 use phalanx_core::world::{World, WorldOptions};
 use phalanx_resource::DimId;
 use proptest::prelude::*;
@@ -614,27 +612,6 @@ proptest! {
             let beside = cluster.cycle();
             prop_assert_eq!(&plain.bound, &beside.bound);
             prop_assert_eq!(&plain.nominated, &beside.nominated);
-        }
-    }
-
-    #[test]
-    fn the_order_of_the_queues_of_a_tree_is_total(script in script(), parents in prop::collection::vec(0usize..5, 4)) {
-        let mut script = script;
-        for (at, queue) in script.queues.iter_mut().enumerate() {
-            queue.parent = if parents[at] < at { format!("q{}", parents[at]).into() } else { "".into() };
-            queue.deserved = queue.capability.clone();
-        }
-        let (conf, mut placement) = (tree(), Placement::new(1));
-        let mut cluster = script.cluster_of(conf.clone());
-        cluster.run();
-        let session = Session::open(&mut cluster.world, &conf, &mut placement, Time(0));
-        let ids: Vec<_> = session.world.queues.ids().collect();
-        for (a, b) in ids.iter().flat_map(|a| ids.iter().map(move |b| (*a, *b))) {
-            prop_assert_eq!(session.queue_order(a, b), session.queue_order(b, a).reverse());
-            for c in &ids {
-                let chain = session.queue_order(a, b).is_lt() && session.queue_order(b, *c).is_lt();
-                prop_assert!(!chain || session.queue_order(a, *c).is_lt());
-            }
         }
     }
 }

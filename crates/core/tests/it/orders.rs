@@ -1,0 +1,49 @@
+//! Orders are total, whoever has a say in them.
+use std::cmp::Ordering;
+
+use phalanx_core::event::Time;
+use phalanx_core::id::{JobId, QueueId};
+use phalanx_core::placement::Placement;
+use phalanx_core::session::Session;
+use proptest::prelude::*;
+use proptest::test_runner::TestCaseResult;
+
+use crate::settings::setting;
+
+fn compare_all<T: Copy + std::fmt::Debug>(items: &[T], order: impl Fn(T, T) -> Ordering) -> TestCaseResult {
+    for (at, a) in items.iter().enumerate() {
+        for (other, b) in items.iter().enumerate() {
+            prop_assert_eq!(order(*a, *b), order(*b, *a).reverse(), "{:?} and {:?}", a, b);
+            prop_assert_eq!(order(*a, *b).is_eq(), at == other, "{:?} and {:?}", a, b);
+            for c in items {
+                let chain = order(*a, *b).is_lt() && order(*b, *c).is_lt();
+                prop_assert!(!chain || order(*a, *c).is_lt(), "{:?}, {:?}, {:?}", a, b, c);
+            }
+        }
+    }
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(1500))]
+
+    #[test]
+    fn the_orders_are_total(setting in setting(), cycles in 0usize..2) {
+        let mut cluster = setting.cluster();
+        for _ in 0..cycles {
+            cluster.run();
+        }
+        let mut placement = Placement::new(1);
+        let session = Session::open(&mut cluster.world, &setting.conf.conf, &mut placement, Time(1500));
+        let jobs: Vec<JobId> = session.world.jobs.ids().collect();
+        let queues: Vec<QueueId> = session.world.queues.ids().collect();
+        compare_all(&jobs, |a, b| session.job_order(a, b))?;
+        compare_all(&queues, |a, b| session.queue_order(a, b))?;
+        for by in &queues {
+            compare_all(&queues, |a, b| session.victim_queue_order(*by, a, b))?;
+        }
+        for job in jobs {
+            compare_all(&session.world.jobs[job].tasks, |a, b| session.task_order(a, b))?;
+        }
+    }
+}

@@ -1,0 +1,181 @@
+//! Random clusters in which every plugin has something to say, and the configurations they are played under.
+use std::sync::Arc;
+
+use phalanx_conf::Known;
+use phalanx_core::annotation::{
+    HIERARCHY, HIERARCHY_WEIGHTS, NODEGROUP_NAME, REVOCABLE_ZONE, SLA_WAITING_TIME, TASK_TOPOLOGY_AFFINITY,
+    TASK_TOPOLOGY_ANTI_AFFINITY, TASK_TOPOLOGY_TASK_ORDER,
+};
+use phalanx_core::conf::Conf;
+use phalanx_core::event::{
+    Constraints, Event, GroupLimits, NodeGroups, NodeInfo, PodGroupInfo, PodInfo, QueueInfo,
+};
+use proptest::prelude::*;
+
+use crate::cluster::Cluster;
+use crate::objects::resources;
+use crate::random::{Script, script};
+
+/// A configuration by name. Each is a text as a user would write it, so that it is read as a user's is.
+#[derive(Clone)]
+pub(crate) struct Named {
+    pub(crate) name: String,
+    pub(crate) conf: Conf,
+}
+
+impl std::fmt::Debug for Named {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.name)
+    }
+}
+
+fn named(name: &str, text: &str) -> Named {
+    let parsed = phalanx_conf::parse(text, &Known::builtin());
+    assert!(parsed.problems.is_empty(), "{name}: {:?}", parsed.problems);
+    Named { name: name.into(), conf: parsed.conf.expect("a configuration without errors") }
+}
+
+/// Every file under `config/`.
+fn shipped() -> Vec<Named> {
+    let dir = concat!(env!("CARGO_MANIFEST_DIR"), "/../../config");
+    let mut paths: Vec<_> =
+        std::fs::read_dir(dir).expect("config/").map(|entry| entry.expect("an entry").path()).collect();
+    paths.retain(|path| path.extension().is_some_and(|ending| ending == "yaml"));
+    paths.sort();
+    let name = |path: &std::path::Path| path.file_name().expect("a name").to_string_lossy().into_owned();
+    paths.iter().map(|path| named(&name(path), &std::fs::read_to_string(path).expect("a file"))).collect()
+}
+
+/// One tier with a plugin that keeps accounts or has an order of its own, before what every cluster needs.
+fn around(plugin: &str) -> Named {
+    let text = format!(
+        "actions: \"enqueue, allocate, backfill\"\ntiers:\n- plugins:\n  - name: {plugin}\n- plugins:\n  - name: priority\n  \
+         - name: gang\n  - name: conformance\n  - name: predicates\n  - name: nodeorder\n"
+    );
+    named(plugin.lines().next().unwrap_or_default(), &text)
+}
+
+/// The shipped configurations, and one for each plugin that none of them has.
+pub(crate) fn confs() -> Vec<Named> {
+    let plugins = [
+        "capacity",
+        "capacity\n    enableHierarchy: true\n    arguments:\n      ancestorReclaimLevel: 2",
+        "drf\n    enableHierarchy: true",
+        "nodegroup",
+        "nodegroup\n    enableHierarchy: true\n    arguments:\n      strict: false",
+        "sla\n    arguments:\n      sla-waiting-time: 5s",
+        "tdm\n    arguments:\n      tdm.revocable-zone.day: 0:00-12:00\n      tdm.revocable-zone.night: 12:01-23:59",
+        "task-topology",
+        "resource-strategy-fit",
+        "resourcequota",
+        "rescheduling",
+        "usage",
+        "pdb",
+        "cdp",
+    ];
+    shipped().into_iter().chain(plugins.map(around)).collect()
+}
+
+/// A cluster, with what plugins read on its objects.
+#[derive(Clone, Debug)]
+pub(crate) struct Setting {
+    pub(crate) conf: Named,
+    script: Script,
+    /// What each object gets is picked by these in turn; 0 is nothing.
+    picks: Vec<usize>,
+}
+
+/// A script under any configuration.
+pub(crate) fn setting() -> impl Strategy<Value = Setting> {
+    let picks = prop::collection::vec(0usize..12, 16);
+    (prop::sample::select(confs()), script(), picks).prop_map(|(conf, script, picks)| Setting {
+        conf,
+        script,
+        picks,
+    })
+}
+
+/// A list to pick from.
+type Choice<'a> = &'a [&'a str];
+
+impl Setting {
+    pub(crate) fn cluster(&self) -> Cluster {
+        let mut cluster = Cluster::with(self.conf.conf.clone());
+        for (at, event) in self.script.events().into_iter().enumerate() {
+            cluster.add(match event {
+                Event::Queue(queue) => self.queue(at, *queue).into(),
+                Event::Node(node) => self.node(at, node).into(),
+                Event::PodGroup(group) => self.group(at, *group).into(),
+                Event::Pod(pod) => self.pod(at, *pod).into(),
+                event => event,
+            });
+        }
+        cluster
+    }
+
+    fn number(&self, object: usize, field: usize) -> usize {
+        self.picks[(object * 7 + field * 3) % self.picks.len()]
+    }
+
+    fn pick<'a>(&self, object: usize, field: usize, from: Choice<'a>) -> &'a str {
+        from[self.number(object, field) % from.len()]
+    }
+
+    fn queue(&self, at: usize, queue: QueueInfo) -> QueueInfo {
+        let ways = ["", "root/a|1/1", "root/a/b|1/2/1", "root/a/c|1/2/3", "root/d|1/2"];
+        let (way, weights) = self.pick(at, 0, &ways).split_once('|').unwrap_or_default();
+        let pairs = [(HIERARCHY, way), (HIERARCHY_WEIGHTS, weights)];
+        let groups = ["", "a", "b", "a b"];
+        let list = |field| self.pick(at, field, &groups).split_whitespace().map(Arc::from).collect();
+        let groups = NodeGroups { required: list(1), preferred: list(2), ..NodeGroups::default() };
+        let limit = self.pick(at, 3, &["", "cpu=2", "cpu=1 memory=2Gi", "memory=3Gi"]);
+        let limits = Some(("a".into(), resources(limit))).filter(|_| !limit.is_empty());
+        // Among the first queues, which come first of all.
+        let parent = self.number(at, 4) % 4;
+        QueueInfo {
+            annotations: pairs.into_iter().map(|(key, value)| (key.into(), value.into())).collect(),
+            node_groups: Some(groups).filter(|groups| *groups != NodeGroups::default()),
+            group_limits: GroupLimits::Each(limits.into_iter().collect()),
+            parent: if parent < at { format!("q{parent}").into() } else { "".into() },
+            deserved: resources(self.pick(at, 5, &["", "cpu=1", "cpu=3", "memory=2Gi"])),
+            ..queue
+        }
+    }
+
+    fn node(&self, at: usize, node: NodeInfo) -> NodeInfo {
+        let labels = [
+            (NODEGROUP_NAME, self.pick(at, 0, &["", "a", "b"])),
+            (REVOCABLE_ZONE, self.pick(at, 1, &["", "", "day", "night"])),
+        ];
+        let set = labels.into_iter().filter(|(_, value)| !value.is_empty());
+        let mut labels = node.labels;
+        labels.extend(set.map(|(key, value)| (key.into(), value.into())));
+        labels.sort();
+        NodeInfo { labels, ..node }
+    }
+
+    fn group(&self, at: usize, group: PodGroupInfo) -> PodGroupInfo {
+        let annotations = [
+            (SLA_WAITING_TIME, self.pick(at, 0, &["", "1s", "2s", "1ms"])),
+            (TASK_TOPOLOGY_AFFINITY, self.pick(at, 1, &["", "m", "m,w", "w;m"])),
+            (TASK_TOPOLOGY_ANTI_AFFINITY, self.pick(at, 2, &["", "m", "m,w", "w"])),
+            (TASK_TOPOLOGY_TASK_ORDER, self.pick(at, 3, &["", "m,w", "w,m"])),
+        ];
+        PodGroupInfo {
+            annotations: annotations.into_iter().map(|(key, value)| (key.into(), value.into())).collect(),
+            preemptable: [None, Some(true), Some(false)][self.number(at, 4) % 3],
+            ..group
+        }
+    }
+
+    fn pod(&self, at: usize, pod: PodInfo) -> PodInfo {
+        let revocable = self.number(at, 0) % 2 == 1;
+        PodInfo {
+            role: if pod.role.is_empty() { "w".into() } else { pod.role },
+            preemptable: [None, Some(true), Some(false)][self.number(at, 1) % 3],
+            priority: Some(self.number(at, 2) as i32 % 3),
+            constraints: Arc::new(Constraints { revocable, ..Constraints::default() }),
+            ..pod
+        }
+    }
+}

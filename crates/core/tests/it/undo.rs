@@ -1,0 +1,226 @@
+//! Undo is exact: of the World, and of what plugins keep.
+use std::cmp::Ordering;
+
+use phalanx_core::conf::{Conf, Flag};
+use phalanx_core::diagnosis::Refusal;
+use phalanx_core::event::Time;
+use phalanx_core::id::{JobId, NodeId, QueueId, TaskId};
+use phalanx_core::placement::{Placement, Spot};
+use phalanx_core::session::Session;
+use phalanx_core::statement::Statement;
+use phalanx_core::world::{Status, World};
+use phalanx_resource::Amounts;
+use proptest::prelude::*;
+
+use crate::settings::setting;
+
+const NOW: Time = Time(1500);
+
+/// What a session says of queues, and where tasks are to go.
+#[derive(Debug, PartialEq)]
+struct Accounts {
+    queue_order: Vec<Ordering>,
+    victim_queue_order: Vec<Ordering>,
+    overused: Vec<Option<Refusal>>,
+    deserved: Vec<Vec<Option<Amounts>>>,
+    allocatable: Vec<Result<(), Refusal>>,
+    preemptive: Vec<Result<(), Refusal>>,
+    spots: Vec<Option<Spot>>,
+}
+
+/// What it says of jobs.
+#[derive(Debug, PartialEq)]
+struct Plans {
+    job_order: Vec<Ordering>,
+    task_order: Vec<Ordering>,
+    ready: Vec<(bool, bool, bool)>,
+    enqueueable: Vec<Result<(), Refusal>>,
+    preemptable: Vec<Victims>,
+    reclaimable: Vec<Victims>,
+}
+
+/// A tier, and whom it leaves.
+type Victims = Option<(usize, Vec<TaskId>)>;
+
+fn pairs<T: Copy>(items: &[T], order: impl Fn(T, T) -> Ordering) -> Vec<Ordering> {
+    items.iter().flat_map(|a| items.iter().map(|b| order(*a, *b)).collect::<Vec<_>>()).collect()
+}
+
+fn tasks(world: &World) -> Vec<(TaskId, JobId, QueueId)> {
+    let of =
+        |(id, task): (TaskId, &phalanx_core::world::Task)| Some((id, task.job?, world.jobs[task.job?].queue));
+    world.tasks.iter().filter_map(of).collect()
+}
+
+/// Tasks of a status.
+fn of_status(world: &World, status: Status) -> Vec<TaskId> {
+    let all = tasks(world).into_iter().map(|(task, ..)| task);
+    all.filter(|task| world.tasks[*task].status == status).collect()
+}
+
+fn accounts(session: &mut Session<'_>) -> Accounts {
+    let waiting = of_status(session.world, Status::Pending);
+    let spots = waiting.iter().map(|task| session.spot(*task)).collect();
+    let (session, world) = (&*session, &*session.world);
+    let queues: Vec<QueueId> = world.queues.ids().collect();
+    let tasks = tasks(world);
+    let by = queues.first().copied();
+    Accounts {
+        queue_order: pairs(&queues, |a, b| session.queue_order(a, b)),
+        victim_queue_order: pairs(&queues, |a, b| session.victim_queue_order(by.unwrap_or(a), a, b)),
+        overused: queues.iter().map(|queue| session.overused(*queue)).collect(),
+        deserved: queues
+            .iter()
+            .map(|queue| session.tiers.every().map(|plugin| plugin.deserved(world, *queue)).collect())
+            .collect(),
+        allocatable: tasks.iter().map(|(task, _, queue)| session.allocatable(*queue, *task)).collect(),
+        preemptive: tasks.iter().map(|(task, _, queue)| session.preemptive(*queue, *task)).collect(),
+        spots,
+    }
+}
+
+fn plans(session: &Session<'_>) -> Plans {
+    let world = &*session.world;
+    let jobs: Vec<JobId> = world.jobs.ids().collect();
+    let (waiting, running) = (of_status(world, Status::Pending), of_status(world, Status::Running));
+    let victims = |by: &TaskId, flag| {
+        session.tiers.victims(Some(flag), None, &running, |plugin, of| match flag {
+            Flag::Preemptable => plugin.preemptable(world, *by, of),
+            _ => plugin.reclaimable(world, *by, of),
+        })
+    };
+    Plans {
+        job_order: pairs(&jobs, |a, b| session.job_order(a, b)),
+        task_order: jobs
+            .iter()
+            .flat_map(|job| pairs(&world.jobs[*job].tasks, |a, b| session.task_order(a, b)))
+            .collect(),
+        ready: jobs
+            .iter()
+            .map(|job| (session.job_ready(*job), session.job_pipelined(*job), session.job_starving(*job)))
+            .collect(),
+        enqueueable: jobs.iter().map(|job| session.job_enqueueable(*job)).collect(),
+        preemptable: waiting.iter().map(|by| victims(by, Flag::Preemptable)).collect(),
+        reclaimable: waiting.iter().map(|by| victims(by, Flag::Reclaimable)).collect(),
+    }
+}
+
+/// No plugin makes a plan for the whole session by what it finds when that begins.
+fn keeps_along(conf: &Conf) -> bool {
+    let plans = |name: &str| ["proportion", "task-topology"].contains(&name);
+    !conf.tiers.iter().flat_map(|tier| &tier.plugins).any(|plugin| plans(&plugin.name))
+}
+
+/// What a session says that finds the World as it is.
+fn afresh(world: &World, conf: &Conf) -> (Accounts, Plans) {
+    let (mut world, mut placement) = (world.clone(), Placement::new(1));
+    let mut session = Session::open(&mut world, conf, &mut placement, NOW);
+    (accounts(&mut session), plans(&session))
+}
+
+/// A change that a statement may make, to the task and node that the numbers pick.
+#[derive(Clone, Copy, Debug)]
+enum Change {
+    Allocate(usize, usize),
+    Pipeline(usize, usize),
+    Unplace(usize),
+    Evict(usize),
+    /// So many of the next changes in a nested statement, kept or dropped.
+    Nest(usize, bool),
+}
+
+fn changes() -> impl Strategy<Value = Vec<Change>> {
+    let one = prop_oneof![
+        4 => (0usize..40, 0usize..5).prop_map(|(task, node)| Change::Allocate(task, node)),
+        4 => (0usize..40, 0usize..5).prop_map(|(task, node)| Change::Pipeline(task, node)),
+        2 => (0usize..40).prop_map(Change::Unplace),
+        3 => (0usize..40).prop_map(Change::Evict),
+        1 => (0usize..4, any::<bool>()).prop_map(|(count, keep)| Change::Nest(count, keep)),
+    ];
+    prop::collection::vec(one, 0..20)
+}
+
+/// Makes the changes that are allowed in the states in which they find the tasks.
+fn make(statement: &mut Statement<'_, '_>, tasks: &[TaskId], nodes: &[NodeId], mut changes: &[Change]) {
+    while let Some((change, rest)) = changes.split_first() {
+        changes = rest;
+        if let Change::Nest(count, keep) = change {
+            let (inner, outer) = rest.split_at((*count).min(rest.len()));
+            let mut nested = statement.nested();
+            make(&mut nested, tasks, nodes, inner);
+            if *keep {
+                nested.keep();
+            }
+            changes = outer;
+        } else {
+            make_one(statement, tasks, nodes, *change);
+        }
+    }
+}
+
+fn make_one(statement: &mut Statement<'_, '_>, tasks: &[TaskId], nodes: &[NodeId], change: Change) {
+    use Status::{Allocated, Bound, Pending, Pipelined, Running};
+    let pick = |statement: &mut Statement<'_, '_>, at: usize, allowed: &[Status]| {
+        let task = *tasks.get(at % tasks.len().max(1))?;
+        allowed.contains(&statement.session().world.tasks[task].status).then_some(task)
+    };
+    let node = |at: usize| nodes.get(at % nodes.len().max(1)).copied();
+    match change {
+        Change::Allocate(task, at) => {
+            if let (Some(task), Some(node)) = (pick(statement, task, &[Pending]), node(at)) {
+                statement.allocate(task, node);
+            }
+        }
+        Change::Pipeline(task, at) => {
+            if let (Some(task), Some(node)) = (pick(statement, task, &[Pending, Allocated]), node(at)) {
+                statement.pipeline(task, node);
+            }
+        }
+        Change::Unplace(task) => {
+            if let Some(task) = pick(statement, task, &[Allocated, Pipelined]) {
+                statement.unplace(task);
+            }
+        }
+        Change::Evict(task) => {
+            if let Some(task) = pick(statement, task, &[Running, Bound]) {
+                statement.evict(task);
+            }
+        }
+        Change::Nest(..) => {}
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(1500))]
+
+    #[test]
+    fn a_dropped_statement_leaves_no_trace(
+        setting in setting(), cycles in 0usize..2, first in changes(), second in changes(),
+    ) {
+        let mut cluster = setting.cluster();
+        for _ in 0..cycles {
+            cluster.run();
+        }
+        let (conf, mut placement) = (&setting.conf.conf, Placement::new(1));
+        let tasks: Vec<TaskId> =
+            cluster.world.tasks.iter().filter(|(_, task)| task.job.is_some()).map(|(id, _)| id).collect();
+        let nodes: Vec<NodeId> = cluster.world.nodes.ids().collect();
+        let mut session = Session::open(&mut cluster.world, conf, &mut placement, NOW);
+        for changes in [first, second] {
+            let before = session.world.clone();
+            let mut statement = session.statement();
+            make(&mut statement, &tasks, &nodes, &changes);
+            prop_assert_eq!(statement.session().world.check(), Vec::<String>::new());
+            // Whoever works out lazily has worked it out in the middle.
+            let (changed, _) = (accounts(statement.session()), plans(statement.session()));
+            if keeps_along(conf) {
+                prop_assert_eq!(changed, afresh(statement.session().world, conf).0);
+            }
+            drop(statement);
+            prop_assert!(*session.world == before);
+            let (fresh_accounts, fresh_plans) = afresh(&before, conf);
+            prop_assert_eq!(accounts(&mut session), fresh_accounts);
+            prop_assert_eq!(plans(&session), fresh_plans);
+        }
+    }
+}
