@@ -157,7 +157,7 @@ open_enum! {
 pub struct PodGroupStatus {
     /// How far the group has come; absent means the same as Pending.
     #[serde(deserialize_with = "non_empty", skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "PodGroupPhase")]
+    #[schemars(schema_with = "schema::or_empty::<PodGroupPhase>")]
     pub phase: Option<PodGroupPhase>,
     /// Why it is there: at most one of each type.
     #[serde(deserialize_with = "null_is_default", skip_serializing_if = "Vec::is_empty")]

@@ -179,7 +179,7 @@ open_enum! {
 pub struct QueueStatus {
     /// Whether it takes new groups; absent until the queue controller has seen it.
     #[serde(deserialize_with = "non_empty", skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "QueueState")]
+    #[schemars(schema_with = "schema::or_empty::<QueueState>")]
     pub state: Option<QueueState>,
     /// PodGroups in phase Unknown.
     #[serde(deserialize_with = "null_is_default", skip_serializing_if = "is_zero")]

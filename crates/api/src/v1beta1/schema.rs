@@ -1,6 +1,6 @@
 //! Schemas of fields that the Rust type alone does not say.
 
-use schemars::{Schema, SchemaGenerator, json_schema};
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde_json::{Value, json};
 
 use super::rules;
@@ -8,8 +8,19 @@ use super::rules;
 /// The text of a Kubernetes quantity after its sign.
 const UNSIGNED: &str = r"([0-9]+(\.[0-9]*)?|\.[0-9]+)([KMGTPE]i|[numkMGTPE]|[eE][+-]?[0-9]+)?$";
 
-/// The text of a Kubernetes object name (DNS subdomain).
-pub(super) const OBJECT_NAME: &str = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$";
+/// The text of a Kubernetes object name (DNS subdomain), or none: "" stands for absent, and Volcano's definitions
+/// took it up to version 1.13.
+pub(super) const OBJECT_NAME: &str = r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*)?$";
+
+/// An enumeration of a status, in which "" stands for absent, and which Volcano's definitions did not bound up to
+/// version 1.13.
+pub(super) fn or_empty<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
+    let mut schema = T::json_schema(generator);
+    if let Some(Value::Array(values)) = schema.get_mut("enum") {
+        values.push(json!(""));
+    }
+    schema
+}
 
 /// [`ResourceList`](super::ResourceList): quantities as text or number, as the API server stores them.
 pub(super) fn resource_list(_: &mut SchemaGenerator) -> Schema {

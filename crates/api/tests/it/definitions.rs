@@ -117,6 +117,22 @@ fn the_api_server_fills_in_what_volcanos_does() {
     assert_eq!(defaults("Queue"), [r#"/spec/dequeueStrategy "traverse""#, "/spec/weight 1"]);
 }
 
+#[test]
+fn enumerations_are_volcanos_and_a_status_may_have_none() {
+    let values = |kind: &str, path: &str| {
+        let version = definition(kind)["spec"]["versions"][0].clone();
+        let schema = version["schema"]["openAPIV3Schema"].pointer(path).cloned().unwrap_or_default();
+        let values: Vec<String> = serde_json::from_value(schema["enum"].clone()).unwrap();
+        values.join(" ")
+    };
+    let phase = "/properties/status/properties/phase";
+    assert_eq!(values("PodGroup", phase), "Pending Running Unknown Inqueue Completed ");
+    let mode = "/properties/spec/properties/networkTopology/properties/mode";
+    assert_eq!(values("PodGroup", mode), "hard soft");
+    assert_eq!(values("Queue", "/properties/status/properties/state"), "Open Closed Closing Unknown ");
+    assert_eq!(values("Queue", "/properties/spec/properties/dequeueStrategy"), "fifo traverse");
+}
+
 /// "path default" of each property below `properties` that has one.
 fn collect_defaults(properties: &Value, path: &str, found: &mut Vec<String>) {
     for (name, schema) in properties.as_object().into_iter().flatten() {
