@@ -1,6 +1,8 @@
 //! Waiting longer after each failure, with jitter.
-use std::hash::{BuildHasher, Hasher, RandomState};
 use std::time::Duration;
+
+use rand::{Rng, RngExt};
+use rand_pcg::Pcg64;
 
 /// Doubles from `base` to `max`; each wait is drawn from its upper half, so that those who failed together do not come
 /// back together.
@@ -9,17 +11,18 @@ pub struct Backoff {
     base: Duration,
     max: Duration,
     attempt: u32,
+    chance: Pcg64,
 }
 
 impl Backoff {
-    /// A backoff that has not waited yet.
+    /// A backoff that has not waited yet. The operating system seeds it: no two of them wait alike.
     pub fn new(base: Duration, max: Duration) -> Self {
-        Self { base, max, attempt: 0 }
+        Self { base, max, attempt: 0, chance: rand::make_rng() }
     }
 
     /// How long to wait now; the next answer is longer.
     pub fn next_wait(&mut self) -> Duration {
-        let wait = wait_for(self.base, self.max, self.attempt);
+        let wait = wait_for(self.base, self.max, self.attempt, &mut self.chance);
         self.attempt = self.attempt.saturating_add(1);
         wait
     }
@@ -31,19 +34,15 @@ impl Backoff {
 }
 
 /// The wait before attempt `attempt` (from 0).
-pub fn wait_for(base: Duration, max: Duration, attempt: u32) -> Duration {
+pub fn wait_for(base: Duration, max: Duration, attempt: u32, chance: &mut impl Rng) -> Duration {
     let whole = base.saturating_mul(1 << attempt.min(20)).min(max);
-    whole.div_f64(2.0) + whole.div_f64(2.0).mul_f64(jitter())
-}
-
-/// A number in 0..1. The standard library seeds each hasher at random, which is chance enough for a wait.
-fn jitter() -> f64 {
-    let bits = RandomState::new().build_hasher().finish();
-    (bits >> 11) as f64 / (1u64 << 53) as f64
+    chance.random_range(whole.div_f64(2.0)..=whole)
 }
 
 #[cfg(test)]
 mod tests {
+    use rand::SeedableRng;
+
     use super::*;
 
     #[test]
@@ -60,6 +59,18 @@ mod tests {
 
     #[test]
     fn many_failures_do_not_overflow() {
-        assert!(wait_for(Duration::from_secs(1), Duration::from_secs(5), u32::MAX) <= Duration::from_secs(5));
+        let (base, max) = (Duration::from_secs(1), Duration::from_secs(5));
+        assert!(wait_for(base, max, u32::MAX, &mut Pcg64::seed_from_u64(1)) <= max);
+    }
+
+    #[test]
+    fn waits_are_the_same_for_the_same_seed_only() {
+        let waits = |seed| {
+            let mut chance = Pcg64::seed_from_u64(seed);
+            [0; 8].map(|attempt| wait_for(Duration::from_secs(1), Duration::MAX, attempt, &mut chance))
+        };
+        assert_eq!(waits(1), waits(1));
+        assert_ne!(waits(1), waits(2));
+        assert!(waits(1).windows(2).all(|pair| pair[0] != pair[1]), "{:?}", waits(1));
     }
 }

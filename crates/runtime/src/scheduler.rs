@@ -17,6 +17,8 @@ use phalanx_core::conf::Conf;
 use phalanx_core::event::Event;
 use phalanx_core::placement::Sampling;
 use phalanx_core::world::{World, WorldOptions};
+use rand::Rng;
+use rand_pcg::Pcg64;
 use tokio::runtime::Handle;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{mpsc, oneshot, watch as tokio_watch};
@@ -341,6 +343,7 @@ fn spawn_outbox(
         in_flight: options.in_flight,
         hold: options.schedule_period,
         scheduled_events: options.scheduled_events,
+        seed: rand::make_rng::<Pcg64>().next_u64(),
         ..OutboxOptions::default()
     });
     let limiter = options.rate.map(|(qps, burst)| Limiter::new(qps, burst, Instant::now()));

@@ -15,6 +15,8 @@ mod tournament;
 
 use std::sync::Arc;
 
+use rand::Rng;
+use rand_pcg::Pcg64Dxsm;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::diagnosis::FitError;
@@ -409,13 +411,11 @@ fn room_of(rating: Rating) -> Room {
     if rating.score < -(LATER / 2) { Room::Later } else { Room::Now }
 }
 
-/// A node's draw: FNV-1a of its name, mixed with the seed (splitmix64), so that it depends on nothing else.
+/// A node's draw, from a generator of its own: of all that share the seed the one with the stream of its name (FNV-1a). So
+/// it depends on nothing else, such as which nodes there were before.
 fn lot(seed: u64, name: &str) -> u64 {
-    let fnv = name
+    let stream = name
         .bytes()
         .fold(0xcbf2_9ce4_8422_2325u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
-    let mut mixed = (fnv ^ seed.wrapping_mul(0x9e37_79b9_7f4a_7c15)).wrapping_add(0x9e37_79b9_7f4a_7c15);
-    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    mixed ^ (mixed >> 31)
+    Pcg64Dxsm::new(seed.into(), stream.into()).next_u64()
 }

@@ -68,11 +68,8 @@ struct Proportion {
 impl Proportion {
     fn open(world: &World) -> Self {
         let mut standings = vec![Standing::default(); world.queues.bound()];
-        let mut queues: Vec<QueueId> =
-            world.queues.iter().filter(|(_, queue)| queue.exists).map(|(id, _)| id).collect();
-        // By name, for it decides who gets the unit that is left over.
-        queues.sort_by(|a, b| world.queues[*a].name.cmp(&world.queues[*b].name));
-        let parties: Vec<Party> = queues.into_iter().map(|id| Party::new(world, id)).collect();
+        let queues = world.queues.iter().filter(|(_, queue)| queue.exists);
+        let parties: Vec<Party> = queues.map(|(id, _)| Party::new(world, id)).collect();
         for (dim, _) in world.dims.iter() {
             divide(world, dim, &parties, &mut standings);
         }
@@ -132,7 +129,12 @@ fn divide(world: &World, dim: DimId, parties: &[Party], standings: &mut [Standin
         let queue = &world.queues[*id];
         let real = (spare + least).min(queue.capability.get(dim).unwrap_or(i64::MAX).max(0));
         standings[id.index()].real_capability.set(dim, real);
-        claims.push(Claim { weight: queue.weight, least, most: least.max(real.min(request.get(dim))) });
+        claims.push(Claim {
+            name: &queue.name,
+            weight: queue.weight,
+            least,
+            most: least.max(real.min(request.get(dim))),
+        });
     }
     for (Party { id, request, .. }, deserved) in parties.iter().zip(fill(total, &claims)) {
         let standing = &mut standings[id.index()];

@@ -23,6 +23,8 @@ use std::time::{Duration, Instant};
 
 use phalanx_core::decision::{Binding, Decision};
 use phalanx_core::event::{BindFailure, Event, PodRef};
+use rand::{Rng, SeedableRng};
+use rand_pcg::Pcg64;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::backoff;
@@ -46,6 +48,8 @@ pub struct OutboxOptions {
     pub scheduled_events: bool,
     /// Events that may wait; more are dropped.
     pub events_max: usize,
+    /// Of the jitter and of the events' names: another one for each process.
+    pub seed: u64,
 }
 
 impl Default for OutboxOptions {
@@ -56,6 +60,7 @@ impl Default for OutboxOptions {
             deadline: Duration::from_secs(30),
             scheduled_events: true,
             events_max: 20_000,
+            seed: 0,
         }
     }
 }
@@ -132,6 +137,7 @@ pub struct Outbox {
     writes: Writes,
     events: VecDeque<Job>,
     recorder: Recorder,
+    chance: Pcg64,
     in_flight: [usize; 3],
     retrying: [usize; 3],
     dropped: u64,
@@ -142,10 +148,12 @@ pub struct Outbox {
 impl Outbox {
     /// An empty outbox.
     pub fn new(options: OutboxOptions) -> Self {
+        let mut chance = Pcg64::seed_from_u64(options.seed);
         Self {
             window: Window::new(options.in_flight),
-            writes: Writes::new(options.hold),
-            recorder: Recorder::new(),
+            writes: Writes::new(options.hold, Pcg64::from_rng(&mut chance)),
+            recorder: Recorder::new(chance.next_u64()),
+            chance,
             options,
             binds: VecDeque::new(),
             held: FxHashMap::default(),
@@ -459,7 +467,8 @@ impl Outbox {
             Reply::Refused(message) => (message, None, REFUSED_DEADLINE.min(self.options.deadline)),
             Reply::Done | Reply::Gone(_) => return None,
         };
-        let wait = backoff::wait_for(RETRY.0, RETRY.1, job.attempt).max(after.unwrap_or_default());
+        let wait =
+            backoff::wait_for(RETRY.0, RETRY.1, job.attempt, &mut self.chance).max(after.unwrap_or_default());
         if now + wait >= job.first + deadline {
             return Some(message);
         }

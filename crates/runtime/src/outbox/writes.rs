@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use phalanx_core::event::{GroupStatus, Key, Phase, PodRef};
+use rand_pcg::Pcg64;
 use rustc_hash::{FxHashMap, FxHashSet};
 use tracing::warn;
 
@@ -128,6 +129,7 @@ struct Entry {
 #[derive(Debug)]
 pub(super) struct Writes {
     hold: Duration,
+    chance: Pcg64,
     entries: FxHashMap<Target, Entry>,
     prompt: BinaryHeap<Due<Target>>,
     lazy: BinaryHeap<Due<Target>>,
@@ -143,9 +145,10 @@ pub(super) struct Writes {
 }
 
 impl Writes {
-    pub(super) fn new(hold: Duration) -> Self {
+    pub(super) fn new(hold: Duration, chance: Pcg64) -> Self {
         Self {
             hold,
+            chance,
             entries: FxHashMap::default(),
             prompt: BinaryHeap::new(),
             lazy: BinaryHeap::new(),
@@ -322,7 +325,8 @@ impl Writes {
 
     fn again(&mut self, target: &Target, write: &Write, after: Option<Duration>, now: Instant) {
         let Some(entry) = self.entries.get_mut(target) else { return };
-        let wait = backoff::wait_for(RETRY.0, RETRY.1, entry.failures).max(after.unwrap_or_default());
+        let wait = backoff::wait_for(RETRY.0, RETRY.1, entry.failures, &mut self.chance)
+            .max(after.unwrap_or_default());
         entry.failures += 1;
         self.pending += usize::from(entry.pending.is_none());
         let prompt = !matches!(write, Write::Queue(..));

@@ -411,6 +411,25 @@ fn events_are_dropped_under_pressure_and_counted() {
 }
 
 #[test]
+fn chance_is_all_in_the_seed() {
+    let now = Instant::now();
+    let sent = |seed| {
+        let mut outbox = Outbox::new(OutboxOptions { seed, ..options() });
+        outbox.decide(vec![gang("a", 1)], now);
+        let bind = outbox.next(now).unwrap();
+        outbox.done(bind, passing(), now);
+        let retry = outbox.wake().unwrap() - now;
+        drain(&mut outbox, now + retry);
+        let event = outbox.next(now + retry + BREAK).unwrap();
+        let Work::Post(Posting::Create(name, _)) = event.work else { panic!("expected an event") };
+        (retry, name)
+    };
+    assert_eq!(sent(1), sent(1));
+    let ((retry, name), (other_retry, other_name)) = (sent(1), sent(2));
+    assert!(retry != other_retry && name != other_name, "{name}");
+}
+
+#[test]
 fn at_the_end_binds_and_group_statuses_are_flushed() {
     let now = Instant::now();
     let mut outbox = Outbox::new(options());
