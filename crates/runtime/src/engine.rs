@@ -76,6 +76,14 @@ impl Pace {
         Some(first.max(rested))
     }
 
+    /// How long nobody need listen: a cycle is going to run because of a change, and whatever comes until then is folded
+    /// in at once. Never longer than the window.
+    pub fn nap(&self, now: Instant) -> Option<Duration> {
+        self.changed?;
+        let left = self.due()?.saturating_duration_since(now).min(self.window);
+        (!left.is_zero()).then_some(left)
+    }
+
     /// A cycle starts.
     pub fn started(&mut self) {
         self.changed = None;
@@ -118,14 +126,17 @@ impl Engine {
         loop {
             let goes_on = match self.wait() {
                 Waited::Input(input) => self.take_in(input),
-                Waited::Due => true,
+                Waited::Due => self.drain(),
                 Waited::End => false,
             };
             if !goes_on {
                 break;
             }
-            if self.may_run() && self.pace.due().is_some_and(|due| due <= Instant::now()) && !self.cycle() {
-                break;
+            if self.may_run() && self.pace.due().is_some_and(|due| due <= Instant::now()) {
+                if !self.drain() {
+                    break;
+                }
+                self.cycle();
             }
         }
         debug!("scheduling thread ends");
@@ -138,6 +149,11 @@ impl Engine {
     fn wait(&self) -> Waited {
         let due = self.pace.due().filter(|_| self.may_run());
         let Some(due) = due else { return self.inputs.recv().map_or(Waited::End, Waited::Input) };
+        // Listening would wake this thread for every change of a burst: that costs more than the changes.
+        if let Some(nap) = self.pace.nap(Instant::now()) {
+            std::thread::sleep(nap);
+            return Waited::Due;
+        }
         match self.inputs.recv_timeout(due.saturating_duration_since(Instant::now())) {
             Ok(input) => Waited::Input(input),
             Err(RecvTimeoutError::Timeout) => Waited::Due,
@@ -189,8 +205,8 @@ impl Engine {
         }
     }
 
-    /// Folds in whatever has arrived, then decides. False for the end.
-    fn cycle(&mut self) -> bool {
+    /// Folds in whatever has arrived. False for the end.
+    fn drain(&mut self) -> bool {
         loop {
             match self.inputs.try_recv() {
                 Ok(input) => {
@@ -198,10 +214,14 @@ impl Engine {
                         return false;
                     }
                 }
-                Err(TryRecvError::Empty) => break,
+                Err(TryRecvError::Empty) => return true,
                 Err(TryRecvError::Disconnected) => return false,
             }
         }
+    }
+
+    /// Decides.
+    fn cycle(&mut self) {
         self.pace.started();
         let started = Instant::now();
         let now = Time(jiff::Timestamp::now().as_millisecond());
@@ -215,7 +235,6 @@ impl Engine {
         }
         self.pace.ended(Instant::now(), took);
         self.pace.wake_at(outcome.wake.map(|wake| started + until(now, wake)));
-        true
     }
 
     /// The outbox is gone only when the process ends.
@@ -269,8 +288,11 @@ mod tests {
         pace.changed(start);
         pace.changed(start + WINDOW / 2);
         assert_eq!(pace.due(), Some(start + WINDOW));
+        assert_eq!(pace.nap(start), Some(WINDOW), "and one by one they wake nobody");
+        assert_eq!(pace.nap(start + WINDOW), None);
         pace.started();
         assert_eq!(pace.due(), None);
+        assert_eq!(pace.nap(start), None);
     }
 
     #[test]

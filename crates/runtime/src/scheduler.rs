@@ -96,7 +96,8 @@ pub struct SchedulerOptions {
 pub fn run(options: SchedulerOptions) -> anyhow::Result<()> {
     let conf = ConfFile::open(options.conf.as_deref(), Known::builtin())?;
     let nodes = NodeSelector::parse(&options.node_selector)?;
-    let runtime = tokio::runtime::Builder::new_multi_thread()
+    // One thread for all IO: with a second one, each of tens of thousands of small messages would wake the other.
+    let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .thread_name("phalanx-io")
         .build()
