@@ -198,7 +198,13 @@ impl Reader<'_> {
             return self.unknown_key(key, &keys);
         };
         match value.scalar().map(|scalar| &scalar.value) {
-            Some(Value::Bool(on)) => flags.set(flag, *on),
+            Some(Value::Bool(on)) => {
+                flags.set(flag, *on);
+                if *on && !flag.has_effect() {
+                    let what = format!("{name} has no effect, for nothing asks for it");
+                    self.problems.warning(key.at, what, "no such key, or false");
+                }
+            }
             Some(Value::Null) => {
                 self.problems.warning(key.at, format!("{name} is empty"), "true or false; its default stays");
             }

@@ -24,9 +24,10 @@ pub fn reference() -> String {
         section(&mut page, plugin.name, plugin.summary, plugin.args);
     }
     page.push_str("\n## Flags\n\nEach plugin takes these beside its name; a flag that is off silences the plugin's hook.\n");
-    page.push_str("\n| flag | default |\n|---|---|\n");
+    page.push_str("\n| flag | default | effect |\n|---|---|---|\n");
     for (flag, key) in Flag::ALL {
-        row(&mut page, &[&format!("`{key}`"), &Flags::default().on(flag).to_string()]);
+        let effect = if flag.has_effect() { "yes" } else { "none; accepted for Volcano's sake" };
+        row(&mut page, &[&format!("`{key}`"), &Flags::default().on(flag).to_string(), effect]);
     }
     page
 }

@@ -1,13 +1,13 @@
 //! A configuration as text that reads back as the same configuration.
 use std::fmt::Write as _;
 
-use phalanx_core::conf::{ActionConf, ArgSpec, Args, Conf, Flag, PluginConf, Value};
+use phalanx_core::conf::{ActionConf, ArgSpec, Args, Conf, Flag, Flags, PluginConf, Value};
 
 use crate::args::is_duration;
 use crate::known::Known;
 use crate::yaml::resolve;
 
-/// The effective configuration: every flag written out, and as comments the defaults of the arguments
+/// The effective configuration: every flag that has an effect written out, and as comments the defaults of the arguments
 /// that are not set (a default may depend on other arguments, so it is not written as if somebody had set it).
 pub fn render(conf: &Conf, known: &Known) -> String {
     let mut out = Out::default();
@@ -45,7 +45,10 @@ fn tiers(out: &mut Out, conf: &Conf, known: &Known) {
 fn plugin(out: &mut Out, conf: &PluginConf, known: &Known) {
     out.line(1, &format!("- name: {}", word(&conf.name)));
     for (flag, key) in Flag::ALL {
-        out.line(2, &format!("{key}: {}", conf.flags.on(flag)));
+        let on = conf.flags.on(flag);
+        if flag.has_effect() || on != Flags::default().on(flag) {
+            out.line(2, &format!("{key}: {on}"));
+        }
     }
     arguments(out, 2, &conf.args, known.plugin(&conf.name).map_or(&[], |doc| doc.args));
 }

@@ -299,6 +299,23 @@ impl Flag {
         (Flag::HyperNodeGradient, "enabledHyperNodeGradient"),
     ];
 
+    /// Whether anything asks for it. The others are about what is not in this version (node shards, network topology,
+    /// subgroups), or what Volcano has a flag for and no use.
+    pub fn has_effect(self) -> bool {
+        !matches!(
+            self,
+            Flag::BestNode
+                | Flag::TargetJob
+                | Flag::ReservedNodes
+                | Flag::ClusterOrder
+                | Flag::HyperNodeOrder
+                | Flag::SubJobReady
+                | Flag::SubJobPipelined
+                | Flag::SubJobOrder
+                | Flag::HyperNodeGradient
+        )
+    }
+
     fn bit(self) -> u32 {
         1 << self as u8
     }

@@ -1,4 +1,6 @@
 //! Every problem says where it is, what it is, and what was expected.
+use phalanx_core::conf::Flag;
+
 use super::{lines, read, with_plugin};
 
 fn expect(text: &str, expected: &[&str]) {
@@ -161,6 +163,33 @@ fn flags_are_booleans() {
         ("", "warning: line 5, column 5: enableJobReady is empty; expected true or false; its default stays"),
     ] {
         expect(&with_plugin("gang", &[&format!("enableJobReady:{value}")]), &[expected]);
+    }
+}
+
+#[test]
+fn a_flag_that_nothing_asks_for_is_told_when_it_is_on() {
+    let without_effect: Vec<&str> =
+        Flag::ALL.into_iter().filter(|(flag, _)| !flag.has_effect()).map(|(_, key)| key).collect();
+    assert_eq!(
+        without_effect,
+        [
+            "enableBestNode",
+            "enableTargetJob",
+            "enableReservedNodes",
+            "enabledClusterOrder",
+            "enabledHyperNodeOrder",
+            "enabledSubJobReady",
+            "enabledSubJobPipelined",
+            "enabledSubJobOrder",
+            "enabledHyperNodeGradient",
+        ]
+    );
+    for key in without_effect {
+        let warning = format!(
+            "warning: line 5, column 5: {key} has no effect, for nothing asks for it; expected no such key, or false"
+        );
+        expect(&with_plugin("gang", &[&format!("{key}: true")]), &[&warning]);
+        expect(&with_plugin("gang", &[&format!("{key}: false")]), &[]);
     }
 }
 
