@@ -186,7 +186,7 @@ pub(crate) fn run(options: &Options) -> Result<Value> {
             fastest = fastest.min(cycle(options, name, rule)?);
         }
         let rate = options.pods as f64 / fastest;
-        println!("{name}: {} pods in {:.1} ms, {rate:.0} pods/s", options.pods, fastest * 1e3);
+        say!("{name}: {} pods in {:.1} ms, {rate:.0} pods/s", options.pods, fastest * 1e3);
         figures.insert(name.into(), json!({"seconds": fastest, "podsPerSecond": rate}));
     }
     Ok(json!({

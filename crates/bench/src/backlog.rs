@@ -32,7 +32,7 @@ pub(crate) struct Options {
 pub(crate) fn run(options: &Options) -> Result<Value> {
     let (alone, _) = fastest(options, 0)?;
     let (behind, first) = fastest(options, options.waiting)?;
-    println!(
+    say!(
         "a gang of {} on {} nodes: {:.2} ms, with {} gangs waiting {:.2} ms",
         options.size,
         options.nodes,

@@ -82,7 +82,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     ensure!(chart.panels.iter().any(|panel| !panel.bars.is_empty()), "{path} has nothing to draw");
     let out = options.out.clone().unwrap_or_else(|| options.json.with_extension("svg"));
     std::fs::write(&out, svg(&chart)).with_context(|| format!("cannot write {}", out.display()))?;
-    println!("{}", out.display());
+    say!("{}", out.display());
     Ok(())
 }
 

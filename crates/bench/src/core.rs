@@ -73,7 +73,7 @@ pub(crate) fn run(options: &Options) -> Result<Value> {
         );
     }
     let pods = gangs * size;
-    println!("{pods} pods in gangs of {size} on {nodes} nodes: session {:.1} ms", fastest * 1e3);
+    say!("{pods} pods in gangs of {size} on {nodes} nodes: session {:.1} ms", fastest * 1e3);
     Ok(json!({
         "name": "core", "nodes": nodes, "gangs": gangs, "size": size, "classes": options.classes,
         "distinctRequests": options.distinct_requests, "pods": pods,

@@ -49,12 +49,7 @@ pub(crate) fn run(options: &Options) -> Result<Value> {
         ensure!(decisions > 0, "the new pod was not placed");
         one = one.min(seconds);
     }
-    println!(
-        "{} running pods on {} nodes: one more takes {:.2} ms",
-        options.running,
-        options.nodes,
-        one * 1e3
-    );
+    say!("{} running pods on {} nodes: one more takes {:.2} ms", options.running, options.nodes, one * 1e3);
     Ok(json!({
         "name": "idle", "nodes": options.nodes, "running": options.running, "firstCycleSeconds": first,
         "nothingNewSeconds": nothing, "onePodSeconds": one,

@@ -1,6 +1,12 @@
 //! The benchmarks: `cargo run --release -p phalanx-bench -- NAME [--nodes N --gangs G --size K]`.
 //!
 //! Each prints what it measures, and as its last line one JSON object.
+
+/// Prints a line, and ends what measures where nobody reads it any more.
+macro_rules! say {
+    ($($line:tt)*) => { $crate::print(format_args!($($line)*))? };
+}
+
 mod affinity;
 mod backlog;
 mod chart;
@@ -11,6 +17,10 @@ mod idle;
 mod live;
 mod machine;
 mod preempt;
+
+use std::fmt;
+use std::io::{self, ErrorKind, Write};
+use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::{Args, Parser, Subcommand};
@@ -55,8 +65,28 @@ struct Size {
     size: usize,
 }
 
-fn main() -> Result<()> {
-    let result = match Cli::parse().bench {
+fn main() -> ExitCode {
+    match run(Cli::parse().bench) {
+        Ok(()) => ExitCode::SUCCESS,
+        // A reader that has seen enough (`| head`) is no error.
+        Err(error) if error.downcast_ref::<io::Error>().is_some_and(is_closed) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("Error: {error:?}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn is_closed(error: &io::Error) -> bool {
+    error.kind() == ErrorKind::BrokenPipe
+}
+
+fn print(line: fmt::Arguments<'_>) -> Result<()> {
+    Ok(writeln!(io::stdout(), "{line}")?)
+}
+
+fn run(bench: Bench) -> Result<()> {
+    let result = match bench {
         Bench::Affinity(options) => affinity::run(&options)?,
         Bench::Backlog(options) => backlog::run(&options)?,
         Bench::Core(options) => core::run(&options)?,
@@ -66,6 +96,6 @@ fn main() -> Result<()> {
         #[cfg(feature = "live")]
         Bench::Live(bench) => bench.run()?,
     };
-    println!("{result}");
+    say!("{result}");
     Ok(())
 }

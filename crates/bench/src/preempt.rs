@@ -119,7 +119,7 @@ pub(crate) fn run(options: &Options) -> Result<Value> {
         ran.nominated,
         options.size
     );
-    println!(
+    say!(
         "{expected} of {} pods evicted for a gang of {}: cycle {:.1} ms, of which evicting {:.1} ms",
         options.nodes * options.per_node,
         options.size,
@@ -129,11 +129,7 @@ pub(crate) fn run(options: &Options) -> Result<Value> {
     let refused = |why: &str, class: &str, cores: usize, size: usize| -> Result<(f64, f64)> {
         let (ran, added) = options.measure(&Gang { name: "gang", class, cores, size, on: Vec::new() })?;
         ensure!((ran.evicted, ran.nominated) == (0, 0), "somebody was evicted for a gang that is {why}");
-        println!(
-            "refused, {why}: cycle {:.1} ms, of which evicting {:.1} ms",
-            ran.seconds * 1e3,
-            added * 1e3
-        );
+        say!("refused, {why}: cycle {:.1} ms, of which evicting {:.1} ms", ran.seconds * 1e3, added * 1e3);
         Ok((ran.seconds, added))
     };
     let large = refused("larger than a node", "high", CORES + 1, options.size)?;

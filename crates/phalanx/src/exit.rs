@@ -39,9 +39,14 @@ pub(crate) fn print(text: &str) -> anyhow::Result<()> {
     }
 }
 
+/// Prints a line to stderr. Where nobody reads it any more (`2>&1 | head`) there is nothing to be done about that.
+pub(crate) fn tell(line: impl fmt::Display) {
+    let _ = writeln!(io::stderr(), "{line}");
+}
+
 /// The exit code of a command, after its error line.
 pub(crate) fn code(result: anyhow::Result<()>) -> ExitCode {
     let Err(error) = result else { return ExitCode::SUCCESS };
-    eprintln!("error: {error:#}");
+    tell(format_args!("error: {error:#}"));
     if error.is::<BadInput>() { ExitCode::from(2) } else { ExitCode::FAILURE }
 }

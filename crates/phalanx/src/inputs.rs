@@ -8,7 +8,7 @@ use phalanx_conf::{Known, Parsed, Severity};
 use phalanx_core::conf::Conf;
 use phalanx_sim::Manifests;
 
-use crate::exit::{BadInput, first_of};
+use crate::exit::{BadInput, first_of, tell};
 
 /// Endings of the files that are read from a folder.
 const ENDINGS: [&str; 3] = ["yaml", "yml", "json"];
@@ -42,7 +42,7 @@ impl ManifestArgs {
         };
         let manifests = phalanx_sim::read(&sources, &options).map_err(|faults| first_of(&faults))?;
         for note in &manifests.notes {
-            eprintln!("note: {note}");
+            tell(format_args!("note: {note}"));
         }
         Ok(manifests)
     }
@@ -60,7 +60,7 @@ pub(crate) fn conf(file: Option<&Path>) -> Result<Conf> {
         problems.iter().partition(|problem| problem.severity == Severity::Error);
     if let Some(conf) = conf {
         for warning in warnings {
-            eprintln!("warning: {}", warning.in_file(&name));
+            tell(format_args!("warning: {}", warning.in_file(&name)));
         }
         return Ok(conf);
     }

@@ -41,7 +41,7 @@ fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(error) => match flag::wrong_value(&error) {
             Some(line) => {
-                eprintln!("{line}");
+                exit::tell(line);
                 return ExitCode::from(2);
             }
             None => error.exit(),

@@ -135,12 +135,12 @@ impl Contestant {
             writes: all,
             pods: gangs * size,
         };
-        self.tell(&measured);
+        self.tell(&measured)?;
         Ok(measured)
     }
 
-    fn tell(self, measured: &Measured) {
-        println!(
+    fn tell(self, measured: &Measured) -> Result<()> {
+        say!(
             "{:<16} {:6.2} s (all created after {:.2} s, first bind after {:.2} s); processor time {}; {:.2} writes a pod",
             self.name(),
             measured.seconds,
@@ -149,6 +149,7 @@ impl Contestant {
             measured.cpu.json(),
             measured.writes_per_pod(),
         );
+        Ok(())
     }
 
     pub(crate) async fn start(self, plane: &Plane, args: &[String]) -> Result<Running> {

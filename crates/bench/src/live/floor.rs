@@ -35,13 +35,13 @@ pub(crate) struct Options {
 pub(super) async fn run(options: &Options) -> Result<Value> {
     let Size { nodes, gangs, size } = options.size;
     let pods = gangs * size;
-    println!("{pods} pods in gangs of {size} on {nodes} nodes, {} requests in flight", options.in_flight);
+    say!("{pods} pods in gangs of {size} on {nodes} nodes, {} requests in flight", options.in_flight);
     let (mut floors, mut ours, mut kubes, mut pools) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     for _ in 0..options.rounds.max(1) {
         floors.push(run_one(Contestant::Floor, options).await?);
         ours.push(run_one(Contestant::Phalanx, options).await?);
         if options.http1_too {
-            println!("HTTP/1.1:");
+            say!("HTTP/1.1:");
             let args: Vec<String> =
                 options.scheduler_args.iter().cloned().chain(["--http2=false".to_owned()]).collect();
             pools.push(Contestant::Phalanx.run(options.load(Contestant::Phalanx), &args).await?);

@@ -82,6 +82,6 @@ async fn one(contestant: Contestant, options: &Options) -> Result<Times> {
     drop(running);
     times.sort_unstable_by(f64::total_cmp);
     let times = Times(times);
-    println!("{:<16} {}", contestant.name(), times.json());
+    say!("{:<16} {}", contestant.name(), times.json());
     Ok(times)
 }

@@ -72,16 +72,16 @@ async fn measure(options: &Options, name: &str) -> Result<Value> {
     let started = Instant::now();
     let Setup { plane } = Setup::new(nodes).await?;
     preload::fill(&plane.client(), nodes, pods, gangs, options.in_flight).await?;
-    println!(
+    say!(
         "{nodes} nodes, {pods} pods and {gangs} PodGroups are there after {:.0} s",
         started.elapsed().as_secs_f64()
     );
     let (list_seconds, list_bytes) = preload::bare_list(&plane.client()).await?;
-    println!("bare list: {list_seconds:.2} s, {} MB", list_bytes / 1_000_000);
+    say!("bare list: {list_seconds:.2} s, {} MB", list_bytes / 1_000_000);
     let mut starts = Vec::new();
     for run in 0..options.runs.max(1) {
         let start = start(&plane, options, run).await?;
-        println!(
+        say!(
             "process start to first bind {:.2} s ({:.2} s of processor time), resident {} MB, peak {} MB",
             start.seconds,
             start.cpu,

@@ -42,10 +42,10 @@ pub(super) async fn run(options: &Options) -> Result<Value> {
     for rate in rates {
         let client = rate
             .map_or("unlimited client".to_owned(), |rate| format!("client limited to {rate:.0} requests/s"));
-        println!("{client}");
+        say!("{client}");
         let (mut bars, mut worked) = (Vec::new(), Vec::new());
         for (label, contestant, load) in options.runs(rate) {
-            println!("{label}");
+            say!("{label}");
             let measured = contestant.run(load, &limits(contestant, rate)).await?;
             runs.push(record(&label, rate, &measured));
             let bar = if contestant == Contestant::Phalanx { Bar::ours } else { Bar::other };

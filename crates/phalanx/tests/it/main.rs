@@ -3,6 +3,7 @@
 
 mod arrows;
 mod bad_input;
+mod closed_pipe;
 mod conf;
 mod crds;
 mod examples;

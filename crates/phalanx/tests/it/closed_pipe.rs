@@ -1,0 +1,54 @@
+//! Output that nobody reads to its end, as with `| head -1`.
+use std::io::pipe;
+use std::process::{Command, Stdio};
+
+use crate::run::repository;
+
+/// A pipe that nobody reads any more.
+fn closed() -> Stdio {
+    let (reader, writer) = pipe().unwrap();
+    drop(reader);
+    writer.into()
+}
+
+fn run(args: &[&str], stderr: Stdio) -> (i32, String) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_phalanx"));
+    command.args(args).current_dir(repository()).stdin(Stdio::null()).stdout(closed()).stderr(stderr);
+    let output = command.spawn().unwrap().wait_with_output().unwrap();
+    (output.status.code().unwrap(), String::from_utf8(output.stderr).unwrap())
+}
+
+#[test]
+fn a_reader_that_has_seen_enough_is_no_error() {
+    let scenario = "config/examples/training-gang";
+    for args in [
+        &["simulate", "-f", scenario][..],
+        &["simulate", "-f", scenario, "--output", "json"],
+        &["explain", "-f", scenario, "podgroup/nobody"],
+        &["conf", "reference"],
+        &["conf", "show", "config/default.yaml"],
+        &["conf", "check", "config/default.yaml"],
+        &["conf", "diff", "config/default.yaml", "config/helm-default.yaml"],
+        &["crds"],
+        &["--help"],
+        &["--version"],
+    ] {
+        let (code, stderr) = run(args, Stdio::piped());
+        assert!(!stderr.contains("panicked"), "{args:?}: {stderr}");
+        // Nobody reads the errors either.
+        assert_eq!(run(args, closed()).0, code, "{args:?}");
+        let is_fault = stderr.starts_with("error: ");
+        assert_eq!(code, if is_fault { 2 } else { 0 }, "{args:?}: {stderr}");
+    }
+}
+
+#[test]
+fn errors_that_nobody_reads_keep_their_exit_code() {
+    for args in [
+        &["simulate", "-f", "nowhere.yaml"][..],
+        &["conf", "check", "nowhere.yaml"],
+        &["simulate", "--seed", "x"],
+    ] {
+        assert_eq!(run(args, closed()).0, 2, "{args:?}");
+    }
+}
