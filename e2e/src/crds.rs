@@ -18,7 +18,7 @@ use serde::Deserialize as _;
 use serde_json::Value;
 
 const FIELD_MANAGER: &str = "phalanx-e2e";
-const ESTABLISHED_WITHIN: Duration = Duration::from_secs(30);
+const ESTABLISHED_WITHIN: Duration = Duration::from_mins(3);
 
 /// The definitions that this repository generates, `crds/`.
 pub fn dir() -> PathBuf {

@@ -21,9 +21,9 @@ use crate::{Plane, wait};
 
 /// A program to use instead of the one that cargo builds.
 const BINARY: &str = "PHALANX_BIN";
-const READY_WITHIN: Duration = Duration::from_mins(1);
+const READY_WITHIN: Duration = Duration::from_mins(3);
 /// Longer than the scheduler takes to send what is on its way and to release its lease.
-const GRACE: Duration = Duration::from_secs(15);
+const GRACE: Duration = Duration::from_mins(2);
 
 /// The `phalanx` program: the one named by `PHALANX_BIN`, or the workspace's, built first if need be, with
 /// optimisations when this program was built with them.

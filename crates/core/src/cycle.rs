@@ -91,6 +91,7 @@ impl Scheduler {
         let Self { conf, placement, cycle, extender, .. } = self;
         let outside = Outside { now, before, extender: Some(extender) };
         let mut session = Session::open(world, conf, placement, outside);
+        renew_nominations(&mut session);
         for name in &conf.actions {
             if let Some(action) = actions::find(name) {
                 (action.run)(&mut session);
@@ -103,6 +104,18 @@ impl Scheduler {
         let wakes = session.tiers.every().filter_map(|plugin| plugin.wake(session.world));
         let wake = wakes.chain(session.world.usage_ends()).chain(session.world.refusals_end(now)).min();
         Outcome { decisions: session.decisions, cycle: *cycle, wake }
+    }
+}
+
+/// What another process has promised is kept for those it was promised to, as in all cycles after. Whether they may
+/// still have it is asked when it is their turn.
+fn renew_nominations(session: &mut Session<'_>) {
+    for (task, node) in session.world.take_promised() {
+        if session.takes(task, node) {
+            let mut statement = session.statement();
+            statement.pipeline(task, node);
+            statement.commit(&Arc::from(""));
+        }
     }
 }
 

@@ -16,7 +16,7 @@ use rustix::process::{Pid, Signal, kill_process};
 const GRACE: Duration = Duration::from_secs(1);
 const PAUSE: Duration = Duration::from_millis(20);
 /// How long one look at a starting daemon may hang before its process is looked at again.
-const LOOK: Duration = Duration::from_secs(2);
+const LOOK: Duration = Duration::from_secs(10);
 const TAIL_LINES: usize = 20;
 
 /// A process of the control plane. Dropping it ends the process: TERM, and KILL after a second.

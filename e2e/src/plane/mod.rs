@@ -46,7 +46,7 @@ pub struct PlaneOptions {
 
 impl Default for PlaneOptions {
     fn default() -> Self {
-        Self { controllers: false, fsync: false, native_gangs: false, ready_within: Duration::from_secs(90) }
+        Self { controllers: false, fsync: false, native_gangs: false, ready_within: Duration::from_mins(3) }
     }
 }
 
@@ -311,7 +311,7 @@ mod tests {
             let data = dir.path().join(port.to_string());
             let url = format!("http://127.0.0.1:{port}");
             let mut etcd = Daemon::spawn(&binary, "etcd", &flags::etcd(&data, &url, false), log.clone())?;
-            etcd.wait_ready(Duration::from_mins(1), async || says_ready(&log)).await?;
+            etcd.wait_ready(Duration::from_mins(3), async || says_ready(&log)).await?;
             Ok((port, etcd))
         };
         let (port, _etcd) = on_free_port(start).await.unwrap();
@@ -325,7 +325,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let log = dir.path().join("etcd.log");
         let mut etcd = Daemon::spawn(&binary, "etcd", &[], log).unwrap();
-        let error = etcd.wait_ready(Duration::from_mins(1), std::future::pending).await.unwrap_err();
+        let error = etcd.wait_ready(Duration::from_mins(3), std::future::pending).await.unwrap_err();
         let text = error.to_string();
         assert!(text.starts_with("etcd ended (exit status: 1); the end of "), "{text}");
         assert!(text.ends_with("plane etcd: --data-dir and --client-url are both needed"), "{text}");

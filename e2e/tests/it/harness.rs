@@ -24,7 +24,7 @@ use phalanx_e2e::{Plane, PlaneOptions, crds, fake, wait};
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 
-const SOON: Duration = Duration::from_mins(1);
+const SOON: Duration = Duration::from_mins(3);
 
 fn parse<K: DeserializeOwned>(value: Value) -> K {
     serde_json::from_value(value).expect("a valid object")

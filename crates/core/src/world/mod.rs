@@ -117,6 +117,8 @@ pub struct World {
     measured: bool,
     /// Tasks whose eviction was refused, and some of which that no longer is so.
     refused: Vec<TaskId>,
+    /// Tasks that came with a nomination, which no cycle has looked at yet.
+    promised: Vec<TaskId>,
     changes: Changes,
 }
 
@@ -170,6 +172,7 @@ impl World {
             awake: AwakeJobs::default(),
             measured: false,
             refused: Vec::new(),
+            promised: Vec::new(),
             changes: Changes::default(),
         }
     }
@@ -179,7 +182,23 @@ impl World {
     pub fn stand_by(&mut self, standby: bool) {
         if std::mem::replace(&mut self.standby, standby) != standby {
             self.wake_all_jobs();
+            let nominated = self.tasks.iter().filter(|(_, task)| task.nominated.is_some());
+            self.promised = nominated.map(|(id, _)| id).collect();
         }
+    }
+
+    /// Pods that wait and whose objects say where they are to go, as another process has decided.
+    pub(crate) fn take_promised(&mut self) -> Vec<(TaskId, NodeId)> {
+        let mut promised = std::mem::take(&mut self.promised);
+        promised.sort_unstable();
+        promised.dedup();
+        promised.into_iter().filter_map(|id| Some((id, self.promised_node(id)?))).collect()
+    }
+
+    fn promised_node(&self, id: TaskId) -> Option<NodeId> {
+        let task = self.tasks.get(id)?;
+        let waits = task.status == Status::Pending && !task.gated && task.job.is_some();
+        self.node_named(task.nominated.as_deref().filter(|_| waits)?)
     }
 
     /// The node of a name.

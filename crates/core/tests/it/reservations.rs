@@ -130,3 +130,47 @@ fn a_nomination_outlives_a_restart() {
     restarted.gone("old-0").gone("old-1");
     assert_eq!(restarted.cycle().bound_of("g"), 2);
 }
+
+/// After a restart, or when this process becomes the leader.
+#[test]
+fn a_nomination_is_not_lost_to_those_that_go_first() {
+    for leader_before in [false, true] {
+        let mut cluster = Cluster::new();
+        cluster.world.stand_by(leader_before);
+        cluster.add(Event::PriorityClass { name: "high".into(), value: 9, global_default: false });
+        cluster.add(group("g", 3));
+        for index in 0..3 {
+            let mut member = crate::objects::member("g", index, "cpu=1");
+            member.nominated = Some("n0".into());
+            cluster.add(member);
+        }
+        let urgent = PodGroupInfo { priority_class: Some("high".into()), ..group("urgent", 2) };
+        cluster.gang(urgent, 2, "cpu=1").nodes(1, "cpu=4");
+        for at in 0..4 {
+            cluster.add(leaving(running(pod(&format!("old-{at}"), "cpu=1"), "n0")));
+        }
+        cluster.world.stand_by(false);
+        assert!(cluster.cycle().nominated.is_empty(), "it is on the pods already");
+        cluster.gone("old-0").gone("old-1");
+        assert_eq!(cluster.run().names(), Vec::<&str>::new());
+        cluster.gone("old-2").gone("old-3");
+        assert_eq!(cluster.run().names(), ["g-0", "g-1", "g-2"]);
+    }
+}
+
+#[test]
+fn a_nomination_that_cannot_be_kept_is_taken_back() {
+    let nominated = |name: &str, node: &str| {
+        let mut pod = pod(name, "cpu=1");
+        pod.nominated = Some(node.into());
+        pod
+    };
+    let mut cluster = leaving_four();
+    cluster.add(nominated("nowhere", "n9"));
+    for at in 0..5 {
+        cluster.add(nominated(&format!("p{at}"), "n0"));
+    }
+    let cycle = cluster.cycle();
+    let ended: Vec<_> = cycle.nominated.iter().map(|(pod, node)| (pod.as_str(), node.as_deref())).collect();
+    assert_eq!(ended, [("nowhere", None), ("p4", None)], "four fit");
+}

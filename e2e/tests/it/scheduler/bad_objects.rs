@@ -26,7 +26,7 @@ fn permissive(folder: &std::path::Path) -> Result<()> {
 #[tokio::test]
 async fn an_object_that_cannot_be_read_is_told_so_and_stops_nobody() -> Result<()> {
     let nodes = fake::Nodes::new(1).cpu("8");
-    let mut cluster = Cluster::without_scheduler(PlaneOptions::default(), nodes).await?;
+    let mut cluster = Cluster::bare(PlaneOptions::default(), nodes).await?;
     let folder = tempfile::tempdir()?;
     permissive(folder.path())?;
     crds::apply(&cluster.client, folder.path()).await?;

@@ -21,7 +21,7 @@ use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 
 /// Long enough for a busy machine; nothing waits this long when all is well.
-pub(super) const SOON: Duration = Duration::from_mins(1);
+pub(super) const SOON: Duration = Duration::from_mins(3);
 /// How long something that must not happen is watched for.
 const QUIET: Duration = Duration::from_millis(1500);
 /// How the names of pods begin that only make the scheduler look.
@@ -50,9 +50,15 @@ impl Cluster {
 
     /// The same before the scheduler is there.
     pub(super) async fn without_scheduler(options: PlaneOptions, nodes: fake::Nodes) -> Result<Self> {
+        let cluster = Self::bare(options, nodes).await?;
+        crds::apply(&cluster.client, &crds::dir()).await?;
+        Ok(cluster)
+    }
+
+    /// The same before our definitions are there.
+    pub(super) async fn bare(options: PlaneOptions, nodes: fake::Nodes) -> Result<Self> {
         let plane = Plane::start(options).await?;
         let client = plane.client();
-        crds::apply(&client, &crds::dir()).await?;
         nodes.create(&client).await?;
         let kubelet = fake::Kubelet::start(client.clone());
         Ok(Self { scheduler: None, plane, client, _kubelet: kubelet })
@@ -77,13 +83,7 @@ impl Cluster {
 
     /// PodGroups and Queues as plain JSON, as kubectl would send them.
     pub(super) fn volcano(&self, kind: &str) -> Api<DynamicObject> {
-        let resource =
-            ApiResource::from_gvk(&GroupVersionKind::gvk("scheduling.volcano.sh", "v1beta1", kind));
-        if kind == "Queue" {
-            Api::all_with(self.client.clone(), &resource)
-        } else {
-            Api::default_namespaced_with(self.client.clone(), &resource)
-        }
+        volcano(&self.client, kind)
     }
 
     pub(super) async fn queue(&self, name: &str, spec: Value) -> Result<()> {
@@ -278,6 +278,16 @@ impl Cluster {
             *used.entry(node).or_default() += cpu;
         }
         Ok(used)
+    }
+}
+
+/// PodGroups (of namespace default) or Queues as plain JSON.
+pub(super) fn volcano(client: &Client, kind: &str) -> Api<DynamicObject> {
+    let resource = ApiResource::from_gvk(&GroupVersionKind::gvk("scheduling.volcano.sh", "v1beta1", kind));
+    if kind == "Queue" {
+        Api::all_with(client.clone(), &resource)
+    } else {
+        Api::default_namespaced_with(client.clone(), &resource)
     }
 }
 

@@ -3,6 +3,7 @@
 mod bad_objects;
 mod cluster;
 mod conf;
+mod definitions;
 mod deploy;
 mod devices;
 mod evictions;

@@ -112,6 +112,9 @@ impl World {
         });
         self.classes[class].refs += 1;
         self.task_ids.insert(info.pod.uid.clone(), task);
+        if info.nominated.is_some() && !self.standby {
+            self.promised.push(task);
+        }
         self.link_claims(task, info.claims.as_ref());
         if let Some(job) = job {
             self.jobs[job].tasks.push(task);
