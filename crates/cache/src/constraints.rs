@@ -15,7 +15,7 @@ use crate::{pod_rules, slim};
 /// The only field that Kubernetes lets a node affinity select on.
 const NODE_NAME_FIELD: &str = "metadata.name";
 
-/// Everything that restricts or prefers nodes for a pod that is to be placed.
+/// Everything that restricts or prefers nodes for a pod that is to be placed, but for its claims.
 pub(crate) fn all(
     spec: &slim::PodSpec,
     marks: &Marks<'_>,
@@ -31,6 +31,7 @@ pub(crate) fn all(
         pod_rules: pod_rules::all(spec, marks, interner)?,
         strategy: marks.strategy(interner),
         images: images(spec, interner),
+        volumes: Vec::new(),
         revocable: marks.revocable(),
     })
 }
@@ -90,9 +91,12 @@ fn required(affinity: &NodeAffinity, interner: &mut Interner) -> Result<Option<V
     let Some(selector) = &affinity.required_during_scheduling_ignored_during_execution else {
         return Ok(None);
     };
-    let terms = selector.node_selector_terms.iter().enumerate();
-    let terms: Result<Vec<_>, _> = terms.map(|(i, one)| term(one, interner).item(i)).collect();
+    let terms = terms(&selector.node_selector_terms, interner);
     terms.at("requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms").map(Some)
+}
+
+pub(crate) fn terms(list: &[NodeSelectorTerm], interner: &mut Interner) -> Result<Vec<NodeTerm>, Invalid> {
+    list.iter().enumerate().map(|(i, one)| term(one, interner).item(i)).collect()
 }
 
 fn preferred(affinity: &NodeAffinity, interner: &mut Interner) -> Result<Vec<(i32, NodeTerm)>, Invalid> {

@@ -7,7 +7,7 @@ use kube_core::Resource;
 use phalanx_api::v1beta1::{PodGroup, Queue};
 use phalanx_core::event::{Event, Key, PodInfo, PodPhase};
 
-use crate::{Interner, Invalid, Names, group, namespace, node, pdb, pod, queue, quota, slim};
+use crate::{Interner, Invalid, Names, group, namespace, node, pdb, pod, queue, quota, slim, volumes};
 
 /// Which object, and which of those that had its name one after the other.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -194,6 +194,59 @@ impl Kind for slim::ResourceQuota {
 
     fn gone(identity: &Identity) -> Event {
         Event::QuotaGone(identity.key.clone())
+    }
+}
+
+impl Kind for slim::PersistentVolumeClaim {
+    const NAMESPACED: bool = true;
+
+    fn event(
+        &self,
+        identity: &Identity,
+        _: &Names,
+        interner: &mut Interner,
+    ) -> Result<Option<Event>, Invalid> {
+        Ok(Some(volumes::reduce_claim(self, identity, interner)?.into()))
+    }
+
+    fn gone(identity: &Identity) -> Event {
+        Event::PvcGone(identity.key.clone())
+    }
+}
+
+impl Kind for slim::PersistentVolume {
+    const NAMESPACED: bool = false;
+
+    fn event(&self, _: &Identity, _: &Names, interner: &mut Interner) -> Result<Option<Event>, Invalid> {
+        Ok(Some(volumes::volume(self, interner)?.into()))
+    }
+
+    fn gone(identity: &Identity) -> Event {
+        Event::VolumeGone(Arc::clone(&identity.key.name))
+    }
+}
+
+impl Kind for slim::StorageClass {
+    const NAMESPACED: bool = false;
+
+    fn event(&self, _: &Identity, _: &Names, interner: &mut Interner) -> Result<Option<Event>, Invalid> {
+        Ok(Some(volumes::storage_class(self, interner)?.into()))
+    }
+
+    fn gone(identity: &Identity) -> Event {
+        Event::StorageClassGone(Arc::clone(&identity.key.name))
+    }
+}
+
+impl Kind for slim::CSINode {
+    const NAMESPACED: bool = false;
+
+    fn event(&self, _: &Identity, _: &Names, interner: &mut Interner) -> Result<Option<Event>, Invalid> {
+        Ok(Some(volumes::csi_node(self, interner).into()))
+    }
+
+    fn gone(identity: &Identity) -> Event {
+        Event::CsiNodeGone(Arc::clone(&identity.key.name))
     }
 }
 

@@ -27,6 +27,7 @@ mod quota;
 mod requests;
 pub mod slim;
 mod usage;
+mod volumes;
 
 pub use decode::decode;
 pub use device::{claim_template, device_class, resource_claim, resource_slice};
@@ -44,3 +45,4 @@ pub use pod::pod;
 pub use queue::queue;
 pub use quota::quota;
 pub use usage::node_usage;
+pub use volumes::{csi_node, pvc, storage_class, volume};

@@ -10,7 +10,7 @@ use phalanx_core::conf::parse_bool;
 use phalanx_core::event::{Constraints, PodInfo, PodPhase, PodRef, Scoring, Strategy, Time};
 
 use crate::invalid::{At, Invalid};
-use crate::{Identity, Interner, Kind, Names, constraints, device, requests, slim};
+use crate::{Identity, Interner, Kind, Names, constraints, device, requests, slim, volumes};
 
 /// A pod as the World sees it.
 ///
@@ -54,7 +54,7 @@ pub(crate) fn reduce(
         preemptable: marks.preemptable(),
         gated: !spec.scheduling_gates.is_empty(),
         requests: requests::requests(pod, interner)?,
-        constraints: constraints_of(spec, &marks, ours, phase, interner).at("spec")?,
+        constraints: constraints_of(spec, identity, &marks, ours, phase, interner).at("spec")?,
         unscheduled_message: unscheduled(status).map(|message| interner.string(message)),
         annotations: annotations(&marks, group, interner),
         labels: metadata.labels.as_ref().map(|labels| interner.labels(labels)).unwrap_or_default(),
@@ -67,6 +67,7 @@ pub(crate) fn reduce(
 /// it is bound. Only a pod that waits for a place can be refused one for them.
 fn constraints_of(
     spec: &slim::PodSpec,
+    identity: &Identity,
     marks: &Marks<'_>,
     ours: bool,
     phase: PodPhase,
@@ -78,7 +79,8 @@ fn constraints_of(
         Some(Err(invalid)) if waits => return Err(invalid),
         _ => constraints::of_placed(spec, marks, interner)?,
     };
-    Ok(interner.constraints(constraints))
+    let volumes = volumes::of_pod(spec, identity);
+    Ok(interner.constraints(Constraints { volumes, ..constraints }))
 }
 
 /// A pod without a group is its own group, annotations included.

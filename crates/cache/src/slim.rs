@@ -12,6 +12,7 @@ mod node;
 mod pdb;
 mod pod;
 mod quota;
+mod volume;
 
 use std::borrow::Cow;
 
@@ -25,10 +26,14 @@ pub use namespace::Namespace;
 pub use node::{Image, Node, NodeSpec, NodeStatus, PriorityClass};
 pub use pdb::{PodDisruptionBudget, PodDisruptionBudgetSpec, PodDisruptionBudgetStatus};
 pub use pod::{
-    Affinity, Condition, Container, ContainerPort, ContainerStatus, Pod, PodResourceClaim,
-    PodResourceClaimStatus, PodSpec, PodStatus, Resources, SchedulingGate,
+    Affinity, ClaimSource, Condition, Container, ContainerPort, ContainerStatus, Pod, PodResourceClaim,
+    PodResourceClaimStatus, PodSpec, PodStatus, Resources, SchedulingGate, Volume,
 };
 pub use quota::{ResourceQuota, ResourceQuotaSpec, ResourceQuotaStatus};
+pub use volume::{
+    CSINode, CSINodeDriver, CSINodeSpec, ClaimRef, Csi, PersistentVolume, PersistentVolumeClaim,
+    PersistentVolumeClaimSpec, PersistentVolumeSpec, Phase, Request, StorageClass, VolumeNodeResources,
+};
 
 /// Null counts as absent.
 fn or_default<'de, D, T>(from: D) -> Result<T, D::Error>
@@ -85,5 +90,9 @@ resource!(Node, ClusterResourceScope, "", "nodes");
 resource!(Namespace, ClusterResourceScope, "", "namespaces");
 resource!(ResourceQuota, NamespaceResourceScope, "", "resourcequotas");
 resource!(NodeMetrics, ClusterResourceScope, "metrics.k8s.io", "v1beta1", "nodes");
+resource!(PersistentVolumeClaim, NamespaceResourceScope, "", "persistentvolumeclaims");
+resource!(PersistentVolume, ClusterResourceScope, "", "persistentvolumes");
+resource!(StorageClass, ClusterResourceScope, "storage.k8s.io", "storageclasses");
+resource!(CSINode, ClusterResourceScope, "storage.k8s.io", "csinodes");
 resource!(PriorityClass, ClusterResourceScope, "scheduling.k8s.io", "priorityclasses");
 resource!(PodDisruptionBudget, NamespaceResourceScope, "policy", "poddisruptionbudgets");

@@ -15,6 +15,19 @@ pub struct Binding {
     pub by: Option<Arc<Endpoint>>,
     /// What has to be written before, in order.
     pub prepare: Vec<Prepare>,
+    /// PersistentVolumeClaims that have to be bound before.
+    pub volumes: Vec<VolumeBinding>,
+}
+
+/// A PersistentVolumeClaim that gets its volume because its pod is bound.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct VolumeBinding {
+    /// The PersistentVolumeClaim.
+    pub claim: Key,
+    /// Its UID.
+    pub uid: Arc<str>,
+    /// The PersistentVolume it gets; without one, it is made for the node.
+    pub volume: Option<Arc<str>>,
 }
 
 /// Something to be written before a pod is bound. To write it again changes nothing.

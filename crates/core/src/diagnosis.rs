@@ -40,6 +40,8 @@ pub enum Unfit {
     ClaimElsewhere,
     /// A plugin's own reason.
     Other(Arc<str>),
+    /// No node will do, for this reason.
+    Pod(Arc<str>),
 }
 
 impl Unfit {
@@ -64,7 +66,7 @@ impl Unfit {
             }
             Unfit::Devices => "cannot allocate all claims".into(),
             Unfit::ClaimElsewhere => "resourceclaim not available on the node".into(),
-            Unfit::Other(text) => text.to_string(),
+            Unfit::Other(text) | Unfit::Pod(text) => text.to_string(),
         }
     }
 
@@ -117,7 +119,10 @@ impl FitError {
         let mut reasons: Vec<String> = self
             .reasons
             .iter()
-            .map(|(unfit, refused)| format!("{} {}", refused.nodes, unfit.text(dims)))
+            .map(|(unfit, refused)| match unfit {
+                Unfit::Pod(text) => text.to_string(),
+                unfit => format!("{} {}", refused.nodes, unfit.text(dims)),
+            })
             .collect();
         reasons.sort();
         if reasons.is_empty() {

@@ -49,6 +49,8 @@ ids!(
     ProfileId,
     /// The name of a container image.
     ImageId,
+    /// A PersistentVolumeClaim.
+    PvcId,
 );
 
 /// An arena whose slots are used again after a removal.

@@ -171,7 +171,7 @@ impl<'w> Session<'w> {
     }
 
     /// Undoes [`suppose`](Self::suppose).
-    pub(crate) fn put_back(&mut self, task: TaskId, before: Before) {
+    pub(crate) fn put_back(&mut self, task: TaskId, before: &Before) {
         let from = self.world.tasks[task].status;
         self.world.restore(task, before);
         self.tiers.changed(self.world, task, from);

@@ -7,7 +7,7 @@ use crate::session::Session;
 use crate::world::{Before, Status};
 
 /// One change, with what it takes to undo it.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Entry {
     task: TaskId,
     before: Before,
@@ -101,11 +101,12 @@ impl<'s, 'w> Statement<'s, 'w> {
                     let Some(node) = it.node else { continue };
                     let pod = it.pod.clone();
                     let by = session.tiers.every().find_map(|plugin| plugin.binder(session.world, task));
+                    let volumes = session.world.volume_bindings(task);
                     job = job.or(it.job);
                     session.world.place(task, Status::Binding, Some(node));
                     let prepare = session.give_devices(task);
                     let node = session.world.nodes[node].name.clone();
-                    bound.push(Binding { pod, node, by, prepare });
+                    bound.push(Binding { pod, node, by, prepare, volumes });
                 }
                 Status::Releasing if it.evicting.is_none() => {
                     session.decisions.push(Decision::Evict { pod: it.pod.clone(), reason: why.clone() });
@@ -126,7 +127,7 @@ impl<'s, 'w> Statement<'s, 'w> {
         while session.log.len() > self.base {
             let Some(Entry { task, before }) = session.log.pop() else { break };
             let from = session.world.tasks[task].status;
-            session.world.restore(task, before);
+            session.world.restore(task, &before);
             session.tiers.changed(session.world, task, from);
         }
     }

@@ -270,7 +270,15 @@ fn until(now: Time, then: Time) -> Duration {
 }
 
 fn is_gone(event: &Event) -> bool {
-    matches!(event, Event::NodeGone(_) | Event::PodGone(_) | Event::PodGroupGone(_) | Event::QueueGone(_))
+    matches!(
+        event,
+        Event::NodeGone(_)
+            | Event::PodGone(_)
+            | Event::PodGroupGone(_)
+            | Event::QueueGone(_)
+            | Event::PvcGone(_)
+            | Event::VolumeGone(_)
+    )
 }
 
 #[cfg(test)]

@@ -205,6 +205,7 @@ impl Metrics {
         };
         let kind = match &job.work {
             Work::Bind(_) => "bind",
+            Work::Pvc(_) => "claim",
             Work::Evict(..) => "evict",
             Work::Write(_) => "status",
             Work::Post(_) => "event",

@@ -286,6 +286,10 @@ fn watch_all(
     all(watch_one::<Guarded<DeviceClass>>(tasks, client, sink));
     all(watch_one::<Guarded<ResourceSlice>>(tasks, client, sink));
     all(watch_one::<Guarded<ResourceClaim>>(tasks, client, sink));
+    all(watch_one::<slim::PersistentVolumeClaim>(tasks, client, sink));
+    all(watch_one::<slim::PersistentVolume>(tasks, client, sink));
+    all(watch_one::<slim::StorageClass>(tasks, client, sink));
+    all(watch_one::<slim::CSINode>(tasks, client, sink));
     if priority_class {
         all(watch_one::<slim::PriorityClass>(tasks, client, sink));
     }

@@ -16,7 +16,7 @@ use kube::runtime::watcher::{self, watcher};
 use kube::{Api, Client};
 use phalanx_api::v1beta1::{PodGroup, Queue};
 use phalanx_cache::{Fold, Guarded, Interner, Kind, Names, Rejected, WatchEvent, slim};
-use phalanx_core::event::Event;
+use phalanx_core::event::{Event, Key};
 use serde::de::DeserializeOwned;
 use tokio::sync::mpsc;
 use tracing::{debug, info, warn};
@@ -26,8 +26,8 @@ use crate::client::BadFlag;
 use crate::engine;
 use crate::faults::Faults;
 use crate::metrics::Metrics;
-use crate::outbox::QueueSeen;
 use crate::outbox::driver::{self, chain};
+use crate::outbox::{PvcSeen, QueueSeen, SELECTED_NODE};
 use crate::recorder::{Note, Regarding};
 
 /// Events handed on together at most; also bounds what is decoded and not yet folded.
@@ -103,6 +103,36 @@ impl Watched for slim::PodDisruptionBudget {
 
 impl Watched for slim::ResourceQuota {
     const PLURAL: &'static str = "resourcequotas";
+}
+
+impl Watched for slim::PersistentVolumeClaim {
+    const PLURAL: &'static str = "persistentvolumeclaims";
+
+    fn seen(&self) -> Option<driver::Input> {
+        let metadata = &self.metadata;
+        let key = Key::new(metadata.namespace.as_deref()?, metadata.name.as_deref()?);
+        let bound = self.spec.volume_name.is_some() && self.status.phase.as_deref() == Some("Bound");
+        let selected = metadata.annotations.as_ref().is_some_and(|all| all.contains_key(SELECTED_NODE));
+        let uid = metadata.uid.as_deref()?.into();
+        Some(driver::Input::Pvc(key, PvcSeen { uid, bound, selected }))
+    }
+}
+
+impl Watched for slim::PersistentVolume {
+    const PLURAL: &'static str = "persistentvolumes";
+
+    fn seen(&self) -> Option<driver::Input> {
+        let name = self.metadata.name.as_deref()?.into();
+        Some(driver::Input::Volume(name, self.metadata.resource_version.as_deref()?.into()))
+    }
+}
+
+impl Watched for slim::StorageClass {
+    const PLURAL: &'static str = "storageclasses";
+}
+
+impl Watched for slim::CSINode {
+    const PLURAL: &'static str = "csinodes";
 }
 
 impl Watched for slim::PriorityClass {

@@ -4,12 +4,13 @@ use std::sync::Arc;
 
 use phalanx_core::decision::{Binding, Decision};
 use phalanx_core::event::{
-    BindFailure, Event, Key, NodeInfo, PdbInfo, PodGroupInfo, PodInfo, PodPhase, PodRef, QueueInfo,
-    Resources, Time,
+    BindFailure, Event, Key, NodeInfo, PdbInfo, PodGroupInfo, PodInfo, PodPhase, PodRef, PvcInfo, QueueInfo,
+    Resources, StorageClassInfo, Time, VolumeInfo,
 };
 
 use crate::agenda::{Agenda, Step};
 use crate::claims::Claims;
+use crate::storage::Storage;
 
 /// From the bind to running containers.
 pub const START_DELAY_MS: i64 = 1_000;
@@ -21,6 +22,8 @@ pub struct SimulatedPod {
     pub info: PodInfo,
     /// How long it runs, in milliseconds (`phalanx.sh/run-seconds`); for ever when missing.
     pub run_ms: Option<i64>,
+    /// Claims that are made for its ephemeral volumes.
+    pub pvcs: Vec<PvcInfo>,
     /// How long it takes to end once it is deleted, in milliseconds (`terminationGracePeriodSeconds`).
     pub grace_ms: i64,
     /// Its claims that are made from templates: their names in the pod, and the templates.
@@ -34,6 +37,7 @@ pub(crate) struct Cluster {
     groups: BTreeMap<Key, PodGroupInfo>,
     queues: BTreeMap<Arc<str>, QueueInfo>,
     pdbs: Vec<PdbInfo>,
+    storage: Storage,
     /// Nodes whose kubelet is alive.
     ready: BTreeSet<Arc<str>>,
     agenda: Agenda,
@@ -87,6 +91,25 @@ impl Cluster {
             self.agenda.put(after(now, START_DELAY_MS), Step::Start(uid.clone()));
         }
         self.pods.insert(uid, pod);
+    }
+
+    /// As `add_node`.
+    pub(crate) fn add_volume(&mut self, volume: VolumeInfo) {
+        self.announce(volume.clone().into());
+        self.storage.add_volume(volume);
+    }
+
+    /// As `add_node`, unless there is such a claim.
+    pub(crate) fn add_pvc(&mut self, claim: PvcInfo) {
+        if self.storage.add_pvc(claim.clone()) {
+            self.announce(claim.into());
+        }
+    }
+
+    /// As `add_node`.
+    pub(crate) fn add_storage_class(&mut self, class: StorageClassInfo) {
+        self.announce(class.clone().into());
+        self.storage.add_class(class);
     }
 
     /// Anything that only has to be told.
@@ -161,6 +184,7 @@ impl Cluster {
             return self.echoes.push(Event::BindFailed(uid.clone(), failure));
         }
         self.steps += 1;
+        self.echoes.extend(binding.volumes.iter().flat_map(|claim| self.storage.bind(claim)));
         self.nominated.remove(uid);
         self.bindings.insert(binding.pod.to_string(), node.to_string());
         self.echoes.extend(self.claims.prepare(&binding.prepare));
@@ -272,7 +296,7 @@ mod tests {
         let names = phalanx_cache::Names::default();
         let pod = phalanx_cache::decode(&object).unwrap();
         let info = phalanx_cache::pod(&pod, &names, &mut phalanx_cache::Interner::default()).unwrap();
-        SimulatedPod { info, run_ms: Some(5_000), grace_ms: 30_000, templates: Vec::new() }
+        SimulatedPod { info, run_ms: Some(5_000), pvcs: vec![], grace_ms: 30_000, templates: vec![] }
     }
 
     fn cluster() -> Cluster {
@@ -287,7 +311,9 @@ mod tests {
     }
 
     fn bind(cluster: &mut Cluster, name: &str, node: &str) {
-        let pods = vec![Binding { pod: named(name), node: node.into(), by: None, prepare: Vec::new() }];
+        let binding =
+            Binding { pod: named(name), node: node.into(), by: None, prepare: vec![], volumes: vec![] };
+        let pods = vec![binding];
         cluster.carry_out(&Decision::Bind { job: Key::new("a", name), pods }, Time(0));
     }
 

@@ -12,6 +12,10 @@ pub(crate) enum Kind {
     ResourceQuota,
     NodeMetrics,
     PodDisruptionBudget,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    StorageClass,
+    CSINode,
     Namespace,
     DeviceClass,
     ResourceSlice,
@@ -20,7 +24,7 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    const ALL: [(&str, Kind); 13] = [
+    const ALL: [(&str, Kind); 17] = [
         ("v1", Kind::Node),
         ("v1", Kind::Pod),
         ("scheduling.volcano.sh/v1beta1", Kind::PodGroup),
@@ -29,6 +33,10 @@ impl Kind {
         ("v1", Kind::ResourceQuota),
         ("metrics.k8s.io/v1beta1", Kind::NodeMetrics),
         ("policy/v1", Kind::PodDisruptionBudget),
+        ("v1", Kind::PersistentVolume),
+        ("v1", Kind::PersistentVolumeClaim),
+        ("storage.k8s.io/v1", Kind::StorageClass),
+        ("storage.k8s.io/v1", Kind::CSINode),
         ("v1", Kind::Namespace),
         ("resource.k8s.io/v1", Kind::DeviceClass),
         ("resource.k8s.io/v1", Kind::ResourceSlice),
@@ -46,6 +54,10 @@ impl Kind {
             Kind::ResourceQuota => "ResourceQuota",
             Kind::NodeMetrics => "NodeMetrics",
             Kind::PodDisruptionBudget => "PodDisruptionBudget",
+            Kind::PersistentVolume => "PersistentVolume",
+            Kind::PersistentVolumeClaim => "PersistentVolumeClaim",
+            Kind::StorageClass => "StorageClass",
+            Kind::CSINode => "CSINode",
             Kind::Namespace => "Namespace",
             Kind::DeviceClass => "DeviceClass",
             Kind::ResourceSlice => "ResourceSlice",
@@ -61,6 +73,9 @@ impl Kind {
                 | Kind::Queue
                 | Kind::PriorityClass
                 | Kind::NodeMetrics
+                | Kind::PersistentVolume
+                | Kind::StorageClass
+                | Kind::CSINode
                 | Kind::DeviceClass
                 | Kind::ResourceSlice
         )

@@ -20,7 +20,7 @@ mod reader;
 pub mod report;
 mod schema;
 mod simulation;
-mod unsupported;
+mod storage;
 mod workload;
 
 pub use bad_input::BadInput;

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use phalanx_cache::Names;
 use phalanx_core::event::{
-    ClaimInfo, DeviceClassInfo, NamespaceInfo, NodeInfo, NodeUsage, PdbInfo, PodGroupInfo, QueueInfo,
-    QuotaInfo, SliceInfo, Time,
+    ClaimInfo, CsiNodeInfo, DeviceClassInfo, NamespaceInfo, NodeInfo, NodeUsage, PdbInfo, PodGroupInfo,
+    PvcInfo, QueueInfo, QuotaInfo, SliceInfo, StorageClassInfo, Time, VolumeInfo,
 };
 
 use crate::bad_input::BadInput;
@@ -39,6 +39,10 @@ pub enum Object {
     Pdb(PdbInfo),
     /// A PodDisruptionBudget that nobody has written a status for.
     Budget(PdbInfo, Budget),
+    Volume(Box<VolumeInfo>),
+    Pvc(Box<PvcInfo>),
+    StorageClass(StorageClassInfo),
+    CsiNode(CsiNodeInfo),
     Namespace(NamespaceInfo),
     DeviceClass(DeviceClassInfo),
     Slice(SliceInfo),

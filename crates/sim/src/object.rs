@@ -4,7 +4,7 @@ use std::sync::Arc;
 use phalanx_api::names::RUN_SECONDS;
 use phalanx_api::v1beta1;
 use phalanx_cache::{Interner, Invalid, Names, decode, slim};
-use phalanx_core::event::{Event, NodeUsage, QueueInfo, Time};
+use phalanx_core::event::{Event, NodeUsage, PodInfo, PodRef, PvcInfo, QueueInfo, Time};
 use serde_json::{Value, json};
 
 use crate::budget::Budget;
@@ -127,27 +127,46 @@ impl Converter {
                 let namespace: slim::Namespace = decode(&value)?;
                 Ok(Object::Namespace(phalanx_cache::namespace(&namespace, interner)))
             }
-            Kind::PodDisruptionBudget => {
-                let pdb: slim::PodDisruptionBudget = decode(&value)?;
-                let info = phalanx_cache::pdb(&pdb, interner)?;
-                Ok(match Budget::of(&value)? {
-                    Some(budget) => Object::Budget(info, budget),
-                    None => Object::Pdb(info),
-                })
+            Kind::PodDisruptionBudget => self.budget(&value),
+            Kind::DeviceClass | Kind::ResourceSlice | Kind::ResourceClaim | Kind::ResourceClaimTemplate => {
+                self.device(kind, &value)
             }
-            Kind::DeviceClass => {
-                Ok(Object::DeviceClass(phalanx_cache::device_class(&decode(&value)?, interner)))
+            Kind::PersistentVolume => {
+                let volume: slim::PersistentVolume = decode(&value)?;
+                Ok(Object::Volume(Box::new(phalanx_cache::volume(&volume, interner)?)))
             }
-            Kind::ResourceSlice => {
-                Ok(Object::Slice(phalanx_cache::resource_slice(&decode(&value)?, interner)?))
+            Kind::PersistentVolumeClaim => {
+                defaults::pvc(&mut value);
+                self.pvc(&value).map(|claim| Object::Pvc(Box::new(claim)))
             }
-            Kind::ResourceClaim => {
-                Ok(Object::Claim(phalanx_cache::resource_claim(&decode(&value)?, interner)?))
+            Kind::StorageClass => {
+                let class: slim::StorageClass = decode(&value)?;
+                Ok(Object::StorageClass(phalanx_cache::storage_class(&class, interner)?))
             }
-            Kind::ResourceClaimTemplate => {
-                Ok(Object::ClaimTemplate(phalanx_cache::claim_template(&decode(&value)?, interner)))
+            Kind::CSINode => {
+                let node: slim::CSINode = decode(&value)?;
+                Ok(Object::CsiNode(phalanx_cache::csi_node(&node, interner)))
             }
         }
+    }
+
+    fn budget(&mut self, value: &Value) -> Result<Object, Invalid> {
+        let pdb: slim::PodDisruptionBudget = decode(value)?;
+        let info = phalanx_cache::pdb(&pdb, &mut self.interner)?;
+        Ok(match Budget::of(value)? {
+            Some(budget) => Object::Budget(info, budget),
+            None => Object::Pdb(info),
+        })
+    }
+
+    fn device(&mut self, kind: Kind, value: &Value) -> Result<Object, Invalid> {
+        let interner = &mut self.interner;
+        Ok(match kind {
+            Kind::DeviceClass => Object::DeviceClass(phalanx_cache::device_class(&decode(value)?, interner)),
+            Kind::ResourceSlice => Object::Slice(phalanx_cache::resource_slice(&decode(value)?, interner)?),
+            Kind::ResourceClaim => Object::Claim(phalanx_cache::resource_claim(&decode(value)?, interner)?),
+            _ => Object::ClaimTemplate(phalanx_cache::claim_template(&decode(value)?, interner)),
+        })
     }
 
     fn priority_class(&mut self, value: &Value) -> Result<Object, Invalid> {
@@ -160,13 +179,34 @@ impl Converter {
         }
     }
 
+    fn pvc(&mut self, value: &Value) -> Result<PvcInfo, Invalid> {
+        let claim: slim::PersistentVolumeClaim = decode(value)?;
+        phalanx_cache::pvc(&claim, &mut self.interner)
+    }
+
+    /// The claims that a controller makes of a pod's ephemeral volumes.
+    fn pvcs_of(&mut self, pod: &Value, info: &PodInfo) -> Result<Vec<PvcInfo>, Invalid> {
+        let volumes = pod["spec"]["volumes"].as_array().map(Vec::as_slice).unwrap_or_default();
+        let PodRef { namespace, name, uid } = &info.pod;
+        let claim = |volume: &Value| {
+            let spec = volume.pointer("/ephemeral/volumeClaimTemplate/spec")?;
+            let name = format!("{name}-{}", volume["name"].as_str().unwrap_or_default());
+            let owner = json!({"apiVersion": "v1", "kind": "Pod", "name": &*info.pod.name, "uid": &**uid, "controller": true});
+            let metadata = json!({"namespace": &**namespace, "name": name, "ownerReferences": [owner]});
+            Some(json!({"metadata": metadata, "spec": spec}))
+        };
+        volumes.iter().filter_map(claim).map(|claim| self.pvc(&claim)).collect()
+    }
+
     fn pod(&mut self, value: &Value) -> Result<SimulatedPod, Invalid> {
         let pod: slim::Pod = decode(value)?;
         if pod.spec.containers.is_empty() {
             return Err(invalid("spec.containers", "found no container, expected at least one"));
         }
+        let info = phalanx_cache::pod(&pod, &self.names, &mut self.interner)?;
         Ok(SimulatedPod {
-            info: phalanx_cache::pod(&pod, &self.names, &mut self.interner)?,
+            pvcs: self.pvcs_of(value, &info)?,
+            info,
             run_ms: run_ms(&pod)?,
             grace_ms: grace_ms(value)?,
             templates: templates(&pod),

@@ -12,7 +12,6 @@ use crate::kind::{Kind, Sort};
 use crate::manifests::{Entry, Object};
 use crate::object::{self, Converter, Identity};
 use crate::schema::{Schemas, UnknownField};
-use crate::unsupported::{self, Unsupported};
 use crate::workload::{self, Workload};
 
 /// Faults after which the rest is not looked at: more would only scroll the first out of sight.
@@ -62,7 +61,6 @@ pub(crate) struct Reader<'d> {
     schemas: Schemas,
     /// Fields that a kind does not have, regardless of positions in lists: the first, and how many there are.
     unknown: BTreeMap<(Kind, String), (BadInput, usize)>,
-    unsupported: Unsupported,
     faults: Vec<BadInput>,
 }
 
@@ -78,7 +76,6 @@ impl<'d> Reader<'d> {
             ignored: BTreeMap::new(),
             schemas: Schemas::default(),
             unknown: BTreeMap::new(),
-            unsupported: Unsupported::default(),
             faults,
         }
     }
@@ -100,7 +97,7 @@ impl<'d> Reader<'d> {
     fn notes(&self) -> Vec<String> {
         let ignored = self.ignored.iter().map(|(kind, (first, count))| ignored_note(kind, first, *count));
         let unknown = self.unknown.values().map(|(first, count)| unknown_note(first, *count));
-        ignored.chain(unknown).chain(self.missing_nodes()).chain(self.unsupported.notes()).collect()
+        ignored.chain(unknown).chain(self.missing_nodes()).collect()
     }
 
     /// Part of a cluster was dumped, or a node is gone and its pods are not yet: they hold nothing that is left.
@@ -223,7 +220,6 @@ impl<'d> Reader<'d> {
         for unknown in self.schemas.check(kind, &value).map_err(|wrong| place.invalid(label, wrong))? {
             self.unknown_field(place, kind, label, &unknown)?;
         }
-        let constraints = unsupported::of(kind, &value);
         let object = self.converter.convert(kind, value).map_err(|wrong| place.invalid(label, wrong))?;
         let spot = || format!("document {} of {}", place.document.number, place.document.file);
         if let Some(first) = self.seen.get(&(kind, key.clone())) {
@@ -233,9 +229,6 @@ impl<'d> Reader<'d> {
         self.seen.insert((kind, key.clone()), spot());
         if let Object::Pod(pod) = &object {
             self.check_pod(place, label, pod)?;
-            if pod.info.ours && pod.info.node.is_none() {
-                self.unsupported.count(constraints);
-            }
         }
         if object == Object::ScopedQuota {
             self.ignore(place, "ResourceQuota with scopes (v1)".to_owned());

@@ -6,10 +6,13 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::{Namespace, Node, Pod, ResourceQuota};
+use k8s_openapi::api::core::v1::{
+    Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod, ResourceQuota,
+};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::api::resource::v1::{DeviceClass, ResourceClaim, ResourceClaimTemplate, ResourceSlice};
 use k8s_openapi::api::scheduling::v1::PriorityClass;
+use k8s_openapi::api::storage::v1::{CSINode, StorageClass};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use phalanx_cache::Invalid;
 use schemars::schema_for;
@@ -55,6 +58,10 @@ fn shape_of(kind: Kind) -> Arc<Shape> {
         Kind::ResourceSlice => schema_for!(ResourceSlice).to_value(),
         Kind::ResourceClaim => schema_for!(ResourceClaim).to_value(),
         Kind::ResourceClaimTemplate => schema_for!(ResourceClaimTemplate).to_value(),
+        Kind::PersistentVolume => schema_for!(PersistentVolume).to_value(),
+        Kind::PersistentVolumeClaim => schema_for!(PersistentVolumeClaim).to_value(),
+        Kind::StorageClass => schema_for!(StorageClass).to_value(),
+        Kind::CSINode => schema_for!(CSINode).to_value(),
     };
     Preparation { root: &root, known: BTreeMap::new() }.shape(&root)
 }

@@ -81,7 +81,7 @@ impl Simulation {
         let now = manifests.end;
         let mut cluster = Cluster::default();
         cluster.claims = Claims::of(&mut manifests.objects);
-        let (mut pods, mut last) = (0, Vec::new());
+        let (mut pods, mut last, mut made) = (0, Vec::new(), Vec::new());
         for object in manifests.objects {
             match object {
                 Object::Node(node) => cluster.add_node(node),
@@ -90,8 +90,13 @@ impl Simulation {
                 Object::PriorityClass { name, value, global_default } => {
                     cluster.announce(Event::PriorityClass { name, value, global_default });
                 }
-                Object::Pod(pod) => {
+                Object::Volume(volume) => cluster.add_volume(*volume),
+                Object::Pvc(claim) => cluster.add_pvc(*claim),
+                Object::StorageClass(class) => cluster.add_storage_class(class),
+                Object::CsiNode(node) => cluster.announce(node.into()),
+                Object::Pod(mut pod) => {
                     pods += 1;
+                    made.append(&mut pod.pvcs);
                     cluster.add_pod(*pod, now);
                 }
                 Object::Quota(quota) => last.push(Event::from(quota)),
@@ -103,6 +108,9 @@ impl Simulation {
                 // Those that were made from templates are among the cluster's claims.
                 Object::Claim(_) | Object::ClaimTemplate(_) | Object::ScopedQuota => {}
             }
+        }
+        for claim in made {
+            cluster.add_pvc(claim);
         }
         for event in cluster.claims.events().chain(last).collect::<Vec<_>>() {
             cluster.announce(event);

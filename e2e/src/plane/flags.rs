@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 const CONTROLLERS: &str = "--controllers=deployment-controller,replicaset-controller,statefulset-controller,\
                            daemonset-controller,job-controller,cronjob-controller,disruption-controller,\
                            namespace-controller,garbage-collector-controller,pod-garbage-collector-controller,\
-                           resourceclaim-controller";
+                           resourceclaim-controller,persistentvolume-binder-controller";
 const GANG_GATES: &str = "--feature-gates=GenericWorkload=true,GangScheduling=true";
 
 pub(super) fn etcd(data: &Path, url: &str, fsync: bool) -> Vec<String> {

@@ -24,6 +24,12 @@ struct Meta {
     annotations: BTreeMap<String, String>,
 }
 
+/// All but managedFields: for the few kinds whose owners matter.
+pub(super) fn with_owners<'de, D: Deserializer<'de>>(from: D) -> Result<ObjectMeta, D::Error> {
+    let meta: ObjectMeta = or_default(from)?;
+    Ok(ObjectMeta { managed_fields: None, ..meta })
+}
+
 pub(super) fn slim<'de, D: Deserializer<'de>>(from: D) -> Result<ObjectMeta, D::Error> {
     let meta: Meta = or_default(from)?;
     Ok(ObjectMeta {

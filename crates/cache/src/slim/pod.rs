@@ -7,6 +7,7 @@ use k8s_openapi::api::core::v1::{
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 
 use super::{ResourceList, meta, non_empty, or_default};
 
@@ -57,6 +58,8 @@ pub struct PodSpec {
     #[serde(deserialize_with = "or_default")]
     pub tolerations: Vec<Toleration>,
     #[serde(deserialize_with = "or_default")]
+    pub volumes: Vec<Volume>,
+    #[serde(deserialize_with = "or_default")]
     pub topology_spread_constraints: Vec<TopologySpreadConstraint>,
     #[serde(deserialize_with = "or_default")]
     pub resource_claims: Vec<PodResourceClaim>,
@@ -84,6 +87,26 @@ pub struct PodResourceClaimStatus {
     pub name: String,
     #[serde(deserialize_with = "non_empty")]
     pub resource_claim_name: Option<String>,
+}
+
+/// A volume, as far as it has a claim.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+#[expect(missing_docs, reason = "Kubernetes' own fields")]
+pub struct Volume {
+    #[serde(deserialize_with = "or_default")]
+    pub name: String,
+    pub persistent_volume_claim: Option<ClaimSource>,
+    pub ephemeral: Option<IgnoredAny>,
+}
+
+/// The claim of a volume.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+#[expect(missing_docs, reason = "Kubernetes' own fields")]
+pub struct ClaimSource {
+    #[serde(deserialize_with = "or_default")]
+    pub claim_name: String,
 }
 
 /// A scheduling gate; that there is one is all that counts.

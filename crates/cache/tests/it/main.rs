@@ -9,6 +9,7 @@ mod pod_rules;
 mod pods;
 mod quotas;
 mod requests;
+mod volumes;
 
 use phalanx_cache::{Interner, Invalid, Names, decode, slim};
 use phalanx_core::event::{PodInfo, Resources};

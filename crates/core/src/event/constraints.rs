@@ -1,7 +1,7 @@
 //! All that restricts or prefers nodes for a pod.
 use std::sync::Arc;
 
-use super::{PodRules, TaintEffect};
+use super::{PodRules, PodVolume, TaintEffect};
 
 /// How a toleration compares the value of a taint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -96,6 +96,8 @@ pub struct Constraints {
     pub strategy: Option<Strategy>,
     /// Images of its containers, one each, sorted; empty for one that names none.
     pub images: Vec<Arc<str>>,
+    /// Its PersistentVolumeClaims, sorted, none twice.
+    pub volumes: Vec<PodVolume>,
     /// May use nodes that are lent for a time (`volcano.sh/revocable-zone`).
     pub revocable: bool,
 }

@@ -11,6 +11,7 @@ mod node;
 mod pod;
 mod pod_rules;
 mod queue;
+mod volume;
 
 pub use budget::{PdbInfo, QuotaInfo};
 pub use constraints::{
@@ -25,6 +26,7 @@ pub use node::{Measure, NodeInfo, NodeUsage, Taint, TaintEffect};
 pub use pod::{PodInfo, PodPhase, PodRef, PodRequests};
 pub use pod_rules::{NamespaceInfo, PodRules, PodSelector, PodTerm, Spread};
 pub use queue::{Dequeue, GroupLimits, NodeGroups, QueueInfo, QueueState};
+pub use volume::{AccessModes, CsiNodeInfo, PodVolume, PvcInfo, StorageClassInfo, VolumeInfo};
 
 /// Milliseconds since 1970-01-01 UTC. The core never reads a clock: time is handed in.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -124,6 +126,22 @@ pub enum Event {
     Claim(Box<ClaimInfo>),
     /// A ResourceClaim was deleted.
     ClaimGone(Key),
+    /// A PersistentVolumeClaim was added or changed.
+    Pvc(Box<PvcInfo>),
+    /// A PersistentVolumeClaim was deleted.
+    PvcGone(Key),
+    /// A PersistentVolume was added or changed.
+    Volume(Box<VolumeInfo>),
+    /// A PersistentVolume was deleted.
+    VolumeGone(Arc<str>),
+    /// A StorageClass was added or changed.
+    StorageClass(Box<StorageClassInfo>),
+    /// A StorageClass was deleted.
+    StorageClassGone(Arc<str>),
+    /// A CSINode was added or changed.
+    CsiNode(CsiNodeInfo),
+    /// A CSINode was deleted.
+    CsiNodeGone(Arc<str>),
     /// The outbox bound this pod (by UID); the watch will say so too, sooner or later.
     Bound(Arc<str>),
     /// The outbox could not bind this pod (by UID).
@@ -159,6 +177,30 @@ impl From<SliceInfo> for Event {
 impl From<ClaimInfo> for Event {
     fn from(claim: ClaimInfo) -> Self {
         Event::Claim(Box::new(claim))
+    }
+}
+
+impl From<PvcInfo> for Event {
+    fn from(claim: PvcInfo) -> Self {
+        Event::Pvc(Box::new(claim))
+    }
+}
+
+impl From<VolumeInfo> for Event {
+    fn from(volume: VolumeInfo) -> Self {
+        Event::Volume(Box::new(volume))
+    }
+}
+
+impl From<StorageClassInfo> for Event {
+    fn from(class: StorageClassInfo) -> Self {
+        Event::StorageClass(Box::new(class))
+    }
+}
+
+impl From<CsiNodeInfo> for Event {
+    fn from(node: CsiNodeInfo) -> Self {
+        Event::CsiNode(node)
     }
 }
 

@@ -51,6 +51,7 @@ impl World {
         self.check_queues(&mut note);
         self.check_devices(&mut note);
         self.check_cluster(&mut note);
+        self.check_volumes(&mut note);
         self.check_terms(&mut note);
         problems
     }

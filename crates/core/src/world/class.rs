@@ -5,7 +5,7 @@ use phalanx_resource::{Amounts, DimId};
 
 use super::Carried;
 use crate::event::Constraints;
-use crate::id::{ImageId, ProfileId};
+use crate::id::{ImageId, ProfileId, PvcId};
 
 /// What kube-scheduler counts for a pod without a cpu request when it spreads load: 100 millicores.
 const DEFAULT_MILLI_CPU: i64 = 100;
@@ -29,6 +29,8 @@ pub struct Class {
     pub carried: Carried,
     /// The images of `constraints`.
     pub(crate) images: Box<[ImageId]>,
+    /// The claims of `constraints`, in that order.
+    pub(crate) pvcs: Box<[PvcId]>,
     /// Tasks of this class.
     pub(crate) refs: u32,
     /// Distinguishes it from an earlier class in the same slot.
@@ -43,6 +45,7 @@ impl Class {
         (request, constraints, profile): ClassKey,
         carried: Carried,
         images: Box<[ImageId]>,
+        pvcs: Box<[PvcId]>,
         serial: u64,
     ) -> Self {
         let or = |dim, default| match request.get(dim) {
@@ -52,6 +55,6 @@ impl Class {
         let nonzero = [or(DimId::CPU, DEFAULT_MILLI_CPU), or(DimId::MEMORY, DEFAULT_MEMORY)];
         let best_effort = request.is_best_effort();
         let serial = super::node::Stamp(serial);
-        Self { request, constraints, best_effort, nonzero, profile, carried, images, refs: 0, serial }
+        Self { request, constraints, best_effort, nonzero, profile, carried, images, pvcs, refs: 0, serial }
     }
 }

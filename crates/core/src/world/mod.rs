@@ -18,6 +18,7 @@ mod task;
 mod terms;
 mod tree;
 mod usage;
+mod volumes;
 
 use std::sync::Arc;
 
@@ -44,6 +45,9 @@ use tree::Part;
 pub use tree::{ROOT, Sums};
 pub use usage::{Newcomers, Usage};
 
+use volumes::{Chosen, Volumes};
+pub(crate) use volumes::{Demand, Problem, Pvc, Want, reaches, solve};
+
 use crate::event::Key;
 use crate::id::{ClassId, ImageId, JobId, NodeId, QueueId, Slots, TaskId};
 
@@ -61,14 +65,16 @@ impl Default for WorldOptions {
 }
 
 /// Where a task was before a change: enough to put it back exactly.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Before {
     status: Status,
     node: Option<(NodeId, u32)>,
+    /// What its claims were promised, where the change took that back.
+    chosen: Chosen,
 }
 
 impl Before {
-    pub(crate) fn status(self) -> Status {
+    pub(crate) fn status(&self) -> Status {
         self.status
     }
 }
@@ -103,6 +109,7 @@ pub struct World {
     images: Images,
     /// Devices, and claims to them.
     pub(crate) devices: Devices,
+    pub(crate) volumes: Volumes,
     node_ids: FxHashMap<Arc<str>, NodeId>,
     task_ids: FxHashMap<Arc<str>, TaskId>,
     job_ids: FxHashMap<(JobKind, Key), JobId>,
@@ -161,6 +168,7 @@ impl World {
             existing: 0,
             images: Images::default(),
             devices: Devices::default(),
+            volumes: Volumes::default(),
             node_ids: FxHashMap::default(),
             task_ids: FxHashMap::default(),
             job_ids: FxHashMap::default(),
@@ -241,20 +249,30 @@ impl World {
     /// Moves a task to a status and a node, and keeps every sum. Returns what `restore` needs.
     pub(crate) fn place(&mut self, task: TaskId, status: Status, node: Option<NodeId>) -> Before {
         let slot = node.map(|node| (node, self.nodes[node].tasks.len() as u32));
-        self.move_task(task, status, slot)
+        self.move_task(task, status, slot, None)
     }
 
     /// Puts a task back to where it was; exact when changes are undone in reverse order.
-    pub(crate) fn restore(&mut self, task: TaskId, before: Before) {
-        self.move_task(task, before.status, before.node);
+    pub(crate) fn restore(&mut self, task: TaskId, before: &Before) {
+        self.move_task(task, before.status, before.node, Some(&before.chosen));
     }
 
-    fn move_task(&mut self, id: TaskId, status: Status, node: Option<(NodeId, u32)>) -> Before {
+    fn move_task(
+        &mut self,
+        id: TaskId,
+        status: Status,
+        node: Option<(NodeId, u32)>,
+        chosen: Option<&Chosen>,
+    ) -> Before {
         let task = &self.tasks[id];
-        let before = Before { status: task.status, node: task.node.map(|node| (node, task.node_slot)) };
+        let at = task.node.map(|node| (node, task.node_slot));
+        let mut before = Before { status: task.status, node: at, chosen: None };
         let stays = before.node.map(|(node, _)| node) == node.map(|(node, _)| node);
         if !(stays && before.status.hold() == status.hold()) {
             self.leave_room(id);
+        }
+        if !stays || status.hold() == Hold::Nothing {
+            before.chosen = self.release_volumes(id);
         }
         if !stays {
             self.leave_list(id);
@@ -266,6 +284,9 @@ impl World {
         }
         if !(stays && before.status.hold() == status.hold()) {
             self.take_room(id);
+        }
+        if !stays || before.status.hold() == Hold::Nothing {
+            self.promise_volumes(id, chosen);
         }
         before
     }
@@ -307,6 +328,7 @@ impl World {
             used.sub(&class.request);
         }
         self.hold_claims(id, false);
+        self.use_volumes(id, false);
         self.touch(id);
     }
 
@@ -326,7 +348,21 @@ impl World {
             used.add(&class.request);
         }
         self.hold_claims(id, true);
+        self.use_volumes(id, true);
         self.touch(id);
+    }
+
+    fn use_volumes(&mut self, id: TaskId, add: bool) {
+        let Self { tasks, nodes, classes, volumes, .. } = self;
+        let task = &tasks[id];
+        let (Some(node), hold) = (task.node, task.status.hold()) else { return };
+        if hold != Hold::Nothing {
+            for claim in &classes[task.class].pvcs {
+                if let Some(shift) = volumes.shift(*claim, node, hold, add) {
+                    nodes[node].attach(&shift);
+                }
+            }
+        }
     }
 
     fn touch(&mut self, task: TaskId) {

@@ -7,6 +7,7 @@ use phalanx_resource::{Amounts, DimId};
 use super::devices::Stock;
 use super::task::Hold;
 use super::usage::Usage;
+use super::volumes::{Shift, Use};
 use crate::event::{HostPort, Taint};
 use crate::id::{ImageId, TaskId};
 
@@ -62,6 +63,10 @@ pub struct Node {
     pub(crate) images: Vec<(ImageId, i64)>,
     /// Devices that claims can be given.
     pub(crate) devices: Stock,
+    /// How many volumes drivers can attach, where there is a limit; sorted by driver.
+    pub(crate) attach_limits: Vec<(Arc<str>, u32)>,
+    /// How many they have attached, sorted by driver.
+    pub(crate) attachments: Vec<(Arc<str>, Use)>,
     /// Changes with anything that matters for placement.
     pub(crate) version: Stamp,
     /// Changes with attributes, not with room.
@@ -121,6 +126,31 @@ impl Node {
             .any(|used| used.held + if later { 0 } else { used.releasing } > 0 && collide(&used.port, wanted))
     }
 
+    /// How many volumes a driver can attach.
+    pub(crate) fn attach_limit(&self, driver: &str) -> Option<u32> {
+        let limit = self.attach_limits.iter().find(|(name, _)| **name == *driver);
+        limit.map(|(_, limit)| *limit)
+    }
+
+    /// How many it has attached; with `later`, only those that stay.
+    pub(crate) fn attached(&self, driver: &str, later: bool) -> u32 {
+        let attached = self.attachments.iter().find(|(name, _)| **name == *driver);
+        attached.map_or(0, |(_, on)| if later { on.held } else { on.held + on.releasing })
+    }
+
+    /// Changes what a driver has attached.
+    pub(super) fn attach(&mut self, shift: &Shift) {
+        let list = &mut self.attachments;
+        let at = list.binary_search_by(|(name, _)| name.cmp(&shift.driver)).unwrap_or_else(|at| {
+            list.insert(at, (shift.driver.clone(), Use::default()));
+            at
+        });
+        list[at].1.change(shift);
+        if list[at].1 == Use::default() {
+            list.remove(at);
+        }
+    }
+
     /// Whether rules by room cannot tell two nodes apart.
     pub(crate) fn same_room(&self, other: &Node) -> bool {
         self.room() == other.room()
@@ -151,19 +181,15 @@ impl Node {
             ports,
             images: _,
             devices,
+            attach_limits,
+            attachments,
             version: _,
             static_version: _,
         } = self;
-        (
-            idle,
-            nonzero_used,
-            allocatable,
-            releasing,
-            pipelined,
-            ports,
-            devices,
-            usage.as_ref().map(Usage::state),
-        )
+        let amounts = (idle, nonzero_used, allocatable, releasing, pipelined);
+        // Without limits nobody counts.
+        let attached = (!attach_limits.is_empty()).then_some((attach_limits, attachments));
+        (amounts, ports, devices, usage.as_ref().map(Usage::state), attached)
     }
 
     pub(crate) fn take_room(&mut self, request: &Amounts, nonzero: [i64; 2], hold: Hold) {

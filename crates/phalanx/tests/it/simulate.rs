@@ -208,17 +208,3 @@ fn a_pod_on_a_node_that_is_not_in_the_input_is_kept_with_a_note() {
         the pod is kept and uses no known node (2 times in all)\n";
     assert!(notes.ends_with(expected), "{notes}");
 }
-
-#[test]
-fn constraints_that_are_not_honoured_are_noted_once_a_kind() {
-    let claim = "volumes: [{name: data, persistentVolumeClaim: {claimName: data}}]";
-    let placed = format!("nodeName: n1, {claim}");
-    let input =
-        [node("n1", 4), pod("a", 1, "", claim), pod("c", 1, "", claim), pod("d", 1, "", &placed)].concat();
-    let (report, notes) = noted(&input);
-    assert_eq!(count(&report["bindings"]), 2, "{report}");
-    let expected = [
-        "note: 2 pods have volumes of PersistentVolumeClaims, not honoured yet: they are placed as if there were none",
-    ];
-    assert_eq!(notes.lines().collect::<Vec<_>>(), expected);
-}

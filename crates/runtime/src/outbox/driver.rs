@@ -8,7 +8,7 @@ use futures::stream::FuturesUnordered;
 use http::Request;
 use hyper::body::Bytes;
 use phalanx_core::decision::{Binding, Decision};
-use phalanx_core::event::Event;
+use phalanx_core::event::{Event, Key};
 use serde::Deserialize;
 use tokio::sync::mpsc;
 use tracing::{debug, info};
@@ -16,7 +16,7 @@ use tracing::{debug, info};
 use super::prepare::prepare;
 use super::reply::{Problem, Reply, read};
 use super::request::{Context, build, get_pod, get_pod_group};
-use super::{Depth, Job, Outbox, QueueSeen, Work, Write};
+use super::{Depth, Job, Outbox, PvcSeen, QueueSeen, Work, Write};
 use crate::extender::Clients;
 use crate::limiter::Limiter;
 use crate::metrics::Metrics;
@@ -35,6 +35,10 @@ pub enum Input {
     Gone(Vec<Event>),
     /// The status of a queue was seen.
     Queue(Arc<str>, QueueSeen),
+    /// A claim was seen.
+    Pvc(Key, PvcSeen),
+    /// A volume was seen, with its version.
+    Volume(Arc<str>, Arc<str>),
     /// Something to tell about an object.
     Note(Note),
     /// Send what must be sent and return; the rest is dropped at the deadline.
@@ -65,6 +69,8 @@ impl<F: FnMut(Vec<Event>)> Driver<F> {
         let mut finish: Option<Instant> = None;
         loop {
             let now = Instant::now();
+            let late = self.outbox.expire(now);
+            self.tell(late);
             let clients = self.clients.clone();
             let limited = self.hand_out(now, |job, request| {
                 running.push(exchange(wire.clone(), clients.clone(), job, request));
@@ -132,10 +138,15 @@ impl<F: FnMut(Vec<Event>)> Driver<F> {
         match input {
             Input::Decisions(decisions) => self.outbox.decide(decisions, now),
             Input::Gone(events) => {
-                let failed = self.outbox.gone(&events);
+                let failed = self.outbox.gone(&events, now);
                 self.tell(failed);
             }
             Input::Queue(queue, seen) => self.outbox.queue_seen(queue, seen),
+            Input::Pvc(key, seen) => {
+                let failed = self.outbox.pvc_seen(&key, seen, now);
+                self.tell(failed);
+            }
+            Input::Volume(volume, version) => self.outbox.volume_seen(volume, version),
             Input::Note(note) => self.outbox.note(note, now),
             Input::Finish(_) => {}
         }
@@ -196,7 +207,7 @@ async fn conflict(wire: &Wire, work: &Work, message: String) -> Reply {
             Some((uid, request)) => same_object(wire, uid, request, message).await,
             None => Reply::Conflict(message),
         },
-        Work::Evict(..) | Work::Post(_) => Reply::Gone(message),
+        Work::Pvc(_) | Work::Evict(..) | Work::Post(_) => Reply::Gone(message),
     }
 }
 

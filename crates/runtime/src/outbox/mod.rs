@@ -9,11 +9,13 @@
 //! - A pod's bind and its status never cross: a bind waits for the answer to a status that is on its way, and what was
 //!   computed before the bind is not written after it.
 //! - Events are sent when no bind and no due status waits, and are dropped when there are too many.
+
 pub mod driver;
 mod lane;
 mod prepare;
 pub mod reply;
 pub mod request;
+mod volumes;
 mod window;
 mod writes;
 
@@ -22,7 +24,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use phalanx_core::decision::{Binding, Decision};
-use phalanx_core::event::{BindFailure, Event, PodRef};
+use phalanx_core::event::{BindFailure, Event, Key, PodRef};
 use rand::{Rng, SeedableRng};
 use rand_pcg::Pcg64;
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -31,6 +33,9 @@ use crate::backoff;
 use crate::recorder::{Note, Posting, Recorder};
 use lane::{Due, Lane};
 use reply::Reply;
+pub use request::SELECTED_NODE;
+use volumes::Volumes;
+pub use volumes::{PvcSeen, PvcWrite};
 use window::Window;
 use writes::Writes;
 pub use writes::{PodPatch, QueuePatch, QueueSeen, Target, Write};
@@ -44,6 +49,8 @@ pub struct OutboxOptions {
     pub hold: Duration,
     /// How long a bind is tried again after a passing error.
     pub deadline: Duration,
+    /// How long a pod waits for its claims to be bound.
+    pub volumes_timeout: Duration,
     /// Send `Scheduled` events.
     pub scheduled_events: bool,
     /// Events that may wait; more are dropped.
@@ -58,6 +65,7 @@ impl Default for OutboxOptions {
             in_flight: 64,
             hold: Duration::from_secs(1),
             deadline: Duration::from_secs(30),
+            volumes_timeout: Duration::from_mins(10),
             scheduled_events: true,
             events_max: 20_000,
             seed: 0,
@@ -81,6 +89,8 @@ pub enum Work {
     Bind(Binding),
     /// Evict a pod.
     Evict(Arc<PodRef>, Arc<str>),
+    /// Have a claim bound whose pod is to be bound.
+    Pvc(PvcWrite),
     /// Write a status.
     Write(Write),
     /// Post an event.
@@ -90,7 +100,7 @@ pub enum Work {
 impl Work {
     fn lane(&self) -> Lane {
         match self {
-            Work::Bind(_) | Work::Evict(..) => Lane::Binds,
+            Work::Bind(_) | Work::Evict(..) | Work::Pvc(_) => Lane::Binds,
             Work::Write(_) => Lane::Writes,
             Work::Post(_) => Lane::Events,
         }
@@ -134,6 +144,7 @@ pub struct Outbox {
     /// Binds of pods whose status is on its way.
     held: FxHashMap<Arc<str>, Job>,
     retries: BinaryHeap<Due<Job>>,
+    volumes: Volumes,
     writes: Writes,
     events: VecDeque<Job>,
     recorder: Recorder,
@@ -158,6 +169,7 @@ impl Outbox {
             binds: VecDeque::new(),
             held: FxHashMap::default(),
             retries: BinaryHeap::new(),
+            volumes: Volumes::default(),
             events: VecDeque::new(),
             in_flight: [0; 3],
             retrying: [0; 3],
@@ -195,7 +207,67 @@ impl Outbox {
     /// A pod that is bound needs no word about why it waits.
     fn bind(&mut self, binding: Binding, now: Instant) {
         self.writes.bind_begins(&binding.pod.uid);
-        self.queue(Work::Bind(binding), now);
+        if binding.volumes.is_empty() {
+            return self.queue(Work::Bind(binding), now);
+        }
+        self.bind_volumes(binding, 0, now);
+    }
+
+    /// Writes a pod's claims one after the other, waits until they are bound, and binds the pod.
+    fn bind_volumes(&mut self, binding: Binding, from: usize, now: Instant) {
+        match self.volumes.write(binding, from) {
+            Ok(write) => self.queue(Work::Pvc(write), now),
+            Err(binding) => {
+                if let Some(binding) = self.volumes.wait(binding, now + self.options.volumes_timeout) {
+                    self.queue(Work::Bind(binding), now);
+                }
+            }
+        }
+    }
+
+    /// What stands on a claim now.
+    pub fn pvc_seen(&mut self, key: &Key, seen: PvcSeen, now: Instant) -> Vec<Event> {
+        let (ready, failed) = self.volumes.seen(key, seen);
+        for binding in ready {
+            self.queue(Work::Bind(binding), now);
+        }
+        self.fail(failed, "its volume cannot be made for this node", now)
+    }
+
+    /// The version of a volume.
+    pub fn volume_seen(&mut self, volume: Arc<str>, version: Arc<str>) {
+        self.volumes.volume_seen(volume, version);
+    }
+
+    /// Pods whose claims were not bound in time go back.
+    pub fn expire(&mut self, now: Instant) -> Vec<Event> {
+        let late = self.volumes.expired(now);
+        self.fail(late, &volumes::late(self.options.volumes_timeout), now)
+    }
+
+    fn fail(&mut self, bindings: Vec<Binding>, why: &str, now: Instant) -> Vec<Event> {
+        let mut events = Vec::new();
+        for binding in bindings {
+            self.note(Note::failed_scheduling(&binding.pod, why), now);
+            self.writes.bind_ended(&binding.pod.uid, false);
+            let failure = BindFailure { message: why.into(), gone: false };
+            events.push(Event::BindFailed(Arc::clone(&binding.pod.uid), failure));
+        }
+        events
+    }
+
+    /// A claim was written, or not.
+    fn claimed(&mut self, job: Job, write: &PvcWrite, reply: Reply, now: Instant) -> Option<Event> {
+        let message = match reply {
+            Reply::Done => {
+                self.bind_volumes(write.binding.clone(), write.at + 1, now);
+                return None;
+            }
+            // Somebody else has the volume, or the claim is another one.
+            Reply::Gone(message) | Reply::Conflict(message) => message,
+            other => self.again(job, other, now)?,
+        };
+        self.fail(vec![write.binding.clone()], &message, now).pop()
     }
 
     fn queue(&mut self, work: Work, now: Instant) {
@@ -225,26 +297,38 @@ impl Outbox {
     }
 
     /// Objects that are gone: nothing is written about them, and no pod is bound to such a node.
-    pub fn gone(&mut self, events: &[Event]) -> Vec<Event> {
+    pub fn gone(&mut self, events: &[Event], now: Instant) -> Vec<Event> {
+        let mut unclaimed = Vec::new();
         let mut nodes: FxHashSet<&str> = FxHashSet::default();
         for event in events {
             match event {
                 Event::NodeGone(name) => {
                     nodes.insert(name);
                 }
-                Event::PodGone(uid) => self.writes.forget(&Target::Pod(Arc::clone(uid))),
+                Event::PodGone(uid) => {
+                    self.volumes.pod_gone(uid);
+                    self.writes.forget(&Target::Pod(Arc::clone(uid)));
+                }
+                Event::PvcGone(key) => unclaimed.append(&mut self.volumes.claim_gone(key)),
+                Event::VolumeGone(name) => self.volumes.volume_gone(name),
                 Event::PodGroupGone(key) => self.writes.forget(&Target::PodGroup(key.clone())),
                 Event::QueueGone(name) => self.writes.forget(&Target::Queue(Arc::clone(name))),
                 _ => {}
             }
         }
-        if nodes.is_empty() { Vec::new() } else { self.withdraw(&nodes) }
+        let mut failed = self.fail(unclaimed, "a PersistentVolumeClaim of it was deleted", now);
+        if !nodes.is_empty() {
+            let waiting = self.volumes.nodes_gone(&nodes);
+            failed.extend(self.fail(waiting, "its node was deleted before the pod was bound", now));
+            failed.extend(self.withdraw(&nodes));
+        }
+        failed
     }
 
     fn withdraw(&mut self, nodes: &FxHashSet<&str>) -> Vec<Event> {
         let mut failed = Vec::new();
         let mut keep = |job: &Job| match &job.work {
-            Work::Bind(binding) if nodes.contains(&*binding.node) => {
+            Work::Bind(binding) | Work::Pvc(PvcWrite { binding, .. }) if nodes.contains(&*binding.node) => {
                 let message = format!("node {} was deleted before the pod was bound", binding.node).into();
                 failed.push(Event::BindFailed(
                     Arc::clone(&binding.pod.uid),
@@ -360,7 +444,10 @@ impl Outbox {
     /// When [`Outbox::next`] may have something without anything else happening.
     pub fn wake(&self) -> Option<Instant> {
         let retry = self.retries.peek().map(|due| due.at);
-        [retry, self.writes.wake(), self.recorder.wake(), self.talk_at()].into_iter().flatten().min()
+        [retry, self.volumes.wake(), self.writes.wake(), self.recorder.wake(), self.talk_at()]
+            .into_iter()
+            .flatten()
+            .min()
     }
 
     /// The outcome of a request; what the World must be told comes back.
@@ -371,6 +458,10 @@ impl Outbox {
             Work::Bind(binding) => {
                 let binding = binding.clone();
                 self.bound(job, &binding, reply, now)
+            }
+            Work::Pvc(write) => {
+                let write = write.clone();
+                self.claimed(job, &write, reply, now)
             }
             Work::Evict(pod, reason) => {
                 let (pod, reason) = (Arc::clone(pod), Arc::clone(reason));

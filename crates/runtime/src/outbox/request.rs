@@ -2,13 +2,13 @@
 use http::header::CONTENT_TYPE;
 use http::{HeaderValue, Method, Request};
 use hyper::body::Bytes;
-use phalanx_core::decision::Binding;
+use phalanx_core::decision::{Binding, VolumeBinding};
 use phalanx_core::event::{Condition, GroupStatus, Key, PodRef, Time};
 use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::writes::{PodPatch, QueuePatch, Write};
-use super::{Job, Work};
+use super::{Job, PvcWrite, Work};
 use crate::recorder::{self, Posting};
 
 /// What a request must know besides its work.
@@ -31,6 +31,7 @@ const GROUP: &str = "/apis/scheduling.volcano.sh/v1beta1";
 pub fn build(job: &Job, context: &Context) -> Result<Request<Bytes>, http::Error> {
     match &job.work {
         Work::Bind(binding) => bind(binding),
+        Work::Pvc(write) => pvc(write),
         Work::Evict(pod, _) => evict(pod),
         Work::Write(write) => status(write, context),
         Work::Post(posting) => event(posting, context),
@@ -101,6 +102,32 @@ fn bind(binding: &Binding) -> Result<Request<Bytes>, http::Error> {
         target: BindingTarget { api_version: "v1", kind: "Node", name: &binding.node },
     };
     send(Method::POST, pod_path(pod, "/binding"), JSON, &body)
+}
+
+/// The node for which a claim's volume is to be made.
+pub const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
+/// Tells the volume controller that nobody has written this claim into the volume by hand.
+const BOUND_BY_CONTROLLER: &str = "pv.kubernetes.io/bound-by-controller";
+
+/// A volume is given to the claim, or the claim is told for which node its volume is to be made.
+fn pvc(write: &PvcWrite) -> Result<Request<Bytes>, http::Error> {
+    let VolumeBinding { claim, uid, volume } = write.claim();
+    let (namespace, name) = (&*claim.namespace, &*claim.name);
+    let Some(volume) = volume else {
+        let annotations = json!({SELECTED_NODE: &*write.binding.node});
+        let body = json!({"metadata": {"uid": &**uid, "annotations": annotations}});
+        let path = format!("/api/v1/namespaces/{namespace}/persistentvolumeclaims/{name}");
+        return send(Method::PATCH, path, MERGE, &body);
+    };
+    let reference = json!({
+        "apiVersion": "v1", "kind": "PersistentVolumeClaim",
+        "namespace": namespace, "name": name, "uid": &**uid,
+    });
+    let metadata = json!({
+        "resourceVersion": write.version.as_deref(), "annotations": {BOUND_BY_CONTROLLER: "yes"},
+    });
+    let body = json!({"metadata": metadata, "spec": {"claimRef": reference}});
+    send(Method::PATCH, format!("/api/v1/persistentvolumes/{volume}"), MERGE, &body)
 }
 
 fn evict(pod: &PodRef) -> Result<Request<Bytes>, http::Error> {

@@ -9,4 +9,5 @@ mod loopback;
 mod outbox;
 mod reload;
 mod usage;
+mod volumes;
 mod watch;

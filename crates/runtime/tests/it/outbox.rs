@@ -19,6 +19,7 @@ pub(crate) fn gang(name: &str, size: usize) -> Decision {
         node: "n1".into(),
         by: None,
         prepare: Vec::new(),
+        volumes: vec![],
     });
     Decision::Bind { job: Key::new("ns", name), pods: pods.collect() }
 }
@@ -47,6 +48,7 @@ fn passing() -> Reply {
 fn name(job: &Job) -> String {
     match &job.work {
         Work::Bind(binding) => format!("bind {}", binding.pod.name),
+        Work::Pvc(write) => format!("claim {}", write.claim().claim.name),
         Work::Evict(pod, _) => format!("evict {}", pod.name),
         Work::Write(Write::Pod(pod, _)) => format!("pod {}", pod.name),
         Work::Write(Write::PodGroup(group, _, status)) => format!("group {} {:?}", group.name, status.phase),
@@ -347,7 +349,7 @@ fn binds_to_a_deleted_node_are_withdrawn() {
     let mut outbox = Outbox::new(OutboxOptions { in_flight: 1, ..options() });
     outbox.decide(vec![gang("a", 3)], now);
     let sent = outbox.next(now).unwrap();
-    let failed = outbox.gone(&[Event::NodeGone("n1".into()), Event::NodeGone("other".into())]);
+    let failed = outbox.gone(&[Event::NodeGone("n1".into()), Event::NodeGone("other".into())], now);
     let uids: Vec<&str> = failed
         .iter()
         .map(|event| match event {
@@ -367,7 +369,7 @@ fn nothing_is_written_about_what_is_gone() {
     let now = Instant::now();
     let mut outbox = Outbox::new(options());
     outbox.decide(vec![unscheduled("p", "waits"), status("g", Phase::Pending, 1)], now);
-    outbox.gone(&[Event::PodGone("uid-p".into()), Event::PodGroupGone(Key::new("ns", "g"))]);
+    outbox.gone(&[Event::PodGone("uid-p".into()), Event::PodGroupGone(Key::new("ns", "g"))], now);
     let later = now + Duration::from_mins(1);
     assert!(drain(&mut outbox, later).is_empty());
     assert_eq!(outbox.depth().writes, 0);
@@ -474,7 +476,7 @@ fn what_is_to_be_said_about_a_pod_waits_for_its_bind() {
         let answered = now + Duration::from_secs(40);
         outbox.done(bind, answer.clone(), answered);
         if matches!(answer, Reply::Gone(_)) {
-            outbox.gone(&[Event::PodGone("uid-a-0".into())]);
+            outbox.gone(&[Event::PodGone("uid-a-0".into())], now);
         }
         let sent = drain(&mut outbox, later);
         assert_eq!(sent.contains(&"pod a-0".to_owned()), told, "{answer:?}: {sent:?}");
@@ -515,7 +517,7 @@ fn a_status_of_what_is_gone_is_not_tried_again() {
     let mut outbox = Outbox::new(options());
     outbox.decide(vec![status("g", Phase::Inqueue, 0)], now);
     let job = outbox.next(now).unwrap();
-    outbox.gone(&[Event::PodGroupGone(Key::new("ns", "g"))]);
+    outbox.gone(&[Event::PodGroupGone(Key::new("ns", "g"))], now);
     outbox.done(job, passing(), now);
     assert!(drain(&mut outbox, now + Duration::from_mins(1)).is_empty());
     assert_eq!(outbox.depth().writes, 0);

@@ -11,4 +11,5 @@ mod gangs;
 mod queues;
 mod quiet;
 mod restarts;
+mod volumes;
 mod workloads;

@@ -129,7 +129,7 @@ fn count_to_whole(session: &mut Session<'_>, job: JobId, tasks: &[TaskId]) -> Op
         }
     }
     for (task, before) in before.into_iter().rev() {
-        session.put_back(task, before);
+        session.put_back(task, &before);
     }
     count
 }
@@ -139,7 +139,7 @@ fn promised<R>(session: &mut Session<'_>, tasks: &[TaskId], ask: impl FnOnce(&Se
         tasks.iter().map(|task| (*task, session.suppose(*task, Status::Pipelined, None))).collect();
     let answer = ask(session);
     for (task, before) in before.into_iter().rev() {
-        session.put_back(task, before);
+        session.put_back(task, &before);
     }
     answer
 }

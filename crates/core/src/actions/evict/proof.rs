@@ -162,7 +162,7 @@ fn may_keep(session: &mut Session<'_>, task: TaskId) -> bool {
     let queue = session.world.jobs[job].queue;
     let before = session.suppose(task, Status::Pending, None);
     let may = session.allocatable(queue, task).is_ok() && session.takes(task, node);
-    session.put_back(task, before);
+    session.put_back(task, &before);
     may
 }
 

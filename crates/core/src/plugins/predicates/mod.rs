@@ -1,14 +1,18 @@
 //! predicates: which nodes will do for a pod.
 //!
 //! The conditions are kube-scheduler's: NodeUnschedulable, NodeAffinity, NodePorts, TaintToleration, InterPodAffinity,
-//! PodTopologySpread, besides readiness.
+//! PodTopologySpread, VolumeBinding, VolumeZone, NodeVolumeLimits, VolumeRestrictions, besides readiness.
 //! Whether requests fit, and whether there is a place left among the node's pods, is asked by the session itself.
 mod affinity;
 mod claims;
 mod pods;
 mod taints;
+mod volumes;
 
+use std::hash::{Hash, Hasher};
 use std::sync::Arc;
+
+use rustc_hash::FxHasher;
 
 use crate::conf::{ArgKind, ArgSpec};
 use crate::diagnosis::Unfit;
@@ -39,15 +43,12 @@ const ARGS: &[ArgSpec] = &[
         "predicate.PodAffinityEnable",
         "Asks required pod affinity and anti-affinity, the pod's and that of pods in place.",
     ),
-    toggle(
-        "predicate.NodeVolumeLimitsEnable",
-        "How many volumes a node can attach: accepted; not honoured yet.",
-    ),
-    toggle("predicate.VolumeZoneEnable", "The zone of the pod's volumes: accepted; not honoured yet."),
+    toggle("predicate.NodeVolumeLimitsEnable", "Asks how many volumes the node's CSI drivers can attach."),
+    toggle("predicate.VolumeZoneEnable", "Asks the zone of the pod's volumes."),
     toggle("predicate.PodTopologySpreadEnable", "Asks topology spread constraints with DoNotSchedule."),
     toggle(
         "predicate.VolumeBindingEnable",
-        "Whether the pod's claims can be bound on the node: accepted; not honoured yet.",
+        "Asks whether the node reaches the pod's volumes, and binds claims that wait for their first pod.",
     ),
     ArgSpec {
         name: "predicate.CacheEnable",
@@ -85,6 +86,7 @@ struct Predicates {
     pod_affinity: bool,
     spread: bool,
     claims: bool,
+    volumes: volumes::Volumes,
 }
 
 impl Predicates {
@@ -97,6 +99,11 @@ impl Predicates {
             pod_affinity: on("predicate.PodAffinityEnable"),
             spread: on("predicate.PodTopologySpreadEnable"),
             claims: on("predicate.DynamicResourceAllocationEnable"),
+            volumes: volumes::Volumes {
+                binding: on("predicate.VolumeBindingEnable"),
+                zone: on("predicate.VolumeZoneEnable"),
+                limits: on("predicate.NodeVolumeLimitsEnable"),
+            },
         }
     }
 }
@@ -125,7 +132,7 @@ impl Plugin for Predicates {
     }
 
     fn has_scope(&self) -> bool {
-        self.claims
+        true
     }
 
     fn gives_devices(&self) -> bool {
@@ -133,13 +140,15 @@ impl Plugin for Predicates {
     }
 
     fn scope(&self, world: &World, task: TaskId) -> u64 {
-        if self.claims { world.claims_scope(task) } else { 0 }
+        let devices = if self.claims { world.claims_scope(task) } else { 0 };
+        scopes(devices, volumes::scope(world, task))
     }
 
     fn scoped_filters(&self, world: &World, task: TaskId, rules: &mut NodeRules) {
         if self.claims {
             claims::add(world.claims_need(task), rules);
         }
+        self.volumes.filters(world, task, rules);
     }
 }
 
@@ -199,6 +208,16 @@ impl RoomFilter for Ports {
         let taken = self.0.host_ports.iter().any(|port| node.port_taken(port, later));
         if taken { Err(Unfit::Ports) } else { Ok(()) }
     }
+}
+
+/// What two rules depend on, as one number: 0 when neither depends on anything.
+fn scopes(one: u64, other: u64) -> u64 {
+    if one == 0 || other == 0 {
+        return one | other;
+    }
+    let mut hasher = FxHasher::default();
+    (one, other).hash(&mut hasher);
+    hasher.finish().max(1)
 }
 
 #[cfg(test)]

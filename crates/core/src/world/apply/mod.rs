@@ -42,6 +42,16 @@ impl World {
             Event::SliceGone(name) => self.remove_slice(&name),
             Event::Claim(info) => self.apply_claim(*info),
             Event::ClaimGone(key) => self.remove_claim(&key),
+            Event::Pvc(info) => self.apply_pvc(*info),
+            Event::PvcGone(key) => self.remove_pvc(&key),
+            Event::Volume(info) => self.apply_volume(*info),
+            Event::VolumeGone(name) => self.remove_volume(&name),
+            Event::StorageClass(info) => self.apply_storage_class(*info),
+            Event::StorageClassGone(name) => self.remove_storage_class(&name),
+            Event::CsiNode(info) => self.apply_csi_node(info),
+            Event::CsiNodeGone(node) => {
+                self.apply_csi_node(crate::event::CsiNodeInfo { node, limits: Vec::new() })
+            }
             Event::EvictFailed(uid, _) => self.stays(&uid),
             Event::Bound(uid) => self.settle(&uid, Status::Bound),
             Event::BindFailed(uid, failure) => {

@@ -76,7 +76,8 @@ impl World {
         if let Some(id) = self.node_ids.get(name) {
             return *id;
         }
-        let id = self.nodes.insert(Node { name: name.clone(), ..Node::default() });
+        let attach_limits = self.volumes.limits_of(name);
+        let id = self.nodes.insert(Node { name: name.clone(), attach_limits, ..Node::default() });
         self.node_ids.insert(name.clone(), id);
         self.touch_statics(id);
         self.touch_node(id);

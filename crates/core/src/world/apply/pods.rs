@@ -141,7 +141,7 @@ impl World {
         let changed_claims = self.link_claims(id, info.claims.as_ref());
         let (status, node) = self.seen(id, info);
         let before = self.place(id, status, node);
-        self.drop_left_node(before);
+        self.drop_left_node(&before);
         let priority = self.priority(info.priority, info.priority_class.as_deref());
         let task = &mut self.tasks[id];
         let changed = changed_class
@@ -178,12 +178,14 @@ impl World {
 
     pub(in crate::world) fn change_class(&mut self, id: TaskId, class: ClassId) {
         let status = self.tasks[id].status;
+        let chosen = self.release_volumes(id);
         self.leave_room(id);
         self.count(id, Some(status), None);
         let old = std::mem::replace(&mut self.tasks[id].class, class);
         self.classes[class].refs += 1;
         self.count(id, None, Some(status));
         self.take_room(id);
+        self.promise_volumes(id, Some(&chosen));
         self.release_class(old);
     }
 
@@ -215,7 +217,7 @@ impl World {
 
     pub(super) fn remove_task(&mut self, id: TaskId) -> bool {
         let before = self.place(id, Status::Pending, None);
-        self.drop_left_node(before);
+        self.drop_left_node(&before);
         self.count(id, Some(Status::Pending), None);
         self.unlink_claims(id);
         let Some(task) = self.tasks.remove(id) else { return false };
@@ -232,7 +234,7 @@ impl World {
         true
     }
 
-    fn drop_left_node(&mut self, before: crate::world::Before) {
+    fn drop_left_node(&mut self, before: &crate::world::Before) {
         if let Some((node, _)) = before.node
             && self.nodes.get(node).is_some()
         {
@@ -265,8 +267,9 @@ impl World {
         }
         self.changes.clock += 1;
         let carried = self.terms.open(key.2, &key.1, &self.nodes);
+        let pvcs = key.1.volumes.iter().map(|named| self.volumes.ask(&named.claim)).collect();
         let images = key.1.images.iter().map(|name| self.images.name(name)).collect();
-        let id = self.classes.insert(Class::new(key.clone(), carried, images, self.changes.clock));
+        let id = self.classes.insert(Class::new(key.clone(), carried, images, pvcs, self.changes.clock));
         self.class_ids.insert(key, id);
         id
     }
@@ -279,6 +282,7 @@ impl World {
         {
             self.terms.close(&class);
             class.images.iter().for_each(|image| self.images.forget(*image));
+            class.pvcs.iter().for_each(|claim| self.volumes.forget(*claim));
             self.class_ids.remove(&(class.request, class.constraints, class.profile));
         }
     }

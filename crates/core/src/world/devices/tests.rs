@@ -326,7 +326,7 @@ impl Play {
             }
             Step::Undo => {
                 if let Some((task, before, world)) = self.log.pop() {
-                    self.world.restore(task, before);
+                    self.world.restore(task, &before);
                     prop_assert!(self.world == world, "undone");
                 }
             }

@@ -1,0 +1,157 @@
+//! Volumes, claims on them, storage classes, and what nodes can attach.
+
+use phalanx_cache::{Interner, decode, slim};
+use phalanx_core::event::{AccessModes, PvcInfo, VolumeInfo};
+
+use crate::{object, pod, value};
+
+fn claim(yaml: &str) -> PvcInfo {
+    let claim: slim::PersistentVolumeClaim = object(yaml);
+    phalanx_cache::pvc(&claim, &mut Interner::default()).expect("a claim")
+}
+
+fn volume(yaml: &str) -> VolumeInfo {
+    let volume: slim::PersistentVolume = object(yaml);
+    phalanx_cache::volume(&volume, &mut Interner::default()).expect("a volume")
+}
+
+#[test]
+fn a_claim_with_everything() {
+    let claim = claim(
+        "
+metadata:
+  name: data
+  namespace: team
+  uid: u1
+  annotations: {volume.kubernetes.io/selected-node: n1}
+  ownerReferences: [{apiVersion: v1, kind: Pod, name: p, uid: p1, controller: true}]
+spec:
+  accessModes: [ReadWriteOnce, ReadWriteOncePod]
+  volumeMode: Block
+  storageClassName: fast
+  resources: {requests: {storage: 1Gi}}
+  selector: {matchLabels: {disk: ssd}}",
+    );
+    assert_eq!(
+        (claim.key.to_string().as_str(), &*claim.uid, claim.owner.as_deref()),
+        ("team/data", "u1", Some("p1"))
+    );
+    assert_eq!((&*claim.class, claim.size, claim.block), ("fast", 1 << 30, true));
+    assert!(claim.modes.cover(AccessModes::ONCE_POD) && claim.selector.is_some());
+    assert_eq!((claim.selected_node.as_deref(), claim.bound, claim.volume), (Some("n1"), false, None));
+}
+
+#[test]
+fn a_claim_is_bound_when_both_sides_say_so() {
+    for (metadata, spec, status, bound, lost) in [
+        ("{name: c}", "{volumeName: v}", "{}", false, false),
+        ("{name: c}", "{volumeName: v}", "{phase: Bound}", true, false),
+        (
+            "{name: c, annotations: {pv.kubernetes.io/bind-completed: 'yes'}}",
+            "{volumeName: v}",
+            "{}",
+            true,
+            false,
+        ),
+        ("{name: c}", "{}", "{phase: Pending}", false, false),
+        ("{name: c}", "{volumeName: v}", "{phase: Lost}", false, true),
+    ] {
+        let claim = claim(&format!("metadata: {metadata}\nspec: {spec}\nstatus: {status}"));
+        assert_eq!((claim.bound, claim.lost), (bound, lost), "{metadata} {spec} {status}");
+    }
+    let old = claim("metadata: {name: c, annotations: {volume.beta.kubernetes.io/storage-class: slow}}");
+    assert_eq!(&*old.class, "slow");
+}
+
+#[test]
+fn a_volume_and_whether_it_may_be_given_away() {
+    let full = volume(
+        "
+metadata: {name: v, labels: {topology.kubernetes.io/zone: a}}
+spec:
+  capacity: {storage: 10Gi}
+  accessModes: [ReadWriteMany]
+  storageClassName: fast
+  csi: {driver: csi.example.com, volumeHandle: h}
+  claimRef: {namespace: team, name: data, uid: u1}
+  nodeAffinity: {required: {nodeSelectorTerms: [{matchExpressions: [{key: zone, operator: In, values: [a]}]}]}}
+status: {phase: Bound}",
+    );
+    assert_eq!(
+        (full.size, full.driver.as_deref(), full.available),
+        (10 << 30, Some("csi.example.com"), false)
+    );
+    assert_eq!(full.nodes.unwrap().len(), 1);
+    let (key, uid) = full.claim.unwrap();
+    assert_eq!((key.to_string().as_str(), uid.as_deref()), ("team/data", Some("u1")));
+    for (yaml, available) in [
+        ("metadata: {name: v}", true),
+        ("metadata: {name: v}\nstatus: {phase: Available}", true),
+        ("metadata: {name: v}\nstatus: {phase: Released}", false),
+        ("metadata: {name: v, deletionTimestamp: 2026-01-01T00:00:00Z}\nstatus: {phase: Available}", false),
+    ] {
+        assert_eq!(volume(yaml).available, available, "{yaml}");
+    }
+}
+
+#[test]
+fn storage_classes_and_what_nodes_attach() {
+    let class: slim::StorageClass = object(
+        "{metadata: {name: fast}, provisioner: csi.example.com, volumeBindingMode: WaitForFirstConsumer,
+          allowedTopologies: [{matchLabelExpressions: [{key: zone, values: [a, b]}]}]}",
+    );
+    let class = phalanx_cache::storage_class(&class, &mut Interner::default()).unwrap();
+    assert!(class.waits && class.provisioner.as_deref() == Some("csi.example.com"));
+    assert_eq!(class.topologies[0].labels[0].values.len(), 2);
+    let local: slim::StorageClass =
+        object("{metadata: {name: l}, provisioner: kubernetes.io/no-provisioner}");
+    let local = phalanx_cache::storage_class(&local, &mut Interner::default()).unwrap();
+    assert_eq!((local.waits, local.provisioner), (false, None));
+    let node: slim::CSINode = object(
+        "{metadata: {name: n1}, spec: {drivers: [{name: b, allocatable: {count: 25}}, {name: a}, {name: c, allocatable: null}]}}",
+    );
+    let node = phalanx_cache::csi_node(&node, &mut Interner::default());
+    assert_eq!((&*node.node, node.limits), ("n1", vec![("b".into(), 25)]));
+}
+
+#[test]
+fn the_claims_of_a_pod() {
+    let info = pod("
+metadata: {name: p, namespace: team, uid: u}
+spec:
+  schedulerName: volcano
+  volumes:
+  - {name: a, emptyDir: {}}
+  - {name: b, persistentVolumeClaim: {claimName: data}}
+  - {name: c, persistentVolumeClaim: {claimName: data}}
+  - {name: scratch, ephemeral: {volumeClaimTemplate: {spec: {}}}}");
+    let claims: Vec<_> =
+        info.constraints.volumes.iter().map(|it| (it.claim.to_string(), it.owner.as_deref())).collect();
+    assert_eq!(claims, [("team/data".to_owned(), None), ("team/p-scratch".to_owned(), Some("u"))]);
+    let others = pod(
+        "{metadata: {name: p}, spec: {nodeName: n, volumes: [{name: b, persistentVolumeClaim: {claimName: data}}]}}",
+    );
+    assert_eq!(others.constraints.volumes.len(), 1, "pods of other schedulers use claims too");
+}
+
+#[test]
+fn what_cannot_be_honoured_is_named_with_its_field() {
+    let fault = |yaml: &str| {
+        let claim: slim::PersistentVolumeClaim = decode(&value(yaml)).unwrap();
+        phalanx_cache::pvc(&claim, &mut Interner::default()).unwrap_err().to_string()
+    };
+    for (spec, expected) in [
+        ("{accessModes: [ReadWriteTwice]}", "spec.accessModes[0]: \"ReadWriteTwice\" is unknown"),
+        ("{volumeMode: Tape}", "spec.volumeMode: \"Tape\" is unknown, expected Filesystem or Block"),
+        (
+            "{selector: {matchExpressions: [{key: a, operator: Like}]}}",
+            "spec.selector.matchExpressions[0].operator",
+        ),
+    ] {
+        let found = fault(&format!("{{metadata: {{name: c}}, spec: {spec}}}"));
+        assert!(found.starts_with(expected), "{found}");
+    }
+    let class: slim::StorageClass = object("{metadata: {name: c}, volumeBindingMode: Never}");
+    let found = phalanx_cache::storage_class(&class, &mut Interner::default()).unwrap_err().to_string();
+    assert!(found.starts_with("volumeBindingMode: \"Never\" is unknown"), "{found}");
+}

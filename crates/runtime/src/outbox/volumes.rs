@@ -1,0 +1,135 @@
+//! Volumes that have to be bound before their pod is: what to write, and the pods that wait for it.
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use phalanx_core::decision::{Binding, VolumeBinding};
+use phalanx_core::event::Key;
+use rustc_hash::{FxHashMap, FxHashSet};
+
+/// What stands on a claim.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PvcSeen {
+    /// Its UID.
+    pub uid: Arc<str>,
+    /// It has its volume.
+    pub bound: bool,
+    /// A node was selected for it.
+    pub selected: bool,
+}
+
+/// A claim of a pod that is to be bound.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PvcWrite {
+    /// The pod and its node.
+    pub binding: Binding,
+    /// Which of its claims.
+    pub at: usize,
+    /// The version of the volume that is given to the claim: nobody else may have taken it since.
+    pub version: Option<Arc<str>>,
+}
+
+impl PvcWrite {
+    /// The claim.
+    pub fn claim(&self) -> &VolumeBinding {
+        &self.binding.volumes[self.at]
+    }
+}
+
+#[derive(Debug)]
+struct Waiting {
+    binding: Binding,
+    until: Instant,
+}
+
+/// What is known of claims and volumes, and who waits for them.
+#[derive(Debug, Default)]
+pub(super) struct Volumes {
+    seen: FxHashMap<Key, PvcSeen>,
+    versions: FxHashMap<Arc<str>, Arc<str>>,
+    waiting: Vec<Waiting>,
+}
+
+impl Volumes {
+    /// The write for a claim of a pod; `None` behind the last.
+    pub(super) fn write(&self, binding: Binding, from: usize) -> Result<PvcWrite, Binding> {
+        let next = (from..binding.volumes.len()).find(|at| !self.is_bound(&binding.volumes[*at]));
+        let Some(at) = next else { return Err(binding) };
+        let version =
+            binding.volumes[at].volume.as_ref().and_then(|volume| self.versions.get(volume)).cloned();
+        Ok(PvcWrite { binding, at, version })
+    }
+
+    fn is_bound(&self, claim: &VolumeBinding) -> bool {
+        self.seen.get(&claim.claim).is_some_and(|seen| seen.bound && seen.uid == claim.uid)
+    }
+
+    /// A pod whose claims have been written; given back when nothing is left to wait for.
+    pub(super) fn wait(&mut self, binding: Binding, until: Instant) -> Option<Binding> {
+        if binding.volumes.iter().all(|claim| self.is_bound(claim)) {
+            return Some(binding);
+        }
+        self.waiting.push(Waiting { binding, until });
+        None
+    }
+
+    /// A claim was seen: pods that can be bound now, and those whose volume will not be made after all.
+    pub(super) fn seen(&mut self, key: &Key, seen: PvcSeen) -> (Vec<Binding>, Vec<Binding>) {
+        let concerns = |binding: &Binding| binding.volumes.iter().any(|claim| claim.claim == *key);
+        let (uid, bound, open) = (Arc::clone(&seen.uid), seen.bound, !seen.bound && !seen.selected);
+        let before = self.seen.insert(key.clone(), seen);
+        let given_up = open && before.is_some_and(|it| it.uid == uid && it.selected);
+        if given_up {
+            return (Vec::new(), self.take(concerns));
+        }
+        if !bound {
+            return (Vec::new(), Vec::new());
+        }
+        let (ready, waiting): (Vec<Waiting>, _) =
+            std::mem::take(&mut self.waiting).into_iter().partition(|it: &Waiting| {
+                concerns(&it.binding) && it.binding.volumes.iter().all(|claim| self.is_bound(claim))
+            });
+        self.waiting = waiting;
+        (ready.into_iter().map(|it| it.binding).collect(), Vec::new())
+    }
+
+    pub(super) fn volume_seen(&mut self, volume: Arc<str>, version: Arc<str>) {
+        self.versions.insert(volume, version);
+    }
+
+    pub(super) fn claim_gone(&mut self, key: &Key) -> Vec<Binding> {
+        self.seen.remove(key);
+        self.take(|binding| binding.volumes.iter().any(|claim| claim.claim == *key))
+    }
+
+    pub(super) fn volume_gone(&mut self, volume: &str) {
+        self.versions.remove(volume);
+    }
+
+    pub(super) fn pod_gone(&mut self, uid: &str) {
+        self.waiting.retain(|waiting| *waiting.binding.pod.uid != *uid);
+    }
+
+    pub(super) fn nodes_gone(&mut self, nodes: &FxHashSet<&str>) -> Vec<Binding> {
+        self.take(|binding| nodes.contains(&*binding.node))
+    }
+
+    /// Pods that waited too long.
+    pub(super) fn expired(&mut self, now: Instant) -> Vec<Binding> {
+        let late = |waiting: &mut Waiting| waiting.until <= now;
+        self.waiting.extract_if(.., late).map(|waiting| waiting.binding).collect()
+    }
+
+    pub(super) fn wake(&self) -> Option<Instant> {
+        self.waiting.iter().map(|waiting| waiting.until).min()
+    }
+
+    fn take(&mut self, which: impl Fn(&Binding) -> bool) -> Vec<Binding> {
+        let taken = self.waiting.extract_if(.., |waiting| which(&waiting.binding));
+        taken.map(|waiting| waiting.binding).collect()
+    }
+}
+
+/// Why a pod that waited for its claims goes back.
+pub(super) fn late(timeout: Duration) -> String {
+    format!("its PersistentVolumeClaims were not bound within {} s", timeout.as_secs())
+}

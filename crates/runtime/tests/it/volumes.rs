@@ -1,0 +1,101 @@
+//! Claims that have to be bound before their pod.
+use std::sync::Arc;
+use std::time::Instant;
+
+use phalanx_core::decision::{Binding, Decision, VolumeBinding};
+use phalanx_core::event::{Event, Key, PodRef};
+use phalanx_runtime::outbox::reply::Reply;
+use phalanx_runtime::outbox::{Outbox, OutboxOptions, PvcSeen, Work};
+
+const CLAIM: &str = "data";
+
+fn binding(volume: Option<&str>) -> Binding {
+    let pod = Arc::new(PodRef { namespace: "ns".into(), name: "p".into(), uid: "p".into() });
+    let claim =
+        VolumeBinding { claim: Key::new("ns", CLAIM), uid: "c1".into(), volume: volume.map(Arc::from) };
+    Binding { pod, node: "n1".into(), by: None, prepare: vec![], volumes: vec![claim] }
+}
+
+fn seen(uid: &str, bound: bool, selected: bool) -> PvcSeen {
+    PvcSeen { uid: uid.into(), bound, selected }
+}
+
+fn decided(volume: Option<&str>, now: Instant) -> Outbox {
+    let mut outbox = Outbox::new(OutboxOptions { scheduled_events: false, ..OutboxOptions::default() });
+    outbox.volume_seen("v1".into(), "7".into());
+    let pods = vec![binding(volume)];
+    outbox.decide(vec![Decision::Bind { job: Key::new("ns", "p"), pods }], now);
+    outbox
+}
+
+/// The only thing to send, which is about the claim.
+fn claim_written(outbox: &mut Outbox, reply: Reply, now: Instant) -> Option<Event> {
+    let job = outbox.next(now).expect("a claim to write");
+    let Work::Pvc(write) = &job.work else { panic!("{job:?}") };
+    assert_eq!(write.version.as_deref(), write.claim().volume.as_ref().map(|_| "7"));
+    assert_eq!(outbox.next(now), None, "the pod waits for its claim");
+    outbox.done(job, reply, now)
+}
+
+fn binds(outbox: &mut Outbox, now: Instant) -> bool {
+    matches!(outbox.next(now), Some(job) if matches!(job.work, Work::Bind(_)))
+}
+
+#[test]
+fn a_pod_is_bound_once_its_claim_is() {
+    for volume in [Some("v1"), None] {
+        let now = Instant::now();
+        let mut outbox = decided(volume, now);
+        assert_eq!(claim_written(&mut outbox, Reply::Done, now), None);
+        let key = Key::new("ns", CLAIM);
+        assert!(outbox.pvc_seen(&key, seen("c1", false, true), now).is_empty());
+        assert!(!binds(&mut outbox, now));
+        assert!(outbox.pvc_seen(&key, seen("other", true, true), now).is_empty());
+        assert!(!binds(&mut outbox, now), "another claim of that name");
+        assert!(outbox.pvc_seen(&key, seen("c1", true, true), now).is_empty());
+        assert!(binds(&mut outbox, now));
+    }
+}
+
+#[test]
+fn a_claim_that_is_bound_already_is_not_written() {
+    let now = Instant::now();
+    let mut outbox = Outbox::new(OutboxOptions::default());
+    outbox.pvc_seen(&Key::new("ns", CLAIM), seen("c1", true, true), now);
+    let pods = vec![binding(None)];
+    outbox.decide(vec![Decision::Bind { job: Key::new("ns", "p"), pods }], now);
+    assert!(binds(&mut outbox, now));
+}
+
+fn failure(events: &[Event]) -> &str {
+    match events {
+        [Event::BindFailed(uid, why)] if **uid == *"p" && !why.gone => &why.message,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_pod_goes_back_when_its_claim_cannot_be_bound() {
+    let now = Instant::now();
+    let taken = claim_written(&mut decided(Some("v1"), now), Reply::Gone("taken".into()), now);
+    assert_eq!(failure(&taken.into_iter().collect::<Vec<_>>()), "taken");
+
+    let mut outbox = decided(None, now);
+    claim_written(&mut outbox, Reply::Done, now);
+    outbox.pvc_seen(&Key::new("ns", CLAIM), seen("c1", false, true), now);
+    let given_up = outbox.pvc_seen(&Key::new("ns", CLAIM), seen("c1", false, false), now);
+    assert_eq!(failure(&given_up), "its volume cannot be made for this node");
+
+    let mut outbox = decided(None, now);
+    claim_written(&mut outbox, Reply::Done, now);
+    let deleted = outbox.gone(&[Event::PvcGone(Key::new("ns", CLAIM))], now);
+    assert_eq!(failure(&deleted), "a PersistentVolumeClaim of it was deleted");
+
+    let mut outbox = decided(None, now);
+    claim_written(&mut outbox, Reply::Done, now);
+    let timeout = OutboxOptions::default().volumes_timeout;
+    let (early, late) = (now + timeout / 2, now + timeout);
+    assert!(outbox.expire(early).is_empty());
+    assert!(outbox.wake().is_some_and(|wake| wake <= late));
+    assert_eq!(failure(&outbox.expire(late)), "its PersistentVolumeClaims were not bound within 600 s");
+}

@@ -1,0 +1,58 @@
+//! Volumes and claims, and what binds or makes them for a pod that is bound.
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use phalanx_core::decision::VolumeBinding;
+use phalanx_core::event::{Event, Key, PvcInfo, StorageClassInfo, VolumeInfo};
+
+/// The controllers of volumes, with their objects.
+#[derive(Debug, Default)]
+pub(crate) struct Storage {
+    claims: BTreeMap<Key, PvcInfo>,
+    volumes: BTreeMap<Arc<str>, VolumeInfo>,
+    classes: BTreeMap<Arc<str>, StorageClassInfo>,
+}
+
+impl Storage {
+    pub(crate) fn add_volume(&mut self, volume: VolumeInfo) {
+        self.volumes.insert(volume.name.clone(), volume);
+    }
+
+    /// False when there is such a claim already.
+    pub(crate) fn add_pvc(&mut self, claim: PvcInfo) -> bool {
+        let new = !self.claims.contains_key(&claim.key);
+        if new {
+            self.claims.insert(claim.key.clone(), claim);
+        }
+        new
+    }
+
+    pub(crate) fn add_class(&mut self, class: StorageClassInfo) {
+        self.classes.insert(class.name.clone(), class);
+    }
+
+    /// Gives a claim its volume, or makes one; says what changed.
+    pub(crate) fn bind(&mut self, binding: &VolumeBinding) -> Vec<Event> {
+        let Some(claim) = self.claims.get_mut(&binding.claim).filter(|claim| !claim.bound) else {
+            return Vec::new();
+        };
+        let name = match &binding.volume {
+            Some(name) => name.clone(),
+            None => format!("pvc-{}-{}", claim.key.namespace, claim.key.name).into(),
+        };
+        (claim.volume, claim.bound) = (Some(name.clone()), true);
+        let class = self.classes.get(&claim.class);
+        let volume = self.volumes.entry(name.clone()).or_insert_with(|| VolumeInfo {
+            name,
+            class: claim.class.clone(),
+            size: claim.size,
+            modes: claim.modes,
+            block: claim.block,
+            driver: class.and_then(|class| class.provisioner.clone()),
+            ..VolumeInfo::default()
+        });
+        volume.claim = Some((claim.key.clone(), Some(claim.uid.clone())));
+        volume.available = false;
+        vec![volume.clone().into(), claim.clone().into()]
+    }
+}
