@@ -27,17 +27,17 @@ pub(super) fn place_whole(session: &mut Session<'_>, job: JobId, tasks: &[TaskId
             statement.unplace(*task);
         }
     }
-    let Some((first, term)) = first(statement.session().world, tasks) else { return false };
+    let Some(choice) = Choice::of(statement.session().world, tasks) else { return false };
     let nodes = statement.session().world.nodes.len();
     if !spend(statement.session(), 2 * nodes) {
         return false;
     }
-    for home in homes(statement.session(), job, tasks, first, term) {
+    for home in choice.homes(statement.session(), job, tasks) {
         if !spend(statement.session(), tasks.len()) {
             return false;
         }
         let mut attempt = statement.nested();
-        if place_at(&mut attempt, job, tasks, first, home) {
+        if place_at(&mut attempt, job, tasks, &choice, home) {
             attempt.keep();
             pack::commit(statement, job);
             return true;
@@ -53,55 +53,82 @@ fn spend(session: &mut Session<'_>, steps: usize) -> bool {
     left.is_some()
 }
 
-/// The first task that its own terms mean, as long as there is no such pod anywhere; and the term of its with the most
-/// domains.
-fn first(world: &World, tasks: &[TaskId]) -> Option<(TaskId, TermId)> {
-    let chooses = |class: &Class| {
-        let free = |term: &TermId| {
-            let [used, _, nominated] = world.terms.total(*term);
-            used + nominated == 0 && world.terms.means(*term, class)
+/// A gang may choose its domain.
+pub(super) struct Choice {
+    /// The first task that its own terms mean, as long as there is no such pod anywhere: where it is, others follow.
+    pub(super) first: TaskId,
+    /// The term of its with the most domains.
+    term: TermId,
+}
+
+impl Choice {
+    /// `None` when none of these tasks has a choice.
+    pub(super) fn of(world: &World, tasks: &[TaskId]) -> Option<Self> {
+        let chooses = |class: &Class| {
+            let free = |term: &TermId| {
+                let [used, _, nominated] = world.terms.total(*term);
+                used + nominated == 0 && world.terms.means(*term, class)
+            };
+            class.carried.affinity.iter().all(free)
         };
-        class.carried.affinity.iter().all(free)
-    };
-    tasks.iter().find_map(|task| {
-        let class = world.class_of(*task);
-        let finest = class.carried.affinity.iter().max_by_key(|term| world.terms.domains(**term))?;
-        chooses(class).then_some((*task, *finest))
-    })
+        tasks.iter().find_map(|task| {
+            let class = world.class_of(*task);
+            let finest = class.carried.affinity.iter().max_by_key(|term| world.terms.domains(**term))?;
+            chooses(class).then_some(Self { first: *task, term: *finest })
+        })
+    }
+
+    /// The domain of a node, if it counts.
+    pub(super) fn domain(&self, world: &World, node: NodeId) -> Option<u32> {
+        world.terms.domain_of(self.term, node)
+    }
+
+    /// The node for the first task in each domain that may have room for all like it, the most roomy domains first.
+    pub(super) fn homes(&self, session: &mut Session<'_>, job: JobId, tasks: &[TaskId]) -> Vec<NodeId> {
+        let wanted = wanted(session.world, job, tasks, self.first);
+        let mut domains = self.domains(session);
+        domains.retain(|domain| domain.room >= wanted);
+        let name = |domain: &Domain| session.world.nodes[domain.home.2].name.clone();
+        domains.sort_by_cached_key(|domain| (std::cmp::Reverse(domain.room), name(domain)));
+        domains.into_iter().take(DOMAINS).map(|domain| domain.home.2).collect()
+    }
+
+    fn domains(&self, session: &mut Session<'_>) -> Vec<Domain> {
+        let mut domains: FxHashMap<u32, Domain> = FxHashMap::default();
+        for node in session.world.nodes.ids().collect::<Vec<_>>() {
+            let Some(domain) = self.domain(session.world, node) else { continue };
+            let Some(room) = session.room(self.first, node, &[]) else { continue };
+            let many = many(session.world, self.first, &session.world.nodes[node]);
+            let home = (room, many, node);
+            let known = domains.entry(domain).or_insert(Domain { room: 0, home });
+            known.room += many;
+            let better = |(room, many, _): (Room, u64, NodeId)| (room == Room::Now, many);
+            if better(home) > better(known.home) {
+                known.home = home;
+            }
+        }
+        domains.into_values().collect()
+    }
+
+    /// Gives the first task this node, if its queue may have it and there is or will be room.
+    pub(super) fn begin(&self, statement: &mut Statement<'_, '_>, job: JobId, home: NodeId) -> bool {
+        let session = statement.session();
+        if session.allocatable(session.world.jobs[job].queue, self.first).is_err() {
+            return false;
+        }
+        match session.room(self.first, home, &[]) {
+            Some(Room::Now) => statement.allocate(self.first, home),
+            Some(Room::Later) => statement.pipeline(self.first, home),
+            None => return false,
+        }
+        true
+    }
 }
 
 /// A domain: its best node for the first task, and how many like it have room there.
 struct Domain {
     room: u64,
     home: (Room, u64, NodeId),
-}
-
-/// The node for the first task in each domain that may have room for all like it.
-fn homes(
-    session: &mut Session<'_>,
-    job: JobId,
-    tasks: &[TaskId],
-    first: TaskId,
-    term: TermId,
-) -> Vec<NodeId> {
-    let mut domains: FxHashMap<u32, Domain> = FxHashMap::default();
-    for node in session.world.nodes.ids().collect::<Vec<_>>() {
-        let Some(domain) = session.world.terms.domain_of(term, node) else { continue };
-        let Some(room) = session.room(first, node, &[]) else { continue };
-        let many = many(session.world, first, &session.world.nodes[node]);
-        let home = (room, many, node);
-        let known = domains.entry(domain).or_insert(Domain { room: 0, home });
-        known.room += many;
-        let better = |(room, many, _): (Room, u64, NodeId)| (room == Room::Now, many);
-        if better(home) > better(known.home) {
-            known.home = home;
-        }
-    }
-    let wanted = wanted(session.world, job, tasks, first);
-    let mut domains: Vec<Domain> = domains.into_values().filter(|domain| domain.room >= wanted).collect();
-    let name = |domain: &Domain| session.world.nodes[domain.home.2].name.clone();
-    domains.sort_by_cached_key(|domain| (std::cmp::Reverse(domain.room), name(domain)));
-    domains.into_iter().take(DOMAINS).map(|domain| domain.home.2).collect()
 }
 
 /// How many tasks like this one a node has, or will have, room for.
@@ -123,20 +150,13 @@ fn place_at(
     statement: &mut Statement<'_, '_>,
     job: JobId,
     tasks: &[TaskId],
-    first: TaskId,
+    choice: &Choice,
     home: NodeId,
 ) -> bool {
-    let session = statement.session();
-    let queue = session.world.jobs[job].queue;
-    if session.allocatable(queue, first).is_err() {
+    if !choice.begin(statement, job, home) {
         return false;
     }
-    match session.room(first, home, &[]) {
-        Some(Room::Now) => statement.allocate(first, home),
-        Some(Room::Later) => statement.pipeline(first, home),
-        None => return false,
-    }
-    let rest = tasks.iter().copied().filter(|task| *task != first);
+    let rest = tasks.iter().copied().filter(|task| *task != choice.first);
     Attempt::default().place_all(statement, job, rest);
     let session = statement.session();
     session.job_ready(job) || session.job_pipelined(job)

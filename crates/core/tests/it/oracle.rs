@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use phalanx_core::conf::{Conf, Flag, PluginConf, Tier};
 use phalanx_core::event::{
-    Constraints, Event, Key, Operator, PdbInfo, PodGroupInfo, PodInfo, PodPhase, Requirement,
+    Constraints, Event, Key, NodeInfo, Operator, PdbInfo, PodGroupInfo, PodInfo, PodPhase, PodRules,
+    PodSelector, PodTerm, Requirement,
 };
 use phalanx_core::label::Selector;
 use proptest::prelude::*;
@@ -24,6 +25,28 @@ struct Placed {
     bound: bool,
     /// The disruption budgets that mean it.
     budgets: [bool; 2],
+    /// It has the colour.
+    colours: [bool; 2],
+    /// It keeps pods of the first colour out of this domain.
+    keeps_away: Option<Topology>,
+}
+
+/// Nodes that are one domain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Topology {
+    Host,
+    Rack,
+}
+
+/// What the gang's pods ask of other pods.
+#[derive(Clone, Debug)]
+struct Rules {
+    /// Their own colours.
+    colours: [bool; 2],
+    /// A pod of this colour is in the domain, or none is anywhere.
+    with: Option<(usize, Topology)>,
+    /// No pod of this colour is in the domain.
+    without: Option<(usize, Topology)>,
 }
 
 /// A gang that has its place, or asks for one.
@@ -45,6 +68,7 @@ struct Case {
     cores: i64,
     /// The nodes it is let on; all when there is none.
     only: Option<usize>,
+    rules: Rules,
     /// The gang plugin keeps gangs whole.
     keeps_gangs: bool,
 }
@@ -55,30 +79,55 @@ fn gang() -> impl Strategy<Value = Gang> {
     (prop::sample::select(&PRIORITIES[..]), 0u32..4).prop_map(|(priority, min)| Gang { priority, min })
 }
 
+fn topology() -> impl Strategy<Value = Topology> {
+    prop::sample::select(vec![Topology::Host, Topology::Rack])
+}
+
+prop_compose! {
+    fn rules()(
+        colours in any::<[bool; 2]>(),
+        with in prop::option::weighted(0.4, (0usize..2, topology())),
+        without in prop::option::weighted(0.3, (0usize..2, topology())),
+    ) -> Rules {
+        Rules { colours, with, without }
+    }
+}
+
+/// Gang, node, cores, whether it may be evicted, and coins.
+type Spec = (usize, usize, i64, Option<bool>, [bool; 5], Option<Topology>);
+
+fn placed() -> impl Strategy<Value = Spec> {
+    let (preemptable, keeps_away) =
+        (prop::option::weighted(0.2, any::<bool>()), prop::option::weighted(0.15, topology()));
+    (0usize..4, 0usize..3, 1i64..3, preemptable, any::<[bool; 5]>(), keeps_away)
+}
+
 prop_compose! {
     fn case()(
         nodes in prop::collection::vec(0i64..6, 1..4),
         gangs in prop::collection::vec(gang(), 1..4),
-        pods in prop::collection::vec(
-            (0usize..4, 0usize..3, 1i64..3, prop::option::weighted(0.2, any::<bool>()), any::<[bool; 3]>()), 0..8),
+        pods in prop::collection::vec(placed(), 0..8),
         allowed in [0u32..4, 0u32..9],
         asks in gang(),
         cores in 1i64..5,
         only in prop::option::weighted(0.3, 0usize..3),
+        rules in rules(),
         keeps_gangs in any::<bool>(),
     ) -> Case {
         let mut free = nodes.clone();
         let mut placed = Vec::new();
-        for (at, (gang, node, cores, preemptable, [bound, one, other])) in pods.into_iter().enumerate() {
+        for (at, (gang, node, cores, preemptable, coins, keeps_away)) in pods.into_iter().enumerate() {
             let (gang, node) = (gang % gangs.len(), node % nodes.len());
             if free[node] >= cores {
                 free[node] -= cores;
-                let budgets = [one, one && other];
-                placed.push(Placed { name: format!("g{gang}-{at}"), gang, node, cores, preemptable, bound, budgets });
+                let [bound, one, other, red, blue] = coins;
+                let (budgets, colours) = ([one, one && other], [red, blue]);
+                let name = format!("g{gang}-{at}");
+                placed.push(Placed { name, gang, node, cores, preemptable, bound, budgets, colours, keeps_away });
             }
         }
         let asks = Gang { min: asks.min.max(1), ..asks };
-        Case { nodes, gangs, pods: placed, allowed, asks, cores, only, keeps_gangs }
+        Case { nodes, gangs, pods: placed, allowed, asks, cores, only, rules, keeps_gangs }
     }
 }
 
@@ -109,7 +158,9 @@ impl Case {
             });
         }
         for (at, cores) in self.nodes.iter().enumerate() {
-            cluster.add(node(&format!("n{at}"), &format!("cpu={cores}")));
+            let NodeInfo { mut labels, .. } = node(&format!("n{at}"), "");
+            labels.push((RACK.into(), format!("r{}", Topology::Rack.domain(at)).into()));
+            cluster.add(NodeInfo { labels, ..node(&format!("n{at}"), &format!("cpu={cores}")) });
         }
         let of = |name: &str, gang: &Gang| PodGroupInfo {
             priority_class: Some(format!("p{}", gang.priority).into()),
@@ -135,23 +186,63 @@ impl Case {
         let only = |at: usize| ("kubernetes.io/hostname".into(), format!("n{at}").into());
         let constraints = Constraints {
             node_selector: self.only.map(only).into_iter().collect(),
+            pod_rules: self.rules.info(),
             ..Constraints::default()
         };
         PodInfo {
             constraints: Arc::new(constraints),
+            labels: labels(&self.rules.colours, "colour").collect(),
             ..member("asks", index, &format!("cpu={}", self.cores))
         }
     }
 
     /// Whether the gang fits with these pods gone.
     fn fits(&self, gone: &[&Placed]) -> bool {
-        let room = |at: usize| {
-            let held: i64 = self.pods.iter().filter(|pod| pod.node == at).map(|pod| pod.cores).sum();
-            let freed: i64 = gone.iter().filter(|pod| pod.node == at).map(|pod| pod.cores).sum();
-            (self.nodes[at] - held + freed) / self.cores
+        let stays = |pod: &&Placed| gone.iter().all(|other| other.name != pod.name);
+        let stay: Vec<&Placed> = self.pods.iter().filter(stays).collect();
+        self.way(&stay, &mut Vec::new())
+    }
+
+    /// A way to place the members that are left, one after the other.
+    fn way(&self, stay: &[&Placed], members: &mut Vec<usize>) -> bool {
+        members.len() == self.asks.min as usize
+            || (0..self.nodes.len()).any(|at| {
+                self.takes(stay, members, at) && {
+                    members.push(at);
+                    let found = self.way(stay, members);
+                    members.pop();
+                    found
+                }
+            })
+    }
+
+    /// Whether a node takes one more member.
+    fn takes(&self, stay: &[&Placed], members: &[usize], at: usize) -> bool {
+        let held: i64 = stay.iter().filter(|pod| pod.node == at).map(|pod| pod.cores).sum();
+        let own = members.iter().filter(|node| **node == at).count() as i64;
+        self.only.is_none_or(|only| only == at)
+            && held + (own + 1) * self.cores <= self.nodes[at]
+            && self.keeps_rules(stay, members, at)
+    }
+
+    fn keeps_rules(&self, stay: &[&Placed], members: &[usize], at: usize) -> bool {
+        let Rules { colours, with, without } = &self.rules;
+        // Nodes that have a pod of the colour, once for each.
+        let coloured = |colour: usize| {
+            let others = stay.iter().filter(move |pod| pod.colours[colour]).map(|pod| pod.node);
+            others.chain(members.iter().copied().filter(move |_| colours[colour]))
         };
-        let admitted = (0..self.nodes.len()).filter(|at| self.only.is_none_or(|only| only == *at));
-        admitted.map(room).sum::<i64>() >= i64::from(self.asks.min)
+        let near = |(colour, topology): (usize, Topology)| {
+            coloured(colour).any(|node| topology.domain(node) == topology.domain(at))
+        };
+        let first = |colour: usize| colours[colour] && coloured(colour).next().is_none();
+        let kept_out = |pod: &&Placed| {
+            pod.keeps_away
+                .is_some_and(|topology| colours[0] && topology.domain(pod.node) == topology.domain(at))
+        };
+        with.is_none_or(|with| near(with) || first(with.0))
+            && !without.is_some_and(near)
+            && !stay.iter().any(kept_out)
     }
 
     /// Whether these pods may be evicted together for the gang.
@@ -185,13 +276,16 @@ impl Case {
 
 impl Placed {
     fn info(&self) -> PodInfo {
-        let labels = |at: usize| (format!("budget-{at}").into(), "".into());
         let group: Arc<str> = format!("g{}", self.gang).into();
         let mut pod = running(member(&group, 0, &format!("cpu={}", self.cores)), &format!("n{}", self.node));
         pod.pod.name = self.name.as_str().into();
         pod.pod.uid = self.name.as_str().into();
         pod.preemptable = self.preemptable;
-        pod.labels = (0..2).filter(|at| self.budgets[*at]).map(labels).collect();
+        pod.labels = labels(&self.budgets, "budget").chain(labels(&self.colours, "colour")).collect();
+        let apart = self
+            .keeps_away
+            .map(|topology| PodRules { anti_affinity: vec![topology.term(0)], ..PodRules::default() });
+        pod.constraints = Arc::new(Constraints { pod_rules: apart.map(Arc::new), ..Constraints::default() });
         if self.bound {
             pod.phase = PodPhase::Pending;
         }
@@ -199,13 +293,59 @@ impl Placed {
     }
 }
 
+const RACK: &str = "rack";
+
+impl Topology {
+    /// The domain of a node: the first two are in one rack.
+    fn domain(self, node: usize) -> usize {
+        match self {
+            Topology::Host => node,
+            Topology::Rack => node / 2,
+        }
+    }
+
+    /// Pods of a colour, by this topology.
+    fn term(self, colour: usize) -> PodTerm {
+        let key = match self {
+            Topology::Host => "kubernetes.io/hostname",
+            Topology::Rack => RACK,
+        };
+        let labels = Some(has(&format!("colour-{colour}")));
+        let pods = PodSelector { namespaces: vec!["ns".into()], labels, ..PodSelector::default() };
+        PodTerm { topology_key: key.into(), pods }
+    }
+}
+
+impl Rules {
+    fn info(&self) -> Option<Arc<PodRules>> {
+        let terms = |one: Option<(usize, Topology)>| -> Vec<PodTerm> {
+            one.into_iter().map(|(colour, topology)| topology.term(colour)).collect()
+        };
+        let rules = PodRules {
+            affinity: terms(self.with),
+            anti_affinity: terms(self.without),
+            ..PodRules::default()
+        };
+        Some(Arc::new(rules)).filter(|rules| !rules.is_empty())
+    }
+}
+
+/// A label for each of two that is set.
+fn labels(set: &[bool; 2], name: &str) -> impl Iterator<Item = (Arc<str>, Arc<str>)> {
+    (0..2).filter(|at| set[*at]).map(move |at| (format!("{name}-{at}").into(), "".into()))
+}
+
+fn has(label: &str) -> Selector {
+    Selector(vec![Requirement { key: label.into(), operator: Operator::Exists, values: vec![] }])
+}
+
 fn budget(at: usize, allowed: u32) -> PdbInfo {
-    let has = Requirement { key: format!("budget-{at}").into(), operator: Operator::Exists, values: vec![] };
-    PdbInfo { key: Key::new("ns", &format!("budget-{at}")), selector: Some(Selector(vec![has])), allowed }
+    let name = format!("budget-{at}");
+    PdbInfo { key: Key::new("ns", &name), selector: Some(has(&name)), allowed }
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(20000))]
+    #![proptest_config(ProptestConfig::with_cases(30000))]
 
     #[test]
     fn what_is_evicted_is_right_and_a_no_is_true(case in case()) {

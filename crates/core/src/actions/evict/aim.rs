@@ -2,12 +2,13 @@
 use rustc_hash::FxHashSet;
 
 use super::steps::Steps;
+use crate::actions::together::Choice;
 use crate::diagnosis::NoEviction;
 use crate::id::{ClassId, JobId, TaskId};
 use crate::placement::Room;
 use crate::session::Session;
 use crate::statement::Statement;
-use crate::world::Status;
+use crate::world::{Status, World};
 
 /// What somebody is to be evicted for.
 #[derive(Clone, Debug)]
@@ -51,14 +52,45 @@ impl Aim {
     }
 
     /// Places tasks, where room is or will be, until the aim is met. Returns those it placed, or nothing when it is
-    /// not met in the end.
+    /// not met in the end. Where the gang may choose its topology domain, one after the other is tried.
     pub(super) fn place(
         &self,
         statement: &mut Statement<'_, '_>,
         steps: &mut Steps,
     ) -> Result<Option<Vec<TaskId>>, NoEviction> {
-        let mut placed = Vec::with_capacity(self.wanted);
-        let mut tasks = self.place_some(statement, &self.tasks, &mut placed, steps)?;
+        let choice = Choice::of(statement.session().world, &self.tasks).filter(|_| !self.single);
+        let Some(choice) = choice else { return self.place_behind(statement, Vec::new(), steps) };
+        let mut attempt = statement.nested();
+        if let Some(placed) = self.place_behind(&mut attempt, Vec::new(), steps)? {
+            attempt.keep();
+            return Ok(Some(placed));
+        }
+        drop(attempt);
+        steps.scan(2 * statement.session().world.nodes.len())?;
+        for home in choice.homes(statement.session(), self.job, &self.tasks) {
+            let mut attempt = statement.nested();
+            steps.spend(1)?;
+            if !choice.begin(&mut attempt, self.job, home) {
+                continue;
+            }
+            let placed = self.place_behind(&mut attempt, vec![choice.first], steps)?;
+            if placed.is_some() {
+                attempt.keep();
+                return Ok(placed);
+            }
+        }
+        Ok(None)
+    }
+
+    /// Places tasks behind those that are placed.
+    fn place_behind(
+        &self,
+        statement: &mut Statement<'_, '_>,
+        mut placed: Vec<TaskId>,
+        steps: &mut Steps,
+    ) -> Result<Option<Vec<TaskId>>, NoEviction> {
+        let rest: Vec<TaskId> = self.tasks.iter().copied().filter(|task| !placed.contains(task)).collect();
+        let mut tasks = self.place_some(statement, &rest, &mut placed, steps)?;
         let mut before = 0;
         // Others of the gang may have made place for them by being in place.
         while !tasks.is_empty() && placed.len() > before {
@@ -95,6 +127,20 @@ impl Aim {
             }
         }
         Ok(seeking)
+    }
+
+    /// Whether its tasks ask for company, so that it matters who stays as well as who goes.
+    pub(super) fn seeks(&self, world: &World) -> bool {
+        self.tasks.iter().any(|task| !world.class_of(*task).carried.affinity.is_empty())
+    }
+
+    /// Whether places depend on pods of other nodes.
+    pub(super) fn looks_around(&self, world: &World) -> bool {
+        let looks = |task: &TaskId| {
+            let class = world.class_of(*task);
+            !class.carried.is_empty() || world.terms.outward(class).next().is_some()
+        };
+        self.tasks.iter().any(looks)
     }
 
     fn is_met(&self, session: &Session<'_>, placed: &[TaskId]) -> bool {

@@ -13,6 +13,9 @@ use crate::session::Session;
 use crate::statement::Statement;
 use crate::world::Status;
 
+/// Victims times tasks up to which all tasks are placed anew for each victim that may be spared.
+const THOROUGH: usize = 2_000;
+
 /// Victims that go together or stay together.
 pub(super) type Unit = SmallVec<[Victim; 1]>;
 
@@ -45,7 +48,7 @@ pub(super) fn prove(
         }
         (count, more) = (units.len().min(count + more), 2 * more);
     };
-    spare(&mut statement, &units[..count], &placed, steps)?;
+    spare(&mut statement, aim, &units[..count], placed, steps)?;
     if statement.session().job_ready(aim.job) {
         statement.commit(why);
     } else {
@@ -87,10 +90,15 @@ impl Placed {
 /// can lose their place by that, or all of a class; where a rule turns out to look further, every task is asked each time.
 fn spare(
     statement: &mut Statement<'_, '_>,
+    aim: &Aim,
     units: &[Unit],
-    placed: &[TaskId],
+    placed: Vec<TaskId>,
     steps: &mut Steps,
 ) -> Result<(), NoEviction> {
+    if aim.looks_around(statement.session().world) && units.len() * placed.len() <= THOROUGH {
+        return spare_thoroughly(statement, aim, units, placed, steps);
+    }
+    let placed = &placed[..];
     let mut quick = statement.nested();
     let by_class = Placed::by_class(quick.session(), placed);
     spare_each(&mut quick, units, &by_class, steps)?;
@@ -120,6 +128,43 @@ fn spare_each(
             attempt.keep();
         } else if unit.len() > 1 {
             gone.extend(unit.iter().map(|victim| victim.job));
+        }
+    }
+    Ok(())
+}
+
+/// The same where a victim anywhere may make a difference: without each one all of the aim is placed anew, until nobody
+/// more can be spared.
+fn spare_thoroughly(
+    statement: &mut Statement<'_, '_>,
+    aim: &Aim,
+    units: &[Unit],
+    mut placed: Vec<TaskId>,
+    steps: &mut Steps,
+) -> Result<(), NoEviction> {
+    let mut gone: Vec<&Unit> = units.iter().collect();
+    let mut before = usize::MAX;
+    while gone.len() < before {
+        before = gone.len();
+        for at in (0..gone.len()).rev() {
+            // Of a gang that goes as a whole, those beyond its minimum go too.
+            let job = gone[at][0].job;
+            if gone.iter().any(|unit| unit.len() > 1 && unit[0].job == job && unit.len() > gone[at].len()) {
+                continue;
+            }
+            let mut attempt = statement.nested();
+            steps.spend(gone[at].len() + placed.len())?;
+            for task in placed.iter().rev() {
+                attempt.unplace(*task);
+            }
+            for victim in gone[at] {
+                attempt.spare(victim.task, victim.status);
+            }
+            if let Some(anew) = aim.place(&mut attempt, steps)? {
+                attempt.keep();
+                placed = anew;
+                gone.remove(at);
+            }
         }
     }
     Ok(())

@@ -11,14 +11,17 @@ use super::purpose::Purpose;
 use super::roster::{Loss, Roster, Victim};
 use super::steps::Steps;
 use crate::actions::gang;
+use crate::actions::together::Choice;
 use crate::diagnosis::NoEviction;
-use crate::id::{JobId, NodeId, TaskId};
+use crate::id::{ClassId, JobId, NodeId, TaskId, TermId};
 use crate::plugin::Plugin;
 use crate::session::Session;
 use crate::world::Budgets;
 
 /// So many units are few enough to try every set of them.
 const EVERY_SET: usize = 8;
+/// Steps that this may take where it is the last resort only.
+const EVERY_STEP: usize = 10_000;
 
 /// Evicts for an aim, if that helps. All is as it was where it does not.
 pub(super) fn evict_for(
@@ -113,10 +116,64 @@ impl Search<'_, '_> {
         if self.try_list(&all)? {
             return Ok(());
         }
-        if all.len() < offered.len() && (self.by_node(&useful, tier)? || self.every_set(offered, tier)?) {
+        let limited = all.len() < offered.len();
+        if (limited && (self.by_node(&useful, tier)? || self.by_domain(&useful, tier)?))
+            || self.with_company(offered, tier)?
+            || ((limited || self.is_cheap(offered)) && self.every_set(offered, tier)?)
+        {
             return Ok(());
         }
         Err(NoEviction::NotEnough)
+    }
+
+    /// Only those in one topology domain, for a gang that may choose it: one domain after the other, those with the least
+    /// to take from first.
+    fn by_domain(&mut self, useful: &[Victim], tier: usize) -> Result<bool, NoEviction> {
+        let world = &*self.session.world;
+        let choice = Choice::of(world, &self.aim.tasks).filter(|_| !self.aim.single);
+        let Some(choice) = choice else { return Ok(false) };
+        self.steps.scan(useful.len())?;
+        let mut domains: Vec<(u32, Vec<Victim>)> = Vec::new();
+        for victim in useful {
+            let Some(domain) = choice.domain(world, victim.node) else { continue };
+            match domains.iter_mut().find(|(known, _)| *known == domain) {
+                Some((_, victims)) => victims.push(*victim),
+                None => domains.push((domain, vec![*victim])),
+            }
+        }
+        // Stable: those whose first victim goes first.
+        domains.sort_by_key(|(_, victims)| victims.len());
+        for (_, victims) in domains {
+            self.steps.scan(4 * victims.len())?;
+            let (_, allowed) = self.allowed(&victims, Some(tier)).unwrap_or_default();
+            if self.try_list(&allowed)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// All but those that tasks of the aim ask to be with: somebody has to stay for them.
+    fn with_company(&mut self, offered: &[Victim], tier: usize) -> Result<bool, NoEviction> {
+        let world = &*self.session.world;
+        if !self.aim.seeks(world) {
+            return Ok(false);
+        }
+        let classes: BTreeSet<ClassId> = self.aim.tasks.iter().map(|task| world.tasks[*task].class).collect();
+        let terms: BTreeSet<TermId> =
+            classes.iter().flat_map(|class| world.classes[*class].carried.affinity.iter().copied()).collect();
+        self.steps.scan(terms.len() * offered.len())?;
+        let is_company =
+            |victim: &Victim| terms.iter().any(|term| world.terms.means(*term, world.class_of(victim.task)));
+        let others: Vec<Victim> = offered.iter().filter(|victim| !is_company(victim)).copied().collect();
+        let (_, allowed) = self.allowed(&others, Some(tier)).unwrap_or_default();
+        self.try_list(&allowed)
+    }
+
+    /// Whether every set is worth a try for an aim for which more is not always better.
+    fn is_cheap(&self, offered: &[Victim]) -> bool {
+        let sets = 1usize << offered.len().min(EVERY_SET + 1);
+        self.aim.seeks(self.session.world) && sets * self.aim.tasks.len() <= EVERY_STEP
     }
 
     /// Those that PodDisruptionBudgets let go at all.
