@@ -37,12 +37,21 @@ async fn an_object_that_cannot_be_read_is_told_so_and_stops_nobody() -> Result<(
     cluster.gang("good", 2, &PodSpec::cpu(1)).await?;
     cluster.until_bound("good-", 2).await?;
 
+    let why = cluster.until_event_with("QueueInvalid", "words", "weight").await?;
+    ensure!(why.contains("heavy"), "{why}");
+    cluster.pod_group("heavy", json!({"minMember": 1, "queue": "words"})).await?;
+    cluster.members("heavy", 1, &PodSpec::cpu(1)).await?;
+    cluster.until_waits("heavy-0", "weight").await?;
     let why = cluster.until_event_with("Unschedulable", "words", "minMember").await?;
     ensure!(why.contains("three"), "{why}");
     cluster.until_waits("words-0", "minMember").await?;
     cluster.stays_bound("words-", 0).await?;
+    assert_eq!(cluster.bound_of("heavy-").await?, 0);
 
     let fixed = json!({"spec": {"minMember": 3}});
     cluster.volcano("PodGroup").patch("words", &PatchParams::default(), &Patch::Merge(fixed)).await?;
-    cluster.until_bound("words-", 3).await
+    cluster.until_bound("words-", 3).await?;
+    let fixed = json!({"spec": {"weight": 2}});
+    cluster.volcano("Queue").patch("words", &PatchParams::default(), &Patch::Merge(fixed)).await?;
+    cluster.until_bound("heavy-", 1).await
 }

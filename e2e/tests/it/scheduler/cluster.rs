@@ -225,6 +225,22 @@ impl Cluster {
         Ok(())
     }
 
+    /// How many bind requests the API server has answered since it was started, by status.
+    pub(super) async fn bind_requests(&self) -> Result<BTreeMap<String, f64>> {
+        let metrics = self.client.request_text(http::Request::get("/metrics").body(Vec::new())?).await?;
+        let mut requests = BTreeMap::new();
+        for line in metrics.lines().filter(|line| line.starts_with("apiserver_request_total{")) {
+            if !line.contains("resource=\"pods\"") || !line.contains("subresource=\"binding\"") {
+                continue;
+            }
+            let code =
+                line.split_once("code=\"").and_then(|(_, rest)| rest.split_once('"')).context("a code")?.0;
+            let count: f64 = line.rsplit(' ').next().unwrap_or_default().parse()?;
+            *requests.entry(code.to_owned()).or_default() += count;
+        }
+        Ok(requests)
+    }
+
     pub(super) fn phalanx(&self) -> &Phalanx {
         self.scheduler.as_ref().expect("the test started a scheduler")
     }

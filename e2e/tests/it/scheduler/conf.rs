@@ -7,6 +7,7 @@ use std::{
 };
 
 use anyhow::{Result, ensure};
+use k8s_openapi::api::core::v1::Pod;
 use phalanx_e2e::{Phalanx, PlaneOptions, fake, phalanx, wait};
 
 use super::cluster::{Cluster, PodSpec, SOON};
@@ -23,15 +24,16 @@ async fn an_edit_takes_effect_and_a_bad_one_changes_nothing() -> Result<()> {
     let mut cluster =
         Cluster::without_scheduler(PlaneOptions::default(), fake::Nodes::new(1).cpu("9")).await?;
     let path = cluster.file("scheduler.conf");
-    fs::write(&path, conf("enqueue, backfill"))?;
+    fs::write(&path, conf("enqueue, allocate, backfill"))?;
     let flag = format!("--scheduler-conf={}", path.display());
     cluster.scheduler = Some(Phalanx::start(&cluster.plane, &[&flag]).await?);
-    cluster.gang("g", 3, &PodSpec::cpu(1)).await?;
-    cluster.until_phase("g", "Inqueue").await?;
-    cluster.stays_bound("g-", 0).await?;
+    cluster.gang("f", 3, &PodSpec::cpu(1)).await?;
+    cluster.until_bound("f-", 3).await?;
 
-    fs::write(&path, conf("enqueue, allocate, backfill"))?;
-    cluster.until_bound("g-", 3).await?;
+    // Only pods that ask for nothing get a node; by the built-in default, and by the file at the start, all would.
+    fs::write(&path, conf("enqueue, backfill"))?;
+    until_reloads(&cluster, "success", 1).await?;
+    only_backfills(&cluster, "g").await?;
 
     fs::write(&path, conf("enqueue, alocate"))?;
     wait::until(SOON, "the mistake to be reported", async || {
@@ -42,8 +44,21 @@ async fn an_edit_takes_effect_and_a_bad_one_changes_nothing() -> Result<()> {
         Ok(())
     })
     .await?;
-    cluster.gang("h", 3, &PodSpec::cpu(1)).await?;
+    only_backfills(&cluster, "h").await?;
+
+    fs::write(&path, conf("enqueue, allocate, backfill"))?;
+    cluster.until_bound("g-", 3).await?;
     cluster.until_bound("h-", 3).await
+}
+
+/// A new gang waits, and stays so after a later pod without requests has got its node.
+async fn only_backfills(cluster: &Cluster, gang: &str) -> Result<()> {
+    cluster.gang(gang, 3, &PodSpec::cpu(1)).await?;
+    cluster.until_phase(gang, "Inqueue").await?;
+    let free = format!("free-{gang}");
+    cluster.create::<Pod>(PodSpec::cpu(0).single(&free)).await?;
+    cluster.until_bound(&free, 1).await?;
+    cluster.stays_bound(&format!("{gang}-"), 0).await
 }
 
 /// A directory as the kubelet mounts a ConfigMap: all files are links through `..data`, which is swapped whole.
@@ -91,29 +106,26 @@ async fn until_reloads(cluster: &Cluster, result: &str, count: u32) -> Result<()
 async fn a_config_map_is_swapped_under_the_scheduler() -> Result<()> {
     let mut cluster =
         Cluster::without_scheduler(PlaneOptions::default(), fake::Nodes::new(1).cpu("9")).await?;
-    let mut mount = Mount::new(cluster.file("conf"), &conf("enqueue, backfill"))?;
+    let mut mount = Mount::new(cluster.file("conf"), &conf("enqueue, allocate, backfill"))?;
     cluster.scheduler = Some(Phalanx::start(&cluster.plane, &[&mount.flag()]).await?);
-    cluster.gang("g", 3, &PodSpec::cpu(1)).await?;
-    cluster.until_phase("g", "Inqueue").await?;
-    cluster.stays_bound("g-", 0).await?;
+    cluster.gang("f", 3, &PodSpec::cpu(1)).await?;
+    cluster.until_bound("f-", 3).await?;
 
-    mount.swap(&conf("enqueue, allocate, backfill"))?;
-    cluster.until_bound("g-", 3).await?;
+    mount.swap(&conf("enqueue, backfill"))?;
     until_reloads(&cluster, "success", 1).await?;
+    only_backfills(&cluster, "g").await?;
 
     mount.swap(&conf("enqueue, alocate"))?;
     until_reloads(&cluster, "error", 1).await?;
     let log = cluster.phalanx().log_text();
     ensure!(log.contains("scheduler.conf:1:") && log.contains("alocate"), "{log}");
     ensure!(log.contains("the last good scheduler.conf stays in effect"), "{log}");
-    cluster.gang("h", 3, &PodSpec::cpu(1)).await?;
-    cluster.until_bound("h-", 3).await?;
+    only_backfills(&cluster, "h").await?;
 
-    mount.swap(&conf("enqueue, backfill"))?;
+    mount.swap(&conf("enqueue, allocate, backfill"))?;
     until_reloads(&cluster, "success", 2).await?;
-    cluster.gang("i", 3, &PodSpec::cpu(1)).await?;
-    cluster.until_phase("i", "Inqueue").await?;
-    cluster.stays_bound("i-", 0).await
+    cluster.until_bound("g-", 3).await?;
+    cluster.until_bound("h-", 3).await
 }
 
 #[tokio::test]

@@ -1,5 +1,6 @@
 //! The scheduler on a real API server: the program as its users run it.
 
+mod affinity;
 mod bad_objects;
 mod cluster;
 mod conf;

@@ -1,8 +1,11 @@
 //! Queues: shares and limits.
 
+use std::fs;
+
 use anyhow::Result;
 use k8s_openapi::api::core::v1::Pod;
-use phalanx_e2e::fake;
+use kube::api::{Patch, PatchParams};
+use phalanx_e2e::{Phalanx, PlaneOptions, fake};
 use serde_json::json;
 
 use super::cluster::{Cluster, PodSpec};
@@ -65,6 +68,48 @@ async fn a_queue_never_uses_more_than_its_capability() -> Result<()> {
     cluster.stays_bound("waits-", 0).await?;
     cluster.delete_pods("fits-0").await?;
     cluster.until_bound("waits-", 2).await
+}
+
+/// The API server knows nothing of these resources, so its checks let such queues pass.
+#[tokio::test]
+async fn a_queue_with_quotas_that_make_no_sense_is_told_so_and_others_go_on() -> Result<()> {
+    let nodes = fake::Nodes::new(1).cpu("8");
+    let mut cluster = Cluster::without_scheduler(PlaneOptions::default(), nodes).await?;
+    let conf = cluster.file("scheduler.conf");
+    fs::write(&conf, include_str!("../../../../config/helm-default.yaml").replace("proportion", "capacity"))?;
+    let flag = format!("--scheduler-conf={}", conf.display());
+    let fpgas = |count: u32| json!({"example.com/fpga": count});
+    for (queue, spec) in [
+        ("crossed", json!({"guarantee": {"resource": fpgas(2)}, "capability": fpgas(1)})),
+        ("greedy", json!({"deserved": fpgas(3), "capability": fpgas(2)})),
+        ("nowhere", json!({"guarantee": {"resource": fpgas(9)}, "deserved": fpgas(9)})),
+        ("classes", json!({"capability": {"deviceclass/gpu.example.com": 2}})),
+    ] {
+        cluster.queue(queue, spec).await?;
+        cluster.pod_group(queue, json!({"minMember": 1, "queue": queue})).await?;
+        cluster.members(queue, 1, &PodSpec::cpu(1)).await?;
+    }
+    cluster.scheduler = Some(Phalanx::start(&cluster.plane, &[&flag]).await?);
+    cluster.gang("other", 2, &PodSpec::cpu(1)).await?;
+    cluster.until_bound("other-", 2).await?;
+    let crossed = "guarantee of example.com/fpga is 2, more than capability 1";
+    let greedy = "deserved of example.com/fpga is 3, more than capability 2";
+    for (queue, words) in [("crossed", crossed), ("greedy", greedy)] {
+        cluster.until_event_with("QueueInvalid", queue, words).await?;
+        cluster.until_waits(&format!("{queue}-0"), words).await?;
+        assert_eq!(cluster.bound_of(queue).await?, 0);
+    }
+    // What nobody has can be kept for a queue, and a quota that nothing counts is told, without harm to its jobs.
+    let words = "its quota of deviceclass/gpu.example.com has no effect";
+    cluster.until_event_with("QueueInvalid", "classes", words).await?;
+    for queue in ["nowhere", "classes"] {
+        cluster.until_bound(queue, 1).await?;
+    }
+    let fixed = Patch::Merge(json!({"spec": {"capability": fpgas(2)}}));
+    cluster.volcano("Queue").patch("crossed", &PatchParams::default(), &fixed).await?;
+    cluster.until_bound("crossed-", 1).await?;
+    assert_eq!(cluster.bound_of("greedy-").await?, 0);
+    Ok(())
 }
 
 #[tokio::test]

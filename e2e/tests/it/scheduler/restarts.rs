@@ -1,16 +1,18 @@
 //! Processes that end and come back.
 
-use std::time::Duration;
-
 use anyhow::{Result, ensure};
-use kube::api::DeleteParams;
+use k8s_openapi::api::{core::v1::Pod, scheduling::v1::PriorityClass};
+use kube::{
+    Api, ResourceExt as _,
+    api::{DeleteParams, Patch, PatchParams, PostParams},
+};
 use phalanx_e2e::{Phalanx, PlaneOptions, crds, fake, wait};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::cluster::{Cluster, PodSpec, SOON};
 
 /// A limit makes binding take long enough to be in the middle of it.
-const SLOW: [&str; 2] = ["--kube-api-qps=40", "--kube-api-burst=1"];
+const SLOW: [&str; 2] = ["--kube-api-qps=20", "--kube-api-burst=1"];
 
 #[tokio::test]
 async fn a_scheduler_killed_in_mid_gang_is_succeeded_by_one_that_finishes() -> Result<()> {
@@ -18,7 +20,7 @@ async fn a_scheduler_killed_in_mid_gang_is_succeeded_by_one_that_finishes() -> R
     cluster.gang("big", 100, &PodSpec::cpu(1)).await?;
     wait::until(SOON, "some pods bound", async || {
         let bound = cluster.bound_of("big-").await?;
-        ensure!(bound >= 10, "{bound} are bound");
+        ensure!(bound >= 3, "{bound} are bound");
         Ok(())
     })
     .await?;
@@ -28,7 +30,41 @@ async fn a_scheduler_killed_in_mid_gang_is_succeeded_by_one_that_finishes() -> R
     cluster.scheduler = Some(Phalanx::start(&cluster.plane, &[]).await?);
     cluster.until_bound("big-", 100).await?;
     cluster.until_phase("big", "Running").await?;
+    until_bind_requests(&cluster, 100).await?;
     cluster.check_room(10).await
+}
+
+/// Bind requests that reached the API server since it was started: that many, and all of them were for pods without a
+/// node.
+async fn until_bind_requests(cluster: &Cluster, count: u32) -> Result<()> {
+    wait::until(SOON, &format!("{count} binds, each answered by 201"), async || {
+        let binds = cluster.bind_requests().await?;
+        ensure!(binds == [("201".to_owned(), f64::from(count))].into(), "{binds:?}");
+        Ok(())
+    })
+    .await
+}
+
+/// Binds that the scheduler knows to be done; and that none failed for good.
+async fn binds_done(cluster: &Cluster) -> Result<f64> {
+    let of = async |result: &str| {
+        let name = format!("phalanx_requests_total{{kind=\"bind\",result=\"{result}\"}}");
+        cluster.phalanx().metric(&name).await.unwrap_or_default()
+    };
+    for result in ["gone", "refused"] {
+        let count = of(result).await;
+        ensure!(count < 0.5, "{count} binds are {result}");
+    }
+    Ok(of("done").await)
+}
+
+async fn until_binds_done(cluster: &Cluster, count: u32) -> Result<()> {
+    wait::until(SOON, &format!("{count} binds done"), async || {
+        let done = binds_done(cluster).await?;
+        ensure!((done - f64::from(count)).abs() < 0.5, "{done} are");
+        Ok(())
+    })
+    .await
 }
 
 #[tokio::test]
@@ -46,6 +82,7 @@ async fn an_api_server_restarted_while_gangs_are_binding_loses_nothing() -> Resu
     cluster.plane.stop_apiserver().await?;
     cluster.plane.start_apiserver().await?;
     cluster.until_bound("", 100).await?;
+    until_binds_done(&cluster, 100).await?;
     cluster.check_room(10).await?;
     // The watches are back: what comes now is scheduled as well.
     cluster.delete_pods("a-1").await?;
@@ -56,7 +93,13 @@ async fn an_api_server_restarted_while_gangs_are_binding_loses_nothing() -> Resu
 
 #[tokio::test]
 async fn a_scheduler_asked_to_end_finishes_its_binds_and_hands_over_at_once() -> Result<()> {
-    let lease = ["--leader-elect=true", "--leader-elect-resource-namespace=default", "--enable-healthz"];
+    // A lease that is not released runs out long after the test has failed.
+    let lease = [
+        "--leader-elect=true",
+        "--leader-elect-resource-namespace=default",
+        "--leader-elect-lease-duration=1h",
+        "--leader-elect-renew-deadline=30m",
+    ];
     let slow: Vec<&str> = lease.into_iter().chain(["--kube-api-qps=20", "--kube-api-burst=1"]).collect();
     let mut cluster = Cluster::start(fake::Nodes::new(4).cpu("10"), &slow).await?;
     let mut follower = Phalanx::start(&cluster.plane, &lease).await?;
@@ -72,10 +115,10 @@ async fn a_scheduler_asked_to_end_finishes_its_binds_and_hands_over_at_once() ->
     let status = leader.stop().await?;
     ensure!(status.success(), "{status}");
     assert_eq!(cluster.bound_of("g-").await?, 20, "what was decided was sent");
-    let begin = std::time::Instant::now();
+    until_bind_requests(&cluster, 20).await?;
     cluster.gang("next", 3, &PodSpec::cpu(1)).await?;
     cluster.until_bound("next-", 3).await?;
-    ensure!(begin.elapsed() < Duration::from_secs(12), "a released lease need not run out");
+    until_bind_requests(&cluster, 23).await?;
     ensure!(follower.runs(), "the follower leads now");
     Ok(())
 }
@@ -173,7 +216,65 @@ async fn changes_that_no_watch_can_bring_any_more_are_found_by_new_lists() -> Re
     // The new watches bring what comes now.
     cluster.delete_pods("stays-").await?;
     cluster.gang("after", 4, &PodSpec::cpu(1)).await?;
-    cluster.until_bound("after-", 4).await
+    cluster.until_bound("after-", 4).await?;
+    until_binds_done(&cluster, 16).await
+}
+
+/// The node's pods are leaving, but are held up. A gang that would go first comes while nobody schedules.
+#[tokio::test]
+async fn a_gang_that_was_promised_room_gets_it_from_the_next_scheduler() -> Result<()> {
+    let mut cluster = Cluster::start(fake::Nodes::new(1).cpu("4"), &[]).await?;
+    let class: PriorityClass =
+        serde_json::from_value(json!({"metadata": {"name": "urgent"}, "value": 1000}))?;
+    Api::all(cluster.client.clone()).create(&PostParams::default(), &class).await?;
+    cluster.gang("old", 4, &PodSpec::cpu(1)).await?;
+    cluster.until_bound("old-", 4).await?;
+    hold(&cluster, "old-", true).await?;
+    cluster.delete_pods("old-").await?;
+    cluster.gang("promised", 3, &PodSpec::cpu(1)).await?;
+    until_nominated(&cluster, "promised-", 3).await?;
+
+    drop(cluster.scheduler.take());
+    cluster.pod_group("urgent", json!({"minMember": 3, "priorityClassName": "urgent"})).await?;
+    let pod = PodSpec { priority_class: Some("urgent"), ..PodSpec::cpu(1) };
+    cluster.members("urgent", 3, &pod).await?;
+    cluster.scheduler = Some(Phalanx::start(&cluster.plane, &[]).await?);
+    cluster.until_waits("urgent-0", "").await?;
+    until_nominated(&cluster, "promised-", 3).await?;
+    until_nominated(&cluster, "urgent-", 0).await?;
+
+    for pod in ["old-0", "old-1"] {
+        hold(&cluster, pod, false).await?;
+    }
+    cluster.stays_bound("urgent-", 0).await?;
+    hold(&cluster, "old-", false).await?;
+    cluster.until_bound("promised-", 3).await?;
+    cluster.stays_bound("urgent-", 0).await?;
+    until_bind_requests(&cluster, 7).await?;
+    cluster.check_room(4).await
+}
+
+/// Whether pods of this beginning stay when they are deleted.
+async fn hold(cluster: &Cluster, prefix: &str, held: bool) -> Result<()> {
+    let finalizers = if held { json!(["example.com/hold"]) } else { Value::Null };
+    let patch = Patch::Merge(json!({"metadata": {"finalizers": finalizers}}));
+    let pods: Api<Pod> = Api::default_namespaced(cluster.client.clone());
+    for pod in cluster.pods().await?.iter().filter(|pod| pod.name_any().starts_with(prefix)) {
+        pods.patch(&pod.name_any(), &PatchParams::default(), &patch).await?;
+    }
+    Ok(())
+}
+
+async fn until_nominated(cluster: &Cluster, prefix: &str, count: usize) -> Result<()> {
+    wait::until(SOON, &format!("{count} pods {prefix}* nominated"), async || {
+        let pods = cluster.pods().await?;
+        let of_prefix = pods.iter().filter(|pod| pod.name_any().starts_with(prefix));
+        let nodes = of_prefix.filter_map(|pod| pod.status.as_ref()?.nominated_node_name.clone());
+        let nodes: Vec<String> = nodes.collect();
+        ensure!(nodes == vec!["node-0"; count], "{nodes:?}");
+        Ok(())
+    })
+    .await
 }
 
 async fn restart_apiserver(cluster: &mut Cluster) -> Result<()> {

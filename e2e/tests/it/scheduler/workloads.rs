@@ -44,8 +44,8 @@ async fn pods_of_other_schedulers_count_as_usage_and_are_left_alone() -> Result<
     let _kube_scheduler = cluster.plane.kube_scheduler().await?;
     cluster.until_bound("other", 1).await?;
     cluster.create::<Pod>(PodSpec::cpu(2).single("ours")).await?;
-    let why = cluster.until_waits("ours", "").await?;
-    ensure!(!why.is_empty(), "it must say why it waits");
+    let why = cluster.until_waits("ours", "Insufficient cpu").await?;
+    ensure!(why.contains("0/1 nodes are available"), "{why}");
     cluster.stays_bound("ours", 0).await?;
     cluster.delete_pods("other").await?;
     cluster.until_bound("ours", 1).await
