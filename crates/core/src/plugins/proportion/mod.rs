@@ -1,0 +1,190 @@
+//! proportion: queues share the cluster by weight.
+//!
+//! Per resource, over the queues that exist, with *total* what all nodes can give:
+//! - `guaranteed = min(guarantee, capability)`; where these exceed the total in sum, each is cut in proportion;
+//! - `realCapability = min(total − Σ guaranteed of the others, capability)`, no capability being no limit;
+//! - `deserved` is at least `guaranteed` and at most `min(request, realCapability)` (where that is more), and in between
+//!   by weight: water-filling, see [`waterfill`](super::waterfill). *request* is all that the queue's jobs ask for, held
+//!   or not; only what is held, for a queue that takes no jobs. Deserved amounts sum to the total where there is demand for
+//!   it, and never to more.
+//!
+//! A queue with a parent other than `root` is refused: its jobs wait. Neither it nor one with another fault is guaranteed
+//! anything, so that others get what they would get without it.
+//!
+//! Then, with *held* what a queue's pods have or are nominated for:
+//! - queue order: larger `spec.priority`, then smaller `max over resources of held / deserved`;
+//! - a queue is overused when its pods have all it deserves, and may have a task when `held + request ≤ deserved` in
+//!   what the task asks for. Places for pods are left to the nodes. So is a resource of which the queue deserves all
+//!   that there is or all that it asks for: the nodes' own reasons say more;
+//! - a task may be reclaimed while its queue, without those picked before it, holds more than it deserves of something;
+//! - a job is admitted when `promised + minResources ≤ realCapability` in what it names. A queue promised to each
+//!   admitted job its minResources (to one that is Inqueue, or Running with `minMember` pods allocated), and to others
+//!   the part of it that they hold. Pods beyond minResources are elastic, and promised nothing.
+//!
+//! Source: Volcano's proportion plugin; *promised* is its `allocated + inqueue − elastic`, job by job. Differences: shares
+//! are exact and independent of the order of queues, where Volcano stops after some rounds; a queue without jobs takes
+//! part with its guarantee, so that the same is not promised twice; and Volcano does not look at `parent`.
+mod standing;
+#[cfg(test)]
+mod tests;
+
+use std::cmp::Ordering;
+
+use phalanx_resource::{Amounts, DimId};
+use rustc_hash::FxHashMap;
+
+use super::share::Share;
+use super::{flat, promise};
+use crate::conf::ArgSpec;
+use crate::diagnosis::{QueueFault, Refusal};
+use crate::id::{Id, JobId, QueueId, TaskId};
+use crate::plugin::{EvictionKind, Plugin, PluginDef, Verdict};
+use crate::world::{Queue, World};
+use standing::{Standing, standings};
+
+const NAME: &str = "proportion";
+
+const ARGS: &[ArgSpec] = &[];
+
+pub(super) const DEF: PluginDef = PluginDef {
+    name: NAME,
+    summary: "Queues share the cluster by weight, between their guarantee and their capability.",
+    args: ARGS,
+    open: |opening| Box::new(Proportion::open(opening.world)),
+};
+
+struct Proportion {
+    /// By queue id.
+    standings: Vec<Standing>,
+}
+
+impl Proportion {
+    fn open(world: &World) -> Self {
+        let mut standings = standings(world);
+        if promise::any_asks(world) {
+            for (_, job) in world.jobs.iter() {
+                standings[job.queue.index()].promised.add(&promise::of(job));
+            }
+        }
+        Self { standings }
+    }
+
+    fn of(&self, queue: QueueId) -> &Standing {
+        &self.standings[queue.index()]
+    }
+
+    /// The dominant share of what a queue deserves that it holds.
+    fn share(&self, world: &World, id: QueueId) -> Share {
+        let (queue, deserved) = (&world.queues[id], &self.of(id).deserved);
+        let of = |at: usize| {
+            let dim = DimId(at as u16);
+            Share::new(held(queue, dim), deserved.get(dim))
+        };
+        Share::largest((0..world.dims.len()).map(of))
+    }
+}
+
+#[inline]
+fn held(queue: &Queue, dim: DimId) -> i64 {
+    queue.own.held(dim)
+}
+
+impl Plugin for Proportion {
+    fn queue_order(&self, world: &World, a: QueueId, b: QueueId) -> Ordering {
+        let priority = |id| world.queues[id].priority;
+        priority(b).cmp(&priority(a)).then_with(|| self.share(world, a).cmp(&self.share(world, b)))
+    }
+
+    fn queue_valid(&self, world: &World, id: QueueId) -> Result<(), QueueFault> {
+        flat::valid(world, id, NAME)
+    }
+
+    fn overused(&self, world: &World, id: QueueId) -> Option<Refusal> {
+        let (queue, standing) = (&world.queues[id], self.of(id));
+        // Nominated tasks do not count here: they must be able to take up the places they were promised.
+        let has_all = |(dim, deserved)| dim == DimId::PODS || queue.own.allocated.get(dim) >= deserved;
+        if standing.limits.is_empty() || !standing.deserved.iter().all(has_all) {
+            return None;
+        }
+        Some(Refusal::Overused { plugin: NAME, queue: queue.name.clone() })
+    }
+
+    fn allocatable(&self, world: &World, id: QueueId, task: TaskId) -> Result<(), Refusal> {
+        let (queue, standing) = (&world.queues[id], self.of(id));
+        let request = world.request_of(task);
+        let over = standing.limits.iter().filter_map(|(dim, limit)| {
+            let need = request.get(dim);
+            let over = held(queue, dim).saturating_add(need).saturating_sub(limit);
+            (need > 0 && over > 0).then_some((dim, over))
+        });
+        let mut over = over.peekable();
+        if over.peek().is_none() {
+            return Ok(());
+        }
+        let over = over.collect();
+        Err(Refusal::Quota { plugin: NAME, queue: queue.name.clone(), limit: "deserved", over })
+    }
+
+    fn preemptive(&self, world: &World, id: QueueId, task: TaskId) -> Result<(), Refusal> {
+        self.allocatable(world, id, task)
+    }
+
+    fn guards_queues(&self) -> bool {
+        true
+    }
+
+    fn unified_evictable(
+        &self,
+        world: &World,
+        kind: EvictionKind,
+        _: JobId,
+        of: &[TaskId],
+    ) -> Option<Vec<TaskId>> {
+        let any = of.first().copied()?;
+        (kind == EvictionKind::Reclaim).then(|| self.reclaimable(world, any, of))?
+    }
+
+    fn reclaimable(&self, world: &World, _: TaskId, of: &[TaskId]) -> Option<Vec<TaskId>> {
+        let mut left: FxHashMap<QueueId, Amounts> = FxHashMap::default();
+        let mut take = |task: TaskId| {
+            let Some(job) = world.tasks[task].job else { return false };
+            let queue = world.jobs[job].queue;
+            let held = left.entry(queue).or_insert_with(|| world.queues[queue].held());
+            let more = |(dim, held)| dim != DimId::PODS && held > self.of(queue).deserved.get(dim);
+            let taken = world.queues[queue].exists && held.iter().any(more);
+            if taken {
+                held.sub(world.request_of(task));
+            }
+            taken
+        };
+        Some(of.iter().copied().filter(|task| take(*task)).collect())
+    }
+
+    fn job_enqueueable(&self, world: &World, id: JobId) -> Verdict {
+        let job = &world.jobs[id];
+        let Some(min) = &job.min_resources else { return Verdict::Permit };
+        let standing = self.of(job.queue);
+        let mut room = standing.real_capability.clone();
+        room.sub(&standing.promised);
+        room.add(&promise::of(job));
+        let missing: Vec<_> = min.short(&room).collect();
+        if missing.is_empty() {
+            return Verdict::Permit;
+        }
+        Verdict::Reject(Refusal::Enqueue { plugin: NAME, text: "queue resource quota insufficient", missing })
+    }
+
+    fn job_enqueued(&mut self, world: &World, id: JobId) {
+        let job = &world.jobs[id];
+        let promised = &mut self.standings[job.queue.index()].promised;
+        promised.sub(&promise::of(job));
+        if let Some(min) = &job.min_resources {
+            promised.add(min);
+        }
+    }
+
+    fn deserved(&self, world: &World, id: QueueId) -> Option<Amounts> {
+        world.queues.get(id).filter(|queue| queue.exists)?;
+        Some(self.standings.get(id.index())?.deserved.clone())
+    }
+}
