@@ -1,0 +1,96 @@
+//! What is sent, and how the outbox behaves.
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use phalanx_core::decision::Binding;
+use phalanx_core::event::PodRef;
+
+use super::lane::Lane;
+use super::{PvcWrite, Write};
+use crate::recorder::Posting;
+
+/// How the outbox behaves.
+#[derive(Clone, Debug)]
+pub struct OutboxOptions {
+    /// Requests in flight at most.
+    pub in_flight: usize,
+    /// How long counts and messages must be still before they are written.
+    pub hold: Duration,
+    /// How long a bind is tried again after a passing error.
+    pub deadline: Duration,
+    /// How long a pod waits for its claims to be bound.
+    pub volumes_timeout: Duration,
+    /// Send `Scheduled` events.
+    pub scheduled_events: bool,
+    /// Events that may wait; more are dropped.
+    pub events_max: usize,
+    /// Of the jitter and of the events' names: another one for each process.
+    pub seed: u64,
+}
+
+impl Default for OutboxOptions {
+    fn default() -> Self {
+        Self {
+            in_flight: 64,
+            hold: Duration::from_secs(1),
+            deadline: Duration::from_secs(30),
+            volumes_timeout: Duration::from_mins(10),
+            scheduled_events: true,
+            events_max: 20_000,
+            seed: 0,
+        }
+    }
+}
+
+/// One thing to send.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Work {
+    /// Bind a pod.
+    Bind(Binding),
+    /// Evict a pod.
+    Evict(Arc<PodRef>, Arc<str>),
+    /// Have a claim bound whose pod is to be bound.
+    Pvc(PvcWrite),
+    /// Write a status.
+    Write(Write),
+    /// Post an event.
+    Post(Posting),
+}
+
+impl Work {
+    pub(super) fn lane(&self) -> Lane {
+        match self {
+            Work::Bind(_) | Work::Evict(..) | Work::Pvc(_) => Lane::Binds,
+            Work::Write(_) => Lane::Writes,
+            Work::Post(_) => Lane::Events,
+        }
+    }
+}
+
+/// A request handed out by [`Outbox::next`]; give it back to [`Outbox::done`].
+#[derive(Clone, Debug, PartialEq)]
+pub struct Job {
+    /// What to send.
+    pub work: Work,
+    /// Failed attempts so far.
+    pub attempt: u32,
+    /// When it was first sent.
+    pub first: Instant,
+    /// The order of the decisions.
+    pub number: u64,
+}
+
+/// How much waits or is on its way.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Depth {
+    /// Binds and evictions.
+    pub binds: usize,
+    /// Statuses.
+    pub writes: usize,
+    /// Events.
+    pub events: usize,
+    /// Requests in flight.
+    pub in_flight: usize,
+    /// Events dropped since the start.
+    pub events_dropped: u64,
+}
