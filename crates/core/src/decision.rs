@@ -15,19 +15,16 @@ pub struct Binding {
     pub by: Option<Arc<Endpoint>>,
     /// What has to be written before, in order.
     pub prepare: Vec<Prepare>,
-    /// PersistentVolumeClaims that have to be bound before.
-    pub volumes: Vec<VolumeBinding>,
 }
 
-/// A PersistentVolumeClaim that gets its volume because its pod is bound.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct VolumeBinding {
-    /// The PersistentVolumeClaim.
-    pub claim: Key,
-    /// Its UID.
-    pub uid: Arc<str>,
-    /// The PersistentVolume it gets; without one, it is made for the node.
-    pub volume: Option<Arc<str>>,
+impl Binding {
+    /// The claims that get their volumes with the pod, and which steps these are.
+    pub fn volumes(&self) -> impl Iterator<Item = (usize, &Arc<VolumeBinding>)> {
+        self.prepare.iter().enumerate().filter_map(|(at, step)| match step {
+            Prepare::Volume(binding) => Some((at, binding)),
+            Prepare::Claim(_) => None,
+        })
+    }
 }
 
 /// Something to be written before a pod is bound. To write it again changes nothing.
@@ -35,6 +32,8 @@ pub struct VolumeBinding {
 pub enum Prepare {
     /// The status of a ResourceClaim.
     Claim(Arc<ClaimWrite>),
+    /// A PersistentVolumeClaim is given its volume, and waited for until it is bound.
+    Volume(Arc<VolumeBinding>),
 }
 
 /// What becomes of a ResourceClaim when a pod of it is bound.
@@ -48,6 +47,17 @@ pub struct ClaimWrite {
     pub allocation: Option<Arc<ClaimAllocation>>,
     /// The pod for which it is reserved.
     pub pod: Arc<PodRef>,
+}
+
+/// A PersistentVolumeClaim that gets its volume because its pod is bound.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct VolumeBinding {
+    /// The PersistentVolumeClaim.
+    pub claim: Key,
+    /// Its UID.
+    pub uid: Arc<str>,
+    /// The PersistentVolume it gets; without one, it is made for the node.
+    pub volume: Option<Arc<str>>,
 }
 
 /// Something to be done outside.

@@ -101,12 +101,12 @@ impl<'s, 'w> Statement<'s, 'w> {
                     let Some(node) = it.node else { continue };
                     let pod = it.pod.clone();
                     let by = session.tiers.every().find_map(|plugin| plugin.binder(session.world, task));
-                    let volumes = session.world.volume_bindings(task);
+                    let mut prepare = session.world.volume_bindings(task);
                     job = job.or(it.job);
                     session.world.place(task, Status::Binding, Some(node));
-                    let prepare = session.give_devices(task);
+                    prepare.extend(session.give_devices(task));
                     let node = session.world.nodes[node].name.clone();
-                    bound.push(Binding { pod, node, by, prepare, volumes });
+                    bound.push(Binding { pod, node, by, prepare });
                 }
                 Status::Releasing if it.evicting.is_none() => {
                     session.decisions.push(Decision::Evict { pod: it.pod.clone(), reason: why.clone() });

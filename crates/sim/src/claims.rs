@@ -74,7 +74,10 @@ impl Claims {
 
     /// Writes what has to be written before a bind.
     pub(crate) fn prepare(&mut self, list: &[Prepare]) -> Vec<Event> {
-        let writes = list.iter().map(|Prepare::Claim(write)| write);
+        let writes = list.iter().filter_map(|step| match step {
+            Prepare::Claim(write) => Some(write),
+            Prepare::Volume(_) => None,
+        });
         writes.filter_map(|write| self.write(write)).collect()
     }
 

@@ -184,7 +184,7 @@ impl Cluster {
             return self.echoes.push(Event::BindFailed(uid.clone(), failure));
         }
         self.steps += 1;
-        self.echoes.extend(binding.volumes.iter().flat_map(|claim| self.storage.bind(claim)));
+        self.echoes.extend(binding.volumes().flat_map(|(_, claim)| self.storage.bind(claim)));
         self.nominated.remove(uid);
         self.bindings.insert(binding.pod.to_string(), node.to_string());
         self.echoes.extend(self.claims.prepare(&binding.prepare));
@@ -311,8 +311,7 @@ mod tests {
     }
 
     fn bind(cluster: &mut Cluster, name: &str, node: &str) {
-        let binding =
-            Binding { pod: named(name), node: node.into(), by: None, prepare: vec![], volumes: vec![] };
+        let binding = Binding { pod: named(name), node: node.into(), by: None, prepare: vec![] };
         let pods = vec![binding];
         cluster.carry_out(&Decision::Bind { job: Key::new("a", name), pods }, Time(0));
     }

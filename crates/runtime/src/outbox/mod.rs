@@ -11,6 +11,7 @@
 //! - Events are sent when no bind and no due status waits, and are dropped when there are too many.
 
 pub mod driver;
+mod gone;
 mod lane;
 mod prepare;
 pub mod reply;
@@ -25,10 +26,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use phalanx_core::decision::{Binding, Decision};
-use phalanx_core::event::{BindFailure, Event, Key, PodRef};
+use phalanx_core::event::{BindFailure, Event, PodRef};
 use rand::{Rng, SeedableRng};
 use rand_pcg::Pcg64;
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashMap;
 
 use crate::backoff;
 use crate::recorder::{Note, Recorder};
@@ -123,42 +124,10 @@ impl Outbox {
     /// A pod that is bound needs no word about why it waits.
     fn bind(&mut self, binding: Binding, now: Instant) {
         self.writes.bind_begins(&binding.pod.uid);
-        if binding.volumes.is_empty() {
+        if binding.volumes().next().is_none() {
             return self.queue(Work::Bind(binding), now);
         }
         self.bind_volumes(binding, 0, now);
-    }
-
-    /// Writes a pod's claims one after the other, waits until they are bound, and binds the pod.
-    fn bind_volumes(&mut self, binding: Binding, from: usize, now: Instant) {
-        match self.volumes.write(binding, from) {
-            Ok(write) => self.queue(Work::Pvc(write), now),
-            Err(binding) => {
-                if let Some(binding) = self.volumes.wait(binding, now + self.options.volumes_timeout) {
-                    self.queue(Work::Bind(binding), now);
-                }
-            }
-        }
-    }
-
-    /// What stands on a claim now.
-    pub fn pvc_seen(&mut self, key: &Key, seen: PvcSeen, now: Instant) -> Vec<Event> {
-        let (ready, failed) = self.volumes.seen(key, seen);
-        for binding in ready {
-            self.queue(Work::Bind(binding), now);
-        }
-        self.fail(failed, "its volume cannot be made for this node", now)
-    }
-
-    /// The version of a volume.
-    pub fn volume_seen(&mut self, volume: Arc<str>, version: Arc<str>) {
-        self.volumes.volume_seen(volume, version);
-    }
-
-    /// Pods whose claims were not bound in time go back.
-    pub fn expire(&mut self, now: Instant) -> Vec<Event> {
-        let late = self.volumes.expired(now);
-        self.fail(late, &volumes::late(self.options.volumes_timeout), now)
     }
 
     fn fail(&mut self, bindings: Vec<Binding>, why: &str, now: Instant) -> Vec<Event> {
@@ -170,20 +139,6 @@ impl Outbox {
             events.push(Event::BindFailed(Arc::clone(&binding.pod.uid), failure));
         }
         events
-    }
-
-    /// A claim was written, or not.
-    fn claimed(&mut self, job: Job, write: &PvcWrite, reply: Reply, now: Instant) -> Option<Event> {
-        let message = match reply {
-            Reply::Done => {
-                self.bind_volumes(write.binding.clone(), write.at + 1, now);
-                return None;
-            }
-            // Somebody else has the volume, or the claim is another one.
-            Reply::Gone(message) | Reply::Conflict(message) => message,
-            other => self.again(job, other, now)?,
-        };
-        self.fail(vec![write.binding.clone()], &message, now).pop()
     }
 
     fn queue(&mut self, work: Work, now: Instant) {
@@ -210,61 +165,6 @@ impl Outbox {
     /// What stands in the status of a queue: names that are no longer used must be taken out by name.
     pub fn queue_seen(&mut self, queue: Arc<str>, seen: QueueSeen) {
         self.writes.queue_seen(queue, seen);
-    }
-
-    /// Objects that are gone: nothing is written about them, and no pod is bound to such a node.
-    pub fn gone(&mut self, events: &[Event], now: Instant) -> Vec<Event> {
-        let mut unclaimed = Vec::new();
-        let mut nodes: FxHashSet<&str> = FxHashSet::default();
-        for event in events {
-            match event {
-                Event::NodeGone(name) => {
-                    nodes.insert(name);
-                }
-                Event::PodGone(uid) => {
-                    self.volumes.pod_gone(uid);
-                    self.writes.forget(&Target::Pod(Arc::clone(uid)));
-                }
-                Event::PvcGone(key) => unclaimed.append(&mut self.volumes.claim_gone(key)),
-                Event::VolumeGone(name) => self.volumes.volume_gone(name),
-                Event::PodGroupGone(key) => self.writes.forget(&Target::PodGroup(key.clone())),
-                Event::QueueGone(name) => self.writes.forget(&Target::Queue(Arc::clone(name))),
-                _ => {}
-            }
-        }
-        let mut failed = self.fail(unclaimed, "a PersistentVolumeClaim of it was deleted", now);
-        if !nodes.is_empty() {
-            let waiting = self.volumes.nodes_gone(&nodes);
-            failed.extend(self.fail(waiting, "its node was deleted before the pod was bound", now));
-            failed.extend(self.withdraw(&nodes));
-        }
-        failed
-    }
-
-    fn withdraw(&mut self, nodes: &FxHashSet<&str>) -> Vec<Event> {
-        let mut failed = Vec::new();
-        let mut keep = |job: &Job| match &job.work {
-            Work::Bind(binding) | Work::Pvc(PvcWrite { binding, .. }) if nodes.contains(&*binding.node) => {
-                let message = format!("node {} was deleted before the pod was bound", binding.node).into();
-                failed.push(Event::BindFailed(
-                    Arc::clone(&binding.pod.uid),
-                    BindFailure { message, gone: false },
-                ));
-                false
-            }
-            _ => true,
-        };
-        self.binds.retain(&mut keep);
-        self.held.retain(|_, job| keep(job));
-        let before = self.retries.len();
-        self.retries.retain(|due| keep(&due.job));
-        self.retrying[Lane::Binds as usize] -= before - self.retries.len();
-        for event in &failed {
-            if let Event::BindFailed(uid, _) = event {
-                self.writes.bind_ended(uid, false);
-            }
-        }
-        failed
     }
 
     /// The next request to send, if one may be sent now.

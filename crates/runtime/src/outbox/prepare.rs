@@ -20,6 +20,8 @@ pub(super) async fn prepare(wire: &Wire, binding: &Binding) -> Result<(), Reply>
     for step in &binding.prepare {
         match step {
             Prepare::Claim(write) => claim(wire, write).await?,
+            // Written and waited for before the bind is handed out.
+            Prepare::Volume(_) => {}
         }
     }
     Ok(())

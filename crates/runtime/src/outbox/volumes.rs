@@ -3,8 +3,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use phalanx_core::decision::{Binding, VolumeBinding};
-use phalanx_core::event::Key;
+use phalanx_core::event::{Event, Key};
 use rustc_hash::{FxHashMap, FxHashSet};
+
+use super::reply::Reply;
+use super::{Job, Outbox, Work};
 
 /// What stands on a claim.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,17 +25,12 @@ pub struct PvcSeen {
 pub struct PvcWrite {
     /// The pod and its node.
     pub binding: Binding,
-    /// Which of its claims.
+    /// Which step before its bind.
     pub at: usize,
+    /// The claim.
+    pub claim: Arc<VolumeBinding>,
     /// The version of the volume that is given to the claim: nobody else may have taken it since.
     pub version: Option<Arc<str>>,
-}
-
-impl PvcWrite {
-    /// The claim.
-    pub fn claim(&self) -> &VolumeBinding {
-        &self.binding.volumes[self.at]
-    }
 }
 
 #[derive(Debug)]
@@ -52,20 +50,23 @@ pub(super) struct Volumes {
 impl Volumes {
     /// The write for a claim of a pod; `None` behind the last.
     pub(super) fn write(&self, binding: Binding, from: usize) -> Result<PvcWrite, Binding> {
-        let next = (from..binding.volumes.len()).find(|at| !self.is_bound(&binding.volumes[*at]));
-        let Some(at) = next else { return Err(binding) };
-        let version =
-            binding.volumes[at].volume.as_ref().and_then(|volume| self.versions.get(volume)).cloned();
-        Ok(PvcWrite { binding, at, version })
+        let next = binding.volumes().find(|(at, claim)| *at >= from && !self.is_bound(claim));
+        let Some((at, claim)) = next.map(|(at, claim)| (at, Arc::clone(claim))) else { return Err(binding) };
+        let version = claim.volume.as_ref().and_then(|volume| self.versions.get(volume)).cloned();
+        Ok(PvcWrite { binding, at, claim, version })
     }
 
     fn is_bound(&self, claim: &VolumeBinding) -> bool {
         self.seen.get(&claim.claim).is_some_and(|seen| seen.bound && seen.uid == claim.uid)
     }
 
+    fn are_bound(&self, binding: &Binding) -> bool {
+        binding.volumes().all(|(_, claim)| self.is_bound(claim))
+    }
+
     /// A pod whose claims have been written; given back when nothing is left to wait for.
     pub(super) fn wait(&mut self, binding: Binding, until: Instant) -> Option<Binding> {
-        if binding.volumes.iter().all(|claim| self.is_bound(claim)) {
+        if self.are_bound(&binding) {
             return Some(binding);
         }
         self.waiting.push(Waiting { binding, until });
@@ -74,7 +75,7 @@ impl Volumes {
 
     /// A claim was seen: pods that can be bound now, and those whose volume will not be made after all.
     pub(super) fn seen(&mut self, key: &Key, seen: PvcSeen) -> (Vec<Binding>, Vec<Binding>) {
-        let concerns = |binding: &Binding| binding.volumes.iter().any(|claim| claim.claim == *key);
+        let concerns = |binding: &Binding| binding.volumes().any(|(_, claim)| claim.claim == *key);
         let (uid, bound, open) = (Arc::clone(&seen.uid), seen.bound, !seen.bound && !seen.selected);
         let before = self.seen.insert(key.clone(), seen);
         let given_up = open && before.is_some_and(|it| it.uid == uid && it.selected);
@@ -84,10 +85,9 @@ impl Volumes {
         if !bound {
             return (Vec::new(), Vec::new());
         }
-        let (ready, waiting): (Vec<Waiting>, _) =
-            std::mem::take(&mut self.waiting).into_iter().partition(|it: &Waiting| {
-                concerns(&it.binding) && it.binding.volumes.iter().all(|claim| self.is_bound(claim))
-            });
+        let (ready, waiting): (Vec<Waiting>, _) = std::mem::take(&mut self.waiting)
+            .into_iter()
+            .partition(|it: &Waiting| concerns(&it.binding) && self.are_bound(&it.binding));
         self.waiting = waiting;
         (ready.into_iter().map(|it| it.binding).collect(), Vec::new())
     }
@@ -98,7 +98,7 @@ impl Volumes {
 
     pub(super) fn claim_gone(&mut self, key: &Key) -> Vec<Binding> {
         self.seen.remove(key);
-        self.take(|binding| binding.volumes.iter().any(|claim| claim.claim == *key))
+        self.take(|binding| binding.volumes().any(|(_, claim)| claim.claim == *key))
     }
 
     pub(super) fn volume_gone(&mut self, volume: &str) {
@@ -130,6 +130,60 @@ impl Volumes {
 }
 
 /// Why a pod that waited for its claims goes back.
-pub(super) fn late(timeout: Duration) -> String {
+fn why_late(timeout: Duration) -> String {
     format!("its PersistentVolumeClaims were not bound within {} s", timeout.as_secs())
+}
+
+impl Outbox {
+    /// Writes a pod's claims one after the other, waits until they are bound, and binds the pod.
+    pub(super) fn bind_volumes(&mut self, binding: Binding, from: usize, now: Instant) {
+        match self.volumes.write(binding, from) {
+            Ok(write) => self.queue(Work::Pvc(write), now),
+            Err(binding) => {
+                if let Some(binding) = self.volumes.wait(binding, now + self.options.volumes_timeout) {
+                    self.queue(Work::Bind(binding), now);
+                }
+            }
+        }
+    }
+
+    /// What stands on a claim now.
+    pub fn pvc_seen(&mut self, key: &Key, seen: PvcSeen, now: Instant) -> Vec<Event> {
+        let (ready, failed) = self.volumes.seen(key, seen);
+        for binding in ready {
+            self.queue(Work::Bind(binding), now);
+        }
+        self.fail(failed, "its volume cannot be made for this node", now)
+    }
+
+    /// The version of a volume.
+    pub fn volume_seen(&mut self, volume: Arc<str>, version: Arc<str>) {
+        self.volumes.volume_seen(volume, version);
+    }
+
+    /// Pods whose claims were not bound in time go back.
+    pub fn expire(&mut self, now: Instant) -> Vec<Event> {
+        let late = self.volumes.expired(now);
+        self.fail(late, &why_late(self.options.volumes_timeout), now)
+    }
+
+    /// A claim was written, or not.
+    pub(super) fn claimed(
+        &mut self,
+        job: Job,
+        write: &PvcWrite,
+        reply: Reply,
+        now: Instant,
+    ) -> Option<Event> {
+        let message = match reply {
+            Reply::Done => {
+                self.bind_volumes(write.binding.clone(), write.at + 1, now);
+                return None;
+            }
+            // Somebody else has the volume, or the claim is another one.
+            Reply::Gone(message) | Reply::Conflict(message) => message,
+            other => self.again(job, other, now)?,
+        };
+        self.fail(vec![write.binding.clone()], &message, now).pop()
+    }
 }

@@ -263,7 +263,6 @@ async fn an_extender_binds_instead_of_the_api_server() {
             node: node.into(),
             by: Some(Arc::new(endpoint.clone())),
             prepare: Vec::new(),
-            volumes: vec![],
         };
         Decision::Bind { job: phalanx_core::event::Key::new("ns", name), pods: vec![binding] }
     };

@@ -19,7 +19,6 @@ pub(crate) fn gang(name: &str, size: usize) -> Decision {
         node: "n1".into(),
         by: None,
         prepare: Vec::new(),
-        volumes: vec![],
     });
     Decision::Bind { job: Key::new("ns", name), pods: pods.collect() }
 }
@@ -48,7 +47,7 @@ fn passing() -> Reply {
 fn name(job: &Job) -> String {
     match &job.work {
         Work::Bind(binding) => format!("bind {}", binding.pod.name),
-        Work::Pvc(write) => format!("claim {}", write.claim().claim.name),
+        Work::Pvc(write) => format!("claim {}", write.claim.claim.name),
         Work::Evict(pod, _) => format!("evict {}", pod.name),
         Work::Write(Write::Pod(pod, _)) => format!("pod {}", pod.name),
         Work::Write(Write::PodGroup(group, _, status)) => format!("group {} {:?}", group.name, status.phase),

@@ -2,7 +2,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use phalanx_core::decision::{Binding, Decision, VolumeBinding};
+use phalanx_core::decision::{Binding, Decision, Prepare, VolumeBinding};
 use phalanx_core::event::{Event, Key, PodRef};
 use phalanx_runtime::outbox::reply::Reply;
 use phalanx_runtime::outbox::{Outbox, OutboxOptions, PvcSeen, Work};
@@ -13,7 +13,7 @@ fn binding(volume: Option<&str>) -> Binding {
     let pod = Arc::new(PodRef { namespace: "ns".into(), name: "p".into(), uid: "p".into() });
     let claim =
         VolumeBinding { claim: Key::new("ns", CLAIM), uid: "c1".into(), volume: volume.map(Arc::from) };
-    Binding { pod, node: "n1".into(), by: None, prepare: vec![], volumes: vec![claim] }
+    Binding { pod, node: "n1".into(), by: None, prepare: vec![Prepare::Volume(Arc::new(claim))] }
 }
 
 fn seen(uid: &str, bound: bool, selected: bool) -> PvcSeen {
@@ -32,7 +32,7 @@ fn decided(volume: Option<&str>, now: Instant) -> Outbox {
 fn claim_written(outbox: &mut Outbox, reply: Reply, now: Instant) -> Option<Event> {
     let job = outbox.next(now).expect("a claim to write");
     let Work::Pvc(write) = &job.work else { panic!("{job:?}") };
-    assert_eq!(write.version.as_deref(), write.claim().volume.as_ref().map(|_| "7"));
+    assert_eq!(write.version.as_deref(), write.claim.volume.as_ref().map(|_| "7"));
     assert_eq!(outbox.next(now), None, "the pod waits for its claim");
     outbox.done(job, reply, now)
 }

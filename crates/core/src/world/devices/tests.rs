@@ -80,7 +80,12 @@ fn fits(world: &World, task: TaskId, node: NodeId, later: bool) -> bool {
 }
 
 fn written(world: &mut World, task: TaskId) -> Vec<Arc<ClaimWrite>> {
-    world.give_devices(task).into_iter().map(|Prepare::Claim(write)| write).collect()
+    let steps = world.give_devices(task).into_iter();
+    let claim = |step| match step {
+        Prepare::Claim(write) => Some(write),
+        Prepare::Volume(_) => None,
+    };
+    steps.filter_map(claim).collect()
 }
 
 fn bind(world: &mut World, name: &str, node: &str) -> Vec<String> {

@@ -2,7 +2,7 @@
 use std::sync::Arc;
 
 use super::{Choice, Volumes, Want, wants};
-use crate::decision::VolumeBinding;
+use crate::decision::{Prepare, VolumeBinding};
 use crate::id::{NodeId, PvcId, TaskId};
 use crate::world::{Hold, Status, World};
 
@@ -93,12 +93,13 @@ impl World {
     }
 
     /// What is to be written before a task is bound, of claims that have no volume yet.
-    pub(crate) fn volume_bindings(&self, task: TaskId) -> Vec<VolumeBinding> {
+    pub(crate) fn volume_bindings(&self, task: TaskId) -> Vec<Prepare> {
         let binding = |id: &PvcId| {
             let claim = &self.volumes.pvcs[*id];
             let choice = claim.choice.as_ref()?;
             let uid = claim.info.as_ref()?.uid.clone();
-            Some(VolumeBinding { claim: claim.key.clone(), uid, volume: choice.volume.clone() })
+            let volume = choice.volume.clone();
+            Some(Prepare::Volume(Arc::new(VolumeBinding { claim: claim.key.clone(), uid, volume })))
         };
         self.class_of(task).pvcs.iter().filter_map(binding).collect()
     }

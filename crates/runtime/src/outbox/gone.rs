@@ -1,0 +1,66 @@
+//! Objects that are gone while something was to be written about them.
+use std::sync::Arc;
+use std::time::Instant;
+
+use phalanx_core::event::{BindFailure, Event};
+use rustc_hash::FxHashSet;
+
+use super::lane::Lane;
+use super::{Job, Outbox, PvcWrite, Target, Work};
+
+impl Outbox {
+    /// Objects that are gone: nothing is written about them, and no pod is bound to such a node.
+    pub fn gone(&mut self, events: &[Event], now: Instant) -> Vec<Event> {
+        let mut unclaimed = Vec::new();
+        let mut nodes: FxHashSet<&str> = FxHashSet::default();
+        for event in events {
+            match event {
+                Event::NodeGone(name) => {
+                    nodes.insert(name);
+                }
+                Event::PodGone(uid) => {
+                    self.volumes.pod_gone(uid);
+                    self.writes.forget(&Target::Pod(Arc::clone(uid)));
+                }
+                Event::PvcGone(key) => unclaimed.append(&mut self.volumes.claim_gone(key)),
+                Event::VolumeGone(name) => self.volumes.volume_gone(name),
+                Event::PodGroupGone(key) => self.writes.forget(&Target::PodGroup(key.clone())),
+                Event::QueueGone(name) => self.writes.forget(&Target::Queue(Arc::clone(name))),
+                _ => {}
+            }
+        }
+        let mut failed = self.fail(unclaimed, "a PersistentVolumeClaim of it was deleted", now);
+        if !nodes.is_empty() {
+            let waiting = self.volumes.nodes_gone(&nodes);
+            failed.extend(self.fail(waiting, "its node was deleted before the pod was bound", now));
+            failed.extend(self.withdraw(&nodes));
+        }
+        failed
+    }
+
+    fn withdraw(&mut self, nodes: &FxHashSet<&str>) -> Vec<Event> {
+        let mut failed = Vec::new();
+        let mut keep = |job: &Job| match &job.work {
+            Work::Bind(binding) | Work::Pvc(PvcWrite { binding, .. }) if nodes.contains(&*binding.node) => {
+                let message = format!("node {} was deleted before the pod was bound", binding.node).into();
+                failed.push(Event::BindFailed(
+                    Arc::clone(&binding.pod.uid),
+                    BindFailure { message, gone: false },
+                ));
+                false
+            }
+            _ => true,
+        };
+        self.binds.retain(&mut keep);
+        self.held.retain(|_, job| keep(job));
+        let before = self.retries.len();
+        self.retries.retain(|due| keep(&due.job));
+        self.retrying[Lane::Binds as usize] -= before - self.retries.len();
+        for event in &failed {
+            if let Event::BindFailed(uid, _) = event {
+                self.writes.bind_ended(uid, false);
+            }
+        }
+        failed
+    }
+}
