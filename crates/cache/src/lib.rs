@@ -7,6 +7,7 @@
 //!
 //! Pure: no IO, no client, no clock.
 
+mod answer;
 mod constraints;
 mod decode;
 mod device;
@@ -22,6 +23,7 @@ mod node;
 mod pdb;
 mod pod;
 mod pod_rules;
+pub mod protobuf;
 mod queue;
 mod quota;
 mod requests;
@@ -29,6 +31,7 @@ pub mod slim;
 mod usage;
 mod volumes;
 
+pub use answer::{Change, Page};
 pub use decode::decode;
 pub use device::{claim_template, device_class, resource_claim, resource_slice};
 pub use fold::{Fold, Folded, Rejected, WatchEvent};

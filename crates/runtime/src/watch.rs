@@ -1,21 +1,19 @@
 //! Watches: objects of one kind as events for the World.
 //!
-//! Each kind has a task of its own. kube's watcher resumes where a connection broke and lists again when the server no
-//! longer knows the place; [`Fold`] turns either into the changes that matter, so a relist of an unchanged cluster says
+//! Each kind has a task of its own. It resumes where a connection broke and lists again when the server no longer knows
+//! the place; [`Fold`] turns either into the changes that matter, so a relist of an unchanged cluster says
 //! nothing to the World. Whole pods are never kept: the slim types decode only what scheduling needs.
+mod source;
+
 use std::borrow::Cow;
 use std::fmt::Debug;
-use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use futures::StreamExt;
 use k8s_openapi::api::resource::v1::{DeviceClass, ResourceClaim, ResourceSlice};
-use kube::runtime::utils::{Backoff as WatchBackoff, StreamBackoff};
-use kube::runtime::watcher::{self, watcher};
-use kube::{Api, Client};
+use kube::Client;
 use phalanx_api::v1beta1::{PodGroup, Queue};
-use phalanx_cache::{Fold, Guarded, Interner, Kind, Names, Rejected, WatchEvent, slim};
+use phalanx_cache::{Change, Fold, Guarded, Interner, Kind, Names, Rejected, WatchEvent, slim};
 use phalanx_core::event::{Event, Key};
 use serde::de::DeserializeOwned;
 use tokio::sync::mpsc;
@@ -30,10 +28,9 @@ use crate::outbox::driver::{self, chain};
 use crate::outbox::{PvcSeen, QueueSeen, SELECTED_NODE};
 use crate::recorder::{Note, Regarding};
 
-/// Events handed on together at most; also bounds what is decoded and not yet folded.
-const CHUNK: usize = 1024;
-/// Objects of a page of a list. Large pages cost memory for a moment, small ones a round trip each.
-const PAGE: u32 = 2000;
+pub use source::Protobuf;
+use source::{Error, Source};
+
 /// Waits between attempts to watch.
 const RETRY: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(2));
 /// A watch that lived this long was healthy: the next failure starts with a short wait again.
@@ -69,6 +66,8 @@ pub trait Watched: Kind + Clone + Debug + DeserializeOwned + Send + 'static {
     const CRD: Option<&'static str> = None;
     /// Where it is not served, or may not be read, the scheduler does without.
     const OPTIONAL: bool = false;
+    /// How it is read from protobuf, where the API server has it in protobuf.
+    const PROTOBUF: Option<Protobuf<Self>> = None;
 
     /// What the outbox must know of the object.
     fn seen(&self) -> Option<driver::Input> {
@@ -83,10 +82,12 @@ pub trait Watched: Kind + Clone + Debug + DeserializeOwned + Send + 'static {
 
 impl Watched for slim::Pod {
     const PLURAL: &'static str = "pods";
+    const PROTOBUF: Option<Protobuf<Self>> = Some(Protobuf::READ);
 }
 
 impl Watched for slim::Node {
     const PLURAL: &'static str = "nodes";
+    const PROTOBUF: Option<Protobuf<Self>> = Some(Protobuf::READ);
 
     fn wanted(&self, nodes: &NodeSelector) -> bool {
         nodes.matches(self)
@@ -191,16 +192,22 @@ pub struct Sink {
 
 /// Watches a kind for as long as the process lives.
 pub async fn run<K: Watched>(client: Client, sink: Sink) {
-    let api = Api::<K>::all(client);
-    let mut watch = Watch::<K>::new(sink);
+    let source = Source::<K>::new(client);
+    let (mut watch, mut retry) = (Watch::<K>::new(sink), Retry::new());
+    // Up to which version all is known; empty before the first list.
+    let mut version = String::new();
     loop {
-        let config = watcher::Config::default().page_size(PAGE);
-        let stream = StreamBackoff::new(watcher(api.clone(), config), Retry::new());
-        let mut chunks = pin!(stream.ready_chunks(CHUNK));
-        while let Some(chunk) = chunks.next().await {
-            if !watch.chunk(chunk) {
-                break;
+        let ended = if version.is_empty() {
+            watch.list(&source).await.map(|listed| version = listed)
+        } else {
+            watch.follow(&source, &mut version).await
+        };
+        if let Err(error) = ended {
+            watch.failed(&error);
+            if matches!((error.code(), error), (Some(410), _) | (_, Error::NoVersion)) {
+                version.clear();
             }
+            tokio::time::sleep(retry.wait()).await;
         }
     }
 }
@@ -218,25 +225,80 @@ impl<K: Watched> Watch<K> {
         Self { fold: Fold::new(), interner: Interner::default(), sink, synced: false, failing: false }
     }
 
-    /// Hands on what arrived together. False when the place in the stream is lost for good.
-    fn chunk(&mut self, chunk: Vec<watcher::Result<watcher::Event<K>>>) -> bool {
-        let (mut events, mut listed, mut alive) = (Vec::new(), false, true);
-        for item in chunk {
-            match item {
-                Ok(event) => {
-                    listed |= matches!(event, watcher::Event::InitDone);
-                    self.recovered(&event);
-                    self.fold(event, &mut events);
+    /// Reads all objects; gives the version to watch from.
+    async fn list(&mut self, source: &Source<K>) -> Result<String, Error> {
+        self.fold(WatchEvent::Init, &mut Vec::new());
+        let mut more = String::new();
+        loop {
+            let page = source.page(&more).await?;
+            self.answered();
+            let mut events = Vec::with_capacity(page.items.len());
+            for object in page.items {
+                self.fold(WatchEvent::InitApply(object), &mut events);
+            }
+            more = page.more;
+            if more.is_empty() {
+                if page.resource_version.is_empty() {
+                    return Err(Error::NoVersion);
                 }
-                Err(error) => alive &= self.failed(&error),
+                self.fold(WatchEvent::InitDone, &mut events);
+            }
+            self.deliver(events);
+            if more.is_empty() {
+                self.listed();
+                return Ok(page.resource_version);
             }
         }
-        self.deliver(events);
-        if listed && !self.synced {
+    }
+
+    fn listed(&mut self) {
+        if !self.synced {
             info!(kind = K::PLURAL, objects = self.fold.len(), "first list is in");
             self.sync();
         }
-        alive
+    }
+
+    /// Hands on what changes, until the connection ends.
+    async fn follow(&mut self, source: &Source<K>, version: &mut String) -> Result<(), Error> {
+        let started = Instant::now();
+        let mut changes = source.changes(version).await?;
+        self.answered();
+        while changes.arrive().await {
+            let (mut events, mut ended) = (Vec::new(), Ok(()));
+            while let Some(change) = changes.next() {
+                ended = self.change(change, version, &mut events);
+                if ended.is_err() {
+                    break;
+                }
+            }
+            self.deliver(events);
+            ended?;
+        }
+        // Who ends each watch as it begins is not asked again without a pause.
+        tokio::time::sleep(RETRY.0.saturating_sub(started.elapsed())).await;
+        Ok(())
+    }
+
+    fn change(
+        &mut self,
+        change: Result<Change<K>, Error>,
+        version: &mut String,
+        events: &mut Vec<Event>,
+    ) -> Result<(), Error> {
+        let event = match change? {
+            Change::Applied(object) => WatchEvent::Apply(object),
+            Change::Deleted(object) => WatchEvent::Delete(object),
+            Change::Bookmark(reached) => {
+                *version = reached;
+                return Ok(());
+            }
+            Change::Error(status) => return Err(Error::Event(status)),
+        };
+        if let WatchEvent::Apply(object) | WatchEvent::Delete(object) = &event {
+            *version = object.meta().resource_version.clone().ok_or(Error::NoVersion)?;
+        }
+        self.fold(event, events);
+        Ok(())
     }
 
     /// The first list is in, or will not come.
@@ -254,7 +316,7 @@ impl<K: Watched> Watch<K> {
         }
     }
 
-    fn fold(&mut self, event: watcher::Event<K>, events: &mut Vec<Event>) {
+    fn fold(&mut self, event: WatchEvent<K>, events: &mut Vec<Event>) {
         let event = self.translate(event);
         if let WatchEvent::InitApply(object) | WatchEvent::Apply(object) = &event
             && let Some(input) = object.seen()
@@ -269,17 +331,12 @@ impl<K: Watched> Watch<K> {
     }
 
     /// An object that is not for us counts as deleted, or, in a list, as not there.
-    fn translate(&self, event: watcher::Event<K>) -> WatchEvent<K> {
+    fn translate(&self, event: WatchEvent<K>) -> WatchEvent<K> {
         match event {
-            watcher::Event::Init => WatchEvent::Init,
-            watcher::Event::InitDone => WatchEvent::InitDone,
-            watcher::Event::InitApply(object) if object.wanted(&self.sink.nodes) => {
-                WatchEvent::InitApply(object)
+            WatchEvent::InitApply(object) | WatchEvent::Apply(object) if !object.wanted(&self.sink.nodes) => {
+                WatchEvent::Delete(object)
             }
-            watcher::Event::Apply(object) if object.wanted(&self.sink.nodes) => WatchEvent::Apply(object),
-            watcher::Event::InitApply(object)
-            | watcher::Event::Apply(object)
-            | watcher::Event::Delete(object) => WatchEvent::Delete(object),
+            event => event,
         }
     }
 
@@ -297,23 +354,21 @@ impl<K: Watched> Watch<K> {
         let _ = self.sink.outbox.send(driver::Input::Note(Note::invalid(regarding, &invalid.to_string())));
     }
 
-    fn recovered(&mut self, event: &watcher::Event<K>) {
-        // A list that begins has not got an answer yet.
-        if self.failing && !matches!(event, watcher::Event::Init) {
-            self.failing = false;
+    fn answered(&mut self) {
+        if std::mem::take(&mut self.failing) {
             self.sink.faults.answered(K::PLURAL);
         }
     }
 
-    /// Says it once; false when only a new list helps.
-    fn failed(&mut self, error: &watcher::Error) -> bool {
+    /// Says it once.
+    fn failed(&mut self, error: &Error) {
         self.sink.metrics.watch_failed(K::PLURAL);
         let first = !std::mem::replace(&mut self.failing, true);
-        let unavailable = K::OPTIONAL && matches!(code(error), Some(403 | 404));
+        let unavailable = K::OPTIONAL && matches!(error.code(), Some(403 | 404));
         if unavailable && !self.synced {
             self.sync();
         }
-        match (code(error), K::CRD, request(error)) {
+        match (error.code(), K::CRD, error.request()) {
             _ if unavailable => {
                 if first {
                     info!(kind = K::PLURAL, "not available, going on without: {}", chain(error));
@@ -330,30 +385,10 @@ impl<K: Watched> Watch<K> {
             (.., None) if first => warn!(kind = K::PLURAL, "watch failed, trying again: {}", chain(error)),
             (.., None) => {}
         }
-        // kube would ask for the same version again when the refusal is the answer to the request itself.
-        !(code(error) == Some(410) && matches!(error, watcher::Error::WatchStartFailed(_)))
     }
 }
 
-/// The error of the request itself.
-fn request(error: &watcher::Error) -> Option<&kube::Error> {
-    match error {
-        watcher::Error::InitialListFailed(error)
-        | watcher::Error::WatchStartFailed(error)
-        | watcher::Error::WatchFailed(error) => Some(error),
-        watcher::Error::WatchError(_) | watcher::Error::NoResourceVersion => None,
-    }
-}
-
-fn code(error: &watcher::Error) -> Option<u16> {
-    match (request(error), error) {
-        (Some(kube::Error::Api(status)), _) | (None, watcher::Error::WatchError(status)) => Some(status.code),
-        _ => None,
-    }
-}
-
-/// Waits that start over once a watch was healthy for a while. kube resets after every event, and a list that begins is
-/// an event, even if the list then fails.
+/// Waits that start over once a watch was healthy for a while.
 struct Retry {
     backoff: Backoff,
     last: Option<Instant>,
@@ -363,21 +398,13 @@ impl Retry {
     fn new() -> Self {
         Self { backoff: Backoff::new(RETRY.0, RETRY.1), last: None }
     }
-}
 
-impl Iterator for Retry {
-    type Item = Duration;
-
-    fn next(&mut self) -> Option<Duration> {
+    fn wait(&mut self) -> Duration {
         let now = Instant::now();
         if self.last.is_some_and(|last| now.saturating_duration_since(last) >= HEALTHY) {
             self.backoff.reset();
         }
         self.last = Some(now);
-        Some(self.backoff.next_wait())
+        self.backoff.next_wait()
     }
-}
-
-impl WatchBackoff for Retry {
-    fn reset(&mut self) {}
 }

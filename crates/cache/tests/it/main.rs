@@ -7,6 +7,7 @@ mod groups;
 mod nodes;
 mod pod_rules;
 mod pods;
+mod protobuf;
 mod quotas;
 mod requests;
 mod volumes;
