@@ -15,6 +15,7 @@ use phalanx_core::label::Selector;
 use phalanx_core::world::{World, WorldOptions};
 use serde_json::{Map, Value, json};
 
+use crate::chart::{Bar, Chart, Panel};
 use crate::core::helm_conf;
 use crate::{generate, machine};
 
@@ -179,7 +180,7 @@ fn cycle(options: &Options, name: &str, rule: Rule) -> Result<f64> {
 }
 
 pub(crate) fn run(options: &Options) -> Result<Value> {
-    let mut figures = Map::new();
+    let (mut figures, mut bars) = (Map::new(), Vec::new());
     for (name, rule) in Rule::ALL {
         let mut fastest = f64::INFINITY;
         for _ in 0..options.runs.max(1) {
@@ -188,9 +189,16 @@ pub(crate) fn run(options: &Options) -> Result<Value> {
         let rate = options.pods as f64 / fastest;
         say!("{name}: {} pods in {:.1} ms, {rate:.0} pods/s", options.pods, fastest * 1e3);
         figures.insert(name.into(), json!({"seconds": fastest, "podsPerSecond": rate}));
+        bars.push(Bar::ours(name, fastest * 1e3));
     }
+    let panel = format!(
+        "{} pods of {} apps on {} nodes in {} zones",
+        options.pods, options.apps, options.nodes, options.zones
+    );
+    let panels = vec![Panel::new(panel, "milliseconds", bars)];
+    let chart = Chart { title: "Pods that ask something of other pods: one session".to_owned(), panels };
     Ok(json!({
         "name": "affinity", "nodes": options.nodes, "pods": options.pods, "zones": options.zones, "apps": options.apps,
-        "rules": figures, "peakRssBytes": machine::peak_rss(None), "cores": machine::cores(),
+        "rules": figures, "chart": chart, "peakRssBytes": machine::peak_rss(None), "cores": machine::cores(),
     }))
 }

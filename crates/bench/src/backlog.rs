@@ -9,6 +9,7 @@ use phalanx_core::event::{Event, Time};
 use phalanx_core::world::{World, WorldOptions};
 use serde_json::{Value, json};
 
+use crate::chart::{Bar, Chart, Panel};
 use crate::core::helm_conf;
 use crate::generate::{self, Gang};
 use crate::machine;
@@ -43,8 +44,18 @@ pub(crate) fn run(options: &Options) -> Result<Value> {
     Ok(json!({
         "name": "backlog", "nodes": options.nodes, "waiting": options.waiting, "size": options.size,
         "aloneSeconds": alone, "behindBacklogSeconds": behind, "ratio": behind / alone, "firstCycleSeconds": first,
+        "chart": chart(options, alone, behind),
         "peakRssBytes": machine::peak_rss(None), "cores": machine::cores(),
     }))
+}
+
+fn chart(options: &Options, alone: f64, behind: f64) -> Chart {
+    let bars = vec![
+        Bar::ours("nobody else waits", alone * 1e3),
+        Bar::ours(format!("{} gangs wait that never fit", options.waiting), behind * 1e3),
+    ];
+    let panel = format!("a cycle for a gang of {} on {} nodes", options.size, options.nodes);
+    Chart { title: "A backlog".to_owned(), panels: vec![Panel::new(panel, "milliseconds", bars)] }
 }
 
 /// The fastest cycle for a gang that fits, and the one in which all others were refused first.

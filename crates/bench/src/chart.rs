@@ -46,7 +46,6 @@ impl Bar {
         Self { label: label.into(), value, ours: true }
     }
 
-    #[cfg(feature = "live")]
     pub(crate) fn other(label: impl Into<String>, value: f64) -> Self {
         Self { label: label.into(), value, ours: false }
     }

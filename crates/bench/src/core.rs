@@ -1,4 +1,5 @@
 //! `core`: one session in memory, with the plugins of Volcano's Helm chart.
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
@@ -26,7 +27,7 @@ pub(crate) struct Options {
     distinct_requests: bool,
     /// A scheduler.conf instead of Helm's.
     #[arg(long)]
-    conf: Option<std::path::PathBuf>,
+    conf: Option<PathBuf>,
     /// Runs; the fastest counts, since all else is the machine's noise.
     #[arg(long, default_value_t = 5)]
     runs: usize,
@@ -38,8 +39,9 @@ pub(crate) fn helm_conf() -> Result<Conf> {
     parsed.conf.context("config/helm-default.yaml does not parse")
 }
 
-fn conf(options: &Options) -> Result<Conf> {
-    let Some(path) = &options.conf else { return helm_conf() };
+/// The tiers of a file, or Helm's.
+pub(crate) fn conf_of(path: Option<&Path>) -> Result<Conf> {
+    let Some(path) = path else { return helm_conf() };
     let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
     parse(&text, &Known::builtin()).conf.with_context(|| format!("{} has errors", path.display()))
 }
@@ -58,7 +60,7 @@ pub(crate) fn run(options: &Options) -> Result<Value> {
             world.apply(event);
         }
         load_seconds = started.elapsed().as_secs_f64();
-        let mut scheduler = Scheduler::new(conf(options)?, 0);
+        let mut scheduler = Scheduler::new(conf_of(options.conf.as_deref())?, 0);
         let started = Instant::now();
         let outcome = scheduler.run(&mut world, Time(0));
         fastest = fastest.min(started.elapsed().as_secs_f64());

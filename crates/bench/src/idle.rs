@@ -1,4 +1,5 @@
 //! `idle`: what a cycle costs when little happens, in a cluster full of running pods.
+use std::path::PathBuf;
 use std::time::Instant;
 
 use anyhow::{Result, ensure};
@@ -8,7 +9,8 @@ use phalanx_core::event::{Event, PodInfo, PodPhase, Time};
 use phalanx_core::world::{World, WorldOptions};
 use serde_json::{Value, json};
 
-use crate::core::helm_conf;
+use crate::chart::{Bar, Chart, Panel};
+use crate::core::conf_of;
 use crate::{generate, machine};
 
 #[derive(Args)]
@@ -22,6 +24,9 @@ pub(crate) struct Options {
     /// New pods, one after the other; the fastest cycle counts.
     #[arg(long, default_value_t = 10)]
     runs: usize,
+    /// A scheduler.conf instead of Helm's.
+    #[arg(long)]
+    conf: Option<PathBuf>,
 }
 
 pub(crate) fn run(options: &Options) -> Result<Value> {
@@ -32,7 +37,7 @@ pub(crate) fn run(options: &Options) -> Result<Value> {
     {
         world.apply(event);
     }
-    let mut scheduler = Scheduler::new(helm_conf()?, 0);
+    let mut scheduler = Scheduler::new(conf_of(options.conf.as_deref())?, 0);
     let mut cycle = |world: &mut World| {
         let started = Instant::now();
         let outcome = scheduler.run(world, Time(0));
@@ -49,12 +54,25 @@ pub(crate) fn run(options: &Options) -> Result<Value> {
         ensure!(decisions > 0, "the new pod was not placed");
         one = one.min(seconds);
     }
-    say!("{} running pods on {} nodes: one more takes {:.2} ms", options.running, options.nodes, one * 1e3);
+    say!("{} running pods on {} nodes: one more takes {:.4} ms", options.running, options.nodes, one * 1e3);
     Ok(json!({
         "name": "idle", "nodes": options.nodes, "running": options.running, "firstCycleSeconds": first,
-        "nothingNewSeconds": nothing, "onePodSeconds": one,
+        "nothingNewSeconds": nothing, "onePodSeconds": one, "chart": chart(options, first, one),
         "peakRssBytes": machine::peak_rss(None), "cores": machine::cores(),
     }))
+}
+
+fn chart(options: &Options, first: f64, one: f64) -> Chart {
+    let bars = vec![
+        Bar::other("the first cycle, which looks at all", first * 1e3),
+        Bar::ours("a cycle for one new pod", one * 1e3),
+    ];
+    let panel =
+        format!("{} running pods, each a job of its own, on {} nodes", options.running, options.nodes);
+    Chart {
+        title: "A cycle when little happens".to_owned(),
+        panels: vec![Panel::new(panel, "milliseconds", bars)],
+    }
 }
 
 fn on_node(at: usize, nodes: usize) -> Event {

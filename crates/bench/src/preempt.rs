@@ -11,6 +11,7 @@ use phalanx_core::event::{Event, Time};
 use phalanx_core::world::{World, WorldOptions};
 use serde_json::{Value, json};
 
+use crate::chart::{Bar, Chart, Panel};
 use crate::generate::{self, Gang};
 use crate::machine;
 
@@ -107,6 +108,20 @@ impl Options {
     }
 }
 
+fn chart(options: &Options, evicting: f64, refusing: f64) -> Chart {
+    let victims = options.each * options.size;
+    let bars = vec![
+        Bar::ours(format!("{victims} pods are evicted for a gang of {}", options.size), evicting * 1e3),
+        Bar::ours("a gang that never fits is refused", refusing * 1e3),
+    ];
+    let panel = format!(
+        "what evicting adds to a cycle: {} nodes full with {} pods",
+        options.nodes,
+        options.nodes * options.per_node
+    );
+    Chart { title: "Preemption".to_owned(), panels: vec![Panel::new(panel, "milliseconds", bars)] }
+}
+
 pub(crate) fn run(options: &Options) -> Result<Value> {
     let cores = options.each * CORES / options.per_node;
     let gang = Gang { name: "gang", class: "high", cores, size: options.size, on: Vec::new() };
@@ -141,6 +156,7 @@ pub(crate) fn run(options: &Options) -> Result<Value> {
         "seconds": ran.seconds, "evictingSeconds": added,
         "refusalSeconds": large.1.max(many.1), "refusalCycleSeconds": large.0.max(many.0),
         "noVictimsSeconds": equal.1,
+        "chart": chart(options, added, large.1.max(many.1)),
         "peakRssBytes": machine::peak_rss(None), "cores": machine::cores(),
     }))
 }
