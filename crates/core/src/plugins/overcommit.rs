@@ -46,9 +46,7 @@ impl Overcommit {
         let mut room = world.total.scaled(factor.unwrap_or(DEFAULT_FACTOR));
         room.sub(&world.used);
         if promise::any_asks(world) {
-            for (_, job) in world.jobs.iter().filter(|(_, job)| promise::is_whole(job)) {
-                room.sub(&promise::missing(job));
-            }
+            room.sub(&world.promises_to_keep());
         }
         Self { room }
     }
@@ -56,7 +54,7 @@ impl Overcommit {
 
 impl Plugin for Overcommit {
     fn job_enqueueable(&self, world: &World, job: JobId) -> Verdict {
-        let missing: Vec<_> = promise::missing(&world.jobs[job]).short(&self.room).collect();
+        let missing: Vec<_> = world.jobs[job].missing().short(&self.room).collect();
         if missing.is_empty() {
             return Verdict::Permit;
         }
@@ -64,7 +62,7 @@ impl Plugin for Overcommit {
     }
 
     fn job_enqueued(&mut self, world: &World, job: JobId) {
-        self.room.sub(&promise::missing(&world.jobs[job]));
+        self.room.sub(&world.jobs[job].missing());
     }
 }
 

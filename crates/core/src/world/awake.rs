@@ -2,13 +2,18 @@
 //!
 //! A cluster has many jobs that run and nothing is to be decided for. They are settled: their statuses are written, and
 //! until something of theirs changes, a cycle would come to the same.
+use super::promise::{Promise, Promises};
 use super::{Job, World};
 use crate::event::Phase;
 use crate::id::JobId;
 
 /// Whether a job is among them. No part of what the World is: undoing a change need not put it to sleep again.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Awake(bool);
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Awake {
+    yes: bool,
+    /// What was counted of it when it fell asleep.
+    promise: Option<Box<Promise>>,
+}
 
 impl PartialEq for Awake {
     fn eq(&self, _: &Self) -> bool {
@@ -18,7 +23,11 @@ impl PartialEq for Awake {
 
 /// The jobs that are awake, and some that are gone.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct AwakeJobs(Vec<JobId>);
+pub(crate) struct AwakeJobs {
+    jobs: Vec<JobId>,
+    /// Of the jobs that sleep.
+    promises: Promises,
+}
 
 impl PartialEq for AwakeJobs {
     fn eq(&self, _: &Self) -> bool {
@@ -29,10 +38,23 @@ impl PartialEq for AwakeJobs {
 impl AwakeJobs {
     #[inline]
     pub(super) fn add(&mut self, id: JobId, job: &mut Job) {
-        if !job.awake.0 {
-            job.awake = Awake(true);
-            self.0.push(id);
+        if !job.awake.yes {
+            job.awake.yes = true;
+            self.jobs.push(id);
+            if let Some(promise) = job.awake.promise.take() {
+                self.promises.sub(&promise);
+            }
         }
+    }
+
+    /// Whatever changes of a job wakes it: until then, what it was promised stays.
+    fn settle(&mut self, job: &mut Job) {
+        job.awake = Awake { yes: false, promise: Promise::of(job).map(Box::new) };
+        job.awake.promise.iter().for_each(|promise| self.promises.add(promise));
+    }
+
+    pub(super) fn promises(&self) -> &Promises {
+        &self.promises
     }
 }
 
@@ -51,8 +73,8 @@ impl World {
 
     /// Jobs that are not settled, by id.
     pub(crate) fn awake_jobs(&self) -> Vec<JobId> {
-        let mut jobs = self.awake.0.clone();
-        jobs.retain(|id| self.jobs.get(*id).is_some_and(|job| job.awake.0));
+        let mut jobs = self.awake.jobs.clone();
+        jobs.retain(|id| self.jobs.get(*id).is_some_and(|job| job.awake.yes));
         jobs.sort_unstable();
         jobs.dedup();
         jobs
@@ -69,17 +91,28 @@ impl World {
         let mut jobs = self.awake_jobs();
         jobs.retain(|id| {
             let job = &mut self.jobs[*id];
-            job.awake = Awake(!job.is_settled());
-            job.awake.0
+            if job.is_settled() {
+                self.awake.settle(job);
+            }
+            job.awake.yes
         });
-        self.awake = AwakeJobs(jobs);
+        self.awake.jobs = jobs;
+    }
+
+    /// Whether the sums of what jobs that sleep were promised are those of the jobs.
+    pub(super) fn promises_are_kept(&self) -> bool {
+        let mut sums = Promises::default();
+        let asleep = || self.jobs.iter().map(|(_, job)| job).filter(|job| !job.awake.yes);
+        asleep().filter_map(Promise::of).for_each(|promise| sums.add(&promise));
+        let noted = |job: &Job| Promise::of(job).as_ref() == job.awake.promise.as_deref();
+        asleep().all(noted) && self.awake.promises.are(&sums)
     }
 }
 
 impl Job {
     /// Whether it sleeps and has something to wait for.
     pub(super) fn overslept(&self) -> bool {
-        !self.awake.0 && !self.is_settled()
+        !self.awake.yes && !self.is_settled()
     }
 
     fn is_settled(&self) -> bool {

@@ -95,6 +95,7 @@ impl World {
             used.sub(&node.idle);
         }
         note(total == self.total && used == self.used, "sums of the cluster".to_owned());
+        note(self.promises_are_kept(), "sums of what jobs were promised".to_owned());
         let mut refs = vec![0; self.classes.bound()];
         for (_, task) in self.tasks.iter() {
             refs[task.class.index()] += 1;

@@ -12,6 +12,7 @@ mod images;
 mod job;
 mod node;
 mod pdb;
+mod promise;
 mod queue;
 mod quota;
 mod task;

@@ -93,8 +93,8 @@ impl Capacity {
         let kept = Kept::new(world, tree, &standings);
         let mut plugin = Self { tree, levels, standings, kept };
         if promise::any_asks(world) {
-            for (_, job) in world.jobs.iter() {
-                plugin.promise(world, job.queue, &promise::of(job), Amounts::add);
+            for (queue, promised) in world.promises() {
+                plugin.promise(world, queue, &promised, Amounts::add);
             }
         }
         plugin
@@ -279,7 +279,7 @@ impl Plugin for Capacity {
     fn job_enqueueable(&self, world: &World, id: JobId) -> Verdict {
         let job = &world.jobs[id];
         let Some(min) = &job.min_resources else { return Verdict::Permit };
-        let own = promise::of(job);
+        let own = job.promised();
         for queue in self.path(world, job.queue) {
             let standing = self.of(queue);
             let missing = |(dim, limit)| {
@@ -299,7 +299,7 @@ impl Plugin for Capacity {
     fn job_enqueued(&mut self, world: &World, id: JobId) {
         let job = &world.jobs[id];
         if let Some(min) = &job.min_resources {
-            self.promise(world, job.queue, &promise::of(job), Amounts::sub);
+            self.promise(world, job.queue, &job.promised(), Amounts::sub);
             self.promise(world, job.queue, min, Amounts::add);
         }
     }

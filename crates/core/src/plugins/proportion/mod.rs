@@ -62,8 +62,8 @@ impl Proportion {
     fn open(world: &World) -> Self {
         let mut standings = standings(world);
         if promise::any_asks(world) {
-            for (_, job) in world.jobs.iter() {
-                standings[job.queue.index()].promised.add(&promise::of(job));
+            for (queue, promised) in world.promises() {
+                standings[queue.index()].promised.add(&promised);
             }
         }
         Self { standings }
@@ -166,7 +166,7 @@ impl Plugin for Proportion {
         let standing = self.of(job.queue);
         let mut room = standing.real_capability.clone();
         room.sub(&standing.promised);
-        room.add(&promise::of(job));
+        room.add(&job.promised());
         let missing: Vec<_> = min.short(&room).collect();
         if missing.is_empty() {
             return Verdict::Permit;
@@ -177,7 +177,7 @@ impl Plugin for Proportion {
     fn job_enqueued(&mut self, world: &World, id: JobId) {
         let job = &world.jobs[id];
         let promised = &mut self.standings[job.queue.index()].promised;
-        promised.sub(&promise::of(job));
+        promised.sub(&job.promised());
         if let Some(min) = &job.min_resources {
             promised.add(min);
         }

@@ -1,0 +1,108 @@
+//! What admitted jobs were promised. The sums over jobs that sleep are kept, so that plugins that open have to look at
+//! those that are awake only.
+use phalanx_resource::Amounts;
+use rustc_hash::FxHashMap;
+
+use super::{Job, Status, World};
+use crate::event::Phase;
+use crate::id::QueueId;
+
+/// What a job was promised.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Promise {
+    queue: QueueId,
+    promised: Amounts,
+    /// What a whole job does not hold of it.
+    missing: Amounts,
+}
+
+impl Promise {
+    /// Most jobs ask for nothing in advance.
+    pub(super) fn of(job: &Job) -> Option<Self> {
+        job.min_resources.as_ref()?;
+        let missing = if job.is_whole() { job.missing() } else { Amounts::new() };
+        Some(Self { queue: job.queue, promised: job.promised(), missing })
+    }
+}
+
+/// Sums of promises.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Promises {
+    by_queue: FxHashMap<QueueId, Amounts>,
+    missing: Amounts,
+}
+
+impl Promises {
+    pub(super) fn add(&mut self, promise: &Promise) {
+        self.by_queue.entry(promise.queue).or_default().add(&promise.promised);
+        self.missing.add(&promise.missing);
+    }
+
+    pub(super) fn sub(&mut self, promise: &Promise) {
+        self.by_queue.entry(promise.queue).or_default().sub(&promise.promised);
+        self.missing.sub(&promise.missing);
+    }
+
+    /// Whether they are these sums; what is 0 need not be there.
+    pub(super) fn are(&self, other: &Self) -> bool {
+        let within = |one: &Self, other: &Self| {
+            let same = |(id, sum): (&QueueId, &Amounts)| {
+                other.by_queue.get(id).map_or_else(|| sum.is_zero(), |it| it == sum)
+            };
+            one.by_queue.iter().all(same)
+        };
+        within(self, other) && within(other, self) && self.missing == other.missing
+    }
+}
+
+impl Job {
+    /// Whether a job may still claim all of its minResources: one that is Inqueue, or Running with `minMember` pods
+    /// allocated. One that runs with less is coming to its end, as a Spark job without its driver.
+    fn is_whole(&self) -> bool {
+        use Status::{Allocated, Binding, Bound, Running};
+        let allocated =
+            || [Allocated, Binding, Bound, Running].iter().map(|status| self.counts.of(*status)).sum::<u32>();
+        match self.phase {
+            Phase::Inqueue => true,
+            Phase::Running => allocated() >= self.min_member,
+            Phase::Pending | Phase::Unknown | Phase::Completed => false,
+        }
+    }
+
+    /// All that it was promised: its minResources or, when it is not whole, the part of them that it holds.
+    pub(crate) fn promised(&self) -> Amounts {
+        let mut promise = self.min_resources.clone().unwrap_or_default();
+        if !self.is_whole() {
+            promise.min_with(&self.allocated);
+        }
+        promise
+    }
+
+    /// The part of its minResources that it does not hold.
+    pub(crate) fn missing(&self) -> Amounts {
+        let mut missing = self.min_resources.clone().unwrap_or_default();
+        missing.sub_clamped(&self.allocated);
+        missing
+    }
+}
+
+impl World {
+    /// What the jobs of queues were promised. A queue may come more than once.
+    pub(crate) fn promises(&self) -> impl Iterator<Item = (QueueId, Amounts)> {
+        let asleep = self.awake.promises().by_queue.iter().map(|(queue, sum)| (*queue, sum.clone()));
+        asleep
+            .filter(|(_, sum)| !sum.is_zero())
+            .chain(self.awake_promises().map(|it| (it.queue, it.promised)))
+    }
+
+    /// What all whole jobs were promised and do not hold yet.
+    pub(crate) fn promises_to_keep(&self) -> Amounts {
+        let mut sum = self.awake.promises().missing.clone();
+        self.awake_promises().for_each(|promise| sum.add(&promise.missing));
+        sum
+    }
+
+    fn awake_promises(&self) -> impl Iterator<Item = Promise> {
+        self.awake_jobs().into_iter().filter_map(|id| Promise::of(&self.jobs[id]))
+    }
+}
