@@ -8,8 +8,11 @@ use phalanx_core::annotation::{
 };
 use phalanx_core::conf::Conf;
 use phalanx_core::event::{
-    Constraints, Event, GroupLimits, NodeGroups, NodeInfo, PodGroupInfo, PodInfo, QueueInfo,
+    AccessModes, Constraints, Event, GroupLimits, Key, Measure, NodeGroups, NodeInfo, NodeTerm, NodeUsage,
+    Operator, PdbInfo, PodGroupInfo, PodInfo, PodVolume, PvcInfo, QueueInfo, QuotaInfo, Requirement,
+    StorageClassInfo, Time, VolumeInfo,
 };
+use phalanx_core::label::Selector;
 use proptest::prelude::*;
 
 use crate::cluster::Cluster;
@@ -95,12 +98,21 @@ pub(crate) fn setting() -> impl Strategy<Value = Setting> {
     })
 }
 
+const ONCE: AccessModes = AccessModes(1);
+
+fn requirement(key: &str, operator: Operator, value: &str) -> Requirement {
+    Requirement { key: key.into(), operator, values: vec![value.into()] }
+}
+
 /// A list to pick from.
 type Choice<'a> = &'a [&'a str];
 
 impl Setting {
     pub(crate) fn cluster(&self) -> Cluster {
         let mut cluster = Cluster::with(self.conf.conf.clone());
+        for event in self.besides() {
+            cluster.add(event);
+        }
         for (at, event) in self.script.events().into_iter().enumerate() {
             cluster.add(match event {
                 Event::Queue(queue) => self.queue(at, *queue).into(),
@@ -111,6 +123,64 @@ impl Setting {
             });
         }
         cluster
+    }
+
+    /// What is not in a script: storage, quotas, budgets, figures of nodes.
+    fn besides(&self) -> Vec<Event> {
+        let class = |name: &str, provisioner: Option<&str>| {
+            let provisioner = provisioner.map(Arc::from);
+            Event::from(StorageClassInfo {
+                name: name.into(),
+                provisioner,
+                waits: true,
+                topologies: Vec::new(),
+            })
+        };
+        let quota =
+            QuotaInfo { key: Key::new("ns", "quota"), hard: resources("cpu=9"), used: resources("cpu=1") };
+        let labels = |app: &str| Selector(vec![requirement("app", Operator::In, app)]);
+        let budget = PdbInfo { key: Key::new("ns", "budget"), selector: Some(labels("a")), allowed: 1 };
+        let mut events = vec![class("local", None), class("made", Some("csi")), quota.into(), budget.into()];
+        for at in 0..4 {
+            events.push(self.volume(at).into());
+            events.push(self.claim(at).into());
+            let part = |field| Measure::Part(self.number(at, field) as u32 * 100_000);
+            let node = format!("n{at}").into();
+            events.push(Event::NodeUsage(NodeUsage {
+                node,
+                cpu: part(0),
+                memory: part(1),
+                since: Time(0),
+                at: None,
+            }));
+        }
+        events
+    }
+
+    /// A volume on one node.
+    fn volume(&self, at: usize) -> VolumeInfo {
+        let host =
+            requirement("kubernetes.io/hostname", Operator::In, &format!("n{}", self.number(at, 1) % 5));
+        VolumeInfo {
+            name: format!("v{at}").into(),
+            class: "local".into(),
+            size: 1 + (self.number(at, 0) % 3) as i64,
+            modes: ONCE,
+            nodes: Some(vec![NodeTerm { labels: vec![host], ..NodeTerm::default() }]),
+            available: true,
+            ..VolumeInfo::default()
+        }
+    }
+
+    fn claim(&self, at: usize) -> PvcInfo {
+        PvcInfo {
+            key: Key::new("ns", &format!("c{at}")),
+            uid: format!("c{at}").into(),
+            class: self.pick(at, 2, &["local", "local", "made"]).into(),
+            modes: ONCE,
+            size: 1 + (self.number(at, 3) % 2) as i64,
+            ..PvcInfo::default()
+        }
     }
 
     fn number(&self, object: usize, field: usize) -> usize {
@@ -170,11 +240,20 @@ impl Setting {
 
     fn pod(&self, at: usize, pod: PodInfo) -> PodInfo {
         let revocable = self.number(at, 0) % 2 == 1;
+        let claims: [&[usize]; 6] = [&[], &[], &[0], &[1], &[0, 2], &[3]];
+        let volumes = claims[self.number(at, 3) % 6]
+            .iter()
+            .map(|claim| PodVolume { claim: Key::new("ns", &format!("c{claim}")), owner: None });
         PodInfo {
             role: if pod.role.is_empty() { "w".into() } else { pod.role },
             preemptable: [None, Some(true), Some(false)][self.number(at, 1) % 3],
             priority: Some(self.number(at, 2) as i32 % 3),
-            constraints: Arc::new(Constraints { revocable, ..Constraints::default() }),
+            constraints: Arc::new(Constraints {
+                revocable,
+                volumes: volumes.collect(),
+                ..Constraints::default()
+            }),
+            labels: [("app".into(), self.pick(at, 4, &["b", "a"]).into())].into_iter().collect(),
             ..pod
         }
     }

@@ -164,15 +164,24 @@ fn make_one(statement: &mut Statement<'_, '_>, tasks: &[TaskId], nodes: &[NodeId
         let task = *tasks.get(at % tasks.len().max(1))?;
         allowed.contains(&statement.session().world.tasks[task].status).then_some(task)
     };
-    let node = |at: usize| nodes.get(at % nodes.len().max(1)).copied();
+    // Any node, with room or without; but volumes are promised where the rules say that there are some.
+    let node = |statement: &mut Statement<'_, '_>, task: Option<TaskId>, at: usize| {
+        let session = statement.session();
+        if session.world.class_of(task?).constraints.volumes.is_empty() {
+            return nodes.get(at % nodes.len().max(1)).copied();
+        }
+        Some(session.spot(task?)?.node)
+    };
     match change {
         Change::Allocate(task, at) => {
-            if let (Some(task), Some(node)) = (pick(statement, task, &[Pending]), node(at)) {
+            let task = pick(statement, task, &[Pending]);
+            if let (Some(task), Some(node)) = (task, node(statement, task, at)) {
                 statement.allocate(task, node);
             }
         }
         Change::Pipeline(task, at) => {
-            if let (Some(task), Some(node)) = (pick(statement, task, &[Pending, Allocated]), node(at)) {
+            let task = pick(statement, task, &[Pending, Allocated]);
+            if let (Some(task), Some(node)) = (task, node(statement, task, at)) {
                 statement.pipeline(task, node);
             }
         }
