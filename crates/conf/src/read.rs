@@ -7,7 +7,7 @@ use phalanx_core::conf::{ActionConf, Conf, Flag, Flags, PluginConf, Position, Ti
 use crate::args;
 use crate::known::{Known, VOLCANO_ACTIONS, VOLCANO_PLUGINS, names};
 use crate::metrics;
-use crate::near::one_of;
+use crate::near::{nearest, one_of};
 use crate::problem::{Problems, START, quoted};
 use crate::yaml::{Content, Key, Node};
 
@@ -169,14 +169,24 @@ impl Reader<'_> {
         items.iter().filter_map(|item| self.plugin(item)).collect()
     }
 
+    /// A plugin of somebody's own is skipped; a typing error would be a policy that silently is not there.
+    fn unknown_plugin(&mut self, name: &str, at: Position) {
+        let (known, what) = (names(&self.known.plugins), unknown("plugin", name, &VOLCANO_PLUGINS));
+        let expected = one_of(&known, name);
+        if nearest(&known, name).is_some() && !VOLCANO_PLUGINS.contains(&name) {
+            self.problems.error(at, what, expected);
+        } else {
+            self.problems.warning(at, format!("{what}, skipped"), expected);
+        }
+    }
+
     /// `None` when it cannot take part.
     fn plugin(&mut self, node: &Node) -> Option<PluginConf> {
         let entries = self.mapping(node, "a plugin", "a mapping with a name")?;
         let (name, at) = self.name(node, entries, "plugin")?;
         let known = self.known.plugin(&name);
         if known.is_none() {
-            let what = format!("{}, skipped", unknown("plugin", &name, &VOLCANO_PLUGINS));
-            self.problems.warning(at, what, one_of(&names(&self.known.plugins), &name));
+            self.unknown_plugin(&name, at);
         }
         let mut plugin = PluginConf { name, at, ..PluginConf::default() };
         for (key, value) in entries {

@@ -242,7 +242,7 @@ impl NoEviction {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Refusal {
     /// Pods name a PodGroup that does not exist.
-    NoPodGroup,
+    NoPodGroup(Key),
     /// The object carries something that cannot be honoured.
     Invalid(Arc<str>),
     /// The queue does not exist.
@@ -374,7 +374,7 @@ impl Refusal {
     /// Text for people.
     pub fn text(&self, dims: &Dims) -> String {
         match self {
-            Refusal::NoPodGroup => "its PodGroup does not exist".into(),
+            Refusal::NoPodGroup(name) => format!("its PodGroup {name} does not exist"),
             Refusal::Invalid(why) => why.to_string(),
             Refusal::QueueMissing(queue) => format!("queue {queue} does not exist"),
             Refusal::QueueNotOpen { queue, state } => format!("queue {queue} is {state}"),

@@ -93,7 +93,7 @@ impl<'w> Session<'w> {
     pub fn job_blocked(&self, job: JobId) -> Result<(), Refusal> {
         let it = &self.world.jobs[job];
         if !it.exists {
-            return Err(Refusal::NoPodGroup);
+            return Err(Refusal::NoPodGroup(it.key.clone()));
         }
         if let Some(why) = &it.invalid {
             return Err(Refusal::Invalid(why.clone()));

@@ -3,6 +3,8 @@ use std::fmt;
 use std::io::{self, ErrorKind, Write};
 use std::process::ExitCode;
 
+use anyhow::Context as _;
+
 /// What the user gave cannot be used; the text names the place and what was expected.
 #[derive(Debug)]
 pub(crate) struct BadInput(pub(crate) String);
@@ -35,7 +37,7 @@ pub(crate) fn print(text: &str) -> anyhow::Result<()> {
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
-        other => Ok(other?),
+        other => other.context("writing to standard output"),
     }
 }
 

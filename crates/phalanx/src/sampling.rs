@@ -1,15 +1,17 @@
 //! Flags for comparing some of the nodes only, as Volcano has them.
 use phalanx_core::placement::Sampling;
 
+use crate::flag;
+
 /// Node sampling. Off unless a percentage is given: comparing all nodes costs no more here.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Sampled {
     /// Compare only this part of the nodes that have room, in percent; 0 for 50 less one for each 125 nodes. All nodes
     /// are compared unless it is given
-    #[arg(long, value_name = "PERCENT", alias = "percentage_nodes_to_find")]
+    #[arg(long, value_name = "PERCENT", alias = "percentage_nodes_to_find", value_parser = flag::whole::<u32>(0..=100))]
     percentage_nodes_to_find: Option<u32>,
     /// The least that --percentage-nodes-to-find=0 comes to
-    #[arg(long, value_name = "PERCENT", alias = "minimum_percentage_nodes_to_find")]
+    #[arg(long, value_name = "PERCENT", alias = "minimum_percentage_nodes_to_find", value_parser = flag::whole::<u32>(0..=100))]
     minimum_percentage_nodes_to_find: Option<u32>,
     /// With --percentage-nodes-to-find: compare at least this many nodes
     #[arg(long, value_name = "N", alias = "minimum_feasible_nodes")]

@@ -20,7 +20,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE")]
     scheduler_conf: Option<PathBuf>,
     /// Run this many cycles with no kubelet acting, instead of running until nothing changes
-    #[arg(long, value_name = "N", value_parser = flag::whole::<u32>(1..=u32::MAX))]
+    #[arg(long, value_name = "N", value_parser = flag::whole::<u32>(1..=100_000))]
     cycles: Option<u32>,
     /// Decides among nodes of equal score; the same seed gives the same result
     #[arg(long, value_name = "S", default_value_t = 0, value_parser = flag::whole::<u64>(0..=u64::MAX))]

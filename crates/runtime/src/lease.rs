@@ -203,6 +203,15 @@ async fn turn(
         }
         // Another process wrote first.
         Ok(Err(kube::Error::Api(status))) if status.code == 409 => {}
+        Ok(Err(kube::Error::Api(status))) if status.code == 404 => faults.refused(
+            &what,
+            404,
+            &format!(
+                "{}; nothing is scheduled without the lease: create the namespace {}, or run with \
+                 --leader-elect-resource-namespace or --leader-elect=false",
+                status.message, options.namespace
+            ),
+        ),
         Ok(Err(error)) => faults.failed(&what, &error),
         Err(_) => faults.silent(&format!("{what}: none in time")),
     }

@@ -281,15 +281,22 @@ fn mistakes_within_an_argument_are_told_by_position_too() {
 }
 
 #[test]
+fn a_typing_error_in_a_plugin_is_no_plugin_of_somebodys_own() {
+    let names = "expected one of gang, drf, proportion, binpack, overcommit, sla, usage";
+    let text = "actions: allocate\ntiers:\n- plugins:\n  - name: gnag\n";
+    let expected =
+        format!("error: line 4, column 11: unknown plugin \"gnag\"; {names} (did you mean \"gang\"?)");
+    expect(text, &[&expected]);
+}
+
+#[test]
 fn unknown_plugins_are_skipped_and_said_apart_from_those_to_come() {
     let names = "expected one of gang, drf, proportion, binpack, overcommit, sla, usage";
-    let text = "actions: allocate\ntiers:\n- plugins:\n  - name: gnag\n    arguments: {x: 1}\n  - name: gang\n  - name: tdm\n";
+    let text = "actions: allocate\ntiers:\n- plugins:\n  - name: magic\n    arguments: {x: 1}\n  - name: gang\n  - name: tdm\n";
     expect(
         text,
         &[
-            &format!(
-                "warning: line 4, column 11: unknown plugin \"gnag\", skipped; {names} (did you mean \"gang\"?)"
-            ),
+            &format!("warning: line 4, column 11: unknown plugin \"magic\", skipped; {names}"),
             &format!(
                 "warning: line 7, column 11: Volcano's plugin \"tdm\" is not in this version, skipped; {names}"
             ),

@@ -178,7 +178,7 @@ fn a_podgroup_may_come_after_its_pods() {
     let mut cluster = Cluster::new();
     cluster.nodes(1, "cpu=4").add(member("g", 0, "cpu=1")).add(member("g", 1, "cpu=1"));
     assert!(cluster.cycle().bound.is_empty());
-    assert_eq!(cluster.reasons("g"), ["its PodGroup does not exist"]);
+    assert_eq!(cluster.reasons("g"), ["its PodGroup ns/g does not exist"]);
     cluster.add(group("g", 2));
     assert_eq!(cluster.cycle().bound_of("g"), 2);
 }

@@ -274,7 +274,7 @@ fn values_of_flags_are_told_with_what_was_expected() {
     for (flag, value, expected) in [
         ("--seed", "x", "'--seed <S>': expected a whole number from 0 to 18446744073709551615"),
         ("--seed", "99999999999999999999", "'--seed <S>': expected a whole number from 0 to"),
-        ("--cycles", "0", "'--cycles <N>': expected a whole number from 1 to 4294967295"),
+        ("--cycles", "0", "'--cycles <N>': expected a whole number from 1 to 100000"),
         ("--output", "xml", "'--output <OUTPUT>' [possible values: table, json, html]"),
     ] {
         let line = refused(&[("m.yaml", &node("n1", 1))], &["simulate", "-f", "m.yaml", flag, value]);

@@ -1,7 +1,7 @@
 //! `phalanx conf`: check, diff, show.
 use crate::run::{folder, node, phalanx, phalanx_in};
 
-const BAD: &str = "actions: \"enqueue, alocate\"\ntiers:\n- plugins:\n  - name: gang\n    enableJobOrdr: true\n  - name: ganng\n";
+const BAD: &str = "actions: \"enqueue, alocate\"\ntiers:\n- plugins:\n  - name: gang\n    enableJobOrdr: true\n  - name: magic\n";
 
 #[test]
 fn check_prints_each_problem_with_its_place_and_fails() {
@@ -16,7 +16,7 @@ fn check_prints_each_problem_with_its_place_and_fails() {
         "{lines:?}"
     );
     assert!(
-        lines.iter().any(|line| line.starts_with("warning: conf.yaml:6:11: ") && line.contains("ganng")),
+        lines.iter().any(|line| line.starts_with("warning: conf.yaml:6:11: ") && line.contains("magic")),
         "{lines:?}"
     );
     assert!(lines[0].starts_with("error: conf.yaml:1:"), "{lines:?}");
