@@ -32,7 +32,7 @@ pub(super) struct Cluster {
     pub(super) scheduler: Option<Phalanx>,
     pub(super) plane: Plane,
     pub(super) client: Client,
-    _kubelet: fake::Kubelet,
+    pub(super) kubelet: Option<fake::Kubelet>,
 }
 
 impl Cluster {
@@ -61,7 +61,7 @@ impl Cluster {
         let client = plane.client();
         nodes.create(&client).await?;
         let kubelet = fake::Kubelet::start(client.clone());
-        Ok(Self { scheduler: None, plane, client, _kubelet: kubelet })
+        Ok(Self { scheduler: None, plane, client, kubelet: Some(kubelet) })
     }
 
     /// Where a test may write.
