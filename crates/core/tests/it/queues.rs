@@ -59,7 +59,7 @@ fn a_gang_that_would_exceed_its_queue_says_by_how_much() {
     assert_eq!(
         cluster.reasons("g"),
         [
-            "queue tight would exceed its deserved: cpu (1 more) (plugin proportion)",
+            "queue tight would exceed its capability: cpu (1 more) (plugin proportion)",
             "pod group is not ready: 1 of minMember 2 have room"
         ]
     );

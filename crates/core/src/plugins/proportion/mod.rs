@@ -121,8 +121,11 @@ impl Plugin for Proportion {
         if over.peek().is_none() {
             return Ok(());
         }
-        let over = over.collect();
-        Err(Refusal::Quota { plugin: NAME, queue: queue.name.clone(), limit: "deserved", over })
+        let over: Vec<(DimId, i64)> = over.collect();
+        let capped = |(dim, _): &(DimId, i64)| standing.limits.get(*dim) == queue.capability.get(*dim);
+        // What a queue deserves is never more than its capability: the one to change is named.
+        let limit = if over.iter().all(capped) { "capability" } else { "deserved" };
+        Err(Refusal::Quota { plugin: NAME, queue: queue.name.clone(), limit, over })
     }
 
     fn preemptive(&self, world: &World, id: QueueId, task: TaskId) -> Result<(), Refusal> {
