@@ -345,7 +345,7 @@ fn budget(at: usize, allowed: u32) -> PdbInfo {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(30000))]
+    #![proptest_config(ProptestConfig::with_cases(20000))]
 
     #[test]
     fn what_is_evicted_is_right_and_a_no_is_true(case in case()) {

@@ -67,7 +67,7 @@ impl Work {
     }
 }
 
-/// A request handed out by [`Outbox::next`]; give it back to [`Outbox::done`].
+/// A request handed out by [`Outbox::next`](super::Outbox::next); give it back to [`Outbox::done`](super::Outbox::done).
 #[derive(Clone, Debug, PartialEq)]
 pub struct Job {
     /// What to send.
