@@ -3,6 +3,7 @@ use phalanx_core::conf::Conf;
 use phalanx_core::event::{BindFailure, Event, PodGroupInfo, PodInfo, PodPhase, QueueInfo, QueueState, Time};
 use proptest::prelude::*;
 
+use crate::claims::{Supply, Wishes, supply, wish, wishes};
 use crate::cluster::{Cluster, Cycle, helm};
 use crate::objects::{group, leaving, member, node, queue, resources, running};
 
@@ -24,6 +25,7 @@ pub(crate) enum Happening {
     GroupGone(usize),
     Shrink(usize),
     Close(usize),
+    Supply(usize),
 }
 
 /// A cluster before its first cycle, and its future.
@@ -32,6 +34,7 @@ pub(crate) struct Script {
     pub(crate) queues: Vec<QueueInfo>,
     pub(crate) nodes: Vec<(String, String)>,
     pub(crate) gangs: Vec<Gang>,
+    supply: Supply,
     /// Happenings after each cycle, and whether its binds fail.
     pub(crate) future: Vec<(Vec<Happening>, bool)>,
 }
@@ -105,7 +108,8 @@ type Spec = (u32, u32, usize, Option<i64>, i64);
 
 fn gangs() -> impl Strategy<Value = Vec<Gang>> {
     let request = prop::sample::select(vec!["cpu=1", "cpu=2 memory=1Gi", "memory=3Gi", "", "cpu=500m"]);
-    let pods = prop::collection::vec((state(), request, prop::sample::select(vec!["", "m"])), 0..6);
+    let pod_spec = (state(), request, prop::sample::select(vec!["", "m"]));
+    let pods = prop::collection::vec((pod_spec, wishes()), 0..6);
     let queue = prop::sample::select(vec![0, 0, 0, 0, 1, 1, 1, 2, 3]);
     let spec = (0u32..4, 0u32..2, queue, prop::option::weighted(0.2, 0i64..6), 0i64..3);
     prop::collection::vec((spec, pods), 0..10).prop_map(|list| {
@@ -119,7 +123,8 @@ fn gangs() -> impl Strategy<Value = Vec<Gang>> {
                 created: Time(created),
                 ..group(&name, min_member)
             };
-            let pods = pods.into_iter().enumerate().map(|(index, spec)| pod(&name, index, spec)).collect();
+            let pod = |(index, (spec, claims)): (usize, (_, Wishes))| wish(pod(&name, index, spec), claims);
+            let pods = pods.into_iter().enumerate().map(pod).collect();
             Gang { group, pods }
         };
         list.into_iter().enumerate().map(gang).collect()
@@ -137,15 +142,17 @@ fn happening() -> impl Strategy<Value = Happening> {
         1 => at().prop_map(Happening::GroupGone),
         1 => at().prop_map(Happening::Shrink),
         1 => at().prop_map(Happening::Close),
+        2 => at().prop_map(Happening::Supply),
     ]
 }
 
 pub(crate) fn script() -> impl Strategy<Value = Script> {
     let future = prop::collection::vec((prop::collection::vec(happening(), 0..6), any::<bool>()), 1..4);
-    (queues(), nodes(), gangs(), future).prop_map(|(queues, nodes, gangs, future)| Script {
+    (queues(), nodes(), gangs(), supply(), future).prop_map(|(queues, nodes, gangs, supply, future)| Script {
         queues,
         nodes,
         gangs,
+        supply,
         future,
     })
 }
@@ -158,7 +165,7 @@ impl Script {
         let gangs = self.gangs.iter().flat_map(|gang| {
             std::iter::once(Event::from(gang.group.clone())).chain(gang.pods.iter().cloned().map(Event::from))
         });
-        queues.chain(nodes).chain(gangs).collect()
+        queues.chain(nodes).chain(gangs).chain(self.supply.events()).collect()
     }
 
     pub(crate) fn cluster(&self) -> Cluster {
@@ -195,6 +202,7 @@ impl Script {
         let of_node = |at: usize| (!self.nodes.is_empty()).then(|| &self.nodes[at % self.nodes.len()]);
         let of_group = |at: usize| (!self.gangs.is_empty()).then(|| &self.gangs[at % self.gangs.len()].group);
         match happening {
+            Happening::Supply(at) => self.supply.happen(at).map(|event| cluster.add(event)),
             Happening::Delete(at) => pick(at).map(|pod| cluster.gone(pod)),
             Happening::Leave(at) => pick(at).map(|pod| cluster.change(pod, |pod| pod.deleting = true)),
             Happening::Finish(at) => {

@@ -250,7 +250,7 @@ impl Setting {
             priority: Some(self.number(at, 2) as i32 % 3),
             constraints: Arc::new(Constraints {
                 revocable,
-                volumes: volumes.collect(),
+                volumes: volumes.chain(pod.constraints.volumes.iter().cloned()).collect(),
                 ..Constraints::default()
             }),
             labels: [("app".into(), self.pick(at, 4, &["b", "a"]).into())].into_iter().collect(),

@@ -79,6 +79,7 @@ impl World {
         let attach_limits = self.volumes.limits_of(name);
         let id = self.nodes.insert(Node { name: name.clone(), attach_limits, ..Node::default() });
         self.node_ids.insert(name.clone(), id);
+        self.devices_moved();
         self.touch_statics(id);
         self.touch_node(id);
         id
@@ -120,6 +121,7 @@ impl World {
         if !node.exists && node.tasks.is_empty() {
             self.node_ids.remove(&node.name.clone());
             self.nodes.remove(id);
+            self.devices_moved();
         }
     }
 }

@@ -1,4 +1,5 @@
 //! Claims: what they ask for, what they were given, who holds them.
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::stock::Had;
@@ -24,14 +25,27 @@ pub(crate) struct Claim {
     /// Tasks of it that take room of a node, and that are nominated.
     pub(super) used: u32,
     pub(super) promised: u32,
-    /// Their node.
-    pub(super) node: Option<NodeId>,
+    /// How many of these each node has. More than one node only by mistake of others.
+    on: BTreeMap<NodeId, u32>,
 }
 
 impl Claim {
     /// Tasks that name it, and those of them that take room, and that are nominated.
     pub(super) fn holders(&self) -> (u32, u32, u32) {
         (self.tasks, self.used, self.promised)
+    }
+
+    /// The node of those that take room or are nominated.
+    pub(super) fn node(&self) -> Option<NodeId> {
+        self.on.keys().next().copied()
+    }
+
+    fn count_on(&mut self, node: NodeId, add: bool) {
+        let count = self.on.entry(node).or_default();
+        *count = if add { *count + 1 } else { *count - 1 };
+        if *count == 0 {
+            self.on.remove(&node);
+        }
     }
 
     /// Its requests by shape.
@@ -96,10 +110,8 @@ impl World {
                 }
             };
             *holders = if add { *holders + 1 } else { *holders - 1 };
-            if claim.used + claim.promised == 0 {
-                claim.node = None;
-            } else {
-                claim.node = claim.node.or(node);
+            if let Some(node) = node {
+                claim.count_on(node, add);
             }
             self.count_claim(*id, true);
         }
@@ -116,7 +128,7 @@ impl World {
             for given in &allocation.devices {
                 self.take_device(&given.device, leaving, add);
             }
-        } else if let Some(node) = claim.node {
+        } else if let Some(node) = claim.node() {
             let had = if claim.used > 0 { Had::Now } else { Had::Later };
             for (shape, count) in claim.wanted().collect::<Vec<_>>() {
                 let local = self.devices.shape(shape).local;

@@ -112,7 +112,7 @@ impl World {
             return Err("there are too many different requests in the cluster".into());
         }
         self.shapes_usable(claim)?;
-        if let Some(node) = claim.node {
+        if let Some(node) = claim.node() {
             let everywhere = |(shape, _): (ShapeId, u32)| self.devices.shape(shape).everywhere;
             if !claim.wanted().all(everywhere) {
                 wanted.node = Some(self.nodes[node].name.clone());

@@ -33,10 +33,12 @@ impl Volumes {
         Some((id, volume))
     }
 
-    /// A task joins a promise, or makes it.
+    /// A task joins a promise for its node, or makes it.
     fn promise(&mut self, id: PvcId, task: TaskId, node: NodeId, volume: Option<Arc<str>>) {
         if let Some(choice) = &mut self.pvcs[id].choice {
-            if let Err(at) = choice.holders.binary_search(&task) {
+            if choice.node == node
+                && let Err(at) = choice.holders.binary_search(&task)
+            {
                 choice.holders.insert(at, task);
             }
             return;

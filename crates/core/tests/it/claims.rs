@@ -1,0 +1,161 @@
+//! Claims to volumes and to devices, for random clusters, and what may happen to them.
+use std::sync::Arc;
+
+use phalanx_core::event::{
+    AccessModes, ClaimInfo, ClaimRequest, Constraints, CsiNodeInfo, DeviceClassInfo, DeviceInfo, Event, Key,
+    NodeTerm, Operator, PodClaim, PodInfo, PodVolume, PvcInfo, Requirement, SliceInfo, SliceNodes,
+    StorageClassInfo, VolumeInfo,
+};
+use proptest::prelude::*;
+
+const DRIVER: &str = "csi.x";
+
+/// What claims there are, and what serves them. Pods name some that do not exist.
+#[derive(Clone, Debug)]
+pub(crate) struct Supply {
+    pvcs: Vec<PvcInfo>,
+    volumes: Vec<VolumeInfo>,
+    limits: Vec<u32>,
+    claims: Vec<ClaimInfo>,
+    /// How many devices each node has.
+    devices: Vec<usize>,
+}
+
+/// The claims of a pod by number.
+pub(crate) type Wishes = (Vec<usize>, Option<usize>);
+
+/// Most pods have none.
+pub(crate) fn wishes() -> impl Strategy<Value = Wishes> {
+    prop_oneof![
+        5 => Just((Vec::new(), None)),
+        3 => (prop::collection::vec(0usize..5, 1..3), prop::option::weighted(0.2, 0usize..3)),
+        1 => (0usize..3).prop_map(|device| (Vec::new(), Some(device))),
+    ]
+}
+
+/// Gives a pod its claims. One that is on a node has no claims to devices: it could not be there without their being given.
+pub(crate) fn wish(pod: PodInfo, (volumes, device): Wishes) -> PodInfo {
+    let mut volumes: Vec<_> = volumes
+        .into_iter()
+        .map(|at| PodVolume { claim: Key::new("ns", &format!("v{at}")), owner: None })
+        .collect();
+    volumes.sort();
+    volumes.dedup();
+    let device = device.filter(|_| pod.node.is_none()).map(|at| format!("d{at}").into());
+    let claims = device.map(|name: Arc<str>| [PodClaim { name: name.clone(), claim: Some(name) }].into());
+    PodInfo { constraints: Arc::new(Constraints { volumes, ..Constraints::default() }), claims, ..pod }
+}
+
+fn pvc(at: usize, class: &str, size: i64, once: bool) -> PvcInfo {
+    PvcInfo {
+        key: Key::new("ns", &format!("v{at}")),
+        uid: format!("v{at}").into(),
+        class: class.into(),
+        size,
+        modes: if once { AccessModes::ONCE_POD } else { AccessModes::default() },
+        ..PvcInfo::default()
+    }
+}
+
+fn on(node: usize) -> Vec<NodeTerm> {
+    let operator = Operator::In;
+    let values = vec![format!("n{node}").into()];
+    let requirement = Requirement { key: "kubernetes.io/hostname".into(), operator, values };
+    vec![NodeTerm { labels: vec![requirement], fields: Vec::new() }]
+}
+
+fn volume(at: usize, node: usize, size: i64) -> VolumeInfo {
+    VolumeInfo {
+        name: format!("pv{at}").into(),
+        class: "local".into(),
+        size,
+        modes: AccessModes::ONCE_POD,
+        nodes: Some(on(node)),
+        available: true,
+        ..VolumeInfo::default()
+    }
+}
+
+fn claim(at: usize, count: u32) -> ClaimInfo {
+    let name: Arc<str> = format!("d{at}").into();
+    let request = ClaimRequest { name: "r".into(), class: "any".into(), selectors: Vec::new(), count };
+    ClaimInfo { key: Key::new("ns", &name), uid: name, requests: vec![request], ..ClaimInfo::default() }
+}
+
+pub(crate) fn supply() -> impl Strategy<Value = Supply> {
+    let class = prop::sample::select(vec!["local", "local", "made", "now"]);
+    let pvcs = prop::collection::vec((class, 1i64..4, prop::bool::weighted(0.2)), 0..5);
+    let volumes = prop::collection::vec((0usize..4, 1i64..5), 0..5);
+    let limits = prop::collection::vec(0u32..3, 0..3);
+    let claims = prop::collection::vec(1u32..3, 0..3);
+    let devices = prop::collection::vec(0usize..3, 0..4);
+    (pvcs, volumes, limits, claims, devices).prop_map(|(pvcs, volumes, limits, claims, devices)| Supply {
+        pvcs: pvcs
+            .into_iter()
+            .enumerate()
+            .map(|(at, (class, size, once))| pvc(at, class, size, once))
+            .collect(),
+        volumes: volumes.into_iter().enumerate().map(|(at, (node, size))| volume(at, node, size)).collect(),
+        limits,
+        claims: claims.into_iter().enumerate().map(|(at, count)| claim(at, count)).collect(),
+        devices,
+    })
+}
+
+/// Classes whose claims wait for a pod, without and with somebody who makes volumes, and one whose claims do not wait.
+fn classes() -> impl Iterator<Item = Event> {
+    let all = [("local", None, true), ("made", Some(DRIVER), true), ("now", Some(DRIVER), false)];
+    all.into_iter().map(|(name, provisioner, waits)| {
+        let provisioner = provisioner.map(Arc::from);
+        StorageClassInfo { name: name.into(), provisioner, waits, topologies: Vec::new() }.into()
+    })
+}
+
+fn slice((node, count): (usize, &usize)) -> Event {
+    let device = |at| DeviceInfo { name: format!("x{at}").into(), ..DeviceInfo::default() };
+    let name: Arc<str> = format!("n{node}").into();
+    let slice = SliceInfo {
+        name: name.clone(),
+        driver: "gpu.x".into(),
+        pool: name.clone(),
+        generation: 1,
+        nodes: SliceNodes::Node(name),
+        devices: (0..*count).map(device).collect(),
+    };
+    slice.into()
+}
+
+impl Supply {
+    pub(crate) fn events(&self) -> impl Iterator<Item = Event> + '_ {
+        let limit = |(node, limit): (usize, &u32)| {
+            CsiNodeInfo { node: format!("n{node}").into(), limits: vec![(DRIVER.into(), *limit)] }.into()
+        };
+        let any = DeviceClassInfo { name: "any".into(), selectors: vec!["true".into()] };
+        classes()
+            .chain([any.into()])
+            .chain(self.volumes.iter().cloned().map(Event::from))
+            .chain(self.pvcs.iter().cloned().map(Event::from))
+            .chain(self.limits.iter().enumerate().map(limit))
+            .chain(self.claims.iter().cloned().map(Event::from))
+            .chain(self.devices.iter().enumerate().map(slice))
+    }
+
+    /// Something is deleted, comes back as it was, or a claim is bound by its controller.
+    pub(crate) fn happen(&self, at: usize) -> Option<Event> {
+        let pvc = |at: usize| (!self.pvcs.is_empty()).then(|| &self.pvcs[at % self.pvcs.len()]);
+        let volume = |at: usize| (!self.volumes.is_empty()).then(|| &self.volumes[at % self.volumes.len()]);
+        let which = at / 7;
+        match at % 7 {
+            0 => pvc(which).map(|pvc| Event::PvcGone(pvc.key.clone())),
+            1 => pvc(which).cloned().map(Event::from),
+            2 => volume(which).map(|volume| Event::VolumeGone(volume.name.clone())),
+            3 => volume(which).cloned().map(Event::from),
+            4 => {
+                let volume = volume(which)?.name.clone();
+                Some(PvcInfo { volume: Some(volume), bound: true, ..pvc(which)?.clone() }.into())
+            }
+            5 => self.claims.get(which).map(|claim| Event::ClaimGone(claim.key.clone())),
+            _ => self.claims.get(which).cloned().map(Event::from),
+        }
+    }
+}
