@@ -1,25 +1,30 @@
-//! `backlog`: gangs that never fit must not slow those that do.
+//! `backlog`: gangs that wait must not slow those that fit, nor those that finish.
 use std::time::Instant;
 
 use anyhow::{Result, ensure};
-use clap::Args;
-use phalanx_core::Scheduler;
+use clap::{Args, ValueEnum};
 use phalanx_core::decision::Decision;
-use phalanx_core::event::{Event, Time};
+use phalanx_core::event::{Event, PodGroupInfo, PodInfo, PodPhase, Time};
 use phalanx_core::world::{World, WorldOptions};
+use phalanx_core::{Patience, Scheduler};
 use serde_json::{Value, json};
 
 use crate::chart::{Bar, Chart, Panel};
 use crate::core::helm_conf;
-use crate::generate::{self, Gang};
+use crate::generate::{self, Gang, resources};
 use crate::machine;
+
+/// Cores of a node.
+const CORES: usize = 32;
+/// Pods of each gang that waits for pods to finish.
+const MEMBERS: usize = 5;
 
 #[derive(Args)]
 pub(crate) struct Options {
     /// Nodes, of 32 cores and 256 GiB each.
     #[arg(long, default_value_t = 1000)]
     nodes: usize,
-    /// Gangs of one pod larger than any node.
+    /// Gangs that wait. Powers of ten below it are measured too.
     #[arg(long, default_value_t = 100_000)]
     waiting: usize,
     /// Pods of the gang that fits.
@@ -28,44 +33,112 @@ pub(crate) struct Options {
     /// Gangs that fit, one after the other; the fastest cycle counts.
     #[arg(long, default_value_t = 5)]
     runs: usize,
+    /// Pods that finish, one in a cycle; the mean cycle counts.
+    #[arg(long, default_value_t = 300)]
+    finish: usize,
+    /// What the gangs that wait are like.
+    #[arg(long, value_enum, default_value_t = Like::Equal)]
+    like: Like,
+    /// Looks at all of them in each cycle, to compare.
+    #[arg(long)]
+    thorough: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Like {
+    /// All ask for the same.
+    Equal,
+    /// No two ask for the same amount of memory.
+    Unlike,
+    /// All ask for the same, and were not admitted, for their minResources are too much.
+    NotAdmitted,
+}
+
+/// What was measured with so many gangs waiting.
+struct Step {
+    waiting: usize,
+    /// A cycle for a gang that fits.
+    fits: f64,
+    /// A cycle in which a pod has finished.
+    finish: f64,
+    /// The one in which all were refused first.
+    first: f64,
 }
 
 pub(crate) fn run(options: &Options) -> Result<Value> {
-    let (alone, _) = fastest(options, 0)?;
-    let (behind, first) = fastest(options, options.waiting)?;
-    say!(
-        "a gang of {} on {} nodes: {:.2} ms, with {} gangs waiting {:.2} ms",
-        options.size,
-        options.nodes,
-        alone * 1e3,
-        options.waiting,
-        behind * 1e3
-    );
-    Ok(json!({
+    let mut counts = vec![0];
+    counts.extend((3..).map(|power| 10_usize.pow(power)).take_while(|count| *count < options.waiting));
+    counts.extend(Some(options.waiting).filter(|waiting| *waiting > 0));
+    let mut steps = Vec::new();
+    for waiting in counts {
+        let (fits, first) = fastest(options, waiting)?;
+        let finish = while_finishing(options, waiting)?;
+        say!(
+            "{waiting} gangs waiting: a gang of {} on {} nodes {:.3} ms, a cycle after a pod has finished {:.3} ms",
+            options.size,
+            options.nodes,
+            fits * 1e3,
+            finish * 1e3
+        );
+        steps.push(Step { waiting, fits, finish, first });
+    }
+    Ok(result(options, &steps))
+}
+
+fn result(options: &Options, steps: &[Step]) -> Value {
+    let (alone, behind) = (&steps[0], &steps[steps.len() - 1]);
+    let list: Vec<Value> = steps
+        .iter()
+        .map(|step| json!({ "waiting": step.waiting, "fitsSeconds": step.fits, "finishSeconds": step.finish, "firstCycleSeconds": step.first }))
+        .collect();
+    json!({
         "name": "backlog", "nodes": options.nodes, "waiting": options.waiting, "size": options.size,
-        "aloneSeconds": alone, "behindBacklogSeconds": behind, "ratio": behind / alone, "firstCycleSeconds": first,
-        "chart": chart(options, alone, behind),
-        "peakRssBytes": machine::peak_rss(None), "cores": machine::cores(),
-    }))
+        "like": format!("{:?}", options.like), "thorough": options.thorough,
+        "aloneSeconds": alone.fits, "behindBacklogSeconds": behind.fits, "ratio": behind.fits / alone.fits,
+        "firstCycleSeconds": behind.first, "finishSeconds": behind.finish, "steps": list,
+        "peakRssBytes": machine::peak_rss(None), "cores": machine::cores(), "chart": chart(options, steps),
+    })
 }
 
-fn chart(options: &Options, alone: f64, behind: f64) -> Chart {
-    let bars = vec![
-        Bar::ours("nobody else waits", alone * 1e3),
-        Bar::ours(format!("{} gangs wait that never fit", options.waiting), behind * 1e3),
-    ];
-    let panel = format!("a cycle for a gang of {} on {} nodes", options.size, options.nodes);
-    Chart { title: "A backlog".to_owned(), panels: vec![Panel::new(panel, "milliseconds", bars)] }
+fn chart(options: &Options, steps: &[Step]) -> Chart {
+    let bars = |of: fn(&Step) -> f64| {
+        steps.iter().map(|step| Bar::ours(format!("{} waiting", step.waiting), of(step) * 1e3)).collect()
+    };
+    let fits = format!("A cycle for a gang of {} that fits", options.size);
+    Chart {
+        title: format!("{} nodes, and gangs that cannot be placed", options.nodes),
+        panels: vec![
+            Panel::new(fits, "ms", bars(|step| step.fits)),
+            Panel::new("A cycle after a pod has finished", "ms", bars(|step| step.finish)),
+        ],
+    }
 }
 
-/// The fastest cycle for a gang that fits, and the one in which all others were refused first.
-fn fastest(options: &Options, waiting: usize) -> Result<(f64, f64)> {
+fn scheduler(options: &Options) -> Result<Scheduler> {
+    let mut scheduler = Scheduler::new(helm_conf()?, 0);
+    if options.thorough {
+        scheduler.set_patience(Patience::none());
+    }
+    Ok(scheduler)
+}
+
+fn world(options: &Options) -> World {
     let mut world = World::new(WorldOptions::default());
     world.apply(generate::default_queue());
-    for event in generate::nodes(options.nodes).chain((0..waiting).flat_map(never_fits)) {
+    for event in generate::nodes(options.nodes) {
         world.apply(event);
     }
-    let mut scheduler = Scheduler::new(helm_conf()?, 0);
+    world
+}
+
+/// The fastest cycle for a gang that fits, and the one in which all others, which no node is large enough for, were
+/// refused first.
+fn fastest(options: &Options, waiting: usize) -> Result<(f64, f64)> {
+    let mut world = world(options);
+    for event in (0..waiting).flat_map(|at| waits(options.like, at, 2 * CORES, 1)) {
+        world.apply(event);
+    }
+    let mut scheduler = scheduler(options)?;
     let started = Instant::now();
     scheduler.run(&mut world, Time(0));
     let first = started.elapsed().as_secs_f64();
@@ -85,7 +158,48 @@ fn fastest(options: &Options, waiting: usize) -> Result<(f64, f64)> {
     Ok((fastest, first))
 }
 
-fn never_fits(at: usize) -> Vec<Event> {
-    let gang = Gang { name: &format!("large-{at:06}"), class: "", cores: 64, size: 1, on: Vec::new() };
-    gang.events().collect()
+/// The mean cycle when the cluster is full, each gang that waits could be placed if it were not, and pods finish one by
+/// one: now and then there is room for one more gang.
+fn while_finishing(options: &Options, waiting: usize) -> Result<f64> {
+    let mut world = world(options);
+    let running = options.nodes * CORES;
+    let on = (0..running).map(|at| at % options.nodes).collect();
+    let pods: Vec<Event> = Gang { name: "runs", class: "", cores: 1, size: running, on }.events().collect();
+    for event in pods.iter().cloned().chain((0..waiting).flat_map(|at| waits(options.like, at, 1, MEMBERS))) {
+        world.apply(event);
+    }
+    let mut scheduler = scheduler(options)?;
+    scheduler.run(&mut world, Time(0));
+    let (mut seconds, mut bound) = (0.0, 0);
+    let pods =
+        pods.into_iter().filter_map(|event| if let Event::Pod(pod) = event { Some(pod) } else { None });
+    let finished = options.finish.clamp(1, running);
+    for pod in pods.take(finished) {
+        world.apply(PodInfo { phase: PodPhase::Succeeded, ..*pod }.into());
+        let started = Instant::now();
+        let outcome = scheduler.run(&mut world, Time(0));
+        seconds += started.elapsed().as_secs_f64();
+        bound += outcome.decisions.iter().filter(|it| matches!(it, Decision::Bind { .. })).count();
+    }
+    let placeable = if options.like == Like::NotAdmitted { 0 } else { (finished / MEMBERS).min(waiting) };
+    ensure!(bound == placeable, "{bound} gangs were placed, expected {placeable}");
+    Ok(seconds / finished as f64)
+}
+
+fn waits(like: Like, at: usize, cores: usize, size: usize) -> Vec<Event> {
+    let gang = Gang { name: &format!("waits-{at:06}"), class: "", cores, size, on: Vec::new() };
+    let changed = |event| match (like, event) {
+        (Like::Unlike, Event::Pod(pod)) => {
+            let memory = format!("{}Ki", 4_000_000 + at);
+            let mut pod = *pod;
+            pod.requests.containers = vec![resources(&[("cpu", &cores.to_string()), ("memory", &memory)])];
+            pod.into()
+        }
+        (Like::NotAdmitted, Event::PodGroup(group)) => {
+            let min_resources = Some(resources(&[("cpu", "1000000")]));
+            PodGroupInfo { min_resources, ..*group }.into()
+        }
+        (_, event) => event,
+    };
+    gang.events().map(changed).collect()
 }

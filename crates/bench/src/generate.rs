@@ -175,7 +175,7 @@ fn pod_info(
     }
 }
 
-fn resources(list: &[(&str, &str)]) -> Resources {
+pub(crate) fn resources(list: &[(&str, &str)]) -> Resources {
     let one = |(name, text): &(&str, &str)| {
         let quantity: Quantity = text.parse().expect("a constant quantity");
         (Arc::from(*name), quantity)

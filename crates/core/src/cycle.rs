@@ -10,6 +10,7 @@ use crate::placement::{Placement, Sampling};
 use crate::plugin::Outside;
 use crate::session::Session;
 use crate::status;
+use crate::waiting::{self, Patience};
 use crate::world::World;
 
 /// What a cycle came to.
@@ -21,6 +22,8 @@ pub struct Outcome {
     pub cycle: u64,
     /// When a cycle could decide something new though nothing has happened.
     pub wake: Option<Time>,
+    /// When a cycle looks at jobs again that wait for something that has not happened: to be on the safe side.
+    pub flush: Option<Time>,
 }
 
 /// Schedules a World by a configuration.
@@ -33,6 +36,7 @@ pub struct Scheduler {
     extender: Arc<dyn Extender>,
     /// The configuration was not in force in the cycle before.
     fresh: bool,
+    patience: Patience,
 }
 
 impl Scheduler {
@@ -45,6 +49,7 @@ impl Scheduler {
             now: None,
             extender: Arc::new(Silent),
             fresh: true,
+            patience: Patience::default(),
         }
     }
 
@@ -56,6 +61,11 @@ impl Scheduler {
     /// Compares only some of the nodes from now on, or all of them, as it is at first.
     pub fn set_sampling(&mut self, sampling: Option<Sampling>) {
         self.placement.set_sampling(sampling);
+    }
+
+    /// Looks at jobs that wait as often as this says.
+    pub fn set_patience(&mut self, patience: Patience) {
+        self.patience = patience;
     }
 
     /// The configuration in force.
@@ -85,13 +95,11 @@ impl Scheduler {
         if std::mem::take(&mut self.fresh) {
             world.wake_all_jobs();
         }
-        for job in world.awake_jobs() {
-            world.jobs[job].refusals.clear();
-        }
-        let Self { conf, placement, cycle, extender, .. } = self;
+        let Self { conf, placement, cycle, extender, patience, .. } = self;
         let outside = Outside { now, before, extender: Some(extender) };
         let mut session = Session::open(world, conf, placement, outside);
         renew_nominations(&mut session);
+        waiting::begin(&mut session, *patience);
         for name in &conf.actions {
             if let Some(action) = actions::find(name) {
                 (action.run)(&mut session);
@@ -99,11 +107,15 @@ impl Scheduler {
         }
         note_gates(&mut session);
         status::close(&mut session, *cycle);
-        session.world.settle_jobs();
+        waiting::settle(&mut session, *patience);
         session.tiers.every().for_each(|plugin| plugin.close(session.world));
         let wakes = session.tiers.every().filter_map(|plugin| plugin.wake(session.world));
-        let wake = wakes.chain(session.world.usage_ends()).chain(session.world.refusals_end(now)).min();
-        Outcome { decisions: session.decisions, cycle: *cycle, wake }
+        let world = &*session.world;
+        // Those that were refused before room was given back in this cycle.
+        let again = (world.parked() > 0 && world.was_freed()).then_some(now);
+        let wakes = wakes.chain(world.usage_ends()).chain(world.refusals_end(now)).chain(world.next_call());
+        let (wake, flush) = (wakes.chain(again).min(), world.next_flush());
+        Outcome { decisions: session.decisions, cycle: *cycle, wake, flush }
     }
 }
 

@@ -51,6 +51,8 @@ ids!(
     ImageId,
     /// A PersistentVolumeClaim.
     PvcId,
+    /// Jobs that wait for the same.
+    HerdId,
 );
 
 /// An arena whose slots are used again after a removal.

@@ -23,6 +23,8 @@ mod status;
 #[cfg(test)]
 mod testing;
 pub mod tiers;
+mod waiting;
 pub mod world;
 
 pub use cycle::{Outcome, Scheduler};
+pub use waiting::Patience;

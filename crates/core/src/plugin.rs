@@ -253,6 +253,11 @@ pub trait Plugin: Send + Sync {
     fn wake(&self, _: &World) -> Option<Time> {
         None
     }
+    /// Until when a refusal of a job stands for this plugin, as long as neither the job changes nor anything else that its
+    /// refusal names; `None` when it may be lifted by what the World is not told.
+    fn stands_until(&self, _: &World, _: JobId) -> Option<Time> {
+        None
+    }
     /// Why a job may not start, where `job_ready` says no for a reason that nothing else tells.
     fn not_ready(&self, _: &World, _: JobId) -> Option<Refusal> {
         None

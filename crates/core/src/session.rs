@@ -104,12 +104,17 @@ impl<'w> Session<'w> {
 
     /// Why a job's queue keeps it from being admitted or placed.
     pub fn queue_blocked(&self, job: JobId) -> Result<(), Refusal> {
-        let queue = &self.world.queues[self.world.jobs[job].queue];
+        self.queue_refuses(self.world.jobs[job].queue)
+    }
+
+    /// The same of the queue.
+    pub(crate) fn queue_refuses(&self, id: QueueId) -> Result<(), Refusal> {
+        let queue = &self.world.queues[id];
         let not_open = |state| Err(Refusal::QueueNotOpen { queue: queue.name.clone(), state });
         if !queue.exists {
             return Err(Refusal::QueueMissing(queue.name.clone()));
         }
-        if let Some(fault) = self.queue_fault(self.world.jobs[job].queue) {
+        if let Some(fault) = self.queue_fault(id) {
             return Err(Refusal::QueueInvalid { queue: queue.name.clone(), fault });
         }
         match queue.state {

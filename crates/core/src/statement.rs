@@ -96,6 +96,12 @@ impl<'s, 'w> Statement<'s, 'w> {
         let mut job = None;
         for Entry { task, before } in entries {
             let it = &session.world.tasks[task];
+            if let Some(left) =
+                before.node().filter(|left| it.node != Some(*left) || it.status == Status::Releasing)
+            {
+                session.world.note_freed(left);
+            }
+            let it = &session.world.tasks[task];
             match it.status {
                 Status::Allocated => {
                     let Some(node) = it.node else { continue };

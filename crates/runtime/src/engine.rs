@@ -228,13 +228,16 @@ impl Engine {
         let outcome = self.scheduler.run(&mut self.world, now);
         let took = started.elapsed();
         self.metrics.cycle(took);
+        self.metrics.pending(self.world.pending());
         self.count(&outcome.decisions);
         debug!(cycle = outcome.cycle, decisions = outcome.decisions.len(), ?took, "cycle");
         if !outcome.decisions.is_empty() {
             self.send(driver::Input::Decisions(outcome.decisions));
         }
         self.pace.ended(Instant::now(), took);
-        self.pace.wake_at(outcome.wake.map(|wake| started + until(now, wake)));
+        let wake =
+            outcome.wake.into_iter().chain(outcome.flush.map(|flush| flush.max(in_a_while(now)))).min();
+        self.pace.wake_at(wake.map(|wake| started + until(now, wake)));
     }
 
     /// The outbox is gone only when the process ends.
@@ -261,6 +264,11 @@ impl Engine {
             self.metrics.decided(kind, count);
         }
     }
+}
+
+/// Jobs that are looked at again to be on the safe side are looked at together.
+fn in_a_while(now: Time) -> Time {
+    Time(now.0.saturating_add(1000))
 }
 
 /// From one time to another; nothing when that is past, a day when it is far away.

@@ -5,6 +5,7 @@ use std::sync::Mutex;
 use std::sync::atomic::AtomicU64;
 use std::time::{Duration, Instant};
 
+use phalanx_core::world::Pending;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::counter::Counter;
@@ -38,6 +39,11 @@ struct Stage {
     stage: &'static str,
 }
 
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Pool {
+    pool: &'static str,
+}
+
 /// All metrics of the process.
 #[derive(Debug)]
 pub struct Metrics {
@@ -59,6 +65,7 @@ pub struct Metrics {
     leader: Gauge,
     invalid: Family<Kind, Counter>,
     objects: Family<Kind, Gauge>,
+    pending_jobs: Family<Pool, Gauge>,
     last_cycle: Gauge<f64, AtomicU64>,
 }
 
@@ -88,6 +95,7 @@ impl Default for Metrics {
             leader: Gauge::default(),
             invalid: Family::default(),
             objects: Family::default(),
+            pending_jobs: Family::default(),
             last_cycle: Gauge::default(),
         };
         metrics.register_volcano();
@@ -117,6 +125,8 @@ impl Metrics {
         registry.register("phalanx_watch_restarts", "Watches that failed", self.watch_restarts.clone());
         registry.register("phalanx_invalid_objects", "Objects that cannot be read", self.invalid.clone());
         registry.register("phalanx_objects", "Objects known, by kind", self.objects.clone());
+        let help = "PodGroups, and pods without one, that wait, by pool: active, backoff, unschedulable";
+        registry.register("phalanx_pending_jobs", help, self.pending_jobs.clone());
         registry.register("phalanx_requests", "Requests sent, by kind and result", self.requests.clone());
         registry.register("phalanx_pods_bound", "Pods bound", self.bound.clone());
         registry.register(
@@ -161,6 +171,14 @@ impl Metrics {
     /// So many objects of a kind are known.
     pub fn known(&self, kind: &'static str, count: usize) {
         self.objects.get_or_create(&Kind { kind }).set(count as i64);
+    }
+
+    /// How many jobs wait, by pool.
+    pub fn pending(&self, pending: Pending) {
+        let Pending { active, backoff, unschedulable } = pending;
+        for (pool, count) in [("active", active), ("backoff", backoff), ("unschedulable", unschedulable)] {
+            self.pending_jobs.get_or_create(&Pool { pool }).set(count as i64);
+        }
     }
 
     /// A watch failed and starts again.
@@ -240,12 +258,15 @@ mod tests {
         let metrics = Metrics::default();
         metrics.cycle(Duration::from_millis(3));
         metrics.reloaded(false);
+        metrics.pending(Pending { active: 1, backoff: 0, unschedulable: 7 });
         metrics.outbox(&Depth { binds: 2, events_dropped: 5, ..Depth::default() });
         let text = metrics.render();
         for line in [
             "volcano_e2e_scheduling_latency_milliseconds_count 1",
             "phalanx_cycles_total 1",
             "phalanx_conf_reloads_total{result=\"error\"} 1",
+            "phalanx_pending_jobs{pool=\"backoff\"} 0",
+            "phalanx_pending_jobs{pool=\"unschedulable\"} 7",
             "phalanx_outbox_depth{kind=\"binds\"} 2",
             "phalanx_events_dropped_total 5",
         ] {

@@ -1,13 +1,13 @@
 //! Runs the scheduler against a cluster in virtual time.
 use std::sync::Arc;
 
-use phalanx_core::Scheduler;
 use phalanx_core::conf::Conf;
 use phalanx_core::decision::Decision;
 use phalanx_core::event::{Event, Time};
 use phalanx_core::placement::Sampling;
 use phalanx_core::report::Report as CoreReport;
 use phalanx_core::world::{World, WorldOptions};
+use phalanx_core::{Patience, Scheduler};
 use thiserror::Error;
 
 use crate::budget;
@@ -23,6 +23,9 @@ pub const PERIOD_MS: i64 = 1_000;
 
 /// So many cycles in a row may change nothing but statuses and nominations.
 const IDLE_CYCLES_MAX: u32 = 100;
+
+/// Up to so many jobs that wait are looked at in each cycle, so that the reasons that are shown are of the last one.
+const LOOKED_AT: usize = 1000;
 
 /// So many cycles in a row may come of nothing but the passing of time, and change nothing: what goes by the time of day
 /// goes on for ever.
@@ -117,6 +120,7 @@ impl Simulation {
         }
         let mut scheduler = Scheduler::new(conf, options.seed);
         scheduler.set_sampling(options.sampling);
+        scheduler.set_patience(Patience { few: LOOKED_AT, ..Patience::default() });
         Self {
             scheduler,
             world: World::new(WorldOptions { default_queue: options.default_queue.clone() }),

@@ -10,6 +10,7 @@ use crate::conf::{ArgKind, ArgSpec};
 use crate::event::Phase;
 use crate::id::{JobId, QueueId};
 use crate::session::Session;
+use crate::waiting;
 use crate::world::Status;
 use rustc_hash::FxHashMap;
 
@@ -28,19 +29,8 @@ pub(super) const DEF: ActionDef = ActionDef {
 fn run(session: &mut Session<'_>) {
     let admits = session.conf.has_action("enqueue");
     let mut works: FxHashMap<JobId, Work> = FxHashMap::default();
-    for job in waiting(session) {
-        if !is_admitted(session, job, admits) {
-            // A job that has to be admitted anew keeps no room.
-            gang::release(session, job);
-            continue;
-        }
-        if let Err(refusal) = session.job_blocked(job) {
-            gang::release(session, job);
-            session.refuse(job, refusal);
-            continue;
-        }
-        let work = Work::of_requests(session, job);
-        if !work.is_empty() {
+    for job in all_waiting(session) {
+        if let Some(work) = work_of(session, job, admits) {
             works.insert(job, work);
         }
     }
@@ -52,7 +42,22 @@ fn run(session: &mut Session<'_>) {
     }
 }
 
-fn waiting(session: &Session<'_>) -> Vec<JobId> {
+/// What is to be placed of a job, if it may be.
+fn work_of(session: &mut Session<'_>, job: JobId, admits: bool) -> Option<Work> {
+    if !is_admitted(session, job, admits) {
+        // A job that has to be admitted anew keeps no room.
+        gang::release(session, job);
+        return None;
+    }
+    if let Err(refusal) = session.job_blocked(job) {
+        gang::release(session, job);
+        session.refuse(job, refusal);
+        return None;
+    }
+    Some(Work::of_requests(session, job)).filter(|work| !work.is_empty())
+}
+
+fn all_waiting(session: &Session<'_>) -> Vec<JobId> {
     session.world.waiting_jobs().map(|(id, _)| id).collect()
 }
 
@@ -64,6 +69,15 @@ fn is_admitted(session: &mut Session<'_>, job: JobId, admits: bool) -> bool {
         job.phase = Phase::Inqueue;
     }
     job.phase != Phase::Pending || !job.exists
+}
+
+/// Puts the next one in line of those that waited for the same as one that was served.
+fn join_next(session: &mut Session<'_>, line: &mut Line, job: JobId, works: &mut FxHashMap<JobId, Work>) {
+    let Some(next) = waiting::call_next(session, job) else { return };
+    if let Some(work) = work_of(session, next, true) {
+        works.insert(next, work);
+        line.push(session, next);
+    }
 }
 
 fn serve_queue(
@@ -83,8 +97,13 @@ fn serve_queue(
     }
     let Some(job) = line.pop(session, queue) else { return };
     let Some(work) = works.get_mut(&job) else { return };
+    let pending = |session: &Session<'_>| session.world.jobs[job].counts.of(Status::Pending);
+    let before = pending(session);
     if gang::serve(session, job, work) == Served::MoreToDo {
         line.push(session, job);
+    }
+    if pending(session) < before {
+        join_next(session, line, job, works);
     }
     if order::holds_up(session, job) {
         for behind in line.leave(queue) {

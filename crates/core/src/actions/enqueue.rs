@@ -7,6 +7,7 @@ use super::order::{self, Line};
 use crate::event::Phase;
 use crate::id::JobId;
 use crate::session::Session;
+use crate::waiting;
 
 pub(super) const DEF: ActionDef = ActionDef {
     name: "enqueue",
@@ -34,10 +35,12 @@ fn run(session: &mut Session<'_>) {
     }
     let mut line = Line::new(session, admissible);
     while let Some(queue) = line.first_queue(session) {
-        if let Some(job) = line.pop(session, queue)
-            && !admit(session, job)
-            && order::is_strict(session, job)
-        {
+        let Some(job) = line.pop(session, queue) else { continue };
+        if admit(session, job) {
+            if let Some(next) = waiting::call_next(session, job) {
+                line.push(session, next);
+            }
+        } else if order::is_strict(session, job) {
             for behind in line.leave(queue) {
                 order::refuse_behind(session, behind, job);
             }

@@ -13,6 +13,8 @@ mod reclaim;
 mod shuffle;
 mod together;
 
+pub(crate) use order::Heap;
+
 use crate::conf::ArgSpec;
 use crate::session::Session;
 

@@ -13,7 +13,7 @@ use crate::id::{JobId, QueueId};
 use crate::session::Session;
 
 /// A binary heap whose order is handed in with each call; the least comes first.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Heap<T>(Vec<T>);
 
 impl<T> Default for Heap<T> {
@@ -49,6 +49,11 @@ impl<T: Copy> Heap<T> {
             self.0.swap(at, next);
             at = next;
         }
+    }
+
+    /// All, in no order.
+    pub(crate) fn items(&self) -> &[T] {
+        &self.0
     }
 
     /// The least.

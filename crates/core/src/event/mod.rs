@@ -32,6 +32,11 @@ pub use volume::{AccessModes, CsiNodeInfo, PodVolume, PvcInfo, StorageClassInfo,
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Time(pub i64);
 
+impl Time {
+    /// Later than all others.
+    pub(crate) const NEVER: Time = Time(i64::MAX);
+}
+
 /// Names an object with a namespace, or a cluster-wide one when the namespace is empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Key {

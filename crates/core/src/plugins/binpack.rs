@@ -6,7 +6,8 @@
 use phalanx_resource::DimId;
 
 use crate::conf::{ArgKind, ArgSpec};
-use crate::id::ClassId;
+use crate::event::Time;
+use crate::id::{ClassId, JobId};
 use crate::plugin::{NodeRules, Opening, Plugin, PluginDef, RoomScorer};
 use crate::world::{Node, World};
 
@@ -52,6 +53,10 @@ impl Binpack {
 }
 
 impl Plugin for Binpack {
+    fn stands_until(&self, _: &World, _: JobId) -> Option<Time> {
+        Some(Time::NEVER)
+    }
+
     fn scorers(&self, world: &World, class: ClassId, rules: &mut NodeRules) {
         let request = &world.classes[class].request;
         let of = |(name, weight): &(String, i64)| {

@@ -7,7 +7,7 @@ use crate::annotation::COOLDOWN_TIME;
 use crate::conf::ArgSpec;
 use crate::duration::parse_duration;
 use crate::event::Time;
-use crate::id::TaskId;
+use crate::id::{JobId, TaskId};
 use crate::plugin::{Plugin, PluginDef};
 use crate::world::{Status, Task, World};
 
@@ -43,6 +43,10 @@ impl Cdp {
 }
 
 impl Plugin for Cdp {
+    fn stands_until(&self, _: &World, _: JobId) -> Option<Time> {
+        Some(Time::NEVER)
+    }
+
     fn protects(&self, world: &World, task: TaskId) -> bool {
         self.is_young(&world.tasks[task])
     }

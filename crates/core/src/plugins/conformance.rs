@@ -3,7 +3,8 @@
 //! Protects pods in the namespace `kube-system` or of the classes `system-cluster-critical` and
 //! `system-node-critical`, for preemption and for reclaim. Source: Volcano's conformance plugin.
 use crate::conf::ArgSpec;
-use crate::id::TaskId;
+use crate::event::Time;
+use crate::id::{JobId, TaskId};
 use crate::plugin::{Plugin, PluginDef};
 use crate::world::{Task, World};
 
@@ -19,6 +20,10 @@ pub(super) const DEF: PluginDef = PluginDef {
 struct Conformance;
 
 impl Plugin for Conformance {
+    fn stands_until(&self, _: &World, _: JobId) -> Option<Time> {
+        Some(Time::NEVER)
+    }
+
     fn protects(&self, world: &World, task: TaskId) -> bool {
         is_critical(&world.tasks[task])
     }

@@ -18,6 +18,7 @@ use super::hdrf::Hdrf;
 use super::share::Share;
 use crate::conf::{ArgSpec, Flag};
 use crate::diagnosis::QueueFault;
+use crate::event::Time;
 use crate::id::{JobId, QueueId, TaskId};
 use crate::plugin::{Opening, Plugin, PluginDef};
 use crate::world::{Status, World};
@@ -45,6 +46,10 @@ impl Drf {
 }
 
 impl Plugin for Drf {
+    fn stands_until(&self, _: &World, _: JobId) -> Option<Time> {
+        Some(Time::NEVER)
+    }
+
     fn job_order(&self, world: &World, a: JobId, b: JobId) -> Ordering {
         share(world, a).cmp(&share(world, b))
     }

@@ -20,6 +20,7 @@ use rustc_hash::FxHashMap;
 
 use crate::conf::ArgSpec;
 use crate::diagnosis::Refusal;
+use crate::event::Time;
 use crate::id::{JobId, TaskId};
 use crate::plugin::{Plugin, PluginDef, Vote};
 use crate::world::{Counts, Job, Status, World};
@@ -36,6 +37,10 @@ pub(super) const DEF: PluginDef = PluginDef {
 struct Gang;
 
 impl Plugin for Gang {
+    fn stands_until(&self, _: &World, _: JobId) -> Option<Time> {
+        Some(Time::NEVER)
+    }
+
     fn job_order(&self, world: &World, a: JobId, b: JobId) -> Ordering {
         rank(&world.jobs[a]).cmp(&rank(&world.jobs[b]))
     }

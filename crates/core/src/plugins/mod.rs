@@ -14,7 +14,6 @@ mod overcommit;
 mod pdb;
 mod predicates;
 mod priority;
-mod promise;
 mod proportion;
 mod rescheduling;
 mod resource_strategy_fit;

@@ -20,8 +20,8 @@ use rustc_hash::FxHashMap;
 use crate::annotation::NODEGROUP_NAME;
 use crate::conf::{ArgKind, ArgSpec, Flag};
 use crate::diagnosis::Unfit;
-use crate::event::NodeGroups;
-use crate::id::{QueueId, TaskId};
+use crate::event::{NodeGroups, Time};
+use crate::id::{JobId, QueueId, TaskId};
 use crate::plugin::{Attribute, NodeFilter, NodeRules, NodeScorer, Opening, Plugin, PluginDef, Values};
 use crate::world::{Node, Status, World};
 
@@ -161,6 +161,11 @@ fn hash_of(value: &impl Hash) -> u64 {
 }
 
 impl Plugin for NodeGroup {
+    /// Where a queue has limits by group, what leaves one node of a group is room on another.
+    fn stands_until(&self, world: &World, job: JobId) -> Option<Time> {
+        world.queues[world.jobs[job].queue].group_limits.is_empty().then_some(Time::NEVER)
+    }
+
     fn has_scope(&self) -> bool {
         true
     }

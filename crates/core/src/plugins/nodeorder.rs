@@ -24,8 +24,8 @@ use phalanx_resource::DimId;
 
 use super::predicates::{node_term_matches, node_term_reads, tolerates};
 use crate::conf::{ArgKind, ArgSpec};
-use crate::event::{Constraints, TaintEffect};
-use crate::id::{ClassId, TaskId};
+use crate::event::{Constraints, TaintEffect, Time};
+use crate::id::{ClassId, JobId, TaskId};
 use crate::plugin::{NodeRules, NodeScorer, Opening, Plugin, PluginDef, RoomScorer};
 use crate::world::{Class, Node, World};
 
@@ -88,6 +88,10 @@ impl NodeOrder {
 }
 
 impl Plugin for NodeOrder {
+    fn stands_until(&self, _: &World, _: JobId) -> Option<Time> {
+        Some(Time::NEVER)
+    }
+
     fn scorers(&self, world: &World, class: ClassId, rules: &mut NodeRules) {
         self.domain_scorers(world, class, rules);
         let class = &world.classes[class];

@@ -9,9 +9,9 @@
 //! pods already use.
 use phalanx_resource::Amounts;
 
-use super::promise;
 use crate::conf::{ArgKind, ArgSpec};
 use crate::diagnosis::Refusal;
+use crate::event::Time;
 use crate::id::JobId;
 use crate::plugin::{Opening, Plugin, PluginDef, Verdict};
 use crate::world::World;
@@ -45,7 +45,7 @@ impl Overcommit {
         let factor = Some(args.float(FACTOR, DEFAULT_FACTOR)).filter(|factor| *factor >= 1.0);
         let mut room = world.total.scaled(factor.unwrap_or(DEFAULT_FACTOR));
         room.sub(&world.used);
-        if promise::any_asks(world) {
+        if world.any_asks() {
             room.sub(&world.promises_to_keep());
         }
         Self { room }
@@ -53,6 +53,10 @@ impl Overcommit {
 }
 
 impl Plugin for Overcommit {
+    fn stands_until(&self, _: &World, _: JobId) -> Option<Time> {
+        Some(Time::NEVER)
+    }
+
     fn job_enqueueable(&self, world: &World, job: JobId) -> Verdict {
         let missing: Vec<_> = world.jobs[job].missing().short(&self.room).collect();
         if missing.is_empty() {

@@ -6,7 +6,8 @@
 //! are counted like others, where Volcano never evicts them. And it names no victims for `shuffle`, where Volcano's
 //! names every pod that no budget keeps.
 use crate::conf::ArgSpec;
-use crate::id::TaskId;
+use crate::event::Time;
+use crate::id::{JobId, TaskId};
 use crate::plugin::{EvictionKind, Plugin, PluginDef};
 use crate::world::{Budgets, World};
 
@@ -22,6 +23,10 @@ pub(super) const DEF: PluginDef = PluginDef {
 struct Pdb;
 
 impl Plugin for Pdb {
+    fn stands_until(&self, _: &World, _: JobId) -> Option<Time> {
+        Some(Time::NEVER)
+    }
+
     fn preemptable(&self, world: &World, _: TaskId, of: &[TaskId]) -> Option<Vec<TaskId>> {
         Some(within_budgets(world, of))
     }

@@ -9,6 +9,7 @@
 use std::cmp::Ordering;
 
 use crate::conf::ArgSpec;
+use crate::event::Time;
 use crate::id::{JobId, TaskId};
 use crate::plugin::{EvictionKind, Plugin, PluginDef};
 use crate::world::{Status, World};
@@ -25,6 +26,10 @@ pub(super) const DEF: PluginDef = PluginDef {
 struct Priority;
 
 impl Plugin for Priority {
+    fn stands_until(&self, _: &World, _: JobId) -> Option<Time> {
+        Some(Time::NEVER)
+    }
+
     fn job_order(&self, world: &World, a: JobId, b: JobId) -> Ordering {
         world.jobs[b].priority.cmp(&world.jobs[a].priority)
     }

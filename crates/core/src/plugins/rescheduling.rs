@@ -13,7 +13,8 @@ use phalanx_resource::DimId;
 use rustc_hash::FxHashMap;
 
 use crate::conf::{ArgKind, ArgSpec, Args};
-use crate::id::{NodeId, TaskId};
+use crate::event::Time;
+use crate::id::{JobId, NodeId, TaskId};
 use crate::plugin::{Opening, Plugin, PluginDef};
 use crate::world::{Node, World};
 
@@ -87,6 +88,10 @@ impl Rescheduling {
 }
 
 impl Plugin for Rescheduling {
+    fn stands_until(&self, _: &World, _: JobId) -> Option<Time> {
+        Some(Time::NEVER)
+    }
+
     fn victim_tasks(&self, world: &World, of: &[TaskId]) -> Vec<TaskId> {
         let mut victims: Vec<TaskId> = Vec::new();
         for strategy in &self.strategies {

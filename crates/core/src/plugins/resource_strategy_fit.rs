@@ -17,8 +17,8 @@ use phalanx_resource::{Amounts, DimId, Dims};
 
 use crate::conf::{ArgKind, ArgSpec, Args};
 use crate::diagnosis::Unfit;
-use crate::event::{Scoring, Strategy};
-use crate::id::ClassId;
+use crate::event::{Scoring, Strategy, Time};
+use crate::id::{ClassId, JobId};
 use crate::plugin::{NodeRules, Opening, Plugin, PluginDef, RoomFilter, RoomScorer};
 use crate::world::{Class, Node, World};
 
@@ -211,6 +211,10 @@ fn proportions(args: &Args) -> Vec<Proportion> {
 }
 
 impl Plugin for Fit {
+    fn stands_until(&self, _: &World, _: JobId) -> Option<Time> {
+        Some(Time::NEVER)
+    }
+
     fn filters(&self, world: &World, class: ClassId, rules: &mut NodeRules) {
         let request = &world.classes[class].request;
         let known = |rule: &Proportion| Some((world.dims.get(&rule.name)?, rule.cpu, rule.memory));

@@ -13,7 +13,7 @@ use rustc_hash::FxHashMap;
 
 use crate::conf::ArgSpec;
 use crate::diagnosis::Refusal;
-use crate::event::Phase;
+use crate::event::{Phase, Time};
 use crate::id::JobId;
 use crate::plugin::{Plugin, PluginDef, Verdict};
 use crate::world::{Allowance, World};
@@ -37,6 +37,9 @@ struct ResourceQuotas {
 impl ResourceQuotas {
     fn open(world: &World) -> Self {
         let mut quotas = Self::default();
+        if world.allowances.is_empty() {
+            return quotas;
+        }
         for (id, _) in world.jobs.iter().filter(|(_, job)| job.exists && job.phase == Phase::Inqueue) {
             quotas.job_enqueued(world, id);
         }
@@ -55,6 +58,10 @@ impl ResourceQuotas {
 }
 
 impl Plugin for ResourceQuotas {
+    fn stands_until(&self, _: &World, _: JobId) -> Option<Time> {
+        Some(Time::NEVER)
+    }
+
     fn job_enqueueable(&self, world: &World, job: JobId) -> Verdict {
         let job = &world.jobs[job];
         let namespace = &job.key.namespace;

@@ -66,6 +66,11 @@ fn waits(job: &Job) -> bool {
 }
 
 impl Plugin for Sla {
+    fn stands_until(&self, world: &World, job: JobId) -> Option<Time> {
+        let due = self.due(&world.jobs[job]).unwrap_or(Time::NEVER);
+        (due > self.now).then_some(due)
+    }
+
     fn job_order(&self, world: &World, a: JobId, b: JobId) -> Ordering {
         let due = |job: JobId| self.due(&world.jobs[job]).unwrap_or(Time(i64::MAX));
         due(a).cmp(&due(b))

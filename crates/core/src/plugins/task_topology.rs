@@ -21,6 +21,7 @@ use rustc_hash::FxHashMap;
 
 use crate::annotation::{TASK_TOPOLOGY_AFFINITY, TASK_TOPOLOGY_ANTI_AFFINITY, TASK_TOPOLOGY_TASK_ORDER};
 use crate::conf::{ArgKind, ArgSpec};
+use crate::event::Time;
 use crate::id::{JobId, NodeId, TaskId};
 use crate::plugin::{NodeRules, Opening, Plugin, PluginDef, RoomScorer};
 use crate::world::{Job, Node, Status, World};
@@ -257,6 +258,10 @@ impl TaskTopology {
 }
 
 impl Plugin for TaskTopology {
+    fn stands_until(&self, world: &World, job: JobId) -> Option<Time> {
+        world.jobs[job].annotations.is_empty().then_some(Time::NEVER)
+    }
+
     fn task_order(&self, world: &World, a: TaskId, b: TaskId) -> Ordering {
         if world.tasks[a].job != world.tasks[b].job {
             return Ordering::Equal;

@@ -1,67 +1,137 @@
-//! Jobs that a cycle has to look at: those that wait, and those that changed since the last one.
+//! Jobs that a cycle has to look at, and where the others are.
 //!
-//! A cluster has many jobs that run and nothing is to be decided for. They are settled: their statuses are written, and
-//! until something of theirs changes, a cycle would come to the same.
+//! A cluster has many jobs that run and nothing is to be decided for. They are *settled*: their statuses are written, and
+//! until something of theirs changes, a cycle would come to the same. Others wait and were refused for a reason that
+//! stands: they are *parked* in herds (`herds`), until something happens that may lift it. And those that were looked at in
+//! vain too often are *off* for a while. All others are *awake*.
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+
+use super::herds::Herds;
 use super::promise::{Promise, Promises};
 use super::{Job, World};
-use crate::event::Phase;
-use crate::id::JobId;
+use crate::event::{Phase, Time};
+use crate::id::{HerdId, JobId, QueueId};
 
-/// Whether a job is among them. No part of what the World is: undoing a change need not put it to sleep again.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Awake {
-    yes: bool,
-    /// What was counted of it when it fell asleep.
-    promise: Option<Box<Promise>>,
+/// How long a job or herd is left alone that was looked at in vain: a second, doubled each time.
+const FIRST_BACKOFF_MS: i64 = 1000;
+/// And no longer than this.
+const LAST_BACKOFF_MS: i64 = 10_000;
+
+/// Where a job is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum State {
+    #[default]
+    Settled,
+    Awake,
+    Parked(HerdId),
+    Off,
 }
 
-impl PartialEq for Awake {
+/// Where a job is, and how it came there. No part of what the World is: undoing a change need not put it back.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Place {
+    pub(super) state: State,
+    /// Tells an entry in a heap from those that a job left behind.
+    pub(super) serial: u32,
+    /// The herd whose first it was when it was called, as long as the next was not called.
+    pub(crate) first_of: Option<HerdId>,
+    /// How often it was looked at in vain.
+    tries: u8,
+    /// When it is called at the latest, as `timers` knows it.
+    timer: Option<Time>,
+    /// It stands in `flush`.
+    listed: bool,
+}
+
+impl PartialEq for Place {
     fn eq(&self, _: &Self) -> bool {
         true
     }
 }
 
-/// The jobs that are awake, and some that are gone.
+/// The jobs that are awake, and some that are gone; and what calls the others.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct AwakeJobs {
-    jobs: Vec<JobId>,
-    /// Of the jobs that sleep.
+pub(crate) struct Pools {
+    awake: Vec<JobId>,
+    pub(super) herds: Herds,
     promises: Promises,
+    off: BinaryHeap<Reverse<(Time, JobId, u32)>>,
+    off_herds: BinaryHeap<Reverse<(Time, HerdId)>>,
+    timers: BinaryHeap<Reverse<(Time, JobId)>>,
+    /// When parked jobs are called whatever happened, in the order of these times.
+    flush: VecDeque<(Time, JobId)>,
+    serial: u32,
+    /// Queues that were added, changed or removed since the last cycle.
+    pub(super) changed_queues: Vec<QueueId>,
 }
 
-impl PartialEq for AwakeJobs {
+impl PartialEq for Pools {
     fn eq(&self, _: &Self) -> bool {
         true
     }
 }
 
-impl AwakeJobs {
+/// How many jobs wait, by pool.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Pending {
+    /// Looked at in each cycle: new, changed, or with places that are being freed.
+    pub active: usize,
+    /// Left alone for some seconds.
+    pub backoff: usize,
+    /// Refused for reasons that stand until something happens.
+    pub unschedulable: usize,
+}
+
+/// When a job or herd has its turn again that was looked at so often in vain.
+pub(crate) fn backoff(now: Time, tries: u8) -> Time {
+    let wait = FIRST_BACKOFF_MS << tries.saturating_sub(1).min(8);
+    Time(now.0.saturating_add(wait.min(LAST_BACKOFF_MS)))
+}
+
+impl Pools {
     #[inline]
     pub(super) fn add(&mut self, id: JobId, job: &mut Job) {
-        if !job.awake.yes {
-            job.awake.yes = true;
-            self.jobs.push(id);
-            if let Some(promise) = job.awake.promise.take() {
-                self.promises.sub(&promise);
-            }
+        if job.place.state != State::Awake {
+            self.wake(id, job);
+            job.place.tries = 0;
         }
     }
 
-    /// Whatever changes of a job wakes it: until then, what it was promised stays.
-    fn settle(&mut self, job: &mut Job) {
-        job.awake = Awake { yes: false, promise: Promise::of(job).map(Box::new) };
-        job.awake.promise.iter().for_each(|promise| self.promises.add(promise));
+    fn wake(&mut self, id: JobId, job: &mut Job) {
+        if let State::Parked(herd) = job.place.state {
+            self.herds.leave(herd, job);
+        }
+        if let Some(promise) = Promise::of(job) {
+            self.promises.sub(&promise);
+        }
+        job.place.state = State::Awake;
+        job.place.first_of = None;
+        self.awake.push(id);
+    }
+
+    /// A job sleeps: until it is awake, what it was promised stays.
+    fn asleep(&mut self, job: &Job) {
+        if let Some(promise) = Promise::of(job) {
+            self.promises.add(&promise);
+        }
     }
 
     pub(super) fn promises(&self) -> &Promises {
         &self.promises
+    }
+
+    /// A number that no entry has.
+    fn next_serial(&mut self) -> u32 {
+        self.serial = self.serial.wrapping_add(1);
+        self.serial
     }
 }
 
 impl World {
     /// Something of a job changed.
     pub(crate) fn wake_job(&mut self, id: JobId) {
-        self.awake.add(id, &mut self.jobs[id]);
+        self.pools.add(id, &mut self.jobs[id]);
     }
 
     /// What counts for jobs changed: the configuration, say.
@@ -71,10 +141,10 @@ impl World {
         }
     }
 
-    /// Jobs that are not settled, by id.
+    /// Jobs that are awake, by id.
     pub(crate) fn awake_jobs(&self) -> Vec<JobId> {
-        let mut jobs = self.awake.jobs.clone();
-        jobs.retain(|id| self.jobs.get(*id).is_some_and(|job| job.awake.yes));
+        let mut jobs = self.pools.awake.clone();
+        jobs.retain(|id| self.jobs.get(*id).is_some_and(|job| job.place.state == State::Awake));
         jobs.sort_unstable();
         jobs.dedup();
         jobs
@@ -86,37 +156,181 @@ impl World {
         waiting.filter(|(_, job)| job.waiting() > 0)
     }
 
-    /// The cycle ends: jobs that wait for nothing sleep until something of theirs changes.
-    pub(crate) fn settle_jobs(&mut self) {
-        let mut jobs = self.awake_jobs();
-        jobs.retain(|id| {
-            let job = &mut self.jobs[*id];
-            if job.is_settled() {
-                self.awake.settle(job);
+    /// Calls a parked job: nothing of it changed, but its reason to wait may be gone.
+    pub(crate) fn call(&mut self, id: JobId) {
+        let Self { pools, jobs, .. } = self;
+        pools.wake(id, &mut jobs[id]);
+    }
+
+    /// The job sleeps until something of it changes.
+    pub(crate) fn settle_job(&mut self, id: JobId) {
+        let job = &mut self.jobs[id];
+        job.place.state = State::Settled;
+        self.pools.asleep(job);
+    }
+
+    /// Puts a job into a herd: `flush` is when it is called in any case, `until` when its refusal may end by itself. Returns
+    /// the number by which its entry in the herd is known.
+    pub(crate) fn park(&mut self, id: JobId, herd: HerdId, until: Time, flush: Time) -> u32 {
+        let serial = self.pools.next_serial();
+        let Self { pools, jobs, .. } = self;
+        let job = &mut jobs[id];
+        if until < Time::NEVER && job.place.timer != Some(until) {
+            pools.timers.push(Reverse((until, id)));
+            job.place.timer = Some(until);
+        }
+        if !job.place.listed {
+            pools.flush.push_back((flush, id));
+            job.place.listed = true;
+        }
+        job.place = Place { state: State::Parked(herd), serial, first_of: None, ..job.place };
+        pools.herds.join(herd, job);
+        pools.asleep(job);
+        serial
+    }
+
+    /// Leaves a job alone for a while.
+    pub(crate) fn put_off(&mut self, id: JobId, now: Time) {
+        let serial = self.pools.next_serial();
+        let Self { pools, jobs, .. } = self;
+        let place = &mut jobs[id].place;
+        let tries = place.tries.saturating_add(1);
+        *place = Place { state: State::Off, serial, first_of: None, tries, ..*place };
+        pools.off.push(Reverse((backoff(now, tries), id, serial)));
+        pools.asleep(&jobs[id]);
+    }
+
+    /// Leaves a herd alone for a while: its first was called in vain.
+    pub(crate) fn put_off_herd(&mut self, herd: HerdId, until: Time) {
+        self.pools.off_herds.push(Reverse((until, herd)));
+    }
+
+    /// Calls those whose time has come; at most `flushed` of those that are called in any case. Returns the herds whose turn
+    /// it is again.
+    pub(crate) fn call_due(&mut self, now: Time, flushed: usize) -> Vec<HerdId> {
+        while let Some(Reverse((_, id, serial))) = self.pools.off.peek().copied().filter(|it| it.0.0 <= now) {
+            self.pools.off.pop();
+            let at = self.jobs.get(id).map(|job| job.place);
+            if at.is_some_and(|place| place.state == State::Off && place.serial == serial) {
+                self.call(id);
             }
-            job.awake.yes
-        });
-        self.awake.jobs = jobs;
+        }
+        while let Some(Reverse((time, id))) = self.pools.timers.peek().copied().filter(|it| it.0.0 <= now) {
+            self.pools.timers.pop();
+            let Some(job) = self.jobs.get_mut(id).filter(|job| job.place.timer == Some(time)) else {
+                continue;
+            };
+            job.place.timer = None;
+            self.call_if_aside(id);
+        }
+        for _ in 0..flushed {
+            let Some((_, id)) = self.pools.flush.front().copied().filter(|(at, _)| *at <= now) else { break };
+            self.pools.flush.pop_front();
+            let Some(job) = self.jobs.get_mut(id) else { continue };
+            job.place.listed = false;
+            self.call_if_aside(id);
+        }
+        let mut herds = Vec::new();
+        while let Some(Reverse((_, herd))) = self.pools.off_herds.peek().copied().filter(|it| it.0.0 <= now) {
+            self.pools.off_herds.pop();
+            herds.push(herd);
+        }
+        herds
+    }
+
+    fn call_if_aside(&mut self, id: JobId) {
+        if matches!(self.jobs[id].place.state, State::Parked(_)) {
+            self.call(id);
+        }
+    }
+
+    /// When somebody is to be called though nothing happens.
+    pub(crate) fn next_call(&self) -> Option<Time> {
+        let off = self.pools.off.peek().map(|it| it.0.0);
+        let herd = self.pools.off_herds.peek().map(|it| it.0.0);
+        let timer = self.pools.timers.peek().map(|it| it.0.0);
+        off.into_iter().chain(herd).chain(timer).min()
+    }
+
+    /// When parked jobs are called next whatever happened.
+    pub(crate) fn next_flush(&self) -> Option<Time> {
+        self.pools.flush.front().map(|(time, _)| *time)
+    }
+
+    /// Forgets who is no longer awake.
+    pub(crate) fn tidy_awake(&mut self) {
+        let jobs = self.awake_jobs();
+        for id in &jobs {
+            self.jobs[*id].place.first_of = None;
+        }
+        self.pools.awake = jobs;
     }
 
     /// Whether the sums of what jobs that sleep were promised are those of the jobs.
     pub(super) fn promises_are_kept(&self) -> bool {
         let mut sums = Promises::default();
-        let asleep = || self.jobs.iter().map(|(_, job)| job).filter(|job| !job.awake.yes);
-        asleep().filter_map(Promise::of).for_each(|promise| sums.add(&promise));
-        let noted = |job: &Job| Promise::of(job).as_ref() == job.awake.promise.as_deref();
-        asleep().all(noted) && self.awake.promises.are(&sums)
+        let asleep = self.jobs.iter().map(|(_, job)| job).filter(|job| job.place.state != State::Awake);
+        asleep.filter_map(Promise::of).for_each(|promise| sums.add(&promise));
+        self.pools.promises.are(&sums)
+    }
+
+    /// How many jobs are parked.
+    pub(crate) fn parked(&self) -> usize {
+        self.pools.herds.parked()
+    }
+
+    /// A queue was added, changed or removed.
+    pub(super) fn queue_changed(&mut self, id: QueueId) {
+        self.pools.changed_queues.push(id);
+    }
+
+    /// How many jobs wait, by pool.
+    pub fn pending(&self) -> Pending {
+        let mut pending = Pending { unschedulable: self.parked(), ..Pending::default() };
+        pending.backoff = self.jobs_off();
+        for id in self.awake_jobs() {
+            let job = &self.jobs[id];
+            let waits = job.waiting() > 0 || (job.phase == Phase::Pending && job.exists);
+            let refused = !job.refusals.is_empty() && !job.has_places();
+            match (waits, refused) {
+                (false, _) => {}
+                (true, true) => pending.unschedulable += 1,
+                (true, false) => pending.active += 1,
+            }
+        }
+        pending
+    }
+
+    fn jobs_off(&self) -> usize {
+        let live = |it: &&Reverse<(Time, JobId, u32)>| {
+            let (_, id, serial) = it.0;
+            let place = self.jobs.get(id).map(|job| job.place);
+            place.is_some_and(|place| place.state == State::Off && place.serial == serial)
+        };
+        self.pools.off.iter().filter(live).count()
     }
 }
 
 impl Job {
     /// Whether it sleeps and has something to wait for.
     pub(super) fn overslept(&self) -> bool {
-        !self.awake.yes && !self.is_settled()
+        self.place.state == State::Settled && !self.is_settled()
     }
 
-    fn is_settled(&self) -> bool {
+    /// Whether nothing is to be decided for it until something of it changes.
+    pub(crate) fn is_settled(&self) -> bool {
         let to_admit = self.phase == Phase::Pending && self.exists;
         self.waiting() == 0 && !to_admit && !self.passed_over && self.refusals.is_empty()
+    }
+
+    /// Whether any task of it has a node, or one that is promised.
+    pub(crate) fn has_places(&self) -> bool {
+        let placed = self.counts.total() - self.counts.of(super::Status::Pending);
+        placed > 0
+    }
+
+    /// Whether it is the one that an entry in a herd means.
+    pub(crate) fn is_entry(&self, herd: HerdId, serial: u32) -> bool {
+        self.place.state == State::Parked(herd) && self.place.serial == serial
     }
 }

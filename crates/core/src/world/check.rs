@@ -48,6 +48,7 @@ impl World {
             note(sums == job.sums(), format!("sums of job {}", job.key));
             note(!job.overslept(), format!("job {} waits and is not looked at", job.key));
         }
+        self.check_pools(&mut note);
         self.check_queues(&mut note);
         self.check_devices(&mut note);
         self.check_cluster(&mut note);

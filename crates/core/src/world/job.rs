@@ -3,7 +3,7 @@ use std::sync::Arc;
 
 use phalanx_resource::Amounts;
 
-use super::awake::Awake;
+use super::awake::Place;
 use super::task::{Counts, Status};
 use super::tree::{Part, Sums};
 use crate::annotation::Annotations;
@@ -83,7 +83,7 @@ pub struct Job {
     pub(crate) passed_over: bool,
     /// Why it waits, from the last cycle that asked.
     pub refusals: Vec<Refusal>,
-    pub(super) awake: Awake,
+    pub(crate) place: Place,
 }
 
 impl Job {
@@ -114,7 +114,7 @@ impl Job {
             pending: Amounts::new(),
             passed_over: false,
             refusals: Vec::new(),
-            awake: Awake::default(),
+            place: Place::default(),
         }
     }
 

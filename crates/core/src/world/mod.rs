@@ -8,6 +8,7 @@ mod awake;
 mod check;
 mod class;
 mod devices;
+mod herds;
 mod images;
 mod job;
 mod node;
@@ -15,6 +16,7 @@ mod pdb;
 mod promise;
 mod queue;
 mod quota;
+mod rooms;
 mod task;
 mod terms;
 mod tree;
@@ -27,11 +29,14 @@ use phalanx_resource::{Amounts, Dims};
 use rustc_hash::FxHashMap;
 
 pub use allowance::{Allowance, Allowances};
-use awake::AwakeJobs;
+pub use awake::Pending;
+use awake::Pools;
+pub(crate) use awake::backoff;
 pub use class::Class;
 use class::ClassKey;
 use devices::Devices;
 pub(crate) use devices::{Need, ShapeId, Shared, Wanted};
+pub(crate) use herds::{Cure, HerdKey, Member, Run, Shape};
 use images::Images;
 pub use job::{Job, JobKind, Role};
 pub use node::{Node, Stamp};
@@ -78,6 +83,10 @@ impl Before {
     pub(crate) fn status(&self) -> Status {
         self.status
     }
+
+    pub(crate) fn node(&self) -> Option<NodeId> {
+        self.node.map(|(node, _)| node)
+    }
 }
 
 /// All that the scheduler knows.
@@ -120,7 +129,7 @@ pub struct World {
     default_queue: Arc<str>,
     /// Another process decides: what stands on the objects is its work, and true.
     standby: bool,
-    awake: AwakeJobs,
+    pools: Pools,
     /// Some node was measured at some time.
     measured: bool,
     /// Tasks whose eviction was refused, and some of which that no longer is so.
@@ -178,7 +187,7 @@ impl World {
             priorities: FxHashMap::default(),
             default_queue: options.default_queue,
             standby: false,
-            awake: AwakeJobs::default(),
+            pools: Pools::default(),
             measured: false,
             refused: Vec::new(),
             promised: Vec::new(),
@@ -294,11 +303,11 @@ impl World {
 
     /// Keeps the counts and sums of a task's job and queue, and of the queues above.
     fn count(&mut self, id: TaskId, from: Option<Status>, to: Option<Status>) {
-        let Self { tasks, jobs, queues, classes, awake, .. } = self;
+        let Self { tasks, jobs, queues, classes, pools, .. } = self;
         let task = &tasks[id];
         let Some(of) = task.job else { return };
         let (job, request) = (&mut jobs[of], &classes[task.class].request);
-        awake.add(of, job);
+        pools.add(of, job);
         job.count(task.role, from, to);
         let (from, to) = (from.and_then(Part::of), to.and_then(Part::of));
         if from == to {

@@ -89,7 +89,7 @@ impl Job {
 impl World {
     /// What the jobs of queues were promised. A queue may come more than once.
     pub(crate) fn promises(&self) -> impl Iterator<Item = (QueueId, Amounts)> {
-        let asleep = self.awake.promises().by_queue.iter().map(|(queue, sum)| (*queue, sum.clone()));
+        let asleep = self.pools.promises().by_queue.iter().map(|(queue, sum)| (*queue, sum.clone()));
         asleep
             .filter(|(_, sum)| !sum.is_zero())
             .chain(self.awake_promises().map(|it| (it.queue, it.promised)))
@@ -97,7 +97,7 @@ impl World {
 
     /// What all whole jobs were promised and do not hold yet.
     pub(crate) fn promises_to_keep(&self) -> Amounts {
-        let mut sum = self.awake.promises().missing.clone();
+        let mut sum = self.pools.promises().missing.clone();
         self.awake_promises().for_each(|promise| sum.add(&promise.missing));
         sum
     }

@@ -1,12 +1,12 @@
 //! A cluster that runs cycles, with Volcano's Helm-default configuration.
 use std::collections::BTreeMap;
 
-use phalanx_core::Scheduler;
 use phalanx_core::conf::{Conf, Flag, PluginConf, Tier};
 use phalanx_core::decision::Decision;
 use phalanx_core::event::{Event, GroupStatus, Key, Phase, PodGroupInfo, PodInfo, Time};
 use phalanx_core::report::GroupReport;
 use phalanx_core::world::{World, WorldOptions};
+use phalanx_core::{Patience, Scheduler};
 
 use crate::objects::{member, node, queue, running};
 
@@ -158,6 +158,11 @@ impl Cluster {
         outcome.decisions
     }
 
+    /// Jobs that wait are looked at as often as this says.
+    pub(crate) fn set_patience(&mut self, patience: Patience) {
+        self.scheduler.set_patience(patience);
+    }
+
     /// Nothing that was found out in earlier cycles is relied on in the next one.
     pub(crate) fn forget(&mut self) {
         let conf = self.scheduler.conf().clone();
@@ -202,10 +207,14 @@ impl Cluster {
         self.add(Event::PodGone(pod.pod.uid))
     }
 
+    /// PodGroups and pods without one, in words.
+    pub(crate) fn groups(&self) -> Vec<GroupReport> {
+        self.scheduler.report(&self.world).groups
+    }
+
     fn report(&self, name: &str) -> GroupReport {
         let key = Key::new("ns", name);
-        let groups = self.scheduler.report(&self.world).groups;
-        groups.into_iter().find(|group| group.key == key).expect("a group or pod of this name")
+        self.groups().into_iter().find(|group| group.key == key).expect("a group or pod of this name")
     }
 
     /// Why a group, or a pod without one, waits.

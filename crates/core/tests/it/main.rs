@@ -12,6 +12,7 @@ mod objects;
 mod oracle;
 mod oracle_gangs;
 mod orders;
+mod parked;
 mod properties;
 mod queues;
 mod random;

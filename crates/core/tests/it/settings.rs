@@ -83,7 +83,7 @@ pub(crate) fn confs() -> Vec<Named> {
 #[derive(Clone, Debug)]
 pub(crate) struct Setting {
     pub(crate) conf: Named,
-    script: Script,
+    pub(crate) script: Script,
     /// What each object gets is picked by these in turn; 0 is nothing.
     picks: Vec<usize>,
 }

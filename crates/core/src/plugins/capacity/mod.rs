@@ -43,10 +43,11 @@ use std::cmp::Ordering;
 
 use phalanx_resource::{Amounts, DimId};
 
+use super::flat;
 use super::share::Share;
-use super::{flat, promise};
 use crate::conf::{ArgKind, ArgSpec, Flag};
 use crate::diagnosis::{QueueFault, Refusal};
+use crate::event::Time;
 use crate::id::{Id, JobId, QueueId, TaskId};
 use crate::plugin::{EvictionKind, Opening, Plugin, PluginDef, Verdict};
 use crate::world::{Status, Sums, World};
@@ -92,7 +93,7 @@ impl Capacity {
         let standings = standing::standings(world, tree, broken);
         let kept = Kept::new(world, tree, &standings);
         let mut plugin = Self { tree, levels, standings, kept };
-        if promise::any_asks(world) {
+        if world.any_asks() {
             for (queue, promised) in world.promises() {
                 plugin.promise(world, queue, &promised, Amounts::add);
             }
@@ -192,6 +193,10 @@ fn asked(request: &Amounts) -> impl Iterator<Item = (DimId, i64)> {
 }
 
 impl Plugin for Capacity {
+    fn stands_until(&self, _: &World, _: JobId) -> Option<Time> {
+        Some(Time::NEVER)
+    }
+
     fn queue_valid(&self, world: &World, id: QueueId) -> Result<(), QueueFault> {
         if !self.tree {
             return flat::valid(world, id, NAME);

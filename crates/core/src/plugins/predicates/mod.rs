@@ -16,8 +16,8 @@ use rustc_hash::FxHasher;
 
 use crate::conf::{ArgKind, ArgSpec};
 use crate::diagnosis::Unfit;
-use crate::event::{Constraints, Taint, TaintEffect};
-use crate::id::{ClassId, TaskId};
+use crate::event::{Constraints, Taint, TaintEffect, Time};
+use crate::id::{ClassId, JobId, TaskId};
 use crate::plugin::{Attribute, NodeFilter, NodeRules, Opening, Plugin, PluginDef, RoomFilter, Values};
 use crate::world::{Node, World};
 
@@ -109,6 +109,10 @@ impl Predicates {
 }
 
 impl Plugin for Predicates {
+    fn stands_until(&self, _: &World, _: JobId) -> Option<Time> {
+        Some(Time::NEVER)
+    }
+
     fn filters(&self, world: &World, class: ClassId, rules: &mut NodeRules) {
         let constraints = &world.classes[class].constraints;
         rules.filters.push(Box::new(Condition { cordoned_too: tolerates_cordon(constraints) }));

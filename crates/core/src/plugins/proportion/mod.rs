@@ -33,10 +33,11 @@ use std::cmp::Ordering;
 use phalanx_resource::{Amounts, DimId};
 use rustc_hash::FxHashMap;
 
+use super::flat;
 use super::share::Share;
-use super::{flat, promise};
 use crate::conf::ArgSpec;
 use crate::diagnosis::{QueueFault, Refusal};
+use crate::event::Time;
 use crate::id::{Id, JobId, QueueId, TaskId};
 use crate::plugin::{EvictionKind, Plugin, PluginDef, Verdict};
 use crate::world::{Queue, World};
@@ -61,7 +62,7 @@ struct Proportion {
 impl Proportion {
     fn open(world: &World) -> Self {
         let mut standings = standings(world);
-        if promise::any_asks(world) {
+        if world.any_asks() {
             for (queue, promised) in world.promises() {
                 standings[queue.index()].promised.add(&promised);
             }
@@ -90,6 +91,10 @@ fn held(queue: &Queue, dim: DimId) -> i64 {
 }
 
 impl Plugin for Proportion {
+    fn stands_until(&self, _: &World, _: JobId) -> Option<Time> {
+        Some(Time::NEVER)
+    }
+
     fn queue_order(&self, world: &World, a: QueueId, b: QueueId) -> Ordering {
         let priority = |id| world.queues[id].priority;
         priority(b).cmp(&priority(a)).then_with(|| self.share(world, a).cmp(&self.share(world, b)))

@@ -98,6 +98,16 @@ impl Tdm {
         Self { zones, now: opening.now, time_of_day, period, evicts, scope }
     }
 
+    /// When the next zone begins or ends.
+    fn next_end(&self) -> Option<Time> {
+        // A millisecond behind an end, which belongs to its zone.
+        let ends = self.zones.values().flat_map(|(zone, _)| [zone.from, zone.to + 1]);
+        let ahead = ends
+            .map(|end| (end - self.time_of_day).rem_euclid(DAY_MS))
+            .map(|ms| if ms == 0 { DAY_MS } else { ms });
+        ahead.min().map(|ms| Time(self.now.0 + ms))
+    }
+
     /// Running preemptable tasks on nodes of zones that have ended.
     fn overdue<'a>(&'a self, world: &'a World, of: &'a [TaskId]) -> impl Iterator<Item = TaskId> + 'a {
         of.iter().copied().filter(move |id| {
@@ -120,6 +130,10 @@ fn job_is_preemptable(job: &Job) -> bool {
 }
 
 impl Plugin for Tdm {
+    fn stands_until(&self, _: &World, _: JobId) -> Option<Time> {
+        Some(self.next_end().unwrap_or(Time::NEVER))
+    }
+
     fn job_order(&self, world: &World, a: JobId, b: JobId) -> Ordering {
         job_is_preemptable(&world.jobs[a]).cmp(&job_is_preemptable(&world.jobs[b]))
     }
@@ -165,12 +179,7 @@ impl Plugin for Tdm {
         if self.overdue(world, &running).next().is_some() {
             return Some(Time((self.now.0.div_euclid(self.period) + 1) * self.period));
         }
-        // A millisecond behind an end, which belongs to its zone.
-        let ends = self.zones.values().flat_map(|(zone, _)| [zone.from, zone.to + 1]);
-        let ahead = ends
-            .map(|end| (end - self.time_of_day).rem_euclid(DAY_MS))
-            .map(|ms| if ms == 0 { DAY_MS } else { ms });
-        ahead.min().map(|ms| Time(self.now.0 + ms))
+        self.next_end()
     }
 
     fn has_scope(&self) -> bool {

@@ -168,7 +168,13 @@ impl World {
             let task = &self.tasks[id];
             if !task.own_priority {
                 let priority = self.priority(None, task.priority_class.as_deref());
-                changed |= std::mem::replace(&mut self.tasks[id].priority, priority) != priority;
+                let job = task.job;
+                if std::mem::replace(&mut self.tasks[id].priority, priority) != priority {
+                    changed = true;
+                    if let Some(job) = job {
+                        self.wake_job(job);
+                    }
+                }
             }
         }
         for id in self.jobs.ids().collect::<Vec<_>>() {
@@ -177,7 +183,10 @@ impl World {
                 (JobKind::Solo, Some(task)) => self.tasks[*task].priority,
                 _ => self.priority(None, job.priority_class.as_deref()),
             };
-            changed |= std::mem::replace(&mut self.jobs[id].priority, priority) != priority;
+            if std::mem::replace(&mut self.jobs[id].priority, priority) != priority {
+                self.wake_job(id);
+                changed = true;
+            }
         }
         changed
     }

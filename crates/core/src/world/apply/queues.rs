@@ -53,12 +53,17 @@ impl World {
         let invalid = info.invalid.or_else(|| quota::contradiction(&self.queues[id], &self.dims));
         let queue = &mut self.queues[id];
         queue.invalid = invalid;
-        *queue != before
+        let changed = *queue != before;
+        if changed {
+            self.queue_changed(id);
+        }
+        changed
     }
 
     pub(super) fn remove_queue(&mut self, name: &str) -> bool {
         let Some(id) = self.queue_named(name).filter(|id| self.queues[*id].exists) else { return false };
         self.queues[id].exists = false;
+        self.queue_changed(id);
         self.set_parent(id, None);
         self.drop_unused_queue(id);
         true

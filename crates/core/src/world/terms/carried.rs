@@ -35,6 +35,11 @@ impl Carried {
         self.all().next().is_none()
     }
 
+    /// Whether they keep its tasks from any node.
+    pub(crate) fn restricts(&self) -> bool {
+        self.seeks() || !self.anti_affinity.is_empty()
+    }
+
     /// Whether others that come may make place for its tasks where there was none.
     pub(crate) fn seeks(&self) -> bool {
         !self.affinity.is_empty() || self.spread.iter().any(|spread| spread.required)

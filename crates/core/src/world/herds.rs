@@ -1,0 +1,407 @@
+//! Herds: parked jobs that wait for the same.
+//!
+//! Jobs of one shape get the same answers, so the first of them is asked for all: the others are called, one by one, when
+//! the one before got what it asked for. What a herd waits for says when its first is called.
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use phalanx_resource::Amounts;
+use rustc_hash::FxHashMap;
+
+use super::rooms::{Growth, Rooms};
+use super::{Job, JobKind, World};
+use crate::annotation::Annotations;
+use crate::diagnosis::Refusal;
+use crate::event::{Phase, Time};
+use crate::id::{ClassId, HerdId, Id, JobId, QueueId, Slots};
+
+/// Tasks of a job that no rule can tell apart, one after the other in the order in which they are served.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Run {
+    /// The class, and what tells it from an earlier one of that id.
+    pub(crate) class: (ClassId, u64),
+    pub(crate) role: u16,
+    pub(crate) priority: i32,
+    pub(crate) preemptable: Option<bool>,
+    pub(crate) never_preempts: bool,
+    pub(crate) annotations: Annotations,
+    pub(crate) count: u32,
+}
+
+/// All that answers to a job depend on that has no places yet, but for its turn.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Shape {
+    pub(crate) queue: QueueId,
+    pub(crate) namespace: Arc<str>,
+    pub(crate) kind: JobKind,
+    pub(crate) phase: Phase,
+    pub(crate) min_member: u32,
+    pub(crate) role_minimums: Vec<u32>,
+    pub(crate) min_resources: Option<Amounts>,
+    pub(crate) quota_request: Option<Amounts>,
+    pub(crate) priority: i32,
+    pub(crate) preemptable: Option<bool>,
+    pub(crate) annotations: Annotations,
+    pub(crate) tasks: Vec<Run>,
+}
+
+/// Who is in a herd together.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum HerdKey {
+    /// Jobs of one shape, and what they wait for.
+    Alike(Arc<Shape>, Cure),
+    /// Jobs behind the first of a queue that serves in strict order; those that wait to be admitted by themselves.
+    Behind(QueueId, bool),
+    /// Jobs of a queue that cannot be placed whatever the room: their own fault, or the queue's.
+    Blocked(QueueId),
+}
+
+impl HerdKey {
+    pub(crate) fn queue(&self) -> QueueId {
+        match self {
+            HerdKey::Alike(shape, _) => shape.queue,
+            HerdKey::Behind(queue, _) | HerdKey::Blocked(queue) => *queue,
+        }
+    }
+
+    fn cure(&self) -> Cure {
+        match self {
+            HerdKey::Alike(_, cure) => *cure,
+            HerdKey::Behind(..) => Cure::Any,
+            HerdKey::Blocked(_) => Cure::Queue,
+        }
+    }
+}
+
+/// What may lift a refusal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Cure {
+    /// Anything: the first is asked in each cycle.
+    Any,
+    /// More room on a node that could take one of its pods.
+    Room,
+    /// A larger node, or one with other attributes: no room on those there are would do, not even all of it.
+    Nodes,
+    /// Its queue.
+    Queue,
+}
+
+/// Pods that all request the same, and how many of them the first of the herd needs at the least.
+#[derive(Clone, Debug)]
+struct Demand {
+    request: Amounts,
+    least: Amounts,
+    /// Where it stands in the index.
+    dominant: (usize, i64),
+}
+
+/// An entry of a job in a herd.
+pub(crate) type Member = (JobId, u32);
+
+/// A herd.
+#[derive(Clone, Debug)]
+pub(crate) struct Herd {
+    key: HerdKey,
+    /// Those in it, and some that left; by the order of jobs when it is `Alike` or `Behind`.
+    pub(crate) members: crate::actions::Heap<Member>,
+    /// How many are in it.
+    live: usize,
+    demand: Option<Demand>,
+    /// How often its first was called in vain.
+    pub(crate) tries: u8,
+    /// When its first may be called again, if many ask for that.
+    pub(crate) rests_until: Time,
+}
+
+impl Herd {
+    pub(crate) fn live(&self) -> usize {
+        self.live
+    }
+}
+
+/// Parked jobs of a queue, and what was wrong with it.
+#[derive(Clone, Debug)]
+struct OfQueue {
+    parked: usize,
+    blocked: Result<(), Refusal>,
+}
+
+/// All herds.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Herds {
+    all: Slots<HerdId, Herd>,
+    ids: FxHashMap<HerdKey, HerdId>,
+    /// Those whose first is asked in each cycle.
+    standing: BTreeSet<HerdId>,
+    /// Those that wait for room, and those that wait for nodes: by the resource of which they ask for most, and how much.
+    by_amount: [Vec<BTreeSet<(i64, HerdId)>>; 2],
+    demands: usize,
+    emptied: Vec<HerdId>,
+    queues: FxHashMap<QueueId, OfQueue>,
+    parked: usize,
+    /// How many of them wait for admission by their minResources.
+    asking: usize,
+    rooms: Rooms,
+    /// What plugins say of nodes may be another thing for some queue.
+    all_called: bool,
+}
+
+/// Whether a job waits for admission by its minResources.
+pub(crate) fn asks(job: &Job) -> bool {
+    job.phase == Phase::Pending && job.exists && job.min_resources.is_some()
+}
+
+impl Herds {
+    pub(super) fn parked(&self) -> usize {
+        self.parked
+    }
+
+    pub(super) fn leave(&mut self, id: HerdId, job: &Job) {
+        self.parked -= 1;
+        self.asking -= usize::from(asks(job));
+        if let Some(queue) = self.queues.get_mut(&job.queue) {
+            queue.parked -= 1;
+        }
+        let herd = &mut self.all[id];
+        herd.live -= 1;
+        if herd.live == 0 {
+            self.emptied.push(id);
+        }
+    }
+
+    pub(super) fn join(&mut self, id: HerdId, job: &Job) {
+        self.parked += 1;
+        self.asking += usize::from(asks(job));
+        if let Some(queue) = self.queues.get_mut(&job.queue) {
+            queue.parked += 1;
+        }
+        self.all[id].live += 1;
+    }
+
+    fn index(&mut self, id: HerdId, add: bool) {
+        let Self { all, by_amount, demands, .. } = self;
+        let herd = &all[id];
+        let Some(demand) = &herd.demand else { return };
+        let index = &mut by_amount[usize::from(herd.key.cure() == Cure::Nodes)];
+        let (dim, amount) = demand.dominant;
+        if index.len() <= dim {
+            index.resize_with(dim + 1, BTreeSet::new);
+        }
+        if add {
+            index[dim].insert((amount, id));
+            *demands += 1;
+        } else {
+            index[dim].remove(&(amount, id));
+            *demands -= 1;
+        }
+    }
+
+    fn drop_emptied(&mut self) {
+        for id in std::mem::take(&mut self.emptied) {
+            if self.all.get(id).is_none_or(|herd| herd.live > 0) {
+                continue;
+            }
+            self.index(id, false);
+            self.standing.remove(&id);
+            if let Some(herd) = self.all.remove(id) {
+                self.ids.remove(&herd.key);
+            }
+        }
+        self.queues.retain(|_, queue| queue.parked > 0);
+    }
+
+    /// Herds whose demand may be met where room has grown.
+    fn candidates(&self, world: &World, growth: &Growth) -> Vec<HerdId> {
+        let mut found = Vec::new();
+        for (which, most) in [&growth.room, &growth.allocatable].into_iter().enumerate() {
+            for (dim, herds) in self.by_amount[which].iter().enumerate() {
+                let most = most.get(phalanx_resource::DimId(dim as u16));
+                for (_, id) in herds.range(..=(most, HerdId::from_index(u32::MAX as usize))) {
+                    let demand = self.all[*id].demand.as_ref();
+                    if demand.is_some_and(|it| growth.serves(world, &it.request, &it.least, which == 1)) {
+                        found.push(*id);
+                    }
+                }
+            }
+        }
+        found.sort_unstable();
+        found
+    }
+}
+
+impl World {
+    /// Whether any job waits for admission by its minResources, awake or parked.
+    pub(crate) fn any_asks(&self) -> bool {
+        self.pools.herds.asking > 0 || self.awake_jobs().iter().any(|job| asks(&self.jobs[*job]))
+    }
+
+    pub(crate) fn herd(&self, id: HerdId) -> Option<&Herd> {
+        self.pools.herds.all.get(id)
+    }
+
+    pub(crate) fn herd_mut(&mut self, id: HerdId) -> Option<&mut Herd> {
+        self.pools.herds.all.get_mut(id)
+    }
+
+    /// The herd of a key. A new one that waits for room says what of: a class, and how many of its pods.
+    pub(crate) fn ensure_herd(&mut self, key: HerdKey, demand: Option<(ClassId, u32)>) -> HerdId {
+        if let Some(id) = self.pools.herds.ids.get(&key) {
+            return *id;
+        }
+        let demand = demand.map(|(class, count)| self.demand(class, count));
+        let stands = key.cure() == Cure::Any;
+        let herds = &mut self.pools.herds;
+        let herd = Herd {
+            key: key.clone(),
+            members: crate::actions::Heap::default(),
+            live: 0,
+            demand,
+            tries: 0,
+            rests_until: Time(i64::MIN),
+        };
+        let id = herds.all.insert(herd);
+        herds.ids.insert(key, id);
+        herds.index(id, true);
+        if stands {
+            herds.standing.insert(id);
+        }
+        // Until somebody joins.
+        herds.emptied.push(id);
+        id
+    }
+
+    fn demand(&self, class: ClassId, count: u32) -> Demand {
+        let request = self.classes[class].request.clone();
+        let mut least = Amounts::new();
+        for (dim, amount) in request.iter() {
+            least.set(dim, amount.saturating_mul(i64::from(count)));
+        }
+        // Of two resources the scarcer one tells more herds apart.
+        let part = |amount: i64, total: i64| amount as f64 / total.max(1) as f64;
+        let parts = request.iter().map(|(dim, amount)| (part(amount, self.total.get(dim)), dim, amount));
+        let largest = parts.max_by(|a, b| a.0.total_cmp(&b.0).then(b.1.cmp(&a.1)));
+        let dominant = largest.map_or((0, 0), |(_, dim, amount)| (usize::from(dim.0), amount));
+        Demand { request, least, dominant }
+    }
+
+    /// Herds whose first is asked in each cycle.
+    pub(crate) fn standing_herds(&self) -> Vec<HerdId> {
+        self.pools.herds.standing.iter().copied().collect()
+    }
+
+    /// Whether the first of a herd is asked in each cycle.
+    pub(crate) fn stands(&self, id: HerdId) -> bool {
+        self.pools.herds.standing.contains(&id)
+    }
+
+    /// Leaves a herd alone until then.
+    pub(crate) fn rest_herd(&mut self, id: HerdId, until: Time) {
+        self.pools.herds.standing.remove(&id);
+        self.put_off_herd(id, until);
+    }
+
+    /// A herd is called again.
+    pub(crate) fn end_rest(&mut self, id: HerdId) {
+        let herds = &mut self.pools.herds;
+        if herds.all.get(id).is_some_and(|herd| herd.key.cure() == Cure::Any) {
+            herds.standing.insert(id);
+        }
+    }
+
+    /// Whether a herd may be left alone: not when others wait for their turn behind it.
+    pub(crate) fn may_rest(&self, id: HerdId) -> bool {
+        self.pools.herds.all.get(id).is_some_and(|herd| matches!(herd.key, HerdKey::Alike(..)))
+    }
+
+    /// Queues that were added, changed or removed since this was asked.
+    pub(crate) fn take_changed_queues(&mut self) -> Vec<QueueId> {
+        let changed = std::mem::take(&mut self.pools.changed_queues);
+        self.pools.herds.all_called = !changed.is_empty();
+        changed
+    }
+
+    /// Herds that wait for room, or for nodes, and may find it since the last cycle.
+    pub(crate) fn herds_with_room(&self) -> Vec<HerdId> {
+        let herds = &self.pools.herds;
+        if herds.demands == 0 {
+            return Vec::new();
+        }
+        if herds.all_called {
+            let demanding = herds.all.iter().filter(|(_, herd)| herd.demand.is_some());
+            return demanding.map(|(id, _)| id).collect();
+        }
+        herds.rooms.growth(self).map_or_else(Vec::new, |growth| herds.candidates(self, &growth))
+    }
+
+    /// Room was given back in the middle of a cycle, or will be.
+    pub(crate) fn note_freed(&mut self, node: crate::id::NodeId) {
+        self.pools.herds.rooms.note(node);
+    }
+
+    /// Whether that happened in this cycle.
+    pub(crate) fn was_freed(&self) -> bool {
+        self.pools.herds.rooms.is_noted()
+    }
+
+    /// The cycle ends: what room there is now is what parked jobs were refused with.
+    pub(crate) fn note_rooms(&mut self) {
+        self.pools.herds.drop_emptied();
+        let mut rooms = std::mem::take(&mut self.pools.herds.rooms);
+        rooms.take_down(self, self.pools.herds.demands > 0);
+        self.pools.herds.rooms = rooms;
+    }
+
+    /// A cycle begins: what was noted is looked at.
+    pub(crate) fn forget_freed(&mut self) {
+        self.pools.herds.rooms.forget_noted();
+    }
+
+    /// What was wrong with each queue that has parked jobs.
+    pub(crate) fn queues_with_parked(&self) -> impl Iterator<Item = (QueueId, &Result<(), Refusal>)> {
+        let queues = self.pools.herds.queues.iter().filter(|(_, queue)| queue.parked > 0);
+        queues.map(|(id, queue)| (*id, &queue.blocked))
+    }
+
+    /// Whether anything is known of a queue already; if not, it is this.
+    pub(crate) fn knows_blocked(&self, queue: QueueId) -> bool {
+        self.pools.herds.queues.contains_key(&queue)
+    }
+
+    pub(crate) fn set_blocked(&mut self, queue: QueueId, blocked: Result<(), Refusal>) {
+        self.pools.herds.queues.insert(queue, OfQueue { parked: 0, blocked });
+    }
+
+    /// Calls all parked jobs, or those of some queues.
+    pub(crate) fn call_parked(&mut self, of: impl Fn(QueueId) -> bool) {
+        let of_herd = |(id, herd): (HerdId, &Herd)| {
+            let members = if of(herd.key.queue()) { herd.members.items() } else { &[] };
+            members.iter().map(move |(job, serial)| (id, *job, *serial)).collect::<Vec<_>>()
+        };
+        let all: Vec<_> = self.pools.herds.all.iter().flat_map(of_herd).collect();
+        for (herd, job, serial) in all {
+            if self.jobs.get(job).is_some_and(|job| job.is_entry(herd, serial)) {
+                self.call(job);
+            }
+        }
+    }
+
+    /// What is wrong with the counts, against a recount.
+    pub(super) fn check_pools(&self, note: &mut impl FnMut(bool, String)) {
+        let herds = &self.pools.herds;
+        let parked =
+            self.jobs.iter().filter(|(_, job)| matches!(job.place.state, super::awake::State::Parked(_)));
+        let parked: Vec<&Job> = parked.map(|(_, job)| job).collect();
+        let live: usize = herds.all.iter().map(|(_, herd)| herd.live).sum();
+        let of_queues: usize = herds.queues.values().map(|queue| queue.parked).sum();
+        let counts = [herds.parked, live, of_queues].iter().all(|count| *count == parked.len());
+        note(counts, "counts of parked jobs".to_owned());
+        let asking = parked.iter().filter(|job| asks(job)).count();
+        note(asking == herds.asking, "count of parked jobs that ask to be admitted".to_owned());
+        for (id, herd) in herds.all.iter() {
+            let entries = herd.members.items().iter();
+            let found = entries
+                .filter(|(job, serial)| self.jobs.get(*job).is_some_and(|job| job.is_entry(id, *serial)));
+            note(found.count() == herd.live, format!("members of herd {id:?}"));
+        }
+    }
+}

@@ -1,0 +1,382 @@
+//! A scheduler that parks jobs decides as one that looks at all of them in each cycle.
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use phalanx_core::Patience;
+use phalanx_core::event::{
+    Dequeue, Event, NodeInfo, PodGroupInfo, PodInfo, PodPhase, QueueInfo, QueueState, Time,
+};
+use phalanx_core::world::Status;
+use proptest::prelude::*;
+use proptest::test_runner::TestCaseResult;
+
+use crate::cluster::{Cluster, Cycle};
+use crate::objects::{group, member, node, queue, resources};
+use crate::random::{Script, script};
+use crate::settings::{Named, confs, setting};
+
+/// Everybody who can be is parked, and nobody is called but for what happened.
+fn patient() -> Patience {
+    Patience { few: 0, in_vain: usize::MAX, flush: i64::MAX, flushed: 0 }
+}
+
+/// What cycles decide but for words: who goes where, who has to go, and which phase each PodGroup is in.
+#[derive(Debug, PartialEq)]
+struct Decided {
+    bound: BTreeMap<String, String>,
+    nominated: BTreeMap<String, Option<String>>,
+    evicted: Vec<String>,
+    phases: BTreeMap<String, String>,
+}
+
+impl Decided {
+    fn of(cluster: &Cluster, cycle: &Cycle) -> Self {
+        let phase = |job: &phalanx_core::world::Job| (job.key.to_string(), format!("{:?}", job.phase));
+        Self {
+            bound: cycle.bound.clone(),
+            nominated: cycle.nominated.clone(),
+            evicted: cycle.evicted.clone(),
+            phases: cluster.world.jobs.iter().map(|(_, job)| phase(job)).collect(),
+        }
+    }
+}
+
+/// Two clusters that the same happens to.
+struct Pair {
+    patient: Cluster,
+    thorough: Cluster,
+    /// Where pods are nominated for.
+    held: BTreeMap<String, String>,
+}
+
+impl Pair {
+    fn new(mut patient_one: Cluster, mut thorough: Cluster) -> Self {
+        patient_one.set_patience(patient());
+        thorough.set_patience(Patience::none());
+        Self { patient: patient_one, thorough, held: BTreeMap::new() }
+    }
+
+    /// One cycle of each. False when room was given back in the middle of it: who was refused before that is called in the
+    /// next cycle, where a pass over all would go on to those behind.
+    fn cycle(&mut self) -> Result<(bool, Cycle), TestCaseError> {
+        let (cycle, all) = (self.patient.cycle(), self.thorough.cycle());
+        let moved = |(pod, node): (&String, Option<&String>)| {
+            self.held.get(pod).is_some_and(|held| Some(held) != node)
+        };
+        let given_back = all.nominated.iter().any(|(pod, node)| moved((pod, node.as_ref())))
+            || all.bound.iter().any(|(pod, node)| moved((pod, Some(node))))
+            || !all.evicted.is_empty();
+        for (pod, node) in &all.nominated {
+            match node {
+                Some(node) => self.held.insert(pod.clone(), node.clone()),
+                None => self.held.remove(pod),
+            };
+        }
+        for pod in all.bound.keys() {
+            self.held.remove(pod);
+        }
+        let (ours, theirs) = (Decided::of(&self.patient, &cycle), Decided::of(&self.thorough, &all));
+        if given_back && ours != theirs {
+            return Ok((false, cycle));
+        }
+        prop_assert_eq!(ours, theirs);
+        Ok((true, cycle))
+    }
+
+    fn each(&mut self, what: impl Fn(&mut Cluster)) {
+        what(&mut self.patient);
+        what(&mut self.thorough);
+    }
+
+    /// When all are looked at again, reasons are equal too.
+    fn flush(&mut self) -> TestCaseResult {
+        self.patient.forget();
+        self.thorough.forget();
+        if !self.cycle()?.0 {
+            return Ok(());
+        }
+        let reasons = |cluster: &Cluster| -> BTreeMap<String, Vec<String>> {
+            let groups = cluster.groups().into_iter();
+            groups.map(|group| (group.key.to_string(), group.reasons)).collect()
+        };
+        prop_assert_eq!(reasons(&self.patient), reasons(&self.thorough));
+        Ok(())
+    }
+}
+
+fn compare(script: &Script, cluster: impl Fn() -> Cluster) -> TestCaseResult {
+    let mut pair = Pair::new(cluster(), cluster());
+    for (happenings, fails) in &script.future {
+        let (goes_on, cycle) = pair.cycle()?;
+        if !goes_on {
+            return Ok(());
+        }
+        pair.each(|cluster| script.go_on(cluster, &cycle, happenings, *fails));
+    }
+    pair.flush()
+}
+
+/// What gangs of a backlog are like.
+#[derive(Clone, Debug)]
+struct Like {
+    min_member: u32,
+    pods: u32,
+    request: &'static str,
+    queue: usize,
+    min_resources: Option<i64>,
+    priority: i32,
+}
+
+/// Something that happens between two cycles; numbers pick objects.
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    Arrive(usize),
+    Finish(usize),
+    Leave(usize),
+    Gone(usize),
+    Resize(usize, i64),
+    Remove(usize),
+    Taint(usize),
+    Queue(usize, usize),
+    Prefer(usize, i32),
+}
+
+#[derive(Clone, Debug)]
+struct Backlog {
+    queues: Vec<QueueInfo>,
+    nodes: Vec<i64>,
+    likes: Vec<Like>,
+    first: Vec<usize>,
+    then: Vec<Vec<Step>>,
+}
+
+const QUEUES: [usize; 3] = [0, 1, 2];
+
+fn like() -> impl Strategy<Value = Like> {
+    let request = prop::sample::select(vec!["cpu=1", "cpu=2", "cpu=1 memory=1Gi", "cpu=5", "memory=2Gi"]);
+    let spec = (1u32..4, 0u32..3, request, 0usize..3, prop::option::weighted(0.4, 1i64..8), 0i32..2);
+    spec.prop_map(|(min_member, more, request, queue, min_resources, priority)| Like {
+        min_member,
+        pods: min_member + more.saturating_sub(1),
+        request,
+        queue,
+        min_resources,
+        priority,
+    })
+}
+
+fn one_queue(at: usize, (weight, capability, fifo): (u32, Option<i64>, bool)) -> QueueInfo {
+    QueueInfo {
+        capability: capability.map(|cpu| resources(&format!("cpu={cpu}"))).unwrap_or_default(),
+        dequeue: if fifo { Dequeue::Fifo } else { Dequeue::Traverse },
+        ..queue(&format!("q{at}"), weight)
+    }
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let at = || 0usize..50;
+    prop_oneof![
+        4 => at().prop_map(Step::Arrive),
+        4 => at().prop_map(Step::Finish),
+        2 => at().prop_map(Step::Leave),
+        2 => at().prop_map(Step::Gone),
+        2 => (at(), 0i64..9).prop_map(|(at, cpu)| Step::Resize(at, cpu)),
+        1 => at().prop_map(Step::Remove),
+        1 => at().prop_map(Step::Taint),
+        1 => (at(), 0usize..4).prop_map(|(at, how)| Step::Queue(at, how)),
+        1 => (at(), 0i32..3).prop_map(|(at, value)| Step::Prefer(at, value)),
+    ]
+}
+
+fn backlog() -> impl Strategy<Value = Backlog> {
+    let queue = (1u32..4, prop::option::weighted(0.4, 1i64..9), prop::bool::weighted(0.3));
+    let queues = prop::collection::vec(queue, 3)
+        .prop_map(|list| list.into_iter().enumerate().map(|(at, spec)| one_queue(at, spec)).collect());
+    let first = prop::collection::vec(0usize..4, 0..16);
+    let then = prop::collection::vec(prop::collection::vec(step(), 0..5), 1..8);
+    (queues, prop::collection::vec(0i64..7, 0..4), prop::collection::vec(like(), 4), first, then)
+        .prop_map(|(queues, nodes, likes, first, then)| Backlog { queues, nodes, likes, first, then })
+}
+
+fn sized(at: usize, cpu: i64) -> NodeInfo {
+    node(&format!("n{at}"), &format!("cpu={cpu} memory=8Gi pods=6"))
+}
+
+impl Backlog {
+    fn cluster(&self, conf: &Named) -> Cluster {
+        let mut cluster = Cluster::with(conf.conf.clone());
+        for (name, value) in [("p0", 0), ("p1", 1)] {
+            cluster.add(Event::PriorityClass { name: name.into(), value, global_default: false });
+        }
+        for queue in &self.queues {
+            cluster.add(queue.clone());
+        }
+        for (at, cpu) in self.nodes.iter().enumerate() {
+            cluster.add(sized(at, *cpu));
+        }
+        for (at, like) in self.first.iter().enumerate() {
+            self.arrive(&mut cluster, *like, at);
+        }
+        cluster
+    }
+
+    fn arrive(&self, cluster: &mut Cluster, like: usize, at: usize) {
+        let like = &self.likes[like % self.likes.len()];
+        let name = format!("g{at}");
+        let class: Arc<str> = format!("p{}", like.priority).into();
+        let spec = PodGroupInfo {
+            queue: format!("q{}", QUEUES[like.queue]).into(),
+            min_resources: like.min_resources.map(|cpu| resources(&format!("cpu={cpu}"))),
+            created: Time((at % 3) as i64),
+            priority_class: Some(class.clone()),
+            ..group(&name, like.min_member)
+        };
+        cluster.add(spec);
+        for index in 0..like.pods {
+            let pod = member(&name, index, like.request);
+            cluster.add(PodInfo { priority_class: Some(class.clone()), ..pod });
+        }
+    }
+
+    fn happen(&self, cluster: &mut Cluster, step: Step, number: usize) {
+        let with = |cluster: &Cluster, wanted: &[Status], at: usize| {
+            let tasks = cluster.world.tasks.iter().filter(|(_, task)| wanted.contains(&task.status));
+            let mut names: Vec<String> = tasks.map(|(_, task)| task.pod.name.to_string()).collect();
+            names.sort();
+            (!names.is_empty()).then(|| names[at % names.len()].clone())
+        };
+        let nodes = self.nodes.len() + 1;
+        match step {
+            Step::Arrive(at) => self.arrive(cluster, at, 100 + number),
+            Step::Finish(at) => {
+                if let Some(pod) = with(cluster, &[Status::Running], at) {
+                    cluster.change(&pod, |pod| pod.phase = PodPhase::Succeeded);
+                }
+            }
+            Step::Leave(at) => {
+                if let Some(pod) = with(cluster, &[Status::Running], at) {
+                    cluster.change(&pod, |pod| pod.deleting = true);
+                }
+            }
+            Step::Gone(at) => {
+                if let Some(pod) = with(cluster, &[Status::Releasing, Status::Pending, Status::Pipelined], at)
+                {
+                    cluster.gone(&pod);
+                }
+            }
+            Step::Resize(at, cpu) => drop(cluster.add(sized(at % nodes, cpu))),
+            Step::Remove(at) => drop(cluster.add(Event::NodeGone(format!("n{}", at % nodes).into()))),
+            Step::Taint(at) => drop(cluster.add(NodeInfo { unschedulable: true, ..sized(at % nodes, 6) })),
+            Step::Queue(at, how) => drop(cluster.add(self.changed(at, how))),
+            Step::Prefer(at, value) => {
+                let name = format!("p{}", at % 2).into();
+                cluster.add(Event::PriorityClass { name, value, global_default: false });
+            }
+        }
+    }
+
+    fn changed(&self, at: usize, how: usize) -> QueueInfo {
+        let queue = self.queues[at % self.queues.len()].clone();
+        match how {
+            0 => QueueInfo { state: QueueState::Closed, ..queue },
+            1 => QueueInfo { dequeue: Dequeue::Fifo, ..queue },
+            2 => QueueInfo { capability: resources("cpu=3"), ..queue },
+            _ => queue,
+        }
+    }
+}
+
+fn compare_backlog(backlog: &Backlog, conf: &Named) -> TestCaseResult {
+    let mut pair = Pair::new(backlog.cluster(conf), backlog.cluster(conf));
+    let mut number = 0;
+    for steps in &backlog.then {
+        let (goes_on, cycle) = pair.cycle()?;
+        if !goes_on {
+            return Ok(());
+        }
+        pair.each(|cluster| cycle.bound.iter().for_each(|(pod, node)| cluster.start(pod, node)));
+        for step in steps {
+            number += 1;
+            pair.each(|cluster| backlog.happen(cluster, *step, number));
+        }
+    }
+    pair.flush()
+}
+
+/// A full node, and gangs of which each asks for another amount; only the last is small enough for what becomes free.
+fn unlike_gangs(count: u32) -> Cluster {
+    let mut cluster = Cluster::new();
+    cluster.set_patience(Patience { few: 0, in_vain: 3, ..Patience::default() });
+    cluster.nodes(2, "cpu=8 memory=100Gi pods=100").gang(group("runs", 1), 16, "cpu=1");
+    cluster.run();
+    for at in 0..count {
+        let last = at + 1 == count;
+        let info = PodGroupInfo { created: Time(i64::from(at)), ..group(&format!("g{at}"), 2) };
+        cluster.gang(info, 2, &format!("cpu={} memory={}Mi", if last { 1 } else { 2 }, at + 1));
+    }
+    cluster
+}
+
+#[test]
+fn many_that_are_looked_at_in_vain_take_turns() {
+    let mut cluster = unlike_gangs(20);
+    cluster.cycle();
+    let pending = cluster.world.pending();
+    assert_eq!((pending.active, pending.backoff, pending.unschedulable), (0, 0, 20));
+    let of_runs: Vec<String> = (0..4).map(|at| format!("runs-{at}")).collect();
+    for pod in of_runs {
+        cluster.change(&pod, |pod| pod.phase = PodPhase::Succeeded);
+    }
+    // Three go first, and three of the others have their turn.
+    let cycles = (0..20).position(|_| !cluster.cycle().bound.is_empty());
+    assert!(cycles.is_some_and(|cycles| cycles <= 20 / 3), "after {cycles:?} cycles");
+}
+
+#[test]
+fn what_nothing_is_known_of_is_left_alone_for_a_while() {
+    let mut cluster = Cluster::new();
+    cluster.set_patience(Patience { few: 0, in_vain: 3, ..Patience::default() });
+    // Pods without requests are not parked.
+    for at in 0..8 {
+        cluster.add(PodInfo { group: None, created: Time(at), ..member(&format!("s{at}"), 0, "") });
+    }
+    cluster.cycle();
+    assert_eq!(cluster.world.pending().backoff, 5);
+    assert_eq!(cluster.world.pending().unschedulable, 3);
+    cluster.nodes(1, "cpu=1 pods=100");
+    assert_eq!(cluster.cycle().bound.len(), 8, "a second later");
+}
+
+#[test]
+fn a_parked_job_is_looked_at_in_the_end() {
+    let mut cluster = Cluster::new();
+    cluster.set_patience(Patience { few: 0, flush: 3000, ..Patience::default() });
+    cluster.nodes(1, "cpu=4 pods=10").gang(group("large", 1), 1, "cpu=9");
+    cluster.run();
+    let before = cluster.reasons("large");
+    cluster.add(node("n1", "cpu=1 pods=10"));
+    cluster.run();
+    assert_eq!(cluster.reasons("large"), before, "no room that would do");
+    cluster.run();
+    cluster.run();
+    assert_ne!(cluster.reasons("large"), before, "3 s later");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(600))]
+
+    #[test]
+    fn parked_jobs_need_not_be_looked_at(script in script()) {
+        compare(&script, || script.cluster())?;
+    }
+
+    #[test]
+    fn nor_under_any_configuration(setting in setting()) {
+        compare(&setting.script, || setting.cluster())?;
+    }
+
+    #[test]
+    fn a_backlog_decides_as_if_all_were_looked_at(backlog in backlog(), conf in prop::sample::select(confs())) {
+        compare_backlog(&backlog, &conf)?;
+    }
+}
