@@ -123,7 +123,7 @@ impl Terms {
         meant.iter().copied().filter(|term| self.terms[*term].outward > 0)
     }
 
-    /// Changes when a term that meant the tasks of a class is gone; the log does not tell.
+    /// Changes when a term that meant the tasks of a class is gone, or works inward only; the log does not tell.
     pub(crate) fn version(&self, class: &Class) -> u64 {
         class.profile.map_or(0, |profile| self.profiles[profile].version.0)
     }
@@ -260,6 +260,8 @@ impl Terms {
             term.outward -= u32::from(how.outward);
             if term.refs == 0 {
                 self.drop_term(id);
+            } else if how.outward && term.outward == 0 {
+                self.works_inward_only(id);
             }
         }
         if let Some(id) = class.profile {
@@ -293,6 +295,17 @@ impl Terms {
             && let Some(topology) = self.topologies.remove(term.topology)
         {
             self.topology_ids.remove(&topology.place);
+        }
+    }
+
+    /// Nobody keeps away or draws by a term any more: it does not concern those it means, who looked at it until now.
+    fn works_inward_only(&mut self, id: TermId) {
+        let version = self.tick();
+        for profile in self.maybe_meant(&self.terms[id].pods.clone()) {
+            let profile = &mut self.profiles[profile];
+            if profile.meant.binary_search(&id).is_ok() {
+                profile.version = version;
+            }
         }
     }
 
