@@ -15,6 +15,7 @@ mod locate;
 mod manifests;
 mod object;
 mod outcome;
+mod pod_check;
 mod quota;
 mod reader;
 pub mod report;

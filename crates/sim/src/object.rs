@@ -12,6 +12,7 @@ use crate::cluster::SimulatedPod;
 use crate::defaults;
 use crate::kind::Kind;
 use crate::manifests::Object;
+use crate::pod_check;
 
 /// Kubernetes' default of `terminationGracePeriodSeconds`.
 const GRACE_SECONDS: i64 = 30;
@@ -204,6 +205,7 @@ impl Converter {
             return Err(invalid("spec.containers", "found no container, expected at least one"));
         }
         let info = phalanx_cache::pod(&pod, &self.names, &mut self.interner)?;
+        pod_check::check(&pod.spec)?;
         Ok(SimulatedPod {
             pvcs: self.pvcs_of(value, &info)?,
             info,

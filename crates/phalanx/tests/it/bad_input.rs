@@ -71,6 +71,10 @@ fn a_wrong_field_is_told_with_file_line_object_field_and_what_was_expected() {
             "error: m.yaml:4:59: document 1: Pod default/p: metadata.annotations.phalanx.sh/run-seconds: found \"soon\", expected a number of seconds from 0 to 1000000000000",
         ),
         (
+            pod("p", 1, "", "").replace("cpu: 1", "cpus: 1"),
+            "error: m.yaml:5:87: document 1: Pod default/p: spec.containers[0].resources.requests.cpus: found resource \"cpus\", expected cpu, memory, ephemeral-storage, hugepages-SIZE or a name with a domain",
+        ),
+        (
             group("g", 1).replace("minMember: 1", "minMembers: 1"),
             "error: m.yaml:5:20: document 1: PodGroup default/g: spec.minMembers: unknown field, expected one that a PodGroup has (did you mean minMember?)",
         ),

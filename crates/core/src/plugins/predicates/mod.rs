@@ -63,10 +63,22 @@ const ARGS: &[ArgSpec] = &[
         doc: "Asks whether the pod's resource claims (resource.k8s.io) can be given devices, and gives them.",
     },
     ArgSpec {
-        name: "volumebinding.*",
-        kind: ArgKind::Text,
+        name: "volumebinding.bindTimeoutSeconds",
+        kind: ArgKind::Int,
+        default: "600",
+        doc: "Accepted for Volcano's sake; a pod waits ten minutes for its claims.",
+    },
+    ArgSpec {
+        name: "volumebinding.weight",
+        kind: ArgKind::Int,
+        default: "1",
+        doc: "Accepted for Volcano's sake; volumes filter nodes and do not score them.",
+    },
+    ArgSpec {
+        name: "volumebinding.shape",
+        kind: ArgKind::List,
         default: "",
-        doc: "Accepted for Volcano's sake.",
+        doc: "Accepted for Volcano's sake, as the weight.",
     },
     ArgSpec {
         name: "dynamicresources.filterTimeoutSeconds",
