@@ -78,6 +78,7 @@ async fn two_gangs_that_could_deadlock_run_one_after_the_other() -> Result<()> {
 async fn a_group_created_after_its_pods_is_scheduled() -> Result<()> {
     let cluster = Cluster::start(fake::Nodes::new(1).cpu("4"), &[]).await?;
     cluster.members("late", 3, &PodSpec::cpu(1)).await?;
+    cluster.until_waits("late-0", "PodGroup default/late does not exist").await?;
     cluster.stays_bound("late-", 0).await?;
     cluster.pod_group("late", json!({"minMember": 3})).await?;
     cluster.until_bound("late-", 3).await

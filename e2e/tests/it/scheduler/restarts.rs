@@ -81,6 +81,8 @@ async fn an_api_server_restarted_while_gangs_are_binding_loses_nothing() -> Resu
     .await?;
     cluster.plane.stop_apiserver().await?;
     cluster.plane.start_apiserver().await?;
+    let bound = cluster.bound_of("").await?;
+    ensure!(bound < 100, "all were bound before the restart");
     cluster.until_bound("", 100).await?;
     until_binds_done(&cluster, 100).await?;
     cluster.check_room(10).await?;
