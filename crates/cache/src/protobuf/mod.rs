@@ -1,6 +1,6 @@
 //! Objects as the API server writes them in protobuf, which costs it and us less than JSON.
 //!
-//! The types are those of JSON: a message is shown to serde as a mapping by the names of its fields ([`schema`]).
+//! The types are those of JSON: a message is shown to serde as a mapping by the names of its fields (`schema`).
 
 mod de;
 mod schema;
