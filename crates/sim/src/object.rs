@@ -4,7 +4,7 @@ use std::sync::Arc;
 use phalanx_api::names::RUN_SECONDS;
 use phalanx_api::v1beta1;
 use phalanx_cache::{Interner, Invalid, Names, decode, slim};
-use phalanx_core::event::{Event, NodeUsage, PodInfo, PodRef, PvcInfo, QueueInfo, Time};
+use phalanx_core::event::{Event, NodeUsage, PodInfo, PodRef, PvcInfo, Time};
 use serde_json::{Value, json};
 
 use crate::budget::Budget;
@@ -109,7 +109,6 @@ impl Converter {
                 let queue: v1beta1::Queue = decode(&value)?;
                 let queue = phalanx_cache::queue(&queue, interner);
                 refuse(queue.invalid.as_ref())?;
-                check_limits(&queue)?;
                 Ok(Object::Queue(queue))
             }
             Kind::PriorityClass => self.priority_class(&value),
@@ -225,25 +224,6 @@ fn refuse(reason: Option<&Arc<str>>) -> Result<(), Invalid> {
             Err(invalid(field, problem))
         }
     }
-}
-
-/// guarantee <= deserved <= capability, where both are given. Source: the CEL rules of the Queue's definition.
-fn check_limits(queue: &QueueInfo) -> Result<(), Invalid> {
-    let (guarantee, deserved) =
-        (("spec.guarantee.resource", &queue.guarantee), ("spec.deserved", &queue.deserved));
-    let capability = ("spec.capability", &queue.capability);
-    for ((field, low), (limit, high)) in
-        [(guarantee, deserved), (guarantee, capability), (deserved, capability)]
-    {
-        for (name, amount) in low {
-            let most = high.iter().find(|(other, _)| other == name).map(|(_, most)| most);
-            if let Some(most) = most.filter(|most| *most < amount) {
-                let problem = format!("found {amount}, expected at most {limit}, {most}");
-                return Err(invalid(&format!("{field}.{name}"), &problem));
-            }
-        }
-    }
-    Ok(())
 }
 
 /// Claims of a pod by the templates from which they are made.

@@ -1,4 +1,6 @@
 //! Node selector terms. Source: Kubernetes' API documentation of NodeSelectorTerm.
+use std::sync::Arc;
+
 use crate::event::{NodeTerm, Operator, Requirement};
 use crate::plugin::{Attribute, Values};
 use crate::world::Node;
@@ -10,6 +12,15 @@ pub(crate) fn matches(term: &NodeTerm, node: &Node) -> bool {
     }
     term.labels.iter().all(|requirement| meets(requirement, node.label(&requirement.key)))
         && term.fields.iter().all(|requirement| meets(requirement, field(node, &requirement.key)))
+}
+
+/// The first of what the API server lets pass, and nobody can read: a bound that is no integer. Such a term matches no node.
+pub(super) fn fault(terms: &[NodeTerm]) -> Option<Arc<str>> {
+    let requirements = terms.iter().flat_map(|term| &term.labels);
+    let mut bounds = requirements.filter(|one| matches!(one.operator, Operator::Gt | Operator::Lt));
+    let one = bounds.find(|one| one.values.iter().any(|bound| bound.parse::<i64>().is_err()))?;
+    let (key, operator, bound) = (&one.key, one.operator, one.values.first()?);
+    Some(format!("required node affinity: {key} {operator:?} {bound:?}: expected an integer").into())
 }
 
 /// What [`matches`] reads of a node.
@@ -89,6 +100,19 @@ mod tests {
         ] {
             let term = NodeTerm { labels: vec![requirement(key, operator, values)], fields: vec![] };
             assert_eq!(matches(&term, &node()), expected, "{key} {operator:?} {values:?}");
+        }
+    }
+
+    #[test]
+    fn a_bound_that_is_no_integer_is_told() {
+        for (operator, value, expected) in [
+            (Operator::Gt, "few", Some("required node affinity: cores Gt \"few\": expected an integer")),
+            (Operator::Lt, "1.5", Some("required node affinity: cores Lt \"1.5\": expected an integer")),
+            (Operator::Lt, "-3", None),
+            (Operator::In, "few", None),
+        ] {
+            let term = NodeTerm { labels: vec![requirement("cores", operator, &[value])], fields: vec![] };
+            assert_eq!(fault(&[term]).as_deref(), expected);
         }
     }
 

@@ -129,7 +129,7 @@ impl Plugin for Predicates {
         let constraints = &world.classes[class].constraints;
         rules.filters.push(Box::new(Condition { cordoned_too: tolerates_cordon(constraints) }));
         if self.affinity && (!constraints.node_selector.is_empty() || constraints.node_affinity.is_some()) {
-            rules.filters.push(Box::new(Affinity(constraints.clone())));
+            rules.filters.push(Box::new(Affinity::of(constraints)));
             rules.reads.extend(reads_of(constraints));
         }
         if self.taints {
@@ -196,14 +196,27 @@ impl NodeFilter for Condition {
     }
 }
 
-struct Affinity(Arc<Constraints>);
+struct Affinity {
+    asks: Arc<Constraints>,
+    /// Why no node will do that none of the other terms matches.
+    fault: Option<Arc<str>>,
+}
+
+impl Affinity {
+    fn of(asks: &Arc<Constraints>) -> Self {
+        let fault = asks.node_affinity.as_deref().and_then(affinity::fault);
+        Self { asks: asks.clone(), fault }
+    }
+}
 
 impl NodeFilter for Affinity {
     fn check(&self, node: &Node) -> Result<(), Unfit> {
-        let selected = self.0.node_selector.iter().all(|(key, value)| node.label(key) == Some(value));
-        let required = self.0.node_affinity.as_ref();
-        let wanted = required.is_none_or(|terms| terms.iter().any(|term| affinity::matches(term, node)));
-        if selected && wanted { Ok(()) } else { Err(Unfit::NodeAffinity) }
+        let required = self.asks.node_affinity.as_ref();
+        if !required.is_none_or(|terms| terms.iter().any(|term| affinity::matches(term, node))) {
+            return Err(self.fault.clone().map_or(Unfit::NodeAffinity, Unfit::Pod));
+        }
+        let selected = self.asks.node_selector.iter().all(|(key, value)| node.label(key) == Some(value));
+        if selected { Ok(()) } else { Err(Unfit::NodeAffinity) }
     }
 }
 
