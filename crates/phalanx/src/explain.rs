@@ -38,6 +38,7 @@ enum Kind {
 pub(crate) fn run(args: &Args) -> Result<()> {
     let conf = inputs::conf(args.scheduler_conf.as_deref())?;
     let manifests = args.manifests.read()?;
+    inputs::tell_unasked(&conf, &manifests);
     let default_queue = args.manifests.default_queue.as_str().into();
     let options = Options { default_queue, ..Options::default() };
     let mut simulation = Simulation::new(manifests, conf, &options);

@@ -48,6 +48,13 @@ impl ManifestArgs {
     }
 }
 
+/// Notes on stderr: whom a scheduler with this configuration would ask, and a simulation does not.
+pub(crate) fn tell_unasked(conf: &Conf, manifests: &Manifests) {
+    for note in phalanx_sim::unasked(conf, manifests) {
+        tell(format_args!("note: {note}"));
+    }
+}
+
 /// The configuration in a file, or the built-in one. Warnings go to stderr.
 pub(crate) fn conf(file: Option<&Path>) -> Result<Conf> {
     let name = file.map_or_else(|| "the built-in scheduler.conf".into(), shown);

@@ -45,6 +45,7 @@ enum Format {
 pub(crate) fn run(args: &Args) -> Result<()> {
     let conf = inputs::conf(args.scheduler_conf.as_deref())?;
     let manifests = args.manifests.read()?;
+    inputs::tell_unasked(&conf, &manifests);
     let options = Options {
         seed: args.seed,
         default_queue: args.manifests.default_queue.as_str().into(),

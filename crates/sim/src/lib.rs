@@ -22,6 +22,7 @@ pub mod report;
 mod schema;
 mod simulation;
 mod storage;
+mod unasked;
 mod workload;
 
 pub use bad_input::BadInput;
@@ -31,3 +32,4 @@ pub use explain::Subject;
 pub use manifests::{Manifests, Object, ReadOptions, read};
 pub use report::Report;
 pub use simulation::{Options, PERIOD_MS, Restless, Simulation, counting_clock};
+pub use unasked::unasked;

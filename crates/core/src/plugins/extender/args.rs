@@ -13,7 +13,12 @@ const fn verb(name: &'static str, doc: &'static str) -> ArgSpec {
 }
 
 pub(super) const ARGS: &[ArgSpec] = &[
-    arg("extender.urlPrefix", ArgKind::Text, "", "Where it is, such as `http://127.0.0.1:8888`."),
+    arg(
+        "extender.urlPrefix",
+        ArgKind::Text,
+        "",
+        "Where it is, such as `http://127.0.0.1:8888`. `simulate` and `explain` do not ask it, and say so.",
+    ),
     arg("extender.httpTimeout", ArgKind::Duration, "1s", "How long an answer may take."),
     arg("extender.ignorable", ArgKind::Bool, "false", "Questions that fail are passed over."),
     arg(

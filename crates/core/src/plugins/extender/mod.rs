@@ -10,6 +10,7 @@
 //! - Only pods that request one of `managedResources` are asked about; all, when none are named. Queues and jobs always.
 //! - A question that fails or takes longer than `httpTimeout` is passed over when the extender is `ignorable`; otherwise the
 //!   answer counts as no, and what waits for it says why. Failures of `extender.kube.prioritize` are always passed over.
+//! - `phalanx simulate` and `phalanx explain` ask no extender, and say so.
 //! - Each task is asked for once in a session, about the nodes with room; about all, when there are none.
 //!
 //! Source: Volcano's extender plugin; kube-scheduler's HTTP extender.

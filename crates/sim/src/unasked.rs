@@ -1,0 +1,41 @@
+//! What a configuration has somebody asked for that a simulation, which talks to nobody, does not ask.
+use phalanx_core::conf::{Conf, PluginConf};
+
+use crate::manifests::{Manifests, Object};
+
+/// Plugins that read figures of use.
+const READ_USE: [&str; 2] = ["usage", "rescheduling"];
+
+/// A line for each, to be told with the result.
+pub fn unasked(conf: &Conf, manifests: &Manifests) -> Vec<String> {
+    let plugins = || conf.tiers.iter().flat_map(|tier| &tier.plugins);
+    let readers: Vec<&str> =
+        READ_USE.into_iter().filter(|name| plugins().any(|plugin| plugin.name == *name)).collect();
+    let extenders = plugins().filter(|plugin| plugin.name == "extender").map(extender);
+    extenders.chain(use_of_nodes(&readers, conf, manifests)).collect()
+}
+
+fn extender(plugin: &PluginConf) -> String {
+    let url = plugin.args.text("extender.urlPrefix").unwrap_or("without extender.urlPrefix");
+    format!("plugin extender ({url}) is not asked: what it would refuse, prefer or bind is not in the result")
+}
+
+fn use_of_nodes(readers: &[&str], conf: &Conf, manifests: &Manifests) -> Option<String> {
+    let figures = manifests.objects.iter().any(|object| matches!(object, Object::NodeUsage(_)));
+    let source = conf.metrics.get("type").map(|source| format!("metrics ({source}) is not asked: "));
+    let readers = match readers {
+        [] => return None,
+        readers => readers.join(" and "),
+    };
+    match (source, figures) {
+        (None, true) => None,
+        (source, true) => Some(format!(
+            "{}plugin {readers} goes by the NodeMetrics of the input",
+            source.unwrap_or_default()
+        )),
+        (source, false) => Some(format!(
+            "{}the input has no NodeMetrics (metrics.k8s.io/v1beta1), so plugin {readers} knows no use of any node",
+            source.unwrap_or_default()
+        )),
+    }
+}
