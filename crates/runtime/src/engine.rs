@@ -40,26 +40,41 @@ enum Waited {
     End,
 }
 
+/// The part of the window that a change waits which comes after a whole window without any.
+const ALONE: u32 = 8;
+
+/// The first change that no cycle has seen.
+#[derive(Clone, Copy, Debug)]
+struct Changed {
+    at: Instant,
+    window: Duration,
+}
+
 /// When the next cycle runs: a short while after the first change, so that changes that come together are decided
-/// together, and not so often that cycles eat the machine.
+/// together, and not so often that cycles eat the machine. A change after a lull hardly waits: most often nothing
+/// follows, and if it is the first of many, the rest has the whole window.
 #[derive(Clone, Debug)]
 pub struct Pace {
     window: Duration,
     period: Duration,
-    changed: Option<Instant>,
+    changed: Option<Changed>,
+    last: Option<Instant>,
     rest: Option<Instant>,
     wake: Option<Instant>,
 }
 
 impl Pace {
-    /// `window` is waited after the first change; `period` is the longest wait.
+    /// `window` is waited after the first change, an eighth of it after a window without changes; `period` is the longest wait.
     pub fn new(window: Duration, period: Duration) -> Self {
-        Self { window: window.min(period), period, changed: None, rest: None, wake: None }
+        Self { window: window.min(period), period, changed: None, last: None, rest: None, wake: None }
     }
 
     /// Something changed.
     pub fn changed(&mut self, now: Instant) {
-        self.changed.get_or_insert(now);
+        let lull = self.last.is_none_or(|last| now.saturating_duration_since(last) >= self.window);
+        self.last = Some(now);
+        let window = if lull { self.window / ALONE } else { self.window };
+        self.changed.get_or_insert(Changed { at: now, window });
     }
 
     /// Though nothing may change, a cycle could decide something new at this time.
@@ -69,9 +84,11 @@ impl Pace {
 
     /// When a cycle is due; `None` while nothing changed and time changes nothing.
     pub fn due(&self) -> Option<Instant> {
-        let first =
-            [self.changed.map(|changed| changed + self.window), self.wake].into_iter().flatten().min()?;
-        let since = self.changed.unwrap_or(first);
+        let first = [self.changed.map(|changed| changed.at + changed.window), self.wake]
+            .into_iter()
+            .flatten()
+            .min()?;
+        let since = self.changed.map_or(first, |changed| changed.at);
         let rested = self.rest.map_or(first, |rest| rest.min(since + self.period));
         Some(first.max(rested))
     }
@@ -301,6 +318,8 @@ mod tests {
         let start = Instant::now();
         let mut pace = Pace::new(WINDOW, PERIOD);
         assert_eq!(pace.due(), None, "no change, no cycle");
+        pace.changed(start - WINDOW / 2);
+        pace.started();
         pace.changed(start);
         pace.changed(start + WINDOW / 2);
         assert_eq!(pace.due(), Some(start + WINDOW));
@@ -312,13 +331,28 @@ mod tests {
     }
 
     #[test]
+    fn a_change_after_a_lull_hardly_waits() {
+        let start = Instant::now();
+        let mut pace = Pace::new(WINDOW, PERIOD);
+        pace.changed(start);
+        assert_eq!(pace.due(), Some(start + WINDOW / 8));
+        pace.started();
+        let next = start + WINDOW / 2;
+        pace.changed(next);
+        assert_eq!(pace.due(), Some(next + WINDOW), "what follows is a burst");
+        pace.started();
+        pace.changed(next + WINDOW);
+        assert_eq!(pace.due(), Some(next + WINDOW + WINDOW / 8));
+    }
+
+    #[test]
     fn the_passing_of_time_may_be_due_too() {
         let start = Instant::now();
         let mut pace = Pace::new(WINDOW, PERIOD);
         pace.wake_at(Some(start + PERIOD * 5));
         assert_eq!(pace.due(), Some(start + PERIOD * 5));
         pace.changed(start);
-        assert_eq!(pace.due(), Some(start + WINDOW), "a change comes first");
+        assert_eq!(pace.due(), Some(start + WINDOW / 8), "a change comes first");
         pace.wake_at(Some(start));
         assert_eq!(pace.due(), Some(start));
         pace.ended(start, WINDOW * 3);
@@ -341,7 +375,7 @@ mod tests {
         assert_eq!(pace.due(), Some(start + PERIOD));
         pace.changed(start + Duration::from_secs(40));
         pace.started();
-        pace.changed(start + Duration::from_secs(40));
-        assert_eq!(pace.due(), Some(start + Duration::from_secs(40) + WINDOW));
+        pace.changed(start + Duration::from_secs(80));
+        assert_eq!(pace.due(), Some(start + Duration::from_secs(80) + WINDOW / 8));
     }
 }
