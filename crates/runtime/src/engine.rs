@@ -315,10 +315,11 @@ mod tests {
 
     #[test]
     fn changes_that_come_together_are_decided_together() {
-        let start = Instant::now();
+        let before = Instant::now();
+        let start = before + WINDOW / 2;
         let mut pace = Pace::new(WINDOW, PERIOD);
         assert_eq!(pace.due(), None, "no change, no cycle");
-        pace.changed(start - WINDOW / 2);
+        pace.changed(before);
         pace.started();
         pace.changed(start);
         pace.changed(start + WINDOW / 2);
