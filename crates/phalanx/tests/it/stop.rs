@@ -1,14 +1,19 @@
 //! The scheduler ends when it is told to, whatever the API server does.
+use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Child, ChildStderr, Command, Stdio};
+use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use crate::run::folder;
 
 /// More than a stop takes, and less than any of the timeouts that it must not wait for.
 const SOON: Duration = Duration::from_secs(4);
+
+/// So often a fault is met before its log is read: it is to be told once.
+const TRIES: usize = 4;
 
 struct Scheduler {
     child: Child,
@@ -70,15 +75,24 @@ fn count(log: &[String], text: &str) -> usize {
 
 #[test]
 fn it_ends_while_the_api_server_is_down_and_has_said_so_once() {
-    let free = TcpListener::bind("127.0.0.1:0").unwrap();
-    let url = format!("http://{}", free.local_addr().unwrap());
-    drop(free);
+    // Every request is counted, and hung up on.
+    let closed = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", closed.local_addr().unwrap());
+    let (came, comes) = mpsc::channel();
+    // Ends when the test has gone.
+    std::thread::spawn(move || {
+        closed.incoming().flatten().try_for_each(|stream| {
+            let head = head(&mut BufReader::new(&stream)).unwrap_or_default();
+            drop(stream);
+            came.send(head)
+        })
+    });
     for signal in ["-TERM", "-INT"] {
         let folder = folder(&[]);
         let mut scheduler = Scheduler::start(folder.path(), &url);
         scheduler.wait_for("no answer from the API server");
-        // Many more tries by then.
-        std::thread::sleep(Duration::from_millis(600));
+        comes.try_iter().for_each(drop);
+        comes.iter().take(TRIES).for_each(drop);
         let log = scheduler.stop(signal);
         assert_eq!(count(&log, &url), 1, "{log:?}");
         assert!(count(&log, "stopping") == 1 && log.len() == 2, "{log:?}");
@@ -102,16 +116,25 @@ fn it_ends_while_the_api_server_says_nothing() {
 fn it_ends_while_the_definitions_are_missing_and_names_them_once() {
     let server = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", server.local_addr().unwrap());
+    let (asked, asks) = mpsc::channel();
     std::thread::spawn(move || {
         for stream in server.incoming().flatten() {
-            std::thread::spawn(move || without_definitions(&stream));
+            let asked = asked.clone();
+            std::thread::spawn(move || without_definitions(&stream, &asked));
         }
     });
     let folder = folder(&[]);
     let mut scheduler = Scheduler::start(folder.path(), &url);
     scheduler.wait_for(".scheduling.volcano.sh is not installed");
     scheduler.wait_for(".scheduling.volcano.sh is not installed");
-    std::thread::sleep(Duration::from_millis(600));
+    // Both have been asked for again, and again.
+    let mut left = BTreeMap::from([("/podgroups", TRIES), ("/queues", TRIES)]);
+    while left.values().any(|left| *left > 0) {
+        let request = asks.recv_timeout(SOON * 5).unwrap();
+        for (_, left) in left.iter_mut().filter(|(plural, _)| request.contains(**plural)) {
+            *left = left.saturating_sub(1);
+        }
+    }
     let log = scheduler.stop("-TERM");
     for definition in ["podgroups.scheduling.volcano.sh", "queues.scheduling.volcano.sh"] {
         assert_eq!(count(&log, &format!("{definition} is not installed")), 1, "{log:?}");
@@ -119,18 +142,24 @@ fn it_ends_while_the_definitions_are_missing_and_names_them_once() {
     assert_eq!(count(&log, "WARN"), 2, "{log:?}");
 }
 
-/// An API server that knows Kubernetes' own kinds, has none of them, and takes any lease.
-fn without_definitions(stream: &TcpStream) {
-    let mut reader = BufReader::new(stream);
-    loop {
-        let mut head = Vec::new();
-        while head.last().is_none_or(|line: &String| !line.trim().is_empty()) {
-            let mut line = String::new();
-            if reader.read_line(&mut line).unwrap_or(0) == 0 {
-                return;
-            }
-            head.push(line);
+/// The lines of a request before its body; `None` when there is no other request.
+fn head(reader: &mut impl BufRead) -> Option<Vec<String>> {
+    let mut head = Vec::new();
+    while head.last().is_none_or(|line: &String| !line.trim().is_empty()) {
+        let mut line = String::new();
+        if reader.read_line(&mut line).unwrap_or(0) == 0 {
+            return None;
         }
+        head.push(line);
+    }
+    Some(head)
+}
+
+/// An API server that knows Kubernetes' own kinds, has none of them, and takes any lease. What it does not know it
+/// reports by the request's first line.
+fn without_definitions(stream: &TcpStream, unknown: &mpsc::Sender<String>) {
+    let mut reader = BufReader::new(stream);
+    while let Some(head) = head(&mut reader) {
         let length = head
             .iter()
             .find_map(|line| line.to_lowercase().strip_prefix("content-length:")?.trim().parse().ok());
@@ -140,6 +169,8 @@ fn without_definitions(stream: &TcpStream) {
             continue;
         }
         let (status, answer) = if head[0].contains("volcano.sh") {
+            // Nobody listens once the test is over.
+            let _ = unknown.send(head[0].clone());
             (
                 404,
                 "{\"kind\": \"Status\", \"status\": \"Failure\", \"code\": 404, \"message\": \"not found\"}"
