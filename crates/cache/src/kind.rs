@@ -238,6 +238,35 @@ impl Kind for slim::StorageClass {
     }
 }
 
+impl Kind for slim::CSIDriver {
+    const NAMESPACED: bool = false;
+
+    fn event(&self, _: &Identity, _: &Names, interner: &mut Interner) -> Result<Option<Event>, Invalid> {
+        Ok(Some(volumes::csi_driver(self, interner).into()))
+    }
+
+    fn gone(identity: &Identity) -> Event {
+        Event::CsiDriverGone(Arc::clone(&identity.key.name))
+    }
+}
+
+impl Kind for slim::CSIStorageCapacity {
+    const NAMESPACED: bool = true;
+
+    fn event(
+        &self,
+        identity: &Identity,
+        _: &Names,
+        interner: &mut Interner,
+    ) -> Result<Option<Event>, Invalid> {
+        Ok(Some(volumes::reduce_capacity(self, identity, interner)?.into()))
+    }
+
+    fn gone(identity: &Identity) -> Event {
+        Event::StorageCapacityGone(identity.key.clone())
+    }
+}
+
 impl Kind for slim::CSINode {
     const NAMESPACED: bool = false;
 

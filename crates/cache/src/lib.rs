@@ -48,4 +48,4 @@ pub use pod::pod;
 pub use queue::queue;
 pub use quota::quota;
 pub use usage::node_usage;
-pub use volumes::{csi_node, pvc, storage_class, volume};
+pub use volumes::{csi_driver, csi_node, pvc, storage_capacity, storage_class, volume};

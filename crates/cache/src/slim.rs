@@ -31,8 +31,9 @@ pub use pod::{
 };
 pub use quota::{ResourceQuota, ResourceQuotaSpec, ResourceQuotaStatus};
 pub use volume::{
-    CSINode, CSINodeDriver, CSINodeSpec, ClaimRef, Csi, PersistentVolume, PersistentVolumeClaim,
-    PersistentVolumeClaimSpec, PersistentVolumeSpec, Phase, Request, StorageClass, VolumeNodeResources,
+    CSIDriver, CSIDriverSpec, CSINode, CSINodeDriver, CSINodeSpec, CSIStorageCapacity, ClaimRef, Csi,
+    PersistentVolume, PersistentVolumeClaim, PersistentVolumeClaimSpec, PersistentVolumeSpec, Phase, Request,
+    StorageClass, VolumeNodeResources,
 };
 
 /// Null counts as absent.
@@ -93,6 +94,8 @@ resource!(NodeMetrics, ClusterResourceScope, "metrics.k8s.io", "v1beta1", "nodes
 resource!(PersistentVolumeClaim, NamespaceResourceScope, "", "persistentvolumeclaims");
 resource!(PersistentVolume, ClusterResourceScope, "", "persistentvolumes");
 resource!(StorageClass, ClusterResourceScope, "storage.k8s.io", "storageclasses");
+resource!(CSIDriver, ClusterResourceScope, "storage.k8s.io", "csidrivers");
+resource!(CSIStorageCapacity, NamespaceResourceScope, "storage.k8s.io", "csistoragecapacities");
 resource!(CSINode, ClusterResourceScope, "storage.k8s.io", "csinodes");
 resource!(PriorityClass, ClusterResourceScope, "scheduling.k8s.io", "priorityclasses");
 resource!(PodDisruptionBudget, NamespaceResourceScope, "policy", "poddisruptionbudgets");

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::TopologySelectorTerm;
 use phalanx_core::event::{
-    AccessModes, CsiNodeInfo, Key, NodeTerm, Operator, PodVolume, PvcInfo, Requirement, Resources,
-    StorageClassInfo, VolumeInfo,
+    AccessModes, CsiDriverInfo, CsiNodeInfo, Key, NodeTerm, Operator, PodVolume, PvcInfo, Requirement,
+    Resources, StorageCapacityInfo, StorageClassInfo, VolumeInfo,
 };
 
 use crate::invalid::{At, Invalid};
@@ -127,6 +127,45 @@ pub fn csi_node(from: &slim::CSINode, interner: &mut Interner) -> CsiNodeInfo {
     let mut limits: Vec<_> = from.spec.drivers.iter().filter_map(limit).collect();
     limits.sort_unstable();
     CsiNodeInfo { node: interner.string(from.metadata.name.as_deref().unwrap_or_default()), limits }
+}
+
+/// A CSIDriver as the World sees it.
+pub fn csi_driver(from: &slim::CSIDriver, interner: &mut Interner) -> CsiDriverInfo {
+    let name = interner.string(from.metadata.name.as_deref().unwrap_or_default());
+    CsiDriverInfo { name, tells_capacity: from.spec.storage_capacity == Some(true) }
+}
+
+/// A CSIStorageCapacity as the World sees it.
+///
+/// # Errors
+/// A size or a selector that cannot be honoured.
+pub fn storage_capacity(
+    from: &slim::CSIStorageCapacity,
+    interner: &mut Interner,
+) -> Result<StorageCapacityInfo, Invalid> {
+    let identity = slim::CSIStorageCapacity::identity(&from.metadata, interner);
+    reduce_capacity(from, &identity, interner)
+}
+
+/// The same with an identity that is known already.
+pub(crate) fn reduce_capacity(
+    from: &slim::CSIStorageCapacity,
+    identity: &Identity,
+    interner: &mut Interner,
+) -> Result<StorageCapacityInfo, Invalid> {
+    let amount = |amount: &slim::Amount| match &amount.0 {
+        Ok(quantity) => Ok(quantity.units()),
+        Err(error) => Err(Invalid::new(error.to_string())),
+    };
+    let largest = from.maximum_volume_size.as_ref().map(amount).transpose().at("maximumVolumeSize")?;
+    let left = from.capacity.as_ref().map(amount).transpose().at("capacity")?;
+    let nodes = from.node_topology.as_ref().map(|nodes| pdb::selector(nodes, interner));
+    Ok(StorageCapacityInfo {
+        key: identity.key.clone(),
+        class: interner.string(&from.storage_class_name),
+        nodes: nodes.transpose().at("nodeTopology")?,
+        size: largest.or(left),
+    })
 }
 
 /// The claims of a pod, each once, sorted. An ephemeral volume has a claim of the pod's and its own name.

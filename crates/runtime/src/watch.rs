@@ -136,6 +136,14 @@ impl Watched for slim::CSINode {
     const PLURAL: &'static str = "csinodes";
 }
 
+impl Watched for slim::CSIDriver {
+    const PLURAL: &'static str = "csidrivers";
+}
+
+impl Watched for slim::CSIStorageCapacity {
+    const PLURAL: &'static str = "csistoragecapacities";
+}
+
 impl Watched for slim::PriorityClass {
     const PLURAL: &'static str = "priorityclasses";
 }

@@ -16,6 +16,8 @@ pub(crate) enum Kind {
     PersistentVolumeClaim,
     StorageClass,
     CSINode,
+    CSIDriver,
+    CSIStorageCapacity,
     Namespace,
     DeviceClass,
     ResourceSlice,
@@ -24,7 +26,7 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    const ALL: [(&str, Kind); 17] = [
+    const ALL: [(&str, Kind); 19] = [
         ("v1", Kind::Node),
         ("v1", Kind::Pod),
         ("scheduling.volcano.sh/v1beta1", Kind::PodGroup),
@@ -37,6 +39,8 @@ impl Kind {
         ("v1", Kind::PersistentVolumeClaim),
         ("storage.k8s.io/v1", Kind::StorageClass),
         ("storage.k8s.io/v1", Kind::CSINode),
+        ("storage.k8s.io/v1", Kind::CSIDriver),
+        ("storage.k8s.io/v1", Kind::CSIStorageCapacity),
         ("v1", Kind::Namespace),
         ("resource.k8s.io/v1", Kind::DeviceClass),
         ("resource.k8s.io/v1", Kind::ResourceSlice),
@@ -58,6 +62,8 @@ impl Kind {
             Kind::PersistentVolumeClaim => "PersistentVolumeClaim",
             Kind::StorageClass => "StorageClass",
             Kind::CSINode => "CSINode",
+            Kind::CSIDriver => "CSIDriver",
+            Kind::CSIStorageCapacity => "CSIStorageCapacity",
             Kind::Namespace => "Namespace",
             Kind::DeviceClass => "DeviceClass",
             Kind::ResourceSlice => "ResourceSlice",
@@ -76,6 +82,7 @@ impl Kind {
                 | Kind::PersistentVolume
                 | Kind::StorageClass
                 | Kind::CSINode
+                | Kind::CSIDriver
                 | Kind::DeviceClass
                 | Kind::ResourceSlice
         )

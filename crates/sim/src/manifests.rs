@@ -6,8 +6,9 @@ use std::sync::Arc;
 
 use phalanx_cache::Names;
 use phalanx_core::event::{
-    ClaimInfo, CsiNodeInfo, DeviceClassInfo, NamespaceInfo, NodeInfo, NodeUsage, PdbInfo, PodGroupInfo,
-    PvcInfo, QueueInfo, QuotaInfo, SliceInfo, StorageClassInfo, Time, VolumeInfo,
+    ClaimInfo, CsiDriverInfo, CsiNodeInfo, DeviceClassInfo, NamespaceInfo, NodeInfo, NodeUsage, PdbInfo,
+    PodGroupInfo, PvcInfo, QueueInfo, QuotaInfo, SliceInfo, StorageCapacityInfo, StorageClassInfo, Time,
+    VolumeInfo,
 };
 
 use crate::bad_input::BadInput;
@@ -43,6 +44,8 @@ pub enum Object {
     Pvc(Box<PvcInfo>),
     StorageClass(StorageClassInfo),
     CsiNode(CsiNodeInfo),
+    CsiDriver(CsiDriverInfo),
+    StorageCapacity(StorageCapacityInfo),
     Namespace(NamespaceInfo),
     DeviceClass(DeviceClassInfo),
     Slice(SliceInfo),

@@ -97,6 +97,8 @@ impl Simulation {
                 Object::Pvc(claim) => cluster.add_pvc(*claim),
                 Object::StorageClass(class) => cluster.add_storage_class(class),
                 Object::CsiNode(node) => cluster.announce(node.into()),
+                Object::CsiDriver(driver) => cluster.announce(driver.into()),
+                Object::StorageCapacity(capacity) => cluster.announce(capacity.into()),
                 Object::Pod(mut pod) => {
                     pods += 1;
                     made.append(&mut pod.pvcs);

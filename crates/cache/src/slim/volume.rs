@@ -4,7 +4,7 @@ use k8s_openapi::api::core::v1::{TopologySelectorTerm, VolumeNodeAffinity};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
 use serde::Deserialize;
 
-use super::{ResourceList, meta, non_empty, or_default};
+use super::{Amount, ResourceList, meta, non_empty, or_default};
 
 /// A PersistentVolumeClaim.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -126,6 +126,40 @@ pub struct StorageClass {
     pub volume_binding_mode: Option<String>,
     #[serde(deserialize_with = "or_default")]
     pub allowed_topologies: Vec<TopologySelectorTerm>,
+}
+
+/// A CSIDriver.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct CSIDriver {
+    /// As a [`Pod`](super::Pod)'s.
+    #[serde(deserialize_with = "meta::slim")]
+    pub metadata: ObjectMeta,
+    /// What it can do.
+    #[serde(deserialize_with = "or_default")]
+    pub spec: CSIDriverSpec,
+}
+
+/// `spec` of a CSIDriver.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+#[expect(missing_docs, reason = "Kubernetes' own fields")]
+pub struct CSIDriverSpec {
+    pub storage_capacity: Option<bool>,
+}
+
+/// A CSIStorageCapacity.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+#[expect(missing_docs, reason = "Kubernetes' own fields")]
+pub struct CSIStorageCapacity {
+    #[serde(deserialize_with = "meta::slim")]
+    pub metadata: ObjectMeta,
+    #[serde(deserialize_with = "or_default")]
+    pub storage_class_name: String,
+    pub node_topology: Option<LabelSelector>,
+    pub capacity: Option<Amount>,
+    pub maximum_volume_size: Option<Amount>,
 }
 
 /// A CSINode.

@@ -115,6 +115,49 @@ fn storage_classes_and_what_nodes_attach() {
 }
 
 #[test]
+fn drivers_and_what_they_can_make() {
+    for (spec, expected) in [
+        ("{storageCapacity: true}", true),
+        ("{storageCapacity: false}", false),
+        ("{}", false),
+        ("null", false),
+    ] {
+        let driver: slim::CSIDriver = object(&format!("{{metadata: {{name: csi}}, spec: {spec}}}"));
+        let driver = phalanx_cache::csi_driver(&driver, &mut Interner::default());
+        assert_eq!((&*driver.name, driver.tells_capacity), ("csi", expected), "{spec}");
+    }
+    for (fields, nodes, size) in [
+        ("nodeTopology: {matchLabels: {zone: a}}, capacity: 1Gi", Some(1), Some(1 << 30)),
+        (
+            "nodeTopology: {matchLabels: {zone: a}, matchExpressions: [{key: rack, operator: Exists}]}, capacity: 5, maximumVolumeSize: 3",
+            Some(2),
+            Some(3),
+        ),
+        ("nodeTopology: {}, maximumVolumeSize: 1k", Some(0), Some(1000)),
+        ("capacity: 1", None, Some(1)),
+        ("nodeTopology: {}", Some(0), None),
+    ] {
+        let told: slim::CSIStorageCapacity =
+            object(&format!("{{metadata: {{name: c, namespace: d}}, storageClassName: fast, {fields}}}"));
+        let told = phalanx_cache::storage_capacity(&told, &mut Interner::default()).unwrap();
+        assert_eq!((told.key.to_string().as_str(), &*told.class), ("d/c", "fast"));
+        assert_eq!((told.nodes.map(|nodes| nodes.0.len()), told.size), (nodes, size), "{fields}");
+    }
+    for (fields, expected) in [
+        ("capacity: lots", "capacity: "),
+        ("maximumVolumeSize: 1x", "maximumVolumeSize: "),
+        (
+            "nodeTopology: {matchExpressions: [{key: a, operator: Like}]}",
+            "nodeTopology.matchExpressions[0].operator: \"Like\" is unknown",
+        ),
+    ] {
+        let told: slim::CSIStorageCapacity = object(&format!("{{metadata: {{name: c}}, {fields}}}"));
+        let found = phalanx_cache::storage_capacity(&told, &mut Interner::default()).unwrap_err().to_string();
+        assert!(found.starts_with(expected), "{found}");
+    }
+}
+
+#[test]
 fn the_claims_of_a_pod() {
     let info = pod("
 metadata: {name: p, namespace: team, uid: u}

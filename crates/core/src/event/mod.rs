@@ -26,7 +26,10 @@ pub use node::{Measure, NodeInfo, NodeUsage, Taint, TaintEffect};
 pub use pod::{PodInfo, PodPhase, PodRef, PodRequests};
 pub use pod_rules::{NamespaceInfo, PodRules, PodSelector, PodTerm, Spread};
 pub use queue::{Dequeue, GroupLimits, NodeGroups, QueueInfo, QueueState};
-pub use volume::{AccessModes, CsiNodeInfo, PodVolume, PvcInfo, StorageClassInfo, VolumeInfo};
+pub use volume::{
+    AccessModes, CsiDriverInfo, CsiNodeInfo, PodVolume, PvcInfo, StorageCapacityInfo, StorageClassInfo,
+    VolumeInfo,
+};
 
 /// Milliseconds since 1970-01-01 UTC. The core never reads a clock: time is handed in.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -147,6 +150,14 @@ pub enum Event {
     CsiNode(CsiNodeInfo),
     /// A CSINode was deleted.
     CsiNodeGone(Arc<str>),
+    /// A CSIDriver was added or changed.
+    CsiDriver(CsiDriverInfo),
+    /// A CSIDriver was deleted.
+    CsiDriverGone(Arc<str>),
+    /// A CSIStorageCapacity was added or changed.
+    StorageCapacity(Box<StorageCapacityInfo>),
+    /// A CSIStorageCapacity was deleted.
+    StorageCapacityGone(Key),
     /// The outbox bound this pod (by UID); the watch will say so too, sooner or later.
     Bound(Arc<str>),
     /// The outbox could not bind this pod (by UID).
@@ -206,6 +217,18 @@ impl From<StorageClassInfo> for Event {
 impl From<CsiNodeInfo> for Event {
     fn from(node: CsiNodeInfo) -> Self {
         Event::CsiNode(node)
+    }
+}
+
+impl From<CsiDriverInfo> for Event {
+    fn from(driver: CsiDriverInfo) -> Self {
+        Event::CsiDriver(driver)
+    }
+}
+
+impl From<StorageCapacityInfo> for Event {
+    fn from(capacity: StorageCapacityInfo) -> Self {
+        Event::StorageCapacity(Box::new(capacity))
     }
 }
 

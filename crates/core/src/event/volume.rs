@@ -102,6 +102,28 @@ pub struct StorageClassInfo {
     pub topologies: Vec<NodeTerm>,
 }
 
+/// A CSIDriver.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct CsiDriverInfo {
+    /// Its name, which storage classes call their provisioner.
+    pub name: Arc<str>,
+    /// `storageCapacity`: it makes volumes only where it has told that it has room for them.
+    pub tells_capacity: bool,
+}
+
+/// A CSIStorageCapacity: how large a volume a driver can make for some nodes.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct StorageCapacityInfo {
+    /// Name.
+    pub key: Key,
+    /// The storage class it is told for.
+    pub class: Arc<str>,
+    /// The nodes, by their labels; `None` for no node.
+    pub nodes: Option<Selector>,
+    /// `maximumVolumeSize`, else `capacity`, in bytes; `None` when neither is told.
+    pub size: Option<i64>,
+}
+
 /// A CSINode: what its drivers can attach.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct CsiNodeInfo {

@@ -2,10 +2,11 @@
 use std::sync::Arc;
 
 use phalanx_core::event::{
-    AccessModes, ClaimInfo, ClaimRequest, Constraints, CsiNodeInfo, DeviceClassInfo, DeviceInfo, Event, Key,
-    NodeTerm, Operator, PodClaim, PodInfo, PodVolume, PvcInfo, Requirement, SliceInfo, SliceNodes,
-    StorageClassInfo, VolumeInfo,
+    AccessModes, ClaimInfo, ClaimRequest, Constraints, CsiDriverInfo, CsiNodeInfo, DeviceClassInfo,
+    DeviceInfo, Event, Key, NodeTerm, Operator, PodClaim, PodInfo, PodVolume, PvcInfo, Requirement,
+    SliceInfo, SliceNodes, StorageCapacityInfo, StorageClassInfo, VolumeInfo,
 };
+use phalanx_core::label::Selector;
 use proptest::prelude::*;
 
 const DRIVER: &str = "csi.x";
@@ -16,6 +17,8 @@ pub(crate) struct Supply {
     pvcs: Vec<PvcInfo>,
     volumes: Vec<VolumeInfo>,
     limits: Vec<u32>,
+    /// How large a volume can be made on each node, as the driver tells; it tells nothing when there are none.
+    room: Vec<i64>,
     claims: Vec<ClaimInfo>,
     /// How many devices each node has.
     devices: Vec<usize>,
@@ -87,9 +90,12 @@ pub(crate) fn supply() -> impl Strategy<Value = Supply> {
     let pvcs = prop::collection::vec((class, 1i64..4, prop::bool::weighted(0.2)), 0..5);
     let volumes = prop::collection::vec((0usize..4, 1i64..5), 0..5);
     let limits = prop::collection::vec(0u32..3, 0..3);
+    let room =
+        prop::option::weighted(0.3, prop::collection::vec(0i64..4, 1..4)).prop_map(Option::unwrap_or_default);
     let claims = prop::collection::vec(1u32..3, 0..3);
     let devices = prop::collection::vec(0usize..3, 0..4);
-    (pvcs, volumes, limits, claims, devices).prop_map(|(pvcs, volumes, limits, claims, devices)| Supply {
+    let all = (pvcs, volumes, limits, room, claims, devices);
+    all.prop_map(|(pvcs, volumes, limits, room, claims, devices)| Supply {
         pvcs: pvcs
             .into_iter()
             .enumerate()
@@ -97,6 +103,7 @@ pub(crate) fn supply() -> impl Strategy<Value = Supply> {
             .collect(),
         volumes: volumes.into_iter().enumerate().map(|(at, (node, size))| volume(at, node, size)).collect(),
         limits,
+        room,
         claims: claims.into_iter().enumerate().map(|(at, count)| claim(at, count)).collect(),
         devices,
     })
@@ -109,6 +116,12 @@ fn classes() -> impl Iterator<Item = Event> {
         let provisioner = provisioner.map(Arc::from);
         StorageClassInfo { name: name.into(), provisioner, waits, topologies: Vec::new() }.into()
     })
+}
+
+fn room((node, size): (usize, &i64)) -> Event {
+    let nodes = Some(Selector(on(node).remove(0).labels));
+    let key = Key::new("driver", &format!("n{node}"));
+    StorageCapacityInfo { key, class: "made".into(), nodes, size: Some(*size) }.into()
 }
 
 fn slice((node, count): (usize, &usize)) -> Event {
@@ -131,8 +144,10 @@ impl Supply {
             CsiNodeInfo { node: format!("n{node}").into(), limits: vec![(DRIVER.into(), *limit)] }.into()
         };
         let any = DeviceClassInfo { name: "any".into(), selectors: vec!["true".into()] };
+        let driver = CsiDriverInfo { name: DRIVER.into(), tells_capacity: !self.room.is_empty() };
         classes()
-            .chain([any.into()])
+            .chain([any.into(), driver.into()])
+            .chain(self.room.iter().enumerate().map(room))
             .chain(self.volumes.iter().cloned().map(Event::from))
             .chain(self.pvcs.iter().cloned().map(Event::from))
             .chain(self.limits.iter().enumerate().map(limit))
@@ -144,8 +159,8 @@ impl Supply {
     pub(crate) fn happen(&self, at: usize) -> Option<Event> {
         let pvc = |at: usize| (!self.pvcs.is_empty()).then(|| &self.pvcs[at % self.pvcs.len()]);
         let volume = |at: usize| (!self.volumes.is_empty()).then(|| &self.volumes[at % self.volumes.len()]);
-        let which = at / 7;
-        match at % 7 {
+        let which = at / 8;
+        match at % 8 {
             0 => pvc(which).map(|pvc| Event::PvcGone(pvc.key.clone())),
             1 => pvc(which).cloned().map(Event::from),
             2 => volume(which).map(|volume| Event::VolumeGone(volume.name.clone())),
@@ -155,7 +170,11 @@ impl Supply {
                 Some(PvcInfo { volume: Some(volume), bound: true, ..pvc(which)?.clone() }.into())
             }
             5 => self.claims.get(which).map(|claim| Event::ClaimGone(claim.key.clone())),
-            _ => self.claims.get(which).cloned().map(Event::from),
+            6 => self.claims.get(which).cloned().map(Event::from),
+            _ => self.room.get(which / 2).map(|size| match which % 2 {
+                0 => Event::StorageCapacityGone(Key::new("driver", &format!("n{}", which / 2))),
+                _ => room((which / 2, &(size + 1))),
+            }),
         }
     }
 }

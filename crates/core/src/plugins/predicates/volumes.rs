@@ -82,6 +82,9 @@ impl Volumes {
             let places = candidates.flat_map(|volume| volume.nodes.iter().flatten());
             let made = wants.iter().flat_map(|want| want.made.iter().flatten());
             rules.reads.extend(places.chain(made).flat_map(node_term_reads));
+            let spaces = wants.iter().filter_map(|want| want.space.as_ref());
+            let keys = spaces.flat_map(|space| space.keys());
+            rules.reads.extend(keys.map(|key| (Attribute::Label(key.clone()), Values::All)));
             rules.filters.push(Box::new(Match(wants)));
         }
     }
@@ -145,6 +148,7 @@ impl NodeFilter for Reach {
 }
 
 const NO_VOLUME: &str = "node(s) didn't find available persistent volumes to bind";
+const NO_SPACE: &str = "node(s) did not have enough free storage";
 
 /// A volume that is being made for a node.
 struct OnlyOn(Arc<str>);
@@ -160,7 +164,10 @@ struct Match(Vec<Want>);
 
 impl NodeFilter for Match {
     fn check(&self, node: &Node) -> Result<(), Unfit> {
-        if solve(&self.0, node).is_some() { Ok(()) } else { unfit(NO_VOLUME) }
+        if solve(&self.0, node).is_some() {
+            return Ok(());
+        }
+        unfit(if self.0.iter().any(|want| want.lacks_space(node)) { NO_SPACE } else { NO_VOLUME })
     }
 }
 

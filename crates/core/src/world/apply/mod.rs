@@ -52,6 +52,10 @@ impl World {
             Event::CsiNodeGone(node) => {
                 self.apply_csi_node(crate::event::CsiNodeInfo { node, limits: Vec::new() })
             }
+            Event::CsiDriver(info) => self.volumes.set_teller(&info.name, info.tells_capacity),
+            Event::CsiDriverGone(name) => self.volumes.set_teller(&name, false),
+            Event::StorageCapacity(info) => self.volumes.set_capacity(&info.key.clone(), Some(*info)),
+            Event::StorageCapacityGone(key) => self.volumes.set_capacity(&key, None),
             Event::EvictFailed(uid, _) => self.stays(&uid),
             Event::Bound(uid) => self.settle(&uid, Status::Bound),
             Event::BindFailed(uid, failure) => {

@@ -27,6 +27,7 @@ impl World {
             let named = choice.and_then(|choice| choice.volume.as_ref()) == Some(name);
             note(volume.promised.is_none() || named, format!("promise of volume {name}"));
         }
+        note(self.volumes.spaces == self.volumes.rebuilt_spaces(), "what drivers tell of their room".into());
         self.check_attachments(note);
     }
 

@@ -5,19 +5,20 @@
 mod apply;
 mod check;
 mod choice;
+mod space;
 mod wants;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 pub(crate) use choice::Chosen;
 pub(crate) use wants::{Demand, Problem, Want, reaches, solve};
 
 use super::node::Stamp;
 use super::task::Hold;
-use crate::event::{AccessModes, Key, PvcInfo, StorageClassInfo, VolumeInfo};
+use crate::event::{AccessModes, Key, PvcInfo, StorageCapacityInfo, StorageClassInfo, VolumeInfo};
 use crate::id::{NodeId, PvcId, Slots, TaskId};
 
 /// Tasks that use something, by what they hold.
@@ -110,6 +111,12 @@ pub(crate) struct Volumes {
     classes: FxHashMap<Arc<str>, StorageClassInfo>,
     /// By storage class.
     pools: FxHashMap<Arc<str>, Pool>,
+    /// Drivers that make volumes only where they tell so.
+    tellers: FxHashSet<Arc<str>>,
+    /// What they tell.
+    capacities: FxHashMap<Key, StorageCapacityInfo>,
+    /// The same by storage class.
+    spaces: FxHashMap<Arc<str>, Arc<space::Space>>,
     /// Claims by the volume they name.
     by_volume: FxHashMap<Arc<str>, PvcId>,
     /// What nodes can attach, by node.

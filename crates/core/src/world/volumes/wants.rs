@@ -5,6 +5,7 @@
 use std::sync::Arc;
 
 use super::Volumes;
+use super::space::Space;
 use crate::event::{NodeTerm, PodVolume, PvcInfo, StorageClassInfo, VolumeInfo};
 use crate::id::{NodeId, PvcId};
 use crate::plugins::node_term_matches;
@@ -50,11 +51,28 @@ pub(crate) struct Want {
     pub(crate) candidates: Vec<Arc<VolumeInfo>>,
     /// Where else it can be made: in any of these places, or anywhere when there are none; `None` when nowhere.
     pub(crate) made: Option<Vec<NodeTerm>>,
+    /// Where there is room to make it; `None` when that is not told.
+    pub(crate) space: Option<Arc<Space>>,
+    /// How large it has to be, in bytes.
+    pub(crate) size: i64,
 }
 
 impl Want {
     fn can_be_made(&self, node: &Node) -> bool {
+        self.may_be_made(node) && self.has_space(node)
+    }
+
+    fn may_be_made(&self, node: &Node) -> bool {
         self.made.as_ref().is_some_and(|terms| reaches(Some(terms).filter(|terms| !terms.is_empty()), node))
+    }
+
+    fn has_space(&self, node: &Node) -> bool {
+        self.space.as_ref().is_none_or(|space| space.has(self.size, node))
+    }
+
+    /// Nothing but room is missing to make it for a node.
+    pub(crate) fn lacks_space(&self, node: &Node) -> bool {
+        self.may_be_made(node) && !self.has_space(node)
     }
 }
 
@@ -128,7 +146,9 @@ impl Volumes {
         } else {
             made = None;
         }
-        Some(Want { claim: id, candidates, made })
+        let provisioner = class.provisioner.as_ref().filter(|_| made.is_some() && info.size > 0);
+        let space = provisioner.and_then(|provisioner| self.space(&class.name, provisioner));
+        Some(Want { claim: id, candidates, made, space, size: info.size })
     }
 
     fn candidates<'v>(&'v self, info: &'v PvcInfo) -> impl Iterator<Item = Arc<VolumeInfo>> + 'v {

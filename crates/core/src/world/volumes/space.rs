@@ -1,0 +1,210 @@
+//! How large a volume drivers can make on which nodes, as they tell it (CSIStorageCapacity).
+//!
+//! Source: kube-scheduler's VolumeBinding plugin (`hasEnoughCapacity`): it concerns drivers whose CSIDriver says
+//! `storageCapacity: true`. Any one capacity of the storage class that selects the node and is large enough will do; what other
+//! claims are about to take of it is not known, as there.
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
+
+use super::Volumes;
+use crate::event::{Key, Operator, StorageCapacityInfo};
+use crate::label::Selector;
+use crate::world::Node;
+
+/// What is told for one storage class. Drivers tell it for each node or zone, so it is found by the label that names these.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Space {
+    /// By the key of a label that nodes must have, and its value.
+    by_label: BTreeMap<Arc<str>, FxHashMap<Arc<str>, Vec<Part>>>,
+    /// Those of nodes that no single value of a label tells.
+    others: Vec<Part>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+struct Part {
+    key: Key,
+    nodes: Selector,
+    size: i64,
+}
+
+impl Space {
+    /// Whether a volume of this size can be made for a node.
+    pub(crate) fn has(&self, size: i64, node: &Node) -> bool {
+        let of_label = self.by_label.iter().filter_map(|(key, parts)| parts.get(node.label(key)?));
+        let mut parts = of_label.chain([&self.others]).flatten();
+        parts.any(|part| part.size >= size && part.selects(node))
+    }
+
+    /// The keys of the labels that [`Space::has`] reads.
+    pub(crate) fn keys(&self) -> BTreeSet<&Arc<str>> {
+        let parts = self.by_label.values().flat_map(FxHashMap::values).chain([&self.others]).flatten();
+        parts.flat_map(|part| &part.nodes.0).map(|requirement| &requirement.key).collect()
+    }
+
+    fn is_empty(&self) -> bool {
+        self.by_label.is_empty() && self.others.is_empty()
+    }
+
+    fn add(&mut self, part: Part) {
+        let list = match part.label() {
+            Some((key, value)) => self.by_label.entry(key).or_default().entry(value).or_default(),
+            None => &mut self.others,
+        };
+        let at = list.partition_point(|other| other.key < part.key);
+        list.insert(at, part);
+    }
+
+    fn remove(&mut self, part: &Part) {
+        let Some((key, value)) = part.label() else { return self.others.retain(|other| other != part) };
+        let Some(values) = self.by_label.get_mut(&key) else { return };
+        if let Some(list) = values.get_mut(&value) {
+            list.retain(|other| other != part);
+        }
+        values.retain(|_, list| !list.is_empty());
+        self.by_label.retain(|_, values| !values.is_empty());
+    }
+}
+
+impl Part {
+    /// Of what is told; nothing where no node or no size is.
+    fn of(info: &StorageCapacityInfo) -> Option<Self> {
+        Some(Self { key: info.key.clone(), nodes: info.nodes.clone()?, size: info.size? })
+    }
+
+    fn label(&self) -> Option<(Arc<str>, Arc<str>)> {
+        let one = self.nodes.0.iter().find(|it| it.operator == Operator::In && it.values.len() == 1)?;
+        Some((one.key.clone(), one.values[0].clone()))
+    }
+
+    fn selects(&self, node: &Node) -> bool {
+        self.nodes.0.iter().all(|requirement| requirement.holds(node.label(&requirement.key)))
+    }
+}
+
+impl Volumes {
+    /// What limits where volumes of a class can be made; `None` when nothing is told, as its driver tells nothing.
+    pub(super) fn space(&self, class: &str, provisioner: &str) -> Option<Arc<Space>> {
+        let space = || self.spaces.get(class).cloned().unwrap_or_default();
+        self.tellers.contains(provisioner).then(space)
+    }
+
+    /// Whether a driver makes volumes only where it tells so. True when that is news.
+    pub(in crate::world) fn set_teller(&mut self, driver: &Arc<str>, tells: bool) -> bool {
+        let news = if tells { self.tellers.insert(driver.clone()) } else { self.tellers.remove(driver) };
+        let classes =
+            self.classes.values().filter(|class| news && class.provisioner.as_ref() == Some(driver));
+        for class in classes.map(|class| class.name.clone()).collect::<Vec<_>>() {
+            self.pool_changed(&class);
+        }
+        news
+    }
+
+    /// What is told, or no longer told. True when that is news.
+    pub(in crate::world) fn set_capacity(&mut self, key: &Key, info: Option<StorageCapacityInfo>) -> bool {
+        if self.capacities.get(key) == info.as_ref() {
+            return false;
+        }
+        if let Some(before) = self.capacities.remove(key) {
+            self.change_space(&before, |space, part| space.remove(&part));
+        }
+        if let Some(info) = info {
+            self.change_space(&info, Space::add);
+            self.capacities.insert(key.clone(), info);
+        }
+        true
+    }
+
+    fn change_space(&mut self, info: &StorageCapacityInfo, how: fn(&mut Space, Part)) {
+        if let Some(part) = Part::of(info) {
+            how(Arc::make_mut(self.spaces.entry(info.class.clone()).or_default()), part);
+        }
+        self.spaces.retain(|_, space| !space.is_empty());
+        self.pool_changed(&info.class);
+    }
+
+    /// The spaces, made afresh.
+    pub(super) fn rebuilt_spaces(&self) -> FxHashMap<Arc<str>, Arc<Space>> {
+        let mut spaces: FxHashMap<Arc<str>, Space> = FxHashMap::default();
+        for info in self.capacities.values() {
+            if let Some(part) = Part::of(info) {
+                spaces.entry(info.class.clone()).or_default().add(part);
+            }
+        }
+        spaces.into_iter().map(|(class, space)| (class, Arc::new(space))).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::event::Requirement;
+
+    fn requirement(key: &str, operator: Operator, values: &[&str]) -> Requirement {
+        let values = values.iter().map(|value| Arc::from(*value)).collect();
+        Requirement { key: key.into(), operator, values }
+    }
+
+    fn told(name: &str, nodes: Option<Vec<Requirement>>, size: Option<i64>) -> StorageCapacityInfo {
+        let nodes = nodes.map(Selector);
+        StorageCapacityInfo { key: Key::new("driver", name), class: "fast".into(), nodes, size }
+    }
+
+    fn node(labels: &[(&str, &str)]) -> Node {
+        let labels = labels.iter().map(|(key, value)| (Arc::from(*key), Arc::from(*value))).collect();
+        Node { labels, ..Node::default() }
+    }
+
+    /// Whether 10 bytes can be had on a node in zone a, rack 1, once this is told.
+    fn has(told: StorageCapacityInfo) -> bool {
+        let mut volumes = Volumes::default();
+        volumes.set_teller(&"csi".into(), true);
+        assert!(volumes.set_capacity(&told.key.clone(), Some(told)));
+        let space = volumes.space("fast", "csi").unwrap();
+        space.has(10, &node(&[("rack", "1"), ("zone", "a")]))
+    }
+
+    #[test]
+    fn a_capacity_must_select_the_node_and_be_large_enough() {
+        use Operator::{Exists, In, NotIn};
+        let zone = |zone| requirement("zone", In, &[zone]);
+        for (nodes, size, expected) in [
+            (Some(vec![zone("a")]), Some(10), true),
+            (Some(vec![zone("a")]), Some(9), false),
+            (Some(vec![zone("a")]), None, false),
+            (Some(vec![zone("b")]), Some(10), false),
+            (Some(vec![requirement("zone", In, &["a", "b"])]), Some(10), true),
+            (Some(vec![requirement("zone", In, &["b", "c"])]), Some(10), false),
+            (Some(vec![requirement("rack", Exists, &[]), zone("a")]), Some(10), true),
+            (Some(vec![requirement("disk", Exists, &[]), zone("a")]), Some(10), false),
+            (Some(vec![requirement("zone", NotIn, &["b"])]), Some(10), true),
+            // Every node, and none.
+            (Some(vec![]), Some(10), true),
+            (None, Some(10), false),
+        ] {
+            assert_eq!(has(told("c", nodes.clone(), size)), expected, "{nodes:?} {size:?}");
+        }
+    }
+
+    #[test]
+    fn drivers_that_tell_nothing_are_not_limited_and_what_is_taken_back_counts_no_more() {
+        let mut volumes = Volumes::default();
+        assert!(volumes.space("fast", "csi").is_none());
+        assert!(volumes.set_teller(&"csi".into(), true) && !volumes.set_teller(&"csi".into(), true));
+        let here = node(&[("zone", "a")]);
+        let has = |volumes: &Volumes| volumes.space("fast", "csi").unwrap().has(1, &here);
+        assert!(!has(&volumes), "it has told of no room yet");
+        let nodes = vec![requirement("zone", Operator::In, &["a"])];
+        let keys = ["x", "y"].map(|name| Key::new("driver", name));
+        for key in &keys {
+            assert!(volumes.set_capacity(key, Some(told(&key.name, Some(nodes.clone()), Some(1)))));
+        }
+        assert!(!volumes.set_capacity(&keys[0], Some(told("x", Some(nodes.clone()), Some(1)))), "no news");
+        assert!(volumes.set_capacity(&keys[0], None) && has(&volumes));
+        assert_eq!(volumes.spaces, volumes.rebuilt_spaces());
+        assert!(volumes.set_capacity(&keys[1], Some(told("y", Some(nodes), Some(0)))) && !has(&volumes));
+        assert!(volumes.set_capacity(&keys[1], None) && volumes.spaces.is_empty());
+        assert!(volumes.set_teller(&"csi".into(), false) && volumes.space("fast", "csi").is_none());
+    }
+}
