@@ -2,6 +2,7 @@
 
 mod budgets;
 mod decoding;
+mod devices;
 mod folding;
 mod groups;
 mod nodes;
