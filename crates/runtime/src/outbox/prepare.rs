@@ -218,3 +218,126 @@ fn parse(body: &[u8]) -> Result<Value, Reply> {
     serde_json::from_slice(body)
         .map_err(|error| Reply::Passing { message: format!("cannot read an object: {error}"), after: None })
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use phalanx_core::event::{DeviceName, GivenDevice, Key, PodRef};
+
+    use super::*;
+
+    fn given(device: &str) -> GivenDevice {
+        let device = DeviceName { driver: "gpu.x".into(), pool: "n1".into(), device: device.into() };
+        GivenDevice { request: "r".into(), device }
+    }
+
+    fn write(devices: Option<&[&str]>) -> ClaimWrite {
+        let allocation = devices.map(|devices| ClaimAllocation {
+            devices: devices.iter().map(|device| given(device)).collect(),
+            nodes: None,
+        });
+        ClaimWrite {
+            key: Key::new("ns", "c"),
+            uid: "u".into(),
+            allocation: allocation.map(Arc::new),
+            pod: Arc::new(PodRef { namespace: "ns".into(), name: "p".into(), uid: "p1".into() }),
+        }
+    }
+
+    /// A claim with these devices, reserved for the pods of these UIDs.
+    fn stored(devices: Option<&[&str]>, pods: &[&str]) -> Value {
+        let results = |devices: &[&str]| -> Vec<Value> {
+            let one =
+                |device: &&str| json!({"request": "r", "driver": "gpu.x", "pool": "n1", "device": device});
+            devices.iter().map(one).collect()
+        };
+        let allocation = devices.map(|devices| json!({"devices": {"results": results(devices)}}));
+        let reserved: Vec<Value> = pods.iter().map(|uid| json!({"resource": "pods", "uid": uid})).collect();
+        json!({"metadata": {"uid": "u"}, "status": {"allocation": allocation, "reservedFor": reserved}})
+    }
+
+    #[test]
+    fn a_claim_is_written_when_it_lacks_devices_or_the_pod_and_never_when_it_has_others() {
+        let own: Option<&[&str]> = Some(&["a", "b"]);
+        for (claim, asked, expected) in [
+            (stored(None, &[]), own, Ok(true)),
+            (stored(None, &["p1"]), own, Ok(true)),
+            // It was written before, and the answer was lost.
+            (stored(Some(&["b", "a"]), &["p1"]), own, Ok(false)),
+            (stored(Some(&["b", "a"]), &[]), own, Ok(true)),
+            (stored(Some(&["a"]), &[]), own, Err("it was given other devices")),
+            (stored(Some(&["a", "c"]), &["p1"]), own, Err("it was given other devices")),
+            // A claim that is shared has its devices already.
+            (stored(Some(&["z"]), &["p0"]), None, Ok(true)),
+            (stored(Some(&["z"]), &["p0", "p1"]), None, Ok(false)),
+            (stored(None, &[]), None, Err("it has lost its devices")),
+            (json!({"metadata": {"uid": "another"}}), own, Err("it is another one now")),
+        ] {
+            let mut changed = claim.clone();
+            assert_eq!(change(&mut changed, &write(asked)), expected, "{claim}");
+            if expected.is_ok() {
+                let reserved = changed["status"]["reservedFor"].as_array().unwrap();
+                assert_eq!(reserved.iter().filter(|one| one["uid"] == "p1").count(), 1, "{changed}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_pod_is_reserved_for_beside_others() {
+        let mut claim = stored(Some(&["z"]), &["p0"]);
+        change(&mut claim, &write(None)).unwrap();
+        let expected =
+            json!([{"resource": "pods", "uid": "p0"}, {"resource": "pods", "name": "p", "uid": "p1"}]);
+        assert_eq!(claim["status"]["reservedFor"], expected);
+    }
+
+    #[test]
+    fn requests_are_told_by_class_in_the_order_of_the_claim() {
+        let of = |name: &str, class: &str| json!({"name": name, "exactly": {"deviceClassName": class}});
+        let devices = json!({"requests": [of("a", "gpu"), of("b", "nic"), of("c", "gpu")]});
+        let expected =
+            vec![("gpu".to_owned(), vec![json!("a"), json!("c")]), ("nic".to_owned(), vec![json!("b")])];
+        assert_eq!(requests_by_class(&devices), expected);
+        assert_eq!(requests_by_class(&Value::Null), []);
+    }
+
+    #[test]
+    fn configurations_say_where_they_come_from() {
+        let list = json!([{"opaque": {"driver": "x"}}]);
+        let of_class = configs(&list, "FromClass", Some(&[json!("a")]));
+        assert_eq!(of_class, [json!({"opaque": {"driver": "x"}, "source": "FromClass", "requests": ["a"]})]);
+        let own = json!([{"opaque": {}, "requests": ["b"]}]);
+        let of_claim = configs(&own, "FromClaim", None);
+        assert_eq!(of_claim, [json!({"opaque": {}, "source": "FromClaim", "requests": ["b"]})]);
+        assert!(configs(&Value::Null, "FromClaim", None).is_empty());
+    }
+
+    #[test]
+    fn an_allocation_names_devices_and_where_they_can_be_used() {
+        let requirement = |key: &str, operator, values: &[&str]| Requirement {
+            key: key.into(),
+            operator,
+            values: values.iter().map(|value| Arc::from(*value)).collect(),
+        };
+        let term = NodeTerm {
+            labels: vec![
+                requirement("rack", Operator::Exists, &[]),
+                requirement("zone", Operator::In, &["a"]),
+            ],
+            fields: vec![requirement("metadata.name", Operator::In, &["n1"])],
+        };
+        let own = ClaimAllocation { devices: vec![given("a")], nodes: Some(vec![term]) };
+        let results = json!([{"request": "r", "driver": "gpu.x", "pool": "n1", "device": "a"}]);
+        let terms = json!([{
+            "matchExpressions": [{"key": "rack", "operator": "Exists"}, {"key": "zone", "operator": "In", "values": ["a"]}],
+            "matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n1"]}],
+        }]);
+        let expected = json!({"devices": {"results": results}, "nodeSelector": {"nodeSelectorTerms": terms}});
+        assert_eq!(body(&own, &[]), expected);
+        let anywhere = ClaimAllocation { nodes: None, ..own };
+        let config = json!({"source": "FromClass"});
+        let expected = json!({"devices": {"results": results, "config": [config]}});
+        assert_eq!(body(&anywhere, &[config]), expected);
+    }
+}
