@@ -13,7 +13,7 @@ use phalanx_core::world::{World, WorldOptions};
 use serde_json::{Value, json};
 
 use crate::chart::{Bar, Chart, Panel};
-use crate::{Size, generate, machine};
+use crate::{Size, generate, machine, supply};
 
 #[derive(Args)]
 pub(crate) struct Options {
@@ -25,6 +25,9 @@ pub(crate) struct Options {
     /// The classes differ in the cpu they request too, so that hardly two nodes stay alike.
     #[arg(long)]
     distinct_requests: bool,
+    /// Volumes, claims and devices on every node, for which no pod asks.
+    #[arg(long)]
+    supply: bool,
     /// A scheduler.conf instead of Helm's.
     #[arg(long)]
     conf: Option<PathBuf>,
@@ -54,13 +57,17 @@ pub(crate) fn run(options: &Options) -> Result<Value> {
     for _ in 0..options.runs.max(1) {
         let started = Instant::now();
         let mut world = World::new(WorldOptions::default());
+        let mut scheduler = Scheduler::new(conf_of(options.conf.as_deref())?, 0);
         world.apply(generate::default_queue());
         let kinds = generate::Kinds { count: options.classes, distinct_requests: options.distinct_requests };
-        for event in generate::nodes(nodes).chain(generate::gangs(options.size, kinds)) {
-            world.apply(event);
+        generate::nodes(nodes).for_each(|event| _ = world.apply(event));
+        if options.supply {
+            supply::events(nodes).for_each(|event| _ = world.apply(event));
+            // Which devices are good for what is worked out once, when they are first seen.
+            scheduler.run(&mut world, Time(0));
         }
+        generate::gangs(options.size, kinds).for_each(|event| _ = world.apply(event));
         load_seconds = started.elapsed().as_secs_f64();
-        let mut scheduler = Scheduler::new(conf_of(options.conf.as_deref())?, 0);
         let started = Instant::now();
         let outcome = scheduler.run(&mut world, Time(0));
         fastest = fastest.min(started.elapsed().as_secs_f64());
@@ -78,7 +85,7 @@ pub(crate) fn run(options: &Options) -> Result<Value> {
     say!("{pods} pods in gangs of {size} on {nodes} nodes: session {:.1} ms", fastest * 1e3);
     Ok(json!({
         "name": "core", "nodes": nodes, "gangs": gangs, "size": size, "classes": options.classes,
-        "distinctRequests": options.distinct_requests, "pods": pods,
+        "distinctRequests": options.distinct_requests, "supply": options.supply, "pods": pods,
         "seconds": fastest, "microsecondsPerPod": fastest * 1e6 / pods.max(1) as f64, "loadSeconds": load_seconds,
         "idleCycleSeconds": idle, "chart": chart(options, fastest),
         "peakRssBytes": machine::peak_rss(None), "cores": machine::cores(),

@@ -17,6 +17,7 @@ mod idle;
 mod live;
 mod machine;
 mod preempt;
+mod supply;
 
 use std::fmt;
 use std::io::{self, ErrorKind, Write};
