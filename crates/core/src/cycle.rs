@@ -2,6 +2,7 @@
 use std::sync::Arc;
 
 use crate::actions;
+use crate::budget::Stopwatch;
 use crate::conf::Conf;
 use crate::decision::Decision;
 use crate::event::Time;
@@ -12,6 +13,9 @@ use crate::session::Session;
 use crate::status;
 use crate::waiting::{self, Patience};
 use crate::world::World;
+
+/// After so many milliseconds a cycle goes on with searches that were cut short, even if nothing happens.
+const CUT_SHORT: i64 = 5_000;
 
 /// What a cycle came to.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -34,6 +38,7 @@ pub struct Scheduler {
     /// When the last cycle began.
     now: Option<Time>,
     extender: Arc<dyn Extender>,
+    stopwatch: Option<Arc<dyn Stopwatch>>,
     /// The configuration was not in force in the cycle before.
     fresh: bool,
     patience: Patience,
@@ -48,6 +53,7 @@ impl Scheduler {
             cycle: 0,
             now: None,
             extender: Arc::new(Silent),
+            stopwatch: None,
             fresh: true,
             patience: Patience::default(),
         }
@@ -56,6 +62,12 @@ impl Scheduler {
     /// Asks extenders with this from now on; before, with nothing that has an opinion.
     pub fn set_extender(&mut self, extender: Arc<dyn Extender>) {
         self.extender = extender;
+    }
+
+    /// Searches for victims, and for the places of gangs of unlike members, end after some time by this. Without it, as
+    /// at first, they end after so many steps only, always at the same point.
+    pub fn set_stopwatch(&mut self, stopwatch: Arc<dyn Stopwatch>) {
+        self.stopwatch = Some(stopwatch);
     }
 
     /// Compares only some of the nodes from now on, or all of them, as it is at first.
@@ -87,6 +99,20 @@ impl Scheduler {
 
     /// Runs one cycle. The World then holds what was decided.
     pub fn run(&mut self, world: &mut World, now: Time) -> Outcome {
+        let mut decisions = Vec::new();
+        let mut outcome = self.run_handing_out(world, now, &mut |some| decisions.extend(some));
+        decisions.append(&mut outcome.decisions);
+        Outcome { decisions, ..outcome }
+    }
+
+    /// The same, with what an action decided handed out as soon as it is over: binds of `allocate` need not wait for who
+    /// is to be evicted. No later decision takes a bind or an eviction back. The outcome has what is left: statuses.
+    pub fn run_handing_out(
+        &mut self,
+        world: &mut World,
+        now: Time,
+        hand_out: &mut dyn FnMut(Vec<Decision>),
+    ) -> Outcome {
         self.cycle += 1;
         let before = self.now.replace(now);
         self.placement.begin_cycle(world);
@@ -95,14 +121,17 @@ impl Scheduler {
         if std::mem::take(&mut self.fresh) {
             world.wake_all_jobs();
         }
-        let Self { conf, placement, cycle, extender, patience, .. } = self;
-        let outside = Outside { now, before, extender: Some(extender) };
+        let Self { conf, placement, cycle, extender, stopwatch, patience, .. } = self;
+        let outside = Outside { now, before, extender: Some(extender), stopwatch: stopwatch.as_ref() };
         let mut session = Session::open(world, conf, placement, outside);
         renew_nominations(&mut session);
         waiting::begin(&mut session, *patience);
         for name in &conf.actions {
             if let Some(action) = actions::find(name) {
                 (action.run)(&mut session);
+                if !session.decisions.is_empty() {
+                    hand_out(std::mem::take(&mut session.decisions));
+                }
             }
         }
         note_gates(&mut session);
@@ -111,8 +140,9 @@ impl Scheduler {
         session.tiers.every().for_each(|plugin| plugin.close(session.world));
         let wakes = session.tiers.every().filter_map(|plugin| plugin.wake(session.world));
         let world = &*session.world;
-        // Those that were refused before room was given back in this cycle.
+        // Those that were refused before room was given back in this cycle, and those whose search was cut short.
         let again = (world.parked() > 0 && world.was_freed()).then_some(now);
+        let again = again.or(session.cut_short.then_some(Time(now.0.saturating_add(CUT_SHORT))));
         let wakes = wakes.chain(world.usage_ends()).chain(world.refusals_end(now)).chain(world.next_call());
         let (wake, flush) = (wakes.chain(again).min(), world.next_flush());
         Outcome { decisions: session.decisions, cycle: *cycle, wake, flush }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use phalanx_resource::{Amounts, DimId, Dims};
 
+use crate::budget::Cut;
 use crate::event::Key;
 use crate::world::Node;
 
@@ -220,8 +221,8 @@ pub enum NoEviction {
     TooLarge,
     /// It would not fit even without all who may be evicted for it.
     NotEnough,
-    /// The search ended after as many steps as an action may make in a cycle.
-    Steps(u64),
+    /// The search took as much as the action may take in a cycle.
+    Cut(Cut),
 }
 
 impl NoEviction {
@@ -233,7 +234,7 @@ impl NoEviction {
             NoEviction::NotEnough => {
                 "it would not fit even without all pods that may be evicted for it".into()
             }
-            NoEviction::Steps(steps) => format!("the search was ended after {steps} steps (maxSteps)"),
+            NoEviction::Cut(cut) => format!("{} ({})", cut.text(), cut.argument()),
         }
     }
 }
@@ -350,6 +351,8 @@ pub enum Refusal {
         /// `minMember`.
         wanted: u32,
     },
+    /// Whether the gang as a whole has places was not found out.
+    Search(Cut),
     /// Nobody was evicted for it.
     Eviction {
         /// The action that tried.
@@ -411,6 +414,7 @@ impl Refusal {
             Refusal::Partial { placed, wanted } => {
                 format!("pod group is not ready: {placed} of minMember {wanted} have room")
             }
+            Refusal::Search(cut) => format!("allocate: {}", cut.text()),
             Refusal::Eviction { action, why } => format!("{action}: {}", why.text()),
             Refusal::Reserved(pods) => format!("{pods} pod(s) wait for room that is being released"),
         }

@@ -4,6 +4,7 @@
 //! that is run again on an equal World with equal arguments returns identical Decisions.
 pub mod actions;
 pub mod annotation;
+pub mod budget;
 pub mod conf;
 mod cycle;
 pub mod decision;

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use phalanx_resource::Amounts;
 
+use crate::budget::Stopwatch;
 use crate::conf::{ArgSpec, Args, Flags};
 use crate::diagnosis::{QueueFault, Refusal, Unfit};
 use crate::event::Time;
@@ -306,12 +307,14 @@ pub struct Outside<'a> {
     pub before: Option<Time>,
     /// Asks extenders.
     pub extender: Option<&'a Arc<dyn Extender>>,
+    /// Measures how long searches take.
+    pub stopwatch: Option<&'a Arc<dyn Stopwatch>>,
 }
 
 /// The first cycle, with nobody to ask.
 impl From<Time> for Outside<'_> {
     fn from(now: Time) -> Self {
-        Self { now, before: None, extender: None }
+        Self { now, before: None, extender: None, stopwatch: None }
     }
 }
 

@@ -1,6 +1,8 @@
 //! A session: the World, the plugins of the configuration, and the questions actions ask.
 use std::cmp::Ordering;
+use std::sync::Arc;
 
+use crate::budget::{Budget, Stopwatch};
 use crate::conf::{Conf, Flag};
 use crate::decision::{Decision, Prepare};
 use crate::diagnosis::{QueueFault, Refusal};
@@ -14,6 +16,8 @@ use crate::world::{Before, Status, World};
 
 /// Steps that searches for the places of gangs may take in a cycle, so that they hold up nobody else for long.
 const SEARCHES: u64 = 500_000;
+/// Milliseconds that they may take, where somebody measures them.
+const SEARCHES_MS: u64 = 500;
 
 /// One cycle's view of the World.
 pub struct Session<'w> {
@@ -28,8 +32,11 @@ pub struct Session<'w> {
     pub(crate) placement: &'w mut Placement,
     pub(crate) log: Vec<Entry>,
     pub(crate) decisions: Vec<Decision>,
-    /// Steps that searches for the places of gangs may still take in this cycle.
-    pub(crate) searches: u64,
+    /// What searches for the places of gangs may still take in this cycle.
+    pub(crate) searches: Budget,
+    /// A search was ended that would have gone on with what it may take in a cycle.
+    pub(crate) cut_short: bool,
+    stopwatch: Option<&'w Arc<dyn Stopwatch>>,
 }
 
 impl<'w> Session<'w> {
@@ -50,8 +57,16 @@ impl<'w> Session<'w> {
             placement,
             log: Vec::new(),
             decisions: Vec::new(),
-            searches: SEARCHES,
+            searches: Budget::new(SEARCHES, SEARCHES_MS, outside.stopwatch),
+            cut_short: false,
+            stopwatch: outside.stopwatch,
         }
+    }
+
+    /// So many steps, and so many milliseconds from now on where somebody measures them.
+    pub(crate) fn budget(&self, steps: i64, ms: i64) -> Budget {
+        let count = |number: i64| u64::try_from(number).unwrap_or_default();
+        Budget::new(count(steps), count(ms), self.stopwatch)
     }
 
     /// Begins a change that is either committed whole or undone.

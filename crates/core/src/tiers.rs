@@ -32,7 +32,7 @@ pub struct Tiers {
 impl Tiers {
     /// Opens the plugins of a configuration; names that are not in the table are passed over.
     pub fn open<'a>(conf: &Conf, world: &World, outside: impl Into<Outside<'a>>) -> Self {
-        let Outside { now, before, extender } = outside.into();
+        let Outside { now, before, extender, .. } = outside.into();
         let mut tiers = Self::default();
         for tier in &conf.tiers {
             for row in &tier.plugins {

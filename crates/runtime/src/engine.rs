@@ -5,6 +5,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError};
 use std::time::{Duration, Instant};
 
 use phalanx_core::Scheduler;
+use phalanx_core::budget::Stopwatch;
 use phalanx_core::conf::Conf;
 use phalanx_core::decision::Decision;
 use phalanx_core::event::{Event, Time};
@@ -242,15 +243,23 @@ impl Engine {
         self.pace.started();
         let started = Instant::now();
         let now = Time(jiff::Timestamp::now().as_millisecond());
-        let outcome = self.scheduler.run(&mut self.world, now);
+        let Self { scheduler, world, outbox, metrics, .. } = self;
+        let mut decided = 0;
+        let mut send = |decisions: Vec<Decision>| {
+            count(metrics, &decisions);
+            decided += decisions.len();
+            // The outbox is gone only when the process ends.
+            let _ = outbox.send(driver::Input::Decisions(decisions));
+        };
+        let mut outcome = scheduler.run_handing_out(world, now, &mut send);
+        let rest = std::mem::take(&mut outcome.decisions);
+        if !rest.is_empty() {
+            send(rest);
+        }
         let took = started.elapsed();
         self.metrics.cycle(took);
         self.metrics.pending(self.world.pending());
-        self.count(&outcome.decisions);
-        debug!(cycle = outcome.cycle, decisions = outcome.decisions.len(), ?took, "cycle");
-        if !outcome.decisions.is_empty() {
-            self.send(driver::Input::Decisions(outcome.decisions));
-        }
+        debug!(cycle = outcome.cycle, decisions = decided, ?took, "cycle");
         self.pace.ended(Instant::now(), took);
         let wake =
             outcome.wake.into_iter().chain(outcome.flush.map(|flush| flush.max(in_a_while(now)))).min();
@@ -261,25 +270,41 @@ impl Engine {
     fn send(&self, input: driver::Input) {
         let _ = self.outbox.send(input);
     }
+}
 
-    fn count(&self, decisions: &[Decision]) {
-        let mut counts = std::collections::BTreeMap::<&'static str, u64>::new();
-        for decision in decisions {
-            let (kind, count) = match decision {
-                Decision::Bind { pods, .. } => ("bind", pods.len() as u64),
-                Decision::Evict { .. } => ("evict", 1),
-                Decision::Nominate { .. } => ("nominate", 1),
-                Decision::PodGroupStatus { .. } => ("podgroup_status", 1),
-                Decision::QueueStatus { .. } => ("queue_status", 1),
-                Decision::PodUnscheduled { .. } => ("pod_unscheduled", 1),
-                Decision::PodGroupUnschedulable { .. } => ("podgroup_unschedulable", 1),
-                Decision::QueueInvalid { .. } => ("queue_invalid", 1),
-            };
-            *counts.entry(kind).or_default() += count;
-        }
-        for (kind, count) in counts {
-            self.metrics.decided(kind, count);
-        }
+fn count(metrics: &Metrics, decisions: &[Decision]) {
+    let mut counts = std::collections::BTreeMap::<&'static str, u64>::new();
+    for decision in decisions {
+        let (kind, count) = match decision {
+            Decision::Bind { pods, .. } => ("bind", pods.len() as u64),
+            Decision::Evict { .. } => ("evict", 1),
+            Decision::Nominate { .. } => ("nominate", 1),
+            Decision::PodGroupStatus { .. } => ("podgroup_status", 1),
+            Decision::QueueStatus { .. } => ("queue_status", 1),
+            Decision::PodUnscheduled { .. } => ("pod_unscheduled", 1),
+            Decision::PodGroupUnschedulable { .. } => ("podgroup_unschedulable", 1),
+            Decision::QueueInvalid { .. } => ("queue_invalid", 1),
+        };
+        *counts.entry(kind).or_default() += count;
+    }
+    for (kind, count) in counts {
+        metrics.decided(kind, count);
+    }
+}
+
+/// Measures how long searches take.
+#[derive(Debug)]
+pub struct Clock(Instant);
+
+impl Default for Clock {
+    fn default() -> Self {
+        Self(Instant::now())
+    }
+}
+
+impl Stopwatch for Clock {
+    fn elapsed(&self) -> Duration {
+        self.0.elapsed()
     }
 }
 

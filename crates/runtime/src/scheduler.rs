@@ -25,7 +25,7 @@ use tokio::sync::{mpsc, oneshot, watch as tokio_watch};
 use tokio::task::JoinSet;
 use tracing::{error, info, warn};
 
-use crate::engine::{Engine, Input, Pace};
+use crate::engine::{Clock, Engine, Input, Pace};
 use crate::extender::{Clients, HttpExtender};
 use crate::faults::Faults;
 use crate::lease::{self, LeaseOptions};
@@ -160,6 +160,7 @@ impl Process {
         let mut scheduler = Scheduler::new(conf.conf().clone(), options.seed);
         scheduler.set_sampling(options.sampling);
         scheduler.set_extender(Arc::new(HttpExtender::new(Handle::current(), clients.clone())));
+        scheduler.set_stopwatch(Arc::new(Clock::default()));
         let scheduling = Engine {
             world: World::new(WorldOptions { default_queue: options.default_queue.as_str().into() }),
             scheduler,

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 
 use super::{pack, together};
+use crate::budget::Cut;
 use crate::diagnosis::Refusal;
 use crate::id::{ClassId, JobId, TaskId};
 use crate::placement::Room;
@@ -130,13 +131,27 @@ pub(super) fn serve(session: &mut Session<'_>, job: JobId, work: &mut Work) -> S
     refusals.extend(partial(&session_counts(&mut statement, job)));
     drop(statement);
     let all = Work::of_all(session, job).tasks;
-    if together::place_whole(session, job, &all) || pack::place_whole(session, job, &all) {
-        *work = Work::of_requests(session, job);
-        return if work.is_empty() { Served::Done } else { Served::MoreToDo };
+    match place_whole(session, job, &all) {
+        Ok(false) => {}
+        Ok(true) => {
+            *work = Work::of_requests(session, job);
+            return if work.is_empty() { Served::Done } else { Served::MoreToDo };
+        }
+        Err(cut) => refusals.push(Refusal::Search(cut)),
     }
     release(session, job);
     note(session, job, refusals);
     Served::Done
+}
+
+/// Looks at the gang as a whole, in each of the ways in which that may help.
+fn place_whole(session: &mut Session<'_>, job: JobId, all: &[TaskId]) -> Result<bool, Cut> {
+    let together = together::place_whole(session, job, all);
+    if together == Ok(true) {
+        return together;
+    }
+    let packed = pack::place_whole(session, job, all)?;
+    if packed { Ok(true) } else { together }
 }
 
 /// How far the gang came: members with a place, and how many it needs.

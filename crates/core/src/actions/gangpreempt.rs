@@ -4,12 +4,13 @@
 //! first. Source: Volcano's gangpreempt action. Its order by return on investment never decides here, since the order of
 //! jobs is total.
 use super::ActionDef;
-use super::evict::{self, MAX_STEPS_ARG, Purpose};
+use super::evict::{self, MAX_STEPS_ARG, MAX_TIME_ARG, Purpose};
 use crate::conf::{ArgKind, ArgSpec};
 
 /// Arguments of both actions that take gangs as a whole.
 pub(super) const ARGS: &[ArgSpec] = &[
     MAX_STEPS_ARG,
+    MAX_TIME_ARG,
     ArgSpec {
         name: "maxDomains",
         kind: ArgKind::Int,

@@ -11,6 +11,7 @@ use smallvec::SmallVec;
 use std::cmp::Reverse;
 use std::sync::Arc;
 
+use crate::budget::{Budget, Cut};
 use crate::id::{JobId, NodeId, TaskId};
 use crate::placement::Room;
 use crate::session::Session;
@@ -23,38 +24,37 @@ const STEPS: u64 = 50_000;
 const SCANNED: usize = 16;
 
 /// Places a gang if there is any way to do so, and commits it: all at once, or where room is being released. False when there
-/// is no way, when all of its members are alike (then one by one is as good), or when the search was cut short.
-pub(super) fn place_whole(session: &mut Session<'_>, job: JobId, tasks: &[TaskId]) -> bool {
+/// is no way, and when all of its members are alike: then one by one is as good.
+pub(super) fn place_whole(session: &mut Session<'_>, job: JobId, tasks: &[TaskId]) -> Result<bool, Cut> {
     let mut items = items(session, tasks);
     let queue = session.world.jobs[job].queue;
     let allowed = |item: &Item| session.allocatable(queue, item.tasks[0]).is_ok();
     if items.len() < 2 || !items.iter().any(allowed) {
-        return false;
+        return Ok(false);
     }
-    let mut steps = STEPS.min(session.searches);
-    session.searches -= steps;
-    let done = look(session, job, &mut items, &mut steps).is_some();
-    session.searches += steps;
+    let mut steps = session.searches.part(STEPS);
+    let done = look(session, job, &mut items, &mut steps);
+    session.searches.give_back(&steps);
+    // With as many steps as a search may make it would end at the same point again.
+    session.cut_short |= done.is_err_and(|cut| cut != Cut::Steps(STEPS));
     done
 }
 
-fn look(session: &mut Session<'_>, job: JobId, items: &mut [Item], steps: &mut u64) -> Option<()> {
-    spend(steps, session.world.nodes.len() / SCANNED)?;
+fn look(session: &mut Session<'_>, job: JobId, items: &mut [Item], steps: &mut Budget) -> Result<bool, Cut> {
+    steps.spend(session.world.nodes.len() / SCANNED)?;
     let nodes = nodes(session, items);
-    spend(steps, items.len() * nodes.len())?;
+    steps.spend(items.len() * nodes.len())?;
     sort_hardest_first(session, items, &nodes);
     let releasing = nodes.iter().any(|node| !session.world.nodes[*node].releasing.is_zero());
-    [false, true].into_iter().filter(|later| !later || releasing).find_map(|later| {
+    for later in [false, true].into_iter().filter(|later| !later || releasing) {
         let mut statement = session.statement();
         let mut search = Search { job, items, nodes: &nodes, later, steps };
-        search.run(&mut statement).then(|| commit(statement, job))
-    })
-}
-
-fn spend(steps: &mut u64, cost: usize) -> Option<()> {
-    let left = steps.checked_sub(cost as u64);
-    *steps = left.unwrap_or(0);
-    left.map(|_| ())
+        if search.run(&mut statement)? {
+            commit(statement, job);
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 pub(super) fn commit(mut statement: Statement<'_, '_>, job: JobId) {
@@ -143,12 +143,12 @@ struct Search<'a> {
     nodes: &'a [NodeId],
     /// Room that is being released counts.
     later: bool,
-    steps: &'a mut u64,
+    steps: &'a mut Budget,
 }
 
 impl Search<'_> {
     /// Leaves a way in which the job can start in the statement.
-    fn run(&mut self, statement: &mut Statement<'_, '_>) -> bool {
+    fn run(&mut self, statement: &mut Statement<'_, '_>) -> Result<bool, Cut> {
         for task in self.items.iter().flat_map(|item| &item.tasks) {
             if statement.session().world.tasks[*task].status == Status::Pipelined {
                 statement.unplace(*task);
@@ -159,19 +159,17 @@ impl Search<'_> {
             if let Some(task) = frame.placed.take() {
                 statement.unplace(task);
             }
-            if self.place_next(statement, frame) {
+            if self.place_next(statement, frame)? {
                 if self.is_met(statement.session()) {
-                    return true;
+                    return Ok(true);
                 }
                 let next = self.after(frame);
                 frames.push(next);
-            } else if *self.steps == 0 {
-                return false;
             } else if !self.leave_out_rest(statement.session(), frame) {
                 frames.pop();
             }
         }
-        false
+        Ok(false)
     }
 
     fn is_met(&self, session: &Session<'_>) -> bool {
@@ -187,17 +185,17 @@ impl Search<'_> {
     }
 
     /// Gives the frame's task the next node that was not tried and has room.
-    fn place_next(&mut self, statement: &mut Statement<'_, '_>, frame: &mut Frame) -> bool {
-        let Some(item) = self.items.get(frame.item) else { return false };
+    fn place_next(&mut self, statement: &mut Statement<'_, '_>, frame: &mut Frame) -> Result<bool, Cut> {
+        let Some(item) = self.items.get(frame.item) else { return Ok(false) };
         let (task, session) = (item.tasks[frame.at], statement.session());
         let queue = session.world.jobs[self.job].queue;
         if session.allocatable(queue, task).is_err() {
-            return false;
+            return Ok(false);
         }
-        while frame.cursor < self.nodes.len() && *self.steps > 0 {
+        while frame.cursor < self.nodes.len() {
+            self.steps.spend(1)?;
             let node = self.nodes[frame.cursor];
             frame.cursor += 1;
-            *self.steps -= 1;
             match statement.session().room(task, node, &frame.tried) {
                 Some(Room::Now) => statement.allocate(task, node),
                 Some(Room::Later) if self.later => statement.pipeline(task, node),
@@ -205,9 +203,9 @@ impl Search<'_> {
             }
             frame.tried.push(node);
             frame.placed = Some(task);
-            return true;
+            return Ok(true);
         }
-        false
+        Ok(false)
     }
 
     /// Goes on with the next item, if what is left can still make the gang.

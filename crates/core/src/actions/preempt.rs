@@ -4,7 +4,7 @@
 //! rest. A job whose gang is whole and that still starves (with `enableJobStarving: false` on gang) preempts for each
 //! further task, and where that fails may evict its own less important tasks for it. Source: Volcano's preempt action.
 use super::ActionDef;
-use super::evict::{self, MAX_STEPS_ARG, Purpose};
+use super::evict::{self, MAX_STEPS_ARG, MAX_TIME_ARG, Purpose};
 use crate::conf::{ArgKind, ArgSpec};
 
 const fn accepted(name: &'static str, kind: ArgKind, default: &'static str) -> ArgSpec {
@@ -17,6 +17,7 @@ pub(super) const DEF: ActionDef = ActionDef {
     summary: "Evicts less important pods of a queue for a gang of the same queue.",
     args: &[
         MAX_STEPS_ARG,
+        MAX_TIME_ARG,
         accepted("predicateErrorCacheEnable", ArgKind::Bool, "true"),
         accepted("enableTopologyAwarePreemption", ArgKind::Bool, "false"),
         accepted("topologyAwarePreemptWorkerNum", ArgKind::Int, "16"),

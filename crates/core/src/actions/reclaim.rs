@@ -4,7 +4,7 @@
 //! and only running pods of other, reclaimable queues are taken; see [`evict`](super::evict) for the rest. Source:
 //! Volcano's reclaim action.
 use super::ActionDef;
-use super::evict::{self, MAX_STEPS_ARG, Purpose};
+use super::evict::{self, MAX_STEPS_ARG, MAX_TIME_ARG, Purpose};
 use crate::conf::{ArgKind, ArgSpec};
 
 pub(super) const DEF: ActionDef = ActionDef {
@@ -12,6 +12,7 @@ pub(super) const DEF: ActionDef = ActionDef {
     summary: "Evicts pods of queues that have more than they deserve for a gang of a queue that has less.",
     args: &[
         MAX_STEPS_ARG,
+        MAX_TIME_ARG,
         ArgSpec {
             name: "predicateErrorCacheEnable",
             kind: ArgKind::Bool,

@@ -6,6 +6,7 @@ use rustc_hash::FxHashMap;
 
 use super::gang::Attempt;
 use super::pack;
+use crate::budget::Cut;
 use crate::id::{JobId, NodeId, TaskId, TermId};
 use crate::placement::Room;
 use crate::session::Session;
@@ -16,10 +17,10 @@ use crate::world::{Class, Node, Status, World};
 const DOMAINS: usize = 16;
 
 /// Places a gang that may choose its domain, if any of those that are tried has room for it, and commits it.
-pub(super) fn place_whole(session: &mut Session<'_>, job: JobId, tasks: &[TaskId]) -> bool {
+pub(super) fn place_whole(session: &mut Session<'_>, job: JobId, tasks: &[TaskId]) -> Result<bool, Cut> {
     let seeks = |task: &TaskId| !session.world.class_of(*task).carried.affinity.is_empty();
     if !tasks.iter().any(seeks) {
-        return false;
+        return Ok(false);
     }
     let mut statement = session.statement();
     for task in tasks {
@@ -27,30 +28,26 @@ pub(super) fn place_whole(session: &mut Session<'_>, job: JobId, tasks: &[TaskId
             statement.unplace(*task);
         }
     }
-    let Some(choice) = Choice::of(statement.session().world, tasks) else { return false };
+    let Some(choice) = Choice::of(statement.session().world, tasks) else { return Ok(false) };
     let nodes = statement.session().world.nodes.len();
-    if !spend(statement.session(), 2 * nodes) {
-        return false;
-    }
+    spend(statement.session(), 2 * nodes)?;
     for home in choice.homes(statement.session(), job, tasks) {
-        if !spend(statement.session(), tasks.len()) {
-            return false;
-        }
+        spend(statement.session(), tasks.len())?;
         let mut attempt = statement.nested();
         if place_at(&mut attempt, job, tasks, &choice, home) {
             attempt.keep();
             pack::commit(statement, job);
-            return true;
+            return Ok(true);
         }
     }
-    false
+    Ok(false)
 }
 
-/// Takes steps from those that searches may take in a cycle; false when there are too few.
-fn spend(session: &mut Session<'_>, steps: usize) -> bool {
-    let left = session.searches.checked_sub(steps as u64);
-    session.searches = left.unwrap_or(session.searches);
-    left.is_some()
+/// Takes steps from those that searches may take in a cycle.
+fn spend(session: &mut Session<'_>, steps: usize) -> Result<(), Cut> {
+    let spent = session.searches.spend(steps);
+    session.cut_short |= spent.is_err();
+    spent
 }
 
 /// A gang may choose its domain.

@@ -1,6 +1,8 @@
 //! A cluster that runs cycles, with Volcano's Helm-default configuration.
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
+use phalanx_core::budget::Stopwatch;
 use phalanx_core::conf::{Conf, Flag, PluginConf, Tier};
 use phalanx_core::decision::Decision;
 use phalanx_core::event::{Event, GroupStatus, Key, Phase, PodGroupInfo, PodInfo, Time};
@@ -156,6 +158,21 @@ impl Cluster {
         let outcome = self.scheduler.run(&mut self.world, self.now);
         assert_eq!(self.world.check(), Vec::<String>::new());
         outcome.decisions
+    }
+
+    /// What one cycle hands out, a list for each action that decided something, and when the next one is due.
+    pub(crate) fn hand_outs(&mut self, mut each: impl FnMut(&[Decision])) -> Option<Time> {
+        self.now.0 += 1000;
+        let outcome =
+            self.scheduler.run_handing_out(&mut self.world, self.now, &mut |decisions| each(&decisions));
+        each(&outcome.decisions);
+        assert_eq!(self.world.check(), Vec::<String>::new());
+        outcome.wake
+    }
+
+    /// Searches are measured by this.
+    pub(crate) fn set_stopwatch(&mut self, stopwatch: Arc<dyn Stopwatch>) {
+        self.scheduler.set_stopwatch(stopwatch);
     }
 
     /// Jobs that wait are looked at as often as this says.

@@ -1,5 +1,6 @@
 //! Whole cycles: events in, decisions out.
 mod admission;
+mod budgets;
 mod claims;
 mod cluster;
 mod eviction_properties;

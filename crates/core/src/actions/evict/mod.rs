@@ -15,7 +15,8 @@
 //! so many). When the order of importance leads to nothing, the victims are offered node by node, and when they are few
 //! every set of them is tried ([`search`]).
 //!
-//! All of it is counted in steps, and an action has only so many in a cycle. Jobs that had no turn go first in the next.
+//! All of it is counted in steps, and an action has only so many in a cycle; on a cluster it has only so much time too.
+//! Jobs that had no turn go first in the next.
 mod aim;
 mod ledger;
 mod proof;
@@ -51,6 +52,18 @@ pub(super) const MAX_STEPS_ARG: ArgSpec = ArgSpec {
     default: "200000",
     doc: "How many steps (mainly places tried, and victims put back) the action may make in a cycle. When they are used \
           up, the jobs that had no turn go first in the next cycle.",
+};
+
+/// How long an action may search in a cycle, in milliseconds.
+const MAX_TIME: i64 = 1_000;
+
+/// The other argument every evicting action has.
+pub(super) const MAX_TIME_ARG: ArgSpec = ArgSpec {
+    name: "maxTime",
+    kind: ArgKind::Duration,
+    default: "1s",
+    doc: "How long the action may search in a cycle on a cluster; simulate counts steps only, so that it always comes out \
+          the same. What allocate decided is carried out meanwhile.",
 };
 
 /// Serves the jobs that starve.
@@ -101,8 +114,10 @@ struct Like {
 
 impl Planner {
     fn new(session: &mut Session<'_>, purpose: Purpose) -> Self {
-        let steps = session.conf.action_args(purpose.action()).int(MAX_STEPS_ARG.name, MAX_STEPS);
-        let steps = Steps::new(u64::try_from(steps).unwrap_or_default());
+        let args = session.conf.action_args(purpose.action());
+        let steps = args.int(MAX_STEPS_ARG.name, MAX_STEPS);
+        let time = args.duration(MAX_TIME_ARG.name, MAX_TIME);
+        let steps = Steps::new(session.budget(steps, time));
         Self { purpose, roster: Roster::new(session, purpose), steps, refused: FxHashMap::default() }
     }
 
@@ -114,17 +129,19 @@ impl Planner {
                 continue;
             }
             let Some(job) = line.pop(session, queue) else { continue };
-            session.world.jobs[job].passed_over = self.steps.are_spent();
-            let served =
-                if self.steps.are_spent() { Err(self.too_many_steps()) } else { self.serve(session, job) };
+            let (whole, spent) = (self.steps.are_whole(), self.steps.are_spent());
+            let served = if spent { Err(self.no_turn()) } else { self.serve(session, job) };
+            // One that came late may need all there is.
+            session.world.jobs[job].passed_over = spent || (!whole && self.steps.are_spent());
+            session.cut_short |= !whole && self.steps.are_spent() || self.steps.ended_by_time();
             if let Err(refusal) = served {
                 session.refuse(job, refusal);
             }
         }
     }
 
-    fn too_many_steps(&self) -> Refusal {
-        Refusal::Eviction { action: self.purpose.action(), why: NoEviction::Steps(self.steps.all()) }
+    fn no_turn(&self) -> Refusal {
+        Refusal::Eviction { action: self.purpose.action(), why: self.steps.ended() }
     }
 
     /// Evicts for a job: for its gang as a whole, or for each further task.
@@ -196,7 +213,7 @@ impl Planner {
                 Ok(())
             }
             Err(why) => {
-                if !matches!(why, NoEviction::Steps(_)) {
+                if !matches!(why, NoEviction::Cut(_)) {
                     self.refused.insert(like, why);
                 }
                 Err(refusal(why))

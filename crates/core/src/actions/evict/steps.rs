@@ -1,4 +1,5 @@
-//! The budget of a search: counted steps, so that it ends at the same point wherever it runs.
+//! The budget of a search, in what a search for victims counts.
+use crate::budget::{Budget, Cut};
 use crate::diagnosis::NoEviction;
 
 /// Things that are looked at in the time in which one place is tried.
@@ -6,24 +7,16 @@ const SCANNED: usize = 16;
 
 /// Steps that are left to an action in this cycle.
 #[derive(Debug)]
-pub(super) struct Steps {
-    left: u64,
-    all: u64,
-}
+pub(super) struct Steps(Budget);
 
 impl Steps {
-    pub(super) fn new(all: u64) -> Self {
-        Self { left: all, all }
+    pub(super) fn new(budget: Budget) -> Self {
+        Self(budget)
     }
 
     /// Takes steps before they are made.
     pub(super) fn spend(&mut self, steps: usize) -> Result<(), NoEviction> {
-        let Some(left) = self.left.checked_sub(steps as u64) else {
-            self.left = 0;
-            return Err(NoEviction::Steps(self.all));
-        };
-        self.left = left;
-        Ok(())
+        self.0.spend(steps).map_err(NoEviction::Cut)
     }
 
     /// Takes steps for looking at so many things, each of which costs a fraction of trying a place.
@@ -31,13 +24,23 @@ impl Steps {
         self.spend(things.div_ceil(SCANNED))
     }
 
-    /// How many there were.
-    pub(super) fn all(&self) -> u64 {
-        self.all
+    /// None was taken so far.
+    pub(super) fn are_whole(&self) -> bool {
+        self.0.is_whole()
     }
 
     /// There are none left.
     pub(super) fn are_spent(&self) -> bool {
-        self.left == 0
+        self.0.is_spent()
+    }
+
+    /// There is no time left.
+    pub(super) fn ended_by_time(&self) -> bool {
+        self.are_spent() && matches!(self.0.cut(), Cut::Time(_))
+    }
+
+    /// What to say when there are none left.
+    pub(super) fn ended(&self) -> NoEviction {
+        NoEviction::Cut(self.0.cut())
     }
 }

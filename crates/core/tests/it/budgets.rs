@@ -1,0 +1,93 @@
+//! What searches may take, and who need not wait for them.
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use phalanx_core::budget::Stopwatch;
+use phalanx_core::conf::Conf;
+use phalanx_core::decision::Decision;
+use phalanx_core::event::{Event, PodGroupInfo, Time};
+
+use crate::cluster::{Cluster, helm};
+use crate::objects::{group, member, node, running};
+
+/// Notes at each look what had been handed out by then; so much time passes with a look.
+#[derive(Debug)]
+struct Watched {
+    step: Duration,
+    looks: AtomicU32,
+    out: Arc<Mutex<Vec<&'static str>>>,
+    seen: Mutex<Vec<Vec<&'static str>>>,
+}
+
+impl Watched {
+    fn new(step: Duration) -> Arc<Self> {
+        Arc::new(Self { step, looks: AtomicU32::new(0), out: Arc::default(), seen: Mutex::default() })
+    }
+}
+
+impl Stopwatch for Watched {
+    fn elapsed(&self) -> Duration {
+        let out = self.out.lock().expect("a test fails in one place").clone();
+        self.seen.lock().expect("a test fails in one place").push(out);
+        self.step * self.looks.fetch_add(1, Ordering::Relaxed)
+    }
+}
+
+fn name(decision: &Decision) -> &'static str {
+    match decision {
+        Decision::Bind { .. } => "bind",
+        Decision::Evict { .. } => "evict",
+        Decision::PodGroupStatus { .. } => "status",
+        _ => "other",
+    }
+}
+
+fn urgent(name: &str, min: u32) -> PodGroupInfo {
+    PodGroupInfo { priority_class: Some("high".into()), ..group(name, min) }
+}
+
+/// A full node, a gang that has to evict, and one for which there is room elsewhere.
+fn contended() -> Cluster {
+    let conf = Conf { actions: ["enqueue", "allocate", "preempt"].map(Into::into).into(), ..helm() };
+    let mut cluster = Cluster::with(conf);
+    cluster.add(Event::PriorityClass { name: "high".into(), value: 10, global_default: false });
+    cluster.add(node("full", "cpu=4")).add(node("small", "cpu=1")).add(group("old", 1));
+    for index in 0..4 {
+        cluster.add(running(member("old", index, "cpu=1"), "full"));
+    }
+    cluster.gang(urgent("large", 1), 1, "cpu=4");
+    cluster.gang(group("fits", 1), 1, "cpu=1");
+    cluster
+}
+
+#[test]
+fn binds_are_handed_out_before_anybody_looks_for_victims() {
+    let mut cluster = contended();
+    let watched = Watched::new(Duration::ZERO);
+    cluster.set_stopwatch(watched.clone());
+    let wake = cluster.hand_outs(|decisions| {
+        watched.out.lock().unwrap().extend(decisions.iter().map(name).filter(|name| *name != "other"));
+    });
+    let seen = watched.seen.lock().unwrap();
+    assert_eq!(seen.last().unwrap()[..], ["bind"], "while preempt looks for victims");
+    let out = watched.out.lock().unwrap();
+    assert_eq!(out[..5], ["bind", "evict", "evict", "evict", "evict"], "{out:?}");
+    assert!(out[5..].iter().all(|name| *name == "status"), "{out:?}");
+    assert_eq!(wake, None);
+}
+
+#[test]
+fn a_search_that_takes_too_long_is_ended_told_and_made_again() {
+    let mut cluster = contended();
+    cluster.set_stopwatch(Watched::new(Duration::from_secs(1)));
+    let mut evicted = 0;
+    let wake = cluster.hand_outs(|some| evicted += some.iter().filter(|it| name(it) == "evict").count());
+    assert_eq!(evicted, 0);
+    let told = "preempt: the search was ended after 1000 ms (maxTime)";
+    assert!(cluster.reasons("large").iter().any(|reason| reason == told), "{:?}", cluster.reasons("large"));
+    assert_eq!(cluster.reasons("fits"), [""; 0], "others do not mind");
+    assert_eq!(wake, Some(Time(6000)), "five seconds later, though nothing happens");
+    cluster.set_stopwatch(Watched::new(Duration::ZERO));
+    assert_eq!(cluster.cycle().evicted.len(), 4);
+}
