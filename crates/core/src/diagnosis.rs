@@ -170,8 +170,13 @@ pub enum QueueFault {
         /// By how much, by resource.
         over: Vec<(DimId, i64)>,
     },
-    /// It has a quota of a class of devices, which nothing counts.
-    Devices(Arc<str>),
+    /// It has a quota of devices that has no effect.
+    Devices {
+        /// Of what: `capability of deviceclass/gpu.example.com`.
+        quota: Arc<str>,
+        /// Why.
+        why: &'static str,
+    },
     /// It may have more than a queue above it.
     Wider {
         /// That queue.
@@ -200,9 +205,7 @@ impl QueueFault {
             QueueFault::Children { what, over } => {
                 format!("its children have more {what} than it has itself{}", list(": ", over, dims))
             }
-            QueueFault::Devices(name) => {
-                format!("its quota of {name} has no effect: devices are not counted")
-            }
+            QueueFault::Devices { quota, why } => format!("its {quota} has no effect: {why}"),
             QueueFault::Wider { ancestor, over } => {
                 format!("its capability is above that of queue {ancestor}{}", list(": ", over, dims))
             }

@@ -48,10 +48,12 @@ fn cores(amount: Option<i64>) -> phalanx_core::event::Resources {
 }
 
 fn queues() -> impl Strategy<Value = Vec<QueueInfo>> {
-    let one = (1u32..4, amount(12), amount(4), 0i32..2);
+    let devices = prop::option::weighted(0.2, 0u32..4);
+    let one = (1u32..4, amount(12), amount(4), 0i32..2, devices);
     prop::collection::vec(one, 1..4).prop_map(|list| {
-        let queue = |(at, (weight, capability, guarantee, priority))| QueueInfo {
-            capability: cores(capability),
+        let devices = |count: Option<u32>| count.map(|count| resources(&format!("deviceclass/any={count}")));
+        let queue = |(at, (weight, capability, guarantee, priority, quota))| QueueInfo {
+            capability: [cores(capability), devices(quota).unwrap_or_default()].concat(),
             guarantee: cores(guarantee),
             priority,
             ..queue(&format!("q{at}"), weight)

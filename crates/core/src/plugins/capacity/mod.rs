@@ -31,8 +31,9 @@
 //! Source: Volcano's capacity plugin. Differences: there a fault of one queue switches the plugin off for all; here its own
 //! jobs wait, with those of the queues below it, and nothing is kept for it. Guarantees are kept free until they are used
 //! (there, what two queues leave beside each other's guarantees can be a third's), also where `root` has no capability.
-//! Guarantees of the queues above a victim count. Quotas of device classes
-//! (`deviceclass/...`) are not looked at, and that is told on the queue.
+//! Guarantees of the queues above a victim count. Of devices (see [`devices`]) only a capability in whole ones counts, when
+//! tasks are placed; admission does not ask for it, and a quota that has no effect is told on the queue.
+mod devices;
 mod kept;
 mod reclaim;
 mod standing;
@@ -51,6 +52,7 @@ use crate::event::Time;
 use crate::id::{Id, JobId, QueueId, TaskId};
 use crate::plugin::{EvictionKind, Opening, Plugin, PluginDef, Verdict};
 use crate::world::{Status, Sums, World};
+use devices::Devices;
 use kept::Kept;
 use standing::Standing;
 
@@ -59,13 +61,31 @@ const NAME: &str = "capacity";
 const BESIDE: &str = "part beside the guarantees of others";
 const LEVEL: &str = "ancestorReclaimLevel";
 
-const ARGS: &[ArgSpec] = &[ArgSpec {
-    name: LEVEL,
-    kind: ArgKind::Int,
-    default: "0",
-    doc: "How many queues above a queue have a say in what is reclaimed for it and from it; below 0 is 0. \
-          Matters with enableHierarchy.",
-}];
+const DEVICES: &str = "capacity.DynamicResourceAllocationEnable";
+
+const ARGS: &[ArgSpec] = &[
+    ArgSpec {
+        name: LEVEL,
+        kind: ArgKind::Int,
+        default: "0",
+        doc: "How many queues above a queue have a say in what is reclaimed for it and from it; below 0 is 0. \
+              Matters with enableHierarchy.",
+    },
+    ArgSpec {
+        name: DEVICES,
+        kind: ArgKind::Bool,
+        default: "true",
+        doc: "A capability `deviceclass/<class>` limits how many devices of that class a queue's claims ask for; a \
+              shared claim counts once.",
+    },
+    ArgSpec {
+        name: "capacity.DRAConsumableCapacityEnable",
+        kind: ArgKind::Bool,
+        default: "true",
+        doc: "Accepted for Volcano's sake: claims that ask for a part of a device are not supported and wait, so a \
+              quota `<dimension>.deviceclass/<class>` has no effect, and the queue says so.",
+    },
+];
 
 pub(super) const DEF: PluginDef = PluginDef {
     name: NAME,
@@ -82,6 +102,7 @@ struct Capacity {
     /// By queue id.
     standings: Vec<Standing>,
     kept: Kept,
+    devices: Devices,
 }
 
 impl Capacity {
@@ -90,9 +111,11 @@ impl Capacity {
         let tree = flags.on(Flag::Hierarchy);
         let levels = if tree { usize::try_from(args.int(LEVEL, 0)).unwrap_or(0) } else { 0 };
         let broken = |id| world.queue_fault(id).is_some() || !(tree || flat::valid(world, id, NAME).is_ok());
-        let standings = standing::standings(world, tree, broken);
+        let counts_devices = args.bool(DEVICES, true);
+        let standings = standing::standings(world, tree, counts_devices, broken);
         let kept = Kept::new(world, tree, &standings);
-        let mut plugin = Self { tree, levels, standings, kept };
+        let devices = if counts_devices { Devices::new(world, tree) } else { Devices::default() };
+        let mut plugin = Self { tree, levels, standings, kept, devices };
         if world.any_asks() {
             for (queue, promised) in world.promises() {
                 plugin.promise(world, queue, &promised, Amounts::add);
@@ -156,6 +179,12 @@ impl Capacity {
         let own = |(dim, _): &(DimId, i64)| queue.capability.get(*dim) == self.of(id).limits.get(*dim);
         let limit = if over.iter().all(own) { "capability" } else { BESIDE };
         Err(Refusal::Quota { plugin: NAME, queue: queue.name.clone(), limit, over })
+    }
+
+    /// The same of the devices that a task's claims ask for.
+    fn within_devices(&self, world: &World, task: TaskId) -> Result<(), Refusal> {
+        let Some((id, over)) = self.devices.refuses(world, task) else { return Ok(()) };
+        Err(Refusal::Quota { plugin: NAME, queue: world.queues[id].name.clone(), limit: "capability", over })
     }
 
     /// Whether a queue has, with one more task, at most what it deserves of something that the task asks for.
@@ -230,15 +259,17 @@ impl Plugin for Capacity {
     fn allocatable(&self, world: &World, queue: QueueId, task: TaskId) -> Result<(), Refusal> {
         let request = world.request_of(task);
         self.within_limits(world, queue, request)?;
+        self.within_devices(world, task)?;
         let Some((id, over)) = self.kept.refuses(world, queue, request) else { return Ok(()) };
         Err(Refusal::Quota { plugin: NAME, queue: world.queues[id].name.clone(), limit: BESIDE, over })
     }
 
     fn listens(&self) -> bool {
-        self.kept.is_any()
+        self.kept.is_any() || self.devices.is_any()
     }
 
-    fn on_change(&mut self, world: &World, task: TaskId, _: Status) {
+    fn on_change(&mut self, world: &World, task: TaskId, before: Status) {
+        self.devices.update(world, task, before);
         if let Some(job) = world.tasks[task].job {
             self.kept.update(world, world.jobs[job].queue);
         }
@@ -247,6 +278,7 @@ impl Plugin for Capacity {
     fn preemptive(&self, world: &World, queue: QueueId, task: TaskId) -> Result<(), Refusal> {
         let request = world.request_of(task);
         self.within_limits(world, queue, request)?;
+        self.within_devices(world, task)?;
         let mut above = (1..=self.levels).filter_map(|level| self.above(world, queue, level));
         if self.is_below_deserved(world, queue, request)
             || above.any(|id| self.is_below_deserved(world, id, request))

@@ -1,6 +1,7 @@
 //! What each queue may have, is guaranteed and deserves, worked out from the top of the tree down.
 use phalanx_resource::{Amounts, Ceilings, DimId};
 
+use super::devices::idle_quota;
 use crate::diagnosis::QueueFault;
 use crate::id::{Id, QueueId};
 use crate::world::{Queue, World};
@@ -36,8 +37,14 @@ impl Standing {
 }
 
 /// The figures of all queues, by id.
-pub(super) fn standings(world: &World, tree: bool, broken: impl Fn(QueueId) -> bool) -> Vec<Standing> {
-    let mut builder = Builder { world, tree, standings: vec![Standing::default(); world.queues.bound()] };
+pub(super) fn standings(
+    world: &World,
+    tree: bool,
+    counts_devices: bool,
+    broken: impl Fn(QueueId) -> bool,
+) -> Vec<Standing> {
+    let mut builder =
+        Builder { world, tree, counts_devices, standings: vec![Standing::default(); world.queues.bound()] };
     let mut order: Vec<(usize, QueueId)> =
         world.queues.ids().map(|id| (if tree { world.queue_depth(id) } else { 0 }, id)).collect();
     order.sort_unstable();
@@ -54,6 +61,7 @@ pub(super) fn standings(world: &World, tree: bool, broken: impl Fn(QueueId) -> b
 struct Builder<'w> {
     world: &'w World,
     tree: bool,
+    counts_devices: bool,
     standings: Vec<Standing>,
 }
 
@@ -75,7 +83,7 @@ impl Builder<'_> {
         let queue = &self.world.queues[id];
         let below = &self.standings[id.index()];
         let odd = || if self.tree { warning(self.world, id, below) } else { None };
-        let warning = devices(self.world, id).or_else(odd);
+        let warning = idle_quota(self.world, id, self.counts_devices).or_else(odd);
         let mut guarantee = below.reserved.clone();
         for (dim, amount) in queue.guarantee.iter() {
             guarantee.set(dim, amount);
@@ -182,15 +190,6 @@ fn warning(world: &World, id: QueueId, below: &Standing) -> Option<QueueFault> {
     children("guarantee", &reserved, &least, queue)
         .or_else(|| children("deserved", &below.deserved, &queue.deserved, queue))
         .or_else(|| wider(world, id))
-}
-
-/// A quota in Volcano's names for device classes: `deviceclass/<class>` or `<dimension>.deviceclass/<class>`.
-fn devices(world: &World, id: QueueId) -> Option<QueueFault> {
-    let queue = &world.queues[id];
-    let named = queue.capability.iter().chain(queue.deserved.iter()).chain(queue.guarantee.iter());
-    let mut names = named.map(|(dim, _)| world.dims.name(dim));
-    let of_class = |name: &&str| name.starts_with("deviceclass/") || name.contains(".deviceclass/");
-    names.find(of_class).map(|name| QueueFault::Devices(name.into()))
 }
 
 fn children(what: &'static str, sum: &Ceilings, own: &Ceilings, queue: &Queue) -> Option<QueueFault> {

@@ -341,10 +341,18 @@ fn quotas_that_do_not_add_up_are_told() {
             Some("its children have more deserved than it has itself: cpu (1 more)"),
         ),
         ("a child with a fault does not count", vec!["p:||cpu=3", "a < p: cpu=1||cpu=4"], None),
+        ("devices of a class", vec!["p: deviceclass/gpu.example.com=2"], None),
         (
-            "classes of devices",
-            vec!["p: deviceclass/gpu.example.com=2"],
-            Some("its quota of deviceclass/gpu.example.com has no effect: devices are not counted"),
+            "deserved devices",
+            vec!["p: deviceclass/gpu=2||deviceclass/gpu=1"],
+            Some("its deserved of deviceclass/gpu has no effect: of devices only a capability counts"),
+        ),
+        (
+            "parts of devices",
+            vec!["p: cores.deviceclass/gpu=200"],
+            Some(
+                "its capability of cores.deviceclass/gpu has no effect: claims to a part of a device are not supported",
+            ),
         ),
         (
             "a capability above an ancestor's",

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::stock::Had;
 use super::{Device, Place, SHAPES_MAX, Shape, ShapeId};
-use crate::event::{ClaimAllocation, ClaimInfo, Key, PodClaim};
+use crate::event::{ClaimAllocation, ClaimInfo, ClaimRequest, Key, PodClaim};
 use crate::id::{ClaimId, NodeId, TaskId};
 use crate::world::{Hold, World};
 
@@ -79,6 +79,7 @@ impl World {
                 self.devices.claims[*claim].tasks += 1;
             }
             self.tasks[id].claims = Some(Arc::new(Linked { named: named.clone(), ids }));
+            self.devices.claimants.insert(id);
         }
         self.hold_claims(id, true);
         true
@@ -87,10 +88,26 @@ impl World {
     /// A task that holds nothing lets its claims go.
     pub(in crate::world) fn unlink_claims(&mut self, id: TaskId) {
         let Some(linked) = self.tasks[id].claims.take() else { return };
+        self.devices.claimants.remove(&id);
         for claim in &linked.ids {
             self.devices.claims[*claim].tasks -= 1;
             self.drop_unused_claim(*claim);
         }
+    }
+
+    /// Tasks that have claims, in any order.
+    pub(crate) fn claimants(&self) -> impl Iterator<Item = TaskId> + '_ {
+        self.devices.claimants.iter().copied()
+    }
+
+    /// The claims of a task.
+    pub(crate) fn claims_of(&self, task: TaskId) -> &[ClaimId] {
+        self.tasks[task].claims.as_ref().map_or(&[], |linked| &linked.ids)
+    }
+
+    /// What a claim asks for.
+    pub(crate) fn device_requests(&self, claim: ClaimId) -> &[ClaimRequest] {
+        &self.devices.claims[claim].info.requests
     }
 
     /// A task takes room, or leaves it: so do its claims.

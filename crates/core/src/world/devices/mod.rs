@@ -17,7 +17,7 @@ mod tests;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use claim::Claim;
 pub(crate) use claim::Linked;
@@ -26,7 +26,7 @@ use shape::Shape;
 pub(crate) use stock::{ShapeId, Shapes, Stock};
 
 use crate::event::{DeviceClassInfo, DeviceName, Key, NodeTerm, SliceInfo};
-use crate::id::{ClaimId, NodeId, Slots};
+use crate::id::{ClaimId, NodeId, Slots, TaskId};
 
 /// As many shapes as a word has bits.
 const SHAPES_MAX: usize = Shapes::BITS as usize;
@@ -85,6 +85,8 @@ pub(crate) struct Devices {
     slices: BTreeMap<Arc<str>, Slice>,
     pub(crate) claims: Slots<ClaimId, Claim>,
     claim_ids: FxHashMap<Key, ClaimId>,
+    /// Tasks that have claims.
+    claimants: FxHashSet<TaskId>,
     shapes: Vec<Shape>,
     table: FxHashMap<DeviceName, Device>,
     /// The devices of each node, by name.

@@ -82,6 +82,8 @@ impl World {
                 *promised += u32::from(task.status.hold() == crate::world::Hold::Pipelined);
             }
         }
+        let claimants = self.tasks.iter().filter(|(_, task)| task.claims.is_some()).map(|(id, _)| id);
+        note(self.devices.claimants == claimants.collect(), "tasks with claims".into());
         for (id, claim) in self.devices.claims.iter() {
             let found = holders.get(&id).copied().unwrap_or_default();
             let right = claim.holders() == found && (claim.exists || found.0 > 0);
