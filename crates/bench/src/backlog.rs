@@ -144,8 +144,14 @@ fn fastest(options: &Options, waiting: usize) -> Result<(f64, f64)> {
     let first = started.elapsed().as_secs_f64();
     let mut fastest = f64::INFINITY;
     for run in 0..options.runs.max(1) {
-        let gang =
-            Gang { name: &format!("fits-{run}"), class: "", cores: 1, size: options.size, on: Vec::new() };
+        let gang = Gang {
+            name: &format!("fits-{run}"),
+            class: "",
+            cores: 1,
+            gpus: 0,
+            size: options.size,
+            on: Vec::new(),
+        };
         for event in gang.events() {
             world.apply(event);
         }
@@ -164,7 +170,8 @@ fn while_finishing(options: &Options, waiting: usize) -> Result<f64> {
     let mut world = world(options);
     let running = options.nodes * CORES;
     let on = (0..running).map(|at| at % options.nodes).collect();
-    let pods: Vec<Event> = Gang { name: "runs", class: "", cores: 1, size: running, on }.events().collect();
+    let pods: Vec<Event> =
+        Gang { name: "runs", class: "", cores: 1, gpus: 0, size: running, on }.events().collect();
     for event in pods.iter().cloned().chain((0..waiting).flat_map(|at| waits(options.like, at, 1, MEMBERS))) {
         world.apply(event);
     }
@@ -187,7 +194,7 @@ fn while_finishing(options: &Options, waiting: usize) -> Result<f64> {
 }
 
 fn waits(like: Like, at: usize, cores: usize, size: usize) -> Vec<Event> {
-    let gang = Gang { name: &format!("waits-{at:06}"), class: "", cores, size, on: Vec::new() };
+    let gang = Gang { name: &format!("waits-{at:06}"), class: "", cores, gpus: 0, size, on: Vec::new() };
     let changed = |event| match (like, event) {
         (Like::Unlike, Event::Pod(pod)) => {
             let memory = format!("{}Ki", 4_000_000 + at);

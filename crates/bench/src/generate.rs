@@ -21,7 +21,13 @@ pub(crate) fn default_queue() -> Event {
 
 /// Equal nodes.
 pub(crate) fn nodes(count: usize) -> impl Iterator<Item = Event> {
-    let allocatable = resources(&[("cpu", "32"), ("memory", "256Gi"), ("pods", "110")]);
+    gpu_nodes(count, 0)
+}
+
+/// Equal nodes with so many GPUs each.
+pub(crate) fn gpu_nodes(count: usize, gpus: usize) -> impl Iterator<Item = Event> {
+    let mut allocatable = resources(&[("cpu", "32"), ("memory", "256Gi"), ("pods", "110")]);
+    allocatable.extend(gpu_resource(gpus));
     (0..count).map(move |at| {
         let name: Arc<str> = format!("node-{at:06}").into();
         let labels = vec![("kubernetes.io/hostname".into(), name.clone())];
@@ -80,6 +86,8 @@ pub(crate) struct Gang<'a> {
     pub(crate) class: &'a str,
     /// Cores of each pod; its memory is as many times 8 GiB.
     pub(crate) cores: usize,
+    /// GPUs of each pod.
+    pub(crate) gpus: usize,
     pub(crate) size: usize,
     /// The nodes on which its pods run, by number; none when they are pending.
     pub(crate) on: Vec<usize>,
@@ -96,8 +104,9 @@ impl Gang<'_> {
             priority_class: Some(self.class.into()),
             ..PodGroupInfo::default()
         };
-        let requests =
+        let mut requests =
             resources(&[("cpu", &self.cores.to_string()), ("memory", &format!("{}Gi", 8 * self.cores))]);
+        requests.extend(gpu_resource(self.gpus));
         let pods = (0..self.size).map(move |index| {
             let event = pod(&namespace, &name, index, Time(0), requests.clone(), constraints(0));
             match (event, self.on.get(index)) {
@@ -173,6 +182,10 @@ fn pod_info(
         claims: None,
         annotations: phalanx_core::annotation::Annotations::default(),
     }
+}
+
+fn gpu_resource(gpus: usize) -> Resources {
+    if gpus == 0 { resources(&[]) } else { resources(&[("nvidia.com/gpu", &gpus.to_string())]) }
 }
 
 pub(crate) fn resources(list: &[(&str, &str)]) -> Resources {

@@ -17,6 +17,7 @@ mod idle;
 mod live;
 mod machine;
 mod preempt;
+mod refusal;
 mod supply;
 
 use std::fmt;
@@ -43,6 +44,8 @@ enum Bench {
     Core(core::Options),
     /// One gang that evicts its way into a full cluster, and gangs that never fit.
     Preempt(preempt::Options),
+    /// A gang that cannot fit in a cluster full of pods that could be evicted, until it is told so.
+    Refusal(refusal::Options),
     /// A cycle for one new pod in a cluster full of running ones.
     Idle(idle::Options),
     /// Draws what a benchmark printed.
@@ -92,6 +95,7 @@ fn run(bench: Bench) -> Result<()> {
         Bench::Backlog(options) => backlog::run(&options)?,
         Bench::Core(options) => core::run(&options)?,
         Bench::Preempt(options) => preempt::run(&options)?,
+        Bench::Refusal(options) => refusal::run(&options)?,
         Bench::Idle(options) => idle::run(&options)?,
         Bench::Chart(options) => return chart::run(&options),
         #[cfg(feature = "live")]

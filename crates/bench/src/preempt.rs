@@ -40,7 +40,8 @@ pub(crate) struct Options {
 /// Cores of a node.
 const CORES: usize = 32;
 
-fn conf() -> Result<Conf> {
+/// A scheduler.conf that evicts.
+pub(crate) fn conf() -> Result<Conf> {
     let parsed = parse(include_str!("../../../config/preempt-and-reclaim.yaml"), &Known::builtin());
     parsed.conf.context("config/preempt-and-reclaim.yaml does not parse")
 }
@@ -53,7 +54,7 @@ struct Ran {
     nominated: usize,
 }
 
-fn apply(world: &mut World, events: impl Iterator<Item = Event>) {
+pub(crate) fn apply(world: &mut World, events: impl Iterator<Item = Event>) {
     for event in events {
         world.apply(event);
     }
@@ -73,7 +74,8 @@ impl Options {
             let cores = CORES / self.per_node;
             // Members are spread, so that no node is emptied by taking one gang.
             let on = (first..pods.min(first + self.victims)).map(|pod| pod % self.nodes).collect();
-            let low = Gang { name: &format!("low-{at:06}"), class: "low", cores, size: self.victims, on };
+            let low =
+                Gang { name: &format!("low-{at:06}"), class: "low", cores, gpus: 0, size: self.victims, on };
             apply(&mut world, low.events());
         }
         let mut scheduler = Scheduler::new(conf, 0);
@@ -124,7 +126,7 @@ fn chart(options: &Options, evicting: f64, refusing: f64) -> Chart {
 
 pub(crate) fn run(options: &Options) -> Result<Value> {
     let cores = options.each * CORES / options.per_node;
-    let gang = Gang { name: "gang", class: "high", cores, size: options.size, on: Vec::new() };
+    let gang = Gang { name: "gang", class: "high", cores, gpus: 0, size: options.size, on: Vec::new() };
     let (ran, added) = options.measure(&gang)?;
     let expected = options.each * options.size;
     ensure!(
@@ -142,7 +144,8 @@ pub(crate) fn run(options: &Options) -> Result<Value> {
         added * 1e3
     );
     let refused = |why: &str, class: &str, cores: usize, size: usize| -> Result<(f64, f64)> {
-        let (ran, added) = options.measure(&Gang { name: "gang", class, cores, size, on: Vec::new() })?;
+        let (ran, added) =
+            options.measure(&Gang { name: "gang", class, cores, gpus: 0, size, on: Vec::new() })?;
         ensure!((ran.evicted, ran.nominated) == (0, 0), "somebody was evicted for a gang that is {why}");
         say!("refused, {why}: cycle {:.1} ms, of which evicting {:.1} ms", ran.seconds * 1e3, added * 1e3);
         Ok((ran.seconds, added))

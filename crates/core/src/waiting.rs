@@ -4,7 +4,6 @@
 //! When something happens that may lift the reason, the first of the herd is called, in the order of jobs; the next one
 //! when that has got what it asked for, in the same cycle. So what a backlog costs does not depend on its length, and who is
 //! placed where is what it would be if all were looked at.
-use std::cmp::Ordering;
 use std::sync::Arc;
 
 use crate::actions::Heap;
@@ -12,7 +11,7 @@ use crate::diagnosis::{NoEviction, Refusal, Unfit};
 use crate::event::{Dequeue, Phase, Time};
 use crate::id::{ClassId, HerdId, JobId, QueueId, TaskId};
 use crate::session::Session;
-use crate::world::{Cure, HerdKey, Job, Member, Run, Shape, Status, World, backoff};
+use crate::world::{Cure, HerdKey, Job, Member, Members, Run, Shape, Status, World, backoff};
 
 /// Actions that evict for a job that waits.
 const EVICTING: [&str; 4] = ["preempt", "reclaim", "gangpreempt", "gangreclaim"];
@@ -129,10 +128,8 @@ fn ahead<T: Copy>(
 /// The first of a herd.
 fn first(session: &mut Session<'_>, id: HerdId) -> Option<JobId> {
     let mut members = std::mem::take(&mut session.world.herd_mut(id)?.members);
-    while members.peek().is_some_and(|member| !is_entry(session.world, id, member)) {
-        members.pop(|a, b| order(session, id, a, b));
-    }
-    let first = members.peek();
+    let lives = |member| is_entry(session.world, id, member);
+    let first = members.first(lives, |a, b| session.job_order(a.0, b.0));
     session.world.herd_mut(id)?.members = members;
     first.map(|(job, _)| job)
 }
@@ -157,15 +154,6 @@ pub(crate) fn call_next(session: &mut Session<'_>, job: JobId) -> Option<JobId> 
 
 fn is_entry(world: &World, herd: HerdId, (job, serial): Member) -> bool {
     world.jobs.get(job).is_some_and(|job| job.is_entry(herd, serial))
-}
-
-/// The order of jobs; entries that were left behind come first, so that they are dropped as soon as they are met.
-fn order(session: &Session<'_>, herd: HerdId, a: Member, b: Member) -> Ordering {
-    let lives = |member| is_entry(session.world, herd, member);
-    match (lives(a), lives(b)) {
-        (true, true) => session.job_order(a.0, b.0),
-        (a, b) => a.cmp(&b),
-    }
 }
 
 /// The cycle ends: says of all jobs that were looked at where they are until the next one.
@@ -226,21 +214,26 @@ fn park(session: &mut Session<'_>, job: JobId, parking: Parking, patience: Patie
         it.rests_until = backoff(now, it.tries);
     }
     let (mut members, live) = (std::mem::take(&mut it.members), it.live());
-    if members.items().len() > 2 * live + 16 {
+    if members.len() > 2 * live + 16 {
         members = without_strays(session, herd, &members);
     }
-    members.push((job, serial), |a, b| order(session, herd, a, b));
+    add(session, herd, &mut members, (job, serial));
     if let Some(it) = session.world.herd_mut(herd) {
         it.members = members;
     }
 }
 
-fn without_strays(session: &Session<'_>, herd: HerdId, members: &Heap<Member>) -> Heap<Member> {
-    let mut kept = Heap::default();
-    for member in members.items().iter().filter(|member| is_entry(session.world, herd, **member)) {
-        kept.push(*member, |a, b| order(session, herd, a, b));
+fn without_strays(session: &Session<'_>, herd: HerdId, members: &Members) -> Members {
+    let mut kept = Members::default();
+    for member in members.all().into_iter().filter(|member| is_entry(session.world, herd, *member)) {
+        add(session, herd, &mut kept, member);
     }
     kept
+}
+
+fn add(session: &Session<'_>, herd: HerdId, members: &mut Members, member: Member) {
+    let lives = |member| is_entry(session.world, herd, member);
+    members.push(member, lives, |a, b| session.job_order(a.0, b.0));
 }
 
 /// Where a job goes that was refused for a reason that stands.

@@ -51,11 +51,6 @@ impl<T: Copy> Heap<T> {
         }
     }
 
-    /// All, in no order.
-    pub(crate) fn items(&self) -> &[T] {
-        &self.0
-    }
-
     /// The least.
     pub(crate) fn peek(&self) -> Option<T> {
         self.0.first().copied()

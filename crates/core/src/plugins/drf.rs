@@ -51,6 +51,11 @@ impl Plugin for Drf {
     }
 
     fn job_order(&self, world: &World, a: JobId, b: JobId) -> Ordering {
+        // Long lines of jobs that hold the same are sorted.
+        let (one, other) = (&world.jobs[a], &world.jobs[b]);
+        if one.allocated == other.allocated && one.pipelined == other.pipelined {
+            return Ordering::Equal;
+        }
         share(world, a).cmp(&share(world, b))
     }
 
@@ -100,12 +105,13 @@ impl Plugin for Drf {
 }
 
 fn share(world: &World, job: JobId) -> Share {
-    // Most jobs that are compared hold nothing yet.
+    // Most jobs have no promises, so nothing has to be added up.
     let job_has = &world.jobs[job];
-    if job_has.allocated.is_zero() && job_has.pipelined.is_zero() {
-        return Share::NONE;
+    if job_has.pipelined.is_zero() {
+        dominant(world, &job_has.allocated)
+    } else {
+        dominant(world, &held(world, job))
     }
-    dominant(world, &held(world, job))
 }
 
 fn held(world: &World, job: JobId) -> Amounts {

@@ -8,12 +8,13 @@ use std::sync::Arc;
 use phalanx_resource::Amounts;
 use rustc_hash::FxHashMap;
 
+use super::members::Members;
 use super::rooms::{Growth, Rooms};
 use super::{Job, JobKind, World};
 use crate::annotation::Annotations;
 use crate::diagnosis::Refusal;
 use crate::event::{Phase, Time};
-use crate::id::{ClassId, HerdId, Id, JobId, QueueId, Slots};
+use crate::id::{ClassId, HerdId, Id, QueueId, Slots};
 
 /// Tasks of a job that no rule can tell apart, one after the other in the order in which they are served.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -95,15 +96,12 @@ struct Demand {
     dominant: (usize, i64),
 }
 
-/// An entry of a job in a herd.
-pub(crate) type Member = (JobId, u32);
-
 /// A herd.
 #[derive(Clone, Debug)]
 pub(crate) struct Herd {
     key: HerdKey,
     /// Those in it, and some that left; by the order of jobs when it is `Alike` or `Behind`.
-    pub(crate) members: crate::actions::Heap<Member>,
+    pub(crate) members: Members,
     /// How many are in it.
     live: usize,
     demand: Option<Demand>,
@@ -253,7 +251,7 @@ impl World {
         let herds = &mut self.pools.herds;
         let herd = Herd {
             key: key.clone(),
-            members: crate::actions::Heap::default(),
+            members: Members::default(),
             live: 0,
             demand,
             tries: 0,
@@ -374,8 +372,8 @@ impl World {
     /// Calls all parked jobs, or those of some queues.
     pub(crate) fn call_parked(&mut self, of: impl Fn(QueueId) -> bool) {
         let of_herd = |(id, herd): (HerdId, &Herd)| {
-            let members = if of(herd.key.queue()) { herd.members.items() } else { &[] };
-            members.iter().map(move |(job, serial)| (id, *job, *serial)).collect::<Vec<_>>()
+            let members = if of(herd.key.queue()) { herd.members.all() } else { Vec::new() };
+            members.into_iter().map(move |(job, serial)| (id, job, serial)).collect::<Vec<_>>()
         };
         let all: Vec<_> = self.pools.herds.all.iter().flat_map(of_herd).collect();
         for (herd, job, serial) in all {
@@ -398,7 +396,7 @@ impl World {
         let asking = parked.iter().filter(|job| asks(job)).count();
         note(asking == herds.asking, "count of parked jobs that ask to be admitted".to_owned());
         for (id, herd) in herds.all.iter() {
-            let entries = herd.members.items().iter();
+            let entries = herd.members.all().into_iter();
             let found = entries
                 .filter(|(job, serial)| self.jobs.get(*job).is_some_and(|job| job.is_entry(id, *serial)));
             note(found.count() == herd.live, format!("members of herd {id:?}"));

@@ -146,7 +146,7 @@ impl Roster {
     }
 
     /// Whether a task may be evicted, as far as that does not depend on for whom.
-    fn may_go(&self, session: &Session<'_>, id: TaskId) -> bool {
+    pub(super) fn may_go(&self, session: &Session<'_>, id: TaskId) -> bool {
         let world = &*session.world;
         let task = &world.tasks[id];
         let flag = match self.purpose.kind() {

@@ -50,6 +50,15 @@ pub(super) fn evict_for(
     if !today.may_do() && !anybody(session, aim, purpose, &all) {
         return Err(NoEviction::NoVictims);
     }
+    if !purpose.of_gangs() {
+        steps.scan(4 * all.len())?;
+        let alone = each_alone(session, aim, purpose, roster, all);
+        let emptier =
+            today.without(alone.iter().map(|(task, node)| (*node, session.world.request_of(*task))));
+        if !emptier.may_do() {
+            return Err(if alone.is_empty() { NoEviction::NoVictims } else { NoEviction::NotEnough });
+        }
+    }
     let order = roster.order(session, queue);
     steps.scan(4 * order.len())?;
     let offered: Vec<Victim> =
@@ -65,6 +74,22 @@ fn anybody(session: &mut Session<'_>, aim: &Aim, purpose: Purpose, all: &[(TaskI
     aim.as_if_whole(session, |session| {
         let ask = |plugin: &dyn Plugin, of: &[TaskId]| purpose.ask(plugin, session.world, aim.last(), of);
         session.tiers.any_victims(purpose.flag(), &all, ask)
+    })
+}
+
+/// Those whom plugins let go if nobody else had to: whom they do not let go alone they do not let go with others. That too
+/// is asked before victims are put in order, which takes the longest where there are many.
+fn each_alone(
+    session: &mut Session<'_>,
+    aim: &Aim,
+    purpose: Purpose,
+    roster: &Roster,
+    all: Vec<(TaskId, NodeId)>,
+) -> Vec<(TaskId, NodeId)> {
+    aim.as_if_whole(session, |session| {
+        let ask = |plugin: &dyn Plugin, of: &[TaskId]| purpose.ask(plugin, session.world, aim.last(), of);
+        let goes = |task: TaskId| session.tiers.any_victims(purpose.flag(), &[task], ask);
+        all.into_iter().filter(|(task, _)| roster.may_go(session, *task) && goes(*task)).collect()
     })
 }
 
