@@ -174,6 +174,7 @@ fn pod_info(
         never_preempts: false,
         preemptable: None,
         gated: false,
+        queue_gate: phalanx_core::event::QueueGate::None,
         requests: PodRequests { containers: vec![requests], ..PodRequests::default() },
         constraints,
         unscheduled_message: None,

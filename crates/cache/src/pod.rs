@@ -7,7 +7,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use phalanx_api::names;
 use phalanx_core::annotation::{self, Annotations};
 use phalanx_core::conf::parse_bool;
-use phalanx_core::event::{Constraints, PodInfo, PodPhase, PodRef, Scoring, Strategy, Time};
+use phalanx_core::event::{Constraints, PodInfo, PodPhase, PodRef, QueueGate, Scoring, Strategy, Time};
 
 use crate::invalid::{At, Invalid};
 use crate::{Identity, Interner, Kind, Names, constraints, device, requests, slim, volumes};
@@ -53,6 +53,7 @@ pub(crate) fn reduce(
         never_preempts: spec.preemption_policy.as_deref() == Some("Never"),
         preemptable: marks.preemptable(),
         gated: !spec.scheduling_gates.is_empty(),
+        queue_gate: queue_gate(pod, &marks),
         requests: requests::requests(pod, interner)?,
         constraints: constraints_of(spec, identity, &marks, ours, phase, interner).at("spec")?,
         unscheduled_message: unscheduled(status).map(|message| interner.string(message)),
@@ -81,6 +82,21 @@ fn constraints_of(
     };
     let volumes = volumes::of_pod(spec, identity);
     Ok(interner.constraints(Constraints { volumes, ..constraints }))
+}
+
+/// A pod asks by annotation; its gate is ours when there is no other.
+fn queue_gate(pod: &slim::Pod, marks: &Marks<'_>) -> QueueGate {
+    let slim::Pod { metadata, spec, status } = pod;
+    let waits = spec.node_name.is_none() && matches!(status.phase.as_deref(), None | Some("Pending"));
+    let asks = marks.annotation(names::QUEUE_ALLOCATION_GATE) == Some("true");
+    if !asks || !waits || metadata.deletion_timestamp.is_some() {
+        return QueueGate::None;
+    }
+    match spec.scheduling_gates.as_slice() {
+        [] => QueueGate::Open,
+        [only] if only.name == names::QUEUE_ALLOCATION_GATE => QueueGate::Shut,
+        _ => QueueGate::None,
+    }
 }
 
 /// A pod without a group is its own group, annotations included.

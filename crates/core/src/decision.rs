@@ -77,6 +77,11 @@ pub enum Decision {
         /// For whom and why.
         reason: Arc<str>,
     },
+    /// Take the gate `scheduling.volcano.sh/queue-allocation-gate` off a pod: its queue has room for it.
+    OpenGate {
+        /// The pod.
+        pod: Arc<PodRef>,
+    },
     /// A pod was given a node that is being freed, or lost it.
     Nominate {
         /// The pod.

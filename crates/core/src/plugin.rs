@@ -179,6 +179,12 @@ pub trait Plugin: Send + Sync {
     fn allocatable(&self, _: &World, _: QueueId, _: TaskId) -> Result<(), Refusal> {
         Ok(())
     }
+
+    /// Whether a queue has room for a task that waits behind its gate. That of nodes is not asked: whoever adds nodes is to
+    /// see it.
+    fn lets_in(&self, world: &World, queue: QueueId, task: TaskId) -> Result<(), Refusal> {
+        self.allocatable(world, queue, task)
+    }
     /// Whether a queue may have others evicted for this task of it (`reclaim`).
     fn preemptive(&self, _: &World, _: QueueId, _: TaskId) -> Result<(), Refusal> {
         Ok(())

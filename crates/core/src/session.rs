@@ -182,6 +182,11 @@ impl<'w> Session<'w> {
         self.tiers.with(Flag::Allocatable).try_for_each(|plugin| plugin.allocatable(self.world, queue, task))
     }
 
+    /// Whether a queue has room for a task that waits behind its gate.
+    pub(crate) fn lets_in(&self, queue: QueueId, task: TaskId) -> Result<(), Refusal> {
+        self.tiers.with(Flag::Allocatable).try_for_each(|plugin| plugin.lets_in(self.world, queue, task))
+    }
+
     /// Moves a task for a question; [`put_back`](Self::put_back) must follow, the last one moved first.
     pub(crate) fn suppose(&mut self, task: TaskId, status: Status, node: Option<NodeId>) -> Before {
         let from = self.world.tasks[task].status;

@@ -58,6 +58,7 @@ pub(crate) fn pod(name: &str, requests: &str) -> PodInfo {
         never_preempts: false,
         preemptable: None,
         gated: false,
+        queue_gate: crate::event::QueueGate::None,
         requests: PodRequests { containers: vec![resources(requests)], ..PodRequests::default() },
         constraints: Arc::new(Constraints::default()),
         unscheduled_message: None,

@@ -279,6 +279,7 @@ fn count(metrics: &Metrics, decisions: &[Decision]) {
             Decision::Bind { pods, .. } => ("bind", pods.len() as u64),
             Decision::Evict { .. } => ("evict", 1),
             Decision::Nominate { .. } => ("nominate", 1),
+            Decision::OpenGate { .. } => ("open_gate", 1),
             Decision::PodGroupStatus { .. } => ("podgroup_status", 1),
             Decision::QueueStatus { .. } => ("queue_status", 1),
             Decision::PodUnscheduled { .. } => ("pod_unscheduled", 1),

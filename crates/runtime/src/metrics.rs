@@ -225,6 +225,7 @@ impl Metrics {
             Work::Bind(_) => "bind",
             Work::Pvc(_) => "claim",
             Work::Evict(..) => "evict",
+            Work::OpenGate(_) => "gate",
             Work::Write(_) => "status",
             Work::Post(_) => "event",
         };

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use phalanx_core::decision::{Binding, Decision};
 use phalanx_core::event::{
-    BindFailure, Event, Key, NodeInfo, PdbInfo, PodGroupInfo, PodInfo, PodPhase, PodRef, PvcInfo, QueueInfo,
-    Resources, StorageClassInfo, Time, VolumeInfo,
+    BindFailure, Event, Key, NodeInfo, PdbInfo, PodGroupInfo, PodInfo, PodPhase, PodRef, PvcInfo, QueueGate,
+    QueueInfo, Resources, StorageClassInfo, Time, VolumeInfo,
 };
 
 use crate::agenda::{Agenda, Step};
@@ -140,6 +140,9 @@ impl Cluster {
             Decision::Bind { pods, .. } => pods.iter().for_each(|binding| self.bind(binding, now)),
             Decision::Evict { pod, .. } => self.evict(pod, now),
             Decision::Nominate { pod, node } => self.nominate(pod, node.clone()),
+            Decision::OpenGate { pod } => self.change(&pod.uid, |pod| {
+                (pod.info.gated, pod.info.queue_gate) = (false, QueueGate::Open);
+            }),
             Decision::PodGroupStatus { group, status, .. } => {
                 if let Some(group) = self.groups.get_mut(group) {
                     group.status = status.clone();

@@ -218,6 +218,7 @@ fn describe(decision: &Decision) -> String {
         Decision::Evict { pod, .. } => format!("evict {pod}"),
         Decision::Nominate { pod, node: Some(node) } => format!("nominate {node} for {pod}"),
         Decision::Nominate { pod, node: None } => format!("end the nomination of {pod}"),
+        Decision::OpenGate { pod } => format!("let pod {pod} into its queue"),
         Decision::PodGroupStatus { group, status, .. } => {
             format!("PodGroup {group} is {}", status.phase.as_str())
         }

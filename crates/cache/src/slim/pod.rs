@@ -109,9 +109,14 @@ pub struct ClaimSource {
     pub claim_name: String,
 }
 
-/// A scheduling gate; that there is one is all that counts.
+/// A scheduling gate.
 #[derive(Clone, Debug, Default, Deserialize)]
-pub struct SchedulingGate {}
+#[serde(default)]
+#[expect(missing_docs, reason = "Kubernetes' own fields")]
+pub struct SchedulingGate {
+    #[serde(deserialize_with = "or_default")]
+    pub name: String,
+}
 
 /// A container, an init container or a sidecar.
 #[derive(Clone, Debug, Default, Deserialize)]

@@ -421,3 +421,26 @@ fn annotations_that_plugins_read_are_kept() {
     let member = marked("p", &annotations.replace("other: x", "scheduling.k8s.io/group-name: g"));
     assert_eq!(member.annotations.get(annotation::SLA_WAITING_TIME), None, "its group's count");
 }
+
+#[test]
+fn the_gate_of_a_queue_is_for_pods_that_ask_and_have_no_other() {
+    use phalanx_core::event::QueueGate::{None, Open, Shut};
+    const GATE: &str = "scheduling.volcano.sh/queue-allocation-gate";
+    let own = format!("schedulingGates: [{{name: {GATE}}}]");
+    let both = format!("schedulingGates: [{{name: {GATE}}}, {{name: other}}]");
+    for (annotation, spec, status, expected) in [
+        ("'true'", own.as_str(), "{}", Shut),
+        ("'true'", "schedulingGates: []", "{}", Open),
+        ("'true'", both.as_str(), "{}", None),
+        ("'true'", "schedulingGates: [{name: other}]", "{}", None),
+        ("'true'", "nodeName: n", "{}", None),
+        ("'true'", "nodeName: n", "{phase: Running}", None),
+        ("'yes'", own.as_str(), "{}", None),
+        ("'false'", "schedulingGates: []", "{}", None),
+    ] {
+        let info = pod(&format!(
+            "{{metadata: {{name: p, annotations: {{{GATE}: {annotation}}}}}, spec: {{schedulerName: volcano, {spec}}}, status: {status}}}"
+        ));
+        assert_eq!(info.queue_gate, expected, "{annotation} {spec} {status}");
+    }
+}

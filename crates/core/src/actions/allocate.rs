@@ -5,6 +5,7 @@
 //! those behind it; what more it would like when it has started does not. Source: Volcano's allocate action.
 use super::ActionDef;
 use super::gang::{self, Served, Work};
+use super::gates;
 use super::order::{self, Line};
 use crate::conf::{ArgKind, ArgSpec};
 use crate::event::Phase;
@@ -40,6 +41,7 @@ fn run(session: &mut Session<'_>) {
     while let Some(queue) = line.first_queue(session) {
         serve_queue(session, &mut line, queue, &mut works);
     }
+    gates::open(session);
 }
 
 /// What is to be placed of a job, if it may be.

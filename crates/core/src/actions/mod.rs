@@ -6,6 +6,7 @@ mod evict;
 mod gang;
 mod gangpreempt;
 mod gangreclaim;
+mod gates;
 mod order;
 mod pack;
 mod preempt;

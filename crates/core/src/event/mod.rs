@@ -23,7 +23,7 @@ pub use device::{
 };
 pub use group::{Condition, GroupStatus, Phase, PodGroupInfo};
 pub use node::{Measure, NodeInfo, NodeUsage, Taint, TaintEffect};
-pub use pod::{PodInfo, PodPhase, PodRef, PodRequests};
+pub use pod::{PodInfo, PodPhase, PodRef, PodRequests, QueueGate};
 pub use pod_rules::{NamespaceInfo, PodRules, PodSelector, PodTerm, Spread};
 pub use queue::{Dequeue, GroupLimits, NodeGroups, QueueInfo, QueueState};
 pub use volume::{
@@ -164,6 +164,8 @@ pub enum Event {
     BindFailed(Arc<str>, BindFailure),
     /// The outbox could not evict this pod (by UID), and what the API server said: it stays.
     EvictFailed(Arc<str>, Arc<str>),
+    /// The outbox could not open the gate of this pod (by UID).
+    GateFailed(Arc<str>),
 }
 
 impl From<PdbInfo> for Event {

@@ -34,6 +34,19 @@ pub enum PodPhase {
     Unknown,
 }
 
+/// The scheduling gate of a pod that asks, by annotation, to be let into its queue only when that has room
+/// (`scheduling.volcano.sh/queue-allocation-gate`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum QueueGate {
+    /// It does not ask, has other gates too, or has been placed.
+    #[default]
+    None,
+    /// It has this gate and no other.
+    Shut,
+    /// It has no gates, and waits for a node: what it requests is kept for it in its queue.
+    Open,
+}
+
 /// What the containers of a pod ask for; Kubernetes' rules make a total of it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct PodRequests {
@@ -84,6 +97,8 @@ pub struct PodInfo {
     pub preemptable: Option<bool>,
     /// Has scheduling gates.
     pub gated: bool,
+    /// What keeps it from its queue until there is room.
+    pub queue_gate: QueueGate,
     /// Requests.
     pub requests: PodRequests,
     /// Constraints.

@@ -8,6 +8,7 @@ mod awake;
 mod check;
 mod class;
 mod devices;
+mod gates;
 mod herds;
 mod images;
 mod job;
@@ -134,6 +135,8 @@ pub struct World {
     pools: Pools,
     /// Some node was measured at some time.
     measured: bool,
+    /// Tasks that have asked to be let into their queue, and have no node on their objects.
+    queue_gates: std::collections::BTreeSet<TaskId>,
     /// Tasks whose eviction was refused, and some of which that no longer is so.
     refused: Vec<TaskId>,
     /// Tasks that came with a nomination, which no cycle has looked at yet.
@@ -191,6 +194,7 @@ impl World {
             standby: false,
             pools: Pools::default(),
             measured: false,
+            queue_gates: std::collections::BTreeSet::new(),
             refused: Vec::new(),
             promised: Vec::new(),
             changes: Changes::default(),

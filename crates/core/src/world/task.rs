@@ -3,7 +3,7 @@ use std::sync::Arc;
 
 use super::devices::Linked;
 use crate::annotation::Annotations;
-use crate::event::{PodRef, Time};
+use crate::event::{PodRef, QueueGate, Time};
 use crate::id::{ClassId, JobId, NodeId};
 use crate::label::Labels;
 
@@ -175,6 +175,8 @@ pub struct Task {
     pub created: Time,
     /// Has scheduling gates.
     pub gated: bool,
+    /// Its gate to its queue, as last read or decided.
+    pub(crate) queue_gate: QueueGate,
     /// May be evicted; unset counts as yes.
     pub preemptable: Option<bool>,
     /// Never preempts others.

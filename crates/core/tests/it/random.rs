@@ -1,6 +1,8 @@
 //! Random clusters, and what may happen to them.
 use phalanx_core::conf::Conf;
-use phalanx_core::event::{BindFailure, Event, PodGroupInfo, PodInfo, PodPhase, QueueInfo, QueueState, Time};
+use phalanx_core::event::{
+    BindFailure, Event, PodGroupInfo, PodInfo, PodPhase, QueueGate, QueueInfo, QueueState, Time,
+};
 use proptest::prelude::*;
 
 use crate::claims::{Supply, Wishes, supply, wish, wishes};
@@ -75,6 +77,7 @@ fn nodes() -> impl Strategy<Value = Vec<(String, String)>> {
 enum State {
     Pending,
     Gated,
+    Asks(QueueGate),
     RunsOn(usize),
     LeavesFrom(usize),
     Finished(bool),
@@ -84,6 +87,7 @@ fn state() -> impl Strategy<Value = State> {
     prop_oneof![
         12 => Just(State::Pending),
         1 => Just(State::Gated),
+        1 => prop::sample::select(vec![QueueGate::Shut, QueueGate::Open]).prop_map(State::Asks),
         2 => (0usize..5).prop_map(State::RunsOn),
         3 => (0usize..5).prop_map(State::LeavesFrom),
         1 => any::<bool>().prop_map(State::Finished),
@@ -95,6 +99,7 @@ fn pod(group: &str, index: usize, (state, request, role): (State, &'static str, 
     match state {
         State::Pending => {}
         State::Gated => pod.gated = true,
+        State::Asks(gate) => (pod.gated, pod.queue_gate) = (gate == QueueGate::Shut, gate),
         State::RunsOn(node) => pod = running(pod, &format!("n{node}")),
         State::LeavesFrom(node) => pod = leaving(running(pod, &format!("n{node}"))),
         State::Finished(well) => {

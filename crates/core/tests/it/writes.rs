@@ -66,7 +66,9 @@ impl Server {
                 cluster.change(&pod.name, |pod| pod.nominated.clone_from(node));
             }
             Decision::Evict { pod, .. } => drop(cluster.change(&pod.name, |pod| pod.deleting = true)),
-            Decision::PodGroupUnschedulable { .. } | Decision::QueueInvalid { .. } => {}
+            Decision::OpenGate { .. }
+            | Decision::PodGroupUnschedulable { .. }
+            | Decision::QueueInvalid { .. } => {}
         }
         Ok(())
     }

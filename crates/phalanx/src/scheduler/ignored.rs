@@ -13,7 +13,7 @@ const FLAGS: &[Flag] = &[
     ("resource-sync-timeout", "the first cycle waits for complete lists, however long they take"),
     ("disable-default-scheduler-config", "a scheduler.conf with errors always ends the process"),
     ("node-worker-threads", "node events need no workers"),
-    ("gate-removal-worker-num", "it means nothing here"),
+    ("gate-removal-worker-num", "gates are removed by the outbox, see --binds-in-flight"),
     ("plugins-dir", "Go plugins cannot be loaded"),
     ("csi-storage", "volumes are looked at in any case"),
     ("ignored-provisioners", "where a volume can be made is up to its StorageClass"),

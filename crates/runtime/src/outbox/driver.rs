@@ -207,7 +207,7 @@ async fn conflict(wire: &Wire, work: &Work, message: String) -> Reply {
             Some((uid, request)) => same_object(wire, uid, request, message).await,
             None => Reply::Conflict(message),
         },
-        Work::Pvc(_) | Work::Evict(..) | Work::Post(_) => Reply::Gone(message),
+        Work::Pvc(_) | Work::Evict(..) | Work::OpenGate(_) | Work::Post(_) => Reply::Gone(message),
     }
 }
 

@@ -107,6 +107,7 @@ impl Outbox {
         match decision {
             Decision::Bind { pods, .. } => pods.into_iter().for_each(|binding| self.bind(binding, now)),
             Decision::Evict { pod, reason } => self.queue(Work::Evict(pod, reason), now),
+            Decision::OpenGate { pod } => self.queue(Work::OpenGate(pod), now),
             Decision::Nominate { pod, node } => self.writes.nominate(pod, node, now),
             Decision::PodGroupStatus { group, uid, status } => self.writes.group(group, uid, status, now),
             Decision::QueueStatus { queue, allocated } => self.writes.queue(queue, allocated, now),
@@ -282,6 +283,10 @@ impl Outbox {
             Work::Evict(pod, reason) => {
                 let (pod, reason) = (Arc::clone(pod), Arc::clone(reason));
                 self.evicted(job, &pod, &reason, reply, now)
+            }
+            Work::OpenGate(pod) => {
+                let uid = Arc::clone(&pod.uid);
+                self.again(job, reply, now).map(|_| Event::GateFailed(uid))
             }
             Work::Write(write) => {
                 self.writes.done(write, &reply, now);

@@ -33,6 +33,7 @@ pub fn build(job: &Job, context: &Context) -> Result<Request<Bytes>, http::Error
         Work::Bind(binding) => bind(binding),
         Work::Pvc(write) => pvc(write),
         Work::Evict(pod, _) => evict(pod),
+        Work::OpenGate(pod) => open_gate(pod),
         Work::Write(write) => status(write, context),
         Work::Post(posting) => event(posting, context),
     }
@@ -102,6 +103,12 @@ fn bind(binding: &Binding) -> Result<Request<Bytes>, http::Error> {
         target: BindingTarget { api_version: "v1", kind: "Node", name: &binding.node },
     };
     send(Method::POST, pod_path(pod, "/binding"), JSON, &body)
+}
+
+/// The gate is the pod's only one, and none can be added to a pod.
+fn open_gate(pod: &PodRef) -> Result<Request<Bytes>, http::Error> {
+    let body = json!({"metadata": {"uid": &*pod.uid}, "spec": {"schedulingGates": null}});
+    send(Method::PATCH, pod_path(pod, ""), MERGE, &body)
 }
 
 /// The node for which a claim's volume is to be made.

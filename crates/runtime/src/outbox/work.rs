@@ -49,6 +49,8 @@ pub enum Work {
     Bind(Binding),
     /// Evict a pod.
     Evict(Arc<PodRef>, Arc<str>),
+    /// Take the gate of its queue off a pod.
+    OpenGate(Arc<PodRef>),
     /// Have a claim bound whose pod is to be bound.
     Pvc(PvcWrite),
     /// Write a status.
@@ -60,7 +62,7 @@ pub enum Work {
 impl Work {
     pub(super) fn lane(&self) -> Lane {
         match self {
-            Work::Bind(_) | Work::Evict(..) | Work::Pvc(_) => Lane::Binds,
+            Work::Bind(_) | Work::Evict(..) | Work::OpenGate(_) | Work::Pvc(_) => Lane::Binds,
             Work::Write(_) => Lane::Writes,
             Work::Post(_) => Lane::Events,
         }

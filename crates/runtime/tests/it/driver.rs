@@ -181,6 +181,31 @@ async fn statuses_are_patches_of_the_fields_we_own() {
     assert_eq!(asked[1].body, json!({"status": {"allocated": {"cpu": "4"}}}));
 }
 
+#[tokio::test]
+async fn a_gate_is_taken_off_the_pod_of_that_uid_or_asked_for_again() {
+    const PATH: &str = "/api/v1/namespaces/ns/pods/p";
+    let opened = |answer: Answer| {
+        let (client, log) = api(move |_| answer.clone());
+        async move {
+            let events = run(client, vec![Decision::OpenGate { pod: pod("p") }], quick()).await;
+            (events, log)
+        }
+    };
+    let (events, log) = opened(ok(json!({}))).await;
+    assert_eq!(events, []);
+    let patch = asked(&log, &Method::PATCH).remove(0);
+    assert_eq!((patch.path.as_str(), patch.content.as_str()), (PATH, "application/merge-patch+json"));
+    assert_eq!(patch.body, json!({"metadata": {"uid": "uid-p"}, "spec": {"schedulingGates": null}}));
+    for (answer, expected) in [
+        (fails(404, "not found"), vec![]),
+        (fails(409, "another uid"), vec![]),
+        (fails(403, "no"), vec![Event::GateFailed("uid-p".into())]),
+        (fails(503, "starting"), vec![Event::GateFailed("uid-p".into())]),
+    ] {
+        assert_eq!(opened(answer.clone()).await.0, expected, "{answer:?}");
+    }
+}
+
 /// A queue belongs to no namespace; events about it are in `default`.
 #[tokio::test]
 async fn what_is_wrong_with_a_queue_is_an_event() {

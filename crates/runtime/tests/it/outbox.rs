@@ -49,6 +49,7 @@ fn name(job: &Job) -> String {
         Work::Bind(binding) => format!("bind {}", binding.pod.name),
         Work::Pvc(write) => format!("claim {}", write.claim.claim.name),
         Work::Evict(pod, _) => format!("evict {}", pod.name),
+        Work::OpenGate(pod) => format!("gate {}", pod.name),
         Work::Write(Write::Pod(pod, _)) => format!("pod {}", pod.name),
         Work::Write(Write::PodGroup(group, _, status)) => format!("group {} {:?}", group.name, status.phase),
         Work::Write(Write::Queue(queue, _)) => format!("queue {queue}"),

@@ -13,6 +13,7 @@
 //! - a queue may have a task when `held + request ≤ realCapability` in what the task asks for, in the queue and in every
 //!   queue above it, and every queue can still get its guarantee: see [`kept`]. Places for pods count where a capability
 //!   names them;
+//! - a pod that was let in by its queue's gate counts as if it had its node (see [`gates`]);
 //! - a job is admitted when `promised + minResources ≤ realCapability` in what it names, there and in every queue above. In
 //!   a tree `root` is as large as its capability says, not as the cluster is: what does not fit yet may bring new nodes;
 //! - a queue may reclaim for a task that it may have, and with which it has at most what it deserves of one thing that the
@@ -34,6 +35,7 @@
 //! Guarantees of the queues above a victim count. Of devices (see [`devices`]) only a capability in whole ones counts, when
 //! tasks are placed; admission does not ask for it, and a quota that has no effect is told on the queue.
 mod devices;
+mod gates;
 mod kept;
 mod reclaim;
 mod standing;
@@ -42,7 +44,7 @@ mod tests;
 
 use std::cmp::Ordering;
 
-use phalanx_resource::{Amounts, DimId};
+use phalanx_resource::{Amounts, Ceilings, DimId};
 
 use super::flat;
 use super::share::Share;
@@ -53,6 +55,7 @@ use crate::id::{Id, JobId, QueueId, TaskId};
 use crate::plugin::{EvictionKind, Opening, Plugin, PluginDef, Verdict};
 use crate::world::{Status, Sums, World};
 use devices::Devices;
+use gates::LetIn;
 use kept::Kept;
 use standing::Standing;
 
@@ -103,6 +106,7 @@ struct Capacity {
     standings: Vec<Standing>,
     kept: Kept,
     devices: Devices,
+    let_in: LetIn,
 }
 
 impl Capacity {
@@ -115,7 +119,8 @@ impl Capacity {
         let standings = standing::standings(world, tree, counts_devices, broken);
         let kept = Kept::new(world, tree, &standings);
         let devices = if counts_devices { Devices::new(world, tree) } else { Devices::default() };
-        let mut plugin = Self { tree, levels, standings, kept, devices };
+        let let_in = LetIn::new(world, tree);
+        let mut plugin = Self { tree, levels, standings, kept, devices, let_in };
         if world.any_asks() {
             for (queue, promised) in world.promises() {
                 plugin.promise(world, queue, &promised, Amounts::add);
@@ -154,31 +159,44 @@ impl Capacity {
         (Share::largest(shares), false)
     }
 
-    /// What a queue would have too much of with one more task.
+    /// What a queue would have too much of with one more task, by the limits that it has.
     fn over<'a>(
         &'a self,
         world: &'a World,
         id: QueueId,
-        request: &'a Amounts,
+        task: TaskId,
+        limits: &'a Ceilings,
     ) -> impl Iterator<Item = (DimId, i64)> {
-        let sums = self.sums(world, id);
-        self.of(id).limits.iter().filter_map(move |(dim, limit)| {
+        let (sums, request) = (self.sums(world, id), world.request_of(task));
+        limits.iter().filter_map(move |(dim, limit)| {
             let need = request.get(dim);
-            let over = sums.held(dim).saturating_add(need).saturating_sub(limit);
+            let held = sums.held(dim) + self.let_in.beside(world, id, task, dim);
+            let over = held.saturating_add(need).saturating_sub(limit);
             (need > 0 && over > 0).then_some((dim, over))
         })
     }
 
-    /// Whether a task is within the realCapability of its queue and of all above. If not, why: in the words of a capability,
-    /// or of what is kept for the queues beside.
-    fn within_limits(&self, world: &World, queue: QueueId, request: &Amounts) -> Result<(), Refusal> {
-        let full = self.path(world, queue).find(|id| self.over(world, *id, request).next().is_some());
-        let Some(id) = full else { return Ok(()) };
-        let over: Vec<_> = self.over(world, id, request).collect();
+    /// Whether a task is within the limits of its queue and of all above. If not, why: in the words of a capability, or of
+    /// what is kept for the queues beside.
+    fn within<'w>(
+        &'w self,
+        world: &'w World,
+        queue: QueueId,
+        task: TaskId,
+        limits: impl Fn(QueueId) -> &'w Ceilings,
+    ) -> Result<(), Refusal> {
+        let over = |id: &QueueId| self.over(world, *id, task, limits(*id)).next().is_some();
+        let Some(id) = self.path(world, queue).find(over) else { return Ok(()) };
+        let over: Vec<_> = self.over(world, id, task, limits(id)).collect();
         let queue = &world.queues[id];
-        let own = |(dim, _): &(DimId, i64)| queue.capability.get(*dim) == self.of(id).limits.get(*dim);
+        let own = |(dim, _): &(DimId, i64)| queue.capability.get(*dim) == limits(id).get(*dim);
         let limit = if over.iter().all(own) { "capability" } else { BESIDE };
         Err(Refusal::Quota { plugin: NAME, queue: queue.name.clone(), limit, over })
+    }
+
+    /// Whether a task is within the realCapability of its queue and of all above.
+    fn within_limits(&self, world: &World, queue: QueueId, task: TaskId) -> Result<(), Refusal> {
+        self.within(world, queue, task, |id| &self.of(id).limits)
     }
 
     /// The same of the devices that a task's claims ask for.
@@ -258,18 +276,25 @@ impl Plugin for Capacity {
 
     fn allocatable(&self, world: &World, queue: QueueId, task: TaskId) -> Result<(), Refusal> {
         let request = world.request_of(task);
-        self.within_limits(world, queue, request)?;
+        self.within_limits(world, queue, task)?;
         self.within_devices(world, task)?;
         let Some((id, over)) = self.kept.refuses(world, queue, request) else { return Ok(()) };
         Err(Refusal::Quota { plugin: NAME, queue: world.queues[id].name.clone(), limit: BESIDE, over })
     }
 
+    fn lets_in(&self, world: &World, queue: QueueId, task: TaskId) -> Result<(), Refusal> {
+        let own = |id| if self.tree { &self.of(id).real } else { &world.queues[id].capability };
+        self.within(world, queue, task, own)?;
+        self.within_devices(world, task)
+    }
+
     fn listens(&self) -> bool {
-        self.kept.is_any() || self.devices.is_any()
+        self.kept.is_any() || self.devices.is_any() || self.let_in.is_any()
     }
 
     fn on_change(&mut self, world: &World, task: TaskId, before: Status) {
         self.devices.update(world, task, before);
+        self.let_in.update(world, task);
         if let Some(job) = world.tasks[task].job {
             self.kept.update(world, world.jobs[job].queue);
         }
@@ -277,7 +302,7 @@ impl Plugin for Capacity {
 
     fn preemptive(&self, world: &World, queue: QueueId, task: TaskId) -> Result<(), Refusal> {
         let request = world.request_of(task);
-        self.within_limits(world, queue, request)?;
+        self.within_limits(world, queue, task)?;
         self.within_devices(world, task)?;
         let mut above = (1..=self.levels).filter_map(|level| self.above(world, queue, level));
         if self.is_below_deserved(world, queue, request)

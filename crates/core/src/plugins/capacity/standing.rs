@@ -19,7 +19,7 @@ pub(super) struct Standing {
     pub(super) room: Amounts,
     /// What its jobs may be promised: `realCapability`, which no queue above `root` limits.
     pub(super) real: Ceilings,
-    /// `room` where it says more than the queue above and the nodes do.
+    /// `room` where it says more than the queue above and the nodes do, else the capability.
     pub(super) limits: Ceilings,
     /// What its jobs, and those below it, were promised.
     pub(super) promised: Amounts,
@@ -160,8 +160,10 @@ fn divide(queue: &Queue, dim: DimId, above: &Above, standing: &mut Standing) {
     if real < i64::MAX {
         standing.real.set(dim, real);
     }
-    if capability.is_some() || room < above.room {
+    if room < above.room {
         standing.limits.set(dim, room.min(most));
+    } else if let Some(capability) = capability {
+        standing.limits.set(dim, capability);
     }
     let least = Some(guarantee).filter(|amount| *amount > 0);
     if let Some(deserved) = standing.deserved.get(dim).map(|amount| amount.min(real)).max(least) {

@@ -57,6 +57,7 @@ impl World {
             Event::StorageCapacity(info) => self.volumes.set_capacity(&info.key.clone(), Some(*info)),
             Event::StorageCapacityGone(key) => self.volumes.set_capacity(&key, None),
             Event::EvictFailed(uid, _) => self.stays(&uid),
+            Event::GateFailed(uid) => self.gate_stays(&uid),
             Event::Bound(uid) => self.settle(&uid, Status::Bound),
             Event::BindFailed(uid, failure) => {
                 // A pod that is gone or another's now is not ours to try again; its own event tells the rest.

@@ -3,7 +3,7 @@ use std::sync::Arc;
 
 use phalanx_resource::{Amounts, InitContainer, PodResources};
 
-use crate::event::{PodInfo, PodPhase, Resources};
+use crate::event::{PodInfo, PodPhase, QueueGate, Resources};
 use crate::id::{ClassId, NodeId, TaskId};
 use crate::world::class::Class;
 use crate::world::class::ClassKey;
@@ -97,6 +97,7 @@ impl World {
             own_priority: info.priority.is_some(),
             created: info.created,
             gated: info.gated,
+            queue_gate: QueueGate::None,
             preemptable: info.preemptable,
             never_preempts: info.never_preempts,
             evicting: None,
@@ -124,6 +125,7 @@ impl World {
         let (status, node) = self.seen(task, info);
         self.place(task, status, node);
         self.refresh_solo(task, info);
+        self.see_gate(task, info.queue_gate);
         true
     }
 
@@ -148,6 +150,7 @@ impl World {
             || changed_claims
             || before.status != status
             || task.gated != info.gated
+            || (task.queue_gate == QueueGate::None) != (info.queue_gate == QueueGate::None)
             || task.priority != priority
             || task.preemptable != info.preemptable
             || task.annotations != info.annotations;
@@ -173,6 +176,7 @@ impl World {
             task.nominated = None;
         }
         self.refresh_solo(id, info);
+        self.see_gate(id, info.queue_gate);
         changed
     }
 
@@ -220,6 +224,7 @@ impl World {
         self.drop_left_node(&before);
         self.count(id, Some(Status::Pending), None);
         self.unlink_claims(id);
+        self.queue_gates.remove(&id);
         let Some(task) = self.tasks.remove(id) else { return false };
         self.task_ids.remove(&task.pod.uid);
         self.release_class(task.class);

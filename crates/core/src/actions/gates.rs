@@ -1,0 +1,50 @@
+//! Pods that wait behind the gate of their queue (`scheduling.volcano.sh/queue-allocation-gate`) are let in once it may have
+//! them: so whoever adds nodes for pods without one does not see those that only wait for their queue.
+//!
+//! Source: Volcano's allocate action and its gate manager; each pod for itself, in the order in which they are served.
+use crate::decision::Decision;
+use crate::event::Phase;
+use crate::id::TaskId;
+use crate::session::Session;
+use crate::world::Status;
+
+/// Opens the gates of all whose queue has room.
+pub(super) fn open(session: &mut Session<'_>) {
+    for task in in_order(session) {
+        let Some(job) = session.world.tasks[task].job else { continue };
+        let queue = session.world.jobs[job].queue;
+        match session.job_blocked(job).and_then(|()| session.lets_in(queue, task)) {
+            Ok(()) => {
+                session.world.open_gate(task);
+                session.tiers.changed(session.world, task, Status::Pending);
+                let pod = session.world.tasks[task].pod.clone();
+                session.decisions.push(Decision::OpenGate { pod });
+            }
+            Err(refusal) => session.refuse(job, refusal),
+        }
+    }
+}
+
+/// Those of admitted jobs.
+fn in_order(session: &Session<'_>) -> Vec<TaskId> {
+    let world = &*session.world;
+    let job = |task: TaskId| world.tasks[task].job;
+    let admitted = |task: &TaskId| {
+        let waits = world.tasks[*task].status == Status::Pending;
+        job(*task).is_some_and(|job| waits && world.jobs[job].phase != Phase::Pending)
+    };
+    let mut tasks: Vec<TaskId> = world.shut_gates().filter(admitted).collect();
+    tasks.sort_by(|a, b| {
+        let (Some(job_a), Some(job_b)) = (job(*a), job(*b)) else { return a.cmp(b) };
+        let (queue_a, queue_b) = (world.jobs[job_a].queue, world.jobs[job_b].queue);
+        let by_queue = if queue_a == queue_b {
+            std::cmp::Ordering::Equal
+        } else {
+            session.queue_order(queue_a, queue_b)
+        };
+        by_queue.then_with(|| {
+            if job_a == job_b { session.task_order(*a, *b) } else { session.job_order(job_a, job_b) }
+        })
+    });
+    tasks
+}
