@@ -68,6 +68,8 @@ pub struct Outbox {
     chance: Pcg64,
     in_flight: [usize; 3],
     retrying: [usize; 3],
+    /// Those among the binds that wait because they were refused: they keep nobody from talking.
+    refused: usize,
     dropped: u64,
     sequence: u64,
     last_bind: Option<Instant>,
@@ -90,6 +92,7 @@ impl Outbox {
             events: VecDeque::new(),
             in_flight: [0; 3],
             retrying: [0; 3],
+            refused: 0,
             dropped: 0,
             sequence: 0,
             last_bind: None,
@@ -149,7 +152,7 @@ impl Outbox {
 
     fn job(&mut self, work: Work, now: Instant) -> Job {
         self.sequence += 1;
-        Job { work, attempt: 0, first: now, number: self.sequence }
+        Job { work, attempt: 0, first: now, number: self.sequence, refused: false }
     }
 
     /// Tells people about an object.
@@ -185,6 +188,7 @@ impl Outbox {
         woken.sort_unstable_by_key(|job| std::cmp::Reverse(job.number));
         for job in woken {
             self.retrying[job.work.lane() as usize] -= 1;
+            self.refused -= usize::from(job.refused && job.work.lane() == Lane::Binds);
             match job.work.lane() {
                 Lane::Binds => self.binds.push_front(job),
                 Lane::Writes | Lane::Events => self.events.push_front(job),
@@ -238,7 +242,8 @@ impl Outbox {
     }
 
     fn binds_wait(&self) -> bool {
-        self.binds.len() + self.held.len() + self.retrying[0] + self.in_flight(Lane::Binds) > 0
+        let retrying = self.retrying[Lane::Binds as usize] - self.refused;
+        self.binds.len() + self.held.len() + retrying + self.in_flight(Lane::Binds) > 0
     }
 
     /// Binds come in bursts with short breaks between, and events would only slow the next burst; but people want to
@@ -373,6 +378,7 @@ impl Outbox {
 
     /// Plans another attempt, or says why there is none.
     fn again(&mut self, mut job: Job, reply: Reply, now: Instant) -> Option<String> {
+        job.refused = matches!(reply, Reply::Refused(_));
         let (message, after, deadline) = match reply {
             Reply::Passing { message, after } => (message, after, self.options.deadline),
             Reply::Conflict(message) => (message, None, self.options.deadline),
@@ -387,6 +393,7 @@ impl Outbox {
         job.attempt += 1;
         self.sequence += 1;
         self.retrying[job.work.lane() as usize] += 1;
+        self.refused += usize::from(job.refused && job.work.lane() == Lane::Binds);
         self.retries.push(Due { at: now + wait, sequence: self.sequence, job });
         None
     }

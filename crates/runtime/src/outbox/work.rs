@@ -80,6 +80,8 @@ pub struct Job {
     pub first: Instant,
     /// The order of the decisions.
     pub number: u64,
+    /// The last attempt was refused by a server that answers.
+    pub refused: bool,
 }
 
 /// How much waits or is on its way.

@@ -553,3 +553,31 @@ fn no_event_is_sent_while_a_bind_waits_for_its_next_attempt() {
     let sent = drain(&mut outbox, now + Duration::from_secs(7));
     assert_eq!(sent, ["event Scheduled a-1", "event Scheduled a-0"]);
 }
+
+#[test]
+fn a_bind_that_is_refused_again_and_again_silences_nobody() {
+    let start = Instant::now();
+    let mut outbox = Outbox::new(options());
+    outbox.decide(vec![gang("a", 2)], start);
+    let refused = Reply::Refused("admission webhook \"licence\" denied the request".into());
+    let failing = outbox.next(start).unwrap();
+    let bound = outbox.next(start).unwrap();
+    outbox.done(bound, Reply::Done, start);
+    outbox.done(failing, refused.clone(), start);
+    // The scheduler decides anew as soon as it hears of it.
+    let (mut told, mut failures) = (Vec::new(), 0);
+    for step in 0..80 {
+        let now = start + Duration::from_millis(100) * step;
+        for job in burst(&mut outbox, now) {
+            let reply = if name(&job).starts_with("bind") { refused.clone() } else { Reply::Done };
+            told.extend(name(&job).starts_with("event").then(|| name(&job)));
+            if outbox.done(job, reply, now).is_some() {
+                failures += 1;
+                outbox.decide(vec![gang("a", 1)], now);
+            }
+        }
+    }
+    assert!(failures >= 2, "{failures}");
+    assert!(told.contains(&"event Scheduled a-1".to_owned()), "{told:?}");
+    assert!(told.contains(&"event FailedScheduling a-0".to_owned()), "{told:?}");
+}

@@ -322,7 +322,7 @@ impl PodSpec {
         Self { cpu, run_seconds: None, priority_class: None, scheduler: "volcano", queue: None }
     }
 
-    fn member(&self, group: &str, index: usize) -> Value {
+    pub(super) fn member(&self, group: &str, index: usize) -> Value {
         let mut pod = self.single(&format!("{group}-{index}"));
         pod["metadata"]["annotations"]["scheduling.k8s.io/group-name"] = json!(group);
         pod

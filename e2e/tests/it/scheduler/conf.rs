@@ -92,7 +92,7 @@ impl Mount {
     }
 }
 
-async fn until_reloads(cluster: &Cluster, result: &str, count: u32) -> Result<()> {
+pub(super) async fn until_reloads(cluster: &Cluster, result: &str, count: u32) -> Result<()> {
     let metric = format!("phalanx_conf_reloads_total{{result=\"{result}\"}}");
     wait::until(SOON, &format!("{count} reloads with {result}"), async || {
         let reloads = cluster.phalanx().metric(&metric).await?;

@@ -1,6 +1,6 @@
 //! Evictions: through the eviction API, within budgets, told on the victim.
 
-use std::path::Path;
+use std::{fs, path::Path};
 
 use anyhow::{Context as _, Result, ensure};
 use k8s_openapi::api::core::v1::Pod;
@@ -8,7 +8,7 @@ use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::api::scheduling::v1::PriorityClass;
 use kube::api::{Patch, PatchParams, PostParams};
 use kube::{Api, ResourceExt as _};
-use phalanx_e2e::{PlaneOptions, fake, wait};
+use phalanx_e2e::{Phalanx, PlaneOptions, fake, wait};
 use serde_json::json;
 
 use super::cluster::{Cluster, PodSpec, SOON};
@@ -41,25 +41,12 @@ async fn a_gang_evicts_as_few_as_it_needs_and_says_so_on_them() -> Result<()> {
     let pods: Api<Pod> = Api::default_namespaced(cluster.client.clone());
     // The victims' objects stay until the test has read them.
     for index in 0..4 {
-        let held = json!({"metadata": {"finalizers": ["example.com/hold"]}});
-        pods.patch(&format!("low-{index}"), &PatchParams::default(), &Patch::Merge(held)).await?;
+        hold(&pods, &format!("low-{index}")).await?;
     }
     urgent(&cluster, 2).await?;
     let reason = "preempted by default/urgent (priority 1000) in queue default";
     for victim in ["low-2", "low-3"] {
-        wait::until(SOON, &format!("{victim} to be evicted, with the reason"), async || {
-            let pod = pods.get(victim).await?;
-            ensure!(pod.metadata.deletion_timestamp.is_some(), "it is not being deleted");
-            let conditions = pod.status.and_then(|status| status.conditions).unwrap_or_default();
-            let condition = conditions.into_iter().find(|it| it.type_ == "DisruptionTarget");
-            let condition = condition.context("no condition DisruptionTarget")?;
-            let told = (condition.reason.as_deref(), condition.message.as_deref());
-            ensure!(told == (Some("PreemptionByScheduler"), Some(reason)), "{told:?}");
-            Ok(())
-        })
-        .await?;
-        let note = cluster.until_event("Evict", victim).await?;
-        ensure!(note == reason, "{note}");
+        until_evicted(&cluster, victim, reason).await?;
     }
     // Half of the room is not enough, and is kept.
     release(&pods, "low-2").await?;
@@ -68,6 +55,88 @@ async fn a_gang_evicts_as_few_as_it_needs_and_says_so_on_them() -> Result<()> {
     cluster.until_bound("urgent-", 2).await?;
     let left: Vec<String> = cluster.pods().await?.iter().map(kube::ResourceExt::name_any).collect();
     assert_eq!(left, ["low-0", "low-1", "urgent-0", "urgent-1"]);
+    Ok(())
+}
+
+/// A department of two teams, each of which deserves half: one has all of it, the other takes its half back.
+#[tokio::test]
+async fn a_team_takes_back_what_it_deserves_in_a_tree_of_queues() -> Result<()> {
+    let mut cluster =
+        Cluster::without_scheduler(PlaneOptions::default(), fake::Nodes::new(2).cpu("2")).await?;
+    let path = cluster.file("scheduler.conf");
+    fs::write(&path, TREE)?;
+    let flag = format!("--scheduler-conf={}", path.display());
+    cluster.scheduler = Some(Phalanx::start(&cluster.plane, &[&flag]).await?);
+    cluster.queue("department", json!({"deserved": {"cpu": 4}})).await?;
+    for team in ["red", "blue"] {
+        cluster.queue(team, json!({"parent": "department", "deserved": {"cpu": 2}})).await?;
+    }
+    cluster.pod_group("batch", json!({"minMember": 1, "queue": "red"})).await?;
+    cluster.members("batch", 4, &PodSpec::cpu(1)).await?;
+    let running = |status: &serde_json::Value| status["running"] == 4;
+    cluster.until_status("PodGroup", "batch", "4 running", running).await?;
+    let pods: Api<Pod> = Api::default_namespaced(cluster.client.clone());
+    for index in 0..4 {
+        hold(&pods, &format!("batch-{index}")).await?;
+    }
+    cluster.pod_group("train", json!({"minMember": 2, "queue": "blue"})).await?;
+    cluster.members("train", 2, &PodSpec::cpu(1)).await?;
+    let reason = "reclaimed by default/train (priority 0) in queue blue";
+    for victim in ["batch-2", "batch-3"] {
+        until_evicted(&cluster, victim, reason).await?;
+    }
+    for victim in ["batch-2", "batch-3"] {
+        release(&pods, victim).await?;
+    }
+    cluster.until_bound("train-", 2).await?;
+    // What is deserved is left, and a third one gets nothing more.
+    cluster.create::<Pod>(PodSpec::cpu(1).member("train", 2)).await?;
+    cluster.until_waits("train-2", "").await?;
+    cluster.another_cycle().await?;
+    assert_eq!((cluster.bound_of("batch-").await?, cluster.bound_of("train-").await?), (2, 2));
+    let halves = |status: &serde_json::Value| status["allocated"]["cpu"] == "2";
+    for team in ["red", "blue"] {
+        cluster.until_status("Queue", team, "2 CPUs allocated", halves).await?;
+    }
+    Ok(())
+}
+
+const TREE: &str = "
+actions: \"enqueue, allocate, backfill, reclaim\"
+tiers:
+- plugins:
+  - name: priority
+  - name: gang
+  - name: conformance
+- plugins:
+  - name: predicates
+  - name: capacity
+    enableHierarchy: true
+  - name: nodeorder
+";
+
+async fn hold(pods: &Api<Pod>, name: &str) -> Result<()> {
+    let held = json!({"metadata": {"finalizers": ["example.com/hold"]}});
+    pods.patch(name, &PatchParams::default(), &Patch::Merge(held)).await?;
+    Ok(())
+}
+
+/// The victim is being deleted, and its condition and an event say for whom and why.
+async fn until_evicted(cluster: &Cluster, victim: &str, reason: &str) -> Result<()> {
+    let pods: Api<Pod> = Api::default_namespaced(cluster.client.clone());
+    wait::until(SOON, &format!("{victim} to be evicted, with the reason"), async || {
+        let pod = pods.get(victim).await?;
+        ensure!(pod.metadata.deletion_timestamp.is_some(), "it is not being deleted");
+        let conditions = pod.status.and_then(|status| status.conditions).unwrap_or_default();
+        let condition = conditions.into_iter().find(|it| it.type_ == "DisruptionTarget");
+        let condition = condition.context("no condition DisruptionTarget")?;
+        let told = (condition.reason.as_deref(), condition.message.as_deref());
+        ensure!(told == (Some("PreemptionByScheduler"), Some(reason)), "{told:?}");
+        Ok(())
+    })
+    .await?;
+    let note = cluster.until_event("Evict", victim).await?;
+    ensure!(note == reason, "{note}");
     Ok(())
 }
 
