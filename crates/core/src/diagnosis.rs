@@ -224,6 +224,8 @@ pub enum NoEviction {
     TooLarge,
     /// It would not fit even without all who may be evicted for it.
     NotEnough,
+    /// No pods were found that may go together and leave enough room; there are too many sets of them to try all.
+    NotFound,
     /// The search took as much as the action may take in a cycle.
     Cut(Cut),
 }
@@ -236,6 +238,11 @@ impl NoEviction {
             NoEviction::TooLarge => "it would not fit if there were no other pods at all".into(),
             NoEviction::NotEnough => {
                 "it would not fit even without all pods that may be evicted for it".into()
+            }
+            NoEviction::NotFound => {
+                "no pods were found that may be evicted together and leave enough room for it; there \
+                                     are too many sets of them to try each"
+                    .into()
             }
             NoEviction::Cut(cut) => format!("{} ({})", cut.text(), cut.argument()),
         }

@@ -1,5 +1,6 @@
 //! The planner against brute force on tiny clusters: what it does must be right, and a *no* must be true.
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::Arc;
 
 use phalanx_core::conf::{Conf, Flag, PluginConf, Tier};
@@ -9,6 +10,7 @@ use phalanx_core::event::{
 };
 use phalanx_core::label::Selector;
 use proptest::prelude::*;
+use proptest::test_runner::TestCaseResult;
 
 use crate::cluster::Cluster;
 use crate::objects::{group, member, node, running};
@@ -102,11 +104,21 @@ fn placed() -> impl Strategy<Value = Spec> {
     (0usize..4, 0usize..3, 1i64..3, preemptable, any::<[bool; 5]>(), keeps_away)
 }
 
+/// Up to seven pods: few enough for the planner to try every set of them.
+fn case() -> impl Strategy<Value = Case> {
+    sized(0i64..6, 0..8)
+}
+
+/// More than it tries every set of, on nodes that are full of them.
+fn larger() -> impl Strategy<Value = Case> {
+    sized(3i64..7, 9..14)
+}
+
 prop_compose! {
-    fn case()(
-        nodes in prop::collection::vec(0i64..6, 1..4),
+    fn sized(cores_of_nodes: Range<i64>, count: Range<usize>)(
+        nodes in prop::collection::vec(cores_of_nodes, 1..4),
         gangs in prop::collection::vec(gang(), 1..4),
-        pods in prop::collection::vec(placed(), 0..8),
+        pods in prop::collection::vec(placed(), count),
         allowed in [0u32..4, 0u32..9],
         asks in gang(),
         cores in 1i64..5,
@@ -344,35 +356,49 @@ fn budget(at: usize, allowed: u32) -> PdbInfo {
     PdbInfo { key: Key::new("ns", &name), selector: Some(has(&name)), allowed }
 }
 
+fn check(case: &Case) -> TestCaseResult {
+    let mut cluster = case.cluster();
+    let cycle = cluster.cycle();
+    let by_name: BTreeMap<&str, &Placed> = case.pods.iter().map(|pod| (pod.name.as_str(), pod)).collect();
+    let evicted: Vec<&Placed> = cycle.evicted.iter().map(|name| by_name[name.as_str()]).collect();
+    let served = cycle.bound_of("asks") + cycle.nominated.len();
+    if served == 0 {
+        prop_assert!(evicted.is_empty(), "{evicted:?} for nothing");
+        for set in case.sets() {
+            prop_assert!(!case.may_go(&set) || !case.fits(&set), "it would fit without {set:?}");
+        }
+        return Ok(());
+    }
+    prop_assert_eq!(served, case.asks.min as usize, "{:?}", &cycle);
+    prop_assert!(case.fits(&evicted) && case.may_go(&evicted), "{evicted:?}");
+    for spared in &evicted {
+        let rest: Vec<&Placed> = evicted.iter().copied().filter(|pod| pod.name != spared.name).collect();
+        prop_assert!(!case.fits(&rest), "{spared:?} need not go");
+    }
+    // With the victims gone it starts, and nobody else has to go.
+    for pod in &cycle.evicted {
+        cluster.gone(pod);
+    }
+    let next = cluster.cycle();
+    prop_assert_eq!(cycle.bound_of("asks") + next.bound_of("asks"), case.asks.min as usize);
+    prop_assert!(next.evicted.is_empty());
+    Ok(())
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(20000))]
 
     #[test]
     fn what_is_evicted_is_right_and_a_no_is_true(case in case()) {
-        let mut cluster = case.cluster();
-        let cycle = cluster.cycle();
-        let by_name: BTreeMap<&str, &Placed> = case.pods.iter().map(|pod| (pod.name.as_str(), pod)).collect();
-        let evicted: Vec<&Placed> = cycle.evicted.iter().map(|name| by_name[name.as_str()]).collect();
-        let served = cycle.bound_of("asks") + cycle.nominated.len();
-        if served == 0 {
-            prop_assert!(evicted.is_empty(), "{evicted:?} for nothing");
-            for set in case.sets() {
-                prop_assert!(!case.may_go(&set) || !case.fits(&set), "it would fit without {set:?}");
-            }
-            return Ok(());
-        }
-        prop_assert_eq!(served, case.asks.min as usize, "{:?}", &cycle);
-        prop_assert!(case.fits(&evicted) && case.may_go(&evicted), "{evicted:?}");
-        for spared in &evicted {
-            let rest: Vec<&Placed> = evicted.iter().copied().filter(|pod| pod.name != spared.name).collect();
-            prop_assert!(!case.fits(&rest), "{spared:?} need not go");
-        }
-        // With the victims gone it starts, and nobody else has to go.
-        for pod in &cycle.evicted {
-            cluster.gone(pod);
-        }
-        let next = cluster.cycle();
-        prop_assert_eq!(cycle.bound_of("asks") + next.bound_of("asks"), case.asks.min as usize);
-        prop_assert!(next.evicted.is_empty());
+        check(&case)?;
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(5000))]
+
+    #[test]
+    fn and_so_they_are_among_more_pods(case in larger()) {
+        check(&case)?;
     }
 }

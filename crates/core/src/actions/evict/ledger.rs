@@ -94,6 +94,28 @@ impl Ledger {
         self.needs.iter().any(|need| need.fits[node.index()] > 0)
     }
 
+    /// How many tasks of each class a node could take with so much freed there.
+    pub(super) fn takes_with<'w>(&self, node: NodeId, freed: impl Iterator<Item = &'w Amounts>) -> Vec<u32> {
+        let mut room = self.rooms[node.index()].clone();
+        freed.for_each(|request| room.add(request));
+        let takes = |need: &Need| if need.admits(node.index()) { need.fitting(&room) } else { 0 };
+        self.needs.iter().map(takes).collect()
+    }
+
+    /// A victim stays after all.
+    pub(super) fn shrink(&mut self, node: NodeId, request: &Amounts) {
+        let mut room = self.rooms[node.index()].clone();
+        room.sub(request);
+        self.set(node, room);
+    }
+
+    /// A victim goes.
+    pub(super) fn grow(&mut self, node: NodeId, request: &Amounts) {
+        let mut room = self.rooms[node.index()].clone();
+        room.add(request);
+        self.set(node, room);
+    }
+
     /// How many units of victims, the first ones first, must go at the least; `None` when all of them are not enough.
     pub(super) fn least<'w, U: Iterator<Item = (NodeId, &'w Amounts)>>(
         &mut self,

@@ -1,4 +1,6 @@
 //! The search for victims that are allowed and help.
+mod sets;
+
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -17,11 +19,6 @@ use crate::id::{ClassId, JobId, NodeId, TaskId, TermId};
 use crate::plugin::Plugin;
 use crate::session::Session;
 use crate::world::Budgets;
-
-/// So many units are few enough to try every set of them.
-const EVERY_SET: usize = 8;
-/// Steps that this may take where it is the last resort only.
-const EVERY_STEP: usize = 10_000;
 
 /// Evicts for an aim, if that helps. All is as it was where it does not.
 pub(super) fn evict_for(
@@ -142,9 +139,11 @@ impl Search<'_, '_> {
             return Ok(());
         }
         let limited = all.len() < offered.len();
+        let around = self.aim.looks_around(self.session.world);
         if (limited && (self.by_node(&useful, tier)? || self.by_domain(&useful, tier)?))
             || self.with_company(offered, tier)?
-            || ((limited || self.is_cheap(offered)) && self.every_set(offered, tier)?)
+            || (limited && self.every_set(if around { offered } else { &useful }, tier)?)
+            || (!limited && self.is_cheap(offered) && self.every_set(offered, tier)?)
         {
             return Ok(());
         }
@@ -193,12 +192,6 @@ impl Search<'_, '_> {
         let others: Vec<Victim> = offered.iter().filter(|victim| !is_company(victim)).copied().collect();
         let (_, allowed) = self.allowed(&others, Some(tier)).unwrap_or_default();
         self.try_list(&allowed)
-    }
-
-    /// Whether every set is worth a try for an aim for which more is not always better.
-    fn is_cheap(&self, offered: &[Victim]) -> bool {
-        let sets = 1usize << offered.len().min(EVERY_SET + 1);
-        self.aim.seeks(self.session.world) && sets * self.aim.tasks.len() <= EVERY_STEP
     }
 
     /// Those that PodDisruptionBudgets let go at all.
@@ -267,9 +260,32 @@ impl Search<'_, '_> {
     }
 
     /// Node by node, so that what may go is not spread over nodes that none of it empties: the nodes first whose most
-    /// important victim is the least.
+    /// important victim is the least. What does not make room for another task of the aim is not spent.
     fn by_node(&mut self, useful: &[Victim], tier: usize) -> Result<bool, NoEviction> {
         self.steps.scan(4 * useful.len())?;
+        let nodes = self.nodes_of(useful);
+        if self.purpose.of_gangs() {
+            let (_, allowed) = self.allowed(&nodes.concat(), Some(tier)).unwrap_or_default();
+            return self.try_list(&allowed);
+        }
+        let mut kept: Vec<Victim> = Vec::new();
+        for victims in nodes {
+            self.steps.scan(4 * (kept.len() + victims.len()))?;
+            let before = kept.len();
+            kept.extend(victims);
+            let (_, allowed) = self.allowed(&kept, Some(tier)).unwrap_or_default();
+            kept = allowed;
+            let gained = self.gaining(kept.get(before..).unwrap_or_default());
+            kept.truncate(before + gained);
+            if gained > 0 && self.try_list(&kept)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// The victims by node, in the order in which nodes are emptied.
+    fn nodes_of(&self, useful: &[Victim]) -> Vec<Vec<Victim>> {
         let world = &*self.session.world;
         let cost = |victim: &Victim| (world.jobs[victim.job].priority, victim.loss);
         let mut worst: FxHashMap<NodeId, ((i32, Loss), usize)> = FxHashMap::default();
@@ -283,32 +299,18 @@ impl Search<'_, '_> {
             let name = |victim: &Victim| &world.nodes[victim.node].name;
             worst[&a.node].cmp(&worst[&b.node]).then_with(|| name(a).cmp(name(b)))
         });
-        let (_, allowed) = self.allowed(&list, Some(tier)).unwrap_or_default();
-        self.try_list(&allowed)
+        list.chunk_by(|a, b| a.node == b.node).map(<[Victim]>::to_vec).collect()
     }
 
-    /// Every set of a few, small ones first, then those of less importance.
-    fn every_set(&mut self, offered: &[Victim], tier: usize) -> Result<bool, NoEviction> {
-        let all = self.units(offered);
-        if all.len() > EVERY_SET {
-            return Ok(false);
-        }
-        let mut sets: Vec<u32> = (1..1 << all.len()).collect();
-        sets.sort_by_key(|set| (set.count_ones(), *set));
-        for set in sets {
-            let list = |order: &mut dyn Iterator<Item = usize>| -> Vec<Victim> {
-                order.filter(|at| set & (1 << at) != 0).flat_map(|at| all[at].iter().copied()).collect()
-            };
-            let ways = [list(&mut (0..all.len())), list(&mut (0..all.len()).rev())];
-            self.steps.spend(2 * ways[0].len())?;
-            for way in ways {
-                let goes =
-                    self.allowed(&way, Some(tier)).is_some_and(|(_, allowed)| allowed.len() == way.len());
-                if goes && self.try_list(&way)? {
-                    return Ok(true);
-                }
-            }
-        }
-        Ok(false)
+    /// How many of the victims of a node, the first ones first, it takes for as much room as all of them make; none where
+    /// that takes no task of the aim more.
+    fn gaining(&self, victims: &[Victim]) -> usize {
+        let Some(node) = victims.first().map(|victim| victim.node) else { return 0 };
+        let takes = |count: usize| {
+            let freed = victims[..count].iter().map(|victim| self.session.world.request_of(victim.task));
+            self.today.takes_with(node, freed)
+        };
+        let all = takes(victims.len());
+        (0..victims.len()).find(|count| takes(*count) == all).unwrap_or(victims.len())
     }
 }
