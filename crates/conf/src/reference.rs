@@ -3,6 +3,7 @@ use std::fmt::Write as _;
 
 use phalanx_core::actions::ACTIONS;
 use phalanx_core::conf::{ArgKind, ArgSpec, Flag, Flags};
+use phalanx_core::plugin::Mark;
 use phalanx_core::plugins::PLUGINS;
 
 const HEAD: &str = "# scheduler.conf: actions, plugins, flags
@@ -22,6 +23,7 @@ pub fn reference() -> String {
     page.push_str("\n## Plugins\n");
     for plugin in PLUGINS {
         section(&mut page, plugin.name, plugin.summary, plugin.args);
+        marks(&mut page, plugin.reads);
     }
     page.push_str("\n## Flags\n\nEach plugin takes these beside its name; a flag that is off silences the plugin's hook.\n");
     page.push_str("\n| flag | default | effect |\n|---|---|---|\n");
@@ -39,6 +41,17 @@ fn section(page: &mut String, name: &str, summary: &str, args: &[ArgSpec]) {
     }
     page.push_str("\n| argument | type | default | meaning |\n|---|---|---|---|\n");
     rows(page, "", args);
+}
+
+/// What a plugin reads on objects.
+fn marks(page: &mut String, marks: &[Mark]) {
+    if marks.is_empty() {
+        return;
+    }
+    page.push_str("\n| it reads | where | without it | meaning |\n|---|---|---|---|\n");
+    for mark in marks {
+        row(page, &[&format!("`{}`", mark.name), mark.of, mark.default, mark.doc]);
+    }
 }
 
 fn rows(page: &mut String, within: &str, args: &[ArgSpec]) {

@@ -332,6 +332,26 @@ impl Opening<'_> {
     }
 }
 
+/// An annotation, a label or a field of an object that a plugin goes by; for the reference page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Mark {
+    /// Its name.
+    pub name: &'static str,
+    /// What it is, and of what: `annotation of a PodGroup`.
+    pub of: &'static str,
+    /// What counts without it, or when it cannot be read.
+    pub default: &'static str,
+    /// What it means.
+    pub doc: &'static str,
+}
+
+impl Mark {
+    /// One of a table.
+    pub const fn new(name: &'static str, of: &'static str, default: &'static str, doc: &'static str) -> Self {
+        Self { name, of, default, doc }
+    }
+}
+
 /// A row in the table of plugins.
 pub struct PluginDef {
     /// The name in scheduler.conf.
@@ -340,6 +360,8 @@ pub struct PluginDef {
     pub summary: &'static str,
     /// Its arguments.
     pub args: &'static [ArgSpec],
+    /// What it reads on objects, besides what Kubernetes and the definitions of PodGroup and Queue describe.
+    pub reads: &'static [Mark],
     /// Makes one for a session.
     pub open: fn(Opening<'_>) -> Box<dyn Plugin>,
 }

@@ -15,6 +15,7 @@ pub(super) const DEF: PluginDef = PluginDef {
     name: "binpack",
     summary: "Scores nodes higher the fuller they would be.",
     args: ARGS,
+    reads: &[],
     open: |opening| Box::new(Binpack::new(opening)),
 };
 

@@ -8,15 +8,23 @@ use crate::conf::ArgSpec;
 use crate::duration::parse_duration;
 use crate::event::Time;
 use crate::id::{JobId, TaskId};
-use crate::plugin::{Plugin, PluginDef};
+use crate::plugin::{Mark, Plugin, PluginDef};
 use crate::world::{Status, Task, World};
 
 const ARGS: &[ArgSpec] = &[];
+
+const READS: &[Mark] = &[Mark::new(
+    COOLDOWN_TIME,
+    "label, else annotation, of a pod",
+    "not protected",
+    "So long after it was given its node a running pod is not evicted: a duration such as `10m`.",
+)];
 
 pub(super) const DEF: PluginDef = PluginDef {
     name: "cdp",
     summary: "Pods with volcano.sh/cooldown-time are not evicted until so long after their start.",
     args: ARGS,
+    reads: READS,
     open: |opening| Box::new(Cdp { now: opening.now }),
 };
 

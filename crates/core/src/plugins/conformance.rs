@@ -14,6 +14,7 @@ pub(super) const DEF: PluginDef = PluginDef {
     name: "conformance",
     summary: "Pods of kube-system and of the system-critical priority classes are never evicted.",
     args: ARGS,
+    reads: &[],
     open: |_| Box::new(Conformance),
 };
 

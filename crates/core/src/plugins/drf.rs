@@ -27,8 +27,10 @@ const ARGS: &[ArgSpec] = &[];
 
 pub(super) const DEF: PluginDef = PluginDef {
     name: "drf",
-    summary: "Jobs that hold the smaller dominant share of the cluster go first.",
+    summary: "Jobs that hold the smaller dominant share of the cluster go first. With the flag `enableHierarchy: true` (hdrf) \
+              queues too, and what may be reclaimed, by the tree that annotations of queues describe; it takes no arguments.",
     args: ARGS,
+    reads: super::hdrf::READS,
     open: |opening| Box::new(Drf::open(opening)),
 };
 

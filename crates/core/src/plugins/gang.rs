@@ -22,15 +22,31 @@ use crate::conf::ArgSpec;
 use crate::diagnosis::Refusal;
 use crate::event::Time;
 use crate::id::{JobId, TaskId};
-use crate::plugin::{Plugin, PluginDef, Vote};
+use crate::plugin::{Mark, Plugin, PluginDef, Vote};
 use crate::world::{Counts, Job, Status, World};
 
 const ARGS: &[ArgSpec] = &[];
+
+const READS: &[Mark] = &[
+    Mark::new(
+        "scheduling.k8s.io/group-name",
+        "annotation of a pod",
+        "a gang of one",
+        "The PodGroup, in the pod's namespace, that the pod is in.",
+    ),
+    Mark::new(
+        "volcano.sh/task-spec",
+        "annotation, else label, of a pod",
+        "no role",
+        "The pod's role, for the PodGroup's `minTaskMember`.",
+    ),
+];
 
 pub(super) const DEF: PluginDef = PluginDef {
     name: "gang",
     summary: "A PodGroup starts with minMember of its pods, and minTaskMember of each role, or not at all.",
     args: ARGS,
+    reads: READS,
     open: |_| Box::new(Gang),
 };
 

@@ -25,10 +25,28 @@ use phalanx_resource::{Amounts, DimId};
 use crate::annotation::{HIERARCHY, HIERARCHY_WEIGHTS};
 use crate::diagnosis::QueueFault;
 use crate::id::{Id, JobId, QueueId, TaskId};
+use crate::plugin::Mark;
 use crate::world::{Queue, ROOT, World};
 
 /// The names and weights on the way to a queue, without the root.
 type Path<'q> = Vec<(&'q str, f64)>;
+
+/// What the flag makes of a queue's annotations; drf lists them as its own.
+pub(super) const READS: &[Mark] = &[
+    Mark::new(
+        HIERARCHY,
+        "annotation of a Queue",
+        "at the root",
+        "With `enableHierarchy: true` (hdrf): the place of the queue in the tree, such as `root/eng/prod`.",
+    ),
+    Mark::new(
+        HIERARCHY_WEIGHTS,
+        "annotation of a Queue",
+        "none, and then no place either",
+        "With it: the weights of the parts, such as `1/2/8`, above 0; below 1 is 1. With another number of parts, or with \
+         what is no number, the queue's jobs wait and the queue says why.",
+    ),
+];
 
 /// Reads a queue's annotations; admission in Volcano refuses the same.
 fn path(queue: &Queue) -> Result<Path<'_>, String> {
@@ -338,5 +356,78 @@ impl Tree {
             _ => 0.0,
         };
         allocated.iter().enumerate().map(of).fold(0.0, f64::max)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::event::QueueInfo;
+    use crate::testing::{group, member, node, queue, queue_of, running, world_of};
+
+    fn at(name: &str, hierarchy: &str, weights: &str) -> QueueInfo {
+        let pairs = [(HIERARCHY, hierarchy), (HIERARCHY_WEIGHTS, weights)];
+        let annotations = pairs.map(|(key, value)| (key.into(), value.into())).into_iter().collect();
+        QueueInfo { annotations, ..queue(name, 1) }
+    }
+
+    /// Queues, each with so many pods of one core that run; on ten cores.
+    fn world(queues: &[(QueueInfo, u32)]) -> World {
+        let mut world = world_of([node("n", "cpu=10 memory=10Gi pods=100")]);
+        for (info, pods) in queues {
+            world.apply(info.clone().into());
+            world.apply(
+                crate::event::PodGroupInfo { queue: info.name.clone(), ..group(&info.name, 1) }.into(),
+            );
+            for index in 0..=*pods {
+                let pod = member(&info.name, index, "cpu=1");
+                world.apply(if index < *pods { running(pod, "n") } else { pod }.into());
+            }
+        }
+        world
+    }
+
+    #[test]
+    fn the_place_of_a_queue_is_read_from_its_annotations() {
+        for (hierarchy, weights, expected) in [
+            ("", "", Ok(vec![])),
+            ("root", "1", Ok(vec![])),
+            ("root/eng/prod", "1/2/8", Ok(vec![("eng", 2.0), ("prod", 8.0)])),
+            ("eng", "0.5", Ok(vec![("eng", 1.0)])),
+            ("root/eng", "1", Err("has 1 parts, expected 2")),
+            ("root/eng", "1/x", Err("has \"x\", expected numbers above 0")),
+            ("root/eng", "1/0", Err("has \"0\", expected numbers above 0")),
+            ("root//prod", "1/1/1", Err("has an empty part")),
+        ] {
+            let world = world_of([at("q", hierarchy, weights)]);
+            let found = path(&world.queues[queue_of(&world, "q")]).map_err(|why| why.clone());
+            match (found, expected) {
+                (Ok(found), Ok(expected)) => assert_eq!(found, expected, "{hierarchy} {weights}"),
+                (Err(found), Err(expected)) => assert!(found.contains(expected), "{found}"),
+                (found, expected) => panic!("{hierarchy} {weights}: {found:?}, expected {expected:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn queues_go_by_the_share_of_the_level_where_they_part() {
+        let of = |name: &str, way: &str, weights: &str, pods| (at(name, way, weights), pods);
+        for (what, a, b, expected) in [
+            ("the smaller share", of("a", "root/a", "1/1", 1), of("b", "root/b", "1/1", 2), Ordering::Less),
+            ("equal shares", of("a", "root/a", "1/1", 2), of("b", "root/b", "1/1", 2), Ordering::Equal),
+            ("by weight", of("a", "root/a", "1/1", 2), of("b", "root/b", "1/4", 4), Ordering::Greater),
+            (
+                "within a department",
+                of("a", "root/d/a", "1/1/1", 1),
+                of("b", "root/d/b", "1/1/2", 3),
+                Ordering::Less,
+            ),
+            ("without a place, at the root", of("a", "", "", 0), of("b", "root/b", "1/1", 1), Ordering::Less),
+        ] {
+            let world = world(&[a, b]);
+            let hdrf = Hdrf::open(&world);
+            let order = hdrf.queue_order(&world, queue_of(&world, "a"), queue_of(&world, "b"));
+            assert_eq!(order, expected, "{what}");
+        }
     }
 }

@@ -22,7 +22,7 @@ use crate::conf::{ArgKind, ArgSpec, Flag};
 use crate::diagnosis::Unfit;
 use crate::event::{NodeGroups, Time};
 use crate::id::{JobId, QueueId, TaskId};
-use crate::plugin::{Attribute, NodeFilter, NodeRules, NodeScorer, Opening, Plugin, PluginDef, Values};
+use crate::plugin::{Attribute, Mark, NodeFilter, NodeRules, NodeScorer, Opening, Plugin, PluginDef, Values};
 use crate::world::{Node, Status, World};
 
 const ARGS: &[ArgSpec] = &[
@@ -40,10 +40,29 @@ const ARGS: &[ArgSpec] = &[
     },
 ];
 
+const READS: &[Mark] = &[
+    Mark::new(NODEGROUP_NAME, "label of a node", "in no group", "The group the node is in."),
+    Mark::new(
+        "spec.affinity",
+        "field of a Queue",
+        "names no groups",
+        "`nodeGroupAffinity` and `nodeGroupAntiAffinity`, each with \
+         `requiredDuringSchedulingIgnoredDuringExecution` and `preferredDuringSchedulingIgnoredDuringExecution`: lists \
+         of groups.",
+    ),
+    Mark::new(
+        "volcano.sh/nodegroup-resource-limits",
+        "annotation of a Queue",
+        "no limit",
+        "What its pods may have of a group: `{\"a\": {\"cpu\": \"32\"}}`. One that cannot be read keeps them off all nodes.",
+    ),
+];
+
 pub(super) const DEF: PluginDef = PluginDef {
     name: "nodegroup",
     summary: "Queues may or should use certain groups of nodes, and no more of a group than their limit.",
     args: ARGS,
+    reads: READS,
     open: |opening| Box::new(NodeGroup::open(opening)),
 };
 

@@ -33,6 +33,7 @@ pub(super) const DEF: PluginDef = PluginDef {
     name: "nodeorder",
     summary: "Scores nodes by free room, balance, preferred affinity and preferred taints.",
     args: ARGS,
+    reads: &[],
     open: |opening| Box::new(NodeOrder::new(opening)),
 };
 

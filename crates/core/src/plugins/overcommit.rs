@@ -31,6 +31,7 @@ pub(super) const DEF: PluginDef = PluginDef {
     name: NAME,
     summary: "Admits jobs while their minResources fit the cluster's resources times a factor.",
     args: ARGS,
+    reads: &[],
     open: |opening| Box::new(Overcommit::open(opening)),
 };
 

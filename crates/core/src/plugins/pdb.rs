@@ -8,15 +8,31 @@
 use crate::conf::ArgSpec;
 use crate::event::Time;
 use crate::id::{JobId, TaskId};
-use crate::plugin::{EvictionKind, Plugin, PluginDef};
+use crate::plugin::{EvictionKind, Mark, Plugin, PluginDef};
 use crate::world::{Budgets, World};
 
 const ARGS: &[ArgSpec] = &[];
+
+const READS: &[Mark] = &[
+    Mark::new(
+        "spec.selector",
+        "field of a PodDisruptionBudget",
+        "no pod",
+        "Which pods of its namespace it means; `{}` means all.",
+    ),
+    Mark::new(
+        "status.disruptionsAllowed",
+        "field of a PodDisruptionBudget",
+        "0",
+        "How many of them may be evicted; 0 as long as `status.observedGeneration` is behind.",
+    ),
+];
 
 pub(super) const DEF: PluginDef = PluginDef {
     name: "pdb",
     summary: "PodDisruptionBudgets limit who may be evicted.",
     args: ARGS,
+    reads: READS,
     open: |_| Box::new(Pdb),
 };
 

@@ -11,15 +11,37 @@ use std::cmp::Ordering;
 use crate::conf::ArgSpec;
 use crate::event::Time;
 use crate::id::{JobId, TaskId};
-use crate::plugin::{EvictionKind, Plugin, PluginDef};
+use crate::plugin::{EvictionKind, Mark, Plugin, PluginDef};
 use crate::world::{Status, World};
 
 const ARGS: &[ArgSpec] = &[];
+
+const READS: &[Mark] = &[
+    Mark::new(
+        "spec.priorityClassName",
+        "field of a PodGroup, or of a pod without one",
+        "the global default, else 0",
+        "The priority of the job: the value of that PriorityClass.",
+    ),
+    Mark::new(
+        "spec.priority",
+        "field of a pod",
+        "that of its PriorityClass",
+        "The priority of the pod in its job.",
+    ),
+    Mark::new(
+        "volcano.sh/task-priority",
+        "annotation of a pod",
+        "`spec.priority`",
+        "An integer that counts instead.",
+    ),
+];
 
 pub(super) const DEF: PluginDef = PluginDef {
     name: "priority",
     summary: "Jobs and pods of higher priority go first and may preempt those of lower priority.",
     args: ARGS,
+    reads: READS,
     open: |_| Box::new(Priority),
 };
 

@@ -55,6 +55,7 @@ pub(super) const DEF: PluginDef = PluginDef {
     name: "rescheduling",
     summary: "Evicts pods from busy nodes while others are idle, by measured use.",
     args: ARGS,
+    reads: &[],
     open: |opening| Box::new(Rescheduling::open(opening)),
 };
 

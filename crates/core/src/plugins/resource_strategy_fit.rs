@@ -19,7 +19,7 @@ use crate::conf::{ArgKind, ArgSpec, Args};
 use crate::diagnosis::Unfit;
 use crate::event::{Scoring, Strategy, Time};
 use crate::id::{ClassId, JobId};
-use crate::plugin::{NodeRules, Opening, Plugin, PluginDef, RoomFilter, RoomScorer};
+use crate::plugin::{Mark, NodeRules, Opening, Plugin, PluginDef, RoomFilter, RoomScorer};
 use crate::world::{Class, Node, World};
 
 const fn arg(name: &'static str, kind: ArgKind, default: &'static str, doc: &'static str) -> ArgSpec {
@@ -86,10 +86,26 @@ const PROPORTIONAL: &[ArgSpec] = &[
     ),
 ];
 
+const READS: &[Mark] = &[
+    Mark::new(
+        "resource-strategy-scoring-type",
+        "annotation of a pod",
+        "the argument `resources`",
+        "`LeastAllocated` or `MostAllocated`, for all that the pod requests; with another value its nodes score alike.",
+    ),
+    Mark::new(
+        "resource-strategy-weight",
+        "annotation of a pod",
+        "nodes score alike",
+        "Weights beside the type: JSON such as `{\"cpu\": 2, \"nvidia.com/gpu\": 5}`.",
+    ),
+];
+
 pub(super) const DEF: PluginDef = PluginDef {
     name: "resource-strategy-fit",
     summary: "Packs some resources and spreads others, and keeps scarce ones for those who need them.",
     args: ARGS,
+    reads: READS,
     open: |opening| Box::new(Fit::open(opening)),
 };
 

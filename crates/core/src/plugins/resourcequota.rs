@@ -15,16 +15,34 @@ use crate::conf::ArgSpec;
 use crate::diagnosis::Refusal;
 use crate::event::{Phase, Time};
 use crate::id::JobId;
-use crate::plugin::{Plugin, PluginDef, Verdict};
+use crate::plugin::{Mark, Plugin, PluginDef, Verdict};
 use crate::world::{Allowance, World};
 
 const NAME: &str = "resourcequota";
 const ARGS: &[ArgSpec] = &[];
 
+const READS: &[Mark] = &[
+    Mark::new(
+        "spec.hard",
+        "field of a ResourceQuota",
+        "no limit",
+        "What the pods of its namespace may request in sum; `cpu` and `requests.cpu` are one, `count/...` is left out.",
+    ),
+    Mark::new("status.used", "field of a ResourceQuota", "0", "What they request already."),
+    Mark::new(
+        "spec.scopes, spec.scopeSelector",
+        "field of a ResourceQuota",
+        "none",
+        "With one, it is left to the API server.",
+    ),
+    Mark::new("spec.minResources", "field of a PodGroup", "admitted", "What the gang needs in sum to begin."),
+];
+
 pub(super) const DEF: PluginDef = PluginDef {
     name: NAME,
     summary: "Admits jobs only when the ResourceQuotas of their namespace have room for them.",
     args: ARGS,
+    reads: READS,
     open: |opening| Box::new(ResourceQuotas::open(opening.world)),
 };
 

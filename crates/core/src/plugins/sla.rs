@@ -14,7 +14,7 @@ use crate::conf::{ArgKind, ArgSpec};
 use crate::duration::parse_duration;
 use crate::event::{Phase, Time};
 use crate::id::JobId;
-use crate::plugin::{Opening, Plugin, PluginDef, Verdict, Vote};
+use crate::plugin::{Mark, Opening, Plugin, PluginDef, Verdict, Vote};
 use crate::world::{Job, World};
 
 const WAITING_TIME: &str = "sla-waiting-time";
@@ -26,10 +26,18 @@ const ARGS: &[ArgSpec] = &[ArgSpec {
     doc: "How long a job may wait that carries no waiting time of its own; for ever when missing.",
 }];
 
+const READS: &[Mark] = &[Mark::new(
+    SLA_WAITING_TIME,
+    "annotation of a PodGroup, or of a pod without one",
+    "the argument",
+    "How long it may wait, a duration above 0 such as `30m`; `sla-waiting-time` means the same.",
+)];
+
 pub(super) const DEF: PluginDef = PluginDef {
     name: "sla",
     summary: "Jobs go by the time until which they must have started; one that waited too long is let in.",
     args: ARGS,
+    reads: READS,
     open: |opening| Box::new(Sla::open(opening)),
 };
 

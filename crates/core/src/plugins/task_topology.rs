@@ -23,7 +23,7 @@ use crate::annotation::{TASK_TOPOLOGY_AFFINITY, TASK_TOPOLOGY_ANTI_AFFINITY, TAS
 use crate::conf::{ArgKind, ArgSpec};
 use crate::event::Time;
 use crate::id::{JobId, NodeId, TaskId};
-use crate::plugin::{NodeRules, Opening, Plugin, PluginDef, RoomScorer};
+use crate::plugin::{Mark, NodeRules, Opening, Plugin, PluginDef, RoomScorer};
 use crate::world::{Job, Node, Status, World};
 
 const WEIGHT: &str = "task-topology.weight";
@@ -31,10 +31,32 @@ const WEIGHT: &str = "task-topology.weight";
 const ARGS: &[ArgSpec] =
     &[ArgSpec { name: WEIGHT, kind: ArgKind::Int, default: "1", doc: "Weight of the score." }];
 
+const READS: &[Mark] = &[
+    Mark::new(
+        TASK_TOPOLOGY_AFFINITY,
+        "annotation of a PodGroup",
+        "none",
+        "Lists of roles that want to be on one node: `ps,worker;chief`; a list of one is about that role's pods.",
+    ),
+    Mark::new(
+        TASK_TOPOLOGY_ANTI_AFFINITY,
+        "annotation of a PodGroup",
+        "none",
+        "Lists of roles that want to be on different nodes, likewise.",
+    ),
+    Mark::new(
+        TASK_TOPOLOGY_TASK_ORDER,
+        "annotation of a PodGroup",
+        "none",
+        "One list of roles: who goes first. A role that the gang does not have, or that is in a list twice, voids all three.",
+    ),
+];
+
 pub(super) const DEF: PluginDef = PluginDef {
     name: "task-topology",
     summary: "Puts roles of a gang on one node, or keeps them apart, as its annotations say.",
     args: ARGS,
+    reads: READS,
     open: |opening| Box::new(TaskTopology::open(opening)),
 };
 

@@ -56,6 +56,7 @@ pub(super) const DEF: PluginDef = PluginDef {
     name: "usage",
     summary: "Keeps pods off nodes that are busy, by measured use, and prefers those with the least of it.",
     args: ARGS,
+    reads: &[],
     open: |opening| Box::new(UsageAware::open(opening)),
 };
 

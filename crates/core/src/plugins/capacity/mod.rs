@@ -52,7 +52,7 @@ use crate::conf::{ArgKind, ArgSpec, Flag};
 use crate::diagnosis::{QueueFault, Refusal};
 use crate::event::Time;
 use crate::id::{Id, JobId, QueueId, TaskId};
-use crate::plugin::{EvictionKind, Opening, Plugin, PluginDef, Verdict};
+use crate::plugin::{EvictionKind, Mark, Opening, Plugin, PluginDef, Verdict};
 use crate::world::{Status, Sums, World};
 use devices::Devices;
 use gates::LetIn;
@@ -90,10 +90,19 @@ const ARGS: &[ArgSpec] = &[
     },
 ];
 
+const READS: &[Mark] = &[Mark::new(
+    "scheduling.volcano.sh/queue-allocation-gate",
+    "annotation, and scheduling gate, of a pod",
+    "not kept behind a gate",
+    "`true`, with the gate of the same name and no other: the gate is removed when the queue has room for the pod, which \
+     counts from then on.",
+)];
+
 pub(super) const DEF: PluginDef = PluginDef {
     name: NAME,
     summary: "Queues have what they deserve, between their guarantee and their capability, also in a tree.",
     args: ARGS,
+    reads: READS,
     open: |opening| Box::new(Capacity::open(opening)),
 };
 

@@ -39,6 +39,7 @@ pub(super) const DEF: PluginDef = PluginDef {
     name: NAME,
     summary: "Asks a policy in another process, by Volcano's or kube-scheduler's HTTP verbs.",
     args: ARGS,
+    reads: &[],
     open: |opening| Box::new(Remote::open(opening)),
 };
 

@@ -28,6 +28,7 @@ pub(super) const DEF: PluginDef = PluginDef {
     name: "predicates",
     summary: "Refuses nodes that a pod cannot run on.",
     args: ARGS,
+    reads: &[],
     open: |opening| Box::new(Predicates::new(opening)),
 };
 

@@ -51,6 +51,7 @@ pub(super) const DEF: PluginDef = PluginDef {
     name: NAME,
     summary: "Queues share the cluster by weight, between their guarantee and their capability.",
     args: ARGS,
+    reads: &[],
     open: |opening| Box::new(Proportion::open(opening.world)),
 };
 

@@ -22,12 +22,14 @@ use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
-use crate::annotation::REVOCABLE_ZONE;
+use crate::annotation::{JDB_MAX_UNAVAILABLE, JDB_MIN_AVAILABLE, REVOCABLE_ZONE};
 use crate::conf::{ArgKind, ArgSpec};
 use crate::diagnosis::Unfit;
 use crate::event::Time;
 use crate::id::{JobId, TaskId};
-use crate::plugin::{Attribute, NodeFilter, NodeRules, NodeScorer, Opening, Plugin, PluginDef, Values, Vote};
+use crate::plugin::{
+    Attribute, Mark, NodeFilter, NodeRules, NodeScorer, Opening, Plugin, PluginDef, Values, Vote,
+};
 use crate::world::{Job, Node, Status, Task, World};
 use budget::within_budget;
 use zone::{DAY_MS, MINUTE_MS, Zone, utc_offset};
@@ -57,10 +59,39 @@ const ARGS: &[ArgSpec] = &[
     },
 ];
 
+const READS: &[Mark] = &[
+    Mark::new(REVOCABLE_ZONE, "label of a node", "not lent", "The zone by whose hours the node is lent."),
+    Mark::new(
+        REVOCABLE_ZONE,
+        "annotation of a pod",
+        "as `volcano.sh/preemptable`, as an annotation",
+        "`*` lets the pod on lent nodes; any other value keeps it off.",
+    ),
+    Mark::new(
+        "volcano.sh/preemptable",
+        "annotation, else label, of a PodGroup or a pod",
+        "`false` of a PodGroup, `true` of a pod",
+        "Preemptable jobs go after the others, give way to them, and leave lent nodes when their time is over.",
+    ),
+    Mark::new(
+        JDB_MAX_UNAVAILABLE,
+        "annotation of a PodGroup",
+        "1 pod at a time",
+        "How many of its pods may be missing, a number or a percentage (rounded up); left out beside the next one.",
+    ),
+    Mark::new(
+        JDB_MIN_AVAILABLE,
+        "annotation of a PodGroup",
+        "1 pod at a time",
+        "How many of its pods must keep running, likewise. What is neither a number nor a percentage counts as 0.",
+    ),
+];
+
 pub(super) const DEF: PluginDef = PluginDef {
     name: "tdm",
     summary: "Preemptable pods use nodes that are lent for a part of the day, and leave them when it ends.",
     args: ARGS,
+    reads: READS,
     open: |opening| Box::new(Tdm::open(opening)),
 };
 
