@@ -10,6 +10,39 @@ use proptest::test_runner::TestCaseResult;
 
 use crate::settings::setting;
 
+/// What one plugin says: it may find two equal, and then they are the same to it beside any third.
+fn weakly<T: Copy + std::fmt::Debug>(items: &[T], order: impl Fn(T, T) -> Ordering) -> TestCaseResult {
+    for a in items {
+        prop_assert_eq!(order(*a, *a), Ordering::Equal, "{:?} and itself", a);
+        for b in items {
+            prop_assert_eq!(order(*a, *b), order(*b, *a).reverse(), "{:?} and {:?}", a, b);
+            for c in items {
+                let chain = order(*a, *b).is_le() && order(*b, *c).is_le();
+                prop_assert!(!chain || order(*a, *c).is_le(), "{:?}, {:?}, {:?}", a, b, c);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The orders of each plugin by itself, whatever its flags.
+fn of_plugins(session: &Session<'_>) -> TestCaseResult {
+    let world = &*session.world;
+    let jobs: Vec<JobId> = world.jobs.ids().collect();
+    let queues: Vec<QueueId> = world.queues.ids().collect();
+    for plugin in session.tiers.every() {
+        weakly(&jobs, |a, b| plugin.job_order(world, a, b))?;
+        weakly(&queues, |a, b| plugin.queue_order(world, a, b))?;
+        for by in &queues {
+            weakly(&queues, |a, b| plugin.victim_queue_order(world, *by, a, b))?;
+        }
+        for (_, job) in world.jobs.iter() {
+            weakly(&job.tasks, |a, b| plugin.task_order(world, a, b))?;
+        }
+    }
+    Ok(())
+}
+
 fn compare_all<T: Copy + std::fmt::Debug>(items: &[T], order: impl Fn(T, T) -> Ordering) -> TestCaseResult {
     for (at, a) in items.iter().enumerate() {
         for (other, b) in items.iter().enumerate() {
@@ -35,6 +68,7 @@ proptest! {
         }
         let mut placement = Placement::new(1);
         let session = Session::open(&mut cluster.world, &setting.conf.conf, &mut placement, Time(1500));
+        of_plugins(&session)?;
         let jobs: Vec<JobId> = session.world.jobs.ids().collect();
         let queues: Vec<QueueId> = session.world.queues.ids().collect();
         compare_all(&jobs, |a, b| session.job_order(a, b))?;
