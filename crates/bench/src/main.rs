@@ -99,7 +99,11 @@ fn run(bench: Bench) -> Result<()> {
         Bench::Idle(options) => idle::run(&options)?,
         Bench::Chart(options) => return chart::run(&options),
         #[cfg(feature = "live")]
-        Bench::Live(bench) => bench.run()?,
+        Bench::Live(bench) => {
+            let figures = bench.run()?;
+            say!("{figures}");
+            return bench.check(&figures);
+        }
     };
     say!("{result}");
     Ok(())

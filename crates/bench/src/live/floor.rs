@@ -3,7 +3,7 @@
 //! Contestants take turns, each on a new control plane with equal nodes. The *floor* is a plain client that creates the
 //! pods and binds them itself. Clocks start at the first create and stop when the last bind is seen. With several
 //! rounds the figures are those of each contestant's fastest one, since all else is the machine's noise.
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use clap::Args;
 use serde_json::{Value, json};
 
@@ -27,6 +27,9 @@ pub(crate) struct Options {
     /// Rounds; contestants take turns in each.
     #[arg(long, default_value_t = 1)]
     rounds: usize,
+    /// Fail when Phalanx takes more than so many times as long as the bare loop, each in its fastest round.
+    #[arg(long)]
+    max_ratio: Option<f64>,
     /// Further arguments for `phalanx scheduler`.
     #[arg(last = true)]
     scheduler_args: Vec<String>,
@@ -71,6 +74,14 @@ pub(super) async fn run(options: &Options) -> Result<Value> {
     }))
 }
 
+/// Whether the figures are as good as was asked for.
+pub(super) fn check(options: &Options, figures: &Value) -> Result<()> {
+    let Some(most) = options.max_ratio else { return Ok(()) };
+    let ratio = figures["ratioToFloor"].as_f64().context("no ratioToFloor")?;
+    ensure!(ratio <= most, "{ratio:.2} times the floor, more than --max-ratio {most}");
+    Ok(())
+}
+
 fn fastest(runs: &[Measured]) -> Option<&Measured> {
     runs.iter().min_by(|one, other| one.seconds.total_cmp(&other.seconds))
 }
@@ -100,5 +111,30 @@ fn chart(options: &Options, floor: &Measured, ours: &Measured, kube: Option<&Mea
             Panel::new("processor time of all that took part", "seconds", bars(|run| run.cpu.total())),
             Panel::new("API writes a pod until the last bind", "writes", bars(Measured::writes_per_pod)),
         ],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Cli {
+        #[command(flatten)]
+        options: Options,
+    }
+
+    #[test]
+    fn a_ratio_above_the_bound_fails() {
+        let check = |args: &[&str], ratio: f64| {
+            let options = Cli::parse_from(["floor"].iter().chain(args)).options;
+            super::check(&options, &json!({"ratioToFloor": ratio})).map_err(|error| error.to_string())
+        };
+        assert_eq!(check(&[], 9.0), Ok(()));
+        assert_eq!(check(&["--max-ratio", "1.6"], 1.6), Ok(()));
+        let told = "1.61 times the floor, more than --max-ratio 1.6";
+        assert_eq!(check(&["--max-ratio", "1.6"], 1.61), Err(told.into()));
     }
 }

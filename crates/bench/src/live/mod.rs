@@ -39,6 +39,14 @@ impl Bench {
             Bench::Memory(options) => block_on(restart::memory(options)),
         }
     }
+
+    /// Whether what it measured is as good as was asked for.
+    pub(crate) fn check(&self, figures: &Value) -> Result<()> {
+        match self {
+            Bench::Floor(options) => floor::check(options, figures),
+            Bench::Shapes(_) | Bench::Latency(_) | Bench::Restart(_) | Bench::Memory(_) => Ok(()),
+        }
+    }
 }
 
 fn block_on<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
