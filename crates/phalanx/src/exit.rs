@@ -1,4 +1,4 @@
-//! How a command ends: 0 when it ran, 2 with one line when its input is at fault, 1 with one line otherwise.
+//! How a command ends: 0 when it ran, 2 with a line for each fault of its input, 1 with one line otherwise.
 use std::fmt;
 use std::io::{self, ErrorKind, Write};
 use std::process::ExitCode;
@@ -17,14 +17,9 @@ impl fmt::Display for BadInput {
 
 impl std::error::Error for BadInput {}
 
-/// Several faults as one line: the first, and how many more there are.
-pub(crate) fn first_of(faults: &[impl fmt::Display]) -> BadInput {
-    let first = faults.first().map(ToString::to_string).unwrap_or_default();
-    BadInput(match faults.len() {
-        0 | 1 => first,
-        2 => format!("{first} (and 1 more problem)"),
-        count => format!("{first} (and {} more problems)", count - 1),
-    })
+/// All faults, a line each.
+pub(crate) fn all_of(faults: &[impl fmt::Display]) -> BadInput {
+    BadInput(faults.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))
 }
 
 /// `1 pod`, `2 pods`.
@@ -46,9 +41,9 @@ pub(crate) fn tell(line: impl fmt::Display) {
     let _ = writeln!(io::stderr(), "{line}");
 }
 
-/// The exit code of a command, after its error line.
+/// The exit code of a command, after its error: a line, or one for each fault of the input.
 pub(crate) fn code(result: anyhow::Result<()>) -> ExitCode {
     let Err(error) = result else { return ExitCode::SUCCESS };
-    tell(format_args!("error: {error:#}"));
+    format!("{error:#}").lines().for_each(|line| tell(format_args!("error: {line}")));
     if error.is::<BadInput>() { ExitCode::from(2) } else { ExitCode::FAILURE }
 }

@@ -8,7 +8,7 @@ use phalanx_conf::{Known, Parsed, Severity};
 use phalanx_core::conf::Conf;
 use phalanx_sim::Manifests;
 
-use crate::exit::{BadInput, first_of, tell};
+use crate::exit::{BadInput, all_of, tell};
 
 /// Endings of the files that are read from a folder.
 const ENDINGS: [&str; 3] = ["yaml", "yml", "json"];
@@ -40,7 +40,7 @@ impl ManifestArgs {
             schedulers: self.scheduler_names.clone(),
             default_queue: self.default_queue.clone(),
         };
-        let manifests = phalanx_sim::read(&sources, &options).map_err(|faults| first_of(&faults))?;
+        let manifests = phalanx_sim::read(&sources, &options).map_err(|faults| all_of(&faults))?;
         for note in &manifests.notes {
             tell(format_args!("note: {note}"));
         }
@@ -72,7 +72,7 @@ pub(crate) fn conf(file: Option<&Path>) -> Result<Conf> {
         return Ok(conf);
     }
     let errors: Vec<String> = errors.into_iter().map(|error| error.in_file(&name)).collect();
-    Err(first_of(&errors).into())
+    Err(all_of(&errors).into())
 }
 
 /// The text of a file.

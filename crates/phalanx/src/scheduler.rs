@@ -12,7 +12,7 @@ use phalanx_runtime::lease::LeaseOptions;
 use phalanx_runtime::reload::ConfError;
 use phalanx_runtime::scheduler::{SchedulerOptions, hostname, run as schedule};
 
-use crate::exit::{BadInput, first_of};
+use crate::exit::{BadInput, all_of};
 use crate::flag;
 use crate::sampling::Sampled;
 use ignored::Ignored;
@@ -117,7 +117,7 @@ pub(crate) fn run(args: Args) -> Result<()> {
         tracing::warn!("{warning}");
     }
     schedule(args.options()?).map_err(|error| match error.downcast::<ConfError>() {
-        Ok(problems) => first_of(&problems.to_string().lines().collect::<Vec<_>>()).into(),
+        Ok(problems) => all_of(&problems.to_string().lines().collect::<Vec<_>>()).into(),
         Err(error) => error.downcast::<BadFlag>().map_or_else(|error| error, |bad| BadInput(bad.0).into()),
     })
 }

@@ -13,6 +13,7 @@ mod explain;
 mod kind;
 mod locate;
 mod manifests;
+mod names_check;
 mod object;
 mod outcome;
 mod pod_check;

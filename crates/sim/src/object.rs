@@ -12,7 +12,7 @@ use crate::cluster::SimulatedPod;
 use crate::defaults;
 use crate::kind::Kind;
 use crate::manifests::Object;
-use crate::pod_check;
+use crate::{names_check, pod_check};
 
 /// Kubernetes' default of `terminationGracePeriodSeconds`.
 const GRACE_SECONDS: i64 = 30;
@@ -64,7 +64,7 @@ pub(crate) fn identify(object: &mut Value, kind: &str, namespaced: bool) -> Resu
 }
 
 /// A DNS-1123 subdomain, as Kubernetes wants names.
-fn is_name(name: &str) -> bool {
+pub(crate) fn is_name(name: &str) -> bool {
     let inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
     let label = |label: &str| {
         let bytes = label.as_bytes();
@@ -79,6 +79,21 @@ fn invalid(field: &str, problem: &str) -> Invalid {
     Invalid { field: field.to_owned(), problem: problem.to_owned() }
 }
 
+/// What is wrong with an object: what keeps it from being read, or all that the API server would refuse.
+#[derive(Debug)]
+pub(crate) struct Faults(pub(crate) Vec<Invalid>);
+
+impl From<Invalid> for Faults {
+    fn from(invalid: Invalid) -> Self {
+        Self(vec![invalid])
+    }
+}
+
+/// Nothing is wrong.
+fn sound(found: Vec<Invalid>) -> Result<(), Faults> {
+    if found.is_empty() { Ok(()) } else { Err(Faults(found)) }
+}
+
 /// Reads objects; shares what they have in common.
 pub(crate) struct Converter {
     names: Names,
@@ -90,12 +105,13 @@ impl Converter {
         Self { names, interner: Interner::default() }
     }
 
-    pub(crate) fn convert(&mut self, kind: Kind, mut value: Value) -> Result<Object, Invalid> {
+    pub(crate) fn convert(&mut self, kind: Kind, mut value: Value) -> Result<Object, Faults> {
         let interner = &mut self.interner;
         match kind {
             Kind::Node => {
                 defaults::node(&mut value);
                 let node: slim::Node = decode(&value)?;
+                sound(names_check::taints(&node.spec.taints))?;
                 Ok(Object::Node(phalanx_cache::node(&node, interner)?))
             }
             Kind::Pod => self.pod(&value).map(|pod| Object::Pod(Box::new(pod))),
@@ -111,7 +127,7 @@ impl Converter {
                 refuse(queue.invalid.as_ref())?;
                 Ok(Object::Queue(queue))
             }
-            Kind::PriorityClass => self.priority_class(&value),
+            Kind::PriorityClass => Ok(self.priority_class(&value)?),
             Kind::ResourceQuota => {
                 let quota: slim::ResourceQuota = decode(&value)?;
                 let read = phalanx_cache::quota(&quota, interner)?;
@@ -127,9 +143,9 @@ impl Converter {
                 let namespace: slim::Namespace = decode(&value)?;
                 Ok(Object::Namespace(phalanx_cache::namespace(&namespace, interner)))
             }
-            Kind::PodDisruptionBudget => self.budget(&value),
+            Kind::PodDisruptionBudget => Ok(self.budget(&value)?),
             Kind::DeviceClass | Kind::ResourceSlice | Kind::ResourceClaim | Kind::ResourceClaimTemplate => {
-                self.device(kind, &value)
+                Ok(self.device(kind, &value)?)
             }
             Kind::PersistentVolume => {
                 let volume: slim::PersistentVolume = decode(&value)?;
@@ -137,7 +153,7 @@ impl Converter {
             }
             Kind::PersistentVolumeClaim => {
                 defaults::pvc(&mut value);
-                self.pvc(&value).map(|claim| Object::Pvc(Box::new(claim)))
+                Ok(Object::Pvc(Box::new(self.pvc(&value)?)))
             }
             Kind::StorageClass => {
                 let class: slim::StorageClass = decode(&value)?;
@@ -202,13 +218,13 @@ impl Converter {
         volumes.iter().filter_map(claim).map(|claim| self.pvc(&claim)).collect()
     }
 
-    fn pod(&mut self, value: &Value) -> Result<SimulatedPod, Invalid> {
+    fn pod(&mut self, value: &Value) -> Result<SimulatedPod, Faults> {
         let pod: slim::Pod = decode(value)?;
         if pod.spec.containers.is_empty() {
-            return Err(invalid("spec.containers", "found no container, expected at least one"));
+            return Err(invalid("spec.containers", "found no container, expected at least one").into());
         }
         let info = phalanx_cache::pod(&pod, &self.names, &mut self.interner)?;
-        pod_check::check(&pod.spec)?;
+        sound([pod_check::check(&pod.spec), names_check::pod(&pod.spec)].concat())?;
         Ok(SimulatedPod {
             pvcs: self.pvcs_of(value, &info)?,
             info,

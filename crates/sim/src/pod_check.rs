@@ -6,24 +6,24 @@ use std::collections::BTreeSet;
 use phalanx_cache::{Invalid, slim};
 use phalanx_resource::Quantity;
 
-/// Says the first thing that is wrong.
-pub(crate) fn check(spec: &slim::PodSpec) -> Result<(), Invalid> {
-    let mut names = BTreeSet::new();
+/// Says all that is wrong.
+pub(crate) fn check(spec: &slim::PodSpec) -> Vec<Invalid> {
+    let (mut names, mut found) = (BTreeSet::new(), Vec::new());
     for (list, containers) in
         [("spec.containers", &spec.containers), ("spec.initContainers", &spec.init_containers)]
     {
         for (at, container) in containers.iter().enumerate() {
             if !container.name.is_empty() && !names.insert(&container.name) {
                 let problem = format!("found {:?} again, expected a name of its own", container.name);
-                return Err(wrong(format!("{list}[{at}].name"), problem));
+                found.push(wrong(format!("{list}[{at}].name"), problem));
             }
             let place = |(field, problem): (String, String)| {
                 wrong(format!("{list}[{at}].resources.{field}"), problem)
             };
-            resources(&container.resources).map_err(place)?;
+            found.extend(resources(&container.resources).err().map(place));
         }
     }
-    Ok(())
+    found
 }
 
 fn wrong(field: String, problem: String) -> Invalid {
@@ -83,7 +83,7 @@ mod tests {
     fn said(containers: &Value) -> Result<(), String> {
         let pod: slim::Pod =
             phalanx_cache::decode(&json!({"spec": {"containers": containers}})).expect("a pod");
-        check(&pod.spec).map_err(|wrong| wrong.to_string())
+        check(&pod.spec).first().map_or(Ok(()), |wrong| Err(wrong.to_string()))
     }
 
     #[test]

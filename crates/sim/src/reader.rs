@@ -10,12 +10,13 @@ use crate::cluster::SimulatedPod;
 use crate::document::Document;
 use crate::kind::{Kind, Sort};
 use crate::manifests::{Entry, Object};
+use crate::names_check;
 use crate::object::{self, Converter, Identity};
 use crate::schema::{Schemas, UnknownField};
 use crate::workload::{self, Workload};
 
 /// Faults after which the rest is not looked at: more would only scroll the first out of sight.
-const FAULTS_MAX: usize = 20;
+const FAULTS_MAX: usize = 100;
 
 /// A spot in a document: `path` stands before the fields of the object that is there.
 #[derive(Clone)]
@@ -217,10 +218,21 @@ impl<'d> Reader<'d> {
         identity: &Identity,
     ) -> Result<(), BadInput> {
         let Identity { key, label, dated } = identity;
-        for unknown in self.schemas.check(kind, &value).map_err(|wrong| place.invalid(label, wrong))? {
+        let mut wrong = names_check::metadata(&value);
+        let unknown = match self.schemas.check(kind, &value) {
+            Ok(unknown) => unknown,
+            Err(types) => return self.refuse(place, label, [types, wrong].concat()),
+        };
+        for unknown in unknown {
             self.unknown_field(place, kind, label, &unknown)?;
         }
-        let object = self.converter.convert(kind, value).map_err(|wrong| place.invalid(label, wrong))?;
+        let object = match self.converter.convert(kind, value) {
+            Ok(object) if wrong.is_empty() => object,
+            converted => {
+                wrong.extend(converted.err().into_iter().flat_map(|faults| faults.0));
+                return self.refuse(place, label, wrong);
+            }
+        };
         let spot = || format!("document {} of {}", place.document.number, place.document.file);
         if let Some(first) = self.seen.get(&(kind, key.clone())) {
             let problem = format!("found {} {key} again, expected it once; it is in {first}", kind.name());
@@ -236,6 +248,13 @@ impl<'d> Reader<'d> {
         }
         self.entries.push(Entry { object, dated: *dated });
         Ok(())
+    }
+
+    /// Tells of all but the last, which ends the reading of the object.
+    fn refuse(&mut self, place: &Place<'d>, label: &str, mut wrong: Vec<Invalid>) -> Result<(), BadInput> {
+        let Some(last) = wrong.pop() else { return Ok(()) };
+        self.faults.extend(wrong.into_iter().map(|wrong| place.invalid(label, wrong)));
+        Err(place.invalid(label, last))
     }
 
     /// As `kubectl apply` has it, a slip in what a PodGroup or a Queue asks for is refused. Other kinds may come from a

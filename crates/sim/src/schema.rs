@@ -27,12 +27,12 @@ pub(crate) struct Schemas {
 }
 
 impl Schemas {
-    /// The first field of a wrong type or out of range; otherwise the fields that the kind does not have.
-    pub(crate) fn check(&mut self, kind: Kind, object: &Value) -> Result<Vec<UnknownField>, Invalid> {
+    /// The fields of a wrong type or out of range; when there are none, the fields that the kind does not have.
+    pub(crate) fn check(&mut self, kind: Kind, object: &Value) -> Result<Vec<UnknownField>, Vec<Invalid>> {
         let shape = self.shapes.entry(kind).or_insert_with(|| shape_of(kind));
-        let mut unknown = Vec::new();
-        shape.check(object, &Path::Top, &mut unknown)?;
-        Ok(unknown)
+        let mut found = Found::default();
+        shape.check(object, &Path::Top, &mut found);
+        if found.invalid.is_empty() { Ok(found.unknown) } else { Err(found.invalid) }
     }
 }
 
@@ -41,6 +41,13 @@ impl Schemas {
 pub(crate) struct UnknownField {
     pub(crate) path: String,
     pub(crate) near: Option<String>,
+}
+
+/// What a check has found so far.
+#[derive(Default)]
+struct Found {
+    unknown: Vec<UnknownField>,
+    invalid: Vec<Invalid>,
 }
 
 fn shape_of(kind: Kind) -> Arc<Shape> {
@@ -141,29 +148,28 @@ impl UnknownField {
 }
 
 impl Shape {
-    fn check(&self, value: &Value, path: &Path<'_>, unknown: &mut Vec<UnknownField>) -> Result<(), Invalid> {
+    fn check(&self, value: &Value, path: &Path<'_>, found: &mut Found) {
         match (self, value) {
             // Null is the same as nothing.
-            (_, Value::Null) | (Shape::Any, _) => Ok(()),
+            (_, Value::Null) | (Shape::Any, _) => {}
             (Shape::Fields(fields), Value::Object(map)) => {
                 for (key, value) in map {
                     let path = Path::Key(path, key);
                     match fields.get(key) {
-                        Some(shape) => shape.check(value, &path, unknown)?,
-                        None => unknown.push(UnknownField::new(&path, key, fields)),
+                        Some(shape) => shape.check(value, &path, found),
+                        None => found.unknown.push(UnknownField::new(&path, key, fields)),
                     }
                 }
-                Ok(())
             }
             (Shape::Map(shape), Value::Object(map)) => {
-                map.iter().try_for_each(|(key, value)| shape.check(value, &Path::Key(path, key), unknown))
+                map.iter().for_each(|(key, value)| shape.check(value, &Path::Key(path, key), found));
             }
             (Shape::List(shape), Value::Array(list)) => {
-                let mut items = list.iter().enumerate();
-                items.try_for_each(|(index, value)| shape.check(value, &Path::Item(path, index), unknown))
+                let items = list.iter().enumerate();
+                items.for_each(|(index, value)| shape.check(value, &Path::Item(path, index), found));
             }
-            (scalar, value) if scalar.admits(value) => Ok(()),
-            _ => Err(Invalid {
+            (scalar, value) if scalar.admits(value) => {}
+            _ => found.invalid.push(Invalid {
                 field: path.to_string(),
                 problem: format!("found {}, expected {self}", crate::reader::describe(value)),
             }),
@@ -276,7 +282,7 @@ mod tests {
     use serde_json::json;
 
     fn check(kind: Kind, object: &Value) -> Result<Vec<String>, String> {
-        let checked = Schemas::default().check(kind, object).map_err(|wrong| wrong.to_string());
+        let checked = Schemas::default().check(kind, object).map_err(|wrong| wrong[0].to_string());
         let told = |unknown: UnknownField| match unknown.near {
             Some(near) => format!("{} ({near})", unknown.path),
             None => unknown.path,

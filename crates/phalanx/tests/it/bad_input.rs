@@ -143,11 +143,31 @@ fn an_item_of_a_list_and_a_template_are_named_by_their_path() {
 }
 
 #[test]
-fn several_faults_are_one_line_that_says_how_many_more_there_are() {
+fn several_faults_are_a_line_each_in_the_order_of_the_file() {
     let bad = |name: &str| pod(name, 1, "", "").replace("cpu: 1}", "cpu: 1x}");
-    let line = manifest(&(bad("a") + &bad("b") + &members("g", 1, 1) + &bad("c")));
-    assert!(line.starts_with("error: m.yaml:5:"), "{line}");
-    assert!(line.ends_with(" (and 2 more problems)"), "{line}");
+    let worse =
+        pod("b", 1, "", "nodeSelector: {zone: a b}, tolerations: [{key: x, operator: Exists, value: z}]")
+            .replace("{name: b,", "{name: b, labels: {app: -x},");
+    let types =
+        "---\napiVersion: v1\nkind: Node\nmetadata: {name: n1, labels: {a: 1}}\nspec: {unschedulable: 7}\n";
+    let text = bad("a") + types + &members("g", 1, 1) + &worse + &bad("c");
+    let folder = folder(&[("m.yaml", &text)]);
+    let ran = phalanx_in(folder.path(), &["simulate", "-f", "m.yaml"], "");
+    let field = |line: &str| line.split(": ").nth(4).unwrap_or_default().to_owned();
+    let found: Vec<String> = ran.stderr.lines().map(field).collect();
+    let expected = [
+        "spec.containers[0].resources.requests.cpu",
+        "metadata.labels.a",
+        "spec.unschedulable",
+        "metadata.labels.app",
+        "spec.nodeSelector.zone",
+        "spec.tolerations[0].value",
+        "spec.containers[0].resources.requests.cpu",
+    ];
+    assert_eq!((ran.code, found), (2, expected.map(ToOwned::to_owned).to_vec()), "{}", ran.stderr);
+    let line = manifest(&pod("p", 1, "", "tolerations: [{key: x, operator: Exists, value: z}]"));
+    let expected = "error: m.yaml:5:56: document 1: Pod default/p: spec.tolerations[0].value: found \"z\", expected none";
+    assert!(line.starts_with(expected), "{line}");
 }
 
 #[test]
