@@ -40,6 +40,8 @@ pub struct Folded {
     pub events: Vec<Event>,
     /// To be reported on the object. What the World knew of it before stands.
     pub rejected: Option<Rejected>,
+    /// To be told once: each is taken for something else than was probably meant.
+    pub remarks: Vec<Rejected>,
 }
 
 /// The objects of one kind, by identity and fingerprint, as the World was told of them.
@@ -61,6 +63,8 @@ struct Entry {
     list: u64,
     /// The World knows it.
     told: bool,
+    /// What is odd about it was told.
+    remarked: bool,
 }
 
 impl<K> Default for Fold<K> {
@@ -100,11 +104,12 @@ impl<K: Kind> Fold<K> {
 
     fn seen(&mut self, object: &K, names: &Names, interner: &mut Interner) -> Folded {
         let identity = K::identity(object.meta(), interner);
-        let mut folded = Folded { events: self.replaced(&identity), rejected: None };
+        let mut folded = Folded { events: self.replaced(&identity), ..Folded::default() };
         match object.event(&identity, names, interner) {
             Ok(Some(event)) => {
                 if self.is_news(&identity, fingerprint(&event), true) {
                     folded.events.push(event);
+                    folded.remarks = self.remarks(object, &identity);
                 }
             }
             Ok(None) => folded.events.extend(self.deleted(&identity).events),
@@ -115,6 +120,16 @@ impl<K: Kind> Fold<K> {
             }
         }
         folded
+    }
+
+    /// What is to be told of an object, unless it was.
+    fn remarks(&mut self, object: &K, identity: &Identity) -> Vec<Rejected> {
+        let remarks = object.remarks();
+        let Some(entry) = self.objects.get_mut(&identity.key) else { return Vec::new() };
+        if std::mem::replace(&mut entry.remarked, !remarks.is_empty()) {
+            return Vec::new();
+        }
+        remarks.into_iter().map(|invalid| Rejected { identity: identity.clone(), invalid }).collect()
     }
 
     /// The end of an object that had the name before.
@@ -131,7 +146,8 @@ impl<K: Kind> Fold<K> {
     fn is_news(&mut self, identity: &Identity, fingerprint: u64, tell: bool) -> bool {
         let list = self.list;
         let Some(entry) = self.objects.get_mut(&identity.key) else {
-            let entry = Entry { uid: Arc::clone(&identity.uid), fingerprint, list, told: tell };
+            let entry =
+                Entry { uid: Arc::clone(&identity.uid), fingerprint, list, told: tell, remarked: false };
             self.objects.insert(identity.key.clone(), entry);
             return true;
         };
@@ -149,14 +165,14 @@ impl<K: Kind> Fold<K> {
             return Folded::default();
         }
         let events = self.objects.remove_entry(&identity.key).into_iter().filter_map(end::<K>).collect();
-        Folded { events, rejected: None }
+        Folded { events, ..Folded::default() }
     }
 
     fn listed(&mut self) -> Folded {
         let list = self.list;
         let mut gone: Vec<_> = self.objects.extract_if(|_, entry| entry.list != list).collect();
         gone.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
-        Folded { events: gone.into_iter().filter_map(end::<K>).collect(), rejected: None }
+        Folded { events: gone.into_iter().filter_map(end::<K>).collect(), ..Folded::default() }
     }
 }
 

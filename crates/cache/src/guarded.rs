@@ -80,4 +80,8 @@ impl<K: Kind> Kind for Guarded<K> {
     fn gone(identity: &Identity) -> Event {
         K::gone(identity)
     }
+
+    fn remarks(&self) -> Vec<Invalid> {
+        self.object.as_ref().map(Kind::remarks).unwrap_or_default()
+    }
 }

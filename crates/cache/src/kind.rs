@@ -7,7 +7,9 @@ use kube_core::Resource;
 use phalanx_api::v1beta1::{PodGroup, Queue};
 use phalanx_core::event::{Event, Key, PodInfo, PodPhase};
 
-use crate::{Interner, Invalid, Names, group, namespace, node, pdb, pod, queue, quota, slim, volumes};
+use crate::{
+    Interner, Invalid, Names, group, namespace, node, pdb, pod, queue, quota, remarks, slim, volumes,
+};
 
 /// Which object, and which of those that had its name one after the other.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -39,6 +41,11 @@ pub trait Kind: Resource<DynamicType = ()> {
 
     /// The event for an object that was deleted.
     fn gone(identity: &Identity) -> Event;
+
+    /// What counts for something else than was probably meant.
+    fn remarks(&self) -> Vec<Invalid> {
+        Vec::new()
+    }
 
     /// The event for an object of which only the metadata could be read.
     ///
@@ -80,6 +87,10 @@ impl Kind for slim::Pod {
 
     fn gone(identity: &Identity) -> Event {
         Event::PodGone(Arc::clone(&identity.uid))
+    }
+
+    fn remarks(&self) -> Vec<Invalid> {
+        remarks::of_pod(self)
     }
 }
 
@@ -127,6 +138,10 @@ impl Kind for PodGroup {
 
     fn gone(identity: &Identity) -> Event {
         Event::PodGroupGone(identity.key.clone())
+    }
+
+    fn remarks(&self) -> Vec<Invalid> {
+        remarks::of_group(self)
     }
 
     fn undecodable(

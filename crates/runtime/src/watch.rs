@@ -333,6 +333,9 @@ impl<K: Watched> Watch<K> {
         }
         let folded = self.fold.fold(event, &self.sink.names, &mut self.interner);
         events.extend(folded.events);
+        for Rejected { identity, invalid } in folded.remarks {
+            warn!(kind = K::PLURAL, object = %identity.key, "{invalid}");
+        }
         if let Some(rejected) = folded.rejected {
             self.reject(rejected);
         }

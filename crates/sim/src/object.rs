@@ -98,11 +98,13 @@ fn sound(found: Vec<Invalid>) -> Result<(), Faults> {
 pub(crate) struct Converter {
     names: Names,
     interner: Interner,
+    /// What is odd about the objects that were read last.
+    pub(crate) remarks: Vec<Invalid>,
 }
 
 impl Converter {
     pub(crate) fn new(names: Names) -> Self {
-        Self { names, interner: Interner::default() }
+        Self { names, interner: Interner::default(), remarks: Vec::new() }
     }
 
     pub(crate) fn convert(&mut self, kind: Kind, mut value: Value) -> Result<Object, Faults> {
@@ -117,6 +119,7 @@ impl Converter {
             Kind::Pod => self.pod(&value).map(|pod| Object::Pod(Box::new(pod))),
             Kind::PodGroup => {
                 let group: v1beta1::PodGroup = decode(&value)?;
+                self.remarks = phalanx_cache::remarks_of_group(&group);
                 let group = phalanx_cache::pod_group(&group, &self.names, interner);
                 refuse(group.invalid.as_ref())?;
                 Ok(Object::PodGroup(group))
@@ -223,6 +226,7 @@ impl Converter {
         if pod.spec.containers.is_empty() {
             return Err(invalid("spec.containers", "found no container, expected at least one").into());
         }
+        self.remarks = phalanx_cache::remarks_of_pod(&pod);
         let info = phalanx_cache::pod(&pod, &self.names, &mut self.interner)?;
         sound([pod_check::check(&pod.spec), names_check::pod(&pod.spec)].concat())?;
         Ok(SimulatedPod {

@@ -18,6 +18,9 @@ use crate::workload::{self, Workload};
 /// Faults after which the rest is not looked at: more would only scroll the first out of sight.
 const FAULTS_MAX: usize = 100;
 
+/// Names the PriorityClass of a pod or a PodGroup.
+const CLASS: &str = "spec.priorityClassName";
+
 /// A spot in a document: `path` stands before the fields of the object that is there.
 #[derive(Clone)]
 struct Place<'d> {
@@ -62,6 +65,8 @@ pub(crate) struct Reader<'d> {
     schemas: Schemas,
     /// Fields that a kind does not have, regardless of positions in lists: the first, and how many there are.
     unknown: BTreeMap<(Kind, String), (BadInput, usize)>,
+    /// What is odd, by kind, field and, where it names one, class: the first, and how many there are.
+    remarks: BTreeMap<(Kind, String, String), (BadInput, usize)>,
     faults: Vec<BadInput>,
 }
 
@@ -77,6 +82,7 @@ impl<'d> Reader<'d> {
             ignored: BTreeMap::new(),
             schemas: Schemas::default(),
             unknown: BTreeMap::new(),
+            remarks: BTreeMap::new(),
             faults,
         }
     }
@@ -98,7 +104,10 @@ impl<'d> Reader<'d> {
     fn notes(&self) -> Vec<String> {
         let ignored = self.ignored.iter().map(|(kind, (first, count))| ignored_note(kind, first, *count));
         let unknown = self.unknown.values().map(|(first, count)| unknown_note(first, *count));
-        ignored.chain(unknown).chain(self.missing_nodes()).collect()
+        let known = |class: &str| self.seen.contains_key(&(Kind::PriorityClass, class.to_owned()));
+        let remarks = self.remarks.iter().filter(|((.., class), _)| class.is_empty() || !known(class));
+        let remarks = remarks.map(|(_, (first, count))| unknown_note(first, *count));
+        ignored.chain(unknown).chain(remarks).chain(self.missing_nodes()).collect()
     }
 
     /// Part of a cluster was dumped, or a node is gone and its pods are not yet: they hold nothing that is left.
@@ -233,6 +242,11 @@ impl<'d> Reader<'d> {
                 return self.refuse(place, label, wrong);
             }
         };
+        for remark in std::mem::take(&mut self.converter.remarks) {
+            let field = without_indices(&remark.field);
+            self.remark((kind, field, String::new()), place.invalid(label, remark));
+        }
+        self.check_class(place, label, &object);
         let spot = || format!("document {} of {}", place.document.number, place.document.file);
         if let Some(first) = self.seen.get(&(kind, key.clone())) {
             let problem = format!("found {} {key} again, expected it once; it is in {first}", kind.name());
@@ -255,6 +269,25 @@ impl<'d> Reader<'d> {
         let Some(last) = wrong.pop() else { return Ok(()) };
         self.faults.extend(wrong.into_iter().map(|wrong| place.invalid(label, wrong)));
         Err(place.invalid(label, last))
+    }
+
+    /// Notes something odd, once for all objects that have it.
+    fn remark(&mut self, what: (Kind, String, String), fault: BadInput) {
+        self.remarks.entry(what).or_insert((fault, 0)).1 += 1;
+    }
+
+    /// Notes the PriorityClass that a priority comes from.
+    fn check_class(&mut self, place: &Place<'_>, label: &str, object: &Object) {
+        let (kind, class) = match object {
+            Object::Pod(pod) if pod.info.priority.is_none() => (Kind::Pod, pod.info.priority_class.as_ref()),
+            Object::PodGroup(group) => (Kind::PodGroup, group.priority_class.as_ref()),
+            _ => return,
+        };
+        let Some(class) = class.filter(|class| !class.starts_with("system-")) else { return };
+        let problem =
+            format!("PriorityClass {class:?} is not in the input; the global default counts, or else 0");
+        let fault = place.fault(label, CLASS, problem);
+        self.remark((kind, CLASS.to_owned(), class.to_string()), fault);
     }
 
     /// As `kubectl apply` has it, a slip in what a PodGroup or a Queue asks for is refused. Other kinds may come from a

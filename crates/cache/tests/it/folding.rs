@@ -257,3 +257,27 @@ proptest! {
         prop_assert_eq!(watch.fold.len(), last.len());
     }
 }
+
+#[test]
+fn what_is_odd_about_an_object_is_told_once_until_it_is_put_right() {
+    let mut fold = Fold::<slim::Pod>::new();
+    let (names, mut interner) = (Names::default(), Interner::default());
+    let mut told = |preemptable: &str, node: &str| {
+        let pod = object(&format!(
+            "{{metadata: {{name: p, uid: u, annotations: {{volcano.sh/preemptable: '{preemptable}'}}}}, \
+               spec: {{schedulerName: volcano{node}}}}}"
+        ));
+        let folded = fold.fold(WatchEvent::Apply(pod), &names, &mut interner);
+        folded
+            .remarks
+            .iter()
+            .map(|remark| format!("{} {}", remark.identity.key, remark.invalid))
+            .collect::<Vec<_>>()
+    };
+    let odd = "default/p metadata.annotations.volcano.sh/preemptable: found \"maybe\", expected true or false; \
+               it counts as false";
+    assert_eq!(told("maybe", ""), [odd]);
+    assert!(told("maybe", ", nodeName: n").is_empty(), "another change of the same pod");
+    assert!(told("true", ", nodeName: n").is_empty());
+    assert_eq!(told("maybe", ", nodeName: n"), [odd]);
+}
