@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use anyhow::Result;
+use anyhow::{Context as _, Result};
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::{Patch, PatchParams};
 use phalanx_e2e::{Phalanx, PlaneOptions, fake};
@@ -70,6 +70,32 @@ async fn a_queue_never_uses_more_than_its_capability() -> Result<()> {
     cluster.until_bound("waits-", 2).await
 }
 
+/// Whoever adds nodes sees the pods that the queue may have, and not those that wait behind its gate.
+#[tokio::test]
+async fn the_gate_of_a_queue_opens_when_the_queue_has_room() -> Result<()> {
+    const GATE: &str = "scheduling.volcano.sh/queue-allocation-gate";
+    let mut cluster =
+        Cluster::without_scheduler(PlaneOptions::default(), fake::Nodes::new(1).cpu("8")).await?;
+    let conf = cluster.file("scheduler.conf");
+    fs::write(&conf, include_str!("../../../../config/helm-default.yaml").replace("proportion", "capacity"))?;
+    cluster.queue("small", json!({"capability": {"cpu": "2"}})).await?;
+    for index in 0..3 {
+        let mut pod = PodSpec::cpu(1).single(&format!("asks-{index}"));
+        pod["metadata"]["annotations"] = json!({"scheduling.volcano.sh/queue-name": "small", GATE: "true"});
+        pod["spec"]["schedulingGates"] = json!([{"name": GATE}]);
+        cluster.create::<Pod>(pod).await?;
+    }
+    let flag = format!("--scheduler-conf={}", conf.display());
+    cluster.scheduler = Some(Phalanx::start(&cluster.plane, &[&flag]).await?);
+    cluster.until_bound("asks-", 2).await?;
+    cluster.stays_bound("asks-", 2).await?;
+    let gated = |pod: &Pod| pod.spec.as_ref().is_some_and(|spec| spec.scheduling_gates.is_some());
+    assert_eq!(cluster.pods().await?.iter().filter(|pod| gated(pod)).count(), 1);
+    let done = cluster.bound().await?.into_keys().next().context("a bound pod")?;
+    cluster.delete_pods(&done).await?;
+    cluster.until_bound("asks-", 2).await
+}
+
 /// The API server knows nothing of these resources, so its checks let such queues pass.
 #[tokio::test]
 async fn a_queue_with_quotas_that_make_no_sense_is_told_so_and_others_go_on() -> Result<()> {
@@ -83,7 +109,7 @@ async fn a_queue_with_quotas_that_make_no_sense_is_told_so_and_others_go_on() ->
         ("crossed", json!({"guarantee": {"resource": fpgas(2)}, "capability": fpgas(1)})),
         ("greedy", json!({"deserved": fpgas(3), "capability": fpgas(2)})),
         ("nowhere", json!({"guarantee": {"resource": fpgas(9)}, "deserved": fpgas(9)})),
-        ("classes", json!({"capability": {"deviceclass/gpu.example.com": 2}})),
+        ("classes", json!({"capability": {"cores.deviceclass/gpu.example.com": 2}})),
     ] {
         cluster.queue(queue, spec).await?;
         cluster.pod_group(queue, json!({"minMember": 1, "queue": queue})).await?;
@@ -100,7 +126,7 @@ async fn a_queue_with_quotas_that_make_no_sense_is_told_so_and_others_go_on() ->
         assert_eq!(cluster.bound_of(queue).await?, 0);
     }
     // What nobody has can be kept for a queue, and a quota that nothing counts is told, without harm to its jobs.
-    let words = "its quota of deviceclass/gpu.example.com has no effect";
+    let words = "its capability of cores.deviceclass/gpu.example.com has no effect";
     cluster.until_event_with("QueueInvalid", "classes", words).await?;
     for queue in ["nowhere", "classes"] {
         cluster.until_bound(queue, 1).await?;
