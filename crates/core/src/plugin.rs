@@ -226,6 +226,10 @@ pub trait Plugin: Send + Sync {
     fn victim_tasks(&self, _: &World, _of: &[TaskId]) -> Vec<TaskId> {
         Vec::new()
     }
+    /// Whether the tasks it names go only if there is a place for them elsewhere.
+    fn moves_victims(&self) -> bool {
+        false
+    }
     /// Filters of a class, for as long as it lives and the configuration stands.
     fn filters(&self, _: &World, _: ClassId, _: &mut NodeRules) {}
     /// Scorers of a class, for as long as it lives and the configuration stands.
@@ -255,6 +259,10 @@ pub trait Plugin: Send + Sync {
     /// What a queue deserves, for reports.
     fn deserved(&self, _: &World, _: QueueId) -> Option<Amounts> {
         None
+    }
+    /// Whether what it says of victims is asked of another process, so that it cannot be asked thousands of times.
+    fn asks_others(&self) -> bool {
+        false
     }
     /// When the passing of time alone may change what this plugin says of the World as it is now.
     fn wake(&self, _: &World) -> Option<Time> {

@@ -4,7 +4,7 @@
 //! can give: a node is low when it is below all `thresholds` and not cordoned, and high when it is above any of the
 //! `targetThresholds`. When there are both, pods leave the high nodes, the busiest first: by priority from the lowest, those
 //! that request nothing first among equals; until the node is below its targets or what the low nodes can take, up to their
-//! targets, is used up. cpu and memory are measured (source: `metrics`), pods are counted; nodes without figures are neither.
+//! targets, is used up; and only pods that another node has room for. cpu and memory are measured (source: `metrics`), pods are counted; nodes without figures are neither.
 //!
 //! Source: Volcano's rescheduling plugin, which reads figures of a period that its cache does not fill, and ignores pods.
 use std::cmp::Ordering;
@@ -91,6 +91,10 @@ impl Rescheduling {
 impl Plugin for Rescheduling {
     fn stands_until(&self, _: &World, _: JobId) -> Option<Time> {
         Some(Time::NEVER)
+    }
+
+    fn moves_victims(&self) -> bool {
+        true
     }
 
     fn victim_tasks(&self, world: &World, of: &[TaskId]) -> Vec<TaskId> {

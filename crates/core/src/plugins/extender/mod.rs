@@ -185,6 +185,10 @@ impl Plugin for Remote {
         }
     }
 
+    fn asks_others(&self) -> bool {
+        ["preemptable", "reclaimable", "kube.preempt"].iter().any(|verb| self.has(verb))
+    }
+
     fn preemptable(&self, world: &World, by: TaskId, of: &[TaskId]) -> Option<Vec<TaskId>> {
         self.evictable(world, "preemptable", &Ask::Preemptable(by, of.to_vec()), by, of)
     }

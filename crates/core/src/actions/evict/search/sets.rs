@@ -1,6 +1,7 @@
 //! Sets of victims, where what may go is limited and no order of offering it leads to a place: which ones are offered
 //! together decides.
 use super::{Ledger, NoEviction, Search, TaskId, Unit, Victim};
+use crate::plugin::Plugin;
 use crate::session::Session;
 
 /// So many units are few enough to try every set of them, the smallest first.
@@ -34,8 +35,12 @@ impl Tree {
 }
 
 impl Search<'_, '_> {
-    /// Every set of victims of which one may help. `NotFound` where there are too many sets.
+    /// Every set of victims of which one may help. `NotFound` where there are too many sets, or each one is a question to
+    /// another process.
     pub(super) fn every_set(&mut self, offered: &[Victim], tier: usize) -> Result<bool, NoEviction> {
+        if self.session.tiers.every().any(Plugin::asks_others) {
+            return Err(NoEviction::NotFound);
+        }
         let all = self.units(offered);
         if all.len() > EVERY_SET {
             return self.any_set(all, tier);
