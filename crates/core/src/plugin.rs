@@ -281,6 +281,10 @@ pub trait Plugin: Send + Sync {
     fn gives_devices(&self) -> bool {
         false
     }
+    /// Whether `binder` is wanted.
+    fn has_binder(&self) -> bool {
+        false
+    }
     /// Who binds a task instead of the API server.
     fn binder(&self, _: &World, _: TaskId) -> Option<Arc<Endpoint>> {
         None

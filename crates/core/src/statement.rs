@@ -92,7 +92,7 @@ impl<'s, 'w> Statement<'s, 'w> {
     fn decide(&mut self, why: &Arc<str>) {
         let session = &mut *self.session;
         let entries: Vec<Entry> = session.log.drain(self.base..).collect();
-        let mut bound: Vec<Binding> = Vec::new();
+        let mut bound: Vec<Binding> = Vec::with_capacity(entries.len());
         let mut job = None;
         for Entry { task, before } in entries {
             let it = &session.world.tasks[task];
@@ -106,7 +106,7 @@ impl<'s, 'w> Statement<'s, 'w> {
                 Status::Allocated => {
                     let Some(node) = it.node else { continue };
                     let pod = it.pod.clone();
-                    let by = session.tiers.every().find_map(|plugin| plugin.binder(session.world, task));
+                    let by = session.tiers.binder(session.world, task);
                     let mut prepare = session.world.volume_bindings(task);
                     job = job.or(it.job);
                     session.world.place(task, Status::Binding, Some(node));

@@ -1,9 +1,11 @@
 //! Plugins in tiers, and the rules by which their opinions become one answer.
 use std::cmp::Ordering;
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
 
 use crate::conf::{Conf, Flag, Flags};
 use crate::diagnosis::Refusal;
+use crate::extender::Endpoint;
 use crate::id::TaskId;
 use crate::placement::{Asker, Points};
 use crate::plugin::{Opening, Outside, Plugin, Verdict, Vote};
@@ -27,6 +29,8 @@ pub struct Tiers {
     scoping: Vec<usize>,
     /// Entries that give single nodes points.
     pointing: Vec<usize>,
+    /// Entries that may bind tasks themselves.
+    binding: Vec<usize>,
 }
 
 impl Tiers {
@@ -62,6 +66,9 @@ impl Tiers {
         }
         if plugin.has_points() && flags.on(Flag::NodeOrder) {
             self.pointing.push(self.entries.len());
+        }
+        if plugin.has_binder() {
+            self.binding.push(self.entries.len());
         }
         self.entries.push(Entry { flags, plugin });
     }
@@ -104,6 +111,11 @@ impl Tiers {
             }
         }
         Asker::new(world.tasks[task].class, scope, task)
+    }
+
+    /// Who binds a task instead of the API server.
+    pub(crate) fn binder(&self, world: &World, task: TaskId) -> Option<Arc<Endpoint>> {
+        self.binding.iter().find_map(|at| self.entries[*at].plugin.binder(world, task))
     }
 
     /// The points of single nodes for a task.

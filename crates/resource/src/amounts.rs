@@ -2,16 +2,29 @@
 
 use std::hash::{Hash, Hasher};
 
-use smallvec::SmallVec;
-
 use crate::DimId;
+
+/// So many dimensions need no allocation.
+const INLINE: usize = 6;
+
+/// At least [`INLINE`] of them, so that the usual operations are loops of a known length.
+#[derive(Clone)]
+enum Values {
+    Few([i64; INLINE]),
+    Many(Vec<i64>),
+}
 
 /// Integers by dimension, each in the unit of its dimension; a missing one is 0.
 ///
 /// No allocation for up to six dimensions.
-#[derive(Clone, Default)]
-pub struct Amounts {
-    values: SmallVec<[i64; 6]>,
+#[derive(Clone)]
+pub struct Amounts(Values);
+
+impl Default for Amounts {
+    #[inline]
+    fn default() -> Self {
+        Self(Values::Few([0; INLINE]))
+    }
 }
 
 impl Amounts {
@@ -24,15 +37,15 @@ impl Amounts {
     /// The amount of one dimension.
     #[inline]
     pub fn get(&self, dim: DimId) -> i64 {
-        self.values.get(dim.index()).copied().unwrap_or(0)
+        self.at(dim.index())
     }
 
     /// Replaces the amount of one dimension.
     #[inline]
     pub fn set(&mut self, dim: DimId, value: i64) {
-        if dim.index() < self.values.len() || value != 0 {
+        if dim.index() < self.values().len() || value != 0 {
             self.cover(dim.index() + 1);
-            self.values[dim.index()] = value;
+            self.values_mut()[dim.index()] = value;
         }
     }
 
@@ -40,19 +53,13 @@ impl Amounts {
     /// amounts of single objects are capped far below that.
     #[inline]
     pub fn add(&mut self, other: &Self) {
-        self.cover(other.values.len());
-        for (mine, theirs) in self.values.iter_mut().zip(&other.values) {
-            *mine = mine.wrapping_add(*theirs);
-        }
+        self.merge(other, i64::wrapping_add);
     }
 
     /// Subtracts dimension by dimension; the result may be negative.
     #[inline]
     pub fn sub(&mut self, other: &Self) {
-        self.cover(other.values.len());
-        for (mine, theirs) in self.values.iter_mut().zip(&other.values) {
-            *mine = mine.wrapping_sub(*theirs);
-        }
+        self.merge(other, i64::wrapping_sub);
     }
 
     /// Subtracts dimension by dimension, with 0 where the result would be negative.
@@ -66,7 +73,12 @@ impl Amounts {
     /// A dimension that is not asked for does not matter, not even when `room` is negative there.
     #[inline]
     pub fn fits(&self, room: &Self) -> bool {
-        self.values.iter().enumerate().all(|(i, &need)| need == 0 || need <= room.at(i))
+        if let (Values::Few(needs), Values::Few(room)) = (&self.0, &room.0) {
+            // Without a branch for each.
+            let short = |(need, room): (&i64, &i64)| u8::from(*need != 0) & u8::from(need > room);
+            return needs.iter().zip(room).fold(0, |any, pair| any | short(pair)) == 0;
+        }
+        self.values().iter().enumerate().all(|(i, &need)| need == 0 || need <= room.at(i))
     }
 
     /// The first dimension by id of which `room` has too little.
@@ -86,7 +98,10 @@ impl Amounts {
     /// All dimensions are 0.
     #[inline]
     pub fn is_zero(&self) -> bool {
-        self.values.iter().all(|&value| value == 0)
+        match &self.0 {
+            Values::Few(values) => values.iter().fold(0, |all, value| all | value) == 0,
+            Values::Many(values) => values.iter().all(|value| *value == 0),
+        }
     }
 
     /// Nothing is requested but the place of a pod.
@@ -98,7 +113,7 @@ impl Amounts {
     /// The dimensions that are not 0, in the order of ids.
     #[inline]
     pub fn iter(&self) -> impl Iterator<Item = (DimId, i64)> {
-        self.values
+        self.values()
             .iter()
             .enumerate()
             .filter(|&(_, &value)| value != 0)
@@ -123,48 +138,92 @@ impl Amounts {
     }
 
     #[inline]
+    fn values(&self) -> &[i64] {
+        match &self.0 {
+            Values::Few(values) => values,
+            Values::Many(values) => values,
+        }
+    }
+
+    #[inline]
+    fn values_mut(&mut self) -> &mut [i64] {
+        match &mut self.0 {
+            Values::Few(values) => values,
+            Values::Many(values) => values,
+        }
+    }
+
+    #[inline]
     fn at(&self, index: usize) -> i64 {
-        self.values.get(index).copied().unwrap_or(0)
+        self.values().get(index).copied().unwrap_or(0)
     }
 
     #[inline]
     fn cover(&mut self, len: usize) {
-        if self.values.len() < len {
-            self.values.resize(len, 0);
+        if self.values().len() < len {
+            self.grow(len);
         }
     }
 
+    #[cold]
+    fn grow(&mut self, len: usize) {
+        let mut values = self.values().to_vec();
+        values.resize(len, 0);
+        self.0 = Values::Many(values);
+    }
+
+    #[inline]
     fn merge(&mut self, other: &Self, pick: impl Fn(i64, i64) -> i64) {
-        self.cover(other.values.len());
-        for (i, mine) in self.values.iter_mut().enumerate() {
+        if let (Values::Few(mine), Values::Few(theirs)) = (&mut self.0, &other.0) {
+            for (mine, theirs) in mine.iter_mut().zip(theirs) {
+                *mine = pick(*mine, *theirs);
+            }
+            return;
+        }
+        self.cover(other.values().len());
+        for (i, mine) in self.values_mut().iter_mut().enumerate() {
             *mine = pick(*mine, other.at(i));
         }
     }
 
     fn map_each(&mut self, change: impl Fn(i64) -> i64) {
-        for value in &mut self.values {
+        for value in self.values_mut() {
             *value = change(*value);
         }
     }
 
-    /// Without the zeros at the end, which mean nothing.
-    fn significant(&self) -> &[i64] {
-        let len = self.values.iter().rposition(|&value| value != 0).map_or(0, |last| last + 1);
-        &self.values[..len]
+    /// What is beyond those that there always are, without the zeros at the end, which mean nothing.
+    #[inline]
+    fn further(&self) -> &[i64] {
+        let Values::Many(values) = &self.0 else { return &[] };
+        let further = &values[INLINE..];
+        let len = further.iter().rposition(|&value| value != 0).map_or(0, |last| last + 1);
+        &further[..len]
     }
 }
 
 impl PartialEq for Amounts {
+    #[inline]
     fn eq(&self, other: &Self) -> bool {
-        self.significant() == other.significant()
+        if let (Values::Few(mine), Values::Few(theirs)) = (&self.0, &other.0) {
+            return mine.iter().zip(theirs).fold(0, |other, (mine, theirs)| other | (mine ^ theirs)) == 0;
+        }
+        self.values()[..INLINE] == other.values()[..INLINE] && self.further() == other.further()
     }
 }
 
 impl Eq for Amounts {}
 
 impl Hash for Amounts {
+    #[inline]
     fn hash<H: Hasher>(&self, state: &mut H) {
-        self.significant().hash(state);
+        for value in &self.values()[..INLINE] {
+            state.write_i64(*value);
+        }
+        let further = self.further();
+        if !further.is_empty() {
+            further.hash(state);
+        }
     }
 }
 
@@ -187,6 +246,8 @@ impl std::fmt::Debug for Amounts {
 
 #[cfg(test)]
 mod tests {
+    use std::hash::BuildHasher;
+
     use super::*;
 
     #[test]
@@ -195,6 +256,22 @@ mod tests {
         amounts.add(&amounts.clone());
         amounts.sub(&Amounts::from_iter([(DimId(5), 9)]));
         amounts.set(DimId(40), 0);
-        assert!(!amounts.values.spilled());
+        assert!(matches!(amounts.0, Values::Few(_)));
+    }
+
+    #[test]
+    fn how_many_dimensions_were_there_once_makes_no_difference() {
+        let hash = |amounts: &Amounts| rustc_hash::FxBuildHasher.hash_one(amounts);
+        let few = Amounts::from_iter([(DimId(0), 7), (DimId(5), -3)]);
+        let mut more = few.clone();
+        more.set(DimId(8), 4);
+        assert!(more != few && few.fits(&more) && !more.fits(&few));
+        let mut sum = few.clone();
+        sum.add(&more);
+        assert_eq!((sum.get(DimId(0)), sum.get(DimId(8))), (14, 4));
+        sum.sub(&few);
+        assert_eq!(sum, more);
+        more.set(DimId(8), 0);
+        assert!(more == few && hash(&more) == hash(&few));
     }
 }

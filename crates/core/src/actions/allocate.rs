@@ -29,14 +29,11 @@ pub(super) const DEF: ActionDef = ActionDef {
 
 fn run(session: &mut Session<'_>) {
     let admits = session.conf.has_action("enqueue");
-    let mut works: FxHashMap<JobId, Work> = FxHashMap::default();
-    for job in all_waiting(session) {
-        if let Some(work) = work_of(session, job, admits) {
-            works.insert(job, work);
-        }
-    }
-    let mut jobs: Vec<JobId> = works.keys().copied().collect();
+    let mut jobs = all_waiting(session);
+    jobs.retain(|job| may_be_placed(session, *job, admits));
     jobs.sort_unstable();
+    // What is to be placed of a job is found out when it is its turn.
+    let mut works: FxHashMap<JobId, Work> = FxHashMap::default();
     let mut line = Line::new(session, jobs);
     while let Some(queue) = line.first_queue(session) {
         serve_queue(session, &mut line, queue, &mut works);
@@ -44,19 +41,19 @@ fn run(session: &mut Session<'_>) {
     gates::open(session);
 }
 
-/// What is to be placed of a job, if it may be.
-fn work_of(session: &mut Session<'_>, job: JobId, admits: bool) -> Option<Work> {
+/// Whether there is anything to be placed of a job, and it may be.
+fn may_be_placed(session: &mut Session<'_>, job: JobId, admits: bool) -> bool {
     if !is_admitted(session, job, admits) {
         // A job that has to be admitted anew keeps no room.
         gang::release(session, job);
-        return None;
+        return false;
     }
     if let Err(refusal) = session.job_blocked(job) {
         gang::release(session, job);
         session.refuse(job, refusal);
-        return None;
+        return false;
     }
-    Some(Work::of_requests(session, job)).filter(|work| !work.is_empty())
+    Work::is_any(session, job)
 }
 
 fn all_waiting(session: &Session<'_>) -> Vec<JobId> {
@@ -76,8 +73,8 @@ fn is_admitted(session: &mut Session<'_>, job: JobId, admits: bool) -> bool {
 /// Puts the next one in line of those that waited for the same as one that was served.
 fn join_next(session: &mut Session<'_>, line: &mut Line, job: JobId, works: &mut FxHashMap<JobId, Work>) {
     let Some(next) = waiting::call_next(session, job) else { return };
-    if let Some(work) = work_of(session, next, true) {
-        works.insert(next, work);
+    works.remove(&next);
+    if may_be_placed(session, next, true) {
         line.push(session, next);
     }
 }
@@ -98,7 +95,7 @@ fn serve_queue(
         return;
     }
     let Some(job) = line.pop(session, queue) else { return };
-    let Some(work) = works.get_mut(&job) else { return };
+    let work = works.entry(job).or_insert_with(|| Work::of_requests(session, job));
     let pending = |session: &Session<'_>| session.world.jobs[job].counts.of(Status::Pending);
     let before = pending(session);
     if gang::serve(session, job, work) == Served::MoreToDo {

@@ -43,6 +43,12 @@ impl Work {
         Self { tasks: required_first(world, it, tasks), next: 0 }
     }
 
+    /// Whether there are any.
+    pub(super) fn is_any(session: &Session<'_>, job: JobId) -> bool {
+        let world = &*session.world;
+        waiting(world, &world.jobs[job]).any(|task| !world.class_of(task).best_effort)
+    }
+
     /// All tasks, those with requests first.
     fn of_all(session: &Session<'_>, job: JobId) -> Self {
         let world = &*session.world;

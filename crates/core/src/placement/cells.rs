@@ -21,6 +21,8 @@ pub(super) struct Cell {
     pub(super) nodes: u32,
     /// Tells the cell from an earlier one in its slot.
     pub(super) serial: u64,
+    /// The lot of its top.
+    pub(super) lot: u64,
     top: u32,
     hash: u64,
     /// Its place among the cells of its kind.
@@ -57,6 +59,8 @@ pub(super) struct Cells {
     seen: Vec<Seen>,
     links: Links,
     cells: Vec<Cell>,
+    /// By slot, a node of the cell's room and nothing else: it lies closer at hand than the top.
+    rooms: Vec<Node>,
     free: Vec<u32>,
     by_state: HashTable<u32>,
     /// Slots by kind.
@@ -95,6 +99,7 @@ impl Cells {
             seen: Vec::new(),
             links: Links::default(),
             cells: Vec::new(),
+            rooms: Vec::new(),
             free: Vec::new(),
             by_state: HashTable::new(),
             of_kind: Vec::new(),
@@ -107,6 +112,11 @@ impl Cells {
     /// All cells by slot, empty ones too.
     pub(super) fn slots(&self) -> &[Cell] {
         &self.cells
+    }
+
+    /// A node with the room of the nodes in a slot's cell, and no attributes.
+    pub(super) fn room(&self, slot: usize) -> &Node {
+        &self.rooms[slot]
     }
 
     /// All cells with nodes in them.
@@ -127,11 +137,6 @@ impl Cells {
     /// A node of a kind.
     pub(super) fn example(&self, kind: u32) -> Option<NodeId> {
         self.of_kind(kind).first().map(|slot| self.cells[*slot as usize].top())
-    }
-
-    /// The lot of a cell's top.
-    pub(super) fn lot(&self, cell: &Cell) -> u64 {
-        self.links.0[cell.top as usize].lot
     }
 
     /// The lot of a node that is in a cell.
@@ -169,6 +174,7 @@ impl Cells {
         self.seen.clear();
         self.links.0.clear();
         self.cells.clear();
+        self.rooms.clear();
         self.free.clear();
         self.by_state.clear();
         self.of_kind.clear();
@@ -185,7 +191,7 @@ impl Cells {
         self.cursor = world.touched_end();
     }
 
-    /// Moves nodes to the cells where they belong. All leave before any joins, so that a cell's top is in its state.
+    /// Moves nodes to the cells where they belong. All leave before any joins.
     fn move_nodes(&mut self, world: &World, nodes: impl Iterator<Item = NodeId> + Clone) {
         let bound = world.nodes.bound().max(self.seen.len());
         self.seen.resize(bound, Seen::NOTHING);
@@ -203,7 +209,7 @@ impl Cells {
                 continue;
             }
             match world.nodes.get(id).filter(|node| node.exists) {
-                Some(node) => self.join(world, id, node),
+                Some(node) => self.join(id, node),
                 None => self.forget(id),
             }
             self.seen[id.index()].version = version(id);
@@ -224,6 +230,7 @@ impl Cells {
         let was_top = cell.top == node;
         cell.nodes -= 1;
         cell.top = self.links.remove(cell.top, node);
+        cell.lot = self.links.lot(cell.top);
         if cell.nodes == 0 {
             let hash = cell.hash;
             if let Ok(entry) = self.by_state.find_entry(hash, |other| *other == slot) {
@@ -246,26 +253,27 @@ impl Cells {
         self.free.push(slot);
     }
 
-    fn join(&mut self, world: &World, id: NodeId, node: &Node) {
+    fn join(&mut self, id: NodeId, node: &Node) {
         if self.seen[id.index()].statics != node.static_version.0 {
             self.meet(id, node);
         }
         let kind = self.seen[id.index()].kind;
         let hash = hash_of(kind, node);
-        let Self { cells, by_state, .. } = self;
+        let Self { cells, rooms, by_state, .. } = self;
         let same = |slot: &u32| {
             let cell = &cells[*slot as usize];
-            cell.hash == hash && cell.kind == kind && world.nodes[cell.top()].same_room(node)
+            cell.hash == hash && cell.kind == kind && rooms[*slot as usize].same_room(node)
         };
         let slot = match by_state.find(hash, same) {
             Some(slot) => *slot,
-            None => self.new_cell(kind, hash),
+            None => self.new_cell(kind, hash, node),
         };
         let joining = id.index() as u32;
         let cell = &mut self.cells[slot as usize];
         cell.nodes += 1;
         cell.top = self.links.meld(cell.top, joining);
         let on_top = cell.top == joining;
+        cell.lot = self.links.lot(cell.top);
         self.seen[id.index()].cell = slot;
         if on_top {
             self.changed.note(slot, self.cells.len());
@@ -284,20 +292,22 @@ impl Cells {
         }
     }
 
-    fn new_cell(&mut self, kind: u32, hash: u64) -> u32 {
+    fn new_cell(&mut self, kind: u32, hash: u64, node: &Node) -> u32 {
         self.serial += 1;
         if self.of_kind.len() <= kind as usize {
             self.of_kind.resize_with(kind as usize + 1, Vec::new);
         }
         let place = self.of_kind[kind as usize].len() as u32;
-        let cell = Cell { kind, nodes: 0, serial: self.serial, top: NIL, hash, place };
+        let cell = Cell { kind, nodes: 0, serial: self.serial, lot: 0, top: NIL, hash, place };
         let slot = if let Some(slot) = self.free.pop() {
             self.cells[slot as usize] = cell;
             slot
         } else {
             self.cells.push(cell);
+            self.rooms.push(Node::default());
             self.cells.len() as u32 - 1
         };
+        self.rooms[slot as usize].assume_room(node);
         self.of_kind[kind as usize].push(slot);
         let cells = &self.cells;
         self.by_state.insert_unique(hash, slot, |slot| cells[*slot as usize].hash);

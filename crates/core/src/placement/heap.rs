@@ -40,6 +40,11 @@ impl Links {
         top
     }
 
+    /// The lot of a node, 0 of none.
+    pub(super) fn lot(&self, node: u32) -> u64 {
+        self.0.get(node as usize).map_or(0, |link| link.lot)
+    }
+
     /// Takes a node out of the heap with this top, and returns the new top.
     pub(super) fn remove(&mut self, top: u32, node: u32) -> u32 {
         let Link { child, next, prev, .. } = *self.at(node);

@@ -123,7 +123,7 @@ impl Ranking {
 
     fn update(&mut self, question: &Question<'_>, slot: usize) {
         let cell = &question.cells.slots()[slot];
-        let rating = self.rate(slot, cell, question);
+        let rating = self.rate(slot, cell, self.rating(slot), question);
         self.rated[slot] = cell.serial;
         self.tournament.update(slot, rating);
     }
@@ -132,43 +132,59 @@ impl Ranking {
         let slots = question.cells.slots();
         // With room for more cells, so that few of them cost a rating of all.
         let width = slots.len().next_power_of_two();
-        let one = |(slot, cell): (usize, &Cell)| self.rate(slot, cell, question);
-        let mut ratings: Vec<Rating> = if slots.len() < PARALLEL_FROM {
-            slots.iter().enumerate().map(one).collect()
-        } else {
-            slots.par_iter().enumerate().with_min_len(PARALLEL_FROM / 2).map(one).collect()
-        };
+        let mut ratings = self.tournament.take();
         ratings.resize(width, Rating::NONE);
-        self.rated.clear();
-        self.rated.extend(slots.iter().map(|cell| cell.serial));
+        ratings[slots.len()..].fill(Rating::NONE);
         self.rated.resize(width, 0);
+        let one = |(slot, rating): (usize, &mut Rating)| {
+            *rating = self.rate(slot, &slots[slot], *rating, question);
+        };
+        if slots.len() < PARALLEL_FROM {
+            ratings[..slots.len()].iter_mut().enumerate().for_each(one);
+        } else {
+            ratings[..slots.len()].par_iter_mut().enumerate().with_min_len(PARALLEL_FROM / 2).for_each(one);
+        }
+        for (rated, cell) in self.rated.iter_mut().zip(slots) {
+            *rated = cell.serial;
+        }
+        self.rated[slots.len()..].fill(0);
         self.tournament.rebuild(ratings);
         self.cursor = question.cells.changed_end();
     }
 
     /// Rates a cell by its top. The score of a cell stays, whoever is on top.
-    fn rate(&self, slot: usize, cell: &Cell, question: &Question<'_>) -> Rating {
+    fn rate(&self, slot: usize, cell: &Cell, before: Rating, question: &Question<'_>) -> Rating {
         if cell.nodes == 0 {
             return Rating::NONE;
         }
         let score = if self.rated.get(slot) == Some(&cell.serial) {
-            Some(self.rating(slot).score).filter(|score| *score != Rating::NONE.score)
+            (before != Rating::NONE).then_some(before.score)
         } else {
-            self.score(cell, question)
+            self.score(slot, cell, question)
         };
-        score.map_or(Rating::NONE, |score| Rating { score, lot: question.cells.lot(cell) })
+        score.map_or(Rating::NONE, |score| Rating { score, lot: cell.lot })
     }
 
-    fn score(&self, cell: &Cell, question: &Question<'_>) -> Option<i64> {
+    fn score(&self, slot: usize, cell: &Cell, question: &Question<'_>) -> Option<i64> {
         let Some(Ok(fixed)) = self.verdict(cell.kind) else { return None };
-        let (node, standing) = (&question.world.nodes[cell.top()], self.standings.of(cell.kind));
-        room_score(node, standing, question.class, question.rules).map(|score| score + fixed + standing.score)
+        let standing = self.standings.of(cell.kind);
+        // Filters may read attributes that make kinds, too.
+        let filters = &question.rules.room_filters;
+        let passes =
+            |later| filters.iter().all(|rule| rule.check(&question.world.nodes[cell.top()], later).is_ok());
+        let score = room_score(question.cells.room(slot), standing, passes, question)?;
+        Some(score + fixed + standing.score)
     }
 }
 
 /// What the rules by room say of a node, below 0 when it has room only later; `None` when it will not do.
-fn room_score(node: &Node, standing: Standing, class: &Class, rules: &NodeRules) -> Option<i64> {
-    let passes = |later| rules.room_filters.iter().all(|rule| rule.check(node, later).is_ok());
+fn room_score(
+    node: &Node,
+    standing: Standing,
+    passes: impl Fn(bool) -> bool,
+    question: &Question<'_>,
+) -> Option<i64> {
+    let Question { class, rules, .. } = question;
     let offset = if standing.now && node.fits_now(&class.request) && passes(false) {
         0
     } else if standing.later && node.fits_later(&class.request) && passes(true) {
@@ -181,7 +197,11 @@ fn room_score(node: &Node, standing: Standing, class: &Class, rules: &NodeRules)
 }
 
 pub(super) fn in_units(score: f64) -> i64 {
-    (score * SCORE_UNIT).round() as i64
+    let units = score * SCORE_UNIT;
+    // `units.round()`, which is a call where the processor is not known to have an instruction for it.
+    let whole = units as i64;
+    let rest = units - whole as f64;
+    whole.saturating_add(i64::from(rest >= 0.5) - i64::from(rest <= -0.5))
 }
 
 /// Asks the rules by attributes about a node of every kind.

@@ -18,6 +18,7 @@ impl Rating {
 /// The tournament.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Tournament {
+    /// As many as there are leaves.
     ratings: Vec<Rating>,
     /// Winners of inner matches, heap order; the root is at 1. Absent when there is at most one player.
     winners: Vec<u32>,
@@ -27,12 +28,18 @@ pub(crate) struct Tournament {
 
 impl Tournament {
     /// Plays all matches anew.
-    pub(crate) fn rebuild(&mut self, ratings: Vec<Rating>) {
+    pub(crate) fn rebuild(&mut self, mut ratings: Vec<Rating>) {
         self.width = ratings.len().next_power_of_two();
+        ratings.resize(self.width, Rating::NONE);
         self.ratings = ratings;
         self.winners.clear();
         self.winners.resize(self.width, 0);
         self.play_all();
+    }
+
+    /// The ratings, to be changed and handed to `rebuild`.
+    pub(crate) fn take(&mut self) -> Vec<Rating> {
+        std::mem::take(&mut self.ratings)
     }
 
     /// The best player and its rating, unless none will do.
@@ -50,7 +57,12 @@ impl Tournament {
         self.ratings[player] = rating;
         let mut at = (self.width + player) / 2;
         while at >= 1 {
-            self.winners[at] = self.play(at);
+            let winner = self.play(at);
+            if winner as usize != player && winner == self.winners[at] {
+                // Nor was the player the winner before, so nothing changes further up.
+                return;
+            }
+            self.winners[at] = winner;
             at /= 2;
         }
     }
@@ -73,8 +85,12 @@ impl Tournament {
     }
 
     fn play_all(&mut self) {
-        for at in (1..self.width).rev() {
-            self.winners[at] = self.play(at);
+        let half = self.width / 2;
+        for (at, pair) in self.ratings.chunks_exact(2).enumerate() {
+            self.winners[half + at] = 2 * at as u32 + u32::from(pair[1] > pair[0]);
+        }
+        for at in (1..half).rev() {
+            self.winners[at] = self.better(self.winners[2 * at], self.winners[2 * at + 1]);
         }
     }
 
@@ -85,8 +101,11 @@ impl Tournament {
 
     /// The winner of an inner match.
     fn play(&self, at: usize) -> u32 {
-        let (left, right) = (self.entrant(2 * at), self.entrant(2 * at + 1));
-        if self.rating(right as usize) > self.rating(left as usize) { right } else { left }
+        self.better(self.entrant(2 * at), self.entrant(2 * at + 1))
+    }
+
+    fn better(&self, left: u32, right: u32) -> u32 {
+        if self.ratings[right as usize] > self.ratings[left as usize] { right } else { left }
     }
 
     fn entrant(&self, at: usize) -> u32 {

@@ -184,7 +184,7 @@ fn mean(requested: [i64; 2], allocatable: [i64; 2], one: impl Fn(i64, i64) -> i6
             count += 1;
         }
     }
-    if count == 0 { 0 } else { sum / count }
+    if count == 2 { sum / 2 } else { sum }
 }
 
 fn least_requested(requested: i64, allocatable: i64) -> i64 {

@@ -31,46 +31,48 @@ pub(crate) struct PortUse {
 
 /// A node.
 #[derive(Clone, Debug, Default, PartialEq)]
+// In this order, for what every move touches is to lie close together.
+#[repr(C)]
 pub struct Node {
-    /// Name.
-    pub name: Arc<str>,
-    /// The Node object exists; otherwise only pods on it were seen.
-    pub exists: bool,
-    /// Labels, sorted by key.
-    pub labels: Vec<(Arc<str>, Arc<str>)>,
-    /// Taints.
-    pub taints: Vec<Taint>,
-    /// Cordoned.
-    pub unschedulable: bool,
-    /// Its Ready condition is True.
-    pub ready: bool,
-    /// What pods can have in sum.
-    pub allocatable: Amounts,
-    /// What no pod holds; negative where pods hold more than there is.
-    pub idle: Amounts,
-    /// What pods that are being deleted hold.
-    pub releasing: Amounts,
-    /// What nominated pods wait for.
-    pub pipelined: Amounts,
-    /// cpu (milli) and memory (bytes) in use, where pods without a request count as kube-scheduler counts them.
-    pub nonzero_used: [i64; 2],
-    /// How much of it is in use, when it was measured not long ago.
-    pub usage: Option<Usage>,
+    /// Changes with anything that matters for placement.
+    pub(crate) version: Stamp,
+    /// Changes with attributes, not with room.
+    pub(crate) static_version: Stamp,
     /// Tasks that hold or will hold room here.
     pub tasks: Vec<TaskId>,
+    /// The Node object exists; otherwise only pods on it were seen.
+    pub exists: bool,
+    /// Its Ready condition is True.
+    pub ready: bool,
+    /// Cordoned.
+    pub unschedulable: bool,
+    /// cpu (milli) and memory (bytes) in use, where pods without a request count as kube-scheduler counts them.
+    pub nonzero_used: [i64; 2],
+    /// What no pod holds; negative where pods hold more than there is.
+    pub idle: Amounts,
+    /// What pods can have in sum.
+    pub allocatable: Amounts,
+    /// What nominated pods wait for.
+    pub pipelined: Amounts,
+    /// What pods that are being deleted hold.
+    pub releasing: Amounts,
     pub(crate) ports: Vec<PortUse>,
-    /// Images that are on it and their sizes in bytes, sorted by id.
-    pub(crate) images: Vec<(ImageId, i64)>,
     /// Devices that claims can be given.
     pub(crate) devices: Stock,
     /// How many volumes drivers can attach, where there is a limit; sorted by driver.
     pub(crate) attach_limits: Vec<(Arc<str>, u32)>,
     /// How many they have attached, sorted by driver.
     pub(crate) attachments: Vec<(Arc<str>, Use)>,
-    /// Changes with anything that matters for placement.
-    pub(crate) version: Stamp,
-    /// Changes with attributes, not with room.
-    pub(crate) static_version: Stamp,
+    /// How much of it is in use, when it was measured not long ago.
+    pub usage: Option<Usage>,
+    /// Name.
+    pub name: Arc<str>,
+    /// Labels, sorted by key.
+    pub labels: Vec<(Arc<str>, Arc<str>)>,
+    /// Taints.
+    pub taints: Vec<Taint>,
+    /// Images that are on it and their sizes in bytes, sorted by id.
+    pub(crate) images: Vec<(ImageId, i64)>,
 }
 
 impl Node {
@@ -190,6 +192,20 @@ impl Node {
         // Without limits nobody counts.
         let attached = (!attach_limits.is_empty()).then_some((attach_limits, attachments));
         (amounts, ports, devices, usage.as_ref().map(Usage::state), attached)
+    }
+
+    /// Makes this one, which stands for nodes of one room, of the same room as another.
+    pub(crate) fn assume_room(&mut self, of: &Node) {
+        self.allocatable.clone_from(&of.allocatable);
+        self.idle.clone_from(&of.idle);
+        self.releasing.clone_from(&of.releasing);
+        self.pipelined.clone_from(&of.pipelined);
+        self.nonzero_used = of.nonzero_used;
+        self.usage.clone_from(&of.usage);
+        self.ports.clone_from(&of.ports);
+        self.devices.clone_from(&of.devices);
+        self.attach_limits.clone_from(&of.attach_limits);
+        self.attachments.clone_from(&of.attachments);
     }
 
     pub(crate) fn take_room(&mut self, request: &Amounts, nonzero: [i64; 2], hold: Hold) {

@@ -146,37 +146,45 @@ pub(crate) enum Refused {
 
 /// A pod.
 #[derive(Clone, Debug, PartialEq)]
+// In this order, for what every move touches is to lie close together.
+#[repr(C)]
 pub struct Task {
-    /// Its name outside.
-    pub pod: Arc<PodRef>,
     /// Its gang; `None` for a pod of another scheduler, which only counts as usage.
     pub job: Option<JobId>,
-    /// Its requests and constraints.
-    pub class: ClassId,
-    /// Where it stands; changed by `World::place` only.
-    pub status: Status,
     /// The node it is on, or is meant for.
     pub node: Option<NodeId>,
+    /// Its requests and constraints.
+    pub class: ClassId,
     /// Its place in the node's list.
     pub(crate) node_slot: u32,
-    /// Its place in the job's list.
-    pub(crate) job_slot: u32,
-    /// Its role: an index into the job's roles.
-    pub role: u16,
-    /// Its index in its role.
-    pub index: Option<u32>,
     /// Priority.
     pub priority: i32,
-    /// The PriorityClass the priority comes from, when the pod does not carry a number.
-    pub(crate) priority_class: Option<Arc<str>>,
-    /// Whether the pod carries its priority as a number.
-    pub(crate) own_priority: bool,
+    /// Its place in the job's list.
+    pub(crate) job_slot: u32,
+    /// Its index in its role.
+    pub index: Option<u32>,
     /// Creation.
     pub created: Time,
+    /// Where it stands; changed by `World::place` only.
+    pub status: Status,
     /// Has scheduling gates.
     pub gated: bool,
     /// Its gate to its queue, as last read or decided.
     pub(crate) queue_gate: QueueGate,
+    /// What it uses is in its node's figures.
+    pub(crate) measured: bool,
+    /// Whether the pod carries its priority as a number.
+    pub(crate) own_priority: bool,
+    /// Its role: an index into the job's roles.
+    pub role: u16,
+    /// Its claims to devices.
+    pub(crate) claims: Option<Arc<Linked>>,
+    /// `status.nominatedNodeName`, or the node last nominated by us.
+    pub nominated: Option<Arc<str>>,
+    /// Its name outside.
+    pub pod: Arc<PodRef>,
+    /// The PriorityClass the priority comes from, when the pod does not carry a number.
+    pub(crate) priority_class: Option<Arc<str>>,
     /// May be evicted; unset counts as yes.
     pub preemptable: Option<bool>,
     /// Never preempts others.
@@ -189,16 +197,10 @@ pub struct Task {
     pub labels: Labels,
     /// When it was given its node.
     pub scheduled: Option<Time>,
-    /// `status.nominatedNodeName`, or the node last nominated by us.
-    pub nominated: Option<Arc<str>>,
     /// The message of the PodScheduled condition that was last read or decided.
     pub(crate) message: Option<Arc<str>>,
     /// What its limits are above its requests, of cpu (milli) and memory (bytes).
     pub(crate) burst: [i64; 2],
-    /// What it uses is in its node's figures.
-    pub(crate) measured: bool,
-    /// Its claims to devices.
-    pub(crate) claims: Option<Arc<Linked>>,
     /// Annotations that plugins read.
     pub annotations: Annotations,
 }

@@ -254,6 +254,10 @@ impl Plugin for Remote {
         self.unplaceable.get(&job).cloned().or_else(|| Remote::not_ready(self).get(&job).cloned())
     }
 
+    fn has_binder(&self) -> bool {
+        self.verbs.contains_key("kube.bind")
+    }
+
     fn binder(&self, world: &World, task: TaskId) -> Option<Arc<Endpoint>> {
         let verb = self.verbs.get("kube.bind")?;
         let url = format!("{}/{verb}", self.endpoint.url).into();
