@@ -115,6 +115,15 @@ impl FitError {
         }
     }
 
+    /// What the node lacks that lacks the least of it, by resource.
+    pub fn missing(&self) -> impl Iterator<Item = (DimId, i64)> {
+        self.reasons.iter().filter_map(|(unfit, refused)| match unfit {
+            Unfit::Insufficient(dim) => Some((*dim, refused.least_missing?)),
+            Unfit::TooManyPods => Some((DimId::PODS, refused.least_missing?)),
+            _ => None,
+        })
+    }
+
     /// `0/5 nodes are available: 2 Too many pods, 3 Insufficient cpu.`, as kube-scheduler says it.
     pub fn text(&self, dims: &Dims) -> String {
         let mut reasons: Vec<String> = self

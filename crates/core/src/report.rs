@@ -1,8 +1,11 @@
 //! The World in words, for people and for `simulate`: phases, reasons, shares.
 use std::sync::Arc;
 
+use phalanx_resource::Amounts;
+
 use crate::conf::Conf;
 use crate::cycle::Scheduler;
+use crate::diagnosis::Refusal;
 use crate::event::{Key, Phase, Time};
 use crate::tiers::Tiers;
 use crate::world::{JobKind, ROOT, Status, World};
@@ -33,6 +36,8 @@ pub struct GroupReport {
     pub nominated: u32,
     /// Why pods wait; empty when none does.
     pub reasons: Vec<String>,
+    /// Where nodes lack room: what the one lacks that lacks the least, for the pod that lacks the most.
+    pub missing: Figures,
 }
 
 /// A queue.
@@ -82,10 +87,21 @@ fn groups(world: &World) -> Vec<GroupReport> {
         waiting: job.waiting(),
         nominated: job.counts.of(Status::Pipelined),
         reasons: job.refusals.iter().map(|refusal| refusal.text(&world.dims)).collect(),
+        missing: world.render(&missing(job)),
     };
     let mut groups: Vec<GroupReport> = world.jobs.iter().map(|(_, job)| of(job)).collect();
     groups.sort_by(|a, b| a.key.cmp(&b.key).then(a.solo.cmp(&b.solo)));
     groups
+}
+
+fn missing(job: &crate::world::Job) -> Amounts {
+    let mut missing = Amounts::new();
+    for refusal in &job.refusals {
+        if let Refusal::Nodes { error, .. } = refusal {
+            missing.max_with(&error.missing().collect());
+        }
+    }
+    missing
 }
 
 fn queues(world: &World, conf: &Conf, now: Time) -> Vec<QueueReport> {

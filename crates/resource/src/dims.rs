@@ -131,6 +131,11 @@ impl Dims {
         exact.clamp(-MOST, MOST)
     }
 
+    /// As [`Dims::amount`], of what a node has: less than 2⁵³, so that a request that was cut down to it fits nowhere.
+    pub fn room(&self, dim: DimId, quantity: Quantity) -> i64 {
+        self.amount(dim, quantity).min(MOST - 1)
+    }
+
     /// As [`Dims::amount`] but rounded down, for a limit must not grow, and over all of i64.
     pub fn ceiling(&self, dim: DimId, quantity: Quantity) -> i64 {
         match self.unit(dim) {

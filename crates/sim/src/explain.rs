@@ -94,6 +94,9 @@ fn facts(core: &CoreReport, job: &GroupReport) -> Vec<String> {
         facts.push("It waits because:".into());
         facts.extend(job.reasons.iter().map(|reason| format!("  {reason}")));
     }
+    if !job.missing.is_empty() {
+        facts.push(format!("  least missing on a node: {}", shown(&job.missing)));
+    }
     facts
 }
 

@@ -47,6 +47,7 @@ fn groups(core: &CoreReport, cluster: &Cluster) -> BTreeMap<String, GroupOutcome
             let outcome = GroupOutcome {
                 phase: told.map_or(group.status.phase, |told| told.phase).as_str().to_owned(),
                 reasons: told.map(|told| told.reasons.clone()).unwrap_or_default(),
+                missing: told.map(|told| texts(&told.missing)).unwrap_or_default(),
                 queue: group.queue.to_string(),
                 min_member: group.min_member,
                 ..GroupOutcome::default()
@@ -75,8 +76,10 @@ fn single_pods(core: &CoreReport, cluster: &Cluster) -> BTreeMap<String, PodOutc
         .filter(|pod| waits(pod) && group_of(pod).is_none_or(|group| !groups.contains(&group)))
         .map(|pod| {
             let job = group_of(pod).map_or_else(|| (true, pod.pod.to_string()), |group| (false, group));
-            let reasons = reasons.get(&job).map(|told| told.reasons.clone()).unwrap_or_default();
-            (pod.pod.to_string(), PodOutcome { reasons })
+            let told = reasons
+                .get(&job)
+                .map(|told| PodOutcome { reasons: told.reasons.clone(), missing: texts(&told.missing) });
+            (pod.pod.to_string(), told.unwrap_or_default())
         })
         .collect()
 }

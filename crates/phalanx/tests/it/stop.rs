@@ -7,6 +7,8 @@ use std::process::{Child, ChildStderr, Command, Stdio};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
+use rustix::process::{Pid, Signal, kill_process};
+
 use crate::run::folder;
 
 /// More than a stop takes, and less than any of the timeouts that it must not wait for.
@@ -48,10 +50,9 @@ impl Scheduler {
     }
 
     /// Sends the signal; the log, once the process has ended well.
-    fn stop(mut self, signal: &str) -> Vec<String> {
+    fn stop(mut self, signal: Signal) -> Vec<String> {
         let start = Instant::now();
-        let kill = Command::new("kill").args([signal, &self.child.id().to_string()]).status().unwrap();
-        assert!(kill.success());
+        kill_process(Pid::from_child(&self.child), signal).unwrap();
         // The log ends with the process.
         self.lines.extend(self.log.by_ref().lines().map(Result::unwrap));
         let status = self.child.wait().unwrap();
@@ -87,7 +88,7 @@ fn it_ends_while_the_api_server_is_down_and_has_said_so_once() {
             came.send(head)
         })
     });
-    for signal in ["-TERM", "-INT"] {
+    for signal in [Signal::TERM, Signal::INT] {
         let folder = folder(&[]);
         let mut scheduler = Scheduler::start(folder.path(), &url);
         scheduler.wait_for("no answer from the API server");
@@ -109,7 +110,7 @@ fn it_ends_while_the_api_server_says_nothing() {
     let _first = silent.accept().unwrap();
     let log = std::mem::take(&mut scheduler.lines);
     assert!(log.is_empty());
-    scheduler.stop("-TERM");
+    scheduler.stop(Signal::TERM);
 }
 
 #[test]
@@ -135,7 +136,7 @@ fn it_ends_while_the_definitions_are_missing_and_names_them_once() {
             *left = left.saturating_sub(1);
         }
     }
-    let log = scheduler.stop("-TERM");
+    let log = scheduler.stop(Signal::TERM);
     for definition in ["podgroups.scheduling.volcano.sh", "queues.scheduling.volcano.sh"] {
         assert_eq!(count(&log, &format!("{definition} is not installed")), 1, "{log:?}");
     }

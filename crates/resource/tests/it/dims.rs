@@ -61,6 +61,7 @@ fn absurd_requests_can_still_be_added_up() {
     assert_eq!(dims.amount(DimId::MEMORY, "-1e30".parse().unwrap()), -absurd);
     assert!(absurd.checked_mul(1_000).is_some());
     assert_eq!(dims.ceiling(DimId::MEMORY, "1e30".parse().unwrap()), i64::MAX);
+    assert!(dims.room(DimId::MEMORY, "1e30".parse().unwrap()) < absurd, "what was cut down fits nowhere");
 }
 
 #[test]

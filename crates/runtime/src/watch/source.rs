@@ -3,6 +3,7 @@
 //! kube's own read JSON only. The API server writes an event anew for each format and watcher, and protobuf costs it and
 //! us a fraction of JSON, so kinds that have it are asked for in protobuf.
 use std::fmt::Display;
+use std::io;
 use std::marker::PhantomData;
 use std::time::Duration;
 
@@ -24,8 +25,10 @@ use super::Watched;
 const PAGE: u32 = 2000;
 /// The API server ends a watch after so many seconds.
 const TIMEOUT: u32 = 290;
-/// A connection on which nothing came for longer is dead: not even that end was seen.
-const IDLE: Duration = Duration::from_secs(TIMEOUT as u64 + 5);
+/// A watch on which nothing came for longer is dead: the API server sends a bookmark about every minute.
+const IDLE: Duration = Duration::from_secs(150);
+/// An answer has begun, and a page has come, within this time; the API server gives up a request after as long.
+const ANSWER: Duration = Duration::from_mins(1);
 /// Bytes of a page that are decoded at once; a larger one is decoded on another thread.
 const SMALL: usize = 64 << 10;
 /// Bytes that are taken from a connection together.
@@ -102,7 +105,7 @@ impl<K: Watched> Source<K> {
     pub(super) async fn page(&self, more: &str) -> Result<Page<K>, Error> {
         let after = if more.is_empty() { String::new() } else { format!("&continue={more}") };
         let (format, body) = self.get(&format!("limit={PAGE}{after}")).await?;
-        let body = body.collect().await?.to_bytes();
+        let body = answered(body.collect()).await?.to_bytes();
         if body.len() <= SMALL {
             return Ok(page(format, &body)?);
         }
@@ -123,14 +126,21 @@ impl<K: Watched> Source<K> {
             request = request.header(ACCEPT, format!("{PROTOBUF}, application/json"));
         }
         let request = request.body(Body::empty()).map_err(kube::Error::HttpError)?;
-        let response = self.client.send(request).await?;
+        let response = answered(self.client.send(request)).await?;
         let (code, format, body) = (response.status(), Format::of(&response), response.into_body());
         if code.is_success() {
             return Ok((format, body));
         }
-        let body = body.collect().await?.to_bytes();
+        let body = answered(body.collect()).await?.to_bytes();
         Err(Error::Request(kube::Error::Api(refusal(format, code.as_u16(), &body))))
     }
+}
+
+/// What is not answered in time is asked again, as after any other fault of the connection.
+async fn answered<T, E: Into<kube::Error>>(answer: impl Future<Output = Result<T, E>>) -> kube::Result<T> {
+    let silence = || io::Error::new(io::ErrorKind::TimedOut, format!("no answer within {ANSWER:?}"));
+    let answer = tokio::time::timeout(ANSWER, answer).await;
+    answer.map_err(|_| kube::Error::Service(silence().into()))?.map_err(Into::into)
 }
 
 /// A watch that runs.
@@ -264,6 +274,17 @@ mod tests {
             let all = ["applied a", "deleted a", "up to 9", "410 too old"];
             assert_eq!(told(Format::Json, lines, together).await, all, "{together} bytes at a time");
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_never_answers_is_asked_again() {
+        let silent = tower::service_fn(|_: Request<Body>| {
+            std::future::pending::<Result<Response<Body>, std::convert::Infallible>>()
+        });
+        let source = Source::<slim::Pod>::new(Client::new(silent, "default"));
+        let page = source.page("").await.err().map(|error| error.to_string());
+        assert!(page.is_some_and(|error| error.contains("no answer within 60s")));
+        assert!(source.changes("1").await.is_err());
     }
 
     #[test]

@@ -25,7 +25,7 @@ mod tests {
         report
             .pod_groups
             .insert("a/g".into(), GroupOutcome { phase, reasons: vec!["why".into()], ..Default::default() });
-        report.pods.insert("a/s".into(), PodOutcome { reasons: vec![] });
+        report.pods.insert("a/s".into(), PodOutcome { reasons: vec![], ..PodOutcome::default() });
         let amounts = |text: &str| [("cpu".to_owned(), text.to_owned())].into();
         let queue = QueueOutcome { allocated: amounts("4"), deserved: amounts("8"), ..Default::default() };
         report.queues.insert("default".into(), queue);

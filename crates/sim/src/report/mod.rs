@@ -37,6 +37,9 @@ pub struct GroupOutcome {
     pub phase: String,
     /// Why it waits; empty when it does not.
     pub reasons: Vec<String>,
+    /// What the node lacks that lacks the least, in canonical quantities.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub missing: BTreeMap<String, String>,
     /// Its queue.
     #[serde(skip)]
     pub queue: String,
@@ -63,6 +66,9 @@ impl GroupOutcome {
 pub struct PodOutcome {
     /// The reasons.
     pub reasons: Vec<String>,
+    /// What the node lacks that lacks the least, in canonical quantities.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub missing: BTreeMap<String, String>,
 }
 
 /// What a queue has.
@@ -198,7 +204,7 @@ mod tests {
             ("a/q", "q: 0/9 nodes are available: 2 node(s) had untolerated taint(s), 7 Insufficient cpu."),
             ("b/r", "queue x is overused: cpu (2 more)"),
         ];
-        let outcome = |reason: &str| PodOutcome { reasons: vec![reason.to_owned()] };
+        let outcome = |reason: &str| PodOutcome { reasons: vec![reason.to_owned()], ..PodOutcome::default() };
         let pods = pods.iter().map(|(pod, reason)| ((*pod).to_owned(), outcome(reason))).collect();
         let told: Vec<String> = alike(&pods).iter().map(ToString::to_string).collect();
         let expected = [

@@ -75,6 +75,11 @@ impl Report {
         for (name, group) in self.pod_groups.iter().filter(|(_, group)| !group.reasons.is_empty()) {
             lines.push(format!("PodGroup {name} ({}) waits:\n", group.phase));
             lines.extend(group.reasons.iter().map(|reason| format!("  {reason}\n")));
+            if !group.missing.is_empty() {
+                let figures: Vec<String> =
+                    group.missing.iter().map(|(name, amount)| format!("{name} {amount}")).collect();
+                lines.push(format!("  least missing on a node: {}\n", figures.join(", ")));
+            }
         }
         let kinds = alike(&self.pods);
         lines.extend(kinds.iter().take(REASONS_MAX).map(|kind| format!("{kind}\n")));
@@ -129,6 +134,7 @@ mod tests {
         let group = GroupOutcome {
             phase: "Inqueue".into(),
             reasons: vec!["0/1 nodes are available: 1 Insufficient cpu.".into()],
+            missing: [("cpu".to_owned(), "500m".to_owned())].into(),
             queue: "q".into(),
             min_member: 3,
             nodes: [("n1".to_owned(), 2)].into(),
@@ -137,7 +143,10 @@ mod tests {
         report.pod_groups.insert("train/big".into(), group);
         report.nodes.insert("n1".into(), NodeOutcome { pods: 5, ..NodeOutcome::default() });
         for name in ["a/x", "a/y"] {
-            report.pods.insert(name.into(), PodOutcome { reasons: vec!["queue q does not exist".into()] });
+            report.pods.insert(
+                name.into(),
+                PodOutcome { reasons: vec!["queue q does not exist".into()], ..PodOutcome::default() },
+            );
         }
         let problem = Some("its parent p does not exist".to_owned());
         let queue = QueueOutcome { weight: 3, share: Some(0.5), problem, ..QueueOutcome::default() };
@@ -159,6 +168,7 @@ a/z
 Queue q: its parent p does not exist
 PodGroup train/big (Inqueue) waits:
   0/1 nodes are available: 1 Insufficient cpu.
+  least missing on a node: cpu 500m
 2 pods wait, such as a/x: queue q does not exist
 
 0 pods bound, 3 waiting, 1 evicted on 0 nodes; 0 cycles, 0 s of virtual time, 0.000 s in sessions

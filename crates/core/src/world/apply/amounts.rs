@@ -30,6 +30,15 @@ impl World {
         amounts
     }
 
+    /// The same of what a node has.
+    pub(super) fn rooms(&mut self, list: &Resources) -> Amounts {
+        let room = |(name, quantity): &(std::sync::Arc<str>, phalanx_resource::Quantity)| {
+            let dim = self.dims.intern(name);
+            (dim, self.dims.room(dim, *quantity))
+        };
+        list.iter().map(room).collect()
+    }
+
     /// The same of what nodes can have.
     pub(super) fn amounts_of_nodes(&mut self, list: &Resources) -> Amounts {
         let of_nodes = list.iter().filter(|(name, _)| is_of_nodes(name));

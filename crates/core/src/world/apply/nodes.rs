@@ -11,7 +11,7 @@ use crate::world::{Node, Stamp, Status, World};
 impl World {
     pub(super) fn apply_node(&mut self, info: NodeInfo) -> bool {
         let id = self.ensure_node(&info.name);
-        let allocatable = self.amounts(&info.allocatable);
+        let allocatable = self.rooms(&info.allocatable);
         self.count_node(id, false);
         let images = self.images.put(&info.images);
         let node = &mut self.nodes[id];
