@@ -3,6 +3,7 @@
 //! The format is Volcano's. Where Volcano silently drops or silently takes the last, a problem is reported.
 mod args;
 mod diff;
+mod idle;
 mod known;
 mod metrics;
 mod near;

@@ -5,6 +5,7 @@ use std::rc::Rc;
 use phalanx_core::conf::{ActionConf, Conf, Flag, Flags, PluginConf, Position, Tier, Value};
 
 use crate::args;
+use crate::idle;
 use crate::known::{Known, VOLCANO_ACTIONS, VOLCANO_PLUGINS, names};
 use crate::metrics;
 use crate::near::{nearest, one_of};
@@ -78,6 +79,10 @@ impl Reader<'_> {
                 .text_at
                 .map_or(node.at, |at| Position { column: at.column + column + indent as u32, ..at });
             self.action(part.trim(), at);
+            if actions.iter().any(|action| action == part.trim()) {
+                let what = format!("action {} again", quoted(part.trim()));
+                self.problems.warning(at, what, "each action once; it runs twice in each cycle");
+            }
             actions.push(part.trim().to_owned());
             column += part.chars().count() as u32 + 1;
         }
@@ -99,6 +104,7 @@ impl Reader<'_> {
         let tiers: Vec<Tier> = items.iter().map(|item| self.tier(item)).collect();
         self.repeated(&tiers);
         self.shares(&tiers);
+        tiers.iter().flat_map(|tier| &tier.plugins).for_each(|plugin| idle::check(plugin, self.problems));
         tiers
     }
 

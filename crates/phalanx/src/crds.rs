@@ -1,10 +1,11 @@
 //! `phalanx crds`: the CustomResourceDefinitions.
 use std::fs;
-use std::path::PathBuf;
+use std::io;
+use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 
-use crate::exit::print;
+use crate::exit::{BadInput, plain, print};
 
 /// Flags of `crds`.
 #[derive(Debug, clap::Args)]
@@ -20,10 +21,14 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         let texts: Vec<String> = crds.into_iter().map(|(_, text)| text).collect();
         return print(&texts.join("---\n"));
     };
-    fs::create_dir_all(dir).with_context(|| format!("cannot create {}", dir.display()))?;
+    fs::create_dir_all(dir).map_err(|error| unwritable(dir, "created", &error))?;
     for (name, text) in crds {
         let file = dir.join(name);
-        fs::write(&file, text).with_context(|| format!("cannot write {}", file.display()))?;
+        fs::write(&file, text).map_err(|error| unwritable(&file, "written", &error))?;
     }
     Ok(())
+}
+
+fn unwritable(path: &Path, what: &str, error: &io::Error) -> BadInput {
+    BadInput(format!("--dir {}: cannot be {what}: {}", path.display(), plain(error)))
 }

@@ -22,6 +22,12 @@ pub(crate) fn all_of(faults: &[impl fmt::Display]) -> BadInput {
     BadInput(faults.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))
 }
 
+/// The system's words without its number.
+pub(crate) fn plain(error: &io::Error) -> String {
+    let text = error.to_string();
+    text.split(" (os error").next().unwrap_or(&text).to_owned()
+}
+
 /// `1 pod`, `2 pods`.
 pub(crate) fn counted(count: usize, one: &str) -> String {
     if count == 1 { format!("1 {one}") } else { format!("{count} {one}s") }

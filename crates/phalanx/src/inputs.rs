@@ -8,7 +8,7 @@ use phalanx_conf::{Known, Parsed, Severity};
 use phalanx_core::conf::Conf;
 use phalanx_sim::Manifests;
 
-use crate::exit::{BadInput, all_of, tell};
+use crate::exit::{BadInput, all_of, plain, tell};
 
 /// Endings of the files that are read from a folder.
 const ENDINGS: [&str; 3] = ["yaml", "yml", "json"];
@@ -33,6 +33,11 @@ pub(crate) struct ManifestArgs {
 }
 
 impl ManifestArgs {
+    /// The name of ours to put into a pod.
+    pub(crate) fn first_name(&self) -> &str {
+        self.scheduler_names.first().map_or("volcano", String::as_str)
+    }
+
     /// Reads the manifests; notes on what was left out go to stderr.
     pub(crate) fn read(&self) -> Result<Manifests> {
         let sources = texts(&self.files)?;
@@ -134,7 +139,5 @@ pub(crate) fn shown(file: &Path) -> String {
 }
 
 fn unreadable(file: &Path, error: &io::Error) -> BadInput {
-    let text = error.to_string();
-    let text = text.split(" (os error").next().unwrap_or(&text);
-    BadInput(format!("{}: cannot be read: {text}", shown(file)))
+    BadInput(format!("{}: cannot be read: {}", shown(file), plain(error)))
 }

@@ -6,7 +6,7 @@ use anyhow::Result;
 use clap::ValueEnum;
 use phalanx_sim::{Options, Simulation};
 
-use crate::exit::print;
+use crate::exit::{print, tell};
 use crate::flag;
 use crate::inputs::{self, ManifestArgs};
 use crate::sampling::Sampled;
@@ -45,6 +45,7 @@ enum Format {
 pub(crate) fn run(args: &Args) -> Result<()> {
     let conf = inputs::conf(args.scheduler_conf.as_deref())?;
     let manifests = args.manifests.read()?;
+    let left = phalanx_sim::left_to_others(&manifests.left, args.manifests.first_name());
     inputs::tell_unasked(&conf, &manifests);
     let options = Options {
         seed: args.seed,
@@ -63,5 +64,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         Format::Table => report.to_table(),
         Format::Json => report.to_json(),
         Format::Html => report.to_html(),
-    })
+    })?;
+    left.iter().for_each(|note| tell(format_args!("note: {note}")));
+    Ok(())
 }

@@ -1,6 +1,8 @@
 //! What is wrong with an input file, in one line.
 use std::fmt;
 
+use crate::printable::printable;
+
 /// One fault of the input and where it stands. `Display` gives the line for people:
 /// `FILE:LINE:COLUMN: document N: KIND NAMESPACE/NAME: FIELD: what was found, what was expected`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -23,7 +25,7 @@ pub struct BadInput {
 
 impl fmt::Display for BadInput {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}:", self.file, self.line)?;
+        write!(f, "{}:{}:", printable(&self.file), self.line)?;
         if self.column > 0 {
             write!(f, "{}:", self.column)?;
         }
@@ -33,10 +35,10 @@ impl fmt::Display for BadInput {
         }
         for part in [&self.object, &self.field] {
             if !part.is_empty() {
-                write!(f, "{part}: ")?;
+                write!(f, "{}: ", printable(part))?;
             }
         }
-        f.write_str(&one_line(&self.problem))
+        f.write_str(&printable(&one_line(&self.problem)))
     }
 }
 

@@ -41,6 +41,9 @@ pub(crate) fn yaml_options() -> serde_saphyr::Options {
 /// Reads every document of a file. A syntax error ends the reading of its part only, so that others are seen too.
 pub(crate) fn read<'a>(file: &'a str, text: &'a str) -> Vec<Result<Document<'a>, BadInput>> {
     let mut reader = Reader { file, number: 0, found: Vec::new() };
+    if let Some(fault) = reader.old_line_ends(text) {
+        return vec![Err(fault)];
+    }
     for (line, part) in parts(text) {
         reader.part(line, part);
     }
@@ -54,6 +57,23 @@ struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
+    /// Lines that end in a carriage return alone: documents are not told apart, and no editor of today writes them.
+    fn old_line_ends(&self, text: &str) -> Option<BadInput> {
+        let alone = |(at, _): &(usize, &str)| !text[at + 1..].starts_with('\n');
+        if text.contains('\n') || !text.trim_end().contains('\r') {
+            return None;
+        }
+        let (at, _) = text.match_indices('\r').find(alone)?;
+        Some(BadInput {
+            file: self.file.to_owned(),
+            line: 1,
+            column: text[..at].chars().count() + 1,
+            problem: "found a line that ends in a carriage return alone, expected a line feed at its end"
+                .to_owned(),
+            ..BadInput::default()
+        })
+    }
+
     fn part(&mut self, line: usize, text: &'a str) {
         if is_empty(text) {
             return;
@@ -139,6 +159,9 @@ fn yaml_problem(error: &serde_saphyr::Error) -> String {
             format!("found key {key:?} again, expected it once")
         }
         Error::DuplicateMappingKey { key: None, .. } => "found a key again, expected it once".to_owned(),
+        Error::MultipleDocuments { .. } => {
+            "found a second document, expected --- at the beginning of a line between documents".to_owned()
+        }
         Error::NonFiniteFloat { value, .. } => format!("found {value}, expected a finite number"),
         other => {
             let message = other.to_string();
@@ -211,6 +234,17 @@ mod tests {
         ] {
             assert_eq!(names(text), expected, "{text:?}");
         }
+    }
+
+    #[test]
+    fn lines_end_in_a_line_feed() {
+        let expected =
+            "f:1:5: found a line that ends in a carriage return alone, expected a line feed at its end";
+        assert_eq!(names("a: 1\rb: 2\r"), [expected]);
+        assert_eq!(names("a: 1\r---\ra: 2"), [expected]);
+        assert_eq!(names("a: 1\r"), ["1@1:4=1"]);
+        let two = names("a: 1\n...\nb: 2\n");
+        assert!(two[0].contains("found a second document, expected --- "), "{two:?}");
     }
 
     #[test]

@@ -2,6 +2,7 @@
 //!
 //! Files are read in the order of their names, so the order in which they are given does not matter. An object without
 //! a creation time was created now: after all that carry one, a millisecond after the one before it.
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use phalanx_cache::Names;
@@ -15,7 +16,7 @@ use crate::bad_input::BadInput;
 use crate::budget::Budget;
 use crate::cluster::SimulatedPod;
 use crate::document;
-use crate::reader::Reader;
+use crate::reader::{Read, Reader};
 
 /// When a cluster without any creation time begins: 2000-01-01T00:00:00Z.
 const EPOCH: Time = Time(946_684_800_000);
@@ -64,6 +65,8 @@ pub struct Manifests {
     pub objects: Vec<Object>,
     /// What was left out, a line each.
     pub notes: Vec<String>,
+    /// Pods that wait for another scheduler, by its name.
+    pub left: BTreeMap<String, usize>,
     /// A moment when all of them have been created.
     pub end: Time,
 }
@@ -88,10 +91,10 @@ pub fn read(sources: &[(String, String)], options: &ReadOptions) -> Result<Manif
     for (document, value) in documents.iter().zip(values) {
         reader.document(document, value);
     }
-    let (mut entries, notes) = reader.finish()?;
+    let Read { mut entries, notes, left } = reader.finish()?;
     add_queues(&mut entries, &options.default_queue);
     let end = settle_times(&mut entries);
-    Ok(Manifests { objects: entries.into_iter().map(|entry| entry.object).collect(), notes, end })
+    Ok(Manifests { objects: entries.into_iter().map(|entry| entry.object).collect(), notes, left, end })
 }
 
 /// An empty file is most likely another one than was meant.

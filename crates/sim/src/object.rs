@@ -12,13 +12,17 @@ use crate::cluster::SimulatedPod;
 use crate::defaults;
 use crate::kind::Kind;
 use crate::manifests::Object;
-use crate::{names_check, pod_check};
+use crate::schema::YAML_BOOL;
+use crate::{names_check, pod_check, pod_whole_check};
 
 /// Kubernetes' default of `terminationGracePeriodSeconds`.
 const GRACE_SECONDS: i64 = 30;
 
 /// The longest run and grace: some 30,000 years.
 const SECONDS_MAX: f64 = 1e12;
+
+/// What names are made of.
+pub(crate) const NAME: &str = "lower-case letters, digits, '-' and '.', at most 253";
 
 /// What an object is called.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,8 +46,8 @@ pub(crate) fn identify(object: &mut Value, kind: &str, namespaced: bool) -> Resu
             return Err(invalid("metadata.name", "missing, expected a name"));
         }
         Some(other) => {
-            let expected = "expected lower-case letters, digits, '-' and '.', at most 253";
-            return Err(invalid("metadata.name", &format!("found {other}, {expected}")));
+            let hint = if other.is_boolean() { YAML_BOOL } else { "" };
+            return Err(invalid("metadata.name", &format!("found {other}, expected {NAME}{hint}")));
         }
     };
     let namespace = match metadata.get("namespace") {
@@ -228,7 +232,8 @@ impl Converter {
         }
         self.remarks = phalanx_cache::remarks_of_pod(&pod);
         let info = phalanx_cache::pod(&pod, &self.names, &mut self.interner)?;
-        sound([pod_check::check(&pod.spec), names_check::pod(&pod.spec)].concat())?;
+        let checks = [pod_check::check, pod_whole_check::check, names_check::pod];
+        sound(checks.into_iter().flat_map(|check| check(&pod.spec)).collect())?;
         Ok(SimulatedPod {
             pvcs: self.pvcs_of(value, &info)?,
             info,

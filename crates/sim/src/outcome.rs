@@ -59,7 +59,7 @@ fn groups(core: &CoreReport, cluster: &Cluster) -> BTreeMap<String, GroupOutcome
         if let Some(group) = group_of(pod).and_then(|name| groups.get_mut(&name)) {
             match &pod.node {
                 Some(node) => *group.nodes.entry(node.to_string()).or_default() += 1,
-                None => group.waiting += 1,
+                None => group.waiting += u32::from(waits(pod)),
             }
         }
     }

@@ -11,6 +11,7 @@ use crate::document::Document;
 use crate::kind::{Kind, Sort};
 use crate::manifests::{Entry, Object};
 use crate::names_check;
+use crate::nowhere;
 use crate::object::{self, Converter, Identity};
 use crate::schema::{Schemas, UnknownField};
 use crate::workload::{self, Workload};
@@ -67,7 +68,20 @@ pub(crate) struct Reader<'d> {
     unknown: BTreeMap<(Kind, String), (BadInput, usize)>,
     /// What is odd, by kind, field and, where it names one, class: the first, and how many there are.
     remarks: BTreeMap<(Kind, String, String), (BadInput, usize)>,
+    /// Pods that wait for another scheduler, by its name.
+    left: BTreeMap<String, usize>,
+    /// The PriorityClass of pods that name none, and where it is.
+    default_class: Option<String>,
     faults: Vec<BadInput>,
+}
+
+/// What was read.
+pub(crate) struct Read {
+    pub(crate) entries: Vec<Entry>,
+    /// What was left out, a line each, by file and line.
+    pub(crate) notes: Vec<String>,
+    /// Pods that wait for another scheduler, by its name.
+    pub(crate) left: BTreeMap<String, usize>,
 }
 
 impl<'d> Reader<'d> {
@@ -83,6 +97,8 @@ impl<'d> Reader<'d> {
             schemas: Schemas::default(),
             unknown: BTreeMap::new(),
             remarks: BTreeMap::new(),
+            left: BTreeMap::new(),
+            default_class: None,
             faults,
         }
     }
@@ -92,10 +108,10 @@ impl<'d> Reader<'d> {
     }
 
     /// The objects and the notes, or all faults by file and line.
-    pub(crate) fn finish(mut self) -> Result<(Vec<Entry>, Vec<String>), Vec<BadInput>> {
+    pub(crate) fn finish(mut self) -> Result<Read, Vec<BadInput>> {
         if self.faults.is_empty() {
             let notes = self.notes();
-            return Ok((self.entries, notes));
+            return Ok(Read { entries: self.entries, notes, left: self.left });
         }
         self.faults.sort();
         Err(self.faults)
@@ -107,11 +123,14 @@ impl<'d> Reader<'d> {
         let known = |class: &str| self.seen.contains_key(&(Kind::PriorityClass, class.to_owned()));
         let remarks = self.remarks.iter().filter(|((.., class), _)| class.is_empty() || !known(class));
         let remarks = remarks.map(|(_, (first, count))| unknown_note(first, *count));
-        ignored.chain(unknown).chain(remarks).chain(self.missing_nodes()).collect()
+        let mut notes: Vec<BadInput> =
+            ignored.chain(unknown).chain(remarks).chain(self.missing_nodes()).collect();
+        notes.sort();
+        notes.iter().map(ToString::to_string).collect()
     }
 
     /// Part of a cluster was dumped, or a node is gone and its pods are not yet: they hold nothing that is left.
-    fn missing_nodes(&self) -> impl Iterator<Item = String> {
+    fn missing_nodes(&self) -> impl Iterator<Item = BadInput> {
         let missing = self
             .used_nodes
             .iter()
@@ -235,6 +254,11 @@ impl<'d> Reader<'d> {
         for unknown in unknown {
             self.unknown_field(place, kind, label, &unknown)?;
         }
+        for path in nowhere::find(kind, &value) {
+            let first = || (place.fault(label, &path, nowhere::PROBLEM), 0);
+            self.unknown.entry((kind, path.clone())).or_insert_with(first).1 += 1;
+        }
+        let scheduler = value.pointer("/spec/schedulerName").and_then(Value::as_str).map(ToOwned::to_owned);
         let object = match self.converter.convert(kind, value) {
             Ok(object) if wrong.is_empty() => object,
             converted => {
@@ -255,6 +279,13 @@ impl<'d> Reader<'d> {
         self.seen.insert((kind, key.clone()), spot());
         if let Object::Pod(pod) = &object {
             self.check_pod(place, label, pod)?;
+            self.leave(pod, scheduler);
+        }
+        if let Object::PriorityClass { global_default: true, .. } = &object
+            && let Some(first) = self.default_class.replace(format!("{label} in {}", spot()))
+        {
+            let problem = format!("found true, expected it of one class only; it is so of {first}");
+            return Err(place.fault(label, "globalDefault", problem));
         }
         if object == Object::ScopedQuota {
             self.ignore(place, "ResourceQuota with scopes (v1)".to_owned());
@@ -262,6 +293,15 @@ impl<'d> Reader<'d> {
         }
         self.entries.push(Entry { object, dated: *dated });
         Ok(())
+    }
+
+    /// Counts a pod that another scheduler should bind; an API server names default-scheduler where nobody is named.
+    fn leave(&mut self, pod: &SimulatedPod, scheduler: Option<String>) {
+        let info = &pod.info;
+        if !info.ours && info.node.is_none() && info.phase == PodPhase::Pending && !info.deleting {
+            let scheduler = scheduler.filter(|name| !name.is_empty());
+            *self.left.entry(scheduler.unwrap_or_else(|| "default-scheduler".to_owned())).or_default() += 1;
+        }
     }
 
     /// Tells of all but the last, which ends the reading of the object.
@@ -347,15 +387,16 @@ fn without_indices(path: &str) -> String {
     path.split('[').map(|part| part.split_once(']').map_or(part, |(_, rest)| rest)).collect()
 }
 
-fn unknown_note(first: &BadInput, count: usize) -> String {
-    if count == 1 { first.to_string() } else { format!("{first} ({count} times in all)") }
+fn unknown_note(first: &BadInput, count: usize) -> BadInput {
+    let more = if count == 1 { String::new() } else { format!(" ({count} times in all)") };
+    BadInput { problem: format!("{}{more}", first.problem), ..first.clone() }
 }
 
-fn ignored_note(kind: &str, first: &BadInput, count: usize) -> String {
+fn ignored_note(kind: &str, first: &BadInput, count: usize) -> BadInput {
     let objects =
         if count == 1 { "1 object".to_owned() } else { format!("{count} objects, this the first,") };
     let problem = format!("ignored {objects} of kind {kind}, which scheduling does not read");
-    BadInput { problem, ..first.clone() }.to_string()
+    BadInput { problem, ..first.clone() }
 }
 
 pub(crate) fn describe(value: &Value) -> String {

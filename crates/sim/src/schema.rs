@@ -1,7 +1,8 @@
 //! Types and ranges as an API server checks them, and fields that it does not know.
 //!
 //! The schemas are those of the kinds themselves: Kubernetes' own, and the CustomResourceDefinitions of PodGroup and
-//! Queue. Rules in CEL and patterns are left to the API server; what scheduling reads is checked again on reading.
+//! Queue. What Kubernetes checks in code is in `ENUMS` and in the checks of pods. Rules in CEL are left to the API server;
+//! what scheduling reads is checked again on reading.
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
@@ -13,12 +14,14 @@ use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::api::resource::v1::{DeviceClass, ResourceClaim, ResourceClaimTemplate, ResourceSlice};
 use k8s_openapi::api::scheduling::v1::PriorityClass;
 use k8s_openapi::api::storage::v1::{CSIDriver, CSINode, CSIStorageCapacity, StorageClass};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
 use phalanx_cache::Invalid;
 use schemars::schema_for;
+use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::kind::Kind;
+use crate::object::{NAME, is_name};
 
 /// The schemas of the kinds that were met, prepared once.
 #[derive(Debug, Default)]
@@ -50,6 +53,27 @@ struct Found {
     invalid: Vec<Invalid>,
 }
 
+/// Texts of which Kubernetes takes only some, and its schema does not say so: the type, the field, and the texts. Go takes
+/// an empty text for none.
+const ENUMS: [(&str, &str, &[&str]); 6] = [
+    ("PodSpec", "restartPolicy", &["Always", "OnFailure", "Never"]),
+    ("PodSpec", "preemptionPolicy", &["Never", "PreemptLowerPriority"]),
+    ("PodSpec", "dnsPolicy", &["ClusterFirst", "ClusterFirstWithHostNet", "Default", "None"]),
+    ("PodStatus", "phase", &["Pending", "Running", "Succeeded", "Failed", "Unknown"]),
+    ("Container", "imagePullPolicy", &["Always", "IfNotPresent", "Never"]),
+    ("", "preemptionPolicy", &["Never", "PreemptLowerPriority"]),
+];
+
+fn with_enums(mut root: Value) -> Value {
+    for (of, field, texts) in ENUMS {
+        let owner = if of.is_empty() { String::new() } else { format!("/$defs/io.k8s.api.core.v1.{of}") };
+        if let Some(Value::Object(schema)) = root.pointer_mut(&format!("{owner}/properties/{field}")) {
+            schema.insert("enum".into(), texts.iter().copied().chain([""]).collect());
+        }
+    }
+    root
+}
+
 fn shape_of(kind: Kind) -> Arc<Shape> {
     let root = match kind {
         Kind::Pod => schema_for!(Pod).to_value(),
@@ -72,6 +96,7 @@ fn shape_of(kind: Kind) -> Arc<Shape> {
         Kind::CSIDriver => schema_for!(CSIDriver).to_value(),
         Kind::CSIStorageCapacity => schema_for!(CSIStorageCapacity).to_value(),
     };
+    let root = with_enums(root);
     Preparation { root: &root, known: BTreeMap::new() }.shape(&root)
 }
 
@@ -101,6 +126,10 @@ fn of_definition(plural: &str) -> Value {
     crd.pointer("/spec/versions/0/schema/openAPIV3Schema").cloned().unwrap_or_default()
 }
 
+/// Follows a true or a false that should have been text.
+pub(crate) const YAML_BOOL: &str =
+    "; without quotes YAML takes y, yes and on for true, and n, no and off for false";
+
 /// What a value must look like.
 #[derive(Debug, PartialEq)]
 enum Shape {
@@ -109,6 +138,10 @@ enum Shape {
         max: usize,
         one_of: Vec<String>,
     },
+    /// The name of an object, or nothing: the only pattern in our definitions.
+    Name,
+    /// A point in time.
+    Time,
     Integer {
         min: i64,
         max: i64,
@@ -171,13 +204,27 @@ impl Shape {
             (scalar, value) if scalar.admits(value) => {}
             _ => found.invalid.push(Invalid {
                 field: path.to_string(),
-                problem: format!("found {}, expected {self}", crate::reader::describe(value)),
+                problem: format!(
+                    "found {}, expected {self}{}",
+                    crate::reader::describe(value),
+                    self.hint(value)
+                ),
             }),
+        }
+    }
+
+    /// What makes true or false of a word.
+    fn hint(&self, value: &Value) -> &'static str {
+        match (self, value) {
+            (Shape::Text { .. } | Shape::Name, Value::Bool(_)) => YAML_BOOL,
+            _ => "",
         }
     }
 
     fn admits(&self, value: &Value) -> bool {
         match (self, value) {
+            (Shape::Name, Value::String(text)) => text.is_empty() || is_name(text),
+            (Shape::Time, Value::String(_)) => MicroTime::deserialize(value).is_ok(),
             (Shape::Text { max, one_of }, Value::String(text)) => {
                 text.chars().count() <= *max && (one_of.is_empty() || one_of.contains(text))
             }
@@ -197,7 +244,12 @@ impl fmt::Display for Shape {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Shape::Any => f.write_str("anything"),
-            Shape::Text { one_of, .. } if !one_of.is_empty() => write!(f, "one of {}", one_of.join(", ")),
+            Shape::Text { one_of, .. } if !one_of.is_empty() => {
+                let texts = one_of.iter().map(String::as_str).filter(|text| !text.is_empty());
+                write!(f, "one of {}", texts.collect::<Vec<_>>().join(", "))
+            }
+            Shape::Name => f.write_str(NAME),
+            Shape::Time => f.write_str("a time such as 2026-01-31T08:00:00Z"),
             Shape::Text { max: usize::MAX, .. } => f.write_str("text"),
             Shape::Text { max, .. } => write!(f, "text of at most {max} letters"),
             Shape::Integer { min: i64::MIN, max: i64::MAX } => f.write_str("an integer"),
@@ -260,6 +312,12 @@ impl<'s> Preparation<'s> {
 }
 
 fn text(schema: &Value) -> Shape {
+    if schema["format"] == "date-time" {
+        return Shape::Time;
+    }
+    if schema["pattern"].is_string() {
+        return Shape::Name;
+    }
     let one_of = schema["enum"].as_array().into_iter().flatten().filter_map(Value::as_str);
     Shape::Text {
         max: schema["maxLength"].as_u64().map_or(usize::MAX, |max| max as usize),
@@ -326,7 +384,47 @@ mod tests {
             (
                 Kind::Pod,
                 json!({"metadata": {"labels": {"a.b/c": true}}}),
-                "metadata.labels.a.b/c: found true, expected text",
+                "metadata.labels.a.b/c: found true, expected text; without quotes YAML takes y, yes and on for true, and n, no and off for false",
+            ),
+            (
+                Kind::Pod,
+                json!({"spec": {"restartPolicy": "Sometimes"}}),
+                "spec.restartPolicy: found \"Sometimes\", expected one of Always, OnFailure, Never",
+            ),
+            (
+                Kind::Pod,
+                json!({"spec": {"preemptionPolicy": "Maybe"}}),
+                "spec.preemptionPolicy: found \"Maybe\", expected one of Never, PreemptLowerPriority",
+            ),
+            (
+                Kind::PriorityClass,
+                json!({"preemptionPolicy": "Maybe"}),
+                "preemptionPolicy: found \"Maybe\", expected one of Never, PreemptLowerPriority",
+            ),
+            (
+                Kind::Pod,
+                json!({"status": {"phase": "Weird"}}),
+                "status.phase: found \"Weird\", expected one of Pending, Running, Succeeded, Failed, Unknown",
+            ),
+            (
+                Kind::Queue,
+                json!({"status": {"state": "Ajar"}}),
+                "status.state: found \"Ajar\", expected one of Open, Closed, Closing, Unknown",
+            ),
+            (
+                Kind::PodGroup,
+                json!({"spec": {"queue": "A_b"}}),
+                "spec.queue: found \"A_b\", expected lower-case letters, digits, '-' and '.', at most 253",
+            ),
+            (
+                Kind::Queue,
+                json!({"spec": {"parent": "a\u{1b}[31mb\nc"}}),
+                "spec.parent: found \"a\\u001b[31mb\\nc\", expected lower-case letters, digits, '-' and '.', at most 253",
+            ),
+            (
+                Kind::Node,
+                json!({"metadata": {"creationTimestamp": "yesterday"}}),
+                "metadata.creationTimestamp: found \"yesterday\", expected a time such as 2026-01-31T08:00:00Z",
             ),
             (
                 Kind::Node,
@@ -345,8 +443,9 @@ mod tests {
 
     #[test]
     fn what_an_api_server_takes_is_taken_and_unknown_fields_are_told() {
-        let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "creationTimestamp": null},
-            "spec": {"shedulerName": "volcano", "containers": [{"name": "main", "resource": {},
+        let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "creationTimestamp": null,
+                "managedFields": [{"time": "2026-01-31T08:00:00.123456Z"}]}, "status": {"phase": ""},
+            "spec": {"shedulerName": "volcano", "restartPolicy": "Never", "preemptionPolicy": "", "containers": [{"name": "main", "resource": {},
                 "resources": {"requests": {"cpu": 0.5, "memory": "1Gi", "nvidia.com/gpu": 1}},
                 "livenessProbe": {"httpGet": {"port": "http"}}}]}});
         let unknown = check(Kind::Pod, &pod).unwrap();

@@ -22,11 +22,29 @@ pub(crate) fn pods(workload: Workload, owner: &Value) -> Result<Vec<Value>, Fiel
     let template = owner.pointer("/spec/template").filter(|template| template.is_object());
     let template = template
         .ok_or_else(|| ("spec.template", "missing; expected a pod template with metadata and spec".into()))?;
+    if workload == Workload::Replicated {
+        selects(owner, template)?;
+    }
     let count = match workload {
         Workload::Replicated => count(owner, "/spec/replicas", "spec.replicas")?.unwrap_or(1),
         Workload::Job => job_count(owner)?,
     };
     Ok((0..count).map(|index| pod(owner, template, index)).collect())
+}
+
+/// The API server refuses a selector that would not find the pods. One that is missing is passed over here.
+fn selects(owner: &Value, template: &Value) -> Result<(), FieldFault> {
+    let labels = owner.pointer("/spec/selector/matchLabels").and_then(Value::as_object);
+    for (key, value) in labels.into_iter().flatten() {
+        let found = template.pointer("/metadata/labels").and_then(|labels| labels.get(key));
+        if found != Some(value) {
+            let found = found.map_or_else(|| "no such label".to_owned(), ToString::to_string);
+            let problem =
+                format!("found {found} for {key:?} in the labels of the template, expected {value}");
+            return Err(("spec.selector.matchLabels", problem));
+        }
+    }
+    Ok(())
 }
 
 fn job_count(job: &Value) -> Result<u64, FieldFault> {
@@ -98,6 +116,27 @@ mod tests {
             let names = names(workload, &spec).unwrap();
             let expected: Vec<String> = (0..expected).map(|index| format!("web-{index}")).collect();
             assert_eq!(names, expected, "{spec}");
+        }
+    }
+
+    #[test]
+    fn a_selector_finds_the_labels_of_the_template() {
+        for (labels, expected) in [
+            (json!({}), None),
+            (json!({"app": "web"}), None),
+            (
+                json!({"app": "db"}),
+                Some("found \"web\" for \"app\" in the labels of the template, expected \"db\""),
+            ),
+            (
+                json!({"tier": "1"}),
+                Some("found no such label for \"tier\" in the labels of the template, expected \"1\""),
+            ),
+        ] {
+            let found = names(Workload::Replicated, &json!({"selector": {"matchLabels": labels}}));
+            let expected = expected.map(|problem| ("spec.selector.matchLabels", problem.to_owned()));
+            assert_eq!(found.err(), expected, "{labels}");
+            assert!(names(Workload::Job, &json!({"selector": {"matchLabels": labels}})).is_ok());
         }
     }
 

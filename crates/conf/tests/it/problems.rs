@@ -513,3 +513,53 @@ fn other_mistakes_with_yaml_have_a_place_as_well() {
         line == "error: line 1, column 1: a Kubernetes object; expected the text of scheduler.conf that is under its data"
     }));
 }
+
+#[test]
+fn what_has_no_effect_or_another_than_it_says_is_warned_of() {
+    let tiers = "tiers: [{plugins: [{name: gang}]}]";
+    expect(
+        &format!("actions: \"allocate, backfill, allocate\"\n{tiers}"),
+        &[
+            "warning: line 1, column 31: action \"allocate\" again; expected each action once; it runs twice in each cycle",
+        ],
+    );
+    for (plugin, arguments, expected) in [
+        (
+            "overcommit",
+            "overcommit-factor: 0.5",
+            Some("overcommit-factor is 0.5, below 1; 1.2 is taken instead; expected 1 or more"),
+        ),
+        (
+            "overcommit",
+            "overcommit-factor: -1",
+            Some("overcommit-factor is -1, below 1; 1.2 is taken instead; expected 1 or more"),
+        ),
+        ("overcommit", "overcommit-factor: 1", None),
+        (
+            "binpack",
+            "binpack.resources.nvidia.com/gpux: 3, binpack.resources: nvidia.com/gpu",
+            Some(
+                "binpack.resources.nvidia.com/gpux has no effect, for binpack.resources does not list \"nvidia.com/gpux\"; expected the name in binpack.resources (did you mean \"nvidia.com/gpu\"?)",
+            ),
+        ),
+        (
+            "binpack",
+            "binpack.resources.a/b: 3",
+            Some(
+                "binpack.resources.a/b has no effect, for binpack.resources does not list \"a/b\"; expected the name in binpack.resources",
+            ),
+        ),
+        ("binpack", "binpack.resources.a/b: 3, binpack.resources: [a/b]", None),
+    ] {
+        let parsed = read(&with_plugin(plugin, &[&format!("arguments: {{{arguments}}}")]));
+        assert!(parsed.conf.is_some(), "{arguments}");
+        let found: Vec<String> = lines(&parsed).iter().map(ToString::to_string).collect();
+        match expected {
+            Some(expected) => {
+                assert!(found.len() == 1 && found[0].starts_with("warning: line "), "{found:?}");
+                assert!(found[0].ends_with(expected), "{found:?}\n{expected}");
+            }
+            None => assert!(found.is_empty(), "{found:?}"),
+        }
+    }
+}

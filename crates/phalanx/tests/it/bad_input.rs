@@ -90,6 +90,67 @@ fn a_wrong_field_is_told_with_file_line_object_field_and_what_was_expected() {
 }
 
 #[test]
+fn what_an_api_server_refuses_is_told_with_its_place() {
+    let class = |name: &str| {
+        format!(
+            "---\napiVersion: scheduling.k8s.io/v1\nkind: PriorityClass\nmetadata: {{name: {name}}}\nvalue: 1\nglobalDefault: true\n"
+        )
+    };
+    let deployment = "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web}\nspec:\n  \
+        selector: {matchLabels: {app: db}}\n  template: {metadata: {labels: {app: web}}, spec: {containers: [{name: web}]}}\n";
+    all_refused(&[
+        (
+            pod("p", 1, "", "") + "status: {phase: Weird}\n",
+            "error: m.yaml:6:17: document 1: Pod default/p: status.phase: found \"Weird\", expected one of Pending, Running, Succeeded, Failed, Unknown",
+        ),
+        (
+            pod("p", 1, "", "restartPolicy: Sometimes"),
+            "error: m.yaml:5:23: document 1: Pod default/p: spec.restartPolicy: found \"Sometimes\", expected one of Always, OnFailure, Never",
+        ),
+        (
+            pod("p", 1, "", "nodeName: n1, schedulingGates: [{name: a}, {name: a}]"),
+            "error: m.yaml:5:18: document 1: Pod default/p: spec.nodeName: found \"n1\" beside schedulingGates, expected no node before they are gone",
+        ),
+        (
+            pod("p", 2, "", "resources: {requests: {cpu: 1}}"),
+            "error: m.yaml:5:36: document 1: Pod default/p: spec.resources.requests.cpu: found 1, expected at least what its containers request, 2",
+        ),
+        (
+            pod("p", 1, "", "").replace("cpu: 1", "x.y/gpu: 1"),
+            "error: m.yaml:5:90: document 1: Pod default/p: spec.containers[0].resources.requests.x.y/gpu: found no limit, expected the same as the request",
+        ),
+        (
+            group("g", 1).replace("queue: default", "queue: A_b"),
+            "error: m.yaml:5:29: document 1: PodGroup default/g: spec.queue: found \"A_b\", expected lower-case letters, digits, '-' and '.', at most 253",
+        ),
+        (
+            queue("q", "parent: \"a\\e[31mb\""),
+            "error: m.yaml:5:16: document 1: Queue q: spec.parent: found \"a\\u001b[31mb\", expected lower-case letters",
+        ),
+        (
+            deployment.to_owned(),
+            "error: m.yaml:5:26: document 1: Deployment default/web: spec.selector.matchLabels: found \"web\" for \"app\" in the labels of the template, expected \"db\"",
+        ),
+        (
+            class("a") + &class("b"),
+            "error: m.yaml:12:16: document 2: PriorityClass b: globalDefault: found true, expected it of one class only; it is so of PriorityClass a in document 1 of m.yaml",
+        ),
+        (
+            node("n", 1),
+            "error: m.yaml:4:18: document 1: Node: metadata.name: found false, expected lower-case letters, digits, '-' and '.', at most 253; without quotes YAML takes y, yes and on for true, and n, no and off for false",
+        ),
+        (
+            queue("q", "").replace("name: q", "name: q, creationTimestamp: soon"),
+            "error: m.yaml:4:40: document 1: Queue q: metadata.creationTimestamp: found \"soon\", expected a time such as 2026-01-31T08:00:00Z",
+        ),
+        (
+            "a: 1\rb: 2\r".to_owned(),
+            "error: m.yaml:1:5: found a line that ends in a carriage return alone, expected a line feed at its end",
+        ),
+    ]);
+}
+
+#[test]
 fn a_document_that_is_no_object_is_told_with_its_place() {
     all_refused(&[
         ("kind: Pod\n".into(), "error: m.yaml:1:1: document 1: apiVersion: missing, expected text"),

@@ -18,3 +18,11 @@ fn definitions_are_printed_or_written_to_a_folder() {
     parts.sort();
     assert_eq!(files, parts);
 }
+
+#[test]
+fn a_folder_that_cannot_be_is_bad_input() {
+    let folder = folder(&[("file", "")]);
+    let ran = phalanx_in(folder.path(), &["crds", "--dir", "file/x"], "");
+    assert_eq!((ran.code, ran.stdout.as_str()), (2, ""));
+    assert_eq!(ran.stderr, "error: --dir file/x: cannot be created: Not a directory\n");
+}

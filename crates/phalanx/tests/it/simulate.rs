@@ -92,6 +92,26 @@ fn pods_of_other_schedulers_are_left_alone() {
 }
 
 #[test]
+fn notes_come_by_line_and_members_of_others_are_not_told_to_wait() {
+    let other = members("g", 1, 1).replace("volcano", "other").replace("g-0", "other");
+    let service = "---\napiVersion: v1\nkind: Service\nmetadata: {name: s}\n";
+    let odd = pod("p", 1, "", "oddity: 1");
+    let text = node("n1", 4) + &odd + service + &group("g", 2) + &members("g", 1, 1) + &other;
+    let folder = folder(&[("m.yaml", &text)]);
+    let ran = phalanx_in(folder.path(), &["simulate", "-f", "m.yaml"], "");
+    let notes: Vec<&str> = ran.stderr.lines().collect();
+    assert!(notes[0].starts_with("note: m.yaml:10:") && notes[0].contains("oddity"), "{notes:?}");
+    assert!(notes[1].starts_with("note: m.yaml:12:") && notes[1].contains("Service"), "{notes:?}");
+    assert_eq!(
+        notes[2..],
+        ["note: 1 pod is left to schedulerName other; set schedulerName: volcano to have it scheduled"]
+    );
+    let row = ran.stdout.lines().find(|line| line.starts_with("default/g ")).unwrap();
+    assert_eq!(row.split_whitespace().collect::<Vec<_>>()[3..], ["2", "0", "1"], "{row}");
+    assert!(ran.stdout.contains("1 pod bound, 1 waiting"), "{}", ran.stdout);
+}
+
+#[test]
 fn a_pod_whose_podgroup_is_missing_waits_with_that_reason() {
     let report = simulate(&(node("n1", 4) + &members("ghost", 1, 1)), &[]);
     assert_eq!(report["bindings"], json!({}));

@@ -49,7 +49,7 @@ pub struct GroupOutcome {
     /// Members on each node, ended ones too.
     #[serde(skip)]
     pub nodes: BTreeMap<String, u32>,
-    /// Members without a node.
+    /// Members of ours without a node.
     #[serde(skip)]
     pub waiting: u32,
 }

@@ -1,6 +1,8 @@
 //! Plain tables for a terminal.
 use std::collections::BTreeMap;
 
+use crate::printable::printable;
+
 use super::{GroupOutcome, QueueOutcome, Report, alike, amounts, percent};
 
 /// Kinds of reasons of pods without a PodGroup that are worth a line each.
@@ -69,27 +71,27 @@ impl Report {
 
     fn waiting(&self) -> String {
         let problem = |(name, queue): (&String, &QueueOutcome)| {
-            Some(format!("Queue {name}: {}\n", queue.problem.as_ref()?))
+            Some(format!("Queue {name}: {}", queue.problem.as_ref()?))
         };
         let mut lines: Vec<String> = self.queues.iter().filter_map(problem).collect();
         for (name, group) in self.pod_groups.iter().filter(|(_, group)| !group.reasons.is_empty()) {
-            lines.push(format!("PodGroup {name} ({}) waits:\n", group.phase));
-            lines.extend(group.reasons.iter().map(|reason| format!("  {reason}\n")));
+            lines.push(format!("PodGroup {name} ({}) waits:", group.phase));
+            lines.extend(group.reasons.iter().map(|reason| format!("  {reason}")));
             if !group.missing.is_empty() {
                 let figures: Vec<String> =
                     group.missing.iter().map(|(name, amount)| format!("{name} {amount}")).collect();
-                lines.push(format!("  least missing on a node: {}\n", figures.join(", ")));
+                lines.push(format!("  least missing on a node: {}", figures.join(", ")));
             }
         }
         let kinds = alike(&self.pods);
-        lines.extend(kinds.iter().take(REASONS_MAX).map(|kind| format!("{kind}\n")));
+        lines.extend(kinds.iter().take(REASONS_MAX).map(ToString::to_string));
         if kinds.len() > REASONS_MAX {
             lines.push(format!(
-                "... and {} more kinds of reasons (-o json has all)\n",
+                "... and {} more kinds of reasons (-o json has all)",
                 kinds.len() - REASONS_MAX
             ));
         }
-        lines.concat()
+        lines.iter().map(|line| printable(line) + "\n").collect()
     }
 }
 
@@ -111,6 +113,7 @@ fn columns(heads: &[&str], rows: Vec<Vec<String>>) -> String {
         return String::new();
     }
     let head: Vec<String> = heads.iter().map(ToString::to_string).collect();
+    let rows = rows.into_iter().map(|row| row.iter().map(|cell| printable(cell)).collect());
     let lines: Vec<Vec<String>> = std::iter::once(head).chain(rows).collect();
     let width = |column: usize| lines.iter().map(|line| line[column].chars().count()).max().unwrap_or(0);
     let widths: Vec<usize> = (0..heads.len()).map(width).collect();
@@ -127,6 +130,21 @@ fn row(cells: &[String], widths: &[usize]) -> String {
 mod tests {
     use super::*;
     use crate::report::{NodeOutcome, PodOutcome};
+
+    #[test]
+    fn names_do_not_break_lines_or_colour_them() {
+        let mut report = Report::default();
+        let queue = "a\u{1b}[31mb\nc".to_owned();
+        let group =
+            GroupOutcome { queue: queue.clone(), reasons: vec![queue.clone()], ..GroupOutcome::default() };
+        report.pod_groups.insert(queue.clone(), group);
+        report.pods.insert("a/p".into(), PodOutcome { reasons: vec![queue.clone()] });
+        report.queues.insert(queue.clone(), QueueOutcome { problem: Some(queue), ..QueueOutcome::default() });
+        report.evictions.push("a/\r".into());
+        let text = report.to_table();
+        assert!(!text.contains(['\u{1b}', '\r']), "{text:?}");
+        assert_eq!(text.matches("a\\u{1b}[31mb\\nc").count(), 8, "{text}");
+    }
 
     #[test]
     fn gangs_queues_and_reasons_are_on_their_own_lines() {

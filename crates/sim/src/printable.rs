@@ -1,0 +1,30 @@
+//! Text from manifests as it may be shown on a terminal.
+
+/// The text with control characters written out (`\n`, `\u{1b}`): names are free text in places, and a table has lines.
+pub(crate) fn printable(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for letter in text.chars() {
+        if letter.is_control() {
+            shown.extend(letter.escape_default());
+        } else {
+            shown.push(letter);
+        }
+    }
+    shown
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn control_characters_are_written_out() {
+        for (text, expected) in [
+            ("train/größe", "train/größe"),
+            ("a\u{1b}[31mb\nc", "a\\u{1b}[31mb\\nc"),
+            ("\t\u{9b}", "\\t\\u{9b}"),
+        ] {
+            assert_eq!(printable(text), expected);
+        }
+    }
+}
