@@ -65,6 +65,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         Format::Json => report.to_json(),
         Format::Html => report.to_html(),
     })?;
-    left.iter().for_each(|note| tell(format_args!("note: {note}")));
+    for note in left {
+        tell(format_args!("note: {note}"));
+    }
     Ok(())
 }

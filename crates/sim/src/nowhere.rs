@@ -21,7 +21,8 @@ pub(crate) fn find(kind: Kind, object: &Value) -> Vec<String> {
     for (_, list) in LISTS.iter().filter(|(of, _)| *of == kind) {
         let names = object.pointer(&format!("/{}", list.replace('.', "/"))).and_then(Value::as_object);
         let names = names.into_iter().flat_map(|names| names.keys());
-        let idle = names.filter(|name| !is_of_nodes(name) && !(kind == Kind::PodGroup && is_of_quotas(name)));
+        let counts = |name: &str| is_of_nodes(name) || (kind == Kind::PodGroup && is_of_quotas(name));
+        let idle = names.filter(|name| !counts(name));
         found.extend(idle.map(|name| format!("{list}.{name}")));
     }
     found

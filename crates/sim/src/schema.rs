@@ -123,7 +123,12 @@ fn of_definition(plural: &str) -> Value {
     let crds = phalanx_api::crds();
     let text = crds.iter().find(|(file, _)| file.contains(plural)).map(|(_, text)| text.as_str());
     let crd: Value = text.and_then(|text| serde_saphyr::from_str(text).ok()).unwrap_or_default();
-    crd.pointer("/spec/versions/0/schema/openAPIV3Schema").cloned().unwrap_or_default()
+    let mut schema = crd.pointer("/spec/versions/0/schema/openAPIV3Schema").cloned().unwrap_or_default();
+    // A definition says no more of it than that it is an object.
+    let metadata = schema_for!(ObjectMeta).to_value();
+    schema["$defs"] = metadata.get("$defs").cloned().unwrap_or_default();
+    schema["properties"]["metadata"] = metadata;
+    schema
 }
 
 /// Follows a true or a false that should have been text.
@@ -386,6 +391,14 @@ mod tests {
                 json!({"metadata": {"labels": {"a.b/c": true}}}),
                 "metadata.labels.a.b/c: found true, expected text; without quotes YAML takes y, yes and on for true, and n, no and off for false",
             ),
+        ] {
+            assert_eq!(check(kind, &object), Err(expected.to_owned()));
+        }
+    }
+
+    #[test]
+    fn texts_are_those_that_kubernetes_takes() {
+        for (kind, object, expected) in [
             (
                 Kind::Pod,
                 json!({"spec": {"restartPolicy": "Sometimes"}}),

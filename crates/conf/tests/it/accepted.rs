@@ -85,7 +85,7 @@ fn numbers_are_read_as_volcanos_parser_reads_them() {
         assert_eq!(conf.tiers[0].plugins[0].args.int("binpack.weight", 0), number, "{written}");
     }
     for (written, number) in
-        [("2", 2.0), ("1.5", 1.5), (".5", 0.5), ("1e1", 10.0), ("1_0.5", 10.5), ("08", 8.0)]
+        [("2", 2.0), ("1.5", 1.5), (".5e1", 5.0), ("1e1", 10.0), ("1_0.5", 10.5), ("08", 8.0)]
     {
         let conf =
             good(&with_plugin("overcommit", &[&format!("arguments: {{overcommit-factor: {written}}}")]));

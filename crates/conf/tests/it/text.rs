@@ -61,7 +61,7 @@ prop_compose! {
         list in prop::collection::vec(value(), 0..3),
         title in any::<String>(),
         weight in any::<i64>(),
-        resource in "[a-z.]{1,9}/[a-z: #]{1,9}",
+        resource in "[a-z.]{1,9}/[a-z: #]{0,8}[a-z:#]",
         address in any::<String>(),
     ) -> Conf {
         let mut set = Flags::default();
@@ -71,7 +71,9 @@ prop_compose! {
         }
         let usage = [("thresholds", Value::Map(map)), ("strategies", Value::List(list)), ("usage.title", Value::Text(title))];
         let usage = Args(usage.map(|(key, value)| (key.to_owned(), arg(value))).into());
-        let binpack = Args([(format!("binpack.resources.{resource}"), arg(Value::Int(weight)))].into());
+        let listed = Value::List(vec![Value::Text(resource.clone())]);
+        let binpack = [("binpack.resources".to_owned(), arg(listed)), (format!("binpack.resources.{resource}"), arg(Value::Int(weight)))];
+        let binpack = Args(binpack.into());
         let plugin = |name: &str, args| PluginConf { name: name.to_owned(), flags: set, args, ..PluginConf::default() };
         Conf {
             actions: vec!["enqueue".to_owned(), "backfill".to_owned()],

@@ -108,8 +108,12 @@ fn what_an_api_server_refuses_is_told_with_its_place() {
             "error: m.yaml:5:23: document 1: Pod default/p: spec.restartPolicy: found \"Sometimes\", expected one of Always, OnFailure, Never",
         ),
         (
-            pod("p", 1, "", "nodeName: n1, schedulingGates: [{name: a}, {name: a}]"),
+            pod("p", 1, "", "nodeName: n1, schedulingGates: [{name: a}]"),
             "error: m.yaml:5:18: document 1: Pod default/p: spec.nodeName: found \"n1\" beside schedulingGates, expected no node before they are gone",
+        ),
+        (
+            pod("p", 1, "", "schedulingGates: [{name: a}, {name: a}]"),
+            "error: m.yaml:5:44: document 1: Pod default/p: spec.schedulingGates[1].name: found \"a\" again, expected each gate once",
         ),
         (
             pod("p", 2, "", "resources: {requests: {cpu: 1}}"),
@@ -129,7 +133,7 @@ fn what_an_api_server_refuses_is_told_with_its_place() {
         ),
         (
             deployment.to_owned(),
-            "error: m.yaml:5:26: document 1: Deployment default/web: spec.selector.matchLabels: found \"web\" for \"app\" in the labels of the template, expected \"db\"",
+            "error: m.yaml:5:27: document 1: Deployment default/web: spec.selector.matchLabels: found \"web\" for \"app\" in the labels of the template, expected \"db\"",
         ),
         (
             class("a") + &class("b"),
