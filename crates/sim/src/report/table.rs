@@ -138,7 +138,9 @@ mod tests {
         let group =
             GroupOutcome { queue: queue.clone(), reasons: vec![queue.clone()], ..GroupOutcome::default() };
         report.pod_groups.insert(queue.clone(), group);
-        report.pods.insert("a/p".into(), PodOutcome { reasons: vec![queue.clone()] });
+        report
+            .pods
+            .insert("a/p".into(), PodOutcome { reasons: vec![queue.clone()], ..PodOutcome::default() });
         report.queues.insert(queue.clone(), QueueOutcome { problem: Some(queue), ..QueueOutcome::default() });
         report.evictions.push("a/\r".into());
         let text = report.to_table();
