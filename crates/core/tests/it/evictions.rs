@@ -574,3 +574,43 @@ fn gangreclaim_takes_whole_gangs_of_queues_that_have_too_much() {
     cluster.gang(in_queue(group("poorer", 3), "b"), 3, "cpu=1");
     assert!(cluster.cycle().evicted.is_empty(), "a has no more than it deserves now");
 }
+
+#[test]
+fn queues_do_not_take_places_without_requests_from_each_other_by_turns() {
+    let mut conf = with_actions(&["reclaim"]);
+    for plugin in conf.tiers.iter_mut().flat_map(|tier| &mut tier.plugins) {
+        match plugin.name.as_str() {
+            "gang" => {
+                plugin.flags.set(Flag::Preemptable, false);
+                plugin.flags.set(Flag::JobStarving, false);
+            }
+            "drf" => plugin.flags.set(Flag::Preemptable, false),
+            _ => {}
+        }
+    }
+    let mut cluster = cluster(conf);
+    cluster.add(queue("q0", 1));
+    cluster.add(queue("q1", 1));
+    cluster.add(node("n0", "cpu=0 memory=0 pods=1"));
+    for (name, of) in [("g0", "q0"), ("g1", "q0"), ("g2", "q1")] {
+        cluster.add(PodGroupInfo { queue: of.into(), ..group(name, 0) });
+    }
+    cluster.add(running(member("g0", 0, "cpu=1"), "n1"));
+    cluster.add(member("g1", 0, ""));
+    cluster.add(member("g2", 0, ""));
+    cluster.add(running(member("g2", 1, "cpu=1"), "n1"));
+    let mut made = 10;
+    let mut last = Vec::new();
+    for _ in 0..30 {
+        let cycle = cluster.run();
+        last.push(cycle.evicted.clone());
+        for victim in &cycle.evicted {
+            let pod = cluster.pod(victim);
+            cluster.gone(victim);
+            made += 1;
+            let group = pod.group.clone().expect("of a group");
+            cluster.add(member(&group, made, ""));
+        }
+    }
+    assert!(last[20..].iter().all(Vec::is_empty), "{last:?}");
+}

@@ -16,7 +16,8 @@
 //! - a queue is overused when its pods have all it deserves, and may have a task when `held + request ≤ deserved` in
 //!   what the task asks for. Places for pods are left to the nodes. So is a resource of which the queue deserves all
 //!   that there is or all that it asks for: the nodes' own reasons say more;
-//! - a task may be reclaimed while its queue, without those picked before it, holds more than it deserves of something;
+//! - a task may be reclaimed while its queue, without those picked before it, holds more than it deserves of something
+//!   that the task has;
 //! - a job is admitted when `promised + minResources ≤ realCapability` in what it names. A queue promised to each
 //!   admitted job its minResources (to one that is Inqueue, or Running with `minMember` pods allocated), and to others
 //!   the part of it that they hold. Pods beyond minResources are elastic, and promised nothing.
@@ -159,10 +160,14 @@ impl Plugin for Proportion {
             let Some(job) = world.tasks[task].job else { return false };
             let queue = world.jobs[job].queue;
             let held = left.entry(queue).or_insert_with(|| world.queues[queue].held());
-            let more = |(dim, held)| dim != DimId::PODS && held > self.of(queue).deserved.get(dim);
+            let request = world.request_of(task);
+            // Who holds nothing of what its queue has too much of would be taken from it, and it from others, for ever.
+            let more = |(dim, held)| {
+                dim != DimId::PODS && held > self.of(queue).deserved.get(dim) && request.get(dim) > 0
+            };
             let taken = world.queues[queue].exists && held.iter().any(more);
             if taken {
-                held.sub(world.request_of(task));
+                held.sub(request);
             }
             taken
         };
