@@ -40,11 +40,7 @@ fn resources(of: &slim::Resources) -> Result<(), (String, String)> {
         }
     }
     for (name, request) in &of.requests {
-        if !may_be_more(name) && !of.limits.contains_key(name) {
-            let problem =
-                format!("found no limit, expected the same as the request, for {name} is not shared");
-            return Err((format!("requests.{name}"), problem));
-        }
+        // Without a limit it is what the API server would have one say: traces have requests only.
         let (Ok(request), Some(Ok(limit))) = (&request.0, of.limits.get(name).map(|limit| &limit.0)) else {
             continue;
         };
@@ -99,18 +95,7 @@ mod tests {
                 None,
             ),
             (json!([{"name": "a", "resources": {"limits": {"x/gpu": 2}}}]), None),
-            (
-                json!([{"name": "a", "resources": {"requests": {"x/gpu": 2}}}]),
-                Some(
-                    "spec.containers[0].resources.requests.x/gpu: found no limit, expected the same as the request, for x/gpu is not shared",
-                ),
-            ),
-            (
-                json!([{"name": "a", "resources": {"requests": {"hugepages-2Mi": "4Mi"}}}]),
-                Some(
-                    "spec.containers[0].resources.requests.hugepages-2Mi: found no limit, expected the same as the request, for hugepages-2Mi is not shared",
-                ),
-            ),
+            (json!([{"name": "a", "resources": {"requests": {"x/gpu": 2, "hugepages-2Mi": "4Mi"}}}]), None),
             (
                 json!([{"name": "a", "resources": {"requests": {"hugepages-2Mi": "4Mi"}, "limits": {"hugepages-2Mi": "4Mi"}}}]),
                 None,

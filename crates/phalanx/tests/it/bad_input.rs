@@ -120,10 +120,6 @@ fn what_an_api_server_refuses_is_told_with_its_place() {
             "error: m.yaml:5:36: document 1: Pod default/p: spec.resources.requests.cpu: found 1, expected at least what its containers request, 2",
         ),
         (
-            pod("p", 1, "", "").replace("cpu: 1", "x.y/gpu: 1"),
-            "error: m.yaml:5:90: document 1: Pod default/p: spec.containers[0].resources.requests.x.y/gpu: found no limit, expected the same as the request",
-        ),
-        (
             group("g", 1).replace("queue: default", "queue: A_b"),
             "error: m.yaml:5:29: document 1: PodGroup default/g: spec.queue: found \"A_b\", expected lower-case letters, digits, '-' and '.', at most 253",
         ),
