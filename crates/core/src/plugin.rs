@@ -194,7 +194,8 @@ pub trait Plugin: Send + Sync {
         false
     }
     /// Which of these tasks may be evicted for a task of the same queue. They come in the order in which they would be
-    /// evicted, and an opinion keeps it: a task is accepted on top of those accepted before it.
+    /// evicted, and an opinion keeps it: a task is accepted on top of those accepted before it. So whom it does not
+    /// accept alone it does not accept with others.
     fn preemptable(&self, _: &World, _by: TaskId, _of: &[TaskId]) -> Option<Vec<TaskId>> {
         None
     }

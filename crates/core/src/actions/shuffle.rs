@@ -11,12 +11,11 @@ use rustc_hash::FxHashSet;
 
 use super::ActionDef;
 use crate::conf::Flag;
-use crate::event::Time;
 use crate::id::{NodeId, TaskId};
 use crate::placement::Room;
 use crate::session::Session;
 use crate::statement::Statement;
-use crate::world::{Budgets, REFUSED_MS, Refused, Status, World};
+use crate::world::{Budgets, Status};
 
 /// How many places it tries in a cycle; those that are left then stay.
 const MAX_STEPS: usize = 100_000;
@@ -63,19 +62,11 @@ fn named(session: &Session<'_>) -> (Vec<TaskId>, FxHashSet<TaskId>) {
         named
     });
     let protected = |task: &TaskId| session.tiers.every().any(|plugin| plugin.protects(world, *task));
-    victims.retain(|task| may_go(world, *task, session.now) && !protected(task));
+    victims.retain(|task| {
+        let runs = world.tasks[*task].status == Status::Running;
+        runs && world.lets_itself_go(*task, session.now) && !protected(task)
+    });
     (victims, leave.into_inner())
-}
-
-fn may_go(world: &World, task: TaskId, now: Time) -> bool {
-    let it = &world.tasks[task];
-    let of_job = it.job.and_then(|job| world.jobs[job].preemptable);
-    let left_alone = match it.refused {
-        Refused::No => false,
-        Refused::New => true,
-        Refused::At(when) => now.0 < when.0.saturating_add(REFUSED_MS),
-    };
-    it.status == Status::Running && it.preemptable.or(of_job).unwrap_or(true) && !left_alone
 }
 
 /// Those of the victims that have a place when all of them before have theirs, and those that leave anyway.

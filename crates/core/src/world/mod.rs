@@ -43,7 +43,6 @@ use images::Images;
 pub use job::{Job, JobKind, Role};
 pub(crate) use members::{Member, Members};
 pub use node::{Node, Stamp};
-pub(crate) use pdb::REFUSED_MS;
 pub use pdb::{Budgets, Pdb};
 pub use queue::Queue;
 pub(crate) use task::Refused;

@@ -9,7 +9,7 @@ use crate::id::TaskId;
 use crate::label::Selector;
 
 /// How long a task is left alone whose eviction was refused.
-pub(crate) const REFUSED_MS: i64 = 60_000;
+const REFUSED_MS: i64 = 60_000;
 
 /// A PodDisruptionBudget.
 #[derive(Clone, Debug, PartialEq)]
@@ -36,6 +36,19 @@ impl World {
             Refused::No | Refused::New => None,
         };
         self.refused_tasks().filter_map(|(_, task)| end(task)).filter(|end| *end > now).min()
+    }
+
+    /// Whether a pod may be evicted as far as it says itself: it, or its PodGroup, is not kept from that, and no eviction of
+    /// it was refused just now.
+    pub(crate) fn lets_itself_go(&self, task: TaskId, now: Time) -> bool {
+        let task = &self.tasks[task];
+        let of_job = task.job.and_then(|job| self.jobs[job].preemptable);
+        let left_alone = match task.refused {
+            Refused::No => false,
+            Refused::New => true,
+            Refused::At(when) => now.0 < when.0.saturating_add(REFUSED_MS),
+        };
+        task.preemptable.or(of_job).unwrap_or(true) && !left_alone
     }
 
     /// Tasks whose eviction was refused.

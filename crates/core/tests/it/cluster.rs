@@ -6,6 +6,7 @@ use phalanx_core::budget::Stopwatch;
 use phalanx_core::conf::{Conf, Flag, PluginConf, Tier};
 use phalanx_core::decision::Decision;
 use phalanx_core::event::{Event, GroupStatus, Key, Phase, PodGroupInfo, PodInfo, Time};
+use phalanx_core::extender::Extender;
 use phalanx_core::report::GroupReport;
 use phalanx_core::world::{World, WorldOptions};
 use phalanx_core::{Patience, Scheduler};
@@ -173,6 +174,11 @@ impl Cluster {
     /// Searches are measured by this.
     pub(crate) fn set_stopwatch(&mut self, stopwatch: Arc<dyn Stopwatch>) {
         self.scheduler.set_stopwatch(stopwatch);
+    }
+
+    /// Extenders are asked by this.
+    pub(crate) fn set_extender(&mut self, extender: Arc<dyn Extender>) {
+        self.scheduler.set_extender(extender);
     }
 
     /// Jobs that wait are looked at as often as this says.

@@ -1,11 +1,14 @@
 //! Who is evicted for whom.
-use phalanx_core::conf::{ActionConf, Arg, Args, Conf, Flag, Position, Value};
+use std::sync::Arc;
+
+use phalanx_core::conf::{ActionConf, Arg, Args, Conf, Flag, PluginConf, Position, Value};
 use phalanx_core::decision::Decision;
 use phalanx_core::event::{Event, Key, PdbInfo, PodGroupInfo, PodInfo, QueueInfo, Time};
+use phalanx_core::extender::{Recorder, Silent};
 use phalanx_core::label::Selector;
 
 use crate::cluster::{Cluster, Cycle, helm};
-use crate::objects::{group, leaving, member, node, pod, queue, running};
+use crate::objects::{args, group, leaving, member, node, pod, queue, running};
 
 /// Helm's tiers with these actions behind the usual ones.
 fn with_actions(actions: &[&str]) -> Conf {
@@ -613,4 +616,23 @@ fn queues_do_not_take_places_without_requests_from_each_other_by_turns() {
         }
     }
     assert!(last[20..].iter().all(Vec::is_empty), "{last:?}");
+}
+
+#[test]
+fn an_extender_is_asked_about_many_victims_at_once() {
+    let mut conf = with_actions(&["preempt"]);
+    let verbs = [("extender.urlPrefix", "http://x".into()), ("extender.preemptableVerb", "p".into())];
+    let extender = PluginConf { name: "extender".into(), args: args(&verbs), ..PluginConf::default() };
+    conf.tiers[0].plugins.push(extender);
+    let mut cluster = cluster(conf);
+    let recorder = Arc::new(Recorder::new(Arc::new(Silent)));
+    cluster.set_extender(recorder.clone());
+    cluster.nodes(10, "cpu=4");
+    for at in 0..10 {
+        runs(&mut cluster, of_class(group(&format!("low{at}"), 1), "low"), "cpu=1", &[&*format!("n{at}"); 4]);
+    }
+    cluster.gang(of_class(group("urgent", 2), "high"), 2, "cpu=4");
+    let cycles: usize = (0..2).map(|_| cluster.run().evicted.len()).sum();
+    let asked = recorder.take().iter().filter(|one| &*one.verb == "p").count();
+    assert!(cycles == 8 && (1..10).contains(&asked), "{cycles} evicted, {asked} questions");
 }

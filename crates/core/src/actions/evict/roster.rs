@@ -16,7 +16,7 @@ use crate::id::{JobId, NodeId, QueueId, TaskId};
 use crate::plugin::EvictionKind;
 use crate::plugins::Spare;
 use crate::session::Session;
-use crate::world::{REFUSED_MS, Refused, Status, Task};
+use crate::world::{Refused, Status, Task};
 
 /// What a job loses with a member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -153,12 +153,8 @@ impl Roster {
             EvictionKind::Preempt => Flag::Preemptable,
             EvictionKind::Reclaim => Flag::Reclaimable,
         };
-        let of_job = task.job.and_then(|job| world.jobs[job].preemptable);
-        let left_alone =
-            matches!(task.refused, Refused::At(when) if session.now.0 < when.0.saturating_add(REFUSED_MS));
         self.purpose.takes(task.status)
-            && task.preemptable.or(of_job).unwrap_or(true)
-            && !left_alone
+            && world.lets_itself_go(id, session.now)
             && !session.tiers.with(flag).any(|plugin| plugin.protects(world, id))
     }
 }

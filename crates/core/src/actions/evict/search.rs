@@ -47,7 +47,7 @@ pub(super) fn evict_for(
     if !today.may_do() && !anybody(session, aim, purpose, &all) {
         return Err(NoEviction::NoVictims);
     }
-    if !purpose.of_gangs() {
+    if !purpose.of_gangs() && !asks_others(session) {
         steps.scan(4 * all.len())?;
         let alone = each_alone(session, aim, purpose, roster, all);
         let emptier =
@@ -72,6 +72,11 @@ fn anybody(session: &mut Session<'_>, aim: &Aim, purpose: Purpose, all: &[(TaskI
         let ask = |plugin: &dyn Plugin, of: &[TaskId]| purpose.ask(plugin, session.world, aim.last(), of);
         session.tiers.any_victims(purpose.flag(), &all, ask)
     })
+}
+
+/// Whether each question about victims goes to another process: then few are asked, about many at once.
+fn asks_others(session: &Session<'_>) -> bool {
+    session.tiers.every().any(Plugin::asks_others)
 }
 
 /// Those whom plugins let go if nobody else had to: whom they do not let go alone they do not let go with others. That too
@@ -264,7 +269,7 @@ impl Search<'_, '_> {
     fn by_node(&mut self, useful: &[Victim], tier: usize) -> Result<bool, NoEviction> {
         self.steps.scan(4 * useful.len())?;
         let nodes = self.nodes_of(useful);
-        if self.purpose.of_gangs() {
+        if self.purpose.of_gangs() || asks_others(self.session) {
             let (_, allowed) = self.allowed(&nodes.concat(), Some(tier)).unwrap_or_default();
             return self.try_list(&allowed);
         }

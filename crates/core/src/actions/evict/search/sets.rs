@@ -1,7 +1,6 @@
 //! Sets of victims, where what may go is limited and no order of offering it leads to a place: which ones are offered
 //! together decides.
 use super::{Ledger, NoEviction, Search, TaskId, Unit, Victim};
-use crate::plugin::Plugin;
 use crate::session::Session;
 
 /// So many units are few enough to try every set of them, the smallest first.
@@ -38,7 +37,7 @@ impl Search<'_, '_> {
     /// Every set of victims of which one may help. `NotFound` where there are too many sets, or each one is a question to
     /// another process.
     pub(super) fn every_set(&mut self, offered: &[Victim], tier: usize) -> Result<bool, NoEviction> {
-        if self.session.tiers.every().any(Plugin::asks_others) {
+        if super::asks_others(self.session) {
             return Err(NoEviction::NotFound);
         }
         let all = self.units(offered);
