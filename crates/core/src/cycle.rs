@@ -12,7 +12,7 @@ use crate::plugin::Outside;
 use crate::session::Session;
 use crate::status;
 use crate::waiting::{self, Patience};
-use crate::world::World;
+use crate::world::{Status, World};
 
 /// After so many milliseconds a cycle goes on with searches that were cut short, even if nothing happens.
 const CUT_SHORT: i64 = 5_000;
@@ -118,12 +118,14 @@ impl Scheduler {
         self.placement.begin_cycle(world);
         world.expire_usage(now);
         world.refresh_devices();
+        world.tend_seats(now);
         if std::mem::take(&mut self.fresh) {
             world.wake_all_jobs();
         }
         let Self { conf, placement, cycle, extender, stopwatch, patience, .. } = self;
         let outside = Outside { now, before, extender: Some(extender), stopwatch: stopwatch.as_ref() };
         let mut session = Session::open(world, conf, placement, outside);
+        give_up_seats(&mut session);
         renew_nominations(&mut session);
         waiting::begin(&mut session, *patience);
         for name in &conf.actions {
@@ -143,7 +145,11 @@ impl Scheduler {
         // Those that were refused before room was given back in this cycle, and those whose search was cut short.
         let again = (world.parked() > 0 && world.was_freed()).then_some(now);
         let again = again.or(session.cut_short.then_some(Time(now.0.saturating_add(CUT_SHORT))));
-        let wakes = wakes.chain(world.usage_ends()).chain(world.refusals_end(now)).chain(world.next_call());
+        let wakes = wakes
+            .chain(world.usage_ends())
+            .chain(world.refusals_end(now))
+            .chain(world.next_call())
+            .chain(world.seats_end());
         let (wake, flush) = (wakes.chain(again).min(), world.next_flush());
         Outcome { decisions: session.decisions, cycle: *cycle, wake, flush }
     }
@@ -157,6 +163,19 @@ fn renew_nominations(session: &mut Session<'_>) {
             let mut statement = session.statement();
             statement.pipeline(task, node);
             statement.commit(&Arc::from(""));
+        }
+    }
+}
+
+/// Places that are kept where the pod they are kept for could not go any more are given back.
+fn give_up_seats(session: &mut Session<'_>) {
+    for seat in session.world.seats().collect::<Vec<_>>() {
+        let node = session.world.tasks[seat].node;
+        let before = session.suppose(seat, Status::Pending, None);
+        if node.is_some_and(|node| session.takes(seat, node)) {
+            session.put_back(seat, &before);
+        } else {
+            session.world.end_seat(seat);
         }
     }
 }

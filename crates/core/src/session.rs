@@ -267,6 +267,14 @@ impl<'w> Session<'w> {
         }
     }
 
+    /// Keeps the place of a task that goes for the one that comes in its stead, as long as that does not take longer than so
+    /// many milliseconds.
+    pub(crate) fn keep_place(&mut self, moved: TaskId, node: NodeId, patience: i64) {
+        if let Some(seat) = self.world.add_seat(moved, self.now, patience) {
+            self.suppose(seat, Status::Pipelined, Some(node));
+        }
+    }
+
     /// Notes why a job waits.
     pub fn refuse(&mut self, job: JobId, refusal: Refusal) {
         self.world.wake_job(job);

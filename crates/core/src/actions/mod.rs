@@ -11,7 +11,6 @@ mod order;
 mod pack;
 mod preempt;
 mod reclaim;
-mod shuffle;
 mod together;
 
 pub(crate) use order::Heap;
@@ -40,7 +39,7 @@ pub static ACTIONS: &[ActionDef] = &[
     reclaim::DEF,
     gangpreempt::DEF,
     gangreclaim::DEF,
-    shuffle::DEF,
+    evict::shuffle::DEF,
 ];
 
 /// The row of a name.

@@ -146,7 +146,7 @@ impl NodeGroup {
     /// The limit that a task counts towards.
     fn place_of(&self, world: &World, task: TaskId) -> Option<(QueueId, usize)> {
         let it = &world.tasks[task];
-        let queue = world.jobs[it.job?].queue;
+        let queue = world.queue_of(task)?;
         let (rules, _) = self.queues.get(&queue).filter(|(rules, _)| !rules.limits.is_empty())?;
         let counts = it.status.is_allocated() || it.status == Status::Pipelined;
         let group = world.nodes[it.node.filter(|_| counts)?].label(NODEGROUP_NAME)?;

@@ -28,6 +28,10 @@ impl World {
             note(node.tasks.iter().enumerate().all(placed), format!("tasks of node {}", node.name));
             note(node.exists || !node.tasks.is_empty(), format!("node {} is kept for nothing", node.name));
         }
+        let kept = self.tasks.iter().filter(|(_, task)| !task.is_pod()).map(|(id, _)| id);
+        let mut seats: Vec<_> = self.seats().collect();
+        seats.sort_unstable();
+        note(kept.eq(seats), "places that are kept".to_owned());
         for (id, task) in self.tasks.iter() {
             let listed = |node: NodeId| self.nodes[node].tasks.get(task.node_slot as usize) == Some(&id);
             note(task.node.is_none_or(listed), format!("node of task {}", task.pod));
@@ -66,6 +70,11 @@ impl World {
             for (_, job) in self.jobs.iter().filter(|(_, job)| job.queue == id) {
                 jobs += 1;
                 own.each(&job.sums(), Amounts::add);
+            }
+            for task in self.seats().filter(|task| self.tasks[*task].seat_in == Some(id)) {
+                if let Some(part) = Part::of(self.tasks[task].status) {
+                    own.part(part).add(self.request_of(task));
+                }
             }
             note(own == queue.own && jobs == queue.jobs, format!("sums of queue {}", queue.name));
         }

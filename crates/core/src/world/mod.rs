@@ -19,6 +19,7 @@ mod promise;
 mod queue;
 mod quota;
 mod rooms;
+mod seat;
 mod task;
 mod terms;
 mod tree;
@@ -53,6 +54,7 @@ use tree::Part;
 pub use tree::{ROOT, Sums};
 pub use usage::{Newcomers, Usage};
 
+use seat::Seat;
 use volumes::{Chosen, Volumes};
 pub(crate) use volumes::{Demand, Problem, Pvc, Want, reaches, solve};
 
@@ -140,6 +142,10 @@ pub struct World {
     refused: Vec<TaskId>,
     /// Tasks that came with a nomination, which no cycle has looked at yet.
     promised: Vec<TaskId>,
+    /// Places that are kept for pods that were moved.
+    seats: Vec<Seat>,
+    /// Tasks that have taken up such a place, likewise.
+    heirs: Vec<(TaskId, NodeId)>,
     changes: Changes,
 }
 
@@ -196,6 +202,8 @@ impl World {
             queue_gates: std::collections::BTreeSet::new(),
             refused: Vec::new(),
             promised: Vec::new(),
+            seats: Vec::new(),
+            heirs: Vec::new(),
             changes: Changes::default(),
         }
     }
@@ -205,17 +213,21 @@ impl World {
     pub fn stand_by(&mut self, standby: bool) {
         if std::mem::replace(&mut self.standby, standby) != standby {
             self.wake_all_jobs();
+            self.seats().collect::<Vec<_>>().into_iter().for_each(|seat| self.end_seat(seat));
             let nominated = self.tasks.iter().filter(|(_, task)| task.nominated.is_some());
             self.promised = nominated.map(|(id, _)| id).collect();
         }
     }
 
-    /// Pods that wait and whose objects say where they are to go, as another process has decided.
+    /// Pods that wait and whose objects say where they are to go, as another process has decided; and those that take the
+    /// place of one that was moved.
     pub(crate) fn take_promised(&mut self) -> Vec<(TaskId, NodeId)> {
         let mut promised = std::mem::take(&mut self.promised);
         promised.sort_unstable();
         promised.dedup();
-        promised.into_iter().filter_map(|id| Some((id, self.promised_node(id)?))).collect()
+        let heirs = self.take_heirs();
+        let promised = promised.into_iter().filter_map(|id| Some((id, self.promised_node(id)?)));
+        heirs.into_iter().chain(promised).collect()
     }
 
     fn promised_node(&self, id: TaskId) -> Option<NodeId> {
@@ -242,6 +254,12 @@ impl World {
     /// The queue of a name.
     pub fn queue_named(&self, name: &str) -> Option<QueueId> {
         self.queue_ids.get(name).copied()
+    }
+
+    /// The queue that a task counts in.
+    pub(crate) fn queue_of(&self, task: TaskId) -> Option<QueueId> {
+        let task = &self.tasks[task];
+        task.job.map(|job| self.jobs[job].queue).or(task.seat_in)
     }
 
     /// The class of a task.
@@ -310,8 +328,14 @@ impl World {
     fn count(&mut self, id: TaskId, from: Option<Status>, to: Option<Status>) {
         let Self { tasks, jobs, queues, classes, pools, .. } = self;
         let task = &tasks[id];
-        let Some(of) = task.job else { return };
-        let (job, request) = (&mut jobs[of], &classes[task.class].request);
+        let request = &classes[task.class].request;
+        let Some(of) = task.job else {
+            if let Some(queue) = task.seat_in {
+                tree::shift(queues, queue, request, from.and_then(Part::of), to.and_then(Part::of));
+            }
+            return;
+        };
+        let job = &mut jobs[of];
         pools.add(of, job);
         job.count(task.role, from, to);
         let (from, to) = (from.and_then(Part::of), to.and_then(Part::of));

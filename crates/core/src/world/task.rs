@@ -4,7 +4,7 @@ use std::sync::Arc;
 use super::devices::Linked;
 use crate::annotation::Annotations;
 use crate::event::{PodRef, QueueGate, Time};
-use crate::id::{ClassId, JobId, NodeId};
+use crate::id::{ClassId, JobId, NodeId, QueueId};
 use crate::label::Labels;
 
 /// Where a task stands.
@@ -203,9 +203,16 @@ pub struct Task {
     pub(crate) burst: [i64; 2],
     /// Annotations that plugins read.
     pub annotations: Annotations,
+    /// It is no pod, but the place of one that was moved, which counts in this queue.
+    pub(crate) seat_in: Option<QueueId>,
 }
 
 impl Task {
+    /// Whether there is a pod; else it is a place that is kept for one.
+    pub fn is_pod(&self) -> bool {
+        self.seat_in.is_none()
+    }
+
     /// May be given a node by an action.
     #[inline]
     pub fn is_schedulable(&self) -> bool {

@@ -8,6 +8,7 @@ mod evictions;
 mod gangs;
 mod hdrf;
 mod more_plugins;
+mod moves;
 #[path = "../../src/testing.rs"]
 mod objects;
 mod oracle;

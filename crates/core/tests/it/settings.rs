@@ -58,6 +58,31 @@ fn around(plugin: &str) -> Named {
     named(plugin.lines().next().unwrap_or_default(), &text)
 }
 
+/// Pods are moved in each cycle, and places are kept for a time.
+fn moving() -> Named {
+    let text = r#"
+actions: "enqueue, allocate, backfill, shuffle"
+configurations:
+- name: shuffle
+  arguments: {keepPlace: 2s}
+tiers:
+- plugins:
+  - name: rescheduling
+    arguments:
+      interval: 1s
+      strategies: [{name: lowNodeUtilization, params: {thresholds: {cpu: 60}, targetThresholds: {cpu: 20}}}]
+  - name: tdm
+    arguments: {tdm.revocable-zone.day: 0:00-0:00, tdm.evict.period: 1s}
+- plugins:
+  - name: priority
+  - name: gang
+  - name: capacity
+  - name: predicates
+  - name: nodeorder
+"#;
+    named("moving", text)
+}
+
 /// The shipped configurations, and one for each plugin that none of them has.
 pub(crate) fn confs() -> Vec<Named> {
     let plugins = [
@@ -76,7 +101,7 @@ pub(crate) fn confs() -> Vec<Named> {
         "pdb",
         "cdp",
     ];
-    shipped().into_iter().chain(plugins.map(around)).collect()
+    shipped().into_iter().chain(plugins.map(around)).chain([moving()]).collect()
 }
 
 /// A cluster, with what plugins read on its objects.

@@ -116,8 +116,9 @@ pub(super) fn node(world: &World, id: NodeId) -> Value {
     let it = &world.nodes[id];
     let mut used = it.allocatable.clone();
     used.sub(&it.idle);
+    let pods = it.tasks.iter().filter(|id| world.tasks[**id].is_pod());
     let tasks: Map<String, Value> =
-        it.tasks.iter().map(|id| (world.tasks[*id].pod.uid.to_string(), task(world, *id))).collect();
+        pods.map(|id| (world.tasks[*id].pod.uid.to_string(), task(world, *id))).collect();
     json!({
         "Name": it.name,
         "Node": objects::node(world, id),

@@ -1,4 +1,5 @@
-//! Eviction: one planner for `preempt`, `reclaim`, `gangpreempt` and `gangreclaim`.
+//! Eviction: one planner for `preempt`, `reclaim`, `gangpreempt` and `gangreclaim`; [`shuffle`] has its rules, budgets, steps
+//! and proof of places in common with them, and evicts for nobody.
 //!
 //! For a job that starves:
 //! 1. [`roster`]: who may be a victim, least important first. Plugins protect some whatever others say; then the tiers
@@ -23,6 +24,7 @@ mod proof;
 mod purpose;
 mod roster;
 mod search;
+pub(super) mod shuffle;
 mod steps;
 
 use phalanx_resource::Amounts;
@@ -114,10 +116,7 @@ struct Like {
 
 impl Planner {
     fn new(session: &mut Session<'_>, purpose: Purpose) -> Self {
-        let args = session.conf.action_args(purpose.action());
-        let steps = args.int(MAX_STEPS_ARG.name, MAX_STEPS);
-        let time = args.duration(MAX_TIME_ARG.name, MAX_TIME);
-        let steps = Steps::new(session.budget(steps, time));
+        let steps = Steps::of_action(session, purpose.action());
         Self { purpose, roster: Roster::new(session, purpose), steps, refused: FxHashMap::default() }
     }
 

@@ -13,7 +13,7 @@ use rustc_hash::FxHashMap;
 use super::purpose::Purpose;
 use crate::conf::Flag;
 use crate::id::{JobId, NodeId, QueueId, TaskId};
-use crate::plugin::EvictionKind;
+use crate::plugin::{EvictionKind, Plugin};
 use crate::plugins::Spare;
 use crate::session::Session;
 use crate::world::{Refused, Status, Task};
@@ -153,14 +153,22 @@ impl Roster {
             EvictionKind::Preempt => Flag::Preemptable,
             EvictionKind::Reclaim => Flag::Reclaimable,
         };
-        self.purpose.takes(task.status)
-            && world.lets_itself_go(id, session.now)
-            && !session.tiers.with(flag).any(|plugin| plugin.protects(world, id))
+        self.purpose.takes(task.status) && lets_go(session, session.tiers.with(flag), id)
     }
 }
 
+/// Whether a task may be evicted as far as it says itself, and these plugins do not protect it.
+pub(super) fn lets_go<'a>(
+    session: &Session<'_>,
+    mut plugins: impl Iterator<Item = &'a dyn Plugin>,
+    id: TaskId,
+) -> bool {
+    let world = &*session.world;
+    world.lets_itself_go(id, session.now) && !plugins.any(|plugin| plugin.protects(world, id))
+}
+
 /// Dates the refusals that came since the last cycle.
-fn note_refusals(session: &mut Session<'_>) {
+pub(super) fn note_refusals(session: &mut Session<'_>) {
     let now = session.now;
     let is_new = |(id, task): (TaskId, &Task)| (task.refused == Refused::New).then_some(id);
     let new: Vec<TaskId> = session.world.refused_tasks().filter_map(is_new).collect();

@@ -1,6 +1,8 @@
 //! The budget of a search, in what a search for victims counts.
+use super::{MAX_STEPS, MAX_STEPS_ARG, MAX_TIME, MAX_TIME_ARG};
 use crate::budget::{Budget, Cut};
 use crate::diagnosis::NoEviction;
+use crate::session::Session;
 
 /// Things that are looked at in the time in which one place is tried.
 const SCANNED: usize = 16;
@@ -10,8 +12,11 @@ const SCANNED: usize = 16;
 pub(super) struct Steps(Budget);
 
 impl Steps {
-    pub(super) fn new(budget: Budget) -> Self {
-        Self(budget)
+    /// What an action may take by its arguments.
+    pub(super) fn of_action(session: &Session<'_>, action: &str) -> Self {
+        let args = session.conf.action_args(action);
+        let steps = args.int(MAX_STEPS_ARG.name, MAX_STEPS);
+        Self(session.budget(steps, args.duration(MAX_TIME_ARG.name, MAX_TIME)))
     }
 
     /// Takes steps before they are made.

@@ -304,8 +304,8 @@ impl Plugin for Capacity {
     fn on_change(&mut self, world: &World, task: TaskId, before: Status) {
         self.devices.update(world, task, before);
         self.let_in.update(world, task);
-        if let Some(job) = world.tasks[task].job {
-            self.kept.update(world, world.jobs[job].queue);
+        if let Some(queue) = world.queue_of(task) {
+            self.kept.update(world, queue);
         }
     }
 

@@ -275,7 +275,7 @@ impl Plugin for Remote {
     fn on_change(&mut self, world: &World, task: TaskId, before: Status) {
         let holds = |status: Status| status.is_allocated() || status == Status::Pipelined;
         let answer = match (holds(before), holds(world.tasks[task].status)) {
-            _ if !self.interested(world, task) => return,
+            _ if !self.interested(world, task) || !world.tasks[task].is_pod() => return,
             (false, true) => self.ask(world, "allocateFunc", &Ask::Allocate(task)),
             (true, false) => self.ask(world, "deallocateFunc", &Ask::Deallocate(task)),
             _ => return,

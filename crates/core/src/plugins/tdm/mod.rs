@@ -6,7 +6,9 @@
 //!   `volcano.sh/preemptable: "true"`; they score 100 there.
 //! - When a zone has ended its preemptable pods are evicted (action `shuffle`), once in `tdm.evict.period` so many of each
 //!   job as its budget leaves: annotation `volcano.sh/jdb-max-unavailable` or `volcano.sh/jdb-min-available` of the
-//!   PodGroup, a number or a percentage of its pods, rounded up; one without a budget.
+//!   PodGroup, a number or a percentage of its pods, rounded up; one without a budget. They leave whether there is a place
+//!   for them elsewhere or not, for the node is lent no longer; where there is one, it is kept for those that come in their
+//!   stead. PodDisruptionBudgets hold.
 //! - Jobs that are not preemptable go first, starve while a task of them is pending, and may evict running preemptable pods
 //!   from other nodes, within the same budgets; preemptable tasks evict nobody.
 //! - A job is let wait for room that is being released only when its gang is whole.

@@ -110,6 +110,7 @@ impl World {
             measured: false,
             annotations: info.annotations.clone(),
             claims: None,
+            seat_in: None,
         });
         self.classes[class].refs += 1;
         self.task_ids.insert(info.pod.uid.clone(), task);
@@ -126,6 +127,7 @@ impl World {
         self.place(task, status, node);
         self.refresh_solo(task, info);
         self.see_gate(task, info.queue_gate);
+        self.take_seat(task);
         true
     }
 
@@ -146,6 +148,7 @@ impl World {
         self.drop_left_node(&before);
         let priority = self.priority(info.priority, info.priority_class.as_deref());
         let task = &mut self.tasks[id];
+        let let_go = task.gated && !info.gated;
         let changed = changed_class
             || changed_claims
             || before.status != status
@@ -177,6 +180,9 @@ impl World {
         }
         self.refresh_solo(id, info);
         self.see_gate(id, info.queue_gate);
+        if let_go {
+            self.take_seat(id);
+        }
         changed
     }
 
@@ -219,14 +225,17 @@ impl World {
         (status, node.or(assumed.filter(|_| status == Status::Releasing)))
     }
 
-    pub(super) fn remove_task(&mut self, id: TaskId) -> bool {
+    pub(in crate::world) fn remove_task(&mut self, id: TaskId) -> bool {
         let before = self.place(id, Status::Pending, None);
         self.drop_left_node(&before);
         self.count(id, Some(Status::Pending), None);
         self.unlink_claims(id);
         self.queue_gates.remove(&id);
+        self.heirs.retain(|(heir, _)| *heir != id);
         let Some(task) = self.tasks.remove(id) else { return false };
-        self.task_ids.remove(&task.pod.uid);
+        if task.is_pod() {
+            self.task_ids.remove(&task.pod.uid);
+        }
         self.release_class(task.class);
         if let Some(job) = task.job {
             let list = &mut self.jobs[job].tasks;

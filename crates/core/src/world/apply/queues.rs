@@ -72,6 +72,8 @@ impl World {
     pub(in crate::world) fn drop_unused_queue(&mut self, id: QueueId) {
         let Some(queue) = self.queues.get(id) else { return };
         if !queue.exists && queue.jobs == 0 && queue.children == 0 {
+            self.end_seats_of(id);
+            let queue = &self.queues[id];
             self.queue_ids.remove(&queue.name.clone());
             self.queues.remove(id);
         }

@@ -1,0 +1,168 @@
+//! shuffle: evicts running pods that plugins want moved, for nobody.
+//!
+//! The plugins of a tier name victims together; the first tier that names any decides. The rest is as for victims of other
+//! actions: who must not be evicted stays, PodDisruptionBudgets are counted down, and a pod goes only when a place for it is
+//! proven. In a statement that is undone, those that move are put on nodes that nobody leaves, with what they ask for and
+//! what their queues may have, each seen by the next. That place is kept for the pod that its controller makes in its stead
+//! ([`crate::world`], seats). Where the time of a node is over (`tdm`) pods leave it whether there is a place or not.
+//!
+//! Source: Volcano's shuffle action, which evicts whom plugins name, whatever else.
+use std::cell::RefCell;
+use std::sync::Arc;
+
+use rustc_hash::FxHashSet;
+
+use super::steps::Steps;
+use super::{MAX_STEPS_ARG, MAX_TIME_ARG, proof, roster};
+use crate::actions::ActionDef;
+use crate::conf::{ArgKind, ArgSpec, Flag};
+use crate::diagnosis::NoEviction;
+use crate::id::{NodeId, TaskId};
+use crate::placement::Room;
+use crate::session::Session;
+use crate::statement::Statement;
+use crate::world::{Budgets, Status};
+
+const NAME: &str = "shuffle";
+
+/// How long a place is kept, in milliseconds.
+const KEEP: i64 = 60_000;
+
+const KEEP_ARG: ArgSpec = ArgSpec {
+    name: "keepPlace",
+    kind: ArgKind::Duration,
+    default: "1m",
+    doc: "How long the place of a pod that was moved is kept for the one that is made in its stead, once it is gone; ten times \
+          as long while it is not. `0s` keeps none.",
+};
+
+pub(in crate::actions) const DEF: ActionDef = ActionDef {
+    name: NAME,
+    summary: "Evicts running pods that plugins want moved, if there is a place for them elsewhere, and keeps it for them.",
+    args: &[MAX_STEPS_ARG, MAX_TIME_ARG, KEEP_ARG],
+    run,
+};
+
+/// A pod that goes, and where there is a place for it.
+type Move = (TaskId, Option<NodeId>);
+
+fn run(session: &mut Session<'_>) {
+    roster::note_refusals(session);
+    let (victims, leave) = named(session);
+    if victims.is_empty() {
+        return;
+    }
+    let keep = session.conf.action_args(NAME).duration(KEEP_ARG.name, KEEP);
+    let moves = planned(session, victims, &leave);
+    let mut statement = session.statement();
+    for (task, _) in &moves {
+        statement.evict(*task);
+    }
+    statement.commit(&Arc::from("shuffle: evicted to be placed anew"));
+    for (task, place) in moves {
+        if let Some(node) = place.filter(|_| keep > 0) {
+            session.keep_place(task, node, keep);
+        }
+    }
+}
+
+/// Those that plugins name of the running pods that may go, and which of them go whether there is a place for them or not.
+fn named(session: &Session<'_>) -> (Vec<TaskId>, FxHashSet<TaskId>) {
+    let world = &*session.world;
+    let budgets = Budgets::new(world);
+    let may_go = |id: &TaskId| {
+        let running = world.tasks[*id].status == Status::Running && world.tasks[*id].job.is_some();
+        running && roster::lets_go(session, session.tiers.every(), *id) && budgets.may(*id)
+    };
+    let running: Vec<TaskId> = world.tasks.ids().filter(may_go).collect();
+    let leave = RefCell::new(FxHashSet::default());
+    let victims = session.tiers.union(Flag::Victim, |plugin| {
+        let named = plugin.victim_tasks(world, &running);
+        if !plugin.moves_victims() {
+            leave.borrow_mut().extend(named.iter().copied());
+        }
+        named
+    });
+    (victims, leave.into_inner())
+}
+
+/// Who goes of the victims. Whoever a budget, or the lack of a place, keeps after all holds its room, so places for the others
+/// are looked for again.
+fn planned(session: &mut Session<'_>, mut victims: Vec<TaskId>, leave: &FxHashSet<TaskId>) -> Vec<Move> {
+    let mut steps = Steps::of_action(session, NAME);
+    loop {
+        let mut moves = with_places(session, &victims, leave, &mut steps);
+        let mut budgets = Budgets::new(session.world);
+        moves.retain(|(task, _)| budgets.take(*task));
+        if moves.len() == victims.len() {
+            return moves;
+        }
+        victims = moves.into_iter().map(|(task, _)| task).collect();
+    }
+}
+
+/// Those of the victims that have a place when all of them have theirs, and those that leave anyway.
+fn with_places(
+    session: &mut Session<'_>,
+    victims: &[TaskId],
+    leave: &FxHashSet<TaskId>,
+    steps: &mut Steps,
+) -> Vec<Move> {
+    let left: FxHashSet<NodeId> = victims.iter().filter_map(|task| session.world.tasks[*task].node).collect();
+    let mut statement = session.statement();
+    let mut moves: Vec<Move> = Vec::new();
+    for task in victims {
+        // A search that was ended found none.
+        match moved(&mut statement, *task, &left, steps).unwrap_or(None) {
+            None if !leave.contains(task) => {}
+            None => {
+                statement.evict(*task);
+                moves.push((*task, None));
+            }
+            place => moves.push((*task, place)),
+        }
+    }
+    moves.retain_mut(|(task, place)| {
+        *place = place.filter(|_| proof::may_keep(statement.session(), *task));
+        place.is_some() || leave.contains(task)
+    });
+    moves
+}
+
+/// Puts a task on a node that nobody leaves, if one takes it now. Returns that node.
+fn moved(
+    statement: &mut Statement<'_, '_>,
+    task: TaskId,
+    left: &FxHashSet<NodeId>,
+    steps: &mut Steps,
+) -> Result<Option<NodeId>, NoEviction> {
+    steps.spend(1)?;
+    let mut attempt = statement.nested();
+    attempt.unplace(task);
+    let session = attempt.session();
+    let Some(job) = session.world.tasks[task].job else { return Ok(None) };
+    if session.allocatable(session.world.jobs[job].queue, task).is_err() {
+        return Ok(None);
+    }
+    let best = session.spot(task).filter(|spot| spot.room == Room::Now && !left.contains(&spot.node));
+    let node = match best {
+        Some(spot) => Some(spot.node),
+        None => any_place(session, task, left, steps)?,
+    };
+    if let Some(node) = node {
+        attempt.allocate(task, node);
+        attempt.keep();
+    }
+    Ok(node)
+}
+
+fn any_place(
+    session: &mut Session<'_>,
+    task: TaskId,
+    left: &FxHashSet<NodeId>,
+    steps: &mut Steps,
+) -> Result<Option<NodeId>, NoEviction> {
+    let nodes: Vec<NodeId> = session.world.nodes.ids().filter(|node| !left.contains(node)).collect();
+    steps.scan(nodes.len())?;
+    Ok(nodes.into_iter().find(|node| session.room(task, *node, &[]) == Some(Room::Now)))
+}
