@@ -45,7 +45,6 @@ impl World {
 
     fn ensure_job(&mut self, kind: JobKind, key: Key, queue: &Arc<str>) -> JobId {
         if let Some(&id) = self.job_ids.get(&(kind, key.clone())) {
-            self.wake_job(id);
             return id;
         }
         let queue = self.ensure_queue(queue);
@@ -97,16 +96,22 @@ impl World {
             let role = job.role(&name);
             job.roles[usize::from(role)].min = min;
         }
+        let mut rewritten = false;
         if first || self.standby {
             job.phase = info.status.phase;
             job.written = info.status;
             job.replaced = None;
         } else if job.replaced.as_ref() != Some(&info.status) {
-            // Neither an echo of what we wrote nor of what stood there before: somebody else wrote it.
+            // If it is no echo of what we wrote, nor of what stood there before, somebody else wrote it.
+            rewritten = job.written != info.status;
             job.written = info.status;
             job.replaced = None;
         }
-        old != spec(&self.jobs[id])
+        let changed = old != spec(job);
+        if changed || rewritten {
+            self.wake_job(id);
+        }
+        changed
     }
 
     fn move_job(&mut self, id: JobId, queue: &Arc<str>) {

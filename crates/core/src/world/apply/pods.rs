@@ -137,25 +137,27 @@ impl World {
             self.change_class(id, class);
         }
         let burst = self.burst(info, class);
-        if self.tasks[id].burst != burst {
+        let changed_burst = self.tasks[id].burst != burst;
+        if changed_burst {
             self.leave_room(id);
             self.tasks[id].burst = burst;
             self.take_room(id);
         }
         let changed_claims = self.link_claims(id, info.claims.as_ref());
-        let (status, node) = self.seen(id, info);
-        let before = self.place(id, status, node);
-        self.drop_left_node(&before);
+        let moved = self.follow(id, info);
         let priority = self.priority(info.priority, info.priority_class.as_deref());
         let task = &mut self.tasks[id];
         let let_go = task.gated && !info.gated;
         let changed = changed_class
+            || changed_burst
             || changed_claims
-            || before.status != status
+            || moved
             || task.gated != info.gated
             || (task.queue_gate == QueueGate::None) != (info.queue_gate == QueueGate::None)
             || task.priority != priority
             || task.preemptable != info.preemptable
+            || task.scheduled != info.scheduled
+            || task.labels != info.labels
             || task.annotations != info.annotations;
         task.own_priority = info.priority.is_some();
         task.priority_class.clone_from(&info.priority_class);
@@ -183,7 +185,23 @@ impl World {
         if let_go {
             self.take_seat(id);
         }
+        // Most often it is an echo of what was written here.
+        if let Some(job) = self.tasks[id].job.filter(|_| changed) {
+            self.wake_job(job);
+        }
         changed
+    }
+
+    /// Puts a task where its pod's object says that it is. False if it is there already.
+    fn follow(&mut self, id: TaskId, info: &PodInfo) -> bool {
+        let (status, node) = self.seen(id, info);
+        let task = &self.tasks[id];
+        if (task.status, task.node) == (status, node) {
+            return false;
+        }
+        let before = self.place(id, status, node);
+        self.drop_left_node(&before);
+        true
     }
 
     pub(in crate::world) fn change_class(&mut self, id: TaskId, class: ClassId) {
