@@ -107,6 +107,16 @@ impl Budget {
         self.left += part.left;
     }
 
+    /// How many steps are left.
+    pub(crate) fn left(&self) -> u64 {
+        self.left
+    }
+
+    /// Gives up what is left.
+    pub(crate) fn end(&mut self) {
+        self.left = 0;
+    }
+
     /// Nothing was taken so far.
     pub(crate) fn is_whole(&self) -> bool {
         self.left == self.all

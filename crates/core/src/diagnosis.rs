@@ -233,10 +233,31 @@ pub enum NoEviction {
     TooLarge,
     /// It would not fit even without all who may be evicted for it.
     NotEnough,
-    /// No pods were found that may go together and leave enough room; there are too many sets of them to try all.
-    NotFound,
+    /// None were found that may go together and leave enough room, but not all that could do was tried.
+    NotFound(Untried),
     /// The search took as much as the action may take in a cycle.
     Cut(Cut),
+}
+
+/// What was not tried when nobody was found to be evicted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Untried {
+    /// Every set of pods that may go: there are too many.
+    Sets,
+    /// Every way to place the gang: there are too many.
+    Ways,
+    /// Every set of pods that may go: each one is a question to an extender.
+    Asked,
+}
+
+impl Untried {
+    fn text(self) -> &'static str {
+        match self {
+            Untried::Sets => "there are too many sets of them to try each",
+            Untried::Ways => "there are too many ways to place it to try each",
+            Untried::Asked => "not every set of them was tried, since an extender has to be asked about each",
+        }
+    }
 }
 
 impl NoEviction {
@@ -248,11 +269,10 @@ impl NoEviction {
             NoEviction::NotEnough => {
                 "it would not fit even without all pods that may be evicted for it".into()
             }
-            NoEviction::NotFound => {
-                "no pods were found that may be evicted together and leave enough room for it; there \
-                                     are too many sets of them to try each"
-                    .into()
-            }
+            NoEviction::NotFound(untried) => format!(
+                "no pods were found that may be evicted together and leave enough room for it; {}",
+                untried.text()
+            ),
             NoEviction::Cut(cut) => format!("{} ({})", cut.text(), cut.argument()),
         }
     }

@@ -3,7 +3,7 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
-use super::{pack, together};
+use super::{pack, start, together};
 use crate::budget::Cut;
 use crate::diagnosis::Refusal;
 use crate::id::{ClassId, JobId, TaskId};
@@ -121,6 +121,9 @@ pub(super) fn serve(session: &mut Session<'_>, job: JobId, work: &mut Work) -> S
     let mut refusals = Vec::new();
     let mut statement = session.statement();
     let placed = place_until_ready(&mut statement, job, work, &mut refusals);
+    if is_reserved(statement.session(), job) {
+        start::at_once(&mut statement, job);
+    }
     if statement.session().job_ready(job) {
         statement.commit(&why);
         note(session, job, refusals);
@@ -148,6 +151,11 @@ pub(super) fn serve(session: &mut Session<'_>, job: JobId, work: &mut Work) -> S
     release(session, job);
     note(session, job, refusals);
     Served::Done
+}
+
+/// Whether a gang has all of its places and has to wait for some.
+fn is_reserved(session: &Session<'_>, job: JobId) -> bool {
+    !session.job_ready(job) && session.job_pipelined(job)
 }
 
 /// Looks at the gang as a whole, in each of the ways in which that may help.

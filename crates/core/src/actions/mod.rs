@@ -11,6 +11,7 @@ mod order;
 mod pack;
 mod preempt;
 mod reclaim;
+mod start;
 mod together;
 
 pub(crate) use order::Heap;

@@ -1,10 +1,12 @@
-//! A second look at a gang of unlike members that did not fit one by one.
+//! A second look at a gang that did not fit one by one, and one by one is not as good as any way.
 //!
 //! Taking the best node for each member can lose: small members spread over the nodes that a large one needs whole, or take
 //! what the queue may have while two others would have made the gang. Here those that fit the fewest nodes come first, the
 //! fullest nodes are filled first, and a place that leads nowhere is taken back: a depth-first search over all ways that
-//! differ. On a small cluster a *no* is therefore true; on a large one the search ends after so many steps, always at the
-//! same point.
+//! differ. Where members look at who is where, they are tried in any order ([`around`]). On a small cluster a *no* is
+//! therefore true; on a large one the search ends after so many steps, always at the same point.
+mod around;
+
 use phalanx_resource::Amounts;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
@@ -16,45 +18,130 @@ use crate::id::{JobId, NodeId, TaskId};
 use crate::placement::Room;
 use crate::session::Session;
 use crate::statement::Statement;
-use crate::world::Status;
+use crate::world::{Class, Status, World};
+use around::Around;
 
 /// Questions about one node that the search for one gang may ask.
 const STEPS: u64 = 50_000;
 /// Nodes that are looked at in the time that such a question takes.
 const SCANNED: usize = 16;
 
+/// Whether placing tasks one by one, each on its best node, may fail where there is another way. It cannot if they are all
+/// alike and look at nothing but what is on each node, nor if they have only one term: then any place that is left is as
+/// good as any other, or nobody's.
+pub(super) fn is_intricate(world: &World, tasks: &[TaskId]) -> bool {
+    let class = |task: &TaskId| world.tasks[*task].class;
+    let Some(first) = tasks.first().map(class) else { return false };
+    let it = &world.classes[first];
+    let terms = it.carried.affinity.len() + it.carried.anti_affinity.len() + required_spread(it);
+    let claims = |task: &TaskId| world.tasks[*task].claims.is_some();
+    let bound = tasks.len() > 1 && (!it.pvcs.is_empty() || tasks.iter().any(claims));
+    terms > 1 || bound || tasks.iter().any(|task| class(task) != first)
+}
+
+fn required_spread(class: &Class) -> usize {
+    class.carried.spread.iter().filter(|spread| spread.required).count()
+}
+
 /// Places a gang if there is any way to do so, and commits it: all at once, or where room is being released. False when there
-/// is no way, and when all of its members are alike: then one by one is as good.
+/// is no way, and when one by one is as good.
 pub(super) fn place_whole(session: &mut Session<'_>, job: JobId, tasks: &[TaskId]) -> Result<bool, Cut> {
-    let mut items = items(session, tasks);
     let queue = session.world.jobs[job].queue;
+    let items = items(session, tasks);
     let allowed = |item: &Item| session.allocatable(queue, item.tasks[0]).is_ok();
-    if items.len() < 2 || !items.iter().any(allowed) {
+    let intricate = items.len() > 1 || is_intricate(session.world, tasks);
+    if !intricate || !items.iter().any(allowed) {
         return Ok(false);
     }
-    let mut steps = session.searches.part(STEPS);
-    let done = look(session, job, &mut items, &mut steps);
+    let mut steps = part(session);
+    let done = look(session, job, tasks, &mut steps);
     session.searches.give_back(&steps);
     // With as many steps as a search may make it would end at the same point again.
     session.cut_short |= done.is_err_and(|cut| cut != Cut::Steps(STEPS));
     done
 }
 
-fn look(session: &mut Session<'_>, job: JobId, items: &mut [Item], steps: &mut Budget) -> Result<bool, Cut> {
-    steps.spend(session.world.nodes.len() / SCANNED)?;
-    let nodes = nodes(session, items);
-    steps.spend(items.len() * nodes.len())?;
-    sort_hardest_first(session, items, &nodes);
-    let releasing = nodes.iter().any(|node| !session.world.nodes[*node].releasing.is_zero());
+/// What one search may take of what is left for all.
+pub(super) fn part(session: &mut Session<'_>) -> Budget {
+    session.searches.part(STEPS)
+}
+
+fn look(session: &mut Session<'_>, job: JobId, tasks: &[TaskId], steps: &mut Budget) -> Result<bool, Cut> {
+    let releasing = session.world.nodes.iter().any(|(_, node)| !node.releasing.is_zero());
     for later in [false, true].into_iter().filter(|later| !later || releasing) {
         let mut statement = session.statement();
-        let mut search = Search { job, items, nodes: &nodes, later, steps };
-        if search.run(&mut statement)? {
+        if fill(&mut statement, job, tasks, later, steps)? {
             commit(statement, job);
             return Ok(true);
         }
     }
     Ok(false)
+}
+
+/// Leaves a way in which the job can start in the statement, if there is any; with `later`, it counts room that is being
+/// released.
+pub(super) fn fill(
+    statement: &mut Statement<'_, '_>,
+    job: JobId,
+    tasks: &[TaskId],
+    later: bool,
+    steps: &mut Budget,
+) -> Result<bool, Cut> {
+    for task in tasks {
+        if statement.session().world.tasks[*task].node.is_some() {
+            statement.unplace(*task);
+        }
+    }
+    let session = statement.session();
+    steps.spend(session.world.nodes.len() / SCANNED)?;
+    let mut items = items(session, tasks);
+    let nodes = nodes(session, &items);
+    steps.spend(items.len() * nodes.len())?;
+    sort_hardest_first(session, &mut items, &nodes);
+    let goal = Goal { job, later };
+    if looks_around(statement.session().world, &items) {
+        return Around::new(goal, &items, &nodes, steps).run(statement);
+    }
+    Search { goal, items: &items, nodes: &nodes, steps }.run(statement)
+}
+
+/// Whether places of some depend on where others are.
+fn looks_around(world: &World, items: &[Item]) -> bool {
+    let looks = |item: &Item| {
+        let class = world.class_of(item.tasks[0]);
+        let shared = !class.pvcs.is_empty() || world.tasks[item.tasks[0]].claims.is_some();
+        shared || class.carried.restricts() || world.terms.outward(class).next().is_some()
+    };
+    items.iter().any(looks)
+}
+
+/// What a search is for.
+#[derive(Clone, Copy)]
+struct Goal {
+    job: JobId,
+    /// Room that is being released counts.
+    later: bool,
+}
+
+impl Goal {
+    fn is_met(self, session: &Session<'_>) -> bool {
+        session.job_ready(self.job) || (self.later && session.job_pipelined(self.job))
+    }
+
+    /// Whether the job's queue may have one more task.
+    fn allows(self, session: &Session<'_>, task: TaskId) -> bool {
+        session.allocatable(session.world.jobs[self.job].queue, task).is_ok()
+    }
+
+    /// Gives a task a node, if that has room and is unlike those that were tried.
+    fn place(self, statement: &mut Statement<'_, '_>, task: TaskId, node: NodeId, tried: &[NodeId]) -> bool {
+        match statement.session().room(task, node, tried) {
+            Some(Room::Now) => statement.allocate(task, node),
+            Some(Room::Later) if self.later => statement.pipeline(task, node),
+            _ => return false,
+        }
+        true
+    }
 }
 
 pub(super) fn commit(mut statement: Statement<'_, '_>, job: JobId) {
@@ -138,29 +225,22 @@ impl Frame {
 }
 
 struct Search<'a> {
-    job: JobId,
+    goal: Goal,
     items: &'a [Item],
     nodes: &'a [NodeId],
-    /// Room that is being released counts.
-    later: bool,
     steps: &'a mut Budget,
 }
 
 impl Search<'_> {
     /// Leaves a way in which the job can start in the statement.
     fn run(&mut self, statement: &mut Statement<'_, '_>) -> Result<bool, Cut> {
-        for task in self.items.iter().flat_map(|item| &item.tasks) {
-            if statement.session().world.tasks[*task].status == Status::Pipelined {
-                statement.unplace(*task);
-            }
-        }
         let mut frames = vec![Frame::of(0, 0, 0)];
         while let Some(frame) = frames.last_mut() {
             if let Some(task) = frame.placed.take() {
                 statement.unplace(task);
             }
             if self.place_next(statement, frame)? {
-                if self.is_met(statement.session()) {
+                if self.goal.is_met(statement.session()) {
                     return Ok(true);
                 }
                 let next = self.after(frame);
@@ -170,10 +250,6 @@ impl Search<'_> {
             }
         }
         Ok(false)
-    }
-
-    fn is_met(&self, session: &Session<'_>) -> bool {
-        session.job_ready(self.job) || (self.later && session.job_pipelined(self.job))
     }
 
     fn after(&self, frame: &Frame) -> Frame {
@@ -187,23 +263,19 @@ impl Search<'_> {
     /// Gives the frame's task the next node that was not tried and has room.
     fn place_next(&mut self, statement: &mut Statement<'_, '_>, frame: &mut Frame) -> Result<bool, Cut> {
         let Some(item) = self.items.get(frame.item) else { return Ok(false) };
-        let (task, session) = (item.tasks[frame.at], statement.session());
-        let queue = session.world.jobs[self.job].queue;
-        if session.allocatable(queue, task).is_err() {
+        let task = item.tasks[frame.at];
+        if !self.goal.allows(statement.session(), task) {
             return Ok(false);
         }
         while frame.cursor < self.nodes.len() {
             self.steps.spend(1)?;
             let node = self.nodes[frame.cursor];
             frame.cursor += 1;
-            match statement.session().room(task, node, &frame.tried) {
-                Some(Room::Now) => statement.allocate(task, node),
-                Some(Room::Later) if self.later => statement.pipeline(task, node),
-                _ => continue,
+            if self.goal.place(statement, task, node, &frame.tried) {
+                frame.tried.push(node);
+                frame.placed = Some(task);
+                return Ok(true);
             }
-            frame.tried.push(node);
-            frame.placed = Some(task);
-            return Ok(true);
         }
         Ok(false)
     }
@@ -212,7 +284,7 @@ impl Search<'_> {
     fn leave_out_rest(&self, session: &Session<'_>, frame: &mut Frame) -> bool {
         let next = frame.item + 1;
         let Some(rest) = self.items.get(next..).filter(|rest| !rest.is_empty()) else { return false };
-        let job = &session.world.jobs[self.job];
+        let job = &session.world.jobs[self.goal.job];
         let placed = job.counts.ready() + job.counts.of(Status::Pipelined);
         let left: usize = rest.iter().map(|item| item.tasks.len()).sum();
         if (placed as usize) + left < job.min_member as usize {

@@ -5,15 +5,14 @@ use std::sync::Arc;
 
 use phalanx_core::conf::{Conf, Flag, PluginConf, Tier};
 use phalanx_core::event::{
-    Constraints, Event, Key, NodeInfo, Operator, PdbInfo, PodGroupInfo, PodInfo, PodPhase, PodRules,
-    PodSelector, PodTerm, Requirement,
+    Constraints, Event, Key, NodeInfo, PdbInfo, PodGroupInfo, PodInfo, PodPhase, PodRules, PodTerm,
 };
-use phalanx_core::label::Selector;
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseResult;
 
 use crate::cluster::Cluster;
 use crate::objects::{group, member, node, running};
+use crate::small::{RACK, Topology, has, labels, topology};
 
 /// A pod that has its node.
 #[derive(Clone, Debug)]
@@ -31,13 +30,6 @@ struct Placed {
     colours: [bool; 2],
     /// It keeps pods of the first colour out of this domain.
     keeps_away: Option<Topology>,
-}
-
-/// Nodes that are one domain.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Topology {
-    Host,
-    Rack,
 }
 
 /// What the gang's pods ask of other pods.
@@ -79,10 +71,6 @@ const PRIORITIES: [i32; 3] = [1, 5, 10];
 
 fn gang() -> impl Strategy<Value = Gang> {
     (prop::sample::select(&PRIORITIES[..]), 0u32..4).prop_map(|(priority, min)| Gang { priority, min })
-}
-
-fn topology() -> impl Strategy<Value = Topology> {
-    prop::sample::select(vec![Topology::Host, Topology::Rack])
 }
 
 prop_compose! {
@@ -206,7 +194,7 @@ impl Case {
         }
         for (at, cores) in self.nodes.iter().enumerate() {
             let NodeInfo { mut labels, .. } = node(&format!("n{at}"), "");
-            labels.push((RACK.into(), format!("r{}", Topology::Rack.domain(at)).into()));
+            labels.push((RACK.into(), format!("r{}", domain(Topology::Rack, at)).into()));
             cluster.add(NodeInfo { labels, ..node(&format!("n{at}"), &format!("cpu={cores}")) });
         }
         let of = |name: &str, gang: &Gang| PodGroupInfo {
@@ -280,12 +268,12 @@ impl Case {
             others.chain(members.iter().copied().filter(move |_| colours[colour]))
         };
         let near = |(colour, topology): (usize, Topology)| {
-            coloured(colour).any(|node| topology.domain(node) == topology.domain(at))
+            coloured(colour).any(|node| domain(topology, node) == domain(topology, at))
         };
         let first = |colour: usize| colours[colour] && coloured(colour).next().is_none();
         let kept_out = |pod: &&Placed| {
             pod.keeps_away
-                .is_some_and(|topology| colours[0] && topology.domain(pod.node) == topology.domain(at))
+                .is_some_and(|topology| colours[0] && domain(topology, pod.node) == domain(topology, at))
         };
         with.is_none_or(|with| near(with) || first(with.0))
             && !without.is_some_and(near)
@@ -344,26 +332,11 @@ impl Placed {
     }
 }
 
-const RACK: &str = "rack";
-
-impl Topology {
-    /// The domain of a node: the first two are in one rack.
-    fn domain(self, node: usize) -> usize {
-        match self {
-            Topology::Host => node,
-            Topology::Rack => node / 2,
-        }
-    }
-
-    /// Pods of a colour, by this topology.
-    fn term(self, colour: usize) -> PodTerm {
-        let key = match self {
-            Topology::Host => "kubernetes.io/hostname",
-            Topology::Rack => RACK,
-        };
-        let labels = Some(has(&format!("colour-{colour}")));
-        let pods = PodSelector { namespaces: vec!["ns".into()], labels, ..PodSelector::default() };
-        PodTerm { topology_key: key.into(), pods }
+/// The domain of a node: the first two are in one rack.
+fn domain(topology: Topology, node: usize) -> usize {
+    match topology {
+        Topology::Host => node,
+        Topology::Rack => node / 2,
     }
 }
 
@@ -379,15 +352,6 @@ impl Rules {
         };
         Some(Arc::new(rules)).filter(|rules| !rules.is_empty())
     }
-}
-
-/// A label for each of two that is set.
-fn labels(set: &[bool; 2], name: &str) -> impl Iterator<Item = (Arc<str>, Arc<str>)> {
-    (0..2).filter(|at| set[*at]).map(move |at| (format!("{name}-{at}").into(), "".into()))
-}
-
-fn has(label: &str) -> Selector {
-    Selector(vec![Requirement { key: label.into(), operator: Operator::Exists, values: vec![] }])
 }
 
 fn budget(at: usize, allowed: u32) -> PdbInfo {

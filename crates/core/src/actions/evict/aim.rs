@@ -2,6 +2,7 @@
 use rustc_hash::FxHashSet;
 
 use super::steps::Steps;
+use crate::actions::pack;
 use crate::actions::together::Choice;
 use crate::diagnosis::NoEviction;
 use crate::id::{ClassId, JobId, TaskId};
@@ -82,6 +83,36 @@ impl Aim {
         Ok(None)
     }
 
+    /// The same, and where that fails by any way there is: one by one may fail all the same.
+    pub(super) fn place_anyhow(
+        &self,
+        statement: &mut Statement<'_, '_>,
+        steps: &mut Steps,
+    ) -> Result<Option<Vec<TaskId>>, NoEviction> {
+        let mut attempt = statement.nested();
+        if let Some(placed) = self.place(&mut attempt, steps)? {
+            attempt.keep();
+            return Ok(Some(placed));
+        }
+        drop(attempt);
+        if !self.is_intricate(statement.session().world) {
+            return Ok(None);
+        }
+        let mut attempt = statement.nested();
+        if !steps.any_way(|steps| pack::fill(&mut attempt, self.job, &self.tasks, true, steps))? {
+            return Ok(None);
+        }
+        let has_place = |task: &TaskId| attempt.session().world.tasks[*task].node.is_some();
+        let placed = self.tasks.iter().copied().filter(has_place).collect();
+        attempt.keep();
+        Ok(Some(placed))
+    }
+
+    /// Whether placing one by one may fail where there is another way.
+    pub(super) fn is_intricate(&self, world: &World) -> bool {
+        !self.single && pack::is_intricate(world, &self.tasks)
+    }
+
     /// Places tasks behind those that are placed.
     fn place_behind(
         &self,
@@ -129,9 +160,9 @@ impl Aim {
         Ok(seeking)
     }
 
-    /// Whether its tasks ask for company, so that it matters who stays as well as who goes.
+    /// Whether its tasks ask for company or spread evenly, so that it matters who stays as well as who goes.
     pub(super) fn seeks(&self, world: &World) -> bool {
-        self.tasks.iter().any(|task| !world.class_of(*task).carried.affinity.is_empty())
+        self.tasks.iter().any(|task| world.class_of(*task).carried.seeks())
     }
 
     /// Whether places depend on pods of other nodes.

@@ -38,7 +38,11 @@ pub(super) fn prove(
         steps.spend(count)?;
         let mut attempt = statement.nested();
         evict(&mut attempt, &units[..count]);
-        if let Some(placed) = aim.place(&mut attempt, steps)? {
+        // With the last of them gone, nothing is left but to look at all ways to place it.
+        let last = count == units.len() && !units.is_empty();
+        let placed =
+            if last { aim.place_anyhow(&mut attempt, steps) } else { aim.place(&mut attempt, steps) };
+        if let Some(placed) = placed? {
             attempt.keep();
             break placed;
         }
@@ -48,6 +52,7 @@ pub(super) fn prove(
         }
         (count, more) = (units.len().min(count + more), 2 * more);
     };
+    steps.begin();
     spare(&mut statement, aim, &units[..count], placed, steps)?;
     if statement.session().job_ready(aim.job) {
         statement.commit(why);
@@ -95,7 +100,8 @@ fn spare(
     placed: Vec<TaskId>,
     steps: &mut Steps,
 ) -> Result<(), NoEviction> {
-    if aim.looks_around(statement.session().world) && units.len() * placed.len() <= THOROUGH {
+    let world = &*statement.session().world;
+    if (aim.looks_around(world) || aim.is_intricate(world)) && units.len() * placed.len() <= THOROUGH {
         return spare_thoroughly(statement, aim, units, placed, steps);
     }
     let placed = &placed[..];
@@ -160,7 +166,7 @@ fn spare_thoroughly(
             for victim in gone[at] {
                 attempt.spare(victim.task, victim.status);
             }
-            if let Some(anew) = aim.place(&mut attempt, steps)? {
+            if let Some(anew) = aim.place_anyhow(&mut attempt, steps)? {
                 attempt.keep();
                 placed = anew;
                 gone.remove(at);

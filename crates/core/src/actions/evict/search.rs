@@ -14,7 +14,7 @@ use super::roster::{Loss, Roster, Victim};
 use super::steps::Steps;
 use crate::actions::gang;
 use crate::actions::together::Choice;
-use crate::diagnosis::NoEviction;
+use crate::diagnosis::{NoEviction, Untried};
 use crate::id::{ClassId, JobId, NodeId, TaskId, TermId};
 use crate::plugin::Plugin;
 use crate::session::Session;
@@ -29,6 +29,7 @@ pub(super) fn evict_for(
     steps: &mut Steps,
 ) -> Result<(), NoEviction> {
     let queue = session.world.jobs[aim.job].queue;
+    steps.begin();
     steps.scan(2 * session.world.nodes.len())?;
     let ledger = Ledger::new(session, aim);
     if !ledger.may_do() {
@@ -144,15 +145,15 @@ impl Search<'_, '_> {
             return Ok(());
         }
         let limited = all.len() < offered.len();
-        let around = self.aim.looks_around(self.session.world);
+        let world = &*self.session.world;
+        let (around, seeks) = (self.aim.looks_around(world), self.aim.seeks(world));
         if (limited && (self.by_node(&useful, tier)? || self.by_domain(&useful, tier)?))
             || self.with_company(offered, tier)?
-            || (limited && self.every_set(if around { offered } else { &useful }, tier)?)
-            || (!limited && self.is_cheap(offered) && self.every_set(offered, tier)?)
+            || ((limited || seeks) && self.every_set(if around { offered } else { &useful }, tier)?)
         {
             return Ok(());
         }
-        Err(NoEviction::NotEnough)
+        Err(if self.steps.gave_up() { NoEviction::NotFound(Untried::Ways) } else { NoEviction::NotEnough })
     }
 
     /// Only those in one topology domain, for a gang that may choose it: one domain after the other, those with the least
@@ -182,15 +183,19 @@ impl Search<'_, '_> {
         Ok(false)
     }
 
-    /// All but those that tasks of the aim ask to be with: somebody has to stay for them.
+    /// All but those that tasks of the aim ask to be with, or to be spread beside: somebody has to stay for them.
     fn with_company(&mut self, offered: &[Victim], tier: usize) -> Result<bool, NoEviction> {
         let world = &*self.session.world;
         if !self.aim.seeks(world) {
             return Ok(false);
         }
         let classes: BTreeSet<ClassId> = self.aim.tasks.iter().map(|task| world.tasks[*task].class).collect();
-        let terms: BTreeSet<TermId> =
-            classes.iter().flat_map(|class| world.classes[*class].carried.affinity.iter().copied()).collect();
+        let sought = |class: &ClassId| {
+            let carried = &world.classes[*class].carried;
+            let even = carried.spread.iter().filter(|spread| spread.required).map(|spread| spread.term);
+            carried.affinity.iter().copied().chain(even).collect::<Vec<TermId>>()
+        };
+        let terms: BTreeSet<TermId> = classes.iter().flat_map(sought).collect();
         self.steps.scan(terms.len() * offered.len())?;
         let is_company =
             |victim: &Victim| terms.iter().any(|term| world.terms.means(*term, world.class_of(victim.task)));

@@ -7,21 +7,60 @@ use crate::session::Session;
 /// Things that are looked at in the time in which one place is tried.
 const SCANNED: usize = 16;
 
+/// Steps that may be made for one aim in looking for any way to place it, where one by one is not as good.
+const WAYS: u64 = 20_000;
+
 /// Steps that are left to an action in this cycle.
 #[derive(Debug)]
-pub(super) struct Steps(Budget);
+pub(super) struct Steps {
+    budget: Budget,
+    /// What may be spent on ways to place the aim.
+    ways: u64,
+    /// Not every way was tried.
+    gave_up: bool,
+}
 
 impl Steps {
     /// What an action may take by its arguments.
     pub(super) fn of_action(session: &Session<'_>, action: &str) -> Self {
         let args = session.conf.action_args(action);
         let steps = args.int(MAX_STEPS_ARG.name, MAX_STEPS);
-        Self(session.budget(steps, args.duration(MAX_TIME_ARG.name, MAX_TIME)))
+        let budget = session.budget(steps, args.duration(MAX_TIME_ARG.name, MAX_TIME));
+        Self { budget, ways: WAYS, gave_up: false }
+    }
+
+    /// Another aim, or another question about it.
+    pub(super) fn begin(&mut self) {
+        (self.ways, self.gave_up) = (WAYS, false);
+    }
+
+    /// Looks for a way with what may be spent on that. One that was not found may be there all the same when the search
+    /// [gave up](Self::gave_up).
+    pub(super) fn any_way(
+        &mut self,
+        search: impl FnOnce(&mut Budget) -> Result<bool, Cut>,
+    ) -> Result<bool, NoEviction> {
+        let mut part = self.budget.part(self.ways);
+        let before = part.left();
+        let found = search(&mut part);
+        self.ways -= before - part.left();
+        self.budget.give_back(&part);
+        match found {
+            Err(Cut::Time(_)) => self.budget.end(),
+            Err(Cut::Steps(_)) => self.gave_up = true,
+            Ok(found) => return Ok(found),
+        }
+        self.spend(1).map(|()| false)
+    }
+
+    /// Whether a way may have been missed.
+    pub(super) fn gave_up(&self) -> bool {
+        self.gave_up
     }
 
     /// Takes steps before they are made.
     pub(super) fn spend(&mut self, steps: usize) -> Result<(), NoEviction> {
-        self.0.spend(steps).map_err(NoEviction::Cut)
+        self.budget.spend(steps).map_err(NoEviction::Cut)
     }
 
     /// Takes steps for looking at so many things, each of which costs a fraction of trying a place.
@@ -31,21 +70,21 @@ impl Steps {
 
     /// None was taken so far.
     pub(super) fn are_whole(&self) -> bool {
-        self.0.is_whole()
+        self.budget.is_whole()
     }
 
     /// There are none left.
     pub(super) fn are_spent(&self) -> bool {
-        self.0.is_spent()
+        self.budget.is_spent()
     }
 
     /// There is no time left.
     pub(super) fn ended_by_time(&self) -> bool {
-        self.are_spent() && matches!(self.0.cut(), Cut::Time(_))
+        self.are_spent() && matches!(self.budget.cut(), Cut::Time(_))
     }
 
     /// What to say when there are none left.
     pub(super) fn ended(&self) -> NoEviction {
-        NoEviction::Cut(self.0.cut())
+        NoEviction::Cut(self.budget.cut())
     }
 }

@@ -1,6 +1,6 @@
 //! Sets of victims, where what may go is limited and no order of offering it leads to a place: which ones are offered
 //! together decides.
-use super::{Ledger, NoEviction, Search, TaskId, Unit, Victim};
+use super::{Ledger, NoEviction, Search, TaskId, Unit, Untried, Victim};
 use crate::session::Session;
 
 /// So many units are few enough to try every set of them, the smallest first.
@@ -9,7 +9,7 @@ const EVERY_SET: usize = 8;
 const BRANCHES: usize = 32;
 /// Victims that may be asked about in that: it is the last resort.
 const MOST_ASKED: usize = 40_000;
-/// Steps that trying every set may take where nothing is limited.
+/// Places that trying every set, one by one, may ask for.
 const EVERY_STEP: usize = 10_000;
 
 /// The sets of units as a tree: each unit goes or stays.
@@ -38,10 +38,10 @@ impl Search<'_, '_> {
     /// another process.
     pub(super) fn every_set(&mut self, offered: &[Victim], tier: usize) -> Result<bool, NoEviction> {
         if super::asks_others(self.session) {
-            return Err(NoEviction::NotFound);
+            return Err(NoEviction::NotFound(Untried::Asked));
         }
         let all = self.units(offered);
-        if all.len() > EVERY_SET {
+        if all.len() > EVERY_SET || self.aim.tasks.len() << all.len() > EVERY_STEP {
             return self.any_set(all, tier);
         }
         let mut sets: Vec<u32> = (1..1 << all.len()).collect();
@@ -61,12 +61,6 @@ impl Search<'_, '_> {
         Ok(false)
     }
 
-    /// Whether every set is worth a try for an aim for which more is not always better.
-    pub(super) fn is_cheap(&self, offered: &[Victim]) -> bool {
-        let sets = 1usize << offered.len().min(EVERY_SET + 1);
-        self.aim.seeks(self.session.world) && sets * self.aim.tasks.len() <= EVERY_STEP
-    }
-
     fn may_go(&mut self, way: &[Victim], tier: usize) -> bool {
         self.allowed(way, Some(tier)).is_some_and(|(_, allowed)| allowed.len() == way.len())
     }
@@ -75,7 +69,7 @@ impl Search<'_, '_> {
     /// with all gone that were not left out.
     fn any_set(&mut self, units: Vec<Unit>, tier: usize) -> Result<bool, NoEviction> {
         if units.len() > BRANCHES {
-            return Err(NoEviction::NotFound);
+            return Err(NoEviction::NotFound(Untried::Sets));
         }
         let world = &*self.session.world;
         let freed = |victim: &Victim| (victim.node, world.request_of(victim.task));
@@ -92,7 +86,7 @@ impl Search<'_, '_> {
         }
         tree.taken.push(at);
         let way = tree.way();
-        tree.left = tree.left.checked_sub(way.len()).ok_or(NoEviction::NotFound)?;
+        tree.left = tree.left.checked_sub(way.len()).ok_or(NoEviction::NotFound(Untried::Sets))?;
         self.steps.scan(4 * way.len())?;
         let found = self.may_go(&way, tier) && (self.try_list(&way)? || self.branch(tree, at + 1, tier)?);
         tree.taken.pop();

@@ -1,0 +1,108 @@
+//! The search where members look at who is where: company, distance, spread, claims that they share.
+//!
+//! There the order in which members come matters: the first one of an evenly spread gang keeps the second off its node, and
+//! whoever seeks company comes behind it. So at each point any member may be next. What holds after some were placed does
+//! not depend on their order, so each outcome is gone on from once.
+use rustc_hash::FxHashSet;
+use smallvec::SmallVec;
+
+use super::{Goal, Item};
+use crate::budget::{Budget, Cut};
+use crate::id::{NodeId, TaskId};
+use crate::statement::Statement;
+
+/// Which item, and where a task of it is, by position.
+type Place = (usize, usize);
+
+/// What was tried for the next member.
+#[derive(Default)]
+struct Frame {
+    item: usize,
+    /// The next node to try.
+    cursor: usize,
+    /// Nodes that were tried for this item: another that is like one of them is as good, that is, as bad.
+    tried: SmallVec<[NodeId; 8]>,
+}
+
+pub(super) struct Around<'a> {
+    goal: Goal,
+    items: &'a [Item],
+    nodes: &'a [NodeId],
+    steps: &'a mut Budget,
+    /// Where members are, in the order in which they came.
+    way: Vec<(Place, TaskId)>,
+    /// Outcomes that were gone on from.
+    seen: FxHashSet<SmallVec<[Place; 8]>>,
+}
+
+impl<'a> Around<'a> {
+    pub(super) fn new(goal: Goal, items: &'a [Item], nodes: &'a [NodeId], steps: &'a mut Budget) -> Self {
+        Self { goal, items, nodes, steps, way: Vec::new(), seen: FxHashSet::default() }
+    }
+
+    /// Leaves a way in which the job can start in the statement.
+    pub(super) fn run(mut self, statement: &mut Statement<'_, '_>) -> Result<bool, Cut> {
+        let mut frames = vec![Frame::default()];
+        while let Some(frame) = frames.last_mut() {
+            if self.place_next(statement, frame)? {
+                if self.goal.is_met(statement.session()) {
+                    return Ok(true);
+                }
+                frames.push(Frame::default());
+                continue;
+            }
+            frames.pop();
+            if let Some((_, task)) = self.way.pop() {
+                statement.unplace(task);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Gives some member a node, with an outcome that is new.
+    fn place_next(&mut self, statement: &mut Statement<'_, '_>, frame: &mut Frame) -> Result<bool, Cut> {
+        while let Some(item) = self.items.get(frame.item) {
+            let placed = self.way.iter().filter(|((of, _), _)| *of == frame.item).count();
+            let task = item.tasks.get(placed).copied();
+            if let Some(task) = task.filter(|task| self.goal.allows(statement.session(), *task))
+                && self.place(statement, frame, task)?
+            {
+                return Ok(true);
+            }
+            *frame = Frame { item: frame.item + 1, ..Frame::default() };
+        }
+        Ok(false)
+    }
+
+    fn place(
+        &mut self,
+        statement: &mut Statement<'_, '_>,
+        frame: &mut Frame,
+        task: TaskId,
+    ) -> Result<bool, Cut> {
+        while let Some(node) = self.nodes.get(frame.cursor).copied() {
+            self.steps.spend(1)?;
+            let place = (frame.item, frame.cursor);
+            frame.cursor += 1;
+            if self.is_new(place) && self.goal.place(statement, task, node, &frame.tried) {
+                frame.tried.push(node);
+                self.seen.insert(self.outcome(place));
+                self.way.push((place, task));
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    fn is_new(&self, place: Place) -> bool {
+        !self.seen.contains(&self.outcome(place))
+    }
+
+    /// Where members are with one more.
+    fn outcome(&self, place: Place) -> SmallVec<[Place; 8]> {
+        let mut outcome: SmallVec<[Place; 8]> = self.way.iter().map(|(place, _)| *place).collect();
+        outcome.push(place);
+        outcome.sort_unstable();
+        outcome
+    }
+}

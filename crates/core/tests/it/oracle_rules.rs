@@ -1,0 +1,206 @@
+//! preempt against brute force where pods look at each other and members are unlike: spread, company, none of it, sizes.
+use phalanx_core::conf::{Conf, Flag, PluginConf, Tier};
+use phalanx_core::event::{Event, PodGroupInfo, PodInfo};
+use proptest::prelude::*;
+use proptest::test_runner::TestCaseResult;
+
+use crate::cluster::Cluster;
+use crate::objects::group;
+use crate::small::{self, Figures, Host, Member, Places, Rules, Set, Small, filled, host};
+
+/// A gang that has its place: its priority, and what it has to keep.
+type Gang = (i32, u32);
+
+#[derive(Clone, Debug)]
+struct Case {
+    small: Small,
+    gangs: Vec<Gang>,
+    /// By pod.
+    preemptable: Vec<bool>,
+    keeps_gangs: bool,
+}
+
+/// Gang, node, what it asks for, its rules.
+type Pod = (usize, usize, Figures, Rules);
+
+fn asks() -> impl Strategy<Value = Figures> {
+    prop_oneof![3 => (1i64..4).prop_map(|cores| [cores, 0]), 1 => (0i64..3, 1i64..3).prop_map(|(a, b)| [a, b])]
+}
+
+fn pods(rules: impl Strategy<Value = Rules>, most: usize) -> impl Strategy<Value = Vec<Pod>> {
+    let one = (0usize..3, 0usize..4, prop_oneof![4 => Just([1, 0]), 1 => asks()], rules);
+    prop::collection::vec(one, 0..=most)
+}
+
+fn built(
+    (hosts, pods, mut members): (Vec<Host>, Vec<Pod>, Vec<Member>),
+    alike: bool,
+    min: usize,
+    (gangs, free, keeps_gangs): (Vec<Gang>, Vec<bool>, bool),
+) -> Case {
+    if alike {
+        members = vec![members[0].clone(); members.len()];
+    }
+    let min = min.min(members.len());
+    let small = Small { pods: filled(&hosts, pods), hosts, members, min };
+    Case { preemptable: free[..small.pods.len()].to_vec(), small, gangs, keeps_gangs }
+}
+
+fn rest() -> impl Strategy<Value = (Vec<Gang>, Vec<bool>, bool)> {
+    let gang = (prop::sample::select(vec![1, 1, 5]), 0u32..3);
+    (prop::collection::vec(gang, 3), prop::collection::vec(prop::bool::weighted(0.85), 8), any::<bool>())
+}
+
+prop_compose! {
+    /// Members of one class, or of several, whose pods look at others.
+    fn looking(with: f64, without: f64, spread: f64)(
+        hosts in prop::collection::vec(host(), 1..5),
+        pods in pods(small::rules(0.0, without / 3.0, 0.0), 7),
+        members in prop::collection::vec(
+            ((1i64..3, 0i64..2), prop::option::weighted(0.15, 0usize..3), small::rules(with, without, spread)), 1..4,
+        ),
+        (alike, min) in (prop::bool::weighted(0.7), 1usize..4),
+        rest in rest(),
+    ) -> Case {
+        let member = |((cores, cards), only, rules): ((i64, i64), _, _)| {
+            let cards = if cores == 2 { cards } else { 0 };
+            Member { asks: [cores, cards], only, rules }
+        };
+        built((hosts, pods, members.into_iter().map(member).collect()), alike, min, rest)
+    }
+}
+
+prop_compose! {
+    /// Members of several sizes, some of which are let on one node only.
+    fn unlike()(
+        hosts in prop::collection::vec(host(), 1..5),
+        pods in pods(Just(Rules::default()), 7),
+        members in prop::collection::vec((asks(), prop::option::weighted(0.3, 0usize..3)), 2..5),
+        min in 1usize..5,
+        rest in rest(),
+    ) -> Case {
+        let member = |(asks, only)| Member { asks, only, rules: Rules::default() };
+        built((hosts, pods, members.into_iter().map(member).collect()), false, min, rest)
+    }
+}
+
+impl Case {
+    fn conf(&self) -> Conf {
+        let plugin = |name: &&str| {
+            let mut plugin = PluginConf { name: (*name).into(), ..PluginConf::default() };
+            if *name == "gang" {
+                plugin.flags.set(Flag::Preemptable, self.keeps_gangs);
+            }
+            plugin
+        };
+        let names = ["priority", "gang", "predicates", "nodeorder"];
+        Conf {
+            actions: ["allocate", "preempt"].map(Into::into).into(),
+            tiers: vec![Tier { plugins: names.iter().map(plugin).collect() }],
+            ..Conf::default()
+        }
+    }
+
+    fn cluster(&self) -> Cluster {
+        let mut cluster = Cluster::with(self.conf());
+        for value in [1, 5, 10] {
+            cluster.add(Event::PriorityClass {
+                name: format!("p{value}").into(),
+                value,
+                global_default: false,
+            });
+        }
+        for node in self.small.nodes() {
+            cluster.add(node);
+        }
+        let of = |name: &str, (priority, min): Gang| PodGroupInfo {
+            priority_class: Some(format!("p{priority}").into()),
+            ..group(name, min)
+        };
+        for (at, gang) in self.gangs.iter().enumerate() {
+            cluster.add(of(&format!("g{at}"), *gang));
+        }
+        for (pod, free) in self.small.running().zip(&self.preemptable) {
+            cluster.add(PodInfo { preemptable: (!free).then_some(false), ..pod });
+        }
+        cluster.add(of("asks", (5, self.small.min as u32)));
+        for pod in self.small.asking() {
+            cluster.add(pod);
+        }
+        cluster
+    }
+
+    /// Whether these pods may be evicted together.
+    fn may_go(&self, gone: Set) -> bool {
+        let gang = |at: usize| format!("g{at}");
+        let alone =
+            (0..self.small.pods.len()).filter(|at| gone & (1 << at) != 0).all(|at| self.preemptable[at]);
+        let of = |at: usize, set: Set| self.small.pods_of(set).filter(|pod| pod.group == gang(at)).count();
+        let whole = |(at, (priority, min)): (usize, &Gang)| {
+            let (had, lost) = (of(at, self.small.all()), of(at, gone));
+            lost == 0 || *priority < 5 && (!self.keeps_gangs || lost <= had.saturating_sub(*min as usize))
+        };
+        alone && self.gangs.iter().enumerate().all(whole)
+    }
+
+    fn fits(&self, gone: Set) -> bool {
+        self.small.fits(gone, &|_| true)
+    }
+}
+
+fn check(case: &Case) -> TestCaseResult {
+    let small = &case.small;
+    let mut cluster = case.cluster();
+    let cycle = cluster.cycle();
+    let evicted = small.set_of(&cycle.evicted);
+    let node = |at: usize| {
+        let name = format!("asks-{at}");
+        cycle.bound.get(&name).or_else(|| cycle.nominated.get(&name)?.as_ref())
+    };
+    let places: Places =
+        (0..small.members.len()).map(|at| node(at)?.trim_start_matches('n').parse().ok()).collect();
+    if places.iter().all(Option::is_none) {
+        prop_assert_eq!(evicted, 0, "for nothing");
+        let way = (0..=small.all()).find(|gone| case.may_go(*gone) && case.fits(*gone));
+        prop_assert!(way.is_none(), "fits without {way:?}: {:?}", cluster.reasons("asks"));
+        return Ok(());
+    }
+    prop_assert!(small.leads_to(evicted, &|_| true, &places), "{places:?} without {:?}", cycle.evicted);
+    prop_assert!(places.iter().flatten().count() >= small.min, "{places:?}");
+    prop_assert!(case.may_go(evicted), "{:?}", cycle.evicted);
+    for at in (0..small.pods.len()).filter(|at| evicted & (1 << at) != 0) {
+        prop_assert!(!case.fits(evicted & !(1 << at)), "{} need not go", small.pods[at].name);
+    }
+    // With the victims gone it starts, and nobody else has to go.
+    for pod in &cycle.evicted {
+        cluster.gone(pod);
+    }
+    let next = cluster.cycle();
+    prop_assert!(cycle.bound_of("asks") + next.bound_of("asks") >= small.min, "{next:?}");
+    prop_assert_eq!(next.evicted, Vec::<String>::new());
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2000))]
+
+    #[test]
+    fn spread_pods_are_evicted_for_right_and_a_no_is_true(case in looking(0.0, 0.0, 0.95)) {
+        check(&case)?;
+    }
+
+    #[test]
+    fn and_so_are_those_that_seek_or_shun_company(case in looking(0.5, 0.5, 0.0)) {
+        check(&case)?;
+    }
+
+    #[test]
+    fn and_so_are_those_that_do_all_of_it(case in looking(0.3, 0.3, 0.5)) {
+        check(&case)?;
+    }
+
+    #[test]
+    fn and_so_are_gangs_of_unlike_members(case in unlike()) {
+        check(&case)?;
+    }
+}

@@ -1,0 +1,345 @@
+//! A small cluster in plain figures: who fits where is found by trying everything.
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use phalanx_core::event::{
+    Constraints, NodeInfo, Operator, PodInfo, PodRules, PodSelector, PodTerm, Requirement, Spread,
+};
+use phalanx_core::label::Selector;
+use proptest::prelude::*;
+
+use crate::objects::{member, node, running};
+
+/// Nodes that are one domain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Topology {
+    Host,
+    Rack,
+}
+
+pub(crate) const RACK: &str = "rack";
+
+impl Topology {
+    fn key(self) -> &'static str {
+        match self {
+            Topology::Host => "kubernetes.io/hostname",
+            Topology::Rack => RACK,
+        }
+    }
+
+    /// Pods of a colour, by this topology.
+    pub(crate) fn term(self, colour: usize) -> PodTerm {
+        let labels = Some(has(&format!("colour-{colour}")));
+        let pods = PodSelector { namespaces: vec!["ns".into()], labels, ..PodSelector::default() };
+        PodTerm { topology_key: self.key().into(), pods }
+    }
+}
+
+/// A label for each of two that is set.
+pub(crate) fn labels(set: &[bool; 2], name: &str) -> impl Iterator<Item = (Arc<str>, Arc<str>)> {
+    (0..2).filter(|at| set[*at]).map(move |at| (format!("{name}-{at}").into(), "".into()))
+}
+
+pub(crate) fn has(label: &str) -> Selector {
+    Selector(vec![Requirement { key: label.into(), operator: Operator::Exists, values: vec![] }])
+}
+
+/// Cores and cards.
+pub(crate) type Figures = [i64; 2];
+
+fn text([cores, cards]: Figures) -> String {
+    format!("cpu={cores} nvidia.com/gpu={cards}")
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Host {
+    pub(crate) room: Figures,
+    /// Some have no such label.
+    pub(crate) rack: Option<usize>,
+}
+
+/// A topology spread constraint that filters.
+#[derive(Clone, Debug)]
+pub(crate) struct Even {
+    colour: usize,
+    topology: Topology,
+    skew: u32,
+    domains: u32,
+}
+
+/// What a pod is to others, and asks of them.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Rules {
+    pub(crate) colours: [bool; 2],
+    /// A pod of this colour is in the domain, or none is anywhere and it has the colour itself.
+    pub(crate) with: Option<(usize, Topology)>,
+    /// No pod of this colour is in the domain.
+    pub(crate) without: Option<(usize, Topology)>,
+    pub(crate) spread: Vec<Even>,
+}
+
+/// A pod that has its node.
+#[derive(Clone, Debug)]
+pub(crate) struct Held {
+    pub(crate) name: String,
+    pub(crate) group: String,
+    pub(crate) node: usize,
+    pub(crate) asks: Figures,
+    pub(crate) rules: Rules,
+}
+
+/// A member of the gang that asks for room.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Member {
+    pub(crate) asks: Figures,
+    /// The node it is let on; any when there is none.
+    pub(crate) only: Option<usize>,
+    pub(crate) rules: Rules,
+}
+
+/// A gang asks for room where others are.
+#[derive(Clone, Debug)]
+pub(crate) struct Small {
+    pub(crate) hosts: Vec<Host>,
+    pub(crate) pods: Vec<Held>,
+    pub(crate) members: Vec<Member>,
+    /// So many of them make the gang.
+    pub(crate) min: usize,
+}
+
+/// A set of pods, by bits.
+pub(crate) type Set = u32;
+
+/// For each member its node, if it has one.
+pub(crate) type Places = Vec<Option<usize>>;
+
+impl Small {
+    pub(crate) fn nodes(&self) -> impl Iterator<Item = NodeInfo> + '_ {
+        self.hosts.iter().enumerate().map(|(at, host)| {
+            let mut info = node(&format!("n{at}"), &text(host.room));
+            info.labels.extend(host.rack.map(|rack| (RACK.into(), format!("r{rack}").into())));
+            info
+        })
+    }
+
+    pub(crate) fn running(&self) -> impl Iterator<Item = PodInfo> + '_ {
+        self.pods.iter().map(Held::info)
+    }
+
+    pub(crate) fn asking(&self) -> impl Iterator<Item = PodInfo> + '_ {
+        self.members.iter().enumerate().map(|(at, member)| member.info(at as u32))
+    }
+
+    pub(crate) fn all(&self) -> Set {
+        (1 << self.pods.len()) - 1
+    }
+
+    pub(crate) fn set_of<'a>(&self, names: impl IntoIterator<Item = &'a String>) -> Set {
+        let at =
+            |name: &String| self.pods.iter().position(|pod| pod.name == *name).expect("a pod that was there");
+        names.into_iter().fold(0, |set, name| set | 1 << at(name))
+    }
+
+    pub(crate) fn pods_of(&self, set: Set) -> impl Iterator<Item = &Held> {
+        self.pods.iter().enumerate().filter(move |(at, _)| set & (1 << at) != 0).map(|(_, pod)| pod)
+    }
+
+    /// Whether the gang fits with these pods gone. `may` is asked about the places as they are given.
+    pub(crate) fn fits(&self, gone: Set, may: &dyn Fn(&[Option<usize>]) -> bool) -> bool {
+        self.reach(gone, may, &|places| places.iter().flatten().count() >= self.min)
+    }
+
+    /// Whether members can be given these places, one after the other.
+    pub(crate) fn leads_to(&self, gone: Set, may: &dyn Fn(&[Option<usize>]) -> bool, end: &Places) -> bool {
+        self.reach(gone, may, &|places| places == &end[..])
+    }
+
+    fn reach(
+        &self,
+        gone: Set,
+        may: &dyn Fn(&[Option<usize>]) -> bool,
+        is_end: &dyn Fn(&[Option<usize>]) -> bool,
+    ) -> bool {
+        let stay: Vec<&Held> = self.pods_of(self.all() & !gone).collect();
+        let (mut seen, mut ways) = (HashSet::new(), vec![vec![None; self.members.len()]]);
+        while let Some(places) = ways.pop() {
+            if is_end(&places) {
+                return true;
+            }
+            for (member, node) in
+                (0..places.len()).flat_map(|member| (0..self.hosts.len()).map(move |node| (member, node)))
+            {
+                if places[member].is_none() && self.takes(&stay, &places, member, node) {
+                    let mut next = places.clone();
+                    next[member] = Some(node);
+                    if may(&next) && seen.insert(next.clone()) {
+                        ways.push(next);
+                    }
+                }
+            }
+        }
+        false
+    }
+
+    fn domain(&self, topology: Topology, node: usize) -> Option<usize> {
+        match topology {
+            Topology::Host => Some(node),
+            Topology::Rack => self.hosts[node].rack,
+        }
+    }
+
+    fn takes(&self, stay: &[&Held], places: &[Option<usize>], member: usize, node: usize) -> bool {
+        let it = &self.members[member];
+        let placed = || {
+            places.iter().zip(&self.members).filter_map(|(node, of)| Some((&of.rules, &of.asks, (*node)?)))
+        };
+        let there = || stay.iter().map(|pod| (&pod.rules, &pod.asks, pod.node)).chain(placed());
+        let free = |dim: usize| {
+            let held: i64 = there().filter(|(_, _, at)| *at == node).map(|(_, asks, _)| asks[dim]).sum();
+            self.hosts[node].room[dim] - held
+        };
+        let near = |topology, at: usize| {
+            let here = self.domain(topology, node);
+            here.is_some() && here == self.domain(topology, at)
+        };
+        let in_company = |(colour, topology): (usize, Topology)| {
+            let company = || there().filter(move |(rules, ..)| rules.colours[colour]);
+            // A pod that is in no domain is nobody's company.
+            let any = company().any(|(_, _, at)| self.domain(topology, at).is_some());
+            self.domain(topology, node).is_some()
+                && (company().any(|(_, _, at)| near(topology, at)) || (!any && it.rules.colours[colour]))
+        };
+        let kept_out = there().any(|(rules, _, at)| {
+            rules.without.is_some_and(|(colour, topology)| it.rules.colours[colour] && near(topology, at))
+        });
+        let keeps_out = it.rules.without.is_some_and(|(colour, topology)| {
+            there().any(|(rules, _, at)| rules.colours[colour] && near(topology, at))
+        });
+        it.only.is_none_or(|only| only == node)
+            && (0..2).all(|dim| it.asks[dim] == 0 || it.asks[dim] <= free(dim))
+            && it.rules.with.is_none_or(in_company)
+            && !kept_out
+            && !keeps_out
+            && it.rules.spread.iter().all(|even| {
+                let coloured: Vec<usize> =
+                    there().filter(|(rules, ..)| rules.colours[even.colour]).map(|(_, _, at)| at).collect();
+                self.is_even(it, even, &coloured, node)
+            })
+    }
+
+    fn is_even(&self, it: &Member, even: &Even, coloured: &[usize], node: usize) -> bool {
+        let counts = |at: usize| {
+            it.only.is_none_or(|only| only == at)
+                && it.rules.spread.iter().all(|other| self.domain(other.topology, at).is_some())
+        };
+        let domains: HashSet<Option<usize>> =
+            (0..self.hosts.len()).filter(|at| counts(*at)).map(|at| self.domain(even.topology, at)).collect();
+        let pods = |domain: Option<usize>| {
+            coloured.iter().filter(|at| counts(**at) && self.domain(even.topology, **at) == domain).count()
+                as u32
+        };
+        let least = if domains.len() < even.domains as usize {
+            0
+        } else {
+            domains.iter().map(|domain| pods(*domain)).min().unwrap_or(0)
+        };
+        let own = u32::from(it.rules.colours[even.colour]);
+        counts(node) && pods(self.domain(even.topology, node)) + own <= least + even.skew
+    }
+}
+
+impl Held {
+    fn info(&self) -> PodInfo {
+        let mut pod = running(member(&self.group, 0, &text(self.asks)), &format!("n{}", self.node));
+        pod.pod.name = self.name.as_str().into();
+        pod.pod.uid = self.name.as_str().into();
+        pod.labels = labels(&self.rules.colours, "colour").collect();
+        pod.constraints = Arc::new(Constraints { pod_rules: self.rules.info(), ..Constraints::default() });
+        pod
+    }
+}
+
+impl Member {
+    fn info(&self, index: u32) -> PodInfo {
+        let only = |at: usize| ("kubernetes.io/hostname".into(), format!("n{at}").into());
+        let constraints = Constraints {
+            node_selector: self.only.map(only).into_iter().collect(),
+            pod_rules: self.rules.info(),
+            ..Constraints::default()
+        };
+        PodInfo {
+            constraints: Arc::new(constraints),
+            labels: labels(&self.rules.colours, "colour").collect(),
+            ..member("asks", index, &text(self.asks))
+        }
+    }
+}
+
+impl Rules {
+    pub(crate) fn info(&self) -> Option<Arc<PodRules>> {
+        let terms = |one: Option<(usize, Topology)>| -> Vec<PodTerm> {
+            one.into_iter().map(|(colour, topology)| topology.term(colour)).collect()
+        };
+        let spread = |even: &Even| Spread {
+            term: even.topology.term(even.colour),
+            max_skew: even.skew,
+            required: true,
+            min_domains: even.domains,
+            honor_affinity: true,
+            honor_taints: false,
+        };
+        let rules = PodRules {
+            affinity: terms(self.with),
+            anti_affinity: terms(self.without),
+            spread: self.spread.iter().map(spread).collect(),
+            ..PodRules::default()
+        };
+        Some(Arc::new(rules)).filter(|rules| !rules.is_empty())
+    }
+}
+
+pub(crate) fn topology() -> impl Strategy<Value = Topology> {
+    prop::sample::select(vec![Topology::Host, Topology::Rack])
+}
+
+prop_compose! {
+    pub(crate) fn host()(cores in 0i64..6, cards in 0i64..3, rack in prop::option::weighted(0.9, 0usize..2)) -> Host {
+        Host { room: [cores, cards], rack }
+    }
+}
+
+prop_compose! {
+    pub(crate) fn even()(colour in 0usize..2, topology in topology(), skew in 1u32..3, domains in 1u32..4) -> Even {
+        Even { colour, topology, skew, domains }
+    }
+}
+
+/// How likely a rule is, by sort: company, none of it, spread.
+pub(crate) fn rules(with: f64, without: f64, spread: f64) -> impl Strategy<Value = Rules> {
+    (
+        any::<[bool; 2]>(),
+        prop::option::weighted(with.max(1e-9), (0usize..2, topology())),
+        prop::option::weighted(without.max(1e-9), (0usize..2, topology())),
+        prop::option::weighted(spread.max(1e-9), prop::collection::vec(even(), 1..3)),
+    )
+        .prop_map(|(colours, with, without, spread)| {
+            let mut spread = spread.unwrap_or_default();
+            // The API server takes one constraint by topology.
+            spread.dedup_by_key(|even| even.topology);
+            Rules { colours, with, without, spread }
+        })
+}
+
+/// Pods on hosts that have room for them; gangs `g0`, `g1`, ... by number.
+pub(crate) fn filled(hosts: &[Host], pods: Vec<(usize, usize, Figures, Rules)>) -> Vec<Held> {
+    let mut free: Vec<Figures> = hosts.iter().map(|host| host.room).collect();
+    let mut held = Vec::new();
+    for (at, (gang, node, asks, rules)) in pods.into_iter().enumerate() {
+        let node = node % hosts.len();
+        if (0..2).all(|dim| free[node][dim] >= asks[dim]) {
+            (0..2).for_each(|dim| free[node][dim] -= asks[dim]);
+            held.push(Held { name: format!("g{gang}-{at}"), group: format!("g{gang}"), node, asks, rules });
+        }
+    }
+    held
+}
