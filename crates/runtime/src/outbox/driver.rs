@@ -79,8 +79,7 @@ impl<F: FnMut(Vec<Event>)> Driver<F> {
             if finish.is_some_and(|deadline| now >= deadline || idle(&self.outbox.depth())) {
                 break;
             }
-            let wake =
-                [self.outbox.wake(), limited, finish].into_iter().flatten().filter(|at| *at > now).min();
+            let wake = [self.outbox.wake(now), limited, finish].into_iter().flatten().min();
             tokio::select! {
                 Some(done) = running.next(), if !running.is_empty() => {
                     let mut events = self.finished(done);

@@ -5,7 +5,6 @@ use std::time::Instant;
 use phalanx_core::event::{BindFailure, Event};
 use rustc_hash::FxHashSet;
 
-use super::lane::Lane;
 use super::{Job, Outbox, PvcWrite, Target, Work};
 
 impl Outbox {
@@ -53,9 +52,7 @@ impl Outbox {
         };
         self.binds.retain(&mut keep);
         self.held.retain(|_, job| keep(job));
-        let before = self.retries.len();
-        self.retries.retain(|due| keep(&due.job));
-        self.retrying[Lane::Binds as usize] -= before - self.retries.len();
+        self.retries.retain(&mut keep);
         for event in &failed {
             if let Event::BindFailed(uid, _) = event {
                 self.writes.bind_ended(uid, false);

@@ -16,12 +16,13 @@ mod lane;
 mod prepare;
 pub mod reply;
 pub mod request;
+mod retries;
 mod volumes;
 mod window;
 mod work;
 mod writes;
 
-use std::collections::{BinaryHeap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -36,6 +37,7 @@ use crate::recorder::{Note, Recorder};
 use lane::{Due, Lane};
 use reply::Reply;
 pub use request::SELECTED_NODE;
+use retries::Retries;
 use volumes::Volumes;
 pub use volumes::{PvcSeen, PvcWrite};
 use window::Window;
@@ -60,16 +62,13 @@ pub struct Outbox {
     binds: VecDeque<Job>,
     /// Binds of pods whose status is on its way.
     held: FxHashMap<Arc<str>, Job>,
-    retries: BinaryHeap<Due<Job>>,
+    retries: Retries,
     volumes: Volumes,
     writes: Writes,
     events: VecDeque<Job>,
     recorder: Recorder,
     chance: Pcg64,
     in_flight: [usize; 3],
-    retrying: [usize; 3],
-    /// Those among the binds that wait because they were refused: they keep nobody from talking.
-    refused: usize,
     dropped: u64,
     sequence: u64,
     last_bind: Option<Instant>,
@@ -87,12 +86,10 @@ impl Outbox {
             options,
             binds: VecDeque::new(),
             held: FxHashMap::default(),
-            retries: BinaryHeap::new(),
+            retries: Retries::default(),
             volumes: Volumes::default(),
             events: VecDeque::new(),
             in_flight: [0; 3],
-            retrying: [0; 3],
-            refused: 0,
             dropped: 0,
             sequence: 0,
             last_bind: None,
@@ -181,14 +178,9 @@ impl Outbox {
 
     /// Retries go to the head of the line, in the order of their decisions: their gang has waited longest.
     fn wake_retries(&mut self, now: Instant) {
-        let mut woken = Vec::new();
-        while self.retries.peek().is_some_and(|due| due.at <= now) {
-            woken.push(self.retries.pop().expect("a due retry was just seen").job);
-        }
+        let mut woken = self.retries.due(now);
         woken.sort_unstable_by_key(|job| std::cmp::Reverse(job.number));
         for job in woken {
-            self.retrying[job.work.lane() as usize] -= 1;
-            self.refused -= usize::from(job.refused && job.work.lane() == Lane::Binds);
             match job.work.lane() {
                 Lane::Binds => self.binds.push_front(job),
                 Lane::Writes | Lane::Events => self.events.push_front(job),
@@ -242,8 +234,8 @@ impl Outbox {
     }
 
     fn binds_wait(&self) -> bool {
-        let retrying = self.retrying[Lane::Binds as usize] - self.refused;
-        self.binds.len() + self.held.len() + retrying + self.in_flight(Lane::Binds) > 0
+        let waiting = self.binds.len() + self.held.len() + self.retries.passing_binds();
+        waiting + self.in_flight(Lane::Binds) > 0
     }
 
     /// Binds come in bursts with short breaks between, and events would only slow the next burst; but people want to
@@ -254,22 +246,40 @@ impl Outbox {
         if calm { (self.window.limit() / 4).max(1) } else { usize::from(late) }
     }
 
-    fn talk_at(&self) -> Option<Instant> {
-        let first = self.events.front()?.first;
-        Some(self.last_bind.map_or(first, |last| (last + CALM).min(first + PATIENCE)))
+    /// When events may be sent, if only time keeps them waiting.
+    fn talk_at(&self, now: Instant) -> Option<Instant> {
+        if self.binds_wait() {
+            return None;
+        }
+        let calm = self.last_bind.map(|last| last + CALM);
+        let first = self.events.front().map(|job| job.first);
+        let quiet = match (first, self.recorder.wake()) {
+            (Some(first), _) => Some(calm.map_or(first, |calm| calm.max(first))),
+            (None, Some(due)) => Some(calm.map_or(due, |calm| calm.max(due))),
+            (None, None) => None,
+        };
+        let late = first.map(|first| first + PATIENCE);
+        quiet.into_iter().chain(late).filter(|at| *at > now).min()
     }
 
     fn in_flight(&self, lane: Lane) -> usize {
         self.in_flight[lane as usize]
     }
 
-    /// When [`Outbox::next`] may have something without anything else happening.
-    pub fn wake(&self) -> Option<Instant> {
-        let retry = self.retries.peek().map(|due| due.at);
-        [retry, self.volumes.wake(), self.writes.wake(), self.recorder.wake(), self.talk_at()]
-            .into_iter()
-            .flatten()
-            .min()
+    /// When [`Outbox::next`], which has nothing now, will have something though nothing else happens. What could go by
+    /// the time alone but has to wait for something else, be it an answer or a retry, is not among it: one that is due
+    /// already would hide the times of all others.
+    pub fn wake(&self, now: Instant) -> Option<Instant> {
+        let later = |at: &Instant| *at > now;
+        [
+            self.retries.wake().filter(later),
+            self.volumes.wake().filter(later),
+            self.writes.wake(now),
+            self.talk_at(now),
+        ]
+        .into_iter()
+        .flatten()
+        .min()
     }
 
     /// The outcome of a request; what the World must be told comes back.
@@ -392,8 +402,6 @@ impl Outbox {
         }
         job.attempt += 1;
         self.sequence += 1;
-        self.retrying[job.work.lane() as usize] += 1;
-        self.refused += usize::from(job.refused && job.work.lane() == Lane::Binds);
         self.retries.push(Due { at: now + wait, sequence: self.sequence, job });
         None
     }
@@ -401,9 +409,9 @@ impl Outbox {
     /// How much waits.
     pub fn depth(&self) -> Depth {
         Depth {
-            binds: self.binds.len() + self.held.len() + self.retrying[0] + self.in_flight(Lane::Binds),
+            binds: self.binds.len() + self.held.len() + self.retries.binds() + self.in_flight(Lane::Binds),
             writes: self.writes.len() + self.in_flight(Lane::Writes),
-            events: self.events.len() + self.retrying[2] + self.in_flight(Lane::Events),
+            events: self.events.len() + self.retries.events() + self.in_flight(Lane::Events),
             in_flight: self.in_flight.iter().sum(),
             events_dropped: self.dropped,
         }
@@ -413,7 +421,6 @@ impl Outbox {
     pub fn hurry(&mut self, now: Instant) {
         self.writes.hurry(now);
         self.events.clear();
-        self.retries.retain(|due| due.job.work.lane() == Lane::Binds);
-        self.retrying[Lane::Events as usize] = 0;
+        self.retries.drop_events();
     }
 }

@@ -390,9 +390,9 @@ impl Writes {
         }
     }
 
-    /// When something may be due.
-    pub(super) fn wake(&self) -> Option<Instant> {
-        let first = |line: &BinaryHeap<Due<Target>>| line.peek().map(|due| due.at);
+    /// When something may be due that is not now.
+    pub(super) fn wake(&self, now: Instant) -> Option<Instant> {
+        let first = |line: &BinaryHeap<Due<Target>>| line.peek().map(|due| due.at).filter(|at| *at > now);
         first(&self.prompt).into_iter().chain(first(&self.lazy)).min()
     }
 

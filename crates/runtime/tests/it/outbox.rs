@@ -203,7 +203,7 @@ fn passing_errors_are_tried_again_until_the_deadline() {
     let (mut now, mut attempts) = (start, 0);
     let event = loop {
         let Some(job) = outbox.next(now) else {
-            now = outbox.wake().expect("a retry is planned").max(now);
+            now = outbox.wake(now).expect("a retry is planned").max(now);
             continue;
         };
         if !matches!(job.work, Work::Bind(_)) {
@@ -269,7 +269,7 @@ fn what_is_gone_is_reported_at_once_and_what_is_refused_soon() {
                 }
             }
             Some(job) => assert_eq!(outbox.done(job, Reply::Done, now), None),
-            None => now = outbox.wake().expect("a retry is planned"),
+            None => now = outbox.wake(now).expect("a retry is planned"),
         }
     };
     assert!(matches!(refused, Event::BindFailed(_, failure) if !failure.gone));
@@ -293,7 +293,7 @@ fn an_eviction_that_is_refused_is_told_and_one_of_a_pod_that_is_gone_is_not() {
                 }
             }
             Some(job) => assert_eq!(outbox.done(job, Reply::Done, now), None),
-            None => now = outbox.wake().expect("a retry is planned"),
+            None => now = outbox.wake(now).expect("a retry is planned"),
         }
     };
     let Event::EvictFailed(uid, message) = failed else { panic!("unexpected {failed:?}") };
@@ -420,7 +420,7 @@ fn chance_is_all_in_the_seed() {
         outbox.decide(vec![gang("a", 1)], now);
         let bind = outbox.next(now).unwrap();
         outbox.done(bind, passing(), now);
-        let retry = outbox.wake().unwrap() - now;
+        let retry = outbox.wake(now).unwrap() - now;
         drain(&mut outbox, now + retry);
         let event = outbox.next(now + retry + BREAK).unwrap();
         let Work::Post(Posting::Create(name, _)) = event.work else { panic!("expected an event") };

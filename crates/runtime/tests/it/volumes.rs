@@ -96,6 +96,6 @@ fn a_pod_goes_back_when_its_claim_cannot_be_bound() {
     let timeout = OutboxOptions::default().volumes_timeout;
     let (early, late) = (now + timeout / 2, now + timeout);
     assert!(outbox.expire(early).is_empty());
-    assert!(outbox.wake().is_some_and(|wake| wake <= late));
+    assert!(outbox.wake(early).is_some_and(|wake| wake <= late));
     assert_eq!(failure(&outbox.expire(late)), "its PersistentVolumeClaims were not bound within 600 s");
 }
