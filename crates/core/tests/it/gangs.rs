@@ -325,3 +325,14 @@ fn a_standby_knows_what_stands_on_the_objects_when_its_turn_comes() {
     let decisions = format!("{:?}", cluster.decisions());
     assert!(decisions.contains("QueueStatus"), "the queue holds nothing now: {decisions}");
 }
+
+/// Deleted and created again while nobody was watching: no deletion is seen.
+#[test]
+fn a_group_of_the_same_name_is_another_one() {
+    let mut cluster = Cluster::new();
+    cluster.nodes(1, "cpu=4").add(group("g", 1));
+    assert_eq!(cluster.cycle().status("g").map(|status| status.phase), Some(Phase::Inqueue));
+    cluster.add(PodGroupInfo { uid: "another".into(), ..group("g", 1) });
+    assert_eq!(cluster.phase("g"), Phase::Pending);
+    assert_eq!(cluster.cycle().status("g").map(|status| status.phase), Some(Phase::Inqueue));
+}

@@ -62,7 +62,8 @@ impl World {
         let min_resources = info.min_resources.as_ref().map(|list| self.amounts_of_nodes(list));
         let quota_request = info.min_resources.as_ref().map(|list| self.quota_amounts(list));
         let priority = self.priority(None, info.priority_class.as_deref());
-        let first = !self.jobs[id].exists;
+        // Of another UID, it is another object: what was known of the one before says nothing about it.
+        let first = !self.jobs[id].exists || self.jobs[id].uid != info.uid;
         let job = &mut self.jobs[id];
         let spec = |job: &Job| {
             let roles: Vec<_> = job.roles.iter().map(|role| (role.name.clone(), role.min)).collect();
