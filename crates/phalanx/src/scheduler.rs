@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::{Result, ensure};
 use clap::builder::{BoolishValueParser, ValueParser};
 use phalanx_runtime::client::BadFlag;
-use phalanx_runtime::lease::LeaseOptions;
+use phalanx_runtime::lease::{self, LeaseOptions};
 use phalanx_runtime::reload::ConfError;
 use phalanx_runtime::scheduler::{SchedulerOptions, hostname, run as schedule};
 
@@ -158,6 +158,9 @@ impl Args {
     }
 }
 
+/// The renewal deadline leaves room for a retry that comes late by so much: client-go asks for the same.
+const JITTER: f64 = 1.2;
+
 impl Elect {
     /// The name is Volcano's, so that both never schedule the same pods at once.
     fn lease(self, scheduler_names: &[String]) -> Result<Option<LeaseOptions>> {
@@ -165,10 +168,13 @@ impl Elect {
             return Ok(None);
         }
         let (duration, deadline) = (self.leader_elect_lease_duration, self.leader_elect_renew_deadline);
-        let ordered = duration > deadline && deadline > self.leader_elect_retry_period;
+        let retry = self.leader_elect_retry_period;
+        let ordered = duration > deadline && deadline > retry.mul_f64(JITTER) && !retry.is_zero();
         ensure!(
             ordered,
-            BadInput("--leader-elect-lease-duration must be longer than --leader-elect-renew-deadline, and that longer than --leader-elect-retry-period".to_owned())
+            BadInput(format!(
+                "--leader-elect-lease-duration must be longer than --leader-elect-renew-deadline, that longer than {JITTER} times --leader-elect-retry-period, and that more than 0"
+            ))
         );
         let name = match (self.leader_elect_resource_name, scheduler_names) {
             (Some(name), _) => name,
@@ -178,10 +184,10 @@ impl Elect {
         Ok(Some(LeaseOptions {
             namespace: self.leader_elect_resource_namespace,
             name,
-            identity: format!("{}_{}", hostname(), std::process::id()),
+            identity: lease::identity(&hostname()),
             duration,
             renew_deadline: deadline,
-            retry_period: self.leader_elect_retry_period,
+            retry_period: retry,
         }))
     }
 }
@@ -289,7 +295,12 @@ mod tests {
         for flags in [["--schedule-period=often"], ["--leader-elect=perhaps"], ["--binds-in-flight=0"]] {
             assert!(parse(&flags).is_err(), "{flags:?}");
         }
-        for flags in [["--kube-api-qps=0"], ["--leader-elect-renew-deadline=20s"]] {
+        for flags in [
+            ["--kube-api-qps=0"],
+            ["--leader-elect-renew-deadline=20s"],
+            ["--leader-elect-retry-period=9s"],
+            ["--leader-elect-retry-period=0s"],
+        ] {
             let error = parse(&flags).unwrap().options().unwrap_err();
             assert!(error.is::<BadInput>(), "{error}");
         }

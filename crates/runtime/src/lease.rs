@@ -7,6 +7,8 @@ use std::time::{Duration, Instant};
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
 use kube::api::{Api, Patch, PatchParams, PostParams};
+use rand::Rng;
+use rand_pcg::Pcg64;
 use serde_json::json;
 use tokio::sync::watch;
 use tracing::{info, warn};
@@ -31,6 +33,12 @@ pub struct LeaseOptions {
     pub renew_deadline: Duration,
     /// How often we try.
     pub retry_period: Duration,
+}
+
+/// A name for this process that no other has: on the network of the host, many containers have the same host name, and
+/// the same process id.
+pub fn identity(hostname: &str) -> String {
+    format!("{hostname}_{:016x}", rand::make_rng::<Pcg64>().next_u64())
 }
 
 /// What stands in the Lease.
@@ -80,6 +88,12 @@ impl Elector {
     /// Whether the time to renew has run out.
     pub fn expired(&self, options: &LeaseOptions, now: Instant) -> bool {
         self.renewed.is_some_and(|renewed| now.saturating_duration_since(renewed) >= options.renew_deadline)
+    }
+
+    /// How long until the next try: not longer than the deadline leaves, for then we stop, whether the API server answers
+    /// or not.
+    fn pause(&self, options: &LeaseOptions, now: Instant) -> Duration {
+        options.retry_period.min(self.patience(options, now))
     }
 
     /// How long a try may take: as long as the deadline leaves.
@@ -144,7 +158,10 @@ pub async fn hold(
         }
         tokio::select! {
             _ = stop.wait_for(|stop| *stop) => break,
-            () = tokio::time::sleep(options.retry_period) => {}
+            () = tokio::time::sleep(elector.pause(&options, Instant::now())) => {}
+        }
+        if elector.expired(&options, Instant::now()) {
+            return Err(lost(&options));
         }
     }
     // A turn that was cut short may have taken the lease.
@@ -171,11 +188,6 @@ async fn turn(
     waits_for: &mut String,
     faults: &Faults,
 ) -> Result<(), LeaseLost> {
-    let lost = || LeaseLost {
-        namespace: options.namespace.clone(),
-        name: options.name.clone(),
-        deadline: options.renew_deadline,
-    };
     let started = Instant::now();
     let attempt = tokio::time::timeout(elector.patience(options, started), async {
         let record = api.get_opt(&options.name).await?.map(|lease| record_of(&lease));
@@ -196,7 +208,7 @@ async fn turn(
         Ok(Ok(action)) => {
             faults.answered(&what);
             match action {
-                Action::Lost => return Err(lost()),
+                Action::Lost => return Err(lost(options)),
                 Action::Create | Action::Write(_) => elector.wrote(started),
                 Action::Wait => {}
             }
@@ -215,7 +227,21 @@ async fn turn(
         Ok(Err(error)) => faults.failed(&what, &error),
         Err(_) => faults.silent(&format!("{what}: none in time")),
     }
-    if elector.expired(options, Instant::now()) { Err(lost()) } else { Ok(()) }
+    if elector.expired(options, Instant::now()) { Err(lost(options)) } else { Ok(()) }
+}
+
+fn lost(options: &LeaseOptions) -> LeaseLost {
+    LeaseLost {
+        namespace: options.namespace.clone(),
+        name: options.name.clone(),
+        deadline: options.renew_deadline,
+    }
+}
+
+/// In the Lease a promise is in whole seconds: never shorter than we hold it.
+fn promised(duration: Duration) -> i32 {
+    let seconds = duration.as_secs() + u64::from(duration.subsec_nanos() > 0);
+    i32::try_from(seconds).unwrap_or(i32::MAX)
 }
 
 fn record_of(lease: &Lease) -> Record {
@@ -234,7 +260,7 @@ async fn create(api: &Api<Lease>, options: &LeaseOptions) -> kube::Result<()> {
         metadata: ObjectMeta { name: Some(options.name.clone()), ..ObjectMeta::default() },
         spec: Some(LeaseSpec {
             holder_identity: Some(options.identity.clone()),
-            lease_duration_seconds: Some(options.duration.as_secs() as i32),
+            lease_duration_seconds: Some(promised(options.duration)),
             acquire_time: Some(now.clone()),
             renew_time: Some(now),
             lease_transitions: Some(0),
@@ -254,7 +280,7 @@ async fn write(
     let now = MicroTime(jiff::Timestamp::now());
     let mut spec = json!({
         "holderIdentity": options.identity,
-        "leaseDurationSeconds": options.duration.as_secs(),
+        "leaseDurationSeconds": promised(options.duration),
         "renewTime": now,
         "leaseTransitions": transitions,
     });
@@ -317,6 +343,18 @@ mod tests {
                 elector.wrote(now);
             }
         }
+    }
+
+    #[test]
+    fn processes_of_one_host_name_differ() {
+        let (one, other) = (identity("node"), identity("node"));
+        assert!(one.starts_with("node_") && one != other, "{one} {other}");
+    }
+
+    #[test]
+    fn a_promise_is_not_cut_short() {
+        let cases = [(15_000, 15), (1500, 2), (500, 1)];
+        assert!(cases.iter().all(|(ms, seconds)| promised(Duration::from_millis(*ms)) == *seconds));
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Two candidates and one Lease on an API server that keeps versions.
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use http::Method;
 use kube::Client;
@@ -75,9 +75,13 @@ struct Candidate {
 }
 
 fn candidate(client: &Client, identity: &str) -> Candidate {
+    campaign(client, options(identity))
+}
+
+fn campaign(client: &Client, options: LeaseOptions) -> Candidate {
     let (tell, leads) = oneshot::channel();
     let (stop, stopped) = watch::channel(false);
-    let (client, options) = (client.clone(), options(identity));
+    let client = client.clone();
     let running = tokio::spawn(async move {
         let faults = Faults::new("http://fake");
         hold(client, options, &faults, move || tell.send(()).unwrap(), stopped).await.is_ok()
@@ -109,4 +113,23 @@ async fn a_leader_that_cannot_renew_stops() {
     store.lock().unwrap().down = true;
     let lost = tokio::time::timeout(Duration::from_secs(3), only.running).await.expect("it must stop");
     assert!(!lost.unwrap(), "the lease was lost");
+}
+
+/// The next try would come after the deadline: it does not wait for that.
+#[tokio::test]
+async fn a_leader_stops_at_the_deadline_and_not_at_the_try_after_it() {
+    let (client, store) = server();
+    let (deadline, retry) = (Duration::from_millis(1500), Duration::from_millis(1200));
+    let options = LeaseOptions {
+        duration: Duration::from_secs(2),
+        renew_deadline: deadline,
+        retry_period: retry,
+        ..options("a")
+    };
+    let only = campaign(&client, options);
+    only.leads.await.unwrap();
+    let started = Instant::now();
+    store.lock().unwrap().down = true;
+    assert!(!only.running.await.unwrap(), "the lease was lost");
+    assert!(started.elapsed() < retry * 2, "{:?}", started.elapsed());
 }
