@@ -383,6 +383,13 @@ pub enum Refusal {
     },
     /// Pods that scheduling gates hold back.
     Gated(u32),
+    /// The API server refused to bind a pod of it, a moment ago.
+    BindDenied {
+        /// The pod.
+        pod: Arc<str>,
+        /// What it said.
+        message: Arc<str>,
+    },
     /// The gang found room for some of its members only.
     Partial {
         /// Members that are ready or had room.
@@ -409,6 +416,7 @@ impl Refusal {
         match self {
             Refusal::NotEnoughTasks { .. } => "NotEnoughTasks",
             Refusal::NotEnoughPodsOfTask { .. } => "NotEnoughPodsOfTask",
+            Refusal::BindDenied { .. } => "BindDenied",
             _ => "NotEnoughResources",
         }
     }
@@ -450,6 +458,9 @@ impl Refusal {
             }
             Refusal::Nodes { task, error } => format!("{}: {}", task, error.text(dims)),
             Refusal::Gated(pods) => format!("{pods} pod(s) wait for their scheduling gates"),
+            Refusal::BindDenied { pod, message } => {
+                format!("the API server refused to bind {pod}, tried again soon: {message}")
+            }
             Refusal::Partial { placed, wanted } => {
                 format!("pod group is not ready: {placed} of minMember {wanted} have room")
             }

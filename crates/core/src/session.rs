@@ -104,7 +104,8 @@ impl<'w> Session<'w> {
         })
     }
 
-    /// Why a job cannot be scheduled whatever the room: its own fault or its queue's.
+    /// Why a job cannot be scheduled whatever the room: its own fault or its queue's, or the API server has just refused to
+    /// bind a pod of it.
     pub fn job_blocked(&self, job: JobId) -> Result<(), Refusal> {
         let it = &self.world.jobs[job];
         if !it.exists {
@@ -114,7 +115,8 @@ impl<'w> Session<'w> {
             return Err(Refusal::Invalid(why.clone()));
         }
         self.queue_blocked(job)?;
-        self.tiers.every().try_for_each(|plugin| plugin.job_valid(self.world, job))
+        self.tiers.every().try_for_each(|plugin| plugin.job_valid(self.world, job))?;
+        self.world.denial(job, self.now).map_or(Ok(()), Err)
     }
 
     /// Why a job's queue keeps it from being admitted or placed.

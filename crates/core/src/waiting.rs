@@ -45,6 +45,7 @@ impl Patience {
 
 /// Calls those that a cycle has to look at.
 pub(crate) fn begin(session: &mut Session<'_>, patience: Patience) {
+    session.world.note_denied(session.now);
     let rested = session.world.call_due(session.now, patience.flushed);
     let changed = session.world.take_changed_queues();
     if session.world.parked() > 0 {
@@ -253,7 +254,8 @@ fn parking(session: &Session<'_>, id: JobId) -> Option<Parking> {
     }
     let stands: Option<Vec<Time>> =
         session.tiers.every().map(|plugin| plugin.stands_until(session.world, id)).collect();
-    let until = stands?.into_iter().min().unwrap_or(Time::NEVER);
+    let denied = session.world.denied_until(id, session.now);
+    let until = stands?.into_iter().chain(denied).min().unwrap_or(Time::NEVER);
     if is_blocked(session, id) {
         return Some(Parking { key: HerdKey::Blocked(job.queue), demand: None, until });
     }

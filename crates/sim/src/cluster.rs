@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use phalanx_core::decision::{Binding, Decision};
 use phalanx_core::event::{
-    BindFailure, Event, Key, NodeInfo, PdbInfo, PodGroupInfo, PodInfo, PodPhase, PodRef, PvcInfo, QueueGate,
-    QueueInfo, Resources, StorageClassInfo, Time, VolumeInfo,
+    BindFailure, BindFault, Event, Key, NodeInfo, PdbInfo, PodGroupInfo, PodInfo, PodPhase, PodRef, PvcInfo,
+    QueueGate, QueueInfo, Resources, StorageClassInfo, Time, VolumeInfo,
 };
 
 use crate::agenda::{Agenda, Step};
@@ -183,7 +183,8 @@ impl Cluster {
         let node = binding.node.clone();
         let free = self.pods.get(uid).is_some_and(|pod| pod.info.node.is_none() && !pod.info.deleting);
         if !free {
-            let failure = BindFailure { message: "the pod is gone or bound already".into(), gone: true };
+            let failure =
+                BindFailure { message: "the pod is gone or bound already".into(), fault: BindFault::Gone };
             return self.echoes.push(Event::BindFailed(uid.clone(), failure));
         }
         self.steps += 1;
@@ -374,7 +375,9 @@ mod tests {
         bind(&mut cluster, "p", "n");
         bind(&mut cluster, "p", "dead");
         assert_eq!(cluster.bindings["a/p"], "n");
-        assert!(matches!(cluster.take_echoes().last(), Some(Event::BindFailed(_, failure)) if failure.gone));
+        assert!(
+            matches!(cluster.take_echoes().last(), Some(Event::BindFailed(_, failure)) if failure.fault == BindFault::Gone)
+        );
     }
 
     #[test]

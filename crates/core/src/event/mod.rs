@@ -74,8 +74,19 @@ pub type Resources = Vec<(Arc<str>, Quantity)>;
 pub struct BindFailure {
     /// What the API server said.
     pub message: Arc<str>,
+    /// What it means for the next try.
+    pub fault: BindFault,
+}
+
+/// What a bind that did not happen means for the next try.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum BindFault {
     /// The pod is gone or is another one now: nothing to try again.
-    pub gone: bool,
+    Gone,
+    /// Its node is gone, or its volumes cannot be had there: another node may do at once.
+    Place,
+    /// The API server refused, or was in trouble for too long: it is tried again after a while.
+    Denied,
 }
 
 /// A change of the world outside.

@@ -173,12 +173,11 @@ impl World {
     /// the number by which its entry in the herd is known.
     pub(crate) fn park(&mut self, id: JobId, herd: HerdId, until: Time, flush: Time) -> u32 {
         let serial = self.pools.next_serial();
+        if until < Time::NEVER {
+            self.call_at(id, until);
+        }
         let Self { pools, jobs, .. } = self;
         let job = &mut jobs[id];
-        if until < Time::NEVER && job.place.timer != Some(until) {
-            pools.timers.push(Reverse((until, id)));
-            job.place.timer = Some(until);
-        }
         if !job.place.listed {
             pools.flush.push_back((flush, id));
             job.place.listed = true;
@@ -187,6 +186,14 @@ impl World {
         pools.herds.join(herd, job);
         pools.asleep(job);
         serial
+    }
+
+    /// A cycle is due at this time, and looks at the job.
+    pub(super) fn call_at(&mut self, id: JobId, time: Time) {
+        let place = &mut self.jobs[id].place;
+        if place.timer.replace(time) != Some(time) {
+            self.pools.timers.push(Reverse((time, id)));
+        }
     }
 
     /// Leaves a job alone for a while.

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use phalanx_resource::Amounts;
 
 use super::awake::Place;
+use super::denied::Denied;
 use super::task::{Counts, Status};
 use super::tree::{Part, Sums};
 use crate::annotation::Annotations;
@@ -79,6 +80,8 @@ pub struct Job {
     pub pipelined: Amounts,
     /// What its pending tasks request.
     pub pending: Amounts,
+    /// The API server refused to bind a pod of it.
+    pub(crate) denied: Option<Denied>,
     /// An evicting action had no steps left for it: it goes first in the next cycle.
     pub(crate) passed_over: bool,
     /// Why it waits, from the last cycle that asked.
@@ -112,6 +115,7 @@ impl Job {
             allocated: Amounts::new(),
             pipelined: Amounts::new(),
             pending: Amounts::new(),
+            denied: None,
             passed_over: false,
             refusals: Vec::new(),
             place: Place::default(),

@@ -7,6 +7,7 @@ mod apply;
 mod awake;
 mod check;
 mod class;
+mod denied;
 mod devices;
 mod gates;
 mod herds;
@@ -140,6 +141,8 @@ pub struct World {
     queue_gates: std::collections::BTreeSet<TaskId>,
     /// Tasks whose eviction was refused, and some of which that no longer is so.
     refused: Vec<TaskId>,
+    /// Jobs of which a bind was refused since the last cycle.
+    denied: Vec<JobId>,
     /// Tasks that came with a nomination, which no cycle has looked at yet.
     promised: Vec<TaskId>,
     /// Places that are kept for pods that were moved.
@@ -201,6 +204,7 @@ impl World {
             measured: false,
             queue_gates: std::collections::BTreeSet::new(),
             refused: Vec::new(),
+            denied: Vec::new(),
             promised: Vec::new(),
             seats: Vec::new(),
             heirs: Vec::new(),

@@ -1,5 +1,5 @@
 //! Gangs: whole or not at all, in the right order.
-use phalanx_core::event::{Event, NodeInfo, Phase, PodGroupInfo, QueueInfo, Time};
+use phalanx_core::event::{BindFailure, BindFault, Event, NodeInfo, Phase, PodGroupInfo, QueueInfo, Time};
 
 use crate::cluster::Cluster;
 use crate::objects::{group, leaving, member, node, pod, queue, running};
@@ -202,7 +202,7 @@ fn a_bind_that_failed_is_made_good_in_the_next_cycle() {
     cluster.nodes(1, "cpu=2").gang(group("g", 2), 2, "cpu=1");
     assert_eq!(cluster.cycle().bound_of("g"), 2);
     cluster.start("g-0", "n0");
-    let failure = phalanx_core::event::BindFailure { message: "timeout".into(), gone: false };
+    let failure = BindFailure { message: "its node is gone".into(), fault: BindFault::Place };
     cluster.add(Event::BindFailed("g-1".into(), failure));
     cluster.add(pod("other", "cpu=1"));
     assert_eq!(cluster.cycle().names(), ["g-1"], "the broken gang goes first");

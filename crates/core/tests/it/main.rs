@@ -3,6 +3,7 @@ mod admission;
 mod budgets;
 mod claims;
 mod cluster;
+mod denied;
 mod eviction_properties;
 mod evictions;
 mod gangs;

@@ -1,7 +1,7 @@
 //! Random clusters, and what may happen to them.
 use phalanx_core::conf::Conf;
 use phalanx_core::event::{
-    BindFailure, Event, PodGroupInfo, PodInfo, PodPhase, QueueGate, QueueInfo, QueueState, Time,
+    BindFailure, BindFault, Event, PodGroupInfo, PodInfo, PodPhase, QueueGate, QueueInfo, QueueState, Time,
 };
 use proptest::prelude::*;
 
@@ -192,7 +192,7 @@ impl Script {
     pub(crate) fn go_on(&self, cluster: &mut Cluster, cycle: &Cycle, happenings: &[Happening], fails: bool) {
         for (at, (pod, node)) in cycle.bound.iter().enumerate() {
             if fails && at % 2 == 0 {
-                let failure = BindFailure { message: "timeout".into(), gone: false };
+                let failure = BindFailure { message: "timeout".into(), fault: BindFault::Denied };
                 cluster.add(Event::BindFailed(pod.as_str().into(), failure));
             } else {
                 cluster.start(pod, node);

@@ -2,7 +2,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use phalanx_core::event::{BindFailure, Event};
+use phalanx_core::event::{BindFailure, BindFault, Event};
 use rustc_hash::FxHashSet;
 
 use super::{Job, Outbox, PvcWrite, Target, Work};
@@ -18,6 +18,7 @@ impl Outbox {
                     nodes.insert(name);
                 }
                 Event::PodGone(uid) => {
+                    self.denied.remove(uid);
                     self.volumes.pod_gone(uid);
                     self.writes.forget(&Target::Pod(Arc::clone(uid)));
                 }
@@ -28,10 +29,16 @@ impl Outbox {
                 _ => {}
             }
         }
-        let mut failed = self.fail(unclaimed, "a PersistentVolumeClaim of it was deleted", now);
+        let mut failed =
+            self.fail(unclaimed, "a PersistentVolumeClaim of it was deleted", BindFault::Place, now);
         if !nodes.is_empty() {
             let waiting = self.volumes.nodes_gone(&nodes);
-            failed.extend(self.fail(waiting, "its node was deleted before the pod was bound", now));
+            failed.extend(self.fail(
+                waiting,
+                "its node was deleted before the pod was bound",
+                BindFault::Place,
+                now,
+            ));
             failed.extend(self.withdraw(&nodes));
         }
         failed
@@ -44,7 +51,7 @@ impl Outbox {
                 let message = format!("node {} was deleted before the pod was bound", binding.node).into();
                 failed.push(Event::BindFailed(
                     Arc::clone(&binding.pod.uid),
-                    BindFailure { message, gone: false },
+                    BindFailure { message, fault: BindFault::Place },
                 ));
                 false
             }

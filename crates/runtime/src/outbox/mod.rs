@@ -27,10 +27,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use phalanx_core::decision::{Binding, Decision};
-use phalanx_core::event::{BindFailure, Event, PodRef};
+use phalanx_core::event::{BindFailure, BindFault, Event, PodRef};
 use rand::{Rng, SeedableRng};
 use rand_pcg::Pcg64;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::backoff;
 use crate::recorder::{Note, Recorder};
@@ -63,6 +63,8 @@ pub struct Outbox {
     /// Binds of pods whose status is on its way.
     held: FxHashMap<Arc<str>, Job>,
     retries: Retries,
+    /// Pods of which a bind was refused to the end: the next is tried once, for the scheduler waits in between.
+    denied: FxHashSet<Arc<str>>,
     volumes: Volumes,
     writes: Writes,
     events: VecDeque<Job>,
@@ -86,6 +88,7 @@ impl Outbox {
             options,
             binds: VecDeque::new(),
             held: FxHashMap::default(),
+            denied: FxHashSet::default(),
             retries: Retries::default(),
             volumes: Volumes::default(),
             events: VecDeque::new(),
@@ -131,12 +134,12 @@ impl Outbox {
         self.bind_volumes(binding, 0, now);
     }
 
-    fn fail(&mut self, bindings: Vec<Binding>, why: &str, now: Instant) -> Vec<Event> {
+    fn fail(&mut self, bindings: Vec<Binding>, why: &str, fault: BindFault, now: Instant) -> Vec<Event> {
         let mut events = Vec::new();
         for binding in bindings {
             self.note(Note::failed_scheduling(&binding.pod, why), now);
             self.writes.bind_ended(&binding.pod.uid, false);
-            let failure = BindFailure { message: why.into(), gone: false };
+            let failure = BindFailure { message: why.into(), fault };
             events.push(Event::BindFailed(Arc::clone(&binding.pod.uid), failure));
         }
         events
@@ -345,17 +348,22 @@ impl Outbox {
         let uid = Arc::clone(&binding.pod.uid);
         let failure = match reply {
             Reply::Done => {
+                self.denied.remove(&uid);
                 self.writes.bind_ended(&uid, true);
                 if self.options.scheduled_events {
                     self.note(Note::scheduled(&binding.pod, &binding.node), now);
                 }
                 return Some(Event::Bound(uid));
             }
-            Reply::Gone(message) => BindFailure { message: message.into(), gone: true },
+            Reply::Gone(message) => BindFailure { message: message.into(), fault: BindFault::Gone },
             other => {
+                let refused = matches!(other, Reply::Refused(_));
                 let message = self.again(job, other, now)?;
+                if refused {
+                    self.denied.insert(Arc::clone(&uid));
+                }
                 self.note(Note::failed_scheduling(&binding.pod, &message), now);
-                BindFailure { message: message.into(), gone: false }
+                BindFailure { message: message.into(), fault: BindFault::Denied }
             }
         };
         self.writes.bind_ended(&uid, false);
@@ -395,6 +403,9 @@ impl Outbox {
             Reply::Refused(message) => (message, None, REFUSED_DEADLINE.min(self.options.deadline)),
             Reply::Done | Reply::Gone(_) => return None,
         };
+        if job.refused && matches!(&job.work, Work::Bind(binding) if self.denied.contains(&binding.pod.uid)) {
+            return Some(message);
+        }
         let wait =
             backoff::wait_for(RETRY.0, RETRY.1, job.attempt, &mut self.chance).max(after.unwrap_or_default());
         if now + wait >= job.first + deadline {

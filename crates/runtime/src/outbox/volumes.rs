@@ -3,7 +3,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use phalanx_core::decision::{Binding, VolumeBinding};
-use phalanx_core::event::{Event, Key};
+use phalanx_core::event::{BindFault, Event, Key};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::reply::Reply;
@@ -153,7 +153,7 @@ impl Outbox {
         for binding in ready {
             self.queue(Work::Bind(binding), now);
         }
-        self.fail(failed, "its volume cannot be made for this node", now)
+        self.fail(failed, "its volume cannot be made for this node", BindFault::Place, now)
     }
 
     /// The version of a volume.
@@ -164,7 +164,7 @@ impl Outbox {
     /// Pods whose claims were not bound in time go back.
     pub fn expire(&mut self, now: Instant) -> Vec<Event> {
         let late = self.volumes.expired(now);
-        self.fail(late, &why_late(self.options.volumes_timeout), now)
+        self.fail(late, &why_late(self.options.volumes_timeout), BindFault::Place, now)
     }
 
     /// A claim was written, or not.
@@ -175,15 +175,15 @@ impl Outbox {
         reply: Reply,
         now: Instant,
     ) -> Option<Event> {
-        let message = match reply {
+        let (message, fault) = match reply {
             Reply::Done => {
                 self.bind_volumes(write.binding.clone(), write.at + 1, now);
                 return None;
             }
             // Somebody else has the volume, or the claim is another one.
-            Reply::Gone(message) | Reply::Conflict(message) => message,
-            other => self.again(job, other, now)?,
+            Reply::Gone(message) | Reply::Conflict(message) => (message, BindFault::Place),
+            other => (self.again(job, other, now)?, BindFault::Denied),
         };
-        self.fail(vec![write.binding.clone()], &message, now).pop()
+        self.fail(vec![write.binding.clone()], &message, fault, now).pop()
     }
 }

@@ -3,7 +3,7 @@ use std::sync::{Arc, Mutex};
 
 use http::Method;
 use phalanx_core::decision::{Binding, ClaimWrite, Decision, Prepare};
-use phalanx_core::event::{ClaimAllocation, DeviceName, Event, GivenDevice, Key};
+use phalanx_core::event::{BindFault, ClaimAllocation, DeviceName, Event, GivenDevice, Key};
 use serde_json::{Value, json};
 
 use crate::driver::{quick, run};
@@ -150,7 +150,7 @@ async fn a_pod_whose_claim_went_another_way_is_not_bound() {
     ] {
         let (events, _, log) = bind(claim, races, 1).await;
         let [Event::BindFailed(uid, failure)] = events.as_slice() else { panic!("{events:?}") };
-        assert_eq!((&**uid, failure.gone), ("uid-p-0", false));
+        assert_eq!((&**uid, failure.fault), ("uid-p-0", BindFault::Denied));
         assert!(failure.message.contains(expected), "{}", failure.message);
         assert!(log.lock().unwrap().iter().all(|seen| seen.method != Method::POST), "nothing is bound");
     }

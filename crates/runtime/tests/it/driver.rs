@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use http::Method;
 use kube::Client;
 use phalanx_core::decision::Decision;
-use phalanx_core::event::{Condition, Event, GroupStatus, Key, Phase, Time};
+use phalanx_core::event::{BindFault, Condition, Event, GroupStatus, Key, Phase, Time};
 use phalanx_runtime::outbox::driver::{Driver, Input};
 use phalanx_runtime::outbox::request::Context;
 use phalanx_runtime::outbox::{Outbox, OutboxOptions};
@@ -99,7 +99,9 @@ async fn answers_to_a_bind() {
         let events = run(client, vec![gang("a", 1)], quick()).await;
         match (&events[..], failure) {
             ([Event::Bound(_)], None) => {}
-            ([Event::BindFailed(_, found)], Some(gone)) => assert_eq!(found.gone, gone, "{name}"),
+            ([Event::BindFailed(_, found)], Some(gone)) => {
+                assert_eq!(found.fault == BindFault::Gone, gone, "{name}");
+            }
             (events, _) => panic!("{name}: {events:?}"),
         }
     }

@@ -3,7 +3,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use phalanx_core::decision::{Binding, Decision, Prepare, VolumeBinding};
-use phalanx_core::event::{Event, Key, PodRef};
+use phalanx_core::event::{BindFault, Event, Key, PodRef};
 use phalanx_runtime::outbox::reply::Reply;
 use phalanx_runtime::outbox::{Outbox, OutboxOptions, PvcSeen, Work};
 
@@ -69,7 +69,7 @@ fn a_claim_that_is_bound_already_is_not_written() {
 
 fn failure(events: &[Event]) -> &str {
     match events {
-        [Event::BindFailed(uid, why)] if **uid == *"p" && !why.gone => &why.message,
+        [Event::BindFailed(uid, why)] if **uid == *"p" && why.fault == BindFault::Place => &why.message,
         other => panic!("{other:?}"),
     }
 }

@@ -108,9 +108,12 @@ impl World {
             job.written = info.status;
             job.replaced = None;
         }
-        let changed = old != spec(job);
+        let changed = first || old != spec(job);
         if changed || rewritten {
             self.wake_job(id);
+        }
+        if changed {
+            self.pardon(Some(id));
         }
         changed
     }

@@ -59,10 +59,7 @@ impl World {
             Event::EvictFailed(uid, _) => self.stays(&uid),
             Event::GateFailed(uid) => self.gate_stays(&uid),
             Event::Bound(uid) => self.settle(&uid, Status::Bound),
-            Event::BindFailed(uid, failure) => {
-                // A pod that is gone or another's now is not ours to try again; its own event tells the rest.
-                self.settle(&uid, Status::Pending) && !failure.gone
-            }
+            Event::BindFailed(uid, failure) => self.bind_failed(&uid, failure),
         }
     }
 }

@@ -3,7 +3,7 @@ use std::sync::Arc;
 
 use phalanx_resource::{Amounts, InitContainer, PodResources};
 
-use crate::event::{PodInfo, PodPhase, QueueGate, Resources};
+use crate::event::{BindFailure, BindFault, PodInfo, PodPhase, QueueGate, Resources};
 use crate::id::{ClassId, NodeId, TaskId};
 use crate::world::class::Class;
 use crate::world::class::ClassKey;
@@ -16,11 +16,25 @@ impl World {
             return false;
         };
         let node = if status == Status::Pending { None } else { self.tasks[task].node };
-        self.place(task, status, node);
+        let before = self.place(task, status, node);
+        self.drop_left_node(&before);
         if status == Status::Pending {
             self.forget_given(task);
+        } else {
+            self.pardon(self.tasks[task].job);
         }
         true
+    }
+
+    /// A pod that is gone or another's now is not ours to try again; its own event tells the rest.
+    pub(super) fn bind_failed(&mut self, uid: &str, failure: BindFailure) -> bool {
+        let settled = self.settle(uid, Status::Pending);
+        if failure.fault == BindFault::Denied
+            && let Some(task) = self.task_of(uid).filter(|_| settled)
+        {
+            self.deny(task, failure.message);
+        }
+        settled && failure.fault != BindFault::Gone
     }
 
     /// A pod whose eviction was refused is what it was.
@@ -79,6 +93,7 @@ impl World {
 
     fn insert_task(&mut self, info: &PodInfo, class: ClassId) -> bool {
         let job = self.job_for(info);
+        self.pardon(job);
         let role = job.map_or(0, |job| self.jobs[job].role(&info.role));
         let job_slot = job.map_or(0, |job| self.jobs[job].tasks.len() as u32);
         let burst = self.burst(info, class);
@@ -148,17 +163,16 @@ impl World {
         let priority = self.priority(info.priority, info.priority_class.as_deref());
         let task = &mut self.tasks[id];
         let let_go = task.gated && !info.gated;
-        let changed = changed_class
+        let edited = changed_class
             || changed_burst
             || changed_claims
-            || moved
             || task.gated != info.gated
             || (task.queue_gate == QueueGate::None) != (info.queue_gate == QueueGate::None)
             || task.priority != priority
             || task.preemptable != info.preemptable
-            || task.scheduled != info.scheduled
             || task.labels != info.labels
             || task.annotations != info.annotations;
+        let changed = edited || moved || task.scheduled != info.scheduled;
         task.own_priority = info.priority.is_some();
         task.priority_class.clone_from(&info.priority_class);
         task.priority = priority;
@@ -188,6 +202,9 @@ impl World {
         // Most often it is an echo of what was written here.
         if let Some(job) = self.tasks[id].job.filter(|_| changed) {
             self.wake_job(job);
+        }
+        if edited {
+            self.pardon(self.tasks[id].job);
         }
         changed
     }
@@ -253,6 +270,7 @@ impl World {
         let Some(task) = self.tasks.remove(id) else { return false };
         if task.is_pod() {
             self.task_ids.remove(&task.pod.uid);
+            self.pardon(task.job);
         }
         self.release_class(task.class);
         if let Some(job) = task.job {

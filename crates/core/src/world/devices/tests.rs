@@ -8,8 +8,8 @@ use proptest::test_runner::TestCaseResult;
 use super::Need;
 use crate::decision::{ClaimWrite, Prepare};
 use crate::event::{
-    BindFailure, ClaimAllocation, ClaimInfo, ClaimRequest, DeviceClassInfo, DeviceInfo, DeviceValue, Event,
-    Key, NodeTerm, Operator, PodClaim, PodInfo, Requirement, SliceInfo, SliceNodes,
+    BindFailure, BindFault, ClaimAllocation, ClaimInfo, ClaimRequest, DeviceClassInfo, DeviceInfo,
+    DeviceValue, Event, Key, NodeTerm, Operator, PodClaim, PodInfo, Requirement, SliceInfo, SliceNodes,
 };
 use crate::id::{NodeId, TaskId};
 use crate::testing::{node, pod, task_of, world_of};
@@ -115,7 +115,8 @@ fn devices_that_are_good_for_little_else_go_first_and_all_that_is_asked_can_be_h
         (bind(&mut world, "r", "a"), bind(&mut world, "s", "a")),
         (vec!["d0".into()], vec!["d1".into()])
     );
-    world.apply(Event::BindFailed("r".into(), BindFailure { message: "no".into(), gone: false }));
+    world
+        .apply(Event::BindFailed("r".into(), BindFailure { message: "no".into(), fault: BindFault::Denied }));
     assert!(fit(&world, "r", "a"), "what was not given is free");
     assert_eq!(world.check(), Vec::<String>::new());
 }
