@@ -381,6 +381,8 @@ pub enum Refusal {
         /// Why.
         error: FitError,
     },
+    /// What was reserved for it was taken over by a job of its queue that outranks it.
+    Outranked(Key),
     /// Pods that scheduling gates hold back.
     Gated(u32),
     /// The API server refused to bind a pod of it, a moment ago.
@@ -457,6 +459,9 @@ impl Refusal {
                 format!("queue {queue} would exceed its {limit}{} (plugin {plugin})", list(": ", over, dims))
             }
             Refusal::Nodes { task, error } => format!("{}: {}", task, error.text(dims)),
+            Refusal::Outranked(by) => {
+                format!("room that was reserved for it was given to {by}, which is more important")
+            }
             Refusal::Gated(pods) => format!("{pods} pod(s) wait for their scheduling gates"),
             Refusal::BindDenied { pod, message } => {
                 format!("the API server refused to bind {pod}, tried again soon: {message}")

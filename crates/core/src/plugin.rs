@@ -133,6 +133,10 @@ pub trait Plugin: Send + Sync {
     fn job_order(&self, _: &World, _a: JobId, _b: JobId) -> Ordering {
         Ordering::Equal
     }
+    /// Whether a job is so much more important than another of its queue that nothing need be kept for that one against it.
+    fn outranks(&self, _: &World, _by: JobId, _of: JobId) -> bool {
+        false
+    }
     /// Which of two queues goes first.
     fn queue_order(&self, _: &World, _a: QueueId, _b: QueueId) -> Ordering {
         Ordering::Equal

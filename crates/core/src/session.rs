@@ -81,6 +81,14 @@ impl<'w> Session<'w> {
         whole(a).cmp(&whole(b)).then_with(|| self.planned_order(a, b))
     }
 
+    /// Whether what is reserved for a job gives way to another of its queue. A gang that is being repaired gives way to none.
+    pub(crate) fn outranks(&self, by: JobId, of: JobId) -> bool {
+        let (one, other) = (&self.world.jobs[by], &self.world.jobs[of]);
+        one.queue == other.queue
+            && !other.is_broken()
+            && self.tiers.with(Flag::JobOrder).any(|plugin| plugin.outranks(self.world, by, of))
+    }
+
     fn planned_order(&self, a: JobId, b: JobId) -> Ordering {
         self.tiers.first(Flag::JobOrder, |plugin| plugin.job_order(self.world, a, b)).then_with(|| {
             let (a, b) = (&self.world.jobs[a], &self.world.jobs[b]);

@@ -3,7 +3,7 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
-use super::{pack, start, together};
+use super::{pack, start, together, yielding};
 use crate::budget::Cut;
 use crate::diagnosis::Refusal;
 use crate::id::{ClassId, JobId, TaskId};
@@ -118,11 +118,21 @@ fn required_first(world: &World, job: &Job, tasks: Vec<TaskId>) -> Vec<TaskId> {
 /// Places tasks until the job is ready; commits what it got, or undoes all of it.
 pub(super) fn serve(session: &mut Session<'_>, job: JobId, work: &mut Work) -> Served {
     let why: Arc<str> = Arc::from("");
-    let mut refusals = Vec::new();
+    let (mut refusals, begin) = (Vec::new(), work.next);
     let mut statement = session.statement();
-    let placed = place_until_ready(&mut statement, job, work, &mut refusals);
-    if is_reserved(statement.session(), job) {
-        start::at_once(&mut statement, job);
+    let mut placed = place_or_start(&mut statement, job, work, &mut refusals);
+    if !statement.session().job_ready(job) {
+        let lesser = yielding::lesser(statement.session(), job);
+        if !lesser.is_empty() {
+            let later = !statement.session().job_pipelined(job);
+            drop(statement);
+            if take_over(session, job, work, begin, &lesser, later) {
+                return if work.is_empty() { Served::Done } else { Served::MoreToDo };
+            }
+            (work.next, refusals) = (begin, Vec::new());
+            statement = session.statement();
+            placed = place_or_start(&mut statement, job, work, &mut refusals);
+        }
     }
     if statement.session().job_ready(job) {
         statement.commit(&why);
@@ -156,6 +166,79 @@ pub(super) fn serve(session: &mut Session<'_>, job: JobId, work: &mut Work) -> S
 /// Whether a gang has all of its places and has to wait for some.
 fn is_reserved(session: &Session<'_>, job: JobId) -> bool {
     !session.job_ready(job) && session.job_pipelined(job)
+}
+
+/// Places a job where room is reserved for others that it outranks: as few of them as it takes, and where there is room at
+/// once before, with `later`, where there will be.
+fn take_over(
+    session: &mut Session<'_>,
+    job: JobId,
+    work: &mut Work,
+    begin: usize,
+    lesser: &[JobId],
+    later: bool,
+) -> bool {
+    for later in [false, true].into_iter().filter(|late| later || !late) {
+        let (mut count, mut more) = (1, 1);
+        loop {
+            if session.searches.spend(work.tasks.len() - begin).is_err() {
+                return false;
+            }
+            work.next = begin;
+            if take_over_from(session, job, work, &lesser[..count], later) {
+                return true;
+            }
+            if count == lesser.len() {
+                break;
+            }
+            (count, more) = (lesser.len().min(count + more), 2 * more);
+        }
+    }
+    later && take_over_whole(session, job, work, lesser)
+}
+
+fn take_over_from(
+    session: &mut Session<'_>,
+    job: JobId,
+    work: &mut Work,
+    lesser: &[JobId],
+    later: bool,
+) -> bool {
+    let mut refusals = Vec::new();
+    let mut statement = session.statement();
+    let yielded = yielding::take_back(&mut statement, lesser);
+    place_or_start(&mut statement, job, work, &mut refusals);
+    let placed = statement.session();
+    if !(placed.job_ready(job) || later && placed.job_pipelined(job)) {
+        return false;
+    }
+    yielding::put_back(&mut statement, yielded, job);
+    pack::commit(statement, job);
+    tell_reserved(session, job);
+    note(session, job, refusals);
+    true
+}
+
+/// The same, looking at the gang as a whole.
+fn take_over_whole(session: &mut Session<'_>, job: JobId, work: &mut Work, lesser: &[JobId]) -> bool {
+    let all = Work::of_all(session, job).tasks;
+    let mut statement = session.statement();
+    let yielded = yielding::take_back(&mut statement, lesser);
+    if place_whole(statement.session(), job, &all) != Ok(true) {
+        return false;
+    }
+    yielding::put_back(&mut statement, yielded, job);
+    statement.commit(&Arc::from(""));
+    *work = Work::of_requests(session, job);
+    tell_reserved(session, job);
+    true
+}
+
+fn tell_reserved(session: &mut Session<'_>, job: JobId) {
+    let reserved = session.world.jobs[job].counts.of(Status::Pipelined);
+    if reserved > 0 && !session.job_ready(job) {
+        session.refuse(job, Refusal::Reserved(reserved));
+    }
 }
 
 /// Looks at the gang as a whole, in each of the ways in which that may help.
@@ -278,6 +361,20 @@ impl Attempt {
             }
         }
     }
+}
+
+/// Places tasks until the job is ready. A gang that has all of its places takes them at once where it can.
+fn place_or_start(
+    statement: &mut Statement<'_, '_>,
+    job: JobId,
+    work: &mut Work,
+    refusals: &mut Vec<Refusal>,
+) -> u32 {
+    let placed = place_until_ready(statement, job, work, refusals);
+    if is_reserved(statement.session(), job) {
+        start::at_once(statement, job);
+    }
+    placed
 }
 
 fn place_until_ready(

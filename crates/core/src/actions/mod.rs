@@ -13,6 +13,7 @@ mod preempt;
 mod reclaim;
 mod start;
 mod together;
+mod yielding;
 
 pub(crate) use order::Heap;
 

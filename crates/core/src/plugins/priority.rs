@@ -3,6 +3,7 @@
 //! - Jobs by the value of their PodGroup's PriorityClass, tasks of a job by their pod's priority; larger first.
 //! - A task may be evicted for one of another job when its job's priority is less, and for one of its own job when its
 //!   own priority is less.
+//! - What is reserved for a job gives way to a job of higher priority in the same queue.
 //! - A job starves while `ready + nominated < tasks`, so that it may preempt for all of them.
 //!
 //! Source: Volcano's priority plugin. Reclaim across queues does not ask for priority.
@@ -54,6 +55,10 @@ impl Plugin for Priority {
 
     fn job_order(&self, world: &World, a: JobId, b: JobId) -> Ordering {
         world.jobs[b].priority.cmp(&world.jobs[a].priority)
+    }
+
+    fn outranks(&self, world: &World, by: JobId, of: JobId) -> bool {
+        world.jobs[by].priority > world.jobs[of].priority
     }
 
     fn task_order(&self, world: &World, a: TaskId, b: TaskId) -> Ordering {

@@ -636,3 +636,36 @@ fn an_extender_is_asked_about_many_victims_at_once() {
     let asked = recorder.take().iter().filter(|one| &*one.verb == "p").count();
     assert!(cycles == 8 && (1..10).contains(&asked), "{cycles} evicted, {asked} questions");
 }
+
+#[test]
+fn what_is_only_promised_goes_before_anybody_is_evicted() {
+    let mut cluster = cluster(with_actions(&["preempt"]));
+    cluster.nodes(1, "cpu=3");
+    runs(&mut cluster, of_class(group("low", 1), "low"), "cpu=1", &["n0"]);
+    cluster.add(leaving(running(pod("old", "cpu=2"), "n0")));
+    cluster.gang(of_class(group("mid", 2), "mid"), 2, "cpu=1");
+    assert_eq!(cluster.cycle().nominated.len(), 2);
+    // Two cores are promised to a lesser gang: that is enough, and the pod that runs may stay.
+    cluster.gang(of_class(group("high", 1), "high"), 1, "cpu=2");
+    let cycle = cluster.cycle();
+    assert_eq!(cycle.nominated["high-0"].as_deref(), Some("n0"));
+    assert!(cycle.evicted.iter().all(|name| !name.starts_with("mid")), "{cycle:?}");
+    cluster.gone("old");
+    let cycle = cluster.run();
+    assert_eq!(cycle.bound.get("high-0").map(String::as_str), Some("n0"));
+}
+
+#[test]
+fn a_promise_and_a_victim_together_make_room() {
+    let mut cluster = cluster(with_actions(&["preempt"]));
+    cluster.nodes(1, "cpu=3");
+    runs(&mut cluster, of_class(group("low", 1), "low"), "cpu=1", &["n0"]);
+    cluster.add(leaving(running(pod("old", "cpu=2"), "n0")));
+    cluster.gang(of_class(group("mid", 1), "mid"), 1, "cpu=2");
+    assert_eq!(cluster.cycle().nominated.len(), 1);
+    cluster.gang(of_class(group("high", 3), "high"), 3, "cpu=1");
+    let cycle = cluster.cycle();
+    assert_eq!(cycle.evicted, ["low-0"]);
+    assert_eq!(cycle.nominated["mid-0"], None);
+    assert_eq!(cycle.nominated.values().flatten().count(), 3);
+}

@@ -22,10 +22,8 @@ fn a_gang_keeps_its_room_until_all_of_it_is_free() {
     assert!(cycle.bound.is_empty());
     assert_eq!(cycle.nominated.len(), 3);
     assert_eq!(cluster.reasons("g"), ["3 pod(s) wait for room that is being released"]);
-    // A pod of higher claim by order, and enough room for it alone: but the room is spoken for.
-    let important = Event::PriorityClass { name: "high".into(), value: 9, global_default: false };
-    cluster.add(important);
-    cluster.gang(PodGroupInfo { priority_class: Some("high".into()), ..group("big", 2) }, 2, "cpu=1");
+    // A gang that goes first by order, and enough room for it alone: but the room is spoken for.
+    cluster.gang(PodGroupInfo { created: Time(-1), ..group("big", 2) }, 2, "cpu=1");
     for gone in ["old-0", "old-1"] {
         cluster.gone(gone);
         let cycle = cluster.cycle();
@@ -137,14 +135,13 @@ fn a_nomination_is_not_lost_to_those_that_go_first() {
     for leader_before in [false, true] {
         let mut cluster = Cluster::new();
         cluster.world.stand_by(leader_before);
-        cluster.add(Event::PriorityClass { name: "high".into(), value: 9, global_default: false });
         cluster.add(group("g", 3));
         for index in 0..3 {
             let mut member = crate::objects::member("g", index, "cpu=1");
             member.nominated = Some("n0".into());
             cluster.add(member);
         }
-        let urgent = PodGroupInfo { priority_class: Some("high".into()), ..group("urgent", 2) };
+        let urgent = PodGroupInfo { created: Time(-1), ..group("urgent", 2) };
         cluster.gang(urgent, 2, "cpu=1").nodes(1, "cpu=4");
         for at in 0..4 {
             cluster.add(leaving(running(pod(&format!("old-{at}"), "cpu=1"), "n0")));
@@ -173,4 +170,90 @@ fn a_nomination_that_cannot_be_kept_is_taken_back() {
     let cycle = cluster.cycle();
     let ended: Vec<_> = cycle.nominated.iter().map(|(pod, node)| (pod.as_str(), node.as_deref())).collect();
     assert_eq!(ended, [("nowhere", None), ("p4", None)], "four fit");
+}
+
+fn important(name: &str, min_member: u32, class: &str) -> PodGroupInfo {
+    PodGroupInfo { priority_class: Some(class.into()), ..group(name, min_member) }
+}
+
+fn with_classes(mut cluster: Cluster) -> Cluster {
+    for (name, value) in [("low", 1), ("mid", 5), ("high", 9)] {
+        cluster.add(Event::PriorityClass { name: name.into(), value, global_default: false });
+    }
+    cluster
+}
+
+#[test]
+fn what_is_reserved_gives_way_to_a_more_important_job_of_the_queue() {
+    for (class, takes) in [("high", true), ("mid", false), ("low", false)] {
+        let mut cluster = with_classes(leaving_four());
+        cluster.gang(important("g", 3, "mid"), 3, "cpu=1");
+        assert_eq!(cluster.cycle().nominated.len(), 3);
+        let first = PodGroupInfo { created: Time(-1), ..important("new", 2, class) };
+        cluster.gang(first, 2, "cpu=1");
+        let cycle = cluster.cycle();
+        let case = format!("{class}: {cycle:?}");
+        assert_eq!(cycle.nominated.contains_key("new-0"), takes, "{case}");
+        assert_eq!(cycle.nominated.get("g-0"), takes.then_some(&None), "{case}");
+        for gone in ["old-0", "old-1", "old-2"] {
+            cluster.gone(gone);
+        }
+        let cycle = cluster.run();
+        assert_eq!(
+            (cycle.bound_of("new"), cycle.bound_of("g")),
+            if takes { (2, 0) } else { (0, 3) },
+            "{case}"
+        );
+    }
+}
+
+#[test]
+fn no_more_of_it_gives_way_than_is_needed() {
+    let mut cluster = with_classes(leaving_four());
+    cluster.gang(important("lower", 1, "low"), 1, "cpu=1").gang(important("low", 1, "low"), 1, "cpu=1");
+    cluster.gang(important("mid", 2, "mid"), 2, "cpu=1");
+    assert_eq!(cluster.cycle().nominated.len(), 4);
+    cluster.gang(important("new", 1, "high"), 1, "cpu=1");
+    let cycle = cluster.cycle();
+    let lost: Vec<&str> =
+        cycle.nominated.iter().filter(|(_, node)| node.is_none()).map(|(name, _)| &**name).collect();
+    assert_eq!(
+        (lost, cycle.nominated.len()),
+        (vec!["lower-0"], 2),
+        "the least important that is served last"
+    );
+    assert!(cycle.nominated["new-0"].is_some());
+}
+
+#[test]
+fn room_that_is_reserved_and_free_is_taken_at_once() {
+    let mut cluster = with_classes(Cluster::new());
+    cluster.nodes(2, "cpu=1").add(leaving(running(pod("old", "cpu=1"), "n0")));
+    cluster.gang(important("g", 2, "low"), 2, "cpu=1");
+    assert_eq!(cluster.cycle().nominated.len(), 2);
+    cluster.gang(important("new", 1, "high"), 1, "cpu=1");
+    let cycle = cluster.cycle();
+    assert_eq!(cycle.bound["new-0"], "n1");
+    assert_eq!(cycle.nominated.values().collect::<Vec<_>>(), [&None, &None]);
+    let cycle = cluster.cycle();
+    assert!(cycle.bound.is_empty() && cycle.nominated.is_empty(), "and that is all: {cycle:?}");
+}
+
+#[test]
+fn a_promise_of_before_a_restart_gives_way_too() {
+    let mut cluster = with_classes(Cluster::new());
+    cluster.nodes(1, "cpu=1").gang(important("m", 1, "mid"), 1, "cpu=1");
+    cluster.change("m-0", |pod| pod.nominated = Some("n0".into()));
+    cluster.gang(important("h", 1, "high"), 1, "cpu=1");
+    assert_eq!(cluster.run().names(), ["h-0"]);
+}
+
+#[test]
+fn what_is_reserved_in_another_queue_is_kept() {
+    let mut cluster = with_classes(leaving_four());
+    cluster.add(crate::objects::queue("q", 3)).gang(important("g", 1, "mid"), 4, "cpu=1");
+    let promised = cluster.cycle().nominated.len();
+    let other = PodGroupInfo { queue: "q".into(), ..important("new", 4, "high") };
+    cluster.gang(other, 4, "cpu=1");
+    assert!(promised > 0 && !cluster.cycle().nominated.contains_key("new-0"));
 }

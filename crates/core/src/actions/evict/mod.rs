@@ -27,11 +27,14 @@ mod search;
 pub(super) mod shuffle;
 mod steps;
 
+use std::sync::Arc;
+
 use phalanx_resource::Amounts;
 use rustc_hash::FxHashMap;
 
 use super::gang::Work;
 use super::order::{self, Line};
+use super::yielding;
 use crate::conf::{ArgKind, ArgSpec};
 use crate::diagnosis::{NoEviction, Refusal};
 use crate::event::Phase;
@@ -40,6 +43,7 @@ use crate::plugin::EvictionKind;
 use crate::session::Session;
 use crate::world::Status;
 use aim::Aim;
+pub(super) use proof::may_keep;
 pub(super) use purpose::Purpose;
 use roster::Roster;
 use steps::Steps;
@@ -129,7 +133,7 @@ impl Planner {
             }
             let Some(job) = line.pop(session, queue) else { continue };
             let (whole, spent) = (self.steps.are_whole(), self.steps.are_spent());
-            let served = if spent { Err(self.no_turn()) } else { self.serve(session, job) };
+            let served = if spent { Err(self.no_turn()) } else { self.serve_outranking(session, job) };
             // One that came late may need all there is.
             session.world.jobs[job].passed_over = spent || (!whole && self.steps.are_spent());
             session.cut_short |= !whole && self.steps.are_spent() || self.steps.ended_by_time();
@@ -141,6 +145,25 @@ impl Planner {
 
     fn no_turn(&self) -> Refusal {
         Refusal::Eviction { action: self.purpose.action(), why: self.steps.ended() }
+    }
+
+    /// Serves a job with what is reserved for those that it outranks given back: a pod that only waits for its room goes
+    /// before one that runs.
+    fn serve_outranking(&mut self, session: &mut Session<'_>, job: JobId) -> Result<(), Refusal> {
+        let lesser = yielding::lesser(session, job);
+        if lesser.is_empty() {
+            return self.serve(session, job);
+        }
+        let lacks = |session: &Session<'_>| session.world.jobs[job].counts.of(Status::Pending);
+        let before = lacks(session);
+        let mut statement = session.statement();
+        let yielded = yielding::take_back(&mut statement, &lesser);
+        let served = self.serve(statement.session(), job);
+        if lacks(statement.session()) < before {
+            yielding::put_back(&mut statement, yielded, job);
+            statement.commit(&Arc::from(""));
+        }
+        served
     }
 
     /// Evicts for a job: for its gang as a whole, or for each further task.
@@ -208,7 +231,9 @@ impl Planner {
                 self.refused.clear();
                 session.world.jobs[aim.job].refusals.clear();
                 let reserved = session.world.jobs[aim.job].counts.of(Status::Pipelined);
-                session.refuse(aim.job, Refusal::Reserved(reserved));
+                if reserved > 0 {
+                    session.refuse(aim.job, Refusal::Reserved(reserved));
+                }
                 Ok(())
             }
             Err(why) => {

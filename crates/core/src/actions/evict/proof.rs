@@ -207,7 +207,7 @@ fn does_without(
 }
 
 /// Whether a task may have the place that it has, with all that is in place besides.
-pub(super) fn may_keep(session: &mut Session<'_>, task: TaskId) -> bool {
+pub(in crate::actions) fn may_keep(session: &mut Session<'_>, task: TaskId) -> bool {
     let it = &session.world.tasks[task];
     let (Some(job), Some(node)) = (it.job, it.node) else { return false };
     let queue = session.world.jobs[job].queue;

@@ -1,7 +1,8 @@
 //! Who may be a victim, in the order in which they would go.
 //!
 //! The order, first to last: the queue that gives way first (`reclaim`); lower priority; members beyond a gang's minimum,
-//! then gangs that are broken anyway, then whole ones; the job that is served last; the task that is served last. A gang
+//! then gangs that are broken anyway, then whole ones, the smallest first, for with one member all others are of no use; the
+//! job that is served last; the task that is served last. A gang
 //! that is broken loses tasks that plugins hold equal node by node, so that one is empty before the next.
 //!
 //! The order is found once per action and cycle for each queue that asks, as the action finds the cluster.
@@ -45,6 +46,13 @@ struct Part {
     job: JobId,
     loss: Loss,
     victims: Vec<Victim>,
+}
+
+impl Part {
+    /// How many pods are of no use when one of these is gone.
+    fn hurt(&self) -> usize {
+        if self.loss == Loss::Whole { self.victims.len() } else { 0 }
+    }
 }
 
 /// All victims of an action.
@@ -192,6 +200,7 @@ fn compare(session: &Session<'_>, purpose: Purpose, by: QueueId, a: &Part, b: &P
         .then(queues)
         .then(one.priority.cmp(&other.priority))
         .then(a.loss.cmp(&b.loss))
+        .then_with(|| a.hurt().cmp(&b.hurt()))
         .then_with(|| session.job_order(b.job, a.job))
 }
 

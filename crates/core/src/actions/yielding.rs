@@ -1,0 +1,110 @@
+//! Reservations that give way: what is kept for a job is not kept against one of the same queue that outranks it.
+//!
+//! What is only promised goes before anybody is evicted, the least important job's first, and no more of it than it takes:
+//! what still fits beside the newcomer is kept. Source: kube-scheduler counts a nominated pod for pods of equal or lower
+//! priority only (`addGENominatedPods`).
+use crate::diagnosis::Refusal;
+use crate::id::{JobId, NodeId, TaskId};
+use crate::session::Session;
+use crate::statement::Statement;
+use crate::world::{Status, World};
+
+/// Jobs that are looked at in the time in which one place is tried.
+const SCANNED: usize = 16;
+
+/// Nominations of a job that were taken back.
+pub(super) struct Yielded {
+    job: JobId,
+    places: Vec<(TaskId, NodeId)>,
+}
+
+/// Jobs whose reservations give way to this one, the least important first.
+pub(super) fn lesser(session: &mut Session<'_>, job: JobId) -> Vec<JobId> {
+    let queue = session.world.jobs[job].queue;
+    if session.world.queues[queue].own.pipelined.is_zero() {
+        return Vec::new();
+    }
+    let waiting: Vec<JobId> = session.world.waiting_jobs().map(|(id, _)| id).collect();
+    if session.searches.spend(waiting.len() / SCANNED).is_err() {
+        return Vec::new();
+    }
+    let yields = |other: &JobId| {
+        session.world.jobs[*other].counts.of(Status::Pipelined) > 0 && session.outranks(job, *other)
+    };
+    let mut lesser: Vec<JobId> = waiting.into_iter().filter(yields).collect();
+    let priority = |job: JobId| session.world.jobs[job].priority;
+    lesser.sort_by(|a, b| priority(*a).cmp(&priority(*b)).then_with(|| session.job_order(*b, *a)));
+    lesser
+}
+
+/// Takes back what is reserved for these jobs.
+pub(super) fn take_back(statement: &mut Statement<'_, '_>, jobs: &[JobId]) -> Vec<Yielded> {
+    jobs.iter().map(|job| take_back_of(statement, *job)).collect()
+}
+
+fn take_back_of(statement: &mut Statement<'_, '_>, job: JobId) -> Yielded {
+    let places = nominations(statement.session().world, job);
+    for (task, _) in &places {
+        statement.unplace(*task);
+    }
+    Yielded { job, places }
+}
+
+fn nominations(world: &World, job: JobId) -> Vec<(TaskId, NodeId)> {
+    let nomination = |task: &TaskId| {
+        let it = &world.tasks[*task];
+        it.node.filter(|_| it.status == Status::Pipelined).map(|node| (*task, node))
+    };
+    world.jobs[job].tasks.iter().filter_map(nomination).collect()
+}
+
+/// Gives back what still fits beside the job it was taken for, to the most important first; a gang that would not be whole
+/// with it gets nothing.
+pub(super) fn put_back(statement: &mut Statement<'_, '_>, yielded: Vec<Yielded>, taker: JobId) {
+    for Yielded { job, places } in yielded.into_iter().rev() {
+        let mut attempt = statement.nested();
+        let all = places.len();
+        let back = places.into_iter().filter(|(task, node)| put_back_one(&mut attempt, *task, *node)).count();
+        let session = attempt.session();
+        let whole = session.job_ready(job) || session.job_pipelined(job);
+        if whole && may_all_keep(session, taker) {
+            attempt.keep();
+        } else {
+            drop(attempt);
+        }
+        if back < all || !whole {
+            note(statement.session(), job, taker);
+        }
+    }
+}
+
+fn put_back_one(statement: &mut Statement<'_, '_>, task: TaskId, node: NodeId) -> bool {
+    let session = statement.session();
+    let it = &session.world.tasks[task];
+    let Some(job) = it.job.filter(|_| it.status == Status::Pending) else { return false };
+    let fits = session.allocatable(session.world.jobs[job].queue, task).is_ok() && session.takes(task, node);
+    if fits {
+        statement.pipeline(task, node);
+    }
+    fits
+}
+
+/// Whether tasks that were just given a place could have it with all that is in place by now. Room is not asked for again,
+/// only what other pods around may change.
+fn may_all_keep(session: &mut Session<'_>, job: JobId) -> bool {
+    let world = &*session.world;
+    let looks_around = |task: &TaskId| {
+        let class = world.class_of(*task);
+        let fresh = matches!(world.tasks[*task].status, Status::Allocated | Status::Pipelined);
+        fresh && (!class.carried.is_empty() || world.terms.outward(class).next().is_some())
+    };
+    let around: Vec<TaskId> = world.jobs[job].tasks.iter().copied().filter(looks_around).collect();
+    around.into_iter().all(|task| super::evict::may_keep(session, task))
+}
+
+/// The reservation is not what was said of it in this cycle.
+fn note(session: &mut Session<'_>, job: JobId, taker: JobId) {
+    let by = session.world.jobs[taker].key.clone();
+    session.world.jobs[job].refusals.retain(|refusal| !matches!(refusal, Refusal::Reserved(_)));
+    session.refuse(job, Refusal::Outranked(by));
+}
