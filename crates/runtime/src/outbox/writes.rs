@@ -54,6 +54,18 @@ pub struct QueueSeen {
     pub stateless: bool,
 }
 
+impl PodPatch {
+    /// What this one does not say is taken from one before it.
+    fn over(self, older: &Self) -> Self {
+        Self {
+            transition: self.transition || older.transition,
+            condition: self.condition.or_else(|| older.condition.clone()),
+            nominated: self.nominated.or_else(|| older.nominated.clone()),
+            disrupted: self.disrupted.or_else(|| older.disrupted.clone()),
+        }
+    }
+}
+
 impl QueuePatch {
     /// The same amounts, on what stands in the status now.
     fn renewed(self, seen: &QueueSeen) -> Self {
@@ -82,6 +94,14 @@ pub enum Write {
 }
 
 impl Write {
+    /// The newer content of the same object; what it does not speak of is still to be written.
+    fn over(self, older: &Write) -> Self {
+        match (self, older) {
+            (Write::Pod(pod, patch), Write::Pod(_, before)) => Write::Pod(pod, patch.over(before)),
+            (newer, _) => newer,
+        }
+    }
+
     /// Its object.
     pub fn target(&self) -> Target {
         match self {
@@ -97,6 +117,11 @@ const HOLDS_MAX: u32 = 10;
 /// And how many the words about a single pod, while others keep coming.
 const CALM_MAX: u32 = 20;
 const RETRY: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(10));
+/// How long an object is left alone whose status the API server refused, first and at most: a role or a webhook may be
+/// put right some time.
+const REFUSED: (Duration, Duration) = (Duration::from_secs(1), Duration::from_mins(5));
+/// And the least time from one of all these to the next: they may be all pods of a cluster.
+const REFUSED_APART: Duration = Duration::from_millis(50);
 
 #[derive(Debug)]
 struct Pending {
@@ -124,6 +149,19 @@ struct Entry {
     /// What is in flight is not true any more: it is not sent again.
     forgotten: bool,
     failures: u32,
+    /// The last write was refused: no other goes before this.
+    rests_until: Option<Instant>,
+}
+
+impl Entry {
+    /// What could not be written waits again, with what is newer. True when nothing waited.
+    fn put_back(&mut self, write: &Write, since: Instant, due: Instant, prompt: bool) -> bool {
+        let newer = self.pending.take();
+        let alone = newer.is_none();
+        let write = newer.map_or_else(|| write.clone(), |newer| newer.write.over(write));
+        self.pending = Some(Pending { write, since, due, prompt });
+        alone
+    }
 }
 
 #[derive(Debug)]
@@ -142,6 +180,10 @@ pub(super) struct Writes {
     queues: FxHashMap<Arc<str>, QueueSeen>,
     sequence: u64,
     pending: usize,
+    /// When the last of those that were refused has its turn.
+    last_turn: Option<Instant>,
+    /// The process ends.
+    hurried: bool,
 }
 
 impl Writes {
@@ -159,6 +201,8 @@ impl Writes {
             queues: FxHashMap::default(),
             sequence: 0,
             pending: 0,
+            last_turn: None,
+            hurried: false,
         }
     }
 
@@ -190,11 +234,9 @@ impl Writes {
     fn pod(&mut self, pod: Arc<PodRef>, mut patch: PodPatch, prompt: bool, now: Instant) {
         let target = Target::Pod(Arc::clone(&pod.uid));
         if let Some(Write::Pod(_, waiting)) = self.waiting(&target) {
-            patch.condition = patch.condition.or_else(|| waiting.condition.clone());
-            patch.nominated = patch.nominated.or_else(|| waiting.nominated.clone());
-            patch.disrupted = patch.disrupted.or_else(|| waiting.disrupted.clone());
+            patch = patch.over(waiting);
         }
-        patch.transition = patch.condition.is_some() && !self.told.contains(&pod.uid);
+        patch.transition |= patch.condition.is_some() && !self.told.contains(&pod.uid);
         self.put(target, Write::Pod(pod, patch), prompt, now);
     }
 
@@ -234,6 +276,7 @@ impl Writes {
         let prompt = prompt || before.is_some_and(|pending| pending.prompt);
         let still = (now + self.hold).min(since + self.hold * HOLDS_MAX);
         let due = if prompt { now } else { still };
+        let due = entry.rests_until.map_or(due, |rested| due.max(rested));
         entry.pending = Some(Pending { write, since, due, prompt });
         self.line_up(target, due, prompt);
     }
@@ -304,21 +347,18 @@ impl Writes {
         }
     }
 
-    /// The outcome: after a passing error or a conflict the newest content is tried again; what is refused or gone is
-    /// let go.
+    /// The outcome: after a passing error or a conflict the newest content is tried again, after a refusal too, but later
+    /// and later; what is gone is let go.
     pub(super) fn done(&mut self, write: &Write, reply: &Reply, now: Instant) {
         let target = write.target();
         let Some(entry) = self.entries.get_mut(&target) else { return };
         entry.in_flight = false;
         match reply {
-            Reply::Done | Reply::Gone(_) => entry.failures = 0,
-            Reply::Refused(message) => {
-                entry.failures = 0;
-                warn!(object = %Name(write), %message, "the API server refused a status");
-            }
-            Reply::Passing { .. } | Reply::Conflict(_) if entry.forgotten => {}
+            Reply::Done | Reply::Gone(_) => (entry.failures, entry.rests_until) = (0, None),
+            _ if entry.forgotten => {}
             Reply::Passing { after, .. } => self.again(&target, write, *after, now),
             Reply::Conflict(_) => self.again(&target, write, None, now),
+            Reply::Refused(message) => self.refused(&target, write, message, now),
         }
         self.settle(target);
     }
@@ -328,11 +368,28 @@ impl Writes {
         let wait = backoff::wait_for(RETRY.0, RETRY.1, entry.failures, &mut self.chance)
             .max(after.unwrap_or_default());
         entry.failures += 1;
-        self.pending += usize::from(entry.pending.is_none());
         let prompt = !matches!(write, Write::Queue(..));
-        let newer = entry.pending.take();
-        let write = newer.map_or_else(|| write.clone(), |newer| newer.write);
-        entry.pending = Some(Pending { write, since: now, due: now + wait, prompt });
+        self.pending += usize::from(entry.put_back(write, now, now + wait, prompt));
+    }
+
+    /// What the core believes to stand there is kept until it does, or until the object is gone: in the log once, and with
+    /// ever fewer requests.
+    fn refused(&mut self, target: &Target, write: &Write, message: &str, now: Instant) {
+        let Some(entry) = self.entries.get_mut(target) else { return };
+        if entry.rests_until.is_none() {
+            entry.failures = 0;
+            warn!(object = %Name(write), %message, "the API server refused a status; it is tried again from time to time");
+        }
+        if self.hurried {
+            self.pending -= usize::from(entry.pending.take().is_some());
+            return;
+        }
+        let wait = backoff::wait_for(REFUSED.0, REFUSED.1, entry.failures, &mut self.chance);
+        entry.failures += 1;
+        let turn = self.last_turn.map_or(now, |last| last + REFUSED_APART).max(now + wait);
+        self.last_turn = Some(turn);
+        entry.rests_until = Some(turn);
+        self.pending += usize::from(entry.put_back(write, now, turn, false));
     }
 
     /// What waits is lined up; an object about which nothing waits is dropped.
@@ -396,11 +453,13 @@ impl Writes {
         first(&self.prompt).into_iter().chain(first(&self.lazy)).min()
     }
 
-    /// Statuses of groups and queues are due now; words about single pods are left to the next leader.
+    /// Statuses of groups and queues are due now; words about single pods are left to the next leader, and what was refused.
     pub(super) fn hurry(&mut self, now: Instant) {
+        self.hurried = true;
         let targets: Vec<Target> = self.entries.keys().cloned().collect();
         for target in targets {
-            if matches!(target, Target::Pod(_)) {
+            let refused = self.entries.get(&target).is_some_and(|entry| entry.rests_until.is_some());
+            if refused || matches!(target, Target::Pod(_)) {
                 self.forget(&target);
                 continue;
             }

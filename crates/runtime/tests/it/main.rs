@@ -8,6 +8,7 @@ mod fake;
 mod lease;
 mod loopback;
 mod outbox;
+mod outbox_refused;
 mod outbox_wakes;
 mod reload;
 mod usage;
