@@ -24,7 +24,10 @@ impl Outbox {
                 }
                 Event::PvcGone(key) => unclaimed.append(&mut self.volumes.claim_gone(key)),
                 Event::VolumeGone(name) => self.volumes.volume_gone(name),
-                Event::PodGroupGone(key) => self.writes.forget(&Target::PodGroup(key.clone())),
+                Event::PodGroupGone(key) => {
+                    self.lacking.forget(key);
+                    self.writes.forget(&Target::PodGroup(key.clone()));
+                }
                 Event::QueueGone(name) => self.writes.forget(&Target::Queue(Arc::clone(name))),
                 _ => {}
             }

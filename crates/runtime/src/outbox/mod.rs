@@ -12,6 +12,7 @@
 
 pub mod driver;
 mod gone;
+mod lacking;
 mod lane;
 mod prepare;
 pub mod reply;
@@ -27,13 +28,14 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use phalanx_core::decision::{Binding, Decision};
-use phalanx_core::event::{BindFailure, BindFault, Event, PodRef};
+use phalanx_core::event::{BindFailure, BindFault, Condition, Event, GroupStatus, PodRef};
 use rand::{Rng, SeedableRng};
 use rand_pcg::Pcg64;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::backoff;
 use crate::recorder::{Note, Recorder};
+use lacking::{Lacking, is_lack};
 use lane::{Due, Lane};
 use reply::Reply;
 pub use request::SELECTED_NODE;
@@ -68,6 +70,7 @@ pub struct Outbox {
     volumes: Volumes,
     writes: Writes,
     events: VecDeque<Job>,
+    lacking: Lacking,
     recorder: Recorder,
     chance: Pcg64,
     in_flight: [usize; 3],
@@ -92,6 +95,7 @@ impl Outbox {
             retries: Retries::default(),
             volumes: Volumes::default(),
             events: VecDeque::new(),
+            lacking: Lacking::default(),
             in_flight: [0; 3],
             dropped: 0,
             sequence: 0,
@@ -112,7 +116,13 @@ impl Outbox {
             Decision::Evict { pod, reason } => self.queue(Work::Evict(pod, reason), now),
             Decision::OpenGate { pod } => self.queue(Work::OpenGate(pod), now),
             Decision::Nominate { pod, node } => self.writes.nominate(pod, node, now),
-            Decision::PodGroupStatus { group, uid, status } => self.writes.group(group, uid, status, now),
+            Decision::PodGroupStatus { group, uid, status } => {
+                match unschedulable(&status) {
+                    Some(condition) if is_lack(condition) => self.lacking.changed(&group, now),
+                    _ => self.lacking.forget(&group),
+                }
+                self.writes.group(group, uid, status, now);
+            }
             Decision::QueueStatus { queue, allocated } => self.writes.queue(queue, allocated, now),
             Decision::PodUnscheduled { pod, reason, message } => {
                 self.writes.unscheduled(pod, reason, message, now);
@@ -174,6 +184,9 @@ impl Outbox {
     /// The next request to send, if one may be sent now.
     pub fn next(&mut self, now: Instant) -> Option<Job> {
         self.wake_retries(now);
+        while let Some(note) = self.lacking.due(now) {
+            self.note(note, now);
+        }
         let job = self.next_bind(now).or_else(|| self.next_write(now)).or_else(|| self.next_event(now))?;
         self.in_flight[job.work.lane() as usize] += 1;
         Some(job)
@@ -278,6 +291,7 @@ impl Outbox {
             self.retries.wake().filter(later),
             self.volumes.wake().filter(later),
             self.writes.wake(now),
+            self.lacking.wake().filter(later),
             self.talk_at(now),
         ]
         .into_iter()
@@ -335,10 +349,9 @@ impl Outbox {
                 self.note(Note::failed_scheduling(pod, message), now);
             }
             Write::PodGroup(group, uid, status) => {
-                let mut conditions = status.conditions.iter();
-                if let Some(condition) = conditions.find(|it| &*it.kind == "Unschedulable" && it.status) {
-                    self.note(Note::unschedulable(group, uid, &condition.message), now);
-                }
+                let Some(condition) = unschedulable(status) else { return };
+                let note = Note::unschedulable(group, uid, &condition.message);
+                if is_lack(condition) { self.lacking.tell(group, note, now) } else { self.note(note, now) }
             }
             Write::Pod(..) | Write::Queue(..) => {}
         }
@@ -432,6 +445,12 @@ impl Outbox {
     pub fn hurry(&mut self, now: Instant) {
         self.writes.hurry(now);
         self.events.clear();
+        self.lacking = Lacking::default();
         self.retries.drop_events();
     }
+}
+
+/// What a PodGroup's status says against it.
+fn unschedulable(status: &GroupStatus) -> Option<&Condition> {
+    status.conditions.iter().find(|condition| &*condition.kind == "Unschedulable" && condition.status)
 }

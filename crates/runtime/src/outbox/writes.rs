@@ -114,6 +114,8 @@ impl Write {
 
 /// How many holds a write that keeps changing may wait.
 const HOLDS_MAX: u32 = 10;
+/// And the sums of a queue, which each bind changes.
+const QUEUE_HOLDS_MAX: u32 = 30;
 /// And how many the words about a single pod, while others keep coming.
 const CALM_MAX: u32 = 20;
 const RETRY: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(10));
@@ -274,7 +276,8 @@ impl Writes {
         self.pending += usize::from(before.is_none());
         let since = before.as_ref().map_or(now, |pending| pending.since);
         let prompt = prompt || before.is_some_and(|pending| pending.prompt);
-        let still = (now + self.hold).min(since + self.hold * HOLDS_MAX);
+        let most = if matches!(write, Write::Queue(..)) { QUEUE_HOLDS_MAX } else { HOLDS_MAX };
+        let still = (now + self.hold).min(since + self.hold * most);
         let due = if prompt { now } else { still };
         let due = entry.rests_until.map_or(due, |rested| due.max(rested));
         entry.pending = Some(Pending { write, since, due, prompt });

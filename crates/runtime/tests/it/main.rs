@@ -7,6 +7,8 @@ mod extender;
 mod fake;
 mod lease;
 mod loopback;
+#[path = "../../../core/src/testing.rs"]
+mod objects;
 mod outbox;
 mod outbox_refused;
 mod outbox_wakes;
@@ -14,3 +16,7 @@ mod reload;
 mod usage;
 mod volumes;
 mod watch;
+mod writes;
+
+// What `objects` imports.
+use phalanx_core::{annotation, conf, event, id, plugin, world};

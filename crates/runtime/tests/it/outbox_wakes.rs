@@ -2,7 +2,7 @@
 use std::time::{Duration, Instant};
 
 use phalanx_core::decision::{Decision, Prepare, VolumeBinding};
-use phalanx_core::event::{Event, GroupStatus, Key, Phase};
+use phalanx_core::event::{Condition, Event, GroupStatus, Key, Phase};
 use phalanx_runtime::outbox::reply::Reply;
 use phalanx_runtime::outbox::{Job, Outbox, OutboxOptions, PvcSeen, Work};
 use phalanx_runtime::recorder::Note;
@@ -65,7 +65,18 @@ impl Play {
             }
             5 => {
                 let phase = [Phase::Pending, Phase::Inqueue, Phase::Running][self.one_of(3)];
-                let status = GroupStatus { phase, running: self.one_of(9) as u32, ..GroupStatus::default() };
+                let lacks = self.one_of(2) == 0;
+                let reason = if lacks { "NotEnoughTasks" } else { "NotEnoughResources" };
+                let condition = Condition {
+                    kind: "Unschedulable".into(),
+                    status: self.one_of(3) > 0,
+                    reason: reason.into(),
+                    message: self.one_of(9).to_string().into(),
+                    ..Condition::default()
+                };
+                let running = self.one_of(9) as u32;
+                let status =
+                    GroupStatus { phase, running, conditions: vec![condition], ..GroupStatus::default() };
                 Decision::PodGroupStatus { group: group_of(object), uid: "g".into(), status }
             }
             _ => {

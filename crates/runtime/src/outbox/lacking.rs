@@ -1,0 +1,82 @@
+//! Gangs that lack pods. Most often these are just being made, so it is no event until it has gone on for a while, and none
+//! at all when the gang is whole by then.
+use std::collections::BinaryHeap;
+use std::time::{Duration, Instant};
+
+use phalanx_core::event::{Condition, Key};
+use rustc_hash::FxHashMap;
+
+use super::lane::Due;
+use crate::recorder::Note;
+
+/// How long nothing may have changed before it is told.
+const STILL: Duration = Duration::from_secs(5);
+/// And how long it may go on changing.
+const MOST: Duration = Duration::from_mins(1);
+
+/// Whether a condition says that members are missing, rather than places for them.
+pub(super) fn is_lack(condition: &Condition) -> bool {
+    matches!(&*condition.reason, "NotEnoughTasks" | "NotEnoughPodsOfTask")
+}
+
+#[derive(Debug)]
+struct Waiting {
+    note: Note,
+    since: Instant,
+    due: Instant,
+}
+
+/// What is to be told of such gangs, if they do not become whole.
+#[derive(Debug, Default)]
+pub(super) struct Lacking {
+    waiting: FxHashMap<Key, Waiting>,
+    line: BinaryHeap<Due<Key>>,
+    sequence: u64,
+}
+
+impl Lacking {
+    /// What is written about a gang that lacks pods.
+    pub(super) fn tell(&mut self, group: &Key, note: Note, now: Instant) {
+        if let Some(waiting) = self.waiting.get_mut(group) {
+            waiting.note = note;
+            return;
+        }
+        self.waiting.insert(group.clone(), Waiting { note, since: now, due: now + STILL });
+        self.line_up(group.clone(), now + STILL);
+    }
+
+    /// The gang still lacks some, but not as many as before.
+    pub(super) fn changed(&mut self, group: &Key, now: Instant) {
+        if let Some(waiting) = self.waiting.get_mut(group) {
+            waiting.due = (now + STILL).min(waiting.since + MOST);
+        }
+    }
+
+    /// It lacks none, or is gone.
+    pub(super) fn forget(&mut self, group: &Key) {
+        self.waiting.remove(group);
+    }
+
+    /// The next one whose time has come.
+    pub(super) fn due(&mut self, now: Instant) -> Option<Note> {
+        while self.line.peek().is_some_and(|due| due.at <= now) {
+            let group = self.line.pop()?.job;
+            match self.waiting.get(&group).map(|waiting| waiting.due) {
+                Some(due) if due > now => self.line_up(group, due),
+                Some(_) => return self.waiting.remove(&group).map(|waiting| waiting.note),
+                None => {}
+            }
+        }
+        None
+    }
+
+    /// When the first may be due.
+    pub(super) fn wake(&self) -> Option<Instant> {
+        self.line.peek().map(|due| due.at)
+    }
+
+    fn line_up(&mut self, job: Key, at: Instant) {
+        self.sequence += 1;
+        self.line.push(Due { at, sequence: self.sequence, job });
+    }
+}
