@@ -272,6 +272,7 @@ fn same_shape(a: &str, b: &str) -> bool {
 // ---------------------------------------------------------------- queues
 
 fn close_queues(session: &mut Session<'_>) {
+    session.world.count_devices_given();
     for id in session.world.queues.ids().collect::<Vec<_>>() {
         if session.world.queues[id].exists {
             write_allocated(session, id);
@@ -281,7 +282,7 @@ fn close_queues(session: &mut Session<'_>) {
 }
 
 fn write_allocated(session: &mut Session<'_>, id: QueueId) {
-    let allocated = session.world.render(&session.world.queues[id].subtree.allocated);
+    let allocated = session.world.render_allocated(id);
     let queue = &mut session.world.queues[id];
     if queue.written != allocated {
         queue.written.clone_from(&allocated);

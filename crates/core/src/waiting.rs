@@ -252,6 +252,11 @@ fn parking(session: &Session<'_>, id: JobId) -> Option<Parking> {
     if job.passed_over || job.refusals.is_empty() {
         return None;
     }
+    let claims = |task: &TaskId| session.world.tasks[*task].claims.is_some();
+    if job.phase == Phase::Pending && (!job.min_devices.is_zero() || job.tasks.iter().any(claims)) {
+        // What it claims is no part of its shape.
+        return None;
+    }
     let stands: Option<Vec<Time>> =
         session.tiers.every().map(|plugin| plugin.stands_until(session.world, id)).collect();
     let denied = session.world.denied_until(id, session.now);

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use phalanx_resource::{Amounts, Ceilings};
 
+use super::devices::{class_of, is_part};
 use super::{Job, JobKind, Status, Task, World};
 use crate::event::{Key, QuotaInfo, Resources};
 
@@ -85,7 +86,8 @@ pub(super) fn is_of_nodes(name: &str) -> bool {
     let basic = matches!(name, "cpu" | "memory" | "pods" | "ephemeral-storage");
     let prefixed = ["requests.", "limits.", "count/"].iter().any(|prefix| name.starts_with(prefix));
     let scalar = ["hugepages-", "attachable-volumes-"].iter().any(|prefix| name.starts_with(prefix));
-    basic || (!prefixed && (scalar || name.contains('/')))
+    let devices = class_of(name).is_some() || is_part(name);
+    basic || (!prefixed && !devices && (scalar || name.contains('/')))
 }
 
 #[cfg(test)]

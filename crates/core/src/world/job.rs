@@ -53,6 +53,8 @@ pub struct Job {
     pub roles: Vec<Role>,
     /// `minResources`; without it the job is always admitted.
     pub min_resources: Option<Amounts>,
+    /// What `minResources` ask for of device classes.
+    pub(crate) min_devices: Amounts,
     /// `minResources` as ResourceQuotas count them.
     pub(crate) quota_request: Option<Amounts>,
     /// Priority of its PriorityClass.
@@ -101,6 +103,7 @@ impl Job {
             min_member: 1,
             roles: Vec::new(),
             min_resources: None,
+            min_devices: Amounts::new(),
             quota_request: None,
             priority: 0,
             priority_class: None,

@@ -39,7 +39,7 @@ pub(crate) use awake::backoff;
 pub use class::Class;
 use class::ClassKey;
 use devices::Devices;
-pub(crate) use devices::{Need, ShapeId, Shared, Wanted};
+pub(crate) use devices::{Need, ShapeId, Shared, Wanted, is_part};
 pub(crate) use herds::{Cure, HerdKey, Run, Shape};
 use images::Images;
 pub use job::{Job, JobKind, Role};
@@ -315,6 +315,9 @@ impl World {
             self.leave_list(id);
         }
         self.count(id, Some(before.status), Some(status));
+        if self.tasks[id].claims.is_some() {
+            self.devices_given_move();
+        }
         self.tasks[id].status = status;
         if !stays {
             self.join_list(id, node);

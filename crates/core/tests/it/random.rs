@@ -50,13 +50,18 @@ fn cores(amount: Option<i64>) -> phalanx_core::event::Resources {
 }
 
 fn queues() -> impl Strategy<Value = Vec<QueueInfo>> {
-    let devices = prop::option::weighted(0.2, 0u32..4);
+    // How many, and of which figures.
+    let devices = prop::option::weighted(0.3, (0u32..4, 1u8..8));
     let one = (1u32..4, amount(12), amount(4), 0i32..2, devices);
     prop::collection::vec(one, 1..4).prop_map(|list| {
-        let devices = |count: Option<u32>| count.map(|count| resources(&format!("deviceclass/any={count}")));
+        let devices = |quota: Option<(u32, u8)>, figure: u8| {
+            let quota = quota.filter(|(_, which)| which & figure != 0);
+            quota.map(|(count, _)| resources(&format!("deviceclass/any={count}"))).unwrap_or_default()
+        };
         let queue = |(at, (weight, capability, guarantee, priority, quota))| QueueInfo {
-            capability: [cores(capability), devices(quota).unwrap_or_default()].concat(),
-            guarantee: cores(guarantee),
+            capability: [cores(capability), devices(quota, 1)].concat(),
+            guarantee: [cores(guarantee), devices(quota, 2)].concat(),
+            deserved: devices(quota, 4),
             priority,
             ..queue(&format!("q{at}"), weight)
         };

@@ -1,21 +1,18 @@
-//! Quotas of devices: a capability under the name `deviceclass/<class>` limits how many devices of a class (resource.k8s.io)
-//! the claims of a queue's tasks ask for. A claim that several tasks share counts once in a queue, and once in each queue
-//! above it.
+//! Quotas of devices: `deviceclass/<class>` in a capability, a guarantee or what is deserved means that many devices of a class
+//! (resource.k8s.io), as the claims of a queue's tasks ask for them. A claim that several tasks share counts once in a queue,
+//! and once in each queue above it.
 //!
-//! Source: Volcano's capacity plugin, `checkDRAAllocatable`; there the count is asked for admission too.
+//! Admitted jobs count with what they need to start, if they hold less: see [`World::devices_needed`].
+//!
+//! Source: Volcano's capacity plugin, `checkDRAAllocatable`; there only a capability counts, and of admitted jobs only those
+//! of the session.
 use phalanx_resource::{Amounts, DimId};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::diagnosis::QueueFault;
-use crate::id::{ClaimId, QueueId, TaskId};
-use crate::world::{Status, World};
-
-/// Before the name of a class: so many of its devices.
-const COUNT: &str = "deviceclass/";
-/// Behind the name of a dimension, and before that of a class: so much of its devices.
-const PART: &str = ".deviceclass/";
-/// Amounts of what has such a name are in thousandths.
-const WHOLE: i64 = 1_000;
+use crate::event::Phase;
+use crate::id::{ClaimId, JobId, QueueId, TaskId};
+use crate::world::{Status, World, is_part};
 
 /// What claims take of the classes that any queue has a quota of. Nothing at all when none has.
 #[derive(Debug, Default, PartialEq)]
@@ -26,22 +23,41 @@ pub(super) struct Devices {
     /// How many tasks of a queue, and of those below it, hold a claim.
     refs: FxHashMap<(QueueId, ClaimId), u32>,
     held: FxHashMap<QueueId, Amounts>,
+    /// What admitted jobs will hold when they are whole, and do not as the session begins.
+    promised: FxHashMap<QueueId, Amounts>,
 }
 
 impl Devices {
     pub(super) fn new(world: &World, tree: bool) -> Self {
-        let is_quota =
-            |dim: &DimId| world.queues.iter().any(|(_, queue)| queue.capability.get(*dim).is_some());
-        let named = world.dims.iter().filter(|(_, name)| name.starts_with(COUNT)).map(|(dim, _)| dim);
-        let classes: Vec<DimId> = named.filter(is_quota).collect();
+        let is_quota = |dim: &DimId| {
+            let named = |(_, queue): (QueueId, &crate::world::Queue)| {
+                let figures = [queue.capability.get(*dim), queue.deserved.get(*dim)];
+                figures.iter().any(Option::is_some) || queue.guarantee.get(*dim) > 0
+            };
+            world.device_class(*dim).is_some() && world.queues.iter().any(named)
+        };
+        let classes: Vec<DimId> = world.dims.iter().map(|(dim, _)| dim).filter(is_quota).collect();
         let mut devices = Self { tree, classes, ..Self::default() };
         if devices.is_any() {
-            world
-                .claimants()
-                .filter(|task| holds(world.tasks[*task].status))
-                .for_each(|task| devices.add(world, task));
+            devices.count(world);
         }
         devices
+    }
+
+    fn count(&mut self, world: &World) {
+        let mut claiming: FxHashSet<JobId> = FxHashSet::default();
+        for task in world.claimants() {
+            claiming.extend(world.tasks[task].job);
+            if holds(world.tasks[task].status) {
+                self.add(world, task);
+            }
+        }
+        for (id, job) in world.jobs.iter() {
+            let asks = claiming.contains(&id) || !job.min_devices.is_zero();
+            if asks && job.exists && matches!(job.phase, Phase::Inqueue | Phase::Running) {
+                self.promise(world, id);
+            }
+        }
     }
 
     /// Whether any queue has a quota of devices.
@@ -49,46 +65,97 @@ impl Devices {
         !self.classes.is_empty()
     }
 
-    fn path<'w>(&self, world: &'w World, task: TaskId) -> impl Iterator<Item = QueueId> + use<'w> {
-        let queue = world.tasks[task].job.map(|job| world.jobs[job].queue);
+    fn path<'w>(&self, world: &'w World, queue: Option<QueueId>) -> impl Iterator<Item = QueueId> + use<'w> {
         let most = if self.tree { usize::MAX } else { 1 };
         queue.into_iter().flat_map(|queue| world.queue_path(queue)).take(most)
     }
 
-    /// How many devices of each class a claim asks for.
-    fn request(&self, world: &World, claim: ClaimId) -> Amounts {
-        let mut request = Amounts::new();
-        for one in world.device_requests(claim) {
-            let class = self.classes.iter().find(|dim| world.dims.name(**dim)[COUNT.len()..] == *one.class);
-            if let Some(dim) = class {
-                request.set(*dim, request.get(*dim) + i64::from(one.count) * WHOLE);
+    /// What a queue, with those below it, holds of a resource.
+    pub(super) fn held(&self, queue: QueueId, dim: DimId) -> i64 {
+        self.held.get(&queue).map_or(0, |held| held.get(dim))
+    }
+
+    /// What a queue itself holds of a resource, where others may be below it: jobs are in the leaves.
+    pub(super) fn own(&self, world: &World, queue: QueueId, dim: DimId) -> i64 {
+        let above_others = self.tree && world.queues[queue].children > 0;
+        if above_others { 0 } else { self.held(queue, dim) }
+    }
+
+    /// What admitted jobs of a queue, and of those below it, hold or will hold of a resource.
+    pub(super) fn taken(&self, queue: QueueId, dim: DimId) -> i64 {
+        self.held(queue, dim) + self.promised.get(&queue).map_or(0, |promised| promised.get(dim))
+    }
+
+    /// What a task would take of the devices that a queue does not hold yet.
+    pub(super) fn need(&self, world: &World, queue: QueueId, task: TaskId) -> Amounts {
+        let claims = world.claims_of(task).iter();
+        self.sum(world, claims.filter(|claim| !self.refs.contains_key(&(queue, **claim))))
+    }
+
+    /// What a queue would have back without a task, with others of it gone whose claims are counted here.
+    pub(super) fn given_back(
+        &self,
+        world: &World,
+        queue: QueueId,
+        task: TaskId,
+        gone: &FxHashMap<(QueueId, ClaimId), u32>,
+    ) -> Amounts {
+        let last = |claim: &&ClaimId| {
+            let at = (queue, **claim);
+            let gone = gone.get(&at).copied().unwrap_or_default();
+            self.refs.get(&at).is_some_and(|refs| *refs == gone + 1)
+        };
+        self.sum(world, world.claims_of(task).iter().filter(last))
+    }
+
+    fn sum<'c>(&self, world: &World, claims: impl Iterator<Item = &'c ClaimId>) -> Amounts {
+        let mut sum = Amounts::new();
+        claims.for_each(|claim| sum.add(&world.devices_asked(*claim, &self.classes)));
+        sum
+    }
+
+    /// What a job needs to start and does not hold.
+    pub(super) fn missing(&self, world: &World, id: JobId) -> Amounts {
+        let holding = |task: &&TaskId| holds(world.tasks[**task].status);
+        let claims = world.jobs[id].tasks.iter().filter(holding).flat_map(|task| world.claims_of(*task));
+        let held: FxHashSet<ClaimId> = claims.copied().collect();
+        let mut missing = world.devices_needed(id, &self.classes);
+        missing.sub_clamped(&self.sum(world, held.iter()));
+        missing
+    }
+
+    /// A job is admitted.
+    pub(super) fn promise(&mut self, world: &World, id: JobId) {
+        let missing = self.missing(world, id);
+        if !missing.is_zero() {
+            for queue in self.path(world, Some(world.jobs[id].queue)) {
+                self.promised.entry(queue).or_default().add(&missing);
             }
         }
-        request
     }
 
     fn add(&mut self, world: &World, task: TaskId) {
-        for queue in self.path(world, task) {
+        for queue in self.path(world, world.queue_of(task)) {
             for claim in world.claims_of(task) {
                 let refs = self.refs.entry((queue, *claim)).or_default();
                 *refs += 1;
                 if *refs == 1 {
-                    let request = self.request(world, *claim);
-                    self.held.entry(queue).or_default().add(&request);
+                    let asked = world.devices_asked(*claim, &self.classes);
+                    self.held.entry(queue).or_default().add(&asked);
                 }
             }
         }
     }
 
     fn sub(&mut self, world: &World, task: TaskId) {
-        for queue in self.path(world, task) {
+        for queue in self.path(world, world.queue_of(task)) {
             for claim in world.claims_of(task) {
                 let Some(refs) = self.refs.get_mut(&(queue, *claim)) else { continue };
                 *refs -= 1;
                 if *refs == 0 {
                     self.refs.remove(&(queue, *claim));
-                    let request = self.request(world, *claim);
-                    self.held.entry(queue).or_default().sub(&request);
+                    let asked = world.devices_asked(*claim, &self.classes);
+                    self.held.entry(queue).or_default().sub(&asked);
                 }
             }
         }
@@ -102,30 +169,20 @@ impl Devices {
             _ => {}
         }
     }
-
-    /// The first queue on the way up, if any, that would have too many devices with one more task; and how many.
-    pub(super) fn refuses(&self, world: &World, task: TaskId) -> Option<(QueueId, Vec<(DimId, i64)>)> {
-        if !self.is_any() || world.claims_of(task).is_empty() {
-            return None;
-        }
-        self.path(world, task).find_map(|queue| {
-            let mut need = Amounts::new();
-            let new = world.claims_of(task).iter().filter(|claim| !self.refs.contains_key(&(queue, **claim)));
-            new.for_each(|claim| need.add(&self.request(world, *claim)));
-            let held = self.held.get(&queue);
-            let over = self.classes.iter().filter_map(|dim| {
-                let most = world.queues[queue].capability.get(*dim)?;
-                let over = held.map_or(0, |held| held.get(*dim)) + need.get(*dim) - most;
-                (need.get(*dim) > 0 && over > 0).then_some((*dim, over))
-            });
-            let over: Vec<_> = over.collect();
-            (!over.is_empty()).then_some((queue, over))
-        })
-    }
 }
 
 fn holds(status: Status) -> bool {
     status.is_allocated() || status == Status::Pipelined
+}
+
+/// Whether a figure of a queue counts. `devices`: those of devices do.
+pub(super) fn counts(world: &World, dim: DimId, devices: bool) -> bool {
+    !is_part(world.dims.name(dim)) && (devices || world.device_class(dim).is_none())
+}
+
+/// What there is of a resource: of devices, as many as there are of the class.
+pub(super) fn total(world: &World, dim: DimId) -> i64 {
+    if world.device_class(dim).is_some() { world.devices_there(dim) } else { world.total.get(dim).max(0) }
 }
 
 /// A quota of devices that has no effect. `counted`: those of whole devices have.
@@ -136,12 +193,10 @@ pub(super) fn idle_quota(world: &World, id: QueueId, counted: bool) -> Option<Qu
     let capability = queue.capability.iter().map(|(dim, _)| ("capability", dim));
     capability.chain(deserved).chain(guarantee).find_map(|(what, dim)| {
         let name = world.dims.name(dim);
-        let why = match what {
-            _ if name.contains(PART) => "claims to a part of a device are not supported",
-            _ if !name.starts_with(COUNT) => return None,
-            _ if !counted => "devices are not counted",
-            "capability" => return None,
-            _ => "of devices only a capability counts",
+        let why = match name {
+            _ if counts(world, dim, counted) => return None,
+            _ if is_part(name) => "claims to a part of a device are not supported",
+            _ => "devices are not counted",
         };
         Some(QueueFault::Devices { quota: format!("{what} of {name}").into(), why })
     })

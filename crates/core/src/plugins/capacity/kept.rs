@@ -5,6 +5,7 @@
 //! make some queue claim more, and there is no room for that beside the claims of others.
 use phalanx_resource::{Amounts, DimId};
 
+use super::devices::{Devices, total};
 use super::standing::Standing;
 use crate::id::{Id, QueueId};
 use crate::world::World;
@@ -31,7 +32,7 @@ struct Figures {
 }
 
 impl Kept {
-    pub(super) fn new(world: &World, tree: bool, standings: &[Standing]) -> Self {
+    pub(super) fn new(world: &World, tree: bool, standings: &[Standing], devices: &Devices) -> Self {
         let is_kept = |dim: &DimId| standings.iter().any(|standing| standing.kept(*dim) > 0);
         let dims: Vec<DimId> = world.dims.iter().map(|(dim, _)| dim).filter(is_kept).collect();
         if dims.is_empty() {
@@ -46,11 +47,11 @@ impl Kept {
             dims.iter().map(figures).collect()
         };
         let mut lines: Vec<Vec<Figures>> = standings.iter().map(line).collect();
-        let cluster = |dim: &DimId| Figures { room: world.total.get(*dim).max(0), ..Figures::default() };
+        let cluster = |dim: &DimId| Figures { room: total(world, *dim), ..Figures::default() };
         lines.push(dims.iter().map(cluster).collect());
         let mut kept = Self { tree, dims, lines };
         for id in world.queues.ids() {
-            kept.update(world, id);
+            kept.update(world, devices, id);
         }
         kept
     }
@@ -70,15 +71,14 @@ impl Kept {
     }
 
     /// What a queue holds has changed.
-    pub(super) fn update(&mut self, world: &World, queue: QueueId) {
+    pub(super) fn update(&mut self, world: &World, devices: &Devices, queue: QueueId) {
         let mut at = Some(queue).filter(|_| self.is_any());
         while let Some(id) = at {
             at = self.above(world, id);
             let above = self.line(at);
-            let own = &world.queues[id].own;
             for slot in 0..self.dims.len() {
                 let mut it = self.lines[id.index()][slot];
-                let held = own.held(self.dims[slot]);
+                let held = own(world, devices, id, self.dims[slot]);
                 let claim = it.guarantee.max(held + it.claims_below);
                 let held = held + it.held_below;
                 let family = &mut self.lines[above][slot];
@@ -94,10 +94,12 @@ impl Kept {
     pub(super) fn refuses(
         &self,
         world: &World,
+        devices: &Devices,
         queue: QueueId,
         request: &Amounts,
     ) -> Option<(QueueId, Vec<(DimId, i64)>)> {
-        let over = |slot: usize| self.too_much(world, queue, slot, request.get(self.dims[slot]));
+        let need = |slot: usize| request.get(self.dims[slot]);
+        let over = |slot: usize| self.too_much(world, devices, queue, (slot, need(slot)));
         let (at, _) = (0..self.dims.len()).find_map(over)?;
         let over = (0..self.dims.len()).filter_map(|slot| {
             let (id, over) = over(slot)?;
@@ -106,13 +108,19 @@ impl Kept {
         Some((at, over.collect()))
     }
 
-    fn too_much(&self, world: &World, queue: QueueId, slot: usize, need: i64) -> Option<(QueueId, i64)> {
+    fn too_much(
+        &self,
+        world: &World,
+        devices: &Devices,
+        queue: QueueId,
+        (slot, need): (usize, i64),
+    ) -> Option<(QueueId, i64)> {
         let mut more = need;
         let mut at = Some(queue).filter(|_| need > 0);
         while let Some(id) = at {
             at = self.above(world, id);
             let (it, family) = (&self.lines[id.index()][slot], &self.lines[self.line(at)][slot]);
-            let held = world.queues[id].own.held(self.dims[slot]);
+            let held = own(world, devices, id, self.dims[slot]);
             let claim = it.guarantee.max(held + it.claims_below + more);
             more = claim - it.claim;
             if more <= 0 {
@@ -126,4 +134,9 @@ impl Kept {
         }
         None
     }
+}
+
+/// What tasks of a queue hold of a resource, those of queues below it left out.
+fn own(world: &World, devices: &Devices, queue: QueueId, dim: DimId) -> i64 {
+    world.queues[queue].own.held(dim) + devices.own(world, queue, dim)
 }

@@ -32,8 +32,8 @@
 //! Source: Volcano's capacity plugin. Differences: there a fault of one queue switches the plugin off for all; here its own
 //! jobs wait, with those of the queues below it, and nothing is kept for it. Guarantees are kept free until they are used
 //! (there, what two queues leave beside each other's guarantees can be a third's), also where `root` has no capability.
-//! Guarantees of the queues above a victim count. Of devices (see [`devices`]) only a capability in whole ones counts, when
-//! tasks are placed; admission does not ask for it, and a quota that has no effect is told on the queue.
+//! Guarantees of the queues above a victim count. Of devices (see [`devices`]) whole ones count in all of this, as any resource;
+//! a quota that has no effect is told on the queue.
 mod devices;
 mod gates;
 mod kept;
@@ -42,6 +42,7 @@ mod standing;
 #[cfg(test)]
 mod tests;
 
+use std::borrow::Cow;
 use std::cmp::Ordering;
 
 use phalanx_resource::{Amounts, Ceilings, DimId};
@@ -78,8 +79,8 @@ const ARGS: &[ArgSpec] = &[
         name: DEVICES,
         kind: ArgKind::Bool,
         default: "true",
-        doc: "A capability `deviceclass/<class>` limits how many devices of that class a queue's claims ask for; a \
-              shared claim counts once.",
+        doc: "`deviceclass/<class>` in `capability`, `guarantee` and `deserved` means that many devices of the class, as a \
+              queue's claims ask for them; a shared claim counts once.",
     },
     ArgSpec {
         name: "capacity.DRAConsumableCapacityEnable",
@@ -126,8 +127,8 @@ impl Capacity {
         let broken = |id| world.queue_fault(id).is_some() || !(tree || flat::valid(world, id, NAME).is_ok());
         let counts_devices = args.bool(DEVICES, true);
         let standings = standing::standings(world, tree, counts_devices, broken);
-        let kept = Kept::new(world, tree, &standings);
         let devices = if counts_devices { Devices::new(world, tree) } else { Devices::default() };
+        let kept = Kept::new(world, tree, &standings, &devices);
         let let_in = LetIn::new(world, tree);
         let mut plugin = Self { tree, levels, standings, kept, devices, let_in };
         if world.any_asks() {
@@ -152,6 +153,22 @@ impl Capacity {
         if self.tree { &queue.subtree } else { &queue.own }
     }
 
+    /// What a queue holds of a resource, as its sums or the claims of its tasks say.
+    fn held(&self, world: &World, id: QueueId, dim: DimId) -> i64 {
+        self.sums(world, id).held(dim) + self.devices.held(id, dim)
+    }
+
+    /// What a task asks for in a queue, with the devices that it would be the first to have there.
+    fn request<'w>(&self, world: &'w World, id: QueueId, task: TaskId) -> Cow<'w, Amounts> {
+        let request = world.request_of(task);
+        if !self.devices.is_any() || world.claims_of(task).is_empty() {
+            return Cow::Borrowed(request);
+        }
+        let mut all = request.clone();
+        all.add(&self.devices.need(world, id, task));
+        Cow::Owned(all)
+    }
+
     fn promise(&mut self, world: &World, queue: QueueId, what: &Amounts, how: fn(&mut Amounts, &Amounts)) {
         for id in self.path(world, queue) {
             how(&mut self.standings[id.index()].promised, what);
@@ -160,8 +177,8 @@ impl Capacity {
 
     /// The dominant share of what a queue deserves that it holds, and whether it deserves nothing in particular.
     fn share(&self, world: &World, id: QueueId) -> (Share, bool) {
-        let (sums, deserved) = (self.sums(world, id), &self.of(id).deserved);
-        let shares = deserved.iter().map(|(dim, deserved)| Share::new(sums.held(dim), deserved));
+        let deserved = &self.of(id).deserved;
+        let shares = deserved.iter().map(|(dim, deserved)| Share::new(self.held(world, id, dim), deserved));
         if deserved.iter().all(|(_, deserved)| deserved == 0) {
             return (Share::new(1, 1), true);
         }
@@ -176,10 +193,10 @@ impl Capacity {
         task: TaskId,
         limits: &'a Ceilings,
     ) -> impl Iterator<Item = (DimId, i64)> {
-        let (sums, request) = (self.sums(world, id), world.request_of(task));
+        let request = self.request(world, id, task);
         limits.iter().filter_map(move |(dim, limit)| {
             let need = request.get(dim);
-            let held = sums.held(dim) + self.let_in.beside(world, id, task, dim);
+            let held = self.held(world, id, dim) + self.let_in.beside(world, id, task, dim);
             let over = held.saturating_add(need).saturating_sub(limit);
             (need > 0 && over > 0).then_some((dim, over))
         })
@@ -208,16 +225,22 @@ impl Capacity {
         self.within(world, queue, task, |id| &self.of(id).limits)
     }
 
-    /// The same of the devices that a task's claims ask for.
-    fn within_devices(&self, world: &World, task: TaskId) -> Result<(), Refusal> {
-        let Some((id, over)) = self.devices.refuses(world, task) else { return Ok(()) };
-        Err(Refusal::Quota { plugin: NAME, queue: world.queues[id].name.clone(), limit: "capability", over })
+    /// What a job needs of devices that its queue cannot promise it.
+    fn missing_devices(&self, queue: QueueId, needed: &Amounts) -> Vec<(DimId, i64)> {
+        let real = &self.of(queue).real;
+        let missing = |(dim, need): (DimId, i64)| {
+            let missing = self.devices.taken(queue, dim).saturating_add(need).saturating_sub(real.get(dim)?);
+            (need > 0 && missing > 0).then_some((dim, missing))
+        };
+        needed.iter().filter_map(missing).collect()
     }
 
     /// Whether a queue has, with one more task, at most what it deserves of something that the task asks for.
     fn is_below_deserved(&self, world: &World, id: QueueId, request: &Amounts) -> bool {
-        let (sums, deserved) = (self.sums(world, id), &self.of(id).deserved);
-        asked(request).any(|(dim, need)| deserved.get(dim).is_some_and(|most| sums.held(dim) + need <= most))
+        let deserved = &self.of(id).deserved;
+        let below =
+            |(dim, need)| deserved.get(dim).is_some_and(|most| self.held(world, id, dim) + need <= most);
+        asked(request).any(below)
     }
 
     /// The queue so many levels above another; `root` is none.
@@ -284,17 +307,17 @@ impl Plugin for Capacity {
     }
 
     fn allocatable(&self, world: &World, queue: QueueId, task: TaskId) -> Result<(), Refusal> {
-        let request = world.request_of(task);
         self.within_limits(world, queue, task)?;
-        self.within_devices(world, task)?;
-        let Some((id, over)) = self.kept.refuses(world, queue, request) else { return Ok(()) };
+        let request = self.request(world, queue, task);
+        let Some((id, over)) = self.kept.refuses(world, &self.devices, queue, &request) else {
+            return Ok(());
+        };
         Err(Refusal::Quota { plugin: NAME, queue: world.queues[id].name.clone(), limit: BESIDE, over })
     }
 
     fn lets_in(&self, world: &World, queue: QueueId, task: TaskId) -> Result<(), Refusal> {
         let own = |id| if self.tree { &self.of(id).real } else { &world.queues[id].capability };
-        self.within(world, queue, task, own)?;
-        self.within_devices(world, task)
+        self.within(world, queue, task, own)
     }
 
     fn listens(&self) -> bool {
@@ -305,29 +328,29 @@ impl Plugin for Capacity {
         self.devices.update(world, task, before);
         self.let_in.update(world, task);
         if let Some(queue) = world.queue_of(task) {
-            self.kept.update(world, queue);
+            self.kept.update(world, &self.devices, queue);
         }
     }
 
     fn preemptive(&self, world: &World, queue: QueueId, task: TaskId) -> Result<(), Refusal> {
-        let request = world.request_of(task);
         self.within_limits(world, queue, task)?;
-        self.within_devices(world, task)?;
+        let request = &*self.request(world, queue, task);
         let mut above = (1..=self.levels).filter_map(|level| self.above(world, queue, level));
         if self.is_below_deserved(world, queue, request)
             || above.any(|id| self.is_below_deserved(world, id, request))
         {
             return Ok(());
         }
-        let (sums, deserved) = (self.sums(world, queue), &self.of(queue).deserved);
-        let over = |(dim, need)| (dim, sums.held(dim) + need - deserved.get(dim).unwrap_or(0));
+        let deserved = &self.of(queue).deserved;
+        let over = |(dim, need)| (dim, self.held(world, queue, dim) + need - deserved.get(dim).unwrap_or(0));
         let over = asked(request).map(over).collect();
         Err(Refusal::Quota { plugin: NAME, queue: world.queues[queue].name.clone(), limit: "deserved", over })
     }
 
     fn reclaimable(&self, world: &World, by: TaskId, of: &[TaskId]) -> Option<Vec<TaskId>> {
         let Some(job) = world.tasks[by].job else { return Some(Vec::new()) };
-        Some(self.victims(world, world.jobs[job].queue, Some(world.request_of(by)), of))
+        let queue = world.jobs[job].queue;
+        Some(self.victims(world, queue, Some(&self.request(world, queue, by)), of))
     }
 
     fn guards_queues(&self) -> bool {
@@ -351,6 +374,7 @@ impl Plugin for Capacity {
         let job = &world.jobs[id];
         let Some(min) = &job.min_resources else { return Verdict::Permit };
         let own = job.promised();
+        let devices = if self.devices.is_any() { self.devices.missing(world, id) } else { Amounts::new() };
         for queue in self.path(world, job.queue) {
             let standing = self.of(queue);
             let missing = |(dim, limit)| {
@@ -359,6 +383,7 @@ impl Plugin for Capacity {
                 (min.get(dim) > 0 && missing > 0).then_some((dim, missing))
             };
             let missing: Vec<_> = standing.real.iter().filter_map(missing).collect();
+            let missing = [missing, self.missing_devices(queue, &devices)].concat();
             if !missing.is_empty() {
                 let queue = world.queues[queue].name.clone();
                 return Verdict::Reject(Refusal::Promised { plugin: NAME, queue, missing });
@@ -372,6 +397,9 @@ impl Plugin for Capacity {
         if let Some(min) = &job.min_resources {
             self.promise(world, job.queue, &job.promised(), Amounts::sub);
             self.promise(world, job.queue, min, Amounts::add);
+        }
+        if self.devices.is_any() {
+            self.devices.promise(world, id);
         }
     }
 

@@ -1,9 +1,11 @@
 //! Whose tasks may be evicted for a task of another queue.
+use std::borrow::Cow;
+
 use phalanx_resource::{Amounts, DimId};
 use rustc_hash::FxHashMap;
 
 use super::{Capacity, asked};
-use crate::id::{QueueId, TaskId};
+use crate::id::{ClaimId, QueueId, TaskId};
 use crate::world::World;
 
 /// What queues hold, counted down as victims are picked.
@@ -11,18 +13,35 @@ struct Left<'a> {
     plugin: &'a Capacity,
     world: &'a World,
     taken: FxHashMap<QueueId, Amounts>,
+    /// Tasks of a queue that are picked and hold a claim.
+    gone: FxHashMap<(QueueId, ClaimId), u32>,
 }
 
 impl Left<'_> {
     fn held(&self, queue: QueueId, dim: DimId) -> i64 {
         let taken = self.taken.get(&queue).map_or(0, |taken| taken.get(dim));
-        self.plugin.sums(self.world, queue).held(dim) - taken
+        self.plugin.held(self.world, queue, dim) - taken
     }
 
-    fn take(&mut self, queue: QueueId, request: &Amounts) {
+    fn take(&mut self, queue: QueueId, task: TaskId) {
         for id in self.plugin.path(self.world, queue) {
-            self.taken.entry(id).or_default().add(request);
+            let back = self.back(id, task).into_owned();
+            self.taken.entry(id).or_default().add(&back);
+            for claim in self.world.claims_of(task) {
+                *self.gone.entry((id, *claim)).or_default() += 1;
+            }
         }
+    }
+
+    /// What a queue has back without a task.
+    fn back(&self, queue: QueueId, task: TaskId) -> Cow<'_, Amounts> {
+        let (request, devices) = (self.world.request_of(task), &self.plugin.devices);
+        if !devices.is_any() || self.world.claims_of(task).is_empty() {
+            return Cow::Borrowed(request);
+        }
+        let mut all = request.clone();
+        all.add(&devices.given_back(self.world, queue, task, &self.gone));
+        Cow::Owned(all)
     }
 
     /// Without the request, a queue keeps of what is requested at least its guarantee.
@@ -60,16 +79,17 @@ impl Capacity {
         wanted: Option<&Amounts>,
         of: &[TaskId],
     ) -> Vec<TaskId> {
-        let mut left = Left { plugin: self, world, taken: FxHashMap::default() };
+        let mut left = Left { plugin: self, world, taken: FxHashMap::default(), gone: FxHashMap::default() };
         let mut take = |task: TaskId| {
             let Some(job) = world.tasks[task].job else { return false };
-            let (queue, request) = (world.jobs[job].queue, world.request_of(task));
+            let queue = world.jobs[job].queue;
+            let request = left.back(queue, task);
             let of_use = |wanted: &Amounts| asked(wanted).any(|(dim, _)| request.get(dim) > 0);
             let taken = world.queues[queue].exists
                 && wanted.is_none_or(of_use)
-                && self.may_give(&left, by, wanted, queue, request);
+                && self.may_give(&left, by, wanted, (queue, task), &request);
             if taken {
-                left.take(queue, request);
+                left.take(queue, task);
             }
             taken
         };
@@ -81,7 +101,7 @@ impl Capacity {
         left: &Left<'_>,
         by: QueueId,
         wanted: Option<&Amounts>,
-        queue: QueueId,
+        (queue, task): (QueueId, TaskId),
         request: &Amounts,
     ) -> bool {
         let world = left.world;
@@ -91,7 +111,7 @@ impl Capacity {
             *past |= id == top;
             here.then_some(id)
         });
-        losing.all(|id| left.keeps_guarantee(id, request))
+        losing.all(|id| left.keeps_guarantee(id, &left.back(id, task)))
             && left.can_give(queue, request)
             && !self.spared(world, by, wanted, queue, request)
             && (1..=self.levels).all(|level| {

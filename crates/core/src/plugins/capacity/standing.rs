@@ -1,7 +1,7 @@
 //! What each queue may have, is guaranteed and deserves, worked out from the top of the tree down.
 use phalanx_resource::{Amounts, Ceilings, DimId};
 
-use super::devices::idle_quota;
+use super::devices::{counts, idle_quota, total};
 use crate::diagnosis::QueueFault;
 use crate::id::{Id, QueueId};
 use crate::world::{Queue, World};
@@ -85,14 +85,18 @@ impl Builder<'_> {
         let odd = || if self.tree { warning(self.world, id, below) } else { None };
         let warning = idle_quota(self.world, id, self.counts_devices).or_else(odd);
         let mut guarantee = below.reserved.clone();
-        for (dim, amount) in queue.guarantee.iter() {
+        for (dim, amount) in
+            queue.guarantee.iter().filter(|(dim, _)| counts(self.world, *dim, self.counts_devices))
+        {
             guarantee.set(dim, amount);
         }
         for (dim, most) in queue.capability.iter() {
             guarantee.set(dim, guarantee.get(dim).min(most));
         }
         let mut deserved = below.deserved.clone();
-        for (dim, amount) in queue.deserved.iter() {
+        for (dim, amount) in
+            queue.deserved.iter().filter(|(dim, _)| counts(self.world, *dim, self.counts_devices))
+        {
             deserved.set(dim, amount);
         }
         let standing = &mut self.standings[id.index()];
@@ -130,7 +134,7 @@ impl Builder<'_> {
             let (room, reserved) = (above.room.get(dim), above.reserved.get(dim));
             return Above { room, real: above.real.get(dim), reserved: Some(reserved) };
         }
-        let room = self.world.total.get(dim).max(0);
+        let room = total(self.world, dim);
         if self.tree {
             return Above { room, real: None, reserved: None };
         }

@@ -342,10 +342,11 @@ fn quotas_that_do_not_add_up_are_told() {
         ),
         ("a child with a fault does not count", vec!["p:||cpu=3", "a < p: cpu=1||cpu=4"], None),
         ("devices of a class", vec!["p: deviceclass/gpu.example.com=2"], None),
+        ("deserved devices", vec!["p: deviceclass/gpu=2||deviceclass/gpu=1"], None),
         (
-            "deserved devices",
-            vec!["p: deviceclass/gpu=2||deviceclass/gpu=1"],
-            Some("its deserved of deviceclass/gpu has no effect: of devices only a capability counts"),
+            "devices that are deserved twice",
+            vec!["p:||deviceclass/gpu=1", "a < p:||deviceclass/gpu=2"],
+            Some("its children have more deserved than it has itself: deviceclass/gpu (1 more)"),
         ),
         (
             "parts of devices",

@@ -21,7 +21,7 @@ impl World {
         list
     }
 
-    pub(super) fn amounts(&mut self, list: &Resources) -> Amounts {
+    pub(in crate::world) fn amounts(&mut self, list: &Resources) -> Amounts {
         let mut amounts = Amounts::new();
         for (name, quantity) in list {
             let dim = self.dims.intern(name);

@@ -60,6 +60,8 @@ impl World {
         let id = self.ensure_job(JobKind::Group, info.key, &name);
         self.move_job(id, &name);
         let min_resources = info.min_resources.as_ref().map(|list| self.amounts_of_nodes(list));
+        let min_devices =
+            info.min_resources.as_ref().map(|list| self.device_amounts(list)).unwrap_or_default();
         let quota_request = info.min_resources.as_ref().map(|list| self.quota_amounts(list));
         let priority = self.priority(None, info.priority_class.as_deref());
         // Of another UID, it is another object: what was known of the one before says nothing about it.
@@ -72,7 +74,7 @@ impl World {
                 job.queue,
                 job.min_member,
                 roles,
-                (job.min_resources.clone(), job.quota_request.clone()),
+                (job.min_resources.clone(), job.min_devices.clone(), job.quota_request.clone()),
                 job.priority,
                 job.invalid.clone(),
                 job.annotations.clone(),
@@ -84,6 +86,7 @@ impl World {
         job.created = info.created;
         job.min_member = info.min_member;
         job.min_resources = min_resources;
+        job.min_devices = min_devices;
         job.quota_request = quota_request;
         job.priority = priority;
         job.priority_class = info.priority_class;
@@ -124,6 +127,7 @@ impl World {
         if from == to {
             return;
         }
+        self.devices_given_move();
         let sums = self.jobs[id].sums();
         self.queues[from].jobs -= 1;
         self.carry_job(from, &sums, Amounts::sub);

@@ -19,6 +19,9 @@ impl World {
         let id = self.ensure_queue(&info.name);
         let (capability, deserved) = (self.ceilings(&info.capability), self.ceilings(&info.deserved));
         let guarantee = self.amounts(&info.guarantee);
+        for list in [&info.capability, &info.deserved, &info.guarantee] {
+            self.count_classes(list);
+        }
         let written = self.written_amounts(&info.allocated);
         let group_limits = match info.group_limits {
             GroupLimits::Each(list) => {

@@ -115,6 +115,7 @@ impl World {
         let task = &self.tasks[id];
         let Some(linked) = task.claims.clone() else { return };
         let (hold, node) = (task.status.hold(), task.node);
+        self.devices_given_move();
         for id in &linked.ids {
             self.count_claim(*id, false);
             let claim = &mut self.devices.claims[*id];
@@ -200,6 +201,7 @@ impl World {
 
     pub(in crate::world) fn apply_claim(&mut self, info: ClaimInfo) -> bool {
         let id = self.ensure_claim(info.key.clone());
+        self.devices_given_move();
         self.count_claim(id, false);
         let claim = &self.devices.claims[id];
         let successor = claim.exists && claim.info.uid != info.uid;
@@ -221,6 +223,7 @@ impl World {
 
     pub(in crate::world) fn remove_claim(&mut self, key: &Key) -> bool {
         let Some(&id) = self.devices.claim_ids.get(key) else { return false };
+        self.devices_given_move();
         self.count_claim(id, false);
         self.shape_claim(id, &ClaimInfo::default());
         let claim = &mut self.devices.claims[id];

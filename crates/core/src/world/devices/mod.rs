@@ -8,6 +8,7 @@
 mod assign;
 mod claim;
 mod need;
+mod quota;
 mod refresh;
 mod shape;
 mod stock;
@@ -22,6 +23,8 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use claim::Claim;
 pub(crate) use claim::Linked;
 pub(crate) use need::{Need, Shared, Wanted};
+pub(in crate::world) use quota::class_of;
+pub(crate) use quota::is_part;
 use shape::Shape;
 pub(crate) use stock::{ShapeId, Shapes, Stock};
 
@@ -76,6 +79,8 @@ struct Slice {
     shapes: Vec<Shapes>,
     /// Shapes that were asked about.
     known: Shapes,
+    /// How many of its devices are of a class.
+    counts: BTreeMap<Arc<str>, u32>,
 }
 
 /// All about devices.
@@ -98,6 +103,9 @@ pub(crate) struct Devices {
     dirty: bool,
     /// Source of serials.
     serial: u64,
+    /// How many there are of the classes that queues and PodGroups name.
+    counts: BTreeMap<Arc<str>, u32>,
+    given: quota::Given,
 }
 
 impl Devices {

@@ -3,11 +3,16 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::{Device, Devices, Domain, Place, Shapes, Slice, Stock};
-use crate::event::{DeviceClassInfo, DeviceName, NodeTerm, SliceInfo, SliceNodes};
+use crate::event::{DeviceClassInfo, DeviceInfo, DeviceName, NodeTerm, SliceInfo, SliceNodes};
 use crate::id::{ClaimId, NodeId};
 use crate::world::World;
 
 impl Slice {
+    pub(super) fn name_of(&self, device: &DeviceInfo) -> DeviceName {
+        let SliceInfo { driver, pool, .. } = &self.info;
+        DeviceName { driver: driver.clone(), pool: pool.clone(), device: device.name.clone() }
+    }
+
     /// Shapes that are others now.
     pub(super) fn forget(&mut self, shapes: Shapes) {
         self.known &= !shapes;
@@ -32,7 +37,7 @@ impl World {
             return false;
         }
         self.devices.dirty = true;
-        self.devices.slices.insert(name, Slice { info, shapes, known: 0 });
+        self.devices.slices.insert(name, Slice { info, shapes, known: 0, counts: BTreeMap::new() });
         true
     }
 
@@ -57,6 +62,7 @@ impl World {
             before.push((id, std::mem::take(&mut self.nodes[id].devices)));
         }
         self.devices.lay_out(&self.node_ids);
+        self.devices.count();
         self.devices.dirty = false;
         for device in self.devices.table.values().cloned().collect::<Vec<_>>() {
             self.stock_device(&device, true);
@@ -109,8 +115,11 @@ impl Devices {
             shape.failure = None;
             bits |= 1 << at;
         }
-        self.slices.values_mut().for_each(|slice| slice.forget(bits));
-        self.dirty |= bits != 0;
+        for slice in self.slices.values_mut() {
+            slice.forget(bits);
+            slice.counts.remove(name);
+        }
+        self.dirty |= bits != 0 || self.counts.contains_key(name);
     }
 
     /// Says of each device what it is good for, where that is not known.
@@ -158,8 +167,7 @@ impl Devices {
             elsewhere |= if info.nodes == SliceNodes::All { 0 } else { all };
             let Some(place) = place else { continue };
             for (device, good) in info.devices.iter().zip(&slice.shapes) {
-                let (driver, pool) = (info.driver.clone(), info.pool.clone());
-                let name = DeviceName { driver, pool, device: device.name.clone() };
+                let name = slice.name_of(device);
                 match place {
                     Place::Node(node) => local.entry(node).or_default().push(name.clone()),
                     Place::Domain(at) => domains[at].devices.push(name.clone()),

@@ -1,0 +1,176 @@
+//! Devices as queues count them: a resource `deviceclass/<class>` stands for devices of a class.
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use phalanx_resource::{Amounts, DimId};
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use super::{Shape, Slice};
+use crate::event::Resources;
+use crate::id::{ClaimId, JobId, QueueId, TaskId};
+use crate::world::World;
+
+/// Before the name of a class: so many of its devices.
+const COUNT: &str = "deviceclass/";
+/// Behind the name of a dimension, and before that of a class: so much of its devices.
+const PART: &str = ".deviceclass/";
+/// Amounts of what has such a name are in thousandths.
+const WHOLE: i64 = 1_000;
+
+/// The class whose devices a resource stands for.
+pub(in crate::world) fn class_of(name: &str) -> Option<&str> {
+    name.strip_prefix(COUNT)
+}
+
+/// Whether a resource stands for a part of devices.
+pub(crate) fn is_part(name: &str) -> bool {
+    name.contains(PART)
+}
+
+/// What allocated tasks have of devices, by queue with all below it. Made when it is asked for and something has moved.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Given {
+    moved: bool,
+    by_queue: FxHashMap<QueueId, BTreeMap<Arc<str>, u32>>,
+}
+
+/// It follows from the rest.
+impl PartialEq for Given {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+impl World {
+    /// The class whose devices a resource stands for.
+    pub(crate) fn device_class(&self, dim: DimId) -> Option<&str> {
+        class_of(self.dims.name(dim))
+    }
+
+    /// How many devices of a resource's class there are on nodes that exist, in thousandths.
+    pub(crate) fn devices_there(&self, dim: DimId) -> i64 {
+        let count = self.device_class(dim).and_then(|class| self.devices.counts.get(class));
+        count.map_or(0, |count| i64::from(*count) * WHOLE)
+    }
+
+    /// Classes that are named here are counted from now on.
+    pub(in crate::world) fn count_classes(&mut self, list: &Resources) {
+        for class in list.iter().filter_map(|(name, _)| class_of(name)) {
+            if !self.devices.counts.contains_key(class) {
+                self.devices.counts.insert(class.into(), 0);
+                self.devices.dirty = true;
+            }
+        }
+    }
+
+    /// What a list asks for of device classes.
+    pub(in crate::world) fn device_amounts(&mut self, list: &Resources) -> Amounts {
+        let of_devices: Resources =
+            list.iter().filter(|(name, _)| class_of(name).is_some()).cloned().collect();
+        self.amounts(&of_devices)
+    }
+
+    /// How many devices of these classes a claim asks for, in thousandths.
+    pub(crate) fn devices_asked(&self, claim: ClaimId, classes: &[DimId]) -> Amounts {
+        let mut asked = Amounts::new();
+        for one in self.device_requests(claim) {
+            if let Some(dim) = classes.iter().find(|dim| self.device_class(**dim) == Some(&one.class)) {
+                asked.set(*dim, asked.get(*dim) + i64::from(one.count) * WHOLE);
+            }
+        }
+        asked
+    }
+
+    /// How many devices of these classes a job needs at the least to start: what its minResources say, or else what its pods
+    /// claim, as many of them as it cannot do without. A claim that several share counts once.
+    pub(crate) fn devices_needed(&self, id: JobId, classes: &[DimId]) -> Amounts {
+        let (job, mut needed) = (&self.jobs[id], self.jobs[id].min_devices.clone());
+        let open: Vec<DimId> = classes.iter().copied().filter(|dim| job.min_devices.get(*dim) == 0).collect();
+        if open.is_empty() || job.tasks.iter().all(|task| self.claims_of(*task).is_empty()) {
+            return needed;
+        }
+        let mut claimed: Vec<Amounts> = Vec::new();
+        let mut seen: FxHashSet<ClaimId> = FxHashSet::default();
+        let mut tasks: Vec<TaskId> = job.tasks.clone();
+        tasks.sort_unstable_by(|a, b| self.tasks[*a].pod.cmp(&self.tasks[*b].pod));
+        for task in tasks {
+            let mut own = Amounts::new();
+            for claim in self.claims_of(task).iter().filter(|claim| seen.insert(**claim)) {
+                own.add(&self.devices_asked(*claim, &open));
+            }
+            claimed.push(own);
+        }
+        let members = (job.min_member as usize).min(claimed.len());
+        for dim in open {
+            let mut least: Vec<i64> = claimed.iter().map(|own| own.get(dim)).collect();
+            least.sort_unstable();
+            needed.set(dim, least.iter().take(members).sum());
+        }
+        needed
+    }
+
+    /// Something has moved that devices are given by.
+    pub(in crate::world) fn devices_given_move(&mut self) {
+        self.devices.given.moved = true;
+    }
+
+    /// Counts how many devices of which classes the allocated tasks of a queue, and of those below it, have or will be given; a
+    /// claim that several share counts once.
+    pub(crate) fn count_devices_given(&mut self) {
+        if std::mem::take(&mut self.devices.given.moved) {
+            self.devices.given.by_queue = self.count_given();
+        }
+    }
+
+    fn count_given(&self) -> FxHashMap<QueueId, BTreeMap<Arc<str>, u32>> {
+        let mut given: FxHashMap<QueueId, BTreeMap<Arc<str>, u32>> = FxHashMap::default();
+        let mut seen: FxHashSet<(QueueId, ClaimId)> = FxHashSet::default();
+        for task in self.claimants().filter(|task| self.tasks[*task].status.is_allocated()) {
+            let queue = self.tasks[task].job.map(|job| self.jobs[job].queue);
+            for queue in queue.into_iter().flat_map(|queue| self.queue_path(queue)) {
+                for claim in self.claims_of(task).iter().filter(|claim| seen.insert((queue, **claim))) {
+                    for one in self.device_requests(*claim) {
+                        *given.entry(queue).or_default().entry(one.class.clone()).or_default() += one.count;
+                    }
+                }
+            }
+        }
+        given
+    }
+
+    /// What a queue, with all below it, has allocated; devices as of the last time they were counted.
+    pub(crate) fn render_allocated(&self, id: QueueId) -> Vec<(Arc<str>, String)> {
+        let mut list = self.render(&self.queues[id].subtree.allocated);
+        let devices = self.devices.given.by_queue.get(&id);
+        let name = |class: &Arc<str>| format!("{COUNT}{class}").into();
+        list.extend(devices.into_iter().flatten().map(|(class, count)| (name(class), count.to_string())));
+        list.sort();
+        list
+    }
+}
+
+impl super::Devices {
+    /// Counts the devices of the classes that are named: of the newest generation of each pool, on nodes that exist.
+    pub(super) fn count(&mut self) {
+        let Self { counts, classes, slices, table, .. } = self;
+        for (class, count) in counts {
+            let mut shape = Shape::new(class, &[], 0);
+            shape.read(classes.get(class));
+            let there = slices.values_mut().filter(|slice| {
+                slice.info.devices.first().is_some_and(|device| table.contains_key(&slice.name_of(device)))
+            });
+            *count = there.map(|slice| slice.count(class, &mut shape)).sum();
+        }
+    }
+}
+
+impl Slice {
+    /// How many devices of a class it has.
+    fn count(&mut self, class: &Arc<str>, shape: &mut Shape) -> u32 {
+        let Self { info, counts, .. } = self;
+        *counts.entry(class.clone()).or_insert_with(|| {
+            let usable = info.devices.iter().filter(|device| !device.unusable);
+            usable.filter(|device| shape.takes(&info.driver, device)).count() as u32
+        })
+    }
+}
