@@ -165,6 +165,7 @@ pub(crate) fn reduce_capacity(
         class: interner.string(&from.storage_class_name),
         nodes: nodes.transpose().at("nodeTopology")?,
         size: largest.or(left),
+        whole: left,
     })
 }
 

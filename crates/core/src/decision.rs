@@ -58,6 +58,8 @@ pub struct VolumeBinding {
     pub uid: Arc<str>,
     /// The PersistentVolume it gets; without one, it is made for the node.
     pub volume: Option<Arc<str>>,
+    /// The CSIStorageCapacity it is made of, where the driver tells of its room.
+    pub made_of: Option<Key>,
 }
 
 /// Something to be done outside.

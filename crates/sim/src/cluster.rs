@@ -5,7 +5,7 @@ use std::sync::Arc;
 use phalanx_core::decision::{Binding, Decision};
 use phalanx_core::event::{
     BindFailure, BindFault, Event, Key, NodeInfo, PdbInfo, PodGroupInfo, PodInfo, PodPhase, PodRef, PvcInfo,
-    QueueGate, QueueInfo, Resources, StorageClassInfo, Time, VolumeInfo,
+    QueueGate, QueueInfo, Resources, StorageCapacityInfo, StorageClassInfo, Time, VolumeInfo,
 };
 
 use crate::agenda::{Agenda, Step};
@@ -110,6 +110,12 @@ impl Cluster {
     pub(crate) fn add_storage_class(&mut self, class: StorageClassInfo) {
         self.announce(class.clone().into());
         self.storage.add_class(class);
+    }
+
+    /// As `add_node`.
+    pub(crate) fn add_capacity(&mut self, capacity: StorageCapacityInfo) {
+        self.announce(capacity.clone().into());
+        self.storage.add_capacity(capacity);
     }
 
     /// Anything that only has to be told.

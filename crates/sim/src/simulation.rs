@@ -98,7 +98,7 @@ impl Simulation {
                 Object::StorageClass(class) => cluster.add_storage_class(class),
                 Object::CsiNode(node) => cluster.announce(node.into()),
                 Object::CsiDriver(driver) => cluster.announce(driver.into()),
-                Object::StorageCapacity(capacity) => cluster.announce(capacity.into()),
+                Object::StorageCapacity(capacity) => cluster.add_capacity(capacity),
                 Object::Pod(mut pod) => {
                     pods += 1;
                     made.append(&mut pod.pvcs);

@@ -3,7 +3,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use phalanx_core::decision::VolumeBinding;
-use phalanx_core::event::{Event, Key, PvcInfo, StorageClassInfo, VolumeInfo};
+use phalanx_core::event::{Event, Key, PvcInfo, StorageCapacityInfo, StorageClassInfo, VolumeInfo};
 
 /// The controllers of volumes, with their objects.
 #[derive(Debug, Default)]
@@ -11,6 +11,7 @@ pub(crate) struct Storage {
     claims: BTreeMap<Key, PvcInfo>,
     volumes: BTreeMap<Arc<str>, VolumeInfo>,
     classes: BTreeMap<Arc<str>, StorageClassInfo>,
+    capacities: BTreeMap<Key, StorageCapacityInfo>,
 }
 
 impl Storage {
@@ -29,6 +30,19 @@ impl Storage {
 
     pub(crate) fn add_class(&mut self, class: StorageClassInfo) {
         self.classes.insert(class.name.clone(), class);
+    }
+
+    pub(crate) fn add_capacity(&mut self, capacity: StorageCapacityInfo) {
+        self.capacities.insert(capacity.key.clone(), capacity);
+    }
+
+    /// A driver tells what is left when it has made a volume.
+    fn make(&mut self, of: &Key, size: i64) -> Option<Event> {
+        let capacity = self.capacities.get_mut(of)?;
+        let left = capacity.whole?.saturating_sub(size);
+        capacity.whole = Some(left);
+        capacity.size = capacity.size.map(|most| most.min(left));
+        Some(capacity.clone().into())
     }
 
     /// Gives a claim its volume, or makes one; says what changed.
@@ -53,6 +67,8 @@ impl Storage {
         });
         volume.claim = Some((claim.key.clone(), Some(claim.uid.clone())));
         volume.available = false;
-        vec![volume.clone().into(), claim.clone().into()]
+        let (size, mut events) = (claim.size, vec![volume.clone().into(), claim.clone().into()]);
+        events.extend(binding.made_of.as_ref().and_then(|of| self.make(of, size)));
+        events
     }
 }

@@ -126,22 +126,24 @@ fn drivers_and_what_they_can_make() {
         let driver = phalanx_cache::csi_driver(&driver, &mut Interner::default());
         assert_eq!((&*driver.name, driver.tells_capacity), ("csi", expected), "{spec}");
     }
-    for (fields, nodes, size) in [
-        ("nodeTopology: {matchLabels: {zone: a}}, capacity: 1Gi", Some(1), Some(1 << 30)),
+    for (fields, nodes, size, whole) in [
+        ("nodeTopology: {matchLabels: {zone: a}}, capacity: 1Gi", Some(1), Some(1 << 30), Some(1 << 30)),
         (
             "nodeTopology: {matchLabels: {zone: a}, matchExpressions: [{key: rack, operator: Exists}]}, capacity: 5, maximumVolumeSize: 3",
             Some(2),
             Some(3),
+            Some(5),
         ),
-        ("nodeTopology: {}, maximumVolumeSize: 1k", Some(0), Some(1000)),
-        ("capacity: 1", None, Some(1)),
-        ("nodeTopology: {}", Some(0), None),
+        ("nodeTopology: {}, maximumVolumeSize: 1k", Some(0), Some(1000), None),
+        ("capacity: 1", None, Some(1), Some(1)),
+        ("nodeTopology: {}", Some(0), None, None),
     ] {
         let told: slim::CSIStorageCapacity =
             object(&format!("{{metadata: {{name: c, namespace: d}}, storageClassName: fast, {fields}}}"));
         let told = phalanx_cache::storage_capacity(&told, &mut Interner::default()).unwrap();
         assert_eq!((told.key.to_string().as_str(), &*told.class), ("d/c", "fast"));
-        assert_eq!((told.nodes.map(|nodes| nodes.0.len()), told.size), (nodes, size), "{fields}");
+        let found = (told.nodes.map(|nodes| nodes.0.len()), told.size, told.whole);
+        assert_eq!(found, (nodes, size, whole), "{fields}");
     }
     for (fields, expected) in [
         ("capacity: lots", "capacity: "),

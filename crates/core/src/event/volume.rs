@@ -122,6 +122,8 @@ pub struct StorageCapacityInfo {
     pub nodes: Option<Selector>,
     /// `maximumVolumeSize`, else `capacity`, in bytes; `None` when neither is told.
     pub size: Option<i64>,
+    /// `capacity`, in bytes: what all volumes that are made can have in sum; `None` when it is not told.
+    pub whole: Option<i64>,
 }
 
 /// A CSINode: what its drivers can attach.

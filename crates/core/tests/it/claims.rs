@@ -121,7 +121,7 @@ fn classes() -> impl Iterator<Item = Event> {
 fn room((node, size): (usize, &i64)) -> Event {
     let nodes = Some(Selector(on(node).remove(0).labels));
     let key = Key::new("driver", &format!("n{node}"));
-    StorageCapacityInfo { key, class: "made".into(), nodes, size: Some(*size) }.into()
+    StorageCapacityInfo { key, class: "made".into(), nodes, size: Some(*size), whole: Some(*size) }.into()
 }
 
 fn slice((node, count): (usize, &usize)) -> Event {

@@ -118,7 +118,7 @@ const BOUND_BY_CONTROLLER: &str = "pv.kubernetes.io/bound-by-controller";
 
 /// A volume is given to the claim, or the claim is told for which node its volume is to be made.
 fn pvc(write: &PvcWrite) -> Result<Request<Bytes>, http::Error> {
-    let VolumeBinding { claim, uid, volume } = &*write.claim;
+    let VolumeBinding { claim, uid, volume, made_of: _ } = &*write.claim;
     let (namespace, name) = (&*claim.namespace, &*claim.name);
     let Some(volume) = volume else {
         let annotations = json!({SELECTED_NODE: &*write.binding.node});

@@ -11,8 +11,12 @@ const CLAIM: &str = "data";
 
 fn binding(volume: Option<&str>) -> Binding {
     let pod = Arc::new(PodRef { namespace: "ns".into(), name: "p".into(), uid: "p".into() });
-    let claim =
-        VolumeBinding { claim: Key::new("ns", CLAIM), uid: "c1".into(), volume: volume.map(Arc::from) };
+    let claim = VolumeBinding {
+        claim: Key::new("ns", CLAIM),
+        uid: "c1".into(),
+        volume: volume.map(Arc::from),
+        made_of: None,
+    };
     Binding { pod, node: "n1".into(), by: None, prepare: vec![Prepare::Volume(Arc::new(claim))] }
 }
 

@@ -167,7 +167,9 @@ impl NodeFilter for Match {
         if solve(&self.0, node).is_some() {
             return Ok(());
         }
-        unfit(if self.0.iter().any(|want| want.lacks_space(node)) { NO_SPACE } else { NO_VOLUME })
+        let each_can = self.0.iter().all(|want| want.can_be_made(node));
+        let lacks_space = each_can || self.0.iter().any(|want| want.lacks_space(node));
+        unfit(if lacks_space { NO_SPACE } else { NO_VOLUME })
     }
 }
 

@@ -24,10 +24,11 @@ impl World {
         }
         for (name, volume) in &self.volumes.volumes {
             let choice = volume.promised.and_then(|claim| self.volumes.pvcs.get(claim)?.choice.as_ref());
-            let named = choice.and_then(|choice| choice.volume.as_ref()) == Some(name);
+            let named = choice.and_then(|choice| choice.got.volume.as_ref()) == Some(name);
             note(volume.promised.is_none() || named, format!("promise of volume {name}"));
         }
         note(self.volumes.spaces == self.volumes.rebuilt_spaces(), "what drivers tell of their room".into());
+        note(self.volumes.taken == self.volumes.rebuilt_taken(), "what is promised of drivers' room".into());
         self.check_attachments(note);
     }
 
@@ -39,7 +40,7 @@ impl World {
                 .is_some_and(|it| it.node == Some(choice.node) && self.classes[it.class].pvcs.contains(&id))
         });
         note(there && !choice.holders.is_empty(), format!("holders of claim {}", claim.key));
-        let volume = choice.volume.as_ref().map(|name| self.volumes.volumes.get(name));
+        let volume = choice.got.volume.as_ref().map(|name| self.volumes.volumes.get(name));
         let kept = volume.is_none_or(|volume| volume.is_some_and(|volume| volume.promised == Some(id)));
         note(kept, format!("volume chosen for claim {}", claim.key));
     }

@@ -1,20 +1,23 @@
 //! Which volumes the claims of a task get where it is placed.
 use std::sync::Arc;
 
-use super::{Choice, Volumes, Want, wants};
+use super::{Choice, Got, Volumes, Want, wants};
 use crate::decision::{Prepare, VolumeBinding};
 use crate::id::{NodeId, PvcId, TaskId};
 use crate::world::{Hold, Status, World};
 
 /// What a task's claims were promised: enough to promise it again.
-pub(crate) type Chosen = Option<Arc<[(PvcId, Option<Arc<str>>)]>>;
+pub(crate) type Chosen = Option<Arc<[(PvcId, Got)]>>;
 
 impl Volumes {
     /// Takes the promise of a claim back, whoever holds it.
     pub(super) fn drop_choice(&mut self, id: PvcId) {
         let Some(choice) = self.pvcs[id].choice.take() else { return };
         self.changed(id);
-        if let Some(volume) = choice.volume.as_ref().and_then(|name| self.volumes.get_mut(name)) {
+        if let Some(piece) = &choice.got.piece {
+            self.take_piece(piece, false);
+        }
+        if let Some(volume) = choice.got.volume.as_ref().and_then(|name| self.volumes.get_mut(name)) {
             volume.promised = None;
             let class = volume.info.class.clone();
             self.pool_changed(&class);
@@ -22,19 +25,19 @@ impl Volumes {
     }
 
     /// A task gives its part in a promise up.
-    fn release(&mut self, id: PvcId, task: TaskId) -> Option<(PvcId, Option<Arc<str>>)> {
+    fn release(&mut self, id: PvcId, task: TaskId) -> Option<(PvcId, Got)> {
         let choice = self.pvcs[id].choice.as_mut()?;
         let at = choice.holders.binary_search(&task).ok()?;
         choice.holders.remove(at);
-        let volume = choice.volume.clone();
+        let got = choice.got.clone();
         if choice.holders.is_empty() {
             self.drop_choice(id);
         }
-        Some((id, volume))
+        Some((id, got))
     }
 
     /// A task joins a promise for its node, or makes it.
-    fn promise(&mut self, id: PvcId, task: TaskId, node: NodeId, volume: Option<Arc<str>>) {
+    fn promise(&mut self, id: PvcId, task: TaskId, node: NodeId, got: Got) {
         if let Some(choice) = &mut self.pvcs[id].choice {
             if choice.node == node
                 && let Err(at) = choice.holders.binary_search(&task)
@@ -43,12 +46,15 @@ impl Volumes {
             }
             return;
         }
-        if let Some(volume) = volume.as_ref().and_then(|name| self.volumes.get_mut(name)) {
+        if let Some(piece) = &got.piece {
+            self.take_piece(piece, true);
+        }
+        if let Some(volume) = got.volume.as_ref().and_then(|name| self.volumes.get_mut(name)) {
             volume.promised = Some(id);
             let class = volume.info.class.clone();
             self.pool_changed(&class);
         }
-        self.pvcs[id].choice = Some(Choice { node, volume, holders: vec![task] });
+        self.pvcs[id].choice = Some(Choice { node, got, holders: vec![task] });
         self.changed(id);
     }
 }
@@ -77,21 +83,20 @@ impl World {
             None if matches!(it.status, Status::Allocated | Status::Pipelined) => self.choose(task, node),
             None => return,
         };
-        for (claim, volume) in chosen {
-            self.volumes.promise(claim, task, node, volume);
+        for (claim, got) in chosen {
+            self.volumes.promise(claim, task, node, got);
         }
     }
 
-    fn choose(&self, task: TaskId, node: NodeId) -> Vec<(PvcId, Option<Arc<str>>)> {
+    fn choose(&self, task: TaskId, node: NodeId) -> Vec<(PvcId, Got)> {
         let claims = &self.class_of(task).pvcs;
         let unbound = |id: &&PvcId| self.volumes.waits(**id);
         let (joined, open): (Vec<PvcId>, Vec<PvcId>) =
             claims.iter().filter(unbound).partition(|id| self.volumes.pvcs[**id].choice.is_some());
         let wants: Vec<Want> = open.iter().filter_map(|id| self.volumes.want(*id)).collect();
         let solved = wants::solve(&wants, &self.nodes[node]).unwrap_or_default();
-        let volume = |volume: Option<&Arc<crate::event::VolumeInfo>>| volume.map(|info| info.name.clone());
-        let chosen = wants.iter().zip(solved).map(|(want, found)| (want.claim, volume(found)));
-        chosen.chain(joined.into_iter().map(|id| (id, None))).collect()
+        let chosen = wants.iter().map(|want| want.claim).zip(solved);
+        chosen.chain(joined.into_iter().map(|id| (id, Got::default()))).collect()
     }
 
     /// What is to be written before a task is bound, of claims that have no volume yet.
@@ -100,8 +105,10 @@ impl World {
             let claim = &self.volumes.pvcs[*id];
             let choice = claim.choice.as_ref()?;
             let uid = claim.info.as_ref()?.uid.clone();
-            let volume = choice.volume.clone();
-            Some(Prepare::Volume(Arc::new(VolumeBinding { claim: claim.key.clone(), uid, volume })))
+            let Got { volume, piece } = choice.got.clone();
+            let made_of = piece.map(|piece| piece.of);
+            let claim = claim.key.clone();
+            Some(Prepare::Volume(Arc::new(VolumeBinding { claim, uid, volume, made_of })))
         };
         self.class_of(task).pvcs.iter().filter_map(binding).collect()
     }

@@ -14,6 +14,7 @@ use std::sync::Arc;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 pub(crate) use choice::Chosen;
+use space::Piece;
 pub(crate) use wants::{Demand, Problem, Want, reaches, solve};
 
 use super::node::Stamp;
@@ -56,10 +57,19 @@ impl Use {
 pub(crate) struct Choice {
     /// The node of the tasks that use it.
     pub(crate) node: NodeId,
-    /// A volume that exists; without one, it is made for the node.
-    pub(crate) volume: Option<Arc<str>>,
+    /// What it gets.
+    pub(crate) got: Got,
     /// The tasks for which it was made, sorted.
     holders: Vec<TaskId>,
+}
+
+/// What a claim gets that has no volume yet.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Got {
+    /// A volume that exists; without one, it is made for the node.
+    pub(crate) volume: Option<Arc<str>>,
+    /// Of what it is made, where the driver tells of its room.
+    pub(super) piece: Option<Piece>,
 }
 
 /// A claim that exists, or that pods name.
@@ -117,6 +127,8 @@ pub(crate) struct Volumes {
     capacities: FxHashMap<Key, StorageCapacityInfo>,
     /// The same by storage class.
     spaces: FxHashMap<Arc<str>, Arc<space::Space>>,
+    /// What is promised of it to claims that have no volume yet, by storage class.
+    taken: FxHashMap<Arc<str>, Arc<space::Taken>>,
     /// Claims by the volume they name.
     by_volume: FxHashMap<Arc<str>, PvcId>,
     /// What nodes can attach, by node.

@@ -1,8 +1,9 @@
 //! How large a volume drivers can make on which nodes, as they tell it (CSIStorageCapacity).
 //!
 //! Source: kube-scheduler's VolumeBinding plugin (`hasEnoughCapacity`): it concerns drivers whose CSIDriver says
-//! `storageCapacity: true`. Any one capacity of the storage class that selects the node and is large enough will do; what other
-//! claims are about to take of it is not known, as there.
+//! `storageCapacity: true`. Any one capacity of the storage class that selects the node and is large enough will do. What
+//! was promised to claims that have no volume yet is taken off, which is not so there: so a gang's members see each other's.
+//! When a claim has its volume, the driver is to have told of less.
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -27,17 +28,38 @@ struct Part {
     key: Key,
     nodes: Selector,
     size: i64,
+    whole: Option<i64>,
+}
+
+/// What is promised of capacities, in bytes.
+pub(crate) type Taken = FxHashMap<Key, i64>;
+
+/// A part of a capacity that is promised to a claim.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Piece {
+    pub(super) class: Arc<str>,
+    pub(super) of: Key,
+    pub(super) size: i64,
 }
 
 impl Space {
-    /// Whether a volume of this size can be made for a node.
-    pub(crate) fn has(&self, size: i64, node: &Node) -> bool {
+    fn of_node(&self, node: &Node) -> impl Iterator<Item = &Part> {
         let of_label = self.by_label.iter().filter_map(|(key, parts)| parts.get(node.label(key)?));
-        let mut parts = of_label.chain([&self.others]).flatten();
-        parts.any(|part| part.size >= size && part.selects(node))
+        of_label.chain([&self.others]).flatten().filter(|part| part.selects(node))
     }
 
-    /// The keys of the labels that [`Space::has`] reads.
+    /// The capacity of which a volume of this size can be made for a node, with what is promised of it taken off: the one
+    /// that has least left.
+    pub(super) fn find(&self, size: i64, node: &Node, taken: &Taken) -> Option<&Key> {
+        let left = |part: &Part| {
+            let taken = taken.get(&part.key).copied().unwrap_or_default();
+            part.whole.map_or(i64::MAX, |whole| whole.saturating_sub(taken))
+        };
+        let fits = self.of_node(node).filter(|part| part.size >= size && left(part) >= size);
+        fits.min_by_key(|part| (left(part), &part.key)).map(|part| &part.key)
+    }
+
+    /// The keys of the labels that [`Space::find`] reads.
     pub(crate) fn keys(&self) -> BTreeSet<&Arc<str>> {
         let parts = self.by_label.values().flat_map(FxHashMap::values).chain([&self.others]).flatten();
         parts.flat_map(|part| &part.nodes.0).map(|requirement| &requirement.key).collect()
@@ -70,7 +92,8 @@ impl Space {
 impl Part {
     /// Of what is told; nothing where no node or no size is.
     fn of(info: &StorageCapacityInfo) -> Option<Self> {
-        Some(Self { key: info.key.clone(), nodes: info.nodes.clone()?, size: info.size? })
+        let (nodes, size) = (info.nodes.clone()?, info.size?);
+        Some(Self { key: info.key.clone(), nodes, size, whole: info.whole })
     }
 
     fn label(&self) -> Option<(Arc<str>, Arc<str>)> {
@@ -88,6 +111,35 @@ impl Volumes {
     pub(super) fn space(&self, class: &str, provisioner: &str) -> Option<Arc<Space>> {
         let space = || self.spaces.get(class).cloned().unwrap_or_default();
         self.tellers.contains(provisioner).then(space)
+    }
+
+    /// What is promised of the capacities of a class.
+    pub(super) fn taken(&self, class: &str) -> Arc<Taken> {
+        self.taken.get(class).cloned().unwrap_or_default()
+    }
+
+    /// Counts a piece in, or out.
+    pub(super) fn take_piece(&mut self, piece: &Piece, add: bool) {
+        let of_class = Arc::make_mut(self.taken.entry(piece.class.clone()).or_default());
+        let sum = of_class.entry(piece.of.clone()).or_default();
+        *sum += if add { piece.size } else { -piece.size };
+        if *sum == 0 {
+            of_class.remove(&piece.of);
+        }
+        if of_class.is_empty() {
+            self.taken.remove(&piece.class);
+        }
+        self.pool_changed(&piece.class);
+    }
+
+    /// What is promised, made afresh.
+    pub(super) fn rebuilt_taken(&self) -> FxHashMap<Arc<str>, Arc<Taken>> {
+        let mut taken: FxHashMap<Arc<str>, Taken> = FxHashMap::default();
+        let choices = self.pvcs.iter().filter_map(|(_, claim)| claim.choice.as_ref());
+        for piece in choices.filter_map(|choice| choice.got.piece.as_ref()) {
+            *taken.entry(piece.class.clone()).or_default().entry(piece.of.clone()).or_default() += piece.size;
+        }
+        taken.into_iter().map(|(class, taken)| (class, Arc::new(taken))).collect()
     }
 
     /// Whether a driver makes volumes only where it tells so. True when that is news.
@@ -148,7 +200,7 @@ mod tests {
 
     fn told(name: &str, nodes: Option<Vec<Requirement>>, size: Option<i64>) -> StorageCapacityInfo {
         let nodes = nodes.map(Selector);
-        StorageCapacityInfo { key: Key::new("driver", name), class: "fast".into(), nodes, size }
+        StorageCapacityInfo { key: Key::new("driver", name), class: "fast".into(), nodes, size, whole: size }
     }
 
     fn node(labels: &[(&str, &str)]) -> Node {
@@ -162,7 +214,7 @@ mod tests {
         volumes.set_teller(&"csi".into(), true);
         assert!(volumes.set_capacity(&told.key.clone(), Some(told)));
         let space = volumes.space("fast", "csi").unwrap();
-        space.has(10, &node(&[("rack", "1"), ("zone", "a")]))
+        space.find(10, &node(&[("rack", "1"), ("zone", "a")]), &Taken::default()).is_some()
     }
 
     #[test]
@@ -193,7 +245,9 @@ mod tests {
         assert!(volumes.space("fast", "csi").is_none());
         assert!(volumes.set_teller(&"csi".into(), true) && !volumes.set_teller(&"csi".into(), true));
         let here = node(&[("zone", "a")]);
-        let has = |volumes: &Volumes| volumes.space("fast", "csi").unwrap().has(1, &here);
+        let has = |volumes: &Volumes| {
+            volumes.space("fast", "csi").unwrap().find(1, &here, &Taken::default()).is_some()
+        };
         assert!(!has(&volumes), "it has told of no room yet");
         let nodes = vec![requirement("zone", Operator::In, &["a"])];
         let keys = ["x", "y"].map(|name| Key::new("driver", name));
@@ -206,5 +260,31 @@ mod tests {
         assert!(volumes.set_capacity(&keys[1], Some(told("y", Some(nodes), Some(0)))) && !has(&volumes));
         assert!(volumes.set_capacity(&keys[1], None) && volumes.spaces.is_empty());
         assert!(volumes.set_teller(&"csi".into(), false) && volumes.space("fast", "csi").is_none());
+    }
+
+    #[test]
+    fn what_is_promised_is_taken_off_and_the_fullest_that_will_do_is_taken() {
+        let mut volumes = Volumes::default();
+        volumes.set_teller(&"csi".into(), true);
+        for (name, size, whole) in [("large", 100, Some(100)), ("small", 20, Some(20)), ("any", 15, None)] {
+            let told = StorageCapacityInfo { whole, ..told(name, Some(vec![]), Some(size)) };
+            volumes.set_capacity(&told.key.clone(), Some(told));
+        }
+        let found = |volumes: &Volumes, size: i64| {
+            let (space, taken) = (volumes.space("fast", "csi").unwrap(), volumes.taken("fast"));
+            space.find(size, &node(&[]), &taken).map(|key| key.name.to_string())
+        };
+        let piece =
+            |name: &str, size: i64| Piece { class: "fast".into(), of: Key::new("driver", name), size };
+        assert_eq!(found(&volumes, 10).as_deref(), Some("small"));
+        volumes.take_piece(&piece("small", 15), true);
+        assert_eq!(found(&volumes, 5).as_deref(), Some("small"));
+        assert_eq!(found(&volumes, 10).as_deref(), Some("large"));
+        volumes.take_piece(&piece("large", 95), true);
+        assert_eq!(found(&volumes, 10).as_deref(), Some("any"), "nothing is known of its sum");
+        assert_eq!(found(&volumes, 16), None);
+        volumes.take_piece(&piece("large", 95), false);
+        volumes.take_piece(&piece("small", 15), false);
+        assert!(volumes.taken.is_empty());
     }
 }

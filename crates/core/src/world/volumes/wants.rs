@@ -4,8 +4,8 @@
 //! else it has one made.
 use std::sync::Arc;
 
-use super::Volumes;
-use super::space::Space;
+use super::space::{Piece, Space, Taken};
+use super::{Got, Volumes};
 use crate::event::{NodeTerm, PodVolume, PvcInfo, StorageClassInfo, VolumeInfo};
 use crate::id::{NodeId, PvcId};
 use crate::plugins::node_term_matches;
@@ -53,12 +53,17 @@ pub(crate) struct Want {
     pub(crate) made: Option<Vec<NodeTerm>>,
     /// Where there is room to make it; `None` when that is not told.
     pub(crate) space: Option<Arc<Space>>,
+    /// What of it is promised.
+    taken: Arc<Taken>,
     /// How large it has to be, in bytes.
     pub(crate) size: i64,
+    /// Its storage class.
+    class: Arc<str>,
 }
 
 impl Want {
-    fn can_be_made(&self, node: &Node) -> bool {
+    /// Whether it can be made for a node, if no other is.
+    pub(crate) fn can_be_made(&self, node: &Node) -> bool {
         self.may_be_made(node) && self.has_space(node)
     }
 
@@ -67,7 +72,14 @@ impl Want {
     }
 
     fn has_space(&self, node: &Node) -> bool {
-        self.space.as_ref().is_none_or(|space| space.has(self.size, node))
+        self.piece(node, &self.taken).is_some()
+    }
+
+    /// The room that it would take for a node, nothing where that is not told; `None` where there is too little.
+    fn piece(&self, node: &Node, taken: &Taken) -> Option<Option<Piece>> {
+        let Some(space) = &self.space else { return Some(None) };
+        let of = space.find(self.size, node, taken)?.clone();
+        Some(Some(Piece { class: self.class.clone(), of, size: self.size }))
     }
 
     /// Nothing but room is missing to make it for a node.
@@ -82,7 +94,7 @@ pub(crate) fn reaches(terms: Option<&Vec<NodeTerm>>, node: &Node) -> bool {
 }
 
 /// A volume for each claim, where one is to be had; `None` when a claim cannot be served on the node.
-pub(crate) fn solve<'w>(wants: &'w [Want], node: &Node) -> Option<Vec<Option<&'w Arc<VolumeInfo>>>> {
+pub(crate) fn solve(wants: &[Want], node: &Node) -> Option<Vec<Got>> {
     let mut matching = Matching {
         lists: wants.iter().map(|want| usable(want, node)).collect(),
         given: vec![None; wants.len()],
@@ -96,7 +108,30 @@ pub(crate) fn solve<'w>(wants: &'w [Want], node: &Node) -> Option<Vec<Option<&'w
     for at in made {
         matching.serve(at, &mut Vec::new());
     }
-    Some(matching.given)
+    let volumes = matching.given.iter().map(|given| given.map(|volume| volume.name.clone()));
+    let mut got: Vec<Got> = volumes.map(|volume| Got { volume, piece: None }).collect();
+    make(wants, node, &mut got)?;
+    Some(got)
+}
+
+/// Finds room for those that have to be made, the largest first.
+fn make(wants: &[Want], node: &Node, got: &mut [Got]) -> Option<()> {
+    let mut open: Vec<usize> = (0..wants.len()).filter(|at| got[*at].volume.is_none()).collect();
+    open.sort_by_key(|at| std::cmp::Reverse(wants[*at].size));
+    let mut taken: Vec<(&Arc<str>, Taken)> = Vec::new();
+    for at in open {
+        let want = &wants[at];
+        let known = taken.iter().position(|(class, _)| **class == want.class);
+        let of_class = known.map_or(&*want.taken, |at| &taken[at].1);
+        let Some(piece) = want.piece(node, of_class)? else { continue };
+        let known = known.unwrap_or_else(|| {
+            taken.push((&want.class, Taken::clone(&want.taken)));
+            taken.len() - 1
+        });
+        *taken[known].1.entry(piece.of.clone()).or_default() += piece.size;
+        got[at].piece = Some(piece);
+    }
+    Some(())
 }
 
 fn usable<'w>(want: &'w Want, node: &Node) -> Vec<&'w Arc<VolumeInfo>> {
@@ -148,7 +183,8 @@ impl Volumes {
         }
         let provisioner = class.provisioner.as_ref().filter(|_| made.is_some() && info.size > 0);
         let space = provisioner.and_then(|provisioner| self.space(&class.name, provisioner));
-        Some(Want { claim: id, candidates, made, space, size: info.size })
+        let (taken, class) = (self.taken(&class.name), class.name.clone());
+        Some(Want { claim: id, candidates, made, space, taken, size: info.size, class })
     }
 
     fn candidates<'v>(&'v self, info: &'v PvcInfo) -> impl Iterator<Item = Arc<VolumeInfo>> + 'v {
@@ -188,7 +224,7 @@ impl Volumes {
             _ if info.deleting => Err(Problem::Deleting),
             (Some(name), _) if info.bound => volume(name),
             (Some(_), _) => Err(Problem::Immediate),
-            (None, Some(choice)) => choice.volume.as_ref().map_or(Ok(Demand::On(choice.node)), volume),
+            (None, Some(choice)) => choice.got.volume.as_ref().map_or(Ok(Demand::On(choice.node)), volume),
             (None, None) => self.unbound(id, info),
         }
     }
