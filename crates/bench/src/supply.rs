@@ -46,6 +46,7 @@ fn of_node(at: usize) -> [Event; 4] {
         class: "made".into(),
         nodes: Some(Selector(vec![here])),
         size: Some(100 * GIB),
+        whole: Some(100 * GIB),
     };
     let device = |at: usize| DeviceInfo { name: format!("gpu-{at}").into(), ..DeviceInfo::default() };
     let slice = SliceInfo {

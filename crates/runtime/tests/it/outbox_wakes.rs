@@ -174,7 +174,7 @@ fn group_of(number: usize) -> Key {
 }
 
 fn claim() -> VolumeBinding {
-    VolumeBinding { claim: Key::new("ns", "data"), uid: "c1".into(), volume: None }
+    VolumeBinding { claim: Key::new("ns", "data"), uid: "c1".into(), volume: None, made_of: None }
 }
 
 #[test]

@@ -61,6 +61,9 @@ pub(crate) struct Want {
     class: Arc<str>,
 }
 
+/// There is no room to make it.
+struct TooLittle;
+
 impl Want {
     /// Whether it can be made for a node, if no other is.
     pub(crate) fn can_be_made(&self, node: &Node) -> bool {
@@ -72,14 +75,14 @@ impl Want {
     }
 
     fn has_space(&self, node: &Node) -> bool {
-        self.piece(node, &self.taken).is_some()
+        self.piece(node, &self.taken).is_ok()
     }
 
-    /// The room that it would take for a node, nothing where that is not told; `None` where there is too little.
-    fn piece(&self, node: &Node, taken: &Taken) -> Option<Option<Piece>> {
-        let Some(space) = &self.space else { return Some(None) };
-        let of = space.find(self.size, node, taken)?.clone();
-        Some(Some(Piece { class: self.class.clone(), of, size: self.size }))
+    /// The room that it would take for a node, nothing where that is not told.
+    fn piece(&self, node: &Node, taken: &Taken) -> Result<Option<Piece>, TooLittle> {
+        let Some(space) = &self.space else { return Ok(None) };
+        let of = space.find(self.size, node, taken).ok_or(TooLittle)?.clone();
+        Ok(Some(Piece { class: self.class.clone(), of, size: self.size }))
     }
 
     /// Nothing but room is missing to make it for a node.
@@ -123,7 +126,7 @@ fn make(wants: &[Want], node: &Node, got: &mut [Got]) -> Option<()> {
         let want = &wants[at];
         let known = taken.iter().position(|(class, _)| **class == want.class);
         let of_class = known.map_or(&*want.taken, |at| &taken[at].1);
-        let Some(piece) = want.piece(node, of_class)? else { continue };
+        let Some(piece) = want.piece(node, of_class).ok()? else { continue };
         let known = known.unwrap_or_else(|| {
             taken.push((&want.class, Taken::clone(&want.taken)));
             taken.len() - 1
