@@ -197,6 +197,10 @@ pub trait Plugin: Send + Sync {
     fn protects(&self, _: &World, _: TaskId) -> bool {
         false
     }
+    /// What it says of those it protects, behind their number.
+    fn shelter(&self) -> &'static str {
+        "that a plugin protects"
+    }
     /// Which of these tasks may be evicted for a task of the same queue. They come in the order in which they would be
     /// evicted, and an opinion keeps it: a task is accepted on top of those accepted before it. So whom it does not
     /// accept alone it does not accept with others.

@@ -36,6 +36,8 @@ pub struct Session<'w> {
     pub(crate) searches: Budget,
     /// A search was ended that would have gone on with what it may take in a cycle.
     pub(crate) cut_short: bool,
+    /// Nodes that are kept in this cycle for gangs that gather room.
+    pub(crate) gathered: Vec<NodeId>,
     stopwatch: Option<&'w Arc<dyn Stopwatch>>,
 }
 
@@ -59,6 +61,7 @@ impl<'w> Session<'w> {
             decisions: Vec::new(),
             searches: Budget::new(SEARCHES, SEARCHES_MS, outside.stopwatch),
             cut_short: false,
+            gathered: Vec::new(),
             stopwatch: outside.stopwatch,
         }
     }

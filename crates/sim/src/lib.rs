@@ -2,6 +2,7 @@
 //!
 //! Pure: texts and a clock are handed in, reports are handed out. Between cycles an API server answers the scheduler's
 //! decisions as the real one would, and kubelets start, finish and remove pods.
+mod admission;
 mod agenda;
 mod bad_input;
 mod budget;

@@ -32,6 +32,7 @@ pub enum Object {
         name: Arc<str>,
         value: i32,
         global_default: bool,
+        never_preempts: bool,
     },
     Pod(Box<SimulatedPod>),
     Quota(QuotaInfo),
@@ -43,7 +44,11 @@ pub enum Object {
     Budget(PdbInfo, Budget),
     Volume(Box<VolumeInfo>),
     Pvc(Box<PvcInfo>),
+    /// A claim that leaves its storage class to the cluster.
+    UnclassedPvc(Box<PvcInfo>),
     StorageClass(StorageClassInfo),
+    /// The one that such claims are given.
+    DefaultStorageClass(StorageClassInfo),
     CsiNode(CsiNodeInfo),
     CsiDriver(CsiDriverInfo),
     StorageCapacity(StorageCapacityInfo),

@@ -160,11 +160,15 @@ impl Converter {
             }
             Kind::PersistentVolumeClaim => {
                 defaults::pvc(&mut value);
-                Ok(Object::Pvc(Box::new(self.pvc(&value)?)))
+                let claim = Box::new(self.pvc(&value)?);
+                let classed = value.pointer("/spec/storageClassName").is_some_and(|class| !class.is_null());
+                Ok(if classed { Object::Pvc(claim) } else { Object::UnclassedPvc(claim) })
             }
             Kind::StorageClass => {
                 let class: slim::StorageClass = decode(&value)?;
-                Ok(Object::StorageClass(phalanx_cache::storage_class(&class, interner)?))
+                let class = phalanx_cache::storage_class(&class, interner)?;
+                let default = value.pointer("/metadata/annotations").is_some_and(is_default_class);
+                Ok(if default { Object::DefaultStorageClass(class) } else { Object::StorageClass(class) })
             }
             Kind::CSINode => {
                 let node: slim::CSINode = decode(&value)?;
@@ -197,10 +201,11 @@ impl Converter {
     }
 
     fn priority_class(&mut self, value: &Value) -> Result<Object, Invalid> {
+        let never_preempts = value["preemptionPolicy"] == "Never";
         let class: slim::PriorityClass = decode(value)?;
         match phalanx_cache::priority_class(&class, &mut self.interner) {
             Event::PriorityClass { name, value, global_default } => {
-                Ok(Object::PriorityClass { name, value, global_default })
+                Ok(Object::PriorityClass { name, value, global_default, never_preempts })
             }
             other => Err(invalid("", &format!("found {other:?}, expected a PriorityClass"))),
         }
@@ -242,6 +247,13 @@ impl Converter {
             templates: templates(&pod),
         })
     }
+}
+
+/// Whether the annotations of a StorageClass make it the one of claims that name none.
+fn is_default_class(annotations: &Value) -> bool {
+    ["storageclass.kubernetes.io/is-default-class", "storageclass.beta.kubernetes.io/is-default-class"]
+        .iter()
+        .any(|key| annotations[*key] == "true")
 }
 
 /// What the scheduler would tell on the object is a fault of the manifest.

@@ -10,6 +10,7 @@ use phalanx_core::world::{World, WorldOptions};
 use phalanx_core::{Patience, Scheduler};
 use thiserror::Error;
 
+use crate::admission;
 use crate::budget;
 use crate::claims::Claims;
 use crate::cluster::Cluster;
@@ -79,6 +80,7 @@ pub struct Simulation {
 impl Simulation {
     /// A cluster that holds these objects, before its first cycle.
     pub fn new(mut manifests: Manifests, conf: Conf, options: &Options) -> Self {
+        admission::admit(&mut manifests.objects);
         quota::count_used(&mut manifests.objects);
         budget::count_allowed(&mut manifests.objects);
         let now = manifests.end;
@@ -90,12 +92,14 @@ impl Simulation {
                 Object::Node(node) => cluster.add_node(node),
                 Object::Queue(queue) => cluster.add_queue(queue),
                 Object::PodGroup(group) => cluster.add_group(group),
-                Object::PriorityClass { name, value, global_default } => {
+                Object::PriorityClass { name, value, global_default, .. } => {
                     cluster.announce(Event::PriorityClass { name, value, global_default });
                 }
                 Object::Volume(volume) => cluster.add_volume(*volume),
-                Object::Pvc(claim) => cluster.add_pvc(*claim),
-                Object::StorageClass(class) => cluster.add_storage_class(class),
+                Object::Pvc(claim) | Object::UnclassedPvc(claim) => cluster.add_pvc(*claim),
+                Object::StorageClass(class) | Object::DefaultStorageClass(class) => {
+                    cluster.add_storage_class(class);
+                }
                 Object::CsiNode(node) => cluster.announce(node.into()),
                 Object::CsiDriver(driver) => cluster.announce(driver.into()),
                 Object::StorageCapacity(capacity) => cluster.add_capacity(capacity),

@@ -6,6 +6,7 @@
 use super::ActionDef;
 use super::gang::{self, Served, Work};
 use super::gates;
+use super::gather;
 use super::order::{self, Line};
 use crate::conf::{ArgKind, ArgSpec};
 use crate::event::Phase;
@@ -87,6 +88,9 @@ fn serve_queue(
 ) {
     if let Some(refusal) = session.overused(queue) {
         for job in line.leave(queue) {
+            if gather::is_gathering(session.world, job) {
+                gang::release(session, job);
+            }
             gang::release_part(session, job);
             if session.world.jobs[job].counts.of(Status::Pending) > 0 {
                 session.refuse(job, refusal.clone());

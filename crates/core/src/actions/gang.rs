@@ -3,7 +3,7 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
-use super::{pack, start, together, yielding};
+use super::{gather, pack, start, together, yielding};
 use crate::budget::Cut;
 use crate::diagnosis::Refusal;
 use crate::id::{ClassId, JobId, TaskId};
@@ -119,7 +119,7 @@ fn required_first(world: &World, job: &Job, tasks: Vec<TaskId>) -> Vec<TaskId> {
 pub(super) fn serve(session: &mut Session<'_>, job: JobId, work: &mut Work) -> Served {
     let why: Arc<str> = Arc::from("");
     let (mut refusals, begin) = (Vec::new(), work.next);
-    let mut statement = session.statement();
+    let mut statement = open(session, job);
     let mut placed = place_or_start(&mut statement, job, work, &mut refusals);
     if !statement.session().job_ready(job) {
         let lesser = yielding::lesser(statement.session(), job);
@@ -127,21 +127,22 @@ pub(super) fn serve(session: &mut Session<'_>, job: JobId, work: &mut Work) -> S
             let later = !statement.session().job_pipelined(job);
             drop(statement);
             if take_over(session, job, work, begin, &lesser, later) {
-                return if work.is_empty() { Served::Done } else { Served::MoreToDo };
+                return served(session, job, work);
             }
             (work.next, refusals) = (begin, Vec::new());
-            statement = session.statement();
+            statement = open(session, job);
             placed = place_or_start(&mut statement, job, work, &mut refusals);
         }
     }
     if statement.session().job_ready(job) {
         statement.commit(&why);
         note(session, job, refusals);
-        return if work.is_empty() || placed == 0 { Served::Done } else { Served::MoreToDo };
+        return if placed == 0 { Served::Done } else { served(session, job, work) };
     }
     let not_ready = statement.session().not_ready(job);
     if statement.session().job_pipelined(job) {
         statement.commit_reserved(&why);
+        gather::end(session, job);
         let reserved = session.world.jobs[job].counts.of(Status::Pipelined);
         session.refuse(job, not_ready.unwrap_or(Refusal::Reserved(reserved)));
         return Served::Done;
@@ -154,13 +155,28 @@ pub(super) fn serve(session: &mut Session<'_>, job: JobId, work: &mut Work) -> S
         Ok(false) => {}
         Ok(true) => {
             *work = Work::of_requests(session, job);
-            return if work.is_empty() { Served::Done } else { Served::MoreToDo };
+            return served(session, job, work);
         }
         Err(cut) => refusals.push(Refusal::Search(cut)),
     }
-    release(session, job);
+    if !gather::gather(session, job) {
+        release(session, job);
+    }
     note(session, job, refusals);
     Served::Done
+}
+
+/// A change of a job's places. What it gathered so far is to be had.
+fn open<'s, 'w>(session: &'s mut Session<'w>, job: JobId) -> Statement<'s, 'w> {
+    let mut statement = session.statement();
+    gather::pause(&mut statement, job);
+    statement
+}
+
+/// It got what it needed.
+fn served(session: &mut Session<'_>, job: JobId, work: &Work) -> Served {
+    gather::end(session, job);
+    if work.is_empty() { Served::Done } else { Served::MoreToDo }
 }
 
 /// Whether a gang has all of its places and has to wait for some.
@@ -205,7 +221,7 @@ fn take_over_from(
     later: bool,
 ) -> bool {
     let mut refusals = Vec::new();
-    let mut statement = session.statement();
+    let mut statement = open(session, job);
     let yielded = yielding::take_back(&mut statement, lesser);
     place_or_start(&mut statement, job, work, &mut refusals);
     let placed = statement.session();

@@ -7,6 +7,7 @@ mod gang;
 mod gangpreempt;
 mod gangreclaim;
 mod gates;
+mod gather;
 mod order;
 mod pack;
 mod preempt;

@@ -59,6 +59,10 @@ impl Plugin for Cdp {
         self.is_young(&world.tasks[task])
     }
 
+    fn shelter(&self) -> &'static str {
+        "in the cooldown of volcano.sh/cooldown-time"
+    }
+
     fn wake(&self, world: &World) -> Option<Time> {
         world.tasks.iter().filter_map(|(_, task)| self.ends(task)).min()
     }

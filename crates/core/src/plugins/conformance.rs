@@ -29,6 +29,10 @@ impl Plugin for Conformance {
         is_critical(&world.tasks[task])
     }
 
+    fn shelter(&self) -> &'static str {
+        "critical to the system (plugin conformance)"
+    }
+
     fn preemptable(&self, world: &World, _: TaskId, of: &[TaskId]) -> Option<Vec<TaskId>> {
         Some(of.iter().copied().filter(|task| !is_critical(&world.tasks[*task])).collect())
     }

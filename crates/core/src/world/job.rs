@@ -86,6 +86,10 @@ pub struct Job {
     pub(crate) denied: Option<Denied>,
     /// An evicting action had no steps left for it: it goes first in the next cycle.
     pub(crate) passed_over: bool,
+    /// Its nominations are for room that it gathers, not for room that will be there.
+    pub(crate) gathers: bool,
+    /// Since when it gathers room.
+    pub(crate) gathering: Option<Time>,
     /// Why it waits, from the last cycle that asked.
     pub refusals: Vec<Refusal>,
     pub(crate) place: Place,
@@ -120,6 +124,8 @@ impl Job {
             pending: Amounts::new(),
             denied: None,
             passed_over: false,
+            gathers: false,
+            gathering: None,
             refusals: Vec::new(),
             place: Place::default(),
         }

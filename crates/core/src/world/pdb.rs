@@ -58,7 +58,7 @@ impl World {
     }
 
     /// The PodDisruptionBudgets that mean a pod.
-    fn pdbs_of(&self, task: TaskId) -> impl Iterator<Item = (&Key, &Pdb)> {
+    pub(crate) fn pdbs_of(&self, task: TaskId) -> impl Iterator<Item = (&Key, &Pdb)> {
         let task = &self.tasks[task];
         let first = Key { namespace: task.pod.namespace.clone(), name: Arc::from("") };
         let meant = |pdb: &Pdb| pdb.selector.as_ref().is_some_and(|selector| selector.matches(&task.labels));

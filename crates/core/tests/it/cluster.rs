@@ -99,7 +99,7 @@ pub(crate) struct Cluster {
     pub(crate) world: World,
     scheduler: Scheduler,
     pods: BTreeMap<String, PodInfo>,
-    now: Time,
+    pub(crate) now: Time,
 }
 
 impl Cluster {

@@ -98,7 +98,8 @@ fn pods_that_are_refused_one_after_the_other_are_one_try() {
 
 #[test]
 fn a_change_ends_the_wait() {
-    let changes: [(&str, fn(&mut Cluster)); 5] = [
+    type Change = fn(&mut Cluster);
+    let changes: [(&str, Change); 5] = [
         ("its pod", |cluster| {
             cluster
                 .change("g-1", |pod| pod.labels = [("licence".into(), "paid".into())].into_iter().collect());

@@ -20,6 +20,7 @@ mod parked;
 mod properties;
 mod queues;
 mod random;
+mod repairs;
 mod reservations;
 mod settings;
 mod small;

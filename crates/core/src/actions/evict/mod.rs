@@ -24,6 +24,7 @@ mod proof;
 mod purpose;
 mod roster;
 mod search;
+mod shelter;
 pub(super) mod shuffle;
 mod steps;
 
@@ -34,7 +35,7 @@ use rustc_hash::FxHashMap;
 
 use super::gang::Work;
 use super::order::{self, Line};
-use super::yielding;
+use super::{gather, yielding};
 use crate::conf::{ArgKind, ArgSpec};
 use crate::diagnosis::{NoEviction, Refusal};
 use crate::event::Phase;
@@ -90,8 +91,9 @@ pub(super) fn run(session: &mut Session<'_>, purpose: Purpose) {
 fn starving(session: &Session<'_>) -> Vec<JobId> {
     let waits = |job: &JobId| {
         let it = &session.world.jobs[*job];
-        let waits = it.counts.of(Status::Pending) > 0 && it.phase != Phase::Pending;
-        waits && session.job_starving(*job)
+        let gathers = gather::is_gathering(session.world, *job);
+        let waits = (gathers || it.counts.of(Status::Pending) > 0) && it.phase != Phase::Pending;
+        waits && (gathers || session.job_starving(*job))
     };
     let jobs = session.world.waiting_jobs().map(|(id, _)| id).filter(waits);
     jobs.filter(|job| session.job_blocked(*job).is_ok() && !order::is_behind(session, *job)).collect()
@@ -151,17 +153,19 @@ impl Planner {
     /// before one that runs.
     fn serve_outranking(&mut self, session: &mut Session<'_>, job: JobId) -> Result<(), Refusal> {
         let lesser = yielding::lesser(session, job);
-        if lesser.is_empty() {
+        if lesser.is_empty() && !gather::is_gathering(session.world, job) {
             return self.serve(session, job);
         }
         let lacks = |session: &Session<'_>| session.world.jobs[job].counts.of(Status::Pending);
-        let before = lacks(session);
         let mut statement = session.statement();
+        gather::pause(&mut statement, job);
+        let before = lacks(statement.session());
         let yielded = yielding::take_back(&mut statement, &lesser);
         let served = self.serve(statement.session(), job);
         if lacks(statement.session()) < before {
             yielding::put_back(&mut statement, yielded, job);
             statement.commit(&Arc::from(""));
+            gather::end(session, job);
         }
         served
     }
@@ -224,7 +228,7 @@ impl Planner {
         }
         let like = like(session, aim, purpose);
         if let Some(why) = self.refused.get(&like) {
-            return Err(refusal(*why));
+            return Err(refusal(why.clone()));
         }
         match search::evict_for(session, aim, purpose, &mut self.roster, &mut self.steps) {
             Ok(()) => {
@@ -237,11 +241,30 @@ impl Planner {
                 Ok(())
             }
             Err(why) => {
+                let why = self.explained(session, aim, purpose, why);
                 if !matches!(why, NoEviction::Cut(_)) {
-                    self.refused.insert(like, why);
+                    self.refused.insert(like, why.clone());
                 }
                 Err(refusal(why))
             }
+        }
+    }
+}
+
+impl Planner {
+    /// The same reason, with what keeps those that run.
+    fn explained(
+        &self,
+        session: &mut Session<'_>,
+        aim: &Aim,
+        purpose: Purpose,
+        why: NoEviction,
+    ) -> NoEviction {
+        let mut sheltered = || Arc::new(shelter::of(session, aim, purpose, &self.roster));
+        match why {
+            NoEviction::NoVictims(_) => NoEviction::NoVictims(sheltered()),
+            NoEviction::NotEnough(_) => NoEviction::NotEnough(sheltered()),
+            _ => why,
         }
     }
 }

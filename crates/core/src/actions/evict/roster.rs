@@ -106,6 +106,15 @@ impl Roster {
         self.queues(session, by).map(|queue| self.jobs[&queue].iter().map(of_job).sum::<usize>()).sum()
     }
 
+    /// Jobs that have anybody to give, or would have but for their queue, for one of a queue.
+    pub(super) fn near(&self, by: QueueId) -> impl Iterator<Item = JobId> + '_ {
+        let preempts = self.purpose.kind() == EvictionKind::Preempt;
+        let mut queues: Vec<QueueId> =
+            self.jobs.keys().copied().filter(|queue| preempts == (*queue == by)).collect();
+        queues.sort_unstable();
+        queues.into_iter().flat_map(|queue| self.jobs[&queue].iter().copied())
+    }
+
     fn queues<'a>(&'a self, session: &'a Session<'_>, by: QueueId) -> impl Iterator<Item = QueueId> + 'a {
         let world = &*session.world;
         let mut queues: Vec<QueueId> =

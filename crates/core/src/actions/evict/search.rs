@@ -43,10 +43,14 @@ pub(super) fn evict_for(
     let all: Vec<(TaskId, NodeId)> = roster.each(session, queue).filter(of_job).collect();
     let empty = today.without(all.iter().map(|(task, node)| (*node, session.world.request_of(*task))));
     if !empty.may_do() {
-        return Err(if all.is_empty() { NoEviction::NoVictims } else { NoEviction::NotEnough });
+        return Err(if all.is_empty() {
+            NoEviction::NoVictims(Arc::default())
+        } else {
+            NoEviction::NotEnough(Arc::default())
+        });
     }
     if !today.may_do() && !anybody(session, aim, purpose, &all) {
-        return Err(NoEviction::NoVictims);
+        return Err(NoEviction::NoVictims(Arc::default()));
     }
     if !purpose.of_gangs() && !asks_others(session) {
         steps.scan(4 * all.len())?;
@@ -54,7 +58,11 @@ pub(super) fn evict_for(
         let emptier =
             today.without(alone.iter().map(|(task, node)| (*node, session.world.request_of(*task))));
         if !emptier.may_do() {
-            return Err(if alone.is_empty() { NoEviction::NoVictims } else { NoEviction::NotEnough });
+            return Err(if alone.is_empty() {
+                NoEviction::NoVictims(Arc::default())
+            } else {
+                NoEviction::NotEnough(Arc::default())
+            });
         }
     }
     let order = roster.order(session, queue);
@@ -76,7 +84,7 @@ fn anybody(session: &mut Session<'_>, aim: &Aim, purpose: Purpose, all: &[(TaskI
 }
 
 /// Whether each question about victims goes to another process: then few are asked, about many at once.
-fn asks_others(session: &Session<'_>) -> bool {
+pub(super) fn asks_others(session: &Session<'_>) -> bool {
     session.tiers.every().any(Plugin::asks_others)
 }
 
@@ -133,7 +141,9 @@ impl Search<'_, '_> {
             return Ok(());
         }
         let offered = &self.within_budgets(offered);
-        let Some((tier, all)) = self.allowed(offered, None) else { return Err(NoEviction::NoVictims) };
+        let Some((tier, all)) = self.allowed(offered, None) else {
+            return Err(NoEviction::NoVictims(Arc::default()));
+        };
         let useful = self.useful(offered, empty);
         if useful.len() < offered.len() {
             let (_, allowed) = self.allowed(&useful, Some(tier)).unwrap_or_default();
@@ -153,7 +163,11 @@ impl Search<'_, '_> {
         {
             return Ok(());
         }
-        Err(if self.steps.gave_up() { NoEviction::NotFound(Untried::Ways) } else { NoEviction::NotEnough })
+        Err(if self.steps.gave_up() {
+            NoEviction::NotFound(Untried::Ways)
+        } else {
+            NoEviction::NotEnough(Arc::default())
+        })
     }
 
     /// Only those in one topology domain, for a gang that may choose it: one domain after the other, those with the least

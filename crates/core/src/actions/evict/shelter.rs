@@ -1,0 +1,135 @@
+//! What keeps pods from being evicted for an aim: looked at only when nobody is, to be told.
+use rustc_hash::FxHashMap;
+
+use super::aim::Aim;
+use super::purpose::Purpose;
+use super::roster::Roster;
+use super::search::asks_others;
+use crate::conf::Flag;
+use crate::diagnosis::{Shelter, Sheltered};
+use crate::id::{ClassId, JobId, TaskId};
+use crate::plugin::{EvictionKind, Plugin};
+use crate::session::Session;
+use crate::world::{Budgets, Refused, Status};
+
+/// So many pods are looked at, for it is done anew for each aim and each cycle.
+const MOST: usize = 1_000;
+
+/// Why the pods that run are not evicted for an aim.
+pub(super) fn of(session: &mut Session<'_>, aim: &Aim, purpose: Purpose, roster: &Roster) -> Sheltered {
+    aim.as_if_whole(session, |session| {
+        let by = session.world.jobs[aim.job].queue;
+        let mut search = Search {
+            session,
+            aim,
+            purpose,
+            budgets: Budgets::new(session.world),
+            asked: FxHashMap::default(),
+        };
+        let mut told = Sheltered::default();
+        for (looked, task) in roster.any(session, by).enumerate() {
+            if looked >= MOST {
+                told.some = true;
+                break;
+            }
+            if let Some(shelter) = search.shelter(task) {
+                *told.pods.entry(shelter).or_default() += 1;
+            }
+        }
+        told
+    })
+}
+
+struct Search<'a, 'w> {
+    session: &'a Session<'w>,
+    aim: &'a Aim,
+    purpose: Purpose,
+    /// Counted down, as if those that nothing else protects went.
+    budgets: Budgets<'a>,
+    /// What plugins said about pods of a job and class.
+    asked: FxHashMap<(Option<JobId>, ClassId), bool>,
+}
+
+impl Search<'_, '_> {
+    fn shelter(&mut self, task: TaskId) -> Option<Shelter> {
+        let world = &*self.session.world;
+        let job = world.tasks[task].job?;
+        if !self.purpose.takes_from_job(self.aim.job, job) {
+            return None;
+        }
+        let queue = &world.queues[world.jobs[job].queue];
+        if self.purpose.kind() == EvictionKind::Reclaim && !queue.reclaimable {
+            return Some(Shelter::Queue(queue.name.clone()));
+        }
+        self.own(task).or_else(|| self.by_others(task, job))
+    }
+
+    /// Whoever asks.
+    fn own(&self, id: TaskId) -> Option<Shelter> {
+        let world = &*self.session.world;
+        let task = &world.tasks[id];
+        if !world.lets_itself_go(id, self.session.now) {
+            let refused = task.refused != Refused::No && task.preemptable != Some(false);
+            return Some(if refused { Shelter::Refused } else { Shelter::Preemptable });
+        }
+        let flag = match self.purpose.kind() {
+            EvictionKind::Preempt => Flag::Preemptable,
+            EvictionKind::Reclaim => Flag::Reclaimable,
+        };
+        let protects = self.session.tiers.with(flag).find(|plugin| plugin.protects(world, id));
+        protects.map(|plugin| Shelter::Plugin(plugin.shelter()))
+    }
+
+    /// From this job.
+    fn by_others(&mut self, id: TaskId, job: JobId) -> Option<Shelter> {
+        let world = &*self.session.world;
+        let (task, last) = (&world.tasks[id], &world.tasks[self.aim.last()]);
+        if world.classes[last.class].best_effort && !world.classes[task.class].best_effort {
+            return Some(Shelter::Idle);
+        }
+        let rank = match self.purpose {
+            Purpose::WithinJob => task.priority.cmp(&last.priority),
+            _ => world.jobs[job].priority.cmp(&world.jobs[self.aim.job].priority),
+        };
+        let matters = self.purpose.kind() == EvictionKind::Preempt;
+        if matters && rank.is_gt() {
+            return Some(Shelter::Priority);
+        }
+        if !self.goes(id) {
+            return Some(if matters && rank.is_eq() { Shelter::Priority } else { Shelter::Plugins });
+        }
+        if self.budgets.take(id) {
+            return None;
+        }
+        let mut budgets = world.pdbs_of(id).map(|(key, _)| key);
+        match (budgets.next(), budgets.next()) {
+            (Some(only), None) => Some(Shelter::Budget(only.clone())),
+            _ => Some(Shelter::Budgets),
+        }
+    }
+
+    /// Whether plugins let a pod go, if nobody else had to.
+    fn goes(&mut self, id: TaskId) -> bool {
+        let (session, aim, purpose) = (self.session, self.aim, self.purpose);
+        if asks_others(session) {
+            return true;
+        }
+        let task = &session.world.tasks[id];
+        let ask = |plugin: &dyn Plugin, of: &[TaskId]| purpose.ask(plugin, session.world, aim.last(), of);
+        let asked = self.asked.entry((task.job, task.class));
+        *asked.or_insert_with(|| session.tiers.any_victims(purpose.flag(), &[id], ask))
+    }
+}
+
+impl Roster {
+    /// Pods that run and could be asked for, those that are protected too.
+    fn any<'a>(
+        &'a self,
+        session: &'a Session<'_>,
+        by: crate::id::QueueId,
+    ) -> impl Iterator<Item = TaskId> + 'a {
+        let world = &*session.world;
+        let runs = |task: &TaskId| matches!(world.tasks[*task].status, Status::Running | Status::Bound);
+        self.near(by).flat_map(|job| world.jobs[job].tasks.iter().copied()).filter(runs)
+    }
+}

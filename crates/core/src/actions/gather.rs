@@ -1,0 +1,165 @@
+//! Repairs gather room: a running gang that lost members keeps a node for each that finds no place, until enough comes free.
+//!
+//! What comes free little by little would otherwise always go to new jobs that ask for less, and what the rest of the gang
+//! holds would be of no use for ever. The place is a nomination like any other, on a node that lacks the least: nobody else is
+//! placed there as long as it lacks room. It holds for some time, then as long not, on a tenth of the nodes at the most; and it
+//! stops nobody from being evicted for the gang.
+use std::sync::Arc;
+
+use super::gang::Work;
+use crate::diagnosis::Refusal;
+use crate::id::{JobId, NodeId, TaskId};
+use crate::session::Session;
+use crate::statement::Statement;
+use crate::world::{Status, World};
+
+/// How long a gang gathers room before it lets others have it for as long, in milliseconds.
+const PATIENCE: i64 = 600_000;
+/// Of so many nodes, one may be kept.
+const NODES: usize = 10;
+/// Nodes that are looked at in the time in which one place is tried.
+const SCANNED: usize = 4;
+
+/// Whether a gang gathers room that is not there yet.
+pub(super) fn is_gathering(world: &World, job: JobId) -> bool {
+    let job = &world.jobs[job];
+    job.gathers && job.counts.of(Status::Pipelined) > 0
+}
+
+/// Takes the places of a gang that gathers room back, to be placed where there is room.
+pub(super) fn pause(statement: &mut Statement<'_, '_>, job: JobId) {
+    let world = &*statement.session().world;
+    if !is_gathering(world, job) {
+        return;
+    }
+    let nominated = |task: &TaskId| world.tasks[*task].status == Status::Pipelined;
+    let tasks: Vec<TaskId> = world.jobs[job].tasks.iter().copied().filter(nominated).collect();
+    for task in tasks {
+        statement.unplace(task);
+    }
+}
+
+/// The gang has its places, or is none that may gather room.
+pub(super) fn end(session: &mut Session<'_>, job: JobId) {
+    let job = &mut session.world.jobs[job];
+    (job.gathers, job.gathering) = (false, None);
+}
+
+/// Keeps places for what a broken gang lacks. False when it is whole, or has waited for long, or there is no such place:
+/// then it keeps none.
+pub(super) fn gather(session: &mut Session<'_>, job: JobId) -> bool {
+    let (before, gathering) = (session.gathered.len(), begin(session, job));
+    let gathers = gathering && keep_places(session, job);
+    if !gathers {
+        session.gathered.truncate(before);
+    }
+    session.world.jobs[job].gathers = gathers;
+    gathers
+}
+
+/// Whether it is time for it.
+fn begin(session: &mut Session<'_>, id: JobId) -> bool {
+    let now = session.now.0;
+    let job = &mut session.world.jobs[id];
+    if !job.is_broken() {
+        (job.gathers, job.gathering) = (false, None);
+        return false;
+    }
+    let since = *job.gathering.get_or_insert(session.now);
+    let waited = now.saturating_sub(since.0);
+    if waited >= 2 * PATIENCE {
+        job.gathering = Some(session.now);
+    }
+    !(PATIENCE..2 * PATIENCE).contains(&waited)
+}
+
+fn keep_places(session: &mut Session<'_>, job: JobId) -> bool {
+    let mut nodes = Vec::new();
+    let mut statement = session.statement();
+    pause(&mut statement, job);
+    for task in Work::of_requests(statement.session(), job).into_tasks() {
+        if statement.session().job_pipelined(job) {
+            break;
+        }
+        if statement.session().world.tasks[task].status == Status::Pending {
+            let Some(node) = place_for(statement.session(), task, &mut nodes) else { return false };
+            statement.pipeline(task, node);
+        }
+    }
+    if nodes.is_empty() || !statement.session().job_pipelined(job) {
+        return false;
+    }
+    statement.commit(&Arc::from(""));
+    tell(session, job, nodes);
+    true
+}
+
+fn tell(session: &mut Session<'_>, job: JobId, mut nodes: Vec<NodeId>) {
+    nodes.sort_unstable();
+    nodes.dedup();
+    let first = nodes.iter().map(|node| session.world.nodes[*node].name.clone()).min();
+    if let Some(first) = first {
+        session.refuse(job, Refusal::Gathering { first, nodes: nodes.len() as u32 });
+    }
+}
+
+/// Where there is room, or else a node that is kept from now on.
+fn place_for(session: &mut Session<'_>, task: TaskId, nodes: &mut Vec<NodeId>) -> Option<NodeId> {
+    let job = session.world.tasks[task].job?;
+    session.allocatable(session.world.jobs[job].queue, task).ok()?;
+    if let Some(spot) = session.spot(task) {
+        return Some(spot.node);
+    }
+    if !is_plain(session.world, task) {
+        return None;
+    }
+    session.searches.spend(session.world.nodes.len() / SCANNED).ok()?;
+    let node = nearest(session, task)?;
+    if !session.gathered.contains(&node) {
+        session.gathered.push(node);
+    }
+    nodes.push(node);
+    (session.gathered.len() <= (session.world.nodes.len() / NODES).max(1)).then_some(node)
+}
+
+/// Whether room is all it waits for: of the rest nothing is known before it is there.
+fn is_plain(world: &World, task: TaskId) -> bool {
+    let class = world.class_of(task);
+    let alone = class.carried.is_empty() && world.terms.outward(class).next().is_none();
+    alone
+        && class.pvcs.is_empty()
+        && class.constraints.host_ports.is_empty()
+        && world.tasks[task].claims.is_none()
+}
+
+/// The node on which room is gathered already, else the one that lacks the least, and could have enough.
+fn nearest(session: &mut Session<'_>, task: TaskId) -> Option<NodeId> {
+    let Session { world, tiers, placement, .. } = session;
+    let it = &world.tasks[task];
+    let admits = placement.admits(world, tiers, it.class);
+    let may = |node: &NodeId| admits(*node) && world.nodes[*node].exists && could_fit(world, task, *node);
+    let known = it.nominated.as_ref().and_then(|name| world.node_named(name)).filter(&may);
+    let lack = |node: NodeId| {
+        let room = world.nodes[node].future_idle();
+        let share = |(dim, asked): (_, i64)| {
+            let missing = (asked - room.get(dim)).max(0);
+            (i128::from(missing) * 1_000_000 / i128::from(asked.max(1))) as i64
+        };
+        world.request_of(task).iter().map(share).max().unwrap_or(0)
+    };
+    known.or_else(|| {
+        let nodes = world.nodes.ids().filter(&may);
+        nodes.min_by_key(|node| (lack(*node), world.nodes[*node].name.clone()))
+    })
+}
+
+/// Whether a node would have room if all pods of other jobs ended.
+fn could_fit(world: &World, task: TaskId, node: NodeId) -> bool {
+    let (it, node) = (&world.tasks[task], &world.nodes[node]);
+    let mut room = node.future_idle();
+    let others = node.tasks.iter().map(|other| &world.tasks[*other]);
+    for other in others.filter(|other| other.job != it.job && other.status.is_allocated()) {
+        room.add(&world.classes[other.class].request);
+    }
+    world.request_of(task).fits(&room)
+}
