@@ -1,10 +1,11 @@
 //! pdb: PodDisruptionBudgets limit who may be evicted.
 //!
 //! A task may be evicted while the PodDisruptionBudget that means its pod allows one more disruption, those picked before
-//! it and those under way counted. Source: Volcano's pdb plugin, with three differences. The evicting actions respect
+//! it and those under way counted. Source: Volcano's pdb plugin, with these differences. The evicting actions respect
 //! budgets with or without this plugin, since the eviction API does; it adds its opinion to its tier. Pods without labels
-//! are counted like others, where Volcano never evicts them. And it names no victims for `shuffle`, where Volcano's
-//! names every pod that no budget keeps.
+//! are counted like others, where Volcano never evicts them; an empty selector means every pod, where Volcano takes it for
+//! none; a pod that several budgets mean cannot go, as the eviction API has it. And it names no victims for `shuffle`, where
+//! Volcano's names every pod that no budget keeps.
 use crate::conf::ArgSpec;
 use crate::event::Time;
 use crate::id::{JobId, TaskId};

@@ -1,12 +1,13 @@
 //! rescheduling: moves pods from busy nodes to idle ones, by what is really in use.
 //!
-//! With the action `shuffle`, in the first cycle of each `interval`. Strategy `lowNodeUtilization`, in percent of what a node
+//! With the action `shuffle`, in the first cycle of each `interval` (all of which begin with 1970) and the first of the process. Strategy `lowNodeUtilization`, in percent of what a node
 //! can give: a node is low when it is below all `thresholds` and not cordoned, and high when it is above any of the
 //! `targetThresholds`. When there are both, pods leave the high nodes, the busiest first: by priority from the lowest, those
 //! that request nothing first among equals; until the node is below its targets or what the low nodes can take, up to their
 //! targets, is used up; and only pods that another node has room for. cpu and memory are measured (source: `metrics`), pods are counted; nodes without figures are neither.
 //!
-//! Source: Volcano's rescheduling plugin, which reads figures of a period that its cache does not fill, and ignores pods.
+//! Source: Volcano's rescheduling plugin, which reads figures of `metricsPeriod`, where its cache has those of `10m` only, and
+//! ignores pods.
 use std::cmp::Ordering;
 
 use phalanx_resource::DimId;

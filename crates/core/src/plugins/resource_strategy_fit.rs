@@ -88,13 +88,13 @@ const PROPORTIONAL: &[ArgSpec] = &[
 
 const READS: &[Mark] = &[
     Mark::new(
-        "resource-strategy-scoring-type",
+        "volcano.sh/resource-strategy-scoring-type",
         "annotation of a pod",
         "the argument `resources`",
         "`LeastAllocated` or `MostAllocated`, for all that the pod requests; with another value its nodes score alike.",
     ),
     Mark::new(
-        "resource-strategy-weight",
+        "volcano.sh/resource-strategy-weight",
         "annotation of a pod",
         "nodes score alike",
         "Weights beside the type: JSON such as `{\"cpu\": 2, \"nvidia.com/gpu\": 5}`.",

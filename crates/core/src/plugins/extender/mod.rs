@@ -13,7 +13,8 @@
 //! - `phalanx simulate` and `phalanx explain` ask no extender, and say so.
 //! - Each task is asked for once in a session, about the nodes with room; about all, when there are none.
 //!
-//! Source: Volcano's extender plugin; kube-scheduler's HTTP extender.
+//! Source: Volcano's extender plugin; kube-scheduler's HTTP extender. Where a question fails, Volcano's has turned some answers
+//! round: see the table of differences.
 mod args;
 mod nodes;
 #[cfg(test)]

@@ -13,7 +13,8 @@
 //!   from other nodes, within the same budgets; preemptable tasks evict nobody.
 //! - A job is let wait for room that is being released only when its gang is whole.
 //!
-//! Source: Volcano's tdm plugin, which counts the period from the last eviction and takes the time zone of its process.
+//! Source: Volcano's tdm plugin, which counts the period from when it was asked last, takes the time zone of its process, ends
+//! a zone at midnight, and lets a pod go of a job that has fewer running than its budget wants.
 mod budget;
 #[cfg(test)]
 mod tests;
