@@ -10,6 +10,7 @@ use crate::diagnosis::{QueueFault, Refusal, Unfit};
 use crate::event::Time;
 use crate::extender::{Endpoint, Extender};
 use crate::id::{ClassId, ImageId, JobId, NodeId, QueueId, TaskId};
+use crate::placement::Rooms;
 use crate::world::{Node, Status, World};
 
 /// An opinion that others may overrule.
@@ -90,6 +91,12 @@ pub trait NodeScorer: Send + Sync {
 pub trait RoomScorer: Send + Sync {
     /// The score, as if the task were on the node already.
     fn score(&self, node: &Node) -> f64;
+    /// Adds the scores of the rooms in some slots to sums, in their order.
+    fn add_scores(&self, rooms: &Rooms, slots: &[u32], sums: &mut [f64]) {
+        for (slot, sum) in slots.iter().zip(sums) {
+            *sum += self.score(rooms.node(*slot));
+        }
+    }
 }
 
 /// A condition on the pods that are counted in a node's topology domains (`World::terms`), for terms that concern the

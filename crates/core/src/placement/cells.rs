@@ -8,6 +8,7 @@ use rustc_hash::FxHasher;
 use super::heap::{Link, Links, NIL};
 use super::kinds::Kinds;
 use super::lot;
+use super::rooms::Rooms;
 use crate::id::{Id, NodeId};
 use crate::plugin::{Attribute, Values};
 use crate::world::{Node, World};
@@ -24,6 +25,8 @@ pub(super) struct Cell {
     /// The lot of its top.
     pub(super) lot: u64,
     top: u32,
+    /// The seat of its top.
+    seat: u32,
     hash: u64,
     /// Its place among the cells of its kind.
     place: u32,
@@ -56,11 +59,16 @@ impl Seen {
 pub(super) struct Cells {
     seed: u64,
     kinds: Kinds,
+    /// By node, where what is known of it lies. Nodes that came together sit in the order of their lots, for that is the
+    /// order in which alike nodes are taken.
+    seats: Vec<u32>,
+    /// By seat.
+    nodes: Vec<NodeId>,
     seen: Vec<Seen>,
     links: Links,
     cells: Vec<Cell>,
-    /// By slot, a node of the cell's room and nothing else: it lies closer at hand than the top.
-    rooms: Vec<Node>,
+    /// By slot, the room of the cell's nodes: it lies closer at hand than the top.
+    rooms: Rooms,
     free: Vec<u32>,
     by_state: HashTable<u32>,
     /// Slots by kind.
@@ -96,10 +104,12 @@ impl Cells {
         Self {
             seed,
             kinds: Kinds::default(),
+            seats: Vec::new(),
+            nodes: Vec::new(),
             seen: Vec::new(),
             links: Links::default(),
             cells: Vec::new(),
-            rooms: Vec::new(),
+            rooms: Rooms::default(),
             free: Vec::new(),
             by_state: HashTable::new(),
             of_kind: Vec::new(),
@@ -114,9 +124,14 @@ impl Cells {
         &self.cells
     }
 
-    /// A node with the room of the nodes in a slot's cell, and no attributes.
-    pub(super) fn room(&self, slot: usize) -> &Node {
-        &self.rooms[slot]
+    /// The serial of the newest cell.
+    pub(super) fn newest(&self) -> u64 {
+        self.serial
+    }
+
+    /// The rooms of the cells, by slot.
+    pub(super) fn rooms(&self) -> &Rooms {
+        &self.rooms
     }
 
     /// All cells with nodes in them.
@@ -141,12 +156,24 @@ impl Cells {
 
     /// The lot of a node that is in a cell.
     pub(super) fn lot_of(&self, node: NodeId) -> u64 {
-        self.links.0[node.index()].lot
+        self.links.0[self.seat(node)].lot
+    }
+
+    fn seat(&self, node: NodeId) -> usize {
+        self.seats[node.index()] as usize
+    }
+
+    /// The nodes that are likely to be the next tops of a cell when the top has left it.
+    pub(super) fn next_tops(&self, slot: usize) -> impl Iterator<Item = NodeId> {
+        let seat = self.cells[slot].seat as usize;
+        let alike = move |seen: &Seen| seen.cell as usize == slot;
+        let next = self.seen[seat..].iter().zip(&self.nodes[seat..]).take_while(move |(seen, _)| alike(seen));
+        next.map(|(_, node)| *node)
     }
 
     /// The slot of the cell a node is in; a node without an object is in none.
     pub(super) fn of(&self, node: NodeId) -> Option<usize> {
-        let seen = self.seen.get(node.index())?;
+        let seen = &self.seen[*self.seats.get(node.index())? as usize];
         (seen.cell != NIL).then_some(seen.cell as usize)
     }
 
@@ -171,6 +198,8 @@ impl Cells {
     fn clear(&mut self) {
         // Rankings begin anew when the kinds' stamp changes: the log of cells need not tell them.
         self.kinds.clear();
+        self.seats.clear();
+        self.nodes.clear();
         self.seen.clear();
         self.links.0.clear();
         self.cells.clear();
@@ -193,18 +222,17 @@ impl Cells {
 
     /// Moves nodes to the cells where they belong. All leave before any joins.
     fn move_nodes(&mut self, world: &World, nodes: impl Iterator<Item = NodeId> + Clone) {
-        let bound = world.nodes.bound().max(self.seen.len());
-        self.seen.resize(bound, Seen::NOTHING);
-        self.links.0.resize(bound, Link::default());
+        self.seat_all(world);
         let version = |id: NodeId| world.nodes.get(id).map_or(0, |node| node.version.0);
         for id in nodes.clone() {
-            let seen = self.seen[id.index()];
+            let seen = self.seen[self.seat(id)];
             if seen.cell != NIL && seen.version != version(id) {
                 self.leave(id);
             }
         }
         for id in nodes {
-            let seen = self.seen[id.index()];
+            let seat = self.seat(id);
+            let seen = self.seen[seat];
             if seen.version == version(id) {
                 continue;
             }
@@ -212,25 +240,45 @@ impl Cells {
                 Some(node) => self.join(id, node),
                 None => self.forget(id),
             }
-            self.seen[id.index()].version = version(id);
+            self.seen[seat].version = version(id);
         }
     }
 
+    /// Gives seats to nodes that have none.
+    fn seat_all(&mut self, world: &World) {
+        let seated = self.seats.len();
+        let lot = |id: NodeId| world.nodes.get(id).map(|node| lot(self.seed, &node.name));
+        let mut new: Vec<_> =
+            (seated..world.nodes.bound()).map(NodeId::from_index).map(|id| (lot(id), id)).collect();
+        new.sort_unstable_by(|a, b| b.cmp(a));
+        self.seats.resize(seated + new.len(), 0);
+        for (_, id) in new {
+            self.seats[id.index()] = self.nodes.len() as u32;
+            self.nodes.push(id);
+        }
+        self.seen.resize(self.nodes.len(), Seen::NOTHING);
+        self.links.0.resize(self.nodes.len(), Link::default());
+    }
+
     fn forget(&mut self, id: NodeId) {
-        let seen = std::mem::replace(&mut self.seen[id.index()], Seen::NOTHING);
+        let seat = self.seat(id);
+        let seen = std::mem::replace(&mut self.seen[seat], Seen::NOTHING);
         if seen.kind != NIL {
             self.kinds.leave(seen.kind);
         }
     }
 
     fn leave(&mut self, id: NodeId) {
-        let node = id.index() as u32;
-        let slot = std::mem::replace(&mut self.seen[id.index()].cell, NIL);
+        let seat = self.seat(id);
+        let slot = std::mem::replace(&mut self.seen[seat].cell, NIL);
         let cell = &mut self.cells[slot as usize];
-        let was_top = cell.top == node;
+        let was_top = cell.seat as usize == seat;
         cell.nodes -= 1;
-        cell.top = self.links.remove(cell.top, node);
-        cell.lot = self.links.lot(cell.top);
+        cell.seat = self.links.remove(cell.seat, seat as u32);
+        if was_top {
+            cell.lot = self.links.lot(cell.seat);
+            cell.top = self.nodes.get(cell.seat as usize).map_or(NIL, |node| node.index() as u32);
+        }
         if cell.nodes == 0 {
             let hash = cell.hash;
             if let Ok(entry) = self.by_state.find_entry(hash, |other| *other == slot) {
@@ -254,39 +302,39 @@ impl Cells {
     }
 
     fn join(&mut self, id: NodeId, node: &Node) {
-        if self.seen[id.index()].statics != node.static_version.0 {
-            self.meet(id, node);
+        let seat = self.seat(id);
+        if self.seen[seat].statics != node.static_version.0 {
+            self.meet(seat, node);
         }
-        let kind = self.seen[id.index()].kind;
+        let kind = self.seen[seat].kind;
         let hash = hash_of(kind, node);
         let Self { cells, rooms, by_state, .. } = self;
         let same = |slot: &u32| {
             let cell = &cells[*slot as usize];
-            cell.hash == hash && cell.kind == kind && rooms[*slot as usize].same_room(node)
+            cell.hash == hash && cell.kind == kind && rooms.node(*slot).same_room(node)
         };
         let slot = match by_state.find(hash, same) {
             Some(slot) => *slot,
             None => self.new_cell(kind, hash, node),
         };
-        let joining = id.index() as u32;
         let cell = &mut self.cells[slot as usize];
         cell.nodes += 1;
-        cell.top = self.links.meld(cell.top, joining);
-        let on_top = cell.top == joining;
-        cell.lot = self.links.lot(cell.top);
-        self.seen[id.index()].cell = slot;
-        if on_top {
+        cell.seat = self.links.meld(cell.seat, seat as u32);
+        self.seen[seat].cell = slot;
+        if cell.seat as usize == seat {
+            cell.lot = self.links.lot(cell.seat);
+            cell.top = id.index() as u32;
             self.changed.note(slot, self.cells.len());
         }
     }
 
     /// Finds the kind and the lot of a node that is new or has other attributes now.
-    fn meet(&mut self, id: NodeId, node: &Node) {
+    fn meet(&mut self, seat: usize, node: &Node) {
         let kind = self.kinds.join(node);
-        let seen = &mut self.seen[id.index()];
+        let seen = &mut self.seen[seat];
         let before = std::mem::replace(&mut seen.kind, kind);
         seen.statics = node.static_version.0;
-        self.links.0[id.index()].lot = lot(self.seed, &node.name);
+        self.links.0[seat].lot = lot(self.seed, &node.name);
         if before != NIL {
             self.kinds.leave(before);
         }
@@ -298,16 +346,15 @@ impl Cells {
             self.of_kind.resize_with(kind as usize + 1, Vec::new);
         }
         let place = self.of_kind[kind as usize].len() as u32;
-        let cell = Cell { kind, nodes: 0, serial: self.serial, lot: 0, top: NIL, hash, place };
+        let cell = Cell { kind, nodes: 0, serial: self.serial, lot: 0, top: NIL, seat: NIL, hash, place };
         let slot = if let Some(slot) = self.free.pop() {
             self.cells[slot as usize] = cell;
             slot
         } else {
             self.cells.push(cell);
-            self.rooms.push(Node::default());
             self.cells.len() as u32 - 1
         };
-        self.rooms[slot as usize].assume_room(node);
+        self.rooms.assume(slot, node);
         self.of_kind[kind as usize].push(slot);
         let cells = &self.cells;
         self.by_state.insert_unique(hash, slot, |slot| cells[*slot as usize].hash);

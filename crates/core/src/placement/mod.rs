@@ -7,12 +7,15 @@ mod cells;
 mod heap;
 mod kinds;
 mod ranking;
+mod rating;
+mod rooms;
 mod sampling;
 mod standings;
 #[cfg(test)]
 mod tests;
 mod tournament;
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use rand::Rng;
@@ -26,6 +29,8 @@ use crate::tiers::Tiers;
 use crate::world::{Class, World};
 use cells::Cells;
 use ranking::Ranking;
+pub use rooms::{Gauge, Rooms};
+pub(crate) use rooms::{balance, floor, percent};
 use sampling::Rotation;
 pub use sampling::Sampling;
 use standings::Domains;
@@ -38,6 +43,9 @@ const LATER: i64 = 1 << 61;
 /// Cells that all classes' rankings may have in sum, at some 30 bytes each: the class that was not asked for the
 /// longest is ranked anew when it is asked again.
 const RANKED: usize = if cfg!(test) { 64 } else { 1 << 23 };
+
+/// So many nodes are read ahead.
+const AHEAD: usize = 4;
 
 /// When a node has room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,6 +98,8 @@ struct Known {
     ranking: Ranking,
     /// When it was last asked for.
     asked: u64,
+    /// It stands among those with a ranking.
+    listed: bool,
 }
 
 /// The nodes in the order of each class; lives across sessions.
@@ -107,6 +117,8 @@ pub struct Placement {
     began: u64,
     /// Cells in all rankings.
     ranked: usize,
+    /// Classes that have a ranking, or had one.
+    rankings: VecDeque<(ClassId, u64)>,
     /// Resources that were known when the rules were asked for.
     dims: usize,
     /// Only some nodes are compared.
@@ -125,6 +137,7 @@ impl Placement {
             clock: 0,
             began: 0,
             ranked: 0,
+            rankings: VecDeque::new(),
             dims: 0,
             rotation: None,
         }
@@ -203,6 +216,9 @@ impl Placement {
         let (known, cells) = self.fresh(world, tiers, asker);
         let (slot, rating) = known.ranking.best()?;
         let top = cells.slots()[slot].top();
+        if points.0.is_empty() {
+            foresee(world, cells, slot);
+        }
         if points.of(top) < 0 {
             // Another node of its cell, or of any other, may be the best now.
             world.nodes.ids().for_each(|node| {
@@ -308,6 +324,7 @@ impl Placement {
         self.meet_scope(world, tiers, asker);
         self.cells.sync(world);
         self.make_room(asker.key());
+        self.recycle(asker.key());
     }
 
     /// Asks the plugins for the rules of a class, if it is new, and of all others that are: what they read may make new
@@ -335,7 +352,7 @@ impl Placement {
     fn meet(&mut self, key: (ClassId, u64), class: &Class, rules: NodeRules) {
         self.cells.learn(rules.reads.iter());
         let ranking = Ranking::default();
-        self.classes.insert(key, Known { serial: class.serial.0, rules, ranking, asked: 0 });
+        self.classes.insert(key, Known { serial: class.serial.0, rules, ranking, asked: 0, listed: false });
     }
 
     /// Before a class is ranked from scratch, drops rankings of other classes until all are few enough.
@@ -351,6 +368,32 @@ impl Placement {
             oldest.ranking = Ranking::default();
         }
     }
+
+    /// Looks at two of the rankings: one that has missed so much that it would be made anew gives its memory, which is
+    /// likely to be in the caches, to the class that is about to be ranked. So classes that are asked in turn share a few.
+    fn recycle(&mut self, key: (ClassId, u64)) {
+        let Self { classes, cells, rankings, ranked, .. } = self;
+        let mut spare = None;
+        for _ in 0..2 {
+            let Some(other) = rankings.pop_front() else { break };
+            let Some(known) = classes.get_mut(&other) else { continue };
+            known.listed = other != key && known.ranking.len() > 0;
+            if known.listed && known.ranking.is_stale(cells) {
+                *ranked -= known.ranking.len();
+                spare = Some(known.ranking.release());
+                known.listed = false;
+            } else if known.listed {
+                rankings.push_back(other);
+            }
+        }
+        let known = classes.get_mut(&key).expect("a class that was prepared");
+        if let Some(scores) = spare.filter(|_| known.ranking.len() == 0) {
+            known.ranking.adopt(scores);
+        }
+        if !std::mem::replace(&mut known.listed, true) {
+            rankings.push_back(key);
+        }
+    }
 }
 
 /// Points that single nodes have for a task besides their scores, in millionths.
@@ -361,7 +404,7 @@ impl FromIterator<(NodeId, f64)> for Points {
     fn from_iter<I: IntoIterator<Item = (NodeId, f64)>>(list: I) -> Self {
         let mut points = Self::default();
         for (node, score) in list {
-            *points.0.entry(node).or_default() += ranking::in_units(score);
+            *points.0.entry(node).or_default() += rating::in_units(score);
         }
         points
     }
@@ -404,6 +447,14 @@ impl Best {
 
     fn spot(self) -> Option<Spot> {
         self.0.map(|(rating, node)| Spot { node, room: room_of(rating) })
+    }
+}
+
+/// Reads what is about to be read of the top of a cell and of those that are likely to be next. These reads do not wait for
+/// each other, so the processor waits for memory once, not line by line and node by node.
+fn foresee(world: &World, cells: &Cells, slot: usize) {
+    for node in cells.next_tops(slot).take(AHEAD) {
+        world.nodes[node].foresee();
     }
 }
 

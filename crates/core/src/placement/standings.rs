@@ -3,8 +3,7 @@
 use rustc_hash::FxHashMap;
 
 use super::cells::Cells;
-use super::ranking::Verdict;
-use super::ranking::in_units;
+use super::rating::{Verdict, in_units};
 use crate::id::{NodeId, TopologyId};
 use crate::plugin::NodeRules;
 use crate::world::{Change, Class, World};

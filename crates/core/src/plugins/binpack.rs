@@ -8,6 +8,7 @@ use phalanx_resource::DimId;
 use crate::conf::{ArgKind, ArgSpec};
 use crate::event::Time;
 use crate::id::{ClassId, JobId};
+use crate::placement::{Gauge, Rooms};
 use crate::plugin::{NodeRules, Opening, Plugin, PluginDef, RoomScorer};
 use crate::world::{Node, World};
 
@@ -63,7 +64,11 @@ impl Plugin for Binpack {
         let of = |(name, weight): &(String, i64)| {
             let dim = world.dims.get(name)?;
             let requested = request.get(dim);
-            (requested > 0 && *weight > 0).then_some(Share { dim, requested, weight: *weight as f64 })
+            (requested > 0 && *weight > 0).then_some(Share {
+                dim,
+                requested: requested as f64,
+                weight: *weight as f64,
+            })
         };
         let shares: Vec<Share> = self.resources.iter().filter_map(of).collect();
         if self.weight != 0 && !shares.is_empty() {
@@ -78,7 +83,7 @@ impl Plugin for Binpack {
 /// A resource that counts.
 struct Share {
     dim: DimId,
-    requested: i64,
+    requested: f64,
     weight: f64,
 }
 
@@ -87,18 +92,31 @@ struct Fullness {
     factor: f64,
 }
 
+impl Share {
+    /// How full a node would be, times the weight.
+    #[inline]
+    fn of(&self, node: &Node, gauge: Option<&Gauge>) -> f64 {
+        let (allocatable, used) = match gauge {
+            Some(gauge) if self.dim.index() < 2 => {
+                (gauge.allocatable[self.dim.index()], gauge.used[self.dim.index()])
+            }
+            _ => (node.allocatable.get(self.dim) as f64, node.used(self.dim) as f64),
+        };
+        let used = used + self.requested;
+        if allocatable == 0.0 || used > allocatable { 0.0 } else { self.weight * used / allocatable }
+    }
+}
+
 impl RoomScorer for Fullness {
     fn score(&self, node: &Node) -> f64 {
-        let full = |share: &Share| {
-            let (allocatable, used) =
-                (node.allocatable.get(share.dim), node.used(share.dim) + share.requested);
-            if allocatable == 0 || used > allocatable {
-                0.0
-            } else {
-                share.weight * used as f64 / allocatable as f64
-            }
-        };
-        self.shares.iter().map(full).sum::<f64>() * self.factor
+        self.shares.iter().map(|share| share.of(node, None)).sum::<f64>() * self.factor
+    }
+
+    fn add_scores(&self, rooms: &Rooms, slots: &[u32], sums: &mut [f64]) {
+        for (slot, sum) in slots.iter().zip(sums) {
+            let (node, gauge) = (rooms.node(*slot), rooms.gauge(*slot));
+            *sum += self.shares.iter().map(|share| share.of(node, Some(gauge))).sum::<f64>() * self.factor;
+        }
     }
 }
 
@@ -119,7 +137,7 @@ mod tests {
 
     fn fullness(weights: [f64; 2]) -> Fullness {
         let share = |dim, requested, weight| Share { dim, requested, weight };
-        let shares = vec![share(DimId::CPU, 1000, weights[0]), share(DimId::MEMORY, 500, weights[1])];
+        let shares = vec![share(DimId::CPU, 1000.0, weights[0]), share(DimId::MEMORY, 500.0, weights[1])];
         Fullness { shares, factor: 100.0 / (weights[0] + weights[1]) }
     }
 

@@ -26,8 +26,9 @@ use super::predicates::{node_term_matches, node_term_reads, tolerates};
 use crate::conf::{ArgKind, ArgSpec};
 use crate::event::{Constraints, TaintEffect, Time};
 use crate::id::{ClassId, JobId, TaskId};
+use crate::placement::{Gauge, Rooms, balance, floor, percent};
 use crate::plugin::{NodeRules, NodeScorer, Opening, Plugin, PluginDef, RoomScorer};
-use crate::world::{Class, Node, World};
+use crate::world::{Node, World};
 
 pub(super) const DEF: PluginDef = PluginDef {
     name: "nodeorder",
@@ -58,6 +59,7 @@ const ARGS: &[ArgSpec] = &[
 
 /// What a score reaches at most, before its weight.
 const MAX_SCORE: i64 = 100;
+const HALF: f64 = MAX_SCORE as f64 / 2.0;
 const DIMS: [DimId; 2] = [DimId::CPU, DimId::MEMORY];
 
 #[derive(Clone, Copy)]
@@ -97,7 +99,11 @@ impl Plugin for NodeOrder {
         self.domain_scorers(world, class, rules);
         let class = &world.classes[class];
         if self.least != 0 || self.most != 0 || self.balanced != 0 {
-            rules.room_scorers.push(Box::new(Room::new(*self, class)));
+            rules.room_scorers.push(Box::new(Room::new(
+                *self,
+                class.nonzero,
+                DIMS.map(|dim| class.request.get(dim)),
+            )));
         }
         if self.affinity != 0 && !class.constraints.preferred_nodes.is_empty() {
             let terms = class.constraints.preferred_nodes.iter();
@@ -140,77 +146,71 @@ impl NodeOrder {
     }
 }
 
-/// Least requested, most requested and balanced, which look at the same figures.
+/// Least requested, most requested and balanced, which look at the same figures. All numbers are whole.
 struct Room {
-    weights: NodeOrder,
-    nonzero: [i64; 2],
-    request: [i64; 2],
+    least: f64,
+    most: f64,
+    /// 0 for a pod that asks for neither.
+    balanced: f64,
+    nonzero: [f64; 2],
+    request: [f64; 2],
 }
 
 impl Room {
-    fn new(weights: NodeOrder, class: &Class) -> Self {
-        Self { weights, nonzero: class.nonzero, request: DIMS.map(|dim| class.request.get(dim)) }
+    fn new(weights: NodeOrder, nonzero: [i64; 2], request: [i64; 2]) -> Self {
+        Self {
+            least: weights.least as f64,
+            most: weights.most as f64,
+            balanced: if request == [0, 0] { 0.0 } else { weights.balanced as f64 },
+            nonzero: nonzero.map(|amount| amount as f64),
+            request: request.map(|amount| amount as f64),
+        }
+    }
+
+    #[inline]
+    fn of(&self, gauge: &Gauge) -> f64 {
+        let Gauge { allocatable, used, nonzero_used, balance: without, .. } = *gauge;
+        let requested = sum(nonzero_used, self.nonzero);
+        let mut score = 0.0;
+        if self.least != 0.0 {
+            let left = |at: usize| {
+                if requested[at] > allocatable[at] { 0.0 } else { allocatable[at] - requested[at] }
+            };
+            score += self.least * mean([0, 1].map(left), allocatable);
+        }
+        if self.most != 0.0 {
+            let taken = |at: usize| requested[at].min(allocatable[at]);
+            score += self.most * mean([0, 1].map(taken), allocatable);
+        }
+        if self.balanced != 0.0 {
+            let gain = balance(sum(used, self.request), allocatable) - without;
+            score += self.balanced * (HALF + floor((HALF + gain) / 2.0));
+        }
+        score
     }
 }
 
 impl RoomScorer for Room {
     fn score(&self, node: &Node) -> f64 {
-        let allocatable = DIMS.map(|dim| node.allocatable.get(dim));
-        let requested = [0, 1].map(|at| node.nonzero_used[at] + self.nonzero[at]);
-        let mut score = 0;
-        if self.weights.least != 0 {
-            score += self.weights.least * mean(requested, allocatable, least_requested);
-        }
-        if self.weights.most != 0 {
-            score += self.weights.most * mean(requested, allocatable, most_requested);
-        }
-        if self.weights.balanced != 0 && self.request != [0, 0] {
-            let without = DIMS.map(|dim| node.used(dim));
-            let with = [0, 1].map(|at| without[at] + self.request[at]);
-            let gain = balance(with, allocatable) - balance(without, allocatable);
-            score += self.weights.balanced * (MAX_SCORE / 2 + (MAX_SCORE / 2 + gain) / 2);
-        }
-        score as f64
+        self.of(&Gauge::of(node))
     }
-}
 
-/// The mean over the resources that the node has at all.
-fn mean(requested: [i64; 2], allocatable: [i64; 2], one: impl Fn(i64, i64) -> i64) -> i64 {
-    let mut sum = 0;
-    let mut count = 0;
-    for at in 0..2 {
-        if allocatable[at] > 0 {
-            sum += one(requested[at], allocatable[at]);
-            count += 1;
+    fn add_scores(&self, rooms: &Rooms, slots: &[u32], sums: &mut [f64]) {
+        for (slot, sum) in slots.iter().zip(sums) {
+            *sum += self.of(rooms.gauge(*slot));
         }
     }
-    if count == 2 { sum / 2 } else { sum }
 }
 
-fn least_requested(requested: i64, allocatable: i64) -> i64 {
-    if requested > allocatable { 0 } else { percent(allocatable - requested, allocatable) }
+fn sum(a: [f64; 2], b: [f64; 2]) -> [f64; 2] {
+    [a[0] + b[0], a[1] + b[1]]
 }
 
-fn most_requested(requested: i64, allocatable: i64) -> i64 {
-    percent(requested.min(allocatable), allocatable)
-}
-
-/// Whole percents; exact also where a hundredfold of the part would not fit 64 bits.
-fn percent(part: i64, whole: i64) -> i64 {
-    match part.checked_mul(MAX_SCORE) {
-        Some(hundredfold) => hundredfold / whole,
-        None => (i128::from(part) * i128::from(MAX_SCORE) / i128::from(whole)) as i64,
-    }
-}
-
-/// 100 for equal shares of cpu and memory, 50 for one full and the other empty.
-fn balance(requested: [i64; 2], allocatable: [i64; 2]) -> i64 {
-    if allocatable[0] == 0 || allocatable[1] == 0 {
-        return MAX_SCORE;
-    }
-    let share = |at: usize| (requested[at] as f64 / allocatable[at] as f64).min(1.0);
-    let deviation = ((share(0) - share(1)) / 2.0).abs();
-    ((1.0 - deviation) * MAX_SCORE as f64) as i64
+/// The mean percentage over the resources that the node has at all.
+#[inline]
+fn mean(parts: [f64; 2], wholes: [f64; 2]) -> f64 {
+    let [a, b] = [0, 1].map(|at| if wholes[at] > 0.0 { percent(parts[at], wholes[at]) } else { 0.0 });
+    if wholes[0] > 0.0 && wholes[1] > 0.0 { floor((a + b) / 2.0) } else { a + b }
 }
 
 struct Preferred {
@@ -294,7 +294,7 @@ mod tests {
     }
 
     fn room(weights: NodeOrder, request: [i64; 2]) -> Room {
-        Room { weights, nonzero: request, request }
+        Room::new(weights, request, request)
     }
 
     /// Figures by hand: ((4000-3000)*100/4000 + (10000-5000)*100/10000) / 2 = (25+50)/2 = 37.
@@ -316,11 +316,6 @@ mod tests {
         assert_eq!(room(balanced, [1000, 2500]).score(&node(0, 0)), 75.0);
         assert_eq!(room(balanced, [2000, 0]).score(&node(0, 5000)), 87.0);
         assert_eq!(room(balanced, [0, 0]).score(&node(0, 5000)), 0.0);
-    }
-
-    #[test]
-    fn percents_of_huge_amounts_do_not_overflow() {
-        assert_eq!(percent(i64::MAX / 2, i64::MAX), 49);
     }
 
     #[test]

@@ -153,6 +153,14 @@ impl Node {
         }
     }
 
+    /// Reads what a move to this node is about to read.
+    #[inline]
+    pub(crate) fn foresee(&self) {
+        let room =
+            self.idle.get(DimId::CPU) ^ self.pipelined.get(DimId::CPU) ^ self.releasing.get(DimId::CPU);
+        std::hint::black_box((self.version.0, room, self.attach_limits.len(), self.name.len()));
+    }
+
     /// Whether rules by room cannot tell two nodes apart.
     pub(crate) fn same_room(&self, other: &Node) -> bool {
         self.room() == other.room()
