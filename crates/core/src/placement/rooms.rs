@@ -38,7 +38,7 @@ impl Plain {
     #[inline]
     pub(super) fn fits(&self, gauge: &Gauge) -> Option<bool> {
         let fits = |at: usize| gauge.used[at] + self.request[at] <= gauge.allocatable[at];
-        gauge.calm.then(|| fits(0) & fits(1) & (self.pods <= gauge.pods))
+        gauge.calm.then(|| fits(0) && fits(1) && self.pods <= gauge.pods)
     }
 }
 

@@ -318,6 +318,24 @@ mod tests {
         assert_eq!(room(balanced, [0, 0]).score(&node(0, 5000)), 0.0);
     }
 
+    proptest::proptest! {
+        /// As the integers of kube-scheduler.
+        #[test]
+        fn scores_of_room_are_those_of_integers(
+            used in proptest::array::uniform2(0i64..12_000),
+            request in proptest::array::uniform2(0i64..12_000),
+        ) {
+            let (whole, node) = ([4000, 10_000], node(used[0], used[1]));
+            let taken = [0, 1].map(|at| used[at] + request[at]);
+            let percent = |at: usize, part: i64| part * 100 / whole[at];
+            let least = (0..2).map(|at| if taken[at] > whole[at] { 0 } else { percent(at, whole[at] - taken[at]) });
+            let most = (0..2).map(|at| percent(at, taken[at].min(whole[at])));
+            let weights = NodeOrder { least: 3, most: 5, ..WEIGHTS };
+            let expected = 3 * (least.sum::<i64>() / 2) + 5 * (most.sum::<i64>() / 2);
+            proptest::prop_assert_eq!(room(weights, request).score(&node), expected as f64);
+        }
+    }
+
     #[test]
     fn preferred_terms_add_up_and_the_best_node_gets_all() {
         let term = |value: &str| {
