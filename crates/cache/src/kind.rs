@@ -294,6 +294,18 @@ impl Kind for slim::CSINode {
     }
 }
 
+impl Kind for slim::VolumeAttachment {
+    const NAMESPACED: bool = false;
+
+    fn event(&self, _: &Identity, _: &Names, interner: &mut Interner) -> Result<Option<Event>, Invalid> {
+        Ok(Some(volumes::attachment(self, interner).into()))
+    }
+
+    fn gone(identity: &Identity) -> Event {
+        Event::AttachmentGone(Arc::clone(&identity.key.name))
+    }
+}
+
 impl Kind for slim::PriorityClass {
     const NAMESPACED: bool = false;
 

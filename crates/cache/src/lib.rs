@@ -50,4 +50,4 @@ pub use queue::queue;
 pub use quota::quota;
 pub use remarks::{of_group as remarks_of_group, of_pod as remarks_of_pod};
 pub use usage::node_usage;
-pub use volumes::{csi_driver, csi_node, pvc, storage_capacity, storage_class, volume};
+pub use volumes::{attachment, csi_driver, csi_node, pvc, storage_capacity, storage_class, volume};

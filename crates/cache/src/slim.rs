@@ -33,7 +33,7 @@ pub use quota::{ResourceQuota, ResourceQuotaSpec, ResourceQuotaStatus};
 pub use volume::{
     CSIDriver, CSIDriverSpec, CSINode, CSINodeDriver, CSINodeSpec, CSIStorageCapacity, ClaimRef, Csi,
     PersistentVolume, PersistentVolumeClaim, PersistentVolumeClaimSpec, PersistentVolumeSpec, Phase, Request,
-    StorageClass, VolumeNodeResources,
+    StorageClass, VolumeAttachment, VolumeAttachmentSource, VolumeAttachmentSpec, VolumeNodeResources,
 };
 
 /// Null counts as absent.
@@ -96,6 +96,7 @@ resource!(PersistentVolume, ClusterResourceScope, "", "persistentvolumes");
 resource!(StorageClass, ClusterResourceScope, "storage.k8s.io", "storageclasses");
 resource!(CSIDriver, ClusterResourceScope, "storage.k8s.io", "csidrivers");
 resource!(CSIStorageCapacity, NamespaceResourceScope, "storage.k8s.io", "csistoragecapacities");
+resource!(VolumeAttachment, ClusterResourceScope, "storage.k8s.io", "volumeattachments");
 resource!(CSINode, ClusterResourceScope, "storage.k8s.io", "csinodes");
 resource!(PriorityClass, ClusterResourceScope, "scheduling.k8s.io", "priorityclasses");
 resource!(PodDisruptionBudget, NamespaceResourceScope, "policy", "poddisruptionbudgets");

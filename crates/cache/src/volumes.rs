@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::TopologySelectorTerm;
 use phalanx_core::event::{
-    AccessModes, CsiDriverInfo, CsiNodeInfo, Key, NodeTerm, Operator, PodVolume, PvcInfo, Requirement,
-    Resources, StorageCapacityInfo, StorageClassInfo, VolumeInfo,
+    AccessModes, AttachmentInfo, CsiDriverInfo, CsiNodeInfo, Key, NodeTerm, Operator, PodVolume, PvcInfo,
+    Requirement, Resources, StorageCapacityInfo, StorageClassInfo, VolumeInfo,
 };
 
 use crate::invalid::{At, Invalid};
@@ -127,6 +127,17 @@ pub fn csi_node(from: &slim::CSINode, interner: &mut Interner) -> CsiNodeInfo {
     let mut limits: Vec<_> = from.spec.drivers.iter().filter_map(limit).collect();
     limits.sort_unstable();
     CsiNodeInfo { node: interner.string(from.metadata.name.as_deref().unwrap_or_default()), limits }
+}
+
+/// A VolumeAttachment as the World sees it.
+pub fn attachment(from: &slim::VolumeAttachment, interner: &mut Interner) -> AttachmentInfo {
+    let spec = &from.spec;
+    AttachmentInfo {
+        name: interner.string(from.metadata.name.as_deref().unwrap_or_default()),
+        node: interner.string(&spec.node_name),
+        driver: interner.string(&spec.attacher),
+        volume: spec.source.persistent_volume_name.as_deref().map(|name| interner.string(name)),
+    }
 }
 
 /// A CSIDriver as the World sees it.

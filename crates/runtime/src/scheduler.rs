@@ -291,6 +291,7 @@ fn watch_all(
     all(watch_one::<slim::PersistentVolume>(tasks, client, sink));
     all(watch_one::<slim::StorageClass>(tasks, client, sink));
     all(watch_one::<slim::CSINode>(tasks, client, sink));
+    all(watch_one::<slim::VolumeAttachment>(tasks, client, sink));
     all(watch_one::<slim::CSIDriver>(tasks, client, sink));
     all(watch_one::<slim::CSIStorageCapacity>(tasks, client, sink));
     if priority_class {

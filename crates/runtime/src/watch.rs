@@ -136,6 +136,10 @@ impl Watched for slim::CSINode {
     const PLURAL: &'static str = "csinodes";
 }
 
+impl Watched for slim::VolumeAttachment {
+    const PLURAL: &'static str = "volumeattachments";
+}
+
 impl Watched for slim::CSIDriver {
     const PLURAL: &'static str = "csidrivers";
 }

@@ -16,6 +16,7 @@ pub(crate) enum Kind {
     PersistentVolumeClaim,
     StorageClass,
     CSINode,
+    VolumeAttachment,
     CSIDriver,
     CSIStorageCapacity,
     Namespace,
@@ -26,7 +27,7 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    const ALL: [(&str, Kind); 19] = [
+    const ALL: [(&str, Kind); 20] = [
         ("v1", Kind::Node),
         ("v1", Kind::Pod),
         ("scheduling.volcano.sh/v1beta1", Kind::PodGroup),
@@ -39,6 +40,7 @@ impl Kind {
         ("v1", Kind::PersistentVolumeClaim),
         ("storage.k8s.io/v1", Kind::StorageClass),
         ("storage.k8s.io/v1", Kind::CSINode),
+        ("storage.k8s.io/v1", Kind::VolumeAttachment),
         ("storage.k8s.io/v1", Kind::CSIDriver),
         ("storage.k8s.io/v1", Kind::CSIStorageCapacity),
         ("v1", Kind::Namespace),
@@ -62,6 +64,7 @@ impl Kind {
             Kind::PersistentVolumeClaim => "PersistentVolumeClaim",
             Kind::StorageClass => "StorageClass",
             Kind::CSINode => "CSINode",
+            Kind::VolumeAttachment => "VolumeAttachment",
             Kind::CSIDriver => "CSIDriver",
             Kind::CSIStorageCapacity => "CSIStorageCapacity",
             Kind::Namespace => "Namespace",
@@ -82,6 +85,7 @@ impl Kind {
                 | Kind::PersistentVolume
                 | Kind::StorageClass
                 | Kind::CSINode
+                | Kind::VolumeAttachment
                 | Kind::CSIDriver
                 | Kind::DeviceClass
                 | Kind::ResourceSlice

@@ -7,9 +7,9 @@ use std::sync::Arc;
 
 use phalanx_cache::Names;
 use phalanx_core::event::{
-    ClaimInfo, CsiDriverInfo, CsiNodeInfo, DeviceClassInfo, NamespaceInfo, NodeInfo, NodeUsage, PdbInfo,
-    PodGroupInfo, PvcInfo, QueueInfo, QuotaInfo, SliceInfo, StorageCapacityInfo, StorageClassInfo, Time,
-    VolumeInfo,
+    AttachmentInfo, ClaimInfo, CsiDriverInfo, CsiNodeInfo, DeviceClassInfo, NamespaceInfo, NodeInfo,
+    NodeUsage, PdbInfo, PodGroupInfo, PvcInfo, QueueInfo, QuotaInfo, SliceInfo, StorageCapacityInfo,
+    StorageClassInfo, Time, VolumeInfo,
 };
 
 use crate::bad_input::BadInput;
@@ -51,6 +51,7 @@ pub enum Object {
     DefaultStorageClass(StorageClassInfo),
     CsiNode(CsiNodeInfo),
     CsiDriver(CsiDriverInfo),
+    Attachment(AttachmentInfo),
     StorageCapacity(StorageCapacityInfo),
     Namespace(NamespaceInfo),
     DeviceClass(DeviceClassInfo),

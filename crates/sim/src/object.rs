@@ -174,6 +174,9 @@ impl Converter {
                 let node: slim::CSINode = decode(&value)?;
                 Ok(Object::CsiNode(phalanx_cache::csi_node(&node, interner)))
             }
+            Kind::VolumeAttachment => {
+                Ok(Object::Attachment(phalanx_cache::attachment(&decode(&value)?, interner)))
+            }
             Kind::CSIDriver => Ok(Object::CsiDriver(phalanx_cache::csi_driver(&decode(&value)?, interner))),
             Kind::CSIStorageCapacity => {
                 Ok(Object::StorageCapacity(phalanx_cache::storage_capacity(&decode(&value)?, interner)?))

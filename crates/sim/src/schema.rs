@@ -13,7 +13,7 @@ use k8s_openapi::api::core::v1::{
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::api::resource::v1::{DeviceClass, ResourceClaim, ResourceClaimTemplate, ResourceSlice};
 use k8s_openapi::api::scheduling::v1::PriorityClass;
-use k8s_openapi::api::storage::v1::{CSIDriver, CSINode, CSIStorageCapacity, StorageClass};
+use k8s_openapi::api::storage::v1::{CSIDriver, CSINode, CSIStorageCapacity, StorageClass, VolumeAttachment};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
 use phalanx_cache::Invalid;
 use schemars::schema_for;
@@ -93,6 +93,7 @@ fn shape_of(kind: Kind) -> Arc<Shape> {
         Kind::PersistentVolumeClaim => schema_for!(PersistentVolumeClaim).to_value(),
         Kind::StorageClass => schema_for!(StorageClass).to_value(),
         Kind::CSINode => schema_for!(CSINode).to_value(),
+        Kind::VolumeAttachment => schema_for!(VolumeAttachment).to_value(),
         Kind::CSIDriver => schema_for!(CSIDriver).to_value(),
         Kind::CSIStorageCapacity => schema_for!(CSIStorageCapacity).to_value(),
     };

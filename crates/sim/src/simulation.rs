@@ -101,6 +101,7 @@ impl Simulation {
                     cluster.add_storage_class(class);
                 }
                 Object::CsiNode(node) => cluster.announce(node.into()),
+                Object::Attachment(attachment) => cluster.announce(attachment.into()),
                 Object::CsiDriver(driver) => cluster.announce(driver.into()),
                 Object::StorageCapacity(capacity) => cluster.add_capacity(capacity),
                 Object::Pod(mut pod) => {

@@ -201,3 +201,36 @@ pub struct CSINodeDriver {
 pub struct VolumeNodeResources {
     pub count: Option<i32>,
 }
+
+/// A VolumeAttachment.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct VolumeAttachment {
+    /// As a [`Pod`](super::Pod)'s.
+    #[serde(deserialize_with = "meta::slim")]
+    pub metadata: ObjectMeta,
+    /// What is attached where.
+    #[serde(deserialize_with = "or_default")]
+    pub spec: VolumeAttachmentSpec,
+}
+
+/// `spec` of a VolumeAttachment.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+#[expect(missing_docs, reason = "Kubernetes' own fields")]
+pub struct VolumeAttachmentSpec {
+    #[serde(deserialize_with = "or_default")]
+    pub attacher: String,
+    #[serde(deserialize_with = "or_default")]
+    pub node_name: String,
+    #[serde(deserialize_with = "or_default")]
+    pub source: VolumeAttachmentSource,
+}
+
+/// The volume of a VolumeAttachment.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+#[expect(missing_docs, reason = "Kubernetes' own fields")]
+pub struct VolumeAttachmentSource {
+    pub persistent_volume_name: Option<String>,
+}

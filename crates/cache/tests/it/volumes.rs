@@ -115,6 +115,20 @@ fn storage_classes_and_what_nodes_attach() {
 }
 
 #[test]
+fn what_is_attached_where() {
+    for (source, expected) in
+        [("{persistentVolumeName: v}", Some("v")), ("{inlineVolumeSpec: {}}", None), ("null", None)]
+    {
+        let attached: slim::VolumeAttachment = object(&format!(
+            "{{metadata: {{name: a}}, spec: {{attacher: csi, nodeName: n1, source: {source}}}, status: {{attached: true}}}}"
+        ));
+        let info = phalanx_cache::attachment(&attached, &mut Interner::default());
+        assert_eq!((&*info.name, &*info.node, &*info.driver), ("a", "n1", "csi"));
+        assert_eq!(info.volume.as_deref(), expected);
+    }
+}
+
+#[test]
 fn drivers_and_what_they_can_make() {
     for (spec, expected) in [
         ("{storageCapacity: true}", true),

@@ -27,8 +27,8 @@ pub use pod::{PodInfo, PodPhase, PodRef, PodRequests, QueueGate};
 pub use pod_rules::{NamespaceInfo, PodRules, PodSelector, PodTerm, Spread};
 pub use queue::{Dequeue, GroupLimits, NodeGroups, QueueInfo, QueueState};
 pub use volume::{
-    AccessModes, CsiDriverInfo, CsiNodeInfo, PodVolume, PvcInfo, StorageCapacityInfo, StorageClassInfo,
-    VolumeInfo,
+    AccessModes, AttachmentInfo, CsiDriverInfo, CsiNodeInfo, PodVolume, PvcInfo, StorageCapacityInfo,
+    StorageClassInfo, VolumeInfo,
 };
 
 /// Milliseconds since 1970-01-01 UTC. The core never reads a clock: time is handed in.
@@ -161,6 +161,10 @@ pub enum Event {
     CsiNode(CsiNodeInfo),
     /// A CSINode was deleted.
     CsiNodeGone(Arc<str>),
+    /// A VolumeAttachment was added or changed.
+    Attachment(AttachmentInfo),
+    /// A VolumeAttachment was deleted.
+    AttachmentGone(Arc<str>),
     /// A CSIDriver was added or changed.
     CsiDriver(CsiDriverInfo),
     /// A CSIDriver was deleted.
@@ -230,6 +234,12 @@ impl From<StorageClassInfo> for Event {
 impl From<CsiNodeInfo> for Event {
     fn from(node: CsiNodeInfo) -> Self {
         Event::CsiNode(node)
+    }
+}
+
+impl From<AttachmentInfo> for Event {
+    fn from(attachment: AttachmentInfo) -> Self {
+        Event::Attachment(attachment)
     }
 }
 

@@ -134,3 +134,16 @@ pub struct CsiNodeInfo {
     /// How many volumes each driver can attach, where there is a limit; sorted by driver.
     pub limits: Vec<(Arc<str>, u32)>,
 }
+
+/// A VolumeAttachment: a volume that is attached to a node, or about to be.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct AttachmentInfo {
+    /// Name.
+    pub name: Arc<str>,
+    /// The node.
+    pub node: Arc<str>,
+    /// The CSI driver that attaches it.
+    pub driver: Arc<str>,
+    /// The PersistentVolume; none when the attachment describes its volume itself.
+    pub volume: Option<Arc<str>>,
+}

@@ -2,12 +2,15 @@
 use std::sync::Arc;
 
 use phalanx_core::event::{
-    AccessModes, ClaimInfo, ClaimRequest, Constraints, CsiDriverInfo, CsiNodeInfo, DeviceClassInfo,
-    DeviceInfo, Event, Key, NodeTerm, Operator, PodClaim, PodInfo, PodVolume, PvcInfo, Requirement,
-    SliceInfo, SliceNodes, StorageCapacityInfo, StorageClassInfo, VolumeInfo,
+    AccessModes, AttachmentInfo, ClaimInfo, ClaimRequest, Constraints, CsiDriverInfo, CsiNodeInfo,
+    DeviceClassInfo, DeviceInfo, Event, Key, NodeTerm, Operator, PodClaim, PodInfo, PodVolume, PvcInfo,
+    Requirement, SliceInfo, SliceNodes, StorageCapacityInfo, StorageClassInfo, VolumeInfo,
 };
 use phalanx_core::label::Selector;
 use proptest::prelude::*;
+
+use crate::cluster::Cluster;
+use crate::objects::{group, member, pod, running};
 
 const DRIVER: &str = "csi.x";
 
@@ -75,6 +78,7 @@ fn volume(at: usize, node: usize, size: i64) -> VolumeInfo {
         modes: AccessModes::ONCE_POD,
         nodes: Some(on(node)),
         available: true,
+        driver: at.is_multiple_of(2).then(|| DRIVER.into()),
         ..VolumeInfo::default()
     }
 }
@@ -124,6 +128,13 @@ fn room((node, size): (usize, &i64)) -> Event {
     StorageCapacityInfo { key, class: "made".into(), nodes, size: Some(*size), whole: Some(*size) }.into()
 }
 
+/// Some attach volumes of others, of claims, or of nobody, also to nodes that are not there yet.
+fn attachment(at: usize) -> AttachmentInfo {
+    let volume = (at % 5 < 4).then(|| format!("pv{}", at % 4).into());
+    let node = format!("n{}", at / 2 % 4).into();
+    AttachmentInfo { name: format!("a{}", at % 7).into(), node, driver: DRIVER.into(), volume }
+}
+
 fn slice((node, count): (usize, &usize)) -> Event {
     let device = |at| DeviceInfo { name: format!("x{at}").into(), ..DeviceInfo::default() };
     let name: Arc<str> = format!("n{node}").into();
@@ -159,8 +170,8 @@ impl Supply {
     pub(crate) fn happen(&self, at: usize) -> Option<Event> {
         let pvc = |at: usize| (!self.pvcs.is_empty()).then(|| &self.pvcs[at % self.pvcs.len()]);
         let volume = |at: usize| (!self.volumes.is_empty()).then(|| &self.volumes[at % self.volumes.len()]);
-        let which = at / 8;
-        match at % 8 {
+        let which = at / 10;
+        match at % 10 {
             0 => pvc(which).map(|pvc| Event::PvcGone(pvc.key.clone())),
             1 => pvc(which).cloned().map(Event::from),
             2 => volume(which).map(|volume| Event::VolumeGone(volume.name.clone())),
@@ -169,6 +180,8 @@ impl Supply {
                 let volume = volume(which)?.name.clone();
                 Some(PvcInfo { volume: Some(volume), bound: true, ..pvc(which)?.clone() }.into())
             }
+            8 => Some(attachment(which).into()),
+            9 => Some(Event::AttachmentGone(attachment(which).name)),
             5 => self.claims.get(which).map(|claim| Event::ClaimGone(claim.key.clone())),
             6 => self.claims.get(which).cloned().map(Event::from),
             _ => self.room.get(which / 2).map(|size| match which % 2 {
@@ -177,4 +190,63 @@ impl Supply {
             }),
         }
     }
+}
+
+/// A node whose driver can attach one volume, and two claims with volumes of it.
+fn one_to_attach() -> Cluster {
+    let mut cluster = Cluster::with(preempting());
+    cluster.nodes(1, "cpu=4");
+    let limit = CsiNodeInfo { node: "n0".into(), limits: vec![(DRIVER.into(), 1)] };
+    cluster.add(limit).add(Event::PriorityClass { name: "high".into(), value: 9, global_default: false });
+    for at in [0, 2] {
+        let name: Arc<str> = format!("pv{at}").into();
+        let (claim, available) = (Some((Key::new("ns", &format!("v{at}")), None)), false);
+        cluster.add(VolumeInfo { claim, available, modes: AccessModes::default(), ..volume(at, 0, 1) });
+        cluster.add(PvcInfo { volume: Some(name), bound: true, ..pvc(at, "local", 1, false) });
+    }
+    cluster
+}
+
+fn preempting() -> phalanx_core::conf::Conf {
+    let mut conf = crate::cluster::helm();
+    conf.actions.push("preempt".into());
+    conf
+}
+
+fn attached(volume: &str) -> AttachmentInfo {
+    let volume = Some(volume.into());
+    AttachmentInfo { name: "a".into(), node: "n0".into(), driver: DRIVER.into(), volume }
+}
+
+#[test]
+fn a_volume_counts_until_it_is_detached() {
+    let wants = |at| wish(pod(&format!("p{at}"), "cpu=1"), (vec![at], None));
+    let mut cluster = one_to_attach();
+    cluster.add(attached("pv0")).add(wants(2));
+    assert!(
+        cluster.cycle().bound.is_empty(),
+        "the last pod of the other is gone, and its volume still there"
+    );
+    cluster.add(Event::AttachmentGone("a".into()));
+    assert_eq!(cluster.cycle().names(), ["p2"]);
+    for volume in ["pv0", "unknown"] {
+        let mut cluster = one_to_attach();
+        cluster.add(attached(volume)).add(wants(0));
+        assert_eq!(cluster.cycle().bound.len(), usize::from(volume == "pv0"), "{volume} is there already");
+    }
+}
+
+#[test]
+fn a_volume_that_is_attached_counts_with_its_pods() {
+    let mut cluster = one_to_attach();
+    cluster.add(group("low", 1)).add(running(wish(member("low", 0, "cpu=1"), (vec![0], None)), "n0"));
+    cluster.add(attached("pv0"));
+    let high = phalanx_core::event::PodGroupInfo { priority_class: Some("high".into()), ..group("high", 1) };
+    cluster.add(high).add(wish(member("high", 0, "cpu=1"), (vec![2], None)));
+    let cycle = cluster.cycle();
+    assert_eq!(cycle.evicted, ["low-0"], "it makes room, though the attachment is still there");
+    cluster.gone("low-0");
+    assert!(cluster.run().bound.is_empty());
+    cluster.add(Event::AttachmentGone("a".into()));
+    assert_eq!(cluster.run().names(), ["high-0"]);
 }

@@ -282,7 +282,7 @@ impl OfDriver {
         for (node, on) in &claim.on {
             let there = self.there.entry(world.nodes[*node].name.clone()).or_default();
             there.0 += 1;
-            there.1 += u32::from(on.held > 0);
+            there.1 += on.once().held;
         }
     }
 }

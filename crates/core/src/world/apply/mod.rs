@@ -52,6 +52,8 @@ impl World {
             Event::CsiNodeGone(node) => {
                 self.apply_csi_node(crate::event::CsiNodeInfo { node, limits: Vec::new() })
             }
+            Event::Attachment(info) => self.apply_attachment(info),
+            Event::AttachmentGone(name) => self.remove_attachment(&name),
             Event::CsiDriver(info) => self.volumes.set_teller(&info.name, info.tells_capacity),
             Event::CsiDriverGone(name) => self.volumes.set_teller(&name, false),
             Event::StorageCapacity(info) => self.volumes.set_capacity(&info.key.clone(), Some(*info)),

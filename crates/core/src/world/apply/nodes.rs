@@ -79,6 +79,7 @@ impl World {
         let attach_limits = self.volumes.limits_of(name);
         let id = self.nodes.insert(Node { name: name.clone(), attach_limits, ..Node::default() });
         self.node_ids.insert(name.clone(), id);
+        self.attachments_come(name);
         self.devices_moved();
         self.touch_statics(id);
         self.touch_node(id);
@@ -119,7 +120,9 @@ impl World {
     pub(super) fn drop_unused_node(&mut self, id: NodeId) {
         let node = &self.nodes[id];
         if !node.exists && node.tasks.is_empty() {
-            self.node_ids.remove(&node.name.clone());
+            let name = node.name.clone();
+            self.attachments_go(&name);
+            self.node_ids.remove(&name);
             self.nodes.remove(id);
             self.devices_moved();
         }

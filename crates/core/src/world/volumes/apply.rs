@@ -89,18 +89,29 @@ impl World {
         if self.volumes.pvcs[id].info.as_ref() == Some(&info) {
             return false;
         }
+        let volumes = [self.volume_of(id), info.volume.clone()];
         self.volumes.set_pvc(id, Some(info));
         self.settle_driver(id);
+        for volume in volumes.iter().flatten() {
+            self.recount_attachments(volume);
+        }
         true
     }
 
     pub(in crate::world) fn remove_pvc(&mut self, key: &Key) -> bool {
         let Some(id) = self.volumes.ids.get(key).copied() else { return false };
-        let existed = self.volumes.pvcs[id].info.is_some();
+        let (existed, volume) = (self.volumes.pvcs[id].info.is_some(), self.volume_of(id));
         self.volumes.set_pvc(id, None);
         self.settle_driver(id);
+        if let Some(volume) = volume {
+            self.recount_attachments(&volume);
+        }
         self.volumes.drop_unused(id);
         existed
+    }
+
+    fn volume_of(&self, id: PvcId) -> Option<Arc<str>> {
+        self.volumes.pvcs[id].info.as_ref()?.volume.clone()
     }
 
     pub(in crate::world) fn apply_volume(&mut self, info: VolumeInfo) -> bool {
@@ -124,6 +135,7 @@ impl World {
         if let Some(claim) = self.volumes.by_volume.get(name).copied() {
             self.volumes.changed(claim);
             self.settle_driver(claim);
+            self.recount_attachments(name);
         }
     }
 

@@ -15,6 +15,7 @@ impl World {
                 sum.held += one.held;
                 sum.releasing += one.releasing;
             }
+            sum.attached = 0;
             note(on == claim.on && sum == claim.used, what("use"));
             note(self.volumes.driver(id) == claim.driver, what("driver"));
             let asked = self.classes.iter().filter(|(_, class)| class.pvcs.contains(&id)).count();
@@ -30,6 +31,7 @@ impl World {
         note(self.volumes.spaces == self.volumes.rebuilt_spaces(), "what drivers tell of their room".into());
         note(self.volumes.taken == self.volumes.rebuilt_taken(), "what is promised of drivers' room".into());
         self.check_attachments(note);
+        self.check_counted(note);
     }
 
     fn check_choice(&self, id: PvcId, claim: &Pvc, note: &mut impl FnMut(bool, String)) {
@@ -54,6 +56,9 @@ impl World {
                 sum.held += on.once().held;
                 sum.releasing += on.once().releasing;
             }
+            for driver in self.volumes.attached_alone(id) {
+                rebuilt.entry(driver).or_default().held += 1;
+            }
             let kept: FxHashMap<&str, Use> =
                 node.attachments.iter().map(|(name, on)| (&**name, *on)).collect();
             note(kept == rebuilt, format!("attachments of node {}", node.name));
@@ -71,6 +76,9 @@ impl World {
             if hold != Hold::Nothing && self.classes[task.class].pvcs.contains(&claim) {
                 *on.entry(node).or_default().counter(hold) += 1;
             }
+        }
+        for node in self.volumes.attached_of(claim) {
+            on.entry(node).or_default().attached += 1;
         }
         on
     }

@@ -3,6 +3,7 @@
 //! A placement of a task whose claims wait for their first pod (`WaitForFirstConsumer`) chooses their volumes: that choice is
 //! made and taken back by `World::place`, as room is.
 mod apply;
+mod attached;
 mod check;
 mod choice;
 mod space;
@@ -29,6 +30,8 @@ pub(crate) struct Use {
     pub(crate) held: u32,
     /// Tasks that are being deleted.
     pub(crate) releasing: u32,
+    /// Attachments that count with them (VolumeAttachment).
+    pub(crate) attached: u32,
 }
 
 impl Use {
@@ -45,10 +48,11 @@ impl Use {
         self.releasing = self.releasing + shift.after.releasing - shift.before.releasing;
     }
 
-    /// A volume is attached once, however many tasks use it, and until the last of them is gone.
-    fn once(self) -> Use {
-        let held = u32::from(self.held > 0);
-        Use { held, releasing: u32::from(held == 0 && self.releasing > 0) }
+    /// A volume is attached once, however many tasks use it, and until the last of them is gone and it is detached.
+    pub(crate) fn once(self) -> Use {
+        let left_behind = self.releasing == 0 && self.attached > 0;
+        let held = u32::from(self.held > 0 || left_behind);
+        Use { held, releasing: u32::from(held == 0 && self.releasing > 0), attached: 0 }
     }
 }
 
@@ -137,6 +141,7 @@ pub(crate) struct Volumes {
     limited: FxHashMap<Arc<str>, u32>,
     /// Changes with `limited`.
     limits_stamp: Stamp,
+    attachments: attached::Attachments,
     clock: Stamp,
 }
 
@@ -221,6 +226,13 @@ impl Volumes {
                 *counter -= 1;
             }
         }
+        self.shifted(id, node, before)
+    }
+
+    /// How the attachments of a claim's driver on a node have changed with who uses it there.
+    fn shifted(&mut self, id: PvcId, node: NodeId, before: Use) -> Option<Shift> {
+        let claim = &mut self.pvcs[id];
+        let on = claim.on.get(&node).copied().unwrap_or_default();
         let after = on.once();
         if on.is_none() {
             claim.on.remove(&node);
