@@ -37,6 +37,7 @@ pub(crate) fn reduce(
     PodGroupInfo {
         key: identity.key.clone(),
         uid: Arc::clone(&identity.uid),
+        version: metadata.resource_version.as_deref().unwrap_or_default().into(),
         created: created(metadata),
         queue: interner.string(queue.unwrap_or(&names.default_queue)),
         min_member,

@@ -97,6 +97,8 @@ pub enum Decision {
         group: Key,
         /// Its UID.
         uid: Arc<str>,
+        /// The version of the PodGroup from which it was made: who wrote since then is not to be overwritten.
+        version: Arc<str>,
         /// All of the status.
         status: GroupStatus,
     },

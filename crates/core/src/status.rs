@@ -9,8 +9,8 @@ use crate::id::{JobId, QueueId};
 use crate::session::Session;
 use crate::world::{Job, JobKind, Status};
 
-const UNSCHEDULABLE: &str = "Unschedulable";
-const SCHEDULED: &str = "Scheduled";
+const UNSCHEDULABLE: &str = Condition::UNSCHEDULABLE;
+const SCHEDULED: &str = Condition::SCHEDULED;
 
 /// The parts of a message a job's pods and conditions share.
 struct Verdict {
@@ -113,7 +113,8 @@ fn close_group(session: &mut Session<'_>, id: JobId, verdict: &Verdict, stamp: &
     let conditions = change.make(&job.written.conditions, stamp);
     let status = GroupStatus { conditions, ..counts(job) };
     job.replaced = Some(std::mem::replace(&mut job.written, status.clone()));
-    decisions.push(Decision::PodGroupStatus { group, uid, status });
+    let version = job.version.clone();
+    decisions.push(Decision::PodGroupStatus { group, uid, version, status });
 }
 
 fn next_phase(job: &Job, unschedulable: bool) -> Phase {

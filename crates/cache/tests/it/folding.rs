@@ -134,6 +134,11 @@ fn a_group_that_takes_the_name_of_another_replaces_it() {
     let mut watch = Watch::<PodGroup>::new();
     assert_eq!(watch.apply("metadata: {name: g, uid: u1}"), ["+default/g"]);
     assert_eq!(watch.apply("metadata: {name: g, uid: u2}"), ["+default/g"]);
+    assert_eq!(
+        watch.apply("metadata: {name: g, uid: u2, resourceVersion: '9'}"),
+        ["+default/g"],
+        "a status is written over a version"
+    );
     assert_eq!(watch.apply("metadata: {name: g, uid: u2, resourceVersion: '9'}"), NOTHING);
     assert_eq!(watch.delete("metadata: {name: g, uid: u2}"), ["-default/g"]);
 }

@@ -46,6 +46,18 @@ pub struct Condition {
     pub since: Time,
 }
 
+impl Condition {
+    /// The kind that says why a gang waits.
+    pub const UNSCHEDULABLE: &str = "Unschedulable";
+    /// The kind that says that a gang has its places.
+    pub const SCHEDULED: &str = "Scheduled";
+
+    /// Whether the scheduler owns conditions of this kind. All others are other writers'.
+    pub fn is_own(kind: &str) -> bool {
+        [Self::UNSCHEDULABLE, Self::SCHEDULED].contains(&kind)
+    }
+}
+
 /// A PodGroup's status as far as the scheduler owns it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct GroupStatus {
@@ -68,6 +80,8 @@ pub struct PodGroupInfo {
     pub key: Key,
     /// UID.
     pub uid: Arc<str>,
+    /// The version of the object; empty when it is not known.
+    pub version: Arc<str>,
     /// Creation.
     pub created: Time,
     /// Queue; `default` when none is given.

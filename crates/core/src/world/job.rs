@@ -43,6 +43,8 @@ pub struct Job {
     pub exists: bool,
     /// The PodGroup's UID.
     pub uid: Arc<str>,
+    /// The version of the PodGroup that was read last.
+    pub(crate) version: Arc<str>,
     /// Creation.
     pub created: Time,
     /// Its queue.
@@ -102,6 +104,7 @@ impl Job {
             kind,
             exists: kind == JobKind::Solo,
             uid: Arc::from(""),
+            version: Arc::from(""),
             created: Time::default(),
             queue,
             min_member: 1,

@@ -13,9 +13,10 @@ use serde::Deserialize;
 use tokio::sync::mpsc;
 use tracing::{debug, info};
 
+use super::merge::{merge, note_version};
 use super::prepare::prepare;
 use super::reply::{Problem, Reply, read};
-use super::request::{Context, build, get_pod, get_pod_group};
+use super::request::{Context, build, get_pod};
 use super::{Depth, Job, Outbox, PvcSeen, QueueSeen, Work, Write};
 use crate::extender::Clients;
 use crate::limiter::Limiter;
@@ -168,7 +169,7 @@ async fn sleep_until(at: Option<Instant>) {
     }
 }
 
-async fn exchange(wire: Wire, clients: Clients, job: Job, request: Request<Bytes>) -> (Job, Reply) {
+async fn exchange(wire: Wire, clients: Clients, mut job: Job, request: Request<Bytes>) -> (Job, Reply) {
     if let Work::Bind(binding) = &job.work
         && let Err(reply) = prepare(&wire, binding).await
     {
@@ -185,11 +186,22 @@ async fn exchange(wire: Wire, clients: Clients, job: Job, request: Request<Bytes
         };
         return (job, reply);
     }
-    let reply = match ask(&wire, request).await {
-        Ok(Ok(())) => Reply::Done,
-        Ok(Err(Problem::NotFound(message))) => Reply::Gone(message),
-        Ok(Err(Problem::Conflict(message))) => conflict(&wire, &job.work, message).await,
-        Ok(Err(Problem::Other(reply))) | Err(reply) => reply,
+    let path = match &job.work {
+        Work::Write(Write::PodGroup(_)) => request.uri().path().to_owned(),
+        _ => String::new(),
+    };
+    let reply = match (ask(&wire, request).await, &mut job.work) {
+        (Ok(Ok(answer)), Work::Write(Write::PodGroup(write))) => {
+            note_version(write, &answer);
+            Reply::Done
+        }
+        (Ok(Ok(_)), _) => Reply::Done,
+        (Ok(Err(Problem::NotFound(message))), _) => Reply::Gone(message),
+        (Ok(Err(Problem::Conflict(message))), Work::Write(Write::PodGroup(write))) => {
+            merge(&wire, write, &path, message).await
+        }
+        (Ok(Err(Problem::Conflict(message))), work) => conflict(&wire, work, message).await,
+        (Ok(Err(Problem::Other(reply))) | Err(reply), _) => reply,
     };
     if reply != Reply::Done {
         debug!(work = ?job.work, attempt = job.attempt, ?reply, "request failed");
@@ -202,20 +214,12 @@ async fn exchange(wire: Wire, clients: Clients, job: Job, request: Request<Bytes
 async fn conflict(wire: &Wire, work: &Work, message: String) -> Reply {
     match work {
         Work::Bind(binding) => settle(wire, binding, message).await,
-        Work::Write(write) => match write_uid(write) {
-            Some((uid, request)) => same_object(wire, uid, request, message).await,
-            None => Reply::Conflict(message),
+        Work::Write(Write::Pod(pod, _)) => match get_pod(pod) {
+            Ok(request) => same_object(wire, &pod.uid, request, message).await,
+            Err(_) => Reply::Gone(message),
         },
+        Work::Write(Write::PodGroup(_) | Write::Queue(..)) => Reply::Conflict(message),
         Work::Pvc(_) | Work::Evict(..) | Work::OpenGate(_) | Work::Post(_) => Reply::Gone(message),
-    }
-}
-
-/// The UID of a write's object and the request that reads it; queues are known by name.
-fn write_uid(write: &Write) -> Option<(&str, Request<Bytes>)> {
-    match write {
-        Write::Pod(pod, _) => Some((&pod.uid, get_pod(pod).ok()?)),
-        Write::PodGroup(group, uid, _) => Some((uid, get_pod_group(group).ok()?)),
-        Write::Queue(..) => None,
     }
 }
 
@@ -284,9 +288,9 @@ fn judge(pod: &Seen, binding: &Binding, message: String) -> Reply {
     if lost { Reply::Gone(message) } else { Reply::Passing { message, after: None } }
 }
 
-async fn ask(wire: &Wire, request: Request<Bytes>) -> Result<Result<(), Problem>, Reply> {
+pub(super) async fn ask(wire: &Wire, request: Request<Bytes>) -> Result<Result<Bytes, Problem>, Reply> {
     let (status, headers, body) = fetch(wire, request).await?;
-    Ok(read(status, &headers, &body))
+    Ok(read(status, &headers, &body).map(|()| body))
 }
 
 pub(super) async fn fetch(wire: &Wire, request: Request<Bytes>) -> Result<Answer, Reply> {

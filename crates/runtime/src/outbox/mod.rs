@@ -14,6 +14,7 @@ pub mod driver;
 mod gone;
 mod lacking;
 mod lane;
+mod merge;
 mod prepare;
 pub mod reply;
 pub mod request;
@@ -45,7 +46,7 @@ pub use volumes::{PvcSeen, PvcWrite};
 use window::Window;
 pub use work::{Depth, Job, OutboxOptions, Work};
 use writes::Writes;
-pub use writes::{PodPatch, QueuePatch, QueueSeen, Target, Write};
+pub use writes::{GroupWrite, PodPatch, QueuePatch, QueueSeen, Target, Write};
 
 /// The first wait after a passing error, and the longest.
 const RETRY: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(5));
@@ -116,12 +117,13 @@ impl Outbox {
             Decision::Evict { pod, reason } => self.queue(Work::Evict(pod, reason), now),
             Decision::OpenGate { pod } => self.queue(Work::OpenGate(pod), now),
             Decision::Nominate { pod, node } => self.writes.nominate(pod, node, now),
-            Decision::PodGroupStatus { group, uid, status } => {
+            Decision::PodGroupStatus { group, uid, version, status } => {
                 match unschedulable(&status) {
                     Some(condition) if is_lack(condition) => self.lacking.changed(&group, now),
                     _ => self.lacking.forget(&group),
                 }
-                self.writes.group(group, uid, status, now);
+                let stands = Arc::clone(&version);
+                self.writes.group(GroupWrite { group, uid, version, stands, status }, now);
             }
             Decision::QueueStatus { queue, allocated } => self.writes.queue(queue, allocated, now),
             Decision::PodUnscheduled { pod, reason, message } => {
@@ -348,7 +350,7 @@ impl Outbox {
             Write::Pod(pod, PodPatch { condition: Some((_, message)), .. }) => {
                 self.note(Note::failed_scheduling(pod, message), now);
             }
-            Write::PodGroup(group, uid, status) => {
+            Write::PodGroup(GroupWrite { group, uid, status, .. }) => {
                 let Some(condition) = unschedulable(status) else { return };
                 let note = Note::unschedulable(group, uid, &condition.message);
                 if is_lack(condition) { self.lacking.tell(group, note, now) } else { self.note(note, now) }
@@ -452,5 +454,8 @@ impl Outbox {
 
 /// What a PodGroup's status says against it.
 fn unschedulable(status: &GroupStatus) -> Option<&Condition> {
-    status.conditions.iter().find(|condition| &*condition.kind == "Unschedulable" && condition.status)
+    status
+        .conditions
+        .iter()
+        .find(|condition| &*condition.kind == Condition::UNSCHEDULABLE && condition.status)
 }

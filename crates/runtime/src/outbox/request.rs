@@ -7,7 +7,7 @@ use phalanx_core::event::{Condition, GroupStatus, Key, PodRef, Time};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::writes::{PodPatch, QueuePatch, Write};
+use super::writes::{GroupWrite, PodPatch, QueuePatch, Write};
 use super::{Job, PvcWrite, Work};
 use crate::recorder::{self, Posting};
 
@@ -163,11 +163,11 @@ fn status(write: &Write, context: &Context) -> Result<Request<Bytes>, http::Erro
             let body = json!({"metadata": {"uid": pod.uid}, "status": pod_status(patch)});
             send(Method::PATCH, pod_path(pod, "/status"), STRATEGIC, &body)
         }
-        Write::PodGroup(group, uid, status) => {
+        Write::PodGroup(write) => {
             let subresource = if context.pod_group_status { "/status" } else { "" };
-            let path = pod_group_path(group) + subresource;
-            let body = json!({"metadata": {"uid": uid}, "status": group_status(status)});
-            send(Method::PATCH, path, MERGE, &body)
+            let path = pod_group_path(&write.group) + subresource;
+            let conditions: Vec<Value> = write.status.conditions.iter().map(condition).collect();
+            group_status(write, path, &conditions)
         }
         Write::Queue(queue, patch) => {
             send(Method::PATCH, format!("{GROUP}/queues/{queue}/status"), MERGE, &queue_status(patch))
@@ -212,19 +212,43 @@ fn pod_status(patch: &PodPatch) -> Value {
     status
 }
 
+/// The status of a PodGroup that has these conditions beside ours.
+pub(super) fn group_status_over(
+    write: &GroupWrite,
+    path: &str,
+    mut others: Vec<Value>,
+) -> Result<Request<Bytes>, http::Error> {
+    let own = write.status.conditions.iter().filter(|condition| Condition::is_own(&condition.kind));
+    others.extend(own.map(condition));
+    group_status(write, path.to_owned(), &others)
+}
+
+fn group_status(
+    write: &GroupWrite,
+    path: String,
+    conditions: &[Value],
+) -> Result<Request<Bytes>, http::Error> {
+    let mut metadata = json!({"uid": write.uid});
+    if !write.stands.is_empty() {
+        metadata["resourceVersion"] = json!(write.stands);
+    }
+    let body = json!({"metadata": metadata, "status": group_fields(&write.status, conditions)});
+    send(Method::PATCH, path, MERGE, &body)
+}
+
 /// The fields we own. Zero counts are written as null: Volcano leaves them out.
-fn group_status(status: &GroupStatus) -> Value {
+fn group_fields(status: &GroupStatus, conditions: &[Value]) -> Value {
     let count = |count: u32| if count == 0 { Value::Null } else { json!(count) };
     json!({
         "phase": status.phase.as_str(),
         "running": count(status.running),
         "succeeded": count(status.succeeded),
         "failed": count(status.failed),
-        "conditions": status.conditions.iter().map(condition).collect::<Vec<_>>(),
+        "conditions": conditions,
     })
 }
 
-fn condition(condition: &Condition) -> Value {
+pub(super) fn condition(condition: &Condition) -> Value {
     json!({
         "type": condition.kind,
         "status": if condition.status { "True" } else { "False" },

@@ -82,13 +82,28 @@ impl QueueSeen {
     }
 }
 
+/// A PodGroup's status.
+#[derive(Clone, Debug, PartialEq)]
+pub struct GroupWrite {
+    /// The PodGroup.
+    pub group: Key,
+    /// Its UID.
+    pub uid: Arc<str>,
+    /// The version from which the status was made.
+    pub version: Arc<str>,
+    /// The version that is to be overwritten, or any when it is empty; once it is written, the one it made.
+    pub stands: Arc<str>,
+    /// The status.
+    pub status: GroupStatus,
+}
+
 /// A status to write.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Write {
     /// Fields of a pod's status.
     Pod(Arc<PodRef>, PodPatch),
-    /// A PodGroup's status, with the PodGroup's UID.
-    PodGroup(Key, Arc<str>, GroupStatus),
+    /// A PodGroup's status.
+    PodGroup(GroupWrite),
     /// Fields of a queue's status.
     Queue(Arc<str>, QueuePatch),
 }
@@ -106,7 +121,7 @@ impl Write {
     pub fn target(&self) -> Target {
         match self {
             Write::Pod(pod, _) => Target::Pod(Arc::clone(&pod.uid)),
-            Write::PodGroup(group, ..) => Target::PodGroup(group.clone()),
+            Write::PodGroup(write) => Target::PodGroup(write.group.clone()),
             Write::Queue(queue, _) => Target::Queue(Arc::clone(queue)),
         }
     }
@@ -124,6 +139,9 @@ const RETRY: (Duration, Duration) = (Duration::from_millis(100), Duration::from_
 const REFUSED: (Duration, Duration) = (Duration::from_secs(1), Duration::from_mins(5));
 /// And the least time from one of all these to the next: they may be all pods of a cluster.
 const REFUSED_APART: Duration = Duration::from_millis(50);
+
+/// Versions remembered: a conflict with ourselves costs a request more, and nothing else.
+const VERSIONS_MAX: usize = 4096;
 
 #[derive(Debug)]
 struct Pending {
@@ -174,6 +192,9 @@ pub(super) struct Writes {
     prompt: BinaryHeap<Due<Target>>,
     lazy: BinaryHeap<Due<Target>>,
     phases: FxHashMap<Key, Phase>,
+    /// By PodGroup, the version that a write of ours was made from, and those that it and the next ones made: what is decided
+    /// before these are read would conflict with ourselves.
+    versions: FxHashMap<Key, Vec<Arc<str>>>,
     told: FxHashSet<Arc<str>>,
     /// Pods on their way to a node: what there is to write about them waits for the outcome.
     binding: FxHashSet<Arc<str>>,
@@ -197,6 +218,7 @@ impl Writes {
             prompt: BinaryHeap::new(),
             lazy: BinaryHeap::new(),
             phases: FxHashMap::default(),
+            versions: FxHashMap::default(),
             told: FxHashSet::default(),
             binding: FxHashSet::default(),
             newcomer: None,
@@ -242,10 +264,10 @@ impl Writes {
         self.put(target, Write::Pod(pod, patch), prompt, now);
     }
 
-    pub(super) fn group(&mut self, group: Key, uid: Arc<str>, status: GroupStatus, now: Instant) {
-        let known = self.phases.get(&group).copied().unwrap_or_default();
-        let prompt = status.phase != known;
-        self.put(Target::PodGroup(group.clone()), Write::PodGroup(group, uid, status), prompt, now);
+    pub(super) fn group(&mut self, write: GroupWrite, now: Instant) {
+        let known = self.phases.get(&write.group).copied().unwrap_or_default();
+        let prompt = write.status.phase != known;
+        self.put(Target::PodGroup(write.group.clone()), Write::PodGroup(write), prompt, now);
     }
 
     pub(super) fn queue(&mut self, queue: Arc<str>, allocated: Vec<(Arc<str>, String)>, now: Instant) {
@@ -328,8 +350,8 @@ impl Writes {
         self.pending -= 1;
         let write = self.renewed(write);
         match &write {
-            Write::PodGroup(group, _, status) => {
-                self.phases.insert(group.clone(), status.phase);
+            Write::PodGroup(write) => {
+                self.phases.insert(write.group.clone(), write.status.phase);
             }
             Write::Pod(pod, patch) if patch.condition.is_some() => {
                 self.told.insert(Arc::clone(&pod.uid));
@@ -339,14 +361,20 @@ impl Writes {
         Some(write)
     }
 
-    /// The names in a queue's status may have changed since the decision, or since an attempt that failed.
+    /// The names in a queue's status may have changed since the decision, or since an attempt that failed, and the version
+    /// of a PodGroup by our own writing.
     fn renewed(&self, write: Write) -> Write {
         match write {
             Write::Queue(queue, patch) => match self.queues.get(&queue) {
                 Some(seen) => Write::Queue(queue, patch.renewed(seen)),
                 None => Write::Queue(queue, patch),
             },
-            other => other,
+            Write::PodGroup(mut write) => {
+                let own = self.versions.get(&write.group).filter(|made| made.contains(&write.version));
+                write.stands = Arc::clone(own.and_then(|made| made.last()).unwrap_or(&write.version));
+                Write::PodGroup(write)
+            }
+            pod @ Write::Pod(..) => pod,
         }
     }
 
@@ -354,6 +382,9 @@ impl Writes {
     /// and later; what is gone is let go.
     pub(super) fn done(&mut self, write: &Write, reply: &Reply, now: Instant) {
         let target = write.target();
+        if let (Write::PodGroup(write), Reply::Done) = (write, reply) {
+            self.note_version(write);
+        }
         let Some(entry) = self.entries.get_mut(&target) else { return };
         entry.in_flight = false;
         match reply {
@@ -364,6 +395,19 @@ impl Writes {
             Reply::Refused(message) => self.refused(&target, write, message, now),
         }
         self.settle(target);
+    }
+
+    /// Until it is read, what is decided is made from the version before.
+    fn note_version(&mut self, write: &GroupWrite) {
+        if self.versions.len() >= VERSIONS_MAX {
+            self.versions.clear();
+        }
+        let made = self.versions.entry(write.group.clone()).or_default();
+        match made.iter().position(|version| *version == write.version) {
+            Some(read) => drop(made.drain(..read)),
+            None => *made = vec![Arc::clone(&write.version)],
+        }
+        made.push(Arc::clone(&write.stands));
     }
 
     fn again(&mut self, target: &Target, write: &Write, after: Option<Duration>, now: Instant) {
@@ -437,6 +481,7 @@ impl Writes {
             }
             Target::PodGroup(group) => {
                 self.phases.remove(group);
+                self.versions.remove(group);
             }
             Target::Queue(queue) => {
                 self.queues.remove(queue);
@@ -480,7 +525,7 @@ impl std::fmt::Display for Name<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self.0 {
             Write::Pod(pod, _) => write!(f, "pod {pod}"),
-            Write::PodGroup(group, ..) => write!(f, "podgroup {group}"),
+            Write::PodGroup(GroupWrite { group, .. }) => write!(f, "podgroup {group}"),
             Write::Queue(queue, _) => write!(f, "queue {queue}"),
         }
     }

@@ -157,7 +157,12 @@ async fn statuses_are_patches_of_the_fields_we_own() {
     let status =
         GroupStatus { phase: Phase::Inqueue, running: 2, conditions: vec![condition], ..Default::default() };
     let decisions = vec![
-        Decision::PodGroupStatus { group: Key::new("ns", "g"), uid: "uid-g".into(), status },
+        Decision::PodGroupStatus {
+            group: Key::new("ns", "g"),
+            uid: "uid-g".into(),
+            version: "".into(),
+            status,
+        },
         Decision::QueueStatus { queue: "q".into(), allocated: vec![("cpu".into(), "4".to_owned())] },
     ];
     run(client, decisions, quick()).await;
@@ -250,7 +255,12 @@ async fn pod_status_is_a_strategic_merge_and_events_say_why() {
     let decisions = vec![
         Decision::PodUnscheduled { pod: pod("p"), reason: "Unschedulable", message: waits.into() },
         Decision::Nominate { pod: pod("p"), node: Some("n2".into()) },
-        Decision::PodGroupStatus { group: Key::new("ns", "g"), uid: "uid-g".into(), status },
+        Decision::PodGroupStatus {
+            group: Key::new("ns", "g"),
+            uid: "uid-g".into(),
+            version: "".into(),
+            status,
+        },
     ];
     inputs.send(Input::Decisions(decisions)).unwrap();
     let running = tokio::spawn(driver.run(client.into(), receive));
@@ -285,7 +295,12 @@ async fn pod_status_is_a_strategic_merge_and_events_say_why() {
 #[tokio::test]
 async fn a_status_in_conflict_asks_whose_object_it_is() {
     let status = GroupStatus { phase: Phase::Inqueue, ..GroupStatus::default() };
-    let decision = Decision::PodGroupStatus { group: Key::new("ns", "g"), uid: "uid-g".into(), status };
+    let decision = Decision::PodGroupStatus {
+        group: Key::new("ns", "g"),
+        uid: "uid-g".into(),
+        version: "".into(),
+        status,
+    };
     for (uid, writes) in [("uid-g", 2), ("uid-of-another", 1)] {
         let refused = AtomicUsize::new(0);
         let (client, log) = api(move |seen| match (&seen.method, refused.load(Ordering::Relaxed)) {
@@ -299,6 +314,145 @@ async fn a_status_in_conflict_asks_whose_object_it_is() {
         run(client, vec![decision.clone()], quick()).await;
         assert_eq!(asked(&log, &Method::PATCH).len(), writes, "{uid}");
     }
+}
+
+/// A PodGroup as an API server keeps it, which answers patches and hands it out.
+#[derive(Default)]
+struct Kept {
+    version: u32,
+    conditions: Vec<Value>,
+    conflicts: u32,
+}
+
+impl Kept {
+    fn answer(&mut self, seen: &Seen) -> Answer {
+        let wanted = &seen.body["metadata"]["resourceVersion"];
+        if seen.method == Method::PATCH && !wanted.is_null() && *wanted != self.version.to_string() {
+            self.conflicts += 1;
+            return fails(409, "the object has been modified");
+        }
+        if seen.method == Method::PATCH {
+            self.version += 1;
+            self.conditions = seen.body["status"]["conditions"].as_array().unwrap().clone();
+        }
+        let metadata = json!({"uid": "uid-g", "resourceVersion": self.version.to_string()});
+        ok(json!({"metadata": metadata, "status": {"conditions": self.conditions}}))
+    }
+
+    fn kinds(&self) -> Vec<&str> {
+        self.conditions.iter().map(|condition| condition["type"].as_str().unwrap()).collect()
+    }
+}
+
+fn group_status(version: &str, phase: Phase, kinds: &[&str]) -> Decision {
+    let condition = |kind: &&str| Condition { kind: (*kind).into(), status: true, ..Condition::default() };
+    let conditions = kinds.iter().map(condition).collect();
+    let status = GroupStatus { phase, conditions, ..GroupStatus::default() };
+    Decision::PodGroupStatus {
+        group: Key::new("ns", "g"),
+        uid: "uid-g".into(),
+        version: version.into(),
+        status,
+    }
+}
+
+/// Hands over decisions one after the other, each when the one before is written.
+async fn run_all(client: Client, decisions: Vec<Vec<Decision>>) {
+    let metrics = Arc::<phalanx_runtime::metrics::Metrics>::default();
+    let driver = Driver {
+        outbox: Outbox::new(quick()),
+        context: Context { pod_group_status: true, controller: "volcano".into(), instance: "host".into() },
+        limiter: None,
+        metrics: Arc::clone(&metrics),
+        clients: phalanx_runtime::extender::Clients::default(),
+        report: |_: Vec<Event>| {},
+    };
+    let (inputs, receive) = mpsc::unbounded_channel();
+    let running = tokio::spawn(driver.run(client.into(), receive));
+    for (before, some) in decisions.into_iter().enumerate() {
+        inputs.send(Input::Decisions(some)).unwrap();
+        while written(&metrics) <= before {
+            tokio::task::yield_now().await;
+        }
+    }
+    drop(inputs);
+    running.await.unwrap();
+}
+
+/// Requests that were answered well.
+fn written(metrics: &phalanx_runtime::metrics::Metrics) -> usize {
+    let text = metrics.render();
+    let counts = text.lines().filter(|line| line.starts_with("phalanx_requests_total"));
+    counts.filter_map(|line| line.rsplit(' ').next()?.parse::<usize>().ok()).sum()
+}
+
+fn keeper(kept: Kept) -> (Client, Log, Arc<Mutex<Kept>>) {
+    let kept = Arc::new(Mutex::new(kept));
+    let shared = Arc::clone(&kept);
+    let (client, log) = api(move |seen| shared.lock().unwrap().answer(seen));
+    (client, log, kept)
+}
+
+/// Between what was read and what is written, somebody else wrote.
+#[tokio::test]
+async fn conditions_of_other_writers_are_not_lost() {
+    let foreign = |kind: &str| json!({"type": kind, "status": "True", "extra": 1});
+    let before =
+        Kept { version: 7, conditions: vec![foreign("Theirs"), foreign("Unschedulable")], conflicts: 0 };
+    let (client, log, kept) = keeper(before);
+    // Read at version 5, when there was another one of theirs.
+    let decision = group_status("5", Phase::Running, &["Old", "Scheduled"]);
+    run(client, vec![decision], quick()).await;
+    let kept = kept.lock().unwrap();
+    assert_eq!(kept.kinds(), ["Theirs", "Scheduled"]);
+    assert_eq!(kept.conditions[0], foreign("Theirs"), "whatever fields it has");
+    assert_eq!((kept.version, log.lock().unwrap().len()), (8, 3));
+}
+
+/// What we wrote ourselves is no conflict, though it was not read yet.
+#[tokio::test]
+async fn two_writes_in_a_row_are_two_requests() {
+    let (client, log, kept) = keeper(Kept { version: 5, ..Kept::default() });
+    let told = |_: Vec<Event>| {};
+    let driver = Driver {
+        outbox: Outbox::new(quick()),
+        context: Context { pod_group_status: true, controller: "volcano".into(), instance: "host".into() },
+        limiter: None,
+        metrics: Arc::default(),
+        clients: phalanx_runtime::extender::Clients::default(),
+        report: told,
+    };
+    let (inputs, receive) = mpsc::unbounded_channel();
+    let running = tokio::spawn(driver.run(client.into(), receive));
+    let steps =
+        [("5", Phase::Inqueue), ("5", Phase::Running), ("6", Phase::Unknown), ("8", Phase::Completed)];
+    for (written, (version, phase)) in steps.into_iter().enumerate() {
+        inputs.send(Input::Decisions(vec![group_status(version, phase, &["Scheduled"])])).unwrap();
+        while log.lock().unwrap().len() <= written {
+            tokio::task::yield_now().await;
+        }
+        if written == 1 {
+            // The answer to the first is known before the second is sent, the second's before the third.
+            assert_eq!(kept.lock().unwrap().version, 7);
+        }
+    }
+    drop(inputs);
+    running.await.unwrap();
+    let kept = kept.lock().unwrap();
+    assert_eq!((kept.version, kept.conflicts), (9, 0));
+}
+
+/// What is decided before a condition of theirs was read does not overwrite it, however often.
+#[tokio::test]
+async fn a_merged_status_is_not_taken_for_our_own() {
+    let before = Kept { version: 7, conditions: vec![json!({"type": "Theirs"})], conflicts: 0 };
+    let (client, _, kept) = keeper(before);
+    let decided = |phase| group_status("5", phase, &["Scheduled"]);
+    let driver =
+        || run_all(client.clone(), vec![vec![decided(Phase::Running)], vec![decided(Phase::Unknown)]]);
+    driver().await;
+    let kept = kept.lock().unwrap();
+    assert_eq!((kept.kinds(), kept.version, kept.conflicts), (vec!["Theirs", "Scheduled"], 9, 2));
 }
 
 /// The stack that a process uses, over loopback.

@@ -25,7 +25,7 @@ pub(crate) fn gang(name: &str, size: usize) -> Decision {
 
 fn status(name: &str, phase: Phase, running: u32) -> Decision {
     let status = GroupStatus { phase, running, ..GroupStatus::default() };
-    Decision::PodGroupStatus { group: Key::new("ns", name), uid: "g".into(), status }
+    Decision::PodGroupStatus { group: Key::new("ns", name), uid: "g".into(), version: "".into(), status }
 }
 
 fn unscheduled(name: &str, message: &str) -> Decision {
@@ -51,7 +51,7 @@ fn name(job: &Job) -> String {
         Work::Evict(pod, _) => format!("evict {}", pod.name),
         Work::OpenGate(pod) => format!("gate {}", pod.name),
         Work::Write(Write::Pod(pod, _)) => format!("pod {}", pod.name),
-        Work::Write(Write::PodGroup(group, _, status)) => format!("group {} {:?}", group.name, status.phase),
+        Work::Write(Write::PodGroup(write)) => format!("group {} {:?}", write.group.name, write.status.phase),
         Work::Write(Write::Queue(queue, _)) => format!("queue {queue}"),
         Work::Post(Posting::Create(_, note)) => format!("event {} {}", note.reason, note.regarding.key.name),
         Work::Post(Posting::Series(..)) => "series".to_owned(),

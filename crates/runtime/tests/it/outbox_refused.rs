@@ -18,7 +18,7 @@ fn nomination(name: &str) -> Decision {
 
 fn status(running: u32) -> Decision {
     let status = GroupStatus { phase: Phase::Running, running, ..GroupStatus::default() };
-    Decision::PodGroupStatus { group: Key::new("ns", "g"), uid: "g".into(), status }
+    Decision::PodGroupStatus { group: Key::new("ns", "g"), uid: "g".into(), version: "".into(), status }
 }
 
 fn allocated(cpu: &str) -> Decision {
@@ -103,8 +103,8 @@ fn newer_content_neither_hastens_nor_is_lost() {
     assert!(play.sent.len() < 10, "{}", play.sent.len());
     play.sent.clear();
     play.until(Duration::from_mins(10), &Reply::Done);
-    let [(_, Write::PodGroup(_, _, last))] = &play.sent[..] else { panic!("{:?}", play.sent) };
-    assert_eq!(last.running, 600);
+    let [(_, Write::PodGroup(last))] = &play.sent[..] else { panic!("{:?}", play.sent) };
+    assert_eq!(last.status.running, 600);
     play.outbox.decide(vec![status(601)], play.now);
     let before = play.now - play.start;
     play.until(Duration::from_mins(11), &Reply::Done);

@@ -77,7 +77,12 @@ impl Play {
                 let running = self.one_of(9) as u32;
                 let status =
                     GroupStatus { phase, running, conditions: vec![condition], ..GroupStatus::default() };
-                Decision::PodGroupStatus { group: group_of(object), uid: "g".into(), status }
+                Decision::PodGroupStatus {
+                    group: group_of(object),
+                    uid: "g".into(),
+                    version: "".into(),
+                    status,
+                }
             }
             _ => {
                 let allocated = vec![("cpu".into(), self.one_of(9).to_string())];

@@ -83,6 +83,7 @@ impl World {
         let old = spec(job);
         job.exists = true;
         job.uid = info.uid;
+        job.version = info.version;
         job.created = info.created;
         job.min_member = info.min_member;
         job.min_resources = min_resources;
