@@ -326,14 +326,15 @@ struct Kept {
 
 impl Kept {
     fn answer(&mut self, seen: &Seen) -> Answer {
-        let wanted = &seen.body["metadata"]["resourceVersion"];
-        if seen.method == Method::PATCH && !wanted.is_null() && *wanted != self.version.to_string() {
+        let wanted = seen.body["metadata"]["resourceVersion"].as_str();
+        let other = wanted.is_some_and(|wanted| wanted.parse() != Ok(self.version));
+        if seen.method == Method::PATCH && other {
             self.conflicts += 1;
             return fails(409, "the object has been modified");
         }
         if seen.method == Method::PATCH {
             self.version += 1;
-            self.conditions = seen.body["status"]["conditions"].as_array().unwrap().clone();
+            self.conditions.clone_from(seen.body["status"]["conditions"].as_array().unwrap());
         }
         let metadata = json!({"uid": "uid-g", "resourceVersion": self.version.to_string()});
         ok(json!({"metadata": metadata, "status": {"conditions": self.conditions}}))
