@@ -3,15 +3,16 @@
 //! With `room = factor·total − used − inqueue`, where *total* is what all nodes can give, *used* what pods hold on them,
 //! and *inqueue* the sum over admitted jobs (Inqueue, or Running with `minMember` pods allocated) of what they were
 //! promised and do not have yet, `max(0, minResources − allocated)`: a job is admitted when what it needs more is in the
-//! room, for each resource it names. Each admission takes from the room.
+//! room, for each resource it names. Each admission takes from the room. Devices of a class, which minResources name as
+//! `deviceclass/<class>`, count likewise; *used* is what the claims of pods with a place ask for.
 //!
 //! Source: Volcano's overcommit plugin. There the whole minResources of an Inqueue job counts, also the part that its
 //! pods already use.
-use phalanx_resource::Amounts;
+use phalanx_resource::{Amounts, DimId};
 
 use crate::conf::{ArgKind, ArgSpec};
 use crate::diagnosis::Refusal;
-use crate::event::Time;
+use crate::event::{Phase, Time};
 use crate::id::JobId;
 use crate::plugin::{Opening, Plugin, PluginDef, Verdict};
 use crate::world::World;
@@ -38,6 +39,8 @@ pub(super) const DEF: PluginDef = PluginDef {
 struct Overcommit {
     /// What further jobs may ask for.
     room: Amounts,
+    /// The same of device classes.
+    devices: Amounts,
 }
 
 impl Overcommit {
@@ -49,8 +52,38 @@ impl Overcommit {
         if world.any_asks() {
             room.sub(&world.promises_to_keep());
         }
-        Self { room }
+        let factor = factor.unwrap_or(DEFAULT_FACTOR);
+        Self { room, devices: device_room(world, factor) }
     }
+
+    /// What is short of what a job asks for.
+    fn missing(&self, world: &World, id: JobId) -> Vec<(DimId, i64)> {
+        let (job, devices) = (&world.jobs[id], world.devices_missing(id));
+        job.missing().short(&self.room).chain(devices.short(&self.devices)).collect()
+    }
+}
+
+/// What may be promised of the device classes that jobs which wait for admission ask for by their minResources.
+fn device_room(world: &World, factor: f64) -> Amounts {
+    let mut room = Amounts::new();
+    if !world.counts_devices() {
+        return room;
+    }
+    for (_, job) in world.jobs.iter().filter(|(_, job)| job.phase == Phase::Pending) {
+        for (dim, _) in job.min_devices.iter() {
+            room.set(dim, world.devices_there(dim));
+        }
+    }
+    let classes: Vec<DimId> = room.iter().map(|(dim, _)| dim).collect();
+    if classes.is_empty() {
+        return room;
+    }
+    let mut room = room.scaled(factor);
+    room.sub(&world.devices_held(world.claimants(), &classes));
+    for (id, _) in world.jobs.iter().filter(|(_, job)| job.phase == Phase::Inqueue) {
+        room.sub(&world.devices_missing(id));
+    }
+    room
 }
 
 impl Plugin for Overcommit {
@@ -59,7 +92,7 @@ impl Plugin for Overcommit {
     }
 
     fn job_enqueueable(&self, world: &World, job: JobId) -> Verdict {
-        let missing: Vec<_> = world.jobs[job].missing().short(&self.room).collect();
+        let missing = self.missing(world, job);
         if missing.is_empty() {
             return Verdict::Permit;
         }
@@ -68,6 +101,7 @@ impl Plugin for Overcommit {
 
     fn job_enqueued(&mut self, world: &World, job: JobId) {
         self.room.sub(&world.jobs[job].missing());
+        self.devices.sub(&world.devices_missing(job));
     }
 }
 

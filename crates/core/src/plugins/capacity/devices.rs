@@ -53,7 +53,9 @@ impl Devices {
             }
         }
         for (id, job) in world.jobs.iter() {
-            let asks = claiming.contains(&id) || !job.min_devices.is_zero();
+            // A gang that is whole holds what its pods cannot do without.
+            let whole = job.counts.ready() + job.counts.of(Status::Pipelined) >= job.min_member;
+            let asks = (claiming.contains(&id) && !whole) || !job.min_devices.is_zero();
             if asks && job.exists && matches!(job.phase, Phase::Inqueue | Phase::Running) {
                 self.promise(world, id);
             }
@@ -116,11 +118,8 @@ impl Devices {
 
     /// What a job needs to start and does not hold.
     pub(super) fn missing(&self, world: &World, id: JobId) -> Amounts {
-        let holding = |task: &&TaskId| holds(world.tasks[**task].status);
-        let claims = world.jobs[id].tasks.iter().filter(holding).flat_map(|task| world.claims_of(*task));
-        let held: FxHashSet<ClaimId> = claims.copied().collect();
         let mut missing = world.devices_needed(id, &self.classes);
-        missing.sub_clamped(&self.sum(world, held.iter()));
+        missing.sub_clamped(&world.devices_held(world.jobs[id].tasks.iter().copied(), &self.classes));
         missing
     }
 

@@ -3,7 +3,10 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::conf::{Arg, Args, Flags, Position, Value};
-use crate::event::{Event, GroupStatus, Phase, PodGroupInfo, QueueInfo, Time};
+use crate::event::{
+    ClaimInfo, ClaimRequest, DeviceClassInfo, DeviceInfo, Event, GroupStatus, Key, Phase, PodClaim,
+    PodGroupInfo, PodInfo, QueueInfo, SliceInfo, SliceNodes, Time,
+};
 use crate::testing::{group, job_of, member, node, queue, queue_of, resources, running, task_of, world_of};
 
 /// `name < parent: capability | guarantee | deserved`, all but the name optional: `a < p: cpu=4 | cpu=1 | cpu=2`.
@@ -391,6 +394,76 @@ fn jobs_are_in_the_leaves_of_a_tree_and_a_list_has_no_parents() {
             expected,
             "{name} in a tree: {tree}"
         );
+    }
+}
+
+/// A claim to so many devices of class `gpu`.
+fn claim(world: &mut World, name: &str, count: u32) {
+    let request = ClaimRequest { name: "gpu".into(), class: "gpu".into(), selectors: Vec::new(), count };
+    let key = Key::new("ns", name);
+    world.apply(ClaimInfo { key, uid: name.into(), requests: vec![request], ..ClaimInfo::default() }.into());
+}
+
+fn claiming(pod: PodInfo, claim: &str) -> PodInfo {
+    PodInfo { claims: Some([PodClaim { name: "gpu".into(), claim: Some(claim.into()) }].into()), ..pod }
+}
+
+#[test]
+fn a_claim_that_several_victims_share_comes_back_with_the_last() {
+    let mut world =
+        world(9, &["a:||deviceclass/gpu=1", "b:||deviceclass/gpu=2"], &[("a", 0, 0), ("b", 0, 1)]);
+    let devices = ["0", "1", "2", "3"].map(|name| DeviceInfo { name: name.into(), ..DeviceInfo::default() });
+    world.apply(DeviceClassInfo { name: "gpu".into(), selectors: Vec::new() }.into());
+    let (name, driver, pool) = ("s".into(), "gpu".into(), "p".into());
+    let nodes = SliceNodes::Node("n".into());
+    world.apply(SliceInfo { name, driver, pool, generation: 1, nodes, devices: devices.into() }.into());
+    for (name, count) in [("two", 2), ("one", 1), ("mine", 1)] {
+        claim(&mut world, name, count);
+    }
+    for (at, name) in ["two", "two", "one"].into_iter().enumerate() {
+        world.apply(running(claiming(member("a", at as u32, "cpu=1"), name), "n").into());
+    }
+    world.apply(claiming(member("b", 0, "cpu=1"), "mine").into());
+    world.refresh_devices();
+    let plugin = plugin(&world, false, 0);
+    let held =
+        |queue| plugin.held(&world, queue_of(&world, queue), world.dims.get("deviceclass/gpu").unwrap());
+    assert_eq!((held("a"), held("b")), (3_000, 0));
+    let by = task_of(&world, "b-0");
+    let victims = |names: &[&str]| {
+        let of: Vec<TaskId> = names.iter().map(|name| task_of(&world, name)).collect();
+        plugin.reclaimable(&world, by, &of).unwrap().len()
+    };
+    // Three are held, one is deserved: one comes back with the one, two more would be too many but for the first.
+    assert_eq!(victims(&["a-2"]), 1);
+    assert_eq!(victims(&["a-2", "a-0", "a-1"]), 3, "what is above the share goes, in whole claims");
+    assert_eq!(plugin.share(&world, queue_of(&world, "a")).0, Share::new(3, 1));
+}
+
+#[test]
+fn a_job_needs_the_devices_that_it_cannot_do_without() {
+    let classes = |world: &World| vec![world.dims.get("deviceclass/gpu").unwrap()];
+    for (min_member, pods, min, expected) in [
+        (1, vec!["x2", "y1"], "", 1),
+        (2, vec!["x2", "y1"], "", 3),
+        (2, vec!["x2", "x2", "y1"], "", 1),
+        (2, vec!["x2", "", "y1"], "", 1),
+        (3, vec!["x2"], "", 2),
+        (1, vec!["x2"], "deviceclass/gpu=3", 3),
+        (2, vec![], "deviceclass/gpu=1", 1),
+    ] {
+        let mut world = world(9, &["q: deviceclass/gpu=9"], &[]);
+        let min_resources = Some(resources(min));
+        world.apply(PodGroupInfo { queue: "q".into(), min_resources, ..group("g", min_member) }.into());
+        for (at, name) in pods.iter().enumerate() {
+            let pod = member("g", at as u32, "cpu=1");
+            if let Some(count) = name.get(1..) {
+                claim(&mut world, name, count.parse().unwrap());
+            }
+            world.apply(if name.is_empty() { pod } else { claiming(pod, name) }.into());
+        }
+        let needed = world.devices_needed(job_of(&world, "g"), &classes(&world));
+        assert_eq!(needed.get(classes(&world)[0]), expected * 1_000, "{min_member} of {pods:?}, {min}");
     }
 }
 

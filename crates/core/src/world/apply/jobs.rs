@@ -60,6 +60,7 @@ impl World {
         let id = self.ensure_job(JobKind::Group, info.key, &name);
         self.move_job(id, &name);
         let min_resources = info.min_resources.as_ref().map(|list| self.amounts_of_nodes(list));
+        self.count_classes(info.min_resources.as_deref().unwrap_or_default());
         let min_devices =
             info.min_resources.as_ref().map(|list| self.device_amounts(list)).unwrap_or_default();
         let quota_request = info.min_resources.as_ref().map(|list| self.quota_amounts(list));

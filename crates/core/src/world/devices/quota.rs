@@ -2,13 +2,13 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use phalanx_resource::{Amounts, DimId};
+use phalanx_resource::{Amounts, DimId, Quantity};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::{Shape, Slice};
 use crate::event::Resources;
 use crate::id::{ClaimId, JobId, QueueId, TaskId};
-use crate::world::World;
+use crate::world::{Status, World};
 
 /// Before the name of a class: so many of its devices.
 const COUNT: &str = "deviceclass/";
@@ -53,8 +53,13 @@ impl World {
         count.map_or(0, |count| i64::from(*count) * WHOLE)
     }
 
+    /// Whether queues or PodGroups name any class.
+    pub(crate) fn counts_devices(&self) -> bool {
+        !self.devices.counts.is_empty()
+    }
+
     /// Classes that are named here are counted from now on.
-    pub(in crate::world) fn count_classes(&mut self, list: &Resources) {
+    pub(in crate::world) fn count_classes(&mut self, list: &[(Arc<str>, Quantity)]) {
         for class in list.iter().filter_map(|(name, _)| class_of(name)) {
             if !self.devices.counts.contains_key(class) {
                 self.devices.counts.insert(class.into(), 0);
@@ -79,6 +84,33 @@ impl World {
             }
         }
         asked
+    }
+
+    /// How many devices of these classes the claims of tasks that have a place, or are nominated, ask for; a claim that
+    /// several share counts once.
+    pub(crate) fn devices_held(&self, tasks: impl Iterator<Item = TaskId>, classes: &[DimId]) -> Amounts {
+        let holds = |task: &TaskId| {
+            let status = self.tasks[*task].status;
+            status.is_allocated() || status == Status::Pipelined
+        };
+        let claims: FxHashSet<ClaimId> =
+            tasks.filter(holds).flat_map(|task| self.claims_of(task)).copied().collect();
+        let mut held = Amounts::new();
+        for claim in claims {
+            held.add(&self.devices_asked(claim, classes));
+        }
+        held
+    }
+
+    /// What a job's minResources ask for of device classes and it does not hold.
+    pub(crate) fn devices_missing(&self, id: JobId) -> Amounts {
+        let job = &self.jobs[id];
+        let classes: Vec<DimId> = job.min_devices.iter().map(|(dim, _)| dim).collect();
+        let mut missing = job.min_devices.clone();
+        if !classes.is_empty() {
+            missing.sub_clamped(&self.devices_held(job.tasks.iter().copied(), &classes));
+        }
+        missing
     }
 
     /// How many devices of these classes a job needs at the least to start: what its minResources say, or else what its pods
