@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::chart::{Bar, Chart, Panel};
 use crate::core::conf_of;
-use crate::{generate, machine};
+use crate::{furnished, generate, machine};
 
 #[derive(Args)]
 pub(crate) struct Options {
@@ -27,9 +27,66 @@ pub(crate) struct Options {
     /// A scheduler.conf instead of Helm's.
     #[arg(long)]
     conf: Option<PathBuf>,
+    /// Helm's with each plugin in turn, in a cluster where each has something to look at.
+    #[arg(long)]
+    each_plugin: bool,
+    /// Fails when a cycle for one new pod takes longer, in milliseconds.
+    #[arg(long)]
+    max_ms: Option<f64>,
 }
 
 pub(crate) fn run(options: &Options) -> Result<Value> {
+    let result = if options.each_plugin { run_each(options)? } else { run_one(options)? };
+    for (_, value) in result["plugins"]
+        .as_object()
+        .into_iter()
+        .flatten()
+        .chain([(&String::new(), &result["onePodSeconds"])])
+    {
+        let (ms, most) = (value.as_f64().unwrap_or(0.0) * 1e3, options.max_ms.unwrap_or(f64::INFINITY));
+        ensure!(ms <= most, "a cycle for one new pod took {ms:.3} ms, more than {most} ms");
+    }
+    Ok(result)
+}
+
+fn run_each(options: &Options) -> Result<Value> {
+    let mut world = World::new(WorldOptions::default());
+    furnished::cluster(options.nodes, options.running).for_each(|event| _ = world.apply(event));
+    let mut pods = options.running;
+    let mut plugins = serde_json::Map::new();
+    for (name, conf) in furnished::confs(&conf_of(options.conf.as_deref())?) {
+        let mut scheduler = Scheduler::new(conf, 0);
+        scheduler.run(&mut world, Time(0));
+        let mut one = f64::INFINITY;
+        for _ in 0..options.runs.max(1) {
+            scheduler.run(&mut world, Time(0));
+            world.apply(generate::solo(pods).into());
+            pods += 1;
+            let started = Instant::now();
+            let outcome = scheduler.run(&mut world, Time(0));
+            one = one.min(started.elapsed().as_secs_f64());
+            ensure!(!outcome.decisions.is_empty(), "the new pod was not placed with {name}");
+        }
+        say!("with {name}: {:.4} ms", one * 1e3);
+        plugins.insert(name.to_owned(), one.into());
+    }
+    Ok(json!({
+        "name": "idle", "nodes": options.nodes, "running": options.running, "plugins": plugins,
+        "chart": chart_each(options, &plugins), "peakRssBytes": machine::peak_rss(None), "cores": machine::cores(),
+    }))
+}
+
+fn chart_each(options: &Options, plugins: &serde_json::Map<String, Value>) -> Chart {
+    let bars = plugins.iter().map(|(name, one)| Bar::ours(name.clone(), one.as_f64().unwrap_or(0.0) * 1e3));
+    let panel =
+        format!("{} running pods, each a gang of its own, on {} nodes", options.running, options.nodes);
+    Chart {
+        title: "A cycle for one new pod, with each plugin".to_owned(),
+        panels: vec![Panel::new(panel, "milliseconds", bars.collect())],
+    }
+}
+
+fn run_one(options: &Options) -> Result<Value> {
     let mut world = World::new(WorldOptions::default());
     world.apply(generate::default_queue());
     for event in

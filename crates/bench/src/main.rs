@@ -11,6 +11,7 @@ mod affinity;
 mod backlog;
 mod chart;
 mod core;
+mod furnished;
 mod generate;
 mod idle;
 #[cfg(feature = "live")]

@@ -5,7 +5,6 @@
 //! protection holds whatever other tiers say.
 use crate::annotation::COOLDOWN_TIME;
 use crate::conf::ArgSpec;
-use crate::duration::parse_duration;
 use crate::event::Time;
 use crate::id::{JobId, TaskId};
 use crate::plugin::{Mark, Plugin, PluginDef};
@@ -39,9 +38,7 @@ impl Cdp {
 
     /// When the protection ends that a task has now.
     fn ends(&self, task: &Task) -> Option<Time> {
-        let text = task.labels.get(COOLDOWN_TIME).or_else(|| task.annotations.get(COOLDOWN_TIME));
-        let (cooldown, scheduled) = (parse_duration(text?)?, task.scheduled?);
-        let end = Time(scheduled.0.saturating_add(cooldown));
+        let end = task.cools_until()?;
         (task.status == Status::Running && end > self.now).then_some(end)
     }
 
@@ -64,7 +61,7 @@ impl Plugin for Cdp {
     }
 
     fn wake(&self, world: &World) -> Option<Time> {
-        world.tasks.iter().filter_map(|(_, task)| self.ends(task)).min()
+        world.cooling_after(self.now).find_map(|task| self.ends(&world.tasks[task]))
     }
 
     fn preemptable(&self, world: &World, _: TaskId, of: &[TaskId]) -> Option<Vec<TaskId>> {

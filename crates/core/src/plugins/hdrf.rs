@@ -21,6 +21,7 @@ use std::collections::BTreeSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use phalanx_resource::{Amounts, DimId};
+use rustc_hash::FxHashMap;
 
 use crate::annotation::{HIERARCHY, HIERARCHY_WEIGHTS};
 use crate::diagnosis::QueueFault;
@@ -96,6 +97,7 @@ struct Node {
 #[derive(Clone, Debug, Default)]
 struct Member {
     node: Option<usize>,
+    queue: usize,
     held: Amounts,
     request: Amounts,
     saturated: bool,
@@ -105,14 +107,18 @@ struct Member {
 struct Tree {
     /// Parents before children.
     nodes: Vec<Node>,
-    /// By job id.
-    members: Vec<Member>,
+    /// Jobs that ask for more than they hold, and those that changed. All others have what they ask for: they are
+    /// saturated.
+    members: FxHashMap<JobId, Member>,
+    /// By queue, what members of it hold, and what its other jobs do.
+    queues: Vec<[Amounts; 2]>,
     /// What all jobs hold.
     held: Amounts,
     total: Amounts,
     /// Resources of which something is left.
     left: Vec<bool>,
     dirty: Vec<JobId>,
+    stale: bool,
 }
 
 /// The shares of the queues of a session.
@@ -148,7 +154,8 @@ impl Hdrf {
                 Err(why) => hdrf.faults[id.index()] = Some(QueueFault::Field(why.into())),
             }
         }
-        tree.dirty = world.jobs.ids().collect();
+        tree.dirty = world.unsettled_jobs();
+        tree.stale = true;
         hdrf
     }
 
@@ -158,7 +165,9 @@ impl Hdrf {
 
     pub(super) fn changed(&mut self, world: &World, task: TaskId) {
         if let Some(job) = world.tasks[task].job {
-            self.tree.get_mut().unwrap_or_else(PoisonError::into_inner).dirty.push(job);
+            let tree = self.tree.get_mut().unwrap_or_else(PoisonError::into_inner);
+            tree.dirty.push(job);
+            tree.stale = true;
         }
     }
 
@@ -170,14 +179,20 @@ impl Hdrf {
         let Some(job) = world.tasks[by].job else { return Vec::new() };
         let queue = world.jobs[job].queue;
         let mut tree = self.fresh(world).clone();
-        tree.change(job, world.request_of(by), Amounts::add);
+        let change = |tree: &mut Tree, job: JobId, task: TaskId, how: fn(&mut Amounts, &Amounts)| {
+            let mut member = tree.members.get(&job).cloned().unwrap_or_else(|| self.member(world, job));
+            how(&mut member.held, world.request_of(task));
+            tree.set(job, member);
+        };
+        change(&mut tree, job, by, Amounts::add);
         let mut take = |task: TaskId| {
             let Some(job) = world.tasks[task].job else { return false };
-            tree.change(job, world.request_of(task), Amounts::sub);
+            tree.track(job, || self.member(world, job));
+            change(&mut tree, job, task, Amounts::sub);
             tree.compute();
             let taken = self.compare(&tree, queue, world.jobs[job].queue).is_lt();
             if !taken {
-                tree.change(job, world.request_of(task), Amounts::add);
+                change(&mut tree, job, task, Amounts::add);
             }
             taken
         };
@@ -187,23 +202,36 @@ impl Hdrf {
     /// The tree as the World is now.
     fn fresh(&self, world: &World) -> MutexGuard<'_, Tree> {
         let mut tree = self.tree.lock().unwrap_or_else(PoisonError::into_inner);
-        if tree.dirty.is_empty() {
+        if !std::mem::take(&mut tree.stale) {
             return tree;
         }
         for job in std::mem::take(&mut tree.dirty) {
-            let it = &world.jobs[job];
-            let mut held = it.allocated.clone();
-            held.add(&it.pipelined);
-            let mut request = held.clone();
-            if self.takes[it.queue.index()] {
-                request.add(&it.pending);
-            }
-            let exists = world.queues[it.queue].exists;
-            let node = self.ways[it.queue.index()].last().copied().filter(|_| exists);
-            tree.set(job, Member { node, held, request, saturated: false });
+            tree.set(job, self.member(world, job));
+        }
+        for (id, queue) in world.queues.iter() {
+            let mut held = queue.own.allocated.clone();
+            held.add(&queue.own.pipelined);
+            tree.set_rest(id.index(), self.node_of(world, id), held);
         }
         tree.compute();
         tree
+    }
+
+    fn node_of(&self, world: &World, queue: QueueId) -> Option<usize> {
+        self.ways[queue.index()].last().copied().filter(|_| world.queues[queue].exists)
+    }
+
+    /// A job as it is now.
+    fn member(&self, world: &World, job: JobId) -> Member {
+        let it = &world.jobs[job];
+        let mut held = it.allocated.clone();
+        held.add(&it.pipelined);
+        let mut request = held.clone();
+        if self.takes[it.queue.index()] {
+            request.add(&it.pending);
+        }
+        let node = self.node_of(world, it.queue);
+        Member { node, queue: it.queue.index(), held, request, saturated: false }
     }
 
     /// By level: saturated last, then the smaller share by weight; at last the shorter way.
@@ -225,11 +253,13 @@ impl Tree {
         let root = Node { name: ROOT.to_owned(), weight: 1.0, ..Node::default() };
         Self {
             nodes: vec![root],
-            members: vec![Member::default(); world.jobs.bound()],
+            members: FxHashMap::default(),
+            queues: vec![Default::default(); world.queues.bound()],
             held: Amounts::new(),
             total: world.total.clone(),
             left: vec![true; world.dims.len()],
             dirty: Vec::new(),
+            stale: false,
         }
     }
 
@@ -252,36 +282,59 @@ impl Tree {
         way
     }
 
-    fn change(&mut self, job: JobId, request: &Amounts, how: fn(&mut Amounts, &Amounts)) {
-        let mut member = self.members[job.index()].clone();
-        how(&mut member.held, request);
-        self.set(job, member);
+    /// Counts a job by itself from now on.
+    fn track(&mut self, job: JobId, member: impl FnOnce() -> Member) {
+        if !self.members.contains_key(&job) {
+            let member = member();
+            let mut rest = self.queues[member.queue][1].clone();
+            rest.sub(&member.held);
+            self.put_rest(member.queue, member.node, rest);
+            self.set(job, member);
+        }
     }
 
     fn set(&mut self, job: JobId, mut member: Member) {
         self.leave(job);
         member.saturated = self.is_saturated(&member);
-        self.members[job.index()] = member;
-        self.join(job);
+        self.join(job, member);
     }
 
-    fn join(&mut self, job: JobId) {
-        let member = &self.members[job.index()];
-        self.held.add(&member.held);
-        let Some(node) = member.node.map(|node| &mut self.nodes[node]) else { return };
-        if member.saturated {
-            node.fixed.add(&member.held);
-        } else if !member.request.is_zero() {
-            node.hungry += 1;
-            if !member.held.is_zero() {
-                node.open.insert(job);
-            }
+    /// What those jobs of a queue hold that do not count by themselves, of all that its jobs hold.
+    fn set_rest(&mut self, queue: usize, node: Option<usize>, mut held: Amounts) {
+        held.sub(&self.queues[queue][0]);
+        self.put_rest(queue, node, held);
+    }
+
+    fn put_rest(&mut self, queue: usize, node: Option<usize>, rest: Amounts) {
+        let before = std::mem::replace(&mut self.queues[queue][1], rest.clone());
+        self.held.sub(&before);
+        self.held.add(&rest);
+        if let Some(node) = node.map(|node| &mut self.nodes[node]) {
+            node.fixed.sub(&before);
+            node.fixed.add(&rest);
         }
     }
 
+    fn join(&mut self, job: JobId, member: Member) {
+        self.held.add(&member.held);
+        self.queues[member.queue][0].add(&member.held);
+        if let Some(node) = member.node.map(|node| &mut self.nodes[node]) {
+            if member.saturated {
+                node.fixed.add(&member.held);
+            } else if !member.request.is_zero() {
+                node.hungry += 1;
+                if !member.held.is_zero() {
+                    node.open.insert(job);
+                }
+            }
+        }
+        self.members.insert(job, member);
+    }
+
     fn leave(&mut self, job: JobId) {
-        let member = &self.members[job.index()];
+        let Some(member) = self.members.remove(&job) else { return };
         self.held.sub(&member.held);
+        self.queues[member.queue][0].sub(&member.held);
         let Some(node) = member.node.map(|node| &mut self.nodes[node]) else { return };
         if member.saturated {
             node.fixed.sub(&member.held);
@@ -305,9 +358,8 @@ impl Tree {
         let left: Vec<bool> = left.map(|dim| self.held.get(dim) < self.total.get(dim)).collect();
         if left != self.left {
             self.left = left;
-            for at in 0..self.members.len() {
-                let member = self.members[at].clone();
-                self.set(JobId::from_index(at), member);
+            for (job, member) in self.members.clone() {
+                self.set(job, member);
             }
         }
         for at in (0..self.nodes.len()).rev() {
@@ -339,7 +391,7 @@ impl Tree {
     }
 
     fn job_share(&self, job: JobId) -> (Vec<f64>, f64) {
-        let held = self.in_floats(&self.members[job.index()].held);
+        let held = self.in_floats(&self.members[&job].held);
         let share = self.share(&held);
         (held, share)
     }

@@ -14,7 +14,7 @@
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
-use phalanx_resource::{Amounts, Ceilings};
+use phalanx_resource::Ceilings;
 use rustc_hash::FxHashMap;
 
 use crate::annotation::NODEGROUP_NAME;
@@ -23,7 +23,7 @@ use crate::diagnosis::Unfit;
 use crate::event::{NodeGroups, Time};
 use crate::id::{JobId, QueueId, TaskId};
 use crate::plugin::{Attribute, Mark, NodeFilter, NodeRules, NodeScorer, Opening, Plugin, PluginDef, Values};
-use crate::world::{Node, Status, World};
+use crate::world::{Node, World};
 
 const ARGS: &[ArgSpec] = &[
     ArgSpec {
@@ -71,10 +71,6 @@ struct NodeGroup {
     ordered: bool,
     /// With a hash of it.
     queues: FxHashMap<QueueId, (Arc<Rules>, u64)>,
-    /// Where tasks of queues with limits are counted.
-    counted: FxHashMap<TaskId, (QueueId, usize)>,
-    /// What they hold, by queue and limit.
-    held: FxHashMap<(QueueId, usize), Amounts>,
 }
 
 /// What a queue says of groups.
@@ -92,21 +88,12 @@ impl NodeGroup {
     fn open(opening: Opening<'_>) -> Self {
         let (strict, ordered) =
             (opening.args.bool("strict", true), opening.args.bool("enablePreferredOrder", false));
-        let mut plugin = Self {
-            strict,
-            ordered,
-            queues: FxHashMap::default(),
-            counted: FxHashMap::default(),
-            held: FxHashMap::default(),
-        };
+        let mut plugin = Self { strict, ordered, queues: FxHashMap::default() };
         let inherits = opening.flags.on(Flag::Hierarchy);
         for id in opening.world.queues.ids() {
             let rules = plugin.rules(opening.world, id, inherits);
             let hash = hash_of(&rules);
             plugin.queues.insert(id, (Arc::new(rules), hash));
-        }
-        if plugin.listens() {
-            opening.world.tasks.ids().for_each(|task| plugin.count(opening.world, task));
         }
         plugin
     }
@@ -124,35 +111,6 @@ impl NodeGroup {
         }
     }
 
-    /// Counts a task where it is now, and no longer where it was.
-    fn count(&mut self, world: &World, task: TaskId) {
-        let at = self.place_of(world, task);
-        let before = match at {
-            Some(at) => self.counted.insert(task, at),
-            None => self.counted.remove(&task),
-        };
-        if before == at {
-            return;
-        }
-        let request = world.request_of(task);
-        if let Some(before) = before {
-            self.held.entry(before).or_default().sub(request);
-        }
-        if let Some(at) = at {
-            self.held.entry(at).or_default().add(request);
-        }
-    }
-
-    /// The limit that a task counts towards.
-    fn place_of(&self, world: &World, task: TaskId) -> Option<(QueueId, usize)> {
-        let it = &world.tasks[task];
-        let queue = world.queue_of(task)?;
-        let (rules, _) = self.queues.get(&queue).filter(|(rules, _)| !rules.limits.is_empty())?;
-        let counts = it.status.is_allocated() || it.status == Status::Pipelined;
-        let group = world.nodes[it.node.filter(|_| counts)?].label(NODEGROUP_NAME)?;
-        Some((queue, rules.limits.iter().position(|(name, _)| **name == *group)?))
-    }
-
     fn rules_of(&self, world: &World, task: TaskId) -> Option<(QueueId, &(Arc<Rules>, u64))> {
         let queue = world.jobs[world.tasks[task].job?].queue;
         Some((queue, self.queues.get(&queue)?))
@@ -161,9 +119,9 @@ impl NodeGroup {
     /// The groups of which the queue would have more than its limit with this task.
     fn full(&self, world: &World, task: TaskId, queue: QueueId, rules: &Rules) -> Vec<Arc<str>> {
         let full = |(at, (_, limit)): &(usize, &(Arc<str>, Ceilings))| {
-            let mut held = self.held.get(&(queue, *at)).cloned().unwrap_or_default();
+            let mut held = world.group_held((queue, *at));
             // Unless it is a nomination there that is looked at again.
-            if self.counted.get(&task) != Some(&(queue, *at)) {
+            if world.counted_in(task) != Some((queue, *at)) {
                 held.add(world.request_of(task));
             }
             limit.exceeded_by(&held).is_some()
@@ -207,14 +165,6 @@ impl Plugin for NodeGroup {
             rules.reads.push((Attribute::Label(NODEGROUP_NAME.into()), Values::All));
             rules.scorers.push(Box::new(Preferring(own.clone())));
         }
-    }
-
-    fn listens(&self) -> bool {
-        self.queues.values().any(|(rules, _)| !rules.limits.is_empty())
-    }
-
-    fn on_change(&mut self, world: &World, task: TaskId, _: Status) {
-        self.count(world, task);
     }
 }
 
@@ -277,6 +227,7 @@ mod tests {
     use crate::conf::Value;
     use crate::event::{Event, GroupLimits, NodeInfo, PodGroupInfo, PodInfo, QueueInfo, Time};
     use crate::testing::{group, member, node, opened, queue, resources, running, task_of, world_of};
+    use crate::world::Status;
 
     fn groups(required: &str, preferred: &str, anti_required: &str, anti_preferred: &str) -> NodeGroups {
         let list = |text: &str| text.split_whitespace().map(Arc::from).collect();
@@ -394,17 +345,15 @@ mod tests {
             QueueInfo { node_groups: Some(groups("a b", "", "", "")), group_limits: limits, ..queue("q", 1) };
         let mut world = world([with]);
         add(&mut world, running(member("g", 1, "cpu=1"), "a"));
-        let mut plugin = open(&world, &[]);
+        let plugin = open(&world, &[]);
         assert_eq!(usable(&plugin, &world), "a=100 b=100");
         let before = plugin.scope(&world, task_of(&world, "g-0"));
         add(&mut world, member("g", 2, "cpu=1"));
         let (task, node) = (task_of(&world, "g-2"), world.node_named("a"));
         world.place(task, Status::Allocated, node);
-        plugin.on_change(&world, task, Status::Pending);
         assert_eq!(usable(&plugin, &world), "b=100");
         assert_ne!(plugin.scope(&world, task_of(&world, "g-0")), before);
         world.place(task, Status::Pending, None);
-        plugin.on_change(&world, task, Status::Allocated);
         assert_eq!(usable(&plugin, &world), "a=100 b=100");
         assert_eq!(plugin.scope(&world, task_of(&world, "g-0")), before);
         // A queue's pods count, not others'.

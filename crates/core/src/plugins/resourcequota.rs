@@ -13,7 +13,7 @@ use rustc_hash::FxHashMap;
 
 use crate::conf::ArgSpec;
 use crate::diagnosis::Refusal;
-use crate::event::{Phase, Time};
+use crate::event::Time;
 use crate::id::JobId;
 use crate::plugin::{Mark, Plugin, PluginDef, Verdict};
 use crate::world::{Allowance, World};
@@ -54,14 +54,7 @@ struct ResourceQuotas {
 
 impl ResourceQuotas {
     fn open(world: &World) -> Self {
-        let mut quotas = Self::default();
-        if world.allowances.is_empty() {
-            return quotas;
-        }
-        for (id, _) in world.jobs.iter().filter(|(_, job)| job.exists && job.phase == Phase::Inqueue) {
-            quotas.job_enqueued(world, id);
-        }
-        quotas
+        Self { admitted: world.quota_promises() }
     }
 
     /// By how much a demand would take a quota over its limits.
@@ -109,7 +102,7 @@ impl Plugin for ResourceQuotas {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::event::{Event, Key, PodGroupInfo, QuotaInfo};
+    use crate::event::{Event, Key, Phase, PodGroupInfo, QuotaInfo};
     use crate::testing::{group, job_of, member, pod, resources, running, world_of};
     use crate::world::JobKind;
 

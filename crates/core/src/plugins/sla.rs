@@ -92,8 +92,10 @@ impl Plugin for Sla {
         if self.is_due(&world.jobs[job]) { Vote::Permit } else { Vote::Abstain }
     }
 
+    /// Those that are parked are called when they are due, and those that are off have their time.
     fn wake(&self, world: &World) -> Option<Time> {
-        let waiting = world.jobs.iter().map(|(_, job)| job).filter(|job| waits(job));
+        let awake = world.awake_jobs().into_iter().map(|id| &world.jobs[id]);
+        let waiting = awake.filter(|job| waits(job));
         waiting.filter_map(|job| self.due(job)).filter(|due| *due > self.now).min()
     }
 }

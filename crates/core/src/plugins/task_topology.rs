@@ -266,7 +266,9 @@ impl TaskTopology {
     fn open(opening: Opening<'_>) -> Self {
         let world = opening.world;
         let plan = |id| Some((id, Plan::of(world, id)?));
-        Self { weight: opening.args.weight(WEIGHT, 1), plans: world.jobs.ids().filter_map(plan).collect() }
+        // A job with annotations is never parked, and those that are settled have nothing to place.
+        let jobs = world.awake_and_off().into_iter();
+        Self { weight: opening.args.weight(WEIGHT, 1), plans: jobs.filter_map(plan).collect() }
     }
 
     fn plan(&self, world: &World, task: TaskId) -> Option<&Plan> {

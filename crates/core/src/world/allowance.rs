@@ -32,6 +32,10 @@ impl World {
             hard.min_with(&Ceilings::from_iter([(dim, self.dims.ceiling(dim, *quantity))]));
         }
         let allowance = Allowance { hard, used };
+        if self.allowances.is_empty() {
+            // So far nobody has kept what admitted jobs will use.
+            self.wake_all_jobs();
+        }
         let changed = self.allowances.get(&info.key) != Some(&allowance);
         self.allowances.insert(info.key, allowance);
         changed

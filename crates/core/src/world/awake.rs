@@ -105,16 +105,10 @@ impl Pools {
         if let Some(promise) = Promise::of(job) {
             self.promises.sub(&promise);
         }
+        self.promises.forget_quota(id);
         job.place.state = State::Awake;
         job.place.first_of = None;
         self.awake.push(id);
-    }
-
-    /// A job sleeps: until it is awake, what it was promised stays.
-    fn asleep(&mut self, job: &Job) {
-        if let Some(promise) = Promise::of(job) {
-            self.promises.add(&promise);
-        }
     }
 
     pub(super) fn promises(&self) -> &Promises {
@@ -150,7 +144,25 @@ impl World {
         jobs
     }
 
-    /// Those of them that have tasks to place.
+    /// Jobs that are awake, and those that are off: all that are, or may be, served in a cycle but for parked ones.
+    pub(crate) fn awake_and_off(&self) -> Vec<JobId> {
+        let mut jobs = self.awake_jobs();
+        jobs.extend(self.off_jobs());
+        jobs
+    }
+
+    /// All jobs that have pending tasks, and some others: no settled one has any.
+    pub(crate) fn unsettled_jobs(&self) -> Vec<JobId> {
+        let mut jobs = self.awake_and_off();
+        let parked = self.pools.herds.entries();
+        let lives = |(herd, (id, serial)): (HerdId, (JobId, u32))| {
+            self.jobs.get(id).is_some_and(|job| job.is_entry(herd, serial)).then_some(id)
+        };
+        jobs.extend(parked.filter_map(lives));
+        jobs
+    }
+
+    /// Jobs that are awake and have tasks to place.
     pub(crate) fn waiting_jobs(&self) -> impl Iterator<Item = (JobId, &Job)> {
         let waiting = self.awake_jobs().into_iter().map(|id| (id, &self.jobs[id]));
         waiting.filter(|(_, job)| job.waiting() > 0)
@@ -164,9 +176,21 @@ impl World {
 
     /// The job sleeps until something of it changes.
     pub(crate) fn settle_job(&mut self, id: JobId) {
-        let job = &mut self.jobs[id];
-        job.place.state = State::Settled;
-        self.pools.asleep(job);
+        self.jobs[id].place.state = State::Settled;
+        self.asleep(id);
+    }
+
+    /// A job sleeps: until it is awake, what it was promised stays.
+    fn asleep(&mut self, id: JobId) {
+        let demand = self.quota_promise(id);
+        let Self { pools, jobs, .. } = self;
+        let job = &jobs[id];
+        if let Some(promise) = Promise::of(job) {
+            pools.promises.add(&promise);
+        }
+        if let Some(demand) = demand {
+            pools.promises.keep_quota(id, &job.key.namespace, demand);
+        }
     }
 
     /// Puts a job into a herd: `flush` is when it is called in any case, `until` when its refusal may end by itself. Returns
@@ -184,7 +208,7 @@ impl World {
         }
         job.place = Place { state: State::Parked(herd), serial, first_of: None, ..job.place };
         pools.herds.join(herd, job);
-        pools.asleep(job);
+        self.asleep(id);
         serial
     }
 
@@ -204,7 +228,7 @@ impl World {
         let tries = place.tries.saturating_add(1);
         *place = Place { state: State::Off, serial, first_of: None, tries, ..*place };
         pools.off.push(Reverse((backoff(now, tries), id, serial)));
-        pools.asleep(&jobs[id]);
+        self.asleep(id);
     }
 
     /// Leaves a herd alone for a while: its first was called in vain.
@@ -278,6 +302,11 @@ impl World {
         let mut sums = Promises::default();
         let asleep = self.jobs.iter().map(|(_, job)| job).filter(|job| job.place.state != State::Awake);
         asleep.filter_map(Promise::of).for_each(|promise| sums.add(&promise));
+        for (id, job) in self.jobs.iter().filter(|(_, job)| job.place.state != State::Awake) {
+            if let Some(demand) = self.quota_promise(id) {
+                sums.keep_quota(id, &job.key.namespace, demand);
+            }
+        }
         self.pools.promises.are(&sums)
     }
 
@@ -295,7 +324,7 @@ impl World {
     /// How many jobs wait, by pool.
     pub fn pending(&self) -> Pending {
         let mut pending = Pending { unschedulable: self.parked(), ..Pending::default() };
-        pending.backoff = self.jobs_off();
+        pending.backoff = self.off_jobs().count();
         for id in self.awake_jobs() {
             let job = &self.jobs[id];
             let waits = job.waiting() > 0 || (job.phase == Phase::Pending && job.exists);
@@ -309,13 +338,12 @@ impl World {
         pending
     }
 
-    fn jobs_off(&self) -> usize {
-        let live = |it: &&Reverse<(Time, JobId, u32)>| {
+    fn off_jobs(&self) -> impl Iterator<Item = JobId> {
+        self.pools.off.iter().filter_map(|it| {
             let (_, id, serial) = it.0;
-            let place = self.jobs.get(id).map(|job| job.place);
-            place.is_some_and(|place| place.state == State::Off && place.serial == serial)
-        };
-        self.pools.off.iter().filter(live).count()
+            let place = self.jobs.get(id)?.place;
+            (place.state == State::Off && place.serial == serial).then_some(id)
+        })
     }
 }
 

@@ -60,6 +60,8 @@ impl World {
         self.check_cluster(&mut note);
         self.check_volumes(&mut note);
         self.check_terms(&mut note);
+        self.check_cooling(&mut note);
+        self.check_groups(&mut note);
         problems
     }
 

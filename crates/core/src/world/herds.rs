@@ -150,6 +150,11 @@ pub(crate) fn asks(job: &Job) -> bool {
 }
 
 impl Herds {
+    /// All entries, with those of jobs that left.
+    pub(super) fn entries(&self) -> impl Iterator<Item = (HerdId, super::Member)> {
+        self.all.iter().flat_map(|(id, herd)| herd.members.all().into_iter().map(move |member| (id, member)))
+    }
+
     pub(super) fn parked(&self) -> usize {
         self.parked
     }

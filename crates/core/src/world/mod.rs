@@ -7,9 +7,11 @@ mod apply;
 mod awake;
 mod check;
 mod class;
+mod cooling;
 mod denied;
 mod devices;
 mod gates;
+mod groups;
 mod herds;
 mod images;
 mod job;
@@ -40,6 +42,7 @@ pub use class::Class;
 use class::ClassKey;
 use devices::Devices;
 pub(crate) use devices::{Need, ShapeId, Shared, Wanted, is_part};
+use groups::GroupHolds;
 pub(crate) use herds::{Cure, HerdKey, Run, Shape};
 use images::Images;
 pub use job::{Job, JobKind, Role};
@@ -59,7 +62,7 @@ use seat::Seat;
 use volumes::{Chosen, Volumes};
 pub(crate) use volumes::{Demand, Problem, Pvc, Want, reaches, solve};
 
-use crate::event::Key;
+use crate::event::{Key, Time};
 use crate::id::{ClassId, ImageId, JobId, NodeId, QueueId, Slots, TaskId};
 
 /// What the World has to know before its first event.
@@ -149,6 +152,9 @@ pub struct World {
     seats: Vec<Seat>,
     /// Tasks that have taken up such a place, likewise.
     heirs: Vec<(TaskId, NodeId)>,
+    /// Pods that are protected until some time.
+    cooling: std::collections::BTreeSet<(Time, TaskId)>,
+    groups: GroupHolds,
     changes: Changes,
 }
 
@@ -208,6 +214,8 @@ impl World {
             promised: Vec::new(),
             seats: Vec::new(),
             heirs: Vec::new(),
+            cooling: std::collections::BTreeSet::new(),
+            groups: GroupHolds::default(),
             changes: Changes::default(),
         }
     }
@@ -328,6 +336,7 @@ impl World {
         if !stays || before.status.hold() == Hold::Nothing {
             self.promise_volumes(id, chosen);
         }
+        self.count_in_group(id);
         before
     }
 

@@ -1,11 +1,13 @@
 //! What admitted jobs were promised. The sums over jobs that sleep are kept, so that plugins that open have to look at
 //! those that are awake only.
+use std::sync::Arc;
+
 use phalanx_resource::Amounts;
 use rustc_hash::FxHashMap;
 
 use super::{Job, Status, World};
 use crate::event::Phase;
-use crate::id::QueueId;
+use crate::id::{JobId, QueueId};
 
 /// What a job was promised.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,6 +32,8 @@ impl Promise {
 pub(super) struct Promises {
     by_queue: FxHashMap<QueueId, Amounts>,
     missing: Amounts,
+    quotas: FxHashMap<JobId, (Arc<str>, Amounts)>,
+    by_namespace: FxHashMap<Arc<str>, Amounts>,
 }
 
 impl Promises {
@@ -43,6 +47,23 @@ impl Promises {
         self.missing.sub(&promise.missing);
     }
 
+    /// Keeps what the pods of a job that is admitted will add to the use of its namespace.
+    pub(super) fn keep_quota(&mut self, job: JobId, namespace: &Arc<str>, demand: Amounts) {
+        self.by_namespace.entry(namespace.clone()).or_default().add(&demand);
+        self.quotas.insert(job, (namespace.clone(), demand));
+    }
+
+    pub(super) fn forget_quota(&mut self, job: JobId) {
+        if let Some((namespace, demand)) = self.quotas.remove(&job)
+            && let Some(sum) = self.by_namespace.get_mut(&namespace)
+        {
+            sum.sub(&demand);
+            if sum.is_zero() {
+                self.by_namespace.remove(&namespace);
+            }
+        }
+    }
+
     /// Whether they are these sums; what is 0 need not be there.
     pub(super) fn are(&self, other: &Self) -> bool {
         let within = |one: &Self, other: &Self| {
@@ -51,7 +72,10 @@ impl Promises {
             };
             one.by_queue.iter().all(same)
         };
-        within(self, other) && within(other, self) && self.missing == other.missing
+        within(self, other)
+            && within(other, self)
+            && self.missing == other.missing
+            && self.by_namespace == other.by_namespace
     }
 }
 
@@ -100,6 +124,24 @@ impl World {
         let mut sum = self.pools.promises().missing.clone();
         self.awake_promises().for_each(|promise| sum.add(&promise.missing));
         sum
+    }
+
+    /// What the pods of admitted jobs will add to the use of their namespaces, where there are ResourceQuotas at all.
+    pub(crate) fn quota_promises(&self) -> FxHashMap<Arc<str>, Amounts> {
+        let mut sums = self.pools.promises().by_namespace.clone();
+        for id in self.awake_jobs() {
+            if let Some(demand) = self.quota_promise(id) {
+                sums.entry(self.jobs[id].key.namespace.clone()).or_default().add(&demand);
+            }
+        }
+        sums
+    }
+
+    /// The same of one job.
+    pub(super) fn quota_promise(&self, id: JobId) -> Option<Amounts> {
+        let job = &self.jobs[id];
+        let admitted = !self.allowances.is_empty() && job.exists && job.phase == Phase::Inqueue;
+        admitted.then(|| self.quota_demand(job)).filter(|demand| !demand.is_zero())
     }
 
     fn awake_promises(&self) -> impl Iterator<Item = Promise> {

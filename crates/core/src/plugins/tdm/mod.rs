@@ -205,12 +205,11 @@ impl Plugin for Tdm {
     }
 
     fn wake(&self, world: &World) -> Option<Time> {
-        let lent = |node: &Node| zone_of(node).is_some_and(|zone| self.zones.contains_key(zone));
-        if !world.nodes.iter().any(|(_, node)| lent(node)) {
-            return None;
-        }
-        let running: Vec<TaskId> = world.tasks.ids().collect();
-        if self.overdue(world, &running).next().is_some() {
+        let zone = |node: &Node| zone_of(node).and_then(|zone| self.zones.get(zone));
+        let lent = || world.nodes.iter().filter_map(|(_, node)| Some((node, zone(node)?)));
+        lent().next()?;
+        let mut ended = lent().filter(|(_, (_, lasts))| !lasts);
+        if ended.any(|(node, _)| self.overdue(world, &node.tasks).next().is_some()) {
             return Some(Time((self.now.0.div_euclid(self.period) + 1) * self.period));
         }
         self.next_end()

@@ -135,6 +135,7 @@ impl World {
         self.carry_job(from, &sums, Amounts::sub);
         self.queues[to].jobs += 1;
         self.carry_job(to, &sums, Amounts::add);
+        self.count_job_in_groups(id);
         self.drop_unused_queue(from);
     }
 

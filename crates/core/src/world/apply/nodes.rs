@@ -42,6 +42,7 @@ impl World {
         }
         if !same_statics {
             self.join_domains(id);
+            self.count_node_in_group(id);
         }
         if !same_statics || moved_images {
             self.touch_statics(id);

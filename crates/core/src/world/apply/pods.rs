@@ -143,10 +143,12 @@ impl World {
         self.refresh_solo(task, info);
         self.see_gate(task, info.queue_gate);
         self.take_seat(task);
+        self.note_cooling(task, None, self.tasks[task].cools_until());
         true
     }
 
     fn update_task(&mut self, id: TaskId, info: &PodInfo, class: ClassId) -> bool {
+        let cooled = self.tasks[id].cools_until();
         let changed_class = self.tasks[id].class != class;
         if changed_class {
             self.change_class(id, class);
@@ -194,6 +196,7 @@ impl World {
         if info.node.is_some() {
             task.nominated = None;
         }
+        self.note_cooling(id, cooled, self.tasks[id].cools_until());
         self.refresh_solo(id, info);
         self.see_gate(id, info.queue_gate);
         if let_go {
@@ -224,6 +227,7 @@ impl World {
     pub(in crate::world) fn change_class(&mut self, id: TaskId, class: ClassId) {
         let status = self.tasks[id].status;
         let chosen = self.release_volumes(id);
+        self.leave_group(id);
         self.leave_room(id);
         self.count(id, Some(status), None);
         let old = std::mem::replace(&mut self.tasks[id].class, class);
@@ -231,6 +235,7 @@ impl World {
         self.count(id, None, Some(status));
         self.take_room(id);
         self.promise_volumes(id, Some(&chosen));
+        self.count_in_group(id);
         self.release_class(old);
     }
 
@@ -265,6 +270,7 @@ impl World {
         self.drop_left_node(&before);
         self.count(id, Some(Status::Pending), None);
         self.unlink_claims(id);
+        self.note_cooling(id, self.tasks[id].cools_until(), None);
         self.queue_gates.remove(&id);
         self.heirs.retain(|(heir, _)| *heir != id);
         let Some(task) = self.tasks.remove(id) else { return false };

@@ -60,6 +60,9 @@ impl World {
         if changed {
             self.queue_changed(id);
         }
+        if self.queues[id].group_limits != before.group_limits {
+            self.recount_groups();
+        }
         changed
     }
 
@@ -77,8 +80,12 @@ impl World {
         if !queue.exists && queue.jobs == 0 && queue.children == 0 {
             self.end_seats_of(id);
             let queue = &self.queues[id];
+            let limited = !queue.group_limits.is_empty();
             self.queue_ids.remove(&queue.name.clone());
             self.queues.remove(id);
+            if limited {
+                self.recount_groups();
+            }
         }
     }
 }
