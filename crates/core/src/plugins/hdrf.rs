@@ -288,7 +288,7 @@ impl Tree {
             let member = member();
             let mut rest = self.queues[member.queue][1].clone();
             rest.sub(&member.held);
-            self.put_rest(member.queue, member.node, rest);
+            self.put_rest(member.queue, member.node, &rest);
             self.set(job, member);
         }
     }
@@ -302,16 +302,16 @@ impl Tree {
     /// What those jobs of a queue hold that do not count by themselves, of all that its jobs hold.
     fn set_rest(&mut self, queue: usize, node: Option<usize>, mut held: Amounts) {
         held.sub(&self.queues[queue][0]);
-        self.put_rest(queue, node, held);
+        self.put_rest(queue, node, &held);
     }
 
-    fn put_rest(&mut self, queue: usize, node: Option<usize>, rest: Amounts) {
+    fn put_rest(&mut self, queue: usize, node: Option<usize>, rest: &Amounts) {
         let before = std::mem::replace(&mut self.queues[queue][1], rest.clone());
         self.held.sub(&before);
-        self.held.add(&rest);
+        self.held.add(rest);
         if let Some(node) = node.map(|node| &mut self.nodes[node]) {
             node.fixed.sub(&before);
-            node.fixed.add(&rest);
+            node.fixed.add(rest);
         }
     }
 

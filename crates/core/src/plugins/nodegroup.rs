@@ -117,7 +117,7 @@ impl NodeGroup {
     }
 
     /// The groups of which the queue would have more than its limit with this task.
-    fn full(&self, world: &World, task: TaskId, queue: QueueId, rules: &Rules) -> Vec<Arc<str>> {
+    fn full(world: &World, task: TaskId, queue: QueueId, rules: &Rules) -> Vec<Arc<str>> {
         let full = |(at, (_, limit)): &(usize, &(Arc<str>, Ceilings))| {
             let mut held = world.group_held((queue, *at));
             // Unless it is a nomination there that is looked at again.
@@ -149,13 +149,13 @@ impl Plugin for NodeGroup {
 
     fn scope(&self, world: &World, task: TaskId) -> u64 {
         let Some((queue, (rules, hash))) = self.rules_of(world, task) else { return 0 };
-        if rules.limits.is_empty() { *hash } else { hash_of(&(hash, self.full(world, task, queue, rules))) }
+        if rules.limits.is_empty() { *hash } else { hash_of(&(hash, Self::full(world, task, queue, rules))) }
     }
 
     fn scoped_filters(&self, world: &World, task: TaskId, rules: &mut NodeRules) {
         let Some((queue, (own, _))) = self.rules_of(world, task) else { return };
         rules.reads.push((Attribute::Label(NODEGROUP_NAME.into()), Values::All));
-        let full = self.full(world, task, queue, own);
+        let full = Self::full(world, task, queue, own);
         rules.filters.push(Box::new(OfQueue { rules: own.clone(), full }));
     }
 
