@@ -14,6 +14,7 @@ mod moves;
 mod objects;
 mod oracle;
 mod oracle_gangs;
+mod oracle_queues;
 mod oracle_rules;
 mod orders;
 mod parked;

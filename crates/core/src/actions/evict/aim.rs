@@ -102,10 +102,14 @@ impl Aim {
         if !steps.any_way(|steps| pack::fill(&mut attempt, self.job, &self.tasks, true, steps))? {
             return Ok(None);
         }
-        let has_place = |task: &TaskId| attempt.session().world.tasks[*task].node.is_some();
-        let placed = self.tasks.iter().copied().filter(has_place).collect();
+        let placed = self.placed(attempt.session().world);
         attempt.keep();
         Ok(Some(placed))
+    }
+
+    /// Its tasks that have a place.
+    pub(super) fn placed(&self, world: &World) -> Vec<TaskId> {
+        self.tasks.iter().copied().filter(|task| world.tasks[*task].node.is_some()).collect()
     }
 
     /// Whether placing one by one may fail where there is another way.

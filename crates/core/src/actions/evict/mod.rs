@@ -27,6 +27,7 @@ mod search;
 mod shelter;
 pub(super) mod shuffle;
 mod steps;
+mod surplus;
 
 use std::sync::Arc;
 

@@ -7,14 +7,16 @@ use smallvec::SmallVec;
 use super::aim::{self, Aim};
 use super::roster::{Loss, Victim};
 use super::steps::Steps;
+use super::surplus;
 use crate::diagnosis::NoEviction;
 use crate::id::{ClassId, JobId, NodeId, TaskId};
+use crate::plugins::Spare;
 use crate::session::Session;
 use crate::statement::Statement;
-use crate::world::Status;
+use crate::world::{Status, World};
 
 /// Victims times tasks up to which all tasks are placed anew for each victim that may be spared.
-const THOROUGH: usize = 2_000;
+pub(super) const THOROUGH: usize = 2_000;
 
 /// Victims that go together or stay together.
 pub(super) type Unit = SmallVec<[Victim; 1]>;
@@ -54,6 +56,8 @@ pub(super) fn prove(
     };
     steps.begin();
     spare(&mut statement, aim, &units[..count], placed, steps)?;
+    let placed = aim.placed(statement.session().world);
+    surplus::leave_whole(&mut statement, aim, &units[..count], placed, steps)?;
     if statement.session().job_ready(aim.job) {
         statement.commit(why);
     } else {
@@ -217,6 +221,18 @@ pub(in crate::actions) fn may_keep(session: &mut Session<'_>, task: TaskId) -> b
     may
 }
 
+/// Whether a gang can do without these.
+pub(super) fn can_spare(world: &World, job: JobId, lost: &[Victim]) -> bool {
+    let mut spare = Spare::of(&world.jobs[job]);
+    lost.iter().all(|victim| spare.take(world.tasks[victim.task].role))
+}
+
+/// Whether so many are all that a job has.
+pub(super) fn is_all(world: &World, job: JobId, lost: usize) -> bool {
+    let counts = &world.jobs[job].counts;
+    lost as u32 >= counts.of(Status::Running) + counts.of(Status::Bound)
+}
+
 /// Victims one by one or, for the actions of gangs, gangs as a whole: those beyond the minimum one by one, then all of
 /// the rest, if all of it may go.
 pub(super) fn units(session: &Session<'_>, victims: &[Victim], of_gangs: bool, whole: bool) -> Vec<Unit> {
@@ -239,10 +255,7 @@ pub(super) fn units(session: &Session<'_>, victims: &[Victim], of_gangs: bool, w
     for victim in victims {
         *offered.entry(victim.job).or_default() += 1;
     }
-    let complete = |job: JobId| {
-        let counts = &session.world.jobs[job].counts;
-        offered[&job] as u32 >= counts.of(Status::Running) + counts.of(Status::Bound)
-    };
+    let complete = |job: JobId| is_all(session.world, job, offered[&job]);
     units.retain(|unit| unit[0].loss == Loss::Surplus || (whole && complete(unit[0].job)));
     units
 }

@@ -8,7 +8,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::aim::Aim;
 use super::ledger::Ledger;
-use super::proof::{Unit, prove, units};
+use super::proof::{self, Unit, prove, units};
 use super::purpose::Purpose;
 use super::roster::{Loss, Roster, Victim};
 use super::steps::Steps;
@@ -52,23 +52,30 @@ pub(super) fn evict_for(
     if !today.may_do() && !anybody(session, aim, purpose, &all) {
         return Err(NoEviction::NoVictims(Arc::default()));
     }
-    if !purpose.of_gangs() && !asks_others(session) {
+    let mut alone: Option<FxHashSet<TaskId>> = None;
+    if !asks_others(session) {
         steps.scan(4 * all.len())?;
-        let alone = each_alone(session, aim, purpose, roster, all);
-        let emptier =
-            today.without(alone.iter().map(|(task, node)| (*node, session.world.request_of(*task))));
+        let count = all.len();
+        let goes = each_alone(session, aim, purpose, roster, all);
+        let emptier = today.without(goes.iter().map(|(task, node)| (*node, session.world.request_of(*task))));
         if !emptier.may_do() {
-            return Err(if alone.is_empty() {
+            return Err(if goes.is_empty() {
                 NoEviction::NoVictims(Arc::default())
             } else {
                 NoEviction::NotEnough(Arc::default())
             });
         }
+        if goes.len() < count {
+            alone = Some(goes.into_iter().map(|(task, _)| task).collect());
+        }
     }
     let order = roster.order(session, queue);
     steps.scan(4 * order.len())?;
-    let offered: Vec<Victim> =
-        order.iter().filter(|victim| is_offered(session, aim, purpose, victim)).copied().collect();
+    let is_offered = |victim: &&Victim| {
+        alone.as_ref().is_none_or(|alone| alone.contains(&victim.task))
+            && is_offered(session, aim, purpose, victim)
+    };
+    let offered: Vec<Victim> = order.iter().filter(is_offered).copied().collect();
     let mut search = Search { session, aim, purpose, today, steps, why: Arc::from("") };
     search.why = purpose.reason(search.session, aim.job).into();
     search.run(&offered, &empty)
@@ -154,9 +161,10 @@ impl Search<'_, '_> {
         if self.try_list(&all)? {
             return Ok(());
         }
-        let limited = all.len() < offered.len();
+        let limited = self.units(&all).iter().map(Unit::len).sum::<usize>() < offered.len();
         let world = &*self.session.world;
-        let (around, seeks) = (self.aim.looks_around(world), self.aim.seeks(world));
+        let (looks, seeks) = (self.aim.looks_around(world), self.aim.seeks(world));
+        let around = looks || self.is_over_quota();
         if (limited && (self.by_node(&useful, tier)? || self.by_domain(&useful, tier)?))
             || self.with_company(offered, tier)?
             || ((limited || seeks) && self.every_set(if around { offered } else { &useful }, tier)?)
@@ -168,6 +176,12 @@ impl Search<'_, '_> {
         } else {
             NoEviction::NotEnough(Arc::default())
         })
+    }
+
+    /// Whether the queue may have the whole gang only when others hold less, wherever they hold it.
+    fn is_over_quota(&mut self) -> bool {
+        let (aim, queue) = (self.aim, self.session.world.jobs[self.aim.job].queue);
+        aim.as_if_whole(self.session, |session| session.allocatable(queue, aim.last()).is_err())
     }
 
     /// Only those in one topology domain, for a gang that may choose it: one domain after the other, those with the least

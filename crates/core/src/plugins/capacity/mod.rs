@@ -333,7 +333,10 @@ impl Plugin for Capacity {
     }
 
     fn preemptive(&self, world: &World, queue: QueueId, task: TaskId) -> Result<(), Refusal> {
-        self.within_limits(world, queue, task)?;
+        // What queues above may have, those beside this one may have to give back.
+        if self.over(world, queue, task, &self.of(queue).limits).next().is_some() {
+            self.within_limits(world, queue, task)?;
+        }
         let request = &*self.request(world, queue, task);
         let mut above = (1..=self.levels).filter_map(|level| self.above(world, queue, level));
         if self.is_below_deserved(world, queue, request)

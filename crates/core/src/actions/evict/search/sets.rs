@@ -1,7 +1,11 @@
 //! Sets of victims, where what may go is limited and no order of offering it leads to a place: which ones are offered
 //! together decides.
-use super::{Ledger, NoEviction, Search, TaskId, Unit, Untried, Victim};
+use std::collections::BTreeSet;
+
+use super::{JobId, Ledger, NoEviction, Plugin, Search, TaskId, Unit, Untried, Victim, proof};
+use crate::plugin::EvictionKind;
 use crate::session::Session;
+use crate::world::{Budgets, Status};
 
 /// So many units are few enough to try every set of them, the smallest first.
 const EVERY_SET: usize = 8;
@@ -16,6 +20,8 @@ const EVERY_STEP: usize = 10_000;
 struct Tree {
     /// Those of one node together, and alike ones.
     units: Vec<(usize, Unit)>,
+    /// Each unit is one victim, also of a gang that may go as a whole.
+    ones: bool,
     /// Those that go, by their place in `units`.
     taken: Vec<usize>,
     /// Rooms with all gone that were not left out.
@@ -40,29 +46,141 @@ impl Search<'_, '_> {
         if super::asks_others(self.session) {
             return Err(NoEviction::NotFound(Untried::Asked));
         }
-        let all = self.units(offered);
-        if all.len() > EVERY_SET || self.aim.tasks.len() << all.len() > EVERY_STEP {
-            return self.any_set(all, tier);
+        if offered.len() <= EVERY_SET && self.aim.tasks.len() << offered.len() <= EVERY_STEP {
+            return self.each_set(offered, tier);
         }
-        let mut sets: Vec<u32> = (1..1 << all.len()).collect();
+        let ones: Vec<Unit> = offered.iter().map(|victim| Unit::from_slice(&[*victim])).collect();
+        if !self.purpose.of_gangs() || ones.len() <= BRANCHES {
+            return self.any_set(ones, tier);
+        }
+        // Gangs as a whole, but not every choice of whom they can do without.
+        let units = self.units(offered);
+        if self.any_set(units, tier)? { Ok(true) } else { Err(NoEviction::NotFound(Untried::Sets)) }
+    }
+
+    /// Every set, the smallest first.
+    fn each_set(&mut self, offered: &[Victim], tier: usize) -> Result<bool, NoEviction> {
+        let mut sets: Vec<usize> = (1..1 << offered.len()).collect();
         sets.sort_by_key(|set| (set.count_ones(), *set));
+        // In which order those of a set may go, if they may.
+        let mut orders: Vec<Option<Vec<Victim>>> = vec![None; 1 << offered.len()];
+        orders[0] = Some(Vec::new());
         for set in sets {
-            let list = |order: &mut dyn Iterator<Item = usize>| -> Vec<Victim> {
-                order.filter(|at| set & (1 << at) != 0).flat_map(|at| all[at].iter().copied()).collect()
-            };
-            let ways = [list(&mut (0..all.len())), list(&mut (0..all.len()).rev())];
-            self.steps.spend(2 * ways[0].len())?;
-            for way in ways {
-                if self.may_go(&way, tier) && self.try_list(&way)? {
-                    return Ok(true);
-                }
+            orders[set] = self.order_on_top(offered, set, &orders, tier)?;
+            if let Some(way) = &orders[set]
+                && self.try_set(way)?
+            {
+                return Ok(true);
             }
         }
         Ok(false)
     }
 
+    /// An order in which a set may go, when that is known of the smaller ones.
+    fn order_on_top(
+        &mut self,
+        offered: &[Victim],
+        set: usize,
+        orders: &[Option<Vec<Victim>>],
+        tier: usize,
+    ) -> Result<Option<Vec<Victim>>, NoEviction> {
+        let members = || (0..offered.len()).filter(|at| set & (1 << at) != 0);
+        let way: Vec<Victim> = members().map(|at| offered[at]).collect();
+        self.steps.spend(way.len())?;
+        if self.may_go(&way, tier) {
+            return Ok(Some(way));
+        }
+        if !self.order_matters() || !self.budgets_allow(&way) {
+            return Ok(None);
+        }
+        for at in members() {
+            let Some(before) = &orders[set & !(1 << at)] else { continue };
+            if self.may_follow(before, offered[at], tier)? {
+                return Ok(Some(before.iter().copied().chain([offered[at]]).collect()));
+            }
+        }
+        Ok(None)
+    }
+
+    /// An order in which these may go, if there is any. Who may go last may also go before others, so whoever may is as good
+    /// as any.
+    fn order_of(&mut self, way: &[Victim], tier: usize) -> Result<Option<Vec<Victim>>, NoEviction> {
+        if self.may_go(way, tier) {
+            return Ok(Some(way.to_vec()));
+        }
+        if !self.order_matters() || !self.budgets_allow(way) {
+            return Ok(None);
+        }
+        let (mut rest, mut order) = (way.to_vec(), Vec::new());
+        while !rest.is_empty() {
+            let before = order.len();
+            for at in 0..rest.len() {
+                let last = rest.remove(at);
+                if self.may_follow(&rest, last, tier)? {
+                    order.push(last);
+                    break;
+                }
+                rest.insert(at, last);
+            }
+            if order.len() == before {
+                return Ok(None);
+            }
+        }
+        order.reverse();
+        Ok(Some(order))
+    }
+
+    /// Whether plugins count down what queues hold, so that it may matter who is offered first.
+    fn order_matters(&self) -> bool {
+        self.purpose.kind() == EvictionKind::Reclaim && self.session.tiers.every().any(Plugin::guards_queues)
+    }
+
+    /// Whether one more may go when these are gone.
+    fn may_follow(&mut self, gone: &[Victim], last: Victim, tier: usize) -> Result<bool, NoEviction> {
+        self.steps.spend(gone.len() + 1)?;
+        let leave = |victim: &Victim| {
+            (victim.task, self.session.suppose(victim.task, Status::Releasing, Some(victim.node)))
+        };
+        let before: Vec<_> = gone.iter().map(leave).collect();
+        let may = self.may_go(&[last], tier);
+        for (task, before) in before.into_iter().rev() {
+            self.session.put_back(task, &before);
+        }
+        Ok(may)
+    }
+
     fn may_go(&mut self, way: &[Victim], tier: usize) -> bool {
         self.allowed(way, Some(tier)).is_some_and(|(_, allowed)| allowed.len() == way.len())
+    }
+
+    fn budgets_allow(&self, way: &[Victim]) -> bool {
+        let mut budgets = Budgets::new(self.session.world);
+        way.iter().all(|victim| budgets.take(victim.task))
+    }
+
+    /// Evicts of a set, if that helps and it takes of no gang more than may be taken.
+    fn try_set(&mut self, way: &[Victim]) -> Result<bool, NoEviction> {
+        let units = if self.purpose.of_gangs() { self.of_gangs(way) } else { Some(self.units(way)) };
+        units.map_or(Ok(false), |units| self.prove(&units))
+    }
+
+    /// Those that their gangs can do without, and gangs as a whole; `None` where it is neither.
+    fn of_gangs(&self, way: &[Victim]) -> Option<Vec<Unit>> {
+        let world = &*self.session.world;
+        let whole = self.session.conf.action_args(self.purpose.action()).bool("allowWholeBundle", true);
+        let mut units: Vec<Unit> = Vec::new();
+        let jobs: BTreeSet<JobId> = way.iter().map(|victim| victim.job).collect();
+        for job in jobs {
+            let lost: Unit = way.iter().filter(|victim| victim.job == job).copied().collect();
+            if proof::can_spare(world, job, &lost) {
+                units.extend(lost.iter().map(|victim| Unit::from_slice(&[*victim])));
+            } else if whole && proof::is_all(world, job, lost.len()) {
+                units.push(lost);
+            } else {
+                return None;
+            }
+        }
+        Some(units)
     }
 
     /// The sets as a tree that is left where what is taken may not go together, and where there would not be room even
@@ -76,7 +194,8 @@ impl Search<'_, '_> {
         let most = self.today.without(units.iter().flatten().map(freed));
         let mut units: Vec<(usize, Unit)> = units.into_iter().enumerate().collect();
         units.sort_by(|(_, a), (_, b)| by_node(self.session, a[0].task, b[0].task));
-        self.branch(&mut Tree { units, taken: Vec::new(), most, left: MOST_ASKED }, 0, tier)
+        let ones = units.iter().all(|(_, unit)| unit.len() == 1);
+        self.branch(&mut Tree { units, ones, taken: Vec::new(), most, left: MOST_ASKED }, 0, tier)
     }
 
     /// Decides about the units from one on.
@@ -88,7 +207,13 @@ impl Search<'_, '_> {
         let way = tree.way();
         tree.left = tree.left.checked_sub(way.len()).ok_or(NoEviction::NotFound(Untried::Sets))?;
         self.steps.scan(4 * way.len())?;
-        let found = self.may_go(&way, tier) && (self.try_list(&way)? || self.branch(tree, at + 1, tier)?);
+        let order = self.order_of(&way, tier)?;
+        let tried = match &order {
+            Some(order) if tree.ones => self.try_set(order)?,
+            Some(order) => self.try_list(order)?,
+            None => false,
+        };
+        let found = tried || (order.is_some() && self.branch(tree, at + 1, tier)?);
         tree.taken.pop();
         if found {
             return Ok(true);

@@ -1,0 +1,402 @@
+//! Reclaiming between queues against brute force: what queues deserve, are guaranteed and may have, in a list and in a tree.
+use std::collections::HashMap;
+
+use phalanx_core::conf::{Arg, Conf, Flag, PluginConf, Position, Tier, Value};
+use phalanx_core::event::{PodGroupInfo, PodInfo, QueueInfo, Resources};
+use proptest::prelude::*;
+use proptest::test_runner::TestCaseResult;
+
+use crate::cluster::Cluster;
+use crate::objects::{group, queue, resources};
+use crate::small::{Figures, Host, Member, Places, Rules, Set, Small, filled};
+
+/// Cores of a queue.
+#[derive(Clone, Debug, Default)]
+struct Quota {
+    deserved: Option<i64>,
+    guarantee: i64,
+    capability: Option<i64>,
+    reclaimable: bool,
+}
+
+/// Leaves `q0` and `q1` are below `t0`, `q2` and `q3` below `t1`; in a list there are only the leaves. `q0` asks.
+#[derive(Clone, Debug)]
+struct Case {
+    small: Small,
+    /// Queue and minMember of each gang.
+    gangs: Vec<(usize, u32)>,
+    /// By pod.
+    preemptable: Vec<bool>,
+    leaves: Vec<Quota>,
+    /// What a team may have.
+    teams: [Option<i64>; 2],
+    tree: bool,
+    /// `ancestorReclaimLevel`.
+    levels: usize,
+    keeps_gangs: bool,
+    /// `gangreclaim`.
+    of_gangs: bool,
+}
+
+/// A queue, as a leaf or a team.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Id {
+    Leaf(usize),
+    Team(usize),
+}
+
+impl Id {
+    /// The leaves it has, or is.
+    fn below(self) -> Vec<usize> {
+        match self {
+            Id::Leaf(leaf) => vec![leaf],
+            Id::Team(team) => vec![2 * team, 2 * team + 1],
+        }
+    }
+}
+
+fn quota() -> impl Strategy<Value = Quota> {
+    let amount = |part: f64, most: i64| prop::option::weighted(part, 1i64..most);
+    (amount(0.7, 5), amount(0.2, 3), amount(0.25, 6), prop::bool::weighted(0.9)).prop_map(
+        |(deserved, guarantee, capability, reclaimable)| {
+            let guarantee = guarantee.unwrap_or(0).min(deserved.unwrap_or(i64::MAX));
+            let capability = capability.map(|most| most.max(guarantee).max(deserved.unwrap_or(0)));
+            Quota { deserved, guarantee, capability, reclaimable }
+        },
+    )
+}
+
+prop_compose! {
+    fn case(of_gangs: bool)(
+        hosts in prop::collection::vec((1i64..6, 0i64..2), 1..4),
+        pods in prop::collection::vec((0usize..3, 0usize..3, prop::sample::select(vec![[1i64, 0], [1, 0], [2, 0], [3, 0], [1, 1], [0, 1]])), 1..8),
+        gangs in prop::collection::vec((0usize..4, 0u32..4), 3),
+        preemptable in prop::collection::vec(prop::bool::weighted(0.9), 8),
+        (asks, count) in (prop::sample::select(vec![[1i64, 0], [2, 0], [3, 0], [1, 1]]), 1usize..4),
+        leaves in prop::collection::vec(quota(), 4),
+        teams in [prop::option::weighted(0.4, 2i64..10), prop::option::weighted(0.3, 2i64..10)],
+        (tree, levels, keeps_gangs) in (any::<bool>(), 0usize..2, any::<bool>()),
+    ) -> Case {
+        let hosts: Vec<Host> = hosts.into_iter().map(|(cores, cards)| Host { room: [cores, cards], rack: None }).collect();
+        let pods = pods.into_iter().map(|(gang, node, asks)| (gang, node, asks, Rules::default())).collect();
+        let small = Small {
+            pods: filled(&hosts, pods),
+            hosts,
+            members: vec![Member { asks, ..Member::default() }; count],
+            min: count,
+        };
+        let mut case = Case {
+            preemptable: preemptable[..small.pods.len()].to_vec(), small, gangs, leaves, teams, tree, levels, keeps_gangs, of_gangs,
+        };
+        case.add_up();
+        case
+    }
+}
+
+impl Case {
+    /// Guarantees fit where they are, and a team may have what its queues need at least.
+    fn add_up(&mut self) {
+        if (0..4).map(|at| self.leaves[at].guarantee).sum::<i64>() > self.total() {
+            self.leaves.iter_mut().for_each(|leaf| leaf.guarantee = 0);
+        }
+        for team in 0..2 {
+            let below = &self.leaves[2 * team..2 * team + 2];
+            let least: i64 = below.iter().map(|leaf| leaf.guarantee.max(leaf.deserved.unwrap_or(0))).sum();
+            self.teams[team] = self.teams[team].map(|most| most.max(least));
+        }
+    }
+
+    fn total(&self) -> i64 {
+        self.small.hosts.iter().map(|host| host.room[0]).sum()
+    }
+
+    fn conf(&self) -> Conf {
+        let plugin = |name: &&str| {
+            let mut plugin = PluginConf { name: (*name).into(), ..PluginConf::default() };
+            match *name {
+                "gang" => plugin.flags.set(Flag::Reclaimable, self.keeps_gangs),
+                "capacity" => {
+                    plugin.flags.set(Flag::Hierarchy, self.tree);
+                    let levels = Arg { value: Value::Int(self.levels as i64), at: Position::default() };
+                    plugin.args.0.insert("ancestorReclaimLevel".into(), levels);
+                }
+                _ => {}
+            }
+            plugin
+        };
+        let action = if self.of_gangs { "gangreclaim" } else { "reclaim" };
+        Conf {
+            actions: ["allocate", action].map(Into::into).into(),
+            tiers: vec![Tier {
+                plugins: ["gang", "capacity", "predicates", "nodeorder"].iter().map(plugin).collect(),
+            }],
+            ..Conf::default()
+        }
+    }
+
+    fn cluster(&self) -> Cluster {
+        let mut cluster = Cluster::with(self.conf());
+        let cores = |amount: Option<i64>| -> Resources {
+            amount.map(|amount| resources(&format!("cpu={amount}"))).unwrap_or_default()
+        };
+        if self.tree {
+            for (at, most) in self.teams.iter().enumerate() {
+                cluster.add(QueueInfo { capability: cores(*most), ..queue(&format!("t{at}"), 1) });
+            }
+        }
+        for (at, quota) in self.leaves.iter().enumerate() {
+            cluster.add(QueueInfo {
+                parent: if self.tree { format!("t{}", at / 2) } else { String::new() }.into(),
+                deserved: cores(quota.deserved),
+                guarantee: cores(Some(quota.guarantee).filter(|amount| *amount > 0)),
+                capability: cores(quota.capability),
+                reclaimable: quota.reclaimable,
+                ..queue(&format!("q{at}"), 1)
+            });
+        }
+        for node in self.small.nodes() {
+            cluster.add(node);
+        }
+        for (at, (queue, min)) in self.gangs.iter().enumerate() {
+            cluster.add(PodGroupInfo { queue: format!("q{queue}").into(), ..group(&format!("g{at}"), *min) });
+        }
+        for (pod, free) in self.small.running().zip(&self.preemptable) {
+            cluster.add(PodInfo { preemptable: (!free).then_some(false), ..pod });
+        }
+        cluster.add(PodGroupInfo { queue: "q0".into(), ..group("asks", self.small.min as u32) });
+        for pod in self.small.asking() {
+            cluster.add(pod);
+        }
+        cluster
+    }
+
+    // ------------------------------------------------------------ queues
+
+    /// A queue and those above it.
+    fn path(&self, leaf: usize) -> Vec<Id> {
+        if self.tree { vec![Id::Leaf(leaf), Id::Team(leaf / 2)] } else { vec![Id::Leaf(leaf)] }
+    }
+
+    fn queue_of(&self, pod: usize) -> usize {
+        let gang: usize = self.small.pods[pod].group.trim_start_matches('g').parse().expect("a number");
+        self.gangs[gang].0
+    }
+
+    /// What a queue holds without some pods and with so many members of the gang.
+    fn held(&self, id: Id, gone: Set, members: usize, dim: usize) -> i64 {
+        let below = id.below();
+        let pods = (0..self.small.pods.len())
+            .filter(|at| gone & (1 << at) == 0 && below.contains(&self.queue_of(*at)));
+        let own = if below.contains(&0) { members as i64 * self.small.members[0].asks[dim] } else { 0 };
+        own + pods.map(|at| self.small.pods[at].asks[dim]).sum::<i64>()
+    }
+
+    fn guarantee(&self, id: Id) -> i64 {
+        id.below().iter().map(|leaf| self.leaves[*leaf].guarantee).sum()
+    }
+
+    /// What those beside a queue are guaranteed, below the same queue.
+    fn beside(&self, leaf: usize) -> i64 {
+        let family: Vec<usize> = if self.tree { Id::Team(leaf / 2).below() } else { (0..4).collect() };
+        family.iter().filter(|other| **other != leaf).map(|other| self.leaves[*other].guarantee).sum()
+    }
+
+    /// What a team can have beside what the other is guaranteed.
+    fn room(&self, team: usize) -> i64 {
+        (self.total() - self.guarantee(Id::Team(1 - team))).min(self.teams[team].unwrap_or(i64::MAX))
+    }
+
+    /// What a queue may have at most. Without guarantees beside it the nodes say what is left.
+    fn limit(&self, id: Id) -> i64 {
+        match id {
+            Id::Team(team) if self.guarantee(Id::Team(1 - team)) > 0 => self.room(team),
+            Id::Team(team) => self.teams[team].unwrap_or(i64::MAX),
+            Id::Leaf(leaf) => {
+                let above = if self.tree { self.room(leaf / 2) } else { self.total() };
+                let room = if self.beside(leaf) > 0 { above - self.beside(leaf) } else { i64::MAX };
+                room.min(self.leaves[leaf].capability.unwrap_or(i64::MAX))
+            }
+        }
+    }
+
+    /// What it deserves, if anything in particular.
+    fn deserved(&self, id: Id) -> Option<i64> {
+        let (written, real) = match id {
+            Id::Team(team) => {
+                let below: Vec<i64> =
+                    id.below().iter().filter_map(|leaf| self.leaves[*leaf].deserved).collect();
+                ((!below.is_empty()).then(|| below.iter().sum()), self.teams[team].unwrap_or(i64::MAX))
+            }
+            Id::Leaf(leaf) => {
+                let above = if self.tree { self.teams[leaf / 2] } else { Some(self.total()) };
+                let real = above.map_or(i64::MAX, |above| above - self.beside(leaf));
+                (self.leaves[leaf].deserved, real.min(self.leaves[leaf].capability.unwrap_or(i64::MAX)))
+            }
+        };
+        let least = Some(self.guarantee(id)).filter(|least| *least > 0);
+        written.map(|amount: i64| amount.min(real)).max(least)
+    }
+
+    /// What queues claim: what they are guaranteed or, where that is more, what they and those below them hold.
+    fn claim(&self, id: Id, gone: Set, members: usize) -> i64 {
+        let own =
+            |leaf: &usize| self.guarantee(Id::Leaf(*leaf)).max(self.held(Id::Leaf(*leaf), gone, members, 0));
+        self.guarantee(id).max(id.below().iter().map(own).sum())
+    }
+
+    /// Whether the last of so many members leaves others what they are guaranteed.
+    fn leaves_enough(&self, gone: Set, members: usize) -> bool {
+        if (0..4).all(|leaf| self.leaves[leaf].guarantee == 0) || self.small.members[0].asks[0] == 0 {
+            return true;
+        }
+        let path = self.path(0);
+        for (at, id) in path.iter().enumerate() {
+            let (family, room): (Vec<Id>, i64) = match path.get(at + 1) {
+                Some(Id::Team(team)) => {
+                    ((0..2).map(|leaf| Id::Leaf(2 * team + leaf)).collect(), self.room(*team))
+                }
+                _ if self.tree => ((0..2).map(Id::Team).collect(), self.total()),
+                _ => ((0..4).map(Id::Leaf).collect(), self.total()),
+            };
+            if self.claim(*id, gone, members) == self.claim(*id, gone, members - 1) {
+                return true;
+            }
+            let claims = |members| family.iter().map(|id| self.claim(*id, gone, members)).sum::<i64>();
+            let held: i64 = family.iter().map(|id| self.held(*id, gone, members - 1, 0)).sum();
+            if claims(members) > room && claims(members - 1) > held {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Whether the queue may have the last of so many members.
+    fn may_have(&self, gone: Set, members: usize) -> bool {
+        let within = |id: &Id| self.held(*id, gone, members, 0) <= self.limit(*id);
+        self.small.members[0].asks[0] == 0
+            || (self.path(0).iter().all(within) && self.leaves_enough(gone, members))
+    }
+
+    /// Whether the queue, or one near above it, deserves the whole gang.
+    fn is_entitled(&self) -> bool {
+        let path = self.path(0);
+        let entitled =
+            |id: &Id| self.deserved(*id).is_some_and(|most| self.held(*id, 0, self.small.min, 0) <= most);
+        let within = self.held(Id::Leaf(0), 0, self.small.min, 0) <= self.limit(Id::Leaf(0));
+        let levels = if self.tree { self.levels } else { 0 };
+        self.small.members[0].asks[0] > 0 && within && path.iter().take(levels + 1).any(entitled)
+    }
+
+    /// Whether a pod may be taken on top of others.
+    fn gives(&self, gone: Set, pod: usize) -> bool {
+        let (leaf, asks) = (self.queue_of(pod), self.small.pods[pod].asks);
+        let own = self.small.members[0].asks;
+        let of_use = self.of_gangs || (0..2).any(|dim| own[dim] > 0 && asks[dim] > 0);
+        let together = self.tree && leaf / 2 == 0;
+        let losing: Vec<Id> = self.path(leaf).into_iter().take(if together { 1 } else { 2 }).collect();
+        let keeps = |id: &Id| {
+            let least = self.guarantee(*id);
+            least == 0 || asks[0] == 0 || self.held(*id, gone, 0, 0) - asks[0] >= least
+        };
+        let deserves = |id: Id, asks: Figures| asks[0] > 0 && self.deserved(id).is_some_and(|most| most > 0);
+        let can_give = |id: Id| {
+            !deserves(id, asks) || self.deserved(id).is_some_and(|most| self.held(id, gone, 0, 0) > most)
+        };
+        let levels = if self.tree { self.levels } else { 0 };
+        let apart = levels > 0 && !together;
+        let near = levels > 0 && together;
+        let spared = near && !self.of_gangs && !deserves(Id::Leaf(leaf), asks) && !deserves(Id::Leaf(0), own);
+        leaf != 0
+            && self.leaves[leaf].reclaimable
+            && self.preemptable[pod]
+            && of_use
+            && losing.iter().all(keeps)
+            && can_give(Id::Leaf(leaf))
+            && !spared
+            && (!apart || can_give(Id::Team(leaf / 2)))
+    }
+
+    /// Whether there is an order in which each of these may be taken on top of those before.
+    fn give(&self, gone: Set, known: &mut HashMap<Set, bool>) -> bool {
+        if gone == 0 {
+            return true;
+        }
+        if let Some(known) = known.get(&gone) {
+            return *known;
+        }
+        let last = |at: &usize| gone & (1 << at) != 0 && self.gives(gone & !(1 << at), *at);
+        let lasts: Vec<usize> = (0..self.small.pods.len()).filter(last).collect();
+        let found = lasts.into_iter().any(|at| self.give(gone & !(1 << at), known));
+        known.insert(gone, found);
+        found
+    }
+
+    fn keeps_gangs(&self, gone: Set) -> bool {
+        let of =
+            |at: usize, set: Set| self.small.pods_of(set).filter(|pod| pod.group == format!("g{at}")).count();
+        self.gangs.iter().enumerate().all(|(at, (_, min))| {
+            let (had, lost) = (of(at, self.small.all()), of(at, gone));
+            let keeps = lost <= had.saturating_sub(*min as usize);
+            if self.of_gangs { keeps || lost == had } else { !self.keeps_gangs || keeps || lost == 0 }
+        })
+    }
+
+    fn may_go(&self, gone: Set, known: &mut HashMap<Set, bool>) -> bool {
+        self.keeps_gangs(gone) && self.give(gone, known)
+    }
+
+    fn fits(&self, gone: Set) -> bool {
+        self.small.fits(gone, &|places| self.may_have(gone, places.iter().flatten().count()))
+    }
+}
+
+fn check(case: &Case) -> TestCaseResult {
+    let small = &case.small;
+    let known = &mut HashMap::new();
+    let mut cluster = case.cluster();
+    let cycle = cluster.cycle();
+    let evicted = small.set_of(&cycle.evicted);
+    let node = |at: usize| {
+        let name = format!("asks-{at}");
+        cycle.bound.get(&name).or_else(|| cycle.nominated.get(&name)?.as_ref())
+    };
+    let places: Places =
+        (0..small.members.len()).map(|at| node(at)?.trim_start_matches('n').parse().ok()).collect();
+    if places.iter().all(Option::is_none) {
+        prop_assert_eq!(evicted, 0, "for nothing");
+        let entitled = case.is_entitled();
+        let way = (0..=small.all())
+            .find(|gone| (*gone == 0 || entitled) && case.may_go(*gone, known) && case.fits(*gone));
+        prop_assert!(way.is_none(), "fits without {way:?}: {:?}", cluster.reasons("asks"));
+        return Ok(());
+    }
+    prop_assert!(places.iter().all(Option::is_some), "{:?}", places);
+    prop_assert!(case.fits(evicted) && (evicted == 0 || case.is_entitled()), "{:?}", cycle.evicted);
+    prop_assert!(case.may_go(evicted, known), "{:?}", cycle.evicted);
+    for gone in (0..evicted).filter(|gone| gone & !evicted == 0) {
+        let spared = case.may_go(gone, known) && case.fits(gone);
+        prop_assert!(!spared, "{gone:b} is enough of {evicted:b}");
+    }
+    // With the victims gone it starts, and nobody else has to go.
+    for pod in &cycle.evicted {
+        cluster.gone(pod);
+    }
+    let next = cluster.cycle();
+    prop_assert_eq!(cycle.bound_of("asks") + next.bound_of("asks"), small.min, "{:?}", next);
+    prop_assert_eq!(next.evicted, Vec::<String>::new());
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(3000))]
+
+    #[test]
+    fn what_is_reclaimed_is_right_and_a_no_is_true(case in case(false)) {
+        check(&case)?;
+    }
+
+    #[test]
+    fn and_so_it_is_where_gangs_go_whole(case in case(true)) {
+        check(&case)?;
+    }
+}
