@@ -93,13 +93,22 @@ impl Budget {
         Ok(())
     }
 
-    /// A part for one search, to be [given back](Self::give_back).
-    pub(crate) fn part(&mut self, steps: u64) -> Self {
+    /// A part of what is free of it for one search, to be [given back](Self::give_back).
+    pub(crate) fn part(&mut self, steps: u64, free: u64) -> Self {
         // Where it comes to its end, that is told of which there was too little.
-        let all = if steps <= self.left { steps } else { self.all };
-        let steps = steps.min(self.left);
+        let all = if steps <= free { steps } else { self.all };
+        let steps = steps.min(free);
         self.left -= steps;
         Self { left: steps, all, limit: self.limit.clone(), untimed: 0 }
+    }
+
+    /// The same in the first half of the time.
+    pub(crate) fn early_part(&mut self, steps: u64, free: u64) -> Self {
+        let mut part = self.part(steps, free);
+        if let Some(limit) = &mut part.limit {
+            limit.until = limit.until.saturating_sub(Duration::from_millis(limit.ms / 2));
+        }
+        part
     }
 
     /// Takes back what is left of a part.
@@ -177,10 +186,10 @@ mod tests {
     #[test]
     fn a_part_gives_back_what_it_does_not_need() {
         let mut budget = Budget::new(10, 0, None);
-        let mut part = budget.part(8);
+        let mut part = budget.part(8, budget.left());
         assert_eq!(part.spend(3), Ok(()));
         budget.give_back(&part);
-        let mut part = budget.part(8);
+        let mut part = budget.part(8, budget.left());
         assert_eq!((part.left, budget.is_spent()), (7, true));
         assert_eq!(part.spend(8), Err(Cut::Steps(10)), "it was the whole that was too small");
     }

@@ -18,6 +18,7 @@ pub mod placement;
 pub mod plugin;
 pub mod plugins;
 pub mod report;
+mod searches;
 pub mod session;
 pub mod statement;
 mod status;

@@ -2,7 +2,7 @@
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-use crate::budget::{Budget, Stopwatch};
+use crate::budget::{Budget, Cut, Stopwatch};
 use crate::conf::{Conf, Flag};
 use crate::decision::{Decision, Prepare};
 use crate::diagnosis::{QueueFault, Refusal};
@@ -10,6 +10,7 @@ use crate::event::{QueueState, Time};
 use crate::id::{ClassId, JobId, NodeId, QueueId, TaskId};
 use crate::placement::{Placement, Room, Spot};
 use crate::plugin::{NodeRules, Outside, Plugin};
+use crate::searches::Searches;
 use crate::statement::{Entry, Statement};
 use crate::tiers::Tiers;
 use crate::world::{Before, Status, World};
@@ -33,7 +34,7 @@ pub struct Session<'w> {
     pub(crate) log: Vec<Entry>,
     pub(crate) decisions: Vec<Decision>,
     /// What searches for the places of gangs may still take in this cycle.
-    pub(crate) searches: Budget,
+    pub(crate) searches: Searches,
     /// A search was ended that would have gone on with what it may take in a cycle.
     pub(crate) cut_short: bool,
     /// Nodes that are kept in this cycle for gangs that gather room.
@@ -59,7 +60,7 @@ impl<'w> Session<'w> {
             placement,
             log: Vec::new(),
             decisions: Vec::new(),
-            searches: Budget::new(SEARCHES, SEARCHES_MS, outside.stopwatch),
+            searches: Searches::new(Budget::new(SEARCHES, SEARCHES_MS, outside.stopwatch)),
             cut_short: false,
             gathered: Vec::new(),
             stopwatch: outside.stopwatch,
@@ -70,6 +71,13 @@ impl<'w> Session<'w> {
     pub(crate) fn budget(&self, steps: i64, ms: i64) -> Budget {
         let count = |number: i64| u64::try_from(number).unwrap_or_default();
         Budget::new(count(steps), count(ms), self.stopwatch)
+    }
+
+    /// The search for a job's places was ended before it found an answer.
+    pub(crate) fn search_ended(&mut self, job: JobId, cut: Cut) {
+        let short = Searches::is_cut_short(cut);
+        self.world.jobs[job].unsearched = short && self.searches.may_get_more();
+        self.cut_short |= short;
     }
 
     /// Begins a change that is either committed whole or undone.

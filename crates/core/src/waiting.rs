@@ -195,7 +195,7 @@ fn park_all(session: &mut Session<'_>, waiting: Vec<JobId>, patience: Patience) 
 
 /// Whether nothing and nobody depends on a job's being looked at in each cycle.
 fn may_be_off(world: &World, job: &Job) -> bool {
-    !job.has_places() && !job.passed_over && world.queues[job.queue].dequeue != Dequeue::Fifo
+    !job.has_places() && !job.had_no_turn() && world.queues[job.queue].dequeue != Dequeue::Fifo
 }
 
 fn park(session: &mut Session<'_>, job: JobId, parking: Parking, patience: Patience) {
@@ -249,7 +249,7 @@ struct Parking {
 /// Where a job is to be parked; `None` when it has to be looked at in the next cycle.
 fn parking(session: &Session<'_>, id: JobId) -> Option<Parking> {
     let job = &session.world.jobs[id];
-    if job.passed_over || job.refusals.is_empty() {
+    if job.had_no_turn() || job.refusals.is_empty() {
         return None;
     }
     let claims = |task: &TaskId| session.world.tasks[*task].claims.is_some();

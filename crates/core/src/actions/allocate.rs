@@ -33,6 +33,8 @@ fn run(session: &mut Session<'_>) {
     let mut jobs = all_waiting(session);
     jobs.retain(|job| may_be_placed(session, *job, admits));
     jobs.sort_unstable();
+    let unsearched = jobs.iter().filter(|job| session.world.jobs[**job].unsearched).count();
+    session.searches.owe(unsearched);
     // What is to be placed of a job is found out when it is its turn.
     let mut works: FxHashMap<JobId, Work> = FxHashMap::default();
     let mut line = Line::new(session, jobs);

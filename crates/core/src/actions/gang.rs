@@ -119,6 +119,8 @@ fn required_first(world: &World, job: &Job, tasks: Vec<TaskId>) -> Vec<TaskId> {
 pub(super) fn serve(session: &mut Session<'_>, job: JobId, work: &mut Work) -> Served {
     let why: Arc<str> = Arc::from("");
     let (mut refusals, begin) = (Vec::new(), work.next);
+    let got_none = std::mem::take(&mut session.world.jobs[job].unsearched);
+    session.searches.serve(job, got_none);
     let mut statement = open(session, job);
     let mut placed = place_or_start(&mut statement, job, work, &mut refusals);
     if !statement.session().job_ready(job) {
@@ -157,7 +159,10 @@ pub(super) fn serve(session: &mut Session<'_>, job: JobId, work: &mut Work) -> S
             *work = Work::of_requests(session, job);
             return served(session, job, work);
         }
-        Err(cut) => refusals.push(Refusal::Search(cut)),
+        Err(cut) => {
+            session.search_ended(job, cut);
+            refusals.push(Refusal::Search(cut));
+        }
     }
     if !gather::gather(session, job) {
         release(session, job);
@@ -197,7 +202,7 @@ fn take_over(
     for later in [false, true].into_iter().filter(|late| later || !late) {
         let (mut count, mut more) = (1, 1);
         loop {
-            if session.searches.spend(work.tasks.len() - begin).is_err() {
+            if session.searches.spend(job, work.tasks.len() - begin).is_err() {
                 return false;
             }
             work.next = begin;

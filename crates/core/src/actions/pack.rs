@@ -21,8 +21,6 @@ use crate::statement::Statement;
 use crate::world::{Class, Status, World};
 use around::Around;
 
-/// Questions about one node that the search for one gang may ask.
-const STEPS: u64 = 50_000;
 /// Nodes that are looked at in the time that such a question takes.
 const SCANNED: usize = 16;
 
@@ -53,17 +51,10 @@ pub(super) fn place_whole(session: &mut Session<'_>, job: JobId, tasks: &[TaskId
     if !intricate || !items.iter().any(allowed) {
         return Ok(false);
     }
-    let mut steps = part(session);
+    let mut steps = session.searches.part(job);
     let done = look(session, job, tasks, &mut steps);
     session.searches.give_back(&steps);
-    // With as many steps as a search may make it would end at the same point again.
-    session.cut_short |= done.is_err_and(|cut| cut != Cut::Steps(STEPS));
     done
-}
-
-/// What one search may take of what is left for all.
-pub(super) fn part(session: &mut Session<'_>) -> Budget {
-    session.searches.part(STEPS)
 }
 
 fn look(session: &mut Session<'_>, job: JobId, tasks: &[TaskId], steps: &mut Budget) -> Result<bool, Cut> {

@@ -65,10 +65,12 @@ fn take_up(statement: &mut Statement<'_, '_>, mut waiting: Vec<TaskId>) {
 /// By any way there is.
 fn any_way(statement: &mut Statement<'_, '_>, job: JobId, tasks: &[TaskId]) {
     let mut attempt = statement.nested();
-    let mut steps = pack::part(attempt.session());
+    let mut steps = attempt.session().searches.part(job);
     let found = pack::fill(&mut attempt, job, tasks, false, &mut steps);
     attempt.session().searches.give_back(&steps);
-    if found == Ok(true) {
-        attempt.keep();
+    match found {
+        Ok(true) => attempt.keep(),
+        Ok(false) => {}
+        Err(cut) => attempt.session().search_ended(job, cut),
     }
 }

@@ -30,9 +30,9 @@ pub(super) fn place_whole(session: &mut Session<'_>, job: JobId, tasks: &[TaskId
     }
     let Some(choice) = Choice::of(statement.session().world, tasks) else { return Ok(false) };
     let nodes = statement.session().world.nodes.len();
-    spend(statement.session(), 2 * nodes)?;
+    statement.session().searches.spend(job, 2 * nodes)?;
     for home in choice.homes(statement.session(), job, tasks) {
-        spend(statement.session(), tasks.len())?;
+        statement.session().searches.spend(job, tasks.len())?;
         let mut attempt = statement.nested();
         if place_at(&mut attempt, job, tasks, &choice, home) {
             attempt.keep();
@@ -41,13 +41,6 @@ pub(super) fn place_whole(session: &mut Session<'_>, job: JobId, tasks: &[TaskId
         }
     }
     Ok(false)
-}
-
-/// Takes steps from those that searches may take in a cycle.
-fn spend(session: &mut Session<'_>, steps: usize) -> Result<(), Cut> {
-    let spent = session.searches.spend(steps);
-    session.cut_short |= spent.is_err();
-    spent
 }
 
 /// A gang may choose its domain.

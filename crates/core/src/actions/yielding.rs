@@ -25,7 +25,7 @@ pub(super) fn lesser(session: &mut Session<'_>, job: JobId) -> Vec<JobId> {
         return Vec::new();
     }
     let waiting: Vec<JobId> = session.world.waiting_jobs().map(|(id, _)| id).collect();
-    if session.searches.spend(waiting.len() / SCANNED).is_err() {
+    if session.searches.spend(job, waiting.len() / SCANNED).is_err() {
         return Vec::new();
     }
     let yields = |other: &JobId| {

@@ -353,10 +353,15 @@ impl Job {
         self.place.state == State::Settled && !self.is_settled()
     }
 
+    /// Whether a search for it was left to the next cycle.
+    pub(crate) fn had_no_turn(&self) -> bool {
+        self.passed_over || self.unsearched
+    }
+
     /// Whether nothing is to be decided for it until something of it changes.
     pub(crate) fn is_settled(&self) -> bool {
         let to_admit = self.phase == Phase::Pending && self.exists;
-        self.waiting() == 0 && !to_admit && !self.passed_over && self.refusals.is_empty()
+        self.waiting() == 0 && !to_admit && !self.had_no_turn() && self.refusals.is_empty()
     }
 
     /// Whether any task of it has a node, or one that is promised.

@@ -92,6 +92,8 @@ pub struct Job {
     pub(crate) gathers: bool,
     /// Since when it gathers room.
     pub(crate) gathering: Option<Time>,
+    /// What searches for places may take was used up by others: it goes first in the next cycle.
+    pub(crate) unsearched: bool,
     /// Why it waits, from the last cycle that asked.
     pub refusals: Vec<Refusal>,
     pub(crate) place: Place,
@@ -129,6 +131,7 @@ impl Job {
             passed_over: false,
             gathers: false,
             gathering: None,
+            unsearched: false,
             refusals: Vec::new(),
             place: Place::default(),
         }

@@ -11,6 +11,16 @@ use phalanx_core::event::{Event, PodGroupInfo, Time};
 use crate::cluster::{Cluster, helm};
 use crate::objects::{group, member, node, running};
 
+/// Time passes with each look, on and on.
+#[derive(Debug)]
+struct Ticking(AtomicU32);
+
+impl Stopwatch for Ticking {
+    fn elapsed(&self) -> Duration {
+        Duration::from_millis(10) * self.0.fetch_add(1, Ordering::Relaxed)
+    }
+}
+
 /// Notes at each look what had been handed out by then; so much time passes with a look.
 #[derive(Debug)]
 struct Watched {
@@ -90,4 +100,26 @@ fn a_search_that_takes_too_long_is_ended_told_and_made_again() {
     assert_eq!(wake, Some(Time(6000)), "five seconds later, though nothing happens");
     cluster.set_stopwatch(Watched::new(Duration::ZERO));
     assert_eq!(cluster.cycle().evicted.len(), 4);
+}
+
+/// A gang for which a search takes all the time there is, and behind it one for which a short one would do.
+#[test]
+fn who_got_no_search_for_its_places_goes_first_in_the_next_cycle() {
+    let mut conf = Conf { actions: ["enqueue", "allocate"].map(Into::into).into(), ..helm() };
+    conf.tiers.iter_mut().for_each(|tier| tier.plugins.retain(|plugin| plugin.name != "binpack"));
+    let mut cluster = Cluster::with(conf);
+    for (at, cards) in [5, 7, 8, 10, 11, 13].iter().enumerate() {
+        cluster.add(node(&format!("card{at}"), &format!("example.com/card={cards}")));
+    }
+    cluster.add(node("small", "cpu=1")).add(node("large", "cpu=2"));
+    cluster.add(group("hard", 20)).add(PodGroupInfo { created: Time(1), ..group("easy", 2) });
+    for index in 0..20 {
+        cluster.add(member("hard", index, &format!("example.com/card={}", 2 + index % 3)));
+    }
+    cluster.add(member("easy", 0, "cpu=1")).add(member("easy", 1, "cpu=2"));
+    cluster.set_stopwatch(Arc::new(Ticking(AtomicU32::new(0))));
+    let bound = [cluster.cycle().bound_of("easy"), cluster.cycle().bound_of("easy")];
+    let told = "allocate: the search was ended after 500 ms";
+    assert!(cluster.reasons("hard").iter().any(|reason| reason == told), "{:?}", cluster.reasons("hard"));
+    assert_eq!(bound, [0, 2]);
 }

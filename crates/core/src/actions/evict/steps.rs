@@ -40,7 +40,7 @@ impl Steps {
         &mut self,
         search: impl FnOnce(&mut Budget) -> Result<bool, Cut>,
     ) -> Result<bool, NoEviction> {
-        let mut part = self.budget.part(self.ways);
+        let mut part = self.budget.part(self.ways, self.budget.left());
         let before = part.left();
         let found = search(&mut part);
         self.ways -= before - part.left();
