@@ -113,7 +113,7 @@ fn place_for(session: &mut Session<'_>, task: TaskId, nodes: &mut Vec<NodeId>) -
     if !is_plain(session.world, task) {
         return None;
     }
-    session.searches.spend(session.world.nodes.len() / SCANNED).ok()?;
+    session.searches.spend(job, session.world.nodes.len() / SCANNED).ok()?;
     let node = nearest(session, task)?;
     if !session.gathered.contains(&node) {
         session.gathered.push(node);
