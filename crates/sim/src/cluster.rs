@@ -10,6 +10,7 @@ use phalanx_core::event::{
 
 use crate::agenda::{Agenda, Step};
 use crate::claims::Claims;
+use crate::replacement::{Maker, Makers};
 use crate::storage::Storage;
 
 /// From the bind to running containers.
@@ -28,6 +29,8 @@ pub struct SimulatedPod {
     pub grace_ms: i64,
     /// Its claims that are made from templates: their names in the pod, and the templates.
     pub templates: Vec<(Arc<str>, Arc<str>)>,
+    /// What made it and makes another one when it is evicted.
+    pub maker: Option<Maker>,
 }
 
 /// The API server with its objects, the kubelets with their plans.
@@ -42,7 +45,7 @@ pub(crate) struct Cluster {
     ready: BTreeSet<Arc<str>>,
     agenda: Agenda,
     echoes: Vec<Event>,
-    /// Binds, evictions and acts of kubelets so far. Each happens to a pod once, so their number has an end.
+    /// Binds, evictions and acts of kubelets so far. Each happens to a pod once.
     pub(crate) steps: u64,
     /// Bound in this run.
     pub(crate) bindings: BTreeMap<String, String>,
@@ -50,6 +53,7 @@ pub(crate) struct Cluster {
     pub(crate) evictions: Vec<String>,
     nominated: BTreeMap<Arc<str>, (String, String)>,
     pub(crate) claims: Claims,
+    pub(crate) makers: Makers,
 }
 
 impl Cluster {
@@ -81,6 +85,7 @@ impl Cluster {
 
     /// As `add_node`; the kubelet of a pod that has a node makes its plans.
     pub(crate) fn add_pod(&mut self, pod: SimulatedPod, now: Time) {
+        self.makers.count(&pod);
         let uid = pod.info.pod.uid.clone();
         self.echoes.push(Event::Pod(Box::new(pod.info.clone())));
         if pod.info.deleting {
@@ -219,8 +224,12 @@ impl Cluster {
         self.steps += 1;
         self.evictions.push(pod.to_string());
         self.nominated.remove(&pod.uid);
+        let next = self.makers.replace(known, false, now);
         self.change(&pod.uid, |pod| pod.info.deleting = true);
         self.agenda.put(after(now, grace), Step::Remove(pod.uid.clone()));
+        if let Some(next) = next {
+            self.add_pod(next, now);
+        }
     }
 
     fn nominate(&mut self, pod: &PodRef, node: Option<Arc<str>>) {
@@ -249,10 +258,13 @@ impl Cluster {
                 self.echoes.extend(self.claims.release(uid));
             }
             Step::Remove(uid) => {
-                self.pods.remove(uid);
+                let gone = self.pods.remove(uid);
                 self.nominated.remove(uid);
                 self.echoes.push(Event::PodGone(uid.clone()));
                 self.echoes.extend(self.claims.release(uid));
+                if let Some(next) = gone.and_then(|pod| self.makers.replace(&pod, true, at)) {
+                    self.add_pod(next, at);
+                }
             }
         }
         self.steps += 1;
@@ -306,7 +318,14 @@ mod tests {
         let names = phalanx_cache::Names::default();
         let pod = phalanx_cache::decode(&object).unwrap();
         let info = phalanx_cache::pod(&pod, &names, &mut phalanx_cache::Interner::default()).unwrap();
-        SimulatedPod { info, run_ms: Some(5_000), pvcs: vec![], grace_ms: 30_000, templates: vec![] }
+        SimulatedPod {
+            info,
+            run_ms: Some(5_000),
+            pvcs: vec![],
+            grace_ms: 30_000,
+            templates: vec![],
+            maker: None,
+        }
     }
 
     fn cluster() -> Cluster {
@@ -363,6 +382,41 @@ mod tests {
         cluster.run_kubelets(Time(32_000));
         assert_eq!(phase(&cluster, "p"), None);
         assert!(matches!(cluster.take_echoes().last(), Some(Event::PodGone(uid)) if &**uid == "p"));
+    }
+
+    fn made(name: &str, keeps_names: bool) -> SimulatedPod {
+        let maker = Maker { label: "Kind a/p".into(), name: "p".into(), keeps_names };
+        SimulatedPod { maker: Some(maker), run_ms: None, ..pod(name, Some("n")) }
+    }
+
+    fn names(cluster: &Cluster) -> Vec<String> {
+        cluster.pods().map(|pod| pod.pod.name.to_string()).collect()
+    }
+
+    #[test]
+    fn controllers_make_pods_again_that_are_evicted() {
+        let evict = |name: &str| Decision::Evict { pod: named(name), reason: "".into() };
+        let mut cluster = cluster();
+        cluster.add_pod(made("p-0", false), Time(0));
+        cluster.add_pod(made("p-1", false), Time(0));
+        cluster.carry_out(&evict("p-0"), Time(2_000));
+        assert_eq!(names(&cluster), ["p-0", "p-2", "p-1"], "a new name, at once");
+        let new = cluster.pods().find(|pod| &*pod.pod.name == "p-2").unwrap();
+        assert!(new.node.is_none() && !new.deleting && new.index == Some(2));
+        cluster.run_kubelets(Time(40_000));
+        assert_eq!(names(&cluster), ["p-2", "p-1"]);
+        assert!(!cluster.makers.go_round());
+    }
+
+    #[test]
+    fn a_stateful_set_waits_until_the_old_pod_is_gone() {
+        let mut cluster = cluster();
+        cluster.add_pod(made("p-0", true), Time(0));
+        cluster.carry_out(&Decision::Evict { pod: named("p-0"), reason: "".into() }, Time(2_000));
+        assert_eq!(cluster.pods().filter(|pod| pod.deleting).count(), 1);
+        cluster.run_kubelets(Time(40_000));
+        assert_eq!(names(&cluster), ["p-0"]);
+        assert!(cluster.pods().all(|pod| !pod.deleting && pod.node.is_none() && &*pod.pod.uid != "p-0"));
     }
 
     #[test]

@@ -248,6 +248,7 @@ impl Converter {
             run_ms: run_ms(&pod)?,
             grace_ms: grace_ms(value)?,
             templates: templates(&pod),
+            maker: None,
         })
     }
 }

@@ -13,6 +13,7 @@ use crate::manifests::{Entry, Object};
 use crate::names_check;
 use crate::nowhere;
 use crate::object::{self, Converter, Identity};
+use crate::replacement::Maker;
 use crate::schema::{Schemas, UnknownField};
 use crate::workload::{self, Workload};
 
@@ -222,12 +223,23 @@ impl<'d> Reader<'d> {
     ) -> Result<(), BadInput> {
         let label =
             object::identify(&mut owner, kind, true).map_err(|wrong| place.invalid(kind, wrong))?.label;
+        let maker = Maker {
+            label: label.as_str().into(),
+            name: owner["metadata"]["name"].as_str().unwrap_or_default().into(),
+            keeps_names: kind == "StatefulSet",
+        };
+        let before = self.entries.len();
         let pods = workload::pods(workload, &owner);
         let template = place.inner("spec.template.");
         for mut pod in pods.map_err(|(field, problem)| place.fault(&label, field, problem))? {
             let identity =
                 object::identify(&mut pod, "Pod", true).map_err(|wrong| place.invalid(&label, wrong))?;
             self.keep(&template, Kind::Pod, pod, &Identity { label: label.clone(), ..identity })?;
+        }
+        for entry in &mut self.entries[before..] {
+            if let Object::Pod(pod) = &mut entry.object {
+                pod.maker = Some(maker.clone());
+            }
         }
         Ok(())
     }

@@ -52,10 +52,12 @@ impl Default for Options {
 /// The scheduler goes round in circles.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error(
-    "the simulation does not come to rest: {IDLE_CYCLES_MAX} cycles in a row bound, evicted and ended nothing \
-     (after {cycles} cycles; the last decision: {last}); --cycles N shows the state after N cycles"
+    "the simulation does not come to rest: {why} (after {cycles} cycles; the last decision: {last}); --cycles N shows the \
+     state after N cycles"
 )]
 pub struct Restless {
+    /// How that shows.
+    pub why: String,
     /// Cycles so far.
     pub cycles: u32,
     /// The last decision.
@@ -170,7 +172,14 @@ impl Simulation {
             (idle, wakes) = if self.cluster.steps == steps { (idle + 1, wakes) } else { (0, 0) };
             steps = self.cluster.steps;
             if idle > IDLE_CYCLES_MAX {
-                return Err(Restless { cycles: self.cycles, last: self.last.clone() });
+                let why = format!("{IDLE_CYCLES_MAX} cycles in a row bound, evicted and ended nothing");
+                return Err(Restless { why, cycles: self.cycles, last: self.last.clone() });
+            }
+            if self.cluster.makers.go_round() {
+                let again = self.cluster.makers.again;
+                let why =
+                    format!("pods that were evicted were made again by their controllers {again} times");
+                return Err(Restless { why, cycles: self.cycles, last: self.last.clone() });
             }
         }
     }

@@ -2,7 +2,8 @@
 //!
 //! A Deployment, ReplicaSet or StatefulSet gives `spec.replicas` pods (1 when missing), a batch Job as many as may run at
 //! once (`parallelism`, at most `completions`; none while it is suspended). They are named `OWNER-0`, `OWNER-1`, ... in
-//! the order of creation, where a real controller would draw a suffix at random. Nothing creates them again once they end.
+//! the order of creation, where a real controller would draw a suffix at random. Those that are evicted are made again (`replacement`), those that
+//! end are not.
 use serde_json::{Map, Value, json};
 
 /// The kinds that hold a pod template.
