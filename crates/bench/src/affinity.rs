@@ -1,7 +1,6 @@
 //! `affinity`: pods that ask something of other pods, one by one, on an empty cluster in memory.
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::time::Instant;
 
 use anyhow::{Result, ensure};
 use clap::Args;
@@ -168,9 +167,7 @@ fn cycle(options: &Options, name: &str, rule: Rule) -> Result<f64> {
         world.apply(event);
     }
     let mut scheduler = Scheduler::new(helm_conf()?, 0);
-    let started = Instant::now();
-    let outcome = scheduler.run(&mut world, Time(0));
-    let seconds = started.elapsed().as_secs_f64();
+    let (seconds, outcome) = machine::measured(|| scheduler.run(&mut world, Time(0)));
     let places = places(options, rule, &outcome.decisions);
     let placed: usize = places.values().map(Vec::len).sum();
     ensure!(placed == options.pods, "{name}: {placed} of {} pods were placed", options.pods);

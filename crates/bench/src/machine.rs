@@ -1,5 +1,15 @@
 //! What a figure needs beside it: the machine's size and the process's memory.
 use std::fs;
+use std::time::Instant;
+
+/// The seconds that what is measured takes, and what comes of it. Of benchmarks in memory the instructions in here, and no
+/// others, are counted too (`.ci/instructions`).
+#[inline(never)]
+pub(crate) fn measured<T>(work: impl FnOnce() -> T) -> (f64, T) {
+    let started = Instant::now();
+    let it = work();
+    (started.elapsed().as_secs_f64(), it)
+}
 
 /// Processors this process may use.
 pub(crate) fn cores() -> usize {

@@ -1,5 +1,4 @@
 //! `preempt`: a gang evicts its way into a full cluster in memory, and one that never fits is refused.
-use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
 use clap::Args;
@@ -86,9 +85,7 @@ impl Options {
 
     fn run_cycle(&self, conf: &Conf, gang: &Gang<'_>) -> Ran {
         let (mut world, mut scheduler) = self.arrive(conf.clone(), gang);
-        let started = Instant::now();
-        let outcome = scheduler.run(&mut world, Time(1000));
-        let seconds = started.elapsed().as_secs_f64();
+        let (seconds, outcome) = machine::measured(|| scheduler.run(&mut world, Time(1000)));
         let count = |is: fn(&Decision) -> bool| outcome.decisions.iter().filter(|one| is(one)).count();
         let evicted = count(|one| matches!(one, Decision::Evict { .. }));
         let nominated = count(|one| matches!(one, Decision::Nominate { node: Some(_), .. }));

@@ -1,5 +1,4 @@
 //! `refusal`: how long a gang that cannot fit waits for its *no*, in a cluster full of pods that could be evicted.
-use std::time::Instant;
 
 use anyhow::{Result, ensure};
 use clap::Args;
@@ -75,9 +74,7 @@ impl Options {
         let gang =
             Gang { name: "gang", class: "high", cores: 1, gpus: GPUS, size: self.size, on: Vec::new() };
         apply(&mut world, gang.events());
-        let started = Instant::now();
-        let outcome = scheduler.run(&mut world, Time(1000));
-        let seconds = started.elapsed().as_secs_f64();
+        let (seconds, outcome) = machine::measured(|| scheduler.run(&mut world, Time(1000)));
         let said = outcome.decisions.iter().any(|one| matches!(one, Decision::PodGroupUnschedulable { .. }));
         let moved = |one: &Decision| matches!(one, Decision::Evict { .. } | Decision::Bind { .. });
         ensure!(said && !outcome.decisions.iter().any(moved), "the gang was not refused: {}", case.what);
