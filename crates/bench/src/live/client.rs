@@ -10,22 +10,24 @@ use kube::{Client, Resource};
 use phalanx_cache::slim;
 use serde_json::{Value, json};
 
-use super::Load;
+use super::{Groups, Load};
 
 /// Where all pods are.
 pub(crate) const NAMESPACE: &str = "default";
 
-/// Creates the gangs, unless the scheduler knows none, and then all pods, gang by gang.
+/// Creates the PodGroups, unless there are to be none, and then all pods, group by group.
 pub(crate) async fn create(client: &Client, load: Load, scheduler: &str) -> Result<()> {
     let size = load.size;
-    if load.gangs {
-        let groups = (0..size.gangs).map(|gang| group(gang, size.size));
+    let grouped = load.groups != Groups::None;
+    if grouped {
+        let min_member = if load.groups == Groups::Gangs { size.size } else { 1 };
+        let groups = (0..size.gangs).map(|gang| group(gang, min_member));
         create_all(&Api::namespaced_with(client.clone(), NAMESPACE, &groups_resource()), groups, load)
             .await?;
     }
     let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), NAMESPACE, &pods_resource());
     let names = (0..size.gangs).flat_map(|gang| (0..size.size).map(move |index| (gang, index)));
-    let member = |(gang, index)| pod(&pod_name(gang, index), scheduler, load.gangs.then_some(gang));
+    let member = |(gang, index)| pod(&pod_name(gang, index), scheduler, grouped.then_some(gang));
     create_all(&api, names.map(member), load).await
 }
 
@@ -194,11 +196,11 @@ fn pod_name(gang: usize, index: usize) -> String {
 }
 
 /// A PodGroup.
-pub(crate) fn group(gang: usize, size: usize) -> Value {
+pub(crate) fn group(gang: usize, min_member: usize) -> Value {
     json!({
         "apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "PodGroup",
         "metadata": {"name": gang_name(gang), "namespace": NAMESPACE},
-        "spec": {"minMember": size, "queue": "default"},
+        "spec": {"minMember": min_member, "queue": "default"},
     })
 }
 

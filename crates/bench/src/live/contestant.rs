@@ -21,12 +21,22 @@ pub(crate) enum Contestant {
     KubeScheduler,
 }
 
+/// What the pods belong to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Groups {
+    /// Nothing.
+    None,
+    /// PodGroups of which each pod may start alone.
+    Loose,
+    /// PodGroups that start whole or not at all.
+    Gangs,
+}
+
 /// What a run is asked to do.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Load {
     pub(crate) size: Size,
-    /// The pods belong to PodGroups, of a scheduler that knows them.
-    pub(crate) gangs: bool,
+    pub(crate) groups: Groups,
     /// Requests in flight of the client that creates the pods, and of the bare loop that binds them.
     pub(crate) in_flight: usize,
     /// Requests a second of that client at most.

@@ -7,7 +7,7 @@ use anyhow::{Context, Result, ensure};
 use clap::Args;
 use serde_json::{Value, json};
 
-use super::{Contestant, Load, Measured};
+use super::{Contestant, Groups, Load, Measured};
 use crate::chart::{Bar, Chart, Panel};
 use crate::{Size, machine};
 
@@ -92,8 +92,8 @@ async fn run_one(contestant: Contestant, options: &Options) -> Result<Measured> 
 
 impl Options {
     fn load(&self, contestant: Contestant) -> Load {
-        let gangs = contestant == Contestant::Phalanx;
-        Load { size: self.size, gangs, in_flight: self.in_flight, rate: None }
+        let groups = if contestant == Contestant::Phalanx { Groups::Gangs } else { Groups::None };
+        Load { size: self.size, groups, in_flight: self.in_flight, rate: None }
     }
 }
 

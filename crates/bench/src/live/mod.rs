@@ -12,7 +12,7 @@ use anyhow::Result;
 use clap::Subcommand;
 use serde_json::Value;
 
-use contestant::{Contestant, Load, Measured, Setup, scheduler_args};
+use contestant::{Contestant, Groups, Load, Measured, Setup, scheduler_args};
 
 /// Benchmarks on a real control plane.
 #[derive(Subcommand)]

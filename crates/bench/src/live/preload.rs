@@ -6,7 +6,7 @@ use kube::Client;
 use kube::api::{Api, DynamicObject};
 use serde_json::{Value, json};
 
-use super::{Load, client};
+use super::{Groups, Load, client};
 use crate::Size;
 
 /// Objects of a page of a list.
@@ -21,7 +21,7 @@ pub(crate) async fn fill(
     in_flight: usize,
 ) -> Result<()> {
     let gangs = gangs.clamp(1, pods.max(1));
-    let load = Load { size: Size { nodes, gangs, size: 1 }, gangs: true, in_flight, rate: None };
+    let load = Load { size: Size { nodes, gangs, size: 1 }, groups: Groups::Gangs, in_flight, rate: None };
     let groups: Api<DynamicObject> =
         Api::namespaced_with(admin.clone(), client::NAMESPACE, &client::groups_resource());
     client::create_all(&groups, (0..gangs).map(|gang| running_group(gang, pods, gangs)), load).await?;

@@ -4,7 +4,7 @@ use anyhow::Result;
 use clap::Args;
 use serde_json::{Value, json};
 
-use super::{Contestant, Load, Measured};
+use super::{Contestant, Groups, Load, Measured};
 use crate::chart::{Bar, Chart, Panel};
 use crate::{Size, machine};
 
@@ -64,20 +64,28 @@ pub(super) async fn run(options: &Options) -> Result<Value> {
 
 impl Options {
     fn runs(&self, rate: Option<f64>) -> Vec<(String, Contestant, Load)> {
-        let load = |count: usize, gangs: bool| {
+        let load = |count: usize, groups: Groups| {
             let size = Size { nodes: self.nodes, gangs: count, size: self.pods / count.max(1) };
-            Load { size, gangs, in_flight: self.in_flight, rate }
+            Load { size, groups, in_flight: self.in_flight, rate }
         };
-        let mut runs = vec![("bare loop".to_owned(), Contestant::Floor, load(1, false))];
+        let mut runs = vec![("bare loop".to_owned(), Contestant::Floor, load(1, Groups::None))];
         for count in &self.gangs {
             let of = self.pods / (*count).max(1);
-            runs.push((format!("Phalanx, {count} gangs of {of}"), Contestant::Phalanx, load(*count, true)));
+            let mut ours = |label, groups| runs.push((label, Contestant::Phalanx, load(*count, groups)));
+            ours(format!("Phalanx, {count} gangs of {of}"), Groups::Gangs);
+            if !self.only_gangs && of > 1 {
+                ours(format!("Phalanx, {count} groups of {of}, minMember 1"), Groups::Loose);
+            }
         }
         if !self.only_gangs {
-            runs.push(("Phalanx, no gangs".to_owned(), Contestant::Phalanx, load(1, false)));
+            runs.push(("Phalanx, no PodGroups".to_owned(), Contestant::Phalanx, load(1, Groups::None)));
         }
         if !self.without_kube_scheduler {
-            runs.push(("kube-scheduler, no gangs".to_owned(), Contestant::KubeScheduler, load(1, false)));
+            runs.push((
+                "kube-scheduler, no PodGroups".to_owned(),
+                Contestant::KubeScheduler,
+                load(1, Groups::None),
+            ));
         }
         runs
     }
