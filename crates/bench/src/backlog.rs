@@ -1,18 +1,20 @@
 //! `backlog`: gangs that wait must not slow those that fit, nor those that finish.
+mod like;
+
 use std::time::Instant;
 
 use anyhow::{Result, ensure};
-use clap::{Args, ValueEnum};
+use clap::Args;
 use phalanx_core::decision::Decision;
-use phalanx_core::event::{Event, PodGroupInfo, PodInfo, PodPhase, Time};
+use phalanx_core::event::{Event, PodInfo, PodPhase, Time};
 use phalanx_core::world::{World, WorldOptions};
 use phalanx_core::{Patience, Scheduler};
 use serde_json::{Value, json};
 
 use crate::chart::{Bar, Chart, Panel};
-use crate::core::helm_conf;
-use crate::generate::{self, Gang, resources};
+use crate::generate::{self, Gang};
 use crate::machine;
+use like::Like;
 
 /// Cores of a node.
 const CORES: usize = 32;
@@ -42,16 +44,6 @@ pub(crate) struct Options {
     /// Looks at all of them in each cycle, to compare.
     #[arg(long)]
     thorough: bool,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Like {
-    /// All ask for the same.
-    Equal,
-    /// No two ask for the same amount of memory.
-    Unlike,
-    /// All ask for the same, and were not admitted, for their minResources are too much.
-    NotAdmitted,
 }
 
 /// What was measured with so many gangs waiting.
@@ -115,7 +107,7 @@ fn chart(options: &Options, steps: &[Step]) -> Chart {
 }
 
 fn scheduler(options: &Options) -> Result<Scheduler> {
-    let mut scheduler = Scheduler::new(helm_conf()?, 0);
+    let mut scheduler = Scheduler::new(options.like.conf()?, 0);
     if options.thorough {
         scheduler.set_patience(Patience::none());
     }
@@ -125,7 +117,7 @@ fn scheduler(options: &Options) -> Result<Scheduler> {
 fn world(options: &Options) -> World {
     let mut world = World::new(WorldOptions::default());
     world.apply(generate::default_queue());
-    for event in generate::nodes(options.nodes) {
+    for event in Like::supply().chain(options.like.nodes(options.nodes, CORES)) {
         world.apply(event);
     }
     world
@@ -135,7 +127,7 @@ fn world(options: &Options) -> World {
 /// refused first.
 fn fastest(options: &Options, waiting: usize) -> Result<(f64, f64)> {
     let mut world = world(options);
-    for event in (0..waiting).flat_map(|at| waits(options.like, at, 2 * CORES, 1)) {
+    for event in (0..waiting).flat_map(|at| options.like.never_fits(at, CORES)) {
         world.apply(event);
     }
     let mut scheduler = scheduler(options)?;
@@ -172,7 +164,7 @@ fn while_finishing(options: &Options, waiting: usize) -> Result<f64> {
     let on = (0..running).map(|at| at % options.nodes).collect();
     let pods: Vec<Event> =
         Gang { name: "runs", class: "", cores: 1, gpus: 0, size: running, on }.events().collect();
-    for event in pods.iter().cloned().chain((0..waiting).flat_map(|at| waits(options.like, at, 1, MEMBERS))) {
+    for event in pods.iter().cloned().chain((0..waiting).flat_map(|at| options.like.fits(at, MEMBERS))) {
         world.apply(event);
     }
     let mut scheduler = scheduler(options)?;
@@ -188,25 +180,7 @@ fn while_finishing(options: &Options, waiting: usize) -> Result<f64> {
         seconds += started.elapsed().as_secs_f64();
         bound += outcome.decisions.iter().filter(|it| matches!(it, Decision::Bind { .. })).count();
     }
-    let placeable = if options.like == Like::NotAdmitted { 0 } else { (finished / MEMBERS).min(waiting) };
+    let placeable = if options.like.never_starts() { 0 } else { (finished / MEMBERS).min(waiting) };
     ensure!(bound == placeable, "{bound} gangs were placed, expected {placeable}");
     Ok(seconds / finished as f64)
-}
-
-fn waits(like: Like, at: usize, cores: usize, size: usize) -> Vec<Event> {
-    let gang = Gang { name: &format!("waits-{at:06}"), class: "", cores, gpus: 0, size, on: Vec::new() };
-    let changed = |event| match (like, event) {
-        (Like::Unlike, Event::Pod(pod)) => {
-            let memory = format!("{}Ki", 4_000_000 + at);
-            let mut pod = *pod;
-            pod.requests.containers = vec![resources(&[("cpu", &cores.to_string()), ("memory", &memory)])];
-            pod.into()
-        }
-        (Like::NotAdmitted, Event::PodGroup(group)) => {
-            let min_resources = Some(resources(&[("cpu", "1000000")]));
-            PodGroupInfo { min_resources, ..*group }.into()
-        }
-        (_, event) => event,
-    };
-    gang.events().map(changed).collect()
 }

@@ -4,17 +4,15 @@
 //! When something happens that may lift the reason, the first of the herd is called, in the order of jobs; the next one
 //! when that has got what it asked for, in the same cycle. So what a backlog costs does not depend on its length, and who is
 //! placed where is what it would be if all were looked at.
-use std::sync::Arc;
+mod parking;
 
 use crate::actions::Heap;
-use crate::diagnosis::{NoEviction, Refusal, Unfit};
-use crate::event::{Dequeue, Phase, Time};
-use crate::id::{ClassId, HerdId, JobId, QueueId, TaskId};
+use crate::diagnosis::Refusal;
+use crate::event::{Dequeue, Time};
+use crate::id::{HerdId, JobId, QueueId};
 use crate::session::Session;
-use crate::world::{Cure, HerdKey, Job, Member, Members, Run, Shape, Status, World, backoff};
-
-/// Actions that evict for a job that waits.
-const EVICTING: [&str; 4] = ["preempt", "reclaim", "gangpreempt", "gangreclaim"];
+use crate::world::{Job, Member, Members, World, backoff};
+use parking::{Parking, parking};
 
 /// How patient jobs are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,6 +44,7 @@ impl Patience {
 /// Calls those that a cycle has to look at.
 pub(crate) fn begin(session: &mut Session<'_>, patience: Patience) {
     session.world.note_denied(session.now);
+    session.world.wake_watchers();
     let rested = session.world.call_due(session.now, patience.flushed);
     let changed = session.world.take_changed_queues();
     if session.world.parked() > 0 {
@@ -204,10 +203,15 @@ fn park(session: &mut Session<'_>, job: JobId, parking: Parking, patience: Patie
         let blocked = session.queue_refuses(queue);
         session.world.set_blocked(queue, blocked);
     }
-    let herd = session.world.ensure_herd(parking.key, parking.demand);
-    let in_vain = session.world.jobs[job].place.first_of == Some(herd);
+    let herd = session.world.ensure_herd(parking.key, parking.plight, job);
+    let first_of = session.world.jobs[job].place.first_of;
+    let in_vain = first_of == Some(herd);
+    if let Some(left) = first_of.filter(|_| !in_vain) {
+        session.world.doubt_herd(left);
+    }
     let flush = Time(session.now.0.saturating_add(patience.flush));
     let serial = session.world.park(job, herd, parking.until, flush);
+    session.world.watch_claims(job, serial);
     let now = session.now;
     let Some(it) = session.world.herd_mut(herd) else { return };
     if in_vain {
@@ -235,180 +239,4 @@ fn without_strays(session: &Session<'_>, herd: HerdId, members: &Members) -> Mem
 fn add(session: &Session<'_>, herd: HerdId, members: &mut Members, member: Member) {
     let lives = |member| is_entry(session.world, herd, member);
     members.push(member, lives, |a, b| session.job_order(a.0, b.0));
-}
-
-/// Where a job goes that was refused for a reason that stands.
-struct Parking {
-    key: HerdKey,
-    /// A class, and how many of its pods it needs at the least.
-    demand: Option<(ClassId, u32)>,
-    /// When the refusal may end by itself.
-    until: Time,
-}
-
-/// Where a job is to be parked; `None` when it has to be looked at in the next cycle.
-fn parking(session: &Session<'_>, id: JobId) -> Option<Parking> {
-    let job = &session.world.jobs[id];
-    if job.had_no_turn() || job.refusals.is_empty() {
-        return None;
-    }
-    let claims = |task: &TaskId| session.world.tasks[*task].claims.is_some();
-    if job.phase == Phase::Pending && (!job.min_devices.is_zero() || job.tasks.iter().any(claims)) {
-        // What it claims is no part of its shape.
-        return None;
-    }
-    let stands: Option<Vec<Time>> =
-        session.tiers.every().map(|plugin| plugin.stands_until(session.world, id)).collect();
-    let denied = session.world.denied_until(id, session.now);
-    let until = stands?.into_iter().chain(denied).min().unwrap_or(Time::NEVER);
-    if is_blocked(session, id) {
-        return Some(Parking { key: HerdKey::Blocked(job.queue), demand: None, until });
-    }
-    if job.has_places() {
-        return None;
-    }
-    if session.world.queues[job.queue].dequeue == Dequeue::Fifo {
-        let key = HerdKey::Behind(job.queue, job.phase == Phase::Pending);
-        return is_only_behind(session.world, job).then_some(Parking { key, demand: None, until });
-    }
-    let cure = if job.phase == Phase::Pending { admission(job)? } else { cure(session, job)? };
-    let shape = shape(session, id);
-    let demand = match (cure, &shape.tasks[..]) {
-        (Cure::Room | Cure::Nodes, [run]) => {
-            let whole = !session.job_ready(id) && !session.job_pipelined(id);
-            Some((run.class.0, if whole { job.min_member.max(1) } else { 1 }))
-        }
-        _ => None,
-    };
-    let cure = if demand.is_some() { cure } else { Cure::Any };
-    Some(Parking { key: HerdKey::Alike(Arc::new(shape), cure), demand, until })
-}
-
-/// Whether no room would help: no action gets as far as to ask for any.
-fn is_blocked(session: &Session<'_>, id: JobId) -> bool {
-    let world = &*session.world;
-    let job = &world.jobs[id];
-    if job.phase == Phase::Pending && job.exists {
-        return session.conf.has_action("enqueue") && session.queue_refuses(job.queue).is_err();
-    }
-    // The phase becomes Unknown a cycle after the refusal.
-    let still_running = job.counts.of(Status::Running) > 0 && job.phase != Phase::Unknown;
-    if still_running && !session.job_ready(id) {
-        return false;
-    }
-    let schedulable = |task: &TaskId| world.tasks[*task].is_schedulable();
-    session.conf.has_action("allocate")
-        && (!job.tasks.iter().any(schedulable) || session.job_blocked(id).is_err())
-}
-
-/// Whether a job waits for others in its queue and for nothing else, and nobody but allocate, or enqueue, would serve it.
-fn is_only_behind(world: &World, job: &Job) -> bool {
-    let behind = |refusal: &Refusal| matches!(refusal, Refusal::Behind { .. });
-    let of_allocate = |task: &TaskId| !world.tasks[*task].gated && !world.class_of(*task).best_effort;
-    job.refusals.iter().all(behind) && (job.phase == Phase::Pending || job.tasks.iter().all(of_allocate))
-}
-
-/// What may have a job admitted that was not.
-fn admission(job: &Job) -> Option<Cure> {
-    let known = |refusal: &Refusal| {
-        use Refusal::{Enqueue, Gated, Promised, ResourceQuota};
-        matches!(refusal, Enqueue { .. } | Promised { .. } | ResourceQuota { .. } | Gated(_))
-    };
-    let asked = |refusal: &Refusal| !matches!(refusal, Refusal::Gated(_));
-    (job.refusals.iter().all(known) && job.refusals.iter().any(asked)).then_some(Cure::Any)
-}
-
-/// What may have a job placed that found no room.
-fn cure(session: &Session<'_>, job: &Job) -> Option<Cure> {
-    let world = &*session.world;
-    let plain = |task: &TaskId| {
-        let (task, class) = (&world.tasks[*task], world.class_of(*task));
-        class.pvcs.is_empty()
-            && !task.gated
-            && !class.best_effort
-            && task.claims.is_none()
-            && !class.carried.restricts()
-    };
-    if !job.tasks.iter().all(plain) {
-        return None;
-    }
-    let too_large =
-        |refusal: &Refusal| matches!(refusal, Refusal::Eviction { why: NoEviction::TooLarge, .. });
-    let too_large = job.refusals.iter().any(too_large);
-    let meek = job.tasks.iter().all(|task| world.tasks[*task].never_preempts);
-    let evicts = EVICTING.iter().any(|action| session.conf.has_action(action));
-    if evicts && !too_large && !meek {
-        return None;
-    }
-    let mut cure = if too_large { Cure::Nodes } else { Cure::Room };
-    for refusal in &job.refusals {
-        match refusal {
-            Refusal::Nodes { error, .. } if error.reasons.keys().all(is_of_node) => {}
-            Refusal::Partial { .. } | Refusal::Eviction { .. } => {}
-            Refusal::Quota { .. } | Refusal::Overused { .. } => cure = Cure::Any,
-            _ => return None,
-        }
-    }
-    Some(cure)
-}
-
-/// Whether a reason is about a node's room or attributes, not about what is elsewhere.
-fn is_of_node(reason: &Unfit) -> bool {
-    use Unfit::{Insufficient, NodeAffinity, NotReady, Other, Ports, Taint, TooManyPods, Unschedulable};
-    matches!(
-        reason,
-        Insufficient(_) | TooManyPods | NodeAffinity | Taint | Unschedulable | NotReady | Ports | Other(_)
-    )
-}
-
-fn shape(session: &Session<'_>, id: JobId) -> Shape {
-    let world = &*session.world;
-    let job = &world.jobs[id];
-    Shape {
-        queue: job.queue,
-        namespace: job.key.namespace.clone(),
-        kind: job.kind,
-        phase: job.phase,
-        min_member: job.min_member,
-        role_minimums: job.roles.iter().map(|role| role.min).collect(),
-        min_resources: job.min_resources.clone(),
-        quota_request: job.quota_request.clone(),
-        priority: job.priority,
-        preemptable: job.preemptable,
-        annotations: job.annotations.clone(),
-        tasks: runs(session, job),
-    }
-}
-
-fn runs(session: &Session<'_>, job: &Job) -> Vec<Run> {
-    let run = |task: &TaskId| {
-        let task = &session.world.tasks[*task];
-        Run {
-            class: (task.class, session.world.classes[task.class].serial.0),
-            role: task.role,
-            priority: task.priority,
-            preemptable: task.preemptable,
-            never_preempts: task.never_preempts,
-            annotations: task.annotations.clone(),
-            count: 1,
-        }
-    };
-    let runs = joined(job.tasks.iter().map(run));
-    if runs.len() < 2 {
-        return runs;
-    }
-    let mut tasks = job.tasks.clone();
-    tasks.sort_by(|a, b| session.task_order(*a, *b));
-    joined(tasks.iter().map(run))
-}
-
-fn joined(runs: impl Iterator<Item = Run>) -> Vec<Run> {
-    let mut list: Vec<Run> = Vec::new();
-    for run in runs {
-        match list.last_mut().filter(|last| Run { count: 1, ..(**last).clone() } == run) {
-            Some(last) => last.count += 1,
-            None => list.push(run),
-        }
-    }
-    list
 }

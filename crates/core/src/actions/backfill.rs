@@ -2,15 +2,15 @@
 //!
 //! Source: Volcano's backfill action. Unlike there, such tasks of one job are placed in one statement, so that a gang of
 //! them too is bound whole or not at all, and the queue is asked.
-use rustc_hash::FxHashMap;
-
 use super::ActionDef;
 use super::gang::{self, Served, Work};
-use super::order;
+use super::order::{self, Line};
 use crate::conf::{ArgKind, ArgSpec};
 use crate::event::Phase;
 use crate::id::{JobId, QueueId};
 use crate::session::Session;
+use crate::waiting;
+use crate::world::Status;
 
 pub(super) const DEF: ActionDef = ActionDef {
     name: "backfill",
@@ -25,31 +25,46 @@ pub(super) const DEF: ActionDef = ActionDef {
 };
 
 fn run(session: &mut Session<'_>) {
-    let mut jobs: Vec<JobId> = session
+    let waiting: Vec<JobId> = session
         .world
         .waiting_jobs()
         .filter(|(_, job)| job.phase != Phase::Pending)
         .map(|(id, _)| id)
         .collect();
-    jobs.retain(|job| session.job_blocked(*job).is_ok());
-    jobs.sort_by(|a, b| {
-        let queue = |job: &JobId| session.world.jobs[*job].queue;
-        session.queue_order(queue(a), queue(b)).then_with(|| session.job_order(*a, *b))
-    });
-    let mut first: FxHashMap<QueueId, JobId> = FxHashMap::default();
-    for job in jobs {
+    let jobs: Vec<JobId> = waiting.into_iter().filter(|job| session.job_blocked(*job).is_ok()).collect();
+    let mut line = Line::new(session, jobs);
+    // In the order in which they are found.
+    for queue in line.queues_in_order(session) {
+        serve_queue(session, &mut line, queue);
+    }
+}
+
+fn serve_queue(session: &mut Session<'_>, line: &mut Line, queue: QueueId) {
+    let mut first: Option<JobId> = None;
+    while let Some(job) = line.pop(session, queue) {
         let mut work = Work::of_best_effort(session, job);
-        let queue = session.world.jobs[job].queue;
-        if let Some(first) = first.get(&queue).filter(|_| !work.is_empty()) {
-            order::refuse_behind(session, job, *first);
+        if let Some(first) = first.filter(|_| !work.is_empty()) {
+            order::refuse_behind(session, job, first);
             continue;
         }
         if work.is_empty() {
             gang::release_part(session, job);
         }
-        while !work.is_empty() && gang::serve(session, job, &mut work) == Served::MoreToDo {}
+        serve(session, line, job, &mut work);
         if order::holds_up(session, job) {
-            first.entry(queue).or_insert(job);
+            first = first.or(Some(job));
         }
+    }
+}
+
+fn serve(session: &mut Session<'_>, line: &mut Line, job: JobId, work: &mut Work) {
+    let pending = |session: &Session<'_>| session.world.jobs[job].counts.of(Status::Pending);
+    let before = pending(session);
+    while !work.is_empty() && gang::serve(session, job, work) == Served::MoreToDo {}
+    if pending(session) < before
+        && let Some(next) = waiting::call_next(session, job)
+        && session.job_blocked(next).is_ok()
+    {
+        line.push(session, next);
     }
 }

@@ -172,6 +172,13 @@ impl Line {
         self.queues.iter().copied().min_by(|a, b| order(*a, *b))
     }
 
+    /// The queues, as they are ordered now.
+    pub(crate) fn queues_in_order(&self, session: &Session<'_>) -> Vec<QueueId> {
+        let mut queues = self.queues.clone();
+        queues.sort_by(|a, b| session.queue_order(*a, *b));
+        queues
+    }
+
     /// The first job of a queue; without one, the queue leaves the line.
     pub(crate) fn pop(&mut self, session: &Session<'_>, queue: QueueId) -> Option<JobId> {
         let job = self.jobs.get_mut(&queue)?.pop(session);

@@ -292,7 +292,9 @@ impl World {
     pub(crate) fn tidy_awake(&mut self) {
         let jobs = self.awake_jobs();
         for id in &jobs {
-            self.jobs[*id].place.first_of = None;
+            if let Some(herd) = self.jobs[*id].place.first_of.take() {
+                self.doubt_herd(herd);
+            }
         }
         self.pools.awake = jobs;
     }
@@ -368,6 +370,11 @@ impl Job {
     pub(crate) fn has_places(&self) -> bool {
         let placed = self.counts.total() - self.counts.of(super::Status::Pending);
         placed > 0
+    }
+
+    /// Whether it is parked since it was given this number.
+    pub(super) fn is_parked_as(&self, serial: u32) -> bool {
+        matches!(self.place.state, State::Parked(_)) && self.place.serial == serial
     }
 
     /// Whether it is the one that an entry in a herd means.

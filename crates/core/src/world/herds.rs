@@ -8,19 +8,21 @@ use std::sync::Arc;
 use phalanx_resource::Amounts;
 use rustc_hash::FxHashMap;
 
+use super::likeness::{Asks, DeviceLike};
 use super::members::Members;
 use super::rooms::{Growth, Rooms};
 use super::{Job, JobKind, World};
 use crate::annotation::Annotations;
 use crate::diagnosis::Refusal;
 use crate::event::{Phase, Time};
-use crate::id::{ClassId, HerdId, Id, QueueId, Slots};
+use crate::id::{ClassId, HerdId, Id, JobId, QueueId, Slots};
 
 /// Tasks of a job that no rule can tell apart, one after the other in the order in which they are served.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Run {
-    /// The class, and what tells it from an earlier one of that id.
-    pub(crate) class: (ClassId, u64),
+    pub(crate) asks: Asks,
+    pub(crate) devices: Box<[DeviceLike]>,
+    pub(crate) gated: bool,
     pub(crate) role: u16,
     pub(crate) priority: i32,
     pub(crate) preemptable: Option<bool>,
@@ -39,6 +41,7 @@ pub(crate) struct Shape {
     pub(crate) min_member: u32,
     pub(crate) role_minimums: Vec<u32>,
     pub(crate) min_resources: Option<Amounts>,
+    pub(crate) min_devices: Amounts,
     pub(crate) quota_request: Option<Amounts>,
     pub(crate) priority: i32,
     pub(crate) preemptable: Option<bool>,
@@ -49,42 +52,55 @@ pub(crate) struct Shape {
 /// Who is in a herd together.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum HerdKey {
-    /// Jobs of one shape, and what they wait for.
-    Alike(Arc<Shape>, Cure),
-    /// Jobs behind the first of a queue that serves in strict order; those that wait to be admitted by themselves.
-    Behind(QueueId, bool),
+    /// Jobs of one shape.
+    Alike(Arc<Shape>),
+    /// Jobs behind the first of a queue that serves in strict order.
+    Behind(QueueId, Stand),
     /// Jobs of a queue that cannot be placed whatever the room: their own fault, or the queue's.
     Blocked(QueueId),
+}
+
+/// Who serves a job that is behind others: each has a first of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Stand {
+    /// It waits to be admitted.
+    Admission,
+    /// Its pods request something.
+    Requests,
+    /// They request nothing.
+    BestEffort,
 }
 
 impl HerdKey {
     pub(crate) fn queue(&self) -> QueueId {
         match self {
-            HerdKey::Alike(shape, _) => shape.queue,
+            HerdKey::Alike(shape) => shape.queue,
             HerdKey::Behind(queue, _) | HerdKey::Blocked(queue) => *queue,
-        }
-    }
-
-    fn cure(&self) -> Cure {
-        match self {
-            HerdKey::Alike(_, cure) => *cure,
-            HerdKey::Behind(..) => Cure::Any,
-            HerdKey::Blocked(_) => Cure::Queue,
         }
     }
 }
 
-/// What may lift a refusal.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+/// What may lift a refusal; the later ones include those before them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Cure {
-    /// Anything: the first is asked in each cycle.
-    Any,
-    /// More room on a node that could take one of its pods.
-    Room,
-    /// A larger node, or one with other attributes: no room on those there are would do, not even all of it.
-    Nodes,
     /// Its queue.
     Queue,
+    /// A larger node, or one with other attributes: no room on those there are would do, not even all of it.
+    Nodes,
+    /// More room on a node that could take one of its pods.
+    Room,
+    /// Anything: the first is asked in each cycle.
+    Any,
+}
+
+/// Why a herd waits.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Plight {
+    pub(crate) cure: Cure,
+    /// A class, and how many of its pods it needs at the least, for one that waits for room or nodes.
+    pub(crate) demand: Option<(ClassId, u32)>,
+    /// Others that come may make place for its pods.
+    pub(crate) seeks: bool,
 }
 
 /// Pods that all request the same, and how many of them the first of the herd needs at the least.
@@ -100,11 +116,15 @@ struct Demand {
 #[derive(Clone, Debug)]
 pub(crate) struct Herd {
     key: HerdKey,
+    /// What its first was refused for last, or anybody who came since.
+    cure: Cure,
     /// Those in it, and some that left; by the order of jobs when it is `Alike` or `Behind`.
     pub(crate) members: Members,
     /// How many are in it.
     live: usize,
     demand: Option<Demand>,
+    /// Others that come may make place for it.
+    seeks: bool,
     /// How often its first was called in vain.
     pub(crate) tries: u8,
     /// When its first may be called again, if many ask for that.
@@ -140,6 +160,10 @@ pub(crate) struct Herds {
     /// How many of them wait for admission by their minResources.
     asking: usize,
     rooms: Rooms,
+    /// How many herds look for company.
+    seeking: usize,
+    /// A pod that some term means was given a place in this cycle.
+    company: bool,
     /// What plugins say of nodes may be another thing for some queue.
     all_called: bool,
 }
@@ -184,8 +208,8 @@ impl Herds {
     fn index(&mut self, id: HerdId, add: bool) {
         let Self { all, by_amount, demands, .. } = self;
         let herd = &all[id];
-        let Some(demand) = &herd.demand else { return };
-        let index = &mut by_amount[usize::from(herd.key.cure() == Cure::Nodes)];
+        let Some(demand) = herd.demand.as_ref().filter(|_| herd.cure != Cure::Any) else { return };
+        let index = &mut by_amount[usize::from(herd.cure == Cure::Nodes)];
         let (dim, amount) = demand.dominant;
         if index.len() <= dim {
             index.resize_with(dim + 1, BTreeSet::new);
@@ -199,6 +223,19 @@ impl Herds {
         }
     }
 
+    fn set_cure(&mut self, id: HerdId, cure: Cure, demand: Option<Demand>) {
+        self.index(id, false);
+        let herd = &mut self.all[id];
+        herd.cure = cure;
+        herd.demand = demand.or(herd.demand.take());
+        self.index(id, true);
+        if cure == Cure::Any {
+            self.standing.insert(id);
+        } else {
+            self.standing.remove(&id);
+        }
+    }
+
     fn drop_emptied(&mut self) {
         for id in std::mem::take(&mut self.emptied) {
             if self.all.get(id).is_none_or(|herd| herd.live > 0) {
@@ -207,6 +244,7 @@ impl Herds {
             self.index(id, false);
             self.standing.remove(&id);
             if let Some(herd) = self.all.remove(id) {
+                self.seeking -= usize::from(herd.seeks);
                 self.ids.remove(&herd.key);
             }
         }
@@ -246,22 +284,44 @@ impl World {
         self.pools.herds.all.get_mut(id)
     }
 
-    /// The herd of a key. A new one that waits for room says what of: a class, and how many of its pods.
-    pub(crate) fn ensure_herd(&mut self, key: HerdKey, demand: Option<(ClassId, u32)>) -> HerdId {
-        if let Some(id) = self.pools.herds.ids.get(&key) {
-            return *id;
+    /// The herd of a key, which a job is about to join that was refused. What its first is told goes for all of them.
+    pub(crate) fn ensure_herd(&mut self, key: HerdKey, plight: Plight, job: JobId) -> HerdId {
+        let Some(id) = self.pools.herds.ids.get(&key).copied() else { return self.found_herd(key, plight) };
+        let is_first = self.jobs[job].place.first_of == Some(id);
+        let herd = &self.pools.herds.all[id];
+        let cure = if is_first || herd.live == 0 { plight.cure } else { plight.cure.max(herd.cure) };
+        if cure == herd.cure {
+            return id;
         }
+        let demand = plight.demand.map(|(class, count)| self.demand(class, count));
+        self.pools.herds.set_cure(id, cure, demand);
+        id
+    }
+
+    /// The first of a herd went elsewhere without being told what the others wait for: they are to be asked themselves.
+    pub(crate) fn doubt_herd(&mut self, id: HerdId) {
+        let herds = &mut self.pools.herds;
+        if herds.all.get(id).is_some_and(|herd| matches!(herd.key, HerdKey::Alike(_))) {
+            herds.set_cure(id, Cure::Any, None);
+        }
+    }
+
+    fn found_herd(&mut self, key: HerdKey, plight: Plight) -> HerdId {
+        let Plight { cure, demand, seeks } = plight;
         let demand = demand.map(|(class, count)| self.demand(class, count));
-        let stands = key.cure() == Cure::Any;
+        let stands = cure == Cure::Any;
         let herds = &mut self.pools.herds;
         let herd = Herd {
             key: key.clone(),
+            cure,
             members: Members::default(),
             live: 0,
             demand,
+            seeks,
             tries: 0,
             rests_until: Time(i64::MIN),
         };
+        herds.seeking += usize::from(seeks);
         let id = herds.all.insert(herd);
         herds.ids.insert(key, id);
         herds.index(id, true);
@@ -306,7 +366,7 @@ impl World {
     /// A herd is called again.
     pub(crate) fn end_rest(&mut self, id: HerdId) {
         let herds = &mut self.pools.herds;
-        if herds.all.get(id).is_some_and(|herd| herd.key.cure() == Cure::Any) {
+        if herds.all.get(id).is_some_and(|herd| herd.cure == Cure::Any) {
             herds.standing.insert(id);
         }
     }
@@ -330,7 +390,8 @@ impl World {
             return Vec::new();
         }
         if herds.all_called {
-            let demanding = herds.all.iter().filter(|(_, herd)| herd.demand.is_some());
+            let waits = |herd: &Herd| herd.demand.is_some() && herd.cure != Cure::Any;
+            let demanding = herds.all.iter().filter(|(_, herd)| waits(herd));
             return demanding.map(|(id, _)| id).collect();
         }
         herds.rooms.growth(self).map_or_else(Vec::new, |growth| herds.candidates(self, &growth))
@@ -341,9 +402,14 @@ impl World {
         self.pools.herds.rooms.note(node);
     }
 
-    /// Whether that happened in this cycle.
+    /// A task was given a place: others may look for its company that were refused before.
+    pub(crate) fn note_company(&mut self, task: crate::id::TaskId) {
+        self.pools.herds.company |= self.terms.is_meant(self.class_of(task));
+    }
+
+    /// Whether any of that happened in this cycle.
     pub(crate) fn was_freed(&self) -> bool {
-        self.pools.herds.rooms.is_noted()
+        self.pools.herds.rooms.is_noted() || (self.pools.herds.company && self.pools.herds.seeking > 0)
     }
 
     /// The cycle ends: what room there is now is what parked jobs were refused with.
@@ -357,6 +423,7 @@ impl World {
     /// A cycle begins: what was noted is looked at.
     pub(crate) fn forget_freed(&mut self) {
         self.pools.herds.rooms.forget_noted();
+        self.pools.herds.company = false;
     }
 
     /// What was wrong with each queue that has parked jobs.

@@ -171,6 +171,11 @@ impl Cluster {
         outcome.wake
     }
 
+    /// When the last cycle was.
+    pub(crate) fn now(&self) -> Time {
+        self.now
+    }
+
     /// Searches are measured by this.
     pub(crate) fn set_stopwatch(&mut self, stopwatch: Arc<dyn Stopwatch>) {
         self.scheduler.set_stopwatch(stopwatch);

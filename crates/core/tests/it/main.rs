@@ -18,6 +18,7 @@ mod oracle_queues;
 mod oracle_rules;
 mod orders;
 mod parked;
+mod parked_kinds;
 mod properties;
 mod queues;
 mod random;

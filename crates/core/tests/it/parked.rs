@@ -16,7 +16,7 @@ use crate::random::{Script, script};
 use crate::settings::{Named, confs, setting};
 
 /// Everybody who can be is parked, and nobody is called but for what happened.
-fn patient() -> Patience {
+pub(crate) fn patient() -> Patience {
     Patience { few: 0, in_vain: usize::MAX, flush: i64::MAX, flushed: 0 }
 }
 
@@ -42,7 +42,7 @@ impl Decided {
 }
 
 /// Two clusters that the same happens to.
-struct Pair {
+pub(crate) struct Pair {
     patient: Cluster,
     thorough: Cluster,
     /// Where pods are nominated for.
@@ -50,22 +50,23 @@ struct Pair {
 }
 
 impl Pair {
-    fn new(mut patient_one: Cluster, mut thorough: Cluster) -> Self {
+    pub(crate) fn new(mut patient_one: Cluster, mut thorough: Cluster) -> Self {
         patient_one.set_patience(patient());
         thorough.set_patience(Patience::none());
         Self { patient: patient_one, thorough, held: BTreeMap::new() }
     }
 
-    /// One cycle of each. False when room was given back in the middle of it: who was refused before that is called in the
-    /// next cycle, where a pass over all would go on to those behind.
-    fn cycle(&mut self) -> Result<(bool, Cycle), TestCaseError> {
+    /// One cycle of each. False when room was given back in the middle of it, or company came that others seek: who was refused
+    /// before that is called in the next cycle, where a pass over all would go on to those behind.
+    pub(crate) fn cycle(&mut self) -> Result<(bool, Cycle), TestCaseError> {
         let (cycle, all) = (self.patient.cycle(), self.thorough.cycle());
         let moved = |(pod, node): (&String, Option<&String>)| {
             self.held.get(pod).is_some_and(|held| Some(held) != node)
         };
         let given_back = all.nominated.iter().any(|(pod, node)| moved((pod, node.as_ref())))
             || all.bound.iter().any(|(pod, node)| moved((pod, Some(node))))
-            || !all.evicted.is_empty();
+            || !all.evicted.is_empty()
+            || (!all.bound.is_empty() || !all.nominated.is_empty()) && seeks_company(&self.thorough);
         for (pod, node) in &all.nominated {
             match node {
                 Some(node) => self.held.insert(pod.clone(), node.clone()),
@@ -83,13 +84,13 @@ impl Pair {
         Ok((true, cycle))
     }
 
-    fn each(&mut self, what: impl Fn(&mut Cluster)) {
+    pub(crate) fn each(&mut self, what: impl Fn(&mut Cluster)) {
         what(&mut self.patient);
         what(&mut self.thorough);
     }
 
     /// When all are looked at again, reasons are equal too.
-    fn flush(&mut self) -> TestCaseResult {
+    pub(crate) fn flush(&mut self) -> TestCaseResult {
         self.patient.forget();
         self.thorough.forget();
         if !self.cycle()?.0 {
@@ -102,6 +103,23 @@ impl Pair {
         prop_assert_eq!(reasons(&self.patient), reasons(&self.thorough));
         Ok(())
     }
+}
+
+/// Whether any pod that waits asks for others near it, or as many of them as elsewhere.
+fn seeks_company(cluster: &Cluster) -> bool {
+    let seeks = |name: &String| {
+        let rules = cluster.pod(name).constraints.pod_rules.clone();
+        rules.is_some_and(|rules| !rules.affinity.is_empty() || !rules.spread.is_empty())
+    };
+    cluster.pod_names().iter().any(seeks)
+}
+
+/// A pod with one of these statuses.
+pub(crate) fn named_with(cluster: &Cluster, wanted: &[Status], at: usize) -> Option<String> {
+    let tasks = cluster.world.tasks.iter().filter(|(_, task)| wanted.contains(&task.status));
+    let mut names: Vec<String> = tasks.map(|(_, task)| task.pod.name.to_string()).collect();
+    names.sort();
+    (!names.is_empty()).then(|| names[at % names.len()].clone())
 }
 
 fn compare(script: &Script, cluster: impl Fn() -> Cluster) -> TestCaseResult {
@@ -239,12 +257,7 @@ impl Backlog {
     }
 
     fn happen(&self, cluster: &mut Cluster, step: Step, number: usize) {
-        let with = |cluster: &Cluster, wanted: &[Status], at: usize| {
-            let tasks = cluster.world.tasks.iter().filter(|(_, task)| wanted.contains(&task.status));
-            let mut names: Vec<String> = tasks.map(|(_, task)| task.pod.name.to_string()).collect();
-            names.sort();
-            (!names.is_empty()).then(|| names[at % names.len()].clone())
-        };
+        let with = named_with;
         let nodes = self.nodes.len() + 1;
         match step {
             Step::Arrive(at) => self.arrive(cluster, at, 100 + number),
@@ -334,9 +347,10 @@ fn many_that_are_looked_at_in_vain_take_turns() {
 
 #[test]
 fn what_nothing_is_known_of_is_left_alone_for_a_while() {
-    let mut cluster = Cluster::new();
+    // What the measured use of nodes allows is not known beforehand.
+    let conf = confs().into_iter().find(|conf| conf.name == "usage").expect("one with the plugin usage");
+    let mut cluster = Cluster::with(conf.conf);
     cluster.set_patience(Patience { few: 0, in_vain: 3, ..Patience::default() });
-    // Pods without requests are not parked.
     for at in 0..8 {
         cluster.add(PodInfo { group: None, created: Time(at), ..member(&format!("s{at}"), 0, "") });
     }

@@ -104,6 +104,24 @@ pub(crate) fn confs() -> Vec<Named> {
     shipped().into_iter().chain(plugins.map(around)).chain([moving()]).collect()
 }
 
+/// Configurations with actions that evict, in several orders.
+pub(crate) fn evicting() -> Vec<Named> {
+    let actions = [
+        "enqueue, allocate, backfill, preempt",
+        "enqueue, allocate, preempt, reclaim, backfill",
+        "reclaim, allocate, backfill",
+        "allocate, gangpreempt, gangreclaim, backfill",
+    ];
+    let tiers = [
+        "- plugins:\n  - name: priority\n  - name: gang\n  - name: conformance\n- plugins:\n  - name: drf\n  - name: predicates\n  \
+         - name: proportion\n  - name: nodeorder\n",
+        "- plugins:\n  - name: priority\n  - name: gang\n  - name: pdb\n  - name: predicates\n  - name: capacity\n",
+    ];
+    let text = |actions: &str, tiers: &str| format!("actions: \"{actions}\"\ntiers:\n{tiers}");
+    let each = actions.iter().flat_map(|actions| tiers.map(|tiers| named(actions, &text(actions, tiers))));
+    each.collect()
+}
+
 /// A cluster, with what plugins read on its objects.
 #[derive(Clone, Debug)]
 pub(crate) struct Setting {

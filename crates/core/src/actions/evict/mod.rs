@@ -43,6 +43,7 @@ use crate::event::Phase;
 use crate::id::{ClassId, JobId, QueueId, TaskId};
 use crate::plugin::EvictionKind;
 use crate::session::Session;
+use crate::waiting;
 use crate::world::Status;
 use aim::Aim;
 pub(super) use proof::may_keep;
@@ -90,14 +91,24 @@ pub(super) fn run(session: &mut Session<'_>, purpose: Purpose) {
 
 /// Jobs that lack what they should have and have tasks to be placed.
 fn starving(session: &Session<'_>) -> Vec<JobId> {
-    let waits = |job: &JobId| {
-        let it = &session.world.jobs[*job];
-        let gathers = gather::is_gathering(session.world, *job);
-        let waits = (gathers || it.counts.of(Status::Pending) > 0) && it.phase != Phase::Pending;
-        waits && (gathers || session.job_starving(*job))
-    };
-    let jobs = session.world.waiting_jobs().map(|(id, _)| id).filter(waits);
-    jobs.filter(|job| session.job_blocked(*job).is_ok() && !order::is_behind(session, *job)).collect()
+    session.world.waiting_jobs().map(|(id, _)| id).filter(|job| starves(session, *job)).collect()
+}
+
+fn starves(session: &Session<'_>, job: JobId) -> bool {
+    let it = &session.world.jobs[job];
+    let gathers = gather::is_gathering(session.world, job);
+    (gathers || it.counts.of(Status::Pending) > 0)
+        && it.phase != Phase::Pending
+        && (gathers || session.job_starving(job))
+        && session.job_blocked(job).is_ok()
+        && !order::is_behind(session, job)
+}
+
+/// Puts the next one in line of those that waited for the same as one that was served.
+fn join_next(session: &mut Session<'_>, line: &mut Line, job: JobId) {
+    if let Some(next) = waiting::call_next(session, job).filter(|next| starves(session, *next)) {
+        line.push(session, next);
+    }
 }
 
 struct Planner {
@@ -136,7 +147,12 @@ impl Planner {
             }
             let Some(job) = line.pop(session, queue) else { continue };
             let (whole, spent) = (self.steps.are_whole(), self.steps.are_spent());
+            let pending = |session: &Session<'_>| session.world.jobs[job].counts.of(Status::Pending);
+            let before = pending(session);
             let served = if spent { Err(self.no_turn()) } else { self.serve_outranking(session, job) };
+            if pending(session) < before {
+                join_next(session, &mut line, job);
+            }
             // One that came late may need all there is.
             session.world.jobs[job].passed_over = spent || (!whole && self.steps.are_spent());
             session.cut_short |= !whole && self.steps.are_spent() || self.steps.ended_by_time();

@@ -5,7 +5,16 @@ use phalanx_resource::Amounts;
 
 use crate::event::{Key, Phase, PodGroupInfo, PodInfo};
 use crate::id::{JobId, TaskId};
-use crate::world::{Job, JobKind, World};
+use crate::world::{Job, JobKind, Role, World};
+
+/// What a PodGroup asks for, in the World's terms.
+struct Asks<'a> {
+    queue: &'a Arc<str>,
+    min_resources: Option<Amounts>,
+    min_devices: Amounts,
+    quota_request: Option<Amounts>,
+    priority: i32,
+}
 
 impl World {
     pub(super) fn job_for(&mut self, info: &PodInfo) -> Option<JobId> {
@@ -57,31 +66,30 @@ impl World {
 
     pub(super) fn apply_group(&mut self, info: PodGroupInfo) -> bool {
         let name = if info.queue.is_empty() { &self.default_queue } else { &info.queue }.clone();
-        let id = self.ensure_job(JobKind::Group, info.key, &name);
-        self.move_job(id, &name);
+        let id = self.ensure_job(JobKind::Group, info.key.clone(), &name);
         let min_resources = info.min_resources.as_ref().map(|list| self.amounts_of_nodes(list));
         self.count_classes(info.min_resources.as_deref().unwrap_or_default());
         let min_devices =
             info.min_resources.as_ref().map(|list| self.device_amounts(list)).unwrap_or_default();
         let quota_request = info.min_resources.as_ref().map(|list| self.quota_amounts(list));
         let priority = self.priority(None, info.priority_class.as_deref());
+        let asks = Asks { queue: &name, min_resources, min_devices, quota_request, priority };
+        let job = &self.jobs[id];
         // Of another UID, it is another object: what was known of the one before says nothing about it.
-        let first = !self.jobs[id].exists || self.jobs[id].uid != info.uid;
+        let first = !job.exists || job.uid != info.uid;
+        let changed = first || !self.is_spec(job, &info, &asks);
+        // If it is no echo of what we wrote, nor of what stood there before, somebody else wrote it.
+        let rewritten = job.replaced.as_ref() != Some(&info.status) && job.written != info.status;
+        if changed || rewritten || self.standby {
+            // Before anything of it changes: what it was promised is counted while it sleeps.
+            self.wake_job(id);
+        }
+        if changed {
+            self.pardon(Some(id));
+        }
+        self.move_job(id, &name);
+        let Asks { min_resources, min_devices, quota_request, priority, .. } = asks;
         let job = &mut self.jobs[id];
-        let spec = |job: &Job| {
-            let roles: Vec<_> = job.roles.iter().map(|role| (role.name.clone(), role.min)).collect();
-            (
-                job.exists,
-                job.queue,
-                job.min_member,
-                roles,
-                (job.min_resources.clone(), job.min_devices.clone(), job.quota_request.clone()),
-                job.priority,
-                job.invalid.clone(),
-                job.annotations.clone(),
-            )
-        };
-        let old = spec(job);
         job.exists = true;
         job.uid = info.uid;
         job.version = info.version;
@@ -102,25 +110,36 @@ impl World {
             let role = job.role(&name);
             job.roles[usize::from(role)].min = min;
         }
-        let mut rewritten = false;
         if first || self.standby {
             job.phase = info.status.phase;
             job.written = info.status;
             job.replaced = None;
         } else if job.replaced.as_ref() != Some(&info.status) {
-            // If it is no echo of what we wrote, nor of what stood there before, somebody else wrote it.
-            rewritten = job.written != info.status;
             job.written = info.status;
             job.replaced = None;
         }
-        let changed = first || old != spec(job);
-        if changed || rewritten {
-            self.wake_job(id);
-        }
-        if changed {
-            self.pardon(Some(id));
-        }
         changed
+    }
+
+    /// Whether a job is already all that its PodGroup says, but for the status.
+    fn is_spec(&self, job: &Job, info: &PodGroupInfo, asks: &Asks<'_>) -> bool {
+        let least = |role: &Role| {
+            let of_role = info.min_task_member.iter().rev().find(|(name, _)| *name == role.name);
+            of_role.map_or(0, |(_, min)| *min)
+        };
+        let known = |(name, _): &(Arc<str>, u32)| job.roles.iter().any(|role| role.name == *name);
+        self.queues[job.queue].name == *asks.queue
+            && job.min_member == info.min_member
+            && job.min_resources == asks.min_resources
+            && job.min_devices == asks.min_devices
+            && job.quota_request == asks.quota_request
+            && job.priority == asks.priority
+            && job.created == info.created
+            && job.preemptable == info.preemptable
+            && job.annotations == info.annotations
+            && job.invalid.as_ref() == info.invalid.as_ref().or(info.unsupported.as_ref())
+            && job.roles.iter().all(|role| role.min == least(role))
+            && info.min_task_member.iter().all(known)
     }
 
     fn move_job(&mut self, id: JobId, queue: &Arc<str>) {

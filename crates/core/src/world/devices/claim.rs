@@ -6,7 +6,8 @@ use super::stock::Had;
 use super::{Device, Place, SHAPES_MAX, Shape, ShapeId};
 use crate::event::{ClaimAllocation, ClaimInfo, ClaimRequest, Key, PodClaim};
 use crate::id::{ClaimId, NodeId, TaskId};
-use crate::world::{Hold, World};
+use crate::world::likeness::DeviceLike;
+use crate::world::{Hold, Member, World};
 
 /// A ResourceClaim, or one that pods name before it exists.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -60,6 +61,12 @@ impl Claim {
 pub(crate) struct Linked {
     pub(super) named: Arc<[PodClaim]>,
     pub(super) ids: Vec<ClaimId>,
+}
+
+impl Linked {
+    pub(in crate::world) fn ids(&self) -> &[ClaimId] {
+        &self.ids
+    }
 }
 
 impl World {
@@ -137,6 +144,7 @@ impl World {
 
     /// Puts what a claim takes or asks for into the stocks, or takes it out.
     pub(super) fn count_claim(&mut self, id: ClaimId, add: bool) {
+        self.devices.watchers.hit(id);
         if self.devices.dirty {
             return;
         }
@@ -266,6 +274,33 @@ impl World {
 }
 
 impl super::Devices {
+    /// What tells the claims of a task from others.
+    pub(in crate::world) fn likes(&self, linked: &Linked) -> Box<[DeviceLike]> {
+        let mut ids = linked.ids.iter();
+        let like = |named: &PodClaim| {
+            let id = named.claim.as_ref().and_then(|_| ids.next());
+            id.map_or(DeviceLike::NotMade, |id| self.like(*id))
+        };
+        linked.named.iter().map(like).collect()
+    }
+
+    fn like(&self, id: ClaimId) -> DeviceLike {
+        let claim = &self.claims[id];
+        let own = claim.tasks == 1 && claim.allocation.is_none() && claim.on.is_empty();
+        if own { DeviceLike::own(Some(&claim.info).filter(|_| claim.exists)) } else { DeviceLike::This(id) }
+    }
+
+    /// Remembers who has a claim that nobody else has.
+    pub(in crate::world) fn watch(&mut self, id: ClaimId, member: Member) {
+        if self.claims[id].tasks == 1 {
+            self.watchers.add(id, member);
+        }
+    }
+
+    pub(in crate::world) fn take_woken(&mut self) -> Vec<Member> {
+        self.watchers.take_woken()
+    }
+
     fn shape_of(&mut self, class: &Arc<str>, selectors: &[Arc<str>]) -> Option<ShapeId> {
         let is = |shape: &Shape| shape.class == *class && shape.selectors == selectors;
         if let Some(at) = self.shapes.iter().position(is) {

@@ -28,6 +28,7 @@ pub(crate) use quota::is_part;
 use shape::Shape;
 pub(crate) use stock::{ShapeId, Shapes, Stock};
 
+use super::likeness::Watchers;
 use crate::event::{DeviceClassInfo, DeviceName, Key, NodeTerm, SliceInfo};
 use crate::id::{ClaimId, NodeId, Slots, TaskId};
 
@@ -106,6 +107,7 @@ pub(crate) struct Devices {
     /// How many there are of the classes that queues and PodGroups name.
     counts: BTreeMap<Arc<str>, u32>,
     given: quota::Given,
+    watchers: Watchers<ClaimId>,
 }
 
 impl Devices {

@@ -112,6 +112,11 @@ impl Terms {
         self.topologies[self.terms[term].topology].size()
     }
 
+    /// Whether any term means the tasks of a class.
+    pub(crate) fn is_meant(&self, class: &Class) -> bool {
+        class.profile.is_some_and(|profile| !self.profiles[profile].meant.is_empty())
+    }
+
     /// Whether a term means the tasks of a class.
     pub fn means(&self, term: TermId, class: &Class) -> bool {
         class.profile.is_some_and(|profile| self.profiles[profile].meant.binary_search(&term).is_ok())

@@ -40,6 +40,7 @@ impl Volumes {
         for old in before.iter().map(|volume| &volume.info) {
             self.pools.entry(old.class.clone()).or_default().free.remove(&(old.size, old.name.clone()));
             self.pool_changed(&old.class);
+            self.mean(old, false);
         }
         if let Some(info) = info {
             if info.available {
@@ -47,10 +48,24 @@ impl Volumes {
                 pool.free.insert((info.size, info.name.clone()));
             }
             self.pool_changed(&info.class);
+            self.mean(&info, true);
             self.volumes.insert(name.clone(), Volume { info: Arc::new(info), promised });
         }
         if let Some(claim) = promised.filter(|claim| !self.may_keep(name, *claim)) {
             self.drop_choice(claim);
+        }
+    }
+
+    /// Counts a volume that is set aside for a claim, or no more.
+    fn mean(&mut self, volume: &VolumeInfo, add: bool) {
+        let Some((key, _)) = &volume.claim else { return };
+        let count = self.meant.entry(key.clone()).or_default();
+        *count = if add { *count + 1 } else { *count - 1 };
+        if *count == 0 {
+            self.meant.remove(key);
+        }
+        if let Some(claim) = self.ids.get(key) {
+            self.watchers.hit(*claim);
         }
     }
 

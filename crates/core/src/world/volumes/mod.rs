@@ -18,6 +18,8 @@ pub(crate) use choice::Chosen;
 use space::Piece;
 pub(crate) use wants::{Demand, Problem, Want, reaches, solve};
 
+use super::likeness::{VolumeLike, Watchers};
+use super::members::Member;
 use super::node::Stamp;
 use super::task::Hold;
 use crate::event::{AccessModes, Key, PvcInfo, StorageCapacityInfo, StorageClassInfo, VolumeInfo};
@@ -143,6 +145,9 @@ pub(crate) struct Volumes {
     limits_stamp: Stamp,
     attachments: attached::Attachments,
     clock: Stamp,
+    /// How many volumes are set aside for a claim by name.
+    meant: FxHashMap<Key, u32>,
+    watchers: Watchers<PvcId>,
 }
 
 impl Volumes {
@@ -195,7 +200,31 @@ impl Volumes {
         self.clock
     }
 
+    /// What tells the claim from others, as long as it is of one class alone and has nothing yet.
+    pub(super) fn like(&self, id: PvcId, owner: Option<&Arc<str>>) -> Option<VolumeLike> {
+        let claim = &self.pvcs[id];
+        let own = claim.asked == 1 && claim.choice.is_none() && claim.on.is_empty();
+        if !own || self.meant.contains_key(&claim.key) {
+            return None;
+        }
+        let volume = claim.info.as_ref().and_then(|info| self.volumes.get(info.volume.as_ref()?));
+        let place = volume.map(|volume| (volume.info.nodes.clone(), volume.info.labels.clone()));
+        Some(VolumeLike::new(claim.info.as_ref(), owner, place, claim.driver.clone()))
+    }
+
+    /// Remembers who has a claim that nobody else has.
+    pub(super) fn watch(&mut self, id: PvcId, member: Member) {
+        if self.pvcs[id].asked == 1 {
+            self.watchers.add(id, member);
+        }
+    }
+
+    pub(super) fn take_woken(&mut self) -> Vec<Member> {
+        self.watchers.take_woken()
+    }
+
     fn changed(&mut self, id: PvcId) {
+        self.watchers.hit(id);
         self.pvcs[id].stamp = self.tick();
     }
 
@@ -216,6 +245,7 @@ impl Volumes {
 
     /// Counts a task in or out that uses a claim on a node, and says how the attachments of its driver there change.
     pub(super) fn shift(&mut self, id: PvcId, node: NodeId, hold: Hold, add: bool) -> Option<Shift> {
+        self.watchers.hit(id);
         let claim = &mut self.pvcs[id];
         let on = claim.on.entry(node).or_default();
         let before = on.once();

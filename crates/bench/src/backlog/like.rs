@@ -1,0 +1,188 @@
+//! What the gangs of a backlog are like.
+use std::sync::Arc;
+
+use anyhow::Result;
+use clap::ValueEnum;
+use phalanx_core::conf::Conf;
+use phalanx_core::event::{
+    ClaimInfo, ClaimRequest, Constraints, DeviceClassInfo, Event, Key, NodeInfo, Operator, PodClaim,
+    PodGroupInfo, PodInfo, PodRules, PodSelector, PodTerm, PodVolume, PvcInfo, Requirement, StorageClassInfo,
+};
+use phalanx_core::label::Selector;
+
+use crate::core::helm_conf;
+use crate::generate::{self, Gang, resources};
+use crate::preempt;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum Like {
+    /// All ask for the same.
+    Equal,
+    /// No two ask for the same amount of memory.
+    Unlike,
+    /// All ask for the same, and were not admitted, for their minResources are too much.
+    NotAdmitted,
+    /// Each pod has a volume claim of its own, whose volume is made when it has a node.
+    Claims,
+    /// Each pod has a volume claim of its own, which its controller has not bound yet: none starts.
+    Unbound,
+    /// Each pod has a claim of its own to a device that there is none of: none starts.
+    Devices,
+    /// All seek the zone of an app that runs nowhere but with them.
+    Affinity,
+    /// Each gang is an app of its own, and seeks a zone for itself.
+    OwnAffinity,
+    /// Pods that request nothing; nodes take only so many pods.
+    BestEffort,
+    /// All ask for the same, and others might be evicted for them, were they less important.
+    Preempt,
+    /// The same, but no two ask for the same amount of memory.
+    PreemptUnlike,
+}
+
+const ZONE: &str = "topology.kubernetes.io/zone";
+const APP: &str = "app";
+/// Zones over which nodes are spread.
+const ZONES: usize = 10;
+
+impl Like {
+    pub(super) fn conf(self) -> Result<Conf> {
+        match self {
+            Like::Preempt | Like::PreemptUnlike => preempt::conf(),
+            _ => helm_conf(),
+        }
+    }
+
+    /// What there is besides nodes, whatever they are like.
+    pub(super) fn supply() -> impl Iterator<Item = Event> {
+        let class = |name: &str, waits| {
+            let provisioner = Some("csi.example.com".into());
+            StorageClassInfo { name: name.into(), provisioner, waits, topologies: Vec::new() }.into()
+        };
+        let devices = DeviceClassInfo { name: "gpu".into(), selectors: vec!["true".into()] };
+        [class("waits", true), class("immediate", false), devices.into()].into_iter()
+    }
+
+    /// Nodes in zones. Where pods request nothing, as many pods as cores make them full.
+    pub(super) fn nodes(self, count: usize, cores: usize) -> impl Iterator<Item = Event> {
+        generate::nodes(count).enumerate().map(move |(at, event)| match event {
+            Event::Node(mut info) => {
+                info.labels.push((ZONE.into(), format!("zone-{:02}", at % ZONES).into()));
+                info.labels.sort();
+                if self == Like::BestEffort {
+                    info.allocatable.retain(|(name, _)| &**name != "pods");
+                    info.allocatable.extend(resources(&[("pods", &cores.to_string())]));
+                }
+                NodeInfo { ..info }.into()
+            }
+            other => other,
+        })
+    }
+
+    /// Whether room does not help them.
+    pub(super) fn never_starts(self) -> bool {
+        matches!(self, Like::NotAdmitted | Like::Unbound | Like::Devices)
+    }
+
+    /// A gang of one pod that is too large for any node with so many cores, or is let on none.
+    pub(super) fn never_fits(self, at: usize, cores: usize) -> Vec<Event> {
+        self.gang(at, 2 * cores, 1, true)
+    }
+
+    /// A gang of small pods.
+    pub(super) fn fits(self, at: usize, size: usize) -> Vec<Event> {
+        self.gang(at, 1, size, false)
+    }
+
+    fn gang(self, at: usize, cores: usize, size: usize, never: bool) -> Vec<Event> {
+        let name = format!("waits-{at:06}");
+        let gang = Gang { name: &name, class: "", cores, gpus: 0, size, on: Vec::new() };
+        let events = gang.events().flat_map(|event| match event {
+            Event::Pod(pod) => self.pod(at, *pod, cores, never),
+            Event::PodGroup(group) => vec![self.group(*group).into()],
+            event => vec![event],
+        });
+        events.collect()
+    }
+
+    fn group(self, group: PodGroupInfo) -> PodGroupInfo {
+        if self == Like::NotAdmitted {
+            let min_resources = Some(resources(&[("cpu", "1000000")]));
+            return PodGroupInfo { min_resources, ..group };
+        }
+        group
+    }
+
+    /// The pod, and claims that are made for it.
+    fn pod(self, at: usize, mut pod: PodInfo, cores: usize, never: bool) -> Vec<Event> {
+        let mut events = Vec::new();
+        let mut constraints = Constraints::default();
+        match self {
+            Like::Equal | Like::NotAdmitted | Like::Preempt => {}
+            Like::Unlike | Like::PreemptUnlike => {
+                let memory = format!("{}Ki", 4_000_000 + at);
+                let request = resources(&[("cpu", &cores.to_string()), ("memory", &memory)]);
+                pod.requests.containers = vec![request];
+            }
+            Like::Claims | Like::Unbound => {
+                let class = if self == Like::Claims { "waits" } else { "immediate" };
+                let claim = pvc(&pod, class);
+                constraints.volumes = vec![PodVolume { claim: claim.key.clone(), owner: None }];
+                events.push(claim.into());
+            }
+            Like::Devices => {
+                let claim = device(&pod);
+                let named = PodClaim { name: "gpu".into(), claim: Some(claim.key.name.clone()) };
+                pod.claims = Some([named].into());
+                events.push(claim.into());
+            }
+            Like::Affinity | Like::OwnAffinity => {
+                let app = if self == Like::Affinity { "waits".into() } else { format!("waits-{at:06}") };
+                constraints.pod_rules =
+                    Some(Arc::new(PodRules { affinity: vec![near(&app)], ..PodRules::default() }));
+                pod.labels = [(APP.into(), app.into())].into_iter().collect();
+            }
+            Like::BestEffort => {
+                pod.requests.containers.clear();
+                if never {
+                    constraints.node_selector = vec![("nowhere".into(), "".into())];
+                }
+            }
+        }
+        pod.constraints = Arc::new(constraints);
+        events.push(pod.into());
+        events
+    }
+}
+
+fn pvc(pod: &PodInfo, class: &str) -> PvcInfo {
+    let name = &pod.pod.name;
+    PvcInfo {
+        key: Key { namespace: pod.pod.namespace.clone(), name: name.clone() },
+        uid: name.clone(),
+        class: class.into(),
+        size: 1 << 30,
+        ..PvcInfo::default()
+    }
+}
+
+fn device(pod: &PodInfo) -> ClaimInfo {
+    let name = &pod.pod.name;
+    let request = ClaimRequest { name: "gpu".into(), class: "gpu".into(), selectors: Vec::new(), count: 1 };
+    ClaimInfo {
+        key: Key { namespace: pod.pod.namespace.clone(), name: name.clone() },
+        uid: name.clone(),
+        requests: vec![request],
+        ..ClaimInfo::default()
+    }
+}
+
+fn near(app: &str) -> PodTerm {
+    let own = Requirement { key: APP.into(), operator: Operator::In, values: vec![app.into()] };
+    let pods = PodSelector {
+        namespaces: vec!["default".into()],
+        labels: Some(Selector(vec![own])),
+        ..PodSelector::default()
+    };
+    PodTerm { topology_key: ZONE.into(), pods }
+}

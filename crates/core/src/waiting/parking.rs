@@ -1,0 +1,203 @@
+//! Who waits for what: the herd that a job joins when it was refused.
+use std::sync::Arc;
+
+use crate::diagnosis::{NoEviction, Refusal, Unfit};
+use crate::event::{Dequeue, Phase, QueueGate, Time};
+use crate::id::{ClassId, JobId, TaskId};
+use crate::session::Session;
+use crate::world::{Cure, HerdKey, Job, Plight, Run, Shape, Stand, Status, World};
+
+/// Actions that evict for a job that waits.
+const EVICTING: [&str; 4] = ["preempt", "reclaim", "gangpreempt", "gangreclaim"];
+
+/// Where a job goes that was refused for a reason that stands.
+pub(super) struct Parking {
+    pub(super) key: HerdKey,
+    pub(super) plight: Plight,
+    /// When the refusal may end by itself.
+    pub(super) until: Time,
+}
+
+impl Parking {
+    fn simple(key: HerdKey, cure: Cure, until: Time) -> Self {
+        Self { key, plight: Plight { cure, demand: None, seeks: false }, until }
+    }
+}
+
+/// Where a job is to be parked; `None` when it has to be looked at in the next cycle.
+pub(super) fn parking(session: &Session<'_>, id: JobId) -> Option<Parking> {
+    let job = &session.world.jobs[id];
+    if job.had_no_turn() || job.refusals.is_empty() {
+        return None;
+    }
+    let stands: Option<Vec<Time>> =
+        session.tiers.every().map(|plugin| plugin.stands_until(session.world, id)).collect();
+    let denied = session.world.denied_until(id, session.now);
+    let until = stands?.into_iter().chain(denied).min().unwrap_or(Time::NEVER);
+    if is_blocked(session, id) {
+        return Some(Parking::simple(HerdKey::Blocked(job.queue), Cure::Queue, until));
+    }
+    if job.has_places() || waits_at_gate(session.world, job) {
+        return None;
+    }
+    if session.world.queues[job.queue].dequeue == Dequeue::Fifo {
+        let stand = stand_behind(session.world, job)?;
+        return Some(Parking::simple(HerdKey::Behind(job.queue, stand), Cure::Any, until));
+    }
+    let cure = if job.phase == Phase::Pending { admission(job)? } else { cure(session, job) };
+    let shape = shape(session, id);
+    let demand = (cure < Cure::Any && shape.tasks.len() == 1).then(|| demand(session, id));
+    let cure = if demand.is_some() { cure } else { Cure::Any };
+    let seeks = job.tasks.iter().any(|task| session.world.class_of(*task).carried.seeks());
+    Some(Parking { key: HerdKey::Alike(Arc::new(shape)), plight: Plight { cure, demand, seeks }, until })
+}
+
+/// What a job of alike tasks asks for: their class, and how many of them.
+fn demand(session: &Session<'_>, id: JobId) -> (ClassId, u32) {
+    let job = &session.world.jobs[id];
+    let whole = !session.job_ready(id) && !session.job_pipelined(id);
+    (session.world.tasks[job.tasks[0]].class, if whole { job.min_member.max(1) } else { 1 })
+}
+
+/// Whether no room would help: no action gets as far as to ask for any.
+fn is_blocked(session: &Session<'_>, id: JobId) -> bool {
+    let world = &*session.world;
+    let job = &world.jobs[id];
+    if job.phase == Phase::Pending && job.exists {
+        return session.conf.has_action("enqueue") && session.queue_refuses(job.queue).is_err();
+    }
+    // The phase becomes Unknown a cycle after the refusal.
+    let still_running = job.counts.of(Status::Running) > 0 && job.phase != Phase::Unknown;
+    if still_running && !session.job_ready(id) {
+        return false;
+    }
+    let schedulable = |task: &TaskId| world.tasks[*task].is_schedulable();
+    session.conf.has_action("allocate")
+        && (!job.tasks.iter().any(schedulable) || session.job_blocked(id).is_err())
+}
+
+/// Whether a job has pods that may be let in by its queue: that is asked for all of them in each cycle.
+fn waits_at_gate(world: &World, job: &Job) -> bool {
+    job.phase != Phase::Pending
+        && job.tasks.iter().any(|task| world.tasks[*task].queue_gate == QueueGate::Shut)
+}
+
+/// Where a job stands that waits for others in its queue and for nothing else, and whom a single action would serve.
+fn stand_behind(world: &World, job: &Job) -> Option<Stand> {
+    let behind = |refusal: &Refusal| matches!(refusal, Refusal::Behind { .. });
+    if !job.refusals.iter().all(behind) {
+        return None;
+    }
+    if job.phase == Phase::Pending {
+        return Some(Stand::Admission);
+    }
+    let all = |best_effort: bool| {
+        let same =
+            |task: &TaskId| !world.tasks[*task].gated && world.class_of(*task).best_effort == best_effort;
+        job.tasks.iter().all(same)
+    };
+    if all(false) { Some(Stand::Requests) } else { all(true).then_some(Stand::BestEffort) }
+}
+
+/// What may have a job admitted that was not.
+fn admission(job: &Job) -> Option<Cure> {
+    let known = |refusal: &Refusal| {
+        use Refusal::{Enqueue, Gated, Promised, ResourceQuota};
+        matches!(refusal, Enqueue { .. } | Promised { .. } | ResourceQuota { .. } | Gated(_))
+    };
+    let asked = |refusal: &Refusal| !matches!(refusal, Refusal::Gated(_));
+    (job.refusals.iter().all(known) && job.refusals.iter().any(asked)).then_some(Cure::Any)
+}
+
+/// What may have a job placed that was refused.
+fn cure(session: &Session<'_>, job: &Job) -> Cure {
+    let world = &*session.world;
+    let plain = |task: &TaskId| {
+        let (task, class) = (&world.tasks[*task], world.class_of(*task));
+        class.pvcs.is_empty() && !task.gated && task.claims.is_none() && !class.carried.restricts()
+    };
+    if !job.tasks.iter().all(plain) || !job.refusals.iter().all(is_of_room) {
+        return Cure::Any;
+    }
+    let too_large =
+        |refusal: &Refusal| matches!(refusal, Refusal::Eviction { why: NoEviction::TooLarge, .. });
+    if job.refusals.iter().any(too_large) {
+        return Cure::Nodes;
+    }
+    let meek = job.tasks.iter().all(|task| world.tasks[*task].never_preempts);
+    let evicts = EVICTING.iter().any(|action| session.conf.has_action(action));
+    if evicts && !meek { Cure::Any } else { Cure::Room }
+}
+
+/// Whether nothing but room, or a node, would help.
+fn is_of_room(refusal: &Refusal) -> bool {
+    match refusal {
+        Refusal::Nodes { error, .. } => error.reasons.keys().all(is_of_node),
+        Refusal::Partial { .. } | Refusal::Eviction { .. } => true,
+        _ => false,
+    }
+}
+
+/// Whether a reason is about a node's room or attributes, not about what is elsewhere.
+fn is_of_node(reason: &Unfit) -> bool {
+    use Unfit::{Insufficient, NodeAffinity, NotReady, Other, Ports, Taint, TooManyPods, Unschedulable};
+    matches!(
+        reason,
+        Insufficient(_) | TooManyPods | NodeAffinity | Taint | Unschedulable | NotReady | Ports | Other(_)
+    )
+}
+
+fn shape(session: &Session<'_>, id: JobId) -> Shape {
+    let world = &*session.world;
+    let job = &world.jobs[id];
+    Shape {
+        queue: job.queue,
+        namespace: job.key.namespace.clone(),
+        kind: job.kind,
+        phase: job.phase,
+        min_member: job.min_member,
+        role_minimums: job.roles.iter().map(|role| role.min).collect(),
+        min_resources: job.min_resources.clone(),
+        min_devices: job.min_devices.clone(),
+        quota_request: job.quota_request.clone(),
+        priority: job.priority,
+        preemptable: job.preemptable,
+        annotations: job.annotations.clone(),
+        tasks: runs(session, job),
+    }
+}
+
+fn runs(session: &Session<'_>, job: &Job) -> Vec<Run> {
+    let run = |id: &TaskId| {
+        let task = &session.world.tasks[*id];
+        Run {
+            asks: session.world.asks_of(*id),
+            devices: session.world.devices_of(*id),
+            gated: task.gated,
+            role: task.role,
+            priority: task.priority,
+            preemptable: task.preemptable,
+            never_preempts: task.never_preempts,
+            annotations: task.annotations.clone(),
+            count: 1,
+        }
+    };
+    let runs = joined(job.tasks.iter().map(run));
+    if runs.len() < 2 {
+        return runs;
+    }
+    let mut tasks = job.tasks.clone();
+    tasks.sort_by(|a, b| session.task_order(*a, *b));
+    joined(tasks.iter().map(run))
+}
+
+fn joined(runs: impl Iterator<Item = Run>) -> Vec<Run> {
+    let mut list: Vec<Run> = Vec::new();
+    for run in runs {
+        match list.last_mut().filter(|last| Run { count: 1, ..(**last).clone() } == run) {
+            Some(last) => last.count += 1,
+            None => list.push(run),
+        }
+    }
+    list
+}

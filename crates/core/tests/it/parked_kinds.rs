@@ -1,0 +1,552 @@
+//! The same of jobs of all kinds: with claims, with rules on other pods, without requests, and with others to evict.
+use std::sync::Arc;
+
+use phalanx_core::Patience;
+use phalanx_core::decision::Decision;
+use phalanx_core::event::{
+    AccessModes, ClaimInfo, ClaimRequest, Constraints, CsiNodeInfo, DeviceClassInfo, DeviceInfo, Event, Key,
+    NodeInfo, NodeTerm, Operator, PdbInfo, PodClaim, PodGroupInfo, PodInfo, PodPhase, PodRules, PodSelector,
+    PodTerm, PodVolume, PvcInfo, Requirement, SliceInfo, SliceNodes, Spread, StorageClassInfo, Time,
+    VolumeInfo,
+};
+use phalanx_core::label::Selector;
+use phalanx_core::world::Status;
+use proptest::prelude::*;
+use proptest::test_runner::TestCaseResult;
+
+use crate::cluster::Cluster;
+use crate::objects::{group, member, node, queue, resources};
+use crate::parked::{Pair, named_with, patient};
+use crate::settings::{Named, confs, evicting};
+
+const ZONE: &str = "zone";
+const HOST: &str = "kubernetes.io/hostname";
+const DRIVER: &str = "csi.x";
+const NODES: usize = 4;
+
+/// What pods of a gang are like.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Kind {
+    Plain,
+    BestEffort,
+    /// Its last pod requests nothing.
+    Mixed,
+    /// Its first pod has a gate.
+    Gated,
+    /// In a zone with a pod of this app.
+    Near(&'static str),
+    /// In a zone, or on a node, without a pod of its own app.
+    Apart(&'static str),
+    /// Evenly over zones with others of its app.
+    Spread,
+    /// Each pod has a claim of its own, of this storage class.
+    Claim(&'static str),
+    /// All pods share the claim of this number.
+    Shared(usize),
+    /// Each pod has a claim of its own to so many devices.
+    Device(u32),
+    /// All pods share the claim to devices of this number.
+    SharedDevice(usize),
+}
+
+#[derive(Clone, Debug)]
+struct Like {
+    kind: Kind,
+    app: &'static str,
+    min_member: u32,
+    more: u32,
+    cpu: u32,
+    queue: usize,
+    priority: i32,
+    preemptable: Option<bool>,
+    /// Its claims are made some time later.
+    unmade: bool,
+}
+
+/// Something that happens between two cycles; numbers pick objects.
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    Arrive(usize),
+    Finish(usize),
+    Leave(usize),
+    Gone(usize),
+    Node(usize, i64, usize),
+    NodeGone(usize),
+    /// Claims that do not exist yet come to be.
+    Make,
+    /// The controller binds an immediate claim to a volume in a zone.
+    Bind(usize, usize),
+    Volume(usize, usize),
+    VolumeGone(usize),
+    Class(bool),
+    Limit(usize, u32),
+    Slice(usize, usize),
+    ClaimGone(usize),
+    Relabel(usize, &'static str),
+    Ungate(usize),
+    Budget(u32),
+    Prefer(usize, i32),
+    /// Somebody gives the PodGroup of a pod that waits another queue, minimum and minResources.
+    Regroup(usize, usize, u32, Option<i64>),
+}
+
+#[derive(Clone, Debug)]
+struct Backlog {
+    nodes: Vec<(i64, usize)>,
+    likes: Vec<Like>,
+    first: Vec<usize>,
+    then: Vec<Vec<Step>>,
+}
+
+fn kind() -> impl Strategy<Value = Kind> {
+    prop_oneof![
+        2 => Just(Kind::Plain),
+        2 => Just(Kind::BestEffort),
+        1 => Just(Kind::Mixed),
+        1 => Just(Kind::Gated),
+        2 => prop::sample::select(vec!["a", "b"]).prop_map(Kind::Near),
+        2 => prop::sample::select(vec![ZONE, HOST]).prop_map(Kind::Apart),
+        1 => Just(Kind::Spread),
+        4 => prop::sample::select(vec!["local", "made", "now", "none"]).prop_map(Kind::Claim),
+        1 => (0usize..2).prop_map(Kind::Shared),
+        2 => (1u32..3).prop_map(Kind::Device),
+        1 => (0usize..2).prop_map(Kind::SharedDevice),
+    ]
+}
+
+fn like() -> impl Strategy<Value = Like> {
+    let app = prop::sample::select(vec!["a", "b"]);
+    let preemptable = prop::option::weighted(0.2, any::<bool>());
+    let spec =
+        (kind(), app, 1u32..3, 0u32..2, 1u32..4, 0usize..2, 0i32..2, preemptable, prop::bool::weighted(0.3));
+    spec.prop_map(|(kind, app, min_member, more, cpu, queue, priority, preemptable, unmade)| Like {
+        kind,
+        app,
+        min_member,
+        more,
+        cpu,
+        queue,
+        priority,
+        preemptable,
+        unmade,
+    })
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let at = || 0usize..50;
+    prop_oneof![
+        4 => at().prop_map(Step::Arrive),
+        4 => at().prop_map(Step::Finish),
+        2 => at().prop_map(Step::Leave),
+        2 => at().prop_map(Step::Gone),
+        3 => (at(), 0i64..7, 0usize..3).prop_map(|(at, cpu, zone)| Step::Node(at, cpu, zone)),
+        1 => at().prop_map(Step::NodeGone),
+        2 => Just(Step::Make),
+        2 => (at(), 0usize..3).prop_map(|(at, zone)| Step::Bind(at, zone)),
+        2 => (0usize..3, at()).prop_map(|(at, node)| Step::Volume(at, node)),
+        1 => (0usize..3).prop_map(Step::VolumeGone),
+        1 => any::<bool>().prop_map(Step::Class),
+        1 => (at(), 0u32..3).prop_map(|(at, limit)| Step::Limit(at, limit)),
+        2 => (at(), 0usize..3).prop_map(|(at, count)| Step::Slice(at, count)),
+        1 => at().prop_map(Step::ClaimGone),
+        1 => (at(), prop::sample::select(vec!["a", "b", "c"])).prop_map(|(at, app)| Step::Relabel(at, app)),
+        1 => at().prop_map(Step::Ungate),
+        1 => (0u32..3).prop_map(Step::Budget),
+        1 => (at(), 0i32..3).prop_map(|(at, value)| Step::Prefer(at, value)),
+        1 => (at(), 0usize..2, 1u32..3, prop::option::of(1i64..8))
+            .prop_map(|(at, queue, min, cpu)| Step::Regroup(at, queue, min, cpu)),
+    ]
+}
+
+fn backlog() -> impl Strategy<Value = Backlog> {
+    let first = prop::collection::vec(0usize..4, 0..14);
+    let then = prop::collection::vec(prop::collection::vec(step(), 0..5), 1..8);
+    let nodes = prop::collection::vec((0i64..7, 0usize..3), 0..NODES);
+    (nodes, prop::collection::vec(like(), 4), first, then).prop_map(|(nodes, likes, first, then)| Backlog {
+        nodes,
+        likes,
+        first,
+        then,
+    })
+}
+
+fn requirement(key: &str, value: &str) -> Requirement {
+    Requirement { key: key.into(), operator: Operator::In, values: vec![value.into()] }
+}
+
+fn on(key: &str, value: &str) -> Vec<NodeTerm> {
+    vec![NodeTerm { labels: vec![requirement(key, value)], fields: Vec::new() }]
+}
+
+fn sized(at: usize, cpu: i64, zone: usize) -> NodeInfo {
+    let mut node = node(&format!("n{at}"), &format!("cpu={cpu} memory=8Gi pods=5"));
+    // The third is no zone.
+    if zone < 2 {
+        node.labels.push((ZONE.into(), format!("z{zone}").into()));
+        node.labels.sort();
+    }
+    node
+}
+
+fn term(topology: &str, app: &str) -> PodTerm {
+    let labels = Some(Selector(vec![requirement("app", app)]));
+    let pods = PodSelector { namespaces: vec!["ns".into()], labels, ..PodSelector::default() };
+    PodTerm { topology_key: topology.into(), pods }
+}
+
+impl Like {
+    fn rules(&self) -> Option<PodRules> {
+        let none = PodRules::default();
+        match self.kind {
+            Kind::Near(app) => Some(PodRules { affinity: vec![term(ZONE, app)], ..none }),
+            Kind::Apart(topology) => Some(PodRules { anti_affinity: vec![term(topology, self.app)], ..none }),
+            Kind::Spread => {
+                let spread = Spread {
+                    term: term(ZONE, self.app),
+                    max_skew: 1,
+                    required: true,
+                    min_domains: 1,
+                    honor_affinity: true,
+                    honor_taints: false,
+                };
+                Some(PodRules { spread: vec![spread], ..none })
+            }
+            _ => None,
+        }
+    }
+
+    fn volume(&self, pod: &str) -> Option<PodVolume> {
+        let name = match self.kind {
+            Kind::Claim(class) => format!("{class}-{pod}"),
+            Kind::Shared(at) => format!("local-shared-{at}"),
+            _ => return None,
+        };
+        Some(PodVolume { claim: Key::new("ns", &name), owner: None })
+    }
+
+    fn device(&self, pod: &str) -> Option<String> {
+        match self.kind {
+            Kind::Device(count) => Some(format!("d{count}-{pod}")),
+            Kind::SharedDevice(at) => Some(format!("d1-shared-{at}")),
+            _ => None,
+        }
+    }
+
+    fn pod(&self, name: &str, index: u32) -> PodInfo {
+        let last = index + 1 == self.min_member + self.more;
+        let idle = self.kind == Kind::BestEffort || (self.kind == Kind::Mixed && last);
+        let request = if idle { String::new() } else { format!("cpu={}", self.cpu) };
+        let pod = member(name, index, &request);
+        let volumes = self.volume(&pod.pod.name).into_iter().collect();
+        let constraints =
+            Constraints { pod_rules: self.rules().map(Arc::new), volumes, ..Constraints::default() };
+        let named = |claim: String| PodClaim { name: "device".into(), claim: Some(claim.into()) };
+        let claims = self.device(&pod.pod.name).map(|claim| Arc::from([named(claim)]));
+        PodInfo {
+            constraints: Arc::new(constraints),
+            claims,
+            gated: self.kind == Kind::Gated && index == 0,
+            labels: [("app".into(), self.app.into())].into_iter().collect(),
+            priority_class: Some(format!("p{}", self.priority).into()),
+            preemptable: self.preemptable,
+            ..pod
+        }
+    }
+}
+
+fn pvc(name: &str) -> PvcInfo {
+    let class = name.split('-').next().unwrap_or_default();
+    PvcInfo {
+        key: Key::new("ns", name),
+        uid: name.into(),
+        class: class.into(),
+        size: 1,
+        modes: AccessModes(1),
+        ..PvcInfo::default()
+    }
+}
+
+fn claim(name: &str) -> ClaimInfo {
+    let count = if name.starts_with("d2") { 2 } else { 1 };
+    let request = ClaimRequest { name: "r".into(), class: "any".into(), selectors: Vec::new(), count };
+    ClaimInfo { key: Key::new("ns", name), uid: name.into(), requests: vec![request], ..ClaimInfo::default() }
+}
+
+fn volume(name: &str, nodes: Vec<NodeTerm>) -> VolumeInfo {
+    VolumeInfo {
+        name: name.into(),
+        class: "local".into(),
+        size: 1,
+        modes: AccessModes(1),
+        nodes: Some(nodes),
+        available: true,
+        driver: Some(DRIVER.into()),
+        ..VolumeInfo::default()
+    }
+}
+
+fn class(name: &str, provisioner: Option<&str>, waits: bool) -> StorageClassInfo {
+    let provisioner = provisioner.map(Arc::from);
+    StorageClassInfo { name: name.into(), provisioner, waits, topologies: Vec::new() }
+}
+
+fn slice(node: usize, count: usize) -> SliceInfo {
+    let device = |at| DeviceInfo { name: format!("x{at}").into(), ..DeviceInfo::default() };
+    let name: Arc<str> = format!("n{node}").into();
+    SliceInfo {
+        name: name.clone(),
+        driver: "gpu.x".into(),
+        pool: name.clone(),
+        generation: 1,
+        nodes: SliceNodes::Node(name),
+        devices: (0..count).map(device).collect(),
+    }
+}
+
+impl Backlog {
+    fn cluster(&self, conf: &Named) -> Cluster {
+        let mut cluster = Cluster::with(conf.conf.clone());
+        for (name, value) in [("p0", 0), ("p1", 1)] {
+            cluster.add(Event::PriorityClass { name: name.into(), value, global_default: false });
+        }
+        cluster.add(queue("q0", 1)).add(queue("q1", 2));
+        cluster.add(class("local", None, true)).add(class("made", Some(DRIVER), true));
+        cluster.add(class("now", Some(DRIVER), false));
+        cluster.add(DeviceClassInfo { name: "any".into(), selectors: vec!["true".into()] });
+        for (at, (cpu, zone)) in self.nodes.iter().enumerate() {
+            cluster.add(sized(at, *cpu, *zone));
+        }
+        for at in 0..2 {
+            cluster.add(pvc(&format!("local-shared-{at}"))).add(claim(&format!("d1-shared-{at}")));
+            cluster.add(slice(at, at));
+        }
+        for (at, like) in self.first.iter().enumerate() {
+            self.arrive(&mut cluster, *like, at);
+        }
+        cluster
+    }
+
+    fn arrive(&self, cluster: &mut Cluster, like: usize, at: usize) {
+        let like = &self.likes[like % self.likes.len()];
+        let name = format!("g{at}");
+        cluster.add(PodGroupInfo {
+            queue: format!("q{}", like.queue).into(),
+            created: Time((at % 3) as i64),
+            priority_class: Some(format!("p{}", like.priority).into()),
+            ..group(&name, like.min_member)
+        });
+        for index in 0..like.min_member + like.more {
+            let pod = like.pod(&name, index);
+            if !like.unmade {
+                make(cluster, &pod);
+            }
+            cluster.add(pod);
+        }
+    }
+
+    fn happen(&self, cluster: &mut Cluster, step: Step, number: usize) {
+        let nodes = self.nodes.len() + 1;
+        match step {
+            Step::Arrive(at) => self.arrive(cluster, at, 100 + number),
+            Step::Finish(at) => {
+                change(cluster, &[Status::Running], at, |pod| pod.phase = PodPhase::Succeeded);
+            }
+            Step::Leave(at) => change(cluster, &[Status::Running], at, |pod| pod.deleting = true),
+            Step::Gone(at) => {
+                let wanted = [Status::Releasing, Status::Pending, Status::Pipelined];
+                if let Some(pod) = named_with(cluster, &wanted, at) {
+                    cluster.gone(&pod);
+                }
+            }
+            Step::Node(at, cpu, zone) => drop(cluster.add(sized(at % nodes, cpu, zone))),
+            Step::NodeGone(at) => drop(cluster.add(Event::NodeGone(format!("n{}", at % nodes).into()))),
+            Step::Make => {
+                for pod in cluster.pod_names() {
+                    let pod = cluster.pod(&pod);
+                    make(cluster, &pod);
+                }
+            }
+            Step::Bind(at, zone) => bind(cluster, at, zone),
+            Step::Volume(at, node) => {
+                let node = format!("n{}", node % nodes);
+                cluster.add(volume(&format!("pv{at}"), on(HOST, &node)));
+            }
+            Step::VolumeGone(at) => drop(cluster.add(Event::VolumeGone(format!("pv{at}").into()))),
+            Step::Class(waits) => drop(cluster.add(class("now", Some(DRIVER), waits))),
+            Step::Limit(node, limit) => {
+                let node = format!("n{}", node % nodes).into();
+                cluster.add(CsiNodeInfo { node, limits: vec![(DRIVER.into(), limit)] });
+            }
+            Step::Slice(node, count) => drop(cluster.add(slice(node % nodes, count))),
+            Step::ClaimGone(at) => {
+                let pods: Vec<PodInfo> = cluster.pod_names().iter().map(|pod| cluster.pod(pod)).collect();
+                let pods: Vec<&PodInfo> = pods.iter().filter(|pod| pod.node.is_none()).collect();
+                let Some(pod) = pods.get(at % pods.len().max(1)) else { return };
+                for named in &pod.constraints.volumes {
+                    cluster.add(Event::PvcGone(named.claim.clone()));
+                }
+            }
+            Step::Relabel(at, app) => change(cluster, &[Status::Running, Status::Pending], at, |pod| {
+                pod.labels = [("app".into(), app.into())].into_iter().collect();
+            }),
+            Step::Ungate(at) => change(cluster, &[Status::Pending], at, |pod| pod.gated = !pod.gated),
+            Step::Budget(allowed) => {
+                let selector = Some(Selector(vec![requirement("app", "a")]));
+                cluster.add(PdbInfo { key: Key::new("ns", "budget"), selector, allowed });
+            }
+            Step::Regroup(at, queue, min_member, cpu) => {
+                let Some(pod) = named_with(cluster, &[Status::Pending], at) else { return };
+                let name = pod.rsplit_once('-').map_or("", |(group, _)| group);
+                cluster.add(PodGroupInfo {
+                    queue: format!("q{queue}").into(),
+                    min_resources: cpu.map(|cpu| resources(&format!("cpu={cpu}"))),
+                    ..group(name, min_member)
+                });
+            }
+            Step::Prefer(at, value) => {
+                let name = format!("p{}", at % 2).into();
+                cluster.add(Event::PriorityClass { name, value, global_default: false });
+            }
+        }
+    }
+}
+
+/// Makes the claims of a pod that do not exist.
+fn make(cluster: &mut Cluster, pod: &PodInfo) {
+    for named in &pod.constraints.volumes {
+        cluster.add(pvc(&named.claim.name));
+    }
+    for named in pod.claims.iter().flat_map(|claims| claims.iter()) {
+        // Not again: it may have been given devices.
+        if let Some(name) = named.claim.as_ref().filter(|_| pod.node.is_none()) {
+            cluster.add(claim(name));
+        }
+    }
+}
+
+/// The controller binds a claim of a pod that waits.
+fn bind(cluster: &mut Cluster, at: usize, zone: usize) {
+    let pods: Vec<PodInfo> = cluster.pod_names().iter().map(|pod| cluster.pod(pod)).collect();
+    let waits = pods.iter().filter(|pod| pod.node.is_none());
+    let claims: Vec<&PodVolume> = waits.flat_map(|pod| &pod.constraints.volumes).collect();
+    let Some(named) = claims.get(at % claims.len().max(1)) else { return };
+    let name = &named.claim.name;
+    if !name.starts_with("now") {
+        return;
+    }
+    let bound = format!("for-{name}");
+    let info = volume(&bound, on(ZONE, &format!("z{zone}")));
+    cluster.add(VolumeInfo { class: "now".into(), available: false, ..info });
+    cluster.add(PvcInfo { volume: Some(bound.into()), bound: true, ..pvc(name) });
+}
+
+fn change(cluster: &mut Cluster, wanted: &[Status], at: usize, how: impl FnOnce(&mut PodInfo)) {
+    if let Some(pod) = named_with(cluster, wanted, at) {
+        cluster.change(&pod, how);
+    }
+}
+
+fn compare(backlog: &Backlog, conf: &Named) -> TestCaseResult {
+    let mut pair = Pair::new(backlog.cluster(conf), backlog.cluster(conf));
+    let mut number = 0;
+    for steps in &backlog.then {
+        let (goes_on, cycle) = pair.cycle()?;
+        if !goes_on {
+            return Ok(());
+        }
+        pair.each(|cluster| cycle.bound.iter().for_each(|(pod, node)| cluster.start(pod, node)));
+        for step in steps {
+            number += 1;
+            pair.each(|cluster| backlog.happen(cluster, *step, number));
+        }
+    }
+    pair.flush()
+}
+
+fn plain(kind: Kind, app: &'static str) -> Like {
+    Like {
+        kind,
+        app,
+        min_member: 1,
+        more: 0,
+        cpu: 1,
+        queue: 0,
+        priority: 0,
+        preemptable: None,
+        unmade: false,
+    }
+}
+
+/// Patient, with pods of these likes, each a gang of its own.
+fn waiting(node: Option<NodeInfo>, likes: &[Like]) -> Cluster {
+    let backlog = Backlog {
+        nodes: Vec::new(),
+        likes: likes.to_vec(),
+        first: (0..likes.len()).collect(),
+        then: Vec::new(),
+    };
+    let mut cluster = backlog.cluster(&confs()[0]);
+    cluster.set_patience(patient());
+    if let Some(node) = node {
+        cluster.add(node);
+    }
+    cluster
+}
+
+#[test]
+fn those_that_look_for_company_are_asked_again_as_soon_as_it_is_there() {
+    let near = plain(Kind::Near("a"), "b");
+    let mut cluster = waiting(Some(sized(0, 6, 0)), &[near.clone(), near, plain(Kind::Plain, "a")]);
+    let mut bound = 0;
+    let wake = cluster.hand_outs(|decisions| bound += decisions.iter().filter(|it| is_bind(it)).count());
+    assert_eq!(bound, 1, "the one that needs nobody");
+    assert!(wake.is_some_and(|wake| wake <= cluster.now()), "{wake:?}");
+    assert_eq!(cluster.cycle().bound.len(), 2);
+}
+
+fn is_bind(decision: &Decision) -> bool {
+    matches!(decision, Decision::Bind { .. })
+}
+
+#[test]
+fn jobs_that_differ_in_the_names_of_their_claims_wait_for_the_same() {
+    for (kind, reason) in [
+        (Kind::Claim("made"), "room"),
+        (Kind::Claim("local"), "a volume"),
+        (Kind::Claim("now"), "their volumes"),
+        (Kind::Device(1), "devices"),
+        (Kind::BestEffort, "a node"),
+        (Kind::Apart(ZONE), "a zone"),
+    ] {
+        let likes = vec![plain(kind, "a"); 20];
+        let mut cluster = waiting(None, &likes);
+        cluster.set_patience(Patience { few: 0, in_vain: 1, ..patient() });
+        cluster.cycle();
+        cluster.cycle();
+        let pending = cluster.world.pending();
+        assert_eq!((pending.backoff, pending.unschedulable), (0, 20), "{kind:?} wait for {reason}");
+    }
+}
+
+#[test]
+fn a_claim_that_is_bound_wakes_its_own_job() {
+    let mut cluster = waiting(Some(sized(0, 6, 0)), &vec![plain(Kind::Claim("now"), "a"); 9]);
+    cluster.cycle();
+    assert_eq!(cluster.cycle().names(), Vec::<&str>::new());
+    bind(&mut cluster, 4, 0);
+    assert_eq!(cluster.cycle().names(), ["g4-0"]);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(600))]
+
+    #[test]
+    fn jobs_of_all_kinds_need_not_be_looked_at(backlog in backlog(), conf in prop::sample::select(confs())) {
+        compare(&backlog, &conf)?;
+    }
+
+    #[test]
+    fn nor_those_for_whom_others_may_have_to_go(backlog in backlog(), conf in prop::sample::select(evicting())) {
+        compare(&backlog, &conf)?;
+    }
+}
