@@ -245,7 +245,6 @@ impl Volumes {
 
     /// Counts a task in or out that uses a claim on a node, and says how the attachments of its driver there change.
     pub(super) fn shift(&mut self, id: PvcId, node: NodeId, hold: Hold, add: bool) -> Option<Shift> {
-        self.watchers.hit(id);
         let claim = &mut self.pvcs[id];
         let on = claim.on.entry(node).or_default();
         let before = on.once();
@@ -261,6 +260,7 @@ impl Volumes {
 
     /// How the attachments of a claim's driver on a node have changed with who uses it there.
     fn shifted(&mut self, id: PvcId, node: NodeId, before: Use) -> Option<Shift> {
+        self.watchers.hit(id);
         let claim = &mut self.pvcs[id];
         let on = claim.on.get(&node).copied().unwrap_or_default();
         let after = on.once();
