@@ -160,6 +160,11 @@ impl Job {
         !whole && self.counts.ready() > 0
     }
 
+    /// Whether it lost members and keeps nodes for them on which there is no room yet.
+    pub fn gathers_room(&self) -> bool {
+        self.gathers
+    }
+
     /// Tasks that wait for a node or for room on one.
     pub fn waiting(&self) -> u32 {
         self.counts.of(Status::Pending) + self.counts.of(Status::Pipelined)
