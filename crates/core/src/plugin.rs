@@ -218,13 +218,13 @@ pub trait Plugin: Send + Sync {
     fn reclaimable(&self, _: &World, _by: TaskId, _of: &[TaskId]) -> Option<Vec<TaskId>> {
         None
     }
-    /// Which of these tasks may be evicted for a job, whatever becomes of their own gangs (`gangpreempt`,
+    /// Which of these tasks may be evicted for the gang of a task, whatever becomes of their own gangs (`gangpreempt`,
     /// `gangreclaim`); likewise.
     fn unified_evictable(
         &self,
         _: &World,
         _: EvictionKind,
-        _by: JobId,
+        _by: TaskId,
         _of: &[TaskId],
     ) -> Option<Vec<TaskId>> {
         None
@@ -232,6 +232,11 @@ pub trait Plugin: Send + Sync {
     /// Whether its opinions on victims are about what queues may keep: then they hold whichever tier decides, for no
     /// order of plugins is meant to let two queues take the same from each other by turns.
     fn guards_queues(&self) -> bool {
+        false
+    }
+    /// Whether its opinions on victims say whose job comes first: without one, jobs of equal priority do not preempt each
+    /// other, for they would do so by turns.
+    fn ranks_jobs(&self) -> bool {
         false
     }
     /// Which of two queues gives its tasks up first for one of queue `by`.

@@ -56,7 +56,7 @@ impl Plugin for Pdb {
         &self,
         world: &World,
         _: EvictionKind,
-        _: crate::id::JobId,
+        _: TaskId,
         of: &[TaskId],
     ) -> Option<Vec<TaskId>> {
         Some(within_budgets(world, of))
@@ -86,11 +86,8 @@ mod tests {
             world.apply(PdbInfo { key: Key::new("ns", "all"), selector, allowed }.into());
             assert_eq!(count(&world), expected, "{allowed} allowed");
             assert_eq!(Pdb.reclaimable(&world, all[0], &all).unwrap().len(), expected);
-            let job = world.tasks[all[0]].job.unwrap();
-            assert_eq!(
-                Pdb.unified_evictable(&world, EvictionKind::Preempt, job, &all).unwrap().len(),
-                expected
-            );
+            let of_gangs = Pdb.unified_evictable(&world, EvictionKind::Preempt, all[0], &all);
+            assert_eq!(of_gangs.unwrap().len(), expected);
         }
     }
 }

@@ -79,12 +79,15 @@ impl Plugin for Priority {
         &self,
         world: &World,
         kind: EvictionKind,
-        by: JobId,
+        by: TaskId,
         of: &[TaskId],
     ) -> Option<Vec<TaskId>> {
-        let priority = |job: JobId| world.jobs[job].priority;
-        let lesser = |task: &&TaskId| world.tasks[**task].job.is_some_and(|job| priority(job) < priority(by));
-        (kind == EvictionKind::Preempt).then(|| of.iter().filter(lesser).copied().collect())
+        let priority = |task: TaskId| world.tasks[task].job.map(|job| world.jobs[job].priority);
+        let lesser = |task: &&TaskId| priority(**task).is_some_and(|its| Some(its) < priority(by));
+        Some(match kind {
+            EvictionKind::Preempt => of.iter().filter(lesser).copied().collect(),
+            EvictionKind::Reclaim => of.to_vec(),
+        })
     }
 }
 

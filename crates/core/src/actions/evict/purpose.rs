@@ -38,6 +38,11 @@ impl Purpose {
         }
     }
 
+    /// Whether one job preempts another.
+    pub(super) fn is_of_jobs(self) -> bool {
+        self.kind() == EvictionKind::Preempt && self != Purpose::WithinJob
+    }
+
     /// Whether gangs are taken as a whole.
     pub(super) fn of_gangs(self) -> bool {
         matches!(self, Purpose::GangPreempt | Purpose::GangReclaim)
@@ -61,7 +66,7 @@ impl Purpose {
         of: &[TaskId],
     ) -> Option<Vec<TaskId>> {
         match (self.of_gangs(), self.kind()) {
-            (true, kind) => plugin.unified_evictable(world, kind, world.tasks[by].job?, of),
+            (true, kind) => plugin.unified_evictable(world, kind, by, of),
             (false, EvictionKind::Preempt) => plugin.preemptable(world, by, of),
             (false, EvictionKind::Reclaim) => plugin.reclaimable(world, by, of),
         }

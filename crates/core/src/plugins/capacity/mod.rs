@@ -16,8 +16,10 @@
 //! - a pod that was let in by its queue's gate counts as if it had its node (see [`gates`]);
 //! - a job is admitted when `promised + minResources ≤ realCapability` in what it names, there and in every queue above. In
 //!   a tree `root` is as large as its capability says, not as the cluster is: what does not fit yet may bring new nodes;
-//! - a queue may reclaim for a task that it may have, and with which it has at most what it deserves of one thing that the
-//!   task asks for, at least; or one of the `ancestorReclaimLevel` queues above it has (`root` left out);
+//! - a queue may reclaim for a task when it is *entitled* to it: with the task, and all else of its gang, it has at most what
+//!   it deserves of all that these ask for and that it deserves any of, which is something. Or one of the
+//!   `ancestorReclaimLevel` queues above it is (`root` left out), and then from queues that are not below that one. What
+//!   others hold of a limit further up is not held against it, for that is what they may have to give;
 //! - a task may be reclaimed when it asks for something that the other asks for too; when its queue, and those above it that
 //!   the other's is not below, keep their guarantees; and when its queue deserves nothing of what the task asks for, or
 //!   holds more of some of it than it deserves, as must those of the `ancestorReclaimLevel` queues above it that the other
@@ -29,8 +31,9 @@
 //! to. Quotas that do not add up (children have more than their parent) are told on the queue. Without `enableHierarchy` a
 //! queue with a parent other than `root` is refused.
 //!
-//! Source: Volcano's capacity plugin. Differences: there a fault of one queue switches the plugin off for all; here its own
-//! jobs wait, with those of the queues below it, and nothing is kept for it. Guarantees are kept free until they are used
+//! Source: Volcano's capacity plugin. Differences: there a queue may reclaim that has less than it deserves of one thing, and
+//! more of another; two such queues take from each other without end (see crates/README.md). There a fault of one queue
+//! switches the plugin off for all; here its own jobs wait, with those of the queues below it, and nothing is kept for it. Guarantees are kept free until they are used
 //! (there, what two queues leave beside each other's guarantees can be a third's), also where `root` has no capability.
 //! Guarantees of the queues above a victim count. Of devices (see [`devices`]) whole ones count in all of this, as any resource;
 //! a quota that has no effect is told on the queue.
@@ -185,7 +188,7 @@ impl Capacity {
         (Share::largest(shares), false)
     }
 
-    /// What a queue would have too much of with one more task, by the limits that it has.
+    /// What a queue would have too much of with one more task, by these limits.
     fn over<'a>(
         &'a self,
         world: &'a World,
@@ -203,17 +206,18 @@ impl Capacity {
     }
 
     /// Whether a task is within the limits of its queue and of all above. If not, why: in the words of a capability, or of
-    /// what is kept for the queues beside.
+    /// what is kept for the queues beside. What counts is what the queues hold, or of those above only what `whose` holds.
     fn within<'w>(
         &'w self,
         world: &'w World,
         queue: QueueId,
         task: TaskId,
+        whose: Option<QueueId>,
         limits: impl Fn(QueueId) -> &'w Ceilings,
     ) -> Result<(), Refusal> {
-        let over = |id: &QueueId| self.over(world, *id, task, limits(*id)).next().is_some();
-        let Some(id) = self.path(world, queue).find(over) else { return Ok(()) };
-        let over: Vec<_> = self.over(world, id, task, limits(id)).collect();
+        let over = |id: QueueId| self.over(world, whose.unwrap_or(id), task, limits(id));
+        let Some(id) = self.path(world, queue).find(|id| over(*id).next().is_some()) else { return Ok(()) };
+        let over: Vec<_> = over(id).collect();
         let queue = &world.queues[id];
         let own = |(dim, _): &(DimId, i64)| queue.capability.get(*dim) == limits(id).get(*dim);
         let limit = if over.iter().all(own) { "capability" } else { BESIDE };
@@ -222,7 +226,7 @@ impl Capacity {
 
     /// Whether a task is within the realCapability of its queue and of all above.
     fn within_limits(&self, world: &World, queue: QueueId, task: TaskId) -> Result<(), Refusal> {
-        self.within(world, queue, task, |id| &self.of(id).limits)
+        self.within(world, queue, task, None, |id| &self.of(id).limits)
     }
 
     /// What a job needs of devices that its queue cannot promise it.
@@ -235,12 +239,10 @@ impl Capacity {
         needed.iter().filter_map(missing).collect()
     }
 
-    /// Whether a queue has, with one more task, at most what it deserves of something that the task asks for.
-    fn is_below_deserved(&self, world: &World, id: QueueId, request: &Amounts) -> bool {
-        let deserved = &self.of(id).deserved;
-        let below =
-            |(dim, need)| deserved.get(dim).is_some_and(|most| self.held(world, id, dim) + need <= most);
-        asked(request).any(below)
+    /// What victims in other queues cannot free for a task: what its own queue may have, and what those above may have
+    /// with nobody else in them.
+    fn within_alone(&self, world: &World, queue: QueueId, task: TaskId) -> Result<(), Refusal> {
+        self.within(world, queue, task, Some(queue), |id| &self.of(id).limits)
     }
 
     /// The queue so many levels above another; `root` is none.
@@ -317,7 +319,7 @@ impl Plugin for Capacity {
 
     fn lets_in(&self, world: &World, queue: QueueId, task: TaskId) -> Result<(), Refusal> {
         let own = |id| if self.tree { &self.of(id).real } else { &world.queues[id].capability };
-        self.within(world, queue, task, own)
+        self.within(world, queue, task, None, own)
     }
 
     fn listens(&self) -> bool {
@@ -333,27 +335,17 @@ impl Plugin for Capacity {
     }
 
     fn preemptive(&self, world: &World, queue: QueueId, task: TaskId) -> Result<(), Refusal> {
-        // What queues above may have, those beside this one may have to give back.
-        if self.over(world, queue, task, &self.of(queue).limits).next().is_some() {
-            self.within_limits(world, queue, task)?;
-        }
-        let request = &*self.request(world, queue, task);
-        let mut above = (1..=self.levels).filter_map(|level| self.above(world, queue, level));
-        if self.is_below_deserved(world, queue, request)
-            || above.any(|id| self.is_below_deserved(world, id, request))
-        {
+        self.within_alone(world, queue, task)?;
+        if !self.entitled(world, queue, task).is_empty() {
             return Ok(());
         }
-        let deserved = &self.of(queue).deserved;
-        let over = |(dim, need)| (dim, self.held(world, queue, dim) + need - deserved.get(dim).unwrap_or(0));
-        let over = asked(request).map(over).collect();
+        let over = self.beyond_deserved(world, queue, task);
         Err(Refusal::Quota { plugin: NAME, queue: world.queues[queue].name.clone(), limit: "deserved", over })
     }
 
     fn reclaimable(&self, world: &World, by: TaskId, of: &[TaskId]) -> Option<Vec<TaskId>> {
-        let Some(job) = world.tasks[by].job else { return Some(Vec::new()) };
-        let queue = world.jobs[job].queue;
-        Some(self.victims(world, queue, Some(&self.request(world, queue, by)), of))
+        let Some(queue) = world.queue_of(by) else { return Some(Vec::new()) };
+        Some(self.victims(world, by, Some(&self.request(world, queue, by)), of))
     }
 
     fn guards_queues(&self) -> bool {
@@ -364,12 +356,12 @@ impl Plugin for Capacity {
         &self,
         world: &World,
         kind: EvictionKind,
-        by: JobId,
+        by: TaskId,
         of: &[TaskId],
     ) -> Option<Vec<TaskId>> {
         match kind {
             EvictionKind::Preempt => None,
-            EvictionKind::Reclaim => Some(self.victims(world, world.jobs[by].queue, None, of)),
+            EvictionKind::Reclaim => Some(self.victims(world, by, None, of)),
         }
     }
 

@@ -1,4 +1,4 @@
-//! Whose tasks may be evicted for a task of another queue.
+//! For whom tasks of other queues may be evicted, and whose.
 use std::borrow::Cow;
 
 use phalanx_resource::{Amounts, DimId};
@@ -61,6 +61,15 @@ impl Left<'_> {
     }
 }
 
+/// What a task asks for, with what was promised to the others of its gang.
+fn with_gang(world: &World, task: TaskId, request: &Amounts) -> Amounts {
+    let mut asks = request.clone();
+    if let Some(job) = world.tasks[task].job {
+        asks.add(&world.jobs[job].pipelined);
+    }
+    asks
+}
+
 /// What is deserved of the things that are requested.
 fn relevant<'a>(
     deserved: &'a phalanx_resource::Ceilings,
@@ -70,15 +79,51 @@ fn relevant<'a>(
 }
 
 impl Capacity {
-    /// Which of these tasks may be evicted for a task of queue `by`, each on top of those before it. Without the other's
-    /// request, any is as good as another.
+    /// The queues, from a task's own up to those that have a say, that have at most what they deserve with it.
+    pub(super) fn entitled(&self, world: &World, queue: QueueId, task: TaskId) -> Vec<QueueId> {
+        let above = (1..=self.levels).filter_map(|level| self.above(world, queue, level));
+        let is_entitled = |id: &QueueId| {
+            let named = self.named(world, *id, task);
+            !named.is_empty() && named.iter().all(|(_, over)| *over <= 0)
+        };
+        std::iter::once(queue).chain(above).filter(is_entitled).collect()
+    }
+
+    /// What a task and the others of its gang ask for and a queue deserves any of, with how much more than it deserves the
+    /// queue has with the task. Nothing where that would be no more than places for pods.
+    fn named(&self, world: &World, id: QueueId, task: TaskId) -> Vec<(DimId, i64)> {
+        let deserved = &self.of(id).deserved;
+        let request = self.request(world, id, task);
+        let asks = with_gang(world, task, &request);
+        let named = |dim: DimId| asks.get(dim) > 0 && deserved.get(dim).is_some_and(|most| most > 0);
+        let any = deserved.iter().any(|(dim, _)| dim != DimId::PODS && named(dim));
+        let named = deserved.iter().filter(move |(dim, _)| any && named(*dim));
+        named.map(|(dim, most)| (dim, self.held(world, id, dim) + request.get(dim) - most)).collect()
+    }
+
+    /// What keeps a queue from reclaiming for a task.
+    pub(super) fn beyond_deserved(&self, world: &World, queue: QueueId, task: TaskId) -> Vec<(DimId, i64)> {
+        let mut over = self.named(world, queue, task);
+        over.retain(|(_, over)| *over > 0);
+        if !over.is_empty() {
+            return over;
+        }
+        let request = self.request(world, queue, task);
+        asked(&request).map(|(dim, need)| (dim, self.held(world, queue, dim) + need)).collect()
+    }
+
+    /// Which of these tasks may be evicted for a task, each on top of those before it. Without the other's request, any is
+    /// as good as another.
     pub(super) fn victims(
         &self,
         world: &World,
-        by: QueueId,
+        by: TaskId,
         wanted: Option<&Amounts>,
         of: &[TaskId],
     ) -> Vec<TaskId> {
+        let Some(queue) = world.queue_of(by) else { return Vec::new() };
+        let entitled = self.entitled(world, queue, by);
+        let by = queue;
         let mut left = Left { plugin: self, world, taken: FxHashMap::default(), gone: FxHashMap::default() };
         let mut take = |task: TaskId| {
             let Some(job) = world.tasks[task].job else { return false };
@@ -86,6 +131,7 @@ impl Capacity {
             let request = left.back(queue, task);
             let of_use = |wanted: &Amounts| asked(wanted).any(|(dim, _)| request.get(dim) > 0);
             let taken = world.queues[queue].exists
+                && self.is_outside(world, &entitled, queue)
                 && wanted.is_none_or(of_use)
                 && self.may_give(&left, by, wanted, (queue, task), &request);
             if taken {
@@ -94,6 +140,12 @@ impl Capacity {
             taken
         };
         of.iter().copied().filter(|task| take(*task)).collect()
+    }
+
+    /// Whether a queue is not below all of those that are entitled: what is taken from it would be theirs already.
+    fn is_outside(&self, world: &World, entitled: &[QueueId], queue: QueueId) -> bool {
+        let holds = |id: &QueueId| self.path(world, queue).any(|above| above == *id);
+        entitled.is_empty() || !entitled.iter().all(holds)
     }
 
     fn may_give(

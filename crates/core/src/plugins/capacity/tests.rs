@@ -273,9 +273,9 @@ fn only_what_is_of_use_is_reclaimed() {
     let mut world = world(9, &["by:||cpu=4", "a"], &[("by", 0, 1)]);
     fill(&mut world, "a", 2, 0, "memory=1Gi");
     assert_eq!(victims(&world, 0, "a", 2), 0);
-    let (job, of) = (job_of(&world, "by"), ["a-0", "a-1"].map(|name| task_of(&world, name)));
+    let (by, of) = (task_of(&world, "by-0"), ["a-0", "a-1"].map(|name| task_of(&world, name)));
     let plugin = plugin(&world, true, 0);
-    let evictable = |kind| plugin.unified_evictable(&world, kind, job, &of);
+    let evictable = |kind| plugin.unified_evictable(&world, kind, by, &of);
     assert_eq!(evictable(EvictionKind::Reclaim), Some(of.to_vec()));
     assert_eq!(evictable(EvictionKind::Preempt), None);
 }

@@ -147,7 +147,7 @@ impl Plugin for Proportion {
         &self,
         world: &World,
         kind: EvictionKind,
-        _: JobId,
+        _: TaskId,
         of: &[TaskId],
     ) -> Option<Vec<TaskId>> {
         let any = of.first().copied()?;
