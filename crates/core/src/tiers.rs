@@ -203,6 +203,20 @@ impl Tiers {
         None
     }
 
+    /// Plugins that say which of two jobs of equal priority gives way, unless there are any in the tier that decided: then
+    /// they have said so.
+    pub(crate) fn ranking(&self, flag: Option<Flag>, decided: usize) -> Option<Vec<&dyn Plugin>> {
+        let ranks =
+            |entry: &&Entry| flag.is_none_or(|flag| entry.flags.on(flag)) && entry.plugin.ranks_jobs();
+        let asked = self.tiers().nth(decided).is_some_and(|tier| tier.iter().any(|entry| ranks(&entry)));
+        (!asked).then(|| self.entries.iter().filter(ranks).map(|entry| &*entry.plugin).collect())
+    }
+
+    /// Whether any plugin says what queues may keep.
+    pub(crate) fn guard_queues(&self) -> bool {
+        self.every().any(Plugin::guards_queues)
+    }
+
     /// Whether [`victims`](Self::victims) could leave anybody, in whatever order they are offered: in some tier there
     /// is an opinion, and each one alone leaves somebody.
     pub fn any_victims(

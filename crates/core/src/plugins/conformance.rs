@@ -5,7 +5,7 @@
 use crate::conf::ArgSpec;
 use crate::event::Time;
 use crate::id::{JobId, TaskId};
-use crate::plugin::{Plugin, PluginDef};
+use crate::plugin::{EvictionKind, Plugin, PluginDef};
 use crate::world::{Task, World};
 
 const ARGS: &[ArgSpec] = &[];
@@ -38,6 +38,16 @@ impl Plugin for Conformance {
     }
 
     fn reclaimable(&self, world: &World, by: TaskId, of: &[TaskId]) -> Option<Vec<TaskId>> {
+        self.preemptable(world, by, of)
+    }
+
+    fn unified_evictable(
+        &self,
+        world: &World,
+        _: EvictionKind,
+        by: TaskId,
+        of: &[TaskId],
+    ) -> Option<Vec<TaskId>> {
         self.preemptable(world, by, of)
     }
 }

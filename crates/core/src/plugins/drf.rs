@@ -20,7 +20,7 @@ use crate::conf::{ArgSpec, Flag};
 use crate::diagnosis::QueueFault;
 use crate::event::Time;
 use crate::id::{JobId, QueueId, TaskId};
-use crate::plugin::{Opening, Plugin, PluginDef};
+use crate::plugin::{EvictionKind, Opening, Plugin, PluginDef};
 use crate::world::{Status, World};
 
 const ARGS: &[ArgSpec] = &[];
@@ -73,6 +73,20 @@ impl Plugin for Drf {
         Some(self.tree.as_ref()?.reclaimable(world, by, of))
     }
 
+    fn guards_queues(&self) -> bool {
+        self.tree.is_some()
+    }
+
+    fn unified_evictable(
+        &self,
+        world: &World,
+        kind: EvictionKind,
+        by: TaskId,
+        of: &[TaskId],
+    ) -> Option<Vec<TaskId>> {
+        (kind == EvictionKind::Reclaim).then(|| self.reclaimable(world, by, of))?
+    }
+
     fn listens(&self) -> bool {
         self.tree.is_some()
     }
@@ -81,6 +95,10 @@ impl Plugin for Drf {
         if let Some(tree) = &mut self.tree {
             tree.changed(world, task);
         }
+    }
+
+    fn ranks_jobs(&self) -> bool {
+        true
     }
 
     fn preemptable(&self, world: &World, by: TaskId, of: &[TaskId]) -> Option<Vec<TaskId>> {

@@ -7,7 +7,8 @@
 //!   unless `minMember` is less than the sum of the roles' minimums.
 //! - A gang that started and lost members goes first, for what it holds is of no use until it is whole again; then
 //!   those that have not started; then those that are ready and would grow.
-//! - A task may be evicted while its job keeps `minMember` ready tasks without it and without those picked before it.
+//! - A task may be evicted while its job keeps `minMember` ready tasks without it and without those picked before it. To
+//!   `gangpreempt` and `gangreclaim` it leaves all, for these take gangs as a whole.
 //!
 //! Source: Volcano's gang plugin, with four differences. Volcano counts pending best-effort tasks as ready, so that a
 //! gang may start without them and never be whole; here they count once they have a node, and allocate places those
@@ -22,7 +23,7 @@ use crate::conf::ArgSpec;
 use crate::diagnosis::Refusal;
 use crate::event::Time;
 use crate::id::{JobId, TaskId};
-use crate::plugin::{Mark, Plugin, PluginDef, Vote};
+use crate::plugin::{EvictionKind, Mark, Plugin, PluginDef, Vote};
 use crate::world::{Counts, Job, Status, World};
 
 const ARGS: &[ArgSpec] = &[];
@@ -90,6 +91,10 @@ impl Plugin for Gang {
 
     fn reclaimable(&self, world: &World, _: TaskId, of: &[TaskId]) -> Option<Vec<TaskId>> {
         Some(spare(world, of))
+    }
+
+    fn unified_evictable(&self, _: &World, _: EvictionKind, _: TaskId, of: &[TaskId]) -> Option<Vec<TaskId>> {
+        Some(of.to_vec())
     }
 }
 

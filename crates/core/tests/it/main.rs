@@ -1,6 +1,7 @@
 //! Whole cycles: events in, decisions out.
 mod admission;
 mod budgets;
+mod chases;
 mod claims;
 mod cluster;
 mod denied;

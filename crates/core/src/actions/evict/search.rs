@@ -122,12 +122,45 @@ fn is_offered(session: &Session<'_>, aim: &Aim, purpose: Purpose, victim: &Victi
         Purpose::Preempt | Purpose::GangPreempt => {
             world.jobs[victim.job].priority <= world.jobs[aim.job].priority
         }
-        Purpose::Reclaim | Purpose::GangReclaim => true,
+        // Where no plugin says what queues may keep, the order of queues does, which does not turn round.
+        Purpose::Reclaim | Purpose::GangReclaim => {
+            let queues = [aim.job, victim.job].map(|job| world.jobs[job].queue);
+            session.tiers.guard_queues()
+                || (victim.loss == Loss::Surplus && !aim.single)
+                || session.queue_order(queues[0], queues[1]).is_lt()
+        }
     };
     world.tasks[victim.task].status == victim.status
         && purpose.takes_from_job(aim.job, victim.job)
         && (idle(victim.task) || !idle(aim.last()))
         && lesser
+}
+
+/// Those of less important jobs, and of equally important ones those whom a plugin ranks behind. What a gang can do without
+/// goes for another that would be whole by it, for that never turns round.
+fn outranked(
+    session: &Session<'_>,
+    aim: &Aim,
+    purpose: Purpose,
+    offered: &[Victim],
+    (tier, mut picked): (usize, Vec<TaskId>),
+) -> (usize, Vec<TaskId>) {
+    let world = &*session.world;
+    let priority = |job: JobId| world.jobs[job].priority;
+    let is_equal = |victim: &&Victim| {
+        let spare = victim.loss == Loss::Surplus && !aim.single;
+        priority(victim.job) == priority(aim.job) && !spare
+    };
+    if !purpose.is_of_jobs() || !offered.iter().any(|victim| is_equal(&victim)) {
+        return (tier, picked);
+    }
+    let Some(plugins) = session.tiers.ranking(purpose.flag(), tier) else { return (tier, picked) };
+    let equal: FxHashSet<TaskId> = offered.iter().filter(is_equal).map(|victim| victim.task).collect();
+    let asked: Vec<TaskId> = picked.iter().copied().filter(|task| equal.contains(task)).collect();
+    let behind = |plugin: &dyn Plugin| purpose.ask(plugin, world, aim.last(), &asked);
+    let behind: FxHashSet<TaskId> = plugins.into_iter().filter_map(behind).flatten().collect();
+    picked.retain(|task| !equal.contains(task) || behind.contains(task));
+    (tier, picked)
 }
 
 struct Search<'a, 'w> {
@@ -256,8 +289,12 @@ impl Search<'_, '_> {
         let ids: Vec<TaskId> = offered.iter().map(|victim| victim.task).collect();
         let (tier, picked) = aim.as_if_whole(self.session, |session| {
             let ask = |plugin: &dyn Plugin, of: &[TaskId]| purpose.ask(plugin, session.world, aim.last(), of);
-            session.tiers.victims(purpose.flag(), tier, &ids, ask)
+            let picked = session.tiers.victims(purpose.flag(), tier, &ids, ask)?;
+            Some(outranked(session, aim, purpose, offered, picked))
         })?;
+        if picked.is_empty() {
+            return None;
+        }
         let picked: FxHashSet<TaskId> = picked.into_iter().collect();
         let mut budgets = Budgets::new(self.session.world);
         let goes = |victim: &&Victim| picked.contains(&victim.task) && budgets.take(victim.task);

@@ -190,6 +190,10 @@ impl Plugin for Remote {
         ["preemptable", "reclaimable", "kube.preempt"].iter().any(|verb| self.has(verb))
     }
 
+    fn ranks_jobs(&self) -> bool {
+        true
+    }
+
     fn preemptable(&self, world: &World, by: TaskId, of: &[TaskId]) -> Option<Vec<TaskId>> {
         self.evictable(world, "preemptable", &Ask::Preemptable(by, of.to_vec()), by, of)
     }

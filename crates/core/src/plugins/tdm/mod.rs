@@ -184,6 +184,10 @@ impl Plugin for Tdm {
         Some(!job_is_preemptable(job) && job.counts.of(Status::Pending) > 0)
     }
 
+    fn ranks_jobs(&self) -> bool {
+        true
+    }
+
     fn preemptable(&self, world: &World, by: TaskId, of: &[TaskId]) -> Option<Vec<TaskId>> {
         let revocable = world.class_of(by).constraints.revocable;
         if revocable || is_preemptable(&world.tasks[by]) {

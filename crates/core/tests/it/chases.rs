@@ -1,0 +1,302 @@
+//! Evictions come to an end: whoever is evicted comes again at once, as controllers have it, and takes nothing back for ever.
+use std::collections::BTreeMap;
+use std::fmt;
+
+use phalanx_core::annotation::{HIERARCHY, HIERARCHY_WEIGHTS};
+use phalanx_core::conf::{Arg, Conf, Flag, Position, Value};
+use phalanx_core::event::{Event, PodGroupInfo, PodInfo, PodPhase, QueueInfo, Time};
+use proptest::prelude::*;
+
+use crate::cluster::{Cluster, helm};
+use crate::objects::{group, member, node, queue, resources};
+
+/// Who says what queues may have.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Judge {
+    Proportion,
+    Capacity,
+    /// capacity in a tree, with `ancestorReclaimLevel`.
+    Tree(i64),
+    Hdrf,
+}
+
+/// How eviction is configured.
+#[derive(Clone, Debug)]
+struct Rules {
+    judge: Judge,
+    actions: Vec<&'static str>,
+    /// gang protects minimums from preempt, from reclaim; a gang that is whole starves no more; drf says who preempts.
+    flags: [bool; 4],
+    /// There is a plugin priority.
+    priority: bool,
+}
+
+/// Jobs of one queue: how many, `minMember`, pods, shape and priority class by turns.
+#[derive(Clone, Debug)]
+struct Load {
+    jobs: usize,
+    min: Vec<u32>,
+    pods: Vec<u32>,
+    shapes: Vec<&'static str>,
+    priorities: Vec<i32>,
+}
+
+/// Figures of a queue: deserved of each resource, guaranteed cores, department, weight and priority.
+#[derive(Clone, Debug)]
+struct Figures {
+    deserved: [Option<i64>; 3],
+    guarantee: Option<i64>,
+    department: usize,
+    weight: u32,
+    priority: i32,
+}
+
+#[derive(Clone)]
+struct Contest {
+    rules: Rules,
+    nodes: Vec<[i64; 3]>,
+    departments: Vec<[Option<i64>; 3]>,
+    queues: Vec<(Figures, Load)>,
+    /// Victims of every so manieth cycle stay for a while.
+    linger: usize,
+}
+
+const UNITS: [&str; 3] = ["cpu=", "memory=Gi", "example.com/gpu="];
+
+fn amounts(of: &[Option<i64>; 3]) -> String {
+    let one = |(unit, amount): (&&str, &Option<i64>)| {
+        let (name, suffix) = unit.split_once('=')?;
+        amount.map(|amount| format!("{name}={amount}{suffix}"))
+    };
+    UNITS.iter().zip(of).filter_map(one).collect::<Vec<_>>().join(" ")
+}
+
+fn rules() -> impl Strategy<Value = Rules> {
+    let judge = prop_oneof![
+        1 => Just(Judge::Proportion),
+        2 => Just(Judge::Capacity),
+        3 => (0i64..3).prop_map(Judge::Tree),
+        1 => Just(Judge::Hdrf),
+    ];
+    let actions = prop::sample::select(vec![
+        vec!["reclaim"],
+        vec!["preempt"],
+        vec!["reclaim", "preempt"],
+        vec!["gangreclaim"],
+        vec!["gangpreempt", "gangreclaim"],
+    ]);
+    (judge, actions, any::<[bool; 4]>(), prop::bool::weighted(0.7))
+        .prop_map(|(judge, actions, flags, priority)| Rules { judge, actions, flags, priority })
+}
+
+fn load() -> impl Strategy<Value = Load> {
+    let shape = prop::sample::select(vec![
+        "cpu=1",
+        "cpu=2",
+        "cpu=3",
+        "cpu=1 memory=1Gi",
+        "cpu=1 memory=2Gi",
+        "cpu=2 memory=1Gi",
+        "memory=2Gi",
+        "cpu=1 example.com/gpu=1",
+        "memory=1Gi example.com/gpu=2",
+    ]);
+    let few = |most: u32| prop::collection::vec(1..most, 1..3);
+    (1usize..9, few(4), few(4), prop::collection::vec(shape, 1..4), prop::collection::vec(0i32..2, 1..3))
+        .prop_map(|(jobs, min, pods, shapes, priorities)| Load { jobs, min, pods, shapes, priorities })
+}
+
+fn figures() -> impl Strategy<Value = Figures> {
+    let some = |most: i64| prop::option::weighted(0.7, 1..most);
+    let guarantee = prop::option::weighted(0.15, Just(1i64));
+    ((some(6), some(7), some(4)), guarantee, 0usize..2, 1u32..3, 0i32..2).prop_map(
+        |((cpu, memory, gpu), guarantee, department, weight, priority)| Figures {
+            deserved: [cpu.max(guarantee), memory, gpu],
+            guarantee,
+            department,
+            weight,
+            priority,
+        },
+    )
+}
+
+fn contest() -> impl Strategy<Value = Contest> {
+    let some = |most: i64| prop::option::weighted(0.7, 2..most);
+    let department = (some(9), some(9), some(5)).prop_map(|(cpu, memory, gpu)| [cpu, memory, gpu]);
+    let nodes = prop::collection::vec((3i64..9, 3i64..10, 0i64..4).prop_map(|(a, b, c)| [a, b, c]), 1..3);
+    let queues = prop::collection::vec((figures(), load()), 2..4);
+    (rules(), nodes, prop::collection::vec(department, 2), queues, 1usize..9).prop_map(
+        |(rules, nodes, departments, queues, linger)| Contest { rules, nodes, departments, queues, linger },
+    )
+}
+
+impl Rules {
+    fn conf(&self) -> Conf {
+        let mut conf = helm();
+        conf.actions.extend(self.actions.iter().map(|action| (*action).to_owned()));
+        let [preempt, reclaim, starving, drf] = self.flags;
+        for tier in &mut conf.tiers {
+            tier.plugins.retain(|plugin| match plugin.name.as_str() {
+                "priority" => self.priority,
+                "proportion" => self.judge != Judge::Hdrf,
+                _ => true,
+            });
+        }
+        for plugin in conf.tiers.iter_mut().flat_map(|tier| &mut tier.plugins) {
+            match plugin.name.as_str() {
+                "gang" => {
+                    plugin.flags.set(Flag::Preemptable, preempt);
+                    plugin.flags.set(Flag::Reclaimable, reclaim);
+                    plugin.flags.set(Flag::JobStarving, starving);
+                }
+                "drf" => {
+                    plugin.flags.set(Flag::Preemptable, drf);
+                    plugin.flags.set(Flag::Hierarchy, self.judge == Judge::Hdrf);
+                }
+                "proportion" if self.judge != Judge::Proportion => {
+                    plugin.name = "capacity".into();
+                    if let Judge::Tree(level) = self.judge {
+                        plugin.flags.set(Flag::Hierarchy, true);
+                        let level = Arg { value: Value::Int(level), at: Position::default() };
+                        plugin.args.0.insert("ancestorReclaimLevel".into(), level);
+                    } else {
+                        plugin.flags.set(Flag::Hierarchy, false);
+                    }
+                }
+                _ => {}
+            }
+        }
+        conf
+    }
+}
+
+impl Contest {
+    fn events(&self) -> Vec<Event> {
+        let class = |value: i32| Event::PriorityClass {
+            name: format!("p{value}").into(),
+            value,
+            global_default: false,
+        };
+        let mut events: Vec<Event> = (0..2).map(class).collect();
+        for (at, room) in self.nodes.iter().enumerate() {
+            events.push(node(&format!("n{at}"), &format!("{} pods=99", amounts(&room.map(Some)))).into());
+        }
+        for (at, deserved) in self.departments.iter().enumerate() {
+            if matches!(self.rules.judge, Judge::Tree(_)) {
+                let deserved = resources(&amounts(deserved));
+                events.push(QueueInfo { deserved, ..queue(&format!("d{at}"), 1) }.into());
+            }
+        }
+        for (at, (figures, load)) in self.queues.iter().enumerate() {
+            events.push(self.queue(at, figures).into());
+            events.extend(load.events(at));
+        }
+        events
+    }
+
+    fn queue(&self, at: usize, figures: &Figures) -> QueueInfo {
+        let mut info = QueueInfo { priority: figures.priority, ..queue(&format!("q{at}"), figures.weight) };
+        match self.rules.judge {
+            Judge::Proportion => {}
+            Judge::Capacity => info.deserved = resources(&amounts(&figures.deserved)),
+            Judge::Tree(_) => {
+                info.deserved = resources(&amounts(&figures.deserved));
+                info.parent = format!("d{}", figures.department).into();
+            }
+            Judge::Hdrf => {
+                let way = format!("root/d{}/q{at}", figures.department);
+                let pairs = [(HIERARCHY, way), (HIERARCHY_WEIGHTS, format!("1/1/{}", figures.weight))];
+                info.annotations = pairs.map(|(key, value)| (key.into(), value.into())).into_iter().collect();
+            }
+        }
+        if matches!(self.rules.judge, Judge::Capacity | Judge::Tree(_)) && figures.guarantee.is_some() {
+            info.guarantee = resources(&amounts(&[figures.guarantee, None, None]));
+        }
+        info
+    }
+
+    /// How many are evicted in each cycle, each victim made again as soon as it is gone.
+    fn evictions(&self, cycles: usize) -> Vec<usize> {
+        let mut cluster = Cluster::with(self.rules.conf());
+        for event in self.events() {
+            cluster.add(event);
+        }
+        let (mut made, mut evicted) = (BTreeMap::new(), Vec::new());
+        for at in 0..cycles {
+            let cycle = cluster.run();
+            evicted.push(cycle.evicted.len());
+            let lingers = (at + 1) % self.linger == 0;
+            for victim in &cycle.evicted {
+                let pod = cluster.pod(victim);
+                if lingers {
+                    cluster.change(victim, |pod| pod.deleting = true);
+                    cluster.cycle();
+                }
+                cluster.gone(victim);
+                again(&mut cluster, &mut made, pod);
+            }
+        }
+        evicted
+    }
+}
+
+/// What a controller makes for a pod that is gone.
+fn again(cluster: &mut Cluster, made: &mut BTreeMap<String, u32>, pod: PodInfo) {
+    let job = pod.group.as_deref().unwrap_or_default().to_owned();
+    let number = made.entry(job.clone()).and_modify(|number| *number += 1).or_insert(100);
+    let name: std::sync::Arc<str> = format!("{job}-{number}").into();
+    let mut next = PodInfo {
+        node: None,
+        phase: PodPhase::Pending,
+        index: Some(*number),
+        nominated: None,
+        deleting: false,
+        ..pod
+    };
+    (next.pod.name, next.pod.uid) = (name.clone(), name);
+    cluster.add(next);
+}
+
+impl Load {
+    fn events(&self, queue: usize) -> Vec<Event> {
+        let mut events = Vec::new();
+        for job in 0..self.jobs {
+            let name = format!("q{queue}j{job}");
+            let pods = self.pods[job % self.pods.len()];
+            let info = PodGroupInfo {
+                queue: format!("q{queue}").into(),
+                priority_class: Some(format!("p{}", self.priorities[job % self.priorities.len()]).into()),
+                created: Time(job as i64),
+                ..group(&name, self.min[job % self.min.len()].min(pods))
+            };
+            events.push(info.into());
+            let shape = |index: usize| self.shapes[(job + index) % self.shapes.len()];
+            events.extend((0..pods).map(|index| member(&name, index, shape(index as usize)).into()));
+        }
+        events
+    }
+}
+
+impl fmt::Debug for Contest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(
+            f,
+            "{:?}\nnodes {:?}, departments {:?}, linger {}",
+            self.rules, self.nodes, self.departments, self.linger
+        )?;
+        self.queues.iter().try_for_each(|(figures, load)| writeln!(f, "{figures:?}\n  {load:?}"))
+    }
+}
+
+/// After so many cycles nobody is evicted any more.
+const SETTLED: usize = 40;
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    #[test]
+    fn evictions_end_whatever_comes_again(contest in contest()) {
+        let evicted = contest.evictions(SETTLED + 15);
+        prop_assert!(evicted[SETTLED..].iter().all(|count| *count == 0), "{evicted:?}");
+    }
+}
