@@ -172,6 +172,8 @@ pub enum QueueFault {
         /// The parent.
         parent: Arc<str>,
     },
+    /// It has a parent, whose limits no configured plugin holds.
+    Unheld(Arc<str>),
     /// Its children have more of something in sum than it has itself.
     Children {
         /// Of what: `guarantee` or `deserved`.
@@ -210,6 +212,9 @@ impl QueueFault {
             }
             QueueFault::Tree { plugin, parent } => format!(
                 "it has parent {parent}, but plugin {plugin} is flat here; a tree needs plugin capacity with enableHierarchy: true"
+            ),
+            QueueFault::Unheld(parent) => format!(
+                "it has parent {parent}, whose limits no configured plugin holds; a tree needs plugin capacity with enableHierarchy: true"
             ),
             QueueFault::Children { what, over } => {
                 format!("its children have more {what} than it has itself{}", list(": ", over, dims))
@@ -354,7 +359,9 @@ pub enum Refusal {
     QueueNotOpen {
         /// Queue.
         queue: Arc<str>,
-        /// Its state.
+        /// The queue above it that does not, if it is not itself.
+        above: Option<Arc<str>>,
+        /// The state of that one.
         state: &'static str,
     },
     /// The queue carries something that cannot be honoured.
@@ -499,7 +506,10 @@ impl Refusal {
             Refusal::NoPodGroup(name) => format!("its PodGroup {name} does not exist"),
             Refusal::Invalid(why) => why.to_string(),
             Refusal::QueueMissing(queue) => format!("queue {queue} does not exist"),
-            Refusal::QueueNotOpen { queue, state } => format!("queue {queue} is {state}"),
+            Refusal::QueueNotOpen { queue, above: None, state } => format!("queue {queue} is {state}"),
+            Refusal::QueueNotOpen { queue, above: Some(above), state } => {
+                format!("queue {above} above queue {queue} is {state}")
+            }
             Refusal::QueueInvalid { queue, fault } => {
                 format!("queue {queue} is invalid: {}", fault.text(dims))
             }

@@ -180,6 +180,10 @@ pub trait Plugin: Send + Sync {
     fn queue_warning(&self, _: &World, _: QueueId) -> Option<QueueFault> {
         None
     }
+    /// Whether it holds jobs to the limits of the queues above theirs.
+    fn holds_trees(&self) -> bool {
+        false
+    }
     /// A job was admitted.
     fn job_enqueued(&mut self, _: &World, _: JobId) {}
     /// Whether a queue has all it may have.

@@ -6,7 +6,7 @@ use crate::budget::{Budget, Cut, Stopwatch};
 use crate::conf::{Conf, Flag};
 use crate::decision::{Decision, Prepare};
 use crate::diagnosis::{QueueFault, Refusal};
-use crate::event::{QueueState, Time};
+use crate::event::Time;
 use crate::id::{ClassId, JobId, NodeId, QueueId, TaskId};
 use crate::placement::{Placement, Room, Spot};
 use crate::plugin::{NodeRules, Outside, Plugin};
@@ -146,19 +146,15 @@ impl<'w> Session<'w> {
     /// The same of the queue.
     pub(crate) fn queue_refuses(&self, id: QueueId) -> Result<(), Refusal> {
         let queue = &self.world.queues[id];
-        let not_open = |state| Err(Refusal::QueueNotOpen { queue: queue.name.clone(), state });
         if !queue.exists {
             return Err(Refusal::QueueMissing(queue.name.clone()));
         }
         if let Some(fault) = self.queue_fault(id) {
             return Err(Refusal::QueueInvalid { queue: queue.name.clone(), fault });
         }
-        match queue.state {
-            QueueState::Open => Ok(()),
-            QueueState::Closed => not_open("Closed"),
-            QueueState::Closing => not_open("Closing"),
-            QueueState::Unknown => not_open("Unknown"),
-        }
+        let Some(shut) = self.world.queue_shut(id).map(|id| &self.world.queues[id]) else { return Ok(()) };
+        let above = (shut.name != queue.name).then(|| shut.name.clone());
+        Err(Refusal::QueueNotOpen { queue: queue.name.clone(), above, state: shut.state.name() })
     }
 
     /// What keeps a queue from being used: its fields, its place in the tree, or what a plugin minds.

@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use crate::decision::Decision;
-use crate::diagnosis::Refusal;
+use crate::diagnosis::{QueueFault, Refusal};
 use crate::event::{Condition, GroupStatus, Phase, Time};
 use crate::id::{JobId, QueueId};
+use crate::plugin::Plugin;
 use crate::session::Session;
 use crate::world::{Job, JobKind, Status};
 
@@ -291,10 +292,17 @@ fn write_allocated(session: &mut Session<'_>, id: QueueId) {
     }
 }
 
+/// A parent that no plugin looks at, nor refuses.
+fn unheld(session: &Session<'_>, id: QueueId) -> Option<QueueFault> {
+    let parent = session.world.queue_parent(id).filter(|parent| !parent.is_root())?;
+    let held = session.tiers.every().any(Plugin::holds_trees);
+    (!held).then(|| QueueFault::Unheld(parent.name.clone()))
+}
+
 fn tell_queue(session: &mut Session<'_>, id: QueueId) {
     let odd =
         |session: &Session<'_>| session.tiers.every().find_map(|it| it.queue_warning(session.world, id));
-    let fault = session.queue_fault(id).or_else(|| odd(session));
+    let fault = session.queue_fault(id).or_else(|| odd(session)).or_else(|| unheld(session, id));
     let message: Option<Arc<str>> = fault.map(|fault| fault.text(&session.world.dims).into());
     let queue = &mut session.world.queues[id];
     if queue.told == message {

@@ -15,6 +15,18 @@ pub enum QueueState {
     Unknown,
 }
 
+impl QueueState {
+    /// As Volcano writes it.
+    pub fn name(self) -> &'static str {
+        match self {
+            QueueState::Open => "Open",
+            QueueState::Closed => "Closed",
+            QueueState::Closing => "Closing",
+            QueueState::Unknown => "Unknown",
+        }
+    }
+}
+
 /// What happens when the first job of a queue cannot be placed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Dequeue {

@@ -10,10 +10,12 @@
 //! - its share is `max over resources of allocated / total`.
 //!
 //! Of two queues the one goes first whose node, at the first level at which they differ, is not saturated, or has the
-//! smaller share by weight. A task may be reclaimed when its queue would still go behind the other's with the move made.
+//! smaller share by weight. A task may be reclaimed when its queue would still go behind the other's with the move made, and
+//! its node at that level would still hold more by weight, unscaled.
 //!
 //! Source: Volcano's drf plugin; Bhattacharya et al., "Hierarchical Scheduling for Diverse Datacenter Workloads", SoCC 2013.
-//! Differences: victims add up, where Volcano looks at each alone; a node that is on two paths with different weights has
+//! Differences: victims add up, where Volcano looks at each alone, and not at what nodes hold unscaled; a queue above another, or where another is with other
+//! weights, takes no jobs (in Volcano admission refuses some of these); a node that is on two paths with different weights has
 //! that of the first queue by name, where Volcano takes that of any; what a queue that takes no jobs waits for is not
 //! asked for. Only what changed is worked out again, when it is asked for.
 use std::cmp::Ordering;
@@ -76,6 +78,37 @@ fn path(queue: &Queue) -> Result<Path<'_>, String> {
     Ok(parts)
 }
 
+/// Why queues cannot stand where they say: above another queue, so that their jobs would stand beside its node; or where
+/// another stands, with other weights, which then would be anybody's guess. Of two the younger is wrong.
+fn clashes(queues: &[(QueueId, &Queue)]) -> FxHashMap<QueueId, String> {
+    let mut paths: Vec<(QueueId, &Queue, Path<'_>)> =
+        queues.iter().filter_map(|(id, queue)| Some((*id, *queue, path(queue).ok()?))).collect();
+    paths.retain(|(_, _, path)| !path.is_empty());
+    paths.sort_by(|a, b| (a.1.created, &a.1.name).cmp(&(b.1.created, &b.1.name)));
+    let names = |path: &Path<'_>| path.iter().map(|(name, _)| (*name).to_owned()).collect::<Vec<String>>();
+    let mut below: FxHashMap<Vec<String>, &str> = FxHashMap::default();
+    let mut first: FxHashMap<Vec<String>, (&str, &Path<'_>)> = FxHashMap::default();
+    for (_, queue, path) in &paths {
+        let all = names(path);
+        for end in 1..all.len() {
+            below.entry(all[..end].to_vec()).or_insert(&queue.name);
+        }
+        first.entry(all).or_insert((&queue.name, path));
+    }
+    let clash = |(id, _, path): &(QueueId, &Queue, Path<'_>)| {
+        let all = names(path);
+        if let Some(other) = below.get(&all) {
+            return Some((*id, format!("{HIERARCHY} has a place above that of queue {other}")));
+        }
+        let (other, _) = first.get(&all).filter(|(_, its)| *its != path)?;
+        Some((
+            *id,
+            format!("{HIERARCHY_WEIGHTS} differs from that of queue {other}, which has the same place"),
+        ))
+    };
+    paths.iter().filter_map(clash).collect()
+}
+
 /// A node of the tree.
 #[derive(Clone, Debug, Default)]
 struct Node {
@@ -90,6 +123,8 @@ struct Node {
     hungry: usize,
     allocated: Vec<f64>,
     share: f64,
+    /// What all its jobs hold, and those below it, without scaling.
+    held: Vec<f64>,
     saturated: bool,
 }
 
@@ -144,12 +179,14 @@ impl Hdrf {
         let mut queues: Vec<(QueueId, &Queue)> =
             world.queues.iter().filter(|(_, queue)| queue.exists).collect();
         queues.sort_by(|a, b| a.1.name.cmp(&b.1.name));
+        let clashes = clashes(&queues);
         let tree = hdrf.tree.get_mut().unwrap_or_else(PoisonError::into_inner);
         for (id, queue) in queues {
-            match path(queue) {
+            let path = path(queue);
+            match clashes.get(&id).map_or(path, |why| Err(why.clone())) {
                 Ok(path) => {
                     hdrf.ways[id.index()] = tree.way(&path);
-                    hdrf.takes[id.index()] = queue.is_open() && world.queue_fault(id).is_none();
+                    hdrf.takes[id.index()] = world.queue_takes_jobs(id) && world.queue_fault(id).is_none();
                 }
                 Err(why) => hdrf.faults[id.index()] = Some(QueueFault::Field(why.into())),
             }
@@ -190,7 +227,8 @@ impl Hdrf {
             tree.track(job, || self.member(world, job));
             change(&mut tree, job, task, Amounts::sub);
             tree.compute();
-            let taken = self.compare(&tree, queue, world.jobs[job].queue).is_lt();
+            let from = world.jobs[job].queue;
+            let taken = self.compare(&tree, queue, from).is_lt() && self.holds_less(&tree, queue, from);
             if !taken {
                 change(&mut tree, job, task, Amounts::add);
             }
@@ -232,6 +270,15 @@ impl Hdrf {
         }
         let node = self.node_of(world, it.queue);
         Member { node, queue: it.queue.index(), held, request, saturated: false }
+    }
+
+    /// Whether, where the ways of two queues part, the first one's node holds less by weight, unscaled. Scaled shares may
+    /// fall when more is held, so that by them alone two could take from each other by turns.
+    fn holds_less(&self, tree: &Tree, a: QueueId, b: QueueId) -> bool {
+        let (a, b) = (&self.ways[a.index()], &self.ways[b.index()]);
+        let by_weight = |node: usize| tree.share(&tree.nodes[node].held) / tree.nodes[node].weight;
+        let parted = a.iter().zip(b).find(|(a, b)| a != b);
+        parted.is_none_or(|(a, b)| by_weight(*a) < by_weight(*b))
     }
 
     /// By level: saturated last, then the smaller share by weight; at last the shorter way.
@@ -386,8 +433,20 @@ impl Tree {
         }
         let saturated = node.hungry == 0 && children().all(|child| child.saturated);
         let share = self.share(&allocated);
+        let held = self.held_below(at, jobs.iter().map(|(held, _)| held));
         let node = &mut self.nodes[at];
-        (node.allocated, node.share, node.saturated) = (allocated, share, saturated);
+        (node.allocated, node.share, node.held, node.saturated) = (allocated, share, held, saturated);
+    }
+
+    /// What a node's jobs, these of which are not saturated, and those below it hold.
+    fn held_below<'a>(&'a self, at: usize, open: impl Iterator<Item = &'a Vec<f64>>) -> Vec<f64> {
+        let node = &self.nodes[at];
+        let mut held = self.in_floats(&node.fixed);
+        let below = node.children.iter().map(|child| &self.nodes[*child].held);
+        for amounts in open.chain(below) {
+            held.iter_mut().zip(amounts).for_each(|(sum, amount)| *sum += amount);
+        }
+        held
     }
 
     fn job_share(&self, job: JobId) -> (Vec<f64>, f64) {

@@ -72,11 +72,6 @@ impl Queue {
         &*self.name == ROOT
     }
 
-    /// Jobs may be admitted and placed.
-    pub fn is_open(&self) -> bool {
-        self.exists && self.state == QueueState::Open
-    }
-
     /// What its jobs hold or are promised.
     pub fn held(&self) -> Amounts {
         let mut held = self.own.allocated.clone();

@@ -8,6 +8,7 @@ use phalanx_resource::Amounts;
 
 use super::{Status, World};
 use crate::diagnosis::QueueFault;
+use crate::event::QueueState;
 use crate::id::{QueueId, Slots};
 use crate::world::Queue;
 
@@ -136,6 +137,28 @@ impl World {
             (a, b) = (up_a, up_b);
         }
         (a, b)
+    }
+
+    /// The first queue, from this one up, that is not open; `root` is asked for itself only.
+    pub(crate) fn queue_shut(&self, id: QueueId) -> Option<QueueId> {
+        let shut = |at: &QueueId| {
+            let queue = &self.queues[*at];
+            queue.state != QueueState::Open && (*at == id || !queue.is_root())
+        };
+        self.queue_path(id).find(shut)
+    }
+
+    /// Jobs of a queue may be admitted and placed, as far as its state and those of the queues above it go.
+    pub fn queue_takes_jobs(&self, id: QueueId) -> bool {
+        self.queues[id].exists && self.queue_shut(id).is_none()
+    }
+
+    /// Whether pods of a queue may be reclaimed for another: neither it nor a queue above it that the other is not below
+    /// says no. `root` has nothing to say, for all are below it.
+    pub(crate) fn gives_to(&self, from: QueueId, by: QueueId) -> bool {
+        let apart = |id: &QueueId| !self.queue_path(by).any(|above| above == *id);
+        let gives = |id: QueueId| self.queues[id].reclaimable || (id != from && self.queues[id].is_root());
+        self.queue_path(from).take_while(apart).all(gives)
     }
 
     /// What keeps a queue from being used: its own fields, or its place in the tree. What is wrong with `root` itself is

@@ -122,6 +122,22 @@ fn a_queue_whose_annotations_cannot_be_read_blocks_its_own_jobs_only() {
 }
 
 #[test]
+fn places_that_contradict_each_other_block_one_of_the_queues() {
+    for (what, one, other, expected) in [
+        ("above another", ("root/x", "1/1"), ("root/x/y", "1/1/1"), [0, 2]),
+        ("above another, by a part of a name", ("root/x", "1/1"), ("root/xy", "1/1"), [2, 2]),
+        ("the same", ("root/x", "1/1"), ("root/x", "1/1"), [2, 2]),
+        ("the same with another weight", ("root/x", "1/1"), ("root/x", "1/2"), [2, 0]),
+        ("weights that differ further up", ("root/x/a", "1/1/1"), ("root/x/b", "1/2/1"), [2, 2]),
+        ("at the root", ("root", "1"), ("root/x", "1/1"), [2, 2]),
+    ] {
+        let younger = QueueInfo { created: Time(1), ..at("other", other.0, other.1) };
+        let mut it = cluster("cpu=9", &[(at("one", one.0, one.1), 2, "cpu=1"), (younger, 2, "cpu=1")]);
+        assert_eq!(bound(&mut it, &["one", "other"]), expected, "{what}");
+    }
+}
+
+#[test]
 fn what_a_closed_queue_waits_for_is_not_asked_for() {
     let closed = QueueInfo { state: QueueState::Closed, ..at("prod", "root/eng/prod", "1/1/1") };
     let queues = [

@@ -289,6 +289,10 @@ impl Plugin for Capacity {
         Ok(())
     }
 
+    fn holds_trees(&self) -> bool {
+        self.tree
+    }
+
     fn queue_warning(&self, _: &World, id: QueueId) -> Option<QueueFault> {
         self.standings.get(id.index())?.warning.clone()
     }

@@ -241,6 +241,46 @@ fn a_queue_may_reclaim_up_to_what_it_deserves_of_anything() {
     }
 }
 
+#[test]
+fn what_others_hold_of_a_limit_further_up_is_what_they_may_have_to_give() {
+    for (queues, expected) in [
+        (["p: cpu=4||cpu=4", "a < p:||cpu=2", "b < p:||cpu=2"], true),
+        (["p: cpu=1||cpu=1", "a < p:||cpu=2", "b < p:||cpu=1"], true),
+        (["p: cpu=0||cpu=0", "a < p:||cpu=2", "b < p:||cpu=1"], false),
+        (["p: cpu=4||cpu=4", "a < p: cpu=0||", "b < p:||cpu=2"], false),
+    ] {
+        let world = world(9, &queues, &[("a", 0, 1), ("b", 4, 0)]);
+        let reclaims =
+            plugin(&world, true, 0).preemptive(&world, queue_of(&world, "a"), task_of(&world, "a-0"));
+        assert_eq!(reclaims.is_ok(), expected, "{queues:?}: {reclaims:?}");
+    }
+}
+
+#[test]
+fn a_queue_reclaims_when_it_has_too_much_of_nothing_that_is_asked_for() {
+    for (deserved, request, expected) in [
+        ("cpu=3 memory=3Gi", "cpu=1 memory=1Gi", Ok(())),
+        ("cpu=2 memory=3Gi", "cpu=1 memory=1Gi", Err("cpu (1 more)")),
+        ("cpu=2 memory=2Gi", "cpu=1 memory=1Gi", Err("cpu (1 more), memory (1Gi more)")),
+        // What is not asked for, or deserved by nobody in particular, does not matter.
+        ("cpu=2 memory=3Gi", "memory=1Gi", Ok(())),
+        ("cpu=3", "cpu=1 memory=1Gi", Ok(())),
+        ("memory=9Gi", "cpu=1", Err("cpu (3 more)")),
+        ("cpu=3 pods=2", "cpu=1", Err("pods (1 more)")),
+    ] {
+        let mut world = world(9, &[&format!("a:||{deserved}")], &[]);
+        fill(&mut world, "a", 2, 0, "cpu=1 memory=1Gi");
+        world.apply(PodGroupInfo { queue: "a".into(), ..group("more", 1) }.into());
+        world.apply(member("more", 0, request).into());
+        let reclaims =
+            plugin(&world, false, 0).preemptive(&world, queue_of(&world, "a"), task_of(&world, "more-0"));
+        let why = reclaims.map_err(|refusal| refusal.text(&world.dims));
+        let expected = expected
+            .map_err(|over: &str| format!("queue a would exceed its deserved: {over} (plugin capacity)"));
+        assert_eq!(why, expected, "deserved {deserved}, asks {request}");
+    }
+}
+
 /// How many tasks of a queue may be evicted for one of queue `by`, which holds nothing.
 fn victims(world: &World, levels: i64, of: &str, count: u32) -> usize {
     let of: Vec<TaskId> = (0..count).map(|index| task_of(world, &format!("{of}-{index}"))).collect();
@@ -260,6 +300,7 @@ fn victims_are_what_a_queue_holds_beyond_what_it_deserves() {
         ("its parent has more than it deserves", vec!["by:||cpu=4", "p:||cpu=3", "a < p:||cpu=1"], 1, 2),
         ("the same without a say", vec!["by:||cpu=4", "p:||cpu=5", "a < p:||cpu=1"], 0, 4),
         ("a common parent", vec!["p:||cpu=9", "by < p:||cpu=4", "a < p:||cpu=1"], 1, 4),
+        ("a common parent that alone deserves it", vec!["p:||cpu=9", "by < p", "a < p:||cpu=1"], 1, 0),
         ("near queues that deserve nothing", vec!["p:||cpu=9", "by < p", "a < p"], 1, 0),
         ("the same without a say", vec!["p:||cpu=9", "by < p", "a < p"], 0, 5),
     ] {

@@ -41,7 +41,7 @@ impl Party {
     fn new(world: &World, id: QueueId) -> Self {
         let queue = &world.queues[id];
         let broken = world.queue_fault(id).is_some() || flat::valid(world, id, NAME).is_err();
-        let request = if broken || !queue.is_open() { queue.held() } else { queue.request() };
+        let request = if broken || !world.queue_takes_jobs(id) { queue.held() } else { queue.request() };
         Self { id, request, broken }
     }
 }
