@@ -212,6 +212,11 @@ impl Tiers {
         (!asked).then(|| self.entries.iter().filter(ranks).map(|entry| &*entry.plugin).collect())
     }
 
+    /// Whether any plugin says which of two jobs of equal priority gives way.
+    pub(crate) fn rank(&self, flag: Option<Flag>) -> bool {
+        self.ranking(flag, usize::MAX).is_some_and(|plugins| !plugins.is_empty())
+    }
+
     /// Whether any plugin says what queues may keep.
     pub(crate) fn guard_queues(&self) -> bool {
         self.every().any(Plugin::guards_queues)

@@ -153,12 +153,13 @@ impl World {
         self.queues[id].exists && self.queue_shut(id).is_none()
     }
 
-    /// Whether pods of a queue may be reclaimed for another: neither it nor a queue above it that the other is not below
-    /// says no. `root` has nothing to say, for all are below it.
-    pub(crate) fn gives_to(&self, from: QueueId, by: QueueId) -> bool {
+    /// Which queue, if any, keeps pods of one from being reclaimed for another: itself, or one above it that the other is
+    /// not below. `root` has nothing to say, for all are below it.
+    pub(crate) fn keeps_its_pods(&self, from: QueueId, by: QueueId) -> Option<QueueId> {
         let apart = |id: &QueueId| !self.queue_path(by).any(|above| above == *id);
-        let gives = |id: QueueId| self.queues[id].reclaimable || (id != from && self.queues[id].is_root());
-        self.queue_path(from).take_while(apart).all(gives)
+        let keeps =
+            |id: &QueueId| !self.queues[*id].reclaimable && (*id == from || !self.queues[*id].is_root());
+        self.queue_path(from).take_while(apart).find(keeps)
     }
 
     /// What keeps a queue from being used: its own fields, or its place in the tree. What is wrong with `root` itself is

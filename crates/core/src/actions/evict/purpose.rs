@@ -81,7 +81,7 @@ impl Purpose {
     pub(super) fn takes_from(self, world: &World, by: QueueId, from: QueueId) -> bool {
         match self.kind() {
             EvictionKind::Preempt => by == from,
-            EvictionKind::Reclaim => by != from && world.gives_to(from, by),
+            EvictionKind::Reclaim => by != from && world.keeps_its_pods(from, by).is_none(),
         }
     }
 

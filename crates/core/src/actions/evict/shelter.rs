@@ -57,9 +57,10 @@ impl Search<'_, '_> {
         if !self.purpose.takes_from_job(self.aim.job, job) {
             return None;
         }
-        let queue = &world.queues[world.jobs[job].queue];
-        if self.purpose.kind() == EvictionKind::Reclaim && !queue.reclaimable {
-            return Some(Shelter::Queue(queue.name.clone()));
+        let [from, by] = [job, self.aim.job].map(|job| world.jobs[job].queue);
+        let keeps = world.keeps_its_pods(from, by);
+        if let Some(queue) = keeps.filter(|_| self.purpose.kind() == EvictionKind::Reclaim) {
+            return Some(Shelter::Queue(world.queues[queue].name.clone()));
         }
         self.own(task).or_else(|| self.by_others(task, job))
     }
@@ -95,7 +96,9 @@ impl Search<'_, '_> {
         if matters && rank.is_gt() {
             return Some(Shelter::Priority);
         }
-        if !self.goes(id) {
+        let alike =
+            rank.is_eq() && self.purpose.is_of_jobs() && !self.session.tiers.rank(self.purpose.flag());
+        if alike || !self.goes(id) {
             return Some(if matters && rank.is_eq() { Shelter::Priority } else { Shelter::Plugins });
         }
         if self.budgets.take(id) {
