@@ -3,7 +3,8 @@
 //! - A job's share is `max over resources of held / total`: what its pods hold or are promised, of what all nodes can
 //!   give. The smaller share goes first.
 //! - A task may be evicted for another when the other's job, with that task, would have less than the share its own job
-//!   keeps without it and without those picked before it, or as much when that is less than it had.
+//!   keeps without it and without those picked before it, or as much when that is less than it had. A gang is broken only
+//!   for a job of higher priority: broken ones go first, and would take it back.
 //!
 //! Source: Volcano's drf plugin; Ghodsi et al., "Dominant Resource Fairness", NSDI 2011. Shares are compared exactly,
 //! where Volcano compares floats and takes a difference below 10⁻⁶ for equal; and equal shares may be turned round for ever
@@ -14,6 +15,7 @@ use std::cmp::Ordering;
 use phalanx_resource::Amounts;
 use rustc_hash::FxHashMap;
 
+use super::gang::Spare;
 use super::hdrf::Hdrf;
 use super::share::Share;
 use crate::conf::{ArgSpec, Flag};
@@ -106,15 +108,22 @@ impl Plugin for Drf {
         let mut wanted = held(world, job);
         wanted.add(world.request_of(by));
         let wanted = dominant(world, &wanted);
+        let priority = world.jobs[job].priority;
         let mut left: FxHashMap<JobId, Amounts> = FxHashMap::default();
+        let mut spare: FxHashMap<JobId, Spare> = FxHashMap::default();
         let mut take = |task: TaskId| {
             let Some(job) = world.tasks[task].job else { return false };
+            // A gang that is broken goes first, and would take back what an equal one took.
+            let mut is_spare = || {
+                let spare = spare.entry(job).or_insert_with(|| Spare::of(&world.jobs[job]));
+                world.jobs[job].priority < priority || spare.take(world.tasks[task].role)
+            };
             let left = left.entry(job).or_insert_with(|| held(world, job));
             let mut without = left.clone();
             without.sub(world.request_of(task));
             let after = dominant(world, &without);
             // Equal will do where that lowers the other's share: what lowers nobody's could go on for ever.
-            let taken = wanted < after || (wanted == after && after < dominant(world, left));
+            let taken = (wanted < after || (wanted == after && after < dominant(world, left))) && is_spare();
             if taken {
                 *left = without;
             }
