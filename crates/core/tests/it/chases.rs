@@ -85,8 +85,13 @@ fn rules() -> impl Strategy<Value = Rules> {
         vec!["gangreclaim"],
         vec!["gangpreempt", "gangreclaim"],
     ]);
-    (judge, actions, any::<[bool; 4]>(), prop::bool::weighted(0.7))
-        .prop_map(|(judge, actions, flags, priority)| Rules { judge, actions, flags, priority })
+    (judge, actions, any::<[bool; 4]>(), prop::bool::weighted(0.7)).prop_map(
+        |(judge, actions, flags, priority)| {
+            // Without plugin priority a gang that a more important job broke is served first again.
+            let priority = priority || actions.iter().any(|action| action.ends_with("preempt"));
+            Rules { judge, actions, flags, priority }
+        },
+    )
 }
 
 fn load() -> impl Strategy<Value = Load> {
