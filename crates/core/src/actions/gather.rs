@@ -153,13 +153,18 @@ fn nearest(session: &mut Session<'_>, task: TaskId) -> Option<NodeId> {
     })
 }
 
-/// Whether a node would have room if all pods of other jobs ended.
+/// Whether a node would have room if all pods of other jobs ended. Where another job has a place reserved nothing is gathered:
+/// it would lose it, and evict for it again.
 fn could_fit(world: &World, task: TaskId, node: NodeId) -> bool {
     let (it, node) = (&world.tasks[task], &world.nodes[node]);
     let mut room = node.future_idle();
-    let others = node.tasks.iter().map(|other| &world.tasks[*other]);
-    for other in others.filter(|other| other.job != it.job && other.status.is_allocated()) {
-        room.add(&world.classes[other.class].request);
+    for other in node.tasks.iter().map(|other| &world.tasks[*other]).filter(|other| other.job != it.job) {
+        if other.status == Status::Pipelined {
+            return false;
+        }
+        if other.status.is_allocated() {
+            room.add(&world.classes[other.class].request);
+        }
     }
     world.request_of(task).fits(&room)
 }

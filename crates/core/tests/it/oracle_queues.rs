@@ -277,14 +277,19 @@ impl Case {
             || (self.path(0).iter().all(within) && self.leaves_enough(gone, members))
     }
 
+    /// Whether a queue deserves what it has with the whole gang.
+    fn entitles(&self, id: Id) -> bool {
+        self.deserved(id).is_some_and(|most| self.held(id, 0, self.small.min, 0) <= most)
+    }
+
     /// Whether the queue, or one near above it, deserves the whole gang.
     fn is_entitled(&self) -> bool {
         let path = self.path(0);
-        let entitled =
-            |id: &Id| self.deserved(*id).is_some_and(|most| self.held(*id, 0, self.small.min, 0) <= most);
         let within = self.held(Id::Leaf(0), 0, self.small.min, 0) <= self.limit(Id::Leaf(0));
         let levels = if self.tree { self.levels } else { 0 };
-        self.small.members[0].asks[0] > 0 && within && path.iter().take(levels + 1).any(entitled)
+        self.small.members[0].asks[0] > 0
+            && within
+            && path.iter().take(levels + 1).any(|id| self.entitles(*id))
     }
 
     /// Whether a pod may be taken on top of others.
@@ -304,15 +309,15 @@ impl Case {
         };
         let levels = if self.tree { self.levels } else { 0 };
         let apart = levels > 0 && !together;
-        let near = levels > 0 && together;
-        let spared = near && !self.of_gangs && !deserves(Id::Leaf(leaf), asks) && !deserves(Id::Leaf(0), own);
+        // What queues above both deserve is no reason: it is the same without the pod.
+        let justified = !together || self.entitles(Id::Leaf(0));
         leaf != 0
             && self.leaves[leaf].reclaimable
             && self.preemptable[pod]
             && of_use
             && losing.iter().all(keeps)
             && can_give(Id::Leaf(leaf))
-            && !spared
+            && justified
             && (!apart || can_give(Id::Team(leaf / 2)))
     }
 
