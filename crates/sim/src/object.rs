@@ -154,6 +154,20 @@ impl Converter {
             Kind::DeviceClass | Kind::ResourceSlice | Kind::ResourceClaim | Kind::ResourceClaimTemplate => {
                 Ok(self.device(kind, &value)?)
             }
+            Kind::PersistentVolume
+            | Kind::PersistentVolumeClaim
+            | Kind::StorageClass
+            | Kind::CSINode
+            | Kind::VolumeAttachment
+            | Kind::CSIDriver
+            | Kind::CSIStorageCapacity => self.storage(kind, value),
+        }
+    }
+
+    /// Volumes, claims to them, and what drivers say.
+    fn storage(&mut self, kind: Kind, mut value: Value) -> Result<Object, Faults> {
+        let interner = &mut self.interner;
+        match kind {
             Kind::PersistentVolume => {
                 let volume: slim::PersistentVolume = decode(&value)?;
                 Ok(Object::Volume(Box::new(phalanx_cache::volume(&volume, interner)?)))
@@ -178,9 +192,7 @@ impl Converter {
                 Ok(Object::Attachment(phalanx_cache::attachment(&decode(&value)?, interner)))
             }
             Kind::CSIDriver => Ok(Object::CsiDriver(phalanx_cache::csi_driver(&decode(&value)?, interner))),
-            Kind::CSIStorageCapacity => {
-                Ok(Object::StorageCapacity(phalanx_cache::storage_capacity(&decode(&value)?, interner)?))
-            }
+            _ => Ok(Object::StorageCapacity(phalanx_cache::storage_capacity(&decode(&value)?, interner)?)),
         }
     }
 
