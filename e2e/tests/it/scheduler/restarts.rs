@@ -1,10 +1,10 @@
 //! Processes that end and come back.
 
 use anyhow::{Result, ensure};
-use k8s_openapi::api::{core::v1::Pod, scheduling::v1::PriorityClass};
+use k8s_openapi::api::core::v1::Pod;
 use kube::{
     Api, ResourceExt as _,
-    api::{DeleteParams, Patch, PatchParams, PostParams},
+    api::{DeleteParams, Patch, PatchParams},
 };
 use phalanx_e2e::{Phalanx, PlaneOptions, crds, fake, wait};
 use serde_json::{Value, json};
@@ -227,32 +227,29 @@ async fn changes_that_no_watch_can_bring_any_more_are_found_by_new_lists() -> Re
 #[tokio::test]
 async fn a_gang_that_was_promised_room_gets_it_from_the_next_scheduler() -> Result<()> {
     let mut cluster = Cluster::start(fake::Nodes::new(1).cpu("4"), &[]).await?;
-    let class: PriorityClass =
-        serde_json::from_value(json!({"metadata": {"name": "urgent"}, "value": 1000}))?;
-    Api::all(cluster.client.clone()).create(&PostParams::default(), &class).await?;
     cluster.gang("old", 4, &PodSpec::cpu(1)).await?;
     cluster.until_bound("old-", 4).await?;
     hold(&cluster, "old-", true).await?;
     cluster.delete_pods("old-").await?;
+    // It goes first, though its pods come last.
+    cluster.pod_group("early", json!({"minMember": 3})).await?;
     cluster.gang("promised", 3, &PodSpec::cpu(1)).await?;
     until_nominated(&cluster, "promised-", 3).await?;
 
     drop(cluster.scheduler.take());
-    cluster.pod_group("urgent", json!({"minMember": 3, "priorityClassName": "urgent"})).await?;
-    let pod = PodSpec { priority_class: Some("urgent"), ..PodSpec::cpu(1) };
-    cluster.members("urgent", 3, &pod).await?;
+    cluster.members("early", 3, &PodSpec::cpu(1)).await?;
     cluster.scheduler = Some(Phalanx::start(&cluster.plane, &[]).await?);
-    cluster.until_waits("urgent-0", "").await?;
+    cluster.until_waits("early-0", "").await?;
     until_nominated(&cluster, "promised-", 3).await?;
-    until_nominated(&cluster, "urgent-", 0).await?;
+    until_nominated(&cluster, "early-", 0).await?;
 
     for pod in ["old-0", "old-1"] {
         hold(&cluster, pod, false).await?;
     }
-    cluster.stays_bound("urgent-", 0).await?;
+    cluster.stays_bound("early-", 0).await?;
     hold(&cluster, "old-", false).await?;
     cluster.until_bound("promised-", 3).await?;
-    cluster.stays_bound("urgent-", 0).await?;
+    cluster.stays_bound("early-", 0).await?;
     until_bind_requests(&cluster, 7).await?;
     cluster.check_room(4).await
 }
