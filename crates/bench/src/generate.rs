@@ -126,7 +126,8 @@ fn requests(kinds: Kinds, kind: usize) -> Resources {
     resources(&[("cpu", &format!("{milli}m")), ("memory", "4Gi")])
 }
 
-fn constraints(class: usize) -> Arc<Constraints> {
+/// Of pods of a class: they differ in a toleration that matters nowhere.
+pub(crate) fn constraints(class: usize) -> Arc<Constraints> {
     let toleration = |key: String| phalanx_core::event::Toleration {
         key: key.into(),
         operator: phalanx_core::event::TolerationOperator::Exists,

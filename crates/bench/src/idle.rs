@@ -21,6 +21,9 @@ pub(crate) struct Options {
     /// Running pods of 1 core each, every one a job of its own.
     #[arg(long, default_value_t = 150_000)]
     running: usize,
+    /// Kinds of running pods: they differ in a toleration.
+    #[arg(long, default_value_t = 1)]
+    classes: usize,
     /// New pods, one after the other; the fastest cycle counts.
     #[arg(long, default_value_t = 10)]
     runs: usize,
@@ -89,9 +92,7 @@ fn chart_each(options: &Options, plugins: &serde_json::Map<String, Value>) -> Ch
 fn run_one(options: &Options) -> Result<Value> {
     let mut world = World::new(WorldOptions::default());
     world.apply(generate::default_queue());
-    for event in
-        generate::nodes(options.nodes).chain((0..options.running).map(|at| on_node(at, options.nodes)))
-    {
+    for event in generate::nodes(options.nodes).chain((0..options.running).map(|at| on_node(at, options))) {
         world.apply(event);
     }
     let mut scheduler = Scheduler::new(conf_of(options.conf.as_deref())?, 0);
@@ -111,7 +112,8 @@ fn run_one(options: &Options) -> Result<Value> {
     }
     say!("{} running pods on {} nodes: one more takes {:.4} ms", options.running, options.nodes, one * 1e3);
     Ok(json!({
-        "name": "idle", "nodes": options.nodes, "running": options.running, "firstCycleSeconds": first,
+        "name": "idle", "nodes": options.nodes, "running": options.running, "classes": options.classes,
+        "firstCycleSeconds": first,
         "nothingNewSeconds": nothing, "onePodSeconds": one, "chart": chart(options, first, one),
         "peakRssBytes": machine::peak_rss(None), "cores": machine::cores(),
     }))
@@ -130,7 +132,8 @@ fn chart(options: &Options, first: f64, one: f64) -> Chart {
     }
 }
 
-fn on_node(at: usize, nodes: usize) -> Event {
-    let node = Some(format!("node-{:06}", at % nodes).into());
-    PodInfo { phase: PodPhase::Running, node, ..generate::solo(at) }.into()
+fn on_node(at: usize, options: &Options) -> Event {
+    let node = Some(format!("node-{:06}", at % options.nodes).into());
+    let constraints = generate::constraints(at % options.classes.max(1));
+    PodInfo { phase: PodPhase::Running, node, constraints, ..generate::solo(at) }.into()
 }

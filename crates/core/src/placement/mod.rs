@@ -26,7 +26,7 @@ use crate::diagnosis::FitError;
 use crate::id::{ClassId, NodeId, TaskId};
 use crate::plugin::{Attribute, NodeRules, Values};
 use crate::tiers::Tiers;
-use crate::world::{Class, World};
+use crate::world::World;
 use cells::Cells;
 use ranking::Ranking;
 pub use rooms::{Gauge, Rooms};
@@ -40,9 +40,12 @@ use tournament::Rating;
 const SCORE_UNIT: f64 = 1e6;
 /// A node that will do only later rates below every node that will do now.
 const LATER: i64 = 1 << 61;
-/// Cells that all classes' rankings may have in sum, at some 30 bytes each: the class that was not asked for the
-/// longest is ranked anew when it is asked again.
+/// Cells that all classes' rankings may have in sum, at some 30 bytes each: beyond that the class whose ranking is the
+/// oldest is ranked anew when it is asked again.
 const RANKED: usize = if cfg!(test) { 64 } else { 1 << 23 };
+
+/// So many classes may be known before any is forgotten.
+const FEWEST: usize = if cfg!(test) { 4 } else { 1 << 10 };
 
 /// So many nodes are read ahead.
 const AHEAD: usize = 4;
@@ -102,15 +105,32 @@ struct Known {
     listed: bool,
 }
 
+/// Labels of topologies by which nodes are told apart.
+#[derive(Default)]
+struct Topologies {
+    keys: FxHashSet<Arc<str>>,
+    /// The World's stamp of topologies when new ones were looked for.
+    learned: u64,
+    /// And when those that are gone were.
+    retained: u64,
+}
+
 /// The nodes in the order of each class; lives across sessions.
 pub struct Placement {
     seed: u64,
     cells: Cells,
     domains: Domains,
-    /// Labels of topologies by which nodes are told apart, and the stamp of the topologies that were asked for them.
-    topologies: (FxHashSet<Arc<str>>, u64),
+    topologies: Topologies,
     /// By class and scope; 0 for no scope.
     classes: FxHashMap<(ClassId, u64), Known>,
+    /// Those of them with a scope.
+    scoped: FxHashSet<(ClassId, u64)>,
+    /// How far the World's log of classes of which tasks wait was read.
+    cursor: u64,
+    /// With so many classes those that nobody has asked for since they were `swept` are forgotten.
+    most: usize,
+    /// The clock then.
+    swept: u64,
     /// Counts questions.
     clock: u64,
     /// The clock when the cycle began.
@@ -132,8 +152,12 @@ impl Placement {
             seed,
             cells: Cells::new(seed),
             domains: Domains::default(),
-            topologies: Default::default(),
+            topologies: Topologies::default(),
             classes: FxHashMap::default(),
+            scoped: FxHashSet::default(),
+            cursor: 0,
+            most: FEWEST,
+            swept: 0,
             clock: 0,
             began: 0,
             ranked: 0,
@@ -153,41 +177,45 @@ impl Placement {
         *self = Self { rotation: self.rotation.take(), ..Self::new(self.seed) };
     }
 
-    /// A cycle begins: forgets scopes that nobody asked for in the one before, and classes that are no more.
+    /// A cycle begins: forgets scopes that nobody asked for in the one before.
     pub fn begin_cycle(&mut self, world: &World) {
         let began = std::mem::replace(&mut self.began, self.clock);
-        self.classes.retain(|(_, scope), known| *scope == 0 || known.asked > began);
-        self.retain(world);
+        let Self { scoped, classes, ranked, .. } = self;
+        scoped.retain(|key| {
+            let asked = classes.get(key).is_some_and(|known| known.asked > began);
+            if !asked {
+                *ranked -= classes.remove(key).map_or(0, |known| known.ranking.len());
+            }
+            asked
+        });
         if let Some(rotation) = &mut self.rotation {
             rotation.begin_cycle(world);
         }
         self.retain_topologies(world);
     }
 
-    fn retain(&mut self, world: &World) {
-        let lives =
-            |id, known: &Known| world.classes.get(id).is_some_and(|class| class.serial.0 == known.serial);
-        self.classes.retain(|(id, _), known| lives(*id, known));
-        self.ranked = self.classes.values().map(|known| known.ranking.len()).sum();
-    }
-
     /// When nobody asks for a topology any more, nodes need not be told apart by it.
     fn retain_topologies(&mut self, world: &World) {
+        let stamp = world.terms.topologies_stamp();
+        if std::mem::replace(&mut self.topologies.retained, stamp) == stamp {
+            return;
+        }
         self.domains.retain(world);
         let asked: FxHashSet<&Arc<str>> = world.terms.topology_keys().collect();
-        if self.topologies.0.iter().any(|key| !asked.contains(key)) {
+        if self.topologies.keys.iter().any(|key| !asked.contains(key)) {
             self.reset();
         }
     }
 
     /// Takes note of topologies that are new.
     fn learn_topologies(&mut self, world: &World) {
-        if self.topologies.1 != world.terms.topologies_stamp() {
-            self.topologies.1 = world.terms.topologies_stamp();
-            for key in world.terms.topology_keys() {
-                if self.topologies.0.insert(key.clone()) {
-                    self.cells.learn([(Attribute::Label(key.clone()), Values::All)].iter());
-                }
+        let stamp = world.terms.topologies_stamp();
+        if std::mem::replace(&mut self.topologies.learned, stamp) == stamp {
+            return;
+        }
+        for key in world.terms.topology_keys() {
+            if self.topologies.keys.insert(key.clone()) {
+                self.cells.learn([(Attribute::Label(key.clone()), Values::All)].iter());
             }
         }
     }
@@ -311,10 +339,12 @@ impl Placement {
             self.prepare(world, tiers, asker);
         }
         self.clock += 1;
-        let Self { classes, cells, domains, .. } = self;
+        let Self { classes, cells, domains, ranked, .. } = self;
         let known = classes.get_mut(&key).expect("a class that was prepared");
         known.asked = self.clock;
+        *ranked -= known.ranking.len();
         known.ranking.catch_up(world, class, &known.rules, cells, domains);
+        *ranked += known.ranking.len();
         (known, cells)
     }
 
@@ -324,61 +354,86 @@ impl Placement {
         self.meet_scope(world, tiers, asker);
         self.cells.sync(world);
         self.make_room(asker.key());
-        self.recycle(asker.key());
+        self.recycle(world, asker.key());
     }
 
-    /// Asks the plugins for the rules of a class, if it is new, and of all others that are: what they read may make new
-    /// kinds of nodes.
+    /// Asks the plugins for the rules of a class, if it is new, and of all others of which tasks have come to wait: what
+    /// they read may make new kinds of nodes, which is to happen once.
     fn meet_classes(&mut self, world: &World, tiers: &Tiers, id: ClassId) {
-        if self.classes.get(&(id, 0)).is_some_and(|known| known.serial == world.classes[id].serial.0) {
+        if self.knows(world, (id, 0)) {
             return;
         }
-        self.retain(world);
-        for (id, class) in world.classes.iter() {
-            if !self.classes.contains_key(&(id, 0)) {
-                self.meet((id, 0), class, tiers.rules(world, id));
+        let sought = world.sought_since(std::mem::replace(&mut self.cursor, world.sought_end()));
+        for id in sought.into_iter().chain([id]) {
+            if !self.knows(world, (id, 0)) {
+                self.meet(world, (id, 0), tiers.rules(world, id));
             }
         }
     }
 
     /// Asks them for those of a scope, if there is one that is new.
     fn meet_scope(&mut self, world: &World, tiers: &Tiers, asker: Asker) {
-        if let Some((_, task)) = asker.scope.filter(|_| !self.classes.contains_key(&asker.key())) {
-            let rules = tiers.scoped_rules(world, asker.class, task);
-            self.meet(asker.key(), &world.classes[asker.class], rules);
+        if let Some((_, task)) = asker.scope.filter(|_| !self.knows(world, asker.key())) {
+            self.meet(world, asker.key(), tiers.scoped_rules(world, asker.class, task));
+            self.scoped.insert(asker.key());
         }
     }
 
-    fn meet(&mut self, key: (ClassId, u64), class: &Class, rules: NodeRules) {
-        self.cells.learn(rules.reads.iter());
-        let ranking = Ranking::default();
-        self.classes.insert(key, Known { serial: class.serial.0, rules, ranking, asked: 0, listed: false });
+    /// Whether the rules of the class that has the id now are known.
+    fn knows(&self, world: &World, key: (ClassId, u64)) -> bool {
+        self.classes.get(&key).is_some_and(|known| known.serial == world.classes[key.0].serial.0)
     }
 
-    /// Before a class is ranked from scratch, drops rankings of other classes until all are few enough.
+    fn meet(&mut self, world: &World, key: (ClassId, u64), rules: NodeRules) {
+        self.sweep();
+        self.cells.learn(rules.reads.iter());
+        let (serial, ranking) = (world.classes[key.0].serial.0, Ranking::default());
+        let known = Known { serial, rules, ranking, asked: self.clock, listed: false };
+        self.ranked -= self.classes.insert(key, known).map_or(0, |before| before.ranking.len());
+    }
+
+    /// When classes have doubled, forgets those that were neither asked for nor met since it did so last.
+    fn sweep(&mut self) {
+        if self.classes.len() < self.most {
+            return;
+        }
+        let since = std::mem::replace(&mut self.swept, self.clock);
+        let Self { classes, ranked, .. } = self;
+        classes.retain(|_, known| {
+            let stays = known.asked >= since;
+            *ranked -= if stays { 0 } else { known.ranking.len() };
+            stays
+        });
+        self.most = FEWEST.max(2 * classes.len());
+    }
+
+    /// Before a class is ranked from scratch, drops the oldest rankings of other classes until all are few enough.
     fn make_room(&mut self, key: (ClassId, u64)) {
         let needed = self.cells.slots().len().next_power_of_two();
-        let known = &self.classes[&key];
-        self.ranked += needed.saturating_sub(known.ranking.len());
-        while self.ranked > RANKED {
-            let others =
-                self.classes.iter_mut().filter(|(other, known)| **other != key && known.ranking.len() > 0);
-            let Some((_, oldest)) = others.min_by_key(|(_, known)| known.asked) else { return };
-            self.ranked -= oldest.ranking.len();
-            oldest.ranking = Ranking::default();
+        let more = needed.saturating_sub(self.classes[&key].ranking.len());
+        while self.ranked + more > RANKED {
+            let Some(oldest) = self.rankings.pop_front() else { return };
+            let Some(known) = self.classes.get_mut(&oldest) else { continue };
+            known.listed = false;
+            if oldest != key {
+                self.ranked -= known.ranking.len();
+                known.ranking = Ranking::default();
+            }
         }
     }
 
-    /// Looks at two of the rankings: one that has missed so much that it would be made anew gives its memory, which is
-    /// likely to be in the caches, to the class that is about to be ranked. So classes that are asked in turn share a few.
-    fn recycle(&mut self, key: (ClassId, u64)) {
+    /// Looks at two of the rankings: one of a class that is no more, or that has missed so much that it would be made anew,
+    /// gives its memory, which is likely to be in the caches, to the class that is about to be ranked. So classes that are
+    /// asked in turn share a few.
+    fn recycle(&mut self, world: &World, key: (ClassId, u64)) {
         let Self { classes, cells, rankings, ranked, .. } = self;
         let mut spare = None;
         for _ in 0..2 {
             let Some(other) = rankings.pop_front() else { break };
             let Some(known) = classes.get_mut(&other) else { continue };
             known.listed = other != key && known.ranking.len() > 0;
-            if known.listed && known.ranking.is_stale(cells) {
+            let gone = world.classes.get(other.0).is_none_or(|class| class.serial.0 != known.serial);
+            if known.listed && (gone || known.ranking.is_stale(cells)) {
                 *ranked -= known.ranking.len();
                 spare = Some(known.ranking.release());
                 known.listed = false;

@@ -38,16 +38,21 @@ impl Sampling {
 pub(super) struct Rotation {
     pub(super) sampling: Sampling,
     order: Vec<NodeId>,
+    /// The World's stamp of nodes when they were put in order; 0 for never.
+    nodes: u64,
     start: usize,
 }
 
 impl Rotation {
     pub(super) fn new(sampling: Sampling) -> Self {
-        Self { sampling, order: Vec::new(), start: 0 }
+        Self { sampling, order: Vec::new(), nodes: 0, start: 0 }
     }
 
     /// The nodes of a new cycle.
     pub(super) fn begin_cycle(&mut self, world: &World) {
+        if std::mem::replace(&mut self.nodes, world.nodes_stamp()) == world.nodes_stamp() {
+            return;
+        }
         self.order = world.nodes.iter().filter(|(_, node)| node.exists).map(|(id, _)| id).collect();
         self.order.sort_by(|a, b| world.nodes[*a].name.cmp(&world.nodes[*b].name));
         self.start %= self.order.len().max(1);

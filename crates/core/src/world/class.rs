@@ -3,7 +3,7 @@ use std::sync::Arc;
 
 use phalanx_resource::{Amounts, DimId};
 
-use super::Carried;
+use super::{Carried, Stamp};
 use crate::event::Constraints;
 use crate::id::{ImageId, ProfileId, PvcId};
 
@@ -34,7 +34,9 @@ pub struct Class {
     /// Tasks of this class.
     pub(crate) refs: u32,
     /// Distinguishes it from an earlier class in the same slot.
-    pub(crate) serial: super::node::Stamp,
+    pub(crate) serial: Stamp,
+    /// When the first of its tasks waited; 0 if none ever has.
+    pub(crate) sought: Stamp,
 }
 
 /// What makes two tasks be of one class.
@@ -54,7 +56,19 @@ impl Class {
         };
         let nonzero = [or(DimId::CPU, DEFAULT_MILLI_CPU), or(DimId::MEMORY, DEFAULT_MEMORY)];
         let best_effort = request.is_best_effort();
-        let serial = super::node::Stamp(serial);
-        Self { request, constraints, best_effort, nonzero, profile, carried, images, pvcs, refs: 0, serial }
+        let (serial, sought) = (Stamp(serial), Stamp(0));
+        Self {
+            request,
+            constraints,
+            best_effort,
+            nonzero,
+            profile,
+            carried,
+            images,
+            pvcs,
+            refs: 0,
+            serial,
+            sought,
+        }
     }
 }

@@ -16,6 +16,7 @@ mod herds;
 mod images;
 mod job;
 mod likeness;
+mod log;
 mod members;
 mod node;
 mod pdb;
@@ -47,6 +48,7 @@ use groups::GroupHolds;
 pub(crate) use herds::{Cure, HerdKey, Plight, Run, Shape, Stand};
 use images::Images;
 pub use job::{Job, JobKind, Role};
+use log::Log;
 pub(crate) use members::{Member, Members};
 pub use node::{Node, Stamp};
 pub use pdb::{Budgets, Pdb};
@@ -159,26 +161,25 @@ pub struct World {
     changes: Changes,
 }
 
-/// A log of nodes whose room or attributes changed. Caches read it from where they stopped.
+/// What caches read from where they stopped.
 #[derive(Clone, Debug, Default)]
 struct Changes {
-    touched: Vec<NodeId>,
-    /// Entries dropped from the front of `touched`.
-    dropped: u64,
+    /// Nodes whose room or attributes changed.
+    touched: Log<NodeId>,
+    /// Classes of which a task has waited for the first time.
+    sought: Log<ClassId>,
     /// Source of stamps.
     clock: u64,
+    /// The clock when a node's object came, changed or went last.
+    nodes: u64,
 }
 
-/// The log says how the World came about, not what it is.
+/// The logs say how the World came about, not what it is.
 impl PartialEq for Changes {
     fn eq(&self, _: &Self) -> bool {
         true
     }
 }
-
-/// The log is cut when it is longer than this; caches that stopped before the cut read all nodes again.
-/// Small in tests, so that it happens.
-const TOUCHED_KEPT: usize = if cfg!(test) { 16 } else { 1 << 16 };
 
 impl World {
     /// An empty world.
@@ -433,10 +434,6 @@ impl World {
         self.nodes[node].version = Stamp(changes.clock);
         // Also when it is the last entry: a reader may have stopped right behind that.
         changes.touched.push(node);
-        if changes.touched.len() > 2 * TOUCHED_KEPT {
-            changes.touched.drain(..TOUCHED_KEPT);
-            changes.dropped += TOUCHED_KEPT as u64;
-        }
     }
 
     fn leave_list(&mut self, id: TaskId) {
@@ -467,12 +464,45 @@ impl World {
 
     /// The nodes touched since a cursor, and the new cursor; `None` when the log was cut in between.
     pub(crate) fn touched_since(&self, cursor: u64) -> Option<&[NodeId]> {
-        let start = cursor.checked_sub(self.changes.dropped)?;
-        self.changes.touched.get(start as usize..)
+        self.changes.touched.since(cursor)
+    }
+
+    /// Changes when a node's object comes, changes or goes.
+    pub(crate) fn nodes_stamp(&self) -> u64 {
+        self.changes.nodes
     }
 
     /// The end of the log.
     pub(crate) fn touched_end(&self) -> u64 {
-        self.changes.dropped + self.changes.touched.len() as u64
+        self.changes.touched.end()
+    }
+
+    /// Takes note of the class of a task that waits.
+    fn seek(&mut self, task: TaskId) {
+        let Self { tasks, classes, changes, .. } = self;
+        let Task { class, status, .. } = tasks[task];
+        if status == Status::Pending && classes[class].sought.0 == 0 {
+            changes.clock += 1;
+            classes[class].sought = Stamp(changes.clock);
+            changes.sought.push(class);
+        }
+    }
+
+    /// The classes of which a task has waited for the first time since a cursor, as far as they still exist. When that is not
+    /// known any more, all of which any task has waited.
+    pub(crate) fn sought_since(&self, cursor: u64) -> Vec<ClassId> {
+        match self.changes.sought.since(cursor) {
+            Some(list) => list.iter().copied().filter(|id| self.is_sought(*id)).collect(),
+            None => self.classes.iter().map(|(id, _)| id).filter(|id| self.is_sought(*id)).collect(),
+        }
+    }
+
+    fn is_sought(&self, class: ClassId) -> bool {
+        self.classes.get(class).is_some_and(|class| class.sought.0 > 0)
+    }
+
+    /// The end of the log of such classes.
+    pub(crate) fn sought_end(&self) -> u64 {
+        self.changes.sought.end()
     }
 }

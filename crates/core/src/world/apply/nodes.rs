@@ -60,6 +60,8 @@ impl World {
         if !node.exists {
             return;
         }
+        self.changes.clock += 1;
+        self.changes.nodes = self.changes.clock;
         let mut used = node.allocatable.clone();
         used.sub(&node.idle);
         if add {

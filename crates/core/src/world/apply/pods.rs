@@ -140,6 +140,7 @@ impl World {
         self.count(task, None, Some(Status::Pending));
         let (status, node) = self.seen(task, info);
         self.place(task, status, node);
+        self.seek(task);
         self.refresh_solo(task, info);
         self.see_gate(task, info.queue_gate);
         self.take_seat(task);
@@ -236,6 +237,7 @@ impl World {
         self.take_room(id);
         self.promise_volumes(id, Some(&chosen));
         self.count_in_group(id);
+        self.seek(id);
         self.release_class(old);
     }
 

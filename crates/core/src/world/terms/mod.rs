@@ -7,7 +7,6 @@
 mod carried;
 mod check;
 mod finder;
-mod log;
 mod term;
 mod topology;
 
@@ -18,14 +17,13 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 pub use carried::{Carried, SpreadTerm};
 use finder::Finder;
-pub(crate) use log::Change;
-use log::Log;
 use term::Term;
 pub use term::{Held, Tally};
 use term::{News, What, held};
 use topology::Shift;
 use topology::{Topology, Where};
 
+use super::log::Log;
 use super::{Class, Hold, Node, Stamp};
 use crate::event::{Constraints, PodRules, PodSelector, PodTerm};
 use crate::id::{NodeId, ProfileId, Slots, TermId, TopologyId};
@@ -57,6 +55,17 @@ struct Profile {
     placed: FxHashMap<NodeId, Held<u32>>,
 }
 
+/// What changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Change {
+    /// Of a term, in one domain.
+    Domain(TermId, u32),
+    /// Of a term, in every domain.
+    Term(TermId),
+    /// All may differ.
+    All,
+}
+
 type TermKey = (Arc<[PodSelector]>, TopologyId);
 
 /// Terms, topologies and profiles.
@@ -74,9 +83,9 @@ pub struct Terms {
     /// There has been a term.
     active: bool,
     namespaces: FxHashMap<Arc<str>, Labels>,
-    log: Log,
+    log: Log<Change>,
     clock: Stamp,
-    /// The clock when the last topology came.
+    /// The clock when a topology came or went last.
     made: Stamp,
 }
 
@@ -155,7 +164,7 @@ impl Terms {
         self.topologies.get(id).is_some()
     }
 
-    /// Changes when a topology comes.
+    /// Changes when a topology comes or goes.
     pub(crate) fn topologies_stamp(&self) -> u64 {
         self.made.0
     }
@@ -299,6 +308,7 @@ impl Terms {
         if topology.terms.is_empty()
             && let Some(topology) = self.topologies.remove(term.topology)
         {
+            self.made = version;
             self.topology_ids.remove(&topology.place);
         }
     }
