@@ -10,6 +10,7 @@ use phalanx_core::event::{
 use crate::intern::Interner;
 use crate::invalid::{At, Invalid};
 use crate::pod::Marks;
+use crate::qualified::check_key;
 use crate::{pod_rules, slim};
 
 /// The only field that Kubernetes lets a node affinity select on.
@@ -143,6 +144,7 @@ fn field_requirement(
 }
 
 fn requirement(from: &NodeSelectorRequirement, interner: &mut Interner) -> Result<Requirement, Invalid> {
+    check_key(&from.key).at("key")?;
     let operator = operator(&from.operator).at("operator")?;
     let values = from.values.as_deref().unwrap_or_default();
     check_values(operator, values).at("values")?;

@@ -1,10 +1,11 @@
 //! PodDisruptionBudgets.
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, LabelSelectorRequirement};
 use phalanx_core::event::{Operator, PdbInfo, Requirement};
 use phalanx_core::label::Selector;
 
 use crate::invalid::{At, Invalid};
+use crate::qualified::{check_key, check_value};
 use crate::{Identity, Interner, Kind, slim};
 
 /// A PodDisruptionBudget as the World sees it.
@@ -36,21 +37,28 @@ pub(crate) fn reduce(
 /// A label selector; one without anything in it matches everything.
 ///
 /// # Errors
-/// An operator that is unknown, or values that do not go with it.
+/// A key or a value that no label has, an operator that is unknown, or values that do not go with it.
 pub(crate) fn selector(from: &LabelSelector, interner: &mut Interner) -> Result<Selector, Invalid> {
     let mut list = Vec::new();
     for (key, value) in from.match_labels.iter().flatten() {
+        check_key(key).and_then(|()| check_value(value)).at("matchLabels")?;
         let values = vec![interner.string(value)];
         list.push(Requirement { key: interner.string(key), operator: Operator::In, values });
     }
     for (at, one) in from.match_expressions.iter().flatten().enumerate() {
         let values = one.values.as_deref().unwrap_or_default();
-        let operator = operator(&one.operator, values.len()).item(at).at("matchExpressions")?;
+        let operator = expression(one, values).item(at).at("matchExpressions")?;
         let values = values.iter().map(|value| interner.string(value)).collect();
         list.push(Requirement { key: interner.string(&one.key), operator, values });
     }
     list.sort_unstable();
     Ok(Selector(list))
+}
+
+fn expression(one: &LabelSelectorRequirement, values: &[String]) -> Result<Operator, Invalid> {
+    check_key(&one.key).at("key")?;
+    values.iter().try_for_each(|value| check_value(value)).at("values")?;
+    operator(&one.operator, values.len())
 }
 
 fn operator(text: &str, values: usize) -> Result<Operator, Invalid> {

@@ -12,6 +12,7 @@ use crate::intern::Interner;
 use crate::invalid::{At, Invalid};
 use crate::pdb::selector;
 use crate::pod::Marks;
+use crate::qualified::check_key;
 use crate::slim;
 
 const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
@@ -90,6 +91,11 @@ fn term(from: &PodAffinityTerm, marks: &Marks<'_>, interner: &mut Interner) -> R
     namespaces.sort_unstable();
     namespaces.dedup();
     let mut labels = labels(from.label_selector.as_ref(), interner)?;
+    let both = |key: &&String| from.mismatch_label_keys.iter().flatten().any(|other| other == *key);
+    if let Some(key) = from.match_label_keys.iter().flatten().find(both) {
+        return Err(Invalid::new(format!("found {key:?} in matchLabelKeys too, expected it in one of them")))
+            .at("mismatchLabelKeys");
+    }
     let keys = [
         ("matchLabelKeys", &from.match_label_keys, Operator::In),
         ("mismatchLabelKeys", &from.mismatch_label_keys, Operator::NotIn),
@@ -105,6 +111,7 @@ fn key(text: &str, interner: &mut Interner) -> Result<Arc<str>, Invalid> {
     if text.is_empty() {
         return Err(Invalid::new("empty, expected a label of nodes")).at("topologyKey");
     }
+    check_key(text).at("topologyKey")?;
     Ok(interner.string(text))
 }
 
@@ -124,7 +131,8 @@ fn add_keys(
     let Some(Selector(list)) = labels else {
         return Err(Invalid::new("expected only with a labelSelector"));
     };
-    for key in keys {
+    for (at, key) in keys.iter().enumerate() {
+        check_key(key).item(at)?;
         if let Some(value) = marks.label(key) {
             let values = vec![interner.string(value)];
             list.push(Requirement { key: interner.string(key), operator, values });

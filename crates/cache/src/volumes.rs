@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::TopologySelectorTerm;
+use k8s_openapi::api::core::v1::{TopologySelectorLabelRequirement, TopologySelectorTerm};
 use phalanx_core::event::{
     AccessModes, AttachmentInfo, CsiDriverInfo, CsiNodeInfo, Key, NodeTerm, Operator, PodVolume, PvcInfo,
     Requirement, Resources, StorageCapacityInfo, StorageClassInfo, VolumeInfo,
 };
 
 use crate::invalid::{At, Invalid};
+use crate::qualified::check_key;
 use crate::{Identity, Interner, Kind, constraints, pdb, requests, slim};
 
 /// The node for which a volume is to be made.
@@ -95,7 +96,7 @@ pub fn volume(from: &slim::PersistentVolume, interner: &mut Interner) -> Result<
 /// A StorageClass as the World sees it.
 ///
 /// # Errors
-/// A binding mode that is unknown.
+/// A binding mode that is unknown, a topology that no node can be in.
 pub fn storage_class(
     from: &slim::StorageClass,
     interner: &mut Interner,
@@ -114,7 +115,7 @@ pub fn storage_class(
         name: interner.string(from.metadata.name.as_deref().unwrap_or_default()),
         provisioner: provisioner.map(|name| interner.string(name)),
         waits,
-        topologies: from.allowed_topologies.iter().map(|term| topology(term, interner)).collect(),
+        topologies: topologies(&from.allowed_topologies, interner).at("allowedTopologies")?,
     })
 }
 
@@ -231,14 +232,22 @@ fn nodes(
     constraints::terms(&required.node_selector_terms, interner).map(Some)
 }
 
+fn topologies(list: &[TopologySelectorTerm], interner: &mut Interner) -> Result<Vec<NodeTerm>, Invalid> {
+    list.iter().enumerate().map(|(i, one)| topology(one, interner).item(i)).collect()
+}
+
 /// A topology is a term whose labels must have one of some values.
-fn topology(from: &TopologySelectorTerm, interner: &mut Interner) -> NodeTerm {
-    let requirement = |key: &str, values: &[String], interner: &mut Interner| Requirement {
-        key: interner.string(key),
-        operator: Operator::In,
-        values: values.iter().map(|value| interner.string(value)).collect(),
+fn topology(from: &TopologySelectorTerm, interner: &mut Interner) -> Result<NodeTerm, Invalid> {
+    let requirement = |one: &TopologySelectorLabelRequirement, interner: &mut Interner| {
+        check_key(&one.key).at("key")?;
+        if one.values.is_empty() {
+            return Err(Invalid::new("empty, expected at least one value")).at("values");
+        }
+        let values = one.values.iter().map(|value| interner.string(value)).collect();
+        Ok(Requirement { key: interner.string(&one.key), operator: Operator::In, values })
     };
-    let expressions = from.match_label_expressions.iter().flatten();
-    let labels = expressions.map(|one| requirement(&one.key, &one.values, interner)).collect();
-    NodeTerm { labels, fields: Vec::new() }
+    let expressions = from.match_label_expressions.iter().flatten().enumerate();
+    let labels = expressions.map(|(i, one)| requirement(one, interner).item(i));
+    let labels = labels.collect::<Result<_, _>>().at("matchLabelExpressions")?;
+    Ok(NodeTerm { labels, fields: Vec::new() })
 }

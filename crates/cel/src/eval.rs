@@ -4,7 +4,8 @@ use std::cmp::Ordering;
 use phalanx_resource::Quantity;
 
 use crate::Error;
-use crate::parse::{Expr, Function};
+use crate::parse::{Expr, Function, Macro};
+use crate::pattern::Pattern;
 
 /// The value of an attribute.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,7 +28,15 @@ pub trait Device {
     fn attribute(&self, domain: &str, name: &str) -> Option<Attribute<'_>>;
     /// A capacity.
     fn capacity(&self, domain: &str, name: &str) -> Option<Quantity>;
+    /// Domain and name of all attributes, in an order that is always the same.
+    fn attributes(&self) -> Vec<(&str, &str)>;
+    /// Of all capacities, likewise.
+    fn capacities(&self) -> Vec<(&str, &str)>;
 }
+
+/// What the evaluation for one device may cost: a step for each part of an expression each time it is looked at, and more
+/// for what is copied. Nested macros and texts that double end here.
+const STEPS_MAX: usize = 100_000;
 
 /// Major, minor, patch, and what stands behind a dash.
 type Version = (u64, u64, u64, Option<String>);
@@ -38,6 +47,7 @@ enum Value {
     Int(i64),
     Text(String),
     List(Vec<Value>),
+    Optional(Option<Box<Value>>),
     Quantity(Quantity),
     Version(Version),
     Device,
@@ -54,6 +64,7 @@ impl Value {
             Value::Int(_) => "an integer",
             Value::Text(_) => "text",
             Value::List(_) => "a list",
+            Value::Optional(_) => "an optional",
             Value::Quantity(_) => "a quantity",
             Value::Version(_) => "a version",
             Value::Device => "the device",
@@ -64,10 +75,22 @@ impl Value {
     }
 }
 
+impl Value {
+    /// What a copy costs, in steps.
+    fn weight(&self) -> usize {
+        match self {
+            Value::Text(text) => 1 + text.len() / 8,
+            Value::List(list) => list.iter().map(Value::weight).sum::<usize>() + 1,
+            Value::Optional(Some(value)) => value.weight() + 1,
+            _ => 1,
+        }
+    }
+}
+
 type Answer = Result<Value, Error>;
 
 pub(crate) fn selects(expr: &Expr, device: &dyn Device) -> Result<bool, Error> {
-    match (Scope { device, bound: Vec::new() }).eval(expr)? {
+    match (Scope { device, bound: Vec::new(), left: STEPS_MAX }).eval(expr)? {
         Value::Bool(selects) => Ok(selects),
         other => wrong(format!("the expression is {}, expected a boolean", other.kind())),
     }
@@ -80,10 +103,18 @@ fn wrong<T>(problem: String) -> Result<T, Error> {
 struct Scope<'a> {
     device: &'a dyn Device,
     bound: Vec<(&'a str, Value)>,
+    /// Steps.
+    left: usize,
 }
 
 impl<'a> Scope<'a> {
     fn eval(&mut self, expr: &'a Expr) -> Answer {
+        let value = self.value(expr)?;
+        self.left = self.left.checked_sub(value.weight()).ok_or_else(too_long)?;
+        Ok(value)
+    }
+
+    fn value(&mut self, expr: &'a Expr) -> Answer {
         match expr {
             Expr::Bool(value) => Ok(Value::Bool(*value)),
             Expr::Int(value) => Ok(Value::Int(*value)),
@@ -114,14 +145,167 @@ impl<'a> Scope<'a> {
                 let of = self.eval(of)?;
                 Ok(Value::Bool(self.lookup(&of, name)?.is_some()))
             }
+            Expr::Optional(of, index) => {
+                let (of, index) = (self.eval(of)?, self.eval(index)?);
+                self.optional(of, &index)
+            }
+            Expr::Matches(of, pattern) => match self.eval(of)? {
+                Value::Text(text) => Ok(Value::Bool(pattern.matches(&text))),
+                other => wrong(format!("{} cannot match", other.kind())),
+            },
+            Expr::Macro(found, of, name, parts) => {
+                let of = self.eval(of)?;
+                self.over(*found, of, name, parts)
+            }
+            Expr::Call(function @ (Function::Or | Function::OrValue), arguments) => {
+                self.or(*function, &arguments[0], &arguments[1])
+            }
             Expr::Call(function, arguments) => call(*function, &self.all(arguments)?),
             Expr::Bind(name, value, body) => {
                 let value = self.eval(value)?;
-                self.bound.push((name, value));
-                let answer = self.eval(body);
-                self.bound.pop();
-                answer
+                self.with(name, value, body)
             }
+        }
+    }
+
+    fn with(&mut self, name: &'a str, value: Value, body: &'a Expr) -> Answer {
+        self.bound.push((name, value));
+        let answer = self.eval(body);
+        self.bound.pop();
+        answer
+    }
+
+    fn holds(&mut self, name: &'a str, value: Value, body: &'a Expr) -> Result<bool, Error> {
+        match self.with(name, value, body)? {
+            Value::Bool(value) => Ok(value),
+            other => wrong(format!("found {}, expected a boolean", other.kind())),
+        }
+    }
+
+    fn over(&mut self, found: Macro, of: Value, name: &'a str, parts: &'a [Expr]) -> Answer {
+        match (found, of) {
+            (Macro::OptMap | Macro::OptFlatMap, Value::Optional(None)) => Ok(Value::Optional(None)),
+            (Macro::OptMap, Value::Optional(Some(value))) => {
+                self.with(name, *value, &parts[0]).map(|value| Value::Optional(Some(Box::new(value))))
+            }
+            (Macro::OptFlatMap, Value::Optional(Some(value))) => match self.with(name, *value, &parts[0])? {
+                value @ Value::Optional(_) => Ok(value),
+                other => wrong(format!("found {}, expected an optional", other.kind())),
+            },
+            (Macro::OptMap | Macro::OptFlatMap, other) => {
+                wrong(format!("found {}, expected an optional", other.kind()))
+            }
+            (found, of) => {
+                let items = self.items(of)?;
+                self.over_items(found, items, name, parts)
+            }
+        }
+    }
+
+    fn over_items(&mut self, found: Macro, items: Vec<Value>, name: &'a str, parts: &'a [Expr]) -> Answer {
+        match found {
+            Macro::All => self.any(items, name, &parts[0], false).map(|any| Value::Bool(!any)),
+            Macro::Exists => self.any(items, name, &parts[0], true).map(Value::Bool),
+            Macro::ExistsOne => {
+                let mut count = 0;
+                for item in items {
+                    count += usize::from(self.holds(name, item, &parts[0])?);
+                }
+                Ok(Value::Bool(count == 1))
+            }
+            Macro::Filter => {
+                let mut list = Vec::new();
+                for item in items {
+                    if self.holds(name, item.clone(), &parts[0])? {
+                        list.push(item);
+                    }
+                }
+                Ok(Value::List(list))
+            }
+            _ => self.map(items, name, parts),
+        }
+    }
+
+    /// The last part makes the items of a list; one before it says of which.
+    fn map(&mut self, items: Vec<Value>, name: &'a str, parts: &'a [Expr]) -> Answer {
+        let (made, conditions) =
+            parts.split_last().ok_or_else(|| Error("map needs an expression".to_owned()))?;
+        let mut list = Vec::new();
+        for item in items {
+            let mut taken = true;
+            for condition in conditions {
+                taken = self.holds(name, item.clone(), condition)?;
+            }
+            if taken {
+                list.push(self.with(name, item, made)?);
+            }
+        }
+        Ok(Value::List(list))
+    }
+
+    /// Whether for some item the body comes out as wanted; one that does is enough, whatever is wrong with others.
+    fn any(&mut self, items: Vec<Value>, name: &'a str, body: &'a Expr, wanted: bool) -> Result<bool, Error> {
+        let mut fault = None;
+        for item in items {
+            match self.holds(name, item, body) {
+                Ok(found) if found == wanted => return Ok(true),
+                Ok(_) => {}
+                Err(error) => fault = fault.or(Some(error)),
+            }
+        }
+        fault.map_or(Ok(false), Err)
+    }
+
+    /// Of a list, or the keys of a map.
+    fn items(&self, of: Value) -> Result<Vec<Value>, Error> {
+        match of {
+            Value::List(list) => Ok(list),
+            map => match self.keys(&map) {
+                Some(keys) => Ok(keys.into_iter().map(|key| Value::Text(key.to_owned())).collect()),
+                None => wrong(format!("found {}, expected a list or a map", map.kind())),
+            },
+        }
+    }
+
+    fn keys(&self, of: &Value) -> Option<Vec<&'a str>> {
+        let device = self.device;
+        let (all, domain) = match of {
+            Value::Attributes => (device.attributes(), None),
+            Value::Capacities => (device.capacities(), None),
+            Value::AttributesOf(domain) => (device.attributes(), Some(domain)),
+            Value::CapacitiesOf(domain) => (device.capacities(), Some(domain)),
+            _ => return None,
+        };
+        let Some(domain) = domain else {
+            let mut domains: Vec<&str> = all.into_iter().map(|(domain, _)| domain).collect();
+            domains.sort_unstable();
+            domains.dedup();
+            return Some(domains);
+        };
+        Some(all.into_iter().filter(|(of, _)| of == domain).map(|(_, name)| name).collect())
+    }
+
+    /// What an optional has is looked at; of one without a value there is nothing.
+    fn optional(&self, of: Value, index: &Value) -> Answer {
+        let found = match (of, index) {
+            (Value::Optional(None), _) => None,
+            (Value::Optional(Some(of)), index) => return self.optional(*of, index),
+            (Value::List(list), Value::Int(at)) => {
+                usize::try_from(*at).ok().and_then(|at| list.get(at).cloned())
+            }
+            (of, Value::Text(name)) => self.lookup(&of, name)?,
+            (of, index) => return wrong(format!("{} has no {}", of.kind(), index.kind())),
+        };
+        Ok(Value::Optional(found.map(Box::new)))
+    }
+
+    /// The other one is looked at only when it is needed.
+    fn or(&mut self, function: Function, of: &'a Expr, other: &'a Expr) -> Answer {
+        match (self.eval(of)?, function) {
+            (Value::Optional(None), _) => self.eval(other),
+            (Value::Optional(Some(value)), Function::OrValue) => Ok(*value),
+            (value @ Value::Optional(_), _) => Ok(value),
+            (other, _) => wrong(format!("found {}, expected an optional", other.kind())),
         }
     }
 
@@ -163,12 +347,16 @@ impl<'a> Scope<'a> {
                 let item = usize::try_from(*at).ok().and_then(|at| list.get(at));
                 item.cloned().ok_or_else(|| Error(format!("index {at} is out of bounds")))
             }
+            (Value::Optional(_), _) => self.optional(of, &index),
             (_, Value::Text(name)) => self.member(&of, name),
             _ => wrong(format!("{} has no {}", of.kind(), index.kind())),
         }
     }
 
     fn member(&self, of: &Value, name: &str) -> Answer {
+        if let Value::Optional(_) = of {
+            return self.optional(of.clone(), &Value::Text(name.to_owned()));
+        }
         self.lookup(of, name)?.ok_or_else(|| Error(format!("no such key: {name}")))
     }
 
@@ -186,6 +374,8 @@ impl<'a> Scope<'a> {
                 self.device.attribute(domain, name).map(attribute_value).transpose()?
             }
             Value::CapacitiesOf(domain) => self.device.capacity(domain, name).map(Value::Quantity),
+            Value::Optional(None) => None,
+            Value::Optional(Some(value)) => self.lookup(value, name)?,
             other => return wrong(format!("{} has no {name}", other.kind())),
         })
     }
@@ -196,8 +386,8 @@ impl<'a> Scope<'a> {
             "!=" => Ok(Value::Bool(a != b)),
             "in" => match (a, b) {
                 (_, Value::List(list)) => Ok(Value::Bool(list.contains(a))),
-                (Value::Text(name), Value::AttributesOf(_) | Value::CapacitiesOf(_)) => {
-                    Ok(Value::Bool(self.lookup(b, name)?.is_some()))
+                (Value::Text(name), map) if self.keys(map).is_some() => {
+                    Ok(Value::Bool(self.keys(map).is_some_and(|keys| keys.contains(&name.as_str()))))
                 }
                 _ => wrong(format!("{} cannot be in {}", a.kind(), b.kind())),
             },
@@ -222,6 +412,7 @@ fn attribute_value(attribute: Attribute<'_>) -> Answer {
 fn arithmetic(operator: &str, a: &Value, b: &Value) -> Answer {
     match (a, b) {
         (Value::Text(a), Value::Text(b)) if operator == "+" => Ok(Value::Text(format!("{a}{b}"))),
+        (Value::List(a), Value::List(b)) if operator == "+" => Ok(Value::List([a.as_slice(), b].concat())),
         (Value::Int(a), Value::Int(b)) => {
             let result = match operator {
                 "+" => a.checked_add(*b),
@@ -238,6 +429,10 @@ fn arithmetic(operator: &str, a: &Value, b: &Value) -> Answer {
 
 fn overflow() -> Error {
     Error("a number is out of range, or was divided by 0".to_owned())
+}
+
+fn too_long() -> Error {
+    Error("it takes too many steps".to_owned())
 }
 
 fn compare(a: &Value, b: &Value) -> Result<Ordering, Error> {
@@ -274,6 +469,15 @@ fn call(function: Function, arguments: &[Value]) -> Answer {
         (Function::Major, [Value::Version(version)]) => Ok(Value::Int(version.0 as i64)),
         (Function::Minor, [Value::Version(version)]) => Ok(Value::Int(version.1 as i64)),
         (Function::Patch, [Value::Version(version)]) => Ok(Value::Int(version.2 as i64)),
+        (Function::Matches, [Value::Text(of), Value::Text(pattern)]) => {
+            Ok(Value::Bool(Pattern::new(pattern)?.matches(of)))
+        }
+        (Function::Of, [value]) => Ok(Value::Optional(Some(Box::new(value.clone())))),
+        (Function::None, []) => Ok(Value::Optional(None)),
+        (Function::HasValue, [Value::Optional(value)]) => Ok(Value::Bool(value.is_some())),
+        (Function::Value, [Value::Optional(value)]) => {
+            value.as_deref().cloned().ok_or_else(|| Error("the optional has no value".to_owned()))
+        }
         (_, [Value::Text(of), Value::Text(with)]) => text(of, with)
             .map(Value::Bool)
             .ok_or_else(|| Error(format!("{function:?} does not go with text"))),
@@ -333,6 +537,14 @@ mod tests {
         fn capacity(&self, domain: &str, name: &str) -> Option<Quantity> {
             (domain == "gpu.example.com" && name == "memory").then(|| "40Gi".parse().unwrap())
         }
+
+        fn attributes(&self) -> Vec<(&str, &str)> {
+            ["model", "index", "healthy", "driverVersion"].map(|name| (self.driver(), name)).to_vec()
+        }
+
+        fn capacities(&self) -> Vec<(&str, &str)> {
+            vec![(self.driver(), "memory")]
+        }
     }
 
     fn eval(text: &str) -> Result<bool, String> {
@@ -372,6 +584,78 @@ mod tests {
     }
 
     #[test]
+    fn texts_are_matched_anywhere() {
+        for (text, expected) in [
+            (r#"device.attributes["gpu.example.com"].model.matches("^[AH]100$")"#, true),
+            (r#"device.attributes["gpu.example.com"].model.matches("100")"#, true),
+            (r#"device.attributes["gpu.example.com"].model.matches("^100")"#, false),
+            (r#"matches(device.driver, "(?i)GPU\\.")"#, true),
+            (r#"matches(device.driver, "gpu" + "$")"#, false),
+            ("'ä'.matches('^.$')", true),
+        ] {
+            assert_eq!(eval(text), Ok(expected), "{text}");
+        }
+    }
+
+    #[test]
+    fn macros_go_over_lists_and_keys() {
+        for (text, expected) in [
+            ("[1, 2, 3].all(x, x > 0) && ![1, 2, 3].all(x, x > 1)", true),
+            ("[1, 2, 3].exists(x, x > 2) && ![].exists(x, true) && [].all(x, false)", true),
+            ("[1, 2, 2].exists_one(x, x == 1) && ![1, 2, 2].existsOne(x, x == 2)", true),
+            ("[1, 2, 3].filter(x, x % 2 == 1) == [1, 3]", true),
+            ("[1, 2, 3].map(x, x * x) == [1, 4, 9] && [1, 2, 3].map(x, x > 1, x * x) == [4, 9]", true),
+            ("[[1, 2], [3]].exists(x, x.exists(y, y == 3 && size(x) == 1))", true),
+            ("[1].exists(x, [2].exists(x, x == 2) && x == 1)", true),
+            ("[0, 1].exists(x, 1 / x == 1) && ![0, 1].all(x, 1 / x > 1)", true),
+            ("['A100', 'H100'].exists(m, m == device.attributes['gpu.example.com'].model)", true),
+            ("device.attributes['gpu.example.com'].exists(name, name.startsWith('driver'))", true),
+            ("device.capacity['gpu.example.com'].all(name, name == 'memory')", true),
+            ("device.attributes.exists(domain, domain == 'gpu.example.com')", true),
+            ("'gpu.example.com' in device.attributes && !('x' in device.capacity)", true),
+            ("device.attributes['other.example.com'].exists(name, true)", false),
+            ("[1] + [2] == [1, 2]", true),
+        ] {
+            assert_eq!(eval(text), Ok(expected), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_may_be_missing_is_optional() {
+        let gpu = "device.attributes['gpu.example.com']";
+        for (text, expected) in [
+            (format!("{gpu}.?model.orValue('none') == 'A100'"), true),
+            (format!("{gpu}.?nothing.orValue('none') == 'none'"), true),
+            (format!("{gpu}[?'model'].hasValue() && !{gpu}.?nothing.hasValue()"), true),
+            ("device.?attributes['gpu.example.com'].model.orValue('') == 'A100'".to_owned(), true),
+            ("device.attributes[?'x'].nothing.orValue(3) == 3".to_owned(), true),
+            (format!("{gpu}.?nothing.or({gpu}.?index).value() == 3"), true),
+            (format!("{gpu}.?index.optMap(i, i * 2).orValue(0) == 6"), true),
+            (format!("{gpu}.?nothing.optMap(i, i * 2).orValue(0) == 0"), true),
+            (format!("{gpu}.?index.optFlatMap(i, {gpu}.?nothing).hasValue()"), false),
+            (format!("{gpu}.?index == optional.of(3) && {gpu}.?nothing == optional.none()"), true),
+            (format!("{gpu}.?model.orValue({gpu}.nothing) == 'A100'"), true),
+            ("[1, 2][?5].orValue(7) == 7 && [1, 2][?1].value() == 2".to_owned(), true),
+            (format!("has({gpu}.?nothing.more)"), false),
+        ] {
+            assert_eq!(eval(&text), Ok(expected), "{text}");
+        }
+    }
+
+    #[test]
+    fn an_evaluation_ends() {
+        let digits = "[0, 1, 2, 3, 4, 5, 6, 7, 8, 9]";
+        let deep = (0..20).fold("true".to_owned(), |body, at| format!("{digits}.all(x{at}, {body})"));
+        assert_eq!(eval(&deep), Err("it takes too many steps".to_owned()));
+        for twice in ["x + x", "[x, x]"] {
+            let doubled =
+                (0..60).fold("x == x".to_owned(), |body, _| format!("cel.bind(x, {twice}, {body})"));
+            let text = format!("cel.bind(x, 'a', {doubled})");
+            assert_eq!(eval(&text), Err("it takes too many steps".to_owned()));
+        }
+    }
+
+    #[test]
     fn what_makes_no_sense_is_told() {
         for (text, problem) in [
             ("", "column 1: found the end, expected a value"),
@@ -379,8 +663,25 @@ mod tests {
             ("device.driver = 'x'", "column 15: found =, expected the end"),
             ("'x", "column 1: text without an end"),
             ("1.5 > 1", "column 1: found \"1.5\", expected a decimal integer"),
-            ("device.driver.matches('x')", "column 27: function matches is not supported"),
-            ("[1].exists(x, x > 0)", "column 21: function exists is not supported"),
+            ("device.driver.split('x') == []", "column 26: function split is not supported"),
+            (
+                "device.driver.matches('[')",
+                "column 27: \"[\" is no regular expression: unclosed character class",
+            ),
+            ("1.matches('x')", "column 1: found \"1.matches\", expected a decimal integer"),
+            ("(1).matches('x')", "an integer cannot match"),
+            ("[1].exists(1, true)", "column 20: exists needs a name and an expression"),
+            ("[1].all(x)", "column 11: all needs a name and an expression"),
+            ("[1, 2].all(x, x)", "found an integer, expected a boolean"),
+            ("[0, 1].exists(x, 1 / x > 1)", "a number is out of range, or was divided by 0"),
+            ("(1).exists(x, true)", "found an integer, expected a list or a map"),
+            ("x || [1].exists(x, false)", "there is no variable x"),
+            ("optional.none().value()", "the optional has no value"),
+            ("[1].orValue(2) == 2", "found a list, expected an optional"),
+            (
+                r#"device.attributes["gpu.example.com"].?healthy"#,
+                "the expression is an optional, expected a boolean",
+            ),
             ("device.driver", "the expression is text, expected a boolean"),
             ("device.nodeName == 'x'", "device.nodeName is not supported"),
             ("node.name == 'x'", "there is no variable node"),

@@ -3,13 +3,16 @@
 //! An expression is about the variable `device`: its `driver`, its `attributes` and its `capacity` by domain and name, such as
 //! `device.driver == "gpu.example.com" && device.attributes["gpu.example.com"].model == "A100"` or
 //! `device.capacity["gpu.example.com"].memory.compareTo(quantity("40Gi")) >= 0`. There are literals, lists, `== != < <= > >= in`,
-//! `&& || !`, `?:`, `+ - * / %`, `has()`, `size()`, `cel.bind()`, `quantity()` and `semver()` with their comparisons, and the
-//! plain methods of text. What there is not (macros over lists, regular expressions) is told when an expression is read.
+//! `&& || !`, `?:`, `+ - * / %`, `has()`, `size()`, `cel.bind()`, the macros `all`, `exists`, `exists_one`, `filter` and `map` over lists
+//! and keys of maps, optionals (`.?`, `[?]`, `optional.of()`, `orValue()`, ...), `quantity()` and `semver()` with their comparisons,
+//! `matches()` and the plain methods of text. What there is not (floating-point numbers, times, `sets.`, `split()` and the like)
+//! is told when an expression is read.
 //!
 //! Source: Kubernetes' documentation of resource.k8s.io/v1 `CELDeviceSelector.expression`.
 mod eval;
 mod lex;
 mod parse;
+mod pattern;
 
 pub use eval::{Attribute, Device};
 

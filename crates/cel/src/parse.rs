@@ -1,6 +1,7 @@
 //! Tokens to expressions.
 use crate::Error;
 use crate::lex::{Token, tokens};
+use crate::pattern::Pattern;
 
 /// An expression.
 #[derive(Clone, Debug, PartialEq)]
@@ -21,7 +22,38 @@ pub(crate) enum Expr {
     /// A function, and a method with what it is called on for its first argument.
     Call(Function, Vec<Expr>),
     Bind(String, Box<Expr>, Box<Expr>),
+    /// What is there of a map, as an optional.
+    Optional(Box<Expr>, Box<Expr>),
+    /// Whether text matches a regular expression.
+    Matches(Box<Expr>, Pattern),
+    /// Over the items of a list or the keys of a map, each under a name.
+    Macro(Macro, Box<Expr>, String, Vec<Expr>),
 }
+
+/// What is made of items.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Macro {
+    All,
+    Exists,
+    ExistsOne,
+    Filter,
+    /// With a condition before what is made, or without.
+    Map,
+    /// Of the value of an optional.
+    OptMap,
+    OptFlatMap,
+}
+
+const MACROS: [(&str, Macro); 8] = [
+    ("all", Macro::All),
+    ("exists", Macro::Exists),
+    ("exists_one", Macro::ExistsOne),
+    ("existsOne", Macro::ExistsOne),
+    ("filter", Macro::Filter),
+    ("map", Macro::Map),
+    ("optMap", Macro::OptMap),
+    ("optFlatMap", Macro::OptFlatMap),
+];
 
 /// What can be called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,10 +72,19 @@ pub(crate) enum Function {
     Major,
     Minor,
     Patch,
+    Matches,
+    /// An optional that has a value.
+    Of,
+    /// One that has none.
+    None,
+    HasValue,
+    Value,
+    Or,
+    OrValue,
 }
 
 /// Name, whether it is a method, and how many arguments it has besides what it is called on.
-const FUNCTIONS: [(&str, bool, usize, Function); 15] = [
+const FUNCTIONS: [(&str, bool, usize, Function); 21] = [
     ("size", false, 1, Function::Size),
     ("quantity", false, 1, Function::Quantity),
     ("semver", false, 1, Function::Semver),
@@ -59,6 +100,12 @@ const FUNCTIONS: [(&str, bool, usize, Function); 15] = [
     ("major", true, 0, Function::Major),
     ("minor", true, 0, Function::Minor),
     ("patch", true, 0, Function::Patch),
+    ("matches", true, 1, Function::Matches),
+    ("matches", false, 2, Function::Matches),
+    ("hasValue", true, 0, Function::HasValue),
+    ("value", true, 0, Function::Value),
+    ("or", true, 1, Function::Or),
+    ("orValue", true, 1, Function::OrValue),
 ];
 
 /// Operators by how tightly they bind.
@@ -176,13 +223,19 @@ impl Parser {
         let mut expr = self.primary()?;
         for _ in 0..DEPTH_MAX {
             if self.takes("[") {
-                let index = self.expression()?;
+                let optional = self.takes("?");
+                let (of, index) = (Box::new(expr), Box::new(self.expression()?));
                 self.expect("]")?;
-                expr = Expr::Index(Box::new(expr), Box::new(index));
+                expr = if optional { Expr::Optional(of, index) } else { Expr::Index(of, index) };
             } else if self.takes(".") {
+                let optional = self.takes("?");
                 let Token::Name(name) = self.peek().clone() else { return Err(self.unexpected("a name")) };
                 self.next();
-                expr = self.field_or_call(expr, name)?;
+                expr = if optional {
+                    Expr::Optional(Box::new(expr), Box::new(Expr::Text(name)))
+                } else {
+                    self.field_or_call(expr, name)?
+                };
             } else {
                 return Ok(expr);
             }
@@ -195,10 +248,31 @@ impl Parser {
             return Ok(Expr::Field(Box::new(of), name));
         }
         let arguments = self.list(")")?;
-        if name == "bind" && of == Expr::Variable("cel".to_owned()) {
-            return self.bind(arguments);
+        let on = |known: &str| matches!(&of, Expr::Variable(variable) if variable == known);
+        match name.as_str() {
+            "bind" if on("cel") => return self.bind(arguments),
+            "of" if on("optional") && arguments.len() == 1 => return Ok(Expr::Call(Function::Of, arguments)),
+            "none" if on("optional") && arguments.is_empty() => {
+                return Ok(Expr::Call(Function::None, arguments));
+            }
+            _ => {}
         }
-        self.call(&name, Some(of), arguments)
+        match MACROS.iter().find(|(known, _)| *known == name) {
+            Some((_, found)) => self.over(&name, *found, of, arguments),
+            None => self.call(&name, Some(of), arguments),
+        }
+    }
+
+    fn over(&self, name: &str, found: Macro, of: Expr, arguments: Vec<Expr>) -> Result<Expr, Error> {
+        let mut arguments = arguments.into_iter();
+        let variable = arguments.next();
+        let rest: Vec<Expr> = arguments.collect();
+        match variable {
+            Some(Expr::Variable(variable)) if rest.len() == 1 || (found == Macro::Map && rest.len() == 2) => {
+                Ok(Expr::Macro(found, Box::new(of), variable, rest))
+            }
+            _ => Err(self.error(&format!("{name} needs a name and an expression"))),
+        }
     }
 
     fn bind(&self, arguments: Vec<Expr>) -> Result<Expr, Error> {
@@ -216,7 +290,14 @@ impl Parser {
         if arguments.len() != *count {
             return Err(self.error(&format!("function {name} has {count} argument(s)")));
         }
-        Ok(Expr::Call(*function, on.into_iter().chain(arguments).collect()))
+        let mut arguments: Vec<Expr> = on.into_iter().chain(arguments).collect();
+        if *function == Function::Matches
+            && let Some(Expr::Text(text)) = arguments.get(1)
+        {
+            let pattern = Pattern::new(text).map_err(|error| self.error(&error.0))?;
+            return Ok(Expr::Matches(Box::new(arguments.swap_remove(0)), pattern));
+        }
+        Ok(Expr::Call(*function, arguments))
     }
 
     fn list(&mut self, end: &str) -> Result<Vec<Expr>, Error> {

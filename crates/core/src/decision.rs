@@ -118,6 +118,16 @@ pub enum Decision {
         /// What is wrong.
         message: Arc<str>,
     },
+    /// Tell people about the annotations of a PodGroup, which has to do without what it asks for: a Warning event
+    /// `Invalid`.
+    PodGroupInvalid {
+        /// The PodGroup.
+        group: Key,
+        /// Its UID.
+        uid: Arc<str>,
+        /// What is wrong.
+        message: Arc<str>,
+    },
     /// Set PodScheduled=False on a pod: its message changed.
     PodUnscheduled {
         /// The pod.

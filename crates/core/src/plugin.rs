@@ -180,6 +180,10 @@ pub trait Plugin: Send + Sync {
     fn queue_warning(&self, _: &World, _: QueueId) -> Option<QueueFault> {
         None
     }
+    /// What is odd about the annotations of a job that is scheduled nevertheless.
+    fn job_warning(&self, _: &World, _: JobId) -> Option<Arc<str>> {
+        None
+    }
     /// Whether it holds jobs to the limits of the queues above theirs.
     fn holds_trees(&self) -> bool {
         false

@@ -36,6 +36,8 @@ pub struct GroupReport {
     pub nominated: u32,
     /// Why pods wait; empty when none does.
     pub reasons: Vec<String>,
+    /// What is odd about its annotations.
+    pub problem: Option<Arc<str>>,
     /// Where nodes lack room: what the one lacks that lacks the least, for the pod that lacks the most.
     pub missing: Figures,
 }
@@ -87,6 +89,7 @@ fn groups(world: &World) -> Vec<GroupReport> {
         waiting: job.waiting(),
         nominated: job.counts.of(Status::Pipelined),
         reasons: job.refusals.iter().map(|refusal| refusal.text(&world.dims)).collect(),
+        problem: job.told.clone(),
         missing: world.render(&missing(job)),
     };
     let mut groups: Vec<GroupReport> = world.jobs.iter().map(|(_, job)| of(job)).collect();

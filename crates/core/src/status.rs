@@ -50,6 +50,7 @@ pub(crate) fn close(session: &mut Session<'_>, cycle: u64) {
         let verdict = judge(session, job);
         close_group(session, job, &verdict, &mut stamp);
         tell_pods(session, job, &verdict);
+        warn_of(session, job);
         end_nominations(session, job);
     }
     close_queues(session);
@@ -116,6 +117,25 @@ fn close_group(session: &mut Session<'_>, id: JobId, verdict: &Verdict, stamp: &
     job.replaced = Some(std::mem::replace(&mut job.written, status.clone()));
     let version = job.version.clone();
     decisions.push(Decision::PodGroupStatus { group, uid, version, status });
+}
+
+/// Tells once what plugins find odd.
+fn warn_of(session: &mut Session<'_>, id: JobId) {
+    let Session { world, tiers, decisions, .. } = session;
+    let job = &world.jobs[id];
+    if job.kind == JobKind::Solo || !job.exists || (job.annotations.is_empty() && job.told.is_none()) {
+        return;
+    }
+    let message = tiers.every().find_map(|plugin| plugin.job_warning(world, id));
+    let job = &mut world.jobs[id];
+    if job.told == message {
+        return;
+    }
+    job.told.clone_from(&message);
+    if let Some(message) = message {
+        let (group, uid) = (job.key.clone(), job.uid.clone());
+        decisions.push(Decision::PodGroupInvalid { group, uid, message });
+    }
 }
 
 fn next_phase(job: &Job, unschedulable: bool) -> Phase {

@@ -13,7 +13,9 @@ use std::time::{Duration, Instant};
 use k8s_openapi::api::resource::v1::{DeviceClass, ResourceClaim, ResourceSlice};
 use kube::Client;
 use phalanx_api::v1beta1::{PodGroup, Queue};
-use phalanx_cache::{Change, Fold, Guarded, Interner, Kind, Names, Rejected, WatchEvent, slim};
+use phalanx_cache::{
+    Change, Fold, Guarded, Identity, Interner, Invalid, Kind, Names, Rejected, WatchEvent, slim,
+};
 use phalanx_core::event::{Event, Key};
 use serde::de::DeserializeOwned;
 use tokio::sync::mpsc;
@@ -339,6 +341,7 @@ impl<K: Watched> Watch<K> {
         events.extend(folded.events);
         for Rejected { identity, invalid } in folded.remarks {
             warn!(kind = K::PLURAL, object = %identity.key, "{invalid}");
+            self.tell(identity, &invalid);
         }
         if let Some(rejected) = folded.rejected {
             self.reject(rejected);
@@ -359,6 +362,11 @@ impl<K: Watched> Watch<K> {
         let Rejected { identity, invalid } = rejected;
         warn!(kind = K::PLURAL, object = %identity.key, "invalid: {invalid}");
         self.sink.metrics.invalid_object(K::PLURAL);
+        self.tell(identity, &invalid);
+    }
+
+    /// As an event on the object.
+    fn tell(&self, identity: Identity, invalid: &Invalid) {
         let static_name = |name: Cow<'static, str>| name;
         let regarding = Regarding {
             api_version: static_name(K::api_version(&())),

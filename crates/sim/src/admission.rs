@@ -114,14 +114,17 @@ mod tests {
             )
         };
         let claim = |spec: &str| {
-            format!("apiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {{name: c}}\nspec: {{{spec}}}\n")
+            let asks = "accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}";
+            format!(
+                "apiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {{name: c}}\nspec: {{{asks}{spec}}}\n"
+            )
         };
         for (spec, default, expected) in [
             ("", "true", "b"),
             ("", "false", ""),
-            ("storageClassName: ''", "true", ""),
-            ("storageClassName: a", "true", "a"),
-            ("volumeName: v", "true", ""),
+            (", storageClassName: ''", "true", ""),
+            (", storageClassName: a", "true", "a"),
+            (", volumeName: v", "true", ""),
         ] {
             let text = [claim(spec), class("a", "false"), class("b", default)].join("---\n");
             let found = admitted(&text).into_iter().find_map(|object| match object {

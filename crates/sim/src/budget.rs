@@ -54,7 +54,10 @@ impl Budget {
 
 impl Amount {
     fn read(field: &str, value: &Value) -> Result<Self, Invalid> {
-        let percent = |text: &str| text.strip_suffix('%')?.parse().ok().map(Amount::Percent);
+        let percent = |text: &str| {
+            let percent = text.strip_suffix('%')?.parse().ok().filter(|percent| *percent <= 100);
+            percent.map(Amount::Percent)
+        };
         let amount = value.as_u64().map(Amount::Pods).or_else(|| percent(value.as_str()?));
         amount.ok_or_else(|| Invalid {
             field: field.to_owned(),

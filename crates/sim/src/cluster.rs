@@ -170,7 +170,9 @@ impl Cluster {
                 self.change(&pod.uid, |pod| pod.info.unscheduled_message = Some(message.clone()));
             }
             // An event for people changes no object.
-            Decision::PodGroupUnschedulable { .. } | Decision::QueueInvalid { .. } => {}
+            Decision::PodGroupUnschedulable { .. }
+            | Decision::PodGroupInvalid { .. }
+            | Decision::QueueInvalid { .. } => {}
         }
     }
 

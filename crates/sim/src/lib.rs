@@ -18,6 +18,7 @@ mod manifests;
 mod names_check;
 mod nowhere;
 mod object;
+mod object_check;
 mod outcome;
 mod pod_check;
 mod pod_whole_check;

@@ -1,14 +1,9 @@
 //! Names and values that the API server refuses in labels, annotations, node selectors, taints and tolerations.
 //!
-//! Source: Kubernetes' validation (`IsQualifiedName`, `IsValidLabelValue`, `ValidateTolerations`, `validateNodeTaints`).
+//! Source: Kubernetes' validation (`ValidateTolerations`, `validateNodeTaints`).
 use k8s_openapi::api::core::v1::{Taint, Toleration};
 use phalanx_cache::{Invalid, slim};
 use serde_json::Value;
-
-const KEY: &str = "expected at most 63 letters, digits, '-', '_' and '.', with letters or digits at both ends, and before \
-                   it nothing or a domain and '/'";
-const VALUE: &str =
-    "expected nothing, or at most 63 letters, digits, '-', '_' and '.', with letters or digits at both ends";
 
 /// What is wrong with the labels and annotations of an object.
 pub(crate) fn metadata(object: &Value) -> Vec<Invalid> {
@@ -82,33 +77,19 @@ fn check_label(field: &str, key: &str, value: &str, found: &mut Vec<Invalid>) {
 }
 
 fn check_key(field: &str, key: &str, found: &mut Vec<Invalid>) {
-    if !is_key(key) {
-        found.push(wrong(field, key, KEY));
-    }
+    found.extend(
+        phalanx_cache::check_key(key).err().map(|wrong| Invalid { field: field.to_owned(), ..wrong }),
+    );
 }
 
 fn check_value(field: &str, value: &str, found: &mut Vec<Invalid>) {
-    if !value.is_empty() && !is_word(value) {
-        found.push(wrong(field, value, VALUE));
-    }
+    found.extend(
+        phalanx_cache::check_value(value).err().map(|wrong| Invalid { field: field.to_owned(), ..wrong }),
+    );
 }
 
 fn wrong(field: &str, text: &str, expected: &str) -> Invalid {
     Invalid { field: field.to_owned(), problem: format!("found {text:?}, {expected}") }
-}
-
-fn is_key(key: &str) -> bool {
-    match key.split_once('/') {
-        Some((domain, name)) => crate::object::is_name(domain) && is_word(name),
-        None => is_word(key),
-    }
-}
-
-fn is_word(text: &str) -> bool {
-    let bytes = text.as_bytes();
-    let end = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_alphanumeric);
-    let inner = |byte: &u8| byte.is_ascii_alphanumeric() || b"-_.".contains(byte);
-    bytes.len() <= 63 && end(bytes.first()) && end(bytes.last()) && bytes.iter().all(inner)
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@ use std::sync::Arc;
 
 use phalanx_api::names::RUN_SECONDS;
 use phalanx_api::v1beta1;
-use phalanx_cache::{Interner, Invalid, Names, decode, slim};
+use phalanx_cache::{Interner, Invalid, Names, decode, is_name, slim};
 use phalanx_core::event::{Event, NodeUsage, PodInfo, PodRef, PvcInfo, Time};
 use serde_json::{Value, json};
 
@@ -65,18 +65,6 @@ pub(crate) fn identify(object: &mut Value, kind: &str, namespaced: bool) -> Resu
     let key = namespace.map_or_else(|| name.clone(), |namespace| format!("{namespace}/{name}"));
     let dated = metadata.get("creationTimestamp").is_some_and(|time| !time.is_null());
     Ok(Identity { label: format!("{kind} {key}"), key, dated })
-}
-
-/// A DNS-1123 subdomain, as Kubernetes wants names.
-pub(crate) fn is_name(name: &str) -> bool {
-    let inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
-    let label = |label: &str| {
-        let bytes = label.as_bytes();
-        bytes.iter().all(|byte| inner(*byte) || *byte == b'-')
-            && bytes.first().is_some_and(|byte| inner(*byte))
-            && bytes.last().is_some_and(|byte| inner(*byte))
-    };
-    name.len() <= 253 && name.split('.').all(label)
 }
 
 fn invalid(field: &str, problem: &str) -> Invalid {
@@ -322,16 +310,6 @@ fn grace_ms(pod: &Value) -> Result<i64, Invalid> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn names_are_kubernetes_names() {
-        for good in ["a", "a-b", "a.b-c.9", "0"] {
-            assert!(is_name(good), "{good}");
-        }
-        for bad in ["", "A", "a_b", "-a", "a-", "a..b", "a/b", "ä"] {
-            assert!(!is_name(bad), "{bad}");
-        }
-    }
 
     #[test]
     fn a_run_is_a_number_of_seconds() {

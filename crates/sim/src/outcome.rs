@@ -47,6 +47,7 @@ fn groups(core: &CoreReport, cluster: &Cluster) -> BTreeMap<String, GroupOutcome
             let outcome = GroupOutcome {
                 phase: told.map_or(group.status.phase, |told| told.phase).as_str().to_owned(),
                 reasons: told.map(|told| told.reasons.clone()).unwrap_or_default(),
+                problem: told.and_then(|told| Some(told.problem.as_deref()?.to_owned())),
                 missing: told.map(|told| texts(&told.missing)).unwrap_or_default(),
                 queue: group.queue.to_string(),
                 min_member: group.min_member,

@@ -13,6 +13,7 @@ use crate::manifests::{Entry, Object};
 use crate::names_check;
 use crate::nowhere;
 use crate::object::{self, Converter, Identity};
+use crate::object_check;
 use crate::replacement::Maker;
 use crate::schema::{Schemas, UnknownField};
 use crate::workload::{self, Workload};
@@ -270,6 +271,7 @@ impl<'d> Reader<'d> {
             let first = || (place.fault(label, &path, nowhere::PROBLEM), 0);
             self.unknown.entry((kind, path.clone())).or_insert_with(first).1 += 1;
         }
+        wrong.extend(object_check::check(kind, &value));
         let scheduler = value.pointer("/spec/schedulerName").and_then(Value::as_str).map(ToOwned::to_owned);
         let object = match self.converter.convert(kind, value) {
             Ok(object) if wrong.is_empty() => object,

@@ -1,7 +1,7 @@
 //! Types and ranges as an API server checks them, and fields that it does not know.
 //!
 //! The schemas are those of the kinds themselves: Kubernetes' own, and the CustomResourceDefinitions of PodGroup and
-//! Queue. What Kubernetes checks in code is in `ENUMS` and in the checks of pods. Rules in CEL are left to the API server;
+//! Queue; fields that they require are required, but for what was observed. What Kubernetes checks in code is in `ENUMS` and in the checks of pods. Rules in CEL are left to the API server;
 //! what scheduling reads is checked again on reading.
 use std::collections::BTreeMap;
 use std::fmt;
@@ -15,13 +15,13 @@ use k8s_openapi::api::resource::v1::{DeviceClass, ResourceClaim, ResourceClaimTe
 use k8s_openapi::api::scheduling::v1::PriorityClass;
 use k8s_openapi::api::storage::v1::{CSIDriver, CSINode, CSIStorageCapacity, StorageClass, VolumeAttachment};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
-use phalanx_cache::Invalid;
+use phalanx_cache::{Invalid, is_name};
 use schemars::schema_for;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::kind::Kind;
-use crate::object::{NAME, is_name};
+use crate::object::NAME;
 
 /// The schemas of the kinds that were met, prepared once.
 #[derive(Debug, Default)]
@@ -53,14 +53,27 @@ struct Found {
     invalid: Vec<Invalid>,
 }
 
+impl Found {
+    fn missing(&mut self, path: &Path<'_>, shape: Option<&Arc<Shape>>) {
+        let expected = shape.map(ToString::to_string).unwrap_or_default();
+        self.invalid
+            .push(Invalid { field: path.to_string(), problem: format!("missing, expected {expected}") });
+    }
+}
+
+/// Types of which the required fields are left to other checks, or may be left out here: traces have no use for names of
+/// containers.
+const PARTIAL: [&str; 2] = ["#/$defs/io.k8s.api.core.v1.PodSpec", "#/$defs/io.k8s.api.core.v1.Container"];
+
 /// Texts of which Kubernetes takes only some, and its schema does not say so: the type, the field, and the texts. Go takes
 /// an empty text for none.
-const ENUMS: [(&str, &str, &[&str]); 6] = [
+const ENUMS: [(&str, &str, &[&str]); 7] = [
     ("PodSpec", "restartPolicy", &["Always", "OnFailure", "Never"]),
     ("PodSpec", "preemptionPolicy", &["Never", "PreemptLowerPriority"]),
     ("PodSpec", "dnsPolicy", &["ClusterFirst", "ClusterFirstWithHostNet", "Default", "None"]),
     ("PodStatus", "phase", &["Pending", "Running", "Succeeded", "Failed", "Unknown"]),
     ("Container", "imagePullPolicy", &["Always", "IfNotPresent", "Never"]),
+    ("", "reclaimPolicy", &["Delete", "Retain"]),
     ("", "preemptionPolicy", &["Never", "PreemptLowerPriority"]),
 ];
 
@@ -158,7 +171,10 @@ enum Shape {
     TextOrNumber,
     List(Arc<Shape>),
     Map(Arc<Shape>),
-    Fields(BTreeMap<String, Arc<Shape>>),
+    Fields {
+        fields: BTreeMap<String, Arc<Shape>>,
+        required: Vec<String>,
+    },
 }
 
 /// Where the check is; only written out when something is found.
@@ -166,6 +182,17 @@ enum Path<'p> {
     Top,
     Key(&'p Path<'p>, &'p str),
     Item(&'p Path<'p>, usize),
+}
+
+impl Path<'_> {
+    /// What was observed may be told in part: controllers of this run fill it in.
+    fn is_in_status(&self) -> bool {
+        match self {
+            Path::Top => false,
+            Path::Key(Path::Top, key) => *key == "status",
+            Path::Key(parent, _) | Path::Item(parent, _) => parent.is_in_status(),
+        }
+    }
 }
 
 impl fmt::Display for Path<'_> {
@@ -191,7 +218,13 @@ impl Shape {
         match (self, value) {
             // Null is the same as nothing.
             (_, Value::Null) | (Shape::Any, _) => {}
-            (Shape::Fields(fields), Value::Object(map)) => {
+            (Shape::Fields { fields, required }, Value::Object(map)) => {
+                for key in required.iter().filter(|key| map.get(*key).is_none_or(Value::is_null)) {
+                    let path = Path::Key(path, key);
+                    if !path.is_in_status() {
+                        found.missing(&path, fields.get(key));
+                    }
+                }
                 for (key, value) in map {
                     let path = Path::Key(path, key);
                     match fields.get(key) {
@@ -265,7 +298,7 @@ impl fmt::Display for Shape {
             Shape::Bool => f.write_str("true or false"),
             Shape::TextOrNumber => f.write_str("text or a number"),
             Shape::List(_) => f.write_str("a list"),
-            Shape::Map(_) | Shape::Fields(_) => f.write_str("a mapping"),
+            Shape::Map(_) | Shape::Fields { .. } => f.write_str("a mapping"),
         }
     }
 }
@@ -300,7 +333,12 @@ impl<'s> Preparation<'s> {
         let target = reference.strip_prefix('#').and_then(|pointer| self.root.pointer(pointer));
         // Stands for itself while it is being prepared, should it refer to itself.
         self.known.insert(reference, Arc::new(Shape::Any));
-        let shape = target.map_or_else(|| Arc::new(Shape::Any), |target| self.shape(target));
+        let mut shape = target.map_or_else(|| Arc::new(Shape::Any), |target| self.shape(target));
+        if PARTIAL.contains(&reference)
+            && let Some(Shape::Fields { required, .. }) = Arc::get_mut(&mut shape)
+        {
+            required.clear();
+        }
         self.known.insert(reference, Arc::clone(&shape));
         shape
     }
@@ -309,7 +347,13 @@ impl<'s> Preparation<'s> {
         let open = schema["x-kubernetes-preserve-unknown-fields"] == true;
         match (schema["properties"].as_object(), &schema["additionalProperties"]) {
             (Some(fields), _) if !open => {
-                Shape::Fields(fields.iter().map(|(key, field)| (key.clone(), self.shape(field))).collect())
+                let required = schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str);
+                // Without a name, or with one alone: both are told elsewhere.
+                let required = required.filter(|key| *key != "metadata");
+                Shape::Fields {
+                    fields: fields.iter().map(|(key, field)| (key.clone(), self.shape(field))).collect(),
+                    required: required.map(ToOwned::to_owned).collect(),
+                }
             }
             (None, values @ Value::Object(_)) => Shape::Map(self.shape(values)),
             _ => Shape::Any,
@@ -452,6 +496,33 @@ mod tests {
             ),
         ] {
             assert_eq!(check(kind, &object), Err(expected.to_owned()));
+        }
+    }
+
+    #[test]
+    fn fields_that_are_required_are_there_but_for_what_was_observed() {
+        for (kind, object, expected) in [
+            (
+                Kind::Pod,
+                json!({"spec": {"topologySpreadConstraints": [{"maxSkew": 1, "topologyKey": "zone"}]}}),
+                Err("spec.topologySpreadConstraints[0].whenUnsatisfiable: missing, expected text"),
+            ),
+            (
+                Kind::Pod,
+                json!({"spec": {"volumes": [{"persistentVolumeClaim": {"claimName": null}, "name": "v"}]}}),
+                Err("spec.volumes[0].persistentVolumeClaim.claimName: missing, expected text"),
+            ),
+            (
+                Kind::ResourceSlice,
+                json!({"spec": {"driver": "d", "nodeName": "n"}}),
+                Err("spec.pool: missing, expected a mapping"),
+            ),
+            (Kind::StorageClass, json!({}), Err("provisioner: missing, expected text")),
+            (Kind::Pod, json!({"spec": {"containers": [{"image": "a"}]}}), Ok(())),
+            (Kind::Pod, json!({"status": {"containerStatuses": [{"ready": true}]}}), Ok(())),
+            (Kind::Node, json!({"status": {"nodeInfo": {"architecture": "arm64"}}}), Ok(())),
+        ] {
+            assert_eq!(check(kind, &object).map(|_| ()), expected.map_err(ToOwned::to_owned), "{object}");
         }
     }
 

@@ -241,6 +241,7 @@ fn describe(decision: &Decision) -> String {
         Decision::PodGroupUnschedulable { group, message, .. } => {
             format!("PodGroup {group} waits: {message}")
         }
+        Decision::PodGroupInvalid { group, message, .. } => format!("PodGroup {group} is invalid: {message}"),
         Decision::QueueInvalid { queue, message, .. } => format!("queue {queue} is invalid: {message}"),
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! The PodGroup's annotations name roles: `volcano.sh/task-topology-affinity` and `-anti-affinity` hold lists of them,
 //! `ps,worker;chief` (a list of one is about the pods of that role among themselves), `-task-order` one list. A role that the
-//! gang does not have, or that is in a list twice, makes all of them void.
+//! gang does not have, or that is in a list twice, makes all of them void, which is told on the PodGroup.
 //! - Pods of roles in a list are dealt to *buckets*: those on a node to a bucket for it, then the others to the bucket with
 //!   which they have the most in common (affinity counts for, anti-affinity against), the lightest of several; to a new
 //!   one when all are against them.
@@ -15,6 +15,7 @@
 use std::cmp::{Ordering, Reverse};
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
 
 use phalanx_resource::{Amounts, DimId};
 use rustc_hash::FxHashMap;
@@ -77,23 +78,24 @@ struct Wishes {
 }
 
 impl Wishes {
-    /// `None` when there are none, or when they name roles that make no sense.
-    fn of(job: &Job) -> Option<Self> {
-        let lists = |key| job.annotations.get(key).map(|text| lists(job, text));
-        let (together, apart) = (lists(TASK_TOPOLOGY_AFFINITY), lists(TASK_TOPOLOGY_ANTI_AFFINITY));
-        let order = job.annotations.get(TASK_TOPOLOGY_TASK_ORDER).map(|text| list(job, text));
+    /// `None` when there are none.
+    fn of(job: &Job) -> Result<Option<Self>, Fault<'_>> {
         let mut wishes = Self::default();
-        for list in together.unwrap_or(Some(Vec::new()))? {
+        for list in lists(job, TASK_TOPOLOGY_AFFINITY)? {
             let weight = if list.len() == 1 { 2 } else { 3 };
             wishes.take_in(&list, weight, |wishes| &mut wishes.together);
         }
-        for list in apart.unwrap_or(Some(Vec::new()))? {
+        for list in lists(job, TASK_TOPOLOGY_ANTI_AFFINITY)? {
             let weight = if list.len() == 1 { 4 } else { 1 };
             wishes.take_in(&list, weight, |wishes| &mut wishes.apart);
         }
-        let order = order.unwrap_or(Some(Vec::new()))?;
+        let order = list(
+            job,
+            TASK_TOPOLOGY_TASK_ORDER,
+            job.annotations.get(TASK_TOPOLOGY_TASK_ORDER).unwrap_or_default(),
+        )?;
         wishes.order = order.iter().rev().enumerate().map(|(at, role)| (*role, at + 1)).collect();
-        (!wishes.weight.is_empty()).then_some(wishes)
+        Ok((!wishes.weight.is_empty()).then_some(wishes))
     }
 
     fn take_in(&mut self, list: &[RoleId], weight: u8, pairs: impl Fn(&mut Self) -> &mut Pairs) {
@@ -123,21 +125,44 @@ impl Wishes {
     }
 }
 
-fn lists(job: &Job, text: &str) -> Option<Vec<Vec<RoleId>>> {
-    text.split(';').map(|part| list(job, part)).collect()
+/// What makes all wishes of a job void.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fault<'a> {
+    /// No pod of the gang is of this role.
+    Unknown { key: &'static str, role: &'a str },
+    /// The role is in one list twice.
+    Twice { key: &'static str, role: &'a str },
 }
 
-fn list(job: &Job, text: &str) -> Option<Vec<RoleId>> {
-    let mut list = Vec::new();
-    for name in text.split(',').map(str::trim).filter(|name| !name.is_empty()) {
-        let has_pods = |role: &crate::world::Role| *role.name == *name && role.counts.total() > 0;
-        let role = job.roles.iter().position(has_pods)? as RoleId;
-        if list.contains(&role) {
-            return None;
-        }
-        list.push(role);
+impl Fault<'_> {
+    fn text(self) -> String {
+        let (key, role, why) = match self {
+            Fault::Unknown { key, role } => (key, role, "which no pod of the gang has"),
+            Fault::Twice { key, role } => (key, role, "twice in one list"),
+        };
+        format!(
+            "annotation {key} names role {role:?}, {why}: plugin task-topology goes by none of its annotations"
+        )
     }
-    Some(list)
+}
+
+/// Lists of roles, `;` between them.
+fn lists<'a>(job: &'a Job, key: &'static str) -> Result<Vec<Vec<RoleId>>, Fault<'a>> {
+    let text = job.annotations.get(key);
+    text.into_iter().flat_map(|text| text.split(';')).map(|part| list(job, key, part)).collect()
+}
+
+fn list<'a>(job: &'a Job, key: &'static str, text: &'a str) -> Result<Vec<RoleId>, Fault<'a>> {
+    let names = || text.split(',').map(str::trim).filter(|name| !name.is_empty());
+    if let Some((_, role)) = names().enumerate().find(|(at, name)| names().take(*at).any(|it| it == *name)) {
+        return Err(Fault::Twice { key, role });
+    }
+    let id = |name: &'a str| {
+        let has_pods = |role: &crate::world::Role| *role.name == *name && role.counts.total() > 0;
+        let found = job.roles.iter().position(has_pods).map(|role| role as RoleId);
+        found.ok_or(Fault::Unknown { key, role: name })
+    };
+    names().map(id).collect()
 }
 
 /// Pods that want to be together.
@@ -169,7 +194,7 @@ fn has_node(world: &World, task: TaskId) -> bool {
 impl Plan {
     fn of(world: &World, id: JobId) -> Option<Self> {
         let job = &world.jobs[id];
-        let wishes = Wishes::of(job).filter(|_| job.waiting() > 0)?;
+        let wishes = Wishes::of(job).ok().flatten().filter(|_| job.waiting() > 0)?;
         let lives = |task: &TaskId| {
             let status = world.tasks[*task].status;
             status != Status::Releasing && !matches!(status, Status::Succeeded | Status::Failed)
@@ -300,6 +325,15 @@ impl Plugin for TaskTopology {
             (at.is_none(), Reverse(waiting), at, Reverse(rank))
         };
         key(a).cmp(&key(b))
+    }
+
+    /// Pods of a role may come yet while the gang lacks some.
+    fn job_warning(&self, world: &World, job: JobId) -> Option<Arc<str>> {
+        let job = &world.jobs[job];
+        let fault = Wishes::of(job).err()?;
+        let lacks = job.counts.valid() < job.min_member;
+        let told = !(lacks && matches!(fault, Fault::Unknown { .. }));
+        told.then(|| fault.text().into())
     }
 
     fn has_scope(&self) -> bool {

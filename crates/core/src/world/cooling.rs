@@ -8,7 +8,8 @@ use crate::world::{Task, World};
 impl Task {
     /// Until when the pod asks not to be evicted: so long after it was given its node.
     pub(crate) fn cools_until(&self) -> Option<Time> {
-        let text = self.labels.get(COOLDOWN_TIME).or_else(|| self.annotations.get(COOLDOWN_TIME))?;
+        let label = self.labels.get(COOLDOWN_TIME).filter(|text| !text.is_empty());
+        let text = label.or_else(|| self.annotations.get(COOLDOWN_TIME))?;
         let (cooldown, scheduled) = (parse_duration(text)?, self.scheduled?);
         Some(Time(scheduled.0.saturating_add(cooldown)))
     }

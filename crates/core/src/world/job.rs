@@ -96,6 +96,8 @@ pub struct Job {
     pub(crate) unsearched: bool,
     /// Why it waits, from the last cycle that asked.
     pub refusals: Vec<Refusal>,
+    /// What people were told about its annotations.
+    pub(crate) told: Option<Arc<str>>,
     pub(crate) place: Place,
 }
 
@@ -133,6 +135,7 @@ impl Job {
             gathering: None,
             unsearched: false,
             refusals: Vec::new(),
+            told: None,
             place: Place::default(),
         }
     }

@@ -68,6 +68,7 @@ impl Server {
             Decision::Evict { pod, .. } => drop(cluster.change(&pod.name, |pod| pod.deleting = true)),
             Decision::OpenGate { .. }
             | Decision::PodGroupUnschedulable { .. }
+            | Decision::PodGroupInvalid { .. }
             | Decision::QueueInvalid { .. } => {}
         }
         Ok(())

@@ -150,6 +150,134 @@ fn what_an_api_server_refuses_is_told_with_its_place() {
     ]);
 }
 
+/// A manifest without a namespace, of this kind.
+fn object(api: &str, kind: &str, body: &str) -> String {
+    format!("apiVersion: {api}\nkind: {kind}\nmetadata: {{name: x}}\n{body}\n")
+}
+
+/// Each text is refused for the key or the value `a!!`, in this field.
+fn refused_for_a_label(cases: &[(String, &str)]) {
+    for (text, field) in cases {
+        let line = manifest(text);
+        let (before, told) = line.split_once(": found ").unwrap_or((&line, ""));
+        assert!(before.ends_with(field), "{line}\n{field}");
+        assert!(
+            told.starts_with("\"a!!\", expected ") && told.contains("at most 63 letters, digits"),
+            "{line}"
+        );
+    }
+}
+
+#[test]
+fn labels_that_nothing_can_have_are_told_of_pods() {
+    let of = |kind: &str, term: &str| {
+        let required = format!("requiredDuringSchedulingIgnoredDuringExecution: {term}");
+        pod("p", 1, "", &format!("affinity: {{{kind}: {{{required}}}}}"))
+    };
+    let near =
+        |term: &str| of("podAffinity", &format!("[{{topologyKey: zone, labelSelector: {{}}, {term}}}]"));
+    let apart =
+        |labels: &str| of("podAntiAffinity", &format!("[{{topologyKey: zone, labelSelector: {labels}}}]"));
+    refused_for_a_label(&[
+        (of("podAffinity", "[{topologyKey: a!!, labelSelector: {}}]"), "[0].topologyKey"),
+        (apart("{matchLabels: {a!!: b}}"), "[0].labelSelector.matchLabels"),
+        (apart("{matchLabels: {b: a!!}}"), "[0].labelSelector.matchLabels"),
+        (
+            apart("{matchExpressions: [{key: a!!, operator: Exists}]}"),
+            "[0].labelSelector.matchExpressions[0].key",
+        ),
+        (near("namespaceSelector: {matchLabels: {a!!: b}}"), "[0].namespaceSelector.matchLabels"),
+        (near("matchLabelKeys: [b, a!!]"), "[0].matchLabelKeys[1]"),
+        (
+            of("nodeAffinity", "{nodeSelectorTerms: [{matchExpressions: [{key: a!!, operator: Exists}]}]}"),
+            "nodeSelectorTerms[0].matchExpressions[0].key",
+        ),
+        (
+            pod(
+                "p",
+                1,
+                "",
+                "topologySpreadConstraints: [{maxSkew: 1, topologyKey: a!!, whenUnsatisfiable: DoNotSchedule}]",
+            ),
+            "spec.topologySpreadConstraints[0].topologyKey",
+        ),
+    ]);
+}
+
+#[test]
+fn labels_that_nothing_can_have_are_told_of_other_objects() {
+    let selector = "selector: {matchLabels: {a!!: b}}";
+    let claim = format!(
+        "spec: {{accessModes: [ReadWriteOnce], {selector}, resources: {{requests: {{storage: 1Gi}}}}}}"
+    );
+    let terms = "nodeSelectorTerms: [{matchExpressions: [{key: a!!, operator: Exists}]}]";
+    let volume = format!(
+        "spec: {{accessModes: [ReadWriteOnce], capacity: {{storage: 1Gi}}, nodeAffinity: {{required: {{{terms}}}}}}}"
+    );
+    let class = "provisioner: x\nallowedTopologies: [{matchLabelExpressions: [{key: a!!, values: [b]}]}]";
+    refused_for_a_label(&[
+        (
+            object("policy/v1", "PodDisruptionBudget", &format!("spec: {{{selector}, minAvailable: 1}}")),
+            "spec.selector.matchLabels",
+        ),
+        (object("v1", "PersistentVolumeClaim", &claim), "spec.selector.matchLabels"),
+        (object("v1", "PersistentVolume", &volume), "nodeSelectorTerms[0].matchExpressions[0].key"),
+        (
+            object("storage.k8s.io/v1", "StorageClass", class),
+            "allowedTopologies[0].matchLabelExpressions[0].key",
+        ),
+    ]);
+}
+
+#[test]
+fn storage_and_devices_that_an_api_server_refuses_are_told() {
+    let of = |api: &str, kind: &str, body: &str| {
+        format!("apiVersion: {api}\nkind: {kind}\nmetadata: {{name: x}}\n{body}\n")
+    };
+    all_refused(&[
+        (
+            object("storage.k8s.io/v1", "StorageClass", "volumeBindingMode: Immediate"),
+            "error: m.yaml:1:1: document 1: StorageClass x: provisioner: missing, expected text",
+        ),
+        (
+            object("storage.k8s.io/v1", "StorageClass", "provisioner: p\nreclaimPolicy: Keep"),
+            "error: m.yaml:5:16: document 1: StorageClass x: reclaimPolicy: found \"Keep\", expected one of Delete, Retain",
+        ),
+        (
+            of(
+                "storage.k8s.io/v1",
+                "CSINode",
+                "spec: {drivers: [{name: d, nodeID: m, allocatable: {count: -1}}]}",
+            ),
+            "error: m.yaml:4:60: document 1: CSINode x: spec.drivers[0].allocatable.count: found -1, expected 0 or more",
+        ),
+        (
+            of(
+                "v1",
+                "PersistentVolumeClaim",
+                "spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 0}}}",
+            ),
+            "error: m.yaml:4:70: document 1: PersistentVolumeClaim default/x: spec.resources.requests.storage: found 0, expected more than 0",
+        ),
+        (
+            object("resource.k8s.io/v1", "ResourceClaim", "spec: {devices: {requests: [{name: r}]}}"),
+            "error: m.yaml:4:29: document 1: ResourceClaim default/x: spec.devices.requests[0]: expected one of exactly and firstAvailable",
+        ),
+        (
+            of(
+                "storage.k8s.io/v1",
+                "VolumeAttachment",
+                "spec: {attacher: d, source: {persistentVolumeName: v}}",
+            ),
+            "error: m.yaml:4:7: document 1: VolumeAttachment x: spec.nodeName: missing, expected text",
+        ),
+        (
+            object("policy/v1", "PodDisruptionBudget", "spec: {minAvailable: \"150%\"}"),
+            "error: m.yaml:4:22: document 1: PodDisruptionBudget default/x: spec.minAvailable: found \"150%\", expected",
+        ),
+    ]);
+}
+
 #[test]
 fn a_document_that_is_no_object_is_told_with_its_place() {
     all_refused(&[

@@ -40,6 +40,8 @@ struct Expected {
     phases: BTreeMap<String, String>,
     /// Texts in the reasons of a PodGroup, or of a pod without one. An empty list: there is no reason.
     reasons: BTreeMap<String, Vec<String>>,
+    /// Texts in the problems of PodGroups.
+    problems: BTreeMap<String, String>,
     /// Figures and problems of queues.
     queues: BTreeMap<String, Queue>,
     /// Figures of the run.
@@ -175,6 +177,21 @@ impl Diff {
         }
     }
 
+    fn problems(&mut self, expected: &Expected, report: &Value) {
+        let groups = report["podGroups"].as_object().unwrap();
+        let known = groups.iter().filter_map(|(name, group)| Some((name, group["problem"].as_str()?)));
+        let mut found: BTreeMap<&String, &str> = known.collect();
+        for (name, text) in &expected.problems {
+            let problem = found.remove(&full(name)).unwrap_or("none");
+            if !problem.contains(text.as_str()) {
+                self.note(&format!("problem of {name}"), text, problem);
+            }
+        }
+        for (name, problem) in found {
+            self.note(&format!("problem of {name}"), "none", problem);
+        }
+    }
+
     fn queues(&mut self, expected: &Expected, report: &Value) {
         for (name, queue) in &expected.queues {
             let found = &report["queues"][name];
@@ -241,6 +258,7 @@ fn differences(case: &Path) -> Vec<String> {
     diff.placed("nomination of", &expected.nominations, &expected.nominated, texts(&report, "nominations"));
     diff.evicted(&expected, &report);
     diff.reasons(&expected, &report);
+    diff.problems(&expected, &report);
     diff.queues(&expected, &report);
     diff.rest(&expected, &report, &ran);
     if !diff.0.is_empty() {

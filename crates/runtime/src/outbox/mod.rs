@@ -35,7 +35,7 @@ use rand_pcg::Pcg64;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::backoff;
-use crate::recorder::{Note, Recorder};
+use crate::recorder::{Note, Recorder, Regarding};
 use lacking::{Lacking, is_lack};
 use lane::{Due, Lane};
 use reply::Reply;
@@ -131,6 +131,9 @@ impl Outbox {
             }
             // Told when the status that has the same message is written: see `tell`.
             Decision::PodGroupUnschedulable { .. } => {}
+            Decision::PodGroupInvalid { group, uid, message } => {
+                self.note(Note::invalid(Regarding::pod_group(&group, &uid), &message), now);
+            }
             Decision::QueueInvalid { queue, uid, message } => {
                 self.note(Note::queue_invalid(&queue, &uid, &message), now);
             }

@@ -27,7 +27,8 @@ impl Report {
             let phase = format!("<span class=\"{class}\">{}</span>", escape(&group.phase));
             let counts = [group.min_member, group.placed(), group.waiting].map(|count| count.to_string());
             let [min, placed, waiting] = counts;
-            let reasons: Vec<String> = group.reasons.iter().map(|reason| escape(reason)).collect();
+            let reasons = group.problem.iter().chain(&group.reasons);
+            let reasons: Vec<String> = reasons.map(|reason| escape(reason)).collect();
             vec![escape(name), escape(&group.queue), phase, min, placed, waiting, reasons.join("<br>")]
         });
         table("PodGroups", &["PodGroup", "Queue", "Phase", "Min", "Placed", "Waiting", "Reasons"], rows)

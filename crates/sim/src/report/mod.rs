@@ -37,6 +37,9 @@ pub struct GroupOutcome {
     pub phase: String,
     /// Why it waits; empty when it does not.
     pub reasons: Vec<String>,
+    /// What is odd about its annotations; missing when all is well.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub problem: Option<String>,
     /// What the node lacks that lacks the least, in canonical quantities.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub missing: BTreeMap<String, String>,

@@ -74,6 +74,10 @@ impl Report {
             Some(format!("Queue {name}: {}", queue.problem.as_ref()?))
         };
         let mut lines: Vec<String> = self.queues.iter().filter_map(problem).collect();
+        let problem = |(name, group): (&String, &GroupOutcome)| {
+            Some(format!("PodGroup {name}: {}", group.problem.as_ref()?))
+        };
+        lines.extend(self.pod_groups.iter().filter_map(problem));
         for (name, group) in self.pod_groups.iter().filter(|(_, group)| !group.reasons.is_empty()) {
             lines.push(format!("PodGroup {name} ({}) waits:", group.phase));
             lines.extend(group.reasons.iter().map(|reason| format!("  {reason}")));
@@ -154,6 +158,7 @@ mod tests {
         let group = GroupOutcome {
             phase: "Inqueue".into(),
             reasons: vec!["0/1 nodes are available: 1 Insufficient cpu.".into()],
+            problem: None,
             missing: [("cpu".to_owned(), "500m".to_owned())].into(),
             queue: "q".into(),
             min_member: 3,

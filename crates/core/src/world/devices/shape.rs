@@ -83,6 +83,12 @@ impl View<'_> {
     }
 }
 
+impl<'a> View<'a> {
+    fn names<T>(&self, list: &'a [(Arc<str>, T)]) -> Vec<(&'a str, &'a str)> {
+        list.iter().map(|(full, _)| full.split_once('/').unwrap_or((self.driver, full))).collect()
+    }
+}
+
 impl Device for View<'_> {
     fn driver(&self) -> &str {
         self.driver
@@ -99,5 +105,13 @@ impl Device for View<'_> {
 
     fn capacity(&self, domain: &str, name: &str) -> Option<Quantity> {
         self.find(&self.device.capacity, domain, name).copied()
+    }
+
+    fn attributes(&self) -> Vec<(&str, &str)> {
+        self.names(&self.device.attributes)
+    }
+
+    fn capacities(&self) -> Vec<(&str, &str)> {
+        self.names(&self.device.capacity)
     }
 }

@@ -183,7 +183,7 @@ fn devices_that_nodes_share_are_given_once() {
 #[test]
 fn what_cannot_be_honoured_is_told() {
     let mut world = world();
-    world.apply(class("odd", &["device.nothing.matches('x')"]).into());
+    world.apply(class("odd", &["device.nothing.split('x')"]).into());
     world.apply(class("missing", &["device.attributes['gpu.x'].size > 3"]).into());
     let cases: [(ClaimInfo, &str); 5] = [
         (
@@ -192,7 +192,7 @@ fn what_cannot_be_honoured_is_told() {
         ),
         (ClaimInfo { deleting: true, ..claim("c", &[]) }, "ResourceClaim ns/c: it is being deleted"),
         (claim("c", &[("none", 1)]), "ResourceClaim ns/c: request r0: device class none does not exist"),
-        (claim("c", &[("odd", 1)]), "column 28: function matches is not supported"),
+        (claim("c", &[("odd", 1)]), "column 26: function split is not supported"),
         (
             claim("c", &[("missing", 1)]),
             "request r0: a CEL expression does not go with device d0: no such key: size",
