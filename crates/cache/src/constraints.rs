@@ -33,6 +33,7 @@ pub(crate) fn all(
         strategy: marks.strategy(interner),
         images: images(spec, interner),
         volumes: Vec::new(),
+        disks: Vec::new(),
         revocable: marks.revocable(),
     })
 }

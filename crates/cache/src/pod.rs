@@ -81,7 +81,8 @@ fn constraints_of(
         _ => constraints::of_placed(spec, marks, interner)?,
     };
     let volumes = volumes::of_pod(spec, identity);
-    Ok(interner.constraints(Constraints { volumes, ..constraints }))
+    let disks = volumes::disks(spec, interner);
+    Ok(interner.constraints(Constraints { volumes, disks, ..constraints }))
 }
 
 /// A pod asks by annotation; its gate is ours when there is no other.

@@ -26,8 +26,9 @@ pub use namespace::Namespace;
 pub use node::{Image, Node, NodeSpec, NodeStatus, PriorityClass};
 pub use pdb::{PodDisruptionBudget, PodDisruptionBudgetSpec, PodDisruptionBudgetStatus};
 pub use pod::{
-    Affinity, ClaimSource, Condition, Container, ContainerPort, ContainerStatus, Pod, PodResourceClaim,
-    PodResourceClaimStatus, PodSpec, PodStatus, Resources, SchedulingGate, Volume,
+    Affinity, AwsDisk, ClaimSource, Condition, Container, ContainerPort, ContainerStatus, GceDisk, IscsiDisk,
+    Pod, PodResourceClaim, PodResourceClaimStatus, PodSpec, PodStatus, RbdDisk, Resources, SchedulingGate,
+    Volume,
 };
 pub use quota::{ResourceQuota, ResourceQuotaSpec, ResourceQuotaStatus};
 pub use volume::{

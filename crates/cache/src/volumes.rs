@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{TopologySelectorLabelRequirement, TopologySelectorTerm};
 use phalanx_core::event::{
-    AccessModes, AttachmentInfo, CsiDriverInfo, CsiNodeInfo, Key, NodeTerm, Operator, PodVolume, PvcInfo,
-    Requirement, Resources, StorageCapacityInfo, StorageClassInfo, VolumeInfo,
+    AccessModes, AttachmentInfo, CsiDriverInfo, CsiNodeInfo, Disk, DiskKind, Key, NodeTerm, Operator,
+    PodVolume, PvcInfo, Requirement, Resources, StorageCapacityInfo, StorageClassInfo, VolumeInfo,
 };
 
 use crate::invalid::{At, Invalid};
@@ -197,6 +197,31 @@ pub(crate) fn of_pod(spec: &slim::PodSpec, pod: &Identity) -> Vec<PodVolume> {
     claims.sort_unstable();
     claims.dedup_by(|one, before| one.claim == before.claim);
     claims
+}
+
+/// The disks in a pod's own spec, sorted, each once.
+pub(crate) fn disks(spec: &slim::PodSpec, interner: &mut Interner) -> Vec<Disk> {
+    let mut disks: Vec<Disk> = spec.volumes.iter().filter_map(|volume| disk(volume, interner)).collect();
+    disks.sort_unstable();
+    disks.dedup();
+    disks
+}
+
+fn disk(volume: &slim::Volume, interner: &mut Interner) -> Option<Disk> {
+    let plain = |of, name: &str, read_only| Disk { of, name: name.into(), monitors: Vec::new(), read_only };
+    if let Some(disk) = &volume.gce_persistent_disk {
+        return Some(plain(DiskKind::Gce, &disk.pd_name, disk.read_only));
+    }
+    if let Some(disk) = &volume.aws_elastic_block_store {
+        return Some(plain(DiskKind::Aws, &disk.volume_id, false));
+    }
+    if let Some(disk) = &volume.iscsi {
+        return Some(plain(DiskKind::Iscsi, &disk.iqn, disk.read_only));
+    }
+    let disk = volume.rbd.as_ref()?;
+    let monitors = disk.monitors.iter().map(|monitor| interner.string(monitor)).collect();
+    let name = format!("{}/{}", disk.pool.as_deref().unwrap_or("rbd"), disk.image);
+    Some(Disk { monitors, ..plain(DiskKind::Rbd, &name, disk.read_only) })
 }
 
 fn modes(names: &[String]) -> Result<AccessModes, Invalid> {

@@ -140,9 +140,27 @@ pub(super) const VOLUME: &Message = &[one(1, "name", Text), inline(2, "volumeSou
 
 /// `VolumeSource`.
 pub(super) const VOLUME_SOURCE: &Message = &[
+    one(3, "gcePersistentDisk", Sub(GCE_PERSISTENT_DISK_VOLUME_SOURCE)),
+    one(4, "awsElasticBlockStore", Sub(AWS_ELASTIC_BLOCK_STORE_VOLUME_SOURCE)),
+    one(8, "iscsi", Sub(ISCSI_VOLUME_SOURCE)),
     one(10, "persistentVolumeClaim", Sub(PERSISTENT_VOLUME_CLAIM_VOLUME_SOURCE)),
+    one(11, "rbd", Sub(RBD_VOLUME_SOURCE)),
     one(29, "ephemeral", Sub(EPHEMERAL_VOLUME_SOURCE)),
 ];
+
+/// `GCEPersistentDiskVolumeSource`.
+pub(super) const GCE_PERSISTENT_DISK_VOLUME_SOURCE: &Message =
+    &[one(1, "pdName", Text), one(4, "readOnly", Bool)];
+
+/// `AWSElasticBlockStoreVolumeSource`.
+pub(super) const AWS_ELASTIC_BLOCK_STORE_VOLUME_SOURCE: &Message = &[one(1, "volumeID", Text)];
+
+/// `ISCSIVolumeSource`.
+pub(super) const ISCSI_VOLUME_SOURCE: &Message = &[one(2, "iqn", Text), one(6, "readOnly", Bool)];
+
+/// `RBDVolumeSource`.
+pub(super) const RBD_VOLUME_SOURCE: &Message =
+    &[many(1, "monitors", Text), one(2, "image", Text), one(4, "pool", Text), one(8, "readOnly", Bool)];
 
 /// `PersistentVolumeClaimVolumeSource`.
 pub(super) const PERSISTENT_VOLUME_CLAIM_VOLUME_SOURCE: &Message = &[one(1, "claimName", Text)];

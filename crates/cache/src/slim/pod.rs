@@ -98,6 +98,56 @@ pub struct Volume {
     pub name: String,
     pub persistent_volume_claim: Option<ClaimSource>,
     pub ephemeral: Option<IgnoredAny>,
+    pub gce_persistent_disk: Option<GceDisk>,
+    pub aws_elastic_block_store: Option<AwsDisk>,
+    pub iscsi: Option<IscsiDisk>,
+    pub rbd: Option<RbdDisk>,
+}
+
+/// A disk of Google's.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+#[expect(missing_docs, reason = "Kubernetes' own fields")]
+pub struct GceDisk {
+    #[serde(deserialize_with = "or_default")]
+    pub pd_name: String,
+    #[serde(deserialize_with = "or_default")]
+    pub read_only: bool,
+}
+
+/// A disk of Amazon's.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+#[expect(missing_docs, reason = "Kubernetes' own fields")]
+pub struct AwsDisk {
+    #[serde(rename = "volumeID", deserialize_with = "or_default")]
+    pub volume_id: String,
+}
+
+/// A disk by iSCSI.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+#[expect(missing_docs, reason = "Kubernetes' own fields")]
+pub struct IscsiDisk {
+    #[serde(deserialize_with = "or_default")]
+    pub iqn: String,
+    #[serde(deserialize_with = "or_default")]
+    pub read_only: bool,
+}
+
+/// A disk of Ceph's.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+#[expect(missing_docs, reason = "Kubernetes' own fields")]
+pub struct RbdDisk {
+    #[serde(deserialize_with = "or_default")]
+    pub monitors: Vec<String>,
+    #[serde(deserialize_with = "non_empty")]
+    pub pool: Option<String>,
+    #[serde(deserialize_with = "or_default")]
+    pub image: String,
+    #[serde(deserialize_with = "or_default")]
+    pub read_only: bool,
 }
 
 /// The claim of a volume.

@@ -1,7 +1,7 @@
 //! Volumes, claims on them, storage classes, and what nodes can attach.
 
 use phalanx_cache::{Interner, decode, slim};
-use phalanx_core::event::{AccessModes, PvcInfo, VolumeInfo};
+use phalanx_core::event::{AccessModes, DiskKind, PvcInfo, VolumeInfo};
 
 use crate::{object, pod, value};
 
@@ -191,6 +191,32 @@ spec:
         "{metadata: {name: p}, spec: {nodeName: n, volumes: [{name: b, persistentVolumeClaim: {claimName: data}}]}}",
     );
     assert_eq!(others.constraints.volumes.len(), 1, "pods of other schedulers use claims too");
+}
+
+#[test]
+fn the_disks_of_a_pod() {
+    let info = pod("
+metadata: {name: p}
+spec:
+  volumes:
+  - {name: a, rbd: {monitors: ['m:1', 'm:2'], image: img, readOnly: true}}
+  - {name: b, rbd: {monitors: ['m:1'], pool: ssd, image: img}}
+  - {name: c, iscsi: {targetPortal: '10.0.0.1', iqn: 'iqn.2026-01.example:disk', lun: 1}}
+  - {name: d, awsElasticBlockStore: {volumeID: vol-1, readOnly: true}}
+  - {name: e, gcePersistentDisk: {pdName: pd, readOnly: true}}
+  - {name: f, gcePersistentDisk: {pdName: pd, readOnly: true, partition: 2}}
+  - {name: g, nfs: {server: s, path: /}}");
+    let disks = &info.constraints.disks;
+    let disks: Vec<_> =
+        disks.iter().map(|disk| (disk.of, &*disk.name, disk.monitors.len(), disk.read_only)).collect();
+    let expected = [
+        (DiskKind::Gce, "pd", 0, true),
+        (DiskKind::Aws, "vol-1", 0, false),
+        (DiskKind::Iscsi, "iqn.2026-01.example:disk", 0, false),
+        (DiskKind::Rbd, "rbd/img", 2, true),
+        (DiskKind::Rbd, "ssd/img", 1, false),
+    ];
+    assert_eq!(disks, expected, "of other schedulers' pods too");
 }
 
 #[test]

@@ -129,6 +129,7 @@ fn is_plain(world: &World, task: TaskId) -> bool {
     alone
         && class.pvcs.is_empty()
         && class.constraints.host_ports.is_empty()
+        && class.constraints.disks.is_empty()
         && world.tasks[task].claims.is_none()
 }
 

@@ -77,6 +77,32 @@ pub struct HostPort {
     pub port: u16,
 }
 
+/// A disk that is named in a pod's own spec, and that pods on one node cannot all use.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Disk {
+    /// What names it.
+    pub of: DiskKind,
+    /// Its name among those.
+    pub name: Arc<str>,
+    /// Monitors of a Ceph cluster: disks of one name are one where they have a monitor in common. Empty for other kinds.
+    pub monitors: Vec<Arc<str>>,
+    /// It is only read, so that others may read it too.
+    pub read_only: bool,
+}
+
+/// The kinds of disks on which kube-scheduler's VolumeRestrictions looks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum DiskKind {
+    /// `gcePersistentDisk`, by `pdName`.
+    Gce,
+    /// `awsElasticBlockStore`, by `volumeID`.
+    Aws,
+    /// `iscsi`, by `iqn`.
+    Iscsi,
+    /// `rbd`, by `pool` and `image`.
+    Rbd,
+}
+
 /// All that restricts or prefers nodes for a pod. Pods with equal requests and constraints share a class.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Constraints {
@@ -90,6 +116,8 @@ pub struct Constraints {
     pub tolerations: Vec<Toleration>,
     /// Host ports, sorted, none twice.
     pub host_ports: Vec<HostPort>,
+    /// Disks in its own spec, sorted, none twice.
+    pub disks: Vec<Disk>,
     /// What it asks of other pods; `None` when that is nothing.
     pub pod_rules: Option<Arc<PodRules>>,
     /// How the plugin resource-strategy-fit scores nodes for it, when it has a say in that.

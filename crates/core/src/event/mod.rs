@@ -15,7 +15,8 @@ mod volume;
 
 pub use budget::{PdbInfo, QuotaInfo};
 pub use constraints::{
-    Constraints, HostPort, NodeTerm, Operator, Requirement, Scoring, Strategy, Toleration, TolerationOperator,
+    Constraints, Disk, DiskKind, HostPort, NodeTerm, Operator, Requirement, Scoring, Strategy, Toleration,
+    TolerationOperator,
 };
 pub use device::{
     ClaimAllocation, ClaimInfo, ClaimRequest, DeviceClassInfo, DeviceInfo, DeviceName, DeviceValue,

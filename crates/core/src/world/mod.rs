@@ -379,7 +379,7 @@ impl World {
         node.free_room(&class.request, class.nonzero, hold);
         usage::shift(node, task, class, -1);
         if hold != Hold::Nothing {
-            node.free_ports(&class.constraints.host_ports, hold);
+            node.free_things(&class.constraints, hold);
         }
         if node.exists && matches!(hold, Hold::Used | Hold::Releasing) {
             used.sub(&class.request);
@@ -399,7 +399,7 @@ impl World {
         node.take_room(&class.request, class.nonzero, hold);
         usage::shift(node, task, class, 1);
         if hold != Hold::Nothing {
-            node.take_ports(&class.constraints.host_ports, hold);
+            node.take_things(&class.constraints, hold);
         }
         if node.exists && matches!(hold, Hold::Used | Hold::Releasing) {
             used.add(&class.request);

@@ -8,7 +8,7 @@ use super::devices::Stock;
 use super::task::Hold;
 use super::usage::Usage;
 use super::volumes::{Shift, Use};
-use crate::event::{HostPort, Taint};
+use crate::event::{Constraints, Disk, DiskKind, HostPort, Taint};
 use crate::id::{ImageId, TaskId};
 
 /// A counter that tells caches what is new; two of them are always equal, since they carry no state.
@@ -21,12 +21,44 @@ impl PartialEq for Stamp {
     }
 }
 
-/// Tasks on a node that ask for one host port.
+/// Tasks on a node that ask for a thing that not all of them can have, such as a host port.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct PortUse {
-    pub(crate) port: HostPort,
+pub(crate) struct Taken<T> {
+    pub(crate) what: T,
     pub(crate) held: u32,
     pub(crate) releasing: u32,
+}
+
+impl<T: Clone + Ord> Taken<T> {
+    fn take(list: &mut Vec<Self>, wanted: &[T], hold: Hold) {
+        for what in wanted {
+            let at = list.binary_search_by(|taken| taken.what.cmp(what)).unwrap_or_else(|at| {
+                list.insert(at, Taken { what: what.clone(), held: 0, releasing: 0 });
+                at
+            });
+            *list[at].counter(hold) += 1;
+        }
+    }
+
+    fn free(list: &mut Vec<Self>, wanted: &[T], hold: Hold) {
+        for what in wanted {
+            if let Ok(at) = list.binary_search_by(|taken| taken.what.cmp(what)) {
+                *list[at].counter(hold) -= 1;
+                if list[at].held + list[at].releasing == 0 {
+                    list.remove(at);
+                }
+            }
+        }
+    }
+
+    fn counter(&mut self, hold: Hold) -> &mut u32 {
+        if hold == Hold::Releasing { &mut self.releasing } else { &mut self.held }
+    }
+
+    /// With `later`, only by tasks that stay.
+    fn is(&self, later: bool) -> bool {
+        self.held + if later { 0 } else { self.releasing } > 0
+    }
 }
 
 /// A node.
@@ -56,7 +88,8 @@ pub struct Node {
     pub pipelined: Amounts,
     /// What pods that are being deleted hold.
     pub releasing: Amounts,
-    pub(crate) ports: Vec<PortUse>,
+    pub(crate) ports: Vec<Taken<HostPort>>,
+    pub(crate) disks: Vec<Taken<Disk>>,
     /// Devices that claims can be given.
     pub(crate) devices: Stock,
     /// How many volumes drivers can attach, where there is a limit; sorted by driver.
@@ -123,9 +156,12 @@ impl Node {
 
     /// Whether a host port is taken; with `later`, only by tasks that stay.
     pub fn port_taken(&self, wanted: &HostPort, later: bool) -> bool {
-        self.ports
-            .iter()
-            .any(|used| used.held + if later { 0 } else { used.releasing } > 0 && collide(&used.port, wanted))
+        self.ports.iter().any(|taken| taken.is(later) && collide(&taken.what, wanted))
+    }
+
+    /// Whether a disk is used in a way that keeps others off; with `later`, only by tasks that stay.
+    pub fn disk_taken(&self, wanted: &Disk, later: bool) -> bool {
+        self.disks.iter().any(|taken| taken.is(later) && excludes(&taken.what, wanted))
     }
 
     /// How many volumes a driver can attach.
@@ -189,6 +225,7 @@ impl Node {
             usage,
             tasks: _,
             ports,
+            disks,
             images: _,
             devices,
             attach_limits,
@@ -199,7 +236,7 @@ impl Node {
         let amounts = (idle, nonzero_used, allocatable, releasing, pipelined);
         // Without limits nobody counts.
         let attached = (!attach_limits.is_empty()).then_some((attach_limits, attachments));
-        (amounts, ports, devices, usage.as_ref().map(Usage::state), attached)
+        (amounts, ports, disks, devices, usage.as_ref().map(Usage::state), attached)
     }
 
     /// Makes this one, which stands for nodes of one room, of the same room as another.
@@ -211,6 +248,7 @@ impl Node {
         self.nonzero_used = of.nonzero_used;
         self.usage.clone_from(&of.usage);
         self.ports.clone_from(&of.ports);
+        self.disks.clone_from(&of.disks);
         self.devices.clone_from(&of.devices);
         self.attach_limits.clone_from(&of.attach_limits);
         self.attachments.clone_from(&of.attachments);
@@ -244,34 +282,28 @@ impl Node {
         self.nonzero_used[1] -= nonzero[1];
     }
 
-    pub(crate) fn take_ports(&mut self, ports: &[HostPort], hold: Hold) {
-        for port in ports {
-            let at = self.ports.binary_search_by(|used| used.port.cmp(port)).unwrap_or_else(|at| {
-                self.ports.insert(at, PortUse { port: port.clone(), held: 0, releasing: 0 });
-                at
-            });
-            *counter(&mut self.ports[at], hold) += 1;
-        }
+    /// Ports and disks.
+    pub(crate) fn take_things(&mut self, constraints: &Constraints, hold: Hold) {
+        Taken::take(&mut self.ports, &constraints.host_ports, hold);
+        Taken::take(&mut self.disks, &constraints.disks, hold);
     }
 
-    pub(crate) fn free_ports(&mut self, ports: &[HostPort], hold: Hold) {
-        for port in ports {
-            if let Ok(at) = self.ports.binary_search_by(|used| used.port.cmp(port)) {
-                *counter(&mut self.ports[at], hold) -= 1;
-                if self.ports[at].held + self.ports[at].releasing == 0 {
-                    self.ports.remove(at);
-                }
-            }
-        }
+    pub(crate) fn free_things(&mut self, constraints: &Constraints, hold: Hold) {
+        Taken::free(&mut self.ports, &constraints.host_ports, hold);
+        Taken::free(&mut self.disks, &constraints.disks, hold);
     }
-}
-
-fn counter(used: &mut PortUse, hold: Hold) -> &mut u32 {
-    if hold == Hold::Releasing { &mut used.releasing } else { &mut used.held }
 }
 
 /// Two host ports collide when protocol and port are equal and one address covers the other.
 fn collide(a: &HostPort, b: &HostPort) -> bool {
     let any = |port: &HostPort| &*port.ip == "0.0.0.0";
     a.port == b.port && a.protocol == b.protocol && (a.ip == b.ip || any(a) || any(b))
+}
+
+/// Whether two pods cannot use these disks on one node. Source: kube-scheduler's VolumeRestrictions (`isVolumeConflict`).
+fn excludes(a: &Disk, b: &Disk) -> bool {
+    let both_read = a.read_only && b.read_only && a.of != DiskKind::Aws;
+    let is_one = a.of == b.of && a.name == b.name;
+    let near = a.of != DiskKind::Rbd || a.monitors.iter().any(|monitor| b.monitors.contains(monitor));
+    is_one && near && !both_read
 }

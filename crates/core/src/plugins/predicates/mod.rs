@@ -146,6 +146,9 @@ impl Plugin for Predicates {
         if self.ports && !constraints.host_ports.is_empty() {
             rules.room_filters.push(Box::new(Ports(constraints.clone())));
         }
+        if !constraints.disks.is_empty() {
+            rules.room_filters.push(Box::new(Disks(constraints.clone())));
+        }
     }
 
     fn has_scope(&self) -> bool {
@@ -240,6 +243,15 @@ impl RoomFilter for Ports {
     }
 }
 
+struct Disks(Arc<Constraints>);
+
+impl RoomFilter for Disks {
+    fn check(&self, node: &Node, later: bool) -> Result<(), Unfit> {
+        let taken = self.0.disks.iter().any(|disk| node.disk_taken(disk, later));
+        if taken { Err(Unfit::Other("node(s) had no available disk".into())) } else { Ok(()) }
+    }
+}
+
 /// What two rules depend on, as one number: 0 when neither depends on anything.
 fn scopes(one: u64, other: u64) -> u64 {
     if one == 0 || other == 0 {
@@ -253,7 +265,7 @@ fn scopes(one: u64, other: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::event::{HostPort, Toleration, TolerationOperator};
+    use crate::event::{Disk, DiskKind, HostPort, Toleration, TolerationOperator};
     use crate::world::Hold;
 
     fn node() -> Node {
@@ -303,17 +315,46 @@ mod tests {
     #[test]
     fn a_host_port_is_free_later_when_its_holder_is_leaving() {
         let port = |ip: &str| HostPort { ip: ip.into(), protocol: "TCP".into(), port: 80 };
+        let of = |ip: &str| Constraints { host_ports: vec![port(ip)], ..Constraints::default() };
         let mut busy = node();
-        busy.take_ports(&[port("10.0.0.1")], Hold::Releasing);
-        let wants =
-            |ip: &str| Ports(Arc::new(Constraints { host_ports: vec![port(ip)], ..Constraints::default() }));
+        busy.take_things(&of("10.0.0.1"), Hold::Releasing);
+        let wants = |ip: &str| Ports(Arc::new(of(ip)));
         assert_eq!(wants("0.0.0.0").check(&busy, false), Err(Unfit::Ports));
         assert_eq!(wants("0.0.0.0").check(&busy, true), Ok(()));
         assert_eq!(wants("10.0.0.2").check(&busy, false), Ok(()));
-        busy.take_ports(&[port("10.0.0.1")], Hold::Used);
+        busy.take_things(&of("10.0.0.1"), Hold::Used);
         assert_eq!(wants("10.0.0.1").check(&busy, true), Err(Unfit::Ports));
-        busy.free_ports(&[port("10.0.0.1")], Hold::Used);
-        busy.free_ports(&[port("10.0.0.1")], Hold::Releasing);
+        busy.free_things(&of("10.0.0.1"), Hold::Used);
+        busy.free_things(&of("10.0.0.1"), Hold::Releasing);
         assert_eq!(busy, node());
+    }
+
+    #[test]
+    fn a_disk_is_for_one_pod_unless_all_read_it() {
+        let disk = |of, name: &str, monitors: &[&str], read_only| Disk {
+            of,
+            name: name.into(),
+            monitors: monitors.iter().map(|name| (*name).into()).collect(),
+            read_only,
+        };
+        for (there, wanted, free) in [
+            (disk(DiskKind::Gce, "a", &[], false), disk(DiskKind::Gce, "a", &[], true), false),
+            (disk(DiskKind::Gce, "a", &[], true), disk(DiskKind::Gce, "a", &[], true), true),
+            (disk(DiskKind::Gce, "a", &[], false), disk(DiskKind::Gce, "b", &[], false), true),
+            (disk(DiskKind::Gce, "a", &[], false), disk(DiskKind::Aws, "a", &[], false), true),
+            (disk(DiskKind::Aws, "a", &[], true), disk(DiskKind::Aws, "a", &[], true), false),
+            (disk(DiskKind::Iscsi, "a", &[], true), disk(DiskKind::Iscsi, "a", &[], true), true),
+            (disk(DiskKind::Rbd, "p/a", &["m", "n"], false), disk(DiskKind::Rbd, "p/a", &["n"], true), false),
+            (disk(DiskKind::Rbd, "p/a", &["m"], false), disk(DiskKind::Rbd, "p/a", &["n"], false), true),
+        ] {
+            let of = |disk: &Disk| Constraints { disks: vec![disk.clone()], ..Constraints::default() };
+            let mut busy = node();
+            busy.take_things(&of(&there), Hold::Used);
+            let fits = |node: &Node, later| Disks(Arc::new(of(&wanted))).check(node, later).is_ok();
+            assert_eq!((fits(&busy, false), fits(&busy, true)), (free, free), "{there:?} {wanted:?}");
+            busy.free_things(&of(&there), Hold::Used);
+            busy.take_things(&of(&there), Hold::Releasing);
+            assert_eq!((fits(&busy, false), fits(&busy, true)), (free, true), "{there:?} {wanted:?}");
+        }
     }
 }

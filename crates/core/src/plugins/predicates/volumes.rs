@@ -1,7 +1,7 @@
 //! The claims of a pod: which nodes reach their volumes, can attach them, or can have them made.
 //!
 //! The conditions are those of kube-scheduler's VolumeBinding, VolumeZone, NodeVolumeLimits and, for
-//! ReadWriteOncePod, VolumeRestrictions plugins. What they depend on changes while a class lives, so all of them are rules
+//! ReadWriteOncePod, VolumeRestrictions plugins. Disks in a pod's own spec are counted on nodes (`world/node.rs`). What they depend on changes while a class lives, so all of them are rules
 //! of a scope.
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
