@@ -1,5 +1,7 @@
 //! Arguments of plugins and actions against their documentation.
-use phalanx_core::conf::{Arg, ArgKind, ArgSpec, Args, Value, parse_bool, quantity};
+use phalanx_core::conf::{
+    Allowed, Arg, ArgKind, ArgSpec, Args, Otherwise, Rule, Value, parse_bool, quantity,
+};
 
 use crate::near::one_of;
 use crate::problem::{Problems, quoted};
@@ -53,7 +55,36 @@ fn argument(owner: &str, specs: &[ArgSpec], key: &Key, node: &Node, problems: &m
         problems.error(node.at, format!("{} is {}", key.text, node.describe()), expected);
         return None;
     }
+    if let Some(rule) = spec.broken(&value) {
+        broken(spec, rule, &key.text, node, problems);
+    }
     Some(Arg { value, at: node.at })
+}
+
+/// The value is of the right type and means nothing.
+fn broken(spec: &ArgSpec, rule: &Rule, key: &str, node: &Node, problems: &mut Problems) {
+    let instead = match rule.otherwise {
+        Otherwise::Default if spec.default.is_empty() => "it counts as missing".to_owned(),
+        Otherwise::Default => format!("{} is taken instead", spec.default),
+        Otherwise::Does(what) => what.to_owned(),
+    };
+    problems.warning(node.at, format!("{key} is {}; {instead}", node.describe()), expected(spec.kind, node));
+}
+
+/// The type with its rules; for words and forms those say it all.
+fn expected(kind: ArgKind, node: &Node) -> String {
+    let mut out = phrase(kind).to_owned();
+    for (rule, before) in kind.rules().iter().zip([", "].into_iter().chain(std::iter::repeat(" and "))) {
+        match rule.allowed {
+            Allowed::Words(words) => {
+                let written = node.scalar().map_or("", |scalar| scalar.text.as_str());
+                out = one_of(words, written);
+            }
+            Allowed::Form(..) => out = rule.allowed.phrase(kind),
+            _ => out = out + before + &rule.allowed.phrase(kind),
+        }
+    }
+    out
 }
 
 /// What counts of a mapping within an argument.
@@ -75,14 +106,14 @@ fn find<'a>(specs: &'a [ArgSpec], key: &str) -> Option<&'a ArgSpec> {
 /// Whether a plugin that asks for this kind gets the value, by the rules of Volcano's getters.
 fn fits(kind: ArgKind, value: &Value) -> bool {
     match (kind, value) {
-        (ArgKind::Float, Value::Float(number)) => number.is_finite(),
+        (ArgKind::Float(_), Value::Float(number)) => number.is_finite(),
         (ArgKind::Bool, Value::Text(text)) => parse_bool(text).is_some(),
-        (ArgKind::Duration, Value::Text(text)) => is_duration(text),
+        (ArgKind::Duration(_), Value::Text(text)) => is_duration(text),
         (ArgKind::Quantity, value) => quantity(value).is_some(),
-        (ArgKind::Names, Value::List(items)) => items.iter().all(|item| matches!(item, Value::Text(_))),
+        (ArgKind::Names(_), Value::List(items)) => items.iter().all(|item| matches!(item, Value::Text(_))),
         (ArgKind::Bool, Value::Bool(_))
-        | (ArgKind::Int | ArgKind::Float, Value::Int(_))
-        | (ArgKind::Text | ArgKind::Names, Value::Text(_))
+        | (ArgKind::Int(_) | ArgKind::Float(_), Value::Int(_))
+        | (ArgKind::Text(_) | ArgKind::Names(_), Value::Text(_))
         | (ArgKind::Map, Value::Map(_))
         | (ArgKind::List, Value::List(_)) => true,
         _ => false,
@@ -92,11 +123,11 @@ fn fits(kind: ArgKind, value: &Value) -> bool {
 fn phrase(kind: ArgKind) -> &'static str {
     match kind {
         ArgKind::Bool => "true or false",
-        ArgKind::Int => "an integer",
-        ArgKind::Float => "a number",
-        ArgKind::Text => "text",
-        ArgKind::Names => "names: a list, or text with commas between",
-        ArgKind::Duration => "a duration such as 5m or 1h30m",
+        ArgKind::Int(_) => "an integer",
+        ArgKind::Float(_) => "a number",
+        ArgKind::Text(_) => "text",
+        ArgKind::Names(_) => "names: a list, or text with commas between",
+        ArgKind::Duration(_) => "a duration such as 5m or 1h30m",
         ArgKind::Quantity => "a quantity such as 250m or 200Mi",
         ArgKind::Map | ArgKind::Section(_) => "a mapping",
         ArgKind::List => "a list",
@@ -107,10 +138,12 @@ fn phrase(kind: ArgKind) -> &'static str {
 /// What to do about quotes, when those are all that is wrong.
 fn quoting(kind: ArgKind, value: &Value) -> &'static str {
     match (kind, value) {
-        (ArgKind::Int | ArgKind::Float, Value::Text(text)) if fits(kind, &resolve(text)) => {
+        (ArgKind::Int(_) | ArgKind::Float(_), Value::Text(text)) if fits(kind, &resolve(text)) => {
             ", without quotes"
         }
-        (ArgKind::Text | ArgKind::Names, Value::Bool(_) | Value::Int(_) | Value::Float(_)) => ", in quotes",
+        (ArgKind::Text(_) | ArgKind::Names(_), Value::Bool(_) | Value::Int(_) | Value::Float(_)) => {
+            ", in quotes"
+        }
         _ => "",
     }
 }

@@ -1,47 +1,87 @@
-//! Arguments that are well written and have no effect, or another than they say.
+//! Arguments that are well written and have no effect, since they are about names that are not listed.
 use std::collections::BTreeSet;
 
-use phalanx_core::conf::{PluginConf, Value};
+use phalanx_core::conf::{Arg, Args, PluginConf};
 
 use crate::problem::{Problems, quoted};
+use crate::yaml::{Content, Key, Node};
 
-/// The names that `binpack.resources` lists, and what their weights begin with.
-const BINPACK: (&str, &str) = ("binpack.resources", "binpack.resources.");
-const OVERCOMMIT: &str = "overcommit-factor";
-
-/// Warns of each.
-pub(crate) fn check(plugin: &PluginConf, problems: &mut Problems) {
+/// Warns of each; `arguments` is the mapping of a plugin, and those that count of it are the plugin's.
+pub(crate) fn check(plugin: &PluginConf, arguments: &Node, problems: &mut Problems) {
     match plugin.name.as_str() {
-        "binpack" => unlisted(plugin, problems),
-        "overcommit" => too_small(plugin, problems),
+        "binpack" => {
+            let listed = Listed::of(arguments, "binpack.resources");
+            let keys = keys(arguments).filter(|key| plugin.args.get(&key.text).is_some());
+            listed.check(
+                keys.filter_map(|key| Some((key, key.text.strip_prefix("binpack.resources.")?))),
+                problems,
+            );
+        }
+        "resource-strategy-fit" => strategies(arguments, problems),
         _ => {}
     }
 }
 
-fn unlisted(plugin: &PluginConf, problems: &mut Problems) {
-    let (list, prefix) = BINPACK;
-    let listed: BTreeSet<String> = plugin.args.names(list).into_iter().collect();
-    for (key, arg) in &plugin.args.0 {
-        let Some(name) = key.strip_prefix(prefix).filter(|name| !listed.contains(*name)) else { continue };
-        let what = format!("{key} has no effect, for {list} does not list {}", quoted(name));
-        let expected = match crate::nearest(&listed.iter().map(String::as_str).collect::<Vec<_>>(), name) {
-            Some(near) => format!("the name in {list} (did you mean {}?)", quoted(near)),
-            None => format!("the name in {list}"),
-        };
-        problems.warning(arg.at, what, expected);
+fn strategies(arguments: &Node, problems: &mut Problems) {
+    if let Some(sra) = inner(arguments, "sra") {
+        let weights = inner(sra, "resourceWeight").into_iter().flat_map(keys);
+        Listed::of(sra, "resources").check(weights.map(|key| (key, key.text.as_str())), problems);
+    }
+    if let Some(proportional) = inner(arguments, "proportional") {
+        let rates = inner(proportional, "resourceProportion").into_iter().flat_map(keys);
+        let resource =
+            |text: &'_ str| text.strip_suffix(".cpu").or_else(|| text.strip_suffix(".memory")).map(str::len);
+        let named = rates.map(|key| (key, &key.text[..resource(&key.text).unwrap_or(key.text.len())]));
+        Listed::of(proportional, "resources").check(named, problems);
+    }
+    // Source: Volcano, which gives such a name no meaning.
+    let stars = |key: &&Key| {
+        key.text == "*" || key.text.trim_end_matches('*').contains('*') || key.text.ends_with("**")
+    };
+    for key in inner(arguments, "resources").into_iter().flat_map(keys).filter(stars) {
+        problems.warning(
+            key.at,
+            format!("{} has no effect", quoted(&key.text)),
+            "the name of a resource, or the beginning of one and a * at its end",
+        );
     }
 }
 
-/// Volcano's rule: what admits less than there is is taken for a slip.
-fn too_small(plugin: &PluginConf, problems: &mut Problems) {
-    let Some(arg) = plugin.args.0.get(OVERCOMMIT) else { return };
-    let factor = match arg.value {
-        Value::Int(factor) => factor as f64,
-        Value::Float(factor) => factor,
-        _ => return,
-    };
-    if factor < 1.0 {
-        let what = format!("{OVERCOMMIT} is {factor}, below 1; 1.2 is taken instead");
-        problems.warning(arg.at, what, "1 or more");
+/// The names that an argument lists.
+struct Listed {
+    list: &'static str,
+    names: BTreeSet<String>,
+}
+
+impl Listed {
+    fn of(mapping: &Node, list: &'static str) -> Self {
+        let arg = |node: &Node| Arg { value: node.value(), at: node.at };
+        let args = Args(inner(mapping, list).map(|node| (list.to_owned(), arg(node))).into_iter().collect());
+        Self { list, names: args.names(list).into_iter().collect() }
     }
+
+    /// Keys, each with the name it is about.
+    fn check<'n>(&self, keys: impl Iterator<Item = (&'n Key, &'n str)>, problems: &mut Problems) {
+        let list = self.list;
+        for (key, name) in keys.filter(|(_, name)| !self.names.contains(*name)) {
+            let what = format!("{} has no effect, for {list} does not list {}", key.text, quoted(name));
+            let near = crate::nearest(&self.names.iter().map(String::as_str).collect::<Vec<_>>(), name);
+            let hint = near.map(|near| format!(" (did you mean {}?)", quoted(near))).unwrap_or_default();
+            problems.warning(key.at, what, format!("the name in {list}{hint}"));
+        }
+    }
+}
+
+fn inner<'n>(mapping: &'n Node, name: &str) -> Option<&'n Node> {
+    let Content::Map(entries) = &mapping.content else { return None };
+    entries.iter().find(|(key, _)| key.text == name).map(|(_, value)| &**value)
+}
+
+/// None of what is no mapping.
+fn keys(node: &Node) -> impl Iterator<Item = &Key> {
+    let entries = match &node.content {
+        Content::Map(entries) => entries.as_slice(),
+        _ => &[],
+    };
+    entries.iter().map(|(key, _)| key)
 }

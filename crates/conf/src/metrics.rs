@@ -1,10 +1,14 @@
 //! The `metrics` section: where usage figures of nodes come from.
 use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use phalanx_core::conf::is_url;
+use phalanx_core::duration::parse_duration;
 
 use crate::args::is_duration;
 use crate::near::one_of;
 use crate::problem::{Problems, quoted};
-use crate::yaml::{Content, Node, Scalar};
+use crate::yaml::{Content, Key, Node, Scalar};
 
 const KEYS: [&str; 8] = [
     "type",
@@ -45,7 +49,18 @@ pub(crate) fn read(node: &Node, problems: &mut Problems) -> BTreeMap<String, Str
             }
         }
     }
+    without_address(entries, &metrics, problems);
     metrics
+}
+
+/// These have no address of their own.
+fn without_address(entries: &[(Key, Rc<Node>)], metrics: &BTreeMap<String, String>, problems: &mut Problems) {
+    let source = entries.iter().find(|(key, _)| key.text == "type");
+    let Some((_, value)) = source.filter(|_| !metrics.contains_key("address")) else { return };
+    if let Some(source @ ("prometheus" | "elasticsearch")) = metrics.get("type").map(String::as_str) {
+        let what = format!("type is {source}, and there is no address; nobody is asked");
+        problems.warning(value.at, what, "an address such as http://prometheus:9090");
+    }
 }
 
 /// Volcano logs these two at each session and goes on without the source; so they are no errors.
@@ -57,6 +72,18 @@ fn check(key: &str, value: &Node, scalar: &Scalar, problems: &mut Problems) {
         }
         "interval" if !is_duration(text) => {
             problems.warning(value.at, format!("interval is {}", value.describe()), "a duration such as 30s");
+        }
+        "interval" if parse_duration(text).is_none_or(|ms| ms < 1) => {
+            let what = format!("interval is {}; 30s is taken instead", value.describe());
+            problems.warning(value.at, what, "a duration such as 30s, at least 1ms");
+        }
+        "address" if !text.is_empty() && !is_url(text) => {
+            let what = format!("address is {}; nobody is asked", value.describe());
+            problems.warning(value.at, what, "an address such as http://prometheus:9090");
+        }
+        "tls.insecureSkipVerify" if !["true", "false"].contains(&text.as_str()) => {
+            let what = format!("{key} is {}; false is taken instead", value.describe());
+            problems.warning(value.at, what, "true or false");
         }
         _ => {}
     }

@@ -104,7 +104,6 @@ impl Reader<'_> {
         let tiers: Vec<Tier> = items.iter().map(|item| self.tier(item)).collect();
         self.repeated(&tiers);
         self.shares(&tiers);
-        tiers.iter().flat_map(|tier| &tier.plugins).for_each(|plugin| idle::check(plugin, self.problems));
         tiers
     }
 
@@ -148,9 +147,7 @@ impl Reader<'_> {
             self.problems.warning(second.at, what, "one of them, for both divide the cluster among queues");
         }
         let Some(level) = capacity.args.0.get("ancestorReclaimLevel") else { return };
-        if matches!(level.value, Value::Int(level) if level < 0) {
-            self.problems.warning(level.at, "ancestorReclaimLevel is below 0, taken as 0", "0 or more");
-        } else if !capacity.flags.on(Flag::Hierarchy) && level.value != Value::Int(0) {
+        if !capacity.flags.on(Flag::Hierarchy) && level.value != Value::Int(0) {
             let what = "ancestorReclaimLevel without enableHierarchy has no effect";
             self.problems.warning(level.at, what, "enableHierarchy: true on plugin capacity");
         }
@@ -200,6 +197,7 @@ impl Reader<'_> {
                 ("name", _) | ("arguments", None) => {}
                 ("arguments", Some(doc)) => {
                     plugin.args = args::read(&format!("plugin {}", doc.name), doc.args, value, self.problems);
+                    idle::check(&plugin, value, self.problems);
                 }
                 _ => self.flag(key, value, &mut plugin.flags),
             }

@@ -58,7 +58,7 @@ fn rows(page: &mut String, within: &str, args: &[ArgSpec]) {
     for arg in args {
         let name = format!("{within}`{}`", arg.name);
         let default = if arg.default.is_empty() { String::new() } else { format!("`{}`", arg.default) };
-        row(page, &[&name, kind(arg.kind), &default, arg.doc]);
+        row(page, &[&name, &kind_and_rules(arg.kind), &default, arg.doc]);
         if let ArgKind::Section(inner) | ArgKind::Sections(inner) = arg.kind {
             rows(page, &format!("{name} › "), inner);
         }
@@ -69,14 +69,21 @@ fn row(page: &mut String, cells: &[&str]) {
     writeln!(page, "| {} |", cells.join(" | ")).expect("writing to text does not fail");
 }
 
+/// "integer, at least 0 and at most 9".
+fn kind_and_rules(of: ArgKind) -> String {
+    let rules: Vec<String> = of.rules().iter().map(|rule| rule.allowed.phrase(of)).collect();
+    let comma = if rules.is_empty() { "" } else { ", " };
+    format!("{}{comma}{}", kind(of), rules.join(" and "))
+}
+
 fn kind(kind: ArgKind) -> &'static str {
     match kind {
         ArgKind::Bool => "boolean",
-        ArgKind::Int => "integer",
-        ArgKind::Float => "number",
-        ArgKind::Text => "text",
-        ArgKind::Names => "names",
-        ArgKind::Duration => "duration",
+        ArgKind::Int(_) => "integer",
+        ArgKind::Float(_) => "number",
+        ArgKind::Text(_) => "text",
+        ArgKind::Names(_) => "names",
+        ArgKind::Duration(_) => "duration",
         ArgKind::Quantity => "quantity",
         ArgKind::Map | ArgKind::Section(_) => "mapping",
         ArgKind::List => "list",

@@ -3,7 +3,11 @@ use std::collections::BTreeMap;
 
 use phalanx_resource::Quantity;
 
+mod spec;
+
 use crate::duration::parse_duration;
+
+pub use spec::{Allowed, ArgKind, ArgSpec, Otherwise, Rule, is_resource_name, is_url};
 
 /// Where something stands in the file it came from; both count from 1, 0 when it came from no file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -85,56 +89,6 @@ impl Arg {
 /// The arguments of a plugin or an action, by name.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Args(pub BTreeMap<String, Arg>);
-
-/// The type an argument must have.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ArgKind {
-    /// A boolean, or text that reads as one.
-    Bool,
-    /// An integer.
-    Int,
-    /// An integer or a decimal.
-    Float,
-    /// Text.
-    Text,
-    /// Names: a list of text, or text with commas.
-    Names,
-    /// A duration such as `5m` or `1h30m`.
-    Duration,
-    /// A quantity such as `250m` or `200Mi`, not negative.
-    Quantity,
-    /// A mapping whose content the plugin checks itself.
-    Map,
-    /// A list whose content the plugin checks itself.
-    List,
-    /// A mapping with arguments of its own.
-    Section(&'static [ArgSpec]),
-    /// A list of mappings with arguments of their own.
-    Sections(&'static [ArgSpec]),
-}
-
-/// The documentation of an argument; reference pages and `conf check` come from it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ArgSpec {
-    /// The key; a trailing `*` stands for any ending.
-    pub name: &'static str,
-    /// Its type.
-    pub kind: ArgKind,
-    /// The default, as one would write it.
-    pub default: &'static str,
-    /// What it does, in a sentence.
-    pub doc: &'static str,
-}
-
-impl ArgSpec {
-    /// Whether `key` is this argument.
-    pub fn matches(&self, key: &str) -> bool {
-        match self.name.strip_suffix('*') {
-            Some(prefix) => key.starts_with(prefix) && key.len() > prefix.len(),
-            None => key == self.name,
-        }
-    }
-}
 
 /// Weights beyond this count as this.
 const WEIGHT_MAX: i64 = 1_000_000;

@@ -95,9 +95,11 @@ fn numbers_are_read_as_volcanos_parser_reads_them() {
 
 #[test]
 fn text_stays_text_where_text_is_asked_for() {
-    let conf = good(&(with_plugin("gang", &[]) + "metrics: {address: 010, elasticsearch.index: yes}\n"));
+    let conf = good(
+        &(with_plugin("gang", &[]) + "metrics: {elasticsearch.password: 010, elasticsearch.index: yes}\n"),
+    );
     assert_eq!(
-        (conf.metrics["address"].as_str(), conf.metrics["elasticsearch.index"].as_str()),
+        (conf.metrics["elasticsearch.password"].as_str(), conf.metrics["elasticsearch.index"].as_str()),
         ("010", "yes")
     );
     let conf = good(&with_plugin("usage", &["arguments: {usage.title: !!str 5}"]));

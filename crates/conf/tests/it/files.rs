@@ -8,19 +8,19 @@ use super::{arg, without_positions};
 
 /// The arguments that the files use, as documented for Volcano.
 fn shipped_known() -> Known {
-    const OVERCOMMIT: &[ArgSpec] = &[arg("overcommit-factor", ArgKind::Float, "1.2")];
+    const OVERCOMMIT: &[ArgSpec] = &[arg("overcommit-factor", ArgKind::Float(&[]), "1.2")];
     const NODEORDER: &[ArgSpec] = &[
-        arg("leastrequested.weight", ArgKind::Int, "1"),
-        arg("mostrequested.weight", ArgKind::Int, "0"),
-        arg("balancedresource.weight", ArgKind::Int, "1"),
-        arg("tainttoleration.weight", ArgKind::Int, "3"),
+        arg("leastrequested.weight", ArgKind::Int(&[]), "1"),
+        arg("mostrequested.weight", ArgKind::Int(&[]), "0"),
+        arg("balancedresource.weight", ArgKind::Int(&[]), "1"),
+        arg("tainttoleration.weight", ArgKind::Int(&[]), "3"),
     ];
     const BINPACK: &[ArgSpec] = &[
-        arg("binpack.weight", ArgKind::Int, "1"),
-        arg("binpack.cpu", ArgKind::Int, "1"),
-        arg("binpack.memory", ArgKind::Int, "1"),
-        arg("binpack.resources", ArgKind::Names, ""),
-        arg("binpack.resources.*", ArgKind::Int, "1"),
+        arg("binpack.weight", ArgKind::Int(&[]), "1"),
+        arg("binpack.cpu", ArgKind::Int(&[]), "1"),
+        arg("binpack.memory", ArgKind::Int(&[]), "1"),
+        arg("binpack.resources", ArgKind::Names(&[]), ""),
+        arg("binpack.resources.*", ArgKind::Int(&[]), "1"),
     ];
     let with = [("overcommit", OVERCOMMIT), ("nodeorder", NODEORDER), ("binpack", BINPACK)];
     let without = ["priority", "gang", "conformance", "drf", "predicates", "proportion", "capacity", "sla"]

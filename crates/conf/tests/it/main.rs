@@ -3,6 +3,7 @@ mod accepted;
 mod files;
 mod hostile;
 mod problems;
+mod ranges;
 mod text;
 
 use phalanx_conf::{Doc, Known, Parsed, parse};
@@ -15,20 +16,21 @@ const fn arg(name: &'static str, kind: ArgKind, default: &'static str) -> ArgSpe
 /// Arguments of every kind; the names are those of Volcano where it has one of the kind.
 fn known() -> Known {
     const BINPACK: &[ArgSpec] = &[
-        arg("binpack.weight", ArgKind::Int, "1"),
-        arg("binpack.resources", ArgKind::Names, ""),
-        arg("binpack.resources.*", ArgKind::Int, "1"),
+        arg("binpack.weight", ArgKind::Int(&[]), "1"),
+        arg("binpack.resources", ArgKind::Names(&[]), ""),
+        arg("binpack.resources.*", ArgKind::Int(&[]), "1"),
     ];
-    const OVERCOMMIT: &[ArgSpec] = &[arg("overcommit-factor", ArgKind::Float, "1.2")];
-    const SLA: &[ArgSpec] = &[arg("sla-waiting-time", ArgKind::Duration, "")];
+    const OVERCOMMIT: &[ArgSpec] = &[arg("overcommit-factor", ArgKind::Float(&[]), "1.2")];
+    const SLA: &[ArgSpec] = &[arg("sla-waiting-time", ArgKind::Duration(&[]), "")];
     const ESTIMATOR: &[ArgSpec] =
-        &[arg("ratio", ArgKind::Float, "0.7"), arg("be_cpu", ArgKind::Quantity, "250m")];
-    const RULE: &[ArgSpec] = &[arg("name", ArgKind::Text, ""), arg("params", ArgKind::Section(WEIGHTS), "")];
-    const WEIGHTS: &[ArgSpec] = &[arg("*", ArgKind::Int, "1")];
+        &[arg("ratio", ArgKind::Float(&[]), "0.7"), arg("be_cpu", ArgKind::Quantity, "250m")];
+    const RULE: &[ArgSpec] =
+        &[arg("name", ArgKind::Text(&[]), ""), arg("params", ArgKind::Section(WEIGHTS), "")];
+    const WEIGHTS: &[ArgSpec] = &[arg("*", ArgKind::Int(&[]), "1")];
     const USAGE: &[ArgSpec] = &[
         arg("thresholds", ArgKind::Map, "{cpu: 80, mem: 80}"),
         arg("strategies", ArgKind::List, "[]"),
-        arg("usage.title", ArgKind::Text, "none"),
+        arg("usage.title", ArgKind::Text(&[]), "none"),
         arg("estimator", ArgKind::Section(ESTIMATOR), ""),
         arg("rules", ArgKind::Sections(RULE), ""),
     ];

@@ -369,7 +369,8 @@ fn what_divides_the_cluster_among_queues_is_checked_as_a_whole() {
         (
             format!("{{{}, enableHierarchy: true}}", level(-1)),
             Some(
-                "line 3, column 64: ancestorReclaimLevel is below 0, taken as 0; expected 0 or more"
+                "line 3, column 64: ancestorReclaimLevel is the number -1; 0 is taken instead; \
+                 expected an integer, at least 0"
                     .to_owned(),
             ),
         ),
@@ -524,17 +525,6 @@ fn what_has_no_effect_or_another_than_it_says_is_warned_of() {
         ],
     );
     for (plugin, arguments, expected) in [
-        (
-            "overcommit",
-            "overcommit-factor: 0.5",
-            Some("overcommit-factor is 0.5, below 1; 1.2 is taken instead; expected 1 or more"),
-        ),
-        (
-            "overcommit",
-            "overcommit-factor: -1",
-            Some("overcommit-factor is -1, below 1; 1.2 is taken instead; expected 1 or more"),
-        ),
-        ("overcommit", "overcommit-factor: 1", None),
         (
             "binpack",
             "binpack.resources.nvidia.com/gpux: 3, binpack.resources: nvidia.com/gpu",

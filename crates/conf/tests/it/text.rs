@@ -62,7 +62,7 @@ prop_compose! {
         title in any::<String>(),
         weight in any::<i64>(),
         resource in "[a-z.]{1,9}/[a-z: #]{0,8}[a-z:#]",
-        address in any::<String>(),
+        password in any::<String>(),
     ) -> Conf {
         let mut set = Flags::default();
         for ((flag, _), on) in Flag::ALL.into_iter().zip(flags) {
@@ -78,7 +78,7 @@ prop_compose! {
         Conf {
             actions: vec!["enqueue".to_owned(), "backfill".to_owned()],
             tiers: vec![Tier { plugins: vec![plugin("usage", usage)] }, Tier { plugins: vec![plugin("binpack", binpack)] }],
-            metrics: [("address".to_owned(), address)].into(),
+            metrics: [("elasticsearch.password".to_owned(), password)].into(),
             ..Conf::default()
         }
     }
@@ -112,7 +112,7 @@ tiers:
     arguments: {overcommit-factor: 1}
 configurations:
 - {name: allocate, arguments: {predicateErrorCacheEnable: false}}
-metrics: {address: a}
+metrics: {address: http://a}
 ",
     );
     let new = good(
@@ -132,7 +132,7 @@ tiers:
   - name: usage
     enabledVictim: false
     arguments: {usage.title: x}
-metrics: {type: prometheus, address: a}
+metrics: {type: prometheus, address: http://a}
 ",
     );
     let expected = [

@@ -5,7 +5,7 @@
 //! jobs is total.
 use super::ActionDef;
 use super::evict::{self, MAX_STEPS_ARG, MAX_TIME_ARG, Purpose};
-use crate::conf::{ArgKind, ArgSpec};
+use crate::conf::{ArgKind, ArgSpec, Rule};
 
 /// Arguments of both actions that take gangs as a whole.
 pub(super) const ARGS: &[ArgSpec] = &[
@@ -13,7 +13,7 @@ pub(super) const ARGS: &[ArgSpec] = &[
     MAX_TIME_ARG,
     ArgSpec {
         name: "maxDomains",
-        kind: ArgKind::Int,
+        kind: ArgKind::Int(&[Rule::IDLE]),
         default: "8",
         doc: "Accepted for Volcano's sake; without network topology the cluster is one domain.",
     },

@@ -5,7 +5,7 @@
 //! further task, and where that fails may evict its own less important tasks for it. Source: Volcano's preempt action.
 use super::ActionDef;
 use super::evict::{self, MAX_STEPS_ARG, MAX_TIME_ARG, Purpose};
-use crate::conf::{ArgKind, ArgSpec};
+use crate::conf::{ArgKind, ArgSpec, Rule};
 
 const fn accepted(name: &'static str, kind: ArgKind, default: &'static str) -> ArgSpec {
     let doc = "Accepted for Volcano's sake; a victim's place is always proven by all rules, and no node is left out.";
@@ -20,10 +20,10 @@ pub(super) const DEF: ActionDef = ActionDef {
         MAX_TIME_ARG,
         accepted("predicateErrorCacheEnable", ArgKind::Bool, "true"),
         accepted("enableTopologyAwarePreemption", ArgKind::Bool, "false"),
-        accepted("topologyAwarePreemptWorkerNum", ArgKind::Int, "16"),
-        accepted("minCandidateNodesPercentage", ArgKind::Int, "10"),
-        accepted("minCandidateNodesAbsolute", ArgKind::Int, "1"),
-        accepted("maxCandidateNodesAbsolute", ArgKind::Int, "100"),
+        accepted("topologyAwarePreemptWorkerNum", ArgKind::Int(&[Rule::IDLE]), "16"),
+        accepted("minCandidateNodesPercentage", ArgKind::Int(&[Rule::IDLE_PERCENT]), "10"),
+        accepted("minCandidateNodesAbsolute", ArgKind::Int(&[Rule::IDLE]), "1"),
+        accepted("maxCandidateNodesAbsolute", ArgKind::Int(&[Rule::IDLE]), "100"),
     ],
     run: |session| evict::run(session, Purpose::Preempt),
 };

@@ -5,7 +5,7 @@
 //! Source: Volcano's binpack plugin.
 use phalanx_resource::DimId;
 
-use crate::conf::{ArgKind, ArgSpec};
+use crate::conf::{ArgKind, ArgSpec, Rule};
 use crate::event::Time;
 use crate::id::{ClassId, JobId};
 use crate::placement::{Gauge, Rooms};
@@ -25,11 +25,16 @@ const fn arg(name: &'static str, kind: ArgKind, default: &'static str, doc: &'st
 }
 
 const ARGS: &[ArgSpec] = &[
-    arg("binpack.weight", ArgKind::Int, "1", "Weight of the score; 0 switches it off."),
-    arg("binpack.cpu", ArgKind::Int, "1", "Weight of cpu; a negative one counts as 1."),
-    arg("binpack.memory", ArgKind::Int, "1", "Weight of memory; a negative one counts as 1."),
-    arg("binpack.resources", ArgKind::Names, "", "Further resources that count, by name."),
-    arg("binpack.resources.*", ArgKind::Int, "1", "Weight of one of these; a negative one counts as 1."),
+    arg("binpack.weight", ArgKind::ANY_WEIGHT, "1", "Weight of the score; 0 switches it off."),
+    arg("binpack.cpu", ArgKind::WEIGHT, "1", "Weight of cpu."),
+    arg("binpack.memory", ArgKind::WEIGHT, "1", "Weight of memory."),
+    arg(
+        "binpack.resources",
+        ArgKind::Names(&[Rule::RESOURCES]),
+        "",
+        "Further resources that count, by name.",
+    ),
+    arg("binpack.resources.*", ArgKind::WEIGHT, "1", "Weight of one of these."),
 ];
 
 struct Binpack {

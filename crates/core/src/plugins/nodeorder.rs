@@ -39,7 +39,7 @@ pub(super) const DEF: PluginDef = PluginDef {
 };
 
 const fn weight(name: &'static str, default: &'static str, doc: &'static str) -> ArgSpec {
-    ArgSpec { name, kind: ArgKind::Int, default, doc }
+    ArgSpec { name, kind: ArgKind::ANY_WEIGHT, default, doc }
 }
 
 const ARGS: &[ArgSpec] = &[

@@ -10,7 +10,7 @@
 //! pods already use.
 use phalanx_resource::{Amounts, DimId};
 
-use crate::conf::{ArgKind, ArgSpec};
+use crate::conf::{ArgKind, ArgSpec, Rule};
 use crate::diagnosis::Refusal;
 use crate::event::{Phase, Time};
 use crate::id::JobId;
@@ -23,9 +23,9 @@ const DEFAULT_FACTOR: f64 = 1.2;
 
 const ARGS: &[ArgSpec] = &[ArgSpec {
     name: FACTOR,
-    kind: ArgKind::Float,
+    kind: ArgKind::Float(&[Rule::at_least(1)]),
     default: "1.2",
-    doc: "How many times the cluster's resources admitted jobs may ask for; below 1 the default is taken.",
+    doc: "How many times the cluster's resources admitted jobs may ask for.",
 }];
 
 pub(super) const DEF: PluginDef = PluginDef {

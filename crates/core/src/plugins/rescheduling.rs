@@ -13,7 +13,7 @@ use std::cmp::Ordering;
 use phalanx_resource::DimId;
 use rustc_hash::FxHashMap;
 
-use crate::conf::{ArgKind, ArgSpec, Args};
+use crate::conf::{Allowed, ArgKind, ArgSpec, Args, Otherwise, Rule};
 use crate::event::Time;
 use crate::id::{JobId, NodeId, TaskId};
 use crate::plugin::{Opening, Plugin, PluginDef};
@@ -24,13 +24,18 @@ const fn arg(name: &'static str, kind: ArgKind, default: &'static str, doc: &'st
 }
 
 const ARGS: &[ArgSpec] = &[
-    arg("interval", ArgKind::Duration, "5m", "How often pods are moved."),
-    arg("metricsPeriod", ArgKind::Duration, "5m", "Accepted for Volcano's sake; figures count as they come."),
+    arg("interval", ArgKind::Duration(&[Rule::at_least(1)]), "5m", "How often pods are moved."),
+    arg(
+        "metricsPeriod",
+        ArgKind::Duration(&[Rule::IDLE]),
+        "5m",
+        "Accepted for Volcano's sake; figures count as they come.",
+    ),
     arg("strategies", ArgKind::Sections(STRATEGY), "[{name: lowNodeUtilization}]", "What to move, and when."),
 ];
 
 const STRATEGY: &[ArgSpec] = &[
-    arg("name", ArgKind::Text, "", "`lowNodeUtilization`; others have no effect."),
+    arg("name", ArgKind::Text(&[STRATEGIES]), "", "Its name."),
     arg("params", ArgKind::Section(PARAMS), "", "Its parameters."),
 ];
 
@@ -40,16 +45,25 @@ const PARAMS: &[ArgSpec] = &[
     arg("nodeFit", ArgKind::Bool, "true", "Accepted for Volcano's sake, where it has no effect either."),
     arg(
         "thresholdPriorityClassName",
-        ArgKind::Text,
+        ArgKind::Text(&[]),
         "system-cluster-critical",
         "Accepted for Volcano's sake, where it has no effect either.",
     ),
 ];
 
+/// The use of a node is within these, so that a threshold outside of them is one that all nodes or none are above.
+const PERCENT: ArgKind = ArgKind::Int(&[Rule::new(
+    Allowed::Between(0, 100),
+    Otherwise::Does("all nodes are on the same side of it"),
+)]);
+
+const STRATEGIES: Rule =
+    Rule::new(Allowed::Words(&[LOW_NODE_UTILIZATION]), Otherwise::Does("the strategy has no effect"));
+
 const PERCENTS: &[ArgSpec] = &[
-    arg("cpu", ArgKind::Int, "100", "Percent of cpu in use."),
-    arg("memory", ArgKind::Int, "100", "Percent of memory in use."),
-    arg("pods", ArgKind::Int, "100", "Percent of the places for pods in use."),
+    arg("cpu", PERCENT, "100", "Percent of cpu in use."),
+    arg("memory", PERCENT, "100", "Percent of memory in use."),
+    arg("pods", PERCENT, "100", "Percent of the places for pods in use."),
 ];
 
 pub(super) const DEF: PluginDef = PluginDef {

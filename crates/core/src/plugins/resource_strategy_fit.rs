@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use phalanx_resource::{Amounts, DimId, Dims};
 
-use crate::conf::{ArgKind, ArgSpec, Args};
+use crate::conf::{Allowed, ArgKind, ArgSpec, Args, Otherwise, Rule};
 use crate::diagnosis::Unfit;
 use crate::event::{Scoring, Strategy, Time};
 use crate::id::{ClassId, JobId};
@@ -27,7 +27,7 @@ const fn arg(name: &'static str, kind: ArgKind, default: &'static str, doc: &'st
 }
 
 const ARGS: &[ArgSpec] = &[
-    arg("resourceStrategyFitWeight", ArgKind::Int, "10", "Weight of the score; 0 switches it off."),
+    arg("resourceStrategyFitWeight", ArgKind::WEIGHT, "10", "Weight of the score; 0 switches it off."),
     arg(
         "resources",
         ArgKind::Section(&[arg(
@@ -53,18 +53,20 @@ const ARGS: &[ArgSpec] = &[
     ),
 ];
 
+const TYPES: Rule = Rule::new(Allowed::Words(&["LeastAllocated", "MostAllocated"]), Otherwise::Default);
+
 const RESOURCE: &[ArgSpec] = &[
-    arg("type", ArgKind::Text, "LeastAllocated", "LeastAllocated spreads, MostAllocated packs."),
-    arg("weight", ArgKind::Int, "1", "Weight of the resource; one that is not above 0 counts as 1."),
+    arg("type", ArgKind::Text(&[TYPES]), "LeastAllocated", "LeastAllocated spreads, MostAllocated packs."),
+    arg("weight", ArgKind::POSITIVE_WEIGHT, "1", "Weight of the resource."),
 ];
 
 const SRA: &[ArgSpec] = &[
     arg("enable", ArgKind::Bool, "false", "Switches it on."),
-    arg("resources", ArgKind::Names, "", "The scarce resources."),
-    arg("weight", ArgKind::Int, "0", "Weight of the score; 0 switches it off."),
+    arg("resources", ArgKind::Names(&[Rule::RESOURCES]), "", "The scarce resources."),
+    arg("weight", ArgKind::WEIGHT, "0", "Weight of the score; 0 switches it off."),
     arg(
         "resourceWeight",
-        ArgKind::Section(&[arg("*", ArgKind::Int, "1", "Weight of a resource; a negative one counts as 1.")]),
+        ArgKind::Section(&[arg("*", ArgKind::WEIGHT, "1", "Weight of a resource.")]),
         "",
         "Weights by resource.",
     ),
@@ -72,14 +74,14 @@ const SRA: &[ArgSpec] = &[
 
 const PROPORTIONAL: &[ArgSpec] = &[
     arg("enable", ArgKind::Bool, "false", "Switches it on."),
-    arg("resources", ArgKind::Names, "", "The scarce resources."),
+    arg("resources", ArgKind::Names(&[Rule::RESOURCES]), "", "The scarce resources."),
     arg(
         "resourceProportion",
         ArgKind::Section(&[arg(
             "*",
-            ArgKind::Float,
+            ArgKind::Float(&[Rule::at_least(0)]),
             "1",
-            "`RESOURCE.cpu` and `RESOURCE.memory`; a negative one counts as 1.",
+            "`RESOURCE.cpu` and `RESOURCE.memory`.",
         )]),
         "",
         "Cores and gigabytes to keep for each idle unit.",
@@ -114,13 +116,13 @@ const MAX_SCORE: f64 = 100.0;
 
 struct Fit {
     weight: f64,
-    resources: Vec<Rule>,
+    resources: Vec<ByName>,
     sra: Scarce,
     proportional: Vec<Proportion>,
 }
 
 /// The strategy of the resources of one name, or of all names with a prefix.
-struct Rule {
+struct ByName {
     name: String,
     prefix: bool,
     scoring: Scoring,
@@ -154,7 +156,7 @@ impl Fit {
     }
 
     /// The strategy for a resource: by its full name, else by the longest prefix.
-    fn rule(&self, name: &str) -> Option<&Rule> {
+    fn rule(&self, name: &str) -> Option<&ByName> {
         let exact = self.resources.iter().find(|rule| !rule.prefix && rule.name == name);
         let by_prefix = self.resources.iter().filter(|rule| rule.prefix && name.starts_with(&rule.name));
         exact.or_else(|| by_prefix.max_by_key(|rule| rule.name.len()))
@@ -177,7 +179,7 @@ fn weight_in(strategy: &Strategy, name: &str) -> Option<f64> {
     strategy.weights.iter().find(|(each, _)| **each == *name).map(|(_, weight)| *weight as f64)
 }
 
-fn rules(resources: &Args) -> Vec<Rule> {
+fn rules(resources: &Args) -> Vec<ByName> {
     let rule = |(name, arg): (&String, &crate::conf::Arg)| {
         let args = arg.section();
         let (name, prefix) = name.strip_suffix('*').map_or((name.as_str(), false), |prefix| (prefix, true));
@@ -188,11 +190,11 @@ fn rules(resources: &Args) -> Vec<Rule> {
         let weight = Some(args.weight("weight", 1)).filter(|weight| *weight > 0).unwrap_or(1) as f64;
         // A star alone, or one elsewhere than at the end, has no meaning in Volcano.
         let sound = !name.is_empty() && !name.contains('*');
-        sound.then(|| Rule { name: name.to_owned(), prefix, scoring, weight })
+        sound.then(|| ByName { name: name.to_owned(), prefix, scoring, weight })
     };
     if resources.0.is_empty() {
         let least =
-            |name: &str| Rule { name: name.into(), prefix: false, scoring: Scoring::Least, weight: 1.0 };
+            |name: &str| ByName { name: name.into(), prefix: false, scoring: Scoring::Least, weight: 1.0 };
         return vec![least("cpu"), least("memory")];
     }
     resources.0.iter().filter_map(rule).collect()

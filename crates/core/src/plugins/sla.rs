@@ -10,7 +10,7 @@
 use std::cmp::Ordering;
 
 use crate::annotation::{BARE_SLA_WAITING_TIME, SLA_WAITING_TIME};
-use crate::conf::{ArgKind, ArgSpec};
+use crate::conf::{ArgKind, ArgSpec, Rule};
 use crate::duration::parse_duration;
 use crate::event::{Phase, Time};
 use crate::id::JobId;
@@ -21,7 +21,7 @@ const WAITING_TIME: &str = "sla-waiting-time";
 
 const ARGS: &[ArgSpec] = &[ArgSpec {
     name: WAITING_TIME,
-    kind: ArgKind::Duration,
+    kind: ArgKind::Duration(&[Rule::at_least(1)]),
     default: "",
     doc: "How long a job may wait that carries no waiting time of its own; for ever when missing.",
 }];

@@ -30,7 +30,7 @@ use crate::world::{Job, Node, Status, World};
 const WEIGHT: &str = "task-topology.weight";
 
 const ARGS: &[ArgSpec] =
-    &[ArgSpec { name: WEIGHT, kind: ArgKind::Int, default: "1", doc: "Weight of the score." }];
+    &[ArgSpec { name: WEIGHT, kind: ArgKind::ANY_WEIGHT, default: "1", doc: "Weight of the score." }];
 
 const READS: &[Mark] = &[
     Mark::new(

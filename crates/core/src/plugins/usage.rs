@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use phalanx_resource::DimId;
 
-use crate::conf::{ArgKind, ArgSpec, Args, Value, quantity};
+use crate::conf::{ArgKind, ArgSpec, Args, Rule, Value, quantity};
 use crate::diagnosis::Unfit;
 use crate::id::ClassId;
 use crate::plugin::{NodeRules, Opening, Plugin, PluginDef, RoomFilter, RoomScorer};
@@ -22,15 +22,18 @@ const fn arg(name: &'static str, kind: ArgKind, default: &'static str, doc: &'st
     ArgSpec { name, kind, default, doc }
 }
 
+const PERCENT: ArgKind = ArgKind::Int(&[Rule::between(0, 100)]);
+const PART: ArgKind = ArgKind::Float(&[Rule::between(0, 1)]);
+
 const ARGS: &[ArgSpec] = &[
-    arg("usage.weight", ArgKind::Int, "5", "Weight of the score; a negative one counts as the default."),
-    arg("cpu.weight", ArgKind::Int, "1", "Weight of cpu in it; likewise."),
-    arg("memory.weight", ArgKind::Int, "1", "Weight of memory in it; likewise."),
+    arg("usage.weight", ArgKind::WEIGHT, "5", "Weight of the score."),
+    arg("cpu.weight", ArgKind::WEIGHT, "1", "Weight of cpu in it."),
+    arg("memory.weight", ArgKind::WEIGHT, "1", "Weight of memory in it."),
     arg(
         "thresholds",
         ArgKind::Section(&[
-            arg("cpu", ArgKind::Int, "80", "Percent of cpu, 0 to 100."),
-            arg("mem", ArgKind::Int, "80", "Percent of memory, 0 to 100."),
+            arg("cpu", PERCENT, "80", "Percent of cpu."),
+            arg("mem", PERCENT, "80", "Percent of memory."),
         ]),
         "{cpu: 80, mem: 80}",
         "Nodes above them take no pods; enablePredicate: false switches that off.",
@@ -39,10 +42,10 @@ const ARGS: &[ArgSpec] = &[
 ];
 
 const ESTIMATOR: &[ArgSpec] = &[
-    arg("request_ratio", ArgKind::Float, "0.7", "The part of their requests, 0 to 1."),
-    arg("burst_ratio", ArgKind::Float, "0", "The part of what their limits are above that, 0 to 1."),
-    arg("risk_threshold", ArgKind::Float, "0.6", "Use of a node, 0 to 1, from which on they count for more."),
-    arg("risk_factor", ArgKind::Float, "1.2", "How much more, at least 1."),
+    arg("request_ratio", PART, "0.7", "The part of their requests."),
+    arg("burst_ratio", PART, "0", "The part of what their limits are above that."),
+    arg("risk_threshold", PART, "0.6", "Use of a node from which on they count for more."),
+    arg("risk_factor", ArgKind::Float(&[Rule::at_least(1)]), "1.2", "How much more."),
     arg(
         "be_cpu",
         ArgKind::Quantity,

@@ -37,7 +37,7 @@ use rustc_hash::FxHashMap;
 use super::gang::Work;
 use super::order::{self, Line};
 use super::{gather, yielding};
-use crate::conf::{ArgKind, ArgSpec};
+use crate::conf::{Allowed, ArgKind, ArgSpec, Otherwise, Rule};
 use crate::diagnosis::{NoEviction, Refusal};
 use crate::event::Phase;
 use crate::id::{ClassId, JobId, QueueId, TaskId};
@@ -51,13 +51,16 @@ pub(super) use purpose::Purpose;
 use roster::Roster;
 use steps::Steps;
 
+/// Of steps and milliseconds.
+const BUDGET: Rule = Rule::new(Allowed::AtLeast(1), Otherwise::Does("the action finds nothing"));
+
 /// How many steps an action may make in a cycle: a few tenths of a second.
 const MAX_STEPS: i64 = 200_000;
 
 /// The argument every evicting action has.
 pub(super) const MAX_STEPS_ARG: ArgSpec = ArgSpec {
     name: "maxSteps",
-    kind: ArgKind::Int,
+    kind: ArgKind::Int(&[BUDGET]),
     default: "200000",
     doc: "How many steps (mainly places tried, and victims put back) the action may make in a cycle. When they are used \
           up, the jobs that had no turn go first in the next cycle.",
@@ -69,7 +72,7 @@ const MAX_TIME: i64 = 1_000;
 /// The other argument every evicting action has.
 pub(super) const MAX_TIME_ARG: ArgSpec = ArgSpec {
     name: "maxTime",
-    kind: ArgKind::Duration,
+    kind: ArgKind::Duration(&[BUDGET]),
     default: "1s",
     doc: "How long the action may search in a cycle on a cluster; simulate counts steps only, so that it always comes out \
           the same. What allocate decided is carried out meanwhile.",

@@ -15,7 +15,7 @@ use rustc_hash::FxHashSet;
 use super::steps::Steps;
 use super::{MAX_STEPS_ARG, MAX_TIME_ARG, proof, roster};
 use crate::actions::ActionDef;
-use crate::conf::{ArgKind, ArgSpec, Flag};
+use crate::conf::{Allowed, ArgKind, ArgSpec, Flag, Otherwise, Rule};
 use crate::diagnosis::NoEviction;
 use crate::id::{NodeId, TaskId};
 use crate::placement::Room;
@@ -30,7 +30,7 @@ const KEEP: i64 = 60_000;
 
 const KEEP_ARG: ArgSpec = ArgSpec {
     name: "keepPlace",
-    kind: ArgKind::Duration,
+    kind: ArgKind::Duration(&[Rule::new(Allowed::AtLeast(0), Otherwise::Does("no place is kept"))]),
     default: "1m",
     doc: "How long the place of a pod that was moved is kept for the one that is made in its stead, once it is gone; ten times \
           as long while it is not. `0s` keeps none.",

@@ -52,7 +52,7 @@ use phalanx_resource::{Amounts, Ceilings, DimId};
 
 use super::flat;
 use super::share::Share;
-use crate::conf::{ArgKind, ArgSpec, Flag};
+use crate::conf::{ArgKind, ArgSpec, Flag, Rule};
 use crate::diagnosis::{QueueFault, Refusal};
 use crate::event::Time;
 use crate::id::{Id, JobId, QueueId, TaskId};
@@ -73,9 +73,9 @@ const DEVICES: &str = "capacity.DynamicResourceAllocationEnable";
 const ARGS: &[ArgSpec] = &[
     ArgSpec {
         name: LEVEL,
-        kind: ArgKind::Int,
+        kind: ArgKind::Int(&[Rule::at_least(0)]),
         default: "0",
-        doc: "How many queues above a queue have a say in what is reclaimed for it and from it; below 0 is 0. \
+        doc: "How many queues above a queue have a say in what is reclaimed for it and from it. \
               Matters with enableHierarchy.",
     },
     ArgSpec {

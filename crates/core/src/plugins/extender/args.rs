@@ -2,28 +2,44 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::conf::{ArgKind, ArgSpec, Args};
+use crate::conf::{Allowed, ArgKind, ArgSpec, Args, Otherwise, Rule, is_url};
 
 const fn arg(name: &'static str, kind: ArgKind, default: &'static str, doc: &'static str) -> ArgSpec {
     ArgSpec { name, kind, default, doc }
 }
 
 const fn verb(name: &'static str, doc: &'static str) -> ArgSpec {
-    arg(name, ArgKind::Text, "", doc)
+    arg(name, ArgKind::Text(&[PATH]), "", doc)
 }
+
+const URL: Rule = Rule::new(
+    Allowed::Form("an address such as http://127.0.0.1:8888", is_url),
+    Otherwise::Does("every question fails"),
+);
+const PATH: Rule = Rule::new(
+    Allowed::Form("a path such as filter", |text| {
+        !text.contains(|char: char| char.is_whitespace() || char.is_control())
+    }),
+    Otherwise::Does("the question fails"),
+);
 
 pub(super) const ARGS: &[ArgSpec] = &[
     arg(
         "extender.urlPrefix",
-        ArgKind::Text,
+        ArgKind::Text(&[URL]),
         "",
         "Where it is, such as `http://127.0.0.1:8888`. `simulate` and `explain` do not ask it, and say so.",
     ),
-    arg("extender.httpTimeout", ArgKind::Duration, "1s", "How long an answer may take."),
+    arg(
+        "extender.httpTimeout",
+        ArgKind::Duration(&[Rule::at_least(1)]),
+        "1s",
+        "How long an answer may take.",
+    ),
     arg("extender.ignorable", ArgKind::Bool, "false", "Questions that fail are passed over."),
     arg(
         "extender.managedResources",
-        ArgKind::Names,
+        ArgKind::Names(&[Rule::RESOURCES]),
         "",
         "Only pods that request one of these are asked about; all, when there are none.",
     ),
@@ -46,7 +62,12 @@ pub(super) const ARGS: &[ArgSpec] = &[
     verb("extender.kube.prioritizeVerb", "kube-scheduler's `prioritizeVerb`."),
     verb("extender.kube.preemptVerb", "kube-scheduler's `preemptVerb`."),
     verb("extender.kube.bindVerb", "kube-scheduler's `bindVerb`."),
-    arg("extender.kube.weight", ArgKind::Int, "1", "kube-scheduler's `weight`, of `prioritize`."),
+    arg(
+        "extender.kube.weight",
+        ArgKind::Int(&[Rule::at_least(1)]),
+        "1",
+        "kube-scheduler's `weight`, of `prioritize`.",
+    ),
     arg(
         "extender.kube.nodeCacheCapable",
         ArgKind::Bool,

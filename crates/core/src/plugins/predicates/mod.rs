@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use rustc_hash::FxHasher;
 
-use crate::conf::{ArgKind, ArgSpec};
+use crate::conf::{ArgKind, ArgSpec, Rule};
 use crate::diagnosis::Unfit;
 use crate::event::{Constraints, Taint, TaintEffect, Time};
 use crate::id::{ClassId, JobId, TaskId};
@@ -65,13 +65,13 @@ const ARGS: &[ArgSpec] = &[
     },
     ArgSpec {
         name: "volumebinding.bindTimeoutSeconds",
-        kind: ArgKind::Int,
+        kind: ArgKind::Int(&[Rule::IDLE]),
         default: "600",
         doc: "Accepted for Volcano's sake; a pod waits ten minutes for its claims.",
     },
     ArgSpec {
         name: "volumebinding.weight",
-        kind: ArgKind::Int,
+        kind: ArgKind::Int(&[Rule::IDLE]),
         default: "1",
         doc: "Accepted for Volcano's sake; volumes filter nodes and do not score them.",
     },
@@ -83,7 +83,7 @@ const ARGS: &[ArgSpec] = &[
     },
     ArgSpec {
         name: "dynamicresources.filterTimeoutSeconds",
-        kind: ArgKind::Int,
+        kind: ArgKind::Int(&[Rule::IDLE]),
         default: "10",
         doc: "Accepted for Volcano's sake; filters do not wait for anything.",
     },

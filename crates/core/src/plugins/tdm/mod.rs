@@ -26,7 +26,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
 use crate::annotation::{JDB_MAX_UNAVAILABLE, JDB_MIN_AVAILABLE, REVOCABLE_ZONE};
-use crate::conf::{ArgKind, ArgSpec};
+use crate::conf::{Allowed, ArgKind, ArgSpec, Otherwise, Rule};
 use crate::diagnosis::Unfit;
 use crate::event::Time;
 use crate::id::{JobId, TaskId};
@@ -41,22 +41,31 @@ const ZONE: &str = "tdm.revocable-zone.";
 const PERIOD: &str = "tdm.evict.period";
 const OFFSET: &str = "tdm.utc-offset";
 
+const HOURS: Rule = Rule::new(
+    Allowed::Form("times of a day such as 10:00-21:00", |text| Zone::parse(text).is_some()),
+    Otherwise::Does("the nodes of the zone are never lent"),
+);
+const AHEAD: Rule = Rule::new(
+    Allowed::Form("hours and minutes such as +08:00", |text| utc_offset(text).is_some()),
+    Otherwise::Default,
+);
+
 const ARGS: &[ArgSpec] = &[
     ArgSpec {
         name: "tdm.revocable-zone.*",
-        kind: ArgKind::Text,
+        kind: ArgKind::Text(&[HOURS]),
         default: "",
         doc: "When the nodes of a zone are lent, such as `10:00-21:00`.",
     },
     ArgSpec {
         name: PERIOD,
-        kind: ArgKind::Duration,
+        kind: ArgKind::Duration(&[Rule::at_least(1)]),
         default: "1m",
         doc: "How often pods are evicted from nodes whose zone has ended.",
     },
     ArgSpec {
         name: OFFSET,
-        kind: ArgKind::Text,
+        kind: ArgKind::Text(&[AHEAD]),
         default: "+00:00",
         doc: "What the times of zones are ahead of UTC, such as `+08:00`.",
     },
