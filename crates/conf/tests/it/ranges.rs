@@ -189,15 +189,19 @@ const OF_PLUGINS: &[(&str, &str, &str)] = &[
 const OF_ACTIONS: &[(&str, &str, &str)] = &[
     (
         "preempt",
-        "maxSteps: 0",
-        "15: maxSteps is the number 0; the action finds nothing; expected an integer, at least 1",
+        "maxSteps: -1",
+        "15: maxSteps is the number -1; the action finds nothing; expected an integer, at least 0",
     ),
     (
         "preempt",
         "minCandidateNodesPercentage: 101",
         "34: minCandidateNodesPercentage is the number 101; it has no effect either way; expected an integer, 0 to 100",
     ),
-    ("reclaim", "maxTime: 0s", "14: maxTime is the text \"0s\"; the action finds nothing; {DURATION}"),
+    (
+        "reclaim",
+        "maxTime: -1s",
+        "14: maxTime is the text \"-1s\"; the action finds nothing; expected a duration such as 5m or 1h30m, at least 0s",
+    ),
     (
         "shuffle",
         "keepPlace: -1s",
@@ -254,7 +258,7 @@ fn values_at_the_edges_are_good() {
         assert_eq!(of_plugin(plugin, argument), [""; 0], "{plugin}: {argument}");
     }
     assert_eq!(of_action("shuffle", "keepPlace: 0s"), [""; 0]);
-    assert_eq!(of_action("preempt", "maxSteps: 1"), [""; 0]);
+    assert_eq!(of_action("preempt", "maxSteps: 0"), [""; 0]);
 }
 
 #[test]
