@@ -15,6 +15,8 @@ pub enum Unfit {
     Insufficient(DimId),
     /// No place left among the node's pods.
     TooManyPods,
+    /// There is room, but for what others are to have.
+    Reserved,
     /// Node selector or required node affinity.
     NodeAffinity,
     /// A taint that is not tolerated.
@@ -51,6 +53,7 @@ impl Unfit {
         match self {
             Unfit::Insufficient(dim) => format!("Insufficient {}", dims.name(*dim)),
             Unfit::TooManyPods => "Too many pods".into(),
+            Unfit::Reserved => "node(s) with room that is kept for other pods".into(),
             Unfit::NodeAffinity => "node(s) didn't match Pod's node affinity/selector".into(),
             Unfit::Taint => "node(s) had untolerated taint(s)".into(),
             Unfit::Unschedulable => "node(s) were unschedulable".into(),
@@ -108,9 +111,10 @@ impl FitError {
 
     /// Counts nodes that are like this one for every resource they lack.
     pub fn add_short(&mut self, nodes: u32, node: &Node, request: &Amounts) {
-        let future = node.future_idle();
-        let room = if request.fits(&node.idle) { &future } else { &node.idle };
-        for (dim, missing) in request.short(room) {
+        if request.fits(&node.idle) && !node.fits_now(request) {
+            self.add(nodes, Unfit::Reserved, None);
+        }
+        for (dim, missing) in request.short(&node.idle) {
             self.add(nodes, Unfit::of_dim(dim), Some(missing));
         }
     }

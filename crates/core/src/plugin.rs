@@ -5,7 +5,7 @@ use std::sync::Arc;
 use phalanx_resource::Amounts;
 
 use crate::budget::Stopwatch;
-use crate::conf::{ArgSpec, Args, Flags};
+use crate::conf::{ArgSpec, Args, Flag, Flags};
 use crate::diagnosis::{QueueFault, Refusal, Unfit};
 use crate::event::Time;
 use crate::extender::{Endpoint, Extender};
@@ -144,6 +144,10 @@ pub trait Plugin: Send + Sync {
     fn outranks(&self, _: &World, _by: JobId, _of: JobId) -> bool {
         false
     }
+    /// Whether it ever says that a job outranks another.
+    fn has_ranks(&self) -> bool {
+        false
+    }
     /// Which of two queues goes first.
     fn queue_order(&self, _: &World, _a: QueueId, _b: QueueId) -> Ordering {
         Ordering::Equal
@@ -242,9 +246,9 @@ pub trait Plugin: Send + Sync {
     fn guards_queues(&self) -> bool {
         false
     }
-    /// Whether its opinions on victims say whose job comes first: without one, jobs of equal priority do not preempt each
-    /// other, for they would do so by turns.
-    fn ranks_jobs(&self) -> bool {
+    /// Whether its opinions on victims, those that a flag lets it have or, without one, those of `unified_evictable`, say
+    /// whose job comes first: without any, jobs of equal priority do not preempt each other, for they would do so by turns.
+    fn ranks_jobs(&self, _: Option<Flag>) -> bool {
         false
     }
     /// Which of two queues gives its tasks up first for one of queue `by`.

@@ -85,26 +85,21 @@ impl<'w> Session<'w> {
         Statement::new(self)
     }
 
-    /// Which of two jobs goes first: a gang that started and lost members, for what it holds is of no use until it is
-    /// whole again; then plugins, then creation, then name.
+    /// Which of two jobs goes first: repairs and plugins, then creation, then name.
     pub fn job_order(&self, a: JobId, b: JobId) -> Ordering {
-        let whole = |job: JobId| !self.world.jobs[job].is_broken();
-        whole(a).cmp(&whole(b)).then_with(|| self.planned_order(a, b))
-    }
-
-    /// Whether what is reserved for a job gives way to another of its queue. A gang that is being repaired gives way to none.
-    pub(crate) fn outranks(&self, by: JobId, of: JobId) -> bool {
-        let (one, other) = (&self.world.jobs[by], &self.world.jobs[of]);
-        one.queue == other.queue
-            && !other.is_broken()
-            && self.tiers.with(Flag::JobOrder).any(|plugin| plugin.outranks(self.world, by, of))
-    }
-
-    fn planned_order(&self, a: JobId, b: JobId) -> Ordering {
-        self.tiers.first(Flag::JobOrder, |plugin| plugin.job_order(self.world, a, b)).then_with(|| {
+        self.tiers.job_order(self.world, a, b).then_with(|| {
             let (a, b) = (&self.world.jobs[a], &self.world.jobs[b]);
             a.created.cmp(&b.created).then_with(|| a.key.cmp(&b.key)).then(a.kind.cmp(&b.kind))
         })
+    }
+
+    /// Whether what is reserved for a job gives way to another of its queue. A gang that is being repaired gives way only to
+    /// one that could evict it.
+    pub(crate) fn outranks(&self, by: JobId, of: JobId) -> bool {
+        let (one, other) = (&self.world.jobs[by], &self.world.jobs[of]);
+        one.queue == other.queue
+            && !(other.is_broken() && self.tiers.repairs_go_first())
+            && self.tiers.with(Flag::JobOrder).any(|plugin| plugin.outranks(self.world, by, of))
     }
 
     /// Which of two queues goes first: plugins, then creation, then name.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::conf::{Conf, Flag, Flags};
 use crate::diagnosis::Refusal;
 use crate::extender::Endpoint;
-use crate::id::TaskId;
+use crate::id::{JobId, TaskId};
 use crate::placement::{Asker, Points};
 use crate::plugin::{Opening, Outside, Plugin, Verdict, Vote};
 use crate::plugins::PLUGINS;
@@ -31,7 +31,12 @@ pub struct Tiers {
     pointing: Vec<usize>,
     /// Entries that may bind tasks themselves.
     binding: Vec<usize>,
+    /// So many entries order jobs before it counts that a gang is broken.
+    ranking: usize,
 }
+
+/// Actions that let a more important job of a queue have the room of a lesser one.
+const BY_RANK: [&str; 2] = ["preempt", "gangpreempt"];
 
 impl Tiers {
     /// Opens the plugins of a configuration; names that are not in the table are passed over.
@@ -54,6 +59,9 @@ impl Tiers {
             }
             tiers.ends.push(tiers.entries.len());
         }
+        if !BY_RANK.iter().any(|action| conf.has_action(action)) {
+            tiers.ranking = 0;
+        }
         tiers
     }
 
@@ -69,6 +77,9 @@ impl Tiers {
         }
         if plugin.has_binder() {
             self.binding.push(self.entries.len());
+        }
+        if plugin.has_ranks() && flags.on(Flag::JobOrder) {
+            self.ranking = self.entries.len() + 1;
         }
         self.entries.push(Entry { flags, plugin });
     }
@@ -129,6 +140,24 @@ impl Tiers {
         for at in &self.listeners {
             self.entries[*at].plugin.on_change(world, task, before);
         }
+    }
+
+    /// Which of two jobs goes first. A gang that started and lost members goes before others, for what it holds is of no use
+    /// until it is whole again; but not before one that outranks it where that one could evict it: it would be broken anew.
+    pub fn job_order(&self, world: &World, a: JobId, b: JobId) -> Ordering {
+        let (ranking, others) = self.entries.split_at(self.ranking);
+        let first = |entries: &[Entry]| {
+            let asked = entries.iter().filter(|entry| entry.flags.on(Flag::JobOrder));
+            let mut answers = asked.map(|entry| entry.plugin.job_order(world, a, b));
+            answers.find(|order| order.is_ne()).unwrap_or(Ordering::Equal)
+        };
+        let whole = |job: JobId| !world.jobs[job].is_broken();
+        first(ranking).then_with(|| whole(a).cmp(&whole(b))).then_with(|| first(others))
+    }
+
+    /// Whether a gang that started and lost members goes before one, and keeps its places against one, that outranks it.
+    pub fn repairs_go_first(&self) -> bool {
+        self.ranking == 0
     }
 
     /// Rule *first*: the first answer that is not Equal.
@@ -207,7 +236,7 @@ impl Tiers {
     /// they have said so.
     pub(crate) fn ranking(&self, flag: Option<Flag>, decided: usize) -> Option<Vec<&dyn Plugin>> {
         let ranks =
-            |entry: &&Entry| flag.is_none_or(|flag| entry.flags.on(flag)) && entry.plugin.ranks_jobs();
+            |entry: &&Entry| flag.is_none_or(|flag| entry.flags.on(flag)) && entry.plugin.ranks_jobs(flag);
         let asked = self.tiers().nth(decided).is_some_and(|tier| tier.iter().any(|entry| ranks(&entry)));
         (!asked).then(|| self.entries.iter().filter(ranks).map(|entry| &*entry.plugin).collect())
     }

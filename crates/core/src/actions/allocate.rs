@@ -2,7 +2,7 @@
 //!
 //! The first queue's first job is served, then everybody is compared again. A gang stops taking nodes as soon as
 //! it is ready, and its further tasks compete anew. In a queue of `dequeueStrategy: fifo` a job that cannot start holds up
-//! those behind it; what more it would like when it has started does not. Source: Volcano's allocate action.
+//! those behind it; what more it would like when it has started does not, nor what it lost. Source: Volcano's allocate action.
 use super::ActionDef;
 use super::gang::{self, Served, Work};
 use super::gates;
@@ -112,8 +112,24 @@ fn serve_queue(
     }
     if order::holds_up(session, job) {
         for behind in line.leave(queue) {
-            gang::release(session, behind);
-            order::refuse_behind(session, behind, job);
+            hold_up(session, behind, job, &mut works.remove(&behind));
         }
+    }
+}
+
+/// A job waits for the first of its queue. But it takes what is reserved for it: somebody may have been evicted for that.
+fn hold_up(session: &mut Session<'_>, job: JobId, first: JobId, work: &mut Option<Work>) {
+    let reserved = |session: &Session<'_>| {
+        session.world.jobs[job].counts.of(Status::Pipelined) > 0 && session.job_pipelined(job)
+    };
+    if reserved(session) {
+        let work = work.get_or_insert_with(|| Work::of_requests(session, job));
+        gang::serve(session, job, work);
+    }
+    if !reserved(session) {
+        gang::release(session, job);
+    }
+    if session.world.jobs[job].counts.of(Status::Pending) > 0 {
+        order::refuse_behind(session, job, first);
     }
 }

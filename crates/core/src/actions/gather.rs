@@ -2,8 +2,8 @@
 //!
 //! What comes free little by little would otherwise always go to new jobs that ask for less, and what the rest of the gang
 //! holds would be of no use for ever. The place is a nomination like any other, on a node that lacks the least: nobody else is
-//! placed there as long as it lacks room. It holds for some time, then as long not, on a tenth of the nodes at the most; and it
-//! stops nobody from being evicted for the gang.
+//! placed there as long as it lacks room. It holds for some time, then as long not, on a tenth of the nodes at the most, and
+//! within what the queue is to have; and it stops nobody from being evicted for the gang.
 use std::sync::Arc;
 
 use super::gang::Work;
@@ -86,12 +86,17 @@ fn keep_places(session: &mut Session<'_>, job: JobId) -> bool {
             statement.pipeline(task, node);
         }
     }
-    if nodes.is_empty() || !statement.session().job_pipelined(job) {
+    if nodes.is_empty() || !may_keep(statement.session(), job) {
         return false;
     }
     statement.commit(&Arc::from(""));
     tell(session, job, nodes);
     true
+}
+
+/// Whether the gang is whole with its places, and its queue within what it is to have.
+fn may_keep(session: &Session<'_>, job: JobId) -> bool {
+    session.job_pipelined(job) && session.overused(session.world.jobs[job].queue).is_none()
 }
 
 fn tell(session: &mut Session<'_>, job: JobId, mut nodes: Vec<NodeId>) {
@@ -107,18 +112,18 @@ fn tell(session: &mut Session<'_>, job: JobId, mut nodes: Vec<NodeId>) {
 fn place_for(session: &mut Session<'_>, task: TaskId, nodes: &mut Vec<NodeId>) -> Option<NodeId> {
     let job = session.world.tasks[task].job?;
     session.allocatable(session.world.jobs[job].queue, task).ok()?;
-    if let Some(spot) = session.spot(task) {
-        return Some(spot.node);
-    }
-    if !is_plain(session.world, task) {
-        return None;
-    }
-    session.searches.spend(job, session.world.nodes.len() / SCANNED).ok()?;
-    let node = nearest(session, task)?;
+    let node = match session.spot(task) {
+        Some(spot) => spot.node,
+        None if is_plain(session.world, task) => {
+            session.searches.spend(job, session.world.nodes.len() / SCANNED).ok()?;
+            nodes.push(nearest(session, task)?);
+            *nodes.last()?
+        }
+        None => return None,
+    };
     if !session.gathered.contains(&node) {
         session.gathered.push(node);
     }
-    nodes.push(node);
     (session.gathered.len() <= (session.world.nodes.len() / NODES).max(1)).then_some(node)
 }
 

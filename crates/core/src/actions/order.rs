@@ -195,9 +195,10 @@ impl Line {
     }
 }
 
-/// Whether a job that was served and did not get what it needs holds up those behind it.
+/// Whether a job that was served and did not get what it needs holds up those behind it. A gang that started and lost members
+/// does not: it is first for that only, and may have lost them to one behind it.
 pub(crate) fn holds_up(session: &Session<'_>, job: JobId) -> bool {
-    is_strict(session, job) && !session.job_ready(job)
+    is_strict(session, job) && !session.job_ready(job) && !session.world.jobs[job].is_broken()
 }
 
 /// Whether a job's queue serves in strict order.

@@ -9,7 +9,7 @@ use crate::plugin::NodeRules;
 use crate::world::{Class, World};
 
 /// Below this many cells a pass over them is not worth a second thread. Few in tests, so that they take both ways.
-const PARALLEL_FROM: usize = if cfg!(test) { 8 } else { 1 << 12 };
+const PARALLEL_FROM: usize = if cfg!(test) { 2 } else { 1 << 12 };
 /// Cells that are rated in one go.
 const AT_ONCE: usize = if cfg!(test) { 4 } else { 128 };
 /// So many cells are always rated one by one.

@@ -99,7 +99,7 @@ impl Plugin for Drf {
         }
     }
 
-    fn ranks_jobs(&self) -> bool {
+    fn ranks_jobs(&self, _: Option<Flag>) -> bool {
         true
     }
 

@@ -61,6 +61,10 @@ impl Plugin for Priority {
         world.jobs[by].priority > world.jobs[of].priority
     }
 
+    fn has_ranks(&self) -> bool {
+        true
+    }
+
     fn task_order(&self, world: &World, a: TaskId, b: TaskId) -> Ordering {
         world.tasks[b].priority.cmp(&world.tasks[a].priority)
     }

@@ -140,10 +140,20 @@ fn is_of_room(refusal: &Refusal) -> bool {
 
 /// Whether a reason is about a node's room or attributes, not about what is elsewhere.
 fn is_of_node(reason: &Unfit) -> bool {
-    use Unfit::{Insufficient, NodeAffinity, NotReady, Other, Ports, Taint, TooManyPods, Unschedulable};
+    use Unfit::{
+        Insufficient, NodeAffinity, NotReady, Other, Ports, Reserved, Taint, TooManyPods, Unschedulable,
+    };
     matches!(
         reason,
-        Insufficient(_) | TooManyPods | NodeAffinity | Taint | Unschedulable | NotReady | Ports | Other(_)
+        Insufficient(_)
+            | TooManyPods
+            | Reserved
+            | NodeAffinity
+            | Taint
+            | Unschedulable
+            | NotReady
+            | Ports
+            | Other(_)
     )
 }
 

@@ -26,6 +26,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use crate::conf::Flag;
 use crate::diagnosis::Refusal;
 use crate::event::Time;
 use crate::extender::{Answer, Ask, Endpoint, Extender};
@@ -190,8 +191,8 @@ impl Plugin for Remote {
         ["preemptable", "reclaimable", "kube.preempt"].iter().any(|verb| self.has(verb))
     }
 
-    fn ranks_jobs(&self) -> bool {
-        true
+    fn ranks_jobs(&self, flag: Option<Flag>) -> bool {
+        flag.is_some()
     }
 
     fn preemptable(&self, world: &World, by: TaskId, of: &[TaskId]) -> Option<Vec<TaskId>> {

@@ -26,7 +26,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
 use crate::annotation::{JDB_MAX_UNAVAILABLE, JDB_MIN_AVAILABLE, REVOCABLE_ZONE};
-use crate::conf::{Allowed, ArgKind, ArgSpec, Otherwise, Rule};
+use crate::conf::{Allowed, ArgKind, ArgSpec, Flag, Otherwise, Rule};
 use crate::diagnosis::Unfit;
 use crate::event::Time;
 use crate::id::{JobId, TaskId};
@@ -193,8 +193,8 @@ impl Plugin for Tdm {
         Some(!job_is_preemptable(job) && job.counts.of(Status::Pending) > 0)
     }
 
-    fn ranks_jobs(&self) -> bool {
-        true
+    fn ranks_jobs(&self, flag: Option<Flag>) -> bool {
+        flag.is_some()
     }
 
     fn preemptable(&self, world: &World, by: TaskId, of: &[TaskId]) -> Option<Vec<TaskId>> {
