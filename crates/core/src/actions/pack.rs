@@ -6,6 +6,7 @@
 //! differ. Where members look at who is where, they are tried in any order ([`around`]). On a small cluster a *no* is
 //! therefore true; on a large one the search ends after so many steps, always at the same point.
 mod around;
+mod volumes;
 
 use phalanx_resource::Amounts;
 use rustc_hash::FxHashMap;
@@ -14,12 +15,13 @@ use std::cmp::Reverse;
 use std::sync::Arc;
 
 use crate::budget::{Budget, Cut};
-use crate::id::{JobId, NodeId, TaskId};
+use crate::id::{ClaimId, JobId, NodeId, TaskId};
 use crate::placement::Room;
 use crate::session::Session;
 use crate::statement::Statement;
 use crate::world::{Class, Status, World};
 use around::Around;
+pub(super) use volumes::is_exhaustive;
 
 /// Nodes that are looked at in the time that such a question takes.
 const SCANNED: usize = 16;
@@ -91,7 +93,9 @@ pub(super) fn fill(
     sort_hardest_first(session, &mut items, &nodes);
     let goal = Goal { job, later };
     if looks_around(statement.session().world, &items) {
-        return Around::new(goal, &items, &nodes, steps).run(statement);
+        return volumes::in_each_order(statement, &items, |statement| {
+            Around::new(goal, statement.session().world, &items, &nodes, steps).run(statement)
+        });
     }
     Search { goal, items: &items, nodes: &nodes, steps }.run(statement)
 }
@@ -153,7 +157,10 @@ fn items(session: &Session<'_>, tasks: &[TaskId]) -> Vec<Item> {
     let mut at = FxHashMap::default();
     let mut items: Vec<Item> = Vec::new();
     for task in tasks {
-        let alike = (session.tiers.asker(session.world, *task).key(), session.world.tasks[*task].role);
+        let world = &*session.world;
+        // A claim that tasks have in common makes them others than those that ask for as much.
+        let common: SmallVec<[ClaimId; 2]> = world.claims_in_common(*task).collect();
+        let alike = (session.tiers.asker(world, *task).key(), world.tasks[*task].role, common);
         let item = *at.entry(alike).or_insert_with(|| {
             items.push(Item { tasks: Vec::new() });
             items.len() - 1

@@ -43,7 +43,7 @@ pub(crate) use awake::backoff;
 pub use class::Class;
 use class::ClassKey;
 use devices::Devices;
-pub(crate) use devices::{Need, ShapeId, Shared, Wanted, is_part};
+pub(crate) use devices::{Local, Need, Shared, Wanted, is_part};
 use groups::GroupHolds;
 pub(crate) use herds::{Cure, HerdKey, Plight, Run, Shape, Stand};
 use images::Images;
@@ -63,7 +63,7 @@ pub use usage::{Newcomers, Usage};
 
 use seat::Seat;
 use volumes::{Chosen, Volumes};
-pub(crate) use volumes::{Demand, Problem, Pvc, Want, reaches, solve};
+pub(crate) use volumes::{Demand, Got, Problem, Pvc, Want, reaches, solve};
 
 use crate::event::{Key, Time};
 use crate::id::{ClassId, ImageId, JobId, NodeId, QueueId, Slots, TaskId};

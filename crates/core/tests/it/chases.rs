@@ -7,7 +7,7 @@ use phalanx_core::conf::{Arg, Conf, Flag, Position, Value};
 use phalanx_core::event::{Event, PodGroupInfo, PodInfo, PodPhase, QueueInfo, Time};
 use proptest::prelude::*;
 
-use crate::cluster::{Cluster, helm};
+use crate::cluster::{Cluster, cases, helm};
 use crate::objects::{group, member, node, queue, resources};
 
 /// Who says what queues may have.
@@ -82,16 +82,13 @@ fn rules() -> impl Strategy<Value = Rules> {
         vec!["reclaim"],
         vec!["preempt"],
         vec!["reclaim", "preempt"],
+        vec!["gangpreempt"],
         vec!["gangreclaim"],
+        vec!["gangreclaim", "preempt"],
         vec!["gangpreempt", "gangreclaim"],
     ]);
-    (judge, actions, any::<[bool; 4]>(), prop::bool::weighted(0.7)).prop_map(
-        |(judge, actions, flags, priority)| {
-            // Without plugin priority a gang that a more important job broke is served first again.
-            let priority = priority || actions.iter().any(|action| action.ends_with("preempt"));
-            Rules { judge, actions, flags, priority }
-        },
-    )
+    (judge, actions, any::<[bool; 4]>(), prop::bool::weighted(0.6))
+        .prop_map(|(judge, actions, flags, priority)| Rules { judge, actions, flags, priority })
 }
 
 fn load() -> impl Strategy<Value = Load> {
@@ -297,7 +294,7 @@ impl fmt::Debug for Contest {
 const SETTLED: usize = 40;
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(300))]
+    #![proptest_config(ProptestConfig::with_cases(cases(300)))]
 
     #[test]
     fn evictions_end_whatever_comes_again(contest in contest()) {

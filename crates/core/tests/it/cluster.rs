@@ -33,6 +33,11 @@ pub(crate) fn helm() -> Conf {
     }
 }
 
+/// How many cases a property looks at: so many, or what the variable `CASES` says, for a long run with fresh seeds.
+pub(crate) fn cases(usually: u32) -> u32 {
+    std::env::var("CASES").ok().and_then(|text| text.parse().ok()).unwrap_or(usually)
+}
+
 /// What a cycle decided.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Cycle {

@@ -14,15 +14,18 @@ mod moves;
 #[path = "../../src/testing.rs"]
 mod objects;
 mod oracle;
+mod oracle_claims;
 mod oracle_gangs;
 mod oracle_queues;
 mod oracle_rules;
+mod oracle_shares;
 mod orders;
 mod parked;
 mod parked_kinds;
 mod properties;
 mod queues;
 mod random;
+mod reclaims;
 mod repairs;
 mod reservations;
 mod settings;

@@ -4,7 +4,7 @@ use phalanx_core::event::{Event, PodGroupInfo, PodInfo};
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseResult;
 
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, cases};
 use crate::objects::group;
 use crate::small::{self, Figures, Host, Member, Places, Rules, Set, Small, filled, host};
 
@@ -18,6 +18,8 @@ struct Case {
     /// By pod.
     preemptable: Vec<bool>,
     keeps_gangs: bool,
+    /// `gangpreempt`.
+    of_gangs: bool,
 }
 
 /// Gang, node, what it asks for, its rules.
@@ -37,13 +39,14 @@ fn built(
     alike: bool,
     min: usize,
     (gangs, free, keeps_gangs): (Vec<Gang>, Vec<bool>, bool),
+    of_gangs: bool,
 ) -> Case {
     if alike {
         members = vec![members[0].clone(); members.len()];
     }
     let min = min.min(members.len());
     let small = Small { pods: filled(&hosts, pods), hosts, members, min };
-    Case { preemptable: free[..small.pods.len()].to_vec(), small, gangs, keeps_gangs }
+    Case { preemptable: free[..small.pods.len()].to_vec(), small, gangs, keeps_gangs, of_gangs }
 }
 
 fn rest() -> impl Strategy<Value = (Vec<Gang>, Vec<bool>, bool)> {
@@ -53,7 +56,7 @@ fn rest() -> impl Strategy<Value = (Vec<Gang>, Vec<bool>, bool)> {
 
 prop_compose! {
     /// Members of one class, or of several, whose pods look at others.
-    fn looking(with: f64, without: f64, spread: f64)(
+    fn looking(with: f64, without: f64, spread: f64, of_gangs: bool)(
         hosts in prop::collection::vec(host(), 1..5),
         pods in pods(small::rules(0.0, without / 3.0, 0.0), 7),
         members in prop::collection::vec(
@@ -66,13 +69,13 @@ prop_compose! {
             let cards = if cores == 2 { cards } else { 0 };
             Member { asks: [cores, cards], only, rules }
         };
-        built((hosts, pods, members.into_iter().map(member).collect()), alike, min, rest)
+        built((hosts, pods, members.into_iter().map(member).collect()), alike, min, rest, of_gangs)
     }
 }
 
 prop_compose! {
     /// Members of several sizes, some of which are let on one node only.
-    fn unlike()(
+    fn unlike(of_gangs: bool)(
         hosts in prop::collection::vec(host(), 1..5),
         pods in pods(Just(Rules::default()), 7),
         members in prop::collection::vec((asks(), prop::option::weighted(0.3, 0usize..3)), 2..5),
@@ -80,7 +83,7 @@ prop_compose! {
         rest in rest(),
     ) -> Case {
         let member = |(asks, only)| Member { asks, only, rules: Rules::default() };
-        built((hosts, pods, members.into_iter().map(member).collect()), false, min, rest)
+        built((hosts, pods, members.into_iter().map(member).collect()), false, min, rest, of_gangs)
     }
 }
 
@@ -94,8 +97,9 @@ impl Case {
             plugin
         };
         let names = ["priority", "gang", "predicates", "nodeorder"];
+        let action = if self.of_gangs { "gangpreempt" } else { "preempt" };
         Conf {
-            actions: ["allocate", "preempt"].map(Into::into).into(),
+            actions: ["allocate", action].map(Into::into).into(),
             tiers: vec![Tier { plugins: names.iter().map(plugin).collect() }],
             ..Conf::default()
         }
@@ -138,7 +142,9 @@ impl Case {
         let of = |at: usize, set: Set| self.small.pods_of(set).filter(|pod| pod.group == gang(at)).count();
         let whole = |(at, (priority, min)): (usize, &Gang)| {
             let (had, lost) = (of(at, self.small.all()), of(at, gone));
-            lost == 0 || *priority < 5 && (!self.keeps_gangs || lost <= had.saturating_sub(*min as usize))
+            let keeps = lost <= had.saturating_sub(*min as usize);
+            lost == 0
+                || *priority < 5 && (keeps || if self.of_gangs { lost == had } else { !self.keeps_gangs })
         };
         alone && self.gangs.iter().enumerate().all(whole)
     }
@@ -168,8 +174,11 @@ fn check(case: &Case) -> TestCaseResult {
     prop_assert!(small.leads_to(evicted, &|_| true, &places), "{places:?} without {:?}", cycle.evicted);
     prop_assert!(places.iter().flatten().count() >= small.min, "{places:?}");
     prop_assert!(case.may_go(evicted), "{:?}", cycle.evicted);
-    for at in (0..small.pods.len()).filter(|at| evicted & (1 << at) != 0) {
+    for at in (0..small.pods.len()).filter(|at| evicted & (1 << at) != 0 && !case.of_gangs) {
         prop_assert!(!case.fits(evicted & !(1 << at)), "{} need not go", small.pods[at].name);
+    }
+    for gone in (0..evicted).filter(|gone| gone & !evicted == 0 && case.of_gangs) {
+        prop_assert!(!(case.may_go(gone) && case.fits(gone)), "{gone:b} is enough of {evicted:b}");
     }
     // With the victims gone it starts, and nobody else has to go.
     for pod in &cycle.evicted {
@@ -182,25 +191,35 @@ fn check(case: &Case) -> TestCaseResult {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(2000))]
+    #![proptest_config(ProptestConfig::with_cases(cases(2000)))]
 
     #[test]
-    fn spread_pods_are_evicted_for_right_and_a_no_is_true(case in looking(0.0, 0.0, 0.95)) {
+    fn spread_pods_are_evicted_for_right_and_a_no_is_true(case in looking(0.0, 0.0, 0.95, false)) {
         check(&case)?;
     }
 
     #[test]
-    fn and_so_are_those_that_seek_or_shun_company(case in looking(0.5, 0.5, 0.0)) {
+    fn and_so_are_those_that_seek_or_shun_company(case in looking(0.5, 0.5, 0.0, false)) {
         check(&case)?;
     }
 
     #[test]
-    fn and_so_are_those_that_do_all_of_it(case in looking(0.3, 0.3, 0.5)) {
+    fn and_so_are_those_that_do_all_of_it(case in looking(0.3, 0.3, 0.5, false)) {
         check(&case)?;
     }
 
     #[test]
-    fn and_so_are_gangs_of_unlike_members(case in unlike()) {
+    fn and_so_are_gangs_of_unlike_members(case in unlike(false)) {
+        check(&case)?;
+    }
+
+    #[test]
+    fn and_so_are_gangs_that_gangs_go_whole_for(case in unlike(true)) {
+        check(&case)?;
+    }
+
+    #[test]
+    fn and_so_are_those_of_them_that_look_at_others(case in looking(0.3, 0.3, 0.3, true)) {
         check(&case)?;
     }
 }

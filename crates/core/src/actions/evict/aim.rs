@@ -52,6 +52,30 @@ impl Aim {
         promised(session, &self.tasks[..self.wanted.max(1) - 1], ask)
     }
 
+    /// Asks the same of each class of tasks: what one asks for need not be what the last one does.
+    pub(super) fn each_as_last<E>(
+        &self,
+        session: &mut Session<'_>,
+        mut ask: impl FnMut(&Session<'_>, TaskId) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let lasts = last_of_classes(session.world, &self.tasks[..self.wanted.max(1)]);
+        if lasts.len() == 1 {
+            return self.as_if_whole(session, |session| ask(session, lasts[0]));
+        }
+        let promise = |task: &TaskId| (*task, session.suppose(*task, Status::Pipelined, None));
+        let before: Vec<_> = self.tasks[..self.wanted].iter().map(promise).collect();
+        let answer = lasts.into_iter().try_for_each(|task| ask_without(session, task, &mut ask));
+        for (task, before) in before.into_iter().rev() {
+            session.put_back(task, &before);
+        }
+        answer
+    }
+
+    /// Whether all that it takes asks for nothing.
+    pub(super) fn is_idle(&self, world: &World) -> bool {
+        self.tasks[..self.wanted.max(1)].iter().all(|task| world.class_of(*task).best_effort)
+    }
+
     /// Places tasks, where room is or will be, until the aim is met. Returns those it placed, or nothing when it is
     /// not met in the end. Where the gang may choose its topology domain, one after the other is tried.
     pub(super) fn place(
@@ -100,6 +124,9 @@ impl Aim {
         }
         let mut attempt = statement.nested();
         if !steps.any_way(|steps| pack::fill(&mut attempt, self.job, &self.tasks, true, steps))? {
+            if !pack::is_exhaustive(attempt.session(), &self.tasks) {
+                steps.give_up();
+            }
             return Ok(None);
         }
         let placed = self.placed(attempt.session().world);
@@ -196,6 +223,24 @@ pub(super) fn place(statement: &mut Statement<'_, '_>, task: TaskId) -> bool {
         None => return false,
     }
     true
+}
+
+/// The last task of each class, the last one of all first.
+pub(super) fn last_of_classes(world: &World, tasks: &[TaskId]) -> Vec<TaskId> {
+    let mut seen: FxHashSet<ClassId> = FxHashSet::default();
+    tasks.iter().rev().copied().filter(|task| seen.insert(world.tasks[*task].class)).collect()
+}
+
+/// Asks about a task as if it were the only one that has no place yet.
+pub(super) fn ask_without<R>(
+    session: &mut Session<'_>,
+    task: TaskId,
+    mut ask: impl FnMut(&Session<'_>, TaskId) -> R,
+) -> R {
+    let before = session.suppose(task, Status::Pending, None);
+    let answer = ask(session, task);
+    session.put_back(task, &before);
+    answer
 }
 
 /// How many of these tasks, in order, make the job whole.

@@ -244,7 +244,7 @@ impl Planner {
         }
         if purpose.kind() == EvictionKind::Reclaim {
             let queue = session.world.jobs[aim.job].queue;
-            aim.as_if_whole(session, |session| session.preemptive(queue, aim.last()))?;
+            aim.each_as_last(session, |session, task| session.preemptive(queue, task))?;
         }
         let like = like(session, aim, purpose);
         if let Some(why) = self.refused.get(&like) {

@@ -5,11 +5,13 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
 use super::aim::{self, Aim};
+use super::purpose::Purpose;
 use super::roster::{Loss, Victim};
 use super::steps::Steps;
 use super::surplus;
 use crate::diagnosis::NoEviction;
 use crate::id::{ClassId, JobId, NodeId, TaskId};
+use crate::plugin::EvictionKind;
 use crate::plugins::Spare;
 use crate::session::Session;
 use crate::statement::Statement;
@@ -21,13 +23,13 @@ pub(super) const THOROUGH: usize = 2_000;
 /// Victims that go together or stay together.
 pub(super) type Unit = SmallVec<[Victim; 1]>;
 
-/// Evicts for an aim as few of the units as it takes, the first ones first; `least` of them at least. True when that was
+/// Evicts for an aim as few of the units as it takes, the first ones first; so many of them at least. True when that was
 /// committed, false when all of them do not help.
 pub(super) fn prove(
     session: &mut Session<'_>,
     aim: &Aim,
-    units: &[Unit],
-    least: usize,
+    purpose: Purpose,
+    (units, least): (&[Unit], usize),
     why: &Arc<str>,
     steps: &mut Steps,
 ) -> Result<bool, NoEviction> {
@@ -58,12 +60,27 @@ pub(super) fn prove(
     spare(&mut statement, aim, &units[..count], placed, steps)?;
     let placed = aim.placed(statement.session().world);
     surplus::leave_whole(&mut statement, aim, &units[..count], placed, steps)?;
+    if !units.is_empty() && !is_entitled(statement.session(), aim, purpose) {
+        return Ok(false);
+    }
     if statement.session().job_ready(aim.job) {
         statement.commit(why);
     } else {
         statement.commit_reserved(why);
     }
     Ok(true)
+}
+
+/// Whether the queue may reclaim for what was placed: with unlike members, that need not be what was asked about.
+fn is_entitled(session: &mut Session<'_>, aim: &Aim, purpose: Purpose) -> bool {
+    let placed = aim.placed(session.world);
+    let lasts = aim::last_of_classes(session.world, &placed);
+    if purpose.kind() != EvictionKind::Reclaim || lasts.len() == 1 {
+        return true;
+    }
+    let queue = session.world.jobs[aim.job].queue;
+    let ask = |session: &Session<'_>, task: TaskId| session.preemptive(queue, task).is_ok();
+    lasts.into_iter().all(|task| aim::ask_without(session, task, ask))
 }
 
 fn evict(statement: &mut Statement<'_, '_>, units: &[Unit]) {

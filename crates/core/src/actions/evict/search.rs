@@ -132,7 +132,7 @@ fn is_offered(session: &Session<'_>, aim: &Aim, purpose: Purpose, victim: &Victi
     };
     world.tasks[victim.task].status == victim.status
         && purpose.takes_from_job(aim.job, victim.job)
-        && (idle(victim.task) || !idle(aim.last()))
+        && (idle(victim.task) || !aim.is_idle(world))
         && lesser
 }
 
@@ -214,7 +214,7 @@ impl Search<'_, '_> {
     /// Whether the queue may have the whole gang only when others hold less, wherever they hold it.
     fn is_over_quota(&mut self) -> bool {
         let (aim, queue) = (self.aim, self.session.world.jobs[self.aim.job].queue);
-        aim.as_if_whole(self.session, |session| session.allocatable(queue, aim.last()).is_err())
+        aim.each_as_last(self.session, |session, task| session.allocatable(queue, task)).is_err()
     }
 
     /// Only those in one topology domain, for a gang that may choose it: one domain after the other, those with the least
@@ -317,7 +317,7 @@ impl Search<'_, '_> {
         let freed = |victim: &Victim| (victim.node, world.request_of(victim.task));
         let least = self.today.least(units.iter().map(|unit| unit.iter().map(freed)));
         let Some(least) = least else { return Ok(false) };
-        let proven = prove(self.session, self.aim, units, least, &self.why, self.steps)?;
+        let proven = prove(self.session, self.aim, self.purpose, (units, least), &self.why, self.steps)?;
         if proven {
             self.let_go(units);
         }

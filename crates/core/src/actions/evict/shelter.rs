@@ -85,7 +85,7 @@ impl Search<'_, '_> {
     fn by_others(&mut self, id: TaskId, job: JobId) -> Option<Shelter> {
         let world = &*self.session.world;
         let (task, last) = (&world.tasks[id], &world.tasks[self.aim.last()]);
-        if world.classes[last.class].best_effort && !world.classes[task.class].best_effort {
+        if self.aim.is_idle(world) && !world.classes[task.class].best_effort {
             return Some(Shelter::Idle);
         }
         let rank = match self.purpose {

@@ -53,6 +53,11 @@ impl Steps {
         self.spend(1).map(|()| false)
     }
 
+    /// Some ways are not looked at.
+    pub(super) fn give_up(&mut self) {
+        self.gave_up = true;
+    }
+
     /// Whether a way may have been missed.
     pub(super) fn gave_up(&self) -> bool {
         self.gave_up

@@ -8,8 +8,9 @@ use smallvec::SmallVec;
 
 use super::{Goal, Item};
 use crate::budget::{Budget, Cut};
-use crate::id::{NodeId, TaskId};
+use crate::id::{NodeId, PvcId, TaskId};
 use crate::statement::Statement;
+use crate::world::{Got, World};
 
 /// Which item, and where a task of it is, by position.
 type Place = (usize, usize);
@@ -29,15 +30,30 @@ pub(super) struct Around<'a> {
     items: &'a [Item],
     nodes: &'a [NodeId],
     steps: &'a mut Budget,
+    /// Claims that get their volumes with the members.
+    open: Vec<PvcId>,
     /// Where members are, in the order in which they came.
     way: Vec<(Place, TaskId)>,
     /// Outcomes that were gone on from.
-    seen: FxHashSet<SmallVec<[Place; 8]>>,
+    seen: FxHashSet<Outcome>,
 }
 
+/// Where members are, and the volumes that claims get by that, which depend on their order.
+type Outcome = (SmallVec<[Place; 8]>, SmallVec<[Option<Got>; 4]>);
+
 impl<'a> Around<'a> {
-    pub(super) fn new(goal: Goal, items: &'a [Item], nodes: &'a [NodeId], steps: &'a mut Budget) -> Self {
-        Self { goal, items, nodes, steps, way: Vec::new(), seen: FxHashSet::default() }
+    pub(super) fn new(
+        goal: Goal,
+        world: &World,
+        items: &'a [Item],
+        nodes: &'a [NodeId],
+        steps: &'a mut Budget,
+    ) -> Self {
+        let claims = items.iter().flat_map(|item| &world.class_of(item.tasks[0]).pvcs);
+        let mut open: Vec<PvcId> = claims.copied().filter(|claim| world.volumes.waits(*claim)).collect();
+        open.sort_unstable();
+        open.dedup();
+        Self { goal, items, nodes, steps, open, way: Vec::new(), seen: FxHashSet::default() }
     }
 
     /// Leaves a way in which the job can start in the statement.
@@ -84,25 +100,32 @@ impl<'a> Around<'a> {
             self.steps.spend(1)?;
             let place = (frame.item, frame.cursor);
             frame.cursor += 1;
-            if self.is_new(place) && self.goal.place(statement, task, node, &frame.tried) {
-                frame.tried.push(node);
-                self.seen.insert(self.outcome(place));
+            if (self.open.is_empty() && !self.is_new(statement, place))
+                || !self.goal.place(statement, task, node, &frame.tried)
+            {
+                continue;
+            }
+            frame.tried.push(node);
+            let outcome = self.outcome(statement, place);
+            if self.seen.insert(outcome) {
                 self.way.push((place, task));
                 return Ok(true);
             }
+            statement.unplace(task);
         }
         Ok(false)
     }
 
-    fn is_new(&self, place: Place) -> bool {
-        !self.seen.contains(&self.outcome(place))
+    fn is_new(&self, statement: &mut Statement<'_, '_>, place: Place) -> bool {
+        !self.seen.contains(&self.outcome(statement, place))
     }
 
     /// Where members are with one more.
-    fn outcome(&self, place: Place) -> SmallVec<[Place; 8]> {
-        let mut outcome: SmallVec<[Place; 8]> = self.way.iter().map(|(place, _)| *place).collect();
-        outcome.push(place);
-        outcome.sort_unstable();
-        outcome
+    fn outcome(&self, statement: &mut Statement<'_, '_>, place: Place) -> Outcome {
+        let mut places: SmallVec<[Place; 8]> = self.way.iter().map(|(place, _)| *place).collect();
+        places.push(place);
+        places.sort_unstable();
+        let volumes = &statement.session().world.volumes;
+        (places, self.open.iter().map(|claim| volumes.promised(*claim).cloned()).collect())
     }
 }

@@ -349,7 +349,7 @@ impl Plugin for Capacity {
 
     fn reclaimable(&self, world: &World, by: TaskId, of: &[TaskId]) -> Option<Vec<TaskId>> {
         let Some(queue) = world.queue_of(by) else { return Some(Vec::new()) };
-        Some(self.victims(world, by, Some(&self.request(world, queue, by)), of))
+        Some(self.victims(world, by, Some(&self.gang_request(world, queue, by)), of))
     }
 
     fn guards_queues(&self) -> bool {

@@ -6,7 +6,7 @@ use rustc_hash::FxHashMap;
 
 use super::{Capacity, asked};
 use crate::id::{ClaimId, QueueId, TaskId};
-use crate::world::World;
+use crate::world::{Status, World};
 
 /// What queues hold, counted down as victims are picked.
 struct Left<'a> {
@@ -61,7 +61,7 @@ impl Left<'_> {
     }
 }
 
-/// What a task asks for, with what was promised to the others of its gang.
+/// What a task asks for, with what was promised to the others of its gang, but for their devices.
 fn with_gang(world: &World, task: TaskId, request: &Amounts) -> Amounts {
     let mut asks = request.clone();
     if let Some(job) = world.tasks[task].job {
@@ -79,6 +79,18 @@ fn relevant<'a>(
 }
 
 impl Capacity {
+    /// What a task and the others of its gang that have a place, or are promised one, ask for.
+    pub(super) fn gang_request(&self, world: &World, queue: QueueId, task: TaskId) -> Amounts {
+        let mut asks = with_gang(world, task, &self.request(world, queue, task));
+        let others = world.tasks[task].job.filter(|_| self.devices.is_any());
+        for other in others.iter().flat_map(|job| &world.jobs[*job].tasks) {
+            if world.tasks[*other].status == Status::Pipelined {
+                asks.max_with(&self.request(world, queue, *other));
+            }
+        }
+        asks
+    }
+
     /// The queues, from a task's own up to those that have a say, that have at most what they deserve with it.
     pub(super) fn entitled(&self, world: &World, queue: QueueId, task: TaskId) -> Vec<QueueId> {
         let above = (1..=self.levels).filter_map(|level| self.above(world, queue, level));

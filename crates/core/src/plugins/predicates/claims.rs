@@ -5,7 +5,7 @@ use super::affinity;
 use crate::diagnosis::Unfit;
 use crate::event::NodeTerm;
 use crate::plugin::{Attribute, NodeFilter, NodeRules, RoomFilter, Values};
-use crate::world::{Need, Node, ShapeId, Shared, Wanted};
+use crate::world::{Local, Need, Node, Shared, Wanted};
 
 /// Adds what the claims of a task need.
 pub(super) fn add(need: Need, rules: &mut NodeRules) {
@@ -27,12 +27,12 @@ fn add_wanted(wanted: Wanted, rules: &mut NodeRules) {
         rules.filters.push(Box::new(Given(terms)));
     }
     if !local.is_empty() {
-        rules.room_filters.push(Box::new(Local(local)));
+        rules.room_filters.push(Box::new(local));
     }
     if let Some(shared) = shared {
         let terms = shared.domains.iter().filter_map(|domain| domain.terms.as_ref()).flatten();
         rules.reads.extend(terms.flat_map(affinity::reads));
-        rules.filters.push(Box::new(Common(shared)));
+        rules.room_filters.push(Box::new(shared));
     }
 }
 
@@ -61,18 +61,14 @@ impl NodeFilter for Given {
     }
 }
 
-struct Local(Vec<(ShapeId, u32)>);
-
 impl RoomFilter for Local {
     fn check(&self, node: &Node, later: bool) -> Result<(), Unfit> {
-        if node.devices.serves(&self.0, later) { Ok(()) } else { Err(Unfit::Devices) }
+        if self.serves(node, later) { Ok(()) } else { Err(Unfit::Devices) }
     }
 }
 
-struct Common(Shared);
-
-impl NodeFilter for Common {
-    fn check(&self, node: &Node) -> Result<(), Unfit> {
-        if self.0.serves(node) { Ok(()) } else { Err(Unfit::Devices) }
+impl RoomFilter for Shared {
+    fn check(&self, node: &Node, later: bool) -> Result<(), Unfit> {
+        if self.serves(node, later) { Ok(()) } else { Err(Unfit::Devices) }
     }
 }

@@ -36,6 +36,11 @@ impl Claim {
         (self.tasks, self.used, self.promised)
     }
 
+    /// Nobody takes room with it or is nominated: what it was given comes back.
+    pub(super) fn is_left(&self) -> bool {
+        self.used == 0 && self.promised == 0
+    }
+
     /// The node of those that take room or are nominated.
     pub(super) fn node(&self) -> Option<NodeId> {
         self.on.keys().next().copied()
@@ -112,6 +117,11 @@ impl World {
         self.tasks[task].claims.as_ref().map_or(&[], |linked| &linked.ids)
     }
 
+    /// Those of the claims of a task that other tasks name, too.
+    pub(crate) fn claims_in_common(&self, task: TaskId) -> impl Iterator<Item = ClaimId> + '_ {
+        self.claims_of(task).iter().copied().filter(|claim| self.devices.claims[*claim].tasks > 1)
+    }
+
     /// What a claim asks for.
     pub(crate) fn device_requests(&self, claim: ClaimId) -> &[ClaimRequest] {
         &self.devices.claims[claim].info.requests
@@ -150,7 +160,7 @@ impl World {
         }
         let claim = &self.devices.claims[id];
         if let Some(allocation) = claim.allocation.clone() {
-            let leaving = claim.used == 0;
+            let leaving = claim.is_left();
             for given in &allocation.devices {
                 self.take_device(&given.device, leaving, add);
             }

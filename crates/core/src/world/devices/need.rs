@@ -2,8 +2,9 @@
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
-use super::{Claim, Domain, ShapeId, Stock};
-use crate::event::NodeTerm;
+use super::stock::Had;
+use super::{Claim, Domain, Place, ShapeId, Shapes, Stock};
+use crate::event::{ClaimAllocation, NodeTerm};
 use crate::id::TaskId;
 use crate::plugins::node_term_matches;
 use crate::world::{Node, World};
@@ -30,23 +31,54 @@ pub(crate) struct Wanted {
     /// Claims were given devices that can be used on nodes that one term of each list matches.
     pub(crate) terms: Vec<Vec<NodeTerm>>,
     /// So many devices of its own.
-    pub(crate) local: Vec<(ShapeId, u32)>,
+    pub(crate) local: Local,
     /// So many devices that nodes share, and these.
     pub(crate) shared: Option<Shared>,
+}
+
+/// Devices of a node.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Local {
+    wanted: Vec<(ShapeId, u32)>,
+    /// Devices that its claims have, though all of their pods leave: with it they stay taken.
+    kept: Vec<Shapes>,
+}
+
+impl Local {
+    /// Whether a node has enough of them.
+    pub(crate) fn serves(&self, node: &Node, later: bool) -> bool {
+        serves(&node.devices, &self.wanted, &self.kept, later)
+    }
+
+    /// It asks for nothing.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.wanted.is_empty() && self.kept.is_empty()
+    }
+}
+
+fn serves(stock: &Stock, wanted: &[(ShapeId, u32)], kept: &[Shapes], later: bool) -> bool {
+    if kept.is_empty() {
+        return stock.serves(wanted, later);
+    }
+    let mut stock = stock.clone();
+    kept.iter().for_each(|shapes| stock.keep(*shapes));
+    stock.serves(wanted, later)
 }
 
 /// Devices that nodes share.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Shared {
     wanted: Vec<(ShapeId, u32)>,
+    /// As of [`Local`].
+    kept: Vec<Shapes>,
     pub(crate) domains: Vec<Domain>,
     asked: Stock,
 }
 
 impl Shared {
     /// Whether a node can use enough of them.
-    pub(crate) fn serves(&self, node: &Node) -> bool {
-        visible(&self.domains, &self.asked, node).serves(&self.wanted, false)
+    pub(crate) fn serves(&self, node: &Node, later: bool) -> bool {
+        serves(&visible(&self.domains, &self.asked, node), &self.wanted, &self.kept, later)
     }
 }
 
@@ -68,7 +100,7 @@ impl World {
             return Need::Blocked(format!("the ResourceClaim for {} is not created yet", open.name).into());
         }
         let mut wanted = Wanted::default();
-        let mut shared = Vec::new();
+        let mut shared = Local::default();
         for id in &linked.ids {
             let claim = &self.devices.claims[*id];
             if let Err(why) = self.add_need(task, claim, &mut wanted, &mut shared) {
@@ -78,7 +110,7 @@ impl World {
         if !shared.is_empty() {
             let devices = &self.devices;
             let (domains, asked) = (devices.domains.clone(), devices.shared.clone());
-            wanted.shared = Some(Shared { wanted: shared, domains, asked });
+            wanted.shared = Some(Shared { wanted: shared.wanted, kept: shared.kept, domains, asked });
         }
         Need::Wanted(wanted)
     }
@@ -88,7 +120,7 @@ impl World {
         task: TaskId,
         claim: &Claim,
         wanted: &mut Wanted,
-        shared: &mut Vec<(ShapeId, u32)>,
+        shared: &mut Local,
     ) -> Result<(), Arc<str>> {
         let info = &claim.info;
         if !claim.exists {
@@ -103,6 +135,9 @@ impl World {
                 return Err(format!("it is in use by {RESERVED_MAX} pods").into());
             }
             wanted.terms.extend(allocation.nodes.clone());
+            if claim.is_left() {
+                self.keep_devices(allocation, wanted, shared);
+            }
             return Ok(());
         }
         if let Some(feature) = &info.unsupported {
@@ -115,15 +150,32 @@ impl World {
         if let Some(node) = claim.node() {
             let everywhere = |(shape, _): (ShapeId, u32)| self.devices.shape(shape).everywhere;
             if !claim.wanted().all(everywhere) {
-                wanted.node = Some(self.nodes[node].name.clone());
+                let name = &self.nodes[node].name;
+                if wanted.node.as_ref().is_some_and(|other| other != name) {
+                    return Err("it gets its devices on another node than the pod's other claims".into());
+                }
+                wanted.node = Some(name.clone());
             }
             return Ok(());
         }
         for (shape, count) in claim.wanted() {
             let local = self.devices.shape(shape).local;
-            add(if local { &mut wanted.local } else { &mut *shared }, shape, count);
+            add(if local { &mut wanted.local.wanted } else { &mut shared.wanted }, shape, count);
         }
         Ok(())
+    }
+
+    /// What a claim was given that counts as room that comes.
+    fn keep_devices(&self, allocation: &ClaimAllocation, wanted: &mut Wanted, shared: &mut Local) {
+        for given in &allocation.devices {
+            match self.devices.table.get(&given.device) {
+                Some(device) if device.had() == Some(Had::Later) => match device.place {
+                    Place::Node(_) => wanted.local.kept.push(device.shapes),
+                    Place::Domain(_) => shared.kept.push(device.shapes),
+                },
+                _ => {}
+            }
+        }
     }
 
     fn shapes_usable(&self, claim: &Claim) -> Result<(), Arc<str>> {
@@ -149,9 +201,11 @@ impl World {
             Need::Blocked(why) => why.hash(&mut hasher),
             Need::Wanted(wanted) => {
                 (&wanted.node, &wanted.terms).hash(&mut hasher);
-                self.hash_counts(&wanted.local, &mut hasher);
+                self.hash_counts(&wanted.local.wanted, &mut hasher);
+                self.hash_shapes(&wanted.local.kept, &mut hasher);
                 if let Some(shared) = &wanted.shared {
                     self.hash_counts(&shared.wanted, &mut hasher);
+                    self.hash_shapes(&shared.kept, &mut hasher);
                     shared.asked.hash(&mut hasher);
                     for domain in &shared.domains {
                         (&domain.terms, &domain.stock).hash(&mut hasher);
@@ -165,6 +219,16 @@ impl World {
     fn hash_counts(&self, counts: &[(ShapeId, u32)], hasher: &mut DefaultHasher) {
         for (shape, count) in counts {
             (self.devices.shape(*shape).serial, count).hash(hasher);
+        }
+    }
+
+    /// What devices are good for, by something that is not used again for another shape.
+    fn hash_shapes(&self, kept: &[Shapes], hasher: &mut DefaultHasher) {
+        kept.len().hash(hasher);
+        for shapes in kept {
+            let known = self.devices.shapes.iter().enumerate();
+            let good = known.filter(|(at, _)| shapes & (1 << at) != 0).map(|(_, shape)| shape.serial);
+            good.collect::<Vec<u64>>().hash(hasher);
         }
     }
 }

@@ -43,6 +43,13 @@ impl Stock {
         }
     }
 
+    /// A device that comes later does not.
+    pub(super) fn keep(&mut self, shapes: Shapes) {
+        if self.devices.iter().any(|(known, [_, later])| *known == shapes && *later > 0) {
+            self.device(shapes, Had::Later, false);
+        }
+    }
+
     /// Notes what is asked for, or that it no longer is.
     pub(super) fn ask(&mut self, shape: ShapeId, count: u32, had: Had, add: bool) {
         if count > 0 {

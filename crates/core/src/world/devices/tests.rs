@@ -75,8 +75,8 @@ fn fits(world: &World, task: TaskId, node: NodeId, later: bool) -> bool {
     let here = |terms: &Vec<NodeTerm>| terms.iter().any(|term| crate::plugins::node_term_matches(term, it));
     wanted.node.is_none_or(|name| name == it.name)
         && wanted.terms.iter().all(here)
-        && it.devices.serves(&wanted.local, later)
-        && wanted.shared.is_none_or(|shared| shared.serves(it))
+        && wanted.local.serves(it, later)
+        && wanted.shared.is_none_or(|shared| shared.serves(it, later))
 }
 
 fn written(world: &mut World, task: TaskId) -> Vec<Arc<ClaimWrite>> {

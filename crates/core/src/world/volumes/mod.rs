@@ -70,7 +70,7 @@ pub(crate) struct Choice {
 }
 
 /// What a claim gets that has no volume yet.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Got {
     /// A volume that exists; without one, it is made for the node.
     pub(crate) volume: Option<Arc<str>>,
@@ -148,11 +148,23 @@ pub(crate) struct Volumes {
     /// How many volumes are set aside for a claim by name.
     meant: FxHashMap<Key, u32>,
     watchers: Watchers<PvcId>,
+    /// Volumes that go first, before smaller ones: see [`prefer`](Self::prefer).
+    preferred: Vec<Arc<str>>,
 }
 
 impl Volumes {
     pub(crate) fn pvc(&self, id: PvcId) -> &Pvc {
         &self.pvcs[id]
+    }
+
+    /// From now on claims are given these first, in this order, where they will do. Which nodes will do is the same.
+    pub(crate) fn prefer(&mut self, volumes: Vec<Arc<str>>) {
+        self.preferred = volumes;
+    }
+
+    /// What a claim has, or gets with the pods that have places.
+    pub(crate) fn promised(&self, id: PvcId) -> Option<&Got> {
+        self.pvcs[id].choice.as_ref().map(|choice| &choice.got)
     }
 
     /// What a node can attach.

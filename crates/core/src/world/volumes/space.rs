@@ -35,7 +35,7 @@ struct Part {
 pub(crate) type Taken = FxHashMap<Key, i64>;
 
 /// A part of a capacity that is promised to a claim.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Piece {
     pub(super) class: Arc<str>,
     pub(super) of: Key,

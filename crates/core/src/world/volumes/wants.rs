@@ -168,13 +168,13 @@ impl<'w> Matching<'w> {
 
 impl Volumes {
     /// Whether a claim gets its volume with its first pod.
-    pub(super) fn waits(&self, id: PvcId) -> bool {
+    pub(crate) fn waits(&self, id: PvcId) -> bool {
         let Some(info) = &self.pvcs[id].info else { return false };
         info.volume.is_none() && self.classes.get(&info.class).is_some_and(|class| class.waits)
     }
 
     /// What a claim that waits for its first pod could get.
-    pub(super) fn want(&self, id: PvcId) -> Option<Want> {
+    pub(crate) fn want(&self, id: PvcId) -> Option<Want> {
         let info = self.pvcs[id].info.as_ref()?;
         let class = self.classes.get(&info.class)?;
         let mut candidates: Vec<_> = self.prebound(info).collect();
@@ -184,10 +184,21 @@ impl Volumes {
         } else {
             made = None;
         }
+        let rank = |volume: &Arc<VolumeInfo>| {
+            self.preferred.iter().position(|name| *name == volume.name).unwrap_or(usize::MAX)
+        };
+        if !self.preferred.is_empty() {
+            candidates.sort_by_key(rank);
+        }
         let provisioner = class.provisioner.as_ref().filter(|_| made.is_some() && info.size > 0);
         let space = provisioner.and_then(|provisioner| self.space(&class.name, provisioner));
         let (taken, class) = (self.taken(&class.name), class.name.clone());
         Some(Want { claim: id, candidates, made, space, taken, size: info.size, class })
+    }
+
+    /// The nodes that can use a volume, if not all can.
+    pub(crate) fn nodes_of(&self, name: &Arc<str>) -> Option<&Vec<NodeTerm>> {
+        self.volumes.get(name)?.info.nodes.as_ref()
     }
 
     fn candidates<'v>(&'v self, info: &'v PvcInfo) -> impl Iterator<Item = Arc<VolumeInfo>> + 'v {

@@ -1,0 +1,295 @@
+//! Reclaiming between queues that share the cluster by weight (proportion) against brute force, also for gangs whose members
+//! ask for different things.
+use std::collections::HashMap;
+
+use phalanx_core::conf::{Conf, Flag, PluginConf, Tier};
+use phalanx_core::event::{PodGroupInfo, PodInfo, QueueInfo, Resources};
+use proptest::prelude::*;
+use proptest::test_runner::TestCaseResult;
+
+use crate::cluster::{Cluster, cases};
+use crate::objects::{group, queue, resources};
+use crate::small::{Figures, Host, Member, Places, Rules, Set, Small, filled};
+
+#[derive(Clone, Debug)]
+struct Party {
+    weight: u32,
+    /// Cores.
+    guarantee: i64,
+    capability: Option<i64>,
+    reclaimable: bool,
+}
+
+/// Queue `q0` asks.
+#[derive(Clone, Debug)]
+struct Case {
+    small: Small,
+    /// Queue and minMember of each gang.
+    gangs: Vec<(usize, u32)>,
+    /// By pod.
+    preemptable: Vec<bool>,
+    parties: Vec<Party>,
+    keeps_gangs: bool,
+    /// `gangreclaim`.
+    of_gangs: bool,
+}
+
+/// What a queue deserves of cores and cards, and may have; in thousandths.
+#[derive(Clone, Copy, Debug, Default)]
+struct Share {
+    deserved: Figures,
+    limit: [Option<i64>; 2],
+}
+
+fn party() -> impl Strategy<Value = Party> {
+    let guarantee = prop::option::weighted(0.3, 1i64..4);
+    (1u32..4, guarantee, prop::option::weighted(0.3, 1i64..7), prop::bool::weighted(0.9)).prop_map(
+        |(weight, guarantee, capability, reclaimable)| {
+            let guarantee = guarantee.unwrap_or(0).min(capability.unwrap_or(i64::MAX));
+            Party { weight, guarantee, capability, reclaimable }
+        },
+    )
+}
+
+fn asks() -> impl Strategy<Value = Figures> {
+    prop::sample::select(vec![[1i64, 0], [1, 0], [2, 0], [3, 0], [1, 1], [0, 1], [2, 1]])
+}
+
+prop_compose! {
+    fn case(of_gangs: bool)(
+        hosts in prop::collection::vec((1i64..6, 0i64..3), 1..4),
+        pods in prop::collection::vec((0usize..3, 0usize..3, asks()), 1..8),
+        gangs in prop::collection::vec((0usize..3, 0u32..4), 3),
+        preemptable in prop::collection::vec(prop::bool::weighted(0.9), 8),
+        (members, alike) in (prop::collection::vec(asks(), 1..4), prop::bool::weighted(0.6)),
+        mut parties in prop::collection::vec(party(), 3),
+        keeps_gangs in any::<bool>(),
+    ) -> Case {
+        let hosts: Vec<Host> = hosts.into_iter().map(|(cores, cards)| Host { room: [cores, cards], rack: None }).collect();
+        let pods = pods.into_iter().map(|(gang, node, asks)| (gang, node, asks, Rules::default())).collect();
+        let member = |asks: &Figures| Member { asks: if alike { members[0] } else { *asks }, ..Member::default() };
+        let members: Vec<Member> = members.iter().map(member).collect();
+        let small = Small { pods: filled(&hosts, pods), min: members.len(), hosts, members };
+        let total: i64 = small.hosts.iter().map(|host| host.room[0]).sum();
+        if parties.iter().map(|party| party.guarantee).sum::<i64>() > total {
+            parties.iter_mut().for_each(|party| party.guarantee = 0);
+        }
+        Case { preemptable: preemptable[..small.pods.len()].to_vec(), small, gangs, parties, keeps_gangs, of_gangs }
+    }
+}
+
+impl Case {
+    fn conf(&self) -> Conf {
+        let plugin = |name: &&str| {
+            let mut plugin = PluginConf { name: (*name).into(), ..PluginConf::default() };
+            if *name == "gang" {
+                plugin.flags.set(Flag::Reclaimable, self.keeps_gangs);
+            }
+            plugin
+        };
+        let action = if self.of_gangs { "gangreclaim" } else { "reclaim" };
+        let names = ["gang", "proportion", "predicates", "nodeorder"];
+        Conf {
+            actions: ["allocate", action].map(Into::into).into(),
+            tiers: vec![Tier { plugins: names.iter().map(plugin).collect() }],
+            ..Conf::default()
+        }
+    }
+
+    fn cluster(&self) -> Cluster {
+        let mut cluster = Cluster::with(self.conf());
+        let cores = |amount: Option<i64>| -> Resources {
+            amount.map(|amount| resources(&format!("cpu={amount}"))).unwrap_or_default()
+        };
+        for (at, party) in self.parties.iter().enumerate() {
+            cluster.add(QueueInfo {
+                guarantee: cores(Some(party.guarantee).filter(|amount| *amount > 0)),
+                capability: cores(party.capability),
+                reclaimable: party.reclaimable,
+                ..queue(&format!("q{at}"), party.weight)
+            });
+        }
+        for node in self.small.nodes() {
+            cluster.add(node);
+        }
+        for (at, (queue, min)) in self.gangs.iter().enumerate() {
+            cluster.add(PodGroupInfo { queue: format!("q{queue}").into(), ..group(&format!("g{at}"), *min) });
+        }
+        for (pod, free) in self.small.running().zip(&self.preemptable) {
+            cluster.add(PodInfo { preemptable: (!free).then_some(false), ..pod });
+        }
+        cluster.add(PodGroupInfo { queue: "q0".into(), ..group("asks", self.small.min as u32) });
+        for pod in self.small.asking() {
+            cluster.add(pod);
+        }
+        cluster
+    }
+
+    // ------------------------------------------------------------ queues
+
+    fn queue_of(&self, pod: usize) -> usize {
+        let gang: usize = self.small.pods[pod].group.trim_start_matches('g').parse().expect("a number");
+        self.gangs[gang].0
+    }
+
+    /// What a queue holds without some pods, in thousandths.
+    fn held(&self, queue: usize, gone: Set, dim: usize) -> i64 {
+        let stays = |at: &usize| gone & (1 << at) == 0 && self.queue_of(*at) == queue;
+        let pods = (0..self.small.pods.len()).filter(stays);
+        1000 * pods.map(|at| self.small.pods[at].asks[dim]).sum::<i64>()
+    }
+
+    fn asked(&self, dim: usize) -> i64 {
+        1000 * self.small.members.iter().map(|member| member.asks[dim]).sum::<i64>()
+    }
+
+    /// What queues deserve: piece by piece, each to whom has the least by weight.
+    fn shares(&self) -> Vec<Share> {
+        let mut shares = vec![Share::default(); self.parties.len()];
+        for dim in 0..2 {
+            let total: i64 = self.small.hosts.iter().map(|host| 1000 * host.room[dim]).sum();
+            let least = |party: &Party| if dim == 0 { 1000 * party.guarantee } else { 0 };
+            let capability = |party: &Party| party.capability.filter(|_| dim == 0).map(|most| 1000 * most);
+            let spare = total - self.parties.iter().map(least).sum::<i64>();
+            let request =
+                |queue: usize| self.held(queue, 0, dim) + if queue == 0 { self.asked(dim) } else { 0 };
+            let most: Vec<i64> = self
+                .parties
+                .iter()
+                .enumerate()
+                .map(|(at, party)| {
+                    let real = (spare + least(party)).min(capability(party).unwrap_or(i64::MAX));
+                    least(party).max(real.min(request(at)))
+                })
+                .collect();
+            let mut given: Vec<i64> = self.parties.iter().map(least).collect();
+            for _ in 0..total - given.iter().sum::<i64>() {
+                let open = (0..given.len()).filter(|at| given[*at] < most[*at]);
+                let level = |at: &usize| (given[*at] + 1) * 6 / i64::from(self.parties[*at].weight);
+                let Some(next) = open.min_by_key(level) else { break };
+                given[next] += 1;
+            }
+            for (at, share) in shares.iter_mut().enumerate() {
+                share.deserved[dim] = given[at];
+                let own = if given[at] < total { Some(given[at]) } else { capability(&self.parties[at]) };
+                share.limit[dim] = own.filter(|_| given[at] < request(at));
+            }
+        }
+        shares
+    }
+
+    /// Whether the queue of the gang has all it deserves, and something is kept from it.
+    fn is_overused(&self, shares: &[Share]) -> bool {
+        let own = shares[0];
+        own.limit.iter().any(Option::is_some) && (0..2).all(|dim| self.held(0, 0, dim) >= own.deserved[dim])
+    }
+
+    /// Whether the queue may have members that ask for so much.
+    fn may_have(&self, shares: &[Share], asks: Figures) -> bool {
+        let within = |dim: usize| {
+            let over = |most| self.held(0, 0, dim) + 1000 * asks[dim] > most;
+            asks[dim] == 0 || !shares[0].limit[dim].is_some_and(over)
+        };
+        (0..2).all(within)
+    }
+
+    /// Whether the queue deserves the whole gang.
+    fn is_entitled(&self, shares: &[Share]) -> bool {
+        self.may_have(shares, [0, 1].map(|dim| self.asked(dim) / 1000))
+    }
+
+    /// Whether a pod may be taken on top of others.
+    fn gives(&self, shares: &[Share], gone: Set, pod: usize) -> bool {
+        let (queue, asks) = (self.queue_of(pod), self.small.pods[pod].asks);
+        let more = |dim: usize| asks[dim] > 0 && self.held(queue, gone, dim) > shares[queue].deserved[dim];
+        queue != 0 && self.parties[queue].reclaimable && self.preemptable[pod] && (0..2).any(more)
+    }
+
+    /// Whether there is an order in which each of these may be taken on top of those before.
+    fn give(&self, shares: &[Share], gone: Set, known: &mut HashMap<Set, bool>) -> bool {
+        if gone == 0 {
+            return true;
+        }
+        if let Some(known) = known.get(&gone) {
+            return *known;
+        }
+        let last = |at: &usize| gone & (1 << at) != 0 && self.gives(shares, gone & !(1 << at), *at);
+        let lasts: Vec<usize> = (0..self.small.pods.len()).filter(last).collect();
+        let found = lasts.into_iter().any(|at| self.give(shares, gone & !(1 << at), known));
+        known.insert(gone, found);
+        found
+    }
+
+    fn keeps_gangs(&self, gone: Set) -> bool {
+        let of =
+            |at: usize, set: Set| self.small.pods_of(set).filter(|pod| pod.group == format!("g{at}")).count();
+        self.gangs.iter().enumerate().all(|(at, (_, min))| {
+            let (had, lost) = (of(at, self.small.all()), of(at, gone));
+            let keeps = lost <= had.saturating_sub(*min as usize);
+            if self.of_gangs { keeps || lost == had } else { !self.keeps_gangs || keeps || lost == 0 }
+        })
+    }
+
+    fn fits(&self, shares: &[Share], gone: Set) -> bool {
+        self.small.fits(gone, &|places| {
+            let placed = places.iter().zip(&self.small.members).filter(|(node, _)| node.is_some());
+            let asks = placed.fold([0; 2], |sum, (_, of)| [0, 1].map(|dim| sum[dim] + of.asks[dim]));
+            self.may_have(shares, asks)
+        })
+    }
+}
+
+fn check(case: &Case) -> TestCaseResult {
+    let (small, shares) = (&case.small, &case.shares()[..]);
+    let known = &mut HashMap::new();
+    let mut may_go = |gone: Set| case.keeps_gangs(gone) && case.give(shares, gone, known);
+    let mut cluster = case.cluster();
+    let cycle = cluster.cycle();
+    let evicted = small.set_of(&cycle.evicted);
+    let node = |at: usize| {
+        let name = format!("asks-{at}");
+        cycle.bound.get(&name).or_else(|| cycle.nominated.get(&name)?.as_ref())
+    };
+    let places: Places =
+        (0..small.members.len()).map(|at| node(at)?.trim_start_matches('n').parse().ok()).collect();
+    if places.iter().all(Option::is_none) {
+        prop_assert_eq!(evicted, 0, "for nothing");
+        let (may, entitled) = (!case.is_overused(shares), case.is_entitled(shares));
+        let way = (0..=small.all())
+            .find(|gone| may && (*gone == 0 || entitled) && may_go(*gone) && case.fits(shares, *gone));
+        prop_assert!(way.is_none(), "fits without {way:?}: {:?}", cluster.reasons("asks"));
+        return Ok(());
+    }
+    prop_assert!(places.iter().all(Option::is_some), "{:?}", places);
+    prop_assert!(
+        case.fits(shares, evicted) && (evicted == 0 || case.is_entitled(shares)),
+        "{:?}",
+        cycle.evicted
+    );
+    prop_assert!(may_go(evicted), "{:?} {shares:?}", cycle.evicted);
+    for gone in (0..evicted).filter(|gone| gone & !evicted == 0) {
+        prop_assert!(!(may_go(gone) && case.fits(shares, gone)), "{gone:b} is enough of {evicted:b}");
+    }
+    // With the victims gone it starts, and nobody else has to go.
+    for pod in &cycle.evicted {
+        cluster.gone(pod);
+    }
+    let next = cluster.cycle();
+    prop_assert_eq!(cycle.bound_of("asks") + next.bound_of("asks"), small.min, "{:?}", next);
+    prop_assert_eq!(next.evicted, Vec::<String>::new());
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(cases(2000)))]
+
+    #[test]
+    fn what_is_reclaimed_by_weight_is_right_and_a_no_is_true(case in case(false)) {
+        check(&case)?;
+    }
+
+    #[test]
+    fn and_so_it_is_by_weight_where_gangs_go_whole(case in case(true)) {
+        check(&case)?;
+    }
+}

@@ -1,0 +1,88 @@
+//! reclaim and preempt for gangs whose members ask for different things: all of them are asked about, not the last one.
+use phalanx_core::conf::{Conf, PluginConf, Tier};
+use phalanx_core::event::{Event, PodGroupInfo, QueueInfo};
+
+use crate::cluster::Cluster;
+use crate::objects::{group, member, queue, resources, running};
+
+fn conf(action: &str) -> Conf {
+    let plugin = |name: &&str| PluginConf { name: (*name).into(), ..PluginConf::default() };
+    let names = ["priority", "gang", "capacity", "predicates", "nodeorder"];
+    Conf {
+        actions: vec!["allocate".into(), action.into(), "backfill".into()],
+        tiers: vec![Tier { plugins: names.iter().map(plugin).collect() }],
+        ..Conf::default()
+    }
+}
+
+fn of(queue: &str, group: PodGroupInfo) -> PodGroupInfo {
+    PodGroupInfo { queue: queue.into(), ..group }
+}
+
+/// Queues `a` and `b` that deserve this, and pods of `b` on the only node.
+fn two_queues(room: &str, deserved: [&str; 2], pods: &[&str]) -> Cluster {
+    let mut cluster = Cluster::with(conf("reclaim"));
+    cluster.nodes(1, room);
+    for (name, deserved) in ["a", "b"].iter().zip(deserved) {
+        cluster.add(QueueInfo { deserved: resources(deserved), ..queue(name, 1) });
+    }
+    cluster.add(of("b", group("held", 0)));
+    for (at, requests) in pods.iter().enumerate() {
+        cluster.add(running(member("held", at as u32, requests), "n0"));
+    }
+    cluster
+}
+
+fn asks(cluster: &mut Cluster, min: u32, members: &[&str]) {
+    cluster.add(of("a", group("gang", min)));
+    for (at, requests) in members.iter().enumerate() {
+        cluster.add(member("gang", at as u32, requests));
+    }
+}
+
+#[test]
+fn what_any_member_asks_for_is_reclaimed() {
+    const GPU: &str = "example.com/gpu=1";
+    for members in [["cpu=1", GPU], [GPU, "cpu=1"]] {
+        let deserved = ["cpu=2 example.com/gpu=1", "example.com/gpu=1"];
+        let mut cluster = two_queues("cpu=4 example.com/gpu=2", deserved, &[GPU, GPU]);
+        asks(&mut cluster, 2, &members);
+        assert_eq!(cluster.cycle().evicted.len(), 1, "{members:?}: {:?}", cluster.reasons("gang"));
+    }
+}
+
+#[test]
+fn nobody_goes_for_members_that_the_queue_does_not_deserve() {
+    // minMember, members => evicted. The queue deserves one card, and all cores.
+    const GPU: &str = "example.com/gpu=1";
+    for (min, members, evicted) in [
+        (1, &[GPU][..], 1),
+        (2, &[GPU, GPU], 0),
+        (2, &["cpu=1", GPU], 1),
+        (3, &[GPU, "cpu=1", GPU], 0),
+        (3, &[GPU, GPU, "cpu=1"], 0),
+        // The first one fits nowhere, and the other two are more than it deserves.
+        (2, &["cpu=5", GPU, GPU], 0),
+    ] {
+        let deserved = ["cpu=9 example.com/gpu=1", "cpu=1"];
+        let mut cluster = two_queues("cpu=4 example.com/gpu=2", deserved, &[GPU, GPU]);
+        asks(&mut cluster, min, members);
+        assert_eq!(cluster.cycle().evicted.len(), evicted, "{members:?}: {:?}", cluster.reasons("gang"));
+    }
+}
+
+#[test]
+fn a_gang_whose_last_member_asks_for_nothing_pushes_out_pods_for_the_others() {
+    let mut cluster = Cluster::with(conf("preempt"));
+    for (name, value) in [("low", 1), ("high", 9)] {
+        cluster.add(Event::PriorityClass { name: name.into(), value, global_default: false });
+    }
+    cluster.nodes(1, "cpu=1");
+    let of_class = |name: &str, min, class: &str| PodGroupInfo {
+        priority_class: Some(class.into()),
+        ..group(name, min)
+    };
+    cluster.add(of_class("low", 0, "low")).add(running(member("low", 0, "cpu=1"), "n0"));
+    cluster.add(of_class("high", 2, "high")).add(member("high", 0, "cpu=1")).add(member("high", 1, ""));
+    assert_eq!(cluster.cycle().evicted, ["low-0"], "{:?}", cluster.reasons("high"));
+}
