@@ -72,7 +72,9 @@ prop_compose! {
         let small = Small { pods: filled(&hosts, pods), min: members.len(), hosts, members };
         let total: i64 = small.hosts.iter().map(|host| host.room[0]).sum();
         if parties.iter().map(|party| party.guarantee).sum::<i64>() > total {
-            parties.iter_mut().for_each(|party| party.guarantee = 0);
+            for party in &mut parties {
+                party.guarantee = 0;
+            }
         }
         Case { preemptable: preemptable[..small.pods.len()].to_vec(), small, gangs, parties, keeps_gangs, of_gangs }
     }

@@ -61,7 +61,9 @@ fn serves(stock: &Stock, wanted: &[(ShapeId, u32)], kept: &[Shapes], later: bool
         return stock.serves(wanted, later);
     }
     let mut stock = stock.clone();
-    kept.iter().for_each(|shapes| stock.keep(*shapes));
+    for shapes in kept {
+        stock.keep(*shapes);
+    }
     stock.serves(wanted, later)
 }
 

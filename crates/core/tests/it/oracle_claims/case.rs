@@ -447,27 +447,12 @@ impl Case {
             class("made-z1", Some(DRIVER), Some(1)),
         ];
         for (at, volume) in self.volumes.iter().enumerate() {
-            events.push(self.volume(at, volume).into());
+            events.push(volume.info(at).into());
         }
         for at in 0..self.claims.len() {
             events.extend(self.claim(at));
         }
         events
-    }
-
-    fn volume(&self, at: usize, volume: &Volume) -> VolumeInfo {
-        let claim = volume.meant.map(|claim| (key("c", claim), None));
-        VolumeInfo {
-            name: format!("v{at}").into(),
-            class: if volume.local { "local" } else { "made" }.into(),
-            size: volume.size,
-            modes: modes(volume.once),
-            nodes: terms(volume.reach),
-            claim,
-            available: true,
-            driver: Some(DRIVER.into()),
-            ..VolumeInfo::default()
-        }
     }
 
     fn claim(&self, at: usize) -> Vec<Event> {
@@ -536,6 +521,23 @@ impl Case {
         });
         let one = |device: &Device| GivenDevice { request: "r0".into(), device: device.name() };
         ClaimAllocation { devices: given.iter().map(one).collect(), nodes: own.or(shared) }
+    }
+}
+
+impl Volume {
+    fn info(&self, at: usize) -> VolumeInfo {
+        let claim = self.meant.map(|claim| (key("c", claim), None));
+        VolumeInfo {
+            name: format!("v{at}").into(),
+            class: if self.local { "local" } else { "made" }.into(),
+            size: self.size,
+            modes: modes(self.once),
+            nodes: terms(self.reach),
+            claim,
+            available: true,
+            driver: Some(DRIVER.into()),
+            ..VolumeInfo::default()
+        }
     }
 }
 

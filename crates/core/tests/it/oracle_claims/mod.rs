@@ -18,11 +18,36 @@ type Chosen = BTreeMap<usize, Option<usize>>;
 /// The devices claims have.
 type Given = BTreeMap<usize, Vec<Device>>;
 
-impl Case {
-    fn placed<'a>(&'a self, places: &'a [Option<usize>]) -> impl Iterator<Item = (usize, usize)> + 'a {
-        places.iter().enumerate().filter_map(|(member, node)| Some((member, (*node)?)))
-    }
+fn placed(places: &[Option<usize>]) -> impl Iterator<Item = (usize, usize)> + '_ {
+    places.iter().enumerate().filter_map(|(member, node)| Some((member, (*node)?)))
+}
 
+/// What claims get with the pods that are bound.
+fn written(cycle: &Cycle) -> (Chosen, Given) {
+    let number = |name: &str| name[1..].parse::<usize>().expect("a number");
+    let (mut chosen, mut given) = (Chosen::new(), Given::new());
+    let binds = cycle.decisions.iter().filter_map(|decision| match decision {
+        Decision::Bind { pods, .. } => Some(pods),
+        _ => None,
+    });
+    for step in binds.flatten().flat_map(|binding| &binding.prepare) {
+        match step {
+            Prepare::Volume(it) => {
+                chosen.insert(number(&it.claim.name), it.volume.as_deref().map(number));
+            }
+            Prepare::Claim(it) => {
+                let devices = it.allocation.iter().flat_map(|all| &all.devices);
+                let devices: Vec<Device> = devices.map(|one| Device::named(&one.device)).collect();
+                if !devices.is_empty() {
+                    given.insert(number(&it.key.name), devices);
+                }
+            }
+        }
+    }
+    (chosen, given)
+}
+
+impl Case {
     fn stays(&self, gone: u32) -> impl Iterator<Item = usize> + '_ {
         (0..self.pods.len()).filter(move |at| gone & (1 << at) == 0)
     }
@@ -31,12 +56,12 @@ impl Case {
     fn holds(&self, gone: u32, places: &Places) -> bool {
         let room = |node: usize| {
             let others = self.stays(gone).map(|at| &self.pods[at]).filter(|pod| pod.node == node);
-            let own = self.placed(places).filter(|(_, at)| *at == node);
+            let own = placed(places).filter(|(_, at)| *at == node);
             others.map(|pod| pod.wish.cores).sum::<i64>()
                 + own.map(|(member, _)| self.members[member].wish.cores).sum::<i64>()
                 <= self.hosts[node].cores
         };
-        self.placed(places).all(|(member, node)| self.members[member].only.is_none_or(|only| only == node))
+        placed(places).all(|(member, node)| self.members[member].only.is_none_or(|only| only == node))
             && (0..self.hosts.len()).all(room)
             && (0..self.claims.len()).all(|claim| self.may_use(gone, places, claim))
             && (0..self.hosts.len()).all(|node| self.attaches(gone, places, node))
@@ -44,7 +69,7 @@ impl Case {
 
     /// Nodes of the members that use a claim.
     fn users(&self, places: &Places, uses: impl Fn(&case::Wish) -> bool) -> Vec<usize> {
-        self.placed(places).filter(|(at, _)| uses(&self.members[*at].wish)).map(|(_, node)| node).collect()
+        placed(places).filter(|(at, _)| uses(&self.members[*at].wish)).map(|(_, node)| node).collect()
     }
 
     fn may_use(&self, gone: u32, places: &Places, claim: usize) -> bool {
@@ -65,7 +90,7 @@ impl Case {
         let Some(most) = self.hosts[node].attach else { return true };
         let left: Vec<usize> = (0..self.pods.len()).filter(|at| gone & (1 << at) != 0).collect();
         let mut claims: BTreeSet<usize> = self.attached(node, &left).into_iter().collect();
-        let own = self.placed(places).filter(|(_, at)| *at == node);
+        let own = placed(places).filter(|(_, at)| *at == node);
         let own = own.flat_map(|(member, _)| &self.members[member].wish.volumes);
         claims.extend(own.copied().filter(|claim| self.is_attached(*claim)));
         claims.len() <= most
@@ -212,31 +237,6 @@ impl Case {
         (gone == 0 || self.preempts) && alone && self.gangs.iter().enumerate().all(keeps)
     }
 
-    /// What claims get with the pods that are bound.
-    fn written(&self, cycle: &Cycle) -> (Chosen, Given) {
-        let number = |name: &str| name[1..].parse::<usize>().expect("a number");
-        let (mut chosen, mut given) = (Chosen::new(), Given::new());
-        let binds = cycle.decisions.iter().filter_map(|decision| match decision {
-            Decision::Bind { pods, .. } => Some(pods),
-            _ => None,
-        });
-        for step in binds.flatten().flat_map(|binding| &binding.prepare) {
-            match step {
-                Prepare::Volume(it) => {
-                    chosen.insert(number(&it.claim.name), it.volume.as_deref().map(number));
-                }
-                Prepare::Claim(it) => {
-                    let devices = it.allocation.iter().flat_map(|all| &all.devices);
-                    let devices: Vec<Device> = devices.map(|one| Device::named(&one.device)).collect();
-                    if !devices.is_empty() {
-                        given.insert(number(&it.key.name), devices);
-                    }
-                }
-            }
-        }
-        (chosen, given)
-    }
-
     /// Whether that is what they may get, and nobody else has it.
     fn is_right(&self, places: &Places, (chosen, given): &(Chosen, Given)) -> bool {
         let volumes: Vec<usize> = chosen.values().flatten().copied().collect();
@@ -286,7 +286,7 @@ fn check(case: &Case) -> TestCaseResult {
     prop_assert!(case.may_be(evicted, &got, false), "{got:?} without {:?}", cycle.evicted);
     prop_assert!(got.iter().flatten().count() >= case.min, "{got:?}");
     let now = places(case, &cycle, false);
-    prop_assert!(case.is_right(&now, &case.written(&cycle)), "{now:?} {:?}", case.written(&cycle));
+    prop_assert!(case.is_right(&now, &written(&cycle)), "{now:?} {:?}", written(&cycle));
     for at in (0..case.pods.len()).filter(|at| evicted & (1 << at) != 0) {
         prop_assert!(case.way(evicted & !(1 << at)).is_none(), "{} need not go", case.pods[at].name);
     }
