@@ -250,3 +250,66 @@ fn a_volume_that_is_attached_counts_with_its_pods() {
     cluster.add(Event::AttachmentGone("a".into()));
     assert_eq!(cluster.run().names(), ["high-0"]);
 }
+
+/// A member with claims to devices and to volumes, that is let on one node only.
+fn asking(index: u32, only: Option<usize>, devices: &[usize], volumes: &[usize]) -> PodInfo {
+    let name = |at: &usize| -> Arc<str> { format!("d{at}").into() };
+    let one = |at: &usize| PodClaim { name: name(at), claim: Some(name(at)) };
+    let volume = |at: &usize| PodVolume { claim: Key::new("ns", &format!("v{at}")), owner: None };
+    let node = |at: usize| ("kubernetes.io/hostname".into(), format!("n{at}").into());
+    let constraints = Constraints {
+        node_selector: only.map(node).into_iter().collect(),
+        volumes: volumes.iter().map(volume).collect(),
+        ..Constraints::default()
+    };
+    PodInfo {
+        claims: (!devices.is_empty()).then(|| devices.iter().map(one).collect()),
+        constraints: Arc::new(constraints),
+        ..member("gang", index, "cpu=1")
+    }
+}
+
+/// Nodes with so many devices each, claims `d0` to `d2` to one, and claims `v0` to `v2` to local volumes.
+fn with_claims(devices: &[usize]) -> Cluster {
+    let mut cluster = Cluster::new();
+    cluster.nodes(devices.len(), "cpu=4");
+    cluster.add(DeviceClassInfo { name: "any".into(), selectors: vec!["true".into()] });
+    for event in classes().chain(devices.iter().enumerate().map(slice)) {
+        cluster.add(event);
+    }
+    for at in 0..3 {
+        cluster.add(claim(at, 1)).add(pvc(at, "local", 1, false));
+    }
+    cluster
+}
+
+#[test]
+fn a_pod_whose_claims_get_devices_of_two_nodes_is_placed_on_neither() {
+    for (min, bound) in [(2, 2), (3, 0)] {
+        let mut cluster = with_claims(&[1, 1]);
+        cluster.add(group("gang", min));
+        cluster.add(asking(0, Some(0), &[0], &[])).add(asking(1, Some(1), &[1], &[]));
+        cluster.add(asking(2, None, &[0, 1], &[]));
+        assert_eq!(cluster.cycle().bound.len(), bound, "minMember {min}");
+    }
+}
+
+#[test]
+fn members_that_share_a_claim_start_without_those_that_do_not() {
+    let mut cluster = with_claims(&[2]);
+    cluster.add(group("gang", 2));
+    cluster.add(asking(0, None, &[0, 1], &[])).add(asking(1, None, &[1, 2], &[]));
+    cluster.add(asking(2, None, &[2], &[]));
+    assert_eq!(cluster.cycle().names(), ["gang-1", "gang-2"]);
+}
+
+#[test]
+fn a_claim_of_two_pods_gets_a_volume_that_both_can_use() {
+    let mut cluster = with_claims(&[0, 0]);
+    for (at, nodes) in [Some(on(0)), Some(on(1)), None].into_iter().enumerate() {
+        cluster.add(VolumeInfo { nodes, ..volume(at, 0, 1) });
+    }
+    cluster.add(group("gang", 2));
+    cluster.add(asking(0, Some(0), &[], &[0])).add(asking(1, Some(1), &[], &[0]));
+    assert_eq!(cluster.cycle().bound.len(), 2, "{:?}", cluster.reasons("gang"));
+}

@@ -6,7 +6,7 @@ use proptest::test_runner::TestCaseResult;
 
 use crate::cluster::{Cluster, cases};
 use crate::objects::group;
-use crate::small::{self, Figures, Host, Member, Places, Rules, Set, Small, filled, host};
+use crate::small::{self, Figures, Host, Member, Places, Rules, Set, Small, Topology, filled, host};
 
 /// A gang that has its place: its priority, and what it has to keep.
 type Gang = (i32, u32);
@@ -51,7 +51,7 @@ fn built(
 
 fn rest() -> impl Strategy<Value = (Vec<Gang>, Vec<bool>, bool)> {
     let gang = (prop::sample::select(vec![1, 1, 5]), 0u32..3);
-    (prop::collection::vec(gang, 3), prop::collection::vec(prop::bool::weighted(0.85), 8), any::<bool>())
+    (prop::collection::vec(gang, 3), prop::collection::vec(prop::bool::weighted(0.85), 9), any::<bool>())
 }
 
 prop_compose! {
@@ -70,6 +70,28 @@ prop_compose! {
             Member { asks: [cores, cards], only, rules }
         };
         built((hosts, pods, members.into_iter().map(member).collect()), alike, min, rest, of_gangs)
+    }
+}
+
+prop_compose! {
+    /// Members that spread beside those that run, on nodes some of whose pods keep them off: who stays matters as well.
+    fn uneven()(
+        hosts in prop::collection::vec((1i64..4, 0usize..2), 2..5),
+        pods in prop::collection::vec(
+            (0usize..3, 0usize..4, prop::bool::weighted(0.85), prop::option::weighted(0.2, Just((1, Topology::Host)))), 3..9,
+        ),
+        (evens, own) in (small::of_first_colour(), any::<bool>()),
+        (cores, count) in (1i64..3, 1usize..3),
+        rest in rest(),
+    ) -> Case {
+        let host = |(cores, rack)| Host { room: [cores, 0], rack: Some(rack) };
+        let pod = |(gang, node, coloured, without): (_, _, _, _)| {
+            (gang, node, [1, 0], Rules { colours: [coloured, false], without, ..Rules::default() })
+        };
+        let rules = Rules { colours: [own, true], spread: evens, ..Rules::default() };
+        let member = Member { asks: [cores, 0], only: None, rules };
+        let (hosts, pods) = (hosts.into_iter().map(host).collect(), pods.into_iter().map(pod).collect());
+        built((hosts, pods, vec![member; count]), true, count, rest, false)
     }
 }
 
@@ -195,6 +217,11 @@ proptest! {
 
     #[test]
     fn spread_pods_are_evicted_for_right_and_a_no_is_true(case in looking(0.0, 0.0, 0.95, false)) {
+        check(&case)?;
+    }
+
+    #[test]
+    fn and_so_are_those_that_have_to_be_spread_beside_them(case in uneven()) {
         check(&case)?;
     }
 

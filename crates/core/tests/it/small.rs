@@ -314,6 +314,16 @@ prop_compose! {
     }
 }
 
+/// Spread of pods of the first colour, by one topology or by both.
+pub(crate) fn of_first_colour() -> impl Strategy<Value = Vec<Even>> {
+    prop::collection::vec(even().prop_map(|even| Even { colour: 0, domains: 1, ..even }), 1..3).prop_map(
+        |mut evens| {
+            evens.dedup_by_key(|even| even.topology);
+            evens
+        },
+    )
+}
+
 /// How likely a rule is, by sort: company, none of it, spread.
 pub(crate) fn rules(with: f64, without: f64, spread: f64) -> impl Strategy<Value = Rules> {
     (
