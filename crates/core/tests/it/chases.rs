@@ -3,12 +3,12 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use phalanx_core::annotation::{HIERARCHY, HIERARCHY_WEIGHTS};
-use phalanx_core::conf::{Arg, Conf, Flag, Position, Value};
+use phalanx_core::conf::{Arg, Conf, Flag, PluginConf, Position, Value};
 use phalanx_core::event::{Event, PodGroupInfo, PodInfo, PodPhase, QueueInfo, Time};
 use proptest::prelude::*;
 
 use crate::cluster::{Cluster, cases, helm};
-use crate::objects::{group, member, node, queue, resources};
+use crate::objects::{args, group, member, node, queue, resources};
 
 /// Who says what queues may have.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -29,6 +29,8 @@ struct Rules {
     flags: [bool; 4],
     /// There is a plugin priority.
     priority: bool,
+    /// Pods are moved each second from nodes that have more than so many percent of what they may have to those with less.
+    shuffle: Option<i64>,
 }
 
 /// Jobs of one queue: how many, `minMember`, pods, shape and priority class by turns.
@@ -87,8 +89,10 @@ fn rules() -> impl Strategy<Value = Rules> {
         vec!["gangreclaim", "preempt"],
         vec!["gangpreempt", "gangreclaim"],
     ]);
-    (judge, actions, any::<[bool; 4]>(), prop::bool::weighted(0.6))
-        .prop_map(|(judge, actions, flags, priority)| Rules { judge, actions, flags, priority })
+    let shuffle = prop::option::weighted(0.15, 2i64..7);
+    (judge, actions, any::<[bool; 4]>(), prop::bool::weighted(0.6), shuffle).prop_map(
+        |(judge, actions, flags, priority, shuffle)| Rules { judge, actions, flags, priority, shuffle },
+    )
 }
 
 fn load() -> impl Strategy<Value = Load> {
@@ -132,10 +136,22 @@ fn contest() -> impl Strategy<Value = Contest> {
     )
 }
 
+fn rescheduling(percent: i64) -> PluginConf {
+    let pods = || Value::from([("pods", percent.into())]);
+    let params = Value::from([("thresholds", pods()), ("targetThresholds", pods())]);
+    let strategy = [("name", "lowNodeUtilization".into()), ("params", params)].into();
+    let list = [("interval", "1s".into()), ("strategies", Value::List(vec![strategy]))];
+    PluginConf { name: "rescheduling".into(), args: args(&list), ..PluginConf::default() }
+}
+
 impl Rules {
     fn conf(&self) -> Conf {
         let mut conf = helm();
         conf.actions.extend(self.actions.iter().map(|action| (*action).to_owned()));
+        if let Some(percent) = self.shuffle {
+            conf.actions.push("shuffle".into());
+            conf.tiers[1].plugins.push(rescheduling(percent));
+        }
         let [preempt, reclaim, starving, drf] = self.flags;
         for tier in &mut conf.tiers {
             tier.plugins.retain(|plugin| match plugin.name.as_str() {

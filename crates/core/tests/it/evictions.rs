@@ -274,6 +274,30 @@ fn one_node_is_emptied_before_the_next() {
 }
 
 #[test]
+fn of_nodes_that_will_do_the_one_goes_that_loses_the_least() {
+    // On n0 and on n1: class, minMember, pods and cores of each => evicted for a pod of four cores.
+    type Gang = (&'static str, u32, usize, &'static str);
+    let cases: [([Gang; 2], &str, usize); 5] = [
+        ([("low", 0, 4, "cpu=1"), ("low", 0, 1, "cpu=4")], "g1", 1),
+        ([("low", 0, 1, "cpu=4"), ("low", 0, 4, "cpu=1")], "g0", 1),
+        ([("low", 0, 4, "cpu=1"), ("mid", 0, 1, "cpu=4")], "g0", 4),
+        ([("low", 0, 2, "cpu=2"), ("low", 1, 1, "cpu=4")], "g0", 2),
+        ([("low", 4, 4, "cpu=1"), ("low", 2, 2, "cpu=2")], "g1", 2),
+    ];
+    for (gangs, expected, count) in cases {
+        let mut cluster = cluster(with_actions(&["preempt"]));
+        cluster.nodes(2, "cpu=4");
+        for (at, (class, min, pods, requests)) in gangs.into_iter().enumerate() {
+            let (name, node) = (format!("g{at}"), format!("n{at}"));
+            runs(&mut cluster, of_class(group(&name, min), class), requests, &vec![&*node; pods]);
+        }
+        cluster.gang(of_class(group("urgent", 1), "high"), 1, "cpu=4");
+        let evicted = cluster.cycle().evicted;
+        assert!(evicted.len() == count && evicted.iter().all(|pod| pod.starts_with(expected)), "{evicted:?}");
+    }
+}
+
+#[test]
 fn only_nodes_that_will_do_are_emptied() {
     let mut cluster = full();
     cluster.add(of_class(group("g", 1), "high"));
@@ -378,7 +402,7 @@ fn with_arg(mut conf: Conf, action: &str, key: &str, value: Value) -> Conf {
 #[test]
 fn a_search_ends_with_its_steps_and_the_others_have_their_turn_next() {
     // Steps => evicted in each cycle: nothing at all, enough for the smaller gang, for the larger, for both.
-    for (steps, expected) in [(0, [0, 0, 0]), (14, [0, 1, 0]), (20, [3, 1, 0]), (1000, [4, 0, 0])] {
+    for (steps, expected) in [(0, [0, 0, 0]), (14, [0, 1, 0]), (24, [3, 1, 0]), (1000, [4, 0, 0])] {
         let conf = with_arg(with_actions(&["preempt"]), "preempt", "maxSteps", Value::Int(steps));
         let mut cluster = cluster(conf);
         cluster.nodes(2, "cpu=4");

@@ -1,4 +1,5 @@
 //! The search for victims that are allowed and help.
+mod one_node;
 mod sets;
 
 use std::collections::BTreeSet;
@@ -185,6 +186,9 @@ impl Search<'_, '_> {
             return Err(NoEviction::NoVictims(Arc::default()));
         };
         let useful = self.useful(offered, empty);
+        if self.best_node(&useful, tier)? {
+            return Ok(());
+        }
         if useful.len() < offered.len() {
             let (_, allowed) = self.allowed(&useful, Some(tier)).unwrap_or_default();
             if self.try_list(&allowed)? {
