@@ -294,7 +294,6 @@ fn same_shape(a: &str, b: &str) -> bool {
 // ---------------------------------------------------------------- queues
 
 fn close_queues(session: &mut Session<'_>) {
-    session.world.count_devices_given();
     for id in session.world.queues.ids().collect::<Vec<_>>() {
         if session.world.queues[id].exists {
             write_allocated(session, id);

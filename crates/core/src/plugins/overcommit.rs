@@ -69,8 +69,9 @@ fn device_room(world: &World, factor: f64) -> Amounts {
     if !world.counts_devices() {
         return room;
     }
-    for (_, job) in world.jobs.iter().filter(|(_, job)| job.phase == Phase::Pending) {
-        for (dim, _) in job.min_devices.iter() {
+    let of_phase = |phase| world.jobs_with_devices().filter(move |id| world.jobs[*id].phase == phase);
+    for id in of_phase(Phase::Pending) {
+        for (dim, _) in world.jobs[id].min_devices.iter() {
             room.set(dim, world.devices_there(dim));
         }
     }
@@ -79,8 +80,10 @@ fn device_room(world: &World, factor: f64) -> Amounts {
         return room;
     }
     let mut room = room.scaled(factor);
-    room.sub(&world.devices_held(world.claimants(), &classes));
-    for (id, _) in world.jobs.iter().filter(|(_, job)| job.phase == Phase::Inqueue) {
+    for dim in classes {
+        room.set(dim, room.get(dim) - world.devices_of_queue(None, dim));
+    }
+    for id in of_phase(Phase::Inqueue) {
         room.sub(&world.devices_missing(id));
     }
     room

@@ -320,7 +320,7 @@ impl World {
     /// A queue was added, changed or removed.
     pub(super) fn queue_changed(&mut self, id: QueueId) {
         self.pools.changed_queues.push(id);
-        self.devices_given_move();
+        self.devices_moved_about();
     }
 
     /// How many jobs wait, by pool.

@@ -325,9 +325,7 @@ impl World {
             self.leave_list(id);
         }
         self.count(id, Some(before.status), Some(status));
-        if self.tasks[id].claims.is_some() {
-            self.devices_given_move();
-        }
+        self.shift_claims(id, Some(before.status), Some(status));
         self.tasks[id].status = status;
         if !stays {
             self.join_list(id, node);

@@ -3,6 +3,7 @@
 
 mod claims;
 mod driver;
+mod engine;
 mod extender;
 mod fake;
 mod lease;

@@ -7,7 +7,7 @@
 //! Source: Volcano's capacity plugin, `checkDRAAllocatable`; there only a capability counts, and of admitted jobs only those
 //! of the session.
 use phalanx_resource::{Amounts, DimId};
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashMap;
 
 use crate::diagnosis::QueueFault;
 use crate::event::Phase;
@@ -20,9 +20,6 @@ pub(super) struct Devices {
     tree: bool,
     /// The resources that stand for classes.
     classes: Vec<DimId>,
-    /// How many tasks of a queue, and of those below it, hold a claim.
-    refs: FxHashMap<(QueueId, ClaimId), u32>,
-    held: FxHashMap<QueueId, Amounts>,
     /// What admitted jobs will hold when they are whole, and do not as the session begins.
     promised: FxHashMap<QueueId, Amounts>,
 }
@@ -45,17 +42,11 @@ impl Devices {
     }
 
     fn count(&mut self, world: &World) {
-        let mut claiming: FxHashSet<JobId> = FxHashSet::default();
-        for task in world.claimants() {
-            claiming.extend(world.tasks[task].job);
-            if holds(world.tasks[task].status) {
-                self.add(world, task);
-            }
-        }
-        for (id, job) in world.jobs.iter() {
+        for id in world.jobs_with_devices() {
+            let job = &world.jobs[id];
             // A gang that is whole holds what its pods cannot do without.
             let whole = job.counts.ready() + job.counts.of(Status::Pipelined) >= job.min_member;
-            let asks = (claiming.contains(&id) && !whole) || !job.min_devices.is_zero();
+            let asks = !whole || !job.min_devices.is_zero();
             if asks && job.exists && matches!(job.phase, Phase::Inqueue | Phase::Running) {
                 self.promise(world, id);
             }
@@ -73,25 +64,25 @@ impl Devices {
     }
 
     /// What a queue, with those below it, holds of a resource.
-    pub(super) fn held(&self, queue: QueueId, dim: DimId) -> i64 {
-        self.held.get(&queue).map_or(0, |held| held.get(dim))
+    pub(super) fn held(&self, world: &World, queue: QueueId, dim: DimId) -> i64 {
+        if self.classes.contains(&dim) { world.devices_of_queue(Some(queue), dim) } else { 0 }
     }
 
     /// What a queue itself holds of a resource, where others may be below it: jobs are in the leaves.
     pub(super) fn own(&self, world: &World, queue: QueueId, dim: DimId) -> i64 {
         let above_others = self.tree && world.queues[queue].children > 0;
-        if above_others { 0 } else { self.held(queue, dim) }
+        if above_others { 0 } else { self.held(world, queue, dim) }
     }
 
     /// What admitted jobs of a queue, and of those below it, hold or will hold of a resource.
-    pub(super) fn taken(&self, queue: QueueId, dim: DimId) -> i64 {
-        self.held(queue, dim) + self.promised.get(&queue).map_or(0, |promised| promised.get(dim))
+    pub(super) fn taken(&self, world: &World, queue: QueueId, dim: DimId) -> i64 {
+        self.held(world, queue, dim) + self.promised.get(&queue).map_or(0, |promised| promised.get(dim))
     }
 
     /// What a task would take of the devices that a queue does not hold yet.
     pub(super) fn need(&self, world: &World, queue: QueueId, task: TaskId) -> Amounts {
         let claims = world.claims_of(task).iter();
-        self.sum(world, claims.filter(|claim| !self.refs.contains_key(&(queue, **claim))))
+        self.sum(world, claims.filter(|claim| world.claim_holders(queue, **claim) == 0))
     }
 
     /// What a queue would have back without a task, with others of it gone whose claims are counted here.
@@ -103,9 +94,8 @@ impl Devices {
         gone: &FxHashMap<(QueueId, ClaimId), u32>,
     ) -> Amounts {
         let last = |claim: &&ClaimId| {
-            let at = (queue, **claim);
-            let gone = gone.get(&at).copied().unwrap_or_default();
-            self.refs.get(&at).is_some_and(|refs| *refs == gone + 1)
+            let gone = gone.get(&(queue, **claim)).copied().unwrap_or_default();
+            world.claim_holders(queue, **claim) == gone + 1
         };
         self.sum(world, world.claims_of(task).iter().filter(last))
     }
@@ -132,46 +122,6 @@ impl Devices {
             }
         }
     }
-
-    fn add(&mut self, world: &World, task: TaskId) {
-        for queue in self.path(world, world.queue_of(task)) {
-            for claim in world.claims_of(task) {
-                let refs = self.refs.entry((queue, *claim)).or_default();
-                *refs += 1;
-                if *refs == 1 {
-                    let asked = world.devices_asked(*claim, &self.classes);
-                    self.held.entry(queue).or_default().add(&asked);
-                }
-            }
-        }
-    }
-
-    fn sub(&mut self, world: &World, task: TaskId) {
-        for queue in self.path(world, world.queue_of(task)) {
-            for claim in world.claims_of(task) {
-                let Some(refs) = self.refs.get_mut(&(queue, *claim)) else { continue };
-                *refs -= 1;
-                if *refs == 0 {
-                    self.refs.remove(&(queue, *claim));
-                    let asked = world.devices_asked(*claim, &self.classes);
-                    self.held.entry(queue).or_default().sub(&asked);
-                }
-            }
-        }
-    }
-
-    /// A task has moved.
-    pub(super) fn update(&mut self, world: &World, task: TaskId, before: Status) {
-        match (holds(before), holds(world.tasks[task].status)) {
-            (false, true) if self.is_any() => self.add(world, task),
-            (true, false) if self.is_any() => self.sub(world, task),
-            _ => {}
-        }
-    }
-}
-
-fn holds(status: Status) -> bool {
-    status.is_allocated() || status == Status::Pipelined
 }
 
 /// Whether a figure of a queue counts. `devices`: those of devices do.

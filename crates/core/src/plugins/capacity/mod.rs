@@ -158,7 +158,7 @@ impl Capacity {
 
     /// What a queue holds of a resource, as its sums or the claims of its tasks say.
     fn held(&self, world: &World, id: QueueId, dim: DimId) -> i64 {
-        self.sums(world, id).held(dim) + self.devices.held(id, dim)
+        self.sums(world, id).held(dim) + self.devices.held(world, id, dim)
     }
 
     /// What a task asks for in a queue, with the devices that it would be the first to have there.
@@ -230,10 +230,11 @@ impl Capacity {
     }
 
     /// What a job needs of devices that its queue cannot promise it.
-    fn missing_devices(&self, queue: QueueId, needed: &Amounts) -> Vec<(DimId, i64)> {
+    fn missing_devices(&self, world: &World, queue: QueueId, needed: &Amounts) -> Vec<(DimId, i64)> {
         let real = &self.of(queue).real;
         let missing = |(dim, need): (DimId, i64)| {
-            let missing = self.devices.taken(queue, dim).saturating_add(need).saturating_sub(real.get(dim)?);
+            let missing =
+                self.devices.taken(world, queue, dim).saturating_add(need).saturating_sub(real.get(dim)?);
             (need > 0 && missing > 0).then_some((dim, missing))
         };
         needed.iter().filter_map(missing).collect()
@@ -330,8 +331,7 @@ impl Plugin for Capacity {
         self.kept.is_any() || self.devices.is_any() || self.let_in.is_any()
     }
 
-    fn on_change(&mut self, world: &World, task: TaskId, before: Status) {
-        self.devices.update(world, task, before);
+    fn on_change(&mut self, world: &World, task: TaskId, _: Status) {
         self.let_in.update(world, task);
         if let Some(queue) = world.queue_of(task) {
             self.kept.update(world, &self.devices, queue);
@@ -382,7 +382,7 @@ impl Plugin for Capacity {
                 (min.get(dim) > 0 && missing > 0).then_some((dim, missing))
             };
             let missing: Vec<_> = standing.real.iter().filter_map(missing).collect();
-            let missing = [missing, self.missing_devices(queue, &devices)].concat();
+            let missing = [missing, self.missing_devices(world, queue, &devices)].concat();
             if !missing.is_empty() {
                 let queue = world.queues[queue].name.clone();
                 return Verdict::Reject(Refusal::Promised { plugin: NAME, queue, missing });

@@ -96,6 +96,7 @@ impl World {
         job.created = info.created;
         job.min_member = info.min_member;
         job.min_resources = min_resources;
+        let asks_devices = !min_devices.is_zero();
         job.min_devices = min_devices;
         job.quota_request = quota_request;
         job.priority = priority;
@@ -118,6 +119,7 @@ impl World {
             job.written = info.status;
             job.replaced = None;
         }
+        self.note_asking(id, asks_devices);
         changed
     }
 
@@ -148,7 +150,7 @@ impl World {
         if from == to {
             return;
         }
-        self.devices_given_move();
+        self.devices_moved_about();
         let sums = self.jobs[id].sums();
         self.queues[from].jobs -= 1;
         self.carry_job(from, &sums, Amounts::sub);
@@ -175,6 +177,7 @@ impl World {
         if !job.tasks.is_empty() || (job.exists && job.kind == JobKind::Group) {
             return;
         }
+        self.note_asking(id, false);
         if let Some(job) = self.jobs.remove(id) {
             self.job_ids.remove(&(job.kind, job.key));
             self.queues[job.queue].jobs -= 1;

@@ -92,6 +92,8 @@ impl World {
             }
             self.tasks[id].claims = Some(Arc::new(Linked { named: named.clone(), ids }));
             self.devices.claimants.insert(id);
+            self.count_claimant(self.tasks[id].job, true);
+            self.shift_claims(id, None, Some(self.tasks[id].status));
         }
         self.hold_claims(id, true);
         true
@@ -99,8 +101,10 @@ impl World {
 
     /// A task that holds nothing lets its claims go.
     pub(in crate::world) fn unlink_claims(&mut self, id: TaskId) {
+        self.shift_claims(id, Some(self.tasks[id].status), None);
         let Some(linked) = self.tasks[id].claims.take() else { return };
         self.devices.claimants.remove(&id);
+        self.count_claimant(self.tasks[id].job, false);
         for claim in &linked.ids {
             self.devices.claims[*claim].tasks -= 1;
             self.drop_unused_claim(*claim);
@@ -132,7 +136,6 @@ impl World {
         let task = &self.tasks[id];
         let Some(linked) = task.claims.clone() else { return };
         let (hold, node) = (task.status.hold(), task.node);
-        self.devices_given_move();
         for id in &linked.ids {
             self.count_claim(*id, false);
             let claim = &mut self.devices.claims[*id];
@@ -219,12 +222,12 @@ impl World {
 
     pub(in crate::world) fn apply_claim(&mut self, info: ClaimInfo) -> bool {
         let id = self.ensure_claim(info.key.clone());
-        self.devices_given_move();
         self.count_claim(id, false);
         let claim = &self.devices.claims[id];
         let successor = claim.exists && claim.info.uid != info.uid;
         let changed = !claim.exists || claim.info != info;
         if !claim.exists || claim.info.requests != info.requests {
+            self.devices_moved_about();
             self.shape_claim(id, &info);
         }
         let claim = &mut self.devices.claims[id];
@@ -241,7 +244,7 @@ impl World {
 
     pub(in crate::world) fn remove_claim(&mut self, key: &Key) -> bool {
         let Some(&id) = self.devices.claim_ids.get(key) else { return false };
-        self.devices_given_move();
+        self.devices_moved_about();
         self.count_claim(id, false);
         self.shape_claim(id, &ClaimInfo::default());
         let claim = &mut self.devices.claims[id];

@@ -7,6 +7,7 @@
 //! What slices and classes say is worked out between cycles (`refresh`), when they changed.
 mod assign;
 mod claim;
+mod ledger;
 mod need;
 mod quota;
 mod refresh;
@@ -30,7 +31,7 @@ pub(crate) use stock::{ShapeId, Shapes, Stock};
 
 use super::likeness::Watchers;
 use crate::event::{DeviceClassInfo, DeviceName, Key, NodeTerm, SliceInfo};
-use crate::id::{ClaimId, NodeId, Slots, TaskId};
+use crate::id::{ClaimId, JobId, NodeId, Slots, TaskId};
 
 /// As many shapes as a word has bits.
 const SHAPES_MAX: usize = Shapes::BITS as usize;
@@ -106,7 +107,11 @@ pub(crate) struct Devices {
     serial: u64,
     /// How many there are of the classes that queues and PodGroups name.
     counts: BTreeMap<Arc<str>, u32>,
-    given: quota::Given,
+    ledger: ledger::Ledger,
+    /// Tasks with claims, by job.
+    claiming: FxHashMap<JobId, u32>,
+    /// Jobs whose minResources name classes.
+    asking: FxHashSet<JobId>,
     watchers: Watchers<ClaimId>,
 }
 

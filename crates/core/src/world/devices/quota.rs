@@ -1,9 +1,8 @@
 //! Devices as queues count them: a resource `deviceclass/<class>` stands for devices of a class.
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use phalanx_resource::{Amounts, DimId, Quantity};
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashSet;
 
 use super::{Shape, Slice};
 use crate::event::Resources;
@@ -15,7 +14,7 @@ const COUNT: &str = "deviceclass/";
 /// Behind the name of a dimension, and before that of a class: so much of its devices.
 const PART: &str = ".deviceclass/";
 /// Amounts of what has such a name are in thousandths.
-const WHOLE: i64 = 1_000;
+pub(super) const WHOLE: i64 = 1_000;
 
 /// The class whose devices a resource stands for.
 pub(in crate::world) fn class_of(name: &str) -> Option<&str> {
@@ -25,20 +24,6 @@ pub(in crate::world) fn class_of(name: &str) -> Option<&str> {
 /// Whether a resource stands for a part of devices.
 pub(crate) fn is_part(name: &str) -> bool {
     name.contains(PART)
-}
-
-/// What allocated tasks have of devices, by queue with all below it. Made when it is asked for and something has moved.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Given {
-    moved: bool,
-    by_queue: FxHashMap<QueueId, BTreeMap<Arc<str>, u32>>,
-}
-
-/// It follows from the rest.
-impl PartialEq for Given {
-    fn eq(&self, _: &Self) -> bool {
-        true
-    }
 }
 
 impl World {
@@ -141,41 +126,12 @@ impl World {
         needed
     }
 
-    /// Something has moved that devices are given by.
-    pub(in crate::world) fn devices_given_move(&mut self) {
-        self.devices.given.moved = true;
-    }
-
-    /// Counts how many devices of which classes the allocated tasks of a queue, and of those below it, have or will be given; a
-    /// claim that several share counts once.
-    pub(crate) fn count_devices_given(&mut self) {
-        if std::mem::take(&mut self.devices.given.moved) {
-            self.devices.given.by_queue = self.count_given();
-        }
-    }
-
-    fn count_given(&self) -> FxHashMap<QueueId, BTreeMap<Arc<str>, u32>> {
-        let mut given: FxHashMap<QueueId, BTreeMap<Arc<str>, u32>> = FxHashMap::default();
-        let mut seen: FxHashSet<(QueueId, ClaimId)> = FxHashSet::default();
-        for task in self.claimants().filter(|task| self.tasks[*task].status.is_allocated()) {
-            let queue = self.tasks[task].job.map(|job| self.jobs[job].queue);
-            for queue in queue.into_iter().flat_map(|queue| self.queue_path(queue)) {
-                for claim in self.claims_of(task).iter().filter(|claim| seen.insert((queue, **claim))) {
-                    for one in self.device_requests(*claim) {
-                        *given.entry(queue).or_default().entry(one.class.clone()).or_default() += one.count;
-                    }
-                }
-            }
-        }
-        given
-    }
-
-    /// What a queue, with all below it, has allocated; devices as of the last time they were counted.
+    /// What a queue, with all below it, has allocated.
     pub(crate) fn render_allocated(&self, id: QueueId) -> Vec<(Arc<str>, String)> {
         let mut list = self.render(&self.queues[id].subtree.allocated);
-        let devices = self.devices.given.by_queue.get(&id);
-        let name = |class: &Arc<str>| format!("{COUNT}{class}").into();
-        list.extend(devices.into_iter().flatten().map(|(class, count)| (name(class), count.to_string())));
+        let of_class =
+            |(class, count): (Arc<str>, u32)| (format!("{COUNT}{class}").into(), count.to_string());
+        list.extend(self.devices_given(id).into_iter().map(of_class));
         list.sort();
         list
     }

@@ -2,9 +2,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use rustc_hash::FxHashMap;
+
 use super::{Device, Devices, Domain, Place, Shapes, Slice, Stock};
 use crate::event::{DeviceClassInfo, DeviceInfo, DeviceName, NodeTerm, SliceInfo, SliceNodes};
-use crate::id::{ClaimId, NodeId};
+use crate::id::{ClaimId, JobId, NodeId};
 use crate::world::World;
 
 impl Slice {
@@ -53,6 +55,7 @@ impl World {
 
     /// Makes the stocks anew, if anything changed that they come from.
     pub(crate) fn refresh_devices(&mut self) {
+        self.refresh_ledger();
         if !self.devices.dirty {
             return;
         }
@@ -90,6 +93,14 @@ impl World {
         }
         let claimants = self.tasks.iter().filter(|(_, task)| task.claims.is_some()).map(|(id, _)| id);
         note(self.devices.claimants == claimants.collect(), "tasks with claims".into());
+        note(self.ledger_is_right(), "what queues hold of devices".into());
+        let mut claiming: FxHashMap<JobId, u32> = FxHashMap::default();
+        for job in self.claimants().filter_map(|task| self.tasks[task].job) {
+            *claiming.entry(job).or_default() += 1;
+        }
+        note(self.devices.claiming == claiming, "jobs with claims".into());
+        let asking = self.jobs.iter().filter(|(_, job)| !job.min_devices.is_zero()).map(|(id, _)| id);
+        note(self.devices.asking == asking.collect(), "jobs whose minResources name devices".into());
         for (id, claim) in self.devices.claims.iter() {
             let found = holders.get(&id).copied().unwrap_or_default();
             let right = claim.holders() == found && (claim.exists || found.0 > 0);

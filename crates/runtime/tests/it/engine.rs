@@ -1,0 +1,128 @@
+//! The scheduling thread, with searches for victims that take more time than there is.
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::mpsc::channel;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use phalanx_core::Scheduler;
+use phalanx_core::budget::Stopwatch;
+use phalanx_core::conf::{Conf, PluginConf, Tier};
+use phalanx_core::decision::Decision;
+use phalanx_core::event::{Event, PodGroupInfo, Time};
+use phalanx_core::world::{World, WorldOptions};
+use phalanx_runtime::engine::{Engine, Input, Pace};
+use phalanx_runtime::outbox::driver;
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+
+use crate::objects::{group, member, node, queue, running};
+
+/// What came out of the thread; it tells the time too. As long as time flies, it does so from the moment a bind is out:
+/// a search that begins behind it ends with its first look.
+#[derive(Debug)]
+struct Outlook {
+    outbox: Mutex<UnboundedReceiver<driver::Input>>,
+    out: Mutex<Vec<Decision>>,
+    flies: AtomicBool,
+    looks: AtomicU32,
+}
+
+impl Outlook {
+    fn out(&self) -> Vec<Decision> {
+        let (mut out, mut outbox) = (self.out.lock().unwrap(), self.outbox.lock().unwrap());
+        while let Ok(input) = outbox.try_recv() {
+            if let driver::Input::Decisions(decisions) = input {
+                out.extend(decisions);
+            }
+        }
+        out.clone()
+    }
+
+    fn wait(&self, what: &str, is_there: impl Fn(&Decision) -> bool) {
+        let until = Instant::now() + Duration::from_secs(20);
+        while !self.out().iter().any(&is_there) {
+            assert!(Instant::now() < until, "no {what} in {:?}", self.out());
+            std::thread::yield_now();
+        }
+    }
+
+    /// For whom and why pods were evicted.
+    fn reasons(&self) -> BTreeSet<String> {
+        let reason = |decision: &Decision| match decision {
+            Decision::Evict { reason, .. } => Some(reason.to_string()),
+            _ => None,
+        };
+        self.out().iter().filter_map(reason).collect()
+    }
+}
+
+impl Stopwatch for Outlook {
+    fn elapsed(&self) -> Duration {
+        let bound = |decision: &Decision| matches!(decision, Decision::Bind { .. });
+        let flies = self.flies.load(Ordering::Relaxed) && self.out().iter().any(bound);
+        let looks = self.looks.fetch_add(u32::from(flies), Ordering::Relaxed);
+        Duration::from_secs(60) * looks
+    }
+}
+
+fn conf() -> Conf {
+    let plugin = |name: &&str| PluginConf { name: (*name).into(), ..PluginConf::default() };
+    let plugins = ["priority", "gang", "predicates", "nodeorder"].iter().map(plugin).collect();
+    let actions = ["allocate", "preempt"].map(Into::into).into();
+    Conf { actions, tiers: vec![Tier { plugins }], ..Conf::default() }
+}
+
+/// A full node that two gangs ask for, and one for which there is room elsewhere.
+fn events() -> Vec<Event> {
+    let class = Event::PriorityClass { name: "high".into(), value: 10, global_default: false };
+    let mut events: Vec<Event> = vec![queue("default", 1).into(), class];
+    events.extend([node("full", "cpu=4"), node("small", "cpu=1")].map(Event::from));
+    events.push(group("old", 0).into());
+    events.extend((0..4).map(|index| Event::from(running(member("old", index, "cpu=1"), "full"))));
+    for (at, (name, cpu)) in [("first", 4), ("second", 4), ("fits", 1)].into_iter().enumerate() {
+        let priority_class = (cpu == 4).then(|| "high".into());
+        let info = PodGroupInfo { priority_class, created: Time(at as i64), ..group(name, 1) };
+        events.extend([info.into(), member(name, 0, &format!("cpu={cpu}")).into()]);
+    }
+    events
+}
+
+#[test]
+fn binds_leave_while_searches_run_out_of_time_and_who_had_no_turn_goes_first() {
+    let (inputs, receive) = channel();
+    let (send, outbox) = unbounded_channel();
+    let outlook = Arc::new(Outlook {
+        outbox: Mutex::new(outbox),
+        out: Mutex::default(),
+        flies: AtomicBool::new(true),
+        looks: AtomicU32::new(0),
+    });
+    let mut scheduler = Scheduler::new(conf(), 7);
+    scheduler.set_stopwatch(outlook.clone());
+    let engine = Engine {
+        world: World::new(WorldOptions::default()),
+        scheduler,
+        pace: Pace::new(Duration::from_millis(1), Duration::from_secs(1)),
+        waits_for: BTreeSet::new(),
+        inputs: receive,
+        outbox: send,
+        metrics: Arc::default(),
+        health: Arc::default(),
+        leads: true,
+    };
+    let thread = std::thread::spawn(move || engine.run());
+    inputs.send(Input::Events(events())).unwrap();
+    let told = |decision: &Decision| {
+        matches!(decision, Decision::PodGroupUnschedulable { group, message, .. }
+            if &*group.name == "second" && message.contains("(maxTime)"))
+    };
+    outlook.wait("word of the search that ended", told);
+    assert_eq!(outlook.reasons(), BTreeSet::new(), "the bind was out before anybody looked for victims");
+    outlook.flies.store(false, Ordering::Relaxed);
+    inputs.send(Input::Events(vec![node("more", "cpu=1").into()])).unwrap();
+    outlook.wait("eviction", |decision| matches!(decision, Decision::Evict { .. }));
+    let expected = "preempted by ns/second (priority 10) in queue default";
+    assert_eq!(outlook.reasons(), BTreeSet::from([expected.to_owned()]));
+    inputs.send(Input::Stop).unwrap();
+    thread.join().unwrap();
+}
