@@ -56,6 +56,27 @@ impl Pair {
         Self { patient: patient_one, thorough, held: BTreeMap::new() }
     }
 
+    /// Cycle after cycle, with what happens between them.
+    pub(crate) fn follow<S: Copy>(
+        mut self,
+        then: &[Vec<S>],
+        happen: impl Fn(&mut Cluster, S, usize),
+    ) -> TestCaseResult {
+        let mut number = 0;
+        for steps in then {
+            let (goes_on, cycle) = self.cycle()?;
+            if !goes_on {
+                return Ok(());
+            }
+            self.each(|cluster| cycle.bound.iter().for_each(|(pod, node)| cluster.start(pod, node)));
+            for step in steps {
+                number += 1;
+                self.each(|cluster| happen(cluster, *step, number));
+            }
+        }
+        self.flush()
+    }
+
     /// One cycle of each. False when room was given back in the middle of it, or company came that others seek: who was refused
     /// before that is called in the next cycle, where a pass over all would go on to those behind.
     pub(crate) fn cycle(&mut self) -> Result<(bool, Cycle), TestCaseError> {
@@ -300,20 +321,8 @@ impl Backlog {
 }
 
 fn compare_backlog(backlog: &Backlog, conf: &Named) -> TestCaseResult {
-    let mut pair = Pair::new(backlog.cluster(conf), backlog.cluster(conf));
-    let mut number = 0;
-    for steps in &backlog.then {
-        let (goes_on, cycle) = pair.cycle()?;
-        if !goes_on {
-            return Ok(());
-        }
-        pair.each(|cluster| cycle.bound.iter().for_each(|(pod, node)| cluster.start(pod, node)));
-        for step in steps {
-            number += 1;
-            pair.each(|cluster| backlog.happen(cluster, *step, number));
-        }
-    }
-    pair.flush()
+    let pair = Pair::new(backlog.cluster(conf), backlog.cluster(conf));
+    pair.follow(&backlog.then, |cluster, step, number| backlog.happen(cluster, step, number))
 }
 
 /// A full node, and gangs of which each asks for another amount; only the last is small enough for what becomes free.

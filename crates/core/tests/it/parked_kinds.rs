@@ -447,20 +447,8 @@ fn change(cluster: &mut Cluster, wanted: &[Status], at: usize, how: impl FnOnce(
 }
 
 fn compare(backlog: &Backlog, conf: &Named) -> TestCaseResult {
-    let mut pair = Pair::new(backlog.cluster(conf), backlog.cluster(conf));
-    let mut number = 0;
-    for steps in &backlog.then {
-        let (goes_on, cycle) = pair.cycle()?;
-        if !goes_on {
-            return Ok(());
-        }
-        pair.each(|cluster| cycle.bound.iter().for_each(|(pod, node)| cluster.start(pod, node)));
-        for step in steps {
-            number += 1;
-            pair.each(|cluster| backlog.happen(cluster, *step, number));
-        }
-    }
-    pair.flush()
+    let pair = Pair::new(backlog.cluster(conf), backlog.cluster(conf));
+    pair.follow(&backlog.then, |cluster, step, number| backlog.happen(cluster, step, number))
 }
 
 fn plain(kind: Kind, app: &'static str) -> Like {

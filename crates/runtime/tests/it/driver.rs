@@ -230,19 +230,23 @@ async fn what_is_wrong_with_a_queue_is_an_event() {
     assert_eq!(said, [&json!("Warning"), &json!("QueueInvalid"), &json!("its parent nobody does not exist")]);
 }
 
-/// Conditions wait to be still; a nomination takes them along at once.
-#[tokio::test]
-async fn pod_status_is_a_strategic_merge_and_events_say_why() {
-    let (client, log) = api(|_| ok(json!({})));
-    let told = |_: Vec<Event>| {};
-    let driver = Driver {
+/// One that waits for little, and whose reports nobody reads.
+fn quick_driver() -> Driver<fn(Vec<Event>)> {
+    Driver {
         outbox: Outbox::new(quick()),
         context: Context { pod_group_status: true, controller: "volcano".into(), instance: "host".into() },
         limiter: None,
         metrics: Arc::default(),
         clients: phalanx_runtime::extender::Clients::default(),
-        report: told,
-    };
+        report: |_| {},
+    }
+}
+
+/// Conditions wait to be still; a nomination takes them along at once.
+#[tokio::test]
+async fn pod_status_is_a_strategic_merge_and_events_say_why() {
+    let (client, log) = api(|_| ok(json!({})));
+    let driver = quick_driver();
     let (inputs, receive) = mpsc::unbounded_channel();
     let waits = "0/3 nodes are available: 3 Insufficient cpu.";
     let condition = Condition {
@@ -360,14 +364,7 @@ fn group_status(version: &str, phase: Phase, kinds: &[&str]) -> Decision {
 /// Hands over decisions one after the other, each when the one before is written.
 async fn run_all(client: Client, decisions: Vec<Vec<Decision>>) {
     let metrics = Arc::<phalanx_runtime::metrics::Metrics>::default();
-    let driver = Driver {
-        outbox: Outbox::new(quick()),
-        context: Context { pod_group_status: true, controller: "volcano".into(), instance: "host".into() },
-        limiter: None,
-        metrics: Arc::clone(&metrics),
-        clients: phalanx_runtime::extender::Clients::default(),
-        report: |_: Vec<Event>| {},
-    };
+    let driver = Driver { metrics: Arc::clone(&metrics), ..quick_driver() };
     let (inputs, receive) = mpsc::unbounded_channel();
     let running = tokio::spawn(driver.run(client.into(), receive));
     for (before, some) in decisions.into_iter().enumerate() {
@@ -414,15 +411,7 @@ async fn conditions_of_other_writers_are_not_lost() {
 #[tokio::test]
 async fn two_writes_in_a_row_are_two_requests() {
     let (client, log, kept) = keeper(Kept { version: 5, ..Kept::default() });
-    let told = |_: Vec<Event>| {};
-    let driver = Driver {
-        outbox: Outbox::new(quick()),
-        context: Context { pod_group_status: true, controller: "volcano".into(), instance: "host".into() },
-        limiter: None,
-        metrics: Arc::default(),
-        clients: phalanx_runtime::extender::Clients::default(),
-        report: told,
-    };
+    let driver = quick_driver();
     let (inputs, receive) = mpsc::unbounded_channel();
     let running = tokio::spawn(driver.run(client.into(), receive));
     let steps =

@@ -61,7 +61,7 @@ impl Stopwatch for Outlook {
         let bound = |decision: &Decision| matches!(decision, Decision::Bind { .. });
         let flies = self.flies.load(Ordering::Relaxed) && self.out().iter().any(bound);
         let looks = self.looks.fetch_add(u32::from(flies), Ordering::Relaxed);
-        Duration::from_secs(60) * looks
+        Duration::from_mins(1) * looks
     }
 }
 
