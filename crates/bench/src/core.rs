@@ -93,7 +93,11 @@ pub(crate) fn run(options: &Options) -> Result<Value> {
 
 fn chart(options: &Options, seconds: f64) -> Chart {
     let Size { nodes, gangs, size } = options.size;
-    let label = format!("{} kinds of pods", options.classes);
+    let label = match (options.classes, options.distinct_requests) {
+        (1, _) => "all pods alike".to_owned(),
+        (kinds, false) => format!("{kinds} kinds of pods, equal requests"),
+        (kinds, true) => format!("{kinds} kinds of pods, unlike requests"),
+    };
     let panel = format!("{} pods in gangs of {size} on {nodes} nodes", gangs * size);
     let panels = vec![Panel::new(panel, "milliseconds", vec![Bar::ours(label, seconds * 1e3)])];
     Chart { title: "One session".to_owned(), panels }
