@@ -162,7 +162,7 @@ fn renew_nominations(session: &mut Session<'_>) {
         if session.takes(task, node) {
             let mut statement = session.statement();
             statement.pipeline(task, node);
-            statement.commit(&Arc::from(""));
+            statement.commit(&Arc::default());
         }
     }
 }

@@ -62,6 +62,17 @@ pub struct VolumeBinding {
     pub made_of: Option<Key>,
 }
 
+/// For whom a pod is evicted, and why.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Cause {
+    /// The action that evicts it.
+    pub action: &'static str,
+    /// The PodGroup that gets its room, or the pod when it has none; `None` when the pod is to be placed elsewhere.
+    pub by: Option<Key>,
+    /// All of it for people, as the event on the pod has it.
+    pub reason: Arc<str>,
+}
+
 /// Something to be done outside.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Decision {
@@ -77,7 +88,7 @@ pub enum Decision {
         /// The pod.
         pod: Arc<PodRef>,
         /// For whom and why.
-        reason: Arc<str>,
+        cause: Arc<Cause>,
     },
     /// Take the gate `scheduling.volcano.sh/queue-allocation-gate` off a pod: its queue has room for it.
     OpenGate {

@@ -1,7 +1,7 @@
 //! A Statement: changes to the World that are committed whole, or undone exactly when it is dropped.
 use std::sync::Arc;
 
-use crate::decision::{Binding, Decision};
+use crate::decision::{Binding, Cause, Decision};
 use crate::id::{NodeId, TaskId};
 use crate::session::Session;
 use crate::world::{Before, Status};
@@ -72,12 +72,12 @@ impl<'s, 'w> Statement<'s, 'w> {
     }
 
     /// Makes the changes decisions: allocations are bound, nominations kept, evictions sent.
-    pub fn commit(mut self, why: &Arc<str>) {
+    pub fn commit(mut self, why: &Arc<Cause>) {
         self.decide(why);
     }
 
     /// Keeps every place as a nomination: the gang cannot start yet, and nobody else may take its room.
-    pub fn commit_reserved(mut self, why: &Arc<str>) {
+    pub fn commit_reserved(mut self, why: &Arc<Cause>) {
         for at in self.base..self.session.log.len() {
             let task = self.session.log[at].task;
             let it = &self.session.world.tasks[task];
@@ -89,7 +89,7 @@ impl<'s, 'w> Statement<'s, 'w> {
         self.decide(why);
     }
 
-    fn decide(&mut self, why: &Arc<str>) {
+    fn decide(&mut self, why: &Arc<Cause>) {
         let session = &mut *self.session;
         let entries: Vec<Entry> = session.log.drain(self.base..).collect();
         let mut bound: Vec<Binding> = Vec::with_capacity(entries.len());
@@ -118,7 +118,7 @@ impl<'s, 'w> Statement<'s, 'w> {
                     bound.push(Binding { pod, node, by, prepare });
                 }
                 Status::Releasing if it.evicting.is_none() => {
-                    session.decisions.push(Decision::Evict { pod: it.pod.clone(), reason: why.clone() });
+                    session.decisions.push(Decision::Evict { pod: it.pod.clone(), cause: why.clone() });
                     session.world.tasks[task].evicting = Some(before.status());
                 }
                 Status::Pipelined | Status::Pending => nominate(session, task),

@@ -2,7 +2,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use phalanx_core::decision::{Binding, Decision};
+use phalanx_core::decision::{Binding, Cause, Decision};
 use phalanx_core::event::{
     BindFailure, BindFault, Event, Key, NodeInfo, PdbInfo, PodGroupInfo, PodInfo, PodPhase, PodRef, PvcInfo,
     QueueGate, QueueInfo, Resources, StorageCapacityInfo, StorageClassInfo, Time, VolumeInfo,
@@ -50,7 +50,7 @@ pub(crate) struct Cluster {
     /// Bound in this run.
     pub(crate) bindings: BTreeMap<String, String>,
     /// Evicted in this run, in the order of the decisions.
-    pub(crate) evictions: Vec<String>,
+    pub(crate) evictions: Vec<(String, Arc<Cause>)>,
     nominated: BTreeMap<Arc<str>, (String, String)>,
     pub(crate) claims: Claims,
     pub(crate) makers: Makers,
@@ -149,7 +149,7 @@ impl Cluster {
     pub(crate) fn carry_out(&mut self, decision: &Decision, now: Time) {
         match decision {
             Decision::Bind { pods, .. } => pods.iter().for_each(|binding| self.bind(binding, now)),
-            Decision::Evict { pod, .. } => self.evict(pod, now),
+            Decision::Evict { pod, cause } => self.evict(pod, cause, now),
             Decision::Nominate { pod, node } => self.nominate(pod, node.clone()),
             Decision::OpenGate { pod } => self.change(&pod.uid, |pod| {
                 (pod.info.gated, pod.info.queue_gate) = (false, QueueGate::Open);
@@ -217,14 +217,14 @@ impl Cluster {
         }
     }
 
-    fn evict(&mut self, pod: &PodRef, now: Time) {
+    fn evict(&mut self, pod: &PodRef, cause: &Arc<Cause>, now: Time) {
         let Some(known) = self.pods.get(&pod.uid).filter(|known| !known.info.deleting) else { return };
         let grace = if known.info.node.is_some() { known.grace_ms } else { 0 };
         if known.info.phase == PodPhase::Running {
             count_off(&mut self.pdbs, &known.info, &mut self.echoes);
         }
         self.steps += 1;
-        self.evictions.push(pod.to_string());
+        self.evictions.push((pod.to_string(), cause.clone()));
         self.nominated.remove(&pod.uid);
         let next = self.makers.replace(known, false, now);
         self.change(&pod.uid, |pod| pod.info.deleting = true);
@@ -314,6 +314,10 @@ mod tests {
     use super::*;
     use serde_json::json;
 
+    fn because(reason: &str) -> Arc<Cause> {
+        Arc::new(Cause { reason: reason.into(), ..Cause::default() })
+    }
+
     fn pod(name: &str, node: Option<&str>) -> SimulatedPod {
         let object =
             json!({"metadata": {"name": name, "namespace": "a", "uid": name}, "spec": {"nodeName": node}});
@@ -375,10 +379,10 @@ mod tests {
         let mut cluster = cluster();
         cluster.add_pod(pod("p", Some("n")), Time(0));
         cluster.run_kubelets(Time(1_000));
-        let evict = Decision::Evict { pod: named("p"), reason: "".into() };
+        let evict = Decision::Evict { pod: named("p"), cause: because("urgent") };
         cluster.carry_out(&evict, Time(2_000));
         cluster.carry_out(&evict, Time(2_000));
-        assert_eq!(cluster.evictions, ["a/p"]);
+        assert_eq!(cluster.evictions, [("a/p".to_owned(), because("urgent"))]);
         cluster.run_kubelets(Time(31_999));
         assert_eq!(phase(&cluster, "p"), Some(PodPhase::Succeeded), "it may end while it is being deleted");
         cluster.run_kubelets(Time(32_000));
@@ -397,7 +401,7 @@ mod tests {
 
     #[test]
     fn controllers_make_pods_again_that_are_evicted() {
-        let evict = |name: &str| Decision::Evict { pod: named(name), reason: "".into() };
+        let evict = |name: &str| Decision::Evict { pod: named(name), cause: because("") };
         let mut cluster = cluster();
         cluster.add_pod(made("p-0", false), Time(0));
         cluster.add_pod(made("p-1", false), Time(0));
@@ -414,7 +418,7 @@ mod tests {
     fn a_stateful_set_waits_until_the_old_pod_is_gone() {
         let mut cluster = cluster();
         cluster.add_pod(made("p-0", true), Time(0));
-        cluster.carry_out(&Decision::Evict { pod: named("p-0"), reason: "".into() }, Time(2_000));
+        cluster.carry_out(&Decision::Evict { pod: named("p-0"), cause: because("") }, Time(2_000));
         assert_eq!(cluster.pods().filter(|pod| pod.deleting).count(), 1);
         cluster.run_kubelets(Time(40_000));
         assert_eq!(names(&cluster), ["p-0"]);

@@ -1,18 +1,21 @@
 //! Gathers a report from the scheduler's own words, the World and the cluster.
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
+use phalanx_core::decision::Cause;
 use phalanx_core::event::{PodInfo, PodPhase};
 use phalanx_core::report::{GroupReport, QueueReport, Report as CoreReport};
 use phalanx_core::world::{Node, World};
 use phalanx_resource::Quantity;
 
 use crate::cluster::Cluster;
-use crate::report::{GroupOutcome, NodeOutcome, PodOutcome, QueueOutcome, Report, Stats, Usage};
+use crate::report::{Eviction, GroupOutcome, NodeOutcome, PodOutcome, QueueOutcome, Report, Stats, Usage};
 
 pub(crate) fn report(core: &CoreReport, world: &World, cluster: &Cluster) -> Report {
     Report {
         bindings: cluster.bindings.clone(),
-        evictions: cluster.evictions.clone(),
+        evictions: cluster.evictions.iter().map(|(pod, _)| pod.clone()).collect(),
+        eviction_causes: cluster.evictions.iter().map(eviction).collect(),
         nominations: cluster.nominations(),
         pod_groups: groups(core, cluster),
         pods: single_pods(core, cluster),
@@ -25,6 +28,11 @@ pub(crate) fn report(core: &CoreReport, world: &World, cluster: &Cluster) -> Rep
         },
         nodes: nodes(world, cluster),
     }
+}
+
+fn eviction((pod, cause): &(String, Arc<Cause>)) -> Eviction {
+    let by = cause.by.as_ref().map(ToString::to_string);
+    Eviction { pod: pod.clone(), action: cause.action, by, reason: cause.reason.to_string() }
 }
 
 fn waits(pod: &PodInfo) -> bool {

@@ -117,7 +117,7 @@ fn required_first(world: &World, job: &Job, tasks: Vec<TaskId>) -> Vec<TaskId> {
 
 /// Places tasks until the job is ready; commits what it got, or undoes all of it.
 pub(super) fn serve(session: &mut Session<'_>, job: JobId, work: &mut Work) -> Served {
-    let why: Arc<str> = Arc::from("");
+    let why = Arc::default();
     let (mut refusals, begin) = (Vec::new(), work.next);
     let got_none = std::mem::take(&mut session.world.jobs[job].unsearched);
     session.searches.serve(job, got_none);
@@ -249,7 +249,7 @@ fn take_over_whole(session: &mut Session<'_>, job: JobId, work: &mut Work, lesse
         return false;
     }
     yielding::put_back(&mut statement, yielded, job);
-    statement.commit(&Arc::from(""));
+    statement.commit(&Arc::default());
     *work = Work::of_requests(session, job);
     tell_reserved(session, job);
     true
@@ -301,7 +301,7 @@ pub(super) fn release(session: &mut Session<'_>, job: JobId) {
             statement.unplace(task);
         }
     }
-    statement.commit(&Arc::from(""));
+    statement.commit(&Arc::default());
 }
 
 /// Gives up the nominations of a job that nobody serves in this cycle and that has lost a part of them.

@@ -89,7 +89,7 @@ fn keep_places(session: &mut Session<'_>, job: JobId) -> bool {
     if nodes.is_empty() || !may_keep(statement.session(), job) {
         return false;
     }
-    statement.commit(&Arc::from(""));
+    statement.commit(&Arc::default());
     tell(session, job, nodes);
     true
 }

@@ -140,7 +140,7 @@ impl Goal {
 }
 
 pub(super) fn commit(mut statement: Statement<'_, '_>, job: JobId) {
-    let why = Arc::from("");
+    let why = Arc::default();
     if statement.session().job_ready(job) {
         statement.commit(&why);
     } else {

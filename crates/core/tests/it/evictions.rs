@@ -96,7 +96,7 @@ fn an_eviction_says_for_whom_and_why() {
     cluster.gang(of_class(group("g", 1), "high"), 1, "cpu=1");
     let cycle = cluster.cycle();
     let reason = cycle.decisions.iter().find_map(|decision| match decision {
-        Decision::Evict { pod, reason } => Some((pod.to_string(), reason.to_string())),
+        Decision::Evict { pod, cause } => Some((pod.to_string(), cause.reason.to_string())),
         _ => None,
     });
     let expected = "preempted by ns/g (priority 10) in queue default";
@@ -515,7 +515,7 @@ fn a_queue_takes_back_what_it_deserves_and_no_more() {
         let cycle = cluster.cycle();
         assert_eq!(cycle.evicted.len(), expected, "{poor} of {cores} cores from a gang of {rich}");
         let reason = cycle.decisions.iter().find_map(|decision| match decision {
-            Decision::Evict { reason, .. } => Some(&**reason),
+            Decision::Evict { cause, .. } => Some(&*cause.reason),
             _ => None,
         });
         let says = "reclaimed by ns/poor (priority 0) in queue b";

@@ -30,6 +30,8 @@ struct Expected {
     bound: BTreeMap<String, Count>,
     /// Pods that are evicted.
     evictions: BTreeSet<String>,
+    /// Texts in what is told of evictions, by pod: "ACTION: REASON".
+    causes: BTreeMap<String, String>,
     /// How many pods `NAME-0`, `NAME-1`, ... are evicted.
     evicted: BTreeMap<String, usize>,
     /// Pods that have a node and wait for room on it; of several nodes any will do.
@@ -162,6 +164,14 @@ impl Diff {
         }
         for pod in found {
             self.note(&format!("eviction of {pod}"), "none", "one");
+        }
+        for (pod, cause) in &expected.causes {
+            let told = report["evictionCauses"].as_array().unwrap().iter().find(|it| it["pod"] == full(pod));
+            let text = |key: &str| told.and_then(|it| it[key].as_str()).unwrap_or_default();
+            let told = format!("{}: {}", text("action"), text("reason"));
+            if !told.contains(cause) {
+                self.note(&format!("cause of the eviction of {pod}"), cause, told);
+            }
         }
     }
 

@@ -9,7 +9,10 @@ fn the_object_on_stdout_has_the_documented_keys_and_nothing_else_is_there() {
     let ran = phalanx_in(folder.path(), &["simulate", "-f", "m.yaml", "--cycles", "1", "-o", "json"], "");
     let report = ran.json();
     let keys: Vec<&String> = report.as_object().unwrap().keys().collect();
-    assert_eq!(keys, ["bindings", "evictions", "nominations", "podGroups", "pods", "queues", "stats"]);
+    assert_eq!(
+        keys,
+        ["bindings", "evictionCauses", "evictions", "nominations", "podGroups", "pods", "queues", "stats"]
+    );
     assert_eq!(report["bindings"], json!({"default/g-0": "n1"}));
     assert_eq!(report["evictions"], json!([]));
     assert_eq!(report["nominations"], json!({}));

@@ -114,7 +114,7 @@ impl Outbox {
     fn take_in(&mut self, decision: Decision, now: Instant) {
         match decision {
             Decision::Bind { pods, .. } => pods.into_iter().for_each(|binding| self.bind(binding, now)),
-            Decision::Evict { pod, reason } => self.queue(Work::Evict(pod, reason), now),
+            Decision::Evict { pod, cause } => self.queue(Work::Evict(pod, cause.reason.clone()), now),
             Decision::OpenGate { pod } => self.queue(Work::OpenGate(pod), now),
             Decision::Nominate { pod, node } => self.writes.nominate(pod, node, now),
             Decision::PodGroupStatus { group, uid, version, status } => {

@@ -2,12 +2,17 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use phalanx_core::decision::{Binding, Decision};
+use phalanx_core::decision::{Binding, Cause, Decision};
 use phalanx_core::event::{BindFault, Event, GroupStatus, Key, Phase, PodRef};
 use phalanx_runtime::outbox::reply::Reply;
 use phalanx_runtime::outbox::request::{Context, build};
 use phalanx_runtime::outbox::{Job, Outbox, OutboxOptions, QueuePatch, QueueSeen, Work, Write};
 use phalanx_runtime::recorder::{Note, Posting};
+
+/// Why a pod is evicted.
+pub(super) fn because(reason: &str) -> Arc<Cause> {
+    Arc::new(Cause { reason: reason.into(), ..Cause::default() })
+}
 
 pub(crate) fn pod(name: &str) -> Arc<PodRef> {
     Arc::new(PodRef { namespace: "ns".into(), name: name.into(), uid: format!("uid-{name}").into() })
@@ -279,7 +284,7 @@ fn what_is_gone_is_reported_at_once_and_what_is_refused_soon() {
 fn an_eviction_that_is_refused_is_told_and_one_of_a_pod_that_is_gone_is_not() {
     let start = Instant::now();
     let mut outbox = Outbox::new(options());
-    let evict = |name: &str| Decision::Evict { pod: pod(name), reason: "preempted by ns/urgent".into() };
+    let evict = |name: &str| Decision::Evict { pod: pod(name), cause: because("preempted by ns/urgent") };
     outbox.decide(vec![evict("gone"), evict("protected")], start);
     let gone = outbox.next(start).unwrap();
     assert_eq!(outbox.done(gone, Reply::Gone("not found".into()), start), None);
@@ -307,7 +312,7 @@ fn an_evicted_pod_carries_for_whom_and_so_does_its_event() {
     let now = Instant::now();
     let mut outbox = Outbox::new(options());
     let reason = "preempted by ns/urgent (priority 1000) in queue default";
-    outbox.decide(vec![Decision::Evict { pod: pod("victim"), reason: reason.into() }], now);
+    outbox.decide(vec![Decision::Evict { pod: pod("victim"), cause: because(reason) }], now);
     let eviction = outbox.next(now).unwrap();
     assert_eq!(outbox.done(eviction, Reply::Done, now), None);
     let patch = outbox.next(now).unwrap();

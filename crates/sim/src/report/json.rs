@@ -13,13 +13,15 @@ impl Report {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::{GroupOutcome, PodOutcome, QueueOutcome, Stats};
+    use crate::report::{Eviction, GroupOutcome, PodOutcome, QueueOutcome, Stats};
 
     #[test]
     fn the_shape_is_the_one_that_programs_rely_on() {
         let mut report = Report::default();
         report.bindings.insert("a/p".into(), "n1".into());
         report.evictions.push("a/q".into());
+        let (by, reason) = (Some("a/g".into()), "preempted by a/g".into());
+        report.eviction_causes.push(Eviction { pod: "a/q".into(), action: "preempt", by, reason });
         report.nominations.insert("a/r".into(), "n2".into());
         let phase = "Inqueue".into();
         report
@@ -32,7 +34,7 @@ mod tests {
         report.stats = Stats { cycles: 1, session_seconds: 0.012, ..Stats::default() };
         let compact: String = report.to_json().split_whitespace().collect();
         let expected = concat!(
-            r#"{"bindings":{"a/p":"n1"},"evictions":["a/q"],"nominations":{"a/r":"n2"},"#,
+            r#"{"bindings":{"a/p":"n1"},"evictions":["a/q"],"evictionCauses":[{"pod":"a/q","action":"preempt","by":"a/g","reason":"preemptedbya/g"}],"nominations":{"a/r":"n2"},"#,
             r#""podGroups":{"a/g":{"phase":"Inqueue","reasons":["why"]}},"pods":{"a/s":{"reasons":[]}},"#,
             r#""queues":{"default":{"allocated":{"cpu":"4"},"deserved":{"cpu":"8"}}},"#,
             r#""stats":{"bound":0,"cycles":1,"nodes":0,"pending":0,"pods":0,"sessionSeconds":0.012,"virtualSeconds":0.0}}"#,

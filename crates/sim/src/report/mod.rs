@@ -15,6 +15,8 @@ pub struct Report {
     pub bindings: BTreeMap<String, String>,
     /// Pods evicted in this run, in the order of the decisions.
     pub evictions: Vec<String>,
+    /// The same with for whom and why.
+    pub eviction_causes: Vec<Eviction>,
     /// Pods to which this run promised a node that others have to leave first.
     pub nominations: BTreeMap<String, String>,
     /// PodGroups, by `namespace/name`.
@@ -28,6 +30,20 @@ pub struct Report {
     /// Nodes with what is used on them, by name.
     #[serde(skip)]
     pub nodes: BTreeMap<String, NodeOutcome>,
+}
+
+/// A pod that was evicted.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Eviction {
+    /// `namespace/name`.
+    pub pod: String,
+    /// The action that evicted it.
+    pub action: &'static str,
+    /// The PodGroup, or the pod without one, that got its room; missing when it was moved.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub by: Option<String>,
+    /// As the event on the pod has it on a cluster.
+    pub reason: String,
 }
 
 /// Where a PodGroup ended up.

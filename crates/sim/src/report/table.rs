@@ -3,7 +3,7 @@ use std::collections::BTreeMap;
 
 use crate::printable::printable;
 
-use super::{GroupOutcome, QueueOutcome, Report, alike, amounts, percent};
+use super::{Eviction, GroupOutcome, QueueOutcome, Report, alike, amounts, percent};
 
 /// Kinds of reasons of pods without a PodGroup that are worth a line each.
 const REASONS_MAX: usize = 20;
@@ -65,8 +65,8 @@ impl Report {
     }
 
     fn evicted(&self) -> String {
-        let rows: Vec<_> = self.evictions.iter().map(|pod| vec![pod.clone()]).collect();
-        if rows.is_empty() { String::new() } else { columns(&["EVICTED"], rows) }
+        let row = |it: &Eviction| vec![it.pod.clone(), it.action.to_owned(), it.reason.clone()];
+        columns(&["EVICTED", "ACTION", "WHY"], self.eviction_causes.iter().map(row).collect())
     }
 
     fn waiting(&self) -> String {
@@ -147,6 +147,8 @@ mod tests {
             .insert("a/p".into(), PodOutcome { reasons: vec![queue.clone()], ..PodOutcome::default() });
         report.queues.insert(queue.clone(), QueueOutcome { problem: Some(queue), ..QueueOutcome::default() });
         report.evictions.push("a/\r".into());
+        let pod = "a/\r".to_owned();
+        report.eviction_causes.push(Eviction { pod, ..Eviction::default() });
         let text = report.to_table();
         assert!(!text.contains(['\u{1b}', '\r']), "{text:?}");
         assert_eq!(text.matches("a\\u{1b}[31mb\\nc").count(), 8, "{text}");
@@ -177,6 +179,8 @@ mod tests {
         let queue = QueueOutcome { weight: 3, share: Some(0.5), problem, ..QueueOutcome::default() };
         report.queues.insert("q".into(), queue);
         report.evictions.push("a/z".into());
+        let (by, reason) = (None, "preempted by a/y".into());
+        report.eviction_causes.push(Eviction { pod: "a/z".into(), action: "preempt", by, reason });
         report.stats.pending = 3;
         let expected = "\
 PODGROUP   QUEUE  PHASE    MIN  PLACED  WAITING  NODES
@@ -187,8 +191,8 @@ Pods without a PodGroup: 3 placed, 2 waiting
 QUEUE  WEIGHT  SHARE  ALLOCATED  DESERVED
 q      3       50 %   -          -
 
-EVICTED
-a/z
+EVICTED  ACTION   WHY
+a/z      preempt  preempted by a/y
 
 Queue q: its parent p does not exist
 PodGroup train/big (Inqueue) waits:

@@ -184,7 +184,7 @@ impl Planner {
         let served = self.serve(statement.session(), job);
         if lacks(statement.session()) < before {
             yielding::put_back(&mut statement, yielded, job);
-            statement.commit(&Arc::from(""));
+            statement.commit(&Arc::default());
             gather::end(session, job);
         }
         served

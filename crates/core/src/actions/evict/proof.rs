@@ -9,6 +9,7 @@ use super::purpose::Purpose;
 use super::roster::{Loss, Victim};
 use super::steps::Steps;
 use super::surplus;
+use crate::decision::Cause;
 use crate::diagnosis::NoEviction;
 use crate::id::{ClassId, JobId, NodeId, TaskId};
 use crate::plugin::EvictionKind;
@@ -30,7 +31,7 @@ pub(super) fn prove(
     aim: &Aim,
     purpose: Purpose,
     (units, least): (&[Unit], usize),
-    why: &Arc<str>,
+    why: &Arc<Cause>,
     steps: &mut Steps,
 ) -> Result<bool, NoEviction> {
     let mut statement = session.statement();

@@ -1,5 +1,6 @@
 //! What an action evicts for, and whom.
 use crate::conf::Flag;
+use crate::decision::Cause;
 use crate::id::{JobId, QueueId, TaskId};
 use crate::plugin::{EvictionKind, Plugin};
 use crate::session::Session;
@@ -91,7 +92,7 @@ impl Purpose {
     }
 
     /// For whom and why, as it is told.
-    pub(super) fn reason(self, session: &Session<'_>, job: JobId) -> String {
+    pub(super) fn cause(self, session: &Session<'_>, job: JobId) -> Cause {
         let world = &*session.world;
         let job = &world.jobs[job];
         let verb = match self.kind() {
@@ -99,6 +100,7 @@ impl Purpose {
             EvictionKind::Reclaim => "reclaimed",
         };
         let queue = &world.queues[job.queue].name;
-        format!("{verb} by {} (priority {}) in queue {queue}", job.key, job.priority)
+        let reason = format!("{verb} by {} (priority {}) in queue {queue}", job.key, job.priority);
+        Cause { action: self.action(), by: Some(job.key.clone()), reason: reason.into() }
     }
 }

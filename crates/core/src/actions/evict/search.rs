@@ -15,6 +15,7 @@ use super::roster::{Loss, Roster, Victim};
 use super::steps::Steps;
 use crate::actions::gang;
 use crate::actions::together::Choice;
+use crate::decision::Cause;
 use crate::diagnosis::{NoEviction, Untried};
 use crate::id::{ClassId, JobId, NodeId, TaskId, TermId};
 use crate::plugin::Plugin;
@@ -77,8 +78,8 @@ pub(super) fn evict_for(
             && is_offered(session, aim, purpose, victim)
     };
     let offered: Vec<Victim> = order.iter().filter(is_offered).copied().collect();
-    let mut search = Search { session, aim, purpose, today, steps, why: Arc::from("") };
-    search.why = purpose.reason(search.session, aim.job).into();
+    let mut search = Search { session, aim, purpose, today, steps, why: Arc::default() };
+    search.why = Arc::new(purpose.cause(search.session, aim.job));
     search.run(&offered, &empty)
 }
 
@@ -171,7 +172,7 @@ struct Search<'a, 'w> {
     /// Rooms with nobody evicted.
     today: Ledger,
     steps: &'a mut Steps,
-    why: Arc<str>,
+    why: Arc<Cause>,
 }
 
 impl Search<'_, '_> {

@@ -16,6 +16,7 @@ use super::steps::Steps;
 use super::{MAX_STEPS_ARG, MAX_TIME_ARG, proof, roster};
 use crate::actions::ActionDef;
 use crate::conf::{Allowed, ArgKind, ArgSpec, Flag, Otherwise, Rule};
+use crate::decision::Cause;
 use crate::diagnosis::NoEviction;
 use crate::id::{NodeId, TaskId};
 use crate::placement::Room;
@@ -58,7 +59,8 @@ fn run(session: &mut Session<'_>) {
     for (task, _) in &moves {
         statement.evict(*task);
     }
-    statement.commit(&Arc::from("shuffle: evicted to be placed anew"));
+    let reason = "shuffle: evicted to be placed anew".into();
+    statement.commit(&Arc::new(Cause { action: NAME, by: None, reason }));
     for (task, place) in moves {
         if let Some(node) = place.filter(|_| keep > 0) {
             session.keep_place(task, node, keep);
