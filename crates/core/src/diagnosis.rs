@@ -176,6 +176,8 @@ pub enum QueueFault {
         /// The parent.
         parent: Arc<str>,
     },
+    /// It is the top of the tree, and has a parent all the same.
+    Top(Arc<str>),
     /// It has a parent, whose limits no configured plugin holds.
     Unheld(Arc<str>),
     /// Its children have more of something in sum than it has itself.
@@ -217,6 +219,9 @@ impl QueueFault {
             QueueFault::Tree { plugin, parent } => format!(
                 "it has parent {parent}, but plugin {plugin} is flat here; a tree needs plugin capacity with enableHierarchy: true"
             ),
+            QueueFault::Top(parent) => {
+                format!("its parent {parent} has no effect, for it is the top of the tree")
+            }
             QueueFault::Unheld(parent) => format!(
                 "it has parent {parent}, whose limits no configured plugin holds; a tree needs plugin capacity with enableHierarchy: true"
             ),

@@ -318,10 +318,17 @@ fn unheld(session: &Session<'_>, id: QueueId) -> Option<QueueFault> {
     (!held).then(|| QueueFault::Unheld(parent.name.clone()))
 }
 
+/// A parent of the queue that has none.
+fn topped(session: &Session<'_>, id: QueueId) -> Option<QueueFault> {
+    let queue = &session.world.queues[id];
+    (queue.is_root() && queue.parent != queue.name).then(|| QueueFault::Top(queue.parent.clone()))
+}
+
 fn tell_queue(session: &mut Session<'_>, id: QueueId) {
     let odd =
         |session: &Session<'_>| session.tiers.every().find_map(|it| it.queue_warning(session.world, id));
     let fault = session.queue_fault(id).or_else(|| odd(session)).or_else(|| unheld(session, id));
+    let fault = fault.or_else(|| topped(session, id));
     let message: Option<Arc<str>> = fault.map(|fault| fault.text(&session.world.dims).into());
     let queue = &mut session.world.queues[id];
     if queue.told == message {
