@@ -20,6 +20,7 @@ mod nowhere;
 mod object;
 mod object_check;
 mod outcome;
+mod placing;
 mod pod_check;
 mod pod_whole_check;
 mod printable;

@@ -14,6 +14,7 @@ use crate::names_check;
 use crate::nowhere;
 use crate::object::{self, Converter, Identity};
 use crate::object_check;
+use crate::placing;
 use crate::replacement::Maker;
 use crate::schema::{Schemas, UnknownField};
 use crate::workload::{self, Workload};
@@ -273,13 +274,13 @@ impl<'d> Reader<'d> {
         }
         wrong.extend(object_check::check(kind, &value));
         let scheduler = value.pointer("/spec/schedulerName").and_then(Value::as_str).map(ToOwned::to_owned);
-        let object = match self.converter.convert(kind, value) {
-            Ok(object) if wrong.is_empty() => object,
-            converted => {
-                wrong.extend(converted.err().into_iter().flat_map(|faults| faults.0));
-                return self.refuse(place, label, wrong);
-            }
+        let (object, unreadable) = match self.convert(kind, value, wrong) {
+            Ok(converted) => converted,
+            Err(wrong) => return self.refuse(place, label, wrong),
         };
+        for fault in unreadable {
+            self.remark((kind, without_indices(&fault.field), String::new()), place.invalid(label, fault));
+        }
         for remark in std::mem::take(&mut self.converter.remarks) {
             let field = without_indices(&remark.field);
             self.remark((kind, field, String::new()), place.invalid(label, remark));
@@ -307,6 +308,37 @@ impl<'d> Reader<'d> {
         }
         self.entries.push(Entry { object, dated: *dated });
         Ok(())
+    }
+
+    /// The object, and what of a pod's affinity and spread cannot be read; or all that is wrong.
+    fn convert(
+        &mut self,
+        kind: Kind,
+        value: Value,
+        wrong: Vec<Invalid>,
+    ) -> Result<(Object, Vec<Invalid>), Vec<Invalid>> {
+        let bare = if kind == Kind::Pod { placing::without(&value) } else { None };
+        let of_placing = |fault: &Invalid| bare.is_some() && placing::is_of(fault);
+        let (mut unreadable, mut wrong): (Vec<_>, Vec<_>) = wrong.into_iter().partition(of_placing);
+        let mut converted = self.converter.convert(kind, value);
+        if let Err(faults) = &mut converted {
+            unreadable.extend(faults.0.extract_if(.., |fault| of_placing(fault)));
+        }
+        if let Some(bare) = bare.filter(|_| !unreadable.is_empty()) {
+            converted = self.converter.convert(kind, bare);
+        }
+        let mut object = match converted {
+            Ok(object) if wrong.is_empty() => object,
+            converted => {
+                wrong.extend(converted.err().into_iter().flat_map(|faults| faults.0));
+                wrong.extend(unreadable);
+                return Err(wrong);
+            }
+        };
+        if let (Object::Pod(pod), Some(first)) = (&mut object, unreadable.first()) {
+            placing::hinder(&mut pod.info, first);
+        }
+        Ok((object, unreadable))
     }
 
     /// Counts a pod that another scheduler should bind; an API server names default-scheduler where nobody is named.

@@ -128,6 +128,8 @@ pub struct Constraints {
     pub volumes: Vec<PodVolume>,
     /// May use nodes that are lent for a time (`volcano.sh/revocable-zone`).
     pub revocable: bool,
+    /// What of its affinity or its spread cannot be read: no node will do, and this is why.
+    pub unreadable: Option<Arc<str>>,
 }
 
 /// Whether use or room counts for a node.

@@ -157,8 +157,25 @@ fn object(api: &str, kind: &str, body: &str) -> String {
 
 /// Each text is refused for the key or the value `a!!`, in this field.
 fn refused_for_a_label(cases: &[(String, &str)]) {
+    told_of_a_label(cases, manifest);
+}
+
+/// Each text has a note for the key or the value `a!!`, in this field, and its pod says so.
+fn noted_for_a_label(cases: &[(String, &str)]) {
+    told_of_a_label(cases, |text| {
+        let folder = folder(&[("m.yaml", &(text.to_owned() + &node("n1", 4)))]);
+        let ran = phalanx_in(folder.path(), &["simulate", "-f", "m.yaml", "-o", "json"], "");
+        let reason = ran.json()["pods"]["default/p"]["reasons"][0].as_str().unwrap().to_owned();
+        let line = ran.stderr.lines().next().unwrap().to_owned();
+        let told = line.split_once("Pod default/p: ").unwrap().1;
+        assert!(reason.contains(told), "{reason}\n{line}");
+        line
+    });
+}
+
+fn told_of_a_label(cases: &[(String, &str)], line: impl Fn(&str) -> String) {
     for (text, field) in cases {
-        let line = manifest(text);
+        let line = line(text);
         let (before, told) = line.split_once(": found ").unwrap_or((&line, ""));
         assert!(before.ends_with(field), "{line}\n{field}");
         assert!(
@@ -178,7 +195,7 @@ fn labels_that_nothing_can_have_are_told_of_pods() {
         |term: &str| of("podAffinity", &format!("[{{topologyKey: zone, labelSelector: {{}}, {term}}}]"));
     let apart =
         |labels: &str| of("podAntiAffinity", &format!("[{{topologyKey: zone, labelSelector: {labels}}}]"));
-    refused_for_a_label(&[
+    noted_for_a_label(&[
         (of("podAffinity", "[{topologyKey: a!!, labelSelector: {}}]"), "[0].topologyKey"),
         (apart("{matchLabels: {a!!: b}}"), "[0].labelSelector.matchLabels"),
         (apart("{matchLabels: {b: a!!}}"), "[0].labelSelector.matchLabels"),

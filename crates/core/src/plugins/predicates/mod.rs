@@ -128,6 +128,9 @@ impl Plugin for Predicates {
 
     fn filters(&self, world: &World, class: ClassId, rules: &mut NodeRules) {
         let constraints = &world.classes[class].constraints;
+        if let Some(why) = &constraints.unreadable {
+            rules.filters.push(Box::new(Unreadable(why.clone())));
+        }
         rules.filters.push(Box::new(Condition { cordoned_too: tolerates_cordon(constraints) }));
         if self.affinity && (!constraints.node_selector.is_empty() || constraints.node_affinity.is_some()) {
             rules.filters.push(Box::new(Affinity::of(constraints)));
@@ -184,6 +187,15 @@ fn reads_of(constraints: &Constraints) -> impl Iterator<Item = (Attribute, Value
 fn tolerates_cordon(constraints: &Constraints) -> bool {
     let cordon = Taint { key: UNSCHEDULABLE_TAINT.into(), value: "".into(), effect: TaintEffect::NoSchedule };
     tolerates(&constraints.tolerations, &cordon)
+}
+
+/// Nobody knows which nodes the pod wants.
+struct Unreadable(Arc<str>);
+
+impl NodeFilter for Unreadable {
+    fn check(&self, _: &Node) -> Result<(), Unfit> {
+        Err(Unfit::Pod(self.0.clone()))
+    }
 }
 
 /// Ready and not cordoned.
