@@ -4,6 +4,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, LabelSelecto
 use phalanx_core::event::{Operator, PdbInfo, Requirement};
 use phalanx_core::label::Selector;
 
+use crate::constraints::unexpected;
 use crate::invalid::{At, Invalid};
 use crate::qualified::{check_key, check_value};
 use crate::{Identity, Interner, Kind, slim};
@@ -31,7 +32,18 @@ pub(crate) fn reduce(
         key: identity.key.clone(),
         selector: selector.transpose().at("spec.selector")?,
         allowed: if seen { allowed } else { 0 },
+        frees_unready: frees_unready(pdb).at("spec.unhealthyPodEvictionPolicy")?,
     })
+}
+
+/// Whether the eviction API lets a pod go that is not ready. Source: Kubernetes' eviction subresource.
+fn frees_unready(pdb: &slim::PodDisruptionBudget) -> Result<bool, Invalid> {
+    let slim::PodDisruptionBudgetStatus { current_healthy, desired_healthy, .. } = pdb.status;
+    match pdb.spec.unhealthy_pod_eviction_policy.as_deref() {
+        Some("AlwaysAllow") => Ok(true),
+        None | Some("IfHealthyBudget") => Ok(desired_healthy > 0 && current_healthy >= desired_healthy),
+        Some(other) => unexpected(other, "AlwaysAllow or IfHealthyBudget"),
+    }
 }
 
 /// A label selector; one without anything in it matches everything.

@@ -40,6 +40,7 @@ pub(crate) fn reduce(
         pod: PodRef { namespace: key.namespace, name: key.name, uid },
         created: created(metadata),
         phase,
+        unready: unready(status, phase),
         deleting: metadata.deletion_timestamp.is_some(),
         node: spec.node_name.as_deref().map(|name| interner.string(name)),
         nominated: status.nominated_node_name.as_deref().map(|name| interner.string(name)),
@@ -123,6 +124,12 @@ fn unscheduled(status: &slim::PodStatus) -> Option<&str> {
         return None;
     }
     Some(scheduled.message.as_deref().unwrap_or_default())
+}
+
+/// A pod that runs and says nothing of Ready is ready: manifests seldom do.
+fn unready(status: &slim::PodStatus, phase: PodPhase) -> bool {
+    let ready = status.conditions.iter().find(|condition| condition.type_ == "Ready");
+    phase == PodPhase::Running && ready.is_some_and(|condition| condition.status != "True")
 }
 
 /// Since when the pod has its node, as its condition says.

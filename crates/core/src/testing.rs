@@ -45,6 +45,7 @@ pub(crate) fn pod(name: &str, requests: &str) -> PodInfo {
         pod: PodRef { namespace: "ns".into(), name: name.into(), uid: name.into() },
         created: Time(0),
         phase: PodPhase::Pending,
+        unready: false,
         deleting: false,
         node: None,
         nominated: None,

@@ -44,11 +44,15 @@ impl Budget {
 
     /// How many of `pods` may be gone when `healthy` of them are well.
     fn allowed(self, pods: u64, healthy: u64) -> u64 {
-        let needed = match self {
+        healthy.saturating_sub(self.needed(pods))
+    }
+
+    /// How many of `pods` are to be well.
+    fn needed(self, pods: u64) -> u64 {
+        match self {
             Budget::Keep(amount) => amount.of(pods),
             Budget::Lose(amount) => pods.saturating_sub(amount.of(pods)),
-        };
-        healthy.saturating_sub(needed)
+        }
     }
 }
 
@@ -73,20 +77,22 @@ impl Amount {
     }
 }
 
-/// Fills in what budgets allow that have no status: by their pods in the input, of which those with a node are well.
+/// Fills in what budgets allow that have no status: by their pods in the input, of which those with a node are well, unless they say that they are not ready.
 pub(crate) fn count_allowed(objects: &mut [Object]) {
     let budgets = objects.iter().enumerate().filter_map(|(at, object)| match object {
         Object::Budget(pdb, budget) => Some((at, allowed(pdb, *budget, objects))),
         _ => None,
     });
-    for (at, allowed) in budgets.collect::<Vec<_>>() {
+    for (at, (allowed, met)) in budgets.collect::<Vec<_>>() {
         if let Object::Budget(pdb, _) = &mut objects[at] {
             pdb.allowed = allowed;
+            pdb.frees_unready |= met;
         }
     }
 }
 
-fn allowed(pdb: &PdbInfo, budget: Budget, objects: &[Object]) -> u32 {
+/// How many may be gone, and whether as many are well as there have to be.
+fn allowed(pdb: &PdbInfo, budget: Budget, objects: &[Object]) -> (u32, bool) {
     let meant = |pod: &&PodInfo| {
         pod.pod.namespace == pdb.key.namespace
             && !matches!(pod.phase, PodPhase::Succeeded | PodPhase::Failed)
@@ -99,9 +105,11 @@ fn allowed(pdb: &PdbInfo, budget: Budget, objects: &[Object]) -> u32 {
     let (mut count, mut healthy) = (0, 0);
     for pod in pods.filter(meant) {
         count += 1;
-        healthy += u64::from(pod.node.is_some() && !pod.deleting);
+        healthy += u64::from(pod.node.is_some() && !pod.deleting && !pod.unready);
     }
-    u32::try_from(budget.allowed(count, healthy)).unwrap_or(u32::MAX)
+    let needed = budget.needed(count);
+    let allowed = u32::try_from(budget.allowed(count, healthy)).unwrap_or(u32::MAX);
+    (allowed, needed > 0 && healthy >= needed)
 }
 
 #[cfg(test)]

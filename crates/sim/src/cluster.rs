@@ -291,9 +291,10 @@ impl Cluster {
     }
 }
 
-/// A pod that runs is evicted: its budgets allow one less, as the eviction API counts.
+/// A pod that runs is evicted: its budgets allow one less, as the eviction API counts, unless it may go as not ready.
 fn count_off(pdbs: &mut [PdbInfo], pod: &PodInfo, echoes: &mut Vec<Event>) {
-    for pdb in pdbs.iter_mut().filter(|pdb| pdb.key.namespace == pod.pod.namespace) {
+    let counts = |pdb: &&mut PdbInfo| !(pdb.frees_unready && pod.unready);
+    for pdb in pdbs.iter_mut().filter(|pdb| pdb.key.namespace == pod.pod.namespace).filter(counts) {
         if pdb.selector.as_ref().is_some_and(|selector| selector.matches(&pod.labels)) {
             pdb.allowed = pdb.allowed.saturating_sub(1);
             echoes.push(pdb.clone().into());

@@ -22,10 +22,11 @@ pub struct PodDisruptionBudget {
 
 /// `spec` of a PodDisruptionBudget; its numbers are for its controller.
 #[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
+#[serde(default, rename_all = "camelCase")]
 #[expect(missing_docs, reason = "Kubernetes' own fields")]
 pub struct PodDisruptionBudgetSpec {
     pub selector: Option<LabelSelector>,
+    pub unhealthy_pod_eviction_policy: Option<String>,
 }
 
 /// `status` of a PodDisruptionBudget.
@@ -35,6 +36,10 @@ pub struct PodDisruptionBudgetSpec {
 pub struct PodDisruptionBudgetStatus {
     #[serde(deserialize_with = "or_default")]
     pub disruptions_allowed: i32,
+    #[serde(deserialize_with = "or_default")]
+    pub current_healthy: i32,
+    #[serde(deserialize_with = "or_default")]
+    pub desired_healthy: i32,
     #[serde(deserialize_with = "or_default")]
     pub observed_generation: i64,
 }

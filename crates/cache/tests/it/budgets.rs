@@ -57,6 +57,36 @@ fn how_many_may_go() {
 }
 
 #[test]
+fn pods_that_are_not_ready_go_by_the_policy_and_by_what_is_healthy() {
+    for (policy, status, expected) in [
+        ("AlwaysAllow", "null", true),
+        ("AlwaysAllow", "{currentHealthy: 1, desiredHealthy: 2}", true),
+        ("IfHealthyBudget", "{currentHealthy: 2, desiredHealthy: 2}", true),
+        ("IfHealthyBudget", "{currentHealthy: 1, desiredHealthy: 2}", false),
+        ("IfHealthyBudget", "{currentHealthy: 0, desiredHealthy: 0}", false),
+        ("null", "{currentHealthy: 3, desiredHealthy: 2}", true),
+        ("null", "null", false),
+    ] {
+        let spec = format!("{{selector: {{}}, unhealthyPodEvictionPolicy: {policy}}}");
+        let pdb = try_pdb(&format!("metadata: {{name: b}}\nspec: {spec}\nstatus: {status}")).unwrap();
+        assert_eq!(pdb.frees_unready, expected, "{policy} {status}");
+    }
+    let invalid = try_pdb("metadata: {name: b}\nspec: {unhealthyPodEvictionPolicy: Never}").unwrap_err();
+    assert_eq!(
+        invalid.to_string(),
+        "spec.unhealthyPodEvictionPolicy: \"Never\" is unknown, expected AlwaysAllow or IfHealthyBudget"
+    );
+    for (status, expected) in [
+        ("{phase: Running}", false),
+        ("{phase: Running, conditions: [{type: Ready, status: 'True'}]}", false),
+        ("{phase: Running, conditions: [{type: Ready, status: 'False'}]}", true),
+        ("{phase: Pending, conditions: [{type: Ready, status: 'False'}]}", false),
+    ] {
+        assert_eq!(pod(&format!("metadata: {{name: p}}\nstatus: {status}")).unready, expected, "{status}");
+    }
+}
+
+#[test]
 fn a_selector_that_cannot_be_honoured_is_named_by_its_field() {
     for (expression, field) in [
         ("{key: a, operator: Like, values: [b]}", "operator"),

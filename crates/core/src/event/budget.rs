@@ -12,6 +12,8 @@ pub struct PdbInfo {
     pub selector: Option<Selector>,
     /// `status.disruptionsAllowed`; 0 while its controller has not seen the object as it is.
     pub allowed: u32,
+    /// Its pods that are not ready may go whatever it allows, by `unhealthyPodEvictionPolicy` and what is healthy.
+    pub frees_unready: bool,
 }
 
 /// A ResourceQuota without scopes.

@@ -71,6 +71,8 @@ pub struct PodInfo {
     pub created: Time,
     /// Phase.
     pub phase: PodPhase,
+    /// It runs, and its condition Ready says otherwise.
+    pub unready: bool,
     /// Has a deletion timestamp.
     pub deleting: bool,
     /// `spec.nodeName`.

@@ -27,6 +27,12 @@ const READS: &[Mark] = &[
         "0",
         "How many of them may be evicted; 0 as long as `status.observedGeneration` is behind.",
     ),
+    Mark::new(
+        "spec.unhealthyPodEvictionPolicy",
+        "field of a PodDisruptionBudget",
+        "IfHealthyBudget",
+        "When those that run and are not ready may go and do not count: `AlwaysAllow`, or while `status.currentHealthy` is at least `status.desiredHealthy`.",
+    ),
 ];
 
 pub(super) const DEF: PluginDef = PluginDef {
@@ -83,7 +89,9 @@ mod tests {
         assert_eq!(count(&world), 2, "without labels, without budget");
         for (allowed, expected) in [(0, 0), (1, 1), (5, 2)] {
             let selector = Some(Selector::default());
-            world.apply(PdbInfo { key: Key::new("ns", "all"), selector, allowed }.into());
+            world.apply(
+                PdbInfo { key: Key::new("ns", "all"), selector, allowed, ..PdbInfo::default() }.into(),
+            );
             assert_eq!(count(&world), expected, "{allowed} allowed");
             assert_eq!(Pdb.reclaimable(&world, all[0], &all).unwrap().len(), expected);
             let of_gangs = Pdb.unified_evictable(&world, EvictionKind::Preempt, all[0], &all);

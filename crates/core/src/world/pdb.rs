@@ -18,12 +18,14 @@ pub struct Pdb {
     pub selector: Option<Selector>,
     /// How many of them may be evicted now.
     pub allowed: u32,
+    /// Those of them that are not ready may go whatever it allows.
+    pub frees_unready: bool,
 }
 
 impl World {
     /// Takes a PodDisruptionBudget in. True when it differs from what was known.
     pub(super) fn apply_pdb(&mut self, info: PdbInfo) -> bool {
-        let pdb = Pdb { selector: info.selector, allowed: info.allowed };
+        let pdb = Pdb { selector: info.selector, allowed: info.allowed, frees_unready: info.frees_unready };
         let changed = self.pdbs.get(&info.key) != Some(&pdb);
         self.pdbs.insert(info.key, pdb);
         changed
@@ -57,6 +59,11 @@ impl World {
         known.filter(|(_, task)| task.refused != Refused::No)
     }
 
+    /// Whether a pod is not ready, and a budget that means it does not mind.
+    fn goes_unready(&self, task: TaskId, pdb: &Pdb) -> bool {
+        pdb.frees_unready && self.tasks[task].unready
+    }
+
     /// The PodDisruptionBudgets that mean a pod.
     pub(crate) fn pdbs_of(&self, task: TaskId) -> impl Iterator<Item = (&Key, &Pdb)> {
         let task = &self.tasks[task];
@@ -71,8 +78,8 @@ impl World {
 
 /// What PodDisruptionBudgets still allow, counted down as victims are picked.
 ///
-/// As the eviction API counts: a pod that has not started is free to go, and one that several budgets mean cannot go at
-/// all. An eviction that was decided and is not seen yet counts until it is. Source: Kubernetes' eviction subresource.
+/// As the eviction API counts: a pod that has not started is free to go, one that is not ready is when its budget says so,
+/// and one that several budgets mean cannot go at all. An eviction that was decided and is not seen yet counts until it is. Source: Kubernetes' eviction subresource.
 #[derive(Debug)]
 pub struct Budgets<'w> {
     world: &'w World,
@@ -87,7 +94,7 @@ impl<'w> Budgets<'w> {
         if !world.pdbs.is_empty() {
             let under_way = |(id, task): (TaskId, &super::Task)| task.evicting.is_some().then_some(id);
             for task in world.tasks.iter().filter_map(under_way) {
-                for (key, _) in world.pdbs_of(task) {
+                for (key, _) in world.pdbs_of(task).filter(|(_, pdb)| !world.goes_unready(task, pdb)) {
                     let left = budgets.left.entry(key).or_default();
                     *left = left.saturating_sub(1);
                 }
@@ -101,9 +108,11 @@ impl<'w> Budgets<'w> {
         if self.left.is_empty() || self.world.tasks[task].status == Status::Bound {
             return true;
         }
-        let mut meant =
-            self.world.pdbs_of(task).map(|(key, _)| self.left.get(key).copied().unwrap_or_default());
-        meant.next().is_none_or(|left| left > 0 && meant.next().is_none())
+        let lets_go = |(key, pdb): (&Key, &Pdb)| {
+            self.left.get(key).is_some_and(|left| *left > 0) || self.world.goes_unready(task, pdb)
+        };
+        let mut meant = self.world.pdbs_of(task).map(lets_go);
+        meant.next().is_none_or(|goes| goes && meant.next().is_none())
     }
 
     /// Counts a victim, if it may go on top of those counted before.
@@ -112,7 +121,8 @@ impl<'w> Budgets<'w> {
             return false;
         }
         if !self.left.is_empty() && self.world.tasks[task].status != Status::Bound {
-            for (key, _) in self.world.pdbs_of(task) {
+            let world = self.world;
+            for (key, _) in world.pdbs_of(task).filter(|(_, pdb)| !world.goes_unready(task, pdb)) {
                 self.left.entry(key).and_modify(|left| *left -= 1);
             }
         }
@@ -134,7 +144,7 @@ mod tests {
         let of =
             |app: &str| Requirement { key: "app".into(), operator: Operator::In, values: vec![app.into()] };
         let selector = Selector(app.map(of).into_iter().collect());
-        PdbInfo { key: Key::new("ns", name), selector: Some(selector), allowed }.into()
+        PdbInfo { key: Key::new("ns", name), selector: Some(selector), allowed, frees_unready: false }.into()
     }
 
     #[test]
@@ -151,9 +161,10 @@ mod tests {
         assert_eq!(takes(&world, &["a", "b", "c"]), [true, true, true]);
         world.apply(pdb("web", Some("web"), 1));
         assert_eq!(takes(&world, &["a", "b", "c", "d"]), [true, false, true, true]);
-        world.apply(PdbInfo { key: Key::new("ns", "none"), selector: None, allowed: 0 }.into());
+        world.apply(PdbInfo { key: Key::new("ns", "none"), selector: None, ..PdbInfo::default() }.into());
         world.apply(
-            PdbInfo { key: Key::new("other", "all"), selector: Some(Selector(vec![])), allowed: 0 }.into(),
+            PdbInfo { key: Key::new("other", "all"), selector: Some(Selector(vec![])), ..PdbInfo::default() }
+                .into(),
         );
         assert_eq!(takes(&world, &["a", "c"]), [true, true]);
         world.apply(pdb("all", None, 9));
@@ -162,5 +173,33 @@ mod tests {
         let a = task_of(&world, "a");
         world.tasks[a].evicting = Some(Status::Running);
         assert_eq!(takes(&world, &["b"]), [false]);
+    }
+
+    #[test]
+    fn pods_that_are_not_ready_go_where_their_budget_does_not_mind_and_do_not_count() {
+        let with = |frees_unready, allowed| PdbInfo {
+            key: Key::new("ns", "web"),
+            selector: Some(Selector(vec![])),
+            allowed,
+            frees_unready,
+        };
+        let mut world = world_of([running(labelled("ready", "web"), "n")]);
+        world.apply(with(true, 0).into());
+        for name in ["ill", "worse"] {
+            world.apply(running(labelled(name, "web"), "n").into());
+            world.apply(PodInfo { unready: true, ..running(labelled(name, "web"), "n") }.into());
+        }
+        let takes = |world: &World| {
+            let mut budgets = Budgets::new(world);
+            ["ill", "ready", "worse"].map(|name| budgets.take(task_of(world, name)))
+        };
+        assert_eq!(takes(&world), [true, false, true]);
+        world.apply(with(true, 1).into());
+        assert_eq!(takes(&world), [true, true, true]);
+        let ill = task_of(&world, "ill");
+        world.tasks[ill].evicting = Some(Status::Running);
+        assert_eq!(takes(&world), [true, true, true], "its eviction does not count");
+        world.apply(with(false, 0).into());
+        assert_eq!(takes(&world), [false; 3]);
     }
 }

@@ -195,6 +195,8 @@ pub struct Task {
     pub(crate) refused: Refused,
     /// Labels.
     pub labels: Labels,
+    /// It runs and is not ready.
+    pub unready: bool,
     /// When it was given its node.
     pub scheduled: Option<Time>,
     /// The message of the PodScheduled condition that was last read or decided.

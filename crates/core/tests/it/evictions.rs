@@ -182,7 +182,7 @@ fn a_gangs_annotation_speaks_for_its_pods() {
 }
 
 fn pdb(name: &str, allowed: u32) -> PdbInfo {
-    PdbInfo { key: Key::new("ns", name), selector: Some(Selector::default()), allowed }
+    PdbInfo { key: Key::new("ns", name), selector: Some(Selector::default()), allowed, ..PdbInfo::default() }
 }
 
 #[test]

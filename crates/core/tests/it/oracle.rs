@@ -356,7 +356,7 @@ impl Rules {
 
 fn budget(at: usize, allowed: u32) -> PdbInfo {
     let name = format!("budget-{at}");
-    PdbInfo { key: Key::new("ns", &name), selector: Some(has(&name)), allowed }
+    PdbInfo { key: Key::new("ns", &name), selector: Some(has(&name)), allowed, ..PdbInfo::default() }
 }
 
 fn check(case: &Case) -> TestCaseResult {

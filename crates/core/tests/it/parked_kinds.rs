@@ -392,7 +392,12 @@ impl Backlog {
             Step::Ungate(at) => change(cluster, &[Status::Pending], at, |pod| pod.gated = !pod.gated),
             Step::Budget(allowed) => {
                 let selector = Some(Selector(vec![requirement("app", "a")]));
-                cluster.add(PdbInfo { key: Key::new("ns", "budget"), selector, allowed });
+                cluster.add(PdbInfo {
+                    key: Key::new("ns", "budget"),
+                    selector,
+                    allowed,
+                    ..PdbInfo::default()
+                });
             }
             Step::Regroup(at, queue, min_member, cpu) => {
                 let Some(pod) = named_with(cluster, &[Status::Pending], at) else { return };

@@ -182,7 +182,12 @@ impl Setting {
         let quota =
             QuotaInfo { key: Key::new("ns", "quota"), hard: resources("cpu=9"), used: resources("cpu=1") };
         let labels = |app: &str| Selector(vec![requirement("app", Operator::In, app)]);
-        let budget = PdbInfo { key: Key::new("ns", "budget"), selector: Some(labels("a")), allowed: 1 };
+        let budget = PdbInfo {
+            key: Key::new("ns", "budget"),
+            selector: Some(labels("a")),
+            allowed: 1,
+            ..PdbInfo::default()
+        };
         let mut events = vec![class("local", None), class("made", Some("csi")), quota.into(), budget.into()];
         for at in 0..4 {
             events.push(self.volume(at).into());

@@ -118,6 +118,7 @@ impl World {
             evicting: None,
             refused: Refused::No,
             labels: info.labels.clone(),
+            unready: info.unready,
             scheduled: info.scheduled,
             nominated: info.nominated.clone(),
             message: info.unscheduled_message.clone(),
@@ -167,6 +168,7 @@ impl World {
         let task = &mut self.tasks[id];
         let let_go = task.gated && !info.gated;
         let edited = changed_class
+            || (task.unready != info.unready && !self.pdbs.is_empty())
             || changed_burst
             || changed_claims
             || task.gated != info.gated
@@ -182,6 +184,7 @@ impl World {
         task.gated = info.gated;
         task.preemptable = info.preemptable;
         task.labels.clone_from(&info.labels);
+        task.unready = info.unready;
         task.scheduled = info.scheduled;
         task.evicting = match (task.evicting, info.phase) {
             _ if info.deleting => None,
