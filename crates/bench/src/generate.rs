@@ -162,6 +162,7 @@ fn pod_info(
         pod: PodRef { namespace: namespace.clone(), name: name.clone(), uid: name },
         created,
         phase: PodPhase::Pending,
+        unready: false,
         deleting: false,
         node: None,
         nominated: None,
