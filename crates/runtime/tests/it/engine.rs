@@ -49,7 +49,7 @@ impl Outlook {
     /// For whom and why pods were evicted.
     fn reasons(&self) -> BTreeSet<String> {
         let reason = |decision: &Decision| match decision {
-            Decision::Evict { reason, .. } => Some(reason.to_string()),
+            Decision::Evict { cause, .. } => Some(cause.reason.to_string()),
             _ => None,
         };
         self.out().iter().filter_map(reason).collect()
