@@ -85,8 +85,7 @@ impl<'w> Budgets<'w> {
         let mut budgets =
             Self { world, left: world.pdbs.iter().map(|(key, pdb)| (key, pdb.allowed)).collect() };
         if !world.pdbs.is_empty() {
-            let under_way = |(id, task): (TaskId, &super::Task)| task.evicting.is_some().then_some(id);
-            for task in world.tasks.iter().filter_map(under_way) {
+            for task in world.evicting_tasks() {
                 for (key, _) in world.pdbs_of(task) {
                     let left = budgets.left.entry(key).or_default();
                     *left = left.saturating_sub(1);
@@ -160,7 +159,7 @@ mod tests {
         assert_eq!(takes(&world, &["a", "c"]), [false, true], "two budgets mean a");
         world.apply(Event::PdbGone(Key::new("ns", "all")));
         let a = task_of(&world, "a");
-        world.tasks[a].evicting = Some(Status::Running);
+        world.set_evicting(a, Some(Status::Running));
         assert_eq!(takes(&world, &["b"]), [false]);
     }
 }
