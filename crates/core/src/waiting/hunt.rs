@@ -102,8 +102,8 @@ pub(super) fn begin(session: &mut Session<'_>, growth: Option<Growth>, patience:
 /// Calls the first of those for whom others may be evicted, and as many of the others as have rested.
 fn call_evicting(session: &mut Session<'_>, queue: QueueId, count: usize) {
     let mut cursor = Cursor::default();
-    for left in (0..count.saturating_mul(2)).rev() {
-        let rested = (left < count).then_some(session.now);
+    for at in 0..count.saturating_mul(2) {
+        let rested = (at >= count).then_some(session.now);
         let Some(id) = session.world.next_in_line(queue, &mut cursor, Sought::Evicting, rested) else {
             break;
         };

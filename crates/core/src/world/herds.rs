@@ -188,7 +188,8 @@ impl Herd {
 
     /// What it asks for, if it is one that stands in a lineup.
     pub(super) fn bounds(&self) -> Option<Bounds> {
-        let demand = self.demand.as_ref().filter(|_| self.plain && self.live > 0)?;
+        let lined_up = self.plain && self.live > 0 && self.cure != Cure::Nodes;
+        let demand = self.demand.as_ref().filter(|_| lined_up)?;
         Some(Bounds {
             request: demand.request.clone(),
             least: demand.least.clone(),
