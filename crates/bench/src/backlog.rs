@@ -1,8 +1,6 @@
 //! `backlog`: gangs that wait must not slow those that fit, nor those that finish.
 mod like;
 
-use std::time::Instant;
-
 use anyhow::{Result, ensure};
 use clap::Args;
 use phalanx_core::decision::Decision;
@@ -131,9 +129,7 @@ fn fastest(options: &Options, waiting: usize) -> Result<(f64, f64)> {
         world.apply(event);
     }
     let mut scheduler = scheduler(options)?;
-    let started = Instant::now();
-    scheduler.run(&mut world, Time(0));
-    let first = started.elapsed().as_secs_f64();
+    let (first, _) = machine::measured(|| scheduler.run(&mut world, Time(0)));
     let mut fastest = f64::INFINITY;
     for run in 0..options.runs.max(1) {
         let gang = Gang {
@@ -147,9 +143,8 @@ fn fastest(options: &Options, waiting: usize) -> Result<(f64, f64)> {
         for event in gang.events() {
             world.apply(event);
         }
-        let started = Instant::now();
-        let outcome = scheduler.run(&mut world, Time(0));
-        fastest = fastest.min(started.elapsed().as_secs_f64());
+        let (seconds, outcome) = machine::measured(|| scheduler.run(&mut world, Time(0)));
+        fastest = fastest.min(seconds);
         let bound = |decision: &Decision| matches!(decision, Decision::Bind { pods, .. } if pods.len() == options.size);
         ensure!(outcome.decisions.iter().any(bound), "the gang was not placed");
     }
@@ -175,12 +170,11 @@ fn while_finishing(options: &Options, waiting: usize) -> Result<f64> {
     let finished = options.finish.clamp(1, running);
     for pod in pods.take(finished) {
         world.apply(PodInfo { phase: PodPhase::Succeeded, ..*pod }.into());
-        let started = Instant::now();
-        let outcome = scheduler.run(&mut world, Time(0));
-        seconds += started.elapsed().as_secs_f64();
+        let (cycle, outcome) = machine::measured(|| scheduler.run(&mut world, Time(0)));
+        seconds += cycle;
         bound += outcome.decisions.iter().filter(|it| matches!(it, Decision::Bind { .. })).count();
     }
-    let placeable = if options.like.never_starts() { 0 } else { (finished / MEMBERS).min(waiting) };
+    let placeable = options.like.started_by(finished, MEMBERS).min(waiting);
     ensure!(bound == placeable, "{bound} gangs were placed, expected {placeable}");
     Ok(seconds / finished as f64)
 }

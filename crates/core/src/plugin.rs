@@ -241,6 +241,11 @@ pub trait Plugin: Send + Sync {
     ) -> Option<Vec<TaskId>> {
         None
     }
+    /// Whether its opinions on victims depend on what the task requests, or on more of its job than the queue, the
+    /// priority and whether it may be evicted itself.
+    fn minds_request(&self) -> bool {
+        true
+    }
     /// Whether its opinions on victims are about what queues may keep: then they hold whichever tier decides, for no
     /// order of plugins is meant to let two queues take the same from each other by turns.
     fn guards_queues(&self) -> bool {

@@ -13,12 +13,21 @@ use crate::plugin::{NodeRules, Outside, Plugin};
 use crate::searches::Searches;
 use crate::statement::{Entry, Statement};
 use crate::tiers::Tiers;
+use crate::waiting::Hunt;
 use crate::world::{Before, Status, World};
 
 /// Steps that searches for the places of gangs may take in a cycle, so that they hold up nobody else for long.
 const SEARCHES: u64 = 500_000;
 /// Milliseconds that they may take, where somebody measures them.
 const SEARCHES_MS: u64 = 500;
+
+/// Which of two jobs goes first: repairs and plugins, then creation, then name.
+pub(crate) fn job_order(world: &World, tiers: &Tiers, a: JobId, b: JobId) -> Ordering {
+    tiers.job_order(world, a, b).then_with(|| {
+        let (a, b) = (&world.jobs[a], &world.jobs[b]);
+        a.created.cmp(&b.created).then_with(|| a.key.cmp(&b.key)).then(a.kind.cmp(&b.kind))
+    })
+}
 
 /// One cycle's view of the World.
 pub struct Session<'w> {
@@ -39,6 +48,8 @@ pub struct Session<'w> {
     pub(crate) cut_short: bool,
     /// Nodes that are kept in this cycle for gangs that gather room.
     pub(crate) gathered: Vec<NodeId>,
+    /// Who was asked of those that wait for plain placing.
+    pub(crate) hunt: Hunt,
     stopwatch: Option<&'w Arc<dyn Stopwatch>>,
 }
 
@@ -63,6 +74,7 @@ impl<'w> Session<'w> {
             searches: Searches::new(Budget::new(SEARCHES, SEARCHES_MS, outside.stopwatch)),
             cut_short: false,
             gathered: Vec::new(),
+            hunt: Hunt::default(),
             stopwatch: outside.stopwatch,
         }
     }
@@ -87,10 +99,7 @@ impl<'w> Session<'w> {
 
     /// Which of two jobs goes first: repairs and plugins, then creation, then name.
     pub fn job_order(&self, a: JobId, b: JobId) -> Ordering {
-        self.tiers.job_order(self.world, a, b).then_with(|| {
-            let (a, b) = (&self.world.jobs[a], &self.world.jobs[b]);
-            a.created.cmp(&b.created).then_with(|| a.key.cmp(&b.key)).then(a.kind.cmp(&b.kind))
-        })
+        job_order(self.world, &self.tiers, a, b)
     }
 
     /// Whether what is reserved for a job gives way to another of its queue. A gang that is being repaired gives way only to

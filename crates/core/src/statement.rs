@@ -119,7 +119,7 @@ impl<'s, 'w> Statement<'s, 'w> {
                 }
                 Status::Releasing if it.evicting.is_none() => {
                     session.decisions.push(Decision::Evict { pod: it.pod.clone(), cause: why.clone() });
-                    session.world.tasks[task].evicting = Some(before.status());
+                    session.world.set_evicting(task, Some(before.status()));
                 }
                 Status::Pipelined | Status::Pending => nominate(session, task),
                 _ => {}

@@ -4,6 +4,7 @@
 //! When something happens that may lift the reason, the first of the herd is called, in the order of jobs; the next one
 //! when that has got what it asked for, in the same cycle. So what a backlog costs does not depend on its length, and who is
 //! placed where is what it would be if all were looked at.
+mod hunt;
 mod parking;
 
 use crate::actions::Heap;
@@ -11,7 +12,8 @@ use crate::diagnosis::Refusal;
 use crate::event::{Dequeue, Time};
 use crate::id::{HerdId, JobId, QueueId};
 use crate::session::Session;
-use crate::world::{Job, Member, Members, World, backoff};
+use crate::world::{Job, Member, Members, World};
+pub(crate) use hunt::{Hunt, call as call_hunted};
 use parking::{Parking, parking};
 
 /// How patient jobs are.
@@ -22,6 +24,9 @@ pub struct Patience {
     /// Of those that may be helped by anything, so many are looked at in each cycle. The others are left alone for a second
     /// when they were looked at in vain, then for two, up to ten.
     pub in_vain: usize,
+    /// Of a queue's for whom others may have to be evicted so many are looked at in each cycle, and as many of the others in
+    /// turn. All of them are looked at when there is room that may do.
+    pub searched: usize,
     /// After so many milliseconds a parked job is looked at whatever happened.
     pub flush: i64,
     /// But no more of them in one cycle than this.
@@ -30,7 +35,7 @@ pub struct Patience {
 
 impl Default for Patience {
     fn default() -> Self {
-        Self { few: 100, in_vain: 500, flush: 300_000, flushed: 1000 }
+        Self { few: 100, in_vain: 500, searched: 16, flush: 300_000, flushed: 1000 }
     }
 }
 
@@ -51,9 +56,12 @@ pub(crate) fn begin(session: &mut Session<'_>, patience: Patience) {
         call_of_queues(session, changed);
         let mut herds = session.world.standing_herds();
         herds.extend(rested.into_iter().filter(|herd| !session.world.stands(*herd)));
+        hunt::line_up(session);
+        let growth = session.world.growth();
+        let with_room = session.world.herds_with_room(growth.as_ref());
+        hunt::begin(session, growth, patience);
         call_herds(session, &herds, patience);
-        let herds = session.world.herds_with_room();
-        call_herds(session, &herds, patience);
+        call_herds(session, &with_room, patience);
     }
     session.world.forget_freed();
     for job in session.world.awake_jobs() {
@@ -137,7 +145,7 @@ fn first(session: &mut Session<'_>, id: HerdId) -> Option<JobId> {
 /// Calls the first of a herd.
 fn call_first(session: &mut Session<'_>, id: HerdId) -> Option<JobId> {
     let job = first(session, id)?;
-    session.world.end_rest(id);
+    session.world.note_called(id);
     session.world.call(job);
     let it = &mut session.world.jobs[job];
     it.place.first_of = Some(id);
@@ -175,8 +183,10 @@ pub(crate) fn settle(session: &mut Session<'_>, patience: Patience) {
 
 fn park_all(session: &mut Session<'_>, waiting: Vec<JobId>, patience: Patience) {
     let mut in_vain = Vec::new();
+    // Of so many that had no turn only those that go first are looked at in the next cycle.
+    let crowd = waiting.len() > patience.in_vain;
     for job in waiting {
-        if let Some(parking) = parking(session, job) {
+        if let Some(parking) = parking(session, job, crowd) {
             park(session, job, parking, patience);
         } else if may_be_off(session.world, &session.world.jobs[job]) {
             in_vain.push(job);
@@ -212,12 +222,10 @@ fn park(session: &mut Session<'_>, job: JobId, parking: Parking, patience: Patie
     let flush = Time(session.now.0.saturating_add(patience.flush));
     let serial = session.world.park(job, herd, parking.until, flush);
     session.world.watch_claims(job, serial);
-    let now = session.now;
-    let Some(it) = session.world.herd_mut(herd) else { return };
     if in_vain {
-        it.tries = it.tries.saturating_add(1);
-        it.rests_until = backoff(now, it.tries);
+        session.world.asked_in_vain(herd, session.now);
     }
+    let Some(it) = session.world.herd_mut(herd) else { return };
     let (mut members, live) = (std::mem::take(&mut it.members), it.live());
     if members.len() > 2 * live + 16 {
         members = without_strays(session, herd, &members);

@@ -79,9 +79,16 @@ impl Like {
         })
     }
 
-    /// Whether room does not help them.
-    pub(super) fn never_starts(self) -> bool {
-        matches!(self, Like::NotAdmitted | Like::Unbound | Like::Devices)
+    /// How many gangs of so many pods start when as many have finished, zone after zone: all that seek one zone go to that
+    /// of the first, which is the first with enough room.
+    pub(super) fn started_by(self, finished: usize, size: usize) -> usize {
+        let in_zone = |zone: usize| (finished + ZONES - 1 - zone) / ZONES / size;
+        match self {
+            Like::NotAdmitted | Like::Unbound | Like::Devices => 0,
+            Like::Affinity => in_zone(0),
+            Like::OwnAffinity => (0..ZONES).map(in_zone).sum(),
+            _ => finished / size,
+        }
     }
 
     /// A gang of one pod that is too large for any node with so many cores, or is let on none.

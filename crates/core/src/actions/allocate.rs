@@ -38,6 +38,9 @@ fn run(session: &mut Session<'_>) {
     // What is to be placed of a job is found out when it is its turn.
     let mut works: FxHashMap<JobId, Work> = FxHashMap::default();
     let mut line = Line::new(session, jobs);
+    for queue in session.hunt.queues() {
+        join_hunted(session, &mut line, queue);
+    }
     while let Some(queue) = line.first_queue(session) {
         serve_queue(session, &mut line, queue, &mut works);
     }
@@ -82,6 +85,17 @@ fn join_next(session: &mut Session<'_>, line: &mut Line, job: JobId, works: &mut
     }
 }
 
+/// Puts the next one of a queue in line of those that were not looked at so far and may fit.
+fn join_hunted(session: &mut Session<'_>, line: &mut Line, queue: QueueId) {
+    while let Some(job) = waiting::call_hunted(session, queue) {
+        if may_be_placed(session, job, true) {
+            line.push(session, job);
+            return;
+        }
+        session.hunt.served(queue, job, true);
+    }
+}
+
 fn serve_queue(
     session: &mut Session<'_>,
     line: &mut Line,
@@ -89,6 +103,7 @@ fn serve_queue(
     works: &mut FxHashMap<JobId, Work>,
 ) {
     if let Some(refusal) = session.overused(queue) {
+        session.hunt.leave(queue);
         for job in line.leave(queue) {
             if gather::is_gathering(session.world, job) {
                 gang::release(session, job);
@@ -107,8 +122,12 @@ fn serve_queue(
     if gang::serve(session, job, work) == Served::MoreToDo {
         line.push(session, job);
     }
-    if pending(session) < before {
+    let in_vain = pending(session) >= before;
+    if !in_vain {
         join_next(session, line, job, works);
+    }
+    if session.hunt.served(queue, job, in_vain) {
+        join_hunted(session, line, queue);
     }
     if order::holds_up(session, job) {
         for behind in line.leave(queue) {

@@ -64,6 +64,10 @@ impl Plugin for Cdp {
         world.cooling_after(self.now).find_map(|task| self.ends(&world.tasks[task]))
     }
 
+    fn minds_request(&self) -> bool {
+        false
+    }
+
     fn preemptable(&self, world: &World, _: TaskId, of: &[TaskId]) -> Option<Vec<TaskId>> {
         Some(self.grown(world, of))
     }

@@ -33,6 +33,10 @@ impl Plugin for Conformance {
         "critical to the system (plugin conformance)"
     }
 
+    fn minds_request(&self) -> bool {
+        false
+    }
+
     fn preemptable(&self, world: &World, _: TaskId, of: &[TaskId]) -> Option<Vec<TaskId>> {
         Some(of.iter().copied().filter(|task| !is_critical(&world.tasks[*task])).collect())
     }

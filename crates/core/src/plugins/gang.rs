@@ -85,6 +85,10 @@ impl Plugin for Gang {
         Some(!is_promised(&world.jobs[job]))
     }
 
+    fn minds_request(&self) -> bool {
+        false
+    }
+
     fn preemptable(&self, world: &World, _: TaskId, of: &[TaskId]) -> Option<Vec<TaskId>> {
         Some(spare(world, of))
     }

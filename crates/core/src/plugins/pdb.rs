@@ -50,6 +50,10 @@ impl Plugin for Pdb {
         Some(Time::NEVER)
     }
 
+    fn minds_request(&self) -> bool {
+        false
+    }
+
     fn preemptable(&self, world: &World, _: TaskId, of: &[TaskId]) -> Option<Vec<TaskId>> {
         Some(within_budgets(world, of))
     }

@@ -74,6 +74,10 @@ impl Plugin for Priority {
         Some(counts.ready() + counts.of(Status::Pipelined) < counts.total())
     }
 
+    fn minds_request(&self) -> bool {
+        false
+    }
+
     fn preemptable(&self, world: &World, by: TaskId, of: &[TaskId]) -> Option<Vec<TaskId>> {
         let lesser = |victim: &TaskId| is_lesser(world, *victim, by);
         Some(of.iter().copied().filter(lesser).collect())

@@ -3,7 +3,7 @@ use std::sync::Arc;
 
 use crate::diagnosis::{NoEviction, Refusal, Unfit};
 use crate::event::{Dequeue, Phase, QueueGate, Time};
-use crate::id::{ClassId, JobId, TaskId};
+use crate::id::{ClassId, JobId, TaskId, TermId};
 use crate::session::Session;
 use crate::world::{Cure, HerdKey, Job, Plight, Run, Shape, Stand, Status, World};
 
@@ -20,14 +20,15 @@ pub(super) struct Parking {
 
 impl Parking {
     fn simple(key: HerdKey, cure: Cure, until: Time) -> Self {
-        Self { key, plight: Plight { cure, demand: None, seeks: false }, until }
+        Self { key, plight: Plight { cure, ..Plight::default() }, until }
     }
 }
 
-/// Where a job is to be parked; `None` when it has to be looked at in the next cycle.
-pub(super) fn parking(session: &Session<'_>, id: JobId) -> Option<Parking> {
+/// Where a job is to be parked; `None` when it has to be looked at in the next cycle, as those that had no turn have unless
+/// they are too many.
+pub(super) fn parking(session: &Session<'_>, id: JobId, crowd: bool) -> Option<Parking> {
     let job = &session.world.jobs[id];
-    if job.had_no_turn() || job.refusals.is_empty() {
+    if (job.had_no_turn() && !crowd) || job.refusals.is_empty() {
         return None;
     }
     let stands: Option<Vec<Time>> =
@@ -46,10 +47,20 @@ pub(super) fn parking(session: &Session<'_>, id: JobId) -> Option<Parking> {
     }
     let cure = if job.phase == Phase::Pending { admission(job)? } else { cure(session, job) };
     let shape = shape(session, id);
-    let demand = (cure < Cure::Any && shape.tasks.len() == 1).then(|| demand(session, id));
+    let alike = shape.tasks.len() == 1;
+    let plain = alike && is_plain(session, job);
+    let demand = (alike && (plain || cure < Cure::Any)).then(|| demand(session, id));
     let cure = if demand.is_some() { cure } else { Cure::Any };
     let seeks = job.tasks.iter().any(|task| session.world.class_of(*task).carried.seeks());
-    Some(Parking { key: HerdKey::Alike(Arc::new(shape)), plight: Plight { cure, demand, seeks }, until })
+    let (evicts, together) = (may_evict(session, job), together(session.world, job));
+    let plight = Plight { cure, demand, seeks, plain, evicts, together };
+    Some(Parking { key: HerdKey::Alike(Arc::new(shape)), plight, until })
+}
+
+/// By which term the first task of a job seeks such as itself.
+fn together(world: &World, job: &Job) -> Option<TermId> {
+    let class = world.class_of(*job.tasks.first()?);
+    class.carried.affinity.iter().copied().find(|term| world.terms.means(*term, class))
 }
 
 /// What a job of alike tasks asks for: their class, and how many of them.
@@ -124,9 +135,21 @@ fn cure(session: &Session<'_>, job: &Job) -> Cure {
     if job.refusals.iter().any(too_large) {
         return Cure::Nodes;
     }
-    let meek = job.tasks.iter().all(|task| world.tasks[*task].never_preempts);
-    let evicts = EVICTING.iter().any(|action| session.conf.has_action(action));
-    if evicts && !meek { Cure::Any } else { Cure::Room }
+    if may_evict(session, job) { Cure::Any } else { Cure::Room }
+}
+
+/// Whether somebody may be evicted for a job that waits.
+fn may_evict(session: &Session<'_>, job: &Job) -> bool {
+    let meek = job.tasks.iter().all(|task| session.world.tasks[*task].never_preempts);
+    !meek && EVICTING.iter().any(|action| session.conf.has_action(action))
+}
+
+/// Whether a job of alike tasks gets its places from the action allocate, or by evictions, or not at all: without any there
+/// has to be room for as many as it needs, whatever else it waits for.
+fn is_plain(session: &Session<'_>, job: &Job) -> bool {
+    let world = &*session.world;
+    let served = |task: &TaskId| !world.tasks[*task].gated && !world.class_of(*task).best_effort;
+    job.phase != Phase::Pending && job.tasks.iter().all(served)
 }
 
 /// Whether nothing but room, or a node, would help.

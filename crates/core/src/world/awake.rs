@@ -75,11 +75,11 @@ impl PartialEq for Pools {
 /// How many jobs wait, by pool.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Pending {
-    /// Looked at in each cycle: new, changed, or with places that are being freed.
+    /// No cycle has come to an end with them: new, changed, with places that are being freed, or cut short in a search.
     pub active: usize,
     /// Left alone for some seconds.
     pub backoff: usize,
-    /// Refused for reasons that stand until something happens.
+    /// Refused for reasons that stand until something happens. A few of them are looked at in each cycle all the same.
     pub unschedulable: usize,
 }
 
@@ -280,7 +280,8 @@ impl World {
         let off = self.pools.off.peek().map(|it| it.0.0);
         let herd = self.pools.off_herds.peek().map(|it| it.0.0);
         let timer = self.pools.timers.peek().map(|it| it.0.0);
-        off.into_iter().chain(herd).chain(timer).min()
+        let passed_over = self.pools.herds.lineups.wake();
+        off.into_iter().chain(herd).chain(timer).chain(passed_over).min()
     }
 
     /// When parked jobs are called next whatever happened.
@@ -330,7 +331,7 @@ impl World {
         for id in self.awake_jobs() {
             let job = &self.jobs[id];
             let waits = job.waiting() > 0 || (job.phase == Phase::Pending && job.exists);
-            let refused = !job.refusals.is_empty() && !job.has_places();
+            let refused = !job.refusals.is_empty() && !job.has_places() && !job.had_no_turn();
             match (waits, refused) {
                 (false, _) => {}
                 (true, true) => pending.unschedulable += 1,

@@ -55,6 +55,7 @@ impl World {
         let asks = |id: &crate::id::TaskId| self.tasks[*id].queue_gate != crate::event::QueueGate::None;
         note(self.queue_gates.iter().copied().eq(self.tasks.ids().filter(asks)), "gates of queues".into());
         self.check_pools(&mut note);
+        self.check_marks(&mut note);
         self.check_queues(&mut note);
         self.check_devices(&mut note);
         self.check_cluster(&mut note);

@@ -2,7 +2,8 @@
 //! alone for a second, then two, up to ten, and hold up nobody meanwhile.
 use std::sync::Arc;
 
-use super::{World, backoff};
+use super::World;
+use super::awake::backoff;
 use crate::diagnosis::Refusal;
 use crate::event::Time;
 use crate::id::{JobId, TaskId};

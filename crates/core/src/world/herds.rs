@@ -9,13 +9,14 @@ use phalanx_resource::Amounts;
 use rustc_hash::FxHashMap;
 
 use super::likeness::{Asks, DeviceLike};
+use super::lineup::{Bounds, Largest, Lineups, Rank};
 use super::members::Members;
 use super::rooms::{Growth, Rooms};
 use super::{Job, JobKind, World};
 use crate::annotation::Annotations;
 use crate::diagnosis::Refusal;
 use crate::event::{Phase, Time};
-use crate::id::{ClassId, HerdId, Id, JobId, QueueId, Slots};
+use crate::id::{ClassId, HerdId, Id, JobId, QueueId, Slots, TermId};
 
 /// Tasks of a job that no rule can tell apart, one after the other in the order in which they are served.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -81,7 +82,7 @@ impl HerdKey {
 }
 
 /// What may lift a refusal; the later ones include those before them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Cure {
     /// Its queue.
     Queue,
@@ -90,17 +91,24 @@ pub(crate) enum Cure {
     /// More room on a node that could take one of its pods.
     Room,
     /// Anything: the first is asked in each cycle.
+    #[default]
     Any,
 }
 
 /// Why a herd waits.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Plight {
     pub(crate) cure: Cure,
     /// A class, and how many of its pods it needs at the least, for one that waits for room or nodes.
     pub(crate) demand: Option<(ClassId, u32)>,
     /// Others that come may make place for its pods.
     pub(crate) seeks: bool,
+    /// Room helps it, and at most evictions besides: it stands in its queue's lineup.
+    pub(crate) plain: bool,
+    /// Others may be evicted for it.
+    pub(crate) evicts: bool,
+    /// The pods it asks for have to be where others of this term are, and are such pods themselves.
+    pub(crate) together: Option<TermId>,
 }
 
 /// Pods that all request the same, and how many of them the first of the herd needs at the least.
@@ -129,11 +137,67 @@ pub(crate) struct Herd {
     pub(crate) tries: u8,
     /// When its first may be called again, if many ask for that.
     pub(crate) rests_until: Time,
+    plain: bool,
+    evicts: bool,
+    together: Option<TermId>,
+    /// Where it stands in the lineup.
+    rank: Option<Rank>,
+    /// In which cycle it was asked last.
+    asked: u64,
 }
 
 impl Herd {
     pub(crate) fn live(&self) -> usize {
         self.live
+    }
+
+    pub(super) fn queue(&self) -> QueueId {
+        self.key.queue()
+    }
+
+    pub(super) fn rank(&self) -> Option<&Rank> {
+        self.rank.as_ref()
+    }
+
+    pub(super) fn rank_mut(&mut self) -> Option<&mut Rank> {
+        self.rank.as_mut()
+    }
+
+    pub(super) fn set_rank(&mut self, rank: Rank) {
+        self.rank = Some(rank);
+    }
+
+    pub(super) fn take_rank(&mut self) -> Option<Rank> {
+        self.rank.take()
+    }
+
+    /// Whether it is found by the amounts it asks for.
+    fn is_indexed(&self) -> bool {
+        self.cure == Cure::Nodes || (self.cure == Cure::Room && !self.plain)
+    }
+
+    /// Whether it was taken to ask for more than this.
+    fn asks_for_more(&self, demand: Option<&Demand>) -> bool {
+        let both = self.demand.as_ref().zip(demand);
+        both.is_some_and(|(known, demand)| known.least != demand.least && demand.least.fits(&known.least))
+    }
+
+    pub(super) fn together(&self) -> Option<TermId> {
+        self.together
+    }
+
+    /// What it asks for, if it is one that stands in a lineup.
+    pub(super) fn bounds(&self) -> Option<Bounds> {
+        let lined_up = self.plain && self.live > 0 && self.cure != Cure::Nodes;
+        let demand = self.demand.as_ref().filter(|_| lined_up)?;
+        Some(Bounds {
+            request: demand.request.clone(),
+            least: demand.least.clone(),
+            asked: self.asked,
+            rests_until: self.rests_until,
+            stands: self.cure == Cure::Any,
+            evicts: self.cure == Cure::Any && self.evicts,
+        })
     }
 }
 
@@ -148,6 +212,7 @@ struct OfQueue {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Herds {
     all: Slots<HerdId, Herd>,
+    pub(super) lineups: Lineups,
     ids: FxHashMap<HerdKey, HerdId>,
     /// Those whose first is asked in each cycle.
     standing: BTreeSet<HerdId>,
@@ -159,7 +224,7 @@ pub(crate) struct Herds {
     parked: usize,
     /// How many of them wait for admission by their minResources.
     asking: usize,
-    rooms: Rooms,
+    pub(super) rooms: Rooms,
     /// How many herds look for company.
     seeking: usize,
     /// A pod that some term means was given a place in this cycle.
@@ -194,6 +259,9 @@ impl Herds {
         if herd.live == 0 {
             self.emptied.push(id);
         }
+        if herd.plain {
+            self.lineups.note_moved(id);
+        }
     }
 
     pub(super) fn join(&mut self, id: HerdId, job: &Job) {
@@ -202,13 +270,18 @@ impl Herds {
         if let Some(queue) = self.queues.get_mut(&job.queue) {
             queue.parked += 1;
         }
-        self.all[id].live += 1;
+        let herd = &mut self.all[id];
+        herd.live += 1;
+        if herd.plain {
+            self.lineups.note_moved(id);
+        }
     }
 
     fn index(&mut self, id: HerdId, add: bool) {
         let Self { all, by_amount, demands, .. } = self;
         let herd = &all[id];
-        let Some(demand) = herd.demand.as_ref().filter(|_| herd.cure != Cure::Any) else { return };
+        let waits = herd.is_indexed();
+        let Some(demand) = herd.demand.as_ref().filter(|_| waits) else { return };
         let index = &mut by_amount[usize::from(herd.cure == Cure::Nodes)];
         let (dim, amount) = demand.dominant;
         if index.len() <= dim {
@@ -228,11 +301,30 @@ impl Herds {
         let herd = &mut self.all[id];
         herd.cure = cure;
         herd.demand = demand.or(herd.demand.take());
+        let plain = herd.plain;
         self.index(id, true);
-        if cure == Cure::Any {
+        if cure == Cure::Any && !plain {
             self.standing.insert(id);
         } else {
             self.standing.remove(&id);
+        }
+        self.doubt_rank(id);
+    }
+
+    /// A herd that nobody is in begins anew.
+    fn renew(&mut self, id: HerdId, plight: Plight, demand: Option<Demand>) {
+        self.index(id, false);
+        let herd = &mut self.all[id];
+        herd.demand = None;
+        (herd.plain, herd.evicts, herd.together) = (plight.plain, plight.evicts, plight.together);
+        herd.asked = 0;
+        self.set_cure(id, plight.cure, demand);
+    }
+
+    fn doubt_rank(&mut self, id: HerdId) {
+        let herd = &self.all[id];
+        if let Some(rank) = &herd.rank {
+            self.lineups.doubt(herd.key.queue(), rank);
         }
     }
 
@@ -244,11 +336,18 @@ impl Herds {
             self.index(id, false);
             self.standing.remove(&id);
             if let Some(herd) = self.all.remove(id) {
+                if let Some(rank) = &herd.rank {
+                    self.lineups.remove(herd.key.queue(), id, rank);
+                }
                 self.seeking -= usize::from(herd.seeks);
                 self.ids.remove(&herd.key);
             }
         }
         self.queues.retain(|_, queue| queue.parked > 0);
+    }
+
+    fn wants_room(&self) -> bool {
+        self.demands > 0 || !self.lineups.is_empty()
     }
 
     /// Herds whose demand may be met where room has grown.
@@ -288,13 +387,16 @@ impl World {
     pub(crate) fn ensure_herd(&mut self, key: HerdKey, plight: Plight, job: JobId) -> HerdId {
         let Some(id) = self.pools.herds.ids.get(&key).copied() else { return self.found_herd(key, plight) };
         let is_first = self.jobs[job].place.first_of == Some(id);
+        let demand = plight.demand.map(|(class, count)| self.demand(class, count));
         let herd = &self.pools.herds.all[id];
-        let cure = if is_first || herd.live == 0 { plight.cure } else { plight.cure.max(herd.cure) };
-        if cure == herd.cure {
+        if herd.live == 0 {
+            self.pools.herds.renew(id, plight, demand);
             return id;
         }
-        let demand = plight.demand.map(|(class, count)| self.demand(class, count));
-        self.pools.herds.set_cure(id, cure, demand);
+        let cure = if is_first { plight.cure } else { plight.cure.max(herd.cure) };
+        if cure != herd.cure || herd.asks_for_more(demand.as_ref()) {
+            self.pools.herds.set_cure(id, cure, demand);
+        }
         id
     }
 
@@ -307,9 +409,9 @@ impl World {
     }
 
     fn found_herd(&mut self, key: HerdKey, plight: Plight) -> HerdId {
-        let Plight { cure, demand, seeks } = plight;
+        let Plight { cure, demand, seeks, plain, evicts, together } = plight;
         let demand = demand.map(|(class, count)| self.demand(class, count));
-        let stands = cure == Cure::Any;
+        let stands = cure == Cure::Any && !plain;
         let herds = &mut self.pools.herds;
         let herd = Herd {
             key: key.clone(),
@@ -320,6 +422,11 @@ impl World {
             seeks,
             tries: 0,
             rests_until: Time(i64::MIN),
+            plain,
+            evicts,
+            together,
+            rank: None,
+            asked: 0,
         };
         herds.seeking += usize::from(seeks);
         let id = herds.all.insert(herd);
@@ -363,12 +470,23 @@ impl World {
         self.put_off_herd(id, until);
     }
 
-    /// A herd is called again.
-    pub(crate) fn end_rest(&mut self, id: HerdId) {
+    /// A herd's first is called: it need not be called again in this cycle.
+    pub(crate) fn note_called(&mut self, id: HerdId) {
         let herds = &mut self.pools.herds;
-        if herds.all.get(id).is_some_and(|herd| herd.cure == Cure::Any) {
+        let Some(herd) = herds.all.get_mut(id) else { return };
+        herd.asked = herds.lineups.cycle();
+        if herd.cure == Cure::Any && !herd.plain {
             herds.standing.insert(id);
         }
+    }
+
+    /// The first of a herd was asked in vain, and is left alone for a while if many ask to be asked.
+    pub(crate) fn asked_in_vain(&mut self, id: HerdId, now: Time) {
+        let herds = &mut self.pools.herds;
+        let Some(herd) = herds.all.get_mut(id) else { return };
+        herd.tries = herd.tries.saturating_add(1);
+        herd.rests_until = super::awake::backoff(now, herd.tries);
+        herds.doubt_rank(id);
     }
 
     /// Whether a herd may be left alone: not when others wait for their turn behind it.
@@ -383,18 +501,26 @@ impl World {
         changed
     }
 
-    /// Herds that wait for room, or for nodes, and may find it since the last cycle.
-    pub(crate) fn herds_with_room(&self) -> Vec<HerdId> {
+    /// Where room has grown since the last cycle: everywhere when queues have changed, for what plugins say of nodes may be
+    /// another thing for some queue.
+    pub(crate) fn growth(&self) -> Option<Growth> {
         let herds = &self.pools.herds;
-        if herds.demands == 0 {
-            return Vec::new();
+        match (herds.wants_room(), herds.all_called) {
+            (false, _) => None,
+            (true, true) => Some(Rooms::all(self)),
+            (true, false) => herds.rooms.growth(self),
         }
+    }
+
+    /// Herds that wait for room, or for nodes, and may find it where it has grown, but for those in lineups.
+    pub(crate) fn herds_with_room(&self, growth: Option<&Growth>) -> Vec<HerdId> {
+        let herds = &self.pools.herds;
         if herds.all_called {
-            let waits = |herd: &Herd| herd.demand.is_some() && herd.cure != Cure::Any;
+            let waits = |herd: &Herd| herd.demand.is_some() && herd.is_indexed();
             let demanding = herds.all.iter().filter(|(_, herd)| waits(herd));
             return demanding.map(|(id, _)| id).collect();
         }
-        herds.rooms.growth(self).map_or_else(Vec::new, |growth| herds.candidates(self, &growth))
+        growth.map_or_else(Vec::new, |growth| herds.candidates(self, growth))
     }
 
     /// Room was given back in the middle of a cycle, or will be.
@@ -415,9 +541,19 @@ impl World {
     /// The cycle ends: what room there is now is what parked jobs were refused with.
     pub(crate) fn note_rooms(&mut self) {
         self.pools.herds.drop_emptied();
+        self.take_rooms_down();
+    }
+
+    /// What room there is now counts.
+    pub(crate) fn take_rooms_down(&mut self) {
         let mut rooms = std::mem::take(&mut self.pools.herds.rooms);
-        rooms.take_down(self, self.pools.herds.demands > 0);
+        rooms.take_down(self, self.pools.herds.wants_room());
         self.pools.herds.rooms = rooms;
+    }
+
+    /// The largest rooms there are now.
+    pub(crate) fn largest_rooms(&self) -> Largest {
+        Largest::new(self, self.pools.herds.seeking > 0)
     }
 
     /// A cycle begins: what was noted is looked at.
@@ -467,6 +603,7 @@ impl World {
         note(counts, "counts of parked jobs".to_owned());
         let asking = parked.iter().filter(|job| asks(job)).count();
         note(asking == herds.asking, "count of parked jobs that ask to be admitted".to_owned());
+        herds.lineups.check(&herds.all, note);
         for (id, herd) in herds.all.iter() {
             let entries = herd.members.all().into_iter();
             let found = entries

@@ -16,7 +16,9 @@ mod herds;
 mod images;
 mod job;
 mod likeness;
+mod lineup;
 mod log;
+mod marks;
 mod members;
 mod node;
 mod pdb;
@@ -39,7 +41,6 @@ use rustc_hash::FxHashMap;
 pub use allowance::{Allowance, Allowances};
 pub use awake::Pending;
 use awake::Pools;
-pub(crate) use awake::backoff;
 pub use class::Class;
 use class::ClassKey;
 use devices::Devices;
@@ -48,11 +49,13 @@ use groups::GroupHolds;
 pub(crate) use herds::{Cure, HerdKey, Plight, Run, Shape, Stand};
 use images::Images;
 pub use job::{Job, JobKind, Role};
+pub(crate) use lineup::{Cursor, Largest, Sought};
 use log::Log;
 pub(crate) use members::{Member, Members};
 pub use node::{Node, Stamp};
 pub use pdb::{Budgets, Pdb};
 pub use queue::Queue;
+pub(crate) use rooms::Growth;
 pub(crate) use task::Refused;
 pub use task::{Counts, Hold, Status, Task};
 pub(crate) use terms::Change;
@@ -141,8 +144,9 @@ pub struct World {
     /// Another process decides: what stands on the objects is its work, and true.
     standby: bool,
     pools: Pools,
-    /// Some node was measured at some time.
-    measured: bool,
+    marked: marks::Marked,
+    /// When nodes were measured.
+    measured: std::collections::BTreeSet<(Time, NodeId)>,
     /// Tasks that have asked to be let into their queue, and have no node on their objects.
     queue_gates: std::collections::BTreeSet<TaskId>,
     /// Tasks whose eviction was refused, and some of which that no longer is so.
@@ -209,7 +213,8 @@ impl World {
             default_queue: options.default_queue,
             standby: false,
             pools: Pools::default(),
-            measured: false,
+            marked: marks::Marked::default(),
+            measured: std::collections::BTreeSet::new(),
             queue_gates: std::collections::BTreeSet::new(),
             refused: Vec::new(),
             denied: Vec::new(),
@@ -342,7 +347,7 @@ impl World {
 
     /// Keeps the counts and sums of a task's job and queue, and of the queues above.
     fn count(&mut self, id: TaskId, from: Option<Status>, to: Option<Status>) {
-        let Self { tasks, jobs, queues, classes, pools, .. } = self;
+        let Self { tasks, jobs, queues, classes, pools, marked, .. } = self;
         let task = &tasks[id];
         let request = &classes[task.class].request;
         let Some(of) = task.job else {
@@ -354,6 +359,7 @@ impl World {
         let job = &mut jobs[of];
         pools.add(of, job);
         job.count(task.role, from, to);
+        marked.running.set(of, job.runs());
         let (from, to) = (from.and_then(Part::of), to.and_then(Part::of));
         if from == to {
             return;

@@ -8,6 +8,7 @@ use super::devices::Stock;
 use super::task::Hold;
 use super::usage::Usage;
 use super::volumes::{Shift, Use};
+use crate::annotation::REVOCABLE_ZONE;
 use crate::event::{Constraints, Disk, DiskKind, HostPort, Taint};
 use crate::id::{ImageId, TaskId};
 
@@ -112,6 +113,11 @@ impl Node {
     /// The value of a label.
     pub fn label(&self, key: &str) -> Option<&str> {
         self.label_value(key).map(|value| &**value)
+    }
+
+    /// The zone of a node that is lent.
+    pub(crate) fn zone(&self) -> Option<&str> {
+        self.label(REVOCABLE_ZONE).filter(|zone| !zone.is_empty())
     }
 
     pub(crate) fn label_value(&self, key: &str) -> Option<&Arc<str>> {

@@ -92,8 +92,7 @@ impl<'w> Budgets<'w> {
         let mut budgets =
             Self { world, left: world.pdbs.iter().map(|(key, pdb)| (key, pdb.allowed)).collect() };
         if !world.pdbs.is_empty() {
-            let under_way = |(id, task): (TaskId, &super::Task)| task.evicting.is_some().then_some(id);
-            for task in world.tasks.iter().filter_map(under_way) {
+            for task in world.evicting_tasks() {
                 for (key, _) in world.pdbs_of(task).filter(|(_, pdb)| !world.goes_unready(task, pdb)) {
                     let left = budgets.left.entry(key).or_default();
                     *left = left.saturating_sub(1);
@@ -171,7 +170,7 @@ mod tests {
         assert_eq!(takes(&world, &["a", "c"]), [false, true], "two budgets mean a");
         world.apply(Event::PdbGone(Key::new("ns", "all")));
         let a = task_of(&world, "a");
-        world.tasks[a].evicting = Some(Status::Running);
+        world.set_evicting(a, Some(Status::Running));
         assert_eq!(takes(&world, &["b"]), [false]);
     }
 
@@ -197,7 +196,7 @@ mod tests {
         world.apply(with(true, 1).into());
         assert_eq!(takes(&world), [true, true, true]);
         let ill = task_of(&world, "ill");
-        world.tasks[ill].evicting = Some(Status::Running);
+        world.set_evicting(ill, Some(Status::Running));
         assert_eq!(takes(&world), [true, true, true], "its eviction does not count");
         world.apply(with(false, 0).into());
         assert_eq!(takes(&world), [false; 3]);

@@ -79,7 +79,6 @@ impl World {
             let ran = task.scheduled.is_none_or(|scheduled| scheduled <= info.since);
             task.measured |= task.status == Status::Running && ran;
         }
-        self.measured = true;
         let parts = [self.millionths(id, 0, info.cpu), self.millionths(id, 1, info.memory)];
         let newcomers = self.rebuilt_newcomers(id);
         self.set_usage(id, Some(Usage { parts, newcomers, at: info.at }));
@@ -106,29 +105,24 @@ impl World {
 
     /// Forgets figures that are too old.
     pub(crate) fn expire_usage(&mut self, now: Time) {
-        if !self.measured {
-            return;
-        }
-        let old = |node: &Node| {
-            node.usage.as_ref().and_then(|usage| usage.at).is_some_and(|at| at.0 < now.0 - LIFE_MS)
-        };
-        let expired: Vec<NodeId> =
-            self.nodes.iter().filter(|(_, node)| old(node)).map(|(id, _)| id).collect();
-        for id in expired {
+        let old = |at: Time| at.0 < now.0 - LIFE_MS;
+        while let Some((_, id)) = self.measured.first().copied().filter(|(at, _)| old(*at)) {
             self.set_usage(id, None);
         }
     }
 
     /// When the first of the figures will be too old.
     pub(crate) fn usage_ends(&self) -> Option<Time> {
-        if !self.measured {
-            return None;
-        }
-        let ends = self.nodes.iter().filter_map(|(_, node)| Some(node.usage.as_ref()?.at?.0 + LIFE_MS + 1));
-        ends.min().map(Time)
+        self.measured.first().map(|(at, _)| Time(at.0 + LIFE_MS + 1))
     }
 
-    fn set_usage(&mut self, id: NodeId, usage: Option<Usage>) {
+    pub(super) fn set_usage(&mut self, id: NodeId, usage: Option<Usage>) {
+        let time = |usage: &Option<Usage>| usage.as_ref()?.at;
+        let (before, at) = (time(&self.nodes[id].usage), time(&usage));
+        if before != at {
+            before.map(|at| self.measured.remove(&(at, id)));
+            at.map(|at| self.measured.insert((at, id)));
+        }
         if self.nodes[id].usage != usage {
             self.nodes[id].usage = usage;
             self.touch_node(id);

@@ -22,6 +22,7 @@ mod oracle_shares;
 mod orders;
 mod parked;
 mod parked_kinds;
+mod pools;
 mod properties;
 mod queues;
 mod random;

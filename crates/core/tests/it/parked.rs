@@ -17,7 +17,7 @@ use crate::settings::{Named, confs, setting};
 
 /// Everybody who can be is parked, and nobody is called but for what happened.
 pub(crate) fn patient() -> Patience {
-    Patience { few: 0, in_vain: usize::MAX, flush: i64::MAX, flushed: 0 }
+    Patience { few: 0, in_vain: usize::MAX, searched: usize::MAX, flush: i64::MAX, flushed: 0 }
 }
 
 /// What cycles decide but for words: who goes where, who has to go, and which phase each PodGroup is in.

@@ -13,6 +13,7 @@ mod objects;
 mod outbox;
 mod outbox_refused;
 mod outbox_wakes;
+mod pools;
 mod reload;
 mod usage;
 mod volumes;

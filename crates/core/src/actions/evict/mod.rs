@@ -20,6 +20,7 @@
 //! Jobs that had no turn go first in the next.
 mod aim;
 mod ledger;
+mod nobody;
 mod proof;
 mod purpose;
 mod roster;
@@ -38,7 +39,7 @@ use super::gang::Work;
 use super::order::{self, Line};
 use super::{gather, yielding};
 use crate::conf::{Allowed, ArgKind, ArgSpec, Otherwise, Rule};
-use crate::diagnosis::{NoEviction, Refusal};
+use crate::diagnosis::{NoEviction, Refusal, Sheltered};
 use crate::event::Phase;
 use crate::id::{ClassId, JobId, QueueId, TaskId};
 use crate::plugin::EvictionKind;
@@ -46,6 +47,7 @@ use crate::session::Session;
 use crate::waiting;
 use crate::world::Status;
 use aim::Aim;
+use nobody::Asker;
 pub(super) use proof::may_keep;
 pub(super) use purpose::Purpose;
 use roster::Roster;
@@ -120,6 +122,8 @@ struct Planner {
     steps: Steps,
     /// Why nobody was evicted for a job like this one, since somebody was evicted last.
     refused: FxHashMap<Like, NoEviction>,
+    /// What keeps those who run from being evicted, for whom nobody is let go.
+    nobody: FxHashMap<Asker, Arc<Sheltered>>,
 }
 
 /// What answers to a job depend on: its queue, its importance, what it holds and what it asks for.
@@ -138,7 +142,13 @@ struct Like {
 impl Planner {
     fn new(session: &mut Session<'_>, purpose: Purpose) -> Self {
         let steps = Steps::of_action(session, purpose.action());
-        Self { purpose, roster: Roster::new(session, purpose), steps, refused: FxHashMap::default() }
+        Self {
+            purpose,
+            roster: Roster::new(session, purpose),
+            steps,
+            refused: FxHashMap::default(),
+            nobody: FxHashMap::default(),
+        }
     }
 
     fn serve_all(&mut self, session: &mut Session<'_>, jobs: Vec<JobId>) {
@@ -250,9 +260,11 @@ impl Planner {
         if let Some(why) = self.refused.get(&like) {
             return Err(refusal(why.clone()));
         }
-        match search::evict_for(session, aim, purpose, &mut self.roster, &mut self.steps) {
+        let asker = Asker::of(session, aim, purpose);
+        match self.search(session, aim, purpose, asker.as_ref()) {
             Ok(()) => {
                 self.refused.clear();
+                self.nobody.clear();
                 session.world.jobs[aim.job].refusals.clear();
                 let reserved = session.world.jobs[aim.job].counts.of(Status::Pipelined);
                 if reserved > 0 {
@@ -262,6 +274,9 @@ impl Planner {
             }
             Err(why) => {
                 let why = self.explained(session, aim, purpose, why);
+                if let (Some(asker), NoEviction::NoVictims(told)) = (asker, &why) {
+                    self.nobody.insert(asker, Arc::clone(told));
+                }
                 if !matches!(why, NoEviction::Cut(_)) {
                     self.refused.insert(like, why.clone());
                 }
@@ -272,6 +287,22 @@ impl Planner {
 }
 
 impl Planner {
+    fn search(
+        &mut self,
+        session: &mut Session<'_>,
+        aim: &Aim,
+        purpose: Purpose,
+        asker: Option<&Asker>,
+    ) -> Result<(), NoEviction> {
+        let Self { roster, steps, nobody, .. } = self;
+        match asker.and_then(|asker| nobody.get(asker)) {
+            Some(told) if nobody::needs_somebody(session, aim, steps)? => {
+                Err(NoEviction::NoVictims(Arc::clone(told)))
+            }
+            _ => search::evict_for(session, aim, purpose, roster, steps),
+        }
+    }
+
     /// The same reason, with what keeps those that run.
     fn explained(
         &self,
@@ -282,7 +313,9 @@ impl Planner {
     ) -> NoEviction {
         let mut sheltered = || Arc::new(shelter::of(session, aim, purpose, &self.roster));
         match why {
-            NoEviction::NoVictims(_) => NoEviction::NoVictims(sheltered()),
+            NoEviction::NoVictims(told) if *told == Sheltered::default() => {
+                NoEviction::NoVictims(sheltered())
+            }
             NoEviction::NotEnough(_) => NoEviction::NotEnough(sheltered()),
             _ => why,
         }

@@ -67,10 +67,8 @@ impl Roster {
     pub(super) fn new(session: &mut Session<'_>, purpose: Purpose) -> Self {
         note_refusals(session);
         let mut jobs: FxHashMap<QueueId, Vec<JobId>> = FxHashMap::default();
-        for (id, job) in session.world.jobs.iter() {
-            if job.counts.of(Status::Running) + job.counts.of(Status::Bound) > 0 {
-                jobs.entry(job.queue).or_default().push(id);
-            }
+        for id in session.world.running_jobs() {
+            jobs.entry(session.world.jobs[id].queue).or_default().push(id);
         }
         Self { purpose, jobs, orders: FxHashMap::default() }
     }

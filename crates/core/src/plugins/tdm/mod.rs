@@ -219,7 +219,7 @@ impl Plugin for Tdm {
 
     fn wake(&self, world: &World) -> Option<Time> {
         let zone = |node: &Node| zone_of(node).and_then(|zone| self.zones.get(zone));
-        let lent = || world.nodes.iter().filter_map(|(_, node)| Some((node, zone(node)?)));
+        let lent = || world.lent_nodes().filter_map(|node| Some((node, zone(node)?)));
         lent().next()?;
         let mut ended = lent().filter(|(_, (_, lasts))| !lasts);
         if ended.any(|(node, _)| self.overdue(world, &node.tasks).next().is_some()) {
@@ -252,7 +252,7 @@ impl Plugin for Tdm {
 
 /// The zone of a node that is lent.
 fn zone_of(node: &Node) -> Option<&str> {
-    node.label(REVOCABLE_ZONE).filter(|zone| !zone.is_empty())
+    node.zone()
 }
 
 struct Lent {

@@ -36,6 +36,8 @@ impl World {
         node.unschedulable = info.unschedulable;
         node.ready = info.ready;
         node.allocatable = allocatable;
+        let lent = node.zone().is_some();
+        self.marked.lent.set(id, lent);
         self.count_node(id, true);
         if came {
             self.devices_moved();
@@ -98,9 +100,9 @@ impl World {
         let Some(id) = self.node_named(name).filter(|id| self.nodes[*id].exists) else { return false };
         self.count_node(id, false);
         self.leave_domains(id);
+        self.set_usage(id, None);
         let node = &mut self.nodes[id];
         node.exists = false;
-        node.usage = None;
         node.idle.sub(&node.allocatable);
         node.allocatable = Amounts::new();
         node.devices = Stock::default();
@@ -126,6 +128,7 @@ impl World {
             let name = node.name.clone();
             self.attachments_go(&name);
             self.node_ids.remove(&name);
+            self.marked.lent.set(id, false);
             self.nodes.remove(id);
             self.devices_moved();
         }

@@ -40,7 +40,8 @@ impl World {
     /// A pod whose eviction was refused is what it was.
     pub(super) fn stays(&mut self, uid: &str) -> bool {
         let Some(id) = self.task_of(uid) else { return false };
-        let Some(status) = self.tasks[id].evicting.take() else { return false };
+        let Some(status) = self.tasks[id].evicting else { return false };
+        self.set_evicting(id, None);
         self.tasks[id].refused = Refused::New;
         self.refused.push(id);
         self.refused.sort_unstable();
@@ -186,7 +187,7 @@ impl World {
         task.labels.clone_from(&info.labels);
         task.unready = info.unready;
         task.scheduled = info.scheduled;
-        task.evicting = match (task.evicting, info.phase) {
+        let evicting = match (task.evicting, info.phase) {
             _ if info.deleting => None,
             (Some(_), PodPhase::Running) => Some(Status::Running),
             (before, _) => before,
@@ -200,6 +201,7 @@ impl World {
         if info.node.is_some() {
             task.nominated = None;
         }
+        self.set_evicting(id, evicting);
         self.note_cooling(id, cooled, self.tasks[id].cools_until());
         self.refresh_solo(id, info);
         self.see_gate(id, info.queue_gate);
@@ -275,6 +277,7 @@ impl World {
         self.drop_left_node(&before);
         self.count(id, Some(Status::Pending), None);
         self.unlink_claims(id);
+        self.set_evicting(id, None);
         self.note_cooling(id, self.tasks[id].cools_until(), None);
         self.queue_gates.remove(&id);
         self.heirs.retain(|(heir, _)| *heir != id);

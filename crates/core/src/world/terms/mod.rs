@@ -159,6 +159,11 @@ impl Terms {
         self.namespaces.get(name).cloned().unwrap_or_else(named)
     }
 
+    /// All topologies.
+    pub(crate) fn topology_ids(&self) -> impl Iterator<Item = TopologyId> {
+        self.topologies.ids()
+    }
+
     /// Whether there still is such a topology.
     pub(crate) fn has_topology(&self, id: TopologyId) -> bool {
         self.topologies.get(id).is_some()

@@ -1,0 +1,141 @@
+//! Asking those that wait for plain placing, one after the other, while there is room that may do.
+use rustc_hash::FxHashMap;
+
+use super::{Patience, call_first, first};
+use crate::event::Time;
+use crate::id::{HerdId, JobId, QueueId};
+use crate::session::{Session, job_order};
+use crate::world::{Cursor, Growth, Largest, Sought};
+
+/// After so many in vain it is found out how large the largest rooms are.
+const BLINDLY: usize = 8;
+
+/// Milliseconds between turns of those for whom others may be evicted, if nothing happens before.
+const BETWEEN_TURNS: i64 = 1000;
+
+/// Who was asked in a queue.
+#[derive(Clone, Copy, Debug)]
+struct Walk {
+    cursor: Cursor,
+    /// So many more are asked in vain whether they rest or not.
+    leading: usize,
+    /// And so many of those that have rested.
+    turns: usize,
+    /// The one that was called last, until it is served.
+    head: Option<JobId>,
+    over: bool,
+}
+
+/// Who of those that wait was asked in a cycle.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Hunt {
+    walks: FxHashMap<QueueId, Walk>,
+    largest: Option<Largest>,
+    /// How many were asked in vain since the largest rooms were found out.
+    in_vain: usize,
+}
+
+impl Hunt {
+    fn new(queues: &[QueueId], patience: Patience) -> Self {
+        let share = (patience.in_vain / queues.len().max(1)).max(10.min(patience.in_vain)).max(1);
+        let walk = Walk { cursor: Cursor::default(), leading: share, turns: share, head: None, over: false };
+        Self { walks: queues.iter().map(|queue| (*queue, walk)).collect(), ..Self::default() }
+    }
+
+    /// Queues in which somebody may have to be asked.
+    pub(crate) fn queues(&self) -> Vec<QueueId> {
+        let mut queues: Vec<QueueId> = self.walks.keys().copied().collect();
+        queues.sort_unstable();
+        queues
+    }
+
+    /// Nobody else of a queue is asked, though they may have to be later.
+    pub(crate) fn leave(&mut self, queue: QueueId) {
+        if let Some(walk) = self.walks.get_mut(&queue) {
+            walk.over = true;
+        }
+    }
+
+    /// A job was served. True when the next one of its queue is to be called now.
+    pub(crate) fn served(&mut self, queue: QueueId, job: JobId, in_vain: bool) -> bool {
+        let Some(walk) = self.walks.get_mut(&queue).filter(|walk| walk.head == Some(job)) else {
+            return false;
+        };
+        walk.head = None;
+        if in_vain {
+            self.in_vain += 1;
+            let from = if walk.leading > 0 { &mut walk.leading } else { &mut walk.turns };
+            *from = from.saturating_sub(1);
+        }
+        true
+    }
+}
+
+/// Puts herds whose first has changed where they belong.
+pub(super) fn line_up(session: &mut Session<'_>) {
+    let mut moved: Vec<(HerdId, JobId)> = Vec::new();
+    for id in session.world.take_moved_herds() {
+        match first(session, id) {
+            Some(first) if session.world.is_ranked_by(id, first) => {}
+            Some(first) => {
+                session.world.unrank(id);
+                moved.push((id, first));
+            }
+            None => session.world.unrank(id),
+        }
+    }
+    for (id, first) in moved {
+        let Session { world, tiers, .. } = session;
+        world.rank(id, first, |world, other| job_order(world, tiers, first, other).is_lt());
+    }
+}
+
+/// Begins to ask: those for whom others may be evicted now, the others when it is their queue's turn.
+pub(super) fn begin(session: &mut Session<'_>, growth: Option<Growth>, patience: Patience) {
+    let queues = session.world.begin_hunt(growth);
+    session.hunt = Hunt::new(&queues, patience);
+    for queue in queues {
+        call_evicting(session, queue, patience.searched);
+    }
+}
+
+/// Calls the first of those for whom others may be evicted, and as many of the others as have rested.
+fn call_evicting(session: &mut Session<'_>, queue: QueueId, count: usize) {
+    let mut cursor = Cursor::default();
+    for at in 0..count.saturating_mul(2) {
+        let rested = (at >= count).then_some(session.now);
+        let Some(id) = session.world.next_in_line(queue, &mut cursor, Sought::Evicting, rested) else {
+            break;
+        };
+        call_first(session, id);
+    }
+    let more = session.world.next_in_line(queue, &mut cursor, Sought::Evicting, Some(session.now));
+    let next_turn = Time(session.now.0.saturating_add(BETWEEN_TURNS));
+    if let Some(at) = more.map(|_| next_turn).into_iter().chain(cursor.wake).min() {
+        session.world.hunt_again(at.max(next_turn));
+    }
+}
+
+/// Calls the next of a queue that may be placed now.
+pub(crate) fn call(session: &mut Session<'_>, queue: QueueId) -> Option<JobId> {
+    let mut walk = session.hunt.walks.get(&queue).copied().filter(|walk| !walk.over)?;
+    session.world.take_rooms_down();
+    if session.hunt.in_vain >= BLINDLY {
+        session.hunt.largest = Some(session.world.largest_rooms());
+        session.hunt.in_vain = 0;
+    }
+    let rested = (walk.leading == 0).then_some(session.now);
+    let sought = Sought::Fitting(session.hunt.largest.as_ref());
+    let next = session.world.next_in_line(queue, &mut walk.cursor, sought, rested);
+    let called = next.filter(|_| walk.leading > 0 || walk.turns > 0).and_then(|id| call_first(session, id));
+    walk.head = called;
+    if called.is_none() {
+        walk.over = true;
+        match next.map(|_| session.now).into_iter().chain(walk.cursor.wake).min() {
+            Some(again) => session.world.hunt_again(again),
+            None => session.world.end_hunt(queue),
+        }
+    }
+    session.hunt.walks.insert(queue, walk);
+    called
+}

@@ -1,0 +1,133 @@
+//! The scheduling thread: what it is told while a cycle runs, and what it says of those that wait.
+use std::collections::BTreeSet;
+use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use phalanx_conf::{Known, builtin_default, parse};
+use phalanx_core::budget::Stopwatch;
+use phalanx_core::decision::Decision;
+use phalanx_core::event::{Event, PodInfo};
+use phalanx_core::world::{World, WorldOptions};
+use phalanx_core::{Patience, Scheduler};
+use phalanx_runtime::engine::{Engine, Input, Pace};
+use phalanx_runtime::metrics::Metrics;
+use phalanx_runtime::outbox::driver;
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+
+use crate::objects::{node, pod, queue};
+
+/// Tells the engine something when a cycle looks at the time for the first time, which is in the middle of it.
+#[derive(Debug)]
+struct Meanwhile {
+    news: Mutex<Option<(Sender<Input>, Vec<Event>)>>,
+}
+
+impl Stopwatch for Meanwhile {
+    fn elapsed(&self) -> Duration {
+        if let Some((inputs, events)) = self.news.lock().unwrap().take() {
+            inputs.send(Input::Events(events)).unwrap();
+        }
+        Duration::ZERO
+    }
+}
+
+struct Running {
+    inputs: Sender<Input>,
+    decisions: UnboundedReceiver<driver::Input>,
+    metrics: Arc<Metrics>,
+    thread: std::thread::JoinHandle<()>,
+}
+
+/// An engine that leads and is in sync, with one node, and news in the middle of its first cycle.
+fn start(cpu: u32, meanwhile: Vec<Event>) -> Running {
+    let conf = parse(builtin_default(), &Known::builtin()).conf.unwrap();
+    let (inputs, received) = channel();
+    let (outbox, decisions) = unbounded_channel();
+    let metrics = Arc::new(Metrics::default());
+    let mut scheduler = Scheduler::new(conf, 0);
+    // Nobody is looked at but for what happened.
+    scheduler.set_patience(Patience { few: 0, ..Patience::default() });
+    let news = Mutex::new(Some((inputs.clone(), meanwhile)));
+    scheduler.set_stopwatch(Arc::new(Meanwhile { news }));
+    let mut world = World::new(WorldOptions::default());
+    world.apply(queue("default", 1).into());
+    world.apply(node("n", &format!("cpu={cpu}")).into());
+    let engine = Engine {
+        world,
+        scheduler,
+        pace: Pace::new(Duration::from_millis(1), Duration::from_secs(1)),
+        waits_for: BTreeSet::new(),
+        inputs: received,
+        outbox,
+        metrics: Arc::clone(&metrics),
+        health: Arc::default(),
+        leads: true,
+    };
+    let thread = std::thread::spawn(|| engine.run());
+    Running { inputs, decisions, metrics, thread }
+}
+
+impl Running {
+    /// Waits until a pod is bound.
+    fn bound(&mut self, name: &str) {
+        loop {
+            let Some(input) = self.decisions.blocking_recv() else { panic!("{name} was not bound") };
+            let driver::Input::Decisions(decisions) = input else { continue };
+            let binds = |decision: &Decision| match decision {
+                Decision::Bind { pods, .. } => pods.iter().any(|binding| &*binding.pod.name == name),
+                _ => false,
+            };
+            if decisions.iter().any(binds) {
+                return;
+            }
+        }
+    }
+
+    /// Ends the thread; what its metrics say of jobs that wait.
+    fn stop(self) -> Vec<String> {
+        self.inputs.send(Input::Stop).unwrap();
+        self.thread.join().unwrap();
+        let text = self.metrics.render();
+        let of_pools = text.lines().filter(|line| line.starts_with("phalanx_pending_jobs{"));
+        let mut pools: Vec<String> = of_pools.map(str::to_owned).collect();
+        pools.sort();
+        pools
+    }
+}
+
+fn solo(name: &str, cpu: u32) -> Event {
+    PodInfo { group: None, ..pod(name, &format!("cpu={cpu}")) }.into()
+}
+
+#[test]
+fn what_comes_during_a_cycle_is_looked_at_in_the_next() {
+    let mut running = start(4, vec![solo("second", 1)]);
+    running.inputs.send(Input::Events(vec![solo("first", 1)])).unwrap();
+    running.bound("first");
+    running.bound("second");
+    let pools = running.stop();
+    assert_eq!(pools.len(), 3);
+    assert!(pools.iter().all(|line| line.ends_with(" 0")), "{pools:?}");
+}
+
+#[test]
+fn a_node_that_comes_while_a_pod_is_refused_is_its_cure() {
+    let mut running = start(1, vec![node("large", "cpu=9").into()]);
+    running.inputs.send(Input::Events(vec![solo("first", 9)])).unwrap();
+    running.bound("first");
+    running.stop();
+}
+
+#[test]
+fn metrics_tell_in_which_pool_jobs_wait() {
+    let mut running = start(2, Vec::new());
+    let pods = [solo("large", 9), solo("larger", 10), solo("small", 1)];
+    running.inputs.send(Input::Events(pods.into())).unwrap();
+    running.bound("small");
+    assert_eq!(
+        running.stop(),
+        [("active", 0), ("backoff", 0), ("unschedulable", 2)]
+            .map(|(pool, count)| format!("phalanx_pending_jobs{{pool=\"{pool}\"}} {count}"))
+    );
+}
