@@ -149,8 +149,12 @@ impl Scheduler {
             .chain(world.usage_ends())
             .chain(world.refusals_end(now))
             .chain(world.next_call())
-            .chain(world.seats_end());
-        let (wake, flush) = (wakes.chain(again).min(), world.next_flush());
+            .chain(world.seats_end())
+            .chain(actions::gather::turns(world, now));
+        let wake = wakes.chain(again).min();
+        // Those that are looked at in each cycle wait for one as well.
+        let awake = world.any_awake().then_some(Time(now.0.saturating_add(patience.flush)));
+        let flush = world.next_flush().into_iter().chain(awake).min();
         Outcome { decisions: session.decisions, cycle: *cycle, wake, flush }
     }
 }

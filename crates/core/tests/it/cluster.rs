@@ -9,7 +9,7 @@ use phalanx_core::event::{Event, GroupStatus, Key, Phase, PodGroupInfo, PodInfo,
 use phalanx_core::extender::Extender;
 use phalanx_core::report::GroupReport;
 use phalanx_core::world::{World, WorldOptions};
-use phalanx_core::{Patience, Scheduler};
+use phalanx_core::{Outcome, Patience, Scheduler};
 
 use crate::objects::{member, node, queue, running};
 
@@ -160,10 +160,15 @@ impl Cluster {
 
     /// What one cycle decides, after which every sum must be right.
     pub(crate) fn decisions(&mut self) -> Vec<Decision> {
+        self.outcome().decisions
+    }
+
+    /// What one cycle comes to, after which every sum must be right.
+    pub(crate) fn outcome(&mut self) -> Outcome {
         self.now.0 += 1000;
         let outcome = self.scheduler.run(&mut self.world, self.now);
         assert_eq!(self.world.check(), Vec::<String>::new());
-        outcome.decisions
+        outcome
     }
 
     /// What one cycle hands out, a list for each action that decided something, and when the next one is due.

@@ -32,7 +32,7 @@ impl std::fmt::Debug for Named {
     }
 }
 
-fn named(name: &str, text: &str) -> Named {
+pub(crate) fn named(name: &str, text: &str) -> Named {
     let parsed = phalanx_conf::parse(text, &Known::builtin());
     assert!(parsed.problems.is_empty(), "{name}: {:?}", parsed.problems);
     Named { name: name.into(), conf: parsed.conf.expect("a configuration without errors") }
