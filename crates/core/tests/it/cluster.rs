@@ -53,7 +53,7 @@ pub(crate) struct Cycle {
 }
 
 impl Cycle {
-    fn of(decisions: Vec<Decision>) -> Self {
+    pub(crate) fn of(decisions: Vec<Decision>) -> Self {
         let mut cycle = Self {
             bound: BTreeMap::new(),
             nominated: BTreeMap::new(),
@@ -179,6 +179,16 @@ impl Cluster {
         each(&outcome.decisions);
         assert_eq!(self.world.check(), Vec::<String>::new());
         outcome.wake
+    }
+
+    /// What another scheduler would decide in the next cycle, which looks at all anew, and what would come of it.
+    pub(crate) fn seen_by(&self, other: &mut Scheduler) -> (World, Cycle) {
+        let mut world = self.world.clone();
+        let conf = other.conf().clone();
+        other.set_conf(conf);
+        let outcome = other.run(&mut world, Time(self.now.0 + 1000));
+        assert_eq!(world.check(), Vec::<String>::new());
+        (world, Cycle::of(outcome.decisions))
     }
 
     /// When the last cycle was.

@@ -1,4 +1,6 @@
 //! Random clusters, and what may happen to them.
+use std::collections::BTreeMap;
+
 use phalanx_core::conf::Conf;
 use phalanx_core::event::{
     BindFailure, BindFault, Event, PodGroupInfo, PodInfo, PodPhase, QueueGate, QueueInfo, QueueState, Time,
@@ -6,7 +8,7 @@ use phalanx_core::event::{
 use proptest::prelude::*;
 
 use crate::claims::{Supply, Wishes, supply, wish, wishes};
-use crate::cluster::{Cluster, Cycle, helm};
+use crate::cluster::{Cluster, helm};
 use crate::objects::{group, leaving, member, node, queue, resources, running};
 
 /// A PodGroup and its pods.
@@ -27,6 +29,7 @@ pub(crate) enum Happening {
     GroupGone(usize),
     Shrink(usize),
     Close(usize),
+    Open(usize),
     Supply(usize),
 }
 
@@ -154,6 +157,7 @@ fn happening() -> impl Strategy<Value = Happening> {
         1 => at().prop_map(Happening::GroupGone),
         1 => at().prop_map(Happening::Shrink),
         1 => at().prop_map(Happening::Close),
+        1 => at().prop_map(Happening::Open),
         2 => at().prop_map(Happening::Supply),
     ]
 }
@@ -194,8 +198,14 @@ impl Script {
     }
 
     /// Reports what came of the binds of a cycle, and lets the script's happenings happen.
-    pub(crate) fn go_on(&self, cluster: &mut Cluster, cycle: &Cycle, happenings: &[Happening], fails: bool) {
-        for (at, (pod, node)) in cycle.bound.iter().enumerate() {
+    pub(crate) fn go_on(
+        &self,
+        cluster: &mut Cluster,
+        bound: &BTreeMap<String, String>,
+        happenings: &[Happening],
+        fails: bool,
+    ) {
+        for (at, (pod, node)) in bound.iter().enumerate() {
             if fails && at % 2 == 0 {
                 let failure = BindFailure { message: "timeout".into(), fault: BindFault::Denied };
                 cluster.add(Event::BindFailed(pod.as_str().into(), failure));
@@ -230,6 +240,7 @@ impl Script {
             Happening::Shrink(at) => {
                 of_node(at).map(|(name, _)| cluster.add(node(name, "cpu=1 memory=1Gi pods=1")))
             }
+            Happening::Open(at) => Some(cluster.add(self.queues[at % self.queues.len()].clone())),
             Happening::Close(at) => {
                 let queue = &self.queues[at % self.queues.len()];
                 Some(cluster.add(QueueInfo { state: QueueState::Closed, ..queue.clone() }))
