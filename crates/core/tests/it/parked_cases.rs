@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use phalanx_core::Patience;
 use phalanx_core::conf::Conf;
-use phalanx_core::event::{Constraints, Event, HostPort, PodGroupInfo, PodInfo, QueueInfo, QueueState, Time};
+use phalanx_core::event::{
+    Constraints, Disk, DiskKind, Event, HostPort, PodGroupInfo, PodInfo, QueueInfo, QueueState, Time,
+};
 
 use crate::cluster::{Cluster, helm};
 use crate::objects::{group, member, node, pod, queue, running};
@@ -39,17 +41,6 @@ fn ends_alike(conf: &Conf, patience: Patience, run: impl Fn(&mut Cluster)) -> BT
     let (parked, all) = (end(patience), end(Patience::none()));
     assert_eq!(parked, all);
     all
-}
-
-fn low_and_high(cluster: &mut Cluster, low: u32, high: u32) {
-    cluster.add(Event::PriorityClass { name: "high".into(), value: 10, global_default: false });
-    cluster.gang(group("low", low), low, "cpu=2");
-    let class = Some(Arc::from("high"));
-    let info = PodGroupInfo { priority_class: class.clone(), created: Time(5), ..group("high", high) };
-    cluster.add(info);
-    for at in 0..high {
-        cluster.add(PodInfo { priority_class: class.clone(), ..member("high", at, "cpu=2") });
-    }
 }
 
 /// A queue `leaf` below `top`, and gangs in it that wait: for room, then because `top` is closed, until it opens again.
@@ -91,26 +82,6 @@ fn a_queue_that_is_made_again_wakes_those_in_it() {
         cluster.run();
     });
     assert_eq!(ends["g-0"], "n1");
-}
-
-#[test]
-fn room_that_is_kept_for_a_lesser_job_counts_for_one_that_may_take_it() {
-    let ends = ends_alike(&helm(), patient(), |cluster| {
-        cluster.nodes(2, "cpu=2 memory=8Gi pods=10");
-        cluster.add(running(pod("x", "cpu=2"), "n0")).add(running(pod("y", "cpu=2"), "n1"));
-        cluster.cycle();
-        low_and_high(cluster, 1, 2);
-        cluster.cycle();
-        cluster.change("x", |pod| pod.deleting = true);
-        assert_eq!(cluster.cycle().nominated["low-0"].as_deref(), Some("n0"));
-        cluster.change("y", |pod| pod.deleting = true);
-        cluster.cycle();
-        cluster.cycle();
-        cluster.gone("x").gone("y");
-        cluster.run();
-        cluster.run();
-    });
-    assert_eq!(ends.keys().collect::<Vec<_>>(), ["high-0", "high-1"]);
 }
 
 #[test]

@@ -46,6 +46,9 @@ impl World {
             return;
         }
         let priority = self.tasks[task].priority;
+        if self.jobs[job].priority != priority {
+            self.doubt_reservations(job);
+        }
         let job = &mut self.jobs[job];
         job.priority = priority;
         job.priority_class.clone_from(&info.priority_class);
@@ -85,6 +88,7 @@ impl World {
             self.wake_job(id);
         }
         if changed {
+            self.doubt_reservations(id);
             self.pardon(Some(id));
         }
         self.move_job(id, &name);
@@ -223,6 +227,7 @@ impl World {
             };
             if std::mem::replace(&mut self.jobs[id].priority, priority) != priority {
                 self.wake_job(id);
+                self.doubt_reservations(id);
                 changed = true;
             }
         }
