@@ -11,11 +11,11 @@ use rustc_hash::FxHashMap;
 use super::likeness::{Asks, DeviceLike};
 use super::members::Members;
 use super::rooms::{Growth, Rooms};
-use super::{Job, JobKind, Status, World};
+use super::{Job, JobKind, World};
 use crate::annotation::Annotations;
 use crate::diagnosis::Refusal;
 use crate::event::{Phase, Time};
-use crate::id::{ClassId, HerdId, Id, JobId, QueueId, Slots, TaskId};
+use crate::id::{ClassId, HerdId, Id, JobId, QueueId, Slots};
 
 /// Tasks of a job that no rule can tell apart, one after the other in the order in which they are served.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -400,20 +400,6 @@ impl World {
     /// Room was given back in the middle of a cycle, or will be.
     pub(crate) fn note_freed(&mut self, node: crate::id::NodeId) {
         self.pools.herds.rooms.note(node);
-    }
-
-    /// A job changed: who outranks it now may have what is reserved for it, and is to be called.
-    pub(crate) fn doubt_reservations(&mut self, job: JobId) {
-        if self.jobs[job].counts.of(Status::Pipelined) == 0 {
-            return;
-        }
-        let reserved = |task: &TaskId| {
-            let task = &self.tasks[*task];
-            task.node.filter(|_| task.status == Status::Pipelined)
-        };
-        for node in self.jobs[job].tasks.iter().filter_map(reserved).collect::<Vec<_>>() {
-            self.note_freed(node);
-        }
     }
 
     /// A task was given a place: others may look for its company that were refused before.

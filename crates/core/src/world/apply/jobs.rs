@@ -5,7 +5,7 @@ use phalanx_resource::Amounts;
 
 use crate::event::{Key, Phase, PodGroupInfo, PodInfo};
 use crate::id::{JobId, TaskId};
-use crate::world::{Job, JobKind, Role, World};
+use crate::world::{Job, JobKind, Role, Status, World};
 
 /// What a PodGroup asks for, in the World's terms.
 struct Asks<'a> {
@@ -201,6 +201,20 @@ impl World {
             "system-node-critical" => Some(2_000_001_000),
             "system-cluster-critical" => Some(2_000_000_000),
             _ => self.priorities.get(name).map(|(value, _)| *value),
+        }
+    }
+
+    /// A job changed: who outranks it now may have what is reserved for it, and is to be called.
+    fn doubt_reservations(&mut self, job: JobId) {
+        if self.jobs[job].counts.of(Status::Pipelined) == 0 {
+            return;
+        }
+        let reserved = |task: &TaskId| {
+            let task = &self.tasks[*task];
+            task.node.filter(|_| task.status == Status::Pipelined)
+        };
+        for node in self.jobs[job].tasks.iter().filter_map(reserved).collect::<Vec<_>>() {
+            self.note_freed(node);
         }
     }
 
