@@ -29,7 +29,6 @@ pub(crate) enum Happening {
     GroupGone(usize),
     Shrink(usize),
     Close(usize),
-    Open(usize),
     Supply(usize),
 }
 
@@ -157,7 +156,6 @@ fn happening() -> impl Strategy<Value = Happening> {
         1 => at().prop_map(Happening::GroupGone),
         1 => at().prop_map(Happening::Shrink),
         1 => at().prop_map(Happening::Close),
-        1 => at().prop_map(Happening::Open),
         2 => at().prop_map(Happening::Supply),
     ]
 }
@@ -240,7 +238,6 @@ impl Script {
             Happening::Shrink(at) => {
                 of_node(at).map(|(name, _)| cluster.add(node(name, "cpu=1 memory=1Gi pods=1")))
             }
-            Happening::Open(at) => Some(cluster.add(self.queues[at % self.queues.len()].clone())),
             Happening::Close(at) => {
                 let queue = &self.queues[at % self.queues.len()];
                 Some(cluster.add(QueueInfo { state: QueueState::Closed, ..queue.clone() }))
