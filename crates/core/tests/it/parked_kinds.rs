@@ -370,10 +370,7 @@ impl Backlog {
                     cluster.gone(&pod);
                 }
             }
-            Step::Foreign(at) => {
-                let pod = PodInfo { ours: false, ..pod(&format!("f{number}"), "cpu=1") };
-                cluster.add(running(pod, &format!("n{}", at % nodes)));
-            }
+            Step::Foreign(at) => drop(cluster.add(foreign(number, at % nodes))),
             Step::Node(at, cpu, zone) => drop(cluster.add(sized(at % nodes, cpu, zone))),
             Step::NodeGone(at) => drop(cluster.add(Event::NodeGone(format!("n{}", at % nodes).into()))),
             Step::Make => {
@@ -430,6 +427,11 @@ impl Backlog {
             }
         }
     }
+}
+
+fn foreign(number: usize, node: usize) -> PodInfo {
+    let pod = PodInfo { ours: false, ..pod(&format!("f{number}"), "cpu=1") };
+    running(pod, &format!("n{node}"))
 }
 
 /// Makes the claims of a pod that do not exist.
