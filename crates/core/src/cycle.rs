@@ -26,7 +26,8 @@ pub struct Outcome {
     pub cycle: u64,
     /// When a cycle could decide something new though nothing has happened.
     pub wake: Option<Time>,
-    /// When a cycle looks at jobs again that wait for something that has not happened: to be on the safe side.
+    /// When a cycle looks at jobs again that wait for something that has not happened: to be on the safe side; or takes turns
+    /// with room that is gathered for a gang and let go again as long as nothing happens.
     pub flush: Option<Time>,
 }
 
@@ -150,7 +151,11 @@ impl Scheduler {
             .chain(world.refusals_end(now))
             .chain(world.next_call())
             .chain(world.seats_end());
-        let (wake, flush) = (wakes.chain(again).min(), world.next_flush());
+        let wake = wakes.chain(again).min();
+        // Those that are looked at in each cycle wait for one as well.
+        let awake = world.any_awake().then_some(Time(now.0.saturating_add(patience.flush)));
+        let turns = actions::gather::turns(world, now);
+        let flush = world.next_flush().into_iter().chain(awake).chain(turns).min();
         Outcome { decisions: session.decisions, cycle: *cycle, wake, flush }
     }
 }

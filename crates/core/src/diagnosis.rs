@@ -43,6 +43,8 @@ pub enum Unfit {
     ClaimElsewhere,
     /// A plugin's own reason.
     Other(Arc<str>),
+    /// A plugin's own reason about what else is on the node, or what would remain of it: without more room it may be gone.
+    Beside(Arc<str>),
     /// No node will do, for this reason.
     Pod(Arc<str>),
 }
@@ -70,7 +72,7 @@ impl Unfit {
             }
             Unfit::Devices => "cannot allocate all claims".into(),
             Unfit::ClaimElsewhere => "resourceclaim not available on the node".into(),
-            Unfit::Other(text) | Unfit::Pod(text) => text.to_string(),
+            Unfit::Other(text) | Unfit::Beside(text) | Unfit::Pod(text) => text.to_string(),
         }
     }
 

@@ -179,6 +179,13 @@ pub(crate) fn settle(session: &mut Session<'_>, patience: Patience) {
     }
     session.world.note_rooms();
     session.world.tidy_awake();
+    debug_assert!(knows_queues(session), "a queue has another answer than its parked jobs were given");
+}
+
+/// Whether what is known of queues with parked jobs is so: else all of those would be called in each cycle, or not when it
+/// changes.
+fn knows_queues(session: &Session<'_>) -> bool {
+    session.world.queues_with_parked().all(|(queue, known)| session.queue_refuses(queue) == *known)
 }
 
 fn park_all(session: &mut Session<'_>, waiting: Vec<JobId>, patience: Patience) {

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use super::gang::Work;
 use crate::diagnosis::Refusal;
+use crate::event::Time;
 use crate::id::{JobId, NodeId, TaskId};
 use crate::session::Session;
 use crate::statement::Statement;
@@ -71,6 +72,16 @@ fn begin(session: &mut Session<'_>, id: JobId) -> bool {
         job.gathering = Some(session.now);
     }
     !(PATIENCE..2 * PATIENCE).contains(&waited)
+}
+
+/// When a gang ends to gather room, or may gather it again after others have had it.
+pub(crate) fn turns(world: &World, now: Time) -> Option<Time> {
+    let turn = |job: JobId| {
+        let job = &world.jobs[job];
+        let since = job.gathering.filter(|_| job.is_broken())?;
+        Some(Time(since.0.saturating_add(if job.gathers { PATIENCE } else { 2 * PATIENCE })))
+    };
+    world.awake_jobs().into_iter().filter_map(turn).filter(|turn| *turn > now).min()
 }
 
 fn keep_places(session: &mut Session<'_>, job: JobId) -> bool {

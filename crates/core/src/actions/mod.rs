@@ -7,7 +7,7 @@ mod gang;
 mod gangpreempt;
 mod gangreclaim;
 mod gates;
-mod gather;
+pub(crate) mod gather;
 mod order;
 mod pack;
 mod preempt;

@@ -349,7 +349,7 @@ impl RoomFilter for Leaves {
         let idle = [DimId::CPU, DimId::MEMORY].map(|dim| room.get(dim) as f64);
         let scarce = room.get(self.scarce) as f64;
         let enough = (0..2).all(|at| idle[at] - self.request[at] >= scarce * self.rates[at]);
-        if enough { Ok(()) } else { Err(Unfit::Other(self.text.clone())) }
+        if enough { Ok(()) } else { Err(Unfit::Beside(self.text.clone())) }
     }
 }
 

@@ -161,22 +161,13 @@ fn is_of_room(refusal: &Refusal) -> bool {
     }
 }
 
-/// Whether a reason is about a node's room or attributes, not about what is elsewhere.
+/// Whether a reason is about a node's room or attributes, not about what is elsewhere or else on the node: a port may be free
+/// again, say, though there is no more room than before.
 fn is_of_node(reason: &Unfit) -> bool {
-    use Unfit::{
-        Insufficient, NodeAffinity, NotReady, Other, Ports, Reserved, Taint, TooManyPods, Unschedulable,
-    };
+    use Unfit::{Insufficient, NodeAffinity, NotReady, Other, Reserved, Taint, TooManyPods, Unschedulable};
     matches!(
         reason,
-        Insufficient(_)
-            | TooManyPods
-            | Reserved
-            | NodeAffinity
-            | Taint
-            | Unschedulable
-            | NotReady
-            | Ports
-            | Other(_)
+        Insufficient(_) | TooManyPods | Reserved | NodeAffinity | Taint | Unschedulable | NotReady | Other(_)
     )
 }
 

@@ -289,6 +289,11 @@ impl World {
         self.pools.flush.front().map(|(time, _)| *time)
     }
 
+    /// Whether anybody is awake, when a cycle has ended.
+    pub(crate) fn any_awake(&self) -> bool {
+        !self.pools.awake.is_empty()
+    }
+
     /// Forgets who is no longer awake.
     pub(crate) fn tidy_awake(&mut self) {
         let jobs = self.awake_jobs();

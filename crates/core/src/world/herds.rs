@@ -570,7 +570,7 @@ impl World {
 
     /// Whether anything is known of a queue already; if not, it is this.
     pub(crate) fn knows_blocked(&self, queue: QueueId) -> bool {
-        self.pools.herds.queues.contains_key(&queue)
+        self.pools.herds.queues.get(&queue).is_some_and(|queue| queue.parked > 0)
     }
 
     pub(crate) fn set_blocked(&mut self, queue: QueueId, blocked: Result<(), Refusal>) {

@@ -9,7 +9,7 @@ use phalanx_core::event::{Event, GroupStatus, Key, Phase, PodGroupInfo, PodInfo,
 use phalanx_core::extender::Extender;
 use phalanx_core::report::GroupReport;
 use phalanx_core::world::{World, WorldOptions};
-use phalanx_core::{Patience, Scheduler};
+use phalanx_core::{Outcome, Patience, Scheduler};
 
 use crate::objects::{member, node, queue, running};
 
@@ -53,7 +53,7 @@ pub(crate) struct Cycle {
 }
 
 impl Cycle {
-    fn of(decisions: Vec<Decision>) -> Self {
+    pub(crate) fn of(decisions: Vec<Decision>) -> Self {
         let mut cycle = Self {
             bound: BTreeMap::new(),
             nominated: BTreeMap::new(),
@@ -160,10 +160,15 @@ impl Cluster {
 
     /// What one cycle decides, after which every sum must be right.
     pub(crate) fn decisions(&mut self) -> Vec<Decision> {
+        self.outcome().decisions
+    }
+
+    /// What one cycle comes to, after which every sum must be right.
+    pub(crate) fn outcome(&mut self) -> Outcome {
         self.now.0 += 1000;
         let outcome = self.scheduler.run(&mut self.world, self.now);
         assert_eq!(self.world.check(), Vec::<String>::new());
-        outcome.decisions
+        outcome
     }
 
     /// What one cycle hands out, a list for each action that decided something, and when the next one is due.
@@ -174,6 +179,16 @@ impl Cluster {
         each(&outcome.decisions);
         assert_eq!(self.world.check(), Vec::<String>::new());
         outcome.wake
+    }
+
+    /// What another scheduler would decide in the next cycle, which looks at all anew, and what would come of it.
+    pub(crate) fn seen_by(&self, other: &mut Scheduler) -> (World, Cycle) {
+        let mut world = self.world.clone();
+        let conf = other.conf().clone();
+        other.set_conf(conf);
+        let outcome = other.run(&mut world, Time(self.now.0 + 1000));
+        assert_eq!(world.check(), Vec::<String>::new());
+        (world, Cycle::of(outcome.decisions))
     }
 
     /// When the last cycle was.

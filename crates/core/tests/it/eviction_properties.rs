@@ -134,7 +134,7 @@ impl Play {
                     cluster.gone(victim);
                 }
             }
-            self.script.go_on(&mut cluster, &cycle, happenings, *fails);
+            self.script.go_on(&mut cluster, &cycle.bound, happenings, *fails);
             prop_assert_eq!(cluster.world.check(), Vec::<String>::new());
         }
         Ok(())

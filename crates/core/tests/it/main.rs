@@ -21,6 +21,7 @@ mod oracle_rules;
 mod oracle_shares;
 mod orders;
 mod parked;
+mod parked_cases;
 mod parked_kinds;
 mod pools;
 mod properties;

@@ -4,10 +4,10 @@ use std::sync::Arc;
 use phalanx_core::Patience;
 use phalanx_core::decision::Decision;
 use phalanx_core::event::{
-    AccessModes, ClaimInfo, ClaimRequest, Constraints, CsiNodeInfo, DeviceClassInfo, DeviceInfo, Event, Key,
-    NodeInfo, NodeTerm, Operator, PdbInfo, PodClaim, PodGroupInfo, PodInfo, PodPhase, PodRules, PodSelector,
-    PodTerm, PodVolume, PvcInfo, Requirement, SliceInfo, SliceNodes, Spread, StorageClassInfo, Time,
-    VolumeInfo,
+    AccessModes, ClaimInfo, ClaimRequest, Constraints, CsiNodeInfo, DeviceClassInfo, DeviceInfo, Event,
+    HostPort, Key, NodeInfo, NodeTerm, Operator, PdbInfo, PodClaim, PodGroupInfo, PodInfo, PodPhase,
+    PodRules, PodSelector, PodTerm, PodVolume, PvcInfo, Requirement, SliceInfo, SliceNodes, Spread,
+    StorageClassInfo, Time, VolumeInfo,
 };
 use phalanx_core::label::Selector;
 use phalanx_core::world::Status;
@@ -15,7 +15,7 @@ use proptest::prelude::*;
 use proptest::test_runner::TestCaseResult;
 
 use crate::cluster::Cluster;
-use crate::objects::{group, member, node, queue, resources};
+use crate::objects::{group, member, node, pod, queue, resources, running};
 use crate::parked::{Pair, named_with, patient};
 use crate::settings::{Named, confs, evicting};
 
@@ -33,6 +33,8 @@ enum Kind {
     Mixed,
     /// Its first pod has a gate.
     Gated,
+    /// Its pods listen on a port of their node.
+    Port,
     /// In a zone with a pod of this app.
     Near(&'static str),
     /// In a zone, or on a node, without a pod of its own app.
@@ -70,6 +72,8 @@ enum Step {
     Finish(usize),
     Leave(usize),
     Gone(usize),
+    /// A pod of another scheduler runs on a node.
+    Foreign(usize),
     Node(usize, i64, usize),
     NodeGone(usize),
     /// Claims that do not exist yet come to be.
@@ -104,6 +108,7 @@ fn kind() -> impl Strategy<Value = Kind> {
         2 => Just(Kind::BestEffort),
         1 => Just(Kind::Mixed),
         1 => Just(Kind::Gated),
+        2 => Just(Kind::Port),
         2 => prop::sample::select(vec!["a", "b"]).prop_map(Kind::Near),
         2 => prop::sample::select(vec![ZONE, HOST]).prop_map(Kind::Apart),
         1 => Just(Kind::Spread),
@@ -139,6 +144,7 @@ fn step() -> impl Strategy<Value = Step> {
         4 => at().prop_map(Step::Finish),
         2 => at().prop_map(Step::Leave),
         2 => at().prop_map(Step::Gone),
+        2 => at().prop_map(Step::Foreign),
         3 => (at(), 0i64..7, 0usize..3).prop_map(|(at, cpu, zone)| Step::Node(at, cpu, zone)),
         1 => at().prop_map(Step::NodeGone),
         2 => Just(Step::Make),
@@ -238,8 +244,14 @@ impl Like {
         let request = if idle { String::new() } else { format!("cpu={}", self.cpu) };
         let pod = member(name, index, &request);
         let volumes = self.volume(&pod.pod.name).into_iter().collect();
-        let constraints =
-            Constraints { pod_rules: self.rules().map(Arc::new), volumes, ..Constraints::default() };
+        let port = HostPort { ip: "0.0.0.0".into(), protocol: "TCP".into(), port: 80 };
+        let host_ports = if self.kind == Kind::Port { vec![port] } else { Vec::new() };
+        let constraints = Constraints {
+            pod_rules: self.rules().map(Arc::new),
+            volumes,
+            host_ports,
+            ..Constraints::default()
+        };
         let named = |claim: String| PodClaim { name: "device".into(), claim: Some(claim.into()) };
         let claims = self.device(&pod.pod.name).map(|claim| Arc::from([named(claim)]));
         PodInfo {
@@ -358,6 +370,7 @@ impl Backlog {
                     cluster.gone(&pod);
                 }
             }
+            Step::Foreign(at) => drop(cluster.add(foreign(number, at % nodes))),
             Step::Node(at, cpu, zone) => drop(cluster.add(sized(at % nodes, cpu, zone))),
             Step::NodeGone(at) => drop(cluster.add(Event::NodeGone(format!("n{}", at % nodes).into()))),
             Step::Make => {
@@ -416,6 +429,11 @@ impl Backlog {
     }
 }
 
+fn foreign(number: usize, node: usize) -> PodInfo {
+    let pod = PodInfo { ours: false, ..pod(&format!("f{number}"), "cpu=1") };
+    running(pod, &format!("n{node}"))
+}
+
 /// Makes the claims of a pod that do not exist.
 fn make(cluster: &mut Cluster, pod: &PodInfo) {
     for named in &pod.constraints.volumes {
@@ -452,7 +470,7 @@ fn change(cluster: &mut Cluster, wanted: &[Status], at: usize, how: impl FnOnce(
 }
 
 fn compare(backlog: &Backlog, conf: &Named) -> TestCaseResult {
-    let pair = Pair::new(backlog.cluster(conf), backlog.cluster(conf));
+    let pair = Pair::new(backlog.cluster(conf), &conf.conf);
     pair.follow(&backlog.then, |cluster, step, number| backlog.happen(cluster, step, number))
 }
 

@@ -16,7 +16,7 @@ fn play(script: &Script, check: impl Fn(&World, &Cluster, &Cycle) -> TestCaseRes
         let before = cluster.world.clone();
         let cycle = cluster.cycle();
         check(&before, &cluster, &cycle)?;
-        script.go_on(&mut cluster, &cycle, happenings, *fails);
+        script.go_on(&mut cluster, &cycle.bound, happenings, *fails);
         prop_assert_eq!(cluster.world.check(), Vec::<String>::new());
     }
     Ok(())
@@ -115,8 +115,8 @@ proptest! {
             thorough.forget();
             let (cycle, all) = (cluster.cycle(), thorough.cycle());
             prop_assert_eq!(&cycle.decisions, &all.decisions);
-            script.go_on(&mut cluster, &cycle, happenings, *fails);
-            script.go_on(&mut thorough, &all, happenings, *fails);
+            script.go_on(&mut cluster, &cycle.bound, happenings, *fails);
+            script.go_on(&mut thorough, &all.bound, happenings, *fails);
         }
     }
 

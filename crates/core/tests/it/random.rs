@@ -1,4 +1,6 @@
 //! Random clusters, and what may happen to them.
+use std::collections::BTreeMap;
+
 use phalanx_core::conf::Conf;
 use phalanx_core::event::{
     BindFailure, BindFault, Event, PodGroupInfo, PodInfo, PodPhase, QueueGate, QueueInfo, QueueState, Time,
@@ -6,7 +8,7 @@ use phalanx_core::event::{
 use proptest::prelude::*;
 
 use crate::claims::{Supply, Wishes, supply, wish, wishes};
-use crate::cluster::{Cluster, Cycle, helm};
+use crate::cluster::{Cluster, helm};
 use crate::objects::{group, leaving, member, node, queue, resources, running};
 
 /// A PodGroup and its pods.
@@ -194,8 +196,14 @@ impl Script {
     }
 
     /// Reports what came of the binds of a cycle, and lets the script's happenings happen.
-    pub(crate) fn go_on(&self, cluster: &mut Cluster, cycle: &Cycle, happenings: &[Happening], fails: bool) {
-        for (at, (pod, node)) in cycle.bound.iter().enumerate() {
+    pub(crate) fn go_on(
+        &self,
+        cluster: &mut Cluster,
+        bound: &BTreeMap<String, String>,
+        happenings: &[Happening],
+        fails: bool,
+    ) {
+        for (at, (pod, node)) in bound.iter().enumerate() {
             if fails && at % 2 == 0 {
                 let failure = BindFailure { message: "timeout".into(), fault: BindFault::Denied };
                 cluster.add(Event::BindFailed(pod.as_str().into(), failure));

@@ -32,7 +32,7 @@ impl std::fmt::Debug for Named {
     }
 }
 
-fn named(name: &str, text: &str) -> Named {
+pub(crate) fn named(name: &str, text: &str) -> Named {
     let parsed = phalanx_conf::parse(text, &Known::builtin());
     assert!(parsed.problems.is_empty(), "{name}: {:?}", parsed.problems);
     Named { name: name.into(), conf: parsed.conf.expect("a configuration without errors") }
@@ -95,6 +95,8 @@ pub(crate) fn confs() -> Vec<Named> {
         "tdm\n    arguments:\n      tdm.revocable-zone.day: 0:00-12:00\n      tdm.revocable-zone.night: 12:01-23:59",
         "task-topology",
         "resource-strategy-fit",
+        "resource-strategy-fit\n    arguments:\n      proportional:\n        enable: true\n        resources: memory\n        \
+         resourceProportion: {memory.cpu: 0.0000002, memory.memory: 0}",
         "resourcequota",
         "rescheduling",
         "usage",

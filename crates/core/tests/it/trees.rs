@@ -555,7 +555,7 @@ proptest! {
                     prop_assert!(now <= limit.max(was), "{} holds {now} of {limit}", queue.name);
                 }
             }
-            script.go_on(&mut cluster, &cycle, happenings, *fails);
+            script.go_on(&mut cluster, &cycle.bound, happenings, *fails);
             prop_assert_eq!(cluster.world.check(), Vec::<String>::new());
         }
     }

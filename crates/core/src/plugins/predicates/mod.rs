@@ -260,7 +260,7 @@ struct Disks(Arc<Constraints>);
 impl RoomFilter for Disks {
     fn check(&self, node: &Node, later: bool) -> Result<(), Unfit> {
         let taken = self.0.disks.iter().any(|disk| node.disk_taken(disk, later));
-        if taken { Err(Unfit::Other("node(s) had no available disk".into())) } else { Ok(()) }
+        if taken { Err(Unfit::Beside("node(s) had no available disk".into())) } else { Ok(()) }
     }
 }
 

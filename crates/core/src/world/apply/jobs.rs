@@ -5,7 +5,7 @@ use phalanx_resource::Amounts;
 
 use crate::event::{Key, Phase, PodGroupInfo, PodInfo};
 use crate::id::{JobId, TaskId};
-use crate::world::{Job, JobKind, Role, World};
+use crate::world::{Job, JobKind, Role, Status, World};
 
 /// What a PodGroup asks for, in the World's terms.
 struct Asks<'a> {
@@ -46,6 +46,9 @@ impl World {
             return;
         }
         let priority = self.tasks[task].priority;
+        if self.jobs[job].priority != priority {
+            self.doubt_reservations(job);
+        }
         let job = &mut self.jobs[job];
         job.priority = priority;
         job.priority_class.clone_from(&info.priority_class);
@@ -85,6 +88,7 @@ impl World {
             self.wake_job(id);
         }
         if changed {
+            self.doubt_reservations(id);
             self.pardon(Some(id));
         }
         self.move_job(id, &name);
@@ -200,6 +204,20 @@ impl World {
         }
     }
 
+    /// A job changed: who outranks it now may have what is reserved for it, and is to be called.
+    fn doubt_reservations(&mut self, job: JobId) {
+        if self.jobs[job].counts.of(Status::Pipelined) == 0 {
+            return;
+        }
+        let reserved = |task: &TaskId| {
+            let task = &self.tasks[*task];
+            task.node.filter(|_| task.status == Status::Pipelined)
+        };
+        for node in self.jobs[job].tasks.iter().filter_map(reserved).collect::<Vec<_>>() {
+            self.note_freed(node);
+        }
+    }
+
     pub(super) fn resolve_priorities(&mut self) -> bool {
         let mut changed = false;
         for id in self.tasks.ids().collect::<Vec<_>>() {
@@ -223,6 +241,7 @@ impl World {
             };
             if std::mem::replace(&mut self.jobs[id].priority, priority) != priority {
                 self.wake_job(id);
+                self.doubt_reservations(id);
                 changed = true;
             }
         }

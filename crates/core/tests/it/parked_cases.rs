@@ -1,0 +1,177 @@
+//! What wakes a parked job: single cases, each against a scheduler that looks at all jobs in each cycle.
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use phalanx_core::Patience;
+use phalanx_core::conf::Conf;
+use phalanx_core::event::{
+    Constraints, Disk, DiskKind, Event, HostPort, PodGroupInfo, PodInfo, QueueInfo, QueueState, Time,
+};
+
+use crate::cluster::{Cluster, Cycle, helm};
+use crate::objects::{group, member, node, pod, queue, running};
+use crate::parked::patient;
+use crate::settings::named;
+
+/// A tier of these plugins besides those that every cluster needs.
+fn conf_with(plugins: &str) -> Conf {
+    let text = format!(
+        "actions: \"enqueue, allocate, backfill\"\ntiers:\n- plugins:\n  - name: priority\n  - name: gang\n{plugins}  \
+         - name: predicates\n  - name: nodeorder\n"
+    );
+    named("case", &text).conf
+}
+
+fn tree() -> Conf {
+    conf_with("  - name: capacity\n    enableHierarchy: true\n")
+}
+
+/// Where pods are bound to in the end, the same whether jobs are parked or not.
+fn ends_alike(conf: &Conf, patience: Patience, run: impl Fn(&mut Cluster)) -> BTreeMap<String, String> {
+    let end = |patience: Patience| {
+        let mut cluster = Cluster::with(conf.clone());
+        cluster.set_patience(patience);
+        run(&mut cluster);
+        let nodes = cluster.pod_names().into_iter().filter_map(|pod| {
+            let node = cluster.pod(&pod).node?.to_string();
+            Some((pod, node))
+        });
+        nodes.collect::<BTreeMap<_, _>>()
+    };
+    let (parked, all) = (end(patience), end(Patience::none()));
+    assert_eq!(parked, all);
+    all
+}
+
+/// A queue `leaf` below `top`, and gangs in it that wait: for room, then because `top` is closed, until it opens again.
+fn closes_and_opens(cluster: &mut Cluster, gangs: usize) {
+    let top = queue("top", 1);
+    cluster.add(top.clone()).add(QueueInfo { parent: "top".into(), ..queue("leaf", 1) });
+    cluster.add(node("n0", "cpu=1 memory=800Gi pods=1000"));
+    for at in 0..gangs {
+        let info = PodGroupInfo { queue: "leaf".into(), ..group(&format!("g{at}"), 1) };
+        cluster.gang(info, 1, "cpu=2");
+    }
+    cluster.run();
+    cluster.add(QueueInfo { state: QueueState::Closed, ..top.clone() });
+    cluster.run();
+    cluster.add(node("n1", "cpu=800 memory=800Gi pods=1000"));
+    assert!(cluster.run().bound.is_empty());
+    cluster.add(top);
+    cluster.run();
+}
+
+#[test]
+fn a_parent_that_opens_again_wakes_those_below_it() {
+    assert_eq!(ends_alike(&tree(), Patience::default(), |it| closes_and_opens(it, 160)).len(), 160);
+    assert_eq!(ends_alike(&tree(), patient(), |it| closes_and_opens(it, 1)).len(), 1);
+}
+
+#[test]
+fn a_queue_that_is_made_again_wakes_those_in_it() {
+    let ends = ends_alike(&helm(), patient(), |cluster| {
+        cluster.nodes(1, "cpu=1 pods=9").add(queue("q", 1));
+        cluster.gang(PodGroupInfo { queue: "q".into(), ..group("g", 1) }, 1, "cpu=2");
+        cluster.run();
+        cluster.add(Event::QueueGone("q".into()));
+        cluster.run();
+        cluster.run();
+        cluster.add(node("n1", "cpu=2 pods=9"));
+        cluster.run();
+        cluster.add(queue("q", 1));
+        cluster.run();
+    });
+    assert_eq!(ends["g-0"], "n1");
+}
+
+#[test]
+fn less_room_may_be_better_where_scarce_units_have_to_keep_some() {
+    let conf = conf_with(
+        "  - name: resource-strategy-fit\n    arguments:\n      proportional:\n        enable: true\n        resources: gpu\n        \
+         resourceProportion: {gpu.cpu: 4, gpu.memory: 0}\n",
+    );
+    let ends = ends_alike(&conf, patient(), |cluster| {
+        cluster.nodes(1, "cpu=40 memory=100Gi gpu=8 pods=100");
+        cluster.gang(group("plain", 1), 1, "cpu=16");
+        assert!(cluster.run().bound.is_empty(), "32 cores stay for the 8 units");
+        cluster.gang(group("scarce", 1), 1, "cpu=8 gpu=8");
+        cluster.run();
+        cluster.run();
+    });
+    assert_eq!(ends.len(), 2);
+}
+
+#[test]
+fn a_port_or_a_disk_may_be_free_without_more_room() {
+    let port = HostPort { ip: "0.0.0.0".into(), protocol: "TCP".into(), port: 80 };
+    let disk = Disk { of: DiskKind::Gce, name: "a".into(), monitors: Vec::new(), read_only: false };
+    for constraints in [
+        Constraints { host_ports: vec![port], ..Constraints::default() },
+        Constraints { disks: vec![disk], ..Constraints::default() },
+    ] {
+        let with = |pod: PodInfo| PodInfo { constraints: Arc::new(constraints.clone()), ..pod };
+        let foreign = |name: &str| PodInfo { ours: false, ..pod(name, "cpu=1") };
+        let ends = ends_alike(&helm(), patient(), |cluster| {
+            cluster.nodes(1, "cpu=4 memory=100Gi pods=100");
+            cluster.add(running(with(foreign("a")), "n0"));
+            cluster.cycle();
+            cluster.add(with(pod("w", "cpu=1")));
+            assert!(cluster.run().bound.is_empty());
+            cluster.gone("a").add(running(foreign("b"), "n0"));
+            cluster.run();
+        });
+        assert!(ends.contains_key("w"), "{constraints:?}");
+    }
+}
+
+/// A gang of two that lost a member, which keeps the rest of its node, and a pod that would fit there.
+fn gathers(patience: Patience) -> Cluster {
+    let mut cluster = Cluster::new();
+    cluster.set_patience(patience);
+    cluster.nodes(1, "cpu=4 memory=8Gi pods=10").add(group("b", 2));
+    for at in 0..2 {
+        cluster.add(running(member("b", at, "cpu=2"), "n0"));
+    }
+    cluster.outcome();
+    cluster.gone("b-1").add(running(PodInfo { ours: false, ..pod("f", "cpu=1") }, "n0"));
+    cluster.add(member("b", 2, "cpu=2")).add(pod("s", "cpu=1"));
+    cluster
+}
+
+#[test]
+fn the_end_of_a_time_in_which_room_is_gathered_is_told() {
+    for patience in [Patience::default(), Patience { flush: i64::MAX, ..Patience::default() }, patient()] {
+        let mut cluster = gathers(patience);
+        let begin = Time(cluster.now.0 + 1000);
+        assert_eq!(followed(&mut cluster, "s"), Time(begin.0 + 600_000), "ten minutes later");
+        cluster.start("s", "n0");
+        // Others have had ten minutes; then room may be gathered again.
+        assert_eq!(followed(&mut cluster, "b-2"), Time(begin.0 + 1_200_000));
+    }
+}
+
+/// When a pod has a place, by cycles when one is due.
+fn followed(cluster: &mut Cluster, pod: &str) -> Time {
+    for _ in 0..10 {
+        let outcome = cluster.outcome();
+        let cycle = Cycle::of(outcome.decisions);
+        if cycle.bound.contains_key(pod) || cycle.nominated.get(pod).is_some_and(Option::is_some) {
+            return cluster.now;
+        }
+        let next = outcome.wake.into_iter().chain(outcome.flush).min().expect("a time");
+        cluster.now = Time(next.0.max(cluster.now.0) - 1000);
+    }
+    panic!("{pod} waits for ever");
+}
+
+#[test]
+fn a_few_that_wait_are_looked_at_in_the_end_too() {
+    let mut cluster = Cluster::new();
+    cluster.nodes(1, "cpu=1 pods=10");
+    assert_eq!(cluster.outcome().flush, None, "nobody waits");
+    cluster.add(pod("w", "cpu=9"));
+    let outcome = cluster.outcome();
+    assert_eq!((outcome.wake, outcome.flush), (None, Some(Time(cluster.now().0 + 300_000))));
+    cluster.gone("w");
+    assert_eq!(cluster.outcome().flush, None, "it is gone");
+}
