@@ -16,7 +16,16 @@ struct Seen {
     statics: u64,
     idle: Amounts,
     future: Amounts,
+    /// What nobody holds who stays: of it, some may be kept for those that have to give way.
+    free: Amounts,
     allocatable: Amounts,
+}
+
+/// What a node may have for somebody: idle, being released, or kept for those that have to give way.
+pub(super) fn free(node: &Node) -> Amounts {
+    let mut free = node.idle.clone();
+    free.add(&node.releasing);
+    free
 }
 
 impl Seen {
@@ -25,6 +34,7 @@ impl Seen {
             statics: node.static_version.0,
             idle: node.idle.clone(),
             future: node.future_idle(),
+            free: free(node),
             allocatable: node.allocatable.clone(),
         }
     }
@@ -38,7 +48,7 @@ pub(super) struct Rooms {
     cursor: Option<u64>,
     /// Nodes on which room was given back in the middle of the cycle.
     noted: Vec<NodeId>,
-    /// What all nodes will have idle.
+    /// What all nodes may have.
     spare: Amounts,
 }
 
@@ -47,18 +57,18 @@ pub(super) struct Rooms {
 pub(super) struct Growth {
     /// Nodes with more room, or other attributes.
     nodes: Vec<NodeId>,
-    /// The most that any of them will have, of each resource.
+    /// The most that any of them may have, of each resource.
     pub(super) room: Amounts,
     /// The most that any of those can have in all that is larger or has other attributes.
     pub(super) allocatable: Amounts,
-    /// What all nodes will have idle.
+    /// What all nodes may have.
     spare: Amounts,
 }
 
 impl Growth {
     fn add(&mut self, id: NodeId, node: &Node, reshaped: bool) {
         self.nodes.push(id);
-        self.room.max_with(&node.future_idle());
+        self.room.max_with(&free(node));
         if reshaped {
             self.allocatable.max_with(&node.allocatable);
         }
@@ -70,7 +80,7 @@ impl Growth {
         if empty {
             return request.fits(&self.allocatable);
         }
-        let takes = |node: &NodeId| world.nodes.get(*node).is_some_and(|node| node.fits_later(request));
+        let takes = |node: &NodeId| world.nodes.get(*node).is_some_and(|node| request.fits(&free(node)));
         let any = self.nodes.len() > COMPARED || self.nodes.iter().any(takes);
         any && request.fits(&self.room) && least.fits(&self.spare)
     }
@@ -110,11 +120,11 @@ impl Rooms {
         for id in ids {
             let seen = self.seen.get(id.index()).and_then(Option::as_ref);
             if let Some(seen) = seen {
-                growth.spare.sub(&clamped(&seen.future));
+                growth.spare.sub(&clamped(&seen.free));
             }
             let Some(node) = world.nodes.get(id) else { continue };
             let now = Seen::of(node);
-            growth.spare.add(&clamped(&now.future));
+            growth.spare.add(&clamped(&now.free));
             let reshaped = seen.is_none_or(|seen| {
                 seen.statics != now.statics || has_more(&now.allocatable, &seen.allocatable)
             });
@@ -129,7 +139,7 @@ impl Rooms {
     fn all(world: &World) -> Growth {
         let mut growth = Growth::default();
         for (id, node) in world.nodes.iter() {
-            growth.spare.add(&clamped(&node.future_idle()));
+            growth.spare.add(&clamped(&free(node)));
             growth.add(id, node, true);
         }
         growth
@@ -153,10 +163,10 @@ impl Rooms {
         for id in touched {
             let now = world.nodes.get(id).map(Seen::of);
             if let Some(now) = &now {
-                self.spare.add(&clamped(&now.future));
+                self.spare.add(&clamped(&now.free));
             }
             if let Some(before) = std::mem::replace(&mut self.seen[id.index()], now) {
-                self.spare.sub(&clamped(&before.future));
+                self.spare.sub(&clamped(&before.free));
             }
         }
         self.cursor = Some(world.touched_end());
