@@ -263,6 +263,31 @@ fn backlog() -> impl Strategy<Value = Backlog> {
         .prop_map(|(queues, nodes, likes, first, then)| Backlog { queues, nodes, likes, first, then })
 }
 
+/// Small nodes that pods leave one after the other, and gangs of two priorities for whom what comes free is kept.
+fn leaving() -> impl Strategy<Value = Backlog> {
+    let spec = (1u32..4, prop::sample::select(vec!["cpu=1", "cpu=2"]), 0i32..2);
+    let like = spec.prop_map(|(min_member, request, priority)| Like {
+        min_member,
+        pods: min_member,
+        request,
+        queue: 0,
+        min_resources: None,
+        priority,
+    });
+    let at = || 0usize..50;
+    let step = prop_oneof![
+        6 => at().prop_map(Step::Leave),
+        2 => at().prop_map(Step::Gone),
+        3 => at().prop_map(Step::Arrive),
+        1 => (at(), 0i32..3).prop_map(|(at, value)| Step::Prefer(at, value)),
+    ];
+    let first = prop::collection::vec(0usize..4, 2..8);
+    let then = prop::collection::vec(prop::collection::vec(step, 0..3), 3..9);
+    (prop::collection::vec(2i64..4, 1..4), prop::collection::vec(like, 4), first, then).prop_map(
+        |(nodes, likes, first, then)| Backlog { queues: vec![queue("q0", 1)], nodes, likes, first, then },
+    )
+}
+
 fn sized(at: usize, cpu: i64) -> NodeInfo {
     node(&format!("n{at}"), &format!("cpu={cpu} memory=8Gi pods=6"))
 }
@@ -427,6 +452,14 @@ proptest! {
 
     #[test]
     fn a_backlog_decides_as_if_all_were_looked_at(backlog in backlog(), conf in prop::sample::select(confs())) {
+        compare_backlog(&backlog, &conf)?;
+    }
+
+    #[test]
+    fn what_is_kept_for_lesser_ones_is_not_lost_on_others(
+        backlog in leaving(),
+        conf in prop::sample::select(confs()),
+    ) {
         compare_backlog(&backlog, &conf)?;
     }
 }

@@ -43,6 +43,32 @@ fn ends_alike(conf: &Conf, patience: Patience, run: impl Fn(&mut Cluster)) -> BT
     all
 }
 
+fn class(name: &str, value: i32) -> Event {
+    Event::PriorityClass { name: name.into(), value, global_default: false }
+}
+
+/// Two full nodes; a gang of one and then one of two, of these classes, that each ask for a node a pod. The first node is about to
+/// be free, and kept for the first gang; then the second is about to be free.
+fn frees_one_by_one(cluster: &mut Cluster) {
+    cluster.nodes(2, "cpu=2 memory=8Gi pods=10");
+    cluster.add(running(pod("x", "cpu=2"), "n0")).add(running(pod("y", "cpu=2"), "n1"));
+    cluster.cycle();
+    for (name, size) in [("low", 1), ("high", 2)] {
+        let class = Some(Arc::from(name));
+        let created = Time(i64::from(size));
+        cluster.add(PodGroupInfo { priority_class: class.clone(), created, ..group(name, size) });
+        for at in 0..size {
+            cluster.add(PodInfo { priority_class: class.clone(), ..member(name, at, "cpu=2") });
+        }
+    }
+    cluster.cycle();
+    cluster.change("x", |pod| pod.deleting = true);
+    assert_eq!(cluster.cycle().nominated["low-0"].as_deref(), Some("n0"));
+    cluster.change("y", |pod| pod.deleting = true);
+    cluster.cycle();
+    cluster.cycle();
+}
+
 /// A queue `leaf` below `top`, and gangs in it that wait: for room, then because `top` is closed, until it opens again.
 fn closes_and_opens(cluster: &mut Cluster, gangs: usize) {
     let top = queue("top", 1);
@@ -82,6 +108,32 @@ fn a_queue_that_is_made_again_wakes_those_in_it() {
         cluster.run();
     });
     assert_eq!(ends["g-0"], "n1");
+}
+
+#[test]
+fn room_that_is_kept_for_a_lesser_job_counts_for_one_that_may_take_it() {
+    let ends = ends_alike(&helm(), patient(), |cluster| {
+        cluster.add(class("high", 10));
+        frees_one_by_one(cluster);
+        cluster.gone("x").gone("y");
+        cluster.run();
+        cluster.run();
+    });
+    assert_eq!(ends.keys().collect::<Vec<_>>(), ["high-0", "high-1"]);
+}
+
+#[test]
+fn so_does_what_is_kept_for_a_job_that_has_become_the_lesser_one() {
+    let ends = ends_alike(&helm(), patient(), |cluster| {
+        cluster.add(class("low", 10)).add(class("high", 10));
+        frees_one_by_one(cluster);
+        cluster.add(class("low", 9));
+        cluster.cycle();
+        cluster.gone("x").gone("y");
+        cluster.run();
+        cluster.run();
+    });
+    assert_eq!(ends.keys().collect::<Vec<_>>(), ["high-0", "high-1"]);
 }
 
 #[test]
