@@ -7,7 +7,7 @@ use crate::diagnosis::Refusal;
 use crate::id::{JobId, NodeId, TaskId};
 use crate::session::Session;
 use crate::statement::Statement;
-use crate::world::{Status, World};
+use crate::world::Status;
 
 /// Jobs that are looked at in the time in which one place is tried.
 const SCANNED: usize = 16;
@@ -43,19 +43,23 @@ pub(super) fn take_back(statement: &mut Statement<'_, '_>, jobs: &[JobId]) -> Ve
 }
 
 fn take_back_of(statement: &mut Statement<'_, '_>, job: JobId) -> Yielded {
-    let places = nominations(statement.session().world, job);
+    let places = nominations(statement.session(), job);
     for (task, _) in &places {
         statement.unplace(*task);
     }
     Yielded { job, places }
 }
 
-fn nominations(world: &World, job: JobId) -> Vec<(TaskId, NodeId)> {
+/// In the order in which they are served.
+fn nominations(session: &Session<'_>, job: JobId) -> Vec<(TaskId, NodeId)> {
+    let world = &*session.world;
     let nomination = |task: &TaskId| {
         let it = &world.tasks[*task];
         it.node.filter(|_| it.status == Status::Pipelined).map(|node| (*task, node))
     };
-    world.jobs[job].tasks.iter().filter_map(nomination).collect()
+    let mut places: Vec<_> = world.jobs[job].tasks.iter().filter_map(nomination).collect();
+    places.sort_by(|(a, _), (b, _)| session.task_order(*a, *b));
+    places
 }
 
 /// Gives back what still fits beside the job it was taken for, to the most important first; a gang that would not be whole

@@ -108,7 +108,9 @@ impl Pair {
         let moved = |(pod, node): (&String, Option<&String>)| {
             self.held.get(pod).is_some_and(|held| Some(held) != node)
         };
-        all.nominated.iter().any(|(pod, node)| moved((pod, node.as_ref())))
+        let taken_back = all.nominated.values().any(Option::is_none);
+        taken_back
+            || all.nominated.iter().any(|(pod, node)| moved((pod, node.as_ref())))
             || all.bound.iter().any(|(pod, node)| moved((pod, Some(node))))
             || !all.evicted.is_empty()
             || (!all.bound.is_empty() || !all.nominated.is_empty()) && seeks_company(&self.patient)
