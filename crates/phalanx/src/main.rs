@@ -27,7 +27,7 @@ enum Command {
     Scheduler(Box<scheduler::Args>),
     /// Schedule a cluster given as manifests, in virtual time
     Simulate(simulate::Args),
-    /// Say why a PodGroup or a pod waits
+    /// Say why a PodGroup or a pod waits: of one cycle, as things are
     Explain(explain::Args),
     /// Check, compare or print a scheduler.conf
     #[command(subcommand)]

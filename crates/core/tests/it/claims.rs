@@ -251,6 +251,17 @@ fn a_volume_that_is_attached_counts_with_its_pods() {
     assert_eq!(cluster.run().names(), ["high-0"]);
 }
 
+#[test]
+fn a_volume_that_goes_is_gone_for_all_claims_that_name_it() {
+    let mut cluster = one_to_attach();
+    for at in [0, 2] {
+        let named = PvcInfo { volume: Some("pv0".into()), bound: true, ..pvc(at, "local", 1, false) };
+        cluster.add(named).add(wish(pod(&format!("p{at}"), "cpu=1"), (vec![at], None)));
+    }
+    cluster.add(Event::VolumeGone("pv0".into()));
+    assert!(cluster.cycle().bound.is_empty());
+}
+
 /// A member with claims to devices and to volumes, that is let on one node only.
 fn asking(index: u32, only: Option<usize>, devices: &[usize], volumes: &[usize]) -> PodInfo {
     let name = |at: &usize| -> Arc<str> { format!("d{at}").into() };

@@ -3,6 +3,7 @@ use std::io::IsTerminal;
 
 use anyhow::Result;
 use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::LevelFilter;
 
 use crate::exit::BadInput;
 
@@ -20,6 +21,12 @@ pub(super) struct Logging {
     verbosity: u8,
 }
 
+/// A word that would be taken for a module all of whose messages are wanted, and no others.
+fn no_level(level: &str) -> Option<&str> {
+    let known = |word: &&str| word.contains('=') || word.parse::<LevelFilter>().is_ok();
+    level.split(',').map(str::trim).find(|word| !known(word))
+}
+
 impl Logging {
     /// Logs from here on. Messages of the client library about requests that are tried again are left out: the shell says
     /// what matters about them.
@@ -30,6 +37,12 @@ impl Logging {
             (None, 4..=5) => "info,phalanx=debug,phalanx_runtime=debug",
             (None, _) => "info,phalanx=trace,phalanx_runtime=trace",
         };
+        if let Some(word) = no_level(level) {
+            let what = "error, warn, info, debug, trace, off or MODULE=LEVEL";
+            return Err(
+                BadInput(format!("--log-level {level:?}: {word:?} is no level; expected {what}")).into()
+            );
+        }
         let bad = |error| BadInput(format!("--log-level {level:?}: {error}"));
         let quiet = format!("kube_client=off,kube_runtime=off,tower=off,{level}");
         let filter = EnvFilter::builder().parse(quiet).map_err(bad)?;

@@ -492,6 +492,10 @@ fn values_of_flags_are_told_with_what_was_expected() {
             &["--log-format", "xml"],
             "invalid value 'xml' for '--log-format <FORMAT>' [possible values: text, json]",
         ),
+        (
+            &["--log-level", "loud"],
+            "--log-level \"loud\": \"loud\" is no level; expected error, warn, info, debug, trace, off or",
+        ),
         (&["--scheduler-conf", "none"], "none: cannot be read: No such file or directory"),
     ] {
         let line = refused(&[], &[&["scheduler"], args].concat());

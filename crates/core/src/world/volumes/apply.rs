@@ -12,11 +12,16 @@ impl Volumes {
         let uid = |info: &Option<PvcInfo>| info.as_ref().map(|info| info.uid.clone());
         let before = &self.pvcs[id].info;
         let other = uid(before) != uid(&info);
-        if let Some(volume) = name(before).filter(|volume| self.by_volume.get(volume) == Some(&id)) {
-            self.by_volume.remove(&volume);
+        if let Some(volume) = name(before)
+            && let Some(claims) = self.by_volume.get_mut(&volume)
+        {
+            claims.remove(&id);
+            if claims.is_empty() {
+                self.by_volume.remove(&volume);
+            }
         }
         if let Some(volume) = name(&info) {
-            self.by_volume.insert(volume, id);
+            self.by_volume.entry(volume).or_default().insert(id);
         }
         if other || name(&info).is_some() {
             self.drop_choice(id);
@@ -147,11 +152,12 @@ impl World {
     }
 
     fn settle_volume(&mut self, name: &Arc<str>) {
-        if let Some(claim) = self.volumes.by_volume.get(name).copied() {
+        let Some(claims) = self.volumes.by_volume.get(name).cloned() else { return };
+        for claim in claims {
             self.volumes.changed(claim);
             self.settle_driver(claim);
-            self.recount_attachments(name);
         }
+        self.recount_attachments(name);
     }
 
     pub(in crate::world) fn apply_storage_class(&mut self, info: StorageClassInfo) -> bool {

@@ -143,8 +143,11 @@ impl World {
         let info = &self.volumes.attachments.known.get(name)?.info;
         let node = self.node_named(&info.node)?;
         let of_volume = info.volume.as_ref().and_then(|volume| self.volumes.by_volume.get(volume));
-        let claim =
-            of_volume.filter(|claim| self.volumes.pvcs[**claim].driver.as_ref() == Some(&info.driver));
+        let pvcs = &self.volumes.pvcs;
+        let claims = of_volume.into_iter().flatten();
+        let claim = claims
+            .filter(|claim| pvcs[**claim].driver.as_ref() == Some(&info.driver))
+            .min_by_key(|claim| &pvcs[**claim].key);
         Some(claim.map_or(Counted::Alone(node), |claim| Counted::With(*claim, node)))
     }
 

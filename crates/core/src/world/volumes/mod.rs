@@ -136,7 +136,7 @@ pub(crate) struct Volumes {
     /// What is promised of it to claims that have no volume yet, by storage class.
     taken: FxHashMap<Arc<str>, Arc<space::Taken>>,
     /// Claims by the volume they name.
-    by_volume: FxHashMap<Arc<str>, PvcId>,
+    by_volume: FxHashMap<Arc<str>, BTreeSet<PvcId>>,
     /// What nodes can attach, by node.
     limits: FxHashMap<Arc<str>, Vec<(Arc<str>, u32)>>,
     /// On how many nodes a driver has a limit.
