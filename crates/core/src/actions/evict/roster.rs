@@ -83,14 +83,16 @@ impl Roster {
         order
     }
 
-    /// The same in no order, and cheap: those that are protected are not told from the others.
+    /// The same in no order, and cheap: of some jobs, and those that are protected are not told from the others.
     pub(super) fn each<'a>(
         &'a self,
         session: &'a Session<'_>,
         by: QueueId,
+        of: impl Fn(JobId) -> bool + 'a,
     ) -> impl Iterator<Item = (TaskId, NodeId)> + 'a {
         let world = &*session.world;
         let jobs = self.queues(session, by).flat_map(|queue| &self.jobs[&queue]);
+        let jobs = jobs.filter(move |job| of(**job));
         let tasks = jobs.flat_map(|job| &world.jobs[*job].tasks);
         tasks.filter_map(|task| {
             let it = &world.tasks[*task];
