@@ -2,13 +2,13 @@
 use std::collections::HashMap;
 
 use phalanx_core::conf::{Arg, Conf, Flag, PluginConf, Position, Tier, Value};
-use phalanx_core::event::{PodGroupInfo, PodInfo, QueueInfo, Resources};
+use phalanx_core::event::{QueueInfo, Resources};
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseResult;
 
 use crate::cluster::Cluster;
-use crate::objects::{group, queue, resources};
-use crate::small::{Figures, Host, Member, Places, Rules, Set, Small, filled};
+use crate::objects::{queue, resources};
+use crate::small::{Figures, Host, Member, Rules, Set, Small, filled};
 
 /// Cores of a queue.
 #[derive(Clone, Debug, Default)]
@@ -154,19 +154,7 @@ impl Case {
                 ..queue(&format!("q{at}"), 1)
             });
         }
-        for node in self.small.nodes() {
-            cluster.add(node);
-        }
-        for (at, (queue, min)) in self.gangs.iter().enumerate() {
-            cluster.add(PodGroupInfo { queue: format!("q{queue}").into(), ..group(&format!("g{at}"), *min) });
-        }
-        for (pod, free) in self.small.running().zip(&self.preemptable) {
-            cluster.add(PodInfo { preemptable: (!free).then_some(false), ..pod });
-        }
-        cluster.add(PodGroupInfo { queue: "q0".into(), ..group("asks", self.small.min as u32) });
-        for pod in self.small.asking() {
-            cluster.add(pod);
-        }
+        self.small.fill(&mut cluster, &self.gangs, &self.preemptable);
         cluster
     }
 
@@ -361,12 +349,7 @@ fn check(case: &Case) -> TestCaseResult {
     let mut cluster = case.cluster();
     let cycle = cluster.cycle();
     let evicted = small.set_of(&cycle.evicted);
-    let node = |at: usize| {
-        let name = format!("asks-{at}");
-        cycle.bound.get(&name).or_else(|| cycle.nominated.get(&name)?.as_ref())
-    };
-    let places: Places =
-        (0..small.members.len()).map(|at| node(at)?.trim_start_matches('n').parse().ok()).collect();
+    let places = small.places(&cycle);
     if places.iter().all(Option::is_none) {
         prop_assert_eq!(evicted, 0, "for nothing");
         let entitled = case.is_entitled();

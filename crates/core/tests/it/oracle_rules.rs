@@ -6,7 +6,7 @@ use proptest::test_runner::TestCaseResult;
 
 use crate::cluster::{Cluster, cases};
 use crate::objects::group;
-use crate::small::{self, Figures, Host, Member, Places, Rules, Set, Small, Topology, filled, host};
+use crate::small::{self, Figures, Host, Member, Rules, Set, Small, Topology, filled, host};
 
 /// A gang that has its place: its priority, and what it has to keep.
 type Gang = (i32, u32);
@@ -181,12 +181,7 @@ fn check(case: &Case) -> TestCaseResult {
     let mut cluster = case.cluster();
     let cycle = cluster.cycle();
     let evicted = small.set_of(&cycle.evicted);
-    let node = |at: usize| {
-        let name = format!("asks-{at}");
-        cycle.bound.get(&name).or_else(|| cycle.nominated.get(&name)?.as_ref())
-    };
-    let places: Places =
-        (0..small.members.len()).map(|at| node(at)?.trim_start_matches('n').parse().ok()).collect();
+    let places = small.places(&cycle);
     if places.iter().all(Option::is_none) {
         prop_assert_eq!(evicted, 0, "for nothing");
         let way = (0..=small.all()).find(|gone| case.may_go(*gone) && case.fits(*gone));

@@ -412,21 +412,23 @@ impl Backlog {
                     ..PdbInfo::default()
                 });
             }
-            Step::Regroup(at, queue, min_member, cpu) => {
-                let Some(pod) = named_with(cluster, &[Status::Pending], at) else { return };
-                let name = pod.rsplit_once('-').map_or("", |(group, _)| group);
-                cluster.add(PodGroupInfo {
-                    queue: format!("q{queue}").into(),
-                    min_resources: cpu.map(|cpu| resources(&format!("cpu={cpu}"))),
-                    ..group(name, min_member)
-                });
-            }
+            Step::Regroup(at, queue, min_member, cpu) => regroup(cluster, at, queue, min_member, cpu),
             Step::Prefer(at, value) => {
                 let name = format!("p{}", at % 2).into();
                 cluster.add(Event::PriorityClass { name, value, global_default: false });
             }
         }
     }
+}
+
+fn regroup(cluster: &mut Cluster, at: usize, queue: usize, min_member: u32, cpu: Option<i64>) {
+    let Some(pod) = named_with(cluster, &[Status::Pending], at) else { return };
+    let name = pod.rsplit_once('-').map_or("", |(group, _)| group);
+    cluster.add(PodGroupInfo {
+        queue: format!("q{queue}").into(),
+        min_resources: cpu.map(|cpu| resources(&format!("cpu={cpu}"))),
+        ..group(name, min_member)
+    });
 }
 
 fn foreign(number: usize, node: usize) -> PodInfo {

@@ -3,12 +3,14 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use phalanx_core::event::{
-    Constraints, NodeInfo, Operator, PodInfo, PodRules, PodSelector, PodTerm, Requirement, Spread,
+    Constraints, NodeInfo, Operator, PodGroupInfo, PodInfo, PodRules, PodSelector, PodTerm, Requirement,
+    Spread,
 };
 use phalanx_core::label::Selector;
 use proptest::prelude::*;
 
-use crate::objects::{member, node, running};
+use crate::cluster::{Cluster, Cycle};
+use crate::objects::{group, member, node, running};
 
 /// Nodes that are one domain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -128,6 +130,32 @@ impl Small {
 
     pub(crate) fn asking(&self) -> impl Iterator<Item = PodInfo> + '_ {
         self.members.iter().enumerate().map(|(at, member)| member.info(at as u32))
+    }
+
+    /// Its nodes, gangs with their queues and minimums, pods that may be preempted or not, and the gang that asks, in the first queue.
+    pub(crate) fn fill(&self, cluster: &mut Cluster, gangs: &[(usize, u32)], preemptable: &[bool]) {
+        for node in self.nodes() {
+            cluster.add(node);
+        }
+        for (at, (queue, min)) in gangs.iter().enumerate() {
+            cluster.add(PodGroupInfo { queue: format!("q{queue}").into(), ..group(&format!("g{at}"), *min) });
+        }
+        for (pod, free) in self.running().zip(preemptable) {
+            cluster.add(PodInfo { preemptable: (!free).then_some(false), ..pod });
+        }
+        cluster.add(PodGroupInfo { queue: "q0".into(), ..group("asks", self.min as u32) });
+        for pod in self.asking() {
+            cluster.add(pod);
+        }
+    }
+
+    /// Where the members that ask are bound or nominated.
+    pub(crate) fn places(&self, cycle: &Cycle) -> Places {
+        let node = |at: usize| {
+            let name = format!("asks-{at}");
+            cycle.bound.get(&name).or_else(|| cycle.nominated.get(&name)?.as_ref())
+        };
+        (0..self.members.len()).map(|at| node(at)?.trim_start_matches('n').parse().ok()).collect()
     }
 
     pub(crate) fn all(&self) -> Set {
