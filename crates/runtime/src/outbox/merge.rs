@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::driver::{ask, fetch};
 use super::reply::{Problem, Reply, read};
 use super::request::{get_pod_group, group_status_over};
-use super::writes::GroupWrite;
+use super::status::GroupWrite;
 use crate::wire::Wire;
 
 #[derive(Debug, Default, Deserialize)]

@@ -19,6 +19,7 @@ mod prepare;
 pub mod reply;
 pub mod request;
 mod retries;
+mod status;
 mod volumes;
 mod window;
 mod work;
@@ -43,10 +44,10 @@ pub use request::SELECTED_NODE;
 use retries::Retries;
 use volumes::Volumes;
 pub use volumes::{PvcSeen, PvcWrite};
+pub use status::{GroupWrite, PodPatch, QueuePatch, QueueSeen, Target, Write};
 use window::Window;
 pub use work::{Depth, Job, OutboxOptions, Work};
 use writes::Writes;
-pub use writes::{GroupWrite, PodPatch, QueuePatch, QueueSeen, Target, Write};
 
 /// The first wait after a passing error, and the longest.
 const RETRY: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(5));

@@ -7,7 +7,7 @@ use phalanx_core::event::{Condition, GroupStatus, Key, PodRef, Time};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::writes::{GroupWrite, PodPatch, QueuePatch, Write};
+use super::status::{GroupWrite, PodPatch, QueuePatch, Write};
 use super::{Job, PvcWrite, Work};
 use crate::recorder::{self, Posting};
 

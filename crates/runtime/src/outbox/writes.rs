@@ -3,129 +3,15 @@ use std::collections::BinaryHeap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use phalanx_core::event::{GroupStatus, Key, Phase, PodRef};
+use phalanx_core::event::{Key, Phase, PodRef};
 use rand_pcg::Pcg64;
 use rustc_hash::{FxHashMap, FxHashSet};
 use tracing::warn;
 
 use super::lane::Due;
 use super::reply::Reply;
+use super::status::{GroupWrite, PodPatch, QueueSeen, Target, Write};
 use crate::backoff;
-
-/// The object of a status.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Target {
-    /// A pod, by UID.
-    Pod(Arc<str>),
-    /// A PodGroup.
-    PodGroup(Key),
-    /// A queue.
-    Queue(Arc<str>),
-}
-
-/// What changes in a pod's status.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct PodPatch {
-    /// PodScheduled=False with this reason and message.
-    pub condition: Option<(&'static str, Arc<str>)>,
-    /// The condition was not False before, as far as we know: its transition time is now.
-    pub transition: bool,
-    /// `nominatedNodeName`; `Some(None)` clears it.
-    pub nominated: Option<Option<Arc<str>>>,
-    /// DisruptionTarget=True: the pod was evicted, for whom and why.
-    pub disrupted: Option<Arc<str>>,
-}
-
-/// What changes in a queue's status.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct QueuePatch {
-    /// `allocated` by resource name; `None` takes a name out.
-    pub allocated: Vec<(Arc<str>, Option<String>)>,
-    /// The queue has no state yet: it is Open.
-    pub open: bool,
-}
-
-/// What stands in a queue's status.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct QueueSeen {
-    /// Names in `allocated`.
-    pub names: Vec<Arc<str>>,
-    /// It has no `state`.
-    pub stateless: bool,
-}
-
-impl PodPatch {
-    /// What this one does not say is taken from one before it.
-    fn over(self, older: &Self) -> Self {
-        Self {
-            transition: self.transition || older.transition,
-            condition: self.condition.or_else(|| older.condition.clone()),
-            nominated: self.nominated.or_else(|| older.nominated.clone()),
-            disrupted: self.disrupted.or_else(|| older.disrupted.clone()),
-        }
-    }
-}
-
-impl QueuePatch {
-    /// The same amounts, on what stands in the status now.
-    fn renewed(self, seen: &QueueSeen) -> Self {
-        seen.patch(self.allocated.into_iter().filter_map(|(name, amount)| Some((name, amount?))).collect())
-    }
-}
-
-impl QueueSeen {
-    fn patch(&self, allocated: Vec<(Arc<str>, String)>) -> QueuePatch {
-        let unused = self.names.iter().filter(|name| !allocated.iter().any(|(used, _)| used == *name));
-        let unused: Vec<_> = unused.map(|name| (Arc::clone(name), None)).collect();
-        let used = allocated.into_iter().map(|(name, amount)| (name, Some(amount)));
-        QueuePatch { allocated: used.chain(unused).collect(), open: self.stateless }
-    }
-}
-
-/// A PodGroup's status.
-#[derive(Clone, Debug, PartialEq)]
-pub struct GroupWrite {
-    /// The PodGroup.
-    pub group: Key,
-    /// Its UID.
-    pub uid: Arc<str>,
-    /// The version from which the status was made.
-    pub version: Arc<str>,
-    /// The version that is to be overwritten, or any when it is empty; once it is written, the one it made.
-    pub stands: Arc<str>,
-    /// The status.
-    pub status: GroupStatus,
-}
-
-/// A status to write.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Write {
-    /// Fields of a pod's status.
-    Pod(Arc<PodRef>, PodPatch),
-    /// A PodGroup's status.
-    PodGroup(GroupWrite),
-    /// Fields of a queue's status.
-    Queue(Arc<str>, QueuePatch),
-}
-
-impl Write {
-    /// The newer content of the same object; what it does not speak of is still to be written.
-    fn over(self, older: &Write) -> Self {
-        match (self, older) {
-            (Write::Pod(pod, patch), Write::Pod(_, before)) => Write::Pod(pod, patch.over(before)),
-            (newer, _) => newer,
-        }
-    }
-
-    /// Its object.
-    pub fn target(&self) -> Target {
-        match self {
-            Write::Pod(pod, _) => Target::Pod(Arc::clone(&pod.uid)),
-            Write::PodGroup(write) => Target::PodGroup(write.group.clone()),
-            Write::Queue(queue, _) => Target::Queue(Arc::clone(queue)),
-        }
-    }
-}
 
 /// How many holds a write that keeps changing may wait.
 const HOLDS_MAX: u32 = 10;
@@ -425,7 +311,7 @@ impl Writes {
         let Some(entry) = self.entries.get_mut(target) else { return };
         if entry.rests_until.is_none() {
             entry.failures = 0;
-            warn!(object = %Name(write), %message, "the API server refused a status; it is tried again from time to time");
+            warn!(object = %write, %message, "the API server refused a status; it is tried again from time to time");
         }
         if self.hurried {
             self.pending -= usize::from(entry.pending.take().is_some());
@@ -515,18 +401,6 @@ impl Writes {
                 (pending.due, pending.prompt) = (now, true);
                 self.line_up(target, now, true);
             }
-        }
-    }
-}
-
-struct Name<'a>(&'a Write);
-
-impl std::fmt::Display for Name<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self.0 {
-            Write::Pod(pod, _) => write!(f, "pod {pod}"),
-            Write::PodGroup(GroupWrite { group, .. }) => write!(f, "podgroup {group}"),
-            Write::Queue(queue, _) => write!(f, "queue {queue}"),
         }
     }
 }
