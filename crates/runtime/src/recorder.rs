@@ -24,6 +24,9 @@ const REMEMBERED_MAX: usize = 16_384;
 const NOTE_MAX: usize = 1024;
 const NAME_MAX: usize = 253;
 
+/// A pod waits. Said of it no more when it has its node or is gone.
+const FAILED_SCHEDULING: &str = "FailedScheduling";
+
 /// The object an event is about.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Regarding {
@@ -73,48 +76,56 @@ pub struct Note {
     pub text: String,
     /// Told once in the object's life: nothing is remembered about it.
     pub once: bool,
+    /// When it happened: it may be told much later.
+    pub at: Instant,
 }
 
 impl Note {
-    fn warning(regarding: Regarding, reason: &'static str, action: &'static str, text: &str) -> Self {
-        Self { regarding, warning: true, reason, action, text: text.to_owned(), once: false }
+    fn warning(
+        regarding: Regarding,
+        reason: &'static str,
+        action: &'static str,
+        text: &str,
+        at: Instant,
+    ) -> Self {
+        Self { regarding, warning: true, reason, action, text: text.to_owned(), once: false, at }
     }
 
     /// A pod was bound; the wording is kube-scheduler's.
-    pub fn scheduled(pod: &PodRef, node: &str) -> Self {
+    pub fn scheduled(pod: &PodRef, node: &str, at: Instant) -> Self {
         let text = format!("Successfully assigned {pod} to {node}");
         let regarding = Regarding::pod(pod);
-        Self { regarding, warning: false, reason: "Scheduled", action: "Binding", text, once: true }
+        Self { regarding, warning: false, reason: "Scheduled", action: "Binding", text, once: true, at }
     }
 
     /// A pod found no node.
-    pub fn failed_scheduling(pod: &PodRef, text: &str) -> Self {
-        Self::warning(Regarding::pod(pod), "FailedScheduling", "Scheduling", text)
+    pub fn failed_scheduling(pod: &PodRef, text: &str, at: Instant) -> Self {
+        Self::warning(Regarding::pod(pod), FAILED_SCHEDULING, "Scheduling", text, at)
     }
 
     /// A gang found no place.
-    pub fn unschedulable(group: &Key, uid: &Arc<str>, text: &str) -> Self {
-        Self::warning(Regarding::pod_group(group, uid), "Unschedulable", "Scheduling", text)
+    pub fn unschedulable(group: &Key, uid: &Arc<str>, text: &str, at: Instant) -> Self {
+        Self::warning(Regarding::pod_group(group, uid), "Unschedulable", "Scheduling", text, at)
     }
 
     /// A queue's jobs wait for it, or its quotas do not add up.
-    pub fn queue_invalid(queue: &Arc<str>, uid: &Arc<str>, text: &str) -> Self {
-        Self::warning(Regarding::queue(queue, uid), "QueueInvalid", "Scheduling", text)
+    pub fn queue_invalid(queue: &Arc<str>, uid: &Arc<str>, text: &str, at: Instant) -> Self {
+        Self::warning(Regarding::queue(queue, uid), "QueueInvalid", "Scheduling", text, at)
     }
 
     /// A pod was evicted.
-    pub fn evicted(pod: &PodRef, text: &str) -> Self {
-        Self { once: true, ..Self::warning(Regarding::pod(pod), "Evict", "Evicting", text) }
+    pub fn evicted(pod: &PodRef, text: &str, at: Instant) -> Self {
+        Self { once: true, ..Self::warning(Regarding::pod(pod), "Evict", "Evicting", text, at) }
     }
 
     /// A pod could not be evicted.
-    pub fn eviction_failed(pod: &PodRef, text: &str) -> Self {
-        Self::warning(Regarding::pod(pod), "EvictFailed", "Evicting", text)
+    pub fn eviction_failed(pod: &PodRef, text: &str, at: Instant) -> Self {
+        Self::warning(Regarding::pod(pod), "EvictFailed", "Evicting", text, at)
     }
 
     /// An object cannot be read.
-    pub fn invalid(regarding: Regarding, text: &str) -> Self {
-        Self::warning(regarding, "Invalid", "Reading", text)
+    pub fn invalid(regarding: Regarding, text: &str, at: Instant) -> Self {
+        Self::warning(regarding, "Invalid", "Reading", text, at)
     }
 }
 
@@ -123,8 +134,27 @@ impl Note {
 pub enum Posting {
     /// Create it under this name.
     Create(String, Box<Note>),
-    /// Count it up: namespace, name, count.
-    Series(Arc<str>, String, u32),
+    /// Count it up.
+    Series {
+        /// Of the event.
+        namespace: Arc<str>,
+        /// Of the event.
+        name: String,
+        /// How often it was said by now.
+        count: u32,
+        /// When it was said last.
+        at: Instant,
+    },
+}
+
+impl Posting {
+    /// When it happened.
+    pub fn at(&self) -> Instant {
+        match self {
+            Posting::Create(_, note) => note.at,
+            Posting::Series { at, .. } => *at,
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -134,7 +164,6 @@ struct Told {
     count: u32,
     created: Instant,
     posted: Instant,
-    waiting: Option<Note>,
 }
 
 type Topic = (Arc<str>, &'static str);
@@ -144,6 +173,8 @@ type Topic = (Arc<str>, &'static str);
 pub struct Recorder {
     names: u64,
     told: FxHashMap<Topic, Told>,
+    /// The newest words about what may not be told yet: at most one for each object and reason.
+    waiting: FxHashMap<Topic, Note>,
     due: BTreeMap<(Instant, u64), Topic>,
 }
 
@@ -151,7 +182,7 @@ impl Recorder {
     /// A recorder whose events have names that end in numbers, beginning behind this one: drawn by chance, so that the
     /// next process does not use the same.
     pub fn new(names: u64) -> Self {
-        Self { names, told: FxHashMap::default(), due: BTreeMap::new() }
+        Self { names, told: FxHashMap::default(), waiting: FxHashMap::default(), due: BTreeMap::new() }
     }
 
     /// The request for a note, if there is one now.
@@ -159,35 +190,79 @@ impl Recorder {
         if note.once {
             return Some(self.create(note));
         }
-        let topic = (Arc::clone(&note.regarding.uid), note.reason);
-        let Some(told) = self.told.get_mut(&topic) else {
-            return Some(self.start(topic, note, now));
-        };
-        if told.text == note.text {
-            told.waiting = None;
-            told.count += 1;
-            return self.repeat(&topic, note, now);
+        let topic = topic(&note);
+        match self.told.get_mut(&topic) {
+            None if self.waiting.contains_key(&topic) => {}
+            None => return Some(self.start(topic, note, now)),
+            Some(told) if told.text == note.text => {
+                told.count += 1;
+                self.waiting.remove(&topic);
+                return self.repeat(&topic, note, now);
+            }
+            Some(told) if now.saturating_duration_since(told.posted) >= INTERVAL => {
+                return Some(self.start(topic, note, now));
+            }
+            Some(_) => {}
         }
-        if now.saturating_duration_since(told.posted) >= INTERVAL {
-            return Some(self.start(topic, note, now));
-        }
-        if told.waiting.replace(note).is_none() {
-            let at = told.posted + INTERVAL;
-            self.names = self.names.wrapping_add(1);
-            self.due.insert((at, self.names), topic);
-        }
+        let posted = self.told.get(&topic).map_or(now, |told| told.posted);
+        self.wait(topic, note, posted + INTERVAL);
         None
+    }
+
+    /// Has a note wait for which there is no room now; false for one that is told once, which is let go.
+    pub fn postpone(&mut self, note: Note, now: Instant) -> bool {
+        if note.once {
+            return false;
+        }
+        let topic = topic(&note);
+        match self.told.get_mut(&topic) {
+            Some(told) if told.text == note.text => {
+                told.count += 1;
+                self.waiting.remove(&topic);
+            }
+            _ => self.wait(topic, note, now + INTERVAL),
+        }
+        true
+    }
+
+    /// What could not be posted is not told yet; false when it never will be.
+    pub fn lost(&mut self, posting: Posting, now: Instant) -> bool {
+        let Posting::Create(name, note) = posting else { return false };
+        if note.once {
+            return false;
+        }
+        let topic = topic(&note);
+        // Unless there are newer words, told or waiting.
+        if self.told.get(&topic).is_none_or(|told| told.name == name) {
+            self.told.remove(&topic);
+            if !self.waiting.contains_key(&topic) {
+                self.wait(topic, *note, now + INTERVAL);
+            }
+        }
+        true
+    }
+
+    /// The pod has its node, or is gone: why it waited is of no use any more, unless it was told.
+    pub fn settled(&mut self, pod: &Arc<str>) {
+        self.waiting.remove(&(Arc::clone(pod), FAILED_SCHEDULING));
+    }
+
+    fn wait(&mut self, topic: Topic, note: Note, until: Instant) {
+        if self.waiting.insert(topic.clone(), note).is_none() {
+            self.names = self.names.wrapping_add(1);
+            self.due.insert((until, self.names), topic);
+        }
     }
 
     fn start(&mut self, topic: Topic, note: Note, now: Instant) -> Posting {
         if self.told.len() >= REMEMBERED_MAX {
-            self.told.retain(|_, told| told.waiting.is_some());
+            self.told.clear();
         }
+        self.waiting.remove(&topic);
         let text = note.text.clone();
         let posting = self.create(note);
         if let Posting::Create(name, _) = &posting {
-            let name = name.clone();
-            let told = Told { name, text, count: 1, created: now, posted: now, waiting: None };
+            let told = Told { name: name.clone(), text, count: 1, created: now, posted: now };
             self.told.insert(topic, told);
         }
         posting
@@ -202,7 +277,8 @@ impl Recorder {
             return None;
         }
         told.posted = now;
-        Some(Posting::Series(namespace_of(&note.regarding), told.name.clone(), told.count))
+        let namespace = namespace_of(&note.regarding);
+        Some(Posting::Series { namespace, name: told.name.clone(), count: told.count, at: note.at })
     }
 
     fn create(&mut self, note: Note) -> Posting {
@@ -216,8 +292,7 @@ impl Recorder {
     pub fn due(&mut self, now: Instant) -> Option<Posting> {
         while let Some(entry) = self.due.first_entry().filter(|entry| entry.key().0 <= now) {
             let topic = entry.remove();
-            let note = self.told.get_mut(&topic).and_then(|told| told.waiting.take());
-            if let Some(note) = note {
+            if let Some(note) = self.waiting.remove(&topic) {
                 return Some(self.start(topic, note, now));
             }
         }
@@ -230,13 +305,17 @@ impl Recorder {
     }
 }
 
+fn topic(note: &Note) -> Topic {
+    (Arc::clone(&note.regarding.uid), note.reason)
+}
+
 /// Events about cluster-wide objects live in `default`.
 fn namespace_of(regarding: &Regarding) -> Arc<str> {
     if regarding.key.namespace.is_empty() { "default".into() } else { Arc::clone(&regarding.key.namespace) }
 }
 
-/// The namespace and body of a request. `now` is RFC 3339 with microseconds.
-pub fn body(posting: &Posting, reporter: (&str, &str), now: &str) -> (Arc<str>, Value) {
+/// The namespace and body of a request. `at`, when it happened, is RFC 3339 with microseconds.
+pub fn body(posting: &Posting, reporter: (&str, &str), at: &str) -> (Arc<str>, Value) {
     match posting {
         Posting::Create(name, note) => {
             let namespace = namespace_of(&note.regarding);
@@ -245,7 +324,7 @@ pub fn body(posting: &Posting, reporter: (&str, &str), now: &str) -> (Arc<str>, 
                 "apiVersion": "events.k8s.io/v1",
                 "kind": "Event",
                 "metadata": {"name": name, "namespace": namespace},
-                "eventTime": now,
+                "eventTime": at,
                 "reportingController": reporter.0,
                 "reportingInstance": reporter.1,
                 "action": note.action,
@@ -262,8 +341,8 @@ pub fn body(posting: &Posting, reporter: (&str, &str), now: &str) -> (Arc<str>, 
             });
             (namespace, body)
         }
-        Posting::Series(namespace, _, count) => {
-            (Arc::clone(namespace), json!({"series": {"count": count, "lastObservedTime": now}}))
+        Posting::Series { namespace, count, .. } => {
+            (Arc::clone(namespace), json!({"series": {"count": count, "lastObservedTime": at}}))
         }
     }
 }
@@ -296,7 +375,7 @@ mod tests {
     fn a_changed_note_is_a_new_event_and_an_unchanged_one_is_counted() {
         let start = Instant::now();
         let mut recorder = Recorder::new(0);
-        let note = |text: &str| Note::failed_scheduling(&pod(), text);
+        let note = |text: &str| Note::failed_scheduling(&pod(), text, start);
         assert_eq!(created(recorder.record(note("a"), start)), "a");
         assert_eq!(recorder.record(note("a"), start), None);
         assert_eq!(recorder.record(note("b"), start), None, "too soon");
@@ -305,7 +384,7 @@ mod tests {
         let later = recorder.wake().expect("the newest note waits");
         assert_eq!(created(recorder.due(later)), "c");
         let minute = later + SERIES;
-        let Some(Posting::Series(namespace, _, count)) = recorder.record(note("c"), minute) else {
+        let Some(Posting::Series { namespace, count, .. }) = recorder.record(note("c"), minute) else {
             panic!("expected a count");
         };
         assert_eq!((&*namespace, count), ("ns", 2));
@@ -316,7 +395,7 @@ mod tests {
     fn long_texts_and_names_keep_to_the_limits_of_the_api() {
         let mut recorder = Recorder::new(0);
         let name: Arc<str> = "n".repeat(253).into();
-        let note = Note::failed_scheduling(&PodRef { name, ..pod() }, &"é".repeat(2000));
+        let note = Note::failed_scheduling(&PodRef { name, ..pod() }, &"é".repeat(2000), Instant::now());
         let posting = recorder.record(note, Instant::now()).unwrap();
         let (_, body) = body(&posting, ("volcano", "host"), "2026-01-01T00:00:00.000000Z");
         assert!(body["metadata"]["name"].as_str().unwrap().len() <= 253);
@@ -329,8 +408,28 @@ mod tests {
         let mut recorder = Recorder::new(0);
         for index in 0..3 * REMEMBERED_MAX {
             let pod = PodRef { uid: index.to_string().into(), ..pod() };
-            assert!(recorder.record(Note::failed_scheduling(&pod, "no"), start).is_some());
+            assert!(recorder.record(Note::failed_scheduling(&pod, "no", start), start).is_some());
         }
         assert!(recorder.told.len() <= REMEMBERED_MAX);
+    }
+
+    #[test]
+    fn what_could_not_be_told_is_told_later_in_its_newest_words() {
+        let start = Instant::now();
+        let note = |text: &str| Note::failed_scheduling(&pod(), text, start);
+        let mut recorder = Recorder::new(0);
+        assert!(recorder.postpone(note("a"), start));
+        assert_eq!(recorder.record(note("b"), start), None, "it has its time");
+        let later = recorder.wake().expect("it waits");
+        let posting = recorder.due(later).expect("it is due");
+        assert!(recorder.lost(posting.clone(), later));
+        assert_eq!(recorder.due(later), None, "not at once");
+        let again = recorder.wake().expect("it waits again");
+        assert_eq!(created(recorder.due(again)), "b");
+        assert!(recorder.lost(posting, again), "that one was told under another name since");
+        assert_eq!(recorder.wake(), None);
+        assert!(recorder.postpone(note("b"), again), "known already");
+        assert_eq!(recorder.wake(), None);
+        assert!(!recorder.postpone(Note::scheduled(&pod(), "n1", start), start), "told once, or not at all");
     }
 }

@@ -374,7 +374,8 @@ impl<K: Watched> Watch<K> {
             key: identity.key,
             uid: identity.uid,
         };
-        let _ = self.sink.outbox.send(driver::Input::Note(Note::invalid(regarding, &invalid.to_string())));
+        let note = Note::invalid(regarding, &invalid.to_string(), Instant::now());
+        let _ = self.sink.outbox.send(driver::Input::Note(note));
     }
 
     fn answered(&mut self) {

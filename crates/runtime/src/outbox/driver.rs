@@ -16,7 +16,7 @@ use tracing::{debug, info};
 use super::merge::{merge, note_version};
 use super::prepare::prepare;
 use super::reply::{Problem, Reply, read};
-use super::request::{Context, build, get_pod};
+use super::request::{Context, Moment, build, get_pod};
 use super::{Depth, Job, Outbox, PvcSeen, QueueSeen, Work, Write};
 use crate::extender::Clients;
 use crate::limiter::Limiter;
@@ -110,7 +110,7 @@ impl<F: FnMut(Vec<Event>)> Driver<F> {
             }
             let job = self.outbox.next(now)?;
             self.limiter.iter_mut().for_each(Limiter::spend);
-            match build(&job, &self.context) {
+            match build(&job, &self.context, Moment::now()) {
                 Ok(request) => start(job, request),
                 // A name that makes no path cannot have come from an API server.
                 Err(error) => {

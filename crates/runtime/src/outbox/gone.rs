@@ -5,22 +5,23 @@ use std::time::Instant;
 use phalanx_core::event::{BindFailure, BindFault, Event};
 use rustc_hash::FxHashSet;
 
-use super::{Job, Outbox, PvcWrite, Target, Work};
+use super::{Job, Outbox, Target};
 
 impl Outbox {
-    /// Objects that are gone: nothing is written about them, and no pod is bound to such a node.
+    /// Objects that are gone: nothing is written about them, no such pod is bound, and none to such a node.
     pub fn gone(&mut self, events: &[Event], now: Instant) -> Vec<Event> {
         let mut unclaimed = Vec::new();
-        let mut nodes: FxHashSet<&str> = FxHashSet::default();
+        let (mut nodes, mut pods) = (FxHashSet::default(), FxHashSet::default());
         for event in events {
             match event {
                 Event::NodeGone(name) => {
-                    nodes.insert(name);
+                    nodes.insert(&**name);
                 }
                 Event::PodGone(uid) => {
-                    self.denied.remove(uid);
-                    self.volumes.pod_gone(uid);
-                    self.writes.forget(&Target::Pod(Arc::clone(uid)));
+                    if self.writes.is_binding(uid) {
+                        pods.insert(&**uid);
+                    }
+                    self.pod_gone(uid);
                 }
                 Event::PvcGone(key) => unclaimed.append(&mut self.volumes.claim_gone(key)),
                 Event::VolumeGone(name) => self.volumes.volume_gone(name),
@@ -31,6 +32,9 @@ impl Outbox {
                 Event::QueueGone(name) => self.writes.forget(&Target::Queue(Arc::clone(name))),
                 _ => {}
             }
+        }
+        if !pods.is_empty() {
+            self.retain(|job| job.work.binding().is_none_or(|binding| !pods.contains(&*binding.pod.uid)));
         }
         let mut failed =
             self.fail(unclaimed, "a PersistentVolumeClaim of it was deleted", BindFault::Place, now);
@@ -47,10 +51,23 @@ impl Outbox {
         failed
     }
 
+    fn pod_gone(&mut self, uid: &Arc<str>) {
+        self.denied.remove(uid);
+        self.volumes.pod_gone(uid);
+        self.recorder.settled(uid);
+        self.writes.forget(&Target::Pod(Arc::clone(uid)));
+    }
+
+    fn retain(&mut self, mut keep: impl FnMut(&Job) -> bool) {
+        self.binds.retain(&mut keep);
+        self.held.retain(|_, job| keep(job));
+        self.retries.retain(keep);
+    }
+
     fn withdraw(&mut self, nodes: &FxHashSet<&str>) -> Vec<Event> {
         let mut failed = Vec::new();
-        let mut keep = |job: &Job| match &job.work {
-            Work::Bind(binding) | Work::Pvc(PvcWrite { binding, .. }) if nodes.contains(&*binding.node) => {
+        self.retain(|job| match job.work.binding() {
+            Some(binding) if nodes.contains(&*binding.node) => {
                 let message = format!("node {} was deleted before the pod was bound", binding.node).into();
                 failed.push(Event::BindFailed(
                     Arc::clone(&binding.pod.uid),
@@ -59,10 +76,7 @@ impl Outbox {
                 false
             }
             _ => true,
-        };
-        self.binds.retain(&mut keep);
-        self.held.retain(|_, job| keep(job));
-        self.retries.retain(&mut keep);
+        });
         for event in &failed {
             if let Event::BindFailed(uid, _) = event {
                 self.writes.bind_ended(uid, false);

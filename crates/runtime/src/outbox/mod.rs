@@ -8,7 +8,8 @@
 //!   out at once, also between binds; counts and messages wait until they have been still for a moment.
 //! - A pod's bind and its status never cross: a bind waits for the answer to a status that is on its way, and what was
 //!   computed before the bind is not written after it.
-//! - Events are sent when no bind and no due status waits, and are dropped when there are too many.
+//! - Events are sent when no bind that may go and no due status waits. When there are too many, those that are told once
+//!   are dropped, and the others told later. How many are in flight follows their own answers too, and never the binds'.
 
 pub mod driver;
 mod gone;
@@ -42,9 +43,9 @@ use lane::{Due, Lane};
 use reply::Reply;
 pub use request::SELECTED_NODE;
 use retries::Retries;
+pub use status::{GroupWrite, PodPatch, QueuePatch, QueueSeen, Target, Write};
 use volumes::Volumes;
 pub use volumes::{PvcSeen, PvcWrite};
-pub use status::{GroupWrite, PodPatch, QueuePatch, QueueSeen, Target, Write};
 use window::Window;
 pub use work::{Depth, Job, OutboxOptions, Work};
 use writes::Writes;
@@ -63,6 +64,8 @@ const REFUSED_DEADLINE: Duration = Duration::from_secs(3);
 pub struct Outbox {
     options: OutboxOptions,
     window: Window,
+    /// Of events alone: nobody else is slowed by answers to them.
+    talk: Window,
     binds: VecDeque<Job>,
     /// Binds of pods whose status is on its way.
     held: FxHashMap<Arc<str>, Job>,
@@ -87,6 +90,7 @@ impl Outbox {
         let mut chance = Pcg64::seed_from_u64(options.seed);
         Self {
             window: Window::new(options.in_flight),
+            talk: Window::new(options.in_flight / 4),
             writes: Writes::new(options.hold, Pcg64::from_rng(&mut chance)),
             recorder: Recorder::new(chance.next_u64()),
             chance,
@@ -124,7 +128,7 @@ impl Outbox {
                     _ => self.lacking.forget(&group),
                 }
                 let stands = Arc::clone(&version);
-                self.writes.group(GroupWrite { group, uid, version, stands, status }, now);
+                self.writes.group(GroupWrite { group, uid, version, stands, status, decided: now }, now);
             }
             Decision::QueueStatus { queue, allocated } => self.writes.queue(queue, allocated, now),
             Decision::PodUnscheduled { pod, reason, message } => {
@@ -133,10 +137,10 @@ impl Outbox {
             // Told when the status that has the same message is written: see `tell`.
             Decision::PodGroupUnschedulable { .. } => {}
             Decision::PodGroupInvalid { group, uid, message } => {
-                self.note(Note::invalid(Regarding::pod_group(&group, &uid), &message), now);
+                self.note(Note::invalid(Regarding::pod_group(&group, &uid), &message, now), now);
             }
             Decision::QueueInvalid { queue, uid, message } => {
-                self.note(Note::queue_invalid(&queue, &uid, &message), now);
+                self.note(Note::queue_invalid(&queue, &uid, &message, now), now);
             }
         }
     }
@@ -153,7 +157,7 @@ impl Outbox {
     fn fail(&mut self, bindings: Vec<Binding>, why: &str, fault: BindFault, now: Instant) -> Vec<Event> {
         let mut events = Vec::new();
         for binding in bindings {
-            self.note(Note::failed_scheduling(&binding.pod, why), now);
+            self.note(Note::failed_scheduling(&binding.pod, why, now), now);
             self.writes.bind_ended(&binding.pod.uid, false);
             let failure = BindFailure { message: why.into(), fault };
             events.push(Event::BindFailed(Arc::clone(&binding.pod.uid), failure));
@@ -168,16 +172,16 @@ impl Outbox {
 
     fn job(&mut self, work: Work, now: Instant) -> Job {
         self.sequence += 1;
-        Job { work, attempt: 0, first: now, number: self.sequence, refused: false }
+        Job { work, attempt: 0, first: now, number: self.sequence }
     }
 
-    /// Tells people about an object.
+    /// Tells people about an object: later, if too much is to be told now, unless it would have been told only once.
     pub fn note(&mut self, note: Note, now: Instant) {
-        let Some(posting) = self.recorder.record(note, now) else { return };
         if self.events.len() >= self.options.events_max {
-            self.dropped += 1;
+            self.dropped += u64::from(!self.recorder.postpone(note, now));
             return;
         }
+        let Some(posting) = self.recorder.record(note, now) else { return };
         let job = self.job(Work::Post(posting), now);
         self.events.push_back(job);
     }
@@ -248,24 +252,31 @@ impl Outbox {
         if self.binds_wait() || self.in_flight(Lane::Events) >= self.places_to_talk(now) {
             return None;
         }
-        let job = match self.events.pop_front() {
-            Some(job) => job,
-            None => self.recorder.due(now).map(|posting| self.job(Work::Post(posting), now))?,
+        let first = self.events.front().map(|job| job.first);
+        let waited = self.recorder.wake().is_some_and(|at| first.is_none_or(|first| at < first));
+        let job = match waited.then(|| self.recorder.due(now)).flatten() {
+            Some(posting) => self.job(Work::Post(posting), now),
+            None => self.events.pop_front()?,
         };
         Some(if job.attempt == 0 { Job { first: now, ..job } } else { job })
     }
 
+    /// One that has to wait for its next attempt keeps nobody from talking: a single pod may fail for long.
     fn binds_wait(&self) -> bool {
-        let waiting = self.binds.len() + self.held.len() + self.retries.passing_binds();
-        waiting + self.in_flight(Lane::Binds) > 0
+        self.binds.len() + self.held.len() + self.in_flight(Lane::Binds) > 0
     }
 
     /// Binds come in bursts with short breaks between, and events would only slow the next burst; but people want to
     /// read them some time.
     fn places_to_talk(&self, now: Instant) -> usize {
         let calm = self.last_bind.is_none_or(|last| last + CALM <= now);
-        let late = self.events.front().is_some_and(|job| job.first + PATIENCE <= now);
-        if calm { (self.window.limit() / 4).max(1) } else { usize::from(late) }
+        let late = self.untold_since().is_some_and(|since| since + PATIENCE <= now);
+        if calm { self.talk.limit() } else { usize::from(late) }
+    }
+
+    /// Since when the event waits that has waited longest, or when it is due.
+    fn untold_since(&self) -> Option<Instant> {
+        self.events.front().map(|job| job.first).into_iter().chain(self.recorder.wake()).min()
     }
 
     /// When events may be sent, if only time keeps them waiting.
@@ -273,15 +284,9 @@ impl Outbox {
         if self.binds_wait() {
             return None;
         }
-        let calm = self.last_bind.map(|last| last + CALM);
-        let first = self.events.front().map(|job| job.first);
-        let quiet = match (first, self.recorder.wake()) {
-            (Some(first), _) => Some(calm.map_or(first, |calm| calm.max(first))),
-            (None, Some(due)) => Some(calm.map_or(due, |calm| calm.max(due))),
-            (None, None) => None,
-        };
-        let late = first.map(|first| first + PATIENCE);
-        quiet.into_iter().chain(late).filter(|at| *at > now).min()
+        let since = self.untold_since()?;
+        let quiet = self.last_bind.map_or(since, |last| since.max(last + CALM));
+        [quiet, since + PATIENCE].into_iter().filter(|at| *at > now).min()
     }
 
     fn in_flight(&self, lane: Lane) -> usize {
@@ -308,7 +313,8 @@ impl Outbox {
     /// The outcome of a request; what the World must be told comes back.
     pub fn done(&mut self, job: Job, reply: Reply, now: Instant) -> Option<Event> {
         self.in_flight[job.work.lane() as usize] -= 1;
-        self.window.observe(&reply);
+        let window = if job.work.lane() == Lane::Events { &mut self.talk } else { &mut self.window };
+        window.observe(&reply);
         match &job.work {
             Work::Bind(binding) => {
                 let binding = binding.clone();
@@ -338,9 +344,12 @@ impl Outbox {
                 }
                 None
             }
-            Work::Post(_) => {
-                if let Reply::Passing { .. } = reply {
-                    self.dropped += u64::from(self.again(job, reply, now).is_some());
+            Work::Post(posting) => {
+                let posting = posting.clone();
+                if let Reply::Passing { .. } = reply
+                    && self.again(job, reply, now).is_some()
+                {
+                    self.dropped += u64::from(!self.recorder.lost(posting, now));
                 }
                 None
             }
@@ -351,12 +360,12 @@ impl Outbox {
     /// and most pods of a gang that is still being created are bound before either.
     fn tell(&mut self, write: &Write, now: Instant) {
         match write {
-            Write::Pod(pod, PodPatch { condition: Some((_, message)), .. }) => {
-                self.note(Note::failed_scheduling(pod, message), now);
+            Write::Pod(pod, PodPatch { condition: Some((_, message)), decided, .. }) => {
+                self.note(Note::failed_scheduling(pod, message, decided.unwrap_or(now)), now);
             }
-            Write::PodGroup(GroupWrite { group, uid, status, .. }) => {
+            Write::PodGroup(GroupWrite { group, uid, status, decided, .. }) => {
                 let Some(condition) = unschedulable(status) else { return };
-                let note = Note::unschedulable(group, uid, &condition.message);
+                let note = Note::unschedulable(group, uid, &condition.message, *decided);
                 if is_lack(condition) { self.lacking.tell(group, note, now) } else { self.note(note, now) }
             }
             Write::Pod(..) | Write::Queue(..) => {}
@@ -369,19 +378,22 @@ impl Outbox {
             Reply::Done => {
                 self.denied.remove(&uid);
                 self.writes.bind_ended(&uid, true);
+                self.recorder.settled(&uid);
                 if self.options.scheduled_events {
-                    self.note(Note::scheduled(&binding.pod, &binding.node), now);
+                    self.note(Note::scheduled(&binding.pod, &binding.node, now), now);
                 }
                 return Some(Event::Bound(uid));
             }
             Reply::Gone(message) => BindFailure { message: message.into(), fault: BindFault::Gone },
+            // The pod is gone: it is not asked for again.
+            _ if !self.writes.is_binding(&uid) => return None,
             other => {
                 let refused = matches!(other, Reply::Refused(_));
                 let message = self.again(job, other, now)?;
                 if refused {
                     self.denied.insert(Arc::clone(&uid));
                 }
-                self.note(Note::failed_scheduling(&binding.pod, &message), now);
+                self.note(Note::failed_scheduling(&binding.pod, &message, now), now);
                 BindFailure { message: message.into(), fault: BindFault::Denied }
             }
         };
@@ -399,7 +411,7 @@ impl Outbox {
     ) -> Option<Event> {
         match reply {
             Reply::Done => {
-                self.note(Note::evicted(pod, reason), now);
+                self.note(Note::evicted(pod, reason, now), now);
                 self.writes.disrupted(Arc::clone(pod), Arc::clone(reason), now);
                 None
             }
@@ -407,7 +419,7 @@ impl Outbox {
             Reply::Gone(_) => None,
             other => {
                 let message = self.again(job, other, now)?;
-                self.note(Note::eviction_failed(pod, &message), now);
+                self.note(Note::eviction_failed(pod, &message, now), now);
                 Some(Event::EvictFailed(Arc::clone(&pod.uid), message.into()))
             }
         }
@@ -415,14 +427,14 @@ impl Outbox {
 
     /// Plans another attempt, or says why there is none.
     fn again(&mut self, mut job: Job, reply: Reply, now: Instant) -> Option<String> {
-        job.refused = matches!(reply, Reply::Refused(_));
+        let refused = matches!(reply, Reply::Refused(_));
         let (message, after, deadline) = match reply {
             Reply::Passing { message, after } => (message, after, self.options.deadline),
             Reply::Conflict(message) => (message, None, self.options.deadline),
             Reply::Refused(message) => (message, None, REFUSED_DEADLINE.min(self.options.deadline)),
             Reply::Done | Reply::Gone(_) => return None,
         };
-        if job.refused && matches!(&job.work, Work::Bind(binding) if self.denied.contains(&binding.pod.uid)) {
+        if refused && matches!(&job.work, Work::Bind(binding) if self.denied.contains(&binding.pod.uid)) {
             return Some(message);
         }
         let wait =

@@ -1,4 +1,6 @@
 //! Work as HTTP requests, with bodies written once.
+use std::time::Instant;
+
 use http::header::CONTENT_TYPE;
 use http::{HeaderValue, Method, Request};
 use hyper::body::Bytes;
@@ -27,15 +29,38 @@ const MERGE: &str = "application/merge-patch+json";
 const STRATEGIC: &str = "application/strategic-merge-patch+json";
 const GROUP: &str = "/apis/scheduling.volcano.sh/v1beta1";
 
-/// The request of a job.
-pub fn build(job: &Job, context: &Context) -> Result<Request<Bytes>, http::Error> {
+/// One moment on both clocks.
+#[derive(Clone, Copy, Debug)]
+pub struct Moment {
+    /// On the clock that never jumps.
+    pub instant: Instant,
+    /// On the clock that people read.
+    pub wall: jiff::Timestamp,
+}
+
+impl Moment {
+    /// This one.
+    pub fn now() -> Self {
+        Self { instant: Instant::now(), wall: jiff::Timestamp::now() }
+    }
+
+    /// Another one, as people read it.
+    pub fn wall_at(self, at: Instant) -> jiff::Timestamp {
+        let (before, after) =
+            (self.instant.saturating_duration_since(at), at.saturating_duration_since(self.instant));
+        self.wall.checked_sub(before).and_then(|wall| wall.checked_add(after)).unwrap_or(self.wall)
+    }
+}
+
+/// The request of a job, as it is sent at this moment.
+pub fn build(job: &Job, context: &Context, moment: Moment) -> Result<Request<Bytes>, http::Error> {
     match &job.work {
         Work::Bind(binding) => bind(binding),
         Work::Pvc(write) => pvc(write),
         Work::Evict(pod, _) => evict(pod),
         Work::OpenGate(pod) => open_gate(pod),
-        Work::Write(write) => status(write, context),
-        Work::Post(posting) => event(posting, context),
+        Work::Write(write) => status(write, context, moment),
+        Work::Post(posting) => event(posting, context, moment),
     }
 }
 
@@ -147,20 +172,21 @@ fn evict(pod: &PodRef) -> Result<Request<Bytes>, http::Error> {
     send(Method::POST, pod_path(pod, "/eviction"), JSON, &body)
 }
 
-fn event(posting: &Posting, context: &Context) -> Result<Request<Bytes>, http::Error> {
+fn event(posting: &Posting, context: &Context, moment: Moment) -> Result<Request<Bytes>, http::Error> {
     let reporter = (context.controller.as_str(), context.instance.as_str());
-    let (namespace, body) = recorder::body(posting, reporter, &micro_time(jiff::Timestamp::now()));
+    let at = micro_time(moment.wall_at(posting.at()));
+    let (namespace, body) = recorder::body(posting, reporter, &at);
     let events = format!("/apis/events.k8s.io/v1/namespaces/{namespace}/events");
     match posting {
         Posting::Create(..) => send(Method::POST, events, JSON, &body),
-        Posting::Series(_, name, _) => send(Method::PATCH, format!("{events}/{name}"), MERGE, &body),
+        Posting::Series { name, .. } => send(Method::PATCH, format!("{events}/{name}"), MERGE, &body),
     }
 }
 
-fn status(write: &Write, context: &Context) -> Result<Request<Bytes>, http::Error> {
+fn status(write: &Write, context: &Context, moment: Moment) -> Result<Request<Bytes>, http::Error> {
     match write {
         Write::Pod(pod, patch) => {
-            let body = json!({"metadata": {"uid": pod.uid}, "status": pod_status(patch)});
+            let body = json!({"metadata": {"uid": pod.uid}, "status": pod_status(patch, moment)});
             send(Method::PATCH, pod_path(pod, "/status"), STRATEGIC, &body)
         }
         Write::PodGroup(write) => {
@@ -185,7 +211,7 @@ fn queue_status(patch: &QueuePatch) -> Value {
     json!({"status": status})
 }
 
-fn pod_status(patch: &PodPatch) -> Value {
+fn pod_status(patch: &PodPatch, moment: Moment) -> Value {
     let mut status = json!({});
     let mut conditions = Vec::new();
     if let Some((reason, message)) = &patch.condition {
@@ -193,14 +219,14 @@ fn pod_status(patch: &PodPatch) -> Value {
             "type": "PodScheduled", "status": "False", "reason": reason, "message": message,
         });
         if patch.transition {
-            condition["lastTransitionTime"] = json!(seconds(jiff::Timestamp::now()));
+            condition["lastTransitionTime"] = json!(seconds(moment.wall));
         }
         conditions.push(condition);
     }
     if let Some(message) = &patch.disrupted {
         conditions.push(json!({
             "type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler", "message": message,
-            "lastTransitionTime": seconds(jiff::Timestamp::now()),
+            "lastTransitionTime": seconds(moment.wall),
         }));
     }
     if !conditions.is_empty() {

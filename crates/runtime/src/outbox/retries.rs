@@ -8,17 +8,13 @@ use super::work::Job;
 /// What waits for another attempt.
 #[derive(Debug, Default)]
 pub(super) struct Retries {
-    /// Binds after a passing error.
     binds: BinaryHeap<Due<Job>>,
-    /// Binds that were refused: they keep nobody from talking.
-    refused: BinaryHeap<Due<Job>>,
     events: BinaryHeap<Due<Job>>,
 }
 
 impl Retries {
     pub(super) fn push(&mut self, due: Due<Job>) {
         match due.job.work.lane() {
-            Lane::Binds if due.job.refused => self.refused.push(due),
             Lane::Binds => self.binds.push(due),
             Lane::Writes | Lane::Events => self.events.push(due),
         }
@@ -46,13 +42,8 @@ impl Retries {
         self.events.clear();
     }
 
-    /// Binds that hold up everything that has time.
-    pub(super) fn passing_binds(&self) -> usize {
-        self.binds.len()
-    }
-
     pub(super) fn binds(&self) -> usize {
-        self.binds.len() + self.refused.len()
+        self.binds.len()
     }
 
     pub(super) fn events(&self) -> usize {
@@ -61,10 +52,10 @@ impl Retries {
 
     /// When the first is due.
     pub(super) fn wake(&self) -> Option<Instant> {
-        [&self.binds, &self.refused, &self.events].into_iter().filter_map(|heap| Some(heap.peek()?.at)).min()
+        [&self.binds, &self.events].into_iter().filter_map(|heap| Some(heap.peek()?.at)).min()
     }
 
-    fn heaps_mut(&mut self) -> [&mut BinaryHeap<Due<Job>>; 3] {
-        [&mut self.binds, &mut self.refused, &mut self.events]
+    fn heaps_mut(&mut self) -> [&mut BinaryHeap<Due<Job>>; 2] {
+        [&mut self.binds, &mut self.events]
     }
 }

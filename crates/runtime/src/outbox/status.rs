@@ -1,6 +1,7 @@
 //! What is written in the status of an object.
 use std::fmt;
 use std::sync::Arc;
+use std::time::Instant;
 
 use phalanx_core::event::{GroupStatus, Key, PodRef};
 
@@ -20,6 +21,8 @@ pub enum Target {
 pub struct PodPatch {
     /// PodScheduled=False with this reason and message.
     pub condition: Option<(&'static str, Arc<str>)>,
+    /// When that was decided.
+    pub decided: Option<Instant>,
     /// The condition was not False before, as far as we know: its transition time is now.
     pub transition: bool,
     /// `nominatedNodeName`; `Some(None)` clears it.
@@ -52,6 +55,7 @@ impl PodPatch {
         Self {
             transition: self.transition || older.transition,
             condition: self.condition.or_else(|| older.condition.clone()),
+            decided: self.decided.or(older.decided),
             nominated: self.nominated.or_else(|| older.nominated.clone()),
             disrupted: self.disrupted.or_else(|| older.disrupted.clone()),
         }
@@ -87,6 +91,8 @@ pub struct GroupWrite {
     pub stands: Arc<str>,
     /// The status.
     pub status: GroupStatus,
+    /// When it was decided.
+    pub decided: Instant,
 }
 
 /// A status to write.

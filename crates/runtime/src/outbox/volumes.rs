@@ -167,7 +167,7 @@ impl Outbox {
         self.fail(late, &why_late(self.options.volumes_timeout), BindFault::Place, now)
     }
 
-    /// A claim was written, or not.
+    /// A claim was written, or not. If its pod is gone by now, nothing comes of it.
     pub(super) fn claimed(
         &mut self,
         job: Job,
@@ -175,6 +175,9 @@ impl Outbox {
         reply: Reply,
         now: Instant,
     ) -> Option<Event> {
+        if !self.writes.is_binding(&write.binding.pod.uid) {
+            return None;
+        }
         let (message, fault) = match reply {
             Reply::Done => {
                 self.bind_volumes(write.binding.clone(), write.at + 1, now);

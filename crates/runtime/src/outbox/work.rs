@@ -60,6 +60,14 @@ pub enum Work {
 }
 
 impl Work {
+    /// The pod and its node, if it is on its way to one.
+    pub(super) fn binding(&self) -> Option<&Binding> {
+        match self {
+            Work::Bind(binding) | Work::Pvc(PvcWrite { binding, .. }) => Some(binding),
+            Work::Evict(..) | Work::OpenGate(_) | Work::Write(_) | Work::Post(_) => None,
+        }
+    }
+
     pub(super) fn lane(&self) -> Lane {
         match self {
             Work::Bind(_) | Work::Evict(..) | Work::OpenGate(_) | Work::Pvc(_) => Lane::Binds,
@@ -80,8 +88,6 @@ pub struct Job {
     pub first: Instant,
     /// The order of the decisions.
     pub number: u64,
-    /// The last attempt was refused by a server that answers.
-    pub refused: bool,
 }
 
 /// How much waits or is on its way.

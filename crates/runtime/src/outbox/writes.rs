@@ -131,7 +131,8 @@ impl Writes {
         message: Arc<str>,
         now: Instant,
     ) {
-        let patch = PodPatch { condition: Some((reason, message)), ..PodPatch::default() };
+        let condition = Some((reason, message));
+        let patch = PodPatch { condition, decided: Some(now), ..PodPatch::default() };
         self.pod(pod, patch, false, now);
     }
 
@@ -349,6 +350,11 @@ impl Writes {
     pub(super) fn bind_begins(&mut self, uid: &Arc<str>) {
         self.forget(&Target::Pod(Arc::clone(uid)));
         self.binding.insert(Arc::clone(uid));
+    }
+
+    /// The pod is on its way to a node; not any more once it is gone.
+    pub(super) fn is_binding(&self, uid: &str) -> bool {
+        self.binding.contains(uid)
     }
 
     /// The pod has its node, or is as it was before.

@@ -11,6 +11,8 @@ mod loopback;
 #[path = "../../../core/src/testing.rs"]
 mod objects;
 mod outbox;
+mod outbox_events;
+mod outbox_gone;
 mod outbox_refused;
 mod outbox_wakes;
 mod pools;

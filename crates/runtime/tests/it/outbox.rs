@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 use phalanx_core::decision::{Binding, Cause, Decision};
 use phalanx_core::event::{BindFault, Event, GroupStatus, Key, Phase, PodRef};
 use phalanx_runtime::outbox::reply::Reply;
-use phalanx_runtime::outbox::request::{Context, build};
+use phalanx_runtime::outbox::request::{Context, Moment, build};
 use phalanx_runtime::outbox::{Job, Outbox, OutboxOptions, QueuePatch, QueueSeen, Work, Write};
-use phalanx_runtime::recorder::{Note, Posting};
+use phalanx_runtime::recorder::Posting;
 
 /// Why a pod is evicted.
 pub(super) fn because(reason: &str) -> Arc<Cause> {
@@ -33,23 +33,23 @@ fn status(name: &str, phase: Phase, running: u32) -> Decision {
     Decision::PodGroupStatus { group: Key::new("ns", name), uid: "g".into(), version: "".into(), status }
 }
 
-fn unscheduled(name: &str, message: &str) -> Decision {
+pub(super) fn unscheduled(name: &str, message: &str) -> Decision {
     Decision::PodUnscheduled { pod: pod(name), reason: "Unschedulable", message: message.into() }
 }
 
 /// Long enough without a bind for events.
-const BREAK: Duration = Duration::from_millis(300);
+pub(super) const BREAK: Duration = Duration::from_millis(300);
 
-fn options() -> OutboxOptions {
+pub(super) fn options() -> OutboxOptions {
     OutboxOptions { in_flight: 4, scheduled_events: true, ..OutboxOptions::default() }
 }
 
-fn passing() -> Reply {
+pub(super) fn passing() -> Reply {
     Reply::Passing { message: "etcdserver: leader changed".into(), after: None }
 }
 
 /// A short name of what is sent.
-fn name(job: &Job) -> String {
+pub(super) fn name(job: &Job) -> String {
     match &job.work {
         Work::Bind(binding) => format!("bind {}", binding.pod.name),
         Work::Pvc(write) => format!("claim {}", write.claim.claim.name),
@@ -59,17 +59,17 @@ fn name(job: &Job) -> String {
         Work::Write(Write::PodGroup(write)) => format!("group {} {:?}", write.group.name, write.status.phase),
         Work::Write(Write::Queue(queue, _)) => format!("queue {queue}"),
         Work::Post(Posting::Create(_, note)) => format!("event {} {}", note.reason, note.regarding.key.name),
-        Work::Post(Posting::Series(..)) => "series".to_owned(),
+        Work::Post(Posting::Series { .. }) => "series".to_owned(),
     }
 }
 
 /// All that may be sent now, without any answer.
-fn burst(outbox: &mut Outbox, now: Instant) -> Vec<Job> {
+pub(super) fn burst(outbox: &mut Outbox, now: Instant) -> Vec<Job> {
     std::iter::from_fn(|| outbox.next(now)).collect()
 }
 
 /// Answers everything with success until nothing is left that is due; what was sent, in order.
-fn drain(outbox: &mut Outbox, now: Instant) -> Vec<String> {
+pub(super) fn drain(outbox: &mut Outbox, now: Instant) -> Vec<String> {
     let mut sent = Vec::new();
     while let Some(job) = outbox.next(now) {
         sent.push(name(&job));
@@ -319,7 +319,7 @@ fn an_evicted_pod_carries_for_whom_and_so_does_its_event() {
     assert_eq!(name(&patch), "pod victim");
     let context =
         Context { pod_group_status: false, controller: "volcano".into(), instance: "volcano-0".into() };
-    let request = build(&patch, &context).unwrap();
+    let request = build(&patch, &context, Moment::now()).unwrap();
     assert_eq!(request.uri().path(), "/api/v1/namespaces/ns/pods/victim/status");
     let body: serde_json::Value = serde_json::from_slice(request.body()).unwrap();
     let condition = &body["status"]["conditions"][0];
@@ -405,16 +405,6 @@ fn names_that_a_queue_no_longer_uses_are_taken_out() {
     let job = outbox.next(now + Duration::from_secs(5)).unwrap();
     let allocated = vec![("cpu".into(), Some("4".to_owned())), ("gpu".into(), None)];
     assert_eq!(job.work, Work::Write(Write::Queue("q".into(), QueuePatch { allocated, open: true })));
-}
-
-#[test]
-fn events_are_dropped_under_pressure_and_counted() {
-    let now = Instant::now();
-    let mut outbox = Outbox::new(OutboxOptions { events_max: 10, ..options() });
-    for index in 0..25 {
-        outbox.note(Note::failed_scheduling(&pod(&format!("p{index}")), "no"), now);
-    }
-    assert_eq!((outbox.depth().events, outbox.depth().events_dropped), (10, 15));
 }
 
 #[test]
@@ -540,23 +530,6 @@ fn retries_keep_their_order_and_go_first() {
     }
     let sent = drain(&mut outbox, now + Duration::from_secs(1));
     assert_eq!(sent, ["bind a-0", "bind a-1", "bind a-2", "bind b-0", "bind b-1"]);
-}
-
-#[test]
-fn no_event_is_sent_while_a_bind_waits_for_its_next_attempt() {
-    let now = Instant::now();
-    let mut outbox = Outbox::new(options());
-    outbox.decide(vec![gang("a", 2)], now);
-    let failing = outbox.next(now).unwrap();
-    let bound = outbox.next(now).unwrap();
-    outbox.done(bound, Reply::Done, now);
-    let after = Some(Duration::from_secs(5));
-    outbox.done(failing, Reply::Passing { message: "busy".into(), after }, now);
-    assert!(drain(&mut outbox, now + Duration::from_secs(4)).is_empty());
-    let sent = drain(&mut outbox, now + Duration::from_secs(6));
-    assert_eq!(sent, ["bind a-0"]);
-    let sent = drain(&mut outbox, now + Duration::from_secs(7));
-    assert_eq!(sent, ["event Scheduled a-1", "event Scheduled a-0"]);
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 use phalanx_core::decision::{Decision, Prepare, VolumeBinding};
 use phalanx_core::event::{Condition, Event, GroupStatus, Key, Phase};
 use phalanx_runtime::outbox::reply::Reply;
-use phalanx_runtime::outbox::{Job, Outbox, OutboxOptions, PvcSeen, Work};
+use phalanx_runtime::outbox::{Job, Outbox, OutboxOptions, PvcSeen};
 use phalanx_runtime::recorder::Note;
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64;
@@ -40,7 +40,7 @@ impl Play {
             7 => self.see(),
             8 => {
                 let (pod, text) = (self.one_of(4), self.one_of(3));
-                let note = Note::failed_scheduling(&pod_of(pod), &text.to_string());
+                let note = Note::failed_scheduling(&pod_of(pod), &text.to_string(), self.now);
                 self.outbox.note(note, self.now);
             }
             _ => {
@@ -194,24 +194,6 @@ fn it_never_falls_asleep_with_something_to_do() {
 }
 
 #[test]
-fn a_bind_in_backoff_is_tried_again_though_events_wait_for_it() {
-    let mut now = Instant::now();
-    let mut outbox = Outbox::new(OutboxOptions::default());
-    outbox.decide(vec![gang("a", 2)], now);
-    let bound = outbox.next(now).unwrap();
-    outbox.done(bound, Reply::Done, now);
-    for attempt in 0..4 {
-        let job = outbox.next(now).unwrap_or_else(|| panic!("attempt {attempt}"));
-        assert!(matches!(&job.work, Work::Bind(binding) if &*binding.pod.name == "a-1"), "{job:?}");
-        // Longer than the break that events wait for.
-        now += Duration::from_secs(1);
-        outbox.done(job, Reply::Passing { message: "starting".into(), after: None }, now);
-        assert_eq!(outbox.next(now), None);
-        now = outbox.wake(now).expect("the next attempt is planned");
-    }
-}
-
-#[test]
 fn a_refused_bind_that_is_withdrawn_with_its_node_is_no_longer_counted() {
     let now = Instant::now();
     let mut outbox = Outbox::new(OutboxOptions::default());
@@ -221,6 +203,6 @@ fn a_refused_bind_that_is_withdrawn_with_its_node_is_no_longer_counted() {
     let failed = outbox.gone(&[Event::NodeGone("n1".into())], now);
     assert!(matches!(&failed[..], [Event::BindFailed(..)]), "{failed:?}");
     assert_eq!(outbox.depth().binds, 0);
-    outbox.note(Note::failed_scheduling(&pod("b"), "no room"), now);
+    outbox.note(Note::failed_scheduling(&pod("b"), "no room", now), now);
     assert!(outbox.next(now + Duration::from_secs(1)).is_some(), "and keeps nobody from talking");
 }
