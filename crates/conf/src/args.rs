@@ -51,7 +51,10 @@ fn argument(owner: &str, specs: &[ArgSpec], key: &Key, node: &Node, problems: &m
     }
     let value = node.value();
     if !fits(spec.kind, &value) {
-        let expected = format!("{}{}", phrase(spec.kind), quoting(spec.kind, &value));
+        let expected = match &value {
+            Value::Float(number) if !number.is_finite() => "a finite number".to_owned(),
+            value => format!("{}{}", phrase(spec.kind), quoting(spec.kind, value)),
+        };
         problems.error(node.at, format!("{} is {}", key.text, node.describe()), expected);
         return None;
     }

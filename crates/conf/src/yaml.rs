@@ -85,6 +85,7 @@ impl Node {
             Content::Scalar(scalar) => match &scalar.value {
                 Value::Null => "empty".to_owned(),
                 Value::Bool(flag) => flag.to_string(),
+                Value::Float(number) if !number.is_finite() => scalar.text.clone(),
                 Value::Int(_) | Value::Float(_) => format!("the number {}", scalar.text),
                 _ => format!("the text {}", quoted(&scalar.text)),
             },

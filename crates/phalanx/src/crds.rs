@@ -10,7 +10,7 @@ use crate::exit::{BadInput, plain, print};
 /// Flags of `crds`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Write one file each into this folder instead of printing them
+    /// Write one file each into this folder, which is made if it is not there, instead of printing them
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
 }

@@ -36,8 +36,7 @@ enum Kind {
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
-    let conf = inputs::conf(args.scheduler_conf.as_deref())?;
-    let manifests = args.manifests.read()?;
+    let (conf, manifests) = args.manifests.read(args.scheduler_conf.as_deref())?;
     inputs::tell_unasked(&conf, &manifests);
     let default_queue = args.manifests.default_queue.as_str().into();
     let options = Options { default_queue, ..Options::default() };

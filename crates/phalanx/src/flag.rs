@@ -19,6 +19,45 @@ where
     ValueParser::new(parse)
 }
 
+/// A number above 0.
+pub(crate) fn above_zero() -> ValueParser {
+    let parse = |text: &str| {
+        let number = text.parse::<f64>().ok().filter(|number| number.is_finite() && *number > 0.0);
+        number.ok_or("expected a number above 0")
+    };
+    ValueParser::new(parse)
+}
+
+/// The name of an object.
+pub(crate) fn name() -> ValueParser {
+    let parse = |text: &str| {
+        let good = phalanx_cache::is_name(text).then(|| text.to_owned());
+        good.ok_or("expected lower-case letters, digits, '-' and '.', at most 253, with letters or digits at both ends")
+    };
+    ValueParser::new(parse)
+}
+
+/// The name of a namespace.
+pub(crate) fn namespace() -> ValueParser {
+    let parse = |text: &str| {
+        let good = phalanx_cache::is_name(text) && text.len() <= 63 && !text.contains('.');
+        let good = good.then(|| text.to_owned());
+        good.ok_or(
+            "expected lower-case letters, digits and '-', at most 63, with letters or digits at both ends",
+        )
+    };
+    ValueParser::new(parse)
+}
+
+/// A spec.schedulerName, which Kubernetes does not check.
+pub(crate) fn scheduler_name() -> ValueParser {
+    let parse = |text: &str| {
+        let good = !text.is_empty() && !text.contains(char::is_whitespace);
+        good.then(|| text.to_owned()).ok_or("expected a name as in spec.schedulerName, without spaces")
+    };
+    ValueParser::new(parse)
+}
+
 /// The line for a value that is wrong; `None` for all else, which has a usage to show.
 pub(crate) fn wrong_value(error: &Error) -> Option<String> {
     matches!(error.kind(), ErrorKind::ValueValidation | ErrorKind::InvalidValue).then(|| {

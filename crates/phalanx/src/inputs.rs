@@ -9,6 +9,7 @@ use phalanx_core::conf::Conf;
 use phalanx_sim::Manifests;
 
 use crate::exit::{BadInput, all_of, plain, tell};
+use crate::flag;
 
 /// Endings of the files that are read from a folder.
 const ENDINGS: [&str; 3] = ["yaml", "yml", "json"];
@@ -25,10 +26,10 @@ pub(crate) struct ManifestArgs {
     #[arg(short = 'f', long = "filename", value_name = "FILE|DIR", required = true, num_args = 1..)]
     files: Vec<PathBuf>,
     /// Pods with this spec.schedulerName are scheduled; others only use what they have
-    #[arg(long = "scheduler-name", value_name = "NAME", default_value = "volcano", value_delimiter = ',')]
+    #[arg(long = "scheduler-name", value_name = "NAME", default_value = "volcano", value_delimiter = ',', value_parser = flag::scheduler_name())]
     scheduler_names: Vec<String>,
     /// The queue of pods and PodGroups that name none
-    #[arg(long, value_name = "QUEUE", default_value = "default")]
+    #[arg(long, value_name = "QUEUE", default_value = "default", value_parser = flag::name())]
     pub(crate) default_queue: String,
 }
 
@@ -38,18 +39,36 @@ impl ManifestArgs {
         self.scheduler_names.first().map_or("volcano", String::as_str)
     }
 
-    /// Reads the manifests; notes on what was left out go to stderr.
-    pub(crate) fn read(&self) -> Result<Manifests> {
-        let sources = texts(&self.files)?;
+    /// Reads the manifests, and the configuration; notes on what was left out go to stderr, and all faults of both are told.
+    pub(crate) fn read(&self, conf: Option<&Path>) -> Result<(Conf, Manifests), BadInput> {
+        match (self::conf(conf), self.manifests()) {
+            (Ok(conf), Ok(manifests)) => Ok((conf, manifests)),
+            (conf, manifests) => {
+                Err(all_of(&conf.err().into_iter().chain(manifests.err()).collect::<Vec<_>>()))
+            }
+        }
+    }
+
+    fn manifests(&self) -> Result<Manifests, BadInput> {
+        let (sources, mut faults) = texts(&self.files);
+        if sources.is_empty() && !faults.is_empty() {
+            return Err(all_of(&faults));
+        }
         let options = phalanx_sim::ReadOptions {
             schedulers: self.scheduler_names.clone(),
             default_queue: self.default_queue.clone(),
         };
-        let manifests = phalanx_sim::read(&sources, &options).map_err(|faults| all_of(&faults))?;
-        for note in &manifests.notes {
+        let (notes, read) = match phalanx_sim::read(&sources, &options) {
+            Ok(mut manifests) => (std::mem::take(&mut manifests.notes), Some(manifests)),
+            Err(refused) => {
+                faults.extend(refused.faults.iter().map(|fault| BadInput(fault.to_string())));
+                (refused.notes, None)
+            }
+        };
+        for note in &notes {
             tell(format_args!("note: {note}"));
         }
-        Ok(manifests)
+        read.filter(|_| faults.is_empty()).ok_or_else(|| all_of(&faults))
     }
 }
 
@@ -61,7 +80,7 @@ pub(crate) fn tell_unasked(conf: &Conf, manifests: &Manifests) {
 }
 
 /// The configuration in a file, or the built-in one. Warnings go to stderr.
-pub(crate) fn conf(file: Option<&Path>) -> Result<Conf> {
+pub(crate) fn conf(file: Option<&Path>) -> Result<Conf, BadInput> {
     let name = file.map_or_else(|| "the built-in scheduler.conf".into(), shown);
     let text = match file {
         Some(file) => text(file)?,
@@ -70,14 +89,13 @@ pub(crate) fn conf(file: Option<&Path>) -> Result<Conf> {
     let Parsed { conf, problems } = phalanx_conf::parse(&text, &Known::builtin());
     let (errors, warnings): (Vec<_>, Vec<_>) =
         problems.iter().partition(|problem| problem.severity == Severity::Error);
-    if let Some(conf) = conf {
-        for warning in warnings {
-            tell(format_args!("warning: {}", warning.in_file(&name)));
-        }
-        return Ok(conf);
+    let Some(conf) = conf else {
+        return Err(all_of(&errors.into_iter().map(|error| error.in_file(&name)).collect::<Vec<_>>()));
+    };
+    for warning in warnings {
+        tell(format_args!("warning: {}", warning.in_file(&name)));
     }
-    let errors: Vec<String> = errors.into_iter().map(|error| error.in_file(&name)).collect();
-    Err(all_of(&errors).into())
+    Ok(conf)
 }
 
 /// The text of a file.
@@ -91,40 +109,49 @@ pub(crate) fn text(file: &Path) -> Result<String, BadInput> {
     })
 }
 
-fn texts(paths: &[PathBuf]) -> Result<Vec<(String, String)>, BadInput> {
-    let mut files = Vec::new();
+/// Files by name and text, and those that cannot be read.
+fn texts(paths: &[PathBuf]) -> (Vec<(String, String)>, Vec<BadInput>) {
+    let (mut files, mut faults) = (Vec::new(), Vec::new());
     for path in paths {
         if path.is_dir() {
-            let found = files.len();
-            collect(path, &mut files)?;
-            if files.len() == found {
+            let before = (files.len(), faults.len());
+            collect(path, &mut files, &mut faults);
+            if (files.len(), faults.len()) == before {
                 let expected = "expected *.yaml, *.yml or *.json in it";
-                return Err(BadInput(format!("{}: found no manifests, {expected}", path.display())));
+                faults.push(BadInput(format!("{}: found no manifests, {expected}", path.display())));
             }
         } else {
             files.push(path.clone());
         }
     }
-    files.iter().map(|file| Ok((shown(file), text(file)?))).collect()
+    let mut texts = Vec::new();
+    for file in files {
+        match text(&file) {
+            Ok(text) => texts.push((shown(&file), text)),
+            Err(fault) => faults.push(fault),
+        }
+    }
+    (texts, faults)
 }
 
 /// The manifests of a folder and the folders in it, by name. Hidden ones are editors' and the kubelet's.
-fn collect(folder: &Path, files: &mut Vec<PathBuf>) -> Result<(), BadInput> {
-    let entries = fs::read_dir(folder).and_then(Iterator::collect::<io::Result<Vec<_>>>);
-    let mut entries: Vec<PathBuf> =
-        entries.map_err(|error| unreadable(folder, &error))?.iter().map(fs::DirEntry::path).collect();
+fn collect(folder: &Path, files: &mut Vec<PathBuf>, faults: &mut Vec<BadInput>) {
+    let entries = match fs::read_dir(folder).and_then(Iterator::collect::<io::Result<Vec<_>>>) {
+        Ok(entries) => entries,
+        Err(error) => return faults.push(unreadable(folder, &error)),
+    };
+    let mut entries: Vec<PathBuf> = entries.iter().map(fs::DirEntry::path).collect();
     entries.sort();
     for entry in entries {
         let hidden = entry.file_name().is_none_or(|name| name.as_encoded_bytes().starts_with(b"."));
         let manifest = entry.extension().is_some_and(|ending| ENDINGS.iter().any(|known| ending == *known));
         if hidden {
         } else if entry.is_dir() {
-            collect(&entry, files)?;
+            collect(&entry, files, faults);
         } else if manifest {
             files.push(entry);
         }
     }
-    Ok(())
 }
 
 fn read_stdin() -> io::Result<Vec<u8>> {

@@ -8,13 +8,13 @@ use crate::flag;
 pub(crate) struct Sampled {
     /// Compare only this part of the nodes that have room, in percent; 0 for 50 less one for each 125 nodes. All nodes
     /// are compared unless it is given
-    #[arg(long, value_name = "PERCENT", alias = "percentage_nodes_to_find", value_parser = flag::whole::<u32>(0..=100))]
+    #[arg(long, value_name = "PERCENT", alias = "percentage_nodes_to_find", allow_negative_numbers = true, value_parser = flag::whole::<u32>(0..=100))]
     percentage_nodes_to_find: Option<u32>,
     /// The least that --percentage-nodes-to-find=0 comes to
-    #[arg(long, value_name = "PERCENT", alias = "minimum_percentage_nodes_to_find", value_parser = flag::whole::<u32>(0..=100))]
+    #[arg(long, value_name = "PERCENT", alias = "minimum_percentage_nodes_to_find", allow_negative_numbers = true, value_parser = flag::whole::<u32>(0..=100))]
     minimum_percentage_nodes_to_find: Option<u32>,
     /// With --percentage-nodes-to-find: compare at least this many nodes
-    #[arg(long, value_name = "N", alias = "minimum_feasible_nodes")]
+    #[arg(long, value_name = "N", alias = "minimum_feasible_nodes", allow_negative_numbers = true, value_parser = flag::whole::<u32>(0..=u32::MAX))]
     minimum_feasible_nodes: Option<u32>,
 }
 

@@ -5,8 +5,9 @@ mod logging;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use anyhow::{Result, ensure};
+use anyhow::{Result, bail, ensure};
 use clap::builder::{BoolishValueParser, ValueParser};
+use phalanx_cache::is_name;
 use phalanx_runtime::client::BadFlag;
 use phalanx_runtime::lease::{self, LeaseOptions};
 use phalanx_runtime::reload::ConfError;
@@ -22,19 +23,19 @@ use ignored::Ignored;
 #[command(args_override_self = true)]
 pub(crate) struct Args {
     /// Pods with one of these schedulerNames are scheduled
-    #[arg(long, default_value = "volcano", value_delimiter = ',', value_name = "NAME")]
+    #[arg(long, default_value = "volcano", value_delimiter = ',', value_name = "NAME", value_parser = flag::scheduler_name())]
     scheduler_name: Vec<String>,
     /// scheduler.conf; read again when it changes. Without it, the built-in default
     #[arg(long, default_value = "", hide_default_value = true, value_name = "FILE")]
     scheduler_conf: String,
     /// The longest a change waits for its cycle, and how long counts and messages must be still before they are written
-    #[arg(long, default_value = "1s", value_parser = duration(), value_name = "DURATION")]
+    #[arg(long, default_value = "1s", value_parser = period(), value_name = "DURATION")]
     schedule_period: Duration,
     /// How long a cycle waits after a change, so that changes that come together are decided together; an eighth of it where none came before
     #[arg(long, default_value = "10ms", value_parser = duration(), value_name = "DURATION")]
     coalesce_window: Duration,
     /// The queue of pods and PodGroups that name none
-    #[arg(long, default_value = "default", value_name = "QUEUE")]
+    #[arg(long, default_value = "default", value_name = "QUEUE", value_parser = flag::name())]
     default_queue: String,
     /// A kubeconfig; without it KUBECONFIG, the home directory, or the pod's service account
     #[arg(long, default_value = "", hide_default_value = true, value_name = "FILE")]
@@ -43,13 +44,13 @@ pub(crate) struct Args {
     #[arg(long, default_value = "", hide_default_value = true, value_name = "URL")]
     master: String,
     /// Requests a second to the API server; no limit unless it is given
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = flag::above_zero())]
     kube_api_qps: Option<f64>,
     /// Requests that may go beyond --kube-api-qps for a moment; as many as that unless it is given
-    #[arg(long, value_name = "N", value_parser = flag::whole::<u32>(1..=u32::MAX))]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = flag::whole::<u32>(1..=u32::MAX))]
     kube_api_burst: Option<u32>,
     /// Requests in flight to the API server
-    #[arg(long, default_value_t = 64, value_name = "N", value_parser = flag::whole::<u16>(1..=1024))]
+    #[arg(long, default_value_t = 64, value_name = "N", allow_negative_numbers = true, value_parser = flag::whole::<u16>(1..=1024))]
     binds_in_flight: u16,
     /// Send all writes over one HTTP/2 connection where the API server offers it
     #[arg(long, default_value = "true", num_args = 0..=1, require_equals = true, default_missing_value = "true", value_parser = boolean(), value_name = "BOOL")]
@@ -76,7 +77,7 @@ pub(crate) struct Args {
     #[arg(long, value_delimiter = ',', value_name = "KEY:VALUE")]
     node_selector: Vec<String>,
     /// Chooses among nodes of equal score
-    #[arg(long, default_value_t = 0, value_name = "SEED", value_parser = flag::whole::<u64>(0..=u64::MAX))]
+    #[arg(long, default_value_t = 0, value_name = "SEED", allow_negative_numbers = true, value_parser = flag::whole::<u64>(0..=u64::MAX))]
     seed: u64,
     #[command(flatten)]
     sampling: Sampled,
@@ -104,10 +105,10 @@ struct Elect {
     #[arg(long, default_value = "2s", value_parser = duration(), value_name = "DURATION")]
     leader_elect_retry_period: Duration,
     /// The lease; the scheduler's name unless it is given
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = flag::name())]
     leader_elect_resource_name: Option<String>,
     /// The lease's namespace
-    #[arg(long, alias = "lock-object-namespace", default_value = "volcano-system", value_name = "NAMESPACE")]
+    #[arg(long, alias = "lock-object-namespace", default_value = "volcano-system", value_name = "NAMESPACE", value_parser = flag::namespace())]
     leader_elect_resource_namespace: String,
 }
 
@@ -124,7 +125,7 @@ pub(crate) fn run(args: Args) -> Result<()> {
 
 impl Args {
     fn options(self) -> Result<SchedulerOptions> {
-        let rate = self.rate()?;
+        let rate = self.rate();
         let lease = self.elect.lease(&self.scheduler_name)?;
         Ok(SchedulerOptions {
             scheduler_names: self.scheduler_name,
@@ -148,13 +149,9 @@ impl Args {
         })
     }
 
-    fn rate(&self) -> Result<Option<(f64, u32)>> {
-        let Some(qps) = self.kube_api_qps else { return Ok(None) };
-        ensure!(
-            qps.is_finite() && qps > 0.0,
-            BadInput(format!("--kube-api-qps {qps}: expected more than 0"))
-        );
-        Ok(Some((qps, self.kube_api_burst.unwrap_or(qps.ceil() as u32))))
+    fn rate(&self) -> Option<(f64, u32)> {
+        let qps = self.kube_api_qps?;
+        Some((qps, self.kube_api_burst.unwrap_or(qps.ceil() as u32)))
     }
 }
 
@@ -178,7 +175,10 @@ impl Elect {
         );
         let name = match (self.leader_elect_resource_name, scheduler_names) {
             (Some(name), _) => name,
-            (None, [name]) => name.clone(),
+            (None, [name]) if is_name(name) => name.clone(),
+            (None, [name]) => bail!(BadInput(format!(
+                "--scheduler-name {name:?}: found no name of a Lease, expected --leader-elect-resource-name beside it"
+            ))),
             (None, _) => "volcano".to_owned(),
         };
         Ok(Some(LeaseOptions {
@@ -199,12 +199,22 @@ fn given(text: String) -> Option<String> {
 
 /// A duration as Go writes it.
 fn duration() -> ValueParser {
+    let parse = |text: &str| parse_duration(text).ok_or("expected a duration such as 500ms, 1s or 1m30s");
+    ValueParser::new(parse)
+}
+
+/// The same, and not 0.
+fn period() -> ValueParser {
     let parse = |text: &str| {
-        let millis =
-            phalanx_core::duration::parse_duration(text).and_then(|millis| u64::try_from(millis).ok());
-        millis.map(Duration::from_millis).ok_or("expected a duration such as 500ms, 1s or 1m30s")
+        let some = parse_duration(text).filter(|period| !period.is_zero());
+        some.ok_or("expected a duration above 0 such as 500ms, 1s or 1m30s")
     };
     ValueParser::new(parse)
+}
+
+fn parse_duration(text: &str) -> Option<Duration> {
+    let millis = phalanx_core::duration::parse_duration(text)?;
+    u64::try_from(millis).ok().map(Duration::from_millis)
 }
 
 /// A boolean as Go reads it.
@@ -292,11 +302,15 @@ mod tests {
 
     #[test]
     fn values_that_make_no_sense_are_refused() {
-        for flags in [["--schedule-period=often"], ["--leader-elect=perhaps"], ["--binds-in-flight=0"]] {
+        for flags in [
+            ["--schedule-period=often"],
+            ["--leader-elect=perhaps"],
+            ["--binds-in-flight=0"],
+            ["--kube-api-qps=0"],
+        ] {
             assert!(parse(&flags).is_err(), "{flags:?}");
         }
         for flags in [
-            ["--kube-api-qps=0"],
             ["--leader-elect-renew-deadline=20s"],
             ["--leader-elect-retry-period=9s"],
             ["--leader-elect-retry-period=0s"],

@@ -20,10 +20,10 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE")]
     scheduler_conf: Option<PathBuf>,
     /// Run this many cycles with no kubelet acting, instead of running until nothing changes
-    #[arg(long, value_name = "N", value_parser = flag::whole::<u32>(1..=100_000))]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = flag::whole::<u32>(1..=100_000))]
     cycles: Option<u32>,
     /// Decides among nodes of equal score; the same seed gives the same result
-    #[arg(long, value_name = "S", default_value_t = 0, value_parser = flag::whole::<u64>(0..=u64::MAX))]
+    #[arg(long, value_name = "S", default_value_t = 0, allow_negative_numbers = true, value_parser = flag::whole::<u64>(0..=u64::MAX))]
     seed: u64,
     #[command(flatten)]
     sampling: Sampled,
@@ -43,8 +43,10 @@ enum Format {
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
-    let conf = inputs::conf(args.scheduler_conf.as_deref())?;
-    let manifests = args.manifests.read()?;
+    let (conf, manifests) = args.manifests.read(args.scheduler_conf.as_deref())?;
+    if let Some(warning) = args.sampling.warning() {
+        tell(format_args!("note: {warning}"));
+    }
     let left = phalanx_sim::left_to_others(&manifests.left, args.manifests.first_name());
     inputs::tell_unasked(&conf, &manifests);
     let options = Options {

@@ -1,6 +1,6 @@
 //! The connection to the API server.
 use std::error::Error;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::Context as _;
@@ -28,11 +28,11 @@ pub async fn config(kubeconfig: Option<&Path>, master: Option<&str>) -> anyhow::
     let master = master.map(address).transpose()?;
     let mut config = match kubeconfig {
         Some(path) => from_file(path).await.map_err(|fault| BadFlag(format!("--kubeconfig {fault}")))?,
-        None => match (Config::infer().await, &master) {
-            (Ok(config), _) => config,
-            (Err(_), Some(master)) => Config::new(master.clone()),
-            (Err(error), None) => {
-                return Err(error).context("no kubeconfig and no service account; give --kubeconfig");
+        None => match (around().await?, &master) {
+            (Some(config), _) => config,
+            (None, Some(master)) => Config::new(master.clone()),
+            (None, None) => {
+                return Err(BadFlag(NOWHERE.to_owned()).into());
             }
         },
     };
@@ -45,10 +45,46 @@ pub async fn config(kubeconfig: Option<&Path>, master: Option<&str>) -> anyhow::
     Ok(config)
 }
 
+/// Said where nothing tells the API server's address.
+const NOWHERE: &str = "no kubeconfig and no service account of a pod: expected --kubeconfig FILE, KUBECONFIG, \
+    ~/.kube/config or --master URL";
+
+/// What the environment offers: the files of `KUBECONFIG`, else the one in the home directory if it is there, else a pod's service
+/// account.
+async fn around() -> Result<Option<Config>, BadFlag> {
+    let named = std::env::var_os("KUBECONFIG").unwrap_or_default();
+    let named: Vec<PathBuf> =
+        std::env::split_paths(&named).filter(|path| !path.as_os_str().is_empty()).collect();
+    if !named.is_empty() {
+        let config = from_files(&named).await;
+        return config.map(Some).map_err(|fault| BadFlag(format!("KUBECONFIG {fault}")));
+    }
+    let home = std::env::home_dir().map(|home| home.join(".kube/config")).filter(|path| path.exists());
+    match home {
+        Some(path) => from_file(&path).await.map(Some).map_err(BadFlag),
+        None => Ok(Config::incluster().ok()),
+    }
+}
+
+/// Several files count as one, in which the first that says something about a name counts.
+async fn from_files(paths: &[PathBuf]) -> Result<Config, String> {
+    let mut all = Kubeconfig::default();
+    for path in paths {
+        let shown = path.display();
+        all = all.merge(read(path)?).map_err(|error| format!("{shown}: {}", fault(&error)))?;
+    }
+    let shown: Vec<String> = paths.iter().map(|path| path.display().to_string()).collect();
+    of_kubeconfig(all).await.map_err(|fault| format!("{}: {fault}", shown.join(":")))
+}
+
 /// `FILE: what is wrong`, or `FILE:LINE:COLUMN: what is wrong` where the text itself cannot be read.
 async fn from_file(path: &Path) -> Result<Config, String> {
+    of_kubeconfig(read(path)?).await.map_err(|fault| format!("{}: {fault}", path.display()))
+}
+
+fn read(path: &Path) -> Result<Kubeconfig, String> {
     let shown = path.display();
-    let file = Kubeconfig::read_from(path).map_err(|error| match error {
+    Kubeconfig::read_from(path).map_err(|error| match error {
         KubeconfigError::Parse(error) => {
             let (line, column) = error.location().map_or((1, 1), |at| (at.line(), at.column()));
             let text = error.without_snippet().to_string();
@@ -56,16 +92,19 @@ async fn from_file(path: &Path) -> Result<Config, String> {
             format!("{shown}:{line}:{column}: invalid YAML: {what}; expected a kubeconfig")
         }
         other => format!("{shown}: {}", fault(&other)),
-    })?;
-    unknown_user(&file).map_or(Ok(()), |fault| Err(format!("{shown}: {fault}")))?;
+    })
+}
+
+async fn of_kubeconfig(file: Kubeconfig) -> Result<Config, String> {
+    unknown_user(&file).map_or(Ok(()), Err)?;
     let config = Config::from_custom_kubeconfig(file.clone(), &KubeConfigOptions::default()).await;
-    let config = config.map_err(|error| format!("{shown}: {}{}", fault(&error), known(&file, &error)))?;
+    let config = config.map_err(|error| format!("{}{}", fault(&error), known(&file, &error)))?;
     if config.root_cert.as_ref().is_some_and(Vec::is_empty) {
-        return Err(format!("{shown}: certificate-authority: found no certificate, expected PEM"));
+        return Err("certificate-authority: found no certificate, expected PEM".to_owned());
     }
     // Keys and certificates are only read when a client is made of them; a plugin for credentials need not run twice.
     if config.auth_info.exec.is_none() {
-        Client::try_from(config.clone()).map_err(|error| format!("{shown}: {}", credentials(&error)))?;
+        Client::try_from(config.clone()).map_err(|error| credentials(&error))?;
     }
     Ok(config)
 }

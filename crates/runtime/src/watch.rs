@@ -14,7 +14,8 @@ use k8s_openapi::api::resource::v1::{DeviceClass, ResourceClaim, ResourceSlice};
 use kube::Client;
 use phalanx_api::v1beta1::{PodGroup, Queue};
 use phalanx_cache::{
-    Change, Fold, Guarded, Identity, Interner, Invalid, Kind, Names, Rejected, WatchEvent, slim,
+    Change, Fold, Guarded, Identity, Interner, Invalid, Kind, Names, Rejected, WatchEvent, check_key,
+    check_value, slim,
 };
 use phalanx_core::event::{Event, Key};
 use serde::de::DeserializeOwned;
@@ -46,8 +47,15 @@ impl NodeSelector {
     /// Labels as `key:value`; a node needs one of them.
     pub fn parse(labels: &[String]) -> Result<Self, BadFlag> {
         let pair = |label: &String| {
-            let pair = label.split_once(':').map(|(key, value)| (key.to_owned(), value.to_owned()));
-            pair.ok_or_else(|| BadFlag(format!("--node-selector {label:?}: expected key:value")))
+            let bad = |what: &str| BadFlag(format!("--node-selector {label:?}: {what}expected key:value"));
+            let (key, value) = label.split_once(':').ok_or_else(|| bad(""))?;
+            if check_key(key).is_err() {
+                return Err(bad(&format!("{key:?} is no key of a label, ")));
+            }
+            if check_value(value).is_err() {
+                return Err(bad(&format!("{value:?} is no value of a label, ")));
+            }
+            Ok((key.to_owned(), value.to_owned()))
         };
         labels.iter().map(pair).collect::<Result<_, _>>().map(Self)
     }

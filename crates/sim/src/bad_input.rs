@@ -44,6 +44,15 @@ impl fmt::Display for BadInput {
 
 impl std::error::Error for BadInput {}
 
+/// An input that cannot be used.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Refused {
+    /// All that is wrong, by file and line.
+    pub faults: Vec<BadInput>,
+    /// What was left out besides, a line each.
+    pub notes: Vec<String>,
+}
+
 /// Joins the lines of a parser's message: a fault is one line of a terminal or a log.
 pub(crate) fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")

@@ -5,6 +5,7 @@ use std::fmt;
 use phalanx_core::event::{PodGroupInfo, PodInfo};
 use phalanx_core::report::{Figures, GroupReport, QueueReport, Report as CoreReport};
 
+use crate::report::figures;
 use crate::simulation::Simulation;
 
 /// The kind of object that is asked about.
@@ -124,7 +125,6 @@ fn queue_facts(queue: &QueueReport) -> String {
     format!("  queue {}: weight {}; {}{parent}", queue.name, queue.weight, facts.join("; "))
 }
 
-fn shown(figures: &Figures) -> String {
-    let figures: Vec<String> = figures.iter().map(|(name, amount)| format!("{name}={amount}")).collect();
-    if figures.is_empty() { "nothing".into() } else { figures.join(", ") }
+fn shown(of: &Figures) -> String {
+    if of.is_empty() { "nothing".into() } else { figures(of.iter().map(|(name, amount)| (name, amount))) }
 }

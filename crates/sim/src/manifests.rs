@@ -12,7 +12,7 @@ use phalanx_core::event::{
     StorageClassInfo, Time, VolumeInfo,
 };
 
-use crate::bad_input::BadInput;
+use crate::bad_input::{BadInput, Refused};
 use crate::budget::Budget;
 use crate::cluster::SimulatedPod;
 use crate::document;
@@ -78,7 +78,7 @@ pub struct Manifests {
 }
 
 /// Reads manifests, given as file name and text. Either all is well, or the faults are told by file and line.
-pub fn read(sources: &[(String, String)], options: &ReadOptions) -> Result<Manifests, Vec<BadInput>> {
+pub fn read(sources: &[(String, String)], options: &ReadOptions) -> Result<Manifests, Refused> {
     let mut sources: Vec<&(String, String)> = sources.iter().collect();
     sources.sort();
     let sources_read: Vec<&str> = sources.iter().map(|(file, _)| file.as_str()).collect();
@@ -90,7 +90,7 @@ pub fn read(sources: &[(String, String)], options: &ReadOptions) -> Result<Manif
         }
     }
     if documents.is_empty() && faults.is_empty() {
-        return Err(vec![nothing_in(&sources_read)]);
+        return Err(Refused { faults: vec![nothing_in(&sources_read)], notes: Vec::new() });
     }
     let values: Vec<_> = documents.iter_mut().map(|document| document.value.take()).collect();
     let mut reader = Reader::new(options, faults);

@@ -27,44 +27,66 @@ pub(crate) const NAME: &str = "lower-case letters, digits, '-' and '.', at most 
 /// What an object is called.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Identity {
-    /// `namespace/name`, or the name alone.
+    /// `namespace/name`, or the name alone; empty when either is wrong.
     pub(crate) key: String,
     /// The kind and the key, for people.
     pub(crate) label: String,
     /// It carries its creation time.
     pub(crate) dated: bool,
+    /// What is wrong with its name.
+    pub(crate) wrong: Vec<Invalid>,
 }
 
-/// Finds the name of an object and fills in the default namespace.
-pub(crate) fn identify(object: &mut Value, kind: &str, namespaced: bool) -> Result<Identity, Invalid> {
-    let Some(Value::Object(metadata)) = object.get_mut("metadata") else {
-        return Err(invalid("metadata.name", "missing, expected a name"));
+/// Stands for a name that is wrong while the rest of the object is looked at.
+const UNNAMED: &str = "unnamed";
+
+/// Finds the name of an object and fills in the default namespace, and something in place of what is wrong.
+pub(crate) fn identify(object: &mut Value, kind: &str, namespaced: bool) -> Identity {
+    if !object["metadata"].is_object() {
+        object["metadata"] = json!({});
+    }
+    let metadata = &mut object["metadata"];
+    let mut wrong = Vec::new();
+    let name = name(&metadata["name"]).unwrap_or_else(|problem| {
+        wrong.push(invalid("metadata.name", &problem));
+        UNNAMED.to_owned()
+    });
+    metadata["name"] = json!(name);
+    let key = if namespaced {
+        let namespace = namespace(&metadata["namespace"]).unwrap_or_else(|problem| {
+            wrong.push(invalid("metadata.namespace", &problem));
+            "default".to_owned()
+        });
+        metadata["namespace"] = json!(namespace);
+        format!("{namespace}/{name}")
+    } else {
+        metadata.as_object_mut().and_then(|metadata| metadata.remove("namespace"));
+        name
     };
-    let name = match metadata.get("name") {
-        Some(Value::String(name)) if is_name(name) => name.clone(),
-        None | Some(Value::Null) => {
-            return Err(invalid("metadata.name", "missing, expected a name"));
-        }
-        Some(other) => {
+    let dated = !metadata["creationTimestamp"].is_null();
+    if wrong.is_empty() {
+        return Identity { label: format!("{kind} {key}"), key, dated, wrong };
+    }
+    Identity { label: kind.to_owned(), key: String::new(), dated, wrong }
+}
+
+fn name(found: &Value) -> Result<String, String> {
+    match found {
+        Value::String(name) if is_name(name) => Ok(name.clone()),
+        Value::Null => Err("missing, expected a name".to_owned()),
+        other => {
             let hint = if other.is_boolean() { YAML_BOOL } else { "" };
-            return Err(invalid("metadata.name", &format!("found {other}, expected {NAME}{hint}")));
+            Err(format!("found {other}, expected {NAME}{hint}"))
         }
-    };
-    let namespace = match metadata.get("namespace") {
-        _ if !namespaced => {
-            metadata.remove("namespace");
-            None
-        }
-        Some(Value::String(namespace)) if is_name(namespace) => Some(namespace.clone()),
-        None | Some(Value::Null) => {
-            metadata.insert("namespace".into(), json!("default"));
-            Some("default".to_owned())
-        }
-        Some(other) => return Err(invalid("metadata.namespace", &format!("found {other}, expected a name"))),
-    };
-    let key = namespace.map_or_else(|| name.clone(), |namespace| format!("{namespace}/{name}"));
-    let dated = metadata.get("creationTimestamp").is_some_and(|time| !time.is_null());
-    Ok(Identity { label: format!("{kind} {key}"), key, dated })
+    }
+}
+
+fn namespace(found: &Value) -> Result<String, String> {
+    match found {
+        Value::String(namespace) if is_name(namespace) => Ok(namespace.clone()),
+        Value::Null => Ok("default".to_owned()),
+        other => Err(format!("found {other}, expected a name")),
+    }
 }
 
 fn invalid(field: &str, problem: &str) -> Invalid {
@@ -99,48 +121,48 @@ impl Converter {
         Self { names, interner: Interner::default(), remarks: Vec::new() }
     }
 
-    pub(crate) fn convert(&mut self, kind: Kind, mut value: Value) -> Result<Object, Faults> {
+    pub(crate) fn convert(&mut self, kind: Kind, value: &mut Value) -> Result<Object, Faults> {
         let interner = &mut self.interner;
         match kind {
             Kind::Node => {
-                defaults::node(&mut value);
-                let node: slim::Node = decode(&value)?;
+                defaults::node(value);
+                let node: slim::Node = decode(value)?;
                 sound(names_check::taints(&node.spec.taints))?;
                 Ok(Object::Node(phalanx_cache::node(&node, interner)?))
             }
-            Kind::Pod => self.pod(&value).map(|pod| Object::Pod(Box::new(pod))),
+            Kind::Pod => self.pod(value).map(|pod| Object::Pod(Box::new(pod))),
             Kind::PodGroup => {
-                let group: v1beta1::PodGroup = decode(&value)?;
+                let group: v1beta1::PodGroup = decode(value)?;
                 self.remarks = phalanx_cache::remarks_of_group(&group);
                 let group = phalanx_cache::pod_group(&group, &self.names, interner);
                 refuse(group.invalid.as_ref())?;
                 Ok(Object::PodGroup(group))
             }
             Kind::Queue => {
-                let queue: v1beta1::Queue = decode(&value)?;
+                let queue: v1beta1::Queue = decode(value)?;
                 let queue = phalanx_cache::queue(&queue, interner);
                 refuse(queue.invalid.as_ref())?;
                 Ok(Object::Queue(queue))
             }
-            Kind::PriorityClass => Ok(self.priority_class(&value)?),
+            Kind::PriorityClass => Ok(self.priority_class(value)?),
             Kind::ResourceQuota => {
-                let quota: slim::ResourceQuota = decode(&value)?;
+                let quota: slim::ResourceQuota = decode(value)?;
                 let read = phalanx_cache::quota(&quota, interner)?;
                 Ok(read.map_or(Object::ScopedQuota, Object::Quota))
             }
             Kind::NodeMetrics => {
-                let metrics: slim::NodeMetrics = decode(&value)?;
+                let metrics: slim::NodeMetrics = decode(value)?;
                 let usage = phalanx_cache::node_usage(&metrics, interner)?;
                 // Pods that run in the manifests are in the figures, and these hold for as long as it takes.
                 Ok(Object::NodeUsage(NodeUsage { since: Time(i64::MAX), at: None, ..usage }))
             }
             Kind::Namespace => {
-                let namespace: slim::Namespace = decode(&value)?;
+                let namespace: slim::Namespace = decode(value)?;
                 Ok(Object::Namespace(phalanx_cache::namespace(&namespace, interner)))
             }
-            Kind::PodDisruptionBudget => Ok(self.budget(&value)?),
+            Kind::PodDisruptionBudget => Ok(self.budget(value)?),
             Kind::DeviceClass | Kind::ResourceSlice | Kind::ResourceClaim | Kind::ResourceClaimTemplate => {
-                Ok(self.device(kind, &value)?)
+                Ok(self.device(kind, value)?)
             }
             Kind::PersistentVolume
             | Kind::PersistentVolumeClaim
@@ -153,34 +175,34 @@ impl Converter {
     }
 
     /// Volumes, claims to them, and what drivers say.
-    fn storage(&mut self, kind: Kind, mut value: Value) -> Result<Object, Faults> {
+    fn storage(&mut self, kind: Kind, value: &mut Value) -> Result<Object, Faults> {
         let interner = &mut self.interner;
         match kind {
             Kind::PersistentVolume => {
-                let volume: slim::PersistentVolume = decode(&value)?;
+                let volume: slim::PersistentVolume = decode(value)?;
                 Ok(Object::Volume(Box::new(phalanx_cache::volume(&volume, interner)?)))
             }
             Kind::PersistentVolumeClaim => {
-                defaults::pvc(&mut value);
-                let claim = Box::new(self.pvc(&value)?);
+                defaults::pvc(value);
+                let claim = Box::new(self.pvc(value)?);
                 let classed = value.pointer("/spec/storageClassName").is_some_and(|class| !class.is_null());
                 Ok(if classed { Object::Pvc(claim) } else { Object::UnclassedPvc(claim) })
             }
             Kind::StorageClass => {
-                let class: slim::StorageClass = decode(&value)?;
+                let class: slim::StorageClass = decode(value)?;
                 let class = phalanx_cache::storage_class(&class, interner)?;
                 let default = value.pointer("/metadata/annotations").is_some_and(is_default_class);
                 Ok(if default { Object::DefaultStorageClass(class) } else { Object::StorageClass(class) })
             }
             Kind::CSINode => {
-                let node: slim::CSINode = decode(&value)?;
+                let node: slim::CSINode = decode(value)?;
                 Ok(Object::CsiNode(phalanx_cache::csi_node(&node, interner)))
             }
             Kind::VolumeAttachment => {
-                Ok(Object::Attachment(phalanx_cache::attachment(&decode(&value)?, interner)))
+                Ok(Object::Attachment(phalanx_cache::attachment(&decode(value)?, interner)))
             }
-            Kind::CSIDriver => Ok(Object::CsiDriver(phalanx_cache::csi_driver(&decode(&value)?, interner))),
-            _ => Ok(Object::StorageCapacity(phalanx_cache::storage_capacity(&decode(&value)?, interner)?)),
+            Kind::CSIDriver => Ok(Object::CsiDriver(phalanx_cache::csi_driver(&decode(value)?, interner))),
+            _ => Ok(Object::StorageCapacity(phalanx_cache::storage_capacity(&decode(value)?, interner)?)),
         }
     }
 

@@ -13,15 +13,11 @@ pub(crate) fn is_of(fault: &Invalid) -> bool {
     FIELDS.iter().any(|name| field.starts_with(name))
 }
 
-/// A pod without them; `None` when it has none.
-pub(crate) fn without(pod: &Value) -> Option<Value> {
-    FIELDS.iter().any(|name| !pod["spec"][*name].is_null()).then(|| {
-        let mut bare = pod.clone();
-        for name in FIELDS {
-            bare["spec"][name].take();
-        }
-        bare
-    })
+/// Takes them out of a pod.
+pub(crate) fn strip(pod: &mut Value) {
+    for name in FIELDS {
+        pod["spec"][name].take();
+    }
 }
 
 /// No node will do for a pod. One that has its node stays.

@@ -5,18 +5,20 @@ use phalanx_cache::{Invalid, Names};
 use phalanx_core::event::PodPhase;
 use serde_json::{Map, Value};
 
-use crate::bad_input::BadInput;
+use crate::bad_input::{BadInput, Refused};
 use crate::cluster::SimulatedPod;
 use crate::document::Document;
 use crate::kind::{Kind, Sort};
 use crate::manifests::{Entry, Object};
+use crate::mend;
 use crate::names_check;
+use crate::notes::Notes;
 use crate::nowhere;
 use crate::object::{self, Converter, Identity};
 use crate::object_check;
-use crate::placing;
+use crate::place::Place;
 use crate::replacement::Maker;
-use crate::schema::{Schemas, UnknownField};
+use crate::schema::{Checked, Schemas, UnknownField};
 use crate::workload::{self, Workload};
 
 /// Faults after which the rest is not looked at: more would only scroll the first out of sight.
@@ -25,52 +27,14 @@ const FAULTS_MAX: usize = 100;
 /// Names the PriorityClass of a pod or a PodGroup.
 const CLASS: &str = "spec.priorityClassName";
 
-/// A spot in a document: `path` stands before the fields of the object that is there.
-#[derive(Clone)]
-struct Place<'d> {
-    document: &'d Document<'d>,
-    path: String,
-}
-
-impl Place<'_> {
-    fn inner(&self, path: &str) -> Self {
-        Self { document: self.document, path: format!("{}{path}", self.path) }
-    }
-
-    fn fault(&self, label: &str, field: &str, problem: impl Into<String>) -> BadInput {
-        let field = format!("{}{field}", self.path).trim_end_matches('.').to_owned();
-        let fault = self.document.fault(&field, problem);
-        BadInput { object: label.to_owned(), field, ..fault }
-    }
-
-    fn invalid(&self, label: &str, invalid: Invalid) -> BadInput {
-        self.fault(label, &invalid.field, invalid.problem)
-    }
-}
-
-/// A pod that names a node, for the check that the node exists.
-struct NodeUse<'d> {
-    place: Place<'d>,
-    label: String,
-    /// How many pods name the node.
-    pods: usize,
-}
-
 pub(crate) struct Reader<'d> {
     converter: Converter,
     entries: Vec<Entry>,
     /// Where each object was first seen, by kind and name; pods by UID too.
     seen: BTreeMap<(Kind, String), String>,
     uids: BTreeMap<String, String>,
-    /// The first pod on each node.
-    used_nodes: BTreeMap<String, NodeUse<'d>>,
-    /// Kinds that are not read: the first object, and how many there are.
-    ignored: BTreeMap<String, (BadInput, usize)>,
     schemas: Schemas,
-    /// Fields that a kind does not have, regardless of positions in lists: the first, and how many there are.
-    unknown: BTreeMap<(Kind, String), (BadInput, usize)>,
-    /// What is odd, by kind, field and, where it names one, class: the first, and how many there are.
-    remarks: BTreeMap<(Kind, String, String), (BadInput, usize)>,
+    notes: Notes<'d>,
     /// Pods that wait for another scheduler, by its name.
     left: BTreeMap<String, usize>,
     /// The PriorityClass of pods that name none, and where it is.
@@ -95,11 +59,8 @@ impl<'d> Reader<'d> {
             entries: Vec::new(),
             seen: BTreeMap::new(),
             uids: BTreeMap::new(),
-            used_nodes: BTreeMap::new(),
-            ignored: BTreeMap::new(),
             schemas: Schemas::default(),
-            unknown: BTreeMap::new(),
-            remarks: BTreeMap::new(),
+            notes: Notes::default(),
             left: BTreeMap::new(),
             default_class: None,
             faults,
@@ -107,42 +68,22 @@ impl<'d> Reader<'d> {
     }
 
     pub(crate) fn document(&mut self, document: &'d Document<'d>, value: Value) {
-        self.read(&Place { document, path: String::new() }, value, None);
+        self.read(&Place::top(document), value, None);
     }
 
-    /// The objects and the notes, or all faults by file and line.
-    pub(crate) fn finish(mut self) -> Result<Read, Vec<BadInput>> {
+    /// The objects and the notes, or all faults by file and line and what notes there are all the same.
+    pub(crate) fn finish(mut self) -> Result<Read, Refused> {
         if self.faults.is_empty() {
-            let notes = self.notes();
+            let known = |kind, name: &str| self.seen.contains_key(&(kind, name.to_owned()));
+            let notes = self.notes.lines(Some(&known));
             return Ok(Read { entries: self.entries, notes, left: self.left });
         }
         self.faults.sort();
-        Err(self.faults)
-    }
-
-    fn notes(&self) -> Vec<String> {
-        let ignored = self.ignored.iter().map(|(kind, (first, count))| ignored_note(kind, first, *count));
-        let unknown = self.unknown.values().map(|(first, count)| unknown_note(first, *count));
-        let known = |class: &str| self.seen.contains_key(&(Kind::PriorityClass, class.to_owned()));
-        let remarks = self.remarks.iter().filter(|((.., class), _)| class.is_empty() || !known(class));
-        let remarks = remarks.map(|(_, (first, count))| unknown_note(first, *count));
-        let mut notes: Vec<BadInput> =
-            ignored.chain(unknown).chain(remarks).chain(self.missing_nodes()).collect();
-        notes.sort();
-        notes.iter().map(ToString::to_string).collect()
-    }
-
-    /// Part of a cluster was dumped, or a node is gone and its pods are not yet: they hold nothing that is left.
-    fn missing_nodes(&self) -> impl Iterator<Item = BadInput> {
-        let missing = self
-            .used_nodes
-            .iter()
-            .filter(|(node, _)| !self.seen.contains_key(&(Kind::Node, (*node).clone())));
-        missing.map(|(node, by)| {
-            let problem =
-                format!("node {node:?} is not in the input; the pod is kept and uses no known node");
-            unknown_note(&by.place.fault(&by.label, "spec.nodeName", problem), by.pods)
-        })
+        let mut notes = self.notes.lines(None);
+        if self.faults.len() >= FAULTS_MAX {
+            notes.push(format!("reading ended after {} faults, there may be more", self.faults.len()));
+        }
+        Err(Refused { faults: self.faults, notes })
     }
 
     fn read(&mut self, place: &Place<'d>, value: Value, of_list: Option<(&str, &str)>) {
@@ -174,24 +115,18 @@ impl<'d> Reader<'d> {
         match Sort::of(&version, &kind) {
             Sort::Plain(kind) => self.plain(place, kind, Value::Object(map)),
             Sort::Workload(workload) => self.workload(place, &kind, workload, Value::Object(map)),
-            Sort::List(item) => self.list(place, item.map(|item| (version.as_str(), item)), map),
-            Sort::Unknown => {
-                self.ignore(place, format!("{kind} ({version})"));
-                Ok(())
-            }
+            Sort::List(item) => self.list(place, item.map(|item| (version.as_str(), item)), map)?,
+            Sort::Unknown => self.notes.ignore(place, format!("{kind} ({version})")),
             Sort::Slip { version: meant, kind: name } if kind == name => {
                 let problem = format!("found {version:?}, expected {meant:?} for kind {name}");
-                Err(place.fault("", "apiVersion", problem))
+                return Err(place.fault("", "apiVersion", problem));
             }
             Sort::Slip { version, kind: name } => {
                 let problem = format!("found {kind:?}, expected {name:?} with apiVersion {version:?}");
-                Err(place.fault("", "kind", problem))
+                return Err(place.fault("", "kind", problem));
             }
         }
-    }
-
-    fn ignore(&mut self, place: &Place<'_>, kind: String) {
-        self.ignored.entry(kind).or_insert_with(|| (place.fault("", "", ""), 0)).1 += 1;
+        Ok(())
     }
 
     fn list(
@@ -215,130 +150,136 @@ impl<'d> Reader<'d> {
         }
     }
 
-    /// Ends at the first fault: the other pods have the same.
-    fn workload(
-        &mut self,
-        place: &Place<'d>,
-        kind: &str,
-        workload: Workload,
-        mut owner: Value,
-    ) -> Result<(), BadInput> {
-        let label =
-            object::identify(&mut owner, kind, true).map_err(|wrong| place.invalid(kind, wrong))?.label;
+    /// Ends at the first pod with a fault: the others have the same.
+    fn workload(&mut self, place: &Place<'d>, kind: &str, workload: Workload, mut owner: Value) {
+        let Identity { label, wrong, .. } = object::identify(&mut owner, kind, true);
         let maker = Maker {
             label: label.as_str().into(),
             name: owner["metadata"]["name"].as_str().unwrap_or_default().into(),
             keeps_names: kind == "StatefulSet",
         };
-        let before = self.entries.len();
-        let pods = workload::pods(workload, &owner);
-        let template = place.inner("spec.template.");
-        for mut pod in pods.map_err(|(field, problem)| place.fault(&label, field, problem))? {
-            let identity =
-                object::identify(&mut pod, "Pod", true).map_err(|wrong| place.invalid(&label, wrong))?;
-            self.keep(&template, Kind::Pod, pod, &Identity { label: label.clone(), ..identity })?;
+        self.tell(place, &label, wrong);
+        let (pods, wrong) = workload::pods(workload, &owner);
+        self.tell(place, &label, wrong);
+        let (before, template) = (self.entries.len(), place.inner("spec.template."));
+        for mut pod in pods {
+            let identity = object::identify(&mut pod, "Pod", true);
+            if !self.keep(&template, Kind::Pod, pod, Identity { label: label.clone(), ..identity }) {
+                break;
+            }
         }
         for entry in &mut self.entries[before..] {
             if let Object::Pod(pod) = &mut entry.object {
                 pod.maker = Some(maker.clone());
             }
         }
-        Ok(())
     }
 
-    fn plain(&mut self, place: &Place<'d>, kind: Kind, mut value: Value) -> Result<(), BadInput> {
-        let identity = object::identify(&mut value, kind.name(), kind.is_namespaced())
-            .map_err(|wrong| place.invalid(kind.name(), wrong))?;
-        self.keep(place, kind, value, &identity)
+    fn plain(&mut self, place: &Place<'d>, kind: Kind, mut value: Value) {
+        let identity = object::identify(&mut value, kind.name(), kind.is_namespaced());
+        self.keep(place, kind, value, identity);
     }
 
-    fn keep(
+    fn tell(&mut self, place: &Place<'_>, label: &str, wrong: Vec<Invalid>) {
+        self.faults.extend(wrong.into_iter().map(|wrong| place.invalid(label, wrong)));
+    }
+
+    /// Takes an object in, or says all that is wrong with it.
+    fn keep(&mut self, place: &Place<'d>, kind: Kind, value: Value, identity: Identity) -> bool {
+        let Identity { key, label, dated, wrong } = identity;
+        let scheduler = value.pointer("/spec/schedulerName").and_then(Value::as_str).map(ToOwned::to_owned);
+        let read = self.examine(place, kind, &label, value, wrong);
+        let (object, mut wrong) = match read {
+            Ok(object) => (Some(object), Vec::new()),
+            Err(wrong) => (None, wrong),
+        };
+        let spot = format!("document {} of {}", place.document.number, place.document.file);
+        wrong.extend(self.again(kind, &key, &spot));
+        if let Some(object) = &object {
+            wrong.extend(self.beside_others(&label, &spot, object));
+        }
+        let Some(object) = object.filter(|_| wrong.is_empty()) else {
+            self.tell(place, &label, wrong);
+            return false;
+        };
+        self.check_class(place, &label, &object);
+        self.notes.node(place, kind, &label, &object);
+        match object {
+            Object::ScopedQuota => self.notes.ignore(place, "ResourceQuota with scopes (v1)".to_owned()),
+            object => {
+                if let Object::Pod(pod) = &object {
+                    self.leave(pod, scheduler);
+                }
+                self.entries.push(Entry { object, dated });
+            }
+        }
+        true
+    }
+
+    /// An object, or all that is wrong with it alone.
+    fn examine(
         &mut self,
         place: &Place<'d>,
         kind: Kind,
+        label: &str,
         value: Value,
-        identity: &Identity,
-    ) -> Result<(), BadInput> {
-        let Identity { key, label, dated } = identity;
-        let mut wrong = names_check::metadata(&value);
-        let unknown = match self.schemas.check(kind, &value) {
-            Ok(unknown) => unknown,
-            Err(types) => return self.refuse(place, label, [types, wrong].concat()),
-        };
-        for unknown in unknown {
-            self.unknown_field(place, kind, label, &unknown)?;
-        }
+        mut wrong: Vec<Invalid>,
+    ) -> Result<Object, Vec<Invalid>> {
+        let Checked { unknown, invalid } = self.schemas.check(kind, &value);
+        wrong.extend(invalid);
+        wrong.extend(
+            names_check::metadata(&value)
+                .into_iter()
+                .filter(|one| !mend::follows(&wrong, one))
+                .collect::<Vec<_>>(),
+        );
+        wrong.extend(unknown.iter().filter_map(|unknown| self.unknown_field(place, kind, label, unknown)));
         for path in nowhere::find(kind, &value) {
-            let first = || (place.fault(label, &path, nowhere::PROBLEM), 0);
-            self.unknown.entry((kind, path.clone())).or_insert_with(first).1 += 1;
+            self.notes.odd(kind, &path, || place.fault(label, &path, nowhere::PROBLEM));
         }
-        wrong.extend(object_check::check(kind, &value));
-        let scheduler = value.pointer("/spec/schedulerName").and_then(Value::as_str).map(ToOwned::to_owned);
-        let (object, unreadable) = match self.convert(kind, value, wrong) {
-            Ok(converted) => converted,
-            Err(wrong) => return self.refuse(place, label, wrong),
-        };
-        for fault in unreadable {
-            self.remark((kind, without_indices(&fault.field), String::new()), place.invalid(label, fault));
-        }
+        let checked = object_check::check(kind, &value);
+        wrong.extend(checked.into_iter().filter(|one| !mend::follows(&wrong, one)).collect::<Vec<_>>());
+        let read = self.converter.read(kind, value, wrong);
         for remark in std::mem::take(&mut self.converter.remarks) {
-            let field = without_indices(&remark.field);
-            self.remark((kind, field, String::new()), place.invalid(label, remark));
+            let field = remark.field.clone();
+            self.notes.odd(kind, &field, || place.invalid(label, remark));
         }
-        self.check_class(place, label, &object);
-        let spot = || format!("document {} of {}", place.document.number, place.document.file);
-        if let Some(first) = self.seen.get(&(kind, key.clone())) {
-            let problem = format!("found {} {key} again, expected it once; it is in {first}", kind.name());
-            return Err(place.fault(label, "metadata.name", problem));
-        }
-        self.seen.insert((kind, key.clone()), spot());
-        if let Object::Pod(pod) = &object {
-            self.check_pod(place, label, pod)?;
-            self.leave(pod, scheduler);
-        }
-        if let Object::PriorityClass { global_default: true, .. } = &object
-            && let Some(first) = self.default_class.replace(format!("{label} in {}", spot()))
-        {
-            let problem = format!("found true, expected it of one class only; it is so of {first}");
-            return Err(place.fault(label, "globalDefault", problem));
-        }
-        if object == Object::ScopedQuota {
-            self.ignore(place, "ResourceQuota with scopes (v1)".to_owned());
-            return Ok(());
-        }
-        self.entries.push(Entry { object, dated: *dated });
-        Ok(())
+        read
     }
 
-    /// The object, and what of a pod's affinity and spread cannot be read; or all that is wrong.
-    fn convert(
-        &mut self,
-        kind: Kind,
-        value: Value,
-        wrong: Vec<Invalid>,
-    ) -> Result<(Object, Vec<Invalid>), Vec<Invalid>> {
-        let bare = if kind == Kind::Pod { placing::without(&value) } else { None };
-        let of_placing = |fault: &Invalid| bare.is_some() && placing::is_of(fault);
-        let (mut unreadable, mut wrong): (Vec<_>, Vec<_>) = wrong.into_iter().partition(of_placing);
-        let mut converted = self.converter.convert(kind, value);
-        if let Err(faults) = &mut converted {
-            unreadable.extend(faults.0.extract_if(.., |fault| of_placing(fault)));
+    /// An object that was there before.
+    fn again(&mut self, kind: Kind, key: &str, spot: &str) -> Option<Invalid> {
+        if key.is_empty() {
+            return None;
         }
-        if let Some(bare) = bare.filter(|_| !unreadable.is_empty()) {
-            converted = self.converter.convert(kind, bare);
+        let of = (kind, key.to_owned());
+        if let Some(first) = self.seen.get(&of) {
+            let problem = format!("found {} {key} again, expected it once; it is in {first}", kind.name());
+            return Some(Invalid { field: "metadata.name".to_owned(), problem });
         }
-        let mut object = match converted {
-            Ok(object) if wrong.is_empty() => object,
-            converted => {
-                wrong.extend(converted.err().into_iter().flat_map(|faults| faults.0));
-                wrong.extend(unreadable);
-                return Err(wrong);
+        self.seen.insert(of, spot.to_owned());
+        None
+    }
+
+    /// What only one of several objects may be.
+    fn beside_others(&mut self, label: &str, spot: &str, object: &Object) -> Option<Invalid> {
+        match object {
+            Object::Pod(pod) => {
+                let uid = pod.info.pod.uid.to_string();
+                if let Some(other) = self.uids.get(&uid) {
+                    let problem = format!("found {uid:?}, expected another UID than that of {other}");
+                    return Some(Invalid { field: "metadata.uid".to_owned(), problem });
+                }
+                self.uids.insert(uid, label.to_owned());
+                None
             }
-        };
-        if let (Object::Pod(pod), Some(first)) = (&mut object, unreadable.first()) {
-            placing::hinder(&mut pod.info, first);
+            Object::PriorityClass { global_default: true, .. } => {
+                let first = self.default_class.replace(format!("{label} in {spot}"))?;
+                let problem = format!("found true, expected it of one class only; it is so of {first}");
+                Some(Invalid { field: "globalDefault".to_owned(), problem })
+            }
+            _ => None,
         }
-        Ok((object, unreadable))
     }
 
     /// Counts a pod that another scheduler should bind; an API server names default-scheduler where nobody is named.
@@ -348,18 +289,6 @@ impl<'d> Reader<'d> {
             let scheduler = scheduler.filter(|name| !name.is_empty());
             *self.left.entry(scheduler.unwrap_or_else(|| "default-scheduler".to_owned())).or_default() += 1;
         }
-    }
-
-    /// Tells of all but the last, which ends the reading of the object.
-    fn refuse(&mut self, place: &Place<'d>, label: &str, mut wrong: Vec<Invalid>) -> Result<(), BadInput> {
-        let Some(last) = wrong.pop() else { return Ok(()) };
-        self.faults.extend(wrong.into_iter().map(|wrong| place.invalid(label, wrong)));
-        Err(place.invalid(label, last))
-    }
-
-    /// Notes something odd, once for all objects that have it.
-    fn remark(&mut self, what: (Kind, String, String), fault: BadInput) {
-        self.remarks.entry(what).or_insert((fault, 0)).1 += 1;
     }
 
     /// Notes the PriorityClass that a priority comes from.
@@ -372,8 +301,7 @@ impl<'d> Reader<'d> {
         let Some(class) = class.filter(|class| !class.starts_with("system-")) else { return };
         let problem =
             format!("PriorityClass {class:?} is not in the input; the global default counts, or else 0");
-        let fault = place.fault(label, CLASS, problem);
-        self.remark((kind, CLASS.to_owned(), class.to_string()), fault);
+        self.notes.class(kind, class, || place.fault(label, CLASS, problem));
     }
 
     /// As `kubectl apply` has it, a slip in what a PodGroup or a Queue asks for is refused. Other kinds may come from a
@@ -384,32 +312,15 @@ impl<'d> Reader<'d> {
         kind: Kind,
         label: &str,
         unknown: &UnknownField,
-    ) -> Result<(), BadInput> {
+    ) -> Option<Invalid> {
         let UnknownField { path, near } = unknown;
         let hint = near.as_ref().map(|near| format!(" (did you mean {near}?)")).unwrap_or_default();
         if matches!(kind, Kind::PodGroup | Kind::Queue) && path.starts_with("spec.") {
             let problem = format!("unknown field, expected one that a {} has{hint}", kind.name());
-            return Err(place.fault(label, path, problem));
+            return Some(Invalid { field: path.clone(), problem });
         }
-        let first = || (place.fault(label, path, format!("unknown field, ignored{hint}")), 0);
-        self.unknown.entry((kind, without_indices(path))).or_insert_with(first).1 += 1;
-        Ok(())
-    }
-
-    /// Notes what can only be checked against the other objects.
-    fn check_pod(&mut self, place: &Place<'d>, label: &str, pod: &SimulatedPod) -> Result<(), BadInput> {
-        let uid = pod.info.pod.uid.to_string();
-        if let Some(other) = self.uids.get(&uid) {
-            let problem = format!("found {uid:?}, expected another UID than that of {other}");
-            return Err(place.fault(label, "metadata.uid", problem));
-        }
-        self.uids.insert(uid, label.to_owned());
-        let ended = matches!(pod.info.phase, PodPhase::Succeeded | PodPhase::Failed);
-        if let Some(node) = pod.info.node.as_ref().filter(|_| !ended) {
-            let by = || NodeUse { place: place.clone(), label: label.to_owned(), pods: 0 };
-            self.used_nodes.entry(node.to_string()).or_insert_with(by).pods += 1;
-        }
-        Ok(())
+        self.notes.odd(kind, path, || place.fault(label, path, format!("unknown field, ignored{hint}")));
+        None
     }
 }
 
@@ -426,23 +337,6 @@ fn head(
         (None | Some(Value::Null), None) => Err(place.fault("", field, "missing, expected text")),
         (Some(other), _) => Err(place.fault("", field, format!("found {}, expected text", describe(other)))),
     }
-}
-
-/// `spec.containers.name` for `spec.containers[3].name`.
-fn without_indices(path: &str) -> String {
-    path.split('[').map(|part| part.split_once(']').map_or(part, |(_, rest)| rest)).collect()
-}
-
-fn unknown_note(first: &BadInput, count: usize) -> BadInput {
-    let more = if count == 1 { String::new() } else { format!(" ({count} times in all)") };
-    BadInput { problem: format!("{}{more}", first.problem), ..first.clone() }
-}
-
-fn ignored_note(kind: &str, first: &BadInput, count: usize) -> BadInput {
-    let objects =
-        if count == 1 { "1 object".to_owned() } else { format!("{count} objects, this the first,") };
-    let problem = format!("ignored {objects} of kind {kind}, which scheduling does not read");
-    BadInput { problem, ..first.clone() }
 }
 
 pub(crate) fn describe(value: &Value) -> String {

@@ -30,12 +30,12 @@ pub(crate) struct Schemas {
 }
 
 impl Schemas {
-    /// The fields of a wrong type or out of range; when there are none, the fields that the kind does not have.
-    pub(crate) fn check(&mut self, kind: Kind, object: &Value) -> Result<Vec<UnknownField>, Vec<Invalid>> {
+    /// What of an object its kind does not have, or not like this.
+    pub(crate) fn check(&mut self, kind: Kind, object: &Value) -> Checked {
         let shape = self.shapes.entry(kind).or_insert_with(|| shape_of(kind));
-        let mut found = Found::default();
+        let mut found = Checked::default();
         shape.check(object, &Path::Top, &mut found);
-        if found.invalid.is_empty() { Ok(found.unknown) } else { Err(found.invalid) }
+        found
     }
 }
 
@@ -46,14 +46,16 @@ pub(crate) struct UnknownField {
     pub(crate) near: Option<String>,
 }
 
-/// What a check has found so far.
+/// What a check has found.
 #[derive(Default)]
-struct Found {
-    unknown: Vec<UnknownField>,
-    invalid: Vec<Invalid>,
+pub(crate) struct Checked {
+    /// Fields that the kind does not have.
+    pub(crate) unknown: Vec<UnknownField>,
+    /// Fields of a wrong type or out of range, or that are missing.
+    pub(crate) invalid: Vec<Invalid>,
 }
 
-impl Found {
+impl Checked {
     fn missing(&mut self, path: &Path<'_>, shape: Option<&Arc<Shape>>) {
         let expected = shape.map(ToString::to_string).unwrap_or_default();
         self.invalid
@@ -214,7 +216,7 @@ impl UnknownField {
 }
 
 impl Shape {
-    fn check(&self, value: &Value, path: &Path<'_>, found: &mut Found) {
+    fn check(&self, value: &Value, path: &Path<'_>, found: &mut Checked) {
         match (self, value) {
             // Null is the same as nothing.
             (_, Value::Null) | (Shape::Any, _) => {}
@@ -390,12 +392,13 @@ mod tests {
     use serde_json::json;
 
     fn check(kind: Kind, object: &Value) -> Result<Vec<String>, String> {
-        let checked = Schemas::default().check(kind, object).map_err(|wrong| wrong[0].to_string());
+        let Checked { unknown, invalid } = Schemas::default().check(kind, object);
         let told = |unknown: UnknownField| match unknown.near {
             Some(near) => format!("{} ({near})", unknown.path),
             None => unknown.path,
         };
-        checked.map(|unknown| unknown.into_iter().map(told).collect())
+        let first = invalid.first().map(|wrong| Err(wrong.to_string()));
+        first.unwrap_or_else(|| Ok(unknown.into_iter().map(told).collect()))
     }
 
     #[test]

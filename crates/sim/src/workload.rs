@@ -4,6 +4,7 @@
 //! once (`parallelism`, at most `completions`; none while it is suspended). They are named `OWNER-0`, `OWNER-1`, ... in
 //! the order of creation, where a real controller would draw a suffix at random. Those that are evicted are made again (`replacement`), those that
 //! end are not.
+use phalanx_cache::Invalid;
 use serde_json::{Map, Value, json};
 
 /// The kinds that hold a pod template.
@@ -15,58 +16,60 @@ pub(crate) enum Workload {
     Job,
 }
 
-/// A field of the owner that is wrong: its path, and what is wrong with it.
-pub(crate) type FieldFault = (&'static str, String);
-
-/// The pods of a workload, as an API server would show them.
-pub(crate) fn pods(workload: Workload, owner: &Value) -> Result<Vec<Value>, FieldFault> {
-    let template = owner.pointer("/spec/template").filter(|template| template.is_object());
-    let template = template
-        .ok_or_else(|| ("spec.template", "missing; expected a pod template with metadata and spec".into()))?;
-    if workload == Workload::Replicated {
-        selects(owner, template)?;
-    }
-    let count = match workload {
-        Workload::Replicated => count(owner, "/spec/replicas", "spec.replicas")?.unwrap_or(1),
-        Workload::Job => job_count(owner)?,
+/// The pods of a workload, as an API server would show them, and what is wrong with its own fields; then one pod, so that
+/// its faults are told too.
+pub(crate) fn pods(workload: Workload, owner: &Value) -> (Vec<Value>, Vec<Invalid>) {
+    let mut wrong = Vec::new();
+    let Some(template) = owner.pointer("/spec/template").filter(|template| template.is_object()) else {
+        let problem = "missing; expected a pod template with metadata and spec";
+        return (Vec::new(), vec![fault("spec.template", problem)]);
     };
-    Ok((0..count).map(|index| pod(owner, template, index)).collect())
+    let count = match workload {
+        Workload::Replicated => {
+            wrong.extend(selects(owner, template));
+            count(owner, "replicas", &mut wrong).unwrap_or(1)
+        }
+        Workload::Job => job_count(owner, &mut wrong),
+    };
+    let count = if wrong.is_empty() { count } else { 1 };
+    ((0..count).map(|index| pod(owner, template, index)).collect(), wrong)
+}
+
+fn fault(field: &str, problem: impl Into<String>) -> Invalid {
+    Invalid { field: field.to_owned(), problem: problem.into() }
 }
 
 /// The API server refuses a selector that would not find the pods. One that is missing is passed over here.
-fn selects(owner: &Value, template: &Value) -> Result<(), FieldFault> {
+fn selects(owner: &Value, template: &Value) -> Vec<Invalid> {
     let labels = owner.pointer("/spec/selector/matchLabels").and_then(Value::as_object);
-    for (key, value) in labels.into_iter().flatten() {
-        let found = template.pointer("/metadata/labels").and_then(|labels| labels.get(key));
-        if found != Some(value) {
-            let found = found.map_or_else(|| "no such label".to_owned(), ToString::to_string);
-            let problem =
-                format!("found {found} for {key:?} in the labels of the template, expected {value}");
-            return Err(("spec.selector.matchLabels", problem));
-        }
-    }
-    Ok(())
+    let found = |key: &String| template.pointer("/metadata/labels").and_then(|labels| labels.get(key));
+    let others = labels.into_iter().flatten().filter(|(key, value)| found(key) != Some(value));
+    let problem = |(key, value): (&String, &Value)| {
+        let found = found(key).map_or_else(|| "no such label".to_owned(), ToString::to_string);
+        let problem = format!("found {found} for {key:?} in the labels of the template, expected {value}");
+        fault("spec.selector.matchLabels", problem)
+    };
+    others.map(problem).collect()
 }
 
-fn job_count(job: &Value) -> Result<u64, FieldFault> {
-    let parallelism = count(job, "/spec/parallelism", "spec.parallelism")?.unwrap_or(1);
-    let completions = count(job, "/spec/completions", "spec.completions")?.unwrap_or(parallelism);
+fn job_count(job: &Value, wrong: &mut Vec<Invalid>) -> u64 {
+    let parallelism = count(job, "parallelism", wrong).unwrap_or(1);
+    let completions = count(job, "completions", wrong).unwrap_or(parallelism);
     let suspended = job.pointer("/spec/suspend") == Some(&Value::Bool(true));
-    Ok(if suspended { 0 } else { parallelism.min(completions) })
+    if suspended { 0 } else { parallelism.min(completions) }
 }
 
 /// More pods than this from one object are a slip of the finger: Kubernetes itself ends well below.
 const COUNT_MAX: u64 = 1_000_000;
 
-fn count(owner: &Value, pointer: &str, field: &'static str) -> Result<Option<u64>, FieldFault> {
-    match owner.pointer(pointer) {
-        None | Some(Value::Null) => Ok(None),
-        Some(value) => value
-            .as_u64()
-            .filter(|count| *count <= COUNT_MAX)
-            .map(Some)
-            .ok_or_else(|| (field, format!("found {value}, expected an integer from 0 to {COUNT_MAX}"))),
+fn count(owner: &Value, field: &str, wrong: &mut Vec<Invalid>) -> Option<u64> {
+    let value = owner["spec"].get(field).filter(|value| !value.is_null())?;
+    let count = value.as_u64().filter(|count| *count <= COUNT_MAX);
+    if count.is_none() {
+        let problem = format!("found {value}, expected an integer from 0 to {COUNT_MAX}");
+        wrong.push(fault(&format!("spec.{field}"), problem));
     }
+    count
 }
 
 fn pod(owner: &Value, template: &Value, index: u64) -> Value {
@@ -89,11 +92,15 @@ fn pod(owner: &Value, template: &Value, index: u64) -> Value {
 mod tests {
     use super::*;
 
-    fn names(workload: Workload, spec: &Value) -> Result<Vec<String>, FieldFault> {
+    fn names(workload: Workload, spec: &Value) -> Result<Vec<String>, Vec<Invalid>> {
         let mut owner = json!({"metadata": {"name": "web", "namespace": "shop"}, "spec": spec});
         owner["spec"]["template"] =
             json!({"metadata": {"labels": {"app": "web"}}, "spec": {"schedulerName": "volcano"}});
-        let pods = pods(workload, &owner)?;
+        let (pods, wrong) = pods(workload, &owner);
+        if !wrong.is_empty() {
+            assert!(pods.len() == 1, "one is looked at");
+            return Err(wrong);
+        }
         for pod in &pods {
             assert_eq!(pod["metadata"]["namespace"], "shop");
             assert_eq!(pod["metadata"]["labels"]["app"], "web");
@@ -135,7 +142,7 @@ mod tests {
             ),
         ] {
             let found = names(Workload::Replicated, &json!({"selector": {"matchLabels": labels}}));
-            let expected = expected.map(|problem| ("spec.selector.matchLabels", problem.to_owned()));
+            let expected = expected.map(|problem| vec![fault("spec.selector.matchLabels", problem)]);
             assert_eq!(found.err(), expected, "{labels}");
             assert!(names(Workload::Job, &json!({"selector": {"matchLabels": labels}})).is_ok());
         }
@@ -144,11 +151,13 @@ mod tests {
     #[test]
     fn a_wrong_count_or_a_missing_template_is_a_fault() {
         for count in [json!(-1), json!("3"), json!(2.5), json!(9_000_000)] {
-            let (field, problem) = names(Workload::Replicated, &json!({"replicas": count})).unwrap_err();
-            assert_eq!(field, "spec.replicas");
-            assert!(problem.contains("expected an integer"), "{problem}");
+            let wrong = names(Workload::Replicated, &json!({"replicas": count})).unwrap_err();
+            assert_eq!(wrong[0].field, "spec.replicas");
+            assert!(wrong[0].problem.contains("expected an integer"), "{wrong:?}");
         }
-        let (field, _) = pods(Workload::Job, &json!({"spec": {}})).unwrap_err();
-        assert_eq!(field, "spec.template");
+        let both = names(Workload::Job, &json!({"parallelism": -1, "completions": "x"})).unwrap_err();
+        assert_eq!(both.len(), 2, "{both:?}");
+        let (_, wrong) = pods(Workload::Job, &json!({"spec": {}}));
+        assert_eq!(wrong[0].field, "spec.template");
     }
 }

@@ -225,7 +225,8 @@ fn arguments_have_the_type_of_their_documentation() {
             "overcommit-factor: '1.5'",
             "overcommit-factor is the text \"1.5\"; expected a number, without quotes",
         ),
-        ("overcommit", "overcommit-factor: .inf", "overcommit-factor is the number .inf; expected a number"),
+        ("overcommit", "overcommit-factor: .inf", "overcommit-factor is .inf; expected a finite number"),
+        ("overcommit", "overcommit-factor: .nan", "overcommit-factor is .nan; expected a finite number"),
         (
             "sla",
             "sla-waiting-time: 5",

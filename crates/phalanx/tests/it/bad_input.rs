@@ -2,7 +2,7 @@
 use crate::run::{folder, group, members, node, phalanx_in, pod, queue};
 
 /// The one line of a run that was refused.
-fn refused(files: &[(&str, &str)], args: &[&str]) -> String {
+pub(crate) fn refused(files: &[(&str, &str)], args: &[&str]) -> String {
     let folder = folder(files);
     let ran = phalanx_in(folder.path(), args, "");
     assert_eq!((ran.code, ran.stdout.as_str()), (2, ""), "{args:?}: {ran:?}");
@@ -378,7 +378,7 @@ fn several_faults_are_a_line_each_in_the_order_of_the_file() {
 
 #[test]
 fn files_that_cannot_be_read_are_named() {
-    let files = [("m.yaml", "a: 1\n"), ("empty/README.md", "nothing\n")];
+    let files = [("m.yaml", &*node("n1", 4)), ("empty/README.md", "nothing\n")];
     for (args, expected) in [
         (vec!["simulate", "-f", "none.yaml"], "error: none.yaml: cannot be read: No such file or directory"),
         (
@@ -416,101 +416,12 @@ fn an_input_without_any_object_is_refused() {
 
 #[test]
 fn a_conf_with_errors_is_refused_with_its_position() {
-    let files =
-        [("m.yaml", node("n1", 1)), ("conf.yaml", "actions: \"enqueue, alocate\"\ntiers: []\n".to_owned())];
+    let files = [
+        ("m.yaml", node("n1", 1)),
+        ("conf.yaml", "actions: \"enqueue, alocate\"\ntiers: [{plugins: [{name: gang}]}]\n".to_owned()),
+    ];
     let files: Vec<(&str, &str)> = files.iter().map(|(name, text)| (*name, text.as_str())).collect();
     let line = refused(&files, &["simulate", "-f", "m.yaml", "--scheduler-conf", "conf.yaml"]);
     assert!(line.starts_with("error: conf.yaml:1:"), "{line}");
     assert!(line.contains("alocate"), "{line}");
-}
-
-#[test]
-fn a_kubeconfig_that_cannot_be_used_is_told_with_its_file() {
-    let good = "apiVersion: v1\nkind: Config\ncurrent-context: x\n\
-        clusters: [{name: c, cluster: {server: 'https://127.0.0.1:1'}}]\n\
-        contexts: [{name: x, context: {cluster: c, user: u}}]\nusers: [{name: u, user: {}}]\n";
-    let server = "server: 'https://127.0.0.1:1'";
-    let with = |field: &str| good.replace(server, &format!("{server}, {field}"));
-    for (text, expected) in [
-        ("clusters: [".to_owned(), ":1:11: invalid YAML: unclosed bracket '['; expected a kubeconfig"),
-        ("# none\n".to_owned(), ": current-context: missing, expected the name of a context"),
-        (
-            good.replace("current-context: x", "current-context: y"),
-            ": current-context \"y\" is not in it; expected \"x\"",
-        ),
-        (
-            good.replace("cluster: c,", "cluster: d,"),
-            ": cluster \"d\" of the context is not in it; expected \"c\"",
-        ),
-        (
-            good.replace("user: u}", "user: v}"),
-            ": context \"x\" names user \"v\", which is not in it; expected \"u\"",
-        ),
-        (good.replace("https://127.0.0.1:1", "::"), ": server: "),
-        (
-            with("certificate-authority-data: '!'"),
-            ": certificate-authority-data: is no base64, expected PEM in base64",
-        ),
-        (
-            with("certificate-authority-data: aGVsbG8="),
-            ": certificate-authority: found no certificate, expected PEM",
-        ),
-        (
-            good.replace("user: {}", "user: {client-certificate-data: aGVsbG8=, client-key-data: aGVsbG8=}"),
-            ": client-certificate, client-key or certificate-authority: identity PEM is missing a private key",
-        ),
-    ] {
-        let line = refused(&[("kc", &text)], &["scheduler", "--kubeconfig", "kc"]);
-        assert!(line.starts_with(&format!("error: --kubeconfig kc{expected}")), "{line}\n{expected}");
-    }
-    assert_eq!(
-        refused(&[], &["scheduler", "--kubeconfig", "none"]),
-        "error: --kubeconfig none: cannot be read: No such file or directory"
-    );
-}
-
-#[test]
-fn values_of_flags_are_told_with_what_was_expected() {
-    for (args, expected) in [
-        (&["--node-selector", "zone"][..], "--node-selector \"zone\": expected key:value"),
-        (&["--master", "localhost"], "--master \"localhost\": no https:// before it, expected a URL"),
-        (
-            &["--enable-healthz", "--healthz-address", "here", "--master", "http://127.0.0.1:1"],
-            "--listen-address or --healthz-address \"here\": expected ADDRESS:PORT or :PORT",
-        ),
-        (&["--kube-api-qps", "0"], "--kube-api-qps 0: expected more than 0"),
-        (&["--leader-elect-lease-duration", "1s"], "--leader-elect-lease-duration must be longer"),
-        (
-            &["--binds-in-flight", "0"],
-            "invalid value '0' for '--binds-in-flight <N>': expected a whole number from 1 to 1024",
-        ),
-        (
-            &["--schedule-period", "x"],
-            "invalid value 'x' for '--schedule-period <DURATION>': expected a duration",
-        ),
-        (
-            &["--log-format", "xml"],
-            "invalid value 'xml' for '--log-format <FORMAT>' [possible values: text, json]",
-        ),
-        (
-            &["--log-level", "loud"],
-            "--log-level \"loud\": \"loud\" is no level; expected error, warn, info, debug, trace, off or",
-        ),
-        (&["--scheduler-conf", "none"], "none: cannot be read: No such file or directory"),
-    ] {
-        let line = refused(&[], &[&["scheduler"], args].concat());
-        assert!(line.starts_with(&format!("error: {expected}")), "{line}\n{expected}");
-    }
-    for (flag, value, expected) in [
-        ("--seed", "x", "'--seed <S>': expected a whole number from 0 to 18446744073709551615"),
-        ("--seed", "99999999999999999999", "'--seed <S>': expected a whole number from 0 to"),
-        ("--cycles", "0", "'--cycles <N>': expected a whole number from 1 to 100000"),
-        ("--output", "xml", "'--output <OUTPUT>' [possible values: table, json, html]"),
-    ] {
-        let line = refused(&[("m.yaml", &node("n1", 1))], &["simulate", "-f", "m.yaml", flag, value]);
-        assert!(
-            line.starts_with(&format!("error: invalid value '{value}' for {expected}")),
-            "{line}\n{expected}"
-        );
-    }
 }

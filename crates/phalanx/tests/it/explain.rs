@@ -13,6 +13,10 @@ fn a_podgroup_that_waits_is_explained() {
     assert_eq!(lines[1], "  members: 3 pods, 0 placed, 3 missing, 3 waiting; minMember 3");
     assert!(lines[2].starts_with("  queue default: weight 1; allocated nothing; deserved "), "{lines:?}");
     assert!(ran.text().contains("Insufficient cpu"), "{ran:?}");
+    assert!(
+        ran.text().contains("deserved cpu 4, pods 4; requested cpu 15"),
+        "amounts as simulate writes them: {ran:?}"
+    );
     let member = explain(&["pod", "g-1"]);
     assert!(
         member.text().starts_with("Pod default/g-1: waits\n  member of PodGroup default/g\n"),

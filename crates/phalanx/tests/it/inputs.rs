@@ -31,6 +31,37 @@ fn a_dash_is_standard_input() {
 }
 
 #[test]
+fn objects_about_nodes_that_are_not_there_are_told() {
+    let object = |api: &str, kind: &str, name: &str, body: &str| {
+        format!("---\napiVersion: {api}\nkind: {kind}\nmetadata: {{name: {name}}}\n{body}\n")
+    };
+    let about = |node: &str| {
+        let slice = format!(
+            "spec: {{driver: d, nodeName: {node}, pool: {{name: {node}, generation: 1, resourceSliceCount: 1}}}}"
+        );
+        let attachment =
+            format!("spec: {{attacher: d, nodeName: {node}, source: {{persistentVolumeName: v}}}}");
+        let usage = "timestamp: 2026-01-31T08:00:00Z\nwindow: 10s\nusage: {cpu: 1, memory: 1Gi}";
+        object("resource.k8s.io/v1", "ResourceSlice", &format!("s-{node}"), &slice)
+            + &object("storage.k8s.io/v1", "VolumeAttachment", &format!("a-{node}"), &attachment)
+            + &object("storage.k8s.io/v1", "CSINode", node, "spec: {drivers: []}")
+            + &object("metrics.k8s.io/v1beta1", "NodeMetrics", node, usage)
+    };
+    let folder = folder(&[("m.yaml", &(node("n1", 4) + &about("n1") + &about("n2") + &pod("p", 1, "", "")))]);
+    let ran = phalanx_in(folder.path(), &["simulate", "-f", "m.yaml", "-o", "json"], "");
+    assert_eq!(ran.json()["bindings"], json!({"default/p": "n1"}));
+    let told: Vec<&str> =
+        ran.stderr.lines().filter_map(|line| Some(line.split_once(": document ")?.1)).collect();
+    let expected = [
+        "6: ResourceSlice s-n2: spec.nodeName: node \"n2\" is not in the input; nobody can have these devices",
+        "7: VolumeAttachment a-n2: spec.nodeName: node \"n2\" is not in the input; the volume counts for no node's limit",
+        "8: CSINode n2: metadata.name: node \"n2\" is not in the input; its limits are nobody's",
+        "9: NodeMetrics n2: metadata.name: node \"n2\" is not in the input; its figures are nobody's",
+    ];
+    assert_eq!(told, expected, "{}", ran.stderr);
+}
+
+#[test]
 fn a_field_that_the_kind_does_not_have_is_told_and_left_out() {
     let pods: String = (0..3).map(|index| pod(&format!("p-{index}"), 1, "", "shedulerName: x")).collect();
     let folder = folder(&[("m.yaml", &(node("n1", 4) + &pods))]);

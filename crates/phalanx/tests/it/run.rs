@@ -40,8 +40,13 @@ pub(crate) fn phalanx(args: &[&str]) -> Ran {
 
 /// Runs `phalanx` in a folder, with a text on standard input.
 pub(crate) fn phalanx_in(folder: &Path, args: &[&str], stdin: &str) -> Ran {
+    phalanx_with(folder, args, stdin, &[])
+}
+
+/// The same with variables of the environment.
+pub(crate) fn phalanx_with(folder: &Path, args: &[&str], stdin: &str, environment: &[(&str, &str)]) -> Ran {
     let mut command = Command::new(env!("CARGO_BIN_EXE_phalanx"));
-    command.args(args).current_dir(folder);
+    command.args(args).current_dir(folder).envs(environment.iter().copied());
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().unwrap();
     let mut pipe = child.stdin.take().unwrap();

@@ -4,6 +4,7 @@ mod json;
 mod table;
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use serde::Serialize;
 
@@ -201,10 +202,13 @@ fn shape(reason: &str) -> String {
 
 /// `cpu=4, memory=8Gi`; a dash for nothing.
 fn amounts(amounts: &BTreeMap<String, String>) -> String {
-    if amounts.is_empty() {
-        return "-".into();
-    }
-    amounts.iter().map(|(name, amount)| format!("{name}={amount}")).collect::<Vec<_>>().join(", ")
+    if amounts.is_empty() { "-".into() } else { figures(amounts) }
+}
+
+/// `cpu 2, memory 4Gi`.
+pub(crate) fn figures<K: fmt::Display, V: fmt::Display>(amounts: impl IntoIterator<Item = (K, V)>) -> String {
+    let each = amounts.into_iter().map(|(name, amount)| format!("{name} {amount}"));
+    each.collect::<Vec<_>>().join(", ")
 }
 
 /// A share of 1 as people write it.

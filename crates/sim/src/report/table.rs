@@ -3,7 +3,7 @@ use std::collections::BTreeMap;
 
 use crate::printable::printable;
 
-use super::{Eviction, GroupOutcome, QueueOutcome, Report, alike, amounts, percent};
+use super::{Eviction, GroupOutcome, QueueOutcome, Report, alike, amounts, figures, percent};
 
 /// Kinds of reasons of pods without a PodGroup that are worth a line each.
 const REASONS_MAX: usize = 20;
@@ -82,9 +82,7 @@ impl Report {
             lines.push(format!("PodGroup {name} ({}) waits:", group.phase));
             lines.extend(group.reasons.iter().map(|reason| format!("  {reason}")));
             if !group.missing.is_empty() {
-                let figures: Vec<String> =
-                    group.missing.iter().map(|(name, amount)| format!("{name} {amount}")).collect();
-                lines.push(format!("  least missing on a node: {}", figures.join(", ")));
+                lines.push(format!("  least missing on a node: {}", figures(&group.missing)));
             }
         }
         let kinds = alike(&self.pods);

@@ -1,0 +1,171 @@
+//! Flags and kubeconfigs that cannot be used: exit code 2 and one line.
+use crate::bad_input::refused;
+use crate::run::{folder, node, phalanx_with};
+
+#[test]
+fn a_kubeconfig_that_cannot_be_used_is_told_with_its_file() {
+    let good = "apiVersion: v1\nkind: Config\ncurrent-context: x\n\
+        clusters: [{name: c, cluster: {server: 'https://127.0.0.1:1'}}]\n\
+        contexts: [{name: x, context: {cluster: c, user: u}}]\nusers: [{name: u, user: {}}]\n";
+    let server = "server: 'https://127.0.0.1:1'";
+    let with = |field: &str| good.replace(server, &format!("{server}, {field}"));
+    for (text, expected) in [
+        ("clusters: [".to_owned(), ":1:11: invalid YAML: unclosed bracket '['; expected a kubeconfig"),
+        ("# none\n".to_owned(), ": current-context: missing, expected the name of a context"),
+        (
+            good.replace("current-context: x", "current-context: y"),
+            ": current-context \"y\" is not in it; expected \"x\"",
+        ),
+        (
+            good.replace("cluster: c,", "cluster: d,"),
+            ": cluster \"d\" of the context is not in it; expected \"c\"",
+        ),
+        (
+            good.replace("user: u}", "user: v}"),
+            ": context \"x\" names user \"v\", which is not in it; expected \"u\"",
+        ),
+        (good.replace("https://127.0.0.1:1", "::"), ": server: "),
+        (
+            with("certificate-authority-data: '!'"),
+            ": certificate-authority-data: is no base64, expected PEM in base64",
+        ),
+        (
+            with("certificate-authority-data: aGVsbG8="),
+            ": certificate-authority: found no certificate, expected PEM",
+        ),
+        (
+            good.replace("user: {}", "user: {client-certificate-data: aGVsbG8=, client-key-data: aGVsbG8=}"),
+            ": client-certificate, client-key or certificate-authority: identity PEM is missing a private key",
+        ),
+    ] {
+        let line = refused(&[("kc", &text)], &["scheduler", "--kubeconfig", "kc"]);
+        assert!(line.starts_with(&format!("error: --kubeconfig kc{expected}")), "{line}\n{expected}");
+    }
+    assert_eq!(
+        refused(&[], &["scheduler", "--kubeconfig", "none"]),
+        "error: --kubeconfig none: cannot be read: No such file or directory"
+    );
+}
+
+#[test]
+fn values_of_flags_are_told_with_what_was_expected() {
+    for (args, expected) in [
+        (&["--node-selector", "zone"][..], "--node-selector \"zone\": expected key:value"),
+        (&["--master", "localhost"], "--master \"localhost\": no https:// before it, expected a URL"),
+        (
+            &["--enable-healthz", "--healthz-address", "here", "--master", "http://127.0.0.1:1"],
+            "--listen-address or --healthz-address \"here\": expected ADDRESS:PORT or :PORT",
+        ),
+        (
+            &["--node-selector", "zone:a:b"],
+            "--node-selector \"zone:a:b\": \"a:b\" is no value of a label, expected key:value",
+        ),
+        (
+            &["--node-selector", "a!:b"],
+            "--node-selector \"a!:b\": \"a!\" is no key of a label, expected key:value",
+        ),
+        (&["--kube-api-qps", "-1"], "invalid value '-1' for '--kube-api-qps <N>': expected a number above 0"),
+        (
+            &["--schedule-period=0s"],
+            "invalid value '0s' for '--schedule-period <DURATION>': expected a duration above 0",
+        ),
+        (&["--seed", "-1"], "invalid value '-1' for '--seed <SEED>': expected a whole number from 0 to"),
+        (&["--leader-elect-lease-duration", "1s"], "--leader-elect-lease-duration must be longer"),
+        (
+            &["--binds-in-flight", "0"],
+            "invalid value '0' for '--binds-in-flight <N>': expected a whole number from 1 to 1024",
+        ),
+        (
+            &["--schedule-period", "x"],
+            "invalid value 'x' for '--schedule-period <DURATION>': expected a duration",
+        ),
+        (
+            &["--log-format", "xml"],
+            "invalid value 'xml' for '--log-format <FORMAT>' [possible values: text, json]",
+        ),
+        (
+            &["--log-level", "loud"],
+            "--log-level \"loud\": \"loud\" is no level; expected error, warn, info, debug, trace, off or",
+        ),
+        (&["--scheduler-conf", "none"], "none: cannot be read: No such file or directory"),
+    ] {
+        let line = refused(&[], &[&["scheduler"], args].concat());
+        assert!(line.starts_with(&format!("error: {expected}")), "{line}\n{expected}");
+    }
+}
+
+#[test]
+fn values_of_flags_of_simulate_are_told_too() {
+    for (flag, value, expected) in [
+        ("--seed", "-1", "'--seed <S>': expected a whole number from 0 to"),
+        ("--default-queue", "Bad_Q", "'--default-queue <QUEUE>': expected lower-case letters"),
+        (
+            "--minimum-feasible-nodes",
+            "-1",
+            "'--minimum-feasible-nodes <N>': expected a whole number from 0 to",
+        ),
+        ("--seed", "x", "'--seed <S>': expected a whole number from 0 to 18446744073709551615"),
+        ("--seed", "99999999999999999999", "'--seed <S>': expected a whole number from 0 to"),
+        ("--cycles", "0", "'--cycles <N>': expected a whole number from 1 to 100000"),
+        ("--output", "xml", "'--output <OUTPUT>' [possible values: table, json, html]"),
+    ] {
+        let line = refused(&[("m.yaml", &node("n1", 1))], &["simulate", "-f", "m.yaml", flag, value]);
+        assert!(
+            line.starts_with(&format!("error: invalid value '{value}' for {expected}")),
+            "{line}\n{expected}"
+        );
+    }
+}
+
+#[test]
+fn names_in_flags_are_names() {
+    for (flag, expected) in [
+        (
+            "--scheduler-name=Batch_1",
+            "--scheduler-name \"Batch_1\": found no name of a Lease, expected --leader-elect-resource-name beside it",
+        ),
+        (
+            "--scheduler-name=",
+            "invalid value '' for '--scheduler-name <NAME>': expected a name as in spec.schedulerName",
+        ),
+        (
+            "--default-queue=Bad_Q",
+            "invalid value 'Bad_Q' for '--default-queue <QUEUE>': expected lower-case letters, digits, '-' and '.'",
+        ),
+        (
+            "--leader-elect-resource-name=a/b",
+            "invalid value 'a/b' for '--leader-elect-resource-name <NAME>': expected lower-case letters",
+        ),
+        (
+            "--leader-elect-resource-namespace=a.b",
+            "invalid value 'a.b' for '--leader-elect-resource-namespace <NAMESPACE>': expected lower-case letters",
+        ),
+    ] {
+        let line = refused(&[], &["scheduler", flag]);
+        assert!(line.starts_with(&format!("error: {expected}")), "{line}\n{expected}");
+    }
+}
+
+#[test]
+fn kubeconfigs_of_the_environment_are_told_in_one_line_too() {
+    let files = [("bad", "clusters: ["), ("empty", "# none\n"), (".kube/config", "current-context: x\n")];
+    let folder = folder(&files);
+    let home = folder.path().to_str().unwrap();
+    for (kubeconfig, expected) in [
+        ("none", "KUBECONFIG none: cannot be read: No such file or directory"),
+        ("bad", "KUBECONFIG bad:1:11: invalid YAML: unclosed bracket '['; expected a kubeconfig"),
+        ("empty:bad", "KUBECONFIG bad:1:11: invalid YAML: unclosed bracket '['; expected a kubeconfig"),
+        ("empty", "KUBECONFIG empty: current-context: missing, expected the name of a context"),
+        ("", "HOME/.kube/config: current-context \"x\" is not in it; expected one, but there is none"),
+    ] {
+        let environment = [("KUBECONFIG", kubeconfig), ("HOME", home)];
+        let ran = phalanx_with(folder.path(), &["scheduler"], "", &environment);
+        let expected = format!("error: {expected}\n").replace("HOME", home);
+        assert_eq!((ran.code, ran.stdout, ran.stderr), (2, String::new(), expected));
+    }
+    let environment = [("KUBECONFIG", ""), ("HOME", "none"), ("KUBERNETES_SERVICE_HOST", "")];
+    let ran = phalanx_with(folder.path(), &["scheduler"], "", &environment);
+    let expected = "error: no kubeconfig and no service account of a pod: expected --kubeconfig FILE";
+    assert!(ran.stderr.starts_with(expected) && ran.stderr.lines().count() == 1, "{ran:?}");
+    assert_eq!(ran.code, 2);
+}

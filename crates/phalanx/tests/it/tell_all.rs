@@ -1,0 +1,101 @@
+//! One mistake hides no other: all files, all objects, all fields, and the notes beside them.
+use crate::run::{folder, group, node, phalanx_in, pod};
+
+/// What was told, a line each.
+fn told(files: &[(&str, &str)], args: &[&str]) -> Vec<String> {
+    let folder = folder(files);
+    let ran = phalanx_in(folder.path(), args, "");
+    assert_eq!((ran.code, ran.stdout.as_str()), (2, ""), "{ran:?}");
+    ran.stderr.lines().map(ToOwned::to_owned).collect()
+}
+
+fn assert_begin(lines: &[String], expected: &[&str]) {
+    let same = lines.iter().zip(expected).all(|(line, expected)| line.starts_with(expected));
+    assert!(same && lines.len() == expected.len(), "\n{}\n\n{}", lines.join("\n"), expected.join("\n"));
+}
+
+#[test]
+fn a_file_that_cannot_be_read_hides_no_other() {
+    let bad = pod("p", 1, "", "").replace("cpu: 1}", "cpu: 1x}");
+    let files = [
+        ("a/m.yaml", &*bad),
+        ("a/n.yaml", "b: [1\n"),
+        ("conf", "actions: alocate\ntiers: [{plugins: [{name: gang}]}]\n"),
+    ];
+    for command in [&["simulate"][..], &["explain", "pod", "p"]] {
+        let args = ["-f", "none.yaml", "gone", "a", "--scheduler-conf", "conf"];
+        let expected = [
+            "error: conf:1:10: ",
+            "error: none.yaml: cannot be read: No such file or directory",
+            "error: gone: cannot be read: No such file or directory",
+            "error: a/m.yaml:5:86: document 1: Pod default/p: spec.containers[0].resources.requests.cpu: ",
+            "error: a/n.yaml:1:4: document 1: invalid YAML: unclosed bracket",
+        ];
+        assert_begin(&told(&files, &[command, &args].concat()), &expected);
+    }
+}
+
+#[test]
+fn all_that_is_wrong_with_an_object_is_told() {
+    let group = group("G", 1).replace("minMember: 1, queue: default", "minMember: one, queue: Q!, qeue: a");
+    let requests = |cpu: &str| format!("{{name: c, resources: {{requests: {{cpu: {cpu}, cpus: 2}}}}}}");
+    let pod = format!(
+        "---\napiVersion: v1\nkind: Pod\nmetadata: {{name: p, labels: {{a!: b}}, annotations: {{phalanx.sh/run-seconds: x}}}}\n\
+         spec:\n  priority: high\n  tolerations: [{{key: x, operator: Exists, value: z}}]\n  containers:\n  - {}\n  - {}\n",
+        requests("1x"),
+        requests("-1")
+    );
+    let lines = told(&[("m.yaml", &(group + &pod))], &["simulate", "-f", "m.yaml"]);
+    let field = |line: &String| line.split(": ").nth(4).unwrap_or_default().to_owned();
+    let fields: Vec<String> = lines.iter().map(field).collect();
+    let expected = [
+        "metadata.name",
+        "spec.minMember",
+        "spec.queue",
+        "spec.qeue",
+        "metadata.labels.a!",
+        "metadata.annotations.phalanx.sh/run-seconds",
+        "spec.priority",
+        "spec.tolerations[0].value",
+        "spec.containers[0].resources.requests.cpu",
+        "spec.containers[0].resources.requests.cpus",
+        "spec.containers[1].name",
+        "spec.containers[1].resources.requests.cpu",
+        "spec.containers[1].resources.requests.cpus",
+    ];
+    assert_eq!(fields, expected, "{}", lines.join("\n"));
+}
+
+#[test]
+fn a_workload_and_its_pods_are_looked_at_together() {
+    let job = "apiVersion: batch/v1\nkind: Job\nmetadata: {name: J}\nspec:\n  parallelism: -1\n  completions: many\n  \
+        template:\n    spec: {containers: [{name: c, resources: {requests: {cpu: 1x}}}]}\n";
+    let expected = [
+        "error: m.yaml:3:18: document 1: Job: metadata.name: found \"J\", expected lower-case letters",
+        "error: m.yaml:5:16: document 1: Job: spec.parallelism: found -1, expected an integer from 0 to 1000000",
+        "error: m.yaml:6:16: document 1: Job: spec.completions: found \"many\", expected an integer from 0 to 1000000",
+        "error: m.yaml:8:63: document 1: Job: spec.template.spec.containers[0].resources.requests.cpu: ",
+    ];
+    assert_begin(&told(&[("m.yaml", job)], &["simulate", "-f", "m.yaml"]), &expected);
+}
+
+#[test]
+fn notes_are_told_beside_faults_but_for_what_may_be_in_what_was_not_read() {
+    let service = "---\napiVersion: v1\nkind: Service\nmetadata: {name: s}\n";
+    let odd = pod("odd", 1, "", "shedulerName: x, nodeName: n2, priorityClassName: gold");
+    let text = node("n1", 4).replace("cpu: 4", "cpu: four") + service + &odd;
+    let expected = [
+        "note: m.yaml:7:1: document 2: ignored 1 object of kind Service (v1), which scheduling does not read",
+        "note: m.yaml:14:22: document 3: Pod default/odd: spec.shedulerName: unknown field, ignored (did you mean",
+        "error: m.yaml:5:29: document 1: Node n1: status.allocatable.cpu: ",
+    ];
+    assert_begin(&told(&[("m.yaml", &text)], &["simulate", "-f", "m.yaml"]), &expected);
+}
+
+#[test]
+fn an_end_of_the_reading_is_told() {
+    let text: String = (0..150).map(|at| node(&format!("n-{at}"), 4).replace("cpu: 4", "cpu: x")).collect();
+    let lines = told(&[("m.yaml", &text)], &["simulate", "-f", "m.yaml"]);
+    assert_eq!(lines[0], "note: reading ended after 100 faults, there may be more");
+    assert_eq!(lines.len(), 101);
+}

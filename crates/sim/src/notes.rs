@@ -1,0 +1,119 @@
+//! What is told beside the result or the faults: what was left out, and what counts for something else than was meant. Once for
+//! all objects that have it.
+use std::collections::BTreeMap;
+
+use phalanx_core::event::{PodPhase, SliceNodes};
+
+use crate::bad_input::BadInput;
+use crate::kind::Kind;
+use crate::manifests::Object;
+use crate::place::Place;
+
+/// The first object, and how many there are.
+type Counted = (BadInput, usize);
+
+/// Whether there is an object of this kind and name.
+type Known<'k> = dyn Fn(Kind, &str) -> bool + 'k;
+
+/// An object that is of use only with its node.
+struct NodeUse<'d> {
+    place: Place<'d>,
+    label: String,
+    field: &'static str,
+    what: &'static str,
+    /// How many name the node.
+    objects: usize,
+}
+
+#[derive(Default)]
+pub(crate) struct Notes<'d> {
+    /// Kinds that are not read.
+    ignored: BTreeMap<String, Counted>,
+    /// By kind and field, regardless of positions in lists.
+    odd: BTreeMap<(Kind, String), Counted>,
+    /// PriorityClasses that are named, by kind and class.
+    classes: BTreeMap<(Kind, String), Counted>,
+    /// The first object of a kind for each node.
+    nodes: BTreeMap<(Kind, String), NodeUse<'d>>,
+}
+
+impl<'d> Notes<'d> {
+    /// An object of a kind that is not read.
+    pub(crate) fn ignore(&mut self, place: &Place<'_>, kind: String) {
+        self.ignored.entry(kind).or_insert_with(|| (place.fault("", "", ""), 0)).1 += 1;
+    }
+
+    /// Something odd about a field.
+    pub(crate) fn odd(&mut self, kind: Kind, field: &str, fault: impl FnOnce() -> BadInput) {
+        self.odd.entry((kind, without_indices(field))).or_insert_with(|| (fault(), 0)).1 += 1;
+    }
+
+    /// A PriorityClass that a priority comes from.
+    pub(crate) fn class(&mut self, kind: Kind, class: &str, fault: impl FnOnce() -> BadInput) {
+        self.classes.entry((kind, class.to_owned())).or_insert_with(|| (fault(), 0)).1 += 1;
+    }
+
+    /// The node that an object is about.
+    pub(crate) fn node(&mut self, place: &Place<'d>, kind: Kind, label: &str, object: &Object) {
+        let Some((node, field, what)) = node_of(object) else { return };
+        let first = || NodeUse { place: place.clone(), label: label.to_owned(), field, what, objects: 0 };
+        self.nodes.entry((kind, node.to_owned())).or_insert_with(first).objects += 1;
+    }
+
+    /// All of them, by file and line. What is missing among the objects is only told where all of these were read.
+    pub(crate) fn lines(&self, known: Option<&Known<'_>>) -> Vec<String> {
+        let ignored = self.ignored.iter().map(|(kind, (first, count))| ignored_note(kind, first, *count));
+        let odd = self.odd.values().map(|(first, count)| note(first, *count));
+        let missing = known.into_iter().flat_map(|known| self.missing(known));
+        let mut notes: Vec<BadInput> = ignored.chain(odd).chain(missing).collect();
+        notes.sort();
+        notes.iter().map(ToString::to_string).collect()
+    }
+
+    /// Part of a cluster was dumped, or a node is gone and its pods are not yet: they hold nothing that is left.
+    fn missing(&self, known: &Known<'_>) -> Vec<BadInput> {
+        let classes = self.classes.iter().filter(|((_, class), _)| !known(Kind::PriorityClass, class));
+        let classes = classes.map(|(_, (first, count))| note(first, *count));
+        let nodes = self.nodes.iter().filter(|((_, node), _)| !known(Kind::Node, node));
+        let nodes = nodes.map(|((_, node), by)| {
+            let problem = format!("node {node:?} is not in the input; {}", by.what);
+            note(&by.place.fault(&by.label, by.field, problem), by.objects)
+        });
+        classes.chain(nodes).collect()
+    }
+}
+
+/// The node, the field that names it, and what becomes of the object without it.
+fn node_of(object: &Object) -> Option<(&str, &'static str, &'static str)> {
+    match object {
+        Object::Pod(pod) if !matches!(pod.info.phase, PodPhase::Succeeded | PodPhase::Failed) => {
+            let node = pod.info.node.as_deref()?;
+            Some((node, "spec.nodeName", "the pod is kept and uses no known node"))
+        }
+        Object::Slice(slice) => match &slice.nodes {
+            SliceNodes::Node(node) => Some((node, "spec.nodeName", "nobody can have these devices")),
+            SliceNodes::Matching(_) | SliceNodes::All => None,
+        },
+        Object::Attachment(it) => Some((&it.node, "spec.nodeName", "the volume counts for no node's limit")),
+        Object::CsiNode(it) => Some((&it.node, "metadata.name", "its limits are nobody's")),
+        Object::NodeUsage(it) => Some((&it.node, "metadata.name", "its figures are nobody's")),
+        _ => None,
+    }
+}
+
+/// `spec.containers.name` for `spec.containers[3].name`.
+fn without_indices(path: &str) -> String {
+    path.split('[').map(|part| part.split_once(']').map_or(part, |(_, rest)| rest)).collect()
+}
+
+fn note(first: &BadInput, count: usize) -> BadInput {
+    let more = if count == 1 { String::new() } else { format!(" ({count} times in all)") };
+    BadInput { problem: format!("{}{more}", first.problem), ..first.clone() }
+}
+
+fn ignored_note(kind: &str, first: &BadInput, count: usize) -> BadInput {
+    let objects =
+        if count == 1 { "1 object".to_owned() } else { format!("{count} objects, this the first,") };
+    let problem = format!("ignored {objects} of kind {kind}, which scheduling does not read");
+    BadInput { problem, ..first.clone() }
+}

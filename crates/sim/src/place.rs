@@ -1,0 +1,33 @@
+//! Where in the input something stands.
+use phalanx_cache::Invalid;
+
+use crate::bad_input::BadInput;
+use crate::document::Document;
+
+/// A spot in a document: `path` stands before the fields of the object that is there.
+#[derive(Clone)]
+pub(crate) struct Place<'d> {
+    pub(crate) document: &'d Document<'d>,
+    path: String,
+}
+
+impl<'d> Place<'d> {
+    /// The whole document.
+    pub(crate) fn top(document: &'d Document<'d>) -> Self {
+        Self { document, path: String::new() }
+    }
+
+    pub(crate) fn inner(&self, path: &str) -> Self {
+        Self { document: self.document, path: format!("{}{path}", self.path) }
+    }
+
+    pub(crate) fn fault(&self, label: &str, field: &str, problem: impl Into<String>) -> BadInput {
+        let field = format!("{}{field}", self.path).trim_end_matches('.').to_owned();
+        let fault = self.document.fault(&field, problem);
+        BadInput { object: label.to_owned(), field, ..fault }
+    }
+
+    pub(crate) fn invalid(&self, label: &str, invalid: Invalid) -> BadInput {
+        self.fault(label, &invalid.field, invalid.problem)
+    }
+}
