@@ -56,6 +56,7 @@ impl World {
         note(self.queue_gates.iter().copied().eq(self.tasks.ids().filter(asks)), "gates of queues".into());
         self.check_pools(&mut note);
         self.check_marks(&mut note);
+        self.check_givers(&mut note);
         self.check_queues(&mut note);
         self.check_devices(&mut note);
         self.check_cluster(&mut note);

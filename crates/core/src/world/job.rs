@@ -92,6 +92,8 @@ pub struct Job {
     pub(crate) gathers: bool,
     /// Since when it gathers room.
     pub(crate) gathering: Option<Time>,
+    /// Where it stands among those that run.
+    pub(super) giver: Option<super::givers::Giver>,
     /// What searches for places may take was used up by others: it goes first in the next cycle.
     pub(crate) unsearched: bool,
     /// Why it waits, from the last cycle that asked.
@@ -133,6 +135,7 @@ impl Job {
             passed_over: false,
             gathers: false,
             gathering: None,
+            giver: None,
             unsearched: false,
             refusals: Vec::new(),
             told: None,

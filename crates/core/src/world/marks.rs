@@ -1,8 +1,8 @@
 //! Few of many ids: what a cycle has to look at, so that it need not look at all.
 use std::marker::PhantomData;
 
-use super::{Job, Status};
-use crate::id::{Id, JobId, NodeId, TaskId};
+use super::Status;
+use crate::id::{Id, NodeId, TaskId};
 
 /// A set of ids, a bit for each. What is marked follows from the objects, so it is no part of what the World is.
 #[derive(Clone, Debug)]
@@ -54,28 +54,13 @@ impl<I: Id> Marks<I> {
 /// What is marked.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Marked {
-    /// Jobs of which a pod runs, or is bound.
-    pub(super) running: Marks<JobId>,
     /// Tasks that are being evicted.
     pub(super) evicting: Marks<TaskId>,
     /// Nodes that are lent for a part of the day.
     pub(super) lent: Marks<NodeId>,
 }
 
-impl Job {
-    /// Whether a pod of it runs, or is bound.
-    #[inline]
-    pub(super) fn runs(&self) -> bool {
-        self.counts.of(Status::Running) + self.counts.of(Status::Bound) > 0
-    }
-}
-
 impl super::World {
-    /// Jobs of which a pod runs, or is bound, by id.
-    pub(crate) fn running_jobs(&self) -> impl Iterator<Item = JobId> + '_ {
-        self.marked.running.iter()
-    }
-
     /// A task is being evicted, or no longer.
     pub(crate) fn set_evicting(&mut self, id: TaskId, evicting: Option<Status>) {
         self.tasks[id].evicting = evicting;
@@ -94,8 +79,6 @@ impl super::World {
 
     /// What is marked and should not be, or the other way round.
     pub(super) fn check_marks(&self, note: &mut impl FnMut(bool, String)) {
-        let running = self.jobs.iter().filter(|(_, job)| job.runs()).map(|(id, _)| id);
-        note(self.marked.running.iter().eq(running), "jobs that run".to_owned());
         let evicting = self.tasks.iter().filter(|(_, task)| task.evicting.is_some()).map(|(id, _)| id);
         note(self.marked.evicting.iter().eq(evicting), "tasks that are being evicted".to_owned());
         let lent = self.nodes.iter().filter(|(_, node)| node.zone().is_some()).map(|(id, _)| id);
@@ -109,12 +92,12 @@ mod tests {
 
     #[test]
     fn those_that_are_marked_come_by_id() {
-        let mut marks = Marks::<JobId>::default();
+        let mut marks = Marks::<TaskId>::default();
         for at in [130, 3, 64, 63, 3] {
-            marks.set(JobId::from_index(at), true);
+            marks.set(TaskId::from_index(at), true);
         }
         for at in [64, 5, 500] {
-            marks.set(JobId::from_index(at), false);
+            marks.set(TaskId::from_index(at), false);
         }
         let ids: Vec<usize> = marks.iter().map(Id::index).collect();
         assert_eq!(ids, [3, 63, 130]);

@@ -11,6 +11,7 @@ mod cooling;
 mod denied;
 mod devices;
 mod gates;
+mod givers;
 mod groups;
 mod herds;
 mod images;
@@ -45,6 +46,7 @@ pub use class::Class;
 use class::ClassKey;
 use devices::Devices;
 pub(crate) use devices::{Local, Need, Shared, Wanted, is_part};
+pub(crate) use givers::Equals;
 use groups::GroupHolds;
 pub(crate) use herds::{Cure, HerdKey, Plight, Run, Shape, Stand};
 use images::Images;
@@ -145,6 +147,7 @@ pub struct World {
     standby: bool,
     pools: Pools,
     marked: marks::Marked,
+    givers: givers::Givers,
     /// When nodes were measured.
     measured: std::collections::BTreeSet<(Time, NodeId)>,
     /// Tasks that have asked to be let into their queue, and have no node on their objects.
@@ -214,6 +217,7 @@ impl World {
             standby: false,
             pools: Pools::default(),
             marked: marks::Marked::default(),
+            givers: givers::Givers::default(),
             measured: std::collections::BTreeSet::new(),
             queue_gates: std::collections::BTreeSet::new(),
             refused: Vec::new(),
@@ -347,7 +351,7 @@ impl World {
 
     /// Keeps the counts and sums of a task's job and queue, and of the queues above.
     fn count(&mut self, id: TaskId, from: Option<Status>, to: Option<Status>) {
-        let Self { tasks, jobs, queues, classes, pools, marked, .. } = self;
+        let Self { tasks, jobs, queues, classes, pools, givers, .. } = self;
         let task = &tasks[id];
         let request = &classes[task.class].request;
         let Some(of) = task.job else {
@@ -359,7 +363,7 @@ impl World {
         let job = &mut jobs[of];
         pools.add(of, job);
         job.count(task.role, from, to);
-        marked.running.set(of, job.runs());
+        givers.update(of, job);
         let (from, to) = (from.and_then(Part::of), to.and_then(Part::of));
         if from == to {
             return;

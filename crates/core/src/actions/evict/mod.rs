@@ -273,7 +273,7 @@ impl Planner {
                 Ok(())
             }
             Err(why) => {
-                let why = self.explained(session, aim, purpose, why);
+                let why = explained(session, aim, purpose, why);
                 if let (Some(asker), NoEviction::NoVictims(told)) = (asker, &why) {
                     self.nobody.insert(asker, Arc::clone(told));
                 }
@@ -302,23 +302,15 @@ impl Planner {
             _ => search::evict_for(session, aim, purpose, roster, steps),
         }
     }
+}
 
-    /// The same reason, with what keeps those that run.
-    fn explained(
-        &self,
-        session: &mut Session<'_>,
-        aim: &Aim,
-        purpose: Purpose,
-        why: NoEviction,
-    ) -> NoEviction {
-        let mut sheltered = || Arc::new(shelter::of(session, aim, purpose, &self.roster));
-        match why {
-            NoEviction::NoVictims(told) if *told == Sheltered::default() => {
-                NoEviction::NoVictims(sheltered())
-            }
-            NoEviction::NotEnough(_) => NoEviction::NotEnough(sheltered()),
-            _ => why,
-        }
+/// The same reason, with what keeps those that run.
+fn explained(session: &mut Session<'_>, aim: &Aim, purpose: Purpose, why: NoEviction) -> NoEviction {
+    let mut sheltered = || Arc::new(shelter::of(session, aim, purpose));
+    match why {
+        NoEviction::NoVictims(told) if *told == Sheltered::default() => NoEviction::NoVictims(sheltered()),
+        NoEviction::NotEnough(_) => NoEviction::NotEnough(sheltered()),
+        _ => why,
     }
 }
 

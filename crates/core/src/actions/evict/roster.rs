@@ -5,19 +5,21 @@
 //! job that is served last; the task that is served last. A gang
 //! that is broken loses tasks that plugins hold equal node by node, so that one is empty before the next.
 //!
-//! The order is found once per action and cycle for each queue that asks, as the action finds the cluster.
+//! The order is found once per action and cycle for all of a queue that ask and are as important, as the first of them finds
+//! the cluster.
 use std::cmp::Ordering;
 use std::rc::Rc;
 
 use rustc_hash::FxHashMap;
 
+use super::aim::Aim;
 use super::purpose::Purpose;
 use crate::conf::Flag;
 use crate::id::{JobId, NodeId, QueueId, TaskId};
 use crate::plugin::{EvictionKind, Plugin};
 use crate::plugins::Spare;
 use crate::session::Session;
-use crate::world::{Refused, Status, Task};
+use crate::world::{Equals, Job, Refused, Status, Task};
 
 /// What a job loses with a member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -55,80 +57,62 @@ impl Part {
     }
 }
 
+/// For whom there is an order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Asker {
+    /// One of a queue.
+    Queue(QueueId),
+    /// One of a queue, of this importance.
+    Rank(QueueId, i32),
+    /// One of the same job.
+    Job(JobId),
+}
+
 /// All victims of an action.
 pub(super) struct Roster {
     purpose: Purpose,
-    jobs: FxHashMap<QueueId, Vec<JobId>>,
-    orders: FxHashMap<QueueId, Rc<[Victim]>>,
+    orders: FxHashMap<Asker, Rc<[Victim]>>,
 }
 
 impl Roster {
-    /// Of all jobs that have anybody to give.
+    /// As the cluster is now.
     pub(super) fn new(session: &mut Session<'_>, purpose: Purpose) -> Self {
         note_refusals(session);
-        let mut jobs: FxHashMap<QueueId, Vec<JobId>> = FxHashMap::default();
-        for id in session.world.running_jobs() {
-            jobs.entry(session.world.jobs[id].queue).or_default().push(id);
-        }
-        Self { purpose, jobs, orders: FxHashMap::default() }
+        Self { purpose, orders: FxHashMap::default() }
     }
 
-    /// Those a queue may have evicted, in order.
-    pub(super) fn order(&mut self, session: &Session<'_>, by: QueueId) -> Rc<[Victim]> {
-        if let Some(order) = self.orders.get(&by) {
+    /// Those that may be evicted for an aim, and for others like it, in order.
+    pub(super) fn order(&mut self, session: &Session<'_>, aim: &Aim, purpose: Purpose) -> Rc<[Victim]> {
+        let job = &session.world.jobs[aim.job];
+        let asker = match purpose {
+            Purpose::WithinJob => Asker::Job(aim.job),
+            Purpose::Preempt | Purpose::GangPreempt => Asker::Rank(job.queue, job.priority),
+            Purpose::Reclaim | Purpose::GangReclaim => Asker::Queue(job.queue),
+        };
+        if let Some(order) = self.orders.get(&asker) {
             return order.clone();
         }
-        let order: Rc<[Victim]> = self.sorted(session, by).into();
-        self.orders.insert(by, order.clone());
+        let order: Rc<[Victim]> = self.sorted(session, aim, purpose).into();
+        self.orders.insert(asker, order.clone());
         order
     }
 
-    /// The same in no order, and cheap: of some jobs, and those that are protected are not told from the others.
-    pub(super) fn each<'a>(
-        &'a self,
-        session: &'a Session<'_>,
-        by: QueueId,
-        of: impl Fn(JobId) -> bool + 'a,
-    ) -> impl Iterator<Item = (TaskId, NodeId)> + 'a {
+    /// The same in no order, and cheap: those that are protected are not told from the others.
+    pub(super) fn each(&self, session: &Session<'_>, aim: &Aim, purpose: Purpose) -> Vec<(TaskId, NodeId)> {
         let world = &*session.world;
-        let jobs = self.queues(session, by).flat_map(|queue| &self.jobs[&queue]);
-        let jobs = jobs.filter(move |job| of(**job));
-        let tasks = jobs.flat_map(|job| &world.jobs[*job].tasks);
-        tasks.filter_map(|task| {
+        let tasks =
+            givers(session, aim, purpose, !aim.single).into_iter().flat_map(|job| &world.jobs[job].tasks);
+        let place = |task: &TaskId| {
             let it = &world.tasks[*task];
             it.node.filter(|_| self.purpose.takes(it.status)).map(|node| (*task, node))
-        })
+        };
+        tasks.filter_map(place).collect()
     }
 
-    /// How many tasks `each` looks at.
-    pub(super) fn len(&self, session: &Session<'_>, by: QueueId) -> usize {
-        let of_job = |job: &JobId| session.world.jobs[*job].tasks.len();
-        self.queues(session, by).map(|queue| self.jobs[&queue].iter().map(of_job).sum::<usize>()).sum()
-    }
-
-    /// Jobs that have anybody to give, or would have but for their queue, for one of a queue.
-    pub(super) fn near(&self, by: QueueId) -> impl Iterator<Item = JobId> + '_ {
-        let preempts = self.purpose.kind() == EvictionKind::Preempt;
-        let mut queues: Vec<QueueId> =
-            self.jobs.keys().copied().filter(|queue| preempts == (*queue == by)).collect();
-        queues.sort_unstable();
-        queues.into_iter().flat_map(|queue| self.jobs[&queue].iter().copied())
-    }
-
-    fn queues<'a>(&'a self, session: &'a Session<'_>, by: QueueId) -> impl Iterator<Item = QueueId> + 'a {
-        let world = &*session.world;
-        let mut queues: Vec<QueueId> =
-            self.jobs.keys().copied().filter(|from| self.purpose.takes_from(world, by, *from)).collect();
-        queues.sort_unstable();
-        queues.into_iter()
-    }
-
-    fn sorted(&self, session: &Session<'_>, by: QueueId) -> Vec<Victim> {
-        let mut parts: Vec<Part> = self
-            .queues(session, by)
-            .flat_map(|queue| &self.jobs[&queue])
-            .flat_map(|job| self.parts(session, *job))
-            .collect();
+    fn sorted(&self, session: &Session<'_>, aim: &Aim, purpose: Purpose) -> Vec<Victim> {
+        let by = session.world.jobs[aim.job].queue;
+        let jobs = givers(session, aim, purpose, true);
+        let mut parts: Vec<Part> = jobs.into_iter().flat_map(|job| self.parts(session, job)).collect();
         parts.sort_by(|a, b| compare(session, self.purpose, by, a, b));
         parts.into_iter().flat_map(|part| part.victims).collect()
     }
@@ -172,6 +156,26 @@ impl Roster {
         };
         self.purpose.takes(task.status) && lets_go(session, session.tiers.with(flag), id)
     }
+}
+
+/// Jobs that may have anybody to give for an aim, whatever plugins say but where they rank jobs of equal priority. Nobody looks
+/// at their pods for that. Of those that no plugin ranks, the ones with pods to spare may give to gangs only.
+fn givers(session: &Session<'_>, aim: &Aim, purpose: Purpose, gangs: bool) -> Vec<JobId> {
+    let world = &*session.world;
+    let Job { queue: by, priority, .. } = world.jobs[aim.job];
+    if purpose == Purpose::WithinJob {
+        return vec![aim.job];
+    }
+    if purpose.kind() == EvictionKind::Preempt {
+        let equals = match (session.tiers.rank(purpose.flag()), gangs) {
+            (true, _) => Equals::All,
+            (false, true) => Equals::Spare,
+            (false, false) => Equals::None,
+        };
+        return world.givers_below(by, priority, equals).filter(|job| *job != aim.job).collect();
+    }
+    let queues = world.giving_queues().filter(|from| purpose.takes_from(world, by, *from));
+    queues.flat_map(|queue| world.givers(queue)).collect()
 }
 
 /// Whether a task may be evicted as far as it says itself, and these plugins do not protect it.

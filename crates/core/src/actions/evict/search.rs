@@ -2,7 +2,6 @@
 mod one_node;
 mod sets;
 
-use std::cmp::Ordering;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -21,7 +20,7 @@ use crate::diagnosis::{NoEviction, Untried};
 use crate::id::{ClassId, JobId, NodeId, TaskId, TermId};
 use crate::plugin::Plugin;
 use crate::session::Session;
-use crate::world::{Budgets, World};
+use crate::world::Budgets;
 
 /// Evicts for an aim, if that helps. All is as it was where it does not.
 pub(super) fn evict_for(
@@ -31,7 +30,6 @@ pub(super) fn evict_for(
     roster: &mut Roster,
     steps: &mut Steps,
 ) -> Result<(), NoEviction> {
-    let queue = session.world.jobs[aim.job].queue;
     steps.begin();
     steps.scan(2 * session.world.nodes.len())?;
     let ledger = Ledger::new(session, aim);
@@ -39,12 +37,8 @@ pub(super) fn evict_for(
         return Err(NoEviction::TooLarge);
     }
     let today = ledger.today(session.world);
-    steps.scan(roster.len(session, queue))?;
-    let ranked = session.tiers.rank(purpose.flag());
-    let gives = |job: JobId| {
-        purpose.takes_from_job(aim.job, job) && may_give(session.world, aim, purpose, job, ranked)
-    };
-    let all: Vec<(TaskId, NodeId)> = roster.each(session, queue, gives).collect();
+    let all = roster.each(session, aim, purpose);
+    steps.scan(all.len())?;
     let empty = today.without(all.iter().map(|(task, node)| (*node, session.world.request_of(*task))));
     if !empty.may_do() {
         return Err(if all.is_empty() {
@@ -73,7 +67,7 @@ pub(super) fn evict_for(
             alone = Some(goes.into_iter().map(|(task, _)| task).collect());
         }
     }
-    let order = roster.order(session, queue);
+    let order = roster.order(session, aim, purpose);
     steps.scan(4 * order.len())?;
     let is_offered = |victim: &&Victim| {
         alone.as_ref().is_none_or(|alone| alone.contains(&victim.task))
@@ -83,21 +77,6 @@ pub(super) fn evict_for(
     let mut search = Search { session, aim, purpose, today, steps, why: Arc::default() };
     search.why = Arc::new(purpose.cause(search.session, aim.job));
     search.run(&offered, &empty)
-}
-
-/// Whether a job is important enough to keep all of its pods from an aim, whatever plugins say but where they rank jobs of
-/// equal priority. That takes no look at the pods.
-fn may_give(world: &World, aim: &Aim, purpose: Purpose, job: JobId, ranked: bool) -> bool {
-    if !purpose.is_of_jobs() {
-        return true;
-    }
-    let it = &world.jobs[job];
-    let spares = || !aim.single && it.counts.ready() > it.min_member;
-    match it.priority.cmp(&world.jobs[aim.job].priority) {
-        Ordering::Less => true,
-        Ordering::Equal => ranked || spares(),
-        Ordering::Greater => false,
-    }
 }
 
 /// Whether plugins let anybody go at all. That is asked before victims are put in order, for mostly nobody may.

@@ -3,11 +3,10 @@ use rustc_hash::FxHashMap;
 
 use super::aim::Aim;
 use super::purpose::Purpose;
-use super::roster::Roster;
 use super::search::asks_others;
 use crate::conf::Flag;
 use crate::diagnosis::{Shelter, Sheltered};
-use crate::id::{ClassId, JobId, TaskId};
+use crate::id::{ClassId, JobId, QueueId, TaskId};
 use crate::plugin::{EvictionKind, Plugin};
 use crate::session::Session;
 use crate::world::{Budgets, Refused, Status};
@@ -16,7 +15,7 @@ use crate::world::{Budgets, Refused, Status};
 const MOST: usize = 1_000;
 
 /// Why the pods that run are not evicted for an aim.
-pub(super) fn of(session: &mut Session<'_>, aim: &Aim, purpose: Purpose, roster: &Roster) -> Sheltered {
+pub(super) fn of(session: &mut Session<'_>, aim: &Aim, purpose: Purpose) -> Sheltered {
     aim.as_if_whole(session, |session| {
         let by = session.world.jobs[aim.job].queue;
         let mut search = Search {
@@ -27,7 +26,7 @@ pub(super) fn of(session: &mut Session<'_>, aim: &Aim, purpose: Purpose, roster:
             asked: FxHashMap::default(),
         };
         let mut told = Sheltered::default();
-        for (looked, task) in roster.any(session, by).enumerate() {
+        for (looked, task) in any(session, purpose, by).enumerate() {
             if looked >= MOST {
                 told.some = true;
                 break;
@@ -124,15 +123,12 @@ impl Search<'_, '_> {
     }
 }
 
-impl Roster {
-    /// Pods that run and could be asked for, those that are protected too.
-    fn any<'a>(
-        &'a self,
-        session: &'a Session<'_>,
-        by: crate::id::QueueId,
-    ) -> impl Iterator<Item = TaskId> + 'a {
-        let world = &*session.world;
-        let runs = |task: &TaskId| matches!(world.tasks[*task].status, Status::Running | Status::Bound);
-        self.near(by).flat_map(|job| world.jobs[job].tasks.iter().copied()).filter(runs)
-    }
+/// Pods that run and could be asked for, those that are protected too, and those that only their queue keeps.
+fn any<'a>(session: &'a Session<'_>, purpose: Purpose, by: QueueId) -> impl Iterator<Item = TaskId> + 'a {
+    let world = &*session.world;
+    let preempts = purpose.kind() == EvictionKind::Preempt;
+    let queues = world.giving_queues().filter(move |queue| preempts == (*queue == by));
+    let jobs = queues.flat_map(|queue| world.givers(queue));
+    let runs = |task: &TaskId| matches!(world.tasks[*task].status, Status::Running | Status::Bound);
+    jobs.flat_map(|job| world.jobs[job].tasks.iter().copied()).filter(runs)
 }

@@ -41,18 +41,19 @@ impl World {
     /// must fit a node and its queue in any case, and a Deployment's hundred pods are not a hundred demands at once
     /// (in Volcano their one PodGroup asks for a single pod's worth).
     pub(super) fn refresh_solo(&mut self, task: TaskId, info: &PodInfo) {
-        let Some(job) = self.tasks[task].job else { return };
-        if self.jobs[job].kind == JobKind::Group {
+        let Some(id) = self.tasks[task].job else { return };
+        if self.jobs[id].kind == JobKind::Group {
             return;
         }
         let priority = self.tasks[task].priority;
-        if self.jobs[job].priority != priority {
-            self.doubt_reservations(job);
+        if self.jobs[id].priority != priority {
+            self.doubt_reservations(id);
         }
-        let job = &mut self.jobs[job];
+        let job = &mut self.jobs[id];
         job.priority = priority;
         job.priority_class.clone_from(&info.priority_class);
         job.annotations.clone_from(&info.annotations);
+        self.note_giver(id);
     }
 
     fn ensure_job(&mut self, kind: JobKind, key: Key, queue: &Arc<str>) -> JobId {
@@ -124,6 +125,7 @@ impl World {
             job.replaced = None;
         }
         self.note_asking(id, asks_devices);
+        self.note_giver(id);
         changed
     }
 
@@ -241,6 +243,7 @@ impl World {
             };
             if std::mem::replace(&mut self.jobs[id].priority, priority) != priority {
                 self.wake_job(id);
+                self.note_giver(id);
                 self.doubt_reservations(id);
                 changed = true;
             }
