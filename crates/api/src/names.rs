@@ -172,3 +172,84 @@ pub const RESOURCE_GROUP: &str = "volcano.sh/resource-group";
 /// Pod: how long it runs in the simulator before it succeeds, in seconds, fractions allowed.
 /// Without it the pod runs for ever.
 pub const RUN_SECONDS: &str = "phalanx.sh/run-seconds";
+
+/// All keys of this module.
+pub const ALL: &[&str] = &[
+    GROUP_NAME_ANNOTATION,
+    VOLCANO_GROUP_NAME_ANNOTATION,
+    GROUP_MIN_MEMBER_ANNOTATION,
+    GROUP_MIN_RESOURCES_ANNOTATION,
+    TASK_SPEC,
+    TASK_INDEX,
+    PARTITION_ID,
+    JOB_NAME,
+    JOB_NAMESPACE,
+    JOB_VERSION,
+    JOB_TYPE,
+    JOB_RETRY_COUNT,
+    TEMPLATE_UID,
+    JOB_FORWARDING,
+    FORWARD_CLUSTER,
+    BURST_NAME,
+    SILO_RESOURCE,
+    CRONJOB_SCHEDULED_TIMESTAMP,
+    QUEUE_NAME_ANNOTATION,
+    JOB_QUEUE_NAME,
+    HIERARCHY,
+    HIERARCHY_WEIGHTS,
+    CLOSED_BY_PARENT,
+    NODEGROUP_RESOURCE_LIMITS,
+    QUEUE_ALLOCATION_GATE,
+    PREEMPTABLE,
+    COOLDOWN_TIME,
+    REVOCABLE_ZONE,
+    JDB_MIN_AVAILABLE,
+    JDB_MAX_UNAVAILABLE,
+    TASK_PRIORITY,
+    SLA_WAITING_TIME,
+    BARE_SLA_WAITING_TIME,
+    NETWORK_TOPOLOGY_MODE,
+    NETWORK_TOPOLOGY_HIGHEST_TIER,
+    JOB_ALLOCATED_HYPERNODE,
+    NUMA_TOPOLOGY_POLICY,
+    TOPOLOGY_DECISION,
+    TASK_TOPOLOGY_AFFINITY,
+    TASK_TOPOLOGY_ANTI_AFFINITY,
+    TASK_TOPOLOGY_TASK_ORDER,
+    NODEGROUP_NAME,
+    OVERSUBSCRIPTION,
+    OVERSUBSCRIPTION_CPU,
+    OVERSUBSCRIPTION_MEMORY,
+    OFFLINE_JOB_EVICTING,
+    GPU_UNHEALTHY_IDS,
+    GPU_MEMORY,
+    GPU_NUMBER,
+    VGPU_NUMBER,
+    VGPU_MEMORY,
+    VGPU_MEMORY_PERCENTAGE,
+    VGPU_CORES,
+    GPU_INDEX,
+    VGPU_NODE,
+    VGPU_TIME,
+    VGPU_IDS,
+    DEVICES_TO_ALLOCATE,
+    BIND_PHASE,
+    VGPU_MODE,
+    VGPU_PODGROUP_POLICY,
+    HCCL_RANK_INDEX,
+    RESOURCE_STRATEGY_SCORING_TYPE,
+    RESOURCE_STRATEGY_WEIGHT,
+    QOS_LEVEL,
+    RESOURCE_GROUP,
+    RUN_SECONDS,
+];
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn all_keys_are_listed() {
+        let text = include_str!("names.rs");
+        let keys = text.lines().filter(|line| line.starts_with("pub const ") && line.contains(": &str"));
+        assert_eq!(super::ALL.len(), keys.count() - 1, "all but the prefix");
+    }
+}

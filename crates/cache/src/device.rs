@@ -13,7 +13,7 @@ use phalanx_core::event::{
 };
 
 use crate::invalid::{At, Invalid};
-use crate::{Identity, Interner, Kind, Names, constraints, slim};
+use crate::{Identity, Interner, Kind, Names, constraints, remarks, slim};
 
 /// A DeviceClass as the World sees it.
 pub fn device_class(class: &DeviceClass, interner: &mut Interner) -> DeviceClassInfo {
@@ -203,6 +203,10 @@ impl Kind for DeviceClass {
 
     fn event(&self, _: &Identity, _: &Names, interner: &mut Interner) -> Result<Option<Event>, Invalid> {
         Ok(Some(device_class(self, interner).into()))
+    }
+
+    fn remarks(&self) -> Vec<Invalid> {
+        remarks::of_device_class(self)
     }
 
     fn gone(identity: &Identity) -> Event {

@@ -169,6 +169,10 @@ impl Kind for Queue {
         Event::QueueGone(Arc::clone(&identity.key.name))
     }
 
+    fn remarks(&self) -> Vec<Invalid> {
+        remarks::of_queue(self)
+    }
+
     fn undecodable(
         identity: &Identity,
         invalid: &Invalid,

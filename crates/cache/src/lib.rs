@@ -16,6 +16,7 @@ mod group;
 mod guarded;
 mod intern;
 mod invalid;
+mod keys;
 mod kind;
 mod names;
 mod namespace;
@@ -50,6 +51,9 @@ pub use pod::pod;
 pub use qualified::{check_key, check_value, is_name};
 pub use queue::queue;
 pub use quota::quota;
-pub use remarks::{of_group as remarks_of_group, of_pod as remarks_of_pod};
+pub use remarks::{
+    of_device_class as remarks_of_device_class, of_group as remarks_of_group, of_pod as remarks_of_pod,
+    of_queue as remarks_of_queue,
+};
 pub use usage::node_usage;
 pub use volumes::{attachment, csi_driver, csi_node, pvc, storage_capacity, storage_class, volume};

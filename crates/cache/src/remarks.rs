@@ -1,13 +1,16 @@
 //! What stands on an object and counts for something else than was meant: told once, and nothing waits for it.
 use std::collections::BTreeMap;
 
+use k8s_openapi::api::resource::v1::DeviceClass;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use phalanx_api::{names, v1beta1};
+use phalanx_cel::Expression;
 use phalanx_core::conf::parse_bool;
 use phalanx_core::duration::parse_duration;
+use phalanx_resource::Quantity;
 
 use crate::pod::Marks;
-use crate::{Invalid, slim};
+use crate::{Invalid, keys, slim};
 
 /// A mark that people write by hand.
 struct Known {
@@ -24,6 +27,17 @@ struct Known {
 enum Of {
     Annotations,
     Labels,
+}
+
+impl Of {
+    /// The field, and what is there.
+    fn value<'m>(self, metadata: &'m ObjectMeta, key: &str) -> Option<(&'static str, &'m String)> {
+        let (field, map) = match self {
+            Of::Annotations => ("annotations", &metadata.annotations),
+            Of::Labels => ("labels", &metadata.labels),
+        };
+        Some((field, map.as_ref()?.get(key).filter(|text| !text.is_empty())?))
+    }
 }
 
 const fn annotation(
@@ -64,6 +78,12 @@ const OF_PODS: &[Known] = &[
         expected: "a duration such as 10m",
         instead: "the pod is not protected",
     },
+    annotation(
+        names::NUMA_TOPOLOGY_POLICY,
+        |text| text == "none",
+        "none",
+        "NUMA nodes are not looked at, and the pod may be placed across them",
+    ),
     annotation(names::REVOCABLE_ZONE, |text| text == "*", "*", "the pod is kept off nodes that are lent"),
     annotation(
         names::RESOURCE_STRATEGY_SCORING_TYPE,
@@ -111,12 +131,24 @@ const fn budget(key: &'static str) -> Known {
     )
 }
 
+/// Keys that a pod without a PodGroup has, and those that are read in their place: annotations.
+const MEANT: [(&str, Of, &str); 6] = [
+    (names::VOLCANO_GROUP_NAME_ANNOTATION, Of::Annotations, names::GROUP_NAME_ANNOTATION),
+    (names::VOLCANO_GROUP_NAME_ANNOTATION, Of::Labels, names::GROUP_NAME_ANNOTATION),
+    (names::GROUP_NAME_ANNOTATION, Of::Labels, names::GROUP_NAME_ANNOTATION),
+    (names::JOB_QUEUE_NAME, Of::Annotations, names::QUEUE_NAME_ANNOTATION),
+    (names::JOB_QUEUE_NAME, Of::Labels, names::QUEUE_NAME_ANNOTATION),
+    (names::QUEUE_NAME_ANNOTATION, Of::Labels, names::QUEUE_NAME_ANNOTATION),
+];
+
 /// Of a pod.
 pub fn of_pod(pod: &slim::Pod) -> Vec<Invalid> {
     let marks = Marks(&pod.metadata);
     let mut found = odd(OF_PODS, &pod.metadata);
+    found.extend(keys::misspelt(&pod.metadata));
     if marks.annotation(names::GROUP_NAME_ANNOTATION).is_none() {
         found.extend(of_budgets(&pod.metadata));
+        found.extend(of_no_group(&pod.metadata));
     }
     if marks.annotation(names::RESOURCE_STRATEGY_WEIGHT).is_some()
         && marks.annotation(names::RESOURCE_STRATEGY_SCORING_TYPE).is_none()
@@ -138,11 +170,96 @@ pub fn of_pod(pod: &slim::Pod) -> Vec<Invalid> {
     found
 }
 
+/// Of a pod that is in no PodGroup: what would have put it into one, or into a queue, in another place.
+fn of_no_group(metadata: &ObjectMeta) -> Vec<Invalid> {
+    let marks = Marks(metadata);
+    let elsewhere = MEANT.iter().filter(|(.., meant)| marks.annotation(meant).is_none());
+    let told = |(key, of, meant): &(&str, Of, &str)| {
+        let (field, text) = of.value(metadata, key)?;
+        let problem = format!("found {text:?}, which is not read here, expected the annotation {meant}");
+        Some(Invalid { field: format!("metadata.{field}.{key}"), problem })
+    };
+    let mut found: Vec<Invalid> = elsewhere.filter_map(told).collect();
+    for key in [names::GROUP_MIN_MEMBER_ANNOTATION, names::GROUP_MIN_RESOURCES_ANNOTATION] {
+        if let Some(text) = marks.annotation(key) {
+            let problem = format!(
+                "found {text:?}, which Volcano's controller of PodGroups reads on the owner of pods, and nothing on a pod; the pod \
+                 is a gang of one, expected a PodGroup, and {} with its name",
+                names::GROUP_NAME_ANNOTATION
+            );
+            found.push(Invalid { field: format!("metadata.annotations.{key}"), problem });
+        }
+    }
+    found
+}
+
 /// Of a PodGroup.
 pub fn of_group(group: &v1beta1::PodGroup) -> Vec<Invalid> {
     let mut found = odd(&[PREEMPTABLE], &group.metadata);
+    found.extend(keys::misspelt(&group.metadata));
     found.extend(of_budgets(&group.metadata));
+    found.extend(of_roles(group));
+    if let Some(text) = Marks(&group.metadata).annotation(names::GROUP_MIN_MEMBER_ANNOTATION)
+        && text.parse() != Ok(group.spec.min_member)
+    {
+        let problem = format!("found {text:?} on a PodGroup, of which spec.minMember counts");
+        let field = format!("metadata.annotations.{}", names::GROUP_MIN_MEMBER_ANNOTATION);
+        found.push(Invalid { field, problem });
+    }
+    found.extend(group.spec.min_resources.iter().flat_map(|list| broken("spec.minResources", list)));
     found
+}
+
+/// As in Volcano, minimums of roles count for a gang that has to have them all. Volcano's job controller writes the number of pods
+/// where a task of a Job says none, so there it means nothing.
+fn of_roles(group: &v1beta1::PodGroup) -> Option<Invalid> {
+    let v1beta1::PodGroup { metadata, spec, .. } = group;
+    let mut owners = metadata.owner_references.iter().flatten();
+    if owners.any(|owner| owner.kind == "Job" && owner.api_version.starts_with("batch.volcano.sh/")) {
+        return None;
+    }
+    let sum: i64 = spec.min_task_member.values().map(|count| i64::from(*count)).sum();
+    (sum > i64::from(spec.min_member)).then(|| {
+        let problem = format!(
+            "found {sum} in all, more than minMember {}, so it is not looked at, as in Volcano; expected a minMember of {sum} or more",
+            spec.min_member
+        );
+        Invalid { field: "spec.minTaskMember".to_owned(), problem }
+    })
+}
+
+/// Of a queue.
+pub fn of_queue(queue: &v1beta1::Queue) -> Vec<Invalid> {
+    let v1beta1::QueueSpec { capability, deserved, guarantee, .. } = &queue.spec;
+    let mut found = keys::misspelt(&queue.metadata);
+    found.extend(broken("spec.capability", capability));
+    found.extend(broken("spec.deserved", deserved));
+    found.extend(broken("spec.guarantee.resource", &guarantee.resource));
+    found
+}
+
+/// Parts of what pods can have as a whole only.
+fn broken(place: &str, list: &v1beta1::ResourceList) -> Vec<Invalid> {
+    let of_quotas = |name: &str| ["requests.", "limits.", "count/"].iter().any(|one| name.starts_with(one));
+    let whole = |name: &str| name == "pods" || (name.contains('/') && !of_quotas(name));
+    let parts = list.iter().filter_map(|(name, quantity)| {
+        let amount = quantity.0.parse::<Quantity>().ok().filter(|_| whole(name))?;
+        let problem = format!("found {}, expected a whole number: pods have it whole", quantity.0);
+        (amount.milli() % 1_000 != 0).then(|| Invalid { field: format!("{place}.{name}"), problem })
+    });
+    parts.collect()
+}
+
+/// Of a device class: expressions that select nothing, for they cannot be read. Told though no claim names the class.
+pub fn of_device_class(class: &DeviceClass) -> Vec<Invalid> {
+    let selectors = class.spec.selectors.iter().flatten().enumerate();
+    let unreadable = selectors.filter_map(|(at, selector)| {
+        let text = &selector.cel.as_ref()?.expression;
+        let error = Expression::parse(text).err()?;
+        let field = format!("spec.selectors[{at}].cel.expression");
+        Some(Invalid { field, problem: format!("{error}; no device is of this class") })
+    });
+    unreadable.collect()
 }
 
 /// How long a job may wait, and how many of its pods may go.
@@ -169,15 +286,8 @@ fn beside(key: &str, how: &str, other: &str) -> Invalid {
 
 impl Known {
     fn wrong(&self, metadata: &ObjectMeta) -> Option<Invalid> {
-        let value = |of: &Of| {
-            let (field, map) = match of {
-                Of::Annotations => ("annotations", &metadata.annotations),
-                Of::Labels => ("labels", &metadata.labels),
-            };
-            let text = map.as_ref()?.get(self.key).filter(|text| !text.is_empty())?;
-            Some((field, text))
-        };
-        let (field, text) = self.of.iter().find_map(value).filter(|(_, text)| !(self.good)(text))?;
+        let value = self.of.iter().find_map(|of| of.value(metadata, self.key));
+        let (field, text) = value.filter(|(_, text)| !(self.good)(text))?;
         Some(Invalid {
             field: format!("metadata.{field}.{}", self.key),
             problem: format!("found {text:?}, expected {}; {}", self.expected, self.instead),
@@ -270,6 +380,91 @@ mod tests {
                 "{found:?}"
             );
         }
+    }
+
+    /// What a pod without a PodGroup has in place of what is read, and what is told.
+    #[test]
+    fn what_names_a_group_or_a_queue_in_vain_is_told() {
+        let group = "expected the annotation scheduling.k8s.io/group-name";
+        let queue = "expected the annotation scheduling.volcano.sh/queue-name";
+        for (field, key, expected) in [
+            ("annotations", "scheduling.k8s.io/group-name", ""),
+            ("labels", "scheduling.k8s.io/group-name", group),
+            ("annotations", "scheduling.volcano.sh/group-name", group),
+            ("annotations", "scheduling.volcano.sh/queue-name", ""),
+            ("labels", "scheduling.volcano.sh/queue-name", queue),
+            ("annotations", "volcano.sh/queue-name", queue),
+            (
+                "annotations",
+                "scheduling.volcano.sh/group-min-member",
+                "the pod is a gang of one, expected a PodGroup",
+            ),
+            ("annotations", "volcano.sh/preemtable", "(did you mean volcano.sh/preemptable?)"),
+            ("labels", "volcano.sh/task-spc", "(did you mean volcano.sh/task-spec?)"),
+            ("annotations", "volcano.sh/numa-topology-policy", "expected none; NUMA nodes are not looked at"),
+        ] {
+            let found = of(&json!({field: {key: "2"}}));
+            let field = format!("metadata.{field}.{key}: ");
+            assert_eq!(found.len(), usize::from(!expected.is_empty()), "{found:?}");
+            assert!(found.iter().all(|one| one.starts_with(&field) && one.contains(expected)), "{found:?}");
+        }
+        let in_group = json!({"annotations": {"scheduling.k8s.io/group-name": "g", "volcano.sh/queue-name": "q"},
+            "labels": {"scheduling.volcano.sh/group-name": "g"}});
+        assert_eq!(of(&in_group), [""; 0], "Volcano's job controller writes these too");
+    }
+
+    #[test]
+    fn what_does_not_count_of_podgroups_and_queues_is_told() {
+        let group = |value: Value| {
+            let group: v1beta1::PodGroup = crate::decode(&value).expect("a PodGroup");
+            of_group(&group).iter().map(ToString::to_string).collect::<Vec<_>>()
+        };
+        let roles = |owner: &str| {
+            group(
+                json!({"metadata": {"ownerReferences": [{"apiVersion": owner, "kind": "Job", "name": "j", "uid": "u"}]},
+                "spec": {"minMember": 3, "minTaskMember": {"ps": 1, "worker": 3}}}),
+            )
+        };
+        let expected = "spec.minTaskMember: found 4 in all, more than minMember 3, so it is not looked at, as in Volcano; expected a minMember of 4 or more";
+        assert_eq!(roles("batch/v1"), [expected]);
+        assert_eq!(roles("batch.volcano.sh/v1alpha1"), [""; 0]);
+        assert_eq!(
+            group(json!({"spec": {"minMember": 4, "minTaskMember": {"ps": 1, "worker": 3}}})),
+            [""; 0]
+        );
+        let annotated = json!({"metadata": {"annotations": {"scheduling.volcano.sh/group-min-member": "3"}},
+            "spec": {"minMember": 1, "minResources": {"cpu": "500m", "a.b/gpu": "1500m", "count/x.y": "500m"}}});
+        let found = group(annotated);
+        let expected = [
+            "metadata.annotations.scheduling.volcano.sh/group-min-member: found \"3\" on a PodGroup, of which spec.minMember counts",
+            "spec.minResources.a.b/gpu: found 1500m, expected a whole number: pods have it whole",
+        ];
+        assert_eq!(found, expected);
+        let spec = json!({"capability": {"a.b/gpu": "500m", "cpu": "500m"}, "deserved": {"pods": "1.5"},
+            "guarantee": {"resource": {"a.b/gpu": 1}}});
+        let queue = json!({"metadata": {"annotations": {"volcano.sh/hierarchi": "a"}}, "spec": spec});
+        let queue: v1beta1::Queue = crate::decode(&queue).expect("a queue");
+        let found: Vec<String> = of_queue(&queue).iter().map(|one| one.field.clone()).collect();
+        assert_eq!(
+            found,
+            ["metadata.annotations.volcano.sh/hierarchi", "spec.capability.a.b/gpu", "spec.deserved.pods"]
+        );
+    }
+
+    #[test]
+    fn a_device_class_whose_expression_cannot_be_read_is_told() {
+        let of = |text: &str| {
+            let class = json!({"spec": {"selectors": [{"cel": {"expression": "true"}}, {"cel": {"expression": text}}]}});
+            let class: DeviceClass = crate::decode(&class).expect("a class");
+            of_device_class(&class).iter().map(ToString::to_string).collect::<Vec<_>>()
+        };
+        assert_eq!(of("device.driver == 'a'"), [""; 0]);
+        let found = of("device.driver ==");
+        assert!(
+            found[0].starts_with("spec.selectors[1].cel.expression: ")
+                && found[0].ends_with("; no device is of this class"),
+            "{found:?}"
+        );
     }
 
     #[test]

@@ -14,6 +14,7 @@ pub mod event;
 pub mod extender;
 pub mod id;
 pub mod label;
+pub mod near;
 pub mod placement;
 pub mod plugin;
 pub mod plugins;

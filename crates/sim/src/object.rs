@@ -1,6 +1,7 @@
 //! One object: its name, and what scheduling reads of it.
 use std::sync::Arc;
 
+use k8s_openapi::api::resource::v1::DeviceClass;
 use phalanx_api::names::RUN_SECONDS;
 use phalanx_api::v1beta1;
 use phalanx_cache::{Interner, Invalid, Names, decode, is_name, slim};
@@ -140,6 +141,7 @@ impl Converter {
             }
             Kind::Queue => {
                 let queue: v1beta1::Queue = decode(value)?;
+                self.remarks = phalanx_cache::remarks_of_queue(&queue);
                 let queue = phalanx_cache::queue(&queue, interner);
                 refuse(queue.invalid.as_ref())?;
                 Ok(Object::Queue(queue))
@@ -218,7 +220,11 @@ impl Converter {
     fn device(&mut self, kind: Kind, value: &Value) -> Result<Object, Invalid> {
         let interner = &mut self.interner;
         Ok(match kind {
-            Kind::DeviceClass => Object::DeviceClass(phalanx_cache::device_class(&decode(value)?, interner)),
+            Kind::DeviceClass => {
+                let class: DeviceClass = decode(value)?;
+                self.remarks = phalanx_cache::remarks_of_device_class(&class);
+                Object::DeviceClass(phalanx_cache::device_class(&class, interner))
+            }
             Kind::ResourceSlice => Object::Slice(phalanx_cache::resource_slice(&decode(value)?, interner)?),
             Kind::ResourceClaim => Object::Claim(phalanx_cache::resource_claim(&decode(value)?, interner)?),
             _ => Object::ClaimTemplate(phalanx_cache::claim_template(&decode(value)?, interner)),

@@ -1,7 +1,7 @@
 //! What the API server refuses of objects beyond types: lists in which names come once, and fields of which one is there.
 //!
 //! Source: Kubernetes' validation (`ValidatePersistentVolumeClaimSpec`, `ValidatePersistentVolume`, `ValidateCSINode`,
-//! `validateDeviceRequest`, `ValidateResourceSlice`, `ValidateVolumes`, `validateTopologySpreadConstraints`).
+//! `validateDeviceRequest`, `ValidateResourceSlice`, `ValidateResourceQuotaSpec`, `ValidateVolumes`, `validateTopologySpreadConstraints`).
 use std::collections::BTreeSet;
 
 use phalanx_cache::Invalid;
@@ -24,6 +24,7 @@ pub(crate) fn check(kind: Kind, object: &Value) -> Vec<Invalid> {
         Kind::ResourceClaim => requests("spec", spec, &mut found),
         Kind::ResourceClaimTemplate => requests("spec.spec", &spec["spec"], &mut found),
         Kind::ResourceSlice => slice(spec, &mut found),
+        Kind::ResourceQuota => quota(spec, &mut found),
         _ => {}
     }
     found.0
@@ -144,6 +145,43 @@ fn storage(place: &str, amounts: &Value, found: &mut Found) {
     };
     if text.parse::<Quantity>().is_ok_and(|size| size.units() <= 0) {
         found.add(format!("{place}.storage"), format!("found {text}, expected more than 0"));
+    }
+}
+
+/// What a ResourceQuota can count without a domain.
+const COUNTED: [&str; 19] = [
+    "cpu",
+    "memory",
+    "ephemeral-storage",
+    "requests.cpu",
+    "requests.memory",
+    "requests.storage",
+    "requests.ephemeral-storage",
+    "limits.cpu",
+    "limits.memory",
+    "limits.ephemeral-storage",
+    "pods",
+    "resourcequotas",
+    "services",
+    "replicationcontrollers",
+    "secrets",
+    "configmaps",
+    "persistentvolumeclaims",
+    "services.nodeports",
+    "services.loadbalancers",
+];
+
+fn quota(spec: &Value, found: &mut Found) {
+    let known = |name: &str| {
+        let hugepages = name.strip_prefix("requests.").unwrap_or(name).starts_with("hugepages-");
+        COUNTED.contains(&name) || hugepages || name.contains('/')
+    };
+    for name in spec["hard"].as_object().into_iter().flat_map(|hard| hard.keys()).filter(|name| !known(name))
+    {
+        let problem = format!(
+            "found resource {name:?}, expected cpu, memory, requests.cpu, pods, count/KIND or another that quotas know"
+        );
+        found.add(format!("spec.hard.{name}"), problem);
     }
 }
 
@@ -295,6 +333,17 @@ mod tests {
         ] {
             assert_eq!(said(kind, &spec), expected, "{spec}");
         }
+    }
+
+    #[test]
+    fn quotas_count_what_they_know() {
+        let hard = json!({"cpu": 1, "cpus": 1, "requests.nvidia.com/gpu": 1, "count/jobs.batch": 1, "hugepages-2Mi": 1,
+            "requests.hugepages-2Mi": 1, "services.loadbalancers": 1, "limits.gpu": 1});
+        let fields: Vec<String> = check(Kind::ResourceQuota, &json!({"spec": {"hard": hard}}))
+            .into_iter()
+            .map(|one| one.field)
+            .collect();
+        assert_eq!(fields, ["spec.hard.cpus", "spec.hard.limits.gpu"]);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Takes documents apart into objects, and collects what is wrong with them.
 use std::collections::BTreeMap;
 
+use phalanx_api::names::{GROUP_MIN_MEMBER_ANNOTATION, GROUP_NAME_ANNOTATION};
 use phalanx_cache::{Invalid, Names};
 use phalanx_core::event::PodPhase;
 use serde_json::{Map, Value};
@@ -159,6 +160,7 @@ impl<'d> Reader<'d> {
             keeps_names: kind == "StatefulSet",
         };
         self.tell(place, &label, wrong);
+        self.note_minimum(place, &label, &owner);
         let (pods, wrong) = workload::pods(workload, &owner);
         self.tell(place, &label, wrong);
         let (before, template) = (self.entries.len(), place.inner("spec.template."));
@@ -173,6 +175,19 @@ impl<'d> Reader<'d> {
                 pod.maker = Some(maker.clone());
             }
         }
+    }
+
+    /// Volcano's controller of PodGroups is not simulated.
+    fn note_minimum(&mut self, place: &Place<'_>, label: &str, owner: &Value) {
+        let Some(text) = owner["metadata"]["annotations"][GROUP_MIN_MEMBER_ANNOTATION].as_str() else {
+            return;
+        };
+        let field = format!("metadata.annotations.{GROUP_MIN_MEMBER_ANNOTATION}");
+        let problem = format!(
+            "found {text:?}, for which Volcano's controller makes a PodGroup, and nothing here; each pod is a gang of one, expected a \
+             PodGroup, and {GROUP_NAME_ANNOTATION} with its name in the template"
+        );
+        self.notes.odd(Kind::Pod, &field, || place.fault(label, &field, problem));
     }
 
     fn plain(&mut self, place: &Place<'d>, kind: Kind, mut value: Value) {

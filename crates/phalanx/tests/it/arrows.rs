@@ -11,7 +11,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("phalanx-core", &["phalanx-cel", "phalanx-resource"]),
     ("phalanx-conf", &["phalanx-core"]),
     ("phalanx-api", &[]),
-    ("phalanx-cache", &["phalanx-api", "phalanx-core", "phalanx-resource"]),
+    ("phalanx-cache", &["phalanx-api", "phalanx-cel", "phalanx-core", "phalanx-resource"]),
     ("phalanx-sim", &["phalanx-api", "phalanx-cache", "phalanx-conf", "phalanx-core", "phalanx-resource"]),
     (
         "phalanx-runtime",
