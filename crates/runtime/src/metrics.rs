@@ -275,4 +275,31 @@ mod tests {
         }
         assert!(text.ends_with("# EOF\n"));
     }
+
+    #[test]
+    fn the_reference_has_each_metric() {
+        let reference = include_str!("../../../docs/reference/metrics.md");
+        let (metrics, kind) = (Metrics::default(), "pods");
+        // A family is written once it has a member.
+        metrics.decided(kind, 1);
+        metrics.seen(kind, 1);
+        metrics.known(kind, 1);
+        metrics.watch_failed(kind);
+        metrics.invalid_object(kind);
+        metrics.pending(Pending::default());
+        metrics.reloaded(true);
+        metrics.outbox(&Depth::default());
+        metrics.bind(&Reply::Done, Duration::ZERO);
+        metrics.requests.get_or_create(&Answer { kind, result: "done" });
+        let text = metrics.render();
+        let types = text.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split_once(' '));
+        let names = types.map(|(name, kind)| match kind {
+            "counter" => format!("| `{name}_total` |"),
+            _ => format!("| `{name}` |"),
+        });
+        let missing: Vec<String> = names.filter(|row| !reference.contains(row)).collect();
+        assert_eq!(missing, Vec::<String>::new());
+        let (written, rows) = (text.matches("# TYPE ").count(), reference.matches("\n| `").count());
+        assert_eq!(written, rows, "a row that names no metric, or one that this test does not fill");
+    }
 }

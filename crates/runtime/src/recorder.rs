@@ -24,8 +24,9 @@ const REMEMBERED_MAX: usize = 16_384;
 const NOTE_MAX: usize = 1024;
 const NAME_MAX: usize = 253;
 
-/// A pod waits. Said of it no more when it has its node or is gone.
+/// A pod or a gang waits. Said of it no more when it has its place or is gone.
 const FAILED_SCHEDULING: &str = "FailedScheduling";
+const UNSCHEDULABLE: &str = "Unschedulable";
 
 /// The object an event is about.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -105,7 +106,7 @@ impl Note {
 
     /// A gang found no place.
     pub fn unschedulable(group: &Key, uid: &Arc<str>, text: &str, at: Instant) -> Self {
-        Self::warning(Regarding::pod_group(group, uid), "Unschedulable", "Scheduling", text, at)
+        Self::warning(Regarding::pod_group(group, uid), UNSCHEDULABLE, "Scheduling", text, at)
     }
 
     /// A queue's jobs wait for it, or its quotas do not add up.
@@ -242,9 +243,14 @@ impl Recorder {
         true
     }
 
-    /// The pod has its node, or is gone: why it waited is of no use any more, unless it was told.
-    pub fn settled(&mut self, pod: &Arc<str>) {
-        self.waiting.remove(&(Arc::clone(pod), FAILED_SCHEDULING));
+    /// A pod or a gang, by UID, waits no more: why it did is told before it is over, or not at all.
+    pub fn settled(&mut self, uid: &Arc<str>) {
+        if self.waiting.is_empty() {
+            return;
+        }
+        for reason in [FAILED_SCHEDULING, UNSCHEDULABLE] {
+            self.waiting.remove(&(Arc::clone(uid), reason));
+        }
     }
 
     fn wait(&mut self, topic: Topic, note: Note, until: Instant) {

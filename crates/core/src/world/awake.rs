@@ -42,6 +42,8 @@ pub(crate) struct Place {
     timer: Option<Time>,
     /// It stands in `flush`.
     listed: bool,
+    /// It was parked because binds were refused.
+    pub(super) denied: bool,
 }
 
 impl PartialEq for Place {
@@ -77,7 +79,7 @@ impl PartialEq for Pools {
 pub struct Pending {
     /// No cycle has come to an end with them: new, changed, with places that are being freed, or cut short in a search.
     pub active: usize,
-    /// Left alone for some seconds.
+    /// Left alone for some seconds: looked at in vain beside many others, or binds were refused.
     pub backoff: usize,
     /// Refused for reasons that stand until something happens. A few of them are looked at in each cycle all the same.
     pub unschedulable: usize,
@@ -206,7 +208,8 @@ impl World {
             pools.flush.push_back((flush, id));
             job.place.listed = true;
         }
-        job.place = Place { state: State::Parked(herd), serial, first_of: None, ..job.place };
+        let denied = job.is_denied();
+        job.place = Place { state: State::Parked(herd), serial, first_of: None, denied, ..job.place };
         pools.herds.join(herd, job);
         self.asleep(id);
         serial
@@ -331,14 +334,19 @@ impl World {
 
     /// How many jobs wait, by pool.
     pub fn pending(&self) -> Pending {
-        let mut pending = Pending { unschedulable: self.parked(), ..Pending::default() };
-        pending.backoff = self.off_jobs().count();
+        let denied = self.pools.herds.denied();
+        let mut pending = Pending {
+            unschedulable: self.parked() - denied,
+            backoff: self.off_jobs().count() + denied,
+            ..Pending::default()
+        };
         for id in self.awake_jobs() {
             let job = &self.jobs[id];
             let waits = job.waiting() > 0 || (job.phase == Phase::Pending && job.exists);
             let refused = !job.refusals.is_empty() && !job.has_places() && !job.had_no_turn();
             match (waits, refused) {
                 (false, _) => {}
+                _ if job.is_denied() => pending.backoff += 1,
                 (true, true) => pending.unschedulable += 1,
                 (true, false) => pending.active += 1,
             }

@@ -2,8 +2,8 @@
 //! alone for a second, then two, up to ten, and hold up nobody meanwhile.
 use std::sync::Arc;
 
-use super::World;
 use super::awake::backoff;
+use super::{Job, World};
 use crate::diagnosis::Refusal;
 use crate::event::Time;
 use crate::id::{JobId, TaskId};
@@ -59,5 +59,12 @@ impl World {
         self.denied_until(job, now)?;
         let Denied { pod, message, .. } = self.jobs[job].denied.clone()?;
         Some(Refusal::BindDenied { pod, message })
+    }
+}
+
+impl Job {
+    /// Whether it was left alone when a cycle looked at it last.
+    pub(super) fn is_denied(&self) -> bool {
+        self.refusals.iter().any(|refusal| matches!(refusal, Refusal::BindDenied { .. }))
     }
 }

@@ -222,6 +222,8 @@ pub(crate) struct Herds {
     emptied: Vec<HerdId>,
     queues: FxHashMap<QueueId, OfQueue>,
     parked: usize,
+    /// How many of them wait because binds were refused.
+    denied: usize,
     /// How many of them wait for admission by their minResources.
     asking: usize,
     pub(super) rooms: Rooms,
@@ -248,8 +250,14 @@ impl Herds {
         self.parked
     }
 
+    /// Of the parked ones, those of which binds were refused.
+    pub(super) fn denied(&self) -> usize {
+        self.denied
+    }
+
     pub(super) fn leave(&mut self, id: HerdId, job: &Job) {
         self.parked -= 1;
+        self.denied -= usize::from(job.place.denied);
         self.asking -= usize::from(asks(job));
         if let Some(queue) = self.queues.get_mut(&job.queue) {
             queue.parked -= 1;
@@ -266,6 +274,7 @@ impl Herds {
 
     pub(super) fn join(&mut self, id: HerdId, job: &Job) {
         self.parked += 1;
+        self.denied += usize::from(job.place.denied);
         self.asking += usize::from(asks(job));
         if let Some(queue) = self.queues.get_mut(&job.queue) {
             queue.parked += 1;
@@ -603,6 +612,8 @@ impl World {
         note(counts, "counts of parked jobs".to_owned());
         let asking = parked.iter().filter(|job| asks(job)).count();
         note(asking == herds.asking, "count of parked jobs that ask to be admitted".to_owned());
+        let denied = parked.iter().filter(|job| job.place.denied).count();
+        note(denied == herds.denied, "count of parked jobs whose binds were refused".to_owned());
         herds.lineups.check(&herds.all, note);
         for (id, herd) in herds.all.iter() {
             let entries = herd.members.all().into_iter();

@@ -63,6 +63,26 @@ fn a_cycle_is_due_when_the_wait_is_over() {
     }
 }
 
+#[test]
+fn whoever_is_left_alone_is_in_backoff() {
+    for (size, last) in [(1, "g-0"), (2, "g-1")] {
+        for mut cluster in clusters() {
+            cluster.nodes(1, "cpu=4").gang(group("g", size), size, "cpu=1").gang(
+                group("large", 1),
+                1,
+                "cpu=9",
+            );
+            cycle(&mut cluster, last);
+            cluster.cycle();
+            let pending = cluster.world.pending();
+            assert_eq!((pending.active, pending.backoff, pending.unschedulable), (0, 1, 1));
+            assert_eq!(tries(&mut cluster, "nobody's", 5).len(), 0);
+            let pending = cluster.world.pending();
+            assert_eq!((pending.active, pending.backoff, pending.unschedulable), (0, 0, 1), "it is bound");
+        }
+    }
+}
+
 fn is_bind(decision: &Decision) -> bool {
     matches!(decision, Decision::Bind { .. })
 }

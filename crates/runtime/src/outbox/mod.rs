@@ -125,7 +125,11 @@ impl Outbox {
             Decision::PodGroupStatus { group, uid, version, status } => {
                 match unschedulable(&status) {
                     Some(condition) if is_lack(condition) => self.lacking.changed(&group, now),
-                    _ => self.lacking.forget(&group),
+                    Some(_) => self.lacking.forget(&group),
+                    None => {
+                        self.lacking.forget(&group);
+                        self.recorder.settled(&uid);
+                    }
                 }
                 let stands = Arc::clone(&version);
                 self.writes.group(GroupWrite { group, uid, version, stands, status, decided: now }, now);

@@ -159,7 +159,7 @@ fn what_is_told_once_is_dropped_under_pressure_and_counted() {
 }
 
 #[test]
-fn nobody_is_told_why_a_pod_waits_that_waits_no_more() {
+fn nobody_is_told_why_that_waits_which_waits_no_more() {
     let start = Instant::now();
     let mut outbox = flooded(start);
     outbox.gone(&[Event::PodGone("uid-p24".into())], start);
@@ -167,8 +167,13 @@ fn nobody_is_told_why_a_pod_waits_that_waits_no_more() {
     if let Decision::Bind { pods, .. } = &mut bind {
         pods[0].pod = pod("p23");
     }
-    outbox.decide(vec![bind], start);
+    let gang = Note::unschedulable(&Key::new("ns", "g"), &"uid-g".into(), "no room", start);
+    outbox.note(gang, start);
+    let (group, uid, version) = (Key::new("ns", "g"), "uid-g".into(), "".into());
+    let status = GroupStatus { phase: Phase::Running, ..GroupStatus::default() };
+    outbox.decide(vec![bind, Decision::PodGroupStatus { group, uid, version, status }], start);
     let sent = talk(&mut outbox, start);
+    assert!(!sent.contains(&"event Unschedulable g".to_owned()), "{sent:?}");
     assert!(!sent.contains(&"event FailedScheduling p24".to_owned()), "{sent:?}");
     assert!(!sent.contains(&"event FailedScheduling p23".to_owned()), "{sent:?}");
     assert!(sent.contains(&"event FailedScheduling p22".to_owned()), "{sent:?}");

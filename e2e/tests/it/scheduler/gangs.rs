@@ -7,6 +7,7 @@ use phalanx_e2e::{fake, wait};
 use serde_json::json;
 
 use super::cluster::{Cluster, PodSpec, SOON};
+use super::pools::until_pools;
 
 #[tokio::test]
 async fn a_gang_that_fits_runs_and_its_group_says_so() -> Result<()> {
@@ -43,27 +44,13 @@ async fn a_gang_that_misses_one_pod_waits_and_fits_after_a_node_is_added() -> Re
     cluster.until_event("Unschedulable", "train").await?;
     cluster.until_event("FailedScheduling", "train-0").await?;
     assert_eq!(cluster.bound_of("train-").await?, 0);
-    until_pools(&cluster, [0, 1]).await?;
+    until_pools(&cluster, [0, 0, 1]).await?;
 
     fake::Nodes::new(1).cpu("4").starting_at(2).create(&cluster.client).await?;
     cluster.until_bound("train-", 5).await?;
-    until_pools(&cluster, [0, 0]).await?;
+    until_pools(&cluster, [0, 0, 0]).await?;
     cluster.until_phase("train", "Running").await?;
     cluster.check_room(4).await
-}
-
-/// So many jobs were not refused yet, and so many wait for something that may help them.
-async fn until_pools(cluster: &Cluster, wanted: [u32; 2]) -> Result<()> {
-    wait::until(SOON, &format!("jobs that wait: {wanted:?}"), async || {
-        let mut found = Vec::new();
-        for pool in ["active", "unschedulable"] {
-            let metric = format!("phalanx_pending_jobs{{pool=\"{pool}\"}}");
-            found.push(cluster.phalanx().metric(&metric).await?);
-        }
-        ensure!(found == wanted.map(f64::from), "{found:?}");
-        Ok(())
-    })
-    .await
 }
 
 /// Pod by pod, each would take half of the room and wait for the other for ever.

@@ -10,6 +10,7 @@ use phalanx_e2e::{Phalanx, PlaneOptions, fake, wait};
 use serde_json::json;
 
 use super::cluster::{Cluster, PodSpec, SOON};
+use super::pools::until_pools;
 
 /// The API server refuses to bind one pod, whoever asks. Returns when it does.
 async fn refuse_to_bind(cluster: &Cluster, pod: &str) -> Result<()> {
@@ -52,6 +53,7 @@ async fn a_bind_that_fails_loses_nothing() -> Result<()> {
     cluster.until_bound("train-", 3).await?;
     let note = cluster.until_event_with("FailedScheduling", "train-1", "not this one").await?;
     ensure!(note.contains("refuse"), "it names the policy: {note}");
+    until_pools(&cluster, [0, 1, 0]).await?;
     // It goes while its bind is still being tried, and is not bound under another name twice.
     cluster.delete_pods("train-1").await?;
     for index in [4, 5] {

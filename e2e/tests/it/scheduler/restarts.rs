@@ -255,7 +255,7 @@ async fn a_gang_that_was_promised_room_gets_it_from_the_next_scheduler() -> Resu
 }
 
 /// Whether pods of this beginning stay when they are deleted.
-async fn hold(cluster: &Cluster, prefix: &str, held: bool) -> Result<()> {
+pub(super) async fn hold(cluster: &Cluster, prefix: &str, held: bool) -> Result<()> {
     let finalizers = if held { json!(["example.com/hold"]) } else { Value::Null };
     let patch = Patch::Merge(json!({"metadata": {"finalizers": finalizers}}));
     let pods: Api<Pod> = Api::default_namespaced(cluster.client.clone());
@@ -265,7 +265,7 @@ async fn hold(cluster: &Cluster, prefix: &str, held: bool) -> Result<()> {
     Ok(())
 }
 
-async fn until_nominated(cluster: &Cluster, prefix: &str, count: usize) -> Result<()> {
+pub(super) async fn until_nominated(cluster: &Cluster, prefix: &str, count: usize) -> Result<()> {
     wait::until(SOON, &format!("{count} pods {prefix}* nominated"), async || {
         let pods = cluster.pods().await?;
         let of_prefix = pods.iter().filter(|pod| pod.name_any().starts_with(prefix));
