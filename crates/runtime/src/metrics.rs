@@ -290,7 +290,7 @@ mod tests {
         metrics.reloaded(true);
         metrics.outbox(&Depth::default());
         metrics.bind(&Reply::Done, Duration::ZERO);
-        metrics.requests.get_or_create(&Answer { kind, result: "done" });
+        drop(metrics.requests.get_or_create(&Answer { kind, result: "done" }));
         let text = metrics.render();
         let types = text.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split_once(' '));
         let names = types.map(|(name, kind)| match kind {
