@@ -1,93 +1,13 @@
 //! Expressions about a device.
-use std::cmp::Ordering;
-
-use phalanx_resource::Quantity;
-
 use crate::Error;
-use crate::parse::{Expr, Function, Macro};
-use crate::pattern::Pattern;
-
-/// The value of an attribute.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Attribute<'a> {
-    /// A boolean.
-    Bool(bool),
-    /// An integer.
-    Int(i64),
-    /// Text.
-    Text(&'a str),
-    /// A semantic version.
-    Version(&'a str),
-}
-
-/// A device, as expressions see it. Names are taken apart into domain and name; one without a domain is of its driver's.
-pub trait Device {
-    /// Its driver.
-    fn driver(&self) -> &str;
-    /// An attribute.
-    fn attribute(&self, domain: &str, name: &str) -> Option<Attribute<'_>>;
-    /// A capacity.
-    fn capacity(&self, domain: &str, name: &str) -> Option<Quantity>;
-    /// Domain and name of all attributes, in an order that is always the same.
-    fn attributes(&self) -> Vec<(&str, &str)>;
-    /// Of all capacities, likewise.
-    fn capacities(&self) -> Vec<(&str, &str)>;
-}
+use crate::call::call;
+use crate::device::Device;
+use crate::parse::{Expr, Function};
+use crate::value::{Answer, Value, arithmetic, attribute_value, compare, overflow, wrong};
 
 /// What the evaluation for one device may cost: a step for each part of an expression each time it is looked at, and more
 /// for what is copied. Nested macros and texts that double end here.
 const STEPS_MAX: usize = 100_000;
-
-/// Major, minor, patch, and what stands behind a dash.
-type Version = (u64, u64, u64, Option<String>);
-
-#[derive(Clone, Debug, PartialEq)]
-enum Value {
-    Bool(bool),
-    Int(i64),
-    Text(String),
-    List(Vec<Value>),
-    Optional(Option<Box<Value>>),
-    Quantity(Quantity),
-    Version(Version),
-    Device,
-    Attributes,
-    Capacities,
-    AttributesOf(String),
-    CapacitiesOf(String),
-}
-
-impl Value {
-    fn kind(&self) -> &'static str {
-        match self {
-            Value::Bool(_) => "a boolean",
-            Value::Int(_) => "an integer",
-            Value::Text(_) => "text",
-            Value::List(_) => "a list",
-            Value::Optional(_) => "an optional",
-            Value::Quantity(_) => "a quantity",
-            Value::Version(_) => "a version",
-            Value::Device => "the device",
-            Value::Attributes | Value::Capacities | Value::AttributesOf(_) | Value::CapacitiesOf(_) => {
-                "a map"
-            }
-        }
-    }
-}
-
-impl Value {
-    /// What a copy costs, in steps.
-    fn weight(&self) -> usize {
-        match self {
-            Value::Text(text) => 1 + text.len() / 8,
-            Value::List(list) => list.iter().map(Value::weight).sum::<usize>() + 1,
-            Value::Optional(Some(value)) => value.weight() + 1,
-            _ => 1,
-        }
-    }
-}
-
-type Answer = Result<Value, Error>;
 
 pub(crate) fn selects(expr: &Expr, device: &dyn Device) -> Result<bool, Error> {
     match (Scope { device, bound: Vec::new(), left: STEPS_MAX }).eval(expr)? {
@@ -96,12 +16,8 @@ pub(crate) fn selects(expr: &Expr, device: &dyn Device) -> Result<bool, Error> {
     }
 }
 
-fn wrong<T>(problem: String) -> Result<T, Error> {
-    Err(Error(problem))
-}
-
-struct Scope<'a> {
-    device: &'a dyn Device,
+pub(crate) struct Scope<'a> {
+    pub(crate) device: &'a dyn Device,
     bound: Vec<(&'a str, Value)>,
     /// Steps.
     left: usize,
@@ -168,121 +84,18 @@ impl<'a> Scope<'a> {
         }
     }
 
-    fn with(&mut self, name: &'a str, value: Value, body: &'a Expr) -> Answer {
+    pub(crate) fn with(&mut self, name: &'a str, value: Value, body: &'a Expr) -> Answer {
         self.bound.push((name, value));
         let answer = self.eval(body);
         self.bound.pop();
         answer
     }
 
-    fn holds(&mut self, name: &'a str, value: Value, body: &'a Expr) -> Result<bool, Error> {
+    pub(crate) fn holds(&mut self, name: &'a str, value: Value, body: &'a Expr) -> Result<bool, Error> {
         match self.with(name, value, body)? {
             Value::Bool(value) => Ok(value),
             other => wrong(format!("found {}, expected a boolean", other.kind())),
         }
-    }
-
-    fn over(&mut self, found: Macro, of: Value, name: &'a str, parts: &'a [Expr]) -> Answer {
-        match (found, of) {
-            (Macro::OptMap | Macro::OptFlatMap, Value::Optional(None)) => Ok(Value::Optional(None)),
-            (Macro::OptMap, Value::Optional(Some(value))) => {
-                self.with(name, *value, &parts[0]).map(|value| Value::Optional(Some(Box::new(value))))
-            }
-            (Macro::OptFlatMap, Value::Optional(Some(value))) => match self.with(name, *value, &parts[0])? {
-                value @ Value::Optional(_) => Ok(value),
-                other => wrong(format!("found {}, expected an optional", other.kind())),
-            },
-            (Macro::OptMap | Macro::OptFlatMap, other) => {
-                wrong(format!("found {}, expected an optional", other.kind()))
-            }
-            (found, of) => {
-                let items = self.items(of)?;
-                self.over_items(found, items, name, parts)
-            }
-        }
-    }
-
-    fn over_items(&mut self, found: Macro, items: Vec<Value>, name: &'a str, parts: &'a [Expr]) -> Answer {
-        match found {
-            Macro::All => self.any(items, name, &parts[0], false).map(|any| Value::Bool(!any)),
-            Macro::Exists => self.any(items, name, &parts[0], true).map(Value::Bool),
-            Macro::ExistsOne => {
-                let mut count = 0;
-                for item in items {
-                    count += usize::from(self.holds(name, item, &parts[0])?);
-                }
-                Ok(Value::Bool(count == 1))
-            }
-            Macro::Filter => {
-                let mut list = Vec::new();
-                for item in items {
-                    if self.holds(name, item.clone(), &parts[0])? {
-                        list.push(item);
-                    }
-                }
-                Ok(Value::List(list))
-            }
-            _ => self.map(items, name, parts),
-        }
-    }
-
-    /// The last part makes the items of a list; one before it says of which.
-    fn map(&mut self, items: Vec<Value>, name: &'a str, parts: &'a [Expr]) -> Answer {
-        let (made, conditions) =
-            parts.split_last().ok_or_else(|| Error("map needs an expression".to_owned()))?;
-        let mut list = Vec::new();
-        for item in items {
-            let mut taken = true;
-            for condition in conditions {
-                taken = self.holds(name, item.clone(), condition)?;
-            }
-            if taken {
-                list.push(self.with(name, item, made)?);
-            }
-        }
-        Ok(Value::List(list))
-    }
-
-    /// Whether for some item the body comes out as wanted; one that does is enough, whatever is wrong with others.
-    fn any(&mut self, items: Vec<Value>, name: &'a str, body: &'a Expr, wanted: bool) -> Result<bool, Error> {
-        let mut fault = None;
-        for item in items {
-            match self.holds(name, item, body) {
-                Ok(found) if found == wanted => return Ok(true),
-                Ok(_) => {}
-                Err(error) => fault = fault.or(Some(error)),
-            }
-        }
-        fault.map_or(Ok(false), Err)
-    }
-
-    /// Of a list, or the keys of a map.
-    fn items(&self, of: Value) -> Result<Vec<Value>, Error> {
-        match of {
-            Value::List(list) => Ok(list),
-            map => match self.keys(&map) {
-                Some(keys) => Ok(keys.into_iter().map(|key| Value::Text(key.to_owned())).collect()),
-                None => wrong(format!("found {}, expected a list or a map", map.kind())),
-            },
-        }
-    }
-
-    fn keys(&self, of: &Value) -> Option<Vec<&'a str>> {
-        let device = self.device;
-        let (all, domain) = match of {
-            Value::Attributes => (device.attributes(), None),
-            Value::Capacities => (device.capacities(), None),
-            Value::AttributesOf(domain) => (device.attributes(), Some(domain)),
-            Value::CapacitiesOf(domain) => (device.capacities(), Some(domain)),
-            _ => return None,
-        };
-        let Some(domain) = domain else {
-            let mut domains: Vec<&str> = all.into_iter().map(|(domain, _)| domain).collect();
-            domains.sort_unstable();
-            domains.dedup();
-            return Some(domains);
-        };
-        Some(all.into_iter().filter(|(of, _)| of == domain).map(|(_, name)| name).collect())
     }
 
     /// What an optional has is looked at; of one without a value there is nothing.
@@ -400,122 +213,17 @@ impl<'a> Scope<'a> {
     }
 }
 
-fn attribute_value(attribute: Attribute<'_>) -> Answer {
-    match attribute {
-        Attribute::Bool(value) => Ok(Value::Bool(value)),
-        Attribute::Int(value) => Ok(Value::Int(value)),
-        Attribute::Text(value) => Ok(Value::Text(value.to_owned())),
-        Attribute::Version(value) => version(value).map(Value::Version),
-    }
-}
-
-fn arithmetic(operator: &str, a: &Value, b: &Value) -> Answer {
-    match (a, b) {
-        (Value::Text(a), Value::Text(b)) if operator == "+" => Ok(Value::Text(format!("{a}{b}"))),
-        (Value::List(a), Value::List(b)) if operator == "+" => Ok(Value::List([a.as_slice(), b].concat())),
-        (Value::Int(a), Value::Int(b)) => {
-            let result = match operator {
-                "+" => a.checked_add(*b),
-                "-" => a.checked_sub(*b),
-                "*" => a.checked_mul(*b),
-                "/" => a.checked_div(*b),
-                _ => a.checked_rem(*b),
-            };
-            result.map(Value::Int).ok_or_else(overflow)
-        }
-        _ => wrong(format!("{} {operator} {} makes no sense", a.kind(), b.kind())),
-    }
-}
-
-fn overflow() -> Error {
-    Error("a number is out of range, or was divided by 0".to_owned())
-}
-
 fn too_long() -> Error {
     Error("it takes too many steps".to_owned())
 }
 
-fn compare(a: &Value, b: &Value) -> Result<Ordering, Error> {
-    match (a, b) {
-        (Value::Int(a), Value::Int(b)) => Ok(a.cmp(b)),
-        (Value::Text(a), Value::Text(b)) => Ok(a.cmp(b)),
-        (Value::Bool(a), Value::Bool(b)) => Ok(a.cmp(b)),
-        (Value::Quantity(a), Value::Quantity(b)) => Ok(a.cmp(b)),
-        (Value::Version(a), Value::Version(b)) => Ok(compare_versions(a, b)),
-        _ => wrong(format!("{} cannot be compared with {}", a.kind(), b.kind())),
-    }
-}
-
-fn call(function: Function, arguments: &[Value]) -> Answer {
-    let text = |of: &str, with: &str| match function {
-        Function::StartsWith => Some(of.starts_with(with)),
-        Function::EndsWith => Some(of.ends_with(with)),
-        Function::Contains => Some(of.contains(with)),
-        _ => None,
-    };
-    match (function, arguments) {
-        (Function::Size, [Value::Text(text)]) => Ok(Value::Int(text.chars().count() as i64)),
-        (Function::Size, [Value::List(list)]) => Ok(Value::Int(list.len() as i64)),
-        (Function::Quantity, [Value::Text(text)]) => {
-            let parsed = text.parse().map(Value::Quantity);
-            parsed.map_err(|_| Error(format!("{text:?} is no quantity")))
-        }
-        (Function::Semver, [Value::Text(text)]) => version(text).map(Value::Version),
-        (Function::LowerAscii, [Value::Text(text)]) => Ok(Value::Text(text.to_ascii_lowercase())),
-        (Function::UpperAscii, [Value::Text(text)]) => Ok(Value::Text(text.to_ascii_uppercase())),
-        (Function::CompareTo, [a, b]) => Ok(Value::Int(compare(a, b)? as i64)),
-        (Function::IsGreaterThan, [a, b]) => Ok(Value::Bool(compare(a, b)?.is_gt())),
-        (Function::IsLessThan, [a, b]) => Ok(Value::Bool(compare(a, b)?.is_lt())),
-        (Function::Major, [Value::Version(version)]) => Ok(Value::Int(version.0 as i64)),
-        (Function::Minor, [Value::Version(version)]) => Ok(Value::Int(version.1 as i64)),
-        (Function::Patch, [Value::Version(version)]) => Ok(Value::Int(version.2 as i64)),
-        (Function::Matches, [Value::Text(of), Value::Text(pattern)]) => {
-            Ok(Value::Bool(Pattern::new(pattern)?.matches(of)))
-        }
-        (Function::Of, [value]) => Ok(Value::Optional(Some(Box::new(value.clone())))),
-        (Function::None, []) => Ok(Value::Optional(None)),
-        (Function::HasValue, [Value::Optional(value)]) => Ok(Value::Bool(value.is_some())),
-        (Function::Value, [Value::Optional(value)]) => {
-            value.as_deref().cloned().ok_or_else(|| Error("the optional has no value".to_owned()))
-        }
-        (_, [Value::Text(of), Value::Text(with)]) => text(of, with)
-            .map(Value::Bool)
-            .ok_or_else(|| Error(format!("{function:?} does not go with text"))),
-        _ => {
-            let kinds: Vec<&str> = arguments.iter().map(Value::kind).collect();
-            wrong(format!("{function:?} does not go with {}", kinds.join(" and ")))
-        }
-    }
-}
-
-fn version(text: &str) -> Result<Version, Error> {
-    let plain = text.split('+').next().unwrap_or_default();
-    let (core, early) = plain.split_once('-').map_or((plain, None), |(core, early)| (core, Some(early)));
-    let parts: Result<Vec<u64>, _> = core.split('.').map(str::parse).collect();
-    match parts.as_deref() {
-        Ok([major, minor, patch]) => Ok((*major, *minor, *patch, early.map(str::to_owned))),
-        _ => wrong(format!("{text:?} is no semantic version")),
-    }
-}
-
-/// What stands behind a dash comes before the version itself; its parts are compared as numbers where they are.
-fn compare_versions(a: &Version, b: &Version) -> Ordering {
-    let core = (a.0, a.1, a.2).cmp(&(b.0, b.1, b.2));
-    core.then_with(|| match (&a.3, &b.3) {
-        (None, None) => Ordering::Equal,
-        (None, Some(_)) => Ordering::Greater,
-        (Some(_), None) => Ordering::Less,
-        (Some(a), Some(b)) => {
-            let key = |part: &str| (part.parse::<u64>().is_err(), part.parse::<u64>().ok(), part.to_owned());
-            a.split('.').map(key).cmp(b.split('.').map(key))
-        }
-    })
-}
-
 #[cfg(test)]
 mod tests {
+    use phalanx_resource::Quantity;
+
     use super::*;
     use crate::Expression;
+    use crate::device::Attribute;
 
     struct Gpu;
 

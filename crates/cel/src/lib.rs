@@ -9,12 +9,16 @@
 //! is told when an expression is read.
 //!
 //! Source: Kubernetes' documentation of resource.k8s.io/v1 `CELDeviceSelector.expression`.
+mod call;
+mod device;
 mod eval;
 mod lex;
+mod macros;
 mod parse;
 mod pattern;
+mod value;
 
-pub use eval::{Attribute, Device};
+pub use device::{Attribute, Device};
 
 /// What is wrong with an expression, or with its evaluation.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -1,0 +1,128 @@
+//! What expressions come out as, and how that is compared and reckoned with.
+use std::cmp::Ordering;
+
+use phalanx_resource::Quantity;
+
+use crate::Error;
+use crate::device::Attribute;
+
+/// Major, minor, patch, and what stands behind a dash.
+pub(crate) type Version = (u64, u64, u64, Option<String>);
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Value {
+    Bool(bool),
+    Int(i64),
+    Text(String),
+    List(Vec<Value>),
+    Optional(Option<Box<Value>>),
+    Quantity(Quantity),
+    Version(Version),
+    Device,
+    Attributes,
+    Capacities,
+    AttributesOf(String),
+    CapacitiesOf(String),
+}
+
+impl Value {
+    pub(crate) fn kind(&self) -> &'static str {
+        match self {
+            Value::Bool(_) => "a boolean",
+            Value::Int(_) => "an integer",
+            Value::Text(_) => "text",
+            Value::List(_) => "a list",
+            Value::Optional(_) => "an optional",
+            Value::Quantity(_) => "a quantity",
+            Value::Version(_) => "a version",
+            Value::Device => "the device",
+            Value::Attributes | Value::Capacities | Value::AttributesOf(_) | Value::CapacitiesOf(_) => {
+                "a map"
+            }
+        }
+    }
+}
+
+impl Value {
+    /// What a copy costs, in steps.
+    pub(crate) fn weight(&self) -> usize {
+        match self {
+            Value::Text(text) => 1 + text.len() / 8,
+            Value::List(list) => list.iter().map(Value::weight).sum::<usize>() + 1,
+            Value::Optional(Some(value)) => value.weight() + 1,
+            _ => 1,
+        }
+    }
+}
+
+pub(crate) type Answer = Result<Value, Error>;
+
+pub(crate) fn wrong<T>(problem: String) -> Result<T, Error> {
+    Err(Error(problem))
+}
+
+pub(crate) fn attribute_value(attribute: Attribute<'_>) -> Answer {
+    match attribute {
+        Attribute::Bool(value) => Ok(Value::Bool(value)),
+        Attribute::Int(value) => Ok(Value::Int(value)),
+        Attribute::Text(value) => Ok(Value::Text(value.to_owned())),
+        Attribute::Version(value) => version(value).map(Value::Version),
+    }
+}
+
+pub(crate) fn arithmetic(operator: &str, a: &Value, b: &Value) -> Answer {
+    match (a, b) {
+        (Value::Text(a), Value::Text(b)) if operator == "+" => Ok(Value::Text(format!("{a}{b}"))),
+        (Value::List(a), Value::List(b)) if operator == "+" => Ok(Value::List([a.as_slice(), b].concat())),
+        (Value::Int(a), Value::Int(b)) => {
+            let result = match operator {
+                "+" => a.checked_add(*b),
+                "-" => a.checked_sub(*b),
+                "*" => a.checked_mul(*b),
+                "/" => a.checked_div(*b),
+                _ => a.checked_rem(*b),
+            };
+            result.map(Value::Int).ok_or_else(overflow)
+        }
+        _ => wrong(format!("{} {operator} {} makes no sense", a.kind(), b.kind())),
+    }
+}
+
+pub(crate) fn overflow() -> Error {
+    Error("a number is out of range, or was divided by 0".to_owned())
+}
+
+pub(crate) fn compare(a: &Value, b: &Value) -> Result<Ordering, Error> {
+    match (a, b) {
+        (Value::Int(a), Value::Int(b)) => Ok(a.cmp(b)),
+        (Value::Text(a), Value::Text(b)) => Ok(a.cmp(b)),
+        (Value::Bool(a), Value::Bool(b)) => Ok(a.cmp(b)),
+        (Value::Quantity(a), Value::Quantity(b)) => Ok(a.cmp(b)),
+        (Value::Version(a), Value::Version(b)) => Ok(compare_versions(a, b)),
+        _ => wrong(format!("{} cannot be compared with {}", a.kind(), b.kind())),
+    }
+}
+
+pub(crate) fn version(text: &str) -> Result<Version, Error> {
+    let plain = text.split('+').next().unwrap_or_default();
+    let (core, early) = plain.split_once('-').map_or((plain, None), |(core, early)| (core, Some(early)));
+    let parts: Result<Vec<u64>, _> = core.split('.').map(str::parse).collect();
+    match parts.as_deref() {
+        Ok([major, minor, patch]) => Ok((*major, *minor, *patch, early.map(str::to_owned))),
+        _ => wrong(format!("{text:?} is no semantic version")),
+    }
+}
+
+/// What stands behind a dash comes before the version itself; its parts are compared as numbers where they are.
+fn compare_versions(a: &Version, b: &Version) -> Ordering {
+    let core = (a.0, a.1, a.2).cmp(&(b.0, b.1, b.2));
+    core.then_with(|| match (&a.3, &b.3) {
+        (None, None) => Ordering::Equal,
+        (None, Some(_)) => Ordering::Greater,
+        (Some(_), None) => Ordering::Less,
+        (Some(a), Some(b)) => {
+            let key = |part: &str| (part.parse::<u64>().is_err(), part.parse::<u64>().ok(), part.to_owned());
+            a.split('.').map(key).cmp(b.split('.').map(key))
+        }
+    })
+}
