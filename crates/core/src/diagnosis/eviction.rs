@@ -1,0 +1,125 @@
+//! Why nobody was evicted for a job.
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::budget::Cut;
+use crate::event::Key;
+
+/// Why a pod is not evicted for a job.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Shelter {
+    /// Equal or higher priority.
+    Priority,
+    /// `volcano.sh/preemptable: false`, its own or its PodGroup's.
+    Preemptable,
+    /// An eviction of it was refused not long ago.
+    Refused,
+    /// A plugin protects it, whoever asks: this is what it says.
+    Plugin(&'static str),
+    /// The PodDisruptionBudget that means it allows nothing now.
+    Budget(Key),
+    /// Several PodDisruptionBudgets mean it.
+    Budgets,
+    /// Its queue's `reclaimable` is false.
+    Queue(Arc<str>),
+    /// It asks for nothing less than the job does.
+    Idle,
+    /// Plugins do not let it go for this job.
+    Plugins,
+}
+
+impl Shelter {
+    fn text(&self, pods: u32) -> String {
+        match self {
+            Shelter::Priority => format!("{pods} of equal or higher priority"),
+            Shelter::Preemptable => format!("{pods} with volcano.sh/preemptable: false"),
+            Shelter::Refused => format!("{pods} whose eviction was refused just now"),
+            Shelter::Plugin(what) => format!("{pods} {what}"),
+            Shelter::Budget(key) => format!("{pods} protected by PodDisruptionBudget {key}"),
+            Shelter::Budgets => format!("{pods} that several PodDisruptionBudgets mean"),
+            Shelter::Queue(queue) => format!("{pods} in queue {queue}, which is not reclaimable"),
+            Shelter::Idle => format!("{pods} with requests, and it has none"),
+            Shelter::Plugins => format!("{pods} that the plugins do not let go for it"),
+        }
+    }
+}
+
+/// Pods that are not evicted for a job, by the first reason that holds.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Sheltered {
+    /// How many, by reason.
+    pub pods: BTreeMap<Shelter, u32>,
+    /// No more pods were looked at than these.
+    pub some: bool,
+}
+
+impl Sheltered {
+    fn text(&self) -> String {
+        if self.pods.is_empty() {
+            return String::new();
+        }
+        let pods: Vec<String> = self.pods.iter().map(|(why, pods)| why.text(*pods)).collect();
+        let all: u32 = self.pods.values().sum();
+        let head = if self.some { format!(" (of {all} that were looked at: ") } else { " (".to_owned() };
+        format!("{head}{})", pods.join(", "))
+    }
+}
+
+/// Why nobody was evicted for a job.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum NoEviction {
+    /// Its pods never preempt.
+    Never,
+    /// Nobody may be evicted for it.
+    NoVictims(Arc<Sheltered>),
+    /// It would not fit if there were no other pods at all.
+    TooLarge,
+    /// It would not fit even without all who may be evicted for it.
+    NotEnough(Arc<Sheltered>),
+    /// None were found that may go together and leave enough room, but not all that could do was tried.
+    NotFound(Untried),
+    /// The search took as much as the action may take in a cycle.
+    Cut(Cut),
+}
+
+/// What was not tried when nobody was found to be evicted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Untried {
+    /// Every set of pods that may go: there are too many.
+    Sets,
+    /// Every way to place the gang: there are too many.
+    Ways,
+    /// Every set of pods that may go: each one is a question to an extender.
+    Asked,
+}
+
+impl Untried {
+    fn text(self) -> &'static str {
+        match self {
+            Untried::Sets => "there are too many sets of them to try each",
+            Untried::Ways => "there are too many ways to place it to try each",
+            Untried::Asked => "not every set of them was tried, since an extender has to be asked about each",
+        }
+    }
+}
+
+impl NoEviction {
+    pub(super) fn text(&self) -> String {
+        match self {
+            NoEviction::Never => "its pods' preemptionPolicy is Never".into(),
+            NoEviction::NoVictims(sheltered) => {
+                format!("there is no pod that may be evicted for it{}", sheltered.text())
+            }
+            NoEviction::TooLarge => "it would not fit if there were no other pods at all".into(),
+            NoEviction::NotEnough(sheltered) => format!(
+                "it would not fit even without all pods that may be evicted for it{}",
+                sheltered.text()
+            ),
+            NoEviction::NotFound(untried) => format!(
+                "no pods were found that may be evicted together and leave enough room for it; {}",
+                untried.text()
+            ),
+            NoEviction::Cut(cut) => format!("{} ({})", cut.text(), cut.argument()),
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! Why a node, or none of all, is for a task.
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use phalanx_resource::{Amounts, DimId, Dims};
+
+use crate::world::Node;
+
+/// Why a node is not for a task.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Unfit {
+    /// Not enough of a resource.
+    Insufficient(DimId),
+    /// No place left among the node's pods.
+    TooManyPods,
+    /// There is room, but for what others are to have.
+    Reserved,
+    /// Node selector or required node affinity.
+    NodeAffinity,
+    /// A taint that is not tolerated.
+    Taint,
+    /// Cordoned.
+    Unschedulable,
+    /// Ready is not True.
+    NotReady,
+    /// A host port is taken.
+    Ports,
+    /// Required pod affinity.
+    PodAffinity,
+    /// The pod's required anti-affinity.
+    PodAntiAffinity,
+    /// The required anti-affinity of a pod that is there.
+    ExistingPodAntiAffinity,
+    /// A topology spread constraint.
+    Spread,
+    /// The label of a topology spread constraint is missing.
+    SpreadLabel,
+    /// Not enough devices for the pod's claims.
+    Devices,
+    /// A claim of the pod has its devices elsewhere.
+    ClaimElsewhere,
+    /// A plugin's own reason.
+    Other(Arc<str>),
+    /// A plugin's own reason about what else is on the node, or what would remain of it: without more room it may be gone.
+    Beside(Arc<str>),
+    /// No node will do, for this reason.
+    Pod(Arc<str>),
+}
+
+impl Unfit {
+    /// kube-scheduler's words for it.
+    pub fn text(&self, dims: &Dims) -> String {
+        match self {
+            Unfit::Insufficient(dim) => format!("Insufficient {}", dims.name(*dim)),
+            Unfit::TooManyPods => "Too many pods".into(),
+            Unfit::Reserved => "node(s) with room that is kept for other pods".into(),
+            Unfit::NodeAffinity => "node(s) didn't match Pod's node affinity/selector".into(),
+            Unfit::Taint => "node(s) had untolerated taint(s)".into(),
+            Unfit::Unschedulable => "node(s) were unschedulable".into(),
+            Unfit::NotReady => "node(s) were not ready".into(),
+            Unfit::Ports => "node(s) didn't have free ports for the requested pod ports".into(),
+            Unfit::PodAffinity => "node(s) didn't match pod affinity rules".into(),
+            Unfit::PodAntiAffinity => "node(s) didn't match pod anti-affinity rules".into(),
+            Unfit::ExistingPodAntiAffinity => {
+                "node(s) didn't satisfy existing pods anti-affinity rules".into()
+            }
+            Unfit::Spread => "node(s) didn't match pod topology spread constraints".into(),
+            Unfit::SpreadLabel => {
+                "node(s) didn't match pod topology spread constraints (missing required label)".into()
+            }
+            Unfit::Devices => "cannot allocate all claims".into(),
+            Unfit::ClaimElsewhere => "resourceclaim not available on the node".into(),
+            Unfit::Other(text) | Unfit::Beside(text) | Unfit::Pod(text) => text.to_string(),
+        }
+    }
+
+    /// The resource of a shortage.
+    pub fn of_dim(dim: DimId) -> Self {
+        if dim == DimId::PODS { Unfit::TooManyPods } else { Unfit::Insufficient(dim) }
+    }
+}
+
+/// Nodes that were refused for one reason.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Refused {
+    /// How many.
+    pub nodes: u32,
+    /// The least that any of them lacks, where the reason is an amount.
+    pub least_missing: Option<i64>,
+}
+
+/// Why no node will do.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FitError {
+    /// How many nodes there are.
+    pub nodes: u32,
+    /// Nodes by reason; a node counts once for each of its reasons.
+    pub reasons: BTreeMap<Unfit, Refused>,
+}
+
+impl FitError {
+    /// Counts nodes for a reason.
+    pub fn add(&mut self, nodes: u32, unfit: Unfit, missing: Option<i64>) {
+        let refused = self.reasons.entry(unfit).or_default();
+        refused.nodes += nodes;
+        refused.least_missing = match (refused.least_missing, missing) {
+            (Some(least), Some(missing)) => Some(least.min(missing)),
+            (least, missing) => least.or(missing),
+        };
+    }
+
+    /// Counts nodes that are like this one for every resource they lack.
+    pub fn add_short(&mut self, nodes: u32, node: &Node, request: &Amounts) {
+        if request.fits(&node.idle) && !node.fits_now(request) {
+            self.add(nodes, Unfit::Reserved, None);
+        }
+        for (dim, missing) in request.short(&node.idle) {
+            self.add(nodes, Unfit::of_dim(dim), Some(missing));
+        }
+    }
+
+    /// What the node lacks that lacks the least of it, by resource.
+    pub fn missing(&self) -> impl Iterator<Item = (DimId, i64)> {
+        self.reasons.iter().filter_map(|(unfit, refused)| match unfit {
+            Unfit::Insufficient(dim) => Some((*dim, refused.least_missing?)),
+            Unfit::TooManyPods => Some((DimId::PODS, refused.least_missing?)),
+            _ => None,
+        })
+    }
+
+    /// `0/5 nodes are available: 2 Too many pods, 3 Insufficient cpu.`, as kube-scheduler says it.
+    pub fn text(&self, dims: &Dims) -> String {
+        let mut reasons: Vec<String> = self
+            .reasons
+            .iter()
+            .map(|(unfit, refused)| match unfit {
+                Unfit::Pod(text) => text.to_string(),
+                unfit => format!("{} {}", refused.nodes, unfit.text(dims)),
+            })
+            .collect();
+        reasons.sort();
+        if reasons.is_empty() {
+            return format!("0/{} nodes are available.", self.nodes);
+        }
+        format!("0/{} nodes are available: {}.", self.nodes, reasons.join(", "))
+    }
+}
