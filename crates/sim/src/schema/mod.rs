@@ -1,24 +1,24 @@
 //! Types and ranges as an API server checks them, and fields that it does not know.
 //!
 //! The schemas are those of the kinds themselves: Kubernetes' own, and the CustomResourceDefinitions of PodGroup and
-//! Queue; fields that they require are required, but for what was observed. What Kubernetes checks in code is in `ENUMS` and in the checks of pods. Rules in CEL are left to the API server;
+//! Queue; fields that they require are required, but for what was observed. What Kubernetes checks in
+//! code is in `ENUMS` and in the checks of pods. Rules in CEL are left to the API server;
 //! what scheduling reads is checked again on reading.
+mod path;
+mod prepare;
+mod sources;
+
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::{
-    Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod, ResourceQuota,
-};
-use k8s_openapi::api::policy::v1::PodDisruptionBudget;
-use k8s_openapi::api::resource::v1::{DeviceClass, ResourceClaim, ResourceClaimTemplate, ResourceSlice};
-use k8s_openapi::api::scheduling::v1::PriorityClass;
-use k8s_openapi::api::storage::v1::{CSIDriver, CSINode, CSIStorageCapacity, StorageClass, VolumeAttachment};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use phalanx_cache::{Invalid, is_name};
-use schemars::schema_for;
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::Value;
+
+use path::Path;
+use prepare::Preparation;
 
 use crate::kind::Kind;
 use crate::object::NAME;
@@ -32,7 +32,7 @@ pub(crate) struct Schemas {
 impl Schemas {
     /// What of an object its kind does not have, or not like this.
     pub(crate) fn check(&mut self, kind: Kind, object: &Value) -> Checked {
-        let shape = self.shapes.entry(kind).or_insert_with(|| shape_of(kind));
+        let shape = self.shapes.entry(kind).or_insert_with(|| Preparation::of(&sources::of(kind)));
         let mut found = Checked::default();
         shape.check(object, &Path::Top, &mut found);
         found
@@ -61,90 +61,6 @@ impl Checked {
         self.invalid
             .push(Invalid { field: path.to_string(), problem: format!("missing, expected {expected}") });
     }
-}
-
-/// Types of which the required fields are left to other checks, or may be left out here: traces have no use for names of
-/// containers.
-const PARTIAL: [&str; 2] = ["#/$defs/io.k8s.api.core.v1.PodSpec", "#/$defs/io.k8s.api.core.v1.Container"];
-
-/// Texts of which Kubernetes takes only some, and its schema does not say so: the type, the field, and the texts. Go takes
-/// an empty text for none.
-const ENUMS: [(&str, &str, &[&str]); 7] = [
-    ("PodSpec", "restartPolicy", &["Always", "OnFailure", "Never"]),
-    ("PodSpec", "preemptionPolicy", &["Never", "PreemptLowerPriority"]),
-    ("PodSpec", "dnsPolicy", &["ClusterFirst", "ClusterFirstWithHostNet", "Default", "None"]),
-    ("PodStatus", "phase", &["Pending", "Running", "Succeeded", "Failed", "Unknown"]),
-    ("Container", "imagePullPolicy", &["Always", "IfNotPresent", "Never"]),
-    ("", "reclaimPolicy", &["Delete", "Retain"]),
-    ("", "preemptionPolicy", &["Never", "PreemptLowerPriority"]),
-];
-
-fn with_enums(mut root: Value) -> Value {
-    for (of, field, texts) in ENUMS {
-        let owner = if of.is_empty() { String::new() } else { format!("/$defs/io.k8s.api.core.v1.{of}") };
-        if let Some(Value::Object(schema)) = root.pointer_mut(&format!("{owner}/properties/{field}")) {
-            schema.insert("enum".into(), texts.iter().copied().chain([""]).collect());
-        }
-    }
-    root
-}
-
-fn shape_of(kind: Kind) -> Arc<Shape> {
-    let root = match kind {
-        Kind::Pod => schema_for!(Pod).to_value(),
-        Kind::Node => schema_for!(Node).to_value(),
-        Kind::PriorityClass => schema_for!(PriorityClass).to_value(),
-        Kind::PodGroup => of_definition("podgroups"),
-        Kind::Queue => of_definition("queues"),
-        Kind::ResourceQuota => schema_for!(ResourceQuota).to_value(),
-        Kind::NodeMetrics => node_metrics(),
-        Kind::Namespace => schema_for!(Namespace).to_value(),
-        Kind::PodDisruptionBudget => schema_for!(PodDisruptionBudget).to_value(),
-        Kind::DeviceClass => schema_for!(DeviceClass).to_value(),
-        Kind::ResourceSlice => schema_for!(ResourceSlice).to_value(),
-        Kind::ResourceClaim => schema_for!(ResourceClaim).to_value(),
-        Kind::ResourceClaimTemplate => schema_for!(ResourceClaimTemplate).to_value(),
-        Kind::PersistentVolume => schema_for!(PersistentVolume).to_value(),
-        Kind::PersistentVolumeClaim => schema_for!(PersistentVolumeClaim).to_value(),
-        Kind::StorageClass => schema_for!(StorageClass).to_value(),
-        Kind::CSINode => schema_for!(CSINode).to_value(),
-        Kind::VolumeAttachment => schema_for!(VolumeAttachment).to_value(),
-        Kind::CSIDriver => schema_for!(CSIDriver).to_value(),
-        Kind::CSIStorageCapacity => schema_for!(CSIStorageCapacity).to_value(),
-    };
-    let root = with_enums(root);
-    Preparation { root: &root, known: BTreeMap::new() }.shape(&root)
-}
-
-/// The metrics API publishes its schema elsewhere than Kubernetes does.
-fn node_metrics() -> Value {
-    let metadata = schema_for!(ObjectMeta).to_value();
-    let quantity = json!({"type": ["string", "number"]});
-    json!({
-        "type": "object",
-        "$defs": metadata.get("$defs").cloned().unwrap_or_default(),
-        "properties": {
-            "apiVersion": {"type": "string"},
-            "kind": {"type": "string"},
-            "metadata": metadata,
-            "timestamp": {"type": "string"},
-            "window": {"type": "string"},
-            "usage": {"type": "object", "additionalProperties": quantity},
-        },
-    })
-}
-
-/// The schema in a CustomResourceDefinition. What cannot be read checks nothing.
-fn of_definition(plural: &str) -> Value {
-    let crds = phalanx_api::crds();
-    let text = crds.iter().find(|(file, _)| file.contains(plural)).map(|(_, text)| text.as_str());
-    let crd: Value = text.and_then(|text| serde_saphyr::from_str(text).ok()).unwrap_or_default();
-    let mut schema = crd.pointer("/spec/versions/0/schema/openAPIV3Schema").cloned().unwrap_or_default();
-    // A definition says no more of it than that it is an object.
-    let metadata = schema_for!(ObjectMeta).to_value();
-    schema["$defs"] = metadata.get("$defs").cloned().unwrap_or_default();
-    schema["properties"]["metadata"] = metadata;
-    schema
 }
 
 /// Follows a true or a false that should have been text.
@@ -177,35 +93,6 @@ enum Shape {
         fields: BTreeMap<String, Arc<Shape>>,
         required: Vec<String>,
     },
-}
-
-/// Where the check is; only written out when something is found.
-enum Path<'p> {
-    Top,
-    Key(&'p Path<'p>, &'p str),
-    Item(&'p Path<'p>, usize),
-}
-
-impl Path<'_> {
-    /// What was observed may be told in part: controllers of this run fill it in.
-    fn is_in_status(&self) -> bool {
-        match self {
-            Path::Top => false,
-            Path::Key(Path::Top, key) => *key == "status",
-            Path::Key(parent, _) | Path::Item(parent, _) => parent.is_in_status(),
-        }
-    }
-}
-
-impl fmt::Display for Path<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Path::Top => Ok(()),
-            Path::Key(Path::Top, key) => f.write_str(key),
-            Path::Key(parent, key) => write!(f, "{parent}.{key}"),
-            Path::Item(parent, index) => write!(f, "{parent}[{index}]"),
-        }
-    }
 }
 
 impl UnknownField {
@@ -303,87 +190,6 @@ impl fmt::Display for Shape {
             Shape::Map(_) | Shape::Fields { .. } => f.write_str("a mapping"),
         }
     }
-}
-
-/// Turns a schema into a shape; definitions that are referred to are prepared once.
-struct Preparation<'s> {
-    root: &'s Value,
-    known: BTreeMap<&'s str, Arc<Shape>>,
-}
-
-impl<'s> Preparation<'s> {
-    fn shape(&mut self, schema: &'s Value) -> Arc<Shape> {
-        if let Some(reference) = schema["$ref"].as_str() {
-            return self.referred(reference);
-        }
-        Arc::new(match schema["type"].as_str() {
-            _ if schema["x-kubernetes-int-or-string"] == true => Shape::TextOrNumber,
-            Some("object") => self.object(schema),
-            Some("array") => Shape::List(self.shape(&schema["items"])),
-            Some("string") => text(schema),
-            Some("integer") => integer(schema),
-            Some("number") => Shape::Number,
-            Some("boolean") => Shape::Bool,
-            _ => Shape::Any,
-        })
-    }
-
-    fn referred(&mut self, reference: &'s str) -> Arc<Shape> {
-        if let Some(shape) = self.known.get(reference) {
-            return Arc::clone(shape);
-        }
-        let target = reference.strip_prefix('#').and_then(|pointer| self.root.pointer(pointer));
-        // Stands for itself while it is being prepared, should it refer to itself.
-        self.known.insert(reference, Arc::new(Shape::Any));
-        let mut shape = target.map_or_else(|| Arc::new(Shape::Any), |target| self.shape(target));
-        if PARTIAL.contains(&reference)
-            && let Some(Shape::Fields { required, .. }) = Arc::get_mut(&mut shape)
-        {
-            required.clear();
-        }
-        self.known.insert(reference, Arc::clone(&shape));
-        shape
-    }
-
-    fn object(&mut self, schema: &'s Value) -> Shape {
-        let open = schema["x-kubernetes-preserve-unknown-fields"] == true;
-        match (schema["properties"].as_object(), &schema["additionalProperties"]) {
-            (Some(fields), _) if !open => {
-                let required = schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str);
-                // Without a name, or with one alone: both are told elsewhere.
-                let required = required.filter(|key| *key != "metadata");
-                Shape::Fields {
-                    fields: fields.iter().map(|(key, field)| (key.clone(), self.shape(field))).collect(),
-                    required: required.map(ToOwned::to_owned).collect(),
-                }
-            }
-            (None, values @ Value::Object(_)) => Shape::Map(self.shape(values)),
-            _ => Shape::Any,
-        }
-    }
-}
-
-fn text(schema: &Value) -> Shape {
-    if schema["format"] == "date-time" {
-        return Shape::Time;
-    }
-    if schema["pattern"].is_string() {
-        return Shape::Name;
-    }
-    let one_of = schema["enum"].as_array().into_iter().flatten().filter_map(Value::as_str);
-    Shape::Text {
-        max: schema["maxLength"].as_u64().map_or(usize::MAX, |max| max as usize),
-        one_of: one_of.map(ToOwned::to_owned).collect(),
-    }
-}
-
-fn integer(schema: &Value) -> Shape {
-    let bound = |key: &str| schema[key].as_f64().map(|bound| bound as i64);
-    let (min, max) = match schema["format"].as_str() {
-        Some("int32") => (i64::from(i32::MIN), i64::from(i32::MAX)),
-        _ => (i64::MIN, i64::MAX),
-    };
-    Shape::Integer { min: bound("minimum").unwrap_or(min), max: bound("maximum").unwrap_or(max) }
 }
 
 #[cfg(test)]

@@ -1,0 +1,31 @@
+//! Where in an object a check is.
+use std::fmt;
+
+/// Where the check is; only written out when something is found.
+pub(super) enum Path<'p> {
+    Top,
+    Key(&'p Path<'p>, &'p str),
+    Item(&'p Path<'p>, usize),
+}
+
+impl Path<'_> {
+    /// What was observed may be told in part: controllers of this run fill it in.
+    pub(super) fn is_in_status(&self) -> bool {
+        match self {
+            Path::Top => false,
+            Path::Key(Path::Top, key) => *key == "status",
+            Path::Key(parent, _) | Path::Item(parent, _) => parent.is_in_status(),
+        }
+    }
+}
+
+impl fmt::Display for Path<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Path::Top => Ok(()),
+            Path::Key(Path::Top, key) => f.write_str(key),
+            Path::Key(parent, key) => write!(f, "{parent}.{key}"),
+            Path::Item(parent, index) => write!(f, "{parent}[{index}]"),
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! Where schemas come from.
+use k8s_openapi::api::core::v1::{
+    Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod, ResourceQuota,
+};
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use k8s_openapi::api::resource::v1::{DeviceClass, ResourceClaim, ResourceClaimTemplate, ResourceSlice};
+use k8s_openapi::api::scheduling::v1::PriorityClass;
+use k8s_openapi::api::storage::v1::{CSIDriver, CSINode, CSIStorageCapacity, StorageClass, VolumeAttachment};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use schemars::schema_for;
+use serde_json::{Value, json};
+
+use crate::kind::Kind;
+
+/// Texts of which Kubernetes takes only some, and its schema does not say so: the type, the field, and the texts. Go takes
+/// an empty text for none.
+const ENUMS: [(&str, &str, &[&str]); 7] = [
+    ("PodSpec", "restartPolicy", &["Always", "OnFailure", "Never"]),
+    ("PodSpec", "preemptionPolicy", &["Never", "PreemptLowerPriority"]),
+    ("PodSpec", "dnsPolicy", &["ClusterFirst", "ClusterFirstWithHostNet", "Default", "None"]),
+    ("PodStatus", "phase", &["Pending", "Running", "Succeeded", "Failed", "Unknown"]),
+    ("Container", "imagePullPolicy", &["Always", "IfNotPresent", "Never"]),
+    ("", "reclaimPolicy", &["Delete", "Retain"]),
+    ("", "preemptionPolicy", &["Never", "PreemptLowerPriority"]),
+];
+
+fn with_enums(mut root: Value) -> Value {
+    for (of, field, texts) in ENUMS {
+        let owner = if of.is_empty() { String::new() } else { format!("/$defs/io.k8s.api.core.v1.{of}") };
+        if let Some(Value::Object(schema)) = root.pointer_mut(&format!("{owner}/properties/{field}")) {
+            schema.insert("enum".into(), texts.iter().copied().chain([""]).collect());
+        }
+    }
+    root
+}
+
+/// The schema of a kind.
+pub(super) fn of(kind: Kind) -> Value {
+    let root = match kind {
+        Kind::Pod => schema_for!(Pod).to_value(),
+        Kind::Node => schema_for!(Node).to_value(),
+        Kind::PriorityClass => schema_for!(PriorityClass).to_value(),
+        Kind::PodGroup => of_definition("podgroups"),
+        Kind::Queue => of_definition("queues"),
+        Kind::ResourceQuota => schema_for!(ResourceQuota).to_value(),
+        Kind::NodeMetrics => node_metrics(),
+        Kind::Namespace => schema_for!(Namespace).to_value(),
+        Kind::PodDisruptionBudget => schema_for!(PodDisruptionBudget).to_value(),
+        Kind::DeviceClass => schema_for!(DeviceClass).to_value(),
+        Kind::ResourceSlice => schema_for!(ResourceSlice).to_value(),
+        Kind::ResourceClaim => schema_for!(ResourceClaim).to_value(),
+        Kind::ResourceClaimTemplate => schema_for!(ResourceClaimTemplate).to_value(),
+        Kind::PersistentVolume => schema_for!(PersistentVolume).to_value(),
+        Kind::PersistentVolumeClaim => schema_for!(PersistentVolumeClaim).to_value(),
+        Kind::StorageClass => schema_for!(StorageClass).to_value(),
+        Kind::CSINode => schema_for!(CSINode).to_value(),
+        Kind::VolumeAttachment => schema_for!(VolumeAttachment).to_value(),
+        Kind::CSIDriver => schema_for!(CSIDriver).to_value(),
+        Kind::CSIStorageCapacity => schema_for!(CSIStorageCapacity).to_value(),
+    };
+    with_enums(root)
+}
+
+/// The metrics API publishes its schema elsewhere than Kubernetes does.
+fn node_metrics() -> Value {
+    let metadata = schema_for!(ObjectMeta).to_value();
+    let quantity = json!({"type": ["string", "number"]});
+    json!({
+        "type": "object",
+        "$defs": metadata.get("$defs").cloned().unwrap_or_default(),
+        "properties": {
+            "apiVersion": {"type": "string"},
+            "kind": {"type": "string"},
+            "metadata": metadata,
+            "timestamp": {"type": "string"},
+            "window": {"type": "string"},
+            "usage": {"type": "object", "additionalProperties": quantity},
+        },
+    })
+}
+
+/// The schema in a CustomResourceDefinition. What cannot be read checks nothing.
+fn of_definition(plural: &str) -> Value {
+    let crds = phalanx_api::crds();
+    let text = crds.iter().find(|(file, _)| file.contains(plural)).map(|(_, text)| text.as_str());
+    let crd: Value = text.and_then(|text| serde_saphyr::from_str(text).ok()).unwrap_or_default();
+    let mut schema = crd.pointer("/spec/versions/0/schema/openAPIV3Schema").cloned().unwrap_or_default();
+    // A definition says no more of it than that it is an object.
+    let metadata = schema_for!(ObjectMeta).to_value();
+    schema["$defs"] = metadata.get("$defs").cloned().unwrap_or_default();
+    schema["properties"]["metadata"] = metadata;
+    schema
+}
