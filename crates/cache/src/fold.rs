@@ -40,7 +40,7 @@ pub struct Folded {
     pub events: Vec<Event>,
     /// To be reported on the object. What the World knew of it before stands.
     pub rejected: Option<Rejected>,
-    /// To be told once: each is taken for something else than was probably meant.
+    /// To be told, once as long as they stay the same: each is taken for something else than was probably meant.
     pub remarks: Vec<Rejected>,
 }
 
@@ -63,8 +63,8 @@ struct Entry {
     list: u64,
     /// The World knows it.
     told: bool,
-    /// What is odd about it was told.
-    remarked: bool,
+    /// Fingerprint of what is odd about it and was told; 0 for nothing.
+    remarked: u32,
 }
 
 impl<K> Default for Fold<K> {
@@ -109,8 +109,9 @@ impl<K: Kind> Fold<K> {
             Ok(Some(event)) => {
                 if self.is_news(&identity, fingerprint(&event), true) {
                     folded.events.push(event);
-                    folded.remarks = self.remarks(object, &identity);
                 }
+                // Also when the World learns nothing new: a key that is misspelt says nothing to it.
+                folded.remarks = self.remarks(object, &identity);
             }
             Ok(None) => folded.events.extend(self.deleted(&identity).events),
             Err(invalid) => {
@@ -126,7 +127,8 @@ impl<K: Kind> Fold<K> {
     fn remarks(&mut self, object: &K, identity: &Identity) -> Vec<Rejected> {
         let remarks = object.remarks();
         let Some(entry) = self.objects.get_mut(&identity.key) else { return Vec::new() };
-        if std::mem::replace(&mut entry.remarked, !remarks.is_empty()) {
+        let now = if remarks.is_empty() { 0 } else { fingerprint(&remarks) as u32 | 1 };
+        if std::mem::replace(&mut entry.remarked, now) == now {
             return Vec::new();
         }
         remarks.into_iter().map(|invalid| Rejected { identity: identity.clone(), invalid }).collect()
@@ -146,8 +148,7 @@ impl<K: Kind> Fold<K> {
     fn is_news(&mut self, identity: &Identity, fingerprint: u64, tell: bool) -> bool {
         let list = self.list;
         let Some(entry) = self.objects.get_mut(&identity.key) else {
-            let entry =
-                Entry { uid: Arc::clone(&identity.uid), fingerprint, list, told: tell, remarked: false };
+            let entry = Entry { uid: Arc::clone(&identity.uid), fingerprint, list, told: tell, remarked: 0 };
             self.objects.insert(identity.key.clone(), entry);
             return true;
         };

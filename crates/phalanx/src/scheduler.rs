@@ -29,10 +29,10 @@ pub(crate) struct Args {
     #[arg(long, default_value = "", hide_default_value = true, value_name = "FILE")]
     scheduler_conf: String,
     /// The longest a change waits for its cycle, and how long counts and messages must be still before they are written
-    #[arg(long, default_value = "1s", value_parser = period(), value_name = "DURATION")]
+    #[arg(long, default_value = "1s", allow_hyphen_values = true, value_parser = period(), value_name = "DURATION")]
     schedule_period: Duration,
     /// How long a cycle waits after a change, so that changes that come together are decided together; an eighth of it where none came before
-    #[arg(long, default_value = "10ms", value_parser = duration(), value_name = "DURATION")]
+    #[arg(long, default_value = "10ms", allow_hyphen_values = true, value_parser = duration(), value_name = "DURATION")]
     coalesce_window: Duration,
     /// The queue of pods and PodGroups that name none
     #[arg(long, default_value = "default", value_name = "QUEUE", value_parser = flag::name())]
@@ -96,13 +96,13 @@ struct Elect {
     #[arg(long, default_value = "true", num_args = 0..=1, require_equals = true, default_missing_value = "true", value_parser = boolean(), value_name = "BOOL")]
     leader_elect: bool,
     /// How long others wait after the leader's last renewal
-    #[arg(long, default_value = "15s", value_parser = duration(), value_name = "DURATION")]
+    #[arg(long, default_value = "15s", allow_hyphen_values = true, value_parser = duration(), value_name = "DURATION")]
     leader_elect_lease_duration: Duration,
     /// How long the leader tries to renew before it gives up
-    #[arg(long, default_value = "10s", value_parser = duration(), value_name = "DURATION")]
+    #[arg(long, default_value = "10s", allow_hyphen_values = true, value_parser = duration(), value_name = "DURATION")]
     leader_elect_renew_deadline: Duration,
     /// How often the lease is looked at
-    #[arg(long, default_value = "2s", value_parser = duration(), value_name = "DURATION")]
+    #[arg(long, default_value = "2s", allow_hyphen_values = true, value_parser = duration(), value_name = "DURATION")]
     leader_elect_retry_period: Duration,
     /// The lease; the scheduler's name unless it is given
     #[arg(long, value_name = "NAME", value_parser = flag::name())]

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use phalanx_api::v1beta1::PodGroup;
+use phalanx_api::v1beta1::{PodGroup, Queue};
 use phalanx_cache::{Fold, Folded, Interner, Kind, Names, WatchEvent, decode, slim};
 use phalanx_core::event::Event;
 use proptest::prelude::*;
@@ -285,4 +285,27 @@ fn what_is_odd_about_an_object_is_told_once_until_it_is_put_right() {
     assert!(told("maybe", ", nodeName: n").is_empty(), "another change of the same pod");
     assert!(told("true", ", nodeName: n").is_empty());
     assert_eq!(told("maybe", ", nodeName: n"), [odd]);
+}
+
+#[test]
+fn what_the_world_is_not_told_of_is_odd_all_the_same() {
+    let mut fold: Fold<Queue> = Fold::new();
+    let (names, mut interner) = (Names::default(), Interner::default());
+    let mut told = |annotations: &str, spec: &str| {
+        let queue: Queue = object(&format!(
+            "{{metadata: {{name: q, uid: u, annotations: {{{annotations}}}}}, spec: {{{spec}}}}}"
+        ));
+        let folded = fold.fold(WatchEvent::Apply(queue), &names, &mut interner);
+        folded.remarks.iter().map(|remark| remark.invalid.to_string()).collect::<Vec<_>>()
+    };
+    assert!(told("", "weight: 1").is_empty());
+    let key = "metadata.annotations.volcano.sh/hierarchi: unknown key, ignored (did you mean volcano.sh/hierarchy?)";
+    assert_eq!(
+        told("volcano.sh/hierarchi: a", "weight: 1"),
+        [key],
+        "a change that says nothing to the World"
+    );
+    assert!(told("volcano.sh/hierarchi: b", "weight: 1").is_empty(), "it was told");
+    let part = "spec.capability.a.b/gpu: found 500m, expected a whole number: pods have it whole";
+    assert_eq!(told("volcano.sh/hierarchi: b", "capability: {a.b/gpu: 500m}"), [key, part]);
 }

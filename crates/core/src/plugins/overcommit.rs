@@ -4,7 +4,8 @@
 //! and *inqueue* the sum over admitted jobs (Inqueue, or Running with `minMember` pods allocated) of what they were
 //! promised and do not have yet, `max(0, minResources − allocated)`: a job is admitted when what it needs more is in the
 //! room, for each resource it names. Each admission takes from the room. Devices of a class, which minResources name as
-//! `deviceclass/<class>`, count likewise; *used* is what the claims of pods with a place ask for.
+//! `deviceclass/<class>`, count likewise; *used* is what the claims of pods with a place ask for. What pods claim and no
+//! minResources name is not looked at before they are to be placed, unless a queue has a quota of it (plugin capacity).
 //!
 //! Source: Volcano's overcommit plugin. There the whole minResources of an Inqueue job counts, also the part that its
 //! pods already use.

@@ -6,6 +6,7 @@ use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::LevelFilter;
 
 use crate::exit::BadInput;
+use crate::flag;
 
 /// The flags.
 #[derive(Debug, clap::Args)]
@@ -17,7 +18,7 @@ pub(super) struct Logging {
     #[arg(long, default_value = "text", value_name = "FORMAT", value_parser = ["text", "json"])]
     log_format: String,
     /// Verbosity as klog counts it: 0 to 3 is info, 4 and 5 debug, 6 and more trace
-    #[arg(short = 'v', long = "v", default_value_t = 0, value_name = "N")]
+    #[arg(short = 'v', long = "v", default_value_t = 0, value_name = "N", allow_negative_numbers = true, value_parser = flag::whole::<u8>(0..=u8::MAX))]
     verbosity: u8,
 }
 

@@ -69,6 +69,11 @@ fn values_of_flags_are_told_with_what_was_expected() {
             &["--schedule-period=0s"],
             "invalid value '0s' for '--schedule-period <DURATION>': expected a duration above 0",
         ),
+        (
+            &["--coalesce-window", "-1s"],
+            "invalid value '-1s' for '--coalesce-window <DURATION>': expected a duration such as",
+        ),
+        (&["-v", "-1"], "invalid value '-1' for '--v <N>': expected a whole number from 0 to 255"),
         (&["--seed", "-1"], "invalid value '-1' for '--seed <SEED>': expected a whole number from 0 to"),
         (&["--leader-elect-lease-duration", "1s"], "--leader-elect-lease-duration must be longer"),
         (
