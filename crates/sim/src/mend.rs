@@ -1,4 +1,6 @@
 //! An object is read without the fields that are known to be wrong, so that what else is wrong with it is found.
+use std::collections::BTreeSet;
+
 use phalanx_cache::Invalid;
 use serde_json::Value;
 
@@ -16,7 +18,7 @@ impl Converter {
         mut value: Value,
         mut wrong: Vec<Invalid>,
     ) -> Result<Object, Vec<Invalid>> {
-        let mut mended = 0;
+        let (mut mended, mut missed) = (0, BTreeSet::new());
         let read = loop {
             strip(&mut value, &wrong[mended..]);
             mended = wrong.len();
@@ -24,8 +26,11 @@ impl Converter {
                 Ok(object) => break Ok(object),
                 Err(faults) => faults.0,
             };
-            let news: Vec<Invalid> = faults.into_iter().filter(|one| !follows(&wrong, one)).collect();
-            if news.is_empty() {
+            let (old, news): (Vec<_>, Vec<_>) = faults.into_iter().partition(|one| follows(&wrong, one));
+            // What was taken out cannot be missing: something stands in for it.
+            let missing = old.into_iter().filter(|one| missed.insert(one.field.clone()));
+            let stand_ins = missing.filter(|one| replace(&mut value, &one.field, STAND_IN)).count();
+            if news.is_empty() && stand_ins == 0 {
                 break Err(());
             }
             wrong.extend(news);
@@ -44,11 +49,19 @@ impl Converter {
     }
 }
 
+/// Is a key, a value and a name.
+const STAND_IN: &str = "x";
+
 /// Takes out each field that is wrong; of an item of a list the whole list, for the others would get other numbers.
 fn strip(object: &mut Value, wrong: &[Invalid]) {
     for one in wrong {
-        remove(object, &one.field);
+        change(object, &one.field, None);
     }
+}
+
+/// Puts a text at a path, unless there is no object around it.
+fn replace(object: &mut Value, path: &str, text: &str) -> bool {
+    change(object, path, Some(text))
 }
 
 /// Whether a fault follows from one that was told: it is about the same field, one in it or one around it.
@@ -61,7 +74,8 @@ pub(crate) fn follows(told: &[Invalid], fault: &Invalid) -> bool {
     told.iter().any(|one| within(&one.field, &fault.field) || within(&fault.field, &one.field))
 }
 
-fn remove(value: &mut Value, path: &str) {
+/// Takes out what is at a path, or puts a text there. Whether there was a place for it.
+fn change(value: &mut Value, path: &str, to: Option<&str>) -> bool {
     match value {
         Value::Object(map) => {
             let leads = |key: &&String| {
@@ -69,23 +83,29 @@ fn remove(value: &mut Value, path: &str) {
                     .is_some_and(|rest| rest.is_empty() || rest.starts_with('.') || rest.starts_with('['))
             };
             // Keys have dots in them too: the longest that leads on.
-            let Some(key) = map.keys().filter(leads).max_by_key(|key| key.len()).cloned() else { return };
-            let rest = path[key.len()..].trim_start_matches('.');
-            if rest.is_empty() || is_item(rest) {
-                map.remove(&key);
-            } else if let Some(inner) = map.get_mut(&key) {
-                remove(inner, rest);
+            let key = map.keys().filter(leads).max_by_key(|key| key.len()).cloned();
+            let rest = key.as_ref().map(|key| path[key.len()..].trim_start_matches('.'));
+            match (key, rest, to) {
+                (Some(key), Some(rest), None) if rest.is_empty() || is_item(rest) => {
+                    map.remove(&key).is_some()
+                }
+                (Some(key), Some(rest), to) if !rest.is_empty() => {
+                    map.get_mut(&key).is_some_and(|inner| change(inner, rest, to))
+                }
+                (None, _, Some(text)) if !path.is_empty() && !path.contains(['.', '[']) => {
+                    map.insert(path.to_owned(), text.into()).is_none()
+                }
+                _ => false,
             }
         }
         Value::Array(items) => {
             let Some((index, rest)) = path.strip_prefix('[').and_then(|path| path.split_once(']')) else {
-                return;
+                return false;
             };
-            if let Some(item) = index.parse::<usize>().ok().and_then(|index| items.get_mut(index)) {
-                remove(item, rest.trim_start_matches('.'));
-            }
+            let item = index.parse::<usize>().ok().and_then(|index| items.get_mut(index));
+            item.is_some_and(|item| change(item, rest.trim_start_matches('.'), to))
         }
-        _ => {}
+        _ => false,
     }
 }
 
@@ -119,6 +139,17 @@ mod tests {
             let mut mended = object.clone();
             strip(&mut mended, &[wrong(field)]);
             assert!(mended.pointer(gone).is_none() && mended.pointer(left).is_some(), "{field}: {mended}");
+        }
+    }
+
+    #[test]
+    fn something_stands_in_for_what_was_taken_out() {
+        let mut object = json!({"spec": {"terms": [{"key": "!", "n": 1}]}});
+        strip(&mut object, &[wrong("spec.terms[0].key")]);
+        assert!(replace(&mut object, "spec.terms[0].key", STAND_IN));
+        assert_eq!(object, json!({"spec": {"terms": [{"key": "x", "n": 1}]}}));
+        for nowhere in ["spec.none.key", "spec.terms[4].key", "spec.terms[0].n", ""] {
+            assert!(!replace(&mut object, nowhere, STAND_IN), "{nowhere}");
         }
     }
 

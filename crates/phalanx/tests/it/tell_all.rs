@@ -67,6 +67,22 @@ fn all_that_is_wrong_with_an_object_is_told() {
 }
 
 #[test]
+fn all_that_is_wrong_with_a_rule_is_told() {
+    let term = "{topologyKey: '', labelSelector: {matchExpressions: [{key: a!, operator: Exists}, {key: b, operator: In}]}}";
+    let rule =
+        format!("affinity: {{podAffinity: {{requiredDuringSchedulingIgnoredDuringExecution: [{term}]}}}}");
+    let folder = folder(&[("m.yaml", &(node("n1", 4) + &pod("p", 1, "", &rule)))]);
+    let ran = phalanx_in(folder.path(), &["simulate", "-f", "m.yaml", "-o", "json"], "");
+    let field = |line: &str| Some(line.split_once("[0].")?.1.split_once(": ")?.0.to_owned());
+    let mut fields: Vec<String> = ran.stderr.lines().filter_map(field).collect();
+    fields.sort();
+    let of = "labelSelector.matchExpressions";
+    let expected = [format!("{of}[0].key"), format!("{of}[1].values"), "topologyKey".to_owned()];
+    assert_eq!(fields, expected, "{ran:?}");
+    assert_eq!(ran.json()["stats"]["bound"], 0);
+}
+
+#[test]
 fn a_workload_and_its_pods_are_looked_at_together() {
     let job = "apiVersion: batch/v1\nkind: Job\nmetadata: {name: J}\nspec:\n  parallelism: -1\n  completions: many\n  \
         template:\n    spec: {containers: [{name: c, resources: {requests: {cpu: 1x}}}]}\n";
