@@ -6,7 +6,7 @@ use clap::Args;
 use phalanx_core::decision::Decision;
 use phalanx_core::event::{Event, PodInfo, PodPhase, Time};
 use phalanx_core::world::{World, WorldOptions};
-use phalanx_core::{Patience, Scheduler};
+use phalanx_core::{Outcome, Patience, Scheduler};
 use serde_json::{Value, json};
 
 use crate::chart::{Bar, Chart, Panel};
@@ -39,6 +39,9 @@ pub(crate) struct Options {
     /// What the gangs that wait are like.
     #[arg(long, value_enum, default_value_t = Like::Equal)]
     like: Like,
+    /// Milliseconds from one cycle to the next.
+    #[arg(long, default_value_t = 100)]
+    every: i64,
     /// Looks at all of them in each cycle, to compare.
     #[arg(long)]
     thorough: bool,
@@ -49,8 +52,9 @@ struct Step {
     waiting: usize,
     /// A cycle for a gang that fits.
     fits: f64,
-    /// A cycle in which a pod has finished.
+    /// A cycle in which a pod has finished: the mean, and the longest.
     finish: f64,
+    worst: f64,
     /// The one in which all were refused first.
     first: f64,
 }
@@ -62,15 +66,17 @@ pub(crate) fn run(options: &Options) -> Result<Value> {
     let mut steps = Vec::new();
     for waiting in counts {
         let (fits, first) = fastest(options, waiting)?;
-        let finish = while_finishing(options, waiting)?;
+        let (finish, worst) = while_finishing(options, waiting)?;
         say!(
-            "{waiting} gangs waiting: a gang of {} on {} nodes {:.3} ms, a cycle after a pod has finished {:.3} ms",
+            "{waiting} gangs waiting: a gang of {} on {} nodes {:.3} ms, a cycle after a pod has finished {:.3} ms, the longest {:.3} ms, the first cycle {:.0} ms",
             options.size,
             options.nodes,
             fits * 1e3,
-            finish * 1e3
+            finish * 1e3,
+            worst * 1e3,
+            first * 1e3
         );
-        steps.push(Step { waiting, fits, finish, first });
+        steps.push(Step { waiting, fits, finish, worst, first });
     }
     Ok(result(options, &steps))
 }
@@ -79,13 +85,13 @@ fn result(options: &Options, steps: &[Step]) -> Value {
     let (alone, behind) = (&steps[0], &steps[steps.len() - 1]);
     let list: Vec<Value> = steps
         .iter()
-        .map(|step| json!({ "waiting": step.waiting, "fitsSeconds": step.fits, "finishSeconds": step.finish, "firstCycleSeconds": step.first }))
+        .map(|step| json!({ "waiting": step.waiting, "fitsSeconds": step.fits, "finishSeconds": step.finish, "worstFinishSeconds": step.worst, "firstCycleSeconds": step.first }))
         .collect();
     json!({
         "name": "backlog", "nodes": options.nodes, "waiting": options.waiting, "size": options.size,
         "like": format!("{:?}", options.like), "thorough": options.thorough,
         "aloneSeconds": alone.fits, "behindBacklogSeconds": behind.fits, "ratio": behind.fits / alone.fits,
-        "firstCycleSeconds": behind.first, "finishSeconds": behind.finish, "steps": list,
+        "firstCycleSeconds": behind.first, "finishSeconds": behind.finish, "worstFinishSeconds": behind.worst, "steps": list,
         "peakRssBytes": machine::peak_rss(None), "cores": machine::cores(), "chart": chart(options, steps),
     })
 }
@@ -104,12 +110,27 @@ fn chart(options: &Options, steps: &[Step]) -> Chart {
     }
 }
 
-fn scheduler(options: &Options) -> Result<Scheduler> {
-    let mut scheduler = Scheduler::new(options.like.conf()?, 0);
-    if options.thorough {
-        scheduler.set_patience(Patience::none());
+/// A scheduler, and when its next cycle is.
+struct Clocked {
+    scheduler: Scheduler,
+    now: Time,
+    every: i64,
+}
+
+impl Clocked {
+    fn new(options: &Options) -> Result<Self> {
+        let mut scheduler = Scheduler::new(options.like.conf()?, 0);
+        if options.thorough {
+            scheduler.set_patience(Patience::none());
+        }
+        Ok(Self { scheduler, now: Time(0), every: options.every })
     }
-    Ok(scheduler)
+
+    fn run(&mut self, world: &mut World) -> (f64, Outcome) {
+        let measured = machine::measured(|| self.scheduler.run(world, self.now));
+        self.now.0 += self.every;
+        measured
+    }
 }
 
 fn world(options: &Options) -> World {
@@ -128,8 +149,8 @@ fn fastest(options: &Options, waiting: usize) -> Result<(f64, f64)> {
     for event in (0..waiting).flat_map(|at| options.like.never_fits(at, CORES)) {
         world.apply(event);
     }
-    let mut scheduler = scheduler(options)?;
-    let (first, _) = machine::measured(|| scheduler.run(&mut world, Time(0)));
+    let mut scheduler = Clocked::new(options)?;
+    let (first, _) = scheduler.run(&mut world);
     let mut fastest = f64::INFINITY;
     for run in 0..options.runs.max(1) {
         let gang = Gang {
@@ -143,7 +164,7 @@ fn fastest(options: &Options, waiting: usize) -> Result<(f64, f64)> {
         for event in gang.events() {
             world.apply(event);
         }
-        let (seconds, outcome) = machine::measured(|| scheduler.run(&mut world, Time(0)));
+        let (seconds, outcome) = scheduler.run(&mut world);
         fastest = fastest.min(seconds);
         let bound = |decision: &Decision| matches!(decision, Decision::Bind { pods, .. } if pods.len() == options.size);
         ensure!(outcome.decisions.iter().any(bound), "the gang was not placed");
@@ -151,9 +172,9 @@ fn fastest(options: &Options, waiting: usize) -> Result<(f64, f64)> {
     Ok((fastest, first))
 }
 
-/// The mean cycle when the cluster is full, each gang that waits could be placed if it were not, and pods finish one by
+/// The mean cycle, and the longest, when the cluster is full, each gang that waits could be placed if it were not, and pods finish one by
 /// one: now and then there is room for one more gang.
-fn while_finishing(options: &Options, waiting: usize) -> Result<f64> {
+fn while_finishing(options: &Options, waiting: usize) -> Result<(f64, f64)> {
     let mut world = world(options);
     let running = options.nodes * CORES;
     let on = (0..running).map(|at| at % options.nodes).collect();
@@ -162,19 +183,20 @@ fn while_finishing(options: &Options, waiting: usize) -> Result<f64> {
     for event in pods.iter().cloned().chain((0..waiting).flat_map(|at| options.like.fits(at, MEMBERS))) {
         world.apply(event);
     }
-    let mut scheduler = scheduler(options)?;
-    scheduler.run(&mut world, Time(0));
-    let (mut seconds, mut bound) = (0.0, 0);
+    let mut scheduler = Clocked::new(options)?;
+    scheduler.run(&mut world);
+    let (mut seconds, mut worst, mut bound) = (0.0, 0.0_f64, 0);
     let pods =
         pods.into_iter().filter_map(|event| if let Event::Pod(pod) = event { Some(pod) } else { None });
     let finished = options.finish.clamp(1, running);
     for pod in pods.take(finished) {
         world.apply(PodInfo { phase: PodPhase::Succeeded, ..*pod }.into());
-        let (cycle, outcome) = machine::measured(|| scheduler.run(&mut world, Time(0)));
+        let (cycle, outcome) = scheduler.run(&mut world);
         seconds += cycle;
+        worst = worst.max(cycle);
         bound += outcome.decisions.iter().filter(|it| matches!(it, Decision::Bind { .. })).count();
     }
     let placeable = options.like.started_by(finished, MEMBERS).min(waiting);
     ensure!(bound == placeable, "{bound} gangs were placed, expected {placeable}");
-    Ok(seconds / finished as f64)
+    Ok((seconds / finished as f64, worst))
 }

@@ -11,8 +11,13 @@ use crate::Size;
 
 /// The queue that always exists.
 pub(crate) fn default_queue() -> Event {
+    queue("default")
+}
+
+/// A queue without limits.
+pub(crate) fn queue(name: &str) -> Event {
     Event::Queue(Box::new(QueueInfo {
-        name: "default".into(),
+        name: name.into(),
         weight: 1,
         reclaimable: true,
         ..QueueInfo::default()

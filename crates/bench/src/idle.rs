@@ -28,6 +28,9 @@ pub(crate) struct Options {
     /// Gangs of ten pods of 8 cores that wait: no node has so much left.
     #[arg(long, default_value_t = 0)]
     waiting: usize,
+    /// Queues over which the running pods are spread. New ones are of the one that always exists.
+    #[arg(long, default_value_t = 0)]
+    queues: usize,
     /// New pods, one after the other; the median cycle counts.
     #[arg(long, default_value_t = 10)]
     runs: usize,
@@ -96,6 +99,7 @@ fn chart_each(options: &Options, plugins: &serde_json::Map<String, Value>) -> Ch
 fn run_one(options: &Options) -> Result<Value> {
     let mut world = World::new(WorldOptions::default());
     world.apply(generate::default_queue());
+    (0..options.queues).for_each(|at| _ = world.apply(generate::queue(&queue_name(at))));
     for event in generate::nodes(options.nodes).chain((0..options.running).map(|at| on_node(at, options))) {
         world.apply(event);
     }
@@ -135,7 +139,7 @@ fn run_one(options: &Options) -> Result<Value> {
     Ok(json!({
         "name": "idle", "nodes": options.nodes, "running": options.running, "classes": options.classes,
         "firstCycleSeconds": first,
-        "waiting": options.waiting, "nothingNewSeconds": nothing, "onePodSeconds": one,
+        "waiting": options.waiting, "queues": options.queues, "nothingNewSeconds": nothing, "onePodSeconds": one,
         "worstOnePodSeconds": worst, "chart": chart(options, first, one),
         "peakRssBytes": machine::peak_rss(None), "cores": machine::cores(),
     }))
@@ -162,5 +166,10 @@ fn chart(options: &Options, first: f64, one: f64) -> Chart {
 fn on_node(at: usize, options: &Options) -> Event {
     let node = Some(format!("node-{:06}", at % options.nodes).into());
     let constraints = generate::constraints(at % options.classes.max(1));
-    PodInfo { phase: PodPhase::Running, node, constraints, ..generate::solo(at) }.into()
+    let queue = (options.queues > 0).then(|| queue_name(at % options.queues).into());
+    PodInfo { phase: PodPhase::Running, node, constraints, queue, ..generate::solo(at) }.into()
+}
+
+fn queue_name(at: usize) -> String {
+    format!("queue-{at:05}")
 }

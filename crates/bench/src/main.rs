@@ -11,6 +11,7 @@ mod affinity;
 mod backlog;
 mod chart;
 mod core;
+mod events;
 mod furnished;
 mod generate;
 mod idle;
@@ -47,6 +48,8 @@ enum Bench {
     Preempt(preempt::Options),
     /// A gang that cannot fit in a cluster full of pods that could be evicted, until it is told so.
     Refusal(refusal::Options),
+    /// What one event costs in a cluster full of running pods.
+    Events(events::Options),
     /// A cycle for one new pod in a cluster full of running ones.
     Idle(idle::Options),
     /// Draws what a benchmark printed.
@@ -97,6 +100,7 @@ fn run(bench: Bench) -> Result<()> {
         Bench::Core(options) => core::run(&options)?,
         Bench::Preempt(options) => preempt::run(&options)?,
         Bench::Refusal(options) => refusal::run(&options)?,
+        Bench::Events(options) => events::run(&options)?,
         Bench::Idle(options) => idle::run(&options)?,
         Bench::Chart(options) => return chart::run(&options),
         #[cfg(feature = "live")]

@@ -264,6 +264,10 @@ pub trait Plugin: Send + Sync {
     fn victim_tasks(&self, _: &World, _of: &[TaskId]) -> Vec<TaskId> {
         Vec::new()
     }
+    /// Whether it may name any in this cycle: if no plugin does, running tasks are not looked through.
+    fn names_victims(&self) -> bool {
+        false
+    }
     /// Whether the tasks it names go only if there is a place for them elsewhere.
     fn moves_victims(&self) -> bool {
         false

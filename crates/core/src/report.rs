@@ -115,7 +115,7 @@ fn queues(world: &World, conf: &Conf, now: Time) -> Vec<QueueReport> {
         .filter(|(_, queue)| queue.exists)
         .map(|(id, queue)| QueueReport {
             name: queue.name.clone(),
-            allocated: world.render_allocated(id),
+            allocated: world.render_allocated(id, &world.devices_given(id)),
             deserved: tiers
                 .every()
                 .find_map(|p| p.deserved(world, id))

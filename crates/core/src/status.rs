@@ -8,7 +8,7 @@ use crate::event::{Condition, GroupStatus, Phase, Time};
 use crate::id::{JobId, QueueId};
 use crate::plugin::Plugin;
 use crate::session::Session;
-use crate::world::{Job, JobKind, Status};
+use crate::world::{Job, JobKind, Rendered, Status};
 
 const UNSCHEDULABLE: &str = Condition::UNSCHEDULABLE;
 const SCHEDULED: &str = Condition::SCHEDULED;
@@ -294,17 +294,28 @@ fn same_shape(a: &str, b: &str) -> bool {
 // ---------------------------------------------------------------- queues
 
 fn close_queues(session: &mut Session<'_>) {
+    let doubted = session.world.take_doubted_queues();
     for id in session.world.queues.ids().collect::<Vec<_>>() {
-        if session.world.queues[id].exists {
-            write_allocated(session, id);
+        if !session.world.queues[id].exists {
+            continue;
+        }
+        write_allocated(session, id);
+        if doubted {
             tell_queue(session, id);
         }
+        debug_assert!(fault_of(session, id) == session.world.queues[id].told, "another fault of a queue");
     }
 }
 
 fn write_allocated(session: &mut Session<'_>, id: QueueId) {
-    let allocated = session.world.render_allocated(id);
+    let given = session.world.devices_given(id);
+    let queue = &session.world.queues[id];
+    if queue.rendered.is_of(&queue.subtree.allocated, &given) {
+        return;
+    }
+    let allocated = session.world.render_allocated(id, &given);
     let queue = &mut session.world.queues[id];
+    queue.rendered = Rendered::new(&queue.subtree.allocated, given);
     if queue.written != allocated {
         queue.written.clone_from(&allocated);
         session.decisions.push(Decision::QueueStatus { queue: queue.name.clone(), allocated });
@@ -324,12 +335,17 @@ fn topped(session: &Session<'_>, id: QueueId) -> Option<QueueFault> {
     (queue.is_root() && queue.parent != queue.name).then(|| QueueFault::Top(queue.parent.clone()))
 }
 
-fn tell_queue(session: &mut Session<'_>, id: QueueId) {
-    let odd =
-        |session: &Session<'_>| session.tiers.every().find_map(|it| it.queue_warning(session.world, id));
-    let fault = session.queue_fault(id).or_else(|| odd(session)).or_else(|| unheld(session, id));
+/// What is wrong with a queue, or odd about it. It follows from the queues' objects, from who is whose parent, and from which
+/// of them have jobs at all.
+fn fault_of(session: &Session<'_>, id: QueueId) -> Option<Arc<str>> {
+    let odd = || session.tiers.every().find_map(|it| it.queue_warning(session.world, id));
+    let fault = session.queue_fault(id).or_else(odd).or_else(|| unheld(session, id));
     let fault = fault.or_else(|| topped(session, id));
-    let message: Option<Arc<str>> = fault.map(|fault| fault.text(&session.world.dims).into());
+    fault.map(|fault| fault.text(&session.world.dims).into())
+}
+
+fn tell_queue(session: &mut Session<'_>, id: QueueId) {
+    let message = fault_of(session, id);
     let queue = &mut session.world.queues[id];
     if queue.told == message {
         return;

@@ -44,8 +44,11 @@ const LATER: i64 = 1 << 61;
 /// oldest is ranked anew when it is asked again.
 const RANKED: usize = if cfg!(test) { 64 } else { 1 << 23 };
 
-/// So many classes may be known before any is forgotten.
-const FEWEST: usize = if cfg!(test) { 4 } else { 1 << 10 };
+/// So many classes may be known before any is forgotten, at a kilobyte or two each.
+const KNOWN: usize = if cfg!(test) { 4 } else { 1 << 12 };
+
+/// So many of them are looked at for each that is new, to find one to forget.
+const LOOKS: usize = 4;
 
 /// So many nodes are read ahead.
 const AHEAD: usize = 4;
@@ -101,6 +104,8 @@ struct Known {
     ranking: Ranking,
     /// When it was last asked for.
     asked: u64,
+    /// It was asked for since it was met, or passed over when one was to be forgotten.
+    used: bool,
     /// It stands among those with a ranking.
     listed: bool,
 }
@@ -127,10 +132,8 @@ pub struct Placement {
     scoped: FxHashSet<(ClassId, u64)>,
     /// How far the World's log of classes of which tasks wait was read.
     cursor: u64,
-    /// With so many classes those that nobody has asked for since they were `swept` are forgotten.
-    most: usize,
-    /// The clock then.
-    swept: u64,
+    /// Classes in the order in which they were met or passed over, and some that are forgotten.
+    met: VecDeque<(ClassId, u64)>,
     /// Counts questions.
     clock: u64,
     /// The clock when the cycle began.
@@ -156,8 +159,7 @@ impl Placement {
             classes: FxHashMap::default(),
             scoped: FxHashSet::default(),
             cursor: 0,
-            most: FEWEST,
-            swept: 0,
+            met: VecDeque::new(),
             clock: 0,
             began: 0,
             ranked: 0,
@@ -342,6 +344,7 @@ impl Placement {
         let Self { classes, cells, domains, ranked, .. } = self;
         let known = classes.get_mut(&key).expect("a class that was prepared");
         known.asked = self.clock;
+        known.used = true;
         *ranked -= known.ranking.len();
         known.ranking.catch_up(world, class, &known.rules, cells, domains);
         *ranked += known.ranking.len();
@@ -385,26 +388,31 @@ impl Placement {
     }
 
     fn meet(&mut self, world: &World, key: (ClassId, u64), rules: NodeRules) {
-        self.sweep();
         self.cells.learn(rules.reads.iter());
         let (serial, ranking) = (world.classes[key.0].serial.0, Ranking::default());
-        let known = Known { serial, rules, ranking, asked: self.clock, listed: false };
+        let known = Known { serial, rules, ranking, asked: self.clock, used: false, listed: false };
         self.ranked -= self.classes.insert(key, known).map_or(0, |before| before.ranking.len());
+        self.forget_some(key);
+        self.met.push_back(key);
     }
 
-    /// When classes have doubled, forgets those that were neither asked for nor met since it did so last.
-    fn sweep(&mut self) {
-        if self.classes.len() < self.most {
-            return;
+    /// With too many classes forgets the one that was met first, if it was not asked for since it was looked at last. One at a
+    /// time, for a backlog may have a class for each pod.
+    fn forget_some(&mut self, but: (ClassId, u64)) {
+        for _ in 0..LOOKS {
+            if self.met.len() < KNOWN {
+                return;
+            }
+            let Some(oldest) = self.met.pop_front() else { return };
+            let Some(known) = self.classes.get_mut(&oldest).filter(|_| oldest != but) else { continue };
+            if std::mem::take(&mut known.used) {
+                self.met.push_back(oldest);
+                continue;
+            }
+            self.ranked -= known.ranking.len();
+            self.classes.remove(&oldest);
+            self.scoped.remove(&oldest);
         }
-        let since = std::mem::replace(&mut self.swept, self.clock);
-        let Self { classes, ranked, .. } = self;
-        classes.retain(|_, known| {
-            let stays = known.asked >= since;
-            *ranked -= if stays { 0 } else { known.ranking.len() };
-            stays
-        });
-        self.most = FEWEST.max(2 * classes.len());
     }
 
     /// Before a class is ranked from scratch, drops the oldest rankings of other classes until all are few enough.

@@ -108,6 +108,10 @@ impl Plugin for Rescheduling {
         Some(Time::NEVER)
     }
 
+    fn names_victims(&self) -> bool {
+        !self.strategies.is_empty()
+    }
+
     fn moves_victims(&self) -> bool {
         true
     }

@@ -132,6 +132,7 @@ impl World {
 
     /// What counts for jobs changed: the configuration, say.
     pub(crate) fn wake_all_jobs(&mut self) {
+        self.doubt_queues();
         for id in self.jobs.ids().collect::<Vec<_>>() {
             self.wake_job(id);
         }
@@ -180,6 +181,11 @@ impl World {
     pub(crate) fn settle_job(&mut self, id: JobId) {
         self.jobs[id].place.state = State::Settled;
         self.asleep(id);
+    }
+
+    /// Whether nothing is to be decided for a job, and it sleeps.
+    pub(super) fn sleeps(&self, id: JobId) -> bool {
+        self.jobs[id].place.state == State::Settled
     }
 
     /// A job sleeps: until it is awake, what it was promised stays.
@@ -329,6 +335,7 @@ impl World {
     /// A queue was added, changed or removed.
     pub(super) fn queue_changed(&mut self, id: QueueId) {
         self.pools.changed_queues.push(id);
+        self.doubt_queues();
         self.devices_moved_about();
     }
 

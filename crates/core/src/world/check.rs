@@ -57,6 +57,7 @@ impl World {
         self.check_pools(&mut note);
         self.check_marks(&mut note);
         self.check_givers(&mut note);
+        self.check_priorities(&mut note);
         self.check_queues(&mut note);
         self.check_devices(&mut note);
         self.check_cluster(&mut note);

@@ -7,9 +7,9 @@ use std::sync::Arc;
 use phalanx_resource::Amounts;
 use rustc_hash::FxHashMap;
 
-use super::World;
 use super::herds::{Herd, Herds};
 use super::rooms::{Growth, clamped, free};
+use super::{Change, Terms, World};
 use crate::event::{Key, Time};
 use crate::id::{HerdId, JobId, QueueId, Slots, TermId, TopologyId};
 
@@ -30,6 +30,8 @@ pub(crate) struct Bounds {
     pub(super) stands: bool,
     /// And others may be evicted for it.
     pub(super) evicts: bool,
+    /// Its pods have to be where others like them are.
+    pub(super) seeks: bool,
 }
 
 impl Bounds {
@@ -40,6 +42,7 @@ impl Bounds {
         self.rests_until = self.rests_until.min(other.rests_until);
         self.stands |= other.stands;
         self.evicts |= other.evicts;
+        self.seeks |= other.seeks;
         self
     }
 }
@@ -136,6 +139,47 @@ struct Block {
     herds: Vec<(HerdId, JobId)>,
     /// Missing when it has to be worked out anew.
     bounds: Option<Bounds>,
+    /// Where all of them have to find their places in one domain of a topology, for there is nobody yet whom they seek: that,
+    /// and by which terms, sorted.
+    together: Option<(TopologyId, Vec<TermId>)>,
+}
+
+impl Block {
+    fn doubt(&mut self) {
+        (self.bounds, self.together) = (None, None);
+    }
+
+    fn refresh(&mut self, world: &World) {
+        if self.bounds.is_some() {
+            return;
+        }
+        let herds = || self.herds.iter().filter_map(|(id, _)| world.herd(*id));
+        self.together = one_topology(world, herds());
+        self.bounds = herds().filter_map(Herd::bounds).reduce(|all, one| all.join(&one));
+    }
+
+    /// Whether there may be room in one domain for any of its herds.
+    fn has_domain(&self, search: &Search<'_>) -> bool {
+        let (Some((topology, _)), Some(bounds)) = (&self.together, &self.bounds) else { return true };
+        search.largest_domain(*topology).is_none_or(|most| bounds.least.fits(most))
+    }
+}
+
+/// The topology in one domain of which all of some herds have to be, if it is the same, and their terms, sorted.
+fn one_topology<'w>(
+    world: &World,
+    herds: impl Iterator<Item = &'w Herd>,
+) -> Option<(TopologyId, Vec<TermId>)> {
+    let (mut topology, mut terms) = (None, Vec::new());
+    for term in herds.map(Herd::together) {
+        let of = world.topology_to_share(term?)?;
+        if *topology.get_or_insert(of) != of {
+            return None;
+        }
+        terms.extend(term);
+    }
+    terms.sort_unstable();
+    Some((topology?, terms))
 }
 
 /// The herds of a queue.
@@ -157,7 +201,7 @@ impl Lineup {
         let Some(at) = self.at(rank.block) else { return };
         let block = &mut self.blocks[at];
         block.herds.retain(|(other, _)| *other != id);
-        block.bounds = None;
+        block.doubt();
         if block.herds.is_empty() {
             self.blocks.remove(at);
             self.names.remove(at);
@@ -182,9 +226,11 @@ impl Lineup {
         let place = block.herds.partition_point(|(_, other)| !goes_before(*other));
         block.herds.insert(place, (id, job));
         block.bounds = match block.bounds.take() {
-            Some(all) => Some(all.join(bounds)),
-            None => (block.herds.len() == 1).then(|| bounds.clone()),
+            Some(all) if !bounds.seeks => Some(all.join(bounds)),
+            None if block.herds.len() == 1 && !bounds.seeks => Some(bounds.clone()),
+            _ => None,
         };
+        block.together = None;
         let name = self.names[at];
         (name, (self.blocks[at].herds.len() > FULL).then(|| self.cut(at)))
     }
@@ -192,9 +238,9 @@ impl Lineup {
     fn cut(&mut self, at: usize) -> (u32, Vec<HerdId>) {
         let block = &mut self.blocks[at];
         let herds = block.herds.split_off(FULL / 2);
-        block.bounds = None;
+        block.doubt();
         let moved = herds.iter().map(|(id, _)| *id).collect();
-        (self.add_block(at + 1, Block { herds, bounds: None }), moved)
+        (self.add_block(at + 1, Block { herds, ..Block::default() }), moved)
     }
 
     fn add_block(&mut self, at: usize, block: Block) -> u32 {
@@ -214,12 +260,11 @@ impl Lineup {
 
     fn next(&mut self, world: &World, cursor: &mut Cursor, search: &Search<'_>) -> Option<HerdId> {
         while cursor.block < self.blocks.len() {
-            self.refresh(world, cursor.block);
+            self.blocks[cursor.block].refresh(world);
             let block = &self.blocks[cursor.block];
-            let any = block
-                .bounds
-                .as_ref()
-                .is_some_and(|it| self.may_be(it, search) && cursor.has_rested(it, search));
+            let may_be =
+                block.bounds.as_ref().filter(|it| self.may_be(it, search) && block.has_domain(search));
+            let any = may_be.is_some_and(|it| cursor.has_rested(it, search));
             let rest = if any { &block.herds[cursor.at..] } else { &[] };
             for (at, (id, _)) in rest.iter().enumerate() {
                 let Some(herd) = world.herd(*id) else { continue };
@@ -232,14 +277,6 @@ impl Lineup {
             (cursor.block, cursor.at) = (cursor.block + 1, 0);
         }
         None
-    }
-
-    fn refresh(&mut self, world: &World, at: usize) {
-        let block = &mut self.blocks[at];
-        if block.bounds.is_none() {
-            let all = block.herds.iter().filter_map(|(id, _)| world.herd(*id)?.bounds());
-            block.bounds = all.reduce(|all, one| all.join(&one));
-        }
     }
 
     /// Whether anybody with these bounds may be one who is looked for.
@@ -264,10 +301,14 @@ impl Lineup {
 impl Search<'_> {
     /// Whether there may be room for so much in one domain, for pods that all have to be where the first of them is.
     fn has_domain(&self, world: &World, term: TermId, least: &Amounts) -> bool {
-        let Sought::Fitting(Some(most)) = self.sought else { return true };
-        let topology = world.terms.topology_of(term).filter(|_| world.terms.total(term) == [0; 3]);
-        let known = most.domains.iter().find(|(id, _)| Some(*id) == topology);
-        known.is_none_or(|(_, most)| least.fits(most))
+        let largest = || self.largest_domain(world.topology_to_share(term)?);
+        !matches!(self.sought, Sought::Fitting(Some(_))) || largest().is_none_or(|most| least.fits(most))
+    }
+
+    /// The largest room in any domain of a topology, where it is known.
+    fn largest_domain(&self, topology: TopologyId) -> Option<&Amounts> {
+        let Sought::Fitting(Some(most)) = self.sought else { return None };
+        most.domains.iter().find(|(id, _)| *id == topology).map(|(_, most)| most)
     }
 }
 
@@ -292,6 +333,8 @@ pub(super) struct Lineups {
     cycle: u64,
     /// When somebody is to be asked who was passed over.
     wake: Option<Time>,
+    /// How far the log of what changed with terms was read.
+    cursor: u64,
 }
 
 impl Lineups {
@@ -324,7 +367,31 @@ impl Lineups {
         if let Some(lineup) = self.of.get_mut(&queue)
             && let Some(at) = lineup.at(rank.block)
         {
-            lineup.blocks[at].bounds = None;
+            lineup.blocks[at].doubt();
+        }
+    }
+
+    /// What changed with terms since this was done last: herds may have to go where others are now, or need not any more.
+    fn follow_terms(&mut self, terms: &Terms) {
+        let changes = terms.changes(std::mem::replace(&mut self.cursor, terms.changes_end()));
+        // Missing when it may be any.
+        let mut risen: Option<Vec<TermId>> = changes.map(|_| Vec::new());
+        for change in changes.into_iter().flatten() {
+            match change {
+                Change::Domain(..) => {}
+                Change::Term(id) => risen.iter_mut().for_each(|list| list.push(*id)),
+                Change::All => risen = None,
+            }
+        }
+        if risen.as_ref().is_some_and(Vec::is_empty) {
+            return;
+        }
+        for block in self.of.values_mut().flat_map(|lineup| &mut lineup.blocks) {
+            let Some((_, known)) = &block.together else { continue };
+            let is_known = |term: &TermId| known.binary_search(term).is_ok();
+            if risen.as_ref().is_none_or(|risen| risen.iter().any(is_known)) {
+                block.doubt();
+            }
         }
     }
 
@@ -347,6 +414,11 @@ impl Lineups {
 }
 
 impl World {
+    /// The topology in one domain of which all pods have to be that seek such as themselves by a term, as long as there are none.
+    fn topology_to_share(&self, term: TermId) -> Option<TopologyId> {
+        self.terms.topology_of(term).filter(|_| self.terms.total(term) == [0; 3])
+    }
+
     /// Herds that may stand where they do not belong, each once.
     pub(crate) fn take_moved_herds(&mut self) -> Vec<HerdId> {
         let mut moved = std::mem::take(&mut self.pools.herds.lineups.moved);
@@ -414,6 +486,7 @@ impl World {
         sought: Sought<'_>,
         rested: Option<Time>,
     ) -> Option<HerdId> {
+        self.pools.herds.lineups.follow_terms(&self.terms);
         let mut lineup = self.pools.herds.lineups.of.remove(&queue)?;
         let Herds { rooms, lineups, .. } = &self.pools.herds;
         let search = Search { sought, spare: rooms.spare(), rested, cycle: lineups.cycle };

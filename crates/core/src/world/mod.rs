@@ -23,6 +23,7 @@ mod marks;
 mod members;
 mod node;
 mod pdb;
+mod priorities;
 mod promise;
 mod queue;
 mod quota;
@@ -57,6 +58,7 @@ pub(crate) use members::{Member, Members};
 pub use node::{Node, Stamp};
 pub use pdb::{Budgets, Pdb};
 pub use queue::Queue;
+pub(crate) use queue::Rendered;
 pub(crate) use rooms::Growth;
 pub(crate) use task::Refused;
 pub use task::{Counts, Hold, Status, Task};
@@ -141,7 +143,7 @@ pub struct World {
     job_ids: FxHashMap<(JobKind, Key), JobId>,
     queue_ids: FxHashMap<Arc<str>, QueueId>,
     class_ids: FxHashMap<ClassKey, ClassId>,
-    priorities: FxHashMap<Arc<str>, (i32, bool)>,
+    priorities: priorities::Priorities,
     default_queue: Arc<str>,
     /// Another process decides: what stands on the objects is its work, and true.
     standby: bool,
@@ -179,6 +181,8 @@ struct Changes {
     clock: u64,
     /// The clock when a node's object came, changed or went last.
     nodes: u64,
+    /// What is wrong with queues may be another thing since the last cycle.
+    queues: bool,
 }
 
 /// The logs say how the World came about, not what it is.
@@ -212,7 +216,7 @@ impl World {
             job_ids: FxHashMap::default(),
             queue_ids: FxHashMap::default(),
             class_ids: FxHashMap::default(),
-            priorities: FxHashMap::default(),
+            priorities: priorities::Priorities::default(),
             default_queue: options.default_queue,
             standby: false,
             pools: Pools::default(),

@@ -63,6 +63,31 @@ pub struct Queue {
     pub(crate) told: Option<Arc<str>>,
     /// `status.allocated` as last read or decided.
     pub(crate) written: Vec<(Arc<str>, String)>,
+    /// What that was last compared with.
+    pub(crate) rendered: Rendered,
+}
+
+/// Amounts, and devices by class, of which the text is known. It says what need not be done again, not what a queue is.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Rendered(Option<(Amounts, ByClass)>);
+
+/// How many devices of each class.
+type ByClass = Vec<(Arc<str>, u32)>;
+
+impl PartialEq for Rendered {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+impl Rendered {
+    pub(crate) fn new(amounts: &Amounts, devices: ByClass) -> Self {
+        Self(Some((amounts.clone(), devices)))
+    }
+
+    pub(crate) fn is_of(&self, amounts: &Amounts, devices: &[(Arc<str>, u32)]) -> bool {
+        self.0.as_ref().is_some_and(|(known, of)| known == amounts && of == devices)
+    }
 }
 
 impl Queue {

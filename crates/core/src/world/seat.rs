@@ -6,6 +6,7 @@
 //! resource.k8s.io) are not kept.
 use std::sync::Arc;
 
+use super::priorities::Follower;
 use super::task::Task;
 use super::{JobKind, Status, World};
 use crate::event::{Key, QueueGate, Time};
@@ -65,6 +66,8 @@ impl World {
         let task = self.tasks.insert(seat);
         self.classes[class].refs += 1;
         self.count(task, None, Some(Status::Pending));
+        self.follow_class(Follower::Task(task), true);
+        self.terms.count_labels(&self.tasks[task].labels, true);
         self.seats.push(Seat { task, of, queue, moved, since: now, gone: None, patience });
         Some(task)
     }

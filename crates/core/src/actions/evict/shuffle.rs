@@ -20,6 +20,7 @@ use crate::decision::Cause;
 use crate::diagnosis::NoEviction;
 use crate::id::{NodeId, TaskId};
 use crate::placement::Room;
+use crate::plugin::Plugin;
 use crate::session::Session;
 use crate::statement::Statement;
 use crate::world::{Budgets, Status};
@@ -71,6 +72,9 @@ fn run(session: &mut Session<'_>) {
 /// Those that plugins name of the running pods that may go, and which of them go whether there is a place for them or not.
 fn named(session: &Session<'_>) -> (Vec<TaskId>, FxHashSet<TaskId>) {
     let world = &*session.world;
+    if !session.tiers.with(Flag::Victim).any(Plugin::names_victims) {
+        return Default::default();
+    }
     let budgets = Budgets::new(world);
     let may_go = |id: &TaskId| {
         let running = world.tasks[*id].status == Status::Running && world.tasks[*id].job.is_some();

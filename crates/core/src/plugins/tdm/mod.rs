@@ -157,7 +157,7 @@ impl Tdm {
             let task = &world.tasks[*id];
             let zone = task.node.and_then(|node| world.nodes[node].label(REVOCABLE_ZONE));
             let ended = zone.and_then(|zone| self.zones.get(zone)).is_some_and(|(_, lasts)| !lasts);
-            ended && task.status == Status::Running && is_preemptable(task)
+            ended && leaves(task)
         })
     }
 }
@@ -165,6 +165,11 @@ impl Tdm {
 /// A pod is preemptable unless it says no.
 fn is_preemptable(task: &Task) -> bool {
     task.preemptable != Some(false)
+}
+
+/// Whether a pod has to go when the zone of its node has ended.
+fn leaves(task: &Task) -> bool {
+    task.status == Status::Running && is_preemptable(task)
 }
 
 /// A job is preemptable only when it says so.
@@ -210,6 +215,10 @@ impl Plugin for Tdm {
         Some(within_budget(world, of.iter().copied().filter(victim)))
     }
 
+    fn names_victims(&self) -> bool {
+        self.evicts
+    }
+
     fn victim_tasks(&self, world: &World, of: &[TaskId]) -> Vec<TaskId> {
         if !self.evicts {
             return Vec::new();
@@ -218,14 +227,15 @@ impl Plugin for Tdm {
     }
 
     fn wake(&self, world: &World) -> Option<Time> {
-        let zone = |node: &Node| zone_of(node).and_then(|zone| self.zones.get(zone));
-        let lent = || world.lent_nodes().filter_map(|node| Some((node, zone(node)?)));
-        lent().next()?;
-        let mut ended = lent().filter(|(_, (_, lasts))| !lasts);
-        if ended.any(|(node, _)| self.overdue(world, &node.tasks).next().is_some()) {
-            return Some(Time((self.now.0.div_euclid(self.period) + 1) * self.period));
+        let mut any = false;
+        for node in world.lent_nodes() {
+            let Some((_, lasts)) = zone_of(node).and_then(|zone| self.zones.get(zone)) else { continue };
+            if !lasts && node.tasks.iter().any(|task| leaves(&world.tasks[*task])) {
+                return Some(Time((self.now.0.div_euclid(self.period) + 1) * self.period));
+            }
+            any = true;
         }
-        self.next_end()
+        if any { self.next_end() } else { None }
     }
 
     fn has_scope(&self) -> bool {

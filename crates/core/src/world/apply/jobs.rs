@@ -1,10 +1,11 @@
-//! Jobs: PodGroups, pods without one, and what their PriorityClass says.
+//! Jobs: PodGroups, and pods without one.
 use std::sync::Arc;
 
 use phalanx_resource::Amounts;
 
 use crate::event::{Key, Phase, PodGroupInfo, PodInfo};
 use crate::id::{JobId, TaskId};
+use crate::world::priorities::Follower;
 use crate::world::{Job, JobKind, Role, Status, World};
 
 /// What a PodGroup asks for, in the World's terms.
@@ -61,7 +62,7 @@ impl World {
             return id;
         }
         let queue = self.ensure_queue(queue);
-        self.queues[queue].jobs += 1;
+        self.count_job(queue, true);
         let id = self.jobs.insert(Job::new(key.clone(), kind, queue));
         self.job_ids.insert((kind, key), id);
         self.wake_job(id);
@@ -93,6 +94,11 @@ impl World {
             self.pardon(Some(id));
         }
         self.move_job(id, &name);
+        if self.jobs[id].priority_class != info.priority_class {
+            self.follow_class(Follower::Job(id), false);
+            self.jobs[id].priority_class = info.priority_class;
+            self.follow_class(Follower::Job(id), true);
+        }
         let Asks { min_resources, min_devices, quota_request, priority, .. } = asks;
         let job = &mut self.jobs[id];
         job.exists = true;
@@ -105,7 +111,6 @@ impl World {
         job.min_devices = min_devices;
         job.quota_request = quota_request;
         job.priority = priority;
-        job.priority_class = info.priority_class;
         job.preemptable = info.preemptable;
         job.invalid = info.invalid.or(info.unsupported);
         job.annotations = info.annotations;
@@ -158,9 +163,9 @@ impl World {
         }
         self.devices_moved_about();
         let sums = self.jobs[id].sums();
-        self.queues[from].jobs -= 1;
+        self.count_job(from, false);
         self.carry_job(from, &sums, Amounts::sub);
-        self.queues[to].jobs += 1;
+        self.count_job(to, true);
         self.carry_job(to, &sums, Amounts::add);
         self.count_job_in_groups(id);
         self.drop_unused_queue(from);
@@ -184,30 +189,16 @@ impl World {
             return;
         }
         self.note_asking(id, false);
+        self.follow_class(Follower::Job(id), false);
         if let Some(job) = self.jobs.remove(id) {
             self.job_ids.remove(&(job.kind, job.key));
-            self.queues[job.queue].jobs -= 1;
+            self.count_job(job.queue, false);
             self.drop_unused_queue(job.queue);
         }
     }
 
-    /// The number a pod carries, or its class's value, or the global default's, or 0.
-    pub(super) fn priority(&self, own: Option<i32>, class: Option<&str>) -> i32 {
-        let global = || self.priorities.values().filter(|(_, global)| *global).map(|(value, _)| *value).max();
-        own.or_else(|| class.and_then(|name| self.class_priority(name))).or_else(global).unwrap_or(0)
-    }
-
-    fn class_priority(&self, name: &str) -> Option<i32> {
-        // Kubernetes has these two built in.
-        match name {
-            "system-node-critical" => Some(2_000_001_000),
-            "system-cluster-critical" => Some(2_000_000_000),
-            _ => self.priorities.get(name).map(|(value, _)| *value),
-        }
-    }
-
     /// A job changed: who outranks it now may have what is reserved for it, and is to be called.
-    fn doubt_reservations(&mut self, job: JobId) {
+    pub(in crate::world) fn doubt_reservations(&mut self, job: JobId) {
         if self.jobs[job].counts.of(Status::Pipelined) == 0 {
             return;
         }
@@ -218,36 +209,5 @@ impl World {
         for node in self.jobs[job].tasks.iter().filter_map(reserved).collect::<Vec<_>>() {
             self.note_freed(node);
         }
-    }
-
-    pub(super) fn resolve_priorities(&mut self) -> bool {
-        let mut changed = false;
-        for id in self.tasks.ids().collect::<Vec<_>>() {
-            let task = &self.tasks[id];
-            if !task.own_priority {
-                let priority = self.priority(None, task.priority_class.as_deref());
-                let job = task.job;
-                if std::mem::replace(&mut self.tasks[id].priority, priority) != priority {
-                    changed = true;
-                    if let Some(job) = job {
-                        self.wake_job(job);
-                    }
-                }
-            }
-        }
-        for id in self.jobs.ids().collect::<Vec<_>>() {
-            let job = &self.jobs[id];
-            let priority = match (job.kind, job.tasks.first()) {
-                (JobKind::Solo, Some(task)) => self.tasks[*task].priority,
-                _ => self.priority(None, job.priority_class.as_deref()),
-            };
-            if std::mem::replace(&mut self.jobs[id].priority, priority) != priority {
-                self.wake_job(id);
-                self.note_giver(id);
-                self.doubt_reservations(id);
-                changed = true;
-            }
-        }
-        changed
     }
 }

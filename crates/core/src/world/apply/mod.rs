@@ -22,13 +22,9 @@ impl World {
             Event::Queue(info) => self.apply_queue(*info),
             Event::QueueGone(name) => self.remove_queue(&name),
             Event::PriorityClass { name, value, global_default } => {
-                self.priorities.insert(name, (value, global_default));
-                self.resolve_priorities()
+                self.set_priority_class(&name, Some((value, global_default)))
             }
-            Event::PriorityClassGone(name) => {
-                self.priorities.remove(&name);
-                self.resolve_priorities()
-            }
+            Event::PriorityClassGone(name) => self.set_priority_class(&name, None),
             Event::Quota(info) => self.apply_quota(*info),
             Event::QuotaGone(key) => self.allowances.remove(&key).is_some(),
             Event::NodeUsage(info) => self.apply_usage(&info),

@@ -7,6 +7,7 @@ use crate::event::{BindFailure, BindFault, PodInfo, PodPhase, QueueGate, Resourc
 use crate::id::{ClassId, NodeId, TaskId};
 use crate::world::class::Class;
 use crate::world::class::ClassKey;
+use crate::world::priorities::Follower;
 use crate::world::usage::MEASURED;
 use crate::world::{JobKind, Refused, Status, Task, World};
 
@@ -139,6 +140,8 @@ impl World {
             self.jobs[job].tasks.push(task);
         }
         self.tasks[task].priority = self.priority(info.priority, info.priority_class.as_deref());
+        self.follow_class(Follower::Task(task), true);
+        self.terms.count_labels(&info.labels, true);
         self.count(task, None, Some(Status::Pending));
         let (status, node) = self.seen(task, info);
         self.place(task, status, node);
@@ -166,6 +169,11 @@ impl World {
         let changed_claims = self.link_claims(id, info.claims.as_ref());
         let moved = self.follow(id, info);
         let priority = self.priority(info.priority, info.priority_class.as_deref());
+        self.name_class(id, info);
+        if self.tasks[id].labels != info.labels {
+            self.terms.count_labels(&self.tasks[id].labels, false);
+            self.terms.count_labels(&info.labels, true);
+        }
         let task = &mut self.tasks[id];
         let let_go = task.gated && !info.gated;
         let edited = changed_class
@@ -179,8 +187,6 @@ impl World {
             || task.labels != info.labels
             || task.annotations != info.annotations;
         let changed = edited || moved || task.scheduled != info.scheduled;
-        task.own_priority = info.priority.is_some();
-        task.priority_class.clone_from(&info.priority_class);
         task.priority = priority;
         task.gated = info.gated;
         task.preemptable = info.preemptable;
@@ -216,6 +222,19 @@ impl World {
             self.pardon(self.tasks[id].job);
         }
         changed
+    }
+
+    /// A pod's priority is its own, or its class's.
+    fn name_class(&mut self, id: TaskId, info: &PodInfo) {
+        let task = &self.tasks[id];
+        let own = info.priority.is_some();
+        if task.own_priority != own || task.priority_class != info.priority_class {
+            self.follow_class(Follower::Task(id), false);
+            let task = &mut self.tasks[id];
+            task.own_priority = own;
+            task.priority_class.clone_from(&info.priority_class);
+            self.follow_class(Follower::Task(id), true);
+        }
     }
 
     /// Puts a task where its pod's object says that it is. False if it is there already.
@@ -278,6 +297,8 @@ impl World {
         self.count(id, Some(Status::Pending), None);
         self.unlink_claims(id);
         self.set_evicting(id, None);
+        self.follow_class(Follower::Task(id), false);
+        self.terms.count_labels(&self.tasks[id].labels, false);
         self.note_cooling(id, self.tasks[id].cools_until(), None);
         self.queue_gates.remove(&id);
         self.heirs.retain(|(heir, _)| *heir != id);

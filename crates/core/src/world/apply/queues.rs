@@ -3,7 +3,7 @@ use std::sync::Arc;
 
 use crate::event::{GroupLimits, QueueInfo};
 use crate::id::QueueId;
-use crate::world::{Queue, ROOT, World, quota};
+use crate::world::{Queue, ROOT, Rendered, World, quota};
 
 impl World {
     pub(in crate::world) fn ensure_queue(&mut self, name: &Arc<str>) -> QueueId {
@@ -13,6 +13,26 @@ impl World {
         let id = self.queues.insert(Queue { name: name.clone(), weight: 1, ..Queue::default() });
         self.queue_ids.insert(name.clone(), id);
         id
+    }
+
+    /// A queue has a job more, or one less.
+    pub(super) fn count_job(&mut self, id: QueueId, more: bool) {
+        let jobs = &mut self.queues[id].jobs;
+        let before = *jobs;
+        *jobs = if more { before + 1 } else { before - 1 };
+        if before == 0 || *jobs == 0 {
+            self.doubt_queues();
+        }
+    }
+
+    /// What is wrong with queues may be another thing.
+    pub(in crate::world) fn doubt_queues(&mut self) {
+        self.changes.queues = true;
+    }
+
+    /// Whether that was so since it was asked.
+    pub(crate) fn take_doubted_queues(&mut self) -> bool {
+        std::mem::take(&mut self.changes.queues)
     }
 
     pub(super) fn apply_queue(&mut self, info: QueueInfo) -> bool {
@@ -37,7 +57,10 @@ impl World {
         if !queue.exists || self.standby {
             queue.written = written;
             queue.told = None;
+            queue.rendered = Rendered::default();
+            self.doubt_queues();
         }
+        let queue = &mut self.queues[id];
         queue.exists = true;
         queue.uid = info.uid;
         queue.created = info.created;

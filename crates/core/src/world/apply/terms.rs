@@ -4,32 +4,35 @@ use std::sync::Arc;
 use crate::event::Constraints;
 use crate::id::{NodeId, ProfileId, TaskId};
 use crate::label::Labels;
-use crate::world::World;
+use crate::world::{Task, World};
 
 impl World {
     /// Takes note of the terms of a class that is to come. When they read more than others did before, tasks that
     /// looked alike may not any more.
     pub(super) fn learn_terms(&mut self, constraints: &Constraints) {
         let Some(rules) = &constraints.pod_rules else { return };
-        if self.terms.learn(rules) {
-            for id in self.tasks.ids().collect::<Vec<_>>() {
-                self.look_anew(id);
-            }
+        let Some(learned) = self.terms.learn(rules) else { return };
+        let concerned = |(id, task): (TaskId, &Task)| learned.concerns(&task.labels).then_some(id);
+        for id in self.tasks.iter().filter_map(concerned).collect::<Vec<_>>() {
+            self.look_anew(id);
         }
     }
 
     fn look_anew(&mut self, id: TaskId) {
         let task = &self.tasks[id];
         let class = &self.classes[task.class];
-        if class.profile.is_some() && !self.terms.reads(&task.labels) {
-            return;
-        }
         let (request, constraints) = (class.request.clone(), class.constraints.clone());
         let (pod, labels) = (task.pod.clone(), task.labels.clone());
         let profile = self.profile_of(&pod.namespace, &labels);
         let class = self.class_of_key((request, constraints, profile));
-        if self.tasks[id].class != class {
-            self.change_class(id, class);
+        if self.tasks[id].class == class {
+            return;
+        }
+        // Nothing is decided by it for a job of which nothing waits.
+        let settled = self.tasks[id].job.filter(|job| self.sleeps(*job));
+        self.change_class(id, class);
+        if let Some(job) = settled {
+            self.settle_job(job);
         }
     }
 

@@ -176,7 +176,7 @@ impl World {
     }
 
     /// Devices by class that allocated tasks of a queue, with those below it, have or will be given.
-    pub(super) fn devices_given(&self, queue: QueueId) -> Vec<(Arc<str>, u32)> {
+    pub(crate) fn devices_given(&self, queue: QueueId) -> Vec<(Arc<str>, u32)> {
         let given = |(class, sum): (&Arc<str>, &Sum)| (class.clone(), sum.given);
         let all = self.ask_ledger(|ledger| {
             ledger.sums.get(&Some(queue)).into_iter().flatten().map(given).collect::<Vec<_>>()

@@ -126,12 +126,16 @@ impl World {
         needed
     }
 
-    /// What a queue, with all below it, has allocated.
-    pub(crate) fn render_allocated(&self, id: QueueId) -> Vec<(Arc<str>, String)> {
+    /// What a queue, with all below it, has allocated, these devices by class included.
+    pub(crate) fn render_allocated(
+        &self,
+        id: QueueId,
+        devices: &[(Arc<str>, u32)],
+    ) -> Vec<(Arc<str>, String)> {
         let mut list = self.render(&self.queues[id].subtree.allocated);
         let of_class =
-            |(class, count): (Arc<str>, u32)| (format!("{COUNT}{class}").into(), count.to_string());
-        list.extend(self.devices_given(id).into_iter().map(of_class));
+            |(class, count): &(Arc<str>, u32)| (format!("{COUNT}{class}").into(), count.to_string());
+        list.extend(devices.iter().map(of_class));
         list.sort();
         list
     }

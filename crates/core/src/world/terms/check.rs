@@ -30,6 +30,11 @@ impl World {
             note(same && total == term.total, format!("pods of term {:?}", term.pods));
             note(levels == term.levels, format!("levels of term {:?}", term.pods));
         }
+        let mut labelled: FxHashMap<std::sync::Arc<str>, u32> = FxHashMap::default();
+        for (key, _) in self.tasks.iter().flat_map(|(_, task)| task.labels.iter()) {
+            *labelled.entry(key.clone()).or_default() += 1;
+        }
+        note(labelled == self.terms.labelled, "labels of tasks".to_owned());
         self.check_profiles(note);
     }
 

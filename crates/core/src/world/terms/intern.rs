@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::carried::{Carried, SpreadTerm};
 use super::term::Term;
 use super::topology::{Topology, Where};
-use super::{Look, Profile, Terms};
+use super::{Learned, Look, Profile, Terms};
 use crate::event::{Constraints, PodRules, PodSelector, PodTerm};
 use crate::id::{NodeId, ProfileId, Slots, TermId, TopologyId};
 use crate::label::Labels;
@@ -15,22 +15,29 @@ use crate::world::{Class, Node, Stamp};
 const HARD_POD_AFFINITY_WEIGHT: i64 = 1;
 
 impl Terms {
-    /// Takes note of what selectors read. True when that is more than before: then profiles differ.
-    pub(in crate::world) fn learn(&mut self, rules: &PodRules) -> bool {
-        let before = (self.active, self.keys.len());
-        self.active = true;
+    /// Takes note of what selectors read. Returns who looks different now, if anybody may.
+    pub(in crate::world) fn learn(&mut self, rules: &PodRules) -> Option<Learned> {
+        let first = !std::mem::replace(&mut self.active, true);
+        let mut keys = Vec::new();
         let read = rules.selectors().filter_map(|pods| pods.labels.as_ref()).flat_map(|selector| &selector.0);
         for requirement in read {
-            if !self.keys.contains(&requirement.key) {
-                self.keys.insert(requirement.key.clone());
+            if self.keys.insert(requirement.key.clone()) && self.labelled.contains_key(&requirement.key) {
+                keys.push(requirement.key.clone());
             }
         }
-        before != (self.active, self.keys.len())
+        if first { Some(Learned::All) } else { (!keys.is_empty()).then_some(Learned::With(keys)) }
     }
 
-    /// Whether a label is read by any selector.
-    pub(in crate::world) fn reads(&self, labels: &Labels) -> bool {
-        labels.iter().any(|(key, _)| self.keys.contains(key))
+    /// A task has these labels from now on, or no more.
+    pub(in crate::world) fn count_labels(&mut self, labels: &Labels, add: bool) {
+        for (key, _) in labels.iter() {
+            match self.labelled.get_mut(key) {
+                Some(count) if add => *count += 1,
+                Some(count) if *count > 1 => *count -= 1,
+                Some(_) => _ = self.labelled.remove(key),
+                None => _ = self.labelled.insert(key.clone(), 1),
+            }
+        }
     }
 
     /// How a task looks to terms; `None` as long as there never was one.

@@ -63,6 +63,24 @@ pub(crate) enum Change {
     All,
 }
 
+/// Who looks different since a selector read more than others did.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Learned {
+    /// There was none before.
+    All,
+    /// Tasks with any of these labels.
+    With(Vec<Arc<str>>),
+}
+
+impl Learned {
+    pub(super) fn concerns(&self, labels: &Labels) -> bool {
+        match self {
+            Learned::All => true,
+            Learned::With(keys) => keys.iter().any(|key| labels.get(key).is_some()),
+        }
+    }
+}
+
 type TermKey = (Arc<[PodSelector]>, TopologyId);
 
 /// Terms, topologies and profiles.
@@ -77,6 +95,8 @@ pub struct Terms {
     finder: Finder,
     /// Labels that selectors read.
     keys: FxHashSet<Arc<str>>,
+    /// How many tasks have each label.
+    labelled: FxHashMap<Arc<str>, u32>,
     /// There has been a term.
     active: bool,
     namespaces: FxHashMap<Arc<str>, Labels>,
