@@ -41,10 +41,10 @@ pub(crate) struct Options {
 pub(crate) fn run(options: &Options) -> Result<Value> {
     let mut world = World::new(WorldOptions::default());
     let device_class = DeviceClassInfo { name: "gpu".into(), selectors: vec!["true".into()] };
-    [generate::default_queue(), device_class.into()].into_iter().for_each(|event| _ = world.apply(event));
-    generate::nodes(options.nodes).for_each(|event| _ = world.apply(event));
-    (0..options.nodes).for_each(|at| _ = world.apply(slice(at, 1)));
-    (0..options.running).flat_map(|at| running(at, options)).for_each(|event| _ = world.apply(event));
+    let supply = [generate::default_queue(), device_class.into()].into_iter();
+    let nodes = generate::nodes(options.nodes).chain((0..options.nodes).map(|at| slice(at, 1)));
+    let pods = (0..options.running).flat_map(|at| running(at, options));
+    supply.chain(nodes).chain(pods).for_each(|event| _ = world.apply(event));
     let mut scheduler = Scheduler::new(helm_conf()?, 0);
     scheduler.run(&mut world, Time(0));
     let mut now = 0;

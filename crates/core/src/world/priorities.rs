@@ -157,3 +157,55 @@ impl World {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::event::{Event, Key, PodGroupInfo, PodInfo};
+    use crate::testing::{group, job_of, member, world_of};
+    use crate::world::World;
+
+    fn class(name: &str, value: i32, global_default: bool) -> Event {
+        Event::PriorityClass { name: name.into(), value, global_default }
+    }
+
+    fn gone(name: &str) -> Event {
+        Event::PriorityClassGone(name.into())
+    }
+
+    /// Priorities of the gangs `named` and `plain`, and of the one pod of `named`.
+    fn priorities(world: &World) -> [i32; 3] {
+        let named = &world.jobs[job_of(world, "named")];
+        let plain = &world.jobs[job_of(world, "plain")];
+        [named.priority, plain.priority, world.tasks[named.tasks[0]].priority]
+    }
+
+    #[test]
+    fn a_class_concerns_those_that_name_it_and_a_default_those_without() {
+        let named = PodGroupInfo { priority_class: Some("high".into()), ..group("named", 1) };
+        let pod = PodInfo { priority_class: Some("high".into()), ..member("named", 0, "cpu=1") };
+        let plain = PodInfo { priority: Some(3), ..member("plain", 0, "cpu=1") };
+        let mut world = world_of([named.clone().into(), group("plain", 1).into(), pod.into(), plain.into()]);
+        assert_eq!(priorities(&world), [0, 0, 0]);
+        let steps = [
+            (class("other", 5, false), [0, 0, 0], false),
+            (class("high", 9, false), [9, 0, 9], true),
+            (class("high", 9, false), [9, 0, 9], false),
+            (class("usual", 2, true), [9, 2, 9], true),
+            (gone("high"), [2, 2, 2], true),
+            (class("usual", 4, true), [4, 4, 4], true),
+            (class("high", 7, false), [7, 4, 7], true),
+            (gone("usual"), [7, 0, 7], true),
+        ];
+        for (event, expected, changes) in steps {
+            assert_eq!(world.apply(event.clone()), changes, "{event:?}");
+            assert_eq!(priorities(&world), expected, "{event:?}");
+            assert_eq!(world.check(), [""; 0], "{event:?}");
+        }
+        world.apply(PodGroupInfo { priority_class: None, ..named }.into());
+        world.apply(class("high", 8, false));
+        assert_eq!(priorities(&world), [0, 0, 8], "the gang names none any more");
+        world.apply(Event::PodGone("named-0".into()));
+        world.apply(Event::PodGroupGone(Key { namespace: "ns".into(), name: "named".into() }));
+        assert_eq!(world.check(), [""; 0]);
+    }
+}
