@@ -183,9 +183,17 @@ impl World {
         self.asleep(id);
     }
 
-    /// Whether nothing is to be decided for a job, and it sleeps.
-    pub(super) fn sleeps(&self, id: JobId) -> bool {
-        self.jobs[id].place.state == State::Settled
+    /// Changes something of a job that need not be looked at for it: if nothing is to be decided for it, it sleeps on. What it
+    /// was promised must stay the same.
+    pub(super) fn without_waking(&mut self, id: Option<JobId>, change: impl FnOnce(&mut Self)) {
+        let settled = id.filter(|id| self.jobs[*id].place.state == State::Settled);
+        if let Some(id) = settled {
+            self.jobs[id].place.state = State::Awake;
+        }
+        change(self);
+        if let Some(id) = settled {
+            self.jobs[id].place.state = State::Settled;
+        }
     }
 
     /// A job sleeps: until it is awake, what it was promised stays.

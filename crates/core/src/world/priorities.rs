@@ -184,7 +184,8 @@ mod tests {
         let named = PodGroupInfo { priority_class: Some("high".into()), ..group("named", 1) };
         let pod = PodInfo { priority_class: Some("high".into()), ..member("named", 0, "cpu=1") };
         let plain = PodInfo { priority: Some(3), ..member("plain", 0, "cpu=1") };
-        let mut world = world_of([named.clone().into(), group("plain", 1).into(), pod.into(), plain.into()]);
+        let events: [Event; 4] = [named.clone().into(), group("plain", 1).into(), pod.into(), plain.into()];
+        let mut world = world_of(events);
         assert_eq!(priorities(&world), [0, 0, 0]);
         let steps = [
             (class("other", 5, false), [0, 0, 0], false),

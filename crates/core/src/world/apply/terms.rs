@@ -28,12 +28,7 @@ impl World {
         if self.tasks[id].class == class {
             return;
         }
-        // Nothing is decided by it for a job of which nothing waits.
-        let settled = self.tasks[id].job.filter(|job| self.sleeps(*job));
-        self.change_class(id, class);
-        if let Some(job) = settled {
-            self.settle_job(job);
-        }
+        self.without_waking(self.tasks[id].job, |world| world.change_class(id, class));
     }
 
     pub(super) fn profile_of(&mut self, namespace: &Arc<str>, labels: &Labels) -> Option<ProfileId> {
