@@ -99,17 +99,20 @@ pub(super) fn begin(session: &mut Session<'_>, growth: Option<Growth>, patience:
     }
 }
 
-/// Calls the first of those for whom others may be evicted, and as many of the others as have rested.
+/// Calls the first of those for whom others may be evicted, and as many of the others that have rested in turn: where the last
+/// cycle ended this one goes on.
 fn call_evicting(session: &mut Session<'_>, queue: QueueId, count: usize) {
     let mut cursor = Cursor::default();
-    for at in 0..count.saturating_mul(2) {
-        let rested = (at >= count).then_some(session.now);
-        let Some(id) = session.world.next_in_line(queue, &mut cursor, Sought::Evicting, rested) else {
-            break;
-        };
+    for _ in 0..count {
+        let Some(id) = session.world.next_in_line(queue, &mut cursor, Sought::Evicting, None) else { return };
         call_first(session, id);
     }
-    let more = session.world.next_in_line(queue, &mut cursor, Sought::Evicting, Some(session.now));
+    let (mut cursor, now) = (Cursor::default(), session.now);
+    for _ in 0..count {
+        let Some(id) = session.world.next_turn(queue, &mut cursor, now) else { break };
+        call_first(session, id);
+    }
+    let more = session.world.next_turn(queue, &mut cursor, now);
     let next_turn = Time(session.now.0.saturating_add(BETWEEN_TURNS));
     if let Some(at) = more.map(|_| next_turn).into_iter().chain(cursor.wake).min() {
         session.world.hunt_again(at.max(next_turn));

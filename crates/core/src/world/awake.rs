@@ -130,9 +130,10 @@ impl World {
         self.pools.add(id, &mut self.jobs[id]);
     }
 
-    /// What counts for jobs changed: the configuration, say.
+    /// What counts for jobs changed: the configuration, say, and with it their order.
     pub(crate) fn wake_all_jobs(&mut self) {
         self.doubt_queues();
+        self.unrank_all();
         for id in self.jobs.ids().collect::<Vec<_>>() {
             self.wake_job(id);
         }

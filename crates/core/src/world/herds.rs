@@ -146,6 +146,8 @@ pub(crate) struct Herd {
     rank: Option<Rank>,
     /// In which cycle it was asked last.
     asked: u64,
+    /// In which cycle its first was looked at last, or came here.
+    looked: u64,
 }
 
 impl Herd {
@@ -196,6 +198,7 @@ impl Herd {
             request: demand.request.clone(),
             least: demand.least.clone(),
             asked: self.asked,
+            looked: self.looked,
             rests_until: self.rests_until,
             stands: self.cure == Cure::Any,
             evicts: self.cure == Cure::Any && self.evicts,
@@ -329,7 +332,7 @@ impl Herds {
         let herd = &mut self.all[id];
         herd.demand = None;
         (herd.plain, herd.evicts, herd.together) = (plight.plain, plight.evicts, plight.together);
-        herd.asked = 0;
+        (herd.asked, herd.looked) = (0, self.lineups.cycle());
         self.set_cure(id, plight.cure, demand);
     }
 
@@ -356,6 +359,11 @@ impl Herds {
             }
         }
         self.queues.retain(|_, queue| queue.parked > 0);
+    }
+
+    /// Those that stand in a lineup.
+    pub(super) fn ranked(&self) -> Vec<HerdId> {
+        self.all.iter().filter(|(_, herd)| herd.rank.is_some()).map(|(id, _)| id).collect()
     }
 }
 
@@ -417,6 +425,7 @@ impl World {
             together,
             rank: None,
             asked: 0,
+            looked: herds.lineups.cycle(),
         };
         herds.seeking += usize::from(seeks);
         let id = herds.all.insert(herd);

@@ -25,6 +25,8 @@ pub(crate) struct Bounds {
     pub(super) least: Amounts,
     /// In which cycle it was asked last.
     pub(super) asked: u64,
+    /// In which cycle it was looked at last.
+    pub(super) looked: u64,
     pub(super) rests_until: Time,
     /// Anything may help it.
     pub(super) stands: bool,
@@ -39,6 +41,7 @@ impl Bounds {
         self.request.min_with(&other.request);
         self.least.min_with(&other.least);
         self.asked = self.asked.min(other.asked);
+        self.looked = self.looked.min(other.looked);
         self.rests_until = self.rests_until.min(other.rests_until);
         self.stands |= other.stands;
         self.evicts |= other.evicts;
@@ -102,6 +105,8 @@ pub(crate) enum Sought<'a> {
     Fitting(Option<&'a Largest>),
     /// Those for whom others may be evicted.
     Evicting,
+    /// Those of them that were not looked at since this cycle.
+    Turn(u64),
 }
 
 /// Who is looked for, and among whom.
@@ -190,6 +195,8 @@ struct Lineup {
     blocks: Vec<Block>,
     last_name: u32,
     pending: Option<Pending>,
+    /// Since which cycle those for whom others may be evicted take their turns.
+    round: u64,
 }
 
 impl Lineup {
@@ -281,7 +288,11 @@ impl Lineup {
 
     /// Whether anybody with these bounds may be one who is looked for.
     fn may_be(&self, bounds: &Bounds, search: &Search<'_>) -> bool {
-        let Sought::Fitting(most) = search.sought else { return bounds.evicts };
+        let most = match search.sought {
+            Sought::Fitting(most) => most,
+            Sought::Evicting => return bounds.evicts,
+            Sought::Turn(round) => return bounds.evicts && bounds.looked < round,
+        };
         let due = |it: &Pending| bounds.asked < it.since && it.growth.may_take(&bounds.request);
         (bounds.stands || self.pending.as_ref().is_some_and(due))
             && bounds.least.fits(search.spare)
@@ -464,6 +475,13 @@ impl World {
         }
     }
 
+    /// The order of jobs is another one: nobody stands in a lineup.
+    pub(super) fn unrank_all(&mut self) {
+        for id in self.pools.herds.ranked() {
+            self.unrank(id);
+        }
+    }
+
     /// A cycle begins: those that wait for the room that has grown are to be asked. Returns the queues that have a lineup.
     pub(crate) fn begin_hunt(&mut self, growth: Option<Growth>) -> Vec<QueueId> {
         let lineups = &mut self.pools.herds.lineups;
@@ -493,6 +511,18 @@ impl World {
         let next = lineup.next(self, cursor, &search);
         self.pools.herds.lineups.of.insert(queue, lineup);
         next
+    }
+
+    /// The same of those for whom others may be evicted, and that have rested: each has one turn, then all have the next.
+    pub(crate) fn next_turn(&mut self, queue: QueueId, cursor: &mut Cursor, now: Time) -> Option<HerdId> {
+        let round = self.pools.herds.lineups.of.get(&queue)?.round;
+        if let Some(id) = self.next_in_line(queue, cursor, Sought::Turn(round), Some(now)) {
+            return Some(id);
+        }
+        let cycle = self.pools.herds.lineups.cycle;
+        self.pools.herds.lineups.of.get_mut(&queue)?.round = cycle;
+        *cursor = Cursor { wake: cursor.wake, ..Cursor::default() };
+        self.next_in_line(queue, cursor, Sought::Turn(cycle), Some(now))
     }
 
     /// All of a queue were asked that may be helped by the room that has grown.

@@ -181,11 +181,11 @@ impl Cluster {
         outcome.wake
     }
 
-    /// What another scheduler would decide in the next cycle, which looks at all anew, and what would come of it.
+    /// What another scheduler would decide in the next cycle by the same configuration, which looks at all anew, and what would
+    /// come of it.
     pub(crate) fn seen_by(&self, other: &mut Scheduler) -> (World, Cycle) {
         let mut world = self.world.clone();
-        let conf = other.conf().clone();
-        other.set_conf(conf);
+        other.set_conf(self.scheduler.conf().clone());
         let outcome = other.run(&mut world, Time(self.now.0 + 1000));
         assert_eq!(world.check(), Vec::<String>::new());
         (world, Cycle::of(outcome.decisions))
@@ -214,6 +214,11 @@ impl Cluster {
     /// Nothing that was found out in earlier cycles is relied on in the next one.
     pub(crate) fn forget(&mut self) {
         let conf = self.scheduler.conf().clone();
+        self.scheduler.set_conf(conf);
+    }
+
+    /// Another configuration is in force from now on.
+    pub(crate) fn set_conf(&mut self, conf: Conf) {
         self.scheduler.set_conf(conf);
     }
 

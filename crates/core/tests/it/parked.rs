@@ -198,6 +198,8 @@ enum Step {
     Queue(usize, usize),
     QueueGone(usize),
     Prefer(usize, i32),
+    /// One of the two configurations is in force from now on.
+    Conf(usize),
 }
 
 #[derive(Clone, Debug)]
@@ -251,6 +253,7 @@ fn step() -> impl Strategy<Value = Step> {
         2 => (at(), 0usize..5).prop_map(|(at, how)| Step::Queue(at, how)),
         1 => at().prop_map(Step::QueueGone),
         1 => (at(), 0i32..3).prop_map(|(at, value)| Step::Prefer(at, value)),
+        1 => at().prop_map(Step::Conf),
     ]
 }
 
@@ -330,7 +333,7 @@ impl Backlog {
         }
     }
 
-    fn happen(&self, cluster: &mut Cluster, step: Step, number: usize) {
+    fn happen(&self, cluster: &mut Cluster, step: Step, number: usize, confs: [&Named; 2]) {
         let with = named_with;
         let nodes = self.nodes.len() + 1;
         match step {
@@ -360,6 +363,7 @@ impl Backlog {
                 let name = format!("p{}", at % 2).into();
                 cluster.add(Event::PriorityClass { name, value, global_default: false });
             }
+            Step::Conf(at) => cluster.set_conf(confs[at % 2].conf.clone()),
         }
     }
 
@@ -374,9 +378,9 @@ impl Backlog {
     }
 }
 
-fn compare_backlog(backlog: &Backlog, conf: &Named) -> TestCaseResult {
-    let pair = Pair::new(backlog.cluster(conf), &conf.conf);
-    pair.follow(&backlog.then, |cluster, step, number| backlog.happen(cluster, step, number))
+fn compare_backlog(backlog: &Backlog, confs: [&Named; 2]) -> TestCaseResult {
+    let pair = Pair::new(backlog.cluster(confs[0]), &confs[0].conf);
+    pair.follow(&backlog.then, |cluster, step, number| backlog.happen(cluster, step, number, confs))
 }
 
 /// A full node, and gangs of which each asks for another amount; only the last is small enough for what becomes free.
@@ -453,8 +457,12 @@ proptest! {
     }
 
     #[test]
-    fn a_backlog_decides_as_if_all_were_looked_at(backlog in backlog(), conf in prop::sample::select(confs())) {
-        compare_backlog(&backlog, &conf)?;
+    fn a_backlog_decides_as_if_all_were_looked_at(
+        backlog in backlog(),
+        conf in prop::sample::select(confs()),
+        other in prop::sample::select(confs()),
+    ) {
+        compare_backlog(&backlog, [&conf, &other])?;
     }
 
     #[test]
@@ -462,6 +470,6 @@ proptest! {
         backlog in leaving(),
         conf in prop::sample::select(confs()),
     ) {
-        compare_backlog(&backlog, &conf)?;
+        compare_backlog(&backlog, [&conf, &conf])?;
     }
 }

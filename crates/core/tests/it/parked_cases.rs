@@ -3,15 +3,17 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use phalanx_core::Patience;
-use phalanx_core::conf::Conf;
+use phalanx_core::conf::{Conf, PluginConf};
 use phalanx_core::event::{
-    Constraints, Disk, DiskKind, Event, HostPort, PodGroupInfo, PodInfo, QueueInfo, QueueState, Time,
+    Constraints, Disk, DiskKind, Event, HostPort, Key, PdbInfo, PodGroupInfo, PodInfo, PodPhase, QueueInfo,
+    QueueState, Time,
 };
+use phalanx_core::label::Selector;
 
 use crate::cluster::{Cluster, Cycle, helm};
 use crate::objects::{group, member, node, pod, queue, running};
 use crate::parked::patient;
-use crate::settings::named;
+use crate::settings::{by_age, named};
 
 /// A tier of these plugins besides those that every cluster needs.
 fn conf_with(plugins: &str) -> Conf {
@@ -226,4 +228,72 @@ fn a_few_that_wait_are_looked_at_in_the_end_too() {
     assert_eq!((outcome.wake, outcome.flush), (None, Some(Time(cluster.now().0 + 300_000))));
     cluster.gone("w");
     assert_eq!(cluster.outcome().flush, None, "it is gone");
+}
+
+#[test]
+fn another_order_of_jobs_is_one_of_those_that_are_parked_too() {
+    let ends = ends_alike(&by_age().conf, patient(), |cluster| {
+        cluster.nodes(1, "cpu=1 pods=10").add(class("high", 10)).gang(group("runs", 1), 1, "cpu=1");
+        cluster.run();
+        for (name, class, created) in [("low", None, 1), ("high", Some("high".into()), 2)] {
+            let group = PodGroupInfo { created: Time(created), priority_class: class, ..group(name, 1) };
+            cluster.gang(group, 1, "cpu=1");
+        }
+        cluster.run();
+        cluster.run();
+        cluster.set_conf(conf_with(""));
+        cluster.run();
+        cluster.run();
+        cluster.change("runs-0", |pod| pod.phase = PodPhase::Succeeded);
+        cluster.run();
+    });
+    assert_eq!(ends.keys().collect::<Vec<_>>(), ["high-0", "runs-0"]);
+}
+
+/// In how many cycles a gang gets its victim that a budget lets go now, while so many others that nobody lets any go for go
+/// before it.
+fn cycles_behind(others: u32) -> Option<usize> {
+    let mut conf = helm();
+    conf.actions.push("preempt".into());
+    conf.tiers[0].plugins.push(PluginConf { name: "pdb".into(), ..PluginConf::default() });
+    let mut cluster = Cluster::with(conf);
+    cluster.nodes(2, "cpu=4 memory=1000Gi pods=100").add(class("top", 20)).add(class("high", 10));
+    let all = Some(Selector(Vec::new()));
+    let budget = |allowed| PdbInfo {
+        key: Key::new("ns", "all"),
+        selector: all.clone(),
+        allowed,
+        ..PdbInfo::default()
+    };
+    cluster.add(budget(0));
+    for at in 0..2 {
+        cluster.add(running(pod(&format!("low{at}"), "cpu=3"), &format!("n{at}")));
+    }
+    let mut gang = |name: &str, class: &str, created: u32, size, request: &str| {
+        let class: Option<Arc<str>> = Some(class.into());
+        let created = Time(i64::from(created));
+        cluster.add(PodGroupInfo { created, priority_class: class.clone(), ..group(name, size) });
+        for at in 0..size {
+            cluster.add(PodInfo { priority_class: class.clone(), ..member(name, at, request) });
+        }
+    };
+    for at in 0..others {
+        gang(&format!("g{at}"), "top", at, 2, &format!("cpu=3 memory={}Mi", 100 + at));
+    }
+    gang("last", "high", 0, 1, "cpu=3");
+    for _ in 0..4 {
+        assert!(cluster.cycle().evicted.is_empty());
+    }
+    cluster.add(budget(1));
+    (1..=300).find(|_| !cluster.cycle().evicted.is_empty())
+}
+
+#[test]
+fn everybody_has_a_turn_for_whom_others_may_be_evicted() {
+    for others in [0, 100, 320] {
+        let cycles = cycles_behind(others);
+        // Sixteen a cycle, and who was asked in vain may rest for ten.
+        let most = others as usize / 16 + 12;
+        assert!(cycles.is_some_and(|cycles| cycles <= most), "{others} others: {cycles:?}");
+    }
 }

@@ -83,6 +83,12 @@ tiers:
     named("moving", text)
 }
 
+/// Jobs of any priority are served by their age.
+pub(crate) fn by_age() -> Named {
+    let text = "actions: \"enqueue, allocate, backfill\"\ntiers:\n- plugins:\n  - name: gang\n  - name: predicates\n";
+    named("by age", text)
+}
+
 /// The shipped configurations, and one for each plugin that none of them has.
 pub(crate) fn confs() -> Vec<Named> {
     let plugins = [
@@ -103,7 +109,7 @@ pub(crate) fn confs() -> Vec<Named> {
         "pdb",
         "cdp",
     ];
-    shipped().into_iter().chain(plugins.map(around)).chain([moving()]).collect()
+    shipped().into_iter().chain(plugins.map(around)).chain([moving(), by_age()]).collect()
 }
 
 /// Configurations with actions that evict, in several orders.

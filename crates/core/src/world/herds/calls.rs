@@ -54,6 +54,7 @@ impl World {
         let herds = &mut self.pools.herds;
         let Some(herd) = herds.all.get_mut(id) else { return };
         herd.asked = herds.lineups.cycle();
+        herd.looked = herd.asked;
         if herd.cure == Cure::Any && !herd.plain {
             herds.standing.insert(id);
         }
