@@ -1,7 +1,7 @@
 //! The scheduler: a configuration, what lives across cycles, and the cycle itself.
 use std::sync::Arc;
 
-use crate::actions;
+use crate::actions::{self, Vain};
 use crate::budget::Stopwatch;
 use crate::conf::Conf;
 use crate::decision::Decision;
@@ -26,9 +26,10 @@ pub struct Outcome {
     pub cycle: u64,
     /// When a cycle could decide something new though nothing has happened.
     pub wake: Option<Time>,
-    /// When a cycle looks at jobs again that wait for something that has not happened: to be on the safe side; or takes turns
-    /// with room that is gathered for a gang and let go again as long as nothing happens.
+    /// When a cycle looks at jobs again that wait for something that has not happened: to be on the safe side.
     pub flush: Option<Time>,
+    /// When room that is gathered for a gang is let go, or gathered again, if nothing happens before.
+    pub turns: Option<Time>,
 }
 
 /// Schedules a World by a configuration.
@@ -43,6 +44,7 @@ pub struct Scheduler {
     /// The configuration was not in force in the cycle before.
     fresh: bool,
     patience: Patience,
+    vain: Vain,
 }
 
 impl Scheduler {
@@ -57,6 +59,7 @@ impl Scheduler {
             stopwatch: None,
             fresh: true,
             patience: Patience::default(),
+            vain: Vain::default(),
         }
     }
 
@@ -95,6 +98,7 @@ impl Scheduler {
     pub fn set_conf(&mut self, conf: Conf) {
         self.conf = conf;
         self.placement.reset();
+        self.vain = Vain::default();
         self.fresh = true;
     }
 
@@ -123,9 +127,10 @@ impl Scheduler {
         if std::mem::take(&mut self.fresh) {
             world.wake_all_jobs();
         }
-        let Self { conf, placement, cycle, extender, stopwatch, patience, .. } = self;
+        let Self { conf, placement, cycle, extender, stopwatch, patience, vain, .. } = self;
         let outside = Outside { now, before, extender: Some(extender), stopwatch: stopwatch.as_ref() };
         let mut session = Session::open(world, conf, placement, outside);
+        session.vain = std::mem::take(vain);
         give_up_seats(&mut session);
         renew_nominations(&mut session);
         waiting::begin(&mut session, *patience);
@@ -140,6 +145,7 @@ impl Scheduler {
         note_gates(&mut session);
         status::close(&mut session, *cycle);
         waiting::settle(&mut session, *patience);
+        *vain = std::mem::take(&mut session.vain);
         session.tiers.every().for_each(|plugin| plugin.close(session.world));
         let wakes = session.tiers.every().filter_map(|plugin| plugin.wake(session.world));
         let world = &*session.world;
@@ -155,8 +161,8 @@ impl Scheduler {
         // Those that are looked at in each cycle wait for one as well.
         let awake = world.any_awake().then_some(Time(now.0.saturating_add(patience.flush)));
         let turns = actions::gather::turns(world, now);
-        let flush = world.next_flush().into_iter().chain(awake).chain(turns).min();
-        Outcome { decisions: session.decisions, cycle: *cycle, wake, flush }
+        let flush = world.next_flush().into_iter().chain(awake).min();
+        Outcome { decisions: session.decisions, cycle: *cycle, wake, flush, turns }
     }
 }
 

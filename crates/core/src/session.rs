@@ -2,6 +2,7 @@
 use std::cmp::Ordering;
 use std::sync::Arc;
 
+use crate::actions::Vain;
 use crate::budget::{Budget, Cut, Stopwatch};
 use crate::conf::{Conf, Flag};
 use crate::decision::{Decision, Prepare};
@@ -9,7 +10,7 @@ use crate::diagnosis::{QueueFault, Refusal};
 use crate::event::Time;
 use crate::id::{ClassId, JobId, NodeId, QueueId, TaskId};
 use crate::placement::{Placement, Room, Spot};
-use crate::plugin::{NodeRules, Outside, Plugin};
+use crate::plugin::{NodeRules, Outside, Plugin, Vote};
 use crate::searches::Searches;
 use crate::statement::{Entry, Statement};
 use crate::tiers::Tiers;
@@ -50,6 +51,8 @@ pub struct Session<'w> {
     pub(crate) gathered: Vec<NodeId>,
     /// Who was asked of those that wait for plain placing.
     pub(crate) hunt: Hunt,
+    /// What was found out of victims in cycles before.
+    pub(crate) vain: Vain,
     stopwatch: Option<&'w Arc<dyn Stopwatch>>,
 }
 
@@ -75,6 +78,7 @@ impl<'w> Session<'w> {
             cut_short: false,
             gathered: Vec::new(),
             hunt: Hunt::default(),
+            vain: Vain::default(),
             stopwatch: outside.stopwatch,
         }
     }
@@ -180,6 +184,12 @@ impl<'w> Session<'w> {
     /// Whether enough of a job has a place now or once room is released.
     pub fn job_pipelined(&self, job: JobId) -> bool {
         self.tiers.vote(Flag::JobPipelined, |plugin| plugin.job_pipelined(self.world, job))
+    }
+
+    /// Whether a job has, or was promised, all that it takes to start, whoever lets it keep less.
+    pub(crate) fn job_whole(&self, job: JobId) -> bool {
+        let lacks = |plugin: &dyn Plugin| plugin.job_pipelined(self.world, job) == Vote::Reject;
+        self.job_pipelined(job) && !self.tiers.with(Flag::JobReady).any(lacks)
     }
 
     /// Whether a job may be admitted.

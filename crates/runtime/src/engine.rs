@@ -261,8 +261,11 @@ impl Engine {
         self.metrics.pending(self.world.pending());
         debug!(cycle = outcome.cycle, decisions = decided, ?took, "cycle");
         self.pace.ended(Instant::now(), took);
-        let wake =
-            outcome.wake.into_iter().chain(outcome.flush.map(|flush| flush.max(in_a_while(now)))).min();
+        let wake = outcome
+            .wake
+            .into_iter()
+            .chain(outcome.flush.into_iter().chain(outcome.turns).map(|time| time.max(in_a_while(now))))
+            .min();
         self.pace.wake_at(wake.map(|wake| started + until(now, wake)));
     }
 

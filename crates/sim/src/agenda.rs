@@ -3,7 +3,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::sync::Arc;
 
-use phalanx_core::event::Time;
+use phalanx_core::event::{Key, Time};
 
 /// Something a virtual kubelet does; pods are named by UID.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -14,6 +14,8 @@ pub(crate) enum Step {
     Finish(Arc<str>),
     /// The pod is gone from its node, and its object from the API server.
     Remove(Arc<str>),
+    /// The volume of a claim is detached from a node, if no pod there has it.
+    Detach { claim: Key, node: Arc<str> },
 }
 
 /// Steps by time, and those of the same time in the order in which they were put in.

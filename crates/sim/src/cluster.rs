@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use phalanx_core::decision::{Binding, Cause, Decision};
 use phalanx_core::event::{
-    BindFailure, BindFault, Event, Key, NodeInfo, PdbInfo, PodGroupInfo, PodInfo, PodPhase, PodRef, PvcInfo,
-    QueueGate, QueueInfo, Resources, StorageCapacityInfo, StorageClassInfo, Time, VolumeInfo,
+    AttachmentInfo, BindFailure, BindFault, Event, Key, NodeInfo, PdbInfo, PodGroupInfo, PodInfo, PodPhase,
+    PodRef, PvcInfo, QueueGate, QueueInfo, Resources, StorageCapacityInfo, StorageClassInfo, Time,
+    VolumeInfo,
 };
 
 use crate::agenda::{Agenda, Step};
@@ -15,6 +16,8 @@ use crate::storage::Storage;
 
 /// From the bind to running containers.
 pub const START_DELAY_MS: i64 = 1_000;
+/// From the end of the last pod that has a volume to its being detached.
+const DETACH_DELAY_MS: i64 = 1_000;
 
 /// A pod, and what its kubelet will make of it.
 #[derive(Clone, Debug, PartialEq)]
@@ -102,6 +105,12 @@ impl Cluster {
     pub(crate) fn add_volume(&mut self, volume: VolumeInfo) {
         self.announce(volume.clone().into());
         self.storage.add_volume(volume);
+    }
+
+    /// As `add_node`.
+    pub(crate) fn add_attachment(&mut self, attachment: AttachmentInfo) {
+        self.announce(attachment.clone().into());
+        self.storage.add_attachment(attachment);
     }
 
     /// As `add_node`, unless there is such a claim.
@@ -257,9 +266,22 @@ impl Cluster {
             }
             Step::Finish(uid) => {
                 self.change(uid, |pod| pod.info.phase = PodPhase::Succeeded);
+                self.plan_detach(uid, at);
                 self.echoes.extend(self.claims.release(uid));
             }
+            Step::Detach { claim, node } => {
+                let has = |pod: &SimulatedPod| {
+                    let claims = &pod.info.constraints.volumes;
+                    let ended = matches!(pod.info.phase, PodPhase::Succeeded | PodPhase::Failed);
+                    let there = pod.info.node.as_ref() == Some(node) && !ended;
+                    there && claims.iter().any(|volume| volume.claim == *claim)
+                };
+                if !self.pods.values().any(has) {
+                    self.echoes.extend(self.storage.detach(claim, node));
+                }
+            }
             Step::Remove(uid) => {
+                self.plan_detach(uid, at);
                 let gone = self.pods.remove(uid);
                 self.nominated.remove(uid);
                 self.echoes.push(Event::PodGone(uid.clone()));
@@ -275,6 +297,16 @@ impl Cluster {
     fn plan_finish(&mut self, pod: &SimulatedPod, started: Time) {
         if let Some(run_ms) = pod.run_ms {
             self.agenda.put(after(started, run_ms), Step::Finish(pod.info.pod.uid.clone()));
+        }
+    }
+
+    /// The volumes of a pod that ends are detached, but for those that other pods have.
+    fn plan_detach(&mut self, uid: &Arc<str>, at: Time) {
+        let Some(pod) = self.pods.get(uid) else { return };
+        let Some(node) = &pod.info.node else { return };
+        for volume in &pod.info.constraints.volumes {
+            let step = Step::Detach { claim: volume.claim.clone(), node: node.clone() };
+            self.agenda.put(after(at, DETACH_DELAY_MS), step);
         }
     }
 

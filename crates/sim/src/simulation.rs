@@ -103,7 +103,7 @@ impl Simulation {
                     cluster.add_storage_class(class);
                 }
                 Object::CsiNode(node) => cluster.announce(node.into()),
-                Object::Attachment(attachment) => cluster.announce(attachment.into()),
+                Object::Attachment(attachment) => cluster.add_attachment(attachment),
                 Object::CsiDriver(driver) => cluster.announce(driver.into()),
                 Object::StorageCapacity(capacity) => cluster.add_capacity(capacity),
                 Object::Pod(mut pod) => {
@@ -211,7 +211,7 @@ impl Simulation {
         let outcome = self.scheduler.run(&mut self.world, self.now);
         self.session_seconds += clock() - begun;
         self.cycles += 1;
-        self.wake = outcome.wake;
+        self.wake = outcome.wake.into_iter().chain(outcome.turns).min();
         for decision in &outcome.decisions {
             self.cluster.carry_out(decision, self.now);
         }

@@ -3,7 +3,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use phalanx_core::decision::VolumeBinding;
-use phalanx_core::event::{Event, Key, PvcInfo, StorageCapacityInfo, StorageClassInfo, VolumeInfo};
+use phalanx_core::event::{
+    AttachmentInfo, Event, Key, PvcInfo, StorageCapacityInfo, StorageClassInfo, VolumeInfo,
+};
 
 /// The controllers of volumes, with their objects.
 #[derive(Debug, Default)]
@@ -12,6 +14,7 @@ pub(crate) struct Storage {
     volumes: BTreeMap<Arc<str>, VolumeInfo>,
     classes: BTreeMap<Arc<str>, StorageClassInfo>,
     capacities: BTreeMap<Key, StorageCapacityInfo>,
+    attachments: Vec<AttachmentInfo>,
 }
 
 impl Storage {
@@ -34,6 +37,17 @@ impl Storage {
 
     pub(crate) fn add_capacity(&mut self, capacity: StorageCapacityInfo) {
         self.capacities.insert(capacity.key.clone(), capacity);
+    }
+
+    pub(crate) fn add_attachment(&mut self, attachment: AttachmentInfo) {
+        self.attachments.push(attachment);
+    }
+
+    /// The last pod that has a claim is gone from a node: its volume is detached there.
+    pub(crate) fn detach(&mut self, claim: &Key, node: &str) -> Vec<Event> {
+        let volume = self.claims.get(claim).and_then(|claim| claim.volume.clone());
+        let goes = |it: &mut AttachmentInfo| volume.is_some() && it.volume == volume && &*it.node == node;
+        self.attachments.extract_if(.., goes).map(|it| Event::AttachmentGone(it.name)).collect()
     }
 
     /// A driver tells what is left when it has made a volume.
@@ -63,6 +77,7 @@ impl Storage {
             modes: claim.modes,
             block: claim.block,
             driver: class.and_then(|class| class.provisioner.clone()),
+            nodes: class.map(|class| class.topologies.clone()).filter(|terms| !terms.is_empty()),
             ..VolumeInfo::default()
         });
         volume.claim = Some((claim.key.clone(), Some(claim.uid.clone())));

@@ -146,7 +146,11 @@ pub(super) fn serve(session: &mut Session<'_>, job: JobId, work: &mut Work) -> S
         statement.commit_reserved(&why);
         gather::end(session, job);
         let reserved = session.world.jobs[job].counts.of(Status::Pipelined);
-        session.refuse(job, not_ready.unwrap_or(Refusal::Reserved(reserved)));
+        match not_ready {
+            // It may keep what it gets, and got nothing.
+            None if reserved == 0 => note(session, job, refusals),
+            not_ready => session.refuse(job, not_ready.unwrap_or(Refusal::Reserved(reserved))),
+        }
         return Served::Done;
     }
     refusals.extend(not_ready);

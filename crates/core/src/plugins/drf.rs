@@ -99,8 +99,9 @@ impl Plugin for Drf {
         }
     }
 
-    fn ranks_jobs(&self, _: Option<Flag>) -> bool {
-        true
+    /// It says nothing of gangs as a whole.
+    fn ranks_jobs(&self, flag: Option<Flag>) -> bool {
+        flag.is_some()
     }
 
     fn preemptable(&self, world: &World, by: TaskId, of: &[TaskId]) -> Option<Vec<TaskId>> {

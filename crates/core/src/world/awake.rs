@@ -231,8 +231,9 @@ impl World {
     }
 
     /// A cycle is due at this time, and looks at the job.
-    pub(super) fn call_at(&mut self, id: JobId, time: Time) {
+    pub(crate) fn call_at(&mut self, id: JobId, time: Time) {
         let place = &mut self.jobs[id].place;
+        let time = place.timer.map_or(time, |known| known.min(time));
         if place.timer.replace(time) != Some(time) {
             self.pools.timers.push(Reverse((time, id)));
         }

@@ -9,6 +9,7 @@ mod eviction_properties;
 mod evictions;
 mod gangs;
 mod hdrf;
+mod long_searches;
 mod more_plugins;
 mod moves;
 #[path = "../../src/testing.rs"]

@@ -212,7 +212,7 @@ fn followed(cluster: &mut Cluster, pod: &str) -> Time {
         if cycle.bound.contains_key(pod) || cycle.nominated.get(pod).is_some_and(Option::is_some) {
             return cluster.now;
         }
-        let next = outcome.wake.into_iter().chain(outcome.flush).min().expect("a time");
+        let next = outcome.wake.into_iter().chain(outcome.flush).chain(outcome.turns).min().expect("a time");
         cluster.now = Time(next.0.max(cluster.now.0) - 1000);
     }
     panic!("{pod} waits for ever");

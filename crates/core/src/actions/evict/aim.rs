@@ -1,10 +1,11 @@
 //! What somebody is to be evicted for: a gang, whole or not at all, or one more task of a job.
+use phalanx_resource::DimId;
 use rustc_hash::FxHashSet;
 
 use super::steps::Steps;
 use crate::actions::pack;
 use crate::actions::together::Choice;
-use crate::diagnosis::NoEviction;
+use crate::diagnosis::{NoEviction, Refusal};
 use crate::id::{ClassId, JobId, TaskId};
 use crate::placement::Room;
 use crate::session::Session;
@@ -69,6 +70,20 @@ impl Aim {
             session.put_back(task, &before);
         }
         answer
+    }
+
+    /// Whether its queue, and those above, have no more than they may as they are: else most of those that would have to go
+    /// went for the quota, not for the aim. Asked with all of the aim but this task in place.
+    pub(super) fn within_quota_before(&self, session: &Session<'_>, task: TaskId) -> Result<(), Refusal> {
+        let queue = session.world.jobs[self.job].queue;
+        let Err(refusal) = session.allocatable(queue, task) else { return Ok(()) };
+        let taken = &self.tasks[..self.wanted.max(1)];
+        let asked =
+            |dim: DimId| -> i64 { taken.iter().map(|task| session.world.request_of(*task).get(dim)).sum() };
+        match &refusal {
+            Refusal::Quota { over, .. } if over.iter().any(|(dim, over)| *over > asked(*dim)) => Err(refusal),
+            _ => Ok(()),
+        }
     }
 
     /// Whether all that it takes asks for nothing.
@@ -206,7 +221,7 @@ impl Aim {
     }
 
     fn is_met(&self, session: &Session<'_>, placed: &[TaskId]) -> bool {
-        (!self.single || !placed.is_empty()) && session.job_pipelined(self.job)
+        (!self.single || !placed.is_empty()) && session.job_whole(self.job)
     }
 }
 
@@ -249,7 +264,7 @@ fn count_to_whole(session: &mut Session<'_>, job: JobId, tasks: &[TaskId]) -> Op
     let mut count = None;
     for (at, task) in tasks.iter().enumerate() {
         before.push((*task, session.suppose(*task, Status::Pipelined, None)));
-        if session.job_pipelined(job) {
+        if session.job_whole(job) {
             count = Some(at + 1);
             break;
         }

@@ -29,6 +29,7 @@ mod shelter;
 pub(super) mod shuffle;
 mod steps;
 mod surplus;
+mod vain;
 
 use std::sync::Arc;
 
@@ -52,6 +53,7 @@ pub(super) use proof::may_keep;
 pub(super) use purpose::Purpose;
 use roster::Roster;
 use steps::Steps;
+pub(crate) use vain::Vain;
 
 /// Of steps and milliseconds.
 const BUDGET: Rule = Rule::new(Allowed::AtLeast(0), Otherwise::Does("the action finds nothing"));
@@ -126,9 +128,10 @@ struct Planner {
     nobody: FxHashMap<Asker, Arc<Sheltered>>,
 }
 
-/// What answers to a job depend on: its queue, its importance, what it holds and what it asks for.
+/// What answers to a job depend on: the action, its queue, its importance, what it holds and what it asks for.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Like {
+    purpose: Purpose,
     within: Option<JobId>,
     queue: QueueId,
     priority: i32,
@@ -208,7 +211,7 @@ impl Planner {
             tasks = Work::of_best_effort(session, job).into_tasks();
         }
         let tasks: Vec<TaskId> = tasks.into_iter().filter(pending).collect();
-        if !session.job_pipelined(job) {
+        if !session.job_whole(job) {
             let Some(aim) = Aim::gang(session, job, &tasks) else { return Ok(()) };
             return self.evict_for(session, &aim, self.purpose);
         }
@@ -256,15 +259,23 @@ impl Planner {
             let queue = session.world.jobs[aim.job].queue;
             aim.each_as_last(session, |session, task| session.preemptive(queue, task))?;
         }
+        if purpose.kind() == EvictionKind::Preempt {
+            aim.each_as_last(session, |session, task| aim.within_quota_before(session, task))?;
+        }
         let like = like(session, aim, purpose);
         if let Some(why) = self.refused.get(&like) {
             return Err(refusal(why.clone()));
         }
-        let asker = Asker::of(session, aim, purpose);
+        if let Some((until, why)) = session.vain.get(&like).cloned() {
+            session.world.call_at(aim.job, until);
+            return Err(refusal(why));
+        }
+        let (asker, left) = (Asker::of(session, aim, purpose), self.steps.left());
         match self.search(session, aim, purpose, asker.as_ref()) {
             Ok(()) => {
                 self.refused.clear();
                 self.nobody.clear();
+                session.vain.forget();
                 session.world.jobs[aim.job].refusals.clear();
                 let reserved = session.world.jobs[aim.job].counts.of(Status::Pipelined);
                 if reserved > 0 {
@@ -277,6 +288,7 @@ impl Planner {
                 if let (Some(asker), NoEviction::NoVictims(told)) = (asker, &why) {
                     self.nobody.insert(asker, Arc::clone(told));
                 }
+                session.vain.note(&like, left - self.steps.left(), session.now, &why);
                 if !matches!(why, NoEviction::Cut(_)) {
                     self.refused.insert(like, why.clone());
                 }
@@ -322,6 +334,7 @@ fn like(session: &Session<'_>, aim: &Aim, purpose: Purpose) -> Like {
         (task.class, task.priority, task.never_preempts)
     };
     Like {
+        purpose,
         // Who may be evicted within a job is nobody else's answer.
         within: (purpose == Purpose::WithinJob).then_some(aim.job),
         queue: job.queue,

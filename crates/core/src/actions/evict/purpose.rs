@@ -7,7 +7,7 @@ use crate::session::Session;
 use crate::world::{Status, World};
 
 /// What an action evicts for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(in crate::actions) enum Purpose {
     /// For a more important job of the same queue.
     Preempt,

@@ -1,11 +1,12 @@
 //! The search for victims that are allowed and help.
+mod by_node;
 mod one_node;
 mod sets;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashSet;
 
 use super::aim::Aim;
 use super::ledger::Ledger;
@@ -69,6 +70,8 @@ pub(super) fn evict_for(
     }
     let order = roster.order(session, aim, purpose);
     steps.scan(4 * order.len())?;
+    let helps = |node: NodeId| today.admits(node) && empty.takes(node);
+    let order = roster.where_of_use(session, aim, purpose, order, &helps);
     let is_offered = |victim: &&Victim| {
         alone.as_ref().is_none_or(|alone| alone.contains(&victim.task))
             && is_offered(session, aim, purpose, victim)
@@ -120,12 +123,13 @@ fn is_offered(session: &Session<'_>, aim: &Aim, purpose: Purpose, victim: &Victi
         Purpose::Preempt | Purpose::GangPreempt => {
             world.jobs[victim.job].priority <= world.jobs[aim.job].priority
         }
-        // Where no plugin says what queues may keep, the order of queues does, which does not turn round.
+        // Where no plugin says what queues may keep, the order of queues does, which does not turn round: what a gang can do
+        // without goes for any that starts, and a gang that grows breaks none.
         Purpose::Reclaim | Purpose::GangReclaim => {
             let queues = [aim.job, victim.job].map(|job| world.jobs[job].queue);
-            session.tiers.guard_queues()
-                || (victim.loss == Loss::Surplus && !aim.single)
-                || session.queue_order(queues[0], queues[1]).is_lt()
+            let (spare, behind) =
+                (victim.loss == Loss::Surplus, session.queue_order(queues[0], queues[1]).is_lt());
+            session.tiers.guard_queues() || if aim.single { spare && behind } else { spare || behind }
         }
     };
     world.tasks[victim.task].status == victim.status
@@ -199,7 +203,11 @@ impl Search<'_, '_> {
         let world = &*self.session.world;
         let (looks, seeks) = (self.aim.looks_around(world), self.aim.seeks(world));
         let around = looks || self.is_over_quota();
-        if (limited && (self.by_node(&useful, tier)? || self.by_domain(&useful, tier)?))
+        let some_only = limited
+            && (self.by_node(&useful, tier)?
+                || self.by_domain(&useful, tier)?
+                || self.by_turns(&useful, tier)?);
+        if some_only
             || self.with_company(offered, tier)?
             || ((limited || seeks) && self.every_set(if around { offered } else { &useful }, tier)?)
         {
@@ -333,60 +341,5 @@ impl Search<'_, '_> {
                 gang::release(self.session, job);
             }
         }
-    }
-
-    /// Node by node, so that what may go is not spread over nodes that none of it empties: the nodes first whose most
-    /// important victim is the least. What does not make room for another task of the aim is not spent.
-    fn by_node(&mut self, useful: &[Victim], tier: usize) -> Result<bool, NoEviction> {
-        self.steps.scan(4 * useful.len())?;
-        let nodes = self.nodes_of(useful);
-        if self.purpose.of_gangs() || asks_others(self.session) {
-            let (_, allowed) = self.allowed(&nodes.concat(), Some(tier)).unwrap_or_default();
-            return self.try_list(&allowed);
-        }
-        let mut kept: Vec<Victim> = Vec::new();
-        for victims in nodes {
-            self.steps.scan(4 * (kept.len() + victims.len()))?;
-            let before = kept.len();
-            kept.extend(victims);
-            let (_, allowed) = self.allowed(&kept, Some(tier)).unwrap_or_default();
-            kept = allowed;
-            let gained = self.gaining(kept.get(before..).unwrap_or_default());
-            kept.truncate(before + gained);
-            if gained > 0 && self.try_list(&kept)? {
-                return Ok(true);
-            }
-        }
-        Ok(false)
-    }
-
-    /// The victims by node, in the order in which nodes are emptied.
-    fn nodes_of(&self, useful: &[Victim]) -> Vec<Vec<Victim>> {
-        let world = &*self.session.world;
-        let cost = |victim: &Victim| (world.jobs[victim.job].priority, victim.loss);
-        let mut worst: FxHashMap<NodeId, ((i32, Loss), usize)> = FxHashMap::default();
-        for victim in useful {
-            let entry = worst.entry(victim.node).or_insert((cost(victim), 0));
-            *entry = (entry.0.max(cost(victim)), entry.1 + 1);
-        }
-        let mut list = useful.to_vec();
-        // Stable: within a node the order of importance stays.
-        list.sort_by(|a, b| {
-            let name = |victim: &Victim| &world.nodes[victim.node].name;
-            worst[&a.node].cmp(&worst[&b.node]).then_with(|| name(a).cmp(name(b)))
-        });
-        list.chunk_by(|a, b| a.node == b.node).map(<[Victim]>::to_vec).collect()
-    }
-
-    /// How many of the victims of a node, the first ones first, it takes for as much room as all of them make; none where
-    /// that takes no task of the aim more.
-    fn gaining(&self, victims: &[Victim]) -> usize {
-        let Some(node) = victims.first().map(|victim| victim.node) else { return 0 };
-        let takes = |count: usize| {
-            let freed = victims[..count].iter().map(|victim| self.session.world.request_of(victim.task));
-            self.today.takes_with(node, freed)
-        };
-        let all = takes(victims.len());
-        (0..victims.len()).find(|count| takes(*count) == all).unwrap_or(victims.len())
     }
 }

@@ -73,6 +73,11 @@ impl Steps {
         self.spend(things.div_ceil(SCANNED))
     }
 
+    /// How many are left.
+    pub(super) fn left(&self) -> u64 {
+        self.budget.left()
+    }
+
     /// None was taken so far.
     pub(super) fn are_whole(&self) -> bool {
         self.budget.is_whole()

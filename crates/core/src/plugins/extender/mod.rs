@@ -192,7 +192,11 @@ impl Plugin for Remote {
     }
 
     fn ranks_jobs(&self, flag: Option<Flag>) -> bool {
-        flag.is_some()
+        match flag {
+            Some(Flag::Preemptable) => self.has("preemptable") || self.has("kube.preempt"),
+            Some(Flag::Reclaimable) => self.has("reclaimable"),
+            _ => false,
+        }
     }
 
     fn preemptable(&self, world: &World, by: TaskId, of: &[TaskId]) -> Option<Vec<TaskId>> {

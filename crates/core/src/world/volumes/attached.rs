@@ -1,5 +1,6 @@
 //! What nodes have attached (VolumeAttachment). A volume stays attached for a while when its last pod is gone, and counts for
-//! the limit of its driver until it is detached; one whose pods are there counts once, with them.
+//! the limit of its driver until it is detached, as a pod does that is being deleted: others may be promised its place. One whose
+//! pods are there counts once, with them.
 //!
 //! Source: kube-scheduler's NodeVolumeLimits.
 use std::collections::{BTreeMap, BTreeSet};
@@ -70,7 +71,8 @@ fn names(index: &Index, key: &str) -> Vec<Arc<str>> {
     index.get(key).into_iter().flatten().cloned().collect()
 }
 
-const ONE: Use = Use { held: 1, releasing: 0, attached: 0 };
+/// No pod has it, so it is being detached.
+const ONE: Use = Use { held: 0, releasing: 1, attached: 0 };
 const NONE: Use = Use { held: 0, releasing: 0, attached: 0 };
 
 impl World {

@@ -57,7 +57,7 @@ impl World {
                 sum.releasing += on.once().releasing;
             }
             for driver in self.volumes.attached_alone(id) {
-                rebuilt.entry(driver).or_default().held += 1;
+                rebuilt.entry(driver).or_default().releasing += 1;
             }
             let kept: FxHashMap<&str, Use> =
                 node.attachments.iter().map(|(name, on)| (&**name, *on)).collect();

@@ -50,11 +50,12 @@ impl Use {
         self.releasing = self.releasing + shift.after.releasing - shift.before.releasing;
     }
 
-    /// A volume is attached once, however many tasks use it, and until the last of them is gone and it is detached.
+    /// A volume is attached once, however many tasks use it, and until the last of them is gone and it is detached: then its
+    /// place is free.
     pub(crate) fn once(self) -> Use {
-        let left_behind = self.releasing == 0 && self.attached > 0;
-        let held = u32::from(self.held > 0 || left_behind);
-        Use { held, releasing: u32::from(held == 0 && self.releasing > 0), attached: 0 }
+        let held = u32::from(self.held > 0);
+        let leaves = self.releasing > 0 || self.attached > 0;
+        Use { held, releasing: u32::from(held == 0 && leaves), attached: 0 }
     }
 }
 

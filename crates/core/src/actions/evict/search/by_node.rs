@@ -1,0 +1,130 @@
+//! Victims where they make room together: node by node, when plugins let only some of all go.
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use super::{JobId, Loss, NoEviction, NodeId, Search, TaskId, Victim, asks_others};
+
+impl Search<'_, '_> {
+    /// Node by node, so that what may go is not spread over nodes that none of it empties: the nodes first whose most
+    /// important victim is the least. What does not make room for another task of the aim is not spent.
+    pub(super) fn by_node(&mut self, useful: &[Victim], tier: usize) -> Result<bool, NoEviction> {
+        self.steps.scan(4 * useful.len())?;
+        let nodes = self.nodes_of(useful);
+        if self.purpose.of_gangs() || asks_others(self.session) {
+            let (_, allowed) = self.allowed(&nodes.concat(), Some(tier)).unwrap_or_default();
+            return self.try_list(&allowed);
+        }
+        let mut kept: Vec<Victim> = Vec::new();
+        for victims in nodes {
+            self.steps.scan(4 * (kept.len() + victims.len()))?;
+            let before = kept.len();
+            kept.extend(victims);
+            let (_, allowed) = self.allowed(&kept, Some(tier)).unwrap_or_default();
+            kept = allowed;
+            let gained = self.gaining(kept.get(before..).unwrap_or_default());
+            kept.truncate(before + gained);
+            if gained > 0 && self.try_list(&kept)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// The victims by node, in the order in which nodes are emptied.
+    fn nodes_of(&self, useful: &[Victim]) -> Vec<Vec<Victim>> {
+        let world = &*self.session.world;
+        let cost = |victim: &Victim| (world.jobs[victim.job].priority, victim.loss);
+        let mut worst: FxHashMap<NodeId, ((i32, Loss), usize)> = FxHashMap::default();
+        for victim in useful {
+            let entry = worst.entry(victim.node).or_insert((cost(victim), 0));
+            *entry = (entry.0.max(cost(victim)), entry.1 + 1);
+        }
+        let mut list = useful.to_vec();
+        // Stable: within a node the order of importance stays.
+        list.sort_by(|a, b| {
+            let name = |victim: &Victim| &world.nodes[victim.node].name;
+            worst[&a.node].cmp(&worst[&b.node]).then_with(|| name(a).cmp(name(b)))
+        });
+        list.chunk_by(|a, b| a.node == b.node).map(<[Victim]>::to_vec).collect()
+    }
+
+    /// How many of the victims of a node, the first ones first, it takes for as much room as all of them make; none where
+    /// that takes no task of the aim more.
+    fn gaining(&self, victims: &[Victim]) -> usize {
+        let Some(node) = victims.first().map(|victim| victim.node) else { return 0 };
+        let takes = |count: usize| {
+            let freed = victims[..count].iter().map(|victim| self.session.world.request_of(victim.task));
+            self.today.takes_with(node, freed)
+        };
+        let all = takes(victims.len());
+        (0..victims.len()).find(|count| takes(*count) == all).unwrap_or(victims.len())
+    }
+
+    /// Room for one task on each node, then for one more on each, and so on: tasks may not stand together, or those that may
+    /// go are just enough. Of each node no more are taken than it takes, whatever the others of it would make room for.
+    pub(super) fn by_turns(&mut self, useful: &[Victim], tier: usize) -> Result<bool, NoEviction> {
+        if asks_others(self.session) {
+            return Ok(false);
+        }
+        let nodes = self.nodes_of(useful);
+        let mut kept: Vec<Vec<Victim>> = vec![Vec::new(); nodes.len()];
+        for round in 1..=self.aim.wanted.max(1) as u32 {
+            let mut gained = false;
+            for (at, victims) in nodes.iter().enumerate() {
+                self.steps.scan(4 * victims.len())?;
+                let Some(enough) = self.enough_for(victims, round) else { continue };
+                let before = std::mem::replace(&mut kept[at], enough);
+                let list = self.with_bundles(kept.concat(), useful);
+                self.steps.scan(4 * list.len())?;
+                let allowed = self.allowed(&list, Some(tier)).unwrap_or_default().1;
+                if allowed.len() < list.len() {
+                    kept[at] = before;
+                    continue;
+                }
+                gained = true;
+                if self.try_list(&list)? {
+                    return Ok(true);
+                }
+            }
+            if !gained {
+                break;
+            }
+        }
+        Ok(false)
+    }
+
+    /// With the rest of gangs that would be broken, for the actions that take those as a whole.
+    fn with_bundles(&self, list: Vec<Victim>, useful: &[Victim]) -> Vec<Victim> {
+        if !self.purpose.of_gangs() {
+            return list;
+        }
+        let broken = list.iter().filter(|victim| victim.loss != Loss::Surplus);
+        let broken: FxHashSet<JobId> = broken.map(|victim| victim.job).collect();
+        let listed: FxHashSet<TaskId> = list.iter().map(|victim| victim.task).collect();
+        let goes = |victim: &&Victim| {
+            listed.contains(&victim.task) || (victim.loss != Loss::Surplus && broken.contains(&victim.job))
+        };
+        useful.iter().filter(goes).copied().collect()
+    }
+
+    /// Those of a node's that make room for so many tasks more, the most important ones spared first.
+    fn enough_for(&self, victims: &[Victim], tasks: u32) -> Option<Vec<Victim>> {
+        let node = victims.first()?.node;
+        let world = &*self.session.world;
+        let takes = |victims: &[Victim]| -> u32 {
+            let freed = victims.iter().map(|victim| world.request_of(victim.task));
+            self.today.takes_with(node, freed).iter().sum()
+        };
+        let wanted = takes(&[]) + tasks;
+        let mut enough = victims.to_vec();
+        if takes(&enough) < wanted {
+            return None;
+        }
+        for at in (0..enough.len()).rev() {
+            let spared = enough.remove(at);
+            if takes(&enough) < wanted {
+                enough.insert(at, spared);
+            }
+        }
+        Some(enough)
+    }
+}
