@@ -693,3 +693,14 @@ fn a_promise_and_a_victim_together_make_room() {
     assert_eq!(cycle.nominated["mid-0"], None);
     assert_eq!(cycle.nominated.values().flatten().count(), 3);
 }
+
+#[test]
+fn a_pod_that_may_be_evicted_again_is() {
+    let mut cluster = cluster(with_actions(&["preempt"]));
+    cluster.nodes(1, "cpu=1");
+    cluster.add(running(PodInfo { preemptable: Some(false), ..pod("keeper", "cpu=1") }, "n0"));
+    cluster.add(PodInfo { priority: Some(10), ..pod("urgent", "cpu=1") });
+    assert_eq!(sorted(&cluster.cycle()), [""; 0]);
+    cluster.change("keeper", |pod| pod.preemptable = None);
+    assert_eq!(sorted(&cluster.cycle()), ["keeper"]);
+}

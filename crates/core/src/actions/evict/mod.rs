@@ -288,8 +288,8 @@ impl Planner {
                 if let (Some(asker), NoEviction::NoVictims(told)) = (asker, &why) {
                     self.nobody.insert(asker, Arc::clone(told));
                 }
-                session.vain.note(&like, left - self.steps.left(), session.now, &why);
                 if !matches!(why, NoEviction::Cut(_)) {
+                    session.vain.note(&like, left - self.steps.left(), session.now, &why);
                     self.refused.insert(like, why.clone());
                 }
                 Err(refusal(why))

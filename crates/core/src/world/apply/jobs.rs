@@ -33,7 +33,6 @@ impl World {
             let job = &mut self.jobs[id];
             job.created = info.created;
             job.uid = info.pod.uid.clone();
-            job.preemptable = info.preemptable;
         }
         Some(id)
     }
@@ -53,6 +52,7 @@ impl World {
         let job = &mut self.jobs[id];
         job.priority = priority;
         job.priority_class.clone_from(&info.priority_class);
+        job.preemptable = info.preemptable;
         job.annotations.clone_from(&info.annotations);
         self.note_giver(id);
     }
