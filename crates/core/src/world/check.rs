@@ -58,6 +58,7 @@ impl World {
         self.check_marks(&mut note);
         self.check_givers(&mut note);
         self.check_priorities(&mut note);
+        self.pdbs.check(&mut note);
         self.check_queues(&mut note);
         self.check_devices(&mut note);
         self.check_cluster(&mut note);

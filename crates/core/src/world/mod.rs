@@ -24,6 +24,7 @@ mod members;
 mod node;
 mod pdb;
 mod priorities;
+mod pdbs;
 mod promise;
 mod queue;
 mod quota;
@@ -57,6 +58,7 @@ use log::Log;
 pub(crate) use members::{Member, Members};
 pub use node::{Node, Stamp};
 pub use pdb::{Budgets, Pdb};
+pub use pdbs::Pdbs;
 pub use queue::Queue;
 pub(crate) use queue::Rendered;
 pub(crate) use rooms::Growth;
@@ -123,7 +125,7 @@ pub struct World {
     /// Classes.
     pub classes: Slots<ClassId, Class>,
     /// PodDisruptionBudgets by name.
-    pub pdbs: std::collections::BTreeMap<Key, Pdb>,
+    pub pdbs: Pdbs,
     /// ResourceQuotas.
     pub allowances: Allowances,
     /// Pods counted by topology domain.
@@ -202,7 +204,7 @@ impl World {
             jobs: Slots::default(),
             queues: Slots::default(),
             classes: Slots::default(),
-            pdbs: std::collections::BTreeMap::new(),
+            pdbs: Pdbs::default(),
             allowances: Allowances::new(),
             terms: Terms::default(),
             total: Amounts::new(),

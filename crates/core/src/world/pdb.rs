@@ -1,6 +1,4 @@
 //! PodDisruptionBudgets: how many of which pods may be evicted.
-use std::sync::Arc;
-
 use rustc_hash::FxHashMap;
 
 use super::{Refused, Status, World};
@@ -26,9 +24,7 @@ impl World {
     /// Takes a PodDisruptionBudget in. True when it differs from what was known.
     pub(super) fn apply_pdb(&mut self, info: PdbInfo) -> bool {
         let pdb = Pdb { selector: info.selector, allowed: info.allowed, frees_unready: info.frees_unready };
-        let changed = self.pdbs.get(&info.key) != Some(&pdb);
-        self.pdbs.insert(info.key, pdb);
-        changed
+        self.pdbs.insert(info.key, pdb)
     }
 
     /// When the first of the tasks whose eviction was refused may be asked again.
@@ -67,12 +63,7 @@ impl World {
     /// The PodDisruptionBudgets that mean a pod.
     pub(crate) fn pdbs_of(&self, task: TaskId) -> impl Iterator<Item = (&Key, &Pdb)> {
         let task = &self.tasks[task];
-        let first = Key { namespace: task.pod.namespace.clone(), name: Arc::from("") };
-        let meant = |pdb: &Pdb| pdb.selector.as_ref().is_some_and(|selector| selector.matches(&task.labels));
-        self.pdbs
-            .range(first..)
-            .take_while(|(key, _)| key.namespace == task.pod.namespace)
-            .filter(move |(_, pdb)| meant(pdb))
+        self.pdbs.of(&task.pod.namespace, &task.labels)
     }
 }
 
@@ -83,32 +74,28 @@ impl World {
 #[derive(Debug)]
 pub struct Budgets<'w> {
     world: &'w World,
-    left: FxHashMap<&'w Key, u32>,
+    /// What was counted.
+    spent: FxHashMap<&'w Key, u32>,
 }
 
 impl<'w> Budgets<'w> {
     /// As they stand.
     pub fn new(world: &'w World) -> Self {
-        let mut budgets =
-            Self { world, left: world.pdbs.iter().map(|(key, pdb)| (key, pdb.allowed)).collect() };
+        let mut budgets = Self { world, spent: FxHashMap::default() };
         if !world.pdbs.is_empty() {
-            for task in world.evicting_tasks() {
-                for (key, _) in world.pdbs_of(task).filter(|(_, pdb)| !world.goes_unready(task, pdb)) {
-                    let left = budgets.left.entry(key).or_default();
-                    *left = left.saturating_sub(1);
-                }
-            }
+            world.evicting_tasks().for_each(|task| budgets.spend(task));
         }
         budgets
     }
 
     /// Whether a victim may go if it is the first.
     pub fn may(&self, task: TaskId) -> bool {
-        if self.left.is_empty() || self.world.tasks[task].status == Status::Bound {
+        if self.world.pdbs.is_empty() || self.world.tasks[task].status == Status::Bound {
             return true;
         }
         let lets_go = |(key, pdb): (&Key, &Pdb)| {
-            self.left.get(key).is_some_and(|left| *left > 0) || self.world.goes_unready(task, pdb)
+            let spent = self.spent.get(key).copied().unwrap_or_default();
+            spent < pdb.allowed || self.world.goes_unready(task, pdb)
         };
         let mut meant = self.world.pdbs_of(task).map(lets_go);
         meant.next().is_none_or(|goes| goes && meant.next().is_none())
@@ -119,13 +106,17 @@ impl<'w> Budgets<'w> {
         if !self.may(task) {
             return false;
         }
-        if !self.left.is_empty() && self.world.tasks[task].status != Status::Bound {
-            let world = self.world;
-            for (key, _) in world.pdbs_of(task).filter(|(_, pdb)| !world.goes_unready(task, pdb)) {
-                self.left.entry(key).and_modify(|left| *left -= 1);
-            }
+        if !self.world.pdbs.is_empty() && self.world.tasks[task].status != Status::Bound {
+            self.spend(task);
         }
         true
+    }
+
+    fn spend(&mut self, task: TaskId) {
+        let world = self.world;
+        for (key, _) in world.pdbs_of(task).filter(|(_, pdb)| !world.goes_unready(task, pdb)) {
+            *self.spent.entry(key).or_default() += 1;
+        }
     }
 }
 

@@ -31,7 +31,7 @@ impl World {
             Event::Namespace(info) => self.terms.set_namespace(&info.name, Some(info.labels)),
             Event::NamespaceGone(name) => self.terms.set_namespace(&name, None),
             Event::Pdb(info) => self.apply_pdb(*info),
-            Event::PdbGone(key) => self.pdbs.remove(&key).is_some(),
+            Event::PdbGone(key) => self.pdbs.remove(&key),
             Event::DeviceClass(info) => self.apply_class(*info),
             Event::DeviceClassGone(name) => self.remove_class(&name),
             Event::Slice(info) => self.apply_slice(*info),
