@@ -32,6 +32,10 @@ const LOOKED_AT: usize = 1000;
 /// goes on for ever.
 const WAKES_MAX: u32 = 64;
 
+/// So often in a row room that is gathered for a gang is let go or gathered again, when nothing comes of it: that goes on for
+/// ever too.
+const TURNS_MAX: u32 = 2;
+
 /// How to run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
@@ -77,6 +81,8 @@ pub struct Simulation {
     last: String,
     /// When the last cycle wanted another one.
     wake: Option<Time>,
+    /// When a gang lets others have the room it gathers, or gathers again.
+    turn: Option<Time>,
 }
 
 impl Simulation {
@@ -141,6 +147,7 @@ impl Simulation {
             session_seconds: 0.0,
             last: "none".into(),
             wake: None,
+            turn: None,
         }
     }
 
@@ -156,20 +163,24 @@ impl Simulation {
 
     /// Runs until no cycle decides anything and no kubelet has anything left to do.
     pub fn run_to_rest(&mut self, clock: &mut dyn FnMut() -> f64) -> Result<(), Restless> {
-        let (mut idle, mut wakes, mut steps) = (0, 0, self.cluster.steps);
+        let (mut idle, mut wakes, mut turns, mut steps) = (0, 0, 0, self.cluster.steps);
         loop {
             let decided = self.cycle(clock);
             let next = later(self.now, PERIOD_MS);
             let step = self.cluster.next_step();
             let wake = self.wake.filter(|_| wakes < WAKES_MAX);
-            self.now = match (decided, step.into_iter().chain(wake).min()) {
+            let waits = !decided && step.is_none() && wake.is_none();
+            let turn = self.turn.filter(|_| waits && turns < TURNS_MAX);
+            turns += u32::from(turn.is_some());
+            self.now = match (decided, step.into_iter().chain(wake).chain(turn).min()) {
                 (true, _) => next,
                 (false, Some(then)) => then.max(next),
                 (false, None) => return Ok(()),
             };
             wakes += u32::from(!decided && step.is_none());
             self.cluster.run_kubelets(self.now);
-            (idle, wakes) = if self.cluster.steps == steps { (idle + 1, wakes) } else { (0, 0) };
+            (idle, wakes, turns) =
+                if self.cluster.steps == steps { (idle + 1, wakes, turns) } else { (0, 0, 0) };
             steps = self.cluster.steps;
             if idle > IDLE_CYCLES_MAX {
                 let why = format!("{IDLE_CYCLES_MAX} cycles in a row bound, evicted and ended nothing");
@@ -211,7 +222,7 @@ impl Simulation {
         let outcome = self.scheduler.run(&mut self.world, self.now);
         self.session_seconds += clock() - begun;
         self.cycles += 1;
-        self.wake = outcome.wake.into_iter().chain(outcome.turns).min();
+        (self.wake, self.turn) = (outcome.wake, outcome.turns);
         for decision in &outcome.decisions {
             self.cluster.carry_out(decision, self.now);
         }

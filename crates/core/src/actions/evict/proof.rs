@@ -60,7 +60,12 @@ pub(super) fn prove(
     steps.begin();
     spare(&mut statement, aim, &units[..count], placed, steps)?;
     let placed = aim.placed(statement.session().world);
-    surplus::leave_whole(&mut statement, aim, &units[..count], placed, steps)?;
+    if surplus::leave_whole(&mut statement, aim, &units[..count], placed, steps)? {
+        // Who had to go besides the whole of a gang may stay with some of it.
+        let left = still_gone(statement.session(), &units[..count]);
+        let placed = aim.placed(statement.session().world);
+        spare(&mut statement, aim, &left, placed, steps)?;
+    }
     if !units.is_empty() && !is_entitled(statement.session(), aim, purpose) {
         return Ok(false);
     }
@@ -70,6 +75,12 @@ pub(super) fn prove(
         statement.commit_reserved(why);
     }
     Ok(true)
+}
+
+fn still_gone(session: &Session<'_>, units: &[Unit]) -> Vec<Unit> {
+    let is_gone = |victim: &&Victim| session.world.tasks[victim.task].status == Status::Releasing;
+    let left = units.iter().map(|unit| unit.iter().filter(is_gone).copied().collect::<Unit>());
+    left.filter(|unit| !unit.is_empty()).collect()
 }
 
 /// Whether the queue may reclaim for what was placed: with unlike members, that need not be what was asked about.

@@ -11,14 +11,15 @@ use crate::id::TaskId;
 use crate::statement::Statement;
 use crate::world::Status;
 
-/// Takes of each gang that goes as a whole no more than it can do without, where that will do.
+/// Takes of each gang that goes as a whole no more than it can do without, where that will do. Whether there was one.
 pub(super) fn leave_whole(
     statement: &mut Statement<'_, '_>,
     aim: &Aim,
     units: &[Unit],
     mut placed: Vec<TaskId>,
     steps: &mut Steps,
-) -> Result<(), NoEviction> {
+) -> Result<bool, NoEviction> {
+    let mut changed = false;
     for unit in units.iter().filter(|unit| unit.len() > 1) {
         let is_gone = |victim: &&Victim| {
             victim.job == unit[0].job
@@ -37,9 +38,10 @@ pub(super) fn leave_whole(
         if let Some(anew) = with_some(&mut attempt, aim, &lost, sets, steps)? {
             attempt.keep();
             placed = anew;
+            changed = true;
         }
     }
-    Ok(())
+    Ok(changed)
 }
 
 /// Evicts as few of these as will do, if their gang can do without them.
