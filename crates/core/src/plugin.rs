@@ -152,6 +152,17 @@ pub trait Plugin: Send + Sync {
     fn queue_order(&self, _: &World, _a: QueueId, _b: QueueId) -> Ordering {
         Ordering::Equal
     }
+    /// The places above a queue, from the top down, and itself, if its order of queues goes by what these hold besides what
+    /// the two queues hold: of two queues it looks at those only that are on the way of one of them and not of the other.
+    /// Numbers that mean something to the plugin alone; none for any queue when it looks at the queues only.
+    /// `None` when what any queue is given may matter.
+    fn queue_way(&self, _: &World, _: QueueId) -> Option<Vec<u32>> {
+        Some(Vec::new())
+    }
+    /// Changes when its order of queues may have changed for all of them, whichever were given something.
+    fn queue_stamp(&self, _: &World) -> u64 {
+        0
+    }
     /// Which of two tasks of a job goes first.
     fn task_order(&self, _: &World, _a: TaskId, _b: TaskId) -> Ordering {
         Ordering::Equal

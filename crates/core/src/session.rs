@@ -123,6 +123,22 @@ impl<'w> Session<'w> {
         })
     }
 
+    /// The places above a queue, from the top down, by which it is compared with others; `None` when any change may matter.
+    pub(crate) fn queue_way(&self, queue: QueueId) -> Option<Vec<u32>> {
+        let mut ways = self.tiers.with(Flag::QueueOrder).map(|plugin| plugin.queue_way(self.world, queue));
+        ways.try_fold(Vec::new(), |known, way| match way? {
+            way if way.is_empty() => Some(known),
+            way if known.is_empty() => Some(way),
+            // A queue is in two trees, which need not be alike.
+            _ => None,
+        })
+    }
+
+    /// Changes when all queues may have another order, not only those that were given something.
+    pub(crate) fn queue_stamp(&self) -> u64 {
+        self.tiers.with(Flag::QueueOrder).map(|plugin| plugin.queue_stamp(self.world)).sum()
+    }
+
     /// Which of two tasks of a job goes first: plugins, then index, creation, name.
     pub fn task_order(&self, a: TaskId, b: TaskId) -> Ordering {
         self.tiers.first(Flag::TaskOrder, |plugin| plugin.task_order(self.world, a, b)).then_with(|| {

@@ -8,6 +8,7 @@ use crate::event::Phase;
 use crate::id::JobId;
 use crate::session::Session;
 use crate::waiting;
+use crate::world::{Job, JobKind};
 
 pub(super) const DEF: ActionDef = ActionDef {
     name: "enqueue",
@@ -29,6 +30,7 @@ fn run(session: &mut Session<'_>) {
     let mut admissible = Vec::with_capacity(pending.len());
     for job in pending {
         match session.queue_blocked(job) {
+            Ok(()) if has_all(&session.world.jobs[job]) => session.world.jobs[job].phase = Phase::Inqueue,
             Ok(()) => admissible.push(job),
             Err(refusal) => session.refuse(job, refusal),
         }
@@ -46,6 +48,12 @@ fn run(session: &mut Session<'_>) {
             }
         }
     }
+}
+
+/// Whether nothing is to be admitted of a job: the pod of a pod without PodGroup has its place. Nobody writes down that it
+/// was admitted, so at a start there is one for each of these that runs.
+fn has_all(job: &Job) -> bool {
+    job.kind == JobKind::Solo && job.min_resources.is_none() && job.waiting() == 0 && !job.is_called()
 }
 
 /// Admits a job, or notes why not.

@@ -1,11 +1,15 @@
-//! Who is next: jobs in order per queue, queues compared afresh each time.
+//! Who is next: jobs in order per queue, queues as they stand after each of them.
 //!
 //! Serving a job changes its own rank and its queue's, nobody else's in the same queue: so a job that is pushed
 //! back after it was served is ordered exactly, which Volcano's heaps of live shares are not.
+mod contest;
+
 use std::cmp::Ordering;
 use std::collections::VecDeque;
 
 use rustc_hash::FxHashMap;
+
+use contest::{Contest, Rules};
 
 use crate::diagnosis::Refusal;
 use crate::event::Dequeue;
@@ -127,54 +131,156 @@ impl Turns {
 /// Jobs by queue, served in order.
 #[derive(Default)]
 pub(crate) struct Line {
-    queues: Vec<QueueId>,
     jobs: FxHashMap<QueueId, Turns>,
+    ranks: Option<Ranks>,
+}
+
+/// Which queue goes first, as it was when it was asked for last.
+struct Ranks {
+    contest: Contest,
+    /// Some queue has no way: whatever is moved, all are to be compared.
+    loose: bool,
+    /// Queues whose jobs in line have changed since.
+    changed: Vec<QueueId>,
+    /// What queues were given was read up to here.
+    read: u64,
+    /// What plugins said when all were compared.
+    stamp: u64,
+}
+
+/// How queues stand in a line.
+struct Places<'a, 'w> {
+    session: &'a Session<'w>,
+    jobs: &'a FxHashMap<QueueId, Turns>,
+}
+
+impl Rules for Places<'_, '_> {
+    /// Whether its first job is a broken gang.
+    fn standing(&self, queue: QueueId) -> Option<bool> {
+        let first = self.jobs.get(&queue)?.peek(self.session);
+        Some(first.is_some_and(|job| self.session.world.jobs[job].is_broken()))
+    }
+
+    fn order(&self, a: QueueId, b: QueueId) -> Ordering {
+        self.session.queue_order(a, b)
+    }
+}
+
+impl Places<'_, '_> {
+    /// The first queue, by comparing all.
+    fn first_of_all(&self) -> Option<QueueId> {
+        let repairs = |queue: QueueId| self.standing(queue) == Some(true);
+        let order = |a: QueueId, b: QueueId| repairs(b).cmp(&repairs(a)).then_with(|| self.order(a, b));
+        self.jobs.keys().copied().min_by(|a, b| order(*a, *b))
+    }
+}
+
+impl Ranks {
+    fn new(places: &Places<'_, '_>) -> Self {
+        let Places { session, jobs } = *places;
+        let mut loose = false;
+        let with_way = |queue: &QueueId| {
+            let way = session.queue_way(*queue);
+            loose |= way.is_none();
+            (way.unwrap_or_default(), *queue)
+        };
+        let contest = Contest::new(jobs.keys().map(with_way), places);
+        let (read, stamp) = (session.world.moved_end(), session.queue_stamp());
+        Self { contest, loose, changed: Vec::new(), read, stamp }
+    }
+
+    /// Takes in what has happened since it was asked last. `false`: not with these queues.
+    fn catch_up(&mut self, places: &Places<'_, '_>) -> bool {
+        let Places { session, jobs } = *places;
+        let joined = |queue: &QueueId| jobs.contains_key(queue) && !self.contest.knows(*queue);
+        if self.changed.iter().any(joined) {
+            return false;
+        }
+        let moved = self.moved(session);
+        let stamp = std::mem::replace(&mut self.stamp, session.queue_stamp());
+        match moved.filter(|_| stamp == self.stamp) {
+            Some(moved) if moved.is_empty() || (!self.loose && moved.len() <= self.contest.len() / 4) => {
+                if !self.shift(places, &moved) {
+                    self.contest.replay(places);
+                }
+            }
+            _ => self.contest.replay(places),
+        }
+        self.changed.clear();
+        true
+    }
+
+    /// The queues that were given something, or had something taken, since; `None` when that is not known any more.
+    fn moved(&mut self, session: &Session<'_>) -> Option<Vec<QueueId>> {
+        let read = std::mem::replace(&mut self.read, session.world.moved_end());
+        let mut moved = session.world.moved_since(read)?.to_vec();
+        moved.dedup();
+        moved.sort_unstable();
+        moved.dedup();
+        Some(moved)
+    }
+
+    /// `false` when all are to be compared.
+    fn shift(&mut self, places: &Places<'_, '_>, moved: &[QueueId]) -> bool {
+        for queue in moved {
+            let known = self.contest.way_of(*queue).map(<[u32]>::to_vec);
+            let Some(way) = known.or_else(|| places.session.queue_way(*queue)) else { return false };
+            self.contest.changed(*queue, places);
+            self.contest.shifted(&way, places);
+        }
+        for queue in self.changed.iter().filter(|queue| moved.binary_search(queue).is_err()) {
+            self.contest.changed(*queue, places);
+        }
+        true
+    }
 }
 
 impl Line {
     /// The jobs in line.
     pub(crate) fn new(session: &Session<'_>, jobs: impl IntoIterator<Item = JobId>) -> Self {
-        let mut queues = Vec::new();
         let mut of_queue: FxHashMap<QueueId, Vec<JobId>> = FxHashMap::default();
         for job in jobs {
-            let queue = session.world.jobs[job].queue;
-            let list = of_queue.entry(queue).or_insert_with(|| {
-                queues.push(queue);
-                Vec::new()
-            });
-            list.push(job);
+            of_queue.entry(session.world.jobs[job].queue).or_default().push(job);
         }
         let turns = |(queue, jobs): (QueueId, Vec<JobId>)| (queue, Turns::new(session, &jobs));
-        Self { queues, jobs: of_queue.into_iter().map(turns).collect() }
+        Self { jobs: of_queue.into_iter().map(turns).collect(), ranks: None }
     }
 
     /// Puts a job, and its queue, in line.
     pub(crate) fn push(&mut self, session: &Session<'_>, job: JobId) {
         let queue = session.world.jobs[job].queue;
-        let turns = self.jobs.entry(queue).or_insert_with(|| {
-            self.queues.push(queue);
-            Turns::default()
-        });
-        turns.back.push(job, |a, b| session.job_order(a, b));
+        self.jobs.entry(queue).or_default().back.push(job, |a, b| session.job_order(a, b));
+        self.note(queue);
     }
 
-    /// The queue that goes first: one whose first job is a broken gang, then by the order of queues.
-    pub(crate) fn first_queue(&self, session: &Session<'_>) -> Option<QueueId> {
-        if let [queue] = self.queues[..] {
-            return Some(queue);
+    fn note(&mut self, queue: QueueId) {
+        if let Some(ranks) = self.ranks.as_mut().filter(|ranks| ranks.changed.last() != Some(&queue)) {
+            ranks.changed.push(queue);
         }
-        let repairs = |queue: QueueId| {
-            let first = self.jobs.get(&queue).and_then(|turns| turns.peek(session));
-            first.is_some_and(|job| session.world.jobs[job].is_broken())
-        };
-        let order =
-            |a: QueueId, b: QueueId| repairs(b).cmp(&repairs(a)).then_with(|| session.queue_order(a, b));
-        self.queues.iter().copied().min_by(|a, b| order(*a, *b))
+    }
+
+    /// The queue that goes first: one whose first job is a broken gang, then by the order of queues. What else is in line is
+    /// compared again only as far as it may have changed.
+    pub(crate) fn first_queue(&mut self, session: &Session<'_>) -> Option<QueueId> {
+        if self.jobs.len() < 2 {
+            return self.jobs.keys().next().copied();
+        }
+        let places = Places { session, jobs: &self.jobs };
+        let ranks = self.ranks.take().and_then(|mut ranks| ranks.catch_up(&places).then_some(ranks));
+        let ranks = ranks.unwrap_or_else(|| Ranks::new(&places));
+        let first = ranks.contest.winner();
+        debug_assert_eq!(
+            first,
+            places.first_of_all(),
+            "the first queue is another one when all are compared"
+        );
+        self.ranks = Some(ranks);
+        first
     }
 
     /// The queues, as they are ordered now.
     pub(crate) fn queues_in_order(&self, session: &Session<'_>) -> Vec<QueueId> {
-        let mut queues = self.queues.clone();
+        let mut queues: Vec<QueueId> = self.jobs.keys().copied().collect();
         queues.sort_by(|a, b| session.queue_order(*a, *b));
         queues
     }
@@ -183,14 +289,15 @@ impl Line {
     pub(crate) fn pop(&mut self, session: &Session<'_>, queue: QueueId) -> Option<JobId> {
         let job = self.jobs.get_mut(&queue)?.pop(session);
         if job.is_none() {
-            self.leave(queue);
+            self.jobs.remove(&queue);
         }
+        self.note(queue);
         job
     }
 
     /// Takes a queue out of line, and returns the jobs it leaves behind.
     pub(crate) fn leave(&mut self, queue: QueueId) -> Vec<JobId> {
-        self.queues.retain(|other| *other != queue);
+        self.note(queue);
         self.jobs.remove(&queue).into_iter().flat_map(Turns::into_jobs).collect()
     }
 }

@@ -71,6 +71,14 @@ impl Plugin for Drf {
         self.tree.as_ref().map_or(Ordering::Equal, |tree| tree.queue_order(world, a, b))
     }
 
+    fn queue_way(&self, _: &World, queue: QueueId) -> Option<Vec<u32>> {
+        Some(self.tree.as_ref().map_or_else(Vec::new, |tree| tree.way(queue)))
+    }
+
+    fn queue_stamp(&self, world: &World) -> u64 {
+        self.tree.as_ref().map_or(0, |tree| tree.stamp(world))
+    }
+
     fn reclaimable(&self, world: &World, by: TaskId, of: &[TaskId]) -> Option<Vec<TaskId>> {
         Some(self.tree.as_ref()?.reclaimable(world, by, of))
     }

@@ -153,7 +153,11 @@ struct Tree {
     /// Resources of which something is left.
     left: Vec<bool>,
     dirty: Vec<JobId>,
+    /// Queues of which anything was moved since, or all of them.
+    moved: Vec<QueueId>,
     stale: bool,
+    /// How often all jobs were looked at, because nothing of a resource is left, or something again.
+    turns: u64,
 }
 
 /// The shares of the queues of a session.
@@ -192,6 +196,7 @@ impl Hdrf {
             }
         }
         tree.dirty = world.unsettled_jobs();
+        tree.moved = world.queues.ids().collect();
         tree.stale = true;
         hdrf
     }
@@ -201,11 +206,22 @@ impl Hdrf {
     }
 
     pub(super) fn changed(&mut self, world: &World, task: TaskId) {
-        if let Some(job) = world.tasks[task].job {
-            let tree = self.tree.get_mut().unwrap_or_else(PoisonError::into_inner);
-            tree.dirty.push(job);
+        let tree = self.tree.get_mut().unwrap_or_else(PoisonError::into_inner);
+        if let Some(queue) = world.queue_of(task) {
+            tree.moved.push(queue);
+            tree.dirty.extend(world.tasks[task].job);
             tree.stale = true;
         }
+    }
+
+    /// The nodes on the way to a queue, from the root.
+    pub(super) fn way(&self, queue: QueueId) -> Vec<u32> {
+        self.ways[queue.index()].iter().map(|node| *node as u32).collect()
+    }
+
+    /// Changes when jobs of any queue may be saturated that were not, or the other way round.
+    pub(super) fn stamp(&self, world: &World) -> u64 {
+        self.fresh(world).turns
     }
 
     pub(super) fn queue_order(&self, world: &World, a: QueueId, b: QueueId) -> Ordering {
@@ -243,15 +259,18 @@ impl Hdrf {
         if !std::mem::take(&mut tree.stale) {
             return tree;
         }
-        for job in std::mem::take(&mut tree.dirty) {
+        let mut dirty = std::mem::take(&mut tree.dirty);
+        dirty.dedup();
+        for job in dirty {
             tree.set(job, self.member(world, job));
         }
-        for (id, queue) in world.queues.iter() {
-            let mut held = queue.own.allocated.clone();
-            held.add(&queue.own.pipelined);
-            tree.set_rest(id.index(), self.node_of(world, id), held);
+        let mut moved = std::mem::take(&mut tree.moved);
+        moved.sort_unstable();
+        moved.dedup();
+        for id in &moved {
+            tree.set_rest(id.index(), self.node_of(world, *id), world.queues[*id].held());
         }
-        tree.compute();
+        tree.compute_some(moved.iter().flat_map(|id| self.ways[id.index()].iter().copied()));
         tree
     }
 
@@ -306,7 +325,9 @@ impl Tree {
             total: world.total.clone(),
             left: vec![true; world.dims.len()],
             dirty: Vec::new(),
+            moved: Vec::new(),
             stale: false,
+            turns: 0,
         }
     }
 
@@ -401,17 +422,34 @@ impl Tree {
 
     /// Works every node out again, from the leaves up.
     fn compute(&mut self) {
+        self.compute_some(0..self.nodes.len());
+    }
+
+    /// Works these nodes out again, which are all above them too, from the leaves up; all nodes where jobs everywhere may be
+    /// saturated now, or not any more.
+    fn compute_some(&mut self, nodes: impl Iterator<Item = usize>) {
+        let mut nodes: Vec<usize> =
+            if self.find_left() { (0..self.nodes.len()).collect() } else { nodes.collect() };
+        nodes.sort_unstable();
+        nodes.dedup();
+        for at in nodes.into_iter().rev() {
+            self.compute_node(at);
+        }
+    }
+
+    /// Finds out of which resources something is left, and which jobs that saturates. Whether it is others than before.
+    fn find_left(&mut self) -> bool {
         let left = (0..self.left.len()).map(|dim| DimId(dim as u16));
         let left: Vec<bool> = left.map(|dim| self.held.get(dim) < self.total.get(dim)).collect();
-        if left != self.left {
+        let turned = left != self.left;
+        if turned {
             self.left = left;
+            self.turns += 1;
             for (job, member) in self.members.clone() {
                 self.set(job, member);
             }
         }
-        for at in (0..self.nodes.len()).rev() {
-            self.compute_node(at);
-        }
+        turned
     }
 
     fn compute_node(&mut self, at: usize) {

@@ -397,6 +397,11 @@ impl Job {
         self.waiting() == 0 && !to_admit && !self.had_no_turn() && self.refusals.is_empty()
     }
 
+    /// Whether it is asked for others that wait for the same.
+    pub(crate) fn is_called(&self) -> bool {
+        self.place.first_of.is_some()
+    }
+
     /// Whether any task of it has a node, or one that is promised.
     pub(crate) fn has_places(&self) -> bool {
         let placed = self.counts.total() - self.counts.of(super::Status::Pending);

@@ -177,6 +177,8 @@ pub struct World {
 struct Changes {
     /// Nodes whose room or attributes changed.
     touched: Log<NodeId>,
+    /// Queues of which a task was moved.
+    moved: Log<QueueId>,
     /// Classes of which a task has waited for the first time.
     sought: Log<ClassId>,
     /// Source of stamps.
@@ -357,16 +359,18 @@ impl World {
 
     /// Keeps the counts and sums of a task's job and queue, and of the queues above.
     fn count(&mut self, id: TaskId, from: Option<Status>, to: Option<Status>) {
-        let Self { tasks, jobs, queues, classes, pools, givers, .. } = self;
+        let Self { tasks, jobs, queues, classes, pools, givers, changes, .. } = self;
         let task = &tasks[id];
         let request = &classes[task.class].request;
         let Some(of) = task.job else {
             if let Some(queue) = task.seat_in {
+                changes.moved.push(queue);
                 tree::shift(queues, queue, request, from.and_then(Part::of), to.and_then(Part::of));
             }
             return;
         };
         let job = &mut jobs[of];
+        changes.moved.push(job.queue);
         pools.add(of, job);
         job.count(task.role, from, to);
         givers.update(of, job);
@@ -479,6 +483,16 @@ impl World {
     /// The nodes touched since a cursor, and the new cursor; `None` when the log was cut in between.
     pub(crate) fn touched_since(&self, cursor: u64) -> Option<&[NodeId]> {
         self.changes.touched.since(cursor)
+    }
+
+    /// The queues of which tasks were moved since a cursor; `None` when the log was cut in between.
+    pub(crate) fn moved_since(&self, cursor: u64) -> Option<&[QueueId]> {
+        self.changes.moved.since(cursor)
+    }
+
+    /// The end of that log.
+    pub(crate) fn moved_end(&self) -> u64 {
+        self.changes.moved.end()
     }
 
     /// Changes when a node's object comes, changes or goes.

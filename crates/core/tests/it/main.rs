@@ -9,6 +9,7 @@ mod eviction_properties;
 mod evictions;
 mod gangs;
 mod hdrf;
+mod lines;
 mod long_searches;
 mod more_plugins;
 mod moves;

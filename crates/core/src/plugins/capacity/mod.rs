@@ -305,6 +305,18 @@ impl Plugin for Capacity {
             .then_with(|| if self.tree { self.by_tree(world, a, b) } else { self.by_share(world, a, b) })
     }
 
+    fn queue_way(&self, world: &World, queue: QueueId) -> Option<Vec<u32>> {
+        if !self.tree {
+            return Some(Vec::new());
+        }
+        // What is above others is compared by what these hold.
+        (world.queues[queue].children == 0).then(|| {
+            let mut way: Vec<u32> = world.queue_path(queue).map(|id| id.index() as u32).collect();
+            way.reverse();
+            way
+        })
+    }
+
     fn victim_queue_order(&self, world: &World, by: QueueId, a: QueueId, b: QueueId) -> Ordering {
         let shared = |id| {
             let (part, other) = world.queues_part(id, by);

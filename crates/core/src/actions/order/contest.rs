@@ -1,0 +1,212 @@
+//! The first of many queues, found again in few comparisons when what some of them hold changes.
+//!
+//! A knock-out over all queues. What a queue is given may change its own place and, where plugins compare queues by what is
+//! above them, that of all queues below such a place against those that are not; how the ones below it stand to each other
+//! does not change. Queues take part in the order of their ways from the top, so that those below a place are
+//! neighbours: then only matches of the queue itself, and at both ends of these neighbours, have to be played again.
+use std::cmp::Ordering;
+
+use rustc_hash::FxHashMap;
+
+use crate::id::QueueId;
+
+/// Who wins.
+pub(super) trait Rules {
+    /// Whether a queue goes before all that do not; `None` when it does not take part for the time being.
+    fn standing(&self, queue: QueueId) -> Option<bool>;
+    /// Which of two goes first, of those of one standing; never equal.
+    fn order(&self, a: QueueId, b: QueueId) -> Ordering;
+}
+
+struct Entrant {
+    way: Vec<u32>,
+    queue: QueueId,
+    standing: bool,
+}
+
+/// A knock-out.
+pub(super) struct Contest {
+    /// By their ways.
+    entrants: Vec<Entrant>,
+    at: FxHashMap<QueueId, usize>,
+    /// Match `i` is between the winners of `2i` and `2i + 1`; the second half are the entrants themselves.
+    winners: Vec<Option<usize>>,
+}
+
+impl Contest {
+    /// Plays all matches between queues, which come with their ways.
+    pub(super) fn new(queues: impl Iterator<Item = (Vec<u32>, QueueId)>, rules: &impl Rules) -> Self {
+        let mut entrants: Vec<Entrant> =
+            queues.map(|(way, queue)| Entrant { way, queue, standing: false }).collect();
+        entrants.sort_unstable_by(|a, b| (&a.way, a.queue).cmp(&(&b.way, b.queue)));
+        let at = entrants.iter().enumerate().map(|(at, entrant)| (entrant.queue, at)).collect();
+        let winners = vec![None; 2 * entrants.len().next_power_of_two()];
+        let mut contest = Self { entrants, at, winners };
+        contest.replay(rules);
+        contest
+    }
+
+    /// How many queues take part, or did.
+    pub(super) fn len(&self) -> usize {
+        self.entrants.len()
+    }
+
+    /// Whether a queue can take part.
+    pub(super) fn knows(&self, queue: QueueId) -> bool {
+        self.at.contains_key(&queue)
+    }
+
+    /// The way of a queue that can take part.
+    pub(super) fn way_of(&self, queue: QueueId) -> Option<&[u32]> {
+        Some(&self.entrants[*self.at.get(&queue)?].way)
+    }
+
+    /// The first queue of those that take part.
+    pub(super) fn winner(&self) -> Option<QueueId> {
+        self.winners[1].map(|at| self.entrants[at].queue)
+    }
+
+    /// Plays all matches again.
+    pub(super) fn replay(&mut self, rules: &impl Rules) {
+        for at in 0..self.entrants.len() {
+            self.enter(at, rules);
+        }
+        for game in (1..self.winners.len() / 2).rev() {
+            self.play(game, rules);
+        }
+    }
+
+    /// A queue's own standing or place may have changed.
+    pub(super) fn changed(&mut self, queue: QueueId, rules: &impl Rules) {
+        if let Some(at) = self.at.get(&queue).copied() {
+            self.enter(at, rules);
+            self.climb(at, rules);
+        }
+    }
+
+    /// The places of all queues below each part of a way may have changed, against those that are not.
+    pub(super) fn shifted(&mut self, way: &[u32], rules: &impl Rules) {
+        for depth in 1..=way.len() {
+            let place = &way[..depth];
+            let start = self.entrants.partition_point(|entrant| *entrant.way < *place);
+            let below = |entrant: &Entrant| *entrant.way < *place || entrant.way.starts_with(place);
+            let end = self.entrants.partition_point(below);
+            if start > 0 && start < end {
+                self.climb(start, rules);
+            }
+            if end < self.entrants.len() && start < end {
+                self.climb(end - 1, rules);
+            }
+        }
+    }
+
+    fn enter(&mut self, at: usize, rules: &impl Rules) {
+        let standing = rules.standing(self.entrants[at].queue);
+        self.entrants[at].standing = standing.unwrap_or(false);
+        let half = self.winners.len() / 2;
+        self.winners[half + at] = standing.map(|_| at);
+    }
+
+    /// Plays all matches again to which one leads. Several that follow each other come out as if all were played at last.
+    fn climb(&mut self, at: usize, rules: &impl Rules) {
+        let mut game = self.winners.len() / 2 + at;
+        while game > 1 {
+            game /= 2;
+            self.play(game, rules);
+        }
+    }
+
+    fn play(&mut self, game: usize, rules: &impl Rules) {
+        self.winners[game] = match (self.winners[2 * game], self.winners[2 * game + 1]) {
+            (Some(a), Some(b)) if self.order(b, a, rules).is_lt() => Some(b),
+            (a, b) => a.or(b),
+        };
+    }
+
+    fn order(&self, a: usize, b: usize, rules: &impl Rules) -> Ordering {
+        let (a, b) = (&self.entrants[a], &self.entrants[b]);
+        b.standing.cmp(&a.standing).then_with(|| rules.order(a.queue, b.queue))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::id::Id;
+    use proptest::prelude::*;
+
+    /// Queues below places, each of which holds something.
+    #[derive(Clone, Debug)]
+    struct Tree {
+        ways: Vec<Vec<u32>>,
+        /// By place, and of each queue itself.
+        places: Vec<u32>,
+        own: Vec<u32>,
+        standings: Vec<Option<bool>>,
+    }
+
+    impl Rules for Tree {
+        fn standing(&self, queue: QueueId) -> Option<bool> {
+            self.standings[queue.index()]
+        }
+        /// By what places hold as far as both have any, then the shorter way, then by themselves.
+        fn order(&self, a: QueueId, b: QueueId) -> Ordering {
+            let [(way_a, own_a), (way_b, own_b)] =
+                [a, b].map(|queue| (&self.ways[queue.index()], self.own[queue.index()]));
+            let holds = |place: &u32| self.places[*place as usize];
+            let parted = way_a.iter().zip(way_b).map(|(a, b)| holds(a).cmp(&holds(b)));
+            let parted = parted.fold(Ordering::Equal, Ordering::then);
+            parted.then(way_a.len().cmp(&way_b.len())).then((own_a, a).cmp(&(own_b, b)))
+        }
+    }
+
+    impl Tree {
+        fn first(&self) -> Option<QueueId> {
+            let queues = (0..self.ways.len()).map(QueueId::from_index);
+            let taking_part = queues.filter_map(|queue| Some((queue, self.standing(queue)?)));
+            let order =
+                |a: &(QueueId, bool), b: &(QueueId, bool)| b.1.cmp(&a.1).then_with(|| self.order(a.0, b.0));
+            taking_part.min_by(order).map(|(queue, _)| queue)
+        }
+    }
+
+    /// Places 0, 1 at the top, 2 and 3 below 0, 4 and 5 below 1, 6 below 5.
+    const WAYS: [&[u32]; 8] = [&[], &[0], &[1], &[0, 2], &[0, 3], &[1, 4], &[1, 5], &[1, 5, 6]];
+
+    fn tree() -> impl Strategy<Value = Tree> {
+        let standing = prop::option::weighted(0.8, prop::bool::weighted(0.1));
+        prop::collection::vec((0..WAYS.len(), 0u32..4, standing), 0..20).prop_map(|list| Tree {
+            ways: list.iter().map(|(way, _, _)| WAYS[*way].to_vec()).collect(),
+            places: vec![0; 7],
+            own: list.iter().map(|(_, own, _)| *own).collect(),
+            standings: list.iter().map(|(_, _, standing)| *standing).collect(),
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn the_winner_is_the_first_of_all(
+            mut tree in tree(),
+            changes in prop::collection::vec(prop::collection::vec((any::<prop::sample::Index>(), 0u32..4, prop::option::of(any::<bool>())), 1..4), 0..20),
+        ) {
+            let queues: Vec<_> = tree.ways.iter().cloned().enumerate().map(|(at, way)| (way, QueueId::from_index(at))).collect();
+            let mut contest = Contest::new(queues.clone().into_iter(), &tree);
+            prop_assert_eq!(contest.winner(), tree.first());
+            for some in changes.into_iter().filter(|_| !queues.is_empty()) {
+                let changed: Vec<usize> = some.iter().map(|(which, _, _)| which.index(queues.len())).collect();
+                for (at, (_, held, standing)) in changed.iter().zip(&some) {
+                    tree.own[*at] = *held;
+                    tree.standings[*at] = *standing;
+                    for place in tree.ways[*at].clone() {
+                        tree.places[place as usize] += held;
+                    }
+                }
+                for at in changed {
+                    contest.changed(QueueId::from_index(at), &tree);
+                    contest.shifted(&tree.ways[at], &tree);
+                }
+                prop_assert_eq!(contest.winner(), tree.first());
+            }
+        }
+    }
+}

@@ -1,0 +1,178 @@
+//! Which queue is served next, among many: the same as when all of them are compared before each job.
+use std::sync::Arc;
+
+use phalanx_core::annotation::{HIERARCHY, HIERARCHY_WEIGHTS};
+use phalanx_core::conf::Conf;
+use phalanx_core::decision::Decision;
+use phalanx_core::event::{PodGroupInfo, QueueInfo, Time};
+use phalanx_core::id::JobId;
+use phalanx_core::placement::Placement;
+use phalanx_core::session::Session;
+use phalanx_core::world::Status;
+use proptest::prelude::*;
+
+use crate::cluster::Cluster;
+use crate::objects::{group, member, queue, resources, running};
+use crate::settings::{Named, named};
+
+/// Every plugin that orders queues, alone and beside others.
+fn confs(actions: &str) -> Vec<Named> {
+    let (weights, shares) = ("- name: proportion", "- name: capacity");
+    let (teams, places) =
+        ("- name: capacity\n    enableHierarchy: true", "- name: drf\n    enableHierarchy: true");
+    let each: [&[&str]; 8] = [
+        &[weights],
+        &[shares],
+        &[teams],
+        &[places],
+        &[places, shares],
+        &[places, weights],
+        &[teams, places],
+        &[places, teams],
+    ];
+    let tier = |plugin: &&str| format!("- plugins:\n  {plugin}\n");
+    let text = |plugins: &[&str]| {
+        let tiers: String = plugins.iter().map(tier).collect();
+        format!(
+            "actions: \"{actions}\"\ntiers:\n{tiers}- plugins:\n  - name: priority\n  - name: gang\n  - name: predicates\n"
+        )
+    };
+    each.iter().map(|plugins| named(&plugins.concat(), &text(plugins))).collect()
+}
+
+/// Teams `t0` and `t1`, `t2` below `t1`, with queues below them or below nothing; gangs that wait, and some that run.
+#[derive(Clone, Debug)]
+struct Case {
+    conf: Named,
+    room: u32,
+    queues: Vec<QueueInfo>,
+    /// Queue, creation, what each pod asks for, pods, and how many of them run.
+    gangs: Vec<(usize, i64, &'static str, u32, u32)>,
+}
+
+/// Parent, way and weights, deserved, creation, priority, weight.
+type Leaf = (&'static str, &'static str, &'static str, (i64, i32, u32));
+
+fn leaf(at: usize, (parent, way, deserved, (created, priority, weight)): Leaf) -> QueueInfo {
+    let (way, weights) = way.split_once('|').unwrap_or_default();
+    let pairs = [(HIERARCHY, way), (HIERARCHY_WEIGHTS, weights)];
+    QueueInfo {
+        parent: parent.into(),
+        annotations: pairs.into_iter().map(|(key, value)| (key.into(), value.into())).collect(),
+        deserved: resources(deserved),
+        created: Time(created),
+        priority,
+        ..queue(&format!("q{at}"), weight)
+    }
+}
+
+fn queues() -> impl Strategy<Value = Vec<QueueInfo>> {
+    let parent = prop::sample::select(vec!["", "", "t0", "t1", "t2"]);
+    let ways = ["", "root/d/a|1/2/1", "root/a/b|1/1/2", "root/a/c|1/1/3", "root/h|1/2", "root/e/f/g|1/1/1/2"];
+    let way = prop::sample::select(ways.to_vec());
+    let deserved = prop::sample::select(vec!["", "cpu=1", "cpu=3", "cpu=8 memory=2Gi"]);
+    let figures = (0i64..3, prop::sample::select(vec![0, 0, 0, 1]), 1u32..4);
+    prop::collection::vec((parent, way, deserved, figures), 2..24).prop_map(|list| {
+        let team = |(name, parent): (&str, &str)| QueueInfo { parent: parent.into(), ..queue(name, 1) };
+        let teams = [("t0", ""), ("t1", ""), ("t2", "t1")].map(team);
+        let leaves = list.into_iter().enumerate().map(|(at, it)| leaf(at, it));
+        teams.into_iter().chain(leaves).collect()
+    })
+}
+
+fn case(actions: &'static str, pods: std::ops::Range<u32>) -> impl Strategy<Value = Case> {
+    let request = prop::sample::select(vec!["cpu=1", "cpu=2 memory=1Gi", "memory=3Gi", "cpu=1 memory=4Gi"]);
+    let gang = (0usize..24, 0i64..3, request, pods, prop::sample::select(vec![0, 0, 1, 2]));
+    let gangs = prop::collection::vec(gang, 0..40);
+    let conf = prop::sample::select(confs(actions));
+    (conf, prop::sample::select(vec![6, 20, 60]), queues(), gangs)
+        .prop_map(|(conf, room, queues, gangs)| Case { conf, room, queues, gangs })
+}
+
+impl Case {
+    /// Queues without a tree have no parents, else they could not be used.
+    fn cluster(&self) -> Cluster {
+        let conf: &Conf = &self.conf.conf;
+        let mut cluster = Cluster::with(conf.clone());
+        let room = self.room;
+        cluster.nodes(1, &format!("cpu={room} memory={room}Gi pods=1000"));
+        let flat = !self.conf.name.contains("capacity\n    enableHierarchy");
+        for queue in &self.queues {
+            let parent = if flat { "".into() } else { queue.parent.clone() };
+            cluster.add(QueueInfo { parent, ..queue.clone() });
+        }
+        let leaves = self.queues.len() - 3;
+        for (at, (queue, created, request, pods, run)) in self.gangs.iter().enumerate() {
+            let name = format!("g{at}");
+            let queue = format!("q{}", queue % leaves).into();
+            cluster.add(PodGroupInfo { queue, created: Time(*created), ..group(&name, 1.max(*pods)) });
+            for index in 0..*pods {
+                let pod = member(&name, index, request);
+                cluster.add(if index < *run { running(pod, "n0") } else { pod });
+            }
+        }
+        cluster
+    }
+}
+
+/// Pods in the order in which they are placed when all queues are compared before each; every gang has one pod.
+fn by_comparing_all(cluster: &mut Cluster, conf: &Conf) -> Vec<String> {
+    let mut placement = Placement::new(7);
+    let mut world = cluster.world.clone();
+    let mut session = Session::open(&mut world, conf, &mut placement, Time(0));
+    let waits = |session: &Session<'_>, job: &JobId| {
+        session.world.jobs[*job].counts.of(Status::Pending) > 0 && session.job_blocked(*job).is_ok()
+    };
+    let mut jobs: Vec<JobId> = session.world.jobs.ids().filter(|job| waits(&session, job)).collect();
+    let node = session.world.node_named("n0").expect("the node");
+    let mut placed = Vec::new();
+    while let Some(first) = jobs.iter().copied().min_by(|a, b| {
+        let of = |job: &JobId| session.world.jobs[*job].queue;
+        session.queue_order(of(a), of(b)).then_with(|| session.job_order(*a, *b))
+    }) {
+        let queue = session.world.jobs[first].queue;
+        if session.overused(queue).is_some() {
+            jobs.retain(|job| session.world.jobs[*job].queue != queue);
+            continue;
+        }
+        jobs.retain(|job| *job != first);
+        let task = session.world.jobs[first].tasks[0];
+        let fits = session.world.request_of(task).short(&session.world.nodes[node].idle).next().is_none();
+        if fits && session.allocatable(queue, task).is_ok() {
+            placed.push(session.world.tasks[task].pod.name.to_string());
+            let mut statement = session.statement();
+            statement.allocate(task, node);
+            statement.commit(&Arc::default());
+        }
+    }
+    placed
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(crate::cluster::cases(600)))]
+
+    #[test]
+    fn queues_are_served_as_if_all_were_compared_each_time(case in case("enqueue, allocate, backfill", 1..2)) {
+        let mut cluster = case.cluster();
+        let expected = by_comparing_all(&mut cluster, &case.conf.conf);
+        let bound = cluster.cycle().decisions.into_iter().filter_map(|decision| match decision {
+            Decision::Bind { pods, .. } => Some(pods),
+            _ => None,
+        });
+        let bound: Vec<String> = bound.flatten().map(|binding| binding.pod.name.to_string()).collect();
+        prop_assert_eq!(bound, expected);
+    }
+
+    /// The core compares all queues itself where it is built with assertions, as it is here.
+    #[test]
+    fn nor_does_it_differ_when_pods_are_evicted(case in case("enqueue, allocate, preempt, reclaim, backfill", 1..4)) {
+        let mut cluster = case.cluster();
+        for _ in 0..3 {
+            let evicted = cluster.run().evicted;
+            prop_assert_eq!(cluster.world.check(), Vec::<String>::new());
+            for pod in evicted {
+                cluster.gone(&pod);
+            }
+        }
+    }
+}
