@@ -212,7 +212,9 @@ fn park_all(session: &mut Session<'_>, waiting: Vec<JobId>, patience: Patience) 
 
 /// Whether nothing and nobody depends on a job's being looked at in each cycle.
 fn may_be_off(world: &World, job: &Job) -> bool {
-    !job.has_places() && !job.had_no_turn() && world.queues[job.queue].dequeue != Dequeue::Fifo
+    (!job.has_places() || job.grows())
+        && !job.had_no_turn()
+        && world.queues[job.queue].dequeue != Dequeue::Fifo
 }
 
 fn park(session: &mut Session<'_>, job: JobId, parking: Parking, patience: Patience) {

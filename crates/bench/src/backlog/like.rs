@@ -38,12 +38,16 @@ pub(super) enum Like {
     Preempt,
     /// The same, but no two ask for the same amount of memory.
     PreemptUnlike,
+    /// Each has a pod that runs, which is all it needs, and would like one more.
+    Elastic,
 }
 
 const ZONE: &str = "topology.kubernetes.io/zone";
 const APP: &str = "app";
 /// Zones over which nodes are spread.
 const ZONES: usize = 10;
+/// What pods of gangs that have started hold, of which there is enough.
+const DRIVER: &str = "example.com/driver";
 
 impl Like {
     pub(super) fn conf(self) -> Result<Conf> {
@@ -73,6 +77,10 @@ impl Like {
                     info.allocatable.retain(|(name, _)| &**name != "pods");
                     info.allocatable.extend(resources(&[("pods", &cores.to_string())]));
                 }
+                if self == Like::Elastic {
+                    info.allocatable.retain(|(name, _)| &**name != "pods");
+                    info.allocatable.extend(resources(&[("pods", "1000000"), (DRIVER, "1000000")]));
+                }
                 NodeInfo { ..info }.into()
             }
             other => other,
@@ -87,6 +95,7 @@ impl Like {
             Like::NotAdmitted | Like::Unbound | Like::Devices => 0,
             Like::Affinity => in_zone(0),
             Like::OwnAffinity => (0..ZONES).map(in_zone).sum(),
+            Like::Elastic => finished,
             _ => finished / size,
         }
     }
@@ -98,12 +107,14 @@ impl Like {
 
     /// A gang of small pods.
     pub(super) fn fits(self, at: usize, size: usize) -> Vec<Event> {
-        self.gang(at, 1, size, false)
+        self.gang(at, 1, if self == Like::Elastic { 1 } else { size }, false)
     }
 
     fn gang(self, at: usize, cores: usize, size: usize, never: bool) -> Vec<Event> {
         let name = format!("waits-{at:06}");
-        let gang = Gang { name: &name, class: "", cores, gpus: 0, size, on: Vec::new() };
+        let runs = usize::from(self == Like::Elastic);
+        let on = vec![at % ZONES; runs];
+        let gang = Gang { name: &name, class: "", cores, gpus: 0, size: size + runs, on };
         let events = gang.events().flat_map(|event| match event {
             Event::Pod(pod) => self.pod(at, *pod, cores, never),
             Event::PodGroup(group) => vec![self.group(*group).into()],
@@ -117,6 +128,9 @@ impl Like {
             let min_resources = Some(resources(&[("cpu", "1000000")]));
             return PodGroupInfo { min_resources, ..group };
         }
+        if self == Like::Elastic {
+            return PodGroupInfo { min_member: 1, ..group };
+        }
         group
     }
 
@@ -126,6 +140,11 @@ impl Like {
         let mut constraints = Constraints::default();
         match self {
             Like::Equal | Like::NotAdmitted | Like::Preempt => {}
+            Like::Elastic => {
+                if pod.node.is_some() {
+                    pod.requests.containers = vec![resources(&[(DRIVER, "1")])];
+                }
+            }
             Like::Unlike | Like::PreemptUnlike => {
                 let memory = format!("{}Ki", 4_000_000 + at);
                 let request = resources(&[("cpu", &cores.to_string()), ("memory", &memory)]);

@@ -73,6 +73,7 @@ impl Hunt {
 
 /// Puts herds whose first has changed where they belong.
 pub(super) fn line_up(session: &mut Session<'_>) {
+    session.world.refresh_ranks();
     let mut moved: Vec<(HerdId, JobId)> = Vec::new();
     for id in session.world.take_moved_herds() {
         match first(session, id) {

@@ -5,7 +5,7 @@ use crate::diagnosis::{NoEviction, Refusal, Unfit};
 use crate::event::{Dequeue, Phase, QueueGate, Time};
 use crate::id::{ClassId, JobId, TaskId, TermId};
 use crate::session::Session;
-use crate::world::{Cure, HerdKey, Job, Plight, Run, Shape, Stand, Status, World};
+use crate::world::{Cure, HerdKey, Holds, Job, Plight, Run, Shape, Stand, Status, World};
 
 /// Actions that evict for a job that waits.
 const EVICTING: [&str; 4] = ["preempt", "reclaim", "gangpreempt", "gangreclaim"];
@@ -38,36 +38,51 @@ pub(super) fn parking(session: &Session<'_>, id: JobId, crowd: bool) -> Option<P
     if is_blocked(session, id) {
         return Some(Parking::simple(HerdKey::Blocked(job.queue), Cure::Queue, until));
     }
-    if job.has_places() || waits_at_gate(session.world, job) {
+    let may_grow = !job.has_places() || (job.grows() && session.job_ready(id));
+    if !may_grow || waits_at_gate(session.world, job) {
         return None;
     }
     if session.world.queues[job.queue].dequeue == Dequeue::Fifo {
+        if job.has_places() {
+            return None;
+        }
         let stand = stand_behind(session.world, job)?;
         return Some(Parking::simple(HerdKey::Behind(job.queue, stand), Cure::Any, until));
     }
-    let cure = if job.phase == Phase::Pending { admission(job)? } else { cure(session, job) };
-    let shape = shape(session, id);
+    let pending = pending(session.world, job);
+    if pending.is_empty() && job.has_places() {
+        return None;
+    }
+    let evicts = may_evict(session, id, &pending);
+    let cure =
+        if job.phase == Phase::Pending { admission(job)? } else { cure(session, job, &pending, evicts) };
+    let shape = shape(session, id, &pending, evicts);
     let alike = shape.tasks.len() == 1;
-    let plain = alike && is_plain(session, job);
-    let demand = (alike && (plain || cure < Cure::Any)).then(|| demand(session, id));
+    let plain = alike && is_plain(session, job, &pending);
+    let demand = (alike && (plain || cure < Cure::Any)).then(|| demand(session, id, pending[0]));
     let cure = if demand.is_some() { cure } else { Cure::Any };
-    let seeks = job.tasks.iter().any(|task| session.world.class_of(*task).carried.seeks());
-    let (evicts, together) = (may_evict(session, job), together(session.world, job));
+    let seeks = pending.iter().any(|task| session.world.class_of(*task).carried.seeks());
+    let together = pending.first().and_then(|task| together(session.world, *task));
     let plight = Plight { cure, demand, seeks, plain, evicts, together };
     Some(Parking { key: HerdKey::Alike(Arc::new(shape)), plight, until })
 }
 
+/// Tasks that have no places.
+fn pending(world: &World, job: &Job) -> Vec<TaskId> {
+    job.tasks.iter().copied().filter(|task| world.tasks[*task].status == Status::Pending).collect()
+}
+
 /// By which term the first task of a job seeks such as itself.
-fn together(world: &World, job: &Job) -> Option<TermId> {
-    let class = world.class_of(*job.tasks.first()?);
+fn together(world: &World, first: TaskId) -> Option<TermId> {
+    let class = world.class_of(first);
     class.carried.affinity.iter().copied().find(|term| world.terms.means(*term, class))
 }
 
 /// What a job of alike tasks asks for: their class, and how many of them.
-fn demand(session: &Session<'_>, id: JobId) -> (ClassId, u32) {
+fn demand(session: &Session<'_>, id: JobId, first: TaskId) -> (ClassId, u32) {
     let job = &session.world.jobs[id];
     let whole = !session.job_ready(id) && !session.job_pipelined(id);
-    (session.world.tasks[job.tasks[0]].class, if whole { job.min_member.max(1) } else { 1 })
+    (session.world.tasks[first].class, if whole { job.min_member.max(1) } else { 1 })
 }
 
 /// Whether no room would help: no action gets as far as to ask for any.
@@ -121,13 +136,13 @@ fn admission(job: &Job) -> Option<Cure> {
 }
 
 /// What may have a job placed that was refused.
-fn cure(session: &Session<'_>, job: &Job) -> Cure {
+fn cure(session: &Session<'_>, job: &Job, pending: &[TaskId], evicts: bool) -> Cure {
     let world = &*session.world;
     let plain = |task: &TaskId| {
         let (task, class) = (&world.tasks[*task], world.class_of(*task));
         class.pvcs.is_empty() && !task.gated && task.claims.is_none() && !class.carried.restricts()
     };
-    if !job.tasks.iter().all(plain) || !job.refusals.iter().all(is_of_room) {
+    if !pending.iter().all(plain) || !job.refusals.iter().all(is_of_room) {
         return Cure::Any;
     }
     let too_large =
@@ -135,21 +150,22 @@ fn cure(session: &Session<'_>, job: &Job) -> Cure {
     if job.refusals.iter().any(too_large) {
         return Cure::Nodes;
     }
-    if may_evict(session, job) { Cure::Any } else { Cure::Room }
+    if evicts { Cure::Any } else { Cure::Room }
 }
 
 /// Whether somebody may be evicted for a job that waits.
-fn may_evict(session: &Session<'_>, job: &Job) -> bool {
-    let meek = job.tasks.iter().all(|task| session.world.tasks[*task].never_preempts);
-    !meek && EVICTING.iter().any(|action| session.conf.has_action(action))
+fn may_evict(session: &Session<'_>, id: JobId, pending: &[TaskId]) -> bool {
+    let meek = pending.iter().all(|task| session.world.tasks[*task].never_preempts);
+    let has_enough = || session.world.jobs[id].has_places() && !session.job_starving(id);
+    !meek && EVICTING.iter().any(|action| session.conf.has_action(action)) && !has_enough()
 }
 
 /// Whether a job of alike tasks gets its places from the action allocate, or by evictions, or not at all: without any there
 /// has to be room for as many as it needs, whatever else it waits for.
-fn is_plain(session: &Session<'_>, job: &Job) -> bool {
+fn is_plain(session: &Session<'_>, job: &Job, pending: &[TaskId]) -> bool {
     let world = &*session.world;
     let served = |task: &TaskId| !world.tasks[*task].gated && !world.class_of(*task).best_effort;
-    job.phase != Phase::Pending && job.tasks.iter().all(served)
+    job.phase != Phase::Pending && pending.iter().all(served)
 }
 
 /// Whether nothing but room, or a node, would help.
@@ -171,9 +187,15 @@ fn is_of_node(reason: &Unfit) -> bool {
     )
 }
 
-fn shape(session: &Session<'_>, id: JobId) -> Shape {
+fn shape(session: &Session<'_>, id: JobId, pending: &[TaskId], evicts: bool) -> Shape {
     let world = &*session.world;
     let job = &world.jobs[id];
+    let holds = || Holds {
+        allocated: job.allocated.clone(),
+        counts: job.counts,
+        of_roles: job.roles.iter().map(|role| role.counts).collect(),
+        alone: evicts.then_some(id),
+    };
     Shape {
         queue: job.queue,
         namespace: job.key.namespace.clone(),
@@ -187,11 +209,12 @@ fn shape(session: &Session<'_>, id: JobId) -> Shape {
         priority: job.priority,
         preemptable: job.preemptable,
         annotations: job.annotations.clone(),
-        tasks: runs(session, job),
+        tasks: runs(session, pending),
+        holds: job.has_places().then(holds),
     }
 }
 
-fn runs(session: &Session<'_>, job: &Job) -> Vec<Run> {
+fn runs(session: &Session<'_>, pending: &[TaskId]) -> Vec<Run> {
     let run = |id: &TaskId| {
         let task = &session.world.tasks[*id];
         Run {
@@ -206,11 +229,11 @@ fn runs(session: &Session<'_>, job: &Job) -> Vec<Run> {
             count: 1,
         }
     };
-    let runs = joined(job.tasks.iter().map(run));
+    let runs = joined(pending.iter().map(run));
     if runs.len() < 2 {
         return runs;
     }
-    let mut tasks = job.tasks.clone();
+    let mut tasks = pending.to_vec();
     tasks.sort_by(|a, b| session.task_order(*a, *b));
     joined(tasks.iter().map(run))
 }

@@ -133,7 +133,7 @@ impl World {
     /// What counts for jobs changed: the configuration, say, and with it their order.
     pub(crate) fn wake_all_jobs(&mut self) {
         self.doubt_queues();
-        self.unrank_all();
+        self.pools.herds.unrank_all();
         for id in self.jobs.ids().collect::<Vec<_>>() {
             self.wake_job(id);
         }
@@ -360,7 +360,8 @@ impl World {
         for id in self.awake_jobs() {
             let job = &self.jobs[id];
             let waits = job.waiting() > 0 || (job.phase == Phase::Pending && job.exists);
-            let refused = !job.refusals.is_empty() && !job.has_places() && !job.had_no_turn();
+            let refused =
+                !job.refusals.is_empty() && (!job.has_places() || job.grows()) && !job.had_no_turn();
             match (waits, refused) {
                 (false, _) => {}
                 _ if job.is_denied() => pending.backoff += 1,

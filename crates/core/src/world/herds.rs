@@ -14,7 +14,7 @@ use super::likeness::{Asks, DeviceLike};
 use super::lineup::{Bounds, Lineups, Rank};
 use super::members::Members;
 use super::rooms::Rooms;
-use super::{Job, JobKind, World};
+use super::{Counts, Job, JobKind, World};
 use crate::annotation::Annotations;
 use crate::diagnosis::Refusal;
 use crate::event::{Phase, Time};
@@ -34,7 +34,18 @@ pub(crate) struct Run {
     pub(crate) count: u32,
 }
 
-/// All that answers to a job depend on that has no places yet, but for its turn.
+/// What a job has of which some members have their places.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Holds {
+    pub(crate) allocated: Amounts,
+    /// Its tasks by status, and those of each role.
+    pub(crate) counts: Counts,
+    pub(crate) of_roles: Vec<Counts>,
+    /// It is like no other: somebody may be evicted for it, members of its own too.
+    pub(crate) alone: Option<JobId>,
+}
+
+/// All that answers to a job depend on, but for its turn.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Shape {
     pub(crate) queue: QueueId,
@@ -49,7 +60,9 @@ pub(crate) struct Shape {
     pub(crate) priority: i32,
     pub(crate) preemptable: Option<bool>,
     pub(crate) annotations: Annotations,
+    /// Those that wait.
     pub(crate) tasks: Vec<Run>,
+    pub(crate) holds: Option<Holds>,
 }
 
 /// Who is in a herd together.
@@ -75,6 +88,11 @@ pub(crate) enum Stand {
 }
 
 impl HerdKey {
+    /// Whether its jobs have places, so that their order depends on what all nodes can give.
+    fn holds(&self) -> bool {
+        matches!(self, HerdKey::Alike(shape) if shape.holds.is_some())
+    }
+
     pub(crate) fn queue(&self) -> QueueId {
         match self {
             HerdKey::Alike(shape) => shape.queue,
@@ -235,6 +253,8 @@ pub(crate) struct Herds {
     pub(super) rooms: Rooms,
     /// How many herds look for company.
     seeking: usize,
+    /// How many herds are of jobs that have places.
+    holding: usize,
     /// A pod that some term means was given a place in this cycle.
     company: bool,
     /// What plugins say of nodes may be another thing for some queue.
@@ -355,15 +375,31 @@ impl Herds {
                     self.lineups.remove(herd.key.queue(), id, rank);
                 }
                 self.seeking -= usize::from(herd.seeks);
+                self.holding -= usize::from(herd.key.holds());
                 self.ids.remove(&herd.key);
             }
         }
         self.queues.retain(|_, queue| queue.parked > 0);
     }
 
-    /// Those that stand in a lineup.
-    pub(super) fn ranked(&self) -> Vec<HerdId> {
-        self.all.iter().filter(|(_, herd)| herd.rank.is_some()).map(|(id, _)| id).collect()
+    /// The order of jobs is another one: nobody stands where it did.
+    pub(super) fn unrank_all(&mut self) {
+        for id in self.all.ids().collect::<Vec<_>>() {
+            if self.all[id].rank.take().is_some() {
+                self.lineups.note_moved(id);
+            }
+        }
+        self.lineups.clear();
+    }
+
+    /// The same where what jobs hold counts for their order, by parts of all that nodes can give.
+    fn order_by(&mut self, total: &Amounts) {
+        if self.lineups.total != *total {
+            self.lineups.total.clone_from(total);
+            if self.holding > 0 {
+                self.unrank_all();
+            }
+        }
     }
 }
 
@@ -428,6 +464,7 @@ impl World {
             looked: herds.lineups.cycle(),
         };
         herds.seeking += usize::from(seeks);
+        herds.holding += usize::from(key.holds());
         let id = herds.all.insert(herd);
         herds.ids.insert(key, id);
         herds.index(id, true);

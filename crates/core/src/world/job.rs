@@ -166,6 +166,15 @@ impl Job {
         !whole && self.counts.ready() > 0
     }
 
+    /// Whether it is whole and only waits for room for more: those that have places have nodes, and stay.
+    pub(crate) fn grows(&self) -> bool {
+        use Status::{Bound, Failed, Pending, Running, Succeeded};
+        let whole = self.counts.ready() >= self.min_member && self.roles_satisfied(Counts::ready).is_ok();
+        let settled =
+            [Pending, Bound, Running, Succeeded, Failed].iter().map(|status| self.counts.of(*status));
+        whole && self.phase != Phase::Pending && settled.sum::<u32>() == self.counts.total()
+    }
+
     /// Whether it lost members and keeps nodes for them on which there is no room yet.
     pub fn gathers_room(&self) -> bool {
         self.gathers

@@ -346,6 +346,8 @@ pub(super) struct Lineups {
     wake: Option<Time>,
     /// How far the log of what changed with terms was read.
     cursor: u64,
+    /// What all nodes could give when herds got their ranks.
+    pub(super) total: Amounts,
 }
 
 impl Lineups {
@@ -363,6 +365,14 @@ impl Lineups {
 
     pub(super) fn note_moved(&mut self, id: HerdId) {
         self.moved.push(id);
+    }
+
+    /// Nobody has a rank any more.
+    pub(super) fn clear(&mut self) {
+        for lineup in self.of.values_mut() {
+            lineup.names.clear();
+            lineup.blocks.clear();
+        }
     }
 
     pub(super) fn remove(&mut self, queue: QueueId, id: HerdId, rank: &Rank) {
@@ -475,16 +485,10 @@ impl World {
         }
     }
 
-    /// The order of jobs is another one: nobody stands in a lineup.
-    pub(super) fn unrank_all(&mut self) {
-        for id in self.pools.herds.ranked() {
-            self.unrank(id);
-        }
-    }
-
     /// A cycle begins: those that wait for the room that has grown are to be asked. Returns the queues that have a lineup.
     pub(crate) fn begin_hunt(&mut self, growth: Option<Growth>) -> Vec<QueueId> {
         let lineups = &mut self.pools.herds.lineups;
+        lineups.of.retain(|_, lineup| !lineup.blocks.is_empty());
         lineups.cycle += 1;
         lineups.wake = None;
         if let Some(growth) = growth.map(Arc::new) {

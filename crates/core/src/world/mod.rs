@@ -50,7 +50,7 @@ use devices::Devices;
 pub(crate) use devices::{Local, Need, Shared, Wanted, is_part};
 pub(crate) use givers::Equals;
 use groups::GroupHolds;
-pub(crate) use herds::{Cure, HerdKey, Plight, Run, Shape, Stand};
+pub(crate) use herds::{Cure, HerdKey, Holds, Plight, Run, Shape, Stand};
 use images::Images;
 pub use job::{Job, JobKind, Role};
 pub(crate) use lineup::{Cursor, Largest, Sought};

@@ -93,7 +93,7 @@ impl Status {
 }
 
 /// How many tasks have each status.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Counts([u32; Status::COUNT]);
 
 impl Counts {

@@ -215,7 +215,7 @@ const QUEUES: [usize; 3] = [0, 1, 2];
 
 fn like() -> impl Strategy<Value = Like> {
     let request = prop::sample::select(vec!["cpu=1", "cpu=2", "cpu=1 memory=1Gi", "cpu=5", "memory=2Gi"]);
-    let spec = (1u32..4, 0u32..3, request, 0usize..3, prop::option::weighted(0.4, 1i64..8), 0i32..2);
+    let spec = (1u32..4, 0u32..5, request, 0usize..3, prop::option::weighted(0.4, 1i64..8), 0i32..2);
     spec.prop_map(|(min_member, more, request, queue, min_resources, priority)| Like {
         min_member,
         pods: min_member + more.saturating_sub(1),

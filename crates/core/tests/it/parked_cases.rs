@@ -297,3 +297,44 @@ fn everybody_has_a_turn_for_whom_others_may_be_evicted() {
         assert!(cycles.is_some_and(|cycles| cycles <= most), "{others} others: {cycles:?}");
     }
 }
+
+/// A gang of one that runs and would like another pod.
+fn would_grow(cluster: &mut Cluster, name: &str, created: i64, holds: &str, wants: &str) {
+    cluster.add(PodGroupInfo { created: Time(created), ..group(name, 1) });
+    cluster.add(running(member(name, 0, holds), "n0")).add(member(name, 1, wants));
+}
+
+#[test]
+fn gangs_that_run_and_would_grow_are_parked() {
+    let mut cluster = Cluster::new();
+    cluster.set_patience(Patience { few: 0, in_vain: 1, ..patient() });
+    cluster.nodes(1, "cpu=21 pods=100").add(running(pod("f", "cpu=1"), "n0"));
+    for at in 0..20 {
+        would_grow(&mut cluster, &format!("g{at}"), 20 - at, "cpu=1", "cpu=1");
+    }
+    for _ in 0..3 {
+        assert!(cluster.run().bound.is_empty());
+        let pending = cluster.world.pending();
+        assert_eq!((pending.active, pending.backoff, pending.unschedulable), (0, 0, 20));
+    }
+    cluster.change("f", |pod| pod.phase = PodPhase::Succeeded);
+    assert_eq!(cluster.run().names(), ["g19-1"], "the eldest");
+    cluster.add(node("n1", "cpu=1 pods=100"));
+    assert_eq!(cluster.run().names(), ["g18-1"]);
+}
+
+#[test]
+fn what_nodes_can_give_tells_which_of_them_holds_more() {
+    let ends = ends_alike(&helm(), patient(), |cluster| {
+        cluster.add(node("n0", "cpu=10 memory=10Gi pods=100"));
+        cluster.add(running(pod("f", "cpu=5 memory=4Gi"), "n0"));
+        would_grow(cluster, "cores", 1, "cpu=4 memory=1Gi", "cpu=3");
+        would_grow(cluster, "memory", 2, "cpu=1 memory=5Gi", "cpu=3");
+        (0..3).for_each(|_| drop(cluster.run()));
+        cluster.add(node("n1", "memory=90Gi pods=100"));
+        cluster.run();
+        cluster.change("f", |pod| pod.phase = PodPhase::Succeeded);
+        cluster.run();
+    });
+    assert!(ends.contains_key("memory-1") && !ends.contains_key("cores-1"), "{ends:?}");
+}

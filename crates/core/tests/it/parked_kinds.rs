@@ -123,7 +123,7 @@ fn like() -> impl Strategy<Value = Like> {
     let app = prop::sample::select(vec!["a", "b"]);
     let preemptable = prop::option::weighted(0.2, any::<bool>());
     let spec =
-        (kind(), app, 1u32..3, 0u32..2, 1u32..4, 0usize..2, 0i32..2, preemptable, prop::bool::weighted(0.3));
+        (kind(), app, 1u32..3, 0u32..4, 1u32..4, 0usize..2, 0i32..2, preemptable, prop::bool::weighted(0.3));
     spec.prop_map(|(kind, app, min_member, more, cpu, queue, priority, preemptable, unmade)| Like {
         kind,
         app,

@@ -33,6 +33,12 @@ impl Herds {
 }
 
 impl World {
+    /// Ranks count in the order of jobs by what nodes can give now.
+    pub(crate) fn refresh_ranks(&mut self) {
+        let Self { pools, total, .. } = self;
+        pools.herds.order_by(total);
+    }
+
     /// Herds whose first is asked in each cycle.
     pub(crate) fn standing_herds(&self) -> Vec<HerdId> {
         self.pools.herds.standing.iter().copied().collect()
