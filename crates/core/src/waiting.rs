@@ -25,7 +25,7 @@ pub struct Patience {
     /// when they were looked at in vain, then for two, up to ten.
     pub in_vain: usize,
     /// Of a queue's for whom others may have to be evicted so many are looked at in each cycle, and as many of the others in
-    /// turn. All of them are looked at when there is room that may do.
+    /// turn; fewer where there are more than four such queues. All of them are looked at when there is room that may do.
     pub searched: usize,
     /// After so many milliseconds a parked job is looked at whatever happened.
     pub flush: i64,

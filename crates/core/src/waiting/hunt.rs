@@ -10,6 +10,9 @@ use crate::world::{Cursor, Growth, Largest, Sought};
 /// After so many in vain it is found out how large the largest rooms are.
 const BLINDLY: usize = 8;
 
+/// So many queues may have as many searched for as one may; of more, each fewer.
+const FULL_SHARES: usize = 4;
+
 /// Milliseconds between turns of those for whom others may be evicted, if nothing happens before.
 const BETWEEN_TURNS: i64 = 1000;
 
@@ -95,8 +98,9 @@ pub(super) fn line_up(session: &mut Session<'_>) {
 pub(super) fn begin(session: &mut Session<'_>, growth: Option<Growth>, patience: Patience) {
     let queues = session.world.begin_hunt(growth);
     session.hunt = Hunt::new(&queues, patience);
+    let share = (FULL_SHARES.saturating_mul(patience.searched) / queues.len().max(1)).min(patience.searched);
     for queue in queues {
-        call_evicting(session, queue, patience.searched);
+        call_evicting(session, queue, share.max(1));
     }
 }
 
