@@ -19,6 +19,7 @@
 //! All of it is counted in steps, and an action has only so many in a cycle; on a cluster it has only so much time too.
 //! Jobs that had no turn go first in the next.
 mod aim;
+mod fewer;
 mod ledger;
 mod nobody;
 mod proof;

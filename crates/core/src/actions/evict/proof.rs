@@ -5,6 +5,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
 use super::aim::{self, Aim};
+use super::fewer::fewer;
 use super::purpose::Purpose;
 use super::roster::{Loss, Victim};
 use super::steps::Steps;
@@ -19,7 +20,7 @@ use crate::statement::Statement;
 use crate::world::{Status, World};
 
 /// Victims times tasks up to which all tasks are placed anew for each victim that may be spared.
-pub(super) const THOROUGH: usize = 2_000;
+const THOROUGH: usize = 2_000;
 
 /// Victims that go together or stay together.
 pub(super) type Unit = SmallVec<[Victim; 1]>;
@@ -59,6 +60,7 @@ pub(super) fn prove(
     };
     steps.begin();
     spare(&mut statement, aim, &units[..count], placed, steps)?;
+    fewer(&mut statement, aim, (&units[..count], purpose.of_gangs()), steps)?;
     let placed = aim.placed(statement.session().world);
     if surplus::leave_whole(&mut statement, aim, &units[..count], placed, steps)? {
         // Who had to go besides the whole of a gang may stay with some of it.
@@ -77,7 +79,14 @@ pub(super) fn prove(
     Ok(true)
 }
 
-fn still_gone(session: &Session<'_>, units: &[Unit]) -> Vec<Unit> {
+/// How many sets there are of so many, if each may be tried with so many tasks placed anew.
+pub(super) fn sets_of(count: usize, tasks: usize) -> Option<usize> {
+    let sets = 1usize.checked_shl(u32::try_from(count).ok()?)?;
+    sets.checked_mul(tasks.max(1)).filter(|places| *places <= THOROUGH).map(|_| sets)
+}
+
+/// Those of them that are evicted.
+pub(super) fn still_gone(session: &Session<'_>, units: &[Unit]) -> Vec<Unit> {
     let is_gone = |victim: &&Victim| session.world.tasks[victim.task].status == Status::Releasing;
     let left = units.iter().map(|unit| unit.iter().filter(is_gone).copied().collect::<Unit>());
     left.filter(|unit| !unit.is_empty()).collect()

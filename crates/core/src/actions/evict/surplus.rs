@@ -3,7 +3,7 @@
 //! The members beyond a gang's minimum that are offered first are those it is served last. Others may be where room is
 //! needed; nobody but the gang cares who of it goes.
 use super::aim::Aim;
-use super::proof::{THOROUGH, Unit, can_spare};
+use super::proof::{Unit, can_spare, sets_of};
 use super::roster::Victim;
 use super::steps::Steps;
 use crate::diagnosis::NoEviction;
@@ -26,8 +26,8 @@ pub(super) fn leave_whole(
                 && statement.session().world.tasks[victim.task].status == Status::Releasing
         };
         let lost: Vec<Victim> = units.iter().flatten().filter(is_gone).copied().collect();
-        let sets = 1usize.checked_shl(lost.len() as u32).filter(|sets| sets * placed.len() <= THOROUGH);
-        let Some(sets) = sets.filter(|_| lost.len() >= unit.len()) else { continue };
+        let sets = sets_of(lost.len(), placed.len()).filter(|_| lost.len() >= unit.len());
+        let Some(sets) = sets else { continue };
         let mut attempt = statement.nested();
         for task in placed.iter().rev() {
             attempt.unplace(*task);
