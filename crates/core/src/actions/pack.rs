@@ -120,7 +120,7 @@ struct Goal {
 
 impl Goal {
     fn is_met(self, session: &Session<'_>) -> bool {
-        session.job_ready(self.job) || (self.later && session.job_pipelined(self.job))
+        session.job_ready(self.job) || (self.later && session.job_whole(self.job))
     }
 
     /// Whether the job's queue may have one more task.

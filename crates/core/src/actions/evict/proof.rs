@@ -62,9 +62,9 @@ pub(super) fn prove(
     spare(&mut statement, aim, &units[..count], placed, steps)?;
     fewer(&mut statement, aim, (&units[..count], purpose.of_gangs()), steps)?;
     let placed = aim.placed(statement.session().world);
-    if surplus::leave_whole(&mut statement, aim, &units[..count], placed, steps)? {
+    if surplus::leave_whole(&mut statement, aim, units, placed, steps)? {
         // Who had to go besides the whole of a gang may stay with some of it.
-        let left = still_gone(statement.session(), &units[..count]);
+        let left = still_gone(statement.session(), units);
         let placed = aim.placed(statement.session().world);
         spare(&mut statement, aim, &left, placed, steps)?;
     }

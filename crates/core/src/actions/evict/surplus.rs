@@ -2,16 +2,19 @@
 //!
 //! The members beyond a gang's minimum that are offered first are those it is served last. Others may be where room is
 //! needed; nobody but the gang cares who of it goes.
+use std::collections::BTreeSet;
+
 use super::aim::Aim;
 use super::proof::{Unit, can_spare, sets_of};
-use super::roster::Victim;
+use super::roster::{Loss, Victim};
 use super::steps::Steps;
 use crate::diagnosis::NoEviction;
-use crate::id::TaskId;
+use crate::id::{JobId, TaskId};
 use crate::statement::Statement;
-use crate::world::Status;
+use crate::world::{Status, World};
 
-/// Takes of each gang that goes as a whole no more than it can do without, where that will do. Whether there was one.
+/// Takes of each gang that would be broken no more than it can do without, where that will do: of all on offer, whichever of
+/// them were taken. Whether there was one.
 pub(super) fn leave_whole(
     statement: &mut Statement<'_, '_>,
     aim: &Aim,
@@ -20,28 +23,40 @@ pub(super) fn leave_whole(
     steps: &mut Steps,
 ) -> Result<bool, NoEviction> {
     let mut changed = false;
-    for unit in units.iter().filter(|unit| unit.len() > 1) {
-        let is_gone = |victim: &&Victim| {
-            victim.job == unit[0].job
-                && statement.session().world.tasks[victim.task].status == Status::Releasing
-        };
-        let lost: Vec<Victim> = units.iter().flatten().filter(is_gone).copied().collect();
-        let sets = sets_of(lost.len(), placed.len()).filter(|_| lost.len() >= unit.len());
-        let Some(sets) = sets else { continue };
+    for job in broken(statement.session().world, units) {
+        let of_job = units.iter().flatten().filter(|victim| victim.job == job);
+        let offered: Vec<Victim> = of_job.copied().collect();
+        let Some(sets) = sets_of(offered.len(), placed.len()) else { continue };
         let mut attempt = statement.nested();
         for task in placed.iter().rev() {
             attempt.unplace(*task);
         }
-        for victim in &lost {
-            attempt.spare(victim.task, victim.status);
+        for victim in &offered {
+            if is_gone(attempt.session().world, victim) {
+                attempt.spare(victim.task, victim.status);
+            }
         }
-        if let Some(anew) = with_some(&mut attempt, aim, &lost, sets, steps)? {
+        let world = &*attempt.session().world;
+        if !offered.iter().any(|victim| can_spare(world, job, std::slice::from_ref(victim))) {
+            continue;
+        }
+        if let Some(anew) = with_some(&mut attempt, aim, &offered, sets, steps)? {
             attempt.keep();
             placed = anew;
             changed = true;
         }
     }
     Ok(changed)
+}
+
+fn is_gone(world: &World, victim: &Victim) -> bool {
+    world.tasks[victim.task].status == Status::Releasing
+}
+
+/// Gangs of which some go, and more than they can do without; not such as are broken anyway.
+fn broken(world: &World, units: &[Unit]) -> BTreeSet<JobId> {
+    let gone = units.iter().flatten().filter(|victim| is_gone(world, victim));
+    gone.filter(|victim| victim.loss == Loss::Whole).map(|victim| victim.job).collect()
 }
 
 /// Evicts as few of these as will do, if their gang can do without them.

@@ -69,9 +69,7 @@ impl Search<'_, '_> {
         let mut kept: Vec<Vec<Victim>> = vec![Vec::new(); nodes.len()];
         for round in 1..=self.aim.wanted.max(1) as u32 {
             let mut gained = false;
-            for (at, victims) in nodes.iter().enumerate() {
-                self.steps.scan(4 * victims.len())?;
-                let Some(enough) = self.enough_for(victims, round) else { continue };
+            for (at, enough) in self.cheapest_first(&nodes, &kept, round)? {
                 let before = std::mem::replace(&mut kept[at], enough);
                 let list = self.with_bundles(kept.concat(), useful);
                 self.steps.scan(4 * list.len())?;
@@ -90,6 +88,35 @@ impl Search<'_, '_> {
             }
         }
         Ok(false)
+    }
+
+    /// Who makes room for so many tasks on each node; where fewer have to go besides those kept, and those hold less, first.
+    fn cheapest_first(
+        &mut self,
+        nodes: &[Vec<Victim>],
+        kept: &[Vec<Victim>],
+        tasks: u32,
+    ) -> Result<Vec<(usize, Vec<Victim>)>, NoEviction> {
+        let mut plans = Vec::new();
+        for (at, victims) in nodes.iter().enumerate() {
+            self.steps.scan(4 * victims.len())?;
+            plans.extend(self.enough_for(victims, tasks).map(|enough| (at, enough)));
+        }
+        // Stable: of those with as many the one that comes first.
+        let cost = |victims: &[Victim]| (victims.len(), self.held_by(victims));
+        plans.sort_by_key(|(at, enough)| {
+            let (before, after) = (cost(&kept[*at]), cost(enough));
+            (after.0.saturating_sub(before.0), after.1 - before.1)
+        });
+        Ok(plans)
+    }
+
+    /// What victims hold, in millionths of all there is, added up over resources.
+    fn held_by(&self, victims: &[Victim]) -> i128 {
+        let world = &*self.session.world;
+        let part = |(dim, amount)| i128::from(amount) * 1_000_000 / i128::from(world.total.get(dim)).max(1);
+        let of = |victim: &Victim| world.request_of(victim.task).iter().map(part).sum::<i128>();
+        victims.iter().map(of).sum()
     }
 
     /// With the rest of gangs that would be broken, for the actions that take those as a whole.
