@@ -136,7 +136,6 @@ fn run_one(options: &Options) -> Result<Value> {
         ensure!(decisions > 0, "the new pod was not placed");
         ones.push(seconds);
     }
-    let per_event = come_and_go(&mut world, options);
     let ([nothing, _], [one, worst]) = (median_and_worst(nothing), median_and_worst(ones));
     say!(
         "{} running pods on {} nodes: one more takes {:.4} ms, {:.4} ms at worst; the first cycle {:.1} ms",
@@ -150,19 +149,9 @@ fn run_one(options: &Options) -> Result<Value> {
         "name": "idle", "nodes": options.nodes, "running": options.running, "classes": options.classes,
         "firstCycleSeconds": first,
         "waiting": options.waiting, "queues": options.queues, "nothingNewSeconds": nothing, "onePodSeconds": one,
-        "worstOnePodSeconds": worst, "secondsPerEvent": per_event, "chart": chart(options, first, one),
+        "worstOnePodSeconds": worst, "chart": chart(options, first, one),
         "peakRssBytes": machine::peak_rss(None), "cores": machine::cores(),
     }))
-}
-
-/// Running pods go and come again, a thousand at the most: what each of these events takes.
-fn come_and_go(world: &mut World, options: &Options) -> f64 {
-    let events: Vec<Event> = (0..options.running.min(1_000))
-        .flat_map(|at| [Event::PodGone(generate::solo(at).pod.uid), on_node(at, options)])
-        .collect();
-    let count = events.len().max(1);
-    let (seconds, ()) = machine::measured(|| events.into_iter().for_each(|event| _ = world.apply(event)));
-    seconds / count as f64
 }
 
 fn median_and_worst(mut seconds: Vec<f64>) -> [f64; 2] {
