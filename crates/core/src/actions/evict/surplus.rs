@@ -2,7 +2,9 @@
 //!
 //! The members beyond a gang's minimum that are offered first are those it is served last. Others may be where room is
 //! needed; nobody but the gang cares who of it goes.
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
+
+use rustc_hash::FxHashSet;
 
 use super::aim::Aim;
 use super::proof::{Unit, can_spare, sets_of};
@@ -23,9 +25,7 @@ pub(super) fn leave_whole(
     steps: &mut Steps,
 ) -> Result<bool, NoEviction> {
     let mut changed = false;
-    for job in broken(statement.session().world, units) {
-        let of_job = units.iter().flatten().filter(|victim| victim.job == job);
-        let offered: Vec<Victim> = of_job.copied().collect();
+    for (job, offered) in broken(statement.session().world, units) {
         let Some(sets) = sets_of(offered.len(), placed.len()) else { continue };
         let mut attempt = statement.nested();
         for task in placed.iter().rev() {
@@ -53,10 +53,20 @@ fn is_gone(world: &World, victim: &Victim) -> bool {
     world.tasks[victim.task].status == Status::Releasing
 }
 
-/// Gangs of which some go, and more than they can do without; not such as are broken anyway.
-fn broken(world: &World, units: &[Unit]) -> BTreeSet<JobId> {
-    let gone = units.iter().flatten().filter(|victim| is_gone(world, victim));
-    gone.filter(|victim| victim.loss == Loss::Whole).map(|victim| victim.job).collect()
+/// Gangs of which some go, and more than they can do without though there is something that they can; each with those of it
+/// that are on offer. Not such as are broken anyway.
+fn broken(world: &World, units: &[Unit]) -> BTreeMap<JobId, Vec<Victim>> {
+    let whole = |victim: &&Victim| victim.loss == Loss::Whole && is_gone(world, victim);
+    let gone: FxHashSet<JobId> = units.iter().flatten().filter(whole).map(|victim| victim.job).collect();
+    let mut offered: BTreeMap<JobId, Vec<Victim>> = BTreeMap::new();
+    for victim in units.iter().flatten().filter(|victim| gone.contains(&victim.job)) {
+        offered.entry(victim.job).or_default().push(*victim);
+    }
+    offered.retain(|job, offered| {
+        let lost = offered.iter().filter(|victim| is_gone(world, victim)).count() as u32;
+        world.jobs[*job].counts.ready() + lost > world.jobs[*job].min_member
+    });
+    offered
 }
 
 /// Evicts as few of these as will do, if their gang can do without them.

@@ -12,8 +12,8 @@ use crate::event::Time;
 /// A search of fewer steps is made again each time: a few milliseconds.
 const SHORT: u64 = 2_000;
 
-/// For so many steps its answer stands for a millisecond: a step takes about two microseconds.
-const STEPS_PER_MS: u64 = 16;
+/// For so many steps its answer stands for a millisecond: a step takes two microseconds, and ten where plugins are asked about all.
+const STEPS_PER_MS: u64 = 4;
 
 /// But not longer than this, in milliseconds.
 const LONGEST: u64 = 10_000;
