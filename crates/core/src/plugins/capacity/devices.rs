@@ -70,7 +70,8 @@ impl Devices {
 
     /// What a queue itself holds of a resource, where others may be below it: jobs are in the leaves.
     pub(super) fn own(&self, world: &World, queue: QueueId, dim: DimId) -> i64 {
-        let above_others = self.tree && world.queues[queue].children > 0;
+        let it = &world.queues[queue];
+        let above_others = it.is_root() || (self.tree && it.children > 0);
         if above_others { 0 } else { self.held(world, queue, dim) }
     }
 

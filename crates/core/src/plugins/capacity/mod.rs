@@ -345,10 +345,7 @@ impl Plugin for Capacity {
 
     fn on_change(&mut self, world: &World, task: TaskId, _: Status) {
         self.let_in.update(world, task);
-        if self.devices.is_any() && !world.claims_of(task).is_empty() {
-            // What is given for a claim is given to all queues whose tasks share it.
-            world.queues.ids().for_each(|queue| self.kept.update(world, &self.devices, queue));
-        } else if let Some(queue) = world.queue_of(task) {
+        if let Some(queue) = world.queue_of(task) {
             self.kept.update(world, &self.devices, queue);
         }
     }
