@@ -21,6 +21,8 @@ mod machine;
 mod preempt;
 mod refusal;
 mod supply;
+#[path = "../../phalanx/src/usage.rs"]
+mod usage;
 
 use std::fmt;
 use std::io::{self, ErrorKind, Write};
@@ -74,12 +76,16 @@ struct Size {
 }
 
 fn main() -> ExitCode {
-    match run(Cli::parse().bench) {
+    let cli: Cli = match usage::parse() {
+        Ok(cli) => cli,
+        Err(code) => return code,
+    };
+    match run(cli.bench) {
         Ok(()) => ExitCode::SUCCESS,
         // A reader that has seen enough (`| head`) is no error.
         Err(error) if error.downcast_ref::<io::Error>().is_some_and(is_closed) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("Error: {error:?}");
+            eprintln!("error: {error:#}");
             ExitCode::FAILURE
         }
     }

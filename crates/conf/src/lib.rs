@@ -8,6 +8,7 @@ mod known;
 mod metrics;
 mod near;
 mod problem;
+mod quote;
 mod read;
 mod reference;
 mod render;
@@ -19,6 +20,7 @@ pub use diff::diff;
 pub use known::{ActionDoc, Doc, Known, PluginDoc};
 pub use near::nearest;
 pub use problem::{Problem, Severity};
+pub use quote::{Blame, blame};
 pub use reference::reference;
 pub use render::render;
 

@@ -8,6 +8,9 @@ use phalanx_sim::{Options, Simulation, Subject, counting_clock};
 use crate::exit::{BadInput, print};
 use crate::inputs::{self, ManifestArgs};
 
+/// The second tells why things wait beside all that the first placed.
+const CYCLES: u32 = 2;
+
 /// Flags of `explain`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
@@ -41,7 +44,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let default_queue = args.manifests.default_queue.as_str().into();
     let options = Options { default_queue, ..Options::default() };
     let mut simulation = Simulation::new(manifests, conf, &options);
-    simulation.run_cycles(1, &mut counting_clock());
+    simulation.run_cycles(CYCLES, &mut counting_clock());
     let subject = match args.kind {
         Kind::PodGroup => Subject::PodGroup,
         Kind::Pod => Subject::Pod,

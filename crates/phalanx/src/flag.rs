@@ -1,11 +1,9 @@
-//! Values of flags, and what is said of wrong ones: one line, as of any other input.
+//! Values of flags, and what is expected of them.
 use std::fmt::Display;
 use std::ops::RangeInclusive;
 use std::str::FromStr;
 
-use clap::Error;
 use clap::builder::ValueParser;
-use clap::error::ErrorKind;
 
 /// A whole number in a range.
 pub(crate) fn whole<T>(range: RangeInclusive<T>) -> ValueParser
@@ -24,6 +22,16 @@ pub(crate) fn above_zero() -> ValueParser {
     let parse = |text: &str| {
         let number = text.parse::<f64>().ok().filter(|number| number.is_finite() && *number > 0.0);
         number.ok_or("expected a number above 0")
+    };
+    ValueParser::new(parse)
+}
+
+/// Yes or no, in the words of Go and of YAML.
+pub(crate) fn boolean() -> ValueParser {
+    let parse = |text: &str| match text.to_ascii_lowercase().as_str() {
+        "true" | "t" | "1" | "yes" | "y" | "on" => Ok(true),
+        "false" | "f" | "0" | "no" | "n" | "off" => Ok(false),
+        _ => Err("expected true or false"),
     };
     ValueParser::new(parse)
 }
@@ -56,14 +64,4 @@ pub(crate) fn scheduler_name() -> ValueParser {
         good.then(|| text.to_owned()).ok_or("expected a name as in spec.schedulerName, without spaces")
     };
     ValueParser::new(parse)
-}
-
-/// The line for a value that is wrong; `None` for all else, which has a usage to show.
-pub(crate) fn wrong_value(error: &Error) -> Option<String> {
-    matches!(error.kind(), ErrorKind::ValueValidation | ErrorKind::InvalidValue).then(|| {
-        let text = error.render().to_string();
-        let lines = text.lines().take_while(|line| !line.starts_with("For more information"));
-        let words: Vec<&str> = lines.flat_map(str::split_whitespace).collect();
-        words.join(" ")
-    })
 }

@@ -8,6 +8,7 @@ mod inputs;
 mod sampling;
 mod scheduler;
 mod simulate;
+mod usage;
 
 use std::process::ExitCode;
 
@@ -27,7 +28,7 @@ enum Command {
     Scheduler(Box<scheduler::Args>),
     /// Schedule a cluster given as manifests, in virtual time
     Simulate(simulate::Args),
-    /// Say why a PodGroup or a pod waits: of one cycle, as things are
+    /// Say why a PodGroup or a pod waits once all that has room is placed; no pod starts or ends
     Explain(explain::Args),
     /// Check, compare or print a scheduler.conf
     #[command(subcommand)]
@@ -37,15 +38,9 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    let cli = match Cli::try_parse() {
+    let cli: Cli = match usage::parse() {
         Ok(cli) => cli,
-        Err(error) => match flag::wrong_value(&error) {
-            Some(line) => {
-                exit::tell(line);
-                return ExitCode::from(2);
-            }
-            None => error.exit(),
-        },
+        Err(code) => return code,
     };
     let result = match cli.command {
         Command::Scheduler(args) => scheduler::run(*args),

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Result, bail, ensure};
-use clap::builder::{BoolishValueParser, ValueParser};
+use clap::builder::ValueParser;
 use phalanx_cache::is_name;
 use phalanx_runtime::client::BadFlag;
 use phalanx_runtime::lease::{self, LeaseOptions};
@@ -53,10 +53,10 @@ pub(crate) struct Args {
     #[arg(long, default_value_t = 64, value_name = "N", allow_negative_numbers = true, value_parser = flag::whole::<u16>(1..=1024))]
     binds_in_flight: u16,
     /// Send all writes over one HTTP/2 connection where the API server offers it
-    #[arg(long, default_value = "true", num_args = 0..=1, require_equals = true, default_missing_value = "true", value_parser = boolean(), value_name = "BOOL")]
+    #[arg(long, default_value = "true", num_args = 0..=1, require_equals = true, default_missing_value = "true", value_parser = flag::boolean(), value_name = "BOOL")]
     http2: bool,
     /// Send a Scheduled event for each pod that is bound, once nothing else waits
-    #[arg(long, default_value = "true", num_args = 0..=1, require_equals = true, default_missing_value = "true", value_parser = boolean(), value_name = "BOOL")]
+    #[arg(long, default_value = "true", num_args = 0..=1, require_equals = true, default_missing_value = "true", value_parser = flag::boolean(), value_name = "BOOL")]
     scheduled_events: bool,
     /// Where metrics are served
     #[arg(long, default_value = ":8080", value_name = "ADDRESS")]
@@ -65,13 +65,13 @@ pub(crate) struct Args {
     #[arg(long, default_value = ":11251", value_name = "ADDRESS")]
     healthz_address: String,
     /// Serve /metrics
-    #[arg(long, default_value = "false", num_args = 0..=1, require_equals = true, default_missing_value = "true", value_parser = boolean(), value_name = "BOOL")]
+    #[arg(long, default_value = "false", num_args = 0..=1, require_equals = true, default_missing_value = "true", value_parser = flag::boolean(), value_name = "BOOL")]
     enable_metrics: bool,
     /// Serve /healthz and /readyz
-    #[arg(long, default_value = "false", num_args = 0..=1, require_equals = true, default_missing_value = "true", value_parser = boolean(), value_name = "BOOL")]
+    #[arg(long, default_value = "false", num_args = 0..=1, require_equals = true, default_missing_value = "true", value_parser = flag::boolean(), value_name = "BOOL")]
     enable_healthz: bool,
     /// Read PriorityClasses
-    #[arg(long, default_value = "true", num_args = 0..=1, require_equals = true, default_missing_value = "true", value_parser = boolean(), value_name = "BOOL")]
+    #[arg(long, default_value = "true", num_args = 0..=1, require_equals = true, default_missing_value = "true", value_parser = flag::boolean(), value_name = "BOOL")]
     priority_class: bool,
     /// Schedule only to nodes with one of these labels
     #[arg(long, value_delimiter = ',', value_name = "KEY:VALUE")]
@@ -93,7 +93,7 @@ pub(crate) struct Args {
 #[derive(Debug, clap::Args)]
 struct Elect {
     /// Schedule only while holding the lease, so that several replicas may run
-    #[arg(long, default_value = "true", num_args = 0..=1, require_equals = true, default_missing_value = "true", value_parser = boolean(), value_name = "BOOL")]
+    #[arg(long, default_value = "true", num_args = 0..=1, require_equals = true, default_missing_value = "true", value_parser = flag::boolean(), value_name = "BOOL")]
     leader_elect: bool,
     /// How long others wait after the leader's last renewal
     #[arg(long, default_value = "15s", allow_hyphen_values = true, value_parser = duration(), value_name = "DURATION")]
@@ -215,11 +215,6 @@ fn period() -> ValueParser {
 fn parse_duration(text: &str) -> Option<Duration> {
     let millis = phalanx_core::duration::parse_duration(text)?;
     u64::try_from(millis).ok().map(Duration::from_millis)
-}
-
-/// A boolean as Go reads it.
-fn boolean() -> ValueParser {
-    BoolishValueParser::new().into()
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError, LoadDataError};
 use kube::{Client, Config};
+use phalanx_conf::{Blame, blame};
 
 use crate::outbox::driver::chain;
 
@@ -87,9 +88,13 @@ fn read(path: &Path) -> Result<Kubeconfig, String> {
     Kubeconfig::read_from(path).map_err(|error| match error {
         KubeconfigError::Parse(error) => {
             let (line, column) = error.location().map_or((1, 1), |at| (at.line(), at.column()));
-            let text = error.without_snippet().to_string();
-            let what = text.split(" at line ").next().unwrap_or(&text);
-            format!("{shown}:{line}:{column}: invalid YAML: {what}; expected a kubeconfig")
+            let said = error.without_snippet().to_string();
+            let said = said.split(" at line ").next().unwrap_or(&said);
+            let text = std::fs::read_to_string(path).unwrap_or_default();
+            let Blame { line, column, found, expected } =
+                blame(&text, (line as usize, column as usize), said);
+            let expected = expected.unwrap_or_else(|| "a kubeconfig".to_owned());
+            format!("{shown}:{line}:{column}: invalid YAML: {found}; expected {expected}")
         }
         other => format!("{shown}: {}", fault(&other)),
     })

@@ -1,4 +1,5 @@
 //! A text to its documents: YAML with `---` between, JSON, or JSON objects one after the other.
+use phalanx_conf::{Blame, blame};
 use serde_json::Value;
 
 use crate::bad_input::{BadInput, one_line};
@@ -103,7 +104,7 @@ impl<'a> Reader<'a> {
                     (at, at_line) = (end, at_line + newlines(slice));
                 }
                 Err(error) => {
-                    let fault = self.json_fault(line, &error);
+                    let fault = self.json_fault(line, text, &error);
                     self.found.truncate(kept);
                     self.number = number;
                     return Err(fault);
@@ -118,7 +119,7 @@ impl<'a> Reader<'a> {
         match serde_saphyr::from_str_with_options::<Value>(text, yaml_options()) {
             Ok(value) => self.keep(line, text, value),
             Err(error) => {
-                let fault = json_fault.unwrap_or_else(|| self.yaml_fault(line, &error));
+                let fault = json_fault.unwrap_or_else(|| self.yaml_fault(line, text, &error));
                 self.found.push(Err(fault));
             }
         }
@@ -128,24 +129,26 @@ impl<'a> Reader<'a> {
         self.found.push(Ok(Document { file: self.file, number: self.number, line, text, value }));
     }
 
-    fn json_fault(&self, line: usize, error: &serde_json::Error) -> BadInput {
+    fn json_fault(&self, line: usize, text: &str, error: &serde_json::Error) -> BadInput {
         let message = error.to_string();
         let what = message.split(" at line ").next().unwrap_or(&message);
-        self.syntax_fault("JSON", line + error.line() - 1, error.column(), what)
+        self.syntax_fault("JSON", line, blame(text, (error.line(), error.column()), what))
     }
 
-    fn yaml_fault(&self, line: usize, error: &serde_saphyr::Error) -> BadInput {
-        let (row, column) = error.location().map_or((1, 0), |at| (at.line() as usize, at.column() as usize));
-        self.syntax_fault("YAML", line + row - 1, column, &yaml_problem(error.without_snippet()))
+    fn yaml_fault(&self, line: usize, text: &str, error: &serde_saphyr::Error) -> BadInput {
+        let at = error.location().map_or((1, 0), |at| (at.line() as usize, at.column() as usize));
+        self.syntax_fault("YAML", line, blame(text, at, &yaml_problem(error.without_snippet())))
     }
 
-    fn syntax_fault(&self, language: &str, line: usize, column: usize, what: &str) -> BadInput {
+    /// `line` is that of the file on which the text begins.
+    fn syntax_fault(&self, language: &str, line: usize, blame: Blame) -> BadInput {
+        let expected = blame.expected.map(|expected| format!(", expected {expected}")).unwrap_or_default();
         BadInput {
             file: self.file.to_owned(),
-            line,
-            column,
+            line: line + blame.line - 1,
+            column: blame.column,
             document: self.number,
-            problem: format!("invalid {language}: {}", one_line(what)),
+            problem: format!("invalid {language}: {}{expected}", one_line(&blame.found)),
             ..BadInput::default()
         }
     }
@@ -254,6 +257,14 @@ mod tests {
             ("{\"a\": 1}\n{\"a\": }\n", "f:2:7: document 2: invalid JSON: expected value"),
             ("a: 1\na: 2\n", "f:2:1: document 1: invalid YAML: "),
             ("a:\n\tb: 1\n", "f:2:"),
+            (
+                "x: 1\n---\n# it's\na: \"b\nc: \"d\"\n---\n",
+                "f:4:4: document 2: invalid YAML: a text that opens with \" and",
+            ),
+            (
+                "{\"a\": 1}\n{\"a\": \"b\n}\n",
+                "f:2:7: document 2: invalid JSON: a text that opens with \" and has no end",
+            ),
         ] {
             let found = names(text);
             assert!(found.iter().any(|line| line.starts_with(expected)), "{text:?}: {found:?}");

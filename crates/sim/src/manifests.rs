@@ -2,7 +2,7 @@
 //!
 //! Files are read in the order of their names, so the order in which they are given does not matter. An object without
 //! a creation time was created now: after all that carry one, a millisecond after the one before it.
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use phalanx_cache::Names;
@@ -11,11 +11,13 @@ use phalanx_core::event::{
     NodeUsage, PdbInfo, PodGroupInfo, PvcInfo, QueueInfo, QuotaInfo, SliceInfo, StorageCapacityInfo,
     StorageClassInfo, Time, VolumeInfo,
 };
+use serde_json::Value;
 
 use crate::bad_input::{BadInput, Refused};
 use crate::budget::Budget;
 use crate::cluster::SimulatedPod;
-use crate::document;
+use crate::document::{self, Document};
+use crate::printable::printable;
 use crate::reader::{Read, Reader};
 
 /// When a cluster without any creation time begins: 2000-01-01T00:00:00Z.
@@ -92,15 +94,35 @@ pub fn read(sources: &[(String, String)], options: &ReadOptions) -> Result<Manif
     if documents.is_empty() && faults.is_empty() {
         return Err(Refused { faults: vec![nothing_in(&sources_read)], notes: Vec::new() });
     }
+    let empty = empty_ones(&sources_read, &documents, &faults);
     let values: Vec<_> = documents.iter_mut().map(|document| document.value.take()).collect();
     let mut reader = Reader::new(options, faults);
     for (document, value) in documents.iter().zip(values) {
         reader.document(document, value);
     }
-    let Read { mut entries, notes, left } = reader.finish()?;
+    let read = reader.finish();
+    let Read { mut entries, notes, left } = read.map_err(|Refused { faults, notes }| Refused {
+        faults,
+        notes: empty.iter().cloned().chain(notes).collect(),
+    })?;
+    let notes = empty.into_iter().chain(notes).collect();
     add_queues(&mut entries, &options.default_queue);
     let end = settle_times(&mut entries);
     Ok(Manifests { objects: entries.into_iter().map(|entry| entry.object).collect(), notes, left, end })
+}
+
+/// A note for each file without any object: a command before a pipe that failed says so on its own standard error only.
+fn empty_ones(files: &[&str], documents: &[Document<'_>], faults: &[BadInput]) -> Vec<String> {
+    let mut held: BTreeSet<&str> = faults.iter().map(|fault| fault.file.as_str()).collect();
+    held.extend(documents.iter().filter(|document| !is_empty(&document.value)).map(|document| document.file));
+    let empty: BTreeSet<&str> = files.iter().copied().filter(|file| !held.contains(file)).collect();
+    empty.into_iter().map(|file| format!("{}:1: found no object in it", printable(file))).collect()
+}
+
+/// `kubectl get` has an empty list where it finds nothing.
+fn is_empty(value: &Value) -> bool {
+    let is_list = value["kind"].as_str().is_some_and(|kind| kind.ends_with("List"));
+    value.is_null() || (is_list && value["items"].as_array().is_none_or(Vec::is_empty))
 }
 
 /// An empty file is most likely another one than was meant.

@@ -114,6 +114,20 @@ fn note(first: &BadInput, count: usize) -> BadInput {
 fn ignored_note(kind: &str, first: &BadInput, count: usize) -> BadInput {
     let objects =
         if count == 1 { "1 object".to_owned() } else { format!("{count} objects, this the first,") };
-    let problem = format!("ignored {objects} of kind {kind}, which scheduling does not read");
+    let why = instead(kind).unwrap_or("which scheduling does not read");
+    let problem = format!("ignored {objects} of kind {kind}, {why}");
     BadInput { problem, ..first.clone() }
+}
+
+/// Of kinds whose pods are scheduled all the same: who makes them, and what to give in their stead.
+fn instead(kind: &str) -> Option<&'static str> {
+    if kind.starts_with("Job (batch.volcano.sh/") {
+        return Some(
+            "whose pods and PodGroup Volcano's Job controller makes, expected those: kubectl get pods,podgroups -A -o yaml",
+        );
+    }
+    let made = ["DaemonSet (apps/", "CronJob (batch/", "ReplicationController (v1"];
+    made.iter()
+        .any(|made| kind.starts_with(made))
+        .then_some("whose pods its controller makes, expected those: kubectl get pods -A -o yaml")
 }

@@ -3,7 +3,7 @@ use std::collections::BTreeMap;
 
 use phalanx_api::names::{GROUP_MIN_MEMBER_ANNOTATION, GROUP_NAME_ANNOTATION};
 use phalanx_cache::{Invalid, Names};
-use phalanx_core::event::PodPhase;
+use phalanx_core::event::{Contradiction, PodPhase};
 use serde_json::{Map, Value};
 
 use crate::bad_input::{BadInput, Refused};
@@ -218,6 +218,7 @@ impl<'d> Reader<'d> {
             return false;
         };
         self.check_class(place, &label, &object);
+        self.note_contradictions(place, &label, &object);
         self.notes.node(place, kind, &label, &object);
         match object {
             Object::ScopedQuota => self.notes.ignore(place, "ResourceQuota with scopes (v1)".to_owned()),
@@ -317,6 +318,19 @@ impl<'d> Reader<'d> {
         let problem =
             format!("PriorityClass {class:?} is not in the input; the global default counts, or else 0");
         self.notes.class(kind, class, || place.fault(label, CLASS, problem));
+    }
+
+    /// The queue says so too, as a reason without places.
+    fn note_contradictions(&mut self, place: &Place<'_>, label: &str, object: &Object) {
+        let Object::Queue(queue) = object else { return };
+        for Contradiction { figure, resource, amount, fault } in queue.contradictions() {
+            let list = if figure == "guarantee" { "guarantee.resource" } else { figure };
+            let field = format!("spec.{list}.{resource}");
+            // Each queue has figures of its own.
+            let problem = format!("found {amount}, {fault}; the queue's jobs wait");
+            let key = format!("{label} {field}");
+            self.notes.odd(Kind::Queue, &key, || place.fault(label, &field, problem));
+        }
     }
 
     /// As `kubectl apply` has it, a slip in what a PodGroup or a Queue asks for is refused. Other kinds may come from a

@@ -14,3 +14,25 @@ fn a_reader_that_has_seen_enough_is_no_error() {
     let output = command.output().unwrap();
     assert_eq!((output.status.code(), String::from_utf8(output.stderr).unwrap()), (Some(0), String::new()));
 }
+
+#[test]
+fn a_command_line_that_cannot_be_read_is_told_in_one_line() {
+    for (args, expected) in [
+        (
+            &[][..],
+            "error: found no command after \"phalanx-bench\", expected one of affinity, backlog, core, ",
+        ),
+        (&["cor"], "error: unrecognized subcommand 'cor', expected one of affinity, "),
+        (&["core", "--nodes"], "error: a value is required for '--nodes <NODES>' but none was supplied"),
+        (&["core", "--nodes", "x"], "error: invalid value 'x' for '--nodes <NODES>': "),
+        (
+            &["core", "--node", "1"],
+            "error: unexpected argument '--node' found, expected what \"phalanx-bench core --help\" lists",
+        ),
+    ] {
+        let output = Command::new(env!("CARGO_BIN_EXE_phalanx-bench")).args(args).output().unwrap();
+        let told = String::from_utf8(output.stderr).unwrap();
+        assert_eq!((output.status.code(), told.lines().count()), (Some(2), 1), "{args:?}: {told}");
+        assert!(told.starts_with(expected), "{told}");
+    }
+}

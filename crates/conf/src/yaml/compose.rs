@@ -9,6 +9,7 @@ use serde_saphyr::granit_parser::{
 
 use super::{Content, Key, Node, Scalar, resolve};
 use crate::problem::{Problem, Problems, START, quoted};
+use crate::quote::{Blame, blame};
 
 /// A ConfigMap holds no more than this, so no configuration is larger.
 const TEXT_BYTES_MAX: usize = 1 << 20;
@@ -46,10 +47,13 @@ fn position(mark: Marker) -> Position {
 
 fn syntax(error: &ScanError, text: &str) -> Problem {
     let at = position(*error.marker());
-    match indenting_tab(error, text, at) {
-        Some(tab) => Problem::error(tab, "not YAML: a tab as indentation", "spaces"),
-        None => Problem::error(at, format!("not YAML: {}", error.info().replace('\n', ", ")), "YAML"),
+    if let Some(tab) = indenting_tab(error, text, at) {
+        return Problem::error(tab, "not YAML: a tab as indentation", "spaces");
     }
+    let said = error.info().replace('\n', ", ");
+    let Blame { line, column, found, expected } = blame(text, (at.line as usize, at.column as usize), &said);
+    let at = Position { line: line as u32, column: column as u32 };
+    Problem::error(at, format!("not YAML: {found}"), expected.unwrap_or_else(|| "YAML".to_owned()))
 }
 
 /// The tab itself: the parser gives the place of the value before it.

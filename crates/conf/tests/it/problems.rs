@@ -464,7 +464,8 @@ fn positions_count_characters_through_tabs_carriage_returns_and_wide_letters() {
 #[test]
 fn what_is_not_yaml_is_one_error_with_its_place() {
     for (text, line, column) in [
-        ("actions: \"allocate\n", 2, 1),
+        ("actions: \"allocate\n", 1, 10),
+        ("actions: 'allocate\ntiers:\n- plugins:\n  - name: 'gang'\n", 1, 10),
         ("actions: allocate\ntiers: [\n", 2, 8),
         ("actions: *nowhere\n", 1, 10),
         ("actions: a: b\n", 1, 11),

@@ -6,6 +6,7 @@ use phalanx_resource::Quantity;
 mod budget;
 mod constraints;
 mod device;
+mod figures;
 mod group;
 mod node;
 mod pod;
@@ -22,6 +23,7 @@ pub use device::{
     ClaimAllocation, ClaimInfo, ClaimRequest, DeviceClassInfo, DeviceInfo, DeviceName, DeviceValue,
     GivenDevice, PodClaim, SliceInfo, SliceNodes,
 };
+pub use figures::Contradiction;
 pub use group::{Condition, GroupStatus, Phase, PodGroupInfo};
 pub use node::{Measure, NodeInfo, NodeUsage, Taint, TaintEffect};
 pub use pod::{PodInfo, PodPhase, PodRef, PodRequests, QueueGate};

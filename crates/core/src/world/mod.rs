@@ -27,7 +27,6 @@ mod pdbs;
 mod priorities;
 mod promise;
 mod queue;
-mod quota;
 mod rooms;
 mod seat;
 mod task;

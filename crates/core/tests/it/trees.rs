@@ -279,6 +279,13 @@ fn contradictory_quotas_are_a_fault_of_their_queue() {
         (of("memory=1Gi", "", "memory=2Gi"), Some("deserved of memory is 2Gi, more than capability 1Gi")),
         (of("example.com/gpu=-1", "", ""), Some("capability of example.com/gpu is -1, expected 0 or more")),
         (of("", "cpu=-2", ""), Some("guarantee of cpu is -2, expected 0 or more")),
+        (
+            of("cpu=2 memory=1Gi", "cpu=4 memory=3Gi", "cpu=3 memory=4Gi"),
+            Some(
+                "guarantee of cpu is 4, more than deserved 3 and capability 2; deserved of cpu is 3, more than capability 2; \
+                 guarantee of memory is 3Gi, more than capability 1Gi; deserved of memory is 4Gi, more than capability 1Gi",
+            ),
+        ),
     ] {
         for conf in [tree(), flat(), helm()] {
             let mut cluster = Cluster::with(conf);

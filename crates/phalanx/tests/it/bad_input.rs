@@ -309,6 +309,14 @@ fn a_document_that_is_no_object_is_told_with_its_place() {
         ),
         ("# none\n---\nb: [1\n".into(), "error: m.yaml:3:4: document 1: invalid YAML: unclosed bracket"),
         (
+            "a: 1\nb: \"x\nc: 1\n---\n".into(),
+            "error: m.yaml:2:4: document 1: invalid YAML: a text that opens with \" and has no end before line 3, expected \" at its end",
+        ),
+        (
+            "a: {b: 'x, c: 1}\nd: 'y'\n".into(),
+            "error: m.yaml:2:5: document 1: invalid YAML: invalid trailing content after single-quoted scalar; the text before it opens with ' in line 1, expected ' at its end there",
+        ),
+        (
             "a: 1\na: 2\n".into(),
             "error: m.yaml:2:1: document 1: invalid YAML: found key \"a\" again, expected it once",
         ),

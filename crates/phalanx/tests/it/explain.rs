@@ -33,6 +33,22 @@ fn a_podgroup_that_waits_is_explained() {
     }
 }
 
+/// What is bound in the first cycle is not room for what waits.
+#[test]
+fn what_is_missing_is_the_same_as_in_a_simulation() {
+    let manifest = node("n1", 8) + &group("big", 3) + &members("big", 3, 3) + &pod("small", 2, "", "");
+    let folder = folder(&[("m.yaml", &manifest)]);
+    let missing = |args: &[&str]| {
+        let ran = phalanx_in(folder.path(), args, "");
+        let line =
+            ran.text().lines().find(|line| line.contains("least missing on a node")).map(ToOwned::to_owned);
+        line.unwrap_or_else(|| panic!("{ran:?}"))
+    };
+    let expected = "  least missing on a node: cpu 3";
+    assert_eq!(missing(&["simulate", "-f", "m.yaml"]), expected);
+    assert_eq!(missing(&["explain", "podgroup", "big", "-f", "m.yaml"]), expected);
+}
+
 #[test]
 fn the_namespace_that_has_the_object_is_named() {
     let in_ml = group("g", 1).replace("{name: g}", "{name: g, namespace: ml}");

@@ -10,6 +10,10 @@ fn a_kubeconfig_that_cannot_be_used_is_told_with_its_file() {
     let server = "server: 'https://127.0.0.1:1'";
     let with = |field: &str| good.replace(server, &format!("{server}, {field}"));
     for (text, expected) in [
+        (
+            "a: \"x\nclusters: []\n".to_owned(),
+            ":1:4: invalid YAML: a text that opens with \" and has no end before line 2; expected \" at its end",
+        ),
         ("clusters: [".to_owned(), ":1:11: invalid YAML: unclosed bracket '['; expected a kubeconfig"),
         ("# none\n".to_owned(), ": current-context: missing, expected the name of a context"),
         (
@@ -86,7 +90,7 @@ fn values_of_flags_are_told_with_what_was_expected() {
         ),
         (
             &["--log-format", "xml"],
-            "invalid value 'xml' for '--log-format <FORMAT>' [possible values: text, json]",
+            "invalid value 'xml' for '--log-format <FORMAT>': expected one of text, json",
         ),
         (
             &["--log-level", "loud"],
@@ -96,6 +100,53 @@ fn values_of_flags_are_told_with_what_was_expected() {
     ] {
         let line = refused(&[], &[&["scheduler"], args].concat());
         assert!(line.starts_with(&format!("error: {expected}")), "{line}\n{expected}");
+    }
+}
+
+#[test]
+fn a_command_line_that_cannot_be_read_is_told_in_one_line() {
+    let commands = "expected one of scheduler, simulate, explain, conf, crds";
+    let of_conf = "expected one of check, diff, show, reference";
+    for (args, expected) in [
+        (&[][..], format!("found no command after \"phalanx\", {commands}; see \"phalanx --help\"")),
+        (&["conf"], format!("found no command after \"phalanx conf\", {of_conf}; see \"phalanx conf --help\"")),
+        (&["simulat"], format!("unrecognized subcommand 'simulat', {commands} (did you mean simulate?)")),
+        (&["conf", "x"], format!("unrecognized subcommand 'x', {of_conf}")),
+        (
+            &["simulate"],
+            "the following required arguments were not provided: --filename <FILE|DIR>...".to_owned(),
+        ),
+        (&["simulate", "-f"], "a value is required for '--filename <FILE|DIR>...' but none was supplied".to_owned()),
+        (
+            &["simulate", "-f", "m", "--cycle", "3"],
+            "unexpected argument '--cycle' found, expected what \"phalanx simulate --help\" lists (did you mean --cycles?)".to_owned(),
+        ),
+        (
+            &["conf", "check", "a", "b"],
+            "unexpected argument 'b' found, expected what \"phalanx conf check --help\" lists".to_owned(),
+        ),
+        (
+            &["explain", "job", "a", "-f", "m"],
+            "invalid value 'job' for '<KIND>': expected one of podgroup, pod".to_owned(),
+        ),
+        (
+            &["scheduler", "--leader-elect=maybe"],
+            "invalid value 'maybe' for '--leader-elect[=<BOOL>]': expected true or false".to_owned(),
+        ),
+        (
+            &["scheduler", "--leader-elect", "false"],
+            "unexpected argument 'false' found, expected what \"phalanx scheduler --help\" lists (did you mean --leader-elect=false?)".to_owned(),
+        ),
+    ] {
+        assert_eq!(refused(&[], args), format!("error: {expected}"));
+    }
+}
+
+#[test]
+fn help_and_version_are_no_errors() {
+    for args in [&["--help"][..], &["help", "conf"], &["simulate", "-h"], &["--version"]] {
+        let ran = phalanx_with(folder(&[]).path(), args, "", &[]);
+        assert!(!ran.text().is_empty() && ran.stderr.is_empty(), "{ran:?}");
     }
 }
 
@@ -112,7 +163,7 @@ fn values_of_flags_of_simulate_are_told_too() {
         ("--seed", "x", "'--seed <S>': expected a whole number from 0 to 18446744073709551615"),
         ("--seed", "99999999999999999999", "'--seed <S>': expected a whole number from 0 to"),
         ("--cycles", "0", "'--cycles <N>': expected a whole number from 1 to 100000"),
-        ("--output", "xml", "'--output <OUTPUT>' [possible values: table, json, html]"),
+        ("--output", "xml", "'--output <OUTPUT>': expected one of table, json, html"),
     ] {
         let line = refused(&[("m.yaml", &node("n1", 1))], &["simulate", "-f", "m.yaml", flag, value]);
         assert!(

@@ -31,6 +31,53 @@ fn a_dash_is_standard_input() {
 }
 
 #[test]
+fn a_file_without_any_object_is_told_beside_others() {
+    let folder = folder(&[("n.yaml", &node("n1", 4)), ("empty.yaml", "# nothing\n---\n")]);
+    let simulate = |stdin: &str, more: &[&str]| {
+        let args = [&["simulate", "-f", "n.yaml", "-", "-o", "json"], more].concat();
+        let ran = phalanx_in(folder.path(), &args, stdin);
+        assert_eq!(ran.json()["stats"]["nodes"], 1);
+        ran.stderr
+    };
+    let nothing = "note: <stdin>:1: found no object in it\n";
+    for empty in ["", "\n", "null", "{\"apiVersion\": \"v1\", \"kind\": \"List\", \"items\": []}"] {
+        assert_eq!(simulate(empty, &[]), nothing, "{empty:?}");
+    }
+    assert_eq!(simulate(&pod("p", 1, "", ""), &[]), "");
+    assert_eq!(
+        simulate("", &["-f", "empty.yaml"]),
+        format!("{nothing}note: empty.yaml:1: found no object in it\n")
+    );
+}
+
+#[test]
+fn what_to_give_in_place_of_objects_whose_controllers_are_missing_is_told() {
+    let of = |api: &str, kind: &str| format!("---\napiVersion: {api}\nkind: {kind}\nmetadata: {{name: x}}\n");
+    let kinds = of("batch.volcano.sh/v1alpha1", "Job") + &of("apps/v1", "DaemonSet") + &of("v1", "Service");
+    let folder = folder(&[("m.yaml", &(node("n1", 4) + &kinds))]);
+    let ran = phalanx_in(folder.path(), &["simulate", "-f", "m.yaml", "-o", "json"], "");
+    let told: Vec<&str> =
+        ran.stderr.lines().filter_map(|line| Some(line.split_once("object of kind ")?.1)).collect();
+    let expected = [
+        "Job (batch.volcano.sh/v1alpha1), whose pods and PodGroup Volcano's Job controller makes, expected those: kubectl get pods,podgroups -A -o yaml",
+        "DaemonSet (apps/v1), whose pods its controller makes, expected those: kubectl get pods -A -o yaml",
+        "Service (v1), which scheduling does not read",
+    ];
+    assert_eq!(told, expected);
+}
+
+#[test]
+fn an_expression_that_cannot_be_read_is_told_of_a_class_that_nobody_names() {
+    let class = "---\napiVersion: resource.k8s.io/v1\nkind: DeviceClass\nmetadata: {name: gpu}\n\
+        spec: {selectors: [{cel: {expression: device.driver ==}}]}\n";
+    let folder = folder(&[("m.yaml", &(node("n1", 4) + class))]);
+    let ran = phalanx_in(folder.path(), &["simulate", "-f", "m.yaml", "-o", "json"], "");
+    let expected = "note: m.yaml:10:39: document 2: DeviceClass gpu: spec.selectors[0].cel.expression: column 17: \
+        found the end, expected a value; no device is of this class\n";
+    assert_eq!((ran.code, ran.stderr.as_str()), (0, expected));
+}
+
+#[test]
 fn objects_about_nodes_that_are_not_there_are_told() {
     let object = |api: &str, kind: &str, name: &str, body: &str| {
         format!("---\napiVersion: {api}\nkind: {kind}\nmetadata: {{name: {name}}}\n{body}\n")

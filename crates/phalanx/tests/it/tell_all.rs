@@ -1,5 +1,5 @@
 //! One mistake hides no other: all files, all objects, all fields, and the notes beside them.
-use crate::run::{folder, group, node, phalanx_in, pod};
+use crate::run::{folder, group, node, phalanx_in, pod, queue};
 
 /// What was told, a line each.
 fn told(files: &[(&str, &str)], args: &[&str]) -> Vec<String> {
@@ -93,6 +93,26 @@ fn a_workload_and_its_pods_are_looked_at_together() {
         "error: m.yaml:8:63: document 1: Job: spec.template.spec.containers[0].resources.requests.cpu: ",
     ];
     assert_begin(&told(&[("m.yaml", job)], &["simulate", "-f", "m.yaml"]), &expected);
+}
+
+#[test]
+fn all_figures_of_a_queue_that_contradict_each_other_are_told() {
+    let odd =
+        "capability: {cpu: 2, memory: 1Gi}, deserved: {cpu: 3}, guarantee: {resource: {cpu: 4, memory: 2Gi}}";
+    let text = node("n1", 4) + &queue("q", odd) + &queue("r", "capability: {cpu: 2}, deserved: {cpu: 3}");
+    let folder = folder(&[("m.yaml", &text)]);
+    let ran = phalanx_in(folder.path(), &["simulate", "-f", "m.yaml"], "");
+    let notes: Vec<String> = ran.stderr.lines().map(ToOwned::to_owned).collect();
+    let expected = [
+        "note: m.yaml:10:59: document 2: Queue q: spec.deserved.cpu: found 3, more than capability 2; the queue's jobs wait",
+        "note: m.yaml:10:91: document 2: Queue q: spec.guarantee.resource.cpu: found 4, more than deserved 3 and capability 2; ",
+        "note: m.yaml:10:102: document 2: Queue q: spec.guarantee.resource.memory: found 2Gi, more than capability 1Gi; ",
+        "note: m.yaml:15:46: document 3: Queue r: spec.deserved.cpu: found 3, more than capability 2; ",
+    ];
+    assert_begin(&notes, &expected);
+    let told = "\nQueue q: guarantee of cpu is 4, more than deserved 3 and capability 2; deserved of cpu is 3, more than capability 2; \
+        guarantee of memory is 2Gi, more than capability 1Gi\nQueue r: ";
+    assert!(ran.text().contains(told), "{ran:?}");
 }
 
 #[test]

@@ -3,7 +3,7 @@ use std::sync::Arc;
 
 use crate::event::{GroupLimits, QueueInfo};
 use crate::id::QueueId;
-use crate::world::{Queue, ROOT, Rendered, World, quota};
+use crate::world::{Queue, ROOT, Rendered, World};
 
 impl World {
     pub(in crate::world) fn ensure_queue(&mut self, name: &Arc<str>) -> QueueId {
@@ -37,6 +37,7 @@ impl World {
 
     pub(super) fn apply_queue(&mut self, info: QueueInfo) -> bool {
         let id = self.ensure_queue(&info.name);
+        let invalid = invalid(&info);
         let (capability, deserved) = (self.ceilings(&info.capability), self.ceilings(&info.deserved));
         let guarantee = self.amounts(&info.guarantee);
         for list in [&info.capability, &info.deserved, &info.guarantee] {
@@ -76,8 +77,6 @@ impl World {
         queue.annotations = info.annotations;
         queue.node_groups = info.node_groups;
         (queue.group_limits, queue.group_limits_fault) = group_limits;
-        let invalid = info.invalid.or_else(|| quota::contradiction(&self.queues[id], &self.dims));
-        let queue = &mut self.queues[id];
         queue.invalid = invalid;
         let changed = *queue != before;
         if changed {
@@ -111,4 +110,11 @@ impl World {
             }
         }
     }
+}
+
+/// All that is wrong with a queue itself.
+fn invalid(info: &QueueInfo) -> Option<Arc<str>> {
+    let mut all: Vec<String> = info.invalid.iter().map(ToString::to_string).collect();
+    all.extend(info.contradictions().iter().map(ToString::to_string));
+    (!all.is_empty()).then(|| all.join("; ").into())
 }
