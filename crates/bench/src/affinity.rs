@@ -21,19 +21,19 @@ use crate::{generate, machine};
 #[derive(Args)]
 pub(crate) struct Options {
     /// Nodes, of 32 cores and 256 GiB each.
-    #[arg(long, default_value_t = 5000)]
+    #[arg(long, default_value_t = 5000, allow_negative_numbers = true, value_parser = crate::count)]
     nodes: usize,
     /// Pods, each of which asks for 1 core and 4 GiB.
-    #[arg(long, default_value_t = 5000)]
+    #[arg(long, default_value_t = 5000, allow_negative_numbers = true, value_parser = crate::count)]
     pods: usize,
     /// Zones over which the nodes are spread.
-    #[arg(long, default_value_t = 10)]
+    #[arg(long, default_value_t = 10, allow_negative_numbers = true, value_parser = crate::count)]
     zones: usize,
     /// Apps: labels of pods, in turn. Each asks something of its own pods only.
-    #[arg(long, default_value_t = 10)]
+    #[arg(long, default_value_t = 10, allow_negative_numbers = true, value_parser = crate::count)]
     apps: usize,
     /// Runs; the fastest counts, since all else is the machine's noise.
-    #[arg(long, default_value_t = 3)]
+    #[arg(long, default_value_t = 3, allow_negative_numbers = true, value_parser = crate::count)]
     runs: usize,
 }
 

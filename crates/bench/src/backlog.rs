@@ -22,19 +22,19 @@ const MEMBERS: usize = 5;
 #[derive(Args)]
 pub(crate) struct Options {
     /// Nodes, of 32 cores and 256 GiB each.
-    #[arg(long, default_value_t = 1000)]
+    #[arg(long, default_value_t = 1000, allow_negative_numbers = true, value_parser = crate::count)]
     nodes: usize,
     /// Gangs that wait. Powers of ten below it are measured too.
-    #[arg(long, default_value_t = 100_000)]
+    #[arg(long, default_value_t = 100_000, allow_negative_numbers = true, value_parser = crate::count_or_0)]
     waiting: usize,
     /// Pods of the gang that fits.
-    #[arg(long, default_value_t = 100)]
+    #[arg(long, default_value_t = 100, allow_negative_numbers = true, value_parser = crate::count)]
     size: usize,
     /// Gangs that fit, one after the other; the fastest cycle counts.
-    #[arg(long, default_value_t = 5)]
+    #[arg(long, default_value_t = 5, allow_negative_numbers = true, value_parser = crate::count)]
     runs: usize,
     /// Pods that finish, one in a cycle; the mean cycle counts.
-    #[arg(long, default_value_t = 300)]
+    #[arg(long, default_value_t = 300, allow_negative_numbers = true, value_parser = crate::count_or_0)]
     finish: usize,
     /// What the gangs that wait are like.
     #[arg(long, value_enum, default_value_t = Like::Equal)]

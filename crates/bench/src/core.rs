@@ -20,7 +20,7 @@ pub(crate) struct Options {
     #[command(flatten)]
     size: Size,
     /// Kinds of pods that no two gangs share, up to the number of gangs.
-    #[arg(long, default_value_t = 1)]
+    #[arg(long, default_value_t = 1, allow_negative_numbers = true, value_parser = crate::count)]
     classes: usize,
     /// The classes differ in the cpu they request too, so that hardly two nodes stay alike.
     #[arg(long)]
@@ -32,7 +32,7 @@ pub(crate) struct Options {
     #[arg(long)]
     conf: Option<PathBuf>,
     /// Runs; the fastest counts, since all else is the machine's noise.
-    #[arg(long, default_value_t = 5)]
+    #[arg(long, default_value_t = 5, allow_negative_numbers = true, value_parser = crate::count)]
     runs: usize,
 }
 

@@ -25,16 +25,16 @@ const LABELS: [&str; 4] = ["app", "tier", "track", "unit"];
 #[derive(Args)]
 pub(crate) struct Options {
     /// Nodes, of 32 cores, 256 GiB and 8 devices each.
-    #[arg(long, default_value_t = 5000)]
+    #[arg(long, default_value_t = 5000, allow_negative_numbers = true, value_parser = crate::count)]
     nodes: usize,
     /// Running pods of 1 core each, every one a job of its own.
-    #[arg(long, default_value_t = 150_000)]
+    #[arg(long, default_value_t = 150_000, allow_negative_numbers = true, value_parser = crate::count_or_0)]
     running: usize,
     /// Running pods that have a device each.
-    #[arg(long, default_value_t = 20_000)]
+    #[arg(long, default_value_t = 20_000, allow_negative_numbers = true, value_parser = crate::count_or_0)]
     claims: usize,
     /// How often each event comes; the median counts.
-    #[arg(long, default_value_t = 5)]
+    #[arg(long, default_value_t = 5, allow_negative_numbers = true, value_parser = crate::count)]
     runs: usize,
 }
 

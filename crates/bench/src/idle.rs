@@ -18,22 +18,22 @@ use crate::{furnished, generate, machine};
 #[derive(Args)]
 pub(crate) struct Options {
     /// Nodes, of 32 cores and 256 GiB each.
-    #[arg(long, default_value_t = 5000)]
+    #[arg(long, default_value_t = 5000, allow_negative_numbers = true, value_parser = crate::count)]
     nodes: usize,
     /// Running pods of 1 core each, every one a job of its own.
-    #[arg(long, default_value_t = 150_000)]
+    #[arg(long, default_value_t = 150_000, allow_negative_numbers = true, value_parser = crate::count_or_0)]
     running: usize,
     /// Kinds of running pods: they differ in a toleration.
-    #[arg(long, default_value_t = 1)]
+    #[arg(long, default_value_t = 1, allow_negative_numbers = true, value_parser = crate::count)]
     classes: usize,
     /// Gangs of ten pods of 8 cores that wait: no node has so much left.
-    #[arg(long, default_value_t = 0)]
+    #[arg(long, default_value_t = 0, allow_negative_numbers = true, value_parser = crate::count_or_0)]
     waiting: usize,
     /// Queues over which the running pods, and the gangs that wait, are spread. New ones are of the one that always exists.
-    #[arg(long, default_value_t = 0)]
+    #[arg(long, default_value_t = 0, allow_negative_numbers = true, value_parser = crate::count_or_0)]
     queues: usize,
     /// New pods, one after the other; the median cycle counts.
-    #[arg(long, default_value_t = 10)]
+    #[arg(long, default_value_t = 10, allow_negative_numbers = true, value_parser = crate::count)]
     runs: usize,
     /// A scheduler.conf instead of Helm's.
     #[arg(long)]

@@ -65,13 +65,13 @@ enum Bench {
 #[derive(Args, Clone, Copy, Debug)]
 struct Size {
     /// Nodes, of 32 cores and 256 GiB each.
-    #[arg(long, default_value_t = 1000)]
+    #[arg(long, default_value_t = 1000, allow_negative_numbers = true, value_parser = crate::count)]
     nodes: usize,
     /// Gangs.
-    #[arg(long, default_value_t = 100)]
+    #[arg(long, default_value_t = 100, allow_negative_numbers = true, value_parser = crate::count)]
     gangs: usize,
     /// Pods of a gang; each asks for 1 core and 4 GiB.
-    #[arg(long, default_value_t = 100)]
+    #[arg(long, default_value_t = 100, allow_negative_numbers = true, value_parser = crate::count)]
     size: usize,
 }
 
@@ -89,6 +89,16 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// A flag's value that counts something.
+fn count(text: &str) -> Result<usize, &'static str> {
+    text.parse().ok().filter(|count| *count > 0).ok_or("expected a whole number from 1 on")
+}
+
+/// The same of what need not be there.
+fn count_or_0(text: &str) -> Result<usize, &'static str> {
+    text.parse().map_err(|_| "expected a whole number from 0 on")
 }
 
 fn is_closed(error: &io::Error) -> bool {

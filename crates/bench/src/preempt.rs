@@ -17,22 +17,22 @@ use crate::machine;
 #[derive(Args)]
 pub(crate) struct Options {
     /// Nodes, of 32 cores and 256 GiB each.
-    #[arg(long, default_value_t = 5000)]
+    #[arg(long, default_value_t = 5000, allow_negative_numbers = true, value_parser = crate::count)]
     nodes: usize,
     /// Pods of low priority on each node, which they fill.
-    #[arg(long, default_value_t = 4)]
+    #[arg(long, default_value_t = 4, allow_negative_numbers = true, value_parser = crate::count)]
     per_node: usize,
     /// Pods of a gang of low priority; 1 for none.
-    #[arg(long, default_value_t = 1)]
+    #[arg(long, default_value_t = 1, allow_negative_numbers = true, value_parser = crate::count)]
     victims: usize,
     /// Pods of the gang.
-    #[arg(long, default_value_t = 512)]
+    #[arg(long, default_value_t = 512, allow_negative_numbers = true, value_parser = crate::count)]
     size: usize,
     /// Pods of low priority that have to go for one pod of the gang.
-    #[arg(long, default_value_t = 1)]
+    #[arg(long, default_value_t = 1, allow_negative_numbers = true, value_parser = crate::count)]
     each: usize,
     /// Runs; the fastest counts, since all else is the machine's noise.
-    #[arg(long, default_value_t = 5)]
+    #[arg(long, default_value_t = 5, allow_negative_numbers = true, value_parser = crate::count)]
     runs: usize,
 }
 

@@ -16,13 +16,13 @@ use crate::preempt::{self, apply};
 #[derive(Args)]
 pub(crate) struct Options {
     /// Nodes, of 8 GPUs each.
-    #[arg(long, default_value_t = 500)]
+    #[arg(long, default_value_t = 500, allow_negative_numbers = true, value_parser = crate::count)]
     nodes: usize,
     /// Pods of the gang, of 8 GPUs each.
-    #[arg(long, default_value_t = 10)]
+    #[arg(long, default_value_t = 10, allow_negative_numbers = true, value_parser = crate::count)]
     size: usize,
     /// Runs; the fastest counts, since all else is the machine's noise.
-    #[arg(long, default_value_t = 5)]
+    #[arg(long, default_value_t = 5, allow_negative_numbers = true, value_parser = crate::count)]
     runs: usize,
 }
 

@@ -42,6 +42,10 @@ impl Error for Invalid {
         let expected = match expected.to_string().as_str() {
             "a sequence" => "a list".to_owned(),
             "a map" => "a mapping".to_owned(),
+            "a string" => "text".to_owned(),
+            "a boolean" => "true or false".to_owned(),
+            "i32" | "i64" | "u32" | "u64" => "an integer".to_owned(),
+            "Quantity" => "a quantity such as 2, \"500m\" or \"1.5Gi\"".to_owned(),
             other => other.to_owned(),
         };
         Self::new(format!("found {found}, expected {expected}"))

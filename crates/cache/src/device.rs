@@ -12,6 +12,8 @@ use phalanx_core::event::{
     GivenDevice, NodeTerm, PodClaim, SliceInfo, SliceNodes,
 };
 
+use phalanx_resource::Quantity;
+
 use crate::invalid::{At, Invalid};
 use crate::{Identity, Interner, Kind, Names, constraints, remarks, slim};
 
@@ -65,11 +67,8 @@ fn device(from: &Device, apart: bool, interner: &mut Interner) -> Result<DeviceI
         .collect();
     let mut capacity = Vec::new();
     for (name, amount) in from.capacity.iter().flatten() {
-        let problem = || Invalid::new(format!("{:?} is no quantity", amount.value.0));
-        capacity.push((
-            interner.string(name),
-            amount.value.0.parse().map_err(|_| problem()).at(name).at("capacity")?,
-        ));
+        let quantity = amount.value.0.parse::<Quantity>().map_err(|error| Invalid::new(error.to_string()));
+        capacity.push((interner.string(name), quantity.at("value").at(name).at("capacity")?));
     }
     let several = from.allow_multiple_allocations.unwrap_or(false);
     let counted = from.consumes_counters.as_ref().is_some_and(|list| !list.is_empty());
@@ -236,6 +235,10 @@ impl Kind for ResourceClaim {
         interner: &mut Interner,
     ) -> Result<Option<Event>, Invalid> {
         reduce(self, identity, interner).map(|claim| Some(claim.into()))
+    }
+
+    fn remarks(&self) -> Vec<Invalid> {
+        remarks::of_claim("spec", &self.spec)
     }
 
     fn gone(identity: &Identity) -> Event {

@@ -3,7 +3,7 @@
 use std::fmt;
 
 /// A field that cannot be honoured. `Display` gives `FIELD: PROBLEM`, such as
-/// `spec.priority: found "high", expected i32`.
+/// `spec.priority: found "high", expected an integer`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 pub struct Invalid {
     /// The path of the field, `spec.containers[0].resources.requests.cpu`; empty for the whole object.

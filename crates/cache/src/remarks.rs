@@ -1,7 +1,7 @@
 //! What stands on an object and counts for something else than was meant: told once, and nothing waits for it.
 use std::collections::BTreeMap;
 
-use k8s_openapi::api::resource::v1::DeviceClass;
+use k8s_openapi::api::resource::v1::{DeviceClass, DeviceSelector, ResourceClaimSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use phalanx_api::{names, v1beta1};
 use phalanx_cel::Expression;
@@ -252,12 +252,31 @@ fn broken(place: &str, list: &v1beta1::ResourceList) -> Vec<Invalid> {
 
 /// Of a device class: expressions that select nothing, for they cannot be read. Told though no claim names the class.
 pub fn of_device_class(class: &DeviceClass) -> Vec<Invalid> {
-    let selectors = class.spec.selectors.iter().flatten().enumerate();
+    unreadable("spec", class.spec.selectors.as_deref(), "no device is of this class")
+}
+
+/// The same of what a claim asks for, at this place of the claim or of its template. Told though no pod names it.
+pub fn of_claim(place: &str, spec: &ResourceClaimSpec) -> Vec<Invalid> {
+    const WHY: &str = "no device is good for it";
+    let requests = spec.devices.iter().flat_map(|devices| devices.requests.iter().flatten()).enumerate();
+    let each = requests.flat_map(|(at, request)| {
+        let place = format!("{place}.devices.requests[{at}]");
+        let exactly = request.exactly.as_ref().and_then(|it| it.selectors.as_deref());
+        let mut found = unreadable(&format!("{place}.exactly"), exactly, WHY);
+        for (at, one) in request.first_available.iter().flatten().enumerate() {
+            found.extend(unreadable(&format!("{place}.firstAvailable[{at}]"), one.selectors.as_deref(), WHY));
+        }
+        found
+    });
+    each.collect()
+}
+
+fn unreadable(place: &str, selectors: Option<&[DeviceSelector]>, why: &str) -> Vec<Invalid> {
+    let selectors = selectors.into_iter().flatten().enumerate();
     let unreadable = selectors.filter_map(|(at, selector)| {
-        let text = &selector.cel.as_ref()?.expression;
-        let error = Expression::parse(text).err()?;
-        let field = format!("spec.selectors[{at}].cel.expression");
-        Some(Invalid { field, problem: format!("{error}; no device is of this class") })
+        let error = Expression::parse(&selector.cel.as_ref()?.expression).err()?;
+        let field = format!("{place}.selectors[{at}].cel.expression");
+        Some(Invalid { field, problem: format!("{error}; {why}") })
     });
     unreadable.collect()
 }

@@ -1,4 +1,5 @@
-//! Where quotes open. A parser tells where it stumbled, which is below the quote that nobody closed.
+//! What a parser stumbled over: it tells the place where it did, which is below a quote that nobody closed, and before a
+//! tab that does not indent.
 
 /// A text in quotes.
 struct Quote {
@@ -22,11 +23,15 @@ pub struct Blame {
     pub expected: Option<String>,
 }
 
-/// An open quote before the place (line and column from 1; column 0 is the end of the line before) where a parser of YAML or
+/// A tab as indentation, or an open quote before the place (line and column from 1; column 0 is the end of the line before) where a parser of YAML or
 /// JSON stumbled; else that place and what the parser said. That another quote closes it, which was to open a text, is no
 /// more than a guess, so it is told beside what the parser said.
 pub fn blame(text: &str, at: (usize, usize), said: &str) -> Blame {
     let (line, column) = at;
+    if let Some((line, column)) = indenting_tab(text, line).filter(|_| said.contains("tab")) {
+        let found = "a tab as indentation".to_owned();
+        return Blame { line, column, found, expected: Some("spaces".to_owned()) };
+    }
     match last_before(text, at) {
         Some(Quote { line: opened, column, mark, end: None }) if opened < line => Blame {
             line: opened,
@@ -40,6 +45,14 @@ pub fn blame(text: &str, at: (usize, usize), said: &str) -> Blame {
         }
         _ => Blame { line, column, found: said.to_owned(), expected: None },
     }
+}
+
+/// The first from this line on.
+fn indenting_tab(text: &str, from: usize) -> Option<(usize, usize)> {
+    text.lines().zip(1..).skip(from - 1).find_map(|(line, number)| {
+        let indentation = &line[..line.len() - line.trim_start().len()];
+        indentation.find('\t').map(|tab| (number, tab + 1))
+    })
 }
 
 /// The last text in quotes that opens before a place.
@@ -127,13 +140,15 @@ mod tests {
             // The next quote closes it.
             ("a: {b: \"x, c: 1}\nd: \"1\"\n", (2, 5), (2, 5, closed('"', 1))),
             // Another fault.
+            ("a:\n \tb: 1\n", (1, 2), (2, 2, "a tab as indentation".to_owned())),
             ("a: \"x\"y\n", (1, 7), (1, 7, "said".to_owned())),
             ("a: \"x\"\nb: [1\n", (2, 4), (2, 4, "said".to_owned())),
             ("a: \"x\n  y\"\nb: [1\n", (3, 4), (3, 4, "said".to_owned())),
             ("a: b\"c\nd: e'f\n\tg\n", (3, 1), (3, 1, "said".to_owned())),
             ("", (1, 1), (1, 1, "said".to_owned())),
         ] {
-            let Blame { line, column, found, .. } = blame(text, at, "said");
+            let Blame { line, column, found, .. } =
+                blame(text, at, if text.contains(" \t") { "no tabs" } else { "said" });
             assert_eq!((line, column, found), expected, "{text:?}");
         }
     }

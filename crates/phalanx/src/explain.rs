@@ -6,6 +6,7 @@ use clap::ValueEnum;
 use phalanx_sim::{Options, Simulation, Subject, counting_clock};
 
 use crate::exit::{BadInput, print};
+use crate::flag;
 use crate::inputs::{self, ManifestArgs};
 
 /// The second tells why things wait beside all that the first placed.
@@ -18,9 +19,10 @@ pub(crate) struct Args {
     #[arg(value_enum)]
     kind: Kind,
     /// Its name
+    #[arg(value_parser = flag::name())]
     name: String,
     /// Its namespace
-    #[arg(short, long, default_value = "default")]
+    #[arg(short, long, default_value = "default", value_parser = flag::namespace())]
     namespace: String,
     #[command(flatten)]
     manifests: ManifestArgs,

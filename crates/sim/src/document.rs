@@ -3,6 +3,7 @@ use phalanx_conf::{Blame, blame};
 use serde_json::Value;
 
 use crate::bad_input::{BadInput, one_line};
+use crate::json::Unambiguous;
 use crate::locate;
 
 /// One document and where it came from.
@@ -90,12 +91,12 @@ impl<'a> Reader<'a> {
     /// Objects one after the other. Nothing is kept when one of them is broken.
     fn json(&mut self, line: usize, text: &'a str) -> Result<(), BadInput> {
         let (number, kept) = (self.number, self.found.len());
-        let mut values = serde_json::Deserializer::from_str(text).into_iter::<Value>();
+        let mut values = serde_json::Deserializer::from_str(text).into_iter::<Unambiguous>();
         let (mut at, mut at_line) = (0, line);
         while let Some(value) = values.next() {
             self.number += 1;
             match value {
-                Ok(value) => {
+                Ok(Unambiguous(value)) => {
                     let end = values.byte_offset();
                     let slice = &text[at..end];
                     let blank = slice.len() - slice.trim_start().len();
@@ -164,6 +165,9 @@ fn yaml_problem(error: &serde_saphyr::Error) -> String {
         Error::DuplicateMappingKey { key: None, .. } => "found a key again, expected it once".to_owned(),
         Error::MultipleDocuments { .. } => {
             "found a second document, expected --- at the beginning of a line between documents".to_owned()
+        }
+        other if other.to_string().starts_with("recursive references") => {
+            "found an alias inside what it stands for, expected one of something complete".to_owned()
         }
         Error::NonFiniteFloat { value, .. } => format!("found {value}, expected a finite number"),
         other => {
@@ -256,7 +260,8 @@ mod tests {
             ("a: 1\n---\na: [1\n---\na: 3\n", "f:3:"),
             ("{\"a\": 1}\n{\"a\": }\n", "f:2:7: document 2: invalid JSON: expected value"),
             ("a: 1\na: 2\n", "f:2:1: document 1: invalid YAML: "),
-            ("a:\n\tb: 1\n", "f:2:"),
+            ("a:\n\tb: 1\n", "f:2:1: document 1: invalid YAML: a tab as indentation, expected spaces"),
+            ("a: &x [*x]\n", "f:1:8: document 1: invalid YAML: found an alias inside what it stands for"),
             (
                 "x: 1\n---\n# it's\na: \"b\nc: \"d\"\n---\n",
                 "f:4:4: document 2: invalid YAML: a text that opens with \" and",

@@ -11,6 +11,7 @@ mod cluster;
 mod defaults;
 mod document;
 mod explain;
+mod json;
 mod kind;
 mod left;
 mod locate;

@@ -122,7 +122,8 @@ fn empty_ones(files: &[&str], documents: &[Document<'_>], faults: &[BadInput]) -
 /// `kubectl get` has an empty list where it finds nothing.
 fn is_empty(value: &Value) -> bool {
     let is_list = value["kind"].as_str().is_some_and(|kind| kind.ends_with("List"));
-    value.is_null() || (is_list && value["items"].as_array().is_none_or(Vec::is_empty))
+    let items = &value["items"];
+    value.is_null() || (is_list && (items.is_null() || items.as_array().is_some_and(Vec::is_empty)))
 }
 
 /// An empty file is most likely another one than was meant.

@@ -1,10 +1,11 @@
-//! Amounts of resources that no node can have, which therefore count for nothing.
+//! Amounts of resources that no node can have and no pod can ask for, which therefore count for nothing.
 use serde_json::Value;
 
 use crate::kind::Kind;
 
-/// Where PodGroups and queues hold amounts.
-const LISTS: [(Kind, &str); 4] = [
+/// Where nodes, PodGroups and queues hold amounts.
+const LISTS: [(Kind, &str); 5] = [
+    (Kind::Node, "status.allocatable"),
     (Kind::PodGroup, "spec.minResources"),
     (Kind::Queue, "spec.capability"),
     (Kind::Queue, "spec.deserved"),
@@ -12,8 +13,13 @@ const LISTS: [(Kind, &str); 4] = [
 ];
 
 /// What is said of each.
-pub(crate) const PROBLEM: &str = "ignored, for no node can have a resource of this name, expected cpu, memory, \
-    ephemeral-storage, pods, hugepages-SIZE or a name with a domain, such as nvidia.com/gpu";
+pub(crate) fn problem(kind: Kind) -> String {
+    let nobody = if kind == Kind::Node { "pod can ask for" } else { "node can have" };
+    format!(
+        "ignored, for no {nobody} a resource of this name, expected cpu, memory, ephemeral-storage, pods, \
+         hugepages-SIZE or a name with a domain, such as nvidia.com/gpu"
+    )
+}
 
 /// The paths of those in an object.
 pub(crate) fn find(kind: Kind, object: &Value) -> Vec<String> {
@@ -67,9 +73,14 @@ mod tests {
                 ],
             ),
             (Kind::Queue, json!({"capability": null}), vec![]),
+            (Kind::Node, json!({}), vec!["status.allocatable.cpus"]),
             (Kind::Pod, json!({"minResources": {"gpu": 1}}), vec![]),
         ] {
-            assert_eq!(find(kind, &json!({"spec": spec})), expected, "{spec}");
+            assert_eq!(
+                find(kind, &json!({"spec": spec, "status": {"allocatable": {"cpus": 4, "pods": 1}}})),
+                expected,
+                "{spec}"
+            );
         }
     }
 }

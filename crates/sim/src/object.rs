@@ -1,7 +1,7 @@
 //! One object: its name, and what scheduling reads of it.
 use std::sync::Arc;
 
-use k8s_openapi::api::resource::v1::DeviceClass;
+use k8s_openapi::api::resource::v1::{DeviceClass, ResourceClaim, ResourceClaimTemplate};
 use phalanx_api::names::RUN_SECONDS;
 use phalanx_api::v1beta1;
 use phalanx_cache::{Interner, Invalid, Names, decode, is_name, slim};
@@ -226,8 +226,16 @@ impl Converter {
                 Object::DeviceClass(phalanx_cache::device_class(&class, interner))
             }
             Kind::ResourceSlice => Object::Slice(phalanx_cache::resource_slice(&decode(value)?, interner)?),
-            Kind::ResourceClaim => Object::Claim(phalanx_cache::resource_claim(&decode(value)?, interner)?),
-            _ => Object::ClaimTemplate(phalanx_cache::claim_template(&decode(value)?, interner)),
+            Kind::ResourceClaim => {
+                let claim: ResourceClaim = decode(value)?;
+                self.remarks = phalanx_cache::remarks_of_claim("spec", &claim.spec);
+                Object::Claim(phalanx_cache::resource_claim(&claim, interner)?)
+            }
+            _ => {
+                let template: ResourceClaimTemplate = decode(value)?;
+                self.remarks = phalanx_cache::remarks_of_claim("spec.spec", &template.spec.spec);
+                Object::ClaimTemplate(phalanx_cache::claim_template(&template, interner))
+            }
         })
     }
 

@@ -207,6 +207,11 @@ fn requests(place: &str, spec: &Value, found: &mut Found) {
             let problem = format!("found {count}, expected 1 or more");
             found.add(format!("{place}[{at}].exactly.count"), problem);
         }
+        let mode = exactly["allocationMode"].as_str().unwrap_or_default();
+        if !matches!(mode, "" | "ExactCount" | "All") {
+            let problem = format!("found {mode:?}, expected one of ExactCount, All");
+            found.add(format!("{place}[{at}].exactly.allocationMode"), problem);
+        }
         for (selector_at, selector) in items(&exactly["selectors"]) {
             if selector["cel"].is_null() {
                 let field = format!("{place}[{at}].exactly.selectors[{selector_at}].cel");
@@ -371,10 +376,13 @@ mod tests {
         let claim = |requests: Value| said(Kind::ResourceClaim, &json!({"devices": {"requests": requests}}));
         assert_eq!(claim(json!([{"name": "r", "exactly": exactly}])), [""; 0]);
         assert_eq!(
-            claim(json!([{"name": "r", "exactly": {"count": -1, "selectors": [{}]}}, {"name": "r"}])),
+            claim(
+                json!([{"name": "r", "exactly": {"count": -1, "allocationMode": "Some", "selectors": [{}]}}, {"name": "r"}])
+            ),
             [
                 "spec.devices.requests[1].name: found \"r\" again, expected it once",
                 "spec.devices.requests[0].exactly.count: found -1, expected 1 or more",
+                "spec.devices.requests[0].exactly.allocationMode: found \"Some\", expected one of ExactCount, All",
                 "spec.devices.requests[0].exactly.selectors[0].cel: missing, expected an expression",
                 "spec.devices.requests[1]: expected one of exactly and firstAvailable",
             ]

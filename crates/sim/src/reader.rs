@@ -159,9 +159,17 @@ impl<'d> Reader<'d> {
             name: owner["metadata"]["name"].as_str().unwrap_or_default().into(),
             keeps_names: kind == "StatefulSet",
         };
-        self.tell(place, &label, wrong);
         self.note_minimum(place, &label, &owner);
-        let (pods, wrong) = workload::pods(workload, &owner);
+        let (pods, more) = workload::pods(workload, &owner);
+        let mut wrong: Vec<Invalid> = wrong.into_iter().chain(more).collect();
+        let Checked { unknown, invalid } = self.schemas.check_workload(kind, &owner);
+        wrong.extend(invalid.into_iter().filter(|one| !mend::follows(&wrong, one)).collect::<Vec<_>>());
+        for unknown in &unknown {
+            let key = format!("{kind} {}", unknown.path);
+            let told =
+                || place.fault(&label, &unknown.path, format!("unknown field, ignored{}", unknown.hint()));
+            self.notes.odd(Kind::Pod, &key, told);
+        }
         self.tell(place, &label, wrong);
         let (before, template) = (self.entries.len(), place.inner("spec.template."));
         for mut pod in pods {
@@ -209,8 +217,10 @@ impl<'d> Reader<'d> {
             Err(wrong) => (None, wrong),
         };
         let spot = format!("document {} of {}", place.document.number, place.document.file);
-        wrong.extend(self.again(kind, &key, &spot));
-        if let Some(object) = &object {
+        let again = self.again(kind, &key, &spot);
+        let is_new = again.is_none();
+        wrong.extend(again);
+        if let Some(object) = object.as_ref().filter(|_| is_new) {
             wrong.extend(self.beside_others(&label, &spot, object));
         }
         let Some(object) = object.filter(|_| wrong.is_empty()) else {
@@ -251,7 +261,7 @@ impl<'d> Reader<'d> {
         );
         wrong.extend(unknown.iter().filter_map(|unknown| self.unknown_field(place, kind, label, unknown)));
         for path in nowhere::find(kind, &value) {
-            self.notes.odd(kind, &path, || place.fault(label, &path, nowhere::PROBLEM));
+            self.notes.odd(kind, &path, || place.fault(label, &path, nowhere::problem(kind)));
         }
         let checked = object_check::check(kind, &value);
         wrong.extend(checked.into_iter().filter(|one| !mend::follows(&wrong, one)).collect::<Vec<_>>());
@@ -342,8 +352,7 @@ impl<'d> Reader<'d> {
         label: &str,
         unknown: &UnknownField,
     ) -> Option<Invalid> {
-        let UnknownField { path, near } = unknown;
-        let hint = near.as_ref().map(|near| format!(" (did you mean {near}?)")).unwrap_or_default();
+        let (path, hint) = (&unknown.path, unknown.hint());
         if matches!(kind, Kind::PodGroup | Kind::Queue) && path.starts_with("spec.") {
             let problem = format!("unknown field, expected one that a {} has{hint}", kind.name());
             return Some(Invalid { field: path.clone(), problem });

@@ -16,7 +16,7 @@ pub(crate) struct Options {
     #[command(flatten)]
     size: Size,
     /// Requests in flight of the client that creates the pods, and of the bare loop that binds them.
-    #[arg(long, default_value_t = 64)]
+    #[arg(long, default_value_t = 64, allow_negative_numbers = true, value_parser = crate::count)]
     in_flight: usize,
     /// Run Phalanx over a pool of HTTP/1.1 connections too.
     #[arg(long)]
@@ -25,7 +25,7 @@ pub(crate) struct Options {
     #[arg(long)]
     without_kube_scheduler: bool,
     /// Rounds; contestants take turns in each.
-    #[arg(long, default_value_t = 1)]
+    #[arg(long, default_value_t = 1, allow_negative_numbers = true, value_parser = crate::count)]
     rounds: usize,
     /// Fail when Phalanx takes more than so many times as long as the bare loop, each in its fastest round.
     #[arg(long)]

@@ -12,10 +12,10 @@ use crate::machine;
 #[derive(Args)]
 pub(crate) struct Options {
     /// Nodes, of 32 cores and 256 GiB each.
-    #[arg(long, default_value_t = 1000)]
+    #[arg(long, default_value_t = 1000, allow_negative_numbers = true, value_parser = crate::count)]
     nodes: usize,
     /// Pods, one after the other.
-    #[arg(long, default_value_t = 300)]
+    #[arg(long, default_value_t = 300, allow_negative_numbers = true, value_parser = crate::count)]
     pods: usize,
     /// The break between two of them, in milliseconds.
     #[arg(long, default_value_t = 20)]

@@ -14,19 +14,19 @@ use crate::machine;
 #[derive(Args)]
 pub(crate) struct Options {
     /// Nodes, of 32 cores and 256 GiB each.
-    #[arg(long, default_value_t = 5000)]
+    #[arg(long, default_value_t = 5000, allow_negative_numbers = true, value_parser = crate::count)]
     nodes: usize,
     /// Pods that have their node.
-    #[arg(long, default_value_t = 150_000)]
+    #[arg(long, default_value_t = 150_000, allow_negative_numbers = true, value_parser = crate::count)]
     pods: usize,
     /// PodGroups they belong to.
-    #[arg(long, default_value_t = 87_000)]
+    #[arg(long, default_value_t = 87_000, allow_negative_numbers = true, value_parser = crate::count)]
     gangs: usize,
     /// Requests in flight while the cluster is filled.
-    #[arg(long, default_value_t = 64)]
+    #[arg(long, default_value_t = 64, allow_negative_numbers = true, value_parser = crate::count)]
     in_flight: usize,
     /// Starts; the fastest counts.
-    #[arg(long, default_value_t = 3)]
+    #[arg(long, default_value_t = 3, allow_negative_numbers = true, value_parser = crate::count)]
     runs: usize,
     /// Further arguments for `phalanx scheduler`.
     #[arg(last = true)]
@@ -37,13 +37,13 @@ pub(crate) struct Options {
 #[derive(Args)]
 pub(crate) struct MemoryOptions {
     /// Nodes, of 32 cores and 256 GiB each.
-    #[arg(long, default_value_t = 1000)]
+    #[arg(long, default_value_t = 1000, allow_negative_numbers = true, value_parser = crate::count)]
     nodes: usize,
     /// Pods that have their node.
-    #[arg(long, default_value_t = 10_000)]
+    #[arg(long, default_value_t = 10_000, allow_negative_numbers = true, value_parser = crate::count)]
     pods: usize,
     /// PodGroups they belong to.
-    #[arg(long, default_value_t = 100)]
+    #[arg(long, default_value_t = 100, allow_negative_numbers = true, value_parser = crate::count)]
     gangs: usize,
 }
 

@@ -11,16 +11,16 @@ use crate::{Size, machine};
 #[derive(Args)]
 pub(crate) struct Options {
     /// Nodes, of 32 cores and 256 GiB each.
-    #[arg(long, default_value_t = 1000)]
+    #[arg(long, default_value_t = 1000, allow_negative_numbers = true, value_parser = crate::count)]
     nodes: usize,
     /// Pods in all.
-    #[arg(long, default_value_t = 10_000)]
+    #[arg(long, default_value_t = 10_000, allow_negative_numbers = true, value_parser = crate::count)]
     pods: usize,
     /// Numbers of gangs; each must divide the number of pods.
     #[arg(long, value_delimiter = ',', default_value = "10000,500,20,1")]
     gangs: Vec<usize>,
     /// Requests in flight of the client.
-    #[arg(long, default_value_t = 64)]
+    #[arg(long, default_value_t = 64, allow_negative_numbers = true, value_parser = crate::count)]
     in_flight: usize,
     /// Requests a second of the limited client, and of the scheduler beside it; 0 leaves those runs out.
     #[arg(long, default_value_t = 1000.0)]

@@ -24,7 +24,18 @@ fn a_command_line_that_cannot_be_read_is_told_in_one_line() {
         ),
         (&["cor"], "error: unrecognized subcommand 'cor', expected one of affinity, "),
         (&["core", "--nodes"], "error: a value is required for '--nodes <NODES>' but none was supplied"),
-        (&["core", "--nodes", "x"], "error: invalid value 'x' for '--nodes <NODES>': "),
+        (
+            &["core", "--nodes", "x"],
+            "error: invalid value 'x' for '--nodes <NODES>': expected a whole number from 1 on",
+        ),
+        (
+            &["events", "--nodes", "0"],
+            "error: invalid value '0' for '--nodes <NODES>': expected a whole number from 1 on",
+        ),
+        (
+            &["idle", "--waiting", "-1"],
+            "error: invalid value '-1' for '--waiting <WAITING>': expected a whole number from 0 on",
+        ),
         (
             &["core", "--node", "1"],
             "error: unexpected argument '--node' found, expected what \"phalanx-bench core --help\" lists",

@@ -110,18 +110,18 @@ fn lists_and_watches_decode_to_the_same() {
 fn a_wrong_type_is_named_with_its_field() {
     for (yaml, expected) in [
         ("metadata: [a]", "metadata: found a list, expected a mapping"),
-        ("metadata: {labels: {a: 1}}", "metadata.labels.a: found 1, expected a string"),
-        ("spec: {priority: high}", "spec.priority: found \"high\", expected i32"),
+        ("metadata: {labels: {a: 1}}", "metadata.labels.a: found 1, expected text"),
+        ("spec: {priority: high}", "spec.priority: found \"high\", expected an integer"),
         (
             "spec: {containers: [{ports: [{containerPort: http}]}]}",
-            "spec.containers[0].ports[0].containerPort: found \"http\", expected i32",
+            "spec.containers[0].ports[0].containerPort: found \"http\", expected an integer",
         ),
         (
             "spec: {containers: [{}, {resources: {requests: {cpu: [1]}}}]}",
             "spec.containers[1].resources.requests.cpu: found a list, \
              expected a quantity such as 2, \"500m\" or \"1.5Gi\"",
         ),
-        ("spec: {nodeSelector: {zone: true}}", "spec.nodeSelector.zone: found true, expected a string"),
+        ("spec: {nodeSelector: {zone: true}}", "spec.nodeSelector.zone: found true, expected text"),
         (
             "spec: {affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: 3}}}}",
             "spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms: \
@@ -159,7 +159,7 @@ items:
             other => panic!("{other:?}"),
         }
     });
-    let invalid = "spec.minMember: found \"two\", expected i32";
+    let invalid = "spec.minMember: found \"two\", expected an integer";
     assert_eq!(
         told.collect::<Vec<_>>(),
         [("a/good".to_owned(), 2, None), ("a/bad".to_owned(), 0, Some(invalid.into()))]
@@ -174,7 +174,7 @@ fn a_queue_that_does_not_decode_is_told_as_invalid() {
     let event = item.event(&identity, &names, &mut interner).unwrap();
     let Some(Event::Queue(info)) = event else { panic!("expected a queue") };
     assert_eq!((&*info.name, info.weight), ("q", 1));
-    assert_eq!(info.invalid.as_deref(), Some("spec.weight: found \"heavy\", expected i32"));
+    assert_eq!(info.invalid.as_deref(), Some("spec.weight: found \"heavy\", expected an integer"));
 }
 
 #[test]
@@ -183,5 +183,5 @@ fn a_pod_that_does_not_decode_is_rejected() {
     let (mut interner, names) = (Interner::default(), Names::default());
     let identity = Guarded::<slim::Pod>::identity(item.meta(), &mut interner);
     let error = item.event(&identity, &names, &mut interner).unwrap_err();
-    assert_eq!(error.to_string(), "spec.hostNetwork: found 1, expected a boolean");
+    assert_eq!(error.to_string(), "spec.hostNetwork: found 1, expected true or false");
 }

@@ -63,7 +63,11 @@ fn attributes_and_capacities_of_a_device() {
     let fault =
         slice(&format!("{{{POOL}, nodeName: n, devices: [{{name: d, capacity: {{m: {{value: 8Q}}}}}}]}}"));
     let fault = fault.expect_err("no quantity").to_string();
-    assert!(fault.starts_with("spec.devices[0].capacity.m: \"8Q\""), "{fault}");
+    assert!(
+        fault
+            .starts_with("spec.devices[0].capacity.m.value: quantity \"8Q\": unknown suffix \"Q\", expected"),
+        "{fault}"
+    );
 }
 
 #[test]

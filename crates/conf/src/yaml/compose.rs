@@ -3,9 +3,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use phalanx_core::conf::{Position, Value};
-use serde_saphyr::granit_parser::{
-    ErrorKind, Event, Marker, Parser, ScalarStyle, ScanError, Span, Tag, options,
-};
+use serde_saphyr::granit_parser::{Event, Marker, Parser, ScalarStyle, ScanError, Span, Tag, options};
 
 use super::{Content, Key, Node, Scalar, resolve};
 use crate::problem::{Problem, Problems, START, quoted};
@@ -47,25 +45,10 @@ fn position(mark: Marker) -> Position {
 
 fn syntax(error: &ScanError, text: &str) -> Problem {
     let at = position(*error.marker());
-    if let Some(tab) = indenting_tab(error, text, at) {
-        return Problem::error(tab, "not YAML: a tab as indentation", "spaces");
-    }
     let said = error.info().replace('\n', ", ");
     let Blame { line, column, found, expected } = blame(text, (at.line as usize, at.column as usize), &said);
     let at = Position { line: line as u32, column: column as u32 };
     Problem::error(at, format!("not YAML: {found}"), expected.unwrap_or_else(|| "YAML".to_owned()))
-}
-
-/// The tab itself: the parser gives the place of the value before it.
-fn indenting_tab(error: &ScanError, text: &str, at: Position) -> Option<Position> {
-    use ErrorKind::{TabInBlockIndentation, TabInIndentation, TabInPlainScalar, TabNotAllowed};
-    if !matches!(error.kind(), TabInBlockIndentation | TabInIndentation | TabInPlainScalar | TabNotAllowed) {
-        return None;
-    }
-    text.lines().zip(1..).skip(at.line as usize - 1).find_map(|(line, number)| {
-        let indentation = &line[..line.len() - line.trim_start().len()];
-        indentation.find('\t').map(|tab| Position { line: number, column: tab as u32 + 1 })
-    })
 }
 
 struct Composer<'text, 'problems> {

@@ -347,6 +347,17 @@ fn json_faults_have_their_line_too() {
 }
 
 #[test]
+fn a_key_that_stands_twice_in_json_is_told() {
+    let text =
+        "{\"apiVersion\": \"v1\", \"kind\": \"Node\",\n \"metadata\": {\"name\": \"n1\", \"name\": \"n2\"}}";
+    let line = refused(&[("m.json", text)], &["simulate", "-f", "m.json"]);
+    assert_eq!(
+        line,
+        "error: m.json:2:34: document 1: invalid JSON: found key \"name\" again, expected it once"
+    );
+}
+
+#[test]
 fn an_item_of_a_list_and_a_template_are_named_by_their_path() {
     let list = "apiVersion: v1\nkind: List\nitems:\n- apiVersion: apps/v1\n  kind: Deployment\n  metadata: {name: web}\n  spec:\n    \
         template:\n      spec:\n        containers:\n        - resources: {requests: {cpu: -1}}\n";

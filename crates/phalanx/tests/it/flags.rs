@@ -130,6 +130,10 @@ fn a_command_line_that_cannot_be_read_is_told_in_one_line() {
             "invalid value 'job' for '<KIND>': expected one of podgroup, pod".to_owned(),
         ),
         (
+            &["explain", "pod", "a", "-n", "A_b", "-f", "m"],
+            "invalid value 'A_b' for '--namespace <NAMESPACE>': expected lower-case letters, digits and '-', at most 63, with letters or digits at both ends".to_owned(),
+        ),
+        (
             &["scheduler", "--leader-elect=maybe"],
             "invalid value 'maybe' for '--leader-elect[=<BOOL>]': expected true or false".to_owned(),
         ),

@@ -50,6 +50,28 @@ fn a_file_without_any_object_is_told_beside_others() {
     );
 }
 
+/// As kubectl warns of it.
+#[test]
+fn a_field_that_a_workload_does_not_have_is_told() {
+    let template = "template: {spec: {containers: [{name: c}], schedulerName: volcano}}";
+    let text = format!(
+        "apiVersion: apps/v1\nkind: Deployment\nmetadata: {{name: d}}\nspec: {{replica: 3, {template}}}\n"
+    );
+    let folder = folder(&[("m.yaml", &(text + &node("n1", 4)))]);
+    let ran = phalanx_in(folder.path(), &["simulate", "-f", "m.yaml", "-o", "json"], "");
+    assert_eq!(ran.json()["bindings"], json!({"default/d-0": "n1"}));
+    let expected = "note: m.yaml:4:17: document 1: Deployment default/d: spec.replica: unknown field, ignored (did you mean replicas?)\n";
+    assert_eq!(ran.stderr, expected);
+}
+
+#[test]
+fn a_resource_of_a_node_that_no_pod_can_ask_for_is_told() {
+    let folder = folder(&[("m.yaml", &node("n1", 4).replace("cpu: 4", "cpus: 4"))]);
+    let ran = phalanx_in(folder.path(), &["simulate", "-f", "m.yaml", "-o", "json"], "");
+    let expected = "note: m.yaml:5:30: document 1: Node n1: status.allocatable.cpus: ignored, for no pod can ask for a resource of this name, expected cpu, ";
+    assert!(ran.stderr.starts_with(expected) && ran.code == 0, "{ran:?}");
+}
+
 #[test]
 fn what_to_give_in_place_of_objects_whose_controllers_are_missing_is_told() {
     let of = |api: &str, kind: &str| format!("---\napiVersion: {api}\nkind: {kind}\nmetadata: {{name: x}}\n");
@@ -67,14 +89,34 @@ fn what_to_give_in_place_of_objects_whose_controllers_are_missing_is_told() {
 }
 
 #[test]
-fn an_expression_that_cannot_be_read_is_told_of_a_class_that_nobody_names() {
-    let class = "---\napiVersion: resource.k8s.io/v1\nkind: DeviceClass\nmetadata: {name: gpu}\n\
-        spec: {selectors: [{cel: {expression: device.driver ==}}]}\n";
-    let folder = folder(&[("m.yaml", &(node("n1", 4) + class))]);
+fn an_expression_that_cannot_be_read_is_told_though_nobody_uses_it() {
+    let selectors = "selectors: [{cel: {expression: device.driver ==}}]";
+    let devices =
+        format!("devices: {{requests: [{{name: r, exactly: {{deviceClassName: gpu, {selectors}}}}}]}}");
+    let text = node("n1", 4)
+        + &dra("DeviceClass", &format!("spec: {{{selectors}}}"))
+        + &dra("ResourceClaim", &format!("spec: {{{devices}}}"))
+        + &dra("ResourceClaimTemplate", &format!("spec: {{spec: {{{devices}}}}}"));
+    let folder = folder(&[("m.yaml", &text)]);
     let ran = phalanx_in(folder.path(), &["simulate", "-f", "m.yaml", "-o", "json"], "");
-    let expected = "note: m.yaml:10:39: document 2: DeviceClass gpu: spec.selectors[0].cel.expression: column 17: \
-        found the end, expected a value; no device is of this class\n";
-    assert_eq!((ran.code, ran.stderr.as_str()), (0, expected));
+    let told: Vec<&str> =
+        ran.stderr.lines().filter_map(|line| line.split_once(": document ")).map(|told| told.1).collect();
+    let cel = "selectors[0].cel.expression: column 17: found the end, expected a value";
+    let expected = [
+        format!("2: DeviceClass x: spec.{cel}; no device is of this class"),
+        format!(
+            "3: ResourceClaim default/x: spec.devices.requests[0].exactly.{cel}; no device is good for it"
+        ),
+        format!(
+            "4: ResourceClaimTemplate default/x: spec.spec.devices.requests[0].exactly.{cel}; no device is good for it"
+        ),
+    ];
+    assert_eq!((ran.code, told), (0, expected.iter().map(String::as_str).collect()), "{}", ran.stderr);
+}
+
+/// An object of the group resource.k8s.io.
+fn dra(kind: &str, spec: &str) -> String {
+    format!("---\napiVersion: resource.k8s.io/v1\nkind: {kind}\nmetadata: {{name: x}}\n{spec}\n")
 }
 
 #[test]

@@ -84,13 +84,14 @@ fn all_that_is_wrong_with_a_rule_is_told() {
 
 #[test]
 fn a_workload_and_its_pods_are_looked_at_together() {
-    let job = "apiVersion: batch/v1\nkind: Job\nmetadata: {name: J}\nspec:\n  parallelism: -1\n  completions: many\n  \
+    let job = "apiVersion: batch/v1\nkind: Job\nmetadata: {name: J}\nspec:\n  parallelism: -1\n  completions: many\n  suspend: maybe\n  \
         template:\n    spec: {containers: [{name: c, resources: {requests: {cpu: 1x}}}]}\n";
     let expected = [
         "error: m.yaml:3:18: document 1: Job: metadata.name: found \"J\", expected lower-case letters",
         "error: m.yaml:5:16: document 1: Job: spec.parallelism: found -1, expected an integer from 0 to 1000000",
         "error: m.yaml:6:16: document 1: Job: spec.completions: found \"many\", expected an integer from 0 to 1000000",
-        "error: m.yaml:8:63: document 1: Job: spec.template.spec.containers[0].resources.requests.cpu: ",
+        "error: m.yaml:7:12: document 1: Job: spec.suspend: found \"maybe\", expected true or false",
+        "error: m.yaml:9:63: document 1: Job: spec.template.spec.containers[0].resources.requests.cpu: ",
     ];
     assert_begin(&told(&[("m.yaml", job)], &["simulate", "-f", "m.yaml"]), &expected);
 }

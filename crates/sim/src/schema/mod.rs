@@ -26,13 +26,26 @@ use crate::object::NAME;
 /// The schemas of the kinds that were met, prepared once.
 #[derive(Debug, Default)]
 pub(crate) struct Schemas {
-    shapes: BTreeMap<Kind, Arc<Shape>>,
+    shapes: BTreeMap<String, Arc<Shape>>,
 }
 
 impl Schemas {
     /// What of an object its kind does not have, or not like this.
     pub(crate) fn check(&mut self, kind: Kind, object: &Value) -> Checked {
-        let shape = self.shapes.entry(kind).or_insert_with(|| Preparation::of(&sources::of(kind)));
+        self.check_by(kind.name(), || sources::of(kind), object)
+    }
+
+    /// The same of an object that makes pods, but for their template.
+    pub(crate) fn check_workload(&mut self, kind: &str, object: &Value) -> Checked {
+        self.check_by(kind, || sources::of_workload(kind), object)
+    }
+
+    fn check_by(&mut self, kind: &str, schema: impl FnOnce() -> Value, object: &Value) -> Checked {
+        let shape = match self.shapes.get(kind) {
+            Some(shape) => Arc::clone(shape),
+            None => Preparation::of(&schema()),
+        };
+        self.shapes.entry(kind.to_owned()).or_insert_with(|| Arc::clone(&shape));
         let mut found = Checked::default();
         shape.check(object, &Path::Top, &mut found);
         found
@@ -96,6 +109,11 @@ enum Shape {
 }
 
 impl UnknownField {
+    /// What was meant, in brackets.
+    pub(crate) fn hint(&self) -> String {
+        self.near.as_ref().map(|near| format!(" (did you mean {near}?)")).unwrap_or_default()
+    }
+
     fn new(path: &Path<'_>, key: &str, fields: &BTreeMap<String, Arc<Shape>>) -> Self {
         let names: Vec<&str> = fields.keys().map(String::as_str).collect();
         Self { path: path.to_string(), near: phalanx_conf::nearest(&names, key).map(ToOwned::to_owned) }

@@ -1,4 +1,6 @@
 //! Where schemas come from.
+use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet, StatefulSet};
+use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{
     Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod, ResourceQuota,
 };
@@ -59,6 +61,23 @@ pub(super) fn of(kind: Kind) -> Value {
         Kind::CSIStorageCapacity => schema_for!(CSIStorageCapacity).to_value(),
     };
     with_enums(root)
+}
+
+/// The schema of an object that makes pods, without that of its template, which is looked at as a pod. Its selector may be
+/// missing.
+pub(super) fn of_workload(kind: &str) -> Value {
+    let mut root = match kind {
+        "Deployment" => schema_for!(Deployment).to_value(),
+        "ReplicaSet" => schema_for!(ReplicaSet).to_value(),
+        "StatefulSet" => schema_for!(StatefulSet).to_value(),
+        _ => schema_for!(Job).to_value(),
+    };
+    let types = root["$defs"].as_object_mut().into_iter().flatten();
+    for (_, spec) in types.filter(|(_, schema)| schema["properties"]["template"].is_object()) {
+        spec["properties"]["template"] = json!({});
+        spec["required"] = json!([]);
+    }
+    root
 }
 
 /// The metrics API publishes its schema elsewhere than Kubernetes does.
