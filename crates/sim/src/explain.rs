@@ -79,9 +79,10 @@ fn facts(core: &CoreReport, job: &GroupReport) -> Vec<String> {
     let mut facts = Vec::new();
     if !job.solo {
         let (min, pods, placed) = (job.min_member, job.pods, job.placed);
+        let noun = if pods == 1 { "pod" } else { "pods" };
         let (missing, waiting) = (min.saturating_sub(placed), job.waiting);
         facts.push(format!(
-            "  members: {pods} pods, {placed} placed, {missing} missing, {waiting} waiting; minMember {min}"
+            "  members: {pods} {noun}, {placed} placed, {missing} missing, {waiting} waiting; minMember {min}"
         ));
     }
     if job.nominated > 0 {

@@ -135,12 +135,22 @@ impl<'a> Sort<'a> {
 fn slip<'a>(version: &str, kind: &str) -> Option<Sort<'a>> {
     let group = |version: &'static str| version.rsplit_once('/').map_or("", |(group, _)| group);
     let written = version.rsplit_once('/').map_or("", |(group, _)| group);
-    let plain = Kind::ALL.iter().map(|(version, kind)| (*version, kind.name()));
-    let known = plain.chain(WORKLOADS.iter().map(|(version, kind, _)| (*version, *kind)));
-    known
+    known()
         .filter(|(known, name)| name.eq_ignore_ascii_case(kind) && [group(known), ""].contains(&written))
         .map(|(version, kind)| Sort::Slip { version, kind })
         .next()
+}
+
+/// All that are read, by apiVersion and kind.
+fn known() -> impl Iterator<Item = (&'static str, &'static str)> {
+    let plain = Kind::ALL.iter().map(|(version, kind)| (*version, kind.name()));
+    plain.chain(WORKLOADS.iter().map(|(version, kind, _)| (*version, *kind)))
+}
+
+/// One of the same apiVersion that this was probably meant to be.
+pub(crate) fn near(kind: &str, version: &str) -> Option<&'static str> {
+    let names: Vec<&str> = known().filter(|(known, _)| *known == version).map(|(_, name)| name).collect();
+    phalanx_conf::nearest(&names, kind)
 }
 
 /// The kinds that hold a pod template.
@@ -157,6 +167,28 @@ mod tests {
 
     fn queue_like(kind: &'static str) -> Sort<'static> {
         Sort::Slip { version: "scheduling.volcano.sh/v1beta1", kind }
+    }
+
+    #[test]
+    fn what_was_probably_meant_is_of_the_same_version() {
+        for (version, kind, expected) in [
+            ("v1", "Pods", Some("Pod")),
+            ("v1", "PodGrup", None),
+            ("scheduling.volcano.sh/v1beta1", "PodGrup", Some("PodGroup")),
+            ("v1", "Service", None),
+            ("v1", "ConfigMap", None),
+            ("v1", "Secret", None),
+            ("v1", "Event", None),
+            ("v1", "Endpoints", None),
+            ("v1", "ServiceAccount", None),
+            ("v1", "LimitRange", None),
+            ("v1", "PodTemplate", None),
+            ("v1", "Binding", None),
+            ("apps/v1", "ControllerRevision", None),
+            ("batch/v1", "CronJob", None),
+        ] {
+            assert_eq!(near(kind, version), expected, "{kind}");
+        }
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use phalanx_core::event::{PodPhase, SliceNodes};
 
 use crate::bad_input::BadInput;
-use crate::kind::Kind;
+use crate::kind::{Kind, near};
 use crate::manifests::Object;
 use crate::place::Place;
 
@@ -114,20 +114,23 @@ fn note(first: &BadInput, count: usize) -> BadInput {
 fn ignored_note(kind: &str, first: &BadInput, count: usize) -> BadInput {
     let objects =
         if count == 1 { "1 object".to_owned() } else { format!("{count} objects, this the first,") };
-    let why = instead(kind).unwrap_or("which scheduling does not read");
-    let problem = format!("ignored {objects} of kind {kind}, {why}");
+    let problem = format!("ignored {objects} of kind {kind}, {}", why_ignored(kind));
     BadInput { problem, ..first.clone() }
 }
 
-/// Of kinds whose pods are scheduled all the same: who makes them, and what to give in their stead.
-fn instead(kind: &str) -> Option<&'static str> {
-    if kind.starts_with("Job (batch.volcano.sh/") {
-        return Some(
-            "whose pods and PodGroup Volcano's Job controller makes, expected those: kubectl get pods,podgroups -A -o yaml",
-        );
-    }
+/// Of kinds whose pods are scheduled all the same: who makes them, and what to give in their stead. Of others, what may have
+/// been meant.
+fn why_ignored(kind: &str) -> String {
+    let single = kind.replacen("List (", " (", 1);
     let made = ["DaemonSet (apps/", "CronJob (batch/", "ReplicationController (v1"];
-    made.iter()
-        .any(|made| kind.starts_with(made))
-        .then_some("whose pods its controller makes, expected those: kubectl get pods -A -o yaml")
+    if single.starts_with("Job (batch.volcano.sh/") {
+        return "whose pods and PodGroup Volcano's Job controller makes, expected those: kubectl get pods,podgroups -A -o yaml"
+            .to_owned();
+    }
+    if made.iter().any(|made| single.starts_with(made)) {
+        return "whose pods its controller makes, expected those: kubectl get pods -A -o yaml".to_owned();
+    }
+    let near = kind.split_once(" (").and_then(|(name, version)| near(name, version.strip_suffix(')')?));
+    let hint = near.map(|near| format!(" (did you mean {near}?)")).unwrap_or_default();
+    format!("which scheduling does not read{hint}")
 }

@@ -43,13 +43,18 @@ const UNNAMED: &str = "unnamed";
 
 /// Finds the name of an object and fills in the default namespace, and something in place of what is wrong.
 pub(crate) fn identify(object: &mut Value, kind: &str, namespaced: bool) -> Identity {
-    if !object["metadata"].is_object() {
-        object["metadata"] = json!({});
-    }
-    let metadata = &mut object["metadata"];
     let mut wrong = Vec::new();
+    let metadata = &mut object["metadata"];
+    if !metadata.is_object() {
+        if !metadata.is_null() {
+            let problem = format!("found {}, expected a mapping", crate::reader::describe(metadata));
+            wrong.push(invalid("metadata", &problem));
+        }
+        *metadata = json!({});
+    }
     let name = name(&metadata["name"]).unwrap_or_else(|problem| {
-        wrong.push(invalid("metadata.name", &problem));
+        let missing = invalid("metadata.name", &problem);
+        wrong.extend(Some(missing).filter(|_| wrong.is_empty()));
         UNNAMED.to_owned()
     });
     metadata["name"] = json!(name);

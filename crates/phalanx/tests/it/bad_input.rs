@@ -43,6 +43,10 @@ fn a_wrong_field_is_told_with_file_line_object_field_and_what_was_expected() {
             "error: m.yaml:4:18: document 1: Pod: metadata.name: found \"P_1\", expected lower-case letters",
         ),
         (
+            pod("p", 1, "", "").replace("{name: p, annotations: {}}", "[p]"),
+            "error: m.yaml:4:11: document 1: Pod: metadata: found a list, expected a mapping",
+        ),
+        (
             two.clone() + &two,
             "error: m.yaml:9:18: document 2: Node n1: metadata.name: found Node n1 again, expected it once; it is in document 1 of m.yaml",
         ),

@@ -75,7 +75,10 @@ fn a_resource_of_a_node_that_no_pod_can_ask_for_is_told() {
 #[test]
 fn what_to_give_in_place_of_objects_whose_controllers_are_missing_is_told() {
     let of = |api: &str, kind: &str| format!("---\napiVersion: {api}\nkind: {kind}\nmetadata: {{name: x}}\n");
-    let kinds = of("batch.volcano.sh/v1alpha1", "Job") + &of("apps/v1", "DaemonSet") + &of("v1", "Service");
+    let kinds = of("batch.volcano.sh/v1alpha1", "Job")
+        + &of("apps/v1", "DaemonSet")
+        + &of("v1", "Service")
+        + &of("v1", "Nodes");
     let folder = folder(&[("m.yaml", &(node("n1", 4) + &kinds))]);
     let ran = phalanx_in(folder.path(), &["simulate", "-f", "m.yaml", "-o", "json"], "");
     let told: Vec<&str> =
@@ -84,6 +87,7 @@ fn what_to_give_in_place_of_objects_whose_controllers_are_missing_is_told() {
         "Job (batch.volcano.sh/v1alpha1), whose pods and PodGroup Volcano's Job controller makes, expected those: kubectl get pods,podgroups -A -o yaml",
         "DaemonSet (apps/v1), whose pods its controller makes, expected those: kubectl get pods -A -o yaml",
         "Service (v1), which scheduling does not read",
+        "Nodes (v1), which scheduling does not read (did you mean Node?)",
     ];
     assert_eq!(told, expected);
 }
