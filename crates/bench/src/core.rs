@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
 use clap::Args;
-use phalanx_conf::{Known, parse};
+use phalanx_conf::{Known, Parsed, Severity, parse};
 use phalanx_core::Scheduler;
 use phalanx_core::conf::Conf;
 use phalanx_core::decision::Decision;
@@ -46,7 +46,11 @@ pub(crate) fn helm_conf() -> Result<Conf> {
 pub(crate) fn conf_of(path: Option<&Path>) -> Result<Conf> {
     let Some(path) = path else { return helm_conf() };
     let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
-    parse(&text, &Known::builtin()).conf.with_context(|| format!("{} has errors", path.display()))
+    let Parsed { conf, problems } = parse(&text, &Known::builtin());
+    let first = problems.iter().find(|problem| problem.severity == Severity::Error);
+    conf.with_context(|| {
+        first.map(|problem| problem.in_file(&path.display().to_string())).unwrap_or_default()
+    })
 }
 
 pub(crate) fn run(options: &Options) -> Result<Value> {

@@ -42,7 +42,7 @@ pub(crate) struct Options {
     #[arg(long)]
     each_plugin: bool,
     /// Fails when a cycle for one new pod takes longer, in milliseconds.
-    #[arg(long)]
+    #[arg(long, value_parser = crate::above_0)]
     max_ms: Option<f64>,
 }
 

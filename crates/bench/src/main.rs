@@ -101,6 +101,13 @@ fn count_or_0(text: &str) -> Result<usize, &'static str> {
     text.parse().map_err(|_| "expected a whole number from 0 on")
 }
 
+fn above_0(text: &str) -> Result<f64, &'static str> {
+    text.parse()
+        .ok()
+        .filter(|number: &f64| number.is_finite() && *number > 0.0)
+        .ok_or("expected a number above 0")
+}
+
 fn is_closed(error: &io::Error) -> bool {
     error.kind() == ErrorKind::BrokenPipe
 }

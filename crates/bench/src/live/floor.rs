@@ -28,7 +28,7 @@ pub(crate) struct Options {
     #[arg(long, default_value_t = 1, allow_negative_numbers = true, value_parser = crate::count)]
     rounds: usize,
     /// Fail when Phalanx takes more than so many times as long as the bare loop, each in its fastest round.
-    #[arg(long)]
+    #[arg(long, value_parser = crate::above_0)]
     max_ratio: Option<f64>,
     /// Further arguments for `phalanx scheduler`.
     #[arg(last = true)]

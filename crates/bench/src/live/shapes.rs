@@ -17,13 +17,13 @@ pub(crate) struct Options {
     #[arg(long, default_value_t = 10_000, allow_negative_numbers = true, value_parser = crate::count)]
     pods: usize,
     /// Numbers of gangs; each must divide the number of pods.
-    #[arg(long, value_delimiter = ',', default_value = "10000,500,20,1")]
+    #[arg(long, value_delimiter = ',', default_value = "10000,500,20,1", value_parser = crate::count)]
     gangs: Vec<usize>,
     /// Requests in flight of the client.
     #[arg(long, default_value_t = 64, allow_negative_numbers = true, value_parser = crate::count)]
     in_flight: usize,
     /// Requests a second of the limited client, and of the scheduler beside it; 0 leaves those runs out.
-    #[arg(long, default_value_t = 1000.0)]
+    #[arg(long, default_value_t = 1000.0, value_parser = crate::above_0)]
     rate: f64,
     /// Leave the runs without gangs out.
     #[arg(long)]

@@ -33,6 +33,10 @@ fn a_command_line_that_cannot_be_read_is_told_in_one_line() {
             "error: invalid value '0' for '--nodes <NODES>': expected a whole number from 1 on",
         ),
         (
+            &["idle", "--max-ms", "x"],
+            "error: invalid value 'x' for '--max-ms <MAX_MS>': expected a number above 0",
+        ),
+        (
             &["idle", "--waiting", "-1"],
             "error: invalid value '-1' for '--waiting <WAITING>': expected a whole number from 0 on",
         ),
