@@ -156,6 +156,7 @@ impl Scheduler {
             .chain(world.usage_ends())
             .chain(world.refusals_end(now))
             .chain(world.next_call())
+            .chain(vain.wake())
             .chain(world.seats_end());
         let wake = wakes.chain(again).min();
         // Those that are looked at in each cycle wait for one as well.

@@ -57,6 +57,72 @@ fn the_answer_stands_for_a_while_and_then_it_is_asked_for_again() {
 }
 
 #[test]
+fn it_stands_longer_when_it_is_given_again() {
+    let mut full = Full::new();
+    let mut rests = Vec::new();
+    let mut now = 0;
+    for _ in 0..6 {
+        full.cycle(now);
+        full.world.apply(pod(&format!("other-{now}"), "cpu=1").into());
+        let again = full.cycle(now + 1).1.expect("a cycle is due when the answer does not stand any more");
+        rests.push(again.0 - now);
+        now = again.0;
+    }
+    assert!(rests.is_sorted() && rests[1] > rests[0] && rests[5] == 10_000, "{rests:?}");
+}
+
+#[test]
+fn a_node_that_is_told_of_as_it_was_ends_nothing() {
+    let mut full = Full::new();
+    full.cycle(0);
+    full.world.apply(held(7, true));
+    full.world.apply(node("n0", "cpu=20").into());
+    assert_eq!(full.cycle(1).0, [""; 0]);
+}
+
+/// Queues in each of which a pod waits, for whom somebody may be evicted after the first cycle.
+const QUEUES: usize = 20;
+
+#[test]
+fn short_searches_of_many_queues_take_turns() {
+    let of = |queue: usize, name: &str| {
+        let queue = Some(format!("q{queue:02}").into());
+        PodInfo { queue, ..pod(name, "cpu=1") }
+    };
+    let runs = |at: usize, preemptable: bool| {
+        let pod = PodInfo { preemptable: Some(preemptable), ..of(at % QUEUES, &format!("p-{at}")) };
+        Event::from(running(pod, &format!("n{}", at / 20)))
+    };
+    let mut conf = helm();
+    conf.actions.push("preempt".to_owned());
+    let (mut world, scheduler) = (World::new(WorldOptions::default()), Scheduler::new(conf, 0));
+    (0..NODES).for_each(|at| _ = world.apply(node(&format!("n{at}"), "cpu=20").into()));
+    (0..QUEUES).for_each(|at| _ = world.apply(queue(&format!("q{at:02}"), 1).into()));
+    (0..PODS).for_each(|at| _ = world.apply(runs(at, false)));
+    for at in 0..QUEUES {
+        world.apply(PodInfo { priority: Some(10), ..of(at, &format!("urgent-{at}")) }.into());
+    }
+    let mut full = Full { world, scheduler };
+    assert_eq!(full.cycle(0).0, [""; 0]);
+    (0..QUEUES).for_each(|at| _ = full.world.apply(runs(at, true)));
+    let mut evicted = Vec::new();
+    let mut cycles = 0;
+    while evicted.len() < QUEUES {
+        let (some, wake) = full.cycle(1 + cycles);
+        assert!(!some.is_empty(), "nobody had a turn");
+        evicted.extend(some);
+        cycles += 1;
+        let due = wake.is_some_and(|wake| wake.0 <= cycles + 1000);
+        assert!(evicted.len() == QUEUES || due, "nobody is asked again: {wake:?}");
+    }
+    assert!((2..10).contains(&cycles), "{cycles}");
+    evicted.sort();
+    let mut all: Vec<String> = (0..QUEUES).map(|at| format!("p-{at}")).collect();
+    all.sort();
+    assert_eq!(evicted, all);
+}
+
+#[test]
 fn who_asks_for_something_else_has_an_answer_of_its_own() {
     let mut full = Full::new();
     full.cycle(0);

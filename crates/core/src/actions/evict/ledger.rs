@@ -7,13 +7,16 @@ use phalanx_resource::{Amounts, DimId};
 use rustc_hash::FxHashMap;
 
 use super::aim::Aim;
+use super::steps::Steps;
+use crate::diagnosis::NoEviction;
 use crate::id::{ClassId, Id, NodeId, TaskId};
 use crate::session::Session;
 use crate::world::{Node, World};
 
 /// Tasks of one class.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 struct Need {
+    class: ClassId,
     request: Vec<(DimId, i64)>,
     /// How many of them there are.
     tasks: u64,
@@ -26,15 +29,120 @@ struct Need {
 }
 
 /// One resource, over all nodes that any class is let on.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 struct Total {
     dim: DimId,
     wanted: i128,
     room: i128,
 }
 
-/// Rooms as they would be.
+/// Nodes in all ledgers that are kept, but for the one that was used last.
+const KEPT: usize = 1 << 17;
+
+/// And no more ledgers than this.
+const MOST: usize = 16;
+
+/// What a ledger is about: the tasks of an aim by class, and how many of them it takes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Wants {
+    /// With what tells the class from an earlier one that had the same id.
+    classes: Vec<(ClassId, u64, u64)>,
+    wanted: usize,
+}
+
+impl Wants {
+    fn of(world: &World, aim: &Aim) -> Self {
+        let mut classes: Vec<(ClassId, u64, u64)> = Vec::new();
+        for task in &aim.tasks {
+            let id = world.tasks[*task].class;
+            match classes.iter_mut().find(|(known, ..)| *known == id) {
+                Some((.., tasks)) => *tasks += 1,
+                None => classes.push((id, world.classes[id].serial.0, 1)),
+            }
+        }
+        classes.sort_unstable();
+        Self { classes, wanted: aim.wanted }
+    }
+}
+
+/// A ledger with nobody evicted, as it was when the log of touched nodes was read up to there.
 #[derive(Clone, Debug)]
+struct Kept {
+    wants: Wants,
+    today: Ledger,
+    cursor: u64,
+}
+
+/// Ledgers of the last aims. Others that ask for the same need only what has changed since, also in another cycle.
+#[derive(Clone, Debug, Default)]
+pub(in crate::actions) struct Ledgers {
+    /// The one that was used last comes last.
+    kept: Vec<Kept>,
+    /// Nodes, their slots and resources as they were.
+    stamp: (u64, usize, usize),
+}
+
+impl Ledgers {
+    /// What is asked of rooms with nobody evicted; an error when the aim does not even fit empty nodes.
+    pub(super) fn with_today<R>(
+        &mut self,
+        session: &mut Session<'_>,
+        aim: &Aim,
+        steps: &mut Steps,
+        ask: impl FnOnce(&mut Session<'_>, &mut Ledger, &mut Steps) -> Result<R, NoEviction>,
+    ) -> Result<R, NoEviction> {
+        let wants = Wants::of(session.world, aim);
+        let mut today = match self.take(session.world, &wants, steps)? {
+            Some(kept) => {
+                debug_assert!(kept.is_anew(session, aim), "what is kept of rooms is not what they are");
+                kept
+            }
+            None => today(session, aim, steps)?,
+        };
+        let cursor = session.world.touched_end();
+        let answer = ask(session, &mut today, steps);
+        self.keep(session.world, Kept { wants, today, cursor });
+        answer
+    }
+
+    fn take(
+        &mut self,
+        world: &World,
+        wants: &Wants,
+        steps: &mut Steps,
+    ) -> Result<Option<Ledger>, NoEviction> {
+        let stamp = (world.nodes_stamp(), world.nodes.bound(), world.dims.len());
+        if std::mem::replace(&mut self.stamp, stamp) != stamp {
+            self.kept.clear();
+        }
+        let Some(at) = self.kept.iter().position(|kept| kept.wants == *wants) else { return Ok(None) };
+        let Kept { mut today, cursor, .. } = self.kept.remove(at);
+        let touched = world.touched_since(cursor).filter(|touched| touched.len() <= world.nodes.len());
+        let Some(touched) = touched else { return Ok(None) };
+        steps.scan(touched.len())?;
+        for node in touched {
+            today.set(*node, world.nodes.get(*node).map(Node::future_idle).unwrap_or_default());
+        }
+        Ok(Some(today))
+    }
+
+    fn keep(&mut self, world: &World, kept: Kept) {
+        let most = (KEPT / world.nodes.bound().max(1)).clamp(1, MOST);
+        if self.kept.len() >= most {
+            self.kept.remove(0);
+        }
+        self.kept.push(kept);
+    }
+}
+
+fn today(session: &mut Session<'_>, aim: &Aim, steps: &mut Steps) -> Result<Ledger, NoEviction> {
+    steps.scan(2 * session.world.nodes.len())?;
+    let empty = Ledger::new(session, aim);
+    if empty.may_do() { Ok(empty.today(session.world)) } else { Err(NoEviction::TooLarge) }
+}
+
+/// Rooms as they would be.
+#[derive(Clone, Debug, PartialEq)]
 pub(super) struct Ledger {
     needs: Vec<Need>,
     totals: Vec<Total>,
@@ -45,7 +153,7 @@ pub(super) struct Ledger {
 
 impl Ledger {
     /// With every node empty.
-    pub(super) fn new(session: &mut Session<'_>, aim: &Aim) -> Self {
+    fn new(session: &mut Session<'_>, aim: &Aim) -> Self {
         let mut counts: FxHashMap<ClassId, u64> = FxHashMap::default();
         for task in &aim.tasks {
             *counts.entry(session.world.tasks[*task].class).or_default() += 1;
@@ -57,17 +165,25 @@ impl Ledger {
     }
 
     /// With nobody evicted.
-    pub(super) fn today(&self, world: &World) -> Self {
-        self.clone().with_rooms(rooms(world, Node::future_idle))
+    fn today(self, world: &World) -> Self {
+        self.with_rooms(rooms(world, Node::future_idle))
+    }
+
+    /// Whether it is what one made anew would be.
+    fn is_anew(&self, session: &mut Session<'_>, aim: &Aim) -> bool {
+        let mut anew = Self::new(session, aim).today(session.world);
+        anew.needs.sort_by_key(|need| self.needs.iter().position(|known| known.class == need.class));
+        *self == anew
     }
 
     /// With all of these gone.
     pub(super) fn without<'w>(&self, victims: impl Iterator<Item = (NodeId, &'w Amounts)>) -> Self {
-        let mut rooms = self.rooms.clone();
+        let mut without = self.clone();
+        let mut rooms = std::mem::take(&mut without.rooms);
         for (node, request) in victims {
             rooms[node.index()].add(request);
         }
-        self.clone().with_rooms(rooms)
+        without.with_rooms(rooms)
     }
 
     fn with_rooms(mut self, rooms: Vec<Amounts>) -> Self {
@@ -187,7 +303,7 @@ impl Need {
         let admits = placement.admits(world, tiers, class);
         let admitted = (0..world.nodes.bound()).map(|at| admits(NodeId::from_index(at))).collect();
         let request: Vec<_> = world.classes[class].request.iter().filter(|(_, amount)| *amount > 0).collect();
-        Self { request, tasks, fits: vec![0; world.nodes.bound()], total: 0, admitted }
+        Self { class, request, tasks, fits: vec![0; world.nodes.bound()], total: 0, admitted }
     }
 
     fn admits(&self, node: usize) -> bool {
@@ -222,5 +338,6 @@ fn totals(world: &World, aim: &Aim) -> Vec<Total> {
         let wanted = asked.iter().take(aim.wanted).map(|amount| i128::from(*amount)).sum();
         Total { dim: *dim, wanted, room: 0 }
     };
+    dims.sort_unstable();
     dims.iter().map(least).collect()
 }

@@ -49,6 +49,7 @@ use crate::session::Session;
 use crate::waiting;
 use crate::world::Status;
 use aim::Aim;
+use ledger::Ledgers;
 use nobody::Asker;
 pub(super) use proof::may_keep;
 pub(super) use purpose::Purpose;
@@ -95,6 +96,7 @@ pub(super) fn run(session: &mut Session<'_>, purpose: Purpose) {
     for jobs in [first, rest] {
         planner.serve_all(session, jobs);
     }
+    session.vain.ledgers = planner.ledgers;
 }
 
 /// Jobs that lack what they should have and have tasks to be placed.
@@ -123,6 +125,7 @@ struct Planner {
     purpose: Purpose,
     roster: Roster,
     steps: Steps,
+    ledgers: Ledgers,
     /// Why nobody was evicted for a job like this one, since somebody was evicted last.
     refused: FxHashMap<Like, NoEviction>,
     /// What keeps those who run from being evicted, for whom nobody is let go.
@@ -150,6 +153,7 @@ impl Planner {
             purpose,
             roster: Roster::new(session, purpose),
             steps,
+            ledgers: std::mem::take(&mut session.vain.ledgers),
             refused: FxHashMap::default(),
             nobody: FxHashMap::default(),
         }
@@ -267,8 +271,10 @@ impl Planner {
         if let Some(why) = self.refused.get(&like) {
             return Err(refusal(why.clone()));
         }
-        if let Some((until, why)) = session.vain.get(&like).cloned() {
-            session.world.call_at(aim.job, until);
+        if let Some((until, why)) = session.vain.answer(&like) {
+            if let Some(until) = until {
+                session.world.call_at(aim.job, until);
+            }
             return Err(refusal(why));
         }
         let (asker, left) = (Asker::of(session, aim, purpose), self.steps.left());
@@ -276,7 +282,7 @@ impl Planner {
             Ok(()) => {
                 self.refused.clear();
                 self.nobody.clear();
-                session.vain.forget();
+                session.vain.evicted(&like);
                 session.world.jobs[aim.job].refusals.clear();
                 let reserved = session.world.jobs[aim.job].counts.of(Status::Pipelined);
                 if reserved > 0 {
@@ -285,12 +291,12 @@ impl Planner {
                 Ok(())
             }
             Err(why) => {
-                let why = explained(session, aim, purpose, why);
+                let why = explained(session, (aim, &like), purpose, why);
                 if let (Some(asker), NoEviction::NoVictims(told)) = (asker, &why) {
                     self.nobody.insert(asker, Arc::clone(told));
                 }
                 if !matches!(why, NoEviction::Cut(_)) {
-                    session.vain.note(&like, left - self.steps.left(), session.now, &why);
+                    session.vain.note(&like, left - self.steps.left(), &why);
                     self.refused.insert(like, why.clone());
                 }
                 Err(refusal(why))
@@ -307,19 +313,25 @@ impl Planner {
         purpose: Purpose,
         asker: Option<&Asker>,
     ) -> Result<(), NoEviction> {
-        let Self { roster, steps, nobody, .. } = self;
+        let Self { roster, steps, ledgers, nobody, .. } = self;
         match asker.and_then(|asker| nobody.get(asker)) {
-            Some(told) if nobody::needs_somebody(session, aim, steps)? => {
+            Some(told) if nobody::needs_somebody(session, aim, (&mut *steps, &mut *ledgers))? => {
                 Err(NoEviction::NoVictims(Arc::clone(told)))
             }
-            _ => search::evict_for(session, aim, purpose, roster, steps),
+            _ => search::evict_for(session, aim, purpose, roster, (steps, ledgers)),
         }
     }
 }
 
 /// The same reason, with what keeps those that run.
-fn explained(session: &mut Session<'_>, aim: &Aim, purpose: Purpose, why: NoEviction) -> NoEviction {
-    let mut sheltered = || Arc::new(shelter::of(session, aim, purpose));
+fn explained(
+    session: &mut Session<'_>,
+    (aim, like): (&Aim, &Like),
+    purpose: Purpose,
+    why: NoEviction,
+) -> NoEviction {
+    let known = session.vain.told(like);
+    let mut sheltered = || known.clone().unwrap_or_else(|| Arc::new(shelter::of(session, aim, purpose)));
     match why {
         NoEviction::NoVictims(told) if *told == Sheltered::default() => NoEviction::NoVictims(sheltered()),
         NoEviction::NotEnough(_) => NoEviction::NotEnough(sheltered()),

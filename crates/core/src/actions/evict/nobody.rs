@@ -1,6 +1,6 @@
 //! For whom nobody is let go whatever they request: then the next one like them need not ask about all who run.
 use super::aim::Aim;
-use super::ledger::Ledger;
+use super::ledger::Ledgers;
 use super::purpose::Purpose;
 use super::search::asks_others;
 use super::steps::Steps;
@@ -50,13 +50,8 @@ impl Asker {
 pub(super) fn needs_somebody(
     session: &mut Session<'_>,
     aim: &Aim,
-    steps: &mut Steps,
+    (steps, ledgers): (&mut Steps, &mut Ledgers),
 ) -> Result<bool, NoEviction> {
     steps.begin();
-    steps.scan(2 * session.world.nodes.len())?;
-    let ledger = Ledger::new(session, aim);
-    if !ledger.may_do() {
-        return Err(NoEviction::TooLarge);
-    }
-    Ok(!ledger.today(session.world).may_do())
+    ledgers.with_today(session, aim, steps, |_, today, _| Ok(!today.may_do()))
 }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use rustc_hash::FxHashSet;
 
 use super::aim::Aim;
-use super::ledger::Ledger;
+use super::ledger::{Ledger, Ledgers};
 use super::proof::{self, Unit, prove, units};
 use super::purpose::Purpose;
 use super::roster::{Loss, Roster, Victim};
@@ -29,24 +29,30 @@ pub(super) fn evict_for(
     aim: &Aim,
     purpose: Purpose,
     roster: &mut Roster,
-    steps: &mut Steps,
+    (steps, ledgers): (&mut Steps, &mut Ledgers),
 ) -> Result<(), NoEviction> {
     steps.begin();
-    steps.scan(2 * session.world.nodes.len())?;
-    let ledger = Ledger::new(session, aim);
-    if !ledger.may_do() {
-        return Err(NoEviction::TooLarge);
-    }
-    let today = ledger.today(session.world);
+    ledgers.with_today(session, aim, steps, |session, today, steps| {
+        evict_in(session, aim, purpose, roster, (today, steps))
+    })
+}
+
+/// The same with rooms as they are with nobody evicted.
+fn evict_in(
+    session: &mut Session<'_>,
+    aim: &Aim,
+    purpose: Purpose,
+    roster: &mut Roster,
+    (today, steps): (&mut Ledger, &mut Steps),
+) -> Result<(), NoEviction> {
     let all = roster.each(session, aim, purpose);
     steps.scan(all.len())?;
+    if all.is_empty() && !today.may_do() {
+        return Err(NoEviction::NoVictims(Arc::default()));
+    }
     let empty = today.without(all.iter().map(|(task, node)| (*node, session.world.request_of(*task))));
     if !empty.may_do() {
-        return Err(if all.is_empty() {
-            NoEviction::NoVictims(Arc::default())
-        } else {
-            NoEviction::NotEnough(Arc::default())
-        });
+        return Err(NoEviction::NotEnough(Arc::default()));
     }
     if !today.may_do() && !anybody(session, aim, purpose, &all) {
         return Err(NoEviction::NoVictims(Arc::default()));
@@ -170,7 +176,7 @@ struct Search<'a, 'w> {
     aim: &'a Aim,
     purpose: Purpose,
     /// Rooms with nobody evicted.
-    today: Ledger,
+    today: &'a mut Ledger,
     steps: &'a mut Steps,
     why: Arc<Cause>,
 }

@@ -12,6 +12,7 @@ impl World {
     pub(super) fn apply_node(&mut self, info: NodeInfo) -> bool {
         let id = self.ensure_node(&info.name);
         let allocatable = self.rooms(&info.allocatable);
+        let stamp = self.changes.nodes;
         self.count_node(id, false);
         let images = self.images.put(&info.images);
         let node = &mut self.nodes[id];
@@ -51,6 +52,8 @@ impl World {
         }
         if changed || moved_images {
             self.touch_node(id);
+        } else {
+            self.changes.nodes = stamp;
         }
         // Where images are makes a node better, not possible.
         changed
