@@ -42,10 +42,8 @@ pub(super) fn parking(session: &Session<'_>, id: JobId, crowd: bool) -> Option<P
     if !may_grow || waits_at_gate(session.world, job) {
         return None;
     }
-    if session.world.queues[job.queue].dequeue == Dequeue::Fifo {
-        if job.has_places() {
-            return None;
-        }
+    // One that would only grow holds up nobody, whatever its queue.
+    if session.world.queues[job.queue].dequeue == Dequeue::Fifo && !job.has_places() {
         let stand = stand_behind(session.world, job)?;
         return Some(Parking::simple(HerdKey::Behind(job.queue, stand), Cure::Any, until));
     }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use phalanx_core::Patience;
 use phalanx_core::conf::{Conf, PluginConf};
 use phalanx_core::event::{
-    Constraints, Disk, DiskKind, Event, HostPort, Key, PdbInfo, PodGroupInfo, PodInfo, PodPhase, QueueInfo,
-    QueueState, Time,
+    Constraints, Dequeue, Disk, DiskKind, Event, HostPort, Key, PdbInfo, PodGroupInfo, PodInfo, PodPhase,
+    QueueInfo, QueueState, Time,
 };
 use phalanx_core::label::Selector;
 
@@ -321,6 +321,28 @@ fn gangs_that_run_and_would_grow_are_parked() {
     assert_eq!(cluster.run().names(), ["g19-1"], "the eldest");
     cluster.add(node("n1", "cpu=1 pods=100"));
     assert_eq!(cluster.run().names(), ["g18-1"]);
+}
+
+#[test]
+fn gangs_that_would_grow_in_a_strict_queue_wait_for_those_ahead_and_no_longer() {
+    for patience in [Patience { few: 0, in_vain: 1, ..patient() }, Patience::none()] {
+        let mut cluster = Cluster::new();
+        cluster.set_patience(patience);
+        cluster.add(QueueInfo { dequeue: Dequeue::Fifo, ..queue("default", 1) });
+        cluster.nodes(1, "cpu=21 pods=100").add(running(pod("f", "cpu=1"), "n0"));
+        for at in 0..20 {
+            would_grow(&mut cluster, &format!("g{at}"), 20 - at, "cpu=1", "cpu=1");
+        }
+        assert!(cluster.run().bound.is_empty());
+        cluster.add(PodGroupInfo { created: Time(0), ..group("ahead", 1) }).add(member("ahead", 0, "cpu=3"));
+        assert!(cluster.run().bound.is_empty());
+        cluster.change("f", |pod| pod.phase = PodPhase::Succeeded);
+        assert!(cluster.run().bound.is_empty(), "held up");
+        cluster.gone("ahead-0");
+        assert_eq!(cluster.run().names(), ["g19-1"], "the eldest");
+        cluster.add(node("n1", "cpu=1 pods=100"));
+        assert_eq!(cluster.run().names(), ["g18-1"]);
+    }
 }
 
 #[test]
