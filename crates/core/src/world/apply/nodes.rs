@@ -41,7 +41,7 @@ impl World {
         self.marked.lent.set(id, lent);
         self.count_node(id, true);
         if came {
-            self.devices_moved();
+            self.devices_come(&info.name);
         }
         if !same_statics {
             self.join_domains(id);
@@ -88,7 +88,7 @@ impl World {
         let id = self.nodes.insert(Node { name: name.clone(), attach_limits, ..Node::default() });
         self.node_ids.insert(name.clone(), id);
         self.attachments_come(name);
-        self.devices_moved();
+        self.devices_come(name);
         self.touch_statics(id);
         self.touch_node(id);
         id
@@ -104,12 +104,12 @@ impl World {
         self.count_node(id, false);
         self.leave_domains(id);
         self.set_usage(id, None);
+        self.devices_go(id);
         let node = &mut self.nodes[id];
         node.exists = false;
         node.idle.sub(&node.allocatable);
         node.allocatable = Amounts::new();
         node.devices = Stock::default();
-        self.devices_moved();
         self.join_domains(id);
         let images = std::mem::take(&mut self.nodes[id].images);
         self.images.take(&images);
@@ -132,8 +132,8 @@ impl World {
             self.attachments_go(&name);
             self.node_ids.remove(&name);
             self.marked.lent.set(id, false);
+            self.devices_go(id);
             self.nodes.remove(id);
-            self.devices_moved();
         }
     }
 }

@@ -9,6 +9,7 @@ mod assign;
 mod claim;
 mod ledger;
 mod need;
+mod pools;
 mod quota;
 mod refresh;
 mod shape;
@@ -81,9 +82,14 @@ struct Slice {
     shapes: Vec<Shapes>,
     /// Shapes that were asked about.
     known: Shapes,
+    /// It is of the newest generation of its pool, as of the last time stocks were made.
+    current: bool,
     /// How many of its devices are of a class.
     counts: BTreeMap<Arc<str>, u32>,
 }
+
+/// A driver and one of its pools.
+type Pool = (Arc<str>, Arc<str>);
 
 /// All about devices.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -103,6 +109,10 @@ pub(crate) struct Devices {
     shared: Stock,
     /// Slices, classes or nodes changed: stocks are made anew before the next cycle.
     dirty: bool,
+    /// Or only these pools are laid out anew, with devices that they had.
+    changed: BTreeMap<Pool, Vec<DeviceName>>,
+    /// And those on nodes of these names, which came.
+    came: FxHashSet<Arc<str>>,
     /// Source of serials.
     serial: u64,
     /// How many there are of the classes that queues and PodGroups name.

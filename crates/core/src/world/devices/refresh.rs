@@ -38,28 +38,34 @@ impl World {
         if self.devices.slices.get(&name).is_some_and(|slice| slice.info == info) {
             return false;
         }
-        self.devices.dirty = true;
-        self.devices.slices.insert(name, Slice { info, shapes, known: 0, counts: BTreeMap::new() });
+        self.devices.note_pool(&info, false);
+        let slice = Slice { info, shapes, known: 0, current: false, counts: BTreeMap::new() };
+        if let Some(before) = self.devices.slices.insert(name, slice) {
+            self.devices.note_pool(&before.info, true);
+        }
         true
     }
 
     pub(in crate::world) fn remove_slice(&mut self, name: &str) -> bool {
-        self.devices.dirty = true;
-        self.devices.slices.remove(name).is_some()
-    }
-
-    /// A node came or went: its devices do too.
-    pub(in crate::world) fn devices_moved(&mut self) {
-        self.devices.dirty |= !self.devices.slices.is_empty();
+        let slice = self.devices.slices.remove(name);
+        if let Some(slice) = &slice {
+            self.devices.note_pool(&slice.info, true);
+        }
+        slice.is_some()
     }
 
     /// Makes the stocks anew, if anything changed that they come from.
     pub(crate) fn refresh_devices(&mut self) {
         self.refresh_ledger();
-        if !self.devices.dirty {
+        if self.devices.is_fresh() {
             return;
         }
         self.devices.judge();
+        if !self.devices.dirty && self.refresh_pools() {
+            return;
+        }
+        self.devices.changed.clear();
+        self.devices.came.clear();
         let mut before: Vec<(NodeId, Stock)> = Vec::new();
         for id in self.nodes.ids().collect::<Vec<NodeId>>() {
             before.push((id, std::mem::take(&mut self.nodes[id].devices)));
@@ -106,7 +112,7 @@ impl World {
             let right = claim.holders() == found && (claim.exists || found.0 > 0);
             note(right, format!("holders of claim {}", claim.info.key));
         }
-        if self.devices.dirty || self.devices.claims.ids().next().is_none() {
+        if !self.devices.is_fresh() || self.devices.slices.is_empty() {
             return;
         }
         let mut again = self.clone();
@@ -162,20 +168,20 @@ impl Devices {
             let generation = newest.entry((&info.driver, &info.pool)).or_insert(info.generation);
             *generation = info.generation.max(*generation);
         }
-        let (mut on_nodes, mut elsewhere): (Shapes, Shapes) = (0, 0);
-        for slice in slices.values() {
+        let newest: Vec<bool> = slices
+            .values()
+            .map(|Slice { info, .. }| newest.get(&(&info.driver, &info.pool)) == Some(&info.generation))
+            .collect();
+        for (slice, current) in slices.values_mut().zip(newest) {
+            slice.current = current;
+        }
+        for slice in slices.values().filter(|slice| slice.current) {
             let info = &slice.info;
-            if newest.get(&(&info.driver, &info.pool)) != Some(&info.generation) {
-                continue;
-            }
             let place = match &info.nodes {
                 SliceNodes::Node(name) => nodes.get(name).copied().map(Place::Node),
                 SliceNodes::Matching(terms) => Some(domain(domains, Some(terms))),
                 SliceNodes::All => Some(domain(domains, None)),
             };
-            let all = slice.shapes.iter().fold(0, |all, good| all | good);
-            on_nodes |= if matches!(info.nodes, SliceNodes::Node(_)) { all } else { 0 };
-            elsewhere |= if info.nodes == SliceNodes::All { 0 } else { all };
             let Some(place) = place else { continue };
             for (device, good) in info.devices.iter().zip(&slice.shapes) {
                 let name = slice.name_of(device);
@@ -189,6 +195,7 @@ impl Devices {
         for list in local.values_mut() {
             list.sort();
         }
+        let [on_nodes, elsewhere] = whereabouts(slices.values());
         for (at, shape) in shapes.iter_mut().enumerate() {
             shape.local = on_nodes & (1 << at) != 0;
             shape.everywhere = elsewhere & (1 << at) == 0;
@@ -198,6 +205,17 @@ impl Devices {
             device.shapes &= !on_nodes;
         }
     }
+}
+
+/// What any device of a single node is good for, and any that is not everywhere.
+pub(super) fn whereabouts<'a>(slices: impl Iterator<Item = &'a Slice>) -> [Shapes; 2] {
+    let (mut on_nodes, mut elsewhere): (Shapes, Shapes) = (0, 0);
+    for slice in slices.filter(|slice| slice.current) {
+        let all = slice.shapes.iter().fold(0, |all, good| all | good);
+        on_nodes |= if matches!(slice.info.nodes, SliceNodes::Node(_)) { all } else { 0 };
+        elsewhere |= if slice.info.nodes == SliceNodes::All { 0 } else { all };
+    }
+    [on_nodes, elsewhere]
 }
 
 fn domain(domains: &mut Vec<Domain>, terms: Option<&Vec<NodeTerm>>) -> Place {

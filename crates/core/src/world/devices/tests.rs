@@ -226,6 +226,12 @@ enum Step {
     Freed(usize),
     Gone(usize),
     NewSlice(usize),
+    /// The pool of `b` is told of anew, or as it was.
+    Generation(usize),
+    SliceGone(usize),
+    /// A third node comes, or goes, which has a slice.
+    Node(bool),
+    NodesSlice(usize),
 }
 
 const PODS: usize = 5;
@@ -233,7 +239,7 @@ const PODS: usize = 5;
 fn step() -> impl Strategy<Value = Step> {
     let pod = 0..PODS;
     prop_oneof![
-        6 => (pod.clone(), prop::bool::weighted(0.3), 0usize..2).prop_map(|(pod, later, node)| Step::Place(pod, later, node)),
+        6 => (pod.clone(), prop::bool::weighted(0.3), 0usize..3).prop_map(|(pod, later, node)| Step::Place(pod, later, node)),
         2 => pod.clone().prop_map(Step::Leave),
         2 => pod.clone().prop_map(Step::Bind),
         3 => Just(Step::Undo),
@@ -241,6 +247,10 @@ fn step() -> impl Strategy<Value = Step> {
         1 => pod.clone().prop_map(Step::Freed),
         1 => pod.prop_map(Step::Gone),
         1 => (0usize..3).prop_map(Step::NewSlice),
+        1 => (0usize..4).prop_map(Step::Generation),
+        1 => (0usize..4).prop_map(Step::SliceGone),
+        2 => any::<bool>().prop_map(Step::Node),
+        1 => (0usize..4).prop_map(Step::NodesSlice),
     ]
 }
 
@@ -288,10 +298,13 @@ impl Play {
             }
         }
         self.world.apply(event);
-        self.world.refresh_devices();
     }
 
     fn step(&mut self, step: &Step) -> TestCaseResult {
+        // Several events may come between two cycles.
+        if matches!(step, Step::Place(..) | Step::Leave(_) | Step::Bind(_)) {
+            self.world.refresh_devices();
+        }
         match step {
             Step::Place(pod, later, node) => {
                 let Some(task) =
@@ -299,7 +312,8 @@ impl Play {
                 else {
                     return Ok(());
                 };
-                let node = self.world.node_named(["a", "b"][*node]).unwrap();
+                let node = self.world.node_named(["a", "b", "c"][*node]);
+                let Some(node) = node.filter(|node| self.world.nodes[*node].exists) else { return Ok(()) };
                 let status = if *later { Status::Pipelined } else { Status::Allocated };
                 if fits(&self.world, task, node, *later) {
                     self.change(task, status, Some(node));
@@ -342,6 +356,16 @@ impl Play {
                 let models = ["new", "old", "old"];
                 let more = slice("b2", on("b"), &models[..*devices]);
                 self.apply(more.into());
+            }
+            Step::Generation(devices) => {
+                let more = slice("b3", on("b"), &["new", "old", "new"][..*devices]);
+                self.apply(SliceInfo { pool: "b".into(), generation: 2, ..more }.into());
+            }
+            Step::SliceGone(at) => self.apply(Event::SliceGone(["b", "b2", "b3", "c"][*at].into())),
+            Step::Node(true) => self.apply(node("c", "cpu=8").into()),
+            Step::Node(false) => self.apply(Event::NodeGone("c".into())),
+            Step::NodesSlice(devices) => {
+                self.apply(slice("c", on("c"), &["new", "old", "new"][..*devices]).into());
             }
         }
         Ok(())
