@@ -125,7 +125,7 @@ fn promised(counts: &Counts) -> u32 {
 }
 
 /// The tasks that their jobs can do without, each picked on top of those before it.
-fn spare(world: &World, of: &[TaskId]) -> Vec<TaskId> {
+pub(crate) fn spare(world: &World, of: &[TaskId]) -> Vec<TaskId> {
     let mut left: FxHashMap<JobId, Spare> = FxHashMap::default();
     let mut take = |task: &TaskId| {
         let task = &world.tasks[*task];

@@ -25,7 +25,7 @@ mod tdm;
 mod usage;
 mod waterfill;
 
-pub(crate) use gang::Spare;
+pub(crate) use gang::{Spare, spare};
 pub(crate) use predicates::{node_term_matches, tolerates};
 
 use crate::plugin::PluginDef;

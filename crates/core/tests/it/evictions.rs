@@ -402,7 +402,7 @@ fn with_arg(mut conf: Conf, action: &str, key: &str, value: Value) -> Conf {
 #[test]
 fn a_search_ends_with_its_steps_and_the_others_have_their_turn_next() {
     // Steps => evicted in each cycle: nothing at all, enough for the smaller gang, for the larger, for both.
-    for (steps, expected) in [(0, [0, 0, 0]), (14, [0, 1, 0]), (24, [3, 1, 0]), (1000, [4, 0, 0])] {
+    for (steps, expected) in [(0, [0, 0, 0]), (15, [0, 1, 0]), (25, [3, 1, 0]), (1000, [4, 0, 0])] {
         let conf = with_arg(with_actions(&["preempt"]), "preempt", "maxSteps", Value::Int(steps));
         let mut cluster = cluster(conf);
         cluster.nodes(2, "cpu=4");

@@ -6,7 +6,7 @@ use phalanx_core::event::{QueueInfo, Resources};
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseResult;
 
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, cases};
 use crate::objects::{queue, resources};
 use crate::small::{Figures, Host, Member, Rules, Set, Small, filled};
 
@@ -334,6 +334,10 @@ impl Case {
         })
     }
 
+    fn mins(&self) -> impl Iterator<Item = u32> {
+        self.gangs.iter().map(|(_, min)| *min)
+    }
+
     fn may_go(&self, gone: Set, known: &mut HashMap<Set, bool>) -> bool {
         self.keeps_gangs(gone) && self.give(gone, known)
     }
@@ -365,6 +369,18 @@ fn check(case: &Case) -> TestCaseResult {
         let spared = case.may_go(gone, known) && case.fits(gone);
         prop_assert!(!spared, "{gone:b} is enough of {evicted:b}");
     }
+    // Between queues that give pods one by one, a gang may go as a whole.
+    if small.breaks(evicted, case.mins(), case.of_gangs) {
+        let most = if case.of_gangs { u32::MAX } else { evicted.count_ones() };
+        let mut is_better = |gone: &Set| {
+            gone.count_ones() <= most
+                && small.is_spare(*gone, case.mins())
+                && case.give(*gone, known)
+                && case.fits(*gone)
+        };
+        let better = (0..=small.all()).find(&mut is_better);
+        prop_assert!(better.is_none(), "{evicted:b} breaks a gang, {better:?} would do");
+    }
     // With the victims gone it starts, and nobody else has to go.
     for pod in &cycle.evicted {
         cluster.gone(pod);
@@ -376,7 +392,7 @@ fn check(case: &Case) -> TestCaseResult {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(3000))]
+    #![proptest_config(ProptestConfig::with_cases(cases(3000)))]
 
     #[test]
     fn what_is_reclaimed_is_right_and_a_no_is_true(case in case(false)) {

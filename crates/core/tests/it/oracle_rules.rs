@@ -171,6 +171,10 @@ impl Case {
         alone && self.gangs.iter().enumerate().all(whole)
     }
 
+    fn mins(&self) -> impl Iterator<Item = u32> {
+        self.gangs.iter().map(|(_, min)| *min)
+    }
+
     fn fits(&self, gone: Set) -> bool {
         self.small.fits(gone, &|_| true)
     }
@@ -196,6 +200,17 @@ fn check(case: &Case) -> TestCaseResult {
     }
     for gone in (0..evicted).filter(|gone| gone & !evicted == 0 && case.of_gangs) {
         prop_assert!(!(case.may_go(gone) && case.fits(gone)), "{gone:b} is enough of {evicted:b}");
+    }
+    if small.breaks(evicted, case.mins(), true) {
+        let most = if case.of_gangs { u32::MAX } else { evicted.count_ones() };
+        let is_better = |gone: &Set| {
+            gone.count_ones() <= most
+                && small.is_spare(*gone, case.mins())
+                && case.may_go(*gone)
+                && case.fits(*gone)
+        };
+        let better = (0..=small.all()).find(is_better);
+        prop_assert!(better.is_none(), "{evicted:b} breaks a gang, {better:?} would do");
     }
     // With the victims gone it starts, and nobody else has to go.
     for pod in &cycle.evicted {

@@ -172,6 +172,22 @@ impl Small {
         self.pods.iter().enumerate().filter(move |(at, _)| set & (1 << at) != 0).map(|(_, pod)| pod)
     }
 
+    /// For each gang, of those that need so many: how many it had, and has left without these pods.
+    fn left(&self, gone: Set, mins: impl Iterator<Item = u32>) -> impl Iterator<Item = [usize; 3]> {
+        let of = |at: usize, set: Set| self.pods_of(set).filter(|pod| pod.group == format!("g{at}")).count();
+        mins.enumerate().map(move |(at, min)| [min as usize, of(at, self.all()), of(at, self.all() & !gone)])
+    }
+
+    /// Whether gangs can do without these pods.
+    pub(crate) fn is_spare(&self, gone: Set, mins: impl Iterator<Item = u32>) -> bool {
+        self.left(gone, mins).all(|[min, had, left]| left == had || left >= min)
+    }
+
+    /// Whether a gang is whole no more without these pods; one that goes as a whole counts if that is said.
+    pub(crate) fn breaks(&self, gone: Set, mins: impl Iterator<Item = u32>, whole: bool) -> bool {
+        self.left(gone, mins).any(|[min, had, left]| had >= min && left < min && (whole || left > 0))
+    }
+
     /// Whether the gang fits with these pods gone. `may` is asked about the places as they are given.
     pub(crate) fn fits(&self, gone: Set, may: &dyn Fn(&[Option<usize>]) -> bool) -> bool {
         self.reach(gone, may, &|places| places.iter().flatten().count() >= self.min)

@@ -14,7 +14,8 @@
 //!
 //! Plugins' answers may depend on the order in which victims are offered (a gang gives up any of its members, but only
 //! so many). When the order of importance leads to nothing, the victims are offered node by node, and when they are few
-//! every set of them is tried ([`search`]).
+//! every set of them is tried ([`search`]). Where those found break a gang, what gangs have to spare is searched alone
+//! before they go.
 //!
 //! All of it is counted in steps, and an action has only so many in a cycle; on a cluster it has only so much time too.
 //! Jobs that had no turn go first in the next.

@@ -26,12 +26,13 @@ const THOROUGH: usize = 2_000;
 pub(super) type Unit = SmallVec<[Victim; 1]>;
 
 /// Evicts for an aim as few of the units as it takes, the first ones first; so many of them at least. True when that was
-/// committed, false when all of them do not help.
+/// committed, false when all of them do not help, or those that do are not accepted.
 pub(super) fn prove(
     session: &mut Session<'_>,
     aim: &Aim,
     purpose: Purpose,
     (units, least): (&[Unit], usize),
+    accepts: impl FnOnce(&World) -> bool,
     why: &Arc<Cause>,
     steps: &mut Steps,
 ) -> Result<bool, NoEviction> {
@@ -68,7 +69,8 @@ pub(super) fn prove(
         let placed = aim.placed(statement.session().world);
         spare(&mut statement, aim, &left, placed, steps)?;
     }
-    if !units.is_empty() && !is_entitled(statement.session(), aim, purpose) {
+    let may = is_entitled(statement.session(), aim, purpose) && accepts(statement.session().world);
+    if !may && !units.is_empty() {
         return Ok(false);
     }
     if statement.session().job_ready(aim.job) {
@@ -87,8 +89,8 @@ pub(super) fn sets_of(count: usize, tasks: usize) -> Option<usize> {
 
 /// Those of them that are evicted.
 pub(super) fn still_gone(session: &Session<'_>, units: &[Unit]) -> Vec<Unit> {
-    let is_gone = |victim: &&Victim| session.world.tasks[victim.task].status == Status::Releasing;
-    let left = units.iter().map(|unit| unit.iter().filter(is_gone).copied().collect::<Unit>());
+    let gone = |victim: &&Victim| is_gone(session.world, victim);
+    let left = units.iter().map(|unit| unit.iter().filter(gone).copied().collect::<Unit>());
     left.filter(|unit| !unit.is_empty()).collect()
 }
 
@@ -259,6 +261,11 @@ pub(in crate::actions) fn may_keep(session: &mut Session<'_>, task: TaskId) -> b
     may
 }
 
+/// Whether it is evicted.
+pub(super) fn is_gone(world: &World, victim: &Victim) -> bool {
+    world.tasks[victim.task].status == Status::Releasing
+}
+
 /// Whether a gang can do without these.
 pub(super) fn can_spare(world: &World, job: JobId, lost: &[Victim]) -> bool {
     let mut spare = Spare::of(&world.jobs[job]);
@@ -277,23 +284,30 @@ pub(super) fn units(session: &Session<'_>, victims: &[Victim], of_gangs: bool, w
     if !of_gangs {
         return victims.iter().map(|victim| Unit::from_slice(&[*victim])).collect();
     }
-    let mut at: FxHashMap<JobId, usize> = FxHashMap::default();
-    let mut units: Vec<Unit> = Vec::new();
-    for victim in victims {
+    let mut offered: FxHashMap<JobId, usize> = FxHashMap::default();
+    let mut last_spare: FxHashMap<JobId, usize> = FxHashMap::default();
+    for (rank, victim) in victims.iter().enumerate() {
+        *offered.entry(victim.job).or_default() += 1;
         if victim.loss == Loss::Surplus {
-            units.push(Unit::from_slice(&[*victim]));
-        } else if let Some(at) = at.get(&victim.job) {
-            units[*at].push(*victim);
-        } else {
-            at.insert(victim.job, units.len());
-            units.push(Unit::from_slice(&[*victim]));
+            last_spare.insert(victim.job, rank);
         }
     }
-    let mut offered: FxHashMap<JobId, usize> = FxHashMap::default();
-    for victim in victims {
-        *offered.entry(victim.job).or_default() += 1;
+    let mut at: FxHashMap<JobId, usize> = FxHashMap::default();
+    let mut units: Vec<(usize, Unit)> = Vec::new();
+    for (rank, victim) in victims.iter().enumerate() {
+        if victim.loss == Loss::Surplus {
+            units.push((rank, Unit::from_slice(&[*victim])));
+        } else if let Some(at) = at.get(&victim.job) {
+            units[*at].1.push(*victim);
+        } else {
+            at.insert(victim.job, units.len());
+            // Not before those beyond its minimum, wherever they are in the list: a gang that goes leaves nobody.
+            let rank = last_spare.get(&victim.job).map_or(rank, |spare| rank.max(spare + 1));
+            units.push((rank, Unit::from_slice(&[*victim])));
+        }
     }
     let complete = |job: JobId| is_all(session.world, job, offered[&job]);
-    units.retain(|unit| unit[0].loss == Loss::Surplus || (whole && complete(unit[0].job)));
-    units
+    units.retain(|(_, unit)| unit[0].loss == Loss::Surplus || (whole && complete(unit[0].job)));
+    units.sort_by_key(|(rank, _)| *rank);
+    units.into_iter().map(|(_, unit)| unit).collect()
 }

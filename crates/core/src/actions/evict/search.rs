@@ -2,6 +2,7 @@
 mod by_node;
 mod one_node;
 mod sets;
+mod spare;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -20,8 +21,10 @@ use crate::decision::Cause;
 use crate::diagnosis::{NoEviction, Untried};
 use crate::id::{ClassId, JobId, NodeId, TaskId, TermId};
 use crate::plugin::Plugin;
+use crate::plugins;
 use crate::session::Session;
-use crate::world::Budgets;
+use crate::world::{Budgets, World};
+use spare::Pass;
 
 /// Evicts for an aim, if that helps. All is as it was where it does not.
 pub(super) fn evict_for(
@@ -83,7 +86,7 @@ fn evict_in(
             && is_offered(session, aim, purpose, victim)
     };
     let offered: Vec<Victim> = order.iter().filter(is_offered).copied().collect();
-    let mut search = Search { session, aim, purpose, today, steps, why: Arc::default() };
+    let mut search = Search { session, aim, purpose, today, steps, why: Arc::default(), pass: Pass::Last };
     search.why = Arc::new(purpose.cause(search.session, aim.job));
     search.run(&offered, &empty)
 }
@@ -179,10 +182,11 @@ struct Search<'a, 'w> {
     today: &'a mut Ledger,
     steps: &'a mut Steps,
     why: Arc<Cause>,
+    pass: Pass,
 }
 
 impl Search<'_, '_> {
-    /// Tries what is offered in the order of importance, then node by node, then every set of a few.
+    /// Evicts of what is offered; what gangs can do without alone, rather than break one.
     fn run(&mut self, offered: &[Victim], empty: &Ledger) -> Result<(), NoEviction> {
         // Room may have come since allocate looked.
         if self.today.may_do() && self.prove(&[])? {
@@ -192,6 +196,20 @@ impl Search<'_, '_> {
         let Some((tier, all)) = self.allowed(offered, None) else {
             return Err(NoEviction::NoVictims(Arc::default()));
         };
+        match self.spare_of(offered)? {
+            Some((spare, emptier)) => self.gently((offered, empty), (&spare, &emptier), (tier, all)),
+            None => self.find(offered, empty, (tier, all)),
+        }
+    }
+
+    /// Tries what is offered in the order of importance, then node by node, then every set of a few. Those that may go
+    /// together are given, with the tier that says so.
+    fn find(
+        &mut self,
+        offered: &[Victim],
+        empty: &Ledger,
+        (tier, all): (usize, Vec<Victim>),
+    ) -> Result<(), NoEviction> {
         let useful = self.useful(offered, empty);
         if self.best_node(&useful, tier)? {
             return Ok(());
@@ -290,7 +308,7 @@ impl Search<'_, '_> {
     /// its members is.
     fn useful(&self, offered: &[Victim], empty: &Ledger) -> Vec<Victim> {
         let helps = |victim: &&Victim| self.today.admits(victim.node) && empty.takes(victim.node);
-        if !self.purpose.of_gangs() {
+        if !self.of_gangs() {
             return offered.iter().filter(helps).copied().collect();
         }
         let jobs: FxHashSet<JobId> = offered.iter().filter(helps).map(|victim| victim.job).collect();
@@ -301,7 +319,10 @@ impl Search<'_, '_> {
     /// decided. A tier that is given decides alone.
     fn allowed(&mut self, offered: &[Victim], tier: Option<usize>) -> Option<(usize, Vec<Victim>)> {
         let (aim, purpose) = (self.aim, self.purpose);
-        let ids: Vec<TaskId> = offered.iter().map(|victim| victim.task).collect();
+        let mut ids: Vec<TaskId> = offered.iter().map(|victim| victim.task).collect();
+        if self.pass.takes_spare_only() {
+            ids = plugins::spare(self.session.world, &ids);
+        }
         let (tier, picked) = aim.as_if_whole(self.session, |session| {
             let ask = |plugin: &dyn Plugin, of: &[TaskId]| purpose.ask(plugin, session.world, aim.last(), of);
             let picked = session.tiers.victims(purpose.flag(), tier, &ids, ask)?;
@@ -323,20 +344,27 @@ impl Search<'_, '_> {
 
     fn units(&self, victims: &[Victim]) -> Vec<Unit> {
         let args = self.session.conf.action_args(self.purpose.action());
-        units(self.session, victims, self.purpose.of_gangs(), args.bool("allowWholeBundle", true))
+        units(self.session, victims, self.of_gangs(), args.bool("allowWholeBundle", true))
     }
 
-    /// Evicts as few of the units as it takes, if they help.
+    /// Whether gangs are taken as a whole where they cannot do without some.
+    fn of_gangs(&self) -> bool {
+        self.purpose.of_gangs() && !self.pass.takes_spare_only()
+    }
+
+    /// Evicts as few of the units as it takes, if they help and nothing better is to be looked for.
     fn prove(&mut self, units: &[Unit]) -> Result<bool, NoEviction> {
-        let world = &*self.session.world;
+        let Self { session, aim, purpose, today, steps, why, pass } = self;
+        let world = &*session.world;
         let freed = |victim: &Victim| (victim.node, world.request_of(victim.task));
-        let least = self.today.least(units.iter().map(|unit| unit.iter().map(freed)));
+        let least = today.least(units.iter().map(|unit| unit.iter().map(freed)));
         let Some(least) = least else { return Ok(false) };
-        let proven = prove(self.session, self.aim, self.purpose, (units, least), &self.why, self.steps)?;
+        let accepts = |world: &World| pass.accepts(world, *purpose, units);
+        let proven = prove(session, aim, *purpose, (units, least), accepts, why, steps)?;
         if proven {
             self.let_go(units);
         }
-        Ok(proven)
+        Ok(proven || self.pass.is_over())
     }
 
     /// Gangs that lost members and are not whole any more give up what they were promised.

@@ -20,6 +20,11 @@ pub(super) struct Steps {
     gave_up: bool,
 }
 
+/// What was [set aside](Steps::set_aside).
+#[must_use]
+#[derive(Debug)]
+pub(super) struct Aside(Budget);
+
 impl Steps {
     /// What an action may take by its arguments.
     pub(super) fn of_action(session: &Session<'_>, action: &str) -> Self {
@@ -51,6 +56,20 @@ impl Steps {
             Ok(found) => return Ok(found),
         }
         self.spend(1).map(|()| false)
+    }
+
+    /// Sets aside all but so many, and half of the time.
+    pub(super) fn set_aside(&mut self, most: u64) -> Aside {
+        self.begin();
+        let part = self.budget.early_part(most, self.budget.left());
+        Aside(std::mem::replace(&mut self.budget, part))
+    }
+
+    /// Takes back what was set aside, with what is left besides.
+    pub(super) fn take_back(&mut self, aside: Aside) {
+        self.begin();
+        let part = std::mem::replace(&mut self.budget, aside.0);
+        self.budget.give_back(&part);
     }
 
     /// Some ways are not looked at.

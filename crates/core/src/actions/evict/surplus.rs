@@ -7,13 +7,13 @@ use std::collections::BTreeMap;
 use rustc_hash::FxHashSet;
 
 use super::aim::Aim;
-use super::proof::{Unit, can_spare, sets_of};
+use super::proof::{Unit, can_spare, is_gone, sets_of};
 use super::roster::{Loss, Victim};
 use super::steps::Steps;
 use crate::diagnosis::NoEviction;
 use crate::id::{JobId, TaskId};
 use crate::statement::Statement;
-use crate::world::{Status, World};
+use crate::world::World;
 
 /// Takes of each gang that would be broken no more than it can do without, where that will do: of all on offer, whichever of
 /// them were taken. Whether there was one.
@@ -47,10 +47,6 @@ pub(super) fn leave_whole(
         }
     }
     Ok(changed)
-}
-
-fn is_gone(world: &World, victim: &Victim) -> bool {
-    world.tasks[victim.task].status == Status::Releasing
 }
 
 /// Gangs of which some go, and more than they can do without though there is something that they can; each with those of it

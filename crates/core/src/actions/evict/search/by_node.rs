@@ -9,7 +9,7 @@ impl Search<'_, '_> {
     pub(super) fn by_node(&mut self, useful: &[Victim], tier: usize) -> Result<bool, NoEviction> {
         self.steps.scan(4 * useful.len())?;
         let nodes = self.nodes_of(useful);
-        if self.purpose.of_gangs() || asks_others(self.session) {
+        if self.of_gangs() || asks_others(self.session) {
             let (_, allowed) = self.allowed(&nodes.concat(), Some(tier)).unwrap_or_default();
             return self.try_list(&allowed);
         }
@@ -121,7 +121,7 @@ impl Search<'_, '_> {
 
     /// With the rest of gangs that would be broken, for the actions that take those as a whole.
     fn with_bundles(&self, list: Vec<Victim>, useful: &[Victim]) -> Vec<Victim> {
-        if !self.purpose.of_gangs() {
+        if !self.of_gangs() {
             return list;
         }
         let broken = list.iter().filter(|victim| victim.loss != Loss::Surplus);

@@ -50,7 +50,7 @@ impl Search<'_, '_> {
             return self.each_set(offered, tier);
         }
         let ones: Vec<Unit> = offered.iter().map(|victim| Unit::from_slice(&[*victim])).collect();
-        if !self.purpose.of_gangs() || ones.len() <= BRANCHES {
+        if !self.of_gangs() || ones.len() <= BRANCHES {
             return self.any_set(ones, tier);
         }
         // Gangs as a whole, but not every choice of whom they can do without.
@@ -160,12 +160,12 @@ impl Search<'_, '_> {
 
     /// Evicts of a set, if that helps and it takes of no gang more than may be taken.
     fn try_set(&mut self, way: &[Victim]) -> Result<bool, NoEviction> {
-        let units = if self.purpose.of_gangs() { self.of_gangs(way) } else { Some(self.units(way)) };
+        let units = if self.of_gangs() { self.bundles(way) } else { Some(self.units(way)) };
         units.map_or(Ok(false), |units| self.prove(&units))
     }
 
     /// Those that their gangs can do without, and gangs as a whole; `None` where it is neither.
-    fn of_gangs(&self, way: &[Victim]) -> Option<Vec<Unit>> {
+    fn bundles(&self, way: &[Victim]) -> Option<Vec<Unit>> {
         let world = &*self.session.world;
         let whole = self.session.conf.action_args(self.purpose.action()).bool("allowWholeBundle", true);
         let mut units: Vec<Unit> = Vec::new();
