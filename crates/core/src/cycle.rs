@@ -1,7 +1,7 @@
 //! The scheduler: a configuration, what lives across cycles, and the cycle itself.
 use std::sync::Arc;
 
-use crate::actions::{self, Vain};
+use crate::actions::{self, Past};
 use crate::budget::Stopwatch;
 use crate::conf::Conf;
 use crate::decision::Decision;
@@ -44,7 +44,7 @@ pub struct Scheduler {
     /// The configuration was not in force in the cycle before.
     fresh: bool,
     patience: Patience,
-    vain: Vain,
+    past: Past,
 }
 
 impl Scheduler {
@@ -59,7 +59,7 @@ impl Scheduler {
             stopwatch: None,
             fresh: true,
             patience: Patience::default(),
-            vain: Vain::default(),
+            past: Past::default(),
         }
     }
 
@@ -98,7 +98,7 @@ impl Scheduler {
     pub fn set_conf(&mut self, conf: Conf) {
         self.conf = conf;
         self.placement.reset();
-        self.vain = Vain::default();
+        self.past = Past::default();
         self.fresh = true;
     }
 
@@ -127,10 +127,10 @@ impl Scheduler {
         if std::mem::take(&mut self.fresh) {
             world.wake_all_jobs();
         }
-        let Self { conf, placement, cycle, extender, stopwatch, patience, vain, .. } = self;
+        let Self { conf, placement, cycle, extender, stopwatch, patience, past, .. } = self;
         let outside = Outside { now, before, extender: Some(extender), stopwatch: stopwatch.as_ref() };
         let mut session = Session::open(world, conf, placement, outside);
-        session.vain = std::mem::take(vain);
+        session.past = std::mem::take(past);
         give_up_seats(&mut session);
         renew_nominations(&mut session);
         waiting::begin(&mut session, *patience);
@@ -145,7 +145,7 @@ impl Scheduler {
         note_gates(&mut session);
         status::close(&mut session, *cycle);
         waiting::settle(&mut session, *patience);
-        *vain = std::mem::take(&mut session.vain);
+        *past = std::mem::take(&mut session.past);
         session.tiers.every().for_each(|plugin| plugin.close(session.world));
         let wakes = session.tiers.every().filter_map(|plugin| plugin.wake(session.world));
         let world = &*session.world;
@@ -156,7 +156,7 @@ impl Scheduler {
             .chain(world.usage_ends())
             .chain(world.refusals_end(now))
             .chain(world.next_call())
-            .chain(vain.wake())
+            .chain(past.wake())
             .chain(world.seats_end());
         let wake = wakes.chain(again).min();
         // Those that are looked at in each cycle wait for one as well.

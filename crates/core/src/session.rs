@@ -2,7 +2,7 @@
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-use crate::actions::Vain;
+use crate::actions::Past;
 use crate::budget::{Budget, Cut, Stopwatch};
 use crate::conf::{Conf, Flag};
 use crate::decision::{Decision, Prepare};
@@ -51,8 +51,8 @@ pub struct Session<'w> {
     pub(crate) gathered: Vec<NodeId>,
     /// Who was asked of those that wait for plain placing.
     pub(crate) hunt: Hunt,
-    /// What was found out of victims in cycles before.
-    pub(crate) vain: Vain,
+    /// What is known of evictions in cycles before.
+    pub(crate) past: Past,
     stopwatch: Option<&'w Arc<dyn Stopwatch>>,
 }
 
@@ -78,7 +78,7 @@ impl<'w> Session<'w> {
             cut_short: false,
             gathered: Vec::new(),
             hunt: Hunt::default(),
-            vain: Vain::default(),
+            past: Past::default(),
             stopwatch: outside.stopwatch,
         }
     }

@@ -52,7 +52,7 @@ pub(crate) fn begin(session: &mut Session<'_>, patience: Patience) {
     session.world.wake_watchers();
     let rested = session.world.call_due(session.now, patience.flushed);
     let changed = session.world.take_changed_queues();
-    session.vain.begin(session.now, session.world.nodes_stamp(), !changed.is_empty());
+    session.past.begin(session.now, session.world.nodes_stamp(), !changed.is_empty());
     if session.world.parked() > 0 {
         call_of_queues(session, changed);
         let mut herds = session.world.standing_herds();

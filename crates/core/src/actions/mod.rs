@@ -16,7 +16,7 @@ mod start;
 mod together;
 mod yielding;
 
-pub(crate) use evict::Vain;
+pub(crate) use evict::Past;
 pub(crate) use order::Heap;
 
 use crate::conf::ArgSpec;

@@ -3,6 +3,7 @@
 //! What is only promised goes before anybody is evicted, the least important job's first, and no more of it than it takes:
 //! what still fits beside the newcomer is kept. Source: kube-scheduler counts a nominated pod for pods of equal or lower
 //! priority only (`addGENominatedPods`).
+use super::evict;
 use crate::diagnosis::Refusal;
 use crate::id::{JobId, NodeId, TaskId};
 use crate::session::Session;
@@ -103,11 +104,12 @@ fn may_all_keep(session: &mut Session<'_>, job: JobId) -> bool {
         fresh && (!class.carried.is_empty() || world.terms.outward(class).next().is_some())
     };
     let around: Vec<TaskId> = world.jobs[job].tasks.iter().copied().filter(looks_around).collect();
-    around.into_iter().all(|task| super::evict::may_keep(session, task))
+    around.into_iter().all(|task| evict::may_keep(session, task))
 }
 
 /// The reservation is not what was said of it in this cycle.
 fn note(session: &mut Session<'_>, job: JobId, taker: JobId) {
+    evict::note_taking(session, taker, &[job]);
     let by = session.world.jobs[taker].key.clone();
     session.world.jobs[job].refusals.retain(|refusal| !matches!(refusal, Refusal::Reserved(_)));
     session.refuse(job, Refusal::Outranked(by));

@@ -26,6 +26,8 @@ pub enum Shelter {
     Idle,
     /// Plugins do not let it go for this job.
     Plugins,
+    /// Its job took from this one again and again just now, itself or through others.
+    Takes,
 }
 
 impl Shelter {
@@ -39,6 +41,7 @@ impl Shelter {
             Shelter::Budgets => format!("{pods} that several PodDisruptionBudgets mean"),
             Shelter::Queue(queue) => format!("{pods} in queue {queue}, which is not reclaimable"),
             Shelter::Idle => format!("{pods} with requests, and it has none"),
+            Shelter::Takes => format!("{pods} of jobs that took from it again and again within ten minutes"),
             Shelter::Plugins => format!("{pods} that the plugins do not let go for it"),
         }
     }

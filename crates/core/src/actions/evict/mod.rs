@@ -31,6 +31,7 @@ mod shelter;
 pub(super) mod shuffle;
 mod steps;
 mod surplus;
+mod takes;
 mod vain;
 
 use std::sync::Arc;
@@ -43,7 +44,7 @@ use super::order::{self, Line};
 use super::{gather, yielding};
 use crate::conf::{Allowed, ArgKind, ArgSpec, Otherwise, Rule};
 use crate::diagnosis::{NoEviction, Refusal, Sheltered};
-use crate::event::Phase;
+use crate::event::{Phase, Time};
 use crate::id::{ClassId, JobId, QueueId, TaskId};
 use crate::plugin::EvictionKind;
 use crate::session::Session;
@@ -56,7 +57,9 @@ pub(super) use proof::may_keep;
 pub(super) use purpose::Purpose;
 use roster::Roster;
 use steps::Steps;
-pub(crate) use vain::Vain;
+pub(super) use takes::note_taking;
+use takes::{Forbidden, Party, Takes};
+use vain::Vain;
 
 /// Of steps and milliseconds.
 const BUDGET: Rule = Rule::new(Allowed::AtLeast(0), Otherwise::Does("the action finds nothing"));
@@ -85,6 +88,26 @@ pub(super) const MAX_TIME_ARG: ArgSpec = ArgSpec {
           the same. What allocate decided is carried out meanwhile.",
 };
 
+/// What is known of evictions in cycles before.
+#[derive(Debug, Default)]
+pub(crate) struct Past {
+    vain: Vain,
+    takes: Takes,
+}
+
+impl Past {
+    /// A cycle begins.
+    pub(crate) fn begin(&mut self, now: Time, nodes: u64, queues_changed: bool) {
+        self.vain.begin(now, nodes, queues_changed);
+        self.takes.begin(now, queues_changed);
+    }
+
+    /// When a cycle is due for searches that were passed over.
+    pub(crate) fn wake(&self) -> Option<Time> {
+        self.vain.wake()
+    }
+}
+
 /// Serves the jobs that starve.
 pub(super) fn run(session: &mut Session<'_>, purpose: Purpose) {
     let starving = starving(session);
@@ -97,7 +120,7 @@ pub(super) fn run(session: &mut Session<'_>, purpose: Purpose) {
     for jobs in [first, rest] {
         planner.serve_all(session, jobs);
     }
-    session.vain.ledgers = planner.ledgers;
+    session.past.vain.ledgers = planner.ledgers;
 }
 
 /// Jobs that lack what they should have and have tasks to be placed.
@@ -154,7 +177,7 @@ impl Planner {
             purpose,
             roster: Roster::new(session, purpose),
             steps,
-            ledgers: std::mem::take(&mut session.vain.ledgers),
+            ledgers: std::mem::take(&mut session.past.vain.ledgers),
             refused: FxHashMap::default(),
             nobody: FxHashMap::default(),
         }
@@ -268,22 +291,27 @@ impl Planner {
         if purpose.kind() == EvictionKind::Preempt {
             aim.each_as_last(session, |session, task| aim.within_quota_before(session, task))?;
         }
-        let like = like(session, aim, purpose);
+        let forbidden = session.past.takes.forbidden(&Party::of(session.world, aim.job));
+        if let Some(until) = forbidden.until {
+            session.world.call_at(aim.job, until);
+        }
+        let like = like(session, aim, purpose, &forbidden);
         if let Some(why) = self.refused.get(&like) {
             return Err(refusal(why.clone()));
         }
-        if let Some((until, why)) = session.vain.answer(&like) {
+        if let Some((until, why)) = session.past.vain.answer(&like) {
             if let Some(until) = until {
                 session.world.call_at(aim.job, until);
             }
             return Err(refusal(why));
         }
-        let (asker, left) = (Asker::of(session, aim, purpose), self.steps.left());
-        match self.search(session, aim, purpose, asker.as_ref()) {
+        let asker = Asker::of(session, aim, purpose).filter(|_| forbidden.is_empty());
+        let left = self.steps.left();
+        match self.search(session, (aim, purpose, &forbidden), asker.as_ref()) {
             Ok(()) => {
                 self.refused.clear();
                 self.nobody.clear();
-                session.vain.evicted(&like);
+                session.past.vain.evicted(&like);
                 session.world.jobs[aim.job].refusals.clear();
                 let reserved = session.world.jobs[aim.job].counts.of(Status::Pipelined);
                 if reserved > 0 {
@@ -297,7 +325,7 @@ impl Planner {
                     self.nobody.insert(asker, Arc::clone(told));
                 }
                 if !matches!(why, NoEviction::Cut(_)) {
-                    session.vain.note(&like, left - self.steps.left(), &why);
+                    session.past.vain.note(&like, left - self.steps.left(), &why);
                     self.refused.insert(like, why.clone());
                 }
                 Err(refusal(why))
@@ -310,8 +338,7 @@ impl Planner {
     fn search(
         &mut self,
         session: &mut Session<'_>,
-        aim: &Aim,
-        purpose: Purpose,
+        (aim, purpose, forbidden): (&Aim, Purpose, &Forbidden),
         asker: Option<&Asker>,
     ) -> Result<(), NoEviction> {
         let Self { roster, steps, ledgers, nobody, .. } = self;
@@ -319,7 +346,7 @@ impl Planner {
             Some(told) if nobody::needs_somebody(session, aim, (&mut *steps, &mut *ledgers))? => {
                 Err(NoEviction::NoVictims(Arc::clone(told)))
             }
-            _ => search::evict_for(session, aim, purpose, roster, (steps, ledgers)),
+            _ => search::evict_for(session, (aim, purpose, forbidden), roster, (steps, ledgers)),
         }
     }
 }
@@ -331,7 +358,7 @@ fn explained(
     purpose: Purpose,
     why: NoEviction,
 ) -> NoEviction {
-    let known = session.vain.told(like);
+    let known = session.past.vain.told(like);
     let mut sheltered = || known.clone().unwrap_or_else(|| Arc::new(shelter::of(session, aim, purpose)));
     match why {
         NoEviction::NoVictims(told) if *told == Sheltered::default() => NoEviction::NoVictims(sheltered()),
@@ -340,7 +367,7 @@ fn explained(
     }
 }
 
-fn like(session: &Session<'_>, aim: &Aim, purpose: Purpose) -> Like {
+fn like(session: &Session<'_>, aim: &Aim, purpose: Purpose, forbidden: &Forbidden) -> Like {
     let world = &*session.world;
     let job = &world.jobs[aim.job];
     let of = |task: &TaskId| {
@@ -349,8 +376,8 @@ fn like(session: &Session<'_>, aim: &Aim, purpose: Purpose) -> Like {
     };
     Like {
         purpose,
-        // Who may be evicted within a job is nobody else's answer.
-        within: (purpose == Purpose::WithinJob).then_some(aim.job),
+        // Who may be evicted within a job is nobody else's answer, nor is what others are kept from.
+        within: (purpose == Purpose::WithinJob || !forbidden.is_empty()).then_some(aim.job),
         queue: job.queue,
         priority: job.priority,
         preemptable: job.preemptable,

@@ -10,6 +10,7 @@ use super::purpose::Purpose;
 use super::roster::{Loss, Victim};
 use super::steps::Steps;
 use super::surplus;
+use super::takes::note_taking;
 use crate::decision::Cause;
 use crate::diagnosis::NoEviction;
 use crate::id::{ClassId, JobId, NodeId, TaskId};
@@ -72,6 +73,12 @@ pub(super) fn prove(
     let may = is_entitled(statement.session(), aim, purpose) && accepts(statement.session().world);
     if !may && !units.is_empty() {
         return Ok(false);
+    }
+    if purpose != Purpose::WithinJob {
+        let mut losers: Vec<JobId> =
+            still_gone(statement.session(), units).iter().flatten().map(|victim| victim.job).collect();
+        losers.dedup();
+        note_taking(statement.session(), aim.job, &losers);
     }
     if statement.session().job_ready(aim.job) {
         statement.commit(why);

@@ -15,6 +15,7 @@ use super::proof::{self, Unit, prove, units};
 use super::purpose::Purpose;
 use super::roster::{Loss, Roster, Victim};
 use super::steps::Steps;
+use super::takes::Forbidden;
 use crate::actions::gang;
 use crate::actions::together::Choice;
 use crate::decision::Cause;
@@ -29,22 +30,20 @@ use spare::Pass;
 /// Evicts for an aim, if that helps. All is as it was where it does not.
 pub(super) fn evict_for(
     session: &mut Session<'_>,
-    aim: &Aim,
-    purpose: Purpose,
+    (aim, purpose, forbidden): (&Aim, Purpose, &Forbidden),
     roster: &mut Roster,
     (steps, ledgers): (&mut Steps, &mut Ledgers),
 ) -> Result<(), NoEviction> {
     steps.begin();
     ledgers.with_today(session, aim, steps, |session, today, steps| {
-        evict_in(session, aim, purpose, roster, (today, steps))
+        evict_in(session, (aim, purpose, forbidden), roster, (today, steps))
     })
 }
 
 /// The same with rooms as they are with nobody evicted.
 fn evict_in(
     session: &mut Session<'_>,
-    aim: &Aim,
-    purpose: Purpose,
+    (aim, purpose, forbidden): (&Aim, Purpose, &Forbidden),
     roster: &mut Roster,
     (today, steps): (&mut Ledger, &mut Steps),
 ) -> Result<(), NoEviction> {
@@ -84,6 +83,7 @@ fn evict_in(
     let is_offered = |victim: &&Victim| {
         alone.as_ref().is_none_or(|alone| alone.contains(&victim.task))
             && is_offered(session, aim, purpose, victim)
+            && !forbidden.has(session.world, victim.job)
     };
     let offered: Vec<Victim> = order.iter().filter(is_offered).copied().collect();
     let mut search = Search { session, aim, purpose, today, steps, why: Arc::default(), pass: Pass::Last };

@@ -4,6 +4,7 @@ use rustc_hash::FxHashMap;
 use super::aim::Aim;
 use super::purpose::Purpose;
 use super::search::asks_others;
+use super::takes::{Forbidden, Party};
 use crate::conf::Flag;
 use crate::diagnosis::{Shelter, Sheltered};
 use crate::id::{ClassId, JobId, QueueId, TaskId};
@@ -23,6 +24,7 @@ pub(super) fn of(session: &mut Session<'_>, aim: &Aim, purpose: Purpose) -> Shel
             aim,
             purpose,
             budgets: Budgets::new(session.world),
+            forbidden: session.past.takes.forbidden(&Party::of(session.world, aim.job)),
             asked: FxHashMap::default(),
         };
         let mut told = Sheltered::default();
@@ -45,6 +47,7 @@ struct Search<'a, 'w> {
     purpose: Purpose,
     /// Counted down, as if those that nothing else protects went.
     budgets: Budgets<'a>,
+    forbidden: Forbidden,
     /// What plugins said about pods of a job and class.
     asked: FxHashMap<(Option<JobId>, ClassId), bool>,
 }
@@ -99,6 +102,9 @@ impl Search<'_, '_> {
             rank.is_eq() && self.purpose.is_of_jobs() && !self.session.tiers.rank(self.purpose.flag());
         if alike || !self.goes(id) {
             return Some(if matters && rank.is_eq() { Shelter::Priority } else { Shelter::Plugins });
+        }
+        if self.forbidden.has(world, job) {
+            return Some(Shelter::Takes);
         }
         if self.budgets.take(id) {
             return None;

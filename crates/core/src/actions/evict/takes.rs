@@ -1,0 +1,153 @@
+//! Who took from whom lately, so that nobody takes from each other for ever.
+//!
+//! Rules say who may take from whom, and each of them ends by itself; all of them together, with gangs, several resources and
+//! trees of queues, need not. What ends them whatever they say: a job that lost to another in three cycles within ten minutes
+//! takes nothing from it for that long, nor from those that took from that one as often. So the takings that go on for ever
+//! make an order of jobs in which only those above take from those below: the first of them loses nothing, so it has all it
+//! will have after a while and takes no more, then the second, and so on.
+//!
+//! Who takes over what is kept for another takes it from that one.
+//!
+//! Pods without a PodGroup are made again under other names; those of a queue that are as important and ask for the same count
+//! as one.
+use std::collections::VecDeque;
+
+use phalanx_resource::Amounts;
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use crate::event::{Key, Time};
+use crate::id::{JobId, QueueId};
+use crate::session::Session;
+use crate::world::{JobKind, World};
+
+/// Cycles in which one took from another, until that one may take nothing back.
+const OFTEN: u32 = 3;
+
+/// How long a taking is remembered, in milliseconds.
+const MEMORY: i64 = 600_000;
+
+/// Who takes or loses.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Party {
+    Group(Key),
+    Solos(QueueId, i32, Amounts),
+}
+
+impl Party {
+    pub(super) fn of(world: &World, id: JobId) -> Self {
+        let job = &world.jobs[id];
+        match (job.kind, job.tasks.first()) {
+            (JobKind::Solo, Some(task)) => {
+                Self::Solos(job.queue, job.priority, world.request_of(*task).clone())
+            }
+            _ => Self::Group(job.key.clone()),
+        }
+    }
+}
+
+/// How often one took from another.
+#[derive(Debug)]
+struct Taking {
+    cycles: u32,
+    last: Time,
+}
+
+/// Takings of the last minutes.
+#[derive(Debug, Default)]
+pub(crate) struct Takes {
+    /// By who took and who lost.
+    known: FxHashMap<(Party, Party), Taking>,
+    /// The same in the order of time, some of them outdated.
+    ends: VecDeque<(Time, (Party, Party))>,
+    /// Who took often, by who lost.
+    often: FxHashMap<Party, Vec<Party>>,
+}
+
+/// Whom a job may not take from.
+#[derive(Debug, Default)]
+pub(super) struct Forbidden {
+    parties: FxHashSet<Party>,
+    /// When that may end.
+    pub(super) until: Option<Time>,
+}
+
+impl Forbidden {
+    pub(super) fn is_empty(&self) -> bool {
+        self.parties.is_empty()
+    }
+
+    pub(super) fn has(&self, world: &World, job: JobId) -> bool {
+        !self.is_empty() && self.parties.contains(&Party::of(world, job))
+    }
+}
+
+impl Takes {
+    /// A cycle begins: forgets what is long ago, and all of it where queues are others now.
+    pub(crate) fn begin(&mut self, now: Time, queues_changed: bool) {
+        if queues_changed {
+            *self = Self::default();
+        }
+        while let Some((end, _)) = self.ends.front()
+            && *end <= now
+        {
+            let Some((end, pair)) = self.ends.pop_front() else { return };
+            if self.known.get(&pair).is_some_and(|taking| end_of(taking.last) == end) {
+                self.forget(&pair);
+            }
+        }
+    }
+
+    fn forget(&mut self, pair: &(Party, Party)) {
+        self.known.remove(pair);
+        let (taker, loser) = pair;
+        if let Some(takers) = self.often.get_mut(loser) {
+            takers.retain(|known| known != taker);
+            if takers.is_empty() {
+                self.often.remove(loser);
+            }
+        }
+    }
+
+    /// One took from others.
+    fn note(&mut self, taker: &Party, losers: impl Iterator<Item = Party>, now: Time) {
+        for loser in losers {
+            let pair = (taker.clone(), loser);
+            let taking = self.known.entry(pair.clone()).or_insert(Taking { cycles: 0, last: now });
+            if taking.cycles > 0 && taking.last == now {
+                continue;
+            }
+            (taking.cycles, taking.last) = (taking.cycles.saturating_add(1), now);
+            if taking.cycles == OFTEN {
+                self.often.entry(pair.1.clone()).or_default().push(taker.clone());
+            }
+            self.ends.push_back((end_of(now), pair));
+        }
+    }
+
+    /// Whom one may not take from: who took from it often, or from whom those took that did.
+    pub(super) fn forbidden(&self, to: &Party) -> Forbidden {
+        let mut found = Forbidden::default();
+        let mut losers = vec![to];
+        while let Some(loser) = losers.pop() {
+            for taker in self.often.get(loser).into_iter().flatten() {
+                if found.parties.insert(taker.clone()) {
+                    losers.push(taker);
+                }
+                let last = self.known.get(&(taker.clone(), loser.clone())).map(|taking| end_of(taking.last));
+                found.until = found.until.into_iter().chain(last).min();
+            }
+        }
+        found
+    }
+}
+
+/// A job has room that others held, or that was kept for them, in this cycle.
+pub(in crate::actions) fn note_taking(session: &mut Session<'_>, taker: JobId, losers: &[JobId]) {
+    let party = |job: JobId| Party::of(session.world, job);
+    let losers = losers.iter().map(|loser| party(*loser));
+    session.past.takes.note(&party(taker), losers, session.now);
+}
+
+fn end_of(taking: Time) -> Time {
+    Time(taking.0.saturating_add(MEMORY))
+}
