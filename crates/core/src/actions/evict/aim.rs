@@ -215,7 +215,10 @@ impl Aim {
     pub(super) fn looks_around(&self, world: &World) -> bool {
         let looks = |task: &TaskId| {
             let class = world.class_of(*task);
-            !class.carried.is_empty() || world.terms.outward(class).next().is_some()
+            !class.carried.is_empty()
+                || world.terms.outward(class).next().is_some()
+                || class.pvcs.iter().any(|claim| world.volumes.pvc(*claim).is_exclusive())
+                || world.needs_shared_devices(*task)
         };
         self.tasks.iter().any(looks)
     }

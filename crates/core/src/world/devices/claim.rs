@@ -26,14 +26,21 @@ pub(crate) struct Claim {
     /// Tasks of it that take room of a node, and that are nominated.
     pub(super) used: u32,
     pub(super) promised: u32,
-    /// How many of these each node has. More than one node only by mistake of others.
+    /// Tasks of it that leave their room.
+    leaving: u32,
+    /// How many of these that stay of these each node has. More than one node only by mistake of others.
     on: BTreeMap<NodeId, u32>,
 }
 
 impl Claim {
-    /// Tasks that name it, and those of them that take room, and that are nominated.
-    pub(super) fn holders(&self) -> (u32, u32, u32) {
-        (self.tasks, self.used, self.promised)
+    /// Tasks that name it, and those of them that take room, that are nominated, and that leave.
+    pub(super) fn holders(&self) -> [u32; 4] {
+        [self.tasks, self.used, self.promised, self.leaving]
+    }
+
+    /// What it was given is taken from it before those that are nominated come: all who use it leave.
+    pub(super) fn is_given_anew(&self) -> bool {
+        self.used == 0 && self.leaving > 0
     }
 
     /// Nobody takes room with it or is nominated: what it was given comes back.
@@ -134,21 +141,21 @@ impl World {
     /// A task takes room, or leaves it: so do its claims.
     pub(in crate::world) fn hold_claims(&mut self, id: TaskId, add: bool) {
         let task = &self.tasks[id];
-        let Some(linked) = task.claims.clone() else { return };
-        let (hold, node) = (task.status.hold(), task.node);
+        let (Some(linked), Some(node)) = (task.claims.clone(), task.node) else { return };
+        let hold = task.status.hold();
         for id in &linked.ids {
             self.count_claim(*id, false);
             let claim = &mut self.devices.claims[*id];
             let holders = match hold {
-                Hold::Used => &mut claim.used,
-                Hold::Pipelined => &mut claim.promised,
-                Hold::Nothing | Hold::Releasing => {
-                    self.count_claim(*id, true);
-                    continue;
-                }
+                Hold::Used => Some(&mut claim.used),
+                Hold::Pipelined => Some(&mut claim.promised),
+                Hold::Releasing => Some(&mut claim.leaving),
+                Hold::Nothing => None,
             };
-            *holders = if add { *holders + 1 } else { *holders - 1 };
-            if let Some(node) = node {
+            if let Some(holders) = holders {
+                *holders = if add { *holders + 1 } else { *holders - 1 };
+            }
+            if matches!(hold, Hold::Used | Hold::Pipelined) {
                 claim.count_on(node, add);
             }
             self.count_claim(*id, true);

@@ -117,6 +117,11 @@ impl World {
         Need::Wanted(wanted)
     }
 
+    /// Whether a task needs devices that nodes share.
+    pub(crate) fn needs_shared_devices(&self, task: TaskId) -> bool {
+        matches!(self.claims_need(task), Need::Wanted(Wanted { shared: Some(_), .. }))
+    }
+
     fn add_need(
         &self,
         task: TaskId,
@@ -140,7 +145,7 @@ impl World {
             if claim.is_left() {
                 self.keep_devices(allocation, wanted, shared);
             }
-            return Ok(());
+            return if claim.is_given_anew() { self.add_node(claim, wanted) } else { Ok(()) };
         }
         if let Some(feature) = &info.unsupported {
             return Err(format!("{feature} is not supported").into());
@@ -149,21 +154,25 @@ impl World {
             return Err("there are too many different requests in the cluster".into());
         }
         self.shapes_usable(claim)?;
-        if let Some(node) = claim.node() {
-            let everywhere = |(shape, _): (ShapeId, u32)| self.devices.shape(shape).everywhere;
-            if !claim.wanted().all(everywhere) {
-                let name = &self.nodes[node].name;
-                if wanted.node.as_ref().is_some_and(|other| other != name) {
-                    return Err("it gets its devices on another node than the pod's other claims".into());
-                }
-                wanted.node = Some(name.clone());
-            }
-            return Ok(());
+        if claim.node().is_some() {
+            return self.add_node(claim, wanted);
         }
         for (shape, count) in claim.wanted() {
             let local = self.devices.shape(shape).local;
             add(if local { &mut wanted.local.wanted } else { &mut shared.wanted }, shape, count);
         }
+        Ok(())
+    }
+
+    /// It is to be given devices where the first of its pods is, where these are not good for all nodes.
+    fn add_node(&self, claim: &Claim, wanted: &mut Wanted) -> Result<(), Arc<str>> {
+        let everywhere = |(shape, _): (ShapeId, u32)| self.devices.shape(shape).everywhere;
+        let Some(node) = claim.node().filter(|_| !claim.wanted().all(everywhere)) else { return Ok(()) };
+        let name = &self.nodes[node].name;
+        if wanted.node.as_ref().is_some_and(|other| other != name) {
+            return Err("it gets its devices on another node than the pod's other claims".into());
+        }
+        wanted.node = Some(name.clone());
         Ok(())
     }
 

@@ -7,7 +7,7 @@ use rustc_hash::FxHashMap;
 use super::{Device, Devices, Domain, Place, Shapes, Slice, Stock};
 use crate::event::{DeviceClassInfo, DeviceInfo, DeviceName, NodeTerm, SliceInfo, SliceNodes};
 use crate::id::{ClaimId, JobId, NodeId};
-use crate::world::World;
+use crate::world::{Hold, World};
 
 impl Slice {
     pub(super) fn name_of(&self, device: &DeviceInfo) -> DeviceName {
@@ -88,13 +88,14 @@ impl World {
 
     /// What is wrong with the stocks.
     pub(in crate::world) fn check_devices(&self, note: &mut impl FnMut(bool, String)) {
-        let mut holders: BTreeMap<ClaimId, (u32, u32, u32)> = BTreeMap::new();
+        let mut holders: BTreeMap<ClaimId, [u32; 4]> = BTreeMap::new();
         for (_, task) in self.tasks.iter() {
             for claim in task.claims.iter().flat_map(|linked| &linked.ids) {
-                let (tasks, used, promised) = holders.entry(*claim).or_default();
-                *tasks += 1;
-                *used += u32::from(task.status.hold() == crate::world::Hold::Used);
-                *promised += u32::from(task.status.hold() == crate::world::Hold::Pipelined);
+                let counts = holders.entry(*claim).or_default();
+                counts[0] += 1;
+                for (at, hold) in [Hold::Used, Hold::Pipelined, Hold::Releasing].into_iter().enumerate() {
+                    counts[at + 1] += u32::from(task.node.is_some() && task.status.hold() == hold);
+                }
             }
         }
         let claimants = self.tasks.iter().filter(|(_, task)| task.claims.is_some()).map(|(id, _)| id);
@@ -109,7 +110,7 @@ impl World {
         note(self.devices.asking == asking.collect(), "jobs whose minResources name devices".into());
         for (id, claim) in self.devices.claims.iter() {
             let found = holders.get(&id).copied().unwrap_or_default();
-            let right = claim.holders() == found && (claim.exists || found.0 > 0);
+            let right = claim.holders() == found && (claim.exists || found[0] > 0);
             note(right, format!("holders of claim {}", claim.info.key));
         }
         if !self.devices.is_fresh() || self.devices.slices.is_empty() {

@@ -163,21 +163,24 @@ impl Case {
         for claim in 0..self.requests.len() {
             let users = self.users(places, |wish| wish.devices.contains(&claim));
             let kept = self.stays(gone).any(|at| self.pods[at].wish.devices.contains(&claim));
+            // It has one node until its devices are known, where these might be somewhere only.
+            let everywhere = self.shared.iter().all(|reach| *reach == Reach::All)
+                && self.requests[claim].iter().all(|(class, _)| *class == SHARED + 1);
+            let apart = pinned && !everywhere && users.iter().any(|node| *node != users[0]);
+            // Those that are taken from it with the last of its pods are to be known anew.
+            let leaves = !kept && self.pods.iter().any(|pod| pod.wish.devices.contains(&claim));
             if let Some(given) = &self.given[claim] {
                 if !users.iter().all(|node| given.iter().all(|device| self.device_reaches(*device, *node))) {
+                    return None;
+                }
+                if leaves && apart {
                     return None;
                 }
                 if kept || !users.is_empty() {
                     taken.extend(given);
                 }
             } else if !users.is_empty() {
-                // It has one node until its devices are known, where these might be somewhere only.
-                let everywhere = self.shared.iter().all(|reach| *reach == Reach::All);
-                let one = users.iter().all(|node| *node == users[0]);
-                if pinned
-                    && !one
-                    && !(everywhere && self.requests[claim].iter().all(|(class, _)| *class == SHARED + 1))
-                {
+                if apart {
                     return None;
                 }
                 let each = self.requests[claim].iter();
