@@ -10,15 +10,49 @@ use crate::near::one_of;
 use crate::problem::{Problems, quoted};
 use crate::yaml::{Content, Key, Node, Scalar};
 
-const KEYS: [&str; 8] = [
-    "type",
-    "address",
-    "interval",
-    "tls.insecureSkipVerify",
-    "elasticsearch.index",
-    "elasticsearch.username",
-    "elasticsearch.password",
-    "elasticsearch.hostnameFieldName",
+/// A key of the section.
+pub(crate) struct KeyDoc {
+    pub(crate) name: &'static str,
+    pub(crate) kind: &'static str,
+    pub(crate) default: &'static str,
+    pub(crate) doc: &'static str,
+}
+
+const fn key(name: &'static str, kind: &'static str, default: &'static str, doc: &'static str) -> KeyDoc {
+    KeyDoc { name, kind, default, doc }
+}
+
+pub(crate) const KEYS: [KeyDoc; 8] = [
+    key(
+        "type",
+        "text",
+        "metrics_api",
+        "Where figures come from. `metrics_api`: `metrics.k8s.io`, as `kubectl top` shows them. `prometheus_adaptor`: \
+         `custom.metrics.k8s.io`, `node_cpu_usage_avg` and `node_memory_usage_avg` of nodes. `prometheus`: a Prometheus server that \
+         scrapes node exporters under the names of the nodes. `elasticsearch`: a server that metricbeat writes to.",
+    ),
+    key(
+        "address",
+        "text",
+        "",
+        "URL of the server, such as `http://prometheus:9090`. Needed by `prometheus` and `elasticsearch`, not read by the others.",
+    ),
+    key("interval", "duration, at least 1ms", "30s", "How often figures are asked for."),
+    key(
+        "tls.insecureSkipVerify",
+        "boolean",
+        "false",
+        "Whether any certificate of `prometheus` or `elasticsearch` will do.",
+    ),
+    key("elasticsearch.index", "text", "metricbeat-*", "The index that is searched."),
+    key("elasticsearch.username", "text", "", "The user at Elasticsearch; without it nobody logs in."),
+    key("elasticsearch.password", "text", "", "The user's password."),
+    key(
+        "elasticsearch.hostnameFieldName",
+        "text",
+        "host.hostname",
+        "The field that has the name of the node.",
+    ),
 ];
 const TYPES: [&str; 4] = ["metrics_api", "prometheus", "prometheus_adaptor", "elasticsearch"];
 
@@ -33,8 +67,9 @@ pub(crate) fn read(node: &Node, problems: &mut Problems) -> BTreeMap<String, Str
         }
     };
     for (key, value) in entries {
-        if !KEYS.contains(&key.text.as_str()) {
-            problems.warning(key.at, format!("unknown key {}", quoted(&key.text)), one_of(&KEYS, &key.text));
+        let known = KEYS.map(|key| key.name);
+        if !known.contains(&key.text.as_str()) {
+            problems.warning(key.at, format!("unknown key {}", quoted(&key.text)), one_of(&known, &key.text));
         }
         match value.scalar() {
             Some(_) if value.is_null() => {

@@ -7,8 +7,9 @@ use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
 use k8s_openapi::api::core::v1::{Pod, ServiceAccount};
 use k8s_openapi::api::scheduling::v1::PriorityClass;
 use kube::{
-    Api, Client, Discovery,
+    Api, Client, Config, Discovery,
     api::{DynamicObject, Patch, PatchParams, PostParams},
+    config::{KubeConfigOptions, Kubeconfig},
     core::GroupVersionKind,
     discovery::Scope,
 };
@@ -90,6 +91,7 @@ async fn the_manifests_grant_what_the_scheduler_needs_and_no_more() -> Result<()
     fs::write(&path, conf["data"]["scheduler.conf"].as_str().context("the conf")?)?;
 
     let kubeconfig = as_service_account(&cluster).await?;
+    may_ask_for_figures(&kubeconfig).await?;
     let mut args = arguments(&objects, &path)?;
     args.extend([format!("--kubeconfig={kubeconfig}"), "--leader-elect=true".to_owned()]);
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
@@ -113,6 +115,25 @@ async fn the_manifests_grant_what_the_scheduler_needs_and_no_more() -> Result<()
     evict_one(&cluster, &path).await?;
     let log = cluster.phalanx().log_text();
     ensure!(!log.contains("forbidden"), "{log}");
+    Ok(())
+}
+
+/// What the plugins `usage` and `rescheduling` ask the API server for: nobody serves it here, but it is not forbidden.
+async fn may_ask_for_figures(kubeconfig: &str) -> Result<()> {
+    let options = KubeConfigOptions::default();
+    let config = Config::from_custom_kubeconfig(Kubeconfig::read_from(kubeconfig)?, &options).await?;
+    let client = Client::try_from(config)?;
+    let custom = "/apis/custom.metrics.k8s.io/v1beta2/nodes/*/node";
+    let paths = [
+        "/apis/metrics.k8s.io/v1beta1/nodes".to_owned(),
+        format!("{custom}_cpu_usage_avg"),
+        format!("{custom}_memory_usage_avg"),
+    ];
+    for path in paths {
+        let answer = client.request_text(http::Request::get(&path).body(Vec::new())?).await;
+        let missing = matches!(&answer, Err(kube::Error::Api(status)) if status.code == 404);
+        ensure!(missing, "{path}: {answer:?}");
+    }
     Ok(())
 }
 
