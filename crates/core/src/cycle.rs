@@ -149,8 +149,9 @@ impl Scheduler {
         session.tiers.every().for_each(|plugin| plugin.close(session.world));
         let wakes = session.tiers.every().filter_map(|plugin| plugin.wake(session.world));
         let world = &*session.world;
-        // Those that were refused before room was given back in this cycle, and those whose search was cut short.
-        let again = (world.parked() > 0 && world.was_freed()).then_some(now);
+        // Those that were refused before room was given back in this cycle or admitted too late for it, and those whose search
+        // was cut short.
+        let again = (world.parked() > 0 && world.was_freed() || session.admitted_late).then_some(now);
         let again = again.or(session.cut_short.then_some(Time(now.0.saturating_add(CUT_SHORT))));
         let wakes = wakes
             .chain(world.usage_ends())

@@ -47,6 +47,8 @@ pub struct Session<'w> {
     pub(crate) searches: Searches,
     /// A search was ended that would have gone on with what it may take in a cycle.
     pub(crate) cut_short: bool,
+    /// A job was admitted behind those that place pods: the next cycle does.
+    pub(crate) admitted_late: bool,
     /// Nodes that are kept in this cycle for gangs that gather room.
     pub(crate) gathered: Vec<NodeId>,
     /// Who was asked of those that wait for plain placing.
@@ -76,6 +78,7 @@ impl<'w> Session<'w> {
             decisions: Vec::new(),
             searches: Searches::new(Budget::new(SEARCHES, SEARCHES_MS, outside.stopwatch)),
             cut_short: false,
+            admitted_late: false,
             gathered: Vec::new(),
             hunt: Hunt::default(),
             past: Past::default(),

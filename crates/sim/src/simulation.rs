@@ -22,8 +22,9 @@ use crate::report::Report;
 /// From one cycle to the next.
 pub const PERIOD_MS: i64 = 1_000;
 
-/// So many cycles in a row may change nothing but statuses and nominations.
-const IDLE_CYCLES_MAX: u32 = 100;
+/// So many cycles in a row may change nothing but statuses and nominations: more than two for each of [`WAKES_MAX`], for what
+/// is told may follow the time.
+const IDLE_CYCLES_MAX: u32 = 300;
 
 /// Up to so many jobs that wait are looked at in each cycle, so that the reasons that are shown are of the last one.
 const LOOKED_AT: usize = 1000;

@@ -4,6 +4,7 @@
 //! behind it, unless its queue says `dequeueStrategy: fifo`. Source: Volcano's enqueue action.
 use super::ActionDef;
 use super::order::{self, Line};
+use crate::conf::Conf;
 use crate::event::Phase;
 use crate::id::JobId;
 use crate::session::Session;
@@ -66,5 +67,12 @@ fn admit(session: &mut Session<'_>, job: JobId) -> bool {
     }
     session.job_enqueued(job);
     session.world.jobs[job].phase = Phase::Inqueue;
+    session.admitted_late |= !is_before_allocate(session.conf);
     true
+}
+
+/// Whether those that are admitted have their turn in the same cycle.
+fn is_before_allocate(conf: &Conf) -> bool {
+    let mut rest = conf.actions.iter().skip_while(|action| *action != DEF.name);
+    rest.any(|action| action == "allocate")
 }

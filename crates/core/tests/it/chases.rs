@@ -369,7 +369,8 @@ fn who_lost_again_and_again_takes_nothing_back_for_a_while() {
     let evicted = contest.evictions(&mut cluster);
     assert!(is_quiet(&evicted), "{evicted:?}");
     assert!(evicted.iter().sum::<usize>() < 40, "{evicted:?}");
-    let told = cluster.reasons("q1j0");
+    let told: Vec<String> =
+        ["q0j0", "q0j1", "q0j2", "q1j0"].into_iter().flat_map(|job| cluster.reasons(job)).collect();
     let why = "of jobs that took from it again and again within ten minutes";
     assert!(told.iter().any(|reason| reason.contains(why)), "{told:#?}");
 

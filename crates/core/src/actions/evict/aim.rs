@@ -6,7 +6,7 @@ use super::steps::Steps;
 use crate::actions::pack;
 use crate::actions::together::Choice;
 use crate::diagnosis::{NoEviction, Refusal};
-use crate::id::{ClassId, JobId, TaskId};
+use crate::id::{ClassId, JobId, NodeId, TaskId};
 use crate::placement::Room;
 use crate::session::Session;
 use crate::statement::Statement;
@@ -230,14 +230,27 @@ impl Aim {
 
 /// Gives a task a node, if its queue may have it and there is or will be room.
 pub(super) fn place(statement: &mut Statement<'_, '_>, task: TaskId) -> bool {
+    place_where(statement, task, |session| session.spot(task).map(|spot| (spot.node, spot.room)))
+}
+
+/// The same on this node.
+pub(super) fn place_on(statement: &mut Statement<'_, '_>, task: TaskId, node: NodeId) -> bool {
+    place_where(statement, task, |session| session.room(task, node, &[]).map(|room| (node, room)))
+}
+
+fn place_where(
+    statement: &mut Statement<'_, '_>,
+    task: TaskId,
+    find: impl Fn(&mut Session<'_>) -> Option<(NodeId, Room)>,
+) -> bool {
     let session = statement.session();
     let Some(job) = session.world.tasks[task].job else { return false };
     if session.allocatable(session.world.jobs[job].queue, task).is_err() {
         return false;
     }
-    match session.spot(task) {
-        Some(spot) if spot.room == Room::Now => statement.allocate(task, spot.node),
-        Some(spot) => statement.pipeline(task, spot.node),
+    match find(session) {
+        Some((node, Room::Now)) => statement.allocate(task, node),
+        Some((node, _)) => statement.pipeline(task, node),
         None => return false,
     }
     true

@@ -306,7 +306,7 @@ impl Planner {
             return Err(refusal(why));
         }
         let asker = Asker::of(session, aim, purpose).filter(|_| forbidden.is_empty());
-        let left = self.steps.left();
+        let (left, whole) = (self.steps.left(), self.steps.are_whole());
         match self.search(session, (aim, purpose, &forbidden), asker.as_ref()) {
             Ok(()) => {
                 self.refused.clear();
@@ -324,7 +324,8 @@ impl Planner {
                 if let (Some(asker), NoEviction::NoVictims(told)) = (asker, &why) {
                     self.nobody.insert(asker, Arc::clone(told));
                 }
-                if !matches!(why, NoEviction::Cut(_)) {
+                // With all the steps there are it would be cut short again.
+                if whole && !self.steps.ended_by_time() || !matches!(why, NoEviction::Cut(_)) {
                     session.past.vain.note(&like, left - self.steps.left(), &why);
                     self.refused.insert(like, why.clone());
                 }

@@ -221,10 +221,41 @@ fn spare_thoroughly(
                 attempt.keep();
                 placed = anew;
                 gone.remove(at);
+                continue;
+            }
+            drop(attempt);
+            if stays_beside(statement, gone[at], &placed, steps)? {
+                gone.remove(at);
             }
         }
     }
     Ok(())
+}
+
+/// Puts victims back if all may have the places they have beside them, in the order in which they got them: not every way to
+/// place them anew may have been tried.
+fn stays_beside(
+    statement: &mut Statement<'_, '_>,
+    unit: &[Victim],
+    placed: &[TaskId],
+    steps: &mut Steps,
+) -> Result<bool, NoEviction> {
+    steps.spend(unit.len() + placed.len())?;
+    let world = &*statement.session().world;
+    let places: Vec<(TaskId, NodeId)> =
+        placed.iter().filter_map(|task| Some((*task, world.tasks[*task].node?))).collect();
+    let mut attempt = statement.nested();
+    for task in placed.iter().rev() {
+        attempt.unplace(*task);
+    }
+    for victim in unit {
+        attempt.spare(victim.task, victim.status);
+    }
+    let may = places.into_iter().all(|(task, node)| aim::place_on(&mut attempt, task, node));
+    if may {
+        attempt.keep();
+    }
+    Ok(may)
 }
 
 /// Puts victims back, and moves tasks of the aim that they leave no room. Whether all have their place again.

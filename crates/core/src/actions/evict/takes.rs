@@ -1,10 +1,10 @@
 //! Who took from whom lately, so that nobody takes from each other for ever.
 //!
 //! Rules say who may take from whom, and each of them ends by itself; all of them together, with gangs, several resources and
-//! trees of queues, need not. What ends them whatever they say: a job that lost to another in three cycles within ten minutes
-//! takes nothing from it for that long, nor from those that took from that one as often. So the takings that go on for ever
-//! make an order of jobs in which only those above take from those below: the first of them loses nothing, so it has all it
-//! will have after a while and takes no more, then the second, and so on.
+//! trees of queues, need not. What ends them whatever they say: a job that took from another in three cycles within ten minutes,
+//! and lost as often to it or, through others, to who lost to it, takes no more from it for that long. So the takings that go
+//! on for ever make an order of jobs in which only those above take from those below: the first of them loses nothing, so it
+//! has all it will have after a while and takes no more, then the second, and so on. Who only lost may take.
 //!
 //! Who takes over what is kept for another takes it from that one.
 //!
@@ -124,7 +124,7 @@ impl Takes {
         }
     }
 
-    /// Whom one may not take from: who took from it often, or from whom those took that did.
+    /// Whom one may not take from: it did often, and that one took as often from it, or from whom it lost to.
     pub(super) fn forbidden(&self, to: &Party) -> Forbidden {
         let mut found = Forbidden::default();
         let mut losers = vec![to];
@@ -137,7 +137,8 @@ impl Takes {
                 found.until = found.until.into_iter().chain(last).min();
             }
         }
-        found
+        found.parties.retain(|party| self.often.get(party).is_some_and(|takers| takers.contains(to)));
+        if found.parties.is_empty() { Forbidden::default() } else { found }
     }
 }
 
