@@ -86,13 +86,32 @@ impl Reader<'_> {
             actions.push(part.trim().to_owned());
             column += part.chars().count() as u32 + 1;
         }
+        self.placing(node.at, &actions);
         actions
     }
 
     fn action(&mut self, name: &str, at: Position) {
         if self.known.action(name).is_none() {
-            let expected = one_of(&names(&self.known.actions), name);
+            let mut words = name.split_whitespace();
+            let several = words.clone().count() > 1 && words.all(|word| self.known.action(word).is_some());
+            let expected = match several {
+                true => ACTIONS_EXPECTED.to_owned(),
+                false => one_of(&names(&self.known.actions), name),
+            };
             self.problems.error(at, unknown("action", name, &VOLCANO_ACTIONS), expected);
+        }
+    }
+
+    /// Whom nobody places waits for ever, which may be meant.
+    fn placing(&mut self, at: Position, actions: &[String]) {
+        if actions.iter().any(|action| self.known.action(action).is_none()) {
+            return;
+        }
+        for (action, pods) in [("allocate", "any resource"), ("backfill", "nothing")] {
+            if !actions.iter().any(|name| name == action) {
+                let what = format!("no action {action}, so nothing places pods that request {pods}");
+                self.problems.warning(at, what, format!("{action} among the actions"));
+            }
         }
     }
 

@@ -16,7 +16,7 @@ A configuration names the actions of a cycle in order, and plugins in tiers; arg
 are in sections of their own. See [config/](../../config) for files to start from.
 
 ```yaml
-actions: \"enqueue, allocate, preempt\"
+actions: \"enqueue, allocate, backfill, preempt\"
 tiers:
 - plugins:
   - name: gang

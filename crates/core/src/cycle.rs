@@ -11,6 +11,7 @@ use crate::placement::{Placement, Sampling};
 use crate::plugin::Outside;
 use crate::session::Session;
 use crate::status;
+use crate::unserved;
 use crate::waiting::{self, Patience};
 use crate::world::{Status, World};
 
@@ -142,7 +143,7 @@ impl Scheduler {
                 }
             }
         }
-        note_gates(&mut session);
+        unserved::note(&mut session);
         status::close(&mut session, *cycle);
         waiting::settle(&mut session, *patience);
         *past = std::mem::take(&mut session.past);
@@ -189,19 +190,6 @@ fn give_up_seats(session: &mut Session<'_>) {
             session.put_back(seat, &before);
         } else {
             session.world.end_seat(seat);
-        }
-    }
-}
-
-fn note_gates(session: &mut Session<'_>) {
-    for job in session.world.awake_jobs() {
-        let world = &*session.world;
-        if world.jobs[job].waiting() == 0 {
-            continue;
-        }
-        let gated = world.jobs[job].tasks.iter().filter(|task| world.tasks[**task].gated).count();
-        if gated > 0 {
-            session.refuse(job, crate::diagnosis::Refusal::Gated(gated as u32));
         }
     }
 }

@@ -26,6 +26,7 @@ mod status;
 #[cfg(test)]
 mod testing;
 pub mod tiers;
+mod unserved;
 mod waiting;
 pub mod world;
 

@@ -60,8 +60,8 @@ fn judge(session: &mut Session<'_>, id: JobId) -> Verdict {
     // A group that cannot be read has no minimum that it could miss.
     let ready = session.world.jobs[id].invalid.is_none() && session.job_ready(id);
     let job = &session.world.jobs[id];
-    if job.exists && job.waiting() == 0 && job.counts.valid() < job.min_member && job.phase != Phase::Pending
-    {
+    let short = job.waiting() == 0 && job.counts.valid() < job.min_member;
+    if !ready && job.exists && short && job.phase != Phase::Pending {
         let refusal = Refusal::NotEnoughTasks { found: job.counts.valid(), wanted: job.min_member };
         session.refuse(id, refusal);
     }

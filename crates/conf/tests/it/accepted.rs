@@ -109,7 +109,7 @@ fn text_stays_text_where_text_is_asked_for() {
 #[test]
 fn anchors_aliases_and_merge_keys() {
     let conf = good(
-        "actions: allocate
+        "actions: allocate, backfill
 tiers:
 - plugins:
   - &base
@@ -137,7 +137,7 @@ tiers:
 
 #[test]
 fn a_problem_behind_an_alias_is_said_once() {
-    let text = "actions: allocate
+    let text = "actions: allocate, backfill
 tiers:
 - plugins:
   - name: binpack
@@ -153,9 +153,9 @@ tiers:
 fn notation_does_not_matter() {
     let block = good(&with_plugin("gang", &["enableJobOrder: false"]));
     for text in [
-        r#"{"actions": "allocate", "tiers": [{"plugins": [{"name": "gang", "enableJobOrder": false}]}]}"#,
-        "\u{feff}---\nactions: >-\n  allocate\ntiers:\n  - plugins:\n      - enableJobOrder: no\n        name: 'gang'\n...\n",
-        "%YAML 1.1\n---\nactions: allocate\r\ntiers:\r\n- plugins:\r\n  - {name: gang, enableJobOrder: FALSE}\r\n",
+        r#"{"actions": "allocate, backfill", "tiers": [{"plugins": [{"name": "gang", "enableJobOrder": false}]}]}"#,
+        "\u{feff}---\nactions: >-\n  allocate,\n  backfill\ntiers:\n  - plugins:\n      - enableJobOrder: no\n        name: 'gang'\n...\n",
+        "%YAML 1.1\n---\nactions: allocate, backfill\r\ntiers:\r\n- plugins:\r\n  - {name: gang, enableJobOrder: FALSE}\r\n",
     ] {
         assert_eq!(phalanx_conf::diff(&block, &good(text)), [""; 0], "{text}");
     }

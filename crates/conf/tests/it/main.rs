@@ -68,7 +68,7 @@ fn lines(parsed: &Parsed) -> Vec<String> {
 
 /// A plugin with these lines in it, on the lines after the fourth.
 fn with_plugin(name: &str, lines: &[&str]) -> String {
-    let head = format!("actions: allocate\ntiers:\n- plugins:\n  - name: {name}\n");
+    let head = format!("actions: allocate, backfill\ntiers:\n- plugins:\n  - name: {name}\n");
     head + &lines.iter().flat_map(|line| ["    ", line, "\n"]).collect::<String>()
 }
 

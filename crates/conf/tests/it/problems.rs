@@ -51,14 +51,36 @@ fn an_unknown_action_is_found_in_the_middle_of_the_text() {
         // Escapes: the place of the character is not that of the text.
         ("\"\\x65nqueue, elect\"", format!("error: line 1, column 10: unknown action \"elect\"; {names}")),
         ("42", format!("error: line 1, column 10: unknown action \"42\"; {names}")),
+        (
+            "enqueue allocate",
+            format!("error: line 1, column 10: unknown action \"enqueue allocate\"; expected {ACTIONS}"),
+        ),
     ] {
         expect(&format!("actions: {actions}\n{tiers}"), &[&expected]);
     }
 }
 
 #[test]
+fn who_is_placed_by_no_action_is_told() {
+    let tiers = "tiers: [{plugins: [{name: gang}]}]";
+    let allocate = "no action allocate, so nothing places pods that request any resource; expected allocate among the actions";
+    let backfill = "no action backfill, so nothing places pods that request nothing; expected backfill among the actions";
+    for (actions, expected) in [
+        ("allocate, backfill", vec![]),
+        ("backfill", vec![allocate]),
+        ("enqueue, allocate", vec![backfill]),
+        ("enqueue", vec![allocate, backfill]),
+    ] {
+        let expected: Vec<String> =
+            expected.iter().map(|line| format!("warning: line 1, column 10: {line}")).collect();
+        let expected: Vec<&str> = expected.iter().map(String::as_str).collect();
+        expect(&format!("actions: {actions}\n{tiers}"), &expected);
+    }
+}
+
+#[test]
 fn every_level_has_its_type() {
-    let base = "actions: allocate\n";
+    let base = "actions: allocate, backfill\n";
     for (text, expected) in [
         ("tiers: 1", "error: line 2, column 8: tiers is the number 1; expected a list of tiers"),
         ("tiers: {plugins: []}", "error: line 2, column 8: tiers is a mapping; expected a list of tiers"),
@@ -109,12 +131,12 @@ fn every_level_has_its_type() {
 fn unknown_keys_are_named_with_the_one_that_was_meant() {
     for (text, expected) in [
         (
-            "actions: allocate\ntiers: [{plugins: [{name: gang}]}]\ntier: []",
+            "actions: allocate, backfill\ntiers: [{plugins: [{name: gang}]}]\ntier: []",
             "warning: line 3, column 1: unknown key \"tier\"; expected one of actions, tiers, configurations, \
              metrics (did you mean \"tiers\"?)",
         ),
         (
-            "actions: allocate\ntiers:\n- plugin:\n  - name: gang\n  plugins: [{name: gang}]",
+            "actions: allocate, backfill\ntiers:\n- plugin:\n  - name: gang\n  plugins: [{name: gang}]",
             "warning: line 3, column 3: unknown key \"plugin\"; expected \"plugins\"",
         ),
         (
@@ -284,7 +306,7 @@ fn mistakes_within_an_argument_are_told_by_position_too() {
 #[test]
 fn a_typing_error_in_a_plugin_is_no_plugin_of_somebodys_own() {
     let names = "expected one of gang, drf, proportion, binpack, overcommit, sla, usage";
-    let text = "actions: allocate\ntiers:\n- plugins:\n  - name: gnag\n";
+    let text = "actions: allocate, backfill\ntiers:\n- plugins:\n  - name: gnag\n";
     let expected =
         format!("error: line 4, column 11: unknown plugin \"gnag\"; {names} (did you mean \"gang\"?)");
     expect(text, &[&expected]);
@@ -293,7 +315,7 @@ fn a_typing_error_in_a_plugin_is_no_plugin_of_somebodys_own() {
 #[test]
 fn unknown_plugins_are_skipped_and_said_apart_from_those_to_come() {
     let names = "expected one of gang, drf, proportion, binpack, overcommit, sla, usage";
-    let text = "actions: allocate\ntiers:\n- plugins:\n  - name: magic\n    arguments: {x: 1}\n  - name: gang\n  - name: tdm\n";
+    let text = "actions: allocate, backfill\ntiers:\n- plugins:\n  - name: magic\n    arguments: {x: 1}\n  - name: gang\n  - name: tdm\n";
     expect(
         text,
         &[
@@ -310,7 +332,7 @@ fn unknown_plugins_are_skipped_and_said_apart_from_those_to_come() {
 #[test]
 fn what_is_there_twice_is_said() {
     expect(
-        "actions: allocate\ntiers: [{plugins: [{name: gang}]}]\nactions: backfill\n",
+        "actions: allocate, backfill\ntiers: [{plugins: [{name: gang}]}]\nactions: backfill\n",
         &[
             "error: line 3, column 1: duplicate key \"actions\"; expected each key once; the first is in line 1",
         ],
@@ -322,7 +344,7 @@ fn what_is_there_twice_is_said() {
         ],
     );
     expect(
-        "actions: allocate\ntiers:\n- plugins:\n  - name: gang\n- plugins:\n  - name: drf\n  - name: gang\n",
+        "actions: allocate, backfill\ntiers:\n- plugins:\n  - name: gang\n- plugins:\n  - name: drf\n  - name: gang\n",
         &["warning: line 7, column 11: plugin gang again; expected each plugin once; one is in line 4"],
     );
     let allocate = "- {name: allocate, arguments: {predicateErrorCacheEnable: ";
@@ -343,14 +365,16 @@ fn proportion_and_hierarchical_drf_exclude_each_other_within_a_tier() {
     let drf = "name: drf, enableHierarchy: true";
     let what = "drf with enableHierarchy and proportion in the same tier; expected one of them, or each in a tier of its own";
     expect(
-        &format!("actions: allocate\ntiers:\n- plugins: [{{{drf}}}, {{name: proportion}}]\n"),
+        &format!("actions: allocate, backfill\ntiers:\n- plugins: [{{{drf}}}, {{name: proportion}}]\n"),
         &[&format!("error: line 3, column 20: {what}")],
     );
     expect(
-        &format!("actions: allocate\ntiers:\n- plugins: [{{{drf}}}]\n- plugins: [{{name: proportion}}]\n"),
+        &format!(
+            "actions: allocate, backfill\ntiers:\n- plugins: [{{{drf}}}]\n- plugins: [{{name: proportion}}]\n"
+        ),
         &[],
     );
-    expect("actions: allocate\ntiers:\n- plugins: [{name: drf}, {name: proportion}]\n", &[]);
+    expect("actions: allocate, backfill\ntiers:\n- plugins: [{name: drf}, {name: proportion}]\n", &[]);
 }
 
 #[test]
@@ -376,7 +400,7 @@ fn what_divides_the_cluster_among_queues_is_checked_as_a_whole() {
             ),
         ),
     ] {
-        let text = format!("actions: allocate\ntiers:\n- plugins: [{plugins}]\n");
+        let text = format!("actions: allocate, backfill\ntiers:\n- plugins: [{plugins}]\n");
         let parsed = phalanx_conf::parse(&text, &phalanx_conf::Known::builtin());
         let expected: Vec<String> =
             expected.map(|problem| format!("warning: {problem}")).into_iter().collect();
@@ -466,10 +490,10 @@ fn what_is_not_yaml_is_one_error_with_its_place() {
     for (text, line, column) in [
         ("actions: \"allocate\n", 1, 10),
         ("actions: 'allocate\ntiers:\n- plugins:\n  - name: 'gang'\n", 1, 10),
-        ("actions: allocate\ntiers: [\n", 2, 8),
+        ("actions: allocate, backfill\ntiers: [\n", 2, 8),
         ("actions: *nowhere\n", 1, 10),
         ("actions: a: b\n", 1, 11),
-        ("actions: allocate\n  tiers: x\n", 2, 8),
+        ("actions: allocate, backfill\n  tiers: x\n", 2, 8),
     ] {
         let parsed = read(text);
         assert_eq!(parsed.problems.len(), 1, "{parsed:?}");
@@ -478,7 +502,9 @@ fn what_is_not_yaml_is_one_error_with_its_place() {
         assert_eq!((problem.at.line, problem.at.column), (line, column), "{problem} in {text}");
         assert!(parsed.conf.is_none());
     }
-    for text in ["actions: allocate\n\ttiers: []\n", "tiers:\n\t- plugins: []\n", "a:\n  b: 1\n  \tc: 2\n"] {
+    for text in
+        ["actions: allocate, backfill\n\ttiers: []\n", "tiers:\n\t- plugins: []\n", "a:\n  b: 1\n  \tc: 2\n"]
+    {
         let column = text.lines().find_map(|line| line.find('\t')).expect("a tab") + 1;
         let line = text.lines().position(|line| line.contains('\t')).expect("a tab") + 1;
         expect(
@@ -511,7 +537,7 @@ fn other_mistakes_with_yaml_have_a_place_as_well() {
             "error: line 5, column 26: enableJobReady is the text \"true\"; expected true or false, without quotes",
         ],
     );
-    let manifest = "kind: ConfigMap\ndata:\n  volcano-scheduler.conf: |\n    actions: allocate\n";
+    let manifest = "kind: ConfigMap\ndata:\n  volcano-scheduler.conf: |\n    actions: allocate, backfill\n";
     assert!(lines(&read(manifest)).iter().any(|line| {
         line == "error: line 1, column 1: a Kubernetes object; expected the text of scheduler.conf that is under its data"
     }));

@@ -3,7 +3,7 @@ use phalanx_conf::{Known, parse};
 
 use super::lines;
 
-const HEAD: &str = "actions: allocate\ntiers:\n- plugins:\n  - name: ";
+const HEAD: &str = "actions: allocate, backfill\ntiers:\n- plugins:\n  - name: ";
 
 /// The problems of an argument of a plugin, which stands in line 6; without "warning: line 6, column ".
 fn of_plugin(plugin: &str, argument: &str) -> Vec<String> {
@@ -12,7 +12,7 @@ fn of_plugin(plugin: &str, argument: &str) -> Vec<String> {
 
 fn of_action(action: &str, argument: &str) -> Vec<String> {
     told(&format!(
-        "actions: allocate\ntiers: [{{plugins: [{{name: gang}}]}}]\nconfigurations:\n- name: {action}\n  arguments:\n    {argument}\n"
+        "actions: allocate, backfill\ntiers: [{{plugins: [{{name: gang}}]}}]\nconfigurations:\n- name: {action}\n  arguments:\n    {argument}\n"
     ))
 }
 

@@ -9,7 +9,7 @@ use super::{good, known, lines, read, with_plugin, without_positions};
 fn show_writes_every_flag_that_has_an_effect_and_the_defaults() {
     let conf = good(&with_plugin("binpack", &["enabledVictim: false", "arguments: {binpack.weight: 5}"]));
     let text = render(&conf, &known());
-    let expected = "actions: \"allocate\"
+    let expected = "actions: \"allocate, backfill\"
 tiers:
 - plugins:
   - name: binpack
@@ -76,7 +76,7 @@ prop_compose! {
         let binpack = Args(binpack.into());
         let plugin = |name: &str, args| PluginConf { name: name.to_owned(), flags: set, args, ..PluginConf::default() };
         Conf {
-            actions: vec!["enqueue".to_owned(), "backfill".to_owned()],
+            actions: vec!["allocate".to_owned(), "backfill".to_owned()],
             tiers: vec![Tier { plugins: vec![plugin("usage", usage)] }, Tier { plugins: vec![plugin("binpack", binpack)] }],
             metrics: [("elasticsearch.password".to_owned(), password)].into(),
             ..Conf::default()
@@ -99,7 +99,7 @@ proptest! {
 #[test]
 fn a_diff_names_each_change_of_meaning() {
     let old = good(
-        "actions: enqueue, allocate
+        "actions: backfill, allocate
 tiers:
 - plugins:
   - name: gang
@@ -136,7 +136,7 @@ metrics: {type: prometheus, address: http://a}
 ",
     );
     let expected = [
-        "actions: enqueue, allocate -> enqueue, allocate, backfill",
+        "actions: backfill, allocate -> enqueue, allocate, backfill",
         "plugin gang: enableJobOrder true -> false",
         "plugin sla: tier 1 -> tier 2",
         "plugin sla: sla-waiting-time 5m -> 6m",

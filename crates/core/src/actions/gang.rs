@@ -93,6 +93,17 @@ fn needs_best_effort(world: &World, job: &Job) -> bool {
     job.counts.ready() + with_requests < job.min_member || job.roles.iter().any(|role| role.min > 0)
 }
 
+/// Whether tasks wait that allocate is to place, and whether some wait for backfill alone.
+pub(crate) fn unplaced(session: &Session<'_>, job: JobId) -> (bool, bool) {
+    let (world, job) = (&*session.world, &session.world.jobs[job]);
+    let mut best_effort = false;
+    let mut requests = false;
+    for task in waiting(world, job) {
+        *(if world.class_of(task).best_effort { &mut best_effort } else { &mut requests }) = true;
+    }
+    (requests, best_effort && !(requests && needs_best_effort(world, job)))
+}
+
 fn sort(session: &Session<'_>, tasks: &mut [TaskId]) {
     tasks.sort_by(|a, b| session.task_order(*a, *b));
 }

@@ -17,6 +17,7 @@ mod together;
 mod yielding;
 
 pub(crate) use evict::Past;
+pub(crate) use gang::unplaced;
 pub(crate) use order::Heap;
 
 use crate::conf::ArgSpec;

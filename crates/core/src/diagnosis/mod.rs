@@ -155,6 +155,11 @@ pub enum Refusal {
     },
     /// The gang has its places and waits for room that is being released.
     Reserved(u32),
+    /// The action that would place it is not among those of the configuration.
+    NoAction {
+        /// The action.
+        action: &'static str,
+    },
 }
 
 impl Refusal {
@@ -224,6 +229,10 @@ impl Refusal {
             Refusal::Search(cut) => format!("allocate: {}", cut.text()),
             Refusal::Eviction { action, why } => format!("{action}: {}", why.text()),
             Refusal::Reserved(pods) => format!("{pods} pod(s) wait for room that is being released"),
+            Refusal::NoAction { action: action @ "backfill" } => {
+                format!("no action places pods that request nothing: actions has no {action}")
+            }
+            Refusal::NoAction { action } => format!("no action places it: actions has no {action}"),
         }
     }
 }

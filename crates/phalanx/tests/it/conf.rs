@@ -42,13 +42,13 @@ fn check_finds_nothing_in_the_files_that_are_shipped_and_says_so_in_a_line() {
 fn warnings_fail_only_when_strict() {
     let folder = folder(&[(
         "conf.yaml",
-        "actions: \"allocate\"\ntiers:\n- plugins:\n  - name: gang\n    note: mine\n",
+        "actions: \"allocate, backfill\"\ntiers:\n- plugins:\n  - name: gang\n    note: mine\n",
     )]);
     let plain = phalanx_in(folder.path(), &["conf", "check", "conf.yaml"], "");
     assert_eq!(plain.code, 0, "{plain:?}");
     let lines: Vec<&str> = plain.stdout.lines().collect();
     assert!(lines[0].starts_with("warning: conf.yaml:5:5: "), "{plain:?}");
-    assert_eq!(lines[1..], ["conf.yaml: 1 action, 1 tier, 1 plugin, 1 warning"]);
+    assert_eq!(lines[1..], ["conf.yaml: 2 actions, 1 tier, 1 plugin, 1 warning"]);
     let strict = phalanx_in(folder.path(), &["conf", "check", "--strict", "conf.yaml"], "");
     assert_eq!((strict.code, strict.stdout.trim_end()), (2, lines[0]));
     assert_eq!(strict.stderr, "error: conf.yaml: 0 errors, 1 warning\n");

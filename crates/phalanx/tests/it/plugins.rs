@@ -29,7 +29,7 @@ fn quotas_count_the_pods_that_exist_when_they_do_not_say_what_is_used() {
     };
     let others = node("n1", 8) + &pod("a", 3, "", "") + &waiting_group("g", "{cpu: 2}");
     let plugins = "  - name: gang\n  - name: resourcequota\n";
-    let report = simulate_with(plugins, "enqueue, allocate", &(quota("") + &others));
+    let report = simulate_with(plugins, "enqueue, allocate, backfill", &(quota("") + &others));
     assert_eq!(report["podGroups"]["default/g"]["phase"], "Pending");
     let reasons = &report["podGroups"]["default/g"]["reasons"];
     assert_eq!(
@@ -37,7 +37,7 @@ fn quotas_count_the_pods_that_exist_when_they_do_not_say_what_is_used() {
         json!(["ResourceQuota default/q would be exceeded: cpu (1 more) (plugin resourcequota)"])
     );
     let told = quota("status: {hard: {requests.cpu: 4}, used: {requests.cpu: 1}}\n");
-    let report = simulate_with(plugins, "enqueue, allocate", &(told + &others));
+    let report = simulate_with(plugins, "enqueue, allocate, backfill", &(told + &others));
     assert_eq!(report["podGroups"]["default/g"]["phase"], "Inqueue");
 }
 
@@ -51,12 +51,12 @@ fn busy_nodes_are_known_from_node_metrics() {
     };
     let nodes = node("idle", 8) + &node("busy", 8) + &metrics("busy", "7") + &metrics("idle", "100m");
     let pods: String = (0..3).map(|index| pod(&format!("p{index}"), 1, "", "")).collect();
-    let report = simulate_with("  - name: usage\n", "enqueue, allocate", &(nodes.clone() + &pods));
+    let report = simulate_with("  - name: usage\n", "enqueue, allocate, backfill", &(nodes.clone() + &pods));
     let expected = json!({"default/p0": "idle", "default/p1": "idle", "default/p2": "idle"});
     assert_eq!(report["bindings"], expected);
     let lenient = "  - name: usage\n    enablePredicate: false\n    arguments: {usage.weight: 0}\n";
     let full = (0..9).map(|index| pod(&format!("p{index}"), 1, "", "")).collect::<String>();
-    let report = simulate_with(lenient, "enqueue, allocate", &(nodes + &full));
+    let report = simulate_with(lenient, "enqueue, allocate, backfill", &(nodes + &full));
     assert_eq!(report["bindings"].as_object().unwrap().len(), 9, "the rest goes to the busy node");
 }
 
@@ -70,7 +70,7 @@ fn pods_leave_lent_nodes_when_their_time_is_over() {
     let guest = pod("guest", 1, "volcano.sh/revocable-zone: '*'", "");
     let plugins = "  - name: tdm\n    arguments: {tdm.revocable-zone.day: '10:00-21:00'}\n";
     // Virtual time begins at midnight.
-    let report = simulate_with(plugins, "enqueue, allocate, shuffle", &(lent + &guest));
+    let report = simulate_with(plugins, "enqueue, allocate, backfill, shuffle", &(lent + &guest));
     assert_eq!(report["bindings"], json!({"default/guest": "lent"}), "at ten");
     assert_eq!(report["evictions"], json!(["default/guest"]), "at nine in the evening");
 }

@@ -1,0 +1,71 @@
+//! Why pods wait whom no action refuses: gates, room that is being released, and actions that scheduler.conf does not have.
+use crate::actions;
+use crate::conf::Conf;
+use crate::diagnosis::Refusal;
+use crate::event::Phase;
+use crate::id::JobId;
+use crate::session::Session;
+use crate::world::Status;
+
+/// Actions that are not there.
+struct Missing {
+    enqueue: bool,
+    allocate: bool,
+    backfill: bool,
+}
+
+impl Missing {
+    fn of(conf: &Conf) -> Self {
+        let [enqueue, allocate, backfill] =
+            ["enqueue", "allocate", "backfill"].map(|action| !conf.has_action(action));
+        Self { enqueue, allocate, backfill }
+    }
+}
+
+/// The actions are over: notes what they had no reason to say.
+pub(crate) fn note(session: &mut Session<'_>) {
+    let missing = Missing::of(session.conf);
+    for job in session.world.awake_jobs() {
+        if session.world.jobs[job].waiting() == 0 {
+            continue;
+        }
+        note_missing(session, job, &missing);
+        note_reserved(session, job);
+        note_gates(session, job);
+    }
+}
+
+/// Nobody places it.
+fn note_missing(session: &mut Session<'_>, job: JobId, missing: &Missing) {
+    if !missing.allocate && !missing.backfill {
+        return;
+    }
+    let (requests, best_effort) = actions::unplaced(session, job);
+    // Without enqueue, it is allocate that admits.
+    let held = missing.enqueue && session.world.jobs[job].phase == Phase::Pending;
+    if missing.allocate && (requests || held) {
+        if let Err(refusal) = session.job_blocked(job) {
+            session.refuse(job, refusal);
+        }
+        session.refuse(job, Refusal::NoAction { action: "allocate" });
+    }
+    if missing.backfill && best_effort {
+        session.refuse(job, Refusal::NoAction { action: "backfill" });
+    }
+}
+
+/// What has enough to start has its other places later.
+fn note_reserved(session: &mut Session<'_>, job: JobId) {
+    let reserved = session.world.jobs[job].counts.of(Status::Pipelined);
+    if reserved > 0 && session.job_ready(job) {
+        session.refuse(job, Refusal::Reserved(reserved));
+    }
+}
+
+fn note_gates(session: &mut Session<'_>, job: JobId) {
+    let world = &*session.world;
+    let gated = world.jobs[job].tasks.iter().filter(|task| world.tasks[**task].gated).count();
+    if gated > 0 {
+        session.refuse(job, Refusal::Gated(gated as u32));
+    }
+}
