@@ -99,6 +99,9 @@ fn required(affinity: &NodeAffinity, interner: &mut Interner) -> Result<Option<V
 }
 
 pub(crate) fn terms(list: &[NodeSelectorTerm], interner: &mut Interner) -> Result<Vec<NodeTerm>, Invalid> {
+    if list.is_empty() {
+        return Err(Invalid::new("found none, which matches no node, expected at least one term"));
+    }
     list.iter().enumerate().map(|(i, one)| term(one, interner).item(i)).collect()
 }
 

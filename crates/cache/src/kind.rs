@@ -122,6 +122,10 @@ impl Kind for slim::Namespace {
     fn gone(identity: &Identity) -> Event {
         Event::NamespaceGone(Arc::clone(&identity.key.name))
     }
+
+    fn remarks(&self) -> Vec<Invalid> {
+        remarks::of_namespace(self)
+    }
 }
 
 impl Kind for PodGroup {

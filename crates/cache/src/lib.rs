@@ -53,7 +53,7 @@ pub use queue::queue;
 pub use quota::quota;
 pub use remarks::{
     of_claim as remarks_of_claim, of_device_class as remarks_of_device_class, of_group as remarks_of_group,
-    of_pod as remarks_of_pod, of_queue as remarks_of_queue,
+    of_namespace as remarks_of_namespace, of_pod as remarks_of_pod, of_queue as remarks_of_queue,
 };
 pub use usage::node_usage;
 pub use volumes::{attachment, csi_driver, csi_node, pvc, storage_capacity, storage_class, volume};

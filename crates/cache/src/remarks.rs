@@ -1,6 +1,7 @@
 //! What stands on an object and counts for something else than was meant: told once, and nothing waits for it.
 use std::collections::BTreeMap;
 
+use k8s_openapi::api::core::v1::NodeSelectorTerm;
 use k8s_openapi::api::resource::v1::{DeviceClass, DeviceSelector, ResourceClaimSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use phalanx_api::{names, v1beta1};
@@ -160,6 +161,7 @@ pub fn of_pod(pod: &slim::Pod) -> Vec<Invalid> {
         ));
     }
     let gate = pod.spec.scheduling_gates.iter().any(|gate| gate.name == names::QUEUE_ALLOCATION_GATE);
+    found.extend(empty_terms(pod));
     if gate && marks.annotation(names::QUEUE_ALLOCATION_GATE) != Some("true") {
         let problem = format!(
             "found {}, expected the annotation of this name too; nobody removes the gate",
@@ -168,6 +170,24 @@ pub fn of_pod(pod: &slim::Pod) -> Vec<Invalid> {
         found.push(Invalid { field: "spec.schedulingGates".to_owned(), problem });
     }
     found
+}
+
+/// As Kubernetes has it, a term that says nothing matches nothing.
+fn empty_terms(pod: &slim::Pod) -> Vec<Invalid> {
+    let required = &pod.spec.affinity.node_affinity.required_during_scheduling_ignored_during_execution;
+    let terms = required.iter().flat_map(|selector| &selector.node_selector_terms).enumerate();
+    let says_nothing = |term: &NodeSelectorTerm| {
+        term.match_expressions.as_ref().is_none_or(Vec::is_empty)
+            && term.match_fields.as_ref().is_none_or(Vec::is_empty)
+    };
+    let empty = terms.filter(|(_, term)| says_nothing(term));
+    let told = empty.map(|(at, _)| Invalid {
+        field: format!(
+            "spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms[{at}].matchExpressions"
+        ),
+        problem: "found none, nor matchFields, so the term matches no node, expected either".to_owned(),
+    });
+    told.collect()
 }
 
 /// Of a pod that is in no PodGroup: what would have put it into one, or into a queue, in another place.
@@ -226,6 +246,18 @@ fn of_roles(group: &v1beta1::PodGroup) -> Option<Invalid> {
         );
         Invalid { field: "spec.minTaskMember".to_owned(), problem }
     })
+}
+
+/// Of a Namespace: the queue that Volcano's admission webhook gives to PodGroups that name none.
+pub fn of_namespace(namespace: &slim::Namespace) -> Vec<Invalid> {
+    let queue = Marks(&namespace.metadata).annotation(names::QUEUE_NAME_ANNOTATION);
+    let told = |queue: &str| Invalid {
+        field: format!("metadata.annotations.{}", names::QUEUE_NAME_ANNOTATION),
+        problem: format!(
+            "found {queue:?}, which is not read here, expected it on pods, or spec.queue of PodGroups"
+        ),
+    };
+    queue.map(told).into_iter().collect()
 }
 
 /// Of a queue.

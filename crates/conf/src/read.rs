@@ -92,11 +92,12 @@ impl Reader<'_> {
 
     fn action(&mut self, name: &str, at: Position) {
         if self.known.action(name).is_none() {
-            let mut words = name.split_whitespace();
-            let several = words.clone().count() > 1 && words.all(|word| self.known.action(word).is_some());
-            let expected = match several {
-                true => ACTIONS_EXPECTED.to_owned(),
-                false => one_of(&names(&self.known.actions), name),
+            let words = name.split(|one: char| one.is_whitespace() || ";|/".contains(one));
+            let known = words.filter(|word| self.known.action(word).is_some()).count();
+            let expected = if known > 1 {
+                ACTIONS_EXPECTED.to_owned()
+            } else {
+                one_of(&names(&self.known.actions), name)
             };
             self.problems.error(at, unknown("action", name, &VOLCANO_ACTIONS), expected);
         }

@@ -44,6 +44,40 @@ Under `metrics`: where the plugins `usage` and `rescheduling` have figures of wh
 |---|---|---|---|
 ";
 
+const FLAGS: &str = "
+## Flags
+
+Each plugin takes these beside its name. One that is `false` silences the plugin in one matter; where the plugin has no say, it changes nothing.
+
+| flag | default | the matter |
+|---|---|---|
+";
+
+/// In what a plugin has no say when the flag is off.
+fn says(flag: Flag) -> &'static str {
+    match flag {
+        Flag::JobOrder => "which job goes first",
+        Flag::Hierarchy => {
+            "whether queues are in a tree: `capacity`, `drf` and `nodegroup` look at the queues above"
+        }
+        Flag::JobReady => "whether enough of a gang has a place for it to start",
+        Flag::JobPipelined => "whether a gang keeps places on which there is room later",
+        Flag::TaskOrder => "which pod of a job goes first",
+        Flag::Preemptable => "who may be evicted by `preempt`",
+        Flag::Reclaimable => "who may be evicted by `reclaim`",
+        Flag::Preemptive => "whether a queue may have others evicted",
+        Flag::QueueOrder => "which queue goes first",
+        Flag::Predicate => "on which nodes a pod may be",
+        Flag::NodeOrder => "which of these nodes is the best",
+        Flag::JobEnqueued => "whether a job is admitted",
+        Flag::JobStarving => "whether others may be evicted for a job",
+        Flag::Victim => "who is evicted by `shuffle`",
+        Flag::Overused => "whether a queue has all it may have",
+        Flag::Allocatable => "whether a queue may have one more pod",
+        _ => "none: accepted for Volcano's sake, nothing asks for it",
+    }
+}
+
 /// The page, as Markdown.
 pub fn reference() -> String {
     let mut page = HEAD.to_owned();
@@ -56,11 +90,9 @@ pub fn reference() -> String {
         section(&mut page, plugin.name, plugin.summary, plugin.args);
         marks(&mut page, plugin.reads);
     }
-    page.push_str("\n## Flags\n\nEach plugin takes these beside its name; a flag that is off silences the plugin's hook.\n");
-    page.push_str("\n| flag | default | effect |\n|---|---|---|\n");
+    page.push_str(FLAGS);
     for (flag, key) in Flag::ALL {
-        let effect = if flag.has_effect() { "yes" } else { "none; accepted for Volcano's sake" };
-        row(&mut page, &[&format!("`{key}`"), &Flags::default().on(flag).to_string(), effect]);
+        row(&mut page, &[&format!("`{key}`"), &Flags::default().on(flag).to_string(), says(flag)]);
     }
     page.push_str(METRICS);
     for key in KEYS {
@@ -127,5 +159,17 @@ fn kind(kind: ArgKind) -> &'static str {
         ArgKind::Map | ArgKind::Section(_) => "mapping",
         ArgKind::List => "list",
         ArgKind::Sections(_) => "list of mappings",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn flags_without_effect_are_told_from_the_others() {
+        for (flag, key) in Flag::ALL {
+            assert_eq!(says(flag).starts_with("none"), !flag.has_effect(), "{key}");
+        }
     }
 }

@@ -125,11 +125,19 @@ fn texts(paths: &[PathBuf]) -> (Vec<(String, String)>, Vec<BadInput>) {
         }
     }
     let mut texts = Vec::new();
+    let (mut piped, mut again) = (false, false);
     for file in files {
+        if file.as_os_str() == STDIN && std::mem::replace(&mut piped, true) {
+            again = true;
+            continue;
+        }
         match text(&file) {
             Ok(text) => texts.push((shown(&file), text)),
             Err(fault) => faults.push(fault),
         }
+    }
+    if again {
+        faults.push(BadInput("--filename: found - again, expected standard input once".to_owned()));
     }
     (texts, faults)
 }

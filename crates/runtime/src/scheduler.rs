@@ -256,12 +256,13 @@ async fn serve(
     match (&options.metrics_address, &options.healthz_address) {
         (Some(one), Some(other)) if one == other => {
             let pages = Pages { health: with_health.health, ..with_metrics };
-            server::serve(server::parse_address(one)?, pages).await?;
+            server::serve("--listen-address and --healthz-address", one, pages).await?;
         }
         (one, other) => {
-            for (address, pages) in [(one, with_metrics), (other, with_health)] {
+            let flags = [("--listen-address", one, with_metrics), ("--healthz-address", other, with_health)];
+            for (flag, address, pages) in flags {
                 if let Some(address) = address {
-                    server::serve(server::parse_address(address)?, pages).await?;
+                    server::serve(flag, address, pages).await?;
                 }
             }
         }

@@ -45,16 +45,16 @@ pub struct Pages {
 }
 
 /// A listen address as Go writes it: `:8080` is every address.
-pub fn parse_address(text: &str) -> Result<SocketAddr, BadFlag> {
+fn parse_address(flag: &str, text: &str) -> Result<SocketAddr, BadFlag> {
     let full = if text.starts_with(':') { format!("0.0.0.0{text}") } else { text.to_owned() };
-    let bad =
-        || BadFlag(format!("--listen-address or --healthz-address {text:?}: expected ADDRESS:PORT or :PORT"));
-    full.parse().map_err(|_| bad())
+    full.parse().map_err(|_| BadFlag(format!("{flag} {text:?}: expected ADDRESS:PORT or :PORT")))
 }
 
-/// Binds the address and serves in the background; returns the address that was bound.
-pub async fn serve(address: SocketAddr, pages: Pages) -> anyhow::Result<SocketAddr> {
-    let listener = TcpListener::bind(address).await.with_context(|| format!("cannot listen on {address}"))?;
+/// Binds the address of a flag and serves in the background; returns the address that was bound.
+pub async fn serve(flag: &str, address: &str, pages: Pages) -> anyhow::Result<SocketAddr> {
+    let address = parse_address(flag, address)?;
+    let cannot = || format!("{flag}: cannot listen on {address}");
+    let listener = TcpListener::bind(address).await.with_context(cannot)?;
     let address = listener.local_addr()?;
     info!(%address, metrics = pages.metrics.is_some(), health = pages.health.is_some(), "serving");
     tokio::spawn(accept(listener, pages));
@@ -126,7 +126,7 @@ mod tests {
     async fn pages_are_served_and_readiness_changes() {
         let health = Arc::new(Health::default());
         let pages = Pages { metrics: Some(Arc::default()), health: Some(Arc::clone(&health)) };
-        let address = serve("127.0.0.1:0".parse().unwrap(), pages).await.unwrap();
+        let address = serve("--listen-address", "127.0.0.1:0", pages).await.unwrap();
         assert!(get(address, "/healthz").await.starts_with("HTTP/1.1 200"));
         assert!(get(address, "/readyz").await.starts_with("HTTP/1.1 503"));
         health.set_ready();
@@ -137,8 +137,20 @@ mod tests {
 
     #[test]
     fn addresses_are_read_as_go_does() {
-        assert_eq!(parse_address(":8080").unwrap().to_string(), "0.0.0.0:8080");
-        assert_eq!(parse_address("127.0.0.1:0").unwrap().to_string(), "127.0.0.1:0");
-        assert!(parse_address("8080").is_err());
+        let parse = |text| parse_address("--listen-address", text);
+        assert_eq!(parse(":8080").unwrap().to_string(), "0.0.0.0:8080");
+        assert_eq!(parse("127.0.0.1:0").unwrap().to_string(), "127.0.0.1:0");
+        let expected = "--listen-address \"8080\": expected ADDRESS:PORT or :PORT";
+        assert_eq!(parse("8080").unwrap_err().0, expected);
+    }
+
+    #[tokio::test]
+    async fn an_address_in_use_names_its_flag() {
+        let first = serve("--listen-address", "127.0.0.1:0", Pages::default()).await.unwrap();
+        let again = serve("--healthz-address", &first.to_string(), Pages::default()).await.unwrap_err();
+        assert!(
+            format!("{again:#}").starts_with(&format!("--healthz-address: cannot listen on {first}: ")),
+            "{again:#}"
+        );
     }
 }

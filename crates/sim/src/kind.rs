@@ -79,6 +79,7 @@ impl Kind {
         !matches!(
             self,
             Kind::Node
+                | Kind::Namespace
                 | Kind::Queue
                 | Kind::PriorityClass
                 | Kind::NodeMetrics

@@ -165,6 +165,7 @@ impl Converter {
             }
             Kind::Namespace => {
                 let namespace: slim::Namespace = decode(value)?;
+                self.remarks = phalanx_cache::remarks_of_namespace(&namespace);
                 Ok(Object::Namespace(phalanx_cache::namespace(&namespace, interner)))
             }
             Kind::PodDisruptionBudget => Ok(self.budget(value)?),

@@ -25,6 +25,10 @@ pub(crate) fn check(kind: Kind, object: &Value) -> Vec<Invalid> {
         Kind::ResourceClaimTemplate => requests("spec.spec", &spec["spec"], &mut found),
         Kind::ResourceSlice => slice(spec, &mut found),
         Kind::ResourceQuota => quota(spec, &mut found),
+        Kind::PodDisruptionBudget => disruptions(&object["status"], &mut found),
+        Kind::StorageClass if object["provisioner"] == "" => {
+            found.add("provisioner".to_owned(), "found nothing, expected the name of a driver");
+        }
         _ => {}
     }
     found.0
@@ -74,6 +78,20 @@ fn pod(spec: &Value, found: &mut Found) {
     }
     resource_claims(spec, found);
     spread(&spec["topologySpreadConstraints"], found);
+    restarts(spec, found);
+}
+
+/// An init container of `Always` runs beside the others, and what it requests counts with theirs.
+fn restarts(spec: &Value, found: &mut Found) {
+    for list in ["containers", "initContainers"] {
+        for (at, container) in items(&spec[list]) {
+            let policy = container["restartPolicy"].as_str();
+            if let Some(policy) = policy.filter(|it| !matches!(*it, "Always" | "OnFailure" | "Never")) {
+                let problem = format!("found {policy:?}, expected Always, OnFailure or Never");
+                found.add(format!("spec.{list}[{at}].restartPolicy"), problem);
+            }
+        }
+    }
 }
 
 fn resource_claims(spec: &Value, found: &mut Found) {
@@ -182,6 +200,15 @@ fn quota(spec: &Value, found: &mut Found) {
             "found resource {name:?}, expected cpu, memory, requests.cpu, pods, count/KIND or another that quotas know"
         );
         found.add(format!("spec.hard.{name}"), problem);
+    }
+}
+
+/// What a budget's controller counts.
+fn disruptions(status: &Value, found: &mut Found) {
+    for field in ["disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods"] {
+        if let Some(count) = status[field].as_i64().filter(|count| *count < 0) {
+            found.add(format!("status.{field}"), format!("found {count}, expected 0 or more"));
+        }
     }
 }
 
@@ -337,6 +364,34 @@ mod tests {
             ),
         ] {
             assert_eq!(said(kind, &spec), expected, "{spec}");
+        }
+    }
+
+    #[test]
+    fn words_counts_and_names_that_the_api_server_refuses() {
+        let pod = json!({"spec": {"containers": [{}], "initContainers": [{"restartPolicy": "Always"}, {"restartPolicy": "always"}]}});
+        for (kind, object, expected) in [
+            (
+                Kind::Pod,
+                pod,
+                vec![
+                    "spec.initContainers[1].restartPolicy: found \"always\", expected Always, OnFailure or Never",
+                ],
+            ),
+            (
+                Kind::PodDisruptionBudget,
+                json!({"status": {"disruptionsAllowed": -3, "currentHealthy": 0}}),
+                vec!["status.disruptionsAllowed: found -3, expected 0 or more"],
+            ),
+            (
+                Kind::StorageClass,
+                json!({"provisioner": ""}),
+                vec!["provisioner: found nothing, expected the name of a driver"],
+            ),
+            (Kind::StorageClass, json!({"provisioner": "x.csi"}), vec![]),
+        ] {
+            let said: Vec<String> = check(kind, &object).iter().map(ToString::to_string).collect();
+            assert_eq!(said, expected, "{object}");
         }
     }
 

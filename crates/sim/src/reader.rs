@@ -139,7 +139,12 @@ impl<'d> Reader<'d> {
         match map.remove("items") {
             Some(Value::Array(items)) => {
                 for (index, value) in items.into_iter().enumerate() {
-                    self.read(&place.inner(&format!("items[{index}].")), value, item);
+                    if value.is_null() {
+                        let problem = "found nothing, expected an object with apiVersion and kind";
+                        self.faults.push(place.fault("List", &format!("items[{index}]"), problem));
+                    } else {
+                        self.read(&place.inner(&format!("items[{index}].")), value, item);
+                    }
                 }
                 Ok(())
             }
@@ -160,6 +165,9 @@ impl<'d> Reader<'d> {
             keeps_names: kind == "StatefulSet",
         };
         self.note_minimum(place, &label, &owner);
+        for Invalid { field, problem } in workload::marks(kind, &owner) {
+            self.notes.odd(Kind::Pod, &format!("{kind} {field}"), || place.fault(&label, &field, problem));
+        }
         let (pods, more) = workload::pods(workload, &owner);
         let mut wrong: Vec<Invalid> = wrong.into_iter().chain(more).collect();
         let Checked { unknown, invalid } = self.schemas.check_workload(kind, &owner);

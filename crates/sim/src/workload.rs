@@ -4,6 +4,7 @@
 //! once (`parallelism`, at most `completions`; none while it is suspended). They are named `OWNER-0`, `OWNER-1`, ... in
 //! the order of creation, where a real controller would draw a suffix at random. Those that are evicted are made again (`replacement`), those that
 //! end are not.
+use phalanx_api::names;
 use phalanx_cache::Invalid;
 use serde_json::{Map, Value, json};
 
@@ -37,6 +38,23 @@ pub(crate) fn pods(workload: Workload, owner: &Value) -> (Vec<Value>, Vec<Invali
 
 fn fault(field: &str, problem: impl Into<String>) -> Invalid {
     Invalid { field: field.to_owned(), problem: problem.into() }
+}
+
+/// Annotations and labels that count on pods, and stand on their owner alone. The least number of members is told elsewhere.
+pub(crate) fn marks(kind: &str, owner: &Value) -> Vec<Invalid> {
+    let (own, template) = (&owner["metadata"], &owner["spec"]["template"]["metadata"]);
+    let known = |key: &str| names::ALL.contains(&key) && key != names::GROUP_MIN_MEMBER_ANNOTATION;
+    let of = |field: &'static str| {
+        let found = own[field].as_object().into_iter().flatten();
+        let there = |key: &str| ["annotations", "labels"].iter().any(|of| !template[*of][key].is_null());
+        let alone = found.filter(move |(key, _)| known(key) && !there(key));
+        alone.map(move |(key, value)| {
+            let problem =
+                format!("found {value}, which is not read on a {kind}, expected it in spec.template.metadata.annotations");
+            fault(&format!("metadata.{field}.{key}"), problem)
+        })
+    };
+    of("annotations").chain(of("labels")).collect()
 }
 
 /// The API server refuses a selector that would not find the pods. One that is missing is passed over here.
@@ -125,6 +143,21 @@ mod tests {
             let expected: Vec<String> = (0..expected).map(|index| format!("web-{index}")).collect();
             assert_eq!(names, expected, "{spec}");
         }
+    }
+
+    #[test]
+    fn marks_of_an_owner_that_count_on_its_pods_only_are_told() {
+        let queue = names::QUEUE_NAME_ANNOTATION;
+        let metadata = json!({"annotations": {queue: "q", "note": "mine", names::PREEMPTABLE: "true"}, "labels": {queue: "q"}});
+        let template = json!({"metadata": {"annotations": {names::PREEMPTABLE: "true"}}});
+        let owner = json!({"metadata": metadata, "spec": {"template": template}});
+        let told: Vec<String> = marks("Job", &owner).iter().map(ToString::to_string).collect();
+        let expected = |field| {
+            format!(
+                "metadata.{field}.{queue}: found \"q\", which is not read on a Job, expected it in spec.template.metadata.annotations"
+            )
+        };
+        assert_eq!(told, ["annotations", "labels"].map(expected));
     }
 
     #[test]

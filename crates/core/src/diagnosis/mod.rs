@@ -100,6 +100,8 @@ pub enum Refusal {
         plugin: &'static str,
         /// Queue.
         queue: Arc<str>,
+        /// Resources that its jobs ask for, and of which its capability is 0.
+        barred: Vec<DimId>,
     },
     /// Placing one more task would take the queue over its share or limit.
     Quota {
@@ -207,7 +209,14 @@ impl Refusal {
                 list(": ", over, dims)
             ),
             Refusal::Extender { verb, text } => format!("extender, {verb}: {text}"),
-            Refusal::Overused { plugin, queue } => format!("queue {queue} is overused (plugin {plugin})"),
+            Refusal::Overused { plugin, queue, barred } if barred.is_empty() => {
+                format!("queue {queue} is overused (plugin {plugin})")
+            }
+            Refusal::Overused { plugin, queue, barred } => {
+                let barred: Vec<&str> = barred.iter().map(|dim| dims.name(*dim)).collect();
+                let barred = barred.join(", ");
+                format!("queue {queue} is overused: its capability of {barred} is 0 (plugin {plugin})")
+            }
             Refusal::Quota { plugin, queue, limit, over } => {
                 format!("queue {queue} would exceed its {limit}{} (plugin {plugin})", list(": ", over, dims))
             }

@@ -6,6 +6,7 @@
 mod cells;
 mod heap;
 mod kinds;
+mod labels;
 mod ranking;
 mod rating;
 mod rooms;
@@ -323,6 +324,7 @@ impl Placement {
                 error.add(cell.nodes, unfit, None);
             }
         }
+        labels::name(world, asker.class, &mut error);
         error
     }
 

@@ -58,7 +58,7 @@ fn values_of_flags_are_told_with_what_was_expected() {
         (&["--master", "localhost"], "--master \"localhost\": no https:// before it, expected a URL"),
         (
             &["--enable-healthz", "--healthz-address", "here", "--master", "http://127.0.0.1:1"],
-            "--listen-address or --healthz-address \"here\": expected ADDRESS:PORT or :PORT",
+            "--healthz-address \"here\": expected ADDRESS:PORT or :PORT",
         ),
         (
             &["--node-selector", "zone:a:b"],

@@ -50,6 +50,24 @@ fn a_file_without_any_object_is_told_beside_others() {
     );
 }
 
+#[test]
+fn standard_input_is_read_once() {
+    let folder = folder(&[]);
+    let ran = phalanx_in(folder.path(), &["simulate", "-f", "-", "-", "-f", "-"], &node("n1", 4));
+    assert_eq!((ran.code, &*ran.stdout), (2, ""));
+    assert_eq!(ran.stderr, "error: --filename: found - again, expected standard input once\n");
+}
+
+#[test]
+fn nothing_among_the_items_of_a_list_is_no_object() {
+    let list =
+        format!("{{\"apiVersion\": \"v1\", \"kind\": \"List\", \"items\": [null]}}\n---\n{}", node("n1", 4));
+    let folder = folder(&[("m.yaml", &list)]);
+    let ran = phalanx_in(folder.path(), &["simulate", "-f", "m.yaml"], "");
+    let expected = "error: m.yaml:1:48: document 1: List: items[0]: found nothing, expected an object with apiVersion and kind\n";
+    assert_eq!((ran.code, &*ran.stderr), (2, expected));
+}
+
 /// As kubectl warns of it.
 #[test]
 fn a_field_that_a_workload_does_not_have_is_told() {

@@ -209,9 +209,11 @@ impl Plugin for Remote {
 
     fn overused(&self, world: &World, queue: QueueId) -> Option<Refusal> {
         match self.ask(world, "queueOverused", &Ask::QueueOverused(queue))? {
-            Ok(Answer::Flag(true)) => {
-                Some(Refusal::Overused { plugin: NAME, queue: world.queues[queue].name.clone() })
-            }
+            Ok(Answer::Flag(true)) => Some(Refusal::Overused {
+                plugin: NAME,
+                queue: world.queues[queue].name.clone(),
+                barred: Vec::new(),
+            }),
             Ok(_) => None,
             Err(failure) => self.refusal(Some(failure)),
         }

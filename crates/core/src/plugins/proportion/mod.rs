@@ -113,7 +113,9 @@ impl Plugin for Proportion {
         if standing.limits.is_empty() || !standing.deserved.iter().all(has_all) {
             return None;
         }
-        Some(Refusal::Overused { plugin: NAME, queue: queue.name.clone() })
+        let barred = queue.own.pending.iter().map(|(dim, _)| dim);
+        let barred = barred.filter(|dim| queue.capability.get(*dim) == Some(0)).collect();
+        Some(Refusal::Overused { plugin: NAME, queue: queue.name.clone(), barred })
     }
 
     fn allocatable(&self, world: &World, id: QueueId, task: TaskId) -> Result<(), Refusal> {

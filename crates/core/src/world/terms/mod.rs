@@ -136,6 +136,12 @@ impl Terms {
         self.topologies[self.terms[term].topology].size()
     }
 
+    /// The label of a term's topology, where no node has it.
+    pub(crate) fn label_of_none(&self, term: TermId) -> Option<&Arc<str>> {
+        let topology = &self.topologies[self.terms[term].topology];
+        topology.is_empty().then_some(&topology.place.key)
+    }
+
     /// Whether any term means the tasks of a class.
     pub(crate) fn is_meant(&self, class: &Class) -> bool {
         class.profile.is_some_and(|profile| !self.profiles[profile].meant.is_empty())

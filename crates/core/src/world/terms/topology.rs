@@ -131,6 +131,11 @@ impl Topology {
         self.domain_of(node).map(|domain| &*self.domains[domain].value)
     }
 
+    /// Whether no node has the label.
+    pub(super) fn is_empty(&self) -> bool {
+        self.ids.is_empty()
+    }
+
     /// How many domains have nodes that count.
     pub(super) fn size(&self) -> usize {
         self.counting as usize
