@@ -144,7 +144,8 @@ fn claim_request(from: &DeviceRequest, interner: &mut Interner) -> Result<ClaimR
     if exactly.capacity.is_some() {
         return Err("capacity");
     }
-    let count = exactly.count.unwrap_or(1);
+    // As the API server defaults it.
+    let count = exactly.count.filter(|count| *count != 0).unwrap_or(1);
     Ok(ClaimRequest {
         name: interner.string(&from.name),
         class: interner.string(&exactly.device_class_name),

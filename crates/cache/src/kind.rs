@@ -201,6 +201,10 @@ impl Kind for slim::PodDisruptionBudget {
     fn gone(identity: &Identity) -> Event {
         Event::PdbGone(identity.key.clone())
     }
+
+    fn remarks(&self) -> Vec<Invalid> {
+        remarks::of_budget(self)
+    }
 }
 
 impl Kind for slim::ResourceQuota {

@@ -31,6 +31,7 @@ mod quota;
 mod remarks;
 mod requests;
 pub mod slim;
+mod slips;
 mod usage;
 mod volumes;
 
@@ -52,8 +53,9 @@ pub use qualified::{check_key, check_value, is_name};
 pub use queue::queue;
 pub use quota::quota;
 pub use remarks::{
-    of_claim as remarks_of_claim, of_device_class as remarks_of_device_class, of_group as remarks_of_group,
-    of_namespace as remarks_of_namespace, of_pod as remarks_of_pod, of_queue as remarks_of_queue,
+    of_budget as remarks_of_budget, of_claim as remarks_of_claim, of_device_class as remarks_of_device_class,
+    of_group as remarks_of_group, of_namespace as remarks_of_namespace, of_pod as remarks_of_pod,
+    of_queue as remarks_of_queue,
 };
 pub use usage::node_usage;
 pub use volumes::{attachment, csi_driver, csi_node, pvc, storage_capacity, storage_class, volume};

@@ -1,7 +1,6 @@
 //! What stands on an object and counts for something else than was meant: told once, and nothing waits for it.
 use std::collections::BTreeMap;
 
-use k8s_openapi::api::core::v1::NodeSelectorTerm;
 use k8s_openapi::api::resource::v1::{DeviceClass, DeviceSelector, ResourceClaimSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use phalanx_api::{names, v1beta1};
@@ -11,7 +10,7 @@ use phalanx_core::duration::parse_duration;
 use phalanx_resource::Quantity;
 
 use crate::pod::Marks;
-use crate::{Invalid, keys, slim};
+use crate::{Invalid, keys, slim, slips};
 
 /// A mark that people write by hand.
 struct Known {
@@ -161,7 +160,7 @@ pub fn of_pod(pod: &slim::Pod) -> Vec<Invalid> {
         ));
     }
     let gate = pod.spec.scheduling_gates.iter().any(|gate| gate.name == names::QUEUE_ALLOCATION_GATE);
-    found.extend(empty_terms(pod));
+    found.extend(slips::of_pod(&pod.spec));
     if gate && marks.annotation(names::QUEUE_ALLOCATION_GATE) != Some("true") {
         let problem = format!(
             "found {}, expected the annotation of this name too; nobody removes the gate",
@@ -170,24 +169,6 @@ pub fn of_pod(pod: &slim::Pod) -> Vec<Invalid> {
         found.push(Invalid { field: "spec.schedulingGates".to_owned(), problem });
     }
     found
-}
-
-/// As Kubernetes has it, a term that says nothing matches nothing.
-fn empty_terms(pod: &slim::Pod) -> Vec<Invalid> {
-    let required = &pod.spec.affinity.node_affinity.required_during_scheduling_ignored_during_execution;
-    let terms = required.iter().flat_map(|selector| &selector.node_selector_terms).enumerate();
-    let says_nothing = |term: &NodeSelectorTerm| {
-        term.match_expressions.as_ref().is_none_or(Vec::is_empty)
-            && term.match_fields.as_ref().is_none_or(Vec::is_empty)
-    };
-    let empty = terms.filter(|(_, term)| says_nothing(term));
-    let told = empty.map(|(at, _)| Invalid {
-        field: format!(
-            "spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms[{at}].matchExpressions"
-        ),
-        problem: "found none, nor matchFields, so the term matches no node, expected either".to_owned(),
-    });
-    told.collect()
 }
 
 /// Of a pod that is in no PodGroup: what would have put it into one, or into a queue, in another place.
@@ -246,6 +227,14 @@ fn of_roles(group: &v1beta1::PodGroup) -> Option<Invalid> {
         );
         Invalid { field: "spec.minTaskMember".to_owned(), problem }
     })
+}
+
+/// Of a PodDisruptionBudget.
+pub fn of_budget(budget: &slim::PodDisruptionBudget) -> Vec<Invalid> {
+    let missing = budget.spec.selector.is_none();
+    let problem = "missing, so it protects no pod, expected one such as matchLabels, or {} for all pods";
+    let told = missing.then(|| Invalid { field: "spec.selector".to_owned(), problem: problem.to_owned() });
+    told.into_iter().collect()
 }
 
 /// Of a Namespace: the queue that Volcano's admission webhook gives to PodGroups that name none.

@@ -4,11 +4,13 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use phalanx_cache::Invalid;
 use phalanx_core::decision::{ClaimWrite, Prepare};
 use phalanx_core::event::{ClaimInfo, Event, Key, PodClaim, PodPhase};
 
 use crate::cluster::SimulatedPod;
 use crate::manifests::Object;
+use crate::placing;
 
 /// A claim, and the pod for which it was made.
 #[derive(Debug)]
@@ -63,8 +65,17 @@ impl Claims {
             self.0.entry(key).or_insert(Claim { info, owner: Some(owner.clone()) });
             PodClaim { claim: Some(name), ..claim.clone() }
         };
-        let claims = named.iter().map(one).collect();
+        let claims: Arc<[PodClaim]> = named.iter().map(one).collect();
+        let left = claims.iter().enumerate().find(|(_, claim)| claim.claim.is_none());
+        let missing = left.and_then(|(at, claim)| {
+            let (_, template) = pod.templates.iter().find(|(name, _)| *name == claim.name)?;
+            let problem = format!("ResourceClaimTemplate {namespace}/{template} is not in the input");
+            Some(Invalid { field: format!("spec.resourceClaims[{at}].resourceClaimTemplateName"), problem })
+        });
         pod.info.claims = Some(claims);
+        if let Some(missing) = missing {
+            placing::hinder(&mut pod.info, &missing);
+        }
     }
 
     /// Each claim, for who watches.

@@ -216,6 +216,7 @@ impl Converter {
 
     fn budget(&mut self, value: &Value) -> Result<Object, Invalid> {
         let pdb: slim::PodDisruptionBudget = decode(value)?;
+        self.remarks = phalanx_cache::remarks_of_budget(&pdb);
         let info = phalanx_cache::pdb(&pdb, &mut self.interner)?;
         Ok(match Budget::of(value)? {
             Some(budget) => Object::Budget(info, budget),

@@ -4,7 +4,7 @@
 //! `validateDeviceRequest`, `ValidateResourceSlice`, `ValidateResourceQuotaSpec`, `ValidateVolumes`, `validateTopologySpreadConstraints`).
 use std::collections::BTreeSet;
 
-use phalanx_cache::Invalid;
+use phalanx_cache::{Invalid, is_name};
 use phalanx_resource::Quantity;
 use serde_json::Value;
 
@@ -25,6 +25,11 @@ pub(crate) fn check(kind: Kind, object: &Value) -> Vec<Invalid> {
         Kind::ResourceClaimTemplate => requests("spec.spec", &spec["spec"], &mut found),
         Kind::ResourceSlice => slice(spec, &mut found),
         Kind::ResourceQuota => quota(spec, &mut found),
+        Kind::PriorityClass => priority_class(object, &mut found),
+        Kind::CSIStorageCapacity => {
+            not_below_0("capacity", &object["capacity"], &mut found);
+            not_below_0("maximumVolumeSize", &object["maximumVolumeSize"], &mut found);
+        }
         Kind::PodDisruptionBudget => disruptions(&object["status"], &mut found),
         Kind::StorageClass if object["provisioner"] == "" => {
             found.add("provisioner".to_owned(), "found nothing, expected the name of a driver");
@@ -78,20 +83,6 @@ fn pod(spec: &Value, found: &mut Found) {
     }
     resource_claims(spec, found);
     spread(&spec["topologySpreadConstraints"], found);
-    restarts(spec, found);
-}
-
-/// An init container of `Always` runs beside the others, and what it requests counts with theirs.
-fn restarts(spec: &Value, found: &mut Found) {
-    for list in ["containers", "initContainers"] {
-        for (at, container) in items(&spec[list]) {
-            let policy = container["restartPolicy"].as_str();
-            if let Some(policy) = policy.filter(|it| !matches!(*it, "Always" | "OnFailure" | "Never")) {
-                let problem = format!("found {policy:?}, expected Always, OnFailure or Never");
-                found.add(format!("spec.{list}[{at}].restartPolicy"), problem);
-            }
-        }
-    }
 }
 
 fn resource_claims(spec: &Value, found: &mut Found) {
@@ -203,6 +194,33 @@ fn quota(spec: &Value, found: &mut Found) {
     }
 }
 
+/// An amount that cannot be read is a fault of its own.
+fn not_below_0(place: &str, amount: &Value, found: &mut Found) {
+    let text = amount.as_str().map_or_else(|| amount.to_string(), ToOwned::to_owned);
+    if text.parse::<Quantity>().is_ok_and(|size| size.units_floor() < 0) {
+        found.add(place.to_owned(), format!("found {text}, expected 0 or more"));
+    }
+}
+
+/// Above are those of the system, which Kubernetes makes itself.
+fn priority_class(class: &Value, found: &mut Found) {
+    const HIGHEST: i64 = 1_000_000_000;
+    let (name, value) =
+        (class["metadata"]["name"].as_str().unwrap_or_default(), class["value"].as_i64().unwrap_or_default());
+    if matches!(
+        (name, value),
+        ("system-node-critical", 2_000_001_000) | ("system-cluster-critical", 2_000_000_000)
+    ) {
+        return;
+    }
+    if name.starts_with("system-") {
+        let problem = format!("found {name:?} with value {value}, expected no name that begins with system-");
+        found.add("metadata.name".to_owned(), problem);
+    } else if value > HIGHEST && i32::try_from(value).is_ok() {
+        found.add("value".to_owned(), format!("found {value}, expected at most {HIGHEST}"));
+    }
+}
+
 /// What a budget's controller counts.
 fn disruptions(status: &Value, found: &mut Found) {
     for field in ["disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods"] {
@@ -255,14 +273,39 @@ fn slice(spec: &Value, found: &mut Found) {
         let said = if said.is_empty() { "none".to_owned() } else { said.join(" and ") };
         found.add("spec".to_owned(), format!("found {said}, expected one of {}", NODES.join(", ")));
     }
+    pool(spec, found);
     found.twice("spec.devices", &spec["devices"], "name");
     for (at, device) in items(&spec["devices"]) {
+        let label = |name: &&str| !is_name(name) || name.contains('.') || name.len() > 63;
+        if let Some(name) = device["name"].as_str().filter(label) {
+            let problem = format!("found {name:?}, expected lower-case letters, digits and '-', at most 63");
+            found.add(format!("spec.devices[{at}].name"), problem);
+        }
         for (name, value) in device["attributes"].as_object().into_iter().flatten() {
             if value.as_object().is_none_or(|values| values.len() != 1) {
                 let problem = "expected one of int, bool, string, version";
                 found.add(format!("spec.devices[{at}].attributes.{name}"), problem);
             }
         }
+    }
+}
+
+/// Whose the devices are, and which of the slices this is.
+fn pool(spec: &Value, found: &mut Found) {
+    for (field, name) in [("driver", &spec["driver"]), ("pool.name", &spec["pool"]["name"])] {
+        if name == "" {
+            found.add(format!("spec.{field}"), "found nothing, expected a name");
+        }
+    }
+    for (field, least) in [("generation", 0), ("resourceSliceCount", 1)] {
+        if let Some(number) = spec["pool"][field].as_i64().filter(|number| *number < least) {
+            found.add(format!("spec.pool.{field}"), format!("found {number}, expected {least} or more"));
+        }
+    }
+    let terms = &spec["nodeSelector"]["nodeSelectorTerms"];
+    if let Some(terms) = terms.as_array().filter(|terms| terms.len() != 1) {
+        let problem = format!("found {} terms, expected one", terms.len());
+        found.add("spec.nodeSelector.nodeSelectorTerms".to_owned(), problem);
     }
 }
 
@@ -369,15 +412,7 @@ mod tests {
 
     #[test]
     fn words_counts_and_names_that_the_api_server_refuses() {
-        let pod = json!({"spec": {"containers": [{}], "initContainers": [{"restartPolicy": "Always"}, {"restartPolicy": "always"}]}});
         for (kind, object, expected) in [
-            (
-                Kind::Pod,
-                pod,
-                vec![
-                    "spec.initContainers[1].restartPolicy: found \"always\", expected Always, OnFailure or Never",
-                ],
-            ),
             (
                 Kind::PodDisruptionBudget,
                 json!({"status": {"disruptionsAllowed": -3, "currentHealthy": 0}}),
@@ -389,6 +424,28 @@ mod tests {
                 vec!["provisioner: found nothing, expected the name of a driver"],
             ),
             (Kind::StorageClass, json!({"provisioner": "x.csi"}), vec![]),
+            (
+                Kind::CSIStorageCapacity,
+                json!({"capacity": "-1Gi", "maximumVolumeSize": 0}),
+                vec!["capacity: found -1Gi, expected 0 or more"],
+            ),
+            (
+                Kind::PriorityClass,
+                json!({"metadata": {"name": "top"}, "value": 1_000_000_001}),
+                vec!["value: found 1000000001, expected at most 1000000000"],
+            ),
+            (
+                Kind::PriorityClass,
+                json!({"metadata": {"name": "system-mine"}, "value": 1}),
+                vec![
+                    "metadata.name: found \"system-mine\" with value 1, expected no name that begins with system-",
+                ],
+            ),
+            (
+                Kind::PriorityClass,
+                json!({"metadata": {"name": "system-node-critical"}, "value": 2_000_001_000}),
+                vec![],
+            ),
         ] {
             let said: Vec<String> = check(kind, &object).iter().map(ToString::to_string).collect();
             assert_eq!(said, expected, "{object}");
@@ -426,6 +483,18 @@ mod tests {
                 "spec: found nodeName and allNodes, expected one of nodeName, nodeSelector, allNodes, perDeviceNodeSelection",
                 "spec.devices[1].name: found \"a\" again, expected it once",
                 "spec.devices[0].attributes.x: expected one of int, bool, string, version",
+            ]
+        );
+        let pool = json!({"pool": {"name": "", "generation": -1, "resourceSliceCount": 0}, "devices": [{"name": "A b"}],
+            "nodeName": "", "nodeSelector": {"nodeSelectorTerms": []}});
+        assert_eq!(
+            slice(pool),
+            [
+                "spec.pool.name: found nothing, expected a name",
+                "spec.pool.generation: found -1, expected 0 or more",
+                "spec.pool.resourceSliceCount: found 0, expected 1 or more",
+                "spec.nodeSelector.nodeSelectorTerms: found 0 terms, expected one",
+                "spec.devices[0].name: found \"A b\", expected lower-case letters, digits and '-', at most 63",
             ]
         );
         let claim = |requests: Value| said(Kind::ResourceClaim, &json!({"devices": {"requests": requests}}));

@@ -88,7 +88,7 @@ fn what_a_claim_asks_for() {
             Some("request r: an allocationMode other than ExactCount"),
         ),
         (
-            "{requests: [{name: r, exactly: {deviceClassName: gpu, count: 0}}]}",
+            "{requests: [{name: r, exactly: {deviceClassName: gpu, count: -1}}]}",
             Some("request r: a count below 1"),
         ),
         (

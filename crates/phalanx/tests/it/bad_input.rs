@@ -293,7 +293,7 @@ fn storage_and_devices_that_an_api_server_refuses_are_told() {
             "error: m.yaml:4:7: document 1: VolumeAttachment x: spec.nodeName: missing, expected text",
         ),
         (
-            object("policy/v1", "PodDisruptionBudget", "spec: {minAvailable: \"150%\"}"),
+            object("policy/v1", "PodDisruptionBudget", "spec: {minAvailable: \"150%\", selector: {}}"),
             "error: m.yaml:4:22: document 1: PodDisruptionBudget default/x: spec.minAvailable: found \"150%\", expected",
         ),
     ]);

@@ -16,19 +16,23 @@ use crate::kind::Kind;
 
 /// Texts of which Kubernetes takes only some, and its schema does not say so: the type, the field, and the texts. Go takes
 /// an empty text for none.
-const ENUMS: [(&str, &str, &[&str]); 7] = [
-    ("PodSpec", "restartPolicy", &["Always", "OnFailure", "Never"]),
-    ("PodSpec", "preemptionPolicy", &["Never", "PreemptLowerPriority"]),
-    ("PodSpec", "dnsPolicy", &["ClusterFirst", "ClusterFirstWithHostNet", "Default", "None"]),
-    ("PodStatus", "phase", &["Pending", "Running", "Succeeded", "Failed", "Unknown"]),
-    ("Container", "imagePullPolicy", &["Always", "IfNotPresent", "Never"]),
+const ENUMS: [(&str, &str, &[&str]); 11] = [
+    ("core.v1.PodSpec", "restartPolicy", &["Always", "OnFailure", "Never"]),
+    ("core.v1.PodSpec", "preemptionPolicy", &["Never", "PreemptLowerPriority"]),
+    ("core.v1.PodSpec", "dnsPolicy", &["ClusterFirst", "ClusterFirstWithHostNet", "Default", "None"]),
+    ("core.v1.PodStatus", "phase", &["Pending", "Running", "Succeeded", "Failed", "Unknown"]),
+    ("core.v1.Container", "imagePullPolicy", &["Always", "IfNotPresent", "Never"]),
+    ("core.v1.Container", "restartPolicy", &["Always", "OnFailure", "Never"]),
+    ("core.v1.PersistentVolumeStatus", "phase", &["Pending", "Available", "Bound", "Released", "Failed"]),
+    ("core.v1.PersistentVolumeClaimStatus", "phase", &["Pending", "Bound", "Lost"]),
+    ("resource.v1.DeviceTaint", "effect", &["None", "NoSchedule", "NoExecute"]),
     ("", "reclaimPolicy", &["Delete", "Retain"]),
     ("", "preemptionPolicy", &["Never", "PreemptLowerPriority"]),
 ];
 
 fn with_enums(mut root: Value) -> Value {
     for (of, field, texts) in ENUMS {
-        let owner = if of.is_empty() { String::new() } else { format!("/$defs/io.k8s.api.core.v1.{of}") };
+        let owner = if of.is_empty() { String::new() } else { format!("/$defs/io.k8s.api.{of}") };
         if let Some(Value::Object(schema)) = root.pointer_mut(&format!("{owner}/properties/{field}")) {
             schema.insert("enum".into(), texts.iter().copied().chain([""]).collect());
         }
@@ -91,7 +95,7 @@ fn node_metrics() -> Value {
             "apiVersion": {"type": "string"},
             "kind": {"type": "string"},
             "metadata": metadata,
-            "timestamp": {"type": "string"},
+            "timestamp": {"type": "string", "format": "date-time"},
             "window": {"type": "string"},
             "usage": {"type": "object", "additionalProperties": quantity},
         },

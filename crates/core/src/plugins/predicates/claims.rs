@@ -40,7 +40,7 @@ struct Blocked(Arc<str>);
 
 impl NodeFilter for Blocked {
     fn check(&self, _: &Node) -> Result<(), Unfit> {
-        Err(Unfit::Other(self.0.clone()))
+        Err(Unfit::Pod(self.0.clone()))
     }
 }
 
