@@ -282,6 +282,7 @@ impl Converter {
             return Err(invalid("spec.containers", "found no container, expected at least one").into());
         }
         self.remarks = phalanx_cache::remarks_of_pod(&pod);
+        self.remarks.extend(nowhere(&pod));
         let info = phalanx_cache::pod(&pod, &self.names, &mut self.interner)?;
         let checks = [pod_check::check, pod_whole_check::check, names_check::pod];
         sound(checks.into_iter().flat_map(|check| check(&pod.spec)).collect())?;
@@ -312,6 +313,14 @@ fn refuse(reason: Option<&Arc<str>>) -> Result<(), Invalid> {
             Err(invalid(field, problem))
         }
     }
+}
+
+/// It is neither placed nor does it use a node.
+fn nowhere(pod: &slim::Pod) -> Option<Invalid> {
+    let placed = pod.spec.node_name.as_deref().is_some_and(|node| !node.is_empty());
+    let running = pod.status.phase.as_deref() == Some("Running");
+    let problem = "found Running without spec.nodeName; the pod is not placed and uses no node, expected both or neither";
+    (running && !placed).then(|| invalid("status.phase", problem))
 }
 
 /// Claims of a pod by the templates from which they are made.

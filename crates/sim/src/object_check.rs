@@ -76,6 +76,10 @@ fn pod(spec: &Value, found: &mut Found) {
             let problem = format!("found {} of the kinds of volumes, expected one of them", sources.len());
             found.add(format!("spec.volumes[{at}]"), problem);
         }
+        if volume["ephemeral"].is_object() && volume["ephemeral"]["volumeClaimTemplate"].is_null() {
+            let field = format!("spec.volumes[{at}].ephemeral.volumeClaimTemplate");
+            found.add(field, "missing, expected what the claim asks for");
+        }
         let template = &volume["ephemeral"]["volumeClaimTemplate"]["spec"];
         if !template.is_null() {
             claim(&format!("spec.volumes[{at}].ephemeral.volumeClaimTemplate.spec"), template, found);
@@ -331,6 +335,12 @@ mod tests {
                 vec![
                     "spec.volumes[1].name: found \"a\" again, expected it once",
                     "spec.volumes[1]: found 0 of the kinds of volumes, expected one of them",
+                ],
+            ),
+            (
+                json!({"volumes": [{"name": "a", "ephemeral": {}}]}),
+                vec![
+                    "spec.volumes[0].ephemeral.volumeClaimTemplate: missing, expected what the claim asks for",
                 ],
             ),
             (

@@ -165,7 +165,7 @@ impl<'d> Reader<'d> {
             keeps_names: kind == "StatefulSet",
         };
         self.note_minimum(place, &label, &owner);
-        for Invalid { field, problem } in workload::marks(kind, &owner) {
+        for Invalid { field, problem } in workload::odd(kind, &owner) {
             self.notes.odd(Kind::Pod, &format!("{kind} {field}"), || place.fault(&label, &field, problem));
         }
         let (pods, more) = workload::pods(workload, &owner);

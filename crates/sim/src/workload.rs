@@ -40,8 +40,19 @@ fn fault(field: &str, problem: impl Into<String>) -> Invalid {
     Invalid { field: field.to_owned(), problem: problem.into() }
 }
 
+/// What of a workload has no effect here.
+pub(crate) fn odd(kind: &str, owner: &Value) -> Vec<Invalid> {
+    let mut found = marks(kind, owner);
+    if owner["spec"]["volumeClaimTemplates"].as_array().is_some_and(|templates| !templates.is_empty()) {
+        let problem = "no claims are made of it, so pods are placed without regard to them, expected the pods and claims \
+                       themselves: kubectl get pods,pvc -A -o yaml";
+        found.push(fault("spec.volumeClaimTemplates", problem));
+    }
+    found
+}
+
 /// Annotations and labels that count on pods, and stand on their owner alone. The least number of members is told elsewhere.
-pub(crate) fn marks(kind: &str, owner: &Value) -> Vec<Invalid> {
+fn marks(kind: &str, owner: &Value) -> Vec<Invalid> {
     let (own, template) = (&owner["metadata"], &owner["spec"]["template"]["metadata"]);
     let known = |key: &str| names::ALL.contains(&key) && key != names::GROUP_MIN_MEMBER_ANNOTATION;
     let of = |field: &'static str| {
@@ -151,13 +162,20 @@ mod tests {
         let metadata = json!({"annotations": {queue: "q", "note": "mine", names::PREEMPTABLE: "true"}, "labels": {queue: "q"}});
         let template = json!({"metadata": {"annotations": {names::PREEMPTABLE: "true"}}});
         let owner = json!({"metadata": metadata, "spec": {"template": template}});
-        let told: Vec<String> = marks("Job", &owner).iter().map(ToString::to_string).collect();
+        let told: Vec<String> = odd("Job", &owner).iter().map(ToString::to_string).collect();
         let expected = |field| {
             format!(
                 "metadata.{field}.{queue}: found \"q\", which is not read on a Job, expected it in spec.template.metadata.annotations"
             )
         };
         assert_eq!(told, ["annotations", "labels"].map(expected));
+        let templates = |list: Value| odd("StatefulSet", &json!({"spec": {"volumeClaimTemplates": list}}));
+        assert_eq!(templates(json!([])), []);
+        assert!(
+            templates(json!([{}]))[0]
+                .to_string()
+                .starts_with("spec.volumeClaimTemplates: no claims are made")
+        );
     }
 
     #[test]

@@ -51,6 +51,14 @@ fn a_file_without_any_object_is_told_beside_others() {
 }
 
 #[test]
+fn a_pod_that_runs_nowhere_is_told() {
+    let folder = folder(&[("m.yaml", &(pod("p", 1, "", "") + "status: {phase: Running}\n"))]);
+    let ran = phalanx_in(folder.path(), &["simulate", "-f", "m.yaml", "-o", "json"], "");
+    let expected = "Pod default/p: status.phase: found Running without spec.nodeName; the pod is not placed and uses no node";
+    assert!(ran.code == 0 && ran.stderr.contains(expected), "{ran:?}");
+}
+
+#[test]
 fn standard_input_is_read_once() {
     let folder = folder(&[]);
     let ran = phalanx_in(folder.path(), &["simulate", "-f", "-", "-", "-f", "-"], &node("n1", 4));
