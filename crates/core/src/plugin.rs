@@ -262,6 +262,11 @@ pub trait Plugin: Send + Sync {
     fn guards_queues(&self) -> bool {
         false
     }
+    /// What a queue has more of than it may keep, if it gives (`reclaim`) only as long as there is some of that left: a task that asks
+    /// for any of it goes only while there is more than 0 of something that it asks for. `None` when it does not say.
+    fn surplus(&self, _: &World, _: QueueId) -> Option<Amounts> {
+        None
+    }
     /// Whether its opinions on victims, those that a flag lets it have or, without one, those of `unified_evictable`, say
     /// whose job comes first: without any, jobs of equal priority do not preempt each other, for they would do so by turns.
     fn ranks_jobs(&self, _: Option<Flag>) -> bool {

@@ -3,10 +3,12 @@ use std::cmp::Ordering;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
+use phalanx_resource::Amounts;
+
 use crate::conf::{Conf, Flag, Flags};
 use crate::diagnosis::Refusal;
 use crate::extender::Endpoint;
-use crate::id::{JobId, TaskId};
+use crate::id::{JobId, QueueId, TaskId};
 use crate::placement::{Asker, Points};
 use crate::plugin::{Opening, Outside, Plugin, Verdict, Vote};
 use crate::plugins::PLUGINS;
@@ -244,6 +246,19 @@ impl Tiers {
     /// Whether any plugin says which of two jobs of equal priority gives way.
     pub(crate) fn rank(&self, flag: Option<Flag>) -> bool {
         self.ranking(flag, usize::MAX).is_some_and(|plugins| !plugins.is_empty())
+    }
+
+    /// What a queue has more of than it may keep, by each plugin that says so.
+    pub(crate) fn surplus<'a>(
+        &'a self,
+        world: &'a World,
+        flag: Option<Flag>,
+        queue: QueueId,
+    ) -> impl Iterator<Item = Amounts> + 'a {
+        let asked = move |entry: &&Entry| {
+            flag.is_none_or(|flag| entry.flags.on(flag)) && entry.plugin.guards_queues()
+        };
+        self.entries.iter().filter(asked).filter_map(move |entry| entry.plugin.surplus(world, queue))
     }
 
     /// Whether any plugin says what queues may keep.

@@ -30,6 +30,7 @@ mod properties;
 mod queues;
 mod random;
 mod reclaims;
+mod refusals;
 mod repairs;
 mod reservations;
 mod settings;

@@ -66,13 +66,25 @@ fn quota() -> impl Strategy<Value = Quota> {
     )
 }
 
+/// How many nodes and pods there are.
+#[derive(Clone, Copy)]
+struct Size {
+    hosts: (usize, usize),
+    pods: (usize, usize),
+}
+
+const TINY: Size = Size { hosts: (1, 4), pods: (1, 8) };
+
+/// So many pods that not every set of them is tried.
+const SMALL: Size = Size { hosts: (2, 6), pods: (9, 14) };
+
 prop_compose! {
-    fn case(of_gangs: bool)(
-        hosts in prop::collection::vec((1i64..6, 0i64..2), 1..4),
-        pods in prop::collection::vec((0usize..3, 0usize..3, prop::sample::select(vec![[1i64, 0], [1, 0], [2, 0], [3, 0], [1, 1], [0, 1]])), 1..8),
+    fn case(of_gangs: bool, size: Size)(
+        hosts in prop::collection::vec((1i64..6, 0i64..2), size.hosts.0..size.hosts.1),
+        pods in prop::collection::vec((0usize..3, 0usize..5, prop::sample::select(vec![[1i64, 0], [1, 0], [2, 0], [3, 0], [1, 1], [0, 1]])), size.pods.0..size.pods.1),
         gangs in prop::collection::vec((0usize..4, 0u32..4), 3),
-        preemptable in prop::collection::vec(prop::bool::weighted(0.9), 8),
-        (asks, count) in (prop::sample::select(vec![[1i64, 0], [2, 0], [3, 0], [1, 1]]), 1usize..4),
+        preemptable in prop::collection::vec(prop::bool::weighted(0.9), 16),
+        (asks, count) in (prop::sample::select(vec![[1i64, 0], [2, 0], [3, 0], [1, 1]]), 1usize..5),
         leaves in prop::collection::vec(quota(), 4),
         teams in [prop::option::weighted(0.4, 2i64..10), prop::option::weighted(0.3, 2i64..10)],
         (tree, levels, keeps_gangs) in (any::<bool>(), 0usize..2, any::<bool>()),
@@ -395,12 +407,26 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(cases(3000)))]
 
     #[test]
-    fn what_is_reclaimed_is_right_and_a_no_is_true(case in case(false)) {
+    fn what_is_reclaimed_is_right_and_a_no_is_true(case in case(false, TINY)) {
         check(&case)?;
     }
 
     #[test]
-    fn and_so_it_is_where_gangs_go_whole(case in case(true)) {
+    fn and_so_it_is_where_gangs_go_whole(case in case(true, TINY)) {
+        check(&case)?;
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(cases(300)))]
+
+    #[test]
+    fn and_so_it_is_where_pods_are_many(case in case(false, SMALL)) {
+        check(&case)?;
+    }
+
+    #[test]
+    fn and_where_many_go_whole(case in case(true, SMALL)) {
         check(&case)?;
     }
 }

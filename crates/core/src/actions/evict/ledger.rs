@@ -3,15 +3,17 @@
 //! Per class of tasks it counts how many of them the nodes could take that its rules by attributes let it on, each by
 //! its room alone; per resource it adds that room up. Ports, scores and quotas are left to the proof. So a *no* is
 //! certain, and for a gang of one class without host ports a *yes* is too, but for quotas.
+mod sum;
+
 use phalanx_resource::{Amounts, DimId};
-use rustc_hash::FxHashMap;
 
 use super::aim::Aim;
 use super::steps::Steps;
 use crate::diagnosis::NoEviction;
-use crate::id::{ClassId, Id, NodeId, TaskId};
+use crate::id::{ClassId, Id, NodeId, TaskId, TermId};
 use crate::session::Session;
 use crate::world::{Node, World};
+use sum::Sum;
 
 /// Tasks of one class.
 #[derive(Clone, Debug, PartialEq)]
@@ -22,8 +24,8 @@ struct Need {
     tasks: u64,
     /// How many a node could take; by node.
     fits: Vec<u32>,
-    /// The same in sum.
-    total: u64,
+    /// How many they could take together.
+    sum: Sum,
     /// Nodes its rules let it on.
     admitted: Vec<bool>,
 }
@@ -47,6 +49,8 @@ const MOST: usize = 16;
 struct Wants {
     /// With what tells the class from an earlier one that had the same id.
     classes: Vec<(ClassId, u64, u64)>,
+    /// Those of them whose tasks have to be together as long as there are none, and by what.
+    gathering: Vec<(ClassId, TermId)>,
     wanted: usize,
 }
 
@@ -61,7 +65,13 @@ impl Wants {
             }
         }
         classes.sort_unstable();
-        Self { classes, wanted: aim.wanted }
+        let meek = aim.meek.iter().map(|task| world.tasks[*task].class);
+        let all: Vec<ClassId> = classes.iter().map(|(id, ..)| *id).chain(meek).collect();
+        let gathers = |(id, ..): &(ClassId, u64, u64)| {
+            let others = all.iter().copied().filter(|other| other != id);
+            Some((*id, sum::gathering(world, &world.classes[*id], others)?))
+        };
+        Self { gathering: classes.iter().filter_map(gathers).collect(), classes, wanted: aim.wanted }
     }
 }
 
@@ -94,10 +104,13 @@ impl Ledgers {
         let wants = Wants::of(session.world, aim);
         let mut today = match self.take(session.world, &wants, steps)? {
             Some(kept) => {
-                debug_assert!(kept.is_anew(session, aim), "what is kept of rooms is not what they are");
+                debug_assert!(
+                    kept.is_anew(session, aim, &wants),
+                    "what is kept of rooms is not what they are"
+                );
                 kept
             }
-            None => today(session, aim, steps)?,
+            None => today(session, aim, &wants, steps)?,
         };
         let cursor = session.world.touched_end();
         let answer = ask(session, &mut today, steps);
@@ -135,9 +148,14 @@ impl Ledgers {
     }
 }
 
-fn today(session: &mut Session<'_>, aim: &Aim, steps: &mut Steps) -> Result<Ledger, NoEviction> {
+fn today(
+    session: &mut Session<'_>,
+    aim: &Aim,
+    wants: &Wants,
+    steps: &mut Steps,
+) -> Result<Ledger, NoEviction> {
     steps.scan(2 * session.world.nodes.len())?;
-    let empty = Ledger::new(session, aim);
+    let empty = Ledger::new(session, aim, wants);
     if empty.may_do() { Ok(empty.today(session.world)) } else { Err(NoEviction::TooLarge) }
 }
 
@@ -153,12 +171,12 @@ pub(super) struct Ledger {
 
 impl Ledger {
     /// With every node empty.
-    fn new(session: &mut Session<'_>, aim: &Aim) -> Self {
-        let mut counts: FxHashMap<ClassId, u64> = FxHashMap::default();
-        for task in &aim.tasks {
-            *counts.entry(session.world.tasks[*task].class).or_default() += 1;
-        }
-        let needs = counts.into_iter().map(|(class, tasks)| Need::new(session, class, tasks)).collect();
+    fn new(session: &mut Session<'_>, aim: &Aim, wants: &Wants) -> Self {
+        let mut need = |(class, _, tasks): &(ClassId, u64, u64)| {
+            let gathering = wants.gathering.iter().find(|(known, _)| known == class);
+            Need::new(session, (*class, *tasks), gathering.map(|(_, term)| *term))
+        };
+        let needs = wants.classes.iter().map(&mut need).collect();
         let totals = totals(session.world, aim);
         let ledger = Self { needs, totals, wanted: aim.wanted as u64, rooms: Vec::new() };
         ledger.with_rooms(rooms(session.world, |node| node.allocatable.clone()))
@@ -170,9 +188,8 @@ impl Ledger {
     }
 
     /// Whether it is what one made anew would be.
-    fn is_anew(&self, session: &mut Session<'_>, aim: &Aim) -> bool {
-        let mut anew = Self::new(session, aim).today(session.world);
-        anew.needs.sort_by_key(|need| self.needs.iter().position(|known| known.class == need.class));
+    fn is_anew(&self, session: &mut Session<'_>, aim: &Aim, wants: &Wants) -> bool {
+        let anew = Self::new(session, aim, wants).today(session.world);
         *self == anew
     }
 
@@ -188,14 +205,12 @@ impl Ledger {
 
     fn with_rooms(mut self, rooms: Vec<Amounts>) -> Self {
         self.rooms = rooms;
-        for need in &mut self.needs {
-            need.total = 0;
-        }
         for total in &mut self.totals {
             total.room = 0;
         }
         for at in 0..self.rooms.len() {
-            self.count(at, 1);
+            self.count(at);
+            self.add_up(at, 1);
         }
         self
     }
@@ -214,7 +229,9 @@ impl Ledger {
     pub(super) fn takes_with<'w>(&self, node: NodeId, freed: impl Iterator<Item = &'w Amounts>) -> Vec<u32> {
         let mut room = self.rooms[node.index()].clone();
         freed.for_each(|request| room.add(request));
-        let takes = |need: &Need| if need.admits(node.index()) { need.fitting(&room) } else { 0 };
+        let takes = |need: &Need| {
+            if need.admits(node.index()) { need.sum.on_node(node.index(), need.fitting(&room)) } else { 0 }
+        };
         self.needs.iter().map(takes).collect()
     }
 
@@ -258,38 +275,78 @@ impl Ledger {
     }
 
     fn set(&mut self, node: NodeId, room: Amounts) -> Amounts {
-        self.count(node.index(), -1);
+        self.add_up(node.index(), -1);
         let before = std::mem::replace(&mut self.rooms[node.index()], room);
-        self.count(node.index(), 1);
+        self.count(node.index());
+        self.add_up(node.index(), 1);
         before
     }
 
     /// Whether there may be room for as many as it takes.
     pub(super) fn may_do(&self) -> bool {
-        let tasks: u64 = self.needs.iter().map(|need| need.total.min(need.tasks)).sum();
+        let tasks: u64 = self.needs.iter().map(|need| need.sum.total().min(need.tasks)).sum();
         tasks >= self.wanted && self.totals.iter().all(|total| total.room >= total.wanted)
     }
 
-    /// Adds a node to the sums, or takes it from them.
-    fn count(&mut self, at: usize, sign: i64) {
-        let Self { needs, totals, rooms, .. } = self;
-        let room = &rooms[at];
-        let mut admitted = false;
+    /// Counts anew how many a node takes.
+    fn count(&mut self, at: usize) {
+        let Self { needs, rooms, .. } = self;
         for need in needs.iter_mut().filter(|need| need.admits(at)) {
-            admitted = true;
-            if sign > 0 {
-                need.fits[at] = need.fitting(room);
-                need.total += u64::from(need.fits[at]);
-            } else {
-                need.total -= u64::from(need.fits[at]);
-            }
+            let fits = need.sum.on_node(at, need.fitting(&rooms[at]));
+            let before = std::mem::replace(&mut need.fits[at], fits);
+            need.sum.change(at, before, fits);
         }
-        if admitted {
+    }
+
+    /// The resources that are asked for.
+    pub(super) fn dims(&self) -> impl Iterator<Item = DimId> + '_ {
+        self.totals.iter().map(|total| total.dim)
+    }
+
+    /// Whether there may be room with no more than that freed of what would be free in `empty`.
+    pub(super) fn may_do_with(&self, given: &Amounts, empty: &Self) -> bool {
+        let enough = |total: &Total| total.room + i128::from(given.get(total.dim)) >= total.wanted;
+        if !self.totals.iter().all(enough) {
+            return false;
+        }
+        let [need] = &self.needs[..] else { return true };
+        let today: u64 = need.fits.iter().map(|fits| u64::from(*fits)).sum();
+        let missing = self.wanted.saturating_sub(today) as usize;
+        need.request.iter().all(|(dim, amount)| {
+            let costs = self.costs(need, &empty.needs[0], (*dim, *amount));
+            least_of(costs, missing).is_some_and(|least| least <= i128::from(given.get(*dim)))
+        })
+    }
+
+    /// What has to be freed of a resource for each task more that a node would take.
+    fn costs(&self, need: &Need, empty: &Need, (dim, amount): (DimId, i64)) -> Vec<i64> {
+        let costs = |at: usize| {
+            let room = self.rooms[at].get(dim);
+            let lacks =
+                move |tasks: u32| (i64::from(tasks).saturating_mul(amount).saturating_sub(room)).max(0);
+            (need.fits[at]..empty.fits[at]).map(move |tasks| lacks(tasks + 1) - lacks(tasks))
+        };
+        (0..self.rooms.len()).flat_map(costs).collect()
+    }
+
+    /// Adds the room of a node to the totals, or takes it from them.
+    fn add_up(&mut self, at: usize, sign: i64) {
+        let Self { needs, totals, rooms, .. } = self;
+        if needs.iter().any(|need| need.admits(at)) {
             for total in totals {
-                total.room += i128::from(sign * room.get(total.dim).max(0));
+                total.room += i128::from(sign * rooms[at].get(total.dim).max(0));
             }
         }
     }
+}
+
+/// The sum of the so many least; `None` when there are fewer.
+fn least_of(mut costs: Vec<i64>, count: usize) -> Option<i128> {
+    if count > 0 && count < costs.len() {
+        costs.select_nth_unstable(count - 1);
+    }
+    let least = costs.get(..count)?;
+    Some(least.iter().map(|cost| i128::from(*cost)).sum())
 }
 
 fn rooms(world: &World, room: impl Fn(&Node) -> Amounts) -> Vec<Amounts> {
@@ -298,12 +355,13 @@ fn rooms(world: &World, room: impl Fn(&Node) -> Amounts) -> Vec<Amounts> {
 }
 
 impl Need {
-    fn new(session: &mut Session<'_>, class: ClassId, tasks: u64) -> Self {
+    fn new(session: &mut Session<'_>, (class, tasks): (ClassId, u64), gathering: Option<TermId>) -> Self {
         let Session { world, tiers, placement, .. } = session;
         let admits = placement.admits(world, tiers, class);
         let admitted = (0..world.nodes.bound()).map(|at| admits(NodeId::from_index(at))).collect();
         let request: Vec<_> = world.classes[class].request.iter().filter(|(_, amount)| *amount > 0).collect();
-        Self { class, request, tasks, fits: vec![0; world.nodes.bound()], total: 0, admitted }
+        let sum = Sum::new(world, &world.classes[class], gathering);
+        Self { class, request, tasks, fits: vec![0; world.nodes.bound()], sum, admitted }
     }
 
     fn admits(&self, node: usize) -> bool {

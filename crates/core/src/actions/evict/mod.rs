@@ -21,6 +21,7 @@
 //! Jobs that had no turn go first in the next.
 mod aim;
 mod fewer;
+mod given;
 mod ledger;
 mod nobody;
 mod proof;
@@ -93,6 +94,8 @@ pub(super) const MAX_TIME_ARG: ArgSpec = ArgSpec {
 pub(crate) struct Past {
     vain: Vain,
     takes: Takes,
+    /// What searches read of rooms.
+    ledgers: Ledgers,
 }
 
 impl Past {
@@ -120,7 +123,7 @@ pub(super) fn run(session: &mut Session<'_>, purpose: Purpose) {
     for jobs in [first, rest] {
         planner.serve_all(session, jobs);
     }
-    session.past.vain.ledgers = planner.ledgers;
+    session.past.ledgers = planner.ledgers;
 }
 
 /// Jobs that lack what they should have and have tasks to be placed.
@@ -177,7 +180,7 @@ impl Planner {
             purpose,
             roster: Roster::new(session, purpose),
             steps,
-            ledgers: std::mem::take(&mut session.past.vain.ledgers),
+            ledgers: std::mem::take(&mut session.past.ledgers),
             refused: FxHashMap::default(),
             nobody: FxHashMap::default(),
         }

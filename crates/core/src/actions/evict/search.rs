@@ -1,6 +1,8 @@
 //! The search for victims that are allowed and help.
 mod by_node;
+mod choices;
 mod one_node;
+mod prospect;
 mod sets;
 mod spare;
 
@@ -10,6 +12,7 @@ use std::sync::Arc;
 use rustc_hash::FxHashSet;
 
 use super::aim::Aim;
+use super::given::Given;
 use super::ledger::{Ledger, Ledgers};
 use super::proof::{self, Unit, prove, units};
 use super::purpose::Purpose;
@@ -26,6 +29,9 @@ use crate::plugins;
 use crate::session::Session;
 use crate::world::{Budgets, World};
 use spare::Pass;
+
+/// Steps that each last resort may make: others wait for their turn.
+const LAST_STEPS: u64 = 20_000;
 
 /// Evicts for an aim, if that helps. All is as it was where it does not.
 pub(super) fn evict_for(
@@ -65,7 +71,9 @@ fn evict_in(
         let count = all.len();
         let goes = each_alone(session, aim, purpose, roster, all);
         let emptier = today.without(goes.iter().map(|(task, node)| (*node, session.world.request_of(*task))));
-        if !emptier.may_do() {
+        let given = Given::most(session, purpose, today, goes.iter().copied());
+        let enough = |given: &Given| today.may_do_with(&given.sum(), &emptier);
+        if !emptier.may_do() || !given.as_ref().is_none_or(enough) {
             return Err(if goes.is_empty() {
                 NoEviction::NoVictims(Arc::default())
             } else {
@@ -343,8 +351,12 @@ impl Search<'_, '_> {
     }
 
     fn units(&self, victims: &[Victim]) -> Vec<Unit> {
-        let args = self.session.conf.action_args(self.purpose.action());
-        units(self.session, victims, self.of_gangs(), args.bool("allowWholeBundle", true))
+        units(self.session, victims, self.of_gangs(), self.takes_whole_gangs())
+    }
+
+    /// Whether those actions may break gangs, if nothing is left of them.
+    fn takes_whole_gangs(&self) -> bool {
+        self.session.conf.action_args(self.purpose.action()).bool("allowWholeBundle", true)
     }
 
     /// Whether gangs are taken as a whole where they cannot do without some.

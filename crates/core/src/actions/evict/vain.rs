@@ -8,7 +8,6 @@
 use rustc_hash::FxHashMap;
 
 use super::Like;
-use super::ledger::Ledgers;
 use crate::diagnosis::{NoEviction, Sheltered};
 use crate::event::Time;
 use std::sync::Arc;
@@ -69,8 +68,6 @@ pub(crate) struct Vain {
     due: Option<u64>,
     /// When those that were passed over are to be asked again.
     wake: Option<Time>,
-    /// What searches read of rooms.
-    pub(super) ledgers: Ledgers,
 }
 
 impl Vain {

@@ -368,6 +368,17 @@ impl Plugin for Capacity {
         true
     }
 
+    fn surplus(&self, world: &World, id: QueueId) -> Option<Amounts> {
+        if self.devices.is_any() {
+            return None;
+        }
+        let mut surplus = Amounts::new();
+        for (dim, most) in self.of(id).deserved.iter().filter(|(_, most)| *most > 0) {
+            surplus.set(dim, self.held(world, id, dim) - most);
+        }
+        Some(surplus)
+    }
+
     fn unified_evictable(
         &self,
         world: &World,

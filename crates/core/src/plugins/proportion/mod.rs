@@ -145,6 +145,13 @@ impl Plugin for Proportion {
         true
     }
 
+    fn surplus(&self, world: &World, id: QueueId) -> Option<Amounts> {
+        let mut surplus = world.queues[id].held();
+        surplus.sub(&self.of(id).deserved);
+        surplus.set(DimId::PODS, 0);
+        Some(surplus)
+    }
+
     fn unified_evictable(
         &self,
         world: &World,

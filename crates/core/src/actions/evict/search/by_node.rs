@@ -112,7 +112,7 @@ impl Search<'_, '_> {
     }
 
     /// What victims hold, in millionths of all there is, added up over resources.
-    fn held_by(&self, victims: &[Victim]) -> i128 {
+    pub(super) fn held_by(&self, victims: &[Victim]) -> i128 {
         let world = &*self.session.world;
         let part = |(dim, amount)| i128::from(amount) * 1_000_000 / i128::from(world.total.get(dim)).max(1);
         let of = |victim: &Victim| world.request_of(victim.task).iter().map(part).sum::<i128>();
@@ -134,7 +134,7 @@ impl Search<'_, '_> {
     }
 
     /// Those of a node's that make room for so many tasks more, the most important ones spared first.
-    fn enough_for(&self, victims: &[Victim], tasks: u32) -> Option<Vec<Victim>> {
+    pub(super) fn enough_for(&self, victims: &[Victim], tasks: u32) -> Option<Vec<Victim>> {
         let node = victims.first()?.node;
         let world = &*self.session.world;
         let takes = |victims: &[Victim]| -> u32 {

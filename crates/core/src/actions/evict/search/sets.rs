@@ -2,17 +2,16 @@
 //! together decides.
 use std::collections::BTreeSet;
 
-use super::{JobId, Ledger, NoEviction, Plugin, Search, TaskId, Unit, Untried, Victim, proof};
+use super::prospect::Prospect;
+use super::{JobId, LAST_STEPS, NoEviction, Plugin, Search, TaskId, Unit, Untried, Victim, proof};
 use crate::plugin::EvictionKind;
 use crate::session::Session;
-use crate::world::{Budgets, Status};
+use crate::world::{Budgets, Status, World};
 
 /// So many units are few enough to try every set of them, the smallest first.
 const EVERY_SET: usize = 8;
 /// So many are few enough to look for a set in all that could do.
 const BRANCHES: usize = 32;
-/// Victims that may be asked about in that: it is the last resort.
-const MOST_ASKED: usize = 40_000;
 /// Places that trying every set, one by one, may ask for.
 const EVERY_STEP: usize = 10_000;
 
@@ -24,10 +23,9 @@ struct Tree {
     ones: bool,
     /// Those that go, by their place in `units`.
     taken: Vec<usize>,
-    /// Rooms with all gone that were not left out.
-    most: Ledger,
-    /// Victims that may still be asked about.
-    left: usize,
+    prospect: Prospect,
+    /// It is given up when no more than so many steps are left.
+    end: u64,
 }
 
 impl Tree {
@@ -36,6 +34,22 @@ impl Tree {
         let mut taken: Vec<&(usize, Unit)> = self.taken.iter().map(|at| &self.units[*at]).collect();
         taken.sort_unstable_by_key(|(rank, _)| *rank);
         taken.into_iter().flat_map(|(_, unit)| unit.iter().copied()).collect()
+    }
+
+    /// A unit goes.
+    fn take(&mut self, world: &World, at: usize) {
+        self.taken.push(at);
+        for victim in &self.units[at].1 {
+            self.prospect.take(world, victim);
+        }
+    }
+
+    /// The last one that was taken stays.
+    fn put_back(&mut self, world: &World) {
+        let Some(at) = self.taken.pop() else { return };
+        for victim in &self.units[at].1 {
+            self.prospect.put_back(world, victim);
+        }
     }
 }
 
@@ -48,6 +62,9 @@ impl Search<'_, '_> {
         }
         if offered.len() <= EVERY_SET && self.aim.tasks.len() << offered.len() <= EVERY_STEP {
             return self.each_set(offered, tier);
+        }
+        if self.by_choice(offered, tier)? {
+            return Ok(true);
         }
         let ones: Vec<Unit> = offered.iter().map(|victim| Unit::from_slice(&[*victim])).collect();
         if !self.of_gangs() || ones.len() <= BRANCHES {
@@ -104,7 +121,11 @@ impl Search<'_, '_> {
 
     /// An order in which these may go, if there is any. Who may go last may also go before others, so whoever may is as good
     /// as any.
-    fn order_of(&mut self, way: &[Victim], tier: usize) -> Result<Option<Vec<Victim>>, NoEviction> {
+    pub(super) fn order_of(
+        &mut self,
+        way: &[Victim],
+        tier: usize,
+    ) -> Result<Option<Vec<Victim>>, NoEviction> {
         if self.may_go(way, tier) {
             return Ok(Some(way.to_vec()));
         }
@@ -159,7 +180,7 @@ impl Search<'_, '_> {
     }
 
     /// Evicts of a set, if that helps and it takes of no gang more than may be taken.
-    fn try_set(&mut self, way: &[Victim]) -> Result<bool, NoEviction> {
+    pub(super) fn try_set(&mut self, way: &[Victim]) -> Result<bool, NoEviction> {
         let units = if self.of_gangs() { self.bundles(way) } else { Some(self.units(way)) };
         units.map_or(Ok(false), |units| self.prove(&units))
     }
@@ -167,7 +188,7 @@ impl Search<'_, '_> {
     /// Those that their gangs can do without, and gangs as a whole; `None` where it is neither.
     fn bundles(&self, way: &[Victim]) -> Option<Vec<Unit>> {
         let world = &*self.session.world;
-        let whole = self.session.conf.action_args(self.purpose.action()).bool("allowWholeBundle", true);
+        let whole = self.takes_whole_gangs();
         let mut units: Vec<Unit> = Vec::new();
         let jobs: BTreeSet<JobId> = way.iter().map(|victim| victim.job).collect();
         for job in jobs {
@@ -189,24 +210,26 @@ impl Search<'_, '_> {
         if units.len() > BRANCHES {
             return Err(NoEviction::NotFound(Untried::Sets));
         }
-        let world = &*self.session.world;
-        let freed = |victim: &Victim| (victim.node, world.request_of(victim.task));
-        let most = self.today.without(units.iter().flatten().map(freed));
+        let prospect = Prospect::of(self, &units);
         let mut units: Vec<(usize, Unit)> = units.into_iter().enumerate().collect();
         units.sort_by(|(_, a), (_, b)| by_node(self.session, a[0].task, b[0].task));
         let ones = units.iter().all(|(_, unit)| unit.len() == 1);
-        self.branch(&mut Tree { units, ones, taken: Vec::new(), most, left: MOST_ASKED }, 0, tier)
+        let (taken, end) = (Vec::new(), self.steps.left().saturating_sub(LAST_STEPS));
+        self.branch(&mut Tree { units, ones, taken, prospect, end }, 0, tier)
     }
 
     /// Decides about the units from one on.
     fn branch(&mut self, tree: &mut Tree, at: usize, tier: usize) -> Result<bool, NoEviction> {
-        if at == tree.units.len() || !tree.most.may_do() {
+        self.steps.scan(self.session.world.nodes.len())?;
+        if at == tree.units.len() || !tree.prospect.may_do() {
             return Ok(false);
         }
-        tree.taken.push(at);
+        tree.take(self.session.world, at);
         let way = tree.way();
-        tree.left = tree.left.checked_sub(way.len()).ok_or(NoEviction::NotFound(Untried::Sets))?;
         self.steps.scan(4 * way.len())?;
+        if self.steps.left() < tree.end {
+            return Err(NoEviction::NotFound(Untried::Sets));
+        }
         let order = self.order_of(&way, tier)?;
         let tried = match &order {
             Some(order) if tree.ones => self.try_set(order)?,
@@ -214,7 +237,7 @@ impl Search<'_, '_> {
             None => false,
         };
         let found = tried || (order.is_some() && self.branch(tree, at + 1, tier)?);
-        tree.taken.pop();
+        tree.put_back(self.session.world);
         if found {
             return Ok(true);
         }
@@ -224,11 +247,11 @@ impl Search<'_, '_> {
         let stay: Vec<Victim> =
             tree.units[at..next].iter().flat_map(|(_, unit)| unit.iter().copied()).collect();
         for victim in &stay {
-            tree.most.shrink(victim.node, self.session.world.request_of(victim.task));
+            tree.prospect.leave_out(self.session.world, victim);
         }
         let found = self.branch(tree, next, tier)?;
         for victim in &stay {
-            tree.most.grow(victim.node, self.session.world.request_of(victim.task));
+            tree.prospect.bring_in(self.session.world, victim);
         }
         Ok(found)
     }
