@@ -136,19 +136,19 @@ fn serve_queue(
     }
 }
 
-/// A job waits for the first of its queue. But it takes what is reserved for it: somebody may have been evicted for that.
+/// A job waits for the first of its queue. But it takes what is reserved for it: somebody may have been evicted for that. And
+/// a gang that lost members is repaired, for what it holds is of no use meanwhile.
 fn hold_up(session: &mut Session<'_>, job: JobId, first: JobId, work: &mut Option<Work>) {
     let reserved = |session: &Session<'_>| {
         session.world.jobs[job].counts.of(Status::Pipelined) > 0 && session.job_pipelined(job)
     };
-    if reserved(session) {
+    let broken = session.world.jobs[job].is_broken();
+    if broken || reserved(session) {
         let work = work.get_or_insert_with(|| Work::of_requests(session, job));
         gang::serve(session, job, work);
     }
     if !reserved(session) {
         gang::release(session, job);
     }
-    if session.world.jobs[job].counts.of(Status::Pending) > 0 {
-        order::refuse_behind(session, job, first);
-    }
+    order::hold_up(session, job, first);
 }

@@ -44,7 +44,10 @@ fn serve_queue(session: &mut Session<'_>, line: &mut Line, queue: QueueId) {
     while let Some(job) = line.pop(session, queue) {
         let mut work = Work::of_best_effort(session, job);
         if let Some(first) = first.filter(|_| !work.is_empty()) {
-            order::refuse_behind(session, job, first);
+            if session.world.jobs[job].is_broken() {
+                gang::serve(session, job, &mut work);
+            }
+            order::hold_up(session, job, first);
             continue;
         }
         if work.is_empty() {

@@ -43,11 +43,20 @@ fn run(session: &mut Session<'_>) {
             if let Some(next) = waiting::call_next(session, job) {
                 line.push(session, next);
             }
-        } else if order::is_strict(session, job) {
+        } else if order::is_strict(session, job) && !session.world.jobs[job].is_broken() {
             for behind in line.leave(queue) {
-                order::refuse_behind(session, behind, job);
+                hold_up(session, behind, job);
             }
         }
+    }
+}
+
+/// A job waits for the first of its queue, unless it runs and lost members.
+fn hold_up(session: &mut Session<'_>, job: JobId, first: JobId) {
+    if session.world.jobs[job].is_broken() {
+        admit(session, job);
+    } else {
+        order::refuse_behind(session, job, first);
     }
 }
 

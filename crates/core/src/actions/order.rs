@@ -15,6 +15,7 @@ use crate::diagnosis::Refusal;
 use crate::event::Dequeue;
 use crate::id::{JobId, QueueId};
 use crate::session::Session;
+use crate::world::Status;
 
 /// A binary heap whose order is handed in with each call; the least comes first.
 #[derive(Clone, Debug)]
@@ -303,7 +304,7 @@ impl Line {
 }
 
 /// Whether a job that was served and did not get what it needs holds up those behind it. A gang that started and lost members
-/// does not: it is first for that only, and may have lost them to one behind it.
+/// does not: it is first for that only, and may have lost them to one behind it. Nor is it held up by others.
 pub(crate) fn holds_up(session: &Session<'_>, job: JobId) -> bool {
     is_strict(session, job) && !session.job_ready(job) && !session.world.jobs[job].is_broken()
 }
@@ -312,6 +313,14 @@ pub(crate) fn holds_up(session: &Session<'_>, job: JobId) -> bool {
 pub(crate) fn is_strict(session: &Session<'_>, job: JobId) -> bool {
     let world = &*session.world;
     world.queues[world.jobs[job].queue].dequeue == Dequeue::Fifo
+}
+
+/// Notes that what a job lacks waits for one before it in its queue, unless it lost that: a repair waits for nobody.
+pub(crate) fn hold_up(session: &mut Session<'_>, job: JobId, first: JobId) {
+    let it = &session.world.jobs[job];
+    if it.counts.of(Status::Pending) > 0 && !it.is_broken() {
+        refuse_behind(session, job, first);
+    }
 }
 
 /// Notes that a job waits for one before it in its queue.
