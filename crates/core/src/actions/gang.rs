@@ -3,7 +3,7 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
-use super::{gather, pack, start, together, yielding};
+use super::{evict, gather, pack, start, together, yielding};
 use crate::budget::Cut;
 use crate::diagnosis::Refusal;
 use crate::id::{ClassId, JobId, TaskId};
@@ -139,6 +139,7 @@ pub(super) fn serve(session: &mut Session<'_>, job: JobId, work: &mut Work) -> S
         if !lesser.is_empty() {
             let later = !statement.session().job_pipelined(job);
             drop(statement);
+            let later = later && !may_wait(session, job);
             if take_over(session, job, work, begin, &lesser, later) {
                 return served(session, job, work);
             }
@@ -167,8 +168,11 @@ pub(super) fn serve(session: &mut Session<'_>, job: JobId, work: &mut Work) -> S
     refusals.extend(not_ready);
     refusals.extend(partial(&session_counts(&mut statement, job)));
     drop(statement);
+    if may_wait(session, job) {
+        return wait(session, job, work);
+    }
     let all = Work::of_all(session, job).tasks;
-    match place_whole(session, job, &all) {
+    match place_whole(session, job, &all, true) {
         Ok(false) => {}
         Ok(true) => {
             *work = Work::of_requests(session, job);
@@ -196,7 +200,32 @@ fn open<'s, 'w>(session: &'s mut Session<'w>, job: JobId) -> Statement<'s, 'w> {
 /// It got what it needed.
 fn served(session: &mut Session<'_>, job: JobId, work: &Work) -> Served {
     gather::end(session, job);
-    if work.is_empty() { Served::Done } else { Served::MoreToDo }
+    tell_reserved(session, job);
+    // What waits for room to be released would be placed one by one again, which may lose where a search had won.
+    if work.is_empty() || is_reserved(session, job) { Served::Done } else { Served::MoreToDo }
+}
+
+/// A gang that was reserved places in another order than it is served in keeps them until it can start there, or elsewhere.
+fn wait(session: &mut Session<'_>, job: JobId, work: &mut Work) -> Served {
+    let all = Work::of_all(session, job).tasks;
+    if !start::where_it_waits(session, job)
+        && let Err(cut) = place_whole(session, job, &all, false)
+    {
+        session.search_ended(job, cut);
+    }
+    *work = Work::of_requests(session, job);
+    served(session, job, work)
+}
+
+/// Whether a gang has all of its places, each of which would be given to it again.
+fn may_wait(session: &mut Session<'_>, job: JobId) -> bool {
+    if !is_reserved(session, job) || gather::is_gathering(session.world, job) {
+        return false;
+    }
+    let world = &*session.world;
+    let nominated = |task: &TaskId| world.tasks[*task].status == Status::Pipelined;
+    let nominated: Vec<TaskId> = world.jobs[job].tasks.iter().copied().filter(nominated).collect();
+    nominated.into_iter().all(|task| evict::may_keep(session, task))
 }
 
 /// Whether a gang has all of its places and has to wait for some.
@@ -250,7 +279,6 @@ fn take_over_from(
     }
     yielding::put_back(&mut statement, yielded, job);
     pack::commit(statement, job);
-    tell_reserved(session, job);
     note(session, job, refusals);
     true
 }
@@ -260,13 +288,12 @@ fn take_over_whole(session: &mut Session<'_>, job: JobId, work: &mut Work, lesse
     let all = Work::of_all(session, job).tasks;
     let mut statement = session.statement();
     let yielded = yielding::take_back(&mut statement, lesser);
-    if place_whole(statement.session(), job, &all) != Ok(true) {
+    if place_whole(statement.session(), job, &all, true) != Ok(true) {
         return false;
     }
     yielding::put_back(&mut statement, yielded, job);
     statement.commit(&Arc::default());
     *work = Work::of_requests(session, job);
-    tell_reserved(session, job);
     true
 }
 
@@ -277,13 +304,23 @@ fn tell_reserved(session: &mut Session<'_>, job: JobId) {
     }
 }
 
-/// Looks at the gang as a whole, in each of the ways in which that may help.
-fn place_whole(session: &mut Session<'_>, job: JobId, all: &[TaskId]) -> Result<bool, Cut> {
-    let together = together::place_whole(session, job, all);
+/// Looks at the gang as a whole, in each of the ways in which that may help: for room at once, then, with `later`, for what is
+/// being released too.
+fn place_whole(session: &mut Session<'_>, job: JobId, all: &[TaskId], later: bool) -> Result<bool, Cut> {
+    let releasing = later && session.world.nodes.iter().any(|(_, node)| !node.releasing.is_zero());
+    let now = place_whole_by(session, job, all, false);
+    if now == Ok(true) || !releasing {
+        return now;
+    }
+    if place_whole_by(session, job, all, true)? { Ok(true) } else { now }
+}
+
+fn place_whole_by(session: &mut Session<'_>, job: JobId, all: &[TaskId], later: bool) -> Result<bool, Cut> {
+    let together = together::place_whole(session, job, all, later);
     if together == Ok(true) {
         return together;
     }
-    let packed = pack::place_whole(session, job, all)?;
+    let packed = pack::place_whole(session, job, all, later)?;
     if packed { Ok(true) } else { together }
 }
 

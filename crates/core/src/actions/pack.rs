@@ -43,9 +43,14 @@ fn required_spread(class: &Class) -> usize {
     class.carried.spread.iter().filter(|spread| spread.required).count()
 }
 
-/// Places a gang if there is any way to do so, and commits it: all at once, or where room is being released. False when there
-/// is no way, and when one by one is as good.
-pub(super) fn place_whole(session: &mut Session<'_>, job: JobId, tasks: &[TaskId]) -> Result<bool, Cut> {
+/// Places a gang if there is any way to do so, and commits it: all at once or, with `later`, also where room is being
+/// released. False when there is no way, and when one by one is as good.
+pub(super) fn place_whole(
+    session: &mut Session<'_>,
+    job: JobId,
+    tasks: &[TaskId],
+    later: bool,
+) -> Result<bool, Cut> {
     let queue = session.world.jobs[job].queue;
     let items = items(session, tasks);
     let allowed = |item: &Item| session.allocatable(queue, item.tasks[0]).is_ok();
@@ -54,21 +59,15 @@ pub(super) fn place_whole(session: &mut Session<'_>, job: JobId, tasks: &[TaskId
         return Ok(false);
     }
     let mut steps = session.searches.part(job);
-    let done = look(session, job, tasks, &mut steps);
-    session.searches.give_back(&steps);
-    done
-}
-
-fn look(session: &mut Session<'_>, job: JobId, tasks: &[TaskId], steps: &mut Budget) -> Result<bool, Cut> {
-    let releasing = session.world.nodes.iter().any(|(_, node)| !node.releasing.is_zero());
-    for later in [false, true].into_iter().filter(|later| !later || releasing) {
-        let mut statement = session.statement();
-        if fill(&mut statement, job, tasks, later, steps)? {
-            commit(statement, job);
-            return Ok(true);
-        }
+    let mut statement = session.statement();
+    let found = fill(&mut statement, job, tasks, later, &mut steps);
+    if found == Ok(true) {
+        commit(statement, job);
+    } else {
+        drop(statement);
     }
-    Ok(false)
+    session.searches.give_back(&steps);
+    found
 }
 
 /// Leaves a way in which the job can start in the statement, if there is any; with `later`, it counts room that is being

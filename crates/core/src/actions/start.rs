@@ -3,6 +3,8 @@
 //! Members that look at others were given places that are good once these have theirs: the one that seeks company before
 //! its company, the one that keeps the spread even before those it is counted against. When nothing has to be released for
 //! them any more, they need not wait for a cycle in which another comes first, for each cycle has the same order.
+use std::sync::Arc;
+
 use super::pack;
 use crate::id::{JobId, TaskId};
 use crate::placement::Room;
@@ -24,6 +26,19 @@ pub(super) fn at_once(statement: &mut Statement<'_, '_>, job: JobId) {
     if waits && pack::is_intricate(session.world, &tasks) {
         any_way(statement, job, &tasks);
     }
+}
+
+/// Starts a gang whose places have all come free.
+pub(super) fn where_it_waits(session: &mut Session<'_>, job: JobId) -> bool {
+    let mut statement = session.statement();
+    let mut tasks = members(statement.session(), job);
+    tasks.retain(|task| statement.session().world.tasks[*task].status == Status::Pipelined);
+    take_up(&mut statement, tasks);
+    let ready = statement.session().job_ready(job);
+    if ready {
+        statement.commit(&Arc::default());
+    }
+    ready
 }
 
 /// Those that have a place in this statement and those that have none, in the order in which they are served.

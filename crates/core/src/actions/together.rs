@@ -16,8 +16,14 @@ use crate::world::{Class, Node, Status, World};
 /// Domains that are tried for a gang at most.
 const DOMAINS: usize = 16;
 
-/// Places a gang that may choose its domain, if any of those that are tried has room for it, and commits it.
-pub(super) fn place_whole(session: &mut Session<'_>, job: JobId, tasks: &[TaskId]) -> Result<bool, Cut> {
+/// Places a gang that may choose its domain, if any of those that are tried has room for it, or with `later` will have it, and
+/// commits it.
+pub(super) fn place_whole(
+    session: &mut Session<'_>,
+    job: JobId,
+    tasks: &[TaskId],
+    later: bool,
+) -> Result<bool, Cut> {
     let seeks = |task: &TaskId| !session.world.class_of(*task).carried.affinity.is_empty();
     if !tasks.iter().any(seeks) {
         return Ok(false);
@@ -34,7 +40,7 @@ pub(super) fn place_whole(session: &mut Session<'_>, job: JobId, tasks: &[TaskId
     for home in choice.homes(statement.session(), job, tasks) {
         statement.session().searches.spend(job, tasks.len())?;
         let mut attempt = statement.nested();
-        if place_at(&mut attempt, job, tasks, &choice, home) {
+        if place_at(&mut attempt, job, tasks, &choice, home) && (later || attempt.session().job_ready(job)) {
             attempt.keep();
             pack::commit(statement, job);
             return Ok(true);

@@ -18,6 +18,7 @@ mod objects;
 mod oracle;
 mod oracle_claims;
 mod oracle_gangs;
+mod oracle_leaving;
 mod oracle_queues;
 mod oracle_rules;
 mod oracle_shares;

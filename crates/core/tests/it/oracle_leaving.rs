@@ -1,0 +1,167 @@
+//! `allocate` against brute force where pods are being deleted and some members of a gang seek others: whoever waits without a
+//! place could not have been given one, and what is reserved leads to a start.
+use std::sync::Arc;
+
+use phalanx_core::conf::{Conf, PluginConf, Tier};
+use phalanx_core::event::{Constraints, PodInfo, PodRules, PodSelector, PodTerm};
+use proptest::prelude::*;
+use proptest::test_runner::TestCaseResult;
+
+use crate::cluster::{Cluster, cases};
+use crate::objects::{group, leaving, member, node, pod, running};
+use crate::small::{self, Held, Host, Member, Rules, Set, Small, Topology};
+
+#[derive(Clone, Debug)]
+struct Case {
+    small: Small,
+    /// Pods that are being deleted.
+    gone: Set,
+}
+
+fn held(at: usize, cores: i64) -> Held {
+    Held { name: format!("g0-{at}"), group: "g0".into(), node: at, asks: [cores, 0], rules: Rules::default() }
+}
+
+prop_compose! {
+    /// Members of which some have to be beside those of a colour, their own among them.
+    fn asking()(
+        cores in 1i64..5,
+        with in prop::option::of(0usize..2),
+        without in prop::option::weighted(0.1, (0usize..2, small::topology())),
+        mut colours in any::<[bool; 2]>(),
+    ) -> Member {
+        if let Some(colour) = with {
+            colours[colour] = true;
+        }
+        let with = with.map(|colour| (colour, Topology::Rack));
+        Member { asks: [cores, 0], only: None, rules: Rules { colours, with, without, ..Rules::default() } }
+    }
+}
+
+prop_compose! {
+    /// Nodes in racks, each with a pod on it that stays or leaves, if any.
+    fn case(nodes: usize, racks: usize, most: usize)(
+        hosts in prop::collection::vec((1i64..6, 0..racks), 1..=nodes),
+        others in prop::collection::vec((0i64..5, any::<bool>()), nodes),
+        members in prop::collection::vec(asking(), 2..=most),
+        spare in prop::bool::weighted(0.3),
+    ) -> Case {
+        let room = hosts.iter().map(|(room, _)| *room);
+        let there = others.into_iter().zip(room).map(|((cores, leaves), room)| (cores.min(room), leaves)).enumerate();
+        let (pods, leaves): (Vec<Held>, Vec<bool>) = there
+            .filter(|(_, (cores, _))| *cores > 0)
+            .map(|(at, (cores, leaves))| (held(at, cores), leaves))
+            .unzip();
+        let gone = leaves.iter().enumerate().fold(0, |set, (at, leaves)| set | Set::from(*leaves) << at);
+        let hosts = hosts.into_iter().map(|(cores, rack)| Host { room: [cores, 0], rack: Some(rack) }).collect();
+        let min = members.len() - usize::from(spare && members.len() > 2);
+        Case { small: Small { hosts, pods, members, min }, gone }
+    }
+}
+
+fn conf() -> Conf {
+    let plugin = |name: &&str| PluginConf { name: (*name).into(), ..PluginConf::default() };
+    Conf {
+        actions: vec!["allocate".into()],
+        tiers: vec![Tier { plugins: ["gang", "predicates", "nodeorder"].iter().map(plugin).collect() }],
+        ..Conf::default()
+    }
+}
+
+impl Case {
+    fn cluster(&self) -> Cluster {
+        let mut cluster = Cluster::with(conf());
+        for node in self.small.nodes() {
+            cluster.add(node);
+        }
+        cluster.add(group("g0", 1));
+        for (at, pod) in self.small.running().enumerate() {
+            cluster.add(if self.gone & (1 << at) != 0 { leaving(pod) } else { pod });
+        }
+        cluster.add(group("asks", self.small.min as u32));
+        for pod in self.small.asking() {
+            cluster.add(pod);
+        }
+        cluster
+    }
+}
+
+fn check(case: &Case) -> TestCaseResult {
+    let mut cluster = case.cluster();
+    let cycle = cluster.cycle();
+    let placed = case.small.places(&cycle).iter().flatten().count();
+    let reasons = cluster.reasons("asks");
+    prop_assert!(!reasons.iter().any(|reason| reason.contains("was ended")), "{reasons:?}");
+    prop_assert_eq!(placed >= case.small.min, case.small.fits(case.gone, &|_| true), "{:?}", reasons);
+    prop_assert!(placed == 0 || placed >= case.small.min, "{placed} have places");
+    if placed == 0 || cycle.bound_of("asks") > 0 {
+        return Ok(());
+    }
+    for pod in case.small.pods_of(case.gone) {
+        cluster.gone(&pod.name);
+    }
+    let bound = cluster.cycle().bound_of("asks");
+    prop_assert!(bound >= case.small.min, "{bound} start: {:?}", cluster.reasons("asks"));
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { max_shrink_iters: 200, ..ProptestConfig::with_cases(cases(2000)) })]
+
+    #[test]
+    fn a_gang_has_places_if_there_are_any_with_room_that_is_being_released(case in case(4, 3, 4)) {
+        check(&case)?;
+    }
+
+    #[test]
+    fn also_on_many_nodes_of_many_racks(case in case(12, 6, 3)) {
+        check(&case)?;
+    }
+
+    #[test]
+    fn also_gangs_of_five(case in case(6, 3, 5)) {
+        check(&case)?;
+    }
+}
+
+/// So many have their places found in one cycle: a hundredth of its steps is enough for each.
+const GANGS: usize = 100;
+
+/// A gang of two: the second seeks such as itself, which the first is too, so it has to come first.
+fn pair(cluster: &mut Cluster, name: &str) {
+    let pods = PodSelector {
+        namespaces: vec!["ns".into()],
+        labels: Some(small::has(name)),
+        ..PodSelector::default()
+    };
+    let affinity = vec![PodTerm { topology_key: small::RACK.into(), pods }];
+    let seeks = Some(Arc::new(PodRules { affinity, ..PodRules::default() }));
+    cluster.add(group(name, 2));
+    for (index, pod_rules) in [None, seeks].into_iter().enumerate() {
+        let labels = [(name.into(), "".into())].into_iter().collect();
+        let constraints = Arc::new(Constraints { pod_rules, ..Constraints::default() });
+        cluster.add(PodInfo { labels, constraints, ..member(name, index as u32, "cpu=4") });
+    }
+}
+
+#[test]
+fn one_search_is_enough_for_a_gang_that_has_to_wait() {
+    let mut cluster = Cluster::with(conf());
+    let pairs: Vec<String> = (0..GANGS).map(|at| format!("pair-{at:03}")).collect();
+    for at in 0..2 * GANGS {
+        let mut info = node(&format!("n{at}"), "cpu=4");
+        info.labels.push((small::RACK.into(), format!("r{at}").into()));
+        cluster.add(info);
+        cluster.add(leaving(running(pod(&format!("old-{at}"), "cpu=3"), &format!("n{at}"))));
+    }
+    for name in &pairs {
+        pair(&mut cluster, name);
+    }
+    for turn in 0..3 {
+        let cycle = cluster.cycle();
+        assert_eq!(cycle.nominated.len(), if turn == 0 { 2 * GANGS } else { 0 }, "in cycle {turn}");
+        for name in &pairs {
+            assert_eq!(cluster.reasons(name), ["2 pod(s) wait for room that is being released"], "{name}");
+        }
+    }
+}
