@@ -50,7 +50,7 @@ fn built(
 }
 
 fn rest() -> impl Strategy<Value = (Vec<Gang>, Vec<bool>, bool)> {
-    let gang = (prop::sample::select(vec![1, 1, 5]), 0u32..3);
+    let gang = (prop::sample::select(vec![1, 1, 3, 5]), 0u32..3);
     (prop::collection::vec(gang, 3), prop::collection::vec(prop::bool::weighted(0.85), 9), any::<bool>())
 }
 
@@ -129,7 +129,7 @@ impl Case {
 
     fn cluster(&self) -> Cluster {
         let mut cluster = Cluster::with(self.conf());
-        for value in [1, 5, 10] {
+        for value in [1, 3, 5, 10] {
             cluster.add(Event::PriorityClass {
                 name: format!("p{value}").into(),
                 value,
@@ -178,6 +178,33 @@ impl Case {
     fn fits(&self, gone: Set) -> bool {
         self.small.fits(gone, &|_| true)
     }
+
+    fn priority(&self, pod: usize) -> i32 {
+        let gang: usize = self.small.pods[pod].group.trim_start_matches('g').parse().expect("a number");
+        self.gangs[gang].0
+    }
+
+    /// The priority of the most important of them.
+    fn highest(&self, gone: Set) -> Option<i32> {
+        (0..self.small.pods.len()).filter(|at| gone & (1 << at) != 0).map(|at| self.priority(at)).max()
+    }
+
+    /// A victim, and a less important pod of its node that could go in its place, if that breaks no other gang.
+    fn lesser(&self, evicted: Set) -> Option<(usize, usize)> {
+        let pods = &self.small.pods;
+        let is_gone = |at: usize| evicted & (1 << at) != 0;
+        let pairs = (0..pods.len()).flat_map(|one| (0..pods.len()).map(move |other| (one, other)));
+        pairs
+            .filter(|(one, other)| is_gone(*one) && !is_gone(*other) && !self.of_gangs)
+            .filter(|(one, other)| pods[*one].node == pods[*other].node)
+            .filter(|(one, other)| self.priority(*other) < self.priority(*one))
+            .find(|(one, other)| {
+                let instead = evicted & !(1 << one) | 1 << other;
+                let broken = |gone: Set| self.small.broken(gone, self.mins());
+                let no_more = broken(instead).iter().zip(broken(evicted)).all(|(new, old)| !*new || old);
+                self.may_go(instead) && self.fits(instead) && no_more
+            })
+    }
 }
 
 fn check(case: &Case) -> TestCaseResult {
@@ -201,10 +228,13 @@ fn check(case: &Case) -> TestCaseResult {
     for gone in (0..evicted).filter(|gone| gone & !evicted == 0 && case.of_gangs) {
         prop_assert!(!(case.may_go(gone) && case.fits(gone)), "{gone:b} is enough of {evicted:b}");
     }
+    let lesser = case.lesser(evicted);
+    prop_assert!(lesser.is_none(), "{evicted:b}, less important ones would do: {lesser:?}");
     if small.breaks(evicted, case.mins(), true) {
         let most = if case.of_gangs { u32::MAX } else { evicted.count_ones() };
         let is_better = |gone: &Set| {
             gone.count_ones() <= most
+                && (case.of_gangs || case.highest(*gone) <= case.highest(evicted))
                 && small.is_spare(*gone, case.mins())
                 && case.may_go(*gone)
                 && case.fits(*gone)

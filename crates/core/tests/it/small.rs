@@ -183,6 +183,11 @@ impl Small {
         self.left(gone, mins).all(|[min, had, left]| left == had || left >= min)
     }
 
+    /// For each gang whether it is whole no more without these pods.
+    pub(crate) fn broken(&self, gone: Set, mins: impl Iterator<Item = u32>) -> Vec<bool> {
+        self.left(gone, mins).map(|[min, had, left]| had >= min && left < min).collect()
+    }
+
     /// Whether a gang is whole no more without these pods; one that goes as a whole counts if that is said.
     pub(crate) fn breaks(&self, gone: Set, mins: impl Iterator<Item = u32>, whole: bool) -> bool {
         self.left(gone, mins).any(|[min, had, left]| had >= min && left < min && (whole || left > 0))

@@ -225,6 +225,12 @@ impl Ledger {
         self.needs.iter().any(|need| need.fits[node.index()] > 0)
     }
 
+    /// Whether a node could take more tasks of any class than in another ledger of the same.
+    pub(super) fn takes_more(&self, node: NodeId, than: &Self) -> bool {
+        let fits = |ledger: &Self, at: usize| ledger.needs[at].fits[node.index()];
+        (0..self.needs.len()).any(|at| fits(self, at) > fits(than, at))
+    }
+
     /// How many tasks of each class a node could take with so much freed there.
     pub(super) fn takes_with<'w>(&self, node: NodeId, freed: impl Iterator<Item = &'w Amounts>) -> Vec<u32> {
         let mut room = self.rooms[node.index()].clone();

@@ -5,6 +5,7 @@ mod one_node;
 mod prospect;
 mod sets;
 mod spare;
+mod swap;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -29,6 +30,7 @@ use crate::plugins;
 use crate::session::Session;
 use crate::world::{Budgets, World};
 use spare::Pass;
+use swap::Swaps;
 
 /// Steps that each last resort may make: others wait for their turn.
 const LAST_STEPS: u64 = 20_000;
@@ -86,7 +88,7 @@ fn evict_in(
     }
     let order = roster.order(session, aim, purpose);
     steps.scan(4 * order.len())?;
-    let helps = |node: NodeId| today.admits(node) && empty.takes(node);
+    let helps = |node: NodeId| today.admits(node) && empty.takes_more(node, today);
     let order = roster.where_of_use(session, aim, purpose, order, &helps);
     let is_offered = |victim: &&Victim| {
         alone.as_ref().is_none_or(|alone| alone.contains(&victim.task))
@@ -94,9 +96,10 @@ fn evict_in(
             && !forbidden.has(session.world, victim.job)
     };
     let offered: Vec<Victim> = order.iter().filter(is_offered).copied().collect();
-    let mut search = Search { session, aim, purpose, today, steps, why: Arc::default(), pass: Pass::Last };
-    search.why = Arc::new(purpose.cause(search.session, aim.job));
-    search.run(&offered, &empty)
+    let why = Arc::new(purpose.cause(session, aim.job));
+    let (pass, tier) = (Pass::Last, 0);
+    let mut search = Search { session, aim, purpose, today, steps, why, pass, offered, tier };
+    search.run(&empty)
 }
 
 /// Whether plugins let anybody go at all. That is asked before victims are put in order, for mostly nobody may.
@@ -191,19 +194,24 @@ struct Search<'a, 'w> {
     steps: &'a mut Steps,
     why: Arc<Cause>,
     pass: Pass,
+    /// In the order of importance.
+    offered: Vec<Victim>,
+    /// Whose plugins decide.
+    tier: usize,
 }
 
 impl Search<'_, '_> {
     /// Evicts of what is offered; what gangs can do without alone, rather than break one.
-    fn run(&mut self, offered: &[Victim], empty: &Ledger) -> Result<(), NoEviction> {
+    fn run(&mut self, empty: &Ledger) -> Result<(), NoEviction> {
         // Room may have come since allocate looked.
         if self.today.may_do() && self.prove(&[])? {
             return Ok(());
         }
-        let offered = &self.within_budgets(offered);
+        let offered = &self.within_budgets();
         let Some((tier, all)) = self.allowed(offered, None) else {
             return Err(NoEviction::NoVictims(Arc::default()));
         };
+        (self.offered, self.tier) = (offered.clone(), tier);
         match self.spare_of(offered)? {
             Some((spare, emptier)) => self.gently((offered, empty), (&spare, &emptier), (tier, all)),
             None => self.find(offered, empty, (tier, all)),
@@ -307,9 +315,9 @@ impl Search<'_, '_> {
     }
 
     /// Those that PodDisruptionBudgets let go at all.
-    fn within_budgets(&self, offered: &[Victim]) -> Vec<Victim> {
+    fn within_budgets(&self) -> Vec<Victim> {
         let budgets = Budgets::new(self.session.world);
-        offered.iter().filter(|victim| budgets.may(victim.task)).copied().collect()
+        self.offered.iter().filter(|victim| budgets.may(victim.task)).copied().collect()
     }
 
     /// Those on nodes that could take a task of the aim if all on offer left. A gang as a whole is useful when any of
@@ -366,12 +374,35 @@ impl Search<'_, '_> {
 
     /// Evicts as few of the units as it takes, if they help and nothing better is to be looked for.
     fn prove(&mut self, units: &[Unit]) -> Result<bool, NoEviction> {
-        let Self { session, aim, purpose, today, steps, why, pass } = self;
+        self.improve(units, swap::ROUNDS)
+    }
+
+    /// The same, with less important ones in the place of some, if that helps too.
+    fn improve(&mut self, units: &[Unit], rounds: usize) -> Result<bool, NoEviction> {
+        let mut swaps = Swaps::default();
+        if self.evict(units, (rounds > 0).then_some(&mut swaps))? {
+            return Ok(true);
+        }
+        if swaps.is_empty() {
+            return Ok(false);
+        }
+        Ok(self.swap(swaps, rounds - 1)? || self.evict(units, None)?)
+    }
+
+    /// Evicts as few of the units as it takes, if they help, and there are no swaps, if those are asked for.
+    fn evict(&mut self, units: &[Unit], swaps: Option<&mut Swaps>) -> Result<bool, NoEviction> {
+        let Self { session, aim, purpose, today, steps, why, pass, offered, .. } = self;
         let world = &*session.world;
         let freed = |victim: &Victim| (victim.node, world.request_of(victim.task));
         let least = today.least(units.iter().map(|unit| unit.iter().map(freed)));
         let Some(least) = least else { return Ok(false) };
-        let accepts = |world: &World| pass.accepts(world, *purpose, units);
+        let accepts = |world: &World| {
+            pass.accepts(world, *purpose, units)
+                && swaps.is_none_or(|swaps| {
+                    *swaps = Swaps::of(world, (aim, *purpose), (today, offered), units);
+                    swaps.is_empty()
+                })
+        };
         let proven = prove(session, aim, *purpose, (units, least), accepts, why, steps)?;
         if proven {
             self.let_go(units);

@@ -170,7 +170,7 @@ impl Search<'_, '_> {
         Ok(may)
     }
 
-    fn may_go(&mut self, way: &[Victim], tier: usize) -> bool {
+    pub(super) fn may_go(&mut self, way: &[Victim], tier: usize) -> bool {
         self.allowed(way, Some(tier)).is_some_and(|(_, allowed)| allowed.len() == way.len())
     }
 
