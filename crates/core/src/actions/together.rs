@@ -11,7 +11,7 @@ use crate::id::{JobId, NodeId, TaskId, TermId};
 use crate::placement::Room;
 use crate::session::Session;
 use crate::statement::Statement;
-use crate::world::{Class, Node, Status, World};
+use crate::world::{Node, Status, World};
 
 /// Domains that are tried for a gang at most.
 const DOMAINS: usize = 16;
@@ -60,18 +60,8 @@ pub(super) struct Choice {
 impl Choice {
     /// `None` when none of these tasks has a choice.
     pub(super) fn of(world: &World, tasks: &[TaskId]) -> Option<Self> {
-        let chooses = |class: &Class| {
-            let free = |term: &TermId| {
-                let [used, _, nominated] = world.terms.total(*term);
-                used + nominated == 0 && world.terms.means(*term, class)
-            };
-            class.carried.affinity.iter().all(free)
-        };
-        tasks.iter().find_map(|task| {
-            let class = world.class_of(*task);
-            let finest = class.carried.affinity.iter().max_by_key(|term| world.terms.domains(**term))?;
-            chooses(class).then_some(Self { first: *task, term: *finest })
-        })
+        let choice = |task: &TaskId| world.terms.choice(world.class_of(*task));
+        tasks.iter().find_map(|task| choice(task).map(|term| Self { first: *task, term }))
     }
 
     /// The domain of a node, if it counts.

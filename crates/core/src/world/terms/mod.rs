@@ -142,6 +142,18 @@ impl Terms {
         topology.is_empty().then_some(&topology.place.key)
     }
 
+    /// The required term with the most domains of a class whose first task may choose its domain, and decides for the others:
+    /// there is no pod yet that its terms mean, and they mean itself.
+    pub(crate) fn choice(&self, class: &Class) -> Option<TermId> {
+        let is_free = |term: &TermId| {
+            let [used, _, nominated] = self.total(*term);
+            used + nominated == 0 && self.means(*term, class)
+        };
+        let terms = &class.carried.affinity;
+        let finest = terms.iter().copied().max_by_key(|term| self.domains(*term))?;
+        terms.iter().all(is_free).then_some(finest)
+    }
+
     /// Whether any term means the tasks of a class.
     pub(crate) fn is_meant(&self, class: &Class) -> bool {
         class.profile.is_some_and(|profile| !self.profiles[profile].meant.is_empty())

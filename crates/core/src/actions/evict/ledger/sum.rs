@@ -54,15 +54,10 @@ pub(super) fn gathering(
     class: &Class,
     others: impl Iterator<Item = ClassId>,
 ) -> Option<TermId> {
-    let affinity = &class.carried.affinity;
-    let finest = affinity.iter().copied().max_by_key(|term| world.terms.domains(*term))?;
-    let is_free = |term: &TermId| {
-        let [used, _, nominated] = world.terms.total(*term);
-        used + nominated == 0 && world.terms.means(*term, class)
+    let is_sought = |other: ClassId| {
+        class.carried.affinity.iter().any(|term| world.terms.means(*term, &world.classes[other]))
     };
-    let is_meant =
-        |other: ClassId| affinity.iter().any(|term| world.terms.means(*term, &world.classes[other]));
-    (affinity.iter().all(is_free) && !others.into_iter().any(is_meant)).then_some(finest)
+    world.terms.choice(class).filter(|_| !others.into_iter().any(is_sought))
 }
 
 /// The term that keeps those of a class apart, with the fewest domains.
