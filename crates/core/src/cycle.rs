@@ -127,6 +127,7 @@ impl Scheduler {
         world.tend_seats(now);
         if std::mem::take(&mut self.fresh) {
             world.wake_all_jobs();
+            world.note_news();
         }
         let Self { conf, placement, cycle, extender, stopwatch, patience, past, .. } = self;
         let outside = Outside { now, before, extender: Some(extender), stopwatch: stopwatch.as_ref() };
@@ -159,6 +160,7 @@ impl Scheduler {
             .chain(world.refusals_end(now))
             .chain(world.next_call())
             .chain(past.wake())
+            .chain(session.rests_until)
             .chain(world.seats_end());
         let wake = wakes.chain(again).min();
         // Those that are looked at in each cycle wait for one as well.

@@ -63,6 +63,11 @@ impl Searches {
         self.budget.spend(steps)
     }
 
+    /// Steps that are left.
+    pub(crate) fn left(&self) -> u64 {
+        self.budget.left()
+    }
+
     /// What is not kept for others.
     fn free(&self, job: JobId) -> u64 {
         let kept = if self.waits(job) { self.owed.saturating_mul(MOST) } else { 0 };

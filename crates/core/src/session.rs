@@ -49,6 +49,8 @@ pub struct Session<'w> {
     pub(crate) cut_short: bool,
     /// A job was admitted behind those that place pods: the next cycle does.
     pub(crate) admitted_late: bool,
+    /// When a search for a way to start is made again that rests though something has happened.
+    pub(crate) rests_until: Option<Time>,
     /// Nodes that are kept in this cycle for gangs that gather room.
     pub(crate) gathered: Vec<NodeId>,
     /// Who was asked of those that wait for plain placing.
@@ -79,6 +81,7 @@ impl<'w> Session<'w> {
             searches: Searches::new(Budget::new(SEARCHES, SEARCHES_MS, outside.stopwatch)),
             cut_short: false,
             admitted_late: false,
+            rests_until: None,
             gathered: Vec::new(),
             hunt: Hunt::default(),
             past: Past::default(),

@@ -97,9 +97,14 @@ impl<'s, 'w> Statement<'s, 'w> {
         foresee(session, &entries);
         for Entry { task, before } in entries {
             let it = &session.world.tasks[task];
+            if it.status == Status::Allocated {
+                session.world.note_news();
+            }
+            let it = &session.world.tasks[task];
             if let Some(left) =
                 before.node().filter(|left| it.node != Some(*left) || it.status == Status::Releasing)
             {
+                session.world.note_news();
                 session.world.note_freed(left);
             } else if it.node.is_some() && before.node() != it.node {
                 session.world.note_company(task);

@@ -119,7 +119,7 @@ fn serve_queue(
     let work = works.entry(job).or_insert_with(|| Work::of_requests(session, job));
     let pending = |session: &Session<'_>| session.world.jobs[job].counts.of(Status::Pending);
     let before = pending(session);
-    if gang::serve(session, job, work) == Served::MoreToDo {
+    if gang::serve_anew(session, job, work) == Served::MoreToDo {
         line.push(session, job);
     }
     let in_vain = pending(session) >= before;
@@ -145,7 +145,7 @@ fn hold_up(session: &mut Session<'_>, job: JobId, first: JobId, work: &mut Optio
     let broken = session.world.jobs[job].is_broken();
     if broken || reserved(session) {
         let work = work.get_or_insert_with(|| Work::of_requests(session, job));
-        gang::serve(session, job, work);
+        gang::serve_anew(session, job, work);
     }
     if !reserved(session) {
         gang::release(session, job);

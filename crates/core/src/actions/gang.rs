@@ -3,7 +3,7 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
-use super::{evict, gather, pack, start, together, yielding};
+use super::{gather, hold, pack, start, together, yielding};
 use crate::budget::Cut;
 use crate::diagnosis::Refusal;
 use crate::id::{ClassId, JobId, TaskId};
@@ -126,20 +126,33 @@ fn required_first(world: &World, job: &Job, tasks: Vec<TaskId>) -> Vec<TaskId> {
     first
 }
 
+/// The same for those of a gang that waits; while nothing happens it keeps the places it has.
+pub(super) fn serve_anew(session: &mut Session<'_>, job: JobId, work: &mut Work) -> Served {
+    if start::is_known(session, job) && hold::may_wait(session, job) {
+        return started(session, job, work);
+    }
+    serve(session, job, work)
+}
+
 /// Places tasks until the job is ready; commits what it got, or undoes all of it.
 pub(super) fn serve(session: &mut Session<'_>, job: JobId, work: &mut Work) -> Served {
     let why = Arc::default();
     let (mut refusals, begin) = (Vec::new(), work.next);
     let got_none = std::mem::take(&mut session.world.jobs[job].unsearched);
     session.searches.serve(job, got_none);
+    let held = hold::held(session, job);
     let mut statement = open(session, job);
     let mut placed = place_or_start(&mut statement, job, work, &mut refusals);
     if !statement.session().job_ready(job) {
+        if hold::is_reserved(statement.session(), job) && start::in_any_way(statement.session(), job) {
+            statement.commit(&why);
+            return started(session, job, work);
+        }
         let lesser = yielding::lesser(statement.session(), job);
         if !lesser.is_empty() {
             let later = !statement.session().job_pipelined(job);
             drop(statement);
-            let later = later && !may_wait(session, job);
+            let later = later && !hold::may_wait(session, job);
             if take_over(session, job, work, begin, &lesser, later) {
                 return served(session, job, work);
             }
@@ -155,28 +168,50 @@ pub(super) fn serve(session: &mut Session<'_>, job: JobId, work: &mut Work) -> S
     }
     let not_ready = statement.session().not_ready(job);
     if statement.session().job_pipelined(job) {
-        statement.commit_reserved(&why);
-        gather::end(session, job);
-        let reserved = session.world.jobs[job].counts.of(Status::Pipelined);
-        match not_ready {
-            // It may keep what it gets, and got nothing.
-            None if reserved == 0 => note(session, job, refusals),
-            not_ready => session.refuse(job, not_ready.unwrap_or(Refusal::Reserved(reserved))),
+        if !held.is_empty() && hold::places(statement.session(), job) != held {
+            let other = hold::merit(statement.session(), job);
+            drop(statement);
+            if hold::is_as_good(session, job, other) {
+                return wait(session, job, work);
+            }
+            work.next = begin;
+            statement = open(session, job);
+            place_or_start(&mut statement, job, work, &mut Vec::new());
         }
+        statement.commit_reserved(&why);
+        reserved(session, job, not_ready, refusals);
         return Served::Done;
     }
     refusals.extend(not_ready);
     refusals.extend(partial(&session_counts(&mut statement, job)));
     drop(statement);
-    if may_wait(session, job) {
+    if hold::may_wait(session, job) {
         return wait(session, job, work);
     }
+    search(session, job, work, refusals)
+}
+
+/// It may not start yet: says what it waits for.
+fn reserved(session: &mut Session<'_>, job: JobId, not_ready: Option<Refusal>, refusals: Vec<Refusal>) {
+    gather::end(session, job);
+    let reserved = session.world.jobs[job].counts.of(Status::Pipelined);
+    match not_ready {
+        // It may keep what it gets, and got nothing.
+        None if reserved == 0 => note(session, job, refusals),
+        not_ready => session.refuse(job, not_ready.unwrap_or(Refusal::Reserved(reserved))),
+    }
+}
+
+/// Looks at a gang as a whole that got too little one by one.
+fn search(session: &mut Session<'_>, job: JobId, work: &mut Work, mut refusals: Vec<Refusal>) -> Served {
     let all = Work::of_all(session, job).tasks;
     match place_whole(session, job, &all, true) {
         Ok(false) => {}
         Ok(true) => {
-            *work = Work::of_requests(session, job);
-            return served(session, job, work);
+            if hold::is_reserved(session, job) {
+                start::note_no_way(session, job, 0);
+            }
+            return started(session, job, work);
         }
         Err(cut) => {
             session.search_ended(job, cut);
@@ -202,35 +237,22 @@ fn served(session: &mut Session<'_>, job: JobId, work: &Work) -> Served {
     gather::end(session, job);
     tell_reserved(session, job);
     // What waits for room to be released would be placed one by one again, which may lose where a search had won.
-    if work.is_empty() || is_reserved(session, job) { Served::Done } else { Served::MoreToDo }
+    if work.is_empty() || hold::is_reserved(session, job) { Served::Done } else { Served::MoreToDo }
 }
 
-/// A gang that was reserved places in another order than it is served in keeps them until it can start there, or elsewhere.
+/// A gang that was reserved places in another order than it is served in, or that finds none better, keeps them until it can
+/// start there, or elsewhere.
 fn wait(session: &mut Session<'_>, job: JobId, work: &mut Work) -> Served {
-    let all = Work::of_all(session, job).tasks;
-    if !start::where_it_waits(session, job)
-        && let Err(cut) = place_whole(session, job, &all, false)
-    {
-        session.search_ended(job, cut);
+    if !start::where_it_waits(session, job) {
+        start::in_any_way(session, job);
     }
+    started(session, job, work)
+}
+
+/// A search gave it what it needed.
+fn started(session: &mut Session<'_>, job: JobId, work: &mut Work) -> Served {
     *work = Work::of_requests(session, job);
     served(session, job, work)
-}
-
-/// Whether a gang has all of its places, each of which would be given to it again.
-fn may_wait(session: &mut Session<'_>, job: JobId) -> bool {
-    if !is_reserved(session, job) || gather::is_gathering(session.world, job) {
-        return false;
-    }
-    let world = &*session.world;
-    let nominated = |task: &TaskId| world.tasks[*task].status == Status::Pipelined;
-    let nominated: Vec<TaskId> = world.jobs[job].tasks.iter().copied().filter(nominated).collect();
-    nominated.into_iter().all(|task| evict::may_keep(session, task))
-}
-
-/// Whether a gang has all of its places and has to wait for some.
-fn is_reserved(session: &Session<'_>, job: JobId) -> bool {
-    !session.job_ready(job) && session.job_pipelined(job)
 }
 
 /// Places a job where room is reserved for others that it outranks: as few of them as it takes, and where there is room at
@@ -273,6 +295,7 @@ fn take_over_from(
     let mut statement = open(session, job);
     let yielded = yielding::take_back(&mut statement, lesser);
     place_or_start(&mut statement, job, work, &mut refusals);
+    start::where_all_is_free(&mut statement, job);
     let placed = statement.session();
     if !(placed.job_ready(job) || later && placed.job_pipelined(job)) {
         return false;
@@ -315,7 +338,13 @@ fn place_whole(session: &mut Session<'_>, job: JobId, all: &[TaskId], later: boo
     if place_whole_by(session, job, all, true)? { Ok(true) } else { now }
 }
 
-fn place_whole_by(session: &mut Session<'_>, job: JobId, all: &[TaskId], later: bool) -> Result<bool, Cut> {
+/// The same for one of both.
+pub(super) fn place_whole_by(
+    session: &mut Session<'_>,
+    job: JobId,
+    all: &[TaskId],
+    later: bool,
+) -> Result<bool, Cut> {
     let together = together::place_whole(session, job, all, later);
     if together == Ok(true) {
         return together;
@@ -444,7 +473,7 @@ fn place_or_start(
     refusals: &mut Vec<Refusal>,
 ) -> u32 {
     let placed = place_until_ready(statement, job, work, refusals);
-    if is_reserved(statement.session(), job) {
+    if hold::is_reserved(statement.session(), job) {
         start::at_once(statement, job);
     }
     placed

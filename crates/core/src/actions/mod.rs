@@ -8,6 +8,7 @@ mod gangpreempt;
 mod gangreclaim;
 mod gates;
 pub(crate) mod gather;
+mod hold;
 mod order;
 mod pack;
 mod preempt;

@@ -14,12 +14,13 @@ use smallvec::SmallVec;
 use std::cmp::Reverse;
 use std::sync::Arc;
 
+use super::start;
 use crate::budget::{Budget, Cut};
 use crate::id::{ClaimId, JobId, NodeId, TaskId};
 use crate::placement::Room;
 use crate::session::Session;
 use crate::statement::Statement;
-use crate::world::{Class, Status, World};
+use crate::world::{Class, Node, Status, World};
 use around::Around;
 pub(super) use volumes::is_exhaustive;
 
@@ -62,6 +63,7 @@ pub(super) fn place_whole(
     let mut statement = session.statement();
     let found = fill(&mut statement, job, tasks, later, &mut steps);
     if found == Ok(true) {
+        start::at_once(&mut statement, job);
         commit(statement, job);
     } else {
         drop(statement);
@@ -87,7 +89,7 @@ pub(super) fn fill(
     let session = statement.session();
     steps.spend(session.world.nodes.len() / SCANNED)?;
     let mut items = items(session, tasks);
-    let nodes = nodes(session, &items);
+    let nodes = nodes(session, &items, later);
     steps.spend(items.len() * nodes.len())?;
     sort_hardest_first(session, &mut items, &nodes);
     let goal = Goal { job, later };
@@ -169,8 +171,8 @@ fn items(session: &Session<'_>, tasks: &[TaskId]) -> Vec<Item> {
     items
 }
 
-/// Nodes that may have room for any of the items, those with the least left first.
-fn nodes(session: &Session<'_>, items: &[Item]) -> Vec<NodeId> {
+/// Nodes that may have room for any of the items, at once or with `later` at some time, those with the least left first.
+fn nodes(session: &Session<'_>, items: &[Item], later: bool) -> Vec<NodeId> {
     let world = &*session.world;
     let requests: Vec<&Amounts> = items.iter().map(|item| world.request_of(item.tasks[0])).collect();
     let mut most = Amounts::new();
@@ -181,10 +183,13 @@ fn nodes(session: &Session<'_>, items: &[Item]) -> Vec<NodeId> {
         let share = |(dim, idle): (_, i64)| idle.max(0) as f64 / most.get(dim).max(1) as f64;
         (world.nodes[node].idle.iter().map(share).sum::<f64>() * 1e6) as i64
     };
+    let fits = |node: &Node, request: &Amounts| {
+        if later { node.fits_later(request) } else { node.fits_now(request) }
+    };
     let mut nodes: Vec<NodeId> = world
         .nodes
         .iter()
-        .filter(|(_, node)| node.exists && requests.iter().any(|request| node.fits_later(request)))
+        .filter(|(_, node)| node.exists && requests.iter().any(|request| fits(node, request)))
         .map(|(id, _)| id)
         .collect();
     nodes.sort_by_cached_key(|node| (left(*node), world.nodes[*node].name.clone()));

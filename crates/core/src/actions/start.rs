@@ -5,35 +5,85 @@
 //! them any more, they need not wait for a cycle in which another comes first, for each cycle has the same order.
 use std::sync::Arc;
 
-use super::pack;
+use super::{gang, hold, pack};
+use crate::event::Time;
 use crate::id::{JobId, TaskId};
 use crate::placement::Room;
+use crate::searches::Searches;
 use crate::session::Session;
 use crate::statement::Statement;
-use crate::world::Status;
+use crate::world::{NoWay, Status};
 
-/// Lets a gang that has all of its places take them at once where that is possible.
+/// A search of fewer steps does not rest: a few milliseconds.
+const SHORT: u64 = 2_000;
+/// For so many steps one rests for a millisecond.
+const STEPS_PER_MS: u64 = 4;
+/// But not longer than this, in milliseconds; nor does an answer stand for longer, for time alone may change it.
+const LONGEST: i64 = 10_000;
+
+/// Lets members of a gang that has all of its places start at once that only waited for others of it.
 pub(super) fn at_once(statement: &mut Statement<'_, '_>, job: JobId) {
-    let tasks = members(statement.session(), job);
-    let world = &*statement.session().world;
-    let seeks = |task: &TaskId| {
-        world.tasks[*task].status == Status::Pipelined && world.class_of(*task).carried.seeks()
-    };
-    let seeking: Vec<TaskId> = tasks.iter().copied().filter(seeks).collect();
-    take_up(statement, seeking);
+    let tasks = waiting(statement.session(), job);
+    take_up(statement, job, tasks);
+}
+
+/// Lets a gang for whose places nothing has to be released any more start in any way there is.
+pub(super) fn where_all_is_free(statement: &mut Statement<'_, '_>, job: JobId) {
     let session = statement.session();
-    let waits = !session.job_ready(job) && !awaits_room(session, &tasks);
-    if waits && pack::is_intricate(session.world, &tasks) {
+    let tasks = members(session, job);
+    if hold::is_reserved(session, job)
+        && !awaits_room(session, &tasks)
+        && pack::is_intricate(session.world, &tasks)
+    {
         any_way(statement, job, &tasks);
     }
+}
+
+/// Starts a gang that would be reserved places in any way there is room for at once, and commits that. A search that came to
+/// nothing is made again when something has happened; a long one not at once, unless all of its places have come free.
+pub(super) fn in_any_way(session: &mut Session<'_>, job: JobId) -> bool {
+    let tasks = members(session, job);
+    if is_known(session, job) || (awaits_room(session, &tasks) && rests(session, job)) {
+        return false;
+    }
+    let before = session.searches.left();
+    let found = gang::place_whole_by(session, job, &tasks, false);
+    let steps = before.saturating_sub(session.searches.left());
+    session.world.jobs[job].no_way = None;
+    match found {
+        Ok(true) => return true,
+        Err(cut) if Searches::is_cut_short(cut) => session.search_ended(job, cut),
+        _ => note_no_way(session, job, steps),
+    }
+    false
+}
+
+/// A search of so many steps found no way to start a job at once.
+pub(super) fn note_no_way(session: &mut Session<'_>, job: JobId, steps: u64) {
+    let rests = if steps < SHORT { 0 } else { (steps / STEPS_PER_MS).min(LONGEST as u64) };
+    let (news, at) = (session.world.news(), session.now);
+    session.world.jobs[job].no_way = Some(NoWay { news, at, until: Time(at.0.saturating_add(rests as i64)) });
+}
+
+/// Whether it is known that there is no way to start a job at once: nothing has happened since a search found none.
+pub(super) fn is_known(session: &Session<'_>, job: JobId) -> bool {
+    let stands =
+        |it: NoWay| it.news == session.world.news() && session.now.0.saturating_sub(it.at.0) < LONGEST;
+    session.world.jobs[job].no_way.is_some_and(stands)
+}
+
+/// Whether the last search took too long to be made again by now.
+fn rests(session: &mut Session<'_>, job: JobId) -> bool {
+    let until = session.world.jobs[job].no_way.map(|it| it.until).filter(|until| session.now < *until);
+    session.rests_until = session.rests_until.into_iter().chain(until).min();
+    until.is_some()
 }
 
 /// Starts a gang whose places have all come free.
 pub(super) fn where_it_waits(session: &mut Session<'_>, job: JobId) -> bool {
     let mut statement = session.statement();
-    let mut tasks = members(statement.session(), job);
-    tasks.retain(|task| statement.session().world.tasks[*task].status == Status::Pipelined);
-    take_up(&mut statement, tasks);
+    let tasks = waiting(statement.session(), job);
+    take_up(&mut statement, job, tasks);
     let ready = statement.session().job_ready(job);
     if ready {
         statement.commit(&Arc::default());
@@ -47,7 +97,15 @@ fn members(session: &Session<'_>, job: JobId) -> Vec<TaskId> {
     let is_open =
         |task: &TaskId| session.world.tasks[*task].is_schedulable() || status(task) == Status::Allocated;
     let mut tasks: Vec<TaskId> = session.world.jobs[job].tasks.iter().copied().filter(is_open).collect();
-    tasks.sort_by(|a, b| session.task_order(*a, *b));
+    let idle = |task: TaskId| session.world.class_of(task).best_effort;
+    tasks.sort_by(|a, b| idle(*a).cmp(&idle(*b)).then_with(|| session.task_order(*a, *b)));
+    tasks
+}
+
+/// Those that wait for room.
+fn waiting(session: &Session<'_>, job: JobId) -> Vec<TaskId> {
+    let mut tasks = members(session, job);
+    tasks.retain(|task| session.world.tasks[*task].status == Status::Pipelined);
     tasks
 }
 
@@ -60,21 +118,28 @@ fn awaits_room(session: &Session<'_>, tasks: &[TaskId]) -> bool {
 }
 
 /// One after the other, as long as that makes place for more of them.
-fn take_up(statement: &mut Statement<'_, '_>, mut waiting: Vec<TaskId>) {
+fn take_up(statement: &mut Statement<'_, '_>, job: JobId, mut waiting: Vec<TaskId>) {
     let mut before = usize::MAX;
     while waiting.len() < before {
         before = waiting.len();
-        waiting.retain(|task| {
-            let mut attempt = statement.nested();
-            attempt.unplace(*task);
-            let spot = attempt.session().spot(*task).filter(|spot| spot.room == Room::Now);
-            if let Some(spot) = spot {
-                attempt.allocate(*task, spot.node);
-                attempt.keep();
-            }
-            spot.is_none()
-        });
+        waiting.retain(|task| !take_up_one(statement, job, *task));
     }
+}
+
+/// It goes where it can start, but not away from those that have their places for its company.
+fn take_up_one(statement: &mut Statement<'_, '_>, job: JobId, task: TaskId) -> bool {
+    let own = statement.session().world.tasks[task].node;
+    let mut attempt = statement.nested();
+    attempt.unplace(task);
+    let Some(spot) = attempt.session().spot(task).filter(|spot| spot.room == Room::Now) else { return false };
+    attempt.allocate(task, spot.node);
+    let session = attempt.session();
+    let places = hold::places(session, job);
+    let goes = own == Some(spot.node) || hold::can_have(session, places);
+    if goes {
+        attempt.keep();
+    }
+    goes
 }
 
 /// By any way there is.

@@ -5,13 +5,13 @@
 use rustc_hash::FxHashMap;
 
 use super::gang::Attempt;
-use super::pack;
+use super::{pack, start};
 use crate::budget::Cut;
 use crate::id::{JobId, NodeId, TaskId, TermId};
 use crate::placement::Room;
 use crate::session::Session;
 use crate::statement::Statement;
-use crate::world::{Node, Status, World};
+use crate::world::{Node, World};
 
 /// Domains that are tried for a gang at most.
 const DOMAINS: usize = 16;
@@ -30,7 +30,7 @@ pub(super) fn place_whole(
     }
     let mut statement = session.statement();
     for task in tasks {
-        if statement.session().world.tasks[*task].status == Status::Pipelined {
+        if statement.session().world.tasks[*task].node.is_some() {
             statement.unplace(*task);
         }
     }
@@ -41,6 +41,7 @@ pub(super) fn place_whole(
         statement.session().searches.spend(job, tasks.len())?;
         let mut attempt = statement.nested();
         if place_at(&mut attempt, job, tasks, &choice, home) && (later || attempt.session().job_ready(job)) {
+            start::at_once(&mut attempt, job);
             attempt.keep();
             pack::commit(statement, job);
             return Ok(true);

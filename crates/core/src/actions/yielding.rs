@@ -4,6 +4,7 @@
 //! what still fits beside the newcomer is kept. Source: kube-scheduler counts a nominated pod for pods of equal or lower
 //! priority only (`addGENominatedPods`).
 use super::evict;
+use super::hold::{self, Places};
 use crate::diagnosis::Refusal;
 use crate::id::{JobId, NodeId, TaskId};
 use crate::session::Session;
@@ -16,7 +17,7 @@ const SCANNED: usize = 16;
 /// Nominations of a job that were taken back.
 pub(super) struct Yielded {
     job: JobId,
-    places: Vec<(TaskId, NodeId)>,
+    places: Places,
 }
 
 /// Jobs whose reservations give way to this one, the least important first.
@@ -44,23 +45,11 @@ pub(super) fn take_back(statement: &mut Statement<'_, '_>, jobs: &[JobId]) -> Ve
 }
 
 fn take_back_of(statement: &mut Statement<'_, '_>, job: JobId) -> Yielded {
-    let places = nominations(statement.session(), job);
+    let places = hold::places(statement.session(), job);
     for (task, _) in &places {
         statement.unplace(*task);
     }
     Yielded { job, places }
-}
-
-/// In the order in which they are served.
-fn nominations(session: &Session<'_>, job: JobId) -> Vec<(TaskId, NodeId)> {
-    let world = &*session.world;
-    let nomination = |task: &TaskId| {
-        let it = &world.tasks[*task];
-        it.node.filter(|_| it.status == Status::Pipelined).map(|node| (*task, node))
-    };
-    let mut places: Vec<_> = world.jobs[job].tasks.iter().filter_map(nomination).collect();
-    places.sort_by(|(a, _), (b, _)| session.task_order(*a, *b));
-    places
 }
 
 /// Gives back what still fits beside the job it was taken for, to the most important first; a gang that would not be whole

@@ -32,6 +32,16 @@ pub struct Role {
     pub counts: Counts,
 }
 
+/// A search that found no way to start a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct NoWay {
+    /// What had happened by then, as [`World::news`](super::World::news) counts it.
+    pub(crate) news: u64,
+    pub(crate) at: Time,
+    /// It is not made again before.
+    pub(crate) until: Time,
+}
+
 /// A PodGroup, or a pod without one.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Job {
@@ -96,6 +106,8 @@ pub struct Job {
     pub(super) giver: Option<super::givers::Giver>,
     /// What searches for places may take was used up by others: it goes first in the next cycle.
     pub(crate) unsearched: bool,
+    /// The last search for a way to start it found none.
+    pub(crate) no_way: Option<NoWay>,
     /// Why it waits, from the last cycle that asked.
     pub refusals: Vec<Refusal>,
     /// What people were told about its annotations.
@@ -137,6 +149,7 @@ impl Job {
             gathering: None,
             giver: None,
             unsearched: false,
+            no_way: None,
             refusals: Vec::new(),
             told: None,
             place: Place::default(),

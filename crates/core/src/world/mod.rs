@@ -51,6 +51,7 @@ pub(crate) use givers::Equals;
 use groups::GroupHolds;
 pub(crate) use herds::{Cure, HerdKey, Holds, Plight, Run, Shape, Stand};
 use images::Images;
+pub(crate) use job::NoWay;
 pub use job::{Job, JobKind, Role};
 pub(crate) use lineup::{Cursor, Largest, Sought};
 use log::Log;
@@ -186,6 +187,8 @@ struct Changes {
     nodes: u64,
     /// What is wrong with queues may be another thing since the last cycle.
     queues: bool,
+    /// Grows when anything happens by which a job may start that could not.
+    news: u64,
 }
 
 /// The logs say how the World came about, not what it is.
@@ -492,6 +495,16 @@ impl World {
     /// The end of that log.
     pub(crate) fn moved_end(&self) -> u64 {
         self.changes.moved.end()
+    }
+
+    /// Something happened by which a job may start that could not.
+    pub(crate) fn note_news(&mut self) {
+        self.changes.news += 1;
+    }
+
+    /// Changes when that happens.
+    pub(crate) fn news(&self) -> u64 {
+        self.changes.news
     }
 
     /// Changes when a node's object comes, changes or goes.

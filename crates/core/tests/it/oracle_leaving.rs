@@ -94,9 +94,26 @@ fn check(case: &Case) -> TestCaseResult {
     prop_assert!(!reasons.iter().any(|reason| reason.contains("was ended")), "{reasons:?}");
     prop_assert_eq!(placed >= case.small.min, case.small.fits(case.gone, &|_| true), "{:?}", reasons);
     prop_assert!(placed == 0 || placed >= case.small.min, "{placed} have places");
+    prop_assert_eq!(
+        cycle.bound_of("asks") > 0,
+        case.small.fits(0, &|_| true),
+        "it starts where it can at once"
+    );
     if placed == 0 || cycle.bound_of("asks") > 0 {
         return Ok(());
     }
+    // Nothing happens.
+    for _ in 0..2 {
+        let cycle = cluster.cycle();
+        prop_assert!(cycle.nominated.is_empty() && cycle.bound.is_empty(), "{:?}", cycle.decisions);
+    }
+    // Something happens, of no use to it: better places are all it may move to, and these come to an end.
+    let moves = |at: usize| {
+        cluster.add(group(&format!("other-{at}"), 1));
+        !cluster.cycle().nominated.is_empty()
+    };
+    let moves: Vec<bool> = (0..case.small.members.len() + 2).map(moves).collect();
+    prop_assert!(!moves.ends_with(&[true]), "{moves:?}");
     for pod in case.small.pods_of(case.gone) {
         cluster.gone(&pod.name);
     }

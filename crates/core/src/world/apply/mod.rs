@@ -12,6 +12,14 @@ use crate::world::{Status, World};
 impl World {
     /// Folds one event in. True when a cycle could now decide differently.
     pub fn apply(&mut self, event: Event) -> bool {
+        let news = self.fold(event);
+        if news {
+            self.note_news();
+        }
+        news
+    }
+
+    fn fold(&mut self, event: Event) -> bool {
         match event {
             Event::Node(info) => self.apply_node(info),
             Event::NodeGone(name) => self.remove_node(&name),
