@@ -301,6 +301,10 @@ pub trait Plugin: Send + Sync {
     fn scope(&self, _: &World, _: TaskId) -> u64 {
         0
     }
+    /// The same without the task's own claims.
+    fn scope_beside_claims(&self, world: &World, task: TaskId) -> u64 {
+        self.scope(world, task)
+    }
     /// Filters of a task besides those of its class; asked for once for all tasks of a class with the same scope.
     fn scoped_filters(&self, _: &World, _: TaskId, _: &mut NodeRules) {}
     /// Scorers of a task, likewise.

@@ -114,16 +114,23 @@ impl Tiers {
 
     /// A task as it asks for nodes: its class, and the scopes that plugins give it.
     pub fn asker(&self, world: &World, task: TaskId) -> Asker {
+        Asker::new(world.tasks[task].class, self.scope(world, task, true), task)
+    }
+
+    /// The scopes that plugins give a task, with or without its own claims, as one number; 0 when there are none.
+    pub(crate) fn scope(&self, world: &World, task: TaskId, claims: bool) -> u64 {
         let mut scope = 0;
         for at in &self.scoping {
-            let own = self.entries[*at].plugin.scope(world, task);
+            let plugin = &self.entries[*at].plugin;
+            let own =
+                if claims { plugin.scope(world, task) } else { plugin.scope_beside_claims(world, task) };
             if own != 0 {
                 let mut hasher = DefaultHasher::new();
                 (scope, at, own).hash(&mut hasher);
                 scope = hasher.finish().max(1);
             }
         }
-        Asker::new(world.tasks[task].class, scope, task)
+        scope
     }
 
     /// Who binds a task instead of the API server.

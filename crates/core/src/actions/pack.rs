@@ -32,12 +32,19 @@ const SCANNED: usize = 16;
 /// good as any other, or nobody's.
 pub(super) fn is_intricate(world: &World, tasks: &[TaskId]) -> bool {
     let class = |task: &TaskId| world.tasks[*task].class;
-    let Some(first) = tasks.first().map(class) else { return false };
-    let it = &world.classes[first];
+    let Some(first) = tasks.first() else { return false };
+    let it = world.class_of(*first);
     let terms = it.carried.affinity.len() + it.carried.anti_affinity.len() + required_spread(it);
     let claims = |task: &TaskId| world.tasks[*task].claims.is_some();
-    let bound = tasks.len() > 1 && (!it.pvcs.is_empty() || tasks.iter().any(claims));
-    terms > 1 || bound || tasks.iter().any(|task| class(task) != first)
+    let bound = tasks.len() > 1 && (tasks.iter().any(claims) || volumes::matter(world, tasks));
+    let is_other = |task: &TaskId| class(task) != class(first) && !is_like(world, *task, *first);
+    terms > 1 || bound || tasks.iter().any(is_other)
+}
+
+/// Whether two tasks of different classes differ in the names of their volume claims only.
+fn is_like(world: &World, one: TaskId, other: TaskId) -> bool {
+    let has_volumes = |task: TaskId| !world.class_of(task).pvcs.is_empty();
+    has_volumes(one) && has_volumes(other) && world.asks_of(one) == world.asks_of(other)
 }
 
 fn required_spread(class: &Class) -> usize {
@@ -161,7 +168,9 @@ fn items(session: &Session<'_>, tasks: &[TaskId]) -> Vec<Item> {
         let world = &*session.world;
         // A claim that tasks have in common makes them others than those that ask for as much.
         let common: SmallVec<[ClaimId; 2]> = world.claims_in_common(*task).collect();
-        let alike = (session.tiers.asker(world, *task).key(), world.tasks[*task].role, common);
+        // Claims of its own are told by what they ask for, not by their names.
+        let asks = (world.asks_of(*task), world.devices_of(*task), session.tiers.scope(world, *task, false));
+        let alike = (asks, world.tasks[*task].role, common);
         let item = *at.entry(alike).or_insert_with(|| {
             items.push(Item { tasks: Vec::new() });
             items.len() - 1

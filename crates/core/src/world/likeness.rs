@@ -65,6 +65,11 @@ impl World {
         })
     }
 
+    /// Whether it has volume claims that are nobody else's.
+    pub(crate) fn volumes_are_own(&self, task: TaskId) -> bool {
+        self.own_volumes(self.class_of(task)).is_some()
+    }
+
     fn own_volumes(&self, class: &Class) -> Option<Box<[VolumeLike]>> {
         if class.pvcs.is_empty() || class.refs > 1 {
             return None;

@@ -3,12 +3,14 @@
 //! There the order in which members come matters: the first one of an evenly spread gang keeps the second off its node, and
 //! whoever seeks company comes behind it. So at each point any member may be next. What holds after some were placed does
 //! not depend on their order, so each outcome is gone on from once.
+use std::sync::Arc;
+
 use rustc_hash::FxHashSet;
 use smallvec::SmallVec;
 
 use super::{Goal, Item};
 use crate::budget::{Budget, Cut};
-use crate::id::{NodeId, PvcId, TaskId};
+use crate::id::{NodeId, TaskId};
 use crate::statement::Statement;
 use crate::world::{Got, World};
 
@@ -30,16 +32,19 @@ pub(super) struct Around<'a> {
     items: &'a [Item],
     nodes: &'a [NodeId],
     steps: &'a mut Budget,
-    /// Claims that get their volumes with the members.
-    open: Vec<PvcId>,
+    /// Some claims get their volumes with the members.
+    open: bool,
     /// Where members are, in the order in which they came.
     way: Vec<(Place, TaskId)>,
     /// Outcomes that were gone on from.
     seen: FxHashSet<Outcome>,
 }
 
-/// Where members are, and the volumes that claims get by that, which depend on their order.
-type Outcome = (SmallVec<[Place; 8]>, SmallVec<[Option<Got>; 4]>);
+/// Where members are, and the volumes that their claims get by that, which depend on their order.
+type Outcome = SmallVec<[(Place, Gets); 8]>;
+
+/// What claims of a member get.
+type Gets = SmallVec<[Option<Got>; 1]>;
 
 impl<'a> Around<'a> {
     pub(super) fn new(
@@ -49,10 +54,9 @@ impl<'a> Around<'a> {
         nodes: &'a [NodeId],
         steps: &'a mut Budget,
     ) -> Self {
-        let claims = items.iter().flat_map(|item| &world.class_of(item.tasks[0]).pvcs);
-        let mut open: Vec<PvcId> = claims.copied().filter(|claim| world.volumes.waits(*claim)).collect();
-        open.sort_unstable();
-        open.dedup();
+        let mut claims =
+            items.iter().flat_map(|item| &item.tasks).flat_map(|task| &world.class_of(*task).pvcs);
+        let open = claims.any(|claim| world.volumes.waits(*claim));
         Self { goal, items, nodes, steps, open, way: Vec::new(), seen: FxHashSet::default() }
     }
 
@@ -100,13 +104,13 @@ impl<'a> Around<'a> {
             self.steps.spend(1)?;
             let place = (frame.item, frame.cursor);
             frame.cursor += 1;
-            if (self.open.is_empty() && !self.is_new(statement, place))
+            if (!self.open && !self.is_new(statement, place, task))
                 || !self.goal.place(statement, task, node, &frame.tried)
             {
                 continue;
             }
             frame.tried.push(node);
-            let outcome = self.outcome(statement, place);
+            let outcome = self.outcome(statement, place, task);
             if self.seen.insert(outcome) {
                 self.way.push((place, task));
                 return Ok(true);
@@ -116,16 +120,25 @@ impl<'a> Around<'a> {
         Ok(false)
     }
 
-    fn is_new(&self, statement: &mut Statement<'_, '_>, place: Place) -> bool {
-        !self.seen.contains(&self.outcome(statement, place))
+    fn is_new(&self, statement: &mut Statement<'_, '_>, place: Place, task: TaskId) -> bool {
+        !self.seen.contains(&self.outcome(statement, place, task))
     }
 
-    /// Where members are with one more.
-    fn outcome(&self, statement: &mut Statement<'_, '_>, place: Place) -> Outcome {
-        let mut places: SmallVec<[Place; 8]> = self.way.iter().map(|(place, _)| *place).collect();
-        places.push(place);
-        places.sort_unstable();
-        let volumes = &statement.session().world.volumes;
-        (places, self.open.iter().map(|claim| volumes.promised(*claim).cloned()).collect())
+    /// Where members are with one more. Which of those that are alike is where makes no difference.
+    fn outcome(&self, statement: &mut Statement<'_, '_>, place: Place, task: TaskId) -> Outcome {
+        let world = &*statement.session().world;
+        let gets = |task: TaskId| -> Gets {
+            if !self.open {
+                return Gets::new();
+            }
+            world.class_of(task).pvcs.iter().map(|claim| world.volumes.promised(*claim).cloned()).collect()
+        };
+        let all = self.way.iter().copied().chain([(place, task)]);
+        let mut outcome: Outcome = all.map(|(place, task)| (place, gets(task))).collect();
+        let volumes = |gets: &Gets| -> SmallVec<[Option<Arc<str>>; 1]> {
+            gets.iter().map(|got| got.as_ref()?.volume.clone()).collect()
+        };
+        outcome.sort_by(|(a, one), (b, other)| a.cmp(b).then_with(|| volumes(one).cmp(&volumes(other))));
+        outcome
     }
 }

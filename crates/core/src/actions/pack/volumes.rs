@@ -7,7 +7,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::{Item, items};
+use super::Item;
 use crate::budget::Cut;
 use crate::id::TaskId;
 use crate::session::Session;
@@ -17,9 +17,25 @@ use crate::world::{World, reaches};
 /// Lists of so many volumes are all tried: 120.
 const MOST: usize = 5;
 
+/// Volumes times nodes that are looked at for whether lists make a difference.
+const LOOKED_AT: usize = 100_000;
+
 /// Whether every way is looked at, as far as volumes go.
 pub(in crate::actions) fn is_exhaustive(session: &Session<'_>, tasks: &[TaskId]) -> bool {
-    tasks.len() < 2 || candidates(session.world, &items(session, tasks)).len() <= MOST
+    if tasks.len() < 2 {
+        return true;
+    }
+    let volumes = candidates(session.world, tasks.iter().copied());
+    volumes.len() <= MOST || is_all_the_same(session.world, &volumes)
+}
+
+/// Whether it makes a difference which member comes first because of its volumes: not if each has claims of its own, and gets for
+/// them on a node whatever any other would.
+pub(super) fn matter(world: &World, tasks: &[TaskId]) -> bool {
+    let has_volumes = |task: &&TaskId| !world.class_of(**task).pvcs.is_empty();
+    let own = |task: &TaskId| world.volumes_are_own(*task);
+    let with: Vec<TaskId> = tasks.iter().filter(has_volumes).copied().collect();
+    !(with.is_empty() || with.iter().all(own) && is_all_the_same(world, &candidates(world, with.into_iter())))
 }
 
 /// Looks for a way to place the items, with each list of volumes in turn.
@@ -28,8 +44,11 @@ pub(super) fn in_each_order(
     items: &[Item],
     mut search: impl FnMut(&mut Statement<'_, '_>) -> Result<bool, Cut>,
 ) -> Result<bool, Cut> {
-    let volumes = candidates(statement.session().world, items);
-    let orders = if volumes.len() > MOST {
+    let tasks = items.iter().flat_map(|item| &item.tasks).copied();
+    let volumes = candidates(statement.session().world, tasks);
+    let orders = if is_all_the_same(statement.session().world, &volumes) {
+        vec![Vec::new()]
+    } else if volumes.len() > MOST {
         vec![Vec::new(), widest_first(statement.session().world, volumes)]
     } else {
         orders(volumes)
@@ -46,9 +65,9 @@ pub(super) fn in_each_order(
     found
 }
 
-/// Volumes that claims of the items could get, where there is a choice.
-fn candidates(world: &World, items: &[Item]) -> Vec<Arc<str>> {
-    let claims = items.iter().flat_map(|item| &world.class_of(item.tasks[0]).pvcs);
+/// Volumes that claims of tasks could get, where there is a choice.
+fn candidates(world: &World, tasks: impl Iterator<Item = TaskId>) -> Vec<Arc<str>> {
+    let claims = tasks.flat_map(|task| &world.class_of(task).pvcs);
     let open: BTreeSet<_> = claims.copied().filter(|claim| world.volumes.waits(*claim)).collect();
     let wants = open.into_iter().filter_map(|claim| world.volumes.want(claim));
     let mut volumes: Vec<Arc<str>> = Vec::new();
@@ -58,6 +77,18 @@ fn candidates(world: &World, items: &[Item]) -> Vec<Arc<str>> {
         }
     }
     volumes
+}
+
+/// Whether no node can use two of these that are unlike, as with local disks: then it makes no difference which one is given first.
+fn is_all_the_same(world: &World, volumes: &[Arc<str>]) -> bool {
+    if volumes.len() * world.nodes.len() > LOOKED_AT {
+        return false;
+    }
+    let alike = |of: &[&Arc<str>]| of.windows(2).all(|two| world.volumes.are_alike(two[0], two[1]));
+    world.nodes.iter().all(|(_, node)| {
+        let here = volumes.iter().filter(|name| reaches(world.volumes.nodes_of(name), node));
+        alike(&here.collect::<Vec<_>>())
+    })
 }
 
 /// All orders, the given one first.

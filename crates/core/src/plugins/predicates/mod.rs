@@ -167,6 +167,10 @@ impl Plugin for Predicates {
         scopes(devices, volumes::scope(world, task))
     }
 
+    fn scope_beside_claims(&self, _: &World, _: TaskId) -> u64 {
+        0
+    }
+
     fn scoped_filters(&self, world: &World, task: TaskId, rules: &mut NodeRules) {
         if self.claims {
             claims::add(world.claims_need(task), rules);

@@ -201,6 +201,15 @@ impl Volumes {
         self.volumes.get(name)?.info.nodes.as_ref()
     }
 
+    /// Whether volumes differ in their names only.
+    pub(crate) fn are_alike(&self, one: &Arc<str>, other: &Arc<str>) -> bool {
+        let unnamed = |name: &Arc<str>| {
+            let info = &self.volumes.get(name)?.info;
+            Some(VolumeInfo { name: Arc::default(), ..(**info).clone() })
+        };
+        unnamed(one) == unnamed(other)
+    }
+
     fn candidates<'v>(&'v self, info: &'v PvcInfo) -> impl Iterator<Item = Arc<VolumeInfo>> + 'v {
         let pool = self.pools.get(&info.class).into_iter().flat_map(|pool| &pool.free);
         let volumes = pool.filter_map(|(_, name)| self.volumes.get(name));
