@@ -330,9 +330,10 @@ fn tell_reserved(session: &mut Session<'_>, job: JobId) {
 /// Looks at the gang as a whole, in each of the ways in which that may help: for room at once, then, with `later`, for what is
 /// being released too.
 fn place_whole(session: &mut Session<'_>, job: JobId, all: &[TaskId], later: bool) -> Result<bool, Cut> {
-    let releasing = later && session.world.nodes.iter().any(|(_, node)| !node.releasing.is_zero());
     let now = place_whole_by(session, job, all, false);
-    if now == Ok(true) || !releasing {
+    let may_help = later && (pack::may_help(session, all) || together::may_help(session.world, all));
+    let releasing = || session.world.nodes.iter().any(|(_, node)| !node.releasing.is_zero());
+    if now == Ok(true) || !may_help || !releasing() {
         return now;
     }
     if place_whole_by(session, job, all, true)? { Ok(true) } else { now }

@@ -47,6 +47,15 @@ fn is_like(world: &World, one: TaskId, other: TaskId) -> bool {
     has_volumes(one) && has_volumes(other) && world.asks_of(one) == world.asks_of(other)
 }
 
+/// Whether a search may find places where one by one has found none.
+pub(super) fn may_help(session: &Session<'_>, tasks: &[TaskId]) -> bool {
+    is_searched(session, &items(session, tasks), tasks)
+}
+
+fn is_searched(session: &Session<'_>, items: &[Item], tasks: &[TaskId]) -> bool {
+    items.len() > 1 || is_intricate(session.world, tasks)
+}
+
 fn required_spread(class: &Class) -> usize {
     class.carried.spread.iter().filter(|spread| spread.required).count()
 }
@@ -62,8 +71,7 @@ pub(super) fn place_whole(
     let queue = session.world.jobs[job].queue;
     let items = items(session, tasks);
     let allowed = |item: &Item| session.allocatable(queue, item.tasks[0]).is_ok();
-    let intricate = items.len() > 1 || is_intricate(session.world, tasks);
-    if !intricate || !items.iter().any(allowed) {
+    if !is_searched(session, &items, tasks) || !items.iter().any(allowed) {
         return Ok(false);
     }
     let mut steps = session.searches.part(job);

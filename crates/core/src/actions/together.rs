@@ -16,6 +16,11 @@ use crate::world::{Node, World};
 /// Domains that are tried for a gang at most.
 const DOMAINS: usize = 16;
 
+/// Whether members may have to be in one domain.
+pub(super) fn may_help(world: &World, tasks: &[TaskId]) -> bool {
+    tasks.iter().any(|task| !world.class_of(*task).carried.affinity.is_empty())
+}
+
 /// Places a gang that may choose its domain, if any of those that are tried has room for it, or with `later` will have it, and
 /// commits it.
 pub(super) fn place_whole(
@@ -24,8 +29,7 @@ pub(super) fn place_whole(
     tasks: &[TaskId],
     later: bool,
 ) -> Result<bool, Cut> {
-    let seeks = |task: &TaskId| !session.world.class_of(*task).carried.affinity.is_empty();
-    if !tasks.iter().any(seeks) {
+    if !may_help(session.world, tasks) {
         return Ok(false);
     }
     let mut statement = session.statement();
