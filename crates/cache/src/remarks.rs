@@ -271,9 +271,17 @@ fn broken(place: &str, list: &v1beta1::ResourceList) -> Vec<Invalid> {
     parts.collect()
 }
 
-/// Of a device class: expressions that select nothing, for they cannot be read. Told though no claim names the class.
+/// Of a device class: expressions that select nothing, for they cannot be read, and a resource by whose name its devices are not
+/// given. Told though no claim names the class.
 pub fn of_device_class(class: &DeviceClass) -> Vec<Invalid> {
-    unreadable("spec", class.spec.selectors.as_deref(), "no device is of this class")
+    let mut found = unreadable("spec", class.spec.selectors.as_deref(), "no device is of this class");
+    found.extend(class.spec.extended_resource_name.as_ref().map(|name| Invalid {
+        field: "spec.extendedResourceName".to_owned(),
+        problem: format!(
+            "found {name:?}, which is not read: pods that request it get no device of this class, expected claims"
+        ),
+    }));
+    found
 }
 
 /// The same of what a claim asks for, at this place of the claim or of its template. Told though no pod names it.
