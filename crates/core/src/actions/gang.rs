@@ -6,11 +6,15 @@ use rustc_hash::FxHashMap;
 use super::{gather, hold, pack, start, together, yielding};
 use crate::budget::Cut;
 use crate::diagnosis::Refusal;
+use crate::event::Time;
 use crate::id::{ClassId, JobId, TaskId};
 use crate::placement::Room;
 use crate::session::Session;
 use crate::statement::Statement;
 use crate::world::{Job, Role, Status, World};
+
+/// Milliseconds until a job is looked at again that would let down another.
+const AGAIN: i64 = 1_000;
 
 /// The tasks of a job that wait, in the order in which they are served.
 #[derive(Debug)]
@@ -136,8 +140,7 @@ pub(super) fn serve_anew(session: &mut Session<'_>, job: JobId, work: &mut Work)
 
 /// Places tasks until the job is ready; commits what it got, or undoes all of it.
 pub(super) fn serve(session: &mut Session<'_>, job: JobId, work: &mut Work) -> Served {
-    let why = Arc::default();
-    let (mut refusals, begin) = (Vec::new(), work.next);
+    let (why, mut refusals, begin) = (Arc::default(), Vec::new(), work.next);
     let got_none = std::mem::take(&mut session.world.jobs[job].unsearched);
     session.searches.serve(job, got_none);
     let held = hold::held(session, job);
@@ -160,6 +163,10 @@ pub(super) fn serve(session: &mut Session<'_>, job: JobId, work: &mut Work) -> S
             statement = open(session, job);
             placed = place_or_start(&mut statement, job, work, &mut refusals);
         }
+    }
+    if let Some(gang) = hold::let_down(&mut statement, job) {
+        drop(statement);
+        return wait_for(session, job, gang);
     }
     if statement.session().job_ready(job) {
         statement.commit(&why);
@@ -189,6 +196,15 @@ pub(super) fn serve(session: &mut Session<'_>, job: JobId, work: &mut Work) -> S
         return wait(session, job, work);
     }
     search(session, job, work, refusals)
+}
+
+/// A job waits until a gang has started that it would let down.
+fn wait_for(session: &mut Session<'_>, job: JobId, gang: JobId) -> Served {
+    release(session, job);
+    session.world.call_at(job, Time(session.now.0.saturating_add(AGAIN)));
+    let gang = session.world.jobs[gang].key.clone();
+    session.refuse(job, Refusal::LetsDown { job: gang });
+    Served::Done
 }
 
 /// It may not start yet: says what it waits for.

@@ -14,7 +14,7 @@ use smallvec::SmallVec;
 use std::cmp::Reverse;
 use std::sync::Arc;
 
-use super::start;
+use super::{hold, start};
 use crate::budget::{Budget, Cut};
 use crate::id::{ClaimId, JobId, NodeId, TaskId};
 use crate::placement::Room;
@@ -76,7 +76,10 @@ pub(super) fn place_whole(
     }
     let mut steps = session.searches.part(job);
     let mut statement = session.statement();
-    let found = fill(&mut statement, job, tasks, later, &mut steps);
+    let mut found = fill(&mut statement, job, tasks, later, &mut steps);
+    if found == Ok(true) && hold::let_down(&mut statement, job).is_some() {
+        found = Ok(false);
+    }
     if found == Ok(true) {
         start::at_once(&mut statement, job);
         commit(statement, job);

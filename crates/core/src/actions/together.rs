@@ -5,7 +5,7 @@
 use rustc_hash::FxHashMap;
 
 use super::gang::Attempt;
-use super::{pack, start};
+use super::{hold, pack, start};
 use crate::budget::Cut;
 use crate::id::{JobId, NodeId, TaskId, TermId};
 use crate::placement::Room;
@@ -44,7 +44,10 @@ pub(super) fn place_whole(
     for home in choice.homes(statement.session(), job, tasks) {
         statement.session().searches.spend(job, tasks.len())?;
         let mut attempt = statement.nested();
-        if place_at(&mut attempt, job, tasks, &choice, home) && (later || attempt.session().job_ready(job)) {
+        if place_at(&mut attempt, job, tasks, &choice, home)
+            && (later || attempt.session().job_ready(job))
+            && hold::let_down(&mut attempt, job).is_none()
+        {
             start::at_once(&mut attempt, job);
             attempt.keep();
             pack::commit(statement, job);

@@ -39,6 +39,11 @@ pub enum Refusal {
         /// What.
         fault: QueueFault,
     },
+    /// A gang could not start any more in the places that it is promised.
+    LetsDown {
+        /// The gang.
+        job: Key,
+    },
     /// The queue serves its jobs in strict order, and one before this one cannot be placed or admitted.
     Behind {
         /// Queue.
@@ -188,6 +193,7 @@ impl Refusal {
             Refusal::QueueInvalid { queue, fault } => {
                 format!("queue {queue} is invalid: {}", fault.text(dims))
             }
+            Refusal::LetsDown { job } => format!("{job} has to start first: its pods seek pods of this kind"),
             Refusal::Behind { queue, job } => {
                 format!("it is behind {job} in queue {queue}, whose dequeueStrategy is fifo")
             }

@@ -164,6 +164,12 @@ impl Terms {
         class.profile.is_some_and(|profile| self.profiles[profile].meant.binary_search(&term).is_ok())
     }
 
+    /// Terms that mean the tasks of a class and pods that are only promised a place.
+    pub(crate) fn promised<'a>(&'a self, class: &Class) -> impl Iterator<Item = TermId> + 'a {
+        let meant = class.profile.map_or(&[][..], |profile| &self.profiles[profile].meant);
+        meant.iter().copied().filter(|term| self.total(*term)[2] > 0)
+    }
+
     /// Terms that mean the tasks of a class and that some class keeps away or draws them by.
     pub fn outward(&self, class: &Class) -> impl Iterator<Item = TermId> + '_ {
         let meant = class.profile.map_or(&[][..], |profile| &self.profiles[profile].meant);
