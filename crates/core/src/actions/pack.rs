@@ -47,13 +47,15 @@ fn is_like(world: &World, one: TaskId, other: TaskId) -> bool {
     has_volumes(one) && has_volumes(other) && world.asks_of(one) == world.asks_of(other)
 }
 
-/// Whether a search may find places where one by one has found none.
+/// Whether a search may find places where one by one has found none. Asked of each gang that waits, so nothing is made for it.
 pub(super) fn may_help(session: &Session<'_>, tasks: &[TaskId]) -> bool {
-    is_searched(session, &items(session, tasks), tasks)
-}
-
-fn is_searched(session: &Session<'_>, items: &[Item], tasks: &[TaskId]) -> bool {
-    items.len() > 1 || is_intricate(session.world, tasks)
+    let world = &*session.world;
+    let Some(first) = tasks.first() else { return false };
+    let is_other = |task: &TaskId| {
+        let scope = |task: TaskId| session.tiers.scope(world, task, false);
+        world.tasks[*task].role != world.tasks[*first].role || scope(*task) != scope(*first)
+    };
+    is_intricate(world, tasks) || tasks[1..].iter().any(is_other)
 }
 
 fn required_spread(class: &Class) -> usize {
@@ -69,9 +71,8 @@ pub(super) fn place_whole(
     later: bool,
 ) -> Result<bool, Cut> {
     let queue = session.world.jobs[job].queue;
-    let items = items(session, tasks);
     let allowed = |item: &Item| session.allocatable(queue, item.tasks[0]).is_ok();
-    if !is_searched(session, &items, tasks) || !items.iter().any(allowed) {
+    if !may_help(session, tasks) || !items(session, tasks).iter().any(allowed) {
         return Ok(false);
     }
     let mut steps = session.searches.part(job);
