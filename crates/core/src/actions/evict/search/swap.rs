@@ -4,7 +4,9 @@
 //! lesser one out. So before the victims that were found go, those that could go in their place are tried.
 use std::collections::BTreeMap;
 
-use super::{Aim, Ledger, NoEviction, NodeId, Search, Unit, Victim, World, proof};
+use rustc_hash::FxHashMap;
+
+use super::{Aim, Ledger, NoEviction, NodeId, Search, TaskId, Unit, Victim, World, proof};
 use crate::actions::evict::purpose::Purpose;
 use crate::actions::evict::roster::Loss;
 
@@ -37,6 +39,9 @@ impl Swaps {
         for victim in offered.iter().filter(|one| priority(one) < highest && !proof::is_gone(world, one)) {
             lesser.entry(victim.node).or_default().push(*victim);
         }
+        if lesser.is_empty() {
+            return Self::default();
+        }
         gone.sort_by_key(|victim| std::cmp::Reverse(priority(victim)));
         let may_replace = |one: &Victim, other: &Victim| {
             priority(other) < priority(one)
@@ -46,6 +51,8 @@ impl Swaps {
                     || proof::can_spare(world, other.job, &[*other]))
         };
         let looks_around = aim.looks_around(world);
+        let ranks: FxHashMap<TaskId, usize> =
+            offered.iter().enumerate().map(|(rank, victim)| (victim.task, rank)).collect();
         let pairs = gone.iter().flat_map(|one| {
             let others = lesser.get(&one.node).into_iter().flatten();
             others.filter(move |other| may_replace(one, other)).map(move |other| (one, other))
@@ -53,11 +60,10 @@ impl Swaps {
         let swapped =
             pairs.filter(|(one, other)| looks_around || makes_as_much(world, today, &gone, one, other));
         let swapped = swapped.map(|(one, other)| {
-            let rank = |victim: &Victim| offered.iter().position(|known| known.task == victim.task);
             let mut way: Vec<Victim> =
                 gone.iter().filter(|victim| victim.task != one.task).copied().collect();
             way.push(*other);
-            way.sort_by_cached_key(rank);
+            way.sort_by_key(|victim| ranks.get(&victim.task));
             way
         });
         Self(swapped.take(TRIED).collect())
