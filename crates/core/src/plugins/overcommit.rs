@@ -16,7 +16,7 @@ use crate::diagnosis::Refusal;
 use crate::event::{Phase, Time};
 use crate::id::JobId;
 use crate::plugin::{Opening, Plugin, PluginDef, Verdict};
-use crate::world::World;
+use crate::world::{DevicesOf, World};
 
 const NAME: &str = "overcommit";
 const FACTOR: &str = "overcommit-factor";
@@ -82,7 +82,7 @@ fn device_room(world: &World, factor: f64) -> Amounts {
     }
     let mut room = room.scaled(factor);
     for dim in classes {
-        room.set(dim, room.get(dim) - world.devices_of_queue(None, dim));
+        room.set(dim, room.get(dim) - world.devices_held_by(DevicesOf::All, dim));
     }
     for id in of_phase(Phase::Inqueue) {
         room.sub(&world.devices_missing(id));

@@ -46,7 +46,7 @@ use awake::Pools;
 pub use class::Class;
 use class::ClassKey;
 use devices::Devices;
-pub(crate) use devices::{Local, Need, Shared, Wanted, is_part};
+pub(crate) use devices::{DevicesOf, Local, Need, Shared, Wanted, is_part};
 pub(crate) use givers::Equals;
 use groups::GroupHolds;
 pub(crate) use herds::{Cure, HerdKey, Holds, Plight, Run, Shape, Stand};

@@ -200,7 +200,7 @@ fn make_one(statement: &mut Statement<'_, '_>, tasks: &[TaskId], nodes: &[NodeId
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(1500))]
+    #![proptest_config(ProptestConfig::with_cases(crate::cluster::cases(1500)))]
 
     #[test]
     fn a_dropped_statement_leaves_no_trace(

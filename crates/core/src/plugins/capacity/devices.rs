@@ -12,7 +12,7 @@ use rustc_hash::FxHashMap;
 use crate::diagnosis::QueueFault;
 use crate::event::Phase;
 use crate::id::{ClaimId, JobId, QueueId, TaskId};
-use crate::world::{Status, World, is_part};
+use crate::world::{DevicesOf, Status, World, is_part};
 
 /// What claims take of the classes that any queue has a quota of. Nothing at all when none has.
 #[derive(Debug, Default, PartialEq)]
@@ -63,16 +63,23 @@ impl Devices {
         queue.into_iter().flat_map(|queue| world.queue_path(queue)).take(most)
     }
 
-    /// What a queue, with those below it, holds of a resource.
-    pub(super) fn held(&self, world: &World, queue: QueueId, dim: DimId) -> i64 {
-        if self.classes.contains(&dim) { world.devices_of_queue(Some(queue), dim) } else { 0 }
+    /// Whose tasks count for a queue.
+    fn of(&self, queue: QueueId) -> DevicesOf {
+        if self.tree { DevicesOf::Subtree(queue) } else { DevicesOf::Own(queue) }
     }
 
-    /// What a queue itself holds of a resource, where others may be below it: jobs are in the leaves.
+    /// What a queue and, in a tree, those below it hold of a resource.
+    pub(super) fn held(&self, world: &World, queue: QueueId, dim: DimId) -> i64 {
+        self.held_by(world, self.of(queue), dim)
+    }
+
+    /// What a queue itself holds of a resource.
     pub(super) fn own(&self, world: &World, queue: QueueId, dim: DimId) -> i64 {
-        let it = &world.queues[queue];
-        let above_others = it.is_root() || (self.tree && it.children > 0);
-        if above_others { 0 } else { self.held(world, queue, dim) }
+        self.held_by(world, DevicesOf::Own(queue), dim)
+    }
+
+    fn held_by(&self, world: &World, of: DevicesOf, dim: DimId) -> i64 {
+        if self.classes.contains(&dim) { world.devices_held_by(of, dim) } else { 0 }
     }
 
     /// What admitted jobs of a queue, and of those below it, hold or will hold of a resource.
@@ -83,7 +90,7 @@ impl Devices {
     /// What a task would take of the devices that a queue does not hold yet.
     pub(super) fn need(&self, world: &World, queue: QueueId, task: TaskId) -> Amounts {
         let claims = world.claims_of(task).iter();
-        self.sum(world, claims.filter(|claim| world.claim_holders(queue, **claim) == 0))
+        self.sum(world, claims.filter(|claim| world.claim_holders(self.of(queue), **claim) == 0))
     }
 
     /// What a queue would have back without a task, with others of it gone whose claims are counted here.
@@ -96,7 +103,7 @@ impl Devices {
     ) -> Amounts {
         let last = |claim: &&ClaimId| {
             let gone = gone.get(&(queue, **claim)).copied().unwrap_or_default();
-            world.claim_holders(queue, **claim) == gone + 1
+            world.claim_holders(self.of(queue), **claim) == gone + 1
         };
         self.sum(world, world.claims_of(task).iter().filter(last))
     }

@@ -449,15 +449,42 @@ fn claiming(pod: PodInfo, claim: &str) -> PodInfo {
     PodInfo { claims: Some([PodClaim { name: "gpu".into(), claim: Some(claim.into()) }].into()), ..pod }
 }
 
-#[test]
-fn a_claim_that_several_victims_share_comes_back_with_the_last() {
-    let mut world =
-        world(9, &["a:||deviceclass/gpu=1", "b:||deviceclass/gpu=2"], &[("a", 0, 0), ("b", 0, 1)]);
+/// Four devices of class `gpu` on the node.
+fn four_gpus(world: &mut World) {
     let devices = ["0", "1", "2", "3"].map(|name| DeviceInfo { name: name.into(), ..DeviceInfo::default() });
     world.apply(DeviceClassInfo { name: "gpu".into(), selectors: Vec::new() }.into());
     let (name, driver, pool) = ("s".into(), "gpu".into(), "p".into());
     let nodes = SliceNodes::Node("n".into());
     world.apply(SliceInfo { name, driver, pool, generation: 1, nodes, devices: devices.into() }.into());
+}
+
+fn held_gpus(world: &World, plugin: &Capacity, queue: &str) -> i64 {
+    plugin.held(world, queue_of(world, queue), world.dims.get("deviceclass/gpu").unwrap())
+}
+
+#[test]
+fn devices_count_in_the_queues_above_in_a_tree_only() {
+    for (tree, above) in [(false, 0), (true, 2_000)] {
+        let queues = ["a: deviceclass/gpu=2", "b < a"];
+        let mut world = world(9, &queues, &[("a", 0, 1), ("b", 0, 0)]);
+        four_gpus(&mut world);
+        claim(&mut world, "two", 2);
+        claim(&mut world, "mine", 1);
+        world.apply(running(claiming(member("b", 0, "cpu=1"), "two"), "n").into());
+        world.apply(claiming(member("a", 0, "cpu=1"), "mine").into());
+        world.refresh_devices();
+        let plugin = plugin(&world, tree, 0);
+        assert_eq!((held_gpus(&world, &plugin, "a"), held_gpus(&world, &plugin, "b")), (above, 2_000));
+        let allowed = plugin.allocatable(&world, queue_of(&world, "a"), task_of(&world, "a-0"));
+        assert_eq!(allowed.is_ok(), !tree, "a tree: {tree}");
+    }
+}
+
+#[test]
+fn a_claim_that_several_victims_share_comes_back_with_the_last() {
+    let mut world =
+        world(9, &["a:||deviceclass/gpu=1", "b:||deviceclass/gpu=2"], &[("a", 0, 0), ("b", 0, 1)]);
+    four_gpus(&mut world);
     for (name, count) in [("two", 2), ("one", 1), ("mine", 1)] {
         claim(&mut world, name, count);
     }
@@ -467,9 +494,7 @@ fn a_claim_that_several_victims_share_comes_back_with_the_last() {
     world.apply(claiming(member("b", 0, "cpu=1"), "mine").into());
     world.refresh_devices();
     let plugin = plugin(&world, false, 0);
-    let held =
-        |queue| plugin.held(&world, queue_of(&world, queue), world.dims.get("deviceclass/gpu").unwrap());
-    assert_eq!((held("a"), held("b")), (3_000, 0));
+    assert_eq!((held_gpus(&world, &plugin, "a"), held_gpus(&world, &plugin, "b")), (3_000, 0));
     let by = task_of(&world, "b-0");
     let victims = |names: &[&str]| {
         let of: Vec<TaskId> = names.iter().map(|name| task_of(&world, name)).collect();

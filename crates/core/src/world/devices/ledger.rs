@@ -1,5 +1,5 @@
-//! What queues hold of devices, kept by every move: a claim that several tasks of a queue share counts once, in each queue
-//! above too, and once in all.
+//! What queues hold of devices, kept by every move: a claim that several tasks of a queue share counts once, in the subtree of
+//! each queue above too, and once in all.
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -11,8 +11,15 @@ use crate::event::ClaimRequest;
 use crate::id::{ClaimId, JobId, QueueId, TaskId};
 use crate::world::{Status, World};
 
-/// A queue with all below it; `None` for all there are.
-type Of = Option<QueueId>;
+/// Whose tasks count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Of {
+    /// A queue's own.
+    Own(QueueId),
+    /// Those of a queue and of all below it.
+    Subtree(QueueId),
+    All,
+}
 
 /// How many tasks hold a claim.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -128,8 +135,9 @@ impl World {
     }
 
     fn enter(&self, ledger: &mut Ledger, id: TaskId, how: As, add: bool) {
-        let path = self.queue_of(id).into_iter().flat_map(|queue| self.queue_path(queue)).map(Some);
-        for of in path.chain([None]) {
+        let queue = self.queue_of(id);
+        let path = queue.into_iter().flat_map(|queue| self.queue_path(queue)).map(Of::Subtree);
+        for of in path.chain(queue.map(Of::Own)).chain([Of::All]) {
             for claim in self.claims_of(id) {
                 ledger.shift(of, *claim, self.device_requests(*claim), how, add);
             }
@@ -163,23 +171,22 @@ impl World {
         if self.devices.ledger.stale { ask(&self.ledger_anew()) } else { ask(&self.devices.ledger) }
     }
 
-    /// How many devices of a resource's class the tasks of a queue that have a place or are nominated hold, with those of
-    /// queues below it, in thousandths; of all queues without one.
-    pub(crate) fn devices_of_queue(&self, queue: Of, dim: DimId) -> i64 {
+    /// How many devices of a resource's class tasks hold that have a place or are nominated, in thousandths.
+    pub(crate) fn devices_held_by(&self, of: Of, dim: DimId) -> i64 {
         let class = self.device_class(dim).unwrap_or_default();
-        self.ask_ledger(|ledger| i64::from(ledger.sum(queue, class).held) * WHOLE)
+        self.ask_ledger(|ledger| i64::from(ledger.sum(of, class).held) * WHOLE)
     }
 
     /// How many such tasks hold a claim.
-    pub(crate) fn claim_holders(&self, queue: QueueId, claim: ClaimId) -> u32 {
-        self.ask_ledger(|ledger| ledger.holders(Some(queue), claim))
+    pub(crate) fn claim_holders(&self, of: Of, claim: ClaimId) -> u32 {
+        self.ask_ledger(|ledger| ledger.holders(of, claim))
     }
 
     /// Devices by class that allocated tasks of a queue, with those below it, have or will be given.
     pub(crate) fn devices_given(&self, queue: QueueId) -> Vec<(Arc<str>, u32)> {
         let given = |(class, sum): (&Arc<str>, &Sum)| (class.clone(), sum.given);
         let all = self.ask_ledger(|ledger| {
-            ledger.sums.get(&Some(queue)).into_iter().flatten().map(given).collect::<Vec<_>>()
+            ledger.sums.get(&Of::Subtree(queue)).into_iter().flatten().map(given).collect::<Vec<_>>()
         });
         all.into_iter().filter(|(_, count)| *count > 0).collect()
     }

@@ -24,6 +24,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use claim::Claim;
 pub(crate) use claim::Linked;
+pub(crate) use ledger::Of as DevicesOf;
 pub(crate) use need::{Local, Need, Shared, Wanted};
 pub(in crate::world) use quota::class_of;
 pub(crate) use quota::is_part;
