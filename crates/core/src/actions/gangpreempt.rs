@@ -4,7 +4,7 @@
 //! first. Source: Volcano's gangpreempt action. Its order by return on investment never decides here, since the order of
 //! jobs is total.
 use super::ActionDef;
-use super::evict::{self, MAX_STEPS_ARG, MAX_TIME_ARG, Purpose};
+use super::evict::{self, MAX_STEPS_ARG, MAX_TIME_ARG, Purpose, WHOLE};
 use crate::conf::{ArgKind, ArgSpec, Rule};
 
 /// Arguments of both actions that take gangs as a whole.
@@ -18,7 +18,7 @@ pub(super) const ARGS: &[ArgSpec] = &[
         doc: "Accepted for Volcano's sake; without network topology the cluster is one domain.",
     },
     ArgSpec {
-        name: "allowWholeBundle",
+        name: WHOLE,
         kind: ArgKind::Bool,
         default: "true",
         doc: "Whether whole gangs may be evicted; otherwise only members beyond their minimum are.",

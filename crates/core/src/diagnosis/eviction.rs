@@ -26,6 +26,8 @@ pub enum Shelter {
     Idle,
     /// Plugins do not let it go for this job.
     Plugins,
+    /// Its gang would have to go whole, which the action's argument forbids.
+    Whole,
     /// Its job took from this one again and again just now, itself or through others.
     Takes,
 }
@@ -43,6 +45,9 @@ impl Shelter {
             Shelter::Idle => format!("{pods} with requests, and it has none"),
             Shelter::Takes => format!("{pods} of jobs that took from it again and again within ten minutes"),
             Shelter::Plugins => format!("{pods} that the plugins do not let go for it"),
+            Shelter::Whole => {
+                format!("{pods} that would go with their whole gangs, and allowWholeBundle is false")
+            }
         }
     }
 }
@@ -73,6 +78,8 @@ impl Sheltered {
 pub enum NoEviction {
     /// Its pods never preempt.
     Never,
+    /// This pod of the gang never preempts, and has no place as things are.
+    NeverOne(Arc<str>),
     /// Nobody may be evicted for it.
     NoVictims(Arc<Sheltered>),
     /// It would not fit if there were no other pods at all.
@@ -110,6 +117,9 @@ impl NoEviction {
     pub(super) fn text(&self) -> String {
         match self {
             NoEviction::Never => "its pods' preemptionPolicy is Never".into(),
+            NoEviction::NeverOne(pod) => {
+                format!("{pod} has no place, and nobody is evicted for it: its preemptionPolicy is Never")
+            }
             NoEviction::NoVictims(sheltered) => {
                 format!("there is no pod that may be evicted for it{}", sheltered.text())
             }

@@ -160,6 +160,13 @@ pub enum Refusal {
         /// Why not.
         why: NoEviction,
     },
+    /// An action evicts nobody for it, since its queue has no right to more.
+    NotEntitled {
+        /// The action.
+        action: &'static str,
+        /// What its queue may not have.
+        why: Box<Refusal>,
+    },
     /// The gang has its places and waits for room that is being released.
     Reserved(u32),
     /// The action that would place it is not among those of the configuration.
@@ -243,6 +250,7 @@ impl Refusal {
             }
             Refusal::Search(cut) => format!("allocate: {}", cut.text()),
             Refusal::Eviction { action, why } => format!("{action}: {}", why.text()),
+            Refusal::NotEntitled { action, why } => format!("{action}: {}", why.text(dims)),
             Refusal::Reserved(pods) => format!("{pods} pod(s) wait for room that is being released"),
             Refusal::NoAction { action: action @ "backfill" } => {
                 format!("no action places pods that request nothing: actions has no {action}")

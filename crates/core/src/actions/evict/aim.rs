@@ -1,4 +1,6 @@
 //! What somebody is to be evicted for: a gang, whole or not at all, or one more task of a job.
+use std::sync::Arc;
+
 use phalanx_resource::DimId;
 use rustc_hash::FxHashSet;
 
@@ -45,6 +47,19 @@ impl Aim {
     /// The task plugins are asked about: the last one it takes, for with it all are there.
     pub(super) fn last(&self) -> TaskId {
         self.tasks[self.wanted.max(1) - 1]
+    }
+
+    /// A task that never preempts and has no place as things are, where the gang is not whole without it.
+    pub(super) fn held_up_by(&self, session: &mut Session<'_>) -> Option<Arc<str>> {
+        if self.meek.is_empty() {
+            return None;
+        }
+        let mut statement = session.statement();
+        let homeless: Vec<TaskId> =
+            self.meek.iter().copied().filter(|task| !place(&mut statement, *task)).collect();
+        let (first, session) = (homeless.first()?, statement.session());
+        let is_needed = count_to_whole(session, self.job, &self.tasks).is_none();
+        is_needed.then(|| session.world.tasks[*first].pod.name.clone())
     }
 
     /// Asks something with all but the last of the tasks in place, as far as sums of jobs and queues go: what the gang

@@ -55,7 +55,7 @@ use aim::Aim;
 use ledger::Ledgers;
 use nobody::Asker;
 pub(super) use proof::may_keep;
-pub(super) use purpose::Purpose;
+pub(super) use purpose::{Purpose, WHOLE};
 use roster::Roster;
 use steps::Steps;
 pub(super) use takes::note_taking;
@@ -282,18 +282,26 @@ impl Planner {
             .map_or(Ok(()), Err)
     }
 
-    fn evict_for(&mut self, session: &mut Session<'_>, aim: &Aim, purpose: Purpose) -> Result<(), Refusal> {
+    /// Whether anybody is to be evicted for an aim, whoever runs.
+    fn may_ask(&mut self, session: &mut Session<'_>, aim: &Aim, purpose: Purpose) -> Result<(), Refusal> {
         let refusal = |why| Refusal::Eviction { action: purpose.action(), why };
         if aim.tasks.is_empty() {
             return Err(refusal(NoEviction::Never));
         }
-        if purpose.kind() == EvictionKind::Reclaim {
-            let queue = session.world.jobs[aim.job].queue;
-            aim.each_as_last(session, |session, task| session.preemptive(queue, task))?;
-        }
-        if purpose.kind() == EvictionKind::Preempt {
-            aim.each_as_last(session, |session, task| aim.within_quota_before(session, task))?;
-        }
+        let queue = session.world.jobs[aim.job].queue;
+        let entitled = aim.each_as_last(session, |session, task| match purpose.kind() {
+            EvictionKind::Reclaim => session.preemptive(queue, task),
+            EvictionKind::Preempt => aim.within_quota_before(session, task),
+        });
+        entitled.map_err(|why| not_entitled(session, aim, purpose, why))?;
+        self.steps.spend(aim.meek.len()).map_err(refusal)?;
+        let held_up = aim.held_up_by(session).map(|pod| refusal(NoEviction::NeverOne(pod)));
+        held_up.map_or(Ok(()), Err)
+    }
+
+    fn evict_for(&mut self, session: &mut Session<'_>, aim: &Aim, purpose: Purpose) -> Result<(), Refusal> {
+        let refusal = |why| Refusal::Eviction { action: purpose.action(), why };
+        self.may_ask(session, aim, purpose)?;
         let forbidden = session.past.takes.forbidden(&Party::of(session.world, aim.job));
         if let Some(until) = forbidden.until {
             session.world.call_at(aim.job, until);
@@ -353,6 +361,14 @@ impl Planner {
             _ => search::evict_for(session, (aim, purpose, forbidden), roster, (steps, ledgers)),
         }
     }
+}
+
+/// In the action's name, unless allocate says the same.
+fn not_entitled(session: &Session<'_>, aim: &Aim, purpose: Purpose, why: Refusal) -> Refusal {
+    if session.world.jobs[aim.job].refusals.contains(&why) {
+        return why;
+    }
+    Refusal::NotEntitled { action: purpose.action(), why: Box::new(why) }
 }
 
 /// The same reason, with what keeps those that run.

@@ -6,6 +6,9 @@ use crate::plugin::{EvictionKind, Plugin};
 use crate::session::Session;
 use crate::world::{Status, World};
 
+/// The argument by which whole gangs may be evicted.
+pub(in crate::actions) const WHOLE: &str = "allowWholeBundle";
+
 /// What an action evicts for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(in crate::actions) enum Purpose {
@@ -47,6 +50,11 @@ impl Purpose {
     /// Whether gangs are taken as a whole.
     pub(super) fn of_gangs(self) -> bool {
         matches!(self, Purpose::GangPreempt | Purpose::GangReclaim)
+    }
+
+    /// Whether gangs may be broken, by those actions if nothing is left of them.
+    pub(super) fn may_break(self, session: &Session<'_>) -> bool {
+        !self.of_gangs() || session.conf.action_args(self.action()).bool(WHOLE, true)
     }
 
     /// The flag that lets a plugin speak; the hook of the gang actions has none.

@@ -90,9 +90,11 @@ fn evict_in(
     steps.scan(4 * order.len())?;
     let helps = |node: NodeId| today.admits(node) && empty.takes_more(node, today);
     let order = roster.where_of_use(session, aim, purpose, order, &helps);
+    let may_break = purpose.may_break(session);
     let is_offered = |victim: &&Victim| {
         alone.as_ref().is_none_or(|alone| alone.contains(&victim.task))
             && is_offered(session, aim, purpose, victim)
+            && (may_break || proof::can_spare(session.world, victim.job, &[**victim]))
             && !forbidden.has(session.world, victim.job)
     };
     let offered: Vec<Victim> = order.iter().filter(is_offered).copied().collect();
@@ -359,12 +361,11 @@ impl Search<'_, '_> {
     }
 
     fn units(&self, victims: &[Victim]) -> Vec<Unit> {
-        units(self.session, victims, self.of_gangs(), self.takes_whole_gangs())
+        units(self.session, victims, self.of_gangs(), self.may_break())
     }
 
-    /// Whether those actions may break gangs, if nothing is left of them.
-    fn takes_whole_gangs(&self) -> bool {
-        self.session.conf.action_args(self.purpose.action()).bool("allowWholeBundle", true)
+    fn may_break(&self) -> bool {
+        self.purpose.may_break(self.session)
     }
 
     /// Whether gangs are taken as a whole where they cannot do without some.

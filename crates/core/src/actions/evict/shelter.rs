@@ -9,6 +9,7 @@ use crate::conf::Flag;
 use crate::diagnosis::{Shelter, Sheltered};
 use crate::id::{ClassId, JobId, QueueId, TaskId};
 use crate::plugin::{EvictionKind, Plugin};
+use crate::plugins::Spare;
 use crate::session::Session;
 use crate::world::{Budgets, Refused, Status};
 
@@ -24,6 +25,8 @@ pub(super) fn of(session: &mut Session<'_>, aim: &Aim, purpose: Purpose) -> Shel
             aim,
             purpose,
             budgets: Budgets::new(session.world),
+            spare: FxHashMap::default(),
+            may_break: purpose.may_break(session),
             forbidden: session.past.takes.forbidden(&Party::of(session.world, aim.job)),
             asked: FxHashMap::default(),
         };
@@ -47,6 +50,9 @@ struct Search<'a, 'w> {
     purpose: Purpose,
     /// Counted down, as if those that nothing else protects went.
     budgets: Budgets<'a>,
+    /// What gangs can do without, counted down in the same way.
+    spare: FxHashMap<JobId, Spare>,
+    may_break: bool,
     forbidden: Forbidden,
     /// What plugins said about pods of a job and class.
     asked: FxHashMap<(Option<JobId>, ClassId), bool>,
@@ -105,6 +111,10 @@ impl Search<'_, '_> {
         }
         if self.forbidden.has(world, job) {
             return Some(Shelter::Takes);
+        }
+        let spare = self.spare.entry(job).or_insert_with(|| Spare::of(&world.jobs[job]));
+        if !self.may_break && !spare.take(task.role) {
+            return Some(Shelter::Whole);
         }
         if self.budgets.take(id) {
             return None;

@@ -157,7 +157,7 @@ impl Search<'_, '_> {
                 continue;
             }
             let all = || (0..offered.len()).filter(|at| offered[*at].job == job);
-            if !self.takes_whole_gangs() || !proof::is_all(world, job, all().count()) {
+            if !self.may_break() || !proof::is_all(world, job, all().count()) {
                 return None;
             }
             taken.extend(all());

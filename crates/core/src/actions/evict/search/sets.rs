@@ -188,7 +188,7 @@ impl Search<'_, '_> {
     /// Those that their gangs can do without, and gangs as a whole; `None` where it is neither.
     fn bundles(&self, way: &[Victim]) -> Option<Vec<Unit>> {
         let world = &*self.session.world;
-        let whole = self.takes_whole_gangs();
+        let whole = self.may_break();
         let mut units: Vec<Unit> = Vec::new();
         let jobs: BTreeSet<JobId> = way.iter().map(|victim| victim.job).collect();
         for job in jobs {
