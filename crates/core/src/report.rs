@@ -1,17 +1,24 @@
 //! The World in words, for people and for `simulate`: phases, reasons, shares.
 use std::sync::Arc;
 
-use phalanx_resource::Amounts;
-
 use crate::conf::Conf;
 use crate::cycle::Scheduler;
 use crate::diagnosis::Refusal;
 use crate::event::{Key, Phase, Time};
 use crate::tiers::Tiers;
-use crate::world::{JobKind, ROOT, Status, World};
+use crate::world::{Job, JobKind, ROOT, Status, World};
 
 /// Resource names and canonical quantities, sorted by name.
 pub type Figures = Vec<(Arc<str>, String)>;
+
+/// What one node lacks of what a pod asks for.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Lack {
+    /// The node.
+    pub node: Arc<str>,
+    /// What it lacks.
+    pub missing: Figures,
+}
 
 /// A PodGroup, or a pod without one.
 #[derive(Clone, Debug, PartialEq)]
@@ -38,8 +45,8 @@ pub struct GroupReport {
     pub reasons: Vec<String>,
     /// What is odd about its annotations.
     pub problem: Option<Arc<str>>,
-    /// Where nodes lack room: what the one lacks that lacks the least, for the pod that lacks the most.
-    pub missing: Figures,
+    /// Where nodes lack room: the nearest node to having it, for the pod that lacks the most.
+    pub lack: Option<Lack>,
 }
 
 /// A queue.
@@ -78,7 +85,7 @@ impl Scheduler {
 }
 
 fn groups(world: &World) -> Vec<GroupReport> {
-    let of = |job: &crate::world::Job| GroupReport {
+    let of = |job: &Job| GroupReport {
         key: job.key.clone(),
         solo: job.kind == JobKind::Solo,
         phase: job.phase,
@@ -90,21 +97,21 @@ fn groups(world: &World) -> Vec<GroupReport> {
         nominated: job.counts.of(Status::Pipelined),
         reasons: job.refusals.iter().map(|refusal| refusal.text(&world.dims)).collect(),
         problem: job.told.clone(),
-        missing: world.render(&missing(job)),
+        lack: lack(world, job),
     };
     let mut groups: Vec<GroupReport> = world.jobs.iter().map(|(_, job)| of(job)).collect();
     groups.sort_by(|a, b| a.key.cmp(&b.key).then(a.solo.cmp(&b.solo)));
     groups
 }
 
-fn missing(job: &crate::world::Job) -> Amounts {
-    let mut missing = Amounts::new();
-    for refusal in &job.refusals {
-        if let Refusal::Nodes { error, .. } = refusal {
-            missing.max_with(&error.missing().collect());
-        }
-    }
-    missing
+/// Of the pods that were told of, the one whose nearest node is the farthest.
+fn lack(world: &World, job: &Job) -> Option<Lack> {
+    let nearest = job.refusals.iter().filter_map(|refusal| match refusal {
+        Refusal::Nodes { error, .. } => error.nearest.as_deref(),
+        _ => None,
+    });
+    let shortage = nearest.max_by_key(|shortage| shortage.distance)?;
+    Some(Lack { node: shortage.node.clone(), missing: world.render(&shortage.missing) })
 }
 
 fn queues(world: &World, conf: &Conf, now: Time) -> Vec<QueueReport> {

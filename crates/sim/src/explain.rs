@@ -5,6 +5,7 @@ use std::fmt;
 use phalanx_core::event::{PodGroupInfo, PodInfo};
 use phalanx_core::report::{Figures, GroupReport, QueueReport, Report as CoreReport};
 
+use crate::outcome::lack;
 use crate::report::figures;
 use crate::simulation::Simulation;
 
@@ -96,9 +97,7 @@ fn facts(core: &CoreReport, job: &GroupReport) -> Vec<String> {
         facts.push("It waits because:".into());
         facts.extend(job.reasons.iter().map(|reason| format!("  {reason}")));
     }
-    if !job.missing.is_empty() {
-        facts.push(format!("  least missing on a node: {}", shown(&job.missing)));
-    }
+    facts.extend(lack(job).map(|lack| format!("  {lack}")));
     facts
 }
 

@@ -9,7 +9,9 @@ use phalanx_core::world::{Node, World};
 use phalanx_resource::Quantity;
 
 use crate::cluster::Cluster;
-use crate::report::{Eviction, GroupOutcome, NodeOutcome, PodOutcome, QueueOutcome, Report, Stats, Usage};
+use crate::report::{
+    Eviction, GroupOutcome, Lack, NodeOutcome, PodOutcome, QueueOutcome, Report, Stats, Usage,
+};
 
 pub(crate) fn report(core: &CoreReport, world: &World, cluster: &Cluster) -> Report {
     Report {
@@ -56,7 +58,7 @@ fn groups(core: &CoreReport, cluster: &Cluster) -> BTreeMap<String, GroupOutcome
                 phase: told.map_or(group.status.phase, |told| told.phase).as_str().to_owned(),
                 reasons: told.map(|told| told.reasons.clone()).unwrap_or_default(),
                 problem: told.and_then(|told| Some(told.problem.as_deref()?.to_owned())),
-                missing: told.map(|told| texts(&told.missing)).unwrap_or_default(),
+                lack: told.and_then(|told| lack(told)),
                 queue: group.queue.to_string(),
                 min_member: group.min_member,
                 ..GroupOutcome::default()
@@ -85,12 +87,16 @@ fn single_pods(core: &CoreReport, cluster: &Cluster) -> BTreeMap<String, PodOutc
         .filter(|pod| waits(pod) && group_of(pod).is_none_or(|group| !groups.contains(&group)))
         .map(|pod| {
             let job = group_of(pod).map_or_else(|| (true, pod.pod.to_string()), |group| (false, group));
-            let told = reasons
-                .get(&job)
-                .map(|told| PodOutcome { reasons: told.reasons.clone(), missing: texts(&told.missing) });
+            let told =
+                reasons.get(&job).map(|told| PodOutcome { reasons: told.reasons.clone(), lack: lack(told) });
             (pod.pod.to_string(), told.unwrap_or_default())
         })
         .collect()
+}
+
+pub(crate) fn lack(told: &GroupReport) -> Option<Lack> {
+    let lack = told.lack.as_ref()?;
+    Some(Lack { missing: texts(&lack.missing), missing_on: lack.node.to_string() })
 }
 
 fn queue_outcome(queue: &QueueReport) -> QueueOutcome {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use phalanx_resource::{DimId, Dims};
 
 pub use eviction::{NoEviction, Shelter, Sheltered, Untried};
-pub use nodes::{FitError, Refused, Unfit};
+pub use nodes::{Distance, FitError, Shortage, Unfit};
 pub use queue::QueueFault;
 
 use crate::budget::Cut;

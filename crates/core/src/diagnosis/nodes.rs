@@ -80,13 +80,33 @@ impl Unfit {
     }
 }
 
-/// Nodes that were refused for one reason.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Refused {
-    /// How many.
-    pub nodes: u32,
-    /// The least that any of them lacks, where the reason is an amount.
-    pub least_missing: Option<i64>,
+/// What one node lacks of what a task asks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Shortage {
+    /// The node.
+    pub node: Arc<str>,
+    /// What it lacks.
+    pub missing: Amounts,
+    /// How far it is from having room.
+    pub distance: Distance,
+}
+
+/// How far a node is from having room for a task: nearer ones come first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Distance {
+    /// More room would not do: something else is against it too.
+    refused_too: bool,
+    /// What is missing in thousandths of what is asked for, summed over resources.
+    share: u128,
+}
+
+impl Distance {
+    /// That of a node that lacks something; `None` with room enough.
+    pub(crate) fn of(node: &Node, request: &Amounts, refused_too: bool) -> Option<Self> {
+        let share = |(dim, missing): (DimId, i64)| 1000 * missing as u128 / request.get(dim) as u128;
+        let share = request.short(&node.idle).map(share).reduce(u128::saturating_add)?;
+        Some(Self { refused_too, share })
+    }
 }
 
 /// Why no node will do.
@@ -94,38 +114,26 @@ pub struct Refused {
 pub struct FitError {
     /// How many nodes there are.
     pub nodes: u32,
-    /// Nodes by reason; a node counts once for each of its reasons.
-    pub reasons: BTreeMap<Unfit, Refused>,
+    /// How many nodes there are for a reason; a node counts once for each of its reasons.
+    pub reasons: BTreeMap<Unfit, u32>,
+    /// Where nodes lack room: the nearest of them to having it.
+    pub nearest: Option<Box<Shortage>>,
 }
 
 impl FitError {
     /// Counts nodes for a reason.
-    pub fn add(&mut self, nodes: u32, unfit: Unfit, missing: Option<i64>) {
-        let refused = self.reasons.entry(unfit).or_default();
-        refused.nodes += nodes;
-        refused.least_missing = match (refused.least_missing, missing) {
-            (Some(least), Some(missing)) => Some(least.min(missing)),
-            (least, missing) => least.or(missing),
-        };
+    pub fn add(&mut self, nodes: u32, unfit: Unfit) {
+        *self.reasons.entry(unfit).or_default() += nodes;
     }
 
     /// Counts nodes that are like this one for every resource they lack.
     pub fn add_short(&mut self, nodes: u32, node: &Node, request: &Amounts) {
         if request.fits(&node.idle) && !node.fits_now(request) {
-            self.add(nodes, Unfit::Reserved, None);
+            self.add(nodes, Unfit::Reserved);
         }
-        for (dim, missing) in request.short(&node.idle) {
-            self.add(nodes, Unfit::of_dim(dim), Some(missing));
+        for (dim, _) in request.short(&node.idle) {
+            self.add(nodes, Unfit::of_dim(dim));
         }
-    }
-
-    /// What the node lacks that lacks the least of it, by resource.
-    pub fn missing(&self) -> impl Iterator<Item = (DimId, i64)> {
-        self.reasons.iter().filter_map(|(unfit, refused)| match unfit {
-            Unfit::Insufficient(dim) => Some((*dim, refused.least_missing?)),
-            Unfit::TooManyPods => Some((DimId::PODS, refused.least_missing?)),
-            _ => None,
-        })
     }
 
     /// `0/5 nodes are available: 2 Too many pods, 3 Insufficient cpu.`, as kube-scheduler says it.
@@ -133,9 +141,9 @@ impl FitError {
         let mut reasons: Vec<String> = self
             .reasons
             .iter()
-            .map(|(unfit, refused)| match unfit {
+            .map(|(unfit, nodes)| match unfit {
                 Unfit::Pod(text) => text.to_string(),
-                unfit => format!("{} {}", refused.nodes, unfit.text(dims)),
+                unfit => format!("{nodes} {}", unfit.text(dims)),
             })
             .collect();
         reasons.sort();

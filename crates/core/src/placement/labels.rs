@@ -17,6 +17,6 @@ pub(super) fn name(world: &World, class: ClassId, error: &mut FitError) {
 
 fn name_all(world: &World, terms: impl Iterator<Item = TermId>, of: &str, error: &mut FitError) {
     for key in terms.filter_map(|term| world.terms.label_of_none(term)) {
-        error.add(0, Unfit::Pod(format!("no node has label {key:?} (topologyKey of {of})").into()), None);
+        error.add(0, Unfit::Pod(format!("no node has label {key:?} (topologyKey of {of})").into()));
     }
 }

@@ -4,6 +4,7 @@
 //! class rates cells, not nodes, and plays a tournament among them. Both catch up from a log of what changed: a task
 //! that takes a node moves that from one cell to another, and costs each class that is asked next two matches' paths.
 mod cells;
+mod explain;
 mod heap;
 mod kinds;
 mod labels;
@@ -23,7 +24,6 @@ use rand::Rng;
 use rand_pcg::Pcg64Dxsm;
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::diagnosis::FitError;
 use crate::id::{ClassId, NodeId, TaskId};
 use crate::plugin::{Attribute, NodeRules, Values};
 use crate::tiers::Tiers;
@@ -294,38 +294,6 @@ impl Placement {
             let cell = cells.of(node).map(|slot| cells.slots()[slot]);
             cell.is_some_and(|cell| matches!(known.ranking.verdict(cell.kind), Some(Ok(_))))
         }
-    }
-
-    /// Why no node will do.
-    pub fn explain(&mut self, world: &World, tiers: &Tiers, asker: impl Into<Asker>) -> FitError {
-        let asker = asker.into();
-        let (known, cells) = self.fresh(world, tiers, asker);
-        let request = &world.classes[asker.class].request;
-        let mut error = FitError::default();
-        for cell in cells.iter() {
-            error.nodes += cell.nodes;
-            if let Some(Err(unfit)) = known.ranking.verdict(cell.kind) {
-                error.add(cell.nodes, unfit.clone(), None);
-                continue;
-            }
-            let node = &world.nodes[cell.top()];
-            error.add_short(cell.nodes, node, request);
-            let mut refusals =
-                known.rules.room_filters.iter().filter_map(|rule| rule.check(node, true).err());
-            if let Some(unfit) = refusals.next() {
-                error.add(cell.nodes, unfit, None);
-            }
-            let mut refusals = known
-                .rules
-                .domain_filters
-                .iter()
-                .filter_map(|rule| rule.check(world, cell.top(), true).err());
-            if let Some(unfit) = refusals.next() {
-                error.add(cell.nodes, unfit, None);
-            }
-        }
-        labels::name(world, asker.class, &mut error);
-        error
     }
 
     /// A class and the cells as they are now.

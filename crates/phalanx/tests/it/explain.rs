@@ -40,11 +40,10 @@ fn what_is_missing_is_the_same_as_in_a_simulation() {
     let folder = folder(&[("m.yaml", &manifest)]);
     let missing = |args: &[&str]| {
         let ran = phalanx_in(folder.path(), args, "");
-        let line =
-            ran.text().lines().find(|line| line.contains("least missing on a node")).map(ToOwned::to_owned);
+        let line = ran.text().lines().find(|line| line.contains("least missing")).map(ToOwned::to_owned);
         line.unwrap_or_else(|| panic!("{ran:?}"))
     };
-    let expected = "  least missing on a node: cpu 3";
+    let expected = "  least missing, on node n1: cpu 3";
     assert_eq!(missing(&["simulate", "-f", "m.yaml"]), expected);
     assert_eq!(missing(&["explain", "podgroup", "big", "-f", "m.yaml"]), expected);
 }

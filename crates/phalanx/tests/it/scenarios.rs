@@ -42,6 +42,8 @@ struct Expected {
     phases: BTreeMap<String, String>,
     /// Texts in the reasons of a PodGroup, or of a pod without one. An empty list: there is no reason.
     reasons: BTreeMap<String, Vec<String>>,
+    /// What the nearest node lacks for a PodGroup, or a pod without one: "NODE: RESOURCE AMOUNT, ...".
+    lacks: BTreeMap<String, String>,
     /// Texts in the problems of PodGroups.
     problems: BTreeMap<String, String>,
     /// Figures and problems of queues.
@@ -98,6 +100,12 @@ fn is_of(pod: &str, owner: &str) -> bool {
 /// A map of the report as texts.
 fn texts(report: &Value, key: &str) -> BTreeMap<String, String> {
     serde_json::from_value(report[key].clone()).unwrap()
+}
+
+/// What is told of a PodGroup, or of a pod without one.
+fn told<'r>(report: &'r Value, name: &str) -> &'r Value {
+    let group = &report["podGroups"][full(name)];
+    if group.is_null() { &report["pods"][full(name)] } else { group }
 }
 
 /// What differs between what is expected of a run and what came of it.
@@ -177,13 +185,22 @@ impl Diff {
 
     fn reasons(&mut self, expected: &Expected, report: &Value) {
         for (name, texts) in &expected.reasons {
-            let groups = &report["podGroups"][full(name)]["reasons"];
-            let found = if groups.is_null() { &report["pods"][full(name)]["reasons"] } else { groups };
-            let whole = found.to_string();
+            let whole = told(report, name)["reasons"].to_string();
             let missing = texts.iter().find(|text| !whole.contains(text.as_str()));
             if missing.is_some() || (texts.is_empty() && whole != "[]") {
                 self.note(&format!("reasons of {name}"), format!("{texts:?}"), whole);
             }
+        }
+    }
+
+    fn lacks(&mut self, expected: &Expected, report: &Value) {
+        for (name, lack) in &expected.lacks {
+            let found = told(report, name);
+            let missing: Vec<String> = found["missing"].as_object().map_or(Vec::new(), |missing| {
+                missing.iter().map(|(dim, amount)| format!("{dim} {}", amount.as_str().unwrap())).collect()
+            });
+            let node = found["missingOn"].as_str().unwrap_or("none");
+            self.equal(&format!("what {name} lacks"), lack, &format!("{node}: {}", missing.join(", ")));
         }
     }
 
@@ -268,6 +285,7 @@ fn differences(case: &Path) -> Vec<String> {
     diff.placed("nomination of", &expected.nominations, &expected.nominated, texts(&report, "nominations"));
     diff.evicted(&expected, &report);
     diff.reasons(&expected, &report);
+    diff.lacks(&expected, &report);
     diff.problems(&expected, &report);
     diff.queues(&expected, &report);
     diff.rest(&expected, &report, &ran);

@@ -47,6 +47,23 @@ pub struct Eviction {
     pub reason: String,
 }
 
+/// The node that lacks the least of the room that is asked for.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Lack {
+    /// What it lacks, in canonical quantities.
+    pub missing: BTreeMap<String, String>,
+    /// Its name.
+    pub missing_on: String,
+}
+
+/// As `simulate` and `explain` say it.
+impl fmt::Display for Lack {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "least missing, on node {}: {}", self.missing_on, figures(&self.missing))
+    }
+}
+
 /// Where a PodGroup ended up.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct GroupOutcome {
@@ -57,9 +74,9 @@ pub struct GroupOutcome {
     /// What is odd about its annotations; missing when all is well.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,
-    /// What the node lacks that lacks the least, in canonical quantities.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub missing: BTreeMap<String, String>,
+    /// Where nodes lack room: what the nearest of them to having it lacks.
+    #[serde(flatten)]
+    pub lack: Option<Lack>,
     /// Its queue.
     #[serde(skip)]
     pub queue: String,
@@ -86,9 +103,9 @@ impl GroupOutcome {
 pub struct PodOutcome {
     /// The reasons.
     pub reasons: Vec<String>,
-    /// What the node lacks that lacks the least, in canonical quantities.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub missing: BTreeMap<String, String>,
+    /// Where nodes lack room: what the nearest of them to having it lacks.
+    #[serde(flatten)]
+    pub lack: Option<Lack>,
 }
 
 /// What a queue has.
@@ -156,6 +173,8 @@ struct Alike<'r> {
     count: usize,
     /// The first of them and its own words.
     example: (&'r str, &'r str),
+    /// What the nearest node lacks for that one; told once, with the first of its reasons.
+    lack: Option<&'r Lack>,
 }
 
 impl std::fmt::Display for Alike<'_> {
@@ -172,9 +191,10 @@ impl std::fmt::Display for Alike<'_> {
 fn alike(pods: &BTreeMap<String, PodOutcome>) -> Vec<Alike<'_>> {
     let mut kinds: BTreeMap<String, Alike<'_>> = BTreeMap::new();
     for (pod, outcome) in pods {
-        for reason in &outcome.reasons {
+        for (at, reason) in outcome.reasons.iter().enumerate() {
             let reason = without_name(pod, reason);
-            let kind = kinds.entry(shape(reason)).or_insert(Alike { count: 0, example: (pod, reason) });
+            let lack = outcome.lack.as_ref().filter(|_| at == 0);
+            let kind = kinds.entry(shape(reason)).or_insert(Alike { count: 0, example: (pod, reason), lack });
             kind.count += 1;
         }
     }

@@ -3,7 +3,7 @@ use std::collections::BTreeMap;
 
 use crate::printable::printable;
 
-use super::{Eviction, GroupOutcome, QueueOutcome, Report, alike, amounts, figures, percent};
+use super::{Eviction, GroupOutcome, QueueOutcome, Report, alike, amounts, percent};
 
 /// Kinds of reasons of pods without a PodGroup that are worth a line each.
 const REASONS_MAX: usize = 20;
@@ -81,12 +81,13 @@ impl Report {
         for (name, group) in self.pod_groups.iter().filter(|(_, group)| !group.reasons.is_empty()) {
             lines.push(format!("PodGroup {name} ({}) waits:", group.phase));
             lines.extend(group.reasons.iter().map(|reason| format!("  {reason}")));
-            if !group.missing.is_empty() {
-                lines.push(format!("  least missing on a node: {}", figures(&group.missing)));
-            }
+            lines.extend(group.lack.iter().map(|lack| format!("  {lack}")));
         }
         let kinds = alike(&self.pods);
-        lines.extend(kinds.iter().take(REASONS_MAX).map(ToString::to_string));
+        for kind in kinds.iter().take(REASONS_MAX) {
+            lines.push(kind.to_string());
+            lines.extend(kind.lack.map(|lack| format!("  {lack}")));
+        }
         if kinds.len() > REASONS_MAX {
             lines.push(format!(
                 "... and {} more kinds of reasons (-o json has all)",
@@ -131,7 +132,7 @@ fn row(cells: &[String], widths: &[usize]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::{NodeOutcome, PodOutcome};
+    use crate::report::{Lack, NodeOutcome, PodOutcome};
 
     #[test]
     fn names_do_not_break_lines_or_colour_them() {
@@ -159,7 +160,10 @@ mod tests {
             phase: "Inqueue".into(),
             reasons: vec!["0/1 nodes are available: 1 Insufficient cpu.".into()],
             problem: None,
-            missing: [("cpu".to_owned(), "500m".to_owned())].into(),
+            lack: Some(Lack {
+                missing: [("cpu".to_owned(), "500m".to_owned())].into(),
+                missing_on: "n1".to_owned(),
+            }),
             queue: "q".into(),
             min_member: 3,
             nodes: [("n1".to_owned(), 2)].into(),
@@ -168,10 +172,13 @@ mod tests {
         report.pod_groups.insert("train/big".into(), group);
         report.nodes.insert("n1".into(), NodeOutcome { pods: 5, ..NodeOutcome::default() });
         for name in ["a/x", "a/y"] {
-            report.pods.insert(
-                name.into(),
-                PodOutcome { reasons: vec!["queue q does not exist".into()], ..PodOutcome::default() },
-            );
+            let reasons =
+                vec!["0/1 nodes are available: 1 Too many pods.".into(), "queue q is overused".into()];
+            let lack = Some(Lack {
+                missing: [("pods".to_owned(), "1".to_owned())].into(),
+                missing_on: "n1".to_owned(),
+            });
+            report.pods.insert(name.into(), PodOutcome { reasons, lack });
         }
         let problem = Some("its parent p does not exist".to_owned());
         let queue = QueueOutcome { weight: 3, share: Some(0.5), problem, ..QueueOutcome::default() };
@@ -195,8 +202,10 @@ a/z      preempt  preempted by a/y
 Queue q: its parent p does not exist
 PodGroup train/big (Inqueue) waits:
   0/1 nodes are available: 1 Insufficient cpu.
-  least missing on a node: cpu 500m
-2 pods wait, such as a/x: queue q does not exist
+  least missing, on node n1: cpu 500m
+2 pods wait, such as a/x: 0/1 nodes are available: 1 Too many pods.
+  least missing, on node n1: pods 1
+2 pods wait, such as a/x: queue q is overused
 
 0 pods bound, 3 waiting, 1 evicted on 0 nodes; 0 cycles, 0 s of virtual time, 0.000 s in sessions
 ";
