@@ -2,7 +2,7 @@
 use std::sync::Arc;
 
 use crate::decision::{Binding, Cause, Decision};
-use crate::id::{NodeId, TaskId};
+use crate::id::{ClassId, NodeId, TaskId};
 use crate::session::Session;
 use crate::world::{Before, Status};
 
@@ -69,6 +69,22 @@ impl<'s, 'w> Statement<'s, 'w> {
     /// Begins a change within this one: its drop undoes its own part only.
     pub fn nested(&mut self) -> Nested<'_, 'w> {
         Nested { inner: Statement::new(self.session) }
+    }
+
+    /// The classes of the tasks that it changes, some more than once.
+    pub(crate) fn classes(&self) -> impl Iterator<Item = ClassId> {
+        self.session.log[self.base..].iter().map(|entry| self.session.world.tasks[entry.task].class)
+    }
+
+    /// The same with all that this one changes taken back, until it is dropped.
+    pub(crate) fn undone(&mut self) -> Nested<'_, 'w> {
+        let was = |entry: &Entry| (entry.task, entry.before.status(), entry.before.node());
+        let was: Vec<_> = self.session.log[self.base..].iter().rev().map(was).collect();
+        let mut nested = self.nested();
+        for (task, status, node) in was {
+            nested.place(task, status, node);
+        }
+        nested
     }
 
     /// Makes the changes decisions: allocations are bound, nominations kept, evictions sent.

@@ -8,6 +8,7 @@ use super::gang::{self, Served, Work};
 use super::gates;
 use super::gather;
 use super::order::{self, Line};
+use super::reliance;
 use crate::conf::{ArgKind, ArgSpec};
 use crate::event::Phase;
 use crate::id::{JobId, QueueId};
@@ -33,6 +34,7 @@ fn run(session: &mut Session<'_>) {
     let mut jobs = all_waiting(session);
     jobs.retain(|job| may_be_placed(session, *job, admits));
     jobs.sort_unstable();
+    reliance::give_up(session, &jobs);
     let unsearched = jobs.iter().filter(|job| session.world.jobs[**job].unsearched).count();
     session.searches.owe(unsearched);
     // What is to be placed of a job is found out when it is its turn.
@@ -108,7 +110,7 @@ fn serve_queue(
             if gather::is_gathering(session.world, job) {
                 gang::release(session, job);
             }
-            gang::release_part(session, job);
+            gang::release_idle(session, job);
             if session.world.jobs[job].counts.of(Status::Pending) > 0 {
                 session.refuse(job, refusal.clone());
             }

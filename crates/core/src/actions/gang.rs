@@ -3,7 +3,7 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
-use super::{gather, hold, pack, start, together, yielding};
+use super::{gather, hold, pack, reliance, start, together, yielding};
 use crate::budget::Cut;
 use crate::diagnosis::Refusal;
 use crate::event::Time;
@@ -164,7 +164,7 @@ pub(super) fn serve(session: &mut Session<'_>, job: JobId, work: &mut Work) -> S
             placed = place_or_start(&mut statement, job, work, &mut refusals);
         }
     }
-    if let Some(gang) = hold::let_down(&mut statement, job) {
+    if let Some(gang) = reliance::let_down(&mut statement, job) {
         drop(statement);
         return wait_for(session, job, gang);
     }
@@ -317,6 +317,9 @@ fn take_over_from(
         return false;
     }
     yielding::put_back(&mut statement, yielded, job);
+    if reliance::let_down(&mut statement, job).is_some() {
+        return false;
+    }
     pack::commit(statement, job);
     note(session, job, refusals);
     true
@@ -331,6 +334,9 @@ fn take_over_whole(session: &mut Session<'_>, job: JobId, work: &mut Work, lesse
         return false;
     }
     yielding::put_back(&mut statement, yielded, job);
+    if reliance::let_down(&mut statement, job).is_some() {
+        return false;
+    }
     statement.commit(&Arc::default());
     *work = Work::of_requests(session, job);
     true
@@ -404,10 +410,17 @@ pub(super) fn release(session: &mut Session<'_>, job: JobId) {
 
 /// Gives up the nominations of a job that nobody serves in this cycle and that has lost a part of them.
 pub(super) fn release_part(session: &mut Session<'_>, job: JobId) {
-    let nominated = session.world.jobs[job].counts.of(Status::Pipelined) > 0;
-    if nominated && !session.job_ready(job) && !session.job_pipelined(job) {
+    if !session.job_ready(job) && !session.job_pipelined(job) {
         release(session, job);
     }
+}
+
+/// The same of one whose queue has enough, for which nothing is being released any more: others may have the room.
+pub(super) fn release_idle(session: &mut Session<'_>, job: JobId) {
+    if !start::awaits_room(session, job) {
+        release(session, job);
+    }
+    release_part(session, job);
 }
 
 /// One serving of a job: what could not be placed, and why.

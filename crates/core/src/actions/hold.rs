@@ -7,7 +7,7 @@ use std::cmp::Reverse;
 use rustc_hash::FxHashSet;
 
 use super::{evict, gather};
-use crate::id::{JobId, NodeId, TaskId, TermId};
+use crate::id::{JobId, NodeId, TaskId};
 use crate::placement::Room;
 use crate::session::Session;
 use crate::statement::Statement;
@@ -59,43 +59,6 @@ pub(super) fn can_have(session: &mut Session<'_>, places: Places) -> bool {
     places.iter().all(|(task, _)| evict::may_keep(session, *task)) || waiting(session, places).is_some()
 }
 
-/// A gang that could not start in its places any more with this job in those it has now: its members are to be the first of their
-/// kind, and these are of it.
-pub(super) fn let_down(statement: &mut Statement<'_, '_>, job: JobId) -> Option<JobId> {
-    let gangs = relying(statement.session(), job);
-    let fresh = if gangs.is_empty() { Places::new() } else { places(statement.session(), job) };
-    gangs.into_iter().find(|gang| {
-        let theirs = places(statement.session(), *gang);
-        if waiting(statement.session(), theirs.clone()).is_some() {
-            return false;
-        }
-        let mut without = statement.nested();
-        for (task, _) in &fresh {
-            without.unplace(*task);
-        }
-        waiting(without.session(), theirs).is_some()
-    })
-}
-
-/// Gangs with promised places whose members ask to be with pods of this job's kind, if it does not outrank them.
-fn relying(session: &Session<'_>, job: JobId) -> Vec<JobId> {
-    let world = &*session.world;
-    let fresh = places(session, job);
-    let terms: FxHashSet<TermId> =
-        fresh.iter().flat_map(|(task, _)| world.terms.promised(world.class_of(*task))).collect();
-    if terms.is_empty() {
-        return Vec::new();
-    }
-    let asks = |task: &TaskId| world.class_of(*task).carried.affinity.iter().any(|term| terms.contains(term));
-    let relies = |gang: &JobId| {
-        *gang != job
-            && is_reserved(session, *gang)
-            && !session.outranks(job, *gang)
-            && world.jobs[*gang].tasks.iter().any(asks)
-    };
-    world.waiting_jobs().map(|(id, _)| id).filter(relies).collect()
-}
-
 /// Whether a gang may keep what it has and loses nothing by that.
 pub(super) fn is_as_good(session: &mut Session<'_>, job: JobId, other: Merit) -> bool {
     may_wait(session, job) && merit(session, job) >= other
@@ -106,6 +69,11 @@ pub(super) fn merit(session: &mut Session<'_>, job: JobId) -> Merit {
     let places = places(session, job);
     let count = places.len();
     (count, Reverse(waiting(session, places).unwrap_or(count)))
+}
+
+/// Whether members can be given these places one after the other, beside all others.
+pub(super) fn can_start(session: &mut Session<'_>, places: &Places) -> bool {
+    waiting(session, places.clone()).is_some()
 }
 
 /// How many members wait for room when they are given their places one after the other; `None` when that cannot be.

@@ -13,6 +13,7 @@ mod order;
 mod pack;
 mod preempt;
 mod reclaim;
+mod reliance;
 mod start;
 mod together;
 mod yielding;

@@ -14,7 +14,7 @@ use smallvec::SmallVec;
 use std::cmp::Reverse;
 use std::sync::Arc;
 
-use super::{hold, start};
+use super::{reliance, start};
 use crate::budget::{Budget, Cut};
 use crate::id::{ClaimId, JobId, NodeId, TaskId};
 use crate::placement::Room;
@@ -78,7 +78,7 @@ pub(super) fn place_whole(
     let mut steps = session.searches.part(job);
     let mut statement = session.statement();
     let mut found = fill(&mut statement, job, tasks, later, &mut steps);
-    if found == Ok(true) && hold::let_down(&mut statement, job).is_some() {
+    if found == Ok(true) && reliance::let_down(&mut statement, job).is_some() {
         found = Ok(false);
     }
     if found == Ok(true) {

@@ -32,7 +32,7 @@ pub(super) fn where_all_is_free(statement: &mut Statement<'_, '_>, job: JobId) {
     let session = statement.session();
     let tasks = members(session, job);
     if hold::is_reserved(session, job)
-        && !awaits_room(session, &tasks)
+        && !awaits_room(session, job)
         && pack::is_intricate(session.world, &tasks)
     {
         any_way(statement, job, &tasks);
@@ -43,7 +43,7 @@ pub(super) fn where_all_is_free(statement: &mut Statement<'_, '_>, job: JobId) {
 /// nothing is made again when something has happened; a long one not at once, unless all of its places have come free.
 pub(super) fn in_any_way(session: &mut Session<'_>, job: JobId) -> bool {
     let tasks = members(session, job);
-    if is_known(session, job) || (awaits_room(session, &tasks) && rests(session, job)) {
+    if is_known(session, job) || (awaits_room(session, job) && rests(session, job)) {
         return false;
     }
     let before = session.searches.left();
@@ -109,12 +109,15 @@ fn waiting(session: &Session<'_>, job: JobId) -> Vec<TaskId> {
     tasks
 }
 
-/// Whether any of their places has to be released yet.
-fn awaits_room(session: &Session<'_>, tasks: &[TaskId]) -> bool {
+/// Whether any of its places has to be released yet.
+pub(super) fn awaits_room(session: &Session<'_>, job: JobId) -> bool {
     let world = &*session.world;
-    let releasing =
-        |task: &TaskId| world.tasks[*task].node.is_some_and(|node| !world.nodes[node].releasing.is_zero());
-    tasks.iter().any(releasing)
+    let releasing = |task: &TaskId| {
+        let it = &world.tasks[*task];
+        let fresh = matches!(it.status, Status::Pipelined | Status::Allocated);
+        it.node.is_some_and(|node| fresh && !world.nodes[node].releasing.is_zero())
+    };
+    world.jobs[job].tasks.iter().any(releasing)
 }
 
 /// One after the other, as long as that makes place for more of them.

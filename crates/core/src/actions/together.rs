@@ -5,7 +5,7 @@
 use rustc_hash::FxHashMap;
 
 use super::gang::Attempt;
-use super::{hold, pack, start};
+use super::{pack, reliance, start};
 use crate::budget::Cut;
 use crate::id::{JobId, NodeId, TaskId, TermId};
 use crate::placement::Room;
@@ -46,7 +46,7 @@ pub(super) fn place_whole(
         let mut attempt = statement.nested();
         if place_at(&mut attempt, job, tasks, &choice, home)
             && (later || attempt.session().job_ready(job))
-            && hold::let_down(&mut attempt, job).is_none()
+            && reliance::let_down(&mut attempt, job).is_none()
         {
             start::at_once(&mut attempt, job);
             attempt.keep();

@@ -266,7 +266,7 @@ impl Contest {
 }
 
 /// What a controller makes for a pod that is gone.
-fn again(cluster: &mut Cluster, made: &mut BTreeMap<String, u32>, pod: PodInfo) {
+pub(crate) fn again(cluster: &mut Cluster, made: &mut BTreeMap<String, u32>, pod: PodInfo) {
     let job = pod.group.as_deref().unwrap_or_default().to_owned();
     let number = made.entry(job.clone()).and_modify(|number| *number += 1).or_insert(100);
     let name: std::sync::Arc<str> = format!("{job}-{number}").into();

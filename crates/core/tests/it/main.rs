@@ -5,6 +5,7 @@ mod chases;
 mod claims;
 mod cluster;
 mod denied;
+mod endings;
 mod eviction_properties;
 mod evictions;
 mod gangs;

@@ -11,7 +11,7 @@ use super::roster::{Loss, Victim};
 use super::steps::Steps;
 use super::surplus;
 use super::takes::note_taking;
-use crate::actions::hold;
+use crate::actions::reliance;
 use crate::decision::Cause;
 use crate::diagnosis::NoEviction;
 use crate::id::{ClassId, JobId, NodeId, TaskId};
@@ -71,7 +71,7 @@ pub(super) fn prove(
         let placed = aim.placed(statement.session().world);
         spare(&mut statement, aim, &left, placed, steps)?;
     }
-    if hold::let_down(&mut statement, aim.job).is_some() {
+    if reliance::let_down(&mut statement, aim.job).is_some() {
         return Ok(false);
     }
     let may = is_entitled(statement.session(), aim, purpose) && accepts(statement.session().world);

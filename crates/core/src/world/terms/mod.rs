@@ -164,16 +164,25 @@ impl Terms {
         class.profile.is_some_and(|profile| self.profiles[profile].meant.binary_search(&term).is_ok())
     }
 
-    /// Terms that mean the tasks of a class and pods that are only promised a place.
-    pub(crate) fn promised<'a>(&'a self, class: &Class) -> impl Iterator<Item = TermId> + 'a {
+    /// Terms that mean the tasks of a class.
+    fn meaning(&self, class: &Class) -> impl Iterator<Item = TermId> + '_ {
         let meant = class.profile.map_or(&[][..], |profile| &self.profiles[profile].meant);
-        meant.iter().copied().filter(|term| self.total(*term)[2] > 0)
+        meant.iter().copied()
+    }
+
+    /// How many pods of a term are promised their places.
+    pub(crate) fn promised(&self, term: TermId) -> u32 {
+        self.total(term)[term::NOMINATED]
+    }
+
+    /// Terms that mean the tasks of a class and by which pods seek others that are promised their places.
+    pub(crate) fn relied_on(&self, class: &Class) -> impl Iterator<Item = TermId> + '_ {
+        self.meaning(class).filter(|term| self.terms[*term].relied > 0)
     }
 
     /// Terms that mean the tasks of a class and that some class keeps away or draws them by.
     pub fn outward(&self, class: &Class) -> impl Iterator<Item = TermId> + '_ {
-        let meant = class.profile.map_or(&[][..], |profile| &self.profiles[profile].meant);
-        meant.iter().copied().filter(|term| self.terms[*term].outward > 0)
+        self.meaning(class).filter(|term| self.terms[*term].outward > 0)
     }
 
     /// Changes when a term that meant the tasks of a class is gone, or works inward only; the log does not tell.

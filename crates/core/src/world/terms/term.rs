@@ -9,13 +9,16 @@ use crate::world::Hold;
 /// Pods as they stand: there, leaving, nominated.
 pub type Held<N> = [N; 3];
 
+/// The place of those that are nominated in [`Held`].
+pub(super) const NOMINATED: usize = 2;
+
 /// The place of a hold in [`Held`].
 pub(super) fn held(hold: Hold) -> Option<usize> {
     match hold {
         Hold::Nothing => None,
         Hold::Used => Some(0),
         Hold::Releasing => Some(1),
-        Hold::Pipelined => Some(2),
+        Hold::Pipelined => Some(NOMINATED),
     }
 }
 
@@ -106,6 +109,8 @@ pub(crate) struct Term {
     pub(super) exact: u32,
     /// Of these, those that keep pods away by it or draw them.
     pub(super) outward: u32,
+    /// Pods with promised places that seek by it.
+    pub(super) relied: u32,
     pub(super) tallies: Vec<Tally>,
     /// Pods in all domains.
     pub(super) total: Held<u32>,
@@ -131,6 +136,7 @@ impl Term {
             refs: 0,
             exact: 0,
             outward: 0,
+            relied: 0,
             tallies: vec![Tally::default(); topology.bound()],
             total: [0; 3],
             levels: Default::default(),
@@ -192,7 +198,7 @@ impl Term {
     }
 }
 
-fn shift(count: &mut u32, sign: i32) {
+pub(super) fn shift(count: &mut u32, sign: i32) {
     *count = count.wrapping_add_signed(sign);
 }
 

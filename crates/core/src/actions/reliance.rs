@@ -1,0 +1,127 @@
+//! Reservations that nothing but each other holds up are given up.
+//!
+//! A pod that seeks company may be promised a place beside one that is itself only promised its place. When the pods are gone
+//! for which both got theirs, each waits for the other. So promised places hold only as long as there is an order in which the
+//! gangs that have them can start, each beside those before it and what is there.
+use std::sync::Arc;
+
+use rustc_hash::FxHashSet;
+
+use super::hold::{self, Places};
+use super::{gather, start};
+use crate::id::{ClassId, JobId, TaskId, TermId};
+use crate::session::Session;
+use crate::statement::Statement;
+use crate::world::{Status, World};
+
+/// What can start by itself: a gang as a whole, or a pod of a job that has started.
+struct Unit {
+    job: JobId,
+    places: Places,
+}
+
+/// Gives up the promised places for which there is no such order.
+pub(super) fn give_up(session: &mut Session<'_>, jobs: &[JobId]) {
+    let relies = |job: &&JobId| {
+        session.world.jobs[**job].counts.of(Status::Pipelined) > 0
+            && !gather::is_gathering(session.world, **job)
+            && relies_on_promises(session.world, **job)
+    };
+    let mut left: Vec<JobId> = jobs.iter().filter(relies).copied().collect();
+    if left.iter().all(|job| start::is_known(session, *job)) {
+        return;
+    }
+    left.sort_by(|a, b| session.job_order(*a, *b));
+    for unit in without_order(session, &left) {
+        let mut statement = session.statement();
+        for (task, _) in unit.places {
+            statement.unplace(task);
+        }
+        statement.commit(&Arc::default());
+    }
+}
+
+/// What of these jobs cannot start in its promised places, whatever starts first.
+fn without_order(session: &mut Session<'_>, jobs: &[JobId]) -> Vec<Unit> {
+    let mut statement = session.statement();
+    let mut left: Vec<Unit> = jobs.iter().flat_map(|job| units(statement.session(), *job)).collect();
+    for (task, _) in left.iter().flat_map(|unit| &unit.places) {
+        statement.unplace(*task);
+    }
+    let mut before = usize::MAX;
+    while left.len() < before {
+        before = left.len();
+        left.retain(|Unit { places, .. }| {
+            let starts = hold::can_start(statement.session(), places);
+            for (task, node) in places.iter().filter(|_| starts) {
+                statement.pipeline(*task, *node);
+            }
+            !starts
+        });
+    }
+    left
+}
+
+fn units(session: &Session<'_>, job: JobId) -> Vec<Unit> {
+    if hold::is_reserved(session, job) {
+        return vec![Unit { job, places: hold::places(session, job) }];
+    }
+    let mut places = hold::places(session, job);
+    places.retain(|(task, _)| session.world.tasks[*task].status == Status::Pipelined);
+    places.into_iter().map(|place| Unit { job, places: vec![place] }).collect()
+}
+
+/// A gang that could not start in its places any more after this statement for a job: pods go that its members are to be with, or
+/// they are to be the first of their kind, and the job's are of it.
+pub(super) fn let_down(statement: &mut Statement<'_, '_>, job: JobId) -> Option<JobId> {
+    let gangs = relying(statement, job);
+    if gangs.is_empty() {
+        return None;
+    }
+    let session = statement.session();
+    let mut fallen = gangs.clone();
+    fallen.retain(|gang| !stands(session, *gang));
+    // Who starts is there before them; of those that wait any may be the first.
+    let all: Vec<JobId> = gangs.into_iter().chain([job]).collect();
+    fallen.extend(without_order(session, &all).into_iter().map(|unit| unit.job).filter(|gang| *gang != job));
+    let mut before = statement.undone();
+    fallen.into_iter().find(|gang| stands(before.session(), *gang))
+}
+
+/// Whether a gang can start in its places when all else is as it is.
+fn stands(session: &mut Session<'_>, gang: JobId) -> bool {
+    let places = hold::places(session, gang);
+    hold::can_start(session, &places)
+}
+
+/// Gangs with promised places whose members ask to be with pods of the kinds of those that move in a statement for a job, if it
+/// does not outrank them.
+fn relying(statement: &mut Statement<'_, '_>, job: JobId) -> Vec<JobId> {
+    let moved: FxHashSet<ClassId> = statement.classes().collect();
+    let session = statement.session();
+    let world = &*session.world;
+    let terms: FxHashSet<TermId> =
+        moved.into_iter().flat_map(|class| world.terms.relied_on(&world.classes[class])).collect();
+    if terms.is_empty() {
+        return Vec::new();
+    }
+    let asks = |task: &TaskId| world.class_of(*task).carried.sought().any(|term| terms.contains(&term));
+    let relies = |gang: &JobId| {
+        *gang != job
+            && hold::is_reserved(session, *gang)
+            && !session.outranks(job, *gang)
+            && world.jobs[*gang].tasks.iter().any(asks)
+    };
+    world.waiting_jobs().map(|(id, _)| id).filter(relies).collect()
+}
+
+/// Whether pods that are only promised their places, its own too, are of the kind that pods of a job are to be with, or spread among.
+fn relies_on_promises(world: &World, job: JobId) -> bool {
+    let nominated = |task: &&TaskId| world.tasks[**task].status == Status::Pipelined;
+    let mut sought = world.jobs[job]
+        .tasks
+        .iter()
+        .filter(nominated)
+        .flat_map(|task| world.class_of(*task).carried.sought());
+    sought.any(|term| world.terms.promised(term) > 0)
+}

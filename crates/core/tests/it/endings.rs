@@ -1,0 +1,166 @@
+//! In the end nobody is kept a place for nothing: whoever waits for room waits for pods that leave.
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use phalanx_core::event::{Constraints, Event, PodGroupInfo, PodInfo, Time};
+use phalanx_core::world::Status;
+use proptest::prelude::*;
+
+use crate::chases::again;
+use crate::cluster::{Cluster, cases};
+use crate::objects::{group, member, node, queue, running};
+use crate::settings::{Named, evicting, named};
+use crate::small::{self, Rules};
+
+/// A gang: `minMember`, pods that run on these nodes, pods that wait, cores of each, priority class, queue, what they ask of others.
+#[derive(Clone, Debug)]
+struct Gang {
+    min: u32,
+    run_on: Vec<usize>,
+    wait: u32,
+    cores: i64,
+    priority: i32,
+    queue: usize,
+    rules: Rules,
+}
+
+#[derive(Clone, Debug)]
+struct Course {
+    conf: Named,
+    /// Cores and rack.
+    nodes: Vec<(i64, usize)>,
+    gangs: Vec<Gang>,
+    /// Victims of every so manieth cycle stay for one more.
+    linger: usize,
+}
+
+/// Anybody takes from other queues.
+fn unjudged() -> Named {
+    let tiers = "- plugins:\n  - name: priority\n  - name: gang\n    enableReclaimable: false\n    enablePreemptable: false\n  \
+                 - name: conformance\n  - name: predicates\n  - name: nodeorder\n";
+    named("unjudged", &format!("actions: \"enqueue, allocate, backfill, reclaim, preempt\"\ntiers:\n{tiers}"))
+}
+
+fn gang() -> impl Strategy<Value = Gang> {
+    let rules = small::rules(0.5, 0.15, 0.3);
+    let run_on = prop_oneof![2 => Just(Vec::new()), 1 => prop::collection::vec(0usize..4, 1..4)];
+    (1u32..4, run_on, 0u32..4, 1i64..3, 0i32..2, 0usize..2, rules).prop_map(
+        |(min, run_on, wait, cores, priority, queue, rules)| {
+            let min = min.min(run_on.len() as u32 + wait);
+            Gang { min, run_on, wait, cores, priority, queue, rules }
+        },
+    )
+}
+
+fn course() -> impl Strategy<Value = Course> {
+    let conf = prop::sample::select(evicting().into_iter().chain([unjudged()]).collect::<Vec<_>>());
+    let nodes = prop::collection::vec((1i64..6, 0usize..2), 2..5);
+    let gangs = prop::collection::vec(gang(), 2..7);
+    (conf, nodes, gangs, 1usize..6).prop_map(|(conf, nodes, gangs, linger)| Course {
+        conf,
+        nodes,
+        gangs,
+        linger,
+    })
+}
+
+impl Gang {
+    fn pod(&self, at: usize, index: u32) -> PodInfo {
+        let pod_rules = self.rules.info();
+        PodInfo {
+            labels: small::labels(&self.rules.colours, "colour").collect(),
+            constraints: Arc::new(Constraints { pod_rules, ..Constraints::default() }),
+            ..member(&format!("j{at}"), index, &format!("cpu={}", self.cores))
+        }
+    }
+}
+
+impl Course {
+    fn cluster(&self) -> Cluster {
+        let mut cluster = Cluster::with(self.conf.conf.clone());
+        for value in 0..2 {
+            let name = format!("p{value}").into();
+            cluster.add(Event::PriorityClass { name, value, global_default: false });
+            cluster.add(queue(&format!("q{value}"), 1));
+        }
+        let mut free: Vec<i64> = self.nodes.iter().map(|(cores, _)| *cores).collect();
+        for (at, (cores, rack)) in self.nodes.iter().enumerate() {
+            let mut info = node(&format!("n{at}"), &format!("cpu={cores} pods=99"));
+            info.labels.push((small::RACK.into(), format!("r{rack}").into()));
+            cluster.add(info);
+        }
+        for (at, gang) in self.gangs.iter().enumerate() {
+            cluster.add(PodGroupInfo {
+                queue: format!("q{}", gang.queue).into(),
+                priority_class: Some(format!("p{}", gang.priority).into()),
+                created: Time(at as i64),
+                ..group(&format!("j{at}"), gang.min)
+            });
+            let mut pods = (0..).map(|index| gang.pod(at, index));
+            for (place, pod) in gang.run_on.iter().zip(&mut pods) {
+                let place = place % free.len();
+                free[place] -= gang.cores;
+                let there = free[place] >= 0;
+                cluster.add(if there { running(pod, &format!("n{place}")) } else { pod });
+                free[place] += if there { 0 } else { gang.cores };
+            }
+            for pod in pods.take(gang.wait as usize) {
+                cluster.add(pod);
+            }
+        }
+        cluster
+    }
+
+    /// Runs until nobody has been evicted or bound for a while; false when that does not come.
+    fn comes_to_rest(&self, cluster: &mut Cluster) -> bool {
+        let (mut made, mut quiet, mut leaving) = (BTreeMap::new(), 0, Vec::new());
+        for at in 0..CYCLES {
+            let cycle = cluster.run();
+            quiet = if cycle.evicted.is_empty() && cycle.bound.is_empty() { quiet + 1 } else { 0 };
+            if quiet == QUIET {
+                return true;
+            }
+            let lingers = at % self.linger == 0;
+            for victim in &cycle.evicted {
+                cluster.change(victim, |pod| pod.deleting = lingers);
+            }
+            for victim in std::mem::take(&mut leaving)
+                .into_iter()
+                .chain(cycle.evicted.iter().filter(|_| !lingers).cloned())
+            {
+                let pod = cluster.pod(&victim);
+                cluster.gone(&victim);
+                again(cluster, &mut made, pod);
+            }
+            leaving.extend(cycle.evicted.into_iter().filter(|_| lingers));
+        }
+        false
+    }
+}
+
+const CYCLES: usize = 600;
+
+/// Longer than any search rests.
+const QUIET: usize = 15;
+
+/// Pods that have a promised place though nobody leaves, but for those for which room is gathered.
+fn kept_for_nothing(cluster: &Cluster) -> Vec<String> {
+    let world = &cluster.world;
+    let gathers = |pod: &str| {
+        let (job, _) = pod.rsplit_once('-').expect("a member");
+        cluster.reasons(job).iter().any(|reason| reason.contains("until there is room"))
+    };
+    let kept = world.tasks.iter().filter(|(_, task)| task.status == Status::Pipelined);
+    kept.map(|(_, task)| task.pod.name.to_string()).filter(|pod| !gathers(pod)).collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(cases(300)))]
+
+    #[test]
+    fn nobody_is_kept_a_place_for_nothing(course in course()) {
+        let mut cluster = course.cluster();
+        prop_assert!(course.comes_to_rest(&mut cluster), "it does not come to rest");
+        prop_assert_eq!(kept_for_nothing(&cluster), Vec::<String>::new());
+    }
+}
