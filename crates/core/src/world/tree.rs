@@ -139,13 +139,9 @@ impl World {
         (a, b)
     }
 
-    /// The first queue, from this one up, that is not open; `root` is asked for itself only.
+    /// The first queue, from this one up, that is not open.
     pub(crate) fn queue_shut(&self, id: QueueId) -> Option<QueueId> {
-        let shut = |at: &QueueId| {
-            let queue = &self.queues[*at];
-            queue.state != QueueState::Open && (*at == id || !queue.is_root())
-        };
-        self.queue_path(id).find(shut)
+        self.queue_path(id).find(|at| self.queues[*at].state != QueueState::Open)
     }
 
     /// Jobs of a queue may be admitted and placed, as far as its state and those of the queues above it go.

@@ -71,10 +71,10 @@ fn frees_one_by_one(cluster: &mut Cluster) {
     cluster.cycle();
 }
 
-/// A queue `leaf` below `top`, and gangs in it that wait: for room, then because `top` is closed, until it opens again.
-fn closes_and_opens(cluster: &mut Cluster, gangs: usize) {
-    let top = queue("top", 1);
-    cluster.add(top.clone()).add(QueueInfo { parent: "top".into(), ..queue("leaf", 1) });
+/// A queue `leaf` below another, and gangs in it that wait: for room, then because that one is closed, until it opens again.
+fn closes_and_opens(cluster: &mut Cluster, top: &str, gangs: usize) {
+    let (parent, top) = (top.into(), queue(top, 1));
+    cluster.add(top.clone()).add(QueueInfo { parent, ..queue("leaf", 1) });
     cluster.add(node("n0", "cpu=1 memory=800Gi pods=1000"));
     for at in 0..gangs {
         let info = PodGroupInfo { queue: "leaf".into(), ..group(&format!("g{at}"), 1) };
@@ -91,8 +91,11 @@ fn closes_and_opens(cluster: &mut Cluster, gangs: usize) {
 
 #[test]
 fn a_parent_that_opens_again_wakes_those_below_it() {
-    assert_eq!(ends_alike(&tree(), Patience::default(), |it| closes_and_opens(it, 160)).len(), 160);
-    assert_eq!(ends_alike(&tree(), patient(), |it| closes_and_opens(it, 1)).len(), 1);
+    for (top, conf) in [("top", tree()), ("root", tree()), ("root", helm())] {
+        let many = ends_alike(&conf, Patience::default(), |it| closes_and_opens(it, top, 160));
+        assert_eq!(many.len(), 160, "{top}");
+        assert_eq!(ends_alike(&conf, patient(), |it| closes_and_opens(it, top, 1)).len(), 1, "{top}");
+    }
 }
 
 #[test]
