@@ -1,5 +1,6 @@
 //! Why something was refused: data first, text at the very end.
 mod eviction;
+mod limit;
 mod nodes;
 mod queue;
 
@@ -8,6 +9,7 @@ use std::sync::Arc;
 use phalanx_resource::{DimId, Dims};
 
 pub use eviction::{NoEviction, Shelter, Sheltered, Untried};
+pub use limit::{Limit, Overuse};
 pub use nodes::{Distance, FitError, Shortage, Unfit};
 pub use queue::QueueFault;
 
@@ -82,6 +84,8 @@ pub enum Refusal {
         plugin: &'static str,
         /// The queue that has no more to promise.
         queue: Arc<str>,
+        /// Of what.
+        limit: Limit,
         /// What is missing, by resource.
         missing: Vec<(DimId, i64)>,
     },
@@ -105,8 +109,8 @@ pub enum Refusal {
         plugin: &'static str,
         /// Queue.
         queue: Arc<str>,
-        /// Resources that its jobs ask for, and of which its capability is 0.
-        barred: Vec<DimId>,
+        /// How that comes.
+        why: Overuse,
     },
     /// Placing one more task would take the queue over its share or limit.
     Quota {
@@ -114,10 +118,12 @@ pub enum Refusal {
         plugin: &'static str,
         /// Queue.
         queue: Arc<str>,
-        /// What the queue may have, in its words: `deserved` or `capability`.
-        limit: &'static str,
+        /// What the queue may have.
+        limit: Limit,
         /// By how much the task exceeds it, by resource.
         over: Vec<(DimId, i64)>,
+        /// By how much its gang does, where that is more and known.
+        gang: Vec<(DimId, i64)>,
     },
     /// No node will do for a task.
     Nodes {
@@ -213,25 +219,22 @@ impl Refusal {
             Refusal::Enqueue { plugin, text, missing } => {
                 format!("{text}{} (plugin {plugin})", list(": insufficient ", missing, dims))
             }
-            Refusal::Promised { plugin, queue, missing } => {
+            Refusal::Promised { plugin, queue, limit, missing } => {
                 let missing = list(": insufficient ", missing, dims);
-                format!("resource quota of queue {queue} insufficient{missing} (plugin {plugin})")
+                format!("{}{missing} (plugin {plugin})", limit.not_promised(queue))
             }
             Refusal::ResourceQuota { quota, over } => format!(
                 "ResourceQuota {quota} would be exceeded{} (plugin resourcequota)",
                 list(": ", over, dims)
             ),
             Refusal::Extender { verb, text } => format!("extender, {verb}: {text}"),
-            Refusal::Overused { plugin, queue, barred } if barred.is_empty() => {
-                format!("queue {queue} is overused (plugin {plugin})")
+            Refusal::Overused { plugin, queue, why } => {
+                format!("{} (plugin {plugin})", why.text(queue, dims))
             }
-            Refusal::Overused { plugin, queue, barred } => {
-                let barred: Vec<&str> = barred.iter().map(|dim| dims.name(*dim)).collect();
-                let barred = barred.join(", ");
-                format!("queue {queue} is overused: its capability of {barred} is 0 (plugin {plugin})")
-            }
-            Refusal::Quota { plugin, queue, limit, over } => {
-                format!("queue {queue} would exceed its {limit}{} (plugin {plugin})", list(": ", over, dims))
+            Refusal::Quota { plugin, queue, limit, over, gang } => {
+                let (over, gang) = (list(": ", over, dims), list("; its gang: ", gang, dims));
+                let (exceeded, remedy) = (limit.exceeded(), limit.remedy(dims));
+                format!("queue {queue} would exceed {exceeded}{over}{gang} (plugin {plugin}){remedy}")
             }
             Refusal::Nodes { task, error } => format!("{}: {}", task, error.text(dims)),
             Refusal::Gathering { first, nodes } => {

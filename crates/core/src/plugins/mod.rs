@@ -7,6 +7,7 @@ mod drf;
 mod extender;
 mod flat;
 mod gang;
+mod gang_over;
 mod hdrf;
 mod nodegroup;
 mod nodeorder;

@@ -45,7 +45,7 @@ fn a_job_larger_than_its_queue_is_told_so() {
     cluster.add(PodGroupInfo { queue: "q".into(), ..asking("g", "cpu=5", 0) });
     cluster.add(PodGroupInfo { queue: "q".into(), ..asking("h", "cpu=4", 1) });
     cluster.cycle();
-    let expected = "queue resource quota insufficient: insufficient cpu (1 more) (plugin proportion)";
+    let expected = "resource quota of queue q insufficient: insufficient cpu (1 more) (plugin proportion)";
     assert_eq!(cluster.reasons("g"), [expected]);
     assert_eq!(cluster.phase("h"), Phase::Inqueue, "who is refused holds up nobody");
 }

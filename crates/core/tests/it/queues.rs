@@ -45,7 +45,12 @@ fn a_full_share_is_told_as_the_reason() {
     cluster.cycle();
     assert_eq!(cluster.deserved("a", "cpu").as_deref(), Some("2"));
     assert_eq!(cluster.deserved("b", "cpu").as_deref(), Some("6"));
-    assert_eq!(cluster.reasons("a"), ["queue a is overused (plugin proportion)"]);
+    assert_eq!(
+        cluster.reasons("a"),
+        [
+            "queue a is overused: it holds all that its weight gives it beside what other queues ask for (plugin proportion)"
+        ]
+    );
 }
 
 #[test]

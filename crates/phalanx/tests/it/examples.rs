@@ -56,7 +56,7 @@ fn a_cluster_that_is_too_small_says_why() {
     }
     let over = &report["podGroups"]["demo/over-quota"];
     assert_eq!(over["phase"], "Pending");
-    assert!(reason(over).contains("queue resource quota insufficient"), "{over}");
+    assert!(reason(over).contains("resource quota of queue capped insufficient"), "{over}");
     assert!(reason(&report["pods"]["demo/needs-gpu"]).contains("nvidia.com/gpu"), "{report}");
     assert_eq!(count(&report["pods"]), 1);
 }

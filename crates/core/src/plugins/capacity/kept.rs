@@ -7,6 +7,7 @@ use phalanx_resource::{Amounts, DimId};
 
 use super::devices::{Devices, total};
 use super::standing::Standing;
+use crate::diagnosis::Limit;
 use crate::id::{Id, QueueId};
 use crate::world::World;
 
@@ -29,6 +30,14 @@ struct Figures {
     /// Of the queues right below.
     claims_below: i64,
     held_below: i64,
+}
+
+/// A queue that a request would make claim too much.
+pub(super) struct Refuses {
+    pub(super) queue: QueueId,
+    /// What it would claim from others.
+    pub(super) limit: Limit,
+    pub(super) over: Vec<(DimId, i64)>,
 }
 
 impl Kept {
@@ -90,22 +99,30 @@ impl Kept {
         }
     }
 
-    /// The first queue on the way up, if any, that a request would make claim what others are to keep; and how much.
+    /// The first queue on the way up, if any, that a request would make claim what others are to keep.
     pub(super) fn refuses(
         &self,
         world: &World,
         devices: &Devices,
         queue: QueueId,
         request: &Amounts,
-    ) -> Option<(QueueId, Vec<(DimId, i64)>)> {
+    ) -> Option<Refuses> {
         let need = |slot: usize| request.get(self.dims[slot]);
         let over = |slot: usize| self.too_much(world, devices, queue, (slot, need(slot)));
-        let (at, _) = (0..self.dims.len()).find_map(over)?;
-        let over = (0..self.dims.len()).filter_map(|slot| {
-            let (id, over) = over(slot)?;
-            (id == at).then_some((self.dims[slot], over))
-        });
-        Some((at, over.collect()))
+        let (queue, _) = (0..self.dims.len()).find_map(over)?;
+        let here = |slot| over(slot).filter(|(id, _)| *id == queue).map(|(_, over)| (slot, over));
+        let over: Vec<_> = (0..self.dims.len()).filter_map(here).collect();
+        let keeps = over.iter().any(|(slot, _)| self.is_kept_beside(world, queue, *slot));
+        let limit = if keeps { Limit::Guarantees } else { Limit::Left };
+        let over = over.into_iter().map(|(slot, over)| (self.dims[slot], over)).collect();
+        Some(Refuses { queue, limit, over })
+    }
+
+    /// Whether queues beside one are guaranteed more than they hold.
+    fn is_kept_beside(&self, world: &World, queue: QueueId, slot: usize) -> bool {
+        let above = self.line(self.above(world, queue));
+        let (it, family) = (&self.lines[queue.index()][slot], &self.lines[above][slot]);
+        family.claims_below - it.claim > family.held_below - it.held
     }
 
     fn too_much(

@@ -51,21 +51,20 @@ use std::cmp::Ordering;
 use phalanx_resource::{Amounts, Ceilings, DimId};
 
 use super::flat;
+use super::gang_over::gang_over;
 use super::share::Share;
 use crate::conf::{ArgKind, ArgSpec, Flag, Rule};
-use crate::diagnosis::{QueueFault, Refusal};
+use crate::diagnosis::{Limit, QueueFault, Refusal};
 use crate::event::Time;
 use crate::id::{Id, JobId, QueueId, TaskId};
 use crate::plugin::{EvictionKind, Mark, Opening, Plugin, PluginDef, Verdict};
 use crate::world::{Status, Sums, World};
 use devices::Devices;
 use gates::LetIn;
-use kept::Kept;
+use kept::{Kept, Refuses};
 use standing::Standing;
 
 const NAME: &str = "capacity";
-/// The limit of a queue beside others that are guaranteed something.
-const BESIDE: &str = "part beside the guarantees of others";
 const LEVEL: &str = "ancestorReclaimLevel";
 
 const DEVICES: &str = "capacity.DynamicResourceAllocationEnable";
@@ -218,10 +217,23 @@ impl Capacity {
         let over = |id: QueueId| self.over(world, whose.unwrap_or(id), task, limits(id));
         let Some(id) = self.path(world, queue).find(|id| over(*id).next().is_some()) else { return Ok(()) };
         let over: Vec<_> = over(id).collect();
-        let queue = &world.queues[id];
-        let own = |(dim, _): &(DimId, i64)| queue.capability.get(*dim) == limits(id).get(*dim);
-        let limit = if over.iter().all(own) { "capability" } else { BESIDE };
-        Err(Refusal::Quota { plugin: NAME, queue: queue.name.clone(), limit, over })
+        let limit = self.which(world, id, limits(id), &over);
+        Err(quota(world, id, task, (limit, over)))
+    }
+
+    /// What makes these limits of a queue what they are.
+    fn which(&self, world: &World, id: QueueId, limits: &Ceilings, over: &[(DimId, i64)]) -> Limit {
+        let capability = &world.queues[id].capability;
+        let of = |(dim, _): &(DimId, i64)| {
+            let limit = limits.get(*dim);
+            let all = || !self.tree && limit == Some(devices::total(world, *dim));
+            match limit == capability.get(*dim) {
+                true => Limit::Capability,
+                false if all() => Limit::Nodes,
+                false => Limit::Guarantees,
+            }
+        };
+        Limit::of_all(over.iter().map(of))
     }
 
     /// Whether a task is within the realCapability of its queue and of all above.
@@ -231,10 +243,10 @@ impl Capacity {
 
     /// What a job needs of devices that its queue cannot promise it.
     fn missing_devices(&self, world: &World, queue: QueueId, needed: &Amounts) -> Vec<(DimId, i64)> {
-        let real = &self.of(queue).real;
+        let admits = &self.of(queue).admits;
         let missing = |(dim, need): (DimId, i64)| {
             let missing =
-                self.devices.taken(world, queue, dim).saturating_add(need).saturating_sub(real.get(dim)?);
+                self.devices.taken(world, queue, dim).saturating_add(need).saturating_sub(admits.get(dim)?);
             (need > 0 && missing > 0).then_some((dim, missing))
         };
         needed.iter().filter_map(missing).collect()
@@ -267,6 +279,12 @@ impl Capacity {
             a.created.cmp(&b.created).then_with(|| a.name.cmp(&b.name))
         })
     }
+}
+
+/// A task would take its queue, or one above it, over a limit.
+fn quota(world: &World, id: QueueId, task: TaskId, (limit, over): (Limit, Vec<(DimId, i64)>)) -> Refusal {
+    let gang = gang_over(world, task, &over);
+    Refusal::Quota { plugin: NAME, queue: world.queues[id].name.clone(), limit, over, gang }
 }
 
 /// What a request asks for, but for the place of a pod.
@@ -328,14 +346,12 @@ impl Plugin for Capacity {
     fn allocatable(&self, world: &World, queue: QueueId, task: TaskId) -> Result<(), Refusal> {
         self.within_limits(world, queue, task)?;
         let request = self.request(world, queue, task);
-        let Some((id, over)) = self.kept.refuses(world, &self.devices, queue, &request) else {
-            return Ok(());
-        };
-        Err(Refusal::Quota { plugin: NAME, queue: world.queues[id].name.clone(), limit: BESIDE, over })
+        let refuses = self.kept.refuses(world, &self.devices, queue, &request);
+        refuses.map_or(Ok(()), |Refuses { queue, limit, over }| Err(quota(world, queue, task, (limit, over))))
     }
 
     fn lets_in(&self, world: &World, queue: QueueId, task: TaskId) -> Result<(), Refusal> {
-        let own = |id| if self.tree { &self.of(id).real } else { &world.queues[id].capability };
+        let own = |id| if self.tree { &self.of(id).admits } else { &world.queues[id].capability };
         self.within(world, queue, task, None, own)
     }
 
@@ -356,7 +372,7 @@ impl Plugin for Capacity {
             return Ok(());
         }
         let over = self.beyond_deserved(world, queue, task);
-        Err(Refusal::Quota { plugin: NAME, queue: world.queues[queue].name.clone(), limit: "deserved", over })
+        Err(quota(world, queue, task, (Limit::Deserved, over)))
     }
 
     fn reclaimable(&self, world: &World, by: TaskId, of: &[TaskId]) -> Option<Vec<TaskId>> {
@@ -404,11 +420,12 @@ impl Plugin for Capacity {
                 let missing = min.get(dim).saturating_add(promised).saturating_sub(limit);
                 (min.get(dim) > 0 && missing > 0).then_some((dim, missing))
             };
-            let missing: Vec<_> = standing.real.iter().filter_map(missing).collect();
+            let missing: Vec<_> = standing.admits.iter().filter_map(missing).collect();
             let missing = [missing, self.missing_devices(world, queue, &devices)].concat();
             if !missing.is_empty() {
+                let limit = self.which(world, queue, &standing.admits, &missing);
                 let queue = world.queues[queue].name.clone();
-                return Verdict::Reject(Refusal::Promised { plugin: NAME, queue, missing });
+                return Verdict::Reject(Refusal::Promised { plugin: NAME, queue, limit, missing });
             }
         }
         Verdict::Permit

@@ -17,8 +17,10 @@ pub(super) struct Standing {
     reserved: Amounts,
     /// What it can have of the cluster as it is: `realCapability`, but never more than there is.
     pub(super) room: Amounts,
-    /// What its jobs may be promised: `realCapability`, which no queue above `root` limits.
-    pub(super) real: Ceilings,
+    /// `realCapability`, which no queue above `root` limits.
+    real: Ceilings,
+    /// What its jobs may be promised: `real` where it says more than the queue above does.
+    pub(super) admits: Ceilings,
     /// `room` where it says more than the queue above and the nodes do, else the capability.
     pub(super) limits: Ceilings,
     /// What its jobs, and those below it, were promised.
@@ -67,6 +69,8 @@ struct Builder<'w> {
 
 /// What a queue has above it, of one resource.
 struct Above {
+    /// There are the nodes only.
+    is_cluster: bool,
     room: i64,
     real: Option<i64>,
     /// What is kept for the queue and those beside it; `None` when it stands alone.
@@ -132,13 +136,13 @@ impl Builder<'_> {
     fn has(&self, above: Option<QueueId>, dim: DimId, reserved_flat: &Amounts) -> Above {
         if let Some(above) = above.map(|above| &self.standings[above.index()]) {
             let (room, reserved) = (above.room.get(dim), above.reserved.get(dim));
-            return Above { room, real: above.real.get(dim), reserved: Some(reserved) };
+            return Above { is_cluster: false, room, real: above.real.get(dim), reserved: Some(reserved) };
         }
         let room = total(self.world, dim);
         if self.tree {
-            return Above { room, real: None, reserved: None };
+            return Above { is_cluster: true, room, real: None, reserved: None };
         }
-        Above { room, real: Some(room), reserved: Some(reserved_flat.get(dim)) }
+        Above { is_cluster: true, room, real: Some(room), reserved: Some(reserved_flat.get(dim)) }
     }
 
     fn divide(&mut self, id: QueueId, reserved_flat: &Amounts) {
@@ -160,14 +164,20 @@ fn divide(queue: &Queue, dim: DimId, above: &Above, standing: &mut Standing) {
     let (room, guarantee) = part(above.room, reserved, kept);
     standing.room.set(dim, room.min(most));
     standing.guarantee.set(dim, if standing.broken { written } else { guarantee });
-    let real = above.real.map_or(most, |real| part(real, reserved, kept).0.min(most));
+    let whole = above.real.unwrap_or(i64::MAX);
+    let left = above.real.map_or(whole, |real| part(real, reserved, kept).0);
+    let real = left.min(most);
     if real < i64::MAX {
         standing.real.set(dim, real);
     }
-    if room < above.room {
-        standing.limits.set(dim, room.min(most));
-    } else if let Some(capability) = capability {
-        standing.limits.set(dim, capability);
+    // What the queue above says as well is for that one to say.
+    let own = |whole: i64, part: i64| if part < whole { Some(part.min(most)) } else { capability };
+    if let Some(limit) = own(above.room, room) {
+        standing.limits.set(dim, limit);
+    }
+    let promised = if above.is_cluster && above.real.is_some() { Some(real) } else { own(whole, left) };
+    if let Some(limit) = promised {
+        standing.admits.set(dim, limit);
     }
     let least = Some(guarantee).filter(|amount| *amount > 0);
     if let Some(deserved) = standing.deserved.get(dim).map(|amount| amount.min(real)).max(least) {

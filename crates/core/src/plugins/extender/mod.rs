@@ -27,7 +27,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::conf::Flag;
-use crate::diagnosis::Refusal;
+use crate::diagnosis::{Overuse, Refusal};
 use crate::event::Time;
 use crate::extender::{Answer, Ask, Endpoint, Extender};
 use crate::id::{JobId, QueueId, TaskId};
@@ -212,7 +212,7 @@ impl Plugin for Remote {
             Ok(Answer::Flag(true)) => Some(Refusal::Overused {
                 plugin: NAME,
                 queue: world.queues[queue].name.clone(),
-                barred: Vec::new(),
+                why: Overuse::Full,
             }),
             Ok(_) => None,
             Err(failure) => self.refusal(Some(failure)),

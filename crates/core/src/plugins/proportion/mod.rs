@@ -35,9 +35,10 @@ use phalanx_resource::{Amounts, DimId};
 use rustc_hash::FxHashMap;
 
 use super::flat;
+use super::gang_over::gang_over;
 use super::share::Share;
 use crate::conf::ArgSpec;
-use crate::diagnosis::{QueueFault, Refusal};
+use crate::diagnosis::{Limit, Overuse, QueueFault, Refusal};
 use crate::event::Time;
 use crate::id::{Id, JobId, QueueId, TaskId};
 use crate::plugin::{EvictionKind, Plugin, PluginDef, Verdict};
@@ -85,6 +86,47 @@ impl Proportion {
         };
         Share::largest((0..world.dims.len()).map(of))
     }
+
+    /// What makes a limit of a queue what it is. Of what a queue deserves the figure to change is told: it is never more than
+    /// its capability, nor than others' guarantees leave.
+    fn limit(&self, world: &World, id: QueueId, dim: DimId) -> Limit {
+        let (queue, standing) = (&world.queues[id], self.of(id));
+        let (deserved, total) = (standing.deserved.get(dim), world.total.get(dim));
+        match standing.limits.get(dim) == queue.capability.get(dim) {
+            true => Limit::Capability,
+            false if deserved >= standing.real_capability.get(dim) => Limit::Guarantees,
+            false => Limit::Weight(vec![(dim, deserved, total)]),
+        }
+    }
+
+    /// The same of several resources: what it is by weight of some is told first.
+    fn limit_of(&self, world: &World, id: QueueId, over: &[(DimId, i64)]) -> Limit {
+        let each = || over.iter().map(|(dim, _)| self.limit(world, id, *dim));
+        let by_weight =
+            each().filter_map(|limit| if let Limit::Weight(part) = limit { Some(part) } else { None });
+        let by_weight: Vec<_> = by_weight.flatten().collect();
+        if by_weight.is_empty() { Limit::of_all(each()) } else { Limit::Weight(by_weight) }
+    }
+
+    /// How a queue comes to have all it deserves, by what its jobs ask for.
+    fn overuse(&self, world: &World, id: QueueId) -> Overuse {
+        let (queue, standing) = (&world.queues[id], self.of(id));
+        let asked = || queue.own.pending.iter().map(|(dim, _)| dim);
+        let barred: Vec<DimId> = asked().filter(|dim| queue.capability.get(*dim) == Some(0)).collect();
+        if !barred.is_empty() {
+            return Overuse::Barred(barred);
+        }
+        let limited = || asked().filter(|dim| standing.limits.get(*dim).is_some());
+        let none = |dim: &DimId| {
+            standing.deserved.get(*dim) == 0 && self.limit(world, id, *dim) == Limit::Guarantees
+        };
+        let none: Vec<DimId> = limited().filter(none).collect();
+        if !none.is_empty() {
+            return Overuse::Guarantees(none);
+        }
+        let by_weight = limited().any(|dim| matches!(self.limit(world, id, dim), Limit::Weight(_)));
+        if by_weight { Overuse::Weight } else { Overuse::Full }
+    }
 }
 
 #[inline]
@@ -113,9 +155,7 @@ impl Plugin for Proportion {
         if standing.limits.is_empty() || !standing.deserved.iter().all(has_all) {
             return None;
         }
-        let barred = queue.own.pending.iter().map(|(dim, _)| dim);
-        let barred = barred.filter(|dim| queue.capability.get(*dim) == Some(0)).collect();
-        Some(Refusal::Overused { plugin: NAME, queue: queue.name.clone(), barred })
+        Some(Refusal::Overused { plugin: NAME, queue: queue.name.clone(), why: self.overuse(world, id) })
     }
 
     fn allocatable(&self, world: &World, id: QueueId, task: TaskId) -> Result<(), Refusal> {
@@ -131,10 +171,8 @@ impl Plugin for Proportion {
             return Ok(());
         }
         let over: Vec<(DimId, i64)> = over.collect();
-        let capped = |(dim, _): &(DimId, i64)| standing.limits.get(*dim) == queue.capability.get(*dim);
-        // What a queue deserves is never more than its capability: the one to change is named.
-        let limit = if over.iter().all(capped) { "capability" } else { "deserved" };
-        Err(Refusal::Quota { plugin: NAME, queue: queue.name.clone(), limit, over })
+        let (limit, gang) = (self.limit_of(world, id, &over), gang_over(world, task, &over));
+        Err(Refusal::Quota { plugin: NAME, queue: queue.name.clone(), limit, over, gang })
     }
 
     fn preemptive(&self, world: &World, id: QueueId, task: TaskId) -> Result<(), Refusal> {
@@ -194,7 +232,14 @@ impl Plugin for Proportion {
         if missing.is_empty() {
             return Verdict::Permit;
         }
-        Verdict::Reject(Refusal::Enqueue { plugin: NAME, text: "queue resource quota insufficient", missing })
+        let queue = &world.queues[job.queue];
+        let limit = |(dim, _): &(DimId, i64)| match standing.real_capability.get(*dim) {
+            real if queue.capability.get(*dim) == Some(real) => Limit::Capability,
+            real if real < world.total.get(*dim) => Limit::Guarantees,
+            _ => Limit::Nodes,
+        };
+        let limit = Limit::of_all(missing.iter().map(limit));
+        Verdict::Reject(Refusal::Promised { plugin: NAME, queue: queue.name.clone(), limit, missing })
     }
 
     fn job_enqueued(&mut self, world: &World, id: JobId) {

@@ -160,10 +160,14 @@ fn a_refusal_says_by_how_much() {
     let refusal = plugin.allocatable(&world, id, task_of(&world, "a-9")).unwrap_err();
     assert_eq!(
         refusal.text(&world.dims),
-        "queue a would exceed its deserved: cpu (1 more) (plugin proportion)"
+        "queue a would exceed its deserved: cpu (1 more) (plugin proportion): what jobs of other queues ask for, waiting ones \
+         included, leaves it 2 of 8 cpu by weight; it may have more when they ask for less, or with a larger weight"
     );
     let refusal = plugin.overused(&world, id).unwrap();
-    assert_eq!(refusal.text(&world.dims), "queue a is overused (plugin proportion)");
+    assert_eq!(
+        refusal.text(&world.dims),
+        "queue a is overused: it holds all that its weight gives it beside what other queues ask for (plugin proportion)"
+    );
 }
 
 #[test]
@@ -250,7 +254,7 @@ fn without_a_capability_what_others_are_guaranteed_is_the_limit() {
     };
     assert_eq!(
         refusal.text(&world.dims),
-        "queue resource quota insufficient: insufficient cpu (1 more) (plugin proportion)"
+        "resource quota of queue q beside the guarantees of others insufficient: insufficient cpu (1 more) (plugin proportion)"
     );
 }
 
