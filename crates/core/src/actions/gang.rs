@@ -166,7 +166,11 @@ pub(super) fn serve(session: &mut Session<'_>, job: JobId, work: &mut Work) -> S
     }
     if let Some(gang) = reliance::let_down(&mut statement, job) {
         drop(statement);
-        return wait_for(session, job, gang);
+        return if hold::may_wait(session, job) {
+            wait(session, job, work)
+        } else {
+            wait_for(session, job, gang)
+        };
     }
     if statement.session().job_ready(job) {
         statement.commit(&why);
@@ -200,7 +204,9 @@ pub(super) fn serve(session: &mut Session<'_>, job: JobId, work: &mut Work) -> S
 
 /// A job waits until a gang has started that it would let down.
 fn wait_for(session: &mut Session<'_>, job: JobId, gang: JobId) -> Served {
-    release(session, job);
+    if !session.job_ready(job) {
+        release(session, job);
+    }
     session.world.call_at(job, Time(session.now.0.saturating_add(AGAIN)));
     let gang = session.world.jobs[gang].key.clone();
     session.refuse(job, Refusal::LetsDown { job: gang });

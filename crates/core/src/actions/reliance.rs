@@ -8,7 +8,7 @@ use std::sync::Arc;
 use rustc_hash::FxHashSet;
 
 use super::hold::{self, Places};
-use super::{gather, start};
+use super::{evict, gather, start};
 use crate::id::{ClassId, JobId, TaskId, TermId};
 use crate::session::Session;
 use crate::statement::Statement;
@@ -85,7 +85,14 @@ pub(super) fn let_down(statement: &mut Statement<'_, '_>, job: JobId) -> Option<
     let all: Vec<JobId> = gangs.into_iter().chain([job]).collect();
     fallen.extend(without_order(session, &all).into_iter().map(|unit| unit.job).filter(|gang| *gang != job));
     let mut before = statement.undone();
-    fallen.into_iter().find(|gang| stands(before.session(), *gang))
+    fallen.retain(|gang| stands(before.session(), *gang));
+    drop(before);
+    let session = statement.session();
+    let spared = fallen.iter().copied().find(|gang| !session.outranks(job, *gang));
+    if spared.is_none() && !fallen.is_empty() {
+        evict::note_taking(session, job, &fallen);
+    }
+    spared
 }
 
 /// Whether a gang can start in its places when all else is as it is.
@@ -94,8 +101,8 @@ fn stands(session: &mut Session<'_>, gang: JobId) -> bool {
     hold::can_start(session, &places)
 }
 
-/// Gangs with promised places whose members ask to be with pods of the kinds of those that move in a statement for a job, if it
-/// does not outrank them.
+/// Gangs with promised places whose members ask to be with pods of the kinds of those that move in a statement for a job, or to be
+/// spread among them.
 fn relying(statement: &mut Statement<'_, '_>, job: JobId) -> Vec<JobId> {
     let moved: FxHashSet<ClassId> = statement.classes().collect();
     let session = statement.session();
@@ -107,10 +114,7 @@ fn relying(statement: &mut Statement<'_, '_>, job: JobId) -> Vec<JobId> {
     }
     let asks = |task: &TaskId| world.class_of(*task).carried.sought().any(|term| terms.contains(&term));
     let relies = |gang: &JobId| {
-        *gang != job
-            && hold::is_reserved(session, *gang)
-            && !session.outranks(job, *gang)
-            && world.jobs[*gang].tasks.iter().any(asks)
+        *gang != job && hold::is_reserved(session, *gang) && world.jobs[*gang].tasks.iter().any(asks)
     };
     world.waiting_jobs().map(|(id, _)| id).filter(relies).collect()
 }

@@ -71,11 +71,11 @@ pub(super) fn prove(
         let placed = aim.placed(statement.session().world);
         spare(&mut statement, aim, &left, placed, steps)?;
     }
-    if reliance::let_down(&mut statement, aim.job).is_some() {
-        return Ok(false);
-    }
     let may = is_entitled(statement.session(), aim, purpose) && accepts(statement.session().world);
     if !may && !units.is_empty() {
+        return Ok(false);
+    }
+    if reliance::let_down(&mut statement, aim.job).is_some() {
         return Ok(false);
     }
     if purpose != Purpose::WithinJob {
