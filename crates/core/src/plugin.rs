@@ -231,6 +231,10 @@ pub trait Plugin: Send + Sync {
     fn shelter(&self) -> &'static str {
         "that a plugin protects"
     }
+    /// What it says of a task that it does not let go for another, behind the number of such.
+    fn keeps(&self, _: &World, _by: TaskId, _: TaskId) -> Arc<str> {
+        "that a plugin does not let go for it".into()
+    }
     /// Which of these tasks may be evicted for a task of the same queue. They come in the order in which they would be
     /// evicted, and an opinion keeps it: a task is accepted on top of those accepted before it. So whom it does not
     /// accept alone it does not accept with others.

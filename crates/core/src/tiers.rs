@@ -105,6 +105,12 @@ impl Tiers {
         self.entries.iter().map(|entry| &*entry.plugin)
     }
 
+    /// The plugins for which a flag is on, or all without one, in order.
+    pub(crate) fn asked(&self, flag: Option<Flag>) -> impl Iterator<Item = &dyn Plugin> {
+        let on = move |entry: &&Entry| flag.is_none_or(|flag| entry.flags.on(flag));
+        self.entries.iter().filter(on).map(|entry| &*entry.plugin)
+    }
+
     /// All plugins for which a flag is on, to be told something.
     pub fn tell(&mut self, flag: Flag, mut told: impl FnMut(&mut dyn Plugin)) {
         for entry in self.entries.iter_mut().filter(|entry| entry.flags.on(flag)) {

@@ -24,8 +24,8 @@ pub enum Shelter {
     Queue(Arc<str>),
     /// It asks for nothing less than the job does.
     Idle,
-    /// Plugins do not let it go for this job.
-    Plugins,
+    /// A plugin does not let it go for this job: this is what it says.
+    Kept(Arc<str>),
     /// Its gang would have to go whole, which the action's argument forbids.
     Whole,
     /// Its job took from this one again and again just now, itself or through others.
@@ -44,7 +44,7 @@ impl Shelter {
             Shelter::Queue(queue) => format!("{pods} in queue {queue}, which is not reclaimable"),
             Shelter::Idle => format!("{pods} with requests, and it has none"),
             Shelter::Takes => format!("{pods} of jobs that took from it again and again within ten minutes"),
-            Shelter::Plugins => format!("{pods} that the plugins do not let go for it"),
+            Shelter::Kept(what) => format!("{pods} {what}"),
             Shelter::Whole => {
                 format!("{pods} that would go with their whole gangs, and allowWholeBundle is false")
             }
@@ -59,12 +59,15 @@ pub struct Sheltered {
     pub pods: BTreeMap<Shelter, u32>,
     /// No more pods were looked at than these.
     pub some: bool,
+    /// Where nobody runs who could be asked, if nobody does.
+    pub nobody: Option<&'static str>,
 }
 
 impl Sheltered {
     fn text(&self) -> String {
         if self.pods.is_empty() {
-            return String::new();
+            let nobody = |whose| format!(" ({whose} runs; pods of other schedulers are never evicted)");
+            return self.nobody.map_or_else(String::new, nobody);
         }
         let pods: Vec<String> = self.pods.iter().map(|(why, pods)| why.text(*pods)).collect();
         let all: u32 = self.pods.values().sum();

@@ -11,6 +11,7 @@
 //! there, by pods of which neither job has its dominant share. `enableHierarchy: true` adds an order of
 //! queues and what may be reclaimed, by the annotations of queues: see [`hdrf`](super::hdrf).
 use std::cmp::Ordering;
+use std::sync::Arc;
 
 use phalanx_resource::Amounts;
 use rustc_hash::FxHashMap;
@@ -110,6 +111,16 @@ impl Plugin for Drf {
     /// It says nothing of gangs as a whole.
     fn ranks_jobs(&self, flag: Option<Flag>) -> bool {
         flag.is_some()
+    }
+
+    fn keeps(&self, world: &World, by: TaskId, task: TaskId) -> Arc<str> {
+        let [by, of] = [by, task].map(|task| world.queue_of(task));
+        let text = if by == of {
+            "of jobs with no larger share of the cluster"
+        } else {
+            "in queues with no larger share"
+        };
+        format!("{text} (plugin drf)").into()
     }
 
     fn preemptable(&self, world: &World, by: TaskId, of: &[TaskId]) -> Option<Vec<TaskId>> {

@@ -6,6 +6,8 @@
 //! are counted like others, where Volcano never evicts them; an empty selector means every pod, where Volcano takes it for
 //! none; a pod that several budgets mean cannot go, as the eviction API has it. And it names no victims for `shuffle`, where
 //! Volcano's names every pod that no budget keeps.
+use std::sync::Arc;
+
 use crate::conf::ArgSpec;
 use crate::event::Time;
 use crate::id::{JobId, TaskId};
@@ -52,6 +54,11 @@ impl Plugin for Pdb {
 
     fn minds_request(&self) -> bool {
         false
+    }
+
+    fn keeps(&self, world: &World, _: TaskId, task: TaskId) -> Arc<str> {
+        let budgets: Vec<String> = world.pdbs_of(task).map(|(key, _)| key.to_string()).collect();
+        format!("protected by PodDisruptionBudget {} (plugin pdb)", budgets.join(", ")).into()
     }
 
     fn preemptable(&self, world: &World, _: TaskId, of: &[TaskId]) -> Option<Vec<TaskId>> {

@@ -8,6 +8,7 @@
 //!
 //! Source: Volcano's priority plugin. Reclaim across queues does not ask for priority.
 use std::cmp::Ordering;
+use std::sync::Arc;
 
 use crate::conf::ArgSpec;
 use crate::event::Time;
@@ -76,6 +77,10 @@ impl Plugin for Priority {
 
     fn minds_request(&self) -> bool {
         false
+    }
+
+    fn keeps(&self, _: &World, _: TaskId, _: TaskId) -> Arc<str> {
+        "of equal or higher priority (plugin priority)".into()
     }
 
     fn preemptable(&self, world: &World, by: TaskId, of: &[TaskId]) -> Option<Vec<TaskId>> {

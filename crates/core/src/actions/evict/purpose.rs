@@ -94,6 +94,15 @@ impl Purpose {
         }
     }
 
+    /// Whose pods may have to go.
+    pub(super) fn whose(self) -> &'static str {
+        match (self, self.kind()) {
+            (Purpose::WithinJob, _) => "no other pod of the job",
+            (_, EvictionKind::Preempt) => "no other job of its queue",
+            (_, EvictionKind::Reclaim) => "no job of another queue",
+        }
+    }
+
     /// Whether a job may have to give for one.
     pub(super) fn takes_from_job(self, by: JobId, from: JobId) -> bool {
         (self == Purpose::WithinJob) == (by == from)

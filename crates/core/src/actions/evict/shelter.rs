@@ -1,4 +1,6 @@
 //! What keeps pods from being evicted for an aim: looked at only when nobody is, to be told.
+use std::sync::Arc;
+
 use rustc_hash::FxHashMap;
 
 use super::aim::Aim;
@@ -30,11 +32,14 @@ pub(super) fn of(session: &mut Session<'_>, aim: &Aim, purpose: Purpose) -> Shel
             forbidden: session.past.takes.forbidden(&Party::of(session.world, aim.job)),
             asked: FxHashMap::default(),
         };
-        let mut told = Sheltered::default();
+        let mut told = Sheltered { nobody: Some(purpose.whose()), ..Sheltered::default() };
         for (looked, task) in any(session, purpose, by).enumerate() {
             if looked >= MOST {
                 told.some = true;
                 break;
+            }
+            if session.world.tasks[task].job.is_some_and(|job| purpose.takes_from_job(aim.job, job)) {
+                told.nobody = None;
             }
             if let Some(shelter) = search.shelter(task) {
                 *told.pods.entry(shelter).or_default() += 1;
@@ -55,7 +60,7 @@ struct Search<'a, 'w> {
     may_break: bool,
     forbidden: Forbidden,
     /// What plugins said about pods of a job and class.
-    asked: FxHashMap<(Option<JobId>, ClassId), bool>,
+    asked: FxHashMap<(Option<JobId>, ClassId), Option<Arc<str>>>,
 }
 
 impl Search<'_, '_> {
@@ -106,8 +111,12 @@ impl Search<'_, '_> {
         }
         let alike =
             rank.is_eq() && self.purpose.is_of_jobs() && !self.session.tiers.rank(self.purpose.flag());
-        if alike || !self.goes(id) {
-            return Some(if matters && rank.is_eq() { Shelter::Priority } else { Shelter::Plugins });
+        let kept = if alike { None } else { self.kept(id) };
+        if matters && rank.is_eq() && (alike || kept.is_some()) {
+            return Some(Shelter::Priority);
+        }
+        if let Some(kept) = kept {
+            return Some(Shelter::Kept(kept));
         }
         if self.forbidden.has(world, job) {
             return Some(Shelter::Takes);
@@ -126,17 +135,30 @@ impl Search<'_, '_> {
         }
     }
 
-    /// Whether plugins let a pod go, if nobody else had to.
-    fn goes(&mut self, id: TaskId) -> bool {
+    /// Why plugins do not let a pod go, even if nobody else had to.
+    fn kept(&mut self, id: TaskId) -> Option<Arc<str>> {
         let (session, aim, purpose) = (self.session, self.aim, self.purpose);
         if asks_others(session) {
-            return true;
+            return None;
         }
         let task = &session.world.tasks[id];
-        let ask = |plugin: &dyn Plugin, of: &[TaskId]| purpose.ask(plugin, session.world, aim.last(), of);
         let asked = self.asked.entry((task.job, task.class));
-        *asked.or_insert_with(|| session.tiers.any_victims(purpose.flag(), &[id], ask))
+        asked.or_insert_with(|| kept(session, (aim.last(), id), purpose)).clone()
     }
+}
+
+/// The same: by the first plugin that does not, those that guard queues before others.
+fn kept(session: &Session<'_>, (by, id): (TaskId, TaskId), purpose: Purpose) -> Option<Arc<str>> {
+    let world = &*session.world;
+    let ask = |plugin: &dyn Plugin, of: &[TaskId]| purpose.ask(plugin, world, by, of);
+    if session.tiers.any_victims(purpose.flag(), &[id], ask) {
+        return None;
+    }
+    let refuses = |plugin: &&dyn Plugin| ask(*plugin, &[id]).is_some_and(|picked| picked.is_empty());
+    let mut refusing = session.tiers.asked(purpose.flag()).filter(refuses).collect::<Vec<_>>();
+    refusing.sort_by_key(|plugin| !plugin.guards_queues());
+    let nobody = || "that no plugin lets go for it".into();
+    Some(refusing.first().map_or_else(nobody, |plugin| plugin.keeps(world, by, id)))
 }
 
 /// Pods that run and could be asked for, those that are protected too, and those that only their queue keeps.

@@ -47,6 +47,7 @@ mod tests;
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
+use std::sync::Arc;
 
 use phalanx_resource::{Amounts, Ceilings, DimId};
 
@@ -378,6 +379,10 @@ impl Plugin for Capacity {
     fn reclaimable(&self, world: &World, by: TaskId, of: &[TaskId]) -> Option<Vec<TaskId>> {
         let Some(queue) = world.queue_of(by) else { return Some(Vec::new()) };
         Some(self.victims(world, by, Some(&self.gang_request(world, queue, by)), of))
+    }
+
+    fn keeps(&self, world: &World, by: TaskId, task: TaskId) -> Arc<str> {
+        format!("{} (plugin {NAME})", self.why_kept(world, by, task)).into()
     }
 
     fn guards_queues(&self) -> bool {

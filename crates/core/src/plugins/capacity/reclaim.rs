@@ -61,6 +61,17 @@ impl Left<'_> {
     }
 }
 
+/// Why a task stays where it is.
+#[derive(Clone, Copy)]
+enum Keep {
+    /// This queue would have less than its guarantee.
+    Guarantee(QueueId),
+    /// This queue has no more than it deserves.
+    Deserved(QueueId),
+    /// Neither its queue nor that of the other deserves anything of what is asked for.
+    Alike,
+}
+
 /// What a task asks for, with what was promised to the others of its gang, but for their devices.
 fn with_gang(world: &World, task: TaskId, request: &Amounts) -> Amounts {
     let mut asks = request.clone();
@@ -145,7 +156,7 @@ impl Capacity {
             let taken = world.queues[queue].exists
                 && self.is_outside(world, &entitled, queue)
                 && wanted.is_none_or(of_use)
-                && self.may_give(&left, by, wanted, (queue, task), &request);
+                && self.may_give(&left, by, wanted, (queue, task), &request).is_ok();
             if taken {
                 left.take(queue, task);
             }
@@ -160,6 +171,34 @@ impl Capacity {
         entitled.is_empty() || !entitled.iter().all(holds)
     }
 
+    /// Why a task of another queue is not evicted for a task.
+    pub(super) fn why_kept(&self, world: &World, by: TaskId, task: TaskId) -> String {
+        let [Some(to), Some(from)] = [by, task].map(|task| world.queue_of(task)) else {
+            return String::new();
+        };
+        let left = Left { plugin: self, world, taken: FxHashMap::default(), gone: FxHashMap::default() };
+        let name = |queue: QueueId| &world.queues[queue].name;
+        if !world.queues[from].exists {
+            return format!("in queue {}, which does not exist", name(from));
+        }
+        if !self.is_outside(world, &self.entitled(world, to, by), from) {
+            return format!("in queue {}, below the queue that is to have more", name(from));
+        }
+        let wanted = self.gang_request(world, to, by);
+        match self.may_give(&left, to, Some(&wanted), (from, task), &left.back(from, task)) {
+            Err(Keep::Guarantee(of)) => {
+                format!("in queue {}, which would have less than its guarantee", name(of))
+            }
+            Err(Keep::Deserved(of)) => {
+                format!("in queue {}, which has no more than it deserves of what they hold", name(of))
+            }
+            Err(Keep::Alike) => {
+                format!("in queue {}, which like its own deserves nothing of what is asked for", name(from))
+            }
+            Ok(()) => format!("in queue {} that hold nothing it asks for", name(from)),
+        }
+    }
+
     fn may_give(
         &self,
         left: &Left<'_>,
@@ -167,7 +206,7 @@ impl Capacity {
         wanted: Option<&Amounts>,
         (queue, task): (QueueId, TaskId),
         request: &Amounts,
-    ) -> bool {
+    ) -> Result<(), Keep> {
         let world = left.world;
         let (top, _) = world.queues_part(queue, by);
         let mut losing = self.path(world, queue).scan(false, |past, id| {
@@ -175,14 +214,17 @@ impl Capacity {
             *past |= id == top;
             here.then_some(id)
         });
-        losing.all(|id| left.keeps_guarantee(id, &left.back(id, task)))
-            && left.can_give(queue, request)
-            && !self.spared(world, by, wanted, queue, request)
-            && (1..=self.levels).all(|level| {
-                let above = self.above(world, queue, level);
-                let apart = above.filter(|above| self.path(world, by).nth(level) != Some(*above));
-                apart.is_none_or(|above| left.can_give(above, request))
-            })
+        if let Some(id) = losing.find(|id| !left.keeps_guarantee(*id, &left.back(*id, task))) {
+            return Err(Keep::Guarantee(id));
+        }
+        let apart = (1..=self.levels).filter_map(|level| {
+            let above = self.above(world, queue, level);
+            above.filter(|above| self.path(world, by).nth(level) != Some(*above))
+        });
+        if let Some(id) = std::iter::once(queue).chain(apart).find(|id| !left.can_give(*id, request)) {
+            return Err(Keep::Deserved(id));
+        }
+        if self.spared(world, by, wanted, queue, request) { Err(Keep::Alike) } else { Ok(()) }
     }
 
     /// Two queues near each other, neither of which deserves anything of what is asked for.

@@ -30,6 +30,7 @@ mod standing;
 mod tests;
 
 use std::cmp::Ordering;
+use std::sync::Arc;
 
 use phalanx_resource::{Amounts, DimId};
 use rustc_hash::FxHashMap;
@@ -199,6 +200,12 @@ impl Plugin for Proportion {
     ) -> Option<Vec<TaskId>> {
         let any = of.first().copied()?;
         (kind == EvictionKind::Reclaim).then(|| self.reclaimable(world, any, of))?
+    }
+
+    fn keeps(&self, world: &World, _: TaskId, task: TaskId) -> Arc<str> {
+        let queue = world.queue_of(task).map_or("", |queue| &world.queues[queue].name);
+        format!("in queue {queue}, which has no more than it deserves of what they hold (plugin {NAME})")
+            .into()
     }
 
     fn reclaimable(&self, world: &World, _: TaskId, of: &[TaskId]) -> Option<Vec<TaskId>> {

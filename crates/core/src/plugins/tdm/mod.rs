@@ -172,6 +172,11 @@ fn leaves(task: &Task) -> bool {
     task.status == Status::Running && is_preemptable(task)
 }
 
+/// Whether a task may be evicted itself, or may use nodes that are lent.
+fn gives_way(world: &World, task: TaskId) -> bool {
+    world.class_of(task).constraints.revocable || is_preemptable(&world.tasks[task])
+}
+
 /// A job is preemptable only when it says so.
 fn job_is_preemptable(job: &Job) -> bool {
     job.preemptable == Some(true)
@@ -202,9 +207,15 @@ impl Plugin for Tdm {
         flag.is_some()
     }
 
+    fn keeps(&self, world: &World, by: TaskId, _: TaskId) -> Arc<str> {
+        if gives_way(world, by) {
+            return "that stay, since it may have to give way itself (plugin tdm)".into();
+        }
+        "that are not preemptable, or on nodes with a revocable zone (plugin tdm)".into()
+    }
+
     fn preemptable(&self, world: &World, by: TaskId, of: &[TaskId]) -> Option<Vec<TaskId>> {
-        let revocable = world.class_of(by).constraints.revocable;
-        if revocable || is_preemptable(&world.tasks[by]) {
+        if gives_way(world, by) {
             return Some(Vec::new());
         }
         let victim = |id: &TaskId| {
