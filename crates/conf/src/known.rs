@@ -25,6 +25,8 @@ pub struct Known {
     pub plugins: Vec<PluginDoc>,
     /// Actions, likewise.
     pub actions: Vec<ActionDoc>,
+    /// Plugins that are hardly left out on purpose, and what happens without them.
+    pub missed: Vec<(&'static str, &'static str)>,
 }
 
 impl Known {
@@ -32,7 +34,7 @@ impl Known {
     pub fn builtin() -> Self {
         let plugins = PLUGINS.iter().map(|def| Doc { name: def.name, args: def.args });
         let actions = ACTIONS.iter().map(|def| Doc { name: def.name, args: def.args });
-        Self { plugins: plugins.collect(), actions: actions.collect() }
+        Self { plugins: plugins.collect(), actions: actions.collect(), missed: MISSED.to_vec() }
     }
 
     /// The plugin of this name.
@@ -45,6 +47,11 @@ impl Known {
         self.actions.iter().find(|doc| doc.name == name).copied()
     }
 }
+
+const MISSED: [(&str, &str); 2] = [
+    ("gang", "pods of a PodGroup start one by one, whatever its minMember"),
+    ("predicates", "pods go to nodes that selectors, affinity, taints, cordons, ports or volumes rule out"),
+];
 
 /// Names of a table.
 pub(crate) fn names(docs: &[Doc]) -> Vec<&'static str> {

@@ -91,7 +91,9 @@ impl Reader<'_> {
     }
 
     fn action(&mut self, name: &str, at: Position) {
-        if self.known.action(name).is_none() {
+        if name.is_empty() {
+            self.problems.error(at, "an action without a name", ACTIONS_EXPECTED);
+        } else if self.known.action(name).is_none() {
             let words = name.split(|one: char| one.is_whitespace() || ";|/".contains(one));
             let known = words.filter(|word| self.known.action(word).is_some()).count();
             let expected = if known > 1 {
@@ -123,6 +125,7 @@ impl Reader<'_> {
         }
         let tiers: Vec<Tier> = items.iter().map(|item| self.tier(item)).collect();
         self.repeated(&tiers);
+        self.missed(node.at, &tiers);
         self.shares(&tiers);
         tiers
     }
@@ -170,6 +173,18 @@ impl Reader<'_> {
         if !capacity.flags.on(Flag::Hierarchy) && level.value != Value::Int(0) {
             let what = "ancestorReclaimLevel without enableHierarchy has no effect";
             self.problems.warning(level.at, what, "enableHierarchy: true on plugin capacity");
+        }
+    }
+
+    /// Plugins whose absence is noticed by what goes wrong only. Without any plugin that is told by itself.
+    fn missed(&mut self, at: Position, tiers: &[Tier]) {
+        let has = |name: &str| tiers.iter().flat_map(|tier| &tier.plugins).any(|plugin| plugin.name == name);
+        if tiers.iter().all(|tier| tier.plugins.is_empty()) {
+            return;
+        }
+        for (name, what) in self.known.missed.iter().filter(|(name, _)| !has(name)) {
+            let what = format!("no plugin {name}, so {what}");
+            self.problems.warning(at, what, format!("{name} among the plugins"));
         }
     }
 

@@ -31,6 +31,7 @@ fn shipped_known() -> Known {
         actions: ["enqueue", "allocate", "backfill", "reclaim", "preempt"]
             .map(|name| doc((name, &[])))
             .into(),
+        ..Known::default()
     }
 }
 

@@ -47,6 +47,7 @@ fn known() -> Known {
             doc("usage", USAGE),
         ],
         actions: vec![doc("enqueue", &[]), doc("allocate", CACHE), doc("backfill", CACHE)],
+        ..Known::default()
     }
 }
 

@@ -46,8 +46,11 @@ fn an_unknown_action_is_found_in_the_middle_of_the_text() {
             "\"enqueue,allocate , preempt\"",
             format!("error: line 1, column 30: Volcano's action \"preempt\" is not in this version; {names}"),
         ),
-        ("'enqueue,, allocate'", format!("error: line 1, column 19: unknown action \"\"; {names}")),
-        ("allocate,", format!("error: line 1, column 19: unknown action \"\"; {names}")),
+        (
+            "'enqueue,, allocate'",
+            format!("error: line 1, column 19: an action without a name; expected {ACTIONS}"),
+        ),
+        ("allocate,", format!("error: line 1, column 19: an action without a name; expected {ACTIONS}")),
         // Escapes: the place of the character is not that of the text.
         ("\"\\x65nqueue, elect\"", format!("error: line 1, column 10: unknown action \"elect\"; {names}")),
         ("42", format!("error: line 1, column 10: unknown action \"42\"; {names}")),
@@ -401,7 +404,8 @@ fn what_divides_the_cluster_among_queues_is_checked_as_a_whole() {
         ),
     ] {
         let text = format!("actions: allocate, backfill\ntiers:\n- plugins: [{plugins}]\n");
-        let parsed = phalanx_conf::parse(&text, &phalanx_conf::Known::builtin());
+        let known = phalanx_conf::Known { missed: Vec::new(), ..phalanx_conf::Known::builtin() };
+        let parsed = phalanx_conf::parse(&text, &known);
         let expected: Vec<String> =
             expected.map(|problem| format!("warning: {problem}")).into_iter().collect();
         assert_eq!(lines(&parsed), expected, "{text}");

@@ -1,7 +1,7 @@
 //! `phalanx conf`: check, diff, show.
 use crate::run::{folder, node, phalanx, phalanx_in};
 
-const BAD: &str = "actions: \"enqueue, alocate\"\ntiers:\n- plugins:\n  - name: gang\n    enableJobOrdr: true\n  - name: magic\n";
+const BAD: &str = "actions: \"enqueue, alocate\"\ntiers:\n- plugins:\n  - name: gang\n    enableJobOrdr: true\n  - name: magic\n  - name: predicates\n";
 
 #[test]
 fn check_prints_each_problem_with_its_place_and_fails() {
@@ -33,25 +33,45 @@ fn check_finds_nothing_in_the_files_that_are_shipped_and_says_so_in_a_line() {
             assert_eq!((ran.text().lines().count(), ran.stderr.as_str()), (1, ""), "{ran:?}");
         }
     }
-    let text = "actions: \"allocate, backfill\"\ntiers:\n- plugins:\n  - name: gang\n";
+    let text = "actions: \"allocate, backfill\"\ntiers:\n- plugins:\n  - name: gang\n- plugins:\n  - name: predicates\n";
     let ran = phalanx_in(folder(&[]).path(), &["conf", "check", "-"], text);
-    assert_eq!(ran.text(), "<stdin>: 2 actions, 1 tier, 1 plugin, no problems\n");
+    assert_eq!(ran.text(), "<stdin>: 2 actions, 2 tiers, 2 plugins, no problems\n");
 }
 
 #[test]
 fn warnings_fail_only_when_strict() {
     let folder = folder(&[(
         "conf.yaml",
-        "actions: \"allocate, backfill\"\ntiers:\n- plugins:\n  - name: gang\n    note: mine\n",
+        "actions: \"allocate, backfill\"\ntiers:\n- plugins:\n  - name: gang\n    note: mine\n  - name: predicates\n",
     )]);
     let plain = phalanx_in(folder.path(), &["conf", "check", "conf.yaml"], "");
     assert_eq!(plain.code, 0, "{plain:?}");
     let lines: Vec<&str> = plain.stdout.lines().collect();
     assert!(lines[0].starts_with("warning: conf.yaml:5:5: "), "{plain:?}");
-    assert_eq!(lines[1..], ["conf.yaml: 2 actions, 1 tier, 1 plugin, 1 warning"]);
+    assert_eq!(lines[1..], ["conf.yaml: 2 actions, 1 tier, 2 plugins, 1 warning"]);
     let strict = phalanx_in(folder.path(), &["conf", "check", "--strict", "conf.yaml"], "");
     assert_eq!((strict.code, strict.stdout.trim_end()), (2, lines[0]));
     assert_eq!(strict.stderr, "error: conf.yaml: 0 errors, 1 warning\n");
+}
+
+#[test]
+fn plugins_that_are_hardly_left_out_on_purpose_are_missed() {
+    let text = "actions: \"allocate, backfill\"\ntiers:\n- plugins:\n  - name: binpack\n";
+    let check = |flags: &[&str], text: &str| {
+        phalanx_in(folder(&[]).path(), &[&["conf", "check", "-"], flags].concat(), text)
+    };
+    let plain = check(&[], text);
+    let expected = [
+        "warning: <stdin>:3:3: no plugin gang, so pods of a PodGroup start one by one, whatever its minMember; \
+         expected gang among the plugins",
+        "warning: <stdin>:3:3: no plugin predicates, so pods go to nodes that selectors, affinity, taints, cordons, ports or \
+         volumes rule out; expected predicates among the plugins",
+        "<stdin>: 2 actions, 1 tier, 1 plugin, 2 warnings",
+    ];
+    assert_eq!(plain.text().lines().collect::<Vec<_>>(), expected);
+    assert_eq!(check(&["--strict"], text).code, 2);
+    let empty = check(&[], "actions: \"allocate, backfill\"\ntiers:\n- plugins: []\n");
+    assert!(!empty.text().contains("no plugin gang"), "that there is none at all is told: {empty:?}");
 }
 
 #[test]

@@ -3,9 +3,11 @@ use serde_json::{Value, json};
 
 use crate::run::{folder, node, phalanx_in, pod};
 
-/// Simulates with these plugins in one tier.
+/// Simulates with these plugins in the first tier.
 fn simulate_with(plugins: &str, actions: &str, manifests: &str) -> Value {
-    let conf = format!("actions: \"{actions}\"\ntiers:\n- plugins:\n{plugins}");
+    let conf = format!(
+        "actions: \"{actions}\"\ntiers:\n- plugins:\n{plugins}- plugins:\n  - name: gang\n  - name: predicates\n"
+    );
     let folder = folder(&[("m.yaml", manifests), ("c.yaml", &conf)]);
     let args = ["simulate", "-f", "m.yaml", "--scheduler-conf", "c.yaml", "-o", "json"];
     let ran = phalanx_in(folder.path(), &args, "");
@@ -28,7 +30,7 @@ fn quotas_count_the_pods_that_exist_when_they_do_not_say_what_is_used() {
         )
     };
     let others = node("n1", 8) + &pod("a", 3, "", "") + &waiting_group("g", "{cpu: 2}");
-    let plugins = "  - name: gang\n  - name: resourcequota\n";
+    let plugins = "  - name: resourcequota\n";
     let report = simulate_with(plugins, "enqueue, allocate, backfill", &(quota("") + &others));
     assert_eq!(report["podGroups"]["default/g"]["phase"], "Pending");
     let reasons = &report["podGroups"]["default/g"]["reasons"];

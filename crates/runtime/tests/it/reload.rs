@@ -11,6 +11,7 @@ fn known() -> Known {
     Known {
         plugins: ["gang", "priority"].map(doc).to_vec(),
         actions: ["enqueue", "allocate", "backfill"].map(doc).to_vec(),
+        ..Known::default()
     }
 }
 
