@@ -289,10 +289,11 @@ impl NodeFilter for Lent {
         let refused = |text: String| Err(Unfit::Other(text.into()));
         match self.zones.get(zone) {
             None => refused(format!("node(s) were of revocable zone {zone}, which is not configured")),
+            // By day and by night: to wait would not help.
+            Some(_) if !self.revocable => refused(format!(
+                "node(s) were of revocable zone {zone}, for pods with annotation {REVOCABLE_ZONE}: \"*\" only"
+            )),
             Some(false) => refused(format!("node(s) were of revocable zone {zone}, which is not lent now")),
-            Some(true) if !self.revocable => {
-                refused("node(s) were lent, and the pod may not use them".into())
-            }
             Some(true) => Ok(()),
         }
     }
