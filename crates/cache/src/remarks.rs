@@ -200,6 +200,7 @@ pub fn of_group(group: &v1beta1::PodGroup) -> Vec<Invalid> {
     found.extend(keys::misspelt(&group.metadata));
     found.extend(of_budgets(&group.metadata));
     found.extend(of_roles(group));
+    found.extend(of_queue_names(group));
     if let Some(text) = Marks(&group.metadata).annotation(names::GROUP_MIN_MEMBER_ANNOTATION)
         && text.parse() != Ok(group.spec.min_member)
     {
@@ -209,6 +210,21 @@ pub fn of_group(group: &v1beta1::PodGroup) -> Vec<Invalid> {
     }
     found.extend(group.spec.min_resources.iter().flat_map(|list| broken("spec.minResources", list)));
     found
+}
+
+/// The queue of a PodGroup is in its spec only. Controllers copy marks of their objects to it beside that.
+fn of_queue_names(group: &v1beta1::PodGroup) -> impl Iterator<Item = Invalid> {
+    let places = [names::QUEUE_NAME_ANNOTATION, names::JOB_QUEUE_NAME]
+        .into_iter()
+        .flat_map(|key| [Of::Annotations, Of::Labels].map(|of| (key, of)));
+    places.filter_map(|(key, of)| {
+        let (field, queue) = of.value(&group.metadata, key)?;
+        let problem = format!(
+            "found {queue:?}, which is not read here, expected spec.queue, which is {:?}",
+            group.spec.queue
+        );
+        (*queue != group.spec.queue).then(|| Invalid { field: format!("metadata.{field}.{key}"), problem })
+    })
 }
 
 /// As in Volcano, minimums of roles count for a gang that has to have them all. Volcano's job controller writes the number of pods
@@ -480,6 +496,20 @@ mod tests {
             group(json!({"spec": {"minMember": 4, "minTaskMember": {"ps": 1, "worker": 3}}})),
             [""; 0]
         );
+        let named = |spec: Value| {
+            let metadata = json!({"annotations": {"scheduling.volcano.sh/queue-name": "q"}, "labels": {"volcano.sh/queue-name": "q"}});
+            group(json!({"metadata": metadata, "spec": spec}))
+        };
+        let expected = |field: &str| {
+            format!(
+                "metadata.{field}/queue-name: found \"q\", which is not read here, expected spec.queue, which is \"default\""
+            )
+        };
+        assert_eq!(
+            named(json!({})),
+            ["annotations.scheduling.volcano.sh", "labels.volcano.sh"].map(expected)
+        );
+        assert_eq!(named(json!({"queue": "q"})), [""; 0], "a copy");
         let annotated = json!({"metadata": {"annotations": {"scheduling.volcano.sh/group-min-member": "3"}},
             "spec": {"minMember": 1, "minResources": {"cpu": "500m", "a.b/gpu": "1500m", "count/x.y": "500m"}}});
         let found = group(annotated);

@@ -2,6 +2,7 @@
 //! all objects that have it.
 use std::collections::BTreeMap;
 
+use phalanx_api::names::QUEUE_NAME_ANNOTATION;
 use phalanx_core::event::{PodPhase, SliceNodes};
 
 use crate::bad_input::BadInput;
@@ -11,6 +12,37 @@ use crate::place::Place;
 
 /// The first object, and how many there are.
 type Counted = (BadInput, usize);
+
+/// Notes on one field that say different things are told each, up to so many.
+const TEXTS_MAX: usize = 4;
+
+/// Notes on one field: by text, and how many more there are with yet other texts.
+#[derive(Default)]
+struct Texts {
+    told: Vec<Counted>,
+    others: usize,
+}
+
+impl Texts {
+    /// Where it stands is found once for each text, for that takes a while.
+    fn add(&mut self, objects: usize, problem: String, fault: impl FnOnce(String) -> BadInput) {
+        if let Some((_, count)) = self.told.iter_mut().find(|(first, _)| first.problem == problem) {
+            *count += objects;
+        } else if self.told.len() < TEXTS_MAX {
+            self.told.push((fault(problem), objects));
+        } else {
+            self.others += objects;
+        }
+    }
+
+    fn notes(&self) -> Vec<BadInput> {
+        let mut notes: Vec<BadInput> = self.told.iter().map(|(first, count)| note(first, *count)).collect();
+        if let Some(last) = notes.last_mut().filter(|_| self.others > 0) {
+            last.problem += &format!(" (and {} more with other values)", self.others);
+        }
+        notes
+    }
+}
 
 /// Whether there is an object of this kind and name.
 type Known<'k> = dyn Fn(Kind, &str) -> bool + 'k;
@@ -25,16 +57,32 @@ struct NodeUse<'d> {
     objects: usize,
 }
 
+/// Members of a PodGroup that name a queue.
+struct Members<'d> {
+    place: Place<'d>,
+    label: String,
+    count: usize,
+}
+
+/// Of a PodGroup: the queue in its spec, and members by the queues that they name.
+#[derive(Default)]
+struct Queues<'d> {
+    own: Option<String>,
+    named: BTreeMap<String, Members<'d>>,
+}
+
 #[derive(Default)]
 pub(crate) struct Notes<'d> {
     /// Kinds that are not read.
     ignored: BTreeMap<String, Counted>,
     /// By kind and field, regardless of positions in lists.
-    odd: BTreeMap<(Kind, String), Counted>,
+    odd: BTreeMap<(Kind, String), Texts>,
     /// PriorityClasses that are named, by kind and class.
     classes: BTreeMap<(Kind, String), Counted>,
     /// The first object of a kind for each node.
     nodes: BTreeMap<(Kind, String), NodeUse<'d>>,
+    /// By namespace and name of the PodGroup.
+    queues: BTreeMap<(String, String), Queues<'d>>,
 }
 
 impl<'d> Notes<'d> {
@@ -44,8 +92,14 @@ impl<'d> Notes<'d> {
     }
 
     /// Something odd about a field.
-    pub(crate) fn odd(&mut self, kind: Kind, field: &str, fault: impl FnOnce() -> BadInput) {
-        self.odd.entry((kind, without_indices(field))).or_insert_with(|| (fault(), 0)).1 += 1;
+    pub(crate) fn odd(
+        &mut self,
+        kind: Kind,
+        field: &str,
+        problem: impl Into<String>,
+        fault: impl FnOnce(String) -> BadInput,
+    ) {
+        self.odd.entry((kind, without_indices(field))).or_default().add(1, problem.into(), fault);
     }
 
     /// A PriorityClass that a priority comes from.
@@ -60,10 +114,43 @@ impl<'d> Notes<'d> {
         self.nodes.entry((kind, node.to_owned())).or_insert_with(first).objects += 1;
     }
 
+    /// The queue that a PodGroup or a member of one names.
+    pub(crate) fn queue(&mut self, place: &Place<'d>, label: &str, object: &Object) {
+        match object {
+            Object::PodGroup(group) => {
+                let key = (group.key.namespace.to_string(), group.key.name.to_string());
+                self.queues.entry(key).or_default().own = Some(group.queue.to_string());
+            }
+            Object::Pod(pod) if pod.info.ours => {
+                let (Some(group), Some(queue)) = (&pod.info.group, &pod.info.queue) else { return };
+                let key = (pod.info.pod.namespace.to_string(), group.to_string());
+                let first = || Members { place: place.clone(), label: label.to_owned(), count: 0 };
+                let of_group = self.queues.entry(key).or_default();
+                of_group.named.entry(queue.to_string()).or_insert_with(first).count += 1;
+            }
+            _ => {}
+        }
+    }
+
+    /// Members that name another queue than their PodGroup.
+    fn other_queues(&self) -> Vec<BadInput> {
+        let mut texts = Texts::default();
+        for Queues { own, named } in self.queues.values() {
+            let Some(own) = own else { continue };
+            for (queue, Members { place, label, count }) in named.iter().filter(|(queue, _)| *queue != own) {
+                let problem =
+                    format!("found {queue:?} on a member of a PodGroup, whose spec.queue counts: {own:?}");
+                let field = format!("metadata.annotations.{QUEUE_NAME_ANNOTATION}");
+                texts.add(*count, problem, |problem| place.fault(label, &field, problem));
+            }
+        }
+        texts.notes()
+    }
+
     /// All of them, by file and line. What is missing among the objects is only told where all of these were read.
     pub(crate) fn lines(&self, known: Option<&Known<'_>>) -> Vec<String> {
         let ignored = self.ignored.iter().map(|(kind, (first, count))| ignored_note(kind, first, *count));
-        let odd = self.odd.values().map(|(first, count)| note(first, *count));
+        let odd = self.odd.values().flat_map(Texts::notes);
         let missing = known.into_iter().flat_map(|known| self.missing(known));
         let mut notes: Vec<BadInput> = ignored.chain(odd).chain(missing).collect();
         notes.sort();
@@ -79,7 +166,7 @@ impl<'d> Notes<'d> {
             let problem = format!("node {node:?} is not in the input; {}", by.what);
             note(&by.place.fault(&by.label, by.field, problem), by.objects)
         });
-        classes.chain(nodes).collect()
+        classes.chain(nodes).chain(self.other_queues()).collect()
     }
 }
 

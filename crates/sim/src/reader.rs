@@ -166,7 +166,8 @@ impl<'d> Reader<'d> {
         };
         self.note_minimum(place, &label, &owner);
         for Invalid { field, problem } in workload::odd(kind, &owner) {
-            self.notes.odd(Kind::Pod, &format!("{kind} {field}"), || place.fault(&label, &field, problem));
+            let key = format!("{kind} {field}");
+            self.notes.odd(Kind::Pod, &key, problem, |problem| place.fault(&label, &field, problem));
         }
         let (pods, more) = workload::pods(workload, &owner);
         let mut wrong: Vec<Invalid> = wrong.into_iter().chain(more).collect();
@@ -174,9 +175,8 @@ impl<'d> Reader<'d> {
         wrong.extend(invalid.into_iter().filter(|one| !mend::follows(&wrong, one)).collect::<Vec<_>>());
         for unknown in &unknown {
             let key = format!("{kind} {}", unknown.path);
-            let told =
-                || place.fault(&label, &unknown.path, format!("unknown field, ignored{}", unknown.hint()));
-            self.notes.odd(Kind::Pod, &key, told);
+            let problem = format!("unknown field, ignored{}", unknown.hint());
+            self.notes.odd(Kind::Pod, &key, problem, |problem| place.fault(&label, &unknown.path, problem));
         }
         self.tell(place, &label, wrong);
         let (before, template) = (self.entries.len(), place.inner("spec.template."));
@@ -203,7 +203,7 @@ impl<'d> Reader<'d> {
             "found {text:?}, for which Volcano's controller makes a PodGroup, and nothing here; each pod is a gang of one, expected a \
              PodGroup, and {GROUP_NAME_ANNOTATION} with its name in the template"
         );
-        self.notes.odd(Kind::Pod, &field, || place.fault(label, &field, problem));
+        self.notes.odd(Kind::Pod, &field, problem, |problem| place.fault(label, &field, problem));
     }
 
     fn plain(&mut self, place: &Place<'d>, kind: Kind, mut value: Value) {
@@ -238,6 +238,7 @@ impl<'d> Reader<'d> {
         self.check_class(place, &label, &object);
         self.note_contradictions(place, &label, &object);
         self.notes.node(place, kind, &label, &object);
+        self.notes.queue(place, &label, &object);
         match object {
             Object::ScopedQuota => self.notes.ignore(place, "ResourceQuota with scopes (v1)".to_owned()),
             object => {
@@ -269,14 +270,13 @@ impl<'d> Reader<'d> {
         );
         wrong.extend(unknown.iter().filter_map(|unknown| self.unknown_field(place, kind, label, unknown)));
         for path in nowhere::find(kind, &value) {
-            self.notes.odd(kind, &path, || place.fault(label, &path, nowhere::problem(kind)));
+            self.notes.odd(kind, &path, nowhere::problem(kind), |problem| place.fault(label, &path, problem));
         }
         let checked = object_check::check(kind, &value);
         wrong.extend(checked.into_iter().filter(|one| !mend::follows(&wrong, one)).collect::<Vec<_>>());
         let read = self.converter.read(kind, value, wrong);
-        for remark in std::mem::take(&mut self.converter.remarks) {
-            let field = remark.field.clone();
-            self.notes.odd(kind, &field, || place.invalid(label, remark));
+        for Invalid { field, problem } in std::mem::take(&mut self.converter.remarks) {
+            self.notes.odd(kind, &field, problem, |problem| place.fault(label, &field, problem));
         }
         read
     }
@@ -347,7 +347,7 @@ impl<'d> Reader<'d> {
             // Each queue has figures of its own.
             let problem = format!("found {amount}, {fault}; the queue's jobs wait");
             let key = format!("{label} {field}");
-            self.notes.odd(Kind::Queue, &key, || place.fault(label, &field, problem));
+            self.notes.odd(Kind::Queue, &key, problem, |problem| place.fault(label, &field, problem));
         }
     }
 
@@ -365,7 +365,8 @@ impl<'d> Reader<'d> {
             let problem = format!("unknown field, expected one that a {} has{hint}", kind.name());
             return Some(Invalid { field: path.clone(), problem });
         }
-        self.notes.odd(kind, path, || place.fault(label, path, format!("unknown field, ignored{hint}")));
+        let problem = format!("unknown field, ignored{hint}");
+        self.notes.odd(kind, path, problem, |problem| place.fault(label, path, problem));
         None
     }
 }
