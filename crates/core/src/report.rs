@@ -3,8 +3,9 @@ use std::sync::Arc;
 
 use crate::conf::Conf;
 use crate::cycle::Scheduler;
-use crate::diagnosis::Refusal;
+use crate::diagnosis::{Priority, Refusal};
 use crate::event::{Key, Phase, Time};
+use crate::id::JobId;
 use crate::tiers::Tiers;
 use crate::world::{Job, JobKind, ROOT, Status, World};
 
@@ -37,6 +38,10 @@ pub struct GroupReport {
     pub pods: u32,
     /// Pods that have their place: being bound, bound, running or succeeded.
     pub placed: u32,
+    /// Pods that failed.
+    pub failed: u32,
+    /// Its priority.
+    pub priority: Priority,
     /// Pods that wait, nominated ones included.
     pub waiting: u32,
     /// Of these, pods that are nominated.
@@ -85,7 +90,7 @@ impl Scheduler {
 }
 
 fn groups(world: &World) -> Vec<GroupReport> {
-    let of = |job: &Job| GroupReport {
+    let of = |(id, job): (JobId, &Job)| GroupReport {
         key: job.key.clone(),
         solo: job.kind == JobKind::Solo,
         phase: job.phase,
@@ -93,13 +98,15 @@ fn groups(world: &World) -> Vec<GroupReport> {
         min_member: job.min_member,
         pods: job.counts.total(),
         placed: job.counts.ready(),
+        failed: job.counts.of(Status::Failed),
+        priority: world.priority_of(id),
         waiting: job.waiting(),
         nominated: job.counts.of(Status::Pipelined),
         reasons: job.refusals.iter().map(|refusal| refusal.text(&world.dims)).collect(),
         problem: job.told.clone(),
         lack: lack(world, job),
     };
-    let mut groups: Vec<GroupReport> = world.jobs.iter().map(|(_, job)| of(job)).collect();
+    let mut groups: Vec<GroupReport> = world.jobs.iter().map(of).collect();
     groups.sort_by(|a, b| a.key.cmp(&b.key).then(a.solo.cmp(&b.solo)));
     groups
 }

@@ -60,7 +60,7 @@ fn judge(session: &mut Session<'_>, id: JobId) -> Verdict {
     // A group that cannot be read has no minimum that it could miss.
     let ready = session.world.jobs[id].invalid.is_none() && session.job_ready(id);
     let job = &session.world.jobs[id];
-    let short = job.waiting() == 0 && job.counts.valid() < job.min_member;
+    let short = job.waiting() == 0 && job.counts.valid() < job.min_member && !has_ended(job);
     if !ready && job.exists && short && job.phase != Phase::Pending {
         let refusal = Refusal::NotEnoughTasks { found: job.counts.valid(), wanted: job.min_member };
         session.refuse(id, refusal);
@@ -138,10 +138,19 @@ fn warn_of(session: &mut Session<'_>, id: JobId) {
     }
 }
 
+/// All its pods have ended, and so many that it is Completed, though some may have failed: nothing waits.
+fn has_ended(job: &Job) -> bool {
+    let ended = ended(job);
+    ended == job.counts.total() && ended >= job.min_member && ended > 0
+}
+
+fn ended(job: &Job) -> u32 {
+    job.counts.of(Status::Succeeded) + job.counts.of(Status::Failed)
+}
+
 fn next_phase(job: &Job, unschedulable: bool) -> Phase {
     let counts = &job.counts;
-    let (running, ended) =
-        (counts.of(Status::Running), counts.of(Status::Succeeded) + counts.of(Status::Failed));
+    let (running, ended) = (counts.of(Status::Running), ended(job));
     if running > 0 && unschedulable {
         return Phase::Unknown;
     }

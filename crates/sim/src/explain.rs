@@ -2,7 +2,7 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
-use phalanx_core::event::{PodGroupInfo, PodInfo};
+use phalanx_core::event::{Phase, PodGroupInfo, PodInfo};
 use phalanx_core::report::{Figures, GroupReport, QueueReport, Report as CoreReport};
 
 use crate::outcome::lack;
@@ -81,14 +81,17 @@ fn facts(core: &CoreReport, job: &GroupReport) -> Vec<String> {
     if !job.solo {
         let (min, pods, placed) = (job.min_member, job.pods, job.placed);
         let noun = if pods == 1 { "pod" } else { "pods" };
-        let (missing, waiting) = (min.saturating_sub(placed), job.waiting);
+        let missing = if job.phase == Phase::Completed { 0 } else { min.saturating_sub(placed) };
+        let (failed, waiting) = (job.failed, job.waiting);
+        let failed = if failed > 0 { format!(" {failed} failed,") } else { String::new() };
         facts.push(format!(
-            "  members: {pods} {noun}, {placed} placed, {missing} missing, {waiting} waiting; minMember {min}"
+            "  members: {pods} {noun}, {placed} placed,{failed} {missing} missing, {waiting} waiting; minMember {min}"
         ));
     }
     if job.nominated > 0 {
         facts.push(format!("  nominated: {} of them wait for room that is being freed", job.nominated));
     }
+    facts.push(format!("  priority {}", job.priority));
     facts.push(match core.queues.iter().find(|queue| queue.name == job.queue) {
         Some(queue) => queue_facts(queue),
         None => format!("  queue {}: does not exist", job.queue),

@@ -69,6 +69,7 @@ fn groups(core: &CoreReport, cluster: &Cluster) -> BTreeMap<String, GroupOutcome
     for pod in cluster.pods() {
         if let Some(group) = group_of(pod).and_then(|name| groups.get_mut(&name)) {
             match &pod.node {
+                Some(_) if pod.phase == PodPhase::Failed => {}
                 Some(node) => *group.nodes.entry(node.to_string()).or_default() += 1,
                 None => group.waiting += u32::from(waits(pod)),
             }
@@ -130,7 +131,8 @@ fn nodes(world: &World, cluster: &Cluster) -> BTreeMap<String, NodeOutcome> {
         .filter(|(_, node)| node.exists)
         .map(|(_, node)| (node.name.to_string(), NodeOutcome { pods: 0, resources: usage(world, node) }))
         .collect();
-    for node in cluster.pods().filter_map(|pod| pod.node.as_deref()) {
+    let placed = cluster.pods().filter(|pod| pod.phase != PodPhase::Failed);
+    for node in placed.filter_map(|pod| pod.node.as_deref()) {
         if let Some(node) = nodes.get_mut(node) {
             node.pods += 1;
         }

@@ -39,7 +39,7 @@ pub struct PodGroupSpec {
     #[serde(deserialize_with = "queue_name")]
     #[schemars(length(max = 253), regex(pattern = schema::OBJECT_NAME))]
     pub queue: String,
-    /// The PriorityClass of the group; without one, that of its pods.
+    /// The PriorityClass of the group; without one, the default class counts, or else 0. That of its pods does not.
     #[serde(deserialize_with = "non_empty", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String", length(max = 253))]
     pub priority_class_name: Option<String>,

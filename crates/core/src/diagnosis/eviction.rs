@@ -2,14 +2,15 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use super::Priority;
 use crate::budget::Cut;
 use crate::event::Key;
 
 /// Why a pod is not evicted for a job.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Shelter {
-    /// Equal or higher priority.
-    Priority,
+    /// Equal or higher priority than that of the job, or than its own in the same job.
+    Priority(Option<Priority>),
     /// `volcano.sh/preemptable: false`, its own or its PodGroup's.
     Preemptable,
     /// An eviction of it was refused not long ago.
@@ -35,7 +36,8 @@ pub enum Shelter {
 impl Shelter {
     fn text(&self, pods: u32) -> String {
         match self {
-            Shelter::Priority => format!("{pods} of equal or higher priority"),
+            Shelter::Priority(None) => format!("{pods} of equal or higher priority"),
+            Shelter::Priority(Some(own)) => format!("{pods} of equal or higher priority than its {own}"),
             Shelter::Preemptable => format!("{pods} with volcano.sh/preemptable: false"),
             Shelter::Refused => format!("{pods} whose eviction was refused just now"),
             Shelter::Plugin(what) => format!("{pods} {what}"),

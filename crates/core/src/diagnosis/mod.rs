@@ -2,6 +2,7 @@
 mod eviction;
 mod limit;
 mod nodes;
+mod priority;
 mod queue;
 
 use std::sync::Arc;
@@ -11,6 +12,7 @@ use phalanx_resource::{DimId, Dims};
 pub use eviction::{NoEviction, Shelter, Sheltered, Untried};
 pub use limit::{Limit, Overuse};
 pub use nodes::{Distance, FitError, Shortage, Unfit};
+pub use priority::{Priority, Source};
 pub use queue::QueueFault;
 
 use crate::budget::Cut;

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::{JobKind, World};
+use crate::diagnosis::{Priority, Source};
 use crate::id::{JobId, TaskId};
 
 /// Who has the priority of a class: pods that do not carry a number, and PodGroups.
@@ -48,6 +49,23 @@ impl World {
     pub(super) fn priority(&self, own: Option<i32>, class: Option<&str>) -> i32 {
         let of_class = || class.and_then(|name| self.priorities.value(name));
         own.or_else(of_class).or(self.priorities.default).unwrap_or(0)
+    }
+
+    /// A job's, and where it comes from.
+    pub fn priority_of(&self, id: JobId) -> Priority {
+        let job = &self.jobs[id];
+        let first = job.tasks.first().map(|task| &self.tasks[*task]);
+        let group = job.kind == JobKind::Group;
+        let class =
+            if group { job.priority_class.as_ref() } else { first.and_then(|it| it.priority_class.as_ref()) };
+        let source = match class {
+            Some(name) if self.priorities.value(name) == Some(job.priority) => Source::Class(name.clone()),
+            _ if !group && first.is_some_and(|task| task.own_priority) => Source::Pod,
+            Some(name) => Source::NoSuchClass(name.clone()),
+            None => Source::Nothing { group },
+        };
+        let pods_have_more = group && first.is_some_and(|task| task.priority > job.priority);
+        Priority { value: job.priority, source, pods_have_more }
     }
 
     /// A PriorityClass was added, changed or removed. True when that gave anybody another priority.

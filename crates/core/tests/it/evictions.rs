@@ -107,7 +107,11 @@ fn an_eviction_says_for_whom_and_why() {
 #[test]
 fn who_waits_in_vain_is_told_why_nobody_is_evicted() {
     for (class, cores, expected) in [
-        ("low", 1, "preempt: there is no pod that may be evicted for it (8 of equal or higher priority)"),
+        (
+            "low",
+            1,
+            "preempt: there is no pod that may be evicted for it (8 of equal or higher priority than its 1 of PriorityClass low)",
+        ),
         ("mid", 5, "preempt: it would not fit if there were no other pods at all"),
     ] {
         let mut cluster = full();

@@ -11,7 +11,8 @@ fn a_podgroup_that_waits_is_explained() {
     let lines: Vec<&str> = ran.text().lines().collect();
     assert_eq!(lines[0], "PodGroup default/g: Inqueue");
     assert_eq!(lines[1], "  members: 3 pods, 0 placed, 3 missing, 3 waiting; minMember 3");
-    assert!(lines[2].starts_with("  queue default: weight 1; allocated nothing; deserved "), "{lines:?}");
+    assert_eq!(lines[2], "  priority 0 (its PodGroup names no PriorityClass)");
+    assert!(lines[3].starts_with("  queue default: weight 1; allocated nothing; deserved "), "{lines:?}");
     assert!(ran.text().contains("Insufficient cpu"), "{ran:?}");
     assert!(
         ran.text().contains("deserved cpu 4, pods 4; requested cpu 15"),
@@ -63,4 +64,18 @@ fn a_pod_that_was_placed_says_where() {
     let ran = phalanx_in(folder.path(), &["explain", "pod", "p", "-f", "m.yaml"], "");
     assert!(ran.text().starts_with("Pod default/p: on node n1\n"), "{ran:?}");
     assert!(!ran.text().contains("waits"), "{ran:?}");
+}
+
+/// A gang of failed pods waits for nothing, and has no members that run.
+#[test]
+fn failed_members_are_told() {
+    let failed = |name: &str| {
+        let pod = pod(name, 1, "scheduling.k8s.io/group-name: g", "");
+        pod.replacen("spec:", "status: {phase: Failed}\nspec:", 1)
+    };
+    let manifest = node("n1", 4) + &group("g", 2) + &failed("g-0") + &failed("g-1");
+    let folder = folder(&[("m.yaml", &manifest)]);
+    let ran = phalanx_in(folder.path(), &["explain", "podgroup", "g", "-f", "m.yaml"], "");
+    let told = "PodGroup default/g: Completed\n  members: 2 pods, 0 placed, 2 failed, 0 missing, 0 waiting; minMember 2\n";
+    assert!(ran.text().starts_with(told) && !ran.text().contains("waits"), "{ran:?}");
 }

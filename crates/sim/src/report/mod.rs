@@ -83,7 +83,7 @@ pub struct GroupOutcome {
     /// `minMember`.
     #[serde(skip)]
     pub min_member: u32,
-    /// Members on each node, ended ones too.
+    /// Members on each node, those that succeeded too.
     #[serde(skip)]
     pub nodes: BTreeMap<String, u32>,
     /// Members of ours without a node.
@@ -149,7 +149,7 @@ pub struct Stats {
 /// What is used on a node.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct NodeOutcome {
-    /// Pods on it.
+    /// Pods on it, those that succeeded too.
     pub pods: u32,
     /// Resources with what is used and what there is, in the order of the World.
     pub resources: Vec<Usage>,

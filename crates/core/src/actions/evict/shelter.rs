@@ -107,13 +107,13 @@ impl Search<'_, '_> {
         };
         let matters = self.purpose.kind() == EvictionKind::Preempt;
         if matters && rank.is_gt() {
-            return Some(Shelter::Priority);
+            return Some(self.by_priority());
         }
         let alike =
             rank.is_eq() && self.purpose.is_of_jobs() && !self.session.tiers.rank(self.purpose.flag());
         let kept = if alike { None } else { self.kept(id) };
         if matters && rank.is_eq() && (alike || kept.is_some()) {
-            return Some(Shelter::Priority);
+            return Some(self.by_priority());
         }
         if let Some(kept) = kept {
             return Some(Shelter::Kept(kept));
@@ -133,6 +133,11 @@ impl Search<'_, '_> {
             (Some(only), None) => Some(Shelter::Budget(only.clone())),
             _ => Some(Shelter::Budgets),
         }
+    }
+
+    fn by_priority(&self) -> Shelter {
+        let of_jobs = !matches!(self.purpose, Purpose::WithinJob);
+        Shelter::Priority(of_jobs.then(|| self.session.world.priority_of(self.aim.job)))
     }
 
     /// Why plugins do not let a pod go, even if nobody else had to.
