@@ -175,13 +175,22 @@ fn builtin_queue(name: &str) -> QueueInfo {
 /// Gives every object without a creation time one; returns a time after all of them.
 fn settle_times(entries: &mut [Entry]) -> Time {
     let dated = entries.iter().filter(|entry| entry.dated).filter_map(|entry| created(&entry.object));
-    let mut now = dated.max().unwrap_or(EPOCH);
+    let mut now =
+        dated.chain(entries.iter().filter_map(|entry| scheduled(&entry.object))).max().unwrap_or(EPOCH);
     for entry in entries.iter_mut().filter(|entry| !entry.dated) {
         now.0 += 1;
         set_created(&mut entry.object, now);
     }
     // On the second, so that times in reports are easy to read.
     Time((now.0 / 1_000 + 1) * 1_000)
+}
+
+/// A pod without a creation time may carry the time at which it was given its node: the run begins after that.
+fn scheduled(object: &Object) -> Option<Time> {
+    match object {
+        Object::Pod(pod) => pod.info.scheduled,
+        _ => None,
+    }
 }
 
 fn created(object: &Object) -> Option<Time> {
@@ -258,6 +267,16 @@ mod tests {
         read.sort_by_key(|pod| pod.info.created);
         let names: Vec<&str> = read.iter().map(|pod| &*pod.info.pod.name).collect();
         assert_eq!(names, ["old", "a", "b1", "b2"]);
+    }
+
+    #[test]
+    fn a_run_begins_after_every_time_in_it() {
+        let since = "status: {conditions: [{type: PodScheduled, status: \"True\", lastTransitionTime: \"2026-11-22T00:00:00Z\"}]}\n";
+        let manifests = read(&[text("f", &(pod("p") + since))], &options()).unwrap();
+        let Some(Object::Pod(pod)) = manifests.objects.first() else { panic!("{manifests:?}") };
+        assert!(
+            pod.info.scheduled.is_some_and(|time| time < manifests.end && manifests.end.0 - time.0 < 10_000)
+        );
     }
 
     #[test]

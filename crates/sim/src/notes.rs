@@ -38,7 +38,7 @@ impl Texts {
     fn notes(&self) -> Vec<BadInput> {
         let mut notes: Vec<BadInput> = self.told.iter().map(|(first, count)| note(first, *count)).collect();
         if let Some(last) = notes.last_mut().filter(|_| self.others > 0) {
-            last.problem += &format!(" (and {} more with other values)", self.others);
+            last.problem = format!("{} (and {} more with other values)", last.problem, self.others);
         }
         notes
     }

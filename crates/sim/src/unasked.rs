@@ -12,7 +12,16 @@ pub fn unasked(conf: &Conf, manifests: &Manifests) -> Vec<String> {
     let readers: Vec<&str> =
         READ_USE.into_iter().filter(|name| plugins().any(|plugin| plugin.name == *name)).collect();
     let extenders = plugins().filter(|plugin| plugin.name == "extender").map(extender);
-    extenders.chain(use_of_nodes(&readers, conf, manifests)).collect()
+    let quotas = quotas(plugins().any(|plugin| plugin.name == "resourcequota"), manifests);
+    extenders.chain(use_of_nodes(&readers, conf, manifests)).chain(quotas).collect()
+}
+
+/// On a cluster it is the API server that refuses pods beyond a quota, when they are created.
+fn quotas(counted: bool, manifests: &Manifests) -> Option<String> {
+    let quotas = manifests.objects.iter().filter(|object| matches!(object, Object::Quota(_))).count();
+    (quotas > 0 && !counted).then(|| {
+        "ResourceQuotas keep no pod out here: no API server is asked, and the configuration has no plugin resourcequota".to_owned()
+    })
 }
 
 fn extender(plugin: &PluginConf) -> String {

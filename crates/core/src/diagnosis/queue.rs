@@ -10,6 +10,8 @@ use super::list;
 pub enum QueueFault {
     /// A field cannot be honoured, or contradicts another.
     Field(Arc<str>),
+    /// It is its own parent.
+    Loop,
     /// Its parents, of which this is the first, lead back to it.
     Ring(Arc<str>),
     /// Its parent does not exist.
@@ -67,6 +69,7 @@ impl QueueFault {
     pub fn text(&self, dims: &Dims) -> String {
         match self {
             QueueFault::Field(why) => why.to_string(),
+            QueueFault::Loop => "it is its own parent".to_owned(),
             QueueFault::Ring(parent) => format!("its parents lead back to it, by way of {parent}"),
             QueueFault::NoParent(parent) => format!("its parent {parent} does not exist"),
             QueueFault::Above { ancestor, fault } => {

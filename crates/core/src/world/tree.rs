@@ -179,7 +179,8 @@ impl World {
         }
         let parent = self.queue_parent(id)?;
         if queue.up.is_none() {
-            return Some(QueueFault::Ring(parent.name.clone()));
+            let alone = parent.name == queue.name;
+            return Some(if alone { QueueFault::Loop } else { QueueFault::Ring(parent.name.clone()) });
         }
         (!parent.exists && !parent.is_root()).then(|| QueueFault::NoParent(parent.name.clone()))
     }

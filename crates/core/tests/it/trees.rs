@@ -214,7 +214,7 @@ fn a_queue_in_a_broken_tree_blocks_its_own_jobs_only() {
             "hangs",
             "queue hangs is invalid: queue ring-b above it is invalid: its parents lead back to it, by way of ring-a",
         ),
-        ("self", "queue self is invalid: its parents lead back to it, by way of self"),
+        ("self", "queue self is invalid: it is its own parent"),
         ("orphan", "queue orphan is invalid: its parent nobody does not exist"),
         (
             "grandchild",

@@ -114,7 +114,7 @@ fn need(world: &World, id: PvcId, named: &PodVolume) -> Result<Demand, Unfit> {
                     "persistentvolumeclaim \"{name}\" bound to non-existent persistentvolume \"{volume}\""
                 )
             }
-            Problem::Immediate => "pod has unbound immediate PersistentVolumeClaims".to_owned(),
+            Problem::Immediate => format!("pod has unbound immediate PersistentVolumeClaims: \"{name}\""),
             Problem::NoClass(class) => format!("storageclass.storage.k8s.io \"{class}\" not found"),
         };
         Unfit::Pod(text.into())
