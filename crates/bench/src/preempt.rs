@@ -31,6 +31,9 @@ pub(crate) struct Options {
     /// Pods of low priority that have to go for one pod of the gang.
     #[arg(long, default_value_t = 1, allow_negative_numbers = true, value_parser = crate::count)]
     each: usize,
+    /// Priority classes of the pods on a node, by turns.
+    #[arg(long, default_value_t = 1, allow_negative_numbers = true, value_parser = crate::count)]
+    classes: usize,
     /// Runs; the fastest counts, since all else is the machine's noise.
     #[arg(long, default_value_t = 5, allow_negative_numbers = true, value_parser = crate::count)]
     runs: usize,
@@ -64,7 +67,8 @@ impl Options {
     fn arrive(&self, conf: Conf, gang: &Gang<'_>) -> (World, Scheduler) {
         let mut world = World::new(WorldOptions::default());
         world.apply(generate::default_queue());
-        for (name, value) in [("low", 1), ("high", 1000)] {
+        let low = |class: usize| (format!("low-{class}"), class as i32 + 1);
+        for (name, value) in (0..self.classes).map(low).chain([("high".to_owned(), 1_000_000)]) {
             world.apply(Event::PriorityClass { name: name.into(), value, global_default: false });
         }
         apply(&mut world, generate::nodes(self.nodes));
@@ -73,9 +77,9 @@ impl Options {
             let cores = CORES / self.per_node;
             // Members are spread, so that no node is emptied by taking one gang.
             let on = (first..pods.min(first + self.victims)).map(|pod| pod % self.nodes).collect();
-            let low =
-                Gang { name: &format!("low-{at:06}"), class: "low", cores, gpus: 0, size: self.victims, on };
-            apply(&mut world, low.events());
+            let (name, class) = (format!("low-{at:06}"), low(first / self.nodes % self.classes).0);
+            let victims = Gang { name: &name, class: &class, cores, gpus: 0, size: self.victims, on };
+            apply(&mut world, victims.events());
         }
         let mut scheduler = Scheduler::new(conf, 0);
         scheduler.run(&mut world, Time(0));
@@ -149,7 +153,7 @@ pub(crate) fn run(options: &Options) -> Result<Value> {
     };
     let large = refused("larger than a node", "high", CORES + 1, options.size)?;
     let many = refused("one more than there are nodes", "high", CORES, options.nodes + 1)?;
-    let equal = refused("no more important than those who run", "low", cores, options.size)?;
+    let equal = refused("no more important than those who run", "low-0", cores, options.size)?;
     Ok(json!({
         "name": "preempt", "nodes": options.nodes, "gangs": 1, "size": options.size,
         "pods": options.nodes * options.per_node, "evicted": ran.evicted,

@@ -71,15 +71,15 @@ impl<'s, 'w> Statement<'s, 'w> {
         Nested { inner: Statement::new(self.session) }
     }
 
-    /// The classes of the tasks that it changes, some more than once.
+    /// The classes of the tasks that it, and those around it, change, some more than once.
     pub(crate) fn classes(&self) -> impl Iterator<Item = ClassId> {
-        self.session.log[self.base..].iter().map(|entry| self.session.world.tasks[entry.task].class)
+        self.session.log.iter().map(|entry| self.session.world.tasks[entry.task].class)
     }
 
-    /// The same with all that this one changes taken back, until it is dropped.
+    /// The same with all that it, and those around it, change taken back, until that is dropped.
     pub(crate) fn undone(&mut self) -> Nested<'_, 'w> {
         let was = |entry: &Entry| (entry.task, entry.before.status(), entry.before.node());
-        let was: Vec<_> = self.session.log[self.base..].iter().rev().map(was).collect();
+        let was: Vec<_> = self.session.log.iter().rev().map(was).collect();
         let mut nested = self.nested();
         for (task, status, node) in was {
             nested.place(task, status, node);
