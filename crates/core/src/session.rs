@@ -1,5 +1,6 @@
 //! A session: the World, the plugins of the configuration, and the questions actions ask.
 use std::cmp::Ordering;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::actions::Past;
@@ -51,6 +52,10 @@ pub struct Session<'w> {
     pub(crate) admitted_late: bool,
     /// When a search for a way to start is made again that rests though something has happened.
     pub(crate) rests_until: Option<Time>,
+    /// Jobs with promised places, or that had some.
+    pub(crate) reserved: BTreeSet<JobId>,
+    /// How many promised places were looked at for what a job would do to them.
+    pub(crate) doubted: usize,
     /// Nodes that are kept in this cycle for gangs that gather room.
     pub(crate) gathered: Vec<NodeId>,
     /// Who was asked of those that wait for plain placing.
@@ -82,6 +87,8 @@ impl<'w> Session<'w> {
             cut_short: false,
             admitted_late: false,
             rests_until: None,
+            reserved: BTreeSet::new(),
+            doubted: 0,
             gathered: Vec::new(),
             hunt: Hunt::default(),
             past: Past::default(),

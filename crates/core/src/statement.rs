@@ -2,7 +2,7 @@
 use std::sync::Arc;
 
 use crate::decision::{Binding, Cause, Decision};
-use crate::id::{ClassId, NodeId, TaskId};
+use crate::id::{NodeId, TaskId};
 use crate::session::Session;
 use crate::world::{Before, Status};
 
@@ -71,9 +71,9 @@ impl<'s, 'w> Statement<'s, 'w> {
         Nested { inner: Statement::new(self.session) }
     }
 
-    /// The classes of the tasks that it, and those around it, change, some more than once.
-    pub(crate) fn classes(&self) -> impl Iterator<Item = ClassId> {
-        self.session.log.iter().map(|entry| self.session.world.tasks[entry.task].class)
+    /// The tasks that it, and those around it, change, some more than once, with the nodes that they had before.
+    pub(crate) fn moves(&self) -> impl Iterator<Item = (TaskId, Option<NodeId>)> {
+        self.session.log.iter().map(|entry| (entry.task, entry.before.node()))
     }
 
     /// The same with all that it, and those around it, change taken back, until that is dropped.
@@ -179,6 +179,8 @@ fn nominate(session: &mut Session<'_>, task: TaskId) {
         return;
     }
     session.decisions.push(Decision::Nominate { pod: it.pod.clone(), node: node.clone() });
+    let job = it.job.filter(|_| node.is_some());
+    session.reserved.extend(job);
     session.world.tasks[task].nominated = node;
 }
 

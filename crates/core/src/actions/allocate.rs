@@ -34,6 +34,7 @@ fn run(session: &mut Session<'_>) {
     let mut jobs = all_waiting(session);
     jobs.retain(|job| may_be_placed(session, *job, admits));
     jobs.sort_unstable();
+    gather::go_on(session, &jobs);
     reliance::give_up(session, &jobs);
     let unsearched = jobs.iter().filter(|job| session.world.jobs[**job].unsearched).count();
     session.searches.owe(unsearched);

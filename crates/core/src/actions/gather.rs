@@ -4,6 +4,7 @@
 //! holds would be of no use for ever. The place is a nomination like any other, on a node that lacks the least: nobody else is
 //! placed there as long as it lacks room. It holds for some time, then as long not, on a tenth of the nodes at the most, and
 //! within what the queue is to have; and it stops nobody from being evicted for the gang.
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::gang::Work;
@@ -25,6 +26,16 @@ const SCANNED: usize = 4;
 pub(super) fn is_gathering(world: &World, job: JobId) -> bool {
     let job = &world.jobs[job];
     job.gathers && job.counts.of(Status::Pipelined) > 0
+}
+
+/// The nodes that are kept already count first: gangs whose order changes with what they hold would take turns.
+pub(super) fn go_on(session: &mut Session<'_>, jobs: &[JobId]) {
+    let world = &*session.world;
+    let gathering =
+        jobs.iter().filter(|job| is_gathering(world, **job)).flat_map(|job| &world.jobs[*job].tasks);
+    let kept = gathering.map(|task| &world.tasks[*task]).filter(|task| task.status == Status::Pipelined);
+    let nodes: BTreeSet<NodeId> = kept.filter_map(|task| task.node).collect();
+    session.gathered.extend(nodes);
 }
 
 /// Takes the places of a gang that gathers room back, to be placed where there is room.

@@ -54,9 +54,10 @@ pub(super) fn may_wait(session: &mut Session<'_>, job: JobId) -> bool {
     !held.is_empty() && can_have(session, held)
 }
 
-/// Whether members can be given these places: each beside the others, or one after the other.
+/// Whether members can be given these places one after the other; of many it is not known whether there is an order.
 pub(super) fn can_have(session: &mut Session<'_>, places: Places) -> bool {
-    places.iter().all(|(task, _)| evict::may_keep(session, *task)) || waiting(session, places).is_some()
+    let keep = |session: &mut Session<'_>| places.iter().all(|(task, _)| evict::may_keep(session, *task));
+    (places.len() > FEW && keep(session)) || waiting(session, places).is_some()
 }
 
 /// Whether a gang may keep what it has and loses nothing by that.

@@ -5,14 +5,17 @@
 //! gangs that have them can start, each beside those before it and what is there.
 use std::sync::Arc;
 
-use rustc_hash::FxHashSet;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::hold::{self, Places};
 use super::{evict, gather, start};
-use crate::id::{ClassId, JobId, TaskId, TermId};
+use crate::id::{JobId, NodeId, TaskId, TermId};
 use crate::session::Session;
 use crate::statement::Statement;
 use crate::world::{Status, World};
+
+/// So many promised places are looked at in a cycle for what jobs would do to them: some milliseconds.
+const MOST: usize = 2_000;
 
 /// What can start by itself: a gang as a whole, or a pod of a job that has started.
 struct Unit {
@@ -22,12 +25,13 @@ struct Unit {
 
 /// Gives up the promised places for which there is no such order.
 pub(super) fn give_up(session: &mut Session<'_>, jobs: &[JobId]) {
+    let has_places = |job: &&JobId| session.world.jobs[**job].counts.of(Status::Pipelined) > 0;
+    let reserved: Vec<JobId> = jobs.iter().filter(has_places).copied().collect();
+    session.reserved.extend(&reserved);
     let relies = |job: &&JobId| {
-        session.world.jobs[**job].counts.of(Status::Pipelined) > 0
-            && !gather::is_gathering(session.world, **job)
-            && relies_on_promises(session.world, **job)
+        !gather::is_gathering(session.world, **job) && relies_on_promises(session.world, **job)
     };
-    let mut left: Vec<JobId> = jobs.iter().filter(relies).copied().collect();
+    let mut left: Vec<JobId> = reserved.iter().filter(relies).copied().collect();
     if left.iter().all(|job| start::is_known(session, *job)) {
         return;
     }
@@ -101,22 +105,73 @@ fn stands(session: &mut Session<'_>, gang: JobId) -> bool {
     hold::can_start(session, &places)
 }
 
-/// Gangs with promised places whose members ask to be with pods of the kinds of those that move in a statement for a job, or to be
-/// spread among them.
+/// Gangs with promised places that what moves in a statement for a job may matter to; not so many that the cycle would be long.
 fn relying(statement: &mut Statement<'_, '_>, job: JobId) -> Vec<JobId> {
-    let moved: FxHashSet<ClassId> = statement.classes().collect();
+    let moved = Moved::of(statement);
     let session = statement.session();
-    let world = &*session.world;
-    let terms: FxHashSet<TermId> =
-        moved.into_iter().flat_map(|class| world.terms.relied_on(&world.classes[class])).collect();
-    if terms.is_empty() {
+    if moved.is_empty() {
         return Vec::new();
     }
-    let asks = |task: &TaskId| world.class_of(*task).carried.sought().any(|term| terms.contains(&term));
     let relies = |gang: &JobId| {
-        *gang != job && hold::is_reserved(session, *gang) && world.jobs[*gang].tasks.iter().any(asks)
+        *gang != job && hold::is_reserved(session, *gang) && moved.matters(session.world, *gang)
     };
-    world.waiting_jobs().map(|(id, _)| id).filter(relies).collect()
+    let mut gangs: Vec<JobId> = session.reserved.iter().copied().filter(relies).collect();
+    gangs.retain(|gang| {
+        let places = session.world.jobs[*gang].counts.of(Status::Pipelined) as usize;
+        let asked = session.doubted + places <= MOST;
+        session.doubted += if asked { places } else { 0 };
+        asked
+    });
+    gangs
+}
+
+/// Where pods come or go of the kinds that others with promised places seek, or are spread among.
+#[derive(Default)]
+struct Moved {
+    domains: FxHashSet<(TermId, u32)>,
+    /// Where it matters in all domains: there may be fewer in the emptiest, or the first of a kind somewhere.
+    everywhere: FxHashSet<TermId>,
+}
+
+impl Moved {
+    fn of(statement: &mut Statement<'_, '_>) -> Self {
+        let moves: Vec<(TaskId, Option<NodeId>)> = statement.moves().collect();
+        let world = &*statement.session().world;
+        let (mut moved, mut counts) = (Self::default(), FxHashMap::<TermId, u32>::default());
+        for (task, before) in moves {
+            let it = &world.tasks[task];
+            let leaves = it.status == Status::Releasing || before.is_some() && before != it.node;
+            for term in world.terms.relied_on(world.class_of(task)) {
+                *counts.entry(term).or_default() += 1;
+                let nodes = before.into_iter().chain(it.node);
+                moved
+                    .domains
+                    .extend(nodes.filter_map(|node| Some((term, world.terms.domain_of(term, node)?))));
+                moved.everywhere.extend(leaves.then_some(term));
+            }
+        }
+        let first = counts.into_iter().filter(|(term, count)| world.terms.total(*term)[0] <= *count);
+        moved.everywhere.extend(first.map(|(term, _)| term));
+        moved
+    }
+
+    fn is_empty(&self) -> bool {
+        self.domains.is_empty() && self.everywhere.is_empty()
+    }
+
+    fn matters(&self, world: &World, gang: JobId) -> bool {
+        let seeks_there = |task: &TaskId| {
+            let node = world.tasks[*task].node;
+            let here = |term| node.and_then(|node| world.terms.domain_of(term, node));
+            let touched = |term| here(term).is_some_and(|domain| self.domains.contains(&(term, domain)));
+            world
+                .class_of(*task)
+                .carried
+                .sought()
+                .any(|term| self.everywhere.contains(&term) || touched(term))
+        };
+        world.jobs[gang].tasks.iter().any(seeks_there)
+    }
 }
 
 /// Whether pods that are only promised their places, its own too, are of the kind that pods of a job are to be with, or spread among.

@@ -107,3 +107,17 @@ fn a_gang_that_is_whole_or_has_not_started_keeps_nothing() {
     let cycle = cluster.cycle();
     assert_eq!((cycle.names(), cycle.nominated.len()), (vec!["new-0"], 0));
 }
+
+#[test]
+fn two_gangs_do_not_gather_room_by_turns() {
+    let mut cluster = Cluster::new();
+    cluster.nodes(2, "cpu=1");
+    for (name, on) in [("a", "n0"), ("b", "n1")] {
+        cluster.add(group(name, 2)).add(running(member(name, 0, "cpu=1"), on)).add(member(name, 1, "cpu=1"));
+    }
+    let first = cluster.cycle();
+    assert_eq!(first.nominated.len(), 1, "{first:?}");
+    for _ in 0..5 {
+        assert_eq!(cluster.cycle().nominated.len(), 0);
+    }
+}
