@@ -1,8 +1,10 @@
-//! Reservations that nothing but each other holds up are given up.
+//! Promised places that rest on who is where: each gang that has some can start in them, and nobody takes that away.
 //!
 //! A pod that seeks company may be promised a place beside one that is itself only promised its place. When the pods are gone
 //! for which both got theirs, each waits for the other. So promised places hold only as long as there is an order in which the
-//! gangs that have them can start, each beside those before it and what is there.
+//! gangs that have them can start, each beside those before it and what is there; others are given up. And what would keep such
+//! a gang from starting is not done: company is not evicted, and pods of the kind that it is to be the first of, or is spread
+//! among, wait until it has started.
 use std::sync::Arc;
 
 use rustc_hash::{FxHashMap, FxHashSet};
