@@ -78,11 +78,34 @@ fn units(session: &Session<'_>, job: JobId) -> Vec<Unit> {
 }
 
 /// A gang that could not start in its places any more after this statement for a job: pods go that its members are to be with, or
-/// they are to be the first of their kind, and the job's are of it.
+/// they are to be the first of their kind, and the job's are of it. Those that the job outranks have lost to it.
 pub(super) fn let_down(statement: &mut Statement<'_, '_>, job: JobId) -> Option<JobId> {
+    let fallen = fallen(statement, job);
+    let session = statement.session();
+    let spared = fallen.iter().copied().find(|gang| !session.outranks(job, *gang));
+    if spared.is_none() && !fallen.is_empty() {
+        evict::note_taking(session, job, &fallen);
+    }
+    spared
+}
+
+/// Whether a gang that a job does not outrank could not start in its places any more without this task.
+pub(super) fn is_relied_on(session: &mut Session<'_>, job: JobId, task: TaskId) -> bool {
+    let world = &*session.world;
+    if world.terms.relied_on(world.class_of(task)).next().is_none() {
+        return false;
+    }
+    let mut statement = session.statement();
+    statement.evict(task);
+    let fallen = fallen(&mut statement, job);
+    fallen.into_iter().any(|gang| !statement.session().outranks(job, gang))
+}
+
+/// Gangs that could start in their places before this statement for a job, and cannot after it.
+fn fallen(statement: &mut Statement<'_, '_>, job: JobId) -> Vec<JobId> {
     let gangs = relying(statement, job);
     if gangs.is_empty() {
-        return None;
+        return gangs;
     }
     let session = statement.session();
     let mut fallen = gangs.clone();
@@ -92,13 +115,7 @@ pub(super) fn let_down(statement: &mut Statement<'_, '_>, job: JobId) -> Option<
     fallen.extend(without_order(session, &all).into_iter().map(|unit| unit.job).filter(|gang| *gang != job));
     let mut before = statement.undone();
     fallen.retain(|gang| stands(before.session(), *gang));
-    drop(before);
-    let session = statement.session();
-    let spared = fallen.iter().copied().find(|gang| !session.outranks(job, *gang));
-    if spared.is_none() && !fallen.is_empty() {
-        evict::note_taking(session, job, &fallen);
-    }
-    spared
+    fallen
 }
 
 /// Whether a gang can start in its places when all else is as it is.

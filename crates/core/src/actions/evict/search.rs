@@ -21,6 +21,7 @@ use super::roster::{Loss, Roster, Victim};
 use super::steps::Steps;
 use super::takes::Forbidden;
 use crate::actions::gang;
+use crate::actions::reliance;
 use crate::actions::together::Choice;
 use crate::decision::Cause;
 use crate::diagnosis::{NoEviction, Untried};
@@ -97,7 +98,8 @@ fn evict_in(
             && (may_break || proof::can_spare(session.world, victim.job, &[**victim]))
             && !forbidden.has(session.world, victim.job)
     };
-    let offered: Vec<Victim> = order.iter().filter(is_offered).copied().collect();
+    let mut offered: Vec<Victim> = order.iter().filter(is_offered).copied().collect();
+    offered.retain(|victim| !reliance::is_relied_on(session, aim.job, victim.task));
     let why = Arc::new(purpose.cause(session, aim.job));
     let (pass, tier) = (Pass::Last, 0);
     let mut search = Search { session, aim, purpose, today, steps, why, pass, offered, tier };
