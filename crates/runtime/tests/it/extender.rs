@@ -49,7 +49,7 @@ fn events() -> Vec<Event> {
 /// A cycle with the extender plugin beside gang, and what it reports.
 fn cycle(arguments: &str, extender: Arc<dyn Extender>) -> (Vec<Decision>, Report) {
     let conf = format!(
-        "actions: enqueue, allocate, backfill\ntiers:\n- plugins:\n  - name: gang\n  - name: extender\n    arguments: {{{arguments}}}\n"
+        "actions: enqueue, allocate, backfill\ntiers:\n- plugins:\n  - name: gang\n  - name: predicates\n  - name: extender\n    arguments: {{{arguments}}}\n"
     );
     let parsed = parse(&conf, &Known::builtin());
     assert_eq!(parsed.problems.iter().map(ToString::to_string).collect::<Vec<_>>(), [""; 0], "{conf}");

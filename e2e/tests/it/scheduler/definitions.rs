@@ -334,7 +334,7 @@ async fn objects_that_older_definitions_let_in_are_kept_and_read() -> Result<()>
     cluster
         .until_event_with("QueueInvalid", "tangled", "guarantee of cpu is 4, more than capability 2")
         .await?;
-    cluster.until_event_with("QueueInvalid", "ring", "by way of ring").await?;
+    cluster.until_event_with("QueueInvalid", "ring", "it is its own parent").await?;
     for object in &stored {
         still_there(&cluster, object).await?;
     }
