@@ -135,6 +135,7 @@ impl Scheduler {
         session.past = std::mem::take(past);
         give_up_seats(&mut session);
         renew_nominations(&mut session);
+        note_reserved(&mut session);
         waiting::begin(&mut session, *patience);
         for name in &conf.actions {
             if let Some(action) = actions::find(name) {
@@ -181,6 +182,13 @@ fn renew_nominations(session: &mut Session<'_>) {
             statement.commit(&Arc::default());
         }
     }
+}
+
+/// Who has promised places, so that nobody has to look for them.
+fn note_reserved(session: &mut Session<'_>) {
+    let waiting = session.world.waiting_jobs();
+    let reserved = waiting.filter(|(_, job)| job.counts.of(Status::Pipelined) > 0).map(|(id, _)| id);
+    session.reserved = reserved.collect();
 }
 
 /// Places that are kept where the pod they are kept for could not go any more are given back.

@@ -27,13 +27,12 @@ struct Unit {
 
 /// Gives up the promised places for which there is no such order.
 pub(super) fn give_up(session: &mut Session<'_>, jobs: &[JobId]) {
-    let has_places = |job: &&JobId| session.world.jobs[**job].counts.of(Status::Pipelined) > 0;
-    let reserved: Vec<JobId> = jobs.iter().filter(has_places).copied().collect();
-    session.reserved.extend(&reserved);
     let relies = |job: &&JobId| {
-        !gather::is_gathering(session.world, **job) && relies_on_promises(session.world, **job)
+        session.reserved.contains(*job)
+            && !gather::is_gathering(session.world, **job)
+            && relies_on_promises(session.world, **job)
     };
-    let mut left: Vec<JobId> = reserved.iter().filter(relies).copied().collect();
+    let mut left: Vec<JobId> = jobs.iter().filter(relies).copied().collect();
     if left.iter().all(|job| start::is_known(session, *job)) {
         return;
     }
@@ -126,6 +125,9 @@ fn stands(session: &mut Session<'_>, gang: JobId) -> bool {
 
 /// Gangs with promised places that what moves in a statement for a job may matter to; not so many that the cycle would be long.
 fn relying(statement: &mut Statement<'_, '_>, job: JobId) -> Vec<JobId> {
+    if statement.session().reserved.is_empty() {
+        return Vec::new();
+    }
     let moved = Moved::of(statement);
     let session = statement.session();
     if moved.is_empty() {
