@@ -43,6 +43,8 @@ pub struct Session<'w> {
     pub now: Time,
     pub(crate) placement: &'w mut Placement,
     pub(crate) log: Vec<Entry>,
+    /// Who takes from whom in open statements.
+    pub(crate) takings: Vec<(JobId, JobId)>,
     pub(crate) decisions: Vec<Decision>,
     /// What searches for the places of gangs may still take in this cycle.
     pub(crate) searches: Searches,
@@ -82,6 +84,7 @@ impl<'w> Session<'w> {
             now: outside.now,
             placement,
             log: Vec::new(),
+            takings: Vec::new(),
             decisions: Vec::new(),
             searches: Searches::new(Budget::new(SEARCHES, SEARCHES_MS, outside.stopwatch)),
             cut_short: false,
@@ -292,6 +295,12 @@ impl<'w> Session<'w> {
         }
         let best = placement.best_with(world, tiers, asker, &tiers.points(world, task));
         held.filter(|_| best.is_none_or(|best| best.room == Room::Later)).or(best)
+    }
+
+    /// The nodes for a task, the best first, and of those that are alike one.
+    pub(crate) fn spots(&mut self, task: TaskId) -> Vec<Spot> {
+        let Self { world, tiers, placement, .. } = self;
+        placement.spots(world, tiers, tiers.asker(world, task), &tiers.points(world, task))
     }
 
     /// Gives the claims of a task that is being bound their devices; what has to be written before.

@@ -1,8 +1,9 @@
 //! A Statement: changes to the World that are committed whole, or undone exactly when it is dropped.
 use std::sync::Arc;
 
+use crate::actions::note_taking;
 use crate::decision::{Binding, Cause, Decision};
-use crate::id::{NodeId, TaskId};
+use crate::id::{JobId, NodeId, TaskId};
 use crate::session::Session;
 use crate::world::{Before, Status};
 
@@ -18,12 +19,14 @@ pub(crate) struct Entry {
 pub struct Statement<'s, 'w> {
     session: &'s mut Session<'w>,
     base: usize,
+    /// Takings before it.
+    taken: usize,
 }
 
 impl<'s, 'w> Statement<'s, 'w> {
     pub(crate) fn new(session: &'s mut Session<'w>) -> Self {
-        let base = session.log.len();
-        Self { session, base }
+        let (base, taken) = (session.log.len(), session.takings.len());
+        Self { session, base, taken }
     }
 
     /// The session, to ask questions.
@@ -64,6 +67,11 @@ impl<'s, 'w> Statement<'s, 'w> {
         let entry = Entry { task, before: session.world.place(task, status, node) };
         session.log.push(entry);
         session.tiers.changed(session.world, task, before);
+    }
+
+    /// With it a job takes room that others hold, or that is kept for them.
+    pub(crate) fn take_from(&mut self, taker: JobId, losers: &[JobId]) {
+        self.session.takings.extend(losers.iter().map(|loser| (taker, *loser)));
     }
 
     /// Begins a change within this one: its drop undoes its own part only.
@@ -108,6 +116,9 @@ impl<'s, 'w> Statement<'s, 'w> {
     fn decide(&mut self, why: &Arc<Cause>) {
         let session = &mut *self.session;
         let entries: Vec<Entry> = session.log.drain(self.base..).collect();
+        for (taker, loser) in session.takings.split_off(self.taken) {
+            note_taking(session, taker, loser);
+        }
         let mut bound: Vec<Binding> = Vec::with_capacity(entries.len());
         let mut job = None;
         foresee(session, &entries);
@@ -154,6 +165,7 @@ impl<'s, 'w> Statement<'s, 'w> {
 
     fn undo(&mut self) {
         let session = &mut *self.session;
+        session.takings.truncate(self.taken);
         while session.log.len() > self.base {
             let Some(Entry { task, before }) = session.log.pop() else { break };
             let from = session.world.tasks[task].status;
@@ -200,6 +212,7 @@ impl Nested<'_, '_> {
     /// Leaves the changes with the outer statement.
     pub fn keep(mut self) {
         self.inner.base = self.inner.session.log.len();
+        self.inner.taken = self.inner.session.takings.len();
     }
 }
 

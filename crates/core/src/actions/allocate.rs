@@ -4,11 +4,12 @@
 //! it is ready, and its further tasks compete anew. In a queue of `dequeueStrategy: fifo` a job that cannot start holds up
 //! those behind it; what more it would like when it has started does not, nor what it lost. Source: Volcano's allocate action.
 use super::ActionDef;
-use super::gang::{self, Served, Work};
+use super::gang::{self, Served};
 use super::gates;
 use super::gather;
 use super::order::{self, Line};
 use super::reliance;
+use super::work::Work;
 use crate::conf::{ArgKind, ArgSpec};
 use crate::event::Phase;
 use crate::id::{JobId, QueueId};

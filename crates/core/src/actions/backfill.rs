@@ -3,8 +3,9 @@
 //! Source: Volcano's backfill action. Unlike there, such tasks of one job are placed in one statement, so that a gang of
 //! them too is bound whole or not at all, and the queue is asked.
 use super::ActionDef;
-use super::gang::{self, Served, Work};
+use super::gang::{self, Served};
 use super::order::{self, Line};
+use super::work::Work;
 use crate::conf::{ArgKind, ArgSpec};
 use crate::event::Phase;
 use crate::id::{JobId, QueueId};

@@ -1,27 +1,19 @@
 //! Places one job: all that it needs to start in one statement, or nothing.
 use std::sync::Arc;
 
-use rustc_hash::FxHashMap;
-
-use super::{gather, hold, pack, reliance, start, together, yielding};
+use super::attempt::place_until_ready;
+use super::work::Work;
+use super::{detour, gather, hold, pack, reliance, start, together, yielding};
 use crate::budget::Cut;
 use crate::diagnosis::Refusal;
 use crate::event::Time;
-use crate::id::{ClassId, JobId, TaskId};
-use crate::placement::Room;
+use crate::id::{JobId, TaskId};
 use crate::session::Session;
 use crate::statement::Statement;
-use crate::world::{Job, Role, Status, World};
+use crate::world::Status;
 
 /// Milliseconds until a job is looked at again that would let down another.
 const AGAIN: i64 = 1_000;
-
-/// The tasks of a job that wait, in the order in which they are served.
-#[derive(Debug)]
-pub(super) struct Work {
-    tasks: Vec<TaskId>,
-    next: usize,
-}
 
 /// How serving a job ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,104 +22,6 @@ pub(super) enum Served {
     MoreToDo,
     /// Nothing more to do for it in this cycle.
     Done,
-}
-
-impl Work {
-    /// Tasks with requests, and behind them those without that their gang needs to be whole.
-    pub(super) fn of_requests(session: &Session<'_>, job: JobId) -> Self {
-        let world = &*session.world;
-        let it = &world.jobs[job];
-        let (mut idle, mut tasks): (Vec<_>, Vec<_>) =
-            waiting(world, it).partition(|task| world.class_of(*task).best_effort);
-        sort(session, &mut tasks);
-        if !tasks.is_empty() && needs_best_effort(world, it) {
-            sort(session, &mut idle);
-            tasks.extend(idle);
-        }
-        Self { tasks: required_first(world, it, tasks), next: 0 }
-    }
-
-    /// Whether there are any.
-    pub(super) fn is_any(session: &Session<'_>, job: JobId) -> bool {
-        let world = &*session.world;
-        waiting(world, &world.jobs[job]).any(|task| !world.class_of(task).best_effort)
-    }
-
-    /// All tasks, those with requests first.
-    fn of_all(session: &Session<'_>, job: JobId) -> Self {
-        let world = &*session.world;
-        let mut tasks: Vec<TaskId> = waiting(world, &world.jobs[job]).collect();
-        sort(session, &mut tasks);
-        tasks.sort_by_key(|task| world.class_of(*task).best_effort);
-        Self { tasks, next: 0 }
-    }
-
-    /// Tasks without requests; none when they are too few to make the gang, for allocate has tried the rest.
-    pub(super) fn of_best_effort(session: &Session<'_>, job: JobId) -> Self {
-        let world = &*session.world;
-        let it = &world.jobs[job];
-        let (mut tasks, others): (Vec<_>, Vec<_>) =
-            waiting(world, it).partition(|task| world.class_of(*task).best_effort);
-        let nominated = |task: &&TaskId| world.tasks[**task].status == Status::Pipelined;
-        let have_place = it.counts.ready() as usize + others.iter().filter(nominated).count();
-        if have_place + tasks.len() < it.min_member as usize {
-            tasks.clear();
-        }
-        sort(session, &mut tasks);
-        Self { tasks: required_first(world, it, tasks), next: 0 }
-    }
-
-    /// The tasks, in order.
-    pub(super) fn into_tasks(self) -> Vec<TaskId> {
-        self.tasks
-    }
-
-    pub(super) fn is_empty(&self) -> bool {
-        self.next >= self.tasks.len()
-    }
-}
-
-fn waiting<'a>(world: &'a World, job: &'a Job) -> impl Iterator<Item = TaskId> + 'a {
-    job.tasks.iter().copied().filter(|task| world.tasks[*task].is_schedulable())
-}
-
-/// Whether the tasks with requests are too few to make the gang, so that those without must start with them.
-fn needs_best_effort(world: &World, job: &Job) -> bool {
-    let with_requests = waiting(world, job).filter(|task| !world.class_of(*task).best_effort).count() as u32;
-    job.counts.ready() + with_requests < job.min_member || job.roles.iter().any(|role| role.min > 0)
-}
-
-/// Whether tasks wait that allocate is to place, and whether some wait for backfill alone.
-pub(crate) fn unplaced(session: &Session<'_>, job: JobId) -> (bool, bool) {
-    let (world, job) = (&*session.world, &session.world.jobs[job]);
-    let mut best_effort = false;
-    let mut requests = false;
-    for task in waiting(world, job) {
-        *(if world.class_of(task).best_effort { &mut best_effort } else { &mut requests }) = true;
-    }
-    (requests, best_effort && !(requests && needs_best_effort(world, job)))
-}
-
-fn sort(session: &Session<'_>, tasks: &mut [TaskId]) {
-    tasks.sort_by(|a, b| session.task_order(*a, *b));
-}
-
-/// The same tasks, those ahead that a role needs for its minimum: others must not take their room.
-fn required_first(world: &World, job: &Job, tasks: Vec<TaskId>) -> Vec<TaskId> {
-    if !job.asks_roles() {
-        return tasks;
-    }
-    let lacking = |role: &Role| role.min.saturating_sub(role.counts.ready());
-    let mut lacking: Vec<u32> = job.roles.iter().map(lacking).collect();
-    let required = |task: &TaskId| {
-        let lacking = &mut lacking[usize::from(world.tasks[*task].role)];
-        let required = *lacking > 0;
-        *lacking = lacking.saturating_sub(1);
-        required
-    };
-    let (mut first, rest): (Vec<_>, Vec<_>) = tasks.into_iter().partition(required);
-    first.extend(rest);
-    first
 }
 
 /// The same for those of a gang that waits; while nothing happens it keeps the places it has.
@@ -140,7 +34,7 @@ pub(super) fn serve_anew(session: &mut Session<'_>, job: JobId, work: &mut Work)
 
 /// Places tasks until the job is ready; commits what it got, or undoes all of it.
 pub(super) fn serve(session: &mut Session<'_>, job: JobId, work: &mut Work) -> Served {
-    let (why, mut refusals, begin) = (Arc::default(), Vec::new(), work.next);
+    let (why, mut refusals, begin) = (Arc::default(), Vec::new(), work.at());
     let got_none = std::mem::take(&mut session.world.jobs[job].unsearched);
     session.searches.serve(job, got_none);
     let held = hold::held(session, job);
@@ -159,18 +53,15 @@ pub(super) fn serve(session: &mut Session<'_>, job: JobId, work: &mut Work) -> S
             if take_over(session, job, work, begin, &lesser, later) {
                 return served(session, job, work);
             }
-            (work.next, refusals) = (begin, Vec::new());
+            work.go_back(begin);
+            refusals.clear();
             statement = open(session, job);
             placed = place_or_start(&mut statement, job, work, &mut refusals);
         }
     }
     if let Some(gang) = reliance::let_down(&mut statement, job) {
         drop(statement);
-        return if hold::may_wait(session, job) {
-            wait(session, job, work)
-        } else {
-            wait_for(session, job, gang)
-        };
+        return serve_beside(session, job, work, (begin, gang));
     }
     if statement.session().job_ready(job) {
         statement.commit(&why);
@@ -185,7 +76,7 @@ pub(super) fn serve(session: &mut Session<'_>, job: JobId, work: &mut Work) -> S
             if hold::is_as_good(session, job, other) {
                 return wait(session, job, work);
             }
-            work.next = begin;
+            work.go_back(begin);
             statement = open(session, job);
             place_or_start(&mut statement, job, work, &mut Vec::new());
         }
@@ -202,14 +93,35 @@ pub(super) fn serve(session: &mut Session<'_>, job: JobId, work: &mut Work) -> S
     search(session, job, work, refusals)
 }
 
+/// Places a job where it does not let a gang down, or leaves it where it waits.
+fn serve_beside(
+    session: &mut Session<'_>,
+    job: JobId,
+    work: &mut Work,
+    (begin, gang): (usize, JobId),
+) -> Served {
+    if hold::may_wait(session, job) {
+        return wait(session, job, work);
+    }
+    work.go_back(begin);
+    if detour::place(session, job, work, gang) {
+        return served(session, job, work);
+    }
+    let all = Work::of_all(session, job).into_tasks();
+    if place_whole(session, job, &all, true) == Ok(true) {
+        return started(session, job, work);
+    }
+    wait_for(session, job, gang)
+}
+
 /// A job waits until a gang has started that it would let down.
 fn wait_for(session: &mut Session<'_>, job: JobId, gang: JobId) -> Served {
     if !session.job_ready(job) {
         release(session, job);
     }
     session.world.call_at(job, Time(session.now.0.saturating_add(AGAIN)));
-    let gang = session.world.jobs[gang].key.clone();
-    session.refuse(job, Refusal::LetsDown { job: gang });
+    let refusal = reliance::refusal(session, gang);
+    session.refuse(job, refusal);
     Served::Done
 }
 
@@ -226,7 +138,7 @@ fn reserved(session: &mut Session<'_>, job: JobId, not_ready: Option<Refusal>, r
 
 /// Looks at a gang as a whole that got too little one by one.
 fn search(session: &mut Session<'_>, job: JobId, work: &mut Work, mut refusals: Vec<Refusal>) -> Served {
-    let all = Work::of_all(session, job).tasks;
+    let all = Work::of_all(session, job).into_tasks();
     match place_whole(session, job, &all, true) {
         Ok(false) => {}
         Ok(true) => {
@@ -290,10 +202,10 @@ fn take_over(
     for later in [false, true].into_iter().filter(|late| later || !late) {
         let (mut count, mut more) = (1, 1);
         loop {
-            if session.searches.spend(job, work.tasks.len() - begin).is_err() {
+            work.go_back(begin);
+            if session.searches.spend(job, work.left()).is_err() {
                 return false;
             }
-            work.next = begin;
             if take_over_from(session, job, work, &lesser[..count], later) {
                 return true;
             }
@@ -322,28 +234,27 @@ fn take_over_from(
     if !(placed.job_ready(job) || later && placed.job_pipelined(job)) {
         return false;
     }
-    yielding::put_back(&mut statement, yielded, job);
+    let outranked = yielding::put_back(&mut statement, yielded, job);
     if reliance::let_down(&mut statement, job).is_some() {
         return false;
     }
     pack::commit(statement, job);
+    yielding::tell(session, &outranked, job);
     note(session, job, refusals);
     true
 }
 
 /// The same, looking at the gang as a whole.
 fn take_over_whole(session: &mut Session<'_>, job: JobId, work: &mut Work, lesser: &[JobId]) -> bool {
-    let all = Work::of_all(session, job).tasks;
+    let all = Work::of_all(session, job).into_tasks();
     let mut statement = session.statement();
     let yielded = yielding::take_back(&mut statement, lesser);
     if place_whole(statement.session(), job, &all, true) != Ok(true) {
         return false;
     }
-    yielding::put_back(&mut statement, yielded, job);
-    if reliance::let_down(&mut statement, job).is_some() {
-        return false;
-    }
+    let outranked = yielding::put_back(&mut statement, yielded, job);
     statement.commit(&Arc::default());
+    yielding::tell(session, &outranked, job);
     *work = Work::of_requests(session, job);
     true
 }
@@ -429,78 +340,6 @@ pub(super) fn release_idle(session: &mut Session<'_>, job: JobId) {
     release_part(session, job);
 }
 
-/// One serving of a job: what could not be placed, and why.
-#[derive(Default)]
-pub(super) struct Attempt {
-    failed: FxHashMap<ClassId, Refusal>,
-    /// In the order in which they failed.
-    order: Vec<ClassId>,
-    /// Tasks that others of the gang may make place for by being in place.
-    seeking: Vec<TaskId>,
-    placed: u32,
-}
-
-impl Attempt {
-    /// True when the job is ready with this one.
-    fn place(&mut self, statement: &mut Statement<'_, '_>, job: JobId, task: TaskId) -> bool {
-        let world = &*statement.session().world;
-        let it = &world.tasks[task];
-        let (class, nominated) = (it.class, it.status == Status::Pipelined);
-        let seeks = world.classes[class].carried.seeks();
-        if self.failed.contains_key(&class) && !nominated {
-            if seeks {
-                self.seeking.push(task);
-            }
-            return false;
-        }
-        if let Err(refusal) = place(statement, job, task, nominated) {
-            if seeks {
-                self.seeking.push(task);
-            }
-            if self.failed.insert(class, refusal).is_none() {
-                self.order.push(class);
-            }
-            return false;
-        }
-        self.placed += 1;
-        statement.session().job_ready(job)
-    }
-
-    /// Places tasks until the job is ready.
-    pub(super) fn place_all(
-        &mut self,
-        statement: &mut Statement<'_, '_>,
-        job: JobId,
-        tasks: impl Iterator<Item = TaskId>,
-    ) {
-        let mut ready = statement.session().job_ready(job);
-        for task in tasks {
-            if ready {
-                return;
-            }
-            ready = self.place(statement, job, task);
-        }
-        if !ready {
-            self.seek(statement, job);
-        }
-    }
-
-    /// Tries those again that look for company, as long as that leads to anything.
-    fn seek(&mut self, statement: &mut Statement<'_, '_>, job: JobId) {
-        let mut before = 0;
-        while self.placed > before && !self.seeking.is_empty() {
-            before = self.placed;
-            let world = &*statement.session().world;
-            self.failed.retain(|class, _| !world.classes[*class].carried.seeks());
-            for task in std::mem::take(&mut self.seeking) {
-                if self.place(statement, job, task) {
-                    return;
-                }
-            }
-        }
-    }
-}
-
 /// Places tasks until the job is ready. A gang that has all of its places takes them at once where it can.
 fn place_or_start(
     statement: &mut Statement<'_, '_>,
@@ -513,46 +352,6 @@ fn place_or_start(
         start::at_once(statement, job);
     }
     placed
-}
-
-fn place_until_ready(
-    statement: &mut Statement<'_, '_>,
-    job: JobId,
-    work: &mut Work,
-    refusals: &mut Vec<Refusal>,
-) -> u32 {
-    let mut attempt = Attempt::default();
-    let mut ready = false;
-    while let Some(&task) = work.tasks.get(work.next).filter(|_| !ready) {
-        work.next += 1;
-        ready = attempt.place(statement, job, task);
-    }
-    if !ready {
-        attempt.seek(statement, job);
-    }
-    refusals.extend(attempt.order.iter().filter_map(|class| attempt.failed.remove(class)));
-    attempt.placed
-}
-
-/// Gives a task a node. A nomination of an earlier cycle is taken back for that, so that the task is placed anew: on
-/// the same node, unless there is room at once on another.
-fn place(
-    statement: &mut Statement<'_, '_>,
-    job: JobId,
-    task: TaskId,
-    nominated: bool,
-) -> Result<(), Refusal> {
-    if nominated {
-        statement.unplace(task);
-    }
-    let session = statement.session();
-    session.allocatable(session.world.jobs[job].queue, task)?;
-    match session.spot(task) {
-        Some(spot) if spot.room == Room::Now => statement.allocate(task, spot.node),
-        Some(spot) => statement.pipeline(task, spot.node),
-        None => return Err(session.no_node(task)),
-    }
-    Ok(())
 }
 
 fn note(session: &mut Session<'_>, job: JobId, refusals: Vec<Refusal>) {

@@ -7,7 +7,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::gang::Work;
+use super::work::Work;
 use crate::diagnosis::Refusal;
 use crate::event::Time;
 use crate::id::{JobId, NodeId, TaskId};

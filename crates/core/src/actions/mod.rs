@@ -1,6 +1,8 @@
 //! The table of actions: one file and one line each.
 mod allocate;
+mod attempt;
 mod backfill;
+mod detour;
 mod enqueue;
 mod evict;
 mod gang;
@@ -16,11 +18,12 @@ mod reclaim;
 mod reliance;
 mod start;
 mod together;
+mod work;
 mod yielding;
 
-pub(crate) use evict::Past;
-pub(crate) use gang::unplaced;
+pub(crate) use evict::{Past, note_taking};
 pub(crate) use order::Heap;
+pub(crate) use work::unplaced;
 
 use crate::conf::ArgSpec;
 use crate::session::Session;

@@ -77,10 +77,8 @@ pub(super) fn place_whole(
     }
     let mut steps = session.searches.part(job);
     let mut statement = session.statement();
-    let mut found = fill(&mut statement, job, tasks, later, &mut steps);
-    if found == Ok(true) && reliance::let_down(&mut statement, job).is_some() {
-        found = Ok(false);
-    }
+    let goal = Goal { job, later, spares: true };
+    let found = fill_for(goal, &mut statement, tasks, &mut steps);
     if found == Ok(true) {
         start::at_once(&mut statement, job);
         commit(statement, job);
@@ -100,6 +98,15 @@ pub(super) fn fill(
     later: bool,
     steps: &mut Budget,
 ) -> Result<bool, Cut> {
+    fill_for(Goal { job, later, spares: false }, statement, tasks, steps)
+}
+
+fn fill_for(
+    goal: Goal,
+    statement: &mut Statement<'_, '_>,
+    tasks: &[TaskId],
+    steps: &mut Budget,
+) -> Result<bool, Cut> {
     for task in tasks {
         if statement.session().world.tasks[*task].node.is_some() {
             statement.unplace(*task);
@@ -108,10 +115,9 @@ pub(super) fn fill(
     let session = statement.session();
     steps.spend(session.world.nodes.len() / SCANNED)?;
     let mut items = items(session, tasks);
-    let nodes = nodes(session, &items, later);
+    let nodes = nodes(session, &items, goal.later);
     steps.spend(items.len() * nodes.len())?;
     sort_hardest_first(session, &mut items, &nodes);
-    let goal = Goal { job, later };
     if looks_around(statement.session().world, &items) {
         return volumes::in_each_order(statement, &items, |statement| {
             Around::new(goal, statement.session().world, &items, &nodes, steps).run(statement)
@@ -136,11 +142,19 @@ struct Goal {
     job: JobId,
     /// Room that is being released counts.
     later: bool,
+    /// No gang that waits may be let down.
+    spares: bool,
 }
 
 impl Goal {
-    fn is_met(self, session: &Session<'_>) -> bool {
-        session.job_ready(self.job) || (self.later && session.job_whole(self.job))
+    fn is_met(self, statement: &mut Statement<'_, '_>, steps: &mut Budget) -> Result<bool, Cut> {
+        let session = statement.session();
+        let placed = session.job_ready(self.job) || (self.later && session.job_whole(self.job));
+        if !placed || !self.spares || !reliance::is_at_stake(session) {
+            return Ok(placed);
+        }
+        steps.spend(session.world.jobs[self.job].tasks.len())?;
+        Ok(reliance::may_seek(session) && reliance::let_down(statement, self.job).is_none())
     }
 
     /// Whether the job's queue may have one more task.
@@ -263,7 +277,7 @@ impl Search<'_> {
                 statement.unplace(task);
             }
             if self.place_next(statement, frame)? {
-                if self.goal.is_met(statement.session()) {
+                if self.goal.is_met(statement, self.steps)? {
                     return Ok(true);
                 }
                 let next = self.after(frame);

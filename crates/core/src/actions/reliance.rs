@@ -10,7 +10,8 @@ use std::sync::Arc;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::hold::{self, Places};
-use super::{evict, gather, start};
+use super::{gather, start};
+use crate::diagnosis::Refusal;
 use crate::id::{JobId, NodeId, TaskId, TermId};
 use crate::session::Session;
 use crate::statement::Statement;
@@ -23,6 +24,17 @@ const MOST: usize = 2_000;
 struct Unit {
     job: JobId,
     places: Places,
+}
+
+/// Whether any gang waits in promised places.
+pub(super) fn is_at_stake(session: &Session<'_>) -> bool {
+    !session.reserved.is_empty()
+}
+
+/// Whether a place may be looked for where no such gang is let down: not when so many were looked at in this cycle that what
+/// follows would not be any more.
+pub(super) fn may_seek(session: &Session<'_>) -> bool {
+    2 * session.doubted < MOST
 }
 
 /// Gives up the promised places for which there is no such order.
@@ -82,22 +94,25 @@ pub(super) fn let_down(statement: &mut Statement<'_, '_>, job: JobId) -> Option<
     let fallen = fallen(statement, job);
     let session = statement.session();
     let spared = fallen.iter().copied().find(|gang| !session.outranks(job, *gang));
-    if spared.is_none() && !fallen.is_empty() {
-        evict::note_taking(session, job, &fallen);
+    if spared.is_none() {
+        statement.take_from(job, &fallen);
     }
     spared
 }
 
-/// Whether a gang that a job does not outrank could not start in its places any more without this task.
-pub(super) fn is_relied_on(session: &mut Session<'_>, job: JobId, task: TaskId) -> bool {
+/// Why a job waits that would let a gang down.
+pub(super) fn refusal(session: &Session<'_>, gang: JobId) -> Refusal {
+    Refusal::LetsDown { job: session.world.jobs[gang].key.clone() }
+}
+
+/// A gang that a job does not outrank and that could not start in its places any more without this task.
+pub(super) fn who_relies_on(session: &mut Session<'_>, job: JobId, task: TaskId) -> Option<JobId> {
     let world = &*session.world;
-    if world.terms.relied_on(world.class_of(task)).next().is_none() {
-        return false;
-    }
+    world.terms.relied_on(world.class_of(task)).next()?;
     let mut statement = session.statement();
     statement.evict(task);
     let fallen = fallen(&mut statement, job);
-    fallen.into_iter().any(|gang| !statement.session().outranks(job, gang))
+    fallen.into_iter().find(|gang| !statement.session().outranks(job, *gang))
 }
 
 /// Gangs that could start in their places before this statement for a job, and cannot after it.
@@ -125,7 +140,7 @@ fn stands(session: &mut Session<'_>, gang: JobId) -> bool {
 
 /// Gangs with promised places that what moves in a statement for a job may matter to; not so many that the cycle would be long.
 fn relying(statement: &mut Statement<'_, '_>, job: JobId) -> Vec<JobId> {
-    if statement.session().reserved.is_empty() {
+    if !is_at_stake(statement.session()) {
         return Vec::new();
     }
     let moved = Moved::of(statement);

@@ -4,7 +4,7 @@
 //! domain that has no room for the others. Here the domains are tried in turn, those with the most room first.
 use rustc_hash::FxHashMap;
 
-use super::gang::Attempt;
+use super::attempt::Attempt;
 use super::{pack, reliance, start};
 use crate::budget::Cut;
 use crate::id::{JobId, NodeId, TaskId, TermId};

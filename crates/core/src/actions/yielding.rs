@@ -53,8 +53,9 @@ fn take_back_of(statement: &mut Statement<'_, '_>, job: JobId) -> Yielded {
 }
 
 /// Gives back what still fits beside the job it was taken for, to the most important first; a gang that would not be whole
-/// with it gets nothing.
-pub(super) fn put_back(statement: &mut Statement<'_, '_>, yielded: Vec<Yielded>, taker: JobId) {
+/// with it gets nothing. Returns those that lose some.
+pub(super) fn put_back(statement: &mut Statement<'_, '_>, yielded: Vec<Yielded>, taker: JobId) -> Vec<JobId> {
+    let mut outranked = Vec::new();
     for Yielded { job, places } in yielded.into_iter().rev() {
         let mut attempt = statement.nested();
         let all = places.len();
@@ -67,9 +68,11 @@ pub(super) fn put_back(statement: &mut Statement<'_, '_>, yielded: Vec<Yielded>,
             drop(attempt);
         }
         if back < all || !whole {
-            note(statement.session(), job, taker);
+            outranked.push(job);
         }
     }
+    statement.take_from(taker, &outranked);
+    outranked
 }
 
 fn put_back_one(statement: &mut Statement<'_, '_>, task: TaskId, node: NodeId) -> bool {
@@ -96,10 +99,11 @@ fn may_all_keep(session: &mut Session<'_>, job: JobId) -> bool {
     around.into_iter().all(|task| evict::may_keep(session, task))
 }
 
-/// The reservation is not what was said of it in this cycle.
-fn note(session: &mut Session<'_>, job: JobId, taker: JobId) {
-    evict::note_taking(session, taker, &[job]);
-    let by = session.world.jobs[taker].key.clone();
-    session.world.jobs[job].refusals.retain(|refusal| !matches!(refusal, Refusal::Reserved(_)));
-    session.refuse(job, Refusal::Outranked(by));
+/// The reservations of these jobs are not what was said of them in this cycle.
+pub(super) fn tell(session: &mut Session<'_>, outranked: &[JobId], taker: JobId) {
+    for job in outranked {
+        let by = session.world.jobs[taker].key.clone();
+        session.world.jobs[*job].refusals.retain(|refusal| !matches!(refusal, Refusal::Reserved(_)));
+        session.refuse(*job, Refusal::Outranked(by));
+    }
 }

@@ -208,7 +208,9 @@ impl Refusal {
             Refusal::QueueInvalid { queue, fault } => {
                 format!("queue {queue} is invalid: {}", fault.text(dims))
             }
-            Refusal::LetsDown { job } => format!("{job} has to start first: its pods seek pods of this kind"),
+            Refusal::LetsDown { job } => {
+                format!("{job} has to start first: its promised places depend on where pods of this kind are")
+            }
             Refusal::Behind { queue, job } => {
                 format!("it is behind {job} in queue {queue}, whose dequeueStrategy is fifo")
             }

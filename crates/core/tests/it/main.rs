@@ -17,6 +17,7 @@ mod moves;
 #[path = "../../src/testing.rs"]
 mod objects;
 mod oracle;
+mod oracle_beside;
 mod oracle_claims;
 mod oracle_gangs;
 mod oracle_leaving;

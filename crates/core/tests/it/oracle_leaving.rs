@@ -2,7 +2,6 @@
 //! place could not have been given one, and what is reserved leads to a start.
 use std::sync::Arc;
 
-use phalanx_core::conf::{Conf, PluginConf, Tier};
 use phalanx_core::event::{Constraints, PodInfo, PodRules, PodSelector, PodTerm};
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseResult;
@@ -59,35 +58,8 @@ prop_compose! {
     }
 }
 
-fn conf() -> Conf {
-    let plugin = |name: &&str| PluginConf { name: (*name).into(), ..PluginConf::default() };
-    Conf {
-        actions: vec!["allocate".into()],
-        tiers: vec![Tier { plugins: ["gang", "predicates", "nodeorder"].iter().map(plugin).collect() }],
-        ..Conf::default()
-    }
-}
-
-impl Case {
-    fn cluster(&self) -> Cluster {
-        let mut cluster = Cluster::with(conf());
-        for node in self.small.nodes() {
-            cluster.add(node);
-        }
-        cluster.add(group("g0", 1));
-        for (at, pod) in self.small.running().enumerate() {
-            cluster.add(if self.gone & (1 << at) != 0 { leaving(pod) } else { pod });
-        }
-        cluster.add(group("asks", self.small.min as u32));
-        for pod in self.small.asking() {
-            cluster.add(pod);
-        }
-        cluster
-    }
-}
-
 fn check(case: &Case) -> TestCaseResult {
-    let mut cluster = case.cluster();
+    let mut cluster = case.small.with_leaving(case.gone);
     let cycle = cluster.cycle();
     let placed = case.small.places(&cycle).iter().flatten().count();
     let reasons = cluster.reasons("asks");
@@ -163,7 +135,7 @@ fn pair(cluster: &mut Cluster, name: &str) {
 
 #[test]
 fn one_search_is_enough_for_a_gang_that_has_to_wait() {
-    let mut cluster = Cluster::with(conf());
+    let mut cluster = Cluster::with(small::allocating());
     let pairs: Vec<String> = (0..GANGS).map(|at| format!("pair-{at:03}")).collect();
     for at in 0..2 * GANGS {
         let mut info = node(&format!("n{at}"), "cpu=4");

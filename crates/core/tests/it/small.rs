@@ -2,6 +2,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use phalanx_core::conf::{Conf, PluginConf, Tier};
 use phalanx_core::event::{
     Constraints, NodeInfo, Operator, PodGroupInfo, PodInfo, PodRules, PodSelector, PodTerm, Requirement,
     Spread,
@@ -10,7 +11,7 @@ use phalanx_core::label::Selector;
 use proptest::prelude::*;
 
 use crate::cluster::{Cluster, Cycle};
-use crate::objects::{group, member, node, running};
+use crate::objects::{group, leaving, member, node, running};
 
 /// Nodes that are one domain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -147,6 +148,23 @@ impl Small {
         for pod in self.asking() {
             cluster.add(pod);
         }
+    }
+
+    /// The same with `allocate` alone, all in one queue, and pods that are being deleted.
+    pub(crate) fn with_leaving(&self, gone: Set) -> Cluster {
+        let mut cluster = Cluster::with(allocating());
+        for node in self.nodes() {
+            cluster.add(node);
+        }
+        cluster.add(group("g0", 1));
+        for (at, pod) in self.running().enumerate() {
+            cluster.add(if gone & (1 << at) != 0 { leaving(pod) } else { pod });
+        }
+        cluster.add(group("asks", self.min as u32));
+        for pod in self.asking() {
+            cluster.add(pod);
+        }
+        cluster
     }
 
     /// Where the members that ask are bound or nominated.
@@ -294,6 +312,16 @@ impl Small {
         };
         let own = u32::from(it.rules.colours[even.colour]);
         counts(node) && pods(self.domain(even.topology, node)) + own <= least + even.skew
+    }
+}
+
+/// Gangs are placed, and nothing else happens.
+pub(crate) fn allocating() -> Conf {
+    let plugin = |name: &&str| PluginConf { name: (*name).into(), ..PluginConf::default() };
+    Conf {
+        actions: vec!["allocate".into()],
+        tiers: vec![Tier { plugins: ["gang", "predicates", "nodeorder"].iter().map(plugin).collect() }],
+        ..Conf::default()
     }
 }
 

@@ -40,8 +40,8 @@ use std::sync::Arc;
 use phalanx_resource::Amounts;
 use rustc_hash::FxHashMap;
 
-use super::gang::Work;
 use super::order::{self, Line};
+use super::work::Work;
 use super::{gather, yielding};
 use crate::conf::{Allowed, ArgKind, ArgSpec, Otherwise, Rule};
 use crate::diagnosis::{NoEviction, Refusal, Sheltered};
@@ -58,7 +58,7 @@ pub(super) use proof::may_keep;
 pub(super) use purpose::{Purpose, WHOLE};
 use roster::Roster;
 use steps::Steps;
-pub(super) use takes::note_taking;
+pub(crate) use takes::note_taking;
 use takes::{Forbidden, Party, Takes};
 use vain::Vain;
 
@@ -228,8 +228,9 @@ impl Planner {
         let yielded = yielding::take_back(&mut statement, &lesser);
         let served = self.serve(statement.session(), job);
         if lacks(statement.session()) < before {
-            yielding::put_back(&mut statement, yielded, job);
+            let outranked = yielding::put_back(&mut statement, yielded, job);
             statement.commit(&Arc::default());
+            yielding::tell(session, &outranked, job);
             gather::end(session, job);
         }
         served

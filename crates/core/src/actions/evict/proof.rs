@@ -10,7 +10,6 @@ use super::purpose::Purpose;
 use super::roster::{Loss, Victim};
 use super::steps::Steps;
 use super::surplus;
-use super::takes::note_taking;
 use crate::actions::reliance;
 use crate::decision::Cause;
 use crate::diagnosis::NoEviction;
@@ -75,14 +74,15 @@ pub(super) fn prove(
     if !may && !units.is_empty() {
         return Ok(false);
     }
-    if reliance::let_down(&mut statement, aim.job).is_some() {
+    if let Some(gang) = reliance::let_down(&mut statement, aim.job) {
+        steps.spare_gang(gang);
         return Ok(false);
     }
     if purpose != Purpose::WithinJob {
         let mut losers: Vec<JobId> =
             still_gone(statement.session(), units).iter().flatten().map(|victim| victim.job).collect();
         losers.dedup();
-        note_taking(statement.session(), aim.job, &losers);
+        statement.take_from(aim.job, &losers);
     }
     if statement.session().job_ready(aim.job) {
         statement.commit(why);

@@ -44,9 +44,16 @@ pub(super) fn evict_for(
     (steps, ledgers): (&mut Steps, &mut Ledgers),
 ) -> Result<(), NoEviction> {
     steps.begin();
-    ledgers.with_today(session, aim, steps, |session, today, steps| {
+    steps.spared_gang();
+    let found = ledgers.with_today(session, aim, steps, |session, today, steps| {
         evict_in(session, (aim, purpose, forbidden), roster, (today, steps))
-    })
+    });
+    match (found, steps.spared_gang()) {
+        (Err(why), Some(gang)) if !matches!(why, NoEviction::Cut(_)) => {
+            Err(NoEviction::LetsDown(session.world.jobs[gang].key.clone()))
+        }
+        (found, _) => found,
+    }
 }
 
 /// The same with rooms as they are with nobody evicted.
@@ -99,7 +106,7 @@ fn evict_in(
             && !forbidden.has(session.world, victim.job)
     };
     let mut offered: Vec<Victim> = order.iter().filter(is_offered).copied().collect();
-    offered.retain(|victim| !reliance::is_relied_on(session, aim.job, victim.task));
+    offered.retain(|victim| reliance::who_relies_on(session, aim.job, victim.task).is_none());
     let why = Arc::new(purpose.cause(session, aim.job));
     let (pass, tier) = (Pass::Last, 0);
     let mut search = Search { session, aim, purpose, today, steps, why, pass, offered, tier };

@@ -7,8 +7,10 @@ use super::aim::Aim;
 use super::purpose::Purpose;
 use super::search::asks_others;
 use super::takes::{Forbidden, Party};
+use crate::actions::reliance;
 use crate::conf::Flag;
 use crate::diagnosis::{Shelter, Sheltered};
+use crate::event::Key;
 use crate::id::{ClassId, JobId, QueueId, TaskId};
 use crate::plugin::{EvictionKind, Plugin};
 use crate::plugins::Spare;
@@ -20,8 +22,9 @@ const MOST: usize = 1_000;
 
 /// Why the pods that run are not evicted for an aim.
 pub(super) fn of(session: &mut Session<'_>, aim: &Aim, purpose: Purpose) -> Sheltered {
+    let by = session.world.jobs[aim.job].queue;
+    let company = company(session, aim, purpose, by);
     aim.as_if_whole(session, |session| {
-        let by = session.world.jobs[aim.job].queue;
         let mut search = Search {
             session,
             aim,
@@ -31,6 +34,7 @@ pub(super) fn of(session: &mut Session<'_>, aim: &Aim, purpose: Purpose) -> Shel
             may_break: purpose.may_break(session),
             forbidden: session.past.takes.forbidden(&Party::of(session.world, aim.job)),
             asked: FxHashMap::default(),
+            company,
         };
         let mut told = Sheltered { nobody: Some(purpose.whose()), ..Sheltered::default() };
         for (looked, task) in any(session, purpose, by).enumerate() {
@@ -61,6 +65,7 @@ struct Search<'a, 'w> {
     forbidden: Forbidden,
     /// What plugins said about pods of a job and class.
     asked: FxHashMap<(Option<JobId>, ClassId), Option<Arc<str>>>,
+    company: FxHashMap<TaskId, Key>,
 }
 
 impl Search<'_, '_> {
@@ -75,7 +80,8 @@ impl Search<'_, '_> {
         if let Some(queue) = keeps.filter(|_| self.purpose.kind() == EvictionKind::Reclaim) {
             return Some(Shelter::Queue(world.queues[queue].name.clone()));
         }
-        self.own(task).or_else(|| self.by_others(task, job))
+        let company = || self.company.get(&task).cloned().map(Shelter::Company);
+        self.own(task).or_else(company).or_else(|| self.by_others(task, job))
     }
 
     /// Whoever asks.
@@ -164,6 +170,23 @@ fn kept(session: &Session<'_>, (by, id): (TaskId, TaskId), purpose: Purpose) -> 
     refusing.sort_by_key(|plugin| !plugin.guards_queues());
     let nobody = || "that no plugin lets go for it".into();
     Some(refusing.first().map_or_else(nobody, |plugin| plugin.keeps(world, by, id)))
+}
+
+/// Pods on which gangs rest that wait, with these.
+fn company(session: &mut Session<'_>, aim: &Aim, purpose: Purpose, by: QueueId) -> FxHashMap<TaskId, Key> {
+    let mut company = FxHashMap::default();
+    if !reliance::is_at_stake(session) {
+        return company;
+    }
+    let tasks: Vec<TaskId> = any(session, purpose, by).take(MOST).collect();
+    for task in tasks {
+        if !reliance::may_seek(session) {
+            break;
+        }
+        let gang = reliance::who_relies_on(session, aim.job, task);
+        company.extend(gang.map(|gang| (task, session.world.jobs[gang].key.clone())));
+    }
+    company
 }
 
 /// Pods that run and could be asked for, those that are protected too, and those that only their queue keeps.

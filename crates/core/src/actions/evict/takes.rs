@@ -108,20 +108,18 @@ impl Takes {
         }
     }
 
-    /// One took from others.
-    fn note(&mut self, taker: &Party, losers: impl Iterator<Item = Party>, now: Time) {
-        for loser in losers {
-            let pair = (taker.clone(), loser);
-            let taking = self.known.entry(pair.clone()).or_insert(Taking { cycles: 0, last: now });
-            if taking.cycles > 0 && taking.last == now {
-                continue;
-            }
-            (taking.cycles, taking.last) = (taking.cycles.saturating_add(1), now);
-            if taking.cycles == OFTEN {
-                self.often.entry(pair.1.clone()).or_default().push(taker.clone());
-            }
-            self.ends.push_back((end_of(now), pair));
+    /// One took from another.
+    fn note(&mut self, taker: Party, loser: Party, now: Time) {
+        let pair = (taker, loser);
+        let taking = self.known.entry(pair.clone()).or_insert(Taking { cycles: 0, last: now });
+        if taking.cycles > 0 && taking.last == now {
+            return;
         }
+        (taking.cycles, taking.last) = (taking.cycles.saturating_add(1), now);
+        if taking.cycles == OFTEN {
+            self.often.entry(pair.1.clone()).or_default().push(pair.0.clone());
+        }
+        self.ends.push_back((end_of(now), pair));
     }
 
     /// Whom one may not take from: it did often, and that one took as often from it, or from whom it lost to.
@@ -142,11 +140,10 @@ impl Takes {
     }
 }
 
-/// A job has room that others held, or that was kept for them, in this cycle.
-pub(in crate::actions) fn note_taking(session: &mut Session<'_>, taker: JobId, losers: &[JobId]) {
-    let party = |job: JobId| Party::of(session.world, job);
-    let losers = losers.iter().map(|loser| party(*loser));
-    session.past.takes.note(&party(taker), losers, session.now);
+/// A job has room that another held, or that was kept for it, in this cycle.
+pub(crate) fn note_taking(session: &mut Session<'_>, taker: JobId, loser: JobId) {
+    let [taker, loser] = [taker, loser].map(|job| Party::of(session.world, job));
+    session.past.takes.note(taker, loser, session.now);
 }
 
 fn end_of(taking: Time) -> Time {

@@ -1,0 +1,128 @@
+//! `allocate` against brute force for a pod that comes while a gang waits in promised places which depend on where such pods are:
+//! the gang can start whatever the pod gets, and the pod waits only where every place for it would keep the gang from that.
+use phalanx_core::world::Status;
+use proptest::prelude::*;
+use proptest::test_runner::TestCaseResult;
+
+use crate::cluster::{Cluster, cases};
+use crate::objects::group;
+use crate::small::{self, Held, Host, Member, Places, Rules, Set, Small};
+
+#[derive(Clone, Debug)]
+struct Case {
+    /// With the gang that waits.
+    small: Small,
+    /// Pods that are being deleted.
+    gone: Set,
+    /// The pod that comes.
+    newcomer: Member,
+}
+
+fn held(name: String, member: &Member, node: usize) -> Held {
+    Held { name, group: "g0".into(), node, asks: member.asks, rules: member.rules.clone() }
+}
+
+fn asking(with: f64, without: f64, spread: f64) -> impl Strategy<Value = Member> {
+    (1i64..5, small::rules(with, without, spread)).prop_map(|(cores, rules)| Member {
+        asks: [cores, 0],
+        only: None,
+        rules,
+    })
+}
+
+prop_compose! {
+    /// Nodes in racks, each with a pod on it that stays or leaves, if any.
+    fn case()(
+        hosts in prop::collection::vec((1i64..8, 0usize..3), 2..=5),
+        others in prop::collection::vec((0i64..5, prop::bool::weighted(0.6), any::<[bool; 2]>()), 5),
+        members in prop::collection::vec(asking(0.4, 0.1, 0.5), 1..=3),
+        newcomer in asking(0.0, 0.2, 0.0),
+    ) -> Case {
+        let there = others.into_iter().zip(&hosts).enumerate().filter(|(_, ((cores, ..), _))| *cores > 0);
+        let (pods, leaves): (Vec<Held>, Vec<bool>) = there
+            .map(|(at, ((cores, leaves, colours), (room, _)))| {
+                let rules = Rules { colours, ..Rules::default() };
+                (held(format!("g0-{at}"), &Member { asks: [cores.min(*room), 0], only: None, rules }, at), leaves)
+            })
+            .unzip();
+        let gone = leaves.iter().enumerate().fold(0, |set, (at, leaves)| set | Set::from(*leaves) << at);
+        let hosts = hosts.into_iter().map(|(cores, rack)| Host { room: [cores, 0], rack: Some(rack) }).collect();
+        let min = members.len();
+        Case { small: Small { hosts, pods, members, min }, gone, newcomer }
+    }
+}
+
+impl Case {
+    /// Whether the gang can start in its places with the newcomer on a node, or without it.
+    fn stands(&self, places: &Places, newcomer: Option<usize>) -> bool {
+        let mut small = self.small.clone();
+        small.pods.extend(newcomer.map(|node| held("newcomer".into(), &self.newcomer, node)));
+        small.leads_to(self.gone, &|_| true, places)
+    }
+
+    /// Whether the newcomer may be on a node with the gang in its places, once these pods are gone.
+    fn admits(&self, places: &Places, gone: Set, node: usize) -> bool {
+        let mut small = self.small.clone();
+        let members = small.members.iter().zip(places).enumerate();
+        let placed =
+            members.filter_map(|(at, (member, node))| Some(held(format!("asks-{at}"), member, (*node)?)));
+        let placed: Vec<Held> = placed.collect();
+        small.pods.extend(placed);
+        small.members = vec![Member { only: None, ..self.newcomer.clone() }];
+        small.leads_to(gone, &|_| true, &vec![Some(node)])
+    }
+}
+
+/// Where members of a group are, or are to be.
+fn places(cluster: &Cluster, name: &str, count: usize) -> Places {
+    let world = &cluster.world;
+    let of = |at: usize| {
+        let (_, task) = world.tasks.iter().find(|(_, task)| *task.pod.name == *format!("{name}-{at}"))?;
+        world.nodes[task.node?].name.trim_start_matches('n').parse().ok()
+    };
+    (0..count).map(of).collect()
+}
+
+fn is_promised(cluster: &Cluster, name: &str) -> bool {
+    let mut tasks = cluster.world.tasks.iter();
+    tasks.any(|(_, task)| task.pod.name.starts_with(name) && task.status == Status::Pipelined)
+}
+
+fn check(case: &Case) -> TestCaseResult {
+    let mut cluster = case.small.with_leaving(case.gone);
+    cluster.cycle();
+    let before = places(&cluster, "asks", case.small.members.len());
+    prop_assume!(is_promised(&cluster, "asks-") && case.stands(&before, None));
+    cluster.add(group("newcomer", 1));
+    let newcomer = Small { members: vec![case.newcomer.clone()], min: 1, ..case.small.clone() };
+    for mut pod in newcomer.asking() {
+        pod.pod.name = "newcomer-0".into();
+        pod.pod.uid = "newcomer-0".into();
+        pod.group = Some("newcomer".into());
+        cluster.add(pod);
+    }
+    let cycle = cluster.cycle();
+    let after = places(&cluster, "asks", case.small.members.len());
+    let node = places(&cluster, "newcomer", 1)[0];
+    prop_assert!(case.stands(&after, node), "{after:?} with {node:?}");
+    let all = |may: &dyn Fn(usize) -> bool| {
+        (0..case.small.hosts.len()).find(|at| may(*at) && case.stands(&after, Some(*at)))
+    };
+    let later = all(&|at| case.admits(&after, case.gone, at));
+    // What counts on pods that are only promised their places has to wait for them.
+    let nobody = vec![None; after.len()];
+    let now = all(&|at| case.admits(&after, 0, at) && case.admits(&nobody, 0, at));
+    let reasons = cluster.reasons("newcomer");
+    prop_assert!(node.is_some() || later.is_none(), "{later:?} would do: {reasons:?}");
+    prop_assert!(cycle.bound_of("newcomer") > 0 || now.is_none(), "{now:?} would do now: {reasons:?}");
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { max_global_rejects: 1 << 20, ..ProptestConfig::with_cases(cases(1000)) })]
+
+    #[test]
+    fn a_pod_lets_no_gang_down_and_waits_for_one_only_where_it_must(case in case()) {
+        check(&case)?;
+    }
+}
