@@ -26,10 +26,12 @@ pub(super) enum Served {
 
 /// The same for those of a gang that waits; while nothing happens it keeps the places it has.
 pub(super) fn serve_anew(session: &mut Session<'_>, job: JobId, work: &mut Work) -> Served {
-    if start::is_known(session, job) && hold::may_wait(session, job) {
+    if start::is_all_tried(session, job) && hold::may_wait(session, job) {
         return started(session, job, work);
     }
-    serve(session, job, work)
+    let served = serve(session, job, work);
+    start::note_all_tried(session, job);
+    served
 }
 
 /// Places tasks until the job is ready; commits what it got, or undoes all of it.

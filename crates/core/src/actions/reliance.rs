@@ -49,7 +49,8 @@ pub(super) fn give_up(session: &mut Session<'_>, jobs: &[JobId]) {
         return;
     }
     left.sort_by(|a, b| session.job_order(*a, *b));
-    for unit in without_order(session, &left) {
+    let others = sought_by(session, &left);
+    for unit in without_order(session, &left, &others) {
         let mut statement = session.statement();
         for (task, _) in unit.places {
             statement.unplace(task);
@@ -58,13 +59,42 @@ pub(super) fn give_up(session: &mut Session<'_>, jobs: &[JobId]) {
     }
 }
 
-/// What of these jobs cannot start in its promised places, whatever starts first.
-fn without_order(session: &mut Session<'_>, jobs: &[JobId]) -> Vec<Unit> {
+/// Others with promised places, whose pods are of the kinds that these jobs seek: each may start before them, or behind.
+fn sought_by(session: &Session<'_>, jobs: &[JobId]) -> Vec<JobId> {
+    let world = &*session.world;
+    let promised = |job: JobId| {
+        let tasks = world.jobs[job].tasks.iter();
+        tasks.copied().filter(|task| world.tasks[*task].status == Status::Pipelined)
+    };
+    let terms: FxHashSet<TermId> = jobs
+        .iter()
+        .flat_map(|job| promised(*job))
+        .flat_map(|task| world.class_of(task).carried.sought())
+        .collect();
+    let is_sought =
+        |task: TaskId| world.terms.relied_on(world.class_of(task)).any(|term| terms.contains(&term));
+    let others = session.reserved.iter().copied().filter(|job| !jobs.contains(job));
+    others.filter(|job| promised(*job).any(is_sought)).collect()
+}
+
+/// What of these jobs cannot start in its promised places, whatever starts first. Where none of them can, the others do.
+fn without_order(session: &mut Session<'_>, jobs: &[JobId], others: &[JobId]) -> Vec<Unit> {
     let mut statement = session.statement();
-    let mut left: Vec<Unit> = jobs.iter().flat_map(|job| units(statement.session(), *job)).collect();
-    for (task, _) in left.iter().flat_map(|unit| &unit.places) {
+    let [mut left, mut others] = [jobs, others]
+        .map(|jobs| -> Vec<Unit> { jobs.iter().flat_map(|job| units(statement.session(), *job)).collect() });
+    for (task, _) in left.iter().chain(&others).flat_map(|unit| &unit.places) {
         statement.unplace(*task);
     }
+    start_each(&mut statement, &mut left);
+    if !left.is_empty() && !others.is_empty() {
+        start_each(&mut statement, &mut others);
+        start_each(&mut statement, &mut left);
+    }
+    left
+}
+
+/// Gives those their places that can start, until no more can.
+fn start_each(statement: &mut Statement<'_, '_>, left: &mut Vec<Unit>) {
     let mut before = usize::MAX;
     while left.len() < before {
         before = left.len();
@@ -76,7 +106,6 @@ fn without_order(session: &mut Session<'_>, jobs: &[JobId]) -> Vec<Unit> {
             !starts
         });
     }
-    left
 }
 
 fn units(session: &Session<'_>, job: JobId) -> Vec<Unit> {
@@ -126,7 +155,9 @@ fn fallen(statement: &mut Statement<'_, '_>, job: JobId) -> Vec<JobId> {
     fallen.retain(|gang| !stands(session, *gang));
     // Who starts is there before them; of those that wait any may be the first.
     let all: Vec<JobId> = gangs.into_iter().chain([job]).collect();
-    fallen.extend(without_order(session, &all).into_iter().map(|unit| unit.job).filter(|gang| *gang != job));
+    fallen.extend(
+        without_order(session, &all, &[]).into_iter().map(|unit| unit.job).filter(|gang| *gang != job),
+    );
     let mut before = statement.undone();
     fallen.retain(|gang| stands(before.session(), *gang));
     fallen

@@ -62,7 +62,8 @@ pub(super) fn in_any_way(session: &mut Session<'_>, job: JobId) -> bool {
 pub(super) fn note_no_way(session: &mut Session<'_>, job: JobId, steps: u64) {
     let rests = if steps < SHORT { 0 } else { (steps / STEPS_PER_MS).min(LONGEST as u64) };
     let (news, at) = (session.world.news(), session.now);
-    session.world.jobs[job].no_way = Some(NoWay { news, at, until: Time(at.0.saturating_add(rests as i64)) });
+    session.world.jobs[job].no_way =
+        Some(NoWay { news, at, until: Time(at.0.saturating_add(rests as i64)), surplus: false });
 }
 
 /// Whether it is known that there is no way to start a job at once: nothing has happened since a search found none.
@@ -70,6 +71,18 @@ pub(super) fn is_known(session: &Session<'_>, job: JobId) -> bool {
     let stands =
         |it: NoWay| it.news == session.world.news() && session.now.0.saturating_sub(it.at.0) < LONGEST;
     session.world.jobs[job].no_way.is_some_and(stands)
+}
+
+/// All that waits of a job was asked for since: there is nothing to be done until something happens.
+pub(super) fn note_all_tried(session: &mut Session<'_>, job: JobId) {
+    if let Some(no_way) = &mut session.world.jobs[job].no_way {
+        no_way.surplus = true;
+    }
+}
+
+/// Whether that is so.
+pub(super) fn is_all_tried(session: &Session<'_>, job: JobId) -> bool {
+    is_known(session, job) && session.world.jobs[job].no_way.is_some_and(|it| it.surplus)
 }
 
 /// Whether the last search took too long to be made again by now.

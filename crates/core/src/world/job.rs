@@ -40,6 +40,8 @@ pub(crate) struct NoWay {
     pub(crate) at: Time,
     /// It is not made again before.
     pub(crate) until: Time,
+    /// What more it would like was asked for too.
+    pub(crate) surplus: bool,
 }
 
 /// A PodGroup, or a pod without one.

@@ -11,7 +11,7 @@ use phalanx_core::{Patience, Scheduler};
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseResult;
 
-use crate::cluster::{Cluster, Cycle, helm};
+use crate::cluster::{Cluster, Cycle, cases, helm};
 use crate::objects::{group, member, node, queue, resources};
 use crate::random::{Script, script};
 use crate::settings::{Named, confs, setting};
@@ -444,7 +444,7 @@ fn a_parked_job_is_looked_at_in_the_end() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(600))]
+    #![proptest_config(ProptestConfig::with_cases(cases(600)))]
 
     #[test]
     fn parked_jobs_need_not_be_looked_at(script in script()) {

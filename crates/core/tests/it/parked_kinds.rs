@@ -14,7 +14,7 @@ use phalanx_core::world::Status;
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseResult;
 
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, cases};
 use crate::objects::{group, member, node, pod, queue, resources, running};
 use crate::parked::{Pair, named_with, patient};
 use crate::settings::{Named, confs, evicting};
@@ -551,7 +551,7 @@ fn a_claim_that_is_bound_wakes_its_own_job() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(600))]
+    #![proptest_config(ProptestConfig::with_cases(cases(600)))]
 
     #[test]
     fn jobs_of_all_kinds_need_not_be_looked_at(backlog in backlog(), conf in prop::sample::select(confs())) {
