@@ -118,15 +118,29 @@ fn units(session: &Session<'_>, job: JobId) -> Vec<Unit> {
 }
 
 /// A gang that could not start in its places any more after this statement for a job: pods go that its members are to be with, or
-/// they are to be the first of their kind, and the job's are of it. Those that the job outranks have lost to it.
+/// they are to be the first of their kind, and the job's are of it. Those that the job outranks have lost to it, unless it needs
+/// them beside it.
 pub(super) fn let_down(statement: &mut Statement<'_, '_>, job: JobId) -> Option<JobId> {
     let fallen = fallen(statement, job);
     let session = statement.session();
     let spared = fallen.iter().copied().find(|gang| !session.outranks(job, *gang));
+    let spared =
+        spared.or_else(|| fallen.first().copied().filter(|_| !does_without(statement, job, &fallen)));
     if spared.is_none() {
         statement.take_from(job, &fallen);
     }
     spared
+}
+
+/// Whether a job could start in its places if these gangs had none.
+fn does_without(statement: &mut Statement<'_, '_>, job: JobId, gangs: &[JobId]) -> bool {
+    let mut without = statement.nested();
+    for gang in gangs {
+        for (task, _) in hold::places(without.session(), *gang) {
+            without.unplace(task);
+        }
+    }
+    stands(without.session(), job)
 }
 
 /// Why a job waits that would let a gang down.
