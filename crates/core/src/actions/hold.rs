@@ -11,7 +11,6 @@ use crate::id::{JobId, NodeId, TaskId};
 use crate::placement::Room;
 use crate::session::Session;
 use crate::statement::Statement;
-use crate::world::Status;
 
 /// The places of a gang that waits, in the order in which it is served.
 pub(super) type Places = Vec<(TaskId, NodeId)>;
@@ -40,8 +39,7 @@ pub(super) fn places(session: &Session<'_>, job: JobId) -> Places {
     let world = &*session.world;
     let place = |task: &TaskId| {
         let it = &world.tasks[*task];
-        let fresh = matches!(it.status, Status::Pipelined | Status::Allocated);
-        it.node.filter(|_| fresh).map(|node| (*task, node))
+        it.node.filter(|_| it.status.has_new_place()).map(|node| (*task, node))
     };
     let mut places: Places = world.jobs[job].tasks.iter().filter_map(place).collect();
     places.sort_by(|(a, _), (b, _)| session.task_order(*a, *b));

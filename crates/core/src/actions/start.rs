@@ -127,8 +127,7 @@ pub(super) fn awaits_room(session: &Session<'_>, job: JobId) -> bool {
     let world = &*session.world;
     let releasing = |task: &TaskId| {
         let it = &world.tasks[*task];
-        let fresh = matches!(it.status, Status::Pipelined | Status::Allocated);
-        it.node.is_some_and(|node| fresh && !world.nodes[node].releasing.is_zero())
+        it.node.is_some_and(|node| it.status.has_new_place() && !world.nodes[node].releasing.is_zero())
     };
     world.jobs[job].tasks.iter().any(releasing)
 }

@@ -92,8 +92,8 @@ fn may_all_keep(session: &mut Session<'_>, job: JobId) -> bool {
     let world = &*session.world;
     let looks_around = |task: &TaskId| {
         let class = world.class_of(*task);
-        let fresh = matches!(world.tasks[*task].status, Status::Allocated | Status::Pipelined);
-        fresh && (!class.carried.is_empty() || world.terms.outward(class).next().is_some())
+        world.tasks[*task].status.has_new_place()
+            && (!class.carried.is_empty() || world.terms.outward(class).next().is_some())
     };
     let around: Vec<TaskId> = world.jobs[job].tasks.iter().copied().filter(looks_around).collect();
     around.into_iter().all(|task| evict::may_keep(session, task))

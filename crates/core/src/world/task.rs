@@ -75,6 +75,12 @@ impl Status {
         matches!(self, Status::Allocated | Status::Binding | Status::Bound | Status::Running)
     }
 
+    /// It has a place that it is not being bound to: one that was just given or promised to it.
+    #[inline]
+    pub(crate) fn has_new_place(self) -> bool {
+        matches!(self, Status::Allocated | Status::Pipelined)
+    }
+
     /// The word used in messages.
     pub fn as_str(self) -> &'static str {
         match self {

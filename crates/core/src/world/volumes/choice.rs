@@ -4,7 +4,7 @@ use std::sync::Arc;
 use super::{Choice, Got, Volumes, Want, wants};
 use crate::decision::{Prepare, VolumeBinding};
 use crate::id::{NodeId, PvcId, TaskId};
-use crate::world::{Hold, Status, World};
+use crate::world::{Hold, World};
 
 /// What a task's claims were promised: enough to promise it again.
 pub(crate) type Chosen = Option<Arc<[(PvcId, Got)]>>;
@@ -80,7 +80,7 @@ impl World {
         }
         let chosen: Vec<_> = match given {
             Some(given) => given.as_deref().unwrap_or_default().to_vec(),
-            None if matches!(it.status, Status::Allocated | Status::Pipelined) => self.choose(task, node),
+            None if it.status.has_new_place() => self.choose(task, node),
             None => return,
         };
         for (claim, got) in chosen {
