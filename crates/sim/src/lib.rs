@@ -36,6 +36,7 @@ mod schema;
 mod simulation;
 mod storage;
 mod unasked;
+mod unread;
 mod workload;
 
 pub use bad_input::{BadInput, Refused};

@@ -1,7 +1,8 @@
-//! What a configuration has somebody asked for that a simulation, which talks to nobody, does not ask.
+//! What a configuration has somebody asked for that a simulation, which talks to nobody, does not ask; and what nobody goes by.
 use phalanx_core::conf::{Conf, PluginConf};
 
 use crate::manifests::{Manifests, Object};
+use crate::unread::unread;
 
 /// Plugins that read figures of use.
 const READ_USE: [&str; 2] = ["usage", "rescheduling"];
@@ -13,7 +14,11 @@ pub fn unasked(conf: &Conf, manifests: &Manifests) -> Vec<String> {
         READ_USE.into_iter().filter(|name| plugins().any(|plugin| plugin.name == *name)).collect();
     let extenders = plugins().filter(|plugin| plugin.name == "extender").map(extender);
     let quotas = quotas(plugins().any(|plugin| plugin.name == "resourcequota"), manifests);
-    extenders.chain(use_of_nodes(&readers, conf, manifests)).chain(quotas).collect()
+    extenders
+        .chain(use_of_nodes(&readers, conf, manifests))
+        .chain(quotas)
+        .chain(unread(conf, manifests))
+        .collect()
 }
 
 /// On a cluster it is the API server that refuses pods beyond a quota, when they are created.

@@ -109,6 +109,7 @@ fn all_figures_of_a_queue_that_contradict_each_other_are_told() {
         "note: m.yaml:10:91: document 2: Queue q: spec.guarantee.resource.cpu: found 4, more than deserved 3 and capability 2; ",
         "note: m.yaml:10:102: document 2: Queue q: spec.guarantee.resource.memory: found 2Gi, more than capability 1Gi; ",
         "note: m.yaml:15:46: document 3: Queue r: spec.deserved.cpu: found 3, more than capability 2; ",
+        "note: Queue q and 1 more: deserved counts for nothing: the configuration has no plugin capacity",
     ];
     assert_begin(&notes, &expected);
     let told = "\nQueue q: guarantee of cpu is 4, more than deserved 3 and capability 2; deserved of cpu is 3, more than capability 2; \
