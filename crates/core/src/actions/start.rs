@@ -5,7 +5,7 @@
 //! them any more, they need not wait for a cycle in which another comes first, for each cycle has the same order.
 use std::sync::Arc;
 
-use super::{gang, hold, pack};
+use super::{gang, hold, pack, reliance};
 use crate::event::Time;
 use crate::id::{JobId, TaskId};
 use crate::placement::Room;
@@ -21,10 +21,15 @@ const STEPS_PER_MS: u64 = 4;
 /// But not longer than this, in milliseconds; nor does an answer stand for longer, for time alone may change it.
 const LONGEST: i64 = 10_000;
 
-/// Lets members of a gang that has all of its places start at once that only waited for others of it.
+/// Lets members of a gang that has all of its places start at once that only waited for others of it, if no other gang is let
+/// down by where they go.
 pub(super) fn at_once(statement: &mut Statement<'_, '_>, job: JobId) {
     let tasks = waiting(statement.session(), job);
-    take_up(statement, job, tasks);
+    let mut attempt = statement.nested();
+    take_up(&mut attempt, job, tasks);
+    if reliance::let_down(&mut attempt, job).is_none() {
+        attempt.keep();
+    }
 }
 
 /// Lets a gang for whose places nothing has to be released any more start in any way there is.
@@ -97,7 +102,7 @@ pub(super) fn where_it_waits(session: &mut Session<'_>, job: JobId) -> bool {
     let mut statement = session.statement();
     let tasks = waiting(statement.session(), job);
     take_up(&mut statement, job, tasks);
-    let ready = statement.session().job_ready(job);
+    let ready = statement.session().job_ready(job) && reliance::let_down(&mut statement, job).is_none();
     if ready {
         statement.commit(&Arc::default());
     }
