@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use rustc_hash::FxHashMap;
 
-use super::{Aim, Ledger, NoEviction, NodeId, Search, TaskId, Unit, Victim, World, proof};
+use super::{Aim, ClassId, Ledger, NoEviction, NodeId, Search, TaskId, Unit, Victim, World, proof};
 use crate::actions::evict::purpose::Purpose;
 use crate::actions::evict::roster::Loss;
 
@@ -51,14 +51,14 @@ impl Swaps {
                     || proof::can_spare(world, other.job, &[*other]))
         };
         let looks_around = aim.looks_around(world);
+        let mut rooms = Rooms::new(world, today, &gone);
         let ranks: FxHashMap<TaskId, usize> =
             offered.iter().enumerate().map(|(rank, victim)| (victim.task, rank)).collect();
         let pairs = gone.iter().flat_map(|one| {
             let others = lesser.get(&one.node).into_iter().flatten();
             others.filter(move |other| may_replace(one, other)).map(move |other| (one, other))
         });
-        let swapped =
-            pairs.filter(|(one, other)| looks_around || makes_as_much(world, today, &gone, one, other));
+        let swapped = pairs.filter(|(one, other)| looks_around || rooms.make_as_much(one, other));
         let swapped = swapped.map(|(one, other)| {
             let mut way: Vec<Victim> =
                 gone.iter().filter(|victim| victim.task != one.task).copied().collect();
@@ -74,14 +74,35 @@ impl Swaps {
     }
 }
 
-/// Whether the node takes as many tasks with the other gone in the place of one of them.
-fn makes_as_much(world: &World, today: &Ledger, gone: &[Victim], one: &Victim, other: &Victim) -> bool {
-    let takes = |left: &Victim, right: Option<&Victim>| {
-        let on_node = gone.iter().filter(|victim| victim.node == left.node);
-        let freed = on_node.filter(|victim| right.is_none() || victim.task != left.task).chain(right);
-        today.takes_with(left.node, freed.map(|victim| world.request_of(victim.task)))
-    };
-    takes(one, Some(other)).iter().zip(takes(one, None)).all(|(after, before)| *after >= before)
+/// What nodes have room for with others gone. It is the same for all of a class.
+struct Rooms<'a> {
+    world: &'a World,
+    today: &'a Ledger,
+    gone: FxHashMap<NodeId, Vec<Victim>>,
+    known: FxHashMap<(NodeId, [ClassId; 2]), bool>,
+}
+
+impl<'a> Rooms<'a> {
+    fn new(world: &'a World, today: &'a Ledger, all: &[Victim]) -> Self {
+        let mut gone: FxHashMap<NodeId, Vec<Victim>> = FxHashMap::default();
+        for victim in all {
+            gone.entry(victim.node).or_default().push(*victim);
+        }
+        Self { world, today, gone, known: FxHashMap::default() }
+    }
+
+    /// Whether the node takes as many tasks with the other gone in the place of one of them.
+    fn make_as_much(&mut self, one: &Victim, other: &Victim) -> bool {
+        let classes = [one, other].map(|victim| self.world.tasks[victim.task].class);
+        let Self { world, today, gone, known } = self;
+        let takes = |right: Option<&Victim>| {
+            let on_node = gone.get(&one.node).into_iter().flatten();
+            let freed = on_node.filter(|victim| right.is_none() || victim.task != one.task).chain(right);
+            today.takes_with(one.node, freed.map(|victim| world.request_of(victim.task)))
+        };
+        let as_much = || takes(Some(other)).iter().zip(takes(None)).all(|(after, before)| *after >= before);
+        *known.entry((one.node, classes)).or_insert_with(as_much)
+    }
 }
 
 impl Search<'_, '_> {
