@@ -261,8 +261,8 @@ pub trait Plugin: Send + Sync {
     fn minds_request(&self) -> bool {
         true
     }
-    /// Whether its opinions on victims are about what queues may keep: then they hold whichever tier decides, for no
-    /// order of plugins is meant to let two queues take the same from each other by turns.
+    /// Whether its opinions on victims of other queues are about what queues may keep: then they hold whichever tier decides,
+    /// for no order of plugins is meant to let two queues take the same from each other by turns.
     fn guards_queues(&self) -> bool {
         false
     }

@@ -19,6 +19,14 @@ struct Entry {
     plugin: Box<dyn Plugin>,
 }
 
+impl Entry {
+    /// Whether it is asked about victims whichever tier decides. What queues may keep matters to nobody within one queue:
+    /// `preemptable` is about something else then.
+    fn guards(&self, flag: Option<Flag>) -> bool {
+        flag != Some(Flag::Preemptable) && self.plugin.guards_queues()
+    }
+}
+
 /// The plugins of a session.
 #[derive(Default)]
 pub struct Tiers {
@@ -216,7 +224,7 @@ impl Tiers {
     /// Rule *intersect*, on victims in the order in which they would go: a plugin is asked about those that the ones
     /// before it in its tier left; the first tier in which anybody has an opinion and that leaves somebody decides. An
     /// empty rest ends the tier's say, and the next tier is asked. With `only`, no other tier is. Plugins that guard
-    /// queues are asked whichever tier decides.
+    /// queues are asked whichever tier decides, but for victims of the same queue.
     ///
     /// Returns the tier, and whom it leaves, in the same order. Without a flag every plugin is asked.
     pub fn victims(
@@ -227,7 +235,7 @@ impl Tiers {
         ask: impl Fn(&dyn Plugin, &[TaskId]) -> Option<Vec<TaskId>>,
     ) -> Option<(usize, Vec<TaskId>)> {
         let asked = |entry: &&Entry| flag.is_none_or(|flag| entry.flags.on(flag));
-        let guards = |entry: &&Entry| asked(entry) && entry.plugin.guards_queues();
+        let guards = |entry: &&Entry| asked(entry) && entry.guards(flag);
         for (at, tier) in self.tiers().enumerate().filter(|(at, _)| only.is_none_or(|only| only == *at)) {
             let mut left: Option<Vec<TaskId>> = None;
             for entry in tier.iter().filter(asked) {
@@ -292,7 +300,7 @@ impl Tiers {
             let opinions = entries.filter(asked).filter_map(|entry| ask(&*entry.plugin, of));
             opinions.map(|picked| !picked.is_empty()).reduce(|a, b| a && b)
         };
-        let guarded = all(&mut self.entries.iter().filter(|entry| entry.plugin.guards_queues()));
+        let guarded = all(&mut self.entries.iter().filter(|entry| entry.guards(flag)));
         guarded != Some(false) && self.tiers().any(|tier| all(&mut tier.iter()) == Some(true))
     }
 
@@ -460,7 +468,7 @@ mod tests {
     }
 
     #[test]
-    fn who_guards_queues_is_asked_whichever_tier_decides() {
+    fn who_guards_queues_is_asked_whichever_tier_decides_but_within_a_queue() {
         let says =
             |victims: &[usize], guards| Says { victims: Some(victims.to_vec()), guards, ..Says::default() };
         for (first, guard, expected) in [
@@ -472,12 +480,21 @@ mod tests {
             let of: Vec<TaskId> = (0..6).map(TaskId::from_index).collect();
             let ask =
                 |plugin: &dyn Plugin, of: &[TaskId]| plugin.preemptable(&world(), TaskId::from_index(0), of);
-            let victims = tiers.victims(None, None, &of, ask);
             let index = |(tier, list): (usize, Vec<TaskId>)| {
                 (tier, list.into_iter().map(Id::index).collect::<Vec<_>>())
             };
-            assert_eq!(victims.map(index), expected, "{first:?}, guarded {guard:?}");
-            assert_eq!(tiers.any_victims(None, &of, ask), expected.is_some(), "{first:?}, guarded {guard:?}");
+            let alone = Some((0, first.to_vec()));
+            for (flag, expected) in
+                [(None, &expected), (Some(Flag::Reclaimable), &expected), (Some(Flag::Preemptable), &alone)]
+            {
+                let victims = tiers.victims(flag, None, &of, ask).map(index);
+                assert_eq!(&victims, expected, "{first:?}, guarded {guard:?}, {flag:?}");
+                assert_eq!(
+                    tiers.any_victims(flag, &of, ask),
+                    expected.is_some(),
+                    "{first:?}, {guard:?}, {flag:?}"
+                );
+            }
         }
     }
 
