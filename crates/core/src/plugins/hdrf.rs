@@ -14,10 +14,9 @@
 //! its node at that level would still hold more by weight, unscaled.
 //!
 //! Source: Volcano's drf plugin; Bhattacharya et al., "Hierarchical Scheduling for Diverse Datacenter Workloads", SoCC 2013.
-//! Differences: victims add up, where Volcano looks at each alone, and not at what nodes hold unscaled; a queue above another, or where another is with other
-//! weights, takes no jobs (in Volcano admission refuses some of these); a node that is on two paths with different weights has
-//! that of the first queue by name, where Volcano takes that of any; what a queue that takes no jobs waits for is not
-//! asked for. Only what changed is worked out again, when it is asked for.
+//! Differences: victims add up, where Volcano looks at each alone, and not at what nodes hold unscaled; a queue above another, or that gives a
+//! place another weight than an older one does, takes no jobs (Volcano's admission refuses the former, and of two weights it takes
+//! that of any); what a queue that takes no jobs waits for is not asked for. Only what changed is worked out again, when it is asked for.
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -78,35 +77,59 @@ fn path(queue: &Queue) -> Result<Path<'_>, String> {
     Ok(parts)
 }
 
-/// Why queues cannot stand where they say: above another queue, so that their jobs would stand beside its node; or where
-/// another stands, with other weights, which then would be anybody's guess. Of two the younger is wrong.
+/// Why queues cannot stand where they say: above another queue, so that their jobs would stand beside its node; or at or
+/// below a place to which another gives another weight, which then would be anybody's guess. Of two the younger is wrong.
 fn clashes(queues: &[(QueueId, &Queue)]) -> FxHashMap<QueueId, String> {
     let mut paths: Vec<(QueueId, &Queue, Path<'_>)> =
         queues.iter().filter_map(|(id, queue)| Some((*id, *queue, path(queue).ok()?))).collect();
-    paths.retain(|(_, _, path)| !path.is_empty());
     paths.sort_by(|a, b| (a.1.created, &a.1.name).cmp(&(b.1.created, &b.1.name)));
-    let names = |path: &Path<'_>| path.iter().map(|(name, _)| (*name).to_owned()).collect::<Vec<String>>();
-    let mut below: FxHashMap<Vec<String>, &str> = FxHashMap::default();
-    let mut first: FxHashMap<Vec<String>, (&str, &Path<'_>)> = FxHashMap::default();
+    let mut below: FxHashMap<String, &str> = FxHashMap::default();
     for (_, queue, path) in &paths {
-        let all = names(path);
-        for end in 1..all.len() {
-            below.entry(all[..end].to_vec()).or_insert(&queue.name);
+        for (place, _) in places(path).into_iter().rev().skip(1) {
+            below.entry(place).or_insert(&queue.name);
         }
-        first.entry(all).or_insert((&queue.name, path));
     }
-    let clash = |(id, _, path): &(QueueId, &Queue, Path<'_>)| {
-        let all = names(path);
-        if let Some(other) = below.get(&all) {
-            return Some((*id, format!("{HIERARCHY} has a place above that of queue {other}")));
+    let mut clashes = FxHashMap::default();
+    let mut known: FxHashMap<String, (&str, f64)> = FxHashMap::default();
+    for (id, queue, path) in &paths {
+        let places = places(path);
+        if let Some(why) = clash(&places, &below, &known) {
+            clashes.insert(*id, why);
+            continue;
         }
-        let (other, _) = first.get(&all).filter(|(_, its)| *its != path)?;
-        Some((
-            *id,
-            format!("{HIERARCHY_WEIGHTS} differs from that of queue {other}, which has the same place"),
+        for (place, weight) in places {
+            known.entry(place).or_insert((&queue.name, weight));
+        }
+    }
+    clashes
+}
+
+/// Why a queue cannot have these places, with who stands below them and what weights older ones give to places.
+fn clash(
+    places: &[(String, f64)],
+    below: &FxHashMap<String, &str>,
+    known: &FxHashMap<String, (&str, f64)>,
+) -> Option<String> {
+    if let Some(other) = places.last().and_then(|(place, _)| below.get(place)) {
+        return Some(format!("{HIERARCHY} has a place above that of queue {other}"));
+    }
+    let differs = |(place, weight): &(String, f64)| {
+        let (other, its) = known.get(place).filter(|(_, its)| its != weight)?;
+        Some(format!(
+            "{HIERARCHY_WEIGHTS} has {weight} for {place}, to which queue {other} gives {its}, expected the same"
         ))
     };
-    paths.iter().filter_map(clash).collect()
+    places.iter().find_map(differs)
+}
+
+/// The places on a path, from the top, each with its weight.
+fn places(path: &Path<'_>) -> Vec<(String, f64)> {
+    let mut at = ROOT.to_owned();
+    let place = |(name, weight): &(&str, f64)| {
+        at = format!("{at}/{name}");
+        (at.clone(), *weight)
+    };
+    path.iter().map(place).collect()
 }
 
 /// A node of the tree.

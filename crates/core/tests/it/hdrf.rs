@@ -128,7 +128,7 @@ fn places_that_contradict_each_other_block_one_of_the_queues() {
         ("above another, by a part of a name", ("root/x", "1/1"), ("root/xy", "1/1"), [2, 2]),
         ("the same", ("root/x", "1/1"), ("root/x", "1/1"), [2, 2]),
         ("the same with another weight", ("root/x", "1/1"), ("root/x", "1/2"), [2, 0]),
-        ("weights that differ further up", ("root/x/a", "1/1/1"), ("root/x/b", "1/2/1"), [2, 2]),
+        ("weights that differ further up", ("root/x/a", "1/1/1"), ("root/x/b", "1/2/1"), [2, 0]),
         ("at the root", ("root", "1"), ("root/x", "1/1"), [2, 2]),
     ] {
         let younger = QueueInfo { created: Time(1), ..at("other", other.0, other.1) };
