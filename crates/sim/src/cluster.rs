@@ -268,6 +268,9 @@ impl Cluster {
                 self.change(uid, |pod| pod.info.phase = PodPhase::Succeeded);
                 self.plan_detach(uid, at);
                 self.echoes.extend(self.claims.release(uid));
+                if let Some(next) = self.pods.get(uid).and_then(|pod| self.makers.follow(pod, at)) {
+                    self.add_pod(next, at);
+                }
             }
             Step::Detach { claim, node } => {
                 let has = |pod: &SimulatedPod| {
@@ -424,7 +427,7 @@ mod tests {
     }
 
     fn made(name: &str, keeps_names: bool) -> SimulatedPod {
-        let maker = Maker { label: "Kind a/p".into(), name: "p".into(), keeps_names };
+        let maker = Maker { label: "Kind a/p".into(), name: "p".into(), keeps_names, later: 0 };
         SimulatedPod { maker: Some(maker), run_ms: None, ..pod(name, Some("n")) }
     }
 
@@ -445,6 +448,30 @@ mod tests {
         cluster.run_kubelets(Time(40_000));
         assert_eq!(names(&cluster), ["p-2", "p-1"]);
         assert!(!cluster.makers.go_round());
+    }
+
+    #[test]
+    fn a_job_makes_the_next_pod_when_one_has_succeeded() {
+        let mut cluster = cluster();
+        let job = |name: &str| {
+            let maker = made(name, false).maker.map(|maker| Maker { later: 2, ..maker });
+            SimulatedPod { maker, ..pod(name, Some("n")) }
+        };
+        cluster.add_pod(job("p-0"), Time(0));
+        cluster.add_pod(job("p-1"), Time(0));
+        cluster.run_kubelets(Time(1_000));
+        let evict = Decision::Evict { pod: named("p-1"), cause: because("") };
+        cluster.carry_out(&evict, Time(2_000));
+        assert_eq!(names(&cluster), ["p-0", "p-1", "p-2"]);
+        cluster.run_kubelets(Time(6_000));
+        assert_eq!(
+            names(&cluster),
+            ["p-0", "p-3", "p-1", "p-2"],
+            "one for p-0, none for p-1, which has p-2 already"
+        );
+        bind(&mut cluster, "p-1/2", "n");
+        cluster.run_kubelets(Time(60_000));
+        assert_eq!(names(&cluster), ["p-0", "p-3", "p-2"], "that was the last to come");
     }
 
     #[test]

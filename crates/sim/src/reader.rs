@@ -163,9 +163,10 @@ impl<'d> Reader<'d> {
             label: label.as_str().into(),
             name: owner["metadata"]["name"].as_str().unwrap_or_default().into(),
             keeps_names: kind == "StatefulSet",
+            later: workload::later(workload, &owner),
         };
         self.note_minimum(place, &label, &owner);
-        for Invalid { field, problem } in workload::odd(kind, &owner) {
+        for Invalid { field, problem } in workload::odd(workload, kind, &owner) {
             let key = format!("{kind} {field}");
             self.notes.odd(Kind::Pod, &key, problem, |problem| place.fault(&label, &field, problem));
         }

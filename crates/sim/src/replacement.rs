@@ -1,7 +1,7 @@
 //! Pods that their controllers make in place of those that were evicted: a Deployment, ReplicaSet or Job at once and under a new
-//! name, a StatefulSet under the same name when the old one is gone.
+//! name, a StatefulSet under the same name when the old one is gone. A Job makes the next of its pods when one has succeeded.
 //!
-//! Pods with claims that are made for them are not made again: their claims would have to be, too.
+//! Pods with claims that are made for them are made once: their claims would have to be made again, too.
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -21,6 +21,8 @@ pub struct Maker {
     pub name: Arc<str>,
     /// Its pods keep their names (StatefulSet).
     pub keeps_names: bool,
+    /// How many pods come one by one as others succeed (Job).
+    pub later: u64,
 }
 
 /// The controllers.
@@ -28,6 +30,8 @@ pub struct Maker {
 pub(crate) struct Makers {
     /// How many pods each has made.
     made: BTreeMap<Arc<str>, u64>,
+    /// How many of its pods have succeeded.
+    succeeded: BTreeMap<Arc<str>, u64>,
     /// How many pods were made again.
     pub(crate) again: u64,
 }
@@ -49,12 +53,29 @@ impl Makers {
     /// The one in place of a pod that is evicted, or, with `gone`, of one that was and is gone.
     pub(crate) fn replace(&mut self, pod: &SimulatedPod, gone: bool, now: Time) -> Option<SimulatedPod> {
         let maker = pod.maker.as_ref().filter(|maker| maker.keeps_names == gone)?;
-        let whole = pod.pvcs.is_empty() && pod.templates.is_empty() && pod.info.claims.is_none();
-        if !whole || matches!(pod.info.phase, PodPhase::Succeeded | PodPhase::Failed) {
+        if matches!(pod.info.phase, PodPhase::Succeeded | PodPhase::Failed) {
             return None;
         }
+        let new = self.copy(pod, maker, now)?;
         self.again += 1;
-        let number = *self.made.get(&maker.label)?;
+        Some(new)
+    }
+
+    /// The one that a Job makes when this one has succeeded. In place of one that was evicted there is one already.
+    pub(crate) fn follow(&mut self, pod: &SimulatedPod, now: Time) -> Option<SimulatedPod> {
+        let maker = pod.maker.as_ref()?;
+        let succeeded = self.succeeded.entry(maker.label.clone()).or_default();
+        *succeeded += 1;
+        if *succeeded > maker.later || pod.info.deleting {
+            return None;
+        }
+        self.copy(pod, maker, now)
+    }
+
+    /// A new pod of the same maker.
+    fn copy(&self, pod: &SimulatedPod, maker: &Maker, now: Time) -> Option<SimulatedPod> {
+        let whole = pod.pvcs.is_empty() && pod.templates.is_empty() && pod.info.claims.is_none();
+        let number = *self.made.get(&maker.label).filter(|_| whole)?;
         let mut new = pod.clone();
         let info = &mut new.info;
         let old = info.pod.clone();

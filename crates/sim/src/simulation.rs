@@ -113,9 +113,9 @@ impl Simulation {
                 Object::Attachment(attachment) => cluster.add_attachment(attachment),
                 Object::CsiDriver(driver) => cluster.announce(driver.into()),
                 Object::StorageCapacity(capacity) => cluster.add_capacity(capacity),
-                Object::Pod(mut pod) => {
+                Object::Pod(pod) => {
                     pods += 1;
-                    made.append(&mut pod.pvcs);
+                    made.extend_from_slice(&pod.pvcs);
                     cluster.add_pod(*pod, now);
                 }
                 Object::Quota(quota) => last.push(Event::from(quota)),

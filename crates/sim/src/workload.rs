@@ -1,7 +1,7 @@
 //! Templates that people submit, turned into the pods their controllers would create.
 //!
 //! A Deployment, ReplicaSet or StatefulSet gives `spec.replicas` pods (1 when missing), a batch Job as many as may run at
-//! once (`parallelism`, at most `completions`; none while it is suspended). They are named `OWNER-0`, `OWNER-1`, ... in
+//! once (`parallelism`, at most `completions`; none while it is suspended), and the rest of `completions` as pods succeed. They are named `OWNER-0`, `OWNER-1`, ... in
 //! the order of creation, where a real controller would draw a suffix at random. Those that are evicted are made again (`replacement`), those that
 //! end are not.
 use phalanx_api::names;
@@ -41,8 +41,11 @@ fn fault(field: &str, problem: impl Into<String>) -> Invalid {
 }
 
 /// What of a workload has no effect here.
-pub(crate) fn odd(kind: &str, owner: &Value) -> Vec<Invalid> {
+pub(crate) fn odd(workload: Workload, kind: &str, owner: &Value) -> Vec<Invalid> {
     let mut found = marks(kind, owner);
+    if workload == Workload::Job {
+        found.extend(of_job(owner));
+    }
     if owner["spec"]["volumeClaimTemplates"].as_array().is_some_and(|templates| !templates.is_empty()) {
         let problem = "no claims are made of it, so pods are placed without regard to them, expected the pods and claims \
                        themselves: kubectl get pods,pvc -A -o yaml";
@@ -84,8 +87,41 @@ fn selects(owner: &Value, template: &Value) -> Vec<Invalid> {
 fn job_count(job: &Value, wrong: &mut Vec<Invalid>) -> u64 {
     let parallelism = count(job, "parallelism", wrong).unwrap_or(1);
     let completions = count(job, "completions", wrong).unwrap_or(parallelism);
-    let suspended = job.pointer("/spec/suspend") == Some(&Value::Bool(true));
-    if suspended { 0 } else { parallelism.min(completions) }
+    if suspended(job) { 0 } else { parallelism.min(completions) }
+}
+
+fn suspended(job: &Value) -> bool {
+    job.pointer("/spec/suspend") == Some(&Value::Bool(true))
+}
+
+/// How many pods come later, one by one, as those that are there succeed.
+pub(crate) fn later(workload: Workload, owner: &Value) -> u64 {
+    let at_once = job_count(owner, &mut Vec::new());
+    let completions = count(owner, "completions", &mut Vec::new()).unwrap_or(at_once);
+    if workload == Workload::Job && at_once > 0 { completions.saturating_sub(at_once) } else { 0 }
+}
+
+/// Pods of a Job that are never made.
+fn of_job(job: &Value) -> Option<Invalid> {
+    if suspended(job) {
+        let problem =
+            "found true, so the Job has no pods, expected false for those it has once it is resumed";
+        return Some(fault("spec.suspend", problem));
+    }
+    let later = later(Workload::Job, job);
+    let template = &job["spec"]["template"];
+    let own_claims = |volume: &Value| !volume["ephemeral"].is_null();
+    let listed = |field: &str| template["spec"][field].as_array().into_iter().flatten();
+    let why = if listed("resourceClaims").next().is_some() || listed("volumes").any(own_claims) {
+        "pods with claims of their own are made once"
+    } else if template["metadata"]["annotations"][names::RUN_SECONDS].is_null() {
+        "its pods run for ever, expected how long in spec.template.metadata.annotations: phalanx.sh/run-seconds"
+    } else {
+        return None;
+    };
+    let completions = &job["spec"]["completions"];
+    let problem = format!("found {completions}, of which the last {later} are not made: {why}");
+    (later > 0).then(|| fault("spec.completions", problem))
 }
 
 /// More pods than this from one object are a slip of the finger: Kubernetes itself ends well below.
@@ -162,14 +198,16 @@ mod tests {
         let metadata = json!({"annotations": {queue: "q", "note": "mine", names::PREEMPTABLE: "true"}, "labels": {queue: "q"}});
         let template = json!({"metadata": {"annotations": {names::PREEMPTABLE: "true"}}});
         let owner = json!({"metadata": metadata, "spec": {"template": template}});
-        let told: Vec<String> = odd("Job", &owner).iter().map(ToString::to_string).collect();
+        let told: Vec<String> = odd(Workload::Job, "Job", &owner).iter().map(ToString::to_string).collect();
         let expected = |field| {
             format!(
                 "metadata.{field}.{queue}: found \"q\", which is not read on a Job, expected it in spec.template.metadata.annotations"
             )
         };
         assert_eq!(told, ["annotations", "labels"].map(expected));
-        let templates = |list: Value| odd("StatefulSet", &json!({"spec": {"volumeClaimTemplates": list}}));
+        let templates = |list: Value| {
+            odd(Workload::Replicated, "StatefulSet", &json!({"spec": {"volumeClaimTemplates": list}}))
+        };
         assert_eq!(templates(json!([])), []);
         assert!(
             templates(json!([{}]))[0]
