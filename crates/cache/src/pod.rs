@@ -132,11 +132,14 @@ fn unready(status: &slim::PodStatus, phase: PodPhase) -> bool {
     phase == PodPhase::Running && ready.is_some_and(|condition| condition.status != "True")
 }
 
-/// Since when the pod has its node, as its condition says.
+/// Since when the pod has its node, as its condition says; without one, since when its kubelet knows it, which is hardly later.
 fn scheduled(status: &slim::PodStatus) -> Option<Time> {
-    let scheduled = status.conditions.iter().find(|condition| condition.type_ == "PodScheduled")?;
-    let since = scheduled.last_transition_time.as_ref().filter(|_| scheduled.status == "True")?;
-    Some(Time(since.0.as_millisecond()))
+    let scheduled = status.conditions.iter().find(|condition| condition.type_ == "PodScheduled");
+    if scheduled.is_some_and(|condition| condition.status != "True") {
+        return None;
+    }
+    let since = scheduled.and_then(|condition| condition.last_transition_time.as_ref());
+    since.or(status.start_time.as_ref()).map(|since| Time(since.0.as_millisecond()))
 }
 
 /// When an object was created; 0 when it does not say.

@@ -217,7 +217,7 @@ impl Cluster {
         self.echoes.push(Event::Bound(uid.clone()));
         let started = self.ready.contains(&node);
         self.change(uid, |pod| {
-            pod.info.node = Some(node);
+            (pod.info.node, pod.info.scheduled) = (Some(node), Some(now));
             pod.info.nominated = None;
             pod.info.unscheduled_message = None;
         });
@@ -260,7 +260,10 @@ impl Cluster {
             Step::Start(uid) => {
                 let waits = |pod: &SimulatedPod| pod.info.phase == PodPhase::Pending && !pod.info.deleting;
                 if let Some(pod) = self.pods.get(uid).filter(|pod| waits(pod)).cloned() {
-                    self.change(uid, |pod| pod.info.phase = PodPhase::Running);
+                    self.change(uid, |pod| {
+                        pod.info.phase = PodPhase::Running;
+                        pod.info.scheduled.get_or_insert(at);
+                    });
                     self.plan_finish(&pod, at);
                 }
             }
@@ -398,6 +401,7 @@ mod tests {
         assert_eq!(cluster.next_step(), None);
         bind(&mut cluster, "p", "n");
         assert_eq!(cluster.bindings["a/p"], "n");
+        assert!(cluster.pods().all(|pod| pod.scheduled == Some(Time(0))), "since when its cooldown counts");
         for (now, expected) in [
             (999, PodPhase::Pending),
             (1_000, PodPhase::Running),

@@ -1,11 +1,12 @@
 //! One object: its name, and what scheduling reads of it.
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use k8s_openapi::api::resource::v1::{DeviceClass, ResourceClaim, ResourceClaimTemplate};
-use phalanx_api::names::RUN_SECONDS;
+use phalanx_api::names::{COOLDOWN_TIME, RUN_SECONDS};
 use phalanx_api::v1beta1;
 use phalanx_cache::{Interner, Invalid, Names, decode, is_name, slim};
-use phalanx_core::event::{Event, NodeUsage, PodInfo, PodRef, PvcInfo, Time};
+use phalanx_core::event::{Event, NodeUsage, PodInfo, PodPhase, PodRef, PvcInfo, Time};
 use serde_json::{Value, json};
 
 use crate::budget::Budget;
@@ -284,6 +285,7 @@ impl Converter {
         self.remarks = phalanx_cache::remarks_of_pod(&pod);
         self.remarks.extend(nowhere(&pod));
         let info = phalanx_cache::pod(&pod, &self.names, &mut self.interner)?;
+        self.remarks.extend(ageless(&pod, &info));
         let checks = [pod_check::check, pod_whole_check::check, names_check::pod];
         sound(checks.into_iter().flat_map(|check| check(&pod.spec)).collect())?;
         Ok(SimulatedPod {
@@ -321,6 +323,20 @@ fn nowhere(pod: &slim::Pod) -> Option<Invalid> {
     let running = pod.status.phase.as_deref() == Some("Running");
     let problem = "found Running without spec.nodeName; the pod is not placed and uses no node, expected both or neither";
     (running && !placed).then(|| invalid("status.phase", problem))
+}
+
+/// Nobody knows when its cooldown ends.
+fn ageless(pod: &slim::Pod, info: &PodInfo) -> Option<Invalid> {
+    let field = |marks: &Option<BTreeMap<String, String>>| marks.as_ref()?.get(COOLDOWN_TIME).cloned();
+    let labels = field(&pod.metadata.labels).map(|text| ("labels", text));
+    let (marks, text) =
+        labels.or_else(|| field(&pod.metadata.annotations).map(|text| ("annotations", text)))?;
+    let problem = format!(
+        "found {text:?} on a pod that runs and does not say since when, so it is not protected, expected status.startTime or a \
+         condition PodScheduled with lastTransitionTime"
+    );
+    let known = info.scheduled.is_some() || info.phase != PodPhase::Running || info.node.is_none();
+    (!known).then(|| invalid(&format!("metadata.{marks}.{COOLDOWN_TIME}"), &problem))
 }
 
 /// Claims of a pod by the templates from which they are made.

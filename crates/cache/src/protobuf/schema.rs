@@ -172,6 +172,7 @@ pub(super) const EPHEMERAL_VOLUME_SOURCE: &Message = &[];
 pub(super) const POD_STATUS: &Message = &[
     one(1, "phase", Text),
     many(2, "conditions", Sub(POD_CONDITION)),
+    one(7, "startTime", Time),
     many(8, "containerStatuses", Sub(CONTAINER_STATUS)),
     many(10, "initContainerStatuses", Sub(CONTAINER_STATUS)),
     one(11, "nominatedNodeName", Text),

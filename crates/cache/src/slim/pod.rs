@@ -241,6 +241,7 @@ pub struct PodStatus {
     pub nominated_node_name: Option<String>,
     #[serde(deserialize_with = "or_default")]
     pub conditions: Vec<Condition>,
+    pub start_time: Option<Time>,
     #[serde(deserialize_with = "or_default")]
     pub container_statuses: Vec<ContainerStatus>,
     #[serde(deserialize_with = "or_default")]

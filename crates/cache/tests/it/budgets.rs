@@ -107,6 +107,22 @@ metadata: {name: p, labels: {b: '1', a: ''}}
 status: {conditions: [{type: PodScheduled, status: 'True', lastTransitionTime: 2026-11-01T10:00:00Z}]}");
     assert_eq!((info.labels.get("a"), info.labels.get("b")), (Some(""), Some("1")));
     assert_eq!(info.scheduled, Some(Time(1_793_527_200_000)));
-    let waits = "{type: PodScheduled, status: 'False', lastTransitionTime: 2026-11-01T10:00:00Z}";
-    assert_eq!(pod(&format!("metadata: {{name: p}}\nstatus: {{conditions: [{waits}]}}")).scheduled, None);
+}
+
+/// The condition says it, or the kubelet where there is none.
+#[test]
+fn since_when_a_pod_has_its_node() {
+    let condition = |status: &str, more: &str| format!("{{type: PodScheduled, status: '{status}'{more}}}");
+    let since = ", lastTransitionTime: 2026-11-01T10:00:00Z";
+    for (conditions, expected) in [
+        (condition("True", since), Some(1_793_527_200_000)),
+        (condition("True", ""), Some(1_793_530_800_000)),
+        (condition("False", since), None),
+        (String::new(), Some(1_793_530_800_000)),
+    ] {
+        let status = format!("{{startTime: 2026-11-01T11:00:00Z, conditions: [{conditions}]}}");
+        let found = pod(&format!("metadata: {{name: p}}\nstatus: {status}")).scheduled;
+        assert_eq!(found, expected.map(Time), "{status}");
+    }
+    assert_eq!(pod("metadata: {name: p}").scheduled, None);
 }
