@@ -19,14 +19,40 @@ pub fn pod_group(group: &PodGroup, names: &Names, interner: &mut Interner) -> Po
     reduce(group, &identity, names, interner)
 }
 
+/// A PodGroup of which everything can be honoured, or all that cannot.
+///
+/// # Errors
+/// Each field that cannot be honoured.
+pub fn sound_pod_group(
+    group: &PodGroup,
+    names: &Names,
+    interner: &mut Interner,
+) -> Result<PodGroupInfo, Vec<Invalid>> {
+    let mut faults = Faults::default();
+    let identity = PodGroup::identity(&group.metadata, interner);
+    let group = parts(group, &identity, names, &mut faults, interner);
+    faults.or(group)
+}
+
 pub(crate) fn reduce(
     group: &PodGroup,
     identity: &Identity,
     names: &Names,
     interner: &mut Interner,
 ) -> PodGroupInfo {
-    let PodGroup { metadata, spec, status } = group;
     let mut faults = Faults::default();
+    let group = parts(group, identity, names, &mut faults, interner);
+    PodGroupInfo { invalid: faults.text(), ..group }
+}
+
+fn parts(
+    group: &PodGroup,
+    identity: &Identity,
+    names: &Names,
+    faults: &mut Faults,
+    interner: &mut Interner,
+) -> PodGroupInfo {
+    let PodGroup { metadata, spec, status } = group;
     let queue = Some(spec.queue.as_str()).filter(|queue| !queue.is_empty());
     let min_member = faults.count(spec.min_member, || "spec.minMember".to_owned());
     let tasks = spec.min_task_member.iter().map(|(role, &count)| {
@@ -50,7 +76,7 @@ pub(crate) fn reduce(
         preemptable: Marks(metadata).preemptable(),
         status: status.as_ref().map(|status| group_status(status, interner)).unwrap_or_default(),
         annotations: Marks(metadata).kept(&[annotation::OF_GROUPS], interner),
-        invalid: faults.text(),
+        invalid: None,
         unsupported: unsupported(spec).text(),
     }
 }
@@ -74,7 +100,8 @@ fn unsupported(spec: &PodGroupSpec) -> Faults {
         let field = format!("spec.subGroupPolicy[{at}]");
         if policy.min_sub_groups > 0 {
             let count = policy.min_sub_groups;
-            faults.0.push(format!("{field}.minSubGroups: {count} is not supported, expected 0 or none"));
+            let problem = format!("{count} is not supported, expected 0 or none");
+            faults.note(Invalid { field: format!("{field}.minSubGroups"), problem });
         }
         faults.topology(&format!("{field}.networkTopology"), policy.network_topology.as_ref());
     }
@@ -119,17 +146,18 @@ fn condition(from: &PodGroupCondition, interner: &mut Interner) -> Condition {
 
 /// Collects what is wrong with an object that is kept nevertheless.
 #[derive(Default)]
-pub(crate) struct Faults(Vec<String>);
+pub(crate) struct Faults(Vec<Invalid>);
 
 impl Faults {
-    pub(crate) fn note(&mut self, invalid: &Invalid) {
-        self.0.push(invalid.to_string());
+    pub(crate) fn note(&mut self, invalid: Invalid) {
+        self.0.push(invalid);
     }
 
     /// A count, 0 when it is negative.
     pub(crate) fn count(&mut self, count: i32, field: impl FnOnce() -> String) -> u32 {
         u32::try_from(count).unwrap_or_else(|_| {
-            self.0.push(format!("{}: {count} is negative, expected 0 or more", field()));
+            let problem = format!("{count} is negative, expected 0 or more");
+            self.note(Invalid { field: field(), problem });
             0
         })
     }
@@ -138,10 +166,11 @@ impl Faults {
     fn topology(&mut self, field: &str, topology: Option<&NetworkTopologySpec>) {
         let Some(topology) = topology.filter(|it| it.mode != NetworkTopologyMode::Soft) else { return };
         if topology.highest_tier_allowed.is_some() || topology.highest_tier_name.is_some() {
-            self.0.push(format!(
-                "{field}: mode {} is not supported, for HyperNodes are not read; expected mode soft or none",
-                topology.mode.as_str()
-            ));
+            let mode = topology.mode.as_str();
+            let problem = format!(
+                "mode {mode} is not supported, for HyperNodes are not read; expected mode soft or none"
+            );
+            self.note(Invalid { field: field.to_owned(), problem });
         }
     }
 
@@ -154,11 +183,17 @@ impl Faults {
     ) -> Resources {
         let entries =
             list.iter().map(|(name, quantity)| requests::entry(name, quantity.0.parse(), interner).at(field));
-        entries.filter_map(|entry| entry.map_err(|invalid| self.note(&invalid)).ok()).collect()
+        entries.filter_map(|entry| entry.map_err(|invalid| self.note(invalid)).ok()).collect()
     }
 
     /// All of it, in the order of the fields; `None` when nothing is wrong.
     pub(crate) fn text(self) -> Option<Arc<str>> {
-        (!self.0.is_empty()).then(|| self.0.join("; ").into())
+        let lines: Vec<String> = self.0.iter().map(ToString::to_string).collect();
+        (!lines.is_empty()).then(|| lines.join("; ").into())
+    }
+
+    /// The object that was read, unless something is wrong with it.
+    pub(crate) fn or<T>(self, read: T) -> Result<T, Vec<Invalid>> {
+        if self.0.is_empty() { Ok(read) } else { Err(self.0) }
     }
 }

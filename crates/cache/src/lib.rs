@@ -39,7 +39,7 @@ pub use answer::{Change, Page};
 pub use decode::decode;
 pub use device::{claim_template, device_class, resource_claim, resource_slice};
 pub use fold::{Fold, Folded, Rejected, WatchEvent};
-pub use group::pod_group;
+pub use group::{pod_group, sound_pod_group};
 pub use guarded::Guarded;
 pub use intern::Interner;
 pub use invalid::Invalid;
@@ -50,7 +50,7 @@ pub use node::node;
 pub use pdb::pdb;
 pub use pod::pod;
 pub use qualified::{check_key, check_value, is_name};
-pub use queue::queue;
+pub use queue::{queue, sound_queue};
 pub use quota::quota;
 pub use remarks::{
     of_budget as remarks_of_budget, of_claim as remarks_of_claim, of_device_class as remarks_of_device_class,

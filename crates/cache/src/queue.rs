@@ -19,9 +19,30 @@ pub fn queue(queue: &v1beta1::Queue, interner: &mut Interner) -> QueueInfo {
     reduce(queue, &identity, interner)
 }
 
-pub(crate) fn reduce(queue: &v1beta1::Queue, identity: &Identity, interner: &mut Interner) -> QueueInfo {
-    let v1beta1::Queue { metadata, spec, status } = queue;
+/// A queue of which everything can be honoured, or all that cannot.
+///
+/// # Errors
+/// Each field that cannot be honoured.
+pub fn sound_queue(queue: &v1beta1::Queue, interner: &mut Interner) -> Result<QueueInfo, Vec<Invalid>> {
     let mut faults = Faults::default();
+    let identity = v1beta1::Queue::identity(&queue.metadata, interner);
+    let queue = parts(queue, &identity, &mut faults, interner);
+    faults.or(queue)
+}
+
+pub(crate) fn reduce(queue: &v1beta1::Queue, identity: &Identity, interner: &mut Interner) -> QueueInfo {
+    let mut faults = Faults::default();
+    let queue = parts(queue, identity, &mut faults, interner);
+    QueueInfo { invalid: faults.text(), ..queue }
+}
+
+fn parts(
+    queue: &v1beta1::Queue,
+    identity: &Identity,
+    faults: &mut Faults,
+    interner: &mut Interner,
+) -> QueueInfo {
+    let v1beta1::Queue { metadata, spec, status } = queue;
     let none = v1beta1::ResourceList::new();
     let allocated = status.as_ref().map_or(&none, |status| &status.allocated);
     let state = status.as_ref().and_then(|status| status.state.as_ref());
@@ -29,7 +50,7 @@ pub(crate) fn reduce(queue: &v1beta1::Queue, identity: &Identity, interner: &mut
         name: identity.key.name.clone(),
         uid: Arc::clone(&identity.uid),
         created: created(metadata),
-        weight: weight(spec.weight, &mut faults),
+        weight: weight(spec.weight, faults),
         capability: faults.resources("spec.capability", &spec.capability, interner),
         deserved: faults.resources("spec.deserved", &spec.deserved, interner),
         guarantee: faults.resources("spec.guarantee.resource", &spec.guarantee.resource, interner),
@@ -37,13 +58,13 @@ pub(crate) fn reduce(queue: &v1beta1::Queue, identity: &Identity, interner: &mut
         parent: interner.string(spec.parent.as_deref().unwrap_or_default()),
         priority: spec.priority,
         state: state.map(queue_state).unwrap_or_default(),
-        dequeue: dequeue(&spec.dequeue_strategy, &mut faults),
+        dequeue: dequeue(&spec.dequeue_strategy, faults),
         // Our own writing: what is wrong there is overwritten, and is no fault of the queue.
         allocated: Faults::default().resources("status.allocated", allocated, interner),
         annotations: Marks(metadata).kept(&[annotation::OF_QUEUES], interner),
         node_groups: spec.affinity.as_ref().map(|affinity| node_groups(affinity, interner)),
         group_limits: group_limits(metadata, interner),
-        invalid: faults.text(),
+        invalid: None,
     }
 }
 
@@ -86,7 +107,7 @@ fn read_group_limits(text: &str, interner: &mut Interner) -> Result<GroupLimits,
 fn weight(weight: i32, faults: &mut Faults) -> u32 {
     u32::try_from(weight).unwrap_or_else(|_| {
         let problem = format!("{weight} is negative, expected 1 or more");
-        faults.note(&Invalid { field: "spec.weight".to_owned(), problem });
+        faults.note(Invalid { field: "spec.weight".to_owned(), problem });
         1
     })
 }
@@ -110,7 +131,7 @@ fn dequeue(strategy: &v1beta1::DequeueStrategy, faults: &mut Faults) -> Dequeue 
         v1beta1::DequeueStrategy::Other(other) if other.is_empty() => Dequeue::default(),
         v1beta1::DequeueStrategy::Other(other) => {
             let problem = format!("{other:?}: expected fifo or traverse");
-            faults.note(&Invalid { field: "spec.dequeueStrategy".to_owned(), problem });
+            faults.note(Invalid { field: "spec.dequeueStrategy".to_owned(), problem });
             Dequeue::default()
         }
     }

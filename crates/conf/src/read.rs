@@ -79,7 +79,7 @@ impl Reader<'_> {
                 .text_at
                 .map_or(node.at, |at| Position { column: at.column + column + indent as u32, ..at });
             self.action(part.trim(), at);
-            if actions.iter().any(|action| action == part.trim()) {
+            if !part.trim().is_empty() && actions.iter().any(|action| action == part.trim()) {
                 let what = format!("action {} again", quoted(part.trim()));
                 self.problems.warning(at, what, "each action once; it runs twice in each cycle");
             }

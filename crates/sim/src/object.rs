@@ -141,16 +141,13 @@ impl Converter {
             Kind::PodGroup => {
                 let group: v1beta1::PodGroup = decode(value)?;
                 self.remarks = phalanx_cache::remarks_of_group(&group);
-                let group = phalanx_cache::pod_group(&group, &self.names, interner);
-                refuse(group.invalid.as_ref())?;
-                Ok(Object::PodGroup(group))
+                let group = phalanx_cache::sound_pod_group(&group, &self.names, interner);
+                group.map(Object::PodGroup).map_err(Faults)
             }
             Kind::Queue => {
                 let queue: v1beta1::Queue = decode(value)?;
                 self.remarks = phalanx_cache::remarks_of_queue(&queue);
-                let queue = phalanx_cache::queue(&queue, interner);
-                refuse(queue.invalid.as_ref())?;
-                Ok(Object::Queue(queue))
+                phalanx_cache::sound_queue(&queue, interner).map(Object::Queue).map_err(Faults)
             }
             Kind::PriorityClass => Ok(self.priority_class(value)?),
             Kind::ResourceQuota => {
@@ -304,17 +301,6 @@ fn is_default_class(annotations: &Value) -> bool {
     ["storageclass.kubernetes.io/is-default-class", "storageclass.beta.kubernetes.io/is-default-class"]
         .iter()
         .any(|key| annotations[*key] == "true")
-}
-
-/// What the scheduler would tell on the object is a fault of the manifest.
-fn refuse(reason: Option<&Arc<str>>) -> Result<(), Invalid> {
-    match reason {
-        None => Ok(()),
-        Some(text) => {
-            let (field, problem) = text.split_once(": ").unwrap_or(("", text));
-            Err(invalid(field, problem))
-        }
-    }
 }
 
 /// It is neither placed nor does it use a node.

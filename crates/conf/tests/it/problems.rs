@@ -51,6 +51,13 @@ fn an_unknown_action_is_found_in_the_middle_of_the_text() {
             format!("error: line 1, column 19: an action without a name; expected {ACTIONS}"),
         ),
         ("allocate,", format!("error: line 1, column 19: an action without a name; expected {ACTIONS}")),
+        (
+            "'enqueue,, allocate,'",
+            format!(
+                "error: line 1, column 19: an action without a name; expected {ACTIONS}\n\
+                 error: line 1, column 30: an action without a name; expected {ACTIONS}"
+            ),
+        ),
         // Escapes: the place of the character is not that of the text.
         ("\"\\x65nqueue, elect\"", format!("error: line 1, column 10: unknown action \"elect\"; {names}")),
         ("42", format!("error: line 1, column 10: unknown action \"42\"; {names}")),
@@ -59,7 +66,7 @@ fn an_unknown_action_is_found_in_the_middle_of_the_text() {
             format!("error: line 1, column 10: unknown action \"enqueue allocate\"; expected {ACTIONS}"),
         ),
     ] {
-        expect(&format!("actions: {actions}\n{tiers}"), &[&expected]);
+        expect(&format!("actions: {actions}\n{tiers}"), &expected.lines().collect::<Vec<_>>());
     }
 }
 

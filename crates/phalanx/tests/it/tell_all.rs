@@ -67,6 +67,21 @@ fn all_that_is_wrong_with_an_object_is_told() {
 }
 
 #[test]
+fn each_fault_of_a_list_stands_in_one_line() {
+    let text = queue("q", "capability: {cpu: 4cores, memory: 4GB}")
+        + &group("g", 1).replace("minMember: 1", "minMember: 1, minResources: {cpu: 2x, memory: 4GB}");
+    let lines = told(&[("m.yaml", &text)], &["simulate", "-f", "m.yaml"]);
+    let expected = [
+        "error: m.yaml:5:26: document 1: Queue q: spec.capability.cpu: quantity \"4cores\": unknown suffix",
+        "error: m.yaml:5:42: document 1: Queue q: spec.capability.memory: quantity \"4GB\": unknown suffix",
+        "error: m.yaml:10:42: document 2: PodGroup default/g: spec.minResources.cpu: quantity \"2x\": unknown suffix",
+        "error: m.yaml:10:54: document 2: PodGroup default/g: spec.minResources.memory: quantity \"4GB\": unknown suffix",
+    ];
+    assert_begin(&lines, &expected);
+    assert!(lines.iter().all(|line| line.matches("unknown suffix").count() == 1), "{lines:?}");
+}
+
+#[test]
 fn all_that_is_wrong_with_a_rule_is_told() {
     let term = "{topologyKey: '', labelSelector: {matchExpressions: [{key: a!, operator: Exists}, {key: b, operator: In}]}}";
     let rule =
