@@ -58,6 +58,8 @@ pub struct Session<'w> {
     pub(crate) reserved: BTreeSet<JobId>,
     /// How many promised places were looked at for what a job would do to them.
     pub(crate) doubted: usize,
+    /// Plain placing has had its turn in this cycle, or never has.
+    pub(crate) allocated: bool,
     /// Nodes that are kept in this cycle for gangs that gather room.
     pub(crate) gathered: Vec<NodeId>,
     /// Who was asked of those that wait for plain placing.
@@ -92,6 +94,7 @@ impl<'w> Session<'w> {
             rests_until: None,
             reserved: BTreeSet::new(),
             doubted: 0,
+            allocated: !conf.has_action("allocate"),
             gathered: Vec::new(),
             hunt: Hunt::default(),
             past: Past::default(),

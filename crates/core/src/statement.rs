@@ -163,6 +163,12 @@ impl<'s, 'w> Statement<'s, 'w> {
         }
     }
 
+    /// Leaves the changes with the statement around it.
+    pub(crate) fn leave(mut self) {
+        self.base = self.session.log.len();
+        self.taken = self.session.takings.len();
+    }
+
     fn undo(&mut self) {
         let session = &mut *self.session;
         session.takings.truncate(self.taken);
@@ -210,9 +216,8 @@ pub struct Nested<'s, 'w> {
 
 impl Nested<'_, '_> {
     /// Leaves the changes with the outer statement.
-    pub fn keep(mut self) {
-        self.inner.base = self.inner.session.log.len();
-        self.inner.taken = self.inner.session.takings.len();
+    pub fn keep(self) {
+        self.inner.leave();
     }
 }
 

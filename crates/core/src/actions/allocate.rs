@@ -31,6 +31,7 @@ pub(super) const DEF: ActionDef = ActionDef {
 };
 
 fn run(session: &mut Session<'_>) {
+    session.allocated = true;
     let admits = session.conf.has_action("enqueue");
     let mut jobs = all_waiting(session);
     jobs.retain(|job| may_be_placed(session, *job, admits));

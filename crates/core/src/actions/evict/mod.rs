@@ -120,9 +120,12 @@ pub(super) fn run(session: &mut Session<'_>, purpose: Purpose) {
     let mut planner = Planner::new(session, purpose);
     let passed_over = |job: &JobId| session.world.jobs[*job].passed_over;
     let (first, rest): (Vec<JobId>, Vec<JobId>) = starving.into_iter().partition(passed_over);
+    // What is left in it has room without anybody's going, and is for allocate to place.
+    let mut statement = session.statement();
     for jobs in [first, rest] {
-        planner.serve_all(session, jobs);
+        planner.serve_all(statement.session(), jobs);
     }
+    drop(statement);
     session.past.ledgers = planner.ledgers;
 }
 

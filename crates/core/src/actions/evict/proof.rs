@@ -27,7 +27,8 @@ const THOROUGH: usize = 2_000;
 pub(super) type Unit = SmallVec<[Victim; 1]>;
 
 /// Evicts for an aim as few of the units as it takes, the first ones first; so many of them at least. True when that was
-/// committed, false when all of them do not help, or those that do are not accepted.
+/// committed, false when all of them do not help, or those that do are not accepted. Where nobody has to go and allocate comes
+/// later, it is left in the statement around it.
 pub(super) fn prove(
     session: &mut Session<'_>,
     aim: &Aim,
@@ -78,9 +79,13 @@ pub(super) fn prove(
         steps.spare_gang(gang);
         return Ok(false);
     }
+    let gone = still_gone(statement.session(), units);
+    if gone.is_empty() && !statement.session().allocated {
+        statement.leave();
+        return Ok(true);
+    }
     if purpose != Purpose::WithinJob {
-        let mut losers: Vec<JobId> =
-            still_gone(statement.session(), units).iter().flatten().map(|victim| victim.job).collect();
+        let mut losers: Vec<JobId> = gone.iter().flatten().map(|victim| victim.job).collect();
         losers.dedup();
         statement.take_from(aim.job, &losers);
     }
