@@ -40,6 +40,9 @@ pub(super) fn serve(session: &mut Session<'_>, job: JobId, work: &mut Work) -> S
     let got_none = std::mem::take(&mut session.world.jobs[job].unsearched);
     session.searches.serve(job, got_none);
     let held = hold::held(session, job);
+    if start::as_promised(session, job, &held) {
+        return started(session, job, work);
+    }
     let mut statement = open(session, job);
     let mut placed = place_or_start(&mut statement, job, work, &mut refusals);
     if !statement.session().job_ready(job) {

@@ -75,6 +75,11 @@ pub(super) fn can_start(session: &mut Session<'_>, places: &Places) -> bool {
     waiting(session, places.clone()).is_some()
 }
 
+/// Whether they can all be given these places at once.
+pub(super) fn can_start_now(session: &mut Session<'_>, places: &Places) -> bool {
+    waiting(session, places.clone()) == Some(0)
+}
+
 /// How many members wait for room when they are given their places one after the other; `None` when that cannot be.
 fn waiting(session: &mut Session<'_>, places: Places) -> Option<usize> {
     let mut statement = session.statement();

@@ -148,8 +148,16 @@ pub(super) fn refusal(session: &Session<'_>, gang: JobId) -> Refusal {
     Refusal::LetsDown { job: session.world.jobs[gang].key.clone() }
 }
 
-/// A gang that a job does not outrank and that could not start in its places any more without this task.
+/// A gang that a job does not outrank and that could not start in its places any more without this task, which may be of its own.
 pub(super) fn who_relies_on(session: &mut Session<'_>, job: JobId, task: TaskId) -> Option<JobId> {
+    let own = session.world.tasks[task].job.filter(|own| *own != job && hold::is_reserved(session, *own));
+    if let Some(own) = own.filter(|own| !session.outranks(job, *own)) {
+        let mut statement = session.statement();
+        statement.evict(task);
+        if !hold::is_reserved(statement.session(), own) {
+            return Some(own);
+        }
+    }
     let world = &*session.world;
     world.terms.relied_on(world.class_of(task)).next()?;
     let mut statement = session.statement();

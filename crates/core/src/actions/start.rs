@@ -5,9 +5,10 @@
 //! them any more, they need not wait for a cycle in which another comes first, for each cycle has the same order.
 use std::sync::Arc;
 
-use super::{gang, hold, pack, reliance};
+use super::hold::{self, Places};
+use super::{gang, pack, reliance};
 use crate::event::Time;
-use crate::id::{JobId, TaskId};
+use crate::id::{JobId, NodeId, TaskId};
 use crate::placement::Room;
 use crate::searches::Searches;
 use crate::session::Session;
@@ -95,6 +96,32 @@ fn rests(session: &mut Session<'_>, job: JobId) -> bool {
     let until = session.world.jobs[job].no_way.map(|it| it.until).filter(|until| session.now < *until);
     session.rests_until = session.rests_until.into_iter().chain(until).min();
     until.is_some()
+}
+
+/// Starts a gang in the places that it was promised once all of them have come free, before others are looked for.
+pub(super) fn as_promised(session: &mut Session<'_>, job: JobId, places: &Places) -> bool {
+    let world = &*session.world;
+    // What claims get depends on the order in which members get their places.
+    let claims = |(task, _): &(TaskId, NodeId)| {
+        world.tasks[*task].claims.is_some() || !world.class_of(*task).pvcs.is_empty()
+    };
+    if places.is_empty()
+        || places.iter().any(claims)
+        || awaits_room(session, job)
+        || !hold::can_start_now(session, places)
+    {
+        return false;
+    }
+    let mut statement = session.statement();
+    for (task, node) in places {
+        statement.unplace(*task);
+        statement.allocate(*task, *node);
+    }
+    let starts = statement.session().job_ready(job) && reliance::let_down(&mut statement, job).is_none();
+    if starts {
+        statement.commit(&Arc::default());
+    }
+    starts
 }
 
 /// Starts a gang whose places have all come free.
