@@ -1,4 +1,5 @@
 //! The scheduler: a configuration, what lives across cycles, and the cycle itself.
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::actions::{self, Past};
@@ -184,11 +185,18 @@ fn renew_nominations(session: &mut Session<'_>) {
     }
 }
 
-/// Who has promised places, so that nobody has to look for them.
+/// Who has promised places, so that nobody has to look for them, and since when.
 fn note_reserved(session: &mut Session<'_>) {
-    let waiting = session.world.waiting_jobs();
-    let reserved = waiting.filter(|(_, job)| job.counts.of(Status::Pipelined) > 0).map(|(id, _)| id);
-    session.reserved = reserved.collect();
+    let (mut reserved, mut changed) = (BTreeSet::new(), Vec::new());
+    for (id, job) in session.world.waiting_jobs() {
+        let promised = job.counts.of(Status::Pipelined) > 0;
+        reserved.extend(promised.then_some(id));
+        changed.extend((promised != job.promised.is_some()).then_some((id, promised)));
+    }
+    session.reserved = reserved;
+    for (id, promised) in changed {
+        session.world.jobs[id].promised = promised.then_some(session.now);
+    }
 }
 
 /// Places that are kept where the pod they are kept for could not go any more are given back.

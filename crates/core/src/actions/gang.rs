@@ -6,14 +6,10 @@ use super::work::Work;
 use super::{detour, gather, hold, pack, reliance, start, together, yielding};
 use crate::budget::Cut;
 use crate::diagnosis::Refusal;
-use crate::event::Time;
 use crate::id::{JobId, TaskId};
 use crate::session::Session;
 use crate::statement::Statement;
 use crate::world::Status;
-
-/// Milliseconds until a job is looked at again that would let down another.
-const AGAIN: i64 = 1_000;
 
 /// How serving a job ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -124,7 +120,8 @@ fn wait_for(session: &mut Session<'_>, job: JobId, gang: JobId) -> Served {
     if !session.job_ready(job) {
         release(session, job);
     }
-    session.world.call_at(job, Time(session.now.0.saturating_add(AGAIN)));
+    let until = reliance::patience(session, gang);
+    session.world.call_at(job, until);
     let refusal = reliance::refusal(session, gang);
     session.refuse(job, refusal);
     Served::Done

@@ -4,7 +4,7 @@
 //! for which both got theirs, each waits for the other. So promised places hold only as long as there is an order in which the
 //! gangs that have them can start, each beside those before it and what is there; others are given up. And what would keep such
 //! a gang from starting is not done: company is not evicted, and pods of the kind that it is to be the first of, or is spread
-//! among, wait until it has started.
+//! among, wait until it has started. After ten minutes nobody waits for it any more: a pod that never ends may hold its places.
 use std::sync::Arc;
 
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -12,6 +12,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use super::hold::{self, Places};
 use super::{gather, start};
 use crate::diagnosis::Refusal;
+use crate::event::Time;
 use crate::id::{JobId, NodeId, TaskId, TermId};
 use crate::session::Session;
 use crate::statement::Statement;
@@ -19,6 +20,9 @@ use crate::world::{Status, World};
 
 /// So many promised places are looked at in a cycle for what jobs would do to them: some milliseconds.
 const MOST: usize = 2_000;
+
+/// For so long a gang that waits in promised places keeps others from what would let it down, in milliseconds.
+const PATIENCE: i64 = 600_000;
 
 /// What can start by itself: a gang as a whole, or a pod of a job that has started.
 struct Unit {
@@ -143,6 +147,12 @@ fn does_without(statement: &mut Statement<'_, '_>, job: JobId, gangs: &[JobId]) 
     stands(without.session(), job)
 }
 
+/// Until when others wait for a gang.
+pub(super) fn patience(session: &Session<'_>, gang: JobId) -> Time {
+    let since = session.world.jobs[gang].promised.unwrap_or(session.now);
+    Time(since.0.saturating_add(PATIENCE))
+}
+
 /// Why a job waits that would let a gang down.
 pub(super) fn refusal(session: &Session<'_>, gang: JobId) -> Refusal {
     Refusal::LetsDown { job: session.world.jobs[gang].key.clone() }
@@ -150,7 +160,8 @@ pub(super) fn refusal(session: &Session<'_>, gang: JobId) -> Refusal {
 
 /// A gang that a job does not outrank and that could not start in its places any more without this task, which may be of its own.
 pub(super) fn who_relies_on(session: &mut Session<'_>, job: JobId, task: TaskId) -> Option<JobId> {
-    let own = session.world.tasks[task].job.filter(|own| *own != job && hold::is_reserved(session, *own));
+    let waits = |own: &JobId| session.now < patience(session, *own) && hold::is_reserved(session, *own);
+    let own = session.world.tasks[task].job.filter(|own| *own != job && waits(own));
     if let Some(own) = own.filter(|own| !session.outranks(job, *own)) {
         let mut statement = session.statement();
         statement.evict(task);
@@ -202,7 +213,10 @@ fn relying(statement: &mut Statement<'_, '_>, job: JobId) -> Vec<JobId> {
         return Vec::new();
     }
     let relies = |gang: &JobId| {
-        *gang != job && hold::is_reserved(session, *gang) && moved.matters(session.world, *gang)
+        *gang != job
+            && session.now < patience(session, *gang)
+            && hold::is_reserved(session, *gang)
+            && moved.matters(session.world, *gang)
     };
     let mut gangs: Vec<JobId> = session.reserved.iter().copied().filter(relies).collect();
     gangs.retain(|gang| {

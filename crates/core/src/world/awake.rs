@@ -322,6 +322,19 @@ impl World {
             }
         }
         self.pools.awake = jobs;
+        self.forget_timers();
+    }
+
+    /// Nobody need be called any more who has nothing to wait for.
+    fn forget_timers(&mut self) {
+        while let Some(Reverse((time, id))) = self.pools.timers.peek().copied() {
+            match self.jobs.get_mut(id).filter(|job| job.place.timer == Some(time)) {
+                Some(job) if job.waiting() > 0 => return,
+                Some(job) => job.place.timer = None,
+                None => {}
+            }
+            self.pools.timers.pop();
+        }
     }
 
     /// Whether the sums of what jobs that sleep were promised are those of the jobs.

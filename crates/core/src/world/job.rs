@@ -104,6 +104,8 @@ pub struct Job {
     pub(crate) gathers: bool,
     /// Since when it gathers room.
     pub(crate) gathering: Option<Time>,
+    /// Since when it has promised places.
+    pub(crate) promised: Option<Time>,
     /// Where it stands among those that run.
     pub(super) giver: Option<super::givers::Giver>,
     /// What searches for places may take was used up by others: it goes first in the next cycle.
@@ -149,6 +151,7 @@ impl Job {
             passed_over: false,
             gathers: false,
             gathering: None,
+            promised: None,
             giver: None,
             unsearched: false,
             no_way: None,

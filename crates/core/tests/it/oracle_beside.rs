@@ -1,5 +1,6 @@
 //! `allocate` against brute force for those that come while a gang waits in promised places which depend on where such pods are:
 //! the gang can start whatever they get, and one pod waits only where every place for it would keep the gang from that.
+use phalanx_core::event::Time;
 use phalanx_core::world::Status;
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseResult;
@@ -53,6 +54,18 @@ prop_compose! {
 }
 
 impl Case {
+    fn arrive(&self, cluster: &mut Cluster) {
+        let count = self.newcomers.len();
+        cluster.add(group("newcomer", count as u32));
+        let newcomers = Small { members: self.newcomers.clone(), min: count, ..self.small.clone() };
+        for (at, mut pod) in newcomers.asking().enumerate() {
+            pod.pod.name = format!("newcomer-{at}").into();
+            pod.pod.uid = pod.pod.name.clone();
+            pod.group = Some("newcomer".into());
+            cluster.add(pod);
+        }
+    }
+
     /// Whether the gang can start in its places with those on nodes that came.
     fn stands(&self, places: &Places, newcomers: &[Option<usize>]) -> bool {
         let mut small = self.small.clone();
@@ -95,14 +108,7 @@ fn check(case: &Case) -> TestCaseResult {
     let before = places(&cluster, "asks", case.small.members.len());
     prop_assume!(is_promised(&cluster, "asks-") && case.stands(&before, &[]));
     let count = case.newcomers.len();
-    cluster.add(group("newcomer", count as u32));
-    let newcomers = Small { members: case.newcomers.clone(), min: count, ..case.small.clone() };
-    for (at, mut pod) in newcomers.asking().enumerate() {
-        pod.pod.name = format!("newcomer-{at}").into();
-        pod.pod.uid = pod.pod.name.clone();
-        pod.group = Some("newcomer".into());
-        cluster.add(pod);
-    }
+    case.arrive(&mut cluster);
     let cycle = cluster.cycle();
     let after = places(&cluster, "asks", case.small.members.len());
     let nodes = places(&cluster, "newcomer", count);
@@ -133,4 +139,43 @@ proptest! {
     fn nobody_lets_a_gang_down_and_a_pod_waits_for_one_only_where_it_must(case in case()) {
         check(&case)?;
     }
+}
+
+/// A gang that waits in the first of two racks, evenly spread, and a pod of the kind that is counted, which has room there only.
+fn waiting() -> (Case, Cluster) {
+    let host = |cores, rack| Host { room: [cores, 0], rack: Some(rack) };
+    let plain = Member { asks: [4, 0], only: None, rules: Rules::default() };
+    let counted = Rules { colours: [true, false], ..Rules::default() };
+    let spread = small::evenly(0, small::Topology::Rack);
+    let case = Case {
+        small: Small {
+            hosts: vec![host(4, 0), host(3, 0), host(1, 1)],
+            pods: vec![held("g0-0".into(), &plain, 0)],
+            members: vec![Member { rules: Rules { spread: vec![spread], ..counted.clone() }, ..plain }],
+            min: 1,
+        },
+        gone: 1,
+        newcomers: vec![Member { asks: [2, 0], only: None, rules: counted }],
+    };
+    let mut cluster = case.small.with_leaving(case.gone);
+    cluster.cycle();
+    case.arrive(&mut cluster);
+    (case, cluster)
+}
+
+#[test]
+fn who_waits_for_a_gang_starts_as_soon_as_that_has() {
+    let (_, mut cluster) = waiting();
+    assert_eq!(cluster.outcome().wake, Some(Time(2000 + 600_000)));
+    assert!(cluster.cycle().bound.is_empty());
+    cluster.gone("g0-0");
+    assert_eq!(cluster.cycle().names(), ["asks-0", "newcomer-0"]);
+}
+
+#[test]
+fn nobody_waits_for_a_gang_for_ever() {
+    let (_, mut cluster) = waiting();
+    assert!(cluster.cycle().bound.is_empty());
+    cluster.now = Time(601_000);
+    assert_eq!(cluster.cycle().names(), ["newcomer-0"]);
 }
