@@ -12,6 +12,7 @@ mod quote;
 mod read;
 mod reference;
 mod render;
+mod together;
 mod yaml;
 
 use phalanx_core::conf::Conf;

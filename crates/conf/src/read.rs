@@ -10,6 +10,7 @@ use crate::known::{Known, VOLCANO_ACTIONS, VOLCANO_PLUGINS, names};
 use crate::metrics;
 use crate::near::{nearest, one_of};
 use crate::problem::{Problems, START, quoted};
+use crate::together;
 use crate::yaml::{Content, Key, Node};
 
 const ACTIONS_EXPECTED: &str = r#"actions with commas between, such as "enqueue, allocate, backfill""#;
@@ -43,6 +44,9 @@ impl Reader<'_> {
             }
         }
         self.missing(root.at, entries);
+        if let Some((_, actions)) = entries.iter().find(|(key, _)| key.text == "actions") {
+            together::check(&conf, self.known, actions.at, self.problems);
+        }
         conf
     }
 

@@ -421,6 +421,37 @@ fn what_divides_the_cluster_among_queues_is_checked_as_a_whole() {
 }
 
 #[test]
+fn what_means_little_without_something_else_is_warned_of() {
+    let unmoved = "line 2, column 27: plugin rescheduling moves no pods without action shuffle; expected shuffle among the actions";
+    let unnamed = "line 1, column 10: action shuffle evicts nobody without plugin rescheduling or tdm; expected one of them among the plugins";
+    let whatever = |action| {
+        format!(
+            "line 1, column 10: no plugin priority, so {action} serves jobs whatever their priority; expected priority among the plugins"
+        )
+    };
+    let nobody = "line 2, column 27: plugin extender without extender.urlPrefix has nobody to ask; expected its address";
+    for (actions, plugins, expected) in [
+        ("allocate", "{name: rescheduling}", unmoved.to_owned()),
+        ("allocate, shuffle", "{name: rescheduling}", String::new()),
+        ("allocate, shuffle", "{name: tdm}", String::new()),
+        ("allocate, shuffle", "{name: drf}", unnamed.to_owned()),
+        ("allocate, preempt", "{name: drf}", whatever("preempt")),
+        ("allocate, gangpreempt", "{name: drf}", whatever("gangpreempt")),
+        ("allocate, gangpreempt, preempt", "{name: priority}", String::new()),
+        ("allocate, reclaim", "{name: drf}", String::new()),
+        ("allocate", "{name: extender}", nobody.to_owned()),
+        ("allocate", "{name: extender, arguments: {extender.urlPrefix: \"http://x\"}}", String::new()),
+    ] {
+        let text = format!("actions: '{actions}, backfill'\ntiers: [{{plugins: [{plugins}]}}]\n");
+        let known = phalanx_conf::Known { missed: Vec::new(), ..phalanx_conf::Known::builtin() };
+        let parsed = phalanx_conf::parse(&text, &known);
+        let found = lines(&parsed).join("\n").replace("warning: ", "");
+        assert_eq!(found, expected, "{text}");
+        assert!(parsed.conf.is_some(), "{text}");
+    }
+}
+
+#[test]
 fn configurations_and_metrics_are_checked_too() {
     let base = with_plugin("gang", &[]);
     for (more, expected) in [

@@ -19,8 +19,11 @@ fn of_action(action: &str, argument: &str) -> Vec<String> {
 fn told(text: &str) -> Vec<String> {
     let parsed = parse(text, &Known { missed: Vec::new(), ..Known::builtin() });
     assert!(parsed.conf.is_some(), "Volcano goes on with all of these, so do we: {parsed:?}");
-    let short = |line: &String| line.strip_prefix("warning: line 6, column ").map(str::to_owned);
-    lines(&parsed).iter().map(|line| short(line).unwrap_or_else(|| panic!("{line}"))).collect()
+    let short = |line: &str| line.strip_prefix("warning: line 6, column ").map(str::to_owned);
+    // What the plugin needs besides is told where its name is.
+    let of_values =
+        lines(&parsed).into_iter().filter(|line| !line.starts_with("warning: line 4, column 11: plugin "));
+    of_values.map(|line| short(&line).unwrap_or_else(|| panic!("{line}"))).collect()
 }
 
 /// Plugin, argument, and what is told of it; words in braces stand for those of [`WORDS`].
