@@ -71,6 +71,14 @@ struct Queues<'d> {
     named: BTreeMap<String, Members<'d>>,
 }
 
+/// A claim that names its volume.
+struct Claiming<'d> {
+    place: Place<'d>,
+    label: String,
+    claim: String,
+    volume: String,
+}
+
 #[derive(Default)]
 pub(crate) struct Notes<'d> {
     /// Kinds that are not read.
@@ -83,6 +91,9 @@ pub(crate) struct Notes<'d> {
     nodes: BTreeMap<(Kind, String), NodeUse<'d>>,
     /// By namespace and name of the PodGroup.
     queues: BTreeMap<(String, String), Queues<'d>>,
+    /// Claims by the volumes that are for them.
+    volumes: BTreeMap<String, String>,
+    claims: Vec<Claiming<'d>>,
 }
 
 impl<'d> Notes<'d> {
@@ -132,6 +143,38 @@ impl<'d> Notes<'d> {
         }
     }
 
+    /// The claim that a volume is for, or the volume of a claim.
+    pub(crate) fn volume(&mut self, place: &Place<'d>, label: &str, object: &Object) {
+        match object {
+            Object::Volume(volume) => {
+                // A reference by hand may lack the namespace.
+                let claim = volume.claim.as_ref().filter(|(claim, _)| !claim.namespace.is_empty());
+                let claim = claim.map(|(claim, _)| (volume.name.to_string(), claim.to_string()));
+                self.volumes.extend(claim);
+            }
+            Object::Pvc(claim) | Object::UnclassedPvc(claim) => {
+                let Some(volume) = &claim.volume else { return };
+                let (claim, volume) = (claim.key.to_string(), volume.to_string());
+                self.claims.push(Claiming { place: place.clone(), label: label.to_owned(), claim, volume });
+            }
+            _ => {}
+        }
+    }
+
+    /// Claims whose volume is for another claim. An API server would never bind them.
+    fn claims_of_others(&self) -> Vec<BadInput> {
+        let mut texts = Texts::default();
+        for Claiming { place, label, claim, volume } in &self.claims {
+            let Some(other) = self.volumes.get(volume).filter(|other| *other != claim) else { continue };
+            let problem = format!(
+                "found {volume:?}, which is for claim {other} by its claimRef; the claim counts as bound to it all the same, \
+                 expected another volume"
+            );
+            texts.add(1, problem, |problem| place.fault(label, "spec.volumeName", problem));
+        }
+        texts.notes()
+    }
+
     /// Members that name another queue than their PodGroup.
     fn other_queues(&self) -> Vec<BadInput> {
         let mut texts = Texts::default();
@@ -166,7 +209,7 @@ impl<'d> Notes<'d> {
             let problem = format!("node {node:?} is not in the input; {}", by.what);
             note(&by.place.fault(&by.label, by.field, problem), by.objects)
         });
-        classes.chain(nodes).chain(self.other_queues()).collect()
+        classes.chain(nodes).chain(self.other_queues()).chain(self.claims_of_others()).collect()
     }
 }
 
