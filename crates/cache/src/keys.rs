@@ -1,4 +1,4 @@
-//! Keys of annotations and labels that are nearly one of Volcano's.
+//! Keys of annotations and labels that are nearly one of Volcano's, or one of ours.
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use phalanx_api::names;
 use phalanx_core::near::nearest;
@@ -7,6 +7,9 @@ use crate::Invalid;
 
 /// Before the names of Volcano's keys.
 const DOMAINS: [&str; 3] = ["volcano.sh", "scheduling.volcano.sh", "scheduling.k8s.io"];
+
+/// Before the only name of our own.
+const OURS: &str = "phalanx.sh";
 
 /// What counts for nothing and was probably meant to be a key that does.
 pub(crate) fn misspelt(metadata: &ObjectMeta) -> Vec<Invalid> {
@@ -24,6 +27,9 @@ pub(crate) fn misspelt(metadata: &ObjectMeta) -> Vec<Invalid> {
 /// The known key that an unknown one stands for. Newer versions of Volcano have keys of which nothing is known here.
 fn meant(key: &str) -> Option<&'static str> {
     let (domain, name) = key.split_once('/')?;
+    if domain == OURS {
+        return (key != names::RUN_SECONDS).then_some(names::RUN_SECONDS);
+    }
     let ours = DOMAINS.contains(&domain);
     if !(ours || domain.contains("volcano")) || names::ALL.contains(&key) {
         return None;
@@ -62,6 +68,8 @@ mod tests {
             ("volcano.sh/network-topology-highest-tier-name", None),
             ("volcano.sh/something-new", None),
             ("volcano.io/something-new", None),
+            ("phalanx.sh/run-second", Some("phalanx.sh/run-seconds")),
+            ("phalanx.sh/duration", Some("phalanx.sh/run-seconds")),
             ("example.com/preemtable", None),
             ("app", None),
         ] {

@@ -159,9 +159,13 @@ impl Shape {
         }
     }
 
-    /// What makes true or false of a word.
+    /// What makes true or false of a word, and the last time there is: a day before the end of all four-digit years, so that it
+    /// can be told in every time zone.
     fn hint(&self, value: &Value) -> &'static str {
         match (self, value) {
+            (Shape::Time, Value::String(text)) if text.starts_with("9999-") => {
+                ", at most 9999-12-30T22:00:00Z"
+            }
             (Shape::Text { .. } | Shape::Name, Value::Bool(_)) => YAML_BOOL,
             _ => "",
         }
@@ -310,6 +314,11 @@ mod tests {
                 Kind::Node,
                 json!({"metadata": {"creationTimestamp": "yesterday"}}),
                 "metadata.creationTimestamp: found \"yesterday\", expected a time such as 2026-01-31T08:00:00Z",
+            ),
+            (
+                Kind::Node,
+                json!({"metadata": {"creationTimestamp": "9999-12-31T23:59:59Z"}}),
+                "metadata.creationTimestamp: found \"9999-12-31T23:59:59Z\", expected a time such as 2026-01-31T08:00:00Z, at most 9999-12-30T22:00:00Z",
             ),
             (
                 Kind::Node,
