@@ -6,7 +6,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use phalanx_api::{names, v1beta1};
 use phalanx_cel::Expression;
 use phalanx_core::conf::parse_bool;
-use phalanx_core::duration::parse_duration;
+use phalanx_core::duration::{LONGEST, is_too_long, parse_duration};
 use phalanx_resource::Quantity;
 
 use crate::pod::Marks;
@@ -352,9 +352,12 @@ impl Known {
     fn wrong(&self, metadata: &ObjectMeta) -> Option<Invalid> {
         let value = self.of.iter().find_map(|of| of.value(metadata, self.key));
         let (field, text) = value.filter(|(_, text)| !(self.good)(text))?;
+        let durations = self.expected.starts_with("a duration");
+        let most =
+            if durations && is_too_long(text) { format!(", at most {LONGEST}") } else { String::new() };
         Some(Invalid {
             field: format!("metadata.{field}.{}", self.key),
-            problem: format!("found {text:?}, expected {}; {}", self.expected, self.instead),
+            problem: format!("found {text:?}, expected {}{most}; {}", self.expected, self.instead),
         })
     }
 }
@@ -394,6 +397,11 @@ mod tests {
             (names::QUEUE_ALLOCATION_GATE, "yes", "expected true or false; it counts as false"),
             (names::SLA_WAITING_TIME, "1h30m", ""),
             (names::SLA_WAITING_TIME, "0s", "expected a duration above 0 such as 30m; it counts as missing"),
+            (
+                names::SLA_WAITING_TIME,
+                "99999999999999h",
+                "such as 30m, at most 2562047h; it counts as missing",
+            ),
             (names::BARE_SLA_WAITING_TIME, "soon", "expected a duration above 0 such as 30m"),
             (names::JDB_MIN_AVAILABLE, "50%", ""),
             (names::JDB_MIN_AVAILABLE, "half", "it counts as 0"),

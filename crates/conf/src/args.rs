@@ -2,6 +2,7 @@
 use phalanx_core::conf::{
     Allowed, Arg, ArgKind, ArgSpec, Args, Otherwise, Rule, Value, parse_bool, quantity,
 };
+use phalanx_core::duration::{LONGEST, is_too_long, parse_duration};
 
 use crate::near::one_of;
 use crate::problem::{Problems, quoted};
@@ -53,7 +54,7 @@ fn argument(owner: &str, specs: &[ArgSpec], key: &Key, node: &Node, problems: &m
     if !fits(spec.kind, &value) {
         let expected = match &value {
             Value::Float(number) if !number.is_finite() => "a finite number".to_owned(),
-            value => format!("{}{}", phrase(spec.kind), quoting(spec.kind, value)),
+            value => format!("{}{}", phrase(spec.kind), hint(spec.kind, value)),
         };
         problems.error(node.at, format!("{} is {}", key.text, node.describe()), expected);
         return None;
@@ -111,7 +112,7 @@ fn fits(kind: ArgKind, value: &Value) -> bool {
     match (kind, value) {
         (ArgKind::Float(_), Value::Float(number)) => number.is_finite(),
         (ArgKind::Bool, Value::Text(text)) => parse_bool(text).is_some(),
-        (ArgKind::Duration(_), Value::Text(text)) => is_duration(text),
+        (ArgKind::Duration(_), Value::Text(text)) => parse_duration(text).is_some(),
         (ArgKind::Quantity, value) => quantity(value).is_some(),
         (ArgKind::Names(_), Value::List(items)) => items.iter().all(|item| matches!(item, Value::Text(_))),
         (ArgKind::Bool, Value::Bool(_))
@@ -131,16 +132,19 @@ fn phrase(kind: ArgKind) -> &'static str {
         ArgKind::Text(_) => "text",
         ArgKind::Names(_) => "names: a list, or text with commas between",
         ArgKind::Duration(_) => "a duration such as 5m or 1h30m",
-        ArgKind::Quantity => "a quantity such as 250m or 200Mi",
+        ArgKind::Quantity => "a quantity such as 250m or 200Mi, at most 8Pi",
         ArgKind::Map | ArgKind::Section(_) => "a mapping",
         ArgKind::List => "a list",
         ArgKind::Sections(_) => "a list of mappings",
     }
 }
 
-/// What to do about quotes, when those are all that is wrong.
-fn quoting(kind: ArgKind, value: &Value) -> &'static str {
-    match (kind, value) {
+/// What to do about quotes, when those are all that is wrong, and the longest duration for one that is longer.
+fn hint(kind: ArgKind, value: &Value) -> String {
+    let hint = match (kind, value) {
+        (ArgKind::Duration(_), Value::Text(text)) if is_too_long(text) => {
+            return format!(", at most {LONGEST}");
+        }
         (ArgKind::Int(_) | ArgKind::Float(_), Value::Text(text)) if fits(kind, &resolve(text)) => {
             ", without quotes"
         }
@@ -148,43 +152,6 @@ fn quoting(kind: ArgKind, value: &Value) -> &'static str {
             ", in quotes"
         }
         _ => "",
-    }
-}
-
-/// What Go's `time.ParseDuration` accepts: `1h30m`, `1.5s`, `0`.
-pub(crate) fn is_duration(text: &str) -> bool {
-    let mut rest = text.strip_prefix(['+', '-']).unwrap_or(text);
-    if rest == "0" {
-        return true;
-    }
-    let mut parts = 0;
-    while let Some(after) = duration_part(rest) {
-        rest = after;
-        parts += 1;
-    }
-    rest.is_empty() && parts > 0
-}
-
-/// What follows one number with its unit.
-fn duration_part(text: &str) -> Option<&str> {
-    const UNITS: [&str; 8] = ["ns", "us", "\u{b5}s", "\u{3bc}s", "ms", "s", "m", "h"];
-    let unit = text.trim_start_matches(|char: char| char.is_ascii_digit() || char == '.');
-    let number = &text[..text.len() - unit.len()];
-    let valid = number.bytes().any(|byte| byte.is_ascii_digit()) && number.matches('.').count() <= 1;
-    UNITS.iter().find_map(|name| unit.strip_prefix(name)).filter(|_| valid)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn durations_are_those_of_go() {
-        for text in ["0", "5m", "1h30m", "1.5s", "-2us", ".5h", "100ms", "3\u{b5}s", "1ns"] {
-            assert!(is_duration(text), "{text}");
-        }
-        for text in ["", "5", "m", "5 m", "1d", ".s", "1.2.3s", "+", "5m ", "1h30"] {
-            assert!(!is_duration(text), "{text}");
-        }
-    }
+    };
+    hint.to_owned()
 }

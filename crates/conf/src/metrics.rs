@@ -5,7 +5,6 @@ use std::rc::Rc;
 use phalanx_core::conf::is_url;
 use phalanx_core::duration::parse_duration;
 
-use crate::args::is_duration;
 use crate::near::one_of;
 use crate::problem::{Problems, quoted};
 use crate::yaml::{Content, Key, Node, Scalar};
@@ -105,7 +104,7 @@ fn check(key: &str, value: &Node, scalar: &Scalar, problems: &mut Problems) {
         "type" if !TYPES.contains(&text.as_str()) => {
             problems.warning(value.at, format!("unknown type {}", quoted(text)), one_of(&TYPES, text));
         }
-        "interval" if !is_duration(text) => {
+        "interval" if parse_duration(text).is_none() => {
             problems.warning(value.at, format!("interval is {}", value.describe()), "a duration such as 30s");
         }
         "interval" if parse_duration(text).is_none_or(|ms| ms < 1) => {

@@ -2,8 +2,8 @@
 use std::fmt::Write as _;
 
 use phalanx_core::conf::{ActionConf, ArgSpec, Args, Conf, Flag, Flags, PluginConf, Value};
+use phalanx_core::duration::parse_duration;
 
-use crate::args::is_duration;
 use crate::known::Known;
 use crate::yaml::resolve;
 
@@ -112,7 +112,11 @@ fn word(text: &str) -> String {
     let starts = text.starts_with(|char: char| char.is_ascii_alphabetic());
     let continues = text.chars().all(|char| char.is_ascii_alphanumeric() || "-_./".contains(char));
     let is_text = matches!(resolve(text), Value::Text(_));
-    if is_text && continues && (starts || is_duration(text)) { text.to_owned() } else { double_quoted(text) }
+    if is_text && continues && (starts || parse_duration(text).is_some()) {
+        text.to_owned()
+    } else {
+        double_quoted(text)
+    }
 }
 
 fn double_quoted(text: &str) -> String {

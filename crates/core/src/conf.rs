@@ -171,7 +171,10 @@ impl Args {
     }
 }
 
-/// A quantity that is not negative, as text or as a number.
+/// The largest quantity: 8Pi. More than any node has.
+const QUANTITY_MAX: i64 = 1 << 53;
+
+/// A quantity from 0 to 8Pi, as text or as a number.
 pub fn quantity(value: &Value) -> Option<Quantity> {
     let quantity: Quantity = match value {
         Value::Text(text) => text.parse().ok()?,
@@ -179,7 +182,7 @@ pub fn quantity(value: &Value) -> Option<Quantity> {
         Value::Float(number) => number.to_string().parse().ok()?,
         _ => return None,
     };
-    Some(quantity).filter(|quantity| *quantity >= Quantity::default())
+    Some(quantity).filter(|quantity| !quantity.is_negative() && quantity.units() <= QUANTITY_MAX)
 }
 
 /// What Go's `strconv.ParseBool` accepts.

@@ -12,14 +12,30 @@ const UNITS: [(&str, f64); 8] = [
     ("h", 3600e9),
 ];
 
+/// The longest duration that Go has, in whole hours: 292 years.
+pub const LONGEST: &str = "2562047h";
+
 /// Milliseconds, rounded towards 0, of what Go's `time.ParseDuration` accepts: `1h30m`, `1.5s`, `-2m`, `0`.
 pub fn parse_duration(text: &str) -> Option<i64> {
+    nanos(text).filter(|nanos| is_counted(*nanos)).map(|nanos| (nanos / 1e6) as i64)
+}
+
+/// Whether it is written as a duration and is beyond [`LONGEST`].
+pub fn is_too_long(text: &str) -> bool {
+    nanos(text).is_some_and(|nanos| !is_counted(nanos))
+}
+
+fn is_counted(nanos: f64) -> bool {
+    nanos.abs() < i64::MAX as f64
+}
+
+fn nanos(text: &str) -> Option<f64> {
     let (sign, mut rest) = match text.strip_prefix('-') {
         Some(rest) => (-1.0, rest),
         None => (1.0, text.strip_prefix('+').unwrap_or(text)),
     };
     if rest == "0" {
-        return Some(0);
+        return Some(0.0);
     }
     let mut nanos = 0.0;
     loop {
@@ -27,7 +43,7 @@ pub fn parse_duration(text: &str) -> Option<i64> {
         nanos += part;
         rest = after;
         if rest.is_empty() {
-            return Some((sign * nanos / 1e6) as i64);
+            return Some(sign * nanos);
         }
     }
 }
@@ -66,8 +82,12 @@ mod tests {
             ("5m ", None),
             ("1h30", None),
             ("-", None),
+            ("2562047h", Some(9_223_369_200_000_000)),
+            ("2562048h", None),
+            ("-99999999999999h", None),
         ] {
             assert_eq!(parse_duration(text), expected, "{text:?}");
         }
+        assert!(is_too_long("2562048h") && !is_too_long("2562047h") && !is_too_long("soon"));
     }
 }

@@ -266,6 +266,11 @@ fn arguments_have_the_type_of_their_documentation() {
         ),
         (
             "sla",
+            "sla-waiting-time: 99999999999h",
+            "sla-waiting-time is the text \"99999999999h\"; expected a duration such as 5m or 1h30m, at most 2562047h",
+        ),
+        (
+            "sla",
             "sla-waiting-time: 5 m",
             "sla-waiting-time is the text \"5 m\"; expected a duration such as 5m or 1h30m",
         ),
@@ -295,7 +300,15 @@ fn mistakes_within_an_argument_are_told_by_position_too() {
         ("estimator: {ratio: yes}", &["error: line 6, column 26: ratio is true; expected a number"]),
         (
             "estimator: {be_cpu: -1}",
-            &["error: line 6, column 27: be_cpu is the number -1; expected a quantity such as 250m or 200Mi"],
+            &[
+                "error: line 6, column 27: be_cpu is the number -1; expected a quantity such as 250m or 200Mi, at most 8Pi",
+            ],
+        ),
+        (
+            "estimator: {be_cpu: 1e99}",
+            &[
+                "error: line 6, column 27: be_cpu is the number 1e99; expected a quantity such as 250m or 200Mi, at most 8Pi",
+            ],
         ),
         (
             "estimator: {ration: 1}",
