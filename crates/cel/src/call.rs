@@ -14,6 +14,10 @@ pub(crate) fn call(function: Function, arguments: &[Value]) -> Answer {
     match (function, arguments) {
         (Function::Size, [Value::Text(text)]) => Ok(Value::Int(text.chars().count() as i64)),
         (Function::Size, [Value::List(list)]) => Ok(Value::Int(list.len() as i64)),
+        (
+            Function::Size,
+            [Value::Attributes | Value::Capacities | Value::AttributesOf(_) | Value::CapacitiesOf(_)],
+        ) => wrong("the size of a map is not supported".to_owned()),
         (Function::Quantity, [Value::Text(text)]) => {
             let parsed = text.parse().map(Value::Quantity);
             parsed.map_err(|_| Error(format!("{text:?} is no quantity")))

@@ -49,10 +49,25 @@ pub(crate) fn tokens(text: &str) -> Result<Vec<(Token, usize)>, Error> {
 
 fn number(rest: &str, column: usize) -> Result<(Token, usize), Error> {
     let length = rest.find(|c: char| !c.is_ascii_alphanumeric() && c != '.').unwrap_or(rest.len());
-    let number = rest[..length].parse().map_err(|_| {
-        Error(format!("column {column}: found {:?}, expected a decimal integer", &rest[..length]))
-    })?;
+    let text = &rest[..length];
+    let problem = || match unsupported(text) {
+        Some(what) => format!("{what} such as {text} are not supported, expected a decimal integer"),
+        None => format!("found {text:?}, expected a decimal integer"),
+    };
+    let number = text.parse().map_err(|_| Error(format!("column {column}: {}", problem())))?;
     Ok((Token::Int(number), length))
+}
+
+/// Numbers that CEL has besides.
+fn unsupported(text: &str) -> Option<&'static str> {
+    if text.starts_with("0x") || text.starts_with("0X") {
+        return Some("hexadecimal numbers");
+    }
+    if text.strip_suffix(['u', 'U']).is_some_and(|digits| digits.parse::<u64>().is_ok()) {
+        return Some("unsigned numbers");
+    }
+    let is_fraction = text.contains(['.', 'e', 'E']) && text.parse::<f64>().is_ok();
+    is_fraction.then_some("numbers with a fraction")
 }
 
 fn quoted(rest: &str, quote: char, column: usize) -> Result<(Token, usize), Error> {

@@ -5,7 +5,8 @@
 //! `device.capacity["gpu.example.com"].memory.compareTo(quantity("40Gi")) >= 0`. There are literals, lists, `== != < <= > >= in`,
 //! `&& || !`, `?:`, `+ - * / %`, `has()`, `size()`, `cel.bind()`, the macros `all`, `exists`, `exists_one`, `filter` and `map` over lists
 //! and keys of maps, optionals (`.?`, `[?]`, `optional.of()`, `orValue()`, ...), `quantity()` and `semver()` with their comparisons,
-//! `matches()` and the plain methods of text. What there is not (floating-point numbers, times, `sets.`, `split()` and the like)
+//! `matches()` and the plain methods of text. What there is not (floating-point, unsigned and hexadecimal
+//! numbers, `null`, maps in braces, sizes of maps, conversions such as `int()`, reckoning with quantities, times, `sets.`, `split()` and the like)
 //! is told when an expression is read.
 //!
 //! Source: Kubernetes' documentation of resource.k8s.io/v1 `CELDeviceSelector.expression`.

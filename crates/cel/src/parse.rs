@@ -327,6 +327,8 @@ impl Parser {
             Token::Name(name) if name == "true" || name == "false" => {
                 Ok(self.took(Expr::Bool(name == "true")))
             }
+            Token::Name(name) if name == "null" => Err(self.error("null is not supported")),
+            Token::Sign("{") => Err(self.error("maps in braces are not supported")),
             Token::Name(name) if name != "in" => {
                 self.next();
                 self.named(name)
