@@ -40,6 +40,12 @@ pub(crate) fn taints(taints: &[Taint]) -> Vec<Invalid> {
             taint.value.as_deref().unwrap_or_default(),
             &mut found,
         );
+        let same = |other: &Taint| (&other.key, &other.effect) == (&taint.key, &taint.effect);
+        if taints[..at].iter().any(same) {
+            let problem =
+                format!("found {:?} with effect {} again, expected it once", taint.key, taint.effect);
+            found.push(Invalid { field: format!("spec.taints[{at}].key"), problem });
+        }
     }
     found
 }

@@ -135,6 +135,7 @@ impl Converter {
                 defaults::node(value);
                 let node: slim::Node = decode(value)?;
                 sound(names_check::taints(&node.spec.taints))?;
+                self.remarks = odd_readiness(&node).into_iter().collect();
                 Ok(Object::Node(phalanx_cache::node(&node, interner)?))
             }
             Kind::Pod => self.pod(value).map(|pod| Object::Pod(Box::new(pod))),
@@ -301,6 +302,16 @@ fn is_default_class(annotations: &Value) -> bool {
     ["storageclass.kubernetes.io/is-default-class", "storageclass.beta.kubernetes.io/is-default-class"]
         .iter()
         .any(|key| annotations[*key] == "true")
+}
+
+/// A node is ready or not.
+fn odd_readiness(node: &slim::Node) -> Option<Invalid> {
+    let mut conditions = node.status.conditions.iter().enumerate();
+    let (at, ready) = conditions.find(|(_, condition)| condition.type_ == "Ready")?;
+    let known = ["True", "False", "Unknown"].contains(&ready.status.as_str());
+    let problem =
+        format!("found {:?}, expected True, False or Unknown; the node counts as not ready", ready.status);
+    (!known).then(|| invalid(&format!("status.conditions[{at}].status"), &problem))
 }
 
 /// It is neither placed nor does it use a node.

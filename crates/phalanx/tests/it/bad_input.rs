@@ -51,6 +51,10 @@ fn a_wrong_field_is_told_with_file_line_object_field_and_what_was_expected() {
             "error: m.yaml:9:18: document 2: Node n1: metadata.name: found Node n1 again, expected it once; it is in document 1 of m.yaml",
         ),
         (
+            two.replace("status:", "spec: {taints: [{key: a, effect: NoSchedule}, {key: a, effect: NoSchedule, value: b}]}\nstatus:"),
+            "error: m.yaml:5:53: document 1: Node n1: spec.taints[1].key: found \"a\" with effect NoSchedule again, expected it once",
+        ),
+        (
             group("g", 1).replace("minMember: 1", "minMember: one"),
             "error: m.yaml:5:19: document 1: PodGroup default/g: spec.minMember: found \"one\", expected an integer from 0 to 2147483647",
         ),
