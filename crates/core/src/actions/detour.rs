@@ -1,9 +1,10 @@
 //! Other places for a job that would let a gang down where it is served best.
 //!
 //! What promised places rest on depends on where pods come, mostly on the zone or the node. So where a task's best node would let
-//! a waiting gang down ([`reliance`](super::reliance)), the others are tried in the order of their scores, one of those that are
-//! alike: each task goes to the first on which no gang is let down.
-use rustc_hash::FxHashMap;
+//! a waiting gang down ([`reliance`](super::reliance)), the others are tried in the order of their scores, one of those in the same
+//! zones and the like: each task goes to the first on which no gang is let down.
+use rustc_hash::{FxHashMap, FxHashSet};
+use smallvec::SmallVec;
 
 use super::work::Work;
 use super::{pack, reliance};
@@ -14,7 +15,7 @@ use crate::session::Session;
 use crate::statement::Statement;
 use crate::world::Status;
 
-/// Nodes that are tried for a task, none like another.
+/// Nodes that are tried for a task, none in the same domains as another.
 const NODES: usize = 16;
 /// Nodes that are rated in the time in which one place is tried.
 const SCANNED: usize = 16;
@@ -67,9 +68,13 @@ fn place_one(
     if spots.is_empty() {
         return Err(session.no_node(task));
     }
-    for Spot { node, room } in spots.into_iter().take(NODES) {
+    let mut tried: FxHashSet<SmallVec<[Option<u32>; 4]>> = FxHashSet::default();
+    for Spot { node, room } in spots {
         let session = statement.session();
-        if !reliance::may_seek(session) {
+        if !tried.insert(reliance::domains(session.world, task, node)) {
+            continue;
+        }
+        if tried.len() > NODES || !reliance::may_seek(session) {
             break;
         }
         session.searches.spend(job, members).map_err(Refusal::Search)?;

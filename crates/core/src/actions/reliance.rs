@@ -8,6 +8,7 @@
 use std::sync::Arc;
 
 use rustc_hash::{FxHashMap, FxHashSet};
+use smallvec::SmallVec;
 
 use super::hold::{self, Places};
 use super::{gather, start};
@@ -151,6 +152,11 @@ fn does_without(statement: &mut Statement<'_, '_>, job: JobId, gangs: &[JobId]) 
 pub(super) fn patience(session: &Session<'_>, gang: JobId) -> Time {
     let since = session.world.jobs[gang].promised.unwrap_or(session.now);
     Time(since.0.saturating_add(PATIENCE))
+}
+
+/// Where a task on a node counts for what others rely on.
+pub(super) fn domains(world: &World, task: TaskId, node: NodeId) -> SmallVec<[Option<u32>; 4]> {
+    world.terms.relied_on(world.class_of(task)).map(|term| world.terms.domain_of(term, node)).collect()
 }
 
 /// Why a job waits that would let a gang down.
