@@ -34,7 +34,10 @@ impl std::fmt::Debug for Named {
 
 pub(crate) fn named(name: &str, text: &str) -> Named {
     let parsed = phalanx_conf::parse(text, &Known::builtin());
-    assert!(parsed.problems.is_empty(), "{name}: {:?}", parsed.problems);
+    // That a plugin comes to nothing by itself is no slip: what it says counts all the same.
+    let mut slips =
+        parsed.problems.iter().filter(|problem| !problem.what.ends_with(" without action shuffle"));
+    assert!(slips.next().is_none(), "{name}: {:?}", parsed.problems);
     Named { name: name.into(), conf: parsed.conf.expect("a configuration without errors") }
 }
 
