@@ -9,7 +9,7 @@ use k8s_openapi::api::resource::v1::{
 };
 use phalanx_core::event::{
     ClaimAllocation, ClaimInfo, ClaimRequest, DeviceClassInfo, DeviceInfo, DeviceName, DeviceValue, Event,
-    GivenDevice, NodeTerm, PodClaim, SliceInfo, SliceNodes,
+    GivenDevice, LeftOut, NodeTerm, PodClaim, SliceInfo, SliceNodes,
 };
 
 use phalanx_resource::Quantity;
@@ -59,8 +59,6 @@ fn terms(selector: &NodeSelector, interner: &mut Interner) -> Result<Vec<NodeTer
 }
 
 fn device(from: &Device, apart: bool, interner: &mut Interner) -> Result<DeviceInfo, Invalid> {
-    let keeps_away = |effect: &str| matches!(effect, "NoSchedule" | "NoExecute");
-    let tainted = from.taints.iter().flatten().any(|taint| keeps_away(&taint.effect));
     let attributes = from.attributes.iter().flatten();
     let attributes = attributes
         .filter_map(|(name, value)| Some((interner.string(name), attribute(value, interner)?)))
@@ -70,11 +68,26 @@ fn device(from: &Device, apart: bool, interner: &mut Interner) -> Result<DeviceI
         let quantity = amount.value.0.parse::<Quantity>().map_err(|error| Invalid::new(error.to_string()));
         capacity.push((interner.string(name), quantity.at("value").at(name).at("capacity")?));
     }
+    let left_out = left_out(from, apart);
+    Ok(DeviceInfo { name: interner.string(&from.name), attributes, capacity, left_out })
+}
+
+/// What of a device is not supported, or keeps it from everybody.
+fn left_out(from: &Device, apart: bool) -> Option<LeftOut> {
+    let keeps_away = |effect: &str| matches!(effect, "NoSchedule" | "NoExecute");
+    let tainted = from.taints.iter().flatten().any(|taint| keeps_away(&taint.effect));
     let several = from.allow_multiple_allocations.unwrap_or(false);
     let counted = from.consumes_counters.as_ref().is_some_and(|list| !list.is_empty());
     let bound_late = from.binding_conditions.as_ref().is_some_and(|list| !list.is_empty());
-    let unusable = tainted || several || counted || bound_late || apart || from.binds_to_node == Some(true);
-    Ok(DeviceInfo { name: interner.string(&from.name), attributes, capacity, unusable })
+    let is = [
+        (tainted, LeftOut::Tainted),
+        (counted, LeftOut::Counted),
+        (several, LeftOut::Several),
+        (bound_late, LeftOut::BoundLate),
+        (from.binds_to_node == Some(true), LeftOut::BindsToNode),
+        (apart, LeftOut::OwnNodes),
+    ];
+    is.into_iter().find_map(|(is, why)| is.then_some(why))
 }
 
 /// Lists are not read.

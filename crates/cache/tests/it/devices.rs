@@ -1,7 +1,7 @@
 //! Devices, claims to them, and the claims of pods.
 
 use phalanx_cache::{Interner, Invalid};
-use phalanx_core::event::{ClaimInfo, DeviceValue, SliceInfo, SliceNodes};
+use phalanx_core::event::{ClaimInfo, DeviceValue, LeftOut, SliceInfo, SliceNodes};
 
 use crate::{object, pod};
 
@@ -35,19 +35,20 @@ fn where_the_devices_of_a_slice_are() {
 
 #[test]
 fn devices_that_need_what_is_not_supported_are_given_to_nobody() {
-    for (fields, unusable) in [
-        ("", false),
-        ("taints: [{key: t, effect: None}]", false),
-        ("taints: [{key: t, effect: NoSchedule}]", true),
-        ("taints: [{key: t, effect: NoExecute}]", true),
-        ("allowMultipleAllocations: true", true),
-        ("bindsToNode: true", true),
-        ("bindingConditions: [ready]", true),
-        ("consumesCounters: [{counterSet: s, counters: {}}]", true),
+    for (fields, left_out) in [
+        ("", None),
+        ("taints: [{key: t, effect: None}]", None),
+        ("taints: [{key: t, effect: NoSchedule}]", Some("taints")),
+        ("taints: [{key: t, effect: NoExecute}]", Some("taints")),
+        ("allowMultipleAllocations: true", Some("allowMultipleAllocations")),
+        ("bindsToNode: true", Some("bindsToNode")),
+        ("bindingConditions: [ready]", Some("bindingConditions")),
+        ("consumesCounters: [{counterSet: s, counters: {}}]", Some("consumesCounters")),
     ] {
         let slice =
             slice(&format!("{{{POOL}, nodeName: n, devices: [{{name: d, {fields}}}]}}")).expect("a slice");
-        assert_eq!(slice.devices[0].unusable, unusable, "{fields}");
+        let found = slice.devices[0].left_out.map(LeftOut::field);
+        assert_eq!(found, left_out, "{fields}");
     }
 }
 

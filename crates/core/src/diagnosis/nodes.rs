@@ -35,8 +35,8 @@ pub enum Unfit {
     Spread,
     /// The label of a topology spread constraint is missing.
     SpreadLabel,
-    /// Not enough devices for the pod's claims.
-    Devices,
+    /// Not enough devices for the pod's claims; and which would do and are given to nobody.
+    Devices(Option<Arc<str>>),
     /// A claim of the pod has its devices elsewhere.
     ClaimElsewhere,
     /// A plugin's own reason.
@@ -68,7 +68,8 @@ impl Unfit {
             Unfit::SpreadLabel => {
                 "node(s) didn't match pod topology spread constraints (missing required label)".into()
             }
-            Unfit::Devices => "cannot allocate all claims".into(),
+            Unfit::Devices(None) => "cannot allocate all claims".into(),
+            Unfit::Devices(Some(left_out)) => format!("cannot allocate all claims ({left_out})"),
             Unfit::ClaimElsewhere => "resourceclaim not available on the node".into(),
             Unfit::Other(text) | Unfit::Beside(text) | Unfit::Pod(text) => text.to_string(),
         }

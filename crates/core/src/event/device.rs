@@ -47,8 +47,39 @@ pub struct DeviceInfo {
     pub attributes: Vec<(Arc<str>, DeviceValue)>,
     /// Capacities, likewise.
     pub capacity: Vec<(Arc<str>, Quantity)>,
-    /// It needs a feature that is not supported, or is tainted: nobody is given it.
-    pub unusable: bool,
+    /// Why nobody is given it.
+    pub left_out: Option<LeftOut>,
+}
+
+/// What of a device is not supported.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum LeftOut {
+    /// Taints that keep claims away, whatever these tolerate.
+    Tainted,
+    /// It is a part of something, of which others are parts too.
+    Counted,
+    /// Several claims may have it.
+    Several,
+    /// It is bound when conditions are met.
+    BoundLate,
+    /// A claim that has it is bound to the node.
+    BindsToNode,
+    /// Its nodes are its own, and not those of its slice.
+    OwnNodes,
+}
+
+impl LeftOut {
+    /// The field that says so.
+    pub fn field(self) -> &'static str {
+        match self {
+            LeftOut::Tainted => "taints",
+            LeftOut::Counted => "consumesCounters",
+            LeftOut::Several => "allowMultipleAllocations",
+            LeftOut::BoundLate => "bindingConditions",
+            LeftOut::BindsToNode => "bindsToNode",
+            LeftOut::OwnNodes => "perDeviceNodeSelection",
+        }
+    }
 }
 
 /// A ResourceSlice: devices of a pool of a driver.

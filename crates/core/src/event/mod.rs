@@ -21,7 +21,7 @@ pub use constraints::{
 };
 pub use device::{
     ClaimAllocation, ClaimInfo, ClaimRequest, DeviceClassInfo, DeviceInfo, DeviceName, DeviceValue,
-    GivenDevice, PodClaim, SliceInfo, SliceNodes,
+    GivenDevice, LeftOut, PodClaim, SliceInfo, SliceNodes,
 };
 pub use figures::Contradiction;
 pub use group::{Condition, GroupStatus, Phase, PodGroupInfo};

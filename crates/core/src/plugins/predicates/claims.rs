@@ -12,7 +12,7 @@ pub(super) fn add(need: Need, rules: &mut NodeRules) {
     match need {
         Need::Nothing => {}
         Need::Blocked(why) => rules.filters.push(Box::new(Blocked(why))),
-        Need::Wanted(wanted) => add_wanted(wanted, rules),
+        Need::Wanted(wanted) => add_wanted(*wanted, rules),
     }
 }
 
@@ -63,12 +63,12 @@ impl NodeFilter for Given {
 
 impl RoomFilter for Local {
     fn check(&self, node: &Node, later: bool) -> Result<(), Unfit> {
-        if self.serves(node, later) { Ok(()) } else { Err(Unfit::Devices) }
+        if self.serves(node, later) { Ok(()) } else { Err(self.unfit()) }
     }
 }
 
 impl RoomFilter for Shared {
     fn check(&self, node: &Node, later: bool) -> Result<(), Unfit> {
-        if self.serves(node, later) { Ok(()) } else { Err(Unfit::Devices) }
+        if self.serves(node, later) { Ok(()) } else { Err(self.unfit()) }
     }
 }

@@ -32,7 +32,7 @@ use shape::Shape;
 pub(crate) use stock::{ShapeId, Shapes, Stock};
 
 use super::likeness::Watchers;
-use crate::event::{DeviceClassInfo, DeviceName, Key, NodeTerm, SliceInfo};
+use crate::event::{DeviceClassInfo, DeviceName, Key, LeftOut, NodeTerm, SliceInfo};
 use crate::id::{ClaimId, JobId, NodeId, Slots, TaskId};
 
 /// As many shapes as a word has bits.
@@ -83,6 +83,8 @@ struct Slice {
     shapes: Vec<Shapes>,
     /// Shapes that were asked about.
     known: Shapes,
+    /// How many of its devices would be good for a shape and are given to nobody, and why.
+    left_out: BTreeMap<(ShapeId, LeftOut), u32>,
     /// It is of the newest generation of its pool, as of the last time stocks were made.
     current: bool,
     /// How many of its devices are of a class.

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::stock::Had;
 use super::{Claim, Domain, Place, ShapeId, Shapes, Stock};
+use crate::diagnosis::Unfit;
 use crate::event::{ClaimAllocation, NodeTerm};
 use crate::id::TaskId;
 use crate::plugins::node_term_matches;
@@ -20,7 +21,7 @@ pub(crate) enum Need {
     /// It cannot be placed, and why.
     Blocked(Arc<str>),
     /// This.
-    Wanted(Wanted),
+    Wanted(Box<Wanted>),
 }
 
 /// What a node must have.
@@ -42,12 +43,19 @@ pub(crate) struct Local {
     wanted: Vec<(ShapeId, u32)>,
     /// Devices that its claims have, though all of their pods leave: with it they stay taken.
     kept: Vec<Shapes>,
+    /// Devices that would do and are given to nobody, in words.
+    left_out: Option<Arc<str>>,
 }
 
 impl Local {
     /// Whether a node has enough of them.
     pub(crate) fn serves(&self, node: &Node, later: bool) -> bool {
         serves(&node.devices, &self.wanted, &self.kept, later)
+    }
+
+    /// Why a node does not serve it.
+    pub(crate) fn unfit(&self) -> Unfit {
+        Unfit::Devices(self.left_out.clone())
     }
 
     /// It asks for nothing.
@@ -73,6 +81,7 @@ pub(crate) struct Shared {
     wanted: Vec<(ShapeId, u32)>,
     /// As of [`Local`].
     kept: Vec<Shapes>,
+    left_out: Option<Arc<str>>,
     pub(crate) domains: Vec<Domain>,
     asked: Stock,
 }
@@ -81,6 +90,11 @@ impl Shared {
     /// Whether a node can use enough of them.
     pub(crate) fn serves(&self, node: &Node, later: bool) -> bool {
         serves(&visible(&self.domains, &self.asked, node), &self.wanted, &self.kept, later)
+    }
+
+    /// Why a node does not serve it.
+    pub(crate) fn unfit(&self) -> Unfit {
+        Unfit::Devices(self.left_out.clone())
     }
 }
 
@@ -112,14 +126,15 @@ impl World {
         if !shared.is_empty() {
             let devices = &self.devices;
             let (domains, asked) = (devices.domains.clone(), devices.shared.clone());
-            wanted.shared = Some(Shared { wanted: shared.wanted, kept: shared.kept, domains, asked });
+            let Local { wanted: of, kept, left_out } = shared;
+            wanted.shared = Some(Shared { wanted: of, kept, left_out, domains, asked });
         }
-        Need::Wanted(wanted)
+        Need::Wanted(Box::new(wanted))
     }
 
     /// Whether a task needs devices that nodes share.
     pub(crate) fn needs_shared_devices(&self, task: TaskId) -> bool {
-        matches!(self.claims_need(task), Need::Wanted(Wanted { shared: Some(_), .. }))
+        matches!(self.claims_need(task), Need::Wanted(wanted) if wanted.shared.is_some())
     }
 
     fn add_need(
@@ -158,8 +173,10 @@ impl World {
             return self.add_node(claim, wanted);
         }
         for (shape, count) in claim.wanted() {
-            let local = self.devices.shape(shape).local;
-            add(if local { &mut wanted.local.wanted } else { &mut shared.wanted }, shape, count);
+            let known = self.devices.shape(shape);
+            let of = if known.local { &mut wanted.local } else { &mut *shared };
+            of.left_out = of.left_out.take().or_else(|| known.left_out.clone());
+            add(&mut of.wanted, shape, count);
         }
         Ok(())
     }
@@ -229,7 +246,8 @@ impl World {
 
     fn hash_counts(&self, counts: &[(ShapeId, u32)], hasher: &mut DefaultHasher) {
         for (shape, count) in counts {
-            (self.devices.shape(*shape).serial, count).hash(hasher);
+            let shape = self.devices.shape(*shape);
+            (shape.serial, count, &shape.left_out).hash(hasher);
         }
     }
 

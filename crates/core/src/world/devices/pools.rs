@@ -127,6 +127,7 @@ impl World {
             self.stock_device(&device, true);
         }
         self.devices.count();
+        self.devices.tell_left_out();
         true
     }
 

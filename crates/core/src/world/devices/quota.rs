@@ -161,7 +161,7 @@ impl Slice {
     fn count(&mut self, class: &Arc<str>, shape: &mut Shape) -> u32 {
         let Self { info, counts, .. } = self;
         *counts.entry(class.clone()).or_insert_with(|| {
-            let usable = info.devices.iter().filter(|device| !device.unusable);
+            let usable = info.devices.iter().filter(|device| device.left_out.is_none());
             usable.filter(|device| shape.takes(&info.driver, device)).count() as u32
         })
     }

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
-use super::{Device, Devices, Domain, Place, Shapes, Slice, Stock};
-use crate::event::{DeviceClassInfo, DeviceInfo, DeviceName, NodeTerm, SliceInfo, SliceNodes};
+use super::{Device, Devices, Domain, Place, ShapeId, Shapes, Slice, Stock};
+use crate::event::{DeviceClassInfo, DeviceInfo, DeviceName, LeftOut, NodeTerm, SliceInfo, SliceNodes};
 use crate::id::{ClaimId, JobId, NodeId};
 use crate::world::{Hold, World};
 
@@ -19,6 +19,7 @@ impl Slice {
     pub(super) fn forget(&mut self, shapes: Shapes) {
         self.known &= !shapes;
         self.shapes.iter_mut().for_each(|good| *good &= !shapes);
+        self.left_out.retain(|(at, _), _| shapes & (1 << at) == 0);
     }
 }
 
@@ -39,7 +40,14 @@ impl World {
             return false;
         }
         self.devices.note_pool(&info, false);
-        let slice = Slice { info, shapes, known: 0, current: false, counts: BTreeMap::new() };
+        let slice = Slice {
+            info,
+            shapes,
+            known: 0,
+            left_out: BTreeMap::new(),
+            current: false,
+            counts: BTreeMap::new(),
+        };
         if let Some(before) = self.devices.slices.insert(name, slice) {
             self.devices.note_pool(&before.info, true);
         }
@@ -72,6 +80,7 @@ impl World {
         }
         self.devices.lay_out(&self.node_ids);
         self.devices.count();
+        self.devices.tell_left_out();
         self.devices.dirty = false;
         for device in self.devices.table.values().cloned().collect::<Vec<_>>() {
             self.stock_device(&device, true);
@@ -152,11 +161,32 @@ impl Devices {
             slice.known |= open;
             for (at, shape) in self.shapes.iter_mut().enumerate().filter(|(at, _)| open & (1 << at) != 0) {
                 for (device, good) in slice.info.devices.iter().zip(&mut slice.shapes) {
-                    if !device.unusable && shape.takes(&slice.info.driver, device) {
+                    if let Some(why) = device.left_out {
+                        if shape.selects(&slice.info.driver, device) == Ok(true) {
+                            *slice.left_out.entry((at as ShapeId, why)).or_default() += 1;
+                        }
+                    } else if shape.takes(&slice.info.driver, device) {
                         *good |= 1 << at;
                     }
                 }
             }
+        }
+    }
+
+    /// Says of each shape which devices would be good for it and are given to nobody.
+    pub(super) fn tell_left_out(&mut self) {
+        let mut sums: BTreeMap<ShapeId, BTreeMap<LeftOut, u32>> = BTreeMap::new();
+        for slice in self.slices.values().filter(|slice| slice.current) {
+            for ((shape, why), count) in &slice.left_out {
+                *sums.entry(*shape).or_default().entry(*why).or_default() += count;
+            }
+        }
+        let told = |sum: &BTreeMap<LeftOut, u32>| {
+            let each = sum.iter().map(|(why, count)| format!("{count} with {}", why.field()));
+            format!("devices left out, as not supported: {}", each.collect::<Vec<_>>().join(", ")).into()
+        };
+        for (at, shape) in self.shapes.iter_mut().enumerate() {
+            shape.left_out = sums.get(&(at as ShapeId)).map(told);
         }
     }
 

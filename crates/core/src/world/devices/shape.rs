@@ -19,6 +19,8 @@ pub(crate) struct Shape {
     pub(super) selects: Result<Vec<Expression>, Arc<str>>,
     /// What an expression made of a device that it does not go with.
     pub(super) failure: Option<Arc<str>>,
+    /// Which devices would be good for it and are given to nobody.
+    pub(super) left_out: Option<Arc<str>>,
     /// There are such devices on single nodes: then others do not count.
     pub(super) local: bool,
     /// All such devices can be used everywhere.
@@ -29,7 +31,18 @@ impl Shape {
     pub(super) fn new(class: &Arc<str>, selectors: &[Arc<str>], serial: u64) -> Self {
         let selects = Err(Arc::from(""));
         let (class, selectors) = (class.clone(), selectors.to_vec());
-        Self { class, selectors, refs: 0, serial, selects, failure: None, local: false, everywhere: false }
+        let (failure, left_out) = (None, None);
+        Self {
+            class,
+            selectors,
+            refs: 0,
+            serial,
+            selects,
+            failure,
+            left_out,
+            local: false,
+            everywhere: false,
+        }
     }
 
     /// Reads the expressions anew.
@@ -47,19 +60,22 @@ impl Shape {
 
     /// Whether a device of a driver will do.
     pub(super) fn takes(&mut self, driver: &str, device: &DeviceInfo) -> bool {
-        let Ok(expressions) = &self.selects else { return false };
+        self.selects(driver, device).unwrap_or_else(|error| {
+            self.failure.get_or_insert_with(|| failure(&device.name, &error));
+            false
+        })
+    }
+
+    /// Whether all its expressions select a device of a driver.
+    pub(super) fn selects(&self, driver: &str, device: &DeviceInfo) -> Result<bool, Error> {
+        let Ok(expressions) = &self.selects else { return Ok(false) };
         let view = View { driver, device };
         for expression in expressions {
-            match expression.selects(&view) {
-                Ok(true) => {}
-                Ok(false) => return false,
-                Err(error) => {
-                    self.failure.get_or_insert_with(|| failure(&device.name, &error));
-                    return false;
-                }
+            if !expression.selects(&view)? {
+                return Ok(false);
             }
         }
-        true
+        Ok(true)
     }
 }
 
