@@ -127,6 +127,13 @@ pub enum Refusal {
         /// By how much its gang does, where that is more and known.
         gang: Vec<(DimId, i64)>,
     },
+    /// It requests nothing that the queue could take back from others.
+    RequestsNothing {
+        /// The plugin that says so.
+        plugin: &'static str,
+        /// Queue.
+        queue: Arc<str>,
+    },
     /// No node will do for a task.
     Nodes {
         /// The first such task, by name.
@@ -239,6 +246,9 @@ impl Refusal {
                 let (over, gang) = (list(": ", over, dims), list("; its gang: ", gang, dims));
                 let (exceeded, remedy) = (limit.exceeded(), limit.remedy(dims));
                 format!("queue {queue} would exceed {exceeded}{over}{gang} (plugin {plugin}){remedy}")
+            }
+            Refusal::RequestsNothing { plugin, queue } => {
+                format!("it requests nothing that queue {queue} could take back (plugin {plugin})")
             }
             Refusal::Nodes { task, error } => format!("{}: {}", task, error.text(dims)),
             Refusal::Gathering { first, nodes } => {

@@ -373,6 +373,9 @@ impl Plugin for Capacity {
             return Ok(());
         }
         let over = self.beyond_deserved(world, queue, task);
+        if over.is_empty() {
+            return Err(Refusal::RequestsNothing { plugin: NAME, queue: world.queues[queue].name.clone() });
+        }
         Err(quota(world, queue, task, (Limit::Deserved, over)))
     }
 

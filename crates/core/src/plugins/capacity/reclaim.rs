@@ -124,7 +124,7 @@ impl Capacity {
         named.map(|(dim, most)| (dim, self.held(world, id, dim) + request.get(dim) - most)).collect()
     }
 
-    /// What keeps a queue from reclaiming for a task.
+    /// What keeps a queue from reclaiming for a task. Nothing where the task and the others of its gang request nothing.
     pub(super) fn beyond_deserved(&self, world: &World, queue: QueueId, task: TaskId) -> Vec<(DimId, i64)> {
         let mut over = self.named(world, queue, task);
         over.retain(|(_, over)| *over > 0);
@@ -132,7 +132,8 @@ impl Capacity {
             return over;
         }
         let request = self.request(world, queue, task);
-        asked(&request).map(|(dim, need)| (dim, self.held(world, queue, dim) + need)).collect()
+        let asks = with_gang(world, task, &request);
+        asked(&asks).map(|(dim, _)| (dim, self.held(world, queue, dim) + request.get(dim))).collect()
     }
 
     /// Which of these tasks may be evicted for a task, each on top of those before it. Without the other's request, any is
