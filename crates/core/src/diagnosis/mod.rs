@@ -10,7 +10,7 @@ use std::sync::Arc;
 use phalanx_resource::{DimId, Dims};
 
 pub use eviction::{NoEviction, Shelter, Sheltered, Untried};
-pub use limit::{Limit, Overuse};
+pub use limit::{Beside, Limit, Overuse};
 pub use nodes::{Distance, FitError, Shortage, Unfit};
 pub use priority::{Priority, Source};
 pub use queue::QueueFault;

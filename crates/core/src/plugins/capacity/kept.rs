@@ -7,7 +7,7 @@ use phalanx_resource::{Amounts, DimId};
 
 use super::devices::{Devices, total};
 use super::standing::Standing;
-use crate::diagnosis::Limit;
+use crate::diagnosis::{Beside, Limit};
 use crate::id::{Id, QueueId};
 use crate::world::World;
 
@@ -112,8 +112,8 @@ impl Kept {
         let (queue, _) = (0..self.dims.len()).find_map(over)?;
         let here = |slot| over(slot).filter(|(id, _)| *id == queue).map(|(_, over)| (slot, over));
         let over: Vec<_> = (0..self.dims.len()).filter_map(here).collect();
-        let keeps = over.iter().any(|(slot, _)| self.is_kept_beside(world, queue, *slot));
-        let limit = if keeps { Limit::Guarantees } else { Limit::Left };
+        let kept = over.iter().find(|(slot, _)| self.is_kept_beside(world, queue, *slot));
+        let limit = kept.map_or(Limit::Left, |(slot, _)| Limit::Guarantees(self.beside(world, queue, *slot)));
         let over = over.into_iter().map(|(slot, over)| (self.dims[slot], over)).collect();
         Some(Refuses { queue, limit, over })
     }
@@ -123,6 +123,16 @@ impl Kept {
         let above = self.line(self.above(world, queue));
         let (it, family) = (&self.lines[queue.index()][slot], &self.lines[above][slot]);
         family.claims_below - it.claim > family.held_below - it.held
+    }
+
+    /// Those of them that are.
+    fn beside(&self, world: &World, queue: QueueId, slot: usize) -> Beside {
+        let above = self.above(world, queue);
+        let others = world.queues.iter().filter(|(id, _)| *id != queue && self.above(world, *id) == above);
+        Beside::of(others.map(|(id, other)| {
+            let it = &self.lines[id.index()][slot];
+            (it.claim - it.held, &other.name)
+        }))
     }
 
     fn too_much(

@@ -55,7 +55,7 @@ use super::flat;
 use super::gang_over::gang_over;
 use super::share::Share;
 use crate::conf::{ArgKind, ArgSpec, Flag, Rule};
-use crate::diagnosis::{Limit, QueueFault, Refusal};
+use crate::diagnosis::{Beside, Limit, QueueFault, Refusal};
 use crate::event::Time;
 use crate::id::{Id, JobId, QueueId, TaskId};
 use crate::plugin::{EvictionKind, Mark, Opening, Plugin, PluginDef, Verdict};
@@ -231,10 +231,17 @@ impl Capacity {
             match limit == capability.get(*dim) {
                 true => Limit::Capability,
                 false if all() => Limit::Nodes,
-                false => Limit::Guarantees,
+                false => Limit::Guarantees(self.beside(world, id, *dim)),
             }
         };
         Limit::of_all(over.iter().map(of))
+    }
+
+    /// The queues beside one that are guaranteed something of a resource.
+    fn beside(&self, world: &World, id: QueueId, dim: DimId) -> Beside {
+        let above = |id| if self.tree { world.queue_above(id) } else { None };
+        let others = world.queues.iter().filter(|(other, _)| *other != id && above(*other) == above(id));
+        Beside::of(others.map(|(other, queue)| (self.of(other).kept(dim), &queue.name)))
     }
 
     /// Whether a task is within the realCapability of its queue and of all above.

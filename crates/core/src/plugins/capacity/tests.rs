@@ -157,7 +157,7 @@ fn a_guarantee_of_others_is_told_in_its_own_words() {
     let got = plugin(&world, true, 0).allocatable(&world, queue_of(&world, "b"), task_of(&world, "b-1"));
     assert_eq!(
         got.unwrap_err().text(&world.dims),
-        "queue b would exceed its part beside the guarantees of others: cpu (1 more) (plugin capacity)"
+        "queue b would exceed its part beside the guarantees of others (the largest: queue a): cpu (1 more) (plugin capacity)"
     );
 }
 

@@ -39,7 +39,7 @@ use super::flat;
 use super::gang_over::gang_over;
 use super::share::Share;
 use crate::conf::ArgSpec;
-use crate::diagnosis::{Limit, Overuse, QueueFault, Refusal};
+use crate::diagnosis::{Beside, Limit, Overuse, QueueFault, Refusal};
 use crate::event::Time;
 use crate::id::{Id, JobId, QueueId, TaskId};
 use crate::plugin::{EvictionKind, Plugin, PluginDef, Verdict};
@@ -95,7 +95,9 @@ impl Proportion {
         let (deserved, total) = (standing.deserved.get(dim), world.total.get(dim));
         match standing.limits.get(dim) == queue.capability.get(dim) {
             true => Limit::Capability,
-            false if deserved >= standing.real_capability.get(dim) => Limit::Guarantees,
+            false if deserved >= standing.real_capability.get(dim) => {
+                Limit::Guarantees(beside(world, id, dim))
+            }
             false => Limit::Weight(vec![(dim, deserved, total)]),
         }
     }
@@ -119,15 +121,27 @@ impl Proportion {
         }
         let limited = || asked().filter(|dim| standing.limits.get(*dim).is_some());
         let none = |dim: &DimId| {
-            standing.deserved.get(*dim) == 0 && self.limit(world, id, *dim) == Limit::Guarantees
+            standing.deserved.get(*dim) == 0 && matches!(self.limit(world, id, *dim), Limit::Guarantees(_))
         };
         let none: Vec<DimId> = limited().filter(none).collect();
-        if !none.is_empty() {
-            return Overuse::Guarantees(none);
+        if let Some(first) = none.first() {
+            let beside = beside(world, id, *first);
+            return Overuse::Guarantees(none, beside);
         }
         let by_weight = limited().any(|dim| matches!(self.limit(world, id, dim), Limit::Weight(_)));
         if by_weight { Overuse::Weight } else { Overuse::Full }
     }
+}
+
+/// The queues beside one that are guaranteed something of a resource.
+fn beside(world: &World, id: QueueId, dim: DimId) -> Beside {
+    let is_kept = |other: QueueId| {
+        world.queues[other].exists
+            && world.queue_fault(other).is_none()
+            && flat::valid(world, other, NAME).is_ok()
+    };
+    let others = world.queues.iter().filter(|(other, _)| *other != id && is_kept(*other));
+    Beside::of(others.map(|(_, queue)| (queue.guarantee.get(dim), &queue.name)))
 }
 
 #[inline]
@@ -242,7 +256,7 @@ impl Plugin for Proportion {
         let queue = &world.queues[job.queue];
         let limit = |(dim, _): &(DimId, i64)| match standing.real_capability.get(*dim) {
             real if queue.capability.get(*dim) == Some(real) => Limit::Capability,
-            real if real < world.total.get(*dim) => Limit::Guarantees,
+            real if real < world.total.get(*dim) => Limit::Guarantees(beside(world, job.queue, *dim)),
             _ => Limit::Nodes,
         };
         let limit = Limit::of_all(missing.iter().map(limit));

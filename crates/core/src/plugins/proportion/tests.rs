@@ -254,7 +254,7 @@ fn without_a_capability_what_others_are_guaranteed_is_the_limit() {
     };
     assert_eq!(
         refusal.text(&world.dims),
-        "resource quota of queue q beside the guarantees of others insufficient: insufficient cpu (1 more) (plugin proportion)"
+        "resource quota of queue q beside the guarantees of others (the largest: queue o) insufficient: insufficient cpu (1 more) (plugin proportion)"
     );
 }
 
