@@ -61,9 +61,18 @@ impl Volumes {
         for need in needs {
             match need {
                 Demand::Reach(volume) => volumes.push(volume),
-                Demand::At(_) | Demand::On(_) if !self.binding => {}
-                Demand::At(name) => only_on(name, rules),
-                Demand::On(node) => only_on(world.nodes[node].name.clone(), rules),
+                Demand::At(_) | Demand::On(..) if !self.binding => {}
+                Demand::At(name) => {
+                    let why = format!("node(s) that may not reach a volume being made for node {name}");
+                    only_on(name, why, rules);
+                }
+                Demand::On(node, claim) => {
+                    let (name, claim) = (&world.nodes[node].name, &world.volumes.pvc(claim).key.name);
+                    let why = format!(
+                        "node(s) that may not reach the volume of persistentvolumeclaim \"{claim}\", which is to be made for another pod on node {name}"
+                    );
+                    only_on(name.clone(), why, rules);
+                }
                 Demand::Volume(want) => wants.push(want),
             }
         }
@@ -90,9 +99,9 @@ impl Volumes {
     }
 }
 
-fn only_on(node: Arc<str>, rules: &mut NodeRules) {
+fn only_on(node: Arc<str>, why: String, rules: &mut NodeRules) {
     rules.reads.push((Attribute::Name, Values::These(vec![node.clone()])));
-    rules.filters.push(Box::new(OnlyOn(node)));
+    rules.filters.push(Box::new(OnlyOn { node, why: why.into() }));
 }
 
 fn need(world: &World, id: PvcId, named: &PodVolume) -> Result<Demand, Unfit> {
@@ -151,11 +160,14 @@ const NO_VOLUME: &str = "node(s) didn't find available persistent volumes to bin
 const NO_SPACE: &str = "node(s) did not have enough free storage";
 
 /// A volume that is being made for a node.
-struct OnlyOn(Arc<str>);
+struct OnlyOn {
+    node: Arc<str>,
+    why: Arc<str>,
+}
 
 impl NodeFilter for OnlyOn {
     fn check(&self, node: &Node) -> Result<(), Unfit> {
-        if node.name == self.0 { Ok(()) } else { unfit(NO_VOLUME) }
+        if node.name == self.node { Ok(()) } else { Err(Unfit::Other(self.why.clone())) }
     }
 }
 

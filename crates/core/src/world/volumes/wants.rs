@@ -37,8 +37,8 @@ pub(crate) enum Demand {
     Reach(Arc<VolumeInfo>),
     /// That it is this node: the volume is being made for it.
     At(Arc<str>),
-    /// The same, by id.
-    On(NodeId),
+    /// The same: it is to be made with another pod of the claim. Until then nothing says what other nodes reach it.
+    On(NodeId, PvcId),
     /// A volume.
     Volume(Want),
 }
@@ -247,7 +247,9 @@ impl Volumes {
             _ if info.deleting => Err(Problem::Deleting),
             (Some(name), _) if info.bound => volume(name),
             (Some(_), _) => Err(Problem::Immediate),
-            (None, Some(choice)) => choice.got.volume.as_ref().map_or(Ok(Demand::On(choice.node)), volume),
+            (None, Some(choice)) => {
+                choice.got.volume.as_ref().map_or(Ok(Demand::On(choice.node, id)), volume)
+            }
             (None, None) => self.unbound(id, info),
         }
     }
