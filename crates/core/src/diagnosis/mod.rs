@@ -191,6 +191,10 @@ pub enum Refusal {
     },
 }
 
+fn lets_down(gang: &Key) -> String {
+    format!("{gang} has to start first: its promised places depend on where pods of this kind are")
+}
+
 impl Refusal {
     /// The reason in CamelCase, as it stands in conditions.
     pub fn reason(&self) -> &'static str {
@@ -215,9 +219,7 @@ impl Refusal {
             Refusal::QueueInvalid { queue, fault } => {
                 format!("queue {queue} is invalid: {}", fault.text(dims))
             }
-            Refusal::LetsDown { job } => {
-                format!("{job} has to start first: its promised places depend on where pods of this kind are")
-            }
+            Refusal::LetsDown { job } => lets_down(job),
             Refusal::Behind { queue, job } => {
                 format!("it is behind {job} in queue {queue}, whose dequeueStrategy is fifo")
             }
