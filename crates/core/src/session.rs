@@ -52,7 +52,8 @@ pub struct Session<'w> {
     pub(crate) cut_short: bool,
     /// A job was admitted behind those that place pods: the next cycle does.
     pub(crate) admitted_late: bool,
-    /// When a search for a way to start is made again that rests though something has happened.
+    /// When a search for a way to start is made again that rests though something has happened, or nobody waits for a gang any more
+    /// that he would let down.
     pub(crate) rests_until: Option<Time>,
     /// Jobs with promised places, or that had some.
     pub(crate) reserved: BTreeSet<JobId>,

@@ -121,7 +121,7 @@ fn wait_for(session: &mut Session<'_>, job: JobId, gang: JobId) -> Served {
         release(session, job);
     }
     let until = reliance::patience(session, gang);
-    session.world.call_at(job, until);
+    session.rests_until = session.rests_until.into_iter().chain([until]).min();
     let refusal = reliance::refusal(session, gang);
     session.refuse(job, refusal);
     Served::Done
