@@ -32,9 +32,9 @@ pub(super) const DEF: ActionDef = ActionDef {
 
 fn run(session: &mut Session<'_>) {
     session.allocated = true;
-    let admits = session.conf.has_action("enqueue");
+    admit_without_enqueue(session);
     let mut jobs = all_waiting(session);
-    jobs.retain(|job| may_be_placed(session, *job, admits));
+    jobs.retain(|job| may_be_placed(session, *job));
     jobs.sort_unstable();
     gather::go_on(session, &jobs);
     reliance::give_up(session, &jobs);
@@ -52,9 +52,21 @@ fn run(session: &mut Session<'_>) {
     gates::open(session);
 }
 
-/// Whether there is anything to be placed of a job, and it may be.
-fn may_be_placed(session: &mut Session<'_>, job: JobId, admits: bool) -> bool {
-    if !is_admitted(session, job, admits) {
+/// Where the action enqueue is not configured, every PodGroup is admitted whose queue takes jobs, also one without pods:
+/// Volcano's job controller creates the pods of a job once its PodGroup is Inqueue.
+fn admit_without_enqueue(session: &mut Session<'_>) {
+    for job in session.world.awake_jobs() {
+        if !is_admitted(session, job)
+            && let Err(refusal) = session.queue_blocked(job)
+        {
+            session.refuse(job, refusal);
+        }
+    }
+}
+
+/// Whether a job may be placed and has tasks to place.
+fn may_be_placed(session: &mut Session<'_>, job: JobId) -> bool {
+    if !is_admitted(session, job) {
         // A job that has to be admitted anew keeps no room.
         gang::release(session, job);
         return false;
@@ -71,21 +83,25 @@ fn all_waiting(session: &Session<'_>) -> Vec<JobId> {
     session.world.waiting_jobs().map(|(id, _)| id).collect()
 }
 
-/// Whether a job may be placed. Without the action enqueue, pending jobs are admitted here. One without its PodGroup
-/// is let through, to be told so.
-fn is_admitted(session: &mut Session<'_>, job: JobId, admits: bool) -> bool {
-    let job = &mut session.world.jobs[job];
-    if !admits && job.phase == Phase::Pending && job.exists {
-        job.phase = Phase::Inqueue;
+/// Whether a job is admitted; without the action enqueue it is admitted here if its queue takes jobs. Pods whose PodGroup
+/// does not exist count as admitted: `job_blocked` refuses them with that reason.
+fn is_admitted(session: &mut Session<'_>, job: JobId) -> bool {
+    let it = &session.world.jobs[job];
+    if it.phase != Phase::Pending || !it.exists {
+        return true;
     }
-    job.phase != Phase::Pending || !job.exists
+    let admitted = !session.conf.has_action("enqueue") && session.queue_blocked(job).is_ok();
+    if admitted {
+        session.world.jobs[job].phase = Phase::Inqueue;
+    }
+    admitted
 }
 
 /// Puts the next one in line of those that waited for the same as one that was served.
 fn join_next(session: &mut Session<'_>, line: &mut Line, job: JobId, works: &mut FxHashMap<JobId, Work>) {
     let Some(next) = waiting::call_next(session, job) else { return };
     works.remove(&next);
-    if may_be_placed(session, next, true) {
+    if may_be_placed(session, next) {
         line.push(session, next);
     }
 }
@@ -93,7 +109,7 @@ fn join_next(session: &mut Session<'_>, line: &mut Line, job: JobId, works: &mut
 /// Puts the next one of a queue in line of those that were not looked at so far and may fit.
 fn join_hunted(session: &mut Session<'_>, line: &mut Line, queue: QueueId) {
     while let Some(job) = waiting::call_hunted(session, queue) {
-        if may_be_placed(session, job, true) {
+        if may_be_placed(session, job) {
             line.push(session, job);
             return;
         }
