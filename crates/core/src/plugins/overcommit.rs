@@ -2,7 +2,8 @@
 //!
 //! With `room = factor·total − used − inqueue`, where *total* is what all nodes can give, *used* what pods hold on them,
 //! and *inqueue* the sum over admitted jobs (Inqueue, or Running with `minMember` pods allocated) of what they were
-//! promised and do not have yet, `max(0, minResources − allocated)`: a job is admitted when what it needs more is in the
+//! promised and do not have yet, `max(0, minResources − allocated − gated)`, with *gated* what pods behind scheduling gates
+//! request: a job is admitted when what it needs more is in the
 //! room, for each resource it names. Each admission takes from the room. Devices of a class, which minResources name as
 //! `deviceclass/<class>`, count likewise; *used* is what the claims of pods with a place ask for. What pods claim and no
 //! minResources name is not looked at before they are to be placed, unless a queue has a quota of it (plugin capacity).
@@ -104,7 +105,7 @@ impl Plugin for Overcommit {
     }
 
     fn job_enqueued(&mut self, world: &World, job: JobId) {
-        self.room.sub(&world.jobs[job].missing());
+        self.room.sub(&world.inqueue_request(job));
         self.devices.sub(&world.devices_missing(job));
     }
 }

@@ -8,7 +8,7 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
 use super::herds::Herds;
-use super::promise::{Promise, Promises};
+use super::promise::Promises;
 use super::{Job, World};
 use crate::event::{Phase, Time};
 use crate::id::{HerdId, JobId, QueueId};
@@ -104,9 +104,7 @@ impl Pools {
         if let State::Parked(herd) = job.place.state {
             self.herds.leave(herd, job);
         }
-        if let Some(promise) = Promise::of(job) {
-            self.promises.sub(&promise);
-        }
+        self.promises.remove(id);
         self.promises.forget_quota(id);
         job.place.state = State::Awake;
         job.place.first_of = None;
@@ -199,11 +197,11 @@ impl World {
 
     /// A job sleeps: until it is awake, what it was promised stays.
     fn asleep(&mut self, id: JobId) {
-        let demand = self.quota_promise(id);
+        let (promise, demand) = (self.promise(id), self.quota_promise(id));
         let Self { pools, jobs, .. } = self;
         let job = &jobs[id];
-        if let Some(promise) = Promise::of(job) {
-            pools.promises.add(&promise);
+        if let Some(promise) = promise {
+            pools.promises.add(id, promise);
         }
         if let Some(demand) = demand {
             pools.promises.keep_quota(id, &job.key.namespace, demand);
@@ -340,9 +338,10 @@ impl World {
     /// Whether the sums of what jobs that sleep were promised are those of the jobs.
     pub(super) fn promises_are_kept(&self) -> bool {
         let mut sums = Promises::default();
-        let asleep = self.jobs.iter().map(|(_, job)| job).filter(|job| job.place.state != State::Awake);
-        asleep.filter_map(Promise::of).for_each(|promise| sums.add(&promise));
         for (id, job) in self.jobs.iter().filter(|(_, job)| job.place.state != State::Awake) {
+            if let Some(promise) = self.promise(id) {
+                sums.add(id, promise);
+            }
             if let Some(demand) = self.quota_promise(id) {
                 sums.keep_quota(id, &job.key.namespace, demand);
             }

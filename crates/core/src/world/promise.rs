@@ -6,25 +6,16 @@ use phalanx_resource::Amounts;
 use rustc_hash::FxHashMap;
 
 use super::{Job, Status, World};
-use crate::event::Phase;
-use crate::id::{JobId, QueueId};
+use crate::event::{Phase, QueueGate};
+use crate::id::{JobId, QueueId, TaskId};
 
 /// What a job was promised.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Promise {
     queue: QueueId,
     promised: Amounts,
-    /// What a whole job does not hold of it.
+    /// What an admitted job will still use of its minResources: Volcano's `inqueue`.
     missing: Amounts,
-}
-
-impl Promise {
-    /// Most jobs ask for nothing in advance.
-    pub(super) fn of(job: &Job) -> Option<Self> {
-        job.min_resources.as_ref()?;
-        let missing = if job.is_whole() { job.missing() } else { Amounts::new() };
-        Some(Self { queue: job.queue, promised: job.promised(), missing })
-    }
 }
 
 /// Sums of promises.
@@ -32,19 +23,24 @@ impl Promise {
 pub(super) struct Promises {
     by_queue: FxHashMap<QueueId, Amounts>,
     missing: Amounts,
+    /// The jobs that sleep, with what the sums contain of each: the job itself may have changed when it wakes.
+    of_jobs: FxHashMap<JobId, Promise>,
     quotas: FxHashMap<JobId, (Arc<str>, Amounts)>,
     by_namespace: FxHashMap<Arc<str>, Amounts>,
 }
 
 impl Promises {
-    pub(super) fn add(&mut self, promise: &Promise) {
+    pub(super) fn add(&mut self, job: JobId, promise: Promise) {
         self.by_queue.entry(promise.queue).or_default().add(&promise.promised);
         self.missing.add(&promise.missing);
+        self.of_jobs.insert(job, promise);
     }
 
-    pub(super) fn sub(&mut self, promise: &Promise) {
-        self.by_queue.entry(promise.queue).or_default().sub(&promise.promised);
-        self.missing.sub(&promise.missing);
+    pub(super) fn remove(&mut self, job: JobId) {
+        if let Some(promise) = self.of_jobs.remove(&job) {
+            self.by_queue.entry(promise.queue).or_default().sub(&promise.promised);
+            self.missing.sub(&promise.missing);
+        }
     }
 
     /// Keeps what the pods of a job that is admitted will add to the use of its namespace.
@@ -75,6 +71,7 @@ impl Promises {
         within(self, other)
             && within(other, self)
             && self.missing == other.missing
+            && self.of_jobs == other.of_jobs
             && self.by_namespace == other.by_namespace
     }
 }
@@ -93,13 +90,11 @@ impl Job {
         }
     }
 
-    /// All that it was promised: its minResources or, when it is not whole, the part of them that it holds.
-    pub(crate) fn promised(&self) -> Amounts {
-        let mut promise = self.min_resources.clone().unwrap_or_default();
-        if !self.is_whole() {
-            promise.min_with(&self.allocated);
-        }
-        promise
+    /// The part of its minResources that its allocated pods request.
+    pub(crate) fn held_of_min_resources(&self) -> Amounts {
+        let mut held = self.min_resources.clone().unwrap_or_default();
+        held.min_with(&self.allocated);
+        held
     }
 
     /// The part of its minResources that it does not hold.
@@ -111,6 +106,37 @@ impl Job {
 }
 
 impl World {
+    /// What a job was promised. Most jobs name no minResources.
+    pub(super) fn promise(&self, id: JobId) -> Option<Promise> {
+        let job = &self.jobs[id];
+        job.min_resources.as_ref()?;
+        let missing = if job.is_whole() { self.inqueue_request(id) } else { Amounts::new() };
+        let mut promised = job.held_of_min_resources();
+        promised.add(&missing);
+        Some(Promise { queue: job.queue, promised, missing })
+    }
+
+    /// What a job will still use of its minResources once it is admitted: what its pods do not hold yet, without what pods
+    /// behind scheduling gates request, so that those do not keep other jobs from being admitted.
+    ///
+    /// Source: Volcano's `DeductSchGatedResources`.
+    pub(crate) fn inqueue_request(&self, id: JobId) -> Amounts {
+        let job = &self.jobs[id];
+        let mut request = job.missing();
+        if job.counts.of(Status::Pending) > 0 {
+            job.tasks.iter().filter(|task| self.is_gated(**task)).for_each(|task| {
+                request.sub_clamped(self.request_of(*task));
+            });
+        }
+        request
+    }
+
+    /// Whether a pod waits behind a scheduling gate other than that of its queue.
+    fn is_gated(&self, task: TaskId) -> bool {
+        let task = &self.tasks[task];
+        task.gated && task.queue_gate == QueueGate::None
+    }
+
     /// What the jobs of queues were promised. A queue may come more than once.
     pub(crate) fn promises(&self) -> impl Iterator<Item = (QueueId, Amounts)> {
         let asleep = self.pools.promises().by_queue.iter().map(|(queue, sum)| (*queue, sum.clone()));
@@ -145,6 +171,6 @@ impl World {
     }
 
     fn awake_promises(&self) -> impl Iterator<Item = Promise> {
-        self.awake_jobs().into_iter().filter_map(|id| Promise::of(&self.jobs[id]))
+        self.awake_jobs().into_iter().filter_map(|id| self.promise(id))
     }
 }

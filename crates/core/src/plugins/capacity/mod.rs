@@ -136,7 +136,7 @@ impl Capacity {
         let mut plugin = Self { tree, levels, standings, kept, devices, let_in };
         if world.any_asks() {
             for (queue, promised) in world.promises() {
-                plugin.promise(world, queue, &promised, Amounts::add);
+                plugin.promise(world, queue, &promised);
             }
         }
         plugin
@@ -172,9 +172,9 @@ impl Capacity {
         Cow::Owned(all)
     }
 
-    fn promise(&mut self, world: &World, queue: QueueId, what: &Amounts, how: fn(&mut Amounts, &Amounts)) {
+    fn promise(&mut self, world: &World, queue: QueueId, what: &Amounts) {
         for id in self.path(world, queue) {
-            how(&mut self.standings[id.index()].promised, what);
+            self.standings[id.index()].promised.add(what);
         }
     }
 
@@ -426,7 +426,7 @@ impl Plugin for Capacity {
     fn job_enqueueable(&self, world: &World, id: JobId) -> Verdict {
         let job = &world.jobs[id];
         let Some(min) = &job.min_resources else { return Verdict::Permit };
-        let own = job.promised();
+        let own = job.held_of_min_resources();
         let devices = if self.devices.is_any() { self.devices.missing(world, id) } else { Amounts::new() };
         for queue in self.path(world, job.queue) {
             let standing = self.of(queue);
@@ -447,11 +447,7 @@ impl Plugin for Capacity {
     }
 
     fn job_enqueued(&mut self, world: &World, id: JobId) {
-        let job = &world.jobs[id];
-        if let Some(min) = &job.min_resources {
-            self.promise(world, job.queue, &job.promised(), Amounts::sub);
-            self.promise(world, job.queue, min, Amounts::add);
-        }
+        self.promise(world, world.jobs[id].queue, &world.inqueue_request(id));
         if self.devices.is_any() {
             self.devices.promise(world, id);
         }

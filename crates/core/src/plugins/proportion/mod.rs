@@ -20,7 +20,8 @@
 //!   that the task has;
 //! - a job is admitted when `promised + minResources ≤ realCapability` in what it names. A queue promised to each
 //!   admitted job its minResources (to one that is Inqueue, or Running with `minMember` pods allocated), and to others
-//!   the part of it that they hold. Pods beyond minResources are elastic, and promised nothing.
+//!   the part of it that they hold. Pods beyond minResources are elastic, and promised nothing, nor is what pods behind
+//!   scheduling gates request.
 //!
 //! Source: Volcano's proportion plugin; *promised* is its `allocated + inqueue − elastic`, job by job. Differences: shares
 //! are exact and independent of the order of queues, where Volcano stops after some rounds; a queue without jobs takes
@@ -248,7 +249,7 @@ impl Plugin for Proportion {
         let standing = self.of(job.queue);
         let mut room = standing.real_capability.clone();
         room.sub(&standing.promised);
-        room.add(&job.promised());
+        room.add(&job.held_of_min_resources());
         let missing: Vec<_> = min.short(&room).collect();
         if missing.is_empty() {
             return Verdict::Permit;
@@ -264,12 +265,8 @@ impl Plugin for Proportion {
     }
 
     fn job_enqueued(&mut self, world: &World, id: JobId) {
-        let job = &world.jobs[id];
-        let promised = &mut self.standings[job.queue.index()].promised;
-        promised.sub(&job.promised());
-        if let Some(min) = &job.min_resources {
-            promised.add(min);
-        }
+        let queue = world.jobs[id].queue;
+        self.standings[queue.index()].promised.add(&world.inqueue_request(id));
     }
 
     fn deserved(&self, world: &World, id: QueueId) -> Option<Amounts> {
