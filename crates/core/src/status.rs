@@ -57,8 +57,9 @@ pub(crate) fn close(session: &mut Session<'_>, cycle: u64) {
 }
 
 fn judge(session: &mut Session<'_>, id: JobId) -> Verdict {
+    let job = &session.world.jobs[id];
     // A group that cannot be read has no minimum that it could miss.
-    let ready = session.world.jobs[id].invalid.is_none() && session.job_ready(id);
+    let ready = job.invalid.is_none() && (session.job_ready(id) || keeps_minimum_while_terminating(job));
     let job = &session.world.jobs[id];
     let short = job.waiting() == 0 && job.counts.valid() < job.min_member && !has_ended(job);
     if !ready && job.exists && short && job.phase != Phase::Pending {
@@ -138,6 +139,21 @@ fn warn_of(session: &mut Session<'_>, id: JobId) {
     }
 }
 
+/// Whether the minimum is met by counting members that terminate, and no other member waits for a node. Until their pods are
+/// gone, such a job keeps its phase and conditions: policies for JobUnknown would restart it.
+///
+/// Source: `shouldSkipUnschedulableForReleasing` of Volcano's gang plugin.
+fn keeps_minimum_while_terminating(job: &Job) -> bool {
+    job.waiting() == 0 && job.counts.of(Status::Releasing) > 0 && scheduled(job) >= job.min_member
+}
+
+/// Tasks that have a node, and those that ended. A task that is being bound counts as bound, and one that is leaving still has
+/// its node.
+fn scheduled(job: &Job) -> u32 {
+    use Status::{Binding, Bound, Releasing, Running};
+    ended(job) + [Binding, Bound, Releasing, Running].iter().map(|status| job.counts.of(*status)).sum::<u32>()
+}
+
 /// All its pods have ended, and so many that it is Completed, though some may have failed: nothing waits.
 fn has_ended(job: &Job) -> bool {
     let ended = ended(job);
@@ -150,16 +166,10 @@ fn ended(job: &Job) -> u32 {
 
 fn next_phase(job: &Job, unschedulable: bool) -> Phase {
     let counts = &job.counts;
-    let (running, ended) = (counts.of(Status::Running), ended(job));
-    if running > 0 && unschedulable {
+    let (ended, scheduled) = (ended(job), scheduled(job));
+    if counts.of(Status::Running) > 0 && unschedulable {
         return Phase::Unknown;
     }
-    // A task that is being bound counts as bound, and one that is leaving still has its node.
-    let scheduled = running
-        + ended
-        + counts.of(Status::Bound)
-        + counts.of(Status::Binding)
-        + counts.of(Status::Releasing);
     // With a minMember of 0 nothing at all would be enough, and nothing at all has not ended.
     if scheduled >= job.min_member && (scheduled > 0 || job.phase == Phase::Completed) {
         return if scheduled == ended { Phase::Completed } else { Phase::Running };
