@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use phalanx_api::v1beta1::{
     self, NetworkTopologyMode, NetworkTopologySpec, PodGroup, PodGroupCondition, PodGroupPhase, PodGroupSpec,
-    PodGroupStatus,
+    PodGroupStatus, SubGroupPolicySpec,
 };
 use phalanx_core::annotation;
 use phalanx_core::event::{Condition, GroupStatus, Phase, PodGroupInfo, Resources, Time};
@@ -68,6 +68,7 @@ fn parts(
         queue: interner.string(queue.unwrap_or(&names.default_queue)),
         min_member,
         min_task_member,
+        sub_group_members: sub_group_members(spec),
         min_resources: spec
             .min_resources
             .as_ref()
@@ -97,15 +98,18 @@ fn unsupported(spec: &PodGroupSpec) -> Faults {
     let mut faults = Faults::default();
     faults.topology("spec.networkTopology", spec.network_topology.as_ref());
     for (at, policy) in spec.sub_group_policy.iter().enumerate() {
-        let field = format!("spec.subGroupPolicy[{at}]");
-        if policy.min_sub_groups > 0 {
-            let count = policy.min_sub_groups;
-            let problem = format!("{count} is not supported, expected 0 or none");
-            faults.note(Invalid { field: format!("{field}.minSubGroups"), problem });
-        }
-        faults.topology(&format!("{field}.networkTopology"), policy.network_topology.as_ref());
+        let field = format!("spec.subGroupPolicy[{at}].networkTopology");
+        faults.topology(&field, policy.network_topology.as_ref());
     }
     faults
+}
+
+/// How many pods the required sub-groups of all policies have together: the sum of `minSubGroups` × `subGroupSize`.
+fn sub_group_members(spec: &PodGroupSpec) -> u32 {
+    let members = |policy: &SubGroupPolicySpec| {
+        observed(policy.min_sub_groups).saturating_mul(observed(policy.sub_group_size))
+    };
+    spec.sub_group_policy.iter().map(members).fold(0, u32::saturating_add)
 }
 
 fn group_status(status: &PodGroupStatus, interner: &mut Interner) -> GroupStatus {

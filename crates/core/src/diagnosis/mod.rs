@@ -71,6 +71,15 @@ pub enum Refusal {
         /// The role's minimum.
         wanted: u32,
     },
+    /// `subGroupPolicy` requires fewer sub-groups than there are, or more than `minMember` has pods for.
+    SubGroups {
+        /// Pods of the required sub-groups: the sum of `minSubGroups` × `subGroupSize`.
+        members: u32,
+        /// `minMember`.
+        min_member: u32,
+        /// Pods that exist and may run.
+        found: u32,
+    },
     /// The job was not admitted.
     Enqueue {
         /// The plugin that refused.
@@ -195,6 +204,17 @@ fn lets_down(gang: &Key) -> String {
     format!("{gang} has to start first: its promised places depend on where pods of this kind are")
 }
 
+fn sub_groups(members: u32, min_member: u32, found: u32) -> String {
+    if members > min_member {
+        return format!(
+            "minSubGroups of subGroupPolicy requires {members} pods (minSubGroups × subGroupSize), minMember is {min_member}"
+        );
+    }
+    format!(
+        "minSubGroups of subGroupPolicy is supported only where all pods are required: {found} exist, minMember is {min_member}"
+    )
+}
+
 impl Refusal {
     /// The reason in CamelCase, as it stands in conditions.
     pub fn reason(&self) -> &'static str {
@@ -229,6 +249,7 @@ impl Refusal {
             Refusal::NotEnoughPodsOfTask { role, found, wanted } => {
                 format!("not enough pods of task {role}: {found} exist, minTaskMember is {wanted}")
             }
+            Refusal::SubGroups { members, min_member, found } => sub_groups(*members, *min_member, *found),
             Refusal::Enqueue { plugin, text, missing } => {
                 format!("{text}{} (plugin {plugin})", list(": insufficient ", missing, dims))
             }

@@ -90,6 +90,8 @@ pub struct PodGroupInfo {
     pub min_member: u32,
     /// `minTaskMember`, by role.
     pub min_task_member: Vec<(Arc<str>, u32)>,
+    /// How many pods the required sub-groups have together, by `subGroupPolicy`: the sum of `minSubGroups` × `subGroupSize`.
+    pub sub_group_members: u32,
     /// `minResources`; without it the group is always admitted.
     pub min_resources: Option<Resources>,
     /// `priorityClassName`.

@@ -5,6 +5,9 @@
 //! - A job is valid when `valid ≥ minMember`, ready when `ready ≥ minMember`, pipelined when
 //!   `ready + nominated ≥ minMember`, starving while it is not pipelined. All of them ask the same of each role,
 //!   unless `minMember` is less than the sum of the roles' minimums.
+//! - `minSubGroups` of a `subGroupPolicy` holds where `minMember` implies it: the required sub-groups have at most `minMember`
+//!   pods together, and there are no more than `minMember` pods, so that all sub-groups start. Other jobs with
+//!   `minSubGroups` wait with that reason.
 //! - A gang that started and lost members goes first, for what it holds is of no use until it is whole again; then
 //!   those that have not started; then those that are ready and would grow.
 //! - A task may be evicted while its job keeps `minMember` ready tasks without it and without those picked before it. To
@@ -71,7 +74,14 @@ impl Plugin for Gang {
             wanted: role.min,
         })?;
         let (found, wanted) = (job.counts.valid(), job.min_member);
-        if found < wanted { Err(Refusal::NotEnoughTasks { found, wanted }) } else { Ok(()) }
+        if found < wanted {
+            return Err(Refusal::NotEnoughTasks { found, wanted });
+        }
+        let members = job.sub_group_members;
+        if members > 0 && (members > wanted || found > wanted) {
+            return Err(Refusal::SubGroups { members, min_member: wanted, found });
+        }
+        Ok(())
     }
 
     fn job_ready(&self, world: &World, job: JobId) -> bool {

@@ -63,6 +63,8 @@ pub struct Job {
     pub queue: QueueId,
     /// `minMember`.
     pub min_member: u32,
+    /// How many pods the required sub-groups have together.
+    pub(crate) sub_group_members: u32,
     /// Roles in the order they were met.
     pub roles: Vec<Role>,
     /// `minResources`; without it the job is always admitted.
@@ -130,6 +132,7 @@ impl Job {
             created: Time::default(),
             queue,
             min_member: 1,
+            sub_group_members: 0,
             roles: Vec::new(),
             min_resources: None,
             min_devices: Amounts::new(),
