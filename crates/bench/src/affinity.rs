@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use anyhow::{Result, ensure};
 use clap::Args;
-use phalanx_core::Scheduler;
-use phalanx_core::decision::Decision;
-use phalanx_core::event::{
+use phalanx_cluster::event::{
     Constraints, Event, NodeInfo, Operator, PodInfo, PodRules, PodSelector, PodTerm, Requirement, Spread,
     Time,
 };
-use phalanx_core::label::Selector;
-use phalanx_core::world::{World, WorldOptions};
+use phalanx_cluster::label::Selector;
+use phalanx_cluster::{World, WorldOptions};
+use phalanx_core::Scheduler;
+use phalanx_core::decision::Decision;
 use serde_json::{Map, Value, json};
 
 use crate::chart::{Bar, Chart, Panel};

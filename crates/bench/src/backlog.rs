@@ -3,9 +3,9 @@ mod like;
 
 use anyhow::{Result, ensure};
 use clap::Args;
+use phalanx_cluster::event::{Event, PodInfo, PodPhase, Time};
+use phalanx_cluster::{World, WorldOptions};
 use phalanx_core::decision::Decision;
-use phalanx_core::event::{Event, PodInfo, PodPhase, Time};
-use phalanx_core::world::{World, WorldOptions};
 use phalanx_core::{Outcome, Patience, Scheduler};
 use serde_json::{Value, json};
 

@@ -3,14 +3,14 @@ use std::sync::Arc;
 
 use anyhow::Result;
 use clap::Args;
-use phalanx_core::Scheduler;
-use phalanx_core::event::{
+use phalanx_cluster::event::{
     ClaimAllocation, ClaimInfo, ClaimRequest, Constraints, DeviceClassInfo, DeviceInfo, DeviceName, Event,
     GivenDevice, Key, Operator, PodClaim, PodInfo, PodPhase, PodRules, PodSelector, PodTerm, Requirement,
     SliceInfo, SliceNodes, Time,
 };
-use phalanx_core::label::Selector;
-use phalanx_core::world::{World, WorldOptions};
+use phalanx_cluster::label::Selector;
+use phalanx_cluster::{World, WorldOptions};
+use phalanx_core::Scheduler;
 use serde_json::{Value, json};
 
 use crate::chart::{Bar, Chart, Panel};

@@ -1,13 +1,13 @@
 //! A full cluster in which every plugin has something to look at.
-use phalanx_core::annotation::{
+use phalanx_cluster::annotation::{
     Annotations, COOLDOWN_TIME, NODEGROUP_NAME, REVOCABLE_ZONE, TASK_TOPOLOGY_AFFINITY,
 };
-use phalanx_core::conf::{Arg, Conf, Flag, Flags, PluginConf, Position, Value};
-use phalanx_core::event::{
+use phalanx_cluster::event::{
     Event, GroupLimits, GroupStatus, Key, NodeGroups, NodeInfo, Phase, PodGroupInfo, PodInfo, PodPhase,
     QueueInfo, QuotaInfo, Time,
 };
-use phalanx_core::plugins::PLUGINS;
+use phalanx_framework::conf::{Arg, Conf, Flag, Flags, PluginConf, Position, Value};
+use phalanx_plugins::PLUGINS;
 
 use crate::generate::{self, resources};
 
@@ -85,7 +85,7 @@ pub(crate) fn confs(helm: &Conf) -> Vec<(&'static str, Conf)> {
 }
 
 fn with(mut conf: Conf, name: &'static str) -> Conf {
-    let (mut flags, mut args) = (Flags::default(), phalanx_core::conf::Args::default());
+    let (mut flags, mut args) = (Flags::default(), phalanx_framework::conf::Args::default());
     flags.set(Flag::Hierarchy, name == HDRF);
     if name == "tdm" {
         let zone = Value::Text("10:00-21:00".to_owned());

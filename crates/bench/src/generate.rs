@@ -1,7 +1,7 @@
 //! Clusters and gangs, as events for a World.
 use std::sync::Arc;
 
-use phalanx_core::event::{
+use phalanx_cluster::event::{
     Constraints, Event, Key, NodeInfo, PodGroupInfo, PodInfo, PodPhase, PodRef, PodRequests, QueueInfo,
     Resources, Time,
 };
@@ -133,9 +133,9 @@ fn requests(kinds: Kinds, kind: usize) -> Resources {
 
 /// Of pods of a class: they differ in a toleration that matters nowhere.
 pub(crate) fn constraints(class: usize) -> Arc<Constraints> {
-    let toleration = |key: String| phalanx_core::event::Toleration {
+    let toleration = |key: String| phalanx_cluster::event::Toleration {
         key: key.into(),
-        operator: phalanx_core::event::TolerationOperator::Exists,
+        operator: phalanx_cluster::event::TolerationOperator::Exists,
         value: "".into(),
         effect: None,
     };
@@ -181,14 +181,14 @@ fn pod_info(
         never_preempts: false,
         preemptable: None,
         gated: false,
-        queue_gate: phalanx_core::event::QueueGate::None,
+        queue_gate: phalanx_cluster::event::QueueGate::None,
         requests: PodRequests { containers: vec![requests], ..PodRequests::default() },
         constraints,
         unscheduled_message: None,
-        labels: phalanx_core::label::Labels::default(),
+        labels: phalanx_cluster::label::Labels::default(),
         scheduled: None,
         claims: None,
-        annotations: phalanx_core::annotation::Annotations::default(),
+        annotations: phalanx_cluster::annotation::Annotations::default(),
     }
 }
 

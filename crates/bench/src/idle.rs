@@ -5,9 +5,9 @@ use std::time::Instant;
 
 use anyhow::{Result, ensure};
 use clap::Args;
+use phalanx_cluster::event::{Event, PodGroupInfo, PodInfo, PodPhase, Time};
+use phalanx_cluster::{World, WorldOptions};
 use phalanx_core::Scheduler;
-use phalanx_core::event::{Event, PodGroupInfo, PodInfo, PodPhase, Time};
-use phalanx_core::world::{World, WorldOptions};
 use serde_json::{Value, json};
 
 use crate::chart::{Bar, Chart, Panel};

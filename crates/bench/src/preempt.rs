@@ -2,12 +2,12 @@
 
 use anyhow::{Context, Result, ensure};
 use clap::Args;
+use phalanx_cluster::event::{Event, Time};
+use phalanx_cluster::{World, WorldOptions};
 use phalanx_conf::{Known, parse};
 use phalanx_core::Scheduler;
-use phalanx_core::conf::Conf;
 use phalanx_core::decision::Decision;
-use phalanx_core::event::{Event, Time};
-use phalanx_core::world::{World, WorldOptions};
+use phalanx_framework::conf::Conf;
 use serde_json::{Value, json};
 
 use crate::chart::{Bar, Chart, Panel};

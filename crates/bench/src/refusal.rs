@@ -2,10 +2,10 @@
 
 use anyhow::{Result, ensure};
 use clap::Args;
+use phalanx_cluster::event::{Event, Time};
+use phalanx_cluster::{World, WorldOptions};
 use phalanx_core::Scheduler;
 use phalanx_core::decision::Decision;
-use phalanx_core::event::{Event, Time};
-use phalanx_core::world::{World, WorldOptions};
 use serde_json::{Value, json};
 
 use crate::chart::{Bar, Chart, Panel};

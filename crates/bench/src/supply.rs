@@ -1,12 +1,12 @@
 //! Volumes, claims and devices that no pod asks for: what they cost the others.
 use std::sync::Arc;
 
-use phalanx_core::event::{
+use phalanx_cluster::event::{
     AccessModes, ClaimInfo, ClaimRequest, CsiDriverInfo, CsiNodeInfo, DeviceClassInfo, DeviceInfo, Event,
     Key, NodeTerm, Operator, PvcInfo, Requirement, SliceInfo, SliceNodes, StorageCapacityInfo,
     StorageClassInfo, VolumeInfo,
 };
-use phalanx_core::label::Selector;
+use phalanx_cluster::label::Selector;
 
 const DRIVER: &str = "csi.example.com";
 const HOST: &str = "kubernetes.io/hostname";

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{NodeAffinity, NodeSelectorRequirement, NodeSelectorTerm};
-use phalanx_core::event::{
+use phalanx_cluster::event::{
     Constraints, HostPort, NodeTerm, Operator, Requirement, TaintEffect, Toleration, TolerationOperator,
 };
 

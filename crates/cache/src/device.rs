@@ -7,7 +7,7 @@ use k8s_openapi::api::resource::v1::{
     AllocationResult, Device, DeviceAttribute, DeviceClass, DeviceRequest, DeviceSelector, ResourceClaim,
     ResourceClaimSpec, ResourceClaimTemplate, ResourceSlice,
 };
-use phalanx_core::event::{
+use phalanx_cluster::event::{
     ClaimAllocation, ClaimInfo, ClaimRequest, DeviceClassInfo, DeviceInfo, DeviceName, DeviceValue, Event,
     GivenDevice, LeftOut, NodeTerm, PodClaim, SliceInfo, SliceNodes,
 };

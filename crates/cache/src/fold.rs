@@ -4,7 +4,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use phalanx_core::event::{Event, Key};
+use phalanx_cluster::event::{Event, Key};
 use rustc_hash::FxHashMap;
 
 use crate::{Identity, Interner, Invalid, Kind, Names};

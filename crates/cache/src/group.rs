@@ -6,8 +6,8 @@ use phalanx_api::v1beta1::{
     self, NetworkTopologyMode, NetworkTopologySpec, PodGroup, PodGroupCondition, PodGroupPhase, PodGroupSpec,
     PodGroupStatus, SubGroupPolicySpec,
 };
-use phalanx_core::annotation;
-use phalanx_core::event::{Condition, GroupStatus, Phase, PodGroupInfo, Resources, Time};
+use phalanx_cluster::annotation;
+use phalanx_cluster::event::{Condition, GroupStatus, Phase, PodGroupInfo, Resources, Time};
 
 use crate::invalid::{At, Invalid};
 use crate::pod::{Marks, created};

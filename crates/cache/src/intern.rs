@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::hash::Hash;
 use std::sync::Arc;
 
-use phalanx_core::event::Constraints;
-use phalanx_core::label::Labels;
+use phalanx_cluster::event::Constraints;
+use phalanx_cluster::label::Labels;
 use rustc_hash::FxHashSet;
 
 /// Shares what many objects have in common: namespaces, labels, resource names, and the

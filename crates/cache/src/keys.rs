@@ -1,7 +1,7 @@
 //! Keys of annotations and labels that are nearly one of Volcano's, or one of ours.
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use phalanx_api::names;
-use phalanx_core::near::nearest;
+use phalanx_framework::near::nearest;
 
 use crate::Invalid;
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube_core::Resource;
 use phalanx_api::v1beta1::{PodGroup, Queue};
-use phalanx_core::event::{Event, Key, PodInfo, PodPhase};
+use phalanx_cluster::event::{Event, Key, PodInfo, PodPhase};
 
 use crate::{
     Interner, Invalid, Names, group, namespace, node, pdb, pod, queue, quota, remarks, slim, volumes,

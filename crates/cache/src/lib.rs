@@ -2,7 +2,7 @@
 //!
 //! Three steps, each usable alone: [`slim`] types decode only what scheduling needs; [`pod`],
 //! [`node`], [`pod_group`], [`queue`] and [`priority_class`] reduce an object to what the World is
-//! told; [`Fold`] turns the stream of a watch into [`Event`](phalanx_core::event::Event)s, among
+//! told; [`Fold`] turns the stream of a watch into [`Event`](phalanx_cluster::event::Event)s, among
 //! them the deletions that a relist shows only by absence, and drops what changes nothing.
 //!
 //! Pure: no IO, no client, no clock.

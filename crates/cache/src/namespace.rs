@@ -1,6 +1,6 @@
 //! Namespaces.
 
-use phalanx_core::event::NamespaceInfo;
+use phalanx_cluster::event::NamespaceInfo;
 
 use crate::{Interner, slim};
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use phalanx_core::event::{NodeInfo, Taint};
+use phalanx_cluster::event::{NodeInfo, Taint};
 
 use crate::constraints::{pairs, taint_effect};
 use crate::invalid::{At, Invalid};

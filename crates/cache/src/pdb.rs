@@ -1,8 +1,8 @@
 //! PodDisruptionBudgets.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, LabelSelectorRequirement};
-use phalanx_core::event::{Operator, PdbInfo, Requirement};
-use phalanx_core::label::Selector;
+use phalanx_cluster::event::{Operator, PdbInfo, Requirement};
+use phalanx_cluster::label::Selector;
 
 use crate::constraints::unexpected;
 use crate::invalid::{At, Invalid};

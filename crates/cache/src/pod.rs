@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use phalanx_api::names;
-use phalanx_core::annotation::{self, Annotations};
-use phalanx_core::conf::parse_bool;
-use phalanx_core::event::{Constraints, PodInfo, PodPhase, PodRef, QueueGate, Scoring, Strategy, Time};
+use phalanx_cluster::annotation::{self, Annotations};
+use phalanx_cluster::event::{Constraints, PodInfo, PodPhase, PodRef, QueueGate, Scoring, Strategy, Time};
+use phalanx_framework::conf::parse_bool;
 
 use crate::invalid::{At, Invalid};
 use crate::{Identity, Interner, Kind, Names, constraints, device, requests, slim, volumes};

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{PodAffinityTerm, TopologySpreadConstraint, WeightedPodAffinityTerm};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
-use phalanx_core::event::{Operator, PodRules, PodSelector, PodTerm, Requirement, Spread};
-use phalanx_core::label::Selector;
+use phalanx_cluster::event::{Operator, PodRules, PodSelector, PodTerm, Requirement, Spread};
+use phalanx_cluster::label::Selector;
 
 use crate::constraints::{unexpected, weight};
 use crate::intern::Interner;

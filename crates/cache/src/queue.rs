@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use phalanx_api::{names, v1beta1};
-use phalanx_core::annotation;
-use phalanx_core::event::{Dequeue, GroupLimits, NodeGroups, QueueInfo, QueueState};
+use phalanx_cluster::annotation;
+use phalanx_cluster::event::{Dequeue, GroupLimits, NodeGroups, QueueInfo, QueueState};
 
 use crate::group::Faults;
 use crate::invalid::{At, Invalid};

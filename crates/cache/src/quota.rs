@@ -1,6 +1,6 @@
 //! ResourceQuotas.
 
-use phalanx_core::event::QuotaInfo;
+use phalanx_cluster::event::QuotaInfo;
 
 use crate::invalid::{At, Invalid};
 use crate::{Identity, Interner, Kind, requests, slim};

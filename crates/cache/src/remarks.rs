@@ -5,8 +5,8 @@ use k8s_openapi::api::resource::v1::{DeviceClass, DeviceSelector, ResourceClaimS
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use phalanx_api::{names, v1beta1};
 use phalanx_cel::Expression;
-use phalanx_core::conf::parse_bool;
-use phalanx_core::duration::{LONGEST, is_too_long, parse_duration};
+use phalanx_cluster::duration::{LONGEST, is_too_long, parse_duration};
+use phalanx_framework::conf::parse_bool;
 use phalanx_resource::Quantity;
 
 use crate::pod::Marks;

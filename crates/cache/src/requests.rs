@@ -1,6 +1,6 @@
 //! What a pod asks for, with the defaults that the API server fills in.
 
-use phalanx_core::event::{PodRequests, Resources};
+use phalanx_cluster::event::{PodRequests, Resources};
 use phalanx_resource::{Quantity, QuantityError};
 
 use crate::intern::Interner;

@@ -1,7 +1,7 @@
 //! Measured use of nodes.
 
-use phalanx_core::duration::parse_duration;
-use phalanx_core::event::{Measure, NodeUsage, Time};
+use phalanx_cluster::duration::parse_duration;
+use phalanx_cluster::event::{Measure, NodeUsage, Time};
 use phalanx_resource::Quantity;
 
 use crate::invalid::{At, Invalid};

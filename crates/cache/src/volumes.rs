@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{TopologySelectorLabelRequirement, TopologySelectorTerm};
-use phalanx_core::event::{
+use phalanx_cluster::event::{
     AccessModes, AttachmentInfo, CsiDriverInfo, CsiNodeInfo, Disk, DiskKind, Key, NodeTerm, Operator,
     PodVolume, PvcInfo, Requirement, Resources, StorageCapacityInfo, StorageClassInfo, VolumeInfo,
 };

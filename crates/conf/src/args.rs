@@ -1,8 +1,8 @@
 //! Arguments of plugins and actions against their documentation.
-use phalanx_core::conf::{
+use phalanx_cluster::duration::{LONGEST, is_too_long, parse_duration};
+use phalanx_framework::conf::{
     Allowed, Arg, ArgKind, ArgSpec, Args, Otherwise, Rule, Value, parse_bool, quantity,
 };
-use phalanx_core::duration::{LONGEST, is_too_long, parse_duration};
 
 use crate::near::one_of;
 use crate::problem::{Problems, quoted};

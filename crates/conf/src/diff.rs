@@ -1,7 +1,7 @@
 //! What differs between two configurations, in meaning rather than in text.
 use std::collections::{BTreeMap, BTreeSet};
 
-use phalanx_core::conf::{Args, Conf, Flag, PluginConf, Value};
+use phalanx_framework::conf::{Args, Conf, Flag, PluginConf, Value};
 
 use crate::render::flow;
 

@@ -1,7 +1,7 @@
 //! Arguments that are well written and have no effect, since they are about names that are not listed.
 use std::collections::BTreeSet;
 
-use phalanx_core::conf::{Arg, Args, PluginConf};
+use phalanx_framework::conf::{Arg, Args, PluginConf};
 
 use crate::problem::{Problems, quoted};
 use crate::yaml::{Content, Key, Node};

@@ -1,7 +1,7 @@
 //! What a configuration may name: the tables of plugins and actions, as data.
 use phalanx_core::actions::ACTIONS;
-use phalanx_core::conf::ArgSpec;
-use phalanx_core::plugins::PLUGINS;
+use phalanx_framework::conf::ArgSpec;
+use phalanx_plugins::PLUGINS;
 
 /// A plugin or an action and its arguments.
 #[derive(Clone, Copy, Debug)]

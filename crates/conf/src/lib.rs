@@ -15,7 +15,7 @@ mod render;
 mod together;
 mod yaml;
 
-use phalanx_core::conf::Conf;
+use phalanx_framework::conf::Conf;
 
 pub use diff::diff;
 pub use known::{ActionDoc, Doc, Known, PluginDoc};

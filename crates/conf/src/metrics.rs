@@ -2,8 +2,8 @@
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use phalanx_core::conf::is_url;
-use phalanx_core::duration::parse_duration;
+use phalanx_cluster::duration::parse_duration;
+use phalanx_framework::conf::is_url;
 
 use crate::near::one_of;
 use crate::problem::{Problems, quoted};

@@ -1,5 +1,5 @@
 //! Lists of what would have been right.
-pub use phalanx_core::near::nearest;
+pub use phalanx_framework::near::nearest;
 
 use crate::problem::quoted;
 

@@ -1,7 +1,7 @@
 //! What is wrong with a file: where, what, and what was expected instead.
 use std::fmt;
 
-use phalanx_core::conf::Position;
+use phalanx_framework::conf::Position;
 
 /// The first character of a file.
 pub(crate) const START: Position = Position { line: 1, column: 1 };

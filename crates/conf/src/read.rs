@@ -2,7 +2,7 @@
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use phalanx_core::conf::{ActionConf, Conf, Flag, Flags, PluginConf, Position, Tier, Value};
+use phalanx_framework::conf::{ActionConf, Conf, Flag, Flags, PluginConf, Position, Tier, Value};
 
 use crate::args;
 use crate::idle;
@@ -261,7 +261,7 @@ impl Reader<'_> {
             Some(Value::Null) => {
                 self.problems.warning(key.at, format!("{name} is empty"), "true or false; its default stays");
             }
-            Some(Value::Text(text)) if phalanx_core::conf::parse_bool(text).is_some() => {
+            Some(Value::Text(text)) if phalanx_framework::conf::parse_bool(text).is_some() => {
                 self.problems.error(
                     value.at,
                     format!("{name} is {}", value.describe()),

@@ -2,9 +2,9 @@
 use std::fmt::Write as _;
 
 use phalanx_core::actions::ACTIONS;
-use phalanx_core::conf::{ArgKind, ArgSpec, Flag, Flags};
-use phalanx_core::plugin::Mark;
-use phalanx_core::plugins::PLUGINS;
+use phalanx_framework::conf::{ArgKind, ArgSpec, Flag, Flags};
+use phalanx_framework::plugin::Mark;
+use phalanx_plugins::PLUGINS;
 
 use crate::metrics::KEYS;
 

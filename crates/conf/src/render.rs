@@ -1,8 +1,8 @@
 //! A configuration as text that reads back as the same configuration.
 use std::fmt::Write as _;
 
-use phalanx_core::conf::{ActionConf, ArgSpec, Args, Conf, Flag, Flags, PluginConf, Value};
-use phalanx_core::duration::parse_duration;
+use phalanx_cluster::duration::parse_duration;
+use phalanx_framework::conf::{ActionConf, ArgSpec, Args, Conf, Flag, Flags, PluginConf, Value};
 
 use crate::known::Known;
 use crate::yaml::resolve;

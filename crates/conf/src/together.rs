@@ -1,5 +1,5 @@
 //! What means little without something else in the file.
-use phalanx_core::conf::{Conf, PluginConf, Position};
+use phalanx_framework::conf::{Conf, PluginConf, Position};
 
 use crate::known::Known;
 use crate::problem::Problems;

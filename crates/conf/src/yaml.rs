@@ -8,7 +8,7 @@ mod scalar;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use phalanx_core::conf::{Position, Value};
+use phalanx_framework::conf::{Position, Value};
 
 pub(crate) use compose::compose;
 pub(crate) use scalar::resolve;

@@ -3,18 +3,18 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::actions::{self, Past};
-use crate::budget::Stopwatch;
-use crate::conf::Conf;
 use crate::decision::Decision;
-use crate::event::Time;
-use crate::extender::{Extender, Silent};
-use crate::placement::{Placement, Sampling};
-use crate::plugin::Outside;
 use crate::session::Session;
 use crate::status;
 use crate::unserved;
 use crate::waiting::{self, Patience};
-use crate::world::{Status, World};
+use phalanx_cluster::budget::Stopwatch;
+use phalanx_cluster::event::Time;
+use phalanx_cluster::{Status, World};
+use phalanx_framework::conf::Conf;
+use phalanx_framework::extender::{Extender, Silent};
+use phalanx_framework::placement::{Placement, Sampling};
+use phalanx_framework::plugin::Outside;
 
 /// After so many milliseconds a cycle goes on with searches that were cut short, even if nothing happens.
 const CUT_SHORT: i64 = 5_000;

@@ -1,8 +1,10 @@
 //! What a cycle decides: plain values that name their objects, so that they outlive the World they came from.
 use std::sync::Arc;
 
-use crate::event::{ClaimAllocation, GroupStatus, Key, PodRef};
-use crate::extender::Endpoint;
+pub use phalanx_cluster::prepare::{ClaimWrite, Prepare, VolumeBinding};
+
+use phalanx_cluster::event::{GroupStatus, Key, PodRef};
+use phalanx_framework::extender::Endpoint;
 
 /// One pod and its node.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,41 +27,6 @@ impl Binding {
             Prepare::Claim(_) => None,
         })
     }
-}
-
-/// Something to be written before a pod is bound. To write it again changes nothing.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Prepare {
-    /// The status of a ResourceClaim.
-    Claim(Arc<ClaimWrite>),
-    /// A PersistentVolumeClaim is given its volume, and waited for until it is bound.
-    Volume(Arc<VolumeBinding>),
-}
-
-/// What becomes of a ResourceClaim when a pod of it is bound.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ClaimWrite {
-    /// The claim.
-    pub key: Key,
-    /// Its UID.
-    pub uid: Arc<str>,
-    /// What it is given; `None` when it has its devices already.
-    pub allocation: Option<Arc<ClaimAllocation>>,
-    /// The pod for which it is reserved.
-    pub pod: Arc<PodRef>,
-}
-
-/// A PersistentVolumeClaim that gets its volume because its pod is bound.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct VolumeBinding {
-    /// The PersistentVolumeClaim.
-    pub claim: Key,
-    /// Its UID.
-    pub uid: Arc<str>,
-    /// The PersistentVolume it gets; without one, it is made for the node.
-    pub volume: Option<Arc<str>>,
-    /// The CSIStorageCapacity it is made of, where the driver tells of its room.
-    pub made_of: Option<Key>,
 }
 
 /// For whom a pod is evicted, and why.

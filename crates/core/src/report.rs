@@ -1,13 +1,14 @@
 //! The World in words, for people and for `simulate`: phases, reasons, shares.
 use std::sync::Arc;
 
-use crate::conf::Conf;
 use crate::cycle::Scheduler;
-use crate::diagnosis::{Priority, Refusal};
-use crate::event::{Key, Phase, Time};
-use crate::id::JobId;
-use crate::tiers::Tiers;
-use crate::world::{Job, JobKind, ROOT, Status, World};
+use phalanx_cluster::diagnosis::{Priority, Refusal};
+use phalanx_cluster::event::{Key, Phase, Time};
+use phalanx_cluster::id::JobId;
+use phalanx_cluster::{Job, JobKind, ROOT, Status, World};
+use phalanx_framework::conf::Conf;
+use phalanx_framework::tiers::Tiers;
+use phalanx_plugins::PLUGINS;
 
 /// Resource names and canonical quantities, sorted by name.
 pub type Figures = Vec<(Arc<str>, String)>;
@@ -122,7 +123,7 @@ fn lack(world: &World, job: &Job) -> Option<Lack> {
 }
 
 fn queues(world: &World, conf: &Conf, now: Time) -> Vec<QueueReport> {
-    let tiers = Tiers::open(conf, world, now);
+    let tiers = Tiers::open(PLUGINS, conf, world, now);
     let mut queues: Vec<QueueReport> = world
         .queues
         .iter()

@@ -3,8 +3,8 @@
 //! Gangs are served in the same order in each cycle, so those at the end would never get a search where there is too little
 //! for all. Whoever got none goes first in the next cycle: the steps they may need are kept for them from those before,
 //! and half of the time.
-use crate::budget::{Budget, Cut};
-use crate::id::JobId;
+use phalanx_cluster::budget::{Budget, Cut};
+use phalanx_cluster::id::JobId;
 
 /// Steps that the search for one gang may take.
 const MOST: u64 = 50_000;

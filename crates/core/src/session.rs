@@ -4,19 +4,20 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::actions::Past;
-use crate::budget::{Budget, Cut, Stopwatch};
-use crate::conf::{Conf, Flag};
 use crate::decision::{Decision, Prepare};
-use crate::diagnosis::{QueueFault, Refusal};
-use crate::event::Time;
-use crate::id::{ClassId, JobId, NodeId, QueueId, TaskId};
-use crate::placement::{Placement, Room, Spot};
-use crate::plugin::{NodeRules, Outside, Plugin, Vote};
 use crate::searches::Searches;
 use crate::statement::{Entry, Statement};
-use crate::tiers::Tiers;
 use crate::waiting::Hunt;
-use crate::world::{Before, Status, World};
+use phalanx_cluster::budget::{Budget, Cut, Stopwatch};
+use phalanx_cluster::diagnosis::{QueueFault, Refusal};
+use phalanx_cluster::event::Time;
+use phalanx_cluster::id::{JobId, NodeId, QueueId, TaskId};
+use phalanx_cluster::{Before, Status, World};
+use phalanx_framework::conf::{Conf, Flag};
+use phalanx_framework::placement::{Placement, Room, Spot};
+use phalanx_framework::plugin::{Outside, Plugin, Vote};
+use phalanx_framework::tiers::Tiers;
+use phalanx_plugins::PLUGINS;
 
 /// Steps that searches for the places of gangs may take in a cycle, so that they hold up nobody else for long.
 const SEARCHES: u64 = 500_000;
@@ -79,7 +80,7 @@ impl<'w> Session<'w> {
         outside: impl Into<Outside<'w>>,
     ) -> Self {
         let outside = outside.into();
-        let tiers = Tiers::open(conf, world, outside);
+        let tiers = Tiers::open(PLUGINS, conf, world, outside);
         Self {
             world,
             tiers,
@@ -355,31 +356,5 @@ impl<'w> Session<'w> {
         if !refusals.contains(&refusal) {
             refusals.push(refusal);
         }
-    }
-}
-
-impl Tiers {
-    /// The filters and scorers of a class.
-    pub(crate) fn rules(&self, world: &World, class: ClassId) -> NodeRules {
-        let mut rules = NodeRules::default();
-        for plugin in self.with(Flag::Predicate) {
-            plugin.filters(world, class, &mut rules);
-        }
-        for plugin in self.with(Flag::NodeOrder) {
-            plugin.scorers(world, class, &mut rules);
-        }
-        rules
-    }
-
-    /// The same of a task, with what plugins add that look at more than its class.
-    pub(crate) fn scoped_rules(&self, world: &World, class: ClassId, task: TaskId) -> NodeRules {
-        let mut rules = self.rules(world, class);
-        for plugin in self.with(Flag::Predicate) {
-            plugin.scoped_filters(world, task, &mut rules);
-        }
-        for plugin in self.with(Flag::NodeOrder) {
-            plugin.scoped_scorers(world, task, &mut rules);
-        }
-        rules
     }
 }

@@ -3,9 +3,9 @@ use std::sync::Arc;
 
 use crate::actions::note_taking;
 use crate::decision::{Binding, Cause, Decision};
-use crate::id::{JobId, NodeId, TaskId};
 use crate::session::Session;
-use crate::world::{Before, Status};
+use phalanx_cluster::id::{JobId, NodeId, TaskId};
+use phalanx_cluster::{Before, Status};
 
 /// One change, with what it takes to undo it.
 #[derive(Clone, Debug)]

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use crate::decision::Decision;
-use crate::diagnosis::{QueueFault, Refusal};
-use crate::event::{Condition, GroupStatus, Phase, Time};
-use crate::id::{JobId, QueueId};
-use crate::plugin::Plugin;
 use crate::session::Session;
-use crate::world::{Job, JobKind, Rendered, Status};
+use phalanx_cluster::diagnosis::{QueueFault, Refusal};
+use phalanx_cluster::event::{Condition, GroupStatus, Phase, Time};
+use phalanx_cluster::id::{JobId, QueueId};
+use phalanx_cluster::{Job, JobKind, Rendered, Status};
+use phalanx_framework::plugin::Plugin;
 
 const UNSCHEDULABLE: &str = Condition::UNSCHEDULABLE;
 const SCHEDULED: &str = Condition::SCHEDULED;

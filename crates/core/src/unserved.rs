@@ -1,11 +1,11 @@
 //! Why pods wait whom no action refuses: gates, room that is being released, and actions that scheduler.conf does not have.
 use crate::actions;
-use crate::conf::Conf;
-use crate::diagnosis::Refusal;
-use crate::event::Phase;
-use crate::id::JobId;
 use crate::session::Session;
-use crate::world::Status;
+use phalanx_cluster::Status;
+use phalanx_cluster::diagnosis::Refusal;
+use phalanx_cluster::event::Phase;
+use phalanx_cluster::id::JobId;
+use phalanx_framework::conf::Conf;
 
 /// Actions that are not there.
 struct Missing {

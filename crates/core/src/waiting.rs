@@ -8,13 +8,13 @@ mod hunt;
 mod parking;
 
 use crate::actions::Heap;
-use crate::diagnosis::Refusal;
-use crate::event::{Dequeue, Time};
-use crate::id::{HerdId, JobId, QueueId};
 use crate::session::Session;
-use crate::world::{Job, Member, Members, World};
 pub(crate) use hunt::{Hunt, call as call_hunted};
 use parking::{Parking, parking};
+use phalanx_cluster::diagnosis::Refusal;
+use phalanx_cluster::event::{Dequeue, Time};
+use phalanx_cluster::id::{HerdId, JobId, QueueId};
+use phalanx_cluster::{Job, Member, Members, World};
 
 /// How patient jobs are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -237,7 +237,7 @@ fn park(session: &mut Session<'_>, job: JobId, parking: Parking, patience: Patie
     }
     let Some(it) = session.world.herd_mut(herd) else { return };
     let (mut members, live) = (std::mem::take(&mut it.members), it.live());
-    if members.len() > 2 * live + 16 {
+    if members.entries() > 2 * live + 16 {
         members = without_strays(session, herd, &members);
     }
     add(session, herd, &mut members, (job, serial));

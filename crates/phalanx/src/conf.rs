@@ -3,7 +3,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use phalanx_conf::{Known, Parsed, Severity};
-use phalanx_core::conf::Conf;
+use phalanx_framework::conf::Conf;
 
 use crate::exit::{BadInput, counted, print};
 use crate::inputs;

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use phalanx_conf::{Known, Parsed, Severity};
-use phalanx_core::conf::Conf;
+use phalanx_framework::conf::Conf;
 use phalanx_sim::Manifests;
 
 use crate::exit::{BadInput, all_of, plain, tell};

@@ -1,5 +1,5 @@
 //! Flags for comparing some of the nodes only, as Volcano has them.
-use phalanx_core::placement::Sampling;
+use phalanx_framework::placement::Sampling;
 
 use crate::flag;
 

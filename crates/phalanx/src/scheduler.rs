@@ -213,14 +213,14 @@ fn period() -> ValueParser {
 }
 
 fn parse_duration(text: &str) -> Option<Duration> {
-    let millis = phalanx_core::duration::parse_duration(text)?;
+    let millis = phalanx_cluster::duration::parse_duration(text)?;
     u64::try_from(millis).ok().map(Duration::from_millis)
 }
 
 #[cfg(test)]
 mod tests {
     use clap::Parser;
-    use phalanx_core::placement::Sampling;
+    use phalanx_framework::placement::Sampling;
 
     use super::*;
 

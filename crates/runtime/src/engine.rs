@@ -4,12 +4,12 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError};
 use std::time::{Duration, Instant};
 
+use phalanx_cluster::World;
+use phalanx_cluster::budget::Stopwatch;
+use phalanx_cluster::event::{Event, Time};
 use phalanx_core::Scheduler;
-use phalanx_core::budget::Stopwatch;
-use phalanx_core::conf::Conf;
 use phalanx_core::decision::Decision;
-use phalanx_core::event::{Event, Time};
-use phalanx_core::world::World;
+use phalanx_framework::conf::Conf;
 use tokio::sync::mpsc::UnboundedSender;
 use tracing::{debug, info};
 

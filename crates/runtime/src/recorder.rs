@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use phalanx_core::event::{Key, PodRef};
+use phalanx_cluster::event::{Key, PodRef};
 use rustc_hash::FxHashMap;
 use serde_json::{Value, json};
 

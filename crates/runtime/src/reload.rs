@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use phalanx_conf::{Known, Parsed, Problem, Severity, builtin_default, diff, parse};
-use phalanx_core::conf::Conf;
+use phalanx_framework::conf::Conf;
 use tracing::{error, info, warn};
 
 use crate::client::plain;

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use kube::Client;
-use phalanx_core::event::{Event, NodeUsage};
+use phalanx_cluster::event::{Event, NodeUsage};
 use tokio::sync::watch;
 use tracing::{debug, info, warn};
 

@@ -17,7 +17,7 @@ use phalanx_cache::{
     Change, Fold, Guarded, Identity, Interner, Invalid, Kind, Names, Rejected, WatchEvent, check_key,
     check_value, slim,
 };
-use phalanx_core::event::{Event, Key};
+use phalanx_cluster::event::{Event, Key};
 use serde::de::DeserializeOwned;
 use tokio::sync::mpsc;
 use tracing::{debug, info, warn};

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use phalanx_core::event::PvcInfo;
+use phalanx_cluster::event::PvcInfo;
 
 use crate::cluster::SimulatedPod;
 use crate::manifests::Object;

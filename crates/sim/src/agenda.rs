@@ -3,7 +3,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::sync::Arc;
 
-use phalanx_core::event::{Key, Time};
+use phalanx_cluster::event::{Key, Time};
 
 /// Something a virtual kubelet does; pods are named by UID.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -1,6 +1,6 @@
 //! What the disruption controller would have allowed.
 use phalanx_cache::Invalid;
-use phalanx_core::event::{PdbInfo, PodInfo, PodPhase};
+use phalanx_cluster::event::{PdbInfo, PodInfo, PodPhase};
 use serde_json::Value;
 
 use crate::manifests::Object;

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use phalanx_cache::Invalid;
+use phalanx_cluster::event::{ClaimInfo, Event, Key, PodClaim, PodPhase};
 use phalanx_core::decision::{ClaimWrite, Prepare};
-use phalanx_core::event::{ClaimInfo, Event, Key, PodClaim, PodPhase};
 
 use crate::cluster::SimulatedPod;
 use crate::manifests::Object;

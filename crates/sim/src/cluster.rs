@@ -2,12 +2,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use phalanx_core::decision::{Binding, Cause, Decision};
-use phalanx_core::event::{
+use phalanx_cluster::event::{
     AttachmentInfo, BindFailure, BindFault, Event, Key, NodeInfo, PdbInfo, PodGroupInfo, PodInfo, PodPhase,
     PodRef, PvcInfo, QueueGate, QueueInfo, Resources, StorageCapacityInfo, StorageClassInfo, Time,
     VolumeInfo,
 };
+use phalanx_core::decision::{Binding, Cause, Decision};
 
 use crate::agenda::{Agenda, Step};
 use crate::claims::Claims;

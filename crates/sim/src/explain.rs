@@ -2,7 +2,7 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
-use phalanx_core::event::{Phase, PodGroupInfo, PodInfo};
+use phalanx_cluster::event::{Phase, PodGroupInfo, PodInfo};
 use phalanx_core::report::{Figures, GroupReport, QueueReport, Report as CoreReport};
 
 use crate::outcome::lack;

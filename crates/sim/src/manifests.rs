@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use phalanx_cache::Names;
-use phalanx_core::event::{
+use phalanx_cluster::event::{
     AttachmentInfo, ClaimInfo, CsiDriverInfo, CsiNodeInfo, DeviceClassInfo, NamespaceInfo, NodeInfo,
     NodeUsage, PdbInfo, PodGroupInfo, PvcInfo, QueueInfo, QuotaInfo, SliceInfo, StorageCapacityInfo,
     StorageClassInfo, Time, VolumeInfo,

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use phalanx_api::names::QUEUE_NAME_ANNOTATION;
-use phalanx_core::event::{PodPhase, SliceNodes};
+use phalanx_cluster::event::{PodPhase, SliceNodes};
 
 use crate::bad_input::BadInput;
 use crate::kind::{Kind, near};

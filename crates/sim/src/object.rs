@@ -6,7 +6,7 @@ use k8s_openapi::api::resource::v1::{DeviceClass, ResourceClaim, ResourceClaimTe
 use phalanx_api::names::{COOLDOWN_TIME, RUN_SECONDS};
 use phalanx_api::v1beta1;
 use phalanx_cache::{Interner, Invalid, Names, decode, is_name, slim};
-use phalanx_core::event::{Event, NodeUsage, PodInfo, PodPhase, PodRef, PvcInfo, Time};
+use phalanx_cluster::event::{Event, NodeUsage, PodInfo, PodPhase, PodRef, PvcInfo, Time};
 use serde_json::{Value, json};
 
 use crate::budget::Budget;

@@ -2,10 +2,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use phalanx_cluster::event::{PodInfo, PodPhase};
+use phalanx_cluster::{Node, World};
 use phalanx_core::decision::Cause;
-use phalanx_core::event::{PodInfo, PodPhase};
 use phalanx_core::report::{GroupReport, QueueReport, Report as CoreReport};
-use phalanx_core::world::{Node, World};
 use phalanx_resource::Quantity;
 
 use crate::cluster::Cluster;

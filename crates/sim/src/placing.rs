@@ -2,7 +2,7 @@
 use std::sync::Arc;
 
 use phalanx_cache::Invalid;
-use phalanx_core::event::{Constraints, PodInfo};
+use phalanx_cluster::event::{Constraints, PodInfo};
 use serde_json::Value;
 
 const FIELDS: [&str; 2] = ["affinity", "topologySpreadConstraints"];

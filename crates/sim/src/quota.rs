@@ -2,8 +2,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use phalanx_core::event::Event;
-use phalanx_core::world::{Status, World, WorldOptions};
+use phalanx_cluster::event::Event;
+use phalanx_cluster::{Status, World, WorldOptions};
 use phalanx_resource::Amounts;
 
 use crate::manifests::Object;

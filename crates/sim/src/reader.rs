@@ -3,7 +3,7 @@ use std::collections::BTreeMap;
 
 use phalanx_api::names::{GROUP_MIN_MEMBER_ANNOTATION, GROUP_NAME_ANNOTATION};
 use phalanx_cache::{Invalid, Names};
-use phalanx_core::event::{Contradiction, PodPhase};
+use phalanx_cluster::event::{Contradiction, PodPhase};
 use serde_json::{Map, Value};
 
 use crate::bad_input::{BadInput, Refused};

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use phalanx_core::event::{PodPhase, PodRef, QueueGate, Time};
+use phalanx_cluster::event::{PodPhase, PodRef, QueueGate, Time};
 
 use crate::cluster::SimulatedPod;
 

@@ -1,13 +1,13 @@
 //! Runs the scheduler against a cluster in virtual time.
 use std::sync::Arc;
 
-use phalanx_core::conf::Conf;
+use phalanx_cluster::event::{Event, Time};
+use phalanx_cluster::{World, WorldOptions};
 use phalanx_core::decision::Decision;
-use phalanx_core::event::{Event, Time};
-use phalanx_core::placement::Sampling;
 use phalanx_core::report::Report as CoreReport;
-use phalanx_core::world::{World, WorldOptions};
 use phalanx_core::{Patience, Scheduler};
+use phalanx_framework::conf::Conf;
+use phalanx_framework::placement::Sampling;
 use thiserror::Error;
 
 use crate::admission;

@@ -2,10 +2,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use phalanx_core::decision::VolumeBinding;
-use phalanx_core::event::{
+use phalanx_cluster::event::{
     AttachmentInfo, Event, Key, PvcInfo, StorageCapacityInfo, StorageClassInfo, VolumeInfo,
 };
+use phalanx_core::decision::VolumeBinding;
 
 /// The controllers of volumes, with their objects.
 #[derive(Debug, Default)]

@@ -1,5 +1,5 @@
 //! What a configuration has somebody asked for that a simulation, which talks to nobody, does not ask; and what nobody goes by.
-use phalanx_core::conf::{Conf, PluginConf};
+use phalanx_framework::conf::{Conf, PluginConf};
 
 use crate::manifests::{Manifests, Object};
 use crate::unread::unread;

@@ -1,10 +1,10 @@
 //! What objects ask for by fields and annotations that only certain plugins read, and the configuration has none of them.
-use phalanx_core::annotation::{
+use phalanx_cluster::annotation::{
     BARE_SLA_WAITING_TIME, COOLDOWN_TIME, SLA_WAITING_TIME, TASK_TOPOLOGY_AFFINITY,
     TASK_TOPOLOGY_ANTI_AFFINITY,
 };
-use phalanx_core::conf::Conf;
-use phalanx_core::event::QueueInfo;
+use phalanx_cluster::event::QueueInfo;
+use phalanx_framework::conf::Conf;
 
 use crate::manifests::{Manifests, Object};
 

@@ -3,12 +3,12 @@ use std::sync::Arc;
 
 use anyhow::Result;
 use clap::ValueEnum;
-use phalanx_core::conf::Conf;
-use phalanx_core::event::{
+use phalanx_cluster::event::{
     ClaimInfo, ClaimRequest, Constraints, DeviceClassInfo, Event, Key, NodeInfo, Operator, PodClaim,
     PodGroupInfo, PodInfo, PodRules, PodSelector, PodTerm, PodVolume, PvcInfo, Requirement, StorageClassInfo,
 };
-use phalanx_core::label::Selector;
+use phalanx_cluster::label::Selector;
+use phalanx_framework::conf::Conf;
 
 use crate::core::helm_conf;
 use crate::generate::{self, Gang, resources};

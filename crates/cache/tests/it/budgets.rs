@@ -1,8 +1,8 @@
 //! PodDisruptionBudgets: whom they mean, and how many may go.
 
 use phalanx_cache::{Interner, Invalid, slim};
-use phalanx_core::event::{PdbInfo, Time};
-use phalanx_core::label::Labels;
+use phalanx_cluster::event::{PdbInfo, Time};
+use phalanx_cluster::label::Labels;
 
 use crate::{object, pod};
 

@@ -3,7 +3,7 @@
 use kube_core::{ObjectList, Resource, WatchEvent};
 use phalanx_api::v1beta1::{PodGroup, Queue};
 use phalanx_cache::{Guarded, Interner, Kind, Names, decode, slim};
-use phalanx_core::event::{Event, PodInfo};
+use phalanx_cluster::event::{Event, PodInfo};
 
 use crate::{object, shown, value};
 

@@ -1,7 +1,7 @@
 //! Devices, claims to them, and the claims of pods.
 
 use phalanx_cache::{Interner, Invalid};
-use phalanx_core::event::{ClaimInfo, DeviceValue, LeftOut, SliceInfo, SliceNodes};
+use phalanx_cluster::event::{ClaimInfo, DeviceValue, LeftOut, SliceInfo, SliceNodes};
 
 use crate::{object, pod};
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use phalanx_api::v1beta1::{PodGroup, Queue};
 use phalanx_cache::{Fold, Folded, Interner, Kind, Names, WatchEvent, decode, slim};
-use phalanx_core::event::Event;
+use phalanx_cluster::event::Event;
 use proptest::prelude::*;
 use serde::de::DeserializeOwned;
 

@@ -2,7 +2,7 @@
 
 use phalanx_api::v1beta1::{PodGroup, Queue};
 use phalanx_cache::{Interner, Names};
-use phalanx_core::event::{Dequeue, Phase, PodGroupInfo, QueueInfo, QueueState, Time};
+use phalanx_cluster::event::{Dequeue, Phase, PodGroupInfo, QueueInfo, QueueState, Time};
 
 use crate::{object, shown};
 

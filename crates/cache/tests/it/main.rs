@@ -14,7 +14,7 @@ mod requests;
 mod volumes;
 
 use phalanx_cache::{Interner, Invalid, Names, decode, slim};
-use phalanx_core::event::{PodInfo, Resources};
+use phalanx_cluster::event::{PodInfo, Resources};
 use serde::de::DeserializeOwned;
 
 fn value(yaml: &str) -> serde_json::Value {

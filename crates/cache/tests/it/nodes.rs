@@ -1,7 +1,7 @@
 //! Nodes and PriorityClasses.
 
 use phalanx_cache::{Interner, Invalid, decode, priority_class, slim};
-use phalanx_core::event::{Event, NodeInfo, TaintEffect};
+use phalanx_cluster::event::{Event, NodeInfo, TaintEffect};
 
 use crate::{object, shown, value};
 

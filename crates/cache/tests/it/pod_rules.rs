@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use phalanx_core::event::{Operator, PodRules, PodSelector, Requirement};
+use phalanx_cluster::event::{Operator, PodRules, PodSelector, Requirement};
 
 use crate::{object, pod, pod_spec, try_pod};
 

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use phalanx_cache::{Interner, Names, decode, slim};
-use phalanx_core::annotation;
-use phalanx_core::event::{Operator, PodInfo, PodPhase, Scoring, TaintEffect, Time, TolerationOperator};
+use phalanx_cluster::annotation;
+use phalanx_cluster::event::{Operator, PodInfo, PodPhase, Scoring, TaintEffect, Time, TolerationOperator};
 
 use crate::{pod, pod_spec, try_pod, value};
 
@@ -424,7 +424,7 @@ fn annotations_that_plugins_read_are_kept() {
 
 #[test]
 fn the_gate_of_a_queue_is_for_pods_that_ask_and_have_no_other() {
-    use phalanx_core::event::QueueGate::{None, Open, Shut};
+    use phalanx_cluster::event::QueueGate::{None, Open, Shut};
     const GATE: &str = "scheduling.volcano.sh/queue-allocation-gate";
     let own = format!("schedulingGates: [{{name: {GATE}}}]");
     let both = format!("schedulingGates: [{{name: {GATE}}}, {{name: other}}]");

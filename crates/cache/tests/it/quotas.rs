@@ -3,8 +3,8 @@
 use phalanx_api::names;
 use phalanx_api::v1beta1::Queue;
 use phalanx_cache::{Fold, Interner, Names, WatchEvent, slim};
-use phalanx_core::annotation;
-use phalanx_core::event::{Event, GroupLimits, Measure, QueueInfo, QuotaInfo, Time};
+use phalanx_cluster::annotation;
+use phalanx_cluster::event::{Event, GroupLimits, Measure, QueueInfo, QuotaInfo, Time};
 
 use crate::{object, pod, shown};
 
@@ -58,7 +58,7 @@ fn node_groups_of_a_queue() {
     assert_eq!(queue("metadata: {name: q}").node_groups, None);
     assert_eq!(
         queue("metadata: {name: q}\nspec: {affinity: {}}").node_groups,
-        Some(phalanx_core::event::NodeGroups::default())
+        Some(phalanx_cluster::event::NodeGroups::default())
     );
     let groups = queue(
         "

@@ -1,6 +1,6 @@
 //! What containers ask for.
 
-use phalanx_core::event::PodRequests;
+use phalanx_cluster::event::PodRequests;
 
 use crate::{pod, pod_spec, shown, try_pod};
 

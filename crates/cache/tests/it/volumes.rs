@@ -1,7 +1,7 @@
 //! Volumes, claims on them, storage classes, and what nodes can attach.
 
 use phalanx_cache::{Interner, decode, slim};
-use phalanx_core::event::{AccessModes, DiskKind, PvcInfo, VolumeInfo};
+use phalanx_cluster::event::{AccessModes, DiskKind, PvcInfo, VolumeInfo};
 
 use crate::{object, pod, value};
 

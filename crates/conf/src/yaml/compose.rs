@@ -2,7 +2,7 @@
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use phalanx_core::conf::{Position, Value};
+use phalanx_framework::conf::{Position, Value};
 use serde_saphyr::granit_parser::{Event, Marker, Parser, ScalarStyle, ScanError, Span, Tag, options};
 
 use super::{Content, Key, Node, Scalar, resolve};

@@ -1,5 +1,5 @@
 //! The type of a plain scalar, as gopkg.in/yaml.v2 resolves it.
-use phalanx_core::conf::Value;
+use phalanx_framework::conf::Value;
 
 /// What unquoted text is: YAML 1.1 booleans, octal numbers and `_` in numbers included.
 pub(crate) fn resolve(text: &str) -> Value {

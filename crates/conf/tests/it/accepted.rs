@@ -1,5 +1,5 @@
 //! What a good file means.
-use phalanx_core::conf::{Flag, Position, Value};
+use phalanx_framework::conf::{Flag, Position, Value};
 
 use super::{good, lines, read, with_plugin};
 

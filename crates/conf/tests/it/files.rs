@@ -2,7 +2,7 @@
 use std::path::Path;
 
 use phalanx_conf::{Doc, Known, builtin_default, diff, parse, render};
-use phalanx_core::conf::{ArgKind, ArgSpec, Conf, Flag};
+use phalanx_framework::conf::{ArgKind, ArgSpec, Conf, Flag};
 
 use super::{arg, without_positions};
 

@@ -7,7 +7,7 @@ mod ranges;
 mod text;
 
 use phalanx_conf::{Doc, Known, Parsed, parse};
-use phalanx_core::conf::{ArgKind, ArgSpec, Conf, Position};
+use phalanx_framework::conf::{ArgKind, ArgSpec, Conf, Position};
 
 const fn arg(name: &'static str, kind: ArgKind, default: &'static str) -> ArgSpec {
     ArgSpec { name, kind, default, doc: "For these tests." }

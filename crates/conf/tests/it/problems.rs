@@ -1,5 +1,5 @@
 //! Every problem says where it is, what it is, and what was expected.
-use phalanx_core::conf::Flag;
+use phalanx_framework::conf::Flag;
 
 use super::{lines, read, with_plugin};
 

@@ -1,6 +1,6 @@
 //! `render` and `diff`.
 use phalanx_conf::{diff, render};
-use phalanx_core::conf::{Arg, Args, Conf, Flag, Flags, PluginConf, Position, Tier, Value};
+use phalanx_framework::conf::{Arg, Args, Conf, Flag, Flags, PluginConf, Position, Tier, Value};
 use proptest::prelude::*;
 
 use super::{good, known, lines, read, with_plugin, without_positions};

@@ -10,12 +10,12 @@ use super::gather;
 use super::order::{self, Line};
 use super::reliance;
 use super::work::Work;
-use crate::conf::{ArgKind, ArgSpec};
-use crate::event::Phase;
-use crate::id::{JobId, QueueId};
 use crate::session::Session;
 use crate::waiting;
-use crate::world::Status;
+use phalanx_cluster::Status;
+use phalanx_cluster::event::Phase;
+use phalanx_cluster::id::{JobId, QueueId};
+use phalanx_framework::conf::{ArgKind, ArgSpec};
 use rustc_hash::FxHashMap;
 
 pub(super) const DEF: ActionDef = ActionDef {

@@ -2,11 +2,11 @@
 use rustc_hash::FxHashMap;
 
 use super::work::Work;
-use crate::diagnosis::Refusal;
-use crate::id::{ClassId, JobId, TaskId};
-use crate::placement::Room;
 use crate::statement::Statement;
-use crate::world::Status;
+use phalanx_cluster::Status;
+use phalanx_cluster::diagnosis::Refusal;
+use phalanx_cluster::id::{ClassId, JobId, TaskId};
+use phalanx_framework::placement::Room;
 
 /// One serving of a job: what could not be placed, and why.
 #[derive(Default)]

@@ -6,12 +6,12 @@ use super::ActionDef;
 use super::gang::{self, Served};
 use super::order::{self, Line};
 use super::work::Work;
-use crate::conf::{ArgKind, ArgSpec};
-use crate::event::Phase;
-use crate::id::{JobId, QueueId};
 use crate::session::Session;
 use crate::waiting;
-use crate::world::Status;
+use phalanx_cluster::Status;
+use phalanx_cluster::event::Phase;
+use phalanx_cluster::id::{JobId, QueueId};
+use phalanx_framework::conf::{ArgKind, ArgSpec};
 
 pub(super) const DEF: ActionDef = ActionDef {
     name: "backfill",

@@ -8,12 +8,12 @@ use smallvec::SmallVec;
 
 use super::work::Work;
 use super::{pack, reliance};
-use crate::diagnosis::Refusal;
-use crate::id::{ClassId, JobId, TaskId};
-use crate::placement::{Room, Spot};
 use crate::session::Session;
 use crate::statement::Statement;
-use crate::world::Status;
+use phalanx_cluster::Status;
+use phalanx_cluster::diagnosis::Refusal;
+use phalanx_cluster::id::{ClassId, JobId, TaskId};
+use phalanx_framework::placement::{Room, Spot};
 
 /// Nodes that are tried for a task, none in the same domains as another.
 const NODES: usize = 16;

@@ -4,12 +4,12 @@
 //! behind it, unless its queue says `dequeueStrategy: fifo`. Source: Volcano's enqueue action.
 use super::ActionDef;
 use super::order::{self, Line};
-use crate::conf::Conf;
-use crate::event::Phase;
-use crate::id::JobId;
 use crate::session::Session;
 use crate::waiting;
-use crate::world::{Job, JobKind};
+use phalanx_cluster::event::Phase;
+use phalanx_cluster::id::JobId;
+use phalanx_cluster::{Job, JobKind};
+use phalanx_framework::conf::Conf;
 
 pub(super) const DEF: ActionDef = ActionDef {
     name: "enqueue",

@@ -4,12 +4,12 @@ use std::sync::Arc;
 use super::attempt::place_until_ready;
 use super::work::Work;
 use super::{detour, gather, hold, pack, reliance, start, together, yielding};
-use crate::budget::Cut;
-use crate::diagnosis::Refusal;
-use crate::id::{JobId, TaskId};
 use crate::session::Session;
 use crate::statement::Statement;
-use crate::world::Status;
+use phalanx_cluster::Status;
+use phalanx_cluster::budget::Cut;
+use phalanx_cluster::diagnosis::Refusal;
+use phalanx_cluster::id::{JobId, TaskId};
 
 /// How serving a job ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

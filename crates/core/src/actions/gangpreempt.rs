@@ -5,7 +5,7 @@
 //! jobs is total.
 use super::ActionDef;
 use super::evict::{self, MAX_STEPS_ARG, MAX_TIME_ARG, Purpose, WHOLE};
-use crate::conf::{ArgKind, ArgSpec, Rule};
+use phalanx_framework::conf::{ArgKind, ArgSpec, Rule};
 
 /// Arguments of both actions that take gangs as a whole.
 pub(super) const ARGS: &[ArgSpec] = &[

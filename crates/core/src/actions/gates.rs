@@ -3,10 +3,10 @@
 //!
 //! Source: Volcano's allocate action and its gate manager; each pod for itself, in the order in which they are served.
 use crate::decision::Decision;
-use crate::event::Phase;
-use crate::id::TaskId;
 use crate::session::Session;
-use crate::world::Status;
+use phalanx_cluster::Status;
+use phalanx_cluster::event::Phase;
+use phalanx_cluster::id::TaskId;
 
 /// Opens the gates of all whose queue has room.
 pub(super) fn open(session: &mut Session<'_>) {

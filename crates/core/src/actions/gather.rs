@@ -8,12 +8,12 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::work::Work;
-use crate::diagnosis::Refusal;
-use crate::event::Time;
-use crate::id::{JobId, NodeId, TaskId};
 use crate::session::Session;
 use crate::statement::Statement;
-use crate::world::{Status, World};
+use phalanx_cluster::diagnosis::Refusal;
+use phalanx_cluster::event::Time;
+use phalanx_cluster::id::{JobId, NodeId, TaskId};
+use phalanx_cluster::{Status, World};
 
 /// How long a gang gathers room before it lets others have it for as long, in milliseconds.
 const PATIENCE: i64 = 600_000;

@@ -7,10 +7,10 @@ use std::cmp::Reverse;
 use rustc_hash::FxHashSet;
 
 use super::{evict, gather};
-use crate::id::{JobId, NodeId, TaskId};
-use crate::placement::Room;
 use crate::session::Session;
 use crate::statement::Statement;
+use phalanx_cluster::id::{JobId, NodeId, TaskId};
+use phalanx_framework::placement::Room;
 
 /// The places of a gang that waits, in the order in which it is served.
 pub(super) type Places = Vec<(TaskId, NodeId)>;

@@ -25,8 +25,8 @@ pub(crate) use evict::{Past, note_taking};
 pub(crate) use order::Heap;
 pub(crate) use work::unplaced;
 
-use crate::conf::ArgSpec;
 use crate::session::Session;
+use phalanx_framework::conf::ArgSpec;
 
 /// A row in the table of actions.
 pub struct ActionDef {

@@ -11,11 +11,11 @@ use rustc_hash::FxHashMap;
 
 use contest::{Contest, Rules};
 
-use crate::diagnosis::Refusal;
-use crate::event::Dequeue;
-use crate::id::{JobId, QueueId};
 use crate::session::Session;
-use crate::world::Status;
+use phalanx_cluster::Status;
+use phalanx_cluster::diagnosis::Refusal;
+use phalanx_cluster::event::Dequeue;
+use phalanx_cluster::id::{JobId, QueueId};
 
 /// A binary heap whose order is handed in with each call; the least comes first.
 #[derive(Clone, Debug)]

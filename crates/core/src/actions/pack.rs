@@ -15,13 +15,13 @@ use std::cmp::Reverse;
 use std::sync::Arc;
 
 use super::{reliance, start};
-use crate::budget::{Budget, Cut};
-use crate::id::{ClaimId, JobId, NodeId, TaskId};
-use crate::placement::Room;
 use crate::session::Session;
 use crate::statement::Statement;
-use crate::world::{Class, Node, Status, World};
 use around::Around;
+use phalanx_cluster::budget::{Budget, Cut};
+use phalanx_cluster::id::{ClaimId, JobId, NodeId, TaskId};
+use phalanx_cluster::{Class, Node, Status, World};
+use phalanx_framework::placement::Room;
 pub(super) use volumes::is_exhaustive;
 
 /// Nodes that are looked at in the time that such a question takes.

@@ -5,7 +5,7 @@
 //! further task, and where that fails may evict its own less important tasks for it. Source: Volcano's preempt action.
 use super::ActionDef;
 use super::evict::{self, MAX_STEPS_ARG, MAX_TIME_ARG, Purpose};
-use crate::conf::{ArgKind, ArgSpec, Rule};
+use phalanx_framework::conf::{ArgKind, ArgSpec, Rule};
 
 const fn accepted(name: &'static str, kind: ArgKind, default: &'static str) -> ArgSpec {
     let doc = "Accepted for Volcano's sake; a victim's place is always proven by all rules, and no node is left out.";

@@ -5,7 +5,7 @@
 //! Volcano's reclaim action.
 use super::ActionDef;
 use super::evict::{self, MAX_STEPS_ARG, MAX_TIME_ARG, Purpose};
-use crate::conf::{ArgKind, ArgSpec};
+use phalanx_framework::conf::{ArgKind, ArgSpec};
 
 pub(super) const DEF: ActionDef = ActionDef {
     name: "reclaim",

@@ -12,12 +12,12 @@ use smallvec::SmallVec;
 
 use super::hold::{self, Places};
 use super::{gather, start};
-use crate::diagnosis::Refusal;
-use crate::event::Time;
-use crate::id::{JobId, NodeId, TaskId, TermId};
 use crate::session::Session;
 use crate::statement::Statement;
-use crate::world::{Status, World};
+use phalanx_cluster::diagnosis::Refusal;
+use phalanx_cluster::event::Time;
+use phalanx_cluster::id::{JobId, NodeId, TaskId, TermId};
+use phalanx_cluster::{Status, World};
 
 /// So many promised places are looked at in a cycle for what jobs would do to them: some milliseconds.
 const MOST: usize = 2_000;

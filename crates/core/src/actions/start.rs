@@ -7,13 +7,13 @@ use std::sync::Arc;
 
 use super::hold::{self, Places};
 use super::{gang, pack, reliance};
-use crate::event::Time;
-use crate::id::{JobId, NodeId, TaskId};
-use crate::placement::Room;
 use crate::searches::Searches;
 use crate::session::Session;
 use crate::statement::Statement;
-use crate::world::{NoWay, Status};
+use phalanx_cluster::event::Time;
+use phalanx_cluster::id::{JobId, NodeId, TaskId};
+use phalanx_cluster::{NoWay, Status};
+use phalanx_framework::placement::Room;
 
 /// A search of fewer steps does not rest: a few milliseconds.
 const SHORT: u64 = 2_000;

@@ -6,12 +6,12 @@ use rustc_hash::FxHashMap;
 
 use super::attempt::Attempt;
 use super::{pack, reliance, start};
-use crate::budget::Cut;
-use crate::id::{JobId, NodeId, TaskId, TermId};
-use crate::placement::Room;
 use crate::session::Session;
 use crate::statement::Statement;
-use crate::world::{Node, World};
+use phalanx_cluster::budget::Cut;
+use phalanx_cluster::id::{JobId, NodeId, TaskId, TermId};
+use phalanx_cluster::{Node, World};
+use phalanx_framework::placement::Room;
 
 /// Domains that are tried for a gang at most.
 const DOMAINS: usize = 16;

@@ -1,7 +1,7 @@
 //! What there is to be placed of a job, in which order.
-use crate::id::{JobId, TaskId};
 use crate::session::Session;
-use crate::world::{Job, Role, Status, World};
+use phalanx_cluster::id::{JobId, TaskId};
+use phalanx_cluster::{Job, Role, Status, World};
 
 /// The tasks of a job that wait, in the order in which they are served.
 #[derive(Debug)]

@@ -5,11 +5,11 @@
 //! priority only (`addGENominatedPods`).
 use super::evict;
 use super::hold::{self, Places};
-use crate::diagnosis::Refusal;
-use crate::id::{JobId, NodeId, TaskId};
 use crate::session::Session;
 use crate::statement::Statement;
-use crate::world::Status;
+use phalanx_cluster::Status;
+use phalanx_cluster::diagnosis::Refusal;
+use phalanx_cluster::id::{JobId, NodeId, TaskId};
 
 /// Jobs that are looked at in the time in which one place is tried.
 const SCANNED: usize = 16;

@@ -2,10 +2,10 @@
 use rustc_hash::FxHashMap;
 
 use super::{Patience, call_first, first};
-use crate::event::Time;
-use crate::id::{HerdId, JobId, QueueId};
 use crate::session::{Session, job_order};
-use crate::world::{Cursor, Growth, Largest, Sought};
+use phalanx_cluster::event::Time;
+use phalanx_cluster::id::{HerdId, JobId, QueueId};
+use phalanx_cluster::{Cursor, Growth, Largest, Sought};
 
 /// After so many in vain it is found out how large the largest rooms are.
 const BLINDLY: usize = 8;

@@ -1,11 +1,11 @@
 //! Who waits for what: the herd that a job joins when it was refused.
 use std::sync::Arc;
 
-use crate::diagnosis::{NoEviction, Refusal, Unfit};
-use crate::event::{Dequeue, Phase, QueueGate, Time};
-use crate::id::{ClassId, JobId, TaskId, TermId};
 use crate::session::Session;
-use crate::world::{Cure, HerdKey, Holds, Job, Plight, Run, Shape, Stand, Status, World};
+use phalanx_cluster::diagnosis::{NoEviction, Refusal, Unfit};
+use phalanx_cluster::event::{Dequeue, Phase, QueueGate, Time};
+use phalanx_cluster::id::{ClassId, JobId, TaskId, TermId};
+use phalanx_cluster::{Cure, HerdKey, Holds, Job, Plight, Run, Shape, Stand, Status, World};
 
 /// Actions that evict for a job that waits.
 const EVICTING: [&str; 4] = ["preempt", "reclaim", "gangpreempt", "gangreclaim"];

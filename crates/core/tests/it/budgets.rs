@@ -3,13 +3,13 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use phalanx_core::budget::Stopwatch;
-use phalanx_core::conf::Conf;
+use phalanx_cluster::budget::Stopwatch;
+use phalanx_cluster::event::{Event, PodGroupInfo, Time};
 use phalanx_core::decision::Decision;
-use phalanx_core::event::{Event, PodGroupInfo, Time};
+use phalanx_framework::conf::Conf;
 
 use crate::cluster::{Cluster, helm};
-use crate::objects::{group, member, node, running};
+use phalanx_framework::testing::{group, member, node, running};
 
 /// Time passes with each look, on and on.
 #[derive(Debug)]

@@ -2,13 +2,13 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use phalanx_core::annotation::{HIERARCHY, HIERARCHY_WEIGHTS};
-use phalanx_core::conf::{Arg, Conf, Flag, PluginConf, Position, Value};
-use phalanx_core::event::{Event, PodGroupInfo, PodInfo, PodPhase, QueueInfo, Time};
+use phalanx_cluster::annotation::{HIERARCHY, HIERARCHY_WEIGHTS};
+use phalanx_cluster::event::{Event, PodGroupInfo, PodInfo, PodPhase, QueueInfo, Time};
+use phalanx_framework::conf::{Arg, Conf, Flag, PluginConf, Position, Value};
 use proptest::prelude::*;
 
 use crate::cluster::{Cluster, cases, helm};
-use crate::objects::{args, group, member, node, queue, resources};
+use phalanx_framework::testing::{args, group, member, node, queue, resources};
 
 /// Who says what queues may have.
 #[derive(Clone, Copy, Debug, PartialEq)]

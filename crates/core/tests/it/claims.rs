@@ -1,16 +1,16 @@
 //! Claims to volumes and to devices, for random clusters, and what may happen to them.
 use std::sync::Arc;
 
-use phalanx_core::event::{
+use phalanx_cluster::event::{
     AccessModes, AttachmentInfo, ClaimInfo, ClaimRequest, Constraints, CsiDriverInfo, CsiNodeInfo,
     DeviceClassInfo, DeviceInfo, Event, Key, NodeTerm, Operator, PodClaim, PodInfo, PodVolume, PvcInfo,
     Requirement, SliceInfo, SliceNodes, StorageCapacityInfo, StorageClassInfo, VolumeInfo,
 };
-use phalanx_core::label::Selector;
+use phalanx_cluster::label::Selector;
 use proptest::prelude::*;
 
 use crate::cluster::Cluster;
-use crate::objects::{group, member, pod, running};
+use phalanx_framework::testing::{group, member, pod, running};
 
 const DRIVER: &str = "csi.x";
 
@@ -207,7 +207,7 @@ fn one_to_attach() -> Cluster {
     cluster
 }
 
-fn preempting() -> phalanx_core::conf::Conf {
+fn preempting() -> phalanx_framework::conf::Conf {
     let mut conf = crate::cluster::helm();
     conf.actions.push("preempt".into());
     conf
@@ -241,7 +241,8 @@ fn a_volume_that_is_attached_counts_with_its_pods() {
     let mut cluster = one_to_attach();
     cluster.add(group("low", 1)).add(running(wish(member("low", 0, "cpu=1"), (vec![0], None)), "n0"));
     cluster.add(attached("pv0"));
-    let high = phalanx_core::event::PodGroupInfo { priority_class: Some("high".into()), ..group("high", 1) };
+    let high =
+        phalanx_cluster::event::PodGroupInfo { priority_class: Some("high".into()), ..group("high", 1) };
     cluster.add(high).add(wish(member("high", 0, "cpu=1"), (vec![2], None)));
     let cycle = cluster.cycle();
     assert_eq!(cycle.evicted, ["low-0"], "it makes room, though the attachment is still there");

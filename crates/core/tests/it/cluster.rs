@@ -2,16 +2,16 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use phalanx_core::budget::Stopwatch;
-use phalanx_core::conf::{Conf, Flag, PluginConf, Tier};
+use phalanx_cluster::budget::Stopwatch;
+use phalanx_cluster::event::{Event, GroupStatus, Key, Phase, PodGroupInfo, PodInfo, Time};
+use phalanx_cluster::{World, WorldOptions};
 use phalanx_core::decision::Decision;
-use phalanx_core::event::{Event, GroupStatus, Key, Phase, PodGroupInfo, PodInfo, Time};
-use phalanx_core::extender::Extender;
 use phalanx_core::report::GroupReport;
-use phalanx_core::world::{World, WorldOptions};
 use phalanx_core::{Outcome, Patience, Scheduler};
+use phalanx_framework::conf::{Conf, Flag, PluginConf, Tier};
+use phalanx_framework::extender::Extender;
 
-use crate::objects::{member, node, queue, running};
+use phalanx_framework::testing::{member, node, queue, running};
 
 /// Actions and tiers as Volcano's Helm chart installs them. A core without one of these plugins passes it over.
 pub(crate) fn helm() -> Conf {

@@ -1,10 +1,10 @@
 //! Binds that the API server refuses: tried again after a while, and in nobody's way meanwhile.
+use phalanx_cluster::event::{BindFailure, BindFault, Dequeue, Event, PodGroupInfo, QueueInfo};
 use phalanx_core::Patience;
 use phalanx_core::decision::Decision;
-use phalanx_core::event::{BindFailure, BindFault, Dequeue, Event, PodGroupInfo, QueueInfo};
 
 use crate::cluster::{Cluster, Cycle};
-use crate::objects::{group, member, node, pod, queue};
+use phalanx_framework::testing::{group, member, node, pod, queue};
 
 const WEBHOOK: &str = "admission webhook \"licence\" denied the request";
 

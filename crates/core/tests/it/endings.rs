@@ -2,15 +2,15 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use phalanx_core::event::{Constraints, Event, PodGroupInfo, PodInfo, Time};
-use phalanx_core::world::Status;
+use phalanx_cluster::Status;
+use phalanx_cluster::event::{Constraints, Event, PodGroupInfo, PodInfo, Time};
 use proptest::prelude::*;
 
 use crate::chases::again;
 use crate::cluster::{Cluster, cases};
-use crate::objects::{group, member, node, queue, running};
 use crate::settings::{Named, evicting, named};
 use crate::small::{self, Rules};
+use phalanx_framework::testing::{group, member, node, queue, running};
 
 /// A gang: `minMember`, pods that run on these nodes, pods that wait, cores of each, priority class, queue, what they ask of others.
 #[derive(Clone, Debug)]

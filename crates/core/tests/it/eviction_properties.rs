@@ -1,9 +1,9 @@
 //! What holds in every cluster whose gangs evict each other.
 use std::cell::RefCell;
 
-use phalanx_core::conf::{Conf, Flag};
-use phalanx_core::event::{Event, PodGroupInfo, PodInfo, PodPhase};
-use phalanx_core::world::{Status, World};
+use phalanx_cluster::event::{Event, PodGroupInfo, PodInfo, PodPhase};
+use phalanx_cluster::{Status, World};
+use phalanx_framework::conf::{Conf, Flag};
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseResult;
 

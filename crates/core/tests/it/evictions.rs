@@ -1,14 +1,14 @@
 //! Who is evicted for whom.
 use std::sync::Arc;
 
-use phalanx_core::conf::{ActionConf, Arg, Args, Conf, Flag, PluginConf, Position, Value};
+use phalanx_cluster::event::{Event, Key, PdbInfo, PodGroupInfo, PodInfo, QueueInfo, Time};
+use phalanx_cluster::label::Selector;
 use phalanx_core::decision::Decision;
-use phalanx_core::event::{Event, Key, PdbInfo, PodGroupInfo, PodInfo, QueueInfo, Time};
-use phalanx_core::extender::{Recorder, Silent};
-use phalanx_core::label::Selector;
+use phalanx_framework::conf::{ActionConf, Arg, Args, Conf, Flag, PluginConf, Position, Value};
+use phalanx_framework::extender::{Recorder, Silent};
 
 use crate::cluster::{Cluster, Cycle, helm};
-use crate::objects::{args, group, leaving, member, node, pod, queue, running};
+use phalanx_framework::testing::{args, group, leaving, member, node, pod, queue, running};
 
 /// Helm's tiers with these actions behind the usual ones.
 fn with_actions(actions: &[&str]) -> Conf {
@@ -306,7 +306,7 @@ fn only_nodes_that_will_do_are_emptied() {
     let mut cluster = full();
     cluster.add(of_class(group("g", 1), "high"));
     let mut pod = member("g", 0, "cpu=1");
-    pod.constraints = std::sync::Arc::new(phalanx_core::event::Constraints {
+    pod.constraints = std::sync::Arc::new(phalanx_cluster::event::Constraints {
         node_selector: vec![("kubernetes.io/hostname".into(), "n1".into())],
         ..Default::default()
     });
@@ -441,7 +441,7 @@ fn a_gang_that_lost_a_role_preempts_for_it() {
 #[test]
 fn a_full_quota_is_freed_wherever_its_pods_are() {
     let mut cluster = cluster(with_actions(&["preempt"]));
-    cluster.add(QueueInfo { capability: crate::objects::resources("cpu=4"), ..queue("q", 1) });
+    cluster.add(QueueInfo { capability: phalanx_framework::testing::resources("cpu=4"), ..queue("q", 1) });
     cluster.nodes(2, "cpu=4");
     runs(&mut cluster, in_queue(of_class(group("lows", 1), "low"), "q"), "cpu=1", &["n0"; 4]);
     cluster.gang(in_queue(of_class(group("g", 2), "high"), "q"), 2, "cpu=1");

@@ -1,8 +1,8 @@
 //! Gangs: whole or not at all, in the right order.
-use phalanx_core::event::{BindFailure, BindFault, Event, NodeInfo, Phase, PodGroupInfo, QueueInfo, Time};
+use phalanx_cluster::event::{BindFailure, BindFault, Event, NodeInfo, Phase, PodGroupInfo, QueueInfo, Time};
 
 use crate::cluster::Cluster;
-use crate::objects::{group, leaving, member, node, pod, queue, running};
+use phalanx_framework::testing::{group, leaving, member, node, pod, queue, running};
 
 #[test]
 fn a_gang_is_bound_whole_or_not_at_all() {
@@ -295,7 +295,7 @@ fn what_was_sent_before_a_bind_does_not_take_it_back() {
     assert_eq!(cluster.cycle().names(), ["z"]);
     cluster.add(Event::Bound("z".into()));
     // The echo of a condition that was written before, without a node.
-    cluster.add(phalanx_core::event::PodInfo {
+    cluster.add(phalanx_cluster::event::PodInfo {
         unscheduled_message: Some("0/1 nodes".into()),
         ..pod("z", "cpu=4")
     });
@@ -317,8 +317,10 @@ fn absurd_minimums_and_requests_are_no_reason_to_stop() {
 #[test]
 fn a_standby_knows_what_stands_on_the_objects_when_its_turn_comes() {
     let mut cluster = Cluster::new();
-    let allocated =
-        |text: &str| QueueInfo { allocated: crate::objects::resources(text), ..queue("default", 1) };
+    let allocated = |text: &str| QueueInfo {
+        allocated: phalanx_framework::testing::resources(text),
+        ..queue("default", 1)
+    };
     cluster.world.stand_by(true);
     cluster.add(allocated("")).add(allocated("cpu=4 pods=1"));
     cluster.world.stand_by(false);

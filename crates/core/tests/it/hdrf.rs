@@ -1,13 +1,13 @@
 //! Plugin drf with `enableHierarchy`: queues ordered by their annotations.
-use phalanx_core::annotation::{HIERARCHY, HIERARCHY_WEIGHTS};
-use phalanx_core::conf::{Conf, Flag};
-use phalanx_core::event::{PodGroupInfo, QueueInfo, QueueState, Time};
-use phalanx_core::id::TaskId;
-use phalanx_core::placement::Placement;
+use phalanx_cluster::annotation::{HIERARCHY, HIERARCHY_WEIGHTS};
+use phalanx_cluster::event::{PodGroupInfo, QueueInfo, QueueState, Time};
+use phalanx_cluster::id::TaskId;
 use phalanx_core::session::Session;
+use phalanx_framework::conf::{Conf, Flag};
+use phalanx_framework::placement::Placement;
 
 use crate::cluster::{Cluster, helm};
-use crate::objects::{group, member, queue, running, task_of};
+use phalanx_framework::testing::{group, member, queue, running, task_of};
 
 fn conf() -> Conf {
     let mut conf = helm();

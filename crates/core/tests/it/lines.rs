@@ -1,19 +1,19 @@
 //! Which queue is served next, among many: the same as when all of them are compared before each job.
 use std::sync::Arc;
 
-use phalanx_core::annotation::{HIERARCHY, HIERARCHY_WEIGHTS};
-use phalanx_core::conf::Conf;
+use phalanx_cluster::Status;
+use phalanx_cluster::annotation::{HIERARCHY, HIERARCHY_WEIGHTS};
+use phalanx_cluster::event::{PodGroupInfo, QueueInfo, Time};
+use phalanx_cluster::id::JobId;
 use phalanx_core::decision::Decision;
-use phalanx_core::event::{PodGroupInfo, QueueInfo, Time};
-use phalanx_core::id::JobId;
-use phalanx_core::placement::Placement;
 use phalanx_core::session::Session;
-use phalanx_core::world::Status;
+use phalanx_framework::conf::Conf;
+use phalanx_framework::placement::Placement;
 use proptest::prelude::*;
 
 use crate::cluster::Cluster;
-use crate::objects::{group, member, queue, resources, running};
 use crate::settings::{Named, named};
+use phalanx_framework::testing::{group, member, queue, resources, running};
 
 /// Every plugin that orders queues, alone and beside others.
 fn confs(actions: &str) -> Vec<Named> {

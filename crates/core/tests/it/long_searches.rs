@@ -1,11 +1,11 @@
 //! Long searches for victims that come to nothing are not made again in each cycle.
+use phalanx_cluster::event::{Event, PodInfo, Time};
+use phalanx_cluster::{World, WorldOptions};
 use phalanx_core::Scheduler;
 use phalanx_core::decision::Decision;
-use phalanx_core::event::{Event, PodInfo, Time};
-use phalanx_core::world::{World, WorldOptions};
 
 use crate::cluster::helm;
-use crate::objects::{node, pod, queue, running};
+use phalanx_framework::testing::{node, pod, queue, running};
 
 const NODES: usize = 400;
 const PODS: usize = 20 * NODES;

@@ -1,10 +1,12 @@
 //! Whole cycles: events in, decisions out.
 mod admission;
+mod arguments;
 mod budgets;
 mod chases;
 mod claims;
 mod cluster;
 mod denied;
+mod echoes;
 mod endings;
 mod eviction_properties;
 mod evictions;
@@ -14,8 +16,6 @@ mod lines;
 mod long_searches;
 mod more_plugins;
 mod moves;
-#[path = "../../src/testing.rs"]
-mod objects;
 mod oracle;
 mod oracle_beside;
 mod oracle_claims;
@@ -28,6 +28,7 @@ mod orders;
 mod parked;
 mod parked_cases;
 mod parked_kinds;
+mod placement;
 mod pools;
 mod properties;
 mod queues;
@@ -41,6 +42,3 @@ mod small;
 mod trees;
 mod undo;
 mod writes;
-
-// What `objects` imports; it is compiled into the library's own tests too.
-use phalanx_core::{annotation, conf, event, id, plugin, world};

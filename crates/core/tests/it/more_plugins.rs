@@ -1,9 +1,9 @@
 //! One cycle and more with the plugins beyond Volcano's default ones.
-use phalanx_core::conf::{Conf, PluginConf, Tier, Value};
-use phalanx_core::event::{Phase, PodGroupInfo};
+use phalanx_cluster::event::{Phase, PodGroupInfo};
+use phalanx_framework::conf::{Conf, PluginConf, Tier, Value};
 
 use crate::cluster::Cluster;
-use crate::objects::{args, group, member, resources};
+use phalanx_framework::testing::{args, group, member, resources};
 
 type Row<'a> = (&'a str, &'a [(&'a str, Value)]);
 
@@ -44,6 +44,6 @@ fn sla_keeps_the_room_that_a_waiting_gang_has_found() {
     assert_eq!(cluster.cycle().nominated.len(), 2);
     cluster.gang(group("small", 1), 1, "cpu=1");
     assert!(cluster.cycle().bound.is_empty(), "the room stays with the gang");
-    cluster.add(crate::objects::node("n2", "cpu=1"));
+    cluster.add(phalanx_framework::testing::node("n2", "cpu=1"));
     assert_eq!(cluster.cycle().bound_of("big"), 3);
 }

@@ -1,10 +1,10 @@
 //! Pods that are moved (`shuffle`), and the places that are kept for those that come in their stead.
+use phalanx_cluster::event::{Event, Measure, NodeInfo, NodeUsage, PodGroupInfo, PodInfo, QueueInfo, Time};
 use phalanx_core::Patience;
-use phalanx_core::conf::{ActionConf, Conf, PluginConf, Tier, Value};
-use phalanx_core::event::{Event, Measure, NodeInfo, NodeUsage, PodGroupInfo, PodInfo, QueueInfo, Time};
+use phalanx_framework::conf::{ActionConf, Conf, PluginConf, Tier, Value};
 
 use crate::cluster::Cluster;
-use crate::objects::{args, group, leaving, member, node, pod, queue, resources, running};
+use phalanx_framework::testing::{args, group, leaving, member, node, pod, queue, resources, running};
 
 fn shuffle(name: &str, value: Value) -> ActionConf {
     ActionConf { name: "shuffle".into(), args: args(&[(name, value)]), ..ActionConf::default() }

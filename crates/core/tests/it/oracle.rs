@@ -3,16 +3,16 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-use phalanx_core::conf::{Conf, Flag, PluginConf, Tier};
-use phalanx_core::event::{
+use phalanx_cluster::event::{
     Constraints, Event, Key, NodeInfo, PdbInfo, PodGroupInfo, PodInfo, PodPhase, PodRules, PodTerm,
 };
+use phalanx_framework::conf::{Conf, Flag, PluginConf, Tier};
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseResult;
 
 use crate::cluster::Cluster;
-use crate::objects::{group, member, node, running};
 use crate::small::{RACK, Topology, has, labels, topology};
+use phalanx_framework::testing::{group, member, node, running};
 
 /// A pod that has its node.
 #[derive(Clone, Debug)]

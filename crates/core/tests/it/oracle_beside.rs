@@ -1,13 +1,13 @@
 //! `allocate` against brute force for those that come while a gang waits in promised places which depend on where such pods are:
 //! the gang can start whatever they get, and one pod waits only where every place for it would keep the gang from that.
-use phalanx_core::event::Time;
-use phalanx_core::world::Status;
+use phalanx_cluster::Status;
+use phalanx_cluster::event::Time;
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseResult;
 
 use crate::cluster::{Cluster, cases};
-use crate::objects::group;
 use crate::small::{self, Held, Host, Member, Places, Rules, Set, Small};
+use phalanx_framework::testing::group;
 
 #[derive(Clone, Debug)]
 struct Case {

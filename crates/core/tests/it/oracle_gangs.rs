@@ -1,12 +1,12 @@
 //! Gangs of unlike members against brute force on tiny clusters: whoever waits could not have been placed.
 use std::sync::Arc;
 
-use phalanx_core::conf::{Conf, PluginConf, Tier};
-use phalanx_core::event::{Constraints, PodGroupInfo, PodInfo, QueueInfo};
+use phalanx_cluster::event::{Constraints, PodGroupInfo, PodInfo, QueueInfo};
+use phalanx_framework::conf::{Conf, PluginConf, Tier};
 use proptest::prelude::*;
 
 use crate::cluster::Cluster;
-use crate::objects::{group, member, node, pod, queue, resources, running};
+use phalanx_framework::testing::{group, member, node, pod, queue, resources, running};
 
 const ROLES: [&str; 2] = ["chief", "worker"];
 

@@ -2,13 +2,13 @@
 //! place could not have been given one, and what is reserved leads to a start.
 use std::sync::Arc;
 
-use phalanx_core::event::{Constraints, PodInfo, PodRules, PodSelector, PodTerm};
+use phalanx_cluster::event::{Constraints, PodInfo, PodRules, PodSelector, PodTerm};
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseResult;
 
 use crate::cluster::{Cluster, cases};
-use crate::objects::{group, leaving, member, node, pod, running};
 use crate::small::{self, Held, Host, Member, Rules, Set, Small, Topology};
+use phalanx_framework::testing::{group, leaving, member, node, pod, running};
 
 #[derive(Clone, Debug)]
 struct Case {

@@ -1,14 +1,14 @@
 //! Reclaiming between queues against brute force: what queues deserve, are guaranteed and may have, in a list and in a tree.
 use std::collections::HashMap;
 
-use phalanx_core::conf::{Arg, Conf, Flag, PluginConf, Position, Tier, Value};
-use phalanx_core::event::{QueueInfo, Resources};
+use phalanx_cluster::event::{QueueInfo, Resources};
+use phalanx_framework::conf::{Arg, Conf, Flag, PluginConf, Position, Tier, Value};
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseResult;
 
 use crate::cluster::{Cluster, cases};
-use crate::objects::{queue, resources};
 use crate::small::{Figures, Host, Member, Rules, Set, Small, filled};
+use phalanx_framework::testing::{queue, resources};
 
 /// Cores of a queue.
 #[derive(Clone, Debug, Default)]

@@ -1,12 +1,12 @@
 //! preempt against brute force where pods look at each other and members are unlike: spread, company, none of it, sizes.
-use phalanx_core::conf::{Conf, Flag, PluginConf, Tier};
-use phalanx_core::event::{Event, PodGroupInfo, PodInfo};
+use phalanx_cluster::event::{Event, PodGroupInfo, PodInfo};
+use phalanx_framework::conf::{Conf, Flag, PluginConf, Tier};
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseResult;
 
 use crate::cluster::{Cluster, cases};
-use crate::objects::group;
 use crate::small::{self, Figures, Host, Member, Rules, Set, Small, Topology, filled, host};
+use phalanx_framework::testing::group;
 
 /// A gang that has its place: its priority, and what it has to keep.
 type Gang = (i32, u32);

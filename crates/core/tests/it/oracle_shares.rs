@@ -2,14 +2,14 @@
 //! ask for different things.
 use std::collections::HashMap;
 
-use phalanx_core::conf::{Conf, Flag, PluginConf, Tier};
-use phalanx_core::event::{QueueInfo, Resources};
+use phalanx_cluster::event::{QueueInfo, Resources};
+use phalanx_framework::conf::{Conf, Flag, PluginConf, Tier};
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseResult;
 
 use crate::cluster::{Cluster, cases};
-use crate::objects::{queue, resources};
 use crate::small::{Figures, Host, Member, Rules, Set, Small, filled};
+use phalanx_framework::testing::{queue, resources};
 
 #[derive(Clone, Debug)]
 struct Party {

@@ -1,10 +1,10 @@
 //! Orders are total, whoever has a say in them.
 use std::cmp::Ordering;
 
-use phalanx_core::event::Time;
-use phalanx_core::id::{JobId, QueueId};
-use phalanx_core::placement::Placement;
+use phalanx_cluster::event::Time;
+use phalanx_cluster::id::{JobId, QueueId};
 use phalanx_core::session::Session;
+use phalanx_framework::placement::Placement;
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseResult;
 

@@ -2,19 +2,19 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use phalanx_core::conf::Conf;
-use phalanx_core::event::{
+use phalanx_cluster::event::{
     Dequeue, Event, NodeInfo, PodGroupInfo, PodInfo, PodPhase, QueueInfo, QueueState, Time,
 };
-use phalanx_core::world::{Status, World};
+use phalanx_cluster::{Status, World};
 use phalanx_core::{Patience, Scheduler};
+use phalanx_framework::conf::Conf;
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseResult;
 
 use crate::cluster::{Cluster, Cycle, cases, helm};
-use crate::objects::{group, member, node, queue, resources};
 use crate::random::{Script, script};
 use crate::settings::{Named, confs, setting};
+use phalanx_framework::testing::{group, member, node, queue, resources};
 
 /// Everybody who can be is parked, and nobody is called but for what happened.
 pub(crate) fn patient() -> Patience {
@@ -32,7 +32,7 @@ struct Decided {
 
 impl Decided {
     fn of(world: &World, cycle: &Cycle) -> Self {
-        let phase = |job: &phalanx_core::world::Job| (job.key.to_string(), format!("{:?}", job.phase));
+        let phase = |job: &phalanx_cluster::Job| (job.key.to_string(), format!("{:?}", job.phase));
         Self {
             bound: cycle.bound.clone(),
             nominated: cycle.nominated.clone(),

@@ -2,18 +2,18 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use phalanx_core::Patience;
-use phalanx_core::conf::{Conf, PluginConf};
-use phalanx_core::event::{
+use phalanx_cluster::event::{
     Constraints, Dequeue, Disk, DiskKind, Event, HostPort, Key, PdbInfo, PodGroupInfo, PodInfo, PodPhase,
     QueueInfo, QueueState, Time,
 };
-use phalanx_core::label::Selector;
+use phalanx_cluster::label::Selector;
+use phalanx_core::Patience;
+use phalanx_framework::conf::{Conf, PluginConf};
 
 use crate::cluster::{Cluster, Cycle, helm};
-use crate::objects::{group, member, node, pod, queue, running};
 use crate::parked::patient;
 use crate::settings::{by_age, named};
+use phalanx_framework::testing::{group, member, node, pod, queue, running};
 
 /// A tier of these plugins besides those that every cluster needs.
 fn conf_with(plugins: &str) -> Conf {

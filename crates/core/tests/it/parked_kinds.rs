@@ -1,23 +1,23 @@
 //! The same of jobs of all kinds: with claims, with rules on other pods, without requests, and with others to evict.
 use std::sync::Arc;
 
-use phalanx_core::Patience;
-use phalanx_core::decision::Decision;
-use phalanx_core::event::{
+use phalanx_cluster::Status;
+use phalanx_cluster::event::{
     AccessModes, ClaimInfo, ClaimRequest, Constraints, CsiNodeInfo, DeviceClassInfo, DeviceInfo, Event,
     HostPort, Key, NodeInfo, NodeTerm, Operator, PdbInfo, PodClaim, PodGroupInfo, PodInfo, PodPhase,
     PodRules, PodSelector, PodTerm, PodVolume, PvcInfo, Requirement, SliceInfo, SliceNodes, Spread,
     StorageClassInfo, Time, VolumeInfo,
 };
-use phalanx_core::label::Selector;
-use phalanx_core::world::Status;
+use phalanx_cluster::label::Selector;
+use phalanx_core::Patience;
+use phalanx_core::decision::Decision;
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseResult;
 
 use crate::cluster::{Cluster, cases};
-use crate::objects::{group, member, node, pod, queue, resources, running};
 use crate::parked::{Pair, named_with, patient};
 use crate::settings::{Named, confs, evicting};
+use phalanx_framework::testing::{group, member, node, pod, queue, resources, running};
 
 const ZONE: &str = "zone";
 const HOST: &str = "kubernetes.io/hostname";

@@ -1,13 +1,13 @@
 //! Where jobs wait, and what calls those that are not looked at.
+use phalanx_cluster::Pending;
+use phalanx_cluster::event::{PodGroupInfo, PodInfo, PodPhase, Time};
 use phalanx_core::Patience;
-use phalanx_core::conf::{ActionConf, Position, Value};
 use phalanx_core::decision::Decision;
-use phalanx_core::event::{PodGroupInfo, PodInfo, PodPhase, Time};
-use phalanx_core::world::Pending;
+use phalanx_framework::conf::{ActionConf, Position, Value};
 
 use crate::cluster::{Cluster, helm};
-use crate::objects::{args, group, member, node};
 use crate::parked::patient;
+use phalanx_framework::testing::{args, group, member, node};
 
 fn pending(active: usize, backoff: usize, unschedulable: usize) -> Pending {
     Pending { active, backoff, unschedulable }
@@ -80,7 +80,7 @@ fn room_that_is_reserved_for_lesser_gangs_counts_for_those_that_go_first() {
     for patience in [Patience::none(), patient()] {
         let mut cluster = Cluster::new();
         cluster.set_patience(patience);
-        cluster.add(phalanx_core::event::Event::PriorityClass {
+        cluster.add(phalanx_cluster::event::Event::PriorityClass {
             name: "high".into(),
             value: 10,
             global_default: false,

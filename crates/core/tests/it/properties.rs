@@ -1,7 +1,7 @@
 //! What holds in every cluster.
 use std::collections::BTreeMap;
 
-use phalanx_core::world::{Counts, Node, Status, World};
+use phalanx_cluster::{Counts, Node, Status, World};
 use phalanx_resource::{Amounts, DimId};
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseResult;

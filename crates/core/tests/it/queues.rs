@@ -1,8 +1,8 @@
 //! Queues: shares, limits, guarantees, and queues that cannot be used.
-use phalanx_core::event::{PodGroupInfo, QueueInfo, QueueState};
+use phalanx_cluster::event::{PodGroupInfo, QueueInfo, QueueState};
 
 use crate::cluster::{Cluster, Cycle};
-use crate::objects::{group, queue, resources};
+use phalanx_framework::testing::{group, queue, resources};
 
 /// A gang of the queue's name, of pods that need one core, each of which may run alone.
 fn load(cluster: &mut Cluster, queue: &QueueInfo, pods: u32) {

@@ -1,15 +1,15 @@
 //! Random clusters, and what may happen to them.
 use std::collections::BTreeMap;
 
-use phalanx_core::conf::Conf;
-use phalanx_core::event::{
+use phalanx_cluster::event::{
     BindFailure, BindFault, Event, PodGroupInfo, PodInfo, PodPhase, QueueGate, QueueInfo, QueueState, Time,
 };
+use phalanx_framework::conf::Conf;
 use proptest::prelude::*;
 
 use crate::claims::{Supply, Wishes, supply, wish, wishes};
 use crate::cluster::{Cluster, helm};
-use crate::objects::{group, leaving, member, node, queue, resources, running};
+use phalanx_framework::testing::{group, leaving, member, node, queue, resources, running};
 
 /// A PodGroup and its pods.
 #[derive(Clone, Debug)]
@@ -47,7 +47,7 @@ fn amount(most: i64) -> impl Strategy<Value = Option<i64>> {
     prop::option::weighted(0.2, 0..most)
 }
 
-fn cores(amount: Option<i64>) -> phalanx_core::event::Resources {
+fn cores(amount: Option<i64>) -> phalanx_cluster::event::Resources {
     amount.map(|amount| resources(&format!("cpu={amount}"))).unwrap_or_default()
 }
 

@@ -1,9 +1,9 @@
 //! reclaim and preempt for gangs whose members ask for different things: all of them are asked about, not the last one.
-use phalanx_core::conf::{Conf, PluginConf, Tier};
-use phalanx_core::event::{Event, PodGroupInfo, QueueInfo};
+use phalanx_cluster::event::{Event, PodGroupInfo, QueueInfo};
+use phalanx_framework::conf::{Conf, PluginConf, Tier};
 
 use crate::cluster::Cluster;
-use crate::objects::{group, member, queue, resources, running};
+use phalanx_framework::testing::{group, member, queue, resources, running};
 
 fn conf(action: &str) -> Conf {
     let plugin = |name: &&str| PluginConf { name: (*name).into(), ..PluginConf::default() };

@@ -1,13 +1,13 @@
 //! Evictions of clusters of some nodes are decided, for or against, not broken off: whoever asks, and whatever limits who may go.
 use std::sync::Arc;
 
-use phalanx_core::conf::{Conf, Flag};
-use phalanx_core::event::{Constraints, PodGroupInfo, PodInfo, PodRules, QueueInfo};
+use phalanx_cluster::event::{Constraints, PodGroupInfo, PodInfo, PodRules, QueueInfo};
+use phalanx_framework::conf::{Conf, Flag};
 use proptest::prelude::*;
 
 use crate::cluster::{Cluster, cases, helm};
-use crate::objects::{group, member, node, queue, resources, running};
 use crate::small::{RACK, Topology, labels};
+use phalanx_framework::testing::{group, member, node, queue, resources, running};
 
 /// What members of the gang ask of each other.
 #[derive(Clone, Copy, Debug, PartialEq)]

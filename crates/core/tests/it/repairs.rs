@@ -1,8 +1,8 @@
 //! A running gang that lost members is repaired before anything new starts, also where room comes free little by little.
-use phalanx_core::event::{Event, PodGroupInfo, Time};
+use phalanx_cluster::event::{Event, PodGroupInfo, Time};
 
 use crate::cluster::Cluster;
-use crate::objects::{group, member, pod, running};
+use phalanx_framework::testing::{group, member, pod, running};
 
 /// A gang of three of whom two run, and one that asks for two cores; pods of one core fill the rest of five.
 fn broken() -> Cluster {
@@ -49,7 +49,7 @@ fn room_is_gathered_for_what_a_gang_lost() {
 fn room_elsewhere_is_taken_at_once() {
     let mut cluster = broken();
     assert_eq!(cluster.cycle().nominated.len(), 1);
-    cluster.add(crate::objects::node("n1", "cpu=2"));
+    cluster.add(phalanx_framework::testing::node("n1", "cpu=2"));
     assert_eq!(cluster.cycle().bound["g-2"], "n1");
     newcomer(&mut cluster, "new");
     cluster.gone("old-0");
@@ -73,7 +73,7 @@ fn no_node_is_kept_that_could_not_have_room() {
 #[test]
 fn other_nodes_go_on() {
     let mut cluster = broken();
-    cluster.add(crate::objects::node("n1", "cpu=1"));
+    cluster.add(phalanx_framework::testing::node("n1", "cpu=1"));
     newcomer(&mut cluster, "new");
     let cycle = cluster.cycle();
     assert_eq!(cycle.bound["new-0"], "n1");

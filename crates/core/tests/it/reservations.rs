@@ -1,8 +1,8 @@
 //! Nominations: room that is being released is kept for those it was promised to.
-use phalanx_core::event::{Event, PodGroupInfo, Time};
+use phalanx_cluster::event::{Event, PodGroupInfo, Time};
 
 use crate::cluster::Cluster;
-use crate::objects::{group, leaving, node, pod, running};
+use phalanx_framework::testing::{group, leaving, node, pod, running};
 
 /// One node of four cores whose four pods are leaving.
 fn leaving_four() -> Cluster {
@@ -119,7 +119,7 @@ fn a_nomination_outlives_a_restart() {
         restarted.add(leaving(running(pod(&format!("old-{at}"), "cpu=1"), "n0")));
     }
     for index in 0..2 {
-        let mut member = crate::objects::member("g", index, "cpu=1");
+        let mut member = phalanx_framework::testing::member("g", index, "cpu=1");
         member.nominated = Some("n0".into());
         restarted.add(member);
     }
@@ -137,7 +137,7 @@ fn a_nomination_is_not_lost_to_those_that_go_first() {
         cluster.world.stand_by(leader_before);
         cluster.add(group("g", 3));
         for index in 0..3 {
-            let mut member = crate::objects::member("g", index, "cpu=1");
+            let mut member = phalanx_framework::testing::member("g", index, "cpu=1");
             member.nominated = Some("n0".into());
             cluster.add(member);
         }
@@ -251,7 +251,7 @@ fn a_promise_of_before_a_restart_gives_way_too() {
 #[test]
 fn what_is_reserved_in_another_queue_is_kept() {
     let mut cluster = with_classes(leaving_four());
-    cluster.add(crate::objects::queue("q", 3)).gang(important("g", 1, "mid"), 4, "cpu=1");
+    cluster.add(phalanx_framework::testing::queue("q", 3)).gang(important("g", 1, "mid"), 4, "cpu=1");
     let promised = cluster.cycle().nominated.len();
     let other = PodGroupInfo { queue: "q".into(), ..important("new", 4, "high") };
     cluster.gang(other, 4, "cpu=1");

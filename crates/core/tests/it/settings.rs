@@ -1,23 +1,23 @@
 //! Random clusters in which every plugin has something to say, and the configurations they are played under.
 use std::sync::Arc;
 
-use phalanx_conf::Known;
-use phalanx_core::annotation::{
+use phalanx_cluster::annotation::{
     HIERARCHY, HIERARCHY_WEIGHTS, NODEGROUP_NAME, REVOCABLE_ZONE, SLA_WAITING_TIME, TASK_TOPOLOGY_AFFINITY,
     TASK_TOPOLOGY_ANTI_AFFINITY, TASK_TOPOLOGY_TASK_ORDER,
 };
-use phalanx_core::conf::Conf;
-use phalanx_core::event::{
+use phalanx_cluster::event::{
     AccessModes, Constraints, Event, GroupLimits, Key, Measure, NodeGroups, NodeInfo, NodeTerm, NodeUsage,
     Operator, PdbInfo, PodGroupInfo, PodInfo, PodVolume, PvcInfo, QueueInfo, QuotaInfo, Requirement,
     StorageClassInfo, Time, VolumeInfo,
 };
-use phalanx_core::label::Selector;
+use phalanx_cluster::label::Selector;
+use phalanx_conf::Known;
+use phalanx_framework::conf::Conf;
 use proptest::prelude::*;
 
 use crate::cluster::Cluster;
-use crate::objects::resources;
 use crate::random::{Script, script};
+use phalanx_framework::testing::resources;
 
 /// A configuration by name. Each is a text as a user would write it, so that it is read as a user's is.
 #[derive(Clone)]

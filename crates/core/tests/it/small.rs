@@ -2,16 +2,16 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use phalanx_core::conf::{Conf, PluginConf, Tier};
-use phalanx_core::event::{
+use phalanx_cluster::event::{
     Constraints, NodeInfo, Operator, PodGroupInfo, PodInfo, PodRules, PodSelector, PodTerm, Requirement,
     Spread,
 };
-use phalanx_core::label::Selector;
+use phalanx_cluster::label::Selector;
+use phalanx_framework::conf::{Conf, PluginConf, Tier};
 use proptest::prelude::*;
 
 use crate::cluster::{Cluster, Cycle};
-use crate::objects::{group, leaving, member, node, running};
+use phalanx_framework::testing::{group, leaving, member, node, running};
 
 /// Nodes that are one domain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,14 +1,14 @@
 //! Queues in a tree, queues that cannot be used, and the order in which a queue serves.
-use phalanx_core::conf::{Arg, Conf, Flag, Position, Value};
+use phalanx_cluster::event::{Dequeue, Event, Phase, PodGroupInfo, QueueInfo, QueueState, Time};
+use phalanx_cluster::{World, WorldOptions};
 use phalanx_core::decision::Decision;
-use phalanx_core::event::{Dequeue, Event, Phase, PodGroupInfo, QueueInfo, QueueState, Time};
-use phalanx_core::world::{World, WorldOptions};
+use phalanx_framework::conf::{Arg, Conf, Flag, Position, Value};
 use phalanx_resource::DimId;
 use proptest::prelude::*;
 
 use crate::cluster::{Cluster, Cycle, helm};
-use crate::objects::{group, member, queue, resources};
 use crate::random::script;
+use phalanx_framework::testing::{group, member, queue, resources};
 
 /// Volcano's default with plugin capacity, in a tree, instead of proportion.
 fn tree() -> Conf {

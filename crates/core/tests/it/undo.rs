@@ -1,14 +1,14 @@
 //! Undo is exact: of the World, and of what plugins keep.
 use std::cmp::Ordering;
 
-use phalanx_core::conf::{Conf, Flag};
-use phalanx_core::diagnosis::Refusal;
-use phalanx_core::event::Time;
-use phalanx_core::id::{JobId, NodeId, QueueId, TaskId};
-use phalanx_core::placement::{Placement, Spot};
+use phalanx_cluster::diagnosis::Refusal;
+use phalanx_cluster::event::Time;
+use phalanx_cluster::id::{JobId, NodeId, QueueId, TaskId};
+use phalanx_cluster::{Status, World};
 use phalanx_core::session::Session;
 use phalanx_core::statement::Statement;
-use phalanx_core::world::{Status, World};
+use phalanx_framework::conf::{Conf, Flag};
+use phalanx_framework::placement::{Placement, Spot};
 use phalanx_resource::Amounts;
 use proptest::prelude::*;
 
@@ -48,7 +48,7 @@ fn pairs<T: Copy>(items: &[T], order: impl Fn(T, T) -> Ordering) -> Vec<Ordering
 
 fn tasks(world: &World) -> Vec<(TaskId, JobId, QueueId)> {
     let of =
-        |(id, task): (TaskId, &phalanx_core::world::Task)| Some((id, task.job?, world.jobs[task.job?].queue));
+        |(id, task): (TaskId, &phalanx_cluster::Task)| Some((id, task.job?, world.jobs[task.job?].queue));
     world.tasks.iter().filter_map(of).collect()
 }
 

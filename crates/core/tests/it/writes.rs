@@ -2,14 +2,14 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use phalanx_cluster::event::{Event, Key, PodGroupInfo, QueueInfo, Resources};
 use phalanx_core::decision::Decision;
-use phalanx_core::event::{Event, Key, PodGroupInfo, QueueInfo, Resources};
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseResult;
 
 use crate::cluster::Cluster;
-use crate::objects::queue;
 use crate::random::{Script, script};
+use phalanx_framework::testing::queue;
 
 /// Cycles until a cluster of this size is at rest.
 const CYCLES: usize = 8;

@@ -8,14 +8,36 @@ use serde_json::Value;
 const ALLOWED: &[(&str, &[&str])] = &[
     ("phalanx-resource", &[]),
     ("phalanx-cel", &["phalanx-resource"]),
-    ("phalanx-core", &["phalanx-cel", "phalanx-resource"]),
-    ("phalanx-conf", &["phalanx-core"]),
+    ("phalanx-cluster", &["phalanx-cel", "phalanx-resource"]),
+    ("phalanx-framework", &["phalanx-cluster", "phalanx-resource"]),
+    ("phalanx-plugins", &["phalanx-cluster", "phalanx-framework", "phalanx-resource"]),
+    ("phalanx-core", &["phalanx-cluster", "phalanx-framework", "phalanx-plugins", "phalanx-resource"]),
+    ("phalanx-conf", &["phalanx-core", "phalanx-framework", "phalanx-plugins"]),
     ("phalanx-api", &[]),
-    ("phalanx-cache", &["phalanx-api", "phalanx-cel", "phalanx-core", "phalanx-resource"]),
-    ("phalanx-sim", &["phalanx-api", "phalanx-cache", "phalanx-conf", "phalanx-core", "phalanx-resource"]),
+    ("phalanx-cache", &["phalanx-api", "phalanx-cel", "phalanx-cluster", "phalanx-resource"]),
+    (
+        "phalanx-sim",
+        &[
+            "phalanx-api",
+            "phalanx-cache",
+            "phalanx-cluster",
+            "phalanx-conf",
+            "phalanx-core",
+            "phalanx-framework",
+            "phalanx-resource",
+        ],
+    ),
     (
         "phalanx-runtime",
-        &["phalanx-api", "phalanx-cache", "phalanx-conf", "phalanx-core", "phalanx-resource"],
+        &[
+            "phalanx-api",
+            "phalanx-cache",
+            "phalanx-cluster",
+            "phalanx-conf",
+            "phalanx-core",
+            "phalanx-framework",
+            "phalanx-resource",
+        ],
     ),
 ];
 
@@ -26,6 +48,9 @@ const NOT_IN_CORE: &[&str] = &["k8s-openapi", "kube-core", "yaml_serde", "serde-
 const PURE: &[&str] = &[
     "phalanx-resource",
     "phalanx-cel",
+    "phalanx-cluster",
+    "phalanx-framework",
+    "phalanx-plugins",
     "phalanx-core",
     "phalanx-conf",
     "phalanx-api",

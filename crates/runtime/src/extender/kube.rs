@@ -1,9 +1,9 @@
 //! kube-scheduler's questions and answers. Source: k8s.io/kube-scheduler/extender/v1, whose fields have no other names.
 use std::collections::BTreeMap;
 
-use phalanx_core::extender::{Answer, Ask};
-use phalanx_core::id::{NodeId, TaskId};
-use phalanx_core::world::World;
+use phalanx_cluster::World;
+use phalanx_cluster::id::{NodeId, TaskId};
+use phalanx_framework::extender::{Answer, Ask};
 use serde_json::{Map, Value, json};
 
 use super::{field, objects};

@@ -1,7 +1,7 @@
 //! Kubernetes objects as far as the World knows them.
-use phalanx_core::event::{Taint, TaintEffect, Time};
-use phalanx_core::id::{NodeId, TaskId};
-use phalanx_core::world::{Status, World};
+use phalanx_cluster::event::{Taint, TaintEffect, Time};
+use phalanx_cluster::id::{NodeId, TaskId};
+use phalanx_cluster::{Status, World};
 use phalanx_resource::Amounts;
 use serde_json::{Map, Value, json};
 
@@ -27,7 +27,7 @@ pub(super) fn pod(world: &World, id: TaskId) -> Value {
     let labels: Map<String, Value> =
         task.labels.iter().map(|(key, value)| (key.to_string(), json!(&**value))).collect();
     let job = task.job.map(|job| &world.jobs[job]);
-    let group = job.filter(|job| job.kind == phalanx_core::world::JobKind::Group);
+    let group = job.filter(|job| job.kind == phalanx_cluster::JobKind::Group);
     let annotations =
         group.map_or_else(|| json!({}), |job| json!({"scheduling.k8s.io/group-name": job.key.name}));
     let node = task.node.map(|node| &world.nodes[node].name);

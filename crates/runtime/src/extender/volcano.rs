@@ -1,7 +1,7 @@
 //! Volcano's questions and answers, as its extender plugin marshals its own types.
-use phalanx_core::extender::{Answer, Ask};
-use phalanx_core::id::{JobId, NodeId, QueueId, TaskId};
-use phalanx_core::world::{JobKind, Status, World};
+use phalanx_cluster::id::{JobId, NodeId, QueueId, TaskId};
+use phalanx_cluster::{JobKind, Status, World};
+use phalanx_framework::extender::{Answer, Ask};
 use phalanx_resource::{Amounts, DimId};
 use serde_json::{Map, Value, json};
 
@@ -76,7 +76,7 @@ fn session(world: &World) -> Value {
     let nodes = || world.nodes.iter().filter(|(_, node)| node.exists);
     let lent = nodes().filter(|(_, it)| !revocable_zone(it).is_empty());
     let names: Vec<&str> = nodes().map(|(_, node)| &*node.name).collect();
-    let one = |(id, it): (NodeId, &phalanx_core::world::Node)| (it.name.to_string(), node(world, id));
+    let one = |(id, it): (NodeId, &phalanx_cluster::Node)| (it.name.to_string(), node(world, id));
     json!({
         "Jobs": by_id(world.jobs.iter().map(|(id, it)| (it.key.to_string(), job(world, id))).collect()),
         "Nodes": by_id(nodes().map(one).collect()),
@@ -134,8 +134,8 @@ pub(super) fn node(world: &World, id: NodeId) -> Value {
     })
 }
 
-fn revocable_zone(node: &phalanx_core::world::Node) -> &str {
-    node.label(phalanx_core::annotation::REVOCABLE_ZONE).unwrap_or_default()
+fn revocable_zone(node: &phalanx_cluster::Node) -> &str {
+    node.label(phalanx_cluster::annotation::REVOCABLE_ZONE).unwrap_or_default()
 }
 
 /// api.JobInfo.
@@ -199,10 +199,10 @@ fn pod_group(world: &World, id: JobId) -> Value {
 fn queue(world: &World, id: QueueId) -> Value {
     let it = &world.queues[id];
     let state = match it.state {
-        phalanx_core::event::QueueState::Open => "Open",
-        phalanx_core::event::QueueState::Closed => "Closed",
-        phalanx_core::event::QueueState::Closing => "Closing",
-        phalanx_core::event::QueueState::Unknown => "Unknown",
+        phalanx_cluster::event::QueueState::Open => "Open",
+        phalanx_cluster::event::QueueState::Closed => "Closed",
+        phalanx_cluster::event::QueueState::Closing => "Closing",
+        phalanx_cluster::event::QueueState::Unknown => "Unknown",
     };
     let limits = |limits: &phalanx_resource::Ceilings| objects::resources(world, &limits.iter().collect());
     json!({

@@ -2,7 +2,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use phalanx_core::event::{BindFailure, BindFault, Event};
+use phalanx_cluster::event::{BindFailure, BindFault, Event};
 use rustc_hash::FxHashSet;
 
 use super::{Job, Outbox, Target};

@@ -3,7 +3,7 @@
 use std::collections::BinaryHeap;
 use std::time::{Duration, Instant};
 
-use phalanx_core::event::{Condition, Key};
+use phalanx_cluster::event::{Condition, Key};
 use rustc_hash::FxHashMap;
 
 use super::lane::Due;

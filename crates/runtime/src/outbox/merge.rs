@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use http::{HeaderMap, StatusCode};
 use hyper::body::Bytes;
-use phalanx_core::event::Condition;
+use phalanx_cluster::event::Condition;
 use serde::Deserialize;
 use serde_json::Value;
 

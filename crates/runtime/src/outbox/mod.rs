@@ -30,8 +30,8 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use phalanx_cluster::event::{BindFailure, BindFault, Condition, Event, GroupStatus, PodRef};
 use phalanx_core::decision::{Binding, Decision};
-use phalanx_core::event::{BindFailure, BindFault, Condition, Event, GroupStatus, PodRef};
 use rand::{Rng, SeedableRng};
 use rand_pcg::Pcg64;
 use rustc_hash::{FxHashMap, FxHashSet};

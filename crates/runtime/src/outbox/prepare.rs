@@ -1,8 +1,8 @@
 //! What is written before a pod is bound. Each step may be done again: it changes nothing then.
 use http::{Method, Request};
 use hyper::body::Bytes;
+use phalanx_cluster::event::{ClaimAllocation, NodeTerm, Operator, Requirement};
 use phalanx_core::decision::{Binding, ClaimWrite, Prepare};
-use phalanx_core::event::{ClaimAllocation, NodeTerm, Operator, Requirement};
 use serde_json::{Value, json};
 
 use super::driver::fetch;
@@ -145,7 +145,7 @@ fn configs(list: &Value, source: &str, requests: Option<&[Value]>) -> Vec<Value>
 }
 
 fn body(own: &ClaimAllocation, config: &[Value]) -> Value {
-    let result = |given: &phalanx_core::event::GivenDevice| {
+    let result = |given: &phalanx_cluster::event::GivenDevice| {
         let device = &given.device;
         json!({"request": given.request, "driver": device.driver, "pool": device.pool, "device": device.device})
     };
@@ -223,7 +223,7 @@ fn parse(body: &[u8]) -> Result<Value, Reply> {
 mod tests {
     use std::sync::Arc;
 
-    use phalanx_core::event::{DeviceName, GivenDevice, Key, PodRef};
+    use phalanx_cluster::event::{DeviceName, GivenDevice, Key, PodRef};
 
     use super::*;
 

@@ -4,8 +4,8 @@ use std::time::Instant;
 use http::header::CONTENT_TYPE;
 use http::{HeaderValue, Method, Request};
 use hyper::body::Bytes;
+use phalanx_cluster::event::{Condition, GroupStatus, Key, PodRef, Time};
 use phalanx_core::decision::{Binding, VolumeBinding};
-use phalanx_core::event::{Condition, GroupStatus, Key, PodRef, Time};
 use serde::Serialize;
 use serde_json::{Value, json};
 

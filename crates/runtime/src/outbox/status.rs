@@ -3,7 +3,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Instant;
 
-use phalanx_core::event::{GroupStatus, Key, PodRef};
+use phalanx_cluster::event::{GroupStatus, Key, PodRef};
 
 /// The object of a status.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

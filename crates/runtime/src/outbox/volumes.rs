@@ -2,8 +2,8 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use phalanx_cluster::event::{BindFault, Event, Key};
 use phalanx_core::decision::{Binding, VolumeBinding};
-use phalanx_core::event::{BindFault, Event, Key};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::reply::Reply;

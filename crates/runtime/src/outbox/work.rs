@@ -2,8 +2,8 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use phalanx_cluster::event::PodRef;
 use phalanx_core::decision::Binding;
-use phalanx_core::event::PodRef;
 
 use super::lane::Lane;
 use super::{PvcWrite, Write};

@@ -3,7 +3,7 @@ use std::collections::BinaryHeap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use phalanx_core::event::{Key, Phase, PodRef};
+use phalanx_cluster::event::{Key, Phase, PodRef};
 use rand_pcg::Pcg64;
 use rustc_hash::{FxHashMap, FxHashSet};
 use tracing::warn;

@@ -8,9 +8,9 @@ use http::Request;
 use jiff::Timestamp;
 use kube::{Client, Config};
 use phalanx_cache::{Interner, decode, node_usage, slim};
-use phalanx_core::conf::Conf;
-use phalanx_core::duration::parse_duration;
-use phalanx_core::event::{Measure, NodeUsage, Time};
+use phalanx_cluster::duration::parse_duration;
+use phalanx_cluster::event::{Measure, NodeUsage, Time};
+use phalanx_framework::conf::Conf;
 use serde_json::{Value, json};
 use tracing::debug;
 
@@ -248,7 +248,7 @@ fn items<'a>(answer: &'a Value, path: &str) -> impl Iterator<Item = &'a Value> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use phalanx_core::conf::{PluginConf, Tier};
+    use phalanx_framework::conf::{PluginConf, Tier};
 
     fn conf(plugin: &str, metrics: &[(&str, &str)]) -> Conf {
         let plugins = vec![PluginConf { name: plugin.into(), ..PluginConf::default() }];

@@ -2,8 +2,8 @@
 use std::sync::{Arc, Mutex};
 
 use http::Method;
+use phalanx_cluster::event::{BindFault, ClaimAllocation, DeviceName, Event, GivenDevice, Key};
 use phalanx_core::decision::{Binding, ClaimWrite, Decision, Prepare};
-use phalanx_core::event::{BindFault, ClaimAllocation, DeviceName, Event, GivenDevice, Key};
 use serde_json::{Value, json};
 
 use crate::driver::{quick, run};

@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use http::Method;
 use kube::Client;
+use phalanx_cluster::event::{BindFault, Condition, Event, GroupStatus, Key, Phase, Time};
 use phalanx_core::decision::Decision;
-use phalanx_core::event::{BindFault, Condition, Event, GroupStatus, Key, Phase, Time};
 use phalanx_runtime::outbox::driver::{Driver, Input};
 use phalanx_runtime::outbox::request::Context;
 use phalanx_runtime::outbox::{Outbox, OutboxOptions};

@@ -5,17 +5,17 @@ use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use phalanx_cluster::budget::Stopwatch;
+use phalanx_cluster::event::{Event, PodGroupInfo, Time};
+use phalanx_cluster::{World, WorldOptions};
 use phalanx_core::Scheduler;
-use phalanx_core::budget::Stopwatch;
-use phalanx_core::conf::{Conf, PluginConf, Tier};
 use phalanx_core::decision::Decision;
-use phalanx_core::event::{Event, PodGroupInfo, Time};
-use phalanx_core::world::{World, WorldOptions};
+use phalanx_framework::conf::{Conf, PluginConf, Tier};
 use phalanx_runtime::engine::{Engine, Input, Pace};
 use phalanx_runtime::outbox::driver;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
-use crate::objects::{group, member, node, queue, running};
+use phalanx_framework::testing::{group, member, node, queue, running};
 
 /// What came out of the thread; it tells the time too. As long as time flies, it does so from the moment a bind is out:
 /// a search that begins behind it ends with its first look.

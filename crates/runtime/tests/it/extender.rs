@@ -2,13 +2,13 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use phalanx_cluster::event::{Event, Time};
+use phalanx_cluster::{World, WorldOptions};
 use phalanx_conf::{Known, parse};
 use phalanx_core::Scheduler;
 use phalanx_core::decision::Decision;
-use phalanx_core::event::{Event, Time};
-use phalanx_core::extender::{Extender, Recorder, Replay};
 use phalanx_core::report::Report;
-use phalanx_core::world::{World, WorldOptions};
+use phalanx_framework::extender::{Extender, Recorder, Replay};
 use phalanx_runtime::extender::{Clients, HttpExtender};
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
@@ -251,7 +251,7 @@ async fn an_extender_binds_instead_of_the_api_server() {
         let error = if asked.body["Node"] == "n2" { "no card" } else { "" };
         Some((200, json!({"Error": error})))
     });
-    let endpoint = phalanx_core::extender::Endpoint {
+    let endpoint = phalanx_framework::extender::Endpoint {
         url: format!("{}/bind", server.url).into(),
         timeout_ms: 1_000,
         knows_objects: true,
@@ -264,7 +264,7 @@ async fn an_extender_binds_instead_of_the_api_server() {
             by: Some(Arc::new(endpoint.clone())),
             prepare: Vec::new(),
         };
-        Decision::Bind { job: phalanx_core::event::Key::new("ns", name), pods: vec![binding] }
+        Decision::Bind { job: phalanx_cluster::event::Key::new("ns", name), pods: vec![binding] }
     };
     let (client, log) = api(|seen| match seen.path.as_str() {
         "/api/v1/namespaces/ns/pods/b" => ok(json!({"metadata": {"uid": "uid-b"}, "spec": {}})),

@@ -8,8 +8,6 @@ mod extender;
 mod fake;
 mod lease;
 mod loopback;
-#[path = "../../../core/src/testing.rs"]
-mod objects;
 mod outbox;
 mod outbox_events;
 mod outbox_gone;
@@ -21,6 +19,3 @@ mod usage;
 mod volumes;
 mod watch;
 mod writes;
-
-// What `objects` imports.
-use phalanx_core::{annotation, conf, event, id, plugin, world};

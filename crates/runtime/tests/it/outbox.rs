@@ -2,8 +2,8 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use phalanx_cluster::event::{BindFault, Event, GroupStatus, Key, Phase, PodRef};
 use phalanx_core::decision::{Binding, Cause, Decision};
-use phalanx_core::event::{BindFault, Event, GroupStatus, Key, Phase, PodRef};
 use phalanx_runtime::outbox::reply::Reply;
 use phalanx_runtime::outbox::request::{Context, Moment, build};
 use phalanx_runtime::outbox::{Job, Outbox, OutboxOptions, QueuePatch, QueueSeen, Work, Write};

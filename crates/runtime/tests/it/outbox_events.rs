@@ -2,8 +2,8 @@
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
+use phalanx_cluster::event::{Condition, Event, GroupStatus, Key, Phase};
 use phalanx_core::decision::Decision;
-use phalanx_core::event::{Condition, Event, GroupStatus, Key, Phase};
 use phalanx_runtime::outbox::reply::Reply;
 use phalanx_runtime::outbox::request::{Context, Moment, build};
 use phalanx_runtime::outbox::{Job, Outbox, OutboxOptions, Work};

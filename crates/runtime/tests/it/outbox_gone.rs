@@ -1,8 +1,8 @@
 //! Pods that are deleted while they are on their way to a node.
 use std::time::{Duration, Instant};
 
+use phalanx_cluster::event::{Event, Key};
 use phalanx_core::decision::{Decision, Prepare, VolumeBinding};
-use phalanx_core::event::{Event, Key};
 use phalanx_runtime::outbox::reply::Reply;
 use phalanx_runtime::outbox::{Outbox, OutboxOptions, Work};
 

@@ -1,8 +1,8 @@
 //! Statuses that the API server refuses: none is lost, and none is asked for too often.
 use std::time::{Duration, Instant};
 
+use phalanx_cluster::event::{GroupStatus, Key, Phase};
 use phalanx_core::decision::Decision;
-use phalanx_core::event::{GroupStatus, Key, Phase};
 use phalanx_runtime::outbox::reply::Reply;
 use phalanx_runtime::outbox::{Outbox, OutboxOptions, Work, Write};
 

@@ -1,8 +1,8 @@
 //! Whatever happens in whatever order, the outbox knows when it has to go on.
 use std::time::{Duration, Instant};
 
+use phalanx_cluster::event::{Condition, Event, GroupStatus, Key, Phase};
 use phalanx_core::decision::{Decision, Prepare, VolumeBinding};
-use phalanx_core::event::{Condition, Event, GroupStatus, Key, Phase};
 use phalanx_runtime::outbox::reply::Reply;
 use phalanx_runtime::outbox::{Job, Outbox, OutboxOptions, PvcSeen};
 use phalanx_runtime::recorder::Note;
@@ -170,7 +170,7 @@ impl Play {
     }
 }
 
-fn pod_of(number: usize) -> std::sync::Arc<phalanx_core::event::PodRef> {
+fn pod_of(number: usize) -> std::sync::Arc<phalanx_cluster::event::PodRef> {
     pod(&format!("p{number}"))
 }
 

@@ -4,18 +4,18 @@ use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use phalanx_cluster::budget::Stopwatch;
+use phalanx_cluster::event::{Event, PodInfo};
+use phalanx_cluster::{World, WorldOptions};
 use phalanx_conf::{Known, builtin_default, parse};
-use phalanx_core::budget::Stopwatch;
 use phalanx_core::decision::Decision;
-use phalanx_core::event::{Event, PodInfo};
-use phalanx_core::world::{World, WorldOptions};
 use phalanx_core::{Patience, Scheduler};
 use phalanx_runtime::engine::{Engine, Input, Pace};
 use phalanx_runtime::metrics::Metrics;
 use phalanx_runtime::outbox::driver;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
-use crate::objects::{node, pod, queue};
+use phalanx_framework::testing::{node, pod, queue};
 
 /// Tells the engine something when a cycle looks at the time for the first time, which is in the middle of it.
 #[derive(Debug)]

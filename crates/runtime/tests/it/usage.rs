@@ -3,8 +3,8 @@ use std::sync::Arc;
 use std::sync::mpsc;
 use std::time::Duration;
 
-use phalanx_core::conf::{Conf, PluginConf, Tier};
-use phalanx_core::event::{Event, Measure, NodeUsage};
+use phalanx_cluster::event::{Event, Measure, NodeUsage};
+use phalanx_framework::conf::{Conf, PluginConf, Tier};
 use phalanx_runtime::usage::{self, Source};
 use serde_json::{Value, json};
 use tokio::sync::watch;

@@ -2,8 +2,8 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use phalanx_cluster::event::{BindFault, Event, Key, PodRef};
 use phalanx_core::decision::{Binding, Decision, Prepare, VolumeBinding};
-use phalanx_core::event::{BindFault, Event, Key, PodRef};
 use phalanx_runtime::outbox::reply::Reply;
 use phalanx_runtime::outbox::{Outbox, OutboxOptions, PvcSeen, Work};
 

@@ -12,7 +12,7 @@ use kube::Client;
 use kube::client::Body;
 use phalanx_api::v1beta1::{PodGroup, Queue};
 use phalanx_cache::{Guarded, Names, slim};
-use phalanx_core::event::Event;
+use phalanx_cluster::event::Event;
 use phalanx_runtime::engine::Input;
 use phalanx_runtime::faults::Faults;
 use phalanx_runtime::outbox::driver;

@@ -2,16 +2,16 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
+use phalanx_cluster::event::Time;
+use phalanx_cluster::{World, WorldOptions};
 use phalanx_conf::Known;
 use phalanx_core::Scheduler;
-use phalanx_core::event::Time;
-use phalanx_core::world::{World, WorldOptions};
 use phalanx_runtime::outbox::reply::Reply;
 use phalanx_runtime::outbox::{Outbox, OutboxOptions, Work, Write};
 use phalanx_runtime::recorder::{Note, Posting};
 use phalanx_runtime::reload::ConfFile;
 
-use crate::objects::{group, member, node, queue};
+use phalanx_framework::testing::{group, member, node, queue};
 
 /// How long a request takes, and how often cycles run.
 const TICK: Duration = Duration::from_millis(5);

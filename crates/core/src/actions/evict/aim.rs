@@ -7,12 +7,12 @@ use rustc_hash::FxHashSet;
 use super::steps::Steps;
 use crate::actions::pack;
 use crate::actions::together::Choice;
-use crate::diagnosis::{NoEviction, Refusal};
-use crate::id::{ClassId, JobId, NodeId, TaskId};
-use crate::placement::Room;
 use crate::session::Session;
 use crate::statement::Statement;
-use crate::world::{Status, World};
+use phalanx_cluster::diagnosis::{NoEviction, Refusal};
+use phalanx_cluster::id::{ClassId, JobId, NodeId, TaskId};
+use phalanx_cluster::{Status, World};
+use phalanx_framework::placement::Room;
 
 /// What somebody is to be evicted for.
 #[derive(Clone, Debug)]
@@ -232,7 +232,7 @@ impl Aim {
             let class = world.class_of(*task);
             !class.carried.is_empty()
                 || world.terms.outward(class).next().is_some()
-                || class.pvcs.iter().any(|claim| world.volumes.pvc(*claim).is_exclusive())
+                || class.pvcs.iter().any(|claim| world.volumes().pvc(*claim).is_exclusive())
                 || world.needs_shared_devices(*task)
         };
         self.tasks.iter().any(looks)

@@ -6,10 +6,10 @@ use super::aim::Aim;
 use super::proof::{Unit, can_spare, is_all, sets_of, still_gone};
 use super::roster::Victim;
 use super::steps::Steps;
-use crate::diagnosis::NoEviction;
-use crate::id::JobId;
 use crate::statement::Statement;
-use crate::world::{Status, World};
+use phalanx_cluster::diagnosis::NoEviction;
+use phalanx_cluster::id::JobId;
+use phalanx_cluster::{Status, World};
 
 /// Spares as many as may stay together.
 pub(super) fn fewer(

@@ -7,9 +7,9 @@ use rustc_hash::FxHashMap;
 
 use super::ledger::Ledger;
 use super::purpose::Purpose;
-use crate::id::{ClassId, NodeId, QueueId, TaskId};
-use crate::plugin::EvictionKind;
 use crate::session::Session;
+use phalanx_cluster::id::{ClassId, NodeId, QueueId, TaskId};
+use phalanx_framework::plugin::EvictionKind;
 
 /// Pods of a queue that ask for the same, and how many of them there are.
 type Alike<'w> = (&'w Amounts, i64);

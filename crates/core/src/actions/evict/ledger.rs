@@ -9,10 +9,10 @@ use phalanx_resource::{Amounts, DimId};
 
 use super::aim::Aim;
 use super::steps::Steps;
-use crate::diagnosis::NoEviction;
-use crate::id::{ClassId, Id, NodeId, TaskId, TermId};
 use crate::session::Session;
-use crate::world::{Node, World};
+use phalanx_cluster::diagnosis::NoEviction;
+use phalanx_cluster::id::{ClassId, Id, NodeId, TaskId, TermId};
+use phalanx_cluster::{Node, World};
 use sum::Sum;
 
 /// Tasks of one class.

@@ -4,10 +4,10 @@ use super::ledger::Ledgers;
 use super::purpose::Purpose;
 use super::search::asks_others;
 use super::steps::Steps;
-use crate::diagnosis::NoEviction;
-use crate::id::QueueId;
-use crate::plugin::Plugin;
 use crate::session::Session;
+use phalanx_cluster::diagnosis::NoEviction;
+use phalanx_cluster::id::QueueId;
+use phalanx_framework::plugin::Plugin;
 
 /// All that it depends on who is let go for a job that holds nothing, where plugins do not mind what it requests.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

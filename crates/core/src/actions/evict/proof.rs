@@ -12,13 +12,13 @@ use super::steps::Steps;
 use super::surplus;
 use crate::actions::reliance;
 use crate::decision::Cause;
-use crate::diagnosis::NoEviction;
-use crate::id::{ClassId, JobId, NodeId, TaskId};
-use crate::plugin::EvictionKind;
-use crate::plugins::Spare;
 use crate::session::Session;
 use crate::statement::Statement;
-use crate::world::{Status, World};
+use phalanx_cluster::diagnosis::NoEviction;
+use phalanx_cluster::id::{ClassId, JobId, NodeId, TaskId};
+use phalanx_cluster::{Status, World};
+use phalanx_framework::plugin::EvictionKind;
+use phalanx_plugins::Spare;
 
 /// Victims times tasks up to which all tasks are placed anew for each victim that may be spared.
 const THOROUGH: usize = 2_000;

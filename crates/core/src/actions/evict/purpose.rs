@@ -1,10 +1,10 @@
 //! What an action evicts for, and whom.
-use crate::conf::Flag;
 use crate::decision::Cause;
-use crate::id::{JobId, QueueId, TaskId};
-use crate::plugin::{EvictionKind, Plugin};
 use crate::session::Session;
-use crate::world::{Status, World};
+use phalanx_cluster::id::{JobId, QueueId, TaskId};
+use phalanx_cluster::{Status, World};
+use phalanx_framework::conf::Flag;
+use phalanx_framework::plugin::{EvictionKind, Plugin};
 
 /// The argument by which whole gangs may be evicted.
 pub(in crate::actions) const WHOLE: &str = "allowWholeBundle";

@@ -14,12 +14,12 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::aim::Aim;
 use super::purpose::Purpose;
-use crate::conf::Flag;
-use crate::id::{JobId, NodeId, QueueId, TaskId};
-use crate::plugin::{EvictionKind, Plugin};
-use crate::plugins::Spare;
 use crate::session::Session;
-use crate::world::{Equals, Job, Refused, Status, Task};
+use phalanx_cluster::id::{JobId, NodeId, QueueId, TaskId};
+use phalanx_cluster::{Equals, Job, Refused, Status, Task};
+use phalanx_framework::conf::Flag;
+use phalanx_framework::plugin::{EvictionKind, Plugin};
+use phalanx_plugins::Spare;
 
 /// What a job loses with a member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -24,12 +24,11 @@ use crate::actions::gang;
 use crate::actions::reliance;
 use crate::actions::together::Choice;
 use crate::decision::Cause;
-use crate::diagnosis::{NoEviction, Untried};
-use crate::id::{ClassId, JobId, NodeId, TaskId, TermId};
-use crate::plugin::Plugin;
-use crate::plugins;
 use crate::session::Session;
-use crate::world::{Budgets, World};
+use phalanx_cluster::diagnosis::{NoEviction, Untried};
+use phalanx_cluster::id::{ClassId, JobId, NodeId, TaskId, TermId};
+use phalanx_cluster::{Budgets, World};
+use phalanx_framework::plugin::Plugin;
 use spare::Pass;
 use swap::Swaps;
 
@@ -348,7 +347,7 @@ impl Search<'_, '_> {
         let (aim, purpose) = (self.aim, self.purpose);
         let mut ids: Vec<TaskId> = offered.iter().map(|victim| victim.task).collect();
         if self.pass.takes_spare_only() {
-            ids = plugins::spare(self.session.world, &ids);
+            ids = phalanx_plugins::spare(self.session.world, &ids);
         }
         let (tier, picked) = aim.as_if_whole(self.session, |session| {
             let ask = |plugin: &dyn Plugin, of: &[TaskId]| purpose.ask(plugin, session.world, aim.last(), of);

@@ -8,14 +8,14 @@ use super::purpose::Purpose;
 use super::search::asks_others;
 use super::takes::{Forbidden, Party};
 use crate::actions::reliance;
-use crate::conf::Flag;
-use crate::diagnosis::{Shelter, Sheltered};
-use crate::event::Key;
-use crate::id::{ClassId, JobId, QueueId, TaskId};
-use crate::plugin::{EvictionKind, Plugin};
-use crate::plugins::Spare;
 use crate::session::Session;
-use crate::world::{Budgets, Refused, Status};
+use phalanx_cluster::diagnosis::{Shelter, Sheltered};
+use phalanx_cluster::event::Key;
+use phalanx_cluster::id::{ClassId, JobId, QueueId, TaskId};
+use phalanx_cluster::{Budgets, Refused, Status};
+use phalanx_framework::conf::Flag;
+use phalanx_framework::plugin::{EvictionKind, Plugin};
+use phalanx_plugins::Spare;
 
 /// So many pods are looked at, for it is done anew for each aim and each cycle.
 const MOST: usize = 1_000;

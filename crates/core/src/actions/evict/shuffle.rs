@@ -4,7 +4,7 @@
 //! actions: who must not be evicted stays, PodDisruptionBudgets are counted down, and a pod goes only when a place for it is
 //! proven. In a statement that is undone, those that move are put on nodes that nobody leaves, with what they ask for and
 //! what their queues may have, each seen by the next. That place is kept for the pod that its controller makes in its stead
-//! ([`crate::world`], seats). Where the time of a node is over (`tdm`) pods leave it whether there is a place or not.
+//! ([`phalanx_cluster`], seats). Where the time of a node is over (`tdm`) pods leave it whether there is a place or not.
 //!
 //! Source: Volcano's shuffle action, which evicts whom plugins name, whatever else.
 use std::cell::RefCell;
@@ -15,15 +15,15 @@ use rustc_hash::FxHashSet;
 use super::steps::Steps;
 use super::{MAX_STEPS_ARG, MAX_TIME_ARG, proof, roster};
 use crate::actions::ActionDef;
-use crate::conf::{Allowed, ArgKind, ArgSpec, Flag, Otherwise, Rule};
 use crate::decision::Cause;
-use crate::diagnosis::NoEviction;
-use crate::id::{NodeId, TaskId};
-use crate::placement::Room;
-use crate::plugin::Plugin;
 use crate::session::Session;
 use crate::statement::Statement;
-use crate::world::{Budgets, Status};
+use phalanx_cluster::diagnosis::NoEviction;
+use phalanx_cluster::id::{NodeId, TaskId};
+use phalanx_cluster::{Budgets, Status};
+use phalanx_framework::conf::{Allowed, ArgKind, ArgSpec, Flag, Otherwise, Rule};
+use phalanx_framework::placement::Room;
+use phalanx_framework::plugin::Plugin;
 
 const NAME: &str = "shuffle";
 

@@ -1,9 +1,9 @@
 //! The budget of a search, in what a search for victims counts.
 use super::{MAX_STEPS, MAX_STEPS_ARG, MAX_TIME, MAX_TIME_ARG};
-use crate::budget::{Budget, Cut};
-use crate::diagnosis::NoEviction;
-use crate::id::JobId;
 use crate::session::Session;
+use phalanx_cluster::budget::{Budget, Cut};
+use phalanx_cluster::diagnosis::NoEviction;
+use phalanx_cluster::id::JobId;
 
 /// Things that are looked at in the time in which one place is tried.
 const SCANNED: usize = 16;

@@ -10,10 +10,10 @@ use super::aim::Aim;
 use super::proof::{Unit, can_spare, is_gone, sets_of};
 use super::roster::{Loss, Victim};
 use super::steps::Steps;
-use crate::diagnosis::NoEviction;
-use crate::id::{JobId, TaskId};
 use crate::statement::Statement;
-use crate::world::World;
+use phalanx_cluster::World;
+use phalanx_cluster::diagnosis::NoEviction;
+use phalanx_cluster::id::{JobId, TaskId};
 
 /// Takes of each gang that would be broken no more than it can do without, where that will do: of all on offer, whichever of
 /// them were taken. Whether there was one.

@@ -15,10 +15,10 @@ use std::collections::VecDeque;
 use phalanx_resource::Amounts;
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::event::{Key, Time};
-use crate::id::{JobId, QueueId};
 use crate::session::Session;
-use crate::world::{JobKind, World};
+use phalanx_cluster::event::{Key, Time};
+use phalanx_cluster::id::{JobId, QueueId};
+use phalanx_cluster::{JobKind, World};
 
 /// Cycles in which one took from another, until that one may take nothing back.
 const OFTEN: u32 = 3;

@@ -8,8 +8,8 @@
 use rustc_hash::FxHashMap;
 
 use super::Like;
-use crate::diagnosis::{NoEviction, Sheltered};
-use crate::event::Time;
+use phalanx_cluster::diagnosis::{NoEviction, Sheltered};
+use phalanx_cluster::event::Time;
 use std::sync::Arc;
 
 /// A search of fewer steps does not rest, and if all together take no more they take no turns: a few milliseconds.

@@ -8,7 +8,7 @@ use std::cmp::Ordering;
 
 use rustc_hash::FxHashMap;
 
-use crate::id::QueueId;
+use phalanx_cluster::id::QueueId;
 
 /// Who wins.
 pub(super) trait Rules {
@@ -132,7 +132,7 @@ impl Contest {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::id::Id;
+    use phalanx_cluster::id::Id;
     use proptest::prelude::*;
 
     /// Queues below places, each of which holds something.

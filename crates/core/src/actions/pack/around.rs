@@ -9,10 +9,10 @@ use rustc_hash::FxHashSet;
 use smallvec::SmallVec;
 
 use super::{Goal, Item};
-use crate::budget::{Budget, Cut};
-use crate::id::{NodeId, TaskId};
 use crate::statement::Statement;
-use crate::world::{Got, World};
+use phalanx_cluster::budget::{Budget, Cut};
+use phalanx_cluster::id::{NodeId, TaskId};
+use phalanx_cluster::{Got, World};
 
 /// Which item, and where a task of it is, by position.
 type Place = (usize, usize);
@@ -56,7 +56,7 @@ impl<'a> Around<'a> {
     ) -> Self {
         let mut claims =
             items.iter().flat_map(|item| &item.tasks).flat_map(|task| &world.class_of(*task).pvcs);
-        let open = claims.any(|claim| world.volumes.waits(*claim));
+        let open = claims.any(|claim| world.volumes().waits(*claim));
         Self { goal, items, nodes, steps, open, way: Vec::new(), seen: FxHashSet::default() }
     }
 
@@ -131,7 +131,7 @@ impl<'a> Around<'a> {
             if !self.open {
                 return Gets::new();
             }
-            world.class_of(task).pvcs.iter().map(|claim| world.volumes.promised(*claim).cloned()).collect()
+            world.class_of(task).pvcs.iter().map(|claim| world.volumes().promised(*claim).cloned()).collect()
         };
         let all = self.way.iter().copied().chain([(place, task)]);
         let mut outcome: Outcome = all.map(|(place, task)| (place, gets(task))).collect();

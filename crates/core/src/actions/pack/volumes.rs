@@ -8,11 +8,11 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::Item;
-use crate::budget::Cut;
-use crate::id::TaskId;
 use crate::session::Session;
 use crate::statement::Statement;
-use crate::world::{World, reaches};
+use phalanx_cluster::budget::Cut;
+use phalanx_cluster::id::TaskId;
+use phalanx_cluster::{World, reaches};
 
 /// Lists of so many volumes are all tried: 120.
 const MOST: usize = 5;
@@ -55,21 +55,21 @@ pub(super) fn in_each_order(
     };
     let mut found = Ok(false);
     for order in orders {
-        statement.session().world.volumes.prefer(order);
+        statement.session().world.prefer_volumes(order);
         found = search(statement);
         if found != Ok(false) {
             break;
         }
     }
-    statement.session().world.volumes.prefer(Vec::new());
+    statement.session().world.prefer_volumes(Vec::new());
     found
 }
 
 /// Volumes that claims of tasks could get, where there is a choice.
 fn candidates(world: &World, tasks: impl Iterator<Item = TaskId>) -> Vec<Arc<str>> {
     let claims = tasks.flat_map(|task| &world.class_of(task).pvcs);
-    let open: BTreeSet<_> = claims.copied().filter(|claim| world.volumes.waits(*claim)).collect();
-    let wants = open.into_iter().filter_map(|claim| world.volumes.want(claim));
+    let open: BTreeSet<_> = claims.copied().filter(|claim| world.volumes().waits(*claim)).collect();
+    let wants = open.into_iter().filter_map(|claim| world.volumes().want(claim));
     let mut volumes: Vec<Arc<str>> = Vec::new();
     for volume in wants.filter(|want| want.candidates.len() > 1).flat_map(|want| want.candidates) {
         if !volumes.contains(&volume.name) {
@@ -84,9 +84,9 @@ fn is_all_the_same(world: &World, volumes: &[Arc<str>]) -> bool {
     if volumes.len() * world.nodes.len() > LOOKED_AT {
         return false;
     }
-    let alike = |of: &[&Arc<str>]| of.windows(2).all(|two| world.volumes.are_alike(two[0], two[1]));
+    let alike = |of: &[&Arc<str>]| of.windows(2).all(|two| world.volumes().are_alike(two[0], two[1]));
     world.nodes.iter().all(|(_, node)| {
-        let here = volumes.iter().filter(|name| reaches(world.volumes.nodes_of(name), node));
+        let here = volumes.iter().filter(|name| reaches(world.volumes().nodes_of(name), node));
         alike(&here.collect::<Vec<_>>())
     })
 }
@@ -107,7 +107,7 @@ fn orders(volumes: Vec<Arc<str>>) -> Vec<Vec<Arc<str>>> {
 /// Those first that the most nodes can use.
 fn widest_first(world: &World, mut volumes: Vec<Arc<str>>) -> Vec<Arc<str>> {
     let width = |name: &Arc<str>| {
-        let terms = world.volumes.nodes_of(name);
+        let terms = world.volumes().nodes_of(name);
         terms.map_or(usize::MAX, |terms| {
             world.nodes.iter().filter(|(_, node)| reaches(Some(terms), node)).count()
         })

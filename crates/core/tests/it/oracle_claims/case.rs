@@ -1,17 +1,17 @@
 //! Small clusters with volumes and devices: what there is, and who asks for it.
 use std::sync::Arc;
 
-use phalanx_core::conf::{Conf, Flag, PluginConf, Tier};
-use phalanx_core::event::{
+use phalanx_cluster::event::{
     AccessModes, ClaimAllocation, ClaimInfo, ClaimRequest, Constraints, CsiNodeInfo, DeviceClassInfo,
     DeviceInfo, DeviceName, DeviceValue, Event, GivenDevice, Key, NodeInfo, NodeTerm, Operator, PodClaim,
     PodGroupInfo, PodInfo, PodVolume, PvcInfo, Requirement, SliceInfo, SliceNodes, StorageClassInfo,
     VolumeInfo,
 };
+use phalanx_framework::conf::{Conf, Flag, PluginConf, Tier};
 use proptest::prelude::*;
 
 use crate::cluster::Cluster;
-use crate::objects::{group, member, node, running};
+use phalanx_framework::testing::{group, member, node, running};
 
 const DRIVER: &str = "csi.x";
 const DEVICES: &str = "gpu.x";

@@ -1,8 +1,8 @@
 //! How many tasks of a class nodes take together.
 use std::collections::BTreeMap;
 
-use crate::id::{ClassId, Id, NodeId, TermId};
-use crate::world::{Class, World};
+use phalanx_cluster::id::{ClassId, Id, NodeId, TermId};
+use phalanx_cluster::{Class, World};
 
 /// A domain of nodes, by a term of the class; none where a node is in none.
 type Domain = Option<u32>;

@@ -1,6 +1,6 @@
 //! What a choice of victims may still come to.
 use super::{Given, Ledger, Search, Unit, Victim};
-use crate::world::World;
+use phalanx_cluster::World;
 
 /// Rooms as they are with those gone that are chosen, and as they may be.
 pub(super) struct Prospect {

@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 
 use super::prospect::Prospect;
 use super::{JobId, LAST_STEPS, NoEviction, Plugin, Search, TaskId, Unit, Untried, Victim, proof};
-use crate::plugin::EvictionKind;
 use crate::session::Session;
-use crate::world::{Budgets, Status, World};
+use phalanx_cluster::{Budgets, Status, World};
+use phalanx_framework::plugin::EvictionKind;
 
 /// So many units are few enough to try every set of them, the smallest first.
 const EVERY_SET: usize = 8;
@@ -261,8 +261,8 @@ impl Search<'_, '_> {
 fn by_node(session: &Session<'_>, a: TaskId, b: TaskId) -> std::cmp::Ordering {
     let world = &*session.world;
     let (a, b) = (&world.tasks[a], &world.tasks[b]);
-    let name = |task: &crate::world::Task| task.node.map(|node| &world.nodes[node].name);
-    let key = |task: &crate::world::Task| (task.job, task.class, task.role, task.priority);
+    let name = |task: &phalanx_cluster::Task| task.node.map(|node| &world.nodes[node].name);
+    let key = |task: &phalanx_cluster::Task| (task.job, task.class, task.role, task.priority);
     name(a).cmp(&name(b)).then_with(|| key(a).cmp(&key(b))).then_with(|| a.labels.cmp(&b.labels))
 }
 

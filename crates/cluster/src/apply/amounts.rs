@@ -1,0 +1,62 @@
+//! Written quantities to amounts and back.
+use std::sync::Arc;
+
+use phalanx_resource::{Amounts, Ceilings};
+
+use crate::World;
+use crate::allowance::is_of_nodes;
+use crate::event::Resources;
+
+impl World {
+    pub(super) fn written_amounts(&mut self, list: &Resources) -> Vec<(Arc<str>, String)> {
+        let amounts = self.amounts(list);
+        self.render(&amounts)
+    }
+
+    /// Resource names and canonical quantities, sorted by name.
+    pub fn render(&self, amounts: &Amounts) -> Vec<(Arc<str>, String)> {
+        let text = |(dim, amount)| (Arc::from(self.dims.name(dim)), self.dims.format(dim, amount));
+        let mut list: Vec<_> = amounts.iter().map(text).collect();
+        list.sort();
+        list
+    }
+
+    pub(crate) fn amounts(&mut self, list: &Resources) -> Amounts {
+        let mut amounts = Amounts::new();
+        for (name, quantity) in list {
+            let dim = self.dims.intern(name);
+            amounts.set(dim, self.dims.amount(dim, *quantity));
+        }
+        amounts
+    }
+
+    /// The same of what a node has.
+    pub(super) fn rooms(&mut self, list: &Resources) -> Amounts {
+        let room = |(name, quantity): &(std::sync::Arc<str>, phalanx_resource::Quantity)| {
+            let dim = self.dims.intern(name);
+            (dim, self.dims.room(dim, *quantity))
+        };
+        list.iter().map(room).collect()
+    }
+
+    /// The same of what nodes can have.
+    pub(super) fn amounts_of_nodes(&mut self, list: &Resources) -> Amounts {
+        let of_nodes = list.iter().filter(|(name, _)| is_of_nodes(name));
+        self.amounts(&of_nodes.cloned().collect())
+    }
+
+    /// Pod-level requests count for the resources Kubernetes allows there.
+    pub(super) fn pod_level(&mut self, list: &Resources) -> Amounts {
+        let amounts = self.amounts(list);
+        amounts.iter().filter(|(dim, _)| self.dims.is_pod_level(*dim)).collect()
+    }
+
+    pub(super) fn ceilings(&mut self, list: &Resources) -> Ceilings {
+        let mut ceilings = Ceilings::new();
+        for (name, quantity) in list {
+            let dim = self.dims.intern(name);
+            ceilings.set(dim, self.dims.ceiling(dim, *quantity));
+        }
+        ceilings
+    }
+}

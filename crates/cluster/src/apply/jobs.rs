@@ -1,0 +1,215 @@
+//! Jobs: PodGroups, and pods without one.
+use std::sync::Arc;
+
+use phalanx_resource::Amounts;
+
+use crate::event::{Key, Phase, PodGroupInfo, PodInfo};
+use crate::id::{JobId, TaskId};
+use crate::priorities::Follower;
+use crate::{Job, JobKind, Role, Status, World};
+
+/// What a PodGroup asks for, in the World's terms.
+struct Asks<'a> {
+    queue: &'a Arc<str>,
+    min_resources: Option<Amounts>,
+    min_devices: Amounts,
+    quota_request: Option<Amounts>,
+    priority: i32,
+}
+
+impl World {
+    pub(super) fn job_for(&mut self, info: &PodInfo) -> Option<JobId> {
+        let (kind, name, queue) = match &info.group {
+            Some(group) => (JobKind::Group, group.clone(), self.default_queue.clone()),
+            None if !info.ours => return None,
+            None => {
+                let queue = info.queue.clone().unwrap_or_else(|| self.default_queue.clone());
+                (JobKind::Solo, info.pod.name.clone(), queue)
+            }
+        };
+        let key = Key { namespace: info.pod.namespace.clone(), name };
+        let id = self.ensure_job(kind, key, &queue);
+        if kind == JobKind::Solo {
+            let job = &mut self.jobs[id];
+            job.created = info.created;
+            job.uid = info.pod.uid.clone();
+        }
+        Some(id)
+    }
+
+    /// A solo job's priority follows its pod's. It has no minResources, so it is always admitted: its own request
+    /// must fit a node and its queue in any case, and a Deployment's hundred pods are not a hundred demands at once
+    /// (in Volcano their one PodGroup asks for a single pod's worth).
+    pub(super) fn refresh_solo(&mut self, task: TaskId, info: &PodInfo) {
+        let Some(id) = self.tasks[task].job else { return };
+        if self.jobs[id].kind == JobKind::Group {
+            return;
+        }
+        let priority = self.tasks[task].priority;
+        if self.jobs[id].priority != priority {
+            self.doubt_reservations(id);
+        }
+        let job = &mut self.jobs[id];
+        job.priority = priority;
+        job.priority_class.clone_from(&info.priority_class);
+        job.preemptable = info.preemptable;
+        job.annotations.clone_from(&info.annotations);
+        self.note_giver(id);
+    }
+
+    fn ensure_job(&mut self, kind: JobKind, key: Key, queue: &Arc<str>) -> JobId {
+        if let Some(&id) = self.job_ids.get(&(kind, key.clone())) {
+            return id;
+        }
+        let queue = self.ensure_queue(queue);
+        self.count_job(queue, true);
+        let id = self.jobs.insert(Job::new(key.clone(), kind, queue));
+        self.job_ids.insert((kind, key), id);
+        self.wake_job(id);
+        id
+    }
+
+    pub(super) fn apply_group(&mut self, info: PodGroupInfo) -> bool {
+        let name = if info.queue.is_empty() { &self.default_queue } else { &info.queue }.clone();
+        let id = self.ensure_job(JobKind::Group, info.key.clone(), &name);
+        let min_resources = info.min_resources.as_ref().map(|list| self.amounts_of_nodes(list));
+        self.count_classes(info.min_resources.as_deref().unwrap_or_default());
+        let min_devices =
+            info.min_resources.as_ref().map(|list| self.device_amounts(list)).unwrap_or_default();
+        let quota_request = info.min_resources.as_ref().map(|list| self.quota_amounts(list));
+        let priority = self.priority(None, info.priority_class.as_deref());
+        let asks = Asks { queue: &name, min_resources, min_devices, quota_request, priority };
+        let job = &self.jobs[id];
+        // Of another UID, it is another object: what was known of the one before says nothing about it.
+        let first = !job.exists || job.uid != info.uid;
+        let changed = first || !self.is_spec(job, &info, &asks);
+        // If it is no echo of what we wrote, nor of what stood there before, somebody else wrote it.
+        let rewritten = job.replaced.as_ref() != Some(&info.status) && job.written != info.status;
+        if changed || rewritten || self.standby {
+            // Before anything of it changes: what it was promised is counted while it sleeps.
+            self.wake_job(id);
+        }
+        if changed {
+            self.doubt_reservations(id);
+            self.pardon(Some(id));
+        }
+        self.move_job(id, &name);
+        if self.jobs[id].priority_class != info.priority_class {
+            self.follow_class(Follower::Job(id), false);
+            self.jobs[id].priority_class = info.priority_class;
+            self.follow_class(Follower::Job(id), true);
+        }
+        let Asks { min_resources, min_devices, quota_request, priority, .. } = asks;
+        let job = &mut self.jobs[id];
+        job.exists = true;
+        job.uid = info.uid;
+        job.version = info.version;
+        job.created = info.created;
+        job.min_member = info.min_member;
+        job.sub_group_members = info.sub_group_members;
+        job.min_resources = min_resources;
+        let asks_devices = !min_devices.is_zero();
+        job.min_devices = min_devices;
+        job.quota_request = quota_request;
+        job.priority = priority;
+        job.preemptable = info.preemptable;
+        job.invalid = info.invalid.or(info.unsupported);
+        job.annotations = info.annotations;
+        for role in &mut job.roles {
+            role.min = 0;
+        }
+        for (name, min) in info.min_task_member {
+            let role = job.role(&name);
+            job.roles[usize::from(role)].min = min;
+        }
+        if first || self.standby {
+            job.phase = info.status.phase;
+            job.written = info.status;
+            job.replaced = None;
+        } else if job.replaced.as_ref() != Some(&info.status) {
+            job.written = info.status;
+            job.replaced = None;
+        }
+        self.note_asking(id, asks_devices);
+        self.note_giver(id);
+        changed
+    }
+
+    /// Whether a job is already all that its PodGroup says, but for the status.
+    fn is_spec(&self, job: &Job, info: &PodGroupInfo, asks: &Asks<'_>) -> bool {
+        let least = |role: &Role| {
+            let of_role = info.min_task_member.iter().rev().find(|(name, _)| *name == role.name);
+            of_role.map_or(0, |(_, min)| *min)
+        };
+        let known = |(name, _): &(Arc<str>, u32)| job.roles.iter().any(|role| role.name == *name);
+        self.queues[job.queue].name == *asks.queue
+            && job.min_member == info.min_member
+            && job.sub_group_members == info.sub_group_members
+            && job.min_resources == asks.min_resources
+            && job.min_devices == asks.min_devices
+            && job.quota_request == asks.quota_request
+            && job.priority == asks.priority
+            && job.created == info.created
+            && job.preemptable == info.preemptable
+            && job.annotations == info.annotations
+            && job.invalid.as_ref() == info.invalid.as_ref().or(info.unsupported.as_ref())
+            && job.roles.iter().all(|role| role.min == least(role))
+            && info.min_task_member.iter().all(known)
+    }
+
+    fn move_job(&mut self, id: JobId, queue: &Arc<str>) {
+        let to = self.ensure_queue(queue);
+        let from = std::mem::replace(&mut self.jobs[id].queue, to);
+        if from == to {
+            return;
+        }
+        self.devices_moved_about();
+        let sums = self.jobs[id].sums();
+        self.count_job(from, false);
+        self.carry_job(from, &sums, Amounts::sub);
+        self.count_job(to, true);
+        self.carry_job(to, &sums, Amounts::add);
+        self.count_job_in_groups(id);
+        self.drop_unused_queue(from);
+    }
+
+    pub(super) fn remove_group(&mut self, key: &Key) -> bool {
+        let Some(id) = self.job_named(JobKind::Group, key) else { return false };
+        self.wake_job(id);
+        let job = &mut self.jobs[id];
+        job.exists = false;
+        job.phase = Phase::Pending;
+        job.written = crate::event::GroupStatus::default();
+        job.replaced = None;
+        self.drop_unused_job(id);
+        true
+    }
+
+    pub(super) fn drop_unused_job(&mut self, id: JobId) {
+        let job = &self.jobs[id];
+        if !job.tasks.is_empty() || (job.exists && job.kind == JobKind::Group) {
+            return;
+        }
+        self.note_asking(id, false);
+        self.follow_class(Follower::Job(id), false);
+        if let Some(job) = self.jobs.remove(id) {
+            self.job_ids.remove(&(job.kind, job.key));
+            self.count_job(job.queue, false);
+            self.drop_unused_queue(job.queue);
+        }
+    }
+
+    /// A job changed: who outranks it now may have what is reserved for it, and is to be called.
+    pub fn doubt_reservations(&mut self, job: JobId) {
+        if self.jobs[job].counts.of(Status::Pipelined) == 0 {
+            return;
+        }
+        let reserved = |task: &TaskId| {
+            let task = &self.tasks[*task];
+            task.node.filter(|_| task.status == Status::Pipelined)
+        };
+        for node in self.jobs[job].tasks.iter().filter_map(reserved).collect::<Vec<_>>() {
+            self.note_freed(node);
+        }
+    }
+}

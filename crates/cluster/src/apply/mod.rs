@@ -1,0 +1,71 @@
+//! Folds events into the World.
+mod amounts;
+mod jobs;
+mod nodes;
+mod pods;
+mod queues;
+mod terms;
+
+use crate::event::Event;
+use crate::{Status, World};
+
+impl World {
+    /// Folds one event in. True when a cycle could now decide differently.
+    pub fn apply(&mut self, event: Event) -> bool {
+        let news = self.fold(event);
+        if news {
+            self.note_news();
+        }
+        news
+    }
+
+    fn fold(&mut self, event: Event) -> bool {
+        match event {
+            Event::Node(info) => self.apply_node(info),
+            Event::NodeGone(name) => self.remove_node(&name),
+            Event::Pod(info) => self.apply_pod(&info),
+            Event::PodGone(uid) => self.task_of(&uid).is_some_and(|task| self.remove_task(task)),
+            Event::PodGroup(info) => self.apply_group(*info),
+            Event::PodGroupGone(key) => self.remove_group(&key),
+            Event::Queue(info) => self.apply_queue(*info),
+            Event::QueueGone(name) => self.remove_queue(&name),
+            Event::PriorityClass { name, value, global_default } => {
+                self.set_priority_class(&name, Some((value, global_default)))
+            }
+            Event::PriorityClassGone(name) => self.set_priority_class(&name, None),
+            Event::Quota(info) => self.apply_quota(*info),
+            Event::QuotaGone(key) => self.allowances.remove(&key).is_some(),
+            Event::NodeUsage(info) => self.apply_usage(&info),
+            Event::Namespace(info) => self.terms.set_namespace(&info.name, Some(info.labels)),
+            Event::NamespaceGone(name) => self.terms.set_namespace(&name, None),
+            Event::Pdb(info) => self.apply_pdb(*info),
+            Event::PdbGone(key) => self.pdbs.remove(&key),
+            Event::DeviceClass(info) => self.apply_class(*info),
+            Event::DeviceClassGone(name) => self.remove_class(&name),
+            Event::Slice(info) => self.apply_slice(*info),
+            Event::SliceGone(name) => self.remove_slice(&name),
+            Event::Claim(info) => self.apply_claim(*info),
+            Event::ClaimGone(key) => self.remove_claim(&key),
+            Event::Pvc(info) => self.apply_pvc(*info),
+            Event::PvcGone(key) => self.remove_pvc(&key),
+            Event::Volume(info) => self.apply_volume(*info),
+            Event::VolumeGone(name) => self.remove_volume(&name),
+            Event::StorageClass(info) => self.apply_storage_class(*info),
+            Event::StorageClassGone(name) => self.remove_storage_class(&name),
+            Event::CsiNode(info) => self.apply_csi_node(info),
+            Event::CsiNodeGone(node) => {
+                self.apply_csi_node(crate::event::CsiNodeInfo { node, limits: Vec::new() })
+            }
+            Event::Attachment(info) => self.apply_attachment(info),
+            Event::AttachmentGone(name) => self.remove_attachment(&name),
+            Event::CsiDriver(info) => self.volumes.set_teller(&info.name, info.tells_capacity),
+            Event::CsiDriverGone(name) => self.volumes.set_teller(&name, false),
+            Event::StorageCapacity(info) => self.volumes.set_capacity(&info.key.clone(), Some(*info)),
+            Event::StorageCapacityGone(key) => self.volumes.set_capacity(&key, None),
+            Event::EvictFailed(uid, _) => self.stays(&uid),
+            Event::GateFailed(uid) => self.gate_stays(&uid),
+            Event::Bound(uid) => self.settle(&uid, Status::Bound),
+            Event::BindFailed(uid, failure) => self.bind_failed(&uid, failure),
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! Nodes: added, changed, gone while pods still name them.
+use std::sync::Arc;
+
+use phalanx_resource::Amounts;
+
+use crate::devices::Stock;
+use crate::event::NodeInfo;
+use crate::id::{NodeId, TaskId};
+use crate::{Node, Stamp, Status, World};
+
+impl World {
+    pub(super) fn apply_node(&mut self, info: NodeInfo) -> bool {
+        let id = self.ensure_node(&info.name);
+        let allocatable = self.rooms(&info.allocatable);
+        let stamp = self.changes.nodes;
+        self.count_node(id, false);
+        let images = self.images.put(&info.images);
+        let node = &mut self.nodes[id];
+        let moved_images = node.images != images;
+        let images = std::mem::replace(&mut node.images, images);
+        self.images.take(&images);
+        let same_statics = node.exists
+            && node.labels == info.labels
+            && node.taints == info.taints
+            && node.unschedulable == info.unschedulable
+            && node.ready == info.ready;
+        let changed = !same_statics || node.allocatable != allocatable;
+        if !same_statics {
+            self.leave_domains(id);
+        }
+        let node = &mut self.nodes[id];
+        node.idle.sub(&node.allocatable);
+        node.idle.add(&allocatable);
+        let came = !std::mem::replace(&mut node.exists, true);
+        node.labels = info.labels;
+        node.taints = info.taints;
+        node.unschedulable = info.unschedulable;
+        node.ready = info.ready;
+        node.allocatable = allocatable;
+        let lent = node.zone().is_some();
+        self.marked.lent.set(id, lent);
+        self.count_node(id, true);
+        if came {
+            self.devices_come(&info.name);
+        }
+        if !same_statics {
+            self.join_domains(id);
+            self.count_node_in_group(id);
+        }
+        if !same_statics || moved_images {
+            self.touch_statics(id);
+        }
+        if changed || moved_images {
+            self.touch_node(id);
+        } else {
+            self.changes.nodes = stamp;
+        }
+        // Where images are makes a node better, not possible.
+        changed
+    }
+
+    /// Adds an existing node to, or takes it from, the cluster's sums.
+    fn count_node(&mut self, id: NodeId, add: bool) {
+        let node = &self.nodes[id];
+        if !node.exists {
+            return;
+        }
+        self.changes.clock += 1;
+        self.changes.nodes = self.changes.clock;
+        let mut used = node.allocatable.clone();
+        used.sub(&node.idle);
+        if add {
+            self.existing += 1;
+            self.total.add(&node.allocatable);
+            self.used.add(&used);
+        } else {
+            self.existing -= 1;
+            self.total.sub(&node.allocatable);
+            self.used.sub(&used);
+        }
+    }
+
+    pub(super) fn ensure_node(&mut self, name: &Arc<str>) -> NodeId {
+        if let Some(id) = self.node_ids.get(name) {
+            return *id;
+        }
+        let attach_limits = self.volumes.limits_of(name);
+        let id = self.nodes.insert(Node { name: name.clone(), attach_limits, ..Node::default() });
+        self.node_ids.insert(name.clone(), id);
+        self.attachments_come(name);
+        self.devices_come(name);
+        self.touch_statics(id);
+        self.touch_node(id);
+        id
+    }
+
+    fn touch_statics(&mut self, id: NodeId) {
+        self.changes.clock += 1;
+        self.nodes[id].static_version = Stamp(self.changes.clock);
+    }
+
+    pub(super) fn remove_node(&mut self, name: &str) -> bool {
+        let Some(id) = self.node_named(name).filter(|id| self.nodes[*id].exists) else { return false };
+        self.count_node(id, false);
+        self.leave_domains(id);
+        self.set_usage(id, None);
+        self.devices_go(id);
+        let node = &mut self.nodes[id];
+        node.exists = false;
+        node.idle.sub(&node.allocatable);
+        node.allocatable = Amounts::new();
+        node.devices = Stock::default();
+        self.join_domains(id);
+        let images = std::mem::take(&mut self.nodes[id].images);
+        self.images.take(&images);
+        let nominated = |task: &TaskId| self.tasks[*task].status == Status::Pipelined;
+        let lost: Vec<TaskId> = self.nodes[id].tasks.iter().copied().filter(nominated).collect();
+        for task in lost {
+            self.place(task, Status::Pending, None);
+        }
+        self.touch_statics(id);
+        self.touch_node(id);
+        self.drop_unused_node(id);
+        true
+    }
+
+    /// Forgets a node that has no object and no pod.
+    pub(super) fn drop_unused_node(&mut self, id: NodeId) {
+        let node = &self.nodes[id];
+        if !node.exists && node.tasks.is_empty() {
+            let name = node.name.clone();
+            self.attachments_go(&name);
+            self.node_ids.remove(&name);
+            self.marked.lent.set(id, false);
+            self.devices_go(id);
+            self.nodes.remove(id);
+        }
+    }
+}

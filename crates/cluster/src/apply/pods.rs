@@ -1,0 +1,384 @@
+//! Pods: each is a task of a job, on a node or waiting.
+use std::sync::Arc;
+
+use phalanx_resource::{Amounts, InitContainer, PodResources};
+
+use crate::class::Class;
+use crate::class::ClassKey;
+use crate::event::{BindFailure, BindFault, PodInfo, PodPhase, QueueGate, Resources};
+use crate::id::{ClassId, NodeId, TaskId};
+use crate::priorities::Follower;
+use crate::usage::MEASURED;
+use crate::{JobKind, Refused, Status, Task, World};
+
+impl World {
+    pub(super) fn settle(&mut self, uid: &str, status: Status) -> bool {
+        let Some(task) = self.task_of(uid).filter(|task| self.tasks[*task].status == Status::Binding) else {
+            return false;
+        };
+        let node = if status == Status::Pending { None } else { self.tasks[task].node };
+        let before = self.place(task, status, node);
+        self.drop_left_node(&before);
+        if status == Status::Pending {
+            self.forget_given(task);
+        } else {
+            self.pardon(self.tasks[task].job);
+        }
+        true
+    }
+
+    /// A pod that is gone or another's now is not ours to try again; its own event tells the rest.
+    pub(super) fn bind_failed(&mut self, uid: &str, failure: BindFailure) -> bool {
+        let settled = self.settle(uid, Status::Pending);
+        if failure.fault == BindFault::Denied
+            && let Some(task) = self.task_of(uid).filter(|_| settled)
+        {
+            self.deny(task, failure.message);
+        }
+        settled && failure.fault != BindFault::Gone
+    }
+
+    /// A pod whose eviction was refused is what it was.
+    pub(super) fn stays(&mut self, uid: &str) -> bool {
+        let Some(id) = self.task_of(uid) else { return false };
+        let Some(status) = self.tasks[id].evicting else { return false };
+        self.set_evicting(id, None);
+        self.tasks[id].refused = Refused::New;
+        self.refused.push(id);
+        self.refused.sort_unstable();
+        let tasks = &self.tasks;
+        self.refused.retain(|id| tasks.get(*id).is_some_and(|task| task.refused != Refused::No));
+        self.refused.dedup();
+        if self.tasks[id].status == Status::Releasing {
+            self.place(id, status, self.tasks[id].node);
+        }
+        true
+    }
+
+    pub(super) fn apply_pod(&mut self, info: &PodInfo) -> bool {
+        let known = self.task_of(&info.pod.uid);
+        let finished = matches!(info.phase, PodPhase::Succeeded | PodPhase::Failed);
+        let counts = info.ours || info.group.is_some();
+        if (!info.ours && info.node.is_none()) || (finished && !counts) {
+            return known.is_some_and(|task| self.remove_task(task));
+        }
+        let class = self.class_for(info);
+        match known {
+            Some(task) if self.belongs(task, info) => self.update_task(task, info, class),
+            Some(task) => {
+                // Removing the last task of the class would take the class too.
+                self.classes[class].refs += 1;
+                self.remove_task(task);
+                self.classes[class].refs -= 1;
+                self.insert_task(info, class)
+            }
+            None => self.insert_task(info, class),
+        }
+    }
+
+    /// Whether a task is still of the job and role its pod names. A task that is being bound stays where it is.
+    fn belongs(&self, task: TaskId, info: &PodInfo) -> bool {
+        let task = &self.tasks[task];
+        let Some(job) = task.job.map(|job| &self.jobs[job]) else {
+            return info.group.is_none() && !info.ours;
+        };
+        let queue = || info.queue.as_ref().unwrap_or(&self.default_queue);
+        let same_job = match (&info.group, job.kind) {
+            (Some(group), JobKind::Group) => {
+                job.key.name == *group && job.roles[usize::from(task.role)].name == info.role
+            }
+            (None, JobKind::Solo) => self.queues[job.queue].name == *queue(),
+            (None, JobKind::Group) | (Some(_), JobKind::Solo) => false,
+        };
+        same_job || task.status == Status::Binding
+    }
+
+    fn insert_task(&mut self, info: &PodInfo, class: ClassId) -> bool {
+        let job = self.job_for(info);
+        self.pardon(job);
+        let role = job.map_or(0, |job| self.jobs[job].role(&info.role));
+        let job_slot = job.map_or(0, |job| self.jobs[job].tasks.len() as u32);
+        let burst = self.burst(info, class);
+        let task = self.tasks.insert(Task {
+            pod: Arc::new(info.pod.clone()),
+            job,
+            class,
+            status: Status::Pending,
+            node: None,
+            node_slot: 0,
+            job_slot,
+            role,
+            index: info.index,
+            priority: 0,
+            priority_class: info.priority_class.clone(),
+            own_priority: info.priority.is_some(),
+            created: info.created,
+            gated: info.gated,
+            queue_gate: QueueGate::None,
+            preemptable: info.preemptable,
+            never_preempts: info.never_preempts,
+            evicting: None,
+            refused: Refused::No,
+            labels: info.labels.clone(),
+            unready: info.unready,
+            scheduled: info.scheduled,
+            nominated: info.nominated.clone(),
+            message: info.unscheduled_message.clone(),
+            burst,
+            measured: false,
+            annotations: info.annotations.clone(),
+            claims: None,
+            seat_in: None,
+        });
+        self.classes[class].refs += 1;
+        self.task_ids.insert(info.pod.uid.clone(), task);
+        if info.nominated.is_some() && !self.standby {
+            self.promised.push(task);
+        }
+        self.link_claims(task, info.claims.as_ref());
+        if let Some(job) = job {
+            self.jobs[job].tasks.push(task);
+        }
+        self.tasks[task].priority = self.priority(info.priority, info.priority_class.as_deref());
+        self.follow_class(Follower::Task(task), true);
+        self.terms.count_labels(&info.labels, true);
+        self.count(task, None, Some(Status::Pending));
+        let (status, node) = self.seen(task, info);
+        self.place(task, status, node);
+        self.seek(task);
+        self.refresh_solo(task, info);
+        self.see_gate(task, info.queue_gate);
+        self.take_seat(task);
+        self.note_cooling(task, None, self.tasks[task].cools_until());
+        true
+    }
+
+    fn update_task(&mut self, id: TaskId, info: &PodInfo, class: ClassId) -> bool {
+        let cooled = self.tasks[id].cools_until();
+        let changed_class = self.tasks[id].class != class;
+        if changed_class {
+            self.change_class(id, class);
+        }
+        let burst = self.burst(info, class);
+        let changed_burst = self.tasks[id].burst != burst;
+        if changed_burst {
+            self.leave_room(id);
+            self.tasks[id].burst = burst;
+            self.take_room(id);
+        }
+        let changed_claims = self.link_claims(id, info.claims.as_ref());
+        let moved = self.follow(id, info);
+        let priority = self.priority(info.priority, info.priority_class.as_deref());
+        self.name_class(id, info);
+        if self.tasks[id].labels != info.labels {
+            self.terms.count_labels(&self.tasks[id].labels, false);
+            self.terms.count_labels(&info.labels, true);
+        }
+        let task = &mut self.tasks[id];
+        let let_go = task.gated && !info.gated;
+        let edited = changed_class
+            || (task.unready != info.unready && !self.pdbs.is_empty())
+            || changed_burst
+            || changed_claims
+            || task.gated != info.gated
+            || (task.queue_gate == QueueGate::None) != (info.queue_gate == QueueGate::None)
+            || task.priority != priority
+            || task.preemptable != info.preemptable
+            || task.labels != info.labels
+            || task.annotations != info.annotations;
+        let changed = edited || moved || task.scheduled != info.scheduled;
+        task.priority = priority;
+        task.gated = info.gated;
+        task.preemptable = info.preemptable;
+        task.labels.clone_from(&info.labels);
+        task.unready = info.unready;
+        task.scheduled = info.scheduled;
+        let evicting = match (task.evicting, info.phase) {
+            _ if info.deleting => None,
+            (Some(_), PodPhase::Running) => Some(Status::Running),
+            (before, _) => before,
+        };
+        task.annotations.clone_from(&info.annotations);
+        if self.standby {
+            task.nominated.clone_from(&info.nominated);
+            task.message.clone_from(&info.unscheduled_message);
+        }
+        // Until then it stands on the object, also while a bind is under way, which may fail.
+        if info.node.is_some() {
+            task.nominated = None;
+        }
+        self.set_evicting(id, evicting);
+        self.note_cooling(id, cooled, self.tasks[id].cools_until());
+        self.refresh_solo(id, info);
+        self.see_gate(id, info.queue_gate);
+        if let_go {
+            self.take_seat(id);
+        }
+        // Most often it is an echo of what was written here.
+        if let Some(job) = self.tasks[id].job.filter(|_| changed) {
+            self.wake_job(job);
+        }
+        if edited {
+            self.pardon(self.tasks[id].job);
+        }
+        changed
+    }
+
+    /// A pod's priority is its own, or its class's.
+    fn name_class(&mut self, id: TaskId, info: &PodInfo) {
+        let task = &self.tasks[id];
+        let own = info.priority.is_some();
+        if task.own_priority != own || task.priority_class != info.priority_class {
+            self.follow_class(Follower::Task(id), false);
+            let task = &mut self.tasks[id];
+            task.own_priority = own;
+            task.priority_class.clone_from(&info.priority_class);
+            self.follow_class(Follower::Task(id), true);
+        }
+    }
+
+    /// Puts a task where its pod's object says that it is. False if it is there already.
+    fn follow(&mut self, id: TaskId, info: &PodInfo) -> bool {
+        let (status, node) = self.seen(id, info);
+        let task = &self.tasks[id];
+        if (task.status, task.node) == (status, node) {
+            return false;
+        }
+        let before = self.place(id, status, node);
+        self.drop_left_node(&before);
+        true
+    }
+
+    pub(crate) fn change_class(&mut self, id: TaskId, class: ClassId) {
+        let status = self.tasks[id].status;
+        let chosen = self.release_volumes(id);
+        self.leave_group(id);
+        self.leave_room(id);
+        self.count(id, Some(status), None);
+        let old = std::mem::replace(&mut self.tasks[id].class, class);
+        self.classes[class].refs += 1;
+        self.count(id, None, Some(status));
+        self.take_room(id);
+        self.promise_volumes(id, Some(&chosen));
+        self.count_in_group(id);
+        self.seek(id);
+        self.release_class(old);
+    }
+
+    /// The status and node a pod's object calls for. What was decided here and is not seen outside yet stays.
+    fn seen(&mut self, id: TaskId, info: &PodInfo) -> (Status, Option<NodeId>) {
+        let before = (self.tasks[id].status, self.tasks[id].node);
+        let status = match info.phase {
+            PodPhase::Succeeded => return (Status::Succeeded, None),
+            PodPhase::Failed => return (Status::Failed, None),
+            _ if info.deleting => Status::Releasing,
+            PodPhase::Running => Status::Running,
+            PodPhase::Unknown => Status::Unknown,
+            PodPhase::Pending if info.node.is_some() => Status::Bound,
+            // A pod never loses its node: this was sent before the bind, whatever came in between.
+            PodPhase::Pending if matches!(before.0, Status::Binding | Status::Bound | Status::Pipelined) => {
+                return before;
+            }
+            PodPhase::Pending => Status::Pending,
+        };
+        let node = info.node.as_ref().map(|name| self.ensure_node(name));
+        let task = &self.tasks[id];
+        if task.evicting.is_some() && node.is_some() {
+            return (Status::Releasing, node);
+        }
+        // A pod being deleted while its bind is under way holds the room until one of both is known.
+        let assumed = if task.status == Status::Binding { task.node } else { None };
+        (status, node.or(assumed.filter(|_| status == Status::Releasing)))
+    }
+
+    pub(crate) fn remove_task(&mut self, id: TaskId) -> bool {
+        let before = self.place(id, Status::Pending, None);
+        self.drop_left_node(&before);
+        self.count(id, Some(Status::Pending), None);
+        self.unlink_claims(id);
+        self.set_evicting(id, None);
+        self.follow_class(Follower::Task(id), false);
+        self.terms.count_labels(&self.tasks[id].labels, false);
+        self.note_cooling(id, self.tasks[id].cools_until(), None);
+        self.queue_gates.remove(&id);
+        self.heirs.retain(|(heir, _)| *heir != id);
+        let Some(task) = self.tasks.remove(id) else { return false };
+        if task.is_pod() {
+            self.task_ids.remove(&task.pod.uid);
+            self.pardon(task.job);
+        }
+        self.release_class(task.class);
+        if let Some(job) = task.job {
+            let list = &mut self.jobs[job].tasks;
+            list.swap_remove(task.job_slot as usize);
+            if let Some(moved) = list.get(task.job_slot as usize) {
+                self.tasks[*moved].job_slot = task.job_slot;
+            }
+            self.drop_unused_job(job);
+        }
+        true
+    }
+
+    fn drop_left_node(&mut self, before: &crate::Before) {
+        if let Some((node, _)) = before.node
+            && self.nodes.get(node).is_some()
+        {
+            self.drop_unused_node(node);
+        }
+    }
+
+    fn class_for(&mut self, info: &PodInfo) -> ClassId {
+        let mut part = |list: &Resources| self.amounts(list);
+        let request = PodResources {
+            containers: info.requests.containers.iter().map(&mut part).collect(),
+            init: info
+                .requests
+                .init
+                .iter()
+                .map(|(list, sidecar)| InitContainer { request: part(list), sidecar: *sidecar })
+                .collect(),
+            overhead: part(&info.requests.overhead),
+            pod_level: info.requests.pod_level.as_ref().map(|list| self.pod_level(list)),
+        }
+        .total();
+        self.learn_terms(&info.constraints);
+        let profile = self.profile_of(&info.pod.namespace, &info.labels);
+        self.class_of_key((request, info.constraints.clone(), profile))
+    }
+
+    pub(crate) fn class_of_key(&mut self, key: ClassKey) -> ClassId {
+        if let Some(id) = self.class_ids.get(&key) {
+            return *id;
+        }
+        self.changes.clock += 1;
+        let carried = self.terms.open(key.2, &key.1, &self.nodes);
+        let pvcs = key.1.volumes.iter().map(|named| self.volumes.ask(&named.claim)).collect();
+        let images = key.1.images.iter().map(|name| self.images.name(name)).collect();
+        let id = self.classes.insert(Class::new(key.clone(), carried, images, pvcs, self.changes.clock));
+        self.class_ids.insert(key, id);
+        id
+    }
+
+    fn release_class(&mut self, id: ClassId) {
+        let class = &mut self.classes[id];
+        class.refs -= 1;
+        if class.refs == 0
+            && let Some(class) = self.classes.remove(id)
+        {
+            self.terms.close(&class);
+            class.images.iter().for_each(|image| self.images.forget(*image));
+            class.pvcs.iter().for_each(|claim| self.volumes.forget(*claim));
+            self.class_ids.remove(&(class.request, class.constraints, class.profile));
+        }
+    }
+
+    /// By how much the limits of a pod's containers are above its requests, of what is measured.
+    fn burst(&mut self, info: &PodInfo, class: ClassId) -> [i64; 2] {
+        let mut limits = Amounts::new();
+        for list in &info.requests.limits {
+            limits.add(&self.amounts(list));
+        }
+        let request = &self.classes[class].request;
+        MEASURED.map(|dim| (limits.get(dim) - request.get(dim)).max(0))
+    }
+}

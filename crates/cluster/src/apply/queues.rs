@@ -1,0 +1,120 @@
+//! Queues, and those that pods name before they exist.
+use std::sync::Arc;
+
+use crate::event::{GroupLimits, QueueInfo};
+use crate::id::QueueId;
+use crate::{Queue, ROOT, Rendered, World};
+
+impl World {
+    pub(crate) fn ensure_queue(&mut self, name: &Arc<str>) -> QueueId {
+        if let Some(id) = self.queue_ids.get(name) {
+            return *id;
+        }
+        let id = self.queues.insert(Queue { name: name.clone(), weight: 1, ..Queue::default() });
+        self.queue_ids.insert(name.clone(), id);
+        id
+    }
+
+    /// A queue has a job more, or one less.
+    pub(super) fn count_job(&mut self, id: QueueId, more: bool) {
+        let jobs = &mut self.queues[id].jobs;
+        let before = *jobs;
+        *jobs = if more { before + 1 } else { before - 1 };
+        if before == 0 || *jobs == 0 {
+            self.doubt_queues();
+        }
+    }
+
+    /// What is wrong with queues may be another thing.
+    pub fn doubt_queues(&mut self) {
+        self.changes.queues = true;
+    }
+
+    /// Whether that was so since it was asked.
+    pub fn take_doubted_queues(&mut self) -> bool {
+        std::mem::take(&mut self.changes.queues)
+    }
+
+    pub(super) fn apply_queue(&mut self, info: QueueInfo) -> bool {
+        let id = self.ensure_queue(&info.name);
+        let invalid = invalid(&info);
+        let (capability, deserved) = (self.ceilings(&info.capability), self.ceilings(&info.deserved));
+        let guarantee = self.amounts(&info.guarantee);
+        for list in [&info.capability, &info.deserved, &info.guarantee] {
+            self.count_classes(list);
+        }
+        let written = self.written_amounts(&info.allocated);
+        let group_limits = match info.group_limits {
+            GroupLimits::Each(list) => {
+                let limits = list.into_iter().map(|(group, list)| (group, self.ceilings(&list)));
+                (limits.collect(), None)
+            }
+            GroupLimits::Unreadable(why) => (Vec::new(), Some(why)),
+        };
+        let parent = if info.parent.is_empty() { ROOT.into() } else { info.parent };
+        let before = self.queues[id].clone();
+        self.set_parent(id, Some(&parent).filter(|_| *info.name != *ROOT));
+        let queue = &mut self.queues[id];
+        if !queue.exists || self.standby {
+            queue.written = written;
+            queue.told = None;
+            queue.rendered = Rendered::default();
+            self.doubt_queues();
+        }
+        let queue = &mut self.queues[id];
+        queue.exists = true;
+        queue.uid = info.uid;
+        queue.created = info.created;
+        queue.weight = info.weight.max(1);
+        queue.capability = capability;
+        queue.deserved = deserved;
+        queue.guarantee = guarantee;
+        queue.reclaimable = info.reclaimable;
+        queue.parent = parent;
+        queue.priority = info.priority;
+        queue.state = info.state;
+        queue.dequeue = info.dequeue;
+        queue.annotations = info.annotations;
+        queue.node_groups = info.node_groups;
+        (queue.group_limits, queue.group_limits_fault) = group_limits;
+        queue.invalid = invalid;
+        let changed = *queue != before;
+        if changed {
+            self.queue_changed(id);
+        }
+        if self.queues[id].group_limits != before.group_limits {
+            self.recount_groups();
+        }
+        changed
+    }
+
+    pub(super) fn remove_queue(&mut self, name: &str) -> bool {
+        let Some(id) = self.queue_named(name).filter(|id| self.queues[*id].exists) else { return false };
+        self.queues[id].exists = false;
+        self.queue_changed(id);
+        self.set_parent(id, None);
+        self.drop_unused_queue(id);
+        true
+    }
+
+    pub(crate) fn drop_unused_queue(&mut self, id: QueueId) {
+        let Some(queue) = self.queues.get(id) else { return };
+        if !queue.exists && queue.jobs == 0 && queue.children == 0 {
+            self.end_seats_of(id);
+            let queue = &self.queues[id];
+            let limited = !queue.group_limits.is_empty();
+            self.queue_ids.remove(&queue.name.clone());
+            self.queues.remove(id);
+            if limited {
+                self.recount_groups();
+            }
+        }
+    }
+}
+
+/// All that is wrong with a queue itself.
+fn invalid(info: &QueueInfo) -> Option<Arc<str>> {
+    let mut all: Vec<String> = info.invalid.iter().map(ToString::to_string).collect();
+    all.extend(info.contradictions().iter().map(ToString::to_string));
+    (!all.is_empty()).then(|| all.join("; ").into())
+}

@@ -1,0 +1,70 @@
+//! Jobs of which the API server refuses to bind a pod: what it refused it will most often refuse again, so they are left
+//! alone for a second, then two, up to ten, and hold up nobody meanwhile.
+use std::sync::Arc;
+
+use super::awake::backoff;
+use super::{Job, World};
+use crate::diagnosis::Refusal;
+use crate::event::Time;
+use crate::id::{JobId, TaskId};
+
+/// A bind was refused, and nothing of the job has changed since.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Denied {
+    pod: Arc<str>,
+    message: Arc<str>,
+    /// How often, where those of one attempt count once.
+    times: u8,
+    /// The end of the wait; before the next cycle there is none.
+    until: Option<Time>,
+}
+
+impl World {
+    /// A pod of a job could not be bound.
+    pub(super) fn deny(&mut self, task: TaskId, message: Arc<str>) {
+        let task = &self.tasks[task];
+        let (Some(id), pod) = (task.job, task.pod.name.clone()) else { return };
+        let before = self.jobs[id].denied.take();
+        let (times, until) = before.map_or((0, None), |it| (it.times, it.until));
+        self.jobs[id].denied = Some(Denied { pod, message, times, until });
+        self.denied.push(id);
+    }
+
+    /// Something of the job changed, or the API server let a pod of it be bound. True when it was left alone.
+    pub(super) fn pardon(&mut self, job: Option<JobId>) -> bool {
+        job.is_some_and(|job| self.jobs[job].denied.take().is_some())
+    }
+
+    /// A cycle begins: says until when jobs are left alone of which binds were refused since the last one.
+    pub fn note_denied(&mut self, now: Time) {
+        for id in std::mem::take(&mut self.denied) {
+            let Some(denied) = self.jobs.get_mut(id).and_then(|job| job.denied.as_mut()) else { continue };
+            // Several pods of one attempt are refused one after the other.
+            if denied.until.is_none_or(|until| until <= now) {
+                denied.times = denied.times.saturating_add(1);
+            }
+            let until = backoff(now, denied.times);
+            denied.until = Some(until);
+            self.call_at(id, until);
+        }
+    }
+
+    /// Until when a job is left alone, if it is.
+    pub fn denied_until(&self, job: JobId, now: Time) -> Option<Time> {
+        self.jobs[job].denied.as_ref()?.until.filter(|until| *until > now)
+    }
+
+    /// Why a job is left alone, if it is.
+    pub fn denial(&self, job: JobId, now: Time) -> Option<Refusal> {
+        self.denied_until(job, now)?;
+        let Denied { pod, message, .. } = self.jobs[job].denied.clone()?;
+        Some(Refusal::BindDenied { pod, message })
+    }
+}
+
+impl Job {
+    /// Whether it was left alone when a cycle looked at it last.
+    pub(super) fn is_denied(&self) -> bool {
+        self.refusals.iter().any(|refusal| matches!(refusal, Refusal::BindDenied { .. }))
+    }
+}

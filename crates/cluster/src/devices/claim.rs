@@ -1,0 +1,344 @@
+//! Claims: what they ask for, what they were given, who holds them.
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::stock::Had;
+use super::{Device, Place, SHAPES_MAX, Shape, ShapeId};
+use crate::event::{ClaimAllocation, ClaimInfo, ClaimRequest, Key, PodClaim};
+use crate::id::{ClaimId, NodeId, TaskId};
+use crate::likeness::DeviceLike;
+use crate::{Hold, Member, World};
+
+/// A ResourceClaim, or one that pods name before it exists.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Claim {
+    /// The object; only its name means something while it does not exist.
+    pub(super) info: ClaimInfo,
+    pub(super) exists: bool,
+    /// The shapes of its requests, in their order; `None` when there are too many different ones.
+    pub(super) shapes: Option<Vec<ShapeId>>,
+    /// What it was given, on the object or by us.
+    pub(super) allocation: Option<Arc<ClaimAllocation>>,
+    /// By us, and not seen on the object yet.
+    pub(super) assumed: bool,
+    /// Tasks that name it.
+    tasks: u32,
+    /// Tasks of it that take room of a node, and that are nominated.
+    pub(super) used: u32,
+    pub(super) promised: u32,
+    /// Tasks of it that leave their room.
+    leaving: u32,
+    /// How many of these that stay of these each node has. More than one node only by mistake of others.
+    on: BTreeMap<NodeId, u32>,
+}
+
+impl Claim {
+    /// Tasks that name it, and those of them that take room, that are nominated, and that leave.
+    pub(super) fn holders(&self) -> [u32; 4] {
+        [self.tasks, self.used, self.promised, self.leaving]
+    }
+
+    /// What it was given is taken from it before those that are nominated come: all who use it leave.
+    pub(super) fn is_given_anew(&self) -> bool {
+        self.used == 0 && self.leaving > 0
+    }
+
+    /// Nobody takes room with it or is nominated: what it was given comes back.
+    pub(super) fn is_left(&self) -> bool {
+        self.used == 0 && self.promised == 0
+    }
+
+    /// The node of those that take room or are nominated.
+    pub(super) fn node(&self) -> Option<NodeId> {
+        self.on.keys().next().copied()
+    }
+
+    fn count_on(&mut self, node: NodeId, add: bool) {
+        let count = self.on.entry(node).or_default();
+        *count = if add { *count + 1 } else { *count - 1 };
+        if *count == 0 {
+            self.on.remove(&node);
+        }
+    }
+
+    /// Its requests by shape.
+    pub(super) fn wanted(&self) -> impl Iterator<Item = (ShapeId, u32)> + '_ {
+        let shapes = self.shapes.as_deref().unwrap_or_default();
+        shapes.iter().zip(&self.info.requests).map(|(shape, request)| (*shape, request.count))
+    }
+}
+
+/// The claims of a task.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Linked {
+    pub(super) named: Arc<[PodClaim]>,
+    pub(super) ids: Vec<ClaimId>,
+}
+
+impl Linked {
+    pub fn ids(&self) -> &[ClaimId] {
+        &self.ids
+    }
+}
+
+impl World {
+    /// Gives a task the claims that its pod names. True when they are others than before.
+    pub fn link_claims(&mut self, id: TaskId, named: Option<&Arc<[PodClaim]>>) -> bool {
+        if self.tasks[id].claims.as_deref().map(|linked| &linked.named) == named {
+            return false;
+        }
+        self.hold_claims(id, false);
+        self.unlink_claims(id);
+        if let Some(named) = named {
+            let namespace = self.tasks[id].pod.namespace.clone();
+            let names = named.iter().filter_map(|one| one.claim.clone());
+            let ids: Vec<ClaimId> =
+                names.map(|name| self.ensure_claim(Key { namespace: namespace.clone(), name })).collect();
+            for claim in &ids {
+                self.devices.claims[*claim].tasks += 1;
+            }
+            self.tasks[id].claims = Some(Arc::new(Linked { named: named.clone(), ids }));
+            self.devices.claimants.insert(id);
+            self.count_claimant(self.tasks[id].job, true);
+            self.shift_claims(id, None, Some(self.tasks[id].status));
+        }
+        self.hold_claims(id, true);
+        true
+    }
+
+    /// A task that holds nothing lets its claims go.
+    pub fn unlink_claims(&mut self, id: TaskId) {
+        self.shift_claims(id, Some(self.tasks[id].status), None);
+        let Some(linked) = self.tasks[id].claims.take() else { return };
+        self.devices.claimants.remove(&id);
+        self.count_claimant(self.tasks[id].job, false);
+        for claim in &linked.ids {
+            self.devices.claims[*claim].tasks -= 1;
+            self.drop_unused_claim(*claim);
+        }
+    }
+
+    /// Tasks that have claims, in any order.
+    pub fn claimants(&self) -> impl Iterator<Item = TaskId> + '_ {
+        self.devices.claimants.iter().copied()
+    }
+
+    /// The claims of a task.
+    pub fn claims_of(&self, task: TaskId) -> &[ClaimId] {
+        self.tasks[task].claims.as_ref().map_or(&[], |linked| &linked.ids)
+    }
+
+    /// Those of the claims of a task that other tasks name, too.
+    pub fn claims_in_common(&self, task: TaskId) -> impl Iterator<Item = ClaimId> + '_ {
+        self.claims_of(task).iter().copied().filter(|claim| self.devices.claims[*claim].tasks > 1)
+    }
+
+    /// What a claim asks for.
+    pub fn device_requests(&self, claim: ClaimId) -> &[ClaimRequest] {
+        &self.devices.claims[claim].info.requests
+    }
+
+    /// A task takes room, or leaves it: so do its claims.
+    pub fn hold_claims(&mut self, id: TaskId, add: bool) {
+        let task = &self.tasks[id];
+        let (Some(linked), Some(node)) = (task.claims.clone(), task.node) else { return };
+        let hold = task.status.hold();
+        for id in &linked.ids {
+            self.count_claim(*id, false);
+            let claim = &mut self.devices.claims[*id];
+            let holders = match hold {
+                Hold::Used => Some(&mut claim.used),
+                Hold::Pipelined => Some(&mut claim.promised),
+                Hold::Releasing => Some(&mut claim.leaving),
+                Hold::Nothing => None,
+            };
+            if let Some(holders) = holders {
+                *holders = if add { *holders + 1 } else { *holders - 1 };
+            }
+            if matches!(hold, Hold::Used | Hold::Pipelined) {
+                claim.count_on(node, add);
+            }
+            self.count_claim(*id, true);
+        }
+    }
+
+    /// Puts what a claim takes or asks for into the stocks, or takes it out.
+    pub(super) fn count_claim(&mut self, id: ClaimId, add: bool) {
+        self.devices.watchers.hit(id);
+        if self.devices.dirty {
+            return;
+        }
+        let claim = &self.devices.claims[id];
+        if let Some(allocation) = claim.allocation.clone() {
+            let leaving = claim.is_left();
+            for given in &allocation.devices {
+                self.take_device(&given.device, leaving, add);
+            }
+        } else if let Some(node) = claim.node() {
+            let had = if claim.used > 0 { Had::Now } else { Had::Later };
+            for (shape, count) in claim.wanted().collect::<Vec<_>>() {
+                let local = self.devices.shape(shape).local;
+                let stock = if local { &mut self.nodes[node].devices } else { &mut self.devices.shared };
+                stock.ask(shape, count, had, add);
+            }
+            self.touch_node(node);
+        }
+    }
+
+    fn take_device(&mut self, name: &crate::event::DeviceName, leaving: bool, add: bool) {
+        let Some(mut device) = self.devices.table.get(name).cloned() else { return };
+        self.stock_device(&device, false);
+        let step = |count: u32| if add { count + 1 } else { count - 1 };
+        device.takers = step(device.takers);
+        if leaving {
+            device.leavers = step(device.leavers);
+        }
+        self.stock_device(&device, true);
+        self.devices.table.insert(name.clone(), device);
+    }
+
+    /// Puts a device into its stock, or takes it out, if it can be had.
+    pub(super) fn stock_device(&mut self, device: &Device, add: bool) {
+        let Some(had) = device.had() else { return };
+        match device.place {
+            Place::Node(node) => {
+                self.nodes[node].devices.device(device.shapes, had, add);
+                self.touch_node(node);
+            }
+            Place::Domain(at) => self.devices.domains[at].stock.device(device.shapes, had, add),
+        }
+    }
+
+    fn ensure_claim(&mut self, key: Key) -> ClaimId {
+        if let Some(id) = self.devices.claim_ids.get(&key) {
+            return *id;
+        }
+        let info = ClaimInfo { key: key.clone(), ..ClaimInfo::default() };
+        let id = self.devices.claims.insert(Claim { info, ..Claim::default() });
+        self.devices.claim_ids.insert(key, id);
+        id
+    }
+
+    fn drop_unused_claim(&mut self, id: ClaimId) {
+        let claim = &self.devices.claims[id];
+        if !claim.exists && claim.tasks == 0 {
+            self.devices.claim_ids.remove(&claim.info.key);
+            self.devices.claims.remove(id);
+        }
+    }
+
+    pub(crate) fn apply_claim(&mut self, info: ClaimInfo) -> bool {
+        let id = self.ensure_claim(info.key.clone());
+        self.count_claim(id, false);
+        let claim = &self.devices.claims[id];
+        let successor = claim.exists && claim.info.uid != info.uid;
+        let changed = !claim.exists || claim.info != info;
+        if !claim.exists || claim.info.requests != info.requests {
+            self.devices_moved_about();
+            self.shape_claim(id, &info);
+        }
+        let claim = &mut self.devices.claims[id];
+        claim.assumed &= !successor && info.allocation.is_none();
+        if !claim.assumed {
+            // Else this was sent before our own was written.
+            claim.allocation = info.allocation.clone().map(Arc::new);
+        }
+        claim.exists = true;
+        claim.info = info;
+        self.count_claim(id, true);
+        changed
+    }
+
+    pub(crate) fn remove_claim(&mut self, key: &Key) -> bool {
+        let Some(&id) = self.devices.claim_ids.get(key) else { return false };
+        self.devices_moved_about();
+        self.count_claim(id, false);
+        self.shape_claim(id, &ClaimInfo::default());
+        let claim = &mut self.devices.claims[id];
+        let existed = std::mem::replace(&mut claim.exists, false);
+        claim.info = ClaimInfo { key: key.clone(), ..ClaimInfo::default() };
+        (claim.allocation, claim.assumed) = (None, false);
+        self.drop_unused_claim(id);
+        existed
+    }
+
+    /// A pod was not bound: what its claims were to be given is free again, unless it was written.
+    pub fn forget_given(&mut self, task: TaskId) {
+        let Some(linked) = self.tasks[task].claims.clone() else { return };
+        for id in &linked.ids {
+            let claim = &self.devices.claims[*id];
+            if claim.assumed && claim.used == 0 {
+                self.count_claim(*id, false);
+                let claim = &mut self.devices.claims[*id];
+                (claim.allocation, claim.assumed) = (None, false);
+                self.count_claim(*id, true);
+            }
+        }
+    }
+
+    /// Finds the shapes of a claim's requests.
+    fn shape_claim(&mut self, id: ClaimId, info: &ClaimInfo) {
+        for shape in self.devices.claims[id].shapes.take().unwrap_or_default() {
+            self.devices.shapes[usize::from(shape)].refs -= 1;
+        }
+        let shapes: Option<Vec<ShapeId>> = info
+            .requests
+            .iter()
+            .map(|request| self.devices.shape_of(&request.class, &request.selectors))
+            .collect();
+        for shape in shapes.iter().flatten() {
+            self.devices.shapes[usize::from(*shape)].refs += 1;
+        }
+        self.devices.claims[id].shapes = shapes;
+    }
+}
+
+impl super::Devices {
+    /// What tells the claims of a task from others.
+    pub fn likes(&self, linked: &Linked) -> Box<[DeviceLike]> {
+        let mut ids = linked.ids.iter();
+        let like = |named: &PodClaim| {
+            let id = named.claim.as_ref().and_then(|_| ids.next());
+            id.map_or(DeviceLike::NotMade, |id| self.like(*id))
+        };
+        linked.named.iter().map(like).collect()
+    }
+
+    fn like(&self, id: ClaimId) -> DeviceLike {
+        let claim = &self.claims[id];
+        let own = claim.tasks == 1 && claim.allocation.is_none() && claim.on.is_empty();
+        if own { DeviceLike::own(Some(&claim.info).filter(|_| claim.exists)) } else { DeviceLike::This(id) }
+    }
+
+    /// Remembers who has a claim that nobody else has.
+    pub fn watch(&mut self, id: ClaimId, member: Member) {
+        if self.claims[id].tasks == 1 {
+            self.watchers.add(id, member);
+        }
+    }
+
+    pub fn take_woken(&mut self) -> Vec<Member> {
+        self.watchers.take_woken()
+    }
+
+    fn shape_of(&mut self, class: &Arc<str>, selectors: &[Arc<str>]) -> Option<ShapeId> {
+        let is = |shape: &Shape| shape.class == *class && shape.selectors == selectors;
+        if let Some(at) = self.shapes.iter().position(is) {
+            return Some(at as ShapeId);
+        }
+        let at = match self.shapes.len() {
+            SHAPES_MAX => self.shapes.iter().position(|shape| shape.refs == 0)?,
+            next => next,
+        };
+        self.serial += 1;
+        let shape = Shape::new(class, selectors, self.serial);
+        if at == self.shapes.len() {
+            self.shapes.push(shape);
+        } else {
+            self.shapes[at] = shape;
+        }
+        self.slices.values_mut().for_each(|slice| slice.forget(1 << at));
+        self.dirty = true;
+        Some(at as ShapeId)
+    }
+}

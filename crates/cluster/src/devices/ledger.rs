@@ -1,0 +1,220 @@
+//! What queues hold of devices, kept by every move: a claim that several tasks of a queue share counts once, in the subtree of
+//! each queue above too, and once in all.
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use phalanx_resource::DimId;
+use rustc_hash::FxHashMap;
+
+use super::quota::WHOLE;
+use crate::event::ClaimRequest;
+use crate::id::{ClaimId, JobId, QueueId, TaskId};
+use crate::{Status, World};
+
+/// Whose tasks count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Of {
+    /// A queue's own.
+    Own(QueueId),
+    /// Those of a queue and of all below it.
+    Subtree(QueueId),
+    /// All tasks.
+    All,
+}
+
+/// How many tasks hold a claim.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Holders {
+    /// Allocated ones.
+    allocated: u32,
+    nominated: u32,
+}
+
+/// Devices of a class that claims ask for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Sum {
+    /// Of claims that allocated tasks hold.
+    given: u32,
+    /// Of claims that any hold.
+    held: u32,
+}
+
+/// What queues hold.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Ledger {
+    /// A queue, a job's queue or what a claim asks for has changed: it is made anew before the next cycle.
+    stale: bool,
+    holders: FxHashMap<(Of, ClaimId), Holders>,
+    sums: FxHashMap<Of, BTreeMap<Arc<str>, Sum>>,
+}
+
+/// One that is stale says nothing.
+impl PartialEq for Ledger {
+    fn eq(&self, other: &Self) -> bool {
+        self.stale || other.stale || (self.holders == other.holders && self.sums == other.sums)
+    }
+}
+
+/// As what a task holds its claims.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum As {
+    Allocated,
+    Nominated,
+}
+
+impl As {
+    fn of(status: Status) -> Option<Self> {
+        match status {
+            status if status.is_allocated() => Some(As::Allocated),
+            Status::Pipelined => Some(As::Nominated),
+            _ => None,
+        }
+    }
+}
+
+impl Ledger {
+    fn shift(&mut self, of: Of, claim: ClaimId, asked: &[ClaimRequest], how: As, add: bool) {
+        let holders = self.holders.entry((of, claim)).or_default();
+        let before = *holders;
+        let count = match how {
+            As::Allocated => &mut holders.allocated,
+            As::Nominated => &mut holders.nominated,
+        };
+        *count = if add { *count + 1 } else { *count - 1 };
+        let after = *holders;
+        if after == Holders::default() {
+            self.holders.remove(&(of, claim));
+        }
+        let sums = self.sums.entry(of).or_default();
+        for one in asked {
+            let sum = sums.entry(one.class.clone()).or_default();
+            step(&mut sum.given, one.count, before.allocated > 0, after.allocated > 0);
+            step(&mut sum.held, one.count, before != Holders::default(), after != Holders::default());
+        }
+        sums.retain(|_, sum| *sum != Sum::default());
+        if sums.is_empty() {
+            self.sums.remove(&of);
+        }
+    }
+
+    fn holders(&self, of: Of, claim: ClaimId) -> u32 {
+        self.holders.get(&(of, claim)).map_or(0, |holders| holders.allocated + holders.nominated)
+    }
+
+    fn sum(&self, of: Of, class: &str) -> Sum {
+        self.sums.get(&of).and_then(|sums| sums.get(class)).copied().unwrap_or_default()
+    }
+}
+
+fn step(sum: &mut u32, count: u32, before: bool, after: bool) {
+    match (before, after) {
+        (false, true) => *sum += count,
+        (true, false) => *sum -= count,
+        _ => {}
+    }
+}
+
+impl World {
+    /// What the ledger says may not be so any more.
+    pub fn devices_moved_about(&mut self) {
+        self.devices.ledger.stale = true;
+    }
+
+    /// The status of a task changes, or its claims come or go.
+    pub fn shift_claims(&mut self, id: TaskId, from: Option<Status>, to: Option<Status>) {
+        let (from, to) = (from.and_then(As::of), to.and_then(As::of));
+        if from == to || self.devices.ledger.stale || self.tasks[id].claims.is_none() {
+            return;
+        }
+        let mut ledger = std::mem::take(&mut self.devices.ledger);
+        for (how, add) in [(from, false), (to, true)] {
+            if let Some(how) = how {
+                self.enter(&mut ledger, id, how, add);
+            }
+        }
+        self.devices.ledger = ledger;
+    }
+
+    fn enter(&self, ledger: &mut Ledger, id: TaskId, how: As, add: bool) {
+        let queue = self.queue_of(id);
+        let path = queue.into_iter().flat_map(|queue| self.queue_path(queue)).map(Of::Subtree);
+        for of in path.chain(queue.map(Of::Own)).chain([Of::All]) {
+            for claim in self.claims_of(id) {
+                ledger.shift(of, *claim, self.device_requests(*claim), how, add);
+            }
+        }
+    }
+
+    fn ledger_anew(&self) -> Ledger {
+        let mut ledger = Ledger::default();
+        for id in self.claimants() {
+            if let Some(how) = As::of(self.tasks[id].status) {
+                self.enter(&mut ledger, id, how, true);
+            }
+        }
+        ledger
+    }
+
+    /// Makes the ledger anew, if it has to be.
+    pub fn refresh_ledger(&mut self) {
+        if self.devices.ledger.stale {
+            self.devices.ledger = self.ledger_anew();
+        }
+    }
+
+    /// Whether it says what it would say made anew.
+    pub(super) fn ledger_is_right(&self) -> bool {
+        self.devices.ledger == self.ledger_anew()
+    }
+
+    /// Between cycles it may be stale.
+    fn ask_ledger<T>(&self, ask: impl FnOnce(&Ledger) -> T) -> T {
+        if self.devices.ledger.stale { ask(&self.ledger_anew()) } else { ask(&self.devices.ledger) }
+    }
+
+    /// How many devices of a resource's class tasks hold that have a place or are nominated, in thousandths.
+    pub fn devices_held_by(&self, of: Of, dim: DimId) -> i64 {
+        let class = self.device_class(dim).unwrap_or_default();
+        self.ask_ledger(|ledger| i64::from(ledger.sum(of, class).held) * WHOLE)
+    }
+
+    /// How many such tasks hold a claim.
+    pub fn claim_holders(&self, of: Of, claim: ClaimId) -> u32 {
+        self.ask_ledger(|ledger| ledger.holders(of, claim))
+    }
+
+    /// Devices by class that allocated tasks of a queue, with those below it, have or will be given.
+    pub fn devices_given(&self, queue: QueueId) -> Vec<(Arc<str>, u32)> {
+        let given = |(class, sum): (&Arc<str>, &Sum)| (class.clone(), sum.given);
+        let all = self.ask_ledger(|ledger| {
+            ledger.sums.get(&Of::Subtree(queue)).into_iter().flatten().map(given).collect::<Vec<_>>()
+        });
+        all.into_iter().filter(|(_, count)| *count > 0).collect()
+    }
+
+    /// A job's pods have claims, or have none any more.
+    pub(super) fn count_claimant(&mut self, job: Option<JobId>, add: bool) {
+        let Some(job) = job else { return };
+        let count = self.devices.claiming.entry(job).or_default();
+        *count = if add { *count + 1 } else { *count - 1 };
+        if *count == 0 {
+            self.devices.claiming.remove(&job);
+        }
+    }
+
+    /// What a job's minResources ask for of devices was learned, or is gone with it.
+    pub fn note_asking(&mut self, job: JobId, asks: bool) {
+        if asks {
+            self.devices.asking.insert(job);
+        } else {
+            self.devices.asking.remove(&job);
+        }
+    }
+
+    /// Jobs whose pods have claims, or whose minResources name devices; in any order.
+    pub fn jobs_with_devices(&self) -> impl Iterator<Item = JobId> + '_ {
+        let super::Devices { claiming, asking, .. } = &self.devices;
+        let others = asking.iter().filter(|job| !claiming.contains_key(job));
+        claiming.keys().chain(others).copied()
+    }
+}

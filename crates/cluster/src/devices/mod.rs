@@ -1,0 +1,135 @@
+//! Devices of nodes and the claims of pods to them (resource.k8s.io).
+//!
+//! A device is good for some *shapes* of requests (`shape`), and that is all placement has to know of it: a node has a
+//! *stock* (`stock`) of devices by what they are good for, kept by every change as its room is. Which of them a claim gets is
+//! decided when its first pod is bound (`assign`); until then the stock knows only what is asked of it, so that undoing is exact.
+//!
+//! What slices and classes say is worked out between cycles (`refresh`), when they changed.
+mod assign;
+mod claim;
+mod ledger;
+mod need;
+mod pools;
+mod quota;
+mod refresh;
+mod shape;
+mod stock;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use claim::Claim;
+pub(crate) use claim::Linked;
+pub use ledger::Of as DevicesOf;
+pub use need::{Local, Need, Shared, Wanted};
+pub(crate) use quota::class_of;
+pub use quota::is_part;
+use shape::Shape;
+pub(crate) use stock::{ShapeId, Shapes, Stock};
+
+use super::likeness::Watchers;
+use crate::event::{DeviceClassInfo, DeviceName, Key, LeftOut, NodeTerm, SliceInfo};
+use crate::id::{ClaimId, JobId, NodeId, Slots, TaskId};
+
+/// As many shapes as a word has bits.
+const SHAPES_MAX: usize = Shapes::BITS as usize;
+
+/// Where a device can be used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    Node(NodeId),
+    /// Where a domain says.
+    Domain(usize),
+}
+
+/// A device.
+#[derive(Clone, Debug, PartialEq)]
+struct Device {
+    place: Place,
+    shapes: Shapes,
+    /// Claims that have it: more than one only by mistake of others.
+    takers: u32,
+    /// Those of them whose pods are all leaving, or gone.
+    leavers: u32,
+}
+
+impl Device {
+    /// When it can be had; `None` while somebody keeps it.
+    fn had(&self) -> Option<stock::Had> {
+        match (self.takers, self.leavers) {
+            (0, _) => Some(stock::Had::Now),
+            (takers, leavers) if takers == leavers => Some(stock::Had::Later),
+            _ => None,
+        }
+    }
+}
+
+/// Nodes that share devices; everywhere without terms.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Domain {
+    pub terms: Option<Vec<NodeTerm>>,
+    pub stock: Stock,
+    devices: Vec<DeviceName>,
+}
+
+/// A slice, and what its devices are good for.
+#[derive(Clone, Debug, PartialEq)]
+struct Slice {
+    info: SliceInfo,
+    shapes: Vec<Shapes>,
+    /// Shapes that were asked about.
+    known: Shapes,
+    /// How many of its devices would be good for a shape and are given to nobody, and why.
+    left_out: BTreeMap<(ShapeId, LeftOut), u32>,
+    /// It is of the newest generation of its pool, as of the last time stocks were made.
+    current: bool,
+    /// How many of its devices are of a class.
+    counts: BTreeMap<Arc<str>, u32>,
+}
+
+/// A driver and one of its pools.
+type Pool = (Arc<str>, Arc<str>);
+
+/// All about devices.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Devices {
+    classes: BTreeMap<Arc<str>, DeviceClassInfo>,
+    slices: BTreeMap<Arc<str>, Slice>,
+    pub claims: Slots<ClaimId, Claim>,
+    claim_ids: FxHashMap<Key, ClaimId>,
+    /// Tasks that have claims.
+    claimants: FxHashSet<TaskId>,
+    shapes: Vec<Shape>,
+    table: FxHashMap<DeviceName, Device>,
+    /// The devices of each node, by name.
+    local: FxHashMap<NodeId, Vec<DeviceName>>,
+    domains: Vec<Domain>,
+    /// What is asked of the domains.
+    shared: Stock,
+    /// Slices, classes or nodes changed: stocks are made anew before the next cycle.
+    dirty: bool,
+    /// Or only these pools are laid out anew, with devices that they had.
+    changed: BTreeMap<Pool, Vec<DeviceName>>,
+    /// And those on nodes of these names, which came.
+    came: FxHashSet<Arc<str>>,
+    /// Source of serials.
+    serial: u64,
+    /// How many there are of the classes that queues and PodGroups name.
+    counts: BTreeMap<Arc<str>, u32>,
+    ledger: ledger::Ledger,
+    /// Tasks with claims, by job.
+    claiming: FxHashMap<JobId, u32>,
+    /// Jobs whose minResources name classes.
+    asking: FxHashSet<JobId>,
+    watchers: Watchers<ClaimId>,
+}
+
+impl Devices {
+    fn shape(&self, id: ShapeId) -> &Shape {
+        &self.shapes[usize::from(id)]
+    }
+}

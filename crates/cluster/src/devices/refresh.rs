@@ -1,0 +1,258 @@
+//! Slices and classes, and the stocks that follow from them.
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
+
+use super::{Device, Devices, Domain, Place, ShapeId, Shapes, Slice, Stock};
+use crate::event::{DeviceClassInfo, DeviceInfo, DeviceName, LeftOut, NodeTerm, SliceInfo, SliceNodes};
+use crate::id::{ClaimId, JobId, NodeId};
+use crate::{Hold, World};
+
+impl Slice {
+    pub(super) fn name_of(&self, device: &DeviceInfo) -> DeviceName {
+        let SliceInfo { driver, pool, .. } = &self.info;
+        DeviceName { driver: driver.clone(), pool: pool.clone(), device: device.name.clone() }
+    }
+
+    /// Shapes that are others now.
+    pub(super) fn forget(&mut self, shapes: Shapes) {
+        self.known &= !shapes;
+        self.shapes.iter_mut().for_each(|good| *good &= !shapes);
+        self.left_out.retain(|(at, _), _| shapes & (1 << at) == 0);
+    }
+}
+
+impl World {
+    pub(crate) fn apply_class(&mut self, info: DeviceClassInfo) -> bool {
+        self.devices.class_changed(&info.name);
+        self.devices.classes.insert(info.name.clone(), info.clone()) != Some(info)
+    }
+
+    pub(crate) fn remove_class(&mut self, name: &Arc<str>) -> bool {
+        self.devices.class_changed(name);
+        self.devices.classes.remove(name).is_some()
+    }
+
+    pub(crate) fn apply_slice(&mut self, info: SliceInfo) -> bool {
+        let (name, shapes) = (info.name.clone(), vec![0; info.devices.len()]);
+        if self.devices.slices.get(&name).is_some_and(|slice| slice.info == info) {
+            return false;
+        }
+        self.devices.note_pool(&info, false);
+        let slice = Slice {
+            info,
+            shapes,
+            known: 0,
+            left_out: BTreeMap::new(),
+            current: false,
+            counts: BTreeMap::new(),
+        };
+        if let Some(before) = self.devices.slices.insert(name, slice) {
+            self.devices.note_pool(&before.info, true);
+        }
+        true
+    }
+
+    pub(crate) fn remove_slice(&mut self, name: &str) -> bool {
+        let slice = self.devices.slices.remove(name);
+        if let Some(slice) = &slice {
+            self.devices.note_pool(&slice.info, true);
+        }
+        slice.is_some()
+    }
+
+    /// Makes the stocks anew, if anything changed that they come from.
+    pub fn refresh_devices(&mut self) {
+        self.refresh_ledger();
+        if self.devices.is_fresh() {
+            return;
+        }
+        self.devices.judge();
+        if !self.devices.dirty && self.refresh_pools() {
+            return;
+        }
+        self.devices.changed.clear();
+        self.devices.came.clear();
+        let mut before: Vec<(NodeId, Stock)> = Vec::new();
+        for id in self.nodes.ids().collect::<Vec<NodeId>>() {
+            before.push((id, std::mem::take(&mut self.nodes[id].devices)));
+        }
+        self.devices.lay_out(&self.node_ids);
+        self.devices.count();
+        self.devices.tell_left_out();
+        self.devices.dirty = false;
+        for device in self.devices.table.values().cloned().collect::<Vec<_>>() {
+            self.stock_device(&device, true);
+        }
+        for claim in self.devices.claims.ids().collect::<Vec<ClaimId>>() {
+            self.count_claim(claim, true);
+        }
+        for (id, stock) in before {
+            if self.nodes[id].devices != stock {
+                self.touch_node(id);
+            }
+        }
+    }
+
+    /// What is wrong with the stocks.
+    pub fn check_devices(&self, note: &mut impl FnMut(bool, String)) {
+        let mut holders: BTreeMap<ClaimId, [u32; 4]> = BTreeMap::new();
+        for (_, task) in self.tasks.iter() {
+            for claim in task.claims.iter().flat_map(|linked| &linked.ids) {
+                let counts = holders.entry(*claim).or_default();
+                counts[0] += 1;
+                for (at, hold) in [Hold::Used, Hold::Pipelined, Hold::Releasing].into_iter().enumerate() {
+                    counts[at + 1] += u32::from(task.node.is_some() && task.status.hold() == hold);
+                }
+            }
+        }
+        let claimants = self.tasks.iter().filter(|(_, task)| task.claims.is_some()).map(|(id, _)| id);
+        note(self.devices.claimants == claimants.collect(), "tasks with claims".into());
+        note(self.ledger_is_right(), "what queues hold of devices".into());
+        let mut claiming: FxHashMap<JobId, u32> = FxHashMap::default();
+        for job in self.claimants().filter_map(|task| self.tasks[task].job) {
+            *claiming.entry(job).or_default() += 1;
+        }
+        note(self.devices.claiming == claiming, "jobs with claims".into());
+        let asking = self.jobs.iter().filter(|(_, job)| !job.min_devices.is_zero()).map(|(id, _)| id);
+        note(self.devices.asking == asking.collect(), "jobs whose minResources name devices".into());
+        for (id, claim) in self.devices.claims.iter() {
+            let found = holders.get(&id).copied().unwrap_or_default();
+            let right = claim.holders() == found && (claim.exists || found[0] > 0);
+            note(right, format!("holders of claim {}", claim.info.key));
+        }
+        if !self.devices.is_fresh() || self.devices.slices.is_empty() {
+            return;
+        }
+        let mut again = self.clone();
+        again.devices.dirty = true;
+        again.refresh_devices();
+        note(again.devices == self.devices, "devices".to_owned());
+        for (id, node) in self.nodes.iter() {
+            note(again.nodes[id].devices == node.devices, format!("devices of node {}", node.name));
+        }
+    }
+}
+
+impl Devices {
+    fn class_changed(&mut self, name: &str) {
+        let mut bits: Shapes = 0;
+        for (at, shape) in self.shapes.iter_mut().enumerate().filter(|(_, shape)| *shape.class == *name) {
+            shape.failure = None;
+            bits |= 1 << at;
+        }
+        for slice in self.slices.values_mut() {
+            slice.forget(bits);
+            slice.counts.remove(name);
+        }
+        self.dirty |= bits != 0 || self.counts.contains_key(name);
+    }
+
+    /// Says of each device what it is good for, where that is not known.
+    fn judge(&mut self) {
+        let mut all: Shapes = 0;
+        for (at, shape) in self.shapes.iter_mut().enumerate() {
+            all |= 1 << at;
+            shape.read(self.classes.get(&shape.class));
+        }
+        for slice in self.slices.values_mut() {
+            let open = all & !slice.known;
+            slice.known |= open;
+            for (at, shape) in self.shapes.iter_mut().enumerate().filter(|(at, _)| open & (1 << at) != 0) {
+                for (device, good) in slice.info.devices.iter().zip(&mut slice.shapes) {
+                    if let Some(why) = device.left_out {
+                        if shape.selects(&slice.info.driver, device) == Ok(true) {
+                            *slice.left_out.entry((at as ShapeId, why)).or_default() += 1;
+                        }
+                    } else if shape.takes(&slice.info.driver, device) {
+                        *good |= 1 << at;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Says of each shape which devices would be good for it and are given to nobody.
+    pub(super) fn tell_left_out(&mut self) {
+        let mut sums: BTreeMap<ShapeId, BTreeMap<LeftOut, u32>> = BTreeMap::new();
+        for slice in self.slices.values().filter(|slice| slice.current) {
+            for ((shape, why), count) in &slice.left_out {
+                *sums.entry(*shape).or_default().entry(*why).or_default() += count;
+            }
+        }
+        let told = |sum: &BTreeMap<LeftOut, u32>| {
+            let each = sum.iter().map(|(why, count)| format!("{count} with {}", why.field()));
+            format!("devices left out, as not supported: {}", each.collect::<Vec<_>>().join(", ")).into()
+        };
+        for (at, shape) in self.shapes.iter_mut().enumerate() {
+            shape.left_out = sums.get(&(at as ShapeId)).map(told);
+        }
+    }
+
+    /// Puts the devices of the newest generation of each pool where they are.
+    fn lay_out(&mut self, nodes: &rustc_hash::FxHashMap<Arc<str>, NodeId>) {
+        let Self { slices, table, local, domains, shared, shapes, .. } = self;
+        (*table, *local, *domains, *shared) = Default::default();
+        let mut newest: BTreeMap<(&Arc<str>, &Arc<str>), i64> = BTreeMap::new();
+        for Slice { info, .. } in slices.values() {
+            let generation = newest.entry((&info.driver, &info.pool)).or_insert(info.generation);
+            *generation = info.generation.max(*generation);
+        }
+        let newest: Vec<bool> = slices
+            .values()
+            .map(|Slice { info, .. }| newest.get(&(&info.driver, &info.pool)) == Some(&info.generation))
+            .collect();
+        for (slice, current) in slices.values_mut().zip(newest) {
+            slice.current = current;
+        }
+        for slice in slices.values().filter(|slice| slice.current) {
+            let info = &slice.info;
+            let place = match &info.nodes {
+                SliceNodes::Node(name) => nodes.get(name).copied().map(Place::Node),
+                SliceNodes::Matching(terms) => Some(domain(domains, Some(terms))),
+                SliceNodes::All => Some(domain(domains, None)),
+            };
+            let Some(place) = place else { continue };
+            for (device, good) in info.devices.iter().zip(&slice.shapes) {
+                let name = slice.name_of(device);
+                match place {
+                    Place::Node(node) => local.entry(node).or_default().push(name.clone()),
+                    Place::Domain(at) => domains[at].devices.push(name.clone()),
+                }
+                table.insert(name, Device { place, shapes: *good, takers: 0, leavers: 0 });
+            }
+        }
+        for list in local.values_mut() {
+            list.sort();
+        }
+        let [on_nodes, elsewhere] = whereabouts(slices.values());
+        for (at, shape) in shapes.iter_mut().enumerate() {
+            shape.local = on_nodes & (1 << at) != 0;
+            shape.everywhere = elsewhere & (1 << at) == 0;
+        }
+        // What is on single nodes too is not shared: see `Shape::local`.
+        for device in table.values_mut().filter(|device| matches!(device.place, Place::Domain(_))) {
+            device.shapes &= !on_nodes;
+        }
+    }
+}
+
+/// What any device of a single node is good for, and any that is not everywhere.
+pub(super) fn whereabouts<'a>(slices: impl Iterator<Item = &'a Slice>) -> [Shapes; 2] {
+    let (mut on_nodes, mut elsewhere): (Shapes, Shapes) = (0, 0);
+    for slice in slices.filter(|slice| slice.current) {
+        let all = slice.shapes.iter().fold(0, |all, good| all | good);
+        on_nodes |= if matches!(slice.info.nodes, SliceNodes::Node(_)) { all } else { 0 };
+        elsewhere |= if slice.info.nodes == SliceNodes::All { 0 } else { all };
+    }
+    [on_nodes, elsewhere]
+}
+
+fn domain(domains: &mut Vec<Domain>, terms: Option<&Vec<NodeTerm>>) -> Place {
+    let known = domains.iter().position(|domain| domain.terms.as_ref() == terms);
+    Place::Domain(known.unwrap_or_else(|| {
+        domains.push(Domain { terms: terms.cloned(), stock: Stock::default(), devices: Vec::new() });
+        domains.len() - 1
+    }))
+}

@@ -1,0 +1,133 @@
+//! Shapes of requests: a device class with selectors besides. Requests of one shape can be given the same devices.
+use std::sync::Arc;
+
+use phalanx_cel::{Attribute, Device, Error, Expression};
+use phalanx_resource::Quantity;
+
+use crate::event::{DeviceClassInfo, DeviceInfo, DeviceValue};
+
+/// A shape of requests.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Shape {
+    pub(super) class: Arc<str>,
+    pub(super) selectors: Vec<Arc<str>>,
+    /// Requests of claims.
+    pub(super) refs: u32,
+    /// Distinguishes it from an earlier one with the same number.
+    pub serial: u64,
+    /// What selects devices, or why nothing can.
+    pub(super) selects: Result<Vec<Expression>, Arc<str>>,
+    /// What an expression made of a device that it does not go with.
+    pub(super) failure: Option<Arc<str>>,
+    /// Which devices would be good for it and are given to nobody.
+    pub(super) left_out: Option<Arc<str>>,
+    /// There are such devices on single nodes: then others do not count.
+    pub(super) local: bool,
+    /// All such devices can be used everywhere.
+    pub(super) everywhere: bool,
+}
+
+impl Shape {
+    pub(super) fn new(class: &Arc<str>, selectors: &[Arc<str>], serial: u64) -> Self {
+        let selects = Err(Arc::from(""));
+        let (class, selectors) = (class.clone(), selectors.to_vec());
+        let (failure, left_out) = (None, None);
+        Self {
+            class,
+            selectors,
+            refs: 0,
+            serial,
+            selects,
+            failure,
+            left_out,
+            local: false,
+            everywhere: false,
+        }
+    }
+
+    /// Reads the expressions anew.
+    pub(super) fn read(&mut self, class: Option<&DeviceClassInfo>) {
+        let Some(class) = class else {
+            self.selects = Err(format!("device class {} does not exist", self.class).into());
+            return;
+        };
+        let all = class.selectors.iter().chain(&self.selectors);
+        let read = |text: &Arc<str>| {
+            Expression::parse(text).map_err(|error| format!("CEL expression {text:?}: {error}").into())
+        };
+        self.selects = all.map(read).collect();
+    }
+
+    /// Whether a device of a driver will do.
+    pub(super) fn takes(&mut self, driver: &str, device: &DeviceInfo) -> bool {
+        self.selects(driver, device).unwrap_or_else(|error| {
+            self.failure.get_or_insert_with(|| failure(&device.name, &error));
+            false
+        })
+    }
+
+    /// Whether all its expressions select a device of a driver.
+    pub(super) fn selects(&self, driver: &str, device: &DeviceInfo) -> Result<bool, Error> {
+        let Ok(expressions) = &self.selects else { return Ok(false) };
+        let view = View { driver, device };
+        for expression in expressions {
+            if !expression.selects(&view)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+}
+
+fn failure(device: &str, error: &Error) -> Arc<str> {
+    format!("a CEL expression does not go with device {device}: {error}").into()
+}
+
+/// A device as expressions see it.
+struct View<'a> {
+    driver: &'a str,
+    device: &'a DeviceInfo,
+}
+
+impl View<'_> {
+    fn find<'l, T>(&self, list: &'l [(Arc<str>, T)], domain: &str, name: &str) -> Option<&'l T> {
+        let is = |full: &str| match full.split_once('/') {
+            Some((of, short)) => of == domain && short == name,
+            None => self.driver == domain && full == name,
+        };
+        list.iter().find(|(full, _)| is(full)).map(|(_, value)| value)
+    }
+}
+
+impl<'a> View<'a> {
+    fn names<T>(&self, list: &'a [(Arc<str>, T)]) -> Vec<(&'a str, &'a str)> {
+        list.iter().map(|(full, _)| full.split_once('/').unwrap_or((self.driver, full))).collect()
+    }
+}
+
+impl Device for View<'_> {
+    fn driver(&self) -> &str {
+        self.driver
+    }
+
+    fn attribute(&self, domain: &str, name: &str) -> Option<Attribute<'_>> {
+        Some(match self.find(&self.device.attributes, domain, name)? {
+            DeviceValue::Bool(value) => Attribute::Bool(*value),
+            DeviceValue::Int(value) => Attribute::Int(*value),
+            DeviceValue::Text(value) => Attribute::Text(value),
+            DeviceValue::Version(value) => Attribute::Version(value),
+        })
+    }
+
+    fn capacity(&self, domain: &str, name: &str) -> Option<Quantity> {
+        self.find(&self.device.capacity, domain, name).copied()
+    }
+
+    fn attributes(&self) -> Vec<(&str, &str)> {
+        self.names(&self.device.attributes)
+    }
+
+    fn capacities(&self) -> Vec<(&str, &str)> {
+        self.names(&self.device.capacity)
+    }
+}

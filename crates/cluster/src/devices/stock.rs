@@ -1,0 +1,200 @@
+//! Devices in one place, by what they are good for, and what is asked of them there.
+
+/// Which shapes of requests a device is good for: a bit for each.
+pub(crate) type Shapes = u128;
+/// A shape of requests: the number of its bit.
+pub(crate) type ShapeId = u8;
+
+/// When a device can be had.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Had {
+    Now,
+    /// When pods that are being deleted are gone.
+    Later,
+}
+
+/// Devices and what is asked of them. Devices that are equally good are a number, which makes nodes alike.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Stock {
+    /// Devices by shapes, sorted: now, and later.
+    devices: Vec<(Shapes, [u32; 2])>,
+    /// What claims of pods with a place ask for that were given no devices yet, by shape, sorted: of pods that take it
+    /// now, and of pods that are nominated.
+    asked: Vec<(ShapeId, [u32; 2])>,
+}
+
+fn shift<K: Copy + Ord>(list: &mut Vec<(K, [u32; 2])>, key: K, column: usize, count: u32, add: bool) {
+    let at = list.binary_search_by_key(&key, |(key, _)| *key).unwrap_or_else(|at| {
+        list.insert(at, (key, [0; 2]));
+        at
+    });
+    let value = &mut list[at].1[column];
+    *value = if add { *value + count } else { *value - count };
+    if list[at].1 == [0; 2] {
+        list.remove(at);
+    }
+}
+
+impl Stock {
+    /// Puts a device in, or takes it out.
+    pub(super) fn device(&mut self, shapes: Shapes, had: Had, add: bool) {
+        if shapes != 0 {
+            shift(&mut self.devices, shapes, usize::from(had == Had::Later), 1, add);
+        }
+    }
+
+    /// A device that comes later does not.
+    pub(super) fn keep(&mut self, shapes: Shapes) {
+        if self.devices.iter().any(|(known, [_, later])| *known == shapes && *later > 0) {
+            self.device(shapes, Had::Later, false);
+        }
+    }
+
+    /// Notes what is asked for, or that it no longer is.
+    pub(super) fn ask(&mut self, shape: ShapeId, count: u32, had: Had, add: bool) {
+        if count > 0 {
+            shift(&mut self.asked, shape, usize::from(had == Had::Later), count, add);
+        }
+    }
+
+    /// The same devices and those of another, with what is asked of this one.
+    pub(super) fn with_devices(&mut self, other: &Stock) {
+        for (shapes, [now, later]) in &other.devices {
+            shift(&mut self.devices, *shapes, 0, *now, true);
+            shift(&mut self.devices, *shapes, 1, *later, true);
+        }
+    }
+
+    /// Whether all that is asked for and more can be had: now, leaving to nominated pods what will be theirs, or later.
+    pub fn serves(&self, more: &[(ShapeId, u32)], later: bool) -> bool {
+        let in_time = later || self.flows(more, false);
+        let promised = later || self.asked.iter().any(|(_, [_, promised])| *promised > 0);
+        in_time && (!promised || self.flows(more, true))
+    }
+
+    fn flows(&self, more: &[(ShapeId, u32)], later: bool) -> bool {
+        let count = |counts: [u32; 2]| counts[0] + if later { counts[1] } else { 0 };
+        let mut wanted: Vec<(ShapeId, u32)> = more.to_vec();
+        for (shape, counts) in &self.asked {
+            match wanted.iter_mut().find(|(other, _)| other == shape) {
+                Some((_, sum)) => *sum += count(*counts),
+                None => wanted.push((*shape, count(*counts))),
+            }
+        }
+        let devices = self.devices.iter().map(|(shapes, counts)| (*shapes, count(*counts))).collect();
+        Flow::new(&wanted, devices).suffices(&wanted)
+    }
+}
+
+/// Requests matched with devices: a flow, since one device may be good for several.
+struct Flow {
+    shapes: Vec<Shapes>,
+    /// Devices that are left, by kind.
+    left: Vec<u32>,
+    /// What each request got of each kind.
+    given: Vec<Vec<u32>>,
+    bits: Vec<Shapes>,
+}
+
+impl Flow {
+    fn new(wanted: &[(ShapeId, u32)], devices: Vec<(Shapes, u32)>) -> Self {
+        let (shapes, left): (Vec<_>, Vec<_>) = devices.into_iter().unzip();
+        let bits = wanted.iter().map(|(shape, _)| 1 << shape).collect();
+        Self { given: vec![vec![0; left.len()]; wanted.len()], shapes, left, bits }
+    }
+
+    fn suffices(mut self, wanted: &[(ShapeId, u32)]) -> bool {
+        (0..wanted.len()).all(|request| {
+            let mut open = wanted[request].1;
+            while open > 0 {
+                let got = self.give(request, open, &mut vec![false; self.left.len()]);
+                if got == 0 {
+                    return false;
+                }
+                open -= got;
+            }
+            true
+        })
+    }
+
+    /// Gives a request devices that are left, or another's that can have others instead; how many.
+    fn give(&mut self, request: usize, most: u32, seen: &mut [bool]) -> u32 {
+        for kind in 0..self.left.len() {
+            if seen[kind] || self.shapes[kind] & self.bits[request] == 0 {
+                continue;
+            }
+            seen[kind] = true;
+            let mut got = most.min(self.left[kind]);
+            self.left[kind] -= got;
+            for other in 0..self.given.len() {
+                if got == 0 && self.given[other][kind] > 0 {
+                    got = self.give(other, most.min(self.given[other][kind]), seen);
+                    self.given[other][kind] -= got;
+                }
+            }
+            self.given[request][kind] += got;
+            if got > 0 {
+                return got;
+            }
+        }
+        0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Every way to give devices one by one.
+    fn plain(wanted: &[ShapeId], devices: &[Shapes]) -> bool {
+        let Some((first, rest)) = wanted.split_first() else { return true };
+        (0..devices.len()).any(|at| {
+            let mut others = devices.to_vec();
+            let device = others.remove(at);
+            device & (1 << first) != 0 && plain(rest, &others)
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn what_can_be_had_is_what_some_way_of_giving_gives(
+            asked in prop::collection::vec((0u8..3, any::<bool>()), 0..4),
+            more in prop::collection::vec(0u8..3, 0..3),
+            devices in prop::collection::vec((0u128..8, any::<bool>()), 0..6),
+        ) {
+            let mut stock = Stock::default();
+            let had = |later: bool| if later { Had::Later } else { Had::Now };
+            for (shape, later) in &asked {
+                stock.ask(*shape, 1, had(*later), true);
+            }
+            for (shapes, later) in &devices {
+                stock.device(*shapes, had(*later), true);
+            }
+            let pick = |later: bool| {
+                let wanted = asked.iter().filter(|(_, promised)| later || !promised).map(|(shape, _)| *shape);
+                let wanted: Vec<ShapeId> = wanted.chain(more.iter().copied()).collect();
+                let devices = devices.iter().filter(|(_, leaving)| later || !leaving);
+                plain(&wanted, &devices.map(|(shapes, _)| *shapes).collect::<Vec<_>>())
+            };
+            let mut list: Vec<(ShapeId, u32)> = Vec::new();
+            for shape in &more {
+                match list.iter_mut().find(|(known, _)| known == shape) {
+                    Some((_, count)) => *count += 1,
+                    None => list.push((*shape, 1)),
+                }
+            }
+            let promised = asked.iter().any(|(_, promised)| *promised);
+            prop_assert_eq!(stock.serves(&list, true), pick(true));
+            prop_assert_eq!(stock.serves(&list, false), pick(false) && (!promised || pick(true)));
+            for (shape, later) in &asked {
+                stock.ask(*shape, 1, had(*later), false);
+            }
+            for (shapes, later) in &devices {
+                stock.device(*shapes, had(*later), false);
+            }
+            prop_assert_eq!(stock, Stock::default());
+        }
+    }
+}

@@ -1,0 +1,411 @@
+//! Claims in a World: stocks that are kept by every change, undoing, and devices that nobody else has.
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use proptest::prelude::*;
+use proptest::test_runner::TestCaseResult;
+
+use super::Need;
+use crate::event::{
+    BindFailure, BindFault, ClaimAllocation, ClaimInfo, ClaimRequest, DeviceClassInfo, DeviceInfo,
+    DeviceValue, Event, Key, NodeTerm, Operator, PodClaim, PodInfo, Requirement, SliceInfo, SliceNodes,
+};
+use crate::id::{NodeId, TaskId};
+use crate::prepare::{ClaimWrite, Prepare};
+use crate::testing::{node, pod, task_of, world_of};
+use crate::{Before, Status, World};
+
+const DRIVER: &str = "gpu.x";
+
+fn class(name: &str, selectors: &[&str]) -> DeviceClassInfo {
+    DeviceClassInfo { name: name.into(), selectors: selectors.iter().map(|text| (*text).into()).collect() }
+}
+
+/// Devices `d0`, `d1`, ... of these models.
+fn slice(name: &str, nodes: SliceNodes, models: &[&str]) -> SliceInfo {
+    let device = |(at, model): (usize, &&str)| DeviceInfo {
+        name: format!("d{at}").into(),
+        attributes: vec![("model".into(), DeviceValue::Text((*model).into()))],
+        ..DeviceInfo::default()
+    };
+    let devices = models.iter().enumerate().map(device).collect();
+    let (name, driver) = (Arc::<str>::from(name), DRIVER.into());
+    SliceInfo { pool: name.clone(), name, driver, generation: 1, nodes, devices }
+}
+
+fn on(node: &str) -> SliceNodes {
+    SliceNodes::Node(node.into())
+}
+
+fn of_model(model: &str) -> String {
+    format!("device.attributes['{DRIVER}'].model == '{model}'")
+}
+
+/// A claim to so many devices of each class.
+fn claim(name: &str, requests: &[(&str, u32)]) -> ClaimInfo {
+    let request = |(at, (class, count)): (usize, &(&str, u32))| ClaimRequest {
+        name: format!("r{at}").into(),
+        class: (*class).into(),
+        selectors: Vec::new(),
+        count: *count,
+    };
+    let requests = requests.iter().enumerate().map(request).collect();
+    ClaimInfo { key: Key::new("ns", name), uid: name.into(), requests, ..ClaimInfo::default() }
+}
+
+fn claiming(name: &str, claims: &[&str]) -> PodInfo {
+    let one = |claim: &&str| PodClaim { name: (*claim).into(), claim: Some((*claim).into()) };
+    PodInfo { claims: Some(claims.iter().map(one).collect()), ..pod(name, "cpu=1") }
+}
+
+/// Nodes `a`, with two old devices and a new one, and `b`, with one of each.
+fn world() -> World {
+    let mut world = world_of([node("a", "cpu=8"), node("b", "cpu=8")]);
+    world.apply(class("any", &["true"]).into());
+    world.apply(class("new", &[&of_model("new")]).into());
+    world.apply(slice("a", on("a"), &["old", "old", "new"]).into());
+    world.apply(slice("b", on("b"), &["old", "new"]).into());
+    world
+}
+
+/// Whether a node will do for what a task's claims need.
+fn fits(world: &World, task: TaskId, node: NodeId, later: bool) -> bool {
+    let Need::Wanted(wanted) = world.claims_need(task) else { return false };
+    let it = &world.nodes[node];
+    let here = |terms: &Vec<NodeTerm>| terms.iter().any(|term| crate::matching::node_term_matches(term, it));
+    wanted.node.is_none_or(|name| name == it.name)
+        && wanted.terms.iter().all(here)
+        && wanted.local.serves(it, later)
+        && wanted.shared.is_none_or(|shared| shared.serves(it, later))
+}
+
+fn written(world: &mut World, task: TaskId) -> Vec<Arc<ClaimWrite>> {
+    let steps = world.give_devices(task).into_iter();
+    let claim = |step| match step {
+        Prepare::Claim(write) => Some(write),
+        Prepare::Volume(_) => None,
+    };
+    steps.filter_map(claim).collect()
+}
+
+fn bind(world: &mut World, name: &str, node: &str) -> Vec<String> {
+    let (task, node) = (task_of(world, name), world.node_named(node).unwrap());
+    world.place(task, Status::Binding, Some(node));
+    let writes = written(world, task);
+    let given = writes.iter().filter_map(|write| write.allocation.as_ref()).flat_map(|all| &all.devices);
+    given.map(|given| given.device.device.to_string()).collect()
+}
+
+#[test]
+fn devices_that_are_good_for_little_else_go_first_and_all_that_is_asked_can_be_had() {
+    let mut world = world();
+    for (name, class) in [("p", "any"), ("q", "new"), ("r", "any"), ("s", "any")] {
+        world.apply(claim(name, &[(class, 1)]).into());
+        world.apply(claiming(name, &[name]).into());
+    }
+    world.refresh_devices();
+    let fit = |world: &World, name: &str, node: &str| {
+        fits(world, task_of(world, name), world.node_named(node).unwrap(), false)
+    };
+    assert_eq!(bind(&mut world, "p", "b"), ["d0"], "the old one");
+    assert!(fit(&world, "q", "b"));
+    assert_eq!(bind(&mut world, "q", "b"), ["d1"]);
+    assert!(!fit(&world, "r", "b") && fit(&world, "r", "a"));
+    assert_eq!(
+        (bind(&mut world, "r", "a"), bind(&mut world, "s", "a")),
+        (vec!["d0".into()], vec!["d1".into()])
+    );
+    world
+        .apply(Event::BindFailed("r".into(), BindFailure { message: "no".into(), fault: BindFault::Denied }));
+    assert!(fit(&world, "r", "a"), "what was not given is free");
+    assert_eq!(world.check(), Vec::<String>::new());
+}
+
+#[test]
+fn a_claim_of_several_pods_keeps_them_together() {
+    let mut world = world();
+    world.apply(claim("c", &[("any", 2)]).into());
+    for name in ["p", "q"] {
+        world.apply(claiming(name, &["c"]).into());
+    }
+    world.refresh_devices();
+    let (a, b, q) = (world.node_named("a").unwrap(), world.node_named("b").unwrap(), task_of(&world, "q"));
+    let p = task_of(&world, "p");
+    world.place(p, Status::Allocated, Some(b));
+    assert!(!fits(&world, q, a, false) && fits(&world, q, b, false), "where the other is");
+    assert_eq!(bind(&mut world, "p", "b").len(), 2);
+    assert!(!fits(&world, q, a, false) && fits(&world, q, b, false), "where its devices are");
+    let writes = {
+        world.place(q, Status::Binding, Some(b));
+        written(&mut world, q)
+    };
+    assert_eq!((writes.len(), &*writes[0].pod.uid), (1, "q"));
+    assert!(writes[0].allocation.is_some(), "the other's write may fail");
+    let seen = ClaimInfo {
+        allocation: writes[0].allocation.as_deref().cloned(),
+        reserved: vec!["p".into(), "q".into()],
+        ..claim("c", &[("any", 2)])
+    };
+    world.apply(seen.into());
+    assert_eq!(written(&mut world, q), vec![], "nothing is written twice");
+    assert_eq!(world.check(), Vec::<String>::new());
+}
+
+#[test]
+fn devices_that_nodes_share_are_given_once() {
+    let mut world = world_of([node("a", "cpu=8"), node("b", "cpu=8"), node("c", "cpu=8")]);
+    world.apply(class("any", &["true"]).into());
+    let names = vec!["a".into(), "b".into()];
+    let either = Requirement { key: "kubernetes.io/hostname".into(), operator: Operator::In, values: names };
+    let terms = vec![NodeTerm { labels: vec![either], fields: vec![] }];
+    world.apply(slice("rack", SliceNodes::Matching(terms.clone()), &["x"]).into());
+    for name in ["p", "q"] {
+        world.apply(claim(name, &[("any", 1)]).into());
+        world.apply(claiming(name, &[name]).into());
+    }
+    world.refresh_devices();
+    let fit = |world: &World, name: &str| {
+        ["a", "b", "c"].map(|node| fits(world, task_of(world, name), world.node_named(node).unwrap(), false))
+    };
+    assert_eq!(fit(&world, "q"), [true, true, false]);
+    let scope = world.claims_scope(task_of(&world, "q"));
+    let p = task_of(&world, "p");
+    world.place(p, Status::Allocated, world.node_named("a"));
+    assert_eq!(fit(&world, "q"), [false; 3]);
+    assert_ne!(world.claims_scope(task_of(&world, "q")), scope, "nodes have to be judged anew");
+    let node = world.node_named("a");
+    world.place(p, Status::Binding, node);
+    let writes = written(&mut world, p);
+    assert_eq!(writes[0].allocation.as_ref().and_then(|all| all.nodes.clone()), Some(terms));
+    assert_eq!(world.check(), Vec::<String>::new());
+}
+
+#[test]
+fn what_cannot_be_honoured_is_told() {
+    let mut world = world();
+    world.apply(class("odd", &["device.nothing.split('x')"]).into());
+    world.apply(class("missing", &["device.attributes['gpu.x'].size > 3"]).into());
+    let cases: [(ClaimInfo, &str); 5] = [
+        (
+            ClaimInfo { unsupported: Some("adminAccess".into()), ..claim("c", &[]) },
+            "ResourceClaim ns/c: adminAccess is not supported",
+        ),
+        (ClaimInfo { deleting: true, ..claim("c", &[]) }, "ResourceClaim ns/c: it is being deleted"),
+        (claim("c", &[("none", 1)]), "ResourceClaim ns/c: request r0: device class none does not exist"),
+        (claim("c", &[("odd", 1)]), "column 26: function split is not supported"),
+        (
+            claim("c", &[("missing", 1)]),
+            "request r0: a CEL expression does not go with device d0: no such key: size",
+        ),
+    ];
+    world.apply(claiming("p", &["c"]).into());
+    let told = |world: &World| match world.claims_need(task_of(world, "p")) {
+        Need::Blocked(why) => why.to_string(),
+        other => format!("{other:?}"),
+    };
+    assert_eq!(told(&world), "ResourceClaim ns/c: not found");
+    for (info, expected) in cases {
+        world.apply(info.into());
+        world.refresh_devices();
+        assert!(told(&world).contains(expected), "{}", told(&world));
+    }
+    world.apply(Event::ClaimGone(Key::new("ns", "c")));
+    assert_eq!(told(&world), "ResourceClaim ns/c: not found");
+    let open = PodClaim { name: "gpu".into(), claim: None };
+    world.apply(PodInfo { claims: Some([open].into()), ..pod("p", "cpu=1") }.into());
+    assert_eq!(told(&world), "the ResourceClaim for gpu is not created yet");
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Place(usize, bool, usize),
+    Leave(usize),
+    Bind(usize),
+    Undo,
+    Seen(usize),
+    Freed(usize),
+    Gone(usize),
+    NewSlice(usize),
+    /// The pool of `b` is told of anew, or as it was.
+    Generation(usize),
+    SliceGone(usize),
+    /// A third node comes, or goes, which has a slice.
+    Node(bool),
+    NodesSlice(usize),
+}
+
+const PODS: usize = 5;
+
+fn step() -> impl Strategy<Value = Step> {
+    let pod = 0..PODS;
+    prop_oneof![
+        6 => (pod.clone(), prop::bool::weighted(0.3), 0usize..3).prop_map(|(pod, later, node)| Step::Place(pod, later, node)),
+        2 => pod.clone().prop_map(Step::Leave),
+        2 => pod.clone().prop_map(Step::Bind),
+        3 => Just(Step::Undo),
+        1 => pod.clone().prop_map(Step::Seen),
+        1 => pod.clone().prop_map(Step::Freed),
+        1 => pod.prop_map(Step::Gone),
+        1 => (0usize..3).prop_map(Step::NewSlice),
+        1 => (0usize..4).prop_map(Step::Generation),
+        1 => (0usize..4).prop_map(Step::SliceGone),
+        2 => any::<bool>().prop_map(Step::Node),
+        1 => (0usize..4).prop_map(Step::NodesSlice),
+    ]
+}
+
+/// A world with open changes.
+struct Play {
+    world: World,
+    log: Vec<(TaskId, Before, World)>,
+}
+
+/// Two pods share a claim, one has two.
+fn claims_of(pod: usize) -> &'static [&'static str] {
+    [&["c0"][..], &["c1"], &["c2"], &["c2"], &["c3", "c1"]][pod]
+}
+
+impl Play {
+    fn new() -> Self {
+        let mut world = world();
+        let asked: [&[(&str, u32)]; 4] =
+            [&[("any", 1)], &[("new", 1)], &[("any", 2)], &[("any", 1), ("new", 1)]];
+        for (at, requests) in asked.iter().enumerate() {
+            world.apply(claim(&format!("c{at}"), requests).into());
+        }
+        for pod in 0..PODS {
+            world.apply(claiming(&format!("p{pod}"), claims_of(pod)).into());
+        }
+        world.refresh_devices();
+        Self { world, log: Vec::new() }
+    }
+
+    fn task(&self, pod: usize) -> Option<TaskId> {
+        self.world.task_of(&format!("p{pod}"))
+    }
+
+    fn change(&mut self, task: TaskId, status: Status, node: Option<NodeId>) {
+        let before = self.world.clone();
+        self.log.push((task, self.world.place(task, status, node), before));
+    }
+
+    /// Events come when no statement is open.
+    fn apply(&mut self, event: Event) {
+        self.log.clear();
+        for task in self.world.tasks.ids().collect::<Vec<_>>() {
+            if self.world.tasks[task].status == Status::Allocated {
+                self.world.place(task, Status::Pending, None);
+            }
+        }
+        self.world.apply(event);
+    }
+
+    fn step(&mut self, step: &Step) -> TestCaseResult {
+        // Several events may come between two cycles.
+        if matches!(step, Step::Place(..) | Step::Leave(_) | Step::Bind(_)) {
+            self.world.refresh_devices();
+        }
+        match step {
+            Step::Place(pod, later, node) => {
+                let Some(task) =
+                    self.task(*pod).filter(|task| self.world.tasks[*task].status == Status::Pending)
+                else {
+                    return Ok(());
+                };
+                let node = self.world.node_named(["a", "b", "c"][*node]);
+                let Some(node) = node.filter(|node| self.world.nodes[*node].exists) else { return Ok(()) };
+                let status = if *later { Status::Pipelined } else { Status::Allocated };
+                if fits(&self.world, task, node, *later) {
+                    self.change(task, status, Some(node));
+                }
+            }
+            Step::Leave(pod) => {
+                let Some(task) = self.task(*pod) else { return Ok(()) };
+                let it = &self.world.tasks[task];
+                match it.status {
+                    Status::Binding => self.change(task, Status::Releasing, it.node),
+                    Status::Allocated | Status::Pipelined => self.change(task, Status::Pending, None),
+                    _ => {}
+                }
+            }
+            Step::Bind(pod) => {
+                let Some(task) = self.task(*pod) else { return Ok(()) };
+                if self.world.tasks[task].status == Status::Allocated {
+                    self.log.clear();
+                    let node = self.world.tasks[task].node;
+                    self.world.place(task, Status::Binding, node);
+                    self.world.give_devices(task);
+                    for id in &self.world.tasks[task].claims.clone().unwrap().ids {
+                        prop_assert!(
+                            self.world.devices.claims[*id].allocation.is_some(),
+                            "devices for p{}",
+                            pod
+                        );
+                    }
+                }
+            }
+            Step::Undo => {
+                if let Some((task, before, world)) = self.log.pop() {
+                    self.world.restore(task, &before);
+                    prop_assert!(self.world == world, "undone");
+                }
+            }
+            Step::Seen(at) | Step::Freed(at) => self.tell(at % 4, matches!(step, Step::Seen(_))),
+            Step::Gone(pod) => self.apply(Event::PodGone(format!("p{pod}").into())),
+            Step::NewSlice(devices) => {
+                let models = ["new", "old", "old"];
+                let more = slice("b2", on("b"), &models[..*devices]);
+                self.apply(more.into());
+            }
+            Step::Generation(devices) => {
+                let more = slice("b3", on("b"), &["new", "old", "new"][..*devices]);
+                self.apply(SliceInfo { pool: "b".into(), generation: 2, ..more }.into());
+            }
+            Step::SliceGone(at) => self.apply(Event::SliceGone(["b", "b2", "b3", "c"][*at].into())),
+            Step::Node(true) => self.apply(node("c", "cpu=8").into()),
+            Step::Node(false) => self.apply(Event::NodeGone("c".into())),
+            Step::NodesSlice(devices) => {
+                self.apply(slice("c", on("c"), &["new", "old", "new"][..*devices]).into());
+            }
+        }
+        Ok(())
+    }
+
+    /// The claim's object, as it is given devices or lost them.
+    fn tell(&mut self, at: usize, seen: bool) {
+        let name = format!("c{at}");
+        let claims = self.world.devices.claims.iter();
+        let Some((_, claim)) = claims.into_iter().find(|(_, claim)| *claim.info.key.name == *name) else {
+            return;
+        };
+        let allocation: Option<ClaimAllocation> = claim.allocation.as_deref().cloned().filter(|_| seen);
+        if seen || (claim.used == 0 && !claim.assumed) {
+            self.apply(ClaimInfo { allocation, ..claim.info.clone() }.into());
+        }
+    }
+
+    /// No device is anybody else's too.
+    fn check(&self) -> TestCaseResult {
+        prop_assert_eq!(self.world.check(), Vec::<String>::new());
+        let mut seen = BTreeSet::new();
+        for (_, claim) in self.world.devices.claims.iter() {
+            for given in claim.allocation.iter().flat_map(|all| &all.devices) {
+                prop_assert!(seen.insert(given.device.clone()), "{:?} was given twice", given);
+            }
+        }
+        Ok(())
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(500))]
+
+    #[test]
+    fn stocks_are_kept_and_no_device_is_given_twice(steps in prop::collection::vec(step(), 1..40)) {
+        let mut play = Play::new();
+        for step in &steps {
+            play.step(step)?;
+            play.check()?;
+        }
+    }
+}

@@ -1,0 +1,156 @@
+//! Why a node, or none of all, is for a task.
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use phalanx_resource::{Amounts, DimId, Dims};
+
+use crate::Node;
+
+/// Why a node is not for a task.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Unfit {
+    /// Not enough of a resource.
+    Insufficient(DimId),
+    /// No place left among the node's pods.
+    TooManyPods,
+    /// There is room, but for what others are to have.
+    Reserved,
+    /// Node selector or required node affinity.
+    NodeAffinity,
+    /// A taint that is not tolerated.
+    Taint,
+    /// Cordoned.
+    Unschedulable,
+    /// Ready is not True.
+    NotReady,
+    /// A host port is taken.
+    Ports,
+    /// Required pod affinity.
+    PodAffinity,
+    /// The pod's required anti-affinity.
+    PodAntiAffinity,
+    /// The required anti-affinity of a pod that is there.
+    ExistingPodAntiAffinity,
+    /// A topology spread constraint.
+    Spread,
+    /// The label of a topology spread constraint is missing.
+    SpreadLabel,
+    /// Not enough devices for the pod's claims; and which would do and are given to nobody.
+    Devices(Option<Arc<str>>),
+    /// A claim of the pod has its devices elsewhere.
+    ClaimElsewhere,
+    /// A plugin's own reason.
+    Other(Arc<str>),
+    /// A plugin's own reason about what else is on the node, or what would remain of it: without more room it may be gone.
+    Beside(Arc<str>),
+    /// No node will do, for this reason.
+    Pod(Arc<str>),
+}
+
+impl Unfit {
+    /// kube-scheduler's words for it.
+    pub fn text(&self, dims: &Dims) -> String {
+        match self {
+            Unfit::Insufficient(dim) => format!("Insufficient {}", dims.name(*dim)),
+            Unfit::TooManyPods => "Too many pods".into(),
+            Unfit::Reserved => "node(s) with room that is kept for other pods".into(),
+            Unfit::NodeAffinity => "node(s) didn't match Pod's node affinity/selector".into(),
+            Unfit::Taint => "node(s) had untolerated taint(s)".into(),
+            Unfit::Unschedulable => "node(s) were unschedulable".into(),
+            Unfit::NotReady => "node(s) were not ready".into(),
+            Unfit::Ports => "node(s) didn't have free ports for the requested pod ports".into(),
+            Unfit::PodAffinity => "node(s) didn't match pod affinity rules".into(),
+            Unfit::PodAntiAffinity => "node(s) didn't match pod anti-affinity rules".into(),
+            Unfit::ExistingPodAntiAffinity => {
+                "node(s) didn't satisfy existing pods anti-affinity rules".into()
+            }
+            Unfit::Spread => "node(s) didn't match pod topology spread constraints".into(),
+            Unfit::SpreadLabel => {
+                "node(s) didn't match pod topology spread constraints (missing required label)".into()
+            }
+            Unfit::Devices(None) => "cannot allocate all claims".into(),
+            Unfit::Devices(Some(left_out)) => format!("cannot allocate all claims ({left_out})"),
+            Unfit::ClaimElsewhere => "resourceclaim not available on the node".into(),
+            Unfit::Other(text) | Unfit::Beside(text) | Unfit::Pod(text) => text.to_string(),
+        }
+    }
+
+    /// The resource of a shortage.
+    pub fn of_dim(dim: DimId) -> Self {
+        if dim == DimId::PODS { Unfit::TooManyPods } else { Unfit::Insufficient(dim) }
+    }
+}
+
+/// What one node lacks of what a task asks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Shortage {
+    /// The node.
+    pub node: Arc<str>,
+    /// What it lacks.
+    pub missing: Amounts,
+    /// How far it is from having room.
+    pub distance: Distance,
+}
+
+/// How far a node is from having room for a task: nearer ones come first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Distance {
+    /// More room would not do: something else is against it too.
+    refused_too: bool,
+    /// What is missing in thousandths of what is asked for, summed over resources.
+    share: u128,
+}
+
+impl Distance {
+    /// That of a node that lacks something; `None` with room enough.
+    pub fn of(node: &Node, request: &Amounts, refused_too: bool) -> Option<Self> {
+        let share = |(dim, missing): (DimId, i64)| 1000 * missing as u128 / request.get(dim) as u128;
+        let share = request.short(&node.idle).map(share).reduce(u128::saturating_add)?;
+        Some(Self { refused_too, share })
+    }
+}
+
+/// Why no node will do.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FitError {
+    /// How many nodes there are.
+    pub nodes: u32,
+    /// How many nodes there are for a reason; a node counts once for each of its reasons.
+    pub reasons: BTreeMap<Unfit, u32>,
+    /// Where nodes lack room: the nearest of them to having it.
+    pub nearest: Option<Box<Shortage>>,
+}
+
+impl FitError {
+    /// Counts nodes for a reason.
+    pub fn add(&mut self, nodes: u32, unfit: Unfit) {
+        *self.reasons.entry(unfit).or_default() += nodes;
+    }
+
+    /// Counts nodes that are like this one for every resource they lack.
+    pub fn add_short(&mut self, nodes: u32, node: &Node, request: &Amounts) {
+        if request.fits(&node.idle) && !node.fits_now(request) {
+            self.add(nodes, Unfit::Reserved);
+        }
+        for (dim, _) in request.short(&node.idle) {
+            self.add(nodes, Unfit::of_dim(dim));
+        }
+    }
+
+    /// `0/5 nodes are available: 2 Too many pods, 3 Insufficient cpu.`, as kube-scheduler says it.
+    pub fn text(&self, dims: &Dims) -> String {
+        let mut reasons: Vec<String> = self
+            .reasons
+            .iter()
+            .map(|(unfit, nodes)| match unfit {
+                Unfit::Pod(text) => text.to_string(),
+                unfit => format!("{nodes} {}", unfit.text(dims)),
+            })
+            .collect();
+        reasons.sort();
+        if reasons.is_empty() {
+            return format!("0/{} nodes are available.", self.nodes);
+        }
+        format!("0/{} nodes are available: {}.", self.nodes, reasons.join(", "))
+    }
+}

@@ -1,0 +1,295 @@
+//! What the World is told: Kubernetes objects reduced to what scheduling needs, by name.
+use std::sync::Arc;
+
+use phalanx_resource::Quantity;
+
+mod budget;
+mod constraints;
+mod device;
+mod figures;
+mod group;
+mod node;
+mod pod;
+mod pod_rules;
+mod queue;
+mod volume;
+
+pub use budget::{PdbInfo, QuotaInfo};
+pub use constraints::{
+    Constraints, Disk, DiskKind, HostPort, NodeTerm, Operator, Requirement, Scoring, Strategy, Toleration,
+    TolerationOperator,
+};
+pub use device::{
+    ClaimAllocation, ClaimInfo, ClaimRequest, DeviceClassInfo, DeviceInfo, DeviceName, DeviceValue,
+    GivenDevice, LeftOut, PodClaim, SliceInfo, SliceNodes,
+};
+pub use figures::Contradiction;
+pub use group::{Condition, GroupStatus, Phase, PodGroupInfo};
+pub use node::{Measure, NodeInfo, NodeUsage, Taint, TaintEffect};
+pub use pod::{PodInfo, PodPhase, PodRef, PodRequests, QueueGate};
+pub use pod_rules::{NamespaceInfo, PodRules, PodSelector, PodTerm, Spread};
+pub use queue::{Dequeue, GroupLimits, NodeGroups, QueueInfo, QueueState};
+pub use volume::{
+    AccessModes, AttachmentInfo, CsiDriverInfo, CsiNodeInfo, PodVolume, PvcInfo, StorageCapacityInfo,
+    StorageClassInfo, VolumeInfo,
+};
+
+/// Milliseconds since 1970-01-01 UTC. The core never reads a clock: time is handed in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Time(pub i64);
+
+impl Time {
+    /// Later than all others.
+    pub const NEVER: Time = Time(i64::MAX);
+}
+
+/// Names an object with a namespace, or a cluster-wide one when the namespace is empty.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Key {
+    /// Namespace.
+    pub namespace: Arc<str>,
+    /// Name.
+    pub name: Arc<str>,
+}
+
+impl Key {
+    /// A key from its parts.
+    pub fn new(namespace: &str, name: &str) -> Self {
+        Self { namespace: namespace.into(), name: name.into() }
+    }
+}
+
+impl std::fmt::Display for Key {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        if self.namespace.is_empty() {
+            f.write_str(&self.name)
+        } else {
+            write!(f, "{}/{}", self.namespace, self.name)
+        }
+    }
+}
+
+/// Resources by name, as in a manifest.
+pub type Resources = Vec<(Arc<str>, Quantity)>;
+
+/// Why a bind did not happen.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct BindFailure {
+    /// What the API server said.
+    pub message: Arc<str>,
+    /// What it means for the next try.
+    pub fault: BindFault,
+}
+
+/// What a bind that did not happen means for the next try.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum BindFault {
+    /// The pod is gone or is another one now: nothing to try again.
+    Gone,
+    /// Its node is gone, or its volumes cannot be had there: another node may do at once.
+    Place,
+    /// The API server refused, or was in trouble for too long: it is tried again after a while.
+    Denied,
+}
+
+/// A change of the world outside.
+#[derive(Clone, Debug, PartialEq, Hash)]
+pub enum Event {
+    /// A node was added or changed.
+    Node(NodeInfo),
+    /// A node was deleted.
+    NodeGone(Arc<str>),
+    /// A pod was added or changed.
+    Pod(Box<PodInfo>),
+    /// A pod was deleted, by UID.
+    PodGone(Arc<str>),
+    /// A PodGroup was added or changed.
+    PodGroup(Box<PodGroupInfo>),
+    /// A PodGroup was deleted.
+    PodGroupGone(Key),
+    /// A queue was added or changed.
+    Queue(Box<QueueInfo>),
+    /// A queue was deleted.
+    QueueGone(Arc<str>),
+    /// A PriorityClass was added or changed.
+    PriorityClass {
+        /// Name.
+        name: Arc<str>,
+        /// Value.
+        value: i32,
+        /// `globalDefault`.
+        global_default: bool,
+    },
+    /// A PriorityClass was deleted.
+    PriorityClassGone(Arc<str>),
+    /// A ResourceQuota was added or changed.
+    Quota(Box<QuotaInfo>),
+    /// A ResourceQuota was deleted.
+    QuotaGone(Key),
+    /// A node was measured. Says nothing when there is no such node.
+    NodeUsage(NodeUsage),
+    /// A Namespace was added or changed.
+    Namespace(NamespaceInfo),
+    /// A Namespace was deleted.
+    NamespaceGone(Arc<str>),
+    /// A PodDisruptionBudget was added or changed.
+    Pdb(Box<PdbInfo>),
+    /// A PodDisruptionBudget was deleted.
+    PdbGone(Key),
+    /// A DeviceClass was added or changed.
+    DeviceClass(Box<DeviceClassInfo>),
+    /// A DeviceClass was deleted.
+    DeviceClassGone(Arc<str>),
+    /// A ResourceSlice was added or changed.
+    Slice(Box<SliceInfo>),
+    /// A ResourceSlice was deleted.
+    SliceGone(Arc<str>),
+    /// A ResourceClaim was added or changed.
+    Claim(Box<ClaimInfo>),
+    /// A ResourceClaim was deleted.
+    ClaimGone(Key),
+    /// A PersistentVolumeClaim was added or changed.
+    Pvc(Box<PvcInfo>),
+    /// A PersistentVolumeClaim was deleted.
+    PvcGone(Key),
+    /// A PersistentVolume was added or changed.
+    Volume(Box<VolumeInfo>),
+    /// A PersistentVolume was deleted.
+    VolumeGone(Arc<str>),
+    /// A StorageClass was added or changed.
+    StorageClass(Box<StorageClassInfo>),
+    /// A StorageClass was deleted.
+    StorageClassGone(Arc<str>),
+    /// A CSINode was added or changed.
+    CsiNode(CsiNodeInfo),
+    /// A CSINode was deleted.
+    CsiNodeGone(Arc<str>),
+    /// A VolumeAttachment was added or changed.
+    Attachment(AttachmentInfo),
+    /// A VolumeAttachment was deleted.
+    AttachmentGone(Arc<str>),
+    /// A CSIDriver was added or changed.
+    CsiDriver(CsiDriverInfo),
+    /// A CSIDriver was deleted.
+    CsiDriverGone(Arc<str>),
+    /// A CSIStorageCapacity was added or changed.
+    StorageCapacity(Box<StorageCapacityInfo>),
+    /// A CSIStorageCapacity was deleted.
+    StorageCapacityGone(Key),
+    /// The outbox bound this pod (by UID); the watch will say so too, sooner or later.
+    Bound(Arc<str>),
+    /// The outbox could not bind this pod (by UID).
+    BindFailed(Arc<str>, BindFailure),
+    /// The outbox could not evict this pod (by UID), and what the API server said: it stays.
+    EvictFailed(Arc<str>, Arc<str>),
+    /// The outbox could not open the gate of this pod (by UID).
+    GateFailed(Arc<str>),
+}
+
+impl From<PdbInfo> for Event {
+    fn from(pdb: PdbInfo) -> Self {
+        Event::Pdb(Box::new(pdb))
+    }
+}
+
+impl From<NamespaceInfo> for Event {
+    fn from(namespace: NamespaceInfo) -> Self {
+        Event::Namespace(namespace)
+    }
+}
+
+impl From<DeviceClassInfo> for Event {
+    fn from(class: DeviceClassInfo) -> Self {
+        Event::DeviceClass(Box::new(class))
+    }
+}
+
+impl From<SliceInfo> for Event {
+    fn from(slice: SliceInfo) -> Self {
+        Event::Slice(Box::new(slice))
+    }
+}
+
+impl From<ClaimInfo> for Event {
+    fn from(claim: ClaimInfo) -> Self {
+        Event::Claim(Box::new(claim))
+    }
+}
+
+impl From<PvcInfo> for Event {
+    fn from(claim: PvcInfo) -> Self {
+        Event::Pvc(Box::new(claim))
+    }
+}
+
+impl From<VolumeInfo> for Event {
+    fn from(volume: VolumeInfo) -> Self {
+        Event::Volume(Box::new(volume))
+    }
+}
+
+impl From<StorageClassInfo> for Event {
+    fn from(class: StorageClassInfo) -> Self {
+        Event::StorageClass(Box::new(class))
+    }
+}
+
+impl From<CsiNodeInfo> for Event {
+    fn from(node: CsiNodeInfo) -> Self {
+        Event::CsiNode(node)
+    }
+}
+
+impl From<AttachmentInfo> for Event {
+    fn from(attachment: AttachmentInfo) -> Self {
+        Event::Attachment(attachment)
+    }
+}
+
+impl From<CsiDriverInfo> for Event {
+    fn from(driver: CsiDriverInfo) -> Self {
+        Event::CsiDriver(driver)
+    }
+}
+
+impl From<StorageCapacityInfo> for Event {
+    fn from(capacity: StorageCapacityInfo) -> Self {
+        Event::StorageCapacity(Box::new(capacity))
+    }
+}
+
+impl From<NodeInfo> for Event {
+    fn from(node: NodeInfo) -> Self {
+        Event::Node(node)
+    }
+}
+
+impl From<QueueInfo> for Event {
+    fn from(queue: QueueInfo) -> Self {
+        Event::Queue(Box::new(queue))
+    }
+}
+
+impl From<PodGroupInfo> for Event {
+    fn from(group: PodGroupInfo) -> Self {
+        Event::PodGroup(Box::new(group))
+    }
+}
+
+impl From<QuotaInfo> for Event {
+    fn from(quota: QuotaInfo) -> Self {
+        Event::Quota(Box::new(quota))
+    }
+}
+
+impl From<NodeUsage> for Event {
+    fn from(usage: NodeUsage) -> Self {
+        Event::NodeUsage(usage)
+    }
+}
+
+impl From<PodInfo> for Event {
+    fn from(pod: PodInfo) -> Self {
+        Event::Pod(Box::new(pod))
+    }
+}

@@ -1,0 +1,176 @@
+//! What makes jobs alike whose pods have claims of their own.
+//!
+//! Claims are a part of a pod's class, and pods of a StatefulSet, or of a job with ephemeral volumes, have one each. As long as
+//! a claim is nobody else's and has nothing yet, all that counts is what it asks for; so jobs that differ in the names of
+//! such claims get the same answers. When something happens to one of these claims, its job is woken: it may be unlike the
+//! others now.
+use std::sync::Arc;
+
+use phalanx_resource::Amounts;
+use rustc_hash::FxHashMap;
+
+use super::members::Member;
+use super::{Class, World};
+use crate::event::{ClaimInfo, Constraints, Key, NodeTerm, PvcInfo};
+use crate::id::{ClaimId, ClassId, Id, JobId, ProfileId, TaskId};
+use crate::label::Labels;
+
+/// What a task asks of nodes.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Asks {
+    /// What its class says, and what tells that from an earlier class of the same id.
+    Class(ClassId, u64),
+    /// The same but for the names of its volume claims, which are its own.
+    Own {
+        request: Amounts,
+        constraints: Arc<Constraints>,
+        profile: Option<ProfileId>,
+        claims: Box<[VolumeLike]>,
+    },
+}
+
+/// A volume claim that one task has.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct VolumeLike {
+    /// Without names; `None` when it does not exist.
+    info: Option<PvcInfo>,
+    /// Whether it is ephemeral, and then whether it was made for the pod.
+    made_for: Option<bool>,
+    /// Where its volume can be used, by its node affinity and by its labels.
+    volume: Option<(Option<Vec<NodeTerm>>, Labels)>,
+    driver: Option<Arc<str>>,
+}
+
+/// A claim to devices.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum DeviceLike {
+    /// It is not made from its template yet.
+    NotMade,
+    /// One that a single task has, without names; `None` when it does not exist.
+    Own(Option<ClaimInfo>),
+    /// One that tasks share, or that has devices.
+    This(ClaimId),
+}
+
+impl World {
+    /// What a task asks of nodes, besides devices.
+    pub fn asks_of(&self, task: TaskId) -> Asks {
+        let id = self.tasks[task].class;
+        let class = &self.classes[id];
+        self.own_volumes(class).map_or(Asks::Class(id, class.serial.0), |claims| Asks::Own {
+            request: class.request.clone(),
+            constraints: Arc::new(Constraints { volumes: Vec::new(), ..(*class.constraints).clone() }),
+            profile: class.profile,
+            claims,
+        })
+    }
+
+    /// Whether it has volume claims that are nobody else's.
+    pub fn volumes_are_own(&self, task: TaskId) -> bool {
+        self.own_volumes(self.class_of(task)).is_some()
+    }
+
+    fn own_volumes(&self, class: &Class) -> Option<Box<[VolumeLike]>> {
+        if class.pvcs.is_empty() || class.refs > 1 {
+            return None;
+        }
+        let named = class.pvcs.iter().zip(&class.constraints.volumes);
+        named.map(|(id, named)| self.volumes.like(*id, named.owner.as_ref())).collect()
+    }
+
+    /// What a task asks of devices.
+    pub fn devices_of(&self, task: TaskId) -> Box<[DeviceLike]> {
+        self.tasks[task].claims.as_ref().map_or_else(Box::default, |linked| self.devices.likes(linked))
+    }
+
+    /// Tells when something happens to a claim that only this job has.
+    pub fn watch_claims(&mut self, job: JobId, serial: u32) {
+        let Self { jobs, tasks, classes, volumes, devices, .. } = self;
+        for task in &jobs[job].tasks {
+            for claim in &classes[tasks[*task].class].pvcs {
+                volumes.watch(*claim, (job, serial));
+            }
+            for claim in tasks[*task].claims.iter().flat_map(|linked| linked.ids()) {
+                devices.watch(*claim, (job, serial));
+            }
+        }
+    }
+
+    /// Wakes parked jobs to whose claims something happened.
+    pub fn wake_watchers(&mut self) {
+        let woken = self.volumes.take_woken().into_iter().chain(self.devices.take_woken());
+        for (job, serial) in woken.collect::<Vec<_>>() {
+            if self.jobs.get(job).is_some_and(|job| job.is_parked_as(serial)) {
+                self.wake_job(job);
+            }
+        }
+    }
+}
+
+impl VolumeLike {
+    pub(super) fn new(
+        info: Option<&PvcInfo>,
+        owner: Option<&Arc<str>>,
+        volume: Option<(Option<Vec<NodeTerm>>, Labels)>,
+        driver: Option<Arc<str>>,
+    ) -> Self {
+        let made_for = owner.map(|owner| info.is_some_and(|info| info.owner.as_ref() == Some(owner)));
+        let unnamed = |info: &PvcInfo| PvcInfo {
+            key: Key::default(),
+            uid: Arc::default(),
+            owner: None,
+            volume: info.volume.as_ref().map(|_| Arc::default()),
+            ..info.clone()
+        };
+        Self { info: info.map(unnamed), made_for, volume, driver }
+    }
+}
+
+impl DeviceLike {
+    pub(super) fn own(info: Option<&ClaimInfo>) -> Self {
+        let unnamed = |info: &ClaimInfo| ClaimInfo {
+            key: Key::default(),
+            uid: Arc::default(),
+            reserved: Vec::new(),
+            ..info.clone()
+        };
+        DeviceLike::Own(info.map(unnamed))
+    }
+}
+
+/// Parked jobs that have claims nobody else has. No part of what the World is: undoing a change need not put it back.
+#[derive(Clone, Debug)]
+pub(super) struct Watchers<I> {
+    of: FxHashMap<I, Member>,
+    woken: Vec<Member>,
+}
+
+impl<I> Default for Watchers<I> {
+    fn default() -> Self {
+        Self { of: FxHashMap::default(), woken: Vec::new() }
+    }
+}
+
+impl<I> PartialEq for Watchers<I> {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+impl<I: Id + std::hash::Hash + Eq> Watchers<I> {
+    pub(super) fn add(&mut self, id: I, member: Member) {
+        self.of.insert(id, member);
+    }
+
+    /// Something happened to a claim.
+    #[inline]
+    pub(super) fn hit(&mut self, id: I) {
+        if !self.of.is_empty() {
+            self.woken.extend(self.of.remove(&id));
+        }
+    }
+
+    pub(super) fn take_woken(&mut self) -> Vec<Member> {
+        std::mem::take(&mut self.woken)
+    }
+}

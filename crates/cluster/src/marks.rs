@@ -1,0 +1,105 @@
+//! Few of many ids: what a cycle has to look at, so that it need not look at all.
+use std::marker::PhantomData;
+
+use super::Status;
+use crate::id::{Id, NodeId, TaskId};
+
+/// A set of ids, a bit for each. What is marked follows from the objects, so it is no part of what the World is.
+#[derive(Clone, Debug)]
+pub(super) struct Marks<I> {
+    words: Vec<u64>,
+    _id: PhantomData<fn(I)>,
+}
+
+impl<I> Default for Marks<I> {
+    fn default() -> Self {
+        Self { words: Vec::new(), _id: PhantomData }
+    }
+}
+
+impl<I> PartialEq for Marks<I> {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+impl<I: Id> Marks<I> {
+    #[inline]
+    pub(super) fn set(&mut self, id: I, marked: bool) {
+        let (word, bit) = (id.index() / 64, 1 << (id.index() % 64));
+        if marked {
+            if self.words.len() <= word {
+                self.words.resize(word + 1, 0);
+            }
+            self.words[word] |= bit;
+        } else if let Some(word) = self.words.get_mut(word) {
+            *word &= !bit;
+        }
+    }
+
+    /// All, by id.
+    pub(super) fn iter(&self) -> impl Iterator<Item = I> + '_ {
+        let bits = |(at, word): (usize, &u64)| {
+            let mut left = *word;
+            std::iter::from_fn(move || {
+                let bit = (left != 0).then(|| left.trailing_zeros() as usize)?;
+                left &= left - 1;
+                Some(I::from_index(64 * at + bit))
+            })
+        };
+        self.words.iter().enumerate().flat_map(bits)
+    }
+}
+
+/// What is marked.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Marked {
+    /// Tasks that are being evicted.
+    pub(super) evicting: Marks<TaskId>,
+    /// Nodes that are lent for a part of the day.
+    pub(super) lent: Marks<NodeId>,
+}
+
+impl super::World {
+    /// A task is being evicted, or no longer.
+    pub fn set_evicting(&mut self, id: TaskId, evicting: Option<Status>) {
+        self.tasks[id].evicting = evicting;
+        self.marked.evicting.set(id, evicting.is_some());
+    }
+
+    /// Tasks that are being evicted.
+    pub fn evicting_tasks(&self) -> impl Iterator<Item = TaskId> + '_ {
+        self.marked.evicting.iter()
+    }
+
+    /// Nodes that are lent for a part of the day.
+    pub fn lent_nodes(&self) -> impl Iterator<Item = &super::Node> {
+        self.marked.lent.iter().map(|id| &self.nodes[id])
+    }
+
+    /// What is marked and should not be, or the other way round.
+    pub(super) fn check_marks(&self, note: &mut impl FnMut(bool, String)) {
+        let evicting = self.tasks.iter().filter(|(_, task)| task.evicting.is_some()).map(|(id, _)| id);
+        note(self.marked.evicting.iter().eq(evicting), "tasks that are being evicted".to_owned());
+        let lent = self.nodes.iter().filter(|(_, node)| node.zone().is_some()).map(|(id, _)| id);
+        note(self.marked.lent.iter().eq(lent), "nodes that are lent".to_owned());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn those_that_are_marked_come_by_id() {
+        let mut marks = Marks::<TaskId>::default();
+        for at in [130, 3, 64, 63, 3] {
+            marks.set(TaskId::from_index(at), true);
+        }
+        for at in [64, 5, 500] {
+            marks.set(TaskId::from_index(at), false);
+        }
+        let ids: Vec<usize> = marks.iter().map(Id::index).collect();
+        assert_eq!(ids, [3, 63, 130]);
+    }
+}

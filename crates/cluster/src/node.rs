@@ -1,0 +1,319 @@
+//! Nodes, and the room on them.
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
+
+use phalanx_resource::{Amounts, DimId};
+
+use super::devices::Stock;
+use super::task::Hold;
+use super::usage::Usage;
+use super::volumes::{Shift, Use};
+use crate::annotation::REVOCABLE_ZONE;
+use crate::event::{Constraints, Disk, DiskKind, HostPort, Taint};
+use crate::id::{ImageId, TaskId};
+
+/// A counter that tells caches what is new; two of them are always equal, since they carry no state.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Stamp(pub u64);
+
+impl PartialEq for Stamp {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+/// Tasks on a node that ask for a thing that not all of them can have, such as a host port.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Taken<T> {
+    pub(crate) what: T,
+    pub(crate) held: u32,
+    pub(crate) releasing: u32,
+}
+
+impl<T: Clone + Ord> Taken<T> {
+    fn take(list: &mut Vec<Self>, wanted: &[T], hold: Hold) {
+        for what in wanted {
+            let at = list.binary_search_by(|taken| taken.what.cmp(what)).unwrap_or_else(|at| {
+                list.insert(at, Taken { what: what.clone(), held: 0, releasing: 0 });
+                at
+            });
+            *list[at].counter(hold) += 1;
+        }
+    }
+
+    fn free(list: &mut Vec<Self>, wanted: &[T], hold: Hold) {
+        for what in wanted {
+            if let Ok(at) = list.binary_search_by(|taken| taken.what.cmp(what)) {
+                *list[at].counter(hold) -= 1;
+                if list[at].held + list[at].releasing == 0 {
+                    list.remove(at);
+                }
+            }
+        }
+    }
+
+    fn counter(&mut self, hold: Hold) -> &mut u32 {
+        if hold == Hold::Releasing { &mut self.releasing } else { &mut self.held }
+    }
+
+    /// With `later`, only by tasks that stay.
+    fn is(&self, later: bool) -> bool {
+        self.held + if later { 0 } else { self.releasing } > 0
+    }
+}
+
+/// A node.
+#[derive(Clone, Debug, Default, PartialEq)]
+// In this order, for what every move touches is to lie close together.
+#[repr(C)]
+pub struct Node {
+    /// Changes with anything that matters for placement.
+    pub version: Stamp,
+    /// Changes with attributes, not with room.
+    pub static_version: Stamp,
+    /// Tasks that hold or will hold room here.
+    pub tasks: Vec<TaskId>,
+    /// The Node object exists; otherwise only pods on it were seen.
+    pub exists: bool,
+    /// Its Ready condition is True.
+    pub ready: bool,
+    /// Cordoned.
+    pub unschedulable: bool,
+    /// cpu (milli) and memory (bytes) in use, where pods without a request count as kube-scheduler counts them.
+    pub nonzero_used: [i64; 2],
+    /// What no pod holds; negative where pods hold more than there is.
+    pub idle: Amounts,
+    /// What pods can have in sum.
+    pub allocatable: Amounts,
+    /// What nominated pods wait for.
+    pub pipelined: Amounts,
+    /// What pods that are being deleted hold.
+    pub releasing: Amounts,
+    /// Host ports that pods hold.
+    pub ports: Vec<Taken<HostPort>>,
+    /// Disks that only one pod may use.
+    pub disks: Vec<Taken<Disk>>,
+    /// Devices that claims can be given.
+    pub devices: Stock,
+    /// How many volumes drivers can attach, where there is a limit; sorted by driver.
+    pub attach_limits: Vec<(Arc<str>, u32)>,
+    /// How many they have attached, sorted by driver.
+    pub attachments: Vec<(Arc<str>, Use)>,
+    /// How much of it is in use, when it was measured not long ago.
+    pub usage: Option<Usage>,
+    /// Name.
+    pub name: Arc<str>,
+    /// Labels, sorted by key.
+    pub labels: Vec<(Arc<str>, Arc<str>)>,
+    /// Taints.
+    pub taints: Vec<Taint>,
+    /// Images that are on it and their sizes in bytes, sorted by id.
+    pub images: Vec<(ImageId, i64)>,
+}
+
+impl Node {
+    /// The value of a label.
+    pub fn label(&self, key: &str) -> Option<&str> {
+        self.label_value(key).map(|value| &**value)
+    }
+
+    /// The zone of a node that is lent.
+    pub fn zone(&self) -> Option<&str> {
+        self.label(REVOCABLE_ZONE).filter(|zone| !zone.is_empty())
+    }
+
+    /// The value of a label, to be shared.
+    pub fn label_value(&self, key: &str) -> Option<&Arc<str>> {
+        let at = self.labels.binary_search_by(|(name, _)| (**name).cmp(key)).ok()?;
+        Some(&self.labels[at].1)
+    }
+
+    /// The size of an image that is on it, in bytes.
+    pub fn image_size(&self, image: ImageId) -> Option<i64> {
+        let at = self.images.binary_search_by(|(id, _)| id.cmp(&image)).ok()?;
+        Some(self.images[at].1)
+    }
+
+    /// What will be idle when all that is being released is gone and all that is nominated has come.
+    pub fn future_idle(&self) -> Amounts {
+        let mut room = self.idle.clone();
+        room.add(&self.releasing);
+        room.sub(&self.pipelined);
+        room
+    }
+
+    /// Whether a request fits the idle room without taking what is kept for nominated tasks.
+    #[inline]
+    pub fn fits_now(&self, request: &Amounts) -> bool {
+        request.fits(&self.idle) && (self.pipelined.is_zero() || request.fits(&self.future_idle()))
+    }
+
+    /// Whether a request fits what will be idle.
+    #[inline]
+    pub fn fits_later(&self, request: &Amounts) -> bool {
+        if self.releasing.is_zero() && self.pipelined.is_zero() {
+            return request.fits(&self.idle);
+        }
+        request.fits(&self.future_idle())
+    }
+
+    /// What pods hold or are promised, of one resource.
+    #[inline]
+    pub fn used(&self, dim: DimId) -> i64 {
+        self.allocatable.get(dim) - self.idle.get(dim) + self.pipelined.get(dim)
+    }
+
+    /// Whether a host port is taken; with `later`, only by tasks that stay.
+    pub fn port_taken(&self, wanted: &HostPort, later: bool) -> bool {
+        self.ports.iter().any(|taken| taken.is(later) && collide(&taken.what, wanted))
+    }
+
+    /// Whether a disk is used in a way that keeps others off; with `later`, only by tasks that stay.
+    pub fn disk_taken(&self, wanted: &Disk, later: bool) -> bool {
+        self.disks.iter().any(|taken| taken.is(later) && excludes(&taken.what, wanted))
+    }
+
+    /// How many volumes a driver can attach.
+    pub fn attach_limit(&self, driver: &str) -> Option<u32> {
+        let limit = self.attach_limits.iter().find(|(name, _)| **name == *driver);
+        limit.map(|(_, limit)| *limit)
+    }
+
+    /// How many it has attached; with `later`, only those that stay.
+    pub fn attached(&self, driver: &str, later: bool) -> u32 {
+        let attached = self.attachments.iter().find(|(name, _)| **name == *driver);
+        attached.map_or(0, |(_, on)| if later { on.held } else { on.held + on.releasing })
+    }
+
+    /// Changes what a driver has attached.
+    pub(super) fn attach(&mut self, shift: &Shift) {
+        let list = &mut self.attachments;
+        let at = list.binary_search_by(|(name, _)| name.cmp(&shift.driver)).unwrap_or_else(|at| {
+            list.insert(at, (shift.driver.clone(), Use::default()));
+            at
+        });
+        list[at].1.change(shift);
+        if list[at].1 == Use::default() {
+            list.remove(at);
+        }
+    }
+
+    /// Reads what a move to this node is about to read.
+    #[inline]
+    pub fn foresee(&self) {
+        let room =
+            self.idle.get(DimId::CPU) ^ self.pipelined.get(DimId::CPU) ^ self.releasing.get(DimId::CPU);
+        std::hint::black_box((self.version.0, room, self.attach_limits.len(), self.name.len()));
+    }
+
+    /// Whether rules by room cannot tell two nodes apart.
+    pub fn same_room(&self, other: &Node) -> bool {
+        self.room() == other.room()
+    }
+
+    /// Equal for nodes of the same room.
+    pub fn hash_room(&self, state: &mut impl Hasher) {
+        self.room().hash(state);
+    }
+
+    /// All that rules by room may read. The other fields are attributes, which make kinds, or nothing to rules.
+    fn room(&self) -> impl PartialEq + Hash + '_ {
+        // Without `..`, so that whoever adds a field has to say which it is.
+        let Self {
+            name: _,
+            exists: _,
+            labels: _,
+            taints: _,
+            unschedulable: _,
+            ready: _,
+            allocatable,
+            idle,
+            releasing,
+            pipelined,
+            nonzero_used,
+            usage,
+            tasks: _,
+            ports,
+            disks,
+            images: _,
+            devices,
+            attach_limits,
+            attachments,
+            version: _,
+            static_version: _,
+        } = self;
+        let amounts = (idle, nonzero_used, allocatable, releasing, pipelined);
+        // Without limits nobody counts.
+        let attached = (!attach_limits.is_empty()).then_some((attach_limits, attachments));
+        (amounts, ports, disks, devices, usage.as_ref().map(Usage::state), attached)
+    }
+
+    /// Makes this one, which stands for nodes of one room, of the same room as another.
+    pub fn assume_room(&mut self, of: &Node) {
+        self.allocatable.clone_from(&of.allocatable);
+        self.idle.clone_from(&of.idle);
+        self.releasing.clone_from(&of.releasing);
+        self.pipelined.clone_from(&of.pipelined);
+        self.nonzero_used = of.nonzero_used;
+        self.usage.clone_from(&of.usage);
+        self.ports.clone_from(&of.ports);
+        self.disks.clone_from(&of.disks);
+        self.devices.clone_from(&of.devices);
+        self.attach_limits.clone_from(&of.attach_limits);
+        self.attachments.clone_from(&of.attachments);
+    }
+
+    pub(crate) fn take_room(&mut self, request: &Amounts, nonzero: [i64; 2], hold: Hold) {
+        match hold {
+            Hold::Nothing => return,
+            Hold::Used => self.idle.sub(request),
+            Hold::Pipelined => self.pipelined.add(request),
+            Hold::Releasing => {
+                self.idle.sub(request);
+                self.releasing.add(request);
+            }
+        }
+        self.nonzero_used[0] += nonzero[0];
+        self.nonzero_used[1] += nonzero[1];
+    }
+
+    pub(crate) fn free_room(&mut self, request: &Amounts, nonzero: [i64; 2], hold: Hold) {
+        match hold {
+            Hold::Nothing => return,
+            Hold::Used => self.idle.add(request),
+            Hold::Pipelined => self.pipelined.sub(request),
+            Hold::Releasing => {
+                self.idle.add(request);
+                self.releasing.sub(request);
+            }
+        }
+        self.nonzero_used[0] -= nonzero[0];
+        self.nonzero_used[1] -= nonzero[1];
+    }
+
+    /// Takes host ports and disks.
+    pub fn take_things(&mut self, constraints: &Constraints, hold: Hold) {
+        Taken::take(&mut self.ports, &constraints.host_ports, hold);
+        Taken::take(&mut self.disks, &constraints.disks, hold);
+    }
+
+    /// Undoes [`take_things`](Self::take_things).
+    pub fn free_things(&mut self, constraints: &Constraints, hold: Hold) {
+        Taken::free(&mut self.ports, &constraints.host_ports, hold);
+        Taken::free(&mut self.disks, &constraints.disks, hold);
+    }
+}
+
+/// Two host ports collide when protocol and port are equal and one address covers the other.
+fn collide(a: &HostPort, b: &HostPort) -> bool {
+    let any = |port: &HostPort| &*port.ip == "0.0.0.0";
+    a.port == b.port && a.protocol == b.protocol && (a.ip == b.ip || any(a) || any(b))
+}
+
+/// Whether two pods cannot use these disks on one node. Source: kube-scheduler's VolumeRestrictions (`isVolumeConflict`).
+fn excludes(a: &Disk, b: &Disk) -> bool {
+    let both_read = a.read_only && b.read_only && a.of != DiskKind::Aws;
+    let is_one = a.of == b.of && a.name == b.name;
+    let near = a.of != DiskKind::Rbd || a.monitors.iter().any(|monitor| b.monitors.contains(monitor));
+    is_one && near && !both_read
+}

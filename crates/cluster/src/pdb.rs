@@ -1,0 +1,195 @@
+//! PodDisruptionBudgets: how many of which pods may be evicted.
+use rustc_hash::FxHashMap;
+
+use super::{Refused, Status, World};
+use crate::event::{Key, PdbInfo, Time};
+use crate::id::TaskId;
+use crate::label::Selector;
+
+/// How long a task is left alone whose eviction was refused.
+const REFUSED_MS: i64 = 60_000;
+
+/// A PodDisruptionBudget.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Pdb {
+    /// The pods it means; none when missing.
+    pub selector: Option<Selector>,
+    /// How many of them may be evicted now.
+    pub allowed: u32,
+    /// Those of them that are not ready may go whatever it allows.
+    pub frees_unready: bool,
+}
+
+impl World {
+    /// Takes a PodDisruptionBudget in. True when it differs from what was known.
+    pub(super) fn apply_pdb(&mut self, info: PdbInfo) -> bool {
+        let pdb = Pdb { selector: info.selector, allowed: info.allowed, frees_unready: info.frees_unready };
+        self.pdbs.insert(info.key, pdb)
+    }
+
+    /// When the first of the tasks whose eviction was refused may be asked again.
+    pub fn refusals_end(&self, now: Time) -> Option<Time> {
+        let end = |task: &super::Task| match task.refused {
+            Refused::At(when) => Some(Time(when.0.saturating_add(REFUSED_MS))),
+            Refused::No | Refused::New => None,
+        };
+        self.refused_tasks().filter_map(|(_, task)| end(task)).filter(|end| *end > now).min()
+    }
+
+    /// Whether a pod may be evicted as far as it says itself: it, or its PodGroup, is not kept from that, and no eviction of
+    /// it was refused just now.
+    pub fn lets_itself_go(&self, task: TaskId, now: Time) -> bool {
+        let task = &self.tasks[task];
+        let of_job = task.job.and_then(|job| self.jobs[job].preemptable);
+        let left_alone = match task.refused {
+            Refused::No => false,
+            Refused::New => true,
+            Refused::At(when) => now.0 < when.0.saturating_add(REFUSED_MS),
+        };
+        task.preemptable.or(of_job).unwrap_or(true) && !left_alone
+    }
+
+    /// Tasks whose eviction was refused.
+    pub fn refused_tasks(&self) -> impl Iterator<Item = (TaskId, &super::Task)> {
+        let known = self.refused.iter().filter_map(|id| Some((*id, self.tasks.get(*id)?)));
+        known.filter(|(_, task)| task.refused != Refused::No)
+    }
+
+    /// Whether a pod is not ready, and a budget that means it does not mind.
+    fn goes_unready(&self, task: TaskId, pdb: &Pdb) -> bool {
+        pdb.frees_unready && self.tasks[task].unready
+    }
+
+    /// The PodDisruptionBudgets that mean a pod.
+    pub fn pdbs_of(&self, task: TaskId) -> impl Iterator<Item = (&Key, &Pdb)> {
+        let task = &self.tasks[task];
+        self.pdbs.of(&task.pod.namespace, &task.labels)
+    }
+}
+
+/// What PodDisruptionBudgets still allow, counted down as victims are picked.
+///
+/// As the eviction API counts: a pod that has not started is free to go, one that is not ready is when its budget says so,
+/// and one that several budgets mean cannot go at all. An eviction that was decided and is not seen yet counts until it is. Source: Kubernetes' eviction subresource.
+#[derive(Debug)]
+pub struct Budgets<'w> {
+    world: &'w World,
+    /// What was counted.
+    spent: FxHashMap<&'w Key, u32>,
+}
+
+impl<'w> Budgets<'w> {
+    /// As they stand.
+    pub fn new(world: &'w World) -> Self {
+        let mut budgets = Self { world, spent: FxHashMap::default() };
+        if !world.pdbs.is_empty() {
+            world.evicting_tasks().for_each(|task| budgets.spend(task));
+        }
+        budgets
+    }
+
+    /// Whether a victim may go if it is the first.
+    pub fn may(&self, task: TaskId) -> bool {
+        if self.world.pdbs.is_empty() || self.world.tasks[task].status == Status::Bound {
+            return true;
+        }
+        let lets_go = |(key, pdb): (&Key, &Pdb)| {
+            let spent = self.spent.get(key).copied().unwrap_or_default();
+            spent < pdb.allowed || self.world.goes_unready(task, pdb)
+        };
+        let mut meant = self.world.pdbs_of(task).map(lets_go);
+        meant.next().is_none_or(|goes| goes && meant.next().is_none())
+    }
+
+    /// Counts a victim, if it may go on top of those counted before.
+    pub fn take(&mut self, task: TaskId) -> bool {
+        if !self.may(task) {
+            return false;
+        }
+        if !self.world.pdbs.is_empty() && self.world.tasks[task].status != Status::Bound {
+            self.spend(task);
+        }
+        true
+    }
+
+    fn spend(&mut self, task: TaskId) {
+        let world = self.world;
+        for (key, _) in world.pdbs_of(task).filter(|(_, pdb)| !world.goes_unready(task, pdb)) {
+            *self.spent.entry(key).or_default() += 1;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::event::{Event, Operator, PodInfo, Requirement};
+    use crate::testing::{pod, running, task_of, world_of};
+
+    fn labelled(name: &str, app: &str) -> PodInfo {
+        PodInfo { labels: [("app".into(), app.into())].into_iter().collect(), ..pod(name, "cpu=1") }
+    }
+
+    fn pdb(name: &str, app: Option<&str>, allowed: u32) -> Event {
+        let of =
+            |app: &str| Requirement { key: "app".into(), operator: Operator::In, values: vec![app.into()] };
+        let selector = Selector(app.map(of).into_iter().collect());
+        PdbInfo { key: Key::new("ns", name), selector: Some(selector), allowed, frees_unready: false }.into()
+    }
+
+    #[test]
+    fn victims_are_counted_by_the_budget_that_means_them() {
+        let mut world = world_of([running(labelled("a", "web"), "n"), running(labelled("b", "web"), "n")]);
+        world.apply(running(labelled("c", "db"), "n").into());
+        let mut bound = labelled("d", "web");
+        bound.node = Some("n".into());
+        world.apply(bound.into());
+        let takes = |world: &World, names: &[&str]| {
+            let mut budgets = Budgets::new(world);
+            names.iter().map(|name| budgets.take(task_of(world, name))).collect::<Vec<_>>()
+        };
+        assert_eq!(takes(&world, &["a", "b", "c"]), [true, true, true]);
+        world.apply(pdb("web", Some("web"), 1));
+        assert_eq!(takes(&world, &["a", "b", "c", "d"]), [true, false, true, true]);
+        world.apply(PdbInfo { key: Key::new("ns", "none"), selector: None, ..PdbInfo::default() }.into());
+        world.apply(
+            PdbInfo { key: Key::new("other", "all"), selector: Some(Selector(vec![])), ..PdbInfo::default() }
+                .into(),
+        );
+        assert_eq!(takes(&world, &["a", "c"]), [true, true]);
+        world.apply(pdb("all", None, 9));
+        assert_eq!(takes(&world, &["a", "c"]), [false, true], "two budgets mean a");
+        world.apply(Event::PdbGone(Key::new("ns", "all")));
+        let a = task_of(&world, "a");
+        world.set_evicting(a, Some(Status::Running));
+        assert_eq!(takes(&world, &["b"]), [false]);
+    }
+
+    #[test]
+    fn pods_that_are_not_ready_go_where_their_budget_does_not_mind_and_do_not_count() {
+        let with = |frees_unready, allowed| PdbInfo {
+            key: Key::new("ns", "web"),
+            selector: Some(Selector(vec![])),
+            allowed,
+            frees_unready,
+        };
+        let mut world = world_of([running(labelled("ready", "web"), "n")]);
+        world.apply(with(true, 0).into());
+        for name in ["ill", "worse"] {
+            world.apply(running(labelled(name, "web"), "n").into());
+            world.apply(PodInfo { unready: true, ..running(labelled(name, "web"), "n") }.into());
+        }
+        let takes = |world: &World| {
+            let mut budgets = Budgets::new(world);
+            ["ill", "ready", "worse"].map(|name| budgets.take(task_of(world, name)))
+        };
+        assert_eq!(takes(&world), [true, false, true]);
+        world.apply(with(true, 1).into());
+        assert_eq!(takes(&world), [true, true, true]);
+        let ill = task_of(&world, "ill");
+        world.set_evicting(ill, Some(Status::Running));
+        assert_eq!(takes(&world), [true, true, true], "its eviction does not count");
+        world.apply(with(false, 0).into());
+        assert_eq!(takes(&world), [false; 3]);
+    }
+}

@@ -1,0 +1,230 @@
+//! PriorityClasses, and who names which: one that comes, changes or goes concerns those only, unless it is the default.
+use std::sync::Arc;
+
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use super::{JobKind, World};
+use crate::diagnosis::{Priority, Source};
+use crate::id::{JobId, TaskId};
+
+/// Who has the priority of a class: pods that do not carry a number, and PodGroups.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) enum Follower {
+    Task(TaskId),
+    Job(JobId),
+}
+
+/// All PriorityClasses.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Priorities {
+    /// Value, and `globalDefault`.
+    classes: FxHashMap<Arc<str>, (i32, bool)>,
+    /// The largest value of those that are the default.
+    default: Option<i32>,
+    /// Those that name a class, whether it exists or not.
+    followers: FxHashMap<Arc<str>, FxHashSet<Follower>>,
+}
+
+impl Priorities {
+    fn set(&mut self, name: Arc<str>, class: Option<(i32, bool)>) {
+        match class {
+            Some(class) => self.classes.insert(name, class),
+            None => self.classes.remove(&name),
+        };
+        self.default = self.classes.values().filter(|(_, default)| *default).map(|(value, _)| *value).max();
+    }
+
+    fn value(&self, name: &str) -> Option<i32> {
+        // Kubernetes has these two built in.
+        match name {
+            "system-node-critical" => Some(2_000_001_000),
+            "system-cluster-critical" => Some(2_000_000_000),
+            _ => self.classes.get(name).map(|(value, _)| *value),
+        }
+    }
+}
+
+impl World {
+    /// The number a pod carries, or its class's value, or the global default's, or 0.
+    pub(super) fn priority(&self, own: Option<i32>, class: Option<&str>) -> i32 {
+        let of_class = || class.and_then(|name| self.priorities.value(name));
+        own.or_else(of_class).or(self.priorities.default).unwrap_or(0)
+    }
+
+    /// A job's, and where it comes from.
+    pub fn priority_of(&self, id: JobId) -> Priority {
+        let job = &self.jobs[id];
+        let first = job.tasks.first().map(|task| &self.tasks[*task]);
+        let group = job.kind == JobKind::Group;
+        let class =
+            if group { job.priority_class.as_ref() } else { first.and_then(|it| it.priority_class.as_ref()) };
+        let source = match class {
+            Some(name) if self.priorities.value(name) == Some(job.priority) => Source::Class(name.clone()),
+            _ if !group && first.is_some_and(|task| task.own_priority) => Source::Pod,
+            Some(name) => Source::NoSuchClass(name.clone()),
+            None => Source::Nothing { group },
+        };
+        let pods_have_more = group && first.is_some_and(|task| task.priority > job.priority);
+        Priority { value: job.priority, source, pods_have_more }
+    }
+
+    /// A PriorityClass was added, changed or removed. True when that gave anybody another priority.
+    pub(super) fn set_priority_class(&mut self, name: &Arc<str>, class: Option<(i32, bool)>) -> bool {
+        let known = &self.priorities;
+        let before = (known.default, known.value(name));
+        self.priorities.set(name.clone(), class);
+        let known = &self.priorities;
+        let concerned: Vec<Follower> = if known.default != before.0 {
+            let jobs = self.jobs.ids().map(Follower::Job);
+            self.tasks.ids().map(Follower::Task).chain(jobs).collect()
+        } else if known.value(name) == before.1 {
+            Vec::new()
+        } else {
+            let mut named: Vec<Follower> = known.followers.get(name).into_iter().flatten().copied().collect();
+            named.sort_unstable();
+            named
+        };
+        concerned.into_iter().filter(|who| self.renew_priority(*who)).count() > 0
+    }
+
+    fn renew_priority(&mut self, who: Follower) -> bool {
+        match who {
+            Follower::Task(id) => {
+                let task = &self.tasks[id];
+                if task.own_priority {
+                    return false;
+                }
+                let (job, priority) = (task.job, self.priority(None, task.priority_class.as_deref()));
+                let changed = std::mem::replace(&mut self.tasks[id].priority, priority) != priority;
+                if let Some(job) = job {
+                    if changed {
+                        self.wake_job(job);
+                    }
+                    let solo = self.jobs[job].kind == JobKind::Solo;
+                    return (solo && self.set_job_priority(job, priority)) || changed;
+                }
+                changed
+            }
+            Follower::Job(id) => {
+                let job = &self.jobs[id];
+                let priority = self.priority(None, job.priority_class.as_deref());
+                job.kind == JobKind::Group && self.set_job_priority(id, priority)
+            }
+        }
+    }
+
+    fn set_job_priority(&mut self, id: JobId, priority: i32) -> bool {
+        let changed = std::mem::replace(&mut self.jobs[id].priority, priority) != priority;
+        if changed {
+            self.wake_job(id);
+            self.note_giver(id);
+            self.doubt_reservations(id);
+        }
+        changed
+    }
+
+    /// Somebody begins, or ceases, to name the class that stands with it.
+    pub(super) fn follow_class(&mut self, who: Follower, follows: bool) {
+        let Some(name) = self.followed(who).cloned() else { return };
+        let all = &mut self.priorities.followers;
+        if follows {
+            all.entry(name).or_default().insert(who);
+        } else if let Some(of) = all.get_mut(&name) {
+            of.remove(&who);
+            if of.is_empty() {
+                all.remove(&name);
+            }
+        }
+    }
+
+    fn followed(&self, who: Follower) -> Option<&Arc<str>> {
+        match who {
+            Follower::Task(id) => {
+                let task = &self.tasks[id];
+                task.priority_class.as_ref().filter(|_| !task.own_priority)
+            }
+            // A pod without a gang follows by itself.
+            Follower::Job(id) => {
+                let job = &self.jobs[id];
+                job.priority_class.as_ref().filter(|_| job.kind == JobKind::Group)
+            }
+        }
+    }
+
+    /// What is wrong with who names which class.
+    pub(super) fn check_priorities(&self, note: &mut impl FnMut(bool, String)) {
+        let mut rebuilt: FxHashMap<Arc<str>, FxHashSet<Follower>> = FxHashMap::default();
+        let all = self.tasks.ids().map(Follower::Task).chain(self.jobs.ids().map(Follower::Job));
+        for who in all {
+            if let Some(name) = self.followed(who) {
+                rebuilt.entry(name.clone()).or_default().insert(who);
+            }
+        }
+        note(rebuilt == self.priorities.followers, "who names which PriorityClass".to_owned());
+        for (_, task) in self.tasks.iter().filter(|(_, task)| !task.own_priority) {
+            let right = self.priority(None, task.priority_class.as_deref()) == task.priority;
+            note(right, format!("priority of task {}", task.pod));
+        }
+        for (_, job) in self.jobs.iter().filter(|(_, job)| job.exists) {
+            let of_task = job.tasks.first().filter(|_| job.kind == JobKind::Solo);
+            let right = of_task.map_or_else(
+                || self.priority(None, job.priority_class.as_deref()),
+                |task| self.tasks[*task].priority,
+            );
+            note(right == job.priority, format!("priority of job {}", job.key));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::World;
+    use crate::event::{Event, Key, PodGroupInfo, PodInfo};
+    use crate::testing::{group, job_of, member, world_of};
+
+    fn class(name: &str, value: i32, global_default: bool) -> Event {
+        Event::PriorityClass { name: name.into(), value, global_default }
+    }
+
+    fn gone(name: &str) -> Event {
+        Event::PriorityClassGone(name.into())
+    }
+
+    /// Priorities of the gangs `named` and `plain`, and of the one pod of `named`.
+    fn priorities(world: &World) -> [i32; 3] {
+        let named = &world.jobs[job_of(world, "named")];
+        let plain = &world.jobs[job_of(world, "plain")];
+        [named.priority, plain.priority, world.tasks[named.tasks[0]].priority]
+    }
+
+    #[test]
+    fn a_class_concerns_those_that_name_it_and_a_default_those_without() {
+        let named = PodGroupInfo { priority_class: Some("high".into()), ..group("named", 1) };
+        let pod = PodInfo { priority_class: Some("high".into()), ..member("named", 0, "cpu=1") };
+        let plain = PodInfo { priority: Some(3), ..member("plain", 0, "cpu=1") };
+        let events: [Event; 4] = [named.clone().into(), group("plain", 1).into(), pod.into(), plain.into()];
+        let mut world = world_of(events);
+        assert_eq!(priorities(&world), [0, 0, 0]);
+        let steps = [
+            (class("other", 5, false), [0, 0, 0], false),
+            (class("high", 9, false), [9, 0, 9], true),
+            (class("high", 9, false), [9, 0, 9], false),
+            (class("usual", 2, true), [9, 2, 9], true),
+            (gone("high"), [2, 2, 2], true),
+            (class("usual", 4, true), [4, 4, 4], true),
+            (class("high", 7, false), [7, 4, 7], true),
+            (gone("usual"), [7, 0, 7], true),
+        ];
+        for (event, expected, changes) in steps {
+            assert_eq!(world.apply(event.clone()), changes, "{event:?}");
+            assert_eq!(priorities(&world), expected, "{event:?}");
+            assert_eq!(world.check(), [""; 0], "{event:?}");
+        }
+        world.apply(PodGroupInfo { priority_class: None, ..named }.into());
+        world.apply(class("high", 8, false));
+        assert_eq!(priorities(&world), [0, 0, 8], "the gang names none any more");
+        world.apply(Event::PodGone("named-0".into()));
+        world.apply(Event::PodGroupGone(Key { namespace: "ns".into(), name: "named".into() }));
+        assert_eq!(world.check(), [""; 0]);
+    }
+}

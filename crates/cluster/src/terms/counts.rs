@@ -1,0 +1,128 @@
+//! What is counted for terms: tasks move, nodes change their domains, namespaces their labels.
+use std::sync::Arc;
+
+use super::term::{NOMINATED, News, What, held, shift};
+use super::topology::Shift;
+use super::{Change, Profile, Terms};
+use crate::id::{NodeId, ProfileId, TermId};
+use crate::label::Labels;
+use crate::{Class, Hold, Node};
+
+impl Terms {
+    /// A term means a profile: its tasks that are in place are counted.
+    pub(super) fn mean(&mut self, id: TermId, profile: ProfileId) {
+        let Self { terms, topologies, profiles, .. } = self;
+        let (term, profile) = (&mut terms[id], &mut profiles[profile]);
+        if let Err(at) = profile.meant.binary_search(&id) {
+            profile.meant.insert(at, id);
+        }
+        for (node, tasks) in &profile.placed {
+            let Some(place) = topologies[term.topology].place_of(*node) else { continue };
+            for (held, tasks) in tasks.iter().enumerate() {
+                for _ in 0..*tasks {
+                    term.count(place, What::Pod, held, 1);
+                }
+            }
+        }
+    }
+
+    /// Counts a task of a class in on a node, or (`sign` -1) out.
+    #[inline]
+    pub fn shift(&mut self, class: &Class, node: NodeId, hold: Hold, sign: i32) {
+        if let (Some(profile), Some(held)) = (class.profile, held(hold)) {
+            self.count(class, profile, node, held, sign);
+        }
+    }
+
+    fn count(&mut self, class: &Class, profile: ProfileId, node: NodeId, held: usize, sign: i32) {
+        let Self { terms, topologies, profiles, log, .. } = self;
+        let profile = &mut profiles[profile];
+        let placed = profile.placed.entry(node).or_default();
+        placed[held] = placed[held].wrapping_add_signed(sign);
+        if *placed == [0; 3] {
+            profile.placed.remove(&node);
+        }
+        if held == NOMINATED {
+            class.carried.sought().for_each(|term| shift(&mut terms[term].relied, sign));
+        }
+        let meant = profile.meant.iter().map(|term| (*term, What::Pod));
+        let guards = class.carried.anti_affinity.iter().map(|term| (*term, What::Guard));
+        let pulls = class.carried.pulls.iter().map(|(term, weight)| (*term, What::Pull(*weight)));
+        for (id, what) in meant.chain(guards).chain(pulls) {
+            let term = &mut terms[id];
+            let Some(place) = topologies[term.topology].place_of(node) else { continue };
+            match term.count(place, what, held, sign) {
+                News::Nothing => {}
+                News::Here => log.push(Change::Domain(id, place.domain)),
+                News::Everywhere => log.push(Change::Term(id)),
+            }
+        }
+    }
+
+    /// A node's attributes changed, or it came or went. None of its tasks may be counted.
+    pub fn move_node(&mut self, id: NodeId, node: &Node) {
+        if self.topologies.is_empty() {
+            return;
+        }
+        let version = self.tick();
+        let Self { terms, topologies, log, .. } = self;
+        for at in topologies.ids().collect::<Vec<_>>() {
+            let topology = &mut topologies[at];
+            let shifts = [(topology.leave(id, version), false), (topology.join(id, node, version), true)];
+            for (shift, counts) in shifts {
+                let Shift::Domain(domain) = shift else { continue };
+                for term in &topology.terms {
+                    terms[*term].set_counting(domain, counts);
+                    log.push(Change::Term(*term));
+                }
+            }
+        }
+    }
+
+    /// A namespace's labels changed, or it is gone. True when any selector could mind.
+    pub fn set_namespace(&mut self, name: &Arc<str>, labels: Option<Labels>) -> bool {
+        let before = self.namespaces.get(name).cloned();
+        if before == labels {
+            return false;
+        }
+        match labels {
+            Some(labels) => drop(self.namespaces.insert(name.clone(), labels)),
+            None => drop(self.namespaces.remove(name)),
+        }
+        self.mean_anew(name)
+    }
+
+    /// Finds anew which terms mean the profiles of a namespace. True when that is different.
+    fn mean_anew(&mut self, namespace: &Arc<str>) -> bool {
+        let mut changed = false;
+        let of = |(id, profile): (ProfileId, &Profile)| (profile.look.namespace == *namespace).then_some(id);
+        for id in self.profiles.iter().filter_map(of).collect::<Vec<_>>() {
+            for term in self.terms.ids().collect::<Vec<_>>() {
+                let means = self.all_mean(&self.terms[term].pods, &self.profiles[id].look);
+                let meant = self.profiles[id].meant.binary_search(&term).is_ok();
+                if means != meant {
+                    changed = true;
+                    if means { self.mean(term, id) } else { self.mean_no_more(term, id) }
+                }
+            }
+        }
+        if changed {
+            self.log.push(Change::All);
+        }
+        changed
+    }
+
+    fn mean_no_more(&mut self, id: TermId, profile: ProfileId) {
+        let Self { terms, topologies, profiles, .. } = self;
+        let (term, profile) = (&mut terms[id], &mut profiles[profile]);
+        profile.meant.retain(|other| *other != id);
+        for (node, tasks) in &profile.placed {
+            let Some(place) = topologies[term.topology].place_of(*node) else { continue };
+            for (held, tasks) in tasks.iter().enumerate() {
+                for _ in 0..*tasks {
+                    term.count(place, What::Pod, held, -1);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,244 @@
+//! Pods counted by topology domain: what pod affinity, anti-affinity and topology spread ask.
+//!
+//! A *term* is a set of pods (by namespace and labels) in a *topology* (nodes by the value of a label). For each domain
+//! it counts the pods that it means, and those that have it as a rule of their own, for that works both ways. Terms that
+//! are equal are one. A *profile* is a namespace with labels, as far as any term reads them; which terms mean it is
+//! found once for each pair. It is a part of its tasks' class, so moving a task costs one step for each such term.
+mod carried;
+mod check;
+mod counts;
+mod finder;
+mod intern;
+mod term;
+mod topology;
+
+use std::sync::Arc;
+
+use rustc_hash::{FxHashMap, FxHashSet};
+
+pub use carried::{Carried, SpreadTerm};
+use finder::Finder;
+use term::Term;
+pub use term::{Held, Tally};
+use topology::{Topology, Where};
+
+use super::log::Log;
+use super::{Class, Stamp};
+use crate::event::PodSelector;
+use crate::id::{NodeId, ProfileId, Slots, TermId, TopologyId};
+use crate::label::Labels;
+
+/// The label that each namespace has, with its name.
+const NAMESPACE_NAME: &str = "kubernetes.io/metadata.name";
+
+/// What terms read of a task.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Look {
+    namespace: Arc<str>,
+    labels: Labels,
+}
+
+/// Tasks that look alike.
+#[derive(Clone, Debug, Default, PartialEq)]
+struct Profile {
+    look: Arc<Look>,
+    /// Classes that have it.
+    refs: u32,
+    /// Terms that mean it, sorted.
+    meant: Vec<TermId>,
+    /// Changes when a term that meant it is gone.
+    version: Stamp,
+    /// Its tasks by node.
+    placed: FxHashMap<NodeId, Held<u32>>,
+}
+
+/// What changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// Of a term, in one domain.
+    Domain(TermId, u32),
+    /// Of a term, in every domain.
+    Term(TermId),
+    /// All may differ.
+    All,
+}
+
+/// Who looks different since a selector read more than others did.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Learned {
+    /// There was none before.
+    All,
+    /// Tasks with any of these labels.
+    With(Vec<Arc<str>>),
+}
+
+impl Learned {
+    pub(super) fn concerns(&self, labels: &Labels) -> bool {
+        match self {
+            Learned::All => true,
+            Learned::With(keys) => keys.iter().any(|key| labels.get(key).is_some()),
+        }
+    }
+}
+
+type TermKey = (Arc<[PodSelector]>, TopologyId);
+
+/// Terms, topologies and profiles.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Terms {
+    terms: Slots<TermId, Term>,
+    term_ids: FxHashMap<TermKey, TermId>,
+    topologies: Slots<TopologyId, Topology>,
+    topology_ids: FxHashMap<Arc<Where>, TopologyId>,
+    profiles: Slots<ProfileId, Profile>,
+    profile_ids: FxHashMap<Arc<Look>, ProfileId>,
+    finder: Finder,
+    /// Labels that selectors read.
+    keys: FxHashSet<Arc<str>>,
+    /// How many tasks have each label.
+    labelled: FxHashMap<Arc<str>, u32>,
+    /// There has been a term.
+    active: bool,
+    namespaces: FxHashMap<Arc<str>, Labels>,
+    log: Log<Change>,
+    clock: Stamp,
+    /// The clock when a topology came or went last.
+    made: Stamp,
+}
+
+impl Terms {
+    /// What is counted in a node's domain; `None` for a node without the topology's label.
+    #[inline]
+    pub fn tally(&self, term: TermId, node: NodeId) -> Option<Tally> {
+        let term = &self.terms[term];
+        let domain = self.topologies[term.topology].domain_of(node)?;
+        Some(term.tallies.get(domain).copied().unwrap_or_default())
+    }
+
+    /// The domain of a node, if it counts.
+    pub fn domain_of(&self, term: TermId, node: NodeId) -> Option<u32> {
+        let place = self.topologies[self.terms[term].topology].place_of(node)?;
+        place.counts.then_some(place.domain)
+    }
+
+    /// The pods of a term in all domains.
+    pub fn total(&self, term: TermId) -> Held<u32> {
+        self.terms[term].total
+    }
+
+    /// The fewest pods of any domain; with `nominated`, those that are nominated count too.
+    pub fn least(&self, term: TermId, nominated: bool) -> u32 {
+        self.terms[term].levels[usize::from(nominated)].least()
+    }
+
+    /// How many domains there are with nodes that count.
+    pub fn domains(&self, term: TermId) -> usize {
+        self.topologies[self.terms[term].topology].size()
+    }
+
+    /// The label of a term's topology, where no node has it.
+    pub fn label_of_none(&self, term: TermId) -> Option<&Arc<str>> {
+        let topology = &self.topologies[self.terms[term].topology];
+        topology.is_empty().then_some(&topology.place.key)
+    }
+
+    /// The required term with the most domains of a class whose first task may choose its domain, and decides for the others:
+    /// there is no pod yet that its terms mean, and they mean itself.
+    pub fn choice(&self, class: &Class) -> Option<TermId> {
+        let is_free = |term: &TermId| {
+            let [used, _, nominated] = self.total(*term);
+            used + nominated == 0 && self.means(*term, class)
+        };
+        let terms = &class.carried.affinity;
+        let finest = terms.iter().copied().max_by_key(|term| self.domains(*term))?;
+        terms.iter().all(is_free).then_some(finest)
+    }
+
+    /// Whether any term means the tasks of a class.
+    pub fn is_meant(&self, class: &Class) -> bool {
+        class.profile.is_some_and(|profile| !self.profiles[profile].meant.is_empty())
+    }
+
+    /// Whether a term means the tasks of a class.
+    pub fn means(&self, term: TermId, class: &Class) -> bool {
+        class.profile.is_some_and(|profile| self.profiles[profile].meant.binary_search(&term).is_ok())
+    }
+
+    /// Terms that mean the tasks of a class.
+    fn meaning(&self, class: &Class) -> impl Iterator<Item = TermId> + '_ {
+        let meant = class.profile.map_or(&[][..], |profile| &self.profiles[profile].meant);
+        meant.iter().copied()
+    }
+
+    /// How many pods of a term are promised their places.
+    pub fn promised(&self, term: TermId) -> u32 {
+        self.total(term)[term::NOMINATED]
+    }
+
+    /// Terms that mean the tasks of a class and by which pods seek others that are promised their places.
+    pub fn relied_on(&self, class: &Class) -> impl Iterator<Item = TermId> + '_ {
+        self.meaning(class).filter(|term| self.terms[*term].relied > 0)
+    }
+
+    /// Terms that mean the tasks of a class and that some class keeps away or draws them by.
+    pub fn outward(&self, class: &Class) -> impl Iterator<Item = TermId> + '_ {
+        self.meaning(class).filter(|term| self.terms[*term].outward > 0)
+    }
+
+    /// Changes when a term that meant the tasks of a class is gone, or works inward only; the log does not tell.
+    pub fn version(&self, class: &Class) -> u64 {
+        class.profile.map_or(0, |profile| self.profiles[profile].version.0)
+    }
+
+    /// Whether what is counted for a term makes a difference to a class.
+    pub fn concerns(&self, term: TermId, class: &Class) -> bool {
+        let Some(it) = self.terms.get(term) else { return false };
+        (it.outward > 0 && self.means(term, class)) || class.carried.has(term)
+    }
+
+    /// The topology of a term.
+    pub fn topology_of(&self, term: TermId) -> Option<TopologyId> {
+        self.terms.get(term).map(|term| term.topology)
+    }
+
+    /// The labels of a namespace; one whose object was not seen has its name for a label, as the API server gives it.
+    pub fn namespace(&self, name: &Arc<str>) -> Labels {
+        let named = || [(NAMESPACE_NAME.into(), name.clone())].into_iter().collect();
+        self.namespaces.get(name).cloned().unwrap_or_else(named)
+    }
+
+    /// All topologies.
+    pub fn topology_ids(&self) -> impl Iterator<Item = TopologyId> {
+        self.topologies.ids()
+    }
+
+    /// Whether there still is such a topology.
+    pub fn has_topology(&self, id: TopologyId) -> bool {
+        self.topologies.get(id).is_some()
+    }
+
+    /// Changes when a topology comes or goes.
+    pub fn topologies_stamp(&self) -> u64 {
+        self.made.0
+    }
+
+    /// A topology.
+    pub fn topology(&self, id: TopologyId) -> &Topology {
+        &self.topologies[id]
+    }
+
+    /// Labels by whose values nodes are told apart.
+    pub fn topology_keys(&self) -> impl Iterator<Item = &Arc<str>> {
+        self.topologies.iter().map(|(_, topology)| &topology.place.key)
+    }
+
+    /// What changed since a cursor; `None` when that is not known any more.
+    pub fn changes(&self, cursor: u64) -> Option<&[Change]> {
+        self.log.since(cursor)
+    }
+
+    /// The end of the log of changes.
+    pub fn changes_end(&self) -> u64 {
+        self.log.end()
+    }
+}

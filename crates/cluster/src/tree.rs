@@ -1,0 +1,263 @@
+//! The tree of queues: who stands under whom, and sums that go up with every change.
+//!
+//! A queue names its parent, `root` when it names none. Names may lead nowhere, or round in a ring. Such a link is cut, in a
+//! ring all of them, whichever came first: so every way up ends, and `queue_fault` says of each queue what is wrong with it.
+use std::sync::Arc;
+
+use phalanx_resource::Amounts;
+
+use super::{Status, World};
+use crate::Queue;
+use crate::diagnosis::QueueFault;
+use crate::event::QueueState;
+use crate::id::{QueueId, Slots};
+
+/// The name of the queue at the top. It is there whether or not it has an object.
+pub const ROOT: &str = "root";
+
+/// What tasks request, by where they stand.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Sums {
+    /// Those that are allocated.
+    pub allocated: Amounts,
+    /// Those that are nominated.
+    pub pipelined: Amounts,
+    /// Those that are pending.
+    pub pending: Amounts,
+}
+
+/// One of the sums.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// Tasks that hold resources.
+    Allocated,
+    /// Nominated tasks.
+    Pipelined,
+    /// Tasks that wait.
+    Pending,
+}
+
+impl Part {
+    /// The sum that a status counts in.
+    #[inline]
+    pub(super) fn of(status: Status) -> Option<Self> {
+        match status {
+            Status::Pending => Some(Part::Pending),
+            Status::Pipelined => Some(Part::Pipelined),
+            status if status.is_allocated() => Some(Part::Allocated),
+            _ => None,
+        }
+    }
+}
+
+impl Sums {
+    /// What is allocated or promised of a resource.
+    #[inline]
+    pub fn held(&self, dim: phalanx_resource::DimId) -> i64 {
+        self.allocated.get(dim) + self.pipelined.get(dim)
+    }
+
+    #[inline]
+    pub(super) fn part(&mut self, part: Part) -> &mut Amounts {
+        match part {
+            Part::Allocated => &mut self.allocated,
+            Part::Pipelined => &mut self.pipelined,
+            Part::Pending => &mut self.pending,
+        }
+    }
+
+    #[inline]
+    fn shift(&mut self, request: &Amounts, from: Option<Part>, to: Option<Part>) {
+        if let Some(part) = from {
+            self.part(part).sub(request);
+        }
+        if let Some(part) = to {
+            self.part(part).add(request);
+        }
+    }
+
+    pub(super) fn each(&mut self, other: &Self, how: fn(&mut Amounts, &Amounts)) {
+        how(&mut self.allocated, &other.allocated);
+        how(&mut self.pipelined, &other.pipelined);
+        how(&mut self.pending, &other.pending);
+    }
+}
+
+/// Moves a request from one sum to another, in a queue and in all above it.
+#[inline]
+pub(super) fn shift(
+    queues: &mut Slots<QueueId, Queue>,
+    queue: QueueId,
+    request: &Amounts,
+    from: Option<Part>,
+    to: Option<Part>,
+) {
+    queues[queue].own.shift(request, from, to);
+    let mut at = Some(queue);
+    while let Some(id) = at {
+        let queue = &mut queues[id];
+        queue.subtree.shift(request, from, to);
+        at = queue.up;
+    }
+}
+
+impl World {
+    /// The parent of a queue, unless it is on no way to any top.
+    #[inline]
+    pub fn queue_above(&self, queue: QueueId) -> Option<QueueId> {
+        self.queues[queue].up
+    }
+
+    /// The queue that a queue names as its parent, whether or not it has an object.
+    pub fn queue_parent(&self, queue: QueueId) -> Option<&Queue> {
+        Some(&self.queues[self.queues[queue].parent_id?])
+    }
+
+    /// A queue, its parent, and so on to the top.
+    pub fn queue_path(&self, queue: QueueId) -> impl Iterator<Item = QueueId> + '_ {
+        std::iter::successors(Some(queue), |id| self.queues[*id].up)
+    }
+
+    /// How many queues stand above one.
+    pub fn queue_depth(&self, queue: QueueId) -> usize {
+        self.queue_path(queue).count() - 1
+    }
+
+    /// Where the ways of two queues to the top part: on each the last queue that the other has not. Twice the same when one
+    /// of them is above the other.
+    pub fn queues_part(&self, mut a: QueueId, mut b: QueueId) -> (QueueId, QueueId) {
+        let (mut depth_a, mut depth_b) = (self.queue_depth(a), self.queue_depth(b));
+        while let Some(up) = self.queues[a].up.filter(|_| depth_a > depth_b) {
+            (a, depth_a) = (up, depth_a - 1);
+        }
+        while let Some(up) = self.queues[b].up.filter(|_| depth_b > depth_a) {
+            (b, depth_b) = (up, depth_b - 1);
+        }
+        while a != b
+            && let (Some(up_a), Some(up_b)) = (self.queues[a].up, self.queues[b].up)
+            && up_a != up_b
+        {
+            (a, b) = (up_a, up_b);
+        }
+        (a, b)
+    }
+
+    /// The first queue, from this one up, that is not open.
+    pub fn queue_shut(&self, id: QueueId) -> Option<QueueId> {
+        self.queue_path(id).find(|at| self.queues[*at].state != QueueState::Open)
+    }
+
+    /// Jobs of a queue may be admitted and placed, as far as its state and those of the queues above it go.
+    pub fn queue_takes_jobs(&self, id: QueueId) -> bool {
+        self.queues[id].exists && self.queue_shut(id).is_none()
+    }
+
+    /// Which queue, if any, keeps pods of one from being reclaimed for another: itself, or one above it that the other is
+    /// not below. `root` has nothing to say, for all are below it.
+    pub fn keeps_its_pods(&self, from: QueueId, by: QueueId) -> Option<QueueId> {
+        let apart = |id: &QueueId| !self.queue_path(by).any(|above| above == *id);
+        let keeps =
+            |id: &QueueId| !self.queues[*id].reclaimable && (*id == from || !self.queues[*id].is_root());
+        self.queue_path(from).take_while(apart).find(keeps)
+    }
+
+    /// What keeps a queue from being used: its own fields, or its place in the tree. What is wrong with `root` itself is
+    /// nobody else's fault.
+    pub fn queue_fault(&self, id: QueueId) -> Option<QueueFault> {
+        let own = self.own_fault(id);
+        if own.is_some() {
+            return own;
+        }
+        let above = self.queue_path(id).skip(1).filter(|above| !self.queues[*above].is_root());
+        above.into_iter().find_map(|above| {
+            let ancestor = self.queues[above].name.clone();
+            Some(QueueFault::Above { ancestor, fault: Box::new(self.own_fault(above)?) })
+        })
+    }
+
+    fn own_fault(&self, id: QueueId) -> Option<QueueFault> {
+        let queue = &self.queues[id];
+        if let Some(why) = &queue.invalid {
+            return Some(QueueFault::Field(why.clone()));
+        }
+        let parent = self.queue_parent(id)?;
+        if queue.up.is_none() {
+            let alone = parent.name == queue.name;
+            return Some(if alone { QueueFault::Loop } else { QueueFault::Ring(parent.name.clone()) });
+        }
+        (!parent.exists && !parent.is_root()).then(|| QueueFault::NoParent(parent.name.clone()))
+    }
+
+    /// Puts a queue under a parent, or under none.
+    pub(super) fn set_parent(&mut self, id: QueueId, parent: Option<&Arc<str>>) {
+        let parent = parent.map(|name| self.ensure_queue(name));
+        let before = self.queues[id].parent_id;
+        if before == parent {
+            return;
+        }
+        let ring = if self.queues[id].up.is_none() { self.ring(id) } else { Vec::new() };
+        self.unlink(id);
+        self.queues[id].parent_id = parent;
+        for member in ring.into_iter().filter(|member| *member != id) {
+            self.link(member);
+        }
+        if parent.is_some_and(|parent| self.queue_path(parent).last() == Some(id)) {
+            self.ring(id).into_iter().for_each(|member| self.unlink(member));
+        } else {
+            self.link(id);
+        }
+        if let Some(parent) = parent {
+            self.queues[parent].children += 1;
+        }
+        if let Some(before) = before {
+            self.queues[before].children -= 1;
+            self.drop_unused_queue(before);
+        }
+    }
+
+    /// The ring that a queue's named parents lead round; empty when they do not lead back to it.
+    fn ring(&self, id: QueueId) -> Vec<QueueId> {
+        let mut ring = vec![id];
+        let mut at = self.queues[id].parent_id;
+        while let Some(next) = at {
+            if next == id {
+                return ring;
+            }
+            ring.push(next);
+            at = self.queues[next].parent_id;
+        }
+        Vec::new()
+    }
+
+    fn link(&mut self, id: QueueId) {
+        self.queues[id].up = self.queues[id].parent_id;
+        self.carry(id, Amounts::add);
+    }
+
+    fn unlink(&mut self, id: QueueId) {
+        self.carry(id, Amounts::sub);
+        self.queues[id].up = None;
+    }
+
+    /// Adds what a queue and those below it have to all above it, or takes it from them.
+    fn carry(&mut self, id: QueueId, how: fn(&mut Amounts, &Amounts)) {
+        let sums = self.queues[id].subtree.clone();
+        let mut at = self.queues[id].up;
+        while let Some(above) = at {
+            let queue = &mut self.queues[above];
+            queue.subtree.each(&sums, how);
+            at = queue.up;
+        }
+    }
+
+    /// Adds what a job has to its queue and all above it, or takes it from them.
+    pub(super) fn carry_job(&mut self, queue: QueueId, sums: &Sums, how: fn(&mut Amounts, &Amounts)) {
+        self.queues[queue].own.each(sums, how);
+        let mut at = Some(queue);
+        while let Some(id) = at {
+            let queue = &mut self.queues[id];
+            queue.subtree.each(sums, how);
+            at = queue.up;
+        }
+    }
+}

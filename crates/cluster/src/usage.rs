@@ -1,0 +1,131 @@
+//! How much of nodes is in use, as it was measured, and what came to them since.
+use phalanx_resource::DimId;
+
+use super::task::Hold;
+use super::{Class, Node, Status, Task, World};
+use crate::event::{Measure, NodeUsage, Time};
+use crate::id::NodeId;
+
+/// Figures older than this say nothing, in milliseconds. Source: Volcano's usage plugin.
+const LIFE_MS: i64 = 5 * 60 * 1_000;
+/// A whole, in the unit of [`Usage::parts`].
+const WHOLE: i64 = 1_000_000;
+
+/// What is measured, in the order of figures.
+pub(super) const MEASURED: [DimId; 2] = [DimId::CPU, DimId::MEMORY];
+
+/// How much of a node is in use.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Usage {
+    /// Of cpu and memory, in millionths of what the node can give.
+    parts: [u32; 2],
+    /// Pods that were not there, or not all the time, when it was measured.
+    pub newcomers: Newcomers,
+    at: Option<Time>,
+}
+
+impl Usage {
+    /// Of cpu and memory, as a part of what the node can give: from 0, seldom above 1.
+    pub fn parts(&self) -> [f64; 2] {
+        self.parts.map(|part| f64::from(part) / WHOLE as f64)
+    }
+
+    /// All that rules may read.
+    pub(super) fn state(&self) -> ([u32; 2], Newcomers) {
+        (self.parts, self.newcomers)
+    }
+}
+
+/// Pods whose use is not in the figures, in sum.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Newcomers {
+    /// Requested cpu (milli) and memory (bytes).
+    pub request: [i64; 2],
+    /// What their limits are above that.
+    pub burst: [i64; 2],
+    /// How many of them request nothing.
+    pub best_effort: i64,
+}
+
+impl Newcomers {
+    fn shift(&mut self, class: &Class, burst: [i64; 2], sign: i64) {
+        for (at, dim) in MEASURED.into_iter().enumerate() {
+            self.request[at] += sign * class.request.get(dim);
+            self.burst[at] += sign * burst[at];
+        }
+        self.best_effort += sign * i64::from(class.best_effort);
+    }
+}
+
+/// Counts a task on its node among the newcomers there, or (`sign` -1) no longer.
+pub(super) fn shift(node: &mut Node, task: &Task, class: &Class, sign: i64) {
+    if let Some(usage) = &mut node.usage
+        && is_new(task)
+    {
+        usage.newcomers.shift(class, task.burst, sign);
+    }
+}
+
+fn is_new(task: &Task) -> bool {
+    task.status.hold() == Hold::Used && !task.measured
+}
+
+impl World {
+    /// Takes figures in. Pods that ran all the time while they were taken are in them.
+    pub(super) fn apply_usage(&mut self, info: &NodeUsage) -> bool {
+        let Some(id) = self.node_named(&info.node).filter(|id| self.nodes[*id].exists) else { return false };
+        for at in 0..self.nodes[id].tasks.len() {
+            let task = &mut self.tasks[self.nodes[id].tasks[at]];
+            let ran = task.scheduled.is_none_or(|scheduled| scheduled <= info.since);
+            task.measured |= task.status == Status::Running && ran;
+        }
+        let parts = [self.millionths(id, 0, info.cpu), self.millionths(id, 1, info.memory)];
+        let newcomers = self.rebuilt_newcomers(id);
+        self.set_usage(id, Some(Usage { parts, newcomers, at: info.at }));
+        true
+    }
+
+    fn millionths(&self, id: NodeId, at: usize, measure: Measure) -> u32 {
+        let dim = MEASURED[at];
+        let quantity = match measure {
+            Measure::Part(part) => return part,
+            Measure::Amount(quantity) => self.dims.amount(dim, quantity).max(0),
+        };
+        let whole = self.nodes[id].allocatable.get(dim).max(1);
+        u32::try_from(i128::from(quantity) * i128::from(WHOLE) / i128::from(whole)).unwrap_or(u32::MAX)
+    }
+
+    pub(super) fn rebuilt_newcomers(&self, id: NodeId) -> Newcomers {
+        let mut newcomers = Newcomers::default();
+        for task in self.nodes[id].tasks.iter().map(|task| &self.tasks[*task]).filter(|task| is_new(task)) {
+            newcomers.shift(&self.classes[task.class], task.burst, 1);
+        }
+        newcomers
+    }
+
+    /// Forgets figures that are too old.
+    pub fn expire_usage(&mut self, now: Time) {
+        let old = |at: Time| at.0 < now.0 - LIFE_MS;
+        while let Some((_, id)) = self.measured.first().copied().filter(|(at, _)| old(*at)) {
+            self.set_usage(id, None);
+        }
+    }
+
+    /// When the first of the figures will be too old.
+    pub fn usage_ends(&self) -> Option<Time> {
+        self.measured.first().map(|(at, _)| Time(at.0 + LIFE_MS + 1))
+    }
+
+    pub(super) fn set_usage(&mut self, id: NodeId, usage: Option<Usage>) {
+        let time = |usage: &Option<Usage>| usage.as_ref()?.at;
+        let (before, at) = (time(&self.nodes[id].usage), time(&usage));
+        if before != at {
+            before.map(|at| self.measured.remove(&(at, id)));
+            at.map(|at| self.measured.insert((at, id)));
+        }
+        if self.nodes[id].usage != usage {
+            self.nodes[id].usage = usage;
+            self.touch_node(id);
+        }
+    }
+}

@@ -1,0 +1,222 @@
+//! Folds claims, volumes, storage classes and CSINodes in.
+use std::sync::Arc;
+
+use super::{Shift, Volume, Volumes};
+use crate::World;
+use crate::event::{CsiNodeInfo, Key, PvcInfo, StorageClassInfo, VolumeInfo};
+use crate::id::PvcId;
+
+impl Volumes {
+    fn set_pvc(&mut self, id: PvcId, info: Option<PvcInfo>) {
+        let name = |info: &Option<PvcInfo>| info.as_ref().and_then(|info| info.volume.clone());
+        let uid = |info: &Option<PvcInfo>| info.as_ref().map(|info| info.uid.clone());
+        let before = &self.pvcs[id].info;
+        let other = uid(before) != uid(&info);
+        if let Some(volume) = name(before)
+            && let Some(claims) = self.by_volume.get_mut(&volume)
+        {
+            claims.remove(&id);
+            if claims.is_empty() {
+                self.by_volume.remove(&volume);
+            }
+        }
+        if let Some(volume) = name(&info) {
+            self.by_volume.entry(volume).or_default().insert(id);
+        }
+        if other || name(&info).is_some() {
+            self.drop_choice(id);
+        }
+        self.pvcs[id].info = info;
+        self.changed(id);
+    }
+
+    /// The driver of a claim's volume, or of what would make it.
+    pub(super) fn driver(&self, id: PvcId) -> Option<Arc<str>> {
+        let info = self.pvcs[id].info.as_ref()?;
+        match &info.volume {
+            Some(volume) => self.volumes.get(volume)?.info.driver.clone(),
+            None => self.classes.get(&info.class)?.provisioner.clone(),
+        }
+    }
+
+    fn set_volume(&mut self, name: &Arc<str>, info: Option<VolumeInfo>) {
+        let before = self.volumes.remove(name);
+        let promised = before.as_ref().and_then(|volume| volume.promised);
+        for old in before.iter().map(|volume| &volume.info) {
+            self.pools.entry(old.class.clone()).or_default().free.remove(&(old.size, old.name.clone()));
+            self.pool_changed(&old.class);
+            self.mean(old, false);
+        }
+        if let Some(info) = info {
+            if info.available {
+                let pool = self.pools.entry(info.class.clone()).or_default();
+                pool.free.insert((info.size, info.name.clone()));
+            }
+            self.pool_changed(&info.class);
+            self.mean(&info, true);
+            self.volumes.insert(name.clone(), Volume { info: Arc::new(info), promised });
+        }
+        if let Some(claim) = promised.filter(|claim| !self.may_keep(name, *claim)) {
+            self.drop_choice(claim);
+        }
+    }
+
+    /// Counts a volume that is set aside for a claim, or no more.
+    fn mean(&mut self, volume: &VolumeInfo, add: bool) {
+        let Some((key, _)) = &volume.claim else { return };
+        let count = self.meant.entry(key.clone()).or_default();
+        *count = if add { *count + 1 } else { *count - 1 };
+        if *count == 0 {
+            self.meant.remove(key);
+        }
+        if let Some(claim) = self.ids.get(key) {
+            self.watchers.hit(*claim);
+        }
+    }
+
+    /// Whether a volume is still one that its claim can get.
+    fn may_keep(&self, name: &Arc<str>, claim: PvcId) -> bool {
+        let claim = &self.pvcs[claim];
+        let (Some(volume), Some(info)) = (self.volumes.get(name), &claim.info) else { return false };
+        match &volume.info.claim {
+            Some((key, uid)) => *key == claim.key && uid.as_ref().is_none_or(|uid| *uid == info.uid),
+            None => volume.info.available,
+        }
+    }
+
+    fn set_limits(&mut self, node: &Arc<str>, limits: Vec<(Arc<str>, u32)>) {
+        for (driver, _) in &limits {
+            *self.limited.entry(driver.clone()).or_default() += 1;
+        }
+        let before = if limits.is_empty() {
+            self.limits.remove(node)
+        } else {
+            self.limits.insert(node.clone(), limits)
+        };
+        for (driver, _) in before.iter().flatten() {
+            if let Some(count) = self.limited.get_mut(driver) {
+                *count -= 1;
+            }
+        }
+        self.limited.retain(|_, nodes| *nodes > 0);
+        self.limits_stamp = self.tick();
+    }
+}
+
+impl World {
+    pub(crate) fn apply_pvc(&mut self, info: PvcInfo) -> bool {
+        let id = self.volumes.ensure(&info.key);
+        if self.volumes.pvcs[id].info.as_ref() == Some(&info) {
+            return false;
+        }
+        let volumes = [self.volume_of(id), info.volume.clone()];
+        self.volumes.set_pvc(id, Some(info));
+        self.settle_driver(id);
+        for volume in volumes.iter().flatten() {
+            self.recount_attachments(volume);
+        }
+        true
+    }
+
+    pub(crate) fn remove_pvc(&mut self, key: &Key) -> bool {
+        let Some(id) = self.volumes.ids.get(key).copied() else { return false };
+        let (existed, volume) = (self.volumes.pvcs[id].info.is_some(), self.volume_of(id));
+        self.volumes.set_pvc(id, None);
+        self.settle_driver(id);
+        if let Some(volume) = volume {
+            self.recount_attachments(&volume);
+        }
+        self.volumes.drop_unused(id);
+        existed
+    }
+
+    fn volume_of(&self, id: PvcId) -> Option<Arc<str>> {
+        self.volumes.pvcs[id].info.as_ref()?.volume.clone()
+    }
+
+    pub(crate) fn apply_volume(&mut self, info: VolumeInfo) -> bool {
+        let name = info.name.clone();
+        if self.volumes.volumes.get(&name).is_some_and(|volume| *volume.info == info) {
+            return false;
+        }
+        self.volumes.set_volume(&name, Some(info));
+        self.settle_volume(&name);
+        true
+    }
+
+    pub(crate) fn remove_volume(&mut self, name: &Arc<str>) -> bool {
+        let existed = self.volumes.volumes.contains_key(name);
+        self.volumes.set_volume(name, None);
+        self.settle_volume(name);
+        existed
+    }
+
+    fn settle_volume(&mut self, name: &Arc<str>) {
+        let Some(claims) = self.volumes.by_volume.get(name).cloned() else { return };
+        for claim in claims {
+            self.volumes.changed(claim);
+            self.settle_driver(claim);
+        }
+        self.recount_attachments(name);
+    }
+
+    pub(crate) fn apply_storage_class(&mut self, info: StorageClassInfo) -> bool {
+        let name = info.name.clone();
+        if self.volumes.classes.get(&name) == Some(&info) {
+            return false;
+        }
+        self.volumes.classes.insert(name.clone(), info);
+        self.settle_class(&name);
+        true
+    }
+
+    pub(crate) fn remove_storage_class(&mut self, name: &Arc<str>) -> bool {
+        let existed = self.volumes.classes.remove(name).is_some();
+        self.settle_class(name);
+        existed
+    }
+
+    fn settle_class(&mut self, name: &Arc<str>) {
+        let of_class = |claim: &super::Pvc| claim.info.as_ref().is_some_and(|info| info.class == *name);
+        let claims: Vec<PvcId> =
+            self.volumes.pvcs.iter().filter(|(_, claim)| of_class(claim)).map(|(id, _)| id).collect();
+        for id in claims {
+            self.volumes.changed(id);
+            self.settle_driver(id);
+        }
+    }
+
+    pub(crate) fn apply_csi_node(&mut self, info: CsiNodeInfo) -> bool {
+        let changed = self.volumes.limits_of(&info.node) != info.limits;
+        if changed {
+            self.volumes.set_limits(&info.node, info.limits);
+            self.refresh_limits(&info.node);
+        }
+        changed
+    }
+
+    fn refresh_limits(&mut self, name: &str) {
+        if let Some(node) = self.node_named(name) {
+            self.nodes[node].attach_limits = self.volumes.limits_of(name);
+            self.touch_node(node);
+        }
+    }
+
+    /// Counts a claim's attachments under the driver it has now.
+    fn settle_driver(&mut self, id: PvcId) {
+        let driver = self.volumes.driver(id);
+        if self.volumes.pvcs[id].driver == driver {
+            return;
+        }
+        self.attach(self.volumes.attachments(id, false));
+        self.volumes.pvcs[id].driver = driver;
+        self.attach(self.volumes.attachments(id, true));
+    }
+
+    pub(crate) fn attach(&mut self, shifts: impl IntoIterator<Item = Shift>) {
+        for shift in shifts {
+            self.nodes[shift.node].attach(&shift);
+            self.touch_node(shift.node);
+        }
+    }
+}

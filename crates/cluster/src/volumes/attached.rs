@@ -1,0 +1,188 @@
+//! What nodes have attached (VolumeAttachment). A volume stays attached for a while when its last pod is gone, and counts for
+//! the limit of its driver until it is detached, as a pod does that is being deleted: others may be promised its place. One whose
+//! pods are there counts once, with them.
+//!
+//! Source: kube-scheduler's NodeVolumeLimits.
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
+
+use super::{Shift, Use, Volumes};
+use crate::World;
+use crate::event::AttachmentInfo;
+use crate::id::{NodeId, PvcId};
+
+/// Where an attachment is counted.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Counted {
+    /// With the pods of the claim that has the volume.
+    With(PvcId, NodeId),
+    /// By itself: no claim is known.
+    Alone(NodeId),
+}
+
+#[derive(Clone, Debug, PartialEq)]
+struct Attachment {
+    info: AttachmentInfo,
+    /// Nowhere as long as its node is not known.
+    counted: Option<Counted>,
+}
+
+/// All attachments by name.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Attachments {
+    known: BTreeMap<Arc<str>, Attachment>,
+    by_node: FxHashMap<Arc<str>, BTreeSet<Arc<str>>>,
+    by_volume: FxHashMap<Arc<str>, BTreeSet<Arc<str>>>,
+}
+
+type Index = FxHashMap<Arc<str>, BTreeSet<Arc<str>>>;
+
+impl Attachments {
+    fn insert(&mut self, info: AttachmentInfo) {
+        let name = info.name.clone();
+        self.by_node.entry(info.node.clone()).or_default().insert(name.clone());
+        if let Some(volume) = &info.volume {
+            self.by_volume.entry(volume.clone()).or_default().insert(name.clone());
+        }
+        self.known.insert(name, Attachment { info, counted: None });
+    }
+
+    fn remove(&mut self, name: &str) {
+        let Some(Attachment { info, .. }) = self.known.remove(name) else { return };
+        forget(&mut self.by_node, &info.node, name);
+        if let Some(volume) = &info.volume {
+            forget(&mut self.by_volume, volume, name);
+        }
+    }
+}
+
+fn forget(index: &mut Index, key: &Arc<str>, name: &str) {
+    if let Some(names) = index.get_mut(key) {
+        names.remove(name);
+        if names.is_empty() {
+            index.remove(key);
+        }
+    }
+}
+
+fn names(index: &Index, key: &str) -> Vec<Arc<str>> {
+    index.get(key).into_iter().flatten().cloned().collect()
+}
+
+/// No pod has it, so it is being detached.
+const ONE: Use = Use { held: 0, releasing: 1, attached: 0 };
+const NONE: Use = Use { held: 0, releasing: 0, attached: 0 };
+
+impl World {
+    pub(crate) fn apply_attachment(&mut self, info: AttachmentInfo) -> bool {
+        let known = &self.volumes.attachments.known;
+        if known.get(&info.name).is_some_and(|attachment| attachment.info == info) {
+            return false;
+        }
+        let name = info.name.clone();
+        self.remove_attachment(&name);
+        self.volumes.attachments.insert(info);
+        self.count_in(&name);
+        true
+    }
+
+    pub(crate) fn remove_attachment(&mut self, name: &str) -> bool {
+        let known = self.volumes.attachments.known.contains_key(name);
+        self.count_out(name);
+        self.volumes.attachments.remove(name);
+        known
+    }
+
+    /// A node became known.
+    pub fn attachments_come(&mut self, node: &str) {
+        for name in names(&self.volumes.attachments.by_node, node) {
+            self.count_in(&name);
+        }
+    }
+
+    /// A node is about to be forgotten.
+    pub fn attachments_go(&mut self, node: &str) {
+        for name in names(&self.volumes.attachments.by_node, node) {
+            self.count_out(&name);
+        }
+    }
+
+    /// Another claim has a volume, or it has another driver.
+    pub(super) fn recount_attachments(&mut self, volume: &str) {
+        for name in names(&self.volumes.attachments.by_volume, volume) {
+            self.count_out(&name);
+            self.count_in(&name);
+        }
+    }
+
+    fn count_in(&mut self, name: &str) {
+        let counted = self.where_counted(name);
+        let Some(attachment) = self.volumes.attachments.known.get_mut(name) else { return };
+        attachment.counted = counted;
+        let driver = attachment.info.driver.clone();
+        let shift = match counted {
+            Some(Counted::With(claim, node)) => self.volumes.shift_attached(claim, node, true),
+            Some(Counted::Alone(node)) => Some(Shift { node, driver, before: NONE, after: ONE }),
+            None => None,
+        };
+        self.attach(shift);
+    }
+
+    fn count_out(&mut self, name: &str) {
+        let Some(attachment) = self.volumes.attachments.known.get_mut(name) else { return };
+        let driver = attachment.info.driver.clone();
+        let shift = match attachment.counted.take() {
+            Some(Counted::With(claim, node)) => self.volumes.shift_attached(claim, node, false),
+            Some(Counted::Alone(node)) => Some(Shift { node, driver, before: ONE, after: NONE }),
+            None => None,
+        };
+        self.attach(shift);
+    }
+
+    fn where_counted(&self, name: &str) -> Option<Counted> {
+        let info = &self.volumes.attachments.known.get(name)?.info;
+        let node = self.node_named(&info.node)?;
+        let of_volume = info.volume.as_ref().and_then(|volume| self.volumes.by_volume.get(volume));
+        let pvcs = &self.volumes.pvcs;
+        let claims = of_volume.into_iter().flatten();
+        let claim = claims
+            .filter(|claim| pvcs[**claim].driver.as_ref() == Some(&info.driver))
+            .min_by_key(|claim| &pvcs[**claim].key);
+        Some(claim.map_or(Counted::Alone(node), |claim| Counted::With(*claim, node)))
+    }
+
+    /// What is wrong with how they are counted: those of a claim by node, and of a node by driver that are counted alone.
+    pub(super) fn check_counted(&self, note: &mut impl FnMut(bool, String)) {
+        for (name, attachment) in &self.volumes.attachments.known {
+            let right = attachment.counted == self.where_counted(name);
+            note(right, format!("where attachment {name} counts"));
+        }
+    }
+}
+
+impl Volumes {
+    /// Attachments that count with a claim, by node.
+    pub(super) fn attached_of(&self, id: PvcId) -> impl Iterator<Item = NodeId> + '_ {
+        self.attachments.known.values().filter_map(move |attachment| match attachment.counted {
+            Some(Counted::With(claim, node)) if claim == id => Some(node),
+            _ => None,
+        })
+    }
+
+    /// Drivers of those that count alone on a node.
+    pub(super) fn attached_alone(&self, on: NodeId) -> impl Iterator<Item = &str> {
+        let alone = move |attachment: &&Attachment| attachment.counted == Some(Counted::Alone(on));
+        self.attachments.known.values().filter(alone).map(|attachment| &*attachment.info.driver)
+    }
+
+    /// Counts an attachment of a claim's volume in or out, and says how that changes what its driver has attached.
+    fn shift_attached(&mut self, id: PvcId, node: NodeId, add: bool) -> Option<Shift> {
+        let claim = &mut self.pvcs[id];
+        let on = claim.on.entry(node).or_default();
+        let before = on.once();
+        on.attached = if add { on.attached + 1 } else { on.attached - 1 };
+        self.shifted(id, node, before)
+    }
+}

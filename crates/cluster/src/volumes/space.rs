@@ -1,0 +1,290 @@
+//! How large a volume drivers can make on which nodes, as they tell it (CSIStorageCapacity).
+//!
+//! Source: kube-scheduler's VolumeBinding plugin (`hasEnoughCapacity`): it concerns drivers whose CSIDriver says
+//! `storageCapacity: true`. Any one capacity of the storage class that selects the node and is large enough will do. What
+//! was promised to claims that have no volume yet is taken off, which is not so there: so a gang's members see each other's.
+//! When a claim has its volume, the driver is to have told of less.
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
+
+use super::Volumes;
+use crate::Node;
+use crate::event::{Key, Operator, StorageCapacityInfo};
+use crate::label::Selector;
+
+/// What is told for one storage class. Drivers tell it for each node or zone, so it is found by the label that names these.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Space {
+    /// By the key of a label that nodes must have, and its value.
+    by_label: BTreeMap<Arc<str>, FxHashMap<Arc<str>, Vec<Part>>>,
+    /// Those of nodes that no single value of a label tells.
+    others: Vec<Part>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+struct Part {
+    key: Key,
+    nodes: Selector,
+    size: i64,
+    whole: Option<i64>,
+}
+
+/// What is promised of capacities, in bytes.
+pub(crate) type Taken = FxHashMap<Key, i64>;
+
+/// A part of a capacity that is promised to a claim.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Piece {
+    pub(super) class: Arc<str>,
+    pub(super) of: Key,
+    pub(super) size: i64,
+}
+
+impl Space {
+    fn of_node(&self, node: &Node) -> impl Iterator<Item = &Part> {
+        let of_label = self.by_label.iter().filter_map(|(key, parts)| parts.get(node.label(key)?));
+        of_label.chain([&self.others]).flatten().filter(|part| part.selects(node))
+    }
+
+    /// The capacity of which a volume of this size can be made for a node, with what is promised of it taken off: the one
+    /// that has least left.
+    pub(super) fn find(&self, size: i64, node: &Node, taken: &Taken) -> Option<&Key> {
+        let left = |part: &Part| {
+            let taken = taken.get(&part.key).copied().unwrap_or_default();
+            part.whole.map_or(i64::MAX, |whole| whole.saturating_sub(taken))
+        };
+        let fits = self.of_node(node).filter(|part| part.size >= size && left(part) >= size);
+        fits.min_by_key(|part| (left(part), &part.key)).map(|part| &part.key)
+    }
+
+    /// The keys of the labels that [`Space::find`] reads.
+    pub fn keys(&self) -> BTreeSet<&Arc<str>> {
+        let parts = self.by_label.values().flat_map(FxHashMap::values).chain([&self.others]).flatten();
+        parts.flat_map(|part| &part.nodes.0).map(|requirement| &requirement.key).collect()
+    }
+
+    fn is_empty(&self) -> bool {
+        self.by_label.is_empty() && self.others.is_empty()
+    }
+
+    fn add(&mut self, part: Part) {
+        let list = match part.label() {
+            Some((key, value)) => self.by_label.entry(key).or_default().entry(value).or_default(),
+            None => &mut self.others,
+        };
+        let at = list.partition_point(|other| other.key < part.key);
+        list.insert(at, part);
+    }
+
+    fn remove(&mut self, part: &Part) {
+        let Some((key, value)) = part.label() else { return self.others.retain(|other| other != part) };
+        let Some(values) = self.by_label.get_mut(&key) else { return };
+        if let Some(list) = values.get_mut(&value) {
+            list.retain(|other| other != part);
+        }
+        values.retain(|_, list| !list.is_empty());
+        self.by_label.retain(|_, values| !values.is_empty());
+    }
+}
+
+impl Part {
+    /// Of what is told; nothing where no node or no size is.
+    fn of(info: &StorageCapacityInfo) -> Option<Self> {
+        let (nodes, size) = (info.nodes.clone()?, info.size?);
+        Some(Self { key: info.key.clone(), nodes, size, whole: info.whole })
+    }
+
+    fn label(&self) -> Option<(Arc<str>, Arc<str>)> {
+        let one = self.nodes.0.iter().find(|it| it.operator == Operator::In && it.values.len() == 1)?;
+        Some((one.key.clone(), one.values[0].clone()))
+    }
+
+    fn selects(&self, node: &Node) -> bool {
+        self.nodes.0.iter().all(|requirement| requirement.holds(node.label(&requirement.key)))
+    }
+}
+
+impl Volumes {
+    /// What limits where volumes of a class can be made; `None` when nothing is told, as its driver tells nothing.
+    pub(super) fn space(&self, class: &str, provisioner: &str) -> Option<Arc<Space>> {
+        let space = || self.spaces.get(class).cloned().unwrap_or_default();
+        self.tellers.contains(provisioner).then(space)
+    }
+
+    /// What is promised of the capacities of a class.
+    pub(super) fn taken(&self, class: &str) -> Arc<Taken> {
+        self.taken.get(class).cloned().unwrap_or_default()
+    }
+
+    /// Counts a piece in, or out.
+    pub(super) fn take_piece(&mut self, piece: &Piece, add: bool) {
+        let of_class = Arc::make_mut(self.taken.entry(piece.class.clone()).or_default());
+        let sum = of_class.entry(piece.of.clone()).or_default();
+        *sum += if add { piece.size } else { -piece.size };
+        if *sum == 0 {
+            of_class.remove(&piece.of);
+        }
+        if of_class.is_empty() {
+            self.taken.remove(&piece.class);
+        }
+        self.pool_changed(&piece.class);
+    }
+
+    /// What is promised, made afresh.
+    pub(super) fn rebuilt_taken(&self) -> FxHashMap<Arc<str>, Arc<Taken>> {
+        let mut taken: FxHashMap<Arc<str>, Taken> = FxHashMap::default();
+        let choices = self.pvcs.iter().filter_map(|(_, claim)| claim.choice.as_ref());
+        for piece in choices.filter_map(|choice| choice.got.piece.as_ref()) {
+            *taken.entry(piece.class.clone()).or_default().entry(piece.of.clone()).or_default() += piece.size;
+        }
+        taken.into_iter().map(|(class, taken)| (class, Arc::new(taken))).collect()
+    }
+
+    /// Whether a driver makes volumes only where it tells so. True when that is news.
+    pub fn set_teller(&mut self, driver: &Arc<str>, tells: bool) -> bool {
+        let news = if tells { self.tellers.insert(driver.clone()) } else { self.tellers.remove(driver) };
+        let classes =
+            self.classes.values().filter(|class| news && class.provisioner.as_ref() == Some(driver));
+        for class in classes.map(|class| class.name.clone()).collect::<Vec<_>>() {
+            self.pool_changed(&class);
+        }
+        news
+    }
+
+    /// What is told, or no longer told. True when that is news.
+    pub fn set_capacity(&mut self, key: &Key, info: Option<StorageCapacityInfo>) -> bool {
+        if self.capacities.get(key) == info.as_ref() {
+            return false;
+        }
+        if let Some(before) = self.capacities.remove(key) {
+            self.change_space(&before, |space, part| space.remove(&part));
+        }
+        if let Some(info) = info {
+            self.change_space(&info, Space::add);
+            self.capacities.insert(key.clone(), info);
+        }
+        true
+    }
+
+    fn change_space(&mut self, info: &StorageCapacityInfo, how: fn(&mut Space, Part)) {
+        if let Some(part) = Part::of(info) {
+            how(Arc::make_mut(self.spaces.entry(info.class.clone()).or_default()), part);
+        }
+        self.spaces.retain(|_, space| !space.is_empty());
+        self.pool_changed(&info.class);
+    }
+
+    /// The spaces, made afresh.
+    pub(super) fn rebuilt_spaces(&self) -> FxHashMap<Arc<str>, Arc<Space>> {
+        let mut spaces: FxHashMap<Arc<str>, Space> = FxHashMap::default();
+        for info in self.capacities.values() {
+            if let Some(part) = Part::of(info) {
+                spaces.entry(info.class.clone()).or_default().add(part);
+            }
+        }
+        spaces.into_iter().map(|(class, space)| (class, Arc::new(space))).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::event::Requirement;
+
+    fn requirement(key: &str, operator: Operator, values: &[&str]) -> Requirement {
+        let values = values.iter().map(|value| Arc::from(*value)).collect();
+        Requirement { key: key.into(), operator, values }
+    }
+
+    fn told(name: &str, nodes: Option<Vec<Requirement>>, size: Option<i64>) -> StorageCapacityInfo {
+        let nodes = nodes.map(Selector);
+        StorageCapacityInfo { key: Key::new("driver", name), class: "fast".into(), nodes, size, whole: size }
+    }
+
+    fn node(labels: &[(&str, &str)]) -> Node {
+        let labels = labels.iter().map(|(key, value)| (Arc::from(*key), Arc::from(*value))).collect();
+        Node { labels, ..Node::default() }
+    }
+
+    /// Whether 10 bytes can be had on a node in zone a, rack 1, once this is told.
+    fn has(told: StorageCapacityInfo) -> bool {
+        let mut volumes = Volumes::default();
+        volumes.set_teller(&"csi".into(), true);
+        assert!(volumes.set_capacity(&told.key.clone(), Some(told)));
+        let space = volumes.space("fast", "csi").unwrap();
+        space.find(10, &node(&[("rack", "1"), ("zone", "a")]), &Taken::default()).is_some()
+    }
+
+    #[test]
+    fn a_capacity_must_select_the_node_and_be_large_enough() {
+        use Operator::{Exists, In, NotIn};
+        let zone = |zone| requirement("zone", In, &[zone]);
+        for (nodes, size, expected) in [
+            (Some(vec![zone("a")]), Some(10), true),
+            (Some(vec![zone("a")]), Some(9), false),
+            (Some(vec![zone("a")]), None, false),
+            (Some(vec![zone("b")]), Some(10), false),
+            (Some(vec![requirement("zone", In, &["a", "b"])]), Some(10), true),
+            (Some(vec![requirement("zone", In, &["b", "c"])]), Some(10), false),
+            (Some(vec![requirement("rack", Exists, &[]), zone("a")]), Some(10), true),
+            (Some(vec![requirement("disk", Exists, &[]), zone("a")]), Some(10), false),
+            (Some(vec![requirement("zone", NotIn, &["b"])]), Some(10), true),
+            // Every node, and none.
+            (Some(vec![]), Some(10), true),
+            (None, Some(10), false),
+        ] {
+            assert_eq!(has(told("c", nodes.clone(), size)), expected, "{nodes:?} {size:?}");
+        }
+    }
+
+    #[test]
+    fn drivers_that_tell_nothing_are_not_limited_and_what_is_taken_back_counts_no_more() {
+        let mut volumes = Volumes::default();
+        assert!(volumes.space("fast", "csi").is_none());
+        assert!(volumes.set_teller(&"csi".into(), true) && !volumes.set_teller(&"csi".into(), true));
+        let here = node(&[("zone", "a")]);
+        let has = |volumes: &Volumes| {
+            volumes.space("fast", "csi").unwrap().find(1, &here, &Taken::default()).is_some()
+        };
+        assert!(!has(&volumes), "it has told of no room yet");
+        let nodes = vec![requirement("zone", Operator::In, &["a"])];
+        let keys = ["x", "y"].map(|name| Key::new("driver", name));
+        for key in &keys {
+            assert!(volumes.set_capacity(key, Some(told(&key.name, Some(nodes.clone()), Some(1)))));
+        }
+        assert!(!volumes.set_capacity(&keys[0], Some(told("x", Some(nodes.clone()), Some(1)))), "no news");
+        assert!(volumes.set_capacity(&keys[0], None) && has(&volumes));
+        assert_eq!(volumes.spaces, volumes.rebuilt_spaces());
+        assert!(volumes.set_capacity(&keys[1], Some(told("y", Some(nodes), Some(0)))) && !has(&volumes));
+        assert!(volumes.set_capacity(&keys[1], None) && volumes.spaces.is_empty());
+        assert!(volumes.set_teller(&"csi".into(), false) && volumes.space("fast", "csi").is_none());
+    }
+
+    #[test]
+    fn what_is_promised_is_taken_off_and_the_fullest_that_will_do_is_taken() {
+        let mut volumes = Volumes::default();
+        volumes.set_teller(&"csi".into(), true);
+        for (name, size, whole) in [("large", 100, Some(100)), ("small", 20, Some(20)), ("any", 15, None)] {
+            let told = StorageCapacityInfo { whole, ..told(name, Some(vec![]), Some(size)) };
+            volumes.set_capacity(&told.key.clone(), Some(told));
+        }
+        let found = |volumes: &Volumes, size: i64| {
+            let (space, taken) = (volumes.space("fast", "csi").unwrap(), volumes.taken("fast"));
+            space.find(size, &node(&[]), &taken).map(|key| key.name.to_string())
+        };
+        let piece =
+            |name: &str, size: i64| Piece { class: "fast".into(), of: Key::new("driver", name), size };
+        assert_eq!(found(&volumes, 10).as_deref(), Some("small"));
+        volumes.take_piece(&piece("small", 15), true);
+        assert_eq!(found(&volumes, 5).as_deref(), Some("small"));
+        assert_eq!(found(&volumes, 10).as_deref(), Some("large"));
+        volumes.take_piece(&piece("large", 95), true);
+        assert_eq!(found(&volumes, 10).as_deref(), Some("any"), "nothing is known of its sum");
+        assert_eq!(found(&volumes, 16), None);
+        volumes.take_piece(&piece("large", 95), false);
+        volumes.take_piece(&piece("small", 15), false);
+        assert!(volumes.taken.is_empty());
+    }
+}

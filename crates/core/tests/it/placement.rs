@@ -1,0 +1,466 @@
+//! Placement by class against the plain rule: every node rated from scratch, the best of them taken.
+mod around;
+
+use std::sync::Arc;
+
+use proptest::prelude::*;
+use proptest::test_runner::TestCaseResult;
+
+use phalanx_cluster::annotation::NODEGROUP_NAME;
+use phalanx_cluster::event::{
+    Constraints, Event, HostPort, Measure, NamespaceInfo, NodeGroups, NodeInfo, NodeTerm, NodeUsage,
+    Operator, PodInfo, QueueInfo, Requirement, Taint, TaintEffect, Time, Toleration, TolerationOperator,
+};
+use phalanx_cluster::id::{NodeId, TaskId};
+use phalanx_cluster::{Node, Status, Task, World};
+use phalanx_framework::conf::{Conf, PluginConf, Tier};
+use phalanx_framework::placement::{Placement, Room, SCORE_UNIT, Sampling, Spot, lot};
+use phalanx_framework::testing::{args, node, pod, queue, running, world_of};
+use phalanx_framework::tiers::Tiers;
+use phalanx_plugins::PLUGINS;
+
+const SEED: u64 = 7;
+const NODES: usize = 6;
+const PLAIN: usize = 7;
+const KINDS: usize = PLAIN + around::RULES;
+
+// ---------------------------------------------------------------- the plain rule
+
+/// A node's rank: room now before room later, then score, then lot.
+type Rank = (bool, i64, u64);
+
+fn in_units(score: f64) -> i64 {
+    (score * SCORE_UNIT).round() as i64
+}
+
+/// The rank of every node that will do.
+fn ranks(world: &World, tiers: &Tiers, task: TaskId) -> Vec<(NodeId, Rank)> {
+    let class = world.tasks[task].class;
+    let rules = tiers.scoped_rules(world, class, task);
+    let fit = |node: &Node| node.exists && rules.filters.iter().all(|filter| filter.check(node).is_ok());
+    let nodes: Vec<(NodeId, &Node)> = world.nodes.iter().filter(|(_, node)| fit(node)).collect();
+    let mut fixed = vec![0; nodes.len()];
+    for scorer in &rules.scorers {
+        let mut scores: Vec<f64> = nodes.iter().map(|(_, node)| scorer.score(node)).collect();
+        scorer.normalise(&mut scores);
+        for (sum, score) in fixed.iter_mut().zip(scores) {
+            *sum += in_units(score);
+        }
+    }
+    let ids: Vec<NodeId> = nodes.iter().map(|(id, _)| *id).collect();
+    for (sum, score) in fixed.iter_mut().zip(around::scores(world, task, &ids)) {
+        *sum += score;
+    }
+    let request = &world.classes[class].request;
+    let rank = |((id, node), fixed): (&(NodeId, &Node), i64)| {
+        let passes = |later| rules.room_filters.iter().all(|filter| filter.check(node, later).is_ok());
+        let now = node.fits_now(request) && passes(false) && around::fits(world, task, *id, false);
+        let later = node.fits_later(request) && passes(true) && around::fits(world, task, *id, true);
+        if !now && !later {
+            return None;
+        }
+        let room: f64 = rules.room_scorers.iter().map(|scorer| scorer.score(node)).sum();
+        Some((*id, (now, fixed + in_units(room), lot(SEED, &node.name))))
+    };
+    nodes.iter().zip(fixed).filter_map(rank).collect()
+}
+
+fn room(now: bool) -> Room {
+    if now { Room::Now } else { Room::Later }
+}
+
+// ---------------------------------------------------------------- random worlds
+
+/// What may happen; numbers pick the object.
+#[derive(Clone, Debug)]
+enum Step {
+    Node(Box<NodeInfo>),
+    NodeGone(usize),
+    /// In tenths of what the node can give.
+    Usage(usize, [u32; 2]),
+    /// The groups of nodes that the queue requires and prefers.
+    Groups(Option<[&'static str; 2]>),
+    /// Kind and look.
+    Pod(usize, usize),
+    Foreign(usize, usize, usize),
+    /// The team of a namespace.
+    Team(&'static str, Option<&'static str>),
+    PodGone(usize),
+    Place(usize),
+    PutOn(usize, usize),
+    Leave(usize),
+    TakeBack(usize),
+    EndCycle,
+}
+
+fn name(at: usize) -> String {
+    format!("n{at}")
+}
+
+fn taint(key: &str, effect: TaintEffect) -> Taint {
+    Taint { key: key.into(), value: "".into(), effect }
+}
+
+fn node_info() -> impl Strategy<Value = NodeInfo> {
+    let size = (1u32..5, 1u32..9, prop_oneof![3 => Just(0u32), 1 => 1u32..3], 1u32..6);
+    let label = |values: &'static [&'static str]| prop::option::of(prop::sample::select(values));
+    let effect = prop::sample::select(vec![TaintEffect::NoSchedule, TaintEffect::PreferNoSchedule]);
+    let taints = prop::collection::vec(
+        (prop::sample::select(vec!["x", "y"]), effect).prop_map(|(key, effect)| taint(key, effect)),
+        0..2,
+    );
+    let group = label(&["g", "h", "i"]);
+    let health = (prop::bool::weighted(0.9), prop::bool::weighted(0.15));
+    (size, label(&["a", "b", "c"]), label(&["1", "5"]), group, taints, health).prop_map(
+        |((cpu, memory, gpus, pods), zone, cores, group, taints, (ready, unschedulable))| {
+            let mut info = node("", &format!("cpu={cpu} memory={memory}Gi x/gpu={gpus} pods={pods}"));
+            info.labels.extend(zone.map(|zone| ("zone".into(), zone.into())));
+            info.labels.extend(group.map(|group| (NODEGROUP_NAME.into(), group.into())));
+            info.labels.extend(cores.map(|cores| ("cores".into(), cores.into())));
+            NodeInfo { taints, unschedulable, ready, ..info }
+        },
+    )
+}
+
+/// The node under a name that only it has, in a label too.
+fn named(at: usize, mut info: NodeInfo) -> NodeInfo {
+    info.name = name(at).into();
+    info.labels.retain(|(key, _)| &**key != "kubernetes.io/hostname");
+    info.labels.push(("kubernetes.io/hostname".into(), name(at).into()));
+    info.labels.sort();
+    info
+}
+
+fn requirement(key: &str, operator: Operator, values: &[&str]) -> Requirement {
+    Requirement { key: key.into(), operator, values: values.iter().map(|value| (*value).into()).collect() }
+}
+
+fn term(labels: Vec<Requirement>) -> NodeTerm {
+    NodeTerm { labels, fields: vec![] }
+}
+
+/// Pods of different kinds: the kind decides requests and constraints.
+fn pod_of(kind: usize, look: usize, name: &str) -> PodInfo {
+    let requests =
+        ["cpu=1", "cpu=1 memory=1Gi", "cpu=500m memory=3Gi", "x/gpu=1 cpu=1", "", "cpu=1", "memory=1Gi"];
+    let tolerate = |key: &str| Toleration {
+        key: key.into(),
+        operator: TolerationOperator::Exists,
+        value: "".into(),
+        effect: None,
+    };
+    let constraints = match kind {
+        1 => Constraints {
+            node_selector: vec![("zone".into(), "a".into())],
+            tolerations: vec![tolerate("x")],
+            ..Constraints::default()
+        },
+        2 => Constraints {
+            preferred_nodes: vec![
+                (10, term(vec![requirement("zone", Operator::In, &["a", "b"])])),
+                (30, term(vec![requirement("cores", Operator::Gt, &["3"])])),
+            ],
+            ..Constraints::default()
+        },
+        4 => Constraints {
+            node_affinity: Some(vec![
+                term(vec![requirement("kubernetes.io/hostname", Operator::NotIn, &["n1"])]),
+                term(vec![requirement("cores", Operator::Exists, &[])]),
+            ]),
+            tolerations: vec![tolerate("")],
+            ..Constraints::default()
+        },
+        5 => Constraints {
+            host_ports: vec![HostPort { ip: "0.0.0.0".into(), protocol: "TCP".into(), port: 80 }],
+            ..Constraints::default()
+        },
+        6 => Constraints {
+            node_affinity: Some(vec![NodeTerm {
+                labels: vec![],
+                fields: vec![requirement("metadata.name", Operator::In, &["n2", "n3"])],
+            }]),
+            ..Constraints::default()
+        },
+        ruled if ruled >= PLAIN => Constraints {
+            pod_rules: Some(Arc::new(around::rules(ruled - PLAIN))),
+            node_selector: if ruled % 3 == 0 { vec![("zone".into(), "a".into())] } else { vec![] },
+            tolerations: if ruled % 2 == 0 { vec![tolerate("x")] } else { vec![] },
+            ..Constraints::default()
+        },
+        _ => Constraints::default(),
+    };
+    let mut pod = pod(name, requests[kind % PLAIN]);
+    let (namespace, labels) = around::look(look);
+    pod.pod.namespace = namespace.into();
+    PodInfo { constraints: Arc::new(constraints), labels, ..pod }
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let (pod, node, kind, look) = (0usize..30, 0..NODES, kind(), 0..around::LOOKS);
+    let team = prop::option::of(prop::sample::select(vec!["a", "b"]));
+    prop_oneof![
+        3 => (node.clone(), node_info())
+            .prop_map(|(at, info)| Step::Node(Box::new(named(at, info)))),
+        1 => node.clone().prop_map(Step::NodeGone),
+        1 => (node.clone(), prop::array::uniform2(0u32..=10)).prop_map(|(at, parts)| Step::Usage(at, parts)),
+        1 => prop::option::of(Just(["g", "h"])).prop_map(Step::Groups),
+        6 => (kind.clone(), look.clone()).prop_map(|(kind, look)| Step::Pod(kind, look)),
+        2 => (kind, look, node.clone()).prop_map(|(kind, look, node)| Step::Foreign(kind, look, node)),
+        1 => (prop::sample::select(vec!["ns", "other"]), team).prop_map(|(name, team)| Step::Team(name, team)),
+        2 => pod.clone().prop_map(Step::PodGone),
+        8 => pod.clone().prop_map(Step::Place),
+        1 => (pod.clone(), node).prop_map(|(pod, node)| Step::PutOn(pod, node)),
+        2 => pod.clone().prop_map(Step::Leave),
+        2 => pod.prop_map(Step::TakeBack),
+        1 => Just(Step::EndCycle),
+    ]
+}
+
+/// Half of them ask something of other pods, so that worlds without any such come about too.
+fn kind() -> impl Strategy<Value = usize> + Clone {
+    prop_oneof![0..PLAIN, PLAIN..KINDS]
+}
+
+/// Nodes to begin with, and steps, each with the kinds of pods to ask for after it.
+fn script() -> impl Strategy<Value = (Vec<NodeInfo>, Vec<(Step, u8)>)> {
+    let start = prop::collection::vec(node_info(), 0..NODES)
+        .prop_map(|list| list.into_iter().enumerate().map(|(at, info)| named(at, info)).collect());
+    let asked = prop_oneof![2 => Just(0u8), 2 => any::<u8>()];
+    (start, prop::collection::vec((step(), asked), 1..60))
+}
+
+fn tiers(world: &World) -> Tiers {
+    let args = args(&[("strict", false.into())]);
+    let plugin =
+        |name: &&str| PluginConf { name: (*name).into(), args: args.clone(), ..PluginConf::default() };
+    let plugins = ["predicates", "nodeorder", "binpack", "usage", "nodegroup"].iter().map(plugin).collect();
+    Tiers::open(PLUGINS, &Conf { tiers: vec![Tier { plugins }], ..Conf::default() }, world, Time(0))
+}
+
+/// A world under test, with the placement that goes with it.
+struct Play {
+    world: World,
+    placement: Placement,
+    pods: usize,
+}
+
+impl Play {
+    fn new(nodes: Vec<NodeInfo>) -> Self {
+        Self { world: world_of(nodes), placement: Placement::new(SEED), pods: 0 }
+    }
+
+    fn pick(&self, number: usize) -> Option<TaskId> {
+        let tasks: Vec<TaskId> = self.world.tasks.ids().collect();
+        (!tasks.is_empty()).then(|| tasks[number % tasks.len()])
+    }
+
+    fn name_pod(&mut self) -> String {
+        self.pods += 1;
+        format!("p{}", self.pods)
+    }
+
+    fn step(&mut self, step: &Step) {
+        match step {
+            Step::Node(info) => self.apply(Event::Node((**info).clone())),
+            Step::NodeGone(at) => self.apply(Event::NodeGone(name(*at).into())),
+            Step::Usage(at, parts) => {
+                let [cpu, memory] = parts.map(|tenths| Measure::Part(tenths * 100_000));
+                let usage = NodeUsage { node: name(*at).into(), cpu, memory, since: Time(0), at: None };
+                self.apply(usage.into());
+            }
+            Step::Groups(groups) => {
+                let of = |[required, preferred]: [&str; 2]| NodeGroups {
+                    required: vec![required.into()],
+                    preferred: vec![preferred.into()],
+                    ..NodeGroups::default()
+                };
+                let node_groups = groups.map(of);
+                self.apply(QueueInfo { node_groups, ..queue("default", 1) }.into());
+            }
+            Step::Pod(kind, look) => {
+                let pod = pod_of(*kind, *look, &self.name_pod());
+                self.apply(pod.into());
+            }
+            Step::Team(name, team) => {
+                let labels = team.map(|team| ("team".into(), team.into())).into_iter().collect();
+                self.apply(NamespaceInfo { name: (*name).into(), labels }.into());
+            }
+            Step::Foreign(kind, look, node) => {
+                let pod = PodInfo { ours: false, ..pod_of(*kind, *look, &self.name_pod()) };
+                self.apply(running(pod, &name(*node)).into());
+            }
+            Step::PodGone(number) => {
+                if let Some(task) = self.pick(*number) {
+                    let uid = self.world.tasks[task].pod.uid.clone();
+                    self.apply(Event::PodGone(uid));
+                }
+            }
+            Step::Place(number) => self.place(*number),
+            Step::PutOn(number, node) => {
+                let node = self.world.node_named(&name(*node));
+                self.change(*number, |status, _| {
+                    (status == Status::Pending).then_some((Status::Allocated, node?))
+                });
+            }
+            Step::Leave(number) => {
+                self.change(*number, |status, node| {
+                    (status != Status::Pipelined).then_some((Status::Releasing, node?))
+                });
+            }
+            Step::TakeBack(number) => self.take_back(*number),
+            Step::EndCycle => self.placement.begin_cycle(&self.world),
+        }
+    }
+
+    fn apply(&mut self, event: Event) {
+        self.world.apply(event);
+    }
+
+    fn change(&mut self, number: usize, to: impl Fn(Status, Option<NodeId>) -> Option<(Status, NodeId)>) {
+        let Some(task) = self.pick(number) else { return };
+        let it = &self.world.tasks[task];
+        if let Some((status, node)) = to(it.status, it.node) {
+            self.world.place(task, status, Some(node));
+        }
+    }
+
+    fn place(&mut self, number: usize) {
+        let Some(task) = self.pick(number).filter(|task| self.world.tasks[*task].status == Status::Pending)
+        else {
+            return;
+        };
+        let tiers = tiers(&self.world);
+        let asker = tiers.asker(&self.world, task);
+        if let Some(spot) = self.placement.best(&self.world, &tiers, asker) {
+            let status = if spot.room == Room::Now { Status::Allocated } else { Status::Pipelined };
+            self.world.place(task, status, Some(spot.node));
+        }
+    }
+
+    fn take_back(&mut self, number: usize) {
+        let Some(task) = self.pick(number) else { return };
+        if matches!(self.world.tasks[task].status, Status::Allocated | Status::Pipelined) {
+            self.world.place(task, Status::Pending, None);
+        }
+    }
+
+    /// Compares what placement says with the plain rule, for a task of each class in a set (by slot).
+    fn check(&mut self, asked: u8) -> TestCaseResult {
+        let Self { world, placement, .. } = self;
+        let tiers = tiers(world);
+        for (_, class) in world.classes.ids().enumerate().filter(|(at, _)| asked & (1 << (at % 8)) != 0) {
+            let of_class = |(_, task): &(TaskId, &Task)| task.class == class;
+            let mut tasks = world.tasks.iter().filter(of_class);
+            let Some((task, _)) = (if asked.is_multiple_of(3) { tasks.last() } else { tasks.next() }) else {
+                continue;
+            };
+            let asker = tiers.asker(world, task);
+            let ranks = ranks(world, &tiers, task);
+            let best = ranks.iter().max_by_key(|(_, rank)| *rank);
+            let best = best.map(|(node, (now, ..))| Spot { node: *node, room: room(*now) });
+            prop_assert_eq!(placement.best(world, &tiers, asker), best, "the best for {:?}", asker);
+            for node in world.nodes.ids() {
+                let of_node = ranks.iter().find(|(id, _)| *id == node);
+                let expected = of_node.map(|(_, (now, ..))| room(*now));
+                prop_assert_eq!(
+                    placement.room(world, &tiers, asker, node),
+                    expected,
+                    "{:?} for {:?}",
+                    node,
+                    asker
+                );
+            }
+        }
+        Ok(())
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(if cfg!(debug_assertions) { 2_000 } else { 20_000 }))]
+
+    #[test]
+    fn the_incremental_choice_is_the_plain_choice((nodes, steps) in script()) {
+        let mut play = Play::new(nodes);
+        for (step, asked) in &steps {
+            play.step(step);
+            play.check(*asked)?;
+        }
+        play.check(u8::MAX)?;
+        // Steps take tasks back without regard to nodes that are gone.
+        let mut problems = play.world.check();
+        problems.retain(|problem| !problem.ends_with("is kept for nothing"));
+        prop_assert_eq!(problems, Vec::<String>::new());
+    }
+
+    #[test]
+    fn the_choice_does_not_depend_on_the_order_in_which_nodes_were_learned(
+        nodes in prop::collection::vec(node_info(), 1..NODES),
+        kinds in prop::collection::vec(0..KINDS, 1..20),
+    ) {
+        let nodes: Vec<NodeInfo> = nodes.into_iter().enumerate().map(|(at, info)| named(at, info)).collect();
+        let chosen = |nodes: Vec<NodeInfo>| -> Vec<Option<Arc<str>>> {
+            let mut play = Play::new(nodes);
+            let place = |(at, kind): (usize, &usize)| {
+                let pod = pod_of(*kind, at % around::LOOKS, &format!("p{at}"));
+                play.apply(pod.into());
+                play.place(at);
+                let node = play.world.tasks[play.pick(at)?].node?;
+                Some(play.world.nodes[node].name.clone())
+            };
+            kinds.iter().enumerate().map(place).collect()
+        };
+        let reversed = nodes.iter().rev().cloned().collect();
+        prop_assert_eq!(chosen(nodes), chosen(reversed));
+    }
+}
+
+#[test]
+fn equals_are_taken_by_lot() {
+    let mut play = Play::new((0..4).map(|at| node(&name(at), "cpu=1 memory=8Gi")).collect());
+    let mut by_lot: Vec<String> = (0..4).map(name).collect();
+    by_lot.sort_by_key(|name| std::cmp::Reverse(lot(SEED, name)));
+    let take = |at| {
+        play.apply(pod_of(0, 0, &format!("p{at}")).into());
+        play.place(at);
+        let node = play.world.tasks[play.pick(at).unwrap()].node.unwrap();
+        play.world.nodes[node].name.to_string()
+    };
+    assert_eq!((0..4).map(take).collect::<Vec<_>>(), by_lot);
+}
+
+/// Chi-squared with 7 degrees of freedom is above 24.3 once in a thousand times.
+#[test]
+fn each_of_the_equals_is_as_likely_as_any_other_over_seeds() {
+    const EQUALS: usize = 8;
+    const SEEDS: u64 = 8_000;
+    let world = world_of((0..EQUALS).map(|at| node(&name(at), "cpu=1 memory=8Gi")));
+    let mut play = Play { world, placement: Placement::new(0), pods: 0 };
+    play.apply(pod_of(0, 0, "p").into());
+    let task = play.pick(0).unwrap();
+    let tiers = tiers(&play.world);
+    let mut taken = [0u64; EQUALS];
+    for seed in 0..SEEDS {
+        let spot = Placement::new(seed).best(&play.world, &tiers, tiers.asker(&play.world, task)).unwrap();
+        taken[phalanx_cluster::id::Id::index(spot.node)] += 1;
+    }
+    let expected = SEEDS as f64 / EQUALS as f64;
+    let chi: f64 = taken.iter().map(|count| (*count as f64 - expected).powi(2) / expected).sum();
+    assert!(chi < 24.3, "{taken:?}: {chi}");
+}
+
+#[test]
+fn a_sample_begins_behind_the_one_before_and_takes_room_at_once_first() {
+    let sampling = Sampling { percentage: 25, minimum_percentage: 5, minimum_nodes: 1 };
+    let mut play = Play::new((0..4).map(|at| node(&name(at), "cpu=1 memory=8Gi")).collect());
+    play.placement.set_sampling(Some(sampling));
+    let mut take = |kind| {
+        let pod = pod_of(kind, 0, &play.name_pod());
+        play.apply(pod.into());
+        play.step(&Step::EndCycle);
+        play.place(play.pods - 1);
+        let node = play.world.tasks[play.pick(play.pods - 1).unwrap()].node?;
+        Some(play.world.nodes[node].name.to_string())
+    };
+    let taken = [0, 6, 0, 0, 0, 0].map(&mut take).map(Option::unwrap_or_default);
+    assert_eq!(taken, ["n0", "n2", "n3", "n1", "n2", ""], "the second pod will have n2 or n3 only");
+}

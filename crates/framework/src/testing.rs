@@ -1,0 +1,20 @@
+//! Objects in a few words each, arguments, and openings of plugins, for tests.
+use phalanx_cluster::World;
+use phalanx_cluster::event::Time;
+pub use phalanx_cluster::testing::*;
+
+use crate::conf::{Arg, Args, Flags, Position, Value};
+use crate::plugin::Opening;
+
+/// Arguments as if they were written in scheduler.conf.
+pub fn args(list: &[(&str, Value)]) -> Args {
+    let arg = |(name, value): &(&str, Value)| {
+        ((*name).to_owned(), Arg { value: value.clone(), at: Position::default() })
+    };
+    Args(list.iter().map(arg).collect())
+}
+
+/// A plugin as a session opens it.
+pub fn opened<P>(open: impl FnOnce(Opening<'_>) -> P, world: &World, now: Time, list: &[(&str, Value)]) -> P {
+    open(Opening { world, args: &args(list), flags: Flags::default(), now, before: None, extender: None })
+}

@@ -1,0 +1,161 @@
+//! binpack: prefers nodes that are full already, so that whole nodes stay free.
+//!
+//! Over the resources that the pod requests and that have a weight:
+//! `sum(w * (used + requested) / allocatable) / sum(w) * 100 * binpack.weight`; a resource that would not fit counts as 0.
+//! Source: Volcano's binpack plugin.
+use phalanx_resource::DimId;
+
+use phalanx_cluster::event::Time;
+use phalanx_cluster::id::{ClassId, JobId};
+use phalanx_cluster::{Node, World};
+use phalanx_framework::conf::{ArgKind, ArgSpec, Rule};
+use phalanx_framework::placement::{Gauge, Rooms};
+use phalanx_framework::plugin::{NodeRules, Opening, Plugin, PluginDef, RoomScorer};
+
+pub(super) const DEF: PluginDef = PluginDef {
+    name: "binpack",
+    summary: "Scores nodes higher the fuller they would be.",
+    args: ARGS,
+    reads: &[],
+    open: |opening| Box::new(Binpack::new(opening)),
+};
+
+const fn arg(name: &'static str, kind: ArgKind, default: &'static str, doc: &'static str) -> ArgSpec {
+    ArgSpec { name, kind, default, doc }
+}
+
+const ARGS: &[ArgSpec] = &[
+    arg("binpack.weight", ArgKind::ANY_WEIGHT, "1", "Weight of the score; 0 switches it off."),
+    arg("binpack.cpu", ArgKind::WEIGHT, "1", "Weight of cpu."),
+    arg("binpack.memory", ArgKind::WEIGHT, "1", "Weight of memory."),
+    arg(
+        "binpack.resources",
+        ArgKind::Names(&[Rule::RESOURCES]),
+        "",
+        "Further resources that count, by name.",
+    ),
+    arg("binpack.resources.*", ArgKind::WEIGHT, "1", "Weight of one of these."),
+];
+
+struct Binpack {
+    weight: i64,
+    resources: Vec<(String, i64)>,
+}
+
+impl Binpack {
+    fn new(opening: Opening<'_>) -> Self {
+        let args = opening.args;
+        let weight = |key: &str| match args.weight(key, 1) {
+            negative if negative < 0 => 1,
+            weight => weight,
+        };
+        let mut resources =
+            vec![("cpu".to_owned(), weight("binpack.cpu")), ("memory".to_owned(), weight("binpack.memory"))];
+        for name in args.names("binpack.resources") {
+            let key = format!("binpack.resources.{name}");
+            resources.push((name, weight(&key)));
+        }
+        Self { weight: args.weight("binpack.weight", 1), resources }
+    }
+}
+
+impl Plugin for Binpack {
+    fn stands_until(&self, _: &World, _: JobId) -> Option<Time> {
+        Some(Time::NEVER)
+    }
+
+    fn scorers(&self, world: &World, class: ClassId, rules: &mut NodeRules) {
+        let request = &world.classes[class].request;
+        let of = |(name, weight): &(String, i64)| {
+            let dim = world.dims.get(name)?;
+            let requested = request.get(dim);
+            (requested > 0 && *weight > 0).then_some(Share {
+                dim,
+                requested: requested as f64,
+                weight: *weight as f64,
+            })
+        };
+        let shares: Vec<Share> = self.resources.iter().filter_map(of).collect();
+        if self.weight != 0 && !shares.is_empty() {
+            let total: f64 = shares.iter().map(|share| share.weight).sum();
+            rules
+                .room_scorers
+                .push(Box::new(Fullness { shares, factor: 100.0 * self.weight as f64 / total }));
+        }
+    }
+}
+
+/// A resource that counts.
+struct Share {
+    dim: DimId,
+    requested: f64,
+    weight: f64,
+}
+
+struct Fullness {
+    shares: Vec<Share>,
+    factor: f64,
+}
+
+impl Share {
+    /// How full a node would be, times the weight.
+    #[inline]
+    fn of(&self, node: &Node, gauge: Option<&Gauge>) -> f64 {
+        let (allocatable, used) = match gauge {
+            Some(gauge) if self.dim.index() < 2 => {
+                (gauge.allocatable[self.dim.index()], gauge.used[self.dim.index()])
+            }
+            _ => (node.allocatable.get(self.dim) as f64, node.used(self.dim) as f64),
+        };
+        let used = used + self.requested;
+        if allocatable == 0.0 || used > allocatable { 0.0 } else { self.weight * used / allocatable }
+    }
+}
+
+impl RoomScorer for Fullness {
+    fn score(&self, node: &Node) -> f64 {
+        self.shares.iter().map(|share| share.of(node, None)).sum::<f64>() * self.factor
+    }
+
+    fn add_scores(&self, rooms: &Rooms, slots: &[u32], sums: &mut [f64]) {
+        for (slot, sum) in slots.iter().zip(sums) {
+            let (node, gauge) = (rooms.node(*slot), rooms.gauge(*slot));
+            *sum += self.shares.iter().map(|share| share.of(node, Some(gauge))).sum::<f64>() * self.factor;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use phalanx_resource::Amounts;
+
+    use super::*;
+
+    fn node(used: [i64; 2]) -> Node {
+        let amounts = |cpu, memory| Amounts::from_iter([(DimId::CPU, cpu), (DimId::MEMORY, memory)]);
+        Node {
+            allocatable: amounts(4000, 1000),
+            idle: amounts(4000 - used[0], 1000 - used[1]),
+            ..Node::default()
+        }
+    }
+
+    fn fullness(weights: [f64; 2]) -> Fullness {
+        let share = |dim, requested, weight| Share { dim, requested, weight };
+        let shares = vec![share(DimId::CPU, 1000.0, weights[0]), share(DimId::MEMORY, 500.0, weights[1])];
+        Fullness { shares, factor: 100.0 / (weights[0] + weights[1]) }
+    }
+
+    /// By hand: (1000/4000 + 500/1000) / 2 * 100 = 37.5.
+    #[test]
+    fn fullness_is_the_weighted_mean_of_shares() {
+        assert_eq!(fullness([1.0, 1.0]).score(&node([0, 0])), 37.5);
+        assert_eq!(fullness([3.0, 1.0]).score(&node([0, 0])), 31.25);
+        assert_eq!(fullness([1.0, 1.0]).score(&node([1000, 0])), 50.0);
+    }
+
+    #[test]
+    fn a_resource_that_would_not_fit_counts_as_nothing() {
+        assert_eq!(fullness([1.0, 1.0]).score(&node([0, 600])), 12.5);
+    }
+}

@@ -1,0 +1,121 @@
+//! cdp: a pod that was started lately is not evicted (cooldown protection).
+//!
+//! A running pod with the label or annotation `volcano.sh/cooldown-time` (a duration, as Go writes it) is protected until
+//! so long after it was given its node, by its condition PodScheduled. Source: Volcano's cdp plugin. Unlike there the
+//! protection holds whatever other tiers say.
+use phalanx_cluster::annotation::COOLDOWN_TIME;
+use phalanx_cluster::event::Time;
+use phalanx_cluster::id::{JobId, TaskId};
+use phalanx_cluster::{Status, Task, World};
+use phalanx_framework::conf::ArgSpec;
+use phalanx_framework::plugin::{Mark, Plugin, PluginDef};
+
+const ARGS: &[ArgSpec] = &[];
+
+const READS: &[Mark] = &[Mark::new(
+    COOLDOWN_TIME,
+    "label, else annotation, of a pod",
+    "not protected",
+    "So long after it was given its node a running pod is not evicted: a duration such as `10m`.",
+)];
+
+pub(super) const DEF: PluginDef = PluginDef {
+    name: "cdp",
+    summary: "Pods with volcano.sh/cooldown-time are not evicted until so long after their start.",
+    args: ARGS,
+    reads: READS,
+    open: |opening| Box::new(Cdp { now: opening.now }),
+};
+
+struct Cdp {
+    now: Time,
+}
+
+impl Cdp {
+    fn is_young(&self, task: &Task) -> bool {
+        self.ends(task).is_some()
+    }
+
+    /// When the protection ends that a task has now.
+    fn ends(&self, task: &Task) -> Option<Time> {
+        let end = task.cools_until()?;
+        (task.status == Status::Running && end > self.now).then_some(end)
+    }
+
+    fn grown(&self, world: &World, of: &[TaskId]) -> Vec<TaskId> {
+        of.iter().copied().filter(|task| !self.is_young(&world.tasks[*task])).collect()
+    }
+}
+
+impl Plugin for Cdp {
+    fn stands_until(&self, _: &World, _: JobId) -> Option<Time> {
+        Some(Time::NEVER)
+    }
+
+    fn protects(&self, world: &World, task: TaskId) -> bool {
+        self.is_young(&world.tasks[task])
+    }
+
+    fn shelter(&self) -> &'static str {
+        "in the cooldown of volcano.sh/cooldown-time"
+    }
+
+    fn wake(&self, world: &World) -> Option<Time> {
+        world.cooling_after(self.now).find_map(|task| self.ends(&world.tasks[task]))
+    }
+
+    fn minds_request(&self) -> bool {
+        false
+    }
+
+    fn preemptable(&self, world: &World, _: TaskId, of: &[TaskId]) -> Option<Vec<TaskId>> {
+        Some(self.grown(world, of))
+    }
+
+    fn reclaimable(&self, world: &World, _: TaskId, of: &[TaskId]) -> Option<Vec<TaskId>> {
+        Some(self.grown(world, of))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use phalanx_cluster::event::PodInfo;
+    use phalanx_framework::testing::{pod, running, world_of};
+
+    #[test]
+    fn a_pod_is_protected_until_its_cooldown_is_over() {
+        let since = |name: &str, cooldown: Option<&str>, scheduled: Option<i64>| PodInfo {
+            annotations: cooldown.map(|text| (COOLDOWN_TIME.into(), text.into())).into_iter().collect(),
+            scheduled: scheduled.map(Time),
+            ..pod(name, "cpu=1")
+        };
+        let by_label = PodInfo {
+            labels: [(COOLDOWN_TIME.into(), "1h".into())].into_iter().collect(),
+            ..since("label", Some("1ms"), Some(0))
+        };
+        let mut bound = since("bound", Some("1h"), Some(0));
+        bound.node = Some("n".into());
+        let world = world_of([
+            running(since("young", Some("10s"), Some(0)), "n"),
+            running(since("old", Some("9s"), Some(0)), "n"),
+            running(since("no-duration", Some("soon"), Some(0)), "n"),
+            running(since("no-time", Some("1h"), None), "n"),
+            running(since("none", None, Some(0)), "n"),
+            running(by_label, "n"),
+            bound,
+        ]);
+        let cdp = Cdp { now: Time(9_000) };
+        let all: Vec<TaskId> = world.tasks.ids().collect();
+        let protected: Vec<&str> = all
+            .iter()
+            .filter(|task| cdp.protects(&world, **task))
+            .map(|task| &*world.tasks[*task].pod.name)
+            .collect();
+        assert_eq!(protected, ["young", "label"]);
+        assert_eq!(cdp.wake(&world), Some(Time(10_000)));
+        let victims = cdp.preemptable(&world, all[0], &all).unwrap();
+        assert_eq!(victims.len(), 5);
+        assert_eq!(cdp.reclaimable(&world, all[0], &all).unwrap(), victims);
+    }
+}

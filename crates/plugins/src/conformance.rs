@@ -1,0 +1,93 @@
+//! conformance: what Kubernetes itself needs is never evicted.
+//!
+//! Protects pods in the namespace `kube-system` or of the classes `system-cluster-critical` and
+//! `system-node-critical`, for preemption and for reclaim. Source: Volcano's conformance plugin.
+use phalanx_cluster::event::Time;
+use phalanx_cluster::id::{JobId, TaskId};
+use phalanx_cluster::{Task, World};
+use phalanx_framework::conf::ArgSpec;
+use phalanx_framework::plugin::{EvictionKind, Plugin, PluginDef};
+
+const ARGS: &[ArgSpec] = &[];
+
+pub(super) const DEF: PluginDef = PluginDef {
+    name: "conformance",
+    summary: "Pods of kube-system and of the system-critical priority classes are never evicted.",
+    args: ARGS,
+    reads: &[],
+    open: |_| Box::new(Conformance),
+};
+
+struct Conformance;
+
+impl Plugin for Conformance {
+    fn stands_until(&self, _: &World, _: JobId) -> Option<Time> {
+        Some(Time::NEVER)
+    }
+
+    fn protects(&self, world: &World, task: TaskId) -> bool {
+        is_critical(&world.tasks[task])
+    }
+
+    fn shelter(&self) -> &'static str {
+        "critical to the system (plugin conformance)"
+    }
+
+    fn minds_request(&self) -> bool {
+        false
+    }
+
+    fn preemptable(&self, world: &World, _: TaskId, of: &[TaskId]) -> Option<Vec<TaskId>> {
+        Some(of.iter().copied().filter(|task| !is_critical(&world.tasks[*task])).collect())
+    }
+
+    fn reclaimable(&self, world: &World, by: TaskId, of: &[TaskId]) -> Option<Vec<TaskId>> {
+        self.preemptable(world, by, of)
+    }
+
+    fn unified_evictable(
+        &self,
+        world: &World,
+        _: EvictionKind,
+        by: TaskId,
+        of: &[TaskId],
+    ) -> Option<Vec<TaskId>> {
+        self.preemptable(world, by, of)
+    }
+}
+
+fn is_critical(task: &Task) -> bool {
+    let critical = ["system-cluster-critical", "system-node-critical"];
+    &*task.pod.namespace == "kube-system"
+        || task.priority_class.as_deref().is_some_and(|class| critical.contains(&class))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use phalanx_cluster::event::PodInfo;
+    use phalanx_framework::testing::{pod, world_of};
+
+    #[test]
+    fn critical_pods_are_no_victims() {
+        let with_class =
+            |name: &str, class: &str| PodInfo { priority_class: Some(class.into()), ..pod(name, "cpu=1") };
+        let mut system = pod("dns", "cpu=1");
+        system.pod.namespace = "kube-system".into();
+        let world = world_of([
+            with_class("a", "system-cluster-critical"),
+            with_class("b", "system-node-critical"),
+            with_class("c", "important"),
+            pod("d", "cpu=1"),
+            system,
+        ]);
+        let all: Vec<TaskId> = world.tasks.ids().collect();
+        for victims in [
+            Conformance.preemptable(&world, all[0], &all).unwrap(),
+            Conformance.reclaimable(&world, all[0], &all).unwrap(),
+        ] {
+            let names: Vec<&str> = victims.iter().map(|task| &*world.tasks[*task].pod.name).collect();
+            assert_eq!(names, ["c", "d"]);
+        }
+    }
+}

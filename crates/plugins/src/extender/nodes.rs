@@ -1,0 +1,144 @@
+//! Nodes as an extender judges and scores them.
+use std::sync::Arc;
+
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use super::Remote;
+use phalanx_cluster::diagnosis::{Refusal, Unfit};
+use phalanx_cluster::id::{NodeId, TaskId};
+use phalanx_cluster::{Node, World};
+use phalanx_framework::extender::{Answer, Ask};
+use phalanx_framework::plugin::{Attribute, NodeFilter, NodeRules, NodeScorer, Values};
+
+/// kube-scheduler's scores of extenders end at 10, its own at 100.
+const KUBE_SCORE: f64 = 10.0;
+
+impl Remote {
+    pub(super) fn judges_nodes(&self) -> bool {
+        let verbs = ["predicate", "prioritize", "kube.filter", "kube.prioritize"];
+        self.dead.is_some() || verbs.iter().any(|verb| self.has(verb))
+    }
+
+    /// Asks a verb about nodes for a task, and adds a filter that refuses those it refuses, and those that were not asked.
+    fn filter(&self, world: &World, verb: &'static str, ask: &Ask, nodes: &[NodeId], rules: &mut NodeRules) {
+        let (refused, failed) = match self.ask(world, verb, ask) {
+            None | Some(Ok(Answer::Nothing)) => return,
+            Some(Ok(Answer::Nodes { refused, failed })) => (refused, failed),
+            Some(Ok(other)) => return refuse_all(&unexpected(verb, &other), rules),
+            Some(Err(failure)) => {
+                if !self.ignorable {
+                    refuse_all(&failure.text(), rules);
+                }
+                return;
+            }
+        };
+        let failed = failed.into_iter().filter(|_| !self.ignorable);
+        let name = |node: &NodeId| world.nodes[*node].name.clone();
+        let asked: FxHashSet<Arc<str>> = nodes.iter().map(name).collect();
+        let reasons = refused.into_iter().chain(failed).map(|(node, why)| (name(&node), why)).collect();
+        rules.reads.push((Attribute::Name, Values::All));
+        rules.filters.push(Box::new(Judged { asked, reasons }));
+    }
+
+    /// Asks a verb for scores of nodes, and adds a scorer with what it says.
+    fn score(&self, world: &World, verb: &'static str, ask: &Ask, weight: f64, rules: &mut NodeRules) {
+        match self.ask(world, verb, ask) {
+            Some(Ok(Answer::Scores(scores))) => {
+                let scores =
+                    scores.iter().map(|(node, score)| (world.nodes[*node].name.clone(), score * weight));
+                rules.reads.push((Attribute::Name, Values::All));
+                rules.scorers.push(Box::new(Scored(scores.collect())));
+            }
+            Some(Err(failure)) if !self.ignorable && verb == "prioritize" => {
+                refuse_all(&failure.text(), rules);
+            }
+            _ => {}
+        }
+    }
+
+    /// Asks who judges nodes, and adds what is said.
+    pub(super) fn add_filters(&self, world: &World, task: TaskId, rules: &mut NodeRules) {
+        if let Some(Refusal::Extender { verb, text }) = &self.dead {
+            return refuse_all(&format!("extender, {verb}: {text}"), rules);
+        }
+        for (verb, ask) in [("predicate", Ask::Predicate as fn(_, _) -> _), ("kube.filter", Ask::KubeFilter)]
+        {
+            let nodes = if self.has(verb) { candidates(world, task, rules) } else { Vec::new() };
+            if !nodes.is_empty() {
+                self.filter(world, verb, &ask(task, nodes.clone()), &nodes, rules);
+            }
+        }
+    }
+
+    /// Asks who scores nodes, and adds what is said.
+    pub(super) fn add_scorers(&self, world: &World, task: TaskId, rules: &mut NodeRules) {
+        let asks = [
+            ("prioritize", Ask::Prioritize as fn(_, _) -> _, 1.0),
+            ("kube.prioritize", Ask::KubePrioritize, KUBE_SCORE * self.weight),
+        ];
+        for (verb, ask, weight) in asks {
+            let nodes = if self.has(verb) { candidates(world, task, rules) } else { Vec::new() };
+            // With one node there is nothing to choose.
+            if nodes.len() > 1 {
+                self.score(world, verb, &ask(task, nodes), weight, rules);
+            }
+        }
+    }
+}
+
+fn refuse_all(why: &str, rules: &mut NodeRules) {
+    rules.filters.push(Box::new(RefuseAll(Unfit::Other(why.into()))));
+}
+
+fn unexpected(verb: &str, answer: &Answer) -> String {
+    format!("extender, {verb}: the answer {answer:?} is not to the question")
+}
+
+/// Nodes that the rules so far let a task on: those with room now or later, or, when there are none, all.
+fn candidates(world: &World, task: TaskId, rules: &NodeRules) -> Vec<NodeId> {
+    let request = world.request_of(task);
+    let passes = |node: &Node| node.exists && rules.filters.iter().all(|filter| filter.check(node).is_ok());
+    let all: Vec<NodeId> = world.nodes.iter().filter(|(_, node)| passes(node)).map(|(id, _)| id).collect();
+    let has_room = |id: &NodeId| {
+        let node = &world.nodes[*id];
+        node.fits_later(request) && rules.room_filters.iter().all(|filter| filter.check(node, true).is_ok())
+    };
+    let with_room: Vec<NodeId> = all.iter().copied().filter(has_room).collect();
+    if with_room.is_empty() { all } else { with_room }
+}
+
+/// What was said of each node.
+struct Judged {
+    asked: FxHashSet<Arc<str>>,
+    reasons: FxHashMap<Arc<str>, Arc<str>>,
+}
+
+impl NodeFilter for Judged {
+    fn check(&self, node: &Node) -> Result<(), Unfit> {
+        match self.reasons.get(&node.name) {
+            Some(why) => Err(Unfit::Other(why.clone())),
+            None if !self.asked.contains(&node.name) => {
+                Err(Unfit::Other("node(s) had no room when the extender was asked".into()))
+            }
+            None => Ok(()),
+        }
+    }
+}
+
+struct RefuseAll(Unfit);
+
+impl NodeFilter for RefuseAll {
+    fn check(&self, _: &Node) -> Result<(), Unfit> {
+        Err(self.0.clone())
+    }
+}
+
+struct Scored(FxHashMap<Arc<str>, f64>);
+
+impl NodeScorer for Scored {
+    fn score(&self, node: &Node) -> f64 {
+        self.0.get(&node.name).copied().unwrap_or(0.0)
+    }
+
+    fn normalise(&self, _: &mut [f64]) {}
+}

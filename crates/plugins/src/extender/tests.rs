@@ -1,0 +1,258 @@
+//! The plugin with an extender that answers as the test wants.
+use super::*;
+use phalanx_cluster::Node;
+use phalanx_cluster::event::NodeInfo;
+use phalanx_cluster::id::NodeId;
+use phalanx_framework::conf::{Flags, Value};
+use phalanx_framework::testing::{args, group, job_of, member, node, queue_of, running, task_of, world_of};
+
+type Reply = Result<Answer, Arc<str>>;
+
+/// Answers with a function, and keeps what was asked.
+struct Scripted<F> {
+    answer: F,
+    asked: Mutex<Vec<(String, Ask)>>,
+}
+
+impl<F> std::fmt::Debug for Scripted<F> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Scripted")
+    }
+}
+
+impl<F: Fn(&World, &Ask) -> Reply + Send + Sync> Extender for Scripted<F> {
+    fn ask(&self, endpoint: &Endpoint, verb: &str, world: &World, ask: &Ask) -> Reply {
+        assert_eq!((&*endpoint.url, endpoint.timeout_ms), ("http://x", 200));
+        self.asked.lock().unwrap().push((verb.to_owned(), ask.clone()));
+        (self.answer)(world, ask)
+    }
+}
+
+fn scripted<F>(answer: F) -> Arc<Scripted<F>>
+where
+    F: Fn(&World, &Ask) -> Reply + Send + Sync + 'static,
+{
+    Arc::new(Scripted { answer, asked: Mutex::default() })
+}
+
+fn open<E: Extender + 'static>(world: &World, extender: Arc<E>, list: &[(&str, Value)]) -> Remote {
+    let extender: Arc<dyn Extender> = extender;
+    let mut all: Vec<(&str, Value)> =
+        vec![("extender.urlPrefix", "http://x/".into()), ("extender.httpTimeout", "200ms".into())];
+    all.extend(list.iter().cloned());
+    let (args, flags) = (args(&all), Flags::default());
+    Remote::open(Opening { world, args: &args, flags, now: Time(5), before: None, extender: Some(&extender) })
+}
+
+fn on() -> Value {
+    true.into()
+}
+
+fn broken(_: &World, _: &Ask) -> Reply {
+    Err("connection refused".into())
+}
+
+/// Three nodes, of which `c` is full, and the pod `g-0` of queue `default`.
+fn world() -> World {
+    let mut world = world_of::<NodeInfo>([]);
+    for name in ["a", "b", "c"] {
+        world.apply(node(name, "cpu=4 nvidia.com/gpu=4").into());
+    }
+    world.apply(group("g", 1).into());
+    world.apply(member("g", 0, "cpu=1").into());
+    world.apply(running(member("full", 0, "cpu=4"), "c").into());
+    world
+}
+
+fn node_of(world: &World, name: &str) -> NodeId {
+    world.node_named(name).unwrap()
+}
+
+/// The nodes for `g-0`, with their scores, or why one will not do.
+fn judged(world: &World, plugin: &Remote) -> String {
+    let (task, mut rules) = (task_of(world, "g-0"), NodeRules::default());
+    plugin.scoped_filters(world, task, &mut rules);
+    plugin.scoped_scorers(world, task, &mut rules);
+    let of = |node: &Node| {
+        let unfit = rules.filters.iter().find_map(|filter| filter.check(node).err());
+        let score = rules.scorers.iter().fold(0.0, |sum, scorer| sum + scorer.score(node));
+        unfit.map_or_else(
+            || format!("{}={score}", node.name),
+            |unfit| format!("{}: {}", node.name, unfit.text(&world.dims)),
+        )
+    };
+    world.nodes.iter().map(|(_, node)| of(node)).collect::<Vec<_>>().join(", ")
+}
+
+const UNASKED: &str = "node(s) had no room when the extender was asked";
+
+#[test]
+fn nodes_are_judged_by_both_kinds_of_verbs() {
+    let world = world();
+    let refuse = |world: &World, ask: &Ask| match ask {
+        Ask::Predicate(..) | Ask::KubeFilter(..) => Ok(Answer::Nodes {
+            refused: vec![(node_of(world, "a"), "too old".into())],
+            failed: vec![(node_of(world, "b"), "no answer".into())],
+        }),
+        _ => Ok(Answer::Scores(vec![(node_of(world, "b"), 3.0)])),
+    };
+    for verb in ["extender.predicateVerb", "extender.kube.filterVerb"] {
+        let extender = scripted(refuse);
+        let told = judged(&world, &open(&world, extender.clone(), &[(verb, "judge".into())]));
+        assert_eq!(told, format!("a: too old, b: no answer, c: {UNASKED}"), "{verb}");
+        let asked = extender.asked.lock().unwrap().clone();
+        let nodes = vec![node_of(&world, "a"), node_of(&world, "b")];
+        let task = task_of(&world, "g-0");
+        assert!(matches!(&asked[..], [(path, Ask::Predicate(by, of) | Ask::KubeFilter(by, of))]
+            if path == "judge" && *by == task && *of == nodes));
+        let ignorable = [(verb, "judge".into()), ("extender.ignorable", on())];
+        let told = judged(&world, &open(&world, scripted(refuse), &ignorable));
+        assert_eq!(told, format!("a: too old, b=0, c: {UNASKED}"), "{verb}");
+    }
+    let scores = |list: &[(&str, Value)]| judged(&world, &open(&world, scripted(refuse), list));
+    assert_eq!(scores(&[("extender.prioritizeVerb", "p".into())]), "a=0, b=3, c=0");
+    let kube = ("extender.kube.prioritizeVerb", Value::from("p"));
+    assert_eq!(scores(std::slice::from_ref(&kube)), "a=0, b=30, c=0");
+    assert_eq!(scores(&[kube, ("extender.kube.weight", 5.into())]), "a=0, b=150, c=0");
+}
+
+#[test]
+fn nothing_is_asked_that_is_not_named_or_not_managed() {
+    let world = world();
+    let extender = scripted(broken);
+    let plugin = open(&world, extender.clone(), &[]);
+    assert!(!plugin.has_scope() && !plugin.listens());
+    assert_eq!(judged(&world, &plugin), "a=0, b=0, c=0");
+    let managed = |names: &str| {
+        let list = [("extender.predicateVerb", "p".into()), ("extender.managedResources", names.into())];
+        let plugin = open(&world, extender.clone(), &list);
+        (plugin.scope(&world, task_of(&world, "g-0")) != 0, judged(&world, &plugin))
+    };
+    assert_eq!(managed("nvidia.com/gpu, amd.com/gpu"), (false, "a=0, b=0, c=0".to_owned()));
+    assert!(extender.asked.lock().unwrap().is_empty());
+    assert!(managed("nvidia.com/gpu,cpu").0);
+    assert_eq!(extender.asked.lock().unwrap().len(), 1);
+}
+
+#[test]
+fn a_failure_counts_as_no_unless_it_may_be_ignored() {
+    let world = world();
+    let (job, queue) = (job_of(&world, "g"), queue_of(&world, "default"));
+    let verbs = ["predicate", "prioritize", "preemptable", "queueOverused", "jobEnqueueable", "jobReady"];
+    let names: Vec<String> = verbs.iter().map(|verb| format!("extender.{verb}Verb")).collect();
+    let named = |ignorable: bool| {
+        let mut list: Vec<(&str, Value)> =
+            names.iter().zip(verbs).map(|(name, verb)| (name.as_str(), verb.into())).collect();
+        list.push(("extender.ignorable", ignorable.into()));
+        open(&world, scripted(broken), &list)
+    };
+    let text = |refusal: Refusal| refusal.text(&world.dims);
+    let (by, of) = (task_of(&world, "g-0"), [task_of(&world, "full-0")]);
+    let strict = named(false);
+    let why = "extender, predicate: connection refused";
+    assert_eq!(judged(&world, &strict), format!("a: {why}, b: {why}, c: {why}"));
+    assert_eq!(strict.preemptable(&world, by, &of), Some(vec![]));
+    assert_eq!(
+        strict.overused(&world, queue).map(text),
+        Some("extender, queueOverused: connection refused".into())
+    );
+    assert!(matches!(strict.job_enqueueable(&world, job), Verdict::Reject(_)));
+    assert!(!strict.job_ready(&world, job));
+    let why = Plugin::not_ready(&strict, &world, job).map(text);
+    assert_eq!(why, Some("extender, jobReady: connection refused".into()));
+    let lenient = named(true);
+    assert_eq!(judged(&world, &lenient), "a=0, b=0, c=0");
+    assert_eq!((lenient.preemptable(&world, by, &of), lenient.overused(&world, queue)), (None, None));
+    assert_eq!(lenient.job_enqueueable(&world, job), Verdict::Abstain);
+    assert!(lenient.job_ready(&world, job));
+    let prioritize = open(&world, scripted(broken), &[("extender.prioritizeVerb", "p".into())]);
+    assert!(judged(&world, &prioritize).starts_with("a: extender, p: connection refused"));
+    let kube = open(&world, scripted(broken), &[("extender.kube.prioritizeVerb", "p".into())]);
+    assert_eq!(judged(&world, &kube), "a=0, b=0, c=0", "as kube-scheduler");
+}
+
+#[test]
+fn a_session_that_could_not_be_told_places_nothing() {
+    let world = world();
+    let list =
+        [("extender.onSessionOpenVerb", "open".into()), ("extender.onSessionCloseVerb", "close".into())];
+    let extender = scripted(broken);
+    let plugin = open(&world, extender.clone(), &list);
+    assert!(plugin.has_scope());
+    assert!(judged(&world, &plugin).starts_with("a: extender, open: connection refused"));
+    assert!(matches!(plugin.job_enqueueable(&world, job_of(&world, "g")), Verdict::Reject(_)));
+    plugin.close(&world);
+    let asked = extender.asked.lock().unwrap().clone();
+    assert_eq!(asked, [("open".to_owned(), Ask::SessionOpen), ("close".to_owned(), Ask::SessionClose)]);
+}
+
+#[test]
+fn answers_on_jobs_and_queues_are_taken() {
+    let world = world();
+    let (job, queue) = (job_of(&world, "g"), queue_of(&world, "default"));
+    let with = |verb: &str, answer: Answer| {
+        let list = [(verb, "v".into())];
+        open(&world, scripted(move |_: &World, _: &Ask| Ok(answer.clone())), &list)
+    };
+    for (vote, permit, reject) in [(1, true, false), (0, false, false), (-1, false, true)] {
+        let verdict = with("extender.jobEnqueueableVerb", Answer::Vote(vote)).job_enqueueable(&world, job);
+        assert_eq!(
+            (verdict == Verdict::Permit, matches!(verdict, Verdict::Reject(_))),
+            (permit, reject),
+            "{vote}"
+        );
+    }
+    for flag in [true, false] {
+        assert_eq!(with("extender.jobReadyVerb", Answer::Flag(flag)).job_ready(&world, job), flag);
+        let overused = with("extender.queueOverusedVerb", Answer::Flag(flag)).overused(&world, queue);
+        assert_eq!(overused.is_some(), flag);
+    }
+    let victim = task_of(&world, "full-0");
+    let by = task_of(&world, "g-0");
+    for verb in ["extender.preemptableVerb", "extender.kube.preemptVerb"] {
+        let plugin = with(verb, Answer::Victims(vec![victim]));
+        assert_eq!(plugin.preemptable(&world, by, &[by, victim]), Some(vec![victim]), "{verb}");
+        assert_eq!(with(verb, Answer::Nothing).preemptable(&world, by, &[victim]), None, "{verb}");
+    }
+    let plugin = with("extender.reclaimableVerb", Answer::Victims(vec![]));
+    assert_eq!(plugin.reclaimable(&world, by, &[victim]), Some(vec![]));
+}
+
+#[test]
+fn a_task_that_may_not_be_allocated_keeps_its_job_from_starting() {
+    let mut world = world();
+    let list = [("extender.allocateFuncVerb", "take".into()), ("extender.deallocateFuncVerb", "give".into())];
+    let extender = scripted(|_: &World, ask: &Ask| match ask {
+        Ask::Allocate(_) => Err("no card left".into()),
+        _ => Ok(Answer::Nothing),
+    });
+    let mut plugin = open(&world, extender.clone(), &list);
+    let (task, job) = (task_of(&world, "g-0"), job_of(&world, "g"));
+    assert!(plugin.job_ready(&world, job));
+    for (status, before) in [
+        (Status::Allocated, Status::Pending),
+        (Status::Pipelined, Status::Allocated),
+        (Status::Pending, Status::Pipelined),
+    ] {
+        let node = (status != Status::Pending).then(|| node_of(&world, "a"));
+        world.place(task, status, node);
+        plugin.on_change(&world, task, before);
+    }
+    let verbs: Vec<String> = extender.asked.lock().unwrap().iter().map(|(verb, _)| verb.clone()).collect();
+    assert_eq!(verbs, ["take", "give"]);
+    assert!(!plugin.job_ready(&world, job));
+    assert_eq!(plugin.job_pipelined(&world, job), Vote::Reject);
+    let why = Plugin::not_ready(&plugin, &world, job).unwrap().text(&world.dims);
+    assert_eq!(why, "extender, take: no card left");
+}
+
+#[test]
+fn pods_it_manages_are_bound_by_it() {
+    let world = world();
+    let list = [("extender.kube.bindVerb", "bind".into()), ("extender.managedResources", "cpu".into())];
+    let binder =
+        |list: &[(&str, Value)]| open(&world, scripted(broken), list).binder(&world, task_of(&world, "g-0"));
+    assert_eq!(&*binder(&list).unwrap().url, "http://x/bind");
+    assert_eq!(binder(&[list[0].clone(), ("extender.managedResources", "fpga".into())]), None);
+    assert_eq!(binder(&[]), None);
+}

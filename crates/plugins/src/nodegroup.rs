@@ -1,0 +1,380 @@
+//! nodegroup: queues use groups of nodes.
+//!
+//! A node is in the group its label `volcano.sh/nodegroup-name` names; a queue names groups under `affinity`.
+//! - A node will do for a queue's pods when its group is among the required, preferred or anti-preferred ones, unless it is
+//!   among the anti-required and not among the anti-preferred ones. A queue that names no groups uses nodes without a group
+//!   when `strict` is false, and no others.
+//! - Score: 100 for a required group, 50 more for a preferred one (less the later it stands, with `enablePreferredOrder`),
+//!   -1 for an anti-preferred one.
+//! - With the flag `enableHierarchy` a queue without `affinity` takes that of the nearest queue above that has one.
+//! - A queue's annotation `volcano.sh/nodegroup-resource-limits` says what its pods may have of a group: JSON such as
+//!   `{"a": {"cpu": "32"}}`. One that cannot be read keeps the queue's pods off all nodes.
+//!
+//! Source: Volcano's nodegroup plugin.
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
+
+use phalanx_resource::Ceilings;
+use rustc_hash::FxHashMap;
+
+use phalanx_cluster::annotation::NODEGROUP_NAME;
+use phalanx_cluster::diagnosis::Unfit;
+use phalanx_cluster::event::{NodeGroups, Time};
+use phalanx_cluster::id::{JobId, QueueId, TaskId};
+use phalanx_cluster::{Node, World};
+use phalanx_framework::conf::{ArgKind, ArgSpec, Flag};
+use phalanx_framework::plugin::{
+    Attribute, Mark, NodeFilter, NodeRules, NodeScorer, Opening, Plugin, PluginDef, Values,
+};
+
+const ARGS: &[ArgSpec] = &[
+    ArgSpec {
+        name: "strict",
+        kind: ArgKind::Bool,
+        default: "true",
+        doc: "Nodes without a group are for nobody; otherwise for queues that name no groups.",
+    },
+    ArgSpec {
+        name: "enablePreferredOrder",
+        kind: ArgKind::Bool,
+        default: "false",
+        doc: "Of preferred groups the earlier score higher.",
+    },
+];
+
+const READS: &[Mark] = &[
+    Mark::new(NODEGROUP_NAME, "label of a node", "in no group", "The group the node is in."),
+    Mark::new(
+        "spec.affinity",
+        "field of a Queue",
+        "names no groups",
+        "`nodeGroupAffinity` and `nodeGroupAntiAffinity`, each with \
+         `requiredDuringSchedulingIgnoredDuringExecution` and `preferredDuringSchedulingIgnoredDuringExecution`: lists \
+         of groups.",
+    ),
+    Mark::new(
+        "volcano.sh/nodegroup-resource-limits",
+        "annotation of a Queue",
+        "no limit",
+        "What its pods may have of a group: `{\"a\": {\"cpu\": \"32\"}}`. One that cannot be read keeps them off all nodes.",
+    ),
+];
+
+pub(super) const DEF: PluginDef = PluginDef {
+    name: "nodegroup",
+    summary: "Queues may or should use certain groups of nodes, and no more of a group than their limit.",
+    args: ARGS,
+    reads: READS,
+    open: |opening| Box::new(NodeGroup::open(opening)),
+};
+
+struct NodeGroup {
+    strict: bool,
+    ordered: bool,
+    /// With a hash of it.
+    queues: FxHashMap<QueueId, (Arc<Rules>, u64)>,
+}
+
+/// What a queue says of groups.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Rules {
+    /// Absent when no group is named.
+    groups: Option<NodeGroups>,
+    limits: Vec<(Arc<str>, Ceilings)>,
+    unreadable: Option<Arc<str>>,
+    strict: bool,
+    ordered: bool,
+}
+
+impl NodeGroup {
+    fn open(opening: Opening<'_>) -> Self {
+        let (strict, ordered) =
+            (opening.args.bool("strict", true), opening.args.bool("enablePreferredOrder", false));
+        let mut plugin = Self { strict, ordered, queues: FxHashMap::default() };
+        let inherits = opening.flags.on(Flag::Hierarchy);
+        for id in opening.world.queues.ids() {
+            let rules = plugin.rules(opening.world, id, inherits);
+            let hash = hash_of(&rules);
+            plugin.queues.insert(id, (Arc::new(rules), hash));
+        }
+        plugin
+    }
+
+    fn rules(&self, world: &World, id: QueueId, inherits: bool) -> Rules {
+        let queue = &world.queues[id];
+        let of = |id: QueueId| world.queues[id].node_groups.as_ref();
+        let named = if inherits { world.queue_path(id).find_map(of) } else { of(id) };
+        Rules {
+            groups: named.filter(|groups| **groups != NodeGroups::default()).cloned(),
+            limits: queue.group_limits.clone(),
+            unreadable: queue.group_limits_fault.clone(),
+            strict: self.strict,
+            ordered: self.ordered,
+        }
+    }
+
+    fn rules_of(&self, world: &World, task: TaskId) -> Option<(QueueId, &(Arc<Rules>, u64))> {
+        let queue = world.jobs[world.tasks[task].job?].queue;
+        Some((queue, self.queues.get(&queue)?))
+    }
+
+    /// The groups of which the queue would have more than its limit with this task.
+    fn full(world: &World, task: TaskId, queue: QueueId, rules: &Rules) -> Vec<Arc<str>> {
+        let full = |(at, (_, limit)): &(usize, &(Arc<str>, Ceilings))| {
+            let mut held = world.group_held((queue, *at));
+            // Unless it is a nomination there that is looked at again.
+            if world.counted_in(task) != Some((queue, *at)) {
+                held.add(world.request_of(task));
+            }
+            limit.exceeded_by(&held).is_some()
+        };
+        rules.limits.iter().enumerate().filter(full).map(|(_, (group, _))| group.clone()).collect()
+    }
+}
+
+/// Never 0.
+fn hash_of(value: &impl Hash) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    value.hash(&mut hasher);
+    hasher.finish().max(1)
+}
+
+impl Plugin for NodeGroup {
+    /// Where a queue has limits by group, what leaves one node of a group is room on another.
+    fn stands_until(&self, world: &World, job: JobId) -> Option<Time> {
+        world.queues[world.jobs[job].queue].group_limits.is_empty().then_some(Time::NEVER)
+    }
+
+    fn has_scope(&self) -> bool {
+        true
+    }
+
+    fn scope(&self, world: &World, task: TaskId) -> u64 {
+        let Some((queue, (rules, hash))) = self.rules_of(world, task) else { return 0 };
+        if rules.limits.is_empty() { *hash } else { hash_of(&(hash, Self::full(world, task, queue, rules))) }
+    }
+
+    fn scoped_filters(&self, world: &World, task: TaskId, rules: &mut NodeRules) {
+        let Some((queue, (own, _))) = self.rules_of(world, task) else { return };
+        rules.reads.push((Attribute::Label(NODEGROUP_NAME.into()), Values::All));
+        let full = Self::full(world, task, queue, own);
+        rules.filters.push(Box::new(OfQueue { rules: own.clone(), full }));
+    }
+
+    fn scoped_scorers(&self, world: &World, task: TaskId, rules: &mut NodeRules) {
+        let Some((_, (own, _))) = self.rules_of(world, task) else { return };
+        if own.groups.is_some() {
+            rules.reads.push((Attribute::Label(NODEGROUP_NAME.into()), Values::All));
+            rules.scorers.push(Box::new(Preferring(own.clone())));
+        }
+    }
+}
+
+struct OfQueue {
+    rules: Arc<Rules>,
+    /// Groups whose limit the queue has reached.
+    full: Vec<Arc<str>>,
+}
+
+impl NodeFilter for OfQueue {
+    fn check(&self, node: &Node) -> Result<(), Unfit> {
+        if let Some(why) = &self.rules.unreadable {
+            return Err(Unfit::Other(format!("node(s) could not be judged: {why}").into()));
+        }
+        let refused = |text: &str| Err(Unfit::Other(text.into()));
+        match (&self.rules.groups, node.label(NODEGROUP_NAME)) {
+            (None, None) if !self.rules.strict => Ok(()),
+            (_, None) => refused("node(s) were in no node group"),
+            (None, Some(_)) => refused("node(s) were in a node group, and the queue names none"),
+            (Some(groups), Some(group)) if !may_use(groups, group) => {
+                refused("node(s) were in a node group that is not for the queue")
+            }
+            (Some(_), Some(group)) if self.full.iter().any(|full| **full == *group) => {
+                refused("node(s) were in a node group of which the queue has its limit")
+            }
+            (Some(_), Some(_)) => Ok(()),
+        }
+    }
+}
+
+fn may_use(groups: &NodeGroups, group: &str) -> bool {
+    let among = |list: &[Arc<str>]| list.iter().any(|name| **name == *group);
+    let wanted = among(&groups.required) || among(&groups.preferred);
+    among(&groups.anti_preferred) || (wanted && !among(&groups.anti_required))
+}
+
+struct Preferring(Arc<Rules>);
+
+impl NodeScorer for Preferring {
+    fn score(&self, node: &Node) -> f64 {
+        let (Some(groups), Some(group)) = (&self.0.groups, node.label(NODEGROUP_NAME)) else { return 0.0 };
+        let position = |list: &[Arc<str>]| list.iter().position(|name| **name == *group);
+        if position(&groups.anti_preferred).is_some() {
+            return -1.0;
+        }
+        let required = if position(&groups.required).is_some() { 100.0 } else { 0.0 };
+        let preferred = position(&groups.preferred).map_or(0.0, |at| {
+            let count = groups.preferred.len();
+            50.0 * if self.0.ordered { (count - at) as f64 / count as f64 } else { 1.0 }
+        });
+        required + preferred
+    }
+
+    fn normalise(&self, _: &mut [f64]) {}
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use phalanx_cluster::Status;
+    use phalanx_cluster::event::{Event, GroupLimits, NodeInfo, PodGroupInfo, PodInfo, QueueInfo, Time};
+    use phalanx_framework::conf::Value;
+    use phalanx_framework::testing::{
+        group, member, node, opened, queue, resources, running, task_of, world_of,
+    };
+
+    fn groups(required: &str, preferred: &str, anti_required: &str, anti_preferred: &str) -> NodeGroups {
+        let list = |text: &str| text.split_whitespace().map(Arc::from).collect();
+        NodeGroups {
+            required: list(required),
+            preferred: list(preferred),
+            anti_required: list(anti_required),
+            anti_preferred: list(anti_preferred),
+        }
+    }
+
+    /// A node of a group; `-` is none.
+    fn of_group(group: &str) -> NodeInfo {
+        let mut info = node(group, "cpu=10");
+        if group != "-" {
+            info.labels.push((NODEGROUP_NAME.into(), group.into()));
+        }
+        info
+    }
+
+    /// A world with these queues, node groups a to e, and a pod in queue `q`.
+    fn world(queues: impl IntoIterator<Item = QueueInfo>) -> World {
+        let mut world = world_of(["a", "b", "c", "d", "e", "-"].map(of_group));
+        for queue in queues {
+            world.apply(queue.into());
+        }
+        add(&mut world, member("g", 0, "cpu=1"));
+        world.apply(PodGroupInfo { queue: "q".into(), ..group("g", 1) }.into());
+        world
+    }
+
+    fn add(world: &mut World, event: impl Into<Event>) {
+        world.apply(event.into());
+    }
+
+    fn open(world: &World, list: &[(&str, Value)]) -> NodeGroup {
+        opened(NodeGroup::open, world, Time(0), list)
+    }
+
+    fn rules(plugin: &NodeGroup, world: &World) -> NodeRules {
+        let (task, mut rules) = (task_of(world, "g-0"), NodeRules::default());
+        plugin.scoped_filters(world, task, &mut rules);
+        plugin.scoped_scorers(world, task, &mut rules);
+        rules
+    }
+
+    /// Names of the nodes that will do, with their scores.
+    fn usable(plugin: &NodeGroup, world: &World) -> String {
+        let rules = rules(plugin, world);
+        let fits = |node: &&Node| rules.filters.iter().all(|filter| filter.check(node).is_ok());
+        let score = |node: &Node| rules.scorers.iter().fold(0.0, |sum, scorer| sum + scorer.score(node));
+        let nodes = world.nodes.iter().map(|(_, node)| node);
+        let shown = nodes.filter(fits).map(|node| format!("{}={}", node.name, score(node)));
+        shown.collect::<Vec<_>>().join(" ")
+    }
+
+    #[test]
+    fn queues_use_the_groups_they_name() {
+        let on = || Value::from(true);
+        for (named, list, expected) in [
+            (Some(groups("a", "", "", "")), vec![], "a=100"),
+            (Some(groups("a", "b", "", "")), vec![], "a=100 b=50"),
+            (Some(groups("a", "a", "", "")), vec![], "a=150"),
+            (Some(groups("a b", "", "b", "c")), vec![], "a=100 c=-1"),
+            (Some(groups("a", "", "a", "a")), vec![], "a=-1"),
+            (Some(groups("", "", "a", "")), vec![], ""),
+            (Some(groups("", "b a", "", "")), vec![], "a=50 b=50"),
+            (Some(groups("", "b a", "", "")), vec![("enablePreferredOrder", on())], "a=25 b=50"),
+            (Some(groups("a", "", "", "")), vec![("strict", false.into())], "a=100"),
+            (Some(NodeGroups::default()), vec![], ""),
+            (Some(NodeGroups::default()), vec![("strict", false.into())], "-=0"),
+            (None, vec![], ""),
+            (None, vec![("strict", false.into())], "-=0"),
+        ] {
+            let world = world([QueueInfo { node_groups: named.clone(), ..queue("q", 1) }]);
+            assert_eq!(usable(&open(&world, &list), &world), expected, "{named:?} {list:?}");
+        }
+    }
+
+    #[test]
+    fn a_queue_without_affinity_takes_that_of_a_queue_above() {
+        let queues = |own: Option<NodeGroups>| {
+            [
+                QueueInfo { node_groups: Some(groups("a", "", "", "")), ..queue("top", 1) },
+                QueueInfo { parent: "top".into(), ..queue("middle", 1) },
+                QueueInfo { parent: "middle".into(), node_groups: own, ..queue("q", 1) },
+            ]
+        };
+        for (own, hierarchy, expected) in [
+            (None, true, "a=100"),
+            (None, false, ""),
+            (Some(groups("b", "", "", "")), true, "b=100"),
+            (Some(NodeGroups::default()), true, ""),
+        ] {
+            let world = world(queues(own.clone()));
+            let mut flags = phalanx_framework::conf::Flags::default();
+            flags.set(Flag::Hierarchy, hierarchy);
+            let args = phalanx_framework::conf::Args::default();
+            let plugin = NodeGroup::open(Opening {
+                world: &world,
+                args: &args,
+                flags,
+                now: Time(0),
+                before: None,
+                extender: None,
+            });
+            assert_eq!(usable(&plugin, &world), expected, "{own:?} {hierarchy}");
+        }
+    }
+
+    #[test]
+    fn a_group_is_closed_to_a_queue_that_has_its_limit() {
+        let limits = GroupLimits::Each(vec![("a".into(), resources("cpu=2"))]);
+        let with =
+            QueueInfo { node_groups: Some(groups("a b", "", "", "")), group_limits: limits, ..queue("q", 1) };
+        let mut world = world([with]);
+        add(&mut world, running(member("g", 1, "cpu=1"), "a"));
+        let plugin = open(&world, &[]);
+        assert_eq!(usable(&plugin, &world), "a=100 b=100");
+        let before = plugin.scope(&world, task_of(&world, "g-0"));
+        add(&mut world, member("g", 2, "cpu=1"));
+        let (task, node) = (task_of(&world, "g-2"), world.node_named("a"));
+        world.place(task, Status::Allocated, node);
+        assert_eq!(usable(&plugin, &world), "b=100");
+        assert_ne!(plugin.scope(&world, task_of(&world, "g-0")), before);
+        world.place(task, Status::Pending, None);
+        assert_eq!(usable(&plugin, &world), "a=100 b=100");
+        assert_eq!(plugin.scope(&world, task_of(&world, "g-0")), before);
+        // A queue's pods count, not others'.
+        add(&mut world, PodInfo { queue: None, ..running(member("h", 0, "cpu=9"), "a") });
+        assert_eq!(usable(&open(&world, &[]), &world), "a=100 b=100");
+    }
+
+    #[test]
+    fn limits_that_cannot_be_read_close_all_nodes_and_say_why() {
+        let limits = GroupLimits::Unreadable("metadata.annotations: no JSON".into());
+        let with =
+            QueueInfo { node_groups: Some(groups("a", "", "", "")), group_limits: limits, ..queue("q", 1) };
+        let world = world([with]);
+        let plugin = open(&world, &[]);
+        assert_eq!(usable(&plugin, &world), "");
+        let node = &world.nodes[world.node_named("a").unwrap()];
+        let unfit = rules(&plugin, &world).filters[0].check(node).unwrap_err();
+        assert_eq!(unfit.text(&world.dims), "node(s) could not be judged: metadata.annotations: no JSON");
+    }
+}

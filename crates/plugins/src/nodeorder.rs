@@ -1,0 +1,379 @@
+//! nodeorder: which of the nodes that will do is best, by kube-scheduler's scores.
+//!
+//! Each score is 0 to 100 times its weight. With a pod's requests counted in:
+//! - least requested: the mean over cpu and memory of `(allocatable - requested) * 100 / allocatable`, in integers;
+//! - most requested: the mean of `requested * 100 / allocatable`;
+//! - balanced: `50 + (50 + with - without) / 2`, where `with` and `without` the pod is `(1 - deviation) * 100` of the
+//!   shares of cpu and memory in use; nothing for a pod that asks for neither;
+//! - node affinity: the weights of the preferred terms that match, the largest sum of all nodes being 100;
+//! - taint toleration: 100 less the share of untolerated PreferNoSchedule taints;
+//! - pod affinity: the weights of the pod's preferred terms for each pod they mean in the node's domains, and the weights
+//!   by which pods there draw it or keep it away; the least sum of all nodes being 0, the largest 100;
+//! - topology spread: by the pods in the node's domains, fewer being better, for constraints with ScheduleAnyway;
+//! - image locality: by the sizes of the pod's images that are on the node (`images`).
+//!
+//! Least and most requested count 100 millicores and 200 MiB for a pod without requests. Source: the NodeResourcesFit,
+//! NodeResourcesBalancedAllocation, NodeAffinity, TaintToleration, InterPodAffinity, PodTopologySpread and ImageLocality
+//! plugins of kube-scheduler 1.36.
+mod images;
+mod pods;
+
+use std::sync::Arc;
+
+use phalanx_resource::DimId;
+
+use phalanx_cluster::matching::{node_term_matches, tolerates};
+
+use super::predicates::node_term_reads;
+use phalanx_cluster::event::{Constraints, TaintEffect, Time};
+use phalanx_cluster::id::{ClassId, JobId, TaskId};
+use phalanx_cluster::{Node, World};
+use phalanx_framework::conf::{ArgKind, ArgSpec};
+use phalanx_framework::placement::{Gauge, Rooms, balance, floor, percent};
+use phalanx_framework::plugin::{NodeRules, NodeScorer, Opening, Plugin, PluginDef, RoomScorer};
+
+pub(super) const DEF: PluginDef = PluginDef {
+    name: "nodeorder",
+    summary: "Scores nodes by free room, balance, preferred affinity and preferred taints.",
+    args: ARGS,
+    reads: &[],
+    open: |opening| Box::new(NodeOrder::new(opening)),
+};
+
+const fn weight(name: &'static str, default: &'static str, doc: &'static str) -> ArgSpec {
+    ArgSpec { name, kind: ArgKind::ANY_WEIGHT, default, doc }
+}
+
+const ARGS: &[ArgSpec] = &[
+    weight("leastrequested.weight", "1", "Weight of free room."),
+    weight("mostrequested.weight", "0", "Weight of room in use."),
+    weight("balancedresource.weight", "1", "Weight of an even use of cpu and memory."),
+    weight("nodeaffinity.weight", "2", "Weight of preferred node affinity."),
+    weight("tainttoleration.weight", "3", "Weight of the absence of untolerated PreferNoSchedule taints."),
+    weight("podaffinity.weight", "2", "Weight of preferred pod affinity and anti-affinity."),
+    weight("imagelocality.weight", "1", "Weight of images that are on the node."),
+    weight(
+        "podtopologyspread.weight",
+        "2",
+        "Weight of an even spread over topologies, for constraints with ScheduleAnyway.",
+    ),
+];
+
+/// What a score reaches at most, before its weight.
+const MAX_SCORE: i64 = 100;
+const HALF: f64 = MAX_SCORE as f64 / 2.0;
+const DIMS: [DimId; 2] = [DimId::CPU, DimId::MEMORY];
+
+#[derive(Clone, Copy)]
+struct NodeOrder {
+    least: i64,
+    most: i64,
+    balanced: i64,
+    affinity: i64,
+    taints: i64,
+    pod_affinity: i64,
+    spread: i64,
+    images: i64,
+}
+
+impl NodeOrder {
+    fn new(opening: Opening<'_>) -> Self {
+        let weight = |key, default| opening.args.weight(key, default);
+        Self {
+            least: weight("leastrequested.weight", 1),
+            most: weight("mostrequested.weight", 0),
+            balanced: weight("balancedresource.weight", 1),
+            affinity: weight("nodeaffinity.weight", 2),
+            taints: weight("tainttoleration.weight", 3),
+            pod_affinity: weight("podaffinity.weight", 2),
+            spread: weight("podtopologyspread.weight", 2),
+            images: weight("imagelocality.weight", 1),
+        }
+    }
+}
+
+impl Plugin for NodeOrder {
+    fn stands_until(&self, _: &World, _: JobId) -> Option<Time> {
+        Some(Time::NEVER)
+    }
+
+    fn scorers(&self, world: &World, class: ClassId, rules: &mut NodeRules) {
+        self.domain_scorers(world, class, rules);
+        let class = &world.classes[class];
+        if self.least != 0 || self.most != 0 || self.balanced != 0 {
+            rules.room_scorers.push(Box::new(Room::new(
+                *self,
+                class.nonzero,
+                DIMS.map(|dim| class.request.get(dim)),
+            )));
+        }
+        if self.affinity != 0 && !class.constraints.preferred_nodes.is_empty() {
+            let terms = class.constraints.preferred_nodes.iter();
+            rules.reads.extend(terms.flat_map(|(_, term)| node_term_reads(term)));
+            rules
+                .scorers
+                .push(Box::new(Preferred { constraints: class.constraints.clone(), weight: self.affinity }));
+        }
+        if self.taints != 0 {
+            rules
+                .scorers
+                .push(Box::new(Untainted { constraints: class.constraints.clone(), weight: self.taints }));
+        }
+    }
+
+    fn has_scope(&self) -> bool {
+        self.images != 0
+    }
+
+    fn scope(&self, world: &World, task: TaskId) -> u64 {
+        if self.images == 0 { 0 } else { images::scope(world, world.class_of(task)) }
+    }
+
+    fn scoped_scorers(&self, world: &World, task: TaskId, rules: &mut NodeRules) {
+        if self.images != 0 {
+            images::scorer(world, world.class_of(task), self.images, rules);
+        }
+    }
+}
+
+impl NodeOrder {
+    fn domain_scorers(&self, world: &World, id: ClassId, rules: &mut NodeRules) {
+        let class = &world.classes[id];
+        if self.pod_affinity != 0 && class.profile.is_some() {
+            rules.domain_scorers.push(Box::new(pods::PodAffinity { class: id, weight: self.pod_affinity }));
+        }
+        if self.spread != 0 && class.carried.spread.iter().any(|spread| !spread.required) {
+            rules.domain_scorers.push(Box::new(pods::Spread { class: id, weight: self.spread }));
+        }
+    }
+}
+
+/// Least requested, most requested and balanced, which look at the same figures. All numbers are whole.
+struct Room {
+    least: f64,
+    most: f64,
+    /// 0 for a pod that asks for neither.
+    balanced: f64,
+    nonzero: [f64; 2],
+    request: [f64; 2],
+}
+
+impl Room {
+    fn new(weights: NodeOrder, nonzero: [i64; 2], request: [i64; 2]) -> Self {
+        Self {
+            least: weights.least as f64,
+            most: weights.most as f64,
+            balanced: if request == [0, 0] { 0.0 } else { weights.balanced as f64 },
+            nonzero: nonzero.map(|amount| amount as f64),
+            request: request.map(|amount| amount as f64),
+        }
+    }
+
+    #[inline]
+    fn of(&self, gauge: &Gauge) -> f64 {
+        let Gauge { allocatable, used, nonzero_used, balance: without, .. } = *gauge;
+        let requested = sum(nonzero_used, self.nonzero);
+        let mut score = 0.0;
+        if self.least != 0.0 {
+            let left = |at: usize| {
+                if requested[at] > allocatable[at] { 0.0 } else { allocatable[at] - requested[at] }
+            };
+            score += self.least * mean([0, 1].map(left), allocatable);
+        }
+        if self.most != 0.0 {
+            let taken = |at: usize| requested[at].min(allocatable[at]);
+            score += self.most * mean([0, 1].map(taken), allocatable);
+        }
+        if self.balanced != 0.0 {
+            let gain = balance(sum(used, self.request), allocatable) - without;
+            score += self.balanced * (HALF + floor((HALF + gain) / 2.0));
+        }
+        score
+    }
+}
+
+impl RoomScorer for Room {
+    fn score(&self, node: &Node) -> f64 {
+        self.of(&Gauge::of(node))
+    }
+
+    fn add_scores(&self, rooms: &Rooms, slots: &[u32], sums: &mut [f64]) {
+        for (slot, sum) in slots.iter().zip(sums) {
+            *sum += self.of(rooms.gauge(*slot));
+        }
+    }
+}
+
+fn sum(a: [f64; 2], b: [f64; 2]) -> [f64; 2] {
+    [a[0] + b[0], a[1] + b[1]]
+}
+
+/// The mean percentage over the resources that the node has at all.
+#[inline]
+fn mean(parts: [f64; 2], wholes: [f64; 2]) -> f64 {
+    let [a, b] = [0, 1].map(|at| if wholes[at] > 0.0 { percent(parts[at], wholes[at]) } else { 0.0 });
+    if wholes[0] > 0.0 && wholes[1] > 0.0 { floor((a + b) / 2.0) } else { a + b }
+}
+
+struct Preferred {
+    constraints: Arc<Constraints>,
+    weight: i64,
+}
+
+impl NodeScorer for Preferred {
+    fn score(&self, node: &Node) -> f64 {
+        let matching =
+            self.constraints.preferred_nodes.iter().filter(|(_, term)| node_term_matches(term, node));
+        f64::from(matching.map(|(weight, _)| *weight).sum::<i32>())
+    }
+
+    fn normalise(&self, scores: &mut [f64]) {
+        let largest = scores.iter().copied().fold(0.0, f64::max);
+        for score in scores {
+            *score = if largest == 0.0 { 0.0 } else { (*score * MAX_SCORE as f64 / largest).floor() };
+            *score *= self.weight as f64;
+        }
+    }
+}
+
+struct Untainted {
+    constraints: Arc<Constraints>,
+    weight: i64,
+}
+
+impl NodeScorer for Untainted {
+    fn score(&self, node: &Node) -> f64 {
+        let prefer =
+            |effect: Option<TaintEffect>| effect.is_none_or(|effect| effect == TaintEffect::PreferNoSchedule);
+        let tolerations: Vec<_> = self
+            .constraints
+            .tolerations
+            .iter()
+            .filter(|toleration| prefer(toleration.effect))
+            .cloned()
+            .collect();
+        let soft = node.taints.iter().filter(|taint| taint.effect == TaintEffect::PreferNoSchedule);
+        soft.filter(|taint| !tolerates(&tolerations, taint)).count() as f64
+    }
+
+    fn normalise(&self, scores: &mut [f64]) {
+        let most = scores.iter().copied().fold(0.0, f64::max);
+        let full = MAX_SCORE as f64;
+        for score in scores {
+            *score = if most == 0.0 { full } else { full - (*score * full / most).floor() };
+            *score *= self.weight as f64;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use phalanx_resource::Amounts;
+
+    use super::*;
+    use phalanx_cluster::event::{NodeTerm, Operator, Requirement, Taint, Toleration, TolerationOperator};
+
+    const WEIGHTS: NodeOrder = NodeOrder {
+        least: 0,
+        most: 0,
+        balanced: 0,
+        affinity: 0,
+        taints: 0,
+        pod_affinity: 0,
+        spread: 0,
+        images: 0,
+    };
+
+    /// A node of 4 cores and 10,000 bytes with some in use.
+    fn node(cpu: i64, memory: i64) -> Node {
+        let amounts = |cpu, memory| Amounts::from_iter([(DimId::CPU, cpu), (DimId::MEMORY, memory)]);
+        Node {
+            allocatable: amounts(4000, 10_000),
+            idle: amounts(4000 - cpu, 10_000 - memory),
+            nonzero_used: [cpu, memory],
+            ..Node::default()
+        }
+    }
+
+    fn room(weights: NodeOrder, request: [i64; 2]) -> Room {
+        Room::new(weights, request, request)
+    }
+
+    /// Figures by hand: ((4000-3000)*100/4000 + (10000-5000)*100/10000) / 2 = (25+50)/2 = 37.
+    #[test]
+    fn least_and_most_requested_are_means_in_whole_percents() {
+        let least = NodeOrder { least: 1, ..WEIGHTS };
+        assert_eq!(room(least, [3000, 5000]).score(&node(0, 0)), 37.0);
+        assert_eq!(room(least, [3000, 5000]).score(&node(2000, 0)), 25.0);
+        let most = NodeOrder { most: 2, ..WEIGHTS };
+        assert_eq!(room(most, [3000, 5000]).score(&node(0, 0)), 2.0 * 62.0);
+        assert_eq!(room(most, [9000, 5000]).score(&node(0, 0)), 2.0 * 75.0);
+    }
+
+    /// By hand: with 3000/4000 and 5000/10000 the deviation is 0.125, so 87; before it was 100: 50 + (50 - 13) / 2 = 68.
+    #[test]
+    fn balance_scores_the_change_a_pod_makes() {
+        let balanced = NodeOrder { balanced: 1, ..WEIGHTS };
+        assert_eq!(room(balanced, [3000, 5000]).score(&node(0, 0)), 68.0);
+        assert_eq!(room(balanced, [1000, 2500]).score(&node(0, 0)), 75.0);
+        assert_eq!(room(balanced, [2000, 0]).score(&node(0, 5000)), 87.0);
+        assert_eq!(room(balanced, [0, 0]).score(&node(0, 5000)), 0.0);
+    }
+
+    proptest::proptest! {
+        /// As the integers of kube-scheduler.
+        #[test]
+        fn scores_of_room_are_those_of_integers(
+            used in proptest::array::uniform2(0i64..12_000),
+            request in proptest::array::uniform2(0i64..12_000),
+        ) {
+            let (whole, node) = ([4000, 10_000], node(used[0], used[1]));
+            let taken = [0, 1].map(|at| used[at] + request[at]);
+            let percent = |at: usize, part: i64| part * 100 / whole[at];
+            let least = (0..2).map(|at| if taken[at] > whole[at] { 0 } else { percent(at, whole[at] - taken[at]) });
+            let most = (0..2).map(|at| percent(at, taken[at].min(whole[at])));
+            let weights = NodeOrder { least: 3, most: 5, ..WEIGHTS };
+            let expected = 3 * (least.sum::<i64>() / 2) + 5 * (most.sum::<i64>() / 2);
+            proptest::prop_assert_eq!(room(weights, request).score(&node), expected as f64);
+        }
+    }
+
+    #[test]
+    fn preferred_terms_add_up_and_the_best_node_gets_all() {
+        let term = |value: &str| {
+            let requirement =
+                Requirement { key: "zone".into(), operator: Operator::In, values: vec![value.into()] };
+            NodeTerm { labels: vec![requirement], fields: vec![] }
+        };
+        let preferred_nodes = vec![(30, term("a")), (10, term("b"))];
+        let constraints = Arc::new(Constraints { preferred_nodes, ..Constraints::default() });
+        let scorer = Preferred { constraints, weight: 2 };
+        let zone = |value: &str| Node { labels: vec![("zone".into(), value.into())], ..Node::default() };
+        let mut scores: Vec<f64> = ["a", "b", "c"].iter().map(|value| scorer.score(&zone(value))).collect();
+        assert_eq!(scores, [30.0, 10.0, 0.0]);
+        scorer.normalise(&mut scores);
+        assert_eq!(scores, [200.0, 66.0, 0.0]);
+    }
+
+    #[test]
+    fn untolerated_soft_taints_lower_a_node() {
+        let taint =
+            |key: &str| Taint { key: key.into(), value: "".into(), effect: TaintEffect::PreferNoSchedule };
+        let toleration = |key: &str, effect| Toleration {
+            key: key.into(),
+            operator: TolerationOperator::Exists,
+            value: "".into(),
+            effect,
+        };
+        let tolerations = vec![toleration("x", None), toleration("y", Some(TaintEffect::NoSchedule))];
+        let constraints = Arc::new(Constraints { tolerations, ..Constraints::default() });
+        let scorer = Untainted { constraints, weight: 3 };
+        let with =
+            |keys: &[&str]| Node { taints: keys.iter().map(|key| taint(key)).collect(), ..Node::default() };
+        let mut scores: Vec<f64> =
+            [&["x"][..], &["y"], &["y", "z"]].iter().map(|keys| scorer.score(&with(keys))).collect();
+        assert_eq!(scores, [0.0, 1.0, 2.0]);
+        scorer.normalise(&mut scores);
+        assert_eq!(scores, [300.0, 150.0, 0.0]);
+    }
+}

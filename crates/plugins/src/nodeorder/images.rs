@@ -1,0 +1,101 @@
+//! Image locality: nodes that have the pod's images already.
+//!
+//! An image counts its size times the share of nodes that have it, so that a rare image does not draw all pods to the
+//! few nodes it is on. The sum is brought from 23 MiB (0) .. 1000 MiB a container (100) to 0..100. Source: the ImageLocality
+//! plugin of kube-scheduler 1.36.
+use std::hash::{Hash, Hasher};
+
+use rustc_hash::FxHasher;
+
+use super::MAX_SCORE;
+use phalanx_cluster::id::ImageId;
+use phalanx_cluster::{Class, Node, World};
+use phalanx_framework::plugin::{Attribute, NodeRules, NodeScorer, Values};
+
+const LEAST: i64 = 23 << 20;
+const MOST_OF_CONTAINER: i64 = 1000 << 20;
+
+/// Changes when nodes come and go, or the pod's images with them; 0 when none of its images is anywhere.
+pub(super) fn scope(world: &World, class: &Class) -> u64 {
+    let spread = |image: &ImageId| world.image_spread(*image);
+    if class.images.iter().all(|image| spread(image).0 == 0) {
+        return 0;
+    }
+    let mut hasher = FxHasher::default();
+    class.images.iter().for_each(|image| spread(image).hash(&mut hasher));
+    hasher.finish().max(1)
+}
+
+pub(super) fn scorer(world: &World, class: &Class, weight: i64, rules: &mut NodeRules) {
+    let spread = |image: ImageId| {
+        let (on, nodes) = world.image_spread(image);
+        (image, f64::from(on) / f64::from(nodes.max(1)))
+    };
+    let images: Vec<_> =
+        class.images.iter().map(|image| spread(*image)).filter(|(_, part)| *part > 0.0).collect();
+    if images.is_empty() {
+        return;
+    }
+    let read = |(image, _): &(ImageId, f64)| (Attribute::Image(*image), Values::All);
+    rules.reads.extend(images.iter().map(read));
+    let most = MOST_OF_CONTAINER * class.images.len() as i64;
+    rules.scorers.push(Box::new(Locality { images, most, weight }));
+}
+
+struct Locality {
+    /// With the share of nodes that have it.
+    images: Vec<(ImageId, f64)>,
+    /// What is enough for a full score.
+    most: i64,
+    weight: i64,
+}
+
+impl NodeScorer for Locality {
+    fn score(&self, node: &Node) -> f64 {
+        let scaled = |(image, part): &(ImageId, f64)| {
+            node.image_size(*image).map_or(0, |size| (size as f64 * part) as i64)
+        };
+        let sum = self.images.iter().map(scaled).fold(0, i64::saturating_add).clamp(LEAST, self.most);
+        (MAX_SCORE * (sum - LEAST) / (self.most - LEAST)) as f64
+    }
+
+    fn normalise(&self, scores: &mut [f64]) {
+        for score in scores {
+            *score *= self.weight as f64;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use phalanx_cluster::id::Id;
+
+    fn image(at: usize) -> ImageId {
+        ImageId::from_index(at)
+    }
+
+    /// Figures by hand: 523 MiB on all nodes, one container: 100 * (523 - 23) / (1000 - 23) = 51.
+    #[test]
+    fn large_images_that_are_widely_spread_count_most() {
+        for (sizes, part, containers, expected) in [
+            (&[523][..], 1.0, 1, 51.0),
+            (&[523], 0.5, 1, 24.0),
+            (&[523], 1.0, 2, 25.0),
+            (&[500, 500], 1.0, 2, 49.0),
+            (&[23], 1.0, 1, 0.0),
+            (&[4000], 1.0, 1, 100.0),
+            (&[], 1.0, 1, 0.0),
+        ] {
+            let on: Vec<_> = sizes.iter().enumerate().map(|(at, size)| (image(at), *size << 20)).collect();
+            let node = Node { images: on, ..Node::default() };
+            let images = (0..containers).map(|at| (image(at), part)).collect();
+            let most = MOST_OF_CONTAINER * containers as i64;
+            let scorer = Locality { images, most, weight: 3 };
+            let mut scores = [scorer.score(&node)];
+            assert_eq!(scores, [expected], "{sizes:?} {part} {containers}");
+            scorer.normalise(&mut scores);
+            assert_eq!(scores, [3.0 * expected]);
+        }
+    }
+}

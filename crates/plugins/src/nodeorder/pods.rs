@@ -1,0 +1,74 @@
+//! Scores by the pods in a node's topology domains. Pods that are leaving do not count, nominated ones do.
+use super::MAX_SCORE;
+use phalanx_cluster::World;
+use phalanx_cluster::id::{ClassId, NodeId};
+use phalanx_framework::plugin::DomainScorer;
+
+/// InterPodAffinity.
+pub(super) struct PodAffinity {
+    pub(super) class: ClassId,
+    pub(super) weight: i64,
+}
+
+impl DomainScorer for PodAffinity {
+    fn score(&self, world: &World, node: NodeId) -> f64 {
+        let class = &world.classes[self.class];
+        let of = |term| world.terms.tally(term, node).unwrap_or_default();
+        let preferred = class.carried.preferred.iter().map(|(term, weight)| {
+            let [used, _, nominated] = of(*term).pods;
+            weight * i64::from(used + nominated)
+        });
+        let drawn = world.terms.outward(class).map(|term| {
+            let [used, _, nominated] = of(term).pull;
+            used + nominated
+        });
+        (preferred.sum::<i64>() + drawn.sum::<i64>()) as f64
+    }
+
+    fn normalise(&self, scores: &mut [f64]) {
+        let least = scores.iter().copied().fold(f64::INFINITY, f64::min);
+        let range = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max) - least;
+        for score in scores {
+            let of_range =
+                if range > 0.0 { (MAX_SCORE as f64 * ((*score - least) / range)).floor() } else { 0.0 };
+            *score = of_range * self.weight as f64;
+        }
+    }
+}
+
+/// PodTopologySpread.
+pub(super) struct Spread {
+    pub(super) class: ClassId,
+    pub(super) weight: i64,
+}
+
+/// Of a node that lacks the label of a topology.
+const NO_LABEL: f64 = -1.0;
+
+impl DomainScorer for Spread {
+    fn score(&self, world: &World, node: NodeId) -> f64 {
+        let mut sum = 0.0;
+        for spread in world.classes[self.class].carried.spread.iter().filter(|spread| !spread.required) {
+            let Some(tally) = world.terms.tally(spread.term, node) else { return NO_LABEL };
+            let [used, _, nominated] = tally.pods;
+            // The more domains there are, the less it matters where the others are: log2 evens that out.
+            let weight = (world.terms.domains(spread.term) as f64 + 2.0).ln();
+            sum += f64::from(used + nominated) * weight + f64::from(spread.max_skew - 1);
+        }
+        sum.round()
+    }
+
+    fn normalise(&self, scores: &mut [f64]) {
+        let known = || scores.iter().copied().filter(|score| *score > NO_LABEL);
+        let (least, most) = (known().fold(f64::INFINITY, f64::min), known().fold(0.0, f64::max));
+        let full = MAX_SCORE as f64;
+        for score in scores {
+            let share = match *score {
+                NO_LABEL => 0.0,
+                _ if most == 0.0 => full,
+                score => (full * (most + least - score) / most).floor(),
+            };
+            *score = share * self.weight as f64;
+        }
+    }
+}

@@ -1,0 +1,310 @@
+//! The claims of a pod: which nodes reach their volumes, can attach them, or can have them made.
+//!
+//! The conditions are those of kube-scheduler's VolumeBinding, VolumeZone, NodeVolumeLimits and, for
+//! ReadWriteOncePod, VolumeRestrictions plugins. Disks in a pod's own spec are counted on nodes (`world/node.rs`). What they depend on changes while a class lives, so all of them are rules
+//! of a scope.
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
+
+use rustc_hash::{FxHashMap, FxHasher};
+
+use super::node_term_reads;
+use phalanx_cluster::diagnosis::Unfit;
+use phalanx_cluster::event::{PodVolume, VolumeInfo};
+use phalanx_cluster::id::{PvcId, TaskId};
+use phalanx_cluster::{Demand, Node, Problem, Pvc, Want, World, reaches, solve};
+use phalanx_framework::plugin::{Attribute, NodeFilter, NodeRules, RoomFilter, Values};
+
+/// Which conditions are asked.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Volumes {
+    pub(super) binding: bool,
+    pub(super) zone: bool,
+    pub(super) limits: bool,
+}
+
+/// Changes with all that the rules depend on; 0 for a task without claims.
+pub(super) fn scope(world: &World, task: TaskId) -> u64 {
+    let claims = &world.class_of(task).pvcs;
+    if claims.is_empty() {
+        return 0;
+    }
+    let mut hasher = FxHasher::default();
+    claims.iter().for_each(|claim| world.volumes().state(*claim).hash(&mut hasher));
+    hasher.finish().max(1)
+}
+
+impl Volumes {
+    pub(super) fn filters(self, world: &World, task: TaskId, rules: &mut NodeRules) {
+        let class = world.class_of(task);
+        let (ids, named) = (&class.pvcs, &class.constraints.volumes);
+        if ids.is_empty() {
+            return;
+        }
+        let needs: Result<Vec<Demand>, Unfit> =
+            ids.iter().zip(named).map(|(id, named)| need(world, *id, named)).collect();
+        match needs {
+            Ok(needs) => self.place(world, needs, rules),
+            Err(why) if self.binding => rules.filters.push(Box::new(Never(why))),
+            Err(_) => {}
+        }
+        if ids.iter().any(|id| world.volumes().pvc(*id).is_exclusive()) {
+            rules.room_filters.push(Box::new(OncePod::new(world, ids)));
+        }
+        if self.limits {
+            add_limits(rules, world, ids);
+        }
+    }
+
+    fn place(self, world: &World, needs: Vec<Demand>, rules: &mut NodeRules) {
+        let (mut volumes, mut wants) = (Vec::new(), Vec::new());
+        for need in needs {
+            match need {
+                Demand::Reach(volume) => volumes.push(volume),
+                Demand::At(_) | Demand::On(..) if !self.binding => {}
+                Demand::At(name) => {
+                    let why = format!("node(s) that may not reach a volume being made for node {name}");
+                    only_on(name, why, rules);
+                }
+                Demand::On(node, claim) => {
+                    let (name, claim) = (&world.nodes[node].name, &world.volumes().pvc(claim).key.name);
+                    let why = format!(
+                        "node(s) that may not reach the volume of persistentvolumeclaim \"{claim}\", which is to be made for another pod on node {name}"
+                    );
+                    only_on(name.clone(), why, rules);
+                }
+                Demand::Volume(want) => wants.push(want),
+            }
+        }
+        if self.zone {
+            rules.filters.extend(volumes.iter().filter_map(|volume| Zone::of(volume, &mut rules.reads)));
+        }
+        if !self.binding {
+            return;
+        }
+        for volume in volumes.into_iter().filter(|volume| volume.nodes.is_some()) {
+            rules.reads.extend(volume.nodes.iter().flatten().flat_map(node_term_reads));
+            rules.filters.push(Box::new(Reach(volume)));
+        }
+        if !wants.is_empty() {
+            let candidates = wants.iter().flat_map(|want| &want.candidates);
+            let places = candidates.flat_map(|volume| volume.nodes.iter().flatten());
+            let made = wants.iter().flat_map(|want| want.made.iter().flatten());
+            rules.reads.extend(places.chain(made).flat_map(node_term_reads));
+            let spaces = wants.iter().filter_map(|want| want.space.as_ref());
+            let keys = spaces.flat_map(|space| space.keys());
+            rules.reads.extend(keys.map(|key| (Attribute::Label(key.clone()), Values::All)));
+            rules.filters.push(Box::new(Match(wants)));
+        }
+    }
+}
+
+fn only_on(node: Arc<str>, why: String, rules: &mut NodeRules) {
+    rules.reads.push((Attribute::Name, Values::These(vec![node.clone()])));
+    rules.filters.push(Box::new(OnlyOn { node, why: why.into() }));
+}
+
+fn need(world: &World, id: PvcId, named: &PodVolume) -> Result<Demand, Unfit> {
+    let name = &named.claim.name;
+    world.volumes().need(id, named).map_err(|problem| {
+        let text = match problem {
+            Problem::Missing => format!("persistentvolumeclaim \"{name}\" not found"),
+            Problem::NotMade => {
+                format!(
+                    "waiting for ephemeral volume controller to create the persistentvolumeclaim \"{name}\""
+                )
+            }
+            Problem::NotOwner => {
+                format!("persistentvolumeclaim \"{name}\" was not created for the pod (pod is not owner)")
+            }
+            Problem::Deleting => format!("persistentvolumeclaim \"{name}\" is being deleted"),
+            Problem::Lost(volume) => {
+                format!(
+                    "persistentvolumeclaim \"{name}\" bound to non-existent persistentvolume \"{volume}\""
+                )
+            }
+            Problem::Immediate => format!("pod has unbound immediate PersistentVolumeClaims: \"{name}\""),
+            Problem::NoClass(class) => format!("storageclass.storage.k8s.io \"{class}\" not found"),
+        };
+        Unfit::Pod(text.into())
+    })
+}
+
+fn unfit(text: &'static str) -> Result<(), Unfit> {
+    Err(Unfit::Other(text.into()))
+}
+
+/// No node will do.
+struct Never(Unfit);
+
+impl NodeFilter for Never {
+    fn check(&self, _: &Node) -> Result<(), Unfit> {
+        Err(self.0.clone())
+    }
+}
+
+/// A volume with a node affinity.
+struct Reach(Arc<VolumeInfo>);
+
+impl NodeFilter for Reach {
+    fn check(&self, node: &Node) -> Result<(), Unfit> {
+        if reaches(self.0.nodes.as_ref(), node) {
+            Ok(())
+        } else {
+            unfit("node(s) had volume node affinity conflict")
+        }
+    }
+}
+
+const NO_VOLUME: &str = "node(s) didn't find available persistent volumes to bind";
+const NO_SPACE: &str = "node(s) did not have enough free storage";
+
+/// A volume that is being made for a node.
+struct OnlyOn {
+    node: Arc<str>,
+    why: Arc<str>,
+}
+
+impl NodeFilter for OnlyOn {
+    fn check(&self, node: &Node) -> Result<(), Unfit> {
+        if node.name == self.node { Ok(()) } else { Err(Unfit::Other(self.why.clone())) }
+    }
+}
+
+/// Claims that get their volumes with the pod.
+struct Match(Vec<Want>);
+
+impl NodeFilter for Match {
+    fn check(&self, node: &Node) -> Result<(), Unfit> {
+        if solve(&self.0, node).is_some() {
+            return Ok(());
+        }
+        let each_can = self.0.iter().all(|want| want.can_be_made(node));
+        let lacks_space = each_can || self.0.iter().any(|want| want.lacks_space(node));
+        unfit(if lacks_space { NO_SPACE } else { NO_VOLUME })
+    }
+}
+
+/// Labels of places, and their names before Kubernetes 1.17.
+const PLACES: [[&str; 2]; 2] = [
+    ["topology.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/zone"],
+    ["topology.kubernetes.io/region", "failure-domain.beta.kubernetes.io/region"],
+];
+
+/// The zones and regions a volume is in, by its labels.
+struct Zone(Vec<(usize, Vec<Arc<str>>)>);
+
+impl Zone {
+    fn of(volume: &VolumeInfo, reads: &mut Vec<(Attribute, Values)>) -> Option<Box<dyn NodeFilter>> {
+        let mut places = Vec::new();
+        for (at, keys) in PLACES.iter().enumerate() {
+            for text in keys.iter().filter_map(|key| volume.labels.get(key)) {
+                places.push((at, text.split("__").map(Arc::from).collect::<Vec<Arc<str>>>()));
+            }
+        }
+        if places.is_empty() {
+            return None;
+        }
+        for key in PLACES.iter().flatten() {
+            let values = places.iter().flat_map(|(_, values)| values.iter().cloned()).collect();
+            reads.push((Attribute::Label((*key).into()), Values::These(values)));
+        }
+        Some(Box::new(Zone(places)))
+    }
+}
+
+fn place(node: &Node, at: usize) -> Option<&str> {
+    PLACES[at].iter().find_map(|key| node.label(key))
+}
+
+impl NodeFilter for Zone {
+    fn check(&self, node: &Node) -> Result<(), Unfit> {
+        // A cluster whose nodes are nowhere has no zones.
+        if (0..PLACES.len()).all(|at| place(node, at).is_none()) {
+            return Ok(());
+        }
+        let inside = |(at, values): &(usize, Vec<Arc<str>>)| {
+            place(node, *at).is_some_and(|found| values.iter().any(|value| **value == *found))
+        };
+        if self.0.iter().all(inside) { Ok(()) } else { unfit("node(s) had no available volume zone") }
+    }
+}
+
+/// Claims that one pod at a time may use.
+struct OncePod {
+    now: bool,
+    later: bool,
+}
+
+impl OncePod {
+    fn new(world: &World, ids: &[PvcId]) -> Self {
+        let claims = || ids.iter().map(|id| world.volumes().pvc(*id)).filter(|claim| claim.is_exclusive());
+        let later = claims().all(|claim| claim.used.held == 0);
+        Self { now: later && claims().all(|claim| claim.used.releasing == 0), later }
+    }
+}
+
+impl RoomFilter for OncePod {
+    fn check(&self, _: &Node, later: bool) -> Result<(), Unfit> {
+        if if later { self.later } else { self.now } {
+            return Ok(());
+        }
+        unfit("node has pod using PersistentVolumeClaim with the same name and ReadWriteOncePod access mode")
+    }
+}
+
+/// Volumes of one driver.
+#[derive(Default)]
+struct OfDriver {
+    /// How many the pod needs.
+    needed: u32,
+    /// How many of them are on a node already: now, and when pods that are being deleted are gone.
+    there: FxHashMap<Arc<str>, (u32, u32)>,
+}
+
+/// What nodes can attach.
+struct Limits(Vec<(Arc<str>, OfDriver)>);
+
+/// Adds a filter for the drivers that tell how many volumes a node can attach.
+fn add_limits(rules: &mut NodeRules, world: &World, ids: &[PvcId]) {
+    let claims = ids.iter().map(|id| world.volumes().pvc(*id));
+    let mut drivers: Vec<(Arc<str>, OfDriver)> = Vec::new();
+    for claim in claims {
+        let Some(driver) = claim.driver.as_ref().filter(|driver| world.volumes().is_limited(driver)) else {
+            continue;
+        };
+        let at = drivers.iter().position(|(known, _)| known == driver).unwrap_or_else(|| {
+            drivers.push((driver.clone(), OfDriver::default()));
+            drivers.len() - 1
+        });
+        drivers[at].1.count(world, claim);
+    }
+    if drivers.is_empty() {
+        return;
+    }
+    let nodes = drivers.iter().flat_map(|(_, of)| of.there.keys().cloned()).collect();
+    rules.reads.push((Attribute::Name, Values::These(nodes)));
+    rules.room_filters.push(Box::new(Limits(drivers)));
+}
+
+impl OfDriver {
+    fn count(&mut self, world: &World, claim: &Pvc) {
+        self.needed += 1;
+        for (node, on) in &claim.on {
+            let there = self.there.entry(world.nodes[*node].name.clone()).or_default();
+            there.0 += 1;
+            there.1 += on.once().held;
+        }
+    }
+}
+
+impl RoomFilter for Limits {
+    fn check(&self, node: &Node, later: bool) -> Result<(), Unfit> {
+        let fits = |(driver, of): &(Arc<str>, OfDriver)| {
+            let Some(limit) = node.attach_limit(driver) else { return true };
+            let there = of.there.get(&node.name).map_or(0, |there| if later { there.1 } else { there.0 });
+            node.attached(driver, later) + of.needed - there <= limit
+        };
+        if self.0.iter().all(fits) { Ok(()) } else { unfit("node(s) exceed max volume count") }
+    }
+}

@@ -1,0 +1,175 @@
+//! priority: what is more important goes first, and may evict what is less.
+//!
+//! - Jobs by the value of their PodGroup's PriorityClass, tasks of a job by their pod's priority; larger first.
+//! - A task may be evicted for one of another job when its job's priority is less, and for one of its own job when its
+//!   own priority is less.
+//! - What is reserved for a job gives way to a job of higher priority in the same queue.
+//! - A job starves while `ready + nominated < tasks`, so that it may preempt for all of them.
+//!
+//! Source: Volcano's priority plugin. Reclaim across queues does not ask for priority.
+use std::cmp::Ordering;
+use std::sync::Arc;
+
+use phalanx_cluster::event::Time;
+use phalanx_cluster::id::{JobId, TaskId};
+use phalanx_cluster::{Status, World};
+use phalanx_framework::conf::ArgSpec;
+use phalanx_framework::plugin::{EvictionKind, Mark, Plugin, PluginDef};
+
+const ARGS: &[ArgSpec] = &[];
+
+const READS: &[Mark] = &[
+    Mark::new(
+        "spec.priorityClassName",
+        "field of a PodGroup, or of a pod without one",
+        "the global default, else 0",
+        "The priority of the job: the value of that PriorityClass.",
+    ),
+    Mark::new(
+        "spec.priority",
+        "field of a pod",
+        "that of its PriorityClass",
+        "The priority of the pod in its job.",
+    ),
+    Mark::new(
+        "volcano.sh/task-priority",
+        "annotation of a pod",
+        "`spec.priority`",
+        "An integer that counts instead.",
+    ),
+];
+
+pub(super) const DEF: PluginDef = PluginDef {
+    name: "priority",
+    summary: "Jobs and pods of higher priority go first and may preempt those of lower priority.",
+    args: ARGS,
+    reads: READS,
+    open: |_| Box::new(Priority),
+};
+
+struct Priority;
+
+impl Plugin for Priority {
+    fn stands_until(&self, _: &World, _: JobId) -> Option<Time> {
+        Some(Time::NEVER)
+    }
+
+    fn job_order(&self, world: &World, a: JobId, b: JobId) -> Ordering {
+        world.jobs[b].priority.cmp(&world.jobs[a].priority)
+    }
+
+    fn outranks(&self, world: &World, by: JobId, of: JobId) -> bool {
+        world.jobs[by].priority > world.jobs[of].priority
+    }
+
+    fn has_ranks(&self) -> bool {
+        true
+    }
+
+    fn task_order(&self, world: &World, a: TaskId, b: TaskId) -> Ordering {
+        world.tasks[b].priority.cmp(&world.tasks[a].priority)
+    }
+
+    fn job_starving(&self, world: &World, job: JobId) -> Option<bool> {
+        let counts = &world.jobs[job].counts;
+        Some(counts.ready() + counts.of(Status::Pipelined) < counts.total())
+    }
+
+    fn minds_request(&self) -> bool {
+        false
+    }
+
+    fn keeps(&self, _: &World, _: TaskId, _: TaskId) -> Arc<str> {
+        "of equal or higher priority (plugin priority)".into()
+    }
+
+    fn preemptable(&self, world: &World, by: TaskId, of: &[TaskId]) -> Option<Vec<TaskId>> {
+        let lesser = |victim: &TaskId| is_lesser(world, *victim, by);
+        Some(of.iter().copied().filter(lesser).collect())
+    }
+
+    fn unified_evictable(
+        &self,
+        world: &World,
+        kind: EvictionKind,
+        by: TaskId,
+        of: &[TaskId],
+    ) -> Option<Vec<TaskId>> {
+        let priority = |task: TaskId| world.tasks[task].job.map(|job| world.jobs[job].priority);
+        let lesser = |task: &&TaskId| priority(**task).is_some_and(|its| Some(its) < priority(by));
+        Some(match kind {
+            EvictionKind::Preempt => of.iter().filter(lesser).copied().collect(),
+            EvictionKind::Reclaim => of.to_vec(),
+        })
+    }
+}
+
+fn is_lesser(world: &World, victim: TaskId, by: TaskId) -> bool {
+    let (victim, by) = (&world.tasks[victim], &world.tasks[by]);
+    match (victim.job, by.job) {
+        (Some(its), Some(mine)) if its == mine => victim.priority < by.priority,
+        (Some(its), Some(mine)) => world.jobs[its].priority < world.jobs[mine].priority,
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use phalanx_cluster::event::{Event, PodGroupInfo};
+    use phalanx_framework::testing::{group, job_of, member, task_of, world_of};
+
+    fn world() -> World {
+        let class =
+            |name: &str, value| Event::PriorityClass { name: name.into(), value, global_default: false };
+        let mut world = world_of([class("low", 1), class("high", 9)]);
+        for name in ["low", "high", "none"] {
+            let priority_class = Some(name.into());
+            world.apply(PodGroupInfo { priority_class, ..group(name, 1) }.into());
+            for (index, priority) in [(0, Some(0)), (1, Some(5))] {
+                let mut pod = member(name, index, "cpu=1");
+                pod.priority = priority;
+                world.apply(pod.into());
+            }
+        }
+        world
+    }
+
+    #[test]
+    fn larger_priorities_go_first() {
+        let world = world();
+        let job = |name| job_of(&world, name);
+        assert_eq!(Priority.job_order(&world, job("high"), job("low")), Ordering::Less);
+        assert_eq!(Priority.job_order(&world, job("none"), job("low")), Ordering::Greater);
+        assert_eq!(Priority.job_order(&world, job("low"), job("low")), Ordering::Equal);
+        let task = |name| task_of(&world, name);
+        assert_eq!(Priority.task_order(&world, task("low-1"), task("low-0")), Ordering::Less);
+        assert_eq!(Priority.task_order(&world, task("low-1"), task("high-1")), Ordering::Equal);
+    }
+
+    #[test]
+    fn victims_are_of_lesser_jobs_or_lesser_tasks_of_the_same_job() {
+        let world = world();
+        let all: Vec<TaskId> = world.tasks.ids().collect();
+        for (by, expected) in [
+            ("high-0", vec!["low-0", "low-1", "none-0", "none-1"]),
+            ("high-1", vec!["high-0", "low-0", "low-1", "none-0", "none-1"]),
+            ("low-0", vec!["none-0", "none-1"]),
+            ("none-0", vec![]),
+        ] {
+            let victims = Priority.preemptable(&world, task_of(&world, by), &all).unwrap();
+            let mut names: Vec<&str> = victims.iter().map(|task| &*world.tasks[*task].pod.name).collect();
+            names.sort_unstable();
+            assert_eq!(names, expected, "for {by}");
+        }
+    }
+
+    #[test]
+    fn a_job_starves_while_a_task_has_no_place() {
+        let mut world = world_of([group("g", 1)]);
+        world.apply(phalanx_framework::testing::running(member("g", 0, "cpu=1"), "n").into());
+        assert_eq!(Priority.job_starving(&world, job_of(&world, "g")), Some(false));
+        world.apply(member("g", 1, "cpu=1").into());
+        assert_eq!(Priority.job_starving(&world, job_of(&world, "g")), Some(true));
+    }
+}

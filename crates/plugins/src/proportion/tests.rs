@@ -1,0 +1,308 @@
+use proptest::prelude::*;
+
+use super::*;
+use phalanx_cluster::event::{Event, GroupStatus, Phase, PodGroupInfo, QueueInfo, QueueState};
+use phalanx_framework::testing::{
+    group, job_of, member, node, queue, queue_of, resources, running, task_of, world_of,
+};
+
+fn cpu(cores: i64) -> String {
+    format!("cpu={cores}")
+}
+
+/// A queue, how many pods of one core its gang runs, and how many more it asks for.
+struct Row {
+    queue: QueueInfo,
+    runs: u32,
+    waits: u32,
+}
+
+fn row(queue: QueueInfo, runs: u32, waits: u32) -> Row {
+    Row { queue, runs, waits }
+}
+
+/// One node of so many cores, and queues with one gang each (of the queue's name), if it has pods.
+fn world(cores: i64, rows: &[Row]) -> World {
+    let mut world = world_of([node("n", &format!("{} pods=9999", cpu(cores)))]);
+    for Row { queue, runs, waits } in rows {
+        world.apply(queue.clone().into());
+        if runs + waits == 0 {
+            continue;
+        }
+        let status = GroupStatus { phase: Phase::Running, ..GroupStatus::default() };
+        world.apply(PodGroupInfo { queue: queue.name.clone(), status, ..group(&queue.name, 1) }.into());
+        for index in 0..runs + waits {
+            let pod = member(&queue.name, index, "cpu=1");
+            world.apply(if index < *runs { running(pod, "n") } else { pod }.into());
+        }
+    }
+    world
+}
+
+fn with(name: &str, weight: u32, capability: &str, guarantee: &str) -> QueueInfo {
+    QueueInfo { capability: resources(capability), guarantee: resources(guarantee), ..queue(name, weight) }
+}
+
+fn deserved(world: &World, queues: &[&str]) -> Vec<i64> {
+    let plugin = Proportion::open(world);
+    let of = |name: &&str| plugin.deserved(world, queue_of(world, name)).unwrap().get(DimId::CPU);
+    queues.iter().map(of).collect()
+}
+
+#[test]
+fn queues_deserve_by_weight_within_their_bounds() {
+    for (what, cores, rows, expected) in [
+        ("1:3", 8, vec![row(queue("a", 1), 0, 9), row(queue("b", 3), 0, 9)], vec![2000, 6000]),
+        (
+            "what one does not ask for goes to the other",
+            8,
+            vec![row(queue("a", 1), 0, 9), row(queue("b", 3), 0, 1)],
+            vec![7000, 1000],
+        ),
+        (
+            "no more than is asked for",
+            8,
+            vec![row(queue("a", 1), 1, 1), row(queue("b", 3), 0, 1)],
+            vec![2000, 1000],
+        ),
+        (
+            "a capability",
+            8,
+            vec![row(with("a", 1, "cpu=1", ""), 0, 9), row(queue("b", 1), 0, 9)],
+            vec![1000, 7000],
+        ),
+        (
+            "a guarantee",
+            8,
+            vec![row(with("a", 1, "", "cpu=5"), 0, 9), row(queue("b", 1), 0, 9)],
+            vec![5000, 3000],
+        ),
+        (
+            "a guarantee that nobody asks for",
+            8,
+            vec![row(with("a", 1, "", "cpu=5"), 0, 0), row(queue("b", 1), 0, 9)],
+            vec![5000, 3000],
+        ),
+        (
+            "guarantees beyond what there is are cut in proportion",
+            8,
+            vec![row(with("a", 1, "", "cpu=12"), 0, 9), row(with("b", 1, "", "cpu=4"), 0, 9)],
+            vec![6000, 2000],
+        ),
+        ("an empty cluster", 0, vec![row(queue("a", 1), 0, 9)], vec![0]),
+        (
+            "what is held counts as asked for",
+            8,
+            vec![row(queue("a", 1), 8, 0), row(queue("b", 1), 0, 8)],
+            vec![4000, 4000],
+        ),
+        (
+            "to the unit, by name",
+            1,
+            vec![row(queue("c", 1), 0, 9), row(queue("a", 1), 0, 9), row(queue("b", 1), 0, 9)],
+            vec![334, 333, 333],
+        ),
+    ] {
+        let world = world(cores, &rows);
+        let mut names: Vec<&str> = rows.iter().map(|row| &*row.queue.name).collect();
+        names.sort_unstable();
+        assert_eq!(deserved(&world, &names), expected, "{what}");
+    }
+}
+
+#[test]
+fn a_queue_that_takes_no_jobs_deserves_no_more_than_it_holds() {
+    for (what, cores, rows, expected) in [
+        (
+            "a guarantee above the capability is a fault: what its pods hold, and nothing is kept for it",
+            8,
+            vec![row(with("a", 1, "cpu=2", "cpu=5"), 1, 9), row(queue("b", 1), 0, 9)],
+            vec![1000, 7000],
+        ),
+        (
+            "a closed queue asks for what it holds",
+            8,
+            vec![
+                row(QueueInfo { state: QueueState::Closed, ..queue("a", 9) }, 2, 9),
+                row(queue("b", 1), 0, 9),
+            ],
+            vec![2000, 6000],
+        ),
+        (
+            "a queue with a parent asks for what it holds",
+            8,
+            vec![
+                row(QueueInfo { parent: "b".into(), ..with("a", 9, "", "cpu=7") }, 2, 9),
+                row(queue("b", 1), 0, 9),
+            ],
+            vec![2000, 6000],
+        ),
+    ] {
+        assert_eq!(deserved(&world(cores, &rows), &["a", "b"]), expected, "{what}");
+    }
+}
+
+#[test]
+fn a_queue_takes_tasks_up_to_what_it_deserves() {
+    for (runs, overused, allocatable) in
+        [(0, false, true), (1, false, true), (2, true, false), (3, true, false)]
+    {
+        let world = world(8, &[row(queue("a", 1), runs, 9), row(queue("b", 3), 0, 9)]);
+        let (plugin, id) = (Proportion::open(&world), queue_of(&world, "a"));
+        assert_eq!(plugin.overused(&world, id).is_some(), overused, "{runs} run");
+        let task = task_of(&world, "a-8");
+        assert_eq!(plugin.allocatable(&world, id, task).is_ok(), allocatable, "{runs} run");
+    }
+}
+
+#[test]
+fn a_refusal_says_by_how_much() {
+    let world = world(8, &[row(queue("a", 1), 2, 9), row(queue("b", 3), 0, 9)]);
+    let (plugin, id) = (Proportion::open(&world), queue_of(&world, "a"));
+    let refusal = plugin.allocatable(&world, id, task_of(&world, "a-9")).unwrap_err();
+    assert_eq!(
+        refusal.text(&world.dims),
+        "queue a would exceed its deserved: cpu (1 more) (plugin proportion): what jobs of other queues ask for, waiting ones \
+         included, leaves it 2 of 8 cpu by weight; it may have more when they ask for less, or with a larger weight"
+    );
+    let refusal = plugin.overused(&world, id).unwrap();
+    assert_eq!(
+        refusal.text(&world.dims),
+        "queue a is overused: it holds all that its weight gives it beside what other queues ask for (plugin proportion)"
+    );
+}
+
+#[test]
+fn a_queue_that_has_the_cluster_for_itself_is_bounded_by_nodes_alone() {
+    let world = world(4, &[row(queue("a", 1), 4, 9)]);
+    let (plugin, id) = (Proportion::open(&world), queue_of(&world, "a"));
+    assert_eq!(plugin.overused(&world, id), None);
+    assert_eq!(plugin.allocatable(&world, id, task_of(&world, "a-9")), Ok(()));
+}
+
+#[test]
+fn queues_go_by_priority_then_by_share() {
+    let mut first = queue("first", 1);
+    first.priority = 1;
+    let world = world(
+        20,
+        &[row(queue("a", 1), 3, 9), row(queue("b", 3), 4, 9), row(first, 4, 9), row(queue("idle", 1), 0, 0)],
+    );
+    let plugin = Proportion::open(&world);
+    let mut order = ["a", "b", "first", "idle"].map(|name| queue_of(&world, name));
+    order.sort_by(|a, b| plugin.queue_order(&world, *a, *b));
+    let names = order.map(|id| world.queues[id].name.to_string());
+    assert_eq!(names, ["first", "idle", "b", "a"]);
+}
+
+#[test]
+fn a_queue_keeps_what_it_deserves_when_others_reclaim() {
+    let world = world(8, &[row(queue("a", 1), 7, 0), row(queue("b", 3), 1, 9)]);
+    let plugin = Proportion::open(&world);
+    let of = |name: &str, count: u32| -> Vec<TaskId> {
+        (0..count).map(|index| task_of(&world, &format!("{name}-{index}"))).collect()
+    };
+    let by = task_of(&world, "b-9");
+    assert_eq!(plugin.reclaimable(&world, by, &of("a", 7)), Some(of("a", 5)));
+    assert_eq!(plugin.reclaimable(&world, by, &of("b", 1)), Some(Vec::new()));
+}
+
+fn asking(name: &str, phase: Phase, min_resources: &str) -> PodGroupInfo {
+    let status = GroupStatus { phase, ..GroupStatus::default() };
+    let min_resources = Some(resources(min_resources));
+    PodGroupInfo { queue: "q".into(), status, min_resources, ..group(name, 1) }
+}
+
+fn admits(plugin: &Proportion, world: &World, name: &str) -> bool {
+    plugin.job_enqueueable(world, job_of(world, name)) == Verdict::Permit
+}
+
+#[test]
+fn a_queue_promises_no_more_than_its_real_capability() {
+    // 10 cores, 3 of them another queue's guarantee, a capability of 6: 6 for q.
+    let mut world =
+        world_of([Event::from(node("n", "cpu=10 memory=10Gi")), with("o", 1, "", "cpu=3").into()]);
+    world.apply(with("q", 1, "cpu=6", "").into());
+    world.apply(asking("inqueue", Phase::Inqueue, "cpu=1").into());
+    // Promised 2, has 3: 1 is elastic.
+    world.apply(asking("running", Phase::Running, "cpu=2").into());
+    for index in 0..3 {
+        world.apply(running(member("running", index, "cpu=1"), "n").into());
+    }
+    for (name, request) in
+        [("three", "cpu=3"), ("more", "cpu=3001m"), ("other", "memory=10Gi"), ("lots", "memory=11Gi")]
+    {
+        world.apply(asking(name, Phase::Pending, request).into());
+    }
+    let mut plugin = Proportion::open(&world);
+    let expected = [("three", true), ("more", false), ("other", true), ("lots", false)];
+    for (name, admitted) in expected {
+        assert_eq!(admits(&plugin, &world, name), admitted, "{name}");
+    }
+    plugin.job_enqueued(&world, job_of(&world, "three"));
+    assert!(!admits(&plugin, &world, "three") && admits(&plugin, &world, "other"));
+}
+
+#[test]
+fn without_a_capability_what_others_are_guaranteed_is_the_limit() {
+    let mut world = world_of([Event::from(node("n", "cpu=10")), with("o", 1, "", "cpu=3").into()]);
+    world.apply(queue("q", 1).into());
+    world.apply(asking("seven", Phase::Pending, "cpu=7").into());
+    world.apply(asking("eight", Phase::Pending, "cpu=8").into());
+    let plugin = Proportion::open(&world);
+    assert!(admits(&plugin, &world, "seven"));
+    let Verdict::Reject(refusal) = plugin.job_enqueueable(&world, job_of(&world, "eight")) else {
+        panic!("admitted");
+    };
+    assert_eq!(
+        refusal.text(&world.dims),
+        "resource quota of queue q beside the guarantees of others (the largest: queue o) insufficient: insufficient cpu (1 more) (plugin proportion)"
+    );
+}
+
+/// Weight, capability, guarantee, and pods that wait, each of one core.
+type Bounds = (u32, Option<i64>, i64, u32);
+
+/// Cores, and queues with any bounds, sensible or not.
+fn rows() -> impl Strategy<Value = (i64, Vec<Bounds>)> {
+    let one = (1u32..5, prop::option::of(0i64..12), prop_oneof![Just(0i64), 0i64..8], 0u32..12);
+    (0i64..30, prop::collection::vec(one, 1..6))
+}
+
+fn world_of_rows(cores: i64, rows: &[Bounds], order: impl Iterator<Item = usize>) -> World {
+    let build = |at: usize| {
+        let (weight, capability, guarantee, waits) = rows[at];
+        let capability = capability.map(cpu).unwrap_or_default();
+        row(with(&format!("q{at}"), weight, &capability, &cpu(guarantee)), 0, waits)
+    };
+    world(cores, &order.map(build).collect::<Vec<_>>())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn deserved_amounts_keep_every_bound((cores, rows) in rows()) {
+        let names: Vec<String> = (0..rows.len()).map(|at| format!("q{at}")).collect();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let world = world_of_rows(cores, &rows, 0..rows.len());
+        let plugin = Proportion::open(&world);
+        let got = deserved(&world, &names);
+        let backwards = world_of_rows(cores, &rows, (0..rows.len()).rev());
+        prop_assert_eq!(&got, &deserved(&backwards, &names), "the order of queues matters");
+        prop_assert!(got.iter().sum::<i64>() <= cores * 1000);
+        let broken = |at: usize| rows[at].1.is_some_and(|capability| capability < rows[at].2);
+        let guarantee = |at: usize| if broken(at) { 0 } else { rows[at].2 * 1000 };
+        let feasible = (0..rows.len()).map(guarantee).sum::<i64>() <= cores * 1000;
+        let mut demand = 0;
+        for (at, got) in got.iter().enumerate() {
+            let real = plugin.of(queue_of(&world, names[at])).real_capability.get(DimId::CPU);
+            let request = if broken(at) { 0 } else { i64::from(rows[at].3) * 1000 };
+            prop_assert!(*got <= request.min(real).max(guarantee(at)));
+            prop_assert!(real <= rows[at].1.map_or(i64::MAX, |cap| cap * 1000));
+            prop_assert!(!feasible || *got >= guarantee(at));
+            demand += request.min(real).max(guarantee(at));
+        }
+        prop_assert!(!feasible || got.iter().sum::<i64>() == demand.min(cores * 1000), "room is left undivided");
+    }
+}

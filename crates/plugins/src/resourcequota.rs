@@ -1,0 +1,203 @@
+//! resourcequota: a job waits until the ResourceQuotas of its namespace have room for its minResources.
+//!
+//! `used + what admitted jobs will still use + minResources` may not be above `hard`, in what the quota limits and
+//! minResources name; `cpu` and `requests.cpu` are one. What the job's pods request that exist already is part of `used`
+//! and does not count twice. Quotas with scopes are left to the API server. A job without minResources is admitted.
+//!
+//! Source: Volcano's resourcequota plugin, which forgets at the end of a cycle what it admitted, though the pods are not
+//! there yet.
+use std::sync::Arc;
+
+use phalanx_resource::{Amounts, DimId};
+use rustc_hash::FxHashMap;
+
+use phalanx_cluster::diagnosis::Refusal;
+use phalanx_cluster::event::Time;
+use phalanx_cluster::id::JobId;
+use phalanx_cluster::{Allowance, World};
+use phalanx_framework::conf::ArgSpec;
+use phalanx_framework::plugin::{Mark, Plugin, PluginDef, Verdict};
+
+const NAME: &str = "resourcequota";
+const ARGS: &[ArgSpec] = &[];
+
+const READS: &[Mark] = &[
+    Mark::new(
+        "spec.hard",
+        "field of a ResourceQuota",
+        "no limit",
+        "What the pods of its namespace may request in sum; `cpu` and `requests.cpu` are one, `count/...` is left out.",
+    ),
+    Mark::new("status.used", "field of a ResourceQuota", "0", "What they request already."),
+    Mark::new(
+        "spec.scopes, spec.scopeSelector",
+        "field of a ResourceQuota",
+        "none",
+        "With one, it is left to the API server.",
+    ),
+    Mark::new("spec.minResources", "field of a PodGroup", "admitted", "What the gang needs in sum to begin."),
+];
+
+pub(super) const DEF: PluginDef = PluginDef {
+    name: NAME,
+    summary: "Admits jobs only when the ResourceQuotas of their namespace have room for them.",
+    args: ARGS,
+    reads: READS,
+    open: |opening| Box::new(ResourceQuotas::open(opening.world)),
+};
+
+#[derive(Default)]
+struct ResourceQuotas {
+    /// What jobs that are admitted will still use, by namespace.
+    admitted: FxHashMap<Arc<str>, Amounts>,
+}
+
+impl ResourceQuotas {
+    fn open(world: &World) -> Self {
+        Self { admitted: world.quota_promises() }
+    }
+
+    /// By how much a demand would take a quota over its limits.
+    fn over(&self, namespace: &str, quota: &Allowance, demand: &Amounts) -> Vec<(DimId, i64)> {
+        let mut used = quota.used.clone();
+        if let Some(admitted) = self.admitted.get(namespace) {
+            used.add(admitted);
+        }
+        used.add(demand);
+        quota.hard.over(&used).filter(|(dim, _)| demand.get(*dim) > 0).collect()
+    }
+}
+
+impl Plugin for ResourceQuotas {
+    fn stands_until(&self, _: &World, _: JobId) -> Option<Time> {
+        Some(Time::NEVER)
+    }
+
+    fn job_enqueueable(&self, world: &World, job: JobId) -> Verdict {
+        let job = &world.jobs[job];
+        let namespace = &job.key.namespace;
+        let mut quotas = world.allowances_of(namespace).peekable();
+        if quotas.peek().is_none() {
+            return Verdict::Permit;
+        }
+        let demand = world.quota_demand(job);
+        for (key, quota) in quotas {
+            let over = self.over(namespace, quota, &demand);
+            if !over.is_empty() {
+                return Verdict::Reject(Refusal::ResourceQuota { quota: key.clone(), over });
+            }
+        }
+        Verdict::Permit
+    }
+
+    fn job_enqueued(&mut self, world: &World, job: JobId) {
+        let job = &world.jobs[job];
+        if world.allowances_of(&job.key.namespace).next().is_some() {
+            let demand = world.quota_demand(job);
+            self.admitted.entry(job.key.namespace.clone()).or_default().add(&demand);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use phalanx_cluster::JobKind;
+    use phalanx_cluster::event::{Event, Key, Phase, PodGroupInfo, QuotaInfo};
+    use phalanx_framework::testing::{group, job_of, member, pod, resources, running, world_of};
+
+    fn quota(name: &str, hard: &str, used: &str) -> Event {
+        QuotaInfo { key: Key::new("ns", name), hard: resources(hard), used: resources(used) }.into()
+    }
+
+    fn asking(name: &str, min_resources: &str) -> Event {
+        PodGroupInfo { min_resources: Some(resources(min_resources)), ..group(name, 1) }.into()
+    }
+
+    fn refusal(plugin: &ResourceQuotas, world: &World, name: &str) -> Option<String> {
+        match plugin.job_enqueueable(world, job_of(world, name)) {
+            Verdict::Reject(refusal) => Some(refusal.text(&world.dims)),
+            Verdict::Permit => None,
+            Verdict::Abstain => panic!("no opinion on {name}"),
+        }
+    }
+
+    #[test]
+    fn min_resources_must_fit_what_quotas_leave() {
+        for (hard, used, asked, over) in [
+            ("cpu=10", "cpu=6", "cpu=4", None),
+            ("cpu=10", "cpu=6", "cpu=5", Some("cpu (1 more)")),
+            ("requests.cpu=10", "requests.cpu=6", "cpu=5", Some("cpu (1 more)")),
+            ("cpu=10", "cpu=6", "requests.cpu=5", Some("cpu (1 more)")),
+            // The stricter of two names for the same counts, and an amount with two names counts once.
+            ("cpu=20 requests.cpu=10", "cpu=6 requests.cpu=6", "cpu=5 requests.cpu=4", Some("cpu (1 more)")),
+            ("limits.cpu=10", "limits.cpu=9", "cpu=5", None),
+            ("limits.cpu=10", "limits.cpu=9", "limits.cpu=2", Some("limits.cpu (1 more)")),
+            ("requests.memory=10Gi", "requests.memory=10Gi", "cpu=1", None),
+            ("requests.memory=10Gi", "requests.memory=9Gi", "memory=2Gi", Some("memory (1Gi more)")),
+            ("pods=3 count/configmaps=1", "pods=3 count/configmaps=1", "count/pods=1", Some("pods (1 more)")),
+            ("requests.nvidia.com/gpu=1", "", "nvidia.com/gpu=8", Some("nvidia.com/gpu (7 more)")),
+            ("cpu=1", "cpu=5", "memory=1Gi", None),
+        ] {
+            let world = world_of([quota("q", hard, used), asking("g", asked)]);
+            let told = refusal(&ResourceQuotas::default(), &world, "g");
+            let expected =
+                over.map(|over| format!("ResourceQuota ns/q would be exceeded: {over} (plugin {NAME})"));
+            assert_eq!(told, expected, "{asked} with {used} of {hard}");
+        }
+    }
+
+    #[test]
+    fn quotas_of_other_namespaces_do_not_matter() {
+        let other =
+            QuotaInfo { key: Key::new("other", "q"), hard: resources("cpu=1"), ..QuotaInfo::default() };
+        let mut world = world_of([asking("g", "cpu=5"), other.into(), quota("wide", "cpu=9", "")]);
+        assert_eq!(refusal(&ResourceQuotas::default(), &world, "g"), None);
+        world.apply(quota("narrow", "cpu=4", ""));
+        assert!(refusal(&ResourceQuotas::default(), &world, "g").unwrap().contains("ns/narrow"));
+        world.apply(Event::QuotaGone(Key::new("ns", "narrow")));
+        assert_eq!(refusal(&ResourceQuotas::default(), &world, "g"), None);
+    }
+
+    #[test]
+    fn what_was_admitted_in_a_cycle_counts() {
+        let world = world_of([
+            quota("q", "cpu=10", ""),
+            asking("a", "cpu=6"),
+            asking("b", "cpu=5"),
+            asking("c", "cpu=4"),
+        ]);
+        let mut plugin = ResourceQuotas::default();
+        assert_eq!(refusal(&plugin, &world, "b"), None);
+        plugin.job_enqueued(&world, job_of(&world, "a"));
+        assert!(refusal(&plugin, &world, "b").is_some());
+        assert_eq!(refusal(&plugin, &world, "c"), None);
+    }
+
+    #[test]
+    fn what_was_admitted_earlier_counts_until_its_pods_are_there() {
+        let mut world = world_of([quota("q", "cpu=10", ""), asking("a", "cpu=6"), asking("b", "cpu=5")]);
+        let a = job_of(&world, "a");
+        world.jobs[a].phase = Phase::Inqueue;
+        assert!(refusal(&ResourceQuotas::open(&world), &world, "b").is_some());
+        world.apply(member("a", 0, "cpu=6").into());
+        assert_eq!(
+            refusal(&ResourceQuotas::open(&world), &world, "b"),
+            None,
+            "its pod is part of what is used"
+        );
+    }
+
+    #[test]
+    fn pods_that_exist_are_part_of_what_is_used() {
+        let mut world = world_of([quota("q", "cpu=3 pods=3", "cpu=2 pods=2"), asking("g", "cpu=3 pods=3")]);
+        world.apply(running(member("g", 0, "cpu=1"), "n").into());
+        assert!(refusal(&ResourceQuotas::default(), &world, "g").is_some());
+        world.apply(member("g", 1, "cpu=1").into());
+        assert_eq!(refusal(&ResourceQuotas::default(), &world, "g"), None);
+        world.apply(quota("q", "cpu=0", "cpu=9"));
+        world.apply(pod("solo", "cpu=1").into());
+        let solo = world.job_named(JobKind::Solo, &Key::new("ns", "solo")).unwrap();
+        assert_eq!(ResourceQuotas::default().job_enqueueable(&world, solo), Verdict::Permit);
+    }
+}

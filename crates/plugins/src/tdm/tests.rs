@@ -1,0 +1,184 @@
+use super::budget::budget;
+use super::*;
+use phalanx_cluster::annotation::{JDB_MAX_UNAVAILABLE, JDB_MIN_AVAILABLE};
+use phalanx_cluster::event::{Constraints, Event, NodeInfo, PodGroupInfo, PodInfo};
+use phalanx_framework::conf::Value;
+use phalanx_framework::testing::{group, job_of, member, node, opened, pod, running, task_of, world_of};
+
+const HOUR: i64 = 60 * MINUTE_MS;
+
+fn zones() -> Vec<(&'static str, Value)> {
+    vec![("tdm.revocable-zone.day", "10:00-21:00".into()), ("tdm.revocable-zone.night", "22:00-6:00".into())]
+}
+
+fn open(world: &World, now: i64) -> Tdm {
+    opened(Tdm::open, world, Time(now), &zones())
+}
+
+fn lent(name: &str, zone: &str) -> NodeInfo {
+    let mut info = node(name, "cpu=10");
+    info.labels.push((REVOCABLE_ZONE.into(), zone.into()));
+    info
+}
+
+fn revocable(pod: PodInfo) -> PodInfo {
+    PodInfo { constraints: Arc::new(Constraints { revocable: true, ..Constraints::default() }), ..pod }
+}
+
+fn names(world: &World, tasks: &[TaskId]) -> String {
+    tasks.iter().map(|task| &*world.tasks[*task].pod.name).collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn zones_and_offsets_are_times_of_day() {
+    for (text, expected) in [
+        ("10:00-21:30", Some((10 * 60, 21 * 60 + 30))),
+        (" 0:00-23:59 ", Some((0, 23 * 60 + 59))),
+        ("10:00", None),
+        ("10:00-24:00", None),
+        ("10:60-11:00", None),
+        ("10:0-11:00", None),
+        ("+9:00-11:00", None),
+        ("", None),
+    ] {
+        let minutes = Zone::parse(text).map(|zone| (zone.from / MINUTE_MS, zone.to / MINUTE_MS));
+        assert_eq!(minutes, expected, "{text:?}");
+    }
+    for (text, expected) in [("+08:00", Some(480)), ("-03:30", Some(-210)), ("0:00", Some(0)), ("CET", None)]
+    {
+        assert_eq!(utc_offset(text).map(|offset| offset / MINUTE_MS), expected, "{text}");
+    }
+}
+
+#[test]
+fn nodes_are_lent_while_their_zone_lasts() {
+    let mut world =
+        world_of([lent("d", "day"), lent("n", "night"), lent("x", "other"), node("own", "cpu=10")]);
+    world.apply(revocable(pod("guest", "cpu=1")).into());
+    world.apply(pod("plain", "cpu=1").into());
+    let usable = |pod: &str, now: i64| {
+        let (plugin, mut rules) = (open(&world, now), NodeRules::default());
+        plugin.scoped_filters(&world, task_of(&world, pod), &mut rules);
+        plugin.scoped_scorers(&world, task_of(&world, pod), &mut rules);
+        let fits = |node: &&Node| rules.filters.iter().all(|filter| filter.check(node).is_ok());
+        let score = |node: &Node| rules.scorers.iter().fold(0.0, |sum, scorer| sum + scorer.score(node));
+        let nodes = world.nodes.iter().map(|(_, node)| node).filter(fits);
+        nodes.map(|node| format!("{}={}", node.name, score(node))).collect::<Vec<_>>().join(" ")
+    };
+    for (hour, guest) in
+        [(12, "d=100 own=0"), (23, "n=100 own=0"), (3, "n=100 own=0"), (8, "own=0"), (21, "d=100 own=0")]
+    {
+        assert_eq!(usable("guest", 5 * DAY_MS + hour * HOUR), guest, "at {hour}");
+        assert_eq!(usable("plain", hour * HOUR), "own=0", "at {hour}");
+    }
+    assert_eq!(open(&world, HOUR).scope, open(&world, 2 * HOUR).scope);
+    assert_ne!(open(&world, HOUR).scope, open(&world, 12 * HOUR).scope);
+}
+
+#[test]
+fn the_offset_shifts_the_day() {
+    let world = world_of::<Event>([]);
+    let at = |offset: &str, hour: i64| {
+        let mut list = zones();
+        list.push((OFFSET, offset.into()));
+        opened(Tdm::open, &world, Time(hour * HOUR), &list).zones["day"].1
+    };
+    assert_eq!(
+        [at("+00:00", 3), at("+08:00", 3), at("-08:00", 7), at("-08:00", 20)],
+        [false, true, false, true]
+    );
+}
+
+#[test]
+fn pods_leave_a_zone_that_has_ended_within_their_budget() {
+    let with = |annotations: &[(&str, &str)]| PodGroupInfo {
+        annotations: annotations.iter().map(|(key, value)| ((*key).into(), (*value).into())).collect(),
+        ..group("g", 1)
+    };
+    for (annotations, expected) in [
+        (vec![], "g-0"),
+        (vec![(JDB_MAX_UNAVAILABLE, "2")], "g-0 g-1"),
+        (vec![(JDB_MAX_UNAVAILABLE, "30%")], "g-0 g-1"),
+        (vec![(JDB_MAX_UNAVAILABLE, "0")], ""),
+        (vec![(JDB_MIN_AVAILABLE, "3")], "g-0"),
+        (vec![(JDB_MIN_AVAILABLE, "50%")], "g-0 g-1"),
+        (vec![(JDB_MIN_AVAILABLE, "9")], ""),
+        (vec![(JDB_MIN_AVAILABLE, "4"), (JDB_MAX_UNAVAILABLE, "4")], ""),
+    ] {
+        let mut world = world_of([lent("d", "day"), node("own", "cpu=10")]);
+        world.apply(with(&annotations).into());
+        for index in 0..4 {
+            world.apply(running(member("g", index, "cpu=1"), "d").into());
+        }
+        let fixed = PodInfo { preemptable: Some(false), ..member("h", 0, "cpu=1") };
+        world.apply(running(fixed, "d").into());
+        world.apply(running(member("h", 1, "cpu=1"), "own").into());
+        let all: Vec<TaskId> = world.tasks.ids().collect();
+        let victims = |hour: i64| names(&world, &open(&world, hour * HOUR).victim_tasks(&world, &all));
+        assert_eq!(victims(9), expected, "{annotations:?}");
+        assert_eq!(victims(12), "", "while the zone lasts");
+    }
+}
+
+#[test]
+fn pods_that_are_not_there_count_against_max_unavailable() {
+    let mut world = world_of([PodGroupInfo {
+        annotations: [(JDB_MAX_UNAVAILABLE.into(), "3".into())].into_iter().collect(),
+        ..group("g", 1)
+    }]);
+    world.apply(running(member("g", 0, "cpu=1"), "n").into());
+    world.apply(member("g", 1, "cpu=1").into());
+    assert_eq!(budget(&world.jobs[job_of(&world, "g")]), 2);
+}
+
+#[test]
+fn evictions_wait_for_the_next_period() {
+    let world = world_of::<Event>([]);
+    let at = |before: Option<i64>, now: i64| {
+        let args = phalanx_framework::testing::args(&[(PERIOD, "10s".into())]);
+        let (flags, before) = (phalanx_framework::conf::Flags::default(), before.map(Time));
+        Tdm::open(Opening { world: &world, args: &args, flags, now: Time(now), before, extender: None })
+            .evicts
+    };
+    assert!(at(None, 5));
+    assert!(!at(Some(11_000), 19_999));
+    assert!(at(Some(19_999), 20_000) && at(Some(1), 99_000));
+}
+
+#[test]
+fn who_is_not_preemptable_goes_first_and_may_evict_from_own_nodes() {
+    let mut world = world_of([lent("d", "day"), node("own", "cpu=10")]);
+    world.apply(PodGroupInfo { preemptable: Some(true), ..group("low", 1) }.into());
+    world.apply(PodGroupInfo { preemptable: Some(false), ..group("high", 1) }.into());
+    for (index, on) in [(0, "own"), (1, "own"), (2, "d")] {
+        world.apply(running(member("low", index, "cpu=1"), on).into());
+    }
+    let firm = |pod: PodInfo| PodInfo { preemptable: Some(false), ..pod };
+    world.apply(firm(member("high", 0, "cpu=1")).into());
+    let plugin = open(&world, 0);
+    let (low, high) = (job_of(&world, "low"), job_of(&world, "high"));
+    assert_eq!(plugin.job_order(&world, high, low), Ordering::Less);
+    assert_eq!(
+        (plugin.job_starving(&world, high), plugin.job_starving(&world, low)),
+        (Some(true), Some(false))
+    );
+    let all: Vec<TaskId> = world.tasks.ids().collect();
+    let victims = |by: &str| names(&world, &plugin.preemptable(&world, task_of(&world, by), &all).unwrap());
+    assert_eq!(victims("high-0"), "low-0", "one without a budget, none from a lent node");
+    assert_eq!(victims("low-0"), "");
+    assert_eq!(plugin.job_pipelined(&world, high), Vote::Reject);
+    assert_eq!(plugin.job_pipelined(&world, low), Vote::Permit);
+}
+
+#[test]
+fn the_next_cycle_is_due_when_a_zone_begins_or_ends() {
+    let world = world_of([lent("d", "day")]);
+    let wake = |world: &World, now: i64| open(world, now).wake(world).map(|time| time.0);
+    assert_eq!(wake(&world, 9 * HOUR), Some(10 * HOUR));
+    assert_eq!(wake(&world, 10 * HOUR), Some(21 * HOUR + 1));
+    assert_eq!(wake(&world, 23 * HOUR), Some(DAY_MS + 6 * HOUR + 1));
+    assert_eq!(wake(&world_of([node("own", "cpu=1")]), 9 * HOUR), None);
+    let mut late = world.clone();
+    late.apply(running(member("g", 0, "cpu=1"), "d").into());
+    assert_eq!(wake(&late, 9 * HOUR + 5), Some(9 * HOUR + MINUTE_MS), "somebody has to leave");
+}

@@ -1,0 +1,336 @@
+//! usage: nodes by what is really in use on them.
+//!
+//! Figures come from the source under `metrics` and count for five minutes; a node without figures passes, and scores 0.
+//! - A node is refused while more cpu or memory than its threshold is in use, in percent of what it can give.
+//! - Score: `100 * weight` times the mean of what is free of cpu and memory, by their weights.
+//! - Pods that came after the figures were taken are estimated for the score: `request_ratio` of their requests and
+//!   `burst_ratio` of what their limits are above that, at most their limits; `be_cpu` and `be_mem` for one that requests
+//!   nothing. Where that takes a node to `risk_threshold` or above, they count `risk_factor` times.
+//!
+//! Source: Volcano's usage plugin, where the risk factor is applied pod by pod as they come.
+use std::sync::Arc;
+
+use phalanx_resource::DimId;
+
+use phalanx_cluster::diagnosis::Unfit;
+use phalanx_cluster::id::ClassId;
+use phalanx_cluster::{Newcomers, Node, World};
+use phalanx_framework::conf::{ArgKind, ArgSpec, Args, Rule, Value, quantity};
+use phalanx_framework::plugin::{NodeRules, Opening, Plugin, PluginDef, RoomFilter, RoomScorer};
+
+const fn arg(name: &'static str, kind: ArgKind, default: &'static str, doc: &'static str) -> ArgSpec {
+    ArgSpec { name, kind, default, doc }
+}
+
+const PERCENT: ArgKind = ArgKind::Int(&[Rule::between(0, 100)]);
+const PART: ArgKind = ArgKind::Float(&[Rule::between(0, 1)]);
+
+const ARGS: &[ArgSpec] = &[
+    arg("usage.weight", ArgKind::WEIGHT, "5", "Weight of the score."),
+    arg("cpu.weight", ArgKind::WEIGHT, "1", "Weight of cpu in it."),
+    arg("memory.weight", ArgKind::WEIGHT, "1", "Weight of memory in it."),
+    arg(
+        "thresholds",
+        ArgKind::Section(&[
+            arg("cpu", PERCENT, "80", "Percent of cpu."),
+            arg("mem", PERCENT, "80", "Percent of memory."),
+        ]),
+        "{cpu: 80, mem: 80}",
+        "Nodes above them take no pods; enablePredicate: false switches that off.",
+    ),
+    arg("estimator", ArgKind::Section(ESTIMATOR), "", "What pods use that are not in the figures yet."),
+];
+
+const ESTIMATOR: &[ArgSpec] = &[
+    arg("request_ratio", PART, "0.7", "The part of their requests."),
+    arg("burst_ratio", PART, "0", "The part of what their limits are above that."),
+    arg("risk_threshold", PART, "0.6", "Use of a node from which on they count for more."),
+    arg("risk_factor", ArgKind::Float(&[Rule::at_least(1)]), "1.2", "How much more."),
+    arg(
+        "be_cpu",
+        ArgKind::Quantity,
+        "250m",
+        "Cpu of a pod that requests nothing; a whole number is in thousandths.",
+    ),
+    arg("be_mem", ArgKind::Quantity, "200Mi", "Memory of such a pod; a whole number is in Mi."),
+];
+
+pub(super) const DEF: PluginDef = PluginDef {
+    name: "usage",
+    summary: "Keeps pods off nodes that are busy, by measured use, and prefers those with the least of it.",
+    args: ARGS,
+    reads: &[],
+    open: |opening| Box::new(UsageAware::open(opening)),
+};
+
+/// What a score reaches at most, before its weight.
+const MAX_SCORE: f64 = 100.0;
+const MEASURED: [DimId; 2] = [DimId::CPU, DimId::MEMORY];
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct UsageAware {
+    weight: f64,
+    /// Of cpu and memory, as everything in pairs below.
+    weights: [f64; 2],
+    /// As parts of a whole.
+    thresholds: [f64; 2],
+    request_ratio: f64,
+    burst_ratio: f64,
+    risk_threshold: f64,
+    risk_factor: f64,
+    /// In thousandths of a core, and bytes.
+    best_effort: [f64; 2],
+}
+
+impl UsageAware {
+    fn open(opening: Opening<'_>) -> Self {
+        let args = opening.args;
+        let weight =
+            |key, default| Some(args.weight(key, default)).filter(|weight| *weight >= 0).unwrap_or(default);
+        let (limits, estimator) = (args.section("thresholds"), args.section("estimator"));
+        let threshold =
+            |key| Some(limits.int(key, 80)).filter(|percent| (0..=100).contains(percent)).unwrap_or(80);
+        let part = |key, default| ratio(&estimator, key, default);
+        Self {
+            weight: weight("usage.weight", 5) as f64,
+            weights: [weight("cpu.weight", 1), weight("memory.weight", 1)].map(|weight| weight as f64),
+            thresholds: [threshold("cpu"), threshold("mem")].map(|percent| percent as f64 / 100.0),
+            request_ratio: part("request_ratio", 0.7),
+            burst_ratio: part("burst_ratio", 0.0),
+            risk_threshold: part("risk_threshold", 0.6),
+            risk_factor: Some(estimator.float("risk_factor", 1.2))
+                .filter(|factor| *factor >= 1.0)
+                .unwrap_or(1.2),
+            best_effort: [
+                best_effort(&estimator, "be_cpu", 1e-3).unwrap_or(0.25) * 1e3,
+                best_effort(&estimator, "be_mem", f64::from(1 << 20)).unwrap_or(f64::from(200 << 20)),
+            ],
+        }
+    }
+
+    /// What newcomers use, in thousandths of a core and bytes.
+    fn estimate(&self, newcomers: &Newcomers, risk: f64) -> [f64; 2] {
+        [0, 1].map(|at| {
+            let (request, burst) = (newcomers.request[at] as f64, newcomers.burst[at] as f64);
+            let used = (request * self.request_ratio + burst * self.burst_ratio) * risk;
+            used.min(request + burst) + newcomers.best_effort as f64 * self.best_effort[at] * risk
+        })
+    }
+
+    /// The mean of two figures by the weights of cpu and memory; 0 when they weigh nothing.
+    fn mean(&self, figures: [f64; 2]) -> f64 {
+        let sum: f64 = self.weights.iter().sum();
+        if sum == 0.0 { 0.0 } else { (figures[0] * self.weights[0] + figures[1] * self.weights[1]) / sum }
+    }
+
+    /// The use of a node with its newcomers, as parts of what it can give.
+    fn load(&self, node: &Node, measured: [f64; 2], newcomers: &Newcomers) -> [f64; 2] {
+        let with = |risk: f64| {
+            let estimate = self.estimate(newcomers, risk);
+            [0, 1].map(|at| {
+                let whole = node.allocatable.get(MEASURED[at]);
+                if whole <= 0 { 0.0 } else { (measured[at] + estimate[at] / whole as f64).clamp(0.0, 1.0) }
+            })
+        };
+        let load = with(1.0);
+        if self.mean(load) >= self.risk_threshold { with(self.risk_factor) } else { load }
+    }
+}
+
+fn ratio(args: &Args, key: &str, default: f64) -> f64 {
+    Some(args.float(key, default)).filter(|ratio| (0.0..=1.0).contains(ratio)).unwrap_or(default)
+}
+
+/// A quantity in units, or a whole number of this many units each.
+fn best_effort(args: &Args, key: &str, unit: f64) -> Option<f64> {
+    match args.get(key)? {
+        Value::Int(number) => Some(*number as f64 * unit).filter(|amount| *amount >= 0.0),
+        value => quantity(value).map(|quantity| quantity.milli() as f64 / 1e3),
+    }
+}
+
+impl Plugin for UsageAware {
+    fn filters(&self, _: &World, _: ClassId, rules: &mut NodeRules) {
+        let texts = ["cpu", "memory"]
+            .map(|name| format!("the {name} load of the node exceeds the upper limit").into());
+        rules.room_filters.push(Box::new(NotBusy { thresholds: self.thresholds, texts }));
+    }
+
+    fn scorers(&self, _: &World, _: ClassId, rules: &mut NodeRules) {
+        if self.weight > 0.0 {
+            rules.room_scorers.push(Box::new(Free(*self)));
+        }
+    }
+}
+
+/// Refuses nodes above a threshold.
+struct NotBusy {
+    thresholds: [f64; 2],
+    texts: [Arc<str>; 2],
+}
+
+impl RoomFilter for NotBusy {
+    fn check(&self, node: &Node, _: bool) -> Result<(), Unfit> {
+        let Some(usage) = &node.usage else { return Ok(()) };
+        let over = usage.parts().iter().zip(&self.thresholds).position(|(part, threshold)| part > threshold);
+        over.map_or(Ok(()), |at| Err(Unfit::Other(self.texts[at].clone())))
+    }
+}
+
+/// Scores what is free.
+struct Free(UsageAware);
+
+impl RoomScorer for Free {
+    fn score(&self, node: &Node) -> f64 {
+        let Some(usage) = &node.usage else { return 0.0 };
+        let load = self.0.load(node, usage.parts(), &usage.newcomers);
+        self.0.mean(load.map(|part| 1.0 - part)) * MAX_SCORE * self.0.weight
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use phalanx_cluster::event::{Measure, NodeUsage, PodInfo, Time};
+    use phalanx_framework::testing::{node, opened, pod, resources, running, task_of, world_of};
+
+    fn measured(cpu: &str, memory: &str, at: i64) -> NodeUsage {
+        let amount = |text: &str| Measure::Amount(text.parse().unwrap());
+        NodeUsage {
+            node: "n".into(),
+            cpu: amount(cpu),
+            memory: amount(memory),
+            since: Time(at - 30),
+            at: Some(Time(at)),
+        }
+    }
+
+    fn open(list: &[(&str, Value)]) -> UsageAware {
+        opened(UsageAware::open, &world_of::<NodeUsage>([]), Time(0), list)
+    }
+
+    fn the_node(world: &World) -> &Node {
+        &world.nodes[world.node_named("n").unwrap()]
+    }
+
+    fn score(world: &World, list: &[(&str, Value)]) -> f64 {
+        Free(open(list)).score(the_node(world))
+    }
+
+    fn close(a: f64, b: f64) -> bool {
+        (a - b).abs() < 1e-6
+    }
+
+    #[test]
+    fn arguments_out_of_range_count_as_the_default() {
+        let thresholds = [("cpu", Value::from(101)), ("mem", (-1).into())].into();
+        let estimator = [
+            ("request_ratio", Value::from(1.5)),
+            ("burst_ratio", (-0.1).into()),
+            ("risk_threshold", 2.0.into()),
+            ("risk_factor", 0.5.into()),
+            ("be_cpu", "x".into()),
+            ("be_mem", (-5).into()),
+        ];
+        let list = [
+            ("usage.weight", (-1).into()),
+            ("cpu.weight", (-1).into()),
+            ("thresholds", thresholds),
+            ("estimator", estimator.into()),
+        ];
+        assert_eq!(open(&list), open(&[]));
+        assert_eq!(open(&[]).best_effort, [250.0, f64::from(200 << 20)]);
+        let of = |cpu: Value, memory: Value| {
+            open(&[("estimator", [("be_cpu", cpu), ("be_mem", memory)].into())]).best_effort
+        };
+        assert_eq!(of(100.into(), 1.into()), [100.0, f64::from(1 << 20)]);
+        assert_eq!(of("1500m".into(), "1Ki".into()), [1500.0, 1024.0]);
+    }
+
+    #[test]
+    fn busy_nodes_are_refused_while_the_figures_are_fresh() {
+        let check = |world: &World, list: &[(&str, Value)]| {
+            let plugin = open(list);
+            let mut rules = NodeRules::default();
+            let world_class = world.tasks[task_of(world, "p")].class;
+            plugin.filters(world, world_class, &mut rules);
+            let fits = rules.room_filters[0].check(the_node(world), false);
+            fits.err().map(|unfit| unfit.text(&world.dims))
+        };
+        let refused = |name: &str| Some(format!("the {name} load of the node exceeds the upper limit"));
+        for (cpu, memory, expected) in [
+            ("8", "8Gi", None),
+            ("8001m", "0", refused("cpu")),
+            ("0", "9Gi", refused("memory")),
+            ("20", "20Gi", refused("cpu")),
+        ] {
+            let mut world = world_of([node("n", "cpu=10 memory=10Gi")]);
+            world.apply(pod("p", "cpu=1").into());
+            assert_eq!(check(&world, &[]), None, "no figures");
+            world.apply(measured(cpu, memory, 1_000).into());
+            assert_eq!(check(&world, &[]), expected, "{cpu} {memory}");
+            let wide = [("thresholds", [("cpu", Value::from(100)), ("mem", 100.into())].into())];
+            assert_eq!(check(&world, &wide).is_some(), cpu == "20", "{cpu} {memory}");
+            world.expire_usage(Time(301_000));
+            assert_eq!(check(&world, &[]), expected, "after five minutes");
+            world.expire_usage(Time(301_001));
+            assert_eq!(check(&world, &[]), None, "and a millisecond");
+        }
+    }
+
+    #[test]
+    fn the_score_is_what_is_free_by_the_weights() {
+        let mut world = world_of([node("n", "cpu=10 memory=10Gi")]);
+        assert_eq!(score(&world, &[]), 0.0, "no figures");
+        world.apply(measured("2", "5Gi", 0).into());
+        assert!(close(score(&world, &[]), 325.0));
+        assert!(close(score(&world, &[("cpu.weight", 3.into()), ("usage.weight", 1.into())]), 72.5));
+        assert!(close(score(&world, &[("cpu.weight", 0.into()), ("memory.weight", 0.into())]), 0.0));
+        world.apply(NodeUsage { cpu: Measure::Part(100_000), ..measured("0", "0", 0) }.into());
+        assert!(close(score(&world, &[("memory.weight", 0.into())]), 450.0));
+    }
+
+    #[test]
+    fn pods_that_came_since_are_estimated() {
+        let estimate = |list: &[(&str, Value)], pods: Vec<PodInfo>| {
+            let mut world = world_of([node("n", "cpu=10 memory=10Gi")]);
+            for pod in pods {
+                world.apply(pod.into());
+            }
+            world.apply(measured("0", "0", 1_000).into());
+            assert_eq!(world.check(), Vec::<String>::new());
+            let mut all: Vec<(&str, Value)> = vec![("memory.weight", 0.into()), ("usage.weight", 1.into())];
+            all.extend(list.iter().cloned());
+            100.0 - score(&world, &all)
+        };
+        let at = |scheduled, pod: PodInfo| PodInfo { scheduled, ..running(pod, "n") };
+        let with_limit = |text: &str| {
+            let mut info = pod("p", "cpu=2");
+            info.requests.limits = vec![resources(text)];
+            at(Some(Time(999)), info)
+        };
+        let new = || vec![at(Some(Time(999)), pod("p", "cpu=2"))];
+        let estimator = |key, value: f64| [("estimator", Value::from([(key, value.into())]))];
+        // 2 of 10 cores, times 0.7.
+        assert!(close(estimate(&[], new()), 14.0));
+        assert!(
+            close(estimate(&[], vec![at(Some(Time(970)), pod("p", "cpu=2"))]), 0.0),
+            "it is in the figures"
+        );
+        assert!(close(estimate(&[], vec![at(None, pod("p", "cpu=2"))]), 0.0));
+        assert!(close(estimate(&estimator("request_ratio", 1.0), new()), 20.0));
+        assert!(
+            close(estimate(&estimator("burst_ratio", 0.5), new()), 14.0),
+            "without limits nothing bursts"
+        );
+        assert!(close(estimate(&estimator("burst_ratio", 0.5), vec![with_limit("cpu=6")]), 34.0));
+        assert!(
+            close(estimate(&[], vec![at(Some(Time(999)), pod("p", ""))]), 2.5),
+            "one that requests nothing"
+        );
+        assert!(close(estimate(&[], vec![at(Some(Time(999)), pod("p", "cpu=9"))]), 75.6), "9 * 0.7 * 1.2");
+        let certain = Value::from([("request_ratio", 1.0.into()), ("risk_factor", 3.0.into())]);
+        let seven = vec![at(Some(Time(999)), pod("p", "cpu=7"))];
+        assert!(close(estimate(&[("estimator", certain)], seven), 70.0), "never above its limits");
+    }
+}
