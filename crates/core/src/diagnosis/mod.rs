@@ -9,8 +9,9 @@ use std::sync::Arc;
 
 use phalanx_resource::{DimId, Dims};
 
-pub use eviction::{NoEviction, Shelter, Sheltered, Untried};
+pub use eviction::{NoEviction, Nobody, Shelter, Sheltered, Short, Then, Untried, Whose};
 pub use limit::{Beside, Limit, Overuse};
+pub(crate) use nodes::without_lack;
 pub use nodes::{Distance, FitError, Shortage, Unfit};
 pub use priority::{Priority, Source};
 pub use queue::QueueFault;
@@ -289,7 +290,7 @@ impl Refusal {
                 format!("pod group is not ready: {placed} of minMember {wanted} have room")
             }
             Refusal::Search(cut) => format!("allocate: {}", cut.text()),
-            Refusal::Eviction { action, why } => format!("{action}: {}", why.text()),
+            Refusal::Eviction { action, why } => format!("{action}: {}", why.text(dims)),
             Refusal::NotEntitled { action, why } => format!("{action}: {}", why.text(dims)),
             Refusal::Reserved(pods) => format!("{pods} pod(s) wait for room that is being released"),
             Refusal::NoAction { action: action @ "backfill" } => {

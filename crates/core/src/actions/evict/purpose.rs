@@ -1,6 +1,7 @@
 //! What an action evicts for, and whom.
 use crate::conf::Flag;
 use crate::decision::Cause;
+use crate::diagnosis::Whose;
 use crate::id::{JobId, QueueId, TaskId};
 use crate::plugin::{EvictionKind, Plugin};
 use crate::session::Session;
@@ -95,11 +96,11 @@ impl Purpose {
     }
 
     /// Whose pods may have to go.
-    pub(super) fn whose(self) -> &'static str {
+    pub(super) fn whose(self) -> Whose {
         match (self, self.kind()) {
-            (Purpose::WithinJob, _) => "no other pod of the job",
-            (_, EvictionKind::Preempt) => "no other job of its queue",
-            (_, EvictionKind::Reclaim) => "no job of another queue",
+            (Purpose::WithinJob, _) => Whose::Job,
+            (_, EvictionKind::Preempt) => Whose::Queue,
+            (_, EvictionKind::Reclaim) => Whose::OtherQueues,
         }
     }
 
