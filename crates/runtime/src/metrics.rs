@@ -16,6 +16,7 @@ use prometheus_client::registry::Registry;
 
 use crate::outbox::reply::Reply;
 use crate::outbox::{Depth, Job, Work};
+use crate::reload::InForce;
 
 /// One label.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -44,6 +45,44 @@ struct Pool {
     pool: &'static str,
 }
 
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ConfHash {
+    sha256: String,
+}
+
+/// Which scheduler.conf is in force.
+#[derive(Debug)]
+struct ConfMetrics {
+    reloads: Family<Outcome, Counter>,
+    info: Family<ConfHash, Gauge>,
+    loaded: Gauge,
+    good: Gauge,
+}
+
+impl Default for ConfMetrics {
+    fn default() -> Self {
+        let good = Gauge::default();
+        good.set(1);
+        Self { reloads: Family::default(), info: Family::default(), loaded: Gauge::default(), good }
+    }
+}
+
+impl ConfMetrics {
+    fn register(&self, registry: &mut Registry) {
+        registry.register(
+            "phalanx_conf_reloads",
+            "Reloads of scheduler.conf, by result",
+            self.reloads.clone(),
+        );
+        let help = "1, with the SHA-256 of the scheduler.conf in force";
+        registry.register("phalanx_conf_info", help, self.info.clone());
+        let help = "When the scheduler.conf in force was loaded, in seconds since 1970";
+        registry.register("phalanx_conf_loaded_timestamp_seconds", help, self.loaded.clone());
+        let help = "0 when the last scheduler.conf was refused, so that the one before stays in force";
+        registry.register("phalanx_conf_last_reload_successful", help, self.good.clone());
+    }
+}
+
 /// All metrics of the process.
 #[derive(Debug)]
 pub struct Metrics {
@@ -61,7 +100,7 @@ pub struct Metrics {
     dropped: Counter,
     dropped_seen: Mutex<u64>,
     watch_restarts: Family<Kind, Counter>,
-    reloads: Family<Outcome, Counter>,
+    conf: ConfMetrics,
     leader: Gauge,
     invalid: Family<Kind, Counter>,
     objects: Family<Kind, Gauge>,
@@ -91,7 +130,7 @@ impl Default for Metrics {
             dropped: Counter::default(),
             dropped_seen: Mutex::new(0),
             watch_restarts: Family::default(),
-            reloads: Family::default(),
+            conf: ConfMetrics::default(),
             leader: Gauge::default(),
             invalid: Family::default(),
             objects: Family::default(),
@@ -136,11 +175,7 @@ impl Metrics {
         );
         registry.register("phalanx_outbox_in_flight", "Requests in flight", self.in_flight.clone());
         registry.register("phalanx_events_dropped", "Events dropped under pressure", self.dropped.clone());
-        registry.register(
-            "phalanx_conf_reloads",
-            "Reloads of scheduler.conf, by result",
-            self.reloads.clone(),
-        );
+        self.conf.register(registry);
         registry.register("phalanx_leader", "1 when this process leads", self.leader.clone());
     }
 
@@ -194,7 +229,15 @@ impl Metrics {
     /// scheduler.conf changed.
     pub fn reloaded(&self, good: bool) {
         let result = if good { "success" } else { "error" };
-        self.reloads.get_or_create(&Outcome { result }).inc();
+        self.conf.reloads.get_or_create(&Outcome { result }).inc();
+        self.conf.good.set(i64::from(good));
+    }
+
+    /// This is the configuration by which is scheduled.
+    pub fn conf_in_force(&self, conf: &InForce) {
+        self.conf.info.clear();
+        self.conf.info.get_or_create(&ConfHash { sha256: conf.sha256.clone() }).set(1);
+        self.conf.loaded.set(conf.since.as_second());
     }
 
     /// Whether this process leads.
@@ -289,6 +332,7 @@ mod tests {
         metrics.pending(Pending::default());
         metrics.reloaded(true);
         metrics.outbox(&Depth::default());
+        metrics.conf_in_force(&InForce { sha256: String::new(), since: jiff::Timestamp::default() });
         metrics.bind(&Reply::Done, Duration::ZERO);
         drop(metrics.requests.get_or_create(&Answer { kind, result: "done" }));
         let text = metrics.render();
