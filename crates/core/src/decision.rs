@@ -1,7 +1,7 @@
 //! What a cycle decides: plain values that name their objects, so that they outlive the World they came from.
 use std::sync::Arc;
 
-use crate::event::{ClaimAllocation, GroupStatus, Key, PodRef};
+use crate::event::{ClaimAllocation, GroupStatus, Key, PodRef, Time};
 use crate::extender::Endpoint;
 
 /// One pod and its node.
@@ -9,6 +9,8 @@ use crate::extender::Endpoint;
 pub struct Binding {
     /// The pod.
     pub pod: Arc<PodRef>,
+    /// When the pod was created.
+    pub created: Time,
     /// The node.
     pub node: Arc<str>,
     /// The extender that binds it, instead of the API server.

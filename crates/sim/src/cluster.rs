@@ -385,7 +385,8 @@ mod tests {
     }
 
     fn bind(cluster: &mut Cluster, name: &str, node: &str) {
-        let binding = Binding { pod: named(name), node: node.into(), by: None, prepare: vec![] };
+        let (pod, node) = (named(name), node.into());
+        let binding = Binding { pod, created: Time(0), node, by: None, prepare: vec![] };
         let pods = vec![binding];
         cluster.carry_out(&Decision::Bind { job: Key::new("a", name), pods }, Time(0));
     }

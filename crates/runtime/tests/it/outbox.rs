@@ -3,7 +3,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use phalanx_core::decision::{Binding, Cause, Decision};
-use phalanx_core::event::{BindFault, Event, GroupStatus, Key, Phase, PodRef};
+use phalanx_core::event::{BindFault, Event, GroupStatus, Key, Phase, PodRef, Time};
 use phalanx_runtime::outbox::reply::Reply;
 use phalanx_runtime::outbox::request::{Context, Moment, build};
 use phalanx_runtime::outbox::{Job, Outbox, OutboxOptions, QueuePatch, QueueSeen, Work, Write};
@@ -21,6 +21,7 @@ pub(crate) fn pod(name: &str) -> Arc<PodRef> {
 pub(crate) fn gang(name: &str, size: usize) -> Decision {
     let pods = (0..size).map(|index| Binding {
         pod: pod(&format!("{name}-{index}")),
+        created: Time(0),
         node: "n1".into(),
         by: None,
         prepare: Vec::new(),
