@@ -64,6 +64,15 @@ pub struct VolumeBinding {
     pub made_of: Option<Key>,
 }
 
+/// A PodGroup, and no other one of the same name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GroupRef {
+    /// Its name.
+    pub key: Key,
+    /// Its UID.
+    pub uid: Arc<str>,
+}
+
 /// For whom a pod is evicted, and why.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Cause {
@@ -89,6 +98,8 @@ pub enum Decision {
     Evict {
         /// The pod.
         pod: Arc<PodRef>,
+        /// The pod's PodGroup, if it has one.
+        group: Option<GroupRef>,
         /// For whom and why.
         cause: Arc<Cause>,
     },

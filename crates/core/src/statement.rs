@@ -150,7 +150,9 @@ impl<'s, 'w> Statement<'s, 'w> {
                     bound.push(Binding { pod, created, node, by, prepare });
                 }
                 Status::Releasing if it.evicting.is_none() => {
-                    session.decisions.push(Decision::Evict { pod: it.pod.clone(), cause: why.clone() });
+                    let group = it.job.and_then(|job| session.world.jobs[job].group_ref());
+                    let (pod, cause) = (it.pod.clone(), why.clone());
+                    session.decisions.push(Decision::Evict { pod, group, cause });
                     session.world.set_evicting(task, Some(before.status()));
                 }
                 Status::Pipelined | Status::Pending => nominate(session, task),
