@@ -84,6 +84,21 @@ fn columns_are_volcanos() {
     assert_eq!(columns("Queue"), [r#""PARENT" ".spec.parent" null"#]);
 }
 
+/// Volcano's tools look for these words in what the API server answers.
+#[test]
+fn amounts_of_a_queue_are_refused_in_volcanos_words() {
+    let spec = &definition("Queue")["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"];
+    let rules = spec["x-kubernetes-validations"].as_array().unwrap();
+    for (field, message) in [
+        (".deserved['cpu']", "deserved of cpu must be >= guarantee"),
+        (".deserved['cpu']", "deserved of cpu must be <= capability"),
+        (".guarantee.resource['cpu']", "guarantee.resource of cpu must be <= capability"),
+    ] {
+        let found = rules.iter().filter(|rule| rule["message"] == message && rule["fieldPath"] == field);
+        assert_eq!(found.count(), 1, "{message}");
+    }
+}
+
 #[test]
 fn an_uninstalled_chart_leaves_them() {
     for kind in ["PodGroup", "Queue"] {
