@@ -1,7 +1,7 @@
 //! What a cycle decides: plain values that name their objects, so that they outlive the World they came from.
 use std::sync::Arc;
 
-use crate::event::{ClaimAllocation, GroupStatus, Key, PodRef};
+use crate::event::{ClaimAllocation, GroupStatus, Key, PodRef, Time};
 use crate::extender::Endpoint;
 
 /// One pod and its node.
@@ -9,6 +9,8 @@ use crate::extender::Endpoint;
 pub struct Binding {
     /// The pod.
     pub pod: Arc<PodRef>,
+    /// When the pod was created.
+    pub created: Time,
     /// The node.
     pub node: Arc<str>,
     /// The extender that binds it, instead of the API server.
@@ -62,6 +64,15 @@ pub struct VolumeBinding {
     pub made_of: Option<Key>,
 }
 
+/// A PodGroup, and no other one of the same name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GroupRef {
+    /// Its name.
+    pub key: Key,
+    /// Its UID.
+    pub uid: Arc<str>,
+}
+
 /// For whom a pod is evicted, and why.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Cause {
@@ -87,6 +98,8 @@ pub enum Decision {
     Evict {
         /// The pod.
         pod: Arc<PodRef>,
+        /// The pod's PodGroup, if it has one.
+        group: Option<GroupRef>,
         /// For whom and why.
         cause: Arc<Cause>,
     },

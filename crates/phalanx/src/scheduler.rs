@@ -28,6 +28,9 @@ pub(crate) struct Args {
     /// scheduler.conf; read again when it changes. Without it, the built-in default
     #[arg(long, default_value = "", hide_default_value = true, value_name = "FILE")]
     scheduler_conf: String,
+    /// Refuse a scheduler.conf with warnings, or with what is not supported, as one with errors
+    #[arg(long, default_value = "false", num_args = 0..=1, require_equals = true, default_missing_value = "true", value_parser = flag::boolean(), value_name = "BOOL")]
+    scheduler_conf_strict: bool,
     /// The longest a change waits for its cycle, and how long counts and messages must be still before they are written
     #[arg(long, default_value = "1s", allow_hyphen_values = true, value_parser = period(), value_name = "DURATION")]
     schedule_period: Duration,
@@ -130,6 +133,7 @@ impl Args {
         Ok(SchedulerOptions {
             scheduler_names: self.scheduler_name,
             conf: given(self.scheduler_conf).map(PathBuf::from),
+            conf_strict: self.scheduler_conf_strict,
             schedule_period: self.schedule_period,
             coalesce_window: self.coalesce_window,
             default_queue: self.default_queue,

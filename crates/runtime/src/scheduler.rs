@@ -34,7 +34,7 @@ use crate::metrics::Metrics;
 use crate::outbox::driver::{self, Driver};
 use crate::outbox::request::Context;
 use crate::outbox::{Outbox, OutboxOptions};
-use crate::reload::ConfFile;
+use crate::reload::{ConfFile, Rules};
 use crate::server::{self, Health, Pages};
 use crate::usage::{self, Source};
 use crate::watch::{self, NodeSelector, Sink, Watched};
@@ -57,6 +57,8 @@ pub struct SchedulerOptions {
     pub scheduler_names: Vec<String>,
     /// `--scheduler-conf`; the built-in default without.
     pub conf: Option<PathBuf>,
+    /// `--scheduler-conf-strict`.
+    pub conf_strict: bool,
     /// `--schedule-period`.
     pub schedule_period: Duration,
     /// `--coalesce-window`.
@@ -94,7 +96,8 @@ pub struct SchedulerOptions {
 /// Runs the scheduler until a signal (Ok), or until it must not go on (Err). A scheduler.conf with errors is a
 /// [`ConfError`](crate::reload::ConfError), before anything else happens.
 pub fn run(options: SchedulerOptions) -> anyhow::Result<()> {
-    let conf = ConfFile::open(options.conf.as_deref(), Known::builtin())?;
+    let rules = Rules { known: Known::builtin(), strict: options.conf_strict };
+    let conf = ConfFile::open(options.conf.as_deref(), rules)?;
     let nodes = NodeSelector::parse(&options.node_selector)?;
     // One thread for all IO: with a second one, each of tens of thousands of small messages would wake the other.
     let runtime = tokio::runtime::Builder::new_current_thread()
