@@ -16,6 +16,7 @@ pub mod lease;
 pub mod limiter;
 pub mod metrics;
 pub mod outbox;
+pub mod owners;
 pub mod recorder;
 pub mod reload;
 pub mod scheduler;

@@ -16,7 +16,7 @@ use phalanx_core::Scheduler;
 use phalanx_core::conf::Conf;
 use phalanx_core::event::Event;
 use phalanx_core::placement::Sampling;
-use phalanx_core::world::{World, WorldOptions};
+use phalanx_core::world::{GroupWait, World, WorldOptions};
 use rand::Rng;
 use rand_pcg::Pcg64;
 use tokio::runtime::Handle;
@@ -39,7 +39,7 @@ use crate::server::{self, Health, Pages};
 use crate::usage::{self, Source};
 use crate::watch::{self, NodeSelector, Sink, Watched};
 use crate::wire::Wire;
-use crate::{bootstrap, client};
+use crate::{bootstrap, client, owners};
 
 /// How long the outbox may take at the end.
 const FLUSH: Duration = Duration::from_secs(8);
@@ -65,6 +65,8 @@ pub struct SchedulerOptions {
     pub coalesce_window: Duration,
     /// `--default-queue`.
     pub default_queue: String,
+    /// `--wait-for-podgroup` and `--wait-for-podgroup-timeout`.
+    pub group_wait: GroupWait,
     /// `--kubeconfig`.
     pub kubeconfig: Option<PathBuf>,
     /// `--master`.
@@ -145,6 +147,7 @@ impl Process {
         serve(&options, &metrics, &health).await?;
         let (engine, inputs) = std_mpsc::channel();
         let (outbox, outputs) = mpsc::unbounded_channel();
+        let (owners, seen) = mpsc::unbounded_channel();
         let mut tasks = JoinSet::new();
         let names = Names {
             schedulers: options.scheduler_names.clone(),
@@ -153,19 +156,26 @@ impl Process {
         let sink = Sink {
             engine: engine.clone(),
             outbox: outbox.clone(),
+            owners,
             metrics: Arc::clone(&metrics),
             names: Arc::new(names),
             nodes: Arc::new(nodes),
             faults: Arc::clone(&faults),
         };
         let waits_for = watch_all(&mut tasks, &client, &sink, options.priority_class);
+        if !matches!(options.group_wait, GroupWait::Always(_)) {
+            read_owners(&mut tasks, &client, seen, outbox.clone());
+        }
         let clients = Clients::default();
         let mut scheduler = Scheduler::new(conf.conf().clone(), options.seed);
         scheduler.set_sampling(options.sampling);
         scheduler.set_extender(Arc::new(HttpExtender::new(Handle::current(), clients.clone())));
         scheduler.set_stopwatch(Arc::new(Clock::default()));
         let scheduling = Engine {
-            world: World::new(WorldOptions { default_queue: options.default_queue.as_str().into() }),
+            world: World::new(WorldOptions {
+                default_queue: options.default_queue.as_str().into(),
+                group_wait: options.group_wait,
+            }),
             scheduler,
             pace: Pace::new(options.coalesce_window, options.schedule_period),
             waits_for,
@@ -314,6 +324,24 @@ where
         Ok(())
     });
     K::PLURAL
+}
+
+/// Tells owners of pods that their annotations make no PodGroup, for as long as no PodGroup controller is seen.
+fn read_owners(
+    tasks: &mut JoinSet<anyhow::Result<()>>,
+    client: &Client,
+    seen: mpsc::UnboundedReceiver<owners::Seen>,
+    outbox: mpsc::UnboundedSender<driver::Input>,
+) {
+    let client = client.clone();
+    tasks.spawn(async move {
+        let tell = |note| {
+            let _ = outbox.send(driver::Input::Note(note));
+        };
+        owners::follow(client, seen, tell).await;
+        // A task that ends would end the process.
+        std::future::pending().await
+    });
 }
 
 /// A panic of the thread comes back as a value: nothing may go on as if cycles still ran.

@@ -102,6 +102,8 @@ pub struct PodGroupInfo {
     pub status: GroupStatus,
     /// Annotations that plugins read.
     pub annotations: Annotations,
+    /// A PodGroup controller made it for a pod that had none, or for whatever made such pods.
+    pub made_for_pods: bool,
     /// A field that cannot be honoured: the group waits with this reason.
     pub invalid: Option<Arc<str>>,
     /// A field that is right and not supported: the group waits with this reason.

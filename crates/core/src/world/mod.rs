@@ -12,6 +12,7 @@ mod denied;
 mod devices;
 mod gates;
 mod givers;
+mod grouping;
 mod groups;
 mod herds;
 mod images;
@@ -48,6 +49,7 @@ use class::ClassKey;
 use devices::Devices;
 pub(crate) use devices::{DevicesOf, Local, Need, Shared, Wanted, is_part};
 pub(crate) use givers::Equals;
+pub use grouping::GroupWait;
 use groups::GroupHolds;
 pub(crate) use herds::{Cure, HerdKey, Holds, Plight, Run, Shape, Stand};
 use images::Images;
@@ -82,11 +84,13 @@ use crate::id::{ClassId, ImageId, JobId, NodeId, QueueId, Slots, TaskId};
 pub struct WorldOptions {
     /// The queue of jobs that name none.
     pub default_queue: Arc<str>,
+    /// Whether pods without a PodGroup wait for a controller to put them into one.
+    pub group_wait: GroupWait,
 }
 
 impl Default for WorldOptions {
     fn default() -> Self {
-        Self { default_queue: "default".into() }
+        Self { default_queue: "default".into(), group_wait: GroupWait::default() }
     }
 }
 
@@ -147,6 +151,9 @@ pub struct World {
     class_ids: FxHashMap<ClassKey, ClassId>,
     priorities: priorities::Priorities,
     default_queue: Arc<str>,
+    group_wait: GroupWait,
+    /// A PodGroup was seen that a PodGroup controller made.
+    group_controller: bool,
     /// Another process decides: what stands on the objects is its work, and true.
     standby: bool,
     pools: Pools,
@@ -224,6 +231,8 @@ impl World {
             class_ids: FxHashMap::default(),
             priorities: priorities::Priorities::default(),
             default_queue: options.default_queue,
+            group_wait: options.group_wait,
+            group_controller: false,
             standby: false,
             pools: Pools::default(),
             marked: marks::Marked::default(),
