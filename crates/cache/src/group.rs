@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use phalanx_api::v1beta1::{
     self, NetworkTopologyMode, NetworkTopologySpec, PodGroup, PodGroupCondition, PodGroupPhase, PodGroupSpec,
     PodGroupStatus, SubGroupPolicySpec,
@@ -12,6 +13,17 @@ use phalanx_cluster::event::{Condition, GroupStatus, Phase, PodGroupInfo, Resour
 use crate::invalid::{At, Invalid};
 use crate::pod::{Marks, created};
 use crate::{Identity, Interner, Kind, Names, requests};
+
+/// How the names of PodGroups begin that Volcano's PodGroup controller makes for pods without one; the UID of the pods' owner,
+/// or of the pod itself, stands behind it.
+const MADE_FOR_PODS: &str = "podgroup-";
+
+/// Whether a PodGroup controller made a PodGroup for a pod, or for the owner of pods, that had none.
+pub fn is_made_for_pods(metadata: &ObjectMeta) -> bool {
+    let uid = metadata.name.as_deref().and_then(|name| name.strip_prefix(MADE_FOR_PODS));
+    let mut owners = metadata.owner_references.iter().flatten();
+    uid.is_some_and(|uid| owners.any(|owner| owner.controller == Some(true) && owner.uid == uid))
+}
 
 /// A PodGroup as the World sees it. What cannot be honoured is left out and named in `invalid`.
 pub fn pod_group(group: &PodGroup, names: &Names, interner: &mut Interner) -> PodGroupInfo {
@@ -77,6 +89,7 @@ fn parts(
         preemptable: Marks(metadata).preemptable(),
         status: status.as_ref().map(|status| group_status(status, interner)).unwrap_or_default(),
         annotations: Marks(metadata).kept(&[annotation::OF_GROUPS], interner),
+        made_for_pods: is_made_for_pods(metadata),
         invalid: None,
         unsupported: unsupported(spec).text(),
     }

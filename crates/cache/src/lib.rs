@@ -39,7 +39,7 @@ pub use answer::{Change, Page};
 pub use decode::decode;
 pub use device::{claim_template, device_class, resource_claim, resource_slice};
 pub use fold::{Fold, Folded, Rejected, WatchEvent};
-pub use group::{pod_group, sound_pod_group};
+pub use group::{is_made_for_pods, pod_group, sound_pod_group};
 pub use guarded::Guarded;
 pub use intern::Interner;
 pub use invalid::Invalid;
@@ -54,8 +54,8 @@ pub use queue::{queue, sound_queue};
 pub use quota::quota;
 pub use remarks::{
     of_budget as remarks_of_budget, of_claim as remarks_of_claim, of_device_class as remarks_of_device_class,
-    of_group as remarks_of_group, of_namespace as remarks_of_namespace, of_pod as remarks_of_pod,
-    of_queue as remarks_of_queue,
+    of_group as remarks_of_group, of_namespace as remarks_of_namespace, of_owner as remarks_of_owner,
+    of_pod as remarks_of_pod, of_queue as remarks_of_queue,
 };
 pub use usage::node_usage;
 pub use volumes::{attachment, csi_driver, csi_node, pvc, storage_capacity, storage_class, volume};

@@ -194,6 +194,16 @@ fn of_no_group(metadata: &ObjectMeta) -> Vec<Invalid> {
     found
 }
 
+/// Of this least number of members on the owner of pods that are in no PodGroup, where no PodGroup controller is at work.
+pub fn of_owner(minimum: &str) -> Invalid {
+    let problem = format!(
+        "found {minimum:?}, for which Volcano's controller makes a PodGroup, and nothing here; each pod is a gang of one, expected a \
+         PodGroup, and {} with its name in the template",
+        names::GROUP_NAME_ANNOTATION
+    );
+    Invalid { field: format!("metadata.annotations.{}", names::GROUP_MIN_MEMBER_ANNOTATION), problem }
+}
+
 /// Of a PodGroup.
 pub fn of_group(group: &v1beta1::PodGroup) -> Vec<Invalid> {
     let mut found = odd(&[PREEMPTABLE], &group.metadata);

@@ -1,6 +1,8 @@
 //! What a pod's spec may say and hardly means.
 use k8s_openapi::api::core::v1::{NodeSelectorTerm, PodAffinityTerm};
 
+use phalanx_api::names::{GPU_MEMORY, GPU_NUMBER};
+
 use crate::{Invalid, slim};
 
 const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
@@ -21,7 +23,32 @@ pub(crate) fn of_pod(spec: &slim::PodSpec) -> Vec<Invalid> {
             found.extend(parts_of_bytes(&format!("spec.{list}[{at}].resources"), &container.resources));
         }
     }
+    found.extend(shares_of_cards(spec));
     found
+}
+
+/// Of a pod that is to be placed: the first share of a card, or number of cards, that it asks for.
+fn shares_of_cards(spec: &slim::PodSpec) -> Option<Invalid> {
+    let lists = [("containers", &spec.containers), ("initContainers", &spec.init_containers)];
+    let containers =
+        lists.into_iter().flat_map(|(list, all)| all.iter().enumerate().map(move |it| (list, it)));
+    let asked = containers.flat_map(|(list, (at, container))| {
+        let slim::Resources { requests, limits } = &container.resources;
+        let both = [("requests", requests), ("limits", limits)];
+        let names = both.into_iter().flat_map(|(of, amounts)| amounts.keys().map(move |name| (of, name)));
+        names.map(move |(of, name)| (name, format!("spec.{list}[{at}].resources.{of}.{name}")))
+    });
+    let mut asked = asked.filter(|(name, _)| is_of_cards(name));
+    let (name, field) = asked.next().filter(|_| spec.node_name.is_none())?;
+    let problem = format!(
+        "{name} counts as an amount of the node only: the cards are not looked at, and perhaps no single card has room for the pod"
+    );
+    Some(Invalid { field, problem })
+}
+
+/// Resources that Volcano's plugin deviceshare places card by card.
+fn is_of_cards(resource: &str) -> bool {
+    [GPU_MEMORY, GPU_NUMBER].contains(&resource) || resource.starts_with("volcano.sh/vgpu-")
 }
 
 /// As Kubernetes has it, a term that says nothing matches nothing.
@@ -82,6 +109,10 @@ mod tests {
             json!({"topologySpreadConstraints": [{"topologyKey": "zone", "maxSkew": 1,
             "whenUnsatisfiable": "DoNotSchedule", "labelSelector": selector}]})
         };
+        let cards = |name: &str, node: &str| {
+            let resources = json!({"limits": {"cpu": 1, name: 2}});
+            json!({"nodeName": node, "containers": [{}, {"resources": resources}]})
+        };
         let asks =
             |memory| json!({"containers": [{"resources": {"requests": {"memory": memory, "cpu": "100m"}}}]});
         for (spec, expected) in [
@@ -100,6 +131,14 @@ mod tests {
                 spread(json!(null)),
                 "spec.topologySpreadConstraints[0].labelSelector: missing, so it means no pod",
             ),
+            (cards("nvidia.com/gpu", ""), ""),
+            (cards("volcano.sh/gpu-number", "n1"), ""),
+            (
+                cards("volcano.sh/gpu-number", ""),
+                "spec.containers[1].resources.limits.volcano.sh/gpu-number: volcano.sh/gpu-number counts as an amount of the node only",
+            ),
+            (cards("volcano.sh/gpu-memory", ""), "the cards are not looked at"),
+            (cards("volcano.sh/vgpu-memory-percentage", ""), "the cards are not looked at"),
             (asks("100Mi"), ""),
             (asks("1.5Gi"), ""),
             (

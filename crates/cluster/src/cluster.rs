@@ -16,8 +16,8 @@ use crate::seat::Seat;
 use crate::terms::Terms;
 use crate::tree::Part;
 use crate::{
-    Chosen, Class, ClassKey, Hold, Job, JobKind, Log, Node, Queue, Stamp, Status, Task, Volumes, givers,
-    marks, priorities, tree, usage,
+    Chosen, Class, ClassKey, GroupWait, Hold, Job, JobKind, Log, Node, Queue, Stamp, Status, Task, Volumes,
+    givers, marks, priorities, tree, usage,
 };
 
 /// What the World has to know before its first event.
@@ -25,11 +25,13 @@ use crate::{
 pub struct WorldOptions {
     /// The queue of jobs that name none.
     pub default_queue: Arc<str>,
+    /// Whether pods without a PodGroup wait for a controller to put them into one.
+    pub group_wait: GroupWait,
 }
 
 impl Default for WorldOptions {
     fn default() -> Self {
-        Self { default_queue: "default".into() }
+        Self { default_queue: "default".into(), group_wait: GroupWait::default() }
     }
 }
 
@@ -92,6 +94,9 @@ pub struct World {
     pub(crate) class_ids: FxHashMap<ClassKey, ClassId>,
     pub(crate) priorities: priorities::Priorities,
     pub(crate) default_queue: Arc<str>,
+    pub(crate) group_wait: GroupWait,
+    /// A PodGroup was seen that a PodGroup controller made.
+    pub(crate) group_controller: bool,
     /// Another process decides: what stands on the objects is its work, and true.
     pub(crate) standby: bool,
     pub(crate) pools: Pools,
@@ -169,6 +174,8 @@ impl World {
             class_ids: FxHashMap::default(),
             priorities: priorities::Priorities::default(),
             default_queue: options.default_queue,
+            group_wait: options.group_wait,
+            group_controller: false,
             standby: false,
             pools: Pools::default(),
             marked: marks::Marked::default(),

@@ -9,6 +9,7 @@ use super::task::{Counts, Status};
 use super::tree::{Part, Sums};
 use crate::annotation::Annotations;
 use crate::diagnosis::Refusal;
+use crate::event::GroupRef;
 use crate::event::{GroupStatus, Key, Phase, Time};
 use crate::id::{QueueId, TaskId};
 
@@ -124,6 +125,12 @@ pub struct Job {
 }
 
 impl Job {
+    /// The PodGroup for which it stands, if it was seen.
+    pub fn group_ref(&self) -> Option<GroupRef> {
+        let seen = self.kind == JobKind::Group && self.exists;
+        seen.then(|| GroupRef { key: self.key.clone(), uid: self.uid.clone() })
+    }
+
     pub(crate) fn new(key: Key, kind: JobKind, queue: QueueId) -> Self {
         Self {
             key,

@@ -4,7 +4,8 @@ use phalanx_framework::conf::{
     Allowed, Arg, ArgKind, ArgSpec, Args, Otherwise, Rule, Value, parse_bool, quantity,
 };
 
-use crate::near::one_of;
+use crate::known::is_volcanos;
+use crate::near::{listed, one_of};
 use crate::problem::{Problems, quoted};
 use crate::yaml::{Content, Key, Node, resolve};
 
@@ -28,9 +29,7 @@ pub(crate) fn read(owner: &str, specs: &[ArgSpec], node: &Node, problems: &mut P
 /// `None` when it has no effect, which is then a problem.
 fn argument(owner: &str, specs: &[ArgSpec], key: &Key, node: &Node, problems: &mut Problems) -> Option<Arg> {
     let Some(spec) = find(specs, &key.text) else {
-        let names: Vec<_> = specs.iter().map(|spec| spec.name).collect();
-        let what = format!("unknown argument {} of {owner}", quoted(&key.text));
-        problems.warning(key.at, what, one_of(&names, &key.text));
+        unknown(owner, specs, key, problems);
         return None;
     };
     if node.is_null() {
@@ -63,6 +62,22 @@ fn argument(owner: &str, specs: &[ArgSpec], key: &Key, node: &Node, problems: &m
         broken(spec, rule, &key.text, node, problems);
     }
     Some(Arg { value, at: node.at })
+}
+
+/// Says apart what nobody knows from what Volcano has, or once had, and this build has not.
+fn unknown(owner: &str, specs: &[ArgSpec], key: &Key, problems: &mut Problems) {
+    let names: Vec<_> = specs.iter().map(|spec| spec.name).collect();
+    let argument = quoted(&key.text);
+    if is_volcanos(owner, &key.text) {
+        let what = format!("Volcano's argument {argument} of {owner} is not in this version, ignored");
+        problems.unsupported(key.at, what, listed(&names));
+    } else {
+        problems.warning(
+            key.at,
+            format!("unknown argument {argument} of {owner}"),
+            one_of(&names, &key.text),
+        );
+    }
 }
 
 /// The value is of the right type and means nothing.
@@ -102,7 +117,7 @@ fn section(owner: &str, name: &str, specs: &[ArgSpec], node: &Node, problems: &m
 }
 
 /// A spec with this very name before one with a `*`.
-fn find<'a>(specs: &'a [ArgSpec], key: &str) -> Option<&'a ArgSpec> {
+pub(crate) fn find<'a>(specs: &'a [ArgSpec], key: &str) -> Option<&'a ArgSpec> {
     let exact = specs.iter().find(|spec| spec.name == key);
     exact.or_else(|| specs.iter().find(|spec| spec.matches(key)))
 }

@@ -89,3 +89,19 @@ pub(crate) const VOLCANO_PLUGINS: [&str; 24] = [
 /// Actions that Volcano registers.
 pub(crate) const VOLCANO_ACTIONS: [&str; 8] =
     ["enqueue", "allocate", "backfill", "preempt", "reclaim", "gangpreempt", "gangreclaim", "shuffle"];
+
+/// Arguments that earlier versions of Volcano read, of a plugin that is known here.
+const VOLCANO_ARGUMENTS: [(&str, &str); 4] = [
+    ("plugin predicates", "predicate.GPUSharingEnable"),
+    ("plugin predicates", "predicate.GPUNumberEnable"),
+    ("plugin predicates", "predicate.ProportionalEnable"),
+    ("plugin predicates", "predicate.resources"),
+];
+
+/// Whether Volcano gives this argument of a plugin a meaning, or once did; the names of resources follow `predicate.resources`.
+pub(crate) fn is_volcanos(owner: &str, argument: &str) -> bool {
+    VOLCANO_ARGUMENTS.iter().any(|(plugin, name)| {
+        *plugin == owner
+            && argument.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+    })
+}

@@ -34,6 +34,14 @@ pub struct Parsed {
     pub problems: Vec<Problem>,
 }
 
+impl Parsed {
+    /// The same text where a configuration with any problem must not take effect.
+    pub fn strict(self) -> Self {
+        let conf = self.conf.filter(|_| self.problems.is_empty());
+        Self { conf, ..self }
+    }
+}
+
 /// Reads a scheduler.conf. Never panics, whatever the text is.
 pub fn parse(text: &str, known: &Known) -> Parsed {
     let mut problems = problem::Problems::default();

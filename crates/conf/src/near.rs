@@ -6,6 +6,11 @@ use crate::problem::quoted;
 /// Lists longer than this are cut short where a near miss says enough.
 const LISTED_MAX: usize = 12;
 
+/// "one of a, b, c", where nothing was mistyped.
+pub(crate) fn listed(names: &[&str]) -> String {
+    one_of(names, "")
+}
+
 /// "one of a, b, c", with the near miss of `written` if there is one.
 pub(crate) fn one_of(names: &[&str], written: &str) -> String {
     let list = |names: &[&str]| names.join(", ");

@@ -13,6 +13,8 @@ pub enum Severity {
     Error,
     /// The file works, but probably not as its author thinks.
     Warning,
+    /// Volcano knows it and this version does not; the rest of the file works.
+    Unsupported,
 }
 
 impl fmt::Display for Severity {
@@ -20,6 +22,7 @@ impl fmt::Display for Severity {
         f.write_str(match self {
             Self::Error => "error",
             Self::Warning => "warning",
+            Self::Unsupported => "not supported",
         })
     }
 }
@@ -70,6 +73,10 @@ impl Problems {
 
     pub(crate) fn warning(&mut self, at: Position, what: impl Into<String>, expected: impl Into<String>) {
         self.0.push(Problem { severity: Severity::Warning, ..Problem::error(at, what, expected) });
+    }
+
+    pub(crate) fn unsupported(&mut self, at: Position, what: impl Into<String>, expected: impl Into<String>) {
+        self.0.push(Problem { severity: Severity::Unsupported, ..Problem::error(at, what, expected) });
     }
 
     pub(crate) fn push(&mut self, problem: Problem) {

@@ -8,7 +8,7 @@ use crate::args;
 use crate::idle;
 use crate::known::{Known, VOLCANO_ACTIONS, VOLCANO_PLUGINS, names};
 use crate::metrics;
-use crate::near::{nearest, one_of};
+use crate::near::{listed, nearest, one_of};
 use crate::problem::{Problems, START, quoted};
 use crate::together;
 use crate::yaml::{Content, Key, Node};
@@ -62,7 +62,7 @@ impl Reader<'_> {
             self.problems.error(at, "no actions", ACTIONS_EXPECTED);
         }
         if !has("tiers") {
-            self.problems.warning(at, "no tiers, so no plugin takes part", "tiers with plugins");
+            self.problems.error(at, "no tiers, so no plugin takes part", "tiers with plugins");
         }
     }
 
@@ -125,7 +125,7 @@ impl Reader<'_> {
     fn tiers(&mut self, node: &Node) -> Vec<Tier> {
         let Some(items) = self.list(node, "tiers", "a list of tiers") else { return Vec::new() };
         if items.is_empty() {
-            self.problems.warning(node.at, "no tiers, so no plugin takes part", "tiers with plugins");
+            self.problems.error(node.at, "no tiers, so no plugin takes part", "tiers with plugins");
         }
         let tiers: Vec<Tier> = items.iter().map(|item| self.tier(item)).collect();
         self.repeated(&tiers);
@@ -144,7 +144,7 @@ impl Reader<'_> {
             }
         }
         if !entries.iter().any(|(key, _)| key.text == "plugins") {
-            self.problems.warning(node.at, "a tier without plugins", "plugins");
+            self.problems.error(node.at, "a tier without plugins", "plugins");
         }
         self.hierarchy(&tier);
         tier
@@ -206,7 +206,7 @@ impl Reader<'_> {
     fn plugins(&mut self, node: &Node) -> Vec<PluginConf> {
         let Some(items) = self.list(node, "plugins", "a list of plugins") else { return Vec::new() };
         if items.is_empty() {
-            self.problems.warning(node.at, "a tier without plugins", "plugins");
+            self.problems.error(node.at, "a tier without plugins", "plugins");
         }
         items.iter().filter_map(|item| self.plugin(item)).collect()
     }
@@ -214,11 +214,12 @@ impl Reader<'_> {
     /// A plugin of somebody's own is skipped; a typing error would be a policy that silently is not there.
     fn unknown_plugin(&mut self, name: &str, at: Position) {
         let (known, what) = (names(&self.known.plugins), unknown("plugin", name, &VOLCANO_PLUGINS));
-        let expected = one_of(&known, name);
-        if nearest(&known, name).is_some() && !VOLCANO_PLUGINS.contains(&name) {
-            self.problems.error(at, what, expected);
+        if VOLCANO_PLUGINS.contains(&name) {
+            self.problems.unsupported(at, format!("{what}, skipped"), listed(&known));
+        } else if nearest(&known, name).is_some() {
+            self.problems.error(at, what, one_of(&known, name));
         } else {
-            self.problems.warning(at, format!("{what}, skipped"), expected);
+            self.problems.warning(at, format!("{what}, skipped"), one_of(&known, name));
         }
     }
 
@@ -238,24 +239,36 @@ impl Reader<'_> {
                     plugin.args = args::read(&format!("plugin {}", doc.name), doc.args, value, self.problems);
                     idle::check(&plugin, value, self.problems);
                 }
+                (_, Some(doc)) if args::find(doc.args, &key.text).is_some() => self.misplaced(key),
                 _ => self.flag(key, value, &mut plugin.flags),
             }
         }
         known.map(|_| plugin)
     }
 
+    /// Volcano passes over it as well, and some of its published examples are written like this.
+    fn misplaced(&mut self, key: &Key) {
+        let what = format!("argument {} beside arguments has no effect", quoted(&key.text));
+        self.problems.warning(key.at, what, "it under arguments, indented by two more spaces");
+    }
+
     fn flag(&mut self, key: &Key, value: &Node, flags: &mut Flags) {
         let Some((flag, name)) = Flag::ALL.into_iter().find(|(_, name)| *name == key.text) else {
             let keys: Vec<_> =
                 ["name", "arguments"].into_iter().chain(Flag::ALL.map(|(_, name)| name)).collect();
-            return self.unknown_key(key, &keys);
+            return if let Some(now) = formerly(&key.text) {
+                let what = format!("{} is a flag of early versions of Volcano, and has no effect", key.text);
+                self.problems.unsupported(key.at, what, format!("{now}: false"));
+            } else {
+                self.unknown_key(key, &keys);
+            };
         };
         match value.scalar().map(|scalar| &scalar.value) {
             Some(Value::Bool(on)) => {
                 flags.set(flag, *on);
                 if *on && !flag.has_effect() {
                     let what = format!("{name} has no effect, for nothing asks for it");
-                    self.problems.warning(key.at, what, "no such key, or false");
+                    self.problems.unsupported(key.at, what, "no such key, or false");
                 }
             }
             Some(Value::Null) => {
@@ -297,7 +310,12 @@ impl Reader<'_> {
         let known = self.known.action(&name);
         if known.is_none() {
             let what = format!("{}, skipped", unknown("action", &name, &VOLCANO_ACTIONS));
-            self.problems.warning(at, what, one_of(&names(&self.known.actions), &name));
+            let known = names(&self.known.actions);
+            if VOLCANO_ACTIONS.contains(&&*name) {
+                self.problems.unsupported(at, what, listed(&known));
+            } else {
+                self.problems.warning(at, what, one_of(&known, &name));
+            }
         }
         let mut conf = ActionConf { name, at, ..ActionConf::default() };
         for (key, value) in entries {
@@ -328,8 +346,9 @@ impl Reader<'_> {
         }
     }
 
+    /// What it was to say does not count: with `plugin` for `plugins`, gangs would start in parts.
     fn unknown_key(&mut self, key: &Key, known: &[&str]) {
-        self.problems.warning(key.at, format!("unknown key {}", quoted(&key.text)), one_of(known, &key.text));
+        self.problems.error(key.at, format!("unknown key {}", quoted(&key.text)), one_of(known, &key.text));
     }
 
     fn mapping<'n>(&mut self, node: &'n Node, what: &str, expected: &str) -> Option<&'n Entries> {
@@ -351,6 +370,12 @@ impl Reader<'_> {
             }
         }
     }
+}
+
+/// The flag that took the place of one such as `disableTaskOrder`.
+fn formerly(key: &str) -> Option<&'static str> {
+    let of = key.strip_prefix("disable")?;
+    Flag::ALL.map(|(_, name)| name).into_iter().find(|name| name.strip_prefix("enable") == Some(of))
 }
 
 /// Says apart what nobody knows from what Volcano has and this build has not.

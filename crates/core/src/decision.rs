@@ -3,7 +3,7 @@ use std::sync::Arc;
 
 pub use phalanx_cluster::prepare::{ClaimWrite, Prepare, VolumeBinding};
 
-use phalanx_cluster::event::{GroupStatus, Key, PodRef};
+use phalanx_cluster::event::{GroupRef, GroupStatus, Key, PodRef, Time};
 use phalanx_framework::extender::Endpoint;
 
 /// One pod and its node.
@@ -11,6 +11,8 @@ use phalanx_framework::extender::Endpoint;
 pub struct Binding {
     /// The pod.
     pub pod: Arc<PodRef>,
+    /// When the pod was created.
+    pub created: Time,
     /// The node.
     pub node: Arc<str>,
     /// The extender that binds it, instead of the API server.
@@ -54,6 +56,8 @@ pub enum Decision {
     Evict {
         /// The pod.
         pod: Arc<PodRef>,
+        /// The pod's PodGroup, if it has one.
+        group: Option<GroupRef>,
         /// For whom and why.
         cause: Arc<Cause>,
     },

@@ -2,7 +2,7 @@
 use std::sync::Arc;
 
 use crate::cycle::Scheduler;
-use phalanx_cluster::diagnosis::{Priority, Refusal};
+use phalanx_cluster::diagnosis::{Priority, Shortage};
 use phalanx_cluster::event::{Key, Phase, Time};
 use phalanx_cluster::id::JobId;
 use phalanx_cluster::{Job, JobKind, ROOT, Status, World};
@@ -20,6 +20,10 @@ pub struct Lack {
     pub node: Arc<str>,
     /// What it lacks.
     pub missing: Figures,
+    /// No node could hold the pod even if it were empty.
+    pub too_large: bool,
+    /// All of it, as conditions say it.
+    pub text: String,
 }
 
 /// A PodGroup, or a pod without one.
@@ -114,12 +118,13 @@ fn groups(world: &World) -> Vec<GroupReport> {
 
 /// Of the pods that were told of, the one whose nearest node is the farthest.
 fn lack(world: &World, job: &Job) -> Option<Lack> {
-    let nearest = job.refusals.iter().filter_map(|refusal| match refusal {
-        Refusal::Nodes { error, .. } => error.nearest.as_deref(),
-        _ => None,
-    });
-    let shortage = nearest.max_by_key(|shortage| shortage.distance)?;
-    Some(Lack { node: shortage.node.clone(), missing: world.render(&shortage.missing) })
+    let shortage = Shortage::farthest(&job.refusals)?;
+    Some(Lack {
+        node: shortage.node.clone(),
+        missing: world.render(&shortage.missing),
+        too_large: shortage.is_beyond_all(),
+        text: shortage.text(&world.dims),
+    })
 }
 
 fn queues(world: &World, conf: &Conf, now: Time) -> Vec<QueueReport> {

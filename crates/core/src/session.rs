@@ -168,8 +168,8 @@ impl<'w> Session<'w> {
         })
     }
 
-    /// Why a job cannot be scheduled whatever the room: its own fault or its queue's, or the API server has just refused to
-    /// bind a pod of it.
+    /// Why a job cannot be scheduled whatever the room: its own fault or its queue's, a PodGroup controller is about to put
+    /// its pod into a PodGroup, or the API server has just refused to bind a pod of it.
     pub fn job_blocked(&self, job: JobId) -> Result<(), Refusal> {
         let it = &self.world.jobs[job];
         if !it.exists {
@@ -178,6 +178,7 @@ impl<'w> Session<'w> {
         if let Some(why) = &it.invalid {
             return Err(Refusal::Invalid(why.clone()));
         }
+        self.world.awaits_group(job, self.now).map_or(Ok(()), Err)?;
         self.queue_blocked(job)?;
         self.tiers.every().try_for_each(|plugin| plugin.job_valid(self.world, job))?;
         self.world.denial(job, self.now).map_or(Ok(()), Err)

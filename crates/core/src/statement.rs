@@ -140,17 +140,19 @@ impl<'s, 'w> Statement<'s, 'w> {
             match it.status {
                 Status::Allocated => {
                     let Some(node) = it.node else { continue };
-                    let pod = it.pod.clone();
+                    let (pod, created) = (it.pod.clone(), it.created);
                     let by = session.tiers.binder(session.world, task);
                     let mut prepare = session.world.volume_bindings(task);
                     job = job.or(it.job);
                     session.world.place(task, Status::Binding, Some(node));
                     prepare.extend(session.give_devices(task));
                     let node = session.world.nodes[node].name.clone();
-                    bound.push(Binding { pod, node, by, prepare });
+                    bound.push(Binding { pod, created, node, by, prepare });
                 }
                 Status::Releasing if it.evicting.is_none() => {
-                    session.decisions.push(Decision::Evict { pod: it.pod.clone(), cause: why.clone() });
+                    let group = it.job.and_then(|job| session.world.jobs[job].group_ref());
+                    let (pod, cause) = (it.pod.clone(), why.clone());
+                    session.decisions.push(Decision::Evict { pod, group, cause });
                     session.world.set_evicting(task, Some(before.status()));
                 }
                 Status::Pipelined | Status::Pending => nominate(session, task),

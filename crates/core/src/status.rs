@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::decision::Decision;
 use crate::session::Session;
-use phalanx_cluster::diagnosis::{QueueFault, Refusal};
+use phalanx_cluster::diagnosis::{QueueFault, Refusal, Shortage, without_lack};
 use phalanx_cluster::event::{Condition, GroupStatus, Phase, Time};
 use phalanx_cluster::id::{JobId, QueueId};
 use phalanx_cluster::{Job, JobKind, Rendered, Status};
@@ -69,14 +69,15 @@ fn judge(session: &mut Session<'_>, id: JobId) -> Verdict {
     let (job, dims) = (&session.world.jobs[id], &session.world.dims);
     let reason = job.refusals.first().map_or("NotEnoughResources", Refusal::reason);
     let texts: Vec<String> = job.refusals.iter().map(|refusal| refusal.text(dims)).collect();
+    let lack = Shortage::farthest(&job.refusals).map(|shortage| shortage.text(dims));
     let message = (!texts.is_empty()).then(|| match job.kind {
-        JobKind::Solo => solo_text(&job.refusals, texts, dims).into(),
+        JobKind::Solo => solo_text(&job.refusals, texts, dims),
         JobKind::Group => {
             let missing = job.waiting();
             format!("{missing}/{} tasks in gang unschedulable: {}", job.counts.total(), texts.join("; "))
-                .into()
         }
     });
+    let message = message.map(|text| lack.iter().fold(text, |text, lack| text + "; " + lack).into());
     Verdict { ready, message, reason }
 }
 
@@ -108,7 +109,7 @@ fn close_group(session: &mut Session<'_>, id: JobId, verdict: &Verdict, stamp: &
     let told = job.written.conditions.iter().find(|condition| &*condition.kind == UNSCHEDULABLE);
     let (group, uid) = (job.key.clone(), job.uid.clone());
     if let Some(message) = verdict.message.as_ref().filter(|_| !verdict.ready)
-        && told.is_none_or(|told| told.message != *message)
+        && told.is_none_or(|told| !says_the_same(&told.message, message))
     {
         let (group, uid) = (group.clone(), uid.clone());
         decisions.push(Decision::PodGroupUnschedulable { group, uid, message: message.clone() });
@@ -203,8 +204,8 @@ impl Call<'_> {
     fn is(&self, condition: &Condition) -> bool {
         let message: &str = self.message.map_or("", |message| message);
         condition.status
-            && (&*condition.kind, &*condition.reason, &*condition.message)
-                == (self.kind, self.reason, message)
+            && (&*condition.kind, &*condition.reason) == (self.kind, self.reason)
+            && says_the_same(&condition.message, message)
     }
 
     fn made(&self, stamp: &mut Stamp) -> Condition {
@@ -266,7 +267,7 @@ fn tell_pods(session: &mut Session<'_>, id: JobId, verdict: &Verdict) {
     let (job, tasks) = (&world.jobs[id], &mut world.tasks);
     let (Some(message), false) = (&verdict.message, job.waiting() == 0) else { return };
     let gang = job.tasks.len() > 1;
-    let says = |old: &str| if gang { same_shape(old, message) } else { *old == **message };
+    let says = |old: &str| if gang { same_shape(old, message) } else { says_the_same(old, message) };
     // Pods of a gang were told the same text: it is compared once.
     let mut last: Option<(Arc<str>, bool)> = None;
     for task in &job.tasks {
@@ -303,9 +304,15 @@ fn end_nominations(session: &mut Session<'_>, id: JobId) {
     }
 }
 
+/// Equal but for what the nearest node lacks: that is told when something else is to be told too.
+fn says_the_same(a: &str, b: &str) -> bool {
+    a == b || without_lack(a) == without_lack(b)
+}
+
 /// Equal but for numbers. The counts in a gang's message move with every other gang; its PodGroup shows them, and
 /// its pods are written only when the reasons themselves change.
 fn same_shape(a: &str, b: &str) -> bool {
+    let [a, b] = [a, b].map(without_lack);
     let letter = |byte: &u8| !byte.is_ascii_digit();
     a.bytes().filter(letter).eq(b.bytes().filter(letter))
 }

@@ -1,11 +1,14 @@
 //! Why pods wait whom no action refuses: gates, room that is being released, and actions that scheduler.conf does not have.
 use crate::actions;
 use crate::session::Session;
-use phalanx_cluster::Status;
-use phalanx_cluster::diagnosis::Refusal;
+use phalanx_cluster::diagnosis::{NoEviction, Refusal};
 use phalanx_cluster::event::Phase;
 use phalanx_cluster::id::JobId;
+use phalanx_cluster::{JobKind, Status};
 use phalanx_framework::conf::Conf;
+
+/// Actions that evict for a job that waits.
+pub(crate) const EVICTING_ACTIONS: [&str; 4] = ["preempt", "reclaim", "gangpreempt", "gangreclaim"];
 
 /// Actions that are not there.
 struct Missing {
@@ -25,12 +28,15 @@ impl Missing {
 /// The actions are over: notes what they had no reason to say.
 pub(crate) fn note(session: &mut Session<'_>) {
     let missing = Missing::of(session.conf);
+    let evicting: Vec<_> =
+        EVICTING_ACTIONS.into_iter().filter(|action| session.conf.has_action(action)).collect();
     for job in session.world.awake_jobs() {
         if session.world.jobs[job].waiting() == 0 {
             continue;
         }
         note_missing(session, job, &missing);
         note_reserved(session, job);
+        note_enough(session, job, &evicting);
         note_gates(session, job);
     }
 }
@@ -59,6 +65,20 @@ fn note_reserved(session: &mut Session<'_>, job: JobId) {
     let reserved = session.world.jobs[job].counts.of(Status::Pipelined);
     if reserved > 0 && session.job_ready(job) {
         session.refuse(job, Refusal::Reserved(reserved));
+    }
+}
+
+/// What has enough to start, and no room for its other pods: nobody is evicted for these.
+fn note_enough(session: &mut Session<'_>, id: JobId, evicting: &[&'static str]) {
+    let job = &session.world.jobs[id];
+    let no_room = || job.refusals.iter().any(|refusal| matches!(refusal, Refusal::Nodes { .. }));
+    let has_enough = || job.has_places() && !session.job_starving(id);
+    if evicting.is_empty() || job.kind == JobKind::Solo || !no_room() || !has_enough() {
+        return;
+    }
+    let why = NoEviction::Enough(job.min_member);
+    for action in evicting {
+        session.refuse(id, Refusal::Eviction { action, why: why.clone() });
     }
 }
 

@@ -173,6 +173,11 @@ pub(crate) fn settle(session: &mut Session<'_>, patience: Patience) {
     for job in settled {
         session.world.settle_job(job);
     }
+    for job in &waiting {
+        if let Some(until) = session.world.awaits_group_until(*job, session.now) {
+            session.world.call_at(*job, until);
+        }
+    }
     if waiting.len().saturating_add(session.world.parked()) <= patience.few {
         session.world.call_parked(|_| true);
     } else {

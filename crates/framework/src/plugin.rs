@@ -235,6 +235,10 @@ pub trait Plugin: Send + Sync {
     fn keeps(&self, _: &World, _by: TaskId, _: TaskId) -> Arc<str> {
         "that a plugin does not let go for it".into()
     }
+    /// Whether a task that it does not let go alone is one that its gang needs; then [`keeps`](Self::keeps) is not asked.
+    fn keeps_gangs(&self) -> bool {
+        false
+    }
     /// Which of these tasks may be evicted for a task of the same queue. They come in the order in which they would be
     /// evicted, and an opinion keeps it: a task is accepted on top of those accepted before it. So whom it does not
     /// accept alone it does not accept with others.

@@ -2,7 +2,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
-use phalanx_conf::{Known, Parsed, Severity};
+use phalanx_conf::{Known, Parsed, Problem, Severity};
 use phalanx_framework::conf::Conf;
 
 use crate::exit::{BadInput, counted, print};
@@ -15,7 +15,7 @@ pub(crate) enum Command {
     Check {
         /// The file, or - for standard input
         file: PathBuf,
-        /// Warnings count as errors
+        /// Warnings count as errors, and so does what is not supported
         #[arg(long)]
         strict: bool,
     },
@@ -52,24 +52,34 @@ pub(crate) fn run(command: &Command) -> Result<()> {
 
 fn check(file: &Path, strict: bool) -> Result<()> {
     let name = inputs::shown(file);
-    let Parsed { conf, problems } = phalanx_conf::parse(&inputs::text(file)?, &Known::builtin());
+    let parsed = phalanx_conf::parse(&inputs::text(file)?, &Known::builtin());
+    let Parsed { conf, problems } = if strict { parsed.strict() } else { parsed };
     let lines = problems.iter().map(|problem| format!("{}: {}\n", problem.severity, problem.in_file(&name)));
     print(&lines.collect::<String>())?;
-    let of = |severity| problems.iter().filter(|problem| problem.severity == severity).count();
-    let (errors, warnings) = (of(Severity::Error), of(Severity::Warning));
-    match conf {
-        Some(conf) if !strict || warnings == 0 => print(&format!("{name}: {}\n", summary(&conf, warnings))),
-        _ => {
-            let found = format!("{}, {}", counted(errors, "error"), counted(warnings, "warning"));
-            Err(BadInput(format!("{name}: {found}")).into())
-        }
+    if let Some(conf) = conf {
+        return print(&format!("{name}: {}\n", summary(&conf, &problems)));
     }
+    let errors = problems.iter().filter(|problem| problem.severity == Severity::Error).count();
+    let found = [counted(errors, "error")].into_iter().chain(harmless(&problems));
+    Err(BadInput(format!("{name}: {}", found.collect::<Vec<_>>().join(", "))).into())
 }
 
-fn summary(conf: &Conf, warnings: usize) -> String {
+fn summary(conf: &Conf, problems: &[Problem]) -> String {
     let plugins = conf.tiers.iter().map(|tier| tier.plugins.len()).sum();
-    let problems = if warnings == 0 { "no problems".to_owned() } else { counted(warnings, "warning") };
     let counts = [(conf.actions.len(), "action"), (conf.tiers.len(), "tier"), (plugins, "plugin")];
-    let counts = counts.map(|(count, what)| counted(count, what)).join(", ");
-    format!("{counts}, {problems}")
+    let mut parts: Vec<String> = counts.map(|(count, what)| counted(count, what)).into();
+    parts.extend(harmless(problems));
+    if problems.is_empty() {
+        parts.push("no problems".to_owned());
+    }
+    parts.join(", ")
+}
+
+/// Counts of the problems that are no errors.
+fn harmless(problems: &[Problem]) -> impl Iterator<Item = String> {
+    let of = |severity| problems.iter().filter(|problem| problem.severity == severity).count();
+    let warnings = Some(of(Severity::Warning)).filter(|count| *count > 0);
+    let unsupported = Some(of(Severity::Unsupported)).filter(|count| *count > 0);
+    let warnings = warnings.map(|count| counted(count, "warning"));
+    warnings.into_iter().chain(unsupported.map(|count| format!("{count} not supported")))
 }

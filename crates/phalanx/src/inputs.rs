@@ -87,13 +87,13 @@ pub(crate) fn conf(file: Option<&Path>) -> Result<Conf, BadInput> {
         None => phalanx_conf::builtin_default().to_owned(),
     };
     let Parsed { conf, problems } = phalanx_conf::parse(&text, &Known::builtin());
-    let (errors, warnings): (Vec<_>, Vec<_>) =
+    let (errors, others): (Vec<_>, Vec<_>) =
         problems.iter().partition(|problem| problem.severity == Severity::Error);
     let Some(conf) = conf else {
         return Err(all_of(&errors.into_iter().map(|error| error.in_file(&name)).collect::<Vec<_>>()));
     };
-    for warning in warnings {
-        tell(format_args!("warning: {}", warning.in_file(&name)));
+    for other in others {
+        tell(format_args!("{}: {}", other.severity, other.in_file(&name)));
     }
     Ok(conf)
 }

@@ -8,6 +8,7 @@ use std::time::Duration;
 use anyhow::{Result, bail, ensure};
 use clap::builder::ValueParser;
 use phalanx_cache::is_name;
+use phalanx_cluster::GroupWait;
 use phalanx_runtime::client::BadFlag;
 use phalanx_runtime::lease::{self, LeaseOptions};
 use phalanx_runtime::reload::ConfError;
@@ -28,6 +29,9 @@ pub(crate) struct Args {
     /// scheduler.conf; read again when it changes. Without it, the built-in default
     #[arg(long, default_value = "", hide_default_value = true, value_name = "FILE")]
     scheduler_conf: String,
+    /// Refuse a scheduler.conf with warnings, or with what is not supported, as one with errors
+    #[arg(long, default_value = "false", num_args = 0..=1, require_equals = true, default_missing_value = "true", value_parser = flag::boolean(), value_name = "BOOL")]
+    scheduler_conf_strict: bool,
     /// The longest a change waits for its cycle, and how long counts and messages must be still before they are written
     #[arg(long, default_value = "1s", allow_hyphen_values = true, value_parser = period(), value_name = "DURATION")]
     schedule_period: Duration,
@@ -82,11 +86,39 @@ pub(crate) struct Args {
     #[command(flatten)]
     sampling: Sampled,
     #[command(flatten)]
+    grouping: Grouping,
+    #[command(flatten)]
     elect: Elect,
     #[command(flatten)]
     logging: logging::Logging,
     #[command(flatten)]
     ignored: Ignored,
+}
+
+/// Beside a controller that makes PodGroups for pods without one.
+#[derive(Debug, clap::Args)]
+struct Grouping {
+    /// Pods without a PodGroup wait until a PodGroup controller has put them into one. Without this flag, from when a PodGroup that it made is seen
+    #[arg(long, default_value = "false", num_args = 0..=1, require_equals = true, default_missing_value = "true", value_parser = flag::boolean(), value_name = "BOOL")]
+    wait_for_podgroup: bool,
+    /// How long after its creation a pod without a PodGroup waits for a PodGroup controller at most, before it is scheduled by itself; with 0s it does not wait
+    #[arg(long, default_value = "30s", allow_hyphen_values = true, value_parser = duration(), value_name = "DURATION")]
+    wait_for_podgroup_timeout: Duration,
+}
+
+impl Grouping {
+    fn wait(&self) -> Result<GroupWait> {
+        let millis = i64::try_from(self.wait_for_podgroup_timeout.as_millis()).unwrap_or(i64::MAX);
+        ensure!(
+            millis > 0 || !self.wait_for_podgroup,
+            BadInput("--wait-for-podgroup-timeout must be more than 0 beside --wait-for-podgroup".to_owned())
+        );
+        Ok(match self.wait_for_podgroup {
+            _ if millis == 0 => GroupWait::Never,
+            true => GroupWait::Always(millis),
+            false => GroupWait::IfSeen(millis),
+        })
+    }
 }
 
 /// Leader election.
@@ -130,9 +162,11 @@ impl Args {
         Ok(SchedulerOptions {
             scheduler_names: self.scheduler_name,
             conf: given(self.scheduler_conf).map(PathBuf::from),
+            conf_strict: self.scheduler_conf_strict,
             schedule_period: self.schedule_period,
             coalesce_window: self.coalesce_window,
             default_queue: self.default_queue,
+            group_wait: self.grouping.wait()?,
             kubeconfig: given(self.kubeconfig).map(PathBuf::from),
             master: given(self.master),
             rate,
@@ -281,6 +315,16 @@ mod tests {
         assert_eq!(options.metrics_address, None, "the last one counts");
         assert_eq!(options.scheduler_names, ["a", "b", "c"], "lists grow");
         assert_eq!(options.lease.unwrap().name, "volcano");
+    }
+
+    #[test]
+    fn pods_wait_for_a_pod_group_controller_that_is_seen_or_in_any_case() {
+        let wait = |flags: &[&str]| parse(flags).unwrap().options().map(|options| options.group_wait);
+        assert_eq!(wait(&[]).unwrap(), GroupWait::IfSeen(30_000));
+        assert_eq!(wait(&["--wait-for-podgroup"]).unwrap(), GroupWait::Always(30_000));
+        assert_eq!(wait(&["--wait-for-podgroup-timeout=0s"]).unwrap(), GroupWait::Never);
+        let error = wait(&["--wait-for-podgroup", "--wait-for-podgroup-timeout=0s"]).unwrap_err();
+        assert!(error.is::<BadInput>(), "{error}");
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! The command line: what it says, or one line on why it cannot be read, as of any other input.
 use std::ffi::{OsStr, OsString};
 use std::io::{self, Write};
+use std::path::Path;
 use std::process::ExitCode;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
@@ -8,16 +9,29 @@ use clap::{Command, Error, Parser};
 
 /// What the command line says; else how the process ends: with 0 after the help or the version, with 2 after one line.
 pub(crate) fn parse<C: Parser>() -> Result<C, ExitCode> {
-    C::try_parse().map_err(|error| {
+    let args = as_phalanx(std::env::args_os().collect());
+    C::try_parse_from(&args).map_err(|error| {
         // Where nobody reads it any more there is nothing to be done about that.
         if !error.use_stderr() {
             let _ = error.print();
             return ExitCode::SUCCESS;
         }
-        let args: Vec<OsString> = std::env::args_os().skip(1).collect();
-        let _ = writeln!(io::stderr(), "{}", line(&error, &C::command(), &args));
+        let args = args.get(1..).unwrap_or_default();
+        let _ = writeln!(io::stderr(), "{}", line(&error, &C::command(), args));
         ExitCode::from(2)
     })
+}
+
+/// The program under the name of Volcano's scheduler takes that one's command line: no command, and the words `2>&1`, which
+/// Volcano's chart has among the arguments though no shell reads them.
+fn as_phalanx(args: Vec<OsString>) -> Vec<OsString> {
+    let name = args.first().and_then(|program| Path::new(program).file_name());
+    if name != Some(OsStr::new("vc-scheduler")) {
+        return args;
+    }
+    let mut words = args.into_iter();
+    let program = words.next().into_iter().chain(["scheduler".into()]);
+    program.chain(words.filter(|word| word != "2>&1")).collect()
 }
 
 /// What is wrong, what was expected, and what was meant.

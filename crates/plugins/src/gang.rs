@@ -19,7 +19,6 @@
 //! that lacks a role's, though it has `minMember` tasks. And Volcano only tells jobs that are ready from those that are
 //! not, so that what is missing of a broken gang may be taken by others.
 use std::cmp::Ordering;
-use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
@@ -100,8 +99,8 @@ impl Plugin for Gang {
         false
     }
 
-    fn keeps(&self, _: &World, _: TaskId, _: TaskId) -> Arc<str> {
-        "that their gangs cannot do without (plugin gang)".into()
+    fn keeps_gangs(&self) -> bool {
+        true
     }
 
     fn preemptable(&self, world: &World, _: TaskId, of: &[TaskId]) -> Option<Vec<TaskId>> {

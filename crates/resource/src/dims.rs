@@ -2,7 +2,7 @@
 
 use rustc_hash::FxHashMap;
 
-use crate::{Quantity, format_bytes, format_milli, format_units};
+use crate::{Quantity, format_bytes, format_milli, format_things, format_units};
 
 /// A resource dimension: an index into [`Amounts`](crate::Amounts), given out by [`Dims`].
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -37,8 +37,10 @@ const MOST: i64 = 1 << 53;
 /// What one of an amount stands for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Unit {
-    /// Thousandths: cpu and extended resources.
+    /// Thousandths: cpu.
     Milli,
+    /// Thousandths of whole things: extended resources, of which a share may be a fraction.
+    Thing,
     /// Bytes: memory, ephemeral storage, huge pages.
     Byte,
     /// Whole things: pods, attachable volumes.
@@ -49,11 +51,12 @@ impl Unit {
     /// A limit on the sum of limits (`limits.memory`, of ResourceQuotas) counts as what it limits.
     fn of(name: &str) -> Self {
         match name.strip_prefix("limits.").unwrap_or(name) {
+            "cpu" => Self::Milli,
             "memory" | "ephemeral-storage" => Self::Byte,
             "pods" => Self::Count,
             name if name.starts_with("hugepages-") => Self::Byte,
             name if name.starts_with("attachable-volumes-") => Self::Count,
-            _ => Self::Milli,
+            _ => Self::Thing,
         }
     }
 }
@@ -125,7 +128,7 @@ impl Dims {
     /// absurd requests does not overflow.
     pub fn amount(&self, dim: DimId, quantity: Quantity) -> i64 {
         let exact = match self.unit(dim) {
-            Unit::Milli => quantity.milli(),
+            Unit::Milli | Unit::Thing => quantity.milli(),
             Unit::Byte | Unit::Count => quantity.units(),
         };
         exact.clamp(-MOST, MOST)
@@ -139,15 +142,17 @@ impl Dims {
     /// As [`Dims::amount`] but rounded down, for a limit must not grow, and over all of i64.
     pub fn ceiling(&self, dim: DimId, quantity: Quantity) -> i64 {
         match self.unit(dim) {
-            Unit::Milli => quantity.milli_floor(),
+            Unit::Milli | Unit::Thing => quantity.milli_floor(),
             Unit::Byte | Unit::Count => quantity.units_floor(),
         }
     }
 
-    /// An amount in the dimension's unit as canonical quantity text.
+    /// An amount in the dimension's unit as quantity text: canonical, but for a fraction of an extended resource, which is
+    /// a decimal number (`66.667`, not `66667m`).
     pub fn format(&self, dim: DimId, amount: i64) -> String {
         match self.unit(dim) {
             Unit::Milli => format_milli(amount),
+            Unit::Thing => format_things(amount),
             Unit::Byte => format_bytes(amount),
             Unit::Count => format_units(amount),
         }

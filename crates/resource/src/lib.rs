@@ -14,7 +14,7 @@
 //! let idle = Amounts::from_iter([(gpu, dims.amount(gpu, "1500m".parse()?))]);
 //! assert!(!request.fits(&idle));
 //! let missing: Vec<_> = request.short(&idle).map(|(d, by)| dims.format(d, by)).collect();
-//! assert_eq!(missing, ["500m"]);
+//! assert_eq!(missing, ["0.5"]);
 //! # Ok::<(), phalanx_resource::QuantityError>(())
 //! ```
 
@@ -27,5 +27,5 @@ mod request;
 pub use amounts::Amounts;
 pub use ceilings::Ceilings;
 pub use dims::{DimId, Dims};
-pub use quantity::{Quantity, QuantityError, format_bytes, format_milli, format_units};
+pub use quantity::{Quantity, QuantityError, format_bytes, format_milli, format_things, format_units};
 pub use request::{InitContainer, PodResources};

@@ -234,6 +234,16 @@ pub fn format_milli(milli: i64) -> String {
     decimal(milli.into(), -3)
 }
 
+/// Thousandths of whole things as text without the suffix `m`, which nobody writes of GPUs: 66667 is `66.667`, 4000 is `4`.
+pub fn format_things(milli: i64) -> String {
+    if milli % 1000 == 0 {
+        return format_milli(milli);
+    }
+    let sign = if milli < 0 { "-" } else { "" };
+    let (whole, part) = (milli.unsigned_abs() / 1000, milli.unsigned_abs() % 1000);
+    format!("{sign}{whole}.{part:03}").trim_end_matches('0').to_owned()
+}
+
 /// Whole units as canonical decimal text: 4 is `4`, 4000 is `4k`.
 pub fn format_units(units: i64) -> String {
     decimal(units.into(), 0)

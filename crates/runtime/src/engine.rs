@@ -13,6 +13,7 @@ use phalanx_framework::conf::Conf;
 use tokio::sync::mpsc::UnboundedSender;
 use tracing::{debug, info};
 
+use crate::journal;
 use crate::metrics::Metrics;
 use crate::outbox::driver;
 use crate::server::Health;
@@ -247,6 +248,7 @@ impl Engine {
         let mut decided = 0;
         let mut send = |decisions: Vec<Decision>| {
             count(metrics, &decisions);
+            journal::decided(&decisions);
             decided += decisions.len();
             // The outbox is gone only when the process ends.
             let _ = outbox.send(driver::Input::Decisions(decisions));

@@ -3,7 +3,7 @@
 //! No series is named after a job or a pod: such series never end.
 use std::sync::Mutex;
 use std::sync::atomic::AtomicU64;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use phalanx_cluster::Pending;
 use prometheus_client::encoding::EncodeLabelSet;
@@ -11,11 +11,13 @@ use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
-use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
+use prometheus_client::metrics::histogram::{Histogram, exponential_buckets, exponential_buckets_range};
 use prometheus_client::registry::Registry;
 
 use crate::outbox::reply::Reply;
+use crate::outbox::request::Moment;
 use crate::outbox::{Depth, Job, Work};
+use crate::reload::InForce;
 
 /// One label.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -44,13 +46,51 @@ struct Pool {
     pool: &'static str,
 }
 
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ConfHash {
+    sha256: String,
+}
+
+/// Which scheduler.conf is in force.
+#[derive(Debug)]
+struct ConfMetrics {
+    reloads: Family<Outcome, Counter>,
+    info: Family<ConfHash, Gauge>,
+    loaded: Gauge,
+    good: Gauge,
+}
+
+impl Default for ConfMetrics {
+    fn default() -> Self {
+        let good = Gauge::default();
+        good.set(1);
+        Self { reloads: Family::default(), info: Family::default(), loaded: Gauge::default(), good }
+    }
+}
+
+impl ConfMetrics {
+    fn register(&self, registry: &mut Registry) {
+        registry.register(
+            "phalanx_conf_reloads",
+            "Reloads of scheduler.conf, by result",
+            self.reloads.clone(),
+        );
+        let help = "1, with the SHA-256 of the scheduler.conf in force";
+        registry.register("phalanx_conf_info", help, self.info.clone());
+        let help = "When the scheduler.conf in force was loaded, in seconds since 1970";
+        registry.register("phalanx_conf_loaded_timestamp_seconds", help, self.loaded.clone());
+        let help = "0 when the last scheduler.conf was refused, so that the one before stays in force";
+        registry.register("phalanx_conf_last_reload_successful", help, self.good.clone());
+    }
+}
+
 /// All metrics of the process.
 #[derive(Debug)]
 pub struct Metrics {
     registry: Registry,
     e2e_latency: Histogram,
     task_latency: Family<Stage, Histogram>,
-    attempts: Family<Outcome, Counter>,
+    bind_seconds: Histogram,
     cycles: Counter,
     decisions: Family<Kind, Counter>,
     events_in: Family<Kind, Counter>,
@@ -61,7 +101,7 @@ pub struct Metrics {
     dropped: Counter,
     dropped_seen: Mutex<u64>,
     watch_restarts: Family<Kind, Counter>,
-    reloads: Family<Outcome, Counter>,
+    conf: ConfMetrics,
     leader: Gauge,
     invalid: Family<Kind, Counter>,
     objects: Family<Kind, Gauge>,
@@ -69,18 +109,23 @@ pub struct Metrics {
     last_cycle: Gauge<f64, AtomicU64>,
 }
 
-/// 1 ms to 16 s, as in Volcano (which counts in milliseconds).
-fn latency() -> Histogram {
-    Histogram::new(exponential_buckets(1.0, 2.0, 15))
+/// Volcano's buckets, in milliseconds.
+fn cycle_latency() -> Histogram {
+    Histogram::new(exponential_buckets_range(1.0, 5_000.0, 20))
+}
+
+/// The same for the time from a pod's creation.
+fn task_latency() -> Histogram {
+    Histogram::new(exponential_buckets_range(50.0, 60_000.0, 30))
 }
 
 impl Default for Metrics {
     fn default() -> Self {
         let mut metrics = Self {
             registry: Registry::default(),
-            e2e_latency: latency(),
-            task_latency: Family::new_with_constructor(latency),
-            attempts: Family::default(),
+            e2e_latency: cycle_latency(),
+            task_latency: Family::new_with_constructor(task_latency),
+            bind_seconds: Histogram::new(exponential_buckets(0.001, 2.0, 15)),
             cycles: Counter::default(),
             decisions: Family::default(),
             events_in: Family::default(),
@@ -91,7 +136,7 @@ impl Default for Metrics {
             dropped: Counter::default(),
             dropped_seen: Mutex::new(0),
             watch_restarts: Family::default(),
-            reloads: Family::default(),
+            conf: ConfMetrics::default(),
             leader: Gauge::default(),
             invalid: Family::default(),
             objects: Family::default(),
@@ -105,15 +150,13 @@ impl Default for Metrics {
 }
 
 impl Metrics {
-    /// The names of dashboards made for Volcano.
+    /// The names of dashboards made for Volcano, with Volcano's meaning.
     fn register_volcano(&mut self) {
         let registry = &mut self.registry;
         let name = "volcano_e2e_scheduling_latency_milliseconds";
         registry.register(name, "Time of a scheduling cycle", self.e2e_latency.clone());
         let name = "volcano_task_scheduling_latency_milliseconds";
-        registry.register(name, "Time from the decision to the bind", self.task_latency.clone());
-        let name = "volcano_schedule_attempts";
-        registry.register(name, "Attempts to bind pods, by result", self.attempts.clone());
+        registry.register(name, "Time from a pod's creation to its bind", self.task_latency.clone());
     }
 
     fn register_own(&mut self) {
@@ -129,6 +172,8 @@ impl Metrics {
         registry.register("phalanx_pending_jobs", help, self.pending_jobs.clone());
         registry.register("phalanx_requests", "Requests sent, by kind and result", self.requests.clone());
         registry.register("phalanx_pods_bound", "Pods bound", self.bound.clone());
+        let help = "Time from the first request to bind a pod to the answer that the pod is bound";
+        registry.register("phalanx_bind_duration_seconds", help, self.bind_seconds.clone());
         registry.register(
             "phalanx_outbox_depth",
             "Requests waiting or in flight, by lane",
@@ -136,11 +181,7 @@ impl Metrics {
         );
         registry.register("phalanx_outbox_in_flight", "Requests in flight", self.in_flight.clone());
         registry.register("phalanx_events_dropped", "Events dropped under pressure", self.dropped.clone());
-        registry.register(
-            "phalanx_conf_reloads",
-            "Reloads of scheduler.conf, by result",
-            self.reloads.clone(),
-        );
+        self.conf.register(registry);
         registry.register("phalanx_leader", "1 when this process leads", self.leader.clone());
     }
 
@@ -194,7 +235,15 @@ impl Metrics {
     /// scheduler.conf changed.
     pub fn reloaded(&self, good: bool) {
         let result = if good { "success" } else { "error" };
-        self.reloads.get_or_create(&Outcome { result }).inc();
+        self.conf.reloads.get_or_create(&Outcome { result }).inc();
+        self.conf.good.set(i64::from(good));
+    }
+
+    /// This is the configuration by which is scheduled.
+    pub fn conf_in_force(&self, conf: &InForce) {
+        self.conf.info.clear();
+        self.conf.info.get_or_create(&ConfHash { sha256: conf.sha256.clone() }).set(1);
+        self.conf.loaded.set(conf.since.as_second());
     }
 
     /// Whether this process leads.
@@ -214,7 +263,7 @@ impl Metrics {
     }
 
     /// A request was answered.
-    pub fn request(&self, job: &Job, reply: &Reply, now: Instant) {
+    pub fn request(&self, job: &Job, reply: &Reply, now: Moment) {
         let result = match reply {
             Reply::Done => "done",
             Reply::Gone(_) => "gone",
@@ -230,28 +279,23 @@ impl Metrics {
             Work::Post(_) => "event",
         };
         self.requests.get_or_create(&Answer { kind, result }).inc();
-        if kind == "bind" {
-            self.bind(reply, now.saturating_duration_since(job.first));
-        }
-    }
-
-    fn bind(&self, reply: &Reply, took: Duration) {
-        let result = match reply {
-            Reply::Done => "scheduled",
-            Reply::Gone(_) => "unschedulable",
-            Reply::Passing { .. } | Reply::Conflict(_) | Reply::Refused(_) => "error",
-        };
-        self.attempts.get_or_create(&Outcome { result }).inc();
-        if *reply == Reply::Done {
+        if let (Work::Bind(binding), Reply::Done) = (&job.work, reply) {
             self.bound.inc();
-            let millis = took.as_secs_f64() * 1000.0;
-            self.task_latency.get_or_create(&Stage { stage: "Bound" }).observe(millis);
+            self.bind_seconds.observe(now.instant.saturating_duration_since(job.first).as_secs_f64());
+            let waited = now.wall.as_millisecond().saturating_sub(binding.created.0).max(0);
+            self.task_latency.get_or_create(&Stage { stage: "Bound" }).observe(waited as f64);
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+    use std::time::Instant;
+
+    use phalanx_cluster::event::{PodRef, Time};
+    use phalanx_core::decision::Binding;
+
     use super::*;
 
     #[test]
@@ -289,8 +333,8 @@ mod tests {
         metrics.pending(Pending::default());
         metrics.reloaded(true);
         metrics.outbox(&Depth::default());
-        metrics.bind(&Reply::Done, Duration::ZERO);
-        drop(metrics.requests.get_or_create(&Answer { kind, result: "done" }));
+        metrics.conf_in_force(&InForce { sha256: String::new(), since: jiff::Timestamp::default() });
+        metrics.request(&bind(Instant::now(), Time(0)), &Reply::Done, Moment::now());
         let text = metrics.render();
         let types = text.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split_once(' '));
         let names = types.map(|(name, kind)| match kind {
@@ -301,5 +345,34 @@ mod tests {
         assert_eq!(missing, Vec::<String>::new());
         let (written, rows) = (text.matches("# TYPE ").count(), reference.matches("\n| `").count());
         assert_eq!(written, rows, "a row that names no metric, or one that this test does not fill");
+    }
+
+    /// A bind that was first asked for at this moment.
+    fn bind(first: Instant, created: Time) -> Job {
+        let pod = PodRef { namespace: "ns".into(), name: "p".into(), uid: "u".into() };
+        let binding =
+            Binding { pod: Arc::new(pod), created, node: "n".into(), by: None, prepare: Vec::new() };
+        Job { work: Work::Bind(binding), attempt: 0, first, number: 1 }
+    }
+
+    /// The time that a pod waits for room counts, as in Volcano; the request's own time has a name of its own.
+    #[test]
+    fn the_latency_of_a_task_begins_with_its_creation() {
+        let metrics = Metrics::default();
+        let now = Moment { instant: Instant::now(), wall: "2026-01-01T00:05:00Z".parse().unwrap() };
+        let created = Time("2026-01-01T00:00:00Z".parse::<jiff::Timestamp>().unwrap().as_millisecond());
+        let job = bind(now.instant.checked_sub(Duration::from_millis(250)).unwrap(), created);
+        metrics.request(&job, &Reply::Gone("gone".into()), now);
+        metrics.request(&job, &Reply::Done, now);
+        let text = metrics.render();
+        for line in [
+            "volcano_task_scheduling_latency_milliseconds_sum{stage=\"Bound\"} 300000.0",
+            "volcano_task_scheduling_latency_milliseconds_count{stage=\"Bound\"} 1",
+            "phalanx_bind_duration_seconds_sum 0.25",
+            "phalanx_requests_total{kind=\"bind\",result=\"gone\"} 1",
+        ] {
+            assert!(text.lines().any(|found| found == line), "{line} is missing in\n{text}");
+        }
+        assert!(!text.contains("volcano_schedule_attempts"), "Volcano counts nothing under this name");
     }
 }

@@ -119,6 +119,13 @@ impl Note {
         Self { once: true, ..Self::warning(Regarding::pod(pod), "Evict", "Evicting", text, at) }
     }
 
+    /// A pod of a gang was evicted. Type and reason are Volcano's; evictions for the same preemptor are counted.
+    pub fn member_evicted(group: &Key, uid: &Arc<str>, text: &str, at: Instant) -> Self {
+        let text = format!("pod of the group evicted: {text}");
+        let regarding = Regarding::pod_group(group, uid);
+        Self { regarding, warning: false, reason: "Evict", action: "Evicting", text, once: false, at }
+    }
+
     /// A pod could not be evicted.
     pub fn eviction_failed(pod: &PodRef, text: &str, at: Instant) -> Self {
         Self::warning(Regarding::pod(pod), "EvictFailed", "Evicting", text, at)

@@ -26,34 +26,61 @@ pub enum ConfError {
         /// Why.
         error: std::io::Error,
     },
-    /// It has errors.
+    /// It has errors, or any problem where none is allowed.
     #[error("{}", lines(path, problems))]
     Invalid {
         /// The file.
         path: String,
-        /// All problems.
+        /// The problems for which it is refused.
         problems: Vec<Problem>,
     },
 }
 
 fn lines(path: &str, problems: &[Problem]) -> String {
-    let errors = problems.iter().filter(|problem| problem.severity == Severity::Error);
-    errors.map(|problem| problem.in_file(path)).collect::<Vec<_>>().join("\n")
+    problems.iter().map(|problem| problem.in_file(path)).collect::<Vec<_>>().join("\n")
+}
+
+/// Which configurations may take effect.
+#[derive(Clone, Debug)]
+pub struct Rules {
+    /// What they may name.
+    pub known: Known,
+    /// `--scheduler-conf-strict`: only those without any problem.
+    pub strict: bool,
+}
+
+/// The configuration in force, for whoever watches the scheduler.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InForce {
+    /// SHA-256 of the file's bytes, in hexadecimal, as `sha256sum` prints it.
+    pub sha256: String,
+    /// Since when.
+    pub since: jiff::Timestamp,
+}
+
+impl InForce {
+    fn now(text: &str) -> Self {
+        let digest = ring::digest::digest(&ring::digest::SHA256, text.as_bytes());
+        let digits = digest.as_ref().iter().flat_map(|byte| [byte >> 4, byte & 15]);
+        let sha256 = digits.filter_map(|digit| char::from_digit(digit.into(), 16)).collect();
+        Self { sha256, since: jiff::Timestamp::now() }
+    }
 }
 
 /// The conf file of a running scheduler.
 #[derive(Debug)]
 pub struct ConfFile {
     path: Option<PathBuf>,
-    known: Known,
+    rules: Rules,
     text: String,
     conf: Conf,
+    in_force: InForce,
     unreadable: bool,
 }
 
 impl ConfFile {
     /// Reads the file; without one, the built-in default is taken.
-    pub fn open(path: Option<&Path>, known: Known) -> Result<Self, ConfError> {
+    pub fn open(path: Option<&Path>, rules: Rules) -> Result<Self, ConfError> {
         let name =
             path.map_or_else(|| "the built-in scheduler.conf".to_owned(), |path| path.display().to_string());
         let text = match path {
@@ -61,8 +88,9 @@ impl ConfFile {
             Some(path) => std::fs::read_to_string(path)
                 .map_err(|error| ConfError::Unreadable { path: name.clone(), error })?,
         };
-        let conf = accept(&name, &text, &known)?;
-        Ok(Self { path: path.map(Path::to_owned), known, text, conf, unreadable: false })
+        let conf = accept(&name, &text, &rules)?;
+        let in_force = InForce::now(&text);
+        Ok(Self { path: path.map(Path::to_owned), rules, text, conf, in_force, unreadable: false })
     }
 
     /// What is in effect.
@@ -70,7 +98,12 @@ impl ConfFile {
         &self.conf
     }
 
-    /// Looks at the file again: a new configuration comes back if the content changed and is good.
+    /// Which text that was, and since when.
+    pub fn in_force(&self) -> &InForce {
+        &self.in_force
+    }
+
+    /// Looks at the file again: a new configuration comes back if the content changed and is good, or if it can be read again.
     pub fn poll(&mut self) -> Option<Result<Conf, ConfError>> {
         let path = self.path.clone()?;
         let name = path.display().to_string();
@@ -83,23 +116,25 @@ impl ConfFile {
                 return Some(Err(ConfError::Unreadable { path: name, error }));
             }
         };
-        self.unreadable = false;
-        if text == self.text {
+        let was_unreadable = std::mem::take(&mut self.unreadable);
+        if text == self.text && !was_unreadable {
             return None;
         }
         self.text = text;
-        Some(accept(&name, &self.text, &self.known).inspect(|conf| self.adopt(conf)))
+        Some(accept(&name, &self.text, &self.rules).inspect(|conf| self.adopt(conf)))
     }
 
     fn adopt(&mut self, conf: &Conf) {
         let changes = diff(&self.conf, conf);
         let path = self.path.as_deref().map(|path| path.display().to_string()).unwrap_or_default();
-        info!(path, changes = changes.join("; "), "scheduler.conf reloaded");
+        self.in_force = InForce::now(&self.text);
+        info!(path, sha256 = self.in_force.sha256, changes = changes.join("; "), "scheduler.conf reloaded");
         self.conf = conf.clone();
     }
 
     /// Reads the file until the process ends and hands each new configuration over. A bad one changes nothing.
     pub async fn follow(mut self, metrics: &Metrics, mut apply: impl FnMut(Conf)) {
+        metrics.conf_in_force(&self.in_force);
         if self.path.is_none() {
             return std::future::pending().await;
         }
@@ -109,6 +144,7 @@ impl ConfFile {
                 None => {}
                 Some(Ok(conf)) => {
                     metrics.reloaded(true);
+                    metrics.conf_in_force(&self.in_force);
                     apply(conf);
                 }
                 Some(Err(problem)) => {
@@ -122,11 +158,16 @@ impl ConfFile {
     }
 }
 
-fn accept(name: &str, text: &str, known: &Known) -> Result<Conf, ConfError> {
-    let Parsed { conf, problems } = parse(text, known);
-    // Beside errors they would only hide them.
-    for problem in problems.iter().filter(|_| conf.is_some()) {
-        warn!("{}", problem.in_file(name));
+fn accept(name: &str, text: &str, rules: &Rules) -> Result<Conf, ConfError> {
+    let parsed = parse(text, &rules.known);
+    let Parsed { conf, mut problems } = if rules.strict { parsed.strict() } else { parsed };
+    if let Some(conf) = conf {
+        for problem in &problems {
+            warn!("{}", problem.in_file(name));
+        }
+        return Ok(conf);
     }
-    conf.ok_or_else(|| ConfError::Invalid { path: name.to_owned(), problems })
+    // Beside errors others would only hide them, unless none is allowed.
+    problems.retain(|problem| rules.strict || problem.severity == Severity::Error);
+    Err(ConfError::Invalid { path: name.to_owned(), problems })
 }

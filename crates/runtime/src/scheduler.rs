@@ -12,7 +12,7 @@ use kube::Client;
 use phalanx_api::v1beta1::{PodGroup, Queue};
 use phalanx_cache::{Guarded, Names, slim};
 use phalanx_cluster::event::Event;
-use phalanx_cluster::{World, WorldOptions};
+use phalanx_cluster::{GroupWait, World, WorldOptions};
 use phalanx_conf::Known;
 use phalanx_core::Scheduler;
 use phalanx_framework::conf::Conf;
@@ -34,12 +34,12 @@ use crate::metrics::Metrics;
 use crate::outbox::driver::{self, Driver};
 use crate::outbox::request::Context;
 use crate::outbox::{Outbox, OutboxOptions};
-use crate::reload::ConfFile;
+use crate::reload::{ConfFile, Rules};
 use crate::server::{self, Health, Pages};
 use crate::usage::{self, Source};
 use crate::watch::{self, NodeSelector, Sink, Watched};
 use crate::wire::Wire;
-use crate::{bootstrap, client};
+use crate::{bootstrap, client, owners};
 
 /// How long the outbox may take at the end.
 const FLUSH: Duration = Duration::from_secs(8);
@@ -57,12 +57,16 @@ pub struct SchedulerOptions {
     pub scheduler_names: Vec<String>,
     /// `--scheduler-conf`; the built-in default without.
     pub conf: Option<PathBuf>,
+    /// `--scheduler-conf-strict`.
+    pub conf_strict: bool,
     /// `--schedule-period`.
     pub schedule_period: Duration,
     /// `--coalesce-window`.
     pub coalesce_window: Duration,
     /// `--default-queue`.
     pub default_queue: String,
+    /// `--wait-for-podgroup` and `--wait-for-podgroup-timeout`.
+    pub group_wait: GroupWait,
     /// `--kubeconfig`.
     pub kubeconfig: Option<PathBuf>,
     /// `--master`.
@@ -94,7 +98,8 @@ pub struct SchedulerOptions {
 /// Runs the scheduler until a signal (Ok), or until it must not go on (Err). A scheduler.conf with errors is a
 /// [`ConfError`](crate::reload::ConfError), before anything else happens.
 pub fn run(options: SchedulerOptions) -> anyhow::Result<()> {
-    let conf = ConfFile::open(options.conf.as_deref(), Known::builtin())?;
+    let rules = Rules { known: Known::builtin(), strict: options.conf_strict };
+    let conf = ConfFile::open(options.conf.as_deref(), rules)?;
     let nodes = NodeSelector::parse(&options.node_selector)?;
     // One thread for all IO: with a second one, each of tens of thousands of small messages would wake the other.
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -142,6 +147,7 @@ impl Process {
         serve(&options, &metrics, &health).await?;
         let (engine, inputs) = std_mpsc::channel();
         let (outbox, outputs) = mpsc::unbounded_channel();
+        let (owners, seen) = mpsc::unbounded_channel();
         let mut tasks = JoinSet::new();
         let names = Names {
             schedulers: options.scheduler_names.clone(),
@@ -150,19 +156,26 @@ impl Process {
         let sink = Sink {
             engine: engine.clone(),
             outbox: outbox.clone(),
+            owners,
             metrics: Arc::clone(&metrics),
             names: Arc::new(names),
             nodes: Arc::new(nodes),
             faults: Arc::clone(&faults),
         };
         let waits_for = watch_all(&mut tasks, &client, &sink, options.priority_class);
+        if !matches!(options.group_wait, GroupWait::Always(_)) {
+            read_owners(&mut tasks, &client, seen, outbox.clone());
+        }
         let clients = Clients::default();
         let mut scheduler = Scheduler::new(conf.conf().clone(), options.seed);
         scheduler.set_sampling(options.sampling);
         scheduler.set_extender(Arc::new(HttpExtender::new(Handle::current(), clients.clone())));
         scheduler.set_stopwatch(Arc::new(Clock::default()));
         let scheduling = Engine {
-            world: World::new(WorldOptions { default_queue: options.default_queue.as_str().into() }),
+            world: World::new(WorldOptions {
+                default_queue: options.default_queue.as_str().into(),
+                group_wait: options.group_wait,
+            }),
             scheduler,
             pace: Pace::new(options.coalesce_window, options.schedule_period),
             waits_for,
@@ -311,6 +324,24 @@ where
         Ok(())
     });
     K::PLURAL
+}
+
+/// Tells owners of pods that their annotations make no PodGroup, for as long as no PodGroup controller is seen.
+fn read_owners(
+    tasks: &mut JoinSet<anyhow::Result<()>>,
+    client: &Client,
+    seen: mpsc::UnboundedReceiver<owners::Seen>,
+    outbox: mpsc::UnboundedSender<driver::Input>,
+) {
+    let client = client.clone();
+    tasks.spawn(async move {
+        let tell = |note| {
+            let _ = outbox.send(driver::Input::Note(note));
+        };
+        owners::follow(client, seen, tell).await;
+        // A task that ends would end the process.
+        std::future::pending().await
+    });
 }
 
 /// A panic of the thread comes back as a value: nothing may go on as if cycles still ran.

@@ -15,7 +15,7 @@ use kube::Client;
 use phalanx_api::v1beta1::{PodGroup, Queue};
 use phalanx_cache::{
     Change, Fold, Guarded, Identity, Interner, Invalid, Kind, Names, Rejected, WatchEvent, check_key,
-    check_value, slim,
+    check_value, is_made_for_pods, slim,
 };
 use phalanx_cluster::event::{Event, Key};
 use serde::de::DeserializeOwned;
@@ -29,6 +29,7 @@ use crate::faults::Faults;
 use crate::metrics::Metrics;
 use crate::outbox::driver::{self, chain};
 use crate::outbox::{PvcSeen, QueueSeen, SELECTED_NODE};
+use crate::owners;
 use crate::recorder::{Note, Regarding};
 
 pub use source::Protobuf;
@@ -84,6 +85,11 @@ pub trait Watched: Kind + Clone + Debug + DeserializeOwned + Send + 'static {
         None
     }
 
+    /// What it says of a PodGroup controller, or of an owner of pods that asks for one.
+    fn grouping(&self, _names: &Names) -> Option<owners::Seen> {
+        None
+    }
+
     /// Whether the object exists for this scheduler.
     fn wanted(&self, _nodes: &NodeSelector) -> bool {
         true
@@ -93,6 +99,10 @@ pub trait Watched: Kind + Clone + Debug + DeserializeOwned + Send + 'static {
 impl Watched for slim::Pod {
     const PLURAL: &'static str = "pods";
     const PROTOBUF: Option<Protobuf<Self>> = Some(Protobuf::READ);
+
+    fn grouping(&self, names: &Names) -> Option<owners::Seen> {
+        owners::owner(self, names)
+    }
 }
 
 impl Watched for slim::Node {
@@ -180,6 +190,11 @@ impl Watched for Guarded<ResourceClaim> {
 impl Watched for Guarded<PodGroup> {
     const PLURAL: &'static str = "podgroups";
     const CRD: Option<&'static str> = Some("podgroups.scheduling.volcano.sh");
+
+    fn grouping(&self, _: &Names) -> Option<owners::Seen> {
+        let group = self.object.as_ref().ok()?;
+        is_made_for_pods(&group.metadata).then_some(owners::Seen::Controller)
+    }
 }
 
 impl Watched for Guarded<Queue> {
@@ -202,6 +217,8 @@ pub struct Sink {
     pub engine: std::sync::mpsc::Sender<engine::Input>,
     /// The outbox.
     pub outbox: mpsc::UnboundedSender<driver::Input>,
+    /// Who reads owners of pods.
+    pub owners: mpsc::UnboundedSender<owners::Seen>,
     /// Counters.
     pub metrics: Arc<Metrics>,
     /// What is ours.
@@ -340,10 +357,8 @@ impl<K: Watched> Watch<K> {
 
     fn fold(&mut self, event: WatchEvent<K>, events: &mut Vec<Event>) {
         let event = self.translate(event);
-        if let WatchEvent::InitApply(object) | WatchEvent::Apply(object) = &event
-            && let Some(input) = object.seen()
-        {
-            let _ = self.sink.outbox.send(input);
+        if let WatchEvent::InitApply(object) | WatchEvent::Apply(object) = &event {
+            self.note(object);
         }
         let folded = self.fold.fold(event, &self.sink.names, &mut self.interner);
         events.extend(folded.events);
@@ -353,6 +368,17 @@ impl<K: Watched> Watch<K> {
         }
         if let Some(rejected) = folded.rejected {
             self.reject(rejected);
+        }
+    }
+
+    /// Tells who need not wait for the World.
+    fn note(&self, object: &K) {
+        if let Some(input) = object.seen() {
+            let _ = self.sink.outbox.send(input);
+        }
+        // Nobody listens once a PodGroup controller is known to be at work.
+        if let Some(seen) = object.grouping(&self.sink.names) {
+            let _ = self.sink.owners.send(seen);
         }
     }
 

@@ -158,7 +158,7 @@ impl Cluster {
     pub(crate) fn carry_out(&mut self, decision: &Decision, now: Time) {
         match decision {
             Decision::Bind { pods, .. } => pods.iter().for_each(|binding| self.bind(binding, now)),
-            Decision::Evict { pod, cause } => self.evict(pod, cause, now),
+            Decision::Evict { pod, cause, .. } => self.evict(pod, cause, now),
             Decision::Nominate { pod, node } => self.nominate(pod, node.clone()),
             Decision::OpenGate { pod } => self.change(&pod.uid, |pod| {
                 (pod.info.gated, pod.info.queue_gate) = (false, QueueGate::Open);
@@ -385,7 +385,8 @@ mod tests {
     }
 
     fn bind(cluster: &mut Cluster, name: &str, node: &str) {
-        let binding = Binding { pod: named(name), node: node.into(), by: None, prepare: vec![] };
+        let (pod, node) = (named(name), node.into());
+        let binding = Binding { pod, created: Time(0), node, by: None, prepare: vec![] };
         let pods = vec![binding];
         cluster.carry_out(&Decision::Bind { job: Key::new("a", name), pods }, Time(0));
     }
@@ -419,7 +420,7 @@ mod tests {
         let mut cluster = cluster();
         cluster.add_pod(pod("p", Some("n")), Time(0));
         cluster.run_kubelets(Time(1_000));
-        let evict = Decision::Evict { pod: named("p"), cause: because("urgent") };
+        let evict = Decision::Evict { pod: named("p"), group: None, cause: because("urgent") };
         cluster.carry_out(&evict, Time(2_000));
         cluster.carry_out(&evict, Time(2_000));
         assert_eq!(cluster.evictions, [("a/p".to_owned(), because("urgent"))]);
@@ -441,7 +442,7 @@ mod tests {
 
     #[test]
     fn controllers_make_pods_again_that_are_evicted() {
-        let evict = |name: &str| Decision::Evict { pod: named(name), cause: because("") };
+        let evict = |name: &str| Decision::Evict { pod: named(name), group: None, cause: because("") };
         let mut cluster = cluster();
         cluster.add_pod(made("p-0", false), Time(0));
         cluster.add_pod(made("p-1", false), Time(0));
@@ -464,7 +465,7 @@ mod tests {
         cluster.add_pod(job("p-0"), Time(0));
         cluster.add_pod(job("p-1"), Time(0));
         cluster.run_kubelets(Time(1_000));
-        let evict = Decision::Evict { pod: named("p-1"), cause: because("") };
+        let evict = Decision::Evict { pod: named("p-1"), group: None, cause: because("") };
         cluster.carry_out(&evict, Time(2_000));
         assert_eq!(names(&cluster), ["p-0", "p-1", "p-2"]);
         cluster.run_kubelets(Time(6_000));
@@ -482,7 +483,8 @@ mod tests {
     fn a_stateful_set_waits_until_the_old_pod_is_gone() {
         let mut cluster = cluster();
         cluster.add_pod(made("p-0", true), Time(0));
-        cluster.carry_out(&Decision::Evict { pod: named("p-0"), cause: because("") }, Time(2_000));
+        cluster
+            .carry_out(&Decision::Evict { pod: named("p-0"), group: None, cause: because("") }, Time(2_000));
         assert_eq!(cluster.pods().filter(|pod| pod.deleting).count(), 1);
         cluster.run_kubelets(Time(40_000));
         assert_eq!(names(&cluster), ["p-0"]);

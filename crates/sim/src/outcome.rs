@@ -97,7 +97,12 @@ fn single_pods(core: &CoreReport, cluster: &Cluster) -> BTreeMap<String, PodOutc
 
 pub(crate) fn lack(told: &GroupReport) -> Option<Lack> {
     let lack = told.lack.as_ref()?;
-    Some(Lack { missing: texts(&lack.missing), missing_on: lack.node.to_string() })
+    Some(Lack {
+        missing: texts(&lack.missing),
+        missing_on: lack.node.to_string(),
+        too_large: lack.too_large,
+        text: lack.text.clone(),
+    })
 }
 
 fn queue_outcome(queue: &QueueReport) -> QueueOutcome {

@@ -1,7 +1,7 @@
 //! Takes documents apart into objects, and collects what is wrong with them.
 use std::collections::BTreeMap;
 
-use phalanx_api::names::{GROUP_MIN_MEMBER_ANNOTATION, GROUP_NAME_ANNOTATION};
+use phalanx_api::names::GROUP_MIN_MEMBER_ANNOTATION;
 use phalanx_cache::{Invalid, Names};
 use phalanx_cluster::event::{Contradiction, PodPhase};
 use serde_json::{Map, Value};
@@ -196,14 +196,8 @@ impl<'d> Reader<'d> {
 
     /// Volcano's controller of PodGroups is not simulated.
     fn note_minimum(&mut self, place: &Place<'_>, label: &str, owner: &Value) {
-        let Some(text) = owner["metadata"]["annotations"][GROUP_MIN_MEMBER_ANNOTATION].as_str() else {
-            return;
-        };
-        let field = format!("metadata.annotations.{GROUP_MIN_MEMBER_ANNOTATION}");
-        let problem = format!(
-            "found {text:?}, for which Volcano's controller makes a PodGroup, and nothing here; each pod is a gang of one, expected a \
-             PodGroup, and {GROUP_NAME_ANNOTATION} with its name in the template"
-        );
+        let minimum = owner["metadata"]["annotations"][GROUP_MIN_MEMBER_ANNOTATION].as_str();
+        let Some(Invalid { field, problem }) = minimum.map(phalanx_cache::remarks_of_owner) else { return };
         self.notes.odd(Kind::Pod, &field, problem, |problem| place.fault(label, &field, problem));
     }
 

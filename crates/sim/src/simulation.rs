@@ -139,7 +139,10 @@ impl Simulation {
         scheduler.set_patience(Patience { few: LOOKED_AT, ..Patience::default() });
         Self {
             scheduler,
-            world: World::new(WorldOptions { default_queue: options.default_queue.clone() }),
+            world: World::new(WorldOptions {
+                default_queue: options.default_queue.clone(),
+                ..WorldOptions::default()
+            }),
             cluster,
             started: now,
             now,

@@ -65,10 +65,7 @@ pub(super) fn one_highest_tier() -> Value {
 /// Volcano since January 2026 also wants a deserved amount beside each guarantee. Queues written for
 /// the proportion plugin have none, so that is not asked here.
 pub(super) fn queue_amounts() -> Value {
-    let pairs = [(&GUARANTEE, &DESERVED), (&GUARANTEE, &CAPABILITY), (&DESERVED, &CAPABILITY)];
-    let rules =
-        pairs.into_iter().flat_map(|(low, high)| COMPARED.map(|resource| at_most(low, high, resource)));
-    rules.collect()
+    ORDERS.iter().flat_map(|order| COMPARED.map(|resource| order.rule(resource))).collect()
 }
 
 /// On a queue: it is not its own parent. Root may say that it is: Volcano lets that pass.
@@ -110,15 +107,34 @@ impl Amounts {
     }
 }
 
-/// One rule a resource, so that the error names it.
-fn at_most(low: &Amounts, high: &Amounts, resource: &str) -> Value {
-    let (has_low, has_high) = (low.has(resource), high.has(resource));
-    let (least, most) = (low.quantity(resource), high.quantity(resource));
-    json!({
-        "rule": format!("!({has_low} && {has_high}) || !{least}.isGreaterThan({most})"),
-        "message": format!("{} of {resource} must not exceed {}", low.path, high.path),
-        "fieldPath": format!(".{}['{resource}']", low.path),
-    })
+/// Two lists of which the first must not exceed the second.
+struct Order {
+    low: Amounts,
+    high: Amounts,
+    /// The list at which the error is shown.
+    at: &'static str,
+    /// The words of Volcano's webhook, which Volcano's tools look for.
+    words: &'static str,
+}
+
+const ORDERS: [Order; 3] = [
+    Order { low: GUARANTEE, high: DESERVED, at: "deserved", words: "must be >= guarantee" },
+    Order { low: GUARANTEE, high: CAPABILITY, at: "guarantee.resource", words: "must be <= capability" },
+    Order { low: DESERVED, high: CAPABILITY, at: "deserved", words: "must be <= capability" },
+];
+
+impl Order {
+    /// One rule a resource, so that the error names it.
+    fn rule(&self, resource: &str) -> Value {
+        let Self { low, high, at, words } = self;
+        let (has_low, has_high) = (low.has(resource), high.has(resource));
+        let (least, most) = (low.quantity(resource), high.quantity(resource));
+        json!({
+            "rule": format!("!({has_low} && {has_high}) || !{least}.isGreaterThan({most})"),
+            "message": format!("{at} of {resource} {words}"),
+            "fieldPath": format!(".{at}['{resource}']"),
+        })
+    }
 }
 
 fn list(names: &[&str]) -> String {

@@ -61,8 +61,9 @@ fn only_queues_have_a_status_subresource() {
     assert_eq!(subresources("Queue"), json!({ "status": {} }));
 }
 
+/// Volcano's are the first ones: for queues it shows the parent only.
 #[test]
-fn columns_are_volcanos() {
+fn columns_begin_with_volcanos() {
     let columns = |kind: &str| {
         let version = &definition(kind)["spec"]["versions"][0];
         let columns = version["additionalPrinterColumns"].as_array().unwrap().clone();
@@ -81,7 +82,31 @@ fn columns_are_volcanos() {
             r#""QUEUE" ".spec.queue" 1"#,
         ]
     );
-    assert_eq!(columns("Queue"), [r#""PARENT" ".spec.parent" null"#]);
+    assert_eq!(
+        columns("Queue"),
+        [
+            r#""PARENT" ".spec.parent" null"#,
+            r#""STATE" ".status.state" null"#,
+            r#""WEIGHT" ".spec.weight" null"#,
+            r#""PRIORITY" ".spec.priority" null"#,
+            r#""AGE" ".metadata.creationTimestamp" null"#,
+        ]
+    );
+}
+
+/// Volcano's tools look for these words in what the API server answers.
+#[test]
+fn amounts_of_a_queue_are_refused_in_volcanos_words() {
+    let spec = &definition("Queue")["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"];
+    let rules = spec["x-kubernetes-validations"].as_array().unwrap();
+    for (field, message) in [
+        (".deserved['cpu']", "deserved of cpu must be >= guarantee"),
+        (".deserved['cpu']", "deserved of cpu must be <= capability"),
+        (".guarantee.resource['cpu']", "guarantee.resource of cpu must be <= capability"),
+    ] {
+        let found = rules.iter().filter(|rule| rule["message"] == message && rule["fieldPath"] == field);
+        assert_eq!(found.count(), 1, "{message}");
+    }
 }
 
 #[test]

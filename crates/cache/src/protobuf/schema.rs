@@ -97,6 +97,17 @@ pub(super) const OBJECT_META: &Message = &[
     one(9, "deletionTimestamp", Time),
     map(11, "labels", Text),
     map(12, "annotations", Text),
+    many(13, "ownerReferences", Sub(OWNER_REFERENCE)),
+];
+
+/// `OwnerReference`.
+pub(super) const OWNER_REFERENCE: &Message = &[
+    one(1, "kind", Text),
+    one(3, "name", Text),
+    one(4, "uid", Text),
+    one(5, "apiVersion", Text),
+    one(6, "controller", Bool),
+    one(7, "blockOwnerDeletion", Bool),
 ];
 
 /// `ListMeta`.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference, Time};
 use serde::{Deserialize, Deserializer};
 
 use super::or_default;
@@ -22,6 +22,8 @@ struct Meta {
     labels: BTreeMap<String, String>,
     #[serde(deserialize_with = "or_default")]
     annotations: BTreeMap<String, String>,
+    #[serde(deserialize_with = "or_default")]
+    owner_references: Vec<OwnerReference>,
 }
 
 /// All but managedFields: for the few kinds whose owners matter.
@@ -42,6 +44,7 @@ pub(super) fn slim<'de, D: Deserializer<'de>>(from: D) -> Result<ObjectMeta, D::
         deletion_timestamp: meta.deletion_timestamp,
         labels: Some(meta.labels).filter(|labels| !labels.is_empty()),
         annotations: Some(meta.annotations).filter(|annotations| !annotations.is_empty()),
+        owner_references: Some(meta.owner_references).filter(|owners| !owners.is_empty()),
         ..ObjectMeta::default()
     })
 }

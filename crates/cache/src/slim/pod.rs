@@ -15,7 +15,7 @@ use super::{ResourceList, meta, non_empty, or_default};
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct Pod {
-    /// Name, namespace, UID, resource version, times, labels and annotations; nothing else of it.
+    /// Name, namespace, UID, resource version, times, labels, annotations and owners; nothing else of it.
     #[serde(deserialize_with = "meta::slim")]
     pub metadata: ObjectMeta,
     /// What is asked for.

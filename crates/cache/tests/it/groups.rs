@@ -49,6 +49,22 @@ status:
     assert_eq!(info.invalid, None);
 }
 
+/// By name and owner, as Volcano's PodGroup controller makes it for a pod without one.
+#[test]
+fn a_group_that_a_controller_made_for_pods_is_known_by_its_name_and_owner() {
+    let made = |name: &str, controller: bool| {
+        let owner = format!(
+            "{{apiVersion: apps/v1, kind: ReplicaSet, name: web, uid: u1, controller: {controller}}}"
+        );
+        group(&format!("metadata: {{name: {name}, ownerReferences: [{owner}]}}")).made_for_pods
+    };
+    assert!(made("podgroup-u1", true));
+    assert!(!made("podgroup-u2", true), "another name");
+    assert!(!made("u1", true), "Volcano's job controller names the Job first");
+    assert!(!made("podgroup-u1", false));
+    assert!(!group("metadata: {name: podgroup-u1}").made_for_pods, "made by hand");
+}
+
 #[test]
 fn an_empty_group_has_defaults() {
     let info = group("metadata: {name: g}");

@@ -70,6 +70,9 @@ impl World {
     }
 
     pub(super) fn apply_group(&mut self, info: PodGroupInfo) -> bool {
+        if info.made_for_pods {
+            self.see_group_controller();
+        }
         let name = if info.queue.is_empty() { &self.default_queue } else { &info.queue }.clone();
         let id = self.ensure_job(JobKind::Group, info.key.clone(), &name);
         let min_resources = info.min_resources.as_ref().map(|list| self.amounts_of_nodes(list));

@@ -2,6 +2,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use phalanx_resource::{DimId, Dims};
+
 use super::Priority;
 use crate::budget::Cut;
 use crate::event::Key;
@@ -27,6 +29,17 @@ pub enum Shelter {
     Idle,
     /// A plugin does not let it go for this job: this is what it says.
     Kept(Arc<str>),
+    /// Its gang would have fewer pods than it needs, by this field.
+    Minimum {
+        /// `minMember` or `minTaskMember`.
+        field: &'static str,
+        /// The first of the gangs, by name.
+        first: Key,
+        /// The queue of that one.
+        queue: Arc<str>,
+        /// How many other gangs.
+        others: u32,
+    },
     /// Its gang would have to go whole, which the action's argument forbids.
     Whole,
     /// A gang that waits in its promised places rests on it.
@@ -52,6 +65,12 @@ impl Shelter {
                 format!("{pods} on which {gang} rests, which waits for its places and goes first")
             }
             Shelter::Kept(what) => format!("{pods} {what}"),
+            Shelter::Minimum { field, first, queue, others } => {
+                let others = if *others > 0 { format!(" and {others} other(s)") } else { String::new() };
+                format!(
+                    "{pods} of {first} in queue {queue}{others}, which would fall below {field} (plugin gang)"
+                )
+            }
             Shelter::Whole => {
                 format!("{pods} that would go with their whole gangs, and allowWholeBundle is false")
             }
@@ -66,15 +85,120 @@ pub struct Sheltered {
     pub pods: BTreeMap<Shelter, u32>,
     /// No more pods were looked at than these.
     pub some: bool,
-    /// Where nobody runs who could be asked, if nobody does.
-    pub nobody: Option<&'static str>,
+    /// Which pods there are, if none of them could be asked.
+    pub nobody: Option<Nobody>,
+    /// What it would come to if all went who may.
+    pub short: Option<Short>,
+}
+
+/// Whose pods could be asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Whose {
+    /// Others of the same job.
+    Job,
+    /// Those of other jobs of the queue.
+    Queue,
+    /// Those of other queues.
+    OtherQueues,
+}
+
+/// The pods on nodes, where none of them could be asked.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Nobody {
+    /// Whose could.
+    pub whose: Whose,
+    /// The queue of the job.
+    pub queue: Arc<str>,
+    /// Pods of the job itself.
+    pub own: u32,
+    /// Pods of other jobs of its queue.
+    pub beside: u32,
+    /// Pods of other queues.
+    pub elsewhere: u32,
+    /// All others: of other schedulers, or being deleted.
+    pub rest: u32,
+}
+
+impl Nobody {
+    fn text(&self) -> String {
+        let Self { whose, queue, own, beside, elsewhere, rest } = self;
+        let whose = match whose {
+            Whose::Job => "is another one of the job".to_owned(),
+            Whose::Queue => format!("runs in another job of queue {queue}"),
+            Whose::OtherQueues => format!("runs in another queue than {queue}"),
+        };
+        let of_queue = if self.whose == Whose::Queue { ", which do not run yet" } else { "" };
+        let of_others = if self.whose == Whose::OtherQueues { ", which do not run yet" } else { "" };
+        let parts = [
+            (own, "of its own".to_owned()),
+            (beside, format!("in its queue{of_queue}")),
+            (elsewhere, format!("in other queues{of_others}")),
+            (rest, "of other schedulers or being deleted, which are never evicted".to_owned()),
+        ];
+        let parts: Vec<String> = parts
+            .into_iter()
+            .filter(|(pods, _)| **pods > 0)
+            .map(|(pods, what)| format!("{pods} {what}"))
+            .collect();
+        match own + beside + elsewhere + rest {
+            0 => " (no pod is on a node)".to_owned(),
+            all => format!(" (of {all} pod(s) on nodes none {whose}: {})", parts.join(", ")),
+        }
+    }
+}
+
+/// What it would come to if all went who may.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Short {
+    /// How many pods may go together.
+    pub pods: u32,
+    /// How things would be then.
+    pub then: Then,
+}
+
+/// How things would be without all pods that may go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Then {
+    /// There would be room for so many of the pods, and so many are needed.
+    Places {
+        /// Pods that there would be room for.
+        room: u64,
+        /// Pods that are needed.
+        wanted: u64,
+    },
+    /// So much of a resource would be free, and so much is needed.
+    Free {
+        /// The resource.
+        dim: DimId,
+        /// What would be free.
+        free: i64,
+        /// What is needed.
+        wanted: i64,
+    },
+    /// There would be room enough, but not where it may be used.
+    NoPlace,
+}
+
+impl Short {
+    fn text(self, dims: &Dims) -> String {
+        let then = match self.then {
+            Then::Places { room, wanted } => {
+                format!(", which makes room for {room} of the {wanted} pod(s) that it needs")
+            }
+            Then::Free { dim, free, wanted } => {
+                let [free, wanted] = [free, wanted].map(|amount| dims.format(dim, amount));
+                format!(", with which {} {free} is free, and it needs {wanted}", dims.name(dim))
+            }
+            Then::NoPlace => String::new(),
+        };
+        format!(": {} could go{then}", self.pods)
+    }
 }
 
 impl Sheltered {
     fn text(&self) -> String {
         if self.pods.is_empty() {
-            let nobody = |whose| format!(" ({whose} runs; pods of other schedulers are never evicted)");
-            return self.nobody.map_or_else(String::new, nobody);
+            return self.nobody.as_ref().map_or_else(String::new, Nobody::text);
         }
         let pods: Vec<String> = self.pods.iter().map(|(why, pods)| why.text(*pods)).collect();
         let all: u32 = self.pods.values().sum();
@@ -90,6 +214,8 @@ pub enum NoEviction {
     Never,
     /// This pod of the gang never preempts, and has no place as things are.
     NeverOne(Arc<str>),
+    /// It has as many pods as it needs to start, and nobody is evicted for more.
+    Enough(u32),
     /// Nobody may be evicted for it.
     NoVictims(Arc<Sheltered>),
     /// It would not fit if there were no other pods at all.
@@ -126,18 +252,20 @@ impl Untried {
 }
 
 impl NoEviction {
-    pub(super) fn text(&self) -> String {
+    pub(super) fn text(&self, dims: &Dims) -> String {
         match self {
             NoEviction::Never => "its pods' preemptionPolicy is Never".into(),
             NoEviction::NeverOne(pod) => {
                 format!("{pod} has no place, and nobody is evicted for it: its preemptionPolicy is Never")
             }
+            NoEviction::Enough(min) => format!("it has its minMember {min}, and nobody is evicted for more"),
             NoEviction::NoVictims(sheltered) => {
                 format!("there is no pod that may be evicted for it{}", sheltered.text())
             }
             NoEviction::TooLarge => "it would not fit if there were no other pods at all".into(),
             NoEviction::NotEnough(sheltered) => format!(
-                "it would not fit even without all pods that may be evicted for it{}",
+                "it would not fit even without all pods that may be evicted for it{}{}",
+                sheltered.short.map_or_else(String::new, |short| short.text(dims)),
                 sheltered.text()
             ),
             NoEviction::NotFound(untried) => format!(

@@ -9,8 +9,9 @@ use std::sync::Arc;
 
 use phalanx_resource::{DimId, Dims};
 
-pub use eviction::{NoEviction, Shelter, Sheltered, Untried};
+pub use eviction::{NoEviction, Nobody, Shelter, Sheltered, Short, Then, Untried, Whose};
 pub use limit::{Beside, Limit, Overuse};
+pub use nodes::without_lack;
 pub use nodes::{Distance, FitError, Shortage, Unfit};
 pub use priority::{Priority, Source};
 pub use queue::QueueFault;
@@ -161,6 +162,11 @@ pub enum Refusal {
     Outranked(Key),
     /// Pods that scheduling gates hold back.
     Gated(u32),
+    /// A PodGroup controller is at work and has not put the pod into a PodGroup yet.
+    AwaitsPodGroup {
+        /// How long it waits for that from its creation at most, in milliseconds.
+        wait: i64,
+    },
     /// The API server refused to bind a pod of it, a moment ago.
     BindDenied {
         /// The pod.
@@ -212,6 +218,14 @@ fn sub_groups(members: u32, min_member: u32, found: u32) -> String {
     }
     format!(
         "minSubGroups of subGroupPolicy is supported only where all pods are required: {found} exist, minMember is {min_member}"
+    )
+}
+
+fn awaits_pod_group(wait: i64) -> String {
+    let seconds = wait as f64 / 1000.0;
+    format!(
+        "waits for the PodGroup controller to put it into a PodGroup (annotation scheduling.k8s.io/group-name), for {seconds}s from \
+         its creation at most"
     )
 }
 
@@ -282,6 +296,7 @@ impl Refusal {
                 format!("room that was reserved for it was given to {by}, which is more important")
             }
             Refusal::Gated(pods) => format!("{pods} pod(s) wait for their scheduling gates"),
+            Refusal::AwaitsPodGroup { wait } => awaits_pod_group(*wait),
             Refusal::BindDenied { pod, message } => {
                 format!("the API server refused to bind {pod}, tried again soon: {message}")
             }
@@ -289,7 +304,7 @@ impl Refusal {
                 format!("pod group is not ready: {placed} of minMember {wanted} have room")
             }
             Refusal::Search(cut) => format!("allocate: {}", cut.text()),
-            Refusal::Eviction { action, why } => format!("{action}: {}", why.text()),
+            Refusal::Eviction { action, why } => format!("{action}: {}", why.text(dims)),
             Refusal::NotEntitled { action, why } => format!("{action}: {}", why.text(dims)),
             Refusal::Reserved(pods) => format!("{pods} pod(s) wait for room that is being released"),
             Refusal::NoAction { action: action @ "backfill" } => {

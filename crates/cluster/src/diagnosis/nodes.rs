@@ -1,10 +1,16 @@
 //! Why a node, or none of all, is for a task.
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use phalanx_resource::{Amounts, DimId, Dims};
 
+use super::Refusal;
 use crate::Node;
+use crate::event::Taint;
+
+/// So many taints are named.
+const TAINTS_MAX: usize = 3;
 
 /// Why a node is not for a task.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -17,8 +23,8 @@ pub enum Unfit {
     Reserved,
     /// Node selector or required node affinity.
     NodeAffinity,
-    /// A taint that is not tolerated.
-    Taint,
+    /// The first taint that is not tolerated.
+    Taint(Taint),
     /// Cordoned.
     Unschedulable,
     /// Ready is not True.
@@ -55,7 +61,9 @@ impl Unfit {
             Unfit::TooManyPods => "Too many pods".into(),
             Unfit::Reserved => "node(s) with room that is kept for other pods".into(),
             Unfit::NodeAffinity => "node(s) didn't match Pod's node affinity/selector".into(),
-            Unfit::Taint => "node(s) had untolerated taint(s)".into(),
+            Unfit::Taint(Taint { key, value, .. }) => {
+                format!("node(s) had untolerated taint(s) {{{key}: {value}}}")
+            }
             Unfit::Unschedulable => "node(s) were unschedulable".into(),
             Unfit::NotReady => "node(s) were not ready".into(),
             Unfit::Ports => "node(s) didn't have free ports for the requested pod ports".into(),
@@ -92,9 +100,71 @@ pub struct Shortage {
     pub distance: Distance,
 }
 
+/// What stands before the name of the nearest node.
+const LEAST_MISSING: &str = "least missing, on node ";
+
+/// A message without what the nearest node lacks, with which it ends: that changes with every pod that comes or goes.
+pub fn without_lack(message: &str) -> &str {
+    message.find(LEAST_MISSING).map_or(message, |at| &message[..at])
+}
+
+impl Shortage {
+    /// Of what pods of a job were told, that of the pod whose nearest node is the farthest.
+    pub fn farthest(refusals: &[Refusal]) -> Option<&Self> {
+        let nearest = refusals.iter().filter_map(|refusal| match refusal {
+            Refusal::Nodes { error, .. } => error.nearest.as_deref(),
+            _ => None,
+        });
+        nearest.max_by_key(|shortage| shortage.distance)
+    }
+
+    /// `least missing, on node n1: cpu 2, memory 1Gi`.
+    pub fn text(&self, dims: &Dims) -> String {
+        let mut missing: Vec<(&str, DimId, i64)> =
+            self.missing.iter().map(|(dim, amount)| (dims.name(dim), dim, amount)).collect();
+        missing.sort_unstable();
+        let mut text = format!("{LEAST_MISSING}{}: ", self.node);
+        for (at, (name, dim, amount)) in missing.into_iter().enumerate() {
+            let comma = if at > 0 { ", " } else { "" };
+            text.extend([comma, name, " ", &dims.format(dim, amount)]);
+        }
+        if self.is_beyond_all() {
+            text.push_str(" (no node is large enough)");
+        }
+        text
+    }
+
+    /// Whether no node could hold the task even if it were empty.
+    pub fn is_beyond_all(&self) -> bool {
+        self.distance.reach != Reach::Whole
+    }
+}
+
+/// How much of a task a node could hold if it were empty: the most comes first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Reach {
+    /// All of it.
+    Whole,
+    /// Some of each resource that it asks for.
+    Part,
+    /// Nothing of a resource that it asks for.
+    Lacking,
+}
+
+impl Reach {
+    fn of(node: &Node, request: &Amounts) -> Self {
+        if request.fits(&node.allocatable) {
+            return Self::Whole;
+        }
+        let has = |(dim, amount): (DimId, i64)| amount <= 0 || node.allocatable.get(dim) > 0;
+        if request.iter().all(has) { Self::Part } else { Self::Lacking }
+    }
+}
+
 /// How far a node is from having room for a task: nearer ones come first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Distance {
+    reach: Reach,
     /// More room would not do: something else is against it too.
     refused_too: bool,
     /// What is missing in thousandths of what is asked for, summed over resources.
@@ -106,7 +176,7 @@ impl Distance {
     pub fn of(node: &Node, request: &Amounts, refused_too: bool) -> Option<Self> {
         let share = |(dim, missing): (DimId, i64)| 1000 * missing as u128 / request.get(dim) as u128;
         let share = request.short(&node.idle).map(share).reduce(u128::saturating_add)?;
-        Some(Self { refused_too, share })
+        Some(Self { reach: Reach::of(node, request), refused_too, share })
     }
 }
 
@@ -142,15 +212,29 @@ impl FitError {
         let mut reasons: Vec<String> = self
             .reasons
             .iter()
+            .filter(|(unfit, _)| !matches!(unfit, Unfit::Taint(_)))
             .map(|(unfit, nodes)| match unfit {
                 Unfit::Pod(text) => text.to_string(),
                 unfit => format!("{nodes} {}", unfit.text(dims)),
             })
             .collect();
+        reasons.extend(self.taints(dims));
         reasons.sort();
         if reasons.is_empty() {
             return format!("0/{} nodes are available.", self.nodes);
         }
         format!("0/{} nodes are available: {}.", self.nodes, reasons.join(", "))
+    }
+    /// The taints that keep the most nodes away by name, and how many nodes others do.
+    fn taints(&self, dims: &Dims) -> Vec<String> {
+        let mut nodes: BTreeMap<String, u32> = BTreeMap::new();
+        let taints = self.reasons.iter().filter(|(unfit, _)| matches!(unfit, Unfit::Taint(_)));
+        taints.for_each(|(unfit, count)| *nodes.entry(unfit.text(dims)).or_default() += count);
+        let mut taints: Vec<(String, u32)> = nodes.into_iter().collect();
+        taints.sort_by_key(|(_, count)| Reverse(*count));
+        let others: u32 = taints.iter().skip(TAINTS_MAX).map(|(_, count)| count).sum();
+        taints.truncate(TAINTS_MAX);
+        let others = (others > 0).then(|| format!("{others} node(s) had other untolerated taint(s)"));
+        taints.into_iter().map(|(text, count)| format!("{count} {text}")).chain(others).collect()
     }
 }

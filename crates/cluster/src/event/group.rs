@@ -102,8 +102,19 @@ pub struct PodGroupInfo {
     pub status: GroupStatus,
     /// Annotations that plugins read.
     pub annotations: Annotations,
+    /// A PodGroup controller made it for a pod that had none, or for whatever made such pods.
+    pub made_for_pods: bool,
     /// A field that cannot be honoured: the group waits with this reason.
     pub invalid: Option<Arc<str>>,
     /// A field that is right and not supported: the group waits with this reason.
     pub unsupported: Option<Arc<str>>,
+}
+
+/// A PodGroup, and no other one of the same name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GroupRef {
+    /// Its name.
+    pub key: Key,
+    /// Its UID.
+    pub uid: Arc<str>,
 }

@@ -121,11 +121,11 @@ fn every_level_has_its_type() {
         ),
         (
             "tiers: []",
-            "warning: line 2, column 8: no tiers, so no plugin takes part; expected tiers with plugins",
+            "error: line 2, column 8: no tiers, so no plugin takes part; expected tiers with plugins",
         ),
-        ("", "warning: line 1, column 1: no tiers, so no plugin takes part; expected tiers with plugins"),
-        ("tiers: [{}]", "warning: line 2, column 9: a tier without plugins; expected plugins"),
-        ("tiers: [{plugins: []}]", "warning: line 2, column 19: a tier without plugins; expected plugins"),
+        ("", "error: line 1, column 1: no tiers, so no plugin takes part; expected tiers with plugins"),
+        ("tiers: [{}]", "error: line 2, column 9: a tier without plugins; expected plugins"),
+        ("tiers: [{plugins: []}]", "error: line 2, column 19: a tier without plugins; expected plugins"),
     ] {
         expect(&format!("{base}{text}"), &[expected]);
     }
@@ -142,21 +142,21 @@ fn unknown_keys_are_named_with_the_one_that_was_meant() {
     for (text, expected) in [
         (
             "actions: allocate, backfill\ntiers: [{plugins: [{name: gang}]}]\ntier: []",
-            "warning: line 3, column 1: unknown key \"tier\"; expected one of actions, tiers, configurations, \
+            "error: line 3, column 1: unknown key \"tier\"; expected one of actions, tiers, configurations, \
              metrics (did you mean \"tiers\"?)",
         ),
         (
             "actions: allocate, backfill\ntiers:\n- plugin:\n  - name: gang\n  plugins: [{name: gang}]",
-            "warning: line 3, column 3: unknown key \"plugin\"; expected \"plugins\"",
+            "error: line 3, column 3: unknown key \"plugin\"; expected \"plugins\"",
         ),
         (
             &with_plugin("gang", &["enablePreemtable: false"]),
-            "warning: line 5, column 5: unknown key \"enablePreemtable\"; expected one of name, arguments, \
+            "error: line 5, column 5: unknown key \"enablePreemtable\"; expected one of name, arguments, \
              enableJobOrder, ... (did you mean \"enablePreemptable\"?)",
         ),
         (
             &with_plugin("gang", &["enableVictim: false"]),
-            "warning: line 5, column 5: unknown key \"enableVictim\"; expected one of name, arguments, \
+            "error: line 5, column 5: unknown key \"enableVictim\"; expected one of name, arguments, \
              enableJobOrder, ... (did you mean \"enabledVictim\"?)",
         ),
         (
@@ -170,7 +170,7 @@ fn unknown_keys_are_named_with_the_one_that_was_meant() {
         ),
         (
             &(with_plugin("gang", &[]) + "configurations:\n- name: allocate\n  args: {}\n"),
-            "warning: line 7, column 3: unknown key \"args\"; expected one of name, arguments",
+            "error: line 7, column 3: unknown key \"args\"; expected one of name, arguments",
         ),
     ] {
         expect(text, &[expected]);
@@ -218,7 +218,7 @@ fn a_flag_that_nothing_asks_for_is_told_when_it_is_on() {
     );
     for key in without_effect {
         let warning = format!(
-            "warning: line 5, column 5: {key} has no effect, for nothing asks for it; expected no such key, or false"
+            "not supported: line 5, column 5: {key} has no effect, for nothing asks for it; expected no such key, or false"
         );
         expect(&with_plugin("gang", &[&format!("{key}: true")]), &[&warning]);
         expect(&with_plugin("gang", &[&format!("{key}: false")]), &[]);
@@ -344,7 +344,7 @@ fn unknown_plugins_are_skipped_and_said_apart_from_those_to_come() {
         &[
             &format!("warning: line 4, column 11: unknown plugin \"magic\", skipped; {names}"),
             &format!(
-                "warning: line 7, column 11: Volcano's plugin \"tdm\" is not in this version, skipped; {names}"
+                "not supported: line 7, column 11: Volcano's plugin \"tdm\" is not in this version, skipped; {names}"
             ),
         ],
     );
@@ -470,7 +470,7 @@ fn configurations_and_metrics_are_checked_too() {
     for (more, expected) in [
         (
             "configurations:\n- name: preempt\n  arguments: {x: 1}\n",
-            "warning: line 6, column 9: Volcano's action \"preempt\" is not in this version, skipped; expected one of \
+            "not supported: line 6, column 9: Volcano's action \"preempt\" is not in this version, skipped; expected one of \
              enqueue, allocate, backfill",
         ),
         (
@@ -521,7 +521,7 @@ fn positions_count_characters_through_tabs_carriage_returns_and_wide_letters() {
     let text = with_plugin("gang", &["enableJobReady:\t\tmaybe # two tabs", "\"é\": 1"]);
     let expected = [
         "error: line 5, column 22: enableJobReady is the text \"maybe\"; expected true or false",
-        "warning: line 6, column 5: unknown key \"é\"; expected",
+        "error: line 6, column 5: unknown key \"é\"; expected",
     ];
     for text in [text.clone(), text.replace('\n', "\r\n")] {
         let found = lines(&read(&text));
@@ -635,4 +635,26 @@ fn what_has_no_effect_or_another_than_it_says_is_warned_of() {
             None => assert!(found.is_empty(), "{found:?}"),
         }
     }
+}
+
+/// As in a design document of Volcano's.
+#[test]
+fn a_flag_of_early_versions_of_volcano_is_not_supported() {
+    expect(
+        &with_plugin("drf", &["disableJobOrder: true"]),
+        &[
+            "not supported: line 5, column 5: disableJobOrder is a flag of early versions of Volcano, and has no effect; \
+           expected enableJobOrder: false",
+        ],
+    );
+}
+
+/// As in examples of Volcano's documentation.
+#[test]
+fn an_argument_beside_arguments_is_told_where_it_belongs() {
+    expect(
+        &with_plugin("overcommit", &["arguments:", "overcommit-factor: 1.0"]),
+        &["warning: line 6, column 5: argument \"overcommit-factor\" beside arguments has no effect; \
+           expected it under arguments, indented by two more spaces"],
+    );
 }

@@ -2,13 +2,11 @@
 use std::sync::Arc;
 
 use crate::session::Session;
+use crate::unserved::EVICTING_ACTIONS;
 use phalanx_cluster::diagnosis::{NoEviction, Refusal, Unfit};
 use phalanx_cluster::event::{Dequeue, Phase, QueueGate, Time};
 use phalanx_cluster::id::{ClassId, JobId, TaskId, TermId};
 use phalanx_cluster::{Cure, HerdKey, Holds, Job, Plight, Run, Shape, Stand, Status, World};
-
-/// Actions that evict for a job that waits.
-const EVICTING: [&str; 4] = ["preempt", "reclaim", "gangpreempt", "gangreclaim"];
 
 /// Where a job goes that was refused for a reason that stands.
 pub(super) struct Parking {
@@ -157,7 +155,7 @@ fn cure(session: &Session<'_>, job: &Job, pending: &[TaskId], evicts: bool) -> C
 fn may_evict(session: &Session<'_>, id: JobId, pending: &[TaskId]) -> bool {
     let meek = pending.iter().all(|task| session.world.tasks[*task].never_preempts);
     let has_enough = || session.world.jobs[id].has_places() && !session.job_starving(id);
-    !meek && EVICTING.iter().any(|action| session.conf.has_action(action)) && !has_enough()
+    !meek && EVICTING_ACTIONS.iter().any(|action| session.conf.has_action(action)) && !has_enough()
 }
 
 /// Whether a job of alike tasks gets its places from the action allocate, or by evictions, or not at all: without any there
@@ -183,7 +181,14 @@ fn is_of_node(reason: &Unfit) -> bool {
     use Unfit::{Insufficient, NodeAffinity, NotReady, Other, Reserved, Taint, TooManyPods, Unschedulable};
     matches!(
         reason,
-        Insufficient(_) | TooManyPods | Reserved | NodeAffinity | Taint | Unschedulable | NotReady | Other(_)
+        Insufficient(_)
+            | TooManyPods
+            | Reserved
+            | NodeAffinity
+            | Taint(_)
+            | Unschedulable
+            | NotReady
+            | Other(_)
     )
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use phalanx_cluster::budget::Stopwatch;
 use phalanx_cluster::event::{Event, GroupStatus, Key, Phase, PodGroupInfo, PodInfo, Time};
-use phalanx_cluster::{World, WorldOptions};
+use phalanx_cluster::{GroupWait, World, WorldOptions};
 use phalanx_core::decision::Decision;
 use phalanx_core::report::GroupReport;
 use phalanx_core::{Outcome, Patience, Scheduler};
@@ -115,13 +115,17 @@ impl Cluster {
 
     /// The same with another configuration.
     pub(crate) fn with(conf: Conf) -> Self {
+        Self::of(conf, WorldOptions::default())
+    }
+
+    /// The same with pods that wait for a PodGroup controller.
+    pub(crate) fn awaiting(group_wait: GroupWait) -> Self {
+        Self::of(helm(), WorldOptions { group_wait, ..WorldOptions::default() })
+    }
+
+    fn of(conf: Conf, options: WorldOptions) -> Self {
         let scheduler = Scheduler::new(conf, 7);
-        let mut cluster = Self {
-            world: World::new(WorldOptions::default()),
-            scheduler,
-            pods: BTreeMap::new(),
-            now: Time(0),
-        };
+        let mut cluster = Self { world: World::new(options), scheduler, pods: BTreeMap::new(), now: Time(0) };
         cluster.add(queue("default", 1));
         cluster
     }

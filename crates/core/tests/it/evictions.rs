@@ -96,7 +96,7 @@ fn an_eviction_says_for_whom_and_why() {
     cluster.gang(of_class(group("g", 1), "high"), 1, "cpu=1");
     let cycle = cluster.cycle();
     let reason = cycle.decisions.iter().find_map(|decision| match decision {
-        Decision::Evict { pod, cause } => Some((pod.to_string(), cause.reason.to_string())),
+        Decision::Evict { pod, cause, .. } => Some((pod.to_string(), cause.reason.to_string())),
         _ => None,
     });
     let expected = "preempted by ns/g (priority 10) in queue default";

@@ -1,7 +1,8 @@
 //! Gangs: whole or not at all, in the right order.
 use phalanx_cluster::event::{BindFailure, BindFault, Event, NodeInfo, Phase, PodGroupInfo, QueueInfo, Time};
+use phalanx_core::decision::Decision;
 
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, Cycle};
 use phalanx_framework::testing::{group, leaving, member, node, pod, queue, running};
 
 #[test]
@@ -48,6 +49,29 @@ fn a_gang_that_is_refused_says_how_far_it_came_and_why() {
         condition.message.starts_with("4/4 tasks in gang unschedulable: g-3: 0/3 nodes"),
         "{condition:?}"
     );
+}
+
+/// The condition says what the nearest node lacks, and is not written again because that is another node now.
+#[test]
+fn what_is_missing_is_told_but_not_each_time_it_changes() {
+    let mut cluster = Cluster::new();
+    cluster.add(node("east", "cpu=4 pods=9"));
+    cluster.add(node("west", "cpu=4 pods=9"));
+    cluster.add(running(member("one", 0, "cpu=1"), "east"));
+    cluster.add(running(member("two", 0, "cpu=2"), "west"));
+    cluster.gang(group("g", 1), 1, "cpu=4");
+    let cycle = cluster.cycle();
+    let message = &cycle.status("g").unwrap().conditions[0].message;
+    let told = "g-0: 0/2 nodes are available: 2 Insufficient cpu.; least missing, on node east: cpu 1";
+    assert!(message.ends_with(told), "{message}");
+    let pods = |cycle: &Cycle| {
+        let told = |decision: &&Decision| matches!(decision, Decision::PodUnscheduled { .. });
+        cycle.decisions.iter().filter(told).count()
+    };
+    assert_eq!(pods(&cycle), 1);
+    cluster.add(running(member("three", 0, "cpu=2"), "east"));
+    let cycle = cluster.cycle();
+    assert_eq!((cycle.status("g"), pods(&cycle)), (None, 0));
 }
 
 #[test]

@@ -11,6 +11,7 @@ mod endings;
 mod eviction_properties;
 mod evictions;
 mod gangs;
+mod grouping;
 mod hdrf;
 mod lines;
 mod long_searches;

@@ -229,3 +229,37 @@ fn kubeconfigs_of_the_environment_are_told_in_one_line_too() {
     assert!(ran.stderr.starts_with(expected) && ran.stderr.lines().count() == 1, "{ran:?}");
     assert_eq!(ran.code, 2);
 }
+
+/// The arguments of the chart's Deployment, among them words for a shell that nobody runs.
+#[cfg(unix)]
+#[test]
+fn under_the_name_of_volcanos_scheduler_it_takes_the_command_line_of_volcanos_chart() {
+    let folder = folder(&[]);
+    let program = folder.path().join("vc-scheduler");
+    std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_phalanx"), &program).unwrap();
+    let run = |more: &[&str]| {
+        let chart = [
+            "--logtostderr",
+            "--scheduler-conf=/none/volcano-scheduler.conf",
+            "--enable-healthz=true",
+            "--enable-metrics=true",
+            "--leader-elect=false",
+            "--kube-api-qps=2000",
+            "--kube-api-burst=2000",
+            "--schedule-period=1s",
+            "--node-worker-threads=20",
+            "-v=3",
+            "2>&1",
+        ];
+        let ran = std::process::Command::new(&program).args(chart).args(more).output().unwrap();
+        let stderr = String::from_utf8(ran.stderr).unwrap();
+        (ran.status.code(), stderr.lines().last().unwrap_or_default().to_owned())
+    };
+    let no_file = "error: /none/volcano-scheduler.conf: cannot be read: No such file or directory";
+    assert_eq!(run(&[]), (Some(2), no_file.to_owned()), "all of it was understood");
+    let (code, line) = run(&["--schedule-perod=2s"]);
+    assert_eq!(code, Some(2));
+    assert!(line.contains("--schedule-perod") && line.contains("--schedule-period"), "{line}");
+    let ran = phalanx_with(folder.path(), &["scheduler", "2>&1"], "", &[]);
+    assert!(ran.stderr.contains("unexpected argument '2>&1'"), "{ran:?}");
+}

@@ -246,8 +246,9 @@ struct Taints(Arc<Constraints>);
 impl NodeFilter for Taints {
     fn check(&self, node: &Node) -> Result<(), Unfit> {
         let keeps_away = |taint: &&Taint| taint.effect != TaintEffect::PreferNoSchedule;
-        let fine = node.taints.iter().filter(keeps_away).all(|taint| tolerates(&self.0.tolerations, taint));
-        if fine { Ok(()) } else { Err(Unfit::Taint) }
+        let mut taints = node.taints.iter().filter(keeps_away);
+        let untolerated = taints.find(|taint| !tolerates(&self.0.tolerations, taint));
+        untolerated.map_or(Ok(()), |taint| Err(Unfit::Taint(taint.clone())))
     }
 }
 

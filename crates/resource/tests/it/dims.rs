@@ -40,7 +40,7 @@ fn each_dimension_counts_in_its_unit() {
         ("pods", "110", 110, 110, "110"),
         ("attachable-volumes-csi-x", "25", 25, 25, "25"),
         ("nvidia.com/gpu", "8", 8000, 8000, "8"),
-        ("nvidia.com/gpu", "250m", 250, 250, "250m"),
+        ("nvidia.com/gpu", "250m", 250, 250, "0.25"),
         ("example.com/bytes", "1Ki", 1_024_000, 1_024_000, "1024"),
     ];
     for (name, text, amount, ceiling, shown) in cases {

@@ -1,4 +1,4 @@
-use phalanx_resource::{Quantity, QuantityError, format_bytes, format_milli, format_units};
+use phalanx_resource::{Quantity, QuantityError, format_bytes, format_milli, format_things, format_units};
 use proptest::prelude::*;
 
 fn quantity(text: &str) -> Quantity {
@@ -194,6 +194,12 @@ fn canonical_text() {
     let milli = [(0, "0"), (1, "1m"), (1500, "1500m"), (4000, "4"), (-2500, "-2500m"), (4_000_000, "4k")];
     for (value, text) in milli {
         assert_eq!(format_milli(value), text);
+    }
+    let things =
+        [(0, "0"), (1, "0.001"), (66_667, "66.667"), (-2500, "-2.5"), (8000, "8"), (4_000_000, "4k")];
+    for (value, text) in things {
+        assert_eq!(format_things(value), text);
+        assert_eq!(quantity(text).milli(), value);
     }
     let units = [
         (0, "0"),

@@ -122,9 +122,9 @@ impl<F: FnMut(Vec<Event>)> Driver<F> {
     }
 
     fn finished(&mut self, (job, reply): (Job, Reply)) -> Vec<Event> {
-        let now = Instant::now();
+        let now = Moment::now();
         self.metrics.request(&job, &reply, now);
-        self.outbox.done(job, reply, now).into_iter().collect()
+        self.outbox.done(job, reply, now.instant).into_iter().collect()
     }
 
     fn tell(&mut self, events: Vec<Event>) {

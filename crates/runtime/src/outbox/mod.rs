@@ -30,7 +30,8 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use phalanx_cluster::event::{BindFailure, BindFault, Condition, Event, GroupStatus, PodRef};
+use phalanx_cluster::event::GroupRef;
+use phalanx_cluster::event::{BindFailure, BindFault, Condition, Event, GroupStatus};
 use phalanx_core::decision::{Binding, Decision};
 use rand::{Rng, SeedableRng};
 use rand_pcg::Pcg64;
@@ -47,7 +48,7 @@ pub use status::{GroupWrite, PodPatch, QueuePatch, QueueSeen, Target, Write};
 use volumes::Volumes;
 pub use volumes::{PvcSeen, PvcWrite};
 use window::Window;
-pub use work::{Depth, Job, OutboxOptions, Work};
+pub use work::{Depth, Eviction, Job, OutboxOptions, Work};
 use writes::Writes;
 
 /// The first wait after a passing error, and the longest.
@@ -119,7 +120,9 @@ impl Outbox {
     fn take_in(&mut self, decision: Decision, now: Instant) {
         match decision {
             Decision::Bind { pods, .. } => pods.into_iter().for_each(|binding| self.bind(binding, now)),
-            Decision::Evict { pod, cause } => self.queue(Work::Evict(pod, cause.reason.clone()), now),
+            Decision::Evict { pod, group, cause } => {
+                self.queue(Work::Evict(Eviction { pod, group, reason: Arc::clone(&cause.reason) }), now);
+            }
             Decision::OpenGate { pod } => self.queue(Work::OpenGate(pod), now),
             Decision::Nominate { pod, node } => self.writes.nominate(pod, node, now),
             Decision::PodGroupStatus { group, uid, version, status } => {
@@ -328,9 +331,9 @@ impl Outbox {
                 let write = write.clone();
                 self.claimed(job, &write, reply, now)
             }
-            Work::Evict(pod, reason) => {
-                let (pod, reason) = (Arc::clone(pod), Arc::clone(reason));
-                self.evicted(job, &pod, &reason, reply, now)
+            Work::Evict(eviction) => {
+                let eviction = eviction.clone();
+                self.evicted(job, eviction, reply, now)
             }
             Work::OpenGate(pod) => {
                 let uid = Arc::clone(&pod.uid);
@@ -405,25 +408,22 @@ impl Outbox {
         Some(Event::BindFailed(uid, failure))
     }
 
-    fn evicted(
-        &mut self,
-        job: Job,
-        pod: &Arc<PodRef>,
-        reason: &Arc<str>,
-        reply: Reply,
-        now: Instant,
-    ) -> Option<Event> {
+    fn evicted(&mut self, job: Job, eviction: Eviction, reply: Reply, now: Instant) -> Option<Event> {
+        let Eviction { pod, group, reason } = eviction;
         match reply {
             Reply::Done => {
-                self.note(Note::evicted(pod, reason, now), now);
-                self.writes.disrupted(Arc::clone(pod), Arc::clone(reason), now);
+                self.note(Note::evicted(&pod, &reason, now), now);
+                if let Some(GroupRef { key, uid }) = &group {
+                    self.note(Note::member_evicted(key, uid, &reason, now), now);
+                }
+                self.writes.disrupted(pod, reason, now);
                 None
             }
             // Its own event follows.
             Reply::Gone(_) => None,
             other => {
                 let message = self.again(job, other, now)?;
-                self.note(Note::eviction_failed(pod, &message, now), now);
+                self.note(Note::eviction_failed(&pod, &message, now), now);
                 Some(Event::EvictFailed(Arc::clone(&pod.uid), message.into()))
             }
         }

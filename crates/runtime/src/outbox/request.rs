@@ -57,7 +57,7 @@ pub fn build(job: &Job, context: &Context, moment: Moment) -> Result<Request<Byt
     match &job.work {
         Work::Bind(binding) => bind(binding),
         Work::Pvc(write) => pvc(write),
-        Work::Evict(pod, _) => evict(pod),
+        Work::Evict(eviction) => evict(&eviction.pod),
         Work::OpenGate(pod) => open_gate(pod),
         Work::Write(write) => status(write, context, moment),
         Work::Post(posting) => event(posting, context, moment),

@@ -2,6 +2,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use phalanx_cluster::event::GroupRef;
 use phalanx_cluster::event::PodRef;
 use phalanx_core::decision::Binding;
 
@@ -42,13 +43,24 @@ impl Default for OutboxOptions {
     }
 }
 
+/// A pod that has to go.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Eviction {
+    /// The pod.
+    pub pod: Arc<PodRef>,
+    /// The pod's PodGroup, if it has one.
+    pub group: Option<GroupRef>,
+    /// For whom and why, for people.
+    pub reason: Arc<str>,
+}
+
 /// One thing to send.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Work {
     /// Bind a pod.
     Bind(Binding),
     /// Evict a pod.
-    Evict(Arc<PodRef>, Arc<str>),
+    Evict(Eviction),
     /// Take the gate of its queue off a pod.
     OpenGate(Arc<PodRef>),
     /// Have a claim bound whose pod is to be bound.

@@ -2,7 +2,7 @@
 use std::sync::{Arc, Mutex};
 
 use http::Method;
-use phalanx_cluster::event::{BindFault, ClaimAllocation, DeviceName, Event, GivenDevice, Key};
+use phalanx_cluster::event::{BindFault, ClaimAllocation, DeviceName, Event, GivenDevice, Key, Time};
 use phalanx_core::decision::{Binding, ClaimWrite, Decision, Prepare};
 use serde_json::{Value, json};
 
@@ -72,7 +72,8 @@ fn decision(pods: usize) -> Decision {
             allocation: Some(Arc::clone(&given)),
             pod: Arc::clone(&pod),
         };
-        Binding { pod, node: "n1".into(), by: None, prepare: vec![Prepare::Claim(Arc::new(write))] }
+        let prepare = vec![Prepare::Claim(Arc::new(write))];
+        Binding { pod, created: Time(0), node: "n1".into(), by: None, prepare }
     };
     Decision::Bind { job: Key::new("ns", "p"), pods: (0..pods).map(binding).collect() }
 }

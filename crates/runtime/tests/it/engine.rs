@@ -14,6 +14,7 @@ use phalanx_framework::conf::{Conf, PluginConf, Tier};
 use phalanx_runtime::engine::{Engine, Input, Pace};
 use phalanx_runtime::outbox::driver;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+use tracing_subscriber::fmt::MakeWriter;
 
 use phalanx_framework::testing::{group, member, node, queue, running};
 
@@ -125,4 +126,64 @@ fn binds_leave_while_searches_run_out_of_time_and_who_had_no_turn_goes_first() {
     assert_eq!(outlook.reasons(), BTreeSet::from([expected.to_owned()]));
     inputs.send(Input::Stop).unwrap();
     thread.join().unwrap();
+}
+
+/// The lines of a log.
+#[derive(Clone, Debug, Default)]
+struct Lines(Arc<Mutex<Vec<u8>>>);
+
+impl std::io::Write for Lines {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().unwrap().write(bytes)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+impl MakeWriter<'_> for Lines {
+    type Writer = Self;
+
+    fn make_writer(&self) -> Self {
+        self.clone()
+    }
+}
+
+#[test]
+fn the_log_tells_what_was_bound_and_who_was_evicted_for_whom() {
+    let (inputs, receive) = channel();
+    let (send, mut outbox) = unbounded_channel();
+    let engine = Engine {
+        world: World::new(WorldOptions::default()),
+        scheduler: Scheduler::new(conf(), 7),
+        pace: Pace::new(Duration::from_millis(1), Duration::from_secs(1)),
+        waits_for: BTreeSet::new(),
+        inputs: receive,
+        outbox: send,
+        metrics: Arc::default(),
+        health: Arc::default(),
+        leads: true,
+    };
+    let lines = Lines::default();
+    let log = tracing_subscriber::fmt().with_writer(lines.clone()).with_ansi(false).without_time().finish();
+    let thread = std::thread::spawn(move || tracing::subscriber::with_default(log, || engine.run()));
+    inputs.send(Input::Events(events())).unwrap();
+    let evicts = |input: &driver::Input| {
+        let driver::Input::Decisions(decisions) = input else { return false };
+        decisions.iter().any(|decision| matches!(decision, Decision::Evict { .. }))
+    };
+    while !evicts(&outbox.blocking_recv().unwrap()) {}
+    inputs.send(Input::Stop).unwrap();
+    thread.join().unwrap();
+    let text = String::from_utf8(lines.0.lock().unwrap().clone()).unwrap();
+    let count = |what: &str| text.lines().filter(|line| line.contains(what)).count();
+    assert_eq!(
+        count("INFO phalanx_runtime::journal: binding job=ns/fits pods=1 nodes=\"small\""),
+        1,
+        "{text}"
+    );
+    assert_eq!(count("evicting pod=ns/old-"), 4, "{text}");
+    let why = "action=\"preempt\" reason=\"preempted by ns/first (priority 10) in queue default\"";
+    assert_eq!(count(why), 4, "{text}");
 }

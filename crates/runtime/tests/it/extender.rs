@@ -260,6 +260,7 @@ async fn an_extender_binds_instead_of_the_api_server() {
         let pod = crate::outbox::pod(name);
         let binding = phalanx_core::decision::Binding {
             pod,
+            created: Time(0),
             node: node.into(),
             by: Some(Arc::new(endpoint.clone())),
             prepare: Vec::new(),

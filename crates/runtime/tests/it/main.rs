@@ -13,6 +13,7 @@ mod outbox_events;
 mod outbox_gone;
 mod outbox_refused;
 mod outbox_wakes;
+mod owners;
 mod pools;
 mod reload;
 mod usage;

@@ -2,7 +2,8 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use phalanx_cluster::event::{BindFault, Event, GroupStatus, Key, Phase, PodRef};
+use phalanx_cluster::event::GroupRef;
+use phalanx_cluster::event::{BindFault, Event, GroupStatus, Key, Phase, PodRef, Time};
 use phalanx_core::decision::{Binding, Cause, Decision};
 use phalanx_runtime::outbox::reply::Reply;
 use phalanx_runtime::outbox::request::{Context, Moment, build};
@@ -21,6 +22,7 @@ pub(crate) fn pod(name: &str) -> Arc<PodRef> {
 pub(crate) fn gang(name: &str, size: usize) -> Decision {
     let pods = (0..size).map(|index| Binding {
         pod: pod(&format!("{name}-{index}")),
+        created: Time(0),
         node: "n1".into(),
         by: None,
         prepare: Vec::new(),
@@ -53,7 +55,7 @@ pub(super) fn name(job: &Job) -> String {
     match &job.work {
         Work::Bind(binding) => format!("bind {}", binding.pod.name),
         Work::Pvc(write) => format!("claim {}", write.claim.claim.name),
-        Work::Evict(pod, _) => format!("evict {}", pod.name),
+        Work::Evict(eviction) => format!("evict {}", eviction.pod.name),
         Work::OpenGate(pod) => format!("gate {}", pod.name),
         Work::Write(Write::Pod(pod, _)) => format!("pod {}", pod.name),
         Work::Write(Write::PodGroup(write)) => format!("group {} {:?}", write.group.name, write.status.phase),
@@ -284,7 +286,10 @@ fn what_is_gone_is_reported_at_once_and_what_is_refused_soon() {
 fn an_eviction_that_is_refused_is_told_and_one_of_a_pod_that_is_gone_is_not() {
     let start = Instant::now();
     let mut outbox = Outbox::new(options());
-    let evict = |name: &str| Decision::Evict { pod: pod(name), cause: because("preempted by ns/urgent") };
+    let evict = |name: &str| {
+        let group = Some(GroupRef { key: Key::new("ns", "g"), uid: "g".into() });
+        Decision::Evict { pod: pod(name), group, cause: because("preempted by ns/urgent") }
+    };
     outbox.decide(vec![evict("gone"), evict("protected")], start);
     let gone = outbox.next(start).unwrap();
     assert_eq!(outbox.done(gone, Reply::Gone("not found".into()), start), None);
@@ -312,7 +317,8 @@ fn an_evicted_pod_carries_for_whom_and_so_does_its_event() {
     let now = Instant::now();
     let mut outbox = Outbox::new(options());
     let reason = "preempted by ns/urgent (priority 1000) in queue default";
-    outbox.decide(vec![Decision::Evict { pod: pod("victim"), cause: because(reason) }], now);
+    let group = Some(GroupRef { key: Key::new("ns", "g"), uid: "g".into() });
+    outbox.decide(vec![Decision::Evict { pod: pod("victim"), group, cause: because(reason) }], now);
     let eviction = outbox.next(now).unwrap();
     assert_eq!(outbox.done(eviction, Reply::Done, now), None);
     let patch = outbox.next(now).unwrap();
@@ -330,6 +336,14 @@ fn an_evicted_pod_carries_for_whom_and_so_does_its_event() {
     let event = outbox.next(now + BREAK).unwrap();
     assert!(
         matches!(&event.work, Work::Post(Posting::Create(_, note)) if note.text == reason && note.warning)
+    );
+    outbox.done(event, Reply::Done, now + BREAK);
+    // Volcano's tools look at the PodGroup.
+    let event = outbox.next(now + BREAK).unwrap();
+    assert_eq!(name(&event), "event Evict g");
+    let of_group = "pod of the group evicted: preempted by ns/urgent (priority 1000) in queue default";
+    assert!(
+        matches!(&event.work, Work::Post(Posting::Create(_, note)) if note.text == of_group && !note.warning)
     );
 }
 

@@ -57,7 +57,7 @@ impl Play {
         let object = self.one_of(4);
         let decision = match self.one_of(7) {
             0 | 1 => self.bind(),
-            2 => Decision::Evict { pod: pod_of(object), cause: because("for another") },
+            2 => Decision::Evict { pod: pod_of(object), group: None, cause: because("for another") },
             3 => Decision::Nominate { pod: pod_of(object), node: Some("n1".into()) },
             4 => {
                 let message = self.one_of(5).to_string().into();

@@ -2,7 +2,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use phalanx_cluster::event::{BindFault, Event, Key, PodRef};
+use phalanx_cluster::event::{BindFault, Event, Key, PodRef, Time};
 use phalanx_core::decision::{Binding, Decision, Prepare, VolumeBinding};
 use phalanx_runtime::outbox::reply::Reply;
 use phalanx_runtime::outbox::{Outbox, OutboxOptions, PvcSeen, Work};
@@ -17,7 +17,8 @@ fn binding(volume: Option<&str>) -> Binding {
         volume: volume.map(Arc::from),
         made_of: None,
     };
-    Binding { pod, node: "n1".into(), by: None, prepare: vec![Prepare::Volume(Arc::new(claim))] }
+    let prepare = vec![Prepare::Volume(Arc::new(claim))];
+    Binding { pod, created: Time(0), node: "n1".into(), by: None, prepare }
 }
 
 fn seen(uid: &str, bound: bool, selected: bool) -> PvcSeen {

@@ -93,6 +93,7 @@ fn start<K: Watched>(steps: Vec<Step>, nodes: &[&str]) -> Watching {
     let sink = Sink {
         engine,
         outbox,
+        owners: unbounded_channel().0,
         metrics: Arc::default(),
         names: Arc::new(Names::default()),
         nodes: Arc::new(NodeSelector::parse(&nodes).unwrap()),

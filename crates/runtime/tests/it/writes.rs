@@ -9,7 +9,7 @@ use phalanx_core::Scheduler;
 use phalanx_runtime::outbox::reply::Reply;
 use phalanx_runtime::outbox::{Outbox, OutboxOptions, Work, Write};
 use phalanx_runtime::recorder::{Note, Posting};
-use phalanx_runtime::reload::ConfFile;
+use phalanx_runtime::reload::{ConfFile, Rules};
 
 use phalanx_framework::testing::{group, member, node, queue};
 
@@ -29,7 +29,7 @@ struct Live {
 
 impl Live {
     fn new(nodes: usize) -> Self {
-        let conf = ConfFile::open(None, Known::builtin()).unwrap();
+        let conf = ConfFile::open(None, Rules { known: Known::builtin(), strict: false }).unwrap();
         let mut world = World::new(WorldOptions::default());
         world.apply(queue("default", 1).into());
         for at in 0..nodes {

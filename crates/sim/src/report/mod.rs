@@ -55,12 +55,18 @@ pub struct Lack {
     pub missing: BTreeMap<String, String>,
     /// Its name.
     pub missing_on: String,
+    /// No node could hold the pod even if it were empty; missing when some node could.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub too_large: bool,
+    /// As conditions say it.
+    #[serde(skip)]
+    pub text: String,
 }
 
 /// As `simulate` and `explain` say it.
 impl fmt::Display for Lack {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "least missing, on node {}: {}", self.missing_on, figures(&self.missing))
+        f.write_str(&self.text)
     }
 }
 

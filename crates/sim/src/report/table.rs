@@ -163,6 +163,8 @@ mod tests {
             lack: Some(Lack {
                 missing: [("cpu".to_owned(), "500m".to_owned())].into(),
                 missing_on: "n1".to_owned(),
+                text: "least missing, on node n1: cpu 500m".to_owned(),
+                ..Lack::default()
             }),
             queue: "q".into(),
             min_member: 3,
@@ -177,6 +179,8 @@ mod tests {
             let lack = Some(Lack {
                 missing: [("pods".to_owned(), "1".to_owned())].into(),
                 missing_on: "n1".to_owned(),
+                text: "least missing, on node n1: pods 1".to_owned(),
+                ..Lack::default()
             });
             report.pods.insert(name.into(), PodOutcome { reasons, lack });
         }

@@ -125,7 +125,10 @@ fn amounts_in_order() -> Vec<Case> {
                 let queue = |least: Value, most: Value| {
                     queue_with(&[(low, json!({ resource: least })), (high, json!({ resource: most }))])
                 };
-                let words = format!("{low} of {resource} must not exceed {high}");
+                let words = match *high {
+                    "deserved" => format!("deserved of {resource} must be >= guarantee"),
+                    _ => format!("{low} of {resource} must be <= capability"),
+                };
                 let bad = |least, most| Case::bad("Queue", queue(least, most), &words);
                 cases.push(Case::good("Queue", queue(json!("1k"), json!("1000"))));
                 cases.push(bad(json!("1k"), json!("999")));

@@ -18,6 +18,7 @@ use serde::Deserialize as _;
 use serde_json::{Value, json};
 
 use super::cluster::{Cluster, PodSpec, SOON};
+use super::podgroups;
 
 fn manifests() -> Result<Vec<Value>> {
     let dir = Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name("deploy");
@@ -112,6 +113,9 @@ async fn the_manifests_grant_what_the_scheduler_needs_and_no_more() -> Result<()
         Ok(())
     })
     .await?;
+    let owner = podgroups::replica_set(&cluster, "web", 2).await?;
+    podgroups::pods_of(&cluster, &owner, 1, &PodSpec::cpu(9)).await?;
+    cluster.until_event("Invalid", "web").await?;
     evict_one(&cluster, &path).await?;
     let log = cluster.phalanx().log_text();
     ensure!(!log.contains("forbidden"), "{log}");

@@ -11,6 +11,7 @@ mod evictions;
 mod gangs;
 mod outside;
 mod places;
+mod podgroups;
 mod pools;
 mod queues;
 mod quiet;

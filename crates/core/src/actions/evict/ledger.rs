@@ -10,7 +10,7 @@ use phalanx_resource::{Amounts, DimId};
 use super::aim::Aim;
 use super::steps::Steps;
 use crate::session::Session;
-use phalanx_cluster::diagnosis::NoEviction;
+use phalanx_cluster::diagnosis::{NoEviction, Then};
 use phalanx_cluster::id::{ClassId, Id, NodeId, TaskId, TermId};
 use phalanx_cluster::{Node, World};
 use sum::Sum;
@@ -116,6 +116,12 @@ impl Ledgers {
         let answer = ask(session, &mut today, steps);
         self.keep(session.world, Kept { wants, today, cursor });
         answer
+    }
+
+    /// Rooms with nobody evicted, as the last search for an aim left them.
+    pub(super) fn known(&self, world: &World, aim: &Aim) -> Option<&Ledger> {
+        let wants = Wants::of(world, aim);
+        self.kept.iter().rev().find(|kept| kept.wants == wants).map(|kept| &kept.today)
     }
 
     fn take(
@@ -290,8 +296,25 @@ impl Ledger {
 
     /// Whether there may be room for as many as it takes.
     pub(super) fn may_do(&self) -> bool {
-        let tasks: u64 = self.needs.iter().map(|need| need.sum.total().min(need.tasks)).sum();
-        tasks >= self.wanted && self.totals.iter().all(|total| total.room >= total.wanted)
+        self.places() >= self.wanted && self.totals.iter().all(|total| total.room >= total.wanted)
+    }
+
+    fn places(&self) -> u64 {
+        self.needs.iter().map(|need| need.sum.total().min(need.tasks)).sum()
+    }
+
+    /// What is missing where there cannot be room. Of one pod it says more how much it lacks than that it has no place.
+    pub(super) fn shortfall(&self) -> Then {
+        let amount = |amount: i128| i64::try_from(amount).unwrap_or(i64::MAX);
+        let scarce = self.totals.iter().find(|total| total.room < total.wanted);
+        let (room, wanted) = (self.places(), self.wanted);
+        match scarce {
+            Some(Total { dim, wanted: needed, room: free }) if wanted == 1 || room >= wanted => {
+                Then::Free { dim: *dim, free: amount(*free), wanted: amount(*needed) }
+            }
+            _ if room < wanted => Then::Places { room, wanted },
+            _ => Then::NoPlace,
+        }
     }
 
     /// Counts anew how many a node takes.

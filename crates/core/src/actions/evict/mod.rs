@@ -335,7 +335,7 @@ impl Planner {
                 Ok(())
             }
             Err(why) => {
-                let why = explained(session, (aim, &like), purpose, why);
+                let why = self.explained(session, (aim, &like), purpose, why);
                 if let (Some(asker), NoEviction::NoVictims(told)) = (asker, &why) {
                     self.nobody.insert(asker, Arc::clone(told));
                 }
@@ -365,6 +365,28 @@ impl Planner {
             _ => search::evict_for(session, (aim, purpose, forbidden), roster, (steps, ledgers)),
         }
     }
+
+    /// The same reason, with what keeps those that run.
+    fn explained(
+        &self,
+        session: &mut Session<'_>,
+        (aim, like): (&Aim, &Like),
+        purpose: Purpose,
+        why: NoEviction,
+    ) -> NoEviction {
+        let known = session.past.vain.told(like);
+        match why {
+            NoEviction::NoVictims(told) if *told == Sheltered::default() => NoEviction::NoVictims(
+                known.unwrap_or_else(|| Arc::new(shelter::of(session, aim, purpose, &[]))),
+            ),
+            NoEviction::NotEnough(_) => NoEviction::NotEnough(known.unwrap_or_else(|| {
+                let gone = search::together(session, aim, purpose, &self.roster);
+                let short = shelter::short(session.world, aim, &gone, &self.ledgers);
+                Arc::new(Sheltered { short, ..shelter::of(session, aim, purpose, &gone) })
+            })),
+            _ => why,
+        }
+    }
 }
 
 /// In the action's name, unless allocate says the same.
@@ -373,22 +395,6 @@ fn not_entitled(session: &Session<'_>, aim: &Aim, purpose: Purpose, why: Refusal
         return why;
     }
     Refusal::NotEntitled { action: purpose.action(), why: Box::new(why) }
-}
-
-/// The same reason, with what keeps those that run.
-fn explained(
-    session: &mut Session<'_>,
-    (aim, like): (&Aim, &Like),
-    purpose: Purpose,
-    why: NoEviction,
-) -> NoEviction {
-    let known = session.past.vain.told(like);
-    let mut sheltered = || known.clone().unwrap_or_else(|| Arc::new(shelter::of(session, aim, purpose)));
-    match why {
-        NoEviction::NoVictims(told) if *told == Sheltered::default() => NoEviction::NoVictims(sheltered()),
-        NoEviction::NotEnough(_) => NoEviction::NotEnough(sheltered()),
-        _ => why,
-    }
 }
 
 fn like(session: &Session<'_>, aim: &Aim, purpose: Purpose, forbidden: &Forbidden) -> Like {

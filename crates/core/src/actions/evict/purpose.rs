@@ -1,6 +1,7 @@
 //! What an action evicts for, and whom.
 use crate::decision::Cause;
 use crate::session::Session;
+use phalanx_cluster::diagnosis::Whose;
 use phalanx_cluster::id::{JobId, QueueId, TaskId};
 use phalanx_cluster::{Status, World};
 use phalanx_framework::conf::Flag;
@@ -95,11 +96,11 @@ impl Purpose {
     }
 
     /// Whose pods may have to go.
-    pub(super) fn whose(self) -> &'static str {
+    pub(super) fn whose(self) -> Whose {
         match (self, self.kind()) {
-            (Purpose::WithinJob, _) => "no other pod of the job",
-            (_, EvictionKind::Preempt) => "no other job of its queue",
-            (_, EvictionKind::Reclaim) => "no job of another queue",
+            (Purpose::WithinJob, _) => Whose::Job,
+            (_, EvictionKind::Preempt) => Whose::Queue,
+            (_, EvictionKind::Reclaim) => Whose::OtherQueues,
         }
     }
 

@@ -142,6 +142,33 @@ fn each_alone(
     })
 }
 
+/// Those that plugins and PodDisruptionBudgets let go together, in no order of importance; nobody where each question goes to
+/// another process.
+pub(super) fn together(
+    session: &mut Session<'_>,
+    aim: &Aim,
+    purpose: Purpose,
+    roster: &Roster,
+) -> Vec<(TaskId, NodeId)> {
+    if asks_others(session) {
+        return Vec::new();
+    }
+    let all = roster.each(session, aim, purpose);
+    let mut ids: Vec<TaskId> =
+        all.iter().map(|(task, _)| *task).filter(|task| roster.may_go(session, *task)).collect();
+    if !purpose.may_break(session) {
+        ids = phalanx_plugins::spare(session.world, &ids);
+    }
+    let picked = aim.as_if_whole(session, |session| {
+        let ask = |plugin: &dyn Plugin, of: &[TaskId]| purpose.ask(plugin, session.world, aim.last(), of);
+        session.tiers.victims(purpose.flag(), None, &ids, ask)
+    });
+    let (_, picked) = picked.unwrap_or_default();
+    let mut budgets = Budgets::new(session.world);
+    let picked: FxHashSet<TaskId> = picked.into_iter().filter(|task| budgets.take(*task)).collect();
+    all.into_iter().filter(|(task, _)| picked.contains(task)).collect()
+}
+
 /// Whether a victim is still one, and one for this aim.
 fn is_offered(session: &Session<'_>, aim: &Aim, purpose: Purpose, victim: &Victim) -> bool {
     let world = &*session.world;

@@ -1,18 +1,21 @@
 //! What keeps pods from being evicted for an aim: looked at only when nobody is, to be told.
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use rustc_hash::FxHashMap;
+use phalanx_resource::DimId;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::aim::Aim;
+use super::ledger::Ledgers;
 use super::purpose::Purpose;
 use super::search::asks_others;
 use super::takes::{Forbidden, Party};
 use crate::actions::reliance;
 use crate::session::Session;
-use phalanx_cluster::diagnosis::{Shelter, Sheltered};
+use phalanx_cluster::diagnosis::{Nobody, Shelter, Sheltered, Short};
 use phalanx_cluster::event::Key;
-use phalanx_cluster::id::{ClassId, JobId, QueueId, TaskId};
-use phalanx_cluster::{Budgets, Refused, Status};
+use phalanx_cluster::id::{ClassId, JobId, NodeId, QueueId, TaskId};
+use phalanx_cluster::{Budgets, Refused, Status, World};
 use phalanx_framework::conf::Flag;
 use phalanx_framework::plugin::{EvictionKind, Plugin};
 use phalanx_plugins::Spare;
@@ -20,8 +23,13 @@ use phalanx_plugins::Spare;
 /// So many pods are looked at, for it is done anew for each aim and each cycle.
 const MOST: usize = 1_000;
 
-/// Why the pods that run are not evicted for an aim.
-pub(super) fn of(session: &mut Session<'_>, aim: &Aim, purpose: Purpose) -> Sheltered {
+/// Why the pods that run are not evicted for an aim; where some may go together, why the others may not besides.
+pub(super) fn of(
+    session: &mut Session<'_>,
+    aim: &Aim,
+    purpose: Purpose,
+    together: &[(TaskId, NodeId)],
+) -> Sheltered {
     let by = session.world.jobs[aim.job].queue;
     let company = company(session, aim, purpose, by);
     aim.as_if_whole(session, |session| {
@@ -35,22 +43,75 @@ pub(super) fn of(session: &mut Session<'_>, aim: &Aim, purpose: Purpose) -> Shel
             forbidden: session.past.takes.forbidden(&Party::of(session.world, aim.job)),
             asked: FxHashMap::default(),
             company,
+            gangs: BTreeMap::new(),
+            together: together.iter().map(|(task, _)| *task).collect(),
+            lacking: FxHashMap::default(),
         };
-        let mut told = Sheltered { nobody: Some(purpose.whose()), ..Sheltered::default() };
+        let mut told = Sheltered::default();
+        let mut anybody = false;
         for (looked, task) in any(session, purpose, by).enumerate() {
             if looked >= MOST {
                 told.some = true;
                 break;
             }
             if session.world.tasks[task].job.is_some_and(|job| purpose.takes_from_job(aim.job, job)) {
-                told.nobody = None;
+                anybody = true;
             }
-            if let Some(shelter) = search.shelter(task) {
+            if let Some(shelter) = search.shelter(task).or_else(|| search.besides(task)) {
                 *told.pods.entry(shelter).or_default() += 1;
             }
         }
+        told.pods.extend(search.gangs.iter().map(|(field, gangs)| gangs.shelter(session.world, field)));
+        told.nobody = (!anybody).then(|| nobody(session.world, aim, purpose));
         told
     })
+}
+
+/// What it would come to if these went, who may; `None` where that is for others to say.
+pub(super) fn short(
+    world: &World,
+    aim: &Aim,
+    together: &[(TaskId, NodeId)],
+    ledgers: &Ledgers,
+) -> Option<Short> {
+    let today = ledgers.known(world, aim).filter(|_| !together.is_empty())?;
+    let then = today.without(together.iter().map(|(task, node)| (*node, world.request_of(*task))));
+    Some(Short { pods: together.len() as u32, then: then.shortfall() })
+}
+
+/// Which pods are on nodes.
+fn nobody(world: &World, aim: &Aim, purpose: Purpose) -> Nobody {
+    let pods = |amounts: &phalanx_resource::Amounts| amounts.get(DimId::PODS).max(0) as u32;
+    let job = &world.jobs[aim.job];
+    let queue = &world.queues[job.queue];
+    let own = pods(&job.allocated);
+    let of_queue = pods(&queue.own.allocated);
+    let ours: u32 = world.queues.iter().map(|(_, queue)| pods(&queue.own.allocated)).sum();
+    Nobody {
+        whose: purpose.whose(),
+        queue: queue.name.clone(),
+        own,
+        beside: of_queue.saturating_sub(own),
+        elsewhere: ours.saturating_sub(of_queue),
+        rest: pods(&world.used).saturating_sub(ours),
+    }
+}
+
+/// Pods that their gangs need.
+#[derive(Default)]
+struct Gangs {
+    pods: u32,
+    jobs: BTreeSet<JobId>,
+}
+
+impl Gangs {
+    fn shelter(&self, world: &World, field: &'static str) -> (Shelter, u32) {
+        let of =
+            |job: &JobId| (world.jobs[*job].key.clone(), world.queues[world.jobs[*job].queue].name.clone());
+        let (first, queue) = self.jobs.iter().map(of).min().unwrap_or_default();
+        let others = self.jobs.len().saturating_sub(1) as u32;
+        (Shelter::Minimum { field, first, queue, others }, self.pods)
+    }
 }
 
 struct Search<'a, 'w> {
@@ -64,8 +125,23 @@ struct Search<'a, 'w> {
     may_break: bool,
     forbidden: Forbidden,
     /// What plugins said about pods of a job and class.
-    asked: FxHashMap<(Option<JobId>, ClassId), Option<Arc<str>>>,
+    asked: FxHashMap<(Option<JobId>, ClassId), Option<Kept>>,
     company: FxHashMap<TaskId, Key>,
+    /// Those that their gangs need, by the field that says so.
+    gangs: BTreeMap<&'static str, Gangs>,
+    /// Those that may go together, if that is known.
+    together: FxHashSet<TaskId>,
+    /// The minimums that gangs would miss besides those, by role.
+    lacking: FxHashMap<(JobId, u16), Option<&'static str>>,
+}
+
+/// What plugins say that do not let a pod go.
+#[derive(Clone)]
+enum Kept {
+    /// Its gang needs it.
+    Gang,
+    /// Their words.
+    Otherwise(Arc<str>),
 }
 
 impl Search<'_, '_> {
@@ -121,8 +197,10 @@ impl Search<'_, '_> {
         if matters && rank.is_eq() && (alike || kept.is_some()) {
             return Some(self.by_priority());
         }
-        if let Some(kept) = kept {
-            return Some(Shelter::Kept(kept));
+        match kept {
+            Some(Kept::Otherwise(what)) => return Some(Shelter::Kept(what)),
+            Some(Kept::Gang) => return self.by_gang(job, task.role),
+            None => {}
         }
         if self.forbidden.has(world, job) {
             return Some(Shelter::Takes);
@@ -141,13 +219,58 @@ impl Search<'_, '_> {
         }
     }
 
+    /// Why one that may go may not besides those that do.
+    fn besides(&mut self, id: TaskId) -> Option<Shelter> {
+        let (world, purpose) = (&*self.session.world, self.purpose);
+        let job = world.tasks[id].job.filter(|job| purpose.takes_from_job(self.aim.job, *job))?;
+        if self.together.is_empty() || self.together.contains(&id) {
+            return None;
+        }
+        let keeps_gangs = || self.session.tiers.asked(purpose.flag()).any(Plugin::keeps_gangs);
+        if self.lacking(job, world.tasks[id].role).is_some() && keeps_gangs() {
+            return self.by_gang(job, world.tasks[id].role);
+        }
+        if purpose.kind() == EvictionKind::Preempt || !self.session.tiers.guard_queues() {
+            return Some(Shelter::Kept("that may not go besides those".into()));
+        }
+        let queue = &world.queues[world.jobs[job].queue].name;
+        let what =
+            format!("in queue {queue}, which has no more than it deserves without those that could go");
+        Some(Shelter::Kept(what.into()))
+    }
+
+    /// The minimum that a gang would miss if one of a role went besides those that may.
+    fn lacking(&mut self, id: JobId, role: u16) -> Option<&'static str> {
+        let (world, together) = (&*self.session.world, &self.together);
+        *self.lacking.entry((id, role)).or_insert_with(|| {
+            let job = &world.jobs[id];
+            let gone =
+                job.tasks.iter().filter(|task| together.contains(*task)).map(|task| world.tasks[*task].role);
+            let (all, of_role) = gone.fold((0, 0), |(all, same), of| (all + 1, same + u32::from(of == role)));
+            let its = &job.roles[usize::from(role)];
+            if job.counts.ready() <= job.min_member + all {
+                return Some("minMember");
+            }
+            (job.asks_roles() && its.counts.ready() <= its.min + of_role).then_some("minTaskMember")
+        })
+    }
+
+    /// Those that gangs need are told together.
+    fn by_gang(&mut self, id: JobId, role: u16) -> Option<Shelter> {
+        let field = self.lacking(id, role).unwrap_or("minMember");
+        let gangs = self.gangs.entry(field).or_default();
+        gangs.pods += 1;
+        gangs.jobs.insert(id);
+        None
+    }
+
     fn by_priority(&self) -> Shelter {
         let of_jobs = !matches!(self.purpose, Purpose::WithinJob);
         Shelter::Priority(of_jobs.then(|| self.session.world.priority_of(self.aim.job)))
     }
 
     /// Why plugins do not let a pod go, even if nobody else had to.
-    fn kept(&mut self, id: TaskId) -> Option<Arc<str>> {
+    fn kept(&mut self, id: TaskId) -> Option<Kept> {
         let (session, aim, purpose) = (self.session, self.aim, self.purpose);
         if asks_others(session) {
             return None;
@@ -159,7 +282,7 @@ impl Search<'_, '_> {
 }
 
 /// The same: by the first plugin that does not, those that guard queues before others.
-fn kept(session: &Session<'_>, (by, id): (TaskId, TaskId), purpose: Purpose) -> Option<Arc<str>> {
+fn kept(session: &Session<'_>, (by, id): (TaskId, TaskId), purpose: Purpose) -> Option<Kept> {
     let world = &*session.world;
     let ask = |plugin: &dyn Plugin, of: &[TaskId]| purpose.ask(plugin, world, by, of);
     if session.tiers.any_victims(purpose.flag(), &[id], ask) {
@@ -168,8 +291,11 @@ fn kept(session: &Session<'_>, (by, id): (TaskId, TaskId), purpose: Purpose) -> 
     let refuses = |plugin: &&dyn Plugin| ask(*plugin, &[id]).is_some_and(|picked| picked.is_empty());
     let mut refusing = session.tiers.asked(purpose.flag()).filter(refuses).collect::<Vec<_>>();
     refusing.sort_by_key(|plugin| !plugin.guards_queues());
-    let nobody = || "that no plugin lets go for it".into();
-    Some(refusing.first().map_or_else(nobody, |plugin| plugin.keeps(world, by, id)))
+    Some(match refusing.first() {
+        Some(plugin) if plugin.keeps_gangs() => Kept::Gang,
+        Some(plugin) => Kept::Otherwise(plugin.keeps(world, by, id)),
+        None => Kept::Otherwise("that no plugin lets go for it".into()),
+    })
 }
 
 /// Pods on which gangs rest that wait, with these.

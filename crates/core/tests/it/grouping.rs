@@ -1,0 +1,112 @@
+//! Pods without a PodGroup beside a controller that puts them into one, as Volcano's does.
+use phalanx_cluster::GroupWait;
+use phalanx_cluster::event::{Dequeue, PodGroupInfo, PodInfo, QueueInfo, Time};
+use phalanx_core::Patience;
+use phalanx_core::decision::Decision;
+
+use crate::cluster::Cluster;
+use phalanx_framework::testing::{group, member, node, pod, queue};
+
+const WAIT: i64 = 30_000;
+const REASON: &str = "waits for the PodGroup controller to put it into a PodGroup (annotation scheduling.k8s.io/group-name), \
+                      for 30s from its creation at most";
+
+/// A PodGroup that a PodGroup controller made.
+fn made(name: &str, min_member: u32) -> PodGroupInfo {
+    PodGroupInfo { made_for_pods: true, ..group(name, min_member) }
+}
+
+/// A pod without a PodGroup that was created at this time.
+fn plain(name: &str, created: i64) -> PodInfo {
+    PodInfo { created: Time(created), ..pod(name, "cpu=1") }
+}
+
+/// In all places where a pod can wait: looked at in each cycle, or parked.
+fn clusters(wait: GroupWait) -> impl Iterator<Item = Cluster> {
+    [Patience::none(), Patience { few: 0, ..Patience::default() }].into_iter().map(move |patience| {
+        let mut cluster = Cluster::awaiting(wait);
+        cluster.set_patience(patience);
+        cluster
+    })
+}
+
+#[test]
+fn pods_wait_until_the_controller_has_made_a_gang_of_them() {
+    for mut cluster in clusters(GroupWait::IfSeen(WAIT)) {
+        cluster.nodes(1, "cpu=6").add(made("podgroup-other", 1));
+        for index in 0..8 {
+            cluster.add(plain(&format!("web-{index}"), 0));
+        }
+        assert_eq!(cluster.cycle().bound.len(), 0);
+        assert_eq!(cluster.reasons("web-0"), [REASON]);
+        cluster.add(made("podgroup-web", 8));
+        for index in 0..8 {
+            assert_eq!(cluster.cycle().bound.len(), 0, "{index} pods have their annotation");
+            cluster.change(&format!("web-{index}"), |pod| pod.group = Some("podgroup-web".into()));
+        }
+        assert_eq!(cluster.cycle().bound.len(), 0, "there is room for 6");
+        cluster.add(node("more", "cpu=2"));
+        assert_eq!(cluster.cycle().units, [8]);
+    }
+}
+
+#[test]
+fn a_pod_is_scheduled_when_the_time_is_over_though_nothing_happens() {
+    for mut cluster in clusters(GroupWait::Always(WAIT)) {
+        cluster.now = Time(5_000);
+        cluster.nodes(1, "cpu=6").add(plain("web", 5_000));
+        let mut binds = 0;
+        let mut count = |all: &[Decision]| {
+            binds += all.iter().filter(|decision| matches!(decision, Decision::Bind { .. })).count();
+        };
+        assert_eq!(cluster.hand_outs(&mut count), Some(Time(35_000)));
+        cluster.now = Time(33_999);
+        assert_eq!(cluster.hand_outs(&mut count), Some(Time(35_000)), "it is not over yet");
+        cluster.hand_outs(&mut count);
+        assert_eq!(binds, 1, "at 35s");
+    }
+}
+
+#[test]
+fn pods_are_scheduled_at_once_where_no_controller_is_at_work() {
+    for (wait, first) in [
+        (GroupWait::Never, made("podgroup-other", 1)),
+        (GroupWait::IfSeen(WAIT), group("mine", 1)),
+        (GroupWait::IfSeen(0), made("podgroup-other", 1)),
+    ] {
+        for mut cluster in clusters(wait) {
+            cluster.nodes(1, "cpu=6").add(first.clone()).add(plain("web", 0));
+            assert_eq!(cluster.cycle().names(), ["web"], "{wait:?}");
+        }
+    }
+}
+
+#[test]
+fn pods_of_pod_groups_wait_for_no_controller() {
+    for mut cluster in clusters(GroupWait::Always(WAIT)) {
+        cluster.nodes(1, "cpu=6").gang(group("g", 2), 2, "cpu=1");
+        assert_eq!(cluster.cycle().names(), ["g-0", "g-1"]);
+    }
+}
+
+#[test]
+fn a_pod_without_room_waits_for_the_controller_that_appears_later() {
+    for mut cluster in clusters(GroupWait::IfSeen(WAIT)) {
+        cluster.nodes(1, "cpu=0").add(plain("web", 0));
+        cluster.cycle();
+        assert_ne!(cluster.reasons("web"), [REASON]);
+        cluster.add(made("podgroup-other", 1)).add(node("more", "cpu=2"));
+        assert_eq!(cluster.cycle().bound.len(), 0);
+        assert_eq!(cluster.reasons("web"), [REASON]);
+    }
+}
+
+#[test]
+fn a_pod_that_waits_for_the_controller_holds_up_nobody() {
+    for mut cluster in clusters(GroupWait::Always(WAIT)) {
+        cluster.add(QueueInfo { dequeue: Dequeue::Fifo, ..queue("default", 1) });
+        cluster.nodes(1, "cpu=1").add(plain("web", 0)).add(group("g", 1));
+        cluster.add(PodInfo { created: Time(1), ..member("g", 0, "cpu=1") });
+        assert_eq!(cluster.cycle().names(), ["g-0"]);
+    }
+}
