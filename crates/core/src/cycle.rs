@@ -10,6 +10,7 @@ use crate::unserved;
 use crate::waiting::{self, Patience};
 use phalanx_cluster::budget::Stopwatch;
 use phalanx_cluster::event::Time;
+use phalanx_cluster::id::JobId;
 use phalanx_cluster::{Status, World};
 use phalanx_framework::conf::Conf;
 use phalanx_framework::extender::{Extender, Silent};
@@ -18,6 +19,9 @@ use phalanx_framework::plugin::Outside;
 
 /// After so many milliseconds a cycle goes on with searches that were cut short, even if nothing happens.
 const CUT_SHORT: i64 = 5_000;
+
+/// So many milliseconds a reservation lasts at most.
+const RESERVATION_MS: i64 = 600_000;
 
 /// What a cycle came to.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -163,6 +167,7 @@ impl Scheduler {
             .chain(world.next_call())
             .chain(past.wake())
             .chain(session.rests_until)
+            .chain(session.reserved.iter().filter_map(|job| reservation_ends(world, *job)))
             .chain(world.seats_end());
         let wake = wakes.chain(again).min();
         // Those that are looked at in each cycle wait for one as well.
@@ -185,7 +190,8 @@ fn renew_nominations(session: &mut Session<'_>) {
     }
 }
 
-/// Who has promised places, so that nobody has to look for them, and since when.
+/// Which jobs have reservations, and since when. Reservations end after ten minutes and are planned anew: one that rests on
+/// pod affinity or spread may wait for pods that will not come.
 fn note_reserved(session: &mut Session<'_>) {
     let (mut reserved, mut changed) = (BTreeSet::new(), Vec::new());
     for (id, job) in session.world.waiting_jobs() {
@@ -193,10 +199,22 @@ fn note_reserved(session: &mut Session<'_>) {
         reserved.extend(promised.then_some(id));
         changed.extend((promised != job.promised.is_some()).then_some((id, promised)));
     }
-    session.reserved = reserved;
     for (id, promised) in changed {
         session.world.jobs[id].promised = promised.then_some(session.now);
     }
+    for id in &reserved {
+        if reservation_ends(session.world, *id).is_some_and(|end| end <= session.now) {
+            actions::release(session, *id);
+            session.world.jobs[*id].promised = None;
+        }
+    }
+    session.reserved = reserved;
+}
+
+/// When the reservation of a job ends, if it has one. Room that is gathered for a repair has its own time.
+fn reservation_ends(world: &World, job: JobId) -> Option<Time> {
+    let since = world.jobs[job].promised.filter(|_| !actions::gather::is_gathering(world, job))?;
+    Some(Time(since.0.saturating_add(RESERVATION_MS)))
 }
 
 /// Places that are kept where the pod they are kept for could not go any more are given back.

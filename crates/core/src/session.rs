@@ -58,8 +58,6 @@ pub struct Session<'w> {
     pub(crate) rests_until: Option<Time>,
     /// Jobs with promised places, or that had some.
     pub(crate) reserved: BTreeSet<JobId>,
-    /// How many promised places were looked at for what a job would do to them.
-    pub(crate) doubted: usize,
     /// Plain placing has had its turn in this cycle, or never has.
     pub(crate) allocated: bool,
     /// Nodes that are kept in this cycle for gangs that gather room.
@@ -95,7 +93,6 @@ impl<'w> Session<'w> {
             admitted_late: false,
             rests_until: None,
             reserved: BTreeSet::new(),
-            doubted: 0,
             allocated: !conf.has_action("allocate"),
             gathered: Vec::new(),
             hunt: Hunt::default(),
@@ -301,12 +298,6 @@ impl<'w> Session<'w> {
         }
         let best = placement.best_with(world, tiers, asker, &tiers.points(world, task));
         held.filter(|_| best.is_none_or(|best| best.room == Room::Later)).or(best)
-    }
-
-    /// The nodes for a task, the best first, and of those that are alike one.
-    pub(crate) fn spots(&mut self, task: TaskId) -> Vec<Spot> {
-        let Self { world, tiers, placement, .. } = self;
-        placement.spots(world, tiers, tiers.asker(world, task), &tiers.points(world, task))
     }
 
     /// Gives the claims of a task that is being bound their devices; what has to be written before.

@@ -79,22 +79,6 @@ impl<'s, 'w> Statement<'s, 'w> {
         Nested { inner: Statement::new(self.session) }
     }
 
-    /// The tasks that it, and those around it, change, some more than once, with the nodes that they had before.
-    pub(crate) fn moves(&self) -> impl Iterator<Item = (TaskId, Option<NodeId>)> {
-        self.session.log.iter().map(|entry| (entry.task, entry.before.node()))
-    }
-
-    /// The same with all that it, and those around it, change taken back, until that is dropped.
-    pub(crate) fn undone(&mut self) -> Nested<'_, 'w> {
-        let was = |entry: &Entry| (entry.task, entry.before.status(), entry.before.node());
-        let was: Vec<_> = self.session.log.iter().rev().map(was).collect();
-        let mut nested = self.nested();
-        for (task, status, node) in was {
-            nested.place(task, status, node);
-        }
-        nested
-    }
-
     /// Makes the changes decisions: allocations are bound, nominations kept, evictions sent.
     pub fn commit(mut self, why: &Arc<Cause>) {
         self.decide(why);

@@ -42,8 +42,6 @@ pub enum Shelter {
     },
     /// Its gang would have to go whole, which the action's argument forbids.
     Whole,
-    /// A gang that waits in its promised places rests on it.
-    Company(Key),
     /// Its job took from this one again and again just now, itself or through others.
     Takes,
 }
@@ -61,9 +59,6 @@ impl Shelter {
             Shelter::Queue(queue) => format!("{pods} in queue {queue}, which is not reclaimable"),
             Shelter::Idle => format!("{pods} with requests, and it has none"),
             Shelter::Takes => format!("{pods} of jobs that took from it again and again within ten minutes"),
-            Shelter::Company(gang) => {
-                format!("{pods} on which {gang} rests, which waits for its places and goes first")
-            }
             Shelter::Kept(what) => format!("{pods} {what}"),
             Shelter::Minimum { field, first, queue, others } => {
                 let others = if *others > 0 { format!(" and {others} other(s)") } else { String::new() };
@@ -224,8 +219,6 @@ pub enum NoEviction {
     NotEnough(Arc<Sheltered>),
     /// None were found that may go together and leave enough room, but not all that could do was tried.
     NotFound(Untried),
-    /// With all that helps this gang could not start any more, which waits for its places.
-    LetsDown(Key),
     /// The search took as much as the action may take in a cycle.
     Cut(Cut),
 }
@@ -272,9 +265,6 @@ impl NoEviction {
                 "no pods were found that may be evicted together and leave enough room for it; {}",
                 untried.text()
             ),
-            NoEviction::LetsDown(gang) => {
-                format!("{gang} has to start first: it waits for its places and could not start any more")
-            }
             NoEviction::Cut(cut) => format!("{} ({})", cut.text(), cut.argument()),
         }
     }

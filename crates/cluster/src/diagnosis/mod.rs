@@ -44,11 +44,6 @@ pub enum Refusal {
         /// What.
         fault: QueueFault,
     },
-    /// A gang could not start any more in the places that it is promised.
-    LetsDown {
-        /// The gang.
-        job: Key,
-    },
     /// The queue serves its jobs in strict order, and one before this one cannot be placed or admitted.
     Behind {
         /// Queue.
@@ -206,10 +201,6 @@ pub enum Refusal {
     },
 }
 
-fn lets_down(gang: &Key) -> String {
-    format!("{gang} has to start first: its promised places depend on where pods of this kind are")
-}
-
 fn sub_groups(members: u32, min_member: u32, found: u32) -> String {
     if members > min_member {
         return format!(
@@ -253,7 +244,6 @@ impl Refusal {
             Refusal::QueueInvalid { queue, fault } => {
                 format!("queue {queue} is invalid: {}", fault.text(dims))
             }
-            Refusal::LetsDown { job } => lets_down(job),
             Refusal::Behind { queue, job } => {
                 format!("it is behind {job} in queue {queue}, whose dequeueStrategy is fifo")
             }

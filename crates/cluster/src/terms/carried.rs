@@ -45,12 +45,6 @@ impl Carried {
         !self.affinity.is_empty() || self.spread.iter().any(|spread| spread.required)
     }
 
-    /// Terms of the pods that its tasks have to be with, or spread among.
-    pub fn sought(&self) -> impl Iterator<Item = TermId> {
-        let spread = self.spread.iter().filter(|spread| spread.required).map(|spread| spread.term);
-        self.affinity.iter().copied().chain(spread)
-    }
-
     /// Whether one of them is this.
     pub(super) fn has(&self, term: TermId) -> bool {
         self.all().any(|(other, _)| other == term)

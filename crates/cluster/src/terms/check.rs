@@ -3,8 +3,8 @@ use rustc_hash::FxHashMap;
 
 use super::term::held;
 use super::{Held, Tally, Term};
+use crate::World;
 use crate::id::{ProfileId, TermId};
-use crate::{Class, Status, World};
 
 impl World {
     /// Says of everything that is kept for terms whether it is right.
@@ -29,10 +29,6 @@ impl World {
             });
             note(same && total == term.total, format!("pods of term {:?}", term.pods));
             note(levels == term.levels, format!("levels of term {:?}", term.pods));
-            let seeks = |class: &Class| class.carried.sought().filter(|other| *other == id).count();
-            let promised = self.tasks.iter().filter(|(_, task)| task.status == Status::Pipelined);
-            let relied: usize = promised.map(|(_, task)| seeks(&self.classes[task.class])).sum();
-            note(relied == term.relied as usize, format!("pods that rely on term {:?}", term.pods));
         }
         let mut labelled: FxHashMap<std::sync::Arc<str>, u32> = FxHashMap::default();
         for (key, _) in self.tasks.iter().flat_map(|(_, task)| task.labels.iter()) {

@@ -1,7 +1,7 @@
 //! What is counted for terms: tasks move, nodes change their domains, namespaces their labels.
 use std::sync::Arc;
 
-use super::term::{NOMINATED, News, What, held, shift};
+use super::term::{News, What, held};
 use super::topology::Shift;
 use super::{Change, Profile, Terms};
 use crate::id::{NodeId, ProfileId, TermId};
@@ -41,9 +41,6 @@ impl Terms {
         placed[held] = placed[held].wrapping_add_signed(sign);
         if *placed == [0; 3] {
             profile.placed.remove(&node);
-        }
-        if held == NOMINATED {
-            class.carried.sought().for_each(|term| shift(&mut terms[term].relied, sign));
         }
         let meant = profile.meant.iter().map(|term| (*term, What::Pod));
         let guards = class.carried.anti_affinity.iter().map(|term| (*term, What::Guard));

@@ -170,16 +170,6 @@ impl Terms {
         meant.iter().copied()
     }
 
-    /// How many pods of a term are promised their places.
-    pub fn promised(&self, term: TermId) -> u32 {
-        self.total(term)[term::NOMINATED]
-    }
-
-    /// Terms that mean the tasks of a class and by which pods seek others that are promised their places.
-    pub fn relied_on(&self, class: &Class) -> impl Iterator<Item = TermId> + '_ {
-        self.meaning(class).filter(|term| self.terms[*term].relied > 0)
-    }
-
     /// Terms that mean the tasks of a class and that some class keeps away or draws them by.
     pub fn outward(&self, class: &Class) -> impl Iterator<Item = TermId> + '_ {
         self.meaning(class).filter(|term| self.terms[*term].outward > 0)

@@ -109,8 +109,6 @@ pub(crate) struct Term {
     pub(super) exact: u32,
     /// Of these, those that keep pods away by it or draw them.
     pub(super) outward: u32,
-    /// Pods with promised places that seek by it.
-    pub(super) relied: u32,
     pub(super) tallies: Vec<Tally>,
     /// Pods in all domains.
     pub(super) total: Held<u32>,
@@ -136,7 +134,6 @@ impl Term {
             refs: 0,
             exact: 0,
             outward: 0,
-            relied: 0,
             tallies: vec![Tally::default(); topology.bound()],
             total: [0; 3],
             levels: Default::default(),

@@ -8,7 +8,6 @@ use super::gang::{self, Served};
 use super::gates;
 use super::gather;
 use super::order::{self, Line};
-use super::reliance;
 use super::work::Work;
 use crate::session::Session;
 use crate::waiting;
@@ -37,7 +36,6 @@ fn run(session: &mut Session<'_>) {
     jobs.retain(|job| may_be_placed(session, *job));
     jobs.sort_unstable();
     gather::go_on(session, &jobs);
-    reliance::give_up(session, &jobs);
     let unsearched = jobs.iter().filter(|job| session.world.jobs[**job].unsearched).count();
     session.searches.owe(unsearched);
     // What is to be placed of a job is found out when it is its turn.

@@ -3,7 +3,7 @@ use std::sync::Arc;
 
 use super::attempt::place_until_ready;
 use super::work::Work;
-use super::{detour, gather, hold, pack, reliance, start, together, yielding};
+use super::{gather, hold, pack, start, together, yielding};
 use crate::session::Session;
 use crate::statement::Statement;
 use phalanx_cluster::Status;
@@ -60,10 +60,6 @@ pub(super) fn serve(session: &mut Session<'_>, job: JobId, work: &mut Work) -> S
             placed = place_or_start(&mut statement, job, work, &mut refusals);
         }
     }
-    if let Some(gang) = reliance::let_down(&mut statement, job) {
-        drop(statement);
-        return serve_beside(session, job, work, (begin, gang));
-    }
     if statement.session().job_ready(job) {
         statement.commit(&why);
         note(session, job, refusals);
@@ -92,39 +88,6 @@ pub(super) fn serve(session: &mut Session<'_>, job: JobId, work: &mut Work) -> S
         return wait(session, job, work);
     }
     search(session, job, work, refusals)
-}
-
-/// Places a job where it does not let a gang down, or leaves it where it waits.
-fn serve_beside(
-    session: &mut Session<'_>,
-    job: JobId,
-    work: &mut Work,
-    (begin, gang): (usize, JobId),
-) -> Served {
-    if hold::may_wait(session, job) {
-        return wait(session, job, work);
-    }
-    work.go_back(begin);
-    if detour::place(session, job, work, gang) {
-        return served(session, job, work);
-    }
-    let all = Work::of_all(session, job).into_tasks();
-    if place_whole(session, job, &all, true) == Ok(true) {
-        return started(session, job, work);
-    }
-    wait_for(session, job, gang)
-}
-
-/// A job waits until a gang has started that it would let down.
-fn wait_for(session: &mut Session<'_>, job: JobId, gang: JobId) -> Served {
-    if !session.job_ready(job) {
-        release(session, job);
-    }
-    let until = reliance::patience(session, gang);
-    session.rests_until = session.rests_until.into_iter().chain([until]).min();
-    let refusal = reliance::refusal(session, gang);
-    session.refuse(job, refusal);
-    Served::Done
 }
 
 /// It may not start yet: says what it waits for.
@@ -237,9 +200,6 @@ fn take_over_from(
         return false;
     }
     let outranked = yielding::put_back(&mut statement, yielded, job);
-    if reliance::let_down(&mut statement, job).is_some() {
-        return false;
-    }
     pack::commit(statement, job);
     yielding::tell(session, &outranked, job);
     note(session, job, refusals);
@@ -312,7 +272,7 @@ fn partial(reached: &Reached) -> Option<Refusal> {
 }
 
 /// Gives up the nominations of a job that cannot be whole any more.
-pub(super) fn release(session: &mut Session<'_>, job: JobId) {
+pub(crate) fn release(session: &mut Session<'_>, job: JobId) {
     let it = &session.world.jobs[job];
     if it.counts.of(Status::Pipelined) == 0 {
         return;

@@ -23,7 +23,7 @@ const NODES: usize = 10;
 const SCANNED: usize = 4;
 
 /// Whether a gang gathers room that is not there yet.
-pub(super) fn is_gathering(world: &World, job: JobId) -> bool {
+pub(crate) fn is_gathering(world: &World, job: JobId) -> bool {
     let job = &world.jobs[job];
     job.gathers && job.counts.of(Status::Pipelined) > 0
 }

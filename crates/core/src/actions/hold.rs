@@ -70,11 +70,6 @@ pub(super) fn merit(session: &mut Session<'_>, job: JobId) -> Merit {
     (count, Reverse(waiting(session, places).unwrap_or(count)))
 }
 
-/// Whether members can be given these places one after the other, beside all others.
-pub(super) fn can_start(session: &mut Session<'_>, places: &Places) -> bool {
-    waiting(session, places.clone()).is_some()
-}
-
 /// Whether they can all be given these places at once.
 pub(super) fn can_start_now(session: &mut Session<'_>, places: &Places) -> bool {
     waiting(session, places.clone()) == Some(0)

@@ -2,7 +2,6 @@
 mod allocate;
 mod attempt;
 mod backfill;
-mod detour;
 mod enqueue;
 mod evict;
 mod gang;
@@ -15,13 +14,13 @@ mod order;
 mod pack;
 mod preempt;
 mod reclaim;
-mod reliance;
 mod start;
 mod together;
 mod work;
 mod yielding;
 
 pub(crate) use evict::{Past, note_taking};
+pub(crate) use gang::release;
 pub(crate) use order::Heap;
 pub(crate) use work::unplaced;
 

@@ -14,7 +14,7 @@ use smallvec::SmallVec;
 use std::cmp::Reverse;
 use std::sync::Arc;
 
-use super::{reliance, start};
+use super::start;
 use crate::session::Session;
 use crate::statement::Statement;
 use around::Around;
@@ -77,7 +77,7 @@ pub(super) fn place_whole(
     }
     let mut steps = session.searches.part(job);
     let mut statement = session.statement();
-    let goal = Goal { job, later, spares: true };
+    let goal = Goal { job, later };
     let found = fill_for(goal, &mut statement, tasks, &mut steps);
     if found == Ok(true) {
         start::at_once(&mut statement, job);
@@ -98,7 +98,7 @@ pub(super) fn fill(
     later: bool,
     steps: &mut Budget,
 ) -> Result<bool, Cut> {
-    fill_for(Goal { job, later, spares: false }, statement, tasks, steps)
+    fill_for(Goal { job, later }, statement, tasks, steps)
 }
 
 fn fill_for(
@@ -142,19 +142,11 @@ struct Goal {
     job: JobId,
     /// Room that is being released counts.
     later: bool,
-    /// No gang that waits may be let down.
-    spares: bool,
 }
 
 impl Goal {
-    fn is_met(self, statement: &mut Statement<'_, '_>, steps: &mut Budget) -> Result<bool, Cut> {
-        let session = statement.session();
-        let placed = session.job_ready(self.job) || (self.later && session.job_whole(self.job));
-        if !placed || !self.spares || !reliance::is_at_stake(session) {
-            return Ok(placed);
-        }
-        steps.spend(session.world.jobs[self.job].tasks.len())?;
-        Ok(reliance::may_seek(session) && reliance::let_down(statement, self.job).is_none())
+    fn is_met(self, session: &Session<'_>) -> bool {
+        session.job_ready(self.job) || (self.later && session.job_whole(self.job))
     }
 
     /// Whether the job's queue may have one more task.
@@ -277,7 +269,7 @@ impl Search<'_> {
                 statement.unplace(task);
             }
             if self.place_next(statement, frame)? {
-                if self.goal.is_met(statement, self.steps)? {
+                if self.goal.is_met(statement.session()) {
                     return Ok(true);
                 }
                 let next = self.after(frame);

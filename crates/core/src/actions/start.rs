@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use super::hold::{self, Places};
-use super::{gang, pack, reliance};
+use super::{gang, pack};
 use crate::searches::Searches;
 use crate::session::Session;
 use crate::statement::Statement;
@@ -26,11 +26,7 @@ const LONGEST: i64 = 10_000;
 /// down by where they go.
 pub(super) fn at_once(statement: &mut Statement<'_, '_>, job: JobId) {
     let tasks = waiting(statement.session(), job);
-    let mut attempt = statement.nested();
-    take_up(&mut attempt, job, tasks);
-    if reliance::let_down(&mut attempt, job).is_none() {
-        attempt.keep();
-    }
+    take_up(statement, job, tasks);
 }
 
 /// Lets a gang for whose places nothing has to be released any more start in any way there is.
@@ -117,7 +113,7 @@ pub(super) fn as_promised(session: &mut Session<'_>, job: JobId, places: &Places
         statement.unplace(*task);
         statement.allocate(*task, *node);
     }
-    let starts = statement.session().job_ready(job) && reliance::let_down(&mut statement, job).is_none();
+    let starts = statement.session().job_ready(job);
     if starts {
         statement.commit(&Arc::default());
     }
@@ -129,7 +125,7 @@ pub(super) fn where_it_waits(session: &mut Session<'_>, job: JobId) -> bool {
     let mut statement = session.statement();
     let tasks = waiting(statement.session(), job);
     take_up(&mut statement, job, tasks);
-    let ready = statement.session().job_ready(job) && reliance::let_down(&mut statement, job).is_none();
+    let ready = statement.session().job_ready(job);
     if ready {
         statement.commit(&Arc::default());
     }

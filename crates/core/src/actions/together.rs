@@ -5,7 +5,7 @@
 use rustc_hash::FxHashMap;
 
 use super::attempt::Attempt;
-use super::{pack, reliance, start};
+use super::{pack, start};
 use crate::session::Session;
 use crate::statement::Statement;
 use phalanx_cluster::budget::Cut;
@@ -44,10 +44,7 @@ pub(super) fn place_whole(
     for home in choice.homes(statement.session(), job, tasks) {
         statement.session().searches.spend(job, tasks.len())?;
         let mut attempt = statement.nested();
-        if place_at(&mut attempt, job, tasks, &choice, home)
-            && (later || attempt.session().job_ready(job))
-            && reliance::let_down(&mut attempt, job).is_none()
-        {
+        if place_at(&mut attempt, job, tasks, &choice, home) && (later || attempt.session().job_ready(job)) {
             start::at_once(&mut attempt, job);
             attempt.keep();
             pack::commit(statement, job);

@@ -26,9 +26,7 @@ impl Parking {
 /// they are too many.
 pub(super) fn parking(session: &Session<'_>, id: JobId, crowd: bool) -> Option<Parking> {
     let job = &session.world.jobs[id];
-    // Who waits for another gang is served in the cycle after that has started.
-    let waits_for_gang = job.refusals.iter().any(|refusal| matches!(refusal, Refusal::LetsDown { .. }));
-    if (job.had_no_turn() && !crowd) || waits_for_gang || job.refusals.is_empty() {
+    if (job.had_no_turn() && !crowd) || job.refusals.is_empty() {
         return None;
     }
     let stands: Option<Vec<Time>> =

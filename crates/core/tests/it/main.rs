@@ -18,7 +18,6 @@ mod long_searches;
 mod more_plugins;
 mod moves;
 mod oracle;
-mod oracle_beside;
 mod oracle_claims;
 mod oracle_gangs;
 mod oracle_leaving;

@@ -391,11 +391,6 @@ prop_compose! {
     }
 }
 
-/// As many pods of a colour in each domain as in any, or one more.
-pub(crate) fn evenly(colour: usize, topology: Topology) -> Even {
-    Even { colour, topology, skew: 1, domains: 1 }
-}
-
 /// Spread of pods of the first colour, by one topology or by both.
 pub(crate) fn of_first_colour() -> impl Strategy<Value = Vec<Even>> {
     prop::collection::vec(even().prop_map(|even| Even { colour: 0, domains: 1, ..even }), 1..3).prop_map(

@@ -262,23 +262,6 @@ impl Placement {
         best.spot()
     }
 
-    /// All nodes for a task of the class, the best first, of each cell one.
-    pub fn spots(
-        &mut self,
-        world: &World,
-        tiers: &Tiers,
-        asker: impl Into<Asker>,
-        points: &Points,
-    ) -> Vec<Spot> {
-        let (known, cells) = self.fresh(world, tiers, asker.into());
-        let rated = |node| Some((points.rating(known, cells, node)?, node));
-        let mut rated: Vec<(Rating, NodeId)> = world.nodes.ids().filter_map(rated).collect();
-        rated.sort_unstable_by(|a, b| b.cmp(a));
-        let mut seen = FxHashSet::default();
-        rated.retain(|(_, node)| seen.insert(cells.of(*node)));
-        rated.into_iter().map(|(rating, node)| Spot { node, room: room_of(rating) }).collect()
-    }
-
     /// Whether, and when, one node has room for a task of the class.
     pub fn room(
         &mut self,

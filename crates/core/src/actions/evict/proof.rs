@@ -10,7 +10,6 @@ use super::purpose::Purpose;
 use super::roster::{Loss, Victim};
 use super::steps::Steps;
 use super::surplus;
-use crate::actions::reliance;
 use crate::decision::Cause;
 use crate::session::Session;
 use crate::statement::Statement;
@@ -73,10 +72,6 @@ pub(super) fn prove(
     }
     let may = is_entitled(statement.session(), aim, purpose) && accepts(statement.session().world);
     if !may && !units.is_empty() {
-        return Ok(false);
-    }
-    if let Some(gang) = reliance::let_down(&mut statement, aim.job) {
-        steps.spare_gang(gang);
         return Ok(false);
     }
     let gone = still_gone(statement.session(), units);

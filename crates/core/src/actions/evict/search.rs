@@ -21,7 +21,6 @@ use super::roster::{Loss, Roster, Victim};
 use super::steps::Steps;
 use super::takes::Forbidden;
 use crate::actions::gang;
-use crate::actions::reliance;
 use crate::actions::together::Choice;
 use crate::decision::Cause;
 use crate::session::Session;
@@ -43,16 +42,9 @@ pub(super) fn evict_for(
     (steps, ledgers): (&mut Steps, &mut Ledgers),
 ) -> Result<(), NoEviction> {
     steps.begin();
-    steps.spared_gang();
-    let found = ledgers.with_today(session, aim, steps, |session, today, steps| {
+    ledgers.with_today(session, aim, steps, |session, today, steps| {
         evict_in(session, (aim, purpose, forbidden), roster, (today, steps))
-    });
-    match (found, steps.spared_gang()) {
-        (Err(why), Some(gang)) if !matches!(why, NoEviction::Cut(_)) => {
-            Err(NoEviction::LetsDown(session.world.jobs[gang].key.clone()))
-        }
-        (found, _) => found,
-    }
+    })
 }
 
 /// The same with rooms as they are with nobody evicted.
@@ -104,8 +96,7 @@ fn evict_in(
             && (may_break || proof::can_spare(session.world, victim.job, &[**victim]))
             && !forbidden.has(session.world, victim.job)
     };
-    let mut offered: Vec<Victim> = order.iter().filter(is_offered).copied().collect();
-    offered.retain(|victim| reliance::who_relies_on(session, aim.job, victim.task).is_none());
+    let offered: Vec<Victim> = order.iter().filter(is_offered).copied().collect();
     let why = Arc::new(purpose.cause(session, aim.job));
     let (pass, tier) = (Pass::Last, 0);
     let mut search = Search { session, aim, purpose, today, steps, why, pass, offered, tier };

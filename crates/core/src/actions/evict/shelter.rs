@@ -10,10 +10,8 @@ use super::ledger::Ledgers;
 use super::purpose::Purpose;
 use super::search::asks_others;
 use super::takes::{Forbidden, Party};
-use crate::actions::reliance;
 use crate::session::Session;
 use phalanx_cluster::diagnosis::{Nobody, Shelter, Sheltered, Short};
-use phalanx_cluster::event::Key;
 use phalanx_cluster::id::{ClassId, JobId, NodeId, QueueId, TaskId};
 use phalanx_cluster::{Budgets, Refused, Status, World};
 use phalanx_framework::conf::Flag;
@@ -31,7 +29,6 @@ pub(super) fn of(
     together: &[(TaskId, NodeId)],
 ) -> Sheltered {
     let by = session.world.jobs[aim.job].queue;
-    let company = company(session, aim, purpose, by);
     aim.as_if_whole(session, |session| {
         let mut search = Search {
             session,
@@ -42,7 +39,6 @@ pub(super) fn of(
             may_break: purpose.may_break(session),
             forbidden: session.past.takes.forbidden(&Party::of(session.world, aim.job)),
             asked: FxHashMap::default(),
-            company,
             gangs: BTreeMap::new(),
             together: together.iter().map(|(task, _)| *task).collect(),
             lacking: FxHashMap::default(),
@@ -126,7 +122,6 @@ struct Search<'a, 'w> {
     forbidden: Forbidden,
     /// What plugins said about pods of a job and class.
     asked: FxHashMap<(Option<JobId>, ClassId), Option<Kept>>,
-    company: FxHashMap<TaskId, Key>,
     /// Those that their gangs need, by the field that says so.
     gangs: BTreeMap<&'static str, Gangs>,
     /// Those that may go together, if that is known.
@@ -156,8 +151,7 @@ impl Search<'_, '_> {
         if let Some(queue) = keeps.filter(|_| self.purpose.kind() == EvictionKind::Reclaim) {
             return Some(Shelter::Queue(world.queues[queue].name.clone()));
         }
-        let company = || self.company.get(&task).cloned().map(Shelter::Company);
-        self.own(task).or_else(company).or_else(|| self.by_others(task, job))
+        self.own(task).or_else(|| self.by_others(task, job))
     }
 
     /// Whoever asks.
@@ -296,23 +290,6 @@ fn kept(session: &Session<'_>, (by, id): (TaskId, TaskId), purpose: Purpose) -> 
         Some(plugin) => Kept::Otherwise(plugin.keeps(world, by, id)),
         None => Kept::Otherwise("that no plugin lets go for it".into()),
     })
-}
-
-/// Pods on which gangs rest that wait, with these.
-fn company(session: &mut Session<'_>, aim: &Aim, purpose: Purpose, by: QueueId) -> FxHashMap<TaskId, Key> {
-    let mut company = FxHashMap::default();
-    if !reliance::is_at_stake(session) {
-        return company;
-    }
-    let tasks: Vec<TaskId> = any(session, purpose, by).take(MOST).collect();
-    for task in tasks {
-        if !reliance::may_seek(session) {
-            break;
-        }
-        let gang = reliance::who_relies_on(session, aim.job, task);
-        company.extend(gang.map(|gang| (task, session.world.jobs[gang].key.clone())));
-    }
-    company
 }
 
 /// Pods that run and could be asked for, those that are protected too, and those that only their queue keeps.

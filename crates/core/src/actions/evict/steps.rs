@@ -3,7 +3,6 @@ use super::{MAX_STEPS, MAX_STEPS_ARG, MAX_TIME, MAX_TIME_ARG};
 use crate::session::Session;
 use phalanx_cluster::budget::{Budget, Cut};
 use phalanx_cluster::diagnosis::NoEviction;
-use phalanx_cluster::id::JobId;
 
 /// Things that are looked at in the time in which one place is tried.
 const SCANNED: usize = 16;
@@ -19,8 +18,6 @@ pub(super) struct Steps {
     ways: u64,
     /// Not every way was tried.
     gave_up: bool,
-    /// A gang that an eviction would have let down.
-    lets_down: Option<JobId>,
 }
 
 /// What was [set aside](Steps::set_aside).
@@ -34,7 +31,7 @@ impl Steps {
         let args = session.conf.action_args(action);
         let steps = args.int(MAX_STEPS_ARG.name, MAX_STEPS);
         let budget = session.budget(steps, args.duration(MAX_TIME_ARG.name, MAX_TIME));
-        Self { budget, ways: WAYS, gave_up: false, lets_down: None }
+        Self { budget, ways: WAYS, gave_up: false }
     }
 
     /// Another aim, or another question about it.
@@ -78,16 +75,6 @@ impl Steps {
     /// Some ways are not looked at.
     pub(super) fn give_up(&mut self) {
         self.gave_up = true;
-    }
-
-    /// An eviction is not made since it would let a gang down.
-    pub(super) fn spare_gang(&mut self, gang: JobId) {
-        self.lets_down = self.lets_down.or(Some(gang));
-    }
-
-    /// The first such gang since that was asked last.
-    pub(super) fn spared_gang(&mut self) -> Option<JobId> {
-        self.lets_down.take()
     }
 
     /// Whether a way may have been missed.

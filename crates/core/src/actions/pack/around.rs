@@ -65,7 +65,7 @@ impl<'a> Around<'a> {
         let mut frames = vec![Frame::default()];
         while let Some(frame) = frames.last_mut() {
             if self.place_next(statement, frame)? {
-                if self.goal.is_met(statement, self.steps)? {
+                if self.goal.is_met(statement.session()) {
                     return Ok(true);
                 }
                 frames.push(Frame::default());
