@@ -12,9 +12,12 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("phalanx-framework", &["phalanx-cluster", "phalanx-resource"]),
     ("phalanx-plugins", &["phalanx-cluster", "phalanx-framework", "phalanx-resource"]),
     ("phalanx-core", &["phalanx-cluster", "phalanx-framework", "phalanx-plugins", "phalanx-resource"]),
-    ("phalanx-conf", &["phalanx-core", "phalanx-framework", "phalanx-plugins"]),
+    ("phalanx-conf", &["phalanx-cluster", "phalanx-core", "phalanx-framework", "phalanx-plugins"]),
     ("phalanx-api", &[]),
-    ("phalanx-cache", &["phalanx-api", "phalanx-cel", "phalanx-cluster", "phalanx-resource"]),
+    (
+        "phalanx-cache",
+        &["phalanx-api", "phalanx-cel", "phalanx-cluster", "phalanx-framework", "phalanx-resource"],
+    ),
     (
         "phalanx-sim",
         &[
