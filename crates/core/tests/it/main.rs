@@ -33,6 +33,7 @@ mod pools;
 mod properties;
 mod queues;
 mod random;
+mod rates;
 mod reclaims;
 mod refusals;
 mod repairs;

@@ -1,0 +1,64 @@
+//! Properties of evictions against brute force: soundness holds in every case, completeness is a rate with a bar.
+use std::cell::Cell;
+
+use proptest::prelude::*;
+use proptest::test_runner::{TestCaseResult, TestError, TestRunner};
+
+/// Of a hundred gangs for which brute force finds victims, this many are served at the least.
+const BAR_PERCENT: u32 = 99;
+
+/// What refusals say that may have missed victims.
+const NOT_EXHAUSTIVE: [&str; 3] = ["not every", "too many", "was ended"];
+
+/// Gangs that have to evict, counted over the cases of a property.
+#[derive(Debug, Default)]
+pub(crate) struct Rate {
+    served: Cell<u32>,
+    missed: Cell<u32>,
+    /// Served gangs for which brute force finds victims that matter less.
+    costly: Cell<u32>,
+}
+
+impl Rate {
+    /// A gang was served by evictions.
+    pub(crate) fn served(&self) {
+        self.served.set(self.served.get() + 1);
+    }
+
+    /// A gang was refused though brute force finds victims; the refusal has to say that it was not exhaustive.
+    pub(crate) fn missed(&self, reasons: &[String]) -> TestCaseResult {
+        self.missed.set(self.missed.get() + 1);
+        let says_so = reasons.iter().any(|reason| NOT_EXHAUSTIVE.iter().any(|text| reason.contains(text)));
+        prop_assert!(says_so, "the refusal claims to be exhaustive: {reasons:?}");
+        Ok(())
+    }
+
+    /// A gang was served by victims though others matter less.
+    pub(crate) fn costly(&self) {
+        self.costly.set(self.costly.get() + 1);
+    }
+
+    fn check(&self, name: &str) {
+        let (served, missed, costly) = (self.served.get(), self.missed.get(), self.costly.get());
+        println!("{name}: {served} of {} gangs served, {costly} of them at a cost too high", served + missed);
+        let enough = served * 100 >= (served + missed) * BAR_PERCENT;
+        assert!(enough, "{name}: {missed} of {} gangs were refused", served + missed);
+    }
+}
+
+/// Checks soundness in so many cases, and then the rates that the checks counted.
+pub(crate) fn holds<S: Strategy>(
+    name: &str,
+    cases: u32,
+    strategy: S,
+    check: impl Fn(&S::Value, &Rate) -> TestCaseResult,
+) {
+    let rate = Rate::default();
+    let config = ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(cases) };
+    let outcome = TestRunner::new(config).run(&strategy, |case| check(&case, &rate));
+    match outcome {
+        Ok(()) => rate.check(name),
+        Err(TestError::Fail(why, case)) => panic!("{name}: {why}\n{case:#?}"),
+        Err(TestError::Abort(why)) => panic!("{name}: {why}"),
+    }
+}
