@@ -217,8 +217,8 @@ pub enum NoEviction {
     TooLarge,
     /// It would not fit even without all who may be evicted for it.
     NotEnough(Arc<Sheltered>),
-    /// None were found that may go together and leave enough room, but not all that could do was tried.
-    NotFound(Untried),
+    /// No pods were found that may be evicted together and leave enough room, but the search was not exhaustive.
+    NotFound(Untried, Arc<Sheltered>),
     /// The search took as much as the action may take in a cycle.
     Cut(Cut),
 }
@@ -226,20 +226,17 @@ pub enum NoEviction {
 /// What was not tried when nobody was found to be evicted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Untried {
-    /// Every set of pods that may go: there are too many.
+    /// Every set of pods that may be evicted.
     Sets,
     /// Every way to place the gang: there are too many.
     Ways,
-    /// Every set of pods that may go: each one is a question to an extender.
-    Asked,
 }
 
 impl Untried {
     fn text(self) -> &'static str {
         match self {
-            Untried::Sets => "there are too many sets of them to try each",
-            Untried::Ways => "there are too many ways to place it to try each",
-            Untried::Asked => "not every set of them was tried, since an extender has to be asked about each",
+            Untried::Sets => "not every set of them was tried",
+            Untried::Ways => "not every way to place it was tried",
         }
     }
 }
@@ -261,8 +258,10 @@ impl NoEviction {
                 sheltered.short.map_or_else(String::new, |short| short.text(dims)),
                 sheltered.text()
             ),
-            NoEviction::NotFound(untried) => format!(
-                "no pods were found that may be evicted together and leave enough room for it; {}",
+            NoEviction::NotFound(untried, told) => format!(
+                "no pods were found that may be evicted together and leave enough room for it{}{}; {}",
+                told.short.map_or_else(String::new, |short| short.text(dims)),
+                told.text(),
                 untried.text()
             ),
             NoEviction::Cut(cut) => format!("{} ({})", cut.text(), cut.argument()),

@@ -190,6 +190,6 @@ fn more_than_others_may_give_is_refused_for_that() {
         let cycle = cluster.cycle();
         assert_eq!(cycle.evicted, [""; 0], "{action}");
         let reasons = cluster.reasons("asks").join("; ");
-        assert!(reasons.contains("would not fit even without all pods that may be evicted"), "{reasons}");
+        assert!(reasons.contains("no pods were found that may be evicted together"), "{reasons}");
     }
 }

@@ -231,12 +231,6 @@ impl Ledger {
         self.needs.iter().any(|need| need.fits[node.index()] > 0)
     }
 
-    /// Whether a node could take more tasks of any class than in another ledger of the same.
-    pub(super) fn takes_more(&self, node: NodeId, than: &Self) -> bool {
-        let fits = |ledger: &Self, at: usize| ledger.needs[at].fits[node.index()];
-        (0..self.needs.len()).any(|at| fits(self, at) > fits(than, at))
-    }
-
     /// How many tasks of each class a node could take with so much freed there.
     pub(super) fn takes_with<'w>(&self, node: NodeId, freed: impl Iterator<Item = &'w Amounts>) -> Vec<u32> {
         let mut room = self.rooms[node.index()].clone();
@@ -245,20 +239,6 @@ impl Ledger {
             if need.admits(node.index()) { need.sum.on_node(node.index(), need.fitting(&room)) } else { 0 }
         };
         self.needs.iter().map(takes).collect()
-    }
-
-    /// A victim stays after all.
-    pub(super) fn shrink(&mut self, node: NodeId, request: &Amounts) {
-        let mut room = self.rooms[node.index()].clone();
-        room.sub(request);
-        self.set(node, room);
-    }
-
-    /// A victim goes.
-    pub(super) fn grow(&mut self, node: NodeId, request: &Amounts) {
-        let mut room = self.rooms[node.index()].clone();
-        room.add(request);
-        self.set(node, room);
     }
 
     /// How many units of victims, the first ones first, must go at the least; `None` when all of them are not enough.
@@ -327,37 +307,6 @@ impl Ledger {
         }
     }
 
-    /// The resources that are asked for.
-    pub(super) fn dims(&self) -> impl Iterator<Item = DimId> + '_ {
-        self.totals.iter().map(|total| total.dim)
-    }
-
-    /// Whether there may be room with no more than that freed of what would be free in `empty`.
-    pub(super) fn may_do_with(&self, given: &Amounts, empty: &Self) -> bool {
-        let enough = |total: &Total| total.room + i128::from(given.get(total.dim)) >= total.wanted;
-        if !self.totals.iter().all(enough) {
-            return false;
-        }
-        let [need] = &self.needs[..] else { return true };
-        let today: u64 = need.fits.iter().map(|fits| u64::from(*fits)).sum();
-        let missing = self.wanted.saturating_sub(today) as usize;
-        need.request.iter().all(|(dim, amount)| {
-            let costs = self.costs(need, &empty.needs[0], (*dim, *amount));
-            least_of(costs, missing).is_some_and(|least| least <= i128::from(given.get(*dim)))
-        })
-    }
-
-    /// What has to be freed of a resource for each task more that a node would take.
-    fn costs(&self, need: &Need, empty: &Need, (dim, amount): (DimId, i64)) -> Vec<i64> {
-        let costs = |at: usize| {
-            let room = self.rooms[at].get(dim);
-            let lacks =
-                move |tasks: u32| (i64::from(tasks).saturating_mul(amount).saturating_sub(room)).max(0);
-            (need.fits[at]..empty.fits[at]).map(move |tasks| lacks(tasks + 1) - lacks(tasks))
-        };
-        (0..self.rooms.len()).flat_map(costs).collect()
-    }
-
     /// Adds the room of a node to the totals, or takes it from them.
     fn add_up(&mut self, at: usize, sign: i64) {
         let Self { needs, totals, rooms, .. } = self;
@@ -367,15 +316,6 @@ impl Ledger {
             }
         }
     }
-}
-
-/// The sum of the so many least; `None` when there are fewer.
-fn least_of(mut costs: Vec<i64>, count: usize) -> Option<i128> {
-    if count > 0 && count < costs.len() {
-        costs.select_nth_unstable(count - 1);
-    }
-    let least = costs.get(..count)?;
-    Some(least.iter().map(|cost| i128::from(*cost)).sum())
 }
 
 fn rooms(world: &World, room: impl Fn(&Node) -> Amounts) -> Vec<Amounts> {

@@ -20,8 +20,6 @@
 //! All of it is counted in steps, and an action has only so many in a cycle; on a cluster it has only so much time too.
 //! Jobs that had no turn go first in the next.
 mod aim;
-mod fewer;
-mod given;
 mod ledger;
 mod nobody;
 mod proof;
@@ -31,7 +29,6 @@ mod search;
 mod shelter;
 pub(super) mod shuffle;
 mod steps;
-mod surplus;
 mod takes;
 mod vain;
 
@@ -375,15 +372,17 @@ impl Planner {
         why: NoEviction,
     ) -> NoEviction {
         let known = session.past.vain.told(like);
+        let told = || {
+            let gone = search::together(session, aim, purpose, &self.roster);
+            let short = shelter::short(session.world, aim, &gone, &self.ledgers);
+            Arc::new(Sheltered { short, ..shelter::of(session, aim, purpose, &gone) })
+        };
         match why {
             NoEviction::NoVictims(told) if *told == Sheltered::default() => NoEviction::NoVictims(
                 known.unwrap_or_else(|| Arc::new(shelter::of(session, aim, purpose, &[]))),
             ),
-            NoEviction::NotEnough(_) => NoEviction::NotEnough(known.unwrap_or_else(|| {
-                let gone = search::together(session, aim, purpose, &self.roster);
-                let short = shelter::short(session.world, aim, &gone, &self.ledgers);
-                Arc::new(Sheltered { short, ..shelter::of(session, aim, purpose, &gone) })
-            })),
+            NoEviction::NotEnough(_) => NoEviction::NotEnough(known.unwrap_or_else(told)),
+            NoEviction::NotFound(untried, _) => NoEviction::NotFound(untried, known.unwrap_or_else(told)),
             _ => why,
         }
     }

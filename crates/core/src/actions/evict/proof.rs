@@ -5,11 +5,9 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
 use super::aim::{self, Aim};
-use super::fewer::fewer;
 use super::purpose::Purpose;
 use super::roster::{Loss, Victim};
 use super::steps::Steps;
-use super::surplus;
 use crate::decision::Cause;
 use crate::session::Session;
 use crate::statement::Statement;
@@ -62,14 +60,6 @@ pub(super) fn prove(
     };
     steps.begin();
     spare(&mut statement, aim, &units[..count], placed, steps)?;
-    fewer(&mut statement, aim, (&units[..count], purpose.of_gangs()), steps)?;
-    let placed = aim.placed(statement.session().world);
-    if surplus::leave_whole(&mut statement, aim, units, placed, steps)? {
-        // Who had to go besides the whole of a gang may stay with some of it.
-        let left = still_gone(statement.session(), units);
-        let placed = aim.placed(statement.session().world);
-        spare(&mut statement, aim, &left, placed, steps)?;
-    }
     let may = is_entitled(statement.session(), aim, purpose) && accepts(statement.session().world);
     if !may && !units.is_empty() {
         return Ok(false);
@@ -90,12 +80,6 @@ pub(super) fn prove(
         statement.commit_reserved(why);
     }
     Ok(true)
-}
-
-/// How many sets there are of so many, if each may be tried with so many tasks placed anew.
-pub(super) fn sets_of(count: usize, tasks: usize) -> Option<usize> {
-    let sets = 1usize.checked_shl(u32::try_from(count).ok()?)?;
-    sets.checked_mul(tasks.max(1)).filter(|places| *places <= THOROUGH).map(|_| sets)
 }
 
 /// Those of them that are evicted.

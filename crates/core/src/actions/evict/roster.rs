@@ -10,7 +10,7 @@
 use std::cmp::Ordering;
 use std::rc::Rc;
 
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashMap;
 
 use super::aim::Aim;
 use super::purpose::Purpose;
@@ -92,29 +92,9 @@ impl Roster {
         if let Some(order) = self.orders.get(&asker) {
             return order.clone();
         }
-        let order: Rc<[Victim]> = self.sorted(session, aim, purpose, |_| true).into();
+        let order: Rc<[Victim]> = self.sorted(session, aim, purpose).into();
         self.orders.insert(asker, order.clone());
         order
-    }
-
-    /// The same, with members that a gang can do without taken where they help, not where it would give them up otherwise.
-    pub(super) fn where_of_use(
-        &self,
-        session: &Session<'_>,
-        aim: &Aim,
-        purpose: Purpose,
-        order: Rc<[Victim]>,
-        helps: &impl Fn(NodeId) -> bool,
-    ) -> Rc<[Victim]> {
-        let of = |loss: Loss, useful: bool| {
-            let victims = order.iter().filter(move |victim| victim.loss == loss);
-            victims.filter(move |victim| helps(victim.node) == useful).map(|victim| victim.job)
-        };
-        let idle: FxHashSet<JobId> = of(Loss::Surplus, false).collect();
-        if idle.is_empty() || !of(Loss::Whole, true).any(|job| idle.contains(&job)) {
-            return order;
-        }
-        self.sorted(session, aim, purpose, helps).into()
     }
 
     /// The same in no order, and cheap: those that are protected are not told from the others.
@@ -129,28 +109,20 @@ impl Roster {
         tasks.filter_map(place).collect()
     }
 
-    fn sorted(
-        &self,
-        session: &Session<'_>,
-        aim: &Aim,
-        purpose: Purpose,
-        helps: impl Fn(NodeId) -> bool,
-    ) -> Vec<Victim> {
+    fn sorted(&self, session: &Session<'_>, aim: &Aim, purpose: Purpose) -> Vec<Victim> {
         let by = session.world.jobs[aim.job].queue;
         let jobs = givers(session, aim, purpose, true);
-        let mut parts: Vec<Part> =
-            jobs.into_iter().flat_map(|job| self.parts(session, job, &helps)).collect();
+        let mut parts: Vec<Part> = jobs.into_iter().flat_map(|job| self.parts(session, job)).collect();
         parts.sort_by(|a, b| compare(session, self.purpose, by, a, b));
         parts.into_iter().flat_map(|part| part.victims).collect()
     }
 
-    fn parts(&self, session: &Session<'_>, id: JobId, helps: impl Fn(NodeId) -> bool) -> Vec<Part> {
+    fn parts(&self, session: &Session<'_>, id: JobId) -> Vec<Part> {
         let world = &*session.world;
         let job = &world.jobs[id];
         let mut members: Vec<TaskId> =
             job.tasks.iter().copied().filter(|task| self.may_go(session, *task)).collect();
-        let idle = |task: &TaskId| !world.tasks[*task].node.is_some_and(&helps);
-        members.sort_by(|a, b| idle(a).cmp(&idle(b)).then_with(|| session.task_order(*b, *a)));
+        members.sort_by(|a, b| session.task_order(*b, *a));
         let mut spare = Spare::of(job);
         let broken = job.is_broken();
         let mut parts: Vec<Part> = Vec::new();

@@ -1,11 +1,8 @@
 //! The search for victims that are allowed and help.
 mod by_node;
-mod choices;
+mod few;
 mod one_node;
-mod prospect;
-mod sets;
 mod spare;
-mod swap;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -13,7 +10,6 @@ use std::sync::Arc;
 use rustc_hash::FxHashSet;
 
 use super::aim::Aim;
-use super::given::Given;
 use super::ledger::{Ledger, Ledgers};
 use super::proof::{self, Unit, prove, units};
 use super::purpose::Purpose;
@@ -27,12 +23,8 @@ use crate::session::Session;
 use phalanx_cluster::diagnosis::{NoEviction, Untried};
 use phalanx_cluster::id::{ClassId, JobId, NodeId, TaskId, TermId};
 use phalanx_cluster::{Budgets, World};
-use phalanx_framework::plugin::Plugin;
+use phalanx_framework::plugin::{EvictionKind, Plugin};
 use spare::Pass;
-use swap::Swaps;
-
-/// Steps that each last resort may make: others wait for their turn.
-const LAST_STEPS: u64 = 20_000;
 
 /// Evicts for an aim, if that helps. All is as it was where it does not.
 pub(super) fn evict_for(
@@ -72,9 +64,7 @@ fn evict_in(
         let count = all.len();
         let goes = each_alone(session, aim, purpose, roster, all);
         let emptier = today.without(goes.iter().map(|(task, node)| (*node, session.world.request_of(*task))));
-        let given = Given::most(session, purpose, today, goes.iter().copied());
-        let enough = |given: &Given| today.may_do_with(&given.sum(), &emptier);
-        if !emptier.may_do() || !given.as_ref().is_none_or(enough) {
+        if !emptier.may_do() {
             return Err(if goes.is_empty() {
                 NoEviction::NoVictims(Arc::default())
             } else {
@@ -87,8 +77,6 @@ fn evict_in(
     }
     let order = roster.order(session, aim, purpose);
     steps.scan(4 * order.len())?;
-    let helps = |node: NodeId| today.admits(node) && empty.takes_more(node, today);
-    let order = roster.where_of_use(session, aim, purpose, order, &helps);
     let may_break = purpose.may_break(session);
     let is_offered = |victim: &&Victim| {
         alone.as_ref().is_none_or(|alone| alone.contains(&victim.task))
@@ -269,29 +257,25 @@ impl Search<'_, '_> {
         }
         let limited = self.units(&all).iter().map(Unit::len).sum::<usize>() < offered.len();
         let world = &*self.session.world;
-        let (looks, seeks) = (self.aim.looks_around(world), self.aim.seeks(world));
-        let around = looks || self.is_over_quota();
-        let some_only = limited
-            && (self.by_node(&useful, tier)?
-                || self.by_domain(&useful, tier)?
-                || self.by_turns(&useful, tier)?);
-        if some_only
-            || self.with_company(offered, tier)?
-            || ((limited || seeks) && self.every_set(if around { offered } else { &useful }, tier)?)
-        {
+        let seeks = self.aim.seeks(world);
+        let some_only = limited && (self.by_node(&useful, tier)? || self.by_domain(&useful, tier)?);
+        if some_only || self.with_company(offered, tier)? {
             return Ok(());
         }
-        Err(if self.steps.gave_up() {
-            NoEviction::NotFound(Untried::Ways)
+        let mut untried = false;
+        if limited || seeks {
+            match self.every_set(if offered.len() <= few::FEW { offered } else { &useful }, tier)? {
+                Some(true) => return Ok(()),
+                found => untried = found.is_none() || offered.len() > few::FEW || self.order_matters(),
+            }
+        }
+        Err(if untried {
+            NoEviction::NotFound(Untried::Sets, Arc::default())
+        } else if self.steps.gave_up() {
+            NoEviction::NotFound(Untried::Ways, Arc::default())
         } else {
             NoEviction::NotEnough(Arc::default())
         })
-    }
-
-    /// Whether the queue may have the whole gang only when others hold less, wherever they hold it.
-    fn is_over_quota(&mut self) -> bool {
-        let (aim, queue) = (self.aim, self.session.world.jobs[self.aim.job].queue);
-        aim.each_as_last(self.session, |session, task| session.allocatable(queue, task)).is_err()
     }
 
     /// Only those in one topology domain, for a gang that may choose it: one domain after the other, those with the least
@@ -399,42 +383,28 @@ impl Search<'_, '_> {
         self.purpose.of_gangs() && !self.pass.takes_spare_only()
     }
 
-    /// Evicts as few of the units as it takes, if they help and nothing better is to be looked for.
+    /// Evicts as few of the units as it takes, if they help.
     fn prove(&mut self, units: &[Unit]) -> Result<bool, NoEviction> {
-        self.improve(units, swap::ROUNDS)
-    }
-
-    /// The same, with less important ones in the place of some, if that helps too.
-    fn improve(&mut self, units: &[Unit], rounds: usize) -> Result<bool, NoEviction> {
-        let mut swaps = Swaps::default();
-        if self.evict(units, (rounds > 0).then_some(&mut swaps))? {
-            return Ok(true);
-        }
-        if swaps.is_empty() {
-            return Ok(false);
-        }
-        Ok(self.swap(swaps, rounds - 1)? || self.evict(units, None)?)
-    }
-
-    /// Evicts as few of the units as it takes, if they help, and there are no swaps, if those are asked for.
-    fn evict(&mut self, units: &[Unit], swaps: Option<&mut Swaps>) -> Result<bool, NoEviction> {
-        let Self { session, aim, purpose, today, steps, why, pass, offered, .. } = self;
-        let world = &*session.world;
-        let freed = |victim: &Victim| (victim.node, world.request_of(victim.task));
-        let least = today.least(units.iter().map(|unit| unit.iter().map(freed)));
-        let Some(least) = least else { return Ok(false) };
-        let accepts = |world: &World| {
-            pass.accepts(world, *purpose, units)
-                && swaps.is_none_or(|swaps| {
-                    *swaps = Swaps::of(world, (aim, *purpose), (today, offered), units);
-                    swaps.is_empty()
-                })
-        };
+        let Some(least) = self.least(units) else { return Ok(false) };
+        let Self { session, aim, purpose, steps, why, pass, .. } = self;
+        let accepts = |world: &World| pass.accepts(world, *purpose, units);
         let proven = prove(session, aim, *purpose, (units, least), accepts, why, steps)?;
         if proven {
             self.let_go(units);
         }
         Ok(proven || self.pass.is_over())
+    }
+
+    /// How many of the units, the first ones first, have to go at the least; `None` where all of them are not enough.
+    fn least(&mut self, units: &[Unit]) -> Option<usize> {
+        let world = &*self.session.world;
+        let freed = |victim: &Victim| (victim.node, world.request_of(victim.task));
+        self.today.least(units.iter().map(|unit| unit.iter().map(freed)))
+    }
+
+    /// Whether plugins' answers depend on the order in which victims are offered.
+    fn order_matters(&self) -> bool {
+        self.purpose.kind() == EvictionKind::Reclaim
     }
 
     /// Gangs that lost members and are not whole any more give up what they were promised.

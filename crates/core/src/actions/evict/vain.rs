@@ -164,7 +164,9 @@ impl Vain {
 
 fn sheltered(why: &NoEviction) -> Option<&Arc<Sheltered>> {
     match why {
-        NoEviction::NoVictims(told) | NoEviction::NotEnough(told) => Some(told),
+        NoEviction::NoVictims(told) | NoEviction::NotEnough(told) | NoEviction::NotFound(_, told) => {
+            Some(told)
+        }
         _ => None,
     }
 }

@@ -1,7 +1,7 @@
 //! Victims where they make room together: node by node, when plugins let only some of all go.
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashMap;
 
-use super::{JobId, Loss, NoEviction, NodeId, Search, TaskId, Victim, asks_others};
+use super::{Loss, NoEviction, NodeId, Search, Victim, asks_others};
 
 impl Search<'_, '_> {
     /// Node by node, so that what may go is not spread over nodes that none of it empties: the nodes first whose most
@@ -57,101 +57,5 @@ impl Search<'_, '_> {
         };
         let all = takes(victims.len());
         (0..victims.len()).find(|count| takes(*count) == all).unwrap_or(victims.len())
-    }
-
-    /// Room for one task on each node, then for one more on each, and so on: tasks may not stand together, or those that may
-    /// go are just enough. Of each node no more are taken than it takes, whatever the others of it would make room for.
-    pub(super) fn by_turns(&mut self, useful: &[Victim], tier: usize) -> Result<bool, NoEviction> {
-        if asks_others(self.session) {
-            return Ok(false);
-        }
-        let nodes = self.nodes_of(useful);
-        let mut kept: Vec<Vec<Victim>> = vec![Vec::new(); nodes.len()];
-        for round in 1..=self.aim.wanted.max(1) as u32 {
-            let mut gained = false;
-            for (at, enough) in self.cheapest_first(&nodes, &kept, round)? {
-                let before = std::mem::replace(&mut kept[at], enough);
-                let list = self.with_bundles(kept.concat(), useful);
-                self.steps.scan(4 * list.len())?;
-                let allowed = self.allowed(&list, Some(tier)).unwrap_or_default().1;
-                if allowed.len() < list.len() {
-                    kept[at] = before;
-                    continue;
-                }
-                gained = true;
-                if self.try_list(&list)? {
-                    return Ok(true);
-                }
-            }
-            if !gained {
-                break;
-            }
-        }
-        Ok(false)
-    }
-
-    /// Who makes room for so many tasks on each node; where fewer have to go besides those kept, and those hold less, first.
-    fn cheapest_first(
-        &mut self,
-        nodes: &[Vec<Victim>],
-        kept: &[Vec<Victim>],
-        tasks: u32,
-    ) -> Result<Vec<(usize, Vec<Victim>)>, NoEviction> {
-        let mut plans = Vec::new();
-        for (at, victims) in nodes.iter().enumerate() {
-            self.steps.scan(4 * victims.len())?;
-            plans.extend(self.enough_for(victims, tasks).map(|enough| (at, enough)));
-        }
-        // Stable: of those with as many the one that comes first.
-        let cost = |victims: &[Victim]| (victims.len(), self.held_by(victims));
-        plans.sort_by_key(|(at, enough)| {
-            let (before, after) = (cost(&kept[*at]), cost(enough));
-            (after.0.saturating_sub(before.0), after.1 - before.1)
-        });
-        Ok(plans)
-    }
-
-    /// What victims hold, in millionths of all there is, added up over resources.
-    pub(super) fn held_by(&self, victims: &[Victim]) -> i128 {
-        let world = &*self.session.world;
-        let part = |(dim, amount)| i128::from(amount) * 1_000_000 / i128::from(world.total.get(dim)).max(1);
-        let of = |victim: &Victim| world.request_of(victim.task).iter().map(part).sum::<i128>();
-        victims.iter().map(of).sum()
-    }
-
-    /// With the rest of gangs that would be broken, for the actions that take those as a whole.
-    fn with_bundles(&self, list: Vec<Victim>, useful: &[Victim]) -> Vec<Victim> {
-        if !self.of_gangs() {
-            return list;
-        }
-        let broken = list.iter().filter(|victim| victim.loss != Loss::Surplus);
-        let broken: FxHashSet<JobId> = broken.map(|victim| victim.job).collect();
-        let listed: FxHashSet<TaskId> = list.iter().map(|victim| victim.task).collect();
-        let goes = |victim: &&Victim| {
-            listed.contains(&victim.task) || (victim.loss != Loss::Surplus && broken.contains(&victim.job))
-        };
-        useful.iter().filter(goes).copied().collect()
-    }
-
-    /// Those of a node's that make room for so many tasks more, the most important ones spared first.
-    pub(super) fn enough_for(&self, victims: &[Victim], tasks: u32) -> Option<Vec<Victim>> {
-        let node = victims.first()?.node;
-        let world = &*self.session.world;
-        let takes = |victims: &[Victim]| -> u32 {
-            let freed = victims.iter().map(|victim| world.request_of(victim.task));
-            self.today.takes_with(node, freed).iter().sum()
-        };
-        let wanted = takes(&[]) + tasks;
-        let mut enough = victims.to_vec();
-        if takes(&enough) < wanted {
-            return None;
-        }
-        for at in (0..enough.len()).rev() {
-            let spared = enough.remove(at);
-            if takes(&enough) < wanted {
-                enough.insert(at, spared);
-            }
-        }
-        Some(enough)
     }
 }

@@ -34,7 +34,7 @@ impl Search<'_, '_> {
         Ok(false)
     }
 
-    fn may_all_go(&mut self, victims: &[Victim], tier: usize) -> bool {
+    pub(super) fn may_all_go(&mut self, victims: &[Victim], tier: usize) -> bool {
         self.allowed(victims, Some(tier)).is_some_and(|(_, allowed)| allowed.len() == victims.len())
     }
 
