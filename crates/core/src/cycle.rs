@@ -2,8 +2,9 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use crate::actions::{self, Past};
+use crate::actions;
 use crate::decision::Decision;
+use crate::eviction::EvictionState;
 use crate::session::Session;
 use crate::status;
 use crate::unserved;
@@ -50,7 +51,7 @@ pub struct Scheduler {
     /// The configuration was not in force in the cycle before.
     fresh: bool,
     patience: Patience,
-    past: Past,
+    past: EvictionState,
 }
 
 impl Scheduler {
@@ -65,7 +66,7 @@ impl Scheduler {
             stopwatch: None,
             fresh: true,
             patience: Patience::default(),
-            past: Past::default(),
+            past: EvictionState::default(),
         }
     }
 
@@ -104,7 +105,7 @@ impl Scheduler {
     pub fn set_conf(&mut self, conf: Conf) {
         self.conf = conf;
         self.placement.reset();
-        self.past = Past::default();
+        self.past = EvictionState::default();
         self.fresh = true;
     }
 

@@ -5,6 +5,7 @@
 pub mod actions;
 mod cycle;
 pub mod decision;
+mod eviction;
 pub mod report;
 mod searches;
 pub mod session;

@@ -3,8 +3,8 @@ use std::cmp::Ordering;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use crate::actions::Past;
 use crate::decision::{Decision, Prepare};
+use crate::eviction::EvictionState;
 use crate::searches::Searches;
 use crate::statement::{Entry, Statement};
 use crate::waiting::Hunt;
@@ -65,7 +65,7 @@ pub struct Session<'w> {
     /// Who was asked of those that wait for plain placing.
     pub(crate) hunt: Hunt,
     /// What is known of evictions in cycles before.
-    pub(crate) past: Past,
+    pub(crate) past: EvictionState,
     stopwatch: Option<&'w Arc<dyn Stopwatch>>,
 }
 
@@ -96,7 +96,7 @@ impl<'w> Session<'w> {
             allocated: !conf.has_action("allocate"),
             gathered: Vec::new(),
             hunt: Hunt::default(),
-            past: Past::default(),
+            past: EvictionState::default(),
             stopwatch: outside.stopwatch,
         }
     }

@@ -1,8 +1,8 @@
 //! A Statement: changes to the World that are committed whole, or undone exactly when it is dropped.
 use std::sync::Arc;
 
-use crate::actions::note_taking;
 use crate::decision::{Binding, Cause, Decision};
+use crate::eviction::record_eviction;
 use crate::session::Session;
 use phalanx_cluster::id::{JobId, NodeId, TaskId};
 use phalanx_cluster::{Before, Status};
@@ -101,7 +101,7 @@ impl<'s, 'w> Statement<'s, 'w> {
         let session = &mut *self.session;
         let entries: Vec<Entry> = session.log.drain(self.base..).collect();
         for (taker, loser) in session.takings.split_off(self.taken) {
-            note_taking(session, taker, loser);
+            record_eviction(session, taker, loser);
         }
         let mut bound: Vec<Binding> = Vec::with_capacity(entries.len());
         let mut job = None;

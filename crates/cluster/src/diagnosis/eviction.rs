@@ -10,7 +10,7 @@ use crate::event::Key;
 
 /// Why a pod is not evicted for a job.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Shelter {
+pub enum Protection {
     /// Equal or higher priority than that of the job, or than its own in the same job.
     Priority(Option<Priority>),
     /// `volcano.sh/preemptable: false`, its own or its PodGroup's.
@@ -46,27 +46,29 @@ pub enum Shelter {
     Takes,
 }
 
-impl Shelter {
+impl Protection {
     fn text(&self, pods: u32) -> String {
         match self {
-            Shelter::Priority(None) => format!("{pods} of equal or higher priority"),
-            Shelter::Priority(Some(own)) => format!("{pods} of equal or higher priority than its {own}"),
-            Shelter::Preemptable => format!("{pods} with volcano.sh/preemptable: false"),
-            Shelter::Refused => format!("{pods} whose eviction was refused just now"),
-            Shelter::Plugin(what) => format!("{pods} {what}"),
-            Shelter::Budget(key) => format!("{pods} protected by PodDisruptionBudget {key}"),
-            Shelter::Budgets => format!("{pods} that several PodDisruptionBudgets mean"),
-            Shelter::Queue(queue) => format!("{pods} in queue {queue}, which is not reclaimable"),
-            Shelter::Idle => format!("{pods} with requests, and it has none"),
-            Shelter::Takes => format!("{pods} of jobs that took from it again and again within ten minutes"),
-            Shelter::Kept(what) => format!("{pods} {what}"),
-            Shelter::Minimum { field, first, queue, others } => {
+            Protection::Priority(None) => format!("{pods} of equal or higher priority"),
+            Protection::Priority(Some(own)) => format!("{pods} of equal or higher priority than its {own}"),
+            Protection::Preemptable => format!("{pods} with volcano.sh/preemptable: false"),
+            Protection::Refused => format!("{pods} whose eviction was refused just now"),
+            Protection::Plugin(what) => format!("{pods} {what}"),
+            Protection::Budget(key) => format!("{pods} protected by PodDisruptionBudget {key}"),
+            Protection::Budgets => format!("{pods} that several PodDisruptionBudgets mean"),
+            Protection::Queue(queue) => format!("{pods} in queue {queue}, which is not reclaimable"),
+            Protection::Idle => format!("{pods} with requests, and it has none"),
+            Protection::Takes => {
+                format!("{pods} of jobs that took from it again and again within ten minutes")
+            }
+            Protection::Kept(what) => format!("{pods} {what}"),
+            Protection::Minimum { field, first, queue, others } => {
                 let others = if *others > 0 { format!(" and {others} other(s)") } else { String::new() };
                 format!(
                     "{pods} of {first} in queue {queue}{others}, which would fall below {field} (plugin gang)"
                 )
             }
-            Shelter::Whole => {
+            Protection::Whole => {
                 format!("{pods} that would go with their whole gangs, and allowWholeBundle is false")
             }
         }
@@ -75,9 +77,9 @@ impl Shelter {
 
 /// Pods that are not evicted for a job, by the first reason that holds.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Sheltered {
+pub struct Protected {
     /// How many, by reason.
-    pub pods: BTreeMap<Shelter, u32>,
+    pub pods: BTreeMap<Protection, u32>,
     /// No more pods were looked at than these.
     pub some: bool,
     /// Which pods there are, if none of them could be asked.
@@ -190,7 +192,7 @@ impl Short {
     }
 }
 
-impl Sheltered {
+impl Protected {
     fn text(&self) -> String {
         if self.pods.is_empty() {
             return self.nobody.as_ref().map_or_else(String::new, Nobody::text);
@@ -212,13 +214,13 @@ pub enum NoEviction {
     /// It has as many pods as it needs to start, and nobody is evicted for more.
     Enough(u32),
     /// Nobody may be evicted for it.
-    NoVictims(Arc<Sheltered>),
+    NoVictims(Arc<Protected>),
     /// It would not fit if there were no other pods at all.
     TooLarge,
     /// It would not fit even without all who may be evicted for it.
-    NotEnough(Arc<Sheltered>),
+    NotEnough(Arc<Protected>),
     /// No pods were found that may be evicted together and leave enough room, but the search was not exhaustive.
-    NotFound(Untried, Arc<Sheltered>),
+    NotFound(Untried, Arc<Protected>),
     /// The search took as much as the action may take in a cycle.
     Cut(Cut),
 }
@@ -249,14 +251,14 @@ impl NoEviction {
                 format!("{pod} has no place, and nobody is evicted for it: its preemptionPolicy is Never")
             }
             NoEviction::Enough(min) => format!("it has its minMember {min}, and nobody is evicted for more"),
-            NoEviction::NoVictims(sheltered) => {
-                format!("there is no pod that may be evicted for it{}", sheltered.text())
+            NoEviction::NoVictims(protected) => {
+                format!("there is no pod that may be evicted for it{}", protected.text())
             }
             NoEviction::TooLarge => "it would not fit if there were no other pods at all".into(),
-            NoEviction::NotEnough(sheltered) => format!(
+            NoEviction::NotEnough(protected) => format!(
                 "it would not fit even without all pods that may be evicted for it{}{}",
-                sheltered.short.map_or_else(String::new, |short| short.text(dims)),
-                sheltered.text()
+                protected.short.map_or_else(String::new, |short| short.text(dims)),
+                protected.text()
             ),
             NoEviction::NotFound(untried, told) => format!(
                 "no pods were found that may be evicted together and leave enough room for it{}{}; {}",

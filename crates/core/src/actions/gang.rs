@@ -13,7 +13,7 @@ use phalanx_cluster::id::{JobId, TaskId};
 
 /// How serving a job ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Served {
+pub(crate) enum Served {
     /// It got what it needed and has more tasks that compete anew.
     MoreToDo,
     /// Nothing more to do for it in this cycle.
@@ -21,7 +21,7 @@ pub(super) enum Served {
 }
 
 /// The same for those of a gang that waits; while nothing happens it keeps the places it has.
-pub(super) fn serve_anew(session: &mut Session<'_>, job: JobId, work: &mut Work) -> Served {
+pub(crate) fn serve_anew(session: &mut Session<'_>, job: JobId, work: &mut Work) -> Served {
     if start::is_all_tried(session, job) && hold::may_wait(session, job) {
         return started(session, job, work);
     }
@@ -31,7 +31,7 @@ pub(super) fn serve_anew(session: &mut Session<'_>, job: JobId, work: &mut Work)
 }
 
 /// Places tasks until the job is ready; commits what it got, or undoes all of it.
-pub(super) fn serve(session: &mut Session<'_>, job: JobId, work: &mut Work) -> Served {
+pub(crate) fn serve(session: &mut Session<'_>, job: JobId, work: &mut Work) -> Served {
     let (why, mut refusals, begin) = (Arc::default(), Vec::new(), work.at());
     let got_none = std::mem::take(&mut session.world.jobs[job].unsearched);
     session.searches.serve(job, got_none);
@@ -241,7 +241,7 @@ fn place_whole(session: &mut Session<'_>, job: JobId, all: &[TaskId], later: boo
 }
 
 /// The same for one of both.
-pub(super) fn place_whole_by(
+pub(crate) fn place_whole_by(
     session: &mut Session<'_>,
     job: JobId,
     all: &[TaskId],
@@ -288,14 +288,14 @@ pub(crate) fn release(session: &mut Session<'_>, job: JobId) {
 }
 
 /// Gives up the nominations of a job that nobody serves in this cycle and that has lost a part of them.
-pub(super) fn release_part(session: &mut Session<'_>, job: JobId) {
+pub(crate) fn release_part(session: &mut Session<'_>, job: JobId) {
     if !session.job_ready(job) && !session.job_pipelined(job) {
         release(session, job);
     }
 }
 
 /// The same of one whose queue has enough, for which nothing is being released any more: others may have the room.
-pub(super) fn release_idle(session: &mut Session<'_>, job: JobId) {
+pub(crate) fn release_idle(session: &mut Session<'_>, job: JobId) {
     if !start::awaits_room(session, job) {
         release(session, job);
     }

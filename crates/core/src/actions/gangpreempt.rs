@@ -4,7 +4,7 @@
 //! first. Source: Volcano's gangpreempt action. Its order by return on investment never decides here, since the order of
 //! jobs is total.
 use super::ActionDef;
-use super::evict::{self, MAX_STEPS_ARG, MAX_TIME_ARG, Purpose, WHOLE};
+use crate::eviction::{self, EvictionMode, MAX_STEPS_ARG, MAX_TIME_ARG, WHOLE};
 use phalanx_framework::conf::{ArgKind, ArgSpec, Rule};
 
 /// Arguments of both actions that take gangs as a whole.
@@ -29,5 +29,5 @@ pub(super) const DEF: ActionDef = ActionDef {
     name: "gangpreempt",
     summary: "Evicts surplus members, then whole gangs, of the same queue for a more important gang.",
     args: ARGS,
-    run: |session| evict::run(session, Purpose::GangPreempt),
+    run: |session| eviction::run(session, EvictionMode::GangPreempt),
 };

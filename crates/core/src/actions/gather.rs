@@ -29,7 +29,7 @@ pub(crate) fn is_gathering(world: &World, job: JobId) -> bool {
 }
 
 /// The nodes that are kept already count first: gangs whose order changes with what they hold would take turns.
-pub(super) fn go_on(session: &mut Session<'_>, jobs: &[JobId]) {
+pub(crate) fn go_on(session: &mut Session<'_>, jobs: &[JobId]) {
     let world = &*session.world;
     let gathering =
         jobs.iter().filter(|job| is_gathering(world, **job)).flat_map(|job| &world.jobs[*job].tasks);
@@ -39,7 +39,7 @@ pub(super) fn go_on(session: &mut Session<'_>, jobs: &[JobId]) {
 }
 
 /// Takes the places of a gang that gathers room back, to be placed where there is room.
-pub(super) fn pause(statement: &mut Statement<'_, '_>, job: JobId) {
+pub(crate) fn pause(statement: &mut Statement<'_, '_>, job: JobId) {
     let world = &*statement.session().world;
     if !is_gathering(world, job) {
         return;
@@ -52,14 +52,14 @@ pub(super) fn pause(statement: &mut Statement<'_, '_>, job: JobId) {
 }
 
 /// The gang has its places, or is none that may gather room.
-pub(super) fn end(session: &mut Session<'_>, job: JobId) {
+pub(crate) fn end(session: &mut Session<'_>, job: JobId) {
     let job = &mut session.world.jobs[job];
     (job.gathers, job.gathering) = (false, None);
 }
 
 /// Keeps places for what a broken gang lacks. False when it is whole, or has waited for long, or there is no such place:
 /// then it keeps none.
-pub(super) fn gather(session: &mut Session<'_>, job: JobId) -> bool {
+pub(crate) fn gather(session: &mut Session<'_>, job: JobId) -> bool {
     let (before, gathering) = (session.gathered.len(), begin(session, job));
     let gathers = gathering && keep_places(session, job);
     if !gathers {

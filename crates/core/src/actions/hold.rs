@@ -6,7 +6,8 @@ use std::cmp::Reverse;
 
 use rustc_hash::FxHashSet;
 
-use super::{evict, gather};
+use super::gather;
+use crate::eviction;
 use crate::session::Session;
 use crate::statement::Statement;
 use phalanx_cluster::id::{JobId, NodeId, TaskId};
@@ -54,7 +55,7 @@ pub(super) fn may_wait(session: &mut Session<'_>, job: JobId) -> bool {
 
 /// Whether members can be given these places one after the other; of many it is not known whether there is an order.
 pub(super) fn can_have(session: &mut Session<'_>, places: Places) -> bool {
-    let keep = |session: &mut Session<'_>| places.iter().all(|(task, _)| evict::may_keep(session, *task));
+    let keep = |session: &mut Session<'_>| places.iter().all(|(task, _)| eviction::may_keep(session, *task));
     (places.len() > FEW && keep(session)) || waiting(session, places).is_some()
 }
 

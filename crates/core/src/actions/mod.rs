@@ -3,23 +3,22 @@ mod allocate;
 mod attempt;
 mod backfill;
 mod enqueue;
-mod evict;
-mod gang;
+pub(crate) mod gang;
 mod gangpreempt;
 mod gangreclaim;
 mod gates;
 pub(crate) mod gather;
 mod hold;
-mod order;
-mod pack;
+pub(crate) mod order;
+pub(crate) mod pack;
 mod preempt;
 mod reclaim;
+mod shuffle;
 mod start;
-mod together;
-mod work;
-mod yielding;
+pub(crate) mod together;
+pub(crate) mod work;
+pub(crate) mod yielding;
 
-pub(crate) use evict::{Past, note_taking};
 pub(crate) use gang::release;
 pub(crate) use order::Heap;
 pub(crate) use work::unplaced;
@@ -48,7 +47,7 @@ pub static ACTIONS: &[ActionDef] = &[
     reclaim::DEF,
     gangpreempt::DEF,
     gangreclaim::DEF,
-    evict::shuffle::DEF,
+    shuffle::DEF,
 ];
 
 /// The row of a name.

@@ -22,7 +22,7 @@ use phalanx_cluster::budget::{Budget, Cut};
 use phalanx_cluster::id::{ClaimId, JobId, NodeId, TaskId};
 use phalanx_cluster::{Class, Node, Status, World};
 use phalanx_framework::placement::Room;
-pub(super) use volumes::is_exhaustive;
+pub(crate) use volumes::is_exhaustive;
 
 /// Nodes that are looked at in the time that such a question takes.
 const SCANNED: usize = 16;
@@ -30,7 +30,7 @@ const SCANNED: usize = 16;
 /// Whether placing tasks one by one, each on its best node, may fail where there is another way. It cannot if they are all
 /// alike and look at nothing but what is on each node, nor if they have only one term: then any place that is left is as
 /// good as any other, or nobody's.
-pub(super) fn is_intricate(world: &World, tasks: &[TaskId]) -> bool {
+pub(crate) fn is_intricate(world: &World, tasks: &[TaskId]) -> bool {
     let class = |task: &TaskId| world.tasks[*task].class;
     let Some(first) = tasks.first() else { return false };
     let it = world.class_of(*first);
@@ -48,7 +48,7 @@ fn is_like(world: &World, one: TaskId, other: TaskId) -> bool {
 }
 
 /// Whether a search may find places where one by one has found none. Asked of each gang that waits, so nothing is made for it.
-pub(super) fn may_help(session: &Session<'_>, tasks: &[TaskId]) -> bool {
+pub(crate) fn may_help(session: &Session<'_>, tasks: &[TaskId]) -> bool {
     let world = &*session.world;
     let Some(first) = tasks.first() else { return false };
     let is_other = |task: &TaskId| {
@@ -64,7 +64,7 @@ fn required_spread(class: &Class) -> usize {
 
 /// Places a gang if there is any way to do so, and commits it: all at once or, with `later`, also where room is being
 /// released. False when there is no way, and when one by one is as good.
-pub(super) fn place_whole(
+pub(crate) fn place_whole(
     session: &mut Session<'_>,
     job: JobId,
     tasks: &[TaskId],
@@ -91,7 +91,7 @@ pub(super) fn place_whole(
 
 /// Leaves a way in which the job can start in the statement, if there is any; with `later`, it counts room that is being
 /// released.
-pub(super) fn fill(
+pub(crate) fn fill(
     statement: &mut Statement<'_, '_>,
     job: JobId,
     tasks: &[TaskId],
@@ -165,7 +165,7 @@ impl Goal {
     }
 }
 
-pub(super) fn commit(mut statement: Statement<'_, '_>, job: JobId) {
+pub(crate) fn commit(mut statement: Statement<'_, '_>, job: JobId) {
     let why = Arc::default();
     if statement.session().job_ready(job) {
         statement.commit(&why);

@@ -1,10 +1,10 @@
 //! preempt: evicts less important pods of a queue for a gang of the same queue that has no room.
 //!
-//! Who may be evicted is the plugins' to say (priority, drf, gang, conformance, ...); see [`evict`](super::evict) for the
+//! Who may be evicted is the plugins' to say (priority, drf, gang, conformance, ...); see [`eviction`](crate::eviction) for the
 //! rest. A job whose gang is whole and that still starves (with `enableJobStarving: false` on gang) preempts for each
 //! further task, and where that fails may evict its own less important tasks for it. Source: Volcano's preempt action.
 use super::ActionDef;
-use super::evict::{self, MAX_STEPS_ARG, MAX_TIME_ARG, Purpose};
+use crate::eviction::{self, EvictionMode, MAX_STEPS_ARG, MAX_TIME_ARG};
 use phalanx_framework::conf::{ArgKind, ArgSpec, Rule};
 
 const fn accepted(name: &'static str, kind: ArgKind, default: &'static str) -> ArgSpec {
@@ -25,5 +25,5 @@ pub(super) const DEF: ActionDef = ActionDef {
         accepted("minCandidateNodesAbsolute", ArgKind::Int(&[Rule::IDLE]), "1"),
         accepted("maxCandidateNodesAbsolute", ArgKind::Int(&[Rule::IDLE]), "100"),
     ],
-    run: |session| evict::run(session, Purpose::Preempt),
+    run: |session| eviction::run(session, EvictionMode::Preempt),
 };

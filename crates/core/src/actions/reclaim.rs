@@ -1,10 +1,10 @@
 //! reclaim: evicts pods of queues that have more than they deserve for a gang of a queue that has less.
 //!
 //! What a queue deserves is the plugins' to say (proportion, capacity): the gang's queue must be entitled to all of it,
-//! and only running pods of other, reclaimable queues are taken; see [`evict`](super::evict) for the rest. Source:
+//! and only running pods of other, reclaimable queues are taken; see [`eviction`](crate::eviction) for the rest. Source:
 //! Volcano's reclaim action.
 use super::ActionDef;
-use super::evict::{self, MAX_STEPS_ARG, MAX_TIME_ARG, Purpose};
+use crate::eviction::{self, EvictionMode, MAX_STEPS_ARG, MAX_TIME_ARG};
 use phalanx_framework::conf::{ArgKind, ArgSpec};
 
 pub(super) const DEF: ActionDef = ActionDef {
@@ -20,5 +20,5 @@ pub(super) const DEF: ActionDef = ActionDef {
             doc: "Accepted for Volcano's sake; filters are always asked once per class of tasks.",
         },
     ],
-    run: |session| evict::run(session, Purpose::Reclaim),
+    run: |session| eviction::run(session, EvictionMode::Reclaim),
 };

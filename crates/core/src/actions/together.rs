@@ -17,13 +17,13 @@ use phalanx_framework::placement::Room;
 const DOMAINS: usize = 16;
 
 /// Whether members may have to be in one domain.
-pub(super) fn may_help(world: &World, tasks: &[TaskId]) -> bool {
+pub(crate) fn may_help(world: &World, tasks: &[TaskId]) -> bool {
     tasks.iter().any(|task| !world.class_of(*task).carried.affinity.is_empty())
 }
 
 /// Places a gang that may choose its domain, if any of those that are tried has room for it, or with `later` will have it, and
 /// commits it.
-pub(super) fn place_whole(
+pub(crate) fn place_whole(
     session: &mut Session<'_>,
     job: JobId,
     tasks: &[TaskId],
@@ -55,27 +55,27 @@ pub(super) fn place_whole(
 }
 
 /// A gang may choose its domain.
-pub(super) struct Choice {
+pub(crate) struct Choice {
     /// The first task that its own terms mean, as long as there is no such pod anywhere: where it is, others follow.
-    pub(super) first: TaskId,
+    pub(crate) first: TaskId,
     /// The term of its with the most domains.
     term: TermId,
 }
 
 impl Choice {
     /// `None` when none of these tasks has a choice.
-    pub(super) fn of(world: &World, tasks: &[TaskId]) -> Option<Self> {
+    pub(crate) fn of(world: &World, tasks: &[TaskId]) -> Option<Self> {
         let choice = |task: &TaskId| world.terms.choice(world.class_of(*task));
         tasks.iter().find_map(|task| choice(task).map(|term| Self { first: *task, term }))
     }
 
     /// The domain of a node, if it counts.
-    pub(super) fn domain(&self, world: &World, node: NodeId) -> Option<u32> {
+    pub(crate) fn domain(&self, world: &World, node: NodeId) -> Option<u32> {
         world.terms.domain_of(self.term, node)
     }
 
     /// The node for the first task in each domain that may have room for all like it, the most roomy domains first.
-    pub(super) fn homes(&self, session: &mut Session<'_>, job: JobId, tasks: &[TaskId]) -> Vec<NodeId> {
+    pub(crate) fn homes(&self, session: &mut Session<'_>, job: JobId, tasks: &[TaskId]) -> Vec<NodeId> {
         let wanted = wanted(session.world, job, tasks, self.first);
         let mut domains = self.domains(session);
         domains.retain(|domain| domain.room >= wanted);
@@ -102,7 +102,7 @@ impl Choice {
     }
 
     /// Gives the first task this node, if its queue may have it and there is or will be room.
-    pub(super) fn begin(&self, statement: &mut Statement<'_, '_>, job: JobId, home: NodeId) -> bool {
+    pub(crate) fn begin(&self, statement: &mut Statement<'_, '_>, job: JobId, home: NodeId) -> bool {
         let session = statement.session();
         if session.allocatable(session.world.jobs[job].queue, self.first).is_err() {
             return false;

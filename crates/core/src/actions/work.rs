@@ -5,14 +5,14 @@ use phalanx_cluster::{Job, Role, Status, World};
 
 /// The tasks of a job that wait, in the order in which they are served.
 #[derive(Debug)]
-pub(super) struct Work {
+pub(crate) struct Work {
     tasks: Vec<TaskId>,
     next: usize,
 }
 
 impl Work {
     /// Tasks with requests, and behind them those without that their gang needs to be whole.
-    pub(super) fn of_requests(session: &Session<'_>, job: JobId) -> Self {
+    pub(crate) fn of_requests(session: &Session<'_>, job: JobId) -> Self {
         let world = &*session.world;
         let it = &world.jobs[job];
         let (mut idle, mut tasks): (Vec<_>, Vec<_>) =
@@ -26,13 +26,13 @@ impl Work {
     }
 
     /// Whether there are any.
-    pub(super) fn is_any(session: &Session<'_>, job: JobId) -> bool {
+    pub(crate) fn is_any(session: &Session<'_>, job: JobId) -> bool {
         let world = &*session.world;
         waiting(world, &world.jobs[job]).any(|task| !world.class_of(task).best_effort)
     }
 
     /// All tasks, those with requests first.
-    pub(super) fn of_all(session: &Session<'_>, job: JobId) -> Self {
+    pub(crate) fn of_all(session: &Session<'_>, job: JobId) -> Self {
         let world = &*session.world;
         let mut tasks: Vec<TaskId> = waiting(world, &world.jobs[job]).collect();
         sort(session, &mut tasks);
@@ -41,7 +41,7 @@ impl Work {
     }
 
     /// Tasks without requests; none when they are too few to make the gang, for allocate has tried the rest.
-    pub(super) fn of_best_effort(session: &Session<'_>, job: JobId) -> Self {
+    pub(crate) fn of_best_effort(session: &Session<'_>, job: JobId) -> Self {
         let world = &*session.world;
         let it = &world.jobs[job];
         let (mut tasks, others): (Vec<_>, Vec<_>) =
@@ -56,26 +56,26 @@ impl Work {
     }
 
     /// The tasks, in order.
-    pub(super) fn into_tasks(self) -> Vec<TaskId> {
+    pub(crate) fn into_tasks(self) -> Vec<TaskId> {
         self.tasks
     }
 
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.left() == 0
     }
 
     /// How many were not handed out yet.
-    pub(super) fn left(&self) -> usize {
+    pub(crate) fn left(&self) -> usize {
         self.tasks.len() - self.next
     }
 
     /// How many were.
-    pub(super) fn at(&self) -> usize {
+    pub(crate) fn at(&self) -> usize {
         self.next
     }
 
     /// Hands those out again that came behind so many.
-    pub(super) fn go_back(&mut self, at: usize) {
+    pub(crate) fn go_back(&mut self, at: usize) {
         self.next = at;
     }
 }

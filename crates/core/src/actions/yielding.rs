@@ -3,8 +3,8 @@
 //! What is only promised goes before anybody is evicted, the least important job's first, and no more of it than it takes:
 //! what still fits beside the newcomer is kept. Source: kube-scheduler counts a nominated pod for pods of equal or lower
 //! priority only (`addGENominatedPods`).
-use super::evict;
 use super::hold::{self, Places};
+use crate::eviction;
 use crate::session::Session;
 use crate::statement::Statement;
 use phalanx_cluster::Status;
@@ -15,13 +15,13 @@ use phalanx_cluster::id::{JobId, NodeId, TaskId};
 const SCANNED: usize = 16;
 
 /// Nominations of a job that were taken back.
-pub(super) struct Yielded {
+pub(crate) struct Yielded {
     job: JobId,
     places: Places,
 }
 
 /// Jobs whose reservations give way to this one, the least important first.
-pub(super) fn lesser(session: &mut Session<'_>, job: JobId) -> Vec<JobId> {
+pub(crate) fn lesser(session: &mut Session<'_>, job: JobId) -> Vec<JobId> {
     let queue = session.world.jobs[job].queue;
     if session.world.queues[queue].own.pipelined.is_zero() {
         return Vec::new();
@@ -40,7 +40,7 @@ pub(super) fn lesser(session: &mut Session<'_>, job: JobId) -> Vec<JobId> {
 }
 
 /// Takes back what is reserved for these jobs.
-pub(super) fn take_back(statement: &mut Statement<'_, '_>, jobs: &[JobId]) -> Vec<Yielded> {
+pub(crate) fn take_back(statement: &mut Statement<'_, '_>, jobs: &[JobId]) -> Vec<Yielded> {
     jobs.iter().map(|job| take_back_of(statement, *job)).collect()
 }
 
@@ -54,7 +54,7 @@ fn take_back_of(statement: &mut Statement<'_, '_>, job: JobId) -> Yielded {
 
 /// Gives back what still fits beside the job it was taken for, to the most important first; a gang that would not be whole
 /// with it gets nothing. Returns those that lose some.
-pub(super) fn put_back(statement: &mut Statement<'_, '_>, yielded: Vec<Yielded>, taker: JobId) -> Vec<JobId> {
+pub(crate) fn put_back(statement: &mut Statement<'_, '_>, yielded: Vec<Yielded>, taker: JobId) -> Vec<JobId> {
     let mut outranked = Vec::new();
     for Yielded { job, places } in yielded.into_iter().rev() {
         let mut attempt = statement.nested();
@@ -96,11 +96,11 @@ fn may_all_keep(session: &mut Session<'_>, job: JobId) -> bool {
             && (!class.carried.is_empty() || world.terms.outward(class).next().is_some())
     };
     let around: Vec<TaskId> = world.jobs[job].tasks.iter().copied().filter(looks_around).collect();
-    around.into_iter().all(|task| evict::may_keep(session, task))
+    around.into_iter().all(|task| eviction::may_keep(session, task))
 }
 
 /// The reservations of these jobs are not what was said of them in this cycle.
-pub(super) fn tell(session: &mut Session<'_>, outranked: &[JobId], taker: JobId) {
+pub(crate) fn tell(session: &mut Session<'_>, outranked: &[JobId], taker: JobId) {
     for job in outranked {
         let by = session.world.jobs[taker].key.clone();
         session.world.jobs[*job].refusals.retain(|refusal| !matches!(refusal, Refusal::Reserved(_)));

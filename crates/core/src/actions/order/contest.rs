@@ -11,7 +11,7 @@ use rustc_hash::FxHashMap;
 use phalanx_cluster::id::QueueId;
 
 /// Who wins.
-pub(super) trait Rules {
+pub(crate) trait Rules {
     /// Whether a queue goes before all that do not; `None` when it does not take part for the time being.
     fn standing(&self, queue: QueueId) -> Option<bool>;
     /// Which of two goes first, of those of one standing; never equal.
@@ -25,7 +25,7 @@ struct Entrant {
 }
 
 /// A knock-out.
-pub(super) struct Contest {
+pub(crate) struct Contest {
     /// By their ways.
     entrants: Vec<Entrant>,
     at: FxHashMap<QueueId, usize>,
@@ -35,7 +35,7 @@ pub(super) struct Contest {
 
 impl Contest {
     /// Plays all matches between queues, which come with their ways.
-    pub(super) fn new(queues: impl Iterator<Item = (Vec<u32>, QueueId)>, rules: &impl Rules) -> Self {
+    pub(crate) fn new(queues: impl Iterator<Item = (Vec<u32>, QueueId)>, rules: &impl Rules) -> Self {
         let mut entrants: Vec<Entrant> =
             queues.map(|(way, queue)| Entrant { way, queue, standing: false }).collect();
         entrants.sort_unstable_by(|a, b| (&a.way, a.queue).cmp(&(&b.way, b.queue)));
@@ -47,27 +47,27 @@ impl Contest {
     }
 
     /// How many queues take part, or did.
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.entrants.len()
     }
 
     /// Whether a queue can take part.
-    pub(super) fn knows(&self, queue: QueueId) -> bool {
+    pub(crate) fn knows(&self, queue: QueueId) -> bool {
         self.at.contains_key(&queue)
     }
 
     /// The way of a queue that can take part.
-    pub(super) fn way_of(&self, queue: QueueId) -> Option<&[u32]> {
+    pub(crate) fn way_of(&self, queue: QueueId) -> Option<&[u32]> {
         Some(&self.entrants[*self.at.get(&queue)?].way)
     }
 
     /// The first queue of those that take part.
-    pub(super) fn winner(&self) -> Option<QueueId> {
+    pub(crate) fn winner(&self) -> Option<QueueId> {
         self.winners[1].map(|at| self.entrants[at].queue)
     }
 
     /// Plays all matches again.
-    pub(super) fn replay(&mut self, rules: &impl Rules) {
+    pub(crate) fn replay(&mut self, rules: &impl Rules) {
         for at in 0..self.entrants.len() {
             self.enter(at, rules);
         }
@@ -77,7 +77,7 @@ impl Contest {
     }
 
     /// A queue's own standing or place may have changed.
-    pub(super) fn changed(&mut self, queue: QueueId, rules: &impl Rules) {
+    pub(crate) fn changed(&mut self, queue: QueueId, rules: &impl Rules) {
         if let Some(at) = self.at.get(&queue).copied() {
             self.enter(at, rules);
             self.climb(at, rules);
@@ -85,7 +85,7 @@ impl Contest {
     }
 
     /// The places of all queues below each part of a way may have changed, against those that are not.
-    pub(super) fn shifted(&mut self, way: &[u32], rules: &impl Rules) {
+    pub(crate) fn shifted(&mut self, way: &[u32], rules: &impl Rules) {
         for depth in 1..=way.len() {
             let place = &way[..depth];
             let start = self.entrants.partition_point(|entrant| *entrant.way < *place);

@@ -21,7 +21,7 @@ const MOST: usize = 5;
 const LOOKED_AT: usize = 100_000;
 
 /// Whether every way is looked at, as far as volumes go.
-pub(in crate::actions) fn is_exhaustive(session: &Session<'_>, tasks: &[TaskId]) -> bool {
+pub(crate) fn is_exhaustive(session: &Session<'_>, tasks: &[TaskId]) -> bool {
     if tasks.len() < 2 {
         return true;
     }

@@ -1,6 +1,6 @@
 //! What gangs can do without, alone: before a gang is broken, all that others have to spare is offered, whichever members of
 //! them that may be. As many may go of each gang as it can do without, so that is a search like any other.
-use super::{Ledger, Loss, NoEviction, Purpose, Search, Unit, Victim, World, proof};
+use super::{EvictionMode, FeasibilityBound, Loss, NoEviction, Search, Unit, Victim, World, dry_run};
 
 /// Steps that such a search may make: a gang may be broken before they cost too much.
 const MOST_STEPS: u64 = 10_000;
@@ -11,21 +11,21 @@ pub(super) enum Pass {
     /// They go, unless they break a gang.
     Gentle,
     /// A gang would be broken by one of these, which are kept in mind.
-    Breaks(Vec<Unit>, Option<Bounds>),
+    Breaks(Vec<Unit>, Option<Limits>),
     /// They go, if their gangs can do without them, and they are within bounds.
-    Spare(Option<Bounds>),
+    Spare(Option<Limits>),
     /// They go.
     Last,
 }
 
 /// What those who go instead of others may be.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Bounds {
+pub(super) struct Limits {
     pods: usize,
     priority: i32,
 }
 
-impl Bounds {
+impl Limits {
     fn of<'a>(world: &World, victims: impl Iterator<Item = &'a Victim>) -> Self {
         victims.fold(Self { pods: 0, priority: i32::MIN }, |of, victim| Self {
             pods: of.pods + 1,
@@ -49,15 +49,15 @@ impl Pass {
     }
 
     /// Whether those of the units that are evicted may go.
-    pub(super) fn accepts(&mut self, world: &World, purpose: Purpose, units: &[Unit]) -> bool {
-        let gone = || units.iter().flatten().filter(|victim| proof::is_gone(world, victim));
+    pub(super) fn accepts(&mut self, world: &World, mode: EvictionMode, units: &[Unit]) -> bool {
+        let gone = || units.iter().flatten().filter(|victim| dry_run::is_gone(world, victim));
         match self {
-            Pass::Gentle if gone().any(|victim| is_broken(world, purpose, victim)) => {
-                let bounds = (!purpose.of_gangs()).then(|| Bounds::of(world, gone()));
+            Pass::Gentle if gone().any(|victim| is_broken(world, mode, victim)) => {
+                let bounds = (!mode.of_gangs()).then(|| Limits::of(world, gone()));
                 *self = Pass::Breaks(units.to_vec(), bounds);
                 false
             }
-            Pass::Spare(Some(most)) => Bounds::of(world, gone()).is_within(*most),
+            Pass::Spare(Some(most)) => Limits::of(world, gone()).is_within(*most),
             _ => true,
         }
     }
@@ -65,26 +65,26 @@ impl Pass {
 
 /// Whether a gang is whole no more because of a victim. One that goes as a whole leaves nobody behind: between queues it goes
 /// when it is the queue's turn, as a single pod does.
-fn is_broken(world: &World, purpose: Purpose, victim: &Victim) -> bool {
+fn is_broken(world: &World, mode: EvictionMode, victim: &Victim) -> bool {
     let job = &world.jobs[victim.job];
-    let is_gone = job.counts.ready() == 0 && purpose != Purpose::Reclaim;
+    let is_gone = job.counts.ready() == 0 && mode != EvictionMode::Reclaim;
     victim.loss == Loss::Whole && (is_gone || job.is_broken())
 }
 
 impl Search<'_, '_> {
     /// Members of gangs that have some to spare, with the rooms there would be without them all; `None` where that is not
     /// enough.
-    pub(super) fn spare_of(
+    pub(super) fn surplus_of(
         &mut self,
         offered: &[Victim],
-    ) -> Result<Option<(Vec<Victim>, Ledger)>, NoEviction> {
-        if self.purpose == Purpose::WithinJob || super::asks_others(self.session) {
+    ) -> Result<Option<(Vec<Victim>, FeasibilityBound)>, NoEviction> {
+        if self.mode == EvictionMode::WithinJob || super::asks_others(self.session) {
             return Ok(None);
         }
         let world = &*self.session.world;
         let has_spare = |victim: &&Victim| {
             let job = &world.jobs[victim.job];
-            job.counts.ready() > job.min_member && proof::can_spare(world, victim.job, &[**victim])
+            job.counts.ready() > job.min_member && dry_run::can_spare(world, victim.job, &[**victim])
         };
         let as_spare = |victim: &Victim| Victim { loss: Loss::Surplus, ..*victim };
         let spare: Vec<Victim> = offered.iter().filter(has_spare).map(as_spare).collect();
@@ -98,10 +98,10 @@ impl Search<'_, '_> {
     }
 
     /// Evicts of what is offered, but if that breaks a gang, of what gangs have to spare, if that helps.
-    pub(super) fn gently(
+    pub(super) fn surplus_first(
         &mut self,
-        (offered, empty): (&[Victim], &Ledger),
-        (spare, emptier): (&[Victim], &Ledger),
+        (offered, empty): (&[Victim], &FeasibilityBound),
+        (spare, emptier): (&[Victim], &FeasibilityBound),
         (tier, all): (usize, Vec<Victim>),
     ) -> Result<(), NoEviction> {
         let before = self.steps.left();
@@ -121,6 +121,6 @@ impl Search<'_, '_> {
             return Ok(());
         }
         self.pass = Pass::Last;
-        if self.prove(&units)? { Ok(()) } else { self.find(offered, empty, (tier, all)) }
+        if self.dry_run(&units)? { Ok(()) } else { self.find(offered, empty, (tier, all)) }
     }
 }

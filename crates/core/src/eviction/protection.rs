@@ -1,56 +1,56 @@
-//! What keeps pods from being evicted for an aim: looked at only when nobody is, to be told.
+//! What keeps pods from being evicted for an preemptor: looked at only when nobody is, to be told.
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use phalanx_resource::DimId;
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::aim::Aim;
-use super::ledger::Ledgers;
-use super::purpose::Purpose;
-use super::search::asks_others;
-use super::takes::{Forbidden, Party};
+use super::feasibility::FeasibilityBounds;
+use super::history::{JobIdentity, ProtectedJobs};
+use super::mode::EvictionMode;
+use super::plan::asks_others;
+use super::preemptor::Preemptor;
 use crate::session::Session;
-use phalanx_cluster::diagnosis::{Nobody, Shelter, Sheltered, Short};
+use phalanx_cluster::diagnosis::{Nobody, Protected, Protection, Short};
 use phalanx_cluster::id::{ClassId, JobId, NodeId, QueueId, TaskId};
 use phalanx_cluster::{Budgets, Refused, Status, World};
 use phalanx_framework::conf::Flag;
 use phalanx_framework::plugin::{EvictionKind, Plugin};
 use phalanx_plugins::Spare;
 
-/// So many pods are looked at, for it is done anew for each aim and each cycle.
+/// So many pods are looked at, for it is done anew for each preemptor and each cycle.
 const MOST: usize = 1_000;
 
-/// Why the pods that run are not evicted for an aim; where some may go together, why the others may not besides.
+/// Why the pods that run are not evicted for an preemptor; where some may go together, why the others may not besides.
 pub(super) fn of(
     session: &mut Session<'_>,
-    aim: &Aim,
-    purpose: Purpose,
+    preemptor: &Preemptor,
+    mode: EvictionMode,
     together: &[(TaskId, NodeId)],
-) -> Sheltered {
-    let by = session.world.jobs[aim.job].queue;
-    aim.as_if_whole(session, |session| {
+) -> Protected {
+    let by = session.world.jobs[preemptor.job].queue;
+    preemptor.as_if_whole(session, |session| {
         let mut search = Search {
             session,
-            aim,
-            purpose,
+            preemptor,
+            mode,
             budgets: Budgets::new(session.world),
             spare: FxHashMap::default(),
-            may_break: purpose.may_break(session),
-            forbidden: session.past.takes.forbidden(&Party::of(session.world, aim.job)),
+            may_break: mode.may_break(session),
+            protected: session.past.history.protected(&JobIdentity::of(session.world, preemptor.job)),
             asked: FxHashMap::default(),
             gangs: BTreeMap::new(),
             together: together.iter().map(|(task, _)| *task).collect(),
             lacking: FxHashMap::default(),
         };
-        let mut told = Sheltered::default();
+        let mut told = Protected::default();
         let mut anybody = false;
-        for (looked, task) in any(session, purpose, by).enumerate() {
+        for (looked, task) in any(session, mode, by).enumerate() {
             if looked >= MOST {
                 told.some = true;
                 break;
             }
-            if session.world.tasks[task].job.is_some_and(|job| purpose.takes_from_job(aim.job, job)) {
+            if session.world.tasks[task].job.is_some_and(|job| mode.takes_from_job(preemptor.job, job)) {
                 anybody = true;
             }
             if let Some(shelter) = search.shelter(task).or_else(|| search.besides(task)) {
@@ -58,7 +58,7 @@ pub(super) fn of(
             }
         }
         told.pods.extend(search.gangs.iter().map(|(field, gangs)| gangs.shelter(session.world, field)));
-        told.nobody = (!anybody).then(|| nobody(session.world, aim, purpose));
+        told.nobody = (!anybody).then(|| nobody(session.world, preemptor, mode));
         told
     })
 }
@@ -66,25 +66,25 @@ pub(super) fn of(
 /// What it would come to if these went, who may; `None` where that is for others to say.
 pub(super) fn short(
     world: &World,
-    aim: &Aim,
+    preemptor: &Preemptor,
     together: &[(TaskId, NodeId)],
-    ledgers: &Ledgers,
+    bounds: &FeasibilityBounds,
 ) -> Option<Short> {
-    let today = ledgers.known(world, aim).filter(|_| !together.is_empty())?;
+    let today = bounds.known(world, preemptor).filter(|_| !together.is_empty())?;
     let then = today.without(together.iter().map(|(task, node)| (*node, world.request_of(*task))));
     Some(Short { pods: together.len() as u32, then: then.shortfall() })
 }
 
 /// Which pods are on nodes.
-fn nobody(world: &World, aim: &Aim, purpose: Purpose) -> Nobody {
+fn nobody(world: &World, preemptor: &Preemptor, mode: EvictionMode) -> Nobody {
     let pods = |amounts: &phalanx_resource::Amounts| amounts.get(DimId::PODS).max(0) as u32;
-    let job = &world.jobs[aim.job];
+    let job = &world.jobs[preemptor.job];
     let queue = &world.queues[job.queue];
     let own = pods(&job.allocated);
     let of_queue = pods(&queue.own.allocated);
     let ours: u32 = world.queues.iter().map(|(_, queue)| pods(&queue.own.allocated)).sum();
     Nobody {
-        whose: purpose.whose(),
+        whose: mode.whose(),
         queue: queue.name.clone(),
         own,
         beside: of_queue.saturating_sub(own),
@@ -101,25 +101,25 @@ struct Gangs {
 }
 
 impl Gangs {
-    fn shelter(&self, world: &World, field: &'static str) -> (Shelter, u32) {
+    fn shelter(&self, world: &World, field: &'static str) -> (Protection, u32) {
         let of =
             |job: &JobId| (world.jobs[*job].key.clone(), world.queues[world.jobs[*job].queue].name.clone());
         let (first, queue) = self.jobs.iter().map(of).min().unwrap_or_default();
         let others = self.jobs.len().saturating_sub(1) as u32;
-        (Shelter::Minimum { field, first, queue, others }, self.pods)
+        (Protection::Minimum { field, first, queue, others }, self.pods)
     }
 }
 
 struct Search<'a, 'w> {
     session: &'a Session<'w>,
-    aim: &'a Aim,
-    purpose: Purpose,
+    preemptor: &'a Preemptor,
+    mode: EvictionMode,
     /// Counted down, as if those that nothing else protects went.
     budgets: Budgets<'a>,
     /// What gangs can do without, counted down in the same way.
     spare: FxHashMap<JobId, Spare>,
     may_break: bool,
-    forbidden: Forbidden,
+    protected: ProtectedJobs,
     /// What plugins said about pods of a job and class.
     asked: FxHashMap<(Option<JobId>, ClassId), Option<Kept>>,
     /// Those that their gangs need, by the field that says so.
@@ -140,97 +140,96 @@ enum Kept {
 }
 
 impl Search<'_, '_> {
-    fn shelter(&mut self, task: TaskId) -> Option<Shelter> {
+    fn shelter(&mut self, task: TaskId) -> Option<Protection> {
         let world = &*self.session.world;
         let job = world.tasks[task].job?;
-        if !self.purpose.takes_from_job(self.aim.job, job) {
+        if !self.mode.takes_from_job(self.preemptor.job, job) {
             return None;
         }
-        let [from, by] = [job, self.aim.job].map(|job| world.jobs[job].queue);
+        let [from, by] = [job, self.preemptor.job].map(|job| world.jobs[job].queue);
         let keeps = world.keeps_its_pods(from, by);
-        if let Some(queue) = keeps.filter(|_| self.purpose.kind() == EvictionKind::Reclaim) {
-            return Some(Shelter::Queue(world.queues[queue].name.clone()));
+        if let Some(queue) = keeps.filter(|_| self.mode.kind() == EvictionKind::Reclaim) {
+            return Some(Protection::Queue(world.queues[queue].name.clone()));
         }
         self.own(task).or_else(|| self.by_others(task, job))
     }
 
     /// Whoever asks.
-    fn own(&self, id: TaskId) -> Option<Shelter> {
+    fn own(&self, id: TaskId) -> Option<Protection> {
         let world = &*self.session.world;
         let task = &world.tasks[id];
         if !world.lets_itself_go(id, self.session.now) {
             let refused = task.refused != Refused::No && task.preemptable != Some(false);
-            return Some(if refused { Shelter::Refused } else { Shelter::Preemptable });
+            return Some(if refused { Protection::Refused } else { Protection::Preemptable });
         }
-        let flag = match self.purpose.kind() {
+        let flag = match self.mode.kind() {
             EvictionKind::Preempt => Flag::Preemptable,
             EvictionKind::Reclaim => Flag::Reclaimable,
         };
         let protects = self.session.tiers.with(flag).find(|plugin| plugin.protects(world, id));
-        protects.map(|plugin| Shelter::Plugin(plugin.shelter()))
+        protects.map(|plugin| Protection::Plugin(plugin.shelter()))
     }
 
     /// From this job.
-    fn by_others(&mut self, id: TaskId, job: JobId) -> Option<Shelter> {
+    fn by_others(&mut self, id: TaskId, job: JobId) -> Option<Protection> {
         let world = &*self.session.world;
-        let (task, last) = (&world.tasks[id], &world.tasks[self.aim.last()]);
-        if self.aim.is_idle(world) && !world.classes[task.class].best_effort {
-            return Some(Shelter::Idle);
+        let (task, last) = (&world.tasks[id], &world.tasks[self.preemptor.last()]);
+        if self.preemptor.is_idle(world) && !world.classes[task.class].best_effort {
+            return Some(Protection::Idle);
         }
-        let rank = match self.purpose {
-            Purpose::WithinJob => task.priority.cmp(&last.priority),
-            _ => world.jobs[job].priority.cmp(&world.jobs[self.aim.job].priority),
+        let rank = match self.mode {
+            EvictionMode::WithinJob => task.priority.cmp(&last.priority),
+            _ => world.jobs[job].priority.cmp(&world.jobs[self.preemptor.job].priority),
         };
-        let matters = self.purpose.kind() == EvictionKind::Preempt;
+        let matters = self.mode.kind() == EvictionKind::Preempt;
         if matters && rank.is_gt() {
             return Some(self.by_priority());
         }
-        let alike =
-            rank.is_eq() && self.purpose.is_of_jobs() && !self.session.tiers.rank(self.purpose.flag());
+        let alike = rank.is_eq() && self.mode.is_of_jobs() && !self.session.tiers.rank(self.mode.flag());
         let kept = if alike { None } else { self.kept(id) };
         if matters && rank.is_eq() && (alike || kept.is_some()) {
             return Some(self.by_priority());
         }
         match kept {
-            Some(Kept::Otherwise(what)) => return Some(Shelter::Kept(what)),
+            Some(Kept::Otherwise(what)) => return Some(Protection::Kept(what)),
             Some(Kept::Gang) => return self.by_gang(job, task.role),
             None => {}
         }
-        if self.forbidden.has(world, job) {
-            return Some(Shelter::Takes);
+        if self.protected.has(world, job) {
+            return Some(Protection::Takes);
         }
         let spare = self.spare.entry(job).or_insert_with(|| Spare::of(&world.jobs[job]));
         if !self.may_break && !spare.take(task.role) {
-            return Some(Shelter::Whole);
+            return Some(Protection::Whole);
         }
         if self.budgets.take(id) {
             return None;
         }
         let mut budgets = world.pdbs_of(id).map(|(key, _)| key);
         match (budgets.next(), budgets.next()) {
-            (Some(only), None) => Some(Shelter::Budget(only.clone())),
-            _ => Some(Shelter::Budgets),
+            (Some(only), None) => Some(Protection::Budget(only.clone())),
+            _ => Some(Protection::Budgets),
         }
     }
 
     /// Why one that may go may not besides those that do.
-    fn besides(&mut self, id: TaskId) -> Option<Shelter> {
-        let (world, purpose) = (&*self.session.world, self.purpose);
-        let job = world.tasks[id].job.filter(|job| purpose.takes_from_job(self.aim.job, *job))?;
+    fn besides(&mut self, id: TaskId) -> Option<Protection> {
+        let (world, mode) = (&*self.session.world, self.mode);
+        let job = world.tasks[id].job.filter(|job| mode.takes_from_job(self.preemptor.job, *job))?;
         if self.together.is_empty() || self.together.contains(&id) {
             return None;
         }
-        let keeps_gangs = || self.session.tiers.asked(purpose.flag()).any(Plugin::keeps_gangs);
+        let keeps_gangs = || self.session.tiers.asked(mode.flag()).any(Plugin::keeps_gangs);
         if self.lacking(job, world.tasks[id].role).is_some() && keeps_gangs() {
             return self.by_gang(job, world.tasks[id].role);
         }
-        if purpose.kind() == EvictionKind::Preempt || !self.session.tiers.guard_queues() {
-            return Some(Shelter::Kept("that may not go besides those".into()));
+        if mode.kind() == EvictionKind::Preempt || !self.session.tiers.guard_queues() {
+            return Some(Protection::Kept("that may not go besides those".into()));
         }
         let queue = &world.queues[world.jobs[job].queue].name;
         let what =
             format!("in queue {queue}, which has no more than it deserves without those that could go");
-        Some(Shelter::Kept(what.into()))
+        Some(Protection::Kept(what.into()))
     }
 
     /// The minimum that a gang would miss if one of a role went besides those that may.
@@ -250,7 +249,7 @@ impl Search<'_, '_> {
     }
 
     /// Those that gangs need are told together.
-    fn by_gang(&mut self, id: JobId, role: u16) -> Option<Shelter> {
+    fn by_gang(&mut self, id: JobId, role: u16) -> Option<Protection> {
         let field = self.lacking(id, role).unwrap_or("minMember");
         let gangs = self.gangs.entry(field).or_default();
         gangs.pods += 1;
@@ -258,32 +257,32 @@ impl Search<'_, '_> {
         None
     }
 
-    fn by_priority(&self) -> Shelter {
-        let of_jobs = !matches!(self.purpose, Purpose::WithinJob);
-        Shelter::Priority(of_jobs.then(|| self.session.world.priority_of(self.aim.job)))
+    fn by_priority(&self) -> Protection {
+        let of_jobs = !matches!(self.mode, EvictionMode::WithinJob);
+        Protection::Priority(of_jobs.then(|| self.session.world.priority_of(self.preemptor.job)))
     }
 
     /// Why plugins do not let a pod go, even if nobody else had to.
     fn kept(&mut self, id: TaskId) -> Option<Kept> {
-        let (session, aim, purpose) = (self.session, self.aim, self.purpose);
+        let (session, preemptor, mode) = (self.session, self.preemptor, self.mode);
         if asks_others(session) {
             return None;
         }
         let task = &session.world.tasks[id];
         let asked = self.asked.entry((task.job, task.class));
-        asked.or_insert_with(|| kept(session, (aim.last(), id), purpose)).clone()
+        asked.or_insert_with(|| kept(session, (preemptor.last(), id), mode)).clone()
     }
 }
 
 /// The same: by the first plugin that does not, those that guard queues before others.
-fn kept(session: &Session<'_>, (by, id): (TaskId, TaskId), purpose: Purpose) -> Option<Kept> {
+fn kept(session: &Session<'_>, (by, id): (TaskId, TaskId), mode: EvictionMode) -> Option<Kept> {
     let world = &*session.world;
-    let ask = |plugin: &dyn Plugin, of: &[TaskId]| purpose.ask(plugin, world, by, of);
-    if session.tiers.any_victims(purpose.flag(), &[id], ask) {
+    let ask = |plugin: &dyn Plugin, of: &[TaskId]| mode.ask(plugin, world, by, of);
+    if session.tiers.any_victims(mode.flag(), &[id], ask) {
         return None;
     }
     let refuses = |plugin: &&dyn Plugin| ask(*plugin, &[id]).is_some_and(|picked| picked.is_empty());
-    let mut refusing = session.tiers.asked(purpose.flag()).filter(refuses).collect::<Vec<_>>();
+    let mut refusing = session.tiers.asked(mode.flag()).filter(refuses).collect::<Vec<_>>();
     refusing.sort_by_key(|plugin| !plugin.guards_queues());
     Some(match refusing.first() {
         Some(plugin) if plugin.keeps_gangs() => Kept::Gang,
@@ -293,9 +292,9 @@ fn kept(session: &Session<'_>, (by, id): (TaskId, TaskId), purpose: Purpose) -> 
 }
 
 /// Pods that run and could be asked for, those that are protected too, and those that only their queue keeps.
-fn any<'a>(session: &'a Session<'_>, purpose: Purpose, by: QueueId) -> impl Iterator<Item = TaskId> + 'a {
+fn any<'a>(session: &'a Session<'_>, mode: EvictionMode, by: QueueId) -> impl Iterator<Item = TaskId> + 'a {
     let world = &*session.world;
-    let preempts = purpose.kind() == EvictionKind::Preempt;
+    let preempts = mode.kind() == EvictionKind::Preempt;
     let queues = world.giving_queues().filter(move |queue| preempts == (*queue == by));
     let jobs = queues.flat_map(|queue| world.givers(queue));
     let runs = |task: &TaskId| matches!(world.tasks[*task].status, Status::Running | Status::Bound);

@@ -1,63 +1,59 @@
-//! Eviction: one planner for `preempt`, `reclaim`, `gangpreempt` and `gangreclaim`; [`shuffle`] has its rules, budgets, steps
-//! and proof of places in common with them, and evicts for nobody.
+//! Eviction: one planner for the actions `preempt`, `reclaim`, `gangpreempt` and `gangreclaim`. The action `shuffle` shares
+//! the rules about protected pods, the step budget and the proof of a place, and evicts for nobody. The page
+//! `crates/design/eviction.md` explains the design.
 //!
-//! For a job that starves:
-//! 1. [`roster`]: who may be a victim, least important first. Plugins protect some whatever others say; then the tiers
-//!    are asked, each plugin about those the ones before it left, with the gang's tasks but the last counted as held:
-//!    what it will have, not what it has, decides. PodDisruptionBudgets are counted down with it.
-//! 2. [`ledger`]: an arithmetic bound says *no* without a search where there cannot be room.
-//! 3. [`proof`]: in a statement, the least important are evicted, as few as the bound asks for, and the gang is placed by
-//!    the same filters, scores and quotas as in `allocate`; then more, until it fits. Then, the most important first,
-//!    each victim is spared without whom the gang fits too, members moving to other nodes where need be.
-//! 4. The statement is committed only if the gang is whole. Its tasks keep the room as nominations, across cycles; while
-//!    they do it does not starve, so nobody is evicted for it twice.
+//! For a job that starves, the *preemptor*:
+//! 1. [`potential_victims`]: the pods that may be evicted, in order. Plugins protect some, whoever the preemptor is; the tiers
+//!    are asked about the others, with all tasks of the gang but the last counted as allocated. PodDisruptionBudgets are
+//!    counted down.
+//! 2. [`feasibility`]: arithmetic that says no without a search.
+//! 3. [`plan`]: the strategies *ordered*, *per node*, *per domain* and *surplus* choose potential victims to try.
+//! 4. [`dry_run`]: in a Statement, as few of them are evicted as the bound asks for, and the gang is placed by the filters,
+//!    scores and quotas of `allocate`; more follow until it fits. Then each victim is reprieved without whom the gang fits,
+//!    the most important first.
+//! 5. The Statement is committed only if the gang is whole. The gang's tasks keep their nodes as nominations across cycles,
+//!    so the job does not starve and nobody is evicted for it twice.
 //!
-//! Plugins' answers may depend on the order in which victims are offered (a gang gives up any of its members, but only
-//! so many). When the order of importance leads to nothing, the victims are offered node by node, and when they are few
-//! every set of them is tried ([`search`]). Where those found break a gang, what gangs have to spare is searched alone
-//! before they go.
-//!
-//! All of it is counted in steps, and an action has only so many in a cycle; on a cluster it has only so much time too.
-//! Jobs that had no turn go first in the next.
-mod aim;
-mod ledger;
-mod nobody;
-mod proof;
-mod purpose;
-mod roster;
-mod search;
-mod shelter;
-pub(super) mod shuffle;
-mod steps;
-mod takes;
-mod vain;
+//! Searches are counted in steps, and an action has a number of steps and a time in a cycle. Jobs that had no turn go first in
+//! the next cycle.
+pub(crate) mod dry_run;
+mod failed_searches;
+mod feasibility;
+mod history;
+mod mode;
+mod no_victims;
+mod plan;
+pub(crate) mod potential_victims;
+mod preemptor;
+mod protection;
+pub(crate) mod steps;
 
 use std::sync::Arc;
 
 use phalanx_resource::Amounts;
 use rustc_hash::FxHashMap;
 
-use super::order::{self, Line};
-use super::work::Work;
-use super::{gather, yielding};
+use crate::actions::order::{self, Line};
+use crate::actions::work::Work;
+use crate::actions::{gather, yielding};
 use crate::session::Session;
 use crate::waiting;
-use aim::Aim;
-use ledger::Ledgers;
-use nobody::Asker;
+pub(crate) use dry_run::may_keep;
+use failed_searches::FailedSearches;
+use feasibility::FeasibilityBounds;
+pub(crate) use history::record_eviction;
+use history::{EvictionHistory, JobIdentity, ProtectedJobs};
+pub(crate) use mode::{EvictionMode, WHOLE};
+use no_victims::Asker;
 use phalanx_cluster::Status;
-use phalanx_cluster::diagnosis::{NoEviction, Refusal, Sheltered};
+use phalanx_cluster::diagnosis::{NoEviction, Protected, Refusal};
 use phalanx_cluster::event::{Phase, Time};
 use phalanx_cluster::id::{ClassId, JobId, QueueId, TaskId};
 use phalanx_framework::conf::{Allowed, ArgKind, ArgSpec, Otherwise, Rule};
 use phalanx_framework::plugin::EvictionKind;
-pub(super) use proof::may_keep;
-pub(super) use purpose::{Purpose, WHOLE};
-use roster::Roster;
+use potential_victims::PotentialVictims;
+use preemptor::Preemptor;
 use steps::Steps;
-pub(crate) use takes::note_taking;
-use takes::{Forbidden, Party, Takes};
-use vain::Vain;
 
 /// Of steps and milliseconds.
 const BUDGET: Rule = Rule::new(Allowed::AtLeast(0), Otherwise::Does("the action finds nothing"));
@@ -66,7 +62,7 @@ const BUDGET: Rule = Rule::new(Allowed::AtLeast(0), Otherwise::Does("the action 
 const MAX_STEPS: i64 = 200_000;
 
 /// The argument every evicting action has.
-pub(super) const MAX_STEPS_ARG: ArgSpec = ArgSpec {
+pub(crate) const MAX_STEPS_ARG: ArgSpec = ArgSpec {
     name: "maxSteps",
     kind: ArgKind::Int(&[BUDGET]),
     default: "200000",
@@ -78,7 +74,7 @@ pub(super) const MAX_STEPS_ARG: ArgSpec = ArgSpec {
 const MAX_TIME: i64 = 1_000;
 
 /// The other argument every evicting action has.
-pub(super) const MAX_TIME_ARG: ArgSpec = ArgSpec {
+pub(crate) const MAX_TIME_ARG: ArgSpec = ArgSpec {
     name: "maxTime",
     kind: ArgKind::Duration(&[BUDGET]),
     default: "1s",
@@ -86,35 +82,35 @@ pub(super) const MAX_TIME_ARG: ArgSpec = ArgSpec {
           the same. What allocate decided is carried out meanwhile.",
 };
 
-/// What is known of evictions in cycles before.
+/// What eviction remembers across cycles.
 #[derive(Debug, Default)]
-pub(crate) struct Past {
-    vain: Vain,
-    takes: Takes,
+pub(crate) struct EvictionState {
+    failed_searches: FailedSearches,
+    history: EvictionHistory,
     /// What searches read of rooms.
-    ledgers: Ledgers,
+    bounds: FeasibilityBounds,
 }
 
-impl Past {
+impl EvictionState {
     /// A cycle begins.
     pub(crate) fn begin(&mut self, now: Time, nodes: u64, queues_changed: bool) {
-        self.vain.begin(now, nodes, queues_changed);
-        self.takes.begin(now, queues_changed);
+        self.failed_searches.begin(now, nodes, queues_changed);
+        self.history.begin(now, queues_changed);
     }
 
     /// When a cycle is due for searches that were passed over.
     pub(crate) fn wake(&self) -> Option<Time> {
-        self.vain.wake()
+        self.failed_searches.wake()
     }
 }
 
 /// Serves the jobs that starve.
-pub(super) fn run(session: &mut Session<'_>, purpose: Purpose) {
+pub(crate) fn run(session: &mut Session<'_>, mode: EvictionMode) {
     let starving = starving(session);
     if starving.is_empty() {
         return;
     }
-    let mut planner = Planner::new(session, purpose);
+    let mut planner = Planner::new(session, mode);
     let passed_over = |job: &JobId| session.world.jobs[*job].passed_over;
     let (first, rest): (Vec<JobId>, Vec<JobId>) = starving.into_iter().partition(passed_over);
     // What is left in it has room without anybody's going, and is for allocate to place.
@@ -123,7 +119,7 @@ pub(super) fn run(session: &mut Session<'_>, purpose: Purpose) {
         planner.serve_all(statement.session(), jobs);
     }
     drop(statement);
-    session.past.ledgers = planner.ledgers;
+    session.past.bounds = planner.bounds;
 }
 
 /// Jobs that lack what they should have and have tasks to be placed.
@@ -149,20 +145,20 @@ fn join_next(session: &mut Session<'_>, line: &mut Line, job: JobId) {
 }
 
 struct Planner {
-    purpose: Purpose,
-    roster: Roster,
+    mode: EvictionMode,
+    potential_victims: PotentialVictims,
     steps: Steps,
-    ledgers: Ledgers,
+    bounds: FeasibilityBounds,
     /// Why nobody was evicted for a job like this one, since somebody was evicted last.
     refused: FxHashMap<Like, NoEviction>,
     /// What keeps those who run from being evicted, for whom nobody is let go.
-    nobody: FxHashMap<Asker, Arc<Sheltered>>,
+    nobody: FxHashMap<Asker, Arc<Protected>>,
 }
 
 /// What answers to a job depend on: the action, its queue, its importance, what it holds and what it asks for.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Like {
-    purpose: Purpose,
+    mode: EvictionMode,
     within: Option<JobId>,
     queue: QueueId,
     priority: i32,
@@ -174,13 +170,13 @@ struct Like {
 }
 
 impl Planner {
-    fn new(session: &mut Session<'_>, purpose: Purpose) -> Self {
-        let steps = Steps::of_action(session, purpose.action());
+    fn new(session: &mut Session<'_>, mode: EvictionMode) -> Self {
+        let steps = Steps::of_action(session, mode.action());
         Self {
-            purpose,
-            roster: Roster::new(session, purpose),
+            mode,
+            potential_victims: PotentialVictims::new(session, mode),
             steps,
-            ledgers: std::mem::take(&mut session.past.ledgers),
+            bounds: std::mem::take(&mut session.past.bounds),
             refused: FxHashMap::default(),
             nobody: FxHashMap::default(),
         }
@@ -189,7 +185,7 @@ impl Planner {
     fn serve_all(&mut self, session: &mut Session<'_>, jobs: Vec<JobId>) {
         let mut line = Line::new(session, jobs);
         while let Some(queue) = line.first_queue(session) {
-            if self.purpose.kind() == EvictionKind::Reclaim && session.overused(queue).is_some() {
+            if self.mode.kind() == EvictionKind::Reclaim && session.overused(queue).is_some() {
                 line.leave(queue);
                 continue;
             }
@@ -211,7 +207,7 @@ impl Planner {
     }
 
     fn no_turn(&self) -> Refusal {
-        Refusal::Eviction { action: self.purpose.action(), why: self.steps.ended() }
+        Refusal::Eviction { action: self.mode.action(), why: self.steps.ended() }
     }
 
     /// Serves a job with what is reserved for those that it outranks given back: a pod that only waits for its room goes
@@ -245,8 +241,8 @@ impl Planner {
         }
         let tasks: Vec<TaskId> = tasks.into_iter().filter(pending).collect();
         if !session.job_whole(job) {
-            let Some(aim) = Aim::gang(session, job, &tasks) else { return Ok(()) };
-            return self.evict_for(session, &aim, self.purpose);
+            let Some(preemptor) = Preemptor::gang(session, job, &tasks) else { return Ok(()) };
+            return self.evict_for(session, &preemptor, self.mode);
         }
         self.serve_each(session, job, &tasks)
     }
@@ -262,11 +258,11 @@ impl Planner {
             if it.never_preempts || failed.contains_key(&like) {
                 continue;
             }
-            let aim = Aim::single(job, *task);
-            let mut served = self.evict_for(session, &aim, self.purpose);
-            if served.is_err() && self.purpose == Purpose::Preempt {
+            let preemptor = Preemptor::single(job, *task);
+            let mut served = self.evict_for(session, &preemptor, self.mode);
+            if served.is_err() && self.mode == EvictionMode::Preempt {
                 served = served.or_else(|refusal| {
-                    self.evict_for(session, &aim, Purpose::WithinJob).map_err(|_| refusal)
+                    self.evict_for(session, &preemptor, EvictionMode::WithinJob).map_err(|_| refusal)
                 });
             }
             if let Err(refusal) = served {
@@ -283,62 +279,72 @@ impl Planner {
             .map_or(Ok(()), Err)
     }
 
-    /// Whether anybody is to be evicted for an aim, whoever runs.
-    fn may_ask(&mut self, session: &mut Session<'_>, aim: &Aim, purpose: Purpose) -> Result<(), Refusal> {
-        let refusal = |why| Refusal::Eviction { action: purpose.action(), why };
-        if aim.tasks.is_empty() {
+    /// Whether anybody is to be evicted for an preemptor, whoever runs.
+    fn may_ask(
+        &mut self,
+        session: &mut Session<'_>,
+        preemptor: &Preemptor,
+        mode: EvictionMode,
+    ) -> Result<(), Refusal> {
+        let refusal = |why| Refusal::Eviction { action: mode.action(), why };
+        if preemptor.tasks.is_empty() {
             return Err(refusal(NoEviction::Never));
         }
-        let queue = session.world.jobs[aim.job].queue;
-        let entitled = aim.each_as_last(session, |session, task| match purpose.kind() {
+        let queue = session.world.jobs[preemptor.job].queue;
+        let entitled = preemptor.each_as_last(session, |session, task| match mode.kind() {
             EvictionKind::Reclaim => session.preemptive(queue, task),
-            EvictionKind::Preempt => aim.within_quota_before(session, task),
+            EvictionKind::Preempt => preemptor.within_quota_before(session, task),
         });
-        entitled.map_err(|why| not_entitled(session, aim, purpose, why))?;
-        self.steps.spend(aim.meek.len()).map_err(refusal)?;
-        let held_up = aim.held_up_by(session).map(|pod| refusal(NoEviction::NeverOne(pod)));
+        entitled.map_err(|why| not_entitled(session, preemptor, mode, why))?;
+        self.steps.spend(preemptor.non_preempting.len()).map_err(refusal)?;
+        let held_up = preemptor.held_up_by(session).map(|pod| refusal(NoEviction::NeverOne(pod)));
         held_up.map_or(Ok(()), Err)
     }
 
-    fn evict_for(&mut self, session: &mut Session<'_>, aim: &Aim, purpose: Purpose) -> Result<(), Refusal> {
-        let refusal = |why| Refusal::Eviction { action: purpose.action(), why };
-        self.may_ask(session, aim, purpose)?;
-        let forbidden = session.past.takes.forbidden(&Party::of(session.world, aim.job));
-        if let Some(until) = forbidden.until {
-            session.world.call_at(aim.job, until);
+    fn evict_for(
+        &mut self,
+        session: &mut Session<'_>,
+        preemptor: &Preemptor,
+        mode: EvictionMode,
+    ) -> Result<(), Refusal> {
+        let refusal = |why| Refusal::Eviction { action: mode.action(), why };
+        self.may_ask(session, preemptor, mode)?;
+        let protected = session.past.history.protected(&JobIdentity::of(session.world, preemptor.job));
+        if let Some(until) = protected.until {
+            session.world.call_at(preemptor.job, until);
         }
-        let like = like(session, aim, purpose, &forbidden);
+        let like = like(session, preemptor, mode, &protected);
         if let Some(why) = self.refused.get(&like) {
             return Err(refusal(why.clone()));
         }
-        if let Some((until, why)) = session.past.vain.answer(&like) {
+        if let Some((until, why)) = session.past.failed_searches.answer(&like) {
             if let Some(until) = until {
-                session.world.call_at(aim.job, until);
+                session.world.call_at(preemptor.job, until);
             }
             return Err(refusal(why));
         }
-        let asker = Asker::of(session, aim, purpose).filter(|_| forbidden.is_empty());
+        let asker = Asker::of(session, preemptor, mode).filter(|_| protected.is_empty());
         let (left, whole) = (self.steps.left(), self.steps.are_whole());
-        match self.search(session, (aim, purpose, &forbidden), asker.as_ref()) {
+        match self.search(session, (preemptor, mode, &protected), asker.as_ref()) {
             Ok(()) => {
                 self.refused.clear();
                 self.nobody.clear();
-                session.past.vain.evicted(&like);
-                session.world.jobs[aim.job].refusals.clear();
-                let reserved = session.world.jobs[aim.job].counts.of(Status::Pipelined);
+                session.past.failed_searches.evicted(&like);
+                session.world.jobs[preemptor.job].refusals.clear();
+                let reserved = session.world.jobs[preemptor.job].counts.of(Status::Pipelined);
                 if reserved > 0 {
-                    session.refuse(aim.job, Refusal::Reserved(reserved));
+                    session.refuse(preemptor.job, Refusal::Reserved(reserved));
                 }
                 Ok(())
             }
             Err(why) => {
-                let why = self.explained(session, (aim, &like), purpose, why);
+                let why = self.explained(session, (preemptor, &like), mode, why);
                 if let (Some(asker), NoEviction::NoVictims(told)) = (asker, &why) {
                     self.nobody.insert(asker, Arc::clone(told));
                 }
                 // With all the steps there are it would be cut short again.
                 if whole && !self.steps.ended_by_time() || !matches!(why, NoEviction::Cut(_)) {
-                    session.past.vain.note(&like, left - self.steps.left(), &why);
+                    session.past.failed_searches.note(&like, left - self.steps.left(), &why);
                     self.refused.insert(like, why.clone());
                 }
                 Err(refusal(why))
@@ -351,15 +357,15 @@ impl Planner {
     fn search(
         &mut self,
         session: &mut Session<'_>,
-        (aim, purpose, forbidden): (&Aim, Purpose, &Forbidden),
+        (preemptor, mode, protected): (&Preemptor, EvictionMode, &ProtectedJobs),
         asker: Option<&Asker>,
     ) -> Result<(), NoEviction> {
-        let Self { roster, steps, ledgers, nobody, .. } = self;
+        let Self { potential_victims, steps, bounds, nobody, .. } = self;
         match asker.and_then(|asker| nobody.get(asker)) {
-            Some(told) if nobody::needs_somebody(session, aim, (&mut *steps, &mut *ledgers))? => {
+            Some(told) if no_victims::needs_eviction(session, preemptor, (&mut *steps, &mut *bounds))? => {
                 Err(NoEviction::NoVictims(Arc::clone(told)))
             }
-            _ => search::evict_for(session, (aim, purpose, forbidden), roster, (steps, ledgers)),
+            _ => plan::evict_for(session, (preemptor, mode, protected), potential_victims, (steps, bounds)),
         }
     }
 
@@ -367,19 +373,19 @@ impl Planner {
     fn explained(
         &self,
         session: &mut Session<'_>,
-        (aim, like): (&Aim, &Like),
-        purpose: Purpose,
+        (preemptor, like): (&Preemptor, &Like),
+        mode: EvictionMode,
         why: NoEviction,
     ) -> NoEviction {
-        let known = session.past.vain.told(like);
+        let known = session.past.failed_searches.told(like);
         let told = || {
-            let gone = search::together(session, aim, purpose, &self.roster);
-            let short = shelter::short(session.world, aim, &gone, &self.ledgers);
-            Arc::new(Sheltered { short, ..shelter::of(session, aim, purpose, &gone) })
+            let gone = plan::together(session, preemptor, mode, &self.potential_victims);
+            let short = protection::short(session.world, preemptor, &gone, &self.bounds);
+            Arc::new(Protected { short, ..protection::of(session, preemptor, mode, &gone) })
         };
         match why {
-            NoEviction::NoVictims(told) if *told == Sheltered::default() => NoEviction::NoVictims(
-                known.unwrap_or_else(|| Arc::new(shelter::of(session, aim, purpose, &[]))),
+            NoEviction::NoVictims(told) if *told == Protected::default() => NoEviction::NoVictims(
+                known.unwrap_or_else(|| Arc::new(protection::of(session, preemptor, mode, &[]))),
             ),
             NoEviction::NotEnough(_) => NoEviction::NotEnough(known.unwrap_or_else(told)),
             NoEviction::NotFound(untried, _) => NoEviction::NotFound(untried, known.unwrap_or_else(told)),
@@ -389,29 +395,29 @@ impl Planner {
 }
 
 /// In the action's name, unless allocate says the same.
-fn not_entitled(session: &Session<'_>, aim: &Aim, purpose: Purpose, why: Refusal) -> Refusal {
-    if session.world.jobs[aim.job].refusals.contains(&why) {
+fn not_entitled(session: &Session<'_>, preemptor: &Preemptor, mode: EvictionMode, why: Refusal) -> Refusal {
+    if session.world.jobs[preemptor.job].refusals.contains(&why) {
         return why;
     }
-    Refusal::NotEntitled { action: purpose.action(), why: Box::new(why) }
+    Refusal::NotEntitled { action: mode.action(), why: Box::new(why) }
 }
 
-fn like(session: &Session<'_>, aim: &Aim, purpose: Purpose, forbidden: &Forbidden) -> Like {
+fn like(session: &Session<'_>, preemptor: &Preemptor, mode: EvictionMode, protected: &ProtectedJobs) -> Like {
     let world = &*session.world;
-    let job = &world.jobs[aim.job];
+    let job = &world.jobs[preemptor.job];
     let of = |task: &TaskId| {
         let task = &world.tasks[*task];
         (task.class, task.priority, task.never_preempts)
     };
     Like {
-        purpose,
+        mode,
         // Who may be evicted within a job is nobody else's answer, nor is what others are kept from.
-        within: (purpose == Purpose::WithinJob || !forbidden.is_empty()).then_some(aim.job),
+        within: (mode == EvictionMode::WithinJob || !protected.is_empty()).then_some(preemptor.job),
         queue: job.queue,
         priority: job.priority,
         preemptable: job.preemptable,
         holds: [job.allocated.clone(), job.pipelined.clone()],
-        tasks: aim.meek.iter().chain(&aim.tasks).map(of).collect(),
-        wanted: aim.wanted,
+        tasks: preemptor.non_preempting.iter().chain(&preemptor.tasks).map(of).collect(),
+        wanted: preemptor.wanted,
     }
 }

@@ -8,7 +8,7 @@
 use rustc_hash::FxHashMap;
 
 use super::Like;
-use phalanx_cluster::diagnosis::{NoEviction, Sheltered};
+use phalanx_cluster::diagnosis::{NoEviction, Protected};
 use phalanx_cluster::event::Time;
 use std::sync::Arc;
 
@@ -58,7 +58,7 @@ struct Known {
 
 /// Answers that are known.
 #[derive(Debug, Default)]
-pub(crate) struct Vain {
+pub(crate) struct FailedSearches {
     known: FxHashMap<Like, Known>,
     /// The World's nodes as they were.
     nodes: u64,
@@ -70,7 +70,7 @@ pub(crate) struct Vain {
     wake: Option<Time>,
 }
 
-impl Vain {
+impl FailedSearches {
     /// A cycle begins: forgets what does not stand any more.
     pub(crate) fn begin(&mut self, now: Time, nodes: u64, queues_changed: bool) {
         self.wake = None;
@@ -131,7 +131,7 @@ impl Vain {
     }
 
     /// What was counted for a job like this of the pods that run, as long as that is good enough.
-    pub(super) fn told(&self, like: &Like) -> Option<Arc<Sheltered>> {
+    pub(super) fn told(&self, like: &Like) -> Option<Arc<Protected>> {
         let known = self.known.get(like).filter(|_| self.due.is_some())?;
         let told = sheltered(&known.why)?;
         let stands = TOLD + known.turn as i64 % TOLD;
@@ -162,7 +162,7 @@ impl Vain {
     }
 }
 
-fn sheltered(why: &NoEviction) -> Option<&Arc<Sheltered>> {
+fn sheltered(why: &NoEviction) -> Option<&Arc<Protected>> {
     match why {
         NoEviction::NoVictims(told) | NoEviction::NotEnough(told) | NoEviction::NotFound(_, told) => {
             Some(told)

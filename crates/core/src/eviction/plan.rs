@@ -1,21 +1,21 @@
 //! The search for victims that are allowed and help.
-mod by_node;
-mod few;
-mod one_node;
-mod spare;
+mod ordered;
+mod per_domain;
+mod per_node;
+mod surplus;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use rustc_hash::FxHashSet;
 
-use super::aim::Aim;
-use super::ledger::{Ledger, Ledgers};
-use super::proof::{self, Unit, prove, units};
-use super::purpose::Purpose;
-use super::roster::{Loss, Roster, Victim};
+use super::dry_run::{self, Unit, dry_run, units};
+use super::feasibility::{FeasibilityBound, FeasibilityBounds};
+use super::history::ProtectedJobs;
+use super::mode::EvictionMode;
+use super::potential_victims::{Loss, PotentialVictims, Victim};
+use super::preemptor::Preemptor;
 use super::steps::Steps;
-use super::takes::Forbidden;
 use crate::actions::gang;
 use crate::actions::together::Choice;
 use crate::decision::Cause;
@@ -24,29 +24,29 @@ use phalanx_cluster::diagnosis::{NoEviction, Untried};
 use phalanx_cluster::id::{ClassId, JobId, NodeId, TaskId, TermId};
 use phalanx_cluster::{Budgets, World};
 use phalanx_framework::plugin::{EvictionKind, Plugin};
-use spare::Pass;
+use surplus::Pass;
 
-/// Evicts for an aim, if that helps. All is as it was where it does not.
+/// Evicts for an preemptor, if that helps. All is as it was where it does not.
 pub(super) fn evict_for(
     session: &mut Session<'_>,
-    (aim, purpose, forbidden): (&Aim, Purpose, &Forbidden),
-    roster: &mut Roster,
-    (steps, ledgers): (&mut Steps, &mut Ledgers),
+    (preemptor, mode, protected): (&Preemptor, EvictionMode, &ProtectedJobs),
+    potential_victims: &mut PotentialVictims,
+    (steps, bounds): (&mut Steps, &mut FeasibilityBounds),
 ) -> Result<(), NoEviction> {
     steps.begin();
-    ledgers.with_today(session, aim, steps, |session, today, steps| {
-        evict_in(session, (aim, purpose, forbidden), roster, (today, steps))
+    bounds.with_today(session, preemptor, steps, |session, today, steps| {
+        evict_in(session, (preemptor, mode, protected), potential_victims, (today, steps))
     })
 }
 
 /// The same with rooms as they are with nobody evicted.
 fn evict_in(
     session: &mut Session<'_>,
-    (aim, purpose, forbidden): (&Aim, Purpose, &Forbidden),
-    roster: &mut Roster,
-    (today, steps): (&mut Ledger, &mut Steps),
+    (preemptor, mode, protected): (&Preemptor, EvictionMode, &ProtectedJobs),
+    potential_victims: &mut PotentialVictims,
+    (today, steps): (&mut FeasibilityBound, &mut Steps),
 ) -> Result<(), NoEviction> {
-    let all = roster.each(session, aim, purpose);
+    let all = potential_victims.each(session, preemptor, mode);
     steps.scan(all.len())?;
     if all.is_empty() && !today.may_do() {
         return Err(NoEviction::NoVictims(Arc::default()));
@@ -55,14 +55,14 @@ fn evict_in(
     if !empty.may_do() {
         return Err(NoEviction::NotEnough(Arc::default()));
     }
-    if !today.may_do() && !anybody(session, aim, purpose, &all) {
+    if !today.may_do() && !anybody(session, preemptor, mode, &all) {
         return Err(NoEviction::NoVictims(Arc::default()));
     }
     let mut alone: Option<FxHashSet<TaskId>> = None;
     if !asks_others(session) {
         steps.scan(4 * all.len())?;
         let count = all.len();
-        let goes = each_alone(session, aim, purpose, roster, all);
+        let goes = each_alone(session, preemptor, mode, potential_victims, all);
         let emptier = today.without(goes.iter().map(|(task, node)| (*node, session.world.request_of(*task))));
         if !emptier.may_do() {
             return Err(if goes.is_empty() {
@@ -75,28 +75,33 @@ fn evict_in(
             alone = Some(goes.into_iter().map(|(task, _)| task).collect());
         }
     }
-    let order = roster.order(session, aim, purpose);
+    let order = potential_victims.order(session, preemptor, mode);
     steps.scan(4 * order.len())?;
-    let may_break = purpose.may_break(session);
+    let may_break = mode.may_break(session);
     let is_offered = |victim: &&Victim| {
         alone.as_ref().is_none_or(|alone| alone.contains(&victim.task))
-            && is_offered(session, aim, purpose, victim)
-            && (may_break || proof::can_spare(session.world, victim.job, &[**victim]))
-            && !forbidden.has(session.world, victim.job)
+            && is_offered(session, preemptor, mode, victim)
+            && (may_break || dry_run::can_spare(session.world, victim.job, &[**victim]))
+            && !protected.has(session.world, victim.job)
     };
     let offered: Vec<Victim> = order.iter().filter(is_offered).copied().collect();
-    let why = Arc::new(purpose.cause(session, aim.job));
+    let why = Arc::new(mode.cause(session, preemptor.job));
     let (pass, tier) = (Pass::Last, 0);
-    let mut search = Search { session, aim, purpose, today, steps, why, pass, offered, tier };
+    let mut search = Search { session, preemptor, mode, today, steps, why, pass, offered, tier };
     search.run(&empty)
 }
 
 /// Whether plugins let anybody go at all. That is asked before victims are put in order, for mostly nobody may.
-fn anybody(session: &mut Session<'_>, aim: &Aim, purpose: Purpose, all: &[(TaskId, NodeId)]) -> bool {
+fn anybody(
+    session: &mut Session<'_>,
+    preemptor: &Preemptor,
+    mode: EvictionMode,
+    all: &[(TaskId, NodeId)],
+) -> bool {
     let all: Vec<TaskId> = all.iter().map(|(task, _)| *task).collect();
-    aim.as_if_whole(session, |session| {
-        let ask = |plugin: &dyn Plugin, of: &[TaskId]| purpose.ask(plugin, session.world, aim.last(), of);
-        session.tiers.any_victims(purpose.flag(), &all, ask)
+    preemptor.as_if_whole(session, |session| {
+        let ask = |plugin: &dyn Plugin, of: &[TaskId]| mode.ask(plugin, session.world, preemptor.last(), of);
+        session.tiers.any_victims(mode.flag(), &all, ask)
     })
 }
 
@@ -109,15 +114,15 @@ pub(super) fn asks_others(session: &Session<'_>) -> bool {
 /// is asked before victims are put in order, which takes the longest where there are many.
 fn each_alone(
     session: &mut Session<'_>,
-    aim: &Aim,
-    purpose: Purpose,
-    roster: &Roster,
+    preemptor: &Preemptor,
+    mode: EvictionMode,
+    potential_victims: &PotentialVictims,
     all: Vec<(TaskId, NodeId)>,
 ) -> Vec<(TaskId, NodeId)> {
-    aim.as_if_whole(session, |session| {
-        let ask = |plugin: &dyn Plugin, of: &[TaskId]| purpose.ask(plugin, session.world, aim.last(), of);
-        let goes = |task: TaskId| session.tiers.any_victims(purpose.flag(), &[task], ask);
-        all.into_iter().filter(|(task, _)| roster.may_go(session, *task) && goes(*task)).collect()
+    preemptor.as_if_whole(session, |session| {
+        let ask = |plugin: &dyn Plugin, of: &[TaskId]| mode.ask(plugin, session.world, preemptor.last(), of);
+        let goes = |task: TaskId| session.tiers.any_victims(mode.flag(), &[task], ask);
+        all.into_iter().filter(|(task, _)| potential_victims.may_go(session, *task) && goes(*task)).collect()
     })
 }
 
@@ -125,22 +130,22 @@ fn each_alone(
 /// another process.
 pub(super) fn together(
     session: &mut Session<'_>,
-    aim: &Aim,
-    purpose: Purpose,
-    roster: &Roster,
+    preemptor: &Preemptor,
+    mode: EvictionMode,
+    potential_victims: &PotentialVictims,
 ) -> Vec<(TaskId, NodeId)> {
     if asks_others(session) {
         return Vec::new();
     }
-    let all = roster.each(session, aim, purpose);
+    let all = potential_victims.each(session, preemptor, mode);
     let mut ids: Vec<TaskId> =
-        all.iter().map(|(task, _)| *task).filter(|task| roster.may_go(session, *task)).collect();
-    if !purpose.may_break(session) {
+        all.iter().map(|(task, _)| *task).filter(|task| potential_victims.may_go(session, *task)).collect();
+    if !mode.may_break(session) {
         ids = phalanx_plugins::spare(session.world, &ids);
     }
-    let picked = aim.as_if_whole(session, |session| {
-        let ask = |plugin: &dyn Plugin, of: &[TaskId]| purpose.ask(plugin, session.world, aim.last(), of);
-        session.tiers.victims(purpose.flag(), None, &ids, ask)
+    let picked = preemptor.as_if_whole(session, |session| {
+        let ask = |plugin: &dyn Plugin, of: &[TaskId]| mode.ask(plugin, session.world, preemptor.last(), of);
+        session.tiers.victims(mode.flag(), None, &ids, ask)
     });
     let (_, picked) = picked.unwrap_or_default();
     let mut budgets = Budgets::new(session.world);
@@ -148,29 +153,29 @@ pub(super) fn together(
     all.into_iter().filter(|(task, _)| picked.contains(task)).collect()
 }
 
-/// Whether a victim is still one, and one for this aim.
-fn is_offered(session: &Session<'_>, aim: &Aim, purpose: Purpose, victim: &Victim) -> bool {
+/// Whether a victim is still one, and one for this preemptor.
+fn is_offered(session: &Session<'_>, preemptor: &Preemptor, mode: EvictionMode, victim: &Victim) -> bool {
     let world = &*session.world;
     // What asks for nothing may not push out what asks for something.
     let idle = |task: TaskId| world.class_of(task).best_effort;
     // Nor what is less important what is more, whatever plugins say: allocate would serve that first again.
-    let lesser = match purpose {
-        Purpose::WithinJob => world.tasks[victim.task].priority < world.tasks[aim.last()].priority,
-        Purpose::Preempt | Purpose::GangPreempt => {
-            world.jobs[victim.job].priority <= world.jobs[aim.job].priority
+    let lesser = match mode {
+        EvictionMode::WithinJob => world.tasks[victim.task].priority < world.tasks[preemptor.last()].priority,
+        EvictionMode::Preempt | EvictionMode::GangPreempt => {
+            world.jobs[victim.job].priority <= world.jobs[preemptor.job].priority
         }
         // Where no plugin says what queues may keep, the order of queues does, which does not turn round: what a gang can do
         // without goes for any that starts, and a gang that grows breaks none.
-        Purpose::Reclaim | Purpose::GangReclaim => {
-            let queues = [aim.job, victim.job].map(|job| world.jobs[job].queue);
+        EvictionMode::Reclaim | EvictionMode::GangReclaim => {
+            let queues = [preemptor.job, victim.job].map(|job| world.jobs[job].queue);
             let (spare, behind) =
                 (victim.loss == Loss::Surplus, session.queue_order(queues[0], queues[1]).is_lt());
-            session.tiers.guard_queues() || if aim.single { spare && behind } else { spare || behind }
+            session.tiers.guard_queues() || if preemptor.single { spare && behind } else { spare || behind }
         }
     };
     world.tasks[victim.task].status == victim.status
-        && purpose.takes_from_job(aim.job, victim.job)
-        && (idle(victim.task) || !aim.is_idle(world))
+        && mode.takes_from_job(preemptor.job, victim.job)
+        && (idle(victim.task) || !preemptor.is_idle(world))
         && lesser
 }
 
@@ -178,24 +183,24 @@ fn is_offered(session: &Session<'_>, aim: &Aim, purpose: Purpose, victim: &Victi
 /// goes for another that would be whole by it, for that never turns round.
 fn outranked(
     session: &Session<'_>,
-    aim: &Aim,
-    purpose: Purpose,
+    preemptor: &Preemptor,
+    mode: EvictionMode,
     offered: &[Victim],
     (tier, mut picked): (usize, Vec<TaskId>),
 ) -> (usize, Vec<TaskId>) {
     let world = &*session.world;
     let priority = |job: JobId| world.jobs[job].priority;
     let is_equal = |victim: &&Victim| {
-        let spare = victim.loss == Loss::Surplus && !aim.single;
-        priority(victim.job) == priority(aim.job) && !spare
+        let spare = victim.loss == Loss::Surplus && !preemptor.single;
+        priority(victim.job) == priority(preemptor.job) && !spare
     };
-    if !purpose.is_of_jobs() || !offered.iter().any(|victim| is_equal(&victim)) {
+    if !mode.is_of_jobs() || !offered.iter().any(|victim| is_equal(&victim)) {
         return (tier, picked);
     }
-    let Some(plugins) = session.tiers.ranking(purpose.flag(), tier) else { return (tier, picked) };
+    let Some(plugins) = session.tiers.ranking(mode.flag(), tier) else { return (tier, picked) };
     let equal: FxHashSet<TaskId> = offered.iter().filter(is_equal).map(|victim| victim.task).collect();
     let asked: Vec<TaskId> = picked.iter().copied().filter(|task| equal.contains(task)).collect();
-    let behind = |plugin: &dyn Plugin| purpose.ask(plugin, world, aim.last(), &asked);
+    let behind = |plugin: &dyn Plugin| mode.ask(plugin, world, preemptor.last(), &asked);
     let behind: FxHashSet<TaskId> = plugins.into_iter().filter_map(behind).flatten().collect();
     picked.retain(|task| !equal.contains(task) || behind.contains(task));
     (tier, picked)
@@ -203,10 +208,10 @@ fn outranked(
 
 struct Search<'a, 'w> {
     session: &'a mut Session<'w>,
-    aim: &'a Aim,
-    purpose: Purpose,
+    preemptor: &'a Preemptor,
+    mode: EvictionMode,
     /// Rooms with nobody evicted.
-    today: &'a mut Ledger,
+    today: &'a mut FeasibilityBound,
     steps: &'a mut Steps,
     why: Arc<Cause>,
     pass: Pass,
@@ -218,9 +223,9 @@ struct Search<'a, 'w> {
 
 impl Search<'_, '_> {
     /// Evicts of what is offered; what gangs can do without alone, rather than break one.
-    fn run(&mut self, empty: &Ledger) -> Result<(), NoEviction> {
+    fn run(&mut self, empty: &FeasibilityBound) -> Result<(), NoEviction> {
         // Room may have come since allocate looked.
-        if self.today.may_do() && self.prove(&[])? {
+        if self.today.may_do() && self.dry_run(&[])? {
             return Ok(());
         }
         let offered = &self.within_budgets();
@@ -228,8 +233,8 @@ impl Search<'_, '_> {
             return Err(NoEviction::NoVictims(Arc::default()));
         };
         (self.offered, self.tier) = (offered.clone(), tier);
-        match self.spare_of(offered)? {
-            Some((spare, emptier)) => self.gently((offered, empty), (&spare, &emptier), (tier, all)),
+        match self.surplus_of(offered)? {
+            Some((spare, emptier)) => self.surplus_first((offered, empty), (&spare, &emptier), (tier, all)),
             None => self.find(offered, empty, (tier, all)),
         }
     }
@@ -239,7 +244,7 @@ impl Search<'_, '_> {
     fn find(
         &mut self,
         offered: &[Victim],
-        empty: &Ledger,
+        empty: &FeasibilityBound,
         (tier, all): (usize, Vec<Victim>),
     ) -> Result<(), NoEviction> {
         let useful = self.useful(offered, empty);
@@ -257,16 +262,19 @@ impl Search<'_, '_> {
         }
         let limited = self.units(&all).iter().map(Unit::len).sum::<usize>() < offered.len();
         let world = &*self.session.world;
-        let seeks = self.aim.seeks(world);
-        let some_only = limited && (self.by_node(&useful, tier)? || self.by_domain(&useful, tier)?);
+        let seeks = self.preemptor.seeks(world);
+        let some_only = limited
+            && (self.per_node(&useful, tier)?
+                || self.per_domain(&useful, tier)?
+                || self.by_turns(&useful, tier)?);
         if some_only || self.with_company(offered, tier)? {
             return Ok(());
         }
         let mut untried = false;
         if limited || seeks {
-            match self.every_set(if offered.len() <= few::FEW { offered } else { &useful }, tier)? {
+            match self.every_set(if offered.len() <= ordered::FEW { offered } else { &useful }, tier)? {
                 Some(true) => return Ok(()),
-                found => untried = found.is_none() || offered.len() > few::FEW || self.order_matters(),
+                found => untried = found.is_none() || offered.len() > ordered::FEW || self.order_matters(),
             }
         }
         Err(if untried {
@@ -278,63 +286,15 @@ impl Search<'_, '_> {
         })
     }
 
-    /// Only those in one topology domain, for a gang that may choose it: one domain after the other, those with the least
-    /// to take from first.
-    fn by_domain(&mut self, useful: &[Victim], tier: usize) -> Result<bool, NoEviction> {
-        let world = &*self.session.world;
-        let choice = Choice::of(world, &self.aim.tasks).filter(|_| !self.aim.single);
-        let Some(choice) = choice else { return Ok(false) };
-        self.steps.scan(useful.len())?;
-        let mut domains: Vec<(u32, Vec<Victim>)> = Vec::new();
-        for victim in useful {
-            let Some(domain) = choice.domain(world, victim.node) else { continue };
-            match domains.iter_mut().find(|(known, _)| *known == domain) {
-                Some((_, victims)) => victims.push(*victim),
-                None => domains.push((domain, vec![*victim])),
-            }
-        }
-        // Stable: those whose first victim goes first.
-        domains.sort_by_key(|(_, victims)| victims.len());
-        for (_, victims) in domains {
-            self.steps.scan(4 * victims.len())?;
-            let (_, allowed) = self.allowed(&victims, Some(tier)).unwrap_or_default();
-            if self.try_list(&allowed)? {
-                return Ok(true);
-            }
-        }
-        Ok(false)
-    }
-
-    /// All but those that tasks of the aim ask to be with, or to be spread beside: somebody has to stay for them.
-    fn with_company(&mut self, offered: &[Victim], tier: usize) -> Result<bool, NoEviction> {
-        let world = &*self.session.world;
-        if !self.aim.seeks(world) {
-            return Ok(false);
-        }
-        let classes: BTreeSet<ClassId> = self.aim.tasks.iter().map(|task| world.tasks[*task].class).collect();
-        let sought = |class: &ClassId| {
-            let carried = &world.classes[*class].carried;
-            let even = carried.spread.iter().filter(|spread| spread.required).map(|spread| spread.term);
-            carried.affinity.iter().copied().chain(even).collect::<Vec<TermId>>()
-        };
-        let terms: BTreeSet<TermId> = classes.iter().flat_map(sought).collect();
-        self.steps.scan(terms.len() * offered.len())?;
-        let is_company =
-            |victim: &Victim| terms.iter().any(|term| world.terms.means(*term, world.class_of(victim.task)));
-        let others: Vec<Victim> = offered.iter().filter(|victim| !is_company(victim)).copied().collect();
-        let (_, allowed) = self.allowed(&others, Some(tier)).unwrap_or_default();
-        self.try_list(&allowed)
-    }
-
     /// Those that PodDisruptionBudgets let go at all.
     fn within_budgets(&self) -> Vec<Victim> {
         let budgets = Budgets::new(self.session.world);
         self.offered.iter().filter(|victim| budgets.may(victim.task)).copied().collect()
     }
 
-    /// Those on nodes that could take a task of the aim if all on offer left. A gang as a whole is useful when any of
+    /// Those on nodes that could take a task of the preemptor if all on offer left. A gang as a whole is useful when any of
     /// its members is.
-    fn useful(&self, offered: &[Victim], empty: &Ledger) -> Vec<Victim> {
+    fn useful(&self, offered: &[Victim], empty: &FeasibilityBound) -> Vec<Victim> {
         let helps = |victim: &&Victim| self.today.admits(victim.node) && empty.takes(victim.node);
         if !self.of_gangs() {
             return offered.iter().filter(helps).copied().collect();
@@ -346,15 +306,16 @@ impl Search<'_, '_> {
     /// Those of the offered, in this order, that plugins and PodDisruptionBudgets let go together, and the tier that
     /// decided. A tier that is given decides alone.
     fn allowed(&mut self, offered: &[Victim], tier: Option<usize>) -> Option<(usize, Vec<Victim>)> {
-        let (aim, purpose) = (self.aim, self.purpose);
+        let (preemptor, mode) = (self.preemptor, self.mode);
         let mut ids: Vec<TaskId> = offered.iter().map(|victim| victim.task).collect();
         if self.pass.takes_spare_only() {
             ids = phalanx_plugins::spare(self.session.world, &ids);
         }
-        let (tier, picked) = aim.as_if_whole(self.session, |session| {
-            let ask = |plugin: &dyn Plugin, of: &[TaskId]| purpose.ask(plugin, session.world, aim.last(), of);
-            let picked = session.tiers.victims(purpose.flag(), tier, &ids, ask)?;
-            Some(outranked(session, aim, purpose, offered, picked))
+        let (tier, picked) = preemptor.as_if_whole(self.session, |session| {
+            let ask =
+                |plugin: &dyn Plugin, of: &[TaskId]| mode.ask(plugin, session.world, preemptor.last(), of);
+            let picked = session.tiers.victims(mode.flag(), tier, &ids, ask)?;
+            Some(outranked(session, preemptor, mode, offered, picked))
         })?;
         if picked.is_empty() {
             return None;
@@ -367,7 +328,7 @@ impl Search<'_, '_> {
 
     fn try_list(&mut self, allowed: &[Victim]) -> Result<bool, NoEviction> {
         let units = self.units(allowed);
-        self.prove(&units)
+        self.dry_run(&units)
     }
 
     fn units(&self, victims: &[Victim]) -> Vec<Unit> {
@@ -375,20 +336,20 @@ impl Search<'_, '_> {
     }
 
     fn may_break(&self) -> bool {
-        self.purpose.may_break(self.session)
+        self.mode.may_break(self.session)
     }
 
     /// Whether gangs are taken as a whole where they cannot do without some.
     fn of_gangs(&self) -> bool {
-        self.purpose.of_gangs() && !self.pass.takes_spare_only()
+        self.mode.of_gangs() && !self.pass.takes_spare_only()
     }
 
     /// Evicts as few of the units as it takes, if they help.
-    fn prove(&mut self, units: &[Unit]) -> Result<bool, NoEviction> {
+    fn dry_run(&mut self, units: &[Unit]) -> Result<bool, NoEviction> {
         let Some(least) = self.least(units) else { return Ok(false) };
-        let Self { session, aim, purpose, steps, why, pass, .. } = self;
-        let accepts = |world: &World| pass.accepts(world, *purpose, units);
-        let proven = prove(session, aim, *purpose, (units, least), accepts, why, steps)?;
+        let Self { session, preemptor, mode, steps, why, pass, .. } = self;
+        let accepts = |world: &World| pass.accepts(world, *mode, units);
+        let proven = dry_run(session, preemptor, *mode, (units, least), accepts, why, steps)?;
         if proven {
             self.let_go(units);
         }
@@ -404,14 +365,14 @@ impl Search<'_, '_> {
 
     /// Whether plugins' answers depend on the order in which victims are offered.
     fn order_matters(&self) -> bool {
-        self.purpose.kind() == EvictionKind::Reclaim
+        self.mode.kind() == EvictionKind::Reclaim
     }
 
     /// Gangs that lost members and are not whole any more give up what they were promised.
     fn let_go(&mut self, units: &[Unit]) {
         let jobs: BTreeSet<JobId> = units.iter().flatten().map(|victim| victim.job).collect();
         for job in jobs {
-            if job != self.aim.job && !self.session.job_pipelined(job) {
+            if job != self.preemptor.job && !self.session.job_pipelined(job) {
                 gang::release(self.session, job);
             }
         }

@@ -12,10 +12,10 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashSet;
 
-use super::steps::Steps;
-use super::{MAX_STEPS_ARG, MAX_TIME_ARG, proof, roster};
-use crate::actions::ActionDef;
+use super::ActionDef;
 use crate::decision::Cause;
+use crate::eviction::steps::Steps;
+use crate::eviction::{MAX_STEPS_ARG, MAX_TIME_ARG, dry_run, potential_victims};
 use crate::session::Session;
 use crate::statement::Statement;
 use phalanx_cluster::diagnosis::NoEviction;
@@ -38,7 +38,7 @@ const KEEP_ARG: ArgSpec = ArgSpec {
           as long while it is not. `0s` keeps none.",
 };
 
-pub(in crate::actions) const DEF: ActionDef = ActionDef {
+pub(crate) const DEF: ActionDef = ActionDef {
     name: NAME,
     summary: "Evicts running pods that plugins want moved, if there is a place for them elsewhere, and keeps it for them.",
     args: &[MAX_STEPS_ARG, MAX_TIME_ARG, KEEP_ARG],
@@ -49,7 +49,7 @@ pub(in crate::actions) const DEF: ActionDef = ActionDef {
 type Move = (TaskId, Option<NodeId>);
 
 fn run(session: &mut Session<'_>) {
-    roster::note_refusals(session);
+    potential_victims::note_refusals(session);
     let (victims, leave) = named(session);
     if victims.is_empty() {
         return;
@@ -78,7 +78,7 @@ fn named(session: &Session<'_>) -> (Vec<TaskId>, FxHashSet<TaskId>) {
     let budgets = Budgets::new(world);
     let may_go = |id: &TaskId| {
         let running = world.tasks[*id].status == Status::Running && world.tasks[*id].job.is_some();
-        running && roster::lets_go(session, session.tiers.every(), *id) && budgets.may(*id)
+        running && potential_victims::lets_go(session, session.tiers.every(), *id) && budgets.may(*id)
     };
     let running: Vec<TaskId> = world.tasks.ids().filter(may_go).collect();
     let leave = RefCell::new(FxHashSet::default());
@@ -129,7 +129,7 @@ fn with_places(
         }
     }
     moves.retain_mut(|(task, place)| {
-        *place = place.filter(|_| proof::may_keep(statement.session(), *task));
+        *place = place.filter(|_| dry_run::may_keep(statement.session(), *task));
         place.is_some() || leave.contains(task)
     });
     moves

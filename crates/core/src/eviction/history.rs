@@ -23,17 +23,17 @@ use phalanx_cluster::{JobKind, World};
 /// Cycles in which one took from another, until that one may take nothing back.
 const OFTEN: u32 = 3;
 
-/// How long a taking is remembered, in milliseconds.
+/// How long a record is remembered, in milliseconds.
 const MEMORY: i64 = 600_000;
 
 /// Who takes or loses.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Party {
+pub(super) enum JobIdentity {
     Group(Key),
     Solos(QueueId, i32, Amounts),
 }
 
-impl Party {
+impl JobIdentity {
     pub(super) fn of(world: &World, id: JobId) -> Self {
         let job = &world.jobs[id];
         match (job.kind, job.tasks.first()) {
@@ -47,41 +47,41 @@ impl Party {
 
 /// How often one took from another.
 #[derive(Debug)]
-struct Taking {
+struct Record {
     cycles: u32,
     last: Time,
 }
 
 /// Takings of the last minutes.
 #[derive(Debug, Default)]
-pub(crate) struct Takes {
+pub(crate) struct EvictionHistory {
     /// By who took and who lost.
-    known: FxHashMap<(Party, Party), Taking>,
+    known: FxHashMap<(JobIdentity, JobIdentity), Record>,
     /// The same in the order of time, some of them outdated.
-    ends: VecDeque<(Time, (Party, Party))>,
+    ends: VecDeque<(Time, (JobIdentity, JobIdentity))>,
     /// Who took often, by who lost.
-    often: FxHashMap<Party, Vec<Party>>,
+    often: FxHashMap<JobIdentity, Vec<JobIdentity>>,
 }
 
 /// Whom a job may not take from.
 #[derive(Debug, Default)]
-pub(super) struct Forbidden {
-    parties: FxHashSet<Party>,
+pub(super) struct ProtectedJobs {
+    parties: FxHashSet<JobIdentity>,
     /// When that may end.
     pub(super) until: Option<Time>,
 }
 
-impl Forbidden {
+impl ProtectedJobs {
     pub(super) fn is_empty(&self) -> bool {
         self.parties.is_empty()
     }
 
     pub(super) fn has(&self, world: &World, job: JobId) -> bool {
-        !self.is_empty() && self.parties.contains(&Party::of(world, job))
+        !self.is_empty() && self.parties.contains(&JobIdentity::of(world, job))
     }
 }
 
-impl Takes {
+impl EvictionHistory {
     /// A cycle begins: forgets what is long ago, and all of it where queues are others now.
     pub(crate) fn begin(&mut self, now: Time, queues_changed: bool) {
         if queues_changed {
@@ -91,61 +91,62 @@ impl Takes {
             && *end <= now
         {
             let Some((end, pair)) = self.ends.pop_front() else { return };
-            if self.known.get(&pair).is_some_and(|taking| end_of(taking.last) == end) {
+            if self.known.get(&pair).is_some_and(|record| end_of(record.last) == end) {
                 self.forget(&pair);
             }
         }
     }
 
-    fn forget(&mut self, pair: &(Party, Party)) {
+    fn forget(&mut self, pair: &(JobIdentity, JobIdentity)) {
         self.known.remove(pair);
-        let (taker, loser) = pair;
-        if let Some(takers) = self.often.get_mut(loser) {
-            takers.retain(|known| known != taker);
-            if takers.is_empty() {
-                self.often.remove(loser);
+        let (preemptor, victim) = pair;
+        if let Some(preemptors) = self.often.get_mut(victim) {
+            preemptors.retain(|known| known != preemptor);
+            if preemptors.is_empty() {
+                self.often.remove(victim);
             }
         }
     }
 
     /// One took from another.
-    fn note(&mut self, taker: Party, loser: Party, now: Time) {
-        let pair = (taker, loser);
-        let taking = self.known.entry(pair.clone()).or_insert(Taking { cycles: 0, last: now });
-        if taking.cycles > 0 && taking.last == now {
+    fn note(&mut self, preemptor: JobIdentity, victim: JobIdentity, now: Time) {
+        let pair = (preemptor, victim);
+        let record = self.known.entry(pair.clone()).or_insert(Record { cycles: 0, last: now });
+        if record.cycles > 0 && record.last == now {
             return;
         }
-        (taking.cycles, taking.last) = (taking.cycles.saturating_add(1), now);
-        if taking.cycles == OFTEN {
+        (record.cycles, record.last) = (record.cycles.saturating_add(1), now);
+        if record.cycles == OFTEN {
             self.often.entry(pair.1.clone()).or_default().push(pair.0.clone());
         }
         self.ends.push_back((end_of(now), pair));
     }
 
     /// Whom one may not take from: it did often, and that one took as often from it, or from whom it lost to.
-    pub(super) fn forbidden(&self, to: &Party) -> Forbidden {
-        let mut found = Forbidden::default();
-        let mut losers = vec![to];
-        while let Some(loser) = losers.pop() {
-            for taker in self.often.get(loser).into_iter().flatten() {
-                if found.parties.insert(taker.clone()) {
-                    losers.push(taker);
+    pub(super) fn protected(&self, to: &JobIdentity) -> ProtectedJobs {
+        let mut found = ProtectedJobs::default();
+        let mut victims = vec![to];
+        while let Some(victim) = victims.pop() {
+            for preemptor in self.often.get(victim).into_iter().flatten() {
+                if found.parties.insert(preemptor.clone()) {
+                    victims.push(preemptor);
                 }
-                let last = self.known.get(&(taker.clone(), loser.clone())).map(|taking| end_of(taking.last));
+                let last =
+                    self.known.get(&(preemptor.clone(), victim.clone())).map(|record| end_of(record.last));
                 found.until = found.until.into_iter().chain(last).min();
             }
         }
-        found.parties.retain(|party| self.often.get(party).is_some_and(|takers| takers.contains(to)));
-        if found.parties.is_empty() { Forbidden::default() } else { found }
+        found.parties.retain(|party| self.often.get(party).is_some_and(|preemptors| preemptors.contains(to)));
+        if found.parties.is_empty() { ProtectedJobs::default() } else { found }
     }
 }
 
 /// A job has room that another held, or that was kept for it, in this cycle.
-pub(crate) fn note_taking(session: &mut Session<'_>, taker: JobId, loser: JobId) {
-    let [taker, loser] = [taker, loser].map(|job| Party::of(session.world, job));
-    session.past.takes.note(taker, loser, session.now);
+pub(crate) fn record_eviction(session: &mut Session<'_>, preemptor: JobId, victim: JobId) {
+    let [preemptor, victim] = [preemptor, victim].map(|job| JobIdentity::of(session.world, job));
+    session.past.history.note(preemptor, victim, session.now);
 }
 
-fn end_of(taking: Time) -> Time {
-    Time(taking.0.saturating_add(MEMORY))
+fn end_of(record: Time) -> Time {
+    Time(record.0.saturating_add(MEMORY))
 }

@@ -16,11 +16,11 @@ use phalanx_framework::placement::Room;
 
 /// What somebody is to be evicted for.
 #[derive(Clone, Debug)]
-pub(super) struct Aim {
+pub(super) struct Preemptor {
     /// The job.
     pub(super) job: JobId,
     /// Tasks that never preempt: they take what room there is before anybody is evicted.
-    pub(super) meek: Vec<TaskId>,
+    pub(super) non_preempting: Vec<TaskId>,
     /// Tasks to be placed, in order.
     pub(super) tasks: Vec<TaskId>,
     /// How many of them it takes, if the first ones are placed.
@@ -29,19 +29,19 @@ pub(super) struct Aim {
     pub(super) single: bool,
 }
 
-impl Aim {
+impl Preemptor {
     /// The gang: as many of its tasks as make it whole. `None` when all of them do not.
     pub(super) fn gang(session: &mut Session<'_>, job: JobId, tasks: &[TaskId]) -> Option<Self> {
-        let meek = |task: &&TaskId| session.world.tasks[**task].never_preempts;
-        let (meek, tasks): (Vec<TaskId>, Vec<TaskId>) = tasks.iter().partition(meek);
-        let with_all: Vec<TaskId> = meek.iter().chain(&tasks).copied().collect();
-        let wanted = count_to_whole(session, job, &with_all)?.saturating_sub(meek.len());
-        Some(Self { job, meek, tasks, wanted, single: false })
+        let non_preempting = |task: &&TaskId| session.world.tasks[**task].never_preempts;
+        let (non_preempting, tasks): (Vec<TaskId>, Vec<TaskId>) = tasks.iter().partition(non_preempting);
+        let with_all: Vec<TaskId> = non_preempting.iter().chain(&tasks).copied().collect();
+        let wanted = count_to_whole(session, job, &with_all)?.saturating_sub(non_preempting.len());
+        Some(Self { job, non_preempting, tasks, wanted, single: false })
     }
 
     /// One task of a job that is whole.
     pub(super) fn single(job: JobId, task: TaskId) -> Self {
-        Self { job, meek: Vec::new(), tasks: vec![task], wanted: 1, single: true }
+        Self { job, non_preempting: Vec::new(), tasks: vec![task], wanted: 1, single: true }
     }
 
     /// The task plugins are asked about: the last one it takes, for with it all are there.
@@ -51,12 +51,12 @@ impl Aim {
 
     /// A task that never preempts and has no place as things are, where the gang is not whole without it.
     pub(super) fn held_up_by(&self, session: &mut Session<'_>) -> Option<Arc<str>> {
-        if self.meek.is_empty() {
+        if self.non_preempting.is_empty() {
             return None;
         }
         let mut statement = session.statement();
         let homeless: Vec<TaskId> =
-            self.meek.iter().copied().filter(|task| !place(&mut statement, *task)).collect();
+            self.non_preempting.iter().copied().filter(|task| !place(&mut statement, *task)).collect();
         let (first, session) = (homeless.first()?, statement.session());
         let is_needed = count_to_whole(session, self.job, &self.tasks).is_none();
         is_needed.then(|| session.world.tasks[*first].pod.name.clone())
@@ -88,7 +88,7 @@ impl Aim {
     }
 
     /// Whether its queue, and those above, have no more than they may as they are: else most of those that would have to go
-    /// went for the quota, not for the aim. Asked with all of the aim but this task in place.
+    /// went for the quota, not for the preemptor. Asked with all of the preemptor but this task in place.
     pub(super) fn within_quota_before(&self, session: &Session<'_>, task: TaskId) -> Result<(), Refusal> {
         let queue = session.world.jobs[self.job].queue;
         let Err(refusal) = session.allocatable(queue, task) else { return Ok(()) };
@@ -106,7 +106,7 @@ impl Aim {
         self.tasks[..self.wanted.max(1)].iter().all(|task| world.class_of(*task).best_effort)
     }
 
-    /// Places tasks, where room is or will be, until the aim is met. Returns those it placed, or nothing when it is
+    /// Places tasks, where room is or will be, until the preemptor is met. Returns those it placed, or nothing when it is
     /// not met in the end. Where the gang may choose its topology domain, one after the other is tried.
     pub(super) fn place(
         &self,

@@ -7,14 +7,14 @@ use phalanx_cluster::diagnosis::NoEviction;
 /// Things that are looked at in the time in which one place is tried.
 const SCANNED: usize = 16;
 
-/// Steps that may be made for one aim in looking for any way to place it, where one by one is not as good.
+/// Steps that may be made for one preemptor in looking for any way to place it, where one by one is not as good.
 const WAYS: u64 = 20_000;
 
 /// Steps that are left to an action in this cycle.
 #[derive(Debug)]
-pub(super) struct Steps {
+pub(crate) struct Steps {
     budget: Budget,
-    /// What may be spent on ways to place the aim.
+    /// What may be spent on ways to place the preemptor.
     ways: u64,
     /// Not every way was tried.
     gave_up: bool,
@@ -23,25 +23,25 @@ pub(super) struct Steps {
 /// What was [set aside](Steps::set_aside).
 #[must_use]
 #[derive(Debug)]
-pub(super) struct Aside(Budget);
+pub(crate) struct Aside(Budget);
 
 impl Steps {
     /// What an action may take by its arguments.
-    pub(super) fn of_action(session: &Session<'_>, action: &str) -> Self {
+    pub(crate) fn of_action(session: &Session<'_>, action: &str) -> Self {
         let args = session.conf.action_args(action);
         let steps = args.int(MAX_STEPS_ARG.name, MAX_STEPS);
         let budget = session.budget(steps, args.duration(MAX_TIME_ARG.name, MAX_TIME));
         Self { budget, ways: WAYS, gave_up: false }
     }
 
-    /// Another aim, or another question about it.
-    pub(super) fn begin(&mut self) {
+    /// Another preemptor, or another question about it.
+    pub(crate) fn begin(&mut self) {
         (self.ways, self.gave_up) = (WAYS, false);
     }
 
     /// Looks for a way with what may be spent on that. One that was not found may be there all the same when the search
     /// [gave up](Self::gave_up).
-    pub(super) fn any_way(
+    pub(crate) fn any_way(
         &mut self,
         search: impl FnOnce(&mut Budget) -> Result<bool, Cut>,
     ) -> Result<bool, NoEviction> {
@@ -59,61 +59,61 @@ impl Steps {
     }
 
     /// Sets aside all but so many, and half of the time.
-    pub(super) fn set_aside(&mut self, most: u64) -> Aside {
+    pub(crate) fn set_aside(&mut self, most: u64) -> Aside {
         self.begin();
         let part = self.budget.early_part(most, self.budget.left());
         Aside(std::mem::replace(&mut self.budget, part))
     }
 
-    /// Takes back what was set aside, with what is left besides.
-    pub(super) fn take_back(&mut self, aside: Aside) {
+    /// EvictionHistory back what was set aside, with what is left besides.
+    pub(crate) fn take_back(&mut self, aside: Aside) {
         self.begin();
         let part = std::mem::replace(&mut self.budget, aside.0);
         self.budget.give_back(&part);
     }
 
     /// Some ways are not looked at.
-    pub(super) fn give_up(&mut self) {
+    pub(crate) fn give_up(&mut self) {
         self.gave_up = true;
     }
 
     /// Whether a way may have been missed.
-    pub(super) fn gave_up(&self) -> bool {
+    pub(crate) fn gave_up(&self) -> bool {
         self.gave_up
     }
 
-    /// Takes steps before they are made.
-    pub(super) fn spend(&mut self, steps: usize) -> Result<(), NoEviction> {
+    /// EvictionHistory steps before they are made.
+    pub(crate) fn spend(&mut self, steps: usize) -> Result<(), NoEviction> {
         self.budget.spend(steps).map_err(NoEviction::Cut)
     }
 
-    /// Takes steps for looking at so many things, each of which costs a fraction of trying a place.
-    pub(super) fn scan(&mut self, things: usize) -> Result<(), NoEviction> {
+    /// EvictionHistory steps for looking at so many things, each of which costs a fraction of trying a place.
+    pub(crate) fn scan(&mut self, things: usize) -> Result<(), NoEviction> {
         self.spend(things.div_ceil(SCANNED))
     }
 
     /// How many are left.
-    pub(super) fn left(&self) -> u64 {
+    pub(crate) fn left(&self) -> u64 {
         self.budget.left()
     }
 
     /// None was taken so far.
-    pub(super) fn are_whole(&self) -> bool {
+    pub(crate) fn are_whole(&self) -> bool {
         self.budget.is_whole()
     }
 
     /// There are none left.
-    pub(super) fn are_spent(&self) -> bool {
+    pub(crate) fn are_spent(&self) -> bool {
         self.budget.is_spent()
     }
 
     /// There is no time left.
-    pub(super) fn ended_by_time(&self) -> bool {
+    pub(crate) fn ended_by_time(&self) -> bool {
         self.are_spent() && matches!(self.budget.cut(), Cut::Time(_))
     }
 
     /// What to say when there are none left.
-    pub(super) fn ended(&self) -> NoEviction {
+    pub(crate) fn ended(&self) -> NoEviction {
         NoEviction::Cut(self.budget.cut())
     }
 }

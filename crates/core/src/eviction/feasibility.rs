@@ -7,7 +7,7 @@ mod sum;
 
 use phalanx_resource::{Amounts, DimId};
 
-use super::aim::Aim;
+use super::preemptor::Preemptor;
 use super::steps::Steps;
 use crate::session::Session;
 use phalanx_cluster::diagnosis::{NoEviction, Then};
@@ -38,13 +38,13 @@ struct Total {
     room: i128,
 }
 
-/// Nodes in all ledgers that are kept, but for the one that was used last.
+/// Nodes in all bounds that are kept, but for the one that was used last.
 const KEPT: usize = 1 << 17;
 
-/// And no more ledgers than this.
+/// And no more bounds than this.
 const MOST: usize = 16;
 
-/// What a ledger is about: the tasks of an aim by class, and how many of them it takes.
+/// What a feasibility is about: the tasks of an preemptor by class, and how many of them it takes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Wants {
     /// With what tells the class from an earlier one that had the same id.
@@ -55,9 +55,9 @@ struct Wants {
 }
 
 impl Wants {
-    fn of(world: &World, aim: &Aim) -> Self {
+    fn of(world: &World, preemptor: &Preemptor) -> Self {
         let mut classes: Vec<(ClassId, u64, u64)> = Vec::new();
-        for task in &aim.tasks {
+        for task in &preemptor.tasks {
             let id = world.tasks[*task].class;
             match classes.iter_mut().find(|(known, ..)| *known == id) {
                 Some((.., tasks)) => *tasks += 1,
@@ -65,52 +65,52 @@ impl Wants {
             }
         }
         classes.sort_unstable();
-        let meek = aim.meek.iter().map(|task| world.tasks[*task].class);
-        let all: Vec<ClassId> = classes.iter().map(|(id, ..)| *id).chain(meek).collect();
+        let non_preempting = preemptor.non_preempting.iter().map(|task| world.tasks[*task].class);
+        let all: Vec<ClassId> = classes.iter().map(|(id, ..)| *id).chain(non_preempting).collect();
         let gathers = |(id, ..): &(ClassId, u64, u64)| {
             let others = all.iter().copied().filter(|other| other != id);
             Some((*id, sum::gathering(world, &world.classes[*id], others)?))
         };
-        Self { gathering: classes.iter().filter_map(gathers).collect(), classes, wanted: aim.wanted }
+        Self { gathering: classes.iter().filter_map(gathers).collect(), classes, wanted: preemptor.wanted }
     }
 }
 
-/// A ledger with nobody evicted, as it was when the log of touched nodes was read up to there.
+/// A feasibility with nobody evicted, as it was when the log of touched nodes was read up to there.
 #[derive(Clone, Debug)]
 struct Kept {
     wants: Wants,
-    today: Ledger,
+    today: FeasibilityBound,
     cursor: u64,
 }
 
-/// Ledgers of the last aims. Others that ask for the same need only what has changed since, also in another cycle.
+/// FeasibilityBounds of the last aims. Others that ask for the same need only what has changed since, also in another cycle.
 #[derive(Clone, Debug, Default)]
-pub(in crate::actions) struct Ledgers {
+pub(crate) struct FeasibilityBounds {
     /// The one that was used last comes last.
     kept: Vec<Kept>,
     /// Nodes, their slots and resources as they were.
     stamp: (u64, usize, usize),
 }
 
-impl Ledgers {
-    /// What is asked of rooms with nobody evicted; an error when the aim does not even fit empty nodes.
+impl FeasibilityBounds {
+    /// What is asked of rooms with nobody evicted; an error when the preemptor does not even fit empty nodes.
     pub(super) fn with_today<R>(
         &mut self,
         session: &mut Session<'_>,
-        aim: &Aim,
+        preemptor: &Preemptor,
         steps: &mut Steps,
-        ask: impl FnOnce(&mut Session<'_>, &mut Ledger, &mut Steps) -> Result<R, NoEviction>,
+        ask: impl FnOnce(&mut Session<'_>, &mut FeasibilityBound, &mut Steps) -> Result<R, NoEviction>,
     ) -> Result<R, NoEviction> {
-        let wants = Wants::of(session.world, aim);
+        let wants = Wants::of(session.world, preemptor);
         let mut today = match self.take(session.world, &wants, steps)? {
             Some(kept) => {
                 debug_assert!(
-                    kept.is_anew(session, aim, &wants),
+                    kept.is_anew(session, preemptor, &wants),
                     "what is kept of rooms is not what they are"
                 );
                 kept
             }
-            None => today(session, aim, &wants, steps)?,
+            None => today(session, preemptor, &wants, steps)?,
         };
         let cursor = session.world.touched_end();
         let answer = ask(session, &mut today, steps);
@@ -118,9 +118,9 @@ impl Ledgers {
         answer
     }
 
-    /// Rooms with nobody evicted, as the last search for an aim left them.
-    pub(super) fn known(&self, world: &World, aim: &Aim) -> Option<&Ledger> {
-        let wants = Wants::of(world, aim);
+    /// Rooms with nobody evicted, as the last search for an preemptor left them.
+    pub(super) fn known(&self, world: &World, preemptor: &Preemptor) -> Option<&FeasibilityBound> {
+        let wants = Wants::of(world, preemptor);
         self.kept.iter().rev().find(|kept| kept.wants == wants).map(|kept| &kept.today)
     }
 
@@ -129,7 +129,7 @@ impl Ledgers {
         world: &World,
         wants: &Wants,
         steps: &mut Steps,
-    ) -> Result<Option<Ledger>, NoEviction> {
+    ) -> Result<Option<FeasibilityBound>, NoEviction> {
         let stamp = (world.nodes_stamp(), world.nodes.bound(), world.dims.len());
         if std::mem::replace(&mut self.stamp, stamp) != stamp {
             self.kept.clear();
@@ -156,18 +156,18 @@ impl Ledgers {
 
 fn today(
     session: &mut Session<'_>,
-    aim: &Aim,
+    preemptor: &Preemptor,
     wants: &Wants,
     steps: &mut Steps,
-) -> Result<Ledger, NoEviction> {
+) -> Result<FeasibilityBound, NoEviction> {
     steps.scan(2 * session.world.nodes.len())?;
-    let empty = Ledger::new(session, aim, wants);
+    let empty = FeasibilityBound::new(session, preemptor, wants);
     if empty.may_do() { Ok(empty.today(session.world)) } else { Err(NoEviction::TooLarge) }
 }
 
 /// Rooms as they would be.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Ledger {
+pub(super) struct FeasibilityBound {
     needs: Vec<Need>,
     totals: Vec<Total>,
     wanted: u64,
@@ -175,17 +175,17 @@ pub(super) struct Ledger {
     rooms: Vec<Amounts>,
 }
 
-impl Ledger {
+impl FeasibilityBound {
     /// With every node empty.
-    fn new(session: &mut Session<'_>, aim: &Aim, wants: &Wants) -> Self {
+    fn new(session: &mut Session<'_>, preemptor: &Preemptor, wants: &Wants) -> Self {
         let mut need = |(class, _, tasks): &(ClassId, u64, u64)| {
             let gathering = wants.gathering.iter().find(|(known, _)| known == class);
             Need::new(session, (*class, *tasks), gathering.map(|(_, term)| *term))
         };
         let needs = wants.classes.iter().map(&mut need).collect();
-        let totals = totals(session.world, aim);
-        let ledger = Self { needs, totals, wanted: aim.wanted as u64, rooms: Vec::new() };
-        ledger.with_rooms(rooms(session.world, |node| node.allocatable.clone()))
+        let totals = totals(session.world, preemptor);
+        let feasibility = Self { needs, totals, wanted: preemptor.wanted as u64, rooms: Vec::new() };
+        feasibility.with_rooms(rooms(session.world, |node| node.allocatable.clone()))
     }
 
     /// With nobody evicted.
@@ -194,8 +194,8 @@ impl Ledger {
     }
 
     /// Whether it is what one made anew would be.
-    fn is_anew(&self, session: &mut Session<'_>, aim: &Aim, wants: &Wants) -> bool {
-        let anew = Self::new(session, aim, wants).today(session.world);
+    fn is_anew(&self, session: &mut Session<'_>, preemptor: &Preemptor, wants: &Wants) -> bool {
+        let anew = Self::new(session, preemptor, wants).today(session.world);
         *self == anew
     }
 
@@ -346,9 +346,9 @@ impl Need {
 }
 
 /// Per resource, the least that as many tasks as it takes can ask for.
-fn totals(world: &World, aim: &Aim) -> Vec<Total> {
+fn totals(world: &World, preemptor: &Preemptor) -> Vec<Total> {
     let mut dims: Vec<DimId> = Vec::new();
-    for task in &aim.tasks {
+    for task in &preemptor.tasks {
         dims.extend(
             world
                 .request_of(*task)
@@ -360,9 +360,9 @@ fn totals(world: &World, aim: &Aim) -> Vec<Total> {
     }
     let least = |dim: &DimId| {
         let mut asked: Vec<i64> =
-            aim.tasks.iter().map(|task: &TaskId| world.request_of(*task).get(*dim)).collect();
+            preemptor.tasks.iter().map(|task: &TaskId| world.request_of(*task).get(*dim)).collect();
         asked.sort_unstable();
-        let wanted = asked.iter().take(aim.wanted).map(|amount| i128::from(*amount)).sum();
+        let wanted = asked.iter().take(preemptor.wanted).map(|amount| i128::from(*amount)).sum();
         Total { dim: *dim, wanted, room: 0 }
     };
     dims.sort_unstable();

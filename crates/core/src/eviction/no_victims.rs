@@ -1,8 +1,8 @@
 //! For whom nobody is let go whatever they request: then the next one like them need not ask about all who run.
-use super::aim::Aim;
-use super::ledger::Ledgers;
-use super::purpose::Purpose;
-use super::search::asks_others;
+use super::feasibility::FeasibilityBounds;
+use super::mode::EvictionMode;
+use super::plan::asks_others;
+use super::preemptor::Preemptor;
 use super::steps::Steps;
 use crate::session::Session;
 use phalanx_cluster::diagnosis::NoEviction;
@@ -21,17 +21,17 @@ pub(super) struct Asker {
 }
 
 impl Asker {
-    /// Whom an aim stands for; `None` where it depends on more.
-    pub(super) fn of(session: &Session<'_>, aim: &Aim, purpose: Purpose) -> Option<Self> {
+    /// Whom an preemptor stands for; `None` where it depends on more.
+    pub(super) fn of(session: &Session<'_>, preemptor: &Preemptor, mode: EvictionMode) -> Option<Self> {
         let world = &*session.world;
-        let (job, last) = (&world.jobs[aim.job], &world.tasks[aim.last()]);
-        if purpose == Purpose::WithinJob || job.has_places() || asks_others(session) {
+        let (job, last) = (&world.jobs[preemptor.job], &world.tasks[preemptor.last()]);
+        if mode == EvictionMode::WithinJob || job.has_places() || asks_others(session) {
             return None;
         }
         let minds = |plugin: &dyn Plugin| {
-            plugin.minds_request() && purpose.ask(plugin, world, aim.last(), &[]).is_some()
+            plugin.minds_request() && mode.ask(plugin, world, preemptor.last(), &[]).is_some()
         };
-        let minded = match purpose.flag() {
+        let minded = match mode.flag() {
             Some(flag) => session.tiers.with(flag).any(minds),
             None => session.tiers.every().any(minds),
         };
@@ -40,18 +40,18 @@ impl Asker {
             queue: job.queue,
             priority: job.priority,
             preemptable: job.preemptable,
-            single: aim.single,
+            single: preemptor.single,
             last: (last.priority, world.classes[last.class].best_effort),
         })
     }
 }
 
-/// Whether an aim does not fit as long as nobody is let go.
-pub(super) fn needs_somebody(
+/// Whether an preemptor does not fit as long as nobody is let go.
+pub(super) fn needs_eviction(
     session: &mut Session<'_>,
-    aim: &Aim,
-    (steps, ledgers): (&mut Steps, &mut Ledgers),
+    preemptor: &Preemptor,
+    (steps, bounds): (&mut Steps, &mut FeasibilityBounds),
 ) -> Result<bool, NoEviction> {
     steps.begin();
-    ledgers.with_today(session, aim, steps, |_, today, _| Ok(!today.may_do()))
+    bounds.with_today(session, preemptor, steps, |_, today, _| Ok(!today.may_do()))
 }

@@ -8,11 +8,11 @@ use phalanx_framework::conf::Flag;
 use phalanx_framework::plugin::{EvictionKind, Plugin};
 
 /// The argument by which whole gangs may be evicted.
-pub(in crate::actions) const WHOLE: &str = "allowWholeBundle";
+pub(crate) const WHOLE: &str = "allowWholeBundle";
 
 /// What an action evicts for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(in crate::actions) enum Purpose {
+pub(crate) enum EvictionMode {
     /// For a more important job of the same queue.
     Preempt,
     /// For a more important task of the same job.
@@ -25,32 +25,34 @@ pub(in crate::actions) enum Purpose {
     GangReclaim,
 }
 
-impl Purpose {
+impl EvictionMode {
     /// The action's name.
     pub(super) fn action(self) -> &'static str {
         match self {
-            Purpose::Preempt | Purpose::WithinJob => "preempt",
-            Purpose::Reclaim => "reclaim",
-            Purpose::GangPreempt => "gangpreempt",
-            Purpose::GangReclaim => "gangreclaim",
+            EvictionMode::Preempt | EvictionMode::WithinJob => "preempt",
+            EvictionMode::Reclaim => "reclaim",
+            EvictionMode::GangPreempt => "gangpreempt",
+            EvictionMode::GangReclaim => "gangreclaim",
         }
     }
 
     pub(super) fn kind(self) -> EvictionKind {
         match self {
-            Purpose::Preempt | Purpose::WithinJob | Purpose::GangPreempt => EvictionKind::Preempt,
-            Purpose::Reclaim | Purpose::GangReclaim => EvictionKind::Reclaim,
+            EvictionMode::Preempt | EvictionMode::WithinJob | EvictionMode::GangPreempt => {
+                EvictionKind::Preempt
+            }
+            EvictionMode::Reclaim | EvictionMode::GangReclaim => EvictionKind::Reclaim,
         }
     }
 
     /// Whether one job preempts another.
     pub(super) fn is_of_jobs(self) -> bool {
-        self.kind() == EvictionKind::Preempt && self != Purpose::WithinJob
+        self.kind() == EvictionKind::Preempt && self != EvictionMode::WithinJob
     }
 
     /// Whether gangs are taken as a whole.
     pub(super) fn of_gangs(self) -> bool {
-        matches!(self, Purpose::GangPreempt | Purpose::GangReclaim)
+        matches!(self, EvictionMode::GangPreempt | EvictionMode::GangReclaim)
     }
 
     /// Whether gangs may be broken, by those actions if nothing is left of them.
@@ -98,7 +100,7 @@ impl Purpose {
     /// Whose pods may have to go.
     pub(super) fn whose(self) -> Whose {
         match (self, self.kind()) {
-            (Purpose::WithinJob, _) => Whose::Job,
+            (EvictionMode::WithinJob, _) => Whose::Job,
             (_, EvictionKind::Preempt) => Whose::Queue,
             (_, EvictionKind::Reclaim) => Whose::OtherQueues,
         }
@@ -106,7 +108,7 @@ impl Purpose {
 
     /// Whether a job may have to give for one.
     pub(super) fn takes_from_job(self, by: JobId, from: JobId) -> bool {
-        (self == Purpose::WithinJob) == (by == from)
+        (self == EvictionMode::WithinJob) == (by == from)
     }
 
     /// For whom and why, as it is told.

@@ -4,9 +4,9 @@ use std::sync::Arc;
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
-use super::aim::{self, Aim};
-use super::purpose::Purpose;
-use super::roster::{Loss, Victim};
+use super::mode::EvictionMode;
+use super::potential_victims::{Loss, Victim};
+use super::preemptor::{self, Preemptor};
 use super::steps::Steps;
 use crate::decision::Cause;
 use crate::session::Session;
@@ -23,21 +23,21 @@ const THOROUGH: usize = 2_000;
 /// Victims that go together or stay together.
 pub(super) type Unit = SmallVec<[Victim; 1]>;
 
-/// Evicts for an aim as few of the units as it takes, the first ones first; so many of them at least. True when that was
+/// Evicts for an preemptor as few of the units as it takes, the first ones first; so many of them at least. True when that was
 /// committed, false when all of them do not help, or those that do are not accepted. Where nobody has to go and allocate comes
 /// later, it is left in the statement around it.
-pub(super) fn prove(
+pub(super) fn dry_run(
     session: &mut Session<'_>,
-    aim: &Aim,
-    purpose: Purpose,
+    preemptor: &Preemptor,
+    mode: EvictionMode,
     (units, least): (&[Unit], usize),
     accepts: impl FnOnce(&World) -> bool,
     why: &Arc<Cause>,
     steps: &mut Steps,
 ) -> Result<bool, NoEviction> {
     let mut statement = session.statement();
-    for task in &aim.meek {
-        aim::place(&mut statement, *task);
+    for task in &preemptor.non_preempting {
+        preemptor::place(&mut statement, *task);
     }
     let (mut count, mut more) = (least, 1);
     let placed = loop {
@@ -46,8 +46,11 @@ pub(super) fn prove(
         evict(&mut attempt, &units[..count]);
         // With the last of them gone, nothing is left but to look at all ways to place it.
         let last = count == units.len() && !units.is_empty();
-        let placed =
-            if last { aim.place_anyhow(&mut attempt, steps) } else { aim.place(&mut attempt, steps) };
+        let placed = if last {
+            preemptor.place_anyhow(&mut attempt, steps)
+        } else {
+            preemptor.place(&mut attempt, steps)
+        };
         if let Some(placed) = placed? {
             attempt.keep();
             break placed;
@@ -59,8 +62,8 @@ pub(super) fn prove(
         (count, more) = (units.len().min(count + more), 2 * more);
     };
     steps.begin();
-    spare(&mut statement, aim, &units[..count], placed, steps)?;
-    let may = is_entitled(statement.session(), aim, purpose) && accepts(statement.session().world);
+    reprieve(&mut statement, preemptor, &units[..count], placed, steps)?;
+    let may = is_entitled(statement.session(), preemptor, mode) && accepts(statement.session().world);
     if !may && !units.is_empty() {
         return Ok(false);
     }
@@ -69,12 +72,12 @@ pub(super) fn prove(
         statement.leave();
         return Ok(true);
     }
-    if purpose != Purpose::WithinJob {
-        let mut losers: Vec<JobId> = gone.iter().flatten().map(|victim| victim.job).collect();
-        losers.dedup();
-        statement.take_from(aim.job, &losers);
+    if mode != EvictionMode::WithinJob {
+        let mut victims: Vec<JobId> = gone.iter().flatten().map(|victim| victim.job).collect();
+        victims.dedup();
+        statement.take_from(preemptor.job, &victims);
     }
-    if statement.session().job_ready(aim.job) {
+    if statement.session().job_ready(preemptor.job) {
         statement.commit(why);
     } else {
         statement.commit_reserved(why);
@@ -90,15 +93,15 @@ pub(super) fn still_gone(session: &Session<'_>, units: &[Unit]) -> Vec<Unit> {
 }
 
 /// Whether the queue may reclaim for what was placed: with unlike members, that need not be what was asked about.
-fn is_entitled(session: &mut Session<'_>, aim: &Aim, purpose: Purpose) -> bool {
-    let placed = aim.placed(session.world);
-    let lasts = aim::last_of_classes(session.world, &placed);
-    if purpose.kind() != EvictionKind::Reclaim || lasts.len() == 1 {
+fn is_entitled(session: &mut Session<'_>, preemptor: &Preemptor, mode: EvictionMode) -> bool {
+    let placed = preemptor.placed(session.world);
+    let lasts = preemptor::last_of_classes(session.world, &placed);
+    if mode.kind() != EvictionKind::Reclaim || lasts.len() == 1 {
         return true;
     }
-    let queue = session.world.jobs[aim.job].queue;
+    let queue = session.world.jobs[preemptor.job].queue;
     let ask = |session: &Session<'_>, task: TaskId| session.preemptive(queue, task).is_ok();
-    lasts.into_iter().all(|task| aim::ask_without(session, task, ask))
+    lasts.into_iter().all(|task| preemptor::ask_without(session, task, ask))
 }
 
 fn evict(statement: &mut Statement<'_, '_>, units: &[Unit]) {
@@ -107,7 +110,7 @@ fn evict(statement: &mut Statement<'_, '_>, units: &[Unit]) {
     }
 }
 
-/// Tasks of the aim that have a place.
+/// Tasks of the preemptor that have a place.
 struct Placed {
     /// In the order in which they got it.
     order: FxHashMap<TaskId, usize>,
@@ -130,33 +133,35 @@ impl Placed {
     }
 }
 
-/// Spares victims, the most important first, as long as the aim is met without them. Mostly only tasks on a victim's node
+/// Spares victims, the most important first, as long as the preemptor is met without them. Mostly only tasks on a victim's node
 /// can lose their place by that, or all of a class; where a rule turns out to look further, every task is asked each time.
-fn spare(
+fn reprieve(
     statement: &mut Statement<'_, '_>,
-    aim: &Aim,
+    preemptor: &Preemptor,
     units: &[Unit],
     placed: Vec<TaskId>,
     steps: &mut Steps,
 ) -> Result<(), NoEviction> {
     let world = &*statement.session().world;
-    if (aim.looks_around(world) || aim.is_intricate(world)) && units.len() * placed.len() <= THOROUGH {
-        return spare_thoroughly(statement, aim, units, placed, steps);
+    if (preemptor.looks_around(world) || preemptor.is_intricate(world))
+        && units.len() * placed.len() <= THOROUGH
+    {
+        return reprieve_thoroughly(statement, preemptor, units, placed, steps);
     }
     let placed = &placed[..];
     let mut quick = statement.nested();
     let by_class = Placed::by_class(quick.session(), placed);
-    spare_each(&mut quick, units, &by_class, steps)?;
+    reprieve_each(&mut quick, units, &by_class, steps)?;
     steps.spend(placed.len())?;
     if placed.iter().all(|task| may_keep(quick.session(), *task)) {
         quick.keep();
         return Ok(());
     }
     drop(quick);
-    spare_each(statement, units, &Placed::all(placed), steps)
+    reprieve_each(statement, units, &Placed::all(placed), steps)
 }
 
-fn spare_each(
+fn reprieve_each(
     statement: &mut Statement<'_, '_>,
     units: &[Unit],
     placed: &Placed,
@@ -169,7 +174,7 @@ fn spare_each(
             continue;
         }
         let mut attempt = statement.nested();
-        if does_without(&mut attempt, unit, placed, steps)? {
+        if fits_without(&mut attempt, unit, placed, steps)? {
             attempt.keep();
         } else if unit.len() > 1 {
             gone.extend(unit.iter().map(|victim| victim.job));
@@ -178,11 +183,11 @@ fn spare_each(
     Ok(())
 }
 
-/// The same where a victim anywhere may make a difference: without each one all of the aim is placed anew, until nobody
+/// The same where a victim anywhere may make a difference: without each one all of the preemptor is placed anew, until nobody
 /// more can be spared.
-fn spare_thoroughly(
+fn reprieve_thoroughly(
     statement: &mut Statement<'_, '_>,
-    aim: &Aim,
+    preemptor: &Preemptor,
     units: &[Unit],
     mut placed: Vec<TaskId>,
     steps: &mut Steps,
@@ -205,7 +210,7 @@ fn spare_thoroughly(
             for victim in gone[at] {
                 attempt.spare(victim.task, victim.status);
             }
-            if let Some(anew) = aim.place_anyhow(&mut attempt, steps)? {
+            if let Some(anew) = preemptor.place_anyhow(&mut attempt, steps)? {
                 attempt.keep();
                 placed = anew;
                 gone.remove(at);
@@ -239,15 +244,15 @@ fn stays_beside(
     for victim in unit {
         attempt.spare(victim.task, victim.status);
     }
-    let may = places.into_iter().all(|(task, node)| aim::place_on(&mut attempt, task, node));
+    let may = places.into_iter().all(|(task, node)| preemptor::place_on(&mut attempt, task, node));
     if may {
         attempt.keep();
     }
     Ok(may)
 }
 
-/// Puts victims back, and moves tasks of the aim that they leave no room. Whether all have their place again.
-fn does_without(
+/// Puts victims back, and moves tasks of the preemptor that they leave no room. Whether all have their place again.
+fn fits_without(
     statement: &mut Statement<'_, '_>,
     unit: &[Victim],
     placed: &Placed,
@@ -269,7 +274,7 @@ fn does_without(
         statement.unplace(*task);
     }
     for task in &displaced {
-        if !aim::place(statement, *task) {
+        if !preemptor::place(statement, *task) {
             return Ok(false);
         }
     }
@@ -277,7 +282,7 @@ fn does_without(
 }
 
 /// Whether a task may have the place that it has, with all that is in place besides.
-pub(in crate::actions) fn may_keep(session: &mut Session<'_>, task: TaskId) -> bool {
+pub(crate) fn may_keep(session: &mut Session<'_>, task: TaskId) -> bool {
     let it = &session.world.tasks[task];
     let (Some(job), Some(node)) = (it.job, it.node) else { return false };
     let queue = session.world.jobs[job].queue;

@@ -12,8 +12,8 @@ use std::rc::Rc;
 
 use rustc_hash::FxHashMap;
 
-use super::aim::Aim;
-use super::purpose::Purpose;
+use super::mode::EvictionMode;
+use super::preemptor::Preemptor;
 use crate::session::Session;
 use phalanx_cluster::id::{JobId, NodeId, QueueId, TaskId};
 use phalanx_cluster::{Equals, Job, Refused, Status, Task};
@@ -69,51 +69,62 @@ enum Asker {
 }
 
 /// All victims of an action.
-pub(super) struct Roster {
-    purpose: Purpose,
+pub(super) struct PotentialVictims {
+    mode: EvictionMode,
     orders: FxHashMap<Asker, Rc<[Victim]>>,
 }
 
-impl Roster {
+impl PotentialVictims {
     /// As the cluster is now.
-    pub(super) fn new(session: &mut Session<'_>, purpose: Purpose) -> Self {
+    pub(super) fn new(session: &mut Session<'_>, mode: EvictionMode) -> Self {
         note_refusals(session);
-        Self { purpose, orders: FxHashMap::default() }
+        Self { mode, orders: FxHashMap::default() }
     }
 
-    /// Those that may be evicted for an aim, and for others like it, in order.
-    pub(super) fn order(&mut self, session: &Session<'_>, aim: &Aim, purpose: Purpose) -> Rc<[Victim]> {
-        let job = &session.world.jobs[aim.job];
-        let asker = match purpose {
-            Purpose::WithinJob => Asker::Job(aim.job),
-            Purpose::Preempt | Purpose::GangPreempt => Asker::Rank(job.queue, job.priority),
-            Purpose::Reclaim | Purpose::GangReclaim => Asker::Queue(job.queue),
+    /// Those that may be evicted for an preemptor, and for others like it, in order.
+    pub(super) fn order(
+        &mut self,
+        session: &Session<'_>,
+        preemptor: &Preemptor,
+        mode: EvictionMode,
+    ) -> Rc<[Victim]> {
+        let job = &session.world.jobs[preemptor.job];
+        let asker = match mode {
+            EvictionMode::WithinJob => Asker::Job(preemptor.job),
+            EvictionMode::Preempt | EvictionMode::GangPreempt => Asker::Rank(job.queue, job.priority),
+            EvictionMode::Reclaim | EvictionMode::GangReclaim => Asker::Queue(job.queue),
         };
         if let Some(order) = self.orders.get(&asker) {
             return order.clone();
         }
-        let order: Rc<[Victim]> = self.sorted(session, aim, purpose).into();
+        let order: Rc<[Victim]> = self.sorted(session, preemptor, mode).into();
         self.orders.insert(asker, order.clone());
         order
     }
 
     /// The same in no order, and cheap: those that are protected are not told from the others.
-    pub(super) fn each(&self, session: &Session<'_>, aim: &Aim, purpose: Purpose) -> Vec<(TaskId, NodeId)> {
+    pub(super) fn each(
+        &self,
+        session: &Session<'_>,
+        preemptor: &Preemptor,
+        mode: EvictionMode,
+    ) -> Vec<(TaskId, NodeId)> {
         let world = &*session.world;
-        let tasks =
-            givers(session, aim, purpose, !aim.single).into_iter().flat_map(|job| &world.jobs[job].tasks);
+        let tasks = givers(session, preemptor, mode, !preemptor.single)
+            .into_iter()
+            .flat_map(|job| &world.jobs[job].tasks);
         let place = |task: &TaskId| {
             let it = &world.tasks[*task];
-            it.node.filter(|_| self.purpose.takes(it.status)).map(|node| (*task, node))
+            it.node.filter(|_| self.mode.takes(it.status)).map(|node| (*task, node))
         };
         tasks.filter_map(place).collect()
     }
 
-    fn sorted(&self, session: &Session<'_>, aim: &Aim, purpose: Purpose) -> Vec<Victim> {
-        let by = session.world.jobs[aim.job].queue;
-        let jobs = givers(session, aim, purpose, true);
+    fn sorted(&self, session: &Session<'_>, preemptor: &Preemptor, mode: EvictionMode) -> Vec<Victim> {
+        let by = session.world.jobs[preemptor.job].queue;
+        let jobs = givers(session, preemptor, mode, true);
         let mut parts: Vec<Part> = jobs.into_iter().flat_map(|job| self.parts(session, job)).collect();
-        parts.sort_by(|a, b| compare(session, self.purpose, by, a, b));
+        parts.sort_by(|a, b| compare(session, self.mode, by, a, b));
         parts.into_iter().flat_map(|part| part.victims).collect()
     }
 
@@ -150,36 +161,36 @@ impl Roster {
     pub(super) fn may_go(&self, session: &Session<'_>, id: TaskId) -> bool {
         let world = &*session.world;
         let task = &world.tasks[id];
-        let flag = match self.purpose.kind() {
+        let flag = match self.mode.kind() {
             EvictionKind::Preempt => Flag::Preemptable,
             EvictionKind::Reclaim => Flag::Reclaimable,
         };
-        self.purpose.takes(task.status) && lets_go(session, session.tiers.with(flag), id)
+        self.mode.takes(task.status) && lets_go(session, session.tiers.with(flag), id)
     }
 }
 
-/// Jobs that may have anybody to give for an aim, whatever plugins say but where they rank jobs of equal priority. Nobody looks
+/// Jobs that may have anybody to give for an preemptor, whatever plugins say but where they rank jobs of equal priority. Nobody looks
 /// at their pods for that. Of those that no plugin ranks, the ones with pods to spare may give to gangs only.
-fn givers(session: &Session<'_>, aim: &Aim, purpose: Purpose, gangs: bool) -> Vec<JobId> {
+fn givers(session: &Session<'_>, preemptor: &Preemptor, mode: EvictionMode, gangs: bool) -> Vec<JobId> {
     let world = &*session.world;
-    let Job { queue: by, priority, .. } = world.jobs[aim.job];
-    if purpose == Purpose::WithinJob {
-        return vec![aim.job];
+    let Job { queue: by, priority, .. } = world.jobs[preemptor.job];
+    if mode == EvictionMode::WithinJob {
+        return vec![preemptor.job];
     }
-    if purpose.kind() == EvictionKind::Preempt {
-        let equals = match (session.tiers.rank(purpose.flag()), gangs) {
+    if mode.kind() == EvictionKind::Preempt {
+        let equals = match (session.tiers.rank(mode.flag()), gangs) {
             (true, _) => Equals::All,
             (false, true) => Equals::Spare,
             (false, false) => Equals::None,
         };
-        return world.givers_below(by, priority, equals).filter(|job| *job != aim.job).collect();
+        return world.givers_below(by, priority, equals).filter(|job| *job != preemptor.job).collect();
     }
-    let queues = world.giving_queues().filter(|from| purpose.takes_from(world, by, *from));
+    let queues = world.giving_queues().filter(|from| mode.takes_from(world, by, *from));
     queues.flat_map(|queue| world.givers(queue)).collect()
 }
 
 /// Whether a task may be evicted as far as it says itself, and these plugins do not protect it.
-pub(super) fn lets_go<'a>(
+pub(crate) fn lets_go<'a>(
     session: &Session<'_>,
     mut plugins: impl Iterator<Item = &'a dyn Plugin>,
     id: TaskId,
@@ -189,7 +200,7 @@ pub(super) fn lets_go<'a>(
 }
 
 /// Dates the refusals that came since the last cycle.
-pub(super) fn note_refusals(session: &mut Session<'_>) {
+pub(crate) fn note_refusals(session: &mut Session<'_>) {
     let now = session.now;
     let is_new = |(id, task): (TaskId, &Task)| (task.refused == Refused::New).then_some(id);
     let new: Vec<TaskId> = session.world.refused_tasks().filter_map(is_new).collect();
@@ -198,16 +209,16 @@ pub(super) fn note_refusals(session: &mut Session<'_>) {
     }
 }
 
-fn compare(session: &Session<'_>, purpose: Purpose, by: QueueId, a: &Part, b: &Part) -> Ordering {
+fn compare(session: &Session<'_>, mode: EvictionMode, by: QueueId, a: &Part, b: &Part) -> Ordering {
     let (one, other) = (&session.world.jobs[a.job], &session.world.jobs[b.job]);
-    let queues = match purpose.kind() {
+    let queues = match mode.kind() {
         EvictionKind::Reclaim if one.queue != other.queue => {
             session.victim_queue_order(by, one.queue, other.queue)
         }
         _ => Ordering::Equal,
     };
     // The actions of gangs take what nobody needs before they look at who is who.
-    let spare = |part: &Part| purpose.of_gangs() && part.loss != Loss::Surplus;
+    let spare = |part: &Part| mode.of_gangs() && part.loss != Loss::Surplus;
     spare(a)
         .cmp(&spare(b))
         .then(queues)
