@@ -12,6 +12,7 @@ mod flags;
 mod inputs;
 mod plugins;
 mod run;
+mod scenario_index;
 mod scenarios;
 mod simulate;
 mod stop;

@@ -1,4 +1,4 @@
-//! The scenarios in `tests/scenarios/TOPIC/CASE/`: a cluster in, what an operator expects of it out.
+//! The scenarios in `scenarios/TOPIC/CASE/` at the root: a cluster in, what an operator expects of it out.
 //!
 //! | file | what it holds |
 //! |---|---|
@@ -303,11 +303,13 @@ fn differences(case: &Path) -> Vec<String> {
     diff.0
 }
 
-fn scenarios() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/scenarios")
+/// The folder of all scenarios.
+pub fn scenarios() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios")
 }
 
-fn entries(folder: &Path) -> Vec<PathBuf> {
+/// What is in a folder, by name.
+pub fn entries(folder: &Path) -> Vec<PathBuf> {
     let mut entries: Vec<PathBuf> =
         fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
     entries.sort();
@@ -315,7 +317,7 @@ fn entries(folder: &Path) -> Vec<PathBuf> {
 }
 
 fn cases() -> Vec<PathBuf> {
-    entries(&scenarios()).iter().flat_map(|topic| entries(topic)).collect()
+    entries(&scenarios()).iter().filter(|topic| topic.is_dir()).flat_map(|topic| entries(topic)).collect()
 }
 
 /// `TOPIC/CASE`.
