@@ -10,6 +10,7 @@ mod examples;
 mod explain;
 mod flags;
 mod inputs;
+mod pages;
 mod plugins;
 mod run;
 mod scenario_index;
