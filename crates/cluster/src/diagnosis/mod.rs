@@ -67,14 +67,23 @@ pub enum Refusal {
         /// The role's minimum.
         wanted: u32,
     },
-    /// `subGroupPolicy` requires fewer sub-groups than there are, or more than `minMember` has pods for.
-    SubGroups {
-        /// Pods of the required sub-groups: the sum of `minSubGroups` × `subGroupSize`.
-        members: u32,
-        /// `minMember`.
-        min_member: u32,
+    /// `minSubGroups` is not reached by the pods that exist.
+    SubGroupsMissing {
+        /// `name` of the entry of `subGroupPolicy`.
+        policy: Arc<str>,
+        /// Sub-groups with `subGroupSize` pods.
+        found: u32,
+        /// `minSubGroups`.
+        wanted: u32,
+        /// `subGroupSize`.
+        size: u32,
+    },
+    /// `minSubGroups` with more pods than `minMember` is not supported.
+    SubGroupsOptional {
         /// Pods that exist and may run.
         found: u32,
+        /// `minMember`.
+        min_member: u32,
     },
     /// The job was not admitted.
     Enqueue {
@@ -201,14 +210,14 @@ pub enum Refusal {
     },
 }
 
-fn sub_groups(members: u32, min_member: u32, found: u32) -> String {
-    if members > min_member {
-        return format!(
-            "minSubGroups of subGroupPolicy requires {members} pods (minSubGroups × subGroupSize), minMember is {min_member}"
-        );
-    }
+fn sub_groups_missing(policy: &str, found: u32, wanted: u32, size: u32) -> String {
+    format!("subGroupPolicy {policy}: {found} sub-group(s) of {size} pod(s) exist, minSubGroups is {wanted}")
+}
+
+fn sub_groups_optional(found: u32, min_member: u32) -> String {
     format!(
-        "minSubGroups of subGroupPolicy is supported only where all pods are required: {found} exist, minMember is {min_member}"
+        "minSubGroups is not supported with more pods than minMember ({found} exist, minMember is {min_member}): \
+         set minMember to {found}, or leave minSubGroups out"
     )
 }
 
@@ -253,7 +262,10 @@ impl Refusal {
             Refusal::NotEnoughPodsOfTask { role, found, wanted } => {
                 format!("not enough pods of task {role}: {found} exist, minTaskMember is {wanted}")
             }
-            Refusal::SubGroups { members, min_member, found } => sub_groups(*members, *min_member, *found),
+            Refusal::SubGroupsMissing { policy, found, wanted, size } => {
+                sub_groups_missing(policy, *found, *wanted, *size)
+            }
+            Refusal::SubGroupsOptional { found, min_member } => sub_groups_optional(*found, *min_member),
             Refusal::Enqueue { plugin, text, missing } => {
                 format!("{text}{} (plugin {plugin})", list(": insufficient ", missing, dims))
             }

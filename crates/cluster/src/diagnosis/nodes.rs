@@ -129,7 +129,7 @@ impl Shortage {
             text.extend([comma, name, " ", &dims.format(dim, amount)]);
         }
         if self.is_beyond_all() {
-            text.push_str(" (no node is large enough)");
+            text.push_str(" (no node that it may use is large enough)");
         }
         text
     }

@@ -22,7 +22,7 @@ type Merit = (usize, Reverse<usize>);
 const FEW: usize = 8;
 
 /// Whether a gang has all of its places and has to wait for some.
-pub(super) fn is_reserved(session: &Session<'_>, job: JobId) -> bool {
+pub(crate) fn is_reserved(session: &Session<'_>, job: JobId) -> bool {
     !session.job_ready(job) && session.job_pipelined(job)
 }
 

@@ -21,6 +21,7 @@ use super::roster::{Loss, Roster, Victim};
 use super::steps::Steps;
 use super::takes::Forbidden;
 use crate::actions::gang;
+use crate::actions::hold;
 use crate::actions::together::Choice;
 use crate::decision::Cause;
 use crate::session::Session;
@@ -160,6 +161,12 @@ pub(super) fn together(
     all.into_iter().filter(|(task, _)| picked.contains(task)).collect()
 }
 
+/// Whether a running pod of a job is protected because the job has a reservation: without the pod, victims that the job already
+/// preempted would have been evicted in vain. A preemptor that outranks the job in its queue may evict it.
+pub(super) fn keeps_reservation(session: &Session<'_>, preemptor: JobId, job: JobId) -> bool {
+    job != preemptor && hold::is_reserved(session, job) && !session.outranks(preemptor, job)
+}
+
 /// Whether a victim is still one, and one for this aim.
 fn is_offered(session: &Session<'_>, aim: &Aim, purpose: Purpose, victim: &Victim) -> bool {
     let world = &*session.world;
@@ -182,6 +189,7 @@ fn is_offered(session: &Session<'_>, aim: &Aim, purpose: Purpose, victim: &Victi
     };
     world.tasks[victim.task].status == victim.status
         && purpose.takes_from_job(aim.job, victim.job)
+        && !keeps_reservation(session, aim.job, victim.job)
         && (idle(victim.task) || !aim.is_idle(world))
         && lesser
 }

@@ -8,7 +8,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use super::aim::Aim;
 use super::ledger::Ledgers;
 use super::purpose::Purpose;
-use super::search::asks_others;
+use super::search::{asks_others, keeps_reservation};
 use super::takes::{Forbidden, Party};
 use crate::session::Session;
 use phalanx_cluster::diagnosis::{Nobody, Shelter, Sheltered, Short};
@@ -195,6 +195,9 @@ impl Search<'_, '_> {
             Some(Kept::Otherwise(what)) => return Some(Shelter::Kept(what)),
             Some(Kept::Gang) => return self.by_gang(job, task.role),
             None => {}
+        }
+        if keeps_reservation(self.session, self.aim.job, job) {
+            return Some(Shelter::Reserved);
         }
         if self.forbidden.has(world, job) {
             return Some(Shelter::Takes);
