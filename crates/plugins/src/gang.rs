@@ -21,7 +21,7 @@ use std::cmp::Ordering;
 
 use rustc_hash::FxHashMap;
 
-use phalanx_cluster::diagnosis::Refusal;
+use phalanx_cluster::diagnosis::{Refusal, SubGroupFault};
 use phalanx_cluster::event::{SubGroupPolicy, Time};
 use phalanx_cluster::id::{JobId, TaskId};
 use phalanx_cluster::{Counts, Job, Status, World};
@@ -79,7 +79,11 @@ impl Plugin for Gang {
             return Ok(());
         }
         job.sub_groups.iter().try_for_each(|policy| sub_groups_exist(world, job, policy))?;
-        if found > wanted { Err(Refusal::SubGroupsOptional { found, min_member: wanted }) } else { Ok(()) }
+        if found > wanted {
+            Err(Refusal::SubGroups(SubGroupFault::Optional { found, min_member: wanted }))
+        } else {
+            Ok(())
+        }
     }
 
     fn job_ready(&self, world: &World, job: JobId) -> bool {
@@ -130,7 +134,7 @@ fn sub_groups_exist(world: &World, job: &Job, policy: &SubGroupPolicy) -> Result
         return Ok(());
     }
     let SubGroupPolicy { name, size, min, .. } = policy;
-    Err(Refusal::SubGroupsMissing { policy: name.clone(), found, wanted: *min, size: *size })
+    Err(Refusal::SubGroups(SubGroupFault::Missing { policy: name.clone(), found, wanted: *min, size: *size }))
 }
 
 /// Broken gangs, then those that have not started, then those that would grow.

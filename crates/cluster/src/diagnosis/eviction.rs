@@ -184,7 +184,7 @@ impl Short {
                 format!(", which makes room for {room} of the {wanted} pod(s) that it needs")
             }
             Then::Free { dim, free, wanted } => {
-                let [free, wanted] = [free, wanted].map(|amount| dims.format(dim, amount));
+                let [free, wanted] = [free, wanted].map(|amount| dims.describe(dim, amount));
                 format!(", with which {} {free} is free, and it needs {wanted}", dims.name(dim))
             }
             Then::NoPlace => String::new(),

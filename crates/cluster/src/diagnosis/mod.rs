@@ -4,6 +4,7 @@ mod limit;
 mod nodes;
 mod priority;
 mod queue;
+mod sub_groups;
 
 use std::sync::Arc;
 
@@ -15,6 +16,7 @@ pub use nodes::without_lack;
 pub use nodes::{Distance, FitError, Shortage, Unfit};
 pub use priority::{Priority, Source};
 pub use queue::QueueFault;
+pub use sub_groups::SubGroupFault;
 
 use crate::budget::Cut;
 use crate::event::Key;
@@ -67,24 +69,8 @@ pub enum Refusal {
         /// The role's minimum.
         wanted: u32,
     },
-    /// `minSubGroups` is not reached by the pods that exist.
-    SubGroupsMissing {
-        /// `name` of the entry of `subGroupPolicy`.
-        policy: Arc<str>,
-        /// Sub-groups with `subGroupSize` pods.
-        found: u32,
-        /// `minSubGroups`.
-        wanted: u32,
-        /// `subGroupSize`.
-        size: u32,
-    },
-    /// `minSubGroups` with more pods than `minMember` is not supported.
-    SubGroupsOptional {
-        /// Pods that exist and may run.
-        found: u32,
-        /// `minMember`.
-        min_member: u32,
-    },
+    /// `minSubGroups` of its `subGroupPolicy` does not hold, or is not supported.
+    SubGroups(SubGroupFault),
     /// The job was not admitted.
     Enqueue {
         /// The plugin that refused.
@@ -210,17 +196,6 @@ pub enum Refusal {
     },
 }
 
-fn sub_groups_missing(policy: &str, found: u32, wanted: u32, size: u32) -> String {
-    format!("subGroupPolicy {policy}: {found} sub-group(s) of {size} pod(s) exist, minSubGroups is {wanted}")
-}
-
-fn sub_groups_optional(found: u32, min_member: u32) -> String {
-    format!(
-        "minSubGroups is not supported with more pods than minMember ({found} exist, minMember is {min_member}): \
-         set minMember to {found}, or leave minSubGroups out"
-    )
-}
-
 fn awaits_pod_group(wait: i64) -> String {
     let seconds = wait as f64 / 1000.0;
     format!(
@@ -262,10 +237,7 @@ impl Refusal {
             Refusal::NotEnoughPodsOfTask { role, found, wanted } => {
                 format!("not enough pods of task {role}: {found} exist, minTaskMember is {wanted}")
             }
-            Refusal::SubGroupsMissing { policy, found, wanted, size } => {
-                sub_groups_missing(policy, *found, *wanted, *size)
-            }
-            Refusal::SubGroupsOptional { found, min_member } => sub_groups_optional(*found, *min_member),
+            Refusal::SubGroups(fault) => fault.text(),
             Refusal::Enqueue { plugin, text, missing } => {
                 format!("{text}{} (plugin {plugin})", list(": insufficient ", missing, dims))
             }
@@ -324,7 +296,7 @@ fn list(head: &str, amounts: &[(DimId, i64)], dims: &Dims) -> String {
     }
     let each: Vec<String> = amounts
         .iter()
-        .map(|(dim, amount)| format!("{} ({} more)", dims.name(*dim), dims.format(*dim, *amount)))
+        .map(|(dim, amount)| format!("{} ({} more)", dims.name(*dim), dims.describe(*dim, *amount)))
         .collect();
     format!("{head}{}", each.join(", "))
 }
