@@ -118,14 +118,14 @@ fn solo_text(refusals: &[Refusal], texts: Vec<String>, dims: &phalanx_resource::
 
 fn close_group(session: &mut Session<'_>, id: JobId, verdict: &Verdict, stamp: &mut Stamp) {
     let Session { world, decisions, .. } = session;
-    if !world.jobs[id].exists {
+    let job = &world.jobs[id];
+    if !job.exists {
         return;
     }
-    let terminating = terminating(world, &world.jobs[id]);
-    let job = &mut world.jobs[id];
     let unschedulable =
         verdict.gang == Gang::Short && verdict.message.is_some() && job.phase != Phase::Pending;
-    job.phase = next_phase(job, terminating, unschedulable);
+    world.set_phase(id, next_phase(job, terminating(world, job), unschedulable));
+    let job = &mut world.jobs[id];
     let change = Change::of(job, verdict);
     if job.kind == JobKind::Solo
         || (same_counts(&counts(job), &job.written) && change.is_made(&job.written.conditions))

@@ -66,7 +66,7 @@ fn admit_if_queue_takes_jobs(session: &mut Session<'_>, job: JobId) {
         return;
     }
     match session.queue_blocked(job) {
-        Ok(()) => session.world.jobs[job].phase = Phase::Inqueue,
+        Ok(()) => session.world.set_phase(job, Phase::Inqueue),
         Err(refusal) => session.refuse(job, refusal),
     }
 }
