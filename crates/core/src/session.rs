@@ -14,8 +14,8 @@ use phalanx_cluster::event::Time;
 use phalanx_cluster::id::{JobId, NodeId, QueueId, TaskId};
 use phalanx_cluster::{Before, Status, World};
 use phalanx_framework::conf::{Conf, Flag};
-use phalanx_framework::placement::{Placement, Room, Spot};
-use phalanx_framework::plugin::{Outside, Plugin, Vote};
+use phalanx_framework::placement::{BestNode, Fit, NodeRanking};
+use phalanx_framework::plugin::{Plugin, SessionInputs, Vote};
 use phalanx_framework::tiers::Tiers;
 use phalanx_plugins::PLUGINS;
 
@@ -42,7 +42,7 @@ pub struct Session<'w> {
     pub conf: &'w Conf,
     /// When the cycle began.
     pub now: Time,
-    pub(crate) placement: &'w mut Placement,
+    pub(crate) placement: &'w mut NodeRanking,
     pub(crate) log: Vec<Entry>,
     /// Who takes from whom in open statements.
     pub(crate) takings: Vec<(JobId, JobId)>,
@@ -74,8 +74,8 @@ impl<'w> Session<'w> {
     pub fn open(
         world: &'w mut World,
         conf: &'w Conf,
-        placement: &'w mut Placement,
-        outside: impl Into<Outside<'w>>,
+        placement: &'w mut NodeRanking,
+        outside: impl Into<SessionInputs<'w>>,
     ) -> Self {
         let outside = outside.into();
         let tiers = Tiers::open(PLUGINS, conf, world, outside);
@@ -285,19 +285,19 @@ impl<'w> Session<'w> {
     }
 
     /// The best node for a task. The node it was nominated for comes first among those of the same room.
-    pub fn spot(&mut self, task: TaskId) -> Option<Spot> {
+    pub fn spot(&mut self, task: TaskId) -> Option<BestNode> {
         let Self { world, tiers, placement, .. } = self;
-        let (it, asker) = (&world.tasks[task], tiers.asker(world, task));
+        let (it, class) = (&world.tasks[task], tiers.scoped_class(world, task));
         let nominated = it.nominated.as_ref().and_then(|name| world.node_named(name));
         let held = nominated.and_then(|node| {
-            let room = placement.room(world, tiers, asker, node)?;
-            Some(Spot { node, room })
+            let room = placement.fit(world, tiers, class, node)?;
+            Some(BestNode { node, fit: room })
         });
-        if let Some(spot) = held.filter(|spot| spot.room == Room::Now) {
+        if let Some(spot) = held.filter(|spot| spot.fit == Fit::Idle) {
             return Some(spot);
         }
-        let best = placement.best_with(world, tiers, asker, &tiers.points(world, task));
-        held.filter(|_| best.is_none_or(|best| best.room == Room::Later)).or(best)
+        let best = placement.best_with(world, tiers, class, &tiers.points(world, task));
+        held.filter(|_| best.is_none_or(|best| best.fit == Fit::FutureIdle)).or(best)
     }
 
     /// Gives the claims of a task that is being bound their devices; what has to be written before.
@@ -312,15 +312,15 @@ impl<'w> Session<'w> {
     /// Whether a node has, or will have, room for a task.
     pub(crate) fn takes(&mut self, task: TaskId, node: NodeId) -> bool {
         let Self { world, tiers, placement, .. } = self;
-        placement.room(world, tiers, tiers.asker(world, task), node).is_some()
+        placement.fit(world, tiers, tiers.scoped_class(world, task), node).is_some()
     }
 
     /// Whether, and when, a node has room for a task; `None` also when it is like one of those that were tried.
-    pub(crate) fn room(&mut self, task: TaskId, node: NodeId, tried: &[NodeId]) -> Option<Room> {
+    pub(crate) fn room(&mut self, task: TaskId, node: NodeId, tried: &[NodeId]) -> Option<Fit> {
         let Self { world, tiers, placement, .. } = self;
-        let room = placement.room(world, tiers, tiers.asker(world, task), node)?;
-        let cell = placement.cell(node);
-        (!tried.iter().any(|other| placement.cell(*other) == cell)).then_some(room)
+        let room = placement.fit(world, tiers, tiers.scoped_class(world, task), node)?;
+        let cell = placement.bucket(node);
+        (!tried.iter().any(|other| placement.bucket(*other) == cell)).then_some(room)
     }
 
     /// Why no node will do for a task.
@@ -329,7 +329,7 @@ impl<'w> Session<'w> {
         let it = &world.tasks[task];
         Refusal::Nodes {
             task: it.pod.name.clone(),
-            error: placement.explain(world, tiers, tiers.asker(world, task)),
+            error: placement.explain(world, tiers, tiers.scoped_class(world, task)),
         }
     }
 

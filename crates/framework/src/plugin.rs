@@ -6,7 +6,7 @@ use phalanx_resource::Amounts;
 
 use crate::conf::{ArgSpec, Args, Flag, Flags};
 use crate::extender::{Endpoint, Extender};
-use crate::placement::Rooms;
+use crate::placement::{BucketAmounts, Fit};
 use phalanx_cluster::budget::Stopwatch;
 use phalanx_cluster::diagnosis::{QueueFault, Refusal, Unfit};
 use phalanx_cluster::event::Time;
@@ -26,7 +26,7 @@ pub enum Vote {
 
 /// An opinion on admitting a job.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Verdict {
+pub enum EnqueueVote {
     /// No, and why.
     Reject(Refusal),
     /// Nothing to say.
@@ -73,9 +73,9 @@ pub trait NodeFilter: Send + Sync {
 
 /// A condition that depends on what is on the node: its amounts and ports. Asked once per class for nodes that are alike
 /// in these and of one kind, whenever such come about.
-pub trait RoomFilter: Send + Sync {
+pub trait ResourceFilter: Send + Sync {
     /// Whether the node will do now or, with `later`, once all that is being released is gone.
-    fn check(&self, node: &Node, later: bool) -> Result<(), Unfit>;
+    fn check(&self, node: &Node, fit: Fit) -> Result<(), Unfit>;
 }
 
 /// A score by a node's attributes alone, as a [`NodeFilter`] may read them: given once per class and kind of node, then
@@ -87,28 +87,28 @@ pub trait NodeScorer: Send + Sync {
     fn normalise(&self, scores: &mut [f64]);
 }
 
-/// A score by what a [`RoomFilter`] may read, already weighted.
-pub trait RoomScorer: Send + Sync {
+/// A score by what a [`ResourceFilter`] may read, already weighted.
+pub trait ResourceScorer: Send + Sync {
     /// The score, as if the task were on the node already.
     fn score(&self, node: &Node) -> f64;
-    /// Adds the scores of the rooms in some slots to sums, in their order.
-    fn add_scores(&self, rooms: &Rooms, slots: &[u32], sums: &mut [f64]) {
+    /// Adds the scores of the amounts in some slots to sums, in their order.
+    fn add_scores(&self, amounts: &BucketAmounts, slots: &[u32], sums: &mut [f64]) {
         for (slot, sum) in slots.iter().zip(sums) {
-            *sum += self.score(rooms.node(*slot));
+            *sum += self.score(amounts.node(*slot));
         }
     }
 }
 
 /// A condition on the pods that are counted in a node's topology domains (`World::terms`), for terms that concern the
 /// class. Asked again for the nodes of a domain when what is counted there changes.
-pub trait DomainFilter: Send + Sync {
+pub trait TopologyFilter: Send + Sync {
     /// Whether the node will do now or, with `later`, once all that is being released is gone.
-    fn check(&self, world: &World, node: NodeId, later: bool) -> Result<(), Unfit>;
+    fn check(&self, world: &World, node: NodeId, fit: Fit) -> Result<(), Unfit>;
 }
 
-/// A score by what a [`DomainFilter`] may read: normalised over all nodes that pass the filters by attributes, then
+/// A score by what a [`TopologyFilter`] may read: normalised over all nodes that pass the filters by attributes, then
 /// weighted.
-pub trait DomainScorer: Send + Sync {
+pub trait TopologyScorer: Send + Sync {
     /// The raw score.
     fn score(&self, world: &World, node: NodeId) -> f64;
     /// Brings the raw scores to 0..100, and weights them. How many nodes have a score must not matter.
@@ -121,15 +121,15 @@ pub struct NodeRules {
     /// By attributes.
     pub filters: Vec<Box<dyn NodeFilter>>,
     /// By room.
-    pub room_filters: Vec<Box<dyn RoomFilter>>,
+    pub resource_filters: Vec<Box<dyn ResourceFilter>>,
     /// By attributes.
     pub scorers: Vec<Box<dyn NodeScorer>>,
     /// By room.
-    pub room_scorers: Vec<Box<dyn RoomScorer>>,
+    pub resource_scorers: Vec<Box<dyn ResourceScorer>>,
     /// By topology domain.
-    pub domain_filters: Vec<Box<dyn DomainFilter>>,
+    pub topology_filters: Vec<Box<dyn TopologyFilter>>,
     /// By topology domain.
-    pub domain_scorers: Vec<Box<dyn DomainScorer>>,
+    pub topology_scorers: Vec<Box<dyn TopologyScorer>>,
     /// What `filters` and `scorers` read besides readiness, cordon and taints.
     pub reads: Vec<(Attribute, Values)>,
 }
@@ -184,8 +184,8 @@ pub trait Plugin: Send + Sync {
         None
     }
     /// Whether a job may be admitted.
-    fn job_enqueueable(&self, _: &World, _: JobId) -> Verdict {
-        Verdict::Abstain
+    fn job_enqueueable(&self, _: &World, _: JobId) -> EnqueueVote {
+        EnqueueVote::Abstain
     }
     /// Whether a queue can be used under this plugin at all.
     fn queue_valid(&self, _: &World, _: QueueId) -> Result<(), QueueFault> {
@@ -321,7 +321,7 @@ pub trait Plugin: Send + Sync {
     fn has_points(&self) -> bool {
         false
     }
-    /// Points of single nodes for a task, weighted, on top of all scores: for what is on these nodes and matters to few
+    /// ExtraScores of single nodes for a task, weighted, on top of all scores: for what is on these nodes and matters to few
     /// tasks. Asked for each task anew.
     fn points(&self, _: &World, _: TaskId) -> Vec<(NodeId, f64)> {
         Vec::new()
@@ -371,7 +371,7 @@ pub trait Plugin: Send + Sync {
 
 /// What a plugin is opened with.
 #[derive(Clone, Copy, Debug)]
-pub struct Opening<'a> {
+pub struct PluginContext<'a> {
     /// The world as the session finds it.
     pub world: &'a World,
     /// The plugin's arguments.
@@ -388,7 +388,7 @@ pub struct Opening<'a> {
 
 /// What a session is opened with besides the World and the configuration.
 #[derive(Clone, Copy, Debug)]
-pub struct Outside<'a> {
+pub struct SessionInputs<'a> {
     /// When the cycle began.
     pub now: Time,
     /// When the one before began.
@@ -400,13 +400,13 @@ pub struct Outside<'a> {
 }
 
 /// The first cycle, with nobody to ask.
-impl From<Time> for Outside<'_> {
+impl From<Time> for SessionInputs<'_> {
     fn from(now: Time) -> Self {
         Self { now, before: None, extender: None, stopwatch: None }
     }
 }
 
-impl Opening<'_> {
+impl PluginContext<'_> {
     /// Whether this is the first cycle of a period, all of which are this many milliseconds long and begin with 1970.
     pub fn begins(&self, period: i64) -> bool {
         let number = |time: Time| time.0.div_euclid(period.max(1));
@@ -416,7 +416,7 @@ impl Opening<'_> {
 
 /// An annotation, a label or a field of an object that a plugin goes by; for the reference page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Mark {
+pub struct ObjectField {
     /// Its name.
     pub name: &'static str,
     /// What it is, and of what: `annotation of a PodGroup`.
@@ -427,7 +427,7 @@ pub struct Mark {
     pub doc: &'static str,
 }
 
-impl Mark {
+impl ObjectField {
     /// One of a table.
     pub const fn new(name: &'static str, of: &'static str, default: &'static str, doc: &'static str) -> Self {
         Self { name, of, default, doc }
@@ -443,7 +443,7 @@ pub struct PluginDef {
     /// Its arguments.
     pub args: &'static [ArgSpec],
     /// What it reads on objects, besides what Kubernetes and the definitions of PodGroup and Queue describe.
-    pub reads: &'static [Mark],
+    pub reads: &'static [ObjectField],
     /// Makes one for a session.
-    pub open: fn(Opening<'_>) -> Box<dyn Plugin>,
+    pub open: fn(PluginContext<'_>) -> Box<dyn Plugin>,
 }

@@ -7,18 +7,18 @@ use phalanx_resource::Amounts;
 
 use crate::conf::{Conf, Flag, Flags};
 use crate::extender::Endpoint;
-use crate::placement::{Asker, Points};
-use crate::plugin::{NodeRules, Opening, Outside, Plugin, PluginDef, Verdict, Vote};
+use crate::placement::{ExtraScores, ScopedClass};
+use crate::plugin::{EnqueueVote, NodeRules, Plugin, PluginContext, PluginDef, SessionInputs, Vote};
 use phalanx_cluster::diagnosis::Refusal;
 use phalanx_cluster::id::{ClassId, JobId, QueueId, TaskId};
 use phalanx_cluster::{Status, World};
 
-struct Entry {
+struct TierPlugin {
     flags: Flags,
     plugin: Box<dyn Plugin>,
 }
 
-impl Entry {
+impl TierPlugin {
     /// Whether it is asked about victims whichever tier decides. What queues may keep matters to nobody within one queue:
     /// `preemptable` is about something else then.
     fn guards(&self, flag: Option<Flag>) -> bool {
@@ -29,7 +29,7 @@ impl Entry {
 /// The plugins of a session.
 #[derive(Default)]
 pub struct Tiers {
-    entries: Vec<Entry>,
+    entries: Vec<TierPlugin>,
     /// Where each tier ends in `entries`.
     ends: Vec<usize>,
     /// Entries that want to hear of changes.
@@ -53,14 +53,14 @@ impl Tiers {
         table: &[PluginDef],
         conf: &Conf,
         world: &World,
-        outside: impl Into<Outside<'a>>,
+        outside: impl Into<SessionInputs<'a>>,
     ) -> Self {
-        let Outside { now, before, extender, .. } = outside.into();
+        let SessionInputs { now, before, extender, .. } = outside.into();
         let mut tiers = Self::default();
         for tier in &conf.tiers {
             for row in &tier.plugins {
                 if let Some(def) = table.iter().find(|def| def.name == row.name) {
-                    let plugin = (def.open)(Opening {
+                    let plugin = (def.open)(PluginContext {
                         world,
                         args: &row.args,
                         flags: row.flags,
@@ -95,10 +95,10 @@ impl Tiers {
         if plugin.has_ranks() && flags.on(Flag::JobOrder) {
             self.ranking = self.entries.len() + 1;
         }
-        self.entries.push(Entry { flags, plugin });
+        self.entries.push(TierPlugin { flags, plugin });
     }
 
-    fn tiers(&self) -> impl Iterator<Item = &[Entry]> {
+    fn tiers(&self) -> impl Iterator<Item = &[TierPlugin]> {
         let mut start = 0;
         self.ends.iter().map(move |end| {
             let tier = &self.entries[start..*end];
@@ -119,7 +119,7 @@ impl Tiers {
 
     /// The plugins for which a flag is on, or all without one, in order.
     pub fn asked(&self, flag: Option<Flag>) -> impl Iterator<Item = &dyn Plugin> {
-        let on = move |entry: &&Entry| flag.is_none_or(|flag| entry.flags.on(flag));
+        let on = move |entry: &&TierPlugin| flag.is_none_or(|flag| entry.flags.on(flag));
         self.entries.iter().filter(on).map(|entry| &*entry.plugin)
     }
 
@@ -131,8 +131,8 @@ impl Tiers {
     }
 
     /// A task as it asks for nodes: its class, and the scopes that plugins give it.
-    pub fn asker(&self, world: &World, task: TaskId) -> Asker {
-        Asker::new(world.tasks[task].class, self.scope(world, task, true), task)
+    pub fn scoped_class(&self, world: &World, task: TaskId) -> ScopedClass {
+        ScopedClass::new(world.tasks[task].class, self.scope(world, task, true), task)
     }
 
     /// The scopes that plugins give a task, with or without its own claims, as one number; 0 when there are none.
@@ -157,7 +157,7 @@ impl Tiers {
     }
 
     /// The points of single nodes for a task.
-    pub fn points(&self, world: &World, task: TaskId) -> Points {
+    pub fn points(&self, world: &World, task: TaskId) -> ExtraScores {
         let plugins = self.pointing.iter().map(|at| &self.entries[*at].plugin);
         plugins.flat_map(|plugin| plugin.points(world, task)).collect()
     }
@@ -173,7 +173,7 @@ impl Tiers {
     /// until it is whole again; but not before one that outranks it where that one could evict it: it would be broken anew.
     pub fn job_order(&self, world: &World, a: JobId, b: JobId) -> Ordering {
         let (ranking, others) = self.entries.split_at(self.ranking);
-        let first = |entries: &[Entry]| {
+        let first = |entries: &[TierPlugin]| {
             let asked = entries.iter().filter(|entry| entry.flags.on(Flag::JobOrder));
             let mut answers = asked.map(|entry| entry.plugin.job_order(world, a, b));
             answers.find(|order| order.is_ne()).unwrap_or(Ordering::Equal)
@@ -204,11 +204,11 @@ impl Tiers {
     }
 
     /// Rule *vote*, with the reason of the reject.
-    pub fn verdict(&self, flag: Flag, ask: impl Fn(&dyn Plugin) -> Verdict) -> Result<(), Refusal> {
+    pub fn verdict(&self, flag: Flag, ask: impl Fn(&dyn Plugin) -> EnqueueVote) -> Result<(), Refusal> {
         self.ballot(flag, |plugin| match ask(plugin) {
-            Verdict::Reject(refusal) => Err(refusal),
-            Verdict::Abstain => Ok(false),
-            Verdict::Permit => Ok(true),
+            EnqueueVote::Reject(refusal) => Err(refusal),
+            EnqueueVote::Abstain => Ok(false),
+            EnqueueVote::Permit => Ok(true),
         })
     }
 
@@ -238,8 +238,8 @@ impl Tiers {
         of: &[TaskId],
         ask: impl Fn(&dyn Plugin, &[TaskId]) -> Option<Vec<TaskId>>,
     ) -> Option<(usize, Vec<TaskId>)> {
-        let asked = |entry: &&Entry| flag.is_none_or(|flag| entry.flags.on(flag));
-        let guards = |entry: &&Entry| asked(entry) && entry.guards(flag);
+        let asked = |entry: &&TierPlugin| flag.is_none_or(|flag| entry.flags.on(flag));
+        let guards = |entry: &&TierPlugin| asked(entry) && entry.guards(flag);
         for (at, tier) in self.tiers().enumerate().filter(|(at, _)| only.is_none_or(|only| only == *at)) {
             let mut left: Option<Vec<TaskId>> = None;
             for entry in tier.iter().filter(asked) {
@@ -262,8 +262,9 @@ impl Tiers {
     /// Plugins that say which of two jobs of equal priority gives way, unless there are any in the tier that decided: then
     /// they have said so.
     pub fn ranking(&self, flag: Option<Flag>, decided: usize) -> Option<Vec<&dyn Plugin>> {
-        let ranks =
-            |entry: &&Entry| flag.is_none_or(|flag| entry.flags.on(flag)) && entry.plugin.ranks_jobs(flag);
+        let ranks = |entry: &&TierPlugin| {
+            flag.is_none_or(|flag| entry.flags.on(flag)) && entry.plugin.ranks_jobs(flag)
+        };
         let asked = self.tiers().nth(decided).is_some_and(|tier| tier.iter().any(|entry| ranks(&entry)));
         (!asked).then(|| self.entries.iter().filter(ranks).map(|entry| &*entry.plugin).collect())
     }
@@ -280,7 +281,7 @@ impl Tiers {
         flag: Option<Flag>,
         queue: QueueId,
     ) -> impl Iterator<Item = Amounts> + 'a {
-        let asked = move |entry: &&Entry| {
+        let asked = move |entry: &&TierPlugin| {
             flag.is_none_or(|flag| entry.flags.on(flag)) && entry.plugin.guards_queues()
         };
         self.entries.iter().filter(asked).filter_map(move |entry| entry.plugin.surplus(world, queue))
@@ -299,8 +300,8 @@ impl Tiers {
         of: &[TaskId],
         ask: impl Fn(&dyn Plugin, &[TaskId]) -> Option<Vec<TaskId>>,
     ) -> bool {
-        let asked = |entry: &&Entry| flag.is_none_or(|flag| entry.flags.on(flag));
-        let all = |entries: &mut dyn Iterator<Item = &Entry>| {
+        let asked = |entry: &&TierPlugin| flag.is_none_or(|flag| entry.flags.on(flag));
+        let all = |entries: &mut dyn Iterator<Item = &TierPlugin>| {
             let opinions = entries.filter(asked).filter_map(|entry| ask(&*entry.plugin, of));
             opinions.map(|picked| !picked.is_empty()).reduce(|a, b| a && b)
         };

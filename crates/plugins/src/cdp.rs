@@ -8,11 +8,11 @@ use phalanx_cluster::event::Time;
 use phalanx_cluster::id::{JobId, TaskId};
 use phalanx_cluster::{Status, Task, World};
 use phalanx_framework::conf::ArgSpec;
-use phalanx_framework::plugin::{Mark, Plugin, PluginDef};
+use phalanx_framework::plugin::{ObjectField, Plugin, PluginDef};
 
 const ARGS: &[ArgSpec] = &[];
 
-const READS: &[Mark] = &[Mark::new(
+const READS: &[ObjectField] = &[ObjectField::new(
     COOLDOWN_TIME,
     "label, else annotation, of a pod",
     "not protected",

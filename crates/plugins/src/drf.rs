@@ -24,7 +24,7 @@ use phalanx_cluster::event::Time;
 use phalanx_cluster::id::{JobId, QueueId, TaskId};
 use phalanx_cluster::{Status, World};
 use phalanx_framework::conf::{ArgSpec, Flag};
-use phalanx_framework::plugin::{EvictionKind, Opening, Plugin, PluginDef};
+use phalanx_framework::plugin::{EvictionKind, Plugin, PluginContext, PluginDef};
 
 const ARGS: &[ArgSpec] = &[];
 
@@ -44,8 +44,8 @@ struct Drf {
 }
 
 impl Drf {
-    fn open(opening: Opening<'_>) -> Self {
-        let Opening { world, flags, .. } = opening;
+    fn open(opening: PluginContext<'_>) -> Self {
+        let PluginContext { world, flags, .. } = opening;
         Self { tree: flags.on(Flag::Hierarchy).then(|| Hdrf::open(world)) }
     }
 }

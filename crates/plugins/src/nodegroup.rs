@@ -24,7 +24,7 @@ use phalanx_cluster::id::{JobId, QueueId, TaskId};
 use phalanx_cluster::{Node, World};
 use phalanx_framework::conf::{ArgKind, ArgSpec, Flag};
 use phalanx_framework::plugin::{
-    Attribute, Mark, NodeFilter, NodeRules, NodeScorer, Opening, Plugin, PluginDef, Values,
+    Attribute, NodeFilter, NodeRules, NodeScorer, ObjectField, Plugin, PluginContext, PluginDef, Values,
 };
 
 const ARGS: &[ArgSpec] = &[
@@ -42,9 +42,9 @@ const ARGS: &[ArgSpec] = &[
     },
 ];
 
-const READS: &[Mark] = &[
-    Mark::new(NODEGROUP_NAME, "label of a node", "in no group", "The group the node is in."),
-    Mark::new(
+const READS: &[ObjectField] = &[
+    ObjectField::new(NODEGROUP_NAME, "label of a node", "in no group", "The group the node is in."),
+    ObjectField::new(
         "spec.affinity",
         "field of a Queue",
         "names no groups",
@@ -52,7 +52,7 @@ const READS: &[Mark] = &[
          `requiredDuringSchedulingIgnoredDuringExecution` and `preferredDuringSchedulingIgnoredDuringExecution`: lists \
          of groups.",
     ),
-    Mark::new(
+    ObjectField::new(
         "volcano.sh/nodegroup-resource-limits",
         "annotation of a Queue",
         "no limit",
@@ -87,7 +87,7 @@ struct Rules {
 }
 
 impl NodeGroup {
-    fn open(opening: Opening<'_>) -> Self {
+    fn open(opening: PluginContext<'_>) -> Self {
         let (strict, ordered) =
             (opening.args.bool("strict", true), opening.args.bool("enablePreferredOrder", false));
         let mut plugin = Self { strict, ordered, queues: FxHashMap::default() };
@@ -330,7 +330,7 @@ mod tests {
             let mut flags = phalanx_framework::conf::Flags::default();
             flags.set(Flag::Hierarchy, hierarchy);
             let args = phalanx_framework::conf::Args::default();
-            let plugin = NodeGroup::open(Opening {
+            let plugin = NodeGroup::open(PluginContext {
                 world: &world,
                 args: &args,
                 flags,

@@ -12,24 +12,24 @@ use phalanx_cluster::event::Time;
 use phalanx_cluster::id::{JobId, TaskId};
 use phalanx_cluster::{Budgets, World};
 use phalanx_framework::conf::ArgSpec;
-use phalanx_framework::plugin::{EvictionKind, Mark, Plugin, PluginDef};
+use phalanx_framework::plugin::{EvictionKind, ObjectField, Plugin, PluginDef};
 
 const ARGS: &[ArgSpec] = &[];
 
-const READS: &[Mark] = &[
-    Mark::new(
+const READS: &[ObjectField] = &[
+    ObjectField::new(
         "spec.selector",
         "field of a PodDisruptionBudget",
         "no pod",
         "Which pods of its namespace it means; `{}` means all.",
     ),
-    Mark::new(
+    ObjectField::new(
         "status.disruptionsAllowed",
         "field of a PodDisruptionBudget",
         "0",
         "How many of them may be evicted; 0 as long as `status.observedGeneration` is behind.",
     ),
-    Mark::new(
+    ObjectField::new(
         "spec.unhealthyPodEvictionPolicy",
         "field of a PodDisruptionBudget",
         "IfHealthyBudget",

@@ -14,24 +14,24 @@ use phalanx_cluster::event::Time;
 use phalanx_cluster::id::{JobId, TaskId};
 use phalanx_cluster::{Status, World};
 use phalanx_framework::conf::ArgSpec;
-use phalanx_framework::plugin::{EvictionKind, Mark, Plugin, PluginDef};
+use phalanx_framework::plugin::{EvictionKind, ObjectField, Plugin, PluginDef};
 
 const ARGS: &[ArgSpec] = &[];
 
-const READS: &[Mark] = &[
-    Mark::new(
+const READS: &[ObjectField] = &[
+    ObjectField::new(
         "spec.priorityClassName",
         "field of a PodGroup, or of a pod without one",
         "the global default, else 0",
         "The priority of the job: the value of that PriorityClass.",
     ),
-    Mark::new(
+    ObjectField::new(
         "spec.priority",
         "field of a pod",
         "that of its PriorityClass",
         "The priority of the pod in its job.",
     ),
-    Mark::new(
+    ObjectField::new(
         "volcano.sh/task-priority",
         "annotation of a pod",
         "`spec.priority`",

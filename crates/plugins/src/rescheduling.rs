@@ -17,7 +17,7 @@ use phalanx_cluster::event::Time;
 use phalanx_cluster::id::{JobId, NodeId, TaskId};
 use phalanx_cluster::{Node, World};
 use phalanx_framework::conf::{Allowed, ArgKind, ArgSpec, Args, Otherwise, Rule};
-use phalanx_framework::plugin::{Opening, Plugin, PluginDef};
+use phalanx_framework::plugin::{Plugin, PluginContext, PluginDef};
 
 const fn arg(name: &'static str, kind: ArgKind, default: &'static str, doc: &'static str) -> ArgSpec {
     ArgSpec { name, kind, default, doc }
@@ -87,7 +87,7 @@ struct Rescheduling {
 }
 
 impl Rescheduling {
-    fn open(opening: Opening<'_>) -> Self {
+    fn open(opening: PluginContext<'_>) -> Self {
         let args = opening.args;
         let interval = Some(args.duration("interval", INTERVAL_MS)).filter(|interval| *interval > 0);
         if !opening.begins(interval.unwrap_or(INTERVAL_MS)) {
@@ -333,7 +333,7 @@ mod tests {
             ]);
             let (flags, before) = (phalanx_framework::conf::Flags::default(), before.map(Time));
             let opening =
-                Opening { world: &world, args: &args, flags, now: Time(now), before, extender: None };
+                PluginContext { world: &world, args: &args, flags, now: Time(now), before, extender: None };
             !Rescheduling::open(opening)
                 .victim_tasks(&world, &world.tasks.ids().collect::<Vec<_>>())
                 .is_empty()

@@ -27,27 +27,27 @@ use phalanx_cluster::event::Time;
 use phalanx_cluster::id::{JobId, NodeId, TaskId};
 use phalanx_cluster::{Job, Node, Status, World};
 use phalanx_framework::conf::{ArgKind, ArgSpec};
-use phalanx_framework::plugin::{Mark, NodeRules, Opening, Plugin, PluginDef, RoomScorer};
+use phalanx_framework::plugin::{NodeRules, ObjectField, Plugin, PluginContext, PluginDef, ResourceScorer};
 
 const WEIGHT: &str = "task-topology.weight";
 
 const ARGS: &[ArgSpec] =
     &[ArgSpec { name: WEIGHT, kind: ArgKind::ANY_WEIGHT, default: "1", doc: "Weight of the score." }];
 
-const READS: &[Mark] = &[
-    Mark::new(
+const READS: &[ObjectField] = &[
+    ObjectField::new(
         TASK_TOPOLOGY_AFFINITY,
         "annotation of a PodGroup",
         "none",
         "Lists of roles that want to be on one node: `ps,worker;chief`; a list of one is about that role's pods.",
     ),
-    Mark::new(
+    ObjectField::new(
         TASK_TOPOLOGY_ANTI_AFFINITY,
         "annotation of a PodGroup",
         "none",
         "Lists of roles that want to be on different nodes, likewise.",
     ),
-    Mark::new(
+    ObjectField::new(
         TASK_TOPOLOGY_TASK_ORDER,
         "annotation of a PodGroup",
         "none",
@@ -290,7 +290,7 @@ struct TaskTopology {
 }
 
 impl TaskTopology {
-    fn open(opening: Opening<'_>) -> Self {
+    fn open(opening: PluginContext<'_>) -> Self {
         let world = opening.world;
         let plan = |id| Some((id, Plan::of(world, id)?));
         // A job with annotations is never parked, and those that are settled have nothing to place.
@@ -363,7 +363,7 @@ impl Plugin for TaskTopology {
         if !others.is_empty() {
             let requests = others.into_iter().map(|other| world.request_of(other).clone()).collect();
             let request = world.request_of(task).clone();
-            rules.room_scorers.push(Box::new(Fit { request, requests, point: self.point(plan) }));
+            rules.resource_scorers.push(Box::new(Fit { request, requests, point: self.point(plan) }));
         }
     }
 
@@ -385,7 +385,7 @@ struct Fit {
     point: f64,
 }
 
-impl RoomScorer for Fit {
+impl ResourceScorer for Fit {
     fn score(&self, node: &Node) -> f64 {
         let mut room = node.idle.clone();
         room.add(&node.releasing);

@@ -21,7 +21,7 @@ use around::Around;
 use phalanx_cluster::budget::{Budget, Cut};
 use phalanx_cluster::id::{ClaimId, JobId, NodeId, TaskId};
 use phalanx_cluster::{Class, Node, Status, World};
-use phalanx_framework::placement::Room;
+use phalanx_framework::placement::Fit;
 pub(super) use volumes::is_exhaustive;
 
 /// Nodes that are looked at in the time that such a question takes.
@@ -157,8 +157,8 @@ impl Goal {
     /// Gives a task a node, if that has room and is unlike those that were tried.
     fn place(self, statement: &mut Statement<'_, '_>, task: TaskId, node: NodeId, tried: &[NodeId]) -> bool {
         match statement.session().room(task, node, tried) {
-            Some(Room::Now) => statement.allocate(task, node),
-            Some(Room::Later) if self.later => statement.pipeline(task, node),
+            Some(Fit::Idle) => statement.allocate(task, node),
+            Some(Fit::FutureIdle) if self.later => statement.pipeline(task, node),
             _ => return false,
         }
         true

@@ -8,7 +8,7 @@ use phalanx_cluster::{Status, World};
 use phalanx_core::session::Session;
 use phalanx_core::statement::Statement;
 use phalanx_framework::conf::{Conf, Flag};
-use phalanx_framework::placement::{Placement, Spot};
+use phalanx_framework::placement::{BestNode, NodeRanking};
 use phalanx_resource::Amounts;
 use proptest::prelude::*;
 
@@ -25,7 +25,7 @@ struct Accounts {
     deserved: Vec<Vec<Option<Amounts>>>,
     allocatable: Vec<Result<(), Refusal>>,
     preemptive: Vec<Result<(), Refusal>>,
-    spots: Vec<Option<Spot>>,
+    spots: Vec<Option<BestNode>>,
 }
 
 /// What it says of jobs.
@@ -113,7 +113,7 @@ fn keeps_along(conf: &Conf) -> bool {
 
 /// What a session says that finds the World as it is.
 fn afresh(world: &World, conf: &Conf) -> (Accounts, Plans) {
-    let (mut world, mut placement) = (world.clone(), Placement::new(1));
+    let (mut world, mut placement) = (world.clone(), NodeRanking::new(1));
     let mut session = Session::open(&mut world, conf, &mut placement, NOW);
     (accounts(&mut session), plans(&session))
 }
@@ -210,7 +210,7 @@ proptest! {
         for _ in 0..cycles {
             cluster.run();
         }
-        let (conf, mut placement) = (&setting.conf.conf, Placement::new(1));
+        let (conf, mut placement) = (&setting.conf.conf, NodeRanking::new(1));
         let tasks: Vec<TaskId> =
             cluster.world.tasks.iter().filter(|(_, task)| task.job.is_some()).map(|(id, _)| id).collect();
         let nodes: Vec<NodeId> = cluster.world.nodes.ids().collect();

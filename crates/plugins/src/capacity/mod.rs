@@ -62,7 +62,7 @@ use phalanx_cluster::event::Time;
 use phalanx_cluster::id::{Id, JobId, QueueId, TaskId};
 use phalanx_cluster::{Status, Sums, World};
 use phalanx_framework::conf::{ArgKind, ArgSpec, Flag, Rule};
-use phalanx_framework::plugin::{EvictionKind, Mark, Opening, Plugin, PluginDef, Verdict};
+use phalanx_framework::plugin::{EnqueueVote, EvictionKind, ObjectField, Plugin, PluginContext, PluginDef};
 use standing::Standing;
 
 const NAME: &str = "capacity";
@@ -94,7 +94,7 @@ const ARGS: &[ArgSpec] = &[
     },
 ];
 
-const READS: &[Mark] = &[Mark::new(
+const READS: &[ObjectField] = &[ObjectField::new(
     "scheduling.volcano.sh/queue-allocation-gate",
     "annotation, and scheduling gate, of a pod",
     "not kept behind a gate",
@@ -123,8 +123,8 @@ struct Capacity {
 }
 
 impl Capacity {
-    fn open(opening: Opening<'_>) -> Self {
-        let Opening { world, args, flags, .. } = opening;
+    fn open(opening: PluginContext<'_>) -> Self {
+        let PluginContext { world, args, flags, .. } = opening;
         let tree = flags.on(Flag::Hierarchy);
         let levels = if tree { usize::try_from(args.int(LEVEL, 0)).unwrap_or(0) } else { 0 };
         let broken = |id| world.queue_fault(id).is_some() || !(tree || flat::valid(world, id, NAME).is_ok());
@@ -423,9 +423,9 @@ impl Plugin for Capacity {
         }
     }
 
-    fn job_enqueueable(&self, world: &World, id: JobId) -> Verdict {
+    fn job_enqueueable(&self, world: &World, id: JobId) -> EnqueueVote {
         let job = &world.jobs[id];
-        let Some(min) = &job.min_resources else { return Verdict::Permit };
+        let Some(min) = &job.min_resources else { return EnqueueVote::Permit };
         let own = job.held_of_min_resources();
         let devices = if self.devices.is_any() { self.devices.missing(world, id) } else { Amounts::new() };
         for queue in self.path(world, job.queue) {
@@ -440,10 +440,10 @@ impl Plugin for Capacity {
             if !missing.is_empty() {
                 let limit = self.which(world, queue, &standing.admits, &missing);
                 let queue = world.queues[queue].name.clone();
-                return Verdict::Reject(Refusal::Promised { plugin: NAME, queue, limit, missing });
+                return EnqueueVote::Reject(Refusal::Promised { plugin: NAME, queue, limit, missing });
             }
         }
-        Verdict::Permit
+        EnqueueVote::Permit
     }
 
     fn job_enqueued(&mut self, world: &World, id: JobId) {

@@ -44,7 +44,7 @@ use phalanx_cluster::event::Time;
 use phalanx_cluster::id::{Id, JobId, QueueId, TaskId};
 use phalanx_cluster::{Queue, World};
 use phalanx_framework::conf::ArgSpec;
-use phalanx_framework::plugin::{EvictionKind, Plugin, PluginDef, Verdict};
+use phalanx_framework::plugin::{EnqueueVote, EvictionKind, Plugin, PluginDef};
 use standing::{Standing, standings};
 
 const NAME: &str = "proportion";
@@ -243,16 +243,16 @@ impl Plugin for Proportion {
         Some(of.iter().copied().filter(|task| take(*task)).collect())
     }
 
-    fn job_enqueueable(&self, world: &World, id: JobId) -> Verdict {
+    fn job_enqueueable(&self, world: &World, id: JobId) -> EnqueueVote {
         let job = &world.jobs[id];
-        let Some(min) = &job.min_resources else { return Verdict::Permit };
+        let Some(min) = &job.min_resources else { return EnqueueVote::Permit };
         let standing = self.of(job.queue);
         let mut room = standing.real_capability.clone();
         room.sub(&standing.promised);
         room.add(&job.held_of_min_resources());
         let missing: Vec<_> = min.short(&room).collect();
         if missing.is_empty() {
-            return Verdict::Permit;
+            return EnqueueVote::Permit;
         }
         let queue = &world.queues[job.queue];
         let limit = |(dim, _): &(DimId, i64)| match standing.real_capability.get(*dim) {
@@ -261,7 +261,7 @@ impl Plugin for Proportion {
             _ => Limit::Nodes,
         };
         let limit = Limit::of_all(missing.iter().map(limit));
-        Verdict::Reject(Refusal::Promised { plugin: NAME, queue: queue.name.clone(), limit, missing })
+        EnqueueVote::Reject(Refusal::Promised { plugin: NAME, queue: queue.name.clone(), limit, missing })
     }
 
     fn job_enqueued(&mut self, world: &World, id: JobId) {

@@ -33,7 +33,7 @@ use phalanx_cluster::id::{JobId, TaskId};
 use phalanx_cluster::{Job, Node, Status, Task, World};
 use phalanx_framework::conf::{Allowed, ArgKind, ArgSpec, Flag, Otherwise, Rule};
 use phalanx_framework::plugin::{
-    Attribute, Mark, NodeFilter, NodeRules, NodeScorer, Opening, Plugin, PluginDef, Values, Vote,
+    Attribute, NodeFilter, NodeRules, NodeScorer, ObjectField, Plugin, PluginContext, PluginDef, Values, Vote,
 };
 use zone::{DAY_MS, MINUTE_MS, Zone, utc_offset};
 
@@ -71,27 +71,32 @@ const ARGS: &[ArgSpec] = &[
     },
 ];
 
-const READS: &[Mark] = &[
-    Mark::new(REVOCABLE_ZONE, "label of a node", "not lent", "The zone by whose hours the node is lent."),
-    Mark::new(
+const READS: &[ObjectField] = &[
+    ObjectField::new(
+        REVOCABLE_ZONE,
+        "label of a node",
+        "not lent",
+        "The zone by whose hours the node is lent.",
+    ),
+    ObjectField::new(
         REVOCABLE_ZONE,
         "annotation of a pod",
         "as `volcano.sh/preemptable`, as an annotation",
         "`*` lets the pod on lent nodes; any other value keeps it off.",
     ),
-    Mark::new(
+    ObjectField::new(
         "volcano.sh/preemptable",
         "annotation, else label, of a PodGroup or a pod",
         "`false` of a PodGroup, `true` of a pod",
         "Preemptable jobs go after the others, give way to them, and leave lent nodes when their time is over.",
     ),
-    Mark::new(
+    ObjectField::new(
         JDB_MAX_UNAVAILABLE,
         "annotation of a PodGroup",
         "1 pod at a time",
         "How many of its pods may be missing, a number or a percentage (rounded up); left out beside the next one.",
     ),
-    Mark::new(
+    ObjectField::new(
         JDB_MIN_AVAILABLE,
         "annotation of a PodGroup",
         "1 pod at a time",
@@ -123,7 +128,7 @@ struct Tdm {
 }
 
 impl Tdm {
-    fn open(opening: Opening<'_>) -> Self {
+    fn open(opening: PluginContext<'_>) -> Self {
         let args = opening.args;
         let offset = args.text(OFFSET).and_then(utc_offset).unwrap_or(0);
         let time_of_day = (opening.now.0 + offset).rem_euclid(DAY_MS);

@@ -137,7 +137,7 @@ fn evictions_wait_for_the_next_period() {
     let at = |before: Option<i64>, now: i64| {
         let args = phalanx_framework::testing::args(&[(PERIOD, "10s".into())]);
         let (flags, before) = (phalanx_framework::conf::Flags::default(), before.map(Time));
-        Tdm::open(Opening { world: &world, args: &args, flags, now: Time(now), before, extender: None })
+        Tdm::open(PluginContext { world: &world, args: &args, flags, now: Time(now), before, extender: None })
             .evicts
     };
     assert!(at(None, 5));

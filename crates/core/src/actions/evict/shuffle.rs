@@ -22,7 +22,7 @@ use phalanx_cluster::diagnosis::NoEviction;
 use phalanx_cluster::id::{NodeId, TaskId};
 use phalanx_cluster::{Budgets, Status};
 use phalanx_framework::conf::{Allowed, ArgKind, ArgSpec, Flag, Otherwise, Rule};
-use phalanx_framework::placement::Room;
+use phalanx_framework::placement::Fit;
 use phalanx_framework::plugin::Plugin;
 
 const NAME: &str = "shuffle";
@@ -150,7 +150,7 @@ fn moved(
     if session.allocatable(session.world.jobs[job].queue, task).is_err() {
         return Ok(None);
     }
-    let best = session.spot(task).filter(|spot| spot.room == Room::Now && !left.contains(&spot.node));
+    let best = session.spot(task).filter(|spot| spot.fit == Fit::Idle && !left.contains(&spot.node));
     let node = match best {
         Some(spot) => Some(spot.node),
         None => any_place(session, task, left, steps)?,
@@ -170,5 +170,5 @@ fn any_place(
 ) -> Result<Option<NodeId>, NoEviction> {
     let nodes: Vec<NodeId> = session.world.nodes.ids().filter(|node| !left.contains(node)).collect();
     steps.scan(nodes.len())?;
-    Ok(nodes.into_iter().find(|node| session.room(task, *node, &[]) == Some(Room::Now)))
+    Ok(nodes.into_iter().find(|node| session.room(task, *node, &[]) == Some(Fit::Idle)))
 }
