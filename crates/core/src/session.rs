@@ -130,7 +130,11 @@ impl<'w> Session<'w> {
         let (one, other) = (&self.world.jobs[by], &self.world.jobs[of]);
         one.queue == other.queue
             && !(other.is_broken() && self.tiers.repairs_go_first())
-            && self.tiers.with(Flag::JobOrder).any(|plugin| plugin.outranks(self.world, by, of))
+            && self
+                .tiers
+                .with(Flag::JobOrder)
+                .filter_map(Plugin::job_rank)
+                .any(|rank| rank.outranks(self.world, by, of))
     }
 
     /// Which of two queues goes first: plugins, then creation, then name.
@@ -143,7 +147,11 @@ impl<'w> Session<'w> {
 
     /// The places above a queue, from the top down, by which it is compared with others; `None` when any change may matter.
     pub(crate) fn queue_way(&self, queue: QueueId) -> Option<Vec<u32>> {
-        let mut ways = self.tiers.with(Flag::QueueOrder).map(|plugin| plugin.queue_way(self.world, queue));
+        let mut ways = self
+            .tiers
+            .with(Flag::QueueOrder)
+            .filter_map(Plugin::queue_tree)
+            .map(|tree| tree.queue_path(self.world, queue));
         ways.try_fold(Vec::new(), |known, way| match way? {
             way if way.is_empty() => Some(known),
             way if known.is_empty() => Some(way),
@@ -154,7 +162,11 @@ impl<'w> Session<'w> {
 
     /// Changes when all queues may have another order, not only those that were given something.
     pub(crate) fn queue_stamp(&self) -> u64 {
-        self.tiers.with(Flag::QueueOrder).map(|plugin| plugin.queue_stamp(self.world)).sum()
+        self.tiers
+            .with(Flag::QueueOrder)
+            .filter_map(Plugin::queue_tree)
+            .map(|tree| tree.order_stamp(self.world))
+            .sum()
     }
 
     /// Which of two tasks of a job goes first: plugins, then index, creation, name.
@@ -213,7 +225,7 @@ impl<'w> Session<'w> {
 
     /// Why a job may not start, where nothing else tells.
     pub fn not_ready(&self, job: JobId) -> Option<Refusal> {
-        self.tiers.with(Flag::JobReady).find_map(|plugin| plugin.not_ready(self.world, job))
+        self.tiers.any(Flag::JobReady, |plugin| plugin.remote()?.not_ready(self.world, job))
     }
 
     /// Whether enough of a job has a place now or once room is released.
@@ -229,7 +241,7 @@ impl<'w> Session<'w> {
 
     /// Whether a job may be admitted.
     pub fn job_enqueueable(&self, job: JobId) -> Result<(), Refusal> {
-        self.tiers.verdict(Flag::JobEnqueued, |plugin| plugin.job_enqueueable(self.world, job))
+        self.tiers.enqueue_vote(|plugin| plugin.job_enqueueable(self.world, job))
     }
 
     /// Tells the plugins that a job was admitted.
@@ -240,17 +252,17 @@ impl<'w> Session<'w> {
 
     /// Why a queue may have nothing more, if that is so.
     pub fn overused(&self, queue: QueueId) -> Option<Refusal> {
-        self.tiers.with(Flag::Overused).find_map(|plugin| plugin.overused(self.world, queue))
+        self.tiers.any(Flag::Overused, |plugin| plugin.overused(self.world, queue))
     }
 
     /// Whether a queue may have one more task.
     pub fn allocatable(&self, queue: QueueId, task: TaskId) -> Result<(), Refusal> {
-        self.tiers.with(Flag::Allocatable).try_for_each(|plugin| plugin.allocatable(self.world, queue, task))
+        self.tiers.all(Flag::Allocatable, |plugin| plugin.allocatable(self.world, queue, task))
     }
 
     /// Whether a queue has room for a task that waits behind its gate.
     pub(crate) fn lets_in(&self, queue: QueueId, task: TaskId) -> Result<(), Refusal> {
-        self.tiers.with(Flag::Allocatable).try_for_each(|plugin| plugin.lets_in(self.world, queue, task))
+        self.tiers.all(Flag::Allocatable, |plugin| plugin.gate_removable(self.world, queue, task))
     }
 
     /// Moves a task for a question; [`put_back`](Self::put_back) must follow, the last one moved first.
@@ -270,7 +282,7 @@ impl<'w> Session<'w> {
 
     /// Whether a queue may have others evicted for this task of it.
     pub fn preemptive(&self, queue: QueueId, task: TaskId) -> Result<(), Refusal> {
-        self.tiers.with(Flag::Preemptive).try_for_each(|plugin| plugin.preemptive(self.world, queue, task))
+        self.tiers.all(Flag::Preemptive, |plugin| plugin.preemptive(self.world, queue, task))
     }
 
     /// Which of two queues gives its tasks up first for one of queue `by`: plugins, then the one that is served last.
@@ -281,7 +293,7 @@ impl<'w> Session<'w> {
 
     /// Whether a job lacks what it should have, so that others may be evicted for it.
     pub fn job_starving(&self, job: JobId) -> bool {
-        self.tiers.first_tier_all(Flag::JobStarving, |plugin| plugin.job_starving(self.world, job))
+        self.tiers.all_of_first_tier(Flag::JobStarving, |plugin| plugin.job_starving(self.world, job))
     }
 
     /// The best node for a task. The node it was nominated for comes first among those of the same room.
@@ -296,7 +308,7 @@ impl<'w> Session<'w> {
         if let Some(spot) = held.filter(|spot| spot.fit == Fit::Idle) {
             return Some(spot);
         }
-        let best = placement.best_with(world, tiers, class, &tiers.points(world, task));
+        let best = placement.best_with(world, tiers, class, &tiers.extra_scores(world, task));
         held.filter(|_| best.is_none_or(|best| best.fit == Fit::FutureIdle)).or(best)
     }
 

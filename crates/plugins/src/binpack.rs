@@ -60,7 +60,7 @@ impl Binpack {
 }
 
 impl Plugin for Binpack {
-    fn stands_until(&self, _: &World, _: JobId) -> Option<Time> {
+    fn refusal_holds_until(&self, _: &World, _: JobId) -> Option<Time> {
         Some(Time::NEVER)
     }
 

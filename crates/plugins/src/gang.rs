@@ -57,7 +57,7 @@ pub(super) const DEF: PluginDef = PluginDef {
 struct Gang;
 
 impl Plugin for Gang {
-    fn stands_until(&self, _: &World, _: JobId) -> Option<Time> {
+    fn refusal_holds_until(&self, _: &World, _: JobId) -> Option<Time> {
         Some(Time::NEVER)
     }
 
@@ -95,7 +95,7 @@ impl Plugin for Gang {
         Some(!is_promised(&world.jobs[job]))
     }
 
-    fn minds_request(&self) -> bool {
+    fn depends_on_request(&self) -> bool {
         false
     }
 

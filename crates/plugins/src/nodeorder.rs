@@ -30,7 +30,9 @@ use phalanx_cluster::id::{ClassId, JobId, TaskId};
 use phalanx_cluster::{Node, World};
 use phalanx_framework::conf::{ArgKind, ArgSpec};
 use phalanx_framework::placement::{BucketAmounts, NodeAmounts, balance, floor, percent};
-use phalanx_framework::plugin::{NodeRules, NodeScorer, Plugin, PluginContext, PluginDef, ResourceScorer};
+use phalanx_framework::plugin::{
+    NodeRules, NodeScorer, Plugin, PluginContext, PluginDef, ResourceScorer, TaskRules,
+};
 
 pub(super) const DEF: PluginDef = PluginDef {
     name: "nodeorder",
@@ -93,7 +95,7 @@ impl NodeOrder {
 }
 
 impl Plugin for NodeOrder {
-    fn stands_until(&self, _: &World, _: JobId) -> Option<Time> {
+    fn refusal_holds_until(&self, _: &World, _: JobId) -> Option<Time> {
         Some(Time::NEVER)
     }
 
@@ -121,15 +123,17 @@ impl Plugin for NodeOrder {
         }
     }
 
-    fn has_scope(&self) -> bool {
-        self.images != 0
+    fn task_rules(&self) -> Option<&dyn TaskRules> {
+        (self.images != 0).then_some(self as &dyn TaskRules)
     }
+}
 
+impl TaskRules for NodeOrder {
     fn scope(&self, world: &World, task: TaskId) -> u64 {
         if self.images == 0 { 0 } else { images::scope(world, world.class_of(task)) }
     }
 
-    fn scoped_scorers(&self, world: &World, task: TaskId, rules: &mut NodeRules) {
+    fn task_scorers(&self, world: &World, task: TaskId, rules: &mut NodeRules) {
         if self.images != 0 {
             images::scorer(world, world.class_of(task), self.images, rules);
         }

@@ -92,7 +92,7 @@ fn device_room(world: &World, factor: f64) -> Amounts {
 }
 
 impl Plugin for Overcommit {
-    fn stands_until(&self, _: &World, _: JobId) -> Option<Time> {
+    fn refusal_holds_until(&self, _: &World, _: JobId) -> Option<Time> {
         Some(Time::NEVER)
     }
 

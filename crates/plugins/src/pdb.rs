@@ -48,15 +48,15 @@ pub(super) const DEF: PluginDef = PluginDef {
 struct Pdb;
 
 impl Plugin for Pdb {
-    fn stands_until(&self, _: &World, _: JobId) -> Option<Time> {
+    fn refusal_holds_until(&self, _: &World, _: JobId) -> Option<Time> {
         Some(Time::NEVER)
     }
 
-    fn minds_request(&self) -> bool {
+    fn depends_on_request(&self) -> bool {
         false
     }
 
-    fn keeps(&self, world: &World, _: TaskId, task: TaskId) -> Arc<str> {
+    fn keep_reason(&self, world: &World, _: TaskId, task: TaskId) -> Arc<str> {
         let budgets: Vec<String> = world.pdbs_of(task).map(|(key, _)| key.to_string()).collect();
         format!("protected by PodDisruptionBudget {} (plugin pdb)", budgets.join(", ")).into()
     }

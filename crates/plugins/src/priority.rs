@@ -14,7 +14,7 @@ use phalanx_cluster::event::Time;
 use phalanx_cluster::id::{JobId, TaskId};
 use phalanx_cluster::{Status, World};
 use phalanx_framework::conf::ArgSpec;
-use phalanx_framework::plugin::{EvictionKind, ObjectField, Plugin, PluginDef};
+use phalanx_framework::plugin::{EvictionKind, JobRank, ObjectField, Plugin, PluginDef};
 
 const ARGS: &[ArgSpec] = &[];
 
@@ -50,20 +50,12 @@ pub(super) const DEF: PluginDef = PluginDef {
 struct Priority;
 
 impl Plugin for Priority {
-    fn stands_until(&self, _: &World, _: JobId) -> Option<Time> {
+    fn refusal_holds_until(&self, _: &World, _: JobId) -> Option<Time> {
         Some(Time::NEVER)
     }
 
     fn job_order(&self, world: &World, a: JobId, b: JobId) -> Ordering {
         world.jobs[b].priority.cmp(&world.jobs[a].priority)
-    }
-
-    fn outranks(&self, world: &World, by: JobId, of: JobId) -> bool {
-        world.jobs[by].priority > world.jobs[of].priority
-    }
-
-    fn has_ranks(&self) -> bool {
-        true
     }
 
     fn task_order(&self, world: &World, a: TaskId, b: TaskId) -> Ordering {
@@ -75,11 +67,11 @@ impl Plugin for Priority {
         Some(counts.ready() + counts.of(Status::Pipelined) < counts.total())
     }
 
-    fn minds_request(&self) -> bool {
+    fn depends_on_request(&self) -> bool {
         false
     }
 
-    fn keeps(&self, _: &World, _: TaskId, _: TaskId) -> Arc<str> {
+    fn keep_reason(&self, _: &World, _: TaskId, _: TaskId) -> Arc<str> {
         "of equal or higher priority (plugin priority)".into()
     }
 
@@ -101,6 +93,16 @@ impl Plugin for Priority {
             EvictionKind::Preempt => of.iter().filter(lesser).copied().collect(),
             EvictionKind::Reclaim => of.to_vec(),
         })
+    }
+
+    fn job_rank(&self) -> Option<&dyn JobRank> {
+        Some(self)
+    }
+}
+
+impl JobRank for Priority {
+    fn outranks(&self, world: &World, by: JobId, of: JobId) -> bool {
+        world.jobs[by].priority > world.jobs[of].priority
     }
 }
 

@@ -232,7 +232,7 @@ fn proportions(args: &Args) -> Vec<Proportion> {
 }
 
 impl Plugin for ResourceStrategyFit {
-    fn stands_until(&self, _: &World, _: JobId) -> Option<Time> {
+    fn refusal_holds_until(&self, _: &World, _: JobId) -> Option<Time> {
         Some(Time::NEVER)
     }
 

@@ -74,7 +74,7 @@ impl ResourceQuotas {
 }
 
 impl Plugin for ResourceQuotas {
-    fn stands_until(&self, _: &World, _: JobId) -> Option<Time> {
+    fn refusal_holds_until(&self, _: &World, _: JobId) -> Option<Time> {
         Some(Time::NEVER)
     }
 

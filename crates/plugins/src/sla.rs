@@ -74,7 +74,7 @@ fn waits(job: &Job) -> bool {
 }
 
 impl Plugin for Sla {
-    fn stands_until(&self, world: &World, job: JobId) -> Option<Time> {
+    fn refusal_holds_until(&self, world: &World, job: JobId) -> Option<Time> {
         let due = self.due(&world.jobs[job]).unwrap_or(Time::NEVER);
         (due > self.now).then_some(due)
     }

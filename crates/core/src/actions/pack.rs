@@ -52,7 +52,7 @@ pub(super) fn may_help(session: &Session<'_>, tasks: &[TaskId]) -> bool {
     let world = &*session.world;
     let Some(first) = tasks.first() else { return false };
     let is_other = |task: &TaskId| {
-        let scope = |task: TaskId| session.tiers.scope(world, task, false);
+        let scope = |task: TaskId| session.tiers.scope_without_claims(world, task);
         world.tasks[*task].role != world.tasks[*first].role || scope(*task) != scope(*first)
     };
     is_intricate(world, tasks) || tasks[1..].iter().any(is_other)
@@ -187,7 +187,8 @@ fn items(session: &Session<'_>, tasks: &[TaskId]) -> Vec<Item> {
         // A claim that tasks have in common makes them others than those that ask for as much.
         let common: SmallVec<[ClaimId; 2]> = world.claims_in_common(*task).collect();
         // Claims of its own are told by what they ask for, not by their names.
-        let asks = (world.asks_of(*task), world.devices_of(*task), session.tiers.scope(world, *task, false));
+        let asks =
+            (world.asks_of(*task), world.devices_of(*task), session.tiers.scope_without_claims(world, *task));
         let alike = (asks, world.tasks[*task].role, common);
         let item = *at.entry(alike).or_insert_with(|| {
             items.push(Item { tasks: Vec::new() });

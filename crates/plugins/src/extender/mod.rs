@@ -33,7 +33,9 @@ use phalanx_cluster::id::{JobId, QueueId, TaskId};
 use phalanx_cluster::{Status, World};
 use phalanx_framework::conf::Flag;
 use phalanx_framework::extender::{Endpoint, Extender, ExtenderRequest, ExtenderResponse};
-use phalanx_framework::plugin::{EnqueueVote, NodeRules, Plugin, PluginContext, PluginDef, Vote};
+use phalanx_framework::plugin::{
+    EnqueueVote, NodeRules, Plugin, PluginContext, PluginDef, RemotePolicy, TaskRules, Vote,
+};
 
 const NAME: &str = "extender";
 
@@ -172,36 +174,6 @@ impl Failure {
 }
 
 impl Plugin for Remote {
-    fn has_scope(&self) -> bool {
-        self.judges_nodes()
-    }
-
-    /// Answers are for one task, and for this session.
-    fn scope(&self, world: &World, task: TaskId) -> u64 {
-        if !self.interested(world, task) {
-            return 0;
-        }
-        let mut hasher = DefaultHasher::new();
-        (self.now, task).hash(&mut hasher);
-        hasher.finish().max(1)
-    }
-
-    fn scoped_filters(&self, world: &World, task: TaskId, rules: &mut NodeRules) {
-        if self.interested(world, task) {
-            self.add_filters(world, task, rules);
-        }
-    }
-
-    fn scoped_scorers(&self, world: &World, task: TaskId, rules: &mut NodeRules) {
-        if self.interested(world, task) && self.dead.is_none() {
-            self.add_scorers(world, task, rules);
-        }
-    }
-
-    fn asks_others(&self) -> bool {
-        ["preemptable", "reclaimable", "kube.preempt"].iter().any(|verb| self.has(verb))
-    }
-
     fn ranks_jobs(&self, flag: Option<Flag>) -> bool {
         match flag {
             Some(Flag::Preemptable) => self.has("preemptable") || self.has("kube.preempt"),
@@ -275,20 +247,6 @@ impl Plugin for Remote {
         if self.unplaceable.contains_key(&job) { Vote::Reject } else { Vote::Abstain }
     }
 
-    fn not_ready(&self, _: &World, job: JobId) -> Option<Refusal> {
-        self.unplaceable.get(&job).cloned().or_else(|| Remote::not_ready(self).get(&job).cloned())
-    }
-
-    fn has_binder(&self) -> bool {
-        self.verbs.contains_key("kube.bind")
-    }
-
-    fn binder(&self, world: &World, task: TaskId) -> Option<Arc<Endpoint>> {
-        let verb = self.verbs.get("kube.bind")?;
-        let url = format!("{}/{verb}", self.endpoint.url).into();
-        self.interested(world, task).then(|| Arc::new(Endpoint { url, ..self.endpoint.clone() }))
-    }
-
     fn close(&self, world: &World) {
         let _ = self.ask(world, "onSessionClose", &ExtenderRequest::SessionClose);
     }
@@ -309,5 +267,53 @@ impl Plugin for Remote {
         if let (Some(refusal), Some(job)) = (failed, world.tasks[task].job) {
             self.unplaceable.insert(job, refusal);
         }
+    }
+
+    fn task_rules(&self) -> Option<&dyn TaskRules> {
+        (self.judges_nodes()).then_some(self as &dyn TaskRules)
+    }
+
+    fn remote(&self) -> Option<&dyn RemotePolicy> {
+        Some(self)
+    }
+}
+
+impl TaskRules for Remote {
+    /// Answers are for one task, and for this session.
+    fn scope(&self, world: &World, task: TaskId) -> u64 {
+        if !self.interested(world, task) {
+            return 0;
+        }
+        let mut hasher = DefaultHasher::new();
+        (self.now, task).hash(&mut hasher);
+        hasher.finish().max(1)
+    }
+
+    fn task_filters(&self, world: &World, task: TaskId, rules: &mut NodeRules) {
+        if self.interested(world, task) {
+            self.add_filters(world, task, rules);
+        }
+    }
+
+    fn task_scorers(&self, world: &World, task: TaskId, rules: &mut NodeRules) {
+        if self.interested(world, task) && self.dead.is_none() {
+            self.add_scorers(world, task, rules);
+        }
+    }
+}
+
+impl RemotePolicy for Remote {
+    fn judges_victims(&self) -> bool {
+        ["preemptable", "reclaimable", "kube.preempt"].iter().any(|verb| self.has(verb))
+    }
+
+    fn not_ready(&self, _: &World, job: JobId) -> Option<Refusal> {
+        self.unplaceable.get(&job).cloned().or_else(|| Remote::not_ready(self).get(&job).cloned())
+    }
+
+    fn binder(&self, world: &World, task: TaskId) -> Option<Arc<Endpoint>> {
+        let verb = self.verbs.get("kube.bind")?;
+        let url = format!("{}/{verb}", self.endpoint.url).into();
+        self.interested(world, task).then(|| Arc::new(Endpoint { url, ..self.endpoint.clone() }))
     }
 }

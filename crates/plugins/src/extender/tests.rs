@@ -78,8 +78,8 @@ fn node_of(world: &World, name: &str) -> NodeId {
 /// The nodes for `g-0`, with their scores, or why one will not do.
 fn judged(world: &World, plugin: &Remote) -> String {
     let (task, mut rules) = (task_of(world, "g-0"), NodeRules::default());
-    plugin.scoped_filters(world, task, &mut rules);
-    plugin.scoped_scorers(world, task, &mut rules);
+    plugin.task_filters(world, task, &mut rules);
+    plugin.task_scorers(world, task, &mut rules);
     let of = |node: &Node| {
         let unfit = rules.filters.iter().find_map(|filter| filter.check(node).err());
         let score = rules.scorers.iter().fold(0.0, |sum, scorer| sum + scorer.score(node));
@@ -130,7 +130,7 @@ fn nothing_is_asked_that_is_not_named_or_not_managed() {
     let world = world();
     let extender = scripted(broken);
     let plugin = open(&world, extender.clone(), &[]);
-    assert!(!plugin.has_scope() && !plugin.listens());
+    assert!(plugin.task_rules().is_none() && !plugin.listens());
     assert_eq!(judged(&world, &plugin), "a=0, b=0, c=0");
     let managed = |names: &str| {
         let list = [("extender.predicateVerb", "p".into()), ("extender.managedResources", names.into())];
@@ -167,7 +167,7 @@ fn a_failure_counts_as_no_unless_it_may_be_ignored() {
     );
     assert!(matches!(strict.job_enqueueable(&world, job), EnqueueVote::Reject(_)));
     assert!(!strict.job_ready(&world, job));
-    let why = Plugin::not_ready(&strict, &world, job).map(text);
+    let why = RemotePolicy::not_ready(&strict, &world, job).map(text);
     assert_eq!(why, Some("extender, jobReady: connection refused".into()));
     let lenient = named(true);
     assert_eq!(judged(&world, &lenient), "a=0, b=0, c=0");
@@ -187,7 +187,7 @@ fn a_session_that_could_not_be_told_places_nothing() {
         [("extender.onSessionOpenVerb", "open".into()), ("extender.onSessionCloseVerb", "close".into())];
     let extender = scripted(broken);
     let plugin = open(&world, extender.clone(), &list);
-    assert!(plugin.has_scope());
+    assert!(plugin.task_rules().is_some());
     assert!(judged(&world, &plugin).starts_with("a: extender, open: connection refused"));
     assert!(matches!(plugin.job_enqueueable(&world, job_of(&world, "g")), EnqueueVote::Reject(_)));
     plugin.close(&world);
@@ -259,7 +259,7 @@ fn a_task_that_may_not_be_allocated_keeps_its_job_from_starting() {
     assert_eq!(verbs, ["take", "give"]);
     assert!(!plugin.job_ready(&world, job));
     assert_eq!(plugin.job_pipelined(&world, job), Vote::Reject);
-    let why = Plugin::not_ready(&plugin, &world, job).unwrap().text(&world.dims);
+    let why = RemotePolicy::not_ready(&plugin, &world, job).unwrap().text(&world.dims);
     assert_eq!(why, "extender, take: no card left");
 }
 

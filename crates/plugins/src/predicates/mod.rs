@@ -21,7 +21,7 @@ use phalanx_cluster::{Node, World};
 use phalanx_framework::conf::{ArgKind, ArgSpec, Rule};
 use phalanx_framework::placement::Fit;
 use phalanx_framework::plugin::{
-    Attribute, NodeFilter, NodeRules, Plugin, PluginContext, PluginDef, ResourceFilter, Values,
+    Attribute, NodeFilter, NodeRules, Plugin, PluginContext, PluginDef, ResourceFilter, TaskRules, Values,
 };
 
 pub(crate) use affinity::reads as node_term_reads;
@@ -124,7 +124,7 @@ impl Predicates {
 }
 
 impl Plugin for Predicates {
-    fn stands_until(&self, _: &World, _: JobId) -> Option<Time> {
+    fn refusal_holds_until(&self, _: &World, _: JobId) -> Option<Time> {
         Some(Time::NEVER)
     }
 
@@ -156,24 +156,26 @@ impl Plugin for Predicates {
         }
     }
 
-    fn has_scope(&self) -> bool {
-        true
-    }
-
     fn gives_devices(&self) -> bool {
         self.claims
     }
 
+    fn task_rules(&self) -> Option<&dyn TaskRules> {
+        Some(self)
+    }
+}
+
+impl TaskRules for Predicates {
     fn scope(&self, world: &World, task: TaskId) -> u64 {
         let devices = if self.claims { world.claims_scope(task) } else { 0 };
         scopes(devices, volumes::scope(world, task))
     }
 
-    fn scope_beside_claims(&self, _: &World, _: TaskId) -> u64 {
+    fn scope_without_claims(&self, _: &World, _: TaskId) -> u64 {
         0
     }
 
-    fn scoped_filters(&self, world: &World, task: TaskId, rules: &mut NodeRules) {
+    fn task_filters(&self, world: &World, task: TaskId, rules: &mut NodeRules) {
         if self.claims {
             claims::add(world.claims_need(task), rules);
         }

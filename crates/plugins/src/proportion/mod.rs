@@ -44,7 +44,7 @@ use phalanx_cluster::event::Time;
 use phalanx_cluster::id::{Id, JobId, QueueId, TaskId};
 use phalanx_cluster::{Queue, World};
 use phalanx_framework::conf::ArgSpec;
-use phalanx_framework::plugin::{EnqueueVote, EvictionKind, Plugin, PluginDef};
+use phalanx_framework::plugin::{EnqueueVote, EvictionKind, Plugin, PluginDef, QueueGuard};
 use standing::{Standing, standings};
 
 const NAME: &str = "proportion";
@@ -151,7 +151,7 @@ fn held(queue: &Queue, dim: DimId) -> i64 {
 }
 
 impl Plugin for Proportion {
-    fn stands_until(&self, _: &World, _: JobId) -> Option<Time> {
+    fn refusal_holds_until(&self, _: &World, _: JobId) -> Option<Time> {
         Some(Time::NEVER)
     }
 
@@ -195,17 +195,6 @@ impl Plugin for Proportion {
         self.allocatable(world, id, task)
     }
 
-    fn guards_queues(&self) -> bool {
-        true
-    }
-
-    fn surplus(&self, world: &World, id: QueueId) -> Option<Amounts> {
-        let mut surplus = world.queues[id].held();
-        surplus.sub(&self.of(id).deserved);
-        surplus.set(DimId::PODS, 0);
-        Some(surplus)
-    }
-
     fn unified_evictable(
         &self,
         world: &World,
@@ -217,7 +206,7 @@ impl Plugin for Proportion {
         (kind == EvictionKind::Reclaim).then(|| self.reclaimable(world, any, of))?
     }
 
-    fn keeps(&self, world: &World, _: TaskId, task: TaskId) -> Arc<str> {
+    fn keep_reason(&self, world: &World, _: TaskId, task: TaskId) -> Arc<str> {
         let queue = world.queue_of(task).map_or("", |queue| &world.queues[queue].name);
         format!("in queue {queue}, which has no more than it deserves of what they hold (plugin {NAME})")
             .into()
@@ -267,6 +256,19 @@ impl Plugin for Proportion {
     fn job_enqueued(&mut self, world: &World, id: JobId) {
         let queue = world.jobs[id].queue;
         self.standings[queue.index()].promised.add(&world.inqueue_request(id));
+    }
+
+    fn queue_guard(&self) -> Option<&dyn QueueGuard> {
+        Some(self)
+    }
+}
+
+impl QueueGuard for Proportion {
+    fn surplus(&self, world: &World, id: QueueId) -> Option<Amounts> {
+        let mut surplus = world.queues[id].held();
+        surplus.sub(&self.of(id).deserved);
+        surplus.set(DimId::PODS, 0);
+        Some(surplus)
     }
 
     fn deserved(&self, world: &World, id: QueueId) -> Option<Amounts> {

@@ -23,7 +23,6 @@ use phalanx_cluster::id::{NodeId, TaskId};
 use phalanx_cluster::{Budgets, Status};
 use phalanx_framework::conf::{Allowed, ArgKind, ArgSpec, Flag, Otherwise, Rule};
 use phalanx_framework::placement::Fit;
-use phalanx_framework::plugin::Plugin;
 
 const NAME: &str = "shuffle";
 
@@ -72,7 +71,7 @@ fn run(session: &mut Session<'_>) {
 /// Those that plugins name of the running pods that may go, and which of them go whether there is a place for them or not.
 fn named(session: &Session<'_>) -> (Vec<TaskId>, FxHashSet<TaskId>) {
     let world = &*session.world;
-    if !session.tiers.with(Flag::Victim).any(Plugin::names_victims) {
+    if session.tiers.with(Flag::Victim).all(|plugin| plugin.rebalancer().is_none()) {
         return Default::default();
     }
     let budgets = Budgets::new(world);
@@ -82,9 +81,10 @@ fn named(session: &Session<'_>) -> (Vec<TaskId>, FxHashSet<TaskId>) {
     };
     let running: Vec<TaskId> = world.tasks.ids().filter(may_go).collect();
     let leave = RefCell::new(FxHashSet::default());
-    let victims = session.tiers.union(Flag::Victim, |plugin| {
-        let named = plugin.victim_tasks(world, &running);
-        if !plugin.moves_victims() {
+    let victims = session.tiers.sum_of_first_tier(Flag::Victim, |plugin| {
+        let Some(rebalancer) = plugin.rebalancer() else { return Vec::new() };
+        let named = rebalancer.victims(world, &running);
+        if !rebalancer.needs_other_node() {
             leave.borrow_mut().extend(named.iter().copied());
         }
         named
