@@ -8,7 +8,7 @@ use phalanx_cluster::diagnosis::{QueueFault, Refusal, Shortage, without_lack};
 use phalanx_cluster::event::{Condition, GroupStatus, Phase, Time};
 use phalanx_cluster::id::{JobId, QueueId, TaskId};
 use phalanx_cluster::{Job, JobKind, Rendered, Status, World};
-use phalanx_framework::plugin::Plugin;
+use phalanx_framework::plugin::{Plugin, QueueTree};
 
 const UNSCHEDULABLE: &str = Condition::UNSCHEDULABLE;
 const SCHEDULED: &str = Condition::SCHEDULED;
@@ -154,7 +154,7 @@ fn warn_of(session: &mut Session<'_>, id: JobId) {
     if job.kind == JobKind::Solo || !job.exists || (job.annotations.is_empty() && job.told.is_none()) {
         return;
     }
-    let message = tiers.every().find_map(|plugin| plugin.job_warning(world, id));
+    let message = tiers.every().find_map(|plugin| plugin.warnings()?.job_warning(world, id));
     let job = &mut world.jobs[id];
     if job.told == message {
         return;
@@ -380,7 +380,7 @@ fn write_allocated(session: &mut Session<'_>, id: QueueId) {
 /// A parent that no plugin looks at, nor refuses.
 fn unheld(session: &Session<'_>, id: QueueId) -> Option<QueueFault> {
     let parent = session.world.queue_parent(id).filter(|parent| !parent.is_root())?;
-    let held = session.tiers.every().any(Plugin::holds_trees);
+    let held = session.tiers.every().filter_map(Plugin::queue_tree).any(QueueTree::limits_subtrees);
     (!held).then(|| QueueFault::Unheld(parent.name.clone()))
 }
 
@@ -393,7 +393,7 @@ fn topped(session: &Session<'_>, id: QueueId) -> Option<QueueFault> {
 /// What is wrong with a queue, or odd about it. It follows from the queues' objects, from who is whose parent, and from which
 /// of them have jobs at all.
 fn fault_of(session: &Session<'_>, id: QueueId) -> Option<Arc<str>> {
-    let odd = || session.tiers.every().find_map(|it| it.queue_warning(session.world, id));
+    let odd = || session.tiers.every().find_map(|plugin| plugin.warnings()?.queue_warning(session.world, id));
     let fault = session.queue_fault(id).or_else(odd).or_else(|| unheld(session, id));
     let fault = fault.or_else(|| topped(session, id));
     fault.map(|fault| fault.text(&session.world.dims).into())

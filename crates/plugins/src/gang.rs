@@ -26,18 +26,18 @@ use phalanx_cluster::event::{SubGroupPolicy, Time};
 use phalanx_cluster::id::{JobId, TaskId};
 use phalanx_cluster::{Counts, Job, Status, World};
 use phalanx_framework::conf::ArgSpec;
-use phalanx_framework::plugin::{EvictionKind, Mark, Plugin, PluginDef, Vote};
+use phalanx_framework::plugin::{EvictionKind, ObjectField, Plugin, PluginDef, Vote};
 
 const ARGS: &[ArgSpec] = &[];
 
-const READS: &[Mark] = &[
-    Mark::new(
+const READS: &[ObjectField] = &[
+    ObjectField::new(
         "scheduling.k8s.io/group-name",
         "annotation of a pod",
         "a gang of one",
         "The PodGroup, in the pod's namespace, that the pod is in.",
     ),
-    Mark::new(
+    ObjectField::new(
         "volcano.sh/task-spec",
         "annotation, else label, of a pod",
         "no role",
@@ -56,7 +56,7 @@ pub(super) const DEF: PluginDef = PluginDef {
 struct Gang;
 
 impl Plugin for Gang {
-    fn stands_until(&self, _: &World, _: JobId) -> Option<Time> {
+    fn refusal_holds_until(&self, _: &World, _: JobId) -> Option<Time> {
         Some(Time::NEVER)
     }
 
@@ -98,7 +98,7 @@ impl Plugin for Gang {
         Some(!is_promised(&world.jobs[job]))
     }
 
-    fn minds_request(&self) -> bool {
+    fn depends_on_request(&self) -> bool {
         false
     }
 

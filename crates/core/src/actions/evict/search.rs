@@ -115,7 +115,7 @@ fn anybody(session: &mut Session<'_>, aim: &Aim, purpose: Purpose, all: &[(TaskI
 
 /// Whether each question about victims goes to another process: then few are asked, about many at once.
 pub(super) fn asks_others(session: &Session<'_>) -> bool {
-    session.tiers.every().any(Plugin::asks_others)
+    session.tiers.victims_are_judged_remotely()
 }
 
 /// Those whom plugins let go if nobody else had to: whom they do not let go alone they do not let go with others. That too
@@ -153,9 +153,9 @@ pub(super) fn together(
     }
     let picked = aim.as_if_whole(session, |session| {
         let ask = |plugin: &dyn Plugin, of: &[TaskId]| purpose.ask(plugin, session.world, aim.last(), of);
-        session.tiers.victims(purpose.flag(), None, &ids, ask)
+        session.tiers.intersect(purpose.flag(), None, &ids, ask)
     });
-    let (_, picked) = picked.unwrap_or_default();
+    let picked = picked.map(|picked| picked.victims).unwrap_or_default();
     let mut budgets = Budgets::new(session.world);
     let picked: FxHashSet<TaskId> = picked.into_iter().filter(|task| budgets.take(*task)).collect();
     all.into_iter().filter(|(task, _)| picked.contains(task)).collect()
@@ -377,8 +377,8 @@ impl Search<'_, '_> {
         }
         let (tier, picked) = aim.as_if_whole(self.session, |session| {
             let ask = |plugin: &dyn Plugin, of: &[TaskId]| purpose.ask(plugin, session.world, aim.last(), of);
-            let picked = session.tiers.victims(purpose.flag(), tier, &ids, ask)?;
-            Some(outranked(session, aim, purpose, offered, picked))
+            let picked = session.tiers.intersect(purpose.flag(), tier, &ids, ask)?;
+            Some(outranked(session, aim, purpose, offered, (picked.tier, picked.victims)))
         })?;
         if picked.is_empty() {
             return None;
