@@ -9,8 +9,7 @@ use super::task::{Counts, Status};
 use super::tree::{Part, Sums};
 use crate::annotation::Annotations;
 use crate::diagnosis::Refusal;
-use crate::event::GroupRef;
-use crate::event::{GroupStatus, Key, Phase, Time};
+use crate::event::{GroupRef, GroupStatus, Key, Phase, SubGroupPolicy, Time};
 use crate::id::{QueueId, TaskId};
 
 /// What a job stands for.
@@ -65,8 +64,8 @@ pub struct Job {
     pub queue: QueueId,
     /// `minMember`.
     pub min_member: u32,
-    /// How many pods the required sub-groups have together.
-    pub sub_group_members: u32,
+    /// The policies with `minSubGroups`.
+    pub sub_groups: Vec<SubGroupPolicy>,
     /// Roles in the order they were met.
     pub roles: Vec<Role>,
     /// `minResources`; without it the job is always admitted.
@@ -141,7 +140,7 @@ impl Job {
             created: Time::default(),
             queue,
             min_member: 1,
-            sub_group_members: 0,
+            sub_groups: Vec::new(),
             roles: Vec::new(),
             min_resources: None,
             min_devices: Amounts::new(),

@@ -3,7 +3,7 @@ use std::fmt::Write as _;
 
 use phalanx_core::actions::ACTIONS;
 use phalanx_framework::conf::{ArgKind, ArgSpec, Flag, Flags};
-use phalanx_framework::plugin::Mark;
+use phalanx_framework::plugin::ObjectField;
 use phalanx_plugins::PLUGINS;
 
 use crate::metrics::KEYS;
@@ -139,7 +139,7 @@ fn wrapped(text: &str) -> String {
 }
 
 /// What a plugin reads on objects.
-fn marks(page: &mut String, marks: &[Mark]) {
+fn marks(page: &mut String, marks: &[ObjectField]) {
     if marks.is_empty() {
         return;
     }

@@ -13,9 +13,9 @@ use phalanx_cluster::event::Time;
 use phalanx_cluster::id::JobId;
 use phalanx_cluster::{Status, World};
 use phalanx_framework::conf::Conf;
-use phalanx_framework::extender::{Extender, Silent};
-use phalanx_framework::placement::{Placement, Sampling};
-use phalanx_framework::plugin::Outside;
+use phalanx_framework::extender::{Extender, NoExtender};
+use phalanx_framework::placement::{NodeRanking, Sampling};
+use phalanx_framework::plugin::SessionInputs;
 
 /// After so many milliseconds a cycle goes on with searches that were cut short, even if nothing happens.
 const CUT_SHORT: i64 = 5_000;
@@ -41,7 +41,7 @@ pub struct Outcome {
 /// Schedules a World by a configuration.
 pub struct Scheduler {
     conf: Conf,
-    placement: Placement,
+    placement: NodeRanking,
     cycle: u64,
     /// When the last cycle began.
     now: Option<Time>,
@@ -58,10 +58,10 @@ impl Scheduler {
     pub fn new(conf: Conf, seed: u64) -> Self {
         Self {
             conf,
-            placement: Placement::new(seed),
+            placement: NodeRanking::new(seed),
             cycle: 0,
             now: None,
-            extender: Arc::new(Silent),
+            extender: Arc::new(NoExtender),
             stopwatch: None,
             fresh: true,
             patience: Patience::default(),
@@ -129,13 +129,14 @@ impl Scheduler {
         self.placement.begin_cycle(world);
         world.expire_usage(now);
         world.refresh_devices();
+        world.refresh_inqueue();
         world.tend_seats(now);
         if std::mem::take(&mut self.fresh) {
             world.wake_all_jobs();
             world.note_news();
         }
         let Self { conf, placement, cycle, extender, stopwatch, patience, past, .. } = self;
-        let outside = Outside { now, before, extender: Some(extender), stopwatch: stopwatch.as_ref() };
+        let outside = SessionInputs { now, before, extender: Some(extender), stopwatch: stopwatch.as_ref() };
         let mut session = Session::open(world, conf, placement, outside);
         session.past = std::mem::take(past);
         give_up_seats(&mut session);

@@ -138,7 +138,7 @@ fn queues(world: &World, conf: &Conf, now: Time) -> Vec<QueueReport> {
             allocated: world.render_allocated(id, &world.devices_given(id)),
             deserved: tiers
                 .every()
-                .find_map(|p| p.deserved(world, id))
+                .find_map(|plugin| plugin.queue_guard()?.deserved(world, id))
                 .map(|sum| world.render(&sum))
                 .unwrap_or_default(),
             request: world.render(&queue.request()),

@@ -4,7 +4,7 @@ use phalanx_cluster::event::Time;
 pub use phalanx_cluster::testing::*;
 
 use crate::conf::{Arg, Args, Flags, Position, Value};
-use crate::plugin::Opening;
+use crate::plugin::PluginContext;
 
 /// Arguments as if they were written in scheduler.conf.
 pub fn args(list: &[(&str, Value)]) -> Args {
@@ -15,6 +15,18 @@ pub fn args(list: &[(&str, Value)]) -> Args {
 }
 
 /// A plugin as a session opens it.
-pub fn opened<P>(open: impl FnOnce(Opening<'_>) -> P, world: &World, now: Time, list: &[(&str, Value)]) -> P {
-    open(Opening { world, args: &args(list), flags: Flags::default(), now, before: None, extender: None })
+pub fn opened<P>(
+    open: impl FnOnce(PluginContext<'_>) -> P,
+    world: &World,
+    now: Time,
+    list: &[(&str, Value)],
+) -> P {
+    open(PluginContext {
+        world,
+        args: &args(list),
+        flags: Flags::default(),
+        now,
+        before: None,
+        extender: None,
+    })
 }

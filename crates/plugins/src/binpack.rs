@@ -9,8 +9,8 @@ use phalanx_cluster::event::Time;
 use phalanx_cluster::id::{ClassId, JobId};
 use phalanx_cluster::{Node, World};
 use phalanx_framework::conf::{ArgKind, ArgSpec, Rule};
-use phalanx_framework::placement::{Gauge, Rooms};
-use phalanx_framework::plugin::{NodeRules, Opening, Plugin, PluginDef, RoomScorer};
+use phalanx_framework::placement::{BucketAmounts, NodeAmounts};
+use phalanx_framework::plugin::{NodeRules, Plugin, PluginContext, PluginDef, ResourceScorer};
 
 pub(super) const DEF: PluginDef = PluginDef {
     name: "binpack",
@@ -43,7 +43,7 @@ struct Binpack {
 }
 
 impl Binpack {
-    fn new(opening: Opening<'_>) -> Self {
+    fn new(opening: PluginContext<'_>) -> Self {
         let args = opening.args;
         let weight = |key: &str| match args.weight(key, 1) {
             negative if negative < 0 => 1,
@@ -60,7 +60,7 @@ impl Binpack {
 }
 
 impl Plugin for Binpack {
-    fn stands_until(&self, _: &World, _: JobId) -> Option<Time> {
+    fn refusal_holds_until(&self, _: &World, _: JobId) -> Option<Time> {
         Some(Time::NEVER)
     }
 
@@ -79,7 +79,7 @@ impl Plugin for Binpack {
         if self.weight != 0 && !shares.is_empty() {
             let total: f64 = shares.iter().map(|share| share.weight).sum();
             rules
-                .room_scorers
+                .resource_scorers
                 .push(Box::new(Fullness { shares, factor: 100.0 * self.weight as f64 / total }));
         }
     }
@@ -100,10 +100,10 @@ struct Fullness {
 impl Share {
     /// How full a node would be, times the weight.
     #[inline]
-    fn of(&self, node: &Node, gauge: Option<&Gauge>) -> f64 {
-        let (allocatable, used) = match gauge {
-            Some(gauge) if self.dim.index() < 2 => {
-                (gauge.allocatable[self.dim.index()], gauge.used[self.dim.index()])
+    fn of(&self, node: &Node, amounts: Option<&NodeAmounts>) -> f64 {
+        let (allocatable, used) = match amounts {
+            Some(amounts) if self.dim.index() < 2 => {
+                (amounts.allocatable[self.dim.index()], amounts.used[self.dim.index()])
             }
             _ => (node.allocatable.get(self.dim) as f64, node.used(self.dim) as f64),
         };
@@ -112,15 +112,15 @@ impl Share {
     }
 }
 
-impl RoomScorer for Fullness {
+impl ResourceScorer for Fullness {
     fn score(&self, node: &Node) -> f64 {
         self.shares.iter().map(|share| share.of(node, None)).sum::<f64>() * self.factor
     }
 
-    fn add_scores(&self, rooms: &Rooms, slots: &[u32], sums: &mut [f64]) {
+    fn add_scores(&self, buckets: &BucketAmounts, slots: &[u32], sums: &mut [f64]) {
         for (slot, sum) in slots.iter().zip(sums) {
-            let (node, gauge) = (rooms.node(*slot), rooms.gauge(*slot));
-            *sum += self.shares.iter().map(|share| share.of(node, Some(gauge))).sum::<f64>() * self.factor;
+            let (node, amounts) = (buckets.node(*slot), buckets.amounts(*slot));
+            *sum += self.shares.iter().map(|share| share.of(node, Some(amounts))).sum::<f64>() * self.factor;
         }
     }
 }

@@ -8,11 +8,11 @@ use phalanx_cluster::event::Time;
 use phalanx_cluster::id::{JobId, TaskId};
 use phalanx_cluster::{Status, Task, World};
 use phalanx_framework::conf::ArgSpec;
-use phalanx_framework::plugin::{Mark, Plugin, PluginDef};
+use phalanx_framework::plugin::{ObjectField, Plugin, PluginDef, Protection};
 
 const ARGS: &[ArgSpec] = &[];
 
-const READS: &[Mark] = &[Mark::new(
+const READS: &[ObjectField] = &[ObjectField::new(
     COOLDOWN_TIME,
     "label, else annotation, of a pod",
     "not protected",
@@ -48,23 +48,15 @@ impl Cdp {
 }
 
 impl Plugin for Cdp {
-    fn stands_until(&self, _: &World, _: JobId) -> Option<Time> {
+    fn refusal_holds_until(&self, _: &World, _: JobId) -> Option<Time> {
         Some(Time::NEVER)
-    }
-
-    fn protects(&self, world: &World, task: TaskId) -> bool {
-        self.is_young(&world.tasks[task])
-    }
-
-    fn shelter(&self) -> &'static str {
-        "in the cooldown of volcano.sh/cooldown-time"
     }
 
     fn wake(&self, world: &World) -> Option<Time> {
         world.cooling_after(self.now).find_map(|task| self.ends(&world.tasks[task]))
     }
 
-    fn minds_request(&self) -> bool {
+    fn depends_on_request(&self) -> bool {
         false
     }
 
@@ -74,6 +66,20 @@ impl Plugin for Cdp {
 
     fn reclaimable(&self, world: &World, _: TaskId, of: &[TaskId]) -> Option<Vec<TaskId>> {
         Some(self.grown(world, of))
+    }
+
+    fn protection(&self) -> Option<&dyn Protection> {
+        Some(self)
+    }
+}
+
+impl Protection for Cdp {
+    fn protects(&self, world: &World, task: TaskId) -> bool {
+        self.is_young(&world.tasks[task])
+    }
+
+    fn reason(&self) -> &'static str {
+        "in the cooldown of volcano.sh/cooldown-time"
     }
 }
 

@@ -6,7 +6,7 @@ use phalanx_cluster::event::Time;
 use phalanx_cluster::id::{JobId, TaskId};
 use phalanx_cluster::{Task, World};
 use phalanx_framework::conf::ArgSpec;
-use phalanx_framework::plugin::{EvictionKind, Plugin, PluginDef};
+use phalanx_framework::plugin::{EvictionKind, Plugin, PluginDef, Protection};
 
 const ARGS: &[ArgSpec] = &[];
 
@@ -21,19 +21,11 @@ pub(super) const DEF: PluginDef = PluginDef {
 struct Conformance;
 
 impl Plugin for Conformance {
-    fn stands_until(&self, _: &World, _: JobId) -> Option<Time> {
+    fn refusal_holds_until(&self, _: &World, _: JobId) -> Option<Time> {
         Some(Time::NEVER)
     }
 
-    fn protects(&self, world: &World, task: TaskId) -> bool {
-        is_critical(&world.tasks[task])
-    }
-
-    fn shelter(&self) -> &'static str {
-        "critical to the system (plugin conformance)"
-    }
-
-    fn minds_request(&self) -> bool {
+    fn depends_on_request(&self) -> bool {
         false
     }
 
@@ -53,6 +45,20 @@ impl Plugin for Conformance {
         of: &[TaskId],
     ) -> Option<Vec<TaskId>> {
         self.preemptable(world, by, of)
+    }
+
+    fn protection(&self) -> Option<&dyn Protection> {
+        Some(self)
+    }
+}
+
+impl Protection for Conformance {
+    fn protects(&self, world: &World, task: TaskId) -> bool {
+        is_critical(&world.tasks[task])
+    }
+
+    fn reason(&self) -> &'static str {
+        "critical to the system (plugin conformance)"
     }
 }
 

@@ -24,7 +24,7 @@ use phalanx_cluster::event::Time;
 use phalanx_cluster::id::{JobId, QueueId, TaskId};
 use phalanx_cluster::{Status, World};
 use phalanx_framework::conf::{ArgSpec, Flag};
-use phalanx_framework::plugin::{EvictionKind, Opening, Plugin, PluginDef};
+use phalanx_framework::plugin::{EvictionKind, Plugin, PluginContext, PluginDef, QueueGuard, QueueTree};
 
 const ARGS: &[ArgSpec] = &[];
 
@@ -44,14 +44,14 @@ struct Drf {
 }
 
 impl Drf {
-    fn open(opening: Opening<'_>) -> Self {
-        let Opening { world, flags, .. } = opening;
+    fn open(opening: PluginContext<'_>) -> Self {
+        let PluginContext { world, flags, .. } = opening;
         Self { tree: flags.on(Flag::Hierarchy).then(|| Hdrf::open(world)) }
     }
 }
 
 impl Plugin for Drf {
-    fn stands_until(&self, _: &World, _: JobId) -> Option<Time> {
+    fn refusal_holds_until(&self, _: &World, _: JobId) -> Option<Time> {
         Some(Time::NEVER)
     }
 
@@ -72,20 +72,8 @@ impl Plugin for Drf {
         self.tree.as_ref().map_or(Ordering::Equal, |tree| tree.queue_order(world, a, b))
     }
 
-    fn queue_way(&self, _: &World, queue: QueueId) -> Option<Vec<u32>> {
-        Some(self.tree.as_ref().map_or_else(Vec::new, |tree| tree.way(queue)))
-    }
-
-    fn queue_stamp(&self, world: &World) -> u64 {
-        self.tree.as_ref().map_or(0, |tree| tree.stamp(world))
-    }
-
     fn reclaimable(&self, world: &World, by: TaskId, of: &[TaskId]) -> Option<Vec<TaskId>> {
         Some(self.tree.as_ref()?.reclaimable(world, by, of))
-    }
-
-    fn guards_queues(&self) -> bool {
-        self.tree.is_some()
     }
 
     fn unified_evictable(
@@ -113,7 +101,7 @@ impl Plugin for Drf {
         flag.is_some()
     }
 
-    fn keeps(&self, world: &World, by: TaskId, task: TaskId) -> Arc<str> {
+    fn keep_reason(&self, world: &World, by: TaskId, task: TaskId) -> Arc<str> {
         let [by, of] = [by, task].map(|task| world.queue_of(task));
         let text = if by == of {
             "of jobs with no larger share of the cluster"
@@ -151,7 +139,27 @@ impl Plugin for Drf {
         };
         Some(of.iter().copied().filter(|task| take(*task)).collect())
     }
+
+    fn queue_tree(&self) -> Option<&dyn QueueTree> {
+        (self.tree.is_some()).then_some(self as &dyn QueueTree)
+    }
+
+    fn queue_guard(&self) -> Option<&dyn QueueGuard> {
+        (self.tree.is_some()).then_some(self as &dyn QueueGuard)
+    }
 }
+
+impl QueueTree for Drf {
+    fn queue_path(&self, _: &World, queue: QueueId) -> Option<Vec<u32>> {
+        Some(self.tree.as_ref().map_or_else(Vec::new, |tree| tree.way(queue)))
+    }
+
+    fn order_stamp(&self, world: &World) -> u64 {
+        self.tree.as_ref().map_or(0, |tree| tree.stamp(world))
+    }
+}
+
+impl QueueGuard for Drf {}
 
 fn share(world: &World, job: JobId) -> Share {
     // Most jobs have no promises, so nothing has to be added up.

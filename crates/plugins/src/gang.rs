@@ -5,9 +5,8 @@
 //! - A job is valid when `valid ≥ minMember`, ready when `ready ≥ minMember`, pipelined when
 //!   `ready + nominated ≥ minMember`, starving while it is not pipelined. All of them ask the same of each role,
 //!   unless `minMember` is less than the sum of the roles' minimums.
-//! - `minSubGroups` of a `subGroupPolicy` holds where `minMember` implies it: the required sub-groups have at most `minMember`
-//!   pods together, and there are no more than `minMember` pods, so that all sub-groups start. Other jobs with
-//!   `minSubGroups` wait with that reason.
+//! - A `subGroupPolicy` with `minSubGroups` is honoured by placing the whole gang: its pods have to form that many sub-groups of
+//!   `subGroupSize` pods, and there must be no more than `minMember` pods. Other jobs with `minSubGroups` wait with that reason.
 //! - A gang that started and lost members goes first, for what it holds is of no use until it is whole again; then
 //!   those that have not started; then those that are ready and would grow.
 //! - A task may be evicted while its job keeps `minMember` ready tasks without it and without those picked before it. To
@@ -22,23 +21,23 @@ use std::cmp::Ordering;
 
 use rustc_hash::FxHashMap;
 
-use phalanx_cluster::diagnosis::Refusal;
-use phalanx_cluster::event::Time;
+use phalanx_cluster::diagnosis::{Refusal, SubGroupFault};
+use phalanx_cluster::event::{SubGroupPolicy, Time};
 use phalanx_cluster::id::{JobId, TaskId};
 use phalanx_cluster::{Counts, Job, Status, World};
 use phalanx_framework::conf::ArgSpec;
-use phalanx_framework::plugin::{EvictionKind, Mark, Plugin, PluginDef, Vote};
+use phalanx_framework::plugin::{EvictionKind, ObjectField, Plugin, PluginDef, Vote};
 
 const ARGS: &[ArgSpec] = &[];
 
-const READS: &[Mark] = &[
-    Mark::new(
+const READS: &[ObjectField] = &[
+    ObjectField::new(
         "scheduling.k8s.io/group-name",
         "annotation of a pod",
         "a gang of one",
         "The PodGroup, in the pod's namespace, that the pod is in.",
     ),
-    Mark::new(
+    ObjectField::new(
         "volcano.sh/task-spec",
         "annotation, else label, of a pod",
         "no role",
@@ -57,7 +56,7 @@ pub(super) const DEF: PluginDef = PluginDef {
 struct Gang;
 
 impl Plugin for Gang {
-    fn stands_until(&self, _: &World, _: JobId) -> Option<Time> {
+    fn refusal_holds_until(&self, _: &World, _: JobId) -> Option<Time> {
         Some(Time::NEVER)
     }
 
@@ -76,11 +75,15 @@ impl Plugin for Gang {
         if found < wanted {
             return Err(Refusal::NotEnoughTasks { found, wanted });
         }
-        let members = job.sub_group_members;
-        if members > 0 && (members > wanted || found > wanted) {
-            return Err(Refusal::SubGroups { members, min_member: wanted, found });
+        if job.sub_groups.is_empty() {
+            return Ok(());
         }
-        Ok(())
+        job.sub_groups.iter().try_for_each(|policy| sub_groups_exist(world, job, policy))?;
+        if found > wanted {
+            Err(Refusal::SubGroups(SubGroupFault::Optional { found, min_member: wanted }))
+        } else {
+            Ok(())
+        }
     }
 
     fn job_ready(&self, world: &World, job: JobId) -> bool {
@@ -95,7 +98,7 @@ impl Plugin for Gang {
         Some(!is_promised(&world.jobs[job]))
     }
 
-    fn minds_request(&self) -> bool {
+    fn depends_on_request(&self) -> bool {
         false
     }
 
@@ -114,6 +117,24 @@ impl Plugin for Gang {
     fn unified_evictable(&self, _: &World, _: EvictionKind, _: TaskId, of: &[TaskId]) -> Option<Vec<TaskId>> {
         Some(of.to_vec())
     }
+}
+
+/// Whether the pods of a job form as many sub-groups of a policy as it requires.
+fn sub_groups_exist(world: &World, job: &Job, policy: &SubGroupPolicy) -> Result<(), Refusal> {
+    let mut sizes: FxHashMap<Vec<&str>, u32> = FxHashMap::default();
+    let tasks = job.tasks.iter().map(|task| &world.tasks[*task]);
+    for task in tasks.filter(|task| task.status.is_valid() && policy.selector.matches(&task.labels)) {
+        let values: Option<Vec<&str>> = policy.keys.iter().map(|key| task.labels.get(key)).collect();
+        if let Some(values) = values {
+            *sizes.entry(values).or_default() += 1;
+        }
+    }
+    let found = sizes.values().filter(|size| **size >= policy.size).count() as u32;
+    if found >= policy.min {
+        return Ok(());
+    }
+    let SubGroupPolicy { name, size, min, .. } = policy;
+    Err(Refusal::SubGroups(SubGroupFault::Missing { policy: name.clone(), found, wanted: *min, size: *size }))
 }
 
 /// Broken gangs, then those that have not started, then those that would grow.

@@ -28,20 +28,20 @@ use phalanx_cluster::annotation::{HIERARCHY, HIERARCHY_WEIGHTS};
 use phalanx_cluster::diagnosis::QueueFault;
 use phalanx_cluster::id::{Id, JobId, QueueId, TaskId};
 use phalanx_cluster::{Queue, ROOT, World};
-use phalanx_framework::plugin::Mark;
+use phalanx_framework::plugin::ObjectField;
 
 /// The names and weights on the way to a queue, without the root.
 type Path<'q> = Vec<(&'q str, f64)>;
 
 /// What the flag makes of a queue's annotations; drf lists them as its own.
-pub(super) const READS: &[Mark] = &[
-    Mark::new(
+pub(super) const READS: &[ObjectField] = &[
+    ObjectField::new(
         HIERARCHY,
         "annotation of a Queue",
         "at the root",
         "With `enableHierarchy: true` (hdrf): the place of the queue in the tree, such as `root/eng/prod`.",
     ),
-    Mark::new(
+    ObjectField::new(
         HIERARCHY_WEIGHTS,
         "annotation of a Queue",
         "none, and then no place either",

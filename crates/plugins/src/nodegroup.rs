@@ -24,7 +24,8 @@ use phalanx_cluster::id::{JobId, QueueId, TaskId};
 use phalanx_cluster::{Node, World};
 use phalanx_framework::conf::{ArgKind, ArgSpec, Flag};
 use phalanx_framework::plugin::{
-    Attribute, Mark, NodeFilter, NodeRules, NodeScorer, Opening, Plugin, PluginDef, Values,
+    Attribute, NodeFilter, NodeRules, NodeScorer, ObjectField, Plugin, PluginContext, PluginDef, TaskRules,
+    Values,
 };
 
 const ARGS: &[ArgSpec] = &[
@@ -42,9 +43,9 @@ const ARGS: &[ArgSpec] = &[
     },
 ];
 
-const READS: &[Mark] = &[
-    Mark::new(NODEGROUP_NAME, "label of a node", "in no group", "The group the node is in."),
-    Mark::new(
+const READS: &[ObjectField] = &[
+    ObjectField::new(NODEGROUP_NAME, "label of a node", "in no group", "The group the node is in."),
+    ObjectField::new(
         "spec.affinity",
         "field of a Queue",
         "names no groups",
@@ -52,7 +53,7 @@ const READS: &[Mark] = &[
          `requiredDuringSchedulingIgnoredDuringExecution` and `preferredDuringSchedulingIgnoredDuringExecution`: lists \
          of groups.",
     ),
-    Mark::new(
+    ObjectField::new(
         "volcano.sh/nodegroup-resource-limits",
         "annotation of a Queue",
         "no limit",
@@ -87,7 +88,7 @@ struct Rules {
 }
 
 impl NodeGroup {
-    fn open(opening: Opening<'_>) -> Self {
+    fn open(opening: PluginContext<'_>) -> Self {
         let (strict, ordered) =
             (opening.args.bool("strict", true), opening.args.bool("enablePreferredOrder", false));
         let mut plugin = Self { strict, ordered, queues: FxHashMap::default() };
@@ -141,27 +142,29 @@ fn hash_of(value: &impl Hash) -> u64 {
 
 impl Plugin for NodeGroup {
     /// Where a queue has limits by group, what leaves one node of a group is room on another.
-    fn stands_until(&self, world: &World, job: JobId) -> Option<Time> {
+    fn refusal_holds_until(&self, world: &World, job: JobId) -> Option<Time> {
         world.queues[world.jobs[job].queue].group_limits.is_empty().then_some(Time::NEVER)
     }
 
-    fn has_scope(&self) -> bool {
-        true
+    fn task_rules(&self) -> Option<&dyn TaskRules> {
+        Some(self)
     }
+}
 
+impl TaskRules for NodeGroup {
     fn scope(&self, world: &World, task: TaskId) -> u64 {
         let Some((queue, (rules, hash))) = self.rules_of(world, task) else { return 0 };
         if rules.limits.is_empty() { *hash } else { hash_of(&(hash, Self::full(world, task, queue, rules))) }
     }
 
-    fn scoped_filters(&self, world: &World, task: TaskId, rules: &mut NodeRules) {
+    fn task_filters(&self, world: &World, task: TaskId, rules: &mut NodeRules) {
         let Some((queue, (own, _))) = self.rules_of(world, task) else { return };
         rules.reads.push((Attribute::Label(NODEGROUP_NAME.into()), Values::All));
         let full = Self::full(world, task, queue, own);
         rules.filters.push(Box::new(OfQueue { rules: own.clone(), full }));
     }
 
-    fn scoped_scorers(&self, world: &World, task: TaskId, rules: &mut NodeRules) {
+    fn task_scorers(&self, world: &World, task: TaskId, rules: &mut NodeRules) {
         let Some((_, (own, _))) = self.rules_of(world, task) else { return };
         if own.groups.is_some() {
             rules.reads.push((Attribute::Label(NODEGROUP_NAME.into()), Values::All));
@@ -273,8 +276,8 @@ mod tests {
 
     fn rules(plugin: &NodeGroup, world: &World) -> NodeRules {
         let (task, mut rules) = (task_of(world, "g-0"), NodeRules::default());
-        plugin.scoped_filters(world, task, &mut rules);
-        plugin.scoped_scorers(world, task, &mut rules);
+        plugin.task_filters(world, task, &mut rules);
+        plugin.task_scorers(world, task, &mut rules);
         rules
     }
 
@@ -330,7 +333,7 @@ mod tests {
             let mut flags = phalanx_framework::conf::Flags::default();
             flags.set(Flag::Hierarchy, hierarchy);
             let args = phalanx_framework::conf::Args::default();
-            let plugin = NodeGroup::open(Opening {
+            let plugin = NodeGroup::open(PluginContext {
                 world: &world,
                 args: &args,
                 flags,

@@ -29,8 +29,10 @@ use phalanx_cluster::event::{Constraints, TaintEffect, Time};
 use phalanx_cluster::id::{ClassId, JobId, TaskId};
 use phalanx_cluster::{Node, World};
 use phalanx_framework::conf::{ArgKind, ArgSpec};
-use phalanx_framework::placement::{Gauge, Rooms, balance, floor, percent};
-use phalanx_framework::plugin::{NodeRules, NodeScorer, Opening, Plugin, PluginDef, RoomScorer};
+use phalanx_framework::placement::{BucketAmounts, NodeAmounts, balance, floor, percent};
+use phalanx_framework::plugin::{
+    NodeRules, NodeScorer, Plugin, PluginContext, PluginDef, ResourceScorer, TaskRules,
+};
 
 pub(super) const DEF: PluginDef = PluginDef {
     name: "nodeorder",
@@ -77,7 +79,7 @@ struct NodeOrder {
 }
 
 impl NodeOrder {
-    fn new(opening: Opening<'_>) -> Self {
+    fn new(opening: PluginContext<'_>) -> Self {
         let weight = |key, default| opening.args.weight(key, default);
         Self {
             least: weight("leastrequested.weight", 1),
@@ -93,15 +95,15 @@ impl NodeOrder {
 }
 
 impl Plugin for NodeOrder {
-    fn stands_until(&self, _: &World, _: JobId) -> Option<Time> {
+    fn refusal_holds_until(&self, _: &World, _: JobId) -> Option<Time> {
         Some(Time::NEVER)
     }
 
     fn scorers(&self, world: &World, class: ClassId, rules: &mut NodeRules) {
-        self.domain_scorers(world, class, rules);
+        self.topology_scorers(world, class, rules);
         let class = &world.classes[class];
         if self.least != 0 || self.most != 0 || self.balanced != 0 {
-            rules.room_scorers.push(Box::new(Room::new(
+            rules.resource_scorers.push(Box::new(Room::new(
                 *self,
                 class.nonzero,
                 DIMS.map(|dim| class.request.get(dim)),
@@ -121,15 +123,17 @@ impl Plugin for NodeOrder {
         }
     }
 
-    fn has_scope(&self) -> bool {
-        self.images != 0
+    fn task_rules(&self) -> Option<&dyn TaskRules> {
+        (self.images != 0).then_some(self as &dyn TaskRules)
     }
+}
 
+impl TaskRules for NodeOrder {
     fn scope(&self, world: &World, task: TaskId) -> u64 {
         if self.images == 0 { 0 } else { images::scope(world, world.class_of(task)) }
     }
 
-    fn scoped_scorers(&self, world: &World, task: TaskId, rules: &mut NodeRules) {
+    fn task_scorers(&self, world: &World, task: TaskId, rules: &mut NodeRules) {
         if self.images != 0 {
             images::scorer(world, world.class_of(task), self.images, rules);
         }
@@ -137,13 +141,13 @@ impl Plugin for NodeOrder {
 }
 
 impl NodeOrder {
-    fn domain_scorers(&self, world: &World, id: ClassId, rules: &mut NodeRules) {
+    fn topology_scorers(&self, world: &World, id: ClassId, rules: &mut NodeRules) {
         let class = &world.classes[id];
         if self.pod_affinity != 0 && class.profile.is_some() {
-            rules.domain_scorers.push(Box::new(pods::PodAffinity { class: id, weight: self.pod_affinity }));
+            rules.topology_scorers.push(Box::new(pods::PodAffinity { class: id, weight: self.pod_affinity }));
         }
         if self.spread != 0 && class.carried.spread.iter().any(|spread| !spread.required) {
-            rules.domain_scorers.push(Box::new(pods::Spread { class: id, weight: self.spread }));
+            rules.topology_scorers.push(Box::new(pods::Spread { class: id, weight: self.spread }));
         }
     }
 }
@@ -170,8 +174,8 @@ impl Room {
     }
 
     #[inline]
-    fn of(&self, gauge: &Gauge) -> f64 {
-        let Gauge { allocatable, used, nonzero_used, balance: without, .. } = *gauge;
+    fn of(&self, amounts: &NodeAmounts) -> f64 {
+        let NodeAmounts { allocatable, used, nonzero_used, balance: without, .. } = *amounts;
         let requested = sum(nonzero_used, self.nonzero);
         let mut score = 0.0;
         if self.least != 0.0 {
@@ -192,14 +196,14 @@ impl Room {
     }
 }
 
-impl RoomScorer for Room {
+impl ResourceScorer for Room {
     fn score(&self, node: &Node) -> f64 {
-        self.of(&Gauge::of(node))
+        self.of(&NodeAmounts::of(node))
     }
 
-    fn add_scores(&self, rooms: &Rooms, slots: &[u32], sums: &mut [f64]) {
+    fn add_scores(&self, buckets: &BucketAmounts, slots: &[u32], sums: &mut [f64]) {
         for (slot, sum) in slots.iter().zip(sums) {
-            *sum += self.of(rooms.gauge(*slot));
+            *sum += self.of(buckets.amounts(*slot));
         }
     }
 }

@@ -17,7 +17,7 @@ use phalanx_cluster::event::{Phase, Time};
 use phalanx_cluster::id::JobId;
 use phalanx_cluster::{DevicesOf, World};
 use phalanx_framework::conf::{ArgKind, ArgSpec, Rule};
-use phalanx_framework::plugin::{Opening, Plugin, PluginDef, Verdict};
+use phalanx_framework::plugin::{EnqueueVote, Plugin, PluginContext, PluginDef};
 
 const NAME: &str = "overcommit";
 const FACTOR: &str = "overcommit-factor";
@@ -46,13 +46,13 @@ struct Overcommit {
 }
 
 impl Overcommit {
-    fn open(opening: Opening<'_>) -> Self {
-        let Opening { world, args, .. } = opening;
+    fn open(opening: PluginContext<'_>) -> Self {
+        let PluginContext { world, args, .. } = opening;
         let factor = Some(args.float(FACTOR, DEFAULT_FACTOR)).filter(|factor| *factor >= 1.0);
         let mut room = world.total.scaled(factor.unwrap_or(DEFAULT_FACTOR));
         room.sub(&world.used);
         if world.any_asks() {
-            room.sub(&world.promises_to_keep());
+            room.sub(&world.inqueue_requests());
         }
         let factor = factor.unwrap_or(DEFAULT_FACTOR);
         Self { room, devices: device_room(world, factor) }
@@ -92,16 +92,20 @@ fn device_room(world: &World, factor: f64) -> Amounts {
 }
 
 impl Plugin for Overcommit {
-    fn stands_until(&self, _: &World, _: JobId) -> Option<Time> {
+    fn refusal_holds_until(&self, _: &World, _: JobId) -> Option<Time> {
         Some(Time::NEVER)
     }
 
-    fn job_enqueueable(&self, world: &World, job: JobId) -> Verdict {
+    fn job_enqueueable(&self, world: &World, job: JobId) -> EnqueueVote {
         let missing = self.missing(world, job);
         if missing.is_empty() {
-            return Verdict::Permit;
+            return EnqueueVote::Permit;
         }
-        Verdict::Reject(Refusal::Enqueue { plugin: NAME, text: "resource in cluster is overused", missing })
+        EnqueueVote::Reject(Refusal::Enqueue {
+            plugin: NAME,
+            text: "resource in cluster is overused",
+            missing,
+        })
     }
 
     fn job_enqueued(&mut self, world: &World, job: JobId) {
@@ -122,7 +126,7 @@ mod tests {
         if let Some(value) = factor {
             args.0.insert(FACTOR.into(), Arg { value, at: Position::default() });
         }
-        Overcommit::open(Opening {
+        Overcommit::open(PluginContext {
             world,
             args: &args,
             flags: Flags::default(),
@@ -138,7 +142,7 @@ mod tests {
     }
 
     fn admits(plugin: &Overcommit, world: &World, name: &str) -> bool {
-        plugin.job_enqueueable(world, job_of(world, name)) == Verdict::Permit
+        plugin.job_enqueueable(world, job_of(world, name)) == EnqueueVote::Permit
     }
 
     #[test]
@@ -181,7 +185,8 @@ mod tests {
     fn a_refusal_says_what_is_missing() {
         let mut world = world_of([node("n", "cpu=10")]);
         world.apply(asking("g", "cpu=14 nvidia.com/gpu=2", Phase::Pending).into());
-        let Verdict::Reject(refusal) = open(&world, None).job_enqueueable(&world, job_of(&world, "g")) else {
+        let EnqueueVote::Reject(refusal) = open(&world, None).job_enqueueable(&world, job_of(&world, "g"))
+        else {
             panic!("admitted");
         };
         assert_eq!(

@@ -12,24 +12,24 @@ use phalanx_cluster::event::Time;
 use phalanx_cluster::id::{JobId, TaskId};
 use phalanx_cluster::{Budgets, World};
 use phalanx_framework::conf::ArgSpec;
-use phalanx_framework::plugin::{EvictionKind, Mark, Plugin, PluginDef};
+use phalanx_framework::plugin::{EvictionKind, ObjectField, Plugin, PluginDef};
 
 const ARGS: &[ArgSpec] = &[];
 
-const READS: &[Mark] = &[
-    Mark::new(
+const READS: &[ObjectField] = &[
+    ObjectField::new(
         "spec.selector",
         "field of a PodDisruptionBudget",
         "no pod",
         "Which pods of its namespace it means; `{}` means all.",
     ),
-    Mark::new(
+    ObjectField::new(
         "status.disruptionsAllowed",
         "field of a PodDisruptionBudget",
         "0",
         "How many of them may be evicted; 0 as long as `status.observedGeneration` is behind.",
     ),
-    Mark::new(
+    ObjectField::new(
         "spec.unhealthyPodEvictionPolicy",
         "field of a PodDisruptionBudget",
         "IfHealthyBudget",
@@ -48,15 +48,15 @@ pub(super) const DEF: PluginDef = PluginDef {
 struct Pdb;
 
 impl Plugin for Pdb {
-    fn stands_until(&self, _: &World, _: JobId) -> Option<Time> {
+    fn refusal_holds_until(&self, _: &World, _: JobId) -> Option<Time> {
         Some(Time::NEVER)
     }
 
-    fn minds_request(&self) -> bool {
+    fn depends_on_request(&self) -> bool {
         false
     }
 
-    fn keeps(&self, world: &World, _: TaskId, task: TaskId) -> Arc<str> {
+    fn keep_reason(&self, world: &World, _: TaskId, task: TaskId) -> Arc<str> {
         let budgets: Vec<String> = world.pdbs_of(task).map(|(key, _)| key.to_string()).collect();
         format!("protected by PodDisruptionBudget {} (plugin pdb)", budgets.join(", ")).into()
     }

@@ -14,24 +14,24 @@ use phalanx_cluster::event::Time;
 use phalanx_cluster::id::{JobId, TaskId};
 use phalanx_cluster::{Status, World};
 use phalanx_framework::conf::ArgSpec;
-use phalanx_framework::plugin::{EvictionKind, Mark, Plugin, PluginDef};
+use phalanx_framework::plugin::{EvictionKind, JobRank, ObjectField, Plugin, PluginDef};
 
 const ARGS: &[ArgSpec] = &[];
 
-const READS: &[Mark] = &[
-    Mark::new(
+const READS: &[ObjectField] = &[
+    ObjectField::new(
         "spec.priorityClassName",
         "field of a PodGroup, or of a pod without one",
         "the global default, else 0",
         "The priority of the job: the value of that PriorityClass.",
     ),
-    Mark::new(
+    ObjectField::new(
         "spec.priority",
         "field of a pod",
         "that of its PriorityClass",
         "The priority of the pod in its job.",
     ),
-    Mark::new(
+    ObjectField::new(
         "volcano.sh/task-priority",
         "annotation of a pod",
         "`spec.priority`",
@@ -50,20 +50,12 @@ pub(super) const DEF: PluginDef = PluginDef {
 struct Priority;
 
 impl Plugin for Priority {
-    fn stands_until(&self, _: &World, _: JobId) -> Option<Time> {
+    fn refusal_holds_until(&self, _: &World, _: JobId) -> Option<Time> {
         Some(Time::NEVER)
     }
 
     fn job_order(&self, world: &World, a: JobId, b: JobId) -> Ordering {
         world.jobs[b].priority.cmp(&world.jobs[a].priority)
-    }
-
-    fn outranks(&self, world: &World, by: JobId, of: JobId) -> bool {
-        world.jobs[by].priority > world.jobs[of].priority
-    }
-
-    fn has_ranks(&self) -> bool {
-        true
     }
 
     fn task_order(&self, world: &World, a: TaskId, b: TaskId) -> Ordering {
@@ -75,11 +67,11 @@ impl Plugin for Priority {
         Some(counts.ready() + counts.of(Status::Pipelined) < counts.total())
     }
 
-    fn minds_request(&self) -> bool {
+    fn depends_on_request(&self) -> bool {
         false
     }
 
-    fn keeps(&self, _: &World, _: TaskId, _: TaskId) -> Arc<str> {
+    fn keep_reason(&self, _: &World, _: TaskId, _: TaskId) -> Arc<str> {
         "of equal or higher priority (plugin priority)".into()
     }
 
@@ -101,6 +93,16 @@ impl Plugin for Priority {
             EvictionKind::Preempt => of.iter().filter(lesser).copied().collect(),
             EvictionKind::Reclaim => of.to_vec(),
         })
+    }
+
+    fn job_rank(&self) -> Option<&dyn JobRank> {
+        Some(self)
+    }
+}
+
+impl JobRank for Priority {
+    fn outranks(&self, world: &World, by: JobId, of: JobId) -> bool {
+        world.jobs[by].priority > world.jobs[of].priority
     }
 }
 

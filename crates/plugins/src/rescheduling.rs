@@ -17,7 +17,7 @@ use phalanx_cluster::event::Time;
 use phalanx_cluster::id::{JobId, NodeId, TaskId};
 use phalanx_cluster::{Node, World};
 use phalanx_framework::conf::{Allowed, ArgKind, ArgSpec, Args, Otherwise, Rule};
-use phalanx_framework::plugin::{Opening, Plugin, PluginDef};
+use phalanx_framework::plugin::{Plugin, PluginContext, PluginDef, Rebalancer};
 
 const fn arg(name: &'static str, kind: ArgKind, default: &'static str, doc: &'static str) -> ArgSpec {
     ArgSpec { name, kind, default, doc }
@@ -87,7 +87,7 @@ struct Rescheduling {
 }
 
 impl Rescheduling {
-    fn open(opening: Opening<'_>) -> Self {
+    fn open(opening: PluginContext<'_>) -> Self {
         let args = opening.args;
         let interval = Some(args.duration("interval", INTERVAL_MS)).filter(|interval| *interval > 0);
         if !opening.begins(interval.unwrap_or(INTERVAL_MS)) {
@@ -104,25 +104,27 @@ impl Rescheduling {
 }
 
 impl Plugin for Rescheduling {
-    fn stands_until(&self, _: &World, _: JobId) -> Option<Time> {
+    fn refusal_holds_until(&self, _: &World, _: JobId) -> Option<Time> {
         Some(Time::NEVER)
     }
 
-    fn names_victims(&self) -> bool {
-        !self.strategies.is_empty()
+    fn rebalancer(&self) -> Option<&dyn Rebalancer> {
+        (!self.strategies.is_empty()).then_some(self as &dyn Rebalancer)
     }
+}
 
-    fn moves_victims(&self) -> bool {
-        true
-    }
-
-    fn victim_tasks(&self, world: &World, of: &[TaskId]) -> Vec<TaskId> {
+impl Rebalancer for Rescheduling {
+    fn victims(&self, world: &World, of: &[TaskId]) -> Vec<TaskId> {
         let mut victims: Vec<TaskId> = Vec::new();
         for strategy in &self.strategies {
             let left: Vec<TaskId> = of.iter().copied().filter(|task| !victims.contains(task)).collect();
             victims.extend(strategy.victims(world, &left));
         }
         victims
+    }
+
+    fn needs_other_node(&self) -> bool {
+        true
     }
 }
 
@@ -267,7 +269,7 @@ mod tests {
     fn victims(world: &World, strategies: Value) -> String {
         let plugin = opened(Rescheduling::open, world, Time(0), &[("strategies", strategies)]);
         let all: Vec<TaskId> = world.tasks.ids().collect();
-        let victims = plugin.victim_tasks(world, &all);
+        let victims = plugin.victims(world, &all);
         victims.iter().map(|task| &*world.tasks[*task].pod.name).collect::<Vec<_>>().join(" ")
     }
 
@@ -333,10 +335,8 @@ mod tests {
             ]);
             let (flags, before) = (phalanx_framework::conf::Flags::default(), before.map(Time));
             let opening =
-                Opening { world: &world, args: &args, flags, now: Time(now), before, extender: None };
-            !Rescheduling::open(opening)
-                .victim_tasks(&world, &world.tasks.ids().collect::<Vec<_>>())
-                .is_empty()
+                PluginContext { world: &world, args: &args, flags, now: Time(now), before, extender: None };
+            !Rescheduling::open(opening).victims(&world, &world.tasks.ids().collect::<Vec<_>>()).is_empty()
         };
         assert_eq!([moves(None, 5), moves(Some(5), 9_999), moves(Some(9_999), 10_000)], [true, false, true]);
     }

@@ -20,7 +20,10 @@ use phalanx_cluster::event::{Scoring, Strategy, Time};
 use phalanx_cluster::id::{ClassId, JobId};
 use phalanx_cluster::{Class, Node, World};
 use phalanx_framework::conf::{Allowed, ArgKind, ArgSpec, Args, Otherwise, Rule};
-use phalanx_framework::plugin::{Mark, NodeRules, Opening, Plugin, PluginDef, RoomFilter, RoomScorer};
+use phalanx_framework::placement::Fit;
+use phalanx_framework::plugin::{
+    NodeRules, ObjectField, Plugin, PluginContext, PluginDef, ResourceFilter, ResourceScorer,
+};
 
 const fn arg(name: &'static str, kind: ArgKind, default: &'static str, doc: &'static str) -> ArgSpec {
     ArgSpec { name, kind, default, doc }
@@ -88,14 +91,14 @@ const PROPORTIONAL: &[ArgSpec] = &[
     ),
 ];
 
-const READS: &[Mark] = &[
-    Mark::new(
+const READS: &[ObjectField] = &[
+    ObjectField::new(
         "volcano.sh/resource-strategy-scoring-type",
         "annotation of a pod",
         "the argument `resources`",
         "`LeastAllocated` or `MostAllocated`, for all that the pod requests; with another value its nodes score alike.",
     ),
-    Mark::new(
+    ObjectField::new(
         "volcano.sh/resource-strategy-weight",
         "annotation of a pod",
         "nodes score alike",
@@ -108,13 +111,13 @@ pub(super) const DEF: PluginDef = PluginDef {
     summary: "Packs some resources and spreads others, and keeps scarce ones for those who need them.",
     args: ARGS,
     reads: READS,
-    open: |opening| Box::new(Fit::open(opening)),
+    open: |opening| Box::new(ResourceStrategyFit::open(opening)),
 };
 
 /// What a score reaches at most, before its weight.
 const MAX_SCORE: f64 = 100.0;
 
-struct Fit {
+struct ResourceStrategyFit {
     weight: f64,
     resources: Vec<ByName>,
     sra: Scarce,
@@ -143,8 +146,8 @@ struct Proportion {
     memory: f64,
 }
 
-impl Fit {
-    fn open(opening: Opening<'_>) -> Self {
+impl ResourceStrategyFit {
+    fn open(opening: PluginContext<'_>) -> Self {
         let args = opening.args;
         let weight = args.weight("resourceStrategyFitWeight", 10);
         Self {
@@ -228,8 +231,8 @@ fn proportions(args: &Args) -> Vec<Proportion> {
     args.names("resources").into_iter().map(one).collect()
 }
 
-impl Plugin for Fit {
-    fn stands_until(&self, _: &World, _: JobId) -> Option<Time> {
+impl Plugin for ResourceStrategyFit {
+    fn refusal_holds_until(&self, _: &World, _: JobId) -> Option<Time> {
         Some(Time::NEVER)
     }
 
@@ -243,7 +246,7 @@ impl Plugin for Fit {
         for (scarce, cpu, memory) in kept {
             let text = format!("proportional of resource {} check failed", world.dims.name(scarce));
             let request = [DimId::CPU, DimId::MEMORY].map(|dim| request.get(dim) as f64);
-            rules.room_filters.push(Box::new(Leaves {
+            rules.resource_filters.push(Box::new(Leaves {
                 scarce,
                 // For each thousandth of a unit: thousandths of a core, and bytes.
                 rates: [cpu, memory * 1e6],
@@ -257,11 +260,11 @@ impl Plugin for Fit {
         let class = &world.classes[class];
         let terms = self.terms(&world.dims, class);
         if self.weight > 0.0 && !terms.is_empty() {
-            rules.room_scorers.push(Box::new(ByStrategy { terms, weight: self.weight }));
+            rules.resource_scorers.push(Box::new(ByStrategy { terms, weight: self.weight }));
         }
         if self.sra.weight > 0.0 {
             let known = |(name, weight): &(String, f64)| Some((world.dims.get(name)?, *weight));
-            rules.room_scorers.push(Box::new(Scarcity {
+            rules.resource_scorers.push(Box::new(Scarcity {
                 request: class.request.clone(),
                 resources: self.sra.resources.iter().filter_map(known).collect(),
                 all: self.sra.resources.iter().map(|(_, weight)| weight).sum(),
@@ -304,7 +307,7 @@ impl Term {
     }
 }
 
-impl RoomScorer for ByStrategy {
+impl ResourceScorer for ByStrategy {
     fn score(&self, node: &Node) -> f64 {
         let sum: Option<f64> = self.terms.iter().map(|term| term.score(node)).sum();
         let weights: f64 = self.terms.iter().map(|term| term.weight).sum();
@@ -321,7 +324,7 @@ struct Scarcity {
     weight: f64,
 }
 
-impl RoomScorer for Scarcity {
+impl ResourceScorer for Scarcity {
     fn score(&self, node: &Node) -> f64 {
         let has = |dim| node.allocatable.get(dim) > 0;
         if self.all == 0.0 || !self.request.iter().all(|(dim, _)| has(dim)) {
@@ -340,12 +343,12 @@ struct Leaves {
     text: Arc<str>,
 }
 
-impl RoomFilter for Leaves {
-    fn check(&self, node: &Node, later: bool) -> Result<(), Unfit> {
+impl ResourceFilter for Leaves {
+    fn check(&self, node: &Node, fit: Fit) -> Result<(), Unfit> {
         if node.allocatable.get(self.scarce) == 0 {
             return Ok(());
         }
-        let room = if later { &node.future_idle() } else { &node.idle };
+        let room = if fit == Fit::Idle { &node.idle } else { &node.future_idle() };
         let idle = [DimId::CPU, DimId::MEMORY].map(|dim| room.get(dim) as f64);
         let scarce = room.get(self.scarce) as f64;
         let enough = (0..2).all(|at| idle[at] - self.request[at] >= scarce * self.rates[at]);
@@ -369,7 +372,7 @@ mod tests {
     }
 
     fn rules(world: &World, list: &[(&str, Value)]) -> NodeRules {
-        let plugin = opened(Fit::open, world, Time(0), list);
+        let plugin = opened(ResourceStrategyFit::open, world, Time(0), list);
         let class = world.tasks[task_of(world, "p")].class;
         let mut rules = NodeRules::default();
         plugin.filters(world, class, &mut rules);
@@ -379,7 +382,7 @@ mod tests {
 
     fn score(world: &World, list: &[(&str, Value)]) -> f64 {
         let node = &world.nodes[world.node_named("n").unwrap()];
-        rules(world, list).room_scorers.iter().map(|scorer| scorer.score(node)).sum()
+        rules(world, list).resource_scorers.iter().map(|scorer| scorer.score(node)).sum()
     }
 
     fn strategy(kind: &str, weight: i64) -> Value {
@@ -496,7 +499,7 @@ mod tests {
             let world = world("cpu=10 memory=10G nvidia.com/gpu=4", used, pod("p", request));
             let node = &world.nodes[world.node_named("n").unwrap()];
             let rules = rules(&world, &proportional(enable));
-            rules.room_filters.iter().all(|filter| filter.check(node, false).is_ok())
+            rules.resource_filters.iter().all(|filter| filter.check(node, Fit::Idle).is_ok())
         };
         for (used, request, expected) in [
             // Four idle GPUs keep 8 cores and 4 GB.

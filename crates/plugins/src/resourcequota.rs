@@ -16,26 +16,31 @@ use phalanx_cluster::event::Time;
 use phalanx_cluster::id::JobId;
 use phalanx_cluster::{Allowance, World};
 use phalanx_framework::conf::ArgSpec;
-use phalanx_framework::plugin::{Mark, Plugin, PluginDef, Verdict};
+use phalanx_framework::plugin::{EnqueueVote, ObjectField, Plugin, PluginDef};
 
 const NAME: &str = "resourcequota";
 const ARGS: &[ArgSpec] = &[];
 
-const READS: &[Mark] = &[
-    Mark::new(
+const READS: &[ObjectField] = &[
+    ObjectField::new(
         "spec.hard",
         "field of a ResourceQuota",
         "no limit",
         "What the pods of its namespace may request in sum; `cpu` and `requests.cpu` are one, `count/...` is left out.",
     ),
-    Mark::new("status.used", "field of a ResourceQuota", "0", "What they request already."),
-    Mark::new(
+    ObjectField::new("status.used", "field of a ResourceQuota", "0", "What they request already."),
+    ObjectField::new(
         "spec.scopes, spec.scopeSelector",
         "field of a ResourceQuota",
         "none",
         "With one, it is left to the API server.",
     ),
-    Mark::new("spec.minResources", "field of a PodGroup", "admitted", "What the gang needs in sum to begin."),
+    ObjectField::new(
+        "spec.minResources",
+        "field of a PodGroup",
+        "admitted",
+        "What the gang needs in sum to begin.",
+    ),
 ];
 
 pub(super) const DEF: PluginDef = PluginDef {
@@ -54,7 +59,7 @@ struct ResourceQuotas {
 
 impl ResourceQuotas {
     fn open(world: &World) -> Self {
-        Self { admitted: world.quota_promises() }
+        Self { admitted: world.inqueue_by_namespace() }
     }
 
     /// By how much a demand would take a quota over its limits.
@@ -69,25 +74,25 @@ impl ResourceQuotas {
 }
 
 impl Plugin for ResourceQuotas {
-    fn stands_until(&self, _: &World, _: JobId) -> Option<Time> {
+    fn refusal_holds_until(&self, _: &World, _: JobId) -> Option<Time> {
         Some(Time::NEVER)
     }
 
-    fn job_enqueueable(&self, world: &World, job: JobId) -> Verdict {
+    fn job_enqueueable(&self, world: &World, job: JobId) -> EnqueueVote {
         let job = &world.jobs[job];
         let namespace = &job.key.namespace;
         let mut quotas = world.allowances_of(namespace).peekable();
         if quotas.peek().is_none() {
-            return Verdict::Permit;
+            return EnqueueVote::Permit;
         }
         let demand = world.quota_demand(job);
         for (key, quota) in quotas {
             let over = self.over(namespace, quota, &demand);
             if !over.is_empty() {
-                return Verdict::Reject(Refusal::ResourceQuota { quota: key.clone(), over });
+                return EnqueueVote::Reject(Refusal::ResourceQuota { quota: key.clone(), over });
             }
         }
-        Verdict::Permit
+        EnqueueVote::Permit
     }
 
     fn job_enqueued(&mut self, world: &World, job: JobId) {
@@ -116,9 +121,9 @@ mod tests {
 
     fn refusal(plugin: &ResourceQuotas, world: &World, name: &str) -> Option<String> {
         match plugin.job_enqueueable(world, job_of(world, name)) {
-            Verdict::Reject(refusal) => Some(refusal.text(&world.dims)),
-            Verdict::Permit => None,
-            Verdict::Abstain => panic!("no opinion on {name}"),
+            EnqueueVote::Reject(refusal) => Some(refusal.text(&world.dims)),
+            EnqueueVote::Permit => None,
+            EnqueueVote::Abstain => panic!("no opinion on {name}"),
         }
     }
 
@@ -198,6 +203,6 @@ mod tests {
         world.apply(quota("q", "cpu=0", "cpu=9"));
         world.apply(pod("solo", "cpu=1").into());
         let solo = world.job_named(JobKind::Solo, &Key::new("ns", "solo")).unwrap();
-        assert_eq!(ResourceQuotas::default().job_enqueueable(&world, solo), Verdict::Permit);
+        assert_eq!(ResourceQuotas::default().job_enqueueable(&world, solo), EnqueueVote::Permit);
     }
 }

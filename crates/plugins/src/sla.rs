@@ -15,7 +15,7 @@ use phalanx_cluster::event::{Phase, Time};
 use phalanx_cluster::id::JobId;
 use phalanx_cluster::{Job, World};
 use phalanx_framework::conf::{ArgKind, ArgSpec, Rule};
-use phalanx_framework::plugin::{Mark, Opening, Plugin, PluginDef, Verdict, Vote};
+use phalanx_framework::plugin::{EnqueueVote, ObjectField, Plugin, PluginContext, PluginDef, Vote};
 
 const WAITING_TIME: &str = "sla-waiting-time";
 
@@ -26,7 +26,7 @@ const ARGS: &[ArgSpec] = &[ArgSpec {
     doc: "How long a job may wait that carries no waiting time of its own; for ever when missing.",
 }];
 
-const READS: &[Mark] = &[Mark::new(
+const READS: &[ObjectField] = &[ObjectField::new(
     SLA_WAITING_TIME,
     "annotation of a PodGroup, or of a pod without one",
     "the argument",
@@ -48,7 +48,7 @@ struct Sla {
 }
 
 impl Sla {
-    fn open(opening: Opening<'_>) -> Self {
+    fn open(opening: PluginContext<'_>) -> Self {
         Self { now: opening.now, waiting: opening.args.text(WAITING_TIME).and_then(waiting_time) }
     }
 
@@ -74,7 +74,7 @@ fn waits(job: &Job) -> bool {
 }
 
 impl Plugin for Sla {
-    fn stands_until(&self, world: &World, job: JobId) -> Option<Time> {
+    fn refusal_holds_until(&self, world: &World, job: JobId) -> Option<Time> {
         let due = self.due(&world.jobs[job]).unwrap_or(Time::NEVER);
         (due > self.now).then_some(due)
     }
@@ -84,8 +84,8 @@ impl Plugin for Sla {
         due(a).cmp(&due(b))
     }
 
-    fn job_enqueueable(&self, world: &World, job: JobId) -> Verdict {
-        if self.is_due(&world.jobs[job]) { Verdict::Permit } else { Verdict::Abstain }
+    fn job_enqueueable(&self, world: &World, job: JobId) -> EnqueueVote {
+        if self.is_due(&world.jobs[job]) { EnqueueVote::Permit } else { EnqueueVote::Abstain }
     }
 
     fn job_pipelined(&self, world: &World, job: JobId) -> Vote {
@@ -175,7 +175,11 @@ mod tests {
         for (now, permitted) in [(1_000, false), (2_999, false), (3_000, true), (9_000, true)] {
             let plugin = opened(Sla::open, &world, Time(now), &[]);
             let verdict = plugin.job_enqueueable(&world, job);
-            assert_eq!(verdict, if permitted { Verdict::Permit } else { Verdict::Abstain }, "at {now}");
+            assert_eq!(
+                verdict,
+                if permitted { EnqueueVote::Permit } else { EnqueueVote::Abstain },
+                "at {now}"
+            );
             let vote = plugin.job_pipelined(&world, job);
             assert_eq!(vote, if permitted { Vote::Permit } else { Vote::Abstain }, "at {now}");
         }

@@ -27,27 +27,30 @@ use phalanx_cluster::event::Time;
 use phalanx_cluster::id::{JobId, NodeId, TaskId};
 use phalanx_cluster::{Job, Node, Status, World};
 use phalanx_framework::conf::{ArgKind, ArgSpec};
-use phalanx_framework::plugin::{Mark, NodeRules, Opening, Plugin, PluginDef, RoomScorer};
+use phalanx_framework::plugin::{
+    ExtraNodeScores, NodeRules, ObjectField, Plugin, PluginContext, PluginDef, ResourceScorer, TaskRules,
+    Warnings,
+};
 
 const WEIGHT: &str = "task-topology.weight";
 
 const ARGS: &[ArgSpec] =
     &[ArgSpec { name: WEIGHT, kind: ArgKind::ANY_WEIGHT, default: "1", doc: "Weight of the score." }];
 
-const READS: &[Mark] = &[
-    Mark::new(
+const READS: &[ObjectField] = &[
+    ObjectField::new(
         TASK_TOPOLOGY_AFFINITY,
         "annotation of a PodGroup",
         "none",
         "Lists of roles that want to be on one node: `ps,worker;chief`; a list of one is about that role's pods.",
     ),
-    Mark::new(
+    ObjectField::new(
         TASK_TOPOLOGY_ANTI_AFFINITY,
         "annotation of a PodGroup",
         "none",
         "Lists of roles that want to be on different nodes, likewise.",
     ),
-    Mark::new(
+    ObjectField::new(
         TASK_TOPOLOGY_TASK_ORDER,
         "annotation of a PodGroup",
         "none",
@@ -290,7 +293,7 @@ struct TaskTopology {
 }
 
 impl TaskTopology {
-    fn open(opening: Opening<'_>) -> Self {
+    fn open(opening: PluginContext<'_>) -> Self {
         let world = opening.world;
         let plan = |id| Some((id, Plan::of(world, id)?));
         // A job with annotations is never parked, and those that are settled have nothing to place.
@@ -309,7 +312,7 @@ impl TaskTopology {
 }
 
 impl Plugin for TaskTopology {
-    fn stands_until(&self, world: &World, job: JobId) -> Option<Time> {
+    fn refusal_holds_until(&self, world: &World, job: JobId) -> Option<Time> {
         world.jobs[job].annotations.is_empty().then_some(Time::NEVER)
     }
 
@@ -329,6 +332,20 @@ impl Plugin for TaskTopology {
         key(a).cmp(&key(b))
     }
 
+    fn warnings(&self) -> Option<&dyn Warnings> {
+        Some(self)
+    }
+
+    fn task_rules(&self) -> Option<&dyn TaskRules> {
+        (self.weight != 0 && !self.plans.is_empty()).then_some(self as &dyn TaskRules)
+    }
+
+    fn extra_scores(&self) -> Option<&dyn ExtraNodeScores> {
+        (self.weight != 0 && !self.plans.is_empty()).then_some(self as &dyn ExtraNodeScores)
+    }
+}
+
+impl Warnings for TaskTopology {
     /// Pods of a role may come yet while the gang lacks some.
     fn job_warning(&self, world: &World, job: JobId) -> Option<Arc<str>> {
         let job = &world.jobs[job];
@@ -337,11 +354,9 @@ impl Plugin for TaskTopology {
         let told = !(lacks && matches!(fault, Fault::Unknown { .. }));
         told.then(|| fault.text().into())
     }
+}
 
-    fn has_scope(&self) -> bool {
-        self.weight != 0 && !self.plans.is_empty()
-    }
-
+impl TaskRules for TaskTopology {
     /// The waiting tasks of the bucket, by class: how many of them fit is asked of each node.
     fn scope(&self, world: &World, task: TaskId) -> u64 {
         let Some(plan) = self.plan(world, task) else { return 0 };
@@ -357,21 +372,19 @@ impl Plugin for TaskTopology {
         hasher.finish().max(1)
     }
 
-    fn scoped_scorers(&self, world: &World, task: TaskId, rules: &mut NodeRules) {
+    fn task_scorers(&self, world: &World, task: TaskId, rules: &mut NodeRules) {
         let Some(plan) = self.plan(world, task) else { return };
         let others = plan.others(world, task);
         if !others.is_empty() {
             let requests = others.into_iter().map(|other| world.request_of(other).clone()).collect();
             let request = world.request_of(task).clone();
-            rules.room_scorers.push(Box::new(Fit { request, requests, point: self.point(plan) }));
+            rules.resource_scorers.push(Box::new(Fit { request, requests, point: self.point(plan) }));
         }
     }
+}
 
-    fn has_points(&self) -> bool {
-        self.has_scope()
-    }
-
-    fn points(&self, world: &World, task: TaskId) -> Vec<(NodeId, f64)> {
+impl ExtraNodeScores for TaskTopology {
+    fn extra_node_scores(&self, world: &World, task: TaskId) -> Vec<(NodeId, f64)> {
         let Some(plan) = self.plan(world, task) else { return Vec::new() };
         let point = self.point(plan);
         plan.on_nodes(world, task).into_iter().map(|(node, count)| (node, count as f64 * point)).collect()
@@ -385,7 +398,7 @@ struct Fit {
     point: f64,
 }
 
-impl RoomScorer for Fit {
+impl ResourceScorer for Fit {
     fn score(&self, node: &Node) -> f64 {
         let mut room = node.idle.clone();
         room.add(&node.releasing);
@@ -485,7 +498,7 @@ mod tests {
         }
         let plugin =
             opened(TaskTopology::open, &world, phalanx_cluster::event::Time(0), &[(WEIGHT, 2.into())]);
-        let points = |pod: &str| plugin.points(&world, task_of(&world, pod));
+        let points = |pod: &str| plugin.extra_node_scores(&world, task_of(&world, pod));
         let a = world.node_named("a").unwrap();
         assert_eq!(points("g-0"), [(a, 100.0)], "the worker there is of the ps's bucket, of two");
         assert_eq!(points("g-2"), [(a, -100.0)], "the other worker is kept from it");

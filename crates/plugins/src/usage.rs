@@ -16,7 +16,10 @@ use phalanx_cluster::diagnosis::Unfit;
 use phalanx_cluster::id::ClassId;
 use phalanx_cluster::{Newcomers, Node, World};
 use phalanx_framework::conf::{ArgKind, ArgSpec, Args, Rule, Value, quantity};
-use phalanx_framework::plugin::{NodeRules, Opening, Plugin, PluginDef, RoomFilter, RoomScorer};
+use phalanx_framework::placement::Fit;
+use phalanx_framework::plugin::{
+    NodeRules, Plugin, PluginContext, PluginDef, ResourceFilter, ResourceScorer,
+};
 
 const fn arg(name: &'static str, kind: ArgKind, default: &'static str, doc: &'static str) -> ArgSpec {
     ArgSpec { name, kind, default, doc }
@@ -83,7 +86,7 @@ struct UsageAware {
 }
 
 impl UsageAware {
-    fn open(opening: Opening<'_>) -> Self {
+    fn open(opening: PluginContext<'_>) -> Self {
         let args = opening.args;
         let weight =
             |key, default| Some(args.weight(key, default)).filter(|weight| *weight >= 0).unwrap_or(default);
@@ -153,12 +156,12 @@ impl Plugin for UsageAware {
     fn filters(&self, _: &World, _: ClassId, rules: &mut NodeRules) {
         let texts = ["cpu", "memory"]
             .map(|name| format!("the {name} load of the node exceeds the upper limit").into());
-        rules.room_filters.push(Box::new(NotBusy { thresholds: self.thresholds, texts }));
+        rules.resource_filters.push(Box::new(NotBusy { thresholds: self.thresholds, texts }));
     }
 
     fn scorers(&self, _: &World, _: ClassId, rules: &mut NodeRules) {
         if self.weight > 0.0 {
-            rules.room_scorers.push(Box::new(Free(*self)));
+            rules.resource_scorers.push(Box::new(Free(*self)));
         }
     }
 }
@@ -169,8 +172,8 @@ struct NotBusy {
     texts: [Arc<str>; 2],
 }
 
-impl RoomFilter for NotBusy {
-    fn check(&self, node: &Node, _: bool) -> Result<(), Unfit> {
+impl ResourceFilter for NotBusy {
+    fn check(&self, node: &Node, _: Fit) -> Result<(), Unfit> {
         let Some(usage) = &node.usage else { return Ok(()) };
         let over = usage.parts().iter().zip(&self.thresholds).position(|(part, threshold)| part > threshold);
         over.map_or(Ok(()), |at| Err(Unfit::Other(self.texts[at].clone())))
@@ -180,7 +183,7 @@ impl RoomFilter for NotBusy {
 /// Scores what is free.
 struct Free(UsageAware);
 
-impl RoomScorer for Free {
+impl ResourceScorer for Free {
     fn score(&self, node: &Node) -> f64 {
         let Some(usage) = &node.usage else { return 0.0 };
         let load = self.0.load(node, usage.parts(), &usage.newcomers);
@@ -254,7 +257,7 @@ mod tests {
             let mut rules = NodeRules::default();
             let world_class = world.tasks[task_of(world, "p")].class;
             plugin.filters(world, world_class, &mut rules);
-            let fits = rules.room_filters[0].check(the_node(world), false);
+            let fits = rules.resource_filters[0].check(the_node(world), Fit::Idle);
             fits.err().map(|unfit| unfit.text(&world.dims))
         };
         let refused = |name: &str| Some(format!("the {name} load of the node exceeds the upper limit"));

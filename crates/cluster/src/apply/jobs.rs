@@ -89,7 +89,6 @@ impl World {
         // If it is no echo of what we wrote, nor of what stood there before, somebody else wrote it.
         let rewritten = job.replaced.as_ref() != Some(&info.status) && job.written != info.status;
         if changed || rewritten || self.standby {
-            // Before anything of it changes: what it was promised is counted while it sleeps.
             self.wake_job(id);
         }
         if changed {
@@ -109,7 +108,7 @@ impl World {
         job.version = info.version;
         job.created = info.created;
         job.min_member = info.min_member;
-        job.sub_group_members = info.sub_group_members;
+        job.sub_groups = info.sub_groups;
         job.min_resources = min_resources;
         let asks_devices = !min_devices.is_zero();
         job.min_devices = min_devices;
@@ -147,7 +146,7 @@ impl World {
         let known = |(name, _): &(Arc<str>, u32)| job.roles.iter().any(|role| role.name == *name);
         self.queues[job.queue].name == *asks.queue
             && job.min_member == info.min_member
-            && job.sub_group_members == info.sub_group_members
+            && job.sub_groups == info.sub_groups
             && job.min_resources == asks.min_resources
             && job.min_devices == asks.min_devices
             && job.quota_request == asks.quota_request

@@ -53,12 +53,21 @@ fn run(session: &mut Session<'_>) {
 /// Where the action enqueue is not configured, every PodGroup is admitted whose queue takes jobs, also one without pods:
 /// Volcano's job controller creates the pods of a job once its PodGroup is Inqueue.
 fn admit_without_enqueue(session: &mut Session<'_>) {
+    if session.conf.has_action("enqueue") {
+        return;
+    }
     for job in session.world.awake_jobs() {
-        if !is_admitted(session, job)
-            && let Err(refusal) = session.queue_blocked(job)
-        {
-            session.refuse(job, refusal);
-        }
+        admit_if_queue_takes_jobs(session, job);
+    }
+}
+
+fn admit_if_queue_takes_jobs(session: &mut Session<'_>, job: JobId) {
+    if is_admitted(session, job) {
+        return;
+    }
+    match session.queue_blocked(job) {
+        Ok(()) => session.world.set_phase(job, Phase::Inqueue),
+        Err(refusal) => session.refuse(job, refusal),
     }
 }
 
@@ -81,18 +90,10 @@ fn all_waiting(session: &Session<'_>) -> Vec<JobId> {
     session.world.waiting_jobs().map(|(id, _)| id).collect()
 }
 
-/// Whether a job is admitted; without the action enqueue it is admitted here if its queue takes jobs. Pods whose PodGroup
-/// does not exist count as admitted: `job_blocked` refuses them with that reason.
-fn is_admitted(session: &mut Session<'_>, job: JobId) -> bool {
-    let it = &session.world.jobs[job];
-    if it.phase != Phase::Pending || !it.exists {
-        return true;
-    }
-    let admitted = !session.conf.has_action("enqueue") && session.queue_blocked(job).is_ok();
-    if admitted {
-        session.world.jobs[job].phase = Phase::Inqueue;
-    }
-    admitted
+/// Whether a job is admitted. Pods whose PodGroup does not exist count as admitted: `job_blocked` refuses them with that reason.
+fn is_admitted(session: &Session<'_>, job: JobId) -> bool {
+    let job = &session.world.jobs[job];
+    job.phase != Phase::Pending || !job.exists
 }
 
 /// Puts the next one in line of those that waited for the same as one that was served.

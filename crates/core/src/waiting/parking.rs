@@ -30,7 +30,7 @@ pub(super) fn parking(session: &Session<'_>, id: JobId, crowd: bool) -> Option<P
         return None;
     }
     let stands: Option<Vec<Time>> =
-        session.tiers.every().map(|plugin| plugin.stands_until(session.world, id)).collect();
+        session.tiers.every().map(|plugin| plugin.refusal_holds_until(session.world, id)).collect();
     let denied = session.world.denied_until(id, session.now);
     let until = stands?.into_iter().chain(denied).min().unwrap_or(Time::NEVER);
     if is_blocked(session, id) {

@@ -1,13 +1,13 @@
-//! Nodes of a cell by lot: a pairing heap whose links lie in the nodes' own records, so that any of them can leave.
+//! Nodes of a bucket by tie_break: a pairing heap whose links lie in the nodes' own records, so that any of them can leave.
 
 /// No node.
 pub(super) const NIL: u32 = u32::MAX;
 
-/// A node's place in the heap of its cell.
+/// A node's place in the heap of its bucket.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Link {
     /// Its draw: the largest is on top.
-    pub(super) lot: u64,
+    pub(super) tie_break: u64,
     child: u32,
     next: u32,
     /// The parent of a first child, else the sibling before.
@@ -16,7 +16,7 @@ pub(super) struct Link {
 
 impl Default for Link {
     fn default() -> Self {
-        Self { lot: 0, child: NIL, next: NIL, prev: NIL }
+        Self { tie_break: 0, child: NIL, next: NIL, prev: NIL }
     }
 }
 
@@ -30,7 +30,7 @@ impl Links {
         if a == NIL || b == NIL {
             return if a == NIL { b } else { a };
         }
-        let (top, below) = if self.at(a).lot >= self.at(b).lot { (a, b) } else { (b, a) };
+        let (top, below) = if self.at(a).tie_break >= self.at(b).tie_break { (a, b) } else { (b, a) };
         let first = std::mem::replace(&mut self.at_mut(top).child, below);
         let link = self.at_mut(below);
         (link.next, link.prev) = (first, top);
@@ -40,9 +40,9 @@ impl Links {
         top
     }
 
-    /// The lot of a node, 0 of none.
-    pub(super) fn lot(&self, node: u32) -> u64 {
-        self.0.get(node as usize).map_or(0, |link| link.lot)
+    /// The tie_break of a node, 0 of none.
+    pub(super) fn tie_break(&self, node: u32) -> u64 {
+        self.0.get(node as usize).map_or(0, |link| link.tie_break)
     }
 
     /// Takes a node out of the heap with this top, and returns the new top.
@@ -111,20 +111,20 @@ mod tests {
     proptest! {
         #[test]
         fn the_top_has_the_largest_lot_whoever_joins_and_leaves(
-            lots in prop::collection::vec(any::<u64>(), 1..40),
+            tie_breaks in prop::collection::vec(any::<u64>(), 1..40),
             steps in prop::collection::vec(0usize..40, 0..200),
         ) {
-            let mut links = Links(lots.iter().map(|lot| Link { lot: *lot, ..Link::default() }).collect());
+            let mut links = Links(tie_breaks.iter().map(|tie_break| Link { tie_break: *tie_break, ..Link::default() }).collect());
             let (mut top, mut members) = (NIL, std::collections::BTreeSet::new());
-            for node in steps.into_iter().map(|step| step % lots.len()) {
-                top = if members.remove(&(lots[node], node)) {
+            for node in steps.into_iter().map(|step| step % tie_breaks.len()) {
+                top = if members.remove(&(tie_breaks[node], node)) {
                     links.remove(top, node as u32)
                 } else {
-                    members.insert((lots[node], node));
+                    members.insert((tie_breaks[node], node));
                     links.meld(top, node as u32)
                 };
-                let lot = (top != NIL).then(|| lots[top as usize]);
-                prop_assert_eq!(lot, members.last().map(|(lot, _)| *lot));
+                let tie_break = (top != NIL).then(|| tie_breaks[top as usize]);
+                prop_assert_eq!(tie_break, members.last().map(|(tie_break, _)| *tie_break));
             }
         }
     }

@@ -7,12 +7,12 @@ pub(crate) struct Rating {
     pub score: i64,
     /// Chance, drawn once from the seed: the largest of equal scores wins, which makes every one of them
     /// equally likely (reservoir sampling by random keys).
-    pub lot: u64,
+    pub tie_break: u64,
 }
 
 impl Rating {
     /// Will not do.
-    pub(crate) const NONE: Rating = Rating { score: i64::MIN, lot: 0 };
+    pub(crate) const NONE: Rating = Rating { score: i64::MIN, tie_break: 0 };
 }
 
 /// The tournament.
@@ -119,7 +119,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn rating(score: i64) -> Rating {
-        Rating { score, lot: 0 }
+        Rating { score, tie_break: 0 }
     }
 
     proptest! {

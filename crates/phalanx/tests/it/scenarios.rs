@@ -43,7 +43,7 @@ struct Expected {
     /// Texts in the reasons of a PodGroup, or of a pod without one. An empty list: there is no reason.
     reasons: BTreeMap<String, Vec<String>>,
     /// What the nearest node lacks for a PodGroup, or a pod without one: "NODE: RESOURCE AMOUNT, ...", and behind that
-    /// " (no node is large enough)" where none could hold it.
+    /// " (no node that it may use is large enough)" where none could hold it.
     lacks: BTreeMap<String, String>,
     /// Texts in the problems of PodGroups.
     problems: BTreeMap<String, String>,
@@ -201,7 +201,8 @@ impl Diff {
                 missing.iter().map(|(dim, amount)| format!("{dim} {}", amount.as_str().unwrap())).collect()
             });
             let node = found["missingOn"].as_str().unwrap_or("none");
-            let remark = if found["tooLarge"] == true { " (no node is large enough)" } else { "" };
+            let remark =
+                if found["tooLarge"] == true { " (no node that it may use is large enough)" } else { "" };
             self.equal(
                 &format!("what {name} lacks"),
                 lack,

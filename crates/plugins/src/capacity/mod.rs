@@ -62,7 +62,9 @@ use phalanx_cluster::event::Time;
 use phalanx_cluster::id::{Id, JobId, QueueId, TaskId};
 use phalanx_cluster::{Status, Sums, World};
 use phalanx_framework::conf::{ArgKind, ArgSpec, Flag, Rule};
-use phalanx_framework::plugin::{EvictionKind, Mark, Opening, Plugin, PluginDef, Verdict};
+use phalanx_framework::plugin::{
+    EnqueueVote, EvictionKind, ObjectField, Plugin, PluginContext, PluginDef, QueueGuard, QueueTree, Warnings,
+};
 use standing::Standing;
 
 const NAME: &str = "capacity";
@@ -94,7 +96,7 @@ const ARGS: &[ArgSpec] = &[
     },
 ];
 
-const READS: &[Mark] = &[Mark::new(
+const READS: &[ObjectField] = &[ObjectField::new(
     "scheduling.volcano.sh/queue-allocation-gate",
     "annotation, and scheduling gate, of a pod",
     "not kept behind a gate",
@@ -123,8 +125,8 @@ struct Capacity {
 }
 
 impl Capacity {
-    fn open(opening: Opening<'_>) -> Self {
-        let Opening { world, args, flags, .. } = opening;
+    fn open(opening: PluginContext<'_>) -> Self {
+        let PluginContext { world, args, flags, .. } = opening;
         let tree = flags.on(Flag::Hierarchy);
         let levels = if tree { usize::try_from(args.int(LEVEL, 0)).unwrap_or(0) } else { 0 };
         let broken = |id| world.queue_fault(id).is_some() || !(tree || flat::valid(world, id, NAME).is_ok());
@@ -135,7 +137,7 @@ impl Capacity {
         let let_in = LetIn::new(world, tree);
         let mut plugin = Self { tree, levels, standings, kept, devices, let_in };
         if world.any_asks() {
-            for (queue, promised) in world.promises() {
+            for (queue, promised) in world.claimed_by_queue() {
                 plugin.promise(world, queue, &promised);
             }
         }
@@ -301,7 +303,7 @@ fn asked(request: &Amounts) -> impl Iterator<Item = (DimId, i64)> {
 }
 
 impl Plugin for Capacity {
-    fn stands_until(&self, _: &World, _: JobId) -> Option<Time> {
+    fn refusal_holds_until(&self, _: &World, _: JobId) -> Option<Time> {
         Some(Time::NEVER)
     }
 
@@ -316,31 +318,11 @@ impl Plugin for Capacity {
         Ok(())
     }
 
-    fn holds_trees(&self) -> bool {
-        self.tree
-    }
-
-    fn queue_warning(&self, _: &World, id: QueueId) -> Option<QueueFault> {
-        self.standings.get(id.index())?.warning.clone()
-    }
-
     fn queue_order(&self, world: &World, a: QueueId, b: QueueId) -> Ordering {
         let priority = |id| world.queues[id].priority;
         priority(b)
             .cmp(&priority(a))
             .then_with(|| if self.tree { self.by_tree(world, a, b) } else { self.by_share(world, a, b) })
-    }
-
-    fn queue_way(&self, world: &World, queue: QueueId) -> Option<Vec<u32>> {
-        if !self.tree {
-            return Some(Vec::new());
-        }
-        // What is above others is compared by what these hold.
-        (world.queues[queue].children == 0).then(|| {
-            let mut way: Vec<u32> = world.queue_path(queue).map(|id| id.index() as u32).collect();
-            way.reverse();
-            way
-        })
     }
 
     fn victim_queue_order(&self, world: &World, by: QueueId, a: QueueId, b: QueueId) -> Ordering {
@@ -358,7 +340,7 @@ impl Plugin for Capacity {
         refuses.map_or(Ok(()), |Refuses { queue, limit, over }| Err(quota(world, queue, task, (limit, over))))
     }
 
-    fn lets_in(&self, world: &World, queue: QueueId, task: TaskId) -> Result<(), Refusal> {
+    fn gate_removable(&self, world: &World, queue: QueueId, task: TaskId) -> Result<(), Refusal> {
         let own = |id| if self.tree { &self.of(id).admits } else { &world.queues[id].capability };
         self.within(world, queue, task, None, own)
     }
@@ -391,23 +373,8 @@ impl Plugin for Capacity {
         Some(self.victims(world, by, Some(&self.gang_request(world, queue, by)), of))
     }
 
-    fn keeps(&self, world: &World, by: TaskId, task: TaskId) -> Arc<str> {
+    fn keep_reason(&self, world: &World, by: TaskId, task: TaskId) -> Arc<str> {
         format!("{} (plugin {NAME})", self.why_kept(world, by, task)).into()
-    }
-
-    fn guards_queues(&self) -> bool {
-        true
-    }
-
-    fn surplus(&self, world: &World, id: QueueId) -> Option<Amounts> {
-        if self.devices.is_any() {
-            return None;
-        }
-        let mut surplus = Amounts::new();
-        for (dim, most) in self.of(id).deserved.iter().filter(|(_, most)| *most > 0) {
-            surplus.set(dim, self.held(world, id, dim) - most);
-        }
-        Some(surplus)
     }
 
     fn unified_evictable(
@@ -423,9 +390,9 @@ impl Plugin for Capacity {
         }
     }
 
-    fn job_enqueueable(&self, world: &World, id: JobId) -> Verdict {
+    fn job_enqueueable(&self, world: &World, id: JobId) -> EnqueueVote {
         let job = &world.jobs[id];
-        let Some(min) = &job.min_resources else { return Verdict::Permit };
+        let Some(min) = &job.min_resources else { return EnqueueVote::Permit };
         let own = job.held_of_min_resources();
         let devices = if self.devices.is_any() { self.devices.missing(world, id) } else { Amounts::new() };
         for queue in self.path(world, job.queue) {
@@ -440,10 +407,10 @@ impl Plugin for Capacity {
             if !missing.is_empty() {
                 let limit = self.which(world, queue, &standing.admits, &missing);
                 let queue = world.queues[queue].name.clone();
-                return Verdict::Reject(Refusal::Promised { plugin: NAME, queue, limit, missing });
+                return EnqueueVote::Reject(Refusal::Promised { plugin: NAME, queue, limit, missing });
             }
         }
-        Verdict::Permit
+        EnqueueVote::Permit
     }
 
     fn job_enqueued(&mut self, world: &World, id: JobId) {
@@ -453,8 +420,57 @@ impl Plugin for Capacity {
         }
     }
 
+    fn queue_tree(&self) -> Option<&dyn QueueTree> {
+        (self.tree).then_some(self as &dyn QueueTree)
+    }
+
+    fn queue_guard(&self) -> Option<&dyn QueueGuard> {
+        Some(self)
+    }
+
+    fn warnings(&self) -> Option<&dyn Warnings> {
+        Some(self)
+    }
+}
+
+impl QueueTree for Capacity {
+    fn queue_path(&self, world: &World, queue: QueueId) -> Option<Vec<u32>> {
+        if !self.tree {
+            return Some(Vec::new());
+        }
+        // What is above others is compared by what these hold.
+        (world.queues[queue].children == 0).then(|| {
+            let mut way: Vec<u32> = world.queue_path(queue).map(|id| id.index() as u32).collect();
+            way.reverse();
+            way
+        })
+    }
+
+    fn limits_subtrees(&self) -> bool {
+        self.tree
+    }
+}
+
+impl QueueGuard for Capacity {
+    fn surplus(&self, world: &World, id: QueueId) -> Option<Amounts> {
+        if self.devices.is_any() {
+            return None;
+        }
+        let mut surplus = Amounts::new();
+        for (dim, most) in self.of(id).deserved.iter().filter(|(_, most)| *most > 0) {
+            surplus.set(dim, self.held(world, id, dim) - most);
+        }
+        Some(surplus)
+    }
+
     fn deserved(&self, world: &World, id: QueueId) -> Option<Amounts> {
         world.queues.get(id).filter(|queue| queue.exists)?;
         Some(self.standings.get(id.index())?.deserved.iter().collect())
+    }
+}
+
+impl Warnings for Capacity {
+    fn queue_warning(&self, _: &World, id: QueueId) -> Option<QueueFault> {
+        self.standings.get(id.index())?.warning.clone()
     }
 }

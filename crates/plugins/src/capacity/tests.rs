@@ -47,7 +47,14 @@ fn plugin(world: &World, tree: bool, levels: i64) -> Capacity {
     flags.set(Flag::Hierarchy, tree);
     let mut args = Args::default();
     args.0.insert(LEVEL.into(), Arg { value: Value::Int(levels), at: Position::default() });
-    Capacity::open(Opening { world, args: &args, flags, now: Time::default(), before: None, extender: None })
+    Capacity::open(PluginContext {
+        world,
+        args: &args,
+        flags,
+        now: Time::default(),
+        before: None,
+        extender: None,
+    })
 }
 
 fn cores(of: Option<i64>) -> Option<i64> {
@@ -344,9 +351,9 @@ fn promises_count_in_every_queue_above() {
     }
     let mut plugin = plugin(&world, true, 0);
     let admits = |plugin: &Capacity, name: &str| match plugin.job_enqueueable(&world, job_of(&world, name)) {
-        Verdict::Permit => None,
-        Verdict::Reject(refusal) => Some(refusal.text(&world.dims)),
-        Verdict::Abstain => panic!("an opinion"),
+        EnqueueVote::Permit => None,
+        EnqueueVote::Reject(refusal) => Some(refusal.text(&world.dims)),
+        EnqueueVote::Abstain => panic!("an opinion"),
     };
     let told = "resource quota of queue p insufficient: insufficient cpu (1 more) (plugin capacity)";
     assert_eq!(admits(&plugin, "seven").as_deref(), Some(told));
@@ -363,8 +370,8 @@ fn a_flat_list_promises_no_more_than_the_cluster_has() {
     world.apply(asking("three", "b", Phase::Pending, "cpu=3").into());
     world.apply(asking("four", "b", Phase::Pending, "cpu=4").into());
     let plugin = plugin(&world, false, 0);
-    assert_eq!(plugin.job_enqueueable(&world, job_of(&world, "three")), Verdict::Permit);
-    assert!(matches!(plugin.job_enqueueable(&world, job_of(&world, "four")), Verdict::Reject(_)));
+    assert_eq!(plugin.job_enqueueable(&world, job_of(&world, "three")), EnqueueVote::Permit);
+    assert!(matches!(plugin.job_enqueueable(&world, job_of(&world, "four")), EnqueueVote::Reject(_)));
 }
 
 #[test]

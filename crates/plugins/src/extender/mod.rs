@@ -32,8 +32,10 @@ use phalanx_cluster::event::Time;
 use phalanx_cluster::id::{JobId, QueueId, TaskId};
 use phalanx_cluster::{Status, World};
 use phalanx_framework::conf::Flag;
-use phalanx_framework::extender::{Answer, Ask, Endpoint, Extender};
-use phalanx_framework::plugin::{NodeRules, Opening, Plugin, PluginDef, Verdict, Vote};
+use phalanx_framework::extender::{Endpoint, Extender, ExtenderRequest, ExtenderResponse};
+use phalanx_framework::plugin::{
+    EnqueueVote, NodeRules, Plugin, PluginContext, PluginDef, RemotePolicy, TaskRules, Vote,
+};
 
 const NAME: &str = "extender";
 
@@ -62,7 +64,7 @@ struct Remote {
 }
 
 impl Remote {
-    fn open(opening: Opening<'_>) -> Self {
+    fn open(opening: PluginContext<'_>) -> Self {
         let args = opening.args;
         let endpoint = Endpoint {
             url: args.text("extender.urlPrefix").unwrap_or_default().trim_end_matches('/').into(),
@@ -84,13 +86,18 @@ impl Remote {
             not_ready: Mutex::default(),
             unplaceable: FxHashMap::default(),
         };
-        let told = remote.ask(opening.world, "onSessionOpen", &Ask::SessionOpen);
+        let told = remote.ask(opening.world, "onSessionOpen", &ExtenderRequest::SessionOpen);
         remote.dead = told.and_then(|told| remote.refusal(told.err()));
         remote
     }
 
     /// The answer, if the verb is named and somebody may be asked; an error with its verb.
-    fn ask(&self, world: &World, verb: &'static str, ask: &Ask) -> Option<Result<Answer, Failure>> {
+    fn ask(
+        &self,
+        world: &World,
+        verb: &'static str,
+        ask: &ExtenderRequest,
+    ) -> Option<Result<ExtenderResponse, Failure>> {
         let (path, extender) = (self.verbs.get(verb)?, self.extender.as_ref()?);
         let answer = extender.ask(&self.endpoint, path, world, ask);
         Some(answer.map_err(|text| Failure { verb: path.clone(), text }))
@@ -112,9 +119,15 @@ impl Remote {
         self.managed.is_empty() || self.managed.iter().any(requests)
     }
 
-    fn victims(&self, world: &World, verb: &'static str, ask: &Ask, of: &[TaskId]) -> Option<Vec<TaskId>> {
+    fn victims(
+        &self,
+        world: &World,
+        verb: &'static str,
+        ask: &ExtenderRequest,
+        of: &[TaskId],
+    ) -> Option<Vec<TaskId>> {
         match self.ask(world, verb, ask)? {
-            Ok(Answer::Victims(victims)) => {
+            Ok(ExtenderResponse::Victims(victims)) => {
                 let victims: FxHashSet<TaskId> = victims.into_iter().collect();
                 Some(of.iter().copied().filter(|task| victims.contains(task)).collect())
             }
@@ -127,7 +140,7 @@ impl Remote {
         &self,
         world: &World,
         verb: &'static str,
-        ask: &Ask,
+        ask: &ExtenderRequest,
         by: TaskId,
         of: &[TaskId],
     ) -> Option<Vec<TaskId>> {
@@ -136,7 +149,7 @@ impl Remote {
         }
         let own = self.victims(world, verb, ask, of);
         let of = own.as_deref().unwrap_or(of);
-        self.victims(world, "kube.preempt", &Ask::KubePreempt(by, of.to_vec()), of).or(own)
+        self.victims(world, "kube.preempt", &ExtenderRequest::KubePreempt(by, of.to_vec()), of).or(own)
     }
 
     fn not_ready(&self) -> MutexGuard<'_, FxHashMap<JobId, Refusal>> {
@@ -161,36 +174,6 @@ impl Failure {
 }
 
 impl Plugin for Remote {
-    fn has_scope(&self) -> bool {
-        self.judges_nodes()
-    }
-
-    /// Answers are for one task, and for this session.
-    fn scope(&self, world: &World, task: TaskId) -> u64 {
-        if !self.interested(world, task) {
-            return 0;
-        }
-        let mut hasher = DefaultHasher::new();
-        (self.now, task).hash(&mut hasher);
-        hasher.finish().max(1)
-    }
-
-    fn scoped_filters(&self, world: &World, task: TaskId, rules: &mut NodeRules) {
-        if self.interested(world, task) {
-            self.add_filters(world, task, rules);
-        }
-    }
-
-    fn scoped_scorers(&self, world: &World, task: TaskId, rules: &mut NodeRules) {
-        if self.interested(world, task) && self.dead.is_none() {
-            self.add_scorers(world, task, rules);
-        }
-    }
-
-    fn asks_others(&self) -> bool {
-        ["preemptable", "reclaimable", "kube.preempt"].iter().any(|verb| self.has(verb))
-    }
-
     fn ranks_jobs(&self, flag: Option<Flag>) -> bool {
         match flag {
             Some(Flag::Preemptable) => self.has("preemptable") || self.has("kube.preempt"),
@@ -200,16 +183,16 @@ impl Plugin for Remote {
     }
 
     fn preemptable(&self, world: &World, by: TaskId, of: &[TaskId]) -> Option<Vec<TaskId>> {
-        self.evictable(world, "preemptable", &Ask::Preemptable(by, of.to_vec()), by, of)
+        self.evictable(world, "preemptable", &ExtenderRequest::Preemptable(by, of.to_vec()), by, of)
     }
 
     fn reclaimable(&self, world: &World, by: TaskId, of: &[TaskId]) -> Option<Vec<TaskId>> {
-        self.evictable(world, "reclaimable", &Ask::Reclaimable(by, of.to_vec()), by, of)
+        self.evictable(world, "reclaimable", &ExtenderRequest::Reclaimable(by, of.to_vec()), by, of)
     }
 
     fn overused(&self, world: &World, queue: QueueId) -> Option<Refusal> {
-        match self.ask(world, "queueOverused", &Ask::QueueOverused(queue))? {
-            Ok(Answer::Flag(true)) => Some(Refusal::Overused {
+        match self.ask(world, "queueOverused", &ExtenderRequest::QueueOverused(queue))? {
+            Ok(ExtenderResponse::Flag(true)) => Some(Refusal::Overused {
                 plugin: NAME,
                 queue: world.queues[queue].name.clone(),
                 why: Overuse::Full,
@@ -219,31 +202,33 @@ impl Plugin for Remote {
         }
     }
 
-    fn job_enqueueable(&self, world: &World, job: JobId) -> Verdict {
+    fn job_enqueueable(&self, world: &World, job: JobId) -> EnqueueVote {
         if let Some(dead) = &self.dead {
-            return Verdict::Reject(dead.clone());
+            return EnqueueVote::Reject(dead.clone());
         }
-        match self.ask(world, "jobEnqueueable", &Ask::JobEnqueueable(job)) {
-            Some(Ok(Answer::Vote(vote))) if vote > 0 => Verdict::Permit,
-            Some(Ok(Answer::Vote(vote))) if vote < 0 => {
+        match self.ask(world, "jobEnqueueable", &ExtenderRequest::JobEnqueueable(job)) {
+            Some(Ok(ExtenderResponse::Vote(vote))) if vote > 0 => EnqueueVote::Permit,
+            Some(Ok(ExtenderResponse::Vote(vote))) if vote < 0 => {
                 let verb = self.verbs["jobEnqueueable"].clone();
-                Verdict::Reject(Refusal::Extender { verb, text: "the job may not be admitted".into() })
+                EnqueueVote::Reject(Refusal::Extender { verb, text: "the job may not be admitted".into() })
             }
-            Some(Err(failure)) => self.refusal(Some(failure)).map_or(Verdict::Abstain, Verdict::Reject),
-            _ => Verdict::Abstain,
+            Some(Err(failure)) => {
+                self.refusal(Some(failure)).map_or(EnqueueVote::Abstain, EnqueueVote::Reject)
+            }
+            _ => EnqueueVote::Abstain,
         }
     }
 
     fn job_enqueued(&mut self, world: &World, job: JobId) {
-        let _ = self.ask(world, "jobEnqueued", &Ask::JobEnqueued(job));
+        let _ = self.ask(world, "jobEnqueued", &ExtenderRequest::JobEnqueued(job));
     }
 
     fn job_ready(&self, world: &World, job: JobId) -> bool {
         if self.unplaceable.contains_key(&job) {
             return false;
         }
-        let refusal = match self.ask(world, "jobReady", &Ask::JobReady(job)) {
-            Some(Ok(Answer::Flag(false))) => {
+        let refusal = match self.ask(world, "jobReady", &ExtenderRequest::JobReady(job)) {
+            Some(Ok(ExtenderResponse::Flag(false))) => {
                 let verb = self.verbs["jobReady"].clone();
                 Some(Refusal::Extender { verb, text: "the job may not start".into() })
             }
@@ -262,22 +247,8 @@ impl Plugin for Remote {
         if self.unplaceable.contains_key(&job) { Vote::Reject } else { Vote::Abstain }
     }
 
-    fn not_ready(&self, _: &World, job: JobId) -> Option<Refusal> {
-        self.unplaceable.get(&job).cloned().or_else(|| Remote::not_ready(self).get(&job).cloned())
-    }
-
-    fn has_binder(&self) -> bool {
-        self.verbs.contains_key("kube.bind")
-    }
-
-    fn binder(&self, world: &World, task: TaskId) -> Option<Arc<Endpoint>> {
-        let verb = self.verbs.get("kube.bind")?;
-        let url = format!("{}/{verb}", self.endpoint.url).into();
-        self.interested(world, task).then(|| Arc::new(Endpoint { url, ..self.endpoint.clone() }))
-    }
-
     fn close(&self, world: &World) {
-        let _ = self.ask(world, "onSessionClose", &Ask::SessionClose);
+        let _ = self.ask(world, "onSessionClose", &ExtenderRequest::SessionClose);
     }
 
     fn listens(&self) -> bool {
@@ -288,13 +259,61 @@ impl Plugin for Remote {
         let holds = |status: Status| status.is_allocated() || status == Status::Pipelined;
         let answer = match (holds(before), holds(world.tasks[task].status)) {
             _ if !self.interested(world, task) || !world.tasks[task].is_pod() => return,
-            (false, true) => self.ask(world, "allocateFunc", &Ask::Allocate(task)),
-            (true, false) => self.ask(world, "deallocateFunc", &Ask::Deallocate(task)),
+            (false, true) => self.ask(world, "allocateFunc", &ExtenderRequest::Allocate(task)),
+            (true, false) => self.ask(world, "deallocateFunc", &ExtenderRequest::Deallocate(task)),
             _ => return,
         };
         let failed = answer.and_then(|answer| self.refusal(answer.err()));
         if let (Some(refusal), Some(job)) = (failed, world.tasks[task].job) {
             self.unplaceable.insert(job, refusal);
         }
+    }
+
+    fn task_rules(&self) -> Option<&dyn TaskRules> {
+        (self.judges_nodes()).then_some(self as &dyn TaskRules)
+    }
+
+    fn remote(&self) -> Option<&dyn RemotePolicy> {
+        Some(self)
+    }
+}
+
+impl TaskRules for Remote {
+    /// Answers are for one task, and for this session.
+    fn scope(&self, world: &World, task: TaskId) -> u64 {
+        if !self.interested(world, task) {
+            return 0;
+        }
+        let mut hasher = DefaultHasher::new();
+        (self.now, task).hash(&mut hasher);
+        hasher.finish().max(1)
+    }
+
+    fn task_filters(&self, world: &World, task: TaskId, rules: &mut NodeRules) {
+        if self.interested(world, task) {
+            self.add_filters(world, task, rules);
+        }
+    }
+
+    fn task_scorers(&self, world: &World, task: TaskId, rules: &mut NodeRules) {
+        if self.interested(world, task) && self.dead.is_none() {
+            self.add_scorers(world, task, rules);
+        }
+    }
+}
+
+impl RemotePolicy for Remote {
+    fn judges_victims(&self) -> bool {
+        ["preemptable", "reclaimable", "kube.preempt"].iter().any(|verb| self.has(verb))
+    }
+
+    fn not_ready(&self, _: &World, job: JobId) -> Option<Refusal> {
+        self.unplaceable.get(&job).cloned().or_else(|| Remote::not_ready(self).get(&job).cloned())
+    }
+
+    fn binder(&self, world: &World, task: TaskId) -> Option<Arc<Endpoint>> {
+        let verb = self.verbs.get("kube.bind")?;
+        let url = format!("{}/{verb}", self.endpoint.url).into();
+        self.interested(world, task).then(|| Arc::new(Endpoint { url, ..self.endpoint.clone() }))
     }
 }

@@ -7,7 +7,8 @@ use super::Remote;
 use phalanx_cluster::diagnosis::{Refusal, Unfit};
 use phalanx_cluster::id::{NodeId, TaskId};
 use phalanx_cluster::{Node, World};
-use phalanx_framework::extender::{Answer, Ask};
+use phalanx_framework::extender::{ExtenderRequest, ExtenderResponse};
+use phalanx_framework::placement::Fit;
 use phalanx_framework::plugin::{Attribute, NodeFilter, NodeRules, NodeScorer, Values};
 
 /// kube-scheduler's scores of extenders end at 10, its own at 100.
@@ -20,10 +21,17 @@ impl Remote {
     }
 
     /// Asks a verb about nodes for a task, and adds a filter that refuses those it refuses, and those that were not asked.
-    fn filter(&self, world: &World, verb: &'static str, ask: &Ask, nodes: &[NodeId], rules: &mut NodeRules) {
+    fn filter(
+        &self,
+        world: &World,
+        verb: &'static str,
+        ask: &ExtenderRequest,
+        nodes: &[NodeId],
+        rules: &mut NodeRules,
+    ) {
         let (refused, failed) = match self.ask(world, verb, ask) {
-            None | Some(Ok(Answer::Nothing)) => return,
-            Some(Ok(Answer::Nodes { refused, failed })) => (refused, failed),
+            None | Some(Ok(ExtenderResponse::Nothing)) => return,
+            Some(Ok(ExtenderResponse::Nodes { refused, failed })) => (refused, failed),
             Some(Ok(other)) => return refuse_all(&unexpected(verb, &other), rules),
             Some(Err(failure)) => {
                 if !self.ignorable {
@@ -41,9 +49,16 @@ impl Remote {
     }
 
     /// Asks a verb for scores of nodes, and adds a scorer with what it says.
-    fn score(&self, world: &World, verb: &'static str, ask: &Ask, weight: f64, rules: &mut NodeRules) {
+    fn score(
+        &self,
+        world: &World,
+        verb: &'static str,
+        ask: &ExtenderRequest,
+        weight: f64,
+        rules: &mut NodeRules,
+    ) {
         match self.ask(world, verb, ask) {
-            Some(Ok(Answer::Scores(scores))) => {
+            Some(Ok(ExtenderResponse::Scores(scores))) => {
                 let scores =
                     scores.iter().map(|(node, score)| (world.nodes[*node].name.clone(), score * weight));
                 rules.reads.push((Attribute::Name, Values::All));
@@ -61,8 +76,10 @@ impl Remote {
         if let Some(Refusal::Extender { verb, text }) = &self.dead {
             return refuse_all(&format!("extender, {verb}: {text}"), rules);
         }
-        for (verb, ask) in [("predicate", Ask::Predicate as fn(_, _) -> _), ("kube.filter", Ask::KubeFilter)]
-        {
+        for (verb, ask) in [
+            ("predicate", ExtenderRequest::Predicate as fn(_, _) -> _),
+            ("kube.filter", ExtenderRequest::KubeFilter),
+        ] {
             let nodes = if self.has(verb) { candidates(world, task, rules) } else { Vec::new() };
             if !nodes.is_empty() {
                 self.filter(world, verb, &ask(task, nodes.clone()), &nodes, rules);
@@ -73,8 +90,8 @@ impl Remote {
     /// Asks who scores nodes, and adds what is said.
     pub(super) fn add_scorers(&self, world: &World, task: TaskId, rules: &mut NodeRules) {
         let asks = [
-            ("prioritize", Ask::Prioritize as fn(_, _) -> _, 1.0),
-            ("kube.prioritize", Ask::KubePrioritize, KUBE_SCORE * self.weight),
+            ("prioritize", ExtenderRequest::Prioritize as fn(_, _) -> _, 1.0),
+            ("kube.prioritize", ExtenderRequest::KubePrioritize, KUBE_SCORE * self.weight),
         ];
         for (verb, ask, weight) in asks {
             let nodes = if self.has(verb) { candidates(world, task, rules) } else { Vec::new() };
@@ -90,7 +107,7 @@ fn refuse_all(why: &str, rules: &mut NodeRules) {
     rules.filters.push(Box::new(RefuseAll(Unfit::Other(why.into()))));
 }
 
-fn unexpected(verb: &str, answer: &Answer) -> String {
+fn unexpected(verb: &str, answer: &ExtenderResponse) -> String {
     format!("extender, {verb}: the answer {answer:?} is not to the question")
 }
 
@@ -101,7 +118,8 @@ fn candidates(world: &World, task: TaskId, rules: &NodeRules) -> Vec<NodeId> {
     let all: Vec<NodeId> = world.nodes.iter().filter(|(_, node)| passes(node)).map(|(id, _)| id).collect();
     let has_room = |id: &NodeId| {
         let node = &world.nodes[*id];
-        node.fits_later(request) && rules.room_filters.iter().all(|filter| filter.check(node, true).is_ok())
+        node.fits_later(request)
+            && rules.resource_filters.iter().all(|filter| filter.check(node, Fit::FutureIdle).is_ok())
     };
     let with_room: Vec<NodeId> = all.iter().copied().filter(has_room).collect();
     if with_room.is_empty() { all } else { with_room }

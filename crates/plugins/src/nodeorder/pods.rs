@@ -2,7 +2,7 @@
 use super::MAX_SCORE;
 use phalanx_cluster::World;
 use phalanx_cluster::id::{ClassId, NodeId};
-use phalanx_framework::plugin::DomainScorer;
+use phalanx_framework::plugin::TopologyScorer;
 
 /// InterPodAffinity.
 pub(super) struct PodAffinity {
@@ -10,7 +10,7 @@ pub(super) struct PodAffinity {
     pub(super) weight: i64,
 }
 
-impl DomainScorer for PodAffinity {
+impl TopologyScorer for PodAffinity {
     fn score(&self, world: &World, node: NodeId) -> f64 {
         let class = &world.classes[self.class];
         let of = |term| world.terms.tally(term, node).unwrap_or_default();
@@ -45,7 +45,7 @@ pub(super) struct Spread {
 /// Of a node that lacks the label of a topology.
 const NO_LABEL: f64 = -1.0;
 
-impl DomainScorer for Spread {
+impl TopologyScorer for Spread {
     fn score(&self, world: &World, node: NodeId) -> f64 {
         let mut sum = 0.0;
         for spread in world.classes[self.class].carried.spread.iter().filter(|spread| !spread.required) {

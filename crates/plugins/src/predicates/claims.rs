@@ -6,7 +6,8 @@ use phalanx_cluster::diagnosis::Unfit;
 use phalanx_cluster::event::NodeTerm;
 use phalanx_cluster::matching::node_term_matches;
 use phalanx_cluster::{Local, Need, Node, Shared, Wanted};
-use phalanx_framework::plugin::{Attribute, NodeFilter, NodeRules, RoomFilter, Values};
+use phalanx_framework::placement::Fit;
+use phalanx_framework::plugin::{Attribute, NodeFilter, NodeRules, ResourceFilter, Values};
 
 /// Adds what the claims of a task need.
 pub(super) fn add(need: Need, rules: &mut NodeRules) {
@@ -28,12 +29,12 @@ fn add_wanted(wanted: Wanted, rules: &mut NodeRules) {
         rules.filters.push(Box::new(Given(terms)));
     }
     if !local.is_empty() {
-        rules.room_filters.push(Box::new(OnNode(local)));
+        rules.resource_filters.push(Box::new(OnNode(local)));
     }
     if let Some(shared) = shared {
         let terms = shared.domains.iter().filter_map(|domain| domain.terms.as_ref()).flatten();
         rules.reads.extend(terms.flat_map(affinity::reads));
-        rules.room_filters.push(Box::new(BetweenNodes(shared)));
+        rules.resource_filters.push(Box::new(BetweenNodes(shared)));
     }
 }
 
@@ -65,17 +66,17 @@ impl NodeFilter for Given {
 /// Devices of the node itself.
 struct OnNode(Local);
 
-impl RoomFilter for OnNode {
-    fn check(&self, node: &Node, later: bool) -> Result<(), Unfit> {
-        if self.0.serves(node, later) { Ok(()) } else { Err(self.0.unfit()) }
+impl ResourceFilter for OnNode {
+    fn check(&self, node: &Node, fit: Fit) -> Result<(), Unfit> {
+        if self.0.serves(node, fit.is_future_idle()) { Ok(()) } else { Err(self.0.unfit()) }
     }
 }
 
 /// Devices that several nodes share.
 struct BetweenNodes(Shared);
 
-impl RoomFilter for BetweenNodes {
-    fn check(&self, node: &Node, later: bool) -> Result<(), Unfit> {
-        if self.0.serves(node, later) { Ok(()) } else { Err(self.0.unfit()) }
+impl ResourceFilter for BetweenNodes {
+    fn check(&self, node: &Node, fit: Fit) -> Result<(), Unfit> {
+        if self.0.serves(node, fit.is_future_idle()) { Ok(()) } else { Err(self.0.unfit()) }
     }
 }

@@ -19,8 +19,9 @@ use phalanx_cluster::id::{ClassId, JobId, TaskId};
 use phalanx_cluster::matching::{node_term_fault, node_term_matches, tolerates};
 use phalanx_cluster::{Node, World};
 use phalanx_framework::conf::{ArgKind, ArgSpec, Rule};
+use phalanx_framework::placement::Fit;
 use phalanx_framework::plugin::{
-    Attribute, NodeFilter, NodeRules, Opening, Plugin, PluginDef, RoomFilter, Values,
+    Attribute, NodeFilter, NodeRules, Plugin, PluginContext, PluginDef, ResourceFilter, TaskRules, Values,
 };
 
 pub(crate) use affinity::reads as node_term_reads;
@@ -104,7 +105,7 @@ struct Predicates {
 }
 
 impl Predicates {
-    fn new(opening: Opening<'_>) -> Self {
+    fn new(opening: PluginContext<'_>) -> Self {
         let on = |key| opening.args.bool(key, true);
         Self {
             affinity: on("predicate.NodeAffinityEnable"),
@@ -123,7 +124,7 @@ impl Predicates {
 }
 
 impl Plugin for Predicates {
-    fn stands_until(&self, _: &World, _: JobId) -> Option<Time> {
+    fn refusal_holds_until(&self, _: &World, _: JobId) -> Option<Time> {
         Some(Time::NEVER)
     }
 
@@ -142,37 +143,39 @@ impl Plugin for Predicates {
         }
         let it = &world.classes[class];
         if self.pod_affinity && it.profile.is_some() {
-            rules.domain_filters.push(Box::new(pods::PodAffinity(class)));
+            rules.topology_filters.push(Box::new(pods::PodAffinity(class)));
         }
         if self.spread && it.carried.spread.iter().any(|spread| spread.required) {
-            rules.domain_filters.push(Box::new(pods::Spread(class)));
+            rules.topology_filters.push(Box::new(pods::Spread(class)));
         }
         if self.ports && !constraints.host_ports.is_empty() {
-            rules.room_filters.push(Box::new(Ports(constraints.clone())));
+            rules.resource_filters.push(Box::new(Ports(constraints.clone())));
         }
         if !constraints.disks.is_empty() {
-            rules.room_filters.push(Box::new(Disks(constraints.clone())));
+            rules.resource_filters.push(Box::new(Disks(constraints.clone())));
         }
-    }
-
-    fn has_scope(&self) -> bool {
-        true
     }
 
     fn gives_devices(&self) -> bool {
         self.claims
     }
 
+    fn task_rules(&self) -> Option<&dyn TaskRules> {
+        Some(self)
+    }
+}
+
+impl TaskRules for Predicates {
     fn scope(&self, world: &World, task: TaskId) -> u64 {
         let devices = if self.claims { world.claims_scope(task) } else { 0 };
         scopes(devices, volumes::scope(world, task))
     }
 
-    fn scope_beside_claims(&self, _: &World, _: TaskId) -> u64 {
+    fn scope_without_claims(&self, _: &World, _: TaskId) -> u64 {
         0
     }
 
-    fn scoped_filters(&self, world: &World, task: TaskId, rules: &mut NodeRules) {
+    fn task_filters(&self, world: &World, task: TaskId, rules: &mut NodeRules) {
         if self.claims {
             claims::add(world.claims_need(task), rules);
         }
@@ -254,18 +257,18 @@ impl NodeFilter for Taints {
 
 struct Ports(Arc<Constraints>);
 
-impl RoomFilter for Ports {
-    fn check(&self, node: &Node, later: bool) -> Result<(), Unfit> {
-        let taken = self.0.host_ports.iter().any(|port| node.port_taken(port, later));
+impl ResourceFilter for Ports {
+    fn check(&self, node: &Node, fit: Fit) -> Result<(), Unfit> {
+        let taken = self.0.host_ports.iter().any(|port| node.port_taken(port, fit.is_future_idle()));
         if taken { Err(Unfit::Ports) } else { Ok(()) }
     }
 }
 
 struct Disks(Arc<Constraints>);
 
-impl RoomFilter for Disks {
-    fn check(&self, node: &Node, later: bool) -> Result<(), Unfit> {
-        let taken = self.0.disks.iter().any(|disk| node.disk_taken(disk, later));
+impl ResourceFilter for Disks {
+    fn check(&self, node: &Node, fit: Fit) -> Result<(), Unfit> {
+        let taken = self.0.disks.iter().any(|disk| node.disk_taken(disk, fit.is_future_idle()));
         if taken { Err(Unfit::Beside("node(s) had no available disk".into())) } else { Ok(()) }
     }
 }
@@ -337,11 +340,11 @@ mod tests {
         let mut busy = node();
         busy.take_things(&of("10.0.0.1"), Hold::Releasing);
         let wants = |ip: &str| Ports(Arc::new(of(ip)));
-        assert_eq!(wants("0.0.0.0").check(&busy, false), Err(Unfit::Ports));
-        assert_eq!(wants("0.0.0.0").check(&busy, true), Ok(()));
-        assert_eq!(wants("10.0.0.2").check(&busy, false), Ok(()));
+        assert_eq!(wants("0.0.0.0").check(&busy, Fit::Idle), Err(Unfit::Ports));
+        assert_eq!(wants("0.0.0.0").check(&busy, Fit::FutureIdle), Ok(()));
+        assert_eq!(wants("10.0.0.2").check(&busy, Fit::Idle), Ok(()));
         busy.take_things(&of("10.0.0.1"), Hold::Used);
-        assert_eq!(wants("10.0.0.1").check(&busy, true), Err(Unfit::Ports));
+        assert_eq!(wants("10.0.0.1").check(&busy, Fit::FutureIdle), Err(Unfit::Ports));
         busy.free_things(&of("10.0.0.1"), Hold::Used);
         busy.free_things(&of("10.0.0.1"), Hold::Releasing);
         assert_eq!(busy, node());
@@ -368,11 +371,19 @@ mod tests {
             let of = |disk: &Disk| Constraints { disks: vec![disk.clone()], ..Constraints::default() };
             let mut busy = node();
             busy.take_things(&of(&there), Hold::Used);
-            let fits = |node: &Node, later| Disks(Arc::new(of(&wanted))).check(node, later).is_ok();
-            assert_eq!((fits(&busy, false), fits(&busy, true)), (free, free), "{there:?} {wanted:?}");
+            let fits = |node: &Node, fit| Disks(Arc::new(of(&wanted))).check(node, fit).is_ok();
+            assert_eq!(
+                (fits(&busy, Fit::Idle), fits(&busy, Fit::FutureIdle)),
+                (free, free),
+                "{there:?} {wanted:?}"
+            );
             busy.free_things(&of(&there), Hold::Used);
             busy.take_things(&of(&there), Hold::Releasing);
-            assert_eq!((fits(&busy, false), fits(&busy, true)), (free, true), "{there:?} {wanted:?}");
+            assert_eq!(
+                (fits(&busy, Fit::Idle), fits(&busy, Fit::FutureIdle)),
+                (free, true),
+                "{there:?} {wanted:?}"
+            );
         }
     }
 }

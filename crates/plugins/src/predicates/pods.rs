@@ -6,29 +6,25 @@
 use phalanx_cluster::diagnosis::Unfit;
 use phalanx_cluster::id::{ClassId, NodeId};
 use phalanx_cluster::{Held, SpreadTerm, World};
-use phalanx_framework::plugin::DomainFilter;
+use phalanx_framework::placement::Fit;
+use phalanx_framework::plugin::TopologyFilter;
 
 /// InterPodAffinity.
 pub(super) struct PodAffinity(pub(super) ClassId);
 
-impl DomainFilter for PodAffinity {
-    fn check(&self, world: &World, node: NodeId, later: bool) -> Result<(), Unfit> {
+impl TopologyFilter for PodAffinity {
+    fn check(&self, world: &World, node: NodeId, fit: Fit) -> Result<(), Unfit> {
         let class = &world.classes[self.0];
         let pods = |term| world.terms.tally(term, node).map(|tally| tally.pods);
-        if !class.carried.affinity.is_empty() && !self.in_company(world, node, later) {
+        if !class.carried.affinity.is_empty() && !self.in_company(world, node, fit) {
             return Err(Unfit::PodAffinity);
         }
-        if class
-            .carried
-            .anti_affinity
-            .iter()
-            .filter_map(|term| pods(*term))
-            .any(|pods| in_the_way(pods, later))
+        if class.carried.anti_affinity.iter().filter_map(|term| pods(*term)).any(|pods| in_the_way(pods, fit))
         {
             return Err(Unfit::PodAntiAffinity);
         }
         let mut guards = world.terms.outward(class).filter_map(|term| world.terms.tally(term, node));
-        if guards.any(|tally| in_the_way(tally.guards, later)) {
+        if guards.any(|tally| in_the_way(tally.guards, fit)) {
             return Err(Unfit::ExistingPodAntiAffinity);
         }
         Ok(())
@@ -38,7 +34,7 @@ impl DomainFilter for PodAffinity {
 impl PodAffinity {
     /// Whether there is such a pod in the domain of each term. Where there is none anywhere, a pod that its own terms
     /// mean may be the first.
-    fn in_company(&self, world: &World, node: NodeId, later: bool) -> bool {
+    fn in_company(&self, world: &World, node: NodeId, fit: Fit) -> bool {
         let class = &world.classes[self.0];
         let terms = &class.carried.affinity;
         let company = |see: fn(Held<u32>) -> u32| {
@@ -50,7 +46,7 @@ impl PodAffinity {
             here.all(|pods| pods.is_some_and(|pods| pods > 0)) || first()
         };
         let labelled = terms.iter().all(|term| world.terms.tally(*term, node).is_some());
-        labelled && company(with_nominated) && (later || company(there))
+        labelled && company(with_nominated) && (fit.is_future_idle() || company(there))
     }
 }
 
@@ -64,15 +60,15 @@ fn with_nominated([used, _, nominated]: Held<u32>) -> u32 {
     used + nominated
 }
 
-fn in_the_way([used, releasing, nominated]: Held<u32>, later: bool) -> bool {
-    used + nominated > 0 || (!later && releasing > 0)
+fn in_the_way([used, releasing, nominated]: Held<u32>, fit: Fit) -> bool {
+    used + nominated > 0 || (fit == Fit::Idle && releasing > 0)
 }
 
 /// PodTopologySpread.
 pub(super) struct Spread(pub(super) ClassId);
 
-impl DomainFilter for Spread {
-    fn check(&self, world: &World, node: NodeId, later: bool) -> Result<(), Unfit> {
+impl TopologyFilter for Spread {
+    fn check(&self, world: &World, node: NodeId, fit: Fit) -> Result<(), Unfit> {
         let class = &world.classes[self.0];
         for spread in class.carried.spread.iter().filter(|spread| spread.required) {
             let Some(tally) = world.terms.tally(spread.term, node) else { return Err(Unfit::SpreadLabel) };
@@ -80,7 +76,9 @@ impl DomainFilter for Spread {
             let even = |pods: u32, nominated| {
                 pods + own <= least(world, spread, nominated).saturating_add(spread.max_skew)
             };
-            if !even(with_nominated(tally.pods), true) || !(later || even(there(tally.pods), false)) {
+            if !even(with_nominated(tally.pods), true)
+                || !(fit.is_future_idle() || even(there(tally.pods), false))
+            {
                 return Err(Unfit::Spread);
             }
         }

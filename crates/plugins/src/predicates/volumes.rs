@@ -13,7 +13,8 @@ use phalanx_cluster::diagnosis::Unfit;
 use phalanx_cluster::event::{PodVolume, VolumeInfo};
 use phalanx_cluster::id::{PvcId, TaskId};
 use phalanx_cluster::{Demand, Node, Problem, Pvc, Want, World, reaches, solve};
-use phalanx_framework::plugin::{Attribute, NodeFilter, NodeRules, RoomFilter, Values};
+use phalanx_framework::placement::Fit;
+use phalanx_framework::plugin::{Attribute, NodeFilter, NodeRules, ResourceFilter, Values};
 
 /// Which conditions are asked.
 #[derive(Clone, Copy, Debug)]
@@ -49,7 +50,7 @@ impl Volumes {
             Err(_) => {}
         }
         if ids.iter().any(|id| world.volumes().pvc(*id).is_exclusive()) {
-            rules.room_filters.push(Box::new(OncePod::new(world, ids)));
+            rules.resource_filters.push(Box::new(OncePod::new(world, ids)));
         }
         if self.limits {
             add_limits(rules, world, ids);
@@ -232,21 +233,25 @@ impl NodeFilter for Zone {
 
 /// Claims that one pod at a time may use.
 struct OncePod {
-    now: bool,
-    later: bool,
+    idle: bool,
+    future_idle: bool,
 }
 
 impl OncePod {
     fn new(world: &World, ids: &[PvcId]) -> Self {
         let claims = || ids.iter().map(|id| world.volumes().pvc(*id)).filter(|claim| claim.is_exclusive());
-        let later = claims().all(|claim| claim.used.held == 0);
-        Self { now: later && claims().all(|claim| claim.used.releasing == 0), later }
+        let future_idle = claims().all(|claim| claim.used.held == 0);
+        Self { idle: future_idle && claims().all(|claim| claim.used.releasing == 0), future_idle }
     }
 }
 
-impl RoomFilter for OncePod {
-    fn check(&self, _: &Node, later: bool) -> Result<(), Unfit> {
-        if if later { self.later } else { self.now } {
+impl ResourceFilter for OncePod {
+    fn check(&self, _: &Node, fit: Fit) -> Result<(), Unfit> {
+        let free = match fit {
+            Fit::Idle => self.idle,
+            Fit::FutureIdle => self.future_idle,
+        };
+        if free {
             return Ok(());
         }
         unfit("node has pod using PersistentVolumeClaim with the same name and ReadWriteOncePod access mode")
@@ -284,7 +289,7 @@ fn add_limits(rules: &mut NodeRules, world: &World, ids: &[PvcId]) {
     }
     let nodes = drivers.iter().flat_map(|(_, of)| of.there.keys().cloned()).collect();
     rules.reads.push((Attribute::Name, Values::These(nodes)));
-    rules.room_filters.push(Box::new(Limits(drivers)));
+    rules.resource_filters.push(Box::new(Limits(drivers)));
 }
 
 impl OfDriver {
@@ -298,12 +303,13 @@ impl OfDriver {
     }
 }
 
-impl RoomFilter for Limits {
-    fn check(&self, node: &Node, later: bool) -> Result<(), Unfit> {
+impl ResourceFilter for Limits {
+    fn check(&self, node: &Node, fit: Fit) -> Result<(), Unfit> {
         let fits = |(driver, of): &(Arc<str>, OfDriver)| {
             let Some(limit) = node.attach_limit(driver) else { return true };
-            let there = of.there.get(&node.name).map_or(0, |there| if later { there.1 } else { there.0 });
-            node.attached(driver, later) + of.needed - there <= limit
+            let there =
+                of.there.get(&node.name).map_or(0, |there| if fit == Fit::Idle { there.0 } else { there.1 });
+            node.attached(driver, fit.is_future_idle()) + of.needed - there <= limit
         };
         if self.0.iter().all(fits) { Ok(()) } else { unfit("node(s) exceed max volume count") }
     }

@@ -44,7 +44,7 @@ use phalanx_cluster::event::Time;
 use phalanx_cluster::id::{Id, JobId, QueueId, TaskId};
 use phalanx_cluster::{Queue, World};
 use phalanx_framework::conf::ArgSpec;
-use phalanx_framework::plugin::{EvictionKind, Plugin, PluginDef, Verdict};
+use phalanx_framework::plugin::{EnqueueVote, EvictionKind, Plugin, PluginDef, QueueGuard};
 use standing::{Standing, standings};
 
 const NAME: &str = "proportion";
@@ -68,7 +68,7 @@ impl Proportion {
     fn open(world: &World) -> Self {
         let mut standings = standings(world);
         if world.any_asks() {
-            for (queue, promised) in world.promises() {
+            for (queue, promised) in world.claimed_by_queue() {
                 standings[queue.index()].promised.add(&promised);
             }
         }
@@ -151,7 +151,7 @@ fn held(queue: &Queue, dim: DimId) -> i64 {
 }
 
 impl Plugin for Proportion {
-    fn stands_until(&self, _: &World, _: JobId) -> Option<Time> {
+    fn refusal_holds_until(&self, _: &World, _: JobId) -> Option<Time> {
         Some(Time::NEVER)
     }
 
@@ -195,17 +195,6 @@ impl Plugin for Proportion {
         self.allocatable(world, id, task)
     }
 
-    fn guards_queues(&self) -> bool {
-        true
-    }
-
-    fn surplus(&self, world: &World, id: QueueId) -> Option<Amounts> {
-        let mut surplus = world.queues[id].held();
-        surplus.sub(&self.of(id).deserved);
-        surplus.set(DimId::PODS, 0);
-        Some(surplus)
-    }
-
     fn unified_evictable(
         &self,
         world: &World,
@@ -217,7 +206,7 @@ impl Plugin for Proportion {
         (kind == EvictionKind::Reclaim).then(|| self.reclaimable(world, any, of))?
     }
 
-    fn keeps(&self, world: &World, _: TaskId, task: TaskId) -> Arc<str> {
+    fn keep_reason(&self, world: &World, _: TaskId, task: TaskId) -> Arc<str> {
         let queue = world.queue_of(task).map_or("", |queue| &world.queues[queue].name);
         format!("in queue {queue}, which has no more than it deserves of what they hold (plugin {NAME})")
             .into()
@@ -243,16 +232,16 @@ impl Plugin for Proportion {
         Some(of.iter().copied().filter(|task| take(*task)).collect())
     }
 
-    fn job_enqueueable(&self, world: &World, id: JobId) -> Verdict {
+    fn job_enqueueable(&self, world: &World, id: JobId) -> EnqueueVote {
         let job = &world.jobs[id];
-        let Some(min) = &job.min_resources else { return Verdict::Permit };
+        let Some(min) = &job.min_resources else { return EnqueueVote::Permit };
         let standing = self.of(job.queue);
         let mut room = standing.real_capability.clone();
         room.sub(&standing.promised);
         room.add(&job.held_of_min_resources());
         let missing: Vec<_> = min.short(&room).collect();
         if missing.is_empty() {
-            return Verdict::Permit;
+            return EnqueueVote::Permit;
         }
         let queue = &world.queues[job.queue];
         let limit = |(dim, _): &(DimId, i64)| match standing.real_capability.get(*dim) {
@@ -261,12 +250,25 @@ impl Plugin for Proportion {
             _ => Limit::Nodes,
         };
         let limit = Limit::of_all(missing.iter().map(limit));
-        Verdict::Reject(Refusal::Promised { plugin: NAME, queue: queue.name.clone(), limit, missing })
+        EnqueueVote::Reject(Refusal::Promised { plugin: NAME, queue: queue.name.clone(), limit, missing })
     }
 
     fn job_enqueued(&mut self, world: &World, id: JobId) {
         let queue = world.jobs[id].queue;
         self.standings[queue.index()].promised.add(&world.inqueue_request(id));
+    }
+
+    fn queue_guard(&self) -> Option<&dyn QueueGuard> {
+        Some(self)
+    }
+}
+
+impl QueueGuard for Proportion {
+    fn surplus(&self, world: &World, id: QueueId) -> Option<Amounts> {
+        let mut surplus = world.queues[id].held();
+        surplus.sub(&self.of(id).deserved);
+        surplus.set(DimId::PODS, 0);
+        Some(surplus)
     }
 
     fn deserved(&self, world: &World, id: QueueId) -> Option<Amounts> {

@@ -214,7 +214,7 @@ fn asking(name: &str, phase: Phase, min_resources: &str) -> PodGroupInfo {
 }
 
 fn admits(plugin: &Proportion, world: &World, name: &str) -> bool {
-    plugin.job_enqueueable(world, job_of(world, name)) == Verdict::Permit
+    plugin.job_enqueueable(world, job_of(world, name)) == EnqueueVote::Permit
 }
 
 #[test]
@@ -251,7 +251,7 @@ fn without_a_capability_what_others_are_guaranteed_is_the_limit() {
     world.apply(asking("eight", Phase::Pending, "cpu=8").into());
     let plugin = Proportion::open(&world);
     assert!(admits(&plugin, &world, "seven"));
-    let Verdict::Reject(refusal) = plugin.job_enqueueable(&world, job_of(&world, "eight")) else {
+    let EnqueueVote::Reject(refusal) = plugin.job_enqueueable(&world, job_of(&world, "eight")) else {
         panic!("admitted");
     };
     assert_eq!(

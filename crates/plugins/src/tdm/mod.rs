@@ -33,7 +33,8 @@ use phalanx_cluster::id::{JobId, TaskId};
 use phalanx_cluster::{Job, Node, Status, Task, World};
 use phalanx_framework::conf::{Allowed, ArgKind, ArgSpec, Flag, Otherwise, Rule};
 use phalanx_framework::plugin::{
-    Attribute, Mark, NodeFilter, NodeRules, NodeScorer, Opening, Plugin, PluginDef, Values, Vote,
+    Attribute, NodeFilter, NodeRules, NodeScorer, ObjectField, Plugin, PluginContext, PluginDef, Rebalancer,
+    TaskRules, Values, Vote,
 };
 use zone::{DAY_MS, MINUTE_MS, Zone, utc_offset};
 
@@ -71,27 +72,32 @@ const ARGS: &[ArgSpec] = &[
     },
 ];
 
-const READS: &[Mark] = &[
-    Mark::new(REVOCABLE_ZONE, "label of a node", "not lent", "The zone by whose hours the node is lent."),
-    Mark::new(
+const READS: &[ObjectField] = &[
+    ObjectField::new(
+        REVOCABLE_ZONE,
+        "label of a node",
+        "not lent",
+        "The zone by whose hours the node is lent.",
+    ),
+    ObjectField::new(
         REVOCABLE_ZONE,
         "annotation of a pod",
         "as `volcano.sh/preemptable`, as an annotation",
         "`*` lets the pod on lent nodes; any other value keeps it off.",
     ),
-    Mark::new(
+    ObjectField::new(
         "volcano.sh/preemptable",
         "annotation, else label, of a PodGroup or a pod",
         "`false` of a PodGroup, `true` of a pod",
         "Preemptable jobs go after the others, give way to them, and leave lent nodes when their time is over.",
     ),
-    Mark::new(
+    ObjectField::new(
         JDB_MAX_UNAVAILABLE,
         "annotation of a PodGroup",
         "1 pod at a time",
         "How many of its pods may be missing, a number or a percentage (rounded up); left out beside the next one.",
     ),
-    Mark::new(
+    ObjectField::new(
         JDB_MIN_AVAILABLE,
         "annotation of a PodGroup",
         "1 pod at a time",
@@ -123,7 +129,7 @@ struct Tdm {
 }
 
 impl Tdm {
-    fn open(opening: Opening<'_>) -> Self {
+    fn open(opening: PluginContext<'_>) -> Self {
         let args = opening.args;
         let offset = args.text(OFFSET).and_then(utc_offset).unwrap_or(0);
         let time_of_day = (opening.now.0 + offset).rem_euclid(DAY_MS);
@@ -183,7 +189,7 @@ fn job_is_preemptable(job: &Job) -> bool {
 }
 
 impl Plugin for Tdm {
-    fn stands_until(&self, _: &World, _: JobId) -> Option<Time> {
+    fn refusal_holds_until(&self, _: &World, _: JobId) -> Option<Time> {
         Some(self.next_end().unwrap_or(Time::NEVER))
     }
 
@@ -207,7 +213,7 @@ impl Plugin for Tdm {
         flag.is_some()
     }
 
-    fn keeps(&self, world: &World, by: TaskId, _: TaskId) -> Arc<str> {
+    fn keep_reason(&self, world: &World, by: TaskId, _: TaskId) -> Arc<str> {
         if gives_way(world, by) {
             return "that stay, since it may have to give way itself (plugin tdm)".into();
         }
@@ -226,17 +232,6 @@ impl Plugin for Tdm {
         Some(within_budget(world, of.iter().copied().filter(victim)))
     }
 
-    fn names_victims(&self) -> bool {
-        self.evicts
-    }
-
-    fn victim_tasks(&self, world: &World, of: &[TaskId]) -> Vec<TaskId> {
-        if !self.evicts {
-            return Vec::new();
-        }
-        within_budget(world, self.overdue(world, of))
-    }
-
     fn wake(&self, world: &World) -> Option<Time> {
         let mut any = false;
         for node in world.lent_nodes() {
@@ -249,21 +244,36 @@ impl Plugin for Tdm {
         if any { self.next_end() } else { None }
     }
 
-    fn has_scope(&self) -> bool {
-        true
+    fn rebalancer(&self) -> Option<&dyn Rebalancer> {
+        (self.evicts).then_some(self as &dyn Rebalancer)
     }
 
+    fn task_rules(&self) -> Option<&dyn TaskRules> {
+        Some(self)
+    }
+}
+
+impl Rebalancer for Tdm {
+    fn victims(&self, world: &World, of: &[TaskId]) -> Vec<TaskId> {
+        if !self.evicts {
+            return Vec::new();
+        }
+        within_budget(world, self.overdue(world, of))
+    }
+}
+
+impl TaskRules for Tdm {
     fn scope(&self, _: &World, _: TaskId) -> u64 {
         self.scope
     }
 
-    fn scoped_filters(&self, world: &World, task: TaskId, rules: &mut NodeRules) {
+    fn task_filters(&self, world: &World, task: TaskId, rules: &mut NodeRules) {
         rules.reads.push((Attribute::Label(REVOCABLE_ZONE.into()), Values::All));
         let zones = self.zones.iter().map(|(name, (_, lasts))| (name.clone(), *lasts)).collect();
         rules.filters.push(Box::new(Lent { zones, revocable: world.class_of(task).constraints.revocable }));
     }
 
-    fn scoped_scorers(&self, world: &World, task: TaskId, rules: &mut NodeRules) {
+    fn task_scorers(&self, world: &World, task: TaskId, rules: &mut NodeRules) {
         if world.class_of(task).constraints.revocable {
             rules.reads.push((Attribute::Label(REVOCABLE_ZONE.into()), Values::All));
             rules.scorers.push(Box::new(OnLent));

@@ -58,8 +58,8 @@ fn nodes_are_lent_while_their_zone_lasts() {
     world.apply(pod("plain", "cpu=1").into());
     let usable = |pod: &str, now: i64| {
         let (plugin, mut rules) = (open(&world, now), NodeRules::default());
-        plugin.scoped_filters(&world, task_of(&world, pod), &mut rules);
-        plugin.scoped_scorers(&world, task_of(&world, pod), &mut rules);
+        plugin.task_filters(&world, task_of(&world, pod), &mut rules);
+        plugin.task_scorers(&world, task_of(&world, pod), &mut rules);
         let fits = |node: &&Node| rules.filters.iter().all(|filter| filter.check(node).is_ok());
         let score = |node: &Node| rules.scorers.iter().fold(0.0, |sum, scorer| sum + scorer.score(node));
         let nodes = world.nodes.iter().map(|(_, node)| node).filter(fits);
@@ -114,7 +114,7 @@ fn pods_leave_a_zone_that_has_ended_within_their_budget() {
         world.apply(running(fixed, "d").into());
         world.apply(running(member("h", 1, "cpu=1"), "own").into());
         let all: Vec<TaskId> = world.tasks.ids().collect();
-        let victims = |hour: i64| names(&world, &open(&world, hour * HOUR).victim_tasks(&world, &all));
+        let victims = |hour: i64| names(&world, &open(&world, hour * HOUR).victims(&world, &all));
         assert_eq!(victims(9), expected, "{annotations:?}");
         assert_eq!(victims(12), "", "while the zone lasts");
     }
@@ -137,7 +137,7 @@ fn evictions_wait_for_the_next_period() {
     let at = |before: Option<i64>, now: i64| {
         let args = phalanx_framework::testing::args(&[(PERIOD, "10s".into())]);
         let (flags, before) = (phalanx_framework::conf::Flags::default(), before.map(Time));
-        Tdm::open(Opening { world: &world, args: &args, flags, now: Time(now), before, extender: None })
+        Tdm::open(PluginContext { world: &world, args: &args, flags, now: Time(now), before, extender: None })
             .evicts
     };
     assert!(at(None, 5));

@@ -195,7 +195,7 @@ fn givers(session: &Session<'_>, aim: &Aim, purpose: Purpose, gangs: bool) -> Ve
         return vec![aim.job];
     }
     if purpose.kind() == EvictionKind::Preempt {
-        let equals = match (session.tiers.rank(purpose.flag()), gangs) {
+        let equals = match (session.tiers.ranks_jobs(purpose.flag()), gangs) {
             (true, _) => Equals::All,
             (false, true) => Equals::Spare,
             (false, false) => Equals::None,
@@ -213,7 +213,8 @@ pub(super) fn lets_go<'a>(
     id: TaskId,
 ) -> bool {
     let world = &*session.world;
-    world.lets_itself_go(id, session.now) && !plugins.any(|plugin| plugin.protects(world, id))
+    world.lets_itself_go(id, session.now)
+        && !plugins.any(|plugin| plugin.protection().is_some_and(|part| part.protects(world, id)))
 }
 
 /// Dates the refusals that came since the last cycle.

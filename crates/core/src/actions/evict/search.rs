@@ -21,6 +21,7 @@ use super::roster::{Loss, Roster, Victim};
 use super::steps::Steps;
 use super::takes::Forbidden;
 use crate::actions::gang;
+use crate::actions::hold;
 use crate::actions::together::Choice;
 use crate::decision::Cause;
 use crate::session::Session;
@@ -114,7 +115,7 @@ fn anybody(session: &mut Session<'_>, aim: &Aim, purpose: Purpose, all: &[(TaskI
 
 /// Whether each question about victims goes to another process: then few are asked, about many at once.
 pub(super) fn asks_others(session: &Session<'_>) -> bool {
-    session.tiers.every().any(Plugin::asks_others)
+    session.tiers.victims_are_judged_remotely()
 }
 
 /// Those whom plugins let go if nobody else had to: whom they do not let go alone they do not let go with others. That too
@@ -152,12 +153,18 @@ pub(super) fn together(
     }
     let picked = aim.as_if_whole(session, |session| {
         let ask = |plugin: &dyn Plugin, of: &[TaskId]| purpose.ask(plugin, session.world, aim.last(), of);
-        session.tiers.victims(purpose.flag(), None, &ids, ask)
+        session.tiers.intersect(purpose.flag(), None, &ids, ask)
     });
-    let (_, picked) = picked.unwrap_or_default();
+    let picked = picked.map(|picked| picked.victims).unwrap_or_default();
     let mut budgets = Budgets::new(session.world);
     let picked: FxHashSet<TaskId> = picked.into_iter().filter(|task| budgets.take(*task)).collect();
     all.into_iter().filter(|(task, _)| picked.contains(task)).collect()
+}
+
+/// Whether a running pod of a job is protected because the job has a reservation: without the pod, victims that the job already
+/// preempted would have been evicted in vain. A preemptor that outranks the job in its queue may evict it.
+pub(super) fn keeps_reservation(session: &Session<'_>, preemptor: JobId, job: JobId) -> bool {
+    job != preemptor && hold::is_reserved(session, job) && !session.outranks(preemptor, job)
 }
 
 /// Whether a victim is still one, and one for this aim.
@@ -182,6 +189,7 @@ fn is_offered(session: &Session<'_>, aim: &Aim, purpose: Purpose, victim: &Victi
     };
     world.tasks[victim.task].status == victim.status
         && purpose.takes_from_job(aim.job, victim.job)
+        && !keeps_reservation(session, aim.job, victim.job)
         && (idle(victim.task) || !aim.is_idle(world))
         && lesser
 }
@@ -369,8 +377,8 @@ impl Search<'_, '_> {
         }
         let (tier, picked) = aim.as_if_whole(self.session, |session| {
             let ask = |plugin: &dyn Plugin, of: &[TaskId]| purpose.ask(plugin, session.world, aim.last(), of);
-            let picked = session.tiers.victims(purpose.flag(), tier, &ids, ask)?;
-            Some(outranked(session, aim, purpose, offered, picked))
+            let picked = session.tiers.intersect(purpose.flag(), tier, &ids, ask)?;
+            Some(outranked(session, aim, purpose, offered, (picked.tier, picked.victims)))
         })?;
         if picked.is_empty() {
             return None;

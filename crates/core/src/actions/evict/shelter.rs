@@ -8,7 +8,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use super::aim::Aim;
 use super::ledger::Ledgers;
 use super::purpose::Purpose;
-use super::search::asks_others;
+use super::search::{asks_others, keeps_reservation};
 use super::takes::{Forbidden, Party};
 use crate::session::Session;
 use phalanx_cluster::diagnosis::{Nobody, Shelter, Sheltered, Short};
@@ -166,8 +166,8 @@ impl Search<'_, '_> {
             EvictionKind::Preempt => Flag::Preemptable,
             EvictionKind::Reclaim => Flag::Reclaimable,
         };
-        let protects = self.session.tiers.with(flag).find(|plugin| plugin.protects(world, id));
-        protects.map(|plugin| Shelter::Plugin(plugin.shelter()))
+        let mut parts = self.session.tiers.with(flag).filter_map(Plugin::protection);
+        parts.find(|part| part.protects(world, id)).map(|part| Shelter::Plugin(part.reason()))
     }
 
     /// From this job.
@@ -186,7 +186,7 @@ impl Search<'_, '_> {
             return Some(self.by_priority());
         }
         let alike =
-            rank.is_eq() && self.purpose.is_of_jobs() && !self.session.tiers.rank(self.purpose.flag());
+            rank.is_eq() && self.purpose.is_of_jobs() && !self.session.tiers.ranks_jobs(self.purpose.flag());
         let kept = if alike { None } else { self.kept(id) };
         if matters && rank.is_eq() && (alike || kept.is_some()) {
             return Some(self.by_priority());
@@ -195,6 +195,9 @@ impl Search<'_, '_> {
             Some(Kept::Otherwise(what)) => return Some(Shelter::Kept(what)),
             Some(Kept::Gang) => return self.by_gang(job, task.role),
             None => {}
+        }
+        if keeps_reservation(self.session, self.aim.job, job) {
+            return Some(Shelter::Reserved);
         }
         if self.forbidden.has(world, job) {
             return Some(Shelter::Takes);
@@ -220,7 +223,7 @@ impl Search<'_, '_> {
         if self.together.is_empty() || self.together.contains(&id) {
             return None;
         }
-        let keeps_gangs = || self.session.tiers.asked(purpose.flag()).any(Plugin::keeps_gangs);
+        let keeps_gangs = || self.session.tiers.with(purpose.flag()).any(Plugin::keeps_gangs);
         if self.lacking(job, world.tasks[id].role).is_some() && keeps_gangs() {
             return self.by_gang(job, world.tasks[id].role);
         }
@@ -283,11 +286,11 @@ fn kept(session: &Session<'_>, (by, id): (TaskId, TaskId), purpose: Purpose) -> 
         return None;
     }
     let refuses = |plugin: &&dyn Plugin| ask(*plugin, &[id]).is_some_and(|picked| picked.is_empty());
-    let mut refusing = session.tiers.asked(purpose.flag()).filter(refuses).collect::<Vec<_>>();
-    refusing.sort_by_key(|plugin| !plugin.guards_queues());
+    let mut refusing = session.tiers.with(purpose.flag()).filter(refuses).collect::<Vec<_>>();
+    refusing.sort_by_key(|plugin| plugin.queue_guard().is_none());
     Some(match refusing.first() {
         Some(plugin) if plugin.keeps_gangs() => Kept::Gang,
-        Some(plugin) => Kept::Otherwise(plugin.keeps(world, by, id)),
+        Some(plugin) => Kept::Otherwise(plugin.keep_reason(world, by, id)),
         None => Kept::Otherwise("that no plugin lets go for it".into()),
     })
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::prospect::Prospect;
-use super::{JobId, LAST_STEPS, NoEviction, Plugin, Search, TaskId, Unit, Untried, Victim, proof};
+use super::{JobId, LAST_STEPS, NoEviction, Search, TaskId, Unit, Untried, Victim, proof};
 use crate::session::Session;
 use phalanx_cluster::{Budgets, Status, World};
 use phalanx_framework::plugin::EvictionKind;
@@ -153,7 +153,7 @@ impl Search<'_, '_> {
 
     /// Whether plugins count down what queues hold, so that it may matter who is offered first.
     fn order_matters(&self) -> bool {
-        self.purpose.kind() == EvictionKind::Reclaim && self.session.tiers.every().any(Plugin::guards_queues)
+        self.purpose.kind() == EvictionKind::Reclaim && self.session.tiers.guard_queues()
     }
 
     /// Whether one more may go when these are gone.

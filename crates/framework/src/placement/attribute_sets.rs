@@ -1,4 +1,4 @@
-//! Kinds of nodes: those that no rule by attributes can tell apart.
+//! AttributeSets of nodes: those that no rule by attributes can tell apart.
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -10,48 +10,48 @@ use phalanx_cluster::event::Taint;
 
 /// Of an attribute that is read, the values that make a difference.
 #[derive(Debug)]
-enum Known {
+enum ReadValues {
     These(FxHashSet<Arc<str>>),
     All,
 }
 
 /// What a node has of an attribute that is read.
 #[derive(Debug, PartialEq, Eq, Hash)]
-enum Trait {
-    Nothing,
+enum AttributeValue {
+    Missing,
     /// A value nobody asks for.
-    Other,
+    Irrelevant,
     Value(Arc<str>),
-    Size(i64),
+    ImageSize(i64),
 }
 
 #[derive(Debug, PartialEq, Eq, Hash)]
-struct Kind {
+struct AttributeSet {
     ready: bool,
     unschedulable: bool,
     taints: Vec<Taint>,
     /// In the order of the attributes that are read.
-    traits: Vec<Trait>,
+    values: Vec<AttributeValue>,
 }
 
 #[derive(Debug)]
-struct Entry {
-    kind: Arc<Kind>,
+struct AttributeSetUse {
+    attribute_set: Arc<AttributeSet>,
     nodes: u32,
 }
 
-/// The kinds that there are, by dense number.
+/// The attribute_sets that there are, by dense number.
 #[derive(Debug, Default)]
-pub(super) struct Kinds {
-    read: BTreeMap<Attribute, Known>,
-    ids: FxHashMap<Arc<Kind>, u32>,
-    entries: Vec<Entry>,
+pub(super) struct AttributeSets {
+    read: BTreeMap<Attribute, ReadValues>,
+    ids: FxHashMap<Arc<AttributeSet>, u32>,
+    entries: Vec<AttributeSetUse>,
     free: Vec<u32>,
     stamp: u64,
 }
 
-impl Kinds {
-    /// Changes when a kind comes or goes.
+impl AttributeSets {
+    /// Changes when a attribute_set comes or goes.
     pub(super) fn stamp(&self) -> u64 {
         self.stamp
     }
@@ -64,21 +64,22 @@ impl Kinds {
     /// Takes note that a difference matters. True when it did not before: then all nodes have to join anew.
     pub(super) fn learn(&mut self, attribute: &Attribute, values: &Values) -> bool {
         let new = !self.read.contains_key(attribute);
-        let known = self.read.entry(attribute.clone()).or_insert_with(|| Known::These(FxHashSet::default()));
+        let known =
+            self.read.entry(attribute.clone()).or_insert_with(|| ReadValues::These(FxHashSet::default()));
         let more = match (&mut *known, values) {
-            (Known::All, _) => false,
-            (Known::These(_), Values::All) => {
-                *known = Known::All;
+            (ReadValues::All, _) => false,
+            (ReadValues::These(_), Values::All) => {
+                *known = ReadValues::All;
                 true
             }
-            (Known::These(set), Values::These(list)) => {
+            (ReadValues::These(set), Values::These(list)) => {
                 list.iter().filter(|value| set.insert(Arc::clone(value))).count() > 0
             }
         };
         new || more
     }
 
-    /// Forgets all kinds, not what matters.
+    /// Forgets all attribute_sets, not what matters.
     pub(super) fn clear(&mut self) {
         self.ids.clear();
         self.entries.clear();
@@ -86,16 +87,16 @@ impl Kinds {
         self.stamp += 1;
     }
 
-    /// Counts a node in, and returns its kind.
+    /// Counts a node in, and returns its attribute_set.
     pub(super) fn join(&mut self, node: &Node) -> u32 {
-        let kind = self.kind_of(node);
-        if let Some(&id) = self.ids.get(&kind) {
+        let attribute_set = self.attribute_set_of(node);
+        if let Some(&id) = self.ids.get(&attribute_set) {
             self.entries[id as usize].nodes += 1;
             return id;
         }
         self.stamp += 1;
-        let kind = Arc::new(kind);
-        let entry = Entry { kind: kind.clone(), nodes: 1 };
+        let attribute_set = Arc::new(attribute_set);
+        let entry = AttributeSetUse { attribute_set: attribute_set.clone(), nodes: 1 };
         let id = if let Some(id) = self.free.pop() {
             self.entries[id as usize] = entry;
             id
@@ -103,7 +104,7 @@ impl Kinds {
             self.entries.push(entry);
             self.entries.len() as u32 - 1
         };
-        self.ids.insert(kind, id);
+        self.ids.insert(attribute_set, id);
         id
     }
 
@@ -112,32 +113,34 @@ impl Kinds {
         let entry = &mut self.entries[id as usize];
         entry.nodes -= 1;
         if entry.nodes == 0 {
-            self.ids.remove(&entry.kind);
+            self.ids.remove(&entry.attribute_set);
             self.free.push(id);
             self.stamp += 1;
         }
     }
 
-    fn kind_of(&self, node: &Node) -> Kind {
-        let of = |(attribute, known): (&Attribute, &Known)| {
+    fn attribute_set_of(&self, node: &Node) -> AttributeSet {
+        let of = |(attribute, known): (&Attribute, &ReadValues)| {
             let value = match attribute {
                 Attribute::Name => Some(&node.name),
                 Attribute::Label(key) => node.label_value(key),
                 Attribute::Image(image) => {
-                    return node.image_size(*image).map_or(Trait::Nothing, Trait::Size);
+                    return node
+                        .image_size(*image)
+                        .map_or(AttributeValue::Missing, AttributeValue::ImageSize);
                 }
             };
             match (value, known) {
-                (None, _) => Trait::Nothing,
-                (Some(value), Known::These(set)) if !set.contains(value) => Trait::Other,
-                (Some(value), _) => Trait::Value(value.clone()),
+                (None, _) => AttributeValue::Missing,
+                (Some(value), ReadValues::These(set)) if !set.contains(value) => AttributeValue::Irrelevant,
+                (Some(value), _) => AttributeValue::Value(value.clone()),
             }
         };
-        Kind {
+        AttributeSet {
             ready: node.ready,
             unschedulable: node.unschedulable,
             taints: node.taints.clone(),
-            traits: self.read.iter().map(of).collect(),
+            values: self.read.iter().map(of).collect(),
         }
     }
 }

@@ -1,10 +1,10 @@
-//! The rooms of cells, as scorers read them.
+//! The amounts of buckets, as scorers read them.
 use phalanx_cluster::Node;
 use phalanx_resource::{Amounts, DimId};
 
 /// What scorers look at most, as floats: these divide several times as fast as integers.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Gauge {
+pub struct NodeAmounts {
     /// What pods can have, of cpu (milli) and memory (bytes).
     pub allocatable: [f64; 2],
     /// What they hold or are promised.
@@ -16,17 +16,17 @@ pub struct Gauge {
     /// Pods for which there is room.
     pods: i32,
     /// Nothing is being released or nominated, and all amounts are exact: what is free is allocatable less used.
-    calm: bool,
+    only_used: bool,
 }
 
 /// A request of cpu, memory and pods alone, none of which is 0.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Plain {
+pub(super) struct SimpleRequest {
     request: [f64; 2],
     pods: i32,
 }
 
-impl Plain {
+impl SimpleRequest {
     pub(super) fn of(request: &Amounts) -> Option<Self> {
         let amounts = AMOUNTS.map(|dim| request.get(dim));
         let known = amounts.iter().all(|amount| (1..EXACT).contains(amount)) && request.iter().count() == 3;
@@ -36,9 +36,9 @@ impl Plain {
 
     /// Whether there is room for it, now as well as later; `None` where that takes a closer look.
     #[inline]
-    pub(super) fn fits(&self, gauge: &Gauge) -> Option<bool> {
-        let fits = |at: usize| gauge.used[at] + self.request[at] <= gauge.allocatable[at];
-        gauge.calm.then(|| fits(0) && fits(1) && self.pods <= gauge.pods)
+    pub(super) fn fits(&self, amounts: &NodeAmounts) -> Option<bool> {
+        let fits = |at: usize| amounts.used[at] + self.request[at] <= amounts.allocatable[at];
+        amounts.only_used.then(|| fits(0) && fits(1) && self.pods <= amounts.pods)
     }
 }
 
@@ -46,7 +46,7 @@ const AMOUNTS: [DimId; 2] = [DimId::CPU, DimId::MEMORY];
 /// Sums of two amounts below this are exact in floats.
 const EXACT: i64 = 1 << 52;
 
-impl Gauge {
+impl NodeAmounts {
     /// Of a node.
     pub fn of(node: &Node) -> Self {
         let amounts = [AMOUNTS.map(|dim| node.allocatable.get(dim)), AMOUNTS.map(|dim| node.used(dim))];
@@ -58,7 +58,7 @@ impl Gauge {
             nonzero_used: node.nonzero_used.map(|amount| amount as f64),
             balance: balance(used, allocatable),
             pods: node.idle.get(DimId::PODS).clamp(i32::MIN.into(), i32::MAX.into()) as i32,
-            calm: exact && node.releasing.is_zero() && node.pipelined.is_zero(),
+            only_used: exact && node.releasing.is_zero() && node.pipelined.is_zero(),
         }
     }
 }
@@ -90,30 +90,30 @@ pub fn balance(requested: [f64; 2], allocatable: [f64; 2]) -> f64 {
     floor((1.0 - deviation) * 100.0)
 }
 
-/// Rooms by slot.
+/// BucketAmounts by slot.
 #[derive(Debug, Default)]
-pub struct Rooms {
+pub struct BucketAmounts {
     /// A node of the room and nothing else.
     nodes: Vec<Node>,
-    gauges: Vec<Gauge>,
+    amounts: Vec<NodeAmounts>,
 }
 
-impl Rooms {
+impl BucketAmounts {
     /// A node with the room, and no attributes.
     #[inline]
     pub fn node(&self, slot: u32) -> &Node {
         &self.nodes[slot as usize]
     }
 
-    /// Its gauge.
+    /// Its amounts.
     #[inline]
-    pub fn gauge(&self, slot: u32) -> &Gauge {
-        &self.gauges[slot as usize]
+    pub fn amounts(&self, slot: u32) -> &NodeAmounts {
+        &self.amounts[slot as usize]
     }
 
     pub(super) fn clear(&mut self) {
         self.nodes.clear();
-        self.gauges.clear();
+        self.amounts.clear();
     }
 
     /// Makes the room of a slot that of a node.
@@ -121,10 +121,10 @@ impl Rooms {
         let slot = slot as usize;
         if self.nodes.len() <= slot {
             self.nodes.resize_with(slot + 1, Node::default);
-            self.gauges.resize(slot + 1, Gauge::default());
+            self.amounts.resize(slot + 1, NodeAmounts::default());
         }
         self.nodes[slot].assume_room(node);
-        self.gauges[slot] = Gauge::of(node);
+        self.amounts[slot] = NodeAmounts::of(node);
     }
 }
 
