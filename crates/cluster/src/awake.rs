@@ -8,7 +8,6 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
 use super::herds::Herds;
-use super::promise::Promises;
 use super::{Job, World};
 use crate::event::{Phase, Time};
 use crate::id::{HerdId, JobId, QueueId};
@@ -57,7 +56,6 @@ impl PartialEq for Place {
 pub(crate) struct Pools {
     awake: Vec<JobId>,
     pub(super) herds: Herds,
-    promises: Promises,
     off: BinaryHeap<Reverse<(Time, JobId, u32)>>,
     off_herds: BinaryHeap<Reverse<(Time, HerdId)>>,
     timers: BinaryHeap<Reverse<(Time, JobId)>>,
@@ -104,15 +102,9 @@ impl Pools {
         if let State::Parked(herd) = job.place.state {
             self.herds.leave(herd, job);
         }
-        self.promises.remove(id);
-        self.promises.forget_quota(id);
         job.place.state = State::Awake;
         job.place.first_of = None;
         self.awake.push(id);
-    }
-
-    pub(super) fn promises(&self) -> &Promises {
-        &self.promises
     }
 
     /// A number that no entry has.
@@ -125,6 +117,7 @@ impl Pools {
 impl World {
     /// Something of a job changed.
     pub fn wake_job(&mut self, id: JobId) {
+        self.inqueue.mark(id);
         self.pools.add(id, &mut self.jobs[id]);
     }
 
@@ -179,11 +172,9 @@ impl World {
     /// The job sleeps until something of it changes.
     pub fn settle_job(&mut self, id: JobId) {
         self.jobs[id].place.state = State::Settled;
-        self.asleep(id);
     }
 
-    /// Changes something of a job that need not be looked at for it: if nothing is to be decided for it, it sleeps on. What it
-    /// was promised must stay the same.
+    /// Changes something of a job that need not be looked at for it: if nothing is to be decided for it, it sleeps on.
     pub(super) fn without_waking(&mut self, id: Option<JobId>, change: impl FnOnce(&mut Self)) {
         let settled = id.filter(|id| self.jobs[*id].place.state == State::Settled);
         if let Some(id) = settled {
@@ -192,19 +183,6 @@ impl World {
         change(self);
         if let Some(id) = settled {
             self.jobs[id].place.state = State::Settled;
-        }
-    }
-
-    /// A job sleeps: until it is awake, what it was promised stays.
-    fn asleep(&mut self, id: JobId) {
-        let (promise, demand) = (self.promise(id), self.quota_promise(id));
-        let Self { pools, jobs, .. } = self;
-        let job = &jobs[id];
-        if let Some(promise) = promise {
-            pools.promises.add(id, promise);
-        }
-        if let Some(demand) = demand {
-            pools.promises.keep_quota(id, &job.key.namespace, demand);
         }
     }
 
@@ -224,7 +202,6 @@ impl World {
         let denied = job.is_denied();
         job.place = Place { state: State::Parked(herd), serial, first_of: None, denied, ..job.place };
         pools.herds.join(herd, job);
-        self.asleep(id);
         serial
     }
 
@@ -245,7 +222,6 @@ impl World {
         let tries = place.tries.saturating_add(1);
         *place = Place { state: State::Off, serial, first_of: None, tries, ..*place };
         pools.off.push(Reverse((backoff(now, tries), id, serial)));
-        self.asleep(id);
     }
 
     /// Leaves a herd alone for a while: its first was called in vain.
@@ -333,20 +309,6 @@ impl World {
             }
             self.pools.timers.pop();
         }
-    }
-
-    /// Whether the sums of what jobs that sleep were promised are those of the jobs.
-    pub(super) fn promises_are_kept(&self) -> bool {
-        let mut sums = Promises::default();
-        for (id, job) in self.jobs.iter().filter(|(_, job)| job.place.state != State::Awake) {
-            if let Some(promise) = self.promise(id) {
-                sums.add(id, promise);
-            }
-            if let Some(demand) = self.quota_promise(id) {
-                sums.keep_quota(id, &job.key.namespace, demand);
-            }
-        }
-        self.pools.promises.are(&sums)
     }
 
     /// How many jobs are parked.

@@ -11,6 +11,7 @@ use crate::event::{Key, Time};
 use crate::groups::GroupHolds;
 use crate::id::{ClassId, ImageId, JobId, NodeId, QueueId, Slots, TaskId};
 use crate::images::Images;
+use crate::inqueue::InqueueRequests;
 use crate::pdbs::Pdbs;
 use crate::seat::Seat;
 use crate::terms::Terms;
@@ -99,6 +100,7 @@ pub struct World {
     pub(crate) group_controller: bool,
     /// Another process decides: what stands on the objects is its work, and true.
     pub(crate) standby: bool,
+    pub(crate) inqueue: InqueueRequests,
     pub(crate) pools: Pools,
     pub(crate) marked: marks::Marked,
     pub(crate) givers: givers::Givers,
@@ -177,6 +179,7 @@ impl World {
             group_wait: options.group_wait,
             group_controller: false,
             standby: false,
+            inqueue: InqueueRequests::default(),
             pools: Pools::default(),
             marked: marks::Marked::default(),
             givers: givers::Givers::default(),
@@ -323,7 +326,7 @@ impl World {
 
     /// Keeps the counts and sums of a task's job and queue, and of the queues above.
     pub(crate) fn count(&mut self, id: TaskId, from: Option<Status>, to: Option<Status>) {
-        let Self { tasks, jobs, queues, classes, pools, givers, changes, .. } = self;
+        let Self { tasks, jobs, queues, classes, inqueue, pools, givers, changes, .. } = self;
         let task = &tasks[id];
         let request = &classes[task.class].request;
         let Some(of) = task.job else {
@@ -335,6 +338,7 @@ impl World {
         };
         let job = &mut jobs[of];
         changes.moved.push(job.queue);
+        inqueue.mark(of);
         pools.add(of, job);
         job.count(task.role, from, to);
         givers.update(of, job);

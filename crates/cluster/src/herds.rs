@@ -274,8 +274,6 @@ pub(crate) struct Herds {
     parked: usize,
     /// How many of them wait because binds were refused.
     denied: usize,
-    /// How many of them wait for admission by their minResources.
-    asking: usize,
     pub(super) rooms: Rooms,
     /// How many herds look for company.
     seeking: usize,
@@ -285,11 +283,6 @@ pub(crate) struct Herds {
     company: bool,
     /// What plugins say of nodes may be another thing for some queue.
     all_called: bool,
-}
-
-/// Whether a job waits for admission by its minResources.
-pub(crate) fn asks(job: &Job) -> bool {
-    job.phase == Phase::Pending && job.exists && job.min_resources.is_some()
 }
 
 impl Herds {
@@ -310,7 +303,6 @@ impl Herds {
     pub(super) fn leave(&mut self, id: HerdId, job: &Job) {
         self.parked -= 1;
         self.denied -= usize::from(job.place.denied);
-        self.asking -= usize::from(asks(job));
         if let Some(queue) = self.queues.get_mut(&job.queue) {
             queue.parked -= 1;
         }
@@ -327,7 +319,6 @@ impl Herds {
     pub(super) fn join(&mut self, id: HerdId, job: &Job) {
         self.parked += 1;
         self.denied += usize::from(job.place.denied);
-        self.asking += usize::from(asks(job));
         if let Some(queue) = self.queues.get_mut(&job.queue) {
             queue.parked += 1;
         }
@@ -430,11 +421,6 @@ impl Herds {
 }
 
 impl World {
-    /// Whether any job waits for admission by its minResources, awake or parked.
-    pub fn any_asks(&self) -> bool {
-        self.pools.herds.asking > 0 || self.awake_jobs().iter().any(|job| asks(&self.jobs[*job]))
-    }
-
     /// The herd of an id.
     pub fn herd(&self, id: HerdId) -> Option<&Herd> {
         self.pools.herds.all.get(id)
@@ -528,8 +514,6 @@ impl World {
         let of_queues: usize = herds.queues.values().map(|queue| queue.parked).sum();
         let counts = [herds.parked, live, of_queues].iter().all(|count| *count == parked.len());
         note(counts, "counts of parked jobs".to_owned());
-        let asking = parked.iter().filter(|job| asks(job)).count();
-        note(asking == herds.asking, "count of parked jobs that ask to be admitted".to_owned());
         let denied = parked.iter().filter(|job| job.place.denied).count();
         note(denied == herds.denied, "count of parked jobs whose binds were refused".to_owned());
         herds.lineups.check(&herds.all, note);

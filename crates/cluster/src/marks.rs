@@ -4,7 +4,7 @@ use std::marker::PhantomData;
 use super::Status;
 use crate::id::{Id, NodeId, TaskId};
 
-/// A set of ids, a bit for each. What is marked follows from the objects, so it is no part of what the World is.
+/// A set of ids, a bit for each.
 #[derive(Clone, Debug)]
 pub(super) struct Marks<I> {
     words: Vec<u64>,
@@ -17,9 +17,11 @@ impl<I> Default for Marks<I> {
     }
 }
 
-impl<I> PartialEq for Marks<I> {
-    fn eq(&self, _: &Self) -> bool {
-        true
+/// Sets are equal when they have the same ids.
+impl<I: Id> PartialEq for Marks<I> {
+    fn eq(&self, other: &Self) -> bool {
+        let end = self.words.len().max(other.words.len());
+        (0..end).all(|at| self.words.get(at).unwrap_or(&0) == other.words.get(at).unwrap_or(&0))
     }
 }
 
@@ -37,6 +39,11 @@ impl<I: Id> Marks<I> {
         }
     }
 
+    #[inline]
+    pub(super) fn has(&self, id: I) -> bool {
+        self.words.get(id.index() / 64).is_some_and(|word| word & (1 << (id.index() % 64)) != 0)
+    }
+
     /// All, by id.
     pub(super) fn iter(&self) -> impl Iterator<Item = I> + '_ {
         let bits = |(at, word): (usize, &u64)| {
@@ -48,6 +55,55 @@ impl<I: Id> Marks<I> {
             })
         };
         self.words.iter().enumerate().flat_map(bits)
+    }
+}
+
+/// Ids of what has changed, each once.
+#[derive(Clone, Debug)]
+pub(super) struct Dirty<I> {
+    marks: Marks<I>,
+    list: Vec<I>,
+}
+
+impl<I> Default for Dirty<I> {
+    fn default() -> Self {
+        Self { marks: Marks::default(), list: Vec::new() }
+    }
+}
+
+/// Which ids are marked counts, not the order.
+impl<I: Id + Ord> PartialEq for Dirty<I> {
+    fn eq(&self, other: &Self) -> bool {
+        self.marks.iter().eq(other.marks.iter())
+    }
+}
+
+impl<I: Id> Dirty<I> {
+    /// Marks an id. True when it was not marked before.
+    #[inline]
+    pub(super) fn mark(&mut self, id: I) -> bool {
+        let fresh = !self.has(id);
+        if fresh {
+            self.marks.set(id, true);
+            self.list.push(id);
+        }
+        fresh
+    }
+
+    #[inline]
+    pub(super) fn has(&self, id: I) -> bool {
+        self.marks.has(id)
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = I> + '_ {
+        self.list.iter().copied()
+    }
+
+    /// All that are marked, in the order in which they were; none is marked then.
+    pub(super) fn take(&mut self) -> Vec<I> {
+        let list = std::mem::take(&mut self.list);
+        list.iter().for_each(|id| self.marks.set(*id, false));
+        list
     }
 }
 

@@ -129,6 +129,7 @@ impl Scheduler {
         self.placement.begin_cycle(world);
         world.expire_usage(now);
         world.refresh_devices();
+        world.refresh_inqueue();
         world.tend_seats(now);
         if std::mem::take(&mut self.fresh) {
             world.wake_all_jobs();

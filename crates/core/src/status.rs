@@ -94,12 +94,13 @@ fn solo_text(refusals: &[Refusal], texts: Vec<String>, dims: &phalanx_resource::
 
 fn close_group(session: &mut Session<'_>, id: JobId, verdict: &Verdict, stamp: &mut Stamp) {
     let Session { world, decisions, .. } = session;
-    let job = &mut world.jobs[id];
+    let job = &world.jobs[id];
     if !job.exists {
         return;
     }
     let unschedulable = !verdict.ready && verdict.message.is_some() && job.phase != Phase::Pending;
-    job.phase = next_phase(job, unschedulable);
+    world.set_phase(id, next_phase(job, unschedulable));
+    let job = &mut world.jobs[id];
     let change = Change::of(job, verdict);
     if job.kind == JobKind::Solo
         || (same_counts(&counts(job), &job.written) && change.is_made(&job.written.conditions))

@@ -52,7 +52,7 @@ impl Overcommit {
         let mut room = world.total.scaled(factor.unwrap_or(DEFAULT_FACTOR));
         room.sub(&world.used);
         if world.any_asks() {
-            room.sub(&world.promises_to_keep());
+            room.sub(&world.inqueue_requests());
         }
         let factor = factor.unwrap_or(DEFAULT_FACTOR);
         Self { room, devices: device_room(world, factor) }

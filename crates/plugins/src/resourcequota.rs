@@ -54,7 +54,7 @@ struct ResourceQuotas {
 
 impl ResourceQuotas {
     fn open(world: &World) -> Self {
-        Self { admitted: world.quota_promises() }
+        Self { admitted: world.inqueue_by_namespace() }
     }
 
     /// By how much a demand would take a quota over its limits.

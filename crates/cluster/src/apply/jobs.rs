@@ -89,7 +89,6 @@ impl World {
         // If it is no echo of what we wrote, nor of what stood there before, somebody else wrote it.
         let rewritten = job.replaced.as_ref() != Some(&info.status) && job.written != info.status;
         if changed || rewritten || self.standby {
-            // Before anything of it changes: what it was promised is counted while it sleeps.
             self.wake_job(id);
         }
         if changed {

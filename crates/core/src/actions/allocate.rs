@@ -90,7 +90,7 @@ fn is_admitted(session: &mut Session<'_>, job: JobId) -> bool {
     }
     let admitted = !session.conf.has_action("enqueue") && session.queue_blocked(job).is_ok();
     if admitted {
-        session.world.jobs[job].phase = Phase::Inqueue;
+        session.world.set_phase(job, Phase::Inqueue);
     }
     admitted
 }

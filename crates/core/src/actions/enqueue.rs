@@ -31,7 +31,7 @@ fn run(session: &mut Session<'_>) {
     let mut admissible = Vec::with_capacity(pending.len());
     for job in pending {
         match session.queue_blocked(job) {
-            Ok(()) if has_all(&session.world.jobs[job]) => session.world.jobs[job].phase = Phase::Inqueue,
+            Ok(()) if has_all(&session.world.jobs[job]) => session.world.set_phase(job, Phase::Inqueue),
             Ok(()) => admissible.push(job),
             Err(refusal) => session.refuse(job, refusal),
         }
@@ -75,7 +75,7 @@ fn admit(session: &mut Session<'_>, job: JobId) -> bool {
         return false;
     }
     session.job_enqueued(job);
-    session.world.jobs[job].phase = Phase::Inqueue;
+    session.world.set_phase(job, Phase::Inqueue);
     session.admitted_late |= !is_before_allocate(session.conf);
     true
 }

@@ -135,7 +135,7 @@ impl Capacity {
         let let_in = LetIn::new(world, tree);
         let mut plugin = Self { tree, levels, standings, kept, devices, let_in };
         if world.any_asks() {
-            for (queue, promised) in world.promises() {
+            for (queue, promised) in world.claimed_by_queue() {
                 plugin.promise(world, queue, &promised);
             }
         }

@@ -68,7 +68,7 @@ impl Proportion {
     fn open(world: &World) -> Self {
         let mut standings = standings(world);
         if world.any_asks() {
-            for (queue, promised) in world.promises() {
+            for (queue, promised) in world.claimed_by_queue() {
                 standings[queue.index()].promised.add(&promised);
             }
         }
