@@ -28,7 +28,7 @@ struct Share {
 }
 
 /// The sums, and the jobs whose share they lack.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct InqueueRequests {
     sums: Sums,
     shares: FxHashMap<JobId, Share>,

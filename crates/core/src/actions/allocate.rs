@@ -9,8 +9,8 @@ use super::gates;
 use super::gather;
 use super::order::{self, Line};
 use super::work::Work;
+use crate::backlog;
 use crate::session::Session;
-use crate::waiting;
 use phalanx_cluster::Status;
 use phalanx_cluster::event::Phase;
 use phalanx_cluster::id::{JobId, QueueId};
@@ -32,7 +32,7 @@ pub(super) const DEF: ActionDef = ActionDef {
 fn run(session: &mut Session<'_>) {
     session.allocated = true;
     admit_without_enqueue(session);
-    let mut jobs = all_waiting(session);
+    let mut jobs = session.waiting_jobs();
     jobs.retain(|job| may_be_placed(session, *job));
     jobs.sort_unstable();
     gather::go_on(session, &jobs);
@@ -53,7 +53,7 @@ fn run(session: &mut Session<'_>) {
 /// Where the action enqueue is not configured, every PodGroup is admitted whose queue takes jobs, also one without pods:
 /// Volcano's job controller creates the pods of a job once its PodGroup is Inqueue.
 fn admit_without_enqueue(session: &mut Session<'_>) {
-    for job in session.world.awake_jobs() {
+    for job in session.active_jobs() {
         if !is_admitted(session, job)
             && let Err(refusal) = session.queue_blocked(job)
         {
@@ -77,10 +77,6 @@ fn may_be_placed(session: &mut Session<'_>, job: JobId) -> bool {
     Work::is_any(session, job)
 }
 
-fn all_waiting(session: &Session<'_>) -> Vec<JobId> {
-    session.world.waiting_jobs().map(|(id, _)| id).collect()
-}
-
 /// Whether a job is admitted; without the action enqueue it is admitted here if its queue takes jobs. Pods whose PodGroup
 /// does not exist count as admitted: `job_blocked` refuses them with that reason.
 fn is_admitted(session: &mut Session<'_>, job: JobId) -> bool {
@@ -97,7 +93,7 @@ fn is_admitted(session: &mut Session<'_>, job: JobId) -> bool {
 
 /// Puts the next one in line of those that waited for the same as one that was served.
 fn join_next(session: &mut Session<'_>, line: &mut Line, job: JobId, works: &mut FxHashMap<JobId, Work>) {
-    let Some(next) = waiting::call_next(session, job) else { return };
+    let Some(next) = backlog::call_next(session, job) else { return };
     works.remove(&next);
     if may_be_placed(session, next) {
         line.push(session, next);
@@ -106,7 +102,7 @@ fn join_next(session: &mut Session<'_>, line: &mut Line, job: JobId, works: &mut
 
 /// Puts the next one of a queue in line of those that were not looked at so far and may fit.
 fn join_hunted(session: &mut Session<'_>, line: &mut Line, queue: QueueId) {
-    while let Some(job) = waiting::call_hunted(session, queue) {
+    while let Some(job) = backlog::call_hunted(session, queue) {
         if may_be_placed(session, job) {
             line.push(session, job);
             return;
