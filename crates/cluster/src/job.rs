@@ -3,7 +3,6 @@ use std::sync::Arc;
 
 use phalanx_resource::Amounts;
 
-use super::awake::Place;
 use super::denied::Denied;
 use super::task::{Counts, Status};
 use super::tree::{Part, Sums};
@@ -119,8 +118,6 @@ pub struct Job {
     pub refusals: Vec<Refusal>,
     /// What people were told about its annotations.
     pub told: Option<Arc<str>>,
-    /// Its pool.
-    pub place: Place,
 }
 
 impl Job {
@@ -168,7 +165,6 @@ impl Job {
             no_way: None,
             refusals: Vec::new(),
             told: None,
-            place: Place::default(),
         }
     }
 
@@ -207,6 +203,23 @@ impl Job {
     /// Whether it lost members and keeps nodes for them on which there is no room yet.
     pub fn gathers_room(&self) -> bool {
         self.gathers
+    }
+
+    /// Whether a search for it was left to the next cycle.
+    pub fn had_no_turn(&self) -> bool {
+        self.passed_over || self.unsearched
+    }
+
+    /// Whether nothing is to be decided for it until something of it changes.
+    pub fn is_settled(&self) -> bool {
+        let to_admit = self.phase == Phase::Pending && self.exists;
+        self.waiting() == 0 && !to_admit && !self.had_no_turn() && self.refusals.is_empty()
+    }
+
+    /// Whether any task of it has a node, or one that is promised.
+    pub fn has_places(&self) -> bool {
+        let placed = self.counts.total() - self.counts.of(Status::Pending);
+        placed > 0
     }
 
     /// Tasks that wait for a node or for room on one.

@@ -3,11 +3,11 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::actions::{self, Past};
+use crate::backlog::{self, Backlog, Patience, Pending};
 use crate::decision::Decision;
 use crate::session::Session;
 use crate::status;
 use crate::unserved;
-use crate::waiting::{self, Patience};
 use phalanx_cluster::budget::Stopwatch;
 use phalanx_cluster::event::Time;
 use phalanx_cluster::id::JobId;
@@ -51,6 +51,7 @@ pub struct Scheduler {
     fresh: bool,
     patience: Patience,
     past: Past,
+    backlog: Backlog,
 }
 
 impl Scheduler {
@@ -66,6 +67,7 @@ impl Scheduler {
             fresh: true,
             patience: Patience::default(),
             past: Past::default(),
+            backlog: Backlog::default(),
         }
     }
 
@@ -100,11 +102,32 @@ impl Scheduler {
         self.now.unwrap_or_default()
     }
 
+    /// Jobs that the next cycle looks at in any case, by id.
+    pub fn active_jobs(&mut self, world: &mut World) -> Vec<JobId> {
+        self.backlog.follow(world);
+        self.backlog.awake_jobs(world)
+    }
+
+    /// How many jobs wait, by pool.
+    pub fn pending(&mut self, world: &mut World) -> Pending {
+        self.backlog.follow(world);
+        self.backlog.pending(world)
+    }
+
+    /// What is wrong with the sums of the Cluster and with the backlog, one line each; empty when all is well. Costs a pass over
+    /// all objects.
+    pub fn check(&self, world: &World) -> Vec<String> {
+        let mut problems = world.check();
+        self.backlog.check(world, &mut |right, what| problems.extend((!right).then_some(what)));
+        problems
+    }
+
     /// Takes another configuration into force with the next cycle.
     pub fn set_conf(&mut self, conf: Conf) {
         self.conf = conf;
         self.placement.reset();
         self.past = Past::default();
+        self.backlog = Backlog::default();
         self.fresh = true;
     }
 
@@ -132,17 +155,18 @@ impl Scheduler {
         world.refresh_inqueue();
         world.tend_seats(now);
         if std::mem::take(&mut self.fresh) {
-            world.wake_all_jobs();
+            world.all_jobs_changed();
             world.note_news();
         }
-        let Self { conf, placement, cycle, extender, stopwatch, patience, past, .. } = self;
+        let Self { conf, placement, cycle, extender, stopwatch, patience, past, backlog, .. } = self;
         let outside = SessionInputs { now, before, extender: Some(extender), stopwatch: stopwatch.as_ref() };
         let mut session = Session::open(world, conf, placement, outside);
         session.past = std::mem::take(past);
+        session.backlog = std::mem::take(backlog);
         give_up_seats(&mut session);
         renew_nominations(&mut session);
         note_reserved(&mut session);
-        waiting::begin(&mut session, *patience);
+        backlog::begin(&mut session, *patience);
         for name in &conf.actions {
             if let Some(action) = actions::find(name) {
                 (action.run)(&mut session);
@@ -153,28 +177,29 @@ impl Scheduler {
         }
         unserved::note(&mut session);
         status::close(&mut session, *cycle);
-        waiting::settle(&mut session, *patience);
+        backlog::settle(&mut session, *patience);
         *past = std::mem::take(&mut session.past);
+        *backlog = std::mem::take(&mut session.backlog);
         session.tiers.every().for_each(|plugin| plugin.close(session.world));
         let wakes = session.tiers.every().filter_map(|plugin| plugin.wake(session.world));
         let world = &*session.world;
         // Those that were refused before room was given back in this cycle or admitted too late for it, and those whose search
         // was cut short.
-        let again = (world.parked() > 0 && world.was_freed() || session.admitted_late).then_some(now);
+        let again = (backlog.parked() > 0 && backlog.was_freed() || session.admitted_late).then_some(now);
         let again = again.or(session.cut_short.then_some(Time(now.0.saturating_add(CUT_SHORT))));
         let wakes = wakes
             .chain(world.usage_ends())
             .chain(world.refusals_end(now))
-            .chain(world.next_call())
+            .chain(backlog.next_call())
             .chain(past.wake())
             .chain(session.rests_until)
             .chain(session.reserved.iter().filter_map(|job| reservation_ends(world, *job)))
             .chain(world.seats_end());
         let wake = wakes.chain(again).min();
         // Those that are looked at in each cycle wait for one as well.
-        let awake = world.any_awake().then_some(Time(now.0.saturating_add(patience.flush)));
-        let turns = actions::gather::turns(world, now);
-        let flush = world.next_flush().into_iter().chain(awake).min();
+        let awake = backlog.any_awake().then_some(Time(now.0.saturating_add(patience.flush)));
+        let turns = actions::gather::turns(world, &backlog.awake_jobs(world), now);
+        let flush = backlog.next_flush().into_iter().chain(awake).min();
         Outcome { decisions: session.decisions, cycle: *cycle, wake, flush, turns }
     }
 }
@@ -195,7 +220,8 @@ fn renew_nominations(session: &mut Session<'_>) {
 /// pod affinity or spread may wait for pods that will not come.
 fn note_reserved(session: &mut Session<'_>) {
     let (mut reserved, mut changed) = (BTreeSet::new(), Vec::new());
-    for (id, job) in session.world.waiting_jobs() {
+    for id in session.waiting_jobs() {
+        let job = &session.world.jobs[id];
         let promised = job.counts.of(Status::Pipelined) > 0;
         reserved.extend(promised.then_some(id));
         changed.extend((promised != job.promised.is_some()).then_some((id, promised)));

@@ -3,6 +3,7 @@
 //! Nothing here reads files, sockets, clocks or the environment; time and the seed of all chance are arguments. A cycle
 //! that is run again on an equal World with equal arguments returns identical Decisions.
 pub mod actions;
+mod backlog;
 mod cycle;
 pub mod decision;
 pub mod report;
@@ -11,7 +12,6 @@ pub mod session;
 pub mod statement;
 mod status;
 mod unserved;
-mod waiting;
 
+pub use backlog::{Patience, Pending};
 pub use cycle::{Outcome, Scheduler};
-pub use waiting::Patience;

@@ -72,7 +72,7 @@ impl Stamp {
 /// Decides what to write.
 pub(crate) fn close(session: &mut Session<'_>, cycle: u64) {
     let mut stamp = Stamp::new(session.now, cycle);
-    for job in session.world.awake_jobs() {
+    for job in session.active_jobs() {
         let verdict = judge(session, job);
         close_group(session, job, &verdict, &mut stamp);
         tell_pods(session, job, &verdict);

@@ -30,7 +30,7 @@ pub(crate) fn note(session: &mut Session<'_>) {
     let missing = Missing::of(session.conf);
     let evicting: Vec<_> =
         EVICTING_ACTIONS.into_iter().filter(|action| session.conf.has_action(action)).collect();
-    for job in session.world.awake_jobs() {
+    for job in session.active_jobs() {
         if session.world.jobs[job].waiting() == 0 {
             continue;
         }

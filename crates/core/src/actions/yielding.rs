@@ -26,7 +26,7 @@ pub(super) fn lesser(session: &mut Session<'_>, job: JobId) -> Vec<JobId> {
     if session.world.queues[queue].own.pipelined.is_zero() {
         return Vec::new();
     }
-    let waiting: Vec<JobId> = session.world.waiting_jobs().map(|(id, _)| id).collect();
+    let waiting: Vec<JobId> = session.waiting_jobs();
     if session.searches.spend(job, waiting.len() / SCANNED).is_err() {
         return Vec::new();
     }

@@ -401,7 +401,7 @@ fn unlike_gangs(count: u32) -> Cluster {
 fn many_that_are_looked_at_in_vain_take_turns() {
     let mut cluster = unlike_gangs(20);
     cluster.cycle();
-    let pending = cluster.world.pending();
+    let pending = cluster.pending();
     assert_eq!((pending.active, pending.backoff, pending.unschedulable), (0, 0, 20));
     let of_runs: Vec<String> = (0..4).map(|at| format!("runs-{at}")).collect();
     for pod in of_runs {
@@ -422,8 +422,8 @@ fn what_nothing_is_known_of_is_left_alone_for_a_while() {
         cluster.add(PodInfo { group: None, created: Time(at), ..member(&format!("s{at}"), 0, "") });
     }
     cluster.cycle();
-    assert_eq!(cluster.world.pending().backoff, 5);
-    assert_eq!(cluster.world.pending().unschedulable, 3);
+    assert_eq!(cluster.pending().backoff, 5);
+    assert_eq!(cluster.pending().unschedulable, 3);
     cluster.nodes(1, "cpu=1 pods=100");
     assert_eq!(cluster.cycle().bound.len(), 8, "a second later");
 }

@@ -1,12 +1,13 @@
 //! Who waits for what: the herd that a job joins when it was refused.
 use std::sync::Arc;
 
+use super::herds::{Cure, HerdKey, Holds, Plight, Run, Shape, Stand};
 use crate::session::Session;
 use crate::unserved::EVICTING_ACTIONS;
 use phalanx_cluster::diagnosis::{NoEviction, Refusal, Unfit};
 use phalanx_cluster::event::{Dequeue, Phase, QueueGate, Time};
 use phalanx_cluster::id::{ClassId, JobId, TaskId, TermId};
-use phalanx_cluster::{Cure, HerdKey, Holds, Job, Plight, Run, Shape, Stand, Status, World};
+use phalanx_cluster::{Job, Status, World};
 
 /// Where a job goes that was refused for a reason that stands.
 pub(super) struct Parking {
