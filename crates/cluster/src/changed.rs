@@ -28,16 +28,16 @@ pub struct Changed {
     pub order: bool,
 }
 
-/// The log of such changes.
+/// The log of such changes, each once, so that it stays short while nobody takes it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ChangeLog {
     major: Dirty<JobId>,
     minor: Dirty<JobId>,
     /// The changes that are being made are minor ones.
     is_minor: bool,
-    gone: Vec<JobId>,
-    queues: Vec<QueueId>,
-    freed: Vec<NodeId>,
+    gone: Dirty<JobId>,
+    queues: Dirty<QueueId>,
+    freed: Dirty<NodeId>,
     order: bool,
 }
 
@@ -84,12 +84,12 @@ impl World {
 
     pub(crate) fn note_gone(&mut self, id: JobId) {
         self.inqueue.mark(id);
-        self.changes.log.gone.push(id);
+        self.changes.log.gone.mark(id);
     }
 
     /// A queue was added, changed or removed.
     pub(crate) fn queue_changed(&mut self, id: QueueId) {
-        self.changes.log.queues.push(id);
+        self.changes.log.queues.mark(id);
         self.doubt_queues();
         self.devices_moved_about();
     }
@@ -100,7 +100,9 @@ impl World {
         if jobs[job].counts.of(Status::Pipelined) > 0 {
             let pipelined = |id: &&crate::id::TaskId| tasks[**id].status == Status::Pipelined;
             let reserved = jobs[job].tasks.iter().filter(pipelined).filter_map(|id| tasks[*id].node);
-            changes.log.freed.extend(reserved);
+            for node in reserved {
+                changes.log.freed.mark(node);
+            }
         }
     }
 
@@ -109,12 +111,23 @@ impl World {
         !self.changes.log.is_empty() || self.volumes.has_woken() || self.devices.has_woken()
     }
 
+    /// Jobs that were removed since the changes were taken. Another job may have the id by now.
+    pub fn gone_jobs(&self) -> impl Iterator<Item = JobId> {
+        self.changes.log.gone.iter()
+    }
+
     /// What changed since this was called last.
     pub fn take_changes(&mut self) -> Changed {
         let log = std::mem::take(&mut self.changes.log);
         let of = |list: Dirty<JobId>, change| list.into_iter().map(move |id| (id, change));
         let jobs = of(log.major, JobChange::Major).chain(of(log.minor, JobChange::Minor)).collect();
-        Changed { gone: log.gone, jobs, queues: log.queues, freed: log.freed, order: log.order }
+        Changed {
+            gone: log.gone.into_iter().collect(),
+            jobs,
+            queues: log.queues.into_iter().collect(),
+            freed: log.freed.into_iter().collect(),
+            order: log.order,
+        }
     }
 
     /// The jobs that [watch](Self::watch_claims) claims to which something happened since this was called last.

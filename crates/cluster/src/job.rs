@@ -7,7 +7,6 @@ use super::denied::Denied;
 use super::task::{Counts, Status};
 use super::tree::{Part, Sums};
 use crate::annotation::Annotations;
-use crate::diagnosis::Refusal;
 use crate::event::{GroupRef, GroupStatus, Key, Phase, SubGroupPolicy, Time};
 use crate::id::{QueueId, TaskId};
 
@@ -114,8 +113,6 @@ pub struct Job {
     pub unsearched: bool,
     /// The last search for a way to start it found none.
     pub no_way: Option<NoWay>,
-    /// Why it waits, from the last cycle that asked.
-    pub refusals: Vec<Refusal>,
     /// What people were told about its annotations.
     pub told: Option<Arc<str>>,
 }
@@ -163,7 +160,6 @@ impl Job {
             giver: None,
             unsearched: false,
             no_way: None,
-            refusals: Vec::new(),
             told: None,
         }
     }
@@ -208,12 +204,6 @@ impl Job {
     /// Whether a search for it was left to the next cycle.
     pub fn had_no_turn(&self) -> bool {
         self.passed_over || self.unsearched
-    }
-
-    /// Whether nothing is to be decided for it until something of it changes.
-    pub fn is_settled(&self) -> bool {
-        let to_admit = self.phase == Phase::Pending && self.exists;
-        self.waiting() == 0 && !to_admit && !self.had_no_turn() && self.refusals.is_empty()
     }
 
     /// Whether any task of it has a node, or one that is promised.

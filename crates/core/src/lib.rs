@@ -9,9 +9,11 @@ pub mod decision;
 pub mod report;
 mod searches;
 pub mod session;
+mod state;
 pub mod statement;
 mod status;
 mod unserved;
 
 pub use backlog::{Patience, Pending};
-pub use cycle::{Outcome, Scheduler};
+pub use cycle::{CycleOptions, Outcome, Scheduler, cycle};
+pub use state::SchedulerState;

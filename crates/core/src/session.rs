@@ -372,9 +372,6 @@ impl<'w> Session<'w> {
     /// Notes why a job waits.
     pub fn refuse(&mut self, job: JobId, refusal: Refusal) {
         self.backlog.activate(job);
-        let refusals = &mut self.world.jobs[job].refusals;
-        if !refusals.contains(&refusal) {
-            refusals.push(refusal);
-        }
+        self.backlog.refusals.add(job, refusal);
     }
 }

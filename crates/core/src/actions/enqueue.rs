@@ -31,7 +31,7 @@ fn run(session: &mut Session<'_>) {
     for job in pending {
         match session.queue_blocked(job) {
             Ok(()) if has_all(&session.world.jobs[job]) && !session.backlog.is_called(job) => {
-                session.world.set_phase(job, Phase::Inqueue)
+                session.world.set_phase(job, Phase::Inqueue);
             }
             Ok(()) => admissible.push(job),
             Err(refusal) => session.refuse(job, refusal),

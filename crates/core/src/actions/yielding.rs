@@ -103,7 +103,7 @@ fn may_all_keep(session: &mut Session<'_>, job: JobId) -> bool {
 pub(super) fn tell(session: &mut Session<'_>, outranked: &[JobId], taker: JobId) {
     for job in outranked {
         let by = session.world.jobs[taker].key.clone();
-        session.world.jobs[*job].refusals.retain(|refusal| !matches!(refusal, Refusal::Reserved(_)));
+        session.backlog.refusals.retain(*job, |refusal| !matches!(refusal, Refusal::Reserved(_)));
         session.refuse(*job, Refusal::Outranked(by));
     }
 }

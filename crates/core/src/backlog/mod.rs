@@ -11,6 +11,7 @@ mod lineup;
 mod members;
 mod parking;
 mod pools;
+mod refusals;
 mod rooms;
 
 use crate::actions::Heap;
@@ -25,7 +26,7 @@ use phalanx_cluster::id::{JobId, QueueId};
 use phalanx_cluster::{Job, World};
 pub(crate) use pools::Backlog;
 pub use pools::Pending;
-use pools::is_denied;
+pub(crate) use refusals::Refusals;
 
 /// How patient jobs are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,7 +80,7 @@ pub(crate) fn begin(session: &mut Session<'_>, patience: Patience) {
     }
     session.backlog.forget_freed();
     for job in session.active_jobs() {
-        session.world.jobs[job].refusals.clear();
+        session.backlog.refusals.clear(job);
     }
 }
 
@@ -163,7 +164,7 @@ fn call_first(session: &mut Session<'_>, id: HerdId) -> Option<JobId> {
     session.backlog.note_called(id);
     session.backlog.call(job);
     session.backlog.set_first_of(job, id);
-    session.world.jobs[job].refusals.clear();
+    session.backlog.refusals.clear(job);
     Some(job)
 }
 
@@ -182,7 +183,7 @@ fn is_entry(backlog: &Backlog, herd: HerdId, (job, serial): Member) -> bool {
 pub(crate) fn settle(session: &mut Session<'_>, patience: Patience) {
     let awake = session.active_jobs();
     let (settled, waiting): (Vec<JobId>, Vec<JobId>) =
-        awake.into_iter().partition(|job| session.world.jobs[*job].is_settled());
+        awake.into_iter().partition(|job| session.backlog.is_settled(*job, &session.world.jobs[*job]));
     for job in settled {
         session.backlog.settle_job(job);
     }
@@ -247,7 +248,7 @@ fn park(session: &mut Session<'_>, job: JobId, parking: Parking, patience: Patie
     if let Some(left) = first_of.filter(|_| !in_vain) {
         session.backlog.doubt_herd(left);
     }
-    let denied = is_denied(&session.world.jobs[job]);
+    let denied = session.backlog.is_denied(job);
     let flush = Time(session.now.0.saturating_add(patience.flush));
     let serial = session.backlog.park(job, herd, denied, parking.until, flush);
     session.world.watch_claims(job, serial);

@@ -8,6 +8,7 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
 use super::herds::{HerdId, Herds};
+use super::refusals::Refusals;
 use phalanx_cluster::diagnosis::Refusal;
 use phalanx_cluster::event::{Phase, Time};
 use phalanx_cluster::id::{Id, JobId, QueueId};
@@ -51,6 +52,8 @@ pub(crate) struct Backlog {
     /// The jobs that are awake, and some that are gone.
     awake: Vec<JobId>,
     pub(super) herds: Herds,
+    /// Why jobs wait.
+    pub(crate) refusals: Refusals,
     off: BinaryHeap<Reverse<(Time, JobId, u32)>>,
     off_herds: BinaryHeap<Reverse<(Time, HerdId)>>,
     timers: BinaryHeap<Reverse<(Time, JobId)>>,
@@ -77,6 +80,7 @@ impl Backlog {
     pub(crate) fn follow(&mut self, world: &mut World) {
         if !std::mem::replace(&mut self.follows, true) {
             let changes = world.take_changes();
+            changes.gone.into_iter().for_each(|id| self.refusals.clear(id));
             self.changed_queues.extend(changes.queues);
             world.jobs.ids().for_each(|id| self.wake(id));
             return;
@@ -87,6 +91,7 @@ impl Backlog {
         let changes = world.take_changes();
         for id in changes.gone {
             self.leave_herd(id);
+            self.refusals.clear(id);
             if let Some(row) = self.rows.get_mut(id.index()) {
                 *row = Row::default();
             }
@@ -104,6 +109,11 @@ impl Backlog {
         self.changed_queues.extend(changes.queues);
         changes.freed.into_iter().for_each(|node| self.herds.rooms.note(node));
         self.wake_watchers(world);
+    }
+
+    /// Looks at all jobs anew in the next cycle.
+    pub(crate) fn begin_anew(&mut self) {
+        *self = Self { refusals: std::mem::take(&mut self.refusals), ..Self::default() };
     }
 
     /// Wakes parked jobs to whose claims something happened.
@@ -315,6 +325,17 @@ impl Backlog {
         }
     }
 
+    /// Whether a job was left alone when a cycle looked at it last.
+    pub(super) fn is_denied(&self, id: JobId) -> bool {
+        self.refusals.of(id).iter().any(|refusal| matches!(refusal, Refusal::BindDenied { .. }))
+    }
+
+    /// Whether nothing is to be decided for a job until something of it changes.
+    pub(super) fn is_settled(&self, id: JobId, job: &Job) -> bool {
+        let to_admit = job.phase == Phase::Pending && job.exists;
+        job.waiting() == 0 && !to_admit && !job.had_no_turn() && self.refusals.of(id).is_empty()
+    }
+
     /// How many jobs are parked.
     pub(crate) fn parked(&self) -> usize {
         self.herds.parked()
@@ -332,10 +353,10 @@ impl Backlog {
             let job = &world.jobs[id];
             let waits = job.waiting() > 0 || (job.phase == Phase::Pending && job.exists);
             let refused =
-                !job.refusals.is_empty() && (!job.has_places() || job.grows()) && !job.had_no_turn();
+                !self.refusals.of(id).is_empty() && (!job.has_places() || job.grows()) && !job.had_no_turn();
             match (waits, refused) {
                 (false, _) => {}
-                _ if is_denied(job) => pending.backoff += 1,
+                _ if self.is_denied(id) => pending.backoff += 1,
                 (true, true) => pending.unschedulable += 1,
                 (true, false) => pending.active += 1,
             }
@@ -358,15 +379,10 @@ impl Backlog {
         }
         let rows = |id: JobId| self.row(id);
         for (id, job) in world.jobs.iter() {
-            let overslept = rows(id).state == State::Settled && !job.is_settled();
+            let overslept = rows(id).state == State::Settled && !self.is_settled(id, job);
             note(!overslept, format!("job {} waits and is not looked at", job.key));
         }
         let parked = world.jobs.ids().map(rows).filter(|row| matches!(row.state, State::Parked(_)));
         self.check_herds(&parked.collect::<Vec<_>>(), note);
     }
-}
-
-/// Whether a job was left alone when a cycle looked at it last.
-pub(super) fn is_denied(job: &Job) -> bool {
-    job.refusals.iter().any(|refusal| matches!(refusal, Refusal::BindDenied { .. }))
 }

@@ -329,7 +329,7 @@ impl Planner {
                 self.refused.clear();
                 self.nobody.clear();
                 session.past.vain.evicted(&like);
-                session.world.jobs[aim.job].refusals.clear();
+                session.backlog.refusals.clear(aim.job);
                 let reserved = session.world.jobs[aim.job].counts.of(Status::Pipelined);
                 if reserved > 0 {
                     session.refuse(aim.job, Refusal::Reserved(reserved));
@@ -393,7 +393,7 @@ impl Planner {
 
 /// In the action's name, unless allocate says the same.
 fn not_entitled(session: &Session<'_>, aim: &Aim, purpose: Purpose, why: Refusal) -> Refusal {
-    if session.world.jobs[aim.job].refusals.contains(&why) {
+    if session.backlog.refusals.of(aim.job).contains(&why) {
         return why;
     }
     Refusal::NotEntitled { action: purpose.action(), why: Box::new(why) }
