@@ -139,9 +139,9 @@ impl Args {
         }
     }
 
-    /// A duration in milliseconds, or `default` (in milliseconds) if the key is missing or no duration.
-    pub fn duration(&self, key: &str, default: i64) -> i64 {
-        self.text(key).and_then(parse_duration).unwrap_or(default)
+    /// A duration in milliseconds, or `default_ms` if the key is missing or no duration.
+    pub fn duration_ms(&self, key: &str, default_ms: i64) -> i64 {
+        self.text(key).and_then(parse_duration).unwrap_or(default_ms)
     }
 
     /// The arguments in a mapping; none if the key is missing.

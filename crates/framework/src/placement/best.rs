@@ -32,7 +32,7 @@ pub struct BestNode {
 }
 
 /// Scores that single nodes have for a task besides those of its rules, in millionths
-/// ([`SCORE_UNIT`](super::SCORE_UNIT)).
+/// ([`SCORE_MILLIONTHS`](super::SCORE_MILLIONTHS)).
 #[derive(Debug, Default)]
 pub struct ExtraScores(FxHashMap<NodeId, i64>);
 
@@ -40,7 +40,7 @@ impl FromIterator<(NodeId, f64)> for ExtraScores {
     fn from_iter<I: IntoIterator<Item = (NodeId, f64)>>(list: I) -> Self {
         let mut scores = Self::default();
         for (node, score) in list {
-            *scores.0.entry(node).or_default() += rating::in_units(score);
+            *scores.0.entry(node).or_default() += rating::in_millionths(score);
         }
         scores
     }

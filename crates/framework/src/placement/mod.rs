@@ -40,7 +40,7 @@ use topology::DomainIndex;
 use tournament::Rating;
 
 /// Scores are compared as whole millionths, so that rounding in the last bit of a float decides nothing.
-pub const SCORE_UNIT: f64 = 1e6;
+pub const SCORE_MILLIONTHS: f64 = 1e6;
 /// What is taken from the score of a node with future idle resources only: such a node rates below every node with idle
 /// resources.
 const FUTURE_IDLE_OFFSET: i64 = 1 << 61;

@@ -1,11 +1,9 @@
 //! Rates node buckets for a class.
-use super::FUTURE_IDLE_OFFSET;
-use super::Fit;
-use super::SCORE_UNIT;
 use super::amounts::SimpleRequest;
 use super::buckets::NodeBucket;
 use super::topology::{RankingInput, TopologyVerdicts};
 use super::tournament::Rating;
+use super::{FUTURE_IDLE_OFFSET, Fit, SCORE_MILLIONTHS};
 use crate::plugin::NodeScorer;
 use phalanx_cluster::Node;
 use phalanx_cluster::diagnosis::Unfit;
@@ -55,7 +53,7 @@ impl ClassVerdicts {
             scorer.add_scores(input.buckets.amounts(), fresh, &mut sums);
         }
         for (slot, sum) in fresh.iter().zip(sums) {
-            ratings[*slot as usize - first].score += in_units(sum);
+            ratings[*slot as usize - first].score += in_millionths(sum);
         }
     }
 
@@ -127,12 +125,12 @@ fn add_scores(
     let mut scores: Vec<f64> = fit.iter().map(|(node, _)| scorer.score(node)).collect();
     scorer.normalise(&mut scores);
     for ((_, sum), score) in fit.iter_mut().zip(scores) {
-        **sum += in_units(score);
+        **sum += in_millionths(score);
     }
 }
 
-pub(super) fn in_units(score: f64) -> i64 {
-    let units = score * SCORE_UNIT;
+pub(super) fn in_millionths(score: f64) -> i64 {
+    let units = score * SCORE_MILLIONTHS;
     // Equal to `units.round()`, which is a function call where the processor is not known to have an instruction for
     // it.
     let whole = units as i64;

@@ -5,7 +5,7 @@ use rustc_hash::FxHashMap;
 
 use super::Fit;
 use super::buckets::NodeBuckets;
-use super::rating::{AttributeVerdict, in_units};
+use super::rating::{AttributeVerdict, in_millionths};
 use crate::plugin::NodeRules;
 use phalanx_cluster::id::{NodeId, TopologyId};
 use phalanx_cluster::{Change, Class, World};
@@ -224,7 +224,7 @@ impl TopologyVerdicts {
                 attribute_sets.iter().map(|attribute_set| raw[*attribute_set]).collect();
             scorer.normalise(&mut scores);
             for (sum, score) in sums.iter_mut().zip(scores) {
-                *sum += in_units(score);
+                *sum += in_millionths(score);
             }
         }
         let mut moved = Vec::new();
