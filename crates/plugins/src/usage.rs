@@ -153,23 +153,23 @@ impl Plugin for UsageAware {
     fn filters(&self, _: &World, _: ClassId, rules: &mut NodeRules) {
         let texts = ["cpu", "memory"]
             .map(|name| format!("the {name} load of the node exceeds the upper limit").into());
-        rules.room_filters.push(Box::new(NotBusy { thresholds: self.thresholds, texts }));
+        rules.room_filters.push(Box::new(UsageThresholdFilter { thresholds: self.thresholds, texts }));
     }
 
     fn scorers(&self, _: &World, _: ClassId, rules: &mut NodeRules) {
         if self.weight > 0.0 {
-            rules.room_scorers.push(Box::new(Free(*self)));
+            rules.room_scorers.push(Box::new(UsageScorer(*self)));
         }
     }
 }
 
 /// Refuses nodes above a threshold.
-struct NotBusy {
+struct UsageThresholdFilter {
     thresholds: [f64; 2],
     texts: [Arc<str>; 2],
 }
 
-impl RoomFilter for NotBusy {
+impl RoomFilter for UsageThresholdFilter {
     fn check(&self, node: &Node, _: bool) -> Result<(), Unfit> {
         let Some(usage) = &node.usage else { return Ok(()) };
         let over = usage.parts().iter().zip(&self.thresholds).position(|(part, threshold)| part > threshold);
@@ -178,9 +178,9 @@ impl RoomFilter for NotBusy {
 }
 
 /// Scores what is free.
-struct Free(UsageAware);
+struct UsageScorer(UsageAware);
 
-impl RoomScorer for Free {
+impl RoomScorer for UsageScorer {
     fn score(&self, node: &Node) -> f64 {
         let Some(usage) = &node.usage else { return 0.0 };
         let load = self.0.load(node, usage.parts(), &usage.newcomers);
@@ -214,7 +214,7 @@ mod tests {
     }
 
     fn score(world: &World, list: &[(&str, Value)]) -> f64 {
-        Free(open(list)).score(the_node(world))
+        UsageScorer(open(list)).score(the_node(world))
     }
 
     fn close(a: f64, b: f64) -> bool {

@@ -16,7 +16,7 @@ use phalanx_cluster::{DevicesOf, Status, World, is_part};
 
 /// What claims take of the classes that any queue has a quota of. Nothing at all when none has.
 #[derive(Debug, Default, PartialEq)]
-pub(super) struct Devices {
+pub(super) struct DeviceQuotas {
     tree: bool,
     /// The resources that stand for classes.
     classes: Vec<DimId>,
@@ -24,7 +24,7 @@ pub(super) struct Devices {
     promised: FxHashMap<QueueId, Amounts>,
 }
 
-impl Devices {
+impl DeviceQuotas {
     pub(super) fn new(world: &World, tree: bool) -> Self {
         let is_quota = |dim: &DimId| {
             let named = |(_, queue): (QueueId, &phalanx_cluster::Queue)| {

@@ -11,9 +11,9 @@
 //! - queue order: larger `spec.priority`, smaller share, queues that deserve something. In a tree the shares compared are
 //!   those of the two queues at which the ways to `root` part, and of equal ones the older queue's tree goes first;
 //! - a queue may have a task when `held + request ≤ realCapability` in what the task asks for, in the queue and in every
-//!   queue above it, and every queue can still get its guarantee: see [`kept`]. Places for pods count where a capability
+//!   queue above it, and every queue can still get its guarantee: see [`guarantees`]. Places for pods count where a capability
 //!   names them;
-//! - a pod that was let in by its queue's gate counts as if it had its node (see [`gates`]);
+//! - a pod that was let in by its queue's gate counts as if it had its node (see [`allocation_gates`]);
 //! - a job is admitted when `promised + minResources ≤ realCapability` in what it names, there and in every queue above. In
 //!   a tree `root` is as large as its capability says, not as the cluster is: what does not fit yet may bring new nodes;
 //! - a queue may reclaim for a task when it is *entitled* to it: with the task, and all else of its gang, it has at most what
@@ -33,15 +33,15 @@
 //!
 //! Source: Volcano's capacity plugin. Differences: there a queue may reclaim that has less than it deserves of one thing, and
 //! more of another; two such queues take from each other without end (see crates/README.md). There a fault of one queue
-//! switches the plugin off for all; here its own jobs wait, with those of the queues below it, and nothing is kept for it. Guarantees are kept free until they are used
+//! switches the plugin off for all; here its own jobs wait, with those of the queues below it, and nothing is guarantees for it. Guarantees are guarantees free until they are used
 //! (there, what two queues leave beside each other's guarantees can be a third's), also where `root` has no capability.
 //! Guarantees of the queues above a victim count. Of devices (see [`devices`]) whole ones count in all of this, as any resource;
 //! a quota that has no effect is told on the queue.
+mod allocation_gates;
 mod devices;
-mod gates;
-mod kept;
+mod guarantees;
+mod queue_attributes;
 mod reclaim;
-mod standing;
 #[cfg(test)]
 mod tests;
 
@@ -51,19 +51,19 @@ use std::sync::Arc;
 
 use phalanx_resource::{Amounts, Ceilings, DimId};
 
-use super::flat;
-use super::gang_over::gang_over;
-use super::share::Share;
-use devices::Devices;
-use gates::LetIn;
-use kept::{Kept, Refuses};
+use crate::shared::flat_queues;
+use crate::shared::gang_excess::gang_excess;
+use crate::shared::share::Share;
+use allocation_gates::UngatedTasks;
+use devices::DeviceQuotas;
+use guarantees::{GuaranteeRefusal, GuaranteeReserve};
 use phalanx_cluster::diagnosis::{Beside, Limit, QueueFault, Refusal};
 use phalanx_cluster::event::Time;
 use phalanx_cluster::id::{Id, JobId, QueueId, TaskId};
 use phalanx_cluster::{Status, Sums, World};
 use phalanx_framework::conf::{ArgKind, ArgSpec, Flag, Rule};
 use phalanx_framework::plugin::{EvictionKind, Mark, Opening, Plugin, PluginDef, Verdict};
-use standing::Standing;
+use queue_attributes::CapacityAttributes;
 
 const NAME: &str = "capacity";
 const LEVEL: &str = "ancestorReclaimLevel";
@@ -97,7 +97,7 @@ const ARGS: &[ArgSpec] = &[
 const READS: &[Mark] = &[Mark::new(
     "scheduling.volcano.sh/queue-allocation-gate",
     "annotation, and scheduling gate, of a pod",
-    "not kept behind a gate",
+    "not guarantees behind a gate",
     "`true`, with the gate of the same name and no other: the gate is removed when the queue has room for the pod, which \
      counts from then on.",
 )];
@@ -116,10 +116,10 @@ struct Capacity {
     /// `ancestorReclaimLevel`.
     levels: usize,
     /// By queue id.
-    standings: Vec<Standing>,
-    kept: Kept,
-    devices: Devices,
-    let_in: LetIn,
+    attributes: Vec<CapacityAttributes>,
+    guarantees: GuaranteeReserve,
+    devices: DeviceQuotas,
+    let_in: UngatedTasks,
 }
 
 impl Capacity {
@@ -127,13 +127,14 @@ impl Capacity {
         let Opening { world, args, flags, .. } = opening;
         let tree = flags.on(Flag::Hierarchy);
         let levels = if tree { usize::try_from(args.int(LEVEL, 0)).unwrap_or(0) } else { 0 };
-        let broken = |id| world.queue_fault(id).is_some() || !(tree || flat::valid(world, id, NAME).is_ok());
+        let broken =
+            |id| world.queue_fault(id).is_some() || !(tree || flat_queues::check(world, id, NAME).is_ok());
         let counts_devices = args.bool(DEVICES, true);
-        let standings = standing::standings(world, tree, counts_devices, broken);
-        let devices = if counts_devices { Devices::new(world, tree) } else { Devices::default() };
-        let kept = Kept::new(world, tree, &standings, &devices);
-        let let_in = LetIn::new(world, tree);
-        let mut plugin = Self { tree, levels, standings, kept, devices, let_in };
+        let attributes = queue_attributes::attributes_of_queues(world, tree, counts_devices, broken);
+        let devices = if counts_devices { DeviceQuotas::new(world, tree) } else { DeviceQuotas::default() };
+        let guarantees = GuaranteeReserve::new(world, tree, &attributes, &devices);
+        let let_in = UngatedTasks::new(world, tree);
+        let mut plugin = Self { tree, levels, attributes, guarantees, devices, let_in };
         if world.any_asks() {
             for (queue, promised) in world.promises() {
                 plugin.promise(world, queue, &promised);
@@ -142,8 +143,8 @@ impl Capacity {
         plugin
     }
 
-    fn of(&self, queue: QueueId) -> &Standing {
-        &self.standings[queue.index()]
+    fn of(&self, queue: QueueId) -> &CapacityAttributes {
+        &self.attributes[queue.index()]
     }
 
     /// A queue and, in a tree, all above it.
@@ -174,7 +175,7 @@ impl Capacity {
 
     fn promise(&mut self, world: &World, queue: QueueId, what: &Amounts) {
         for id in self.path(world, queue) {
-            self.standings[id.index()].promised.add(what);
+            self.attributes[id.index()].promised.add(what);
         }
     }
 
@@ -206,7 +207,7 @@ impl Capacity {
     }
 
     /// Whether a task is within the limits of its queue and of all above. If not, why: in the words of a capability, or of
-    /// what is kept for the queues beside. What counts is what the queues hold, or of those above only what `whose` holds.
+    /// what is guarantees for the queues beside. What counts is what the queues hold, or of those above only what `whose` holds.
     fn within<'w>(
         &'w self,
         world: &'w World,
@@ -241,7 +242,7 @@ impl Capacity {
     fn beside(&self, world: &World, id: QueueId, dim: DimId) -> Beside {
         let above = |id| if self.tree { world.queue_above(id) } else { None };
         let others = world.queues.iter().filter(|(other, _)| *other != id && above(*other) == above(id));
-        Beside::of(others.map(|(other, queue)| (self.of(other).kept(dim), &queue.name)))
+        Beside::of(others.map(|(other, queue)| (self.of(other).reserved_guarantee(dim), &queue.name)))
     }
 
     /// Whether a task is within the realCapability of its queue and of all above.
@@ -291,7 +292,7 @@ impl Capacity {
 
 /// A task would take its queue, or one above it, over a limit.
 fn quota(world: &World, id: QueueId, task: TaskId, (limit, over): (Limit, Vec<(DimId, i64)>)) -> Refusal {
-    let gang = gang_over(world, task, &over);
+    let gang = gang_excess(world, task, &over);
     Refusal::Quota { plugin: NAME, queue: world.queues[id].name.clone(), limit, over, gang }
 }
 
@@ -307,7 +308,7 @@ impl Plugin for Capacity {
 
     fn queue_valid(&self, world: &World, id: QueueId) -> Result<(), QueueFault> {
         if !self.tree {
-            return flat::valid(world, id, NAME);
+            return flat_queues::check(world, id, NAME);
         }
         let queue = &world.queues[id];
         if queue.jobs > 0 && queue.children > 0 {
@@ -321,7 +322,7 @@ impl Plugin for Capacity {
     }
 
     fn queue_warning(&self, _: &World, id: QueueId) -> Option<QueueFault> {
-        self.standings.get(id.index())?.warning.clone()
+        self.attributes.get(id.index())?.warning.clone()
     }
 
     fn queue_order(&self, world: &World, a: QueueId, b: QueueId) -> Ordering {
@@ -354,8 +355,10 @@ impl Plugin for Capacity {
     fn allocatable(&self, world: &World, queue: QueueId, task: TaskId) -> Result<(), Refusal> {
         self.within_limits(world, queue, task)?;
         let request = self.request(world, queue, task);
-        let refuses = self.kept.refuses(world, &self.devices, queue, &request);
-        refuses.map_or(Ok(()), |Refuses { queue, limit, over }| Err(quota(world, queue, task, (limit, over))))
+        let refuses = self.guarantees.refuses(world, &self.devices, queue, &request);
+        refuses.map_or(Ok(()), |GuaranteeRefusal { queue, limit, over }| {
+            Err(quota(world, queue, task, (limit, over)))
+        })
     }
 
     fn lets_in(&self, world: &World, queue: QueueId, task: TaskId) -> Result<(), Refusal> {
@@ -364,13 +367,13 @@ impl Plugin for Capacity {
     }
 
     fn listens(&self) -> bool {
-        self.kept.is_any() || self.devices.is_any() || self.let_in.is_any()
+        self.guarantees.is_any() || self.devices.is_any() || self.let_in.is_any()
     }
 
     fn on_change(&mut self, world: &World, task: TaskId, _: Status) {
         self.let_in.update(world, task);
         if let Some(queue) = world.queue_of(task) {
-            self.kept.update(world, &self.devices, queue);
+            self.guarantees.update(world, &self.devices, queue);
         }
     }
 
@@ -429,16 +432,16 @@ impl Plugin for Capacity {
         let own = job.held_of_min_resources();
         let devices = if self.devices.is_any() { self.devices.missing(world, id) } else { Amounts::new() };
         for queue in self.path(world, job.queue) {
-            let standing = self.of(queue);
+            let queue_attributes = self.of(queue);
             let missing = |(dim, limit)| {
-                let promised = standing.promised.get(dim) - own.get(dim);
+                let promised = queue_attributes.promised.get(dim) - own.get(dim);
                 let missing = min.get(dim).saturating_add(promised).saturating_sub(limit);
                 (min.get(dim) > 0 && missing > 0).then_some((dim, missing))
             };
-            let missing: Vec<_> = standing.admits.iter().filter_map(missing).collect();
+            let missing: Vec<_> = queue_attributes.admits.iter().filter_map(missing).collect();
             let missing = [missing, self.missing_devices(world, queue, &devices)].concat();
             if !missing.is_empty() {
-                let limit = self.which(world, queue, &standing.admits, &missing);
+                let limit = self.which(world, queue, &queue_attributes.admits, &missing);
                 let queue = world.queues[queue].name.clone();
                 return Verdict::Reject(Refusal::Promised { plugin: NAME, queue, limit, missing });
             }
@@ -455,6 +458,6 @@ impl Plugin for Capacity {
 
     fn deserved(&self, world: &World, id: QueueId) -> Option<Amounts> {
         world.queues.get(id).filter(|queue| queue.exists)?;
-        Some(self.standings.get(id.index())?.deserved.iter().collect())
+        Some(self.attributes.get(id.index())?.deserved.iter().collect())
     }
 }

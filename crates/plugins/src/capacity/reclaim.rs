@@ -9,7 +9,7 @@ use phalanx_cluster::id::{ClaimId, QueueId, TaskId};
 use phalanx_cluster::{Status, World};
 
 /// What queues hold, counted down as victims are picked.
-struct Left<'a> {
+struct RemainingHoldings<'a> {
     plugin: &'a Capacity,
     world: &'a World,
     taken: FxHashMap<QueueId, Amounts>,
@@ -17,7 +17,7 @@ struct Left<'a> {
     gone: FxHashMap<(QueueId, ClaimId), u32>,
 }
 
-impl Left<'_> {
+impl RemainingHoldings<'_> {
     fn held(&self, queue: QueueId, dim: DimId) -> i64 {
         let taken = self.taken.get(&queue).map_or(0, |taken| taken.get(dim));
         self.plugin.held(self.world, queue, dim) - taken
@@ -63,7 +63,7 @@ impl Left<'_> {
 
 /// Why a task stays where it is.
 #[derive(Clone, Copy)]
-enum Keep {
+enum KeepReason {
     /// This queue would have less than its guarantee.
     Guarantee(QueueId),
     /// This queue has no more than it deserves.
@@ -148,7 +148,12 @@ impl Capacity {
         let Some(queue) = world.queue_of(by) else { return Vec::new() };
         let entitled = self.entitled(world, queue, by);
         let by = queue;
-        let mut left = Left { plugin: self, world, taken: FxHashMap::default(), gone: FxHashMap::default() };
+        let mut left = RemainingHoldings {
+            plugin: self,
+            world,
+            taken: FxHashMap::default(),
+            gone: FxHashMap::default(),
+        };
         let mut take = |task: TaskId| {
             let Some(job) = world.tasks[task].job else { return false };
             let queue = world.jobs[job].queue;
@@ -177,7 +182,12 @@ impl Capacity {
         let [Some(to), Some(from)] = [by, task].map(|task| world.queue_of(task)) else {
             return String::new();
         };
-        let left = Left { plugin: self, world, taken: FxHashMap::default(), gone: FxHashMap::default() };
+        let left = RemainingHoldings {
+            plugin: self,
+            world,
+            taken: FxHashMap::default(),
+            gone: FxHashMap::default(),
+        };
         let name = |queue: QueueId| &world.queues[queue].name;
         if !world.queues[from].exists {
             return format!("in queue {}, which does not exist", name(from));
@@ -187,13 +197,13 @@ impl Capacity {
         }
         let wanted = self.gang_request(world, to, by);
         match self.may_give(&left, to, Some(&wanted), (from, task), &left.back(from, task)) {
-            Err(Keep::Guarantee(of)) => {
+            Err(KeepReason::Guarantee(of)) => {
                 format!("in queue {}, which would have less than its guarantee", name(of))
             }
-            Err(Keep::Deserved(of)) => {
+            Err(KeepReason::Deserved(of)) => {
                 format!("in queue {}, which has no more than it deserves of what they hold", name(of))
             }
-            Err(Keep::Alike) => {
+            Err(KeepReason::Alike) => {
                 format!("in queue {}, which like its own deserves nothing of what is asked for", name(from))
             }
             Ok(()) => format!("in queue {} that hold nothing it asks for", name(from)),
@@ -202,12 +212,12 @@ impl Capacity {
 
     fn may_give(
         &self,
-        left: &Left<'_>,
+        left: &RemainingHoldings<'_>,
         by: QueueId,
         wanted: Option<&Amounts>,
         (queue, task): (QueueId, TaskId),
         request: &Amounts,
-    ) -> Result<(), Keep> {
+    ) -> Result<(), KeepReason> {
         let world = left.world;
         let (top, _) = world.queues_part(queue, by);
         let mut losing = self.path(world, queue).scan(false, |past, id| {
@@ -216,16 +226,16 @@ impl Capacity {
             here.then_some(id)
         });
         if let Some(id) = losing.find(|id| !left.keeps_guarantee(*id, &left.back(*id, task))) {
-            return Err(Keep::Guarantee(id));
+            return Err(KeepReason::Guarantee(id));
         }
         let apart = (1..=self.levels).filter_map(|level| {
             let above = self.above(world, queue, level);
             above.filter(|above| self.path(world, by).nth(level) != Some(*above))
         });
         if let Some(id) = std::iter::once(queue).chain(apart).find(|id| !left.can_give(*id, request)) {
-            return Err(Keep::Deserved(id));
+            return Err(KeepReason::Deserved(id));
         }
-        if self.spared(world, by, wanted, queue, request) { Err(Keep::Alike) } else { Ok(()) }
+        if self.spared(world, by, wanted, queue, request) { Err(KeepReason::Alike) } else { Ok(()) }
     }
 
     /// Two queues near each other, neither of which deserves anything of what is asked for.

@@ -57,8 +57,8 @@ fn cores(of: Option<i64>) -> Option<i64> {
 #[test]
 fn figures_of_queues() {
     // Capability, guarantee and deserved of every queue; then what it may have and deserves, in cores.
-    type Row<'a> = (&'a str, bool, i64, &'a [&'a str], &'a [(&'a str, Option<i64>, Option<i64>)]);
-    let rows: &[Row<'_>] = &[
+    type LimitRow<'a> = (&'a str, bool, i64, &'a [&'a str], &'a [(&'a str, Option<i64>, Option<i64>)]);
+    let rows: &[LimitRow<'_>] = &[
         ("no figures", false, 8, &["a"], &[("a", None, None)]),
         ("a capability", false, 8, &["a: cpu=4", "b"], &[("a", Some(4), None), ("b", None, None)]),
         ("others' guarantees", false, 8, &["a:|cpu=3", "b"], &[("a", None, Some(3)), ("b", Some(5), None)]),
@@ -536,7 +536,7 @@ fn a_job_needs_the_devices_that_it_cannot_do_without() {
 }
 
 /// A parent (an earlier queue, or root), a capability, a guarantee and a deserved amount.
-type Bounds = (usize, Option<i64>, i64, Option<i64>);
+type QuotaRow = (usize, Option<i64>, i64, Option<i64>);
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(128))]
@@ -562,9 +562,9 @@ proptest! {
     }
 }
 
-fn tree_of(total: i64, rows: &[Bounds], backwards: bool) -> World {
+fn tree_of(total: i64, rows: &[QuotaRow], backwards: bool) -> World {
     let figure = |amount: Option<i64>| amount.map(|cores| format!("cpu={cores}")).unwrap_or_default();
-    let row = |(at, (parent, capability, guarantee, deserved)): (usize, &Bounds)| QueueInfo {
+    let row = |(at, (parent, capability, guarantee, deserved)): (usize, &QuotaRow)| QueueInfo {
         parent: if *parent < at { format!("q{parent}").into() } else { "".into() },
         capability: resources(&figure(*capability)),
         guarantee: resources(&figure(Some(*guarantee))),

@@ -42,10 +42,10 @@ pub(super) const DEF: PluginDef = PluginDef {
     summary: "Asks a policy in another process, by Volcano's or kube-scheduler's HTTP verbs.",
     args: ARGS,
     reads: &[],
-    open: |opening| Box::new(Remote::open(opening)),
+    open: |opening| Box::new(ExtenderPlugin::open(opening)),
 };
 
-struct Remote {
+struct ExtenderPlugin {
     extender: Option<Arc<dyn Extender>>,
     endpoint: Endpoint,
     verbs: BTreeMap<&'static str, Arc<str>>,
@@ -61,7 +61,7 @@ struct Remote {
     unplaceable: FxHashMap<JobId, Refusal>,
 }
 
-impl Remote {
+impl ExtenderPlugin {
     fn open(opening: Opening<'_>) -> Self {
         let args = opening.args;
         let endpoint = Endpoint {
@@ -90,15 +90,15 @@ impl Remote {
     }
 
     /// The answer, if the verb is named and somebody may be asked; an error with its verb.
-    fn ask(&self, world: &World, verb: &'static str, ask: &Ask) -> Option<Result<Answer, Failure>> {
+    fn ask(&self, world: &World, verb: &'static str, ask: &Ask) -> Option<Result<Answer, ExtenderFailure>> {
         let (path, extender) = (self.verbs.get(verb)?, self.extender.as_ref()?);
         let answer = extender.ask(&self.endpoint, path, world, ask);
-        Some(answer.map_err(|text| Failure { verb: path.clone(), text }))
+        Some(answer.map_err(|text| ExtenderFailure { verb: path.clone(), text }))
     }
 
     /// A failure that counts.
-    fn refusal(&self, failure: Option<Failure>) -> Option<Refusal> {
-        failure.filter(|_| !self.ignorable).map(Failure::refusal)
+    fn refusal(&self, failure: Option<ExtenderFailure>) -> Option<Refusal> {
+        failure.filter(|_| !self.ignorable).map(ExtenderFailure::refusal)
     }
 
     fn has(&self, verb: &str) -> bool {
@@ -145,12 +145,12 @@ impl Remote {
 }
 
 /// A question that failed.
-struct Failure {
+struct ExtenderFailure {
     verb: Arc<str>,
     text: Arc<str>,
 }
 
-impl Failure {
+impl ExtenderFailure {
     fn text(&self) -> String {
         format!("extender, {}: {}", self.verb, self.text)
     }
@@ -160,7 +160,7 @@ impl Failure {
     }
 }
 
-impl Plugin for Remote {
+impl Plugin for ExtenderPlugin {
     fn has_scope(&self) -> bool {
         self.judges_nodes()
     }
@@ -263,7 +263,7 @@ impl Plugin for Remote {
     }
 
     fn not_ready(&self, _: &World, job: JobId) -> Option<Refusal> {
-        self.unplaceable.get(&job).cloned().or_else(|| Remote::not_ready(self).get(&job).cloned())
+        self.unplaceable.get(&job).cloned().or_else(|| ExtenderPlugin::not_ready(self).get(&job).cloned())
     }
 
     fn has_binder(&self) -> bool {

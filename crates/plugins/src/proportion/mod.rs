@@ -26,7 +26,7 @@
 //! Source: Volcano's proportion plugin; *promised* is its `allocated + inqueue − elastic`, job by job. Differences: shares
 //! are exact and independent of the order of queues, where Volcano stops after some rounds; a queue without jobs takes
 //! part with its guarantee, so that the same is not promised twice; and Volcano does not look at `parent`.
-mod standing;
+mod queue_attributes;
 #[cfg(test)]
 mod tests;
 
@@ -36,16 +36,16 @@ use std::sync::Arc;
 use phalanx_resource::{Amounts, DimId};
 use rustc_hash::FxHashMap;
 
-use super::flat;
-use super::gang_over::gang_over;
-use super::share::Share;
+use crate::shared::flat_queues;
+use crate::shared::gang_excess::gang_excess;
+use crate::shared::share::Share;
 use phalanx_cluster::diagnosis::{Beside, Limit, Overuse, QueueFault, Refusal};
 use phalanx_cluster::event::Time;
 use phalanx_cluster::id::{Id, JobId, QueueId, TaskId};
 use phalanx_cluster::{Queue, World};
 use phalanx_framework::conf::ArgSpec;
 use phalanx_framework::plugin::{EvictionKind, Plugin, PluginDef, Verdict};
-use standing::{Standing, standings};
+use queue_attributes::{ProportionAttributes, attributes_of_queues};
 
 const NAME: &str = "proportion";
 
@@ -61,22 +61,22 @@ pub(super) const DEF: PluginDef = PluginDef {
 
 struct Proportion {
     /// By queue id.
-    standings: Vec<Standing>,
+    attributes: Vec<ProportionAttributes>,
 }
 
 impl Proportion {
     fn open(world: &World) -> Self {
-        let mut standings = standings(world);
+        let mut attributes = attributes_of_queues(world);
         if world.any_asks() {
             for (queue, promised) in world.promises() {
-                standings[queue.index()].promised.add(&promised);
+                attributes[queue.index()].promised.add(&promised);
             }
         }
-        Self { standings }
+        Self { attributes }
     }
 
-    fn of(&self, queue: QueueId) -> &Standing {
-        &self.standings[queue.index()]
+    fn of(&self, queue: QueueId) -> &ProportionAttributes {
+        &self.attributes[queue.index()]
     }
 
     /// The dominant share of what a queue deserves that it holds.
@@ -92,11 +92,11 @@ impl Proportion {
     /// What makes a limit of a queue what it is. Of what a queue deserves the figure to change is told: it is never more than
     /// its capability, nor than others' guarantees leave.
     fn limit(&self, world: &World, id: QueueId, dim: DimId) -> Limit {
-        let (queue, standing) = (&world.queues[id], self.of(id));
-        let (deserved, total) = (standing.deserved.get(dim), world.total.get(dim));
-        match standing.limits.get(dim) == queue.capability.get(dim) {
+        let (queue, attributes) = (&world.queues[id], self.of(id));
+        let (deserved, total) = (attributes.deserved.get(dim), world.total.get(dim));
+        match attributes.limits.get(dim) == queue.capability.get(dim) {
             true => Limit::Capability,
-            false if deserved >= standing.real_capability.get(dim) => {
+            false if deserved >= attributes.real_capability.get(dim) => {
                 Limit::Guarantees(beside(world, id, dim))
             }
             false => Limit::Weight(vec![(dim, deserved, total)]),
@@ -114,15 +114,15 @@ impl Proportion {
 
     /// How a queue comes to have all it deserves, by what its jobs ask for.
     fn overuse(&self, world: &World, id: QueueId) -> Overuse {
-        let (queue, standing) = (&world.queues[id], self.of(id));
+        let (queue, attributes) = (&world.queues[id], self.of(id));
         let asked = || queue.own.pending.iter().map(|(dim, _)| dim);
         let barred: Vec<DimId> = asked().filter(|dim| queue.capability.get(*dim) == Some(0)).collect();
         if !barred.is_empty() {
             return Overuse::Barred(barred);
         }
-        let limited = || asked().filter(|dim| standing.limits.get(*dim).is_some());
+        let limited = || asked().filter(|dim| attributes.limits.get(*dim).is_some());
         let none = |dim: &DimId| {
-            standing.deserved.get(*dim) == 0 && matches!(self.limit(world, id, *dim), Limit::Guarantees(_))
+            attributes.deserved.get(*dim) == 0 && matches!(self.limit(world, id, *dim), Limit::Guarantees(_))
         };
         let none: Vec<DimId> = limited().filter(none).collect();
         if let Some(first) = none.first() {
@@ -139,7 +139,7 @@ fn beside(world: &World, id: QueueId, dim: DimId) -> Beside {
     let is_kept = |other: QueueId| {
         world.queues[other].exists
             && world.queue_fault(other).is_none()
-            && flat::valid(world, other, NAME).is_ok()
+            && flat_queues::check(world, other, NAME).is_ok()
     };
     let others = world.queues.iter().filter(|(other, _)| *other != id && is_kept(*other));
     Beside::of(others.map(|(_, queue)| (queue.guarantee.get(dim), &queue.name)))
@@ -161,23 +161,23 @@ impl Plugin for Proportion {
     }
 
     fn queue_valid(&self, world: &World, id: QueueId) -> Result<(), QueueFault> {
-        flat::valid(world, id, NAME)
+        flat_queues::check(world, id, NAME)
     }
 
     fn overused(&self, world: &World, id: QueueId) -> Option<Refusal> {
-        let (queue, standing) = (&world.queues[id], self.of(id));
+        let (queue, attributes) = (&world.queues[id], self.of(id));
         // Nominated tasks do not count here: they must be able to take up the places they were promised.
         let has_all = |(dim, deserved)| dim == DimId::PODS || queue.own.allocated.get(dim) >= deserved;
-        if standing.limits.is_empty() || !standing.deserved.iter().all(has_all) {
+        if attributes.limits.is_empty() || !attributes.deserved.iter().all(has_all) {
             return None;
         }
         Some(Refusal::Overused { plugin: NAME, queue: queue.name.clone(), why: self.overuse(world, id) })
     }
 
     fn allocatable(&self, world: &World, id: QueueId, task: TaskId) -> Result<(), Refusal> {
-        let (queue, standing) = (&world.queues[id], self.of(id));
+        let (queue, attributes) = (&world.queues[id], self.of(id));
         let request = world.request_of(task);
-        let over = standing.limits.iter().filter_map(|(dim, limit)| {
+        let over = attributes.limits.iter().filter_map(|(dim, limit)| {
             let need = request.get(dim);
             let over = held(queue, dim).saturating_add(need).saturating_sub(limit);
             (need > 0 && over > 0).then_some((dim, over))
@@ -187,7 +187,7 @@ impl Plugin for Proportion {
             return Ok(());
         }
         let over: Vec<(DimId, i64)> = over.collect();
-        let (limit, gang) = (self.limit_of(world, id, &over), gang_over(world, task, &over));
+        let (limit, gang) = (self.limit_of(world, id, &over), gang_excess(world, task, &over));
         Err(Refusal::Quota { plugin: NAME, queue: queue.name.clone(), limit, over, gang })
     }
 
@@ -246,16 +246,16 @@ impl Plugin for Proportion {
     fn job_enqueueable(&self, world: &World, id: JobId) -> Verdict {
         let job = &world.jobs[id];
         let Some(min) = &job.min_resources else { return Verdict::Permit };
-        let standing = self.of(job.queue);
-        let mut room = standing.real_capability.clone();
-        room.sub(&standing.promised);
+        let attributes = self.of(job.queue);
+        let mut room = attributes.real_capability.clone();
+        room.sub(&attributes.promised);
         room.add(&job.held_of_min_resources());
         let missing: Vec<_> = min.short(&room).collect();
         if missing.is_empty() {
             return Verdict::Permit;
         }
         let queue = &world.queues[job.queue];
-        let limit = |(dim, _): &(DimId, i64)| match standing.real_capability.get(*dim) {
+        let limit = |(dim, _): &(DimId, i64)| match attributes.real_capability.get(*dim) {
             real if queue.capability.get(*dim) == Some(real) => Limit::Capability,
             real if real < world.total.get(*dim) => Limit::Guarantees(beside(world, job.queue, *dim)),
             _ => Limit::Nodes,
@@ -266,11 +266,11 @@ impl Plugin for Proportion {
 
     fn job_enqueued(&mut self, world: &World, id: JobId) {
         let queue = world.jobs[id].queue;
-        self.standings[queue.index()].promised.add(&world.inqueue_request(id));
+        self.attributes[queue.index()].promised.add(&world.inqueue_request(id));
     }
 
     fn deserved(&self, world: &World, id: QueueId) -> Option<Amounts> {
         world.queues.get(id).filter(|queue| queue.exists)?;
-        Some(self.standings.get(id.index())?.deserved.clone())
+        Some(self.attributes.get(id.index())?.deserved.clone())
     }
 }

@@ -11,20 +11,20 @@ fn cpu(cores: i64) -> String {
 }
 
 /// A queue, how many pods of one core its gang runs, and how many more it asks for.
-struct Row {
+struct QueueRow {
     queue: QueueInfo,
     runs: u32,
     waits: u32,
 }
 
-fn row(queue: QueueInfo, runs: u32, waits: u32) -> Row {
-    Row { queue, runs, waits }
+fn row(queue: QueueInfo, runs: u32, waits: u32) -> QueueRow {
+    QueueRow { queue, runs, waits }
 }
 
 /// One node of so many cores, and queues with one gang each (of the queue's name), if it has pods.
-fn world(cores: i64, rows: &[Row]) -> World {
+fn world(cores: i64, rows: &[QueueRow]) -> World {
     let mut world = world_of([node("n", &format!("{} pods=9999", cpu(cores)))]);
-    for Row { queue, runs, waits } in rows {
+    for QueueRow { queue, runs, waits } in rows {
         world.apply(queue.clone().into());
         if runs + waits == 0 {
             continue;
@@ -261,15 +261,15 @@ fn without_a_capability_what_others_are_guaranteed_is_the_limit() {
 }
 
 /// Weight, capability, guarantee, and pods that wait, each of one core.
-type Bounds = (u32, Option<i64>, i64, u32);
+type WeightRow = (u32, Option<i64>, i64, u32);
 
 /// Cores, and queues with any bounds, sensible or not.
-fn rows() -> impl Strategy<Value = (i64, Vec<Bounds>)> {
+fn rows() -> impl Strategy<Value = (i64, Vec<WeightRow>)> {
     let one = (1u32..5, prop::option::of(0i64..12), prop_oneof![Just(0i64), 0i64..8], 0u32..12);
     (0i64..30, prop::collection::vec(one, 1..6))
 }
 
-fn world_of_rows(cores: i64, rows: &[Bounds], order: impl Iterator<Item = usize>) -> World {
+fn world_of_rows(cores: i64, rows: &[WeightRow], order: impl Iterator<Item = usize>) -> World {
     let build = |at: usize| {
         let (weight, capability, guarantee, waits) = rows[at];
         let capability = capability.map(cpu).unwrap_or_default();

@@ -88,11 +88,11 @@ impl Plugin for Gang {
     }
 
     fn job_pipelined(&self, world: &World, job: JobId) -> Vote {
-        if is_promised(&world.jobs[job]) { Vote::Permit } else { Vote::Reject }
+        if is_pipelined(&world.jobs[job]) { Vote::Permit } else { Vote::Reject }
     }
 
     fn job_starving(&self, world: &World, job: JobId) -> Option<bool> {
-        Some(!is_promised(&world.jobs[job]))
+        Some(!is_pipelined(&world.jobs[job]))
     }
 
     fn minds_request(&self) -> bool {
@@ -104,11 +104,11 @@ impl Plugin for Gang {
     }
 
     fn preemptable(&self, world: &World, _: TaskId, of: &[TaskId]) -> Option<Vec<TaskId>> {
-        Some(spare(world, of))
+        Some(within_surplus(world, of))
     }
 
     fn reclaimable(&self, world: &World, _: TaskId, of: &[TaskId]) -> Option<Vec<TaskId>> {
-        Some(spare(world, of))
+        Some(within_surplus(world, of))
     }
 
     fn unified_evictable(&self, _: &World, _: EvictionKind, _: TaskId, of: &[TaskId]) -> Option<Vec<TaskId>> {
@@ -129,33 +129,33 @@ fn is_ready(job: &Job) -> bool {
     job.counts.ready() >= job.min_member && job.roles_satisfied(Counts::ready).is_ok()
 }
 
-fn is_promised(job: &Job) -> bool {
-    promised(&job.counts) >= job.min_member && job.roles_satisfied(promised).is_ok()
+fn is_pipelined(job: &Job) -> bool {
+    ready_or_pipelined(&job.counts) >= job.min_member && job.roles_satisfied(ready_or_pipelined).is_ok()
 }
 
 /// Tasks that have a place, now or once room is released.
-fn promised(counts: &Counts) -> u32 {
+fn ready_or_pipelined(counts: &Counts) -> u32 {
     counts.ready() + counts.of(Status::Pipelined)
 }
 
 /// The tasks that their jobs can do without, each picked on top of those before it.
-pub fn spare(world: &World, of: &[TaskId]) -> Vec<TaskId> {
-    let mut left: FxHashMap<JobId, Spare> = FxHashMap::default();
+pub fn within_surplus(world: &World, of: &[TaskId]) -> Vec<TaskId> {
+    let mut left: FxHashMap<JobId, GangSurplus> = FxHashMap::default();
     let mut take = |task: &TaskId| {
         let task = &world.tasks[*task];
         let Some(job) = task.job else { return false };
-        left.entry(job).or_insert_with(|| Spare::of(&world.jobs[job])).take(task.role)
+        left.entry(job).or_insert_with(|| GangSurplus::of(&world.jobs[job])).take(task.role)
     };
     of.iter().copied().filter(|task| take(task)).collect()
 }
 
 /// How many ready tasks a job can still do without: in all, and of each role.
-pub struct Spare {
+pub struct GangSurplus {
     all: u32,
     roles: Vec<u32>,
 }
 
-impl Spare {
+impl GangSurplus {
     /// As the job stands.
     pub fn of(job: &Job) -> Self {
         let asked = job.asks_roles();

@@ -5,17 +5,17 @@ use std::cmp::Ordering;
 ///
 /// Compared by cross-multiplication, so that the order of shares is total and the same on every machine.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Share {
+pub(crate) struct Share {
     part: i64,
     whole: i64,
 }
 
 impl Share {
-    pub(super) const NONE: Share = Share { part: 0, whole: 1 };
+    pub(crate) const NONE: Share = Share { part: 0, whole: 1 };
 
     /// The share of `part` in `whole`; what is below 0 counts as 0.
     #[inline]
-    pub(super) fn new(part: i64, whole: i64) -> Self {
+    pub(crate) fn new(part: i64, whole: i64) -> Self {
         match (part.max(0), whole.max(0)) {
             (0, _) => Self::NONE,
             (_, 0) => Self { part: 1, whole: 1 },
@@ -25,7 +25,7 @@ impl Share {
 
     /// The largest of some shares.
     #[inline]
-    pub(super) fn largest(shares: impl Iterator<Item = Share>) -> Self {
+    pub(crate) fn largest(shares: impl Iterator<Item = Share>) -> Self {
         shares.fold(Self::NONE, |a, b| if b > a { b } else { a })
     }
 }

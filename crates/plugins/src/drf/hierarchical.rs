@@ -31,7 +31,7 @@ use phalanx_cluster::{Queue, ROOT, World};
 use phalanx_framework::plugin::Mark;
 
 /// The names and weights on the way to a queue, without the root.
-type Path<'q> = Vec<(&'q str, f64)>;
+type HierarchyPath<'q> = Vec<(&'q str, f64)>;
 
 /// What the flag makes of a queue's annotations; drf lists them as its own.
 pub(super) const READS: &[Mark] = &[
@@ -51,7 +51,7 @@ pub(super) const READS: &[Mark] = &[
 ];
 
 /// Reads a queue's annotations; admission in Volcano refuses the same.
-fn path(queue: &Queue) -> Result<Path<'_>, String> {
+fn path(queue: &Queue) -> Result<HierarchyPath<'_>, String> {
     let (names, weights) = (queue.annotations.get(HIERARCHY), queue.annotations.get(HIERARCHY_WEIGHTS));
     let names: Vec<&str> = names.map(|text| text.split('/').collect()).unwrap_or_default();
     let weights: Vec<&str> = weights.map(|text| text.split('/').collect()).unwrap_or_default();
@@ -70,7 +70,7 @@ fn path(queue: &Queue) -> Result<Path<'_>, String> {
     names.iter().copied().zip(weights.iter().copied()).try_for_each(part)?;
     let parts =
         names.into_iter().zip(weights).map(|(name, text)| (name, weight(text).unwrap_or(1.0).max(1.0)));
-    let mut parts: Path<'_> = parts.collect();
+    let mut parts: HierarchyPath<'_> = parts.collect();
     if parts.first().is_some_and(|(name, _)| *name == ROOT) {
         parts.remove(0);
     }
@@ -80,7 +80,7 @@ fn path(queue: &Queue) -> Result<Path<'_>, String> {
 /// Why queues cannot stand where they say: above another queue, so that their jobs would stand beside its node; or at or
 /// below a place to which another gives another weight, which then would be anybody's guess. Of two the younger is wrong.
 fn clashes(queues: &[(QueueId, &Queue)]) -> FxHashMap<QueueId, String> {
-    let mut paths: Vec<(QueueId, &Queue, Path<'_>)> =
+    let mut paths: Vec<(QueueId, &Queue, HierarchyPath<'_>)> =
         queues.iter().filter_map(|(id, queue)| Some((*id, *queue, path(queue).ok()?))).collect();
     paths.sort_by(|a, b| (a.1.created, &a.1.name).cmp(&(b.1.created, &b.1.name)));
     let mut below: FxHashMap<String, &str> = FxHashMap::default();
@@ -123,7 +123,7 @@ fn clash(
 }
 
 /// The places on a path, from the top, each with its weight.
-fn places(path: &Path<'_>) -> Vec<(String, f64)> {
+fn places(path: &HierarchyPath<'_>) -> Vec<(String, f64)> {
     let mut at = ROOT.to_owned();
     let place = |(name, weight): &(&str, f64)| {
         at = format!("{at}/{name}");
@@ -134,7 +134,7 @@ fn places(path: &Path<'_>) -> Vec<(String, f64)> {
 
 /// A node of the tree.
 #[derive(Clone, Debug, Default)]
-struct Node {
+struct HdrfNode {
     name: String,
     weight: f64,
     children: Vec<usize>,
@@ -153,7 +153,7 @@ struct Node {
 
 /// A job, as it counts in its node.
 #[derive(Clone, Debug, Default)]
-struct Member {
+struct HdrfJob {
     node: Option<usize>,
     queue: usize,
     held: Amounts,
@@ -162,12 +162,12 @@ struct Member {
 }
 
 #[derive(Clone, Debug)]
-struct Tree {
+struct HdrfTree {
     /// Parents before children.
-    nodes: Vec<Node>,
+    nodes: Vec<HdrfNode>,
     /// Jobs that ask for more than they hold, and those that changed. All others have what they ask for: they are
     /// saturated.
-    members: FxHashMap<JobId, Member>,
+    members: FxHashMap<JobId, HdrfJob>,
     /// By queue, what members of it hold, and what its other jobs do.
     queues: Vec<[Amounts; 2]>,
     /// What all jobs hold.
@@ -184,24 +184,24 @@ struct Tree {
 }
 
 /// The shares of the queues of a session.
-pub(super) struct Hdrf {
+pub(super) struct HierarchicalDrf {
     /// The way of each queue from the root, by id.
     ways: Vec<Vec<usize>>,
     /// Why a queue cannot be used, by id.
     faults: Vec<Option<QueueFault>>,
     /// Queues whose pending tasks count.
     takes: Vec<bool>,
-    tree: Mutex<Tree>,
+    tree: Mutex<HdrfTree>,
 }
 
-impl Hdrf {
+impl HierarchicalDrf {
     pub(super) fn open(world: &World) -> Self {
         let bound = world.queues.bound();
         let mut hdrf = Self {
             ways: vec![vec![0]; bound],
             faults: vec![None; bound],
             takes: vec![false; bound],
-            tree: Mutex::new(Tree::new(world)),
+            tree: Mutex::new(HdrfTree::new(world)),
         };
         let mut queues: Vec<(QueueId, &Queue)> =
             world.queues.iter().filter(|(_, queue)| queue.exists).collect();
@@ -255,7 +255,7 @@ impl Hdrf {
         let Some(job) = world.tasks[by].job else { return Vec::new() };
         let queue = world.jobs[job].queue;
         let mut tree = self.fresh(world).clone();
-        let change = |tree: &mut Tree, job: JobId, task: TaskId, how: fn(&mut Amounts, &Amounts)| {
+        let change = |tree: &mut HdrfTree, job: JobId, task: TaskId, how: fn(&mut Amounts, &Amounts)| {
             let mut member = tree.members.get(&job).cloned().unwrap_or_else(|| self.member(world, job));
             how(&mut member.held, world.request_of(task));
             tree.set(job, member);
@@ -277,7 +277,7 @@ impl Hdrf {
     }
 
     /// The tree as the World is now.
-    fn fresh(&self, world: &World) -> MutexGuard<'_, Tree> {
+    fn fresh(&self, world: &World) -> MutexGuard<'_, HdrfTree> {
         let mut tree = self.tree.lock().unwrap_or_else(PoisonError::into_inner);
         if !std::mem::take(&mut tree.stale) {
             return tree;
@@ -302,7 +302,7 @@ impl Hdrf {
     }
 
     /// A job as it is now.
-    fn member(&self, world: &World, job: JobId) -> Member {
+    fn member(&self, world: &World, job: JobId) -> HdrfJob {
         let it = &world.jobs[job];
         let mut held = it.allocated.clone();
         held.add(&it.pipelined);
@@ -311,12 +311,12 @@ impl Hdrf {
             request.add(&it.pending);
         }
         let node = self.node_of(world, it.queue);
-        Member { node, queue: it.queue.index(), held, request, saturated: false }
+        HdrfJob { node, queue: it.queue.index(), held, request, saturated: false }
     }
 
     /// Whether, where the ways of two queues part, the first one's node holds less by weight, unscaled. Scaled shares may
     /// fall when more is held, so that by them alone two could take from each other by turns.
-    fn holds_less(&self, tree: &Tree, a: QueueId, b: QueueId) -> bool {
+    fn holds_less(&self, tree: &HdrfTree, a: QueueId, b: QueueId) -> bool {
         let (a, b) = (&self.ways[a.index()], &self.ways[b.index()]);
         let by_weight = |node: usize| tree.share(&tree.nodes[node].held) / tree.nodes[node].weight;
         let parted = a.iter().zip(b).find(|(a, b)| a != b);
@@ -324,7 +324,7 @@ impl Hdrf {
     }
 
     /// By level: saturated last, then the smaller share by weight; at last the shorter way.
-    fn compare(&self, tree: &Tree, a: QueueId, b: QueueId) -> Ordering {
+    fn compare(&self, tree: &HdrfTree, a: QueueId, b: QueueId) -> Ordering {
         let (a, b) = (&self.ways[a.index()], &self.ways[b.index()]);
         let rank =
             |node: usize| (tree.nodes[node].saturated, tree.nodes[node].share / tree.nodes[node].weight);
@@ -337,9 +337,9 @@ impl Hdrf {
     }
 }
 
-impl Tree {
+impl HdrfTree {
     fn new(world: &World) -> Self {
-        let root = Node { name: ROOT.to_owned(), weight: 1.0, ..Node::default() };
+        let root = HdrfNode { name: ROOT.to_owned(), weight: 1.0, ..HdrfNode::default() };
         Self {
             nodes: vec![root],
             members: FxHashMap::default(),
@@ -355,14 +355,18 @@ impl Tree {
     }
 
     /// The nodes on a path, made where they are missing.
-    fn way(&mut self, path: &Path<'_>) -> Vec<usize> {
+    fn way(&mut self, path: &HierarchyPath<'_>) -> Vec<usize> {
         let mut way = vec![0];
         let mut at = 0;
         for (name, weight) in path {
             let known =
                 self.nodes[at].children.iter().copied().find(|child| self.nodes[*child].name == *name);
             let next = known.unwrap_or_else(|| {
-                self.nodes.push(Node { name: (*name).to_owned(), weight: *weight, ..Node::default() });
+                self.nodes.push(HdrfNode {
+                    name: (*name).to_owned(),
+                    weight: *weight,
+                    ..HdrfNode::default()
+                });
                 let child = self.nodes.len() - 1;
                 self.nodes[at].children.push(child);
                 child
@@ -374,7 +378,7 @@ impl Tree {
     }
 
     /// Counts a job by itself from now on.
-    fn track(&mut self, job: JobId, member: impl FnOnce() -> Member) {
+    fn track(&mut self, job: JobId, member: impl FnOnce() -> HdrfJob) {
         if !self.members.contains_key(&job) {
             let member = member();
             let mut rest = self.queues[member.queue][1].clone();
@@ -384,7 +388,7 @@ impl Tree {
         }
     }
 
-    fn set(&mut self, job: JobId, mut member: Member) {
+    fn set(&mut self, job: JobId, mut member: HdrfJob) {
         self.leave(job);
         member.saturated = self.is_saturated(&member);
         self.join(job, member);
@@ -406,7 +410,7 @@ impl Tree {
         }
     }
 
-    fn join(&mut self, job: JobId, member: Member) {
+    fn join(&mut self, job: JobId, member: HdrfJob) {
         self.held.add(&member.held);
         self.queues[member.queue][0].add(&member.held);
         if let Some(node) = member.node.map(|node| &mut self.nodes[node]) {
@@ -435,7 +439,7 @@ impl Tree {
         }
     }
 
-    fn is_saturated(&self, member: &Member) -> bool {
+    fn is_saturated(&self, member: &HdrfJob) -> bool {
         let full = |(dim, request): (DimId, i64)| {
             let held = member.held.get(dim);
             request > 0 && ((held > 0 && held >= request) || !self.left[dim.index()])
@@ -598,7 +602,7 @@ mod tests {
             ("without a place, at the root", of("a", "", "", 0), of("b", "root/b", "1/1", 1), Ordering::Less),
         ] {
             let world = world(&[a, b]);
-            let hdrf = Hdrf::open(&world);
+            let hdrf = HierarchicalDrf::open(&world);
             let order = hdrf.queue_order(&world, queue_of(&world, "a"), queue_of(&world, "b"));
             assert_eq!(order, expected, "{what}");
         }

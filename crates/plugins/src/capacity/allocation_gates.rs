@@ -10,14 +10,14 @@ use phalanx_cluster::id::{QueueId, TaskId};
 
 /// Requests of such pods by queue, with those of the queues below. Nothing at all when there are none.
 #[derive(Debug, Default, PartialEq)]
-pub(super) struct LetIn {
+pub(super) struct UngatedTasks {
     tree: bool,
     listens: bool,
     tasks: FxHashSet<TaskId>,
     kept: FxHashMap<QueueId, Amounts>,
 }
 
-impl LetIn {
+impl UngatedTasks {
     pub(super) fn new(world: &World, tree: bool) -> Self {
         let mut let_in = Self { tree, listens: world.has_gates(), ..Self::default() };
         world.let_in().for_each(|task| let_in.update(world, task));

@@ -10,15 +10,17 @@
 //! where Volcano compares floats and takes a difference below 10⁻⁶ for equal; and equal shares may be turned round for ever
 //! there, by pods of which neither job has its dominant share. `enableHierarchy: true` adds an order of
 //! queues and what may be reclaimed, by the annotations of queues: see [`hdrf`](super::hdrf).
+mod hierarchical;
+
 use std::cmp::Ordering;
 use std::sync::Arc;
 
 use phalanx_resource::Amounts;
 use rustc_hash::FxHashMap;
 
-use super::gang::Spare;
-use super::hdrf::Hdrf;
-use super::share::Share;
+use crate::gang::GangSurplus;
+use crate::shared::share::Share;
+use hierarchical::HierarchicalDrf;
 use phalanx_cluster::diagnosis::QueueFault;
 use phalanx_cluster::event::Time;
 use phalanx_cluster::id::{JobId, QueueId, TaskId};
@@ -33,20 +35,20 @@ pub(super) const DEF: PluginDef = PluginDef {
     summary: "Jobs that hold the smaller dominant share of the cluster go first. With the flag `enableHierarchy: true` (hdrf) \
               queues too, and what may be reclaimed, by the tree that annotations of queues describe; it takes no arguments.",
     args: ARGS,
-    reads: super::hdrf::READS,
+    reads: hierarchical::READS,
     open: |opening| Box::new(Drf::open(opening)),
 };
 
 #[derive(Default)]
 struct Drf {
     /// With `enableHierarchy`.
-    tree: Option<Hdrf>,
+    tree: Option<HierarchicalDrf>,
 }
 
 impl Drf {
     fn open(opening: Opening<'_>) -> Self {
         let Opening { world, flags, .. } = opening;
-        Self { tree: flags.on(Flag::Hierarchy).then(|| Hdrf::open(world)) }
+        Self { tree: flags.on(Flag::Hierarchy).then(|| HierarchicalDrf::open(world)) }
     }
 }
 
@@ -130,12 +132,12 @@ impl Plugin for Drf {
         let wanted = dominant(world, &wanted);
         let priority = world.jobs[job].priority;
         let mut left: FxHashMap<JobId, Amounts> = FxHashMap::default();
-        let mut spare: FxHashMap<JobId, Spare> = FxHashMap::default();
+        let mut spare: FxHashMap<JobId, GangSurplus> = FxHashMap::default();
         let mut take = |task: TaskId| {
             let Some(job) = world.tasks[task].job else { return false };
             // A gang that is broken goes first, and would take back what an equal one took.
             let mut is_spare = || {
-                let spare = spare.entry(job).or_insert_with(|| Spare::of(&world.jobs[job]));
+                let spare = spare.entry(job).or_insert_with(|| GangSurplus::of(&world.jobs[job]));
                 world.jobs[job].priority < priority || spare.take(world.tasks[task].role)
             };
             let left = left.entry(job).or_insert_with(|| held(world, job));

@@ -8,7 +8,7 @@ use phalanx_cluster::{Queue, World};
 
 /// The figures of a queue.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Standing {
+pub(super) struct CapacityAttributes {
     /// What is kept for it, as far as there is so much.
     pub(super) guarantee: Amounts,
     /// What it deserves; empty for a queue that deserves nothing in particular.
@@ -31,22 +31,26 @@ pub(super) struct Standing {
     broken: bool,
 }
 
-impl Standing {
+impl CapacityAttributes {
     /// What has to stay free for it until it holds as much.
-    pub(super) fn kept(&self, dim: DimId) -> i64 {
+    pub(super) fn reserved_guarantee(&self, dim: DimId) -> i64 {
         if self.broken { 0 } else { self.guarantee.get(dim) }
     }
 }
 
 /// The figures of all queues, by id.
-pub(super) fn standings(
+pub(super) fn attributes_of_queues(
     world: &World,
     tree: bool,
     counts_devices: bool,
     broken: impl Fn(QueueId) -> bool,
-) -> Vec<Standing> {
-    let mut builder =
-        Builder { world, tree, counts_devices, standings: vec![Standing::default(); world.queues.bound()] };
+) -> Vec<CapacityAttributes> {
+    let mut builder = AttributesBuilder {
+        world,
+        tree,
+        counts_devices,
+        standings: vec![CapacityAttributes::default(); world.queues.bound()],
+    };
     let mut order: Vec<(usize, QueueId)> =
         world.queues.ids().map(|id| (if tree { world.queue_depth(id) } else { 0 }, id)).collect();
     order.sort_unstable();
@@ -60,15 +64,15 @@ pub(super) fn standings(
     builder.standings
 }
 
-struct Builder<'w> {
+struct AttributesBuilder<'w> {
     world: &'w World,
     tree: bool,
     counts_devices: bool,
-    standings: Vec<Standing>,
+    standings: Vec<CapacityAttributes>,
 }
 
 /// What a queue has above it, of one resource.
-struct Above {
+struct ParentAmounts {
     /// There are the nodes only.
     is_cluster: bool,
     room: i64,
@@ -77,7 +81,7 @@ struct Above {
     reserved: Option<i64>,
 }
 
-impl Builder<'_> {
+impl AttributesBuilder<'_> {
     fn above(&self, id: QueueId) -> Option<QueueId> {
         if self.tree { self.world.queue_above(id) } else { None }
     }
@@ -103,16 +107,16 @@ impl Builder<'_> {
         {
             deserved.set(dim, amount);
         }
-        let standing = &mut self.standings[id.index()];
-        (standing.guarantee, standing.deserved) = (guarantee, deserved);
-        (standing.warning, standing.broken) = (warning.filter(|_| !broken), broken);
+        let attributes = &mut self.standings[id.index()];
+        (attributes.guarantee, attributes.deserved) = (guarantee, deserved);
+        (attributes.warning, attributes.broken) = (warning.filter(|_| !broken), broken);
         if let Some(above) = self.above(id).filter(|_| queue.exists && !broken) {
             self.add_to(above, id);
         }
     }
 
     fn add_to(&mut self, above: QueueId, id: QueueId) {
-        let Standing { guarantee, deserved, .. } = self.standings[id.index()].clone();
+        let CapacityAttributes { guarantee, deserved, .. } = self.standings[id.index()].clone();
         let above = &mut self.standings[above.index()];
         above.reserved.add(&guarantee);
         for (dim, amount) in deserved.iter() {
@@ -124,25 +128,30 @@ impl Builder<'_> {
     fn reserved_flat(&self) -> Amounts {
         let mut reserved = Amounts::new();
         for (id, queue) in self.world.queues.iter() {
-            let standing = &self.standings[id.index()];
-            if !self.tree && queue.exists && !standing.broken {
-                reserved.add(&standing.guarantee);
+            let attributes = &self.standings[id.index()];
+            if !self.tree && queue.exists && !attributes.broken {
+                reserved.add(&attributes.guarantee);
             }
         }
         reserved
     }
 
     /// What a queue, or the cluster, has for those right below it.
-    fn has(&self, above: Option<QueueId>, dim: DimId, reserved_flat: &Amounts) -> Above {
+    fn has(&self, above: Option<QueueId>, dim: DimId, reserved_flat: &Amounts) -> ParentAmounts {
         if let Some(above) = above.map(|above| &self.standings[above.index()]) {
             let (room, reserved) = (above.room.get(dim), above.reserved.get(dim));
-            return Above { is_cluster: false, room, real: above.real.get(dim), reserved: Some(reserved) };
+            return ParentAmounts {
+                is_cluster: false,
+                room,
+                real: above.real.get(dim),
+                reserved: Some(reserved),
+            };
         }
         let room = total(self.world, dim);
         if self.tree {
-            return Above { is_cluster: true, room, real: None, reserved: None };
+            return ParentAmounts { is_cluster: true, room, real: None, reserved: None };
         }
-        Above { is_cluster: true, room, real: Some(room), reserved: Some(reserved_flat.get(dim)) }
+        ParentAmounts { is_cluster: true, room, real: Some(room), reserved: Some(reserved_flat.get(dim)) }
     }
 
     fn divide(&mut self, id: QueueId, reserved_flat: &Amounts) {
@@ -155,33 +164,33 @@ impl Builder<'_> {
 }
 
 /// One resource for one queue.
-fn divide(queue: &Queue, dim: DimId, above: &Above, standing: &mut Standing) {
+fn divide(queue: &Queue, dim: DimId, above: &ParentAmounts, attributes: &mut CapacityAttributes) {
     let capability = queue.capability.get(dim);
     let most = capability.unwrap_or(i64::MAX);
-    let written = standing.guarantee.get(dim);
-    let kept = if standing.broken { 0 } else { written };
+    let written = attributes.guarantee.get(dim);
+    let kept = if attributes.broken { 0 } else { written };
     let reserved = above.reserved.unwrap_or(kept);
     let (room, guarantee) = part(above.room, reserved, kept);
-    standing.room.set(dim, room.min(most));
-    standing.guarantee.set(dim, if standing.broken { written } else { guarantee });
+    attributes.room.set(dim, room.min(most));
+    attributes.guarantee.set(dim, if attributes.broken { written } else { guarantee });
     let whole = above.real.unwrap_or(i64::MAX);
     let left = above.real.map_or(whole, |real| part(real, reserved, kept).0);
     let real = left.min(most);
     if real < i64::MAX {
-        standing.real.set(dim, real);
+        attributes.real.set(dim, real);
     }
     // What the queue above says as well is for that one to say.
     let own = |whole: i64, part: i64| if part < whole { Some(part.min(most)) } else { capability };
     if let Some(limit) = own(above.room, room) {
-        standing.limits.set(dim, limit);
+        attributes.limits.set(dim, limit);
     }
     let promised = if above.is_cluster && above.real.is_some() { Some(real) } else { own(whole, left) };
     if let Some(limit) = promised {
-        standing.admits.set(dim, limit);
+        attributes.admits.set(dim, limit);
     }
     let least = Some(guarantee).filter(|amount| *amount > 0);
-    if let Some(deserved) = standing.deserved.get(dim).map(|amount| amount.min(real)).max(least) {
-        standing.deserved.set(dim, deserved);
+    if let Some(deserved) = attributes.deserved.get(dim).map(|amount| amount.min(real)).max(least) {
+        attributes.deserved.set(dim, deserved);
     }
 }
 
@@ -196,7 +205,7 @@ fn part(whole: i64, reserved: i64, kept: i64) -> (i64, i64) {
 }
 
 /// What does not add up between a queue and its children, or the queues above it.
-fn warning(world: &World, id: QueueId, below: &Standing) -> Option<QueueFault> {
+fn warning(world: &World, id: QueueId, below: &CapacityAttributes) -> Option<QueueFault> {
     let queue = &world.queues[id];
     if queue.is_root() {
         return None;

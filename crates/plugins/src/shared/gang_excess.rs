@@ -7,7 +7,7 @@ use phalanx_cluster::{Status, World};
 
 /// By how much the rest of a gang, which it cannot start without, would exceed limits that a task of it exceeds by `over`;
 /// only where that is more, and can be told at a glance: all that wait are needed, or ask for the same.
-pub(super) fn gang_over(world: &World, task: TaskId, over: &[(DimId, i64)]) -> Vec<(DimId, i64)> {
+pub(crate) fn gang_excess(world: &World, task: TaskId, over: &[(DimId, i64)]) -> Vec<(DimId, i64)> {
     let Some(job) = world.tasks[task].job.map(|job| &world.jobs[job]) else { return Vec::new() };
     let placed = job.counts.ready() + job.counts.of(Status::Pipelined);
     let (needed, waiting) = (job.min_member.saturating_sub(placed), job.counts.of(Status::Pending));

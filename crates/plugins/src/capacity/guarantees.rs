@@ -5,23 +5,23 @@
 //! make some queue claim more, and there is no room for that beside the claims of others.
 use phalanx_resource::{Amounts, DimId};
 
-use super::devices::{Devices, total};
-use super::standing::Standing;
+use super::devices::{DeviceQuotas, total};
+use super::queue_attributes::CapacityAttributes;
 use phalanx_cluster::World;
 use phalanx_cluster::diagnosis::{Beside, Limit};
 use phalanx_cluster::id::{Id, QueueId};
 
 /// Claims by queue, of the resources that anything is guaranteed of. Nothing at all when nothing is.
 #[derive(Debug, Default)]
-pub(super) struct Kept {
+pub(super) struct GuaranteeReserve {
     tree: bool,
     dims: Vec<DimId>,
     /// By queue, and one more for the cluster: a line of figures by resource.
-    lines: Vec<Vec<Figures>>,
+    lines: Vec<Vec<GuaranteeDemand>>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-struct Figures {
+struct GuaranteeDemand {
     guarantee: i64,
     /// What the queues right below can have in sum.
     room: i64,
@@ -33,30 +33,38 @@ struct Figures {
 }
 
 /// A queue that a request would make claim too much.
-pub(super) struct Refuses {
+pub(super) struct GuaranteeRefusal {
     pub(super) queue: QueueId,
     /// What it would claim from others.
     pub(super) limit: Limit,
     pub(super) over: Vec<(DimId, i64)>,
 }
 
-impl Kept {
-    pub(super) fn new(world: &World, tree: bool, standings: &[Standing], devices: &Devices) -> Self {
-        let is_kept = |dim: &DimId| standings.iter().any(|standing| standing.kept(*dim) > 0);
+impl GuaranteeReserve {
+    pub(super) fn new(
+        world: &World,
+        tree: bool,
+        standings: &[CapacityAttributes],
+        devices: &DeviceQuotas,
+    ) -> Self {
+        let is_kept = |dim: &DimId| {
+            standings.iter().any(|queue_attributes| queue_attributes.reserved_guarantee(*dim) > 0)
+        };
         let dims: Vec<DimId> = world.dims.iter().map(|(dim, _)| dim).filter(is_kept).collect();
         if dims.is_empty() {
             return Self::default();
         }
-        let line = |standing: &Standing| -> Vec<Figures> {
-            let figures = |dim: &DimId| Figures {
-                guarantee: standing.kept(*dim),
-                room: standing.room.get(*dim),
-                ..Figures::default()
+        let line = |queue_attributes: &CapacityAttributes| -> Vec<GuaranteeDemand> {
+            let figures = |dim: &DimId| GuaranteeDemand {
+                guarantee: queue_attributes.reserved_guarantee(*dim),
+                room: queue_attributes.room.get(*dim),
+                ..GuaranteeDemand::default()
             };
             dims.iter().map(figures).collect()
         };
-        let mut lines: Vec<Vec<Figures>> = standings.iter().map(line).collect();
-        let cluster = |dim: &DimId| Figures { room: total(world, *dim), ..Figures::default() };
+        let mut lines: Vec<Vec<GuaranteeDemand>> = standings.iter().map(line).collect();
+        let cluster =
+            |dim: &DimId| GuaranteeDemand { room: total(world, *dim), ..GuaranteeDemand::default() };
         lines.push(dims.iter().map(cluster).collect());
         let mut kept = Self { tree, dims, lines };
         for id in world.queues.ids() {
@@ -80,7 +88,7 @@ impl Kept {
     }
 
     /// What a queue holds has changed.
-    pub(super) fn update(&mut self, world: &World, devices: &Devices, queue: QueueId) {
+    pub(super) fn update(&mut self, world: &World, devices: &DeviceQuotas, queue: QueueId) {
         let mut at = Some(queue).filter(|_| self.is_any());
         while let Some(id) = at {
             at = self.above(world, id);
@@ -103,10 +111,10 @@ impl Kept {
     pub(super) fn refuses(
         &self,
         world: &World,
-        devices: &Devices,
+        devices: &DeviceQuotas,
         queue: QueueId,
         request: &Amounts,
-    ) -> Option<Refuses> {
+    ) -> Option<GuaranteeRefusal> {
         let need = |slot: usize| request.get(self.dims[slot]);
         let over = |slot: usize| self.too_much(world, devices, queue, (slot, need(slot)));
         let (queue, _) = (0..self.dims.len()).find_map(over)?;
@@ -115,7 +123,7 @@ impl Kept {
         let kept = over.iter().find(|(slot, _)| self.is_kept_beside(world, queue, *slot));
         let limit = kept.map_or(Limit::Left, |(slot, _)| Limit::Guarantees(self.beside(world, queue, *slot)));
         let over = over.into_iter().map(|(slot, over)| (self.dims[slot], over)).collect();
-        Some(Refuses { queue, limit, over })
+        Some(GuaranteeRefusal { queue, limit, over })
     }
 
     /// Whether queues beside one are guaranteed more than they hold.
@@ -138,7 +146,7 @@ impl Kept {
     fn too_much(
         &self,
         world: &World,
-        devices: &Devices,
+        devices: &DeviceQuotas,
         queue: QueueId,
         (slot, need): (usize, i64),
     ) -> Option<(QueueId, i64)> {
@@ -164,6 +172,6 @@ impl Kept {
 }
 
 /// What tasks of a queue hold of a resource, those of queues below it left out.
-fn own(world: &World, devices: &Devices, queue: QueueId, dim: DimId) -> i64 {
+fn own(world: &World, devices: &DeviceQuotas, queue: QueueId, dim: DimId) -> i64 {
     world.queues[queue].own.held(dim) + devices.own(world, queue, dim)
 }

@@ -2,12 +2,12 @@
 
 /// What somebody may get: at least `least`, at most `most`, in between by weight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Claim<'a> {
+pub(crate) struct WeightedDemand<'a> {
     /// Decides among equals; no two claims have the same.
-    pub(super) name: &'a str,
-    pub(super) weight: u32,
-    pub(super) least: i64,
-    pub(super) most: i64,
+    pub(crate) name: &'a str,
+    pub(crate) weight: u32,
+    pub(crate) least: i64,
+    pub(crate) most: i64,
 }
 
 /// What each claim gets of `total`.
@@ -18,12 +18,13 @@ pub(super) struct Claim<'a> {
 /// largest fractions, of equal ones to the first names: the order of claims does not matter.
 ///
 /// The sum of all `least` must not exceed `total`. Then the result sums to `min(total, Σ most)` exactly.
-pub(super) fn fill(total: i64, claims: &[Claim<'_>]) -> Vec<i64> {
-    let sum = |of: fn(&Claim<'_>) -> i64| claims.iter().map(|claim| i128::from(of(claim))).sum::<i128>();
+pub(crate) fn fill(total: i64, claims: &[WeightedDemand<'_>]) -> Vec<i64> {
+    let sum =
+        |of: fn(&WeightedDemand<'_>) -> i64| claims.iter().map(|claim| i128::from(of(claim))).sum::<i128>();
     if sum(|claim| claim.most) <= i128::from(total) {
         return claims.iter().map(|claim| claim.most).collect();
     }
-    let mut level = Level { fixed: sum(|claim| claim.least), weight: 0 };
+    let mut level = FillLevel { fixed: sum(|claim| claim.least), weight: 0 };
     let steps = steps(claims);
     let mut rising = vec![false; claims.len()];
     let mut filled: Vec<i64> = claims.iter().map(|claim| claim.least).collect();
@@ -40,7 +41,7 @@ pub(super) fn fill(total: i64, claims: &[Claim<'_>]) -> Vec<i64> {
 }
 
 /// A level at which a claim leaves its `least` (and begins to rise) or reaches its `most` (and is full).
-struct Step {
+struct FillStep {
     amount: i64,
     weight: u32,
     claim: usize,
@@ -48,32 +49,32 @@ struct Step {
 }
 
 /// All steps from the lowest level to the highest.
-fn steps(claims: &[Claim<'_>]) -> Vec<Step> {
+fn steps(claims: &[WeightedDemand<'_>]) -> Vec<FillStep> {
     let open = claims.iter().enumerate().filter(|(_, claim)| claim.least < claim.most);
-    let of = |(at, claim): (usize, &Claim<'_>)| {
-        let step = |amount, full| Step { amount, weight: claim.weight.max(1), claim: at, full };
+    let of = |(at, claim): (usize, &WeightedDemand<'_>)| {
+        let step = |amount, full| FillStep { amount, weight: claim.weight.max(1), claim: at, full };
         [step(claim.least, false), step(claim.most, true)]
     };
-    let mut steps: Vec<Step> = open.flat_map(of).collect();
-    let cross = |a: &Step, b: &Step| i128::from(a.amount) * i128::from(b.weight);
+    let mut steps: Vec<FillStep> = open.flat_map(of).collect();
+    let cross = |a: &FillStep, b: &FillStep| i128::from(a.amount) * i128::from(b.weight);
     steps.sort_by(|a, b| cross(a, b).cmp(&cross(b, a)));
     steps
 }
 
 /// What is given out at level λ: `fixed + λ·weight`.
-struct Level {
+struct FillLevel {
     fixed: i128,
     weight: i128,
 }
 
-impl Level {
+impl FillLevel {
     /// Whether all of `total` is given out at, or before, the level of a step.
-    fn reaches(&self, total: i128, step: &Step) -> bool {
+    fn reaches(&self, total: i128, step: &FillStep) -> bool {
         let (amount, weight) = (i128::from(step.amount), i128::from(step.weight));
         (total - self.fixed) * weight <= amount * self.weight
     }
 
-    fn pass(&mut self, step: &Step) {
+    fn pass(&mut self, step: &FillStep) {
         let (amount, weight) = (i128::from(step.amount), i128::from(step.weight));
         let sign = if step.full { 1 } else { -1 };
         self.fixed += sign * amount;
@@ -82,7 +83,7 @@ impl Level {
 }
 
 /// Divides what is for the rising claims among them, by weight and to the unit.
-fn divide(rest: i128, claims: &[Claim<'_>], rising: &[bool], filled: &mut [i64]) {
+fn divide(rest: i128, claims: &[WeightedDemand<'_>], rising: &[bool], filled: &mut [i64]) {
     let of = |at: usize| i128::from(claims[at].weight.max(1));
     let risen: Vec<usize> = (0..claims.len()).filter(|at| rising[*at]).collect();
     let weight: i128 = risen.iter().map(|at| of(*at)).sum();
@@ -111,11 +112,11 @@ mod tests {
     /// Names in the order of claims.
     const NAMES: [&str; 7] = ["a", "b", "c", "d", "e", "f", "g"];
 
-    fn claim(weight: u32, least: i64, most: i64) -> Claim<'static> {
-        Claim { name: "", weight, least, most }
+    fn claim(weight: u32, least: i64, most: i64) -> WeightedDemand<'static> {
+        WeightedDemand { name: "", weight, least, most }
     }
 
-    fn name(claims: &mut [Claim<'_>]) {
+    fn name(claims: &mut [WeightedDemand<'_>]) {
         claims.iter_mut().zip(NAMES).for_each(|(claim, name)| claim.name = name);
     }
 
@@ -139,7 +140,7 @@ mod tests {
     }
 
     /// Claims whose least amounts are feasible.
-    fn case() -> impl Strategy<Value = (i64, Vec<Claim<'static>>)> {
+    fn case() -> impl Strategy<Value = (i64, Vec<WeightedDemand<'static>>)> {
         let one = (1u32..6, 0i64..20, 0i64..40)
             .prop_map(|(weight, least, more)| claim(weight, least, least + more));
         (prop::collection::vec(one, 0..7), 0i64..60, prop::sample::select(vec![1, 1, 1_000_003, 1 << 50]))
@@ -184,7 +185,7 @@ mod tests {
                 (Just((total, claims)), order)
             }),
         ) {
-            let shuffled: Vec<Claim<'_>> = order.iter().map(|at| claims[*at]).collect();
+            let shuffled: Vec<WeightedDemand<'_>> = order.iter().map(|at| claims[*at]).collect();
             let filled = fill(total, &claims);
             let expected: Vec<i64> = order.iter().map(|at| filled[*at]).collect();
             prop_assert_eq!(fill(total, &shuffled), expected);
