@@ -1,240 +1,249 @@
-//! What each queue may have, is guaranteed and deserves, worked out from the top of the tree down.
+//! The attributes of queues, computed when a session opens from the top of the tree down: guarantee, deserved amounts,
+//! realCapability and the limits that follow.
 use phalanx_resource::{Amounts, Ceilings, DimId};
 
-use super::devices::{counts, idle_quota, total};
+use super::devices::{idle_quota_warning, is_counted, total};
 use phalanx_cluster::diagnosis::QueueFault;
 use phalanx_cluster::id::{Id, QueueId};
 use phalanx_cluster::{Queue, World};
 
-/// The figures of a queue.
+/// Volcano's `queueAttr`.
 #[derive(Clone, Debug, Default)]
 pub(super) struct CapacityAttributes {
-    /// What is kept for it, as far as there is so much.
+    /// Cut in proportion where siblings are guaranteed more than their parent can have.
     pub(super) guarantee: Amounts,
-    /// What it deserves; empty for a queue that deserves nothing in particular.
+    /// Empty for a queue that deserves nothing.
     pub(super) deserved: Ceilings,
-    /// What is kept for the queues right below it.
-    reserved: Amounts,
-    /// What it can have of the cluster as it is: `realCapability`, but never more than there is.
-    pub(super) room: Amounts,
-    /// `realCapability`, which no queue above `root` limits.
-    real: Ceilings,
-    /// What its jobs may be promised: `real` where it says more than the queue above does.
-    pub(super) admits: Ceilings,
-    /// `room` where it says more than the queue above and the nodes do, else the capability.
-    pub(super) limits: Ceilings,
-    /// What its jobs, and those below it, were promised.
-    pub(super) promised: Amounts,
-    /// Its quotas and those of its children do not add up.
+    /// The sum of the children's guarantees.
+    children_guarantee: Amounts,
+    /// The realCapability, at most the total of the cluster.
+    pub(super) usable: Amounts,
+    /// The realCapability; in a tree the total of the cluster does not bound it.
+    real_capability: Ceilings,
+    /// The limits of enqueueing: the realCapability, where it is below that of the parent.
+    pub(super) enqueue_limits: Ceilings,
+    /// The limits of allocation: `usable`, where it is below that of the parent and below the total; else the capability.
+    pub(super) allocatable_limits: Ceilings,
+    /// What admitted jobs of the queue and, in a tree, of its descendants count with.
+    pub(super) inqueue: Amounts,
+    /// The figures of the queue contradict those of its children or ancestors, or have no effect.
     pub(super) warning: Option<QueueFault>,
-    /// It cannot be used: nothing is kept for it.
-    broken: bool,
+    /// The queue is not usable: nothing is reserved for it.
+    is_faulty: bool,
 }
 
 impl CapacityAttributes {
-    /// What has to stay free for it until it holds as much.
+    /// What stays reserved for the queue until it holds as much.
     pub(super) fn reserved_guarantee(&self, dim: DimId) -> i64 {
-        if self.broken { 0 } else { self.guarantee.get(dim) }
+        if self.is_faulty { 0 } else { self.guarantee.get(dim) }
     }
 }
 
-/// The figures of all queues, by id.
+/// The attributes of all queues, by queue id.
 pub(super) fn attributes_of_queues(
     world: &World,
     tree: bool,
     counts_devices: bool,
-    broken: impl Fn(QueueId) -> bool,
+    is_faulty: impl Fn(QueueId) -> bool,
 ) -> Vec<CapacityAttributes> {
-    let mut builder = AttributesBuilder {
-        world,
-        tree,
-        counts_devices,
-        standings: vec![CapacityAttributes::default(); world.queues.bound()],
-    };
-    let mut order: Vec<(usize, QueueId)> =
+    let attributes = vec![CapacityAttributes::default(); world.queues.bound()];
+    let mut builder = AttributesBuilder { world, tree, counts_devices, attributes };
+    let mut by_depth: Vec<(usize, QueueId)> =
         world.queues.ids().map(|id| (if tree { world.queue_depth(id) } else { 0 }, id)).collect();
-    order.sort_unstable();
-    for (_, id) in order.iter().rev() {
-        builder.take_figures(*id, broken(*id));
+    by_depth.sort_unstable();
+    for (_, id) in by_depth.iter().rev() {
+        builder.read_spec(*id, is_faulty(*id));
     }
-    let reserved = builder.reserved_flat();
-    for (_, id) in &order {
-        builder.divide(*id, &reserved);
+    let flat_guarantee = builder.flat_guarantee();
+    for (_, id) in &by_depth {
+        builder.divide(*id, &flat_guarantee);
     }
-    builder.standings
+    builder.attributes
 }
 
 struct AttributesBuilder<'w> {
     world: &'w World,
     tree: bool,
     counts_devices: bool,
-    standings: Vec<CapacityAttributes>,
+    attributes: Vec<CapacityAttributes>,
 }
 
-/// What a queue has above it, of one resource.
+/// What the parent of a queue, or the cluster, has of one resource.
 struct ParentAmounts {
-    /// There are the nodes only.
+    /// The queue has no parent: the amounts are those of the cluster.
     is_cluster: bool,
-    room: i64,
-    real: Option<i64>,
-    /// What is kept for the queue and those beside it; `None` when it stands alone.
-    reserved: Option<i64>,
+    usable: i64,
+    real_capability: Option<i64>,
+    /// The guarantees of the queue and its siblings; `None` when siblings do not bound each other.
+    children_guarantee: Option<i64>,
 }
 
 impl AttributesBuilder<'_> {
-    fn above(&self, id: QueueId) -> Option<QueueId> {
+    fn parent(&self, id: QueueId) -> Option<QueueId> {
         if self.tree { self.world.queue_above(id) } else { None }
     }
 
-    /// A queue's own figures, before those of the queue above it: what it leaves open is what its children add up to.
-    fn take_figures(&mut self, id: QueueId, broken: bool) {
+    /// Reads the guarantee and deserved amounts of a queue, with the sums of its children where the queue has none, and adds
+    /// them to the sums of its parent.
+    fn read_spec(&mut self, id: QueueId, is_faulty: bool) {
         let queue = &self.world.queues[id];
-        let below = &self.standings[id.index()];
-        let odd = || if self.tree { warning(self.world, id, below) } else { None };
-        let warning = idle_quota(self.world, id, self.counts_devices).or_else(odd);
-        let mut guarantee = below.reserved.clone();
-        for (dim, amount) in
-            queue.guarantee.iter().filter(|(dim, _)| counts(self.world, *dim, self.counts_devices))
-        {
+        let sums = &self.attributes[id.index()];
+        let tree_warning = || if self.tree { tree_warning(self.world, id, sums) } else { None };
+        let warning = idle_quota_warning(self.world, id, self.counts_devices).or_else(tree_warning);
+        let counts = |(dim, _): &(DimId, i64)| is_counted(self.world, *dim, self.counts_devices);
+        let mut guarantee = sums.children_guarantee.clone();
+        for (dim, amount) in queue.guarantee.iter().filter(counts) {
             guarantee.set(dim, amount);
         }
-        for (dim, most) in queue.capability.iter() {
-            guarantee.set(dim, guarantee.get(dim).min(most));
+        for (dim, capability) in queue.capability.iter() {
+            guarantee.set(dim, guarantee.get(dim).min(capability));
         }
-        let mut deserved = below.deserved.clone();
-        for (dim, amount) in
-            queue.deserved.iter().filter(|(dim, _)| counts(self.world, *dim, self.counts_devices))
-        {
+        let mut deserved = sums.deserved.clone();
+        for (dim, amount) in queue.deserved.iter().filter(counts) {
             deserved.set(dim, amount);
         }
-        let attributes = &mut self.standings[id.index()];
+        let attributes = &mut self.attributes[id.index()];
         (attributes.guarantee, attributes.deserved) = (guarantee, deserved);
-        (attributes.warning, attributes.broken) = (warning.filter(|_| !broken), broken);
-        if let Some(above) = self.above(id).filter(|_| queue.exists && !broken) {
-            self.add_to(above, id);
+        (attributes.warning, attributes.is_faulty) = (warning.filter(|_| !is_faulty), is_faulty);
+        if let Some(parent) = self.parent(id).filter(|_| queue.exists && !is_faulty) {
+            self.add_to_parent(parent, id);
         }
     }
 
-    fn add_to(&mut self, above: QueueId, id: QueueId) {
-        let CapacityAttributes { guarantee, deserved, .. } = self.standings[id.index()].clone();
-        let above = &mut self.standings[above.index()];
-        above.reserved.add(&guarantee);
+    fn add_to_parent(&mut self, parent: QueueId, id: QueueId) {
+        let CapacityAttributes { guarantee, deserved, .. } = self.attributes[id.index()].clone();
+        let parent = &mut self.attributes[parent.index()];
+        parent.children_guarantee.add(&guarantee);
         for (dim, amount) in deserved.iter() {
-            above.deserved.set(dim, above.deserved.get(dim).unwrap_or(0).saturating_add(amount));
+            parent.deserved.set(dim, parent.deserved.get(dim).unwrap_or(0).saturating_add(amount));
         }
     }
 
-    /// What is kept for all queues, where they all stand side by side.
-    fn reserved_flat(&self) -> Amounts {
-        let mut reserved = Amounts::new();
+    /// The sum of all guarantees, in a flat list; nothing in a tree.
+    fn flat_guarantee(&self) -> Amounts {
+        let mut sum = Amounts::new();
         for (id, queue) in self.world.queues.iter() {
-            let attributes = &self.standings[id.index()];
-            if !self.tree && queue.exists && !attributes.broken {
-                reserved.add(&attributes.guarantee);
+            let attributes = &self.attributes[id.index()];
+            if !self.tree && queue.exists && !attributes.is_faulty {
+                sum.add(&attributes.guarantee);
             }
         }
-        reserved
+        sum
     }
 
-    /// What a queue, or the cluster, has for those right below it.
-    fn has(&self, above: Option<QueueId>, dim: DimId, reserved_flat: &Amounts) -> ParentAmounts {
-        if let Some(above) = above.map(|above| &self.standings[above.index()]) {
-            let (room, reserved) = (above.room.get(dim), above.reserved.get(dim));
+    /// What a parent, or the cluster, has for its children.
+    fn parent_amounts(&self, parent: Option<QueueId>, dim: DimId, flat_guarantee: &Amounts) -> ParentAmounts {
+        if let Some(parent) = parent.map(|parent| &self.attributes[parent.index()]) {
             return ParentAmounts {
                 is_cluster: false,
-                room,
-                real: above.real.get(dim),
-                reserved: Some(reserved),
+                usable: parent.usable.get(dim),
+                real_capability: parent.real_capability.get(dim),
+                children_guarantee: Some(parent.children_guarantee.get(dim)),
             };
         }
-        let room = total(self.world, dim);
-        if self.tree {
-            return ParentAmounts { is_cluster: true, room, real: None, reserved: None };
-        }
-        ParentAmounts { is_cluster: true, room, real: Some(room), reserved: Some(reserved_flat.get(dim)) }
+        let usable = total(self.world, dim);
+        let (real_capability, children_guarantee) =
+            if self.tree { (None, None) } else { (Some(usable), Some(flat_guarantee.get(dim))) };
+        ParentAmounts { is_cluster: true, usable, real_capability, children_guarantee }
     }
 
-    fn divide(&mut self, id: QueueId, reserved_flat: &Amounts) {
-        let above = self.above(id);
+    fn divide(&mut self, id: QueueId, flat_guarantee: &Amounts) {
+        let parent = self.parent(id);
         for (dim, _) in self.world.dims.iter() {
-            let above = self.has(above, dim, reserved_flat);
-            divide(&self.world.queues[id], dim, &above, &mut self.standings[id.index()]);
+            let parent = self.parent_amounts(parent, dim, flat_guarantee);
+            divide(&self.world.queues[id], dim, &parent, &mut self.attributes[id.index()]);
         }
     }
 }
 
-/// One resource for one queue.
-fn divide(queue: &Queue, dim: DimId, above: &ParentAmounts, attributes: &mut CapacityAttributes) {
+/// Computes the attributes of a queue for one resource from the amounts of its parent.
+fn divide(queue: &Queue, dim: DimId, parent: &ParentAmounts, attributes: &mut CapacityAttributes) {
     let capability = queue.capability.get(dim);
-    let most = capability.unwrap_or(i64::MAX);
-    let written = attributes.guarantee.get(dim);
-    let kept = if attributes.broken { 0 } else { written };
-    let reserved = above.reserved.unwrap_or(kept);
-    let (room, guarantee) = part(above.room, reserved, kept);
-    attributes.room.set(dim, room.min(most));
-    attributes.guarantee.set(dim, if attributes.broken { written } else { guarantee });
-    let whole = above.real.unwrap_or(i64::MAX);
-    let left = above.real.map_or(whole, |real| part(real, reserved, kept).0);
-    let real = left.min(most);
-    if real < i64::MAX {
-        attributes.real.set(dim, real);
+    let bound = capability.unwrap_or(i64::MAX);
+    let spec_guarantee = attributes.guarantee.get(dim);
+    let own = if attributes.is_faulty { 0 } else { spec_guarantee };
+    let children_guarantee = parent.children_guarantee.unwrap_or(own);
+    let usable = beside_siblings(parent.usable, children_guarantee, own);
+    attributes.usable.set(dim, usable.amount.min(bound));
+    attributes.guarantee.set(dim, if attributes.is_faulty { spec_guarantee } else { usable.guarantee });
+    let parent_real = parent.real_capability.unwrap_or(i64::MAX);
+    let left =
+        parent.real_capability.map_or(i64::MAX, |real| beside_siblings(real, children_guarantee, own).amount);
+    let real_capability = left.min(bound);
+    if real_capability < i64::MAX {
+        attributes.real_capability.set(dim, real_capability);
     }
-    // What the queue above says as well is for that one to say.
-    let own = |whole: i64, part: i64| if part < whole { Some(part.min(most)) } else { capability };
-    if let Some(limit) = own(above.room, room) {
-        attributes.limits.set(dim, limit);
+    // A limit that is the parent's is checked, and told, with the parent.
+    let below_parent =
+        |parent: i64, amount: i64| if amount < parent { Some(amount.min(bound)) } else { capability };
+    if let Some(limit) = below_parent(parent.usable, usable.amount) {
+        attributes.allocatable_limits.set(dim, limit);
     }
-    let promised = if above.is_cluster && above.real.is_some() { Some(real) } else { own(whole, left) };
-    if let Some(limit) = promised {
-        attributes.admits.set(dim, limit);
+    let is_flat = parent.is_cluster && parent.real_capability.is_some();
+    let enqueue_limit = if is_flat { Some(real_capability) } else { below_parent(parent_real, left) };
+    if let Some(limit) = enqueue_limit {
+        attributes.enqueue_limits.set(dim, limit);
     }
-    let least = Some(guarantee).filter(|amount| *amount > 0);
-    if let Some(deserved) = attributes.deserved.get(dim).map(|amount| amount.min(real)).max(least) {
+    let least = Some(usable.guarantee).filter(|amount| *amount > 0);
+    let spec_deserved = attributes.deserved.get(dim).map(|amount| amount.min(real_capability));
+    if let Some(deserved) = spec_deserved.max(least) {
         attributes.deserved.set(dim, deserved);
     }
 }
 
-/// What one of several can have of a whole, with what is kept for the others taken off, and what is kept for it. Where more
-/// is to be kept than there is, all are cut in proportion.
-fn part(whole: i64, reserved: i64, kept: i64) -> (i64, i64) {
-    if reserved <= whole {
-        return (whole - reserved + kept, kept);
-    }
-    let kept = (i128::from(whole) * i128::from(kept) / i128::from(reserved)) as i64;
-    (kept, kept)
+/// What a queue can have beside its siblings, and its guarantee.
+struct BesideSiblings {
+    amount: i64,
+    guarantee: i64,
 }
 
-/// What does not add up between a queue and its children, or the queues above it.
-fn warning(world: &World, id: QueueId, below: &CapacityAttributes) -> Option<QueueFault> {
+/// What a queue can have of a whole beside the guarantees of its siblings. Guarantees that exceed the whole are cut in
+/// proportion.
+fn beside_siblings(whole: i64, all_guarantees: i64, own: i64) -> BesideSiblings {
+    if all_guarantees <= whole {
+        return BesideSiblings { amount: whole - all_guarantees + own, guarantee: own };
+    }
+    let guarantee = (i128::from(whole) * i128::from(own) / i128::from(all_guarantees)) as i64;
+    BesideSiblings { amount: guarantee, guarantee }
+}
+
+/// The warning for figures of a queue that contradict those of its children or of an ancestor.
+fn tree_warning(world: &World, id: QueueId, sums: &CapacityAttributes) -> Option<QueueFault> {
     let queue = &world.queues[id];
     if queue.is_root() {
         return None;
     }
-    let least: Ceilings = queue.guarantee.iter().collect();
-    let reserved: Ceilings = below.reserved.iter().collect();
-    children("guarantee", &reserved, &least, queue)
-        .or_else(|| children("deserved", &below.deserved, &queue.deserved, queue))
-        .or_else(|| wider(world, id))
+    let guarantee: Ceilings = queue.guarantee.iter().collect();
+    let children_guarantee: Ceilings = sums.children_guarantee.iter().collect();
+    children_exceed("guarantee", &children_guarantee, &guarantee, queue)
+        .or_else(|| children_exceed("deserved", &sums.deserved, &queue.deserved, queue))
+        .or_else(|| exceeds_ancestor(world, id))
 }
 
-fn children(what: &'static str, sum: &Ceilings, own: &Ceilings, queue: &Queue) -> Option<QueueFault> {
+fn children_exceed(
+    what: &'static str,
+    children: &Ceilings,
+    own: &Ceilings,
+    queue: &Queue,
+) -> Option<QueueFault> {
     let over = |(dim, sum): (DimId, i64)| {
-        let most = own.get(dim).or(queue.capability.get(dim))?;
-        (sum > most).then_some((dim, sum - most))
+        let bound = own.get(dim).or(queue.capability.get(dim))?;
+        (sum > bound).then_some((dim, sum - bound))
     };
-    let over: Vec<_> = sum.iter().filter_map(over).collect();
+    let over: Vec<_> = children.iter().filter_map(over).collect();
     (!over.is_empty()).then_some(QueueFault::Children { what, over })
 }
 
-fn wider(world: &World, id: QueueId) -> Option<QueueFault> {
+/// The nearest ancestor with a smaller capability.
+fn exceeds_ancestor(world: &World, id: QueueId) -> Option<QueueFault> {
     let capability = &world.queues[id].capability;
-    let above = world.queue_path(id).skip(1).map(|above| &world.queues[above]);
-    above.filter(|above| !above.is_root()).find_map(|above| {
-        let over = capability.iter().filter_map(|(dim, most)| {
-            let limit = above.capability.get(dim)?;
-            (most > limit).then_some((dim, most - limit))
+    let ancestors = world.queue_path(id).skip(1).map(|ancestor| &world.queues[ancestor]);
+    ancestors.filter(|ancestor| !ancestor.is_root()).find_map(|ancestor| {
+        let over = capability.iter().filter_map(|(dim, own)| {
+            let bound = ancestor.capability.get(dim)?;
+            (own > bound).then_some((dim, own - bound))
         });
         let over: Vec<_> = over.collect();
-        (!over.is_empty()).then(|| QueueFault::Wider { ancestor: above.name.clone(), over })
+        (!over.is_empty()).then(|| QueueFault::Wider { ancestor: ancestor.name.clone(), over })
     })
 }

@@ -21,7 +21,8 @@ impl Proportion {
     pub(super) fn victims(&self, world: &World, evictees: &[TaskId]) -> Vec<TaskId> {
         let mut held_by: FxHashMap<QueueId, Amounts> = FxHashMap::default();
         let mut take = |task: TaskId| {
-            let Some(queue) = world.queue_of(task) else { return false };
+            let Some(job) = world.tasks[task].job else { return false };
+            let queue = world.jobs[job].queue;
             let held = held_by.entry(queue).or_insert_with(|| world.queues[queue].held());
             let request = world.request_of(task);
             let exceeds = |(dim, held)| {
