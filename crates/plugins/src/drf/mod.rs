@@ -1,16 +1,22 @@
-//! drf: jobs in the order of what they already have, by dominant resource fairness.
+//! drf: dominant resource fairness between jobs, and with `enableHierarchy: true` between queues.
 //!
-//! - A job's share is `max over resources of held / total`: what its pods hold or are promised, of what all nodes can
-//!   give. The smaller share goes first.
-//! - A task may be evicted for another when the other's job, with that task, would have less than the share its own job
-//!   keeps without it and without those picked before it, or as much when that is less than it had. A gang is broken only
-//!   for a job of higher priority: broken ones go first, and would take it back.
+//! - The share of a job is `max over resources of held / total`, where *held* is what its pods are allocated or nominated for,
+//!   and *total* the allocatable of all nodes.
+//! - Job order: the smaller share goes first.
+//! - A task is preemptable when the preemptor's job, with the preemptor, has a smaller share than the task's job keeps without
+//!   the task and the victims before it; or an equal share, where that is less than the task's job had. The minimum of a gang
+//!   is preemptable only for a job of higher priority: the job order puts broken gangs first, so the gang would take its
+//!   nodes back.
 //!
-//! Source: Volcano's drf plugin; Ghodsi et al., "Dominant Resource Fairness", NSDI 2011. Shares are compared exactly,
-//! where Volcano compares floats and takes a difference below 10⁻⁶ for equal; and equal shares may be turned round for ever
-//! there, by pods of which neither job has its dominant share. `enableHierarchy: true` adds an order of
-//! queues and what may be reclaimed, by the annotations of queues: see [`hdrf`](super::hdrf).
+//! With `enableHierarchy: true` an order of queues and a rule of reclaim follow from annotations of queues: see
+//! [`hierarchical`].
+//!
+//! Source: Volcano's drf plugin; Ghodsi et al., "Dominant Resource Fairness", NSDI 2011. Differences: shares are compared
+//! exactly, where Volcano compares floats and takes differences below 10⁻⁶ for equal; and in Volcano jobs of equal shares may
+//! preempt each other without end, by pods that do not count in the dominant share of either job.
 mod hierarchical;
+mod hierarchy_path;
+mod hierarchy_tree;
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -33,7 +39,7 @@ const ARGS: &[ArgSpec] = &[];
 pub(super) const DEF: PluginDef = PluginDef {
     name: "drf",
     summary: "Jobs that hold the smaller dominant share of the cluster go first. With the flag `enableHierarchy: true` (hdrf) \
-              queues too, and what may be reclaimed, by the tree that annotations of queues describe; it takes no arguments.",
+              queues are ordered too, and reclaim follows, by the hierarchy in the annotations of queues; there are no arguments.",
     args: ARGS,
     reads: hierarchical::READS,
     open: |opening| Box::new(Drf::open(opening)),
@@ -42,13 +48,13 @@ pub(super) const DEF: PluginDef = PluginDef {
 #[derive(Default)]
 struct Drf {
     /// With `enableHierarchy`.
-    tree: Option<HierarchicalDrf>,
+    hierarchy: Option<HierarchicalDrf>,
 }
 
 impl Drf {
     fn open(opening: Opening<'_>) -> Self {
         let Opening { world, flags, .. } = opening;
-        Self { tree: flags.on(Flag::Hierarchy).then(|| HierarchicalDrf::open(world)) }
+        Self { hierarchy: flags.on(Flag::Hierarchy).then(|| HierarchicalDrf::open(world)) }
     }
 }
 
@@ -58,7 +64,7 @@ impl Plugin for Drf {
     }
 
     fn job_order(&self, world: &World, a: JobId, b: JobId) -> Ordering {
-        // Long lines of jobs that hold the same are sorted.
+        // A shortcut, since long backlogs of jobs that hold nothing are sorted.
         let (one, other) = (&world.jobs[a], &world.jobs[b]);
         if one.allocated == other.allocated && one.pipelined == other.pipelined {
             return Ordering::Equal;
@@ -67,57 +73,57 @@ impl Plugin for Drf {
     }
 
     fn queue_valid(&self, _: &World, queue: QueueId) -> Result<(), QueueFault> {
-        self.tree.as_ref().map_or(Ok(()), |tree| tree.queue_valid(queue))
+        self.hierarchy.as_ref().map_or(Ok(()), |hierarchy| hierarchy.queue_valid(queue))
     }
 
     fn queue_order(&self, world: &World, a: QueueId, b: QueueId) -> Ordering {
-        self.tree.as_ref().map_or(Ordering::Equal, |tree| tree.queue_order(world, a, b))
+        self.hierarchy.as_ref().map_or(Ordering::Equal, |hierarchy| hierarchy.queue_order(world, a, b))
     }
 
     fn queue_way(&self, _: &World, queue: QueueId) -> Option<Vec<u32>> {
-        Some(self.tree.as_ref().map_or_else(Vec::new, |tree| tree.way(queue)))
+        Some(self.hierarchy.as_ref().map_or_else(Vec::new, |hierarchy| hierarchy.path_of(queue)))
     }
 
     fn queue_stamp(&self, world: &World) -> u64 {
-        self.tree.as_ref().map_or(0, |tree| tree.stamp(world))
+        self.hierarchy.as_ref().map_or(0, |hierarchy| hierarchy.saturation_stamp(world))
     }
 
-    fn reclaimable(&self, world: &World, by: TaskId, of: &[TaskId]) -> Option<Vec<TaskId>> {
-        Some(self.tree.as_ref()?.reclaimable(world, by, of))
+    fn reclaimable(&self, world: &World, reclaimer: TaskId, reclaimees: &[TaskId]) -> Option<Vec<TaskId>> {
+        Some(self.hierarchy.as_ref()?.reclaimable(world, reclaimer, reclaimees))
     }
 
     fn guards_queues(&self) -> bool {
-        self.tree.is_some()
+        self.hierarchy.is_some()
     }
 
     fn unified_evictable(
         &self,
         world: &World,
         kind: EvictionKind,
-        by: TaskId,
-        of: &[TaskId],
+        reclaimer: TaskId,
+        evictees: &[TaskId],
     ) -> Option<Vec<TaskId>> {
-        (kind == EvictionKind::Reclaim).then(|| self.reclaimable(world, by, of))?
+        (kind == EvictionKind::Reclaim).then(|| self.reclaimable(world, reclaimer, evictees))?
     }
 
     fn listens(&self) -> bool {
-        self.tree.is_some()
+        self.hierarchy.is_some()
     }
 
     fn on_change(&mut self, world: &World, task: TaskId, _: Status) {
-        if let Some(tree) = &mut self.tree {
-            tree.changed(world, task);
+        if let Some(hierarchy) = &mut self.hierarchy {
+            hierarchy.task_changed(world, task);
         }
     }
 
-    /// It says nothing of gangs as a whole.
+    /// Without a flag, for `unified_evictable`, drf has no rule between jobs.
     fn ranks_jobs(&self, flag: Option<Flag>) -> bool {
         flag.is_some()
     }
 
-    fn keeps(&self, world: &World, by: TaskId, task: TaskId) -> Arc<str> {
-        let [by, of] = [by, task].map(|task| world.queue_of(task));
-        let text = if by == of {
+    fn keeps(&self, world: &World, preemptor: TaskId, task: TaskId) -> Arc<str> {
+        let [to, from] = [preemptor, task].map(|task| world.queue_of(task));
+        let text = if to == from {
             "of jobs with no larger share of the cluster"
         } else {
             "in queues with no larger share"
@@ -125,43 +131,45 @@ impl Plugin for Drf {
         format!("{text} (plugin drf)").into()
     }
 
-    fn preemptable(&self, world: &World, by: TaskId, of: &[TaskId]) -> Option<Vec<TaskId>> {
-        let Some(job) = world.tasks[by].job else { return Some(Vec::new()) };
-        let mut wanted = held(world, job);
-        wanted.add(world.request_of(by));
-        let wanted = dominant(world, &wanted);
-        let priority = world.jobs[job].priority;
-        let mut left: FxHashMap<JobId, Amounts> = FxHashMap::default();
-        let mut spare: FxHashMap<JobId, GangSurplus> = FxHashMap::default();
+    fn preemptable(&self, world: &World, preemptor: TaskId, preemptees: &[TaskId]) -> Option<Vec<TaskId>> {
+        let Some(preemptor_job) = world.tasks[preemptor].job else { return Some(Vec::new()) };
+        let mut with_preemptor = held(world, preemptor_job);
+        with_preemptor.add(world.request_of(preemptor));
+        let preemptor_share = dominant_share(world, &with_preemptor);
+        let priority = world.jobs[preemptor_job].priority;
+        let mut held_by: FxHashMap<JobId, Amounts> = FxHashMap::default();
+        let mut surplus_of: FxHashMap<JobId, GangSurplus> = FxHashMap::default();
         let mut take = |task: TaskId| {
             let Some(job) = world.tasks[task].job else { return false };
-            // A gang that is broken goes first, and would take back what an equal one took.
-            let mut is_spare = || {
-                let spare = spare.entry(job).or_insert_with(|| GangSurplus::of(&world.jobs[job]));
-                world.jobs[job].priority < priority || spare.take(world.tasks[task].role)
+            // A broken gang goes first in the job order, and would preempt a job of equal priority in turn.
+            let mut may_lose = || {
+                let surplus = surplus_of.entry(job).or_insert_with(|| GangSurplus::of(&world.jobs[job]));
+                world.jobs[job].priority < priority || surplus.take(world.tasks[task].role)
             };
-            let left = left.entry(job).or_insert_with(|| held(world, job));
-            let mut without = left.clone();
-            without.sub(world.request_of(task));
-            let after = dominant(world, &without);
-            // Equal will do where that lowers the other's share: what lowers nobody's could go on for ever.
-            let taken = (wanted < after || (wanted == after && after < dominant(world, left))) && is_spare();
-            if taken {
-                *left = without;
+            let before = held_by.entry(job).or_insert_with(|| held(world, job));
+            let mut after = before.clone();
+            after.sub(world.request_of(task));
+            let share = dominant_share(world, &after);
+            // At equal shares a victim has to lower the share of its job, or preemption would go on without end.
+            let is_victim = (preemptor_share < share
+                || (preemptor_share == share && share < dominant_share(world, before)))
+                && may_lose();
+            if is_victim {
+                *before = after;
             }
-            taken
+            is_victim
         };
-        Some(of.iter().copied().filter(|task| take(*task)).collect())
+        Some(preemptees.iter().copied().filter(|task| take(*task)).collect())
     }
 }
 
 fn share(world: &World, job: JobId) -> Share {
-    // Most jobs have no promises, so nothing has to be added up.
-    let job_has = &world.jobs[job];
-    if job_has.pipelined.is_zero() {
-        dominant(world, &job_has.allocated)
+    // Most jobs have no nominated tasks, so that no sum is needed.
+    let job_state = &world.jobs[job];
+    if job_state.pipelined.is_zero() {
+        dominant_share(world, &job_state.allocated)
     } else {
-        dominant(world, &held(world, job))
+        dominant_share(world, &held(world, job))
     }
 }
 
@@ -172,7 +180,7 @@ fn held(world: &World, job: JobId) -> Amounts {
     held
 }
 
-fn dominant(world: &World, held: &Amounts) -> Share {
+fn dominant_share(world: &World, held: &Amounts) -> Share {
     Share::largest(held.iter().map(|(dim, amount)| Share::new(amount, world.total.get(dim))))
 }
 
@@ -181,7 +189,7 @@ mod tests {
     use super::*;
     use phalanx_framework::testing::{group, job_of, member, node, running, task_of, world_of};
 
-    /// 10 cpus and 100 Gi; each gang's pods run, but for the last.
+    /// A node of 10 cores and 100 Gi; each gang has `pods` running pods and a pending one.
     fn world(gangs: &[(&str, u32, &str)]) -> World {
         let mut world = world_of([node("n", "cpu=10 memory=100Gi pods=1000")]);
         for (name, pods, request) in gangs {
@@ -195,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn the_dominant_share_decides() {
+    fn jobs_are_ordered_by_dominant_share() {
         let world =
             world(&[("cpu", 2, "cpu=1 memory=1Gi"), ("mem", 1, "cpu=1 memory=30Gi"), ("same", 1, "cpu=2")]);
         for (a, b, expected) in [
@@ -209,19 +217,19 @@ mod tests {
     }
 
     #[test]
-    fn victims_are_those_whose_job_keeps_at_least_what_the_other_gets() {
+    fn victims_leave_their_job_no_smaller_share_than_the_preemptor_gets() {
         let world = world(&[("rich", 5, "cpu=1"), ("poor", 1, "cpu=1")]);
         let victims = |by: &str, of: &str, count: u32| {
             let of: Vec<TaskId> = (0..count).map(|index| task_of(&world, &format!("{of}-{index}"))).collect();
             Drf::default().preemptable(&world, task_of(&world, by), &of).unwrap().len()
         };
-        // Poor would have 2 of 10: rich may go down to 2.
+        // Job poor would have 2 of 10 cores: job rich may be left with 2.
         assert_eq!(victims("poor-1", "rich", 5), 3);
         assert_eq!(victims("rich-5", "poor", 1), 0);
     }
 
     #[test]
-    fn nominated_tasks_count_as_held() {
+    fn nominated_tasks_count_in_the_share() {
         let mut world = world(&[("a", 0, "cpu=1"), ("b", 0, "cpu=1")]);
         let node = world.node_named("n");
         let task = task_of(&world, "a-0");
