@@ -102,7 +102,9 @@ impl<I: Id> Dirty<I> {
     /// All that are marked, in the order in which they were; none is marked then.
     pub(super) fn take(&mut self) -> Vec<I> {
         let list = std::mem::take(&mut self.list);
-        list.iter().for_each(|id| self.marks.set(*id, false));
+        for id in &list {
+            self.marks.set(*id, false);
+        }
         list
     }
 }
