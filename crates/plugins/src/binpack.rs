@@ -69,35 +69,35 @@ impl Plugin for Binpack {
         let of = |(name, weight): &(String, i64)| {
             let dim = world.dims.get(name)?;
             let requested = request.get(dim);
-            (requested > 0 && *weight > 0).then_some(Share {
+            (requested > 0 && *weight > 0).then_some(BinpackResource {
                 dim,
                 requested: requested as f64,
                 weight: *weight as f64,
             })
         };
-        let shares: Vec<Share> = self.resources.iter().filter_map(of).collect();
+        let shares: Vec<BinpackResource> = self.resources.iter().filter_map(of).collect();
         if self.weight != 0 && !shares.is_empty() {
             let total: f64 = shares.iter().map(|share| share.weight).sum();
             rules
                 .resource_scorers
-                .push(Box::new(Fullness { shares, factor: 100.0 * self.weight as f64 / total }));
+                .push(Box::new(BinpackScorer { shares, factor: 100.0 * self.weight as f64 / total }));
         }
     }
 }
 
 /// A resource that counts.
-struct Share {
+struct BinpackResource {
     dim: DimId,
     requested: f64,
     weight: f64,
 }
 
-struct Fullness {
-    shares: Vec<Share>,
+struct BinpackScorer {
+    shares: Vec<BinpackResource>,
     factor: f64,
 }
 
-impl Share {
+impl BinpackResource {
     /// How full a node would be, times the weight.
     #[inline]
     fn of(&self, node: &Node, amounts: Option<&NodeAmounts>) -> f64 {
@@ -112,7 +112,7 @@ impl Share {
     }
 }
 
-impl ResourceScorer for Fullness {
+impl ResourceScorer for BinpackScorer {
     fn score(&self, node: &Node) -> f64 {
         self.shares.iter().map(|share| share.of(node, None)).sum::<f64>() * self.factor
     }
@@ -140,10 +140,10 @@ mod tests {
         }
     }
 
-    fn fullness(weights: [f64; 2]) -> Fullness {
-        let share = |dim, requested, weight| Share { dim, requested, weight };
+    fn fullness(weights: [f64; 2]) -> BinpackScorer {
+        let share = |dim, requested, weight| BinpackResource { dim, requested, weight };
         let shares = vec![share(DimId::CPU, 1000.0, weights[0]), share(DimId::MEMORY, 500.0, weights[1])];
-        Fullness { shares, factor: 100.0 / (weights[0] + weights[1]) }
+        BinpackScorer { shares, factor: 100.0 / (weights[0] + weights[1]) }
     }
 
     /// By hand: (1000/4000 + 500/1000) / 2 * 100 = 37.5.

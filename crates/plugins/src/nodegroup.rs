@@ -73,12 +73,12 @@ struct NodeGroup {
     strict: bool,
     ordered: bool,
     /// With a hash of it.
-    queues: FxHashMap<QueueId, (Arc<Rules>, u64)>,
+    queues: FxHashMap<QueueId, (Arc<QueueNodeGroups>, u64)>,
 }
 
 /// What a queue says of groups.
 #[derive(Debug, PartialEq, Eq, Hash)]
-struct Rules {
+struct QueueNodeGroups {
     /// Absent when no group is named.
     groups: Option<NodeGroups>,
     limits: Vec<(Arc<str>, Ceilings)>,
@@ -101,11 +101,11 @@ impl NodeGroup {
         plugin
     }
 
-    fn rules(&self, world: &World, id: QueueId, inherits: bool) -> Rules {
+    fn rules(&self, world: &World, id: QueueId, inherits: bool) -> QueueNodeGroups {
         let queue = &world.queues[id];
         let of = |id: QueueId| world.queues[id].node_groups.as_ref();
         let named = if inherits { world.queue_path(id).find_map(of) } else { of(id) };
-        Rules {
+        QueueNodeGroups {
             groups: named.filter(|groups| **groups != NodeGroups::default()).cloned(),
             limits: queue.group_limits.clone(),
             unreadable: queue.group_limits_fault.clone(),
@@ -114,13 +114,13 @@ impl NodeGroup {
         }
     }
 
-    fn rules_of(&self, world: &World, task: TaskId) -> Option<(QueueId, &(Arc<Rules>, u64))> {
+    fn rules_of(&self, world: &World, task: TaskId) -> Option<(QueueId, &(Arc<QueueNodeGroups>, u64))> {
         let queue = world.jobs[world.tasks[task].job?].queue;
         Some((queue, self.queues.get(&queue)?))
     }
 
     /// The groups of which the queue would have more than its limit with this task.
-    fn full(world: &World, task: TaskId, queue: QueueId, rules: &Rules) -> Vec<Arc<str>> {
+    fn full(world: &World, task: TaskId, queue: QueueId, rules: &QueueNodeGroups) -> Vec<Arc<str>> {
         let full = |(at, (_, limit)): &(usize, &(Arc<str>, Ceilings))| {
             let mut held = world.group_held((queue, *at));
             // Unless it is a nomination there that is looked at again.
@@ -161,25 +161,25 @@ impl TaskRules for NodeGroup {
         let Some((queue, (own, _))) = self.rules_of(world, task) else { return };
         rules.reads.push((Attribute::Label(NODEGROUP_NAME.into()), Values::All));
         let full = Self::full(world, task, queue, own);
-        rules.filters.push(Box::new(OfQueue { rules: own.clone(), full }));
+        rules.filters.push(Box::new(NodeGroupFilter { rules: own.clone(), full }));
     }
 
     fn task_scorers(&self, world: &World, task: TaskId, rules: &mut NodeRules) {
         let Some((_, (own, _))) = self.rules_of(world, task) else { return };
         if own.groups.is_some() {
             rules.reads.push((Attribute::Label(NODEGROUP_NAME.into()), Values::All));
-            rules.scorers.push(Box::new(Preferring(own.clone())));
+            rules.scorers.push(Box::new(NodeGroupScorer(own.clone())));
         }
     }
 }
 
-struct OfQueue {
-    rules: Arc<Rules>,
+struct NodeGroupFilter {
+    rules: Arc<QueueNodeGroups>,
     /// Groups whose limit the queue has reached.
     full: Vec<Arc<str>>,
 }
 
-impl NodeFilter for OfQueue {
+impl NodeFilter for NodeGroupFilter {
     fn check(&self, node: &Node) -> Result<(), Unfit> {
         if let Some(why) = &self.rules.unreadable {
             return Err(Unfit::Other(format!("node(s) could not be judged: {why}").into()));
@@ -206,9 +206,9 @@ fn may_use(groups: &NodeGroups, group: &str) -> bool {
     among(&groups.anti_preferred) || (wanted && !among(&groups.anti_required))
 }
 
-struct Preferring(Arc<Rules>);
+struct NodeGroupScorer(Arc<QueueNodeGroups>);
 
-impl NodeScorer for Preferring {
+impl NodeScorer for NodeGroupScorer {
     fn score(&self, node: &Node) -> f64 {
         let (Some(groups), Some(group)) = (&self.0.groups, node.label(NODEGROUP_NAME)) else { return 0.0 };
         let position = |list: &[Arc<str>]| list.iter().position(|name| **name == *group);

@@ -42,12 +42,12 @@ pub(super) const DEF: PluginDef = PluginDef {
     summary: "PodDisruptionBudgets limit who may be evicted.",
     args: ARGS,
     reads: READS,
-    open: |_| Box::new(Pdb),
+    open: |_| Box::new(PdbPlugin),
 };
 
-struct Pdb;
+struct PdbPlugin;
 
-impl Plugin for Pdb {
+impl Plugin for PdbPlugin {
     fn refusal_holds_until(&self, _: &World, _: JobId) -> Option<Time> {
         Some(Time::NEVER)
     }
@@ -96,7 +96,7 @@ mod tests {
     fn no_more_victims_than_the_budget_allows() {
         let mut world = world_of([running(pod("a", "cpu=1"), "n"), running(pod("b", "cpu=1"), "n")]);
         let all: Vec<TaskId> = world.tasks.ids().collect();
-        let count = |world: &World| Pdb.preemptable(world, all[0], &all).unwrap().len();
+        let count = |world: &World| PdbPlugin.preemptable(world, all[0], &all).unwrap().len();
         assert_eq!(count(&world), 2, "without labels, without budget");
         for (allowed, expected) in [(0, 0), (1, 1), (5, 2)] {
             let selector = Some(Selector::default());
@@ -104,8 +104,8 @@ mod tests {
                 PdbInfo { key: Key::new("ns", "all"), selector, allowed, ..PdbInfo::default() }.into(),
             );
             assert_eq!(count(&world), expected, "{allowed} allowed");
-            assert_eq!(Pdb.reclaimable(&world, all[0], &all).unwrap().len(), expected);
-            let of_gangs = Pdb.unified_evictable(&world, EvictionKind::Preempt, all[0], &all);
+            assert_eq!(PdbPlugin.reclaimable(&world, all[0], &all).unwrap().len(), expected);
+            let of_gangs = PdbPlugin.unified_evictable(&world, EvictionKind::Preempt, all[0], &all);
             assert_eq!(of_gangs.unwrap().len(), expected);
         }
     }

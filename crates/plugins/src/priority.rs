@@ -44,12 +44,12 @@ pub(super) const DEF: PluginDef = PluginDef {
     summary: "Jobs and pods of higher priority go first and may preempt those of lower priority.",
     args: ARGS,
     reads: READS,
-    open: |_| Box::new(Priority),
+    open: |_| Box::new(PriorityPlugin),
 };
 
-struct Priority;
+struct PriorityPlugin;
 
-impl Plugin for Priority {
+impl Plugin for PriorityPlugin {
     fn refusal_holds_until(&self, _: &World, _: JobId) -> Option<Time> {
         Some(Time::NEVER)
     }
@@ -100,7 +100,7 @@ impl Plugin for Priority {
     }
 }
 
-impl JobRank for Priority {
+impl JobRank for PriorityPlugin {
     fn outranks(&self, world: &World, by: JobId, of: JobId) -> bool {
         world.jobs[by].priority > world.jobs[of].priority
     }
@@ -141,12 +141,12 @@ mod tests {
     fn larger_priorities_go_first() {
         let world = world();
         let job = |name| job_of(&world, name);
-        assert_eq!(Priority.job_order(&world, job("high"), job("low")), Ordering::Less);
-        assert_eq!(Priority.job_order(&world, job("none"), job("low")), Ordering::Greater);
-        assert_eq!(Priority.job_order(&world, job("low"), job("low")), Ordering::Equal);
+        assert_eq!(PriorityPlugin.job_order(&world, job("high"), job("low")), Ordering::Less);
+        assert_eq!(PriorityPlugin.job_order(&world, job("none"), job("low")), Ordering::Greater);
+        assert_eq!(PriorityPlugin.job_order(&world, job("low"), job("low")), Ordering::Equal);
         let task = |name| task_of(&world, name);
-        assert_eq!(Priority.task_order(&world, task("low-1"), task("low-0")), Ordering::Less);
-        assert_eq!(Priority.task_order(&world, task("low-1"), task("high-1")), Ordering::Equal);
+        assert_eq!(PriorityPlugin.task_order(&world, task("low-1"), task("low-0")), Ordering::Less);
+        assert_eq!(PriorityPlugin.task_order(&world, task("low-1"), task("high-1")), Ordering::Equal);
     }
 
     #[test]
@@ -159,7 +159,7 @@ mod tests {
             ("low-0", vec!["none-0", "none-1"]),
             ("none-0", vec![]),
         ] {
-            let victims = Priority.preemptable(&world, task_of(&world, by), &all).unwrap();
+            let victims = PriorityPlugin.preemptable(&world, task_of(&world, by), &all).unwrap();
             let mut names: Vec<&str> = victims.iter().map(|task| &*world.tasks[*task].pod.name).collect();
             names.sort_unstable();
             assert_eq!(names, expected, "for {by}");
@@ -170,8 +170,8 @@ mod tests {
     fn a_job_starves_while_a_task_has_no_place() {
         let mut world = world_of([group("g", 1)]);
         world.apply(phalanx_framework::testing::running(member("g", 0, "cpu=1"), "n").into());
-        assert_eq!(Priority.job_starving(&world, job_of(&world, "g")), Some(false));
+        assert_eq!(PriorityPlugin.job_starving(&world, job_of(&world, "g")), Some(false));
         world.apply(member("g", 1, "cpu=1").into());
-        assert_eq!(Priority.job_starving(&world, job_of(&world, "g")), Some(true));
+        assert_eq!(PriorityPlugin.job_starving(&world, job_of(&world, "g")), Some(true));
     }
 }

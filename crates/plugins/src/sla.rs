@@ -113,8 +113,8 @@ mod tests {
 
     #[test]
     fn a_job_is_due_by_its_own_waiting_time_or_by_the_argument() {
-        type Case<'a> = (&'a [(&'a str, &'a str)], Option<&'a str>, Option<i64>);
-        let cases: &[Case<'_>] = &[
+        type DueCase<'a> = (&'a [(&'a str, &'a str)], Option<&'a str>, Option<i64>);
+        let cases: &[DueCase<'_>] = &[
             (&[], None, None),
             (&[], Some("1m"), Some(61_000)),
             (&[], Some("-1m"), None),

@@ -156,23 +156,23 @@ impl Plugin for UsageAware {
     fn filters(&self, _: &World, _: ClassId, rules: &mut NodeRules) {
         let texts = ["cpu", "memory"]
             .map(|name| format!("the {name} load of the node exceeds the upper limit").into());
-        rules.resource_filters.push(Box::new(NotBusy { thresholds: self.thresholds, texts }));
+        rules.resource_filters.push(Box::new(UsageThresholdFilter { thresholds: self.thresholds, texts }));
     }
 
     fn scorers(&self, _: &World, _: ClassId, rules: &mut NodeRules) {
         if self.weight > 0.0 {
-            rules.resource_scorers.push(Box::new(Free(*self)));
+            rules.resource_scorers.push(Box::new(UsageScorer(*self)));
         }
     }
 }
 
 /// Refuses nodes above a threshold.
-struct NotBusy {
+struct UsageThresholdFilter {
     thresholds: [f64; 2],
     texts: [Arc<str>; 2],
 }
 
-impl ResourceFilter for NotBusy {
+impl ResourceFilter for UsageThresholdFilter {
     fn check(&self, node: &Node, _: Fit) -> Result<(), Unfit> {
         let Some(usage) = &node.usage else { return Ok(()) };
         let over = usage.parts().iter().zip(&self.thresholds).position(|(part, threshold)| part > threshold);
@@ -181,9 +181,9 @@ impl ResourceFilter for NotBusy {
 }
 
 /// Scores what is free.
-struct Free(UsageAware);
+struct UsageScorer(UsageAware);
 
-impl ResourceScorer for Free {
+impl ResourceScorer for UsageScorer {
     fn score(&self, node: &Node) -> f64 {
         let Some(usage) = &node.usage else { return 0.0 };
         let load = self.0.load(node, usage.parts(), &usage.newcomers);
@@ -217,7 +217,7 @@ mod tests {
     }
 
     fn score(world: &World, list: &[(&str, Value)]) -> f64 {
-        Free(open(list)).score(the_node(world))
+        UsageScorer(open(list)).score(the_node(world))
     }
 
     fn close(a: f64, b: f64) -> bool {

@@ -44,10 +44,10 @@ pub(super) const DEF: PluginDef = PluginDef {
     summary: "Asks a policy in another process, by Volcano's or kube-scheduler's HTTP verbs.",
     args: ARGS,
     reads: &[],
-    open: |opening| Box::new(Remote::open(opening)),
+    open: |opening| Box::new(ExtenderPlugin::open(opening)),
 };
 
-struct Remote {
+struct ExtenderPlugin {
     extender: Option<Arc<dyn Extender>>,
     endpoint: Endpoint,
     verbs: BTreeMap<&'static str, Arc<str>>,
@@ -63,7 +63,7 @@ struct Remote {
     unplaceable: FxHashMap<JobId, Refusal>,
 }
 
-impl Remote {
+impl ExtenderPlugin {
     fn open(opening: PluginContext<'_>) -> Self {
         let args = opening.args;
         let endpoint = Endpoint {
@@ -97,15 +97,15 @@ impl Remote {
         world: &World,
         verb: &'static str,
         ask: &ExtenderRequest,
-    ) -> Option<Result<ExtenderResponse, Failure>> {
+    ) -> Option<Result<ExtenderResponse, ExtenderFailure>> {
         let (path, extender) = (self.verbs.get(verb)?, self.extender.as_ref()?);
         let answer = extender.ask(&self.endpoint, path, world, ask);
-        Some(answer.map_err(|text| Failure { verb: path.clone(), text }))
+        Some(answer.map_err(|text| ExtenderFailure { verb: path.clone(), text }))
     }
 
     /// A failure that counts.
-    fn refusal(&self, failure: Option<Failure>) -> Option<Refusal> {
-        failure.filter(|_| !self.ignorable).map(Failure::refusal)
+    fn refusal(&self, failure: Option<ExtenderFailure>) -> Option<Refusal> {
+        failure.filter(|_| !self.ignorable).map(ExtenderFailure::refusal)
     }
 
     fn has(&self, verb: &str) -> bool {
@@ -158,12 +158,12 @@ impl Remote {
 }
 
 /// A question that failed.
-struct Failure {
+struct ExtenderFailure {
     verb: Arc<str>,
     text: Arc<str>,
 }
 
-impl Failure {
+impl ExtenderFailure {
     fn text(&self) -> String {
         format!("extender, {}: {}", self.verb, self.text)
     }
@@ -173,7 +173,7 @@ impl Failure {
     }
 }
 
-impl Plugin for Remote {
+impl Plugin for ExtenderPlugin {
     fn ranks_jobs(&self, flag: Option<Flag>) -> bool {
         match flag {
             Some(Flag::Preemptable) => self.has("preemptable") || self.has("kube.preempt"),
@@ -278,7 +278,7 @@ impl Plugin for Remote {
     }
 }
 
-impl TaskRules for Remote {
+impl TaskRules for ExtenderPlugin {
     /// Answers are for one task, and for this session.
     fn scope(&self, world: &World, task: TaskId) -> u64 {
         if !self.interested(world, task) {
@@ -302,13 +302,13 @@ impl TaskRules for Remote {
     }
 }
 
-impl RemotePolicy for Remote {
+impl RemotePolicy for ExtenderPlugin {
     fn judges_victims(&self) -> bool {
         ["preemptable", "reclaimable", "kube.preempt"].iter().any(|verb| self.has(verb))
     }
 
     fn not_ready(&self, _: &World, job: JobId) -> Option<Refusal> {
-        self.unplaceable.get(&job).cloned().or_else(|| Remote::not_ready(self).get(&job).cloned())
+        self.unplaceable.get(&job).cloned().or_else(|| ExtenderPlugin::not_ready(self).get(&job).cloned())
     }
 
     fn binder(&self, world: &World, task: TaskId) -> Option<Arc<Endpoint>> {

@@ -3,7 +3,7 @@ use std::sync::Arc;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::Remote;
+use super::ExtenderPlugin;
 use phalanx_cluster::diagnosis::{Refusal, Unfit};
 use phalanx_cluster::id::{NodeId, TaskId};
 use phalanx_cluster::{Node, World};
@@ -14,7 +14,7 @@ use phalanx_framework::plugin::{Attribute, NodeFilter, NodeRules, NodeScorer, Va
 /// kube-scheduler's scores of extenders end at 10, its own at 100.
 const KUBE_SCORE: f64 = 10.0;
 
-impl Remote {
+impl ExtenderPlugin {
     pub(super) fn judges_nodes(&self) -> bool {
         let verbs = ["predicate", "prioritize", "kube.filter", "kube.prioritize"];
         self.dead.is_some() || verbs.iter().any(|verb| self.has(verb))
@@ -45,7 +45,7 @@ impl Remote {
         let asked: FxHashSet<Arc<str>> = nodes.iter().map(name).collect();
         let reasons = refused.into_iter().chain(failed).map(|(node, why)| (name(&node), why)).collect();
         rules.reads.push((Attribute::Name, Values::All));
-        rules.filters.push(Box::new(Judged { asked, reasons }));
+        rules.filters.push(Box::new(ExtenderFilter { asked, reasons }));
     }
 
     /// Asks a verb for scores of nodes, and adds a scorer with what it says.
@@ -62,7 +62,7 @@ impl Remote {
                 let scores =
                     scores.iter().map(|(node, score)| (world.nodes[*node].name.clone(), score * weight));
                 rules.reads.push((Attribute::Name, Values::All));
-                rules.scorers.push(Box::new(Scored(scores.collect())));
+                rules.scorers.push(Box::new(ExtenderScorer(scores.collect())));
             }
             Some(Err(failure)) if !self.ignorable && verb == "prioritize" => {
                 refuse_all(&failure.text(), rules);
@@ -104,7 +104,7 @@ impl Remote {
 }
 
 fn refuse_all(why: &str, rules: &mut NodeRules) {
-    rules.filters.push(Box::new(RefuseAll(Unfit::Other(why.into()))));
+    rules.filters.push(Box::new(RefuseEveryNode(Unfit::Other(why.into()))));
 }
 
 fn unexpected(verb: &str, answer: &ExtenderResponse) -> String {
@@ -126,12 +126,12 @@ fn candidates(world: &World, task: TaskId, rules: &NodeRules) -> Vec<NodeId> {
 }
 
 /// What was said of each node.
-struct Judged {
+struct ExtenderFilter {
     asked: FxHashSet<Arc<str>>,
     reasons: FxHashMap<Arc<str>, Arc<str>>,
 }
 
-impl NodeFilter for Judged {
+impl NodeFilter for ExtenderFilter {
     fn check(&self, node: &Node) -> Result<(), Unfit> {
         match self.reasons.get(&node.name) {
             Some(why) => Err(Unfit::Other(why.clone())),
@@ -143,17 +143,17 @@ impl NodeFilter for Judged {
     }
 }
 
-struct RefuseAll(Unfit);
+struct RefuseEveryNode(Unfit);
 
-impl NodeFilter for RefuseAll {
+impl NodeFilter for RefuseEveryNode {
     fn check(&self, _: &Node) -> Result<(), Unfit> {
         Err(self.0.clone())
     }
 }
 
-struct Scored(FxHashMap<Arc<str>, f64>);
+struct ExtenderScorer(FxHashMap<Arc<str>, f64>);
 
-impl NodeScorer for Scored {
+impl NodeScorer for ExtenderScorer {
     fn score(&self, node: &Node) -> f64 {
         self.0.get(&node.name).copied().unwrap_or(0.0)
     }

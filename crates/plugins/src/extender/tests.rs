@@ -9,18 +9,18 @@ use phalanx_framework::testing::{args, group, job_of, member, node, queue_of, ru
 type Reply = Result<ExtenderResponse, Arc<str>>;
 
 /// Answers with a function, and keeps what was asked.
-struct Scripted<F> {
+struct ScriptedExtender<F> {
     answer: F,
     asked: Mutex<Vec<(String, ExtenderRequest)>>,
 }
 
-impl<F> std::fmt::Debug for Scripted<F> {
+impl<F> std::fmt::Debug for ScriptedExtender<F> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Scripted")
+        f.write_str("ScriptedExtender")
     }
 }
 
-impl<F: Fn(&World, &ExtenderRequest) -> Reply + Send + Sync> Extender for Scripted<F> {
+impl<F: Fn(&World, &ExtenderRequest) -> Reply + Send + Sync> Extender for ScriptedExtender<F> {
     fn ask(&self, endpoint: &Endpoint, verb: &str, world: &World, ask: &ExtenderRequest) -> Reply {
         assert_eq!((&*endpoint.url, endpoint.timeout_ms), ("http://x", 200));
         self.asked.lock().unwrap().push((verb.to_owned(), ask.clone()));
@@ -28,20 +28,20 @@ impl<F: Fn(&World, &ExtenderRequest) -> Reply + Send + Sync> Extender for Script
     }
 }
 
-fn scripted<F>(answer: F) -> Arc<Scripted<F>>
+fn scripted<F>(answer: F) -> Arc<ScriptedExtender<F>>
 where
     F: Fn(&World, &ExtenderRequest) -> Reply + Send + Sync + 'static,
 {
-    Arc::new(Scripted { answer, asked: Mutex::default() })
+    Arc::new(ScriptedExtender { answer, asked: Mutex::default() })
 }
 
-fn open<E: Extender + 'static>(world: &World, extender: Arc<E>, list: &[(&str, Value)]) -> Remote {
+fn open<E: Extender + 'static>(world: &World, extender: Arc<E>, list: &[(&str, Value)]) -> ExtenderPlugin {
     let extender: Arc<dyn Extender> = extender;
     let mut all: Vec<(&str, Value)> =
         vec![("extender.urlPrefix", "http://x/".into()), ("extender.httpTimeout", "200ms".into())];
     all.extend(list.iter().cloned());
     let (args, flags) = (args(&all), Flags::default());
-    Remote::open(PluginContext {
+    ExtenderPlugin::open(PluginContext {
         world,
         args: &args,
         flags,
@@ -76,7 +76,7 @@ fn node_of(world: &World, name: &str) -> NodeId {
 }
 
 /// The nodes for `g-0`, with their scores, or why one will not do.
-fn judged(world: &World, plugin: &Remote) -> String {
+fn judged(world: &World, plugin: &ExtenderPlugin) -> String {
     let (task, mut rules) = (task_of(world, "g-0"), NodeRules::default());
     plugin.task_filters(world, task, &mut rules);
     plugin.task_scorers(world, task, &mut rules);

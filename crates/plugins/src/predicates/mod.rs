@@ -3,9 +3,10 @@
 //! The conditions are kube-scheduler's: NodeUnschedulable, NodeAffinity, NodePorts, TaintToleration, InterPodAffinity,
 //! PodTopologySpread, VolumeBinding, VolumeZone, NodeVolumeLimits, VolumeRestrictions, besides readiness.
 //! Whether requests fit, and whether there is a place left among the node's pods, is asked by the session itself.
-mod affinity;
-mod claims;
-mod pods;
+mod dynamic_resources;
+mod inter_pod_affinity;
+mod node_terms;
+mod pod_topology_spread;
 mod volumes;
 
 use std::hash::{Hash, Hasher};
@@ -24,7 +25,7 @@ use phalanx_framework::plugin::{
     Attribute, NodeFilter, NodeRules, Plugin, PluginContext, PluginDef, ResourceFilter, TaskRules, Values,
 };
 
-pub(crate) use affinity::reads as node_term_reads;
+pub(crate) use node_terms::reads as node_term_reads;
 
 pub(super) const DEF: PluginDef = PluginDef {
     name: "predicates",
@@ -101,7 +102,7 @@ struct Predicates {
     pod_affinity: bool,
     spread: bool,
     claims: bool,
-    volumes: volumes::Volumes,
+    volumes: volumes::VolumeChecks,
 }
 
 impl Predicates {
@@ -114,7 +115,7 @@ impl Predicates {
             pod_affinity: on("predicate.PodAffinityEnable"),
             spread: on("predicate.PodTopologySpreadEnable"),
             claims: on("predicate.DynamicResourceAllocationEnable"),
-            volumes: volumes::Volumes {
+            volumes: volumes::VolumeChecks {
                 binding: on("predicate.VolumeBindingEnable"),
                 zone: on("predicate.VolumeZoneEnable"),
                 limits: on("predicate.NodeVolumeLimitsEnable"),
@@ -131,28 +132,28 @@ impl Plugin for Predicates {
     fn filters(&self, world: &World, class: ClassId, rules: &mut NodeRules) {
         let constraints = &world.classes[class].constraints;
         if let Some(why) = &constraints.unreadable {
-            rules.filters.push(Box::new(Unreadable(why.clone())));
+            rules.filters.push(Box::new(UnreadableConstraints(why.clone())));
         }
-        rules.filters.push(Box::new(Condition { cordoned_too: tolerates_cordon(constraints) }));
+        rules.filters.push(Box::new(NodeCondition { cordoned_too: tolerates_cordon(constraints) }));
         if self.affinity && (!constraints.node_selector.is_empty() || constraints.node_affinity.is_some()) {
-            rules.filters.push(Box::new(Affinity::of(constraints)));
+            rules.filters.push(Box::new(NodeAffinityFilter::of(constraints)));
             rules.reads.extend(reads_of(constraints));
         }
         if self.taints {
-            rules.filters.push(Box::new(Taints(constraints.clone())));
+            rules.filters.push(Box::new(TaintTolerationFilter(constraints.clone())));
         }
         let it = &world.classes[class];
         if self.pod_affinity && it.profile.is_some() {
-            rules.topology_filters.push(Box::new(pods::PodAffinity(class)));
+            rules.topology_filters.push(Box::new(inter_pod_affinity::InterPodAffinityFilter(class)));
         }
         if self.spread && it.carried.spread.iter().any(|spread| spread.required) {
-            rules.topology_filters.push(Box::new(pods::Spread(class)));
+            rules.topology_filters.push(Box::new(pod_topology_spread::PodTopologySpreadFilter(class)));
         }
         if self.ports && !constraints.host_ports.is_empty() {
-            rules.resource_filters.push(Box::new(Ports(constraints.clone())));
+            rules.resource_filters.push(Box::new(NodePortsFilter(constraints.clone())));
         }
         if !constraints.disks.is_empty() {
-            rules.resource_filters.push(Box::new(Disks(constraints.clone())));
+            rules.resource_filters.push(Box::new(DiskConflictFilter(constraints.clone())));
         }
     }
 
@@ -177,7 +178,7 @@ impl TaskRules for Predicates {
 
     fn task_filters(&self, world: &World, task: TaskId, rules: &mut NodeRules) {
         if self.claims {
-            claims::add(world.claims_need(task), rules);
+            dynamic_resources::add(world.claims_need(task), rules);
         }
         self.volumes.filters(world, task, rules);
     }
@@ -198,20 +199,20 @@ fn tolerates_cordon(constraints: &Constraints) -> bool {
 }
 
 /// Nobody knows which nodes the pod wants.
-struct Unreadable(Arc<str>);
+struct UnreadableConstraints(Arc<str>);
 
-impl NodeFilter for Unreadable {
+impl NodeFilter for UnreadableConstraints {
     fn check(&self, _: &Node) -> Result<(), Unfit> {
         Err(Unfit::Pod(self.0.clone()))
     }
 }
 
 /// Ready and not cordoned.
-struct Condition {
+struct NodeCondition {
     cordoned_too: bool,
 }
 
-impl NodeFilter for Condition {
+impl NodeFilter for NodeCondition {
     fn check(&self, node: &Node) -> Result<(), Unfit> {
         if !node.ready {
             return Err(Unfit::NotReady);
@@ -220,20 +221,20 @@ impl NodeFilter for Condition {
     }
 }
 
-struct Affinity {
+struct NodeAffinityFilter {
     asks: Arc<Constraints>,
     /// Why no node will do that none of the other terms matches.
     fault: Option<Arc<str>>,
 }
 
-impl Affinity {
+impl NodeAffinityFilter {
     fn of(asks: &Arc<Constraints>) -> Self {
         let fault = asks.node_affinity.as_deref().and_then(node_term_fault);
         Self { asks: asks.clone(), fault }
     }
 }
 
-impl NodeFilter for Affinity {
+impl NodeFilter for NodeAffinityFilter {
     fn check(&self, node: &Node) -> Result<(), Unfit> {
         let required = self.asks.node_affinity.as_ref();
         if !required.is_none_or(|terms| terms.iter().any(|term| node_term_matches(term, node))) {
@@ -244,9 +245,9 @@ impl NodeFilter for Affinity {
     }
 }
 
-struct Taints(Arc<Constraints>);
+struct TaintTolerationFilter(Arc<Constraints>);
 
-impl NodeFilter for Taints {
+impl NodeFilter for TaintTolerationFilter {
     fn check(&self, node: &Node) -> Result<(), Unfit> {
         let keeps_away = |taint: &&Taint| taint.effect != TaintEffect::PreferNoSchedule;
         let mut taints = node.taints.iter().filter(keeps_away);
@@ -255,18 +256,18 @@ impl NodeFilter for Taints {
     }
 }
 
-struct Ports(Arc<Constraints>);
+struct NodePortsFilter(Arc<Constraints>);
 
-impl ResourceFilter for Ports {
+impl ResourceFilter for NodePortsFilter {
     fn check(&self, node: &Node, fit: Fit) -> Result<(), Unfit> {
         let taken = self.0.host_ports.iter().any(|port| node.port_taken(port, fit.is_future_idle()));
         if taken { Err(Unfit::Ports) } else { Ok(()) }
     }
 }
 
-struct Disks(Arc<Constraints>);
+struct DiskConflictFilter(Arc<Constraints>);
 
-impl ResourceFilter for Disks {
+impl ResourceFilter for DiskConflictFilter {
     fn check(&self, node: &Node, fit: Fit) -> Result<(), Unfit> {
         let taken = self.0.disks.iter().any(|disk| node.disk_taken(disk, fit.is_future_idle()));
         if taken { Err(Unfit::Beside("node(s) had no available disk".into())) } else { Ok(()) }
@@ -299,12 +300,12 @@ mod tests {
 
     #[test]
     fn a_node_must_be_ready_and_not_cordoned() {
-        let strict = Condition { cordoned_too: false };
+        let strict = NodeCondition { cordoned_too: false };
         assert_eq!(strict.check(&node()), Ok(()));
         assert_eq!(strict.check(&Node { ready: false, ..node() }), Err(Unfit::NotReady));
         let cordoned = Node { unschedulable: true, ..node() };
         assert_eq!(strict.check(&cordoned), Err(Unfit::Unschedulable));
-        assert_eq!(Condition { cordoned_too: true }.check(&cordoned), Ok(()));
+        assert_eq!(NodeCondition { cordoned_too: true }.check(&cordoned), Ok(()));
     }
 
     #[test]
@@ -326,7 +327,8 @@ mod tests {
             let taint = Taint { key: "gpu".into(), value: "yes".into(), effect };
             let tainted = Node { taints: vec![taint], ..node() };
             let check = |list| {
-                Taints(Arc::new(Constraints { tolerations: list, ..Constraints::default() })).check(&tainted)
+                TaintTolerationFilter(Arc::new(Constraints { tolerations: list, ..Constraints::default() }))
+                    .check(&tainted)
             };
             assert_eq!(check(vec![]).is_err(), refused, "{effect:?}");
             assert_eq!(check(vec![toleration("gpu", None)]), Ok(()));
@@ -339,7 +341,7 @@ mod tests {
         let of = |ip: &str| Constraints { host_ports: vec![port(ip)], ..Constraints::default() };
         let mut busy = node();
         busy.take_things(&of("10.0.0.1"), Hold::Releasing);
-        let wants = |ip: &str| Ports(Arc::new(of(ip)));
+        let wants = |ip: &str| NodePortsFilter(Arc::new(of(ip)));
         assert_eq!(wants("0.0.0.0").check(&busy, Fit::Idle), Err(Unfit::Ports));
         assert_eq!(wants("0.0.0.0").check(&busy, Fit::FutureIdle), Ok(()));
         assert_eq!(wants("10.0.0.2").check(&busy, Fit::Idle), Ok(()));
@@ -371,7 +373,7 @@ mod tests {
             let of = |disk: &Disk| Constraints { disks: vec![disk.clone()], ..Constraints::default() };
             let mut busy = node();
             busy.take_things(&of(&there), Hold::Used);
-            let fits = |node: &Node, fit| Disks(Arc::new(of(&wanted))).check(node, fit).is_ok();
+            let fits = |node: &Node, fit| DiskConflictFilter(Arc::new(of(&wanted))).check(node, fit).is_ok();
             assert_eq!(
                 (fits(&busy, Fit::Idle), fits(&busy, Fit::FutureIdle)),
                 (free, free),

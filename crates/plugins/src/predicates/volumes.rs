@@ -18,7 +18,7 @@ use phalanx_framework::plugin::{Attribute, NodeFilter, NodeRules, ResourceFilter
 
 /// Which conditions are asked.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Volumes {
+pub(super) struct VolumeChecks {
     pub(super) binding: bool,
     pub(super) zone: bool,
     pub(super) limits: bool,
@@ -35,7 +35,7 @@ pub(super) fn scope(world: &World, task: TaskId) -> u64 {
     hasher.finish().max(1)
 }
 
-impl Volumes {
+impl VolumeChecks {
     pub(super) fn filters(self, world: &World, task: TaskId, rules: &mut NodeRules) {
         let class = world.class_of(task);
         let (ids, named) = (&class.pvcs, &class.constraints.volumes);
@@ -46,11 +46,11 @@ impl Volumes {
             ids.iter().zip(named).map(|(id, named)| need(world, *id, named)).collect();
         match needs {
             Ok(needs) => self.place(world, needs, rules),
-            Err(why) if self.binding => rules.filters.push(Box::new(Never(why))),
+            Err(why) if self.binding => rules.filters.push(Box::new(UnusableClaims(why))),
             Err(_) => {}
         }
         if ids.iter().any(|id| world.volumes().pvc(*id).is_exclusive()) {
-            rules.resource_filters.push(Box::new(OncePod::new(world, ids)));
+            rules.resource_filters.push(Box::new(ReadWriteOncePodFilter::new(world, ids)));
         }
         if self.limits {
             add_limits(rules, world, ids);
@@ -78,14 +78,16 @@ impl Volumes {
             }
         }
         if self.zone {
-            rules.filters.extend(volumes.iter().filter_map(|volume| Zone::of(volume, &mut rules.reads)));
+            rules
+                .filters
+                .extend(volumes.iter().filter_map(|volume| VolumeZoneFilter::of(volume, &mut rules.reads)));
         }
         if !self.binding {
             return;
         }
         for volume in volumes.into_iter().filter(|volume| volume.nodes.is_some()) {
             rules.reads.extend(volume.nodes.iter().flatten().flat_map(node_term_reads));
-            rules.filters.push(Box::new(Reach(volume)));
+            rules.filters.push(Box::new(VolumeAffinityFilter(volume)));
         }
         if !wants.is_empty() {
             let candidates = wants.iter().flat_map(|want| &want.candidates);
@@ -95,14 +97,14 @@ impl Volumes {
             let spaces = wants.iter().filter_map(|want| want.space.as_ref());
             let keys = spaces.flat_map(|space| space.keys());
             rules.reads.extend(keys.map(|key| (Attribute::Label(key.clone()), Values::All)));
-            rules.filters.push(Box::new(Match(wants)));
+            rules.filters.push(Box::new(VolumeBindingFilter(wants)));
         }
     }
 }
 
 fn only_on(node: Arc<str>, why: String, rules: &mut NodeRules) {
     rules.reads.push((Attribute::Name, Values::These(vec![node.clone()])));
-    rules.filters.push(Box::new(OnlyOn { node, why: why.into() }));
+    rules.filters.push(Box::new(VolumeNodeFilter { node, why: why.into() }));
 }
 
 fn need(world: &World, id: PvcId, named: &PodVolume) -> Result<Demand, Unfit> {
@@ -136,18 +138,18 @@ fn unfit(text: &'static str) -> Result<(), Unfit> {
 }
 
 /// No node will do.
-struct Never(Unfit);
+struct UnusableClaims(Unfit);
 
-impl NodeFilter for Never {
+impl NodeFilter for UnusableClaims {
     fn check(&self, _: &Node) -> Result<(), Unfit> {
         Err(self.0.clone())
     }
 }
 
 /// A volume with a node affinity.
-struct Reach(Arc<VolumeInfo>);
+struct VolumeAffinityFilter(Arc<VolumeInfo>);
 
-impl NodeFilter for Reach {
+impl NodeFilter for VolumeAffinityFilter {
     fn check(&self, node: &Node) -> Result<(), Unfit> {
         if reaches(self.0.nodes.as_ref(), node) {
             Ok(())
@@ -161,21 +163,21 @@ const NO_VOLUME: &str = "node(s) didn't find available persistent volumes to bin
 const NO_SPACE: &str = "node(s) did not have enough free storage";
 
 /// A volume that is being made for a node.
-struct OnlyOn {
+struct VolumeNodeFilter {
     node: Arc<str>,
     why: Arc<str>,
 }
 
-impl NodeFilter for OnlyOn {
+impl NodeFilter for VolumeNodeFilter {
     fn check(&self, node: &Node) -> Result<(), Unfit> {
         if node.name == self.node { Ok(()) } else { Err(Unfit::Other(self.why.clone())) }
     }
 }
 
 /// Claims that get their volumes with the pod.
-struct Match(Vec<Want>);
+struct VolumeBindingFilter(Vec<Want>);
 
-impl NodeFilter for Match {
+impl NodeFilter for VolumeBindingFilter {
     fn check(&self, node: &Node) -> Result<(), Unfit> {
         if solve(&self.0, node).is_some() {
             return Ok(());
@@ -193,9 +195,9 @@ const PLACES: [[&str; 2]; 2] = [
 ];
 
 /// The zones and regions a volume is in, by its labels.
-struct Zone(Vec<(usize, Vec<Arc<str>>)>);
+struct VolumeZoneFilter(Vec<(usize, Vec<Arc<str>>)>);
 
-impl Zone {
+impl VolumeZoneFilter {
     fn of(volume: &VolumeInfo, reads: &mut Vec<(Attribute, Values)>) -> Option<Box<dyn NodeFilter>> {
         let mut places = Vec::new();
         for (at, keys) in PLACES.iter().enumerate() {
@@ -210,7 +212,7 @@ impl Zone {
             let values = places.iter().flat_map(|(_, values)| values.iter().cloned()).collect();
             reads.push((Attribute::Label((*key).into()), Values::These(values)));
         }
-        Some(Box::new(Zone(places)))
+        Some(Box::new(VolumeZoneFilter(places)))
     }
 }
 
@@ -218,7 +220,7 @@ fn place(node: &Node, at: usize) -> Option<&str> {
     PLACES[at].iter().find_map(|key| node.label(key))
 }
 
-impl NodeFilter for Zone {
+impl NodeFilter for VolumeZoneFilter {
     fn check(&self, node: &Node) -> Result<(), Unfit> {
         // A cluster whose nodes are nowhere has no zones.
         if (0..PLACES.len()).all(|at| place(node, at).is_none()) {
@@ -232,12 +234,12 @@ impl NodeFilter for Zone {
 }
 
 /// Claims that one pod at a time may use.
-struct OncePod {
+struct ReadWriteOncePodFilter {
     idle: bool,
     future_idle: bool,
 }
 
-impl OncePod {
+impl ReadWriteOncePodFilter {
     fn new(world: &World, ids: &[PvcId]) -> Self {
         let claims = || ids.iter().map(|id| world.volumes().pvc(*id)).filter(|claim| claim.is_exclusive());
         let future_idle = claims().all(|claim| claim.used.held == 0);
@@ -245,7 +247,7 @@ impl OncePod {
     }
 }
 
-impl ResourceFilter for OncePod {
+impl ResourceFilter for ReadWriteOncePodFilter {
     fn check(&self, _: &Node, fit: Fit) -> Result<(), Unfit> {
         let free = match fit {
             Fit::Idle => self.idle,
@@ -258,9 +260,9 @@ impl ResourceFilter for OncePod {
     }
 }
 
-/// Volumes of one driver.
+/// VolumeChecks of one driver.
 #[derive(Default)]
-struct OfDriver {
+struct DriverVolumes {
     /// How many the pod needs.
     needed: u32,
     /// How many of them are on a node already: now, and when pods that are being deleted are gone.
@@ -268,18 +270,18 @@ struct OfDriver {
 }
 
 /// What nodes can attach.
-struct Limits(Vec<(Arc<str>, OfDriver)>);
+struct VolumeLimitsFilter(Vec<(Arc<str>, DriverVolumes)>);
 
 /// Adds a filter for the drivers that tell how many volumes a node can attach.
 fn add_limits(rules: &mut NodeRules, world: &World, ids: &[PvcId]) {
     let claims = ids.iter().map(|id| world.volumes().pvc(*id));
-    let mut drivers: Vec<(Arc<str>, OfDriver)> = Vec::new();
+    let mut drivers: Vec<(Arc<str>, DriverVolumes)> = Vec::new();
     for claim in claims {
         let Some(driver) = claim.driver.as_ref().filter(|driver| world.volumes().is_limited(driver)) else {
             continue;
         };
         let at = drivers.iter().position(|(known, _)| known == driver).unwrap_or_else(|| {
-            drivers.push((driver.clone(), OfDriver::default()));
+            drivers.push((driver.clone(), DriverVolumes::default()));
             drivers.len() - 1
         });
         drivers[at].1.count(world, claim);
@@ -289,10 +291,10 @@ fn add_limits(rules: &mut NodeRules, world: &World, ids: &[PvcId]) {
     }
     let nodes = drivers.iter().flat_map(|(_, of)| of.there.keys().cloned()).collect();
     rules.reads.push((Attribute::Name, Values::These(nodes)));
-    rules.resource_filters.push(Box::new(Limits(drivers)));
+    rules.resource_filters.push(Box::new(VolumeLimitsFilter(drivers)));
 }
 
-impl OfDriver {
+impl DriverVolumes {
     fn count(&mut self, world: &World, claim: &Pvc) {
         self.needed += 1;
         for (node, on) in &claim.on {
@@ -303,9 +305,9 @@ impl OfDriver {
     }
 }
 
-impl ResourceFilter for Limits {
+impl ResourceFilter for VolumeLimitsFilter {
     fn check(&self, node: &Node, fit: Fit) -> Result<(), Unfit> {
-        let fits = |(driver, of): &(Arc<str>, OfDriver)| {
+        let fits = |(driver, of): &(Arc<str>, DriverVolumes)| {
             let Some(limit) = node.attach_limit(driver) else { return true };
             let there =
                 of.there.get(&node.name).map_or(0, |there| if fit == Fit::Idle { there.0 } else { there.1 });

@@ -5,8 +5,8 @@
 //! - On such a node, and only while its zone lasts, may be pods that are annotated `volcano.sh/revocable-zone: "*"` or
 //!   `volcano.sh/preemptable: "true"`; they score 100 there.
 //! - When a zone has ended its preemptable pods are evicted (action `shuffle`), once in `tdm.evict.period` so many of each
-//!   job as its budget leaves: annotation `volcano.sh/jdb-max-unavailable` or `volcano.sh/jdb-min-available` of the
-//!   PodGroup, a number or a percentage of its pods, rounded up; one without a budget. They leave whether there is a place
+//!   job as its disruption_budget leaves: annotation `volcano.sh/jdb-max-unavailable` or `volcano.sh/jdb-min-available` of the
+//!   PodGroup, a number or a percentage of its pods, rounded up; one without a disruption_budget. They leave whether there is a place
 //!   for them elsewhere or not, for the node is lent no longer; where there is one, it is kept for those that come in their
 //!   stead. PodDisruptionBudgets hold.
 //! - Jobs that are not preemptable go first, starve while a task of them is pending, and may evict running preemptable pods
@@ -14,18 +14,18 @@
 //! - A job is let wait for room that is being released only when its gang is whole.
 //!
 //! Source: Volcano's tdm plugin, which counts the period from when it was asked last, takes the time zone of its process, ends
-//! a zone at midnight, and lets a pod go of a job that has fewer running than its budget wants.
-mod budget;
+//! a zone at midnight, and lets a pod go of a job that has fewer running than its disruption_budget wants.
+mod disruption_budget;
+mod revocable_zone;
 #[cfg(test)]
 mod tests;
-mod zone;
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
-use budget::within_budget;
+use disruption_budget::within_budget;
 use phalanx_cluster::annotation::{JDB_MAX_UNAVAILABLE, JDB_MIN_AVAILABLE, REVOCABLE_ZONE};
 use phalanx_cluster::diagnosis::Unfit;
 use phalanx_cluster::event::Time;
@@ -36,14 +36,14 @@ use phalanx_framework::plugin::{
     Attribute, NodeFilter, NodeRules, NodeScorer, ObjectField, Plugin, PluginContext, PluginDef, Rebalancer,
     TaskRules, Values, Vote,
 };
-use zone::{DAY_MS, MINUTE_MS, Zone, utc_offset};
+use revocable_zone::{DAY_MS, MINUTE_MS, ZoneHours, utc_offset};
 
 const ZONE: &str = "tdm.revocable-zone.";
 const PERIOD: &str = "tdm.evict.period";
 const OFFSET: &str = "tdm.utc-offset";
 
 const HOURS: Rule = Rule::new(
-    Allowed::Form("times of a day such as 10:00-21:00", |text| Zone::parse(text).is_some()),
+    Allowed::Form("times of a day such as 10:00-21:00", |text| ZoneHours::parse(text).is_some()),
     Otherwise::Does("the nodes of the zone are never lent"),
 );
 const AHEAD: Rule = Rule::new(
@@ -118,7 +118,7 @@ const MAX_SCORE: f64 = 100.0;
 
 struct Tdm {
     /// Zones by name, and whether they last now.
-    zones: BTreeMap<Arc<str>, (Zone, bool)>,
+    zones: BTreeMap<Arc<str>, (ZoneHours, bool)>,
     now: Time,
     /// Milliseconds since the day began.
     time_of_day: i64,
@@ -136,10 +136,10 @@ impl Tdm {
         let zone = |(key, arg): (&String, &phalanx_framework::conf::Arg)| {
             let name = key.strip_prefix(ZONE)?;
             let phalanx_framework::conf::Value::Text(text) = &arg.value else { return None };
-            let zone = Zone::parse(text)?;
+            let zone = ZoneHours::parse(text)?;
             Some((Arc::from(name), (zone, zone.lasts(time_of_day))))
         };
-        let zones: BTreeMap<Arc<str>, (Zone, bool)> = args.0.iter().filter_map(zone).collect();
+        let zones: BTreeMap<Arc<str>, (ZoneHours, bool)> = args.0.iter().filter_map(zone).collect();
         let mut hasher = DefaultHasher::new();
         zones.hash(&mut hasher);
         let period =
@@ -271,13 +271,16 @@ impl TaskRules for Tdm {
     fn task_filters(&self, world: &World, task: TaskId, rules: &mut NodeRules) {
         rules.reads.push((Attribute::Label(REVOCABLE_ZONE.into()), Values::All));
         let zones = self.zones.iter().map(|(name, (_, lasts))| (name.clone(), *lasts)).collect();
-        rules.filters.push(Box::new(Lent { zones, revocable: world.class_of(task).constraints.revocable }));
+        rules.filters.push(Box::new(RevocableZoneFilter {
+            zones,
+            revocable: world.class_of(task).constraints.revocable,
+        }));
     }
 
     fn task_scorers(&self, world: &World, task: TaskId, rules: &mut NodeRules) {
         if world.class_of(task).constraints.revocable {
             rules.reads.push((Attribute::Label(REVOCABLE_ZONE.into()), Values::All));
-            rules.scorers.push(Box::new(OnLent));
+            rules.scorers.push(Box::new(RevocableZoneScorer));
         }
     }
 }
@@ -287,14 +290,14 @@ fn zone_of(node: &Node) -> Option<&str> {
     node.zone()
 }
 
-struct Lent {
+struct RevocableZoneFilter {
     /// Zones, and whether they last.
     zones: BTreeMap<Arc<str>, bool>,
     /// The pod may use nodes that are lent.
     revocable: bool,
 }
 
-impl NodeFilter for Lent {
+impl NodeFilter for RevocableZoneFilter {
     fn check(&self, node: &Node) -> Result<(), Unfit> {
         let Some(zone) = zone_of(node) else { return Ok(()) };
         let refused = |text: String| Err(Unfit::Other(text.into()));
@@ -310,9 +313,9 @@ impl NodeFilter for Lent {
     }
 }
 
-struct OnLent;
+struct RevocableZoneScorer;
 
-impl NodeScorer for OnLent {
+impl NodeScorer for RevocableZoneScorer {
     fn score(&self, node: &Node) -> f64 {
         if zone_of(node).is_some() { MAX_SCORE } else { 0.0 }
     }

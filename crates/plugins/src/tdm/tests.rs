@@ -1,4 +1,4 @@
-use super::budget::budget;
+use super::disruption_budget::evictable_pods;
 use super::*;
 use phalanx_cluster::annotation::{JDB_MAX_UNAVAILABLE, JDB_MIN_AVAILABLE};
 use phalanx_cluster::event::{Constraints, Event, NodeInfo, PodGroupInfo, PodInfo};
@@ -41,7 +41,7 @@ fn zones_and_offsets_are_times_of_day() {
         ("+9:00-11:00", None),
         ("", None),
     ] {
-        let minutes = Zone::parse(text).map(|zone| (zone.from / MINUTE_MS, zone.to / MINUTE_MS));
+        let minutes = ZoneHours::parse(text).map(|zone| (zone.from / MINUTE_MS, zone.to / MINUTE_MS));
         assert_eq!(minutes, expected, "{text:?}");
     }
     for (text, expected) in [("+08:00", Some(480)), ("-03:30", Some(-210)), ("0:00", Some(0)), ("CET", None)]
@@ -128,7 +128,7 @@ fn pods_that_are_not_there_count_against_max_unavailable() {
     }]);
     world.apply(running(member("g", 0, "cpu=1"), "n").into());
     world.apply(member("g", 1, "cpu=1").into());
-    assert_eq!(budget(&world.jobs[job_of(&world, "g")]), 2);
+    assert_eq!(evictable_pods(&world.jobs[job_of(&world, "g")]), 2);
 }
 
 #[test]

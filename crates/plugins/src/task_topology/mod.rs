@@ -68,23 +68,23 @@ pub(super) const DEF: PluginDef = PluginDef {
 
 /// A role: its index in the job.
 type RoleId = u16;
-/// Pairs of roles; a role with itself for its pods among themselves.
-type Pairs = Vec<(RoleId, RoleId)>;
+/// RolePairs of roles; a role with itself for its pods among themselves.
+type RolePairs = Vec<(RoleId, RoleId)>;
 
 /// What the annotations of a job say.
 #[derive(Debug, Default)]
-struct Wishes {
-    together: Pairs,
-    apart: Pairs,
+struct TopologyRules {
+    together: RolePairs,
+    apart: RolePairs,
     /// The earlier the larger; by role.
     order: FxHashMap<RoleId, usize>,
     /// What kind of list a role is in, by role: who is hardest to place goes first.
     weight: FxHashMap<RoleId, u8>,
 }
 
-impl Wishes {
+impl TopologyRules {
     /// `None` when there are none.
-    fn of(job: &Job) -> Result<Option<Self>, Fault<'_>> {
+    fn of(job: &Job) -> Result<Option<Self>, AnnotationFault<'_>> {
         let mut wishes = Self::default();
         for list in lists(job, TASK_TOPOLOGY_AFFINITY)? {
             let weight = if list.len() == 1 { 2 } else { 3 };
@@ -103,7 +103,7 @@ impl Wishes {
         Ok((!wishes.weight.is_empty()).then_some(wishes))
     }
 
-    fn take_in(&mut self, list: &[RoleId], weight: u8, pairs: impl Fn(&mut Self) -> &mut Pairs) {
+    fn take_in(&mut self, list: &[RoleId], weight: u8, pairs: impl Fn(&mut Self) -> &mut RolePairs) {
         for (at, role) in list.iter().enumerate() {
             let known = self.weight.entry(*role).or_default();
             *known = weight.max(*known);
@@ -132,18 +132,18 @@ impl Wishes {
 
 /// What makes all wishes of a job void.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Fault<'a> {
+enum AnnotationFault<'a> {
     /// No pod of the gang is of this role.
     Unknown { key: &'static str, role: &'a str },
     /// The role is in one list twice.
     Twice { key: &'static str, role: &'a str },
 }
 
-impl Fault<'_> {
+impl AnnotationFault<'_> {
     fn text(self) -> String {
         let (key, role, why) = match self {
-            Fault::Unknown { key, role } => (key, role, "which no pod of the gang has"),
-            Fault::Twice { key, role } => (key, role, "twice in one list"),
+            AnnotationFault::Unknown { key, role } => (key, role, "which no pod of the gang has"),
+            AnnotationFault::Twice { key, role } => (key, role, "twice in one list"),
         };
         format!(
             "annotation {key} names role {role:?}, {why}: plugin task-topology goes by none of its annotations"
@@ -152,27 +152,27 @@ impl Fault<'_> {
 }
 
 /// Lists of roles, `;` between them.
-fn lists<'a>(job: &'a Job, key: &'static str) -> Result<Vec<Vec<RoleId>>, Fault<'a>> {
+fn lists<'a>(job: &'a Job, key: &'static str) -> Result<Vec<Vec<RoleId>>, AnnotationFault<'a>> {
     let text = job.annotations.get(key);
     text.into_iter().flat_map(|text| text.split(';')).map(|part| list(job, key, part)).collect()
 }
 
-fn list<'a>(job: &'a Job, key: &'static str, text: &'a str) -> Result<Vec<RoleId>, Fault<'a>> {
+fn list<'a>(job: &'a Job, key: &'static str, text: &'a str) -> Result<Vec<RoleId>, AnnotationFault<'a>> {
     let names = || text.split(',').map(str::trim).filter(|name| !name.is_empty());
     if let Some((_, role)) = names().enumerate().find(|(at, name)| names().take(*at).any(|it| it == *name)) {
-        return Err(Fault::Twice { key, role });
+        return Err(AnnotationFault::Twice { key, role });
     }
     let id = |name: &'a str| {
         let has_pods = |role: &phalanx_cluster::Role| *role.name == *name && role.counts.total() > 0;
         let found = job.roles.iter().position(has_pods).map(|role| role as RoleId);
-        found.ok_or(Fault::Unknown { key, role: name })
+        found.ok_or(AnnotationFault::Unknown { key, role: name })
     };
     names().map(id).collect()
 }
 
 /// Pods that want to be together.
 #[derive(Debug, Default)]
-struct Bucket {
+struct TaskBucket {
     tasks: Vec<TaskId>,
     roles: BTreeMap<RoleId, i64>,
     /// Tasks without a node when the session began.
@@ -183,9 +183,9 @@ struct Bucket {
 
 /// A job's wishes and buckets.
 #[derive(Debug)]
-struct Plan {
-    wishes: Wishes,
-    buckets: Vec<Bucket>,
+struct JobBuckets {
+    wishes: TopologyRules,
+    buckets: Vec<TaskBucket>,
     of_task: FxHashMap<TaskId, usize>,
     largest: usize,
 }
@@ -196,10 +196,10 @@ fn has_node(world: &World, task: TaskId) -> bool {
     task.node.is_some() && task.status != Status::Pipelined
 }
 
-impl Plan {
+impl JobBuckets {
     fn of(world: &World, id: JobId) -> Option<Self> {
         let job = &world.jobs[id];
-        let wishes = Wishes::of(job).ok().flatten().filter(|_| job.waiting() > 0)?;
+        let wishes = TopologyRules::of(job).ok().flatten().filter(|_| job.waiting() > 0)?;
         let lives = |task: &TaskId| {
             let status = world.tasks[*task].status;
             status != Status::Releasing && !matches!(status, Status::Succeeded | Status::Failed)
@@ -228,7 +228,7 @@ impl Plan {
             None => self.best_bucket(it.role),
         };
         let at = known.unwrap_or_else(|| {
-            self.buckets.push(Bucket::default());
+            self.buckets.push(TaskBucket::default());
             self.buckets.len() - 1
         });
         let bucket = &mut self.buckets[at];
@@ -289,23 +289,23 @@ fn load(world: &World, request: &Amounts) -> i64 {
 
 struct TaskTopology {
     weight: i64,
-    plans: FxHashMap<JobId, Plan>,
+    plans: FxHashMap<JobId, JobBuckets>,
 }
 
 impl TaskTopology {
     fn open(opening: PluginContext<'_>) -> Self {
         let world = opening.world;
-        let plan = |id| Some((id, Plan::of(world, id)?));
+        let plan = |id| Some((id, JobBuckets::of(world, id)?));
         let jobs = world.pending_jobs().map(|(id, _)| id);
         Self { weight: opening.args.weight(WEIGHT, 1), plans: jobs.filter_map(plan).collect() }
     }
 
-    fn plan(&self, world: &World, task: TaskId) -> Option<&Plan> {
+    fn plan(&self, world: &World, task: TaskId) -> Option<&JobBuckets> {
         self.plans.get(&world.tasks[task].job?).filter(|plan| plan.of_task.contains_key(&task))
     }
 
     /// What a task in a bucket counts.
-    fn point(&self, plan: &Plan) -> f64 {
+    fn point(&self, plan: &JobBuckets) -> f64 {
         self.weight as f64 * 100.0 / plan.largest as f64
     }
 }
@@ -348,9 +348,9 @@ impl Warnings for TaskTopology {
     /// Pods of a role may come yet while the gang lacks some.
     fn job_warning(&self, world: &World, job: JobId) -> Option<Arc<str>> {
         let job = &world.jobs[job];
-        let fault = Wishes::of(job).err()?;
+        let fault = TopologyRules::of(job).err()?;
         let lacks = job.counts.valid() < job.min_member;
-        let told = !(lacks && matches!(fault, Fault::Unknown { .. }));
+        let told = !(lacks && matches!(fault, AnnotationFault::Unknown { .. }));
         told.then(|| fault.text().into())
     }
 }
@@ -377,7 +377,11 @@ impl TaskRules for TaskTopology {
         if !others.is_empty() {
             let requests = others.into_iter().map(|other| world.request_of(other).clone()).collect();
             let request = world.request_of(task).clone();
-            rules.resource_scorers.push(Box::new(Fit { request, requests, point: self.point(plan) }));
+            rules.resource_scorers.push(Box::new(BucketFitScorer {
+                request,
+                requests,
+                point: self.point(plan),
+            }));
         }
     }
 }
@@ -391,13 +395,13 @@ impl ExtraNodeScores for TaskTopology {
 }
 
 /// How many waiting tasks of a bucket fit on a node with the task itself; the last ones are left out first.
-struct Fit {
+struct BucketFitScorer {
     request: Amounts,
     requests: Vec<Amounts>,
     point: f64,
 }
 
-impl ResourceScorer for Fit {
+impl ResourceScorer for BucketFitScorer {
     fn score(&self, node: &Node) -> f64 {
         let mut room = node.idle.clone();
         room.add(&node.releasing);
@@ -437,7 +441,7 @@ mod tests {
             let pod = if index == 0 { running(pod, "a") } else { pod };
             world.apply(pod.into());
         }
-        let plan = Plan::of(&world, job_of(&world, "g"))?;
+        let plan = JobBuckets::of(&world, job_of(&world, "g"))?;
         let name = |task: &TaskId| world.tasks[*task].pod.name.to_string();
         Some(plan.buckets.iter().map(|bucket| bucket.tasks.iter().map(name).collect()).collect())
     }
@@ -505,7 +509,8 @@ mod tests {
             let request = world.request_of(task_of(&world, "g-0")).clone();
             let requests = vec![request.clone(); 3];
             let info = world_of([node("n", cpu)]);
-            Fit { request, requests, point: 1.0 }.score(&info.nodes[info.node_named("n").unwrap()])
+            BucketFitScorer { request, requests, point: 1.0 }
+                .score(&info.nodes[info.node_named("n").unwrap()])
         };
         assert_eq!(["cpu=1", "cpu=2", "cpu=4", "cpu=9"].map(fit), [0.0, 1.0, 3.0, 3.0]);
     }

@@ -5,7 +5,7 @@ pub(super) const DAY_MS: i64 = 24 * 60 * MINUTE_MS;
 
 /// Milliseconds of the day.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Zone {
+pub(super) struct ZoneHours {
     pub(super) from: i64,
     pub(super) to: i64,
 }
@@ -30,7 +30,7 @@ fn time_of_day(text: &str) -> Option<i64> {
     Some((number(hours, 24)? * 60 + number(minutes, 60)?) * MINUTE_MS)
 }
 
-impl Zone {
+impl ZoneHours {
     pub(super) fn parse(text: &str) -> Option<Self> {
         let (from, to) = text.trim().split_once('-')?;
         Some(Self { from: time_of_day(from)?, to: time_of_day(to)? })

@@ -1,4 +1,4 @@
-//! How many pods of a job may be evicted: its disruption budget.
+//! How many pods of a job may be evicted: its disruption evictable_pods.
 use std::collections::BTreeMap;
 
 use phalanx_cluster::annotation::{JDB_MAX_UNAVAILABLE, JDB_MIN_AVAILABLE};
@@ -6,7 +6,7 @@ use phalanx_cluster::id::{JobId, TaskId};
 use phalanx_cluster::{Job, Status, World};
 
 /// How many pods of a job may be evicted now.
-pub(super) fn budget(job: &Job) -> u32 {
+pub(super) fn evictable_pods(job: &Job) -> u32 {
     let (all, running) = (job.counts.total(), job.counts.of(Status::Running));
     let figure = |key| job.annotations.get(key).map(|text| int_or_percent(text, all));
     if let Some(most) =
@@ -32,12 +32,12 @@ fn int_or_percent(text: &str, all: u32) -> u32 {
     }
 }
 
-/// Tasks of a job that may be evicted, of those given, by its budget.
+/// Tasks of a job that may be evicted, of those given, by its evictable_pods.
 pub(super) fn within_budget(world: &World, of: impl Iterator<Item = TaskId>) -> Vec<TaskId> {
     let mut left: BTreeMap<JobId, u32> = BTreeMap::new();
     let fits = |task: &TaskId| {
         let Some(job) = world.tasks[*task].job else { return false };
-        let left = left.entry(job).or_insert_with(|| budget(&world.jobs[job]));
+        let left = left.entry(job).or_insert_with(|| evictable_pods(&world.jobs[job]));
         *left > 0 && {
             *left -= 1;
             true

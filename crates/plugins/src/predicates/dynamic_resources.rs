@@ -1,7 +1,7 @@
 //! Nodes on which the claims of a pod can be served (kube-scheduler's DynamicResources).
 use std::sync::Arc;
 
-use super::affinity;
+use super::node_term_reads;
 use phalanx_cluster::diagnosis::Unfit;
 use phalanx_cluster::event::NodeTerm;
 use phalanx_cluster::matching::node_term_matches;
@@ -13,7 +13,7 @@ use phalanx_framework::plugin::{Attribute, NodeFilter, NodeRules, ResourceFilter
 pub(super) fn add(need: Need, rules: &mut NodeRules) {
     match need {
         Need::Nothing => {}
-        Need::Blocked(why) => rules.filters.push(Box::new(Blocked(why))),
+        Need::Blocked(why) => rules.filters.push(Box::new(UnservableClaims(why))),
         Need::Wanted(wanted) => add_wanted(*wanted, rules),
     }
 }
@@ -22,41 +22,41 @@ fn add_wanted(wanted: Wanted, rules: &mut NodeRules) {
     let Wanted { node, terms, local, shared } = wanted;
     if let Some(name) = node {
         rules.reads.push((Attribute::Name, Values::These(vec![name.clone()])));
-        rules.filters.push(Box::new(Named(name)));
+        rules.filters.push(Box::new(ClaimNodeFilter(name)));
     }
     for terms in terms {
-        rules.reads.extend(terms.iter().flat_map(affinity::reads));
-        rules.filters.push(Box::new(Given(terms)));
+        rules.reads.extend(terms.iter().flat_map(node_term_reads));
+        rules.filters.push(Box::new(AllocatedDevicesFilter(terms)));
     }
     if !local.is_empty() {
-        rules.resource_filters.push(Box::new(OnNode(local)));
+        rules.resource_filters.push(Box::new(NodeDevicesFilter(local)));
     }
     if let Some(shared) = shared {
         let terms = shared.domains.iter().filter_map(|domain| domain.terms.as_ref()).flatten();
-        rules.reads.extend(terms.flat_map(affinity::reads));
-        rules.resource_filters.push(Box::new(BetweenNodes(shared)));
+        rules.reads.extend(terms.flat_map(node_term_reads));
+        rules.resource_filters.push(Box::new(SharedDevicesFilter(shared)));
     }
 }
 
-struct Blocked(Arc<str>);
+struct UnservableClaims(Arc<str>);
 
-impl NodeFilter for Blocked {
+impl NodeFilter for UnservableClaims {
     fn check(&self, _: &Node) -> Result<(), Unfit> {
         Err(Unfit::Pod(self.0.clone()))
     }
 }
 
-struct Named(Arc<str>);
+struct ClaimNodeFilter(Arc<str>);
 
-impl NodeFilter for Named {
+impl NodeFilter for ClaimNodeFilter {
     fn check(&self, node: &Node) -> Result<(), Unfit> {
         if node.name == self.0 { Ok(()) } else { Err(Unfit::ClaimElsewhere) }
     }
 }
 
-struct Given(Vec<NodeTerm>);
+struct AllocatedDevicesFilter(Vec<NodeTerm>);
 
-impl NodeFilter for Given {
+impl NodeFilter for AllocatedDevicesFilter {
     fn check(&self, node: &Node) -> Result<(), Unfit> {
         let here = self.0.iter().any(|term| node_term_matches(term, node));
         if here { Ok(()) } else { Err(Unfit::ClaimElsewhere) }
@@ -64,18 +64,18 @@ impl NodeFilter for Given {
 }
 
 /// Devices of the node itself.
-struct OnNode(Local);
+struct NodeDevicesFilter(Local);
 
-impl ResourceFilter for OnNode {
+impl ResourceFilter for NodeDevicesFilter {
     fn check(&self, node: &Node, fit: Fit) -> Result<(), Unfit> {
         if self.0.serves(node, fit.is_future_idle()) { Ok(()) } else { Err(self.0.unfit()) }
     }
 }
 
 /// Devices that several nodes share.
-struct BetweenNodes(Shared);
+struct SharedDevicesFilter(Shared);
 
-impl ResourceFilter for BetweenNodes {
+impl ResourceFilter for SharedDevicesFilter {
     fn check(&self, node: &Node, fit: Fit) -> Result<(), Unfit> {
         if self.0.serves(node, fit.is_future_idle()) { Ok(()) } else { Err(self.0.unfit()) }
     }

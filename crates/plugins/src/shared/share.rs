@@ -1,21 +1,21 @@
-//! Dominant shares, compared exactly.
+//! Shares, such as `held / deserved`, compared exactly.
 use std::cmp::Ordering;
 
-/// A part of a whole. Of nothing, any part is all of it (1), and no part is none of it (0): Volcano's `Share`.
+/// A fraction. Where the whole is 0, the share of a part above 0 is 1, and that of no part is 0, as in Volcano's `Share`.
 ///
-/// Compared by cross-multiplication, so that the order of shares is total and the same on every machine.
+/// Shares are compared by cross-multiplication: the order is total, and the same on every machine.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Share {
+pub(crate) struct Share {
     part: i64,
     whole: i64,
 }
 
 impl Share {
-    pub(super) const NONE: Share = Share { part: 0, whole: 1 };
+    pub(crate) const NONE: Share = Share { part: 0, whole: 1 };
 
-    /// The share of `part` in `whole`; what is below 0 counts as 0.
+    /// The share of `part` in `whole`; amounts below 0 count as 0.
     #[inline]
-    pub(super) fn new(part: i64, whole: i64) -> Self {
+    pub(crate) fn new(part: i64, whole: i64) -> Self {
         match (part.max(0), whole.max(0)) {
             (0, _) => Self::NONE,
             (_, 0) => Self { part: 1, whole: 1 },
@@ -23,9 +23,9 @@ impl Share {
         }
     }
 
-    /// The largest of some shares.
+    /// The largest share; over resources, the dominant share.
     #[inline]
-    pub(super) fn largest(shares: impl Iterator<Item = Share>) -> Self {
+    pub(crate) fn largest(shares: impl Iterator<Item = Share>) -> Self {
         shares.fold(Self::NONE, |a, b| if b > a { b } else { a })
     }
 }
@@ -45,7 +45,7 @@ impl PartialOrd for Share {
     }
 }
 
-/// Equal shares, not equal parts: 1 of 2 is 2 of 4.
+/// Equal fractions are equal: 1 of 2 is 2 of 4.
 impl PartialEq for Share {
     fn eq(&self, other: &Self) -> bool {
         self.cmp(other).is_eq()
@@ -65,7 +65,7 @@ mod tests {
         assert_eq!(Share::new(5, 0), Share::new(3, 3));
         assert_eq!(Share::new(0, 0), Share::NONE);
         assert_eq!(Share::new(-3, 5), Share::NONE);
-        // One unit of 2^53 + 1 is lost in a float.
+        // Floats cannot tell 2^53 + 1 from 2^53.
         let whole = (1 << 53) + 1;
         assert!(Share::new(whole - 1, whole) < Share::new(whole, whole));
         assert_eq!(Share::largest([Share::new(1, 3), Share::new(1, 2)].into_iter()), Share::new(2, 4));

@@ -1,22 +1,24 @@
 //! gang: a PodGroup starts with `minMember` of its tasks, and `minTaskMember` of each role, or not at all.
 //!
-//! - *ready* counts tasks that are allocated, being bound, bound, running or succeeded; *valid* adds those that are
-//!   nominated or pending.
+//! - *ready* tasks are allocated, being bound, bound, running or succeeded; *valid* tasks are ready, pipelined (nominated) or
+//!   pending.
 //! - A job is valid when `valid ≥ minMember`, ready when `ready ≥ minMember`, pipelined when
-//!   `ready + nominated ≥ minMember`, starving while it is not pipelined. All of them ask the same of each role,
-//!   unless `minMember` is less than the sum of the roles' minimums.
+//!   `ready + pipelined ≥ minMember`, and starving while it is not pipelined. The same holds for each role, unless
+//!   `minMember` is less than the sum of the roles' minimums.
 //! - A `subGroupPolicy` with `minSubGroups` is honoured by placing the whole gang: its pods have to form that many sub-groups of
 //!   `subGroupSize` pods, and there must be no more than `minMember` pods. Other jobs with `minSubGroups` wait with that reason.
-//! - A gang that started and lost members goes first, for what it holds is of no use until it is whole again; then
-//!   those that have not started; then those that are ready and would grow.
-//! - A task may be evicted while its job keeps `minMember` ready tasks without it and without those picked before it. To
-//!   `gangpreempt` and `gangreclaim` it leaves all, for these take gangs as a whole.
+//! - Job order: gangs that started and lost members, since the nodes that they hold are of no use until they are whole; then
+//!   gangs that have not started; then ready gangs that would grow.
+//! - A task is preemptable and reclaimable while its job has a surplus: `minMember` ready tasks without the task and the
+//!   victims before it. For `gangpreempt` and `gangreclaim`, which evict whole gangs, all tasks are evictable.
 //!
-//! Source: Volcano's gang plugin, with four differences. Volcano counts pending best-effort tasks as ready, so that a
-//! gang may start without them and never be whole; here they count once they have a node, and allocate places those
-//! that the gang needs in the same statement. An eviction respects the roles' minimums too, and a gang starves
-//! that lacks a role's, though it has `minMember` tasks. And Volcano only tells jobs that are ready from those that are
-//! not, so that what is missing of a broken gang may be taken by others.
+//! Source: Volcano's gang plugin. Differences: Volcano counts pending best-effort tasks as ready, so that a gang may start
+//! without them and never be whole; here such tasks count once they have a node, and allocate places those that the gang
+//! needs in the same statement. Victims leave the roles' minimums too, and a gang that lacks tasks of a role starves though
+//! it has `minMember` tasks. Volcano's job order only tells ready jobs from others, so that other jobs may take the nodes
+//! that a broken gang needs.
+mod surplus;
+
 use std::cmp::Ordering;
 
 use rustc_hash::FxHashMap;
@@ -27,6 +29,7 @@ use phalanx_cluster::id::{JobId, TaskId};
 use phalanx_cluster::{Counts, Job, Status, World};
 use phalanx_framework::conf::ArgSpec;
 use phalanx_framework::plugin::{EvictionKind, ObjectField, Plugin, PluginDef, Vote};
+pub use surplus::{GangSurplus, within_surplus};
 
 const ARGS: &[ArgSpec] = &[];
 
@@ -61,7 +64,7 @@ impl Plugin for Gang {
     }
 
     fn job_order(&self, world: &World, a: JobId, b: JobId) -> Ordering {
-        rank(&world.jobs[a]).cmp(&rank(&world.jobs[b]))
+        order_rank(&world.jobs[a]).cmp(&order_rank(&world.jobs[b]))
     }
 
     fn job_valid(&self, world: &World, job: JobId) -> Result<(), Refusal> {
@@ -91,11 +94,11 @@ impl Plugin for Gang {
     }
 
     fn job_pipelined(&self, world: &World, job: JobId) -> Vote {
-        if is_promised(&world.jobs[job]) { Vote::Permit } else { Vote::Reject }
+        if is_pipelined(&world.jobs[job]) { Vote::Permit } else { Vote::Reject }
     }
 
     fn job_starving(&self, world: &World, job: JobId) -> Option<bool> {
-        Some(!is_promised(&world.jobs[job]))
+        Some(!is_pipelined(&world.jobs[job]))
     }
 
     fn depends_on_request(&self) -> bool {
@@ -106,16 +109,22 @@ impl Plugin for Gang {
         true
     }
 
-    fn preemptable(&self, world: &World, _: TaskId, of: &[TaskId]) -> Option<Vec<TaskId>> {
-        Some(spare(world, of))
+    fn preemptable(&self, world: &World, _: TaskId, evictees: &[TaskId]) -> Option<Vec<TaskId>> {
+        Some(within_surplus(world, evictees))
     }
 
-    fn reclaimable(&self, world: &World, _: TaskId, of: &[TaskId]) -> Option<Vec<TaskId>> {
-        Some(spare(world, of))
+    fn reclaimable(&self, world: &World, _: TaskId, evictees: &[TaskId]) -> Option<Vec<TaskId>> {
+        Some(within_surplus(world, evictees))
     }
 
-    fn unified_evictable(&self, _: &World, _: EvictionKind, _: TaskId, of: &[TaskId]) -> Option<Vec<TaskId>> {
-        Some(of.to_vec())
+    fn unified_evictable(
+        &self,
+        _: &World,
+        _: EvictionKind,
+        _: TaskId,
+        evictees: &[TaskId],
+    ) -> Option<Vec<TaskId>> {
+        Some(evictees.to_vec())
     }
 }
 
@@ -137,8 +146,8 @@ fn sub_groups_exist(world: &World, job: &Job, policy: &SubGroupPolicy) -> Result
     Err(Refusal::SubGroups(SubGroupFault::Missing { policy: name.clone(), found, wanted: *min, size: *size }))
 }
 
-/// Broken gangs, then those that have not started, then those that would grow.
-fn rank(job: &Job) -> u8 {
+/// The place of a job in the job order: 0 for broken gangs, 1 for gangs that have not started, 2 for ready gangs.
+fn order_rank(job: &Job) -> u8 {
     match (is_ready(job), job.counts.ready()) {
         (true, _) => 2,
         (false, 0) => 1,
@@ -150,56 +159,13 @@ fn is_ready(job: &Job) -> bool {
     job.counts.ready() >= job.min_member && job.roles_satisfied(Counts::ready).is_ok()
 }
 
-fn is_promised(job: &Job) -> bool {
-    promised(&job.counts) >= job.min_member && job.roles_satisfied(promised).is_ok()
+fn is_pipelined(job: &Job) -> bool {
+    ready_or_pipelined(&job.counts) >= job.min_member && job.roles_satisfied(ready_or_pipelined).is_ok()
 }
 
-/// Tasks that have a place, now or once room is released.
-fn promised(counts: &Counts) -> u32 {
+/// Tasks that have a node, now or once terminating pods are gone.
+fn ready_or_pipelined(counts: &Counts) -> u32 {
     counts.ready() + counts.of(Status::Pipelined)
-}
-
-/// The tasks that their jobs can do without, each picked on top of those before it.
-pub fn spare(world: &World, of: &[TaskId]) -> Vec<TaskId> {
-    let mut left: FxHashMap<JobId, Spare> = FxHashMap::default();
-    let mut take = |task: &TaskId| {
-        let task = &world.tasks[*task];
-        let Some(job) = task.job else { return false };
-        left.entry(job).or_insert_with(|| Spare::of(&world.jobs[job])).take(task.role)
-    };
-    of.iter().copied().filter(|task| take(task)).collect()
-}
-
-/// How many ready tasks a job can still do without: in all, and of each role.
-pub struct Spare {
-    all: u32,
-    roles: Vec<u32>,
-}
-
-impl Spare {
-    /// As the job stands.
-    pub fn of(job: &Job) -> Self {
-        let asked = job.asks_roles();
-        let of_role = |role: &phalanx_cluster::Role| {
-            let min = if asked { role.min } else { 0 };
-            role.counts.ready().saturating_sub(min)
-        };
-        Self {
-            all: job.counts.ready().saturating_sub(job.min_member),
-            roles: job.roles.iter().map(of_role).collect(),
-        }
-    }
-
-    /// Counts a task, if the job can do without it on top of those counted before.
-    pub fn take(&mut self, role: u16) -> bool {
-        let of_role = &mut self.roles[usize::from(role)];
-        if self.all == 0 || *of_role == 0 {
-            return false;
-        }
-        self.all -= 1;
-        *of_role -= 1;
-        true
-    }
 }
 
 #[cfg(test)]
@@ -208,12 +174,13 @@ mod tests {
     use phalanx_cluster::event::{PodGroupInfo, PodPhase};
     use phalanx_framework::testing::{group, job_of, member, running, world_of};
 
-    /// A gang of role `w`, as many tasks as letters: r(unning), p(ending), s(ucceeded), f(ailed).
-    fn gang(min_member: u32, tasks: &str, of_master: &str) -> World {
-        let roles = vec![("m".into(), u32::from(!of_master.is_empty()))];
+    /// A gang with a task for each letter: r(unning), p(ending), s(ucceeded), f(ailed); workers have role `w`, masters role `m`
+    /// with `minTaskMember` 1.
+    fn gang(min_member: u32, workers: &str, masters: &str) -> World {
+        let roles = vec![("m".into(), u32::from(!masters.is_empty()))];
         let mut world = world_of([PodGroupInfo { min_task_member: roles, ..group("g", min_member) }]);
         for (index, (role, state)) in
-            tasks.chars().map(|c| ("w", c)).chain(of_master.chars().map(|c| ("m", c))).enumerate()
+            workers.chars().map(|c| ("w", c)).chain(masters.chars().map(|c| ("m", c))).enumerate()
         {
             let mut pod = member("g", index as u32, "cpu=1");
             pod.role = role.into();
@@ -228,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn a_gang_is_valid_ready_and_starving_by_its_minimums() {
+    fn minimums_decide_whether_a_gang_is_valid_ready_and_starving() {
         // minMember, workers, masters (minTaskMember 1 when there is any) => valid, ready, starving
         for (min, workers, masters, valid, ready, starving) in [
             (2, "pp", "", true, false, true),
@@ -241,7 +208,7 @@ mod tests {
             (3, "rrr", "p", true, false, true),
             (3, "rrr", "f", false, false, true),
             (3, "rr", "r", true, true, false),
-            // minMember below the sum of the roles' minimums: roles are not asked.
+            // minMember is below the sum of the roles' minimums: these do not count.
             (0, "r", "f", true, true, false),
         ] {
             let world = gang(min, workers, masters);
@@ -254,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_names_the_role_that_lacks_pods() {
+    fn the_refusal_names_the_role_that_lacks_pods() {
         let world = gang(3, "rrr", "f");
         let refusal = Gang.job_valid(&world, job_of(&world, "g")).unwrap_err();
         assert_eq!(refusal.reason(), "NotEnoughPodsOfTask");
@@ -262,8 +229,8 @@ mod tests {
     }
 
     #[test]
-    fn victims_leave_the_gang_whole() {
-        for (min, workers, masters, spared) in [
+    fn victims_leave_a_gang_its_minimums() {
+        for (min, workers, masters, surplus) in [
             (2, "rrrr", "", 2),
             (4, "rrrr", "", 0),
             (5, "rrrr", "", 0),
@@ -278,13 +245,13 @@ mod tests {
                 .map(|(id, _)| id)
                 .collect();
             let victims = Gang.preemptable(&world, all[0], &all).unwrap();
-            assert_eq!(victims.len(), spared, "minMember {min}, workers {workers}, masters {masters}");
+            assert_eq!(victims.len(), surplus, "minMember {min}, workers {workers}, masters {masters}");
             assert_eq!(Gang.reclaimable(&world, all[0], &all), Some(victims));
         }
     }
 
     #[test]
-    fn the_only_task_of_a_role_with_a_minimum_is_no_victim() {
+    fn the_last_task_of_a_role_with_a_minimum_is_no_victim() {
         let world = gang(2, "rr", "r");
         let all: Vec<TaskId> = world.tasks.ids().collect();
         let reversed: Vec<TaskId> = all.iter().rev().copied().collect();

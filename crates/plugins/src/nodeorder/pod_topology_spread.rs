@@ -1,43 +1,13 @@
-//! Scores by the pods in a node's topology domains. Pods that are leaving do not count, nominated ones do.
+//! The score of topology spread constraints with ScheduleAnyway. Source: kube-scheduler 1.36, plugin PodTopologySpread.
+//!
+//! Nominated pods count, pods that are being deleted do not.
 use super::MAX_SCORE;
 use phalanx_cluster::World;
 use phalanx_cluster::id::{ClassId, NodeId};
 use phalanx_framework::plugin::TopologyScorer;
 
-/// InterPodAffinity.
-pub(super) struct PodAffinity {
-    pub(super) class: ClassId,
-    pub(super) weight: i64,
-}
-
-impl TopologyScorer for PodAffinity {
-    fn score(&self, world: &World, node: NodeId) -> f64 {
-        let class = &world.classes[self.class];
-        let of = |term| world.terms.tally(term, node).unwrap_or_default();
-        let preferred = class.carried.preferred.iter().map(|(term, weight)| {
-            let [used, _, nominated] = of(*term).pods;
-            weight * i64::from(used + nominated)
-        });
-        let drawn = world.terms.outward(class).map(|term| {
-            let [used, _, nominated] = of(term).pull;
-            used + nominated
-        });
-        (preferred.sum::<i64>() + drawn.sum::<i64>()) as f64
-    }
-
-    fn normalise(&self, scores: &mut [f64]) {
-        let least = scores.iter().copied().fold(f64::INFINITY, f64::min);
-        let range = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max) - least;
-        for score in scores {
-            let of_range =
-                if range > 0.0 { (MAX_SCORE as f64 * ((*score - least) / range)).floor() } else { 0.0 };
-            *score = of_range * self.weight as f64;
-        }
-    }
-}
-
 /// PodTopologySpread.
-pub(super) struct Spread {
+pub(super) struct PodTopologySpreadScorer {
     pub(super) class: ClassId,
     pub(super) weight: i64,
 }
@@ -45,7 +15,7 @@ pub(super) struct Spread {
 /// Of a node that lacks the label of a topology.
 const NO_LABEL: f64 = -1.0;
 
-impl TopologyScorer for Spread {
+impl TopologyScorer for PodTopologySpreadScorer {
     fn score(&self, world: &World, node: NodeId) -> f64 {
         let mut sum = 0.0;
         for spread in world.classes[self.class].carried.spread.iter().filter(|spread| !spread.required) {

@@ -119,13 +119,13 @@ const MAX_SCORE: f64 = 100.0;
 
 struct ResourceStrategyFit {
     weight: f64,
-    resources: Vec<ByName>,
-    sra: Scarce,
-    proportional: Vec<Proportion>,
+    resources: Vec<ResourceStrategy>,
+    sra: SraWeights,
+    proportional: Vec<ProportionalRate>,
 }
 
 /// The strategy of the resources of one name, or of all names with a prefix.
-struct ByName {
+struct ResourceStrategy {
     name: String,
     prefix: bool,
     scoring: Scoring,
@@ -134,13 +134,13 @@ struct ByName {
 
 /// Weights of scarce resources.
 #[derive(Default)]
-struct Scarce {
+struct SraWeights {
     weight: f64,
     resources: Vec<(String, f64)>,
 }
 
 /// What an idle unit of a resource keeps.
-struct Proportion {
+struct ProportionalRate {
     name: String,
     cpu: f64,
     memory: f64,
@@ -153,26 +153,26 @@ impl ResourceStrategyFit {
         Self {
             weight: if weight < 0 { 10.0 } else { weight as f64 },
             resources: rules(&args.section("resources")),
-            sra: Scarce::read(&args.section("sra")),
+            sra: SraWeights::read(&args.section("sra")),
             proportional: proportions(&args.section("proportional")),
         }
     }
 
     /// The strategy for a resource: by its full name, else by the longest prefix.
-    fn rule(&self, name: &str) -> Option<&ByName> {
+    fn rule(&self, name: &str) -> Option<&ResourceStrategy> {
         let exact = self.resources.iter().find(|rule| !rule.prefix && rule.name == name);
         let by_prefix = self.resources.iter().filter(|rule| rule.prefix && name.starts_with(&rule.name));
         exact.or_else(|| by_prefix.max_by_key(|rule| rule.name.len()))
     }
 
-    fn terms(&self, dims: &Dims, class: &Class) -> Vec<Term> {
+    fn terms(&self, dims: &Dims, class: &Class) -> Vec<StrategyTerm> {
         let own = class.constraints.strategy.as_ref();
         let one = |(dim, request)| {
             let (scoring, weight) = match own {
                 Some(strategy) => (strategy.scoring, weight_in(strategy, dims.name(dim))?),
                 None => self.rule(dims.name(dim)).map(|rule| (rule.scoring, rule.weight))?,
             };
-            Some(Term { dim, request, scoring, weight })
+            Some(StrategyTerm { dim, request, scoring, weight })
         };
         class.request.iter().filter_map(one).collect()
     }
@@ -182,7 +182,7 @@ fn weight_in(strategy: &Strategy, name: &str) -> Option<f64> {
     strategy.weights.iter().find(|(each, _)| **each == *name).map(|(_, weight)| *weight as f64)
 }
 
-fn rules(resources: &Args) -> Vec<ByName> {
+fn rules(resources: &Args) -> Vec<ResourceStrategy> {
     let rule = |(name, arg): (&String, &phalanx_framework::conf::Arg)| {
         let args = arg.section();
         let (name, prefix) = name.strip_suffix('*').map_or((name.as_str(), false), |prefix| (prefix, true));
@@ -193,17 +193,21 @@ fn rules(resources: &Args) -> Vec<ByName> {
         let weight = Some(args.weight("weight", 1)).filter(|weight| *weight > 0).unwrap_or(1) as f64;
         // A star alone, or one elsewhere than at the end, has no meaning in Volcano.
         let sound = !name.is_empty() && !name.contains('*');
-        sound.then(|| ByName { name: name.to_owned(), prefix, scoring, weight })
+        sound.then(|| ResourceStrategy { name: name.to_owned(), prefix, scoring, weight })
     };
     if resources.0.is_empty() {
-        let least =
-            |name: &str| ByName { name: name.into(), prefix: false, scoring: Scoring::Least, weight: 1.0 };
+        let least = |name: &str| ResourceStrategy {
+            name: name.into(),
+            prefix: false,
+            scoring: Scoring::Least,
+            weight: 1.0,
+        };
         return vec![least("cpu"), least("memory")];
     }
     resources.0.iter().filter_map(rule).collect()
 }
 
-impl Scarce {
+impl SraWeights {
     fn read(args: &Args) -> Self {
         if !args.bool("enable", false) {
             return Self::default();
@@ -217,13 +221,13 @@ impl Scarce {
     }
 }
 
-fn proportions(args: &Args) -> Vec<Proportion> {
+fn proportions(args: &Args) -> Vec<ProportionalRate> {
     if !args.bool("enable", false) {
         return Vec::new();
     }
     let rates = args.section("resourceProportion");
     let rate = |key: String| Some(rates.float(&key, 1.0)).filter(|rate| *rate >= 0.0).unwrap_or(1.0);
-    let one = |name: String| Proportion {
+    let one = |name: String| ProportionalRate {
         cpu: rate(format!("{name}.cpu")),
         memory: rate(format!("{name}.memory")),
         name,
@@ -238,7 +242,7 @@ impl Plugin for ResourceStrategyFit {
 
     fn filters(&self, world: &World, class: ClassId, rules: &mut NodeRules) {
         let request = &world.classes[class].request;
-        let known = |rule: &Proportion| Some((world.dims.get(&rule.name)?, rule.cpu, rule.memory));
+        let known = |rule: &ProportionalRate| Some((world.dims.get(&rule.name)?, rule.cpu, rule.memory));
         let kept: Vec<_> = self.proportional.iter().filter_map(known).collect();
         if kept.iter().any(|(dim, ..)| request.get(*dim) > 0) {
             return;
@@ -246,7 +250,7 @@ impl Plugin for ResourceStrategyFit {
         for (scarce, cpu, memory) in kept {
             let text = format!("proportional of resource {} check failed", world.dims.name(scarce));
             let request = [DimId::CPU, DimId::MEMORY].map(|dim| request.get(dim) as f64);
-            rules.resource_filters.push(Box::new(Leaves {
+            rules.resource_filters.push(Box::new(ProportionalFilter {
                 scarce,
                 // For each thousandth of a unit: thousandths of a core, and bytes.
                 rates: [cpu, memory * 1e6],
@@ -260,11 +264,11 @@ impl Plugin for ResourceStrategyFit {
         let class = &world.classes[class];
         let terms = self.terms(&world.dims, class);
         if self.weight > 0.0 && !terms.is_empty() {
-            rules.resource_scorers.push(Box::new(ByStrategy { terms, weight: self.weight }));
+            rules.resource_scorers.push(Box::new(StrategyScorer { terms, weight: self.weight }));
         }
         if self.sra.weight > 0.0 {
             let known = |(name, weight): &(String, f64)| Some((world.dims.get(name)?, *weight));
-            rules.resource_scorers.push(Box::new(Scarcity {
+            rules.resource_scorers.push(Box::new(SraScorer {
                 request: class.request.clone(),
                 resources: self.sra.resources.iter().filter_map(known).collect(),
                 all: self.sra.resources.iter().map(|(_, weight)| weight).sum(),
@@ -275,19 +279,19 @@ impl Plugin for ResourceStrategyFit {
 }
 
 /// A requested resource and its strategy.
-struct Term {
+struct StrategyTerm {
     dim: DimId,
     request: i64,
     scoring: Scoring,
     weight: f64,
 }
 
-struct ByStrategy {
-    terms: Vec<Term>,
+struct StrategyScorer {
+    terms: Vec<StrategyTerm>,
     weight: f64,
 }
 
-impl Term {
+impl StrategyTerm {
     /// From 0 to the weight; `None` when the node has too little.
     fn score(&self, node: &Node) -> Option<f64> {
         let allocatable = node.allocatable.get(self.dim);
@@ -307,7 +311,7 @@ impl Term {
     }
 }
 
-impl ResourceScorer for ByStrategy {
+impl ResourceScorer for StrategyScorer {
     fn score(&self, node: &Node) -> f64 {
         let sum: Option<f64> = self.terms.iter().map(|term| term.score(node)).sum();
         let weights: f64 = self.terms.iter().map(|term| term.weight).sum();
@@ -316,7 +320,7 @@ impl ResourceScorer for ByStrategy {
     }
 }
 
-struct Scarcity {
+struct SraScorer {
     request: Amounts,
     resources: Vec<(DimId, f64)>,
     /// The sum of all weights, also of resources that no node has.
@@ -324,7 +328,7 @@ struct Scarcity {
     weight: f64,
 }
 
-impl ResourceScorer for Scarcity {
+impl ResourceScorer for SraScorer {
     fn score(&self, node: &Node) -> f64 {
         let has = |dim| node.allocatable.get(dim) > 0;
         if self.all == 0.0 || !self.request.iter().all(|(dim, _)| has(dim)) {
@@ -335,15 +339,15 @@ impl ResourceScorer for Scarcity {
     }
 }
 
-/// Leaves enough cpu and memory for the idle units of a scarce resource.
-struct Leaves {
+/// ProportionalFilter enough cpu and memory for the idle units of a scarce resource.
+struct ProportionalFilter {
     scarce: DimId,
     rates: [f64; 2],
     request: [f64; 2],
     text: Arc<str>,
 }
 
-impl ResourceFilter for Leaves {
+impl ResourceFilter for ProportionalFilter {
     fn check(&self, node: &Node, fit: Fit) -> Result<(), Unfit> {
         if node.allocatable.get(self.scarce) == 0 {
             return Ok(());

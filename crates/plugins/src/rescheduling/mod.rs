@@ -78,8 +78,8 @@ const INTERVAL_MS: i64 = 5 * 60_000;
 const LOW_NODE_UTILIZATION: &str = "lowNodeUtilization";
 const DIMS: [DimId; 3] = [DimId::CPU, DimId::MEMORY, DimId::PODS];
 
-/// Parts of cpu, memory and pods, 0 for none and 1 for all.
-type Parts = [f64; 3];
+/// Utilization of cpu, memory and pods, 0 for none and 1 for all.
+type Utilization = [f64; 3];
 
 struct Rescheduling {
     /// Empty when it is not the time.
@@ -129,15 +129,15 @@ impl Rebalancer for Rescheduling {
 }
 
 struct LowNodeUtilization {
-    low: Parts,
-    target: Parts,
+    low: Utilization,
+    target: Utilization,
 }
 
 /// A node with figures.
-struct Loaded<'w> {
+struct MeasuredNode<'w> {
     id: NodeId,
     node: &'w Node,
-    parts: Parts,
+    parts: Utilization,
 }
 
 impl LowNodeUtilization {
@@ -150,9 +150,10 @@ impl LowNodeUtilization {
     }
 
     fn victims(&self, world: &World, of: &[TaskId]) -> Vec<TaskId> {
-        let nodes: Vec<Loaded<'_>> = world.nodes.iter().filter_map(|(id, node)| loaded(id, node)).collect();
+        let nodes: Vec<MeasuredNode<'_>> =
+            world.nodes.iter().filter_map(|(id, node)| loaded(id, node)).collect();
         let (low, others): (Vec<_>, Vec<_>) = nodes.into_iter().partition(|it| self.is_low(it));
-        let mut high: Vec<Loaded<'_>> =
+        let mut high: Vec<MeasuredNode<'_>> =
             others.into_iter().filter(|it| exceeds(it.parts, self.target)).collect();
         if low.is_empty() || high.is_empty() {
             return Vec::new();
@@ -174,12 +175,12 @@ impl LowNodeUtilization {
         victims
     }
 
-    fn is_low(&self, it: &Loaded<'_>) -> bool {
+    fn is_low(&self, it: &MeasuredNode<'_>) -> bool {
         !it.node.unschedulable && it.parts.iter().zip(&self.low).all(|(part, threshold)| part < threshold)
     }
 
     /// What the low nodes can take, up to their targets.
-    fn room(&self, low: &[Loaded<'_>]) -> Parts {
+    fn room(&self, low: &[MeasuredNode<'_>]) -> Utilization {
         let of = |at: usize| {
             let each = low
                 .iter()
@@ -193,9 +194,9 @@ impl LowNodeUtilization {
     fn empty(
         &self,
         world: &World,
-        mut it: Loaded<'_>,
+        mut it: MeasuredNode<'_>,
         pods: Vec<TaskId>,
-        room: &mut Parts,
+        room: &mut Utilization,
         victims: &mut Vec<TaskId>,
     ) {
         for task in pods {
@@ -213,18 +214,18 @@ impl LowNodeUtilization {
     }
 }
 
-fn loaded(id: NodeId, node: &Node) -> Option<Loaded<'_>> {
+fn loaded(id: NodeId, node: &Node) -> Option<MeasuredNode<'_>> {
     let [cpu, memory] = node.usage.as_ref()?.parts();
     let pods = node.used(DimId::PODS) as f64 / node.allocatable.get(DimId::PODS).max(1) as f64;
-    Some(Loaded { id, node, parts: [cpu, memory, pods] })
+    Some(MeasuredNode { id, node, parts: [cpu, memory, pods] })
 }
 
-fn exceeds(parts: Parts, target: Parts) -> bool {
+fn exceeds(parts: Utilization, target: Utilization) -> bool {
     parts.iter().zip(&target).any(|(part, target)| part > target)
 }
 
-fn busiest_first(a: &Loaded<'_>, b: &Loaded<'_>) -> Ordering {
-    let load = |it: &Loaded<'_>| it.parts[0] + it.parts[1];
+fn busiest_first(a: &MeasuredNode<'_>, b: &MeasuredNode<'_>) -> Ordering {
+    let load = |it: &MeasuredNode<'_>| it.parts[0] + it.parts[1];
     load(b).total_cmp(&load(a)).then_with(|| a.node.name.cmp(&b.node.name))
 }
 

@@ -10,13 +10,14 @@
 //! - pod affinity: the weights of the pod's preferred terms for each pod they mean in the node's domains, and the weights
 //!   by which pods there draw it or keep it away; the least sum of all nodes being 0, the largest 100;
 //! - topology spread: by the pods in the node's domains, fewer being better, for constraints with ScheduleAnyway;
-//! - image locality: by the sizes of the pod's images that are on the node (`images`).
+//! - image locality: by the sizes of the pod's image_locality that are on the node (`image_locality`).
 //!
 //! Least and most requested count 100 millicores and 200 MiB for a pod without requests. Source: the NodeResourcesFit,
 //! NodeResourcesBalancedAllocation, NodeAffinity, TaintToleration, InterPodAffinity, PodTopologySpread and ImageLocality
 //! plugins of kube-scheduler 1.36.
-mod images;
-mod pods;
+mod image_locality;
+mod inter_pod_affinity;
+mod pod_topology_spread;
 
 use std::sync::Arc;
 
@@ -75,7 +76,7 @@ struct NodeOrder {
     taints: i64,
     pod_affinity: i64,
     spread: i64,
-    images: i64,
+    image_locality: i64,
 }
 
 impl NodeOrder {
@@ -89,7 +90,7 @@ impl NodeOrder {
             taints: weight("tainttoleration.weight", 3),
             pod_affinity: weight("podaffinity.weight", 2),
             spread: weight("podtopologyspread.weight", 2),
-            images: weight("imagelocality.weight", 1),
+            image_locality: weight("imagelocality.weight", 1),
         }
     }
 }
@@ -103,7 +104,7 @@ impl Plugin for NodeOrder {
         self.topology_scorers(world, class, rules);
         let class = &world.classes[class];
         if self.least != 0 || self.most != 0 || self.balanced != 0 {
-            rules.resource_scorers.push(Box::new(Room::new(
+            rules.resource_scorers.push(Box::new(ResourceAllocationScorer::new(
                 *self,
                 class.nonzero,
                 DIMS.map(|dim| class.request.get(dim)),
@@ -112,30 +113,32 @@ impl Plugin for NodeOrder {
         if self.affinity != 0 && !class.constraints.preferred_nodes.is_empty() {
             let terms = class.constraints.preferred_nodes.iter();
             rules.reads.extend(terms.flat_map(|(_, term)| node_term_reads(term)));
-            rules
-                .scorers
-                .push(Box::new(Preferred { constraints: class.constraints.clone(), weight: self.affinity }));
+            rules.scorers.push(Box::new(PreferredNodeAffinity {
+                constraints: class.constraints.clone(),
+                weight: self.affinity,
+            }));
         }
         if self.taints != 0 {
-            rules
-                .scorers
-                .push(Box::new(Untainted { constraints: class.constraints.clone(), weight: self.taints }));
+            rules.scorers.push(Box::new(PreferredTaints {
+                constraints: class.constraints.clone(),
+                weight: self.taints,
+            }));
         }
     }
 
     fn task_rules(&self) -> Option<&dyn TaskRules> {
-        (self.images != 0).then_some(self as &dyn TaskRules)
+        (self.image_locality != 0).then_some(self as &dyn TaskRules)
     }
 }
 
 impl TaskRules for NodeOrder {
     fn scope(&self, world: &World, task: TaskId) -> u64 {
-        if self.images == 0 { 0 } else { images::scope(world, world.class_of(task)) }
+        if self.image_locality == 0 { 0 } else { image_locality::scope(world, world.class_of(task)) }
     }
 
     fn task_scorers(&self, world: &World, task: TaskId, rules: &mut NodeRules) {
-        if self.images != 0 {
-            images::scorer(world, world.class_of(task), self.images, rules);
+        if self.image_locality != 0 {
+            image_locality::scorer(world, world.class_of(task), self.image_locality, rules);
         }
     }
 }
@@ -144,16 +147,22 @@ impl NodeOrder {
     fn topology_scorers(&self, world: &World, id: ClassId, rules: &mut NodeRules) {
         let class = &world.classes[id];
         if self.pod_affinity != 0 && class.profile.is_some() {
-            rules.topology_scorers.push(Box::new(pods::PodAffinity { class: id, weight: self.pod_affinity }));
+            rules.topology_scorers.push(Box::new(inter_pod_affinity::InterPodAffinityScorer {
+                class: id,
+                weight: self.pod_affinity,
+            }));
         }
         if self.spread != 0 && class.carried.spread.iter().any(|spread| !spread.required) {
-            rules.topology_scorers.push(Box::new(pods::Spread { class: id, weight: self.spread }));
+            rules.topology_scorers.push(Box::new(pod_topology_spread::PodTopologySpreadScorer {
+                class: id,
+                weight: self.spread,
+            }));
         }
     }
 }
 
 /// Least requested, most requested and balanced, which look at the same figures. All numbers are whole.
-struct Room {
+struct ResourceAllocationScorer {
     least: f64,
     most: f64,
     /// 0 for a pod that asks for neither.
@@ -162,7 +171,7 @@ struct Room {
     request: [f64; 2],
 }
 
-impl Room {
+impl ResourceAllocationScorer {
     fn new(weights: NodeOrder, nonzero: [i64; 2], request: [i64; 2]) -> Self {
         Self {
             least: weights.least as f64,
@@ -196,7 +205,7 @@ impl Room {
     }
 }
 
-impl ResourceScorer for Room {
+impl ResourceScorer for ResourceAllocationScorer {
     fn score(&self, node: &Node) -> f64 {
         self.of(&NodeAmounts::of(node))
     }
@@ -219,12 +228,12 @@ fn mean(parts: [f64; 2], wholes: [f64; 2]) -> f64 {
     if wholes[0] > 0.0 && wholes[1] > 0.0 { floor((a + b) / 2.0) } else { a + b }
 }
 
-struct Preferred {
+struct PreferredNodeAffinity {
     constraints: Arc<Constraints>,
     weight: i64,
 }
 
-impl NodeScorer for Preferred {
+impl NodeScorer for PreferredNodeAffinity {
     fn score(&self, node: &Node) -> f64 {
         let matching =
             self.constraints.preferred_nodes.iter().filter(|(_, term)| node_term_matches(term, node));
@@ -240,12 +249,12 @@ impl NodeScorer for Preferred {
     }
 }
 
-struct Untainted {
+struct PreferredTaints {
     constraints: Arc<Constraints>,
     weight: i64,
 }
 
-impl NodeScorer for Untainted {
+impl NodeScorer for PreferredTaints {
     fn score(&self, node: &Node) -> f64 {
         let prefer =
             |effect: Option<TaintEffect>| effect.is_none_or(|effect| effect == TaintEffect::PreferNoSchedule);
@@ -285,7 +294,7 @@ mod tests {
         taints: 0,
         pod_affinity: 0,
         spread: 0,
-        images: 0,
+        image_locality: 0,
     };
 
     /// A node of 4 cores and 10,000 bytes with some in use.
@@ -299,8 +308,8 @@ mod tests {
         }
     }
 
-    fn room(weights: NodeOrder, request: [i64; 2]) -> Room {
-        Room::new(weights, request, request)
+    fn room(weights: NodeOrder, request: [i64; 2]) -> ResourceAllocationScorer {
+        ResourceAllocationScorer::new(weights, request, request)
     }
 
     /// Figures by hand: ((4000-3000)*100/4000 + (10000-5000)*100/10000) / 2 = (25+50)/2 = 37.
@@ -351,7 +360,7 @@ mod tests {
         };
         let preferred_nodes = vec![(30, term("a")), (10, term("b"))];
         let constraints = Arc::new(Constraints { preferred_nodes, ..Constraints::default() });
-        let scorer = Preferred { constraints, weight: 2 };
+        let scorer = PreferredNodeAffinity { constraints, weight: 2 };
         let zone = |value: &str| Node { labels: vec![("zone".into(), value.into())], ..Node::default() };
         let mut scores: Vec<f64> = ["a", "b", "c"].iter().map(|value| scorer.score(&zone(value))).collect();
         assert_eq!(scores, [30.0, 10.0, 0.0]);
@@ -371,7 +380,7 @@ mod tests {
         };
         let tolerations = vec![toleration("x", None), toleration("y", Some(TaintEffect::NoSchedule))];
         let constraints = Arc::new(Constraints { tolerations, ..Constraints::default() });
-        let scorer = Untainted { constraints, weight: 3 };
+        let scorer = PreferredTaints { constraints, weight: 3 };
         let with =
             |keys: &[&str]| Node { taints: keys.iter().map(|key| taint(key)).collect(), ..Node::default() };
         let mut scores: Vec<f64> =

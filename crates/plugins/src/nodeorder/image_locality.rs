@@ -39,10 +39,10 @@ pub(super) fn scorer(world: &World, class: &Class, weight: i64, rules: &mut Node
     let read = |(image, _): &(ImageId, f64)| (Attribute::Image(*image), Values::All);
     rules.reads.extend(images.iter().map(read));
     let most = MOST_OF_CONTAINER * class.images.len() as i64;
-    rules.scorers.push(Box::new(Locality { images, most, weight }));
+    rules.scorers.push(Box::new(ImageLocality { images, most, weight }));
 }
 
-struct Locality {
+struct ImageLocality {
     /// With the share of nodes that have it.
     images: Vec<(ImageId, f64)>,
     /// What is enough for a full score.
@@ -50,7 +50,7 @@ struct Locality {
     weight: i64,
 }
 
-impl NodeScorer for Locality {
+impl NodeScorer for ImageLocality {
     fn score(&self, node: &Node) -> f64 {
         let scaled = |(image, part): &(ImageId, f64)| {
             node.image_size(*image).map_or(0, |size| (size as f64 * part) as i64)
@@ -91,7 +91,7 @@ mod tests {
             let node = Node { images: on, ..Node::default() };
             let images = (0..containers).map(|at| (image(at), part)).collect();
             let most = MOST_OF_CONTAINER * containers as i64;
-            let scorer = Locality { images, most, weight: 3 };
+            let scorer = ImageLocality { images, most, weight: 3 };
             let mut scores = [scorer.score(&node)];
             assert_eq!(scores, [expected], "{sizes:?} {part} {containers}");
             scorer.normalise(&mut scores);

@@ -5,14 +5,14 @@
 //! keep others away until they are gone, but are no company any more and do not count for spreading.
 use phalanx_cluster::diagnosis::Unfit;
 use phalanx_cluster::id::{ClassId, NodeId};
-use phalanx_cluster::{Held, SpreadTerm, World};
+use phalanx_cluster::{Held, World};
 use phalanx_framework::placement::Fit;
 use phalanx_framework::plugin::TopologyFilter;
 
 /// InterPodAffinity.
-pub(super) struct PodAffinity(pub(super) ClassId);
+pub(super) struct InterPodAffinityFilter(pub(super) ClassId);
 
-impl TopologyFilter for PodAffinity {
+impl TopologyFilter for InterPodAffinityFilter {
     fn check(&self, world: &World, node: NodeId, fit: Fit) -> Result<(), Unfit> {
         let class = &world.classes[self.0];
         let pods = |term| world.terms.tally(term, node).map(|tally| tally.pods);
@@ -31,7 +31,7 @@ impl TopologyFilter for PodAffinity {
     }
 }
 
-impl PodAffinity {
+impl InterPodAffinityFilter {
     /// Whether there is such a pod in the domain of each term. Where there is none anywhere, a pod that its own terms
     /// mean may be the first.
     fn in_company(&self, world: &World, node: NodeId, fit: Fit) -> bool {
@@ -46,48 +46,20 @@ impl PodAffinity {
             here.all(|pods| pods.is_some_and(|pods| pods > 0)) || first()
         };
         let labelled = terms.iter().all(|term| world.terms.tally(*term, node).is_some());
-        labelled && company(with_nominated) && (fit.is_future_idle() || company(there))
+        labelled && company(with_nominated) && (fit.is_future_idle() || company(staying))
     }
 }
 
 /// Pods that are there and stay.
-fn there([used, ..]: Held<u32>) -> u32 {
+pub(super) fn staying([used, ..]: Held<u32>) -> u32 {
     used
 }
 
 /// These, and those that are nominated.
-fn with_nominated([used, _, nominated]: Held<u32>) -> u32 {
+pub(super) fn with_nominated([used, _, nominated]: Held<u32>) -> u32 {
     used + nominated
 }
 
 fn in_the_way([used, releasing, nominated]: Held<u32>, fit: Fit) -> bool {
     used + nominated > 0 || (fit == Fit::Idle && releasing > 0)
-}
-
-/// PodTopologySpread.
-pub(super) struct Spread(pub(super) ClassId);
-
-impl TopologyFilter for Spread {
-    fn check(&self, world: &World, node: NodeId, fit: Fit) -> Result<(), Unfit> {
-        let class = &world.classes[self.0];
-        for spread in class.carried.spread.iter().filter(|spread| spread.required) {
-            let Some(tally) = world.terms.tally(spread.term, node) else { return Err(Unfit::SpreadLabel) };
-            let own = u32::from(world.terms.means(spread.term, class));
-            let even = |pods: u32, nominated| {
-                pods + own <= least(world, spread, nominated).saturating_add(spread.max_skew)
-            };
-            if !even(with_nominated(tally.pods), true)
-                || !(fit.is_future_idle() || even(there(tally.pods), false))
-            {
-                return Err(Unfit::Spread);
-            }
-        }
-        Ok(())
-    }
-}
-
-/// The fewest pods of any domain; none with fewer domains than there should be.
-fn least(world: &World, spread: &SpreadTerm, nominated: bool) -> u32 {
-    let enough = spread.min_domains <= 1 || world.terms.domains(spread.term) >= spread.min_domains as usize;
-    if enough { world.terms.least(spread.term, nominated) } else { 0 }
 }
