@@ -141,11 +141,11 @@ impl Plugin for Drf {
     }
 
     fn queue_tree(&self) -> Option<&dyn QueueTree> {
-        (self.tree.is_some()).then_some(self as &dyn QueueTree)
+        self.tree.is_some().then_some(self as &dyn QueueTree)
     }
 
     fn queue_guard(&self) -> Option<&dyn QueueGuard> {
-        (self.tree.is_some()).then_some(self as &dyn QueueGuard)
+        self.tree.is_some().then_some(self as &dyn QueueGuard)
     }
 }
 
