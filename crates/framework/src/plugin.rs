@@ -1,7 +1,7 @@
 //! The plugin contract: what a plugin may say, and what a plugin is opened with.
 //!
-//! A plugin implements [`Plugin`]; the default body of each hook means "no opinion". What few plugins need is an optional
-//! part that a hook returns ([`parts`]): a guard of queues, rules for single tasks, a remote policy, …
+//! A plugin implements [`Plugin`]; the default body of each hook means "no opinion". What few plugins need is an
+//! optional part that a hook returns: a [`QueueGuard`], [`TaskRules`], a [`RemotePolicy`], …
 use std::cmp::Ordering;
 use std::sync::Arc;
 

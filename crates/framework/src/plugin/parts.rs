@@ -51,8 +51,9 @@ pub trait Protection {
     fn reason(&self) -> &'static str;
 }
 
-/// What queues may keep when other queues reclaim. A plugin with this part is asked about victims of other queues whichever
-/// tier decides: no order of plugins is meant to let two queues reclaim the same resources from each other by turns.
+/// What queues may keep when other queues reclaim. A plugin with this part is asked about victims of other queues
+/// whichever tier decides: no order of plugins is meant to let two queues reclaim the same resources from each other by
+/// turns.
 pub trait QueueGuard {
     /// What a queue holds above what it may keep. A task is a victim only while one of the resources that it requests is
     /// above 0 here. `None` when the plugin has no such figure.

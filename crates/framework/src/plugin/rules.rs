@@ -20,7 +20,8 @@ pub enum Attribute {
     Image(ImageId),
 }
 
-/// Which values of an attribute make a difference to a rule. Whether a node has a value at all always makes a difference.
+/// Which values of an attribute make a difference to a rule. Whether a node has a value at all always makes a
+/// difference.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Values {
     /// Each of these values; all other values count as one.
@@ -29,8 +30,8 @@ pub enum Values {
     All,
 }
 
-/// A filter by a node's attributes: readiness, cordon, taints, and what the class's [`NodeRules::reads`] name. Asked once per
-/// class for all nodes with equal attributes.
+/// A filter by a node's attributes: readiness, cordon, taints, and what the class's [`NodeRules::reads`] name. Asked
+/// once per class for all nodes with equal attributes.
 pub trait NodeFilter: Send + Sync {
     /// `Ok` if tasks of the class may be on the node, else the reason that diagnosis counts nodes by.
     fn check(&self, node: &Node) -> Result<(), Unfit>;
@@ -43,8 +44,8 @@ pub trait ResourceFilter: Send + Sync {
     fn check(&self, node: &Node, fit: Fit) -> Result<(), Unfit>;
 }
 
-/// A score by a node's attributes, which may read what a [`NodeFilter`] may read. Given once per class for all nodes with equal
-/// attributes, then normalised over the nodes that pass the node filters, then weighted.
+/// A score by a node's attributes, which may read what a [`NodeFilter`] may read. Given once per class for all nodes
+/// with equal attributes, then normalised over the nodes that pass the node filters, then weighted.
 pub trait NodeScorer: Send + Sync {
     /// The raw score, in any unit.
     fn score(&self, node: &Node) -> f64;
@@ -65,8 +66,8 @@ pub trait ResourceScorer: Send + Sync {
     }
 }
 
-/// A filter by the pods in a node's topology domains (`World::terms`), for the terms that concern the class. Asked again for
-/// the nodes of a domain when the pods counted there change.
+/// A filter by the pods in a node's topology domains (`World::terms`), for the terms that concern the class. Asked
+/// again for the nodes of a domain when the pods counted there change.
 pub trait TopologyFilter: Send + Sync {
     /// `Ok` if a task of the class may be on the node, at once or once terminating pods are gone, else the reason.
     fn check(&self, world: &World, node: NodeId, fit: Fit) -> Result<(), Unfit>;

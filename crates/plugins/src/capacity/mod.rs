@@ -278,7 +278,7 @@ impl Plugin for Capacity {
     }
 
     fn queue_tree(&self) -> Option<&dyn QueueTree> {
-        (self.tree).then_some(self as &dyn QueueTree)
+        self.tree.then_some(self as &dyn QueueTree)
     }
 
     fn queue_guard(&self) -> Option<&dyn QueueGuard> {

@@ -270,7 +270,7 @@ impl Plugin for ExtenderPlugin {
     }
 
     fn task_rules(&self) -> Option<&dyn TaskRules> {
-        (self.judges_nodes()).then_some(self as &dyn TaskRules)
+        self.judges_nodes().then_some(self as &dyn TaskRules)
     }
 
     fn remote(&self) -> Option<&dyn RemotePolicy> {

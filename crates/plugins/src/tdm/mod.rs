@@ -246,7 +246,7 @@ impl Plugin for Tdm {
     }
 
     fn rebalancer(&self) -> Option<&dyn Rebalancer> {
-        (self.evicts).then_some(self as &dyn Rebalancer)
+        self.evicts.then_some(self as &dyn Rebalancer)
     }
 
     fn task_rules(&self) -> Option<&dyn TaskRules> {
