@@ -32,7 +32,7 @@
 //! queue with a parent other than `root` is refused.
 //!
 //! Source: Volcano's capacity plugin. Differences: there a queue may reclaim that has less than it deserves of one thing, and
-//! more of another; two such queues take from each other without end (see crates/README.md). There a fault of one queue
+//! more of another; two such queues take from each other without end (crates/design/evictions-end.md). There a fault of one queue
 //! switches the plugin off for all; here its own jobs wait, with those of the queues below it, and nothing is kept for it. Guarantees are kept free until they are used
 //! (there, what two queues leave beside each other's guarantees can be a third's), also where `root` has no capability.
 //! Guarantees of the queues above a victim count. Of devices (see [`devices`]) whole ones count in all of this, as any resource;
