@@ -33,7 +33,7 @@ impl World {
         }
         let allowance = Allowance { hard, used };
         if self.allowances.is_empty() {
-            self.wake_all_jobs();
+            self.all_jobs_changed();
         }
         let changed = self.allowances.get(&info.key) != Some(&allowance);
         self.allowances.insert(info.key, allowance);

@@ -50,11 +50,9 @@ impl World {
             }
             note(counts == job.counts, format!("counts of job {}", job.key));
             note(sums == job.sums(), format!("sums of job {}", job.key));
-            note(!job.overslept(), format!("job {} waits and is not looked at", job.key));
         }
         let asks = |id: &crate::id::TaskId| self.tasks[*id].queue_gate != crate::event::QueueGate::None;
         note(self.queue_gates.iter().copied().eq(self.tasks.ids().filter(asks)), "gates of queues".into());
-        self.check_pools(&mut note);
         self.check_marks(&mut note);
         self.check_givers(&mut note);
         self.check_priorities(&mut note);

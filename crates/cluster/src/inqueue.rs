@@ -28,7 +28,7 @@ struct Share {
 }
 
 /// The sums, and the jobs whose share they lack.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct InqueueRequests {
     sums: Sums,
     shares: FxHashMap<JobId, Share>,
@@ -47,7 +47,9 @@ struct Sums {
 
 impl Sums {
     fn add(&mut self, share: &Share) {
-        self.by_queue.entry(share.queue).or_default().add(&share.claimed);
+        if !share.claimed.is_zero() {
+            self.by_queue.entry(share.queue).or_default().add(&share.claimed);
+        }
         if let Some((namespace, demand)) = &share.quota {
             self.by_namespace.entry(namespace.clone()).or_default().add(demand);
         }
@@ -222,7 +224,6 @@ impl World {
                 rebuilt.add(id, share);
             }
         }
-        rebuilt.sums.by_queue.retain(|_, sum| !sum.is_zero());
         for (id, share) in &self.inqueue.shares {
             note(rebuilt.shares.get(id) == Some(share), format!("inqueue request of {id:?}"));
         }

@@ -2,7 +2,7 @@
 use std::marker::PhantomData;
 
 use super::Status;
-use crate::id::{Id, NodeId, TaskId};
+use crate::id::{Id, JobId, NodeId, TaskId};
 
 /// A set of ids, a bit for each.
 #[derive(Clone, Debug)]
@@ -71,13 +71,6 @@ impl<I> Default for Dirty<I> {
     }
 }
 
-/// Which ids are marked counts, not the order.
-impl<I: Id + Ord> PartialEq for Dirty<I> {
-    fn eq(&self, other: &Self) -> bool {
-        self.marks.iter().eq(other.marks.iter())
-    }
-}
-
 impl<I: Id> Dirty<I> {
     /// Marks an id. True when it was not marked before.
     #[inline]
@@ -99,11 +92,27 @@ impl<I: Id> Dirty<I> {
         self.list.iter().copied()
     }
 
+    #[inline]
+    pub(super) fn is_empty(&self) -> bool {
+        self.list.is_empty()
+    }
+
     /// All that are marked, in the order in which they were; none is marked then.
     pub(super) fn take(&mut self) -> Vec<I> {
         let list = std::mem::take(&mut self.list);
-        list.iter().for_each(|id| self.marks.set(*id, false));
+        for id in &list {
+            self.marks.set(*id, false);
+        }
         list
+    }
+}
+
+impl<I> IntoIterator for Dirty<I> {
+    type Item = I;
+    type IntoIter = std::vec::IntoIter<I>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.list.into_iter()
     }
 }
 
@@ -114,6 +123,8 @@ pub(super) struct Marked {
     pub(super) evicting: Marks<TaskId>,
     /// Nodes that are lent for a part of the day.
     pub(super) lent: Marks<NodeId>,
+    /// Jobs with pods that wait for a node, or for capacity on one.
+    pub(super) waiting: Marks<JobId>,
 }
 
 impl super::World {
@@ -128,6 +139,11 @@ impl super::World {
         self.marked.evicting.iter()
     }
 
+    /// Jobs with pods that wait for a node, or for capacity on one.
+    pub fn pending_jobs(&self) -> impl Iterator<Item = (JobId, &super::Job)> {
+        self.marked.waiting.iter().map(|id| (id, &self.jobs[id]))
+    }
+
     /// Nodes that are lent for a part of the day.
     pub fn lent_nodes(&self) -> impl Iterator<Item = &super::Node> {
         self.marked.lent.iter().map(|id| &self.nodes[id])
@@ -139,6 +155,8 @@ impl super::World {
         note(self.marked.evicting.iter().eq(evicting), "tasks that are being evicted".to_owned());
         let lent = self.nodes.iter().filter(|(_, node)| node.zone().is_some()).map(|(id, _)| id);
         note(self.marked.lent.iter().eq(lent), "nodes that are lent".to_owned());
+        let waiting = self.jobs.iter().filter(|(_, job)| job.waiting() > 0).map(|(id, _)| id);
+        note(self.marked.waiting.iter().eq(waiting), "jobs with pods that wait".to_owned());
     }
 }
 

@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::actions::Past;
+use crate::backlog::{Backlog, Hunt};
 use crate::decision::{Decision, Prepare};
 use crate::searches::Searches;
 use crate::statement::{Entry, Statement};
-use crate::waiting::Hunt;
 use phalanx_cluster::budget::{Budget, Cut, Stopwatch};
 use phalanx_cluster::diagnosis::{QueueFault, Refusal};
 use phalanx_cluster::event::Time;
@@ -66,6 +66,8 @@ pub struct Session<'w> {
     pub(crate) hunt: Hunt,
     /// What is known of evictions in cycles before.
     pub(crate) past: Past,
+    /// Which jobs wait for what.
+    pub(crate) backlog: Backlog,
     stopwatch: Option<&'w Arc<dyn Stopwatch>>,
 }
 
@@ -97,6 +99,7 @@ impl<'w> Session<'w> {
             gathered: Vec::new(),
             hunt: Hunt::default(),
             past: Past::default(),
+            backlog: Backlog::default(),
             stopwatch: outside.stopwatch,
         }
     }
@@ -112,6 +115,19 @@ impl<'w> Session<'w> {
         let short = Searches::is_cut_short(cut);
         self.world.jobs[job].unsearched = short && self.searches.may_get_more();
         self.cut_short |= short;
+    }
+
+    /// Jobs that this cycle looks at, by id.
+    pub(crate) fn active_jobs(&mut self) -> Vec<JobId> {
+        self.backlog.follow(self.world);
+        self.backlog.awake_jobs(self.world)
+    }
+
+    /// Those of them that have tasks to place.
+    pub(crate) fn waiting_jobs(&mut self) -> Vec<JobId> {
+        let mut jobs = self.active_jobs();
+        jobs.retain(|job| self.world.jobs[*job].waiting() > 0);
+        jobs
     }
 
     /// Begins a change that is either committed whole or undone.
@@ -355,10 +371,7 @@ impl<'w> Session<'w> {
 
     /// Notes why a job waits.
     pub fn refuse(&mut self, job: JobId, refusal: Refusal) {
-        self.world.wake_job(job);
-        let refusals = &mut self.world.jobs[job].refusals;
-        if !refusals.contains(&refusal) {
-            refusals.push(refusal);
-        }
+        self.backlog.activate(job);
+        self.backlog.refusals.add(job, refusal);
     }
 }

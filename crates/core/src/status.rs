@@ -72,7 +72,7 @@ impl Stamp {
 /// Decides what to write.
 pub(crate) fn close(session: &mut Session<'_>, cycle: u64) {
     let mut stamp = Stamp::new(session.now, cycle);
-    for job in session.world.awake_jobs() {
+    for job in session.active_jobs() {
         let verdict = judge(session, job);
         close_group(session, job, &verdict, &mut stamp);
         tell_pods(session, job, &verdict);
@@ -91,11 +91,12 @@ fn judge(session: &mut Session<'_>, id: JobId) -> Verdict {
         session.refuse(id, refusal);
     }
     let (job, dims) = (&session.world.jobs[id], &session.world.dims);
-    let reason = job.refusals.first().map_or("NotEnoughResources", Refusal::reason);
-    let texts: Vec<String> = job.refusals.iter().map(|refusal| refusal.text(dims)).collect();
-    let lack = Shortage::farthest(&job.refusals).map(|shortage| shortage.text(dims));
+    let refusals = session.backlog.refusals.of(id);
+    let reason = refusals.first().map_or("NotEnoughResources", Refusal::reason);
+    let texts: Vec<String> = refusals.iter().map(|refusal| refusal.text(dims)).collect();
+    let lack = Shortage::farthest(refusals).map(|shortage| shortage.text(dims));
     let message = (!texts.is_empty()).then(|| match job.kind {
-        JobKind::Solo => solo_text(&job.refusals, texts, dims),
+        JobKind::Solo => solo_text(refusals, texts, dims),
         JobKind::Group => {
             let missing = job.waiting();
             format!("{missing}/{} tasks in gang unschedulable: {}", job.counts.total(), texts.join("; "))

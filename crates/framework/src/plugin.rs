@@ -221,20 +221,21 @@ pub trait Plugin: Send + Sync {
     fn on_change(&mut self, _: &World, _: TaskId, _before: Status) {}
 }
 
-/// What a plugin is opened with.
+/// What a plugin is opened with for a session.
 #[derive(Clone, Copy, Debug)]
 pub struct PluginContext<'a> {
-    /// The world as the session finds it.
+    /// The World as the session finds it.
     pub world: &'a World,
     /// The plugin's arguments.
     pub args: &'a Args,
-    /// Its flags.
+    /// The plugin's flags.
     pub flags: Flags,
     /// When the cycle began.
     pub now: Time,
-    /// When the one before began; plugins live for one cycle, so this is how they know what is due once in a while.
+    /// When the cycle before began; `None` in the first cycle. Plugins live for one cycle, so this tells what is due
+    /// once in a while.
     pub before: Option<Time>,
-    /// Asks extenders; missing where nobody may be asked, as in reports.
+    /// Sends requests to extenders; `None` where nothing may be sent, as in reports.
     pub extender: Option<&'a Arc<dyn Extender>>,
 }
 
@@ -243,15 +244,15 @@ pub struct PluginContext<'a> {
 pub struct SessionInputs<'a> {
     /// When the cycle began.
     pub now: Time,
-    /// When the one before began.
+    /// When the cycle before began; `None` in the first cycle.
     pub before: Option<Time>,
-    /// Asks extenders.
+    /// Sends requests to extenders; `None` where nothing may be sent.
     pub extender: Option<&'a Arc<dyn Extender>>,
-    /// Measures how long searches take.
+    /// Measures the time that searches take; `None` where only steps count.
     pub stopwatch: Option<&'a Arc<dyn Stopwatch>>,
 }
 
-/// The first cycle, with nobody to ask.
+/// The inputs of a first cycle without extenders.
 impl From<Time> for SessionInputs<'_> {
     fn from(now: Time) -> Self {
         Self { now, before: None, extender: None, stopwatch: None }
@@ -259,28 +260,29 @@ impl From<Time> for SessionInputs<'_> {
 }
 
 impl PluginContext<'_> {
-    /// Whether this is the first cycle of a period, all of which are this many milliseconds long and begin with 1970.
-    pub fn begins(&self, period: i64) -> bool {
-        let number = |time: Time| time.0.div_euclid(period.max(1));
+    /// Whether this is the first cycle of a period. Periods are `period_ms` milliseconds long and are counted from the
+    /// Unix epoch.
+    pub fn begins(&self, period_ms: i64) -> bool {
+        let number = |time: Time| time.0.div_euclid(period_ms.max(1));
         self.before.is_none_or(|before| number(before) != number(self.now))
     }
 }
 
-/// An annotation, a label or a field of an object that a plugin goes by; for the reference page.
+/// An annotation, a label or a field of an object that a plugin reads, for the reference page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ObjectField {
-    /// Its name.
+    /// The name of the field.
     pub name: &'static str,
-    /// What it is, and of what: `annotation of a PodGroup`.
+    /// What it is, and of which object: `annotation of a PodGroup`.
     pub of: &'static str,
-    /// What counts without it, or when it cannot be read.
+    /// The value that counts without the field, or when the field cannot be read.
     pub default: &'static str,
-    /// What it means.
+    /// What the field means, in a sentence.
     pub doc: &'static str,
 }
 
 impl ObjectField {
-    /// One of a table.
+    /// A row of a table.
     pub const fn new(name: &'static str, of: &'static str, default: &'static str, doc: &'static str) -> Self {
         Self { name, of, default, doc }
     }
@@ -290,12 +292,12 @@ impl ObjectField {
 pub struct PluginDef {
     /// The name in scheduler.conf.
     pub name: &'static str,
-    /// What it is for, in a sentence.
+    /// What the plugin is for, in a sentence.
     pub summary: &'static str,
-    /// Its arguments.
+    /// The arguments that the plugin takes.
     pub args: &'static [ArgSpec],
-    /// What it reads on objects, besides what Kubernetes and the definitions of PodGroup and Queue describe.
+    /// What the plugin reads on objects, besides what Kubernetes and the definitions of PodGroup and Queue describe.
     pub reads: &'static [ObjectField],
-    /// Makes one for a session.
+    /// Opens the plugin for a session.
     pub open: fn(PluginContext<'_>) -> Box<dyn Plugin>,
 }

@@ -13,7 +13,8 @@ use crate::conf::{Conf, Flag, Flags};
 use crate::extender::Endpoint;
 use crate::placement::{ExtraScores, ScopedClass};
 use crate::plugin::{
-    EnqueueVote, NodeRules, Plugin, PluginContext, PluginDef, QueueGuard, SessionInputs, TaskRules, Vote,
+    EnqueueVote, NodeRules, Plugin, PluginContext, PluginDef, QueueGuard, RemotePolicy, SessionInputs,
+    TaskRules, Vote,
 };
 use phalanx_cluster::diagnosis::Refusal;
 use phalanx_cluster::id::{ClassId, JobId, QueueId, TaskId};
@@ -353,7 +354,7 @@ impl Tiers {
 
     /// Whether each question about victims is a request to another process.
     pub fn victims_are_judged_remotely(&self) -> bool {
-        self.every().filter_map(Plugin::remote).any(|remote| remote.judges_victims())
+        self.every().filter_map(Plugin::remote).any(RemotePolicy::judges_victims)
     }
 
     /// The server that binds a task instead of the API server.

@@ -218,7 +218,7 @@ impl Hdrf {
                 Err(why) => hdrf.faults[id.index()] = Some(QueueFault::Field(why.into())),
             }
         }
-        tree.dirty = world.unsettled_jobs();
+        tree.dirty = world.pending_jobs().map(|(id, _)| id).collect();
         tree.moved = world.queues.ids().collect();
         tree.stale = true;
         hdrf

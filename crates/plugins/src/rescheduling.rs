@@ -89,7 +89,7 @@ struct Rescheduling {
 impl Rescheduling {
     fn open(opening: PluginContext<'_>) -> Self {
         let args = opening.args;
-        let interval = Some(args.duration("interval", INTERVAL_MS)).filter(|interval| *interval > 0);
+        let interval = Some(args.duration_ms("interval", INTERVAL_MS)).filter(|interval| *interval > 0);
         if !opening.begins(interval.unwrap_or(INTERVAL_MS)) {
             return Self { strategies: Vec::new() };
         }

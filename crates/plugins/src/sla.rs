@@ -94,7 +94,7 @@ impl Plugin for Sla {
 
     /// Those that are parked are called when they are due, and those that are off have their time.
     fn wake(&self, world: &World) -> Option<Time> {
-        let awake = world.awake_jobs().into_iter().map(|id| &world.jobs[id]);
+        let awake = world.pending_jobs().map(|(_, job)| job);
         let waiting = awake.filter(|job| waits(job));
         waiting.filter_map(|job| self.due(job)).filter(|due| *due > self.now).min()
     }

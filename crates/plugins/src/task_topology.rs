@@ -296,8 +296,7 @@ impl TaskTopology {
     fn open(opening: PluginContext<'_>) -> Self {
         let world = opening.world;
         let plan = |id| Some((id, Plan::of(world, id)?));
-        // A job with annotations is never parked, and those that are settled have nothing to place.
-        let jobs = world.awake_and_off().into_iter();
+        let jobs = world.pending_jobs().map(|(id, _)| id);
         Self { weight: opening.args.weight(WEIGHT, 1), plans: jobs.filter_map(plan).collect() }
     }
 

@@ -9,8 +9,8 @@ use super::gates;
 use super::gather;
 use super::order::{self, Line};
 use super::work::Work;
+use crate::backlog;
 use crate::session::Session;
-use crate::waiting;
 use phalanx_cluster::Status;
 use phalanx_cluster::event::Phase;
 use phalanx_cluster::id::{JobId, QueueId};
@@ -32,7 +32,7 @@ pub(super) const DEF: ActionDef = ActionDef {
 fn run(session: &mut Session<'_>) {
     session.allocated = true;
     admit_without_enqueue(session);
-    let mut jobs = all_waiting(session);
+    let mut jobs = session.waiting_jobs();
     jobs.retain(|job| may_be_placed(session, *job));
     jobs.sort_unstable();
     gather::go_on(session, &jobs);
@@ -56,7 +56,7 @@ fn admit_without_enqueue(session: &mut Session<'_>) {
     if session.conf.has_action("enqueue") {
         return;
     }
-    for job in session.world.awake_jobs() {
+    for job in session.active_jobs() {
         admit_if_queue_takes_jobs(session, job);
     }
 }
@@ -86,10 +86,6 @@ fn may_be_placed(session: &mut Session<'_>, job: JobId) -> bool {
     Work::is_any(session, job)
 }
 
-fn all_waiting(session: &Session<'_>) -> Vec<JobId> {
-    session.world.waiting_jobs().map(|(id, _)| id).collect()
-}
-
 /// Whether a job is admitted. Pods whose PodGroup does not exist count as admitted: `job_blocked` refuses them with that reason.
 fn is_admitted(session: &Session<'_>, job: JobId) -> bool {
     let job = &session.world.jobs[job];
@@ -98,7 +94,7 @@ fn is_admitted(session: &Session<'_>, job: JobId) -> bool {
 
 /// Puts the next one in line of those that waited for the same as one that was served.
 fn join_next(session: &mut Session<'_>, line: &mut Line, job: JobId, works: &mut FxHashMap<JobId, Work>) {
-    let Some(next) = waiting::call_next(session, job) else { return };
+    let Some(next) = backlog::call_next(session, job) else { return };
     works.remove(&next);
     if may_be_placed(session, next) {
         line.push(session, next);
@@ -107,7 +103,7 @@ fn join_next(session: &mut Session<'_>, line: &mut Line, job: JobId, works: &mut
 
 /// Puts the next one of a queue in line of those that were not looked at so far and may fit.
 fn join_hunted(session: &mut Session<'_>, line: &mut Line, queue: QueueId) {
-    while let Some(job) = waiting::call_hunted(session, queue) {
+    while let Some(job) = backlog::call_hunted(session, queue) {
         if may_be_placed(session, job) {
             line.push(session, job);
             return;

@@ -14,7 +14,7 @@ use phalanx_cluster::event::{
 use phalanx_cluster::id::{NodeId, TaskId};
 use phalanx_cluster::{Node, Status, Task, World};
 use phalanx_framework::conf::{Conf, PluginConf, Tier};
-use phalanx_framework::placement::{BestNode, Fit, NodeRanking, SCORE_UNIT, Sampling, tie_break};
+use phalanx_framework::placement::{BestNode, Fit, NodeRanking, SCORE_MILLIONTHS, Sampling, tie_break};
 use phalanx_framework::testing::{args, node, pod, queue, running, world_of};
 use phalanx_framework::tiers::Tiers;
 use phalanx_plugins::PLUGINS;
@@ -29,8 +29,8 @@ const KINDS: usize = PLAIN + around::RULES;
 /// A node's rank: idle resources before future idle ones, then score, then tie-break.
 type Rank = (bool, i64, u64);
 
-fn in_units(score: f64) -> i64 {
-    (score * SCORE_UNIT).round() as i64
+fn in_millionths(score: f64) -> i64 {
+    (score * SCORE_MILLIONTHS).round() as i64
 }
 
 /// The rank of every node that will do.
@@ -44,7 +44,7 @@ fn ranks(world: &World, tiers: &Tiers, task: TaskId) -> Vec<(NodeId, Rank)> {
         let mut scores: Vec<f64> = nodes.iter().map(|(_, node)| scorer.score(node)).collect();
         scorer.normalise(&mut scores);
         for (sum, score) in fixed.iter_mut().zip(scores) {
-            *sum += in_units(score);
+            *sum += in_millionths(score);
         }
     }
     let ids: Vec<NodeId> = nodes.iter().map(|(id, _)| *id).collect();
@@ -61,7 +61,7 @@ fn ranks(world: &World, tiers: &Tiers, task: TaskId) -> Vec<(NodeId, Rank)> {
             return None;
         }
         let room: f64 = rules.resource_scorers.iter().map(|scorer| scorer.score(node)).sum();
-        Some((*id, (now, fixed + in_units(room), tie_break(SEED, &node.name))))
+        Some((*id, (now, fixed + in_millionths(room), tie_break(SEED, &node.name))))
     };
     nodes.iter().zip(fixed).filter_map(rank).collect()
 }

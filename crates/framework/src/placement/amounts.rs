@@ -1,25 +1,27 @@
-//! The amounts of buckets, as scorers read them.
+//! The resources of node buckets, as scorers by resources read them.
 use phalanx_cluster::Node;
 use phalanx_resource::{Amounts, DimId};
 
-/// What scorers look at most, as floats: these divide several times as fast as integers.
+/// The resources of a node that scorers read most, as floats: floats divide several times as fast as integers.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NodeAmounts {
-    /// What pods can have, of cpu (milli) and memory (bytes).
+    /// Allocatable cpu in millicores and memory in bytes.
     pub allocatable: [f64; 2],
-    /// What they hold or are promised.
+    /// Cpu in millicores and memory in bytes that pods of the node hold, or that are nominated.
     pub used: [f64; 2],
-    /// What they hold, where those without a request count as kube-scheduler counts them.
+    /// Cpu and memory that pods of the node hold, where a pod without a request counts with kube-scheduler's defaults
+    /// (100m, 200Mi).
     pub nonzero_used: [f64; 2],
-    /// The [`balance`] of what is used.
+    /// The [`balance`] of `used`.
     pub balance: f64,
-    /// Pods for which there is room.
+    /// The number of pods that the node may still have.
     pods: i32,
-    /// Nothing is being released or nominated, and all amounts are exact: what is free is allocatable less used.
+    /// Nothing is being released or nominated and all amounts are exact, so idle and future idle are both allocatable
+    /// less used.
     only_used: bool,
 }
 
-/// A request of cpu, memory and pods alone, none of which is 0.
+/// A request for cpu, memory and one or more pods alone, none of which is 0.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SimpleRequest {
     request: [f64; 2],
@@ -34,7 +36,7 @@ impl SimpleRequest {
         Some(Self { request: amounts.map(|amount| amount as f64), pods })
     }
 
-    /// Whether there is room for it, now as well as later; `None` where that takes a closer look.
+    /// Whether the request fits, idle as well as future idle; `None` where the amounts of the node have to be compared.
     #[inline]
     pub(super) fn fits(&self, amounts: &NodeAmounts) -> Option<bool> {
         let fits = |at: usize| amounts.used[at] + self.request[at] <= amounts.allocatable[at];
@@ -47,7 +49,7 @@ const AMOUNTS: [DimId; 2] = [DimId::CPU, DimId::MEMORY];
 const EXACT: i64 = 1 << 52;
 
 impl NodeAmounts {
-    /// Of a node.
+    /// The amounts of a node.
     pub fn of(node: &Node) -> Self {
         let amounts = [AMOUNTS.map(|dim| node.allocatable.get(dim)), AMOUNTS.map(|dim| node.used(dim))];
         let [allocatable, used] = amounts.map(|pair| pair.map(|amount| amount as f64));
@@ -63,15 +65,15 @@ impl NodeAmounts {
     }
 }
 
-/// Whole percents of what is not negative, rounded down as integers are: below 2^45 a hundredfold is exact, and no
-/// quotient of numbers of so few bits is rounded up to a whole one.
+/// `part * 100 / whole` rounded down, for numbers that are not negative. Exact where both are below 2^45: a hundredfold
+/// of them is exact in a float, and no quotient of such numbers is rounded up to a whole number.
 #[inline]
 pub fn percent(part: f64, whole: f64) -> f64 {
     floor(part * 100.0 / whole)
 }
 
-/// `floor` of what is neither negative nor large, which is a call where the processor is not known to have an
-/// instruction for it.
+/// `value.floor()` for a value that is not negative and below 2^52. The standard function is a call where the processor
+/// is not known to have an instruction for it.
 #[inline]
 pub fn floor(value: f64) -> f64 {
     const WHOLE: f64 = (1u64 << 52) as f64;
@@ -79,7 +81,8 @@ pub fn floor(value: f64) -> f64 {
     if near > value { near - 1.0 } else { near }
 }
 
-/// 100 for equal shares of cpu and memory, 50 for one full and the other empty; whole.
+/// How balanced cpu and memory are, as a whole number: 100 for equal shares, 50 where one is full and the other empty.
+/// Source: kube-scheduler's NodeResourcesBalancedAllocation for two resources, (1 - |a - b| / 2) * 100.
 #[inline]
 pub fn balance(requested: [f64; 2], allocatable: [f64; 2]) -> f64 {
     if allocatable[0] == 0.0 || allocatable[1] == 0.0 {
@@ -90,22 +93,22 @@ pub fn balance(requested: [f64; 2], allocatable: [f64; 2]) -> f64 {
     floor((1.0 - deviation) * 100.0)
 }
 
-/// BucketAmounts by slot.
+/// The resources of all node buckets, by slot.
 #[derive(Debug, Default)]
 pub struct BucketAmounts {
-    /// A node of the room and nothing else.
+    /// A node with the resources of the bucket and nothing else.
     nodes: Vec<Node>,
     amounts: Vec<NodeAmounts>,
 }
 
 impl BucketAmounts {
-    /// A node with the room, and no attributes.
+    /// A node with the resources of a bucket and no attributes.
     #[inline]
     pub fn node(&self, slot: u32) -> &Node {
         &self.nodes[slot as usize]
     }
 
-    /// Its amounts.
+    /// The amounts of a bucket as floats.
     #[inline]
     pub fn amounts(&self, slot: u32) -> &NodeAmounts {
         &self.amounts[slot as usize]
@@ -116,7 +119,7 @@ impl BucketAmounts {
         self.amounts.clear();
     }
 
-    /// Makes the room of a slot that of a node.
+    /// Sets the resources of a bucket to those of a node.
     pub(super) fn assume(&mut self, slot: u32, node: &Node) {
         let slot = slot as usize;
         if self.nodes.len() <= slot {
@@ -136,7 +139,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn percents_are_rounded_down_as_integers_are(
+        fn percent_rounds_down_as_integer_division_does(
             part in 0i64..1 << 45,
             whole in prop_oneof![1i64..1000, 1i64..1 << 45],
         ) {

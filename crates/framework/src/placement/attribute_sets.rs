@@ -1,4 +1,5 @@
-//! AttributeSets of nodes: those that no rule by attributes can tell apart.
+//! Attribute sets: what nodes have of the attributes that filters and scorers read. Nodes with equal sets are the same
+//! node to every rule by attributes.
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -8,39 +9,41 @@ use crate::plugin::{Attribute, Values};
 use phalanx_cluster::Node;
 use phalanx_cluster::event::Taint;
 
-/// Of an attribute that is read, the values that make a difference.
+/// The values of an attribute that make a difference to a rule.
 #[derive(Debug)]
 enum ReadValues {
     These(FxHashSet<Arc<str>>),
     All,
 }
 
-/// What a node has of an attribute that is read.
+/// What a node has of one attribute.
 #[derive(Debug, PartialEq, Eq, Hash)]
 enum AttributeValue {
     Missing,
-    /// A value nobody asks for.
+    /// A value that makes no difference to any rule.
     Irrelevant,
     Value(Arc<str>),
     ImageSize(i64),
 }
 
+/// What a node has of all attributes that rules read.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct AttributeSet {
     ready: bool,
     unschedulable: bool,
     taints: Vec<Taint>,
-    /// In the order of the attributes that are read.
+    /// The values of the attributes in `AttributeSets::read`, in the same order.
     values: Vec<AttributeValue>,
 }
 
+/// An attribute set and the number of nodes that have it.
 #[derive(Debug)]
 struct AttributeSetUse {
     attribute_set: Arc<AttributeSet>,
     nodes: u32,
 }
 
-/// The attribute_sets that there are, by dense number.
+/// The attribute sets of all nodes, by dense number.
 #[derive(Debug, Default)]
 pub(super) struct AttributeSets {
     read: BTreeMap<Attribute, ReadValues>,
@@ -51,7 +54,7 @@ pub(super) struct AttributeSets {
 }
 
 impl AttributeSets {
-    /// Changes when a attribute_set comes or goes.
+    /// A number that changes when an attribute set comes or goes.
     pub(super) fn stamp(&self) -> u64 {
         self.stamp
     }
@@ -61,7 +64,8 @@ impl AttributeSets {
         self.entries.len()
     }
 
-    /// Takes note that a difference matters. True when it did not before: then all nodes have to join anew.
+    /// Adds an attribute and the values that make a difference. Returns whether one of them is new; then every node has
+    /// to join again.
     pub(super) fn learn(&mut self, attribute: &Attribute, values: &Values) -> bool {
         let new = !self.read.contains_key(attribute);
         let known =
@@ -79,7 +83,7 @@ impl AttributeSets {
         new || more
     }
 
-    /// Forgets all attribute_sets, not what matters.
+    /// Forgets all attribute sets, but not which attributes rules read.
     pub(super) fn clear(&mut self) {
         self.ids.clear();
         self.entries.clear();
@@ -87,7 +91,7 @@ impl AttributeSets {
         self.stamp += 1;
     }
 
-    /// Counts a node in, and returns its attribute_set.
+    /// Counts a node in, and returns the number of its attribute set.
     pub(super) fn join(&mut self, node: &Node) -> u32 {
         let attribute_set = self.attribute_set_of(node);
         if let Some(&id) = self.ids.get(&attribute_set) {
@@ -108,7 +112,7 @@ impl AttributeSets {
         id
     }
 
-    /// Counts a node out.
+    /// Counts a node out of an attribute set.
     pub(super) fn leave(&mut self, id: u32) {
         let entry = &mut self.entries[id as usize];
         entry.nodes -= 1;

@@ -1,5 +1,5 @@
-//! NodeBuckets: nodes of one attribute_set with equal room. For every rule they are one node but for their tie_break, so that a class has to
-//! look at one of them only: the top, which has the largest tie_break.
+//! Node buckets: nodes with equal attributes and equal resources. To every rule they are one node, but for the
+//! tie-break; so a class looks at one node of a bucket only, the top, which has the largest tie-break.
 use std::hash::Hasher;
 
 use hashbrown::HashTable;
@@ -13,38 +13,38 @@ use crate::plugin::{Attribute, Values};
 use phalanx_cluster::id::{Id, NodeId};
 use phalanx_cluster::{Node, World};
 
-/// A set of nodes in the same state.
+/// A set of nodes that no rule can tell apart now.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct NodeBucket {
-    /// Their attribute_set.
+    /// The attribute set of the nodes.
     pub(super) attribute_set: u32,
-    /// How many they are; an empty bucket waits to be used again.
+    /// The number of nodes; an empty bucket waits to be used again.
     pub(super) nodes: u32,
-    /// Tells the bucket from an earlier one in its slot.
+    /// A number that tells the bucket from an earlier one in its slot.
     pub(super) serial: u64,
-    /// The tie_break of its top.
+    /// The tie-break of the top.
     pub(super) tie_break: u64,
     top: u32,
-    /// The position of its top.
+    /// The position of the top in `NodeBuckets::nodes`.
     position: u32,
     hash: u64,
-    /// Its place among the buckets of its attribute_set.
+    /// The index of the bucket in `NodeBuckets::of_attribute_set`.
     place: u32,
 }
 
 impl NodeBucket {
-    /// The node of the largest tie_break.
+    /// The node with the largest tie-break.
     pub(super) fn top(&self) -> NodeId {
         NodeId::from_index(self.top as usize)
     }
 }
 
-/// What is known of a node.
+/// What is known of a node: its bucket, and the versions of the node that were seen.
 #[derive(Clone, Copy, Debug)]
 struct NodeRecord {
-    /// Its version when it was put into its bucket.
+    /// The version of the node when the node was put into its bucket.
     version: u64,
-    /// Its version of attributes when its attribute_set and tie_break were found.
+    /// The version of the node's attributes when its attribute set and tie-break were found.
     static_version: u64,
     attribute_set: u32,
     bucket: u32,
@@ -59,22 +59,22 @@ impl NodeRecord {
 pub(super) struct NodeBuckets {
     seed: u64,
     attribute_sets: AttributeSets,
-    /// By node, where what is known of it lies. Nodes that came together sit in the order of their tie_breaks, for that is the
-    /// order in which alike nodes are taken.
+    /// By node, its position in `nodes`, `records` and `links`. Nodes that came together stand in the order of their
+    /// tie-breaks, for equal nodes are taken in that order.
     positions: Vec<u32>,
-    /// By position.
+    /// The nodes by position.
     nodes: Vec<NodeId>,
     records: Vec<NodeRecord>,
     links: Links,
     buckets: Vec<NodeBucket>,
-    /// By slot, the room of the bucket's nodes: it lies closer at hand than the top.
+    /// The resources of the buckets by slot: they lie closer together in memory than the tops do.
     amounts: BucketAmounts,
     free: Vec<u32>,
     by_state: HashTable<u32>,
-    /// Slots by attribute_set.
+    /// The slots of buckets by attribute set.
     of_attribute_set: Vec<Vec<u32>>,
     serial: u64,
-    /// Where reading of the World's log of touched nodes stopped.
+    /// The position in the World's log of changed nodes up to which the log was read.
     cursor: u64,
     changed: BucketLog,
 }
@@ -83,12 +83,13 @@ pub(super) struct NodeBuckets {
 #[derive(Debug, Default)]
 struct BucketLog {
     buckets: Vec<u32>,
-    /// Entries that were dropped.
+    /// The number of entries that were dropped.
     dropped: u64,
 }
 
 impl BucketLog {
-    /// Readers that are further behind than there are buckets read all buckets in any case.
+    /// Adds a bucket. The log is dropped when it is longer than twice the number of buckets: a reader so far behind
+    /// rates all buckets in any case.
     fn note(&mut self, bucket: u32, buckets: usize) {
         if self.buckets.len() > 2 * buckets + 1024 {
             self.dropped += self.buckets.len() as u64;
@@ -99,7 +100,7 @@ impl BucketLog {
 }
 
 impl NodeBuckets {
-    /// No nodes yet; the seed is for tie_breaks.
+    /// Knows no nodes yet; the seed is for tie-breaks.
     pub(super) fn new(seed: u64) -> Self {
         Self {
             seed,
@@ -119,7 +120,7 @@ impl NodeBuckets {
         }
     }
 
-    /// All buckets by slot, empty ones too.
+    /// All buckets by slot, the empty ones too.
     pub(super) fn slots(&self) -> &[NodeBucket] {
         &self.buckets
     }
@@ -129,32 +130,32 @@ impl NodeBuckets {
         self.serial
     }
 
-    /// The amounts of the buckets, by slot.
+    /// The resources of the buckets by slot.
     pub(super) fn amounts(&self) -> &BucketAmounts {
         &self.amounts
     }
 
-    /// All buckets with nodes in them.
+    /// All buckets that have nodes.
     pub(super) fn iter(&self) -> impl Iterator<Item = &NodeBucket> {
         self.buckets.iter().filter(|bucket| bucket.nodes > 0)
     }
 
-    /// The attribute_sets of nodes.
+    /// The attribute sets of all nodes.
     pub(super) fn attribute_sets(&self) -> &AttributeSets {
         &self.attribute_sets
     }
 
-    /// The slots of the buckets of a attribute_set.
+    /// The slots of the buckets with an attribute set.
     pub(super) fn of_attribute_set(&self, attribute_set: u32) -> &[u32] {
         self.of_attribute_set.get(attribute_set as usize).map(Vec::as_slice).unwrap_or_default()
     }
 
-    /// A node of a attribute_set.
+    /// A node with an attribute set.
     pub(super) fn example(&self, attribute_set: u32) -> Option<NodeId> {
         self.of_attribute_set(attribute_set).first().map(|slot| self.buckets[*slot as usize].top())
     }
 
-    /// The tie_break of a node that is in a bucket.
+    /// The tie-break of a node; the node must be in a bucket.
     pub(super) fn tie_break_of(&self, node: NodeId) -> u64 {
         self.links.0[self.position(node)].tie_break
     }
@@ -163,7 +164,7 @@ impl NodeBuckets {
         self.positions[node.index()] as usize
     }
 
-    /// The nodes that are likely to be the next tops of a bucket when the top has left it.
+    /// The nodes that are likely to be the next tops of a bucket once its top has left.
     pub(super) fn next_tops(&self, slot: usize) -> impl Iterator<Item = NodeId> {
         let position = self.buckets[slot].position as usize;
         let alike = move |record: &NodeRecord| record.bucket as usize == slot;
@@ -174,23 +175,24 @@ impl NodeBuckets {
         next.map(|(_, node)| *node)
     }
 
-    /// The slot of the bucket a node is in; a node without an object is in none.
+    /// The slot of a node's bucket; a node without an object has none.
     pub(super) fn of(&self, node: NodeId) -> Option<usize> {
         let record = &self.records[*self.positions.get(node.index())? as usize];
         (record.bucket != NIL).then_some(record.bucket as usize)
     }
 
-    /// Slots of buckets that changed since a cursor, some more than once; `None` when the log does not reach back.
+    /// The slots of buckets that changed since a cursor, some more than once; `None` when the log does not reach back
+    /// to the cursor.
     pub(super) fn changed_since(&self, cursor: u64) -> Option<&[u32]> {
         self.changed.buckets.get(cursor.checked_sub(self.changed.dropped)? as usize..)
     }
 
-    /// The end of the log.
+    /// The cursor of the end of the log.
     pub(super) fn changed_end(&self) -> u64 {
         self.changed.dropped + self.changed.buckets.len() as u64
     }
 
-    /// Takes note of what rules read. Where that is more than before, attribute_sets and buckets are made anew.
+    /// Adds what rules read. Where any of it is new, all attribute sets and buckets are made anew.
     pub(super) fn learn<'a>(&mut self, reads: impl Iterator<Item = &'a (Attribute, Values)>) {
         let more = reads
             .fold(false, |more, (attribute, values)| self.attribute_sets.learn(attribute, values) || more);
@@ -200,7 +202,7 @@ impl NodeBuckets {
     }
 
     fn clear(&mut self) {
-        // Rankings begin anew when the attribute_sets' stamp changes: the log of buckets need not tell them.
+        // Rankings are rebuilt when the stamp of the attribute sets changes, so the log of buckets need not tell them.
         self.attribute_sets.clear();
         self.positions.clear();
         self.nodes.clear();
@@ -214,7 +216,7 @@ impl NodeBuckets {
         self.cursor = u64::MAX;
     }
 
-    /// Catches up with the World.
+    /// Catches up with the World's log of changed nodes.
     pub(super) fn sync(&mut self, world: &World) {
         match world.touched_since(self.cursor) {
             Some([]) => return,
@@ -224,7 +226,8 @@ impl NodeBuckets {
         self.cursor = world.touched_end();
     }
 
-    /// Moves nodes to the buckets where they belong. All leave before any joins.
+    /// Moves nodes to the buckets where they belong. All nodes leave before any joins, so that a bucket whose nodes all
+    /// change alike is used again.
     fn move_nodes(&mut self, world: &World, nodes: impl Iterator<Item = NodeId> + Clone) {
         self.add_positions(world);
         let version = |id: NodeId| world.nodes.get(id).map_or(0, |node| node.version.0);
@@ -334,7 +337,7 @@ impl NodeBuckets {
         }
     }
 
-    /// Finds the attribute_set and the tie_break of a node that is new or has other attributes now.
+    /// Finds the attribute set and the tie-break of a node that is new or whose attributes changed.
     fn set_attributes(&mut self, position: usize, node: &Node) {
         let attribute_set = self.attribute_sets.join(node);
         let record = &mut self.records[position];

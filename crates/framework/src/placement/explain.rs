@@ -1,4 +1,4 @@
-//! Why no node will do: a look at one node of each bucket.
+//! Why no node is feasible for a class: a look at one node of each bucket.
 use super::buckets::NodeBucket;
 use super::{Fit, NodeRanking, RankedClass, ScopedClass, labels};
 use crate::tiers::Tiers;
@@ -6,11 +6,11 @@ use phalanx_cluster::diagnosis::{Distance, FitError, Shortage};
 use phalanx_cluster::{Node, World};
 use phalanx_resource::Amounts;
 
-/// The nearest node so far to having room.
+/// The node so far that lacks the least.
 type Nearest<'w> = Option<(Distance, &'w Node)>;
 
 impl NodeRanking {
-    /// Why no node will do.
+    /// Why no node is feasible, idle or future idle, for a task of the class.
     pub fn explain(&mut self, world: &World, tiers: &Tiers, scoped: impl Into<ScopedClass>) -> FitError {
         let scoped = scoped.into();
         let (known, buckets) = self.up_to_date(world, tiers, scoped);
@@ -33,8 +33,8 @@ impl NodeRanking {
     }
 }
 
-/// Counts the nodes of a bucket for each of their reasons. `None` if they are refused whatever is on them; else whether
-/// anything but room is missing.
+/// Counts the nodes of a bucket for each reason that holds for them. Returns `None` if the nodes are refused by
+/// attributes, else whether a rule refuses them besides the resource fit.
 fn refuse(
     world: &World,
     known: &RankedClass,
@@ -57,7 +57,7 @@ fn refuse(
     Some(refused)
 }
 
-/// The nearer of both; of equals the first by name, so that the order of buckets does not matter.
+/// The node of the two that lacks less; of equals the first by name, so that the order of buckets does not matter.
 fn nearer<'w>(one: Nearest<'w>, other: Nearest<'w>) -> Nearest<'w> {
     one.into_iter().chain(other).min_by_key(|(distance, node)| (*distance, &node.name))
 }

@@ -1,12 +1,13 @@
-//! Nodes of a bucket by tie_break: a pairing heap whose links lie in the nodes' own records, so that any of them can leave.
+//! The nodes of a bucket by tie-break: a pairing heap (Fredman et al., 1986) whose links lie in the records of the
+//! nodes, so that any node can leave it.
 
 /// No node.
 pub(super) const NIL: u32 = u32::MAX;
 
-/// A node's place in the heap of its bucket.
+/// The links of a node in the heap of its bucket.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Link {
-    /// Its draw: the largest is on top.
+    /// The tie-break of the node; the node with the largest one is on top.
     pub(super) tie_break: u64,
     child: u32,
     next: u32,
@@ -20,7 +21,7 @@ impl Default for Link {
     }
 }
 
-/// The links of all nodes, by slot.
+/// The links of all nodes, by position.
 #[derive(Debug, Default)]
 pub(super) struct Links(pub(super) Vec<Link>);
 
@@ -40,7 +41,7 @@ impl Links {
         top
     }
 
-    /// The tie_break of a node, 0 of none.
+    /// The tie-break of a node, 0 for no node.
     pub(super) fn tie_break(&self, node: u32) -> u64 {
         self.0.get(node as usize).map_or(0, |link| link.tie_break)
     }
@@ -86,7 +87,7 @@ impl Links {
         top
     }
 
-    /// Frees a node of its siblings, and returns the next of them.
+    /// Cuts a node off its siblings, and returns the next sibling.
     fn cut(&mut self, node: u32) -> u32 {
         let link = self.at_mut(node);
         link.prev = NIL;
@@ -110,7 +111,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_top_has_the_largest_lot_whoever_joins_and_leaves(
+        fn the_top_has_the_largest_tie_break_after_any_joins_and_leaves(
             tie_breaks in prop::collection::vec(any::<u64>(), 1..40),
             steps in prop::collection::vec(0usize..40, 0..200),
         ) {

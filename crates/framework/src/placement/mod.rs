@@ -1,10 +1,13 @@
-//! NodeRanking by class: the best node for a task, without looking at all nodes.
+//! Placement by class: the best node for a task, without a look at every node.
 //!
-//! Nodes that no rule can tell apart form a bucket (`buckets`): equal in the attributes that rules read, and in room. A
-//! class rates buckets, not nodes, and plays a tournament among them. Both catch up from a log of what changed: a task
-//! that takes a node moves that from one bucket to another, and costs each class that is asked next two matches' paths.
+//! Nodes that no rule can tell apart now form a node bucket (`buckets`): they have equal attributes and equal
+//! resources. A class of tasks rates buckets instead of nodes, and a tournament tree keeps the best bucket at its root.
+//! Buckets catch up from the World's log of changed nodes, rankings from the log of changed buckets: a task that takes
+//! a node moves the node from one bucket to another, which costs each class that is asked next two paths of its tree.
+//! See crates/design/placement.md.
 mod amounts;
 mod attribute_sets;
+mod best;
 mod buckets;
 mod explain;
 mod heap;
@@ -24,8 +27,9 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::plugin::{Attribute, NodeRules, Values};
 use crate::tiers::Tiers;
-pub use amounts::{BucketAmounts, NodeAmounts};
-pub use amounts::{balance, floor, percent};
+pub use amounts::{BucketAmounts, NodeAmounts, balance, floor, percent};
+pub use best::{BestNode, ExtraScores, Fit};
+use best::{BestSoFar, fit_of};
 use buckets::NodeBuckets;
 use phalanx_cluster::World;
 use phalanx_cluster::id::{ClassId, NodeId, TaskId};
@@ -35,63 +39,39 @@ pub use sampling::Sampling;
 use topology::DomainIndex;
 use tournament::Rating;
 
-/// BucketScores are compared as millionths, so that rounding in the last bit decides nothing.
-pub const SCORE_UNIT: f64 = 1e6;
-/// A node that will do only later rates below every node that will do now.
+/// Scores are compared as whole millionths, so that rounding in the last bit of a float decides nothing.
+pub const SCORE_MILLIONTHS: f64 = 1e6;
+/// What is taken from the score of a node with future idle resources only: such a node rates below every node with idle
+/// resources.
 const FUTURE_IDLE_OFFSET: i64 = 1 << 61;
-/// NodeBuckets that all classes' rankings may have in sum, at some 30 bytes each: beyond that the class whose ranking is the
-/// oldest is ranked anew when it is asked again.
+/// How many buckets the rankings of all classes may hold together, at about 30 bytes each. Beyond that the oldest
+/// rankings are dropped and rebuilt when their class is asked again.
 const RANKED_BUCKETS_MAX: usize = if cfg!(test) { 64 } else { 1 << 23 };
 
-/// So many classes may be known before any is forgotten, at a kilobyte or two each.
+/// How many classes may be known before unused ones are forgotten, at one or two kilobytes each.
 const CLASSES_MAX: usize = if cfg!(test) { 4 } else { 1 << 12 };
 
-/// So many of them are looked at for each that is new, to find one to forget.
+/// How many classes are checked for use, for each new class, to find one to forget.
 const FORGET_CHECKS: usize = 4;
 
-/// So many nodes are read ahead.
+/// How many nodes are read into the processor's caches ahead of their use.
 const PREFETCHED_NODES: usize = 4;
 
-/// When a node has room.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fit {
-    /// At once.
-    Idle,
-    /// When what is being released is gone.
-    FutureIdle,
-}
-
-impl Fit {
-    /// Whether resources that are being released count as free.
-    pub fn is_future_idle(self) -> bool {
-        self == Self::FutureIdle
-    }
-}
-
-/// A node for a task.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct BestNode {
-    /// The node.
-    pub node: NodeId,
-    /// When it has room.
-    pub fit: Fit,
-}
-
-/// Who asks for nodes: a class and, where plugins look at more of a task than its class, the scope they gave it.
+/// A class of tasks and, where plugins have rules for single tasks, the scope that tells the tasks of the class apart.
 #[derive(Clone, Copy, Debug)]
 pub struct ScopedClass {
     class: ClassId,
-    /// The scope, and a task in it.
+    /// The scope, and a task with that scope.
     scope: Option<(u64, TaskId)>,
 }
 
 impl ScopedClass {
-    /// A task with a scope, 0 for none.
+    /// The class of a task with a scope; 0 stands for no scope.
     pub fn new(class: ClassId, scope: u64, task: TaskId) -> Self {
         Self { class, scope: (scope != 0).then_some((scope, task)) }
     }
 
-    /// What tells it from others.
+    /// The class and the scope, 0 for none: equal keys have equal rules.
     pub fn key(self) -> (ClassId, u64) {
         (self.class, self.scope.map_or(0, |(scope, _)| scope))
     }
@@ -103,59 +83,59 @@ impl From<ClassId> for ScopedClass {
     }
 }
 
-/// A class: its rules, and the buckets as it sees them.
+/// The rules of a class, and the buckets as the class rates them.
 struct RankedClass {
     serial: u64,
     rules: NodeRules,
     ranking: ClassRanking,
-    /// When it was last asked for.
+    /// The count of questions when the class was asked for last.
     asked: u64,
-    /// It was asked for since it was met, or passed over when one was to be forgotten.
+    /// Whether the class was asked for since it was added, or since it was last checked for use.
     used: bool,
-    /// It stands among those with a ranking.
+    /// Whether the class is in `NodeRanking::rankings`.
     listed: bool,
 }
 
-/// Labels of topologies by which nodes are told apart.
+/// The topology keys (node labels) by which nodes are told apart.
 #[derive(Default)]
 struct Topologies {
     keys: FxHashSet<Arc<str>>,
-    /// The World's stamp of topologies when new ones were looked for.
+    /// The stamp of the World's topologies when new keys were added last.
     learned: u64,
-    /// And when those that are gone were.
+    /// The stamp of the World's topologies when unused keys were dropped last.
     retained: u64,
 }
 
-/// The nodes in the order of each class; lives across sessions.
+/// The nodes, ranked for each class; kept across cycles.
 pub struct NodeRanking {
     seed: u64,
     buckets: NodeBuckets,
     domains: DomainIndex,
     topologies: Topologies,
-    /// By class and scope; 0 for no scope.
+    /// The known classes by [`ScopedClass::key`].
     classes: FxHashMap<(ClassId, u64), RankedClass>,
-    /// Those of them with a scope.
+    /// The keys of `classes` that have a scope.
     scoped: FxHashSet<(ClassId, u64)>,
-    /// How far the World's log of classes of which tasks wait was read.
+    /// The position in the World's log of classes with pending tasks up to which the log was read.
     cursor: u64,
-    /// Classes in the order in which they were met or passed over, and some that are forgotten.
+    /// Classes in the order in which they were added or found in use; some are forgotten by now.
     added: VecDeque<(ClassId, u64)>,
-    /// Counts questions.
+    /// The number of questions so far.
     questions: u64,
-    /// The questions when the cycle began.
+    /// The number of questions when the cycle began.
     began: u64,
-    /// NodeBuckets in all rankings.
+    /// The number of buckets in all rankings together.
     ranked: usize,
-    /// Classes that have a ranking, or had one.
+    /// Classes that have a ranking, or had one, oldest first.
     rankings: VecDeque<(ClassId, u64)>,
-    /// Resources that were known when the rules were asked for.
+    /// The number of resource names when the rules were asked for.
     dims: usize,
-    /// Only some nodes are compared.
+    /// Node sampling, where it is configured.
     rotation: Option<Rotation>,
 }
 
 impl NodeRanking {
-    /// With a seed for ties.
+    /// Knows no nodes and no classes yet. `seed` decides between nodes of equal score.
     pub fn new(seed: u64) -> Self {
         Self {
             seed,
@@ -175,17 +155,17 @@ impl NodeRanking {
         }
     }
 
-    /// Compares only some nodes from now on, or all.
+    /// Compares a sample of the nodes from now on; `None` for all nodes.
     pub fn set_sampling(&mut self, sampling: Option<Sampling>) {
         self.rotation = sampling.map(Rotation::new);
     }
 
-    /// Forgets all: the plugins changed.
+    /// Forgets all rules and rankings, for new plugins.
     pub fn reset(&mut self) {
         *self = Self { rotation: self.rotation.take(), ..Self::new(self.seed) };
     }
 
-    /// A cycle begins: forgets scopes that nobody asked for in the one before.
+    /// Begins a cycle: forgets the scopes that nothing asked for in the cycle before.
     pub fn begin_cycle(&mut self, world: &World) {
         let began = std::mem::replace(&mut self.began, self.questions);
         let Self { scoped, classes, ranked, .. } = self;
@@ -202,7 +182,7 @@ impl NodeRanking {
         self.retain_topologies(world);
     }
 
-    /// When nobody asks for a topology any more, nodes need not be told apart by it.
+    /// Stops telling nodes apart by topology keys that no pod uses any more.
     fn retain_topologies(&mut self, world: &World) {
         let stamp = world.terms.topologies_stamp();
         if std::mem::replace(&mut self.topologies.retained, stamp) == stamp {
@@ -215,7 +195,7 @@ impl NodeRanking {
         }
     }
 
-    /// Takes note of topologies that are new.
+    /// Tells nodes apart by topology keys that are new.
     fn learn_topologies(&mut self, world: &World) {
         let stamp = world.terms.topologies_stamp();
         if std::mem::replace(&mut self.topologies.learned, stamp) == stamp {
@@ -228,12 +208,13 @@ impl NodeRanking {
         }
     }
 
-    /// The best node for a task of the class: one with room now, if there is any.
+    /// The best node for a task of the class: a node with idle resources if there is one, else one with future idle
+    /// resources.
     pub fn best(&mut self, world: &World, tiers: &Tiers, scoped: impl Into<ScopedClass>) -> Option<BestNode> {
         self.best_with(world, tiers, scoped, &ExtraScores::default())
     }
 
-    /// The same where single nodes have extra besides.
+    /// The best node for a task of the class whose nodes have extra scores; see [`best`](Self::best).
     pub fn best_with(
         &mut self,
         world: &World,
@@ -252,11 +233,11 @@ impl NodeRanking {
         let (known, buckets) = self.up_to_date(world, tiers, scoped);
         let (slot, rating) = known.ranking.best()?;
         let top = buckets.slots()[slot].top();
-        if extra.0.is_empty() {
+        if extra.is_empty() {
             prefetch_next(world, buckets, slot);
         }
         if extra.of(top) < 0 {
-            // Another node of its bucket, or of any other, may be the best now.
+            // The top of the best bucket has a negative extra score, so any node may be the best.
             world.nodes.ids().for_each(|node| {
                 best.offer(node, extra.rating(known, buckets, node));
             });
@@ -269,7 +250,7 @@ impl NodeRanking {
         best.node()
     }
 
-    /// Whether, and when, one node has room for a task of the class.
+    /// Whether the resources of one node fit a task of the class; `None` if the node is not feasible.
     pub fn fit(
         &mut self,
         world: &World,
@@ -282,12 +263,12 @@ impl NodeRanking {
         (rating != Rating::NONE).then(|| fit_of(rating))
     }
 
-    /// The bucket of a node: those in it are alike to every class, as of the last input.
+    /// The bucket of a node, as of the last question. Nodes of one bucket are equal for every class.
     pub fn bucket(&self, node: NodeId) -> Option<usize> {
         self.buckets.of(node)
     }
 
-    /// Whether the rules by attributes let tasks of a class on a node, whatever is on it.
+    /// Returns a test whether the filters by attributes let tasks of the class on a node, whatever pods the node has.
     pub fn admits(
         &mut self,
         world: &World,
@@ -301,7 +282,7 @@ impl NodeRanking {
         }
     }
 
-    /// A class and the buckets as they are now.
+    /// The rules and the ranking of a class, and the buckets, after both have caught up with the World.
     fn up_to_date(
         &mut self,
         world: &World,
@@ -309,7 +290,7 @@ impl NodeRanking {
         scoped: ScopedClass,
     ) -> (&RankedClass, &NodeBuckets) {
         if self.dims != world.dims.len() {
-            // Rules look resources up by name: one that nobody had named may be known now.
+            // Rules look resources up by name, and a name may have become known.
             self.reset();
             self.dims = world.dims.len();
         }
@@ -331,7 +312,7 @@ impl NodeRanking {
         (known, buckets)
     }
 
-    /// Sees to it that the rules of a class are known, and that there is room to rank the buckets for it.
+    /// Adds the rules of a class if they are missing, and frees memory for its ranking.
     fn prepare(&mut self, world: &World, tiers: &Tiers, scoped: ScopedClass) {
         self.add_new_classes(world, tiers, scoped.class);
         self.add_new_scope(world, tiers, scoped);
@@ -340,8 +321,8 @@ impl NodeRanking {
         self.reuse_memory(world, scoped.key());
     }
 
-    /// Asks the plugins for the rules of a class, if it is new, and of all others of which tasks have come to wait: what
-    /// they read may make new attribute_sets of nodes, which is to happen once.
+    /// Asks the plugins for the rules of a class, if the class is new, and of every other new class with pending tasks:
+    /// what rules read may split buckets, which is to happen once for all classes.
     fn add_new_classes(&mut self, world: &World, tiers: &Tiers, id: ClassId) {
         if self.has_rules(world, (id, 0)) {
             return;
@@ -354,7 +335,7 @@ impl NodeRanking {
         }
     }
 
-    /// Asks them for those of a scope, if there is one that is new.
+    /// Asks the plugins for the rules of a scope, if the scope is new.
     fn add_new_scope(&mut self, world: &World, tiers: &Tiers, scoped: ScopedClass) {
         if let Some((_, task)) = scoped.scope.filter(|_| !self.has_rules(world, scoped.key())) {
             self.add_class(world, scoped.key(), tiers.scoped_rules(world, scoped.class, task));
@@ -362,7 +343,7 @@ impl NodeRanking {
         }
     }
 
-    /// Whether the rules of the class that has the id now are known.
+    /// Whether the rules are known of the class that has this id now.
     fn has_rules(&self, world: &World, key: (ClassId, u64)) -> bool {
         self.classes.get(&key).is_some_and(|known| known.serial == world.classes[key.0].serial.0)
     }
@@ -376,8 +357,8 @@ impl NodeRanking {
         self.added.push_back(key);
     }
 
-    /// With too many classes forgets the one that was met first, if it was not asked for since it was looked at last. One at a
-    /// time, for a backlog may have a class for each pod.
+    /// Forgets the class that was added first if it was not used since its last check, where there are too many
+    /// classes. Called for each new class, for a backlog may have a class for each pod.
     fn forget_unused(&mut self, but: (ClassId, u64)) {
         for _ in 0..FORGET_CHECKS {
             if self.added.len() < CLASSES_MAX {
@@ -395,7 +376,7 @@ impl NodeRanking {
         }
     }
 
-    /// Before a class is ranked from scratch, drops the oldest rankings of other classes until all are few enough.
+    /// Drops the oldest rankings of other classes until a ranking of all buckets fits into [`RANKED_BUCKETS_MAX`].
     fn limit_memory(&mut self, key: (ClassId, u64)) {
         let needed = self.buckets.slots().len().next_power_of_two();
         let more = needed.saturating_sub(self.classes[&key].ranking.len());
@@ -410,9 +391,9 @@ impl NodeRanking {
         }
     }
 
-    /// Looks at two of the rankings: one of a class that is no more, or that has missed so much that it would be made anew,
-    /// gives its memory, which is likely to be in the caches, to the class that is about to be ranked. So classes that are
-    /// asked in turn share a few.
+    /// Checks two rankings. A ranking whose class is gone, or that is stale, gives its memory, which is likely to be in
+    /// the processor's caches, to the class that is ranked next: so classes that are asked in turn share a few
+    /// rankings.
     fn reuse_memory(&mut self, world: &World, key: (ClassId, u64)) {
         let Self { classes, buckets, rankings, ranked, .. } = self;
         let mut spare = None;
@@ -439,74 +420,18 @@ impl NodeRanking {
     }
 }
 
-/// ExtraScores that single nodes have for a task besides their scores, in millionths.
-#[derive(Debug, Default)]
-pub struct ExtraScores(FxHashMap<NodeId, i64>);
-
-impl FromIterator<(NodeId, f64)> for ExtraScores {
-    fn from_iter<I: IntoIterator<Item = (NodeId, f64)>>(list: I) -> Self {
-        let mut extra = Self::default();
-        for (node, score) in list {
-            *extra.0.entry(node).or_default() += rating::in_units(score);
-        }
-        extra
-    }
-}
-
-impl ExtraScores {
-    fn of(&self, node: NodeId) -> i64 {
-        self.0.get(&node).copied().unwrap_or(0)
-    }
-
-    fn nodes(&self) -> impl Iterator<Item = NodeId> {
-        self.0.keys().copied()
-    }
-
-    fn added(&self, node: NodeId, rating: Rating) -> Rating {
-        Rating { score: rating.score + self.of(node), ..rating }
-    }
-
-    /// The rating of a node with its extra and its own tie_break.
-    fn rating(&self, known: &RankedClass, buckets: &NodeBuckets, node: NodeId) -> Option<Rating> {
-        let rating = known.ranking.rating(buckets.of(node)?);
-        let own = || Rating { tie_break: buckets.tie_break_of(node), ..rating };
-        (rating != Rating::NONE).then(|| self.added(node, own()))
-    }
-}
-
-/// The best of the nodes that were offered.
-#[derive(Default)]
-struct BestSoFar(Option<(Rating, NodeId)>);
-
-impl BestSoFar {
-    /// Says when the node has room.
-    fn offer(&mut self, node: NodeId, rating: Option<Rating>) -> Option<Fit> {
-        let rating = rating?;
-        if self.0.is_none_or(|best| (rating, node) > best) {
-            self.0 = Some((rating, node));
-        }
-        Some(fit_of(rating))
-    }
-
-    fn node(self) -> Option<BestNode> {
-        self.0.map(|(rating, node)| BestNode { node, fit: fit_of(rating) })
-    }
-}
-
-/// Reads what is about to be read of the top of a bucket and of those that are likely to be next. These reads do not wait for
-/// each other, so the processor waits for memory once, not line by line and node by node.
+/// Reads the top of a bucket, and the nodes that are likely to be its next tops, before they are used. These reads do
+/// not wait for each other, so the processor waits for memory once instead of once for each node.
 fn prefetch_next(world: &World, buckets: &NodeBuckets, slot: usize) {
     for node in buckets.next_tops(slot).take(PREFETCHED_NODES) {
         world.nodes[node].foresee();
     }
 }
 
-fn fit_of(rating: Rating) -> Fit {
-    if rating.score < -(FUTURE_IDLE_OFFSET / 2) { Fit::FutureIdle } else { Fit::Idle }
-}
-
-/// A node's draw, from a generator of its own: of all that share the seed the one with the stream of its name (FNV-1a). So
-/// it depends on nothing else, such as which nodes there were before.
+/// The tie-break of a node: the first draw of a generator with the given seed and the stream of the node's name
+/// (FNV-1a). Of nodes with equal scores the one with the largest tie-break wins. This is reservoir sampling by random
+/// keys (Efraimidis and Spirakis, 2006): each of the equal nodes is as likely as any other over all seeds, and the
+/// choice depends on no other node.
 pub fn tie_break(seed: u64, name: &str) -> u64 {
     let stream = name
         .bytes()

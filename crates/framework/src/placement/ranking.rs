@@ -1,4 +1,4 @@
-//! The buckets as one class sees them, in a tournament that catches up with them.
+//! The node buckets as one class rates them, in a tournament that catches up with changes.
 use rayon::prelude::*;
 
 use super::buckets::NodeBuckets;
@@ -8,22 +8,23 @@ use super::tournament::{Rating, Tournament};
 use crate::plugin::NodeRules;
 use phalanx_cluster::{Class, World};
 
-/// Below this many buckets a pass over them is not worth a second thread. Few in tests, so that they take both ways.
+/// With fewer buckets than that a pass over all of them is not worth a second thread. Small in tests, so that tests
+/// take both ways.
 const PARALLEL_MIN_BUCKETS: usize = if cfg!(test) { 2 } else { 1 << 12 };
-/// NodeBuckets that are rated in one go.
+/// How many buckets are rated in one batch.
 const BATCH_BUCKETS: usize = if cfg!(test) { 4 } else { 128 };
-/// So many buckets are always rated one by one.
+/// Up to so many buckets are always rated one by one, however few buckets there are.
 const RATE_SINGLY_BUCKETS: usize = if cfg!(test) { 2 } else { 64 };
-/// No more new buckets than that make no ranking stale.
+/// Up to so many new buckets make no ranking stale, however few buckets there are.
 const STALE_MIN_BUCKETS: usize = if cfg!(test) { 4 } else { 512 };
 
 /// The buckets, rated for a class.
 #[derive(Debug, Default)]
 pub(super) struct ClassRanking {
-    /// The stamp of the attribute_sets that were judged; 0 for none yet.
+    /// The stamp of the attribute sets that were judged; 0 for none yet.
     attribute_sets: u64,
     cursor: u64,
-    /// The newest bucket that it has seen.
+    /// The serial of the newest bucket that the ranking has seen.
     newest: u64,
     class_verdicts: ClassVerdicts,
     scores: BucketScores,
@@ -32,7 +33,7 @@ pub(super) struct ClassRanking {
 /// The scores of the buckets.
 #[derive(Debug, Default)]
 pub(super) struct BucketScores {
-    /// By slot, the bucket whose score the tournament has.
+    /// By slot, the serial of the bucket whose score the tournament has; 0 for none.
     rated: Vec<u64>,
     tournament: Tournament,
 }
@@ -48,33 +49,33 @@ impl ClassRanking {
         self.scores.tournament.rating(slot)
     }
 
-    /// How many slots it covers.
+    /// The number of slots in the ranking.
     pub(super) fn len(&self) -> usize {
         self.scores.rated.len()
     }
 
-    /// So many buckets are new to it that rating all of them from scratch is hardly more work than catching up.
+    /// Whether so many buckets are new to the ranking that rating all buckets is hardly more work than catching up.
     pub(super) fn is_stale(&self, buckets: &NodeBuckets) -> bool {
         buckets.newest() - self.newest > buckets.slots().len().max(STALE_MIN_BUCKETS) as u64
     }
 
-    /// Forgets all scores, and hands out the memory they had.
+    /// Forgets all scores, and returns their memory.
     pub(super) fn release(&mut self) -> BucketScores {
         std::mem::take(&mut self.scores)
     }
 
-    /// Takes memory for scores.
+    /// Takes over memory for scores.
     pub(super) fn adopt(&mut self, scores: BucketScores) {
         self.scores = scores;
         self.scores.rated.clear();
     }
 
-    /// The verdict on a attribute_set of nodes.
+    /// What the filters and scorers by attributes say of an attribute set.
     pub(super) fn verdict(&self, attribute_set: u32) -> Option<&AttributeVerdict> {
         self.class_verdicts.verdicts[attribute_set as usize].as_ref()
     }
 
-    /// Catches up with the buckets, and with what is counted in their topology domains.
+    /// Catches up with the buckets, and with the pods that are counted in their topology domains.
     pub(super) fn catch_up(
         &mut self,
         world: &World,
@@ -93,7 +94,7 @@ impl ClassRanking {
         }
         let ClassVerdicts { verdicts, topology, .. } = &mut self.class_verdicts;
         let moved = match topology.catch_up(input, verdicts, domains) {
-            TopologyChange::AttributeSets(moves) => {
+            TopologyChange::Sets(moves) => {
                 let forgotten = self.forget(buckets, &moves.attribute_sets);
                 self.shift(buckets, &moves.scores);
                 forgotten
@@ -117,8 +118,8 @@ impl ClassRanking {
         }
     }
 
-    /// Forgets the scores of the buckets of some attribute_sets. Returns their slots; `None` when they are so many that rating all
-    /// buckets is less work.
+    /// Forgets the scores of the buckets with these attribute sets. Returns the slots; `None` when they are so many
+    /// that rating all buckets is less work.
     fn forget(&mut self, buckets: &NodeBuckets, attribute_sets: &[u32]) -> Option<Vec<u32>> {
         let slots: Vec<u32> = attribute_sets
             .iter()
@@ -136,7 +137,7 @@ impl ClassRanking {
         Some(slots)
     }
 
-    /// Adds to the scores of the buckets of some attribute_sets, where they are known.
+    /// Adds to the known scores of the buckets with these attribute sets.
     fn shift(&mut self, buckets: &NodeBuckets, scores: &[(u32, i64)]) {
         let mut shifts = Vec::new();
         for (attribute_set, more) in scores {
@@ -165,7 +166,7 @@ impl ClassRanking {
 
     fn rate_all(&mut self, input: &RankingInput<'_>) {
         let slots = input.buckets.slots();
-        // With room for more buckets, so that few of them cost a rating of all.
+        // The width is a power of two, so that a few more buckets do not cost a rating of all.
         let width = slots.len().next_power_of_two();
         let Self { class_verdicts, scores: BucketScores { rated, tournament }, .. } = self;
         let mut ratings = tournament.take();

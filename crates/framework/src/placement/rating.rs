@@ -1,31 +1,30 @@
-//! Rates buckets for a class.
-use super::FUTURE_IDLE_OFFSET;
-use super::Fit;
-use super::SCORE_UNIT;
+//! Rates node buckets for a class.
 use super::amounts::SimpleRequest;
 use super::buckets::NodeBucket;
 use super::topology::{RankingInput, TopologyVerdicts};
 use super::tournament::Rating;
+use super::{FUTURE_IDLE_OFFSET, Fit, SCORE_MILLIONTHS};
 use crate::plugin::NodeScorer;
 use phalanx_cluster::Node;
 use phalanx_cluster::diagnosis::Unfit;
 
-/// What the rules by attributes say of a attribute_set of nodes: a score, or why they will not do.
+/// What the filters and scorers by attributes say of an attribute set: a score in millionths, or why its nodes are not
+/// feasible.
 pub(super) type AttributeVerdict = Result<i64, Unfit>;
 
-/// What a class thinks of the attribute_sets of nodes.
+/// What the rules of a class by attributes and by topology say, by attribute set.
 #[derive(Debug, Default)]
 pub(super) struct ClassVerdicts {
-    /// By attribute_set; `None` for a number that is not in use.
+    /// By number of the attribute set; `None` for a number that is not in use.
     pub(super) verdicts: Vec<Option<AttributeVerdict>>,
     pub(super) topology: TopologyVerdicts,
-    /// What the class requests, if that is little.
+    /// The request of the class, if it asks for cpu, memory and pods alone.
     simple: Option<SimpleRequest>,
 }
 
 impl ClassVerdicts {
-    /// Rates the buckets in the slots from `first` on, no more than `N`, by their tops. `rated` says by slot whose score the
-    /// rating has: the score of a bucket stays, whoever is on top.
+    /// Rates the buckets in the slots from `first` on, at most `N`, by their tops. `rated` has, by slot, the serial of
+    /// the bucket whose score is in `ratings`: the score of a bucket stays when its top changes.
     pub(super) fn rate<const N: usize>(
         &self,
         input: &RankingInput<'_>,
@@ -54,17 +53,18 @@ impl ClassVerdicts {
             scorer.add_scores(input.buckets.amounts(), fresh, &mut sums);
         }
         for (slot, sum) in fresh.iter().zip(sums) {
-            ratings[*slot as usize - first].score += in_units(sum);
+            ratings[*slot as usize - first].score += in_millionths(sum);
         }
     }
 
-    /// The score of a bucket but for the rules by room, below 0 when it has room only later; `None` when it will not do.
+    /// The score of a bucket without the scorers by resources; negative (by [`FUTURE_IDLE_OFFSET`]) when only future
+    /// idle resources fit, `None` when the bucket is not feasible.
     #[inline]
     fn base(&self, input: &RankingInput<'_>, slot: usize, bucket: &NodeBucket) -> Option<i64> {
         let RankingInput { world, rules, .. } = input;
         let Some(Ok(fixed)) = self.verdicts[bucket.attribute_set as usize].as_ref() else { return None };
         let topology = self.topology.of(bucket.attribute_set);
-        // Filters may read attributes that make attribute_sets, too.
+        // The top is asked instead of `BucketAmounts::node`, for resource filters may read attributes too.
         let node = &world.nodes[bucket.top()];
         let passes = |fit| rules.resource_filters.iter().all(|rule| rule.check(node, fit).is_ok());
         let [idle, future_idle] = self.fits(input, slot as u32);
@@ -78,7 +78,7 @@ impl ClassVerdicts {
         Some(fixed + topology.score + offset)
     }
 
-    /// Whether the bucket in a slot has room now, and whether it will have.
+    /// Whether the idle and the future idle resources of the bucket in a slot fit the request.
     #[inline]
     fn fits(&self, input: &RankingInput<'_>, slot: u32) -> [bool; 2] {
         let amounts = input.buckets.amounts();
@@ -89,7 +89,7 @@ impl ClassVerdicts {
         [node.fits_now(request), node.fits_later(request)]
     }
 
-    /// Asks the rules by attributes about a node of every attribute_set.
+    /// Asks the filters and scorers by attributes about one node of every attribute set.
     pub(super) fn judge(&mut self, input: &RankingInput<'_>) {
         let RankingInput { world, rules, buckets, .. } = input;
         self.simple = SimpleRequest::of(&input.class.request);
@@ -125,13 +125,14 @@ fn add_scores(
     let mut scores: Vec<f64> = fit.iter().map(|(node, _)| scorer.score(node)).collect();
     scorer.normalise(&mut scores);
     for ((_, sum), score) in fit.iter_mut().zip(scores) {
-        **sum += in_units(score);
+        **sum += in_millionths(score);
     }
 }
 
-pub(super) fn in_units(score: f64) -> i64 {
-    let units = score * SCORE_UNIT;
-    // `units.round()`, which is a call where the processor is not known to have an instruction for it.
+pub(super) fn in_millionths(score: f64) -> i64 {
+    let units = score * SCORE_MILLIONTHS;
+    // Equal to `units.round()`, which is a function call where the processor is not known to have an instruction for
+    // it.
     let whole = units as i64;
     let rest = units - whole as f64;
     whole.saturating_add(i64::from(rest >= 0.5) - i64::from(rest <= -0.5))

@@ -1,46 +1,47 @@
-//! What the rules by topology domain say of each attribute_set of nodes, for one class. All nodes of a attribute_set are in the same
-//! domains, so they stand alike; what is asked again after a change is those in the domains where a count changed.
+//! What the rules by topology domain say of the nodes with each attribute set, for one class. Topology keys are among
+//! the attributes, so nodes with equal sets are in the same domains. After a change the rules are asked again for the
+//! domains where a count changed.
 use rustc_hash::FxHashMap;
 
 use super::Fit;
 use super::buckets::NodeBuckets;
-use super::rating::{AttributeVerdict, in_units};
+use super::rating::{AttributeVerdict, in_millionths};
 use crate::plugin::NodeRules;
 use phalanx_cluster::id::{NodeId, TopologyId};
 use phalanx_cluster::{Change, Class, World};
 
-/// How a attribute_set of nodes stands.
+/// What the rules by topology domain say of the nodes with an attribute set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct TopologyVerdict {
-    /// Its nodes will do now.
+    /// The filters pass with the pods as they are.
     pub(super) idle: bool,
-    /// They will do when what is being released is gone.
+    /// The filters pass once terminating pods are gone.
     pub(super) future_idle: bool,
-    /// Score, in units.
+    /// The sum of the scores, in millionths.
     pub(super) score: i64,
 }
 
 impl TopologyVerdict {
-    /// Where no rule has anything to say.
+    /// Where no rule has an opinion.
     pub(super) const NO_OPINION: TopologyVerdict =
         TopologyVerdict { idle: true, future_idle: true, score: 0 };
 }
 
-/// AttributeSets by domain, for each topology that was asked about.
+/// The attribute sets of the nodes in each domain, for each topology that was asked for.
 #[derive(Debug, Default)]
 pub(super) struct DomainIndex(FxHashMap<TopologyId, TopologyIndex>);
 
 #[derive(Debug)]
 struct TopologyIndex {
-    /// Of the attribute_sets and of the topology when it was made.
+    /// The stamps of the attribute sets and of the topology when the index was made.
     stamps: [u64; 2],
-    /// Where each domain's attribute_sets begin in `attribute_sets`.
+    /// By domain, where its attribute sets begin in `attribute_sets`.
     begins: Vec<u32>,
     attribute_sets: Vec<u32>,
 }
 
 impl DomainIndex {
-    /// Forgets topologies that are no more.
+    /// Forgets topologies that no longer exist.
     pub(super) fn retain(&mut self, world: &World) {
         self.0.retain(|id, _| world.terms.has_topology(*id));
     }
@@ -64,7 +65,7 @@ impl DomainIndex {
 }
 
 impl TopologyIndex {
-    /// Counts, then sorts by counts.
+    /// Counts the attribute sets of each domain, then sorts them by domain.
     fn new(world: &World, buckets: &NodeBuckets, id: TopologyId, stamps: [u64; 2]) -> Self {
         let topology = world.terms.topology(id);
         let attribute_sets = 0..buckets.attribute_sets().bound() as u32;
@@ -88,7 +89,7 @@ impl TopologyIndex {
     }
 }
 
-/// What is asked about.
+/// What a ranking is made from.
 pub(super) struct RankingInput<'a> {
     pub(super) world: &'a World,
     pub(super) class: &'a Class,
@@ -96,40 +97,40 @@ pub(super) struct RankingInput<'a> {
     pub(super) buckets: &'a NodeBuckets,
 }
 
-/// The topology of all attribute_sets.
+/// What the rules by topology domain say of all attribute sets.
 #[derive(Debug, Default)]
 pub(super) struct TopologyVerdicts {
     attribute_sets: Vec<TopologyVerdict>,
-    /// By scorer, then by attribute_set: the score before it is normalised.
+    /// By scorer, then by attribute set: the score before it is normalised.
     raw: Vec<Vec<f64>>,
     cursor: u64,
-    /// Of the terms that mean the class.
+    /// The version of the terms that match the class.
     version: u64,
 }
 
-/// AttributeSets that stand differently now.
+/// What changed when the rules were asked again.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum TopologyChange {
-    AttributeSets(ChangedSets),
+    Sets(ChangedSets),
     All,
 }
 
 /// AttributeSets that stand differently now.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct ChangedSets {
-    /// Whether their nodes will do is another input now.
+    /// Sets whose nodes became feasible or infeasible.
     pub(super) attribute_sets: Vec<u32>,
-    /// By how much their score is larger.
+    /// Sets whose score changed, and by how much it is larger now, in millionths.
     pub(super) scores: Vec<(u32, i64)>,
 }
 
 impl TopologyVerdicts {
-    /// How a attribute_set stands.
+    /// What the rules say of an attribute set.
     pub(super) fn of(&self, attribute_set: u32) -> TopologyVerdict {
         self.attribute_sets.get(attribute_set as usize).copied().unwrap_or(TopologyVerdict::NO_OPINION)
     }
 
-    /// Asks about all attribute_sets.
+    /// Asks the rules about all attribute sets.
     pub(super) fn ask_all(&mut self, input: &RankingInput<'_>, verdicts: &[Option<AttributeVerdict>]) {
         let RankingInput { rules, .. } = input;
         self.attribute_sets.clear();
@@ -147,7 +148,7 @@ impl TopologyVerdicts {
         self.score(input, verdicts);
     }
 
-    /// Catches up with the counts.
+    /// Catches up with the pods that are counted in topology domains.
     pub(super) fn catch_up(
         &mut self,
         input: &RankingInput<'_>,
@@ -155,13 +156,13 @@ impl TopologyVerdicts {
         domains: &mut DomainIndex,
     ) -> TopologyChange {
         if self.attribute_sets.is_empty() {
-            return TopologyChange::AttributeSets(ChangedSets::default());
+            return TopologyChange::Sets(ChangedSets::default());
         }
         let RankingInput { world, class, buckets, .. } = *input;
         let same = self.version == world.terms.version(class);
         let changes = world.terms.changes(self.cursor).filter(|_| same);
         if changes.is_some_and(<[_]>::is_empty) {
-            return TopologyChange::AttributeSets(ChangedSets::default());
+            return TopologyChange::Sets(ChangedSets::default());
         }
         let Some(mut attribute_sets) =
             changes.and_then(|changes| touched(changes, world, class, buckets, domains))
@@ -179,10 +180,11 @@ impl TopologyVerdicts {
             moved
         });
         let scores = if rescored { self.score(input, verdicts) } else { Vec::new() };
-        TopologyChange::AttributeSets(ChangedSets { attribute_sets, scores })
+        TopologyChange::Sets(ChangedSets { attribute_sets, scores })
     }
 
-    /// Asks about one attribute_set. Whether it stands differently, and whether a score to be normalised does.
+    /// Asks the rules about one attribute set. Returns whether the filters say something else than before, and whether
+    /// a scorer does.
     fn ask(
         &mut self,
         input: &RankingInput<'_>,
@@ -211,7 +213,8 @@ impl TopologyVerdicts {
         scored
     }
 
-    /// Normalises the scores. Returns the attribute_sets whose score is another one now, and by how much it is larger.
+    /// Normalises the scores. Returns the attribute sets whose score changed, and by how much it is larger now, in
+    /// millionths.
     fn score(&mut self, input: &RankingInput<'_>, verdicts: &[Option<AttributeVerdict>]) -> Vec<(u32, i64)> {
         let fit = |attribute_set: &usize| matches!(verdicts[*attribute_set], Some(Ok(_)));
         let attribute_sets: Vec<usize> = (0..verdicts.len()).filter(fit).collect();
@@ -221,7 +224,7 @@ impl TopologyVerdicts {
                 attribute_sets.iter().map(|attribute_set| raw[*attribute_set]).collect();
             scorer.normalise(&mut scores);
             for (sum, score) in sums.iter_mut().zip(scores) {
-                *sum += in_units(score);
+                *sum += in_millionths(score);
             }
         }
         let mut moved = Vec::new();
@@ -235,7 +238,8 @@ impl TopologyVerdicts {
     }
 }
 
-/// The attribute_sets in domains where something changed that matters to a class; `None` for all attribute_sets.
+/// The attribute sets of the nodes in domains where a count changed that concerns the class; `None` for all attribute
+/// sets.
 fn touched(
     changes: &[Change],
     world: &World,

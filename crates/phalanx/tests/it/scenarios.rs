@@ -305,12 +305,12 @@ fn differences(case: &Path) -> Vec<String> {
 }
 
 /// The folder of all scenarios.
-pub fn scenarios() -> PathBuf {
+pub(crate) fn scenarios() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios")
 }
 
 /// What is in a folder, by name.
-pub fn entries(folder: &Path) -> Vec<PathBuf> {
+pub(crate) fn entries(folder: &Path) -> Vec<PathBuf> {
     let mut entries: Vec<PathBuf> =
         fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
     entries.sort();

@@ -68,7 +68,7 @@ impl Remote {
         let args = opening.args;
         let endpoint = Endpoint {
             url: args.text("extender.urlPrefix").unwrap_or_default().trim_end_matches('/').into(),
-            timeout_ms: Some(args.duration("extender.httpTimeout", 1_000))
+            timeout_ms: Some(args.duration_ms("extender.httpTimeout", 1_000))
                 .filter(|ms| *ms > 0)
                 .unwrap_or(1_000),
             knows_objects: args.bool("extender.kube.nodeCacheCapable", false),

@@ -142,7 +142,8 @@ impl Tdm {
         let zones: BTreeMap<Arc<str>, (Zone, bool)> = args.0.iter().filter_map(zone).collect();
         let mut hasher = DefaultHasher::new();
         zones.hash(&mut hasher);
-        let period = Some(args.duration(PERIOD, MINUTE_MS)).filter(|period| *period > 0).unwrap_or(MINUTE_MS);
+        let period =
+            Some(args.duration_ms(PERIOD, MINUTE_MS)).filter(|period| *period > 0).unwrap_or(MINUTE_MS);
         let (evicts, scope) = (opening.begins(period), hasher.finish().max(1));
         Self { zones, now: opening.now, time_of_day, period, evicts, scope }
     }

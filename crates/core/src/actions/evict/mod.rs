@@ -43,8 +43,8 @@ use rustc_hash::FxHashMap;
 use super::order::{self, Line};
 use super::work::Work;
 use super::{gather, yielding};
+use crate::backlog;
 use crate::session::Session;
-use crate::waiting;
 use aim::Aim;
 use ledger::Ledgers;
 use nobody::Asker;
@@ -130,8 +130,10 @@ pub(super) fn run(session: &mut Session<'_>, purpose: Purpose) {
 }
 
 /// Jobs that lack what they should have and have tasks to be placed.
-fn starving(session: &Session<'_>) -> Vec<JobId> {
-    session.world.waiting_jobs().map(|(id, _)| id).filter(|job| starves(session, *job)).collect()
+fn starving(session: &mut Session<'_>) -> Vec<JobId> {
+    let mut jobs = session.waiting_jobs();
+    jobs.retain(|job| starves(session, *job));
+    jobs
 }
 
 fn starves(session: &Session<'_>, job: JobId) -> bool {
@@ -146,7 +148,7 @@ fn starves(session: &Session<'_>, job: JobId) -> bool {
 
 /// Puts the next one in line of those that waited for the same as one that was served.
 fn join_next(session: &mut Session<'_>, line: &mut Line, job: JobId) {
-    if let Some(next) = waiting::call_next(session, job).filter(|next| starves(session, *next)) {
+    if let Some(next) = backlog::call_next(session, job).filter(|next| starves(session, *next)) {
         line.push(session, next);
     }
 }
@@ -308,7 +310,7 @@ impl Planner {
         self.may_ask(session, aim, purpose)?;
         let forbidden = session.past.takes.forbidden(&Party::of(session.world, aim.job));
         if let Some(until) = forbidden.until {
-            session.world.call_at(aim.job, until);
+            session.backlog.call_at(aim.job, until);
         }
         let like = like(session, aim, purpose, &forbidden);
         if let Some(why) = self.refused.get(&like) {
@@ -316,7 +318,7 @@ impl Planner {
         }
         if let Some((until, why)) = session.past.vain.answer(&like) {
             if let Some(until) = until {
-                session.world.call_at(aim.job, until);
+                session.backlog.call_at(aim.job, until);
             }
             return Err(refusal(why));
         }
@@ -327,7 +329,7 @@ impl Planner {
                 self.refused.clear();
                 self.nobody.clear();
                 session.past.vain.evicted(&like);
-                session.world.jobs[aim.job].refusals.clear();
+                session.backlog.refusals.clear(aim.job);
                 let reserved = session.world.jobs[aim.job].counts.of(Status::Pipelined);
                 if reserved > 0 {
                     session.refuse(aim.job, Refusal::Reserved(reserved));
@@ -391,7 +393,7 @@ impl Planner {
 
 /// In the action's name, unless allocate says the same.
 fn not_entitled(session: &Session<'_>, aim: &Aim, purpose: Purpose, why: Refusal) -> Refusal {
-    if session.world.jobs[aim.job].refusals.contains(&why) {
+    if session.backlog.refusals.of(aim.job).contains(&why) {
         return why;
     }
     Refusal::NotEntitled { action: purpose.action(), why: Box::new(why) }

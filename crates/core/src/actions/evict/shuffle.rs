@@ -53,7 +53,7 @@ fn run(session: &mut Session<'_>) {
     if victims.is_empty() {
         return;
     }
-    let keep = session.conf.action_args(NAME).duration(KEEP_ARG.name, KEEP);
+    let keep = session.conf.action_args(NAME).duration_ms(KEEP_ARG.name, KEEP);
     let moves = planned(session, victims, &leave);
     let mut statement = session.statement();
     for (task, _) in &moves {

@@ -1,12 +1,13 @@
 //! Who waits for what: the herd that a job joins when it was refused.
 use std::sync::Arc;
 
+use super::herds::{Cure, HerdKey, Holds, Plight, Run, Shape, Stand};
 use crate::session::Session;
 use crate::unserved::EVICTING_ACTIONS;
 use phalanx_cluster::diagnosis::{NoEviction, Refusal, Unfit};
 use phalanx_cluster::event::{Dequeue, Phase, QueueGate, Time};
 use phalanx_cluster::id::{ClassId, JobId, TaskId, TermId};
-use phalanx_cluster::{Cure, HerdKey, Holds, Job, Plight, Run, Shape, Stand, Status, World};
+use phalanx_cluster::{Job, Status, World};
 
 /// Where a job goes that was refused for a reason that stands.
 pub(super) struct Parking {
@@ -25,8 +26,8 @@ impl Parking {
 /// Where a job is to be parked; `None` when it has to be looked at in the next cycle, as those that had no turn have unless
 /// they are too many.
 pub(super) fn parking(session: &Session<'_>, id: JobId, crowd: bool) -> Option<Parking> {
-    let job = &session.world.jobs[id];
-    if (job.had_no_turn() && !crowd) || job.refusals.is_empty() {
+    let (job, refusals) = (&session.world.jobs[id], session.backlog.refusals.of(id));
+    if (job.had_no_turn() && !crowd) || refusals.is_empty() {
         return None;
     }
     let stands: Option<Vec<Time>> =
@@ -42,7 +43,7 @@ pub(super) fn parking(session: &Session<'_>, id: JobId, crowd: bool) -> Option<P
     }
     // One that would only grow holds up nobody, whatever its queue.
     if session.world.queues[job.queue].dequeue == Dequeue::Fifo && !job.has_places() {
-        let stand = stand_behind(session.world, job)?;
+        let stand = stand_behind(session.world, job, refusals)?;
         return Some(Parking::simple(HerdKey::Behind(job.queue, stand), Cure::Any, until));
     }
     let pending = pending(session.world, job);
@@ -50,8 +51,11 @@ pub(super) fn parking(session: &Session<'_>, id: JobId, crowd: bool) -> Option<P
         return None;
     }
     let evicts = may_evict(session, id, &pending);
-    let cure =
-        if job.phase == Phase::Pending { admission(job)? } else { cure(session, job, &pending, evicts) };
+    let cure = if job.phase == Phase::Pending {
+        admission(refusals)?
+    } else {
+        cure(session, refusals, &pending, evicts)
+    };
     let shape = shape(session, id, &pending, evicts);
     let alike = shape.tasks.len() == 1;
     let plain = alike && is_plain(session, job, &pending);
@@ -105,9 +109,9 @@ fn waits_at_gate(world: &World, job: &Job) -> bool {
 }
 
 /// Where a job stands that waits for others in its queue and for nothing else, and whom a single action would serve.
-fn stand_behind(world: &World, job: &Job) -> Option<Stand> {
+fn stand_behind(world: &World, job: &Job, refusals: &[Refusal]) -> Option<Stand> {
     let behind = |refusal: &Refusal| matches!(refusal, Refusal::Behind { .. });
-    if !job.refusals.iter().all(behind) {
+    if !refusals.iter().all(behind) {
         return None;
     }
     if job.phase == Phase::Pending {
@@ -122,28 +126,28 @@ fn stand_behind(world: &World, job: &Job) -> Option<Stand> {
 }
 
 /// What may have a job admitted that was not.
-fn admission(job: &Job) -> Option<Cure> {
+fn admission(refusals: &[Refusal]) -> Option<Cure> {
     let known = |refusal: &Refusal| {
         use Refusal::{Enqueue, Gated, Promised, ResourceQuota};
         matches!(refusal, Enqueue { .. } | Promised { .. } | ResourceQuota { .. } | Gated(_))
     };
     let asked = |refusal: &Refusal| !matches!(refusal, Refusal::Gated(_));
-    (job.refusals.iter().all(known) && job.refusals.iter().any(asked)).then_some(Cure::Any)
+    (refusals.iter().all(known) && refusals.iter().any(asked)).then_some(Cure::Any)
 }
 
 /// What may have a job placed that was refused.
-fn cure(session: &Session<'_>, job: &Job, pending: &[TaskId], evicts: bool) -> Cure {
+fn cure(session: &Session<'_>, refusals: &[Refusal], pending: &[TaskId], evicts: bool) -> Cure {
     let world = &*session.world;
     let plain = |task: &TaskId| {
         let (task, class) = (&world.tasks[*task], world.class_of(*task));
         class.pvcs.is_empty() && !task.gated && task.claims.is_none() && !class.carried.restricts()
     };
-    if !pending.iter().all(plain) || !job.refusals.iter().all(is_of_room) {
+    if !pending.iter().all(plain) || !refusals.iter().all(is_of_room) {
         return Cure::Any;
     }
     let too_large =
         |refusal: &Refusal| matches!(refusal, Refusal::Eviction { why: NoEviction::TooLarge, .. });
-    if job.refusals.iter().any(too_large) {
+    if refusals.iter().any(too_large) {
         return Cure::Nodes;
     }
     if evicts { Cure::Any } else { Cure::Room }

@@ -1,11 +1,13 @@
 //! Asking those that wait for plain placing, one after the other, while there is room that may do.
 use rustc_hash::FxHashMap;
 
+use super::herds::HerdId;
+use super::lineup::{Cursor, Largest, Sought};
+use super::rooms::Growth;
 use super::{Patience, call_first, first};
 use crate::session::{Session, job_order};
 use phalanx_cluster::event::Time;
-use phalanx_cluster::id::{HerdId, JobId, QueueId};
-use phalanx_cluster::{Cursor, Growth, Largest, Sought};
+use phalanx_cluster::id::{JobId, QueueId};
 
 /// After so many in vain it is found out how large the largest rooms are.
 const BLINDLY: usize = 8;
@@ -76,27 +78,27 @@ impl Hunt {
 
 /// Puts herds whose first has changed where they belong.
 pub(super) fn line_up(session: &mut Session<'_>) {
-    session.world.refresh_ranks();
+    session.backlog.refresh_ranks(session.world);
     let mut moved: Vec<(HerdId, JobId)> = Vec::new();
-    for id in session.world.take_moved_herds() {
+    for id in session.backlog.take_moved_herds() {
         match first(session, id) {
-            Some(first) if session.world.is_ranked_by(id, first) => {}
+            Some(first) if session.backlog.is_ranked_by(session.world, id, first) => {}
             Some(first) => {
-                session.world.unrank(id);
+                session.backlog.unrank(id);
                 moved.push((id, first));
             }
-            None => session.world.unrank(id),
+            None => session.backlog.unrank(id),
         }
     }
     for (id, first) in moved {
-        let Session { world, tiers, .. } = session;
-        world.rank(id, first, |world, other| job_order(world, tiers, first, other).is_lt());
+        let Session { world, tiers, backlog, .. } = session;
+        backlog.rank(world, id, first, |other| job_order(world, tiers, first, other).is_lt());
     }
 }
 
 /// Begins to ask: those for whom others may be evicted now, the others when it is their queue's turn.
 pub(super) fn begin(session: &mut Session<'_>, growth: Option<Growth>, patience: Patience) {
-    let queues = session.world.begin_hunt(growth);
+    let queues = session.backlog.begin_hunt(growth);
     session.hunt = Hunt::new(&queues, patience);
     let share = (FULL_SHARES.saturating_mul(patience.searched) / queues.len().max(1)).min(patience.searched);
     for queue in queues {
@@ -109,39 +111,43 @@ pub(super) fn begin(session: &mut Session<'_>, growth: Option<Growth>, patience:
 fn call_evicting(session: &mut Session<'_>, queue: QueueId, count: usize) {
     let mut cursor = Cursor::default();
     for _ in 0..count {
-        let Some(id) = session.world.next_in_line(queue, &mut cursor, Sought::Evicting, None) else { return };
+        let Some(id) =
+            session.backlog.next_in_line(session.world, queue, &mut cursor, Sought::Evicting, None)
+        else {
+            return;
+        };
         call_first(session, id);
     }
     let (mut cursor, now) = (Cursor::default(), session.now);
     for _ in 0..count {
-        let Some(id) = session.world.next_turn(queue, &mut cursor, now) else { break };
+        let Some(id) = session.backlog.next_turn(session.world, queue, &mut cursor, now) else { break };
         call_first(session, id);
     }
-    let more = session.world.next_turn(queue, &mut cursor, now);
+    let more = session.backlog.next_turn(session.world, queue, &mut cursor, now);
     let next_turn = Time(session.now.0.saturating_add(BETWEEN_TURNS));
     if let Some(at) = more.map(|_| next_turn).into_iter().chain(cursor.wake).min() {
-        session.world.hunt_again(at.max(next_turn));
+        session.backlog.hunt_again(at.max(next_turn));
     }
 }
 
 /// Calls the next of a queue that may be placed now.
 pub(crate) fn call(session: &mut Session<'_>, queue: QueueId) -> Option<JobId> {
     let mut walk = session.hunt.walks.get(&queue).copied().filter(|walk| !walk.over)?;
-    session.world.take_rooms_down();
+    session.backlog.take_rooms_down(session.world);
     if session.hunt.in_vain >= BLINDLY {
-        session.hunt.largest = Some(session.world.largest_rooms());
+        session.hunt.largest = Some(session.backlog.largest_rooms(session.world));
         session.hunt.in_vain = 0;
     }
     let rested = (walk.leading == 0).then_some(session.now);
     let sought = Sought::Fitting(session.hunt.largest.as_ref());
-    let next = session.world.next_in_line(queue, &mut walk.cursor, sought, rested);
+    let next = session.backlog.next_in_line(session.world, queue, &mut walk.cursor, sought, rested);
     let called = next.filter(|_| walk.leading > 0 || walk.turns > 0).and_then(|id| call_first(session, id));
     walk.head = called;
     if called.is_none() {
         walk.over = true;
         match next.map(|_| session.now).into_iter().chain(walk.cursor.wake).min() {
-            Some(again) => session.world.hunt_again(again),
-            None => session.world.end_hunt(queue),
+            Some(again) => session.backlog.hunt_again(again),
+            None => session.backlog.end_hunt(queue),
         }
     }
     session.hunt.walks.insert(queue, walk);

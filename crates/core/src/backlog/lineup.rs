@@ -7,18 +7,19 @@ use std::sync::Arc;
 use phalanx_resource::Amounts;
 use rustc_hash::FxHashMap;
 
-use super::herds::{Herd, Herds};
+use super::herds::{Herd, HerdId, Herds};
+use super::pools::Backlog;
 use super::rooms::{Growth, clamped, free};
-use super::{Change, Terms, World};
-use crate::event::{Key, Time};
-use crate::id::{HerdId, JobId, QueueId, Slots, TermId, TopologyId};
+use phalanx_cluster::event::{Key, Time};
+use phalanx_cluster::id::{JobId, QueueId, Slots, TermId, TopologyId};
+use phalanx_cluster::{Change, Terms, World};
 
 /// Herds of a block before it is cut in two.
 const FULL: usize = 512;
 
 /// What a herd asks for and when it was asked; or of several the least of each.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Bounds {
+pub(super) struct Bounds {
     /// One of its pods.
     pub(super) request: Amounts,
     /// As many of them as it needs.
@@ -59,7 +60,7 @@ struct Pending {
 
 /// The largest rooms there may be, of each resource.
 #[derive(Clone, Debug)]
-pub struct Largest {
+pub(super) struct Largest {
     /// On a node.
     node: Amounts,
     /// In a domain, by topology; of a few topologies, if anybody seeks company.
@@ -100,7 +101,7 @@ fn largest_domain(world: &World, topology: TopologyId) -> Amounts {
 
 /// Who is looked for.
 #[derive(Clone, Copy, Debug)]
-pub enum Sought<'a> {
+pub(super) enum Sought<'a> {
     /// Whom there may be room for, by the largest rooms where they are known.
     Fitting(Option<&'a Largest>),
     /// Those for whom others may be evicted.
@@ -122,16 +123,16 @@ struct Search<'a> {
 
 /// Where a walk over the herds of a queue is.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Cursor {
+pub(super) struct Cursor {
     block: usize,
     at: usize,
     /// When the first of those that rest, and were passed over for it, has rested.
-    pub wake: Option<Time>,
+    pub(super) wake: Option<Time>,
 }
 
 /// The place of a herd.
 #[derive(Clone, Debug)]
-pub(crate) struct Rank {
+pub(super) struct Rank {
     block: u32,
     /// Its first, by which it stands there.
     job: JobId,
@@ -154,11 +155,11 @@ impl Block {
         (self.bounds, self.together) = (None, None);
     }
 
-    fn refresh(&mut self, world: &World) {
+    fn refresh(&mut self, all: &Slots<HerdId, Herd>, world: &World) {
         if self.bounds.is_some() {
             return;
         }
-        let herds = || self.herds.iter().filter_map(|(id, _)| world.herd(*id));
+        let herds = || self.herds.iter().filter_map(|(id, _)| all.get(*id));
         self.together = one_topology(world, herds());
         self.bounds = herds().filter_map(Herd::bounds).reduce(|all, one| all.join(&one));
     }
@@ -177,7 +178,7 @@ fn one_topology<'w>(
 ) -> Option<(TopologyId, Vec<TermId>)> {
     let (mut topology, mut terms) = (None, Vec::new());
     for term in herds.map(Herd::together) {
-        let of = world.topology_to_share(term?)?;
+        let of = topology_to_share(world, term?)?;
         if *topology.get_or_insert(of) != of {
             return None;
         }
@@ -265,16 +266,17 @@ impl Lineup {
         self.pending = Some(Pending { growth, since: cycle });
     }
 
-    fn next(&mut self, world: &World, cursor: &mut Cursor, search: &Search<'_>) -> Option<HerdId> {
+    fn next(&mut self, known: Known<'_>, cursor: &mut Cursor, search: &Search<'_>) -> Option<HerdId> {
+        let Known { world, herds } = known;
         while cursor.block < self.blocks.len() {
-            self.blocks[cursor.block].refresh(world);
+            self.blocks[cursor.block].refresh(herds, world);
             let block = &self.blocks[cursor.block];
             let may_be =
                 block.bounds.as_ref().filter(|it| self.may_be(it, search) && block.has_domain(search));
             let any = may_be.is_some_and(|it| cursor.has_rested(it, search));
             let rest = if any { &block.herds[cursor.at..] } else { &[] };
             for (at, (id, _)) in rest.iter().enumerate() {
-                let Some(herd) = world.herd(*id) else { continue };
+                let Some(herd) = herds.get(*id) else { continue };
                 let Some(bounds) = herd.bounds() else { continue };
                 if self.is(world, &bounds, herd.together(), search) && cursor.has_rested(&bounds, search) {
                     cursor.at += at + 1;
@@ -312,7 +314,7 @@ impl Lineup {
 impl Search<'_> {
     /// Whether there may be room for so much in one domain, for pods that all have to be where the first of them is.
     fn has_domain(&self, world: &World, term: TermId, least: &Amounts) -> bool {
-        let largest = || self.largest_domain(world.topology_to_share(term)?);
+        let largest = || self.largest_domain(topology_to_share(world, term)?);
         !matches!(self.sought, Sought::Fitting(Some(_))) || largest().is_none_or(|most| least.fits(most))
     }
 
@@ -434,45 +436,58 @@ impl Lineups {
     }
 }
 
-impl World {
-    /// The topology in one domain of which all pods have to be that seek such as themselves by a term, as long as there are none.
-    fn topology_to_share(&self, term: TermId) -> Option<TopologyId> {
-        self.terms.topology_of(term).filter(|_| self.terms.total(term) == [0; 3])
-    }
+/// The topology in one domain of which all pods have to be that seek such as themselves by a term, as long as there are none.
+fn topology_to_share(world: &World, term: TermId) -> Option<TopologyId> {
+    world.terms.topology_of(term).filter(|_| world.terms.total(term) == [0; 3])
+}
 
+/// What a walk reads.
+#[derive(Clone, Copy)]
+struct Known<'a> {
+    world: &'a World,
+    herds: &'a Slots<HerdId, Herd>,
+}
+
+impl Backlog {
     /// Herds that may stand where they do not belong, each once.
-    pub fn take_moved_herds(&mut self) -> Vec<HerdId> {
-        let mut moved = std::mem::take(&mut self.pools.herds.lineups.moved);
+    pub(super) fn take_moved_herds(&mut self) -> Vec<HerdId> {
+        let mut moved = std::mem::take(&mut self.herds.lineups.moved);
         moved.sort_unstable();
         moved.dedup();
         moved
     }
 
     /// Whether a herd stands where it does by its first.
-    pub fn is_ranked_by(&self, id: HerdId, first: JobId) -> bool {
-        let job = &self.jobs[first];
+    pub(super) fn is_ranked_by(&self, world: &World, id: HerdId, first: JobId) -> bool {
+        let job = &world.jobs[first];
         let rank = self.herd(id).and_then(Herd::rank);
         rank.is_some_and(|it| it.job == first && it.key == job.key && it.created == job.created)
     }
 
     /// Takes a herd out of its queue's lineup.
-    pub fn unrank(&mut self, id: HerdId) {
+    pub(super) fn unrank(&mut self, id: HerdId) {
         let Some(herd) = self.herd_mut(id) else { return };
         let (queue, rank) = (herd.queue(), herd.take_rank());
         if let Some(rank) = rank {
-            self.pools.herds.lineups.remove(queue, id, &rank);
+            self.herds.lineups.remove(queue, id, &rank);
         }
     }
 
     /// Puts a herd where it belongs by its first: `goes_before` says before whom.
-    pub fn rank(&mut self, id: HerdId, first: JobId, goes_before: impl Fn(&Self, JobId) -> bool) {
+    pub(super) fn rank(
+        &mut self,
+        world: &World,
+        id: HerdId,
+        first: JobId,
+        goes_before: impl Fn(JobId) -> bool,
+    ) {
         let Some((queue, bounds)) = self.herd(id).and_then(|it| Some((it.queue(), it.bounds()?))) else {
             return;
         };
-        let mut lineup = self.pools.herds.lineups.of.remove(&queue).unwrap_or_default();
-        let (block, cut) = lineup.insert(id, first, &bounds, |other| goes_before(self, other));
-        self.pools.herds.lineups.of.insert(queue, lineup);
-        let job = &self.jobs[first];
+        let mut lineup = self.herds.lineups.of.remove(&queue).unwrap_or_default();
+        let (block, cut) = lineup.insert(id, first, &bounds, goes_before);
+        self.herds.lineups.of.insert(queue, lineup);
+        let job = &world.jobs[first];
         let rank = Rank { block, job: first, key: job.key.clone(), created: job.created };
         if let Some(herd) = self.herd_mut(id) {
             herd.set_rank(rank);
@@ -486,8 +501,8 @@ impl World {
     }
 
     /// A cycle begins: those that wait for the room that has grown are to be asked. Returns the queues that have a lineup.
-    pub fn begin_hunt(&mut self, growth: Option<Growth>) -> Vec<QueueId> {
-        let lineups = &mut self.pools.herds.lineups;
+    pub(super) fn begin_hunt(&mut self, growth: Option<Growth>) -> Vec<QueueId> {
+        let lineups = &mut self.herds.lineups;
         lineups.of.retain(|_, lineup| !lineup.blocks.is_empty());
         lineups.cycle += 1;
         lineups.wake = None;
@@ -501,44 +516,51 @@ impl World {
 
     /// The next herd of a queue that is looked for and was not called in this cycle, from a cursor on, which moves behind it.
     /// Those that wait for room on nodes where it has grown are asked about these nodes.
-    pub fn next_in_line(
+    pub(super) fn next_in_line(
         &mut self,
+        world: &World,
         queue: QueueId,
         cursor: &mut Cursor,
         sought: Sought<'_>,
         rested: Option<Time>,
     ) -> Option<HerdId> {
-        self.pools.herds.lineups.follow_terms(&self.terms);
-        let mut lineup = self.pools.herds.lineups.of.remove(&queue)?;
-        let Herds { rooms, lineups, .. } = &self.pools.herds;
+        self.herds.lineups.follow_terms(&world.terms);
+        let mut lineup = self.herds.lineups.of.remove(&queue)?;
+        let Herds { rooms, lineups, .. } = &self.herds;
         let search = Search { sought, spare: rooms.spare(), rested, cycle: lineups.cycle };
-        let next = lineup.next(self, cursor, &search);
-        self.pools.herds.lineups.of.insert(queue, lineup);
+        let next = lineup.next(Known { world, herds: &self.herds.all }, cursor, &search);
+        self.herds.lineups.of.insert(queue, lineup);
         next
     }
 
     /// The same of those for whom others may be evicted, and that have rested: each has one turn, then all have the next.
-    pub fn next_turn(&mut self, queue: QueueId, cursor: &mut Cursor, now: Time) -> Option<HerdId> {
-        let round = self.pools.herds.lineups.of.get(&queue)?.round;
-        if let Some(id) = self.next_in_line(queue, cursor, Sought::Turn(round), Some(now)) {
+    pub(super) fn next_turn(
+        &mut self,
+        world: &World,
+        queue: QueueId,
+        cursor: &mut Cursor,
+        now: Time,
+    ) -> Option<HerdId> {
+        let round = self.herds.lineups.of.get(&queue)?.round;
+        if let Some(id) = self.next_in_line(world, queue, cursor, Sought::Turn(round), Some(now)) {
             return Some(id);
         }
-        let cycle = self.pools.herds.lineups.cycle;
-        self.pools.herds.lineups.of.get_mut(&queue)?.round = cycle;
+        let cycle = self.herds.lineups.cycle;
+        self.herds.lineups.of.get_mut(&queue)?.round = cycle;
         *cursor = Cursor { wake: cursor.wake, ..Cursor::default() };
-        self.next_in_line(queue, cursor, Sought::Turn(cycle), Some(now))
+        self.next_in_line(world, queue, cursor, Sought::Turn(cycle), Some(now))
     }
 
     /// All of a queue were asked that may be helped by the room that has grown.
-    pub fn end_hunt(&mut self, queue: QueueId) {
-        if let Some(lineup) = self.pools.herds.lineups.of.get_mut(&queue) {
+    pub(super) fn end_hunt(&mut self, queue: QueueId) {
+        if let Some(lineup) = self.herds.lineups.of.get_mut(&queue) {
             lineup.pending = None;
         }
     }
 
     /// Somebody who was passed over is to be asked then.
-    pub fn hunt_again(&mut self, at: Time) {
-        let wake = &mut self.pools.herds.lineups.wake;
+    pub(super) fn hunt_again(&mut self, at: Time) {
+        let wake = &mut self.herds.lineups.wake;
         *wake = Some(wake.map_or(at, |wake| wake.min(at)));
     }
 }

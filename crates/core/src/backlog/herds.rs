@@ -2,96 +2,108 @@
 //!
 //! Jobs of one shape get the same answers, so the first of them is asked for all: the others are called, one by one, when
 //! the one before got what it asked for. What a herd waits for says when its first is called (`calls`).
-mod calls;
-
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use phalanx_resource::Amounts;
 use rustc_hash::FxHashMap;
 
-use super::likeness::{Asks, DeviceLike};
 use super::lineup::{Bounds, Lineups, Rank};
 use super::members::Members;
+use super::pools::{Backlog, Row};
 use super::rooms::Rooms;
-use super::{Counts, Job, JobKind, World};
-use crate::annotation::Annotations;
-use crate::diagnosis::Refusal;
-use crate::event::{Phase, Time};
-use crate::id::{ClassId, HerdId, JobId, QueueId, Slots, TermId};
+use phalanx_cluster::annotation::Annotations;
+use phalanx_cluster::diagnosis::Refusal;
+use phalanx_cluster::event::{Phase, Time};
+use phalanx_cluster::id::{ClassId, Id, JobId, QueueId, Slots, TermId};
+use phalanx_cluster::{Asks, Counts, DeviceLike, JobKind, World};
+
+/// Jobs that wait for the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) struct HerdId(u32);
+
+impl Id for HerdId {
+    fn from_index(index: usize) -> Self {
+        Self(u32::try_from(index).unwrap_or(u32::MAX))
+    }
+
+    fn index(self) -> usize {
+        self.0 as usize
+    }
+}
 
 /// Tasks of a job that no rule can tell apart, one after the other in the order in which they are served.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Run {
+pub(super) struct Run {
     /// Requests and constraints.
-    pub asks: Asks,
+    pub(super) asks: Asks,
     /// Claims to devices.
-    pub devices: Box<[DeviceLike]>,
+    pub(super) devices: Box<[DeviceLike]>,
     /// The pods wait behind a scheduling gate.
-    pub gated: bool,
+    pub(super) gated: bool,
     /// Index of the role in the job.
-    pub role: u16,
+    pub(super) role: u16,
     /// Priority of the pods.
-    pub priority: i32,
+    pub(super) priority: i32,
     /// `volcano.sh/preemptable` of the pods.
-    pub preemptable: Option<bool>,
+    pub(super) preemptable: Option<bool>,
     /// `preemptionPolicy: Never`.
-    pub never_preempts: bool,
+    pub(super) never_preempts: bool,
     /// Annotations that plugins read.
-    pub annotations: Annotations,
+    pub(super) annotations: Annotations,
     /// How many pods.
-    pub count: u32,
+    pub(super) count: u32,
 }
 
 /// What a job has of which some members have their places.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Holds {
+pub(super) struct Holds {
     /// What its allocated tasks request.
-    pub allocated: Amounts,
+    pub(super) allocated: Amounts,
     /// Its tasks by status.
-    pub counts: Counts,
+    pub(super) counts: Counts,
     /// The tasks of each role by status.
-    pub of_roles: Vec<Counts>,
+    pub(super) of_roles: Vec<Counts>,
     /// It is like no other: somebody may be evicted for it, members of its own too.
-    pub alone: Option<JobId>,
+    pub(super) alone: Option<JobId>,
 }
 
 /// All that answers to a job depend on, but for its turn.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Shape {
+pub(super) struct Shape {
     /// Queue.
-    pub queue: QueueId,
+    pub(super) queue: QueueId,
     /// Namespace.
-    pub namespace: Arc<str>,
+    pub(super) namespace: Arc<str>,
     /// A PodGroup, or a pod without one.
-    pub kind: JobKind,
+    pub(super) kind: JobKind,
     /// Phase.
-    pub phase: Phase,
+    pub(super) phase: Phase,
     /// `minMember`.
-    pub min_member: u32,
+    pub(super) min_member: u32,
     /// `minTaskMember` of each role.
-    pub role_minimums: Vec<u32>,
+    pub(super) role_minimums: Vec<u32>,
     /// `minResources`.
-    pub min_resources: Option<Amounts>,
+    pub(super) min_resources: Option<Amounts>,
     /// What `minResources` ask for of device classes.
-    pub min_devices: Amounts,
+    pub(super) min_devices: Amounts,
     /// `minResources` as ResourceQuotas count them.
-    pub quota_request: Option<Amounts>,
+    pub(super) quota_request: Option<Amounts>,
     /// Priority of the PriorityClass.
-    pub priority: i32,
+    pub(super) priority: i32,
     /// `volcano.sh/preemptable`.
-    pub preemptable: Option<bool>,
+    pub(super) preemptable: Option<bool>,
     /// Annotations that plugins read.
-    pub annotations: Annotations,
+    pub(super) annotations: Annotations,
     /// Those that wait.
-    pub tasks: Vec<Run>,
+    pub(super) tasks: Vec<Run>,
     /// What it has, where some members have nodes.
-    pub holds: Option<Holds>,
+    pub(super) holds: Option<Holds>,
 }
 
 /// Who is in a herd together.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum HerdKey {
+pub(super) enum HerdKey {
     /// Jobs of one shape.
     Alike(Arc<Shape>),
     /// Jobs behind the first of a queue that serves in strict order.
@@ -102,7 +114,7 @@ pub enum HerdKey {
 
 /// Who serves a job that is behind others: each has a first of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Stand {
+pub(super) enum Stand {
     /// It waits to be admitted.
     Admission,
     /// Its pods request something.
@@ -118,7 +130,7 @@ impl HerdKey {
     }
 
     /// The queue of its jobs.
-    pub fn queue(&self) -> QueueId {
+    pub(super) fn queue(&self) -> QueueId {
         match self {
             HerdKey::Alike(shape) => shape.queue,
             HerdKey::Behind(queue, _) | HerdKey::Blocked(queue) => *queue,
@@ -128,7 +140,7 @@ impl HerdKey {
 
 /// What may lift a refusal; the later ones include those before them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Cure {
+pub(super) enum Cure {
     /// Its queue.
     Queue,
     /// A larger node, or one with other attributes: no room on those there are would do, not even all of it.
@@ -142,60 +154,60 @@ pub enum Cure {
 
 /// Why a herd waits.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Plight {
+pub(super) struct Plight {
     /// What may lift the refusal.
-    pub cure: Cure,
+    pub(super) cure: Cure,
     /// A class, and how many of its pods it needs at the least, for one that waits for room or nodes.
-    pub demand: Option<(ClassId, u32)>,
+    pub(super) demand: Option<(ClassId, u32)>,
     /// Others that come may make place for its pods.
-    pub seeks: bool,
+    pub(super) seeks: bool,
     /// Room helps it, and at most evictions besides: it stands in its queue's lineup.
-    pub plain: bool,
+    pub(super) plain: bool,
     /// Others may be evicted for it.
-    pub evicts: bool,
+    pub(super) evicts: bool,
     /// The pods it asks for have to be where others of this term are, and are such pods themselves.
-    pub together: Option<TermId>,
+    pub(super) together: Option<TermId>,
 }
 
 /// Pods that all request the same, and how many of them the first of the herd needs at the least.
 #[derive(Clone, Debug)]
-struct Demand {
-    request: Amounts,
-    least: Amounts,
+pub(super) struct Demand {
+    pub(super) request: Amounts,
+    pub(super) least: Amounts,
     /// Where it stands in the index.
     dominant: (usize, i64),
 }
 
 /// A herd.
 #[derive(Clone, Debug)]
-pub struct Herd {
-    key: HerdKey,
+pub(super) struct Herd {
+    pub(super) key: HerdKey,
     /// What its first was refused for last, or anybody who came since.
-    cure: Cure,
+    pub(super) cure: Cure,
     /// Those in it, and some that left; by the order of jobs when it is `Alike` or `Behind`.
-    pub members: Members,
+    pub(super) members: Members,
     /// How many are in it.
     live: usize,
-    demand: Option<Demand>,
+    pub(super) demand: Option<Demand>,
     /// Others that come may make place for it.
     seeks: bool,
     /// How often its first was called in vain.
-    pub tries: u8,
+    pub(super) tries: u8,
     /// When its first may be called again, if many ask for that.
-    pub rests_until: Time,
-    plain: bool,
+    pub(super) rests_until: Time,
+    pub(super) plain: bool,
     evicts: bool,
     together: Option<TermId>,
     /// Where it stands in the lineup.
     rank: Option<Rank>,
     /// In which cycle it was asked last.
-    asked: u64,
+    pub(super) asked: u64,
     /// In which cycle its first was looked at last, or came here.
-    looked: u64,
+    pub(super) looked: u64,
 }
 
 impl Herd {
-    pub fn live(&self) -> usize {
+    pub(super) fn live(&self) -> usize {
         self.live
     }
 
@@ -220,7 +232,7 @@ impl Herd {
     }
 
     /// Whether it is found by the amounts it asks for.
-    fn is_indexed(&self) -> bool {
+    pub(super) fn is_indexed(&self) -> bool {
         self.cure == Cure::Nodes || (self.cure == Cure::Room && !self.plain)
     }
 
@@ -253,44 +265,39 @@ impl Herd {
 
 /// Parked jobs of a queue, and what was wrong with it.
 #[derive(Clone, Debug)]
-struct OfQueue {
-    parked: usize,
-    blocked: Result<(), Refusal>,
+pub(super) struct OfQueue {
+    pub(super) parked: usize,
+    pub(super) blocked: Result<(), Refusal>,
 }
 
 /// All herds.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Herds {
-    all: Slots<HerdId, Herd>,
+pub(super) struct Herds {
+    pub(super) all: Slots<HerdId, Herd>,
     pub(super) lineups: Lineups,
     ids: FxHashMap<HerdKey, HerdId>,
     /// Those whose first is asked in each cycle.
-    standing: BTreeSet<HerdId>,
+    pub(super) standing: BTreeSet<HerdId>,
     /// Those that wait for room, and those that wait for nodes: by the resource of which they ask for most, and how much.
-    by_amount: [Vec<BTreeSet<(i64, HerdId)>>; 2],
-    demands: usize,
+    pub(super) by_amount: [Vec<BTreeSet<(i64, HerdId)>>; 2],
+    pub(super) demands: usize,
     emptied: Vec<HerdId>,
-    queues: FxHashMap<QueueId, OfQueue>,
+    pub(super) queues: FxHashMap<QueueId, OfQueue>,
     parked: usize,
     /// How many of them wait because binds were refused.
     denied: usize,
     pub(super) rooms: Rooms,
     /// How many herds look for company.
-    seeking: usize,
+    pub(super) seeking: usize,
     /// How many herds are of jobs that have places.
     holding: usize,
     /// A pod that some term means was given a place in this cycle.
-    company: bool,
+    pub(super) company: bool,
     /// What plugins say of nodes may be another thing for some queue.
-    all_called: bool,
+    pub(super) all_called: bool,
 }
 
 impl Herds {
-    /// All entries, with those of jobs that left.
-    pub(super) fn entries(&self) -> impl Iterator<Item = (HerdId, super::Member)> {
-        self.all.iter().flat_map(|(id, herd)| herd.members.all().into_iter().map(move |member| (id, member)))
-    }
-
     pub(super) fn parked(&self) -> usize {
         self.parked
     }
@@ -300,13 +307,13 @@ impl Herds {
         self.denied
     }
 
-    pub(super) fn leave(&mut self, id: HerdId, job: &Job) {
+    pub(super) fn leave(&mut self, id: HerdId, denied: bool) {
         self.parked -= 1;
-        self.denied -= usize::from(job.place.denied);
-        if let Some(queue) = self.queues.get_mut(&job.queue) {
+        self.denied -= usize::from(denied);
+        let herd = &mut self.all[id];
+        if let Some(queue) = self.queues.get_mut(&herd.key.queue()) {
             queue.parked -= 1;
         }
-        let herd = &mut self.all[id];
         herd.live -= 1;
         if herd.live == 0 {
             self.emptied.push(id);
@@ -316,13 +323,13 @@ impl Herds {
         }
     }
 
-    pub(super) fn join(&mut self, id: HerdId, job: &Job) {
+    pub(super) fn join(&mut self, id: HerdId, denied: bool) {
         self.parked += 1;
-        self.denied += usize::from(job.place.denied);
-        if let Some(queue) = self.queues.get_mut(&job.queue) {
+        self.denied += usize::from(denied);
+        let herd = &mut self.all[id];
+        if let Some(queue) = self.queues.get_mut(&herd.key.queue()) {
             queue.parked += 1;
         }
-        let herd = &mut self.all[id];
         herd.live += 1;
         if herd.plain {
             self.lineups.note_moved(id);
@@ -373,14 +380,14 @@ impl Herds {
         self.set_cure(id, plight.cure, demand);
     }
 
-    fn doubt_rank(&mut self, id: HerdId) {
+    pub(super) fn doubt_rank(&mut self, id: HerdId) {
         let herd = &self.all[id];
         if let Some(rank) = &herd.rank {
             self.lineups.doubt(herd.key.queue(), rank);
         }
     }
 
-    fn drop_emptied(&mut self) {
+    pub(super) fn drop_emptied(&mut self) {
         for id in std::mem::take(&mut self.emptied) {
             if self.all.get(id).is_none_or(|herd| herd.live > 0) {
                 continue;
@@ -410,7 +417,7 @@ impl Herds {
     }
 
     /// The same where what jobs hold counts for their order, by parts of all that nodes can give.
-    fn order_by(&mut self, total: &Amounts) {
+    pub(super) fn order_by(&mut self, total: &Amounts) {
         if self.lineups.total != *total {
             self.lineups.total.clone_from(total);
             if self.holding > 0 {
@@ -420,47 +427,47 @@ impl Herds {
     }
 }
 
-impl World {
+impl Backlog {
     /// The herd of an id.
-    pub fn herd(&self, id: HerdId) -> Option<&Herd> {
-        self.pools.herds.all.get(id)
+    pub(super) fn herd(&self, id: HerdId) -> Option<&Herd> {
+        self.herds.all.get(id)
     }
 
     /// The herd of an id, to be changed.
-    pub fn herd_mut(&mut self, id: HerdId) -> Option<&mut Herd> {
-        self.pools.herds.all.get_mut(id)
+    pub(super) fn herd_mut(&mut self, id: HerdId) -> Option<&mut Herd> {
+        self.herds.all.get_mut(id)
     }
 
     /// The herd of a key, which a job is about to join that was refused. What its first is told goes for all of them.
-    pub fn ensure_herd(&mut self, key: HerdKey, plight: Plight, job: JobId) -> HerdId {
-        let Some(id) = self.pools.herds.ids.get(&key).copied() else { return self.found_herd(key, plight) };
-        let is_first = self.jobs[job].place.first_of == Some(id);
-        let demand = plight.demand.map(|(class, count)| self.demand(class, count));
-        let herd = &self.pools.herds.all[id];
+    pub(super) fn ensure_herd(&mut self, world: &World, key: HerdKey, plight: Plight, job: JobId) -> HerdId {
+        let Some(id) = self.herds.ids.get(&key).copied() else { return self.found_herd(world, key, plight) };
+        let is_first = self.row(job).first_of == Some(id);
+        let demand = plight.demand.map(|(class, count)| demand_of(world, class, count));
+        let herd = &self.herds.all[id];
         if herd.live == 0 {
-            self.pools.herds.renew(id, plight, demand);
+            self.herds.renew(id, plight, demand);
             return id;
         }
         let cure = if is_first { plight.cure } else { plight.cure.max(herd.cure) };
         if cure != herd.cure || herd.asks_for_more(demand.as_ref()) {
-            self.pools.herds.set_cure(id, cure, demand);
+            self.herds.set_cure(id, cure, demand);
         }
         id
     }
 
     /// The first of a herd went elsewhere without being told what the others wait for: they are to be asked themselves.
-    pub fn doubt_herd(&mut self, id: HerdId) {
-        let herds = &mut self.pools.herds;
+    pub(super) fn doubt_herd(&mut self, id: HerdId) {
+        let herds = &mut self.herds;
         if herds.all.get(id).is_some_and(|herd| matches!(herd.key, HerdKey::Alike(_))) {
             herds.set_cure(id, Cure::Any, None);
         }
     }
 
-    fn found_herd(&mut self, key: HerdKey, plight: Plight) -> HerdId {
+    fn found_herd(&mut self, world: &World, key: HerdKey, plight: Plight) -> HerdId {
         let Plight { cure, demand, seeks, plain, evicts, together } = plight;
-        let demand = demand.map(|(class, count)| self.demand(class, count));
+        let demand = demand.map(|(class, count)| demand_of(world, class, count));
         let stands = cure == Cure::Any && !plain;
-        let herds = &mut self.pools.herds;
+        let herds = &mut self.herds;
         let herd = Herd {
             key: key.clone(),
             cure,
@@ -490,38 +497,34 @@ impl World {
         id
     }
 
-    fn demand(&self, class: ClassId, count: u32) -> Demand {
-        let request = self.classes[class].request.clone();
-        let mut least = Amounts::new();
-        for (dim, amount) in request.iter() {
-            least.set(dim, amount.saturating_mul(i64::from(count)));
-        }
-        // Of two resources the scarcer one tells more herds apart.
-        let part = |amount: i64, total: i64| amount as f64 / total.max(1) as f64;
-        let parts = request.iter().map(|(dim, amount)| (part(amount, self.total.get(dim)), dim, amount));
-        let largest = parts.max_by(|a, b| a.0.total_cmp(&b.0).then(b.1.cmp(&a.1)));
-        let dominant = largest.map_or((0, 0), |(_, dim, amount)| (usize::from(dim.0), amount));
-        Demand { request, least, dominant }
-    }
-
     /// What is wrong with the counts, against a recount.
-    pub(super) fn check_pools(&self, note: &mut impl FnMut(bool, String)) {
-        let herds = &self.pools.herds;
-        let parked =
-            self.jobs.iter().filter(|(_, job)| matches!(job.place.state, super::awake::State::Parked(_)));
-        let parked: Vec<&Job> = parked.map(|(_, job)| job).collect();
+    pub(super) fn check_herds(&self, parked: &[Row], note: &mut impl FnMut(bool, String)) {
+        let herds = &self.herds;
         let live: usize = herds.all.iter().map(|(_, herd)| herd.live).sum();
         let of_queues: usize = herds.queues.values().map(|queue| queue.parked).sum();
         let counts = [herds.parked, live, of_queues].iter().all(|count| *count == parked.len());
         note(counts, "counts of parked jobs".to_owned());
-        let denied = parked.iter().filter(|job| job.place.denied).count();
+        let denied = parked.iter().filter(|row| row.denied).count();
         note(denied == herds.denied, "count of parked jobs whose binds were refused".to_owned());
         herds.lineups.check(&herds.all, note);
         for (id, herd) in herds.all.iter() {
             let entries = herd.members.all().into_iter();
-            let found = entries
-                .filter(|(job, serial)| self.jobs.get(*job).is_some_and(|job| job.is_entry(id, *serial)));
+            let found = entries.filter(|(job, serial)| self.is_entry(id, *job, *serial));
             note(found.count() == herd.live, format!("members of herd {id:?}"));
         }
     }
+}
+
+fn demand_of(world: &World, class: ClassId, count: u32) -> Demand {
+    let request = world.classes[class].request.clone();
+    let mut least = Amounts::new();
+    for (dim, amount) in request.iter() {
+        least.set(dim, amount.saturating_mul(i64::from(count)));
+    }
+    // Of two resources the scarcer one tells more herds apart.
+    let part = |amount: i64, total: i64| amount as f64 / total.max(1) as f64;
+    let parts = request.iter().map(|(dim, amount)| (part(amount, world.total.get(dim)), dim, amount));
+    let largest = parts.max_by(|a, b| a.0.total_cmp(&b.0).then(b.1.cmp(&a.1)));
+    let dominant = largest.map_or((0, 0), |(_, dim, amount)| (usize::from(dim.0), amount));
+    Demand { request, least, dominant }
 }

@@ -1,20 +1,32 @@
 //! Which of the jobs that wait a cycle looks at.
 //!
-//! A job that was refused for a reason that stands is parked in a herd of those that wait for the same (`world::herds`).
+//! A job that was refused for a reason that stands is parked in a herd of those that wait for the same (`herds`).
 //! When something happens that may lift the reason, the first of the herd is called, in the order of jobs; the next one
 //! when that has got what it asked for, in the same cycle. So what a backlog costs does not depend on its length, and who is
 //! placed where is what it would be if all were looked at.
+mod calls;
+mod herds;
 mod hunt;
+mod lineup;
+mod members;
 mod parking;
+mod pools;
+mod refusals;
+mod rooms;
 
 use crate::actions::Heap;
 use crate::session::Session;
+use herds::HerdId;
 pub(crate) use hunt::{Hunt, call as call_hunted};
+use members::{Member, Members};
 use parking::{Parking, parking};
 use phalanx_cluster::diagnosis::Refusal;
 use phalanx_cluster::event::{Dequeue, Time};
-use phalanx_cluster::id::{HerdId, JobId, QueueId};
-use phalanx_cluster::{Job, Member, Members, World};
+use phalanx_cluster::id::{JobId, QueueId};
+use phalanx_cluster::{Job, World};
+pub(crate) use pools::Backlog;
+pub use pools::Pending;
+pub(crate) use refusals::Refusals;
 
 /// How patient jobs are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,25 +60,27 @@ impl Patience {
 
 /// Calls those that a cycle has to look at.
 pub(crate) fn begin(session: &mut Session<'_>, patience: Patience) {
-    session.world.note_denied(session.now);
-    session.world.wake_watchers();
-    let rested = session.world.call_due(session.now, patience.flushed);
-    let changed = session.world.take_changed_queues();
+    for (job, until) in session.world.note_denied(session.now) {
+        session.backlog.call_at(job, until);
+    }
+    session.backlog.follow(session.world);
+    let rested = session.backlog.call_due(session.world, session.now, patience.flushed);
+    let changed = session.backlog.take_changed_queues();
     session.past.begin(session.now, session.world.nodes_stamp(), !changed.is_empty());
-    if session.world.parked() > 0 {
+    if session.backlog.parked() > 0 {
         call_of_queues(session, changed);
-        let mut herds = session.world.standing_herds();
-        herds.extend(rested.into_iter().filter(|herd| !session.world.stands(*herd)));
+        let mut herds = session.backlog.standing_herds();
+        herds.extend(rested.into_iter().filter(|herd| !session.backlog.stands(*herd)));
         hunt::line_up(session);
-        let growth = session.world.growth();
-        let with_room = session.world.herds_with_room(growth.as_ref());
+        let growth = session.backlog.growth(session.world);
+        let with_room = session.backlog.herds_with_room(session.world, growth.as_ref());
         hunt::begin(session, growth, patience);
         call_herds(session, &herds, patience);
         call_herds(session, &with_room, patience);
     }
-    session.world.forget_freed();
-    for job in session.world.awake_jobs() {
-        session.world.jobs[job].refusals.clear();
+    session.backlog.forget_freed();
+    for job in session.active_jobs() {
+        session.backlog.refusals.clear(job);
     }
 }
 
@@ -76,13 +90,13 @@ fn call_of_queues(session: &mut Session<'_>, mut changed: Vec<QueueId>) {
     let differs = |queue: QueueId, before: &Result<(), Refusal>| session.queue_refuses(queue) != *before;
     changed.extend(
         session
-            .world
+            .backlog
             .queues_with_parked()
             .filter(|(queue, before)| differs(*queue, before))
             .map(|(queue, _)| queue),
     );
     if !changed.is_empty() {
-        session.world.call_parked(|queue| changed.contains(&queue));
+        session.backlog.call_parked(|queue| changed.contains(&queue));
     }
 }
 
@@ -94,16 +108,16 @@ fn call_herds(session: &mut Session<'_>, herds: &[HerdId], patience: Patience) {
         first = leading(session, herds, patience.in_vain);
         let mut turns = patience.in_vain;
         for id in herds {
-            let Some(until) = session.world.herd(*id).map(|herd| herd.rests_until) else { continue };
+            let Some(until) = session.backlog.herd(*id).map(|herd| herd.rests_until) else { continue };
             if first.binary_search(id).is_ok() {
                 continue;
             }
             let has_turn = until <= session.now && turns > 0;
             turns -= usize::from(has_turn);
-            if has_turn || !session.world.may_rest(*id) {
+            if has_turn || !session.backlog.may_rest(*id) {
                 call_first(session, *id);
             } else {
-                session.world.rest_herd(*id, until.max(session.now));
+                session.backlog.rest_herd(*id, until.max(session.now));
             }
         }
     }
@@ -136,62 +150,62 @@ fn ahead<T: Copy>(
 
 /// The first of a herd.
 fn first(session: &mut Session<'_>, id: HerdId) -> Option<JobId> {
-    let mut members = std::mem::take(&mut session.world.herd_mut(id)?.members);
-    let lives = |member| is_entry(session.world, id, member);
+    session.backlog.follow(session.world);
+    let mut members = std::mem::take(&mut session.backlog.herd_mut(id)?.members);
+    let lives = |member| is_entry(&session.backlog, id, member);
     let first = members.first(lives, |a, b| session.job_order(a.0, b.0));
-    session.world.herd_mut(id)?.members = members;
+    session.backlog.herd_mut(id)?.members = members;
     first.map(|(job, _)| job)
 }
 
 /// Calls the first of a herd.
 fn call_first(session: &mut Session<'_>, id: HerdId) -> Option<JobId> {
     let job = first(session, id)?;
-    session.world.note_called(id);
-    session.world.call(job);
-    let it = &mut session.world.jobs[job];
-    it.place.first_of = Some(id);
-    it.refusals.clear();
+    session.backlog.note_called(id);
+    session.backlog.call(job);
+    session.backlog.set_first_of(job, id);
+    session.backlog.refusals.clear(job);
     Some(job)
 }
 
 /// The job that is to be asked next, when one has got what it asked for.
 pub(crate) fn call_next(session: &mut Session<'_>, job: JobId) -> Option<JobId> {
-    let herd = session.world.jobs[job].place.first_of.take()?;
-    session.world.herd_mut(herd)?.tries = 0;
+    let herd = session.backlog.take_first_of(job)?;
+    session.backlog.herd_mut(herd)?.tries = 0;
     call_first(session, herd)
 }
 
-fn is_entry(world: &World, herd: HerdId, (job, serial): Member) -> bool {
-    world.jobs.get(job).is_some_and(|job| job.is_entry(herd, serial))
+fn is_entry(backlog: &Backlog, herd: HerdId, (job, serial): Member) -> bool {
+    backlog.is_entry(herd, job, serial)
 }
 
 /// The cycle ends: says of all jobs that were looked at where they are until the next one.
 pub(crate) fn settle(session: &mut Session<'_>, patience: Patience) {
-    let awake = session.world.awake_jobs();
+    let awake = session.active_jobs();
     let (settled, waiting): (Vec<JobId>, Vec<JobId>) =
-        awake.into_iter().partition(|job| session.world.jobs[*job].is_settled());
+        awake.into_iter().partition(|job| session.backlog.is_settled(*job, &session.world.jobs[*job]));
     for job in settled {
-        session.world.settle_job(job);
+        session.backlog.settle_job(job);
     }
     for job in &waiting {
         if let Some(until) = session.world.awaits_group_until(*job, session.now) {
-            session.world.call_at(*job, until);
+            session.backlog.call_at(*job, until);
         }
     }
-    if waiting.len().saturating_add(session.world.parked()) <= patience.few {
-        session.world.call_parked(|_| true);
+    if waiting.len().saturating_add(session.backlog.parked()) <= patience.few {
+        session.backlog.call_parked(|_| true);
     } else {
         park_all(session, waiting, patience);
     }
-    session.world.note_rooms();
-    session.world.tidy_awake();
+    session.backlog.note_rooms(session.world);
+    session.backlog.tidy_awake(session.world);
     debug_assert!(knows_queues(session), "a queue has another answer than its parked jobs were given");
 }
 
 /// Whether what is known of queues with parked jobs is so: else all of those would be called in each cycle, or not when it
 /// changes.
 fn knows_queues(session: &Session<'_>) -> bool {
-    session.world.queues_with_parked().all(|(queue, known)| session.queue_refuses(queue) == *known)
+    session.backlog.queues_with_parked().all(|(queue, known)| session.queue_refuses(queue) == *known)
 }
 
 fn park_all(session: &mut Session<'_>, waiting: Vec<JobId>, patience: Patience) {
@@ -210,7 +224,7 @@ fn park_all(session: &mut Session<'_>, waiting: Vec<JobId>, patience: Patience) 
         let first: rustc_hash::FxHashSet<JobId> = first.into_iter().map(|(job, ())| job).collect();
         in_vain.retain(|job| !first.contains(job));
         for job in in_vain {
-            session.world.put_off(job, session.now);
+            session.backlog.put_off(job, session.now);
         }
     }
 }
@@ -224,42 +238,43 @@ fn may_be_off(world: &World, job: &Job) -> bool {
 
 fn park(session: &mut Session<'_>, job: JobId, parking: Parking, patience: Patience) {
     let queue = parking.key.queue();
-    if !session.world.knows_blocked(queue) {
+    if !session.backlog.knows_blocked(queue) {
         let blocked = session.queue_refuses(queue);
-        session.world.set_blocked(queue, blocked);
+        session.backlog.set_blocked(queue, blocked);
     }
-    let herd = session.world.ensure_herd(parking.key, parking.plight, job);
-    let first_of = session.world.jobs[job].place.first_of;
+    let herd = session.backlog.ensure_herd(session.world, parking.key, parking.plight, job);
+    let first_of = session.backlog.row(job).first_of;
     let in_vain = first_of == Some(herd);
     if let Some(left) = first_of.filter(|_| !in_vain) {
-        session.world.doubt_herd(left);
+        session.backlog.doubt_herd(left);
     }
+    let denied = session.backlog.is_denied(job);
     let flush = Time(session.now.0.saturating_add(patience.flush));
-    let serial = session.world.park(job, herd, parking.until, flush);
+    let serial = session.backlog.park(job, herd, denied, parking.until, flush);
     session.world.watch_claims(job, serial);
     if in_vain {
-        session.world.asked_in_vain(herd, session.now);
+        session.backlog.asked_in_vain(herd, session.now);
     }
-    let Some(it) = session.world.herd_mut(herd) else { return };
+    let Some(it) = session.backlog.herd_mut(herd) else { return };
     let (mut members, live) = (std::mem::take(&mut it.members), it.live());
     if members.entries() > 2 * live + 16 {
         members = without_strays(session, herd, &members);
     }
     add(session, herd, &mut members, (job, serial));
-    if let Some(it) = session.world.herd_mut(herd) {
+    if let Some(it) = session.backlog.herd_mut(herd) {
         it.members = members;
     }
 }
 
 fn without_strays(session: &Session<'_>, herd: HerdId, members: &Members) -> Members {
     let mut kept = Members::default();
-    for member in members.all().into_iter().filter(|member| is_entry(session.world, herd, *member)) {
+    for member in members.all().into_iter().filter(|member| is_entry(&session.backlog, herd, *member)) {
         add(session, herd, &mut kept, member);
     }
     kept
 }
 
 fn add(session: &Session<'_>, herd: HerdId, members: &mut Members, member: Member) {
-    let lives = |member| is_entry(session.world, herd, member);
+    let lives = |member| is_entry(&session.backlog, herd, member);
     members.push(member, lives, |a, b| session.job_order(a.0, b.0));
 }

@@ -4,8 +4,8 @@
 //! between; and what was given back in the middle of the cycle, after some were refused, is noted.
 use phalanx_resource::Amounts;
 
-use super::{Node, World};
-use crate::id::{Id, NodeId};
+use phalanx_cluster::id::{Id, NodeId};
+use phalanx_cluster::{Node, World};
 
 /// Nodes that are compared with each demand; of more of them, the largest room in each resource.
 const COMPARED: usize = 32;
@@ -54,7 +54,7 @@ pub(super) struct Rooms {
 
 /// What has grown.
 #[derive(Clone, Debug, Default)]
-pub struct Growth {
+pub(super) struct Growth {
     /// Nodes with more room, or other attributes.
     nodes: Vec<NodeId>,
     /// The most that any of them may have, of each resource.

@@ -4,10 +4,10 @@
 //! their places. In a binary heap a new member would stop below one that left, ahead of members that go before it.
 use std::cmp::Ordering;
 
-use crate::id::JobId;
+use phalanx_cluster::id::JobId;
 
 /// An entry of a job in a herd, and what tells it from an earlier one of the same job.
-pub type Member = (JobId, u32);
+pub(super) type Member = (JobId, u32);
 
 #[derive(Clone, Debug)]
 struct Entry {
@@ -20,7 +20,7 @@ struct Entry {
 
 /// Members, and some that left.
 #[derive(Clone, Debug, Default)]
-pub struct Members {
+pub(super) struct Members {
     entries: Vec<Entry>,
     unused: Vec<usize>,
     top: Option<usize>,
@@ -28,12 +28,12 @@ pub struct Members {
 
 impl Members {
     /// How many there are, with those that left and were not met since.
-    pub fn entries(&self) -> usize {
+    pub(super) fn entries(&self) -> usize {
         self.entries.len() - self.unused.len()
     }
 
     /// All, in no order, with those that left.
-    pub fn all(&self) -> Vec<Member> {
+    pub(super) fn all(&self) -> Vec<Member> {
         let (mut all, mut open) = (Vec::with_capacity(self.entries()), Vec::from_iter(self.top));
         while let Some(at) = open.pop() {
             let entry = &self.entries[at];
@@ -44,7 +44,7 @@ impl Members {
     }
 
     /// The first by an order, of those that are still in it.
-    pub fn first(
+    pub(super) fn first(
         &mut self,
         lives: impl Fn(Member) -> bool,
         order: impl Fn(Member, Member) -> Ordering,
@@ -61,7 +61,7 @@ impl Members {
     }
 
     /// Adds one.
-    pub fn push(
+    pub(super) fn push(
         &mut self,
         member: Member,
         lives: impl Fn(Member) -> bool,
@@ -118,7 +118,7 @@ impl Members {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::id::Id;
+    use phalanx_cluster::id::Id;
     use proptest::prelude::*;
 
     /// What happens to members.
