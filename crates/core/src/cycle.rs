@@ -114,7 +114,7 @@ impl Scheduler {
     /// Jobs that the next cycle looks at in any case, by id.
     pub fn active_jobs(&mut self, world: &mut World) -> Vec<JobId> {
         self.state.backlog.follow(world);
-        self.state.backlog.awake_jobs(world)
+        self.state.backlog.active_jobs(world)
     }
 
     /// How many jobs wait, by pool.
@@ -188,7 +188,7 @@ pub fn cycle(
         cycle: *cycle,
         wake: wake(&session),
         flush: flush(&session, patience),
-        turns: actions::gather::turns(session.world, &session.backlog.awake_jobs(session.world), now),
+        turns: actions::gather::turns(session.world, &session.backlog.active_jobs(session.world), now),
         decisions: std::mem::take(&mut session.decisions),
     };
     *past = session.past;
@@ -227,13 +227,13 @@ fn wake(session: &Session<'_>) -> Option<Time> {
     let Session { world, backlog, now, .. } = session;
     // For jobs that were refused before capacity was given back in this cycle, or admitted too late for it, and for those whose
     // search was cut short.
-    let again = (backlog.parked() > 0 && backlog.was_freed() || session.admitted_late).then_some(*now);
+    let again = (backlog.unschedulable() > 0 && backlog.was_freed() || session.admitted_late).then_some(*now);
     let again = again.or(session.cut_short.then_some(Time(now.0.saturating_add(CUT_SHORT))));
     let wakes = session.tiers.every().filter_map(|plugin| plugin.wake(world));
     wakes
         .chain(world.usage_ends())
         .chain(world.refusals_end(*now))
-        .chain(backlog.next_call())
+        .chain(backlog.next_retry())
         .chain(session.past.wake())
         .chain(session.rests_until)
         .chain(session.reserved.iter().filter_map(|job| reservation_ends(world, *job)))
@@ -244,7 +244,7 @@ fn wake(session: &Session<'_>) -> Option<Time> {
 
 /// When a cycle looks at jobs again though nothing has happened that may help them.
 fn flush(session: &Session<'_>, patience: Patience) -> Option<Time> {
-    let active = session.backlog.any_awake().then_some(Time(session.now.0.saturating_add(patience.flush)));
+    let active = session.backlog.any_active().then_some(Time(session.now.0.saturating_add(patience.flush)));
     session.backlog.next_flush().into_iter().chain(active).min()
 }
 

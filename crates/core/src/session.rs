@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::actions::Past;
-use crate::backlog::{Backlog, Hunt};
+use crate::backlog::{Backlog, Walks};
 use crate::decision::{Decision, Prepare};
 use crate::searches::Searches;
 use crate::statement::{Entry, Statement};
@@ -63,7 +63,7 @@ pub struct Session<'w> {
     /// Nodes that are kept in this cycle for gangs that gather room.
     pub(crate) gathered: Vec<NodeId>,
     /// Who was asked of those that wait for plain placing.
-    pub(crate) hunt: Hunt,
+    pub(crate) walks: Walks,
     /// What is known of evictions in cycles before.
     pub(crate) past: Past,
     /// Which jobs wait for what.
@@ -97,7 +97,7 @@ impl<'w> Session<'w> {
             reserved: BTreeSet::new(),
             allocated: !conf.has_action("allocate"),
             gathered: Vec::new(),
-            hunt: Hunt::default(),
+            walks: Walks::default(),
             past: Past::default(),
             backlog: Backlog::default(),
             stopwatch: outside.stopwatch,
@@ -120,7 +120,7 @@ impl<'w> Session<'w> {
     /// Jobs that this cycle looks at, by id.
     pub(crate) fn active_jobs(&mut self) -> Vec<JobId> {
         self.backlog.follow(self.world);
-        self.backlog.awake_jobs(self.world)
+        self.backlog.active_jobs(self.world)
     }
 
     /// Those of them that have tasks to place.

@@ -41,8 +41,8 @@ fn run(session: &mut Session<'_>) {
     // What is to be placed of a job is found out when it is its turn.
     let mut works: FxHashMap<JobId, Work> = FxHashMap::default();
     let mut line = Line::new(session, jobs);
-    for queue in session.hunt.queues() {
-        join_hunted(session, &mut line, queue);
+    for queue in session.walks.queues() {
+        join_fitting(session, &mut line, queue);
     }
     while let Some(queue) = line.first_queue(session) {
         serve_queue(session, &mut line, queue, &mut works);
@@ -94,7 +94,7 @@ fn is_admitted(session: &Session<'_>, job: JobId) -> bool {
 
 /// Puts the next one in line of those that waited for the same as one that was served.
 fn join_next(session: &mut Session<'_>, line: &mut Line, job: JobId, works: &mut FxHashMap<JobId, Work>) {
-    let Some(next) = backlog::call_next(session, job) else { return };
+    let Some(next) = backlog::try_next(session, job) else { return };
     works.remove(&next);
     if may_be_placed(session, next) {
         line.push(session, next);
@@ -102,13 +102,13 @@ fn join_next(session: &mut Session<'_>, line: &mut Line, job: JobId, works: &mut
 }
 
 /// Puts the next one of a queue in line of those that were not looked at so far and may fit.
-fn join_hunted(session: &mut Session<'_>, line: &mut Line, queue: QueueId) {
-    while let Some(job) = backlog::call_hunted(session, queue) {
+fn join_fitting(session: &mut Session<'_>, line: &mut Line, queue: QueueId) {
+    while let Some(job) = backlog::try_next_fitting(session, queue) {
         if may_be_placed(session, job) {
             line.push(session, job);
             return;
         }
-        session.hunt.served(queue, job, true);
+        session.walks.served(queue, job, true);
     }
 }
 
@@ -119,7 +119,7 @@ fn serve_queue(
     works: &mut FxHashMap<JobId, Work>,
 ) {
     if let Some(refusal) = session.overused(queue) {
-        session.hunt.leave(queue);
+        session.walks.leave(queue);
         for job in line.leave(queue) {
             if gather::is_gathering(session.world, job) {
                 gang::release(session, job);
@@ -142,8 +142,8 @@ fn serve_queue(
     if !in_vain {
         join_next(session, line, job, works);
     }
-    if session.hunt.served(queue, job, in_vain) {
-        join_hunted(session, line, queue);
+    if session.walks.served(queue, job, in_vain) {
+        join_fitting(session, line, queue);
     }
     if order::holds_up(session, job) {
         for behind in line.leave(queue) {

@@ -61,7 +61,7 @@ fn serve(session: &mut Session<'_>, line: &mut Line, job: JobId, work: &mut Work
     let before = pending(session);
     while !work.is_empty() && gang::serve(session, job, work) == Served::MoreToDo {}
     if pending(session) < before
-        && let Some(next) = backlog::call_next(session, job)
+        && let Some(next) = backlog::try_next(session, job)
         && session.job_blocked(next).is_ok()
     {
         line.push(session, next);

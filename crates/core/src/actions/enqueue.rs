@@ -41,7 +41,7 @@ fn run(session: &mut Session<'_>) {
     while let Some(queue) = line.first_queue(session) {
         let Some(job) = line.pop(session, queue) else { continue };
         if admit(session, job) {
-            if let Some(next) = backlog::call_next(session, job) {
+            if let Some(next) = backlog::try_next(session, job) {
                 line.push(session, next);
             }
         } else if order::is_strict(session, job) && !session.world.jobs[job].is_broken() {

@@ -1,4 +1,4 @@
-//! The members of a herd, of which the first is wanted. Jobs leave a herd without being looked up in it.
+//! The members of a class, of which the first is wanted. Jobs leave a class without being looked up in it.
 //!
 //! A pairing heap: who left is dropped when it is met at the top, and is never compared, so that those below it keep
 //! their places. In a binary heap a new member would stop below one that left, ahead of members that go before it.
@@ -6,7 +6,7 @@ use std::cmp::Ordering;
 
 use phalanx_cluster::id::JobId;
 
-/// An entry of a job in a herd, and what tells it from an earlier one of the same job.
+/// An entry of a job in a class, and what tells it from an earlier one of the same job.
 pub(super) type Member = (JobId, u32);
 
 #[derive(Clone, Debug)]

@@ -1,63 +1,63 @@
-//! The pools of the backlog: which jobs a cycle has to look at, and where the others are.
+//! The pools of the backlog: which jobs a cycle looks at, and where the others are.
 //!
-//! A cluster has many jobs that run and nothing is to be decided for. They are *settled*, in no pool: their statuses are
-//! written, and until something of theirs changes, a cycle would come to the same. Others wait and were refused for a reason
-//! that stands: they are *parked* in herds (`herds`), until something happens that may lift it. And those that were looked at
-//! in vain too often are *off* for a while. All others are *awake*.
+//! A job for which nothing is to be decided is in no pool: its status is written, and until something of the job changes, a
+//! cycle would decide the same. A job with a refusal that stands is *unschedulable*, in an equivalence class
+//! (`equivalence`), until something happens that may lift the refusal. A job that was tried in vain beside many others is in
+//! *backoff*. All other jobs are *active*.
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
-use super::herds::{HerdId, Herds};
+use super::equivalence::{JobClassId, JobClasses};
 use super::refusals::Refusals;
 use phalanx_cluster::diagnosis::Refusal;
 use phalanx_cluster::event::{Phase, Time};
 use phalanx_cluster::id::{Id, JobId, QueueId};
 use phalanx_cluster::{Job, JobChange, World, backoff};
 
-/// Where a job is.
+/// The pool of a job.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum State {
+pub(super) enum Pool {
     #[default]
-    Settled,
-    Awake,
-    Parked(HerdId),
-    Off,
+    None,
+    Active,
+    Unschedulable(JobClassId),
+    Backoff,
 }
 
-/// Where a job is, and how it came there.
+/// What the backlog knows of a job.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Row {
-    pub(super) state: State,
+    pub(super) state: Pool,
     /// Tells an entry in a heap from those that a job left behind.
     pub(super) serial: u32,
-    /// The herd whose first it was when it was called, as long as the next was not called.
-    pub(super) first_of: Option<HerdId>,
+    /// The class whose first it was when it was tried, as long as the next was not called.
+    pub(super) first_of: Option<JobClassId>,
     /// How often it was looked at in vain.
     tries: u8,
-    /// When it is called at the latest, as `timers` knows it.
+    /// When it is tried at the latest, as `timers` knows it.
     timer: Option<Time>,
     /// It stands in `flush`.
     listed: bool,
-    /// It was parked because binds were refused.
+    /// It was unschedulable because binds were refused.
     pub(super) denied: bool,
 }
 
-/// The jobs that wait, by pool, and what calls those that are not looked at in each cycle.
+/// The jobs that wait, by pool, and what retries those that are not looked at in each cycle.
 #[derive(Debug, Default)]
 pub(crate) struct Backlog {
-    /// By job.
+    /// By job id.
     rows: Vec<Row>,
-    /// The jobs of some Cluster were taken in.
+    /// The jobs of the Cluster are known.
     follows: bool,
-    /// The jobs that are awake, and some that are gone.
-    awake: Vec<JobId>,
-    pub(super) herds: Herds,
+    /// The jobs that are active, and some that are gone.
+    active: Vec<JobId>,
+    pub(super) classes: JobClasses,
     /// Why jobs wait.
     pub(crate) refusals: Refusals,
     off: BinaryHeap<Reverse<(Time, JobId, u32)>>,
-    off_herds: BinaryHeap<Reverse<(Time, HerdId)>>,
+    backoff_classes: BinaryHeap<Reverse<(Time, JobClassId)>>,
     timers: BinaryHeap<Reverse<(Time, JobId)>>,
-    /// When parked jobs are called whatever happened, in the order of these times.
+    /// When unschedulable jobs are tried whatever happened, in the order of these times.
     flush: VecDeque<(Time, JobId)>,
     serial: u32,
     /// Queues that were added, changed or removed since the last cycle.
@@ -76,7 +76,7 @@ pub struct Pending {
 }
 
 impl Backlog {
-    /// Takes in what changed in the Cluster since it was asked last: jobs that changed are woken.
+    /// Takes in what changed in the Cluster since the last call: jobs that changed become active.
     pub(crate) fn follow(&mut self, world: &mut World) {
         if !std::mem::replace(&mut self.follows, true) {
             let changes = world.take_changes();
@@ -90,24 +90,24 @@ impl Backlog {
         }
         let changes = world.take_changes();
         for id in changes.gone {
-            self.leave_herd(id);
+            self.leave_class(id);
             self.refusals.clear(id);
             if let Some(row) = self.rows.get_mut(id.index()) {
                 *row = Row::default();
             }
         }
         if changes.order {
-            self.herds.unrank_all();
+            self.classes.unrank_all();
         }
         self.rows.resize(world.jobs.bound().max(self.rows.len()), Row::default());
         for (id, change) in changes.jobs {
-            let sleeps = change == JobChange::Minor && self.row(id).state == State::Settled;
+            let sleeps = change == JobChange::Minor && self.row(id).state == Pool::None;
             if world.jobs.get(id).is_some() && !sleeps {
                 self.activate(id);
             }
         }
         self.changed_queues.extend(changes.queues);
-        changes.freed.into_iter().for_each(|node| self.herds.rooms.note(node));
+        changes.freed.into_iter().for_each(|node| self.classes.capacities.note(node));
         self.wake_watchers(world);
     }
 
@@ -116,11 +116,11 @@ impl Backlog {
         *self = Self { refusals: std::mem::take(&mut self.refusals), ..Self::default() };
     }
 
-    /// Wakes parked jobs to whose claims something happened.
+    /// Activates unschedulable jobs of which a volume or device claim changed.
     fn wake_watchers(&mut self, world: &mut World) {
         for (job, serial) in world.take_watchers() {
             let row = self.row(job);
-            if matches!(row.state, State::Parked(_)) && row.serial == serial {
+            if matches!(row.state, Pool::Unschedulable(_)) && row.serial == serial {
                 self.activate(job);
             }
         }
@@ -137,55 +137,55 @@ impl Backlog {
         &mut self.rows[id.index()]
     }
 
-    /// Something of a job changed.
+    /// Activates a job that changed.
     pub(crate) fn activate(&mut self, id: JobId) {
-        if self.row(id).state != State::Awake {
+        if self.row(id).state != Pool::Active {
             self.wake(id);
             self.row_mut(id).tries = 0;
         }
     }
 
-    fn leave_herd(&mut self, id: JobId) {
+    fn leave_class(&mut self, id: JobId) {
         let row = self.row(id);
-        if let State::Parked(herd) = row.state {
-            self.herds.leave(herd, row.denied);
+        if let Pool::Unschedulable(class) = row.state {
+            self.classes.leave(class, row.denied);
         }
     }
 
     fn wake(&mut self, id: JobId) {
-        self.leave_herd(id);
+        self.leave_class(id);
         let row = self.row_mut(id);
-        (row.state, row.first_of) = (State::Awake, None);
-        self.awake.push(id);
+        (row.state, row.first_of) = (Pool::Active, None);
+        self.active.push(id);
     }
 
-    /// A number that no entry has.
+    /// A serial number that no entry of a job has yet.
     fn next_serial(&mut self) -> u32 {
         self.serial = self.serial.wrapping_add(1);
         self.serial
     }
 
-    /// Jobs that are awake, by id.
-    pub(crate) fn awake_jobs(&self, world: &World) -> Vec<JobId> {
-        let mut jobs = self.awake.clone();
-        jobs.retain(|id| world.jobs.get(*id).is_some() && self.row(*id).state == State::Awake);
+    /// Jobs that are active, by id.
+    pub(crate) fn active_jobs(&self, world: &World) -> Vec<JobId> {
+        let mut jobs = self.active.clone();
+        jobs.retain(|id| world.jobs.get(*id).is_some() && self.row(*id).state == Pool::Active);
         jobs.sort_unstable();
         jobs.dedup();
         jobs
     }
 
-    /// Calls a parked job: nothing of it changed, but its reason to wait may be gone.
+    /// Tries an unschedulable job: nothing of it changed, but its reason to wait may be gone.
     pub(super) fn call(&mut self, id: JobId) {
         self.wake(id);
     }
 
-    /// The herd whose first a job was when it was called.
-    pub(super) fn set_first_of(&mut self, id: JobId, herd: HerdId) {
-        self.row_mut(id).first_of = Some(herd);
+    /// The class whose first a job was when it was tried.
+    pub(super) fn set_first_of(&mut self, id: JobId, class: JobClassId) {
+        self.row_mut(id).first_of = Some(class);
     }
 
-    /// The same; then it is that no more.
-    pub(super) fn take_first_of(&mut self, id: JobId) -> Option<HerdId> {
+    /// Takes the class whose first a job was when it was tried.
+    pub(super) fn take_first_of(&mut self, id: JobId) -> Option<JobClassId> {
         self.row_mut(id).first_of.take()
     }
 
@@ -194,35 +194,43 @@ impl Backlog {
         self.row(id).first_of.is_some()
     }
 
-    /// Whether a job is the one that an entry in a herd means.
-    pub(super) fn is_entry(&self, herd: HerdId, id: JobId, serial: u32) -> bool {
+    /// Whether a job is the one that an entry in a class means.
+    pub(super) fn is_entry(&self, class: JobClassId, id: JobId, serial: u32) -> bool {
         let row = self.row(id);
-        row.state == State::Parked(herd) && row.serial == serial
+        row.state == Pool::Unschedulable(class) && row.serial == serial
     }
 
-    /// The job sleeps until something of it changes.
+    /// Takes a job out of all pools until something of the job changes.
     pub(super) fn settle_job(&mut self, id: JobId) {
-        self.row_mut(id).state = State::Settled;
+        self.row_mut(id).state = Pool::None;
     }
 
-    /// Puts a job into a herd: `flush` is when it is called in any case, `until` when its refusal may end by itself. Returns
-    /// the number by which its entry in the herd is known.
-    pub(super) fn park(&mut self, id: JobId, herd: HerdId, denied: bool, until: Time, flush: Time) -> u32 {
+    /// Puts a job into a class: `flush` is when it is tried in any case, `until` when its refusal may end by itself. Returns
+    /// the number by which its entry in the class is known.
+    pub(super) fn park(
+        &mut self,
+        id: JobId,
+        class: JobClassId,
+        denied: bool,
+        until: Time,
+        flush: Time,
+    ) -> u32 {
         let serial = self.next_serial();
         if until < Time::NEVER {
-            self.call_at(id, until);
+            self.retry_at(id, until);
         }
         if !self.row(id).listed {
             self.flush.push_back((flush, id));
         }
         let row = self.row_mut(id);
-        *row = Row { state: State::Parked(herd), serial, first_of: None, denied, listed: true, ..*row };
-        self.herds.join(herd, denied);
+        *row =
+            Row { state: Pool::Unschedulable(class), serial, first_of: None, denied, listed: true, ..*row };
+        self.classes.join(class, denied);
         serial
     }
 
     /// A cycle is due at this time, and looks at the job.
-    pub(crate) fn call_at(&mut self, id: JobId, time: Time) {
+    pub(crate) fn retry_at(&mut self, id: JobId, time: Time) {
         let row = self.row_mut(id);
         let time = row.timer.map_or(time, |known| known.min(time));
         if row.timer.replace(time) != Some(time) {
@@ -230,27 +238,27 @@ impl Backlog {
         }
     }
 
-    /// Leaves a job alone for a while.
-    pub(super) fn put_off(&mut self, id: JobId, now: Time) {
+    /// Puts a job into backoff.
+    pub(super) fn back_off(&mut self, id: JobId, now: Time) {
         let serial = self.next_serial();
         let row = self.row_mut(id);
         let tries = row.tries.saturating_add(1);
-        *row = Row { state: State::Off, serial, first_of: None, tries, ..*row };
+        *row = Row { state: Pool::Backoff, serial, first_of: None, tries, ..*row };
         self.off.push(Reverse((backoff(now, tries), id, serial)));
     }
 
-    /// Leaves a herd alone for a while: its first was called in vain.
-    pub(super) fn put_off_herd(&mut self, herd: HerdId, until: Time) {
-        self.off_herds.push(Reverse((until, herd)));
+    /// Puts a class into backoff: its first job was tried in vain.
+    pub(super) fn back_off_class(&mut self, class: JobClassId, until: Time) {
+        self.backoff_classes.push(Reverse((until, class)));
     }
 
-    /// Calls those whose time has come; at most `flushed` of those that are called in any case. Returns the herds whose turn
+    /// Tries those whose time has come; at most `flushed` of those that are tried in any case. Returns the classes whose turn
     /// it is again.
-    pub(super) fn call_due(&mut self, world: &World, now: Time, flushed: usize) -> Vec<HerdId> {
+    pub(super) fn retry_due(&mut self, world: &World, now: Time, flushed: usize) -> Vec<JobClassId> {
         while let Some(Reverse((_, id, serial))) = self.off.peek().copied().filter(|it| it.0.0 <= now) {
             self.off.pop();
             let row = self.row(id);
-            if row.state == State::Off && row.serial == serial {
+            if row.state == Pool::Backoff && row.serial == serial {
                 self.call(id);
             }
         }
@@ -258,61 +266,62 @@ impl Backlog {
             self.timers.pop();
             if world.jobs.get(id).is_some() && self.row(id).timer == Some(time) {
                 self.row_mut(id).timer = None;
-                self.call_if_aside(id);
+                self.retry_if_unschedulable(id);
             }
         }
         for _ in 0..flushed {
             let Some((_, id)) = self.flush.front().copied().filter(|(at, _)| *at <= now) else { break };
             self.flush.pop_front();
             self.row_mut(id).listed = false;
-            self.call_if_aside(id);
+            self.retry_if_unschedulable(id);
         }
-        let mut herds = Vec::new();
-        while let Some(Reverse((_, herd))) = self.off_herds.peek().copied().filter(|it| it.0.0 <= now) {
-            self.off_herds.pop();
-            herds.push(herd);
+        let mut classes = Vec::new();
+        while let Some(Reverse((_, class))) = self.backoff_classes.peek().copied().filter(|it| it.0.0 <= now)
+        {
+            self.backoff_classes.pop();
+            classes.push(class);
         }
-        herds
+        classes
     }
 
-    fn call_if_aside(&mut self, id: JobId) {
-        if matches!(self.row(id).state, State::Parked(_)) {
+    fn retry_if_unschedulable(&mut self, id: JobId) {
+        if matches!(self.row(id).state, Pool::Unschedulable(_)) {
             self.call(id);
         }
     }
 
-    /// When somebody is to be called though nothing happens.
-    pub(crate) fn next_call(&self) -> Option<Time> {
+    /// When somebody is to be tried though nothing happens.
+    pub(crate) fn next_retry(&self) -> Option<Time> {
         let off = self.off.peek().map(|it| it.0.0);
-        let herd = self.off_herds.peek().map(|it| it.0.0);
+        let class = self.backoff_classes.peek().map(|it| it.0.0);
         let timer = self.timers.peek().map(|it| it.0.0);
-        let passed_over = self.herds.lineups.wake();
-        off.into_iter().chain(herd).chain(timer).chain(passed_over).min()
+        let passed_over = self.classes.indexes.wake();
+        off.into_iter().chain(class).chain(timer).chain(passed_over).min()
     }
 
-    /// When parked jobs are called next whatever happened.
+    /// When unschedulable jobs are tried next whatever happened.
     pub(crate) fn next_flush(&self) -> Option<Time> {
         self.flush.front().map(|(time, _)| *time)
     }
 
-    /// Whether anybody is awake, when a cycle has ended.
-    pub(crate) fn any_awake(&self) -> bool {
-        !self.awake.is_empty()
+    /// Whether any job is active, when a cycle has ended.
+    pub(crate) fn any_active(&self) -> bool {
+        !self.active.is_empty()
     }
 
-    /// Forgets who is no longer awake.
-    pub(super) fn tidy_awake(&mut self, world: &World) {
-        let jobs = self.awake_jobs(world);
+    /// Drops jobs from the list of active jobs that are in another pool by now.
+    pub(super) fn tidy_active(&mut self, world: &World) {
+        let jobs = self.active_jobs(world);
         for id in &jobs {
-            if let Some(herd) = self.take_first_of(*id) {
-                self.doubt_herd(herd);
+            if let Some(class) = self.take_first_of(*id) {
+                self.doubt_class(class);
             }
         }
-        self.awake = jobs;
+        self.active = jobs;
         self.forget_timers(world);
     }
 
-    /// Nobody need be called any more who has nothing to wait for.
+    /// Drops timers of jobs without pods that wait.
     fn forget_timers(&mut self, world: &World) {
         while let Some(Reverse((time, id))) = self.timers.peek().copied() {
             let job = world.jobs.get(id).filter(|_| self.row(id).timer == Some(time));
@@ -336,20 +345,20 @@ impl Backlog {
         job.waiting() == 0 && !to_admit && !job.had_no_turn() && self.refusals.of(id).is_empty()
     }
 
-    /// How many jobs are parked.
-    pub(crate) fn parked(&self) -> usize {
-        self.herds.parked()
+    /// How many jobs are unschedulable.
+    pub(crate) fn unschedulable(&self) -> usize {
+        self.classes.unschedulable()
     }
 
     /// How many jobs wait, by pool.
     pub(crate) fn pending(&self, world: &World) -> Pending {
-        let denied = self.herds.denied();
+        let denied = self.classes.denied();
         let mut pending = Pending {
-            unschedulable: self.parked() - denied,
-            backoff: self.off_jobs().count() + denied,
+            unschedulable: self.unschedulable() - denied,
+            backoff: self.backoff_jobs().count() + denied,
             ..Pending::default()
         };
-        for id in self.awake_jobs(world) {
+        for id in self.active_jobs(world) {
             let job = &world.jobs[id];
             let waits = job.waiting() > 0 || (job.phase == Phase::Pending && job.exists);
             let refused =
@@ -364,11 +373,11 @@ impl Backlog {
         pending
     }
 
-    fn off_jobs(&self) -> impl Iterator<Item = JobId> {
+    fn backoff_jobs(&self) -> impl Iterator<Item = JobId> {
         self.off.iter().filter_map(|it| {
             let (_, id, serial) = it.0;
             let row = self.row(id);
-            (row.state == State::Off && row.serial == serial).then_some(id)
+            (row.state == Pool::Backoff && row.serial == serial).then_some(id)
         })
     }
 
@@ -379,10 +388,11 @@ impl Backlog {
         }
         let rows = |id: JobId| self.row(id);
         for (id, job) in world.jobs.iter() {
-            let overslept = rows(id).state == State::Settled && !self.is_settled(id, job);
+            let overslept = rows(id).state == Pool::None && !self.is_settled(id, job);
             note(!overslept, format!("job {} waits and is not looked at", job.key));
         }
-        let parked = world.jobs.ids().map(rows).filter(|row| matches!(row.state, State::Parked(_)));
-        self.check_herds(&parked.collect::<Vec<_>>(), note);
+        let unschedulable =
+            world.jobs.ids().map(rows).filter(|row| matches!(row.state, Pool::Unschedulable(_)));
+        self.check_classes(&unschedulable.collect::<Vec<_>>(), note);
     }
 }

@@ -148,7 +148,7 @@ fn starves(session: &Session<'_>, job: JobId) -> bool {
 
 /// Puts the next one in line of those that waited for the same as one that was served.
 fn join_next(session: &mut Session<'_>, line: &mut Line, job: JobId) {
-    if let Some(next) = backlog::call_next(session, job).filter(|next| starves(session, *next)) {
+    if let Some(next) = backlog::try_next(session, job).filter(|next| starves(session, *next)) {
         line.push(session, next);
     }
 }
@@ -310,7 +310,7 @@ impl Planner {
         self.may_ask(session, aim, purpose)?;
         let forbidden = session.past.takes.forbidden(&Party::of(session.world, aim.job));
         if let Some(until) = forbidden.until {
-            session.backlog.call_at(aim.job, until);
+            session.backlog.retry_at(aim.job, until);
         }
         let like = like(session, aim, purpose, &forbidden);
         if let Some(why) = self.refused.get(&like) {
@@ -318,7 +318,7 @@ impl Planner {
         }
         if let Some((until, why)) = session.past.vain.answer(&like) {
             if let Some(until) = until {
-                session.backlog.call_at(aim.job, until);
+                session.backlog.retry_at(aim.job, until);
             }
             return Err(refusal(why));
         }

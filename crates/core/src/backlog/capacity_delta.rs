@@ -1,13 +1,13 @@
-//! Where room has grown since the last cycle.
+//! Where capacity has grown since the last cycle.
 //!
-//! At the end of a cycle the room of the nodes is taken down. What is more at the beginning of the next one has come in
+//! At the end of a cycle the free capacity of the nodes is taken down. What is more at the beginning of the next one has come in
 //! between; and what was given back in the middle of the cycle, after some were refused, is noted.
 use phalanx_resource::Amounts;
 
 use phalanx_cluster::id::{Id, NodeId};
 use phalanx_cluster::{Node, World};
 
-/// Nodes that are compared with each demand; of more of them, the largest room in each resource.
+/// Nodes that are compared with each demand; of more of them, the largest free capacity in each resource.
 const COMPARED: usize = 32;
 
 /// A node as it was.
@@ -40,13 +40,13 @@ impl Seen {
     }
 }
 
-/// The rooms as they were at the end of the last cycle.
+/// The capacities as they were at the end of the last cycle.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Rooms {
+pub(super) struct Capacities {
     seen: Vec<Option<Seen>>,
     /// How far the log of touched nodes was read; missing when nothing was taken down.
     cursor: Option<u64>,
-    /// Nodes on which room was given back in the middle of the cycle.
+    /// Nodes on which capacity was freed in the middle of the cycle.
     noted: Vec<NodeId>,
     /// What all nodes may have.
     spare: Amounts,
@@ -54,8 +54,8 @@ pub(super) struct Rooms {
 
 /// What has grown.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Growth {
-    /// Nodes with more room, or other attributes.
+pub(super) struct CapacityDelta {
+    /// Nodes with more capacity, or other attributes.
     nodes: Vec<NodeId>,
     /// The most that any of them may have, of each resource.
     pub(super) room: Amounts,
@@ -65,7 +65,7 @@ pub(super) struct Growth {
     spare: Amounts,
 }
 
-impl Growth {
+impl CapacityDelta {
     fn add(&mut self, id: NodeId, node: &Node, reshaped: bool) {
         self.nodes.push(id);
         self.room.max_with(&free(node));
@@ -120,7 +120,7 @@ pub(super) fn clamped(amounts: &Amounts) -> Amounts {
     amounts
 }
 
-impl Rooms {
+impl Capacities {
     /// What all nodes may have, as far as it was taken down.
     pub(super) fn spare(&self) -> &Amounts {
         &self.spare
@@ -139,8 +139,8 @@ impl Rooms {
     }
 
     /// What has grown; nothing where nothing has.
-    pub(super) fn growth(&self, world: &World) -> Option<Growth> {
-        let mut growth = Growth { spare: self.spare.clone(), ..Growth::default() };
+    pub(super) fn delta(&self, world: &World) -> Option<CapacityDelta> {
+        let mut delta = CapacityDelta { spare: self.spare.clone(), ..CapacityDelta::default() };
         let touched = self.cursor.and_then(|cursor| world.touched_since(cursor));
         let Some(touched) = touched else { return Some(Self::all(world)) };
         let mut ids: Vec<NodeId> = touched.iter().chain(&self.noted).copied().collect();
@@ -149,30 +149,30 @@ impl Rooms {
         for id in ids {
             let seen = self.seen.get(id.index()).and_then(Option::as_ref);
             if let Some(seen) = seen {
-                growth.spare.sub(&clamped(&seen.free));
+                delta.spare.sub(&clamped(&seen.free));
             }
             let Some(node) = world.nodes.get(id) else { continue };
             let now = Seen::of(node);
-            growth.spare.add(&clamped(&now.free));
+            delta.spare.add(&clamped(&now.free));
             let reshaped = seen.is_none_or(|seen| {
                 seen.statics != now.statics || has_more(&now.allocatable, &seen.allocatable)
             });
             let more = |seen: &Seen| has_more(&now.future, &seen.future) || has_more(&now.idle, &seen.idle);
             if reshaped || seen.is_none_or(more) || self.noted.contains(&id) {
-                growth.add(id, node, reshaped);
+                delta.add(id, node, reshaped);
             }
         }
-        (!growth.nodes.is_empty()).then_some(growth)
+        (!delta.nodes.is_empty()).then_some(delta)
     }
 
     /// All there is.
-    pub(super) fn all(world: &World) -> Growth {
-        let mut growth = Growth::default();
+    pub(super) fn all(world: &World) -> CapacityDelta {
+        let mut delta = CapacityDelta::default();
         for (id, node) in world.nodes.iter() {
-            growth.spare.add(&clamped(&free(node)));
-            growth.add(id, node, true);
+            delta.spare.add(&clamped(&free(node)));
+            delta.add(id, node, true);
         }
-        growth
+        delta
     }
 
     /// Takes down what there is, if anybody waits for more.

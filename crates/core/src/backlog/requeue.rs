@@ -1,7 +1,7 @@
-//! Who waits for what: the herd that a job joins when it was refused.
+//! The class that a refused job joins, and its queueing hint.
 use std::sync::Arc;
 
-use super::herds::{Cure, HerdKey, Holds, Plight, Run, Shape, Stand};
+use super::equivalence::{Awaits, Holds, JobClassKey, QueueingHint, Run, ServedBy, Signature};
 use crate::session::Session;
 use crate::unserved::EVICTING_ACTIONS;
 use phalanx_cluster::diagnosis::{NoEviction, Refusal, Unfit};
@@ -9,23 +9,23 @@ use phalanx_cluster::event::{Dequeue, Phase, QueueGate, Time};
 use phalanx_cluster::id::{ClassId, JobId, TaskId, TermId};
 use phalanx_cluster::{Job, Status, World};
 
-/// Where a job goes that was refused for a reason that stands.
-pub(super) struct Parking {
-    pub(super) key: HerdKey,
-    pub(super) plight: Plight,
+/// Where a job waits that has a refusal that stands.
+pub(super) struct Requeue {
+    pub(super) key: JobClassKey,
+    pub(super) hint: QueueingHint,
     /// When the refusal may end by itself.
     pub(super) until: Time,
 }
 
-impl Parking {
-    fn simple(key: HerdKey, cure: Cure, until: Time) -> Self {
-        Self { key, plight: Plight { cure, ..Plight::default() }, until }
+impl Requeue {
+    fn simple(key: JobClassKey, awaits: Awaits, until: Time) -> Self {
+        Self { key, hint: QueueingHint { awaits, ..QueueingHint::default() }, until }
     }
 }
 
-/// Where a job is to be parked; `None` when it has to be looked at in the next cycle, as those that had no turn have unless
+/// The class that a job joins; `None` when it has to be looked at in the next cycle, as those that had no turn have unless
 /// they are too many.
-pub(super) fn parking(session: &Session<'_>, id: JobId, crowd: bool) -> Option<Parking> {
+pub(super) fn requeue(session: &Session<'_>, id: JobId, crowd: bool) -> Option<Requeue> {
     let (job, refusals) = (&session.world.jobs[id], session.backlog.refusals.of(id));
     if (job.had_no_turn() && !crowd) || refusals.is_empty() {
         return None;
@@ -35,7 +35,7 @@ pub(super) fn parking(session: &Session<'_>, id: JobId, crowd: bool) -> Option<P
     let denied = session.world.denied_until(id, session.now);
     let until = stands?.into_iter().chain(denied).min().unwrap_or(Time::NEVER);
     if is_blocked(session, id) {
-        return Some(Parking::simple(HerdKey::Blocked(job.queue), Cure::Queue, until));
+        return Some(Requeue::simple(JobClassKey::Blocked(job.queue), Awaits::Queue, until));
     }
     let may_grow = !job.has_places() || (job.grows() && session.job_ready(id));
     if !may_grow || waits_at_gate(session.world, job) {
@@ -43,28 +43,28 @@ pub(super) fn parking(session: &Session<'_>, id: JobId, crowd: bool) -> Option<P
     }
     // One that would only grow holds up nobody, whatever its queue.
     if session.world.queues[job.queue].dequeue == Dequeue::Fifo && !job.has_places() {
-        let stand = stand_behind(session.world, job, refusals)?;
-        return Some(Parking::simple(HerdKey::Behind(job.queue, stand), Cure::Any, until));
+        let stand = served_by(session.world, job, refusals)?;
+        return Some(Requeue::simple(JobClassKey::Behind(job.queue, stand), Awaits::Any, until));
     }
     let pending = pending(session.world, job);
     if pending.is_empty() && job.has_places() {
         return None;
     }
     let evicts = may_evict(session, id, &pending);
-    let cure = if job.phase == Phase::Pending {
+    let awaits = if job.phase == Phase::Pending {
         admission(refusals)?
     } else {
-        cure(session, refusals, &pending, evicts)
+        awaits(session, refusals, &pending, evicts)
     };
-    let shape = shape(session, id, &pending, evicts);
-    let alike = shape.tasks.len() == 1;
+    let signature = signature(session, id, &pending, evicts);
+    let alike = signature.tasks.len() == 1;
     let plain = alike && is_plain(session, job, &pending);
-    let demand = (alike && (plain || cure < Cure::Any)).then(|| demand(session, id, pending[0]));
-    let cure = if demand.is_some() { cure } else { Cure::Any };
+    let demand = (alike && (plain || awaits < Awaits::Any)).then(|| demand(session, id, pending[0]));
+    let awaits = if demand.is_some() { awaits } else { Awaits::Any };
     let seeks = pending.iter().any(|task| session.world.class_of(*task).carried.seeks());
     let together = pending.first().and_then(|task| together(session.world, *task));
-    let plight = Plight { cure, demand, seeks, plain, evicts, together };
-    Some(Parking { key: HerdKey::Alike(Arc::new(shape)), plight, until })
+    let hint = QueueingHint { awaits, demand, seeks, plain, evicts, together };
+    Some(Requeue { key: JobClassKey::Alike(Arc::new(signature)), hint, until })
 }
 
 /// Tasks that have no places.
@@ -85,7 +85,7 @@ fn demand(session: &Session<'_>, id: JobId, first: TaskId) -> (ClassId, u32) {
     (session.world.tasks[first].class, if whole { job.min_member.max(1) } else { 1 })
 }
 
-/// Whether no room would help: no action gets as far as to ask for any.
+/// Whether no capacity would help: no action gets as far as to ask for any.
 fn is_blocked(session: &Session<'_>, id: JobId) -> bool {
     let world = &*session.world;
     let job = &world.jobs[id];
@@ -109,48 +109,48 @@ fn waits_at_gate(world: &World, job: &Job) -> bool {
 }
 
 /// Where a job stands that waits for others in its queue and for nothing else, and whom a single action would serve.
-fn stand_behind(world: &World, job: &Job, refusals: &[Refusal]) -> Option<Stand> {
+fn served_by(world: &World, job: &Job, refusals: &[Refusal]) -> Option<ServedBy> {
     let behind = |refusal: &Refusal| matches!(refusal, Refusal::Behind { .. });
     if !refusals.iter().all(behind) {
         return None;
     }
     if job.phase == Phase::Pending {
-        return Some(Stand::Admission);
+        return Some(ServedBy::Admission);
     }
     let all = |best_effort: bool| {
         let same =
             |task: &TaskId| !world.tasks[*task].gated && world.class_of(*task).best_effort == best_effort;
         job.tasks.iter().all(same)
     };
-    if all(false) { Some(Stand::Requests) } else { all(true).then_some(Stand::BestEffort) }
+    if all(false) { Some(ServedBy::Requests) } else { all(true).then_some(ServedBy::BestEffort) }
 }
 
 /// What may have a job admitted that was not.
-fn admission(refusals: &[Refusal]) -> Option<Cure> {
+fn admission(refusals: &[Refusal]) -> Option<Awaits> {
     let known = |refusal: &Refusal| {
         use Refusal::{Enqueue, Gated, Promised, ResourceQuota};
         matches!(refusal, Enqueue { .. } | Promised { .. } | ResourceQuota { .. } | Gated(_))
     };
     let asked = |refusal: &Refusal| !matches!(refusal, Refusal::Gated(_));
-    (refusals.iter().all(known) && refusals.iter().any(asked)).then_some(Cure::Any)
+    (refusals.iter().all(known) && refusals.iter().any(asked)).then_some(Awaits::Any)
 }
 
 /// What may have a job placed that was refused.
-fn cure(session: &Session<'_>, refusals: &[Refusal], pending: &[TaskId], evicts: bool) -> Cure {
+fn awaits(session: &Session<'_>, refusals: &[Refusal], pending: &[TaskId], evicts: bool) -> Awaits {
     let world = &*session.world;
     let plain = |task: &TaskId| {
         let (task, class) = (&world.tasks[*task], world.class_of(*task));
         class.pvcs.is_empty() && !task.gated && task.claims.is_none() && !class.carried.restricts()
     };
     if !pending.iter().all(plain) || !refusals.iter().all(is_of_room) {
-        return Cure::Any;
+        return Awaits::Any;
     }
     let too_large =
         |refusal: &Refusal| matches!(refusal, Refusal::Eviction { why: NoEviction::TooLarge, .. });
     if refusals.iter().any(too_large) {
-        return Cure::Nodes;
+        return Awaits::Nodes;
     }
-    if evicts { Cure::Any } else { Cure::Room }
+    if evicts { Awaits::Any } else { Awaits::Room }
 }
 
 /// Whether somebody may be evicted for a job that waits.
@@ -161,14 +161,14 @@ fn may_evict(session: &Session<'_>, id: JobId, pending: &[TaskId]) -> bool {
 }
 
 /// Whether a job of alike tasks gets its places from the action allocate, or by evictions, or not at all: without any there
-/// has to be room for as many as it needs, whatever else it waits for.
+/// has to be capacity for as many as it needs, whatever else it waits for.
 fn is_plain(session: &Session<'_>, job: &Job, pending: &[TaskId]) -> bool {
     let world = &*session.world;
     let served = |task: &TaskId| !world.tasks[*task].gated && !world.class_of(*task).best_effort;
     job.phase != Phase::Pending && pending.iter().all(served)
 }
 
-/// Whether nothing but room, or a node, would help.
+/// Whether nothing but capacity, or a node, would help.
 fn is_of_room(refusal: &Refusal) -> bool {
     match refusal {
         Refusal::Nodes { error, .. } => error.reasons.keys().all(is_of_node),
@@ -177,8 +177,8 @@ fn is_of_room(refusal: &Refusal) -> bool {
     }
 }
 
-/// Whether a reason is about a node's room or attributes, not about what is elsewhere or else on the node: a port may be free
-/// again, say, though there is no more room than before.
+/// Whether a reason is about a node's capacity or attributes, not about what is elsewhere or else on the node: a port may be free
+/// again, say, though there is no more capacity than before.
 fn is_of_node(reason: &Unfit) -> bool {
     use Unfit::{Insufficient, NodeAffinity, NotReady, Other, Reserved, Taint, TooManyPods, Unschedulable};
     matches!(
@@ -194,7 +194,7 @@ fn is_of_node(reason: &Unfit) -> bool {
     )
 }
 
-fn shape(session: &Session<'_>, id: JobId, pending: &[TaskId], evicts: bool) -> Shape {
+fn signature(session: &Session<'_>, id: JobId, pending: &[TaskId], evicts: bool) -> Signature {
     let world = &*session.world;
     let job = &world.jobs[id];
     let holds = || Holds {
@@ -203,7 +203,7 @@ fn shape(session: &Session<'_>, id: JobId, pending: &[TaskId], evicts: bool) -> 
         of_roles: job.roles.iter().map(|role| role.counts).collect(),
         alone: evicts.then_some(id),
     };
-    Shape {
+    Signature {
         queue: job.queue,
         namespace: job.key.namespace.clone(),
         kind: job.kind,

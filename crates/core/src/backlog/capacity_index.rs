@@ -1,23 +1,23 @@
-//! Herds that wait for plain placing, in the order in which their first would be served.
+//! Classes of jobs that wait for plain placing, in the order in which their first would be served.
 //!
-//! They stand in blocks, each of which knows the least that any of its herds asks for. So those that ask for more than there
+//! They stand in blocks, each of which knows the least that any of its classes asks for. So those that ask for more than there
 //! is are passed over by the hundred, and what is looked for is the next that may fit, not all that might.
 use std::sync::Arc;
 
 use phalanx_resource::Amounts;
 use rustc_hash::FxHashMap;
 
-use super::herds::{Herd, HerdId, Herds};
+use super::capacity_delta::{CapacityDelta, clamped, free};
+use super::equivalence::{JobClass, JobClassId, JobClasses};
 use super::pools::Backlog;
-use super::rooms::{Growth, clamped, free};
 use phalanx_cluster::event::{Key, Time};
 use phalanx_cluster::id::{JobId, QueueId, Slots, TermId, TopologyId};
 use phalanx_cluster::{Change, Terms, World};
 
-/// Herds of a block before it is cut in two.
+/// Classes of a block before it is cut in two.
 const FULL: usize = 512;
 
-/// What a herd asks for and when it was asked; or of several the least of each.
+/// What a class asks for and when it was asked; or of several the least of each.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Bounds {
     /// One of its pods.
@@ -51,14 +51,14 @@ impl Bounds {
     }
 }
 
-/// Room that has grown, and since which cycle those that wait for it are to be asked.
+/// Capacity that has grown, and since which cycle those that wait for it are to be asked.
 #[derive(Clone, Debug)]
 struct Pending {
-    growth: Arc<Growth>,
+    delta: Arc<CapacityDelta>,
     since: u64,
 }
 
-/// The largest rooms there may be, of each resource.
+/// The largest free capacities there may be, of each resource.
 #[derive(Clone, Debug)]
 pub(super) struct Largest {
     /// On a node.
@@ -102,7 +102,7 @@ fn largest_domain(world: &World, topology: TopologyId) -> Amounts {
 /// Who is looked for.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Sought<'a> {
-    /// Whom there may be room for, by the largest rooms where they are known.
+    /// Whom there may be capacity for, by the largest free capacities where they are known.
     Fitting(Option<&'a Largest>),
     /// Those for whom others may be evicted.
     Evicting,
@@ -117,11 +117,11 @@ struct Search<'a> {
     spare: &'a Amounts,
     /// Those that rest longer are passed over; nobody where it is missing.
     rested: Option<Time>,
-    /// Those that were called in this cycle are passed over.
+    /// Those that were tried in this cycle are passed over.
     cycle: u64,
 }
 
-/// Where a walk over the herds of a queue is.
+/// Where a walk over the classes of a queue is.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Cursor {
     block: usize,
@@ -130,7 +130,7 @@ pub(super) struct Cursor {
     pub(super) wake: Option<Time>,
 }
 
-/// The place of a herd.
+/// The place of a class.
 #[derive(Clone, Debug)]
 pub(super) struct Rank {
     block: u32,
@@ -142,7 +142,7 @@ pub(super) struct Rank {
 
 #[derive(Clone, Debug, Default)]
 struct Block {
-    herds: Vec<(HerdId, JobId)>,
+    classes: Vec<(JobClassId, JobId)>,
     /// Missing when it has to be worked out anew.
     bounds: Option<Bounds>,
     /// Where all of them have to find their places in one domain of a topology, for there is nobody yet whom they seek: that,
@@ -155,29 +155,29 @@ impl Block {
         (self.bounds, self.together) = (None, None);
     }
 
-    fn refresh(&mut self, all: &Slots<HerdId, Herd>, world: &World) {
+    fn refresh(&mut self, all: &Slots<JobClassId, JobClass>, world: &World) {
         if self.bounds.is_some() {
             return;
         }
-        let herds = || self.herds.iter().filter_map(|(id, _)| all.get(*id));
-        self.together = one_topology(world, herds());
-        self.bounds = herds().filter_map(Herd::bounds).reduce(|all, one| all.join(&one));
+        let classes = || self.classes.iter().filter_map(|(id, _)| all.get(*id));
+        self.together = one_topology(world, classes());
+        self.bounds = classes().filter_map(JobClass::bounds).reduce(|all, one| all.join(&one));
     }
 
-    /// Whether there may be room in one domain for any of its herds.
+    /// Whether there may be capacity in one domain for any of its classes.
     fn has_domain(&self, search: &Search<'_>) -> bool {
         let (Some((topology, _)), Some(bounds)) = (&self.together, &self.bounds) else { return true };
         search.largest_domain(*topology).is_none_or(|most| bounds.least.fits(most))
     }
 }
 
-/// The topology in one domain of which all of some herds have to be, if it is the same, and their terms, sorted.
+/// The topology in one domain of which all of some classes have to be, if it is the same, and their terms, sorted.
 fn one_topology<'w>(
     world: &World,
-    herds: impl Iterator<Item = &'w Herd>,
+    classes: impl Iterator<Item = &'w JobClass>,
 ) -> Option<(TopologyId, Vec<TermId>)> {
     let (mut topology, mut terms) = (None, Vec::new());
-    for term in herds.map(Herd::together) {
+    for term in classes.map(JobClass::together) {
         let of = topology_to_share(world, term?)?;
         if *topology.get_or_insert(of) != of {
             return None;
@@ -188,10 +188,10 @@ fn one_topology<'w>(
     Some((topology?, terms))
 }
 
-/// The herds of a queue.
+/// The classes of a queue.
 #[derive(Clone, Debug, Default)]
-struct Lineup {
-    /// Names of the blocks, by which herds know theirs.
+struct CapacityIndex {
+    /// Names of the blocks, by which classes know theirs.
     names: Vec<u32>,
     blocks: Vec<Block>,
     last_name: u32,
@@ -200,55 +200,55 @@ struct Lineup {
     round: u64,
 }
 
-impl Lineup {
+impl CapacityIndex {
     fn at(&self, name: u32) -> Option<usize> {
         self.names.iter().position(|other| *other == name)
     }
 
-    fn remove(&mut self, id: HerdId, rank: &Rank) {
+    fn remove(&mut self, id: JobClassId, rank: &Rank) {
         let Some(at) = self.at(rank.block) else { return };
         let block = &mut self.blocks[at];
-        block.herds.retain(|(other, _)| *other != id);
+        block.classes.retain(|(other, _)| *other != id);
         block.doubt();
-        if block.herds.is_empty() {
+        if block.classes.is_empty() {
             self.blocks.remove(at);
             self.names.remove(at);
         }
     }
 
-    /// Puts a herd where it belongs; returns the name of its block, and which herds have another one now.
+    /// Puts a class where it belongs; returns the name of its block, and which classes have another one now.
     fn insert(
         &mut self,
-        id: HerdId,
+        id: JobClassId,
         job: JobId,
         bounds: &Bounds,
         goes_before: impl Fn(JobId) -> bool,
-    ) -> (u32, Option<(u32, Vec<HerdId>)>) {
+    ) -> (u32, Option<(u32, Vec<JobClassId>)>) {
         if self.blocks.is_empty() {
             self.add_block(0, Block::default());
         }
         let after =
-            self.blocks.partition_point(|block| !goes_before(block.herds.first().map_or(job, |it| it.1)));
+            self.blocks.partition_point(|block| !goes_before(block.classes.first().map_or(job, |it| it.1)));
         let at = after.saturating_sub(1);
         let block = &mut self.blocks[at];
-        let place = block.herds.partition_point(|(_, other)| !goes_before(*other));
-        block.herds.insert(place, (id, job));
+        let place = block.classes.partition_point(|(_, other)| !goes_before(*other));
+        block.classes.insert(place, (id, job));
         block.bounds = match block.bounds.take() {
             Some(all) if !bounds.seeks => Some(all.join(bounds)),
-            None if block.herds.len() == 1 && !bounds.seeks => Some(bounds.clone()),
+            None if block.classes.len() == 1 && !bounds.seeks => Some(bounds.clone()),
             _ => None,
         };
         block.together = None;
         let name = self.names[at];
-        (name, (self.blocks[at].herds.len() > FULL).then(|| self.cut(at)))
+        (name, (self.blocks[at].classes.len() > FULL).then(|| self.cut(at)))
     }
 
-    fn cut(&mut self, at: usize) -> (u32, Vec<HerdId>) {
+    fn cut(&mut self, at: usize) -> (u32, Vec<JobClassId>) {
         let block = &mut self.blocks[at];
-        let herds = block.herds.split_off(FULL / 2);
+        let classes = block.classes.split_off(FULL / 2);
         block.doubt();
-        let moved = herds.iter().map(|(id, _)| *id).collect();
-        (self.add_block(at + 1, Block { herds, ..Block::default() }), moved)
+        let moved = classes.iter().map(|(id, _)| *id).collect();
+        (self.add_block(at + 1, Block { classes, ..Block::default() }), moved)
     }
 
     fn add_block(&mut self, at: usize, block: Block) -> u32 {
@@ -258,27 +258,27 @@ impl Lineup {
         self.last_name
     }
 
-    fn notice(&mut self, growth: &Arc<Growth>, cycle: u64) {
-        let growth = match self.pending.take() {
-            Some(before) => Arc::new(before.growth.and(growth)),
-            None => Arc::clone(growth),
+    fn notice(&mut self, delta: &Arc<CapacityDelta>, cycle: u64) {
+        let delta = match self.pending.take() {
+            Some(before) => Arc::new(before.delta.and(delta)),
+            None => Arc::clone(delta),
         };
-        self.pending = Some(Pending { growth, since: cycle });
+        self.pending = Some(Pending { delta, since: cycle });
     }
 
-    fn next(&mut self, known: Known<'_>, cursor: &mut Cursor, search: &Search<'_>) -> Option<HerdId> {
-        let Known { world, herds } = known;
+    fn next(&mut self, known: Known<'_>, cursor: &mut Cursor, search: &Search<'_>) -> Option<JobClassId> {
+        let Known { world, classes } = known;
         while cursor.block < self.blocks.len() {
-            self.blocks[cursor.block].refresh(herds, world);
+            self.blocks[cursor.block].refresh(classes, world);
             let block = &self.blocks[cursor.block];
             let may_be =
                 block.bounds.as_ref().filter(|it| self.may_be(it, search) && block.has_domain(search));
             let any = may_be.is_some_and(|it| cursor.has_rested(it, search));
-            let rest = if any { &block.herds[cursor.at..] } else { &[] };
+            let rest = if any { &block.classes[cursor.at..] } else { &[] };
             for (at, (id, _)) in rest.iter().enumerate() {
-                let Some(herd) = herds.get(*id) else { continue };
-                let Some(bounds) = herd.bounds() else { continue };
-                if self.is(world, &bounds, herd.together(), search) && cursor.has_rested(&bounds, search) {
+                let Some(class) = classes.get(*id) else { continue };
+                let Some(bounds) = class.bounds() else { continue };
+                if self.is(world, &bounds, class.together(), search) && cursor.has_rested(&bounds, search) {
                     cursor.at += at + 1;
                     return Some(*id);
                 }
@@ -295,15 +295,15 @@ impl Lineup {
             Sought::Evicting => return bounds.evicts,
             Sought::Turn(round) => return bounds.evicts && bounds.looked < round,
         };
-        let due = |it: &Pending| bounds.asked < it.since && it.growth.may_take(&bounds.request);
+        let due = |it: &Pending| bounds.asked < it.since && it.delta.may_take(&bounds.request);
         (bounds.stands || self.pending.as_ref().is_some_and(due))
             && bounds.least.fits(search.spare)
             && most.is_none_or(|most| bounds.request.fits(&most.node))
     }
 
-    /// Whether a herd is one.
+    /// Whether a class is one.
     fn is(&self, world: &World, bounds: &Bounds, together: Option<TermId>, search: &Search<'_>) -> bool {
-        let grown = |it: &Pending| it.growth.takes(world, &bounds.request);
+        let grown = |it: &Pending| it.delta.takes(world, &bounds.request);
         bounds.asked < search.cycle
             && self.may_be(bounds, search)
             && (bounds.stands || self.pending.as_ref().is_some_and(grown))
@@ -312,13 +312,13 @@ impl Lineup {
 }
 
 impl Search<'_> {
-    /// Whether there may be room for so much in one domain, for pods that all have to be where the first of them is.
+    /// Whether there may be capacity for so much in one domain, for pods that all have to be where the first of them is.
     fn has_domain(&self, world: &World, term: TermId, least: &Amounts) -> bool {
         let largest = || self.largest_domain(topology_to_share(world, term)?);
         !matches!(self.sought, Sought::Fitting(Some(_))) || largest().is_none_or(|most| least.fits(most))
     }
 
-    /// The largest room in any domain of a topology, where it is known.
+    /// The largest free capacity in any domain of a topology, where it is known.
     fn largest_domain(&self, topology: TopologyId) -> Option<&Amounts> {
         let Sought::Fitting(Some(most)) = self.sought else { return None };
         most.domains.iter().find(|(id, _)| *id == topology).map(|(_, most)| most)
@@ -336,23 +336,23 @@ impl Cursor {
     }
 }
 
-/// All lineups.
+/// All capacity indexes, by queue.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Lineups {
-    of: FxHashMap<QueueId, Lineup>,
-    /// Herds that may stand where they do not belong.
-    moved: Vec<HerdId>,
+pub(super) struct CapacityIndexes {
+    of: FxHashMap<QueueId, CapacityIndex>,
+    /// Classes that may stand where they do not belong.
+    moved: Vec<JobClassId>,
     /// Counts cycles in which anybody was to be asked.
     cycle: u64,
     /// When somebody is to be asked who was passed over.
     wake: Option<Time>,
     /// How far the log of what changed with terms was read.
     cursor: u64,
-    /// What all nodes could give when herds got their ranks.
+    /// What all nodes could give when classes got their ranks.
     pub(super) total: Amounts,
 }
 
-impl Lineups {
+impl CapacityIndexes {
     pub(super) fn is_empty(&self) -> bool {
         self.of.is_empty() && self.moved.is_empty()
     }
@@ -365,36 +365,36 @@ impl Lineups {
         self.wake
     }
 
-    pub(super) fn note_moved(&mut self, id: HerdId) {
+    pub(super) fn note_moved(&mut self, id: JobClassId) {
         self.moved.push(id);
     }
 
     /// Nobody has a rank any more.
     pub(super) fn clear(&mut self) {
-        for lineup in self.of.values_mut() {
-            lineup.names.clear();
-            lineup.blocks.clear();
+        for capacity_index in self.of.values_mut() {
+            capacity_index.names.clear();
+            capacity_index.blocks.clear();
         }
     }
 
-    pub(super) fn remove(&mut self, queue: QueueId, id: HerdId, rank: &Rank) {
-        let Some(lineup) = self.of.get_mut(&queue) else { return };
-        lineup.remove(id, rank);
-        if lineup.blocks.is_empty() {
+    pub(super) fn remove(&mut self, queue: QueueId, id: JobClassId, rank: &Rank) {
+        let Some(capacity_index) = self.of.get_mut(&queue) else { return };
+        capacity_index.remove(id, rank);
+        if capacity_index.blocks.is_empty() {
             self.of.remove(&queue);
         }
     }
 
-    /// What a herd asks for, or when it was asked, is another thing now.
+    /// What a class asks for, or when it was asked, is another thing now.
     pub(super) fn doubt(&mut self, queue: QueueId, rank: &Rank) {
-        if let Some(lineup) = self.of.get_mut(&queue)
-            && let Some(at) = lineup.at(rank.block)
+        if let Some(capacity_index) = self.of.get_mut(&queue)
+            && let Some(at) = capacity_index.at(rank.block)
         {
-            lineup.blocks[at].doubt();
+            capacity_index.blocks[at].doubt();
         }
     }
 
-    /// What changed with terms since this was done last: herds may have to go where others are now, or need not any more.
+    /// What changed with terms since this was done last: classes may have to go where others are now, or need not any more.
     fn follow_terms(&mut self, terms: &Terms) {
         let changes = terms.changes(std::mem::replace(&mut self.cursor, terms.changes_end()));
         // Missing when it may be any.
@@ -409,7 +409,7 @@ impl Lineups {
         if risen.as_ref().is_some_and(Vec::is_empty) {
             return;
         }
-        for block in self.of.values_mut().flat_map(|lineup| &mut lineup.blocks) {
+        for block in self.of.values_mut().flat_map(|capacity_index| &mut capacity_index.blocks) {
             let Some((_, known)) = &block.together else { continue };
             let is_known = |term: &TermId| known.binary_search(term).is_ok();
             if risen.as_ref().is_none_or(|risen| risen.iter().any(is_known)) {
@@ -419,20 +419,20 @@ impl Lineups {
     }
 
     /// What is wrong with them.
-    pub(super) fn check(&self, herds: &Slots<HerdId, Herd>, note: &mut impl FnMut(bool, String)) {
-        for (queue, lineup) in &self.of {
-            for (name, block) in lineup.names.iter().zip(&lineup.blocks) {
-                for (id, job) in &block.herds {
-                    let herd = herds.get(*id);
+    pub(super) fn check(&self, classes: &Slots<JobClassId, JobClass>, note: &mut impl FnMut(bool, String)) {
+        for (queue, capacity_index) in &self.of {
+            for (name, block) in capacity_index.names.iter().zip(&capacity_index.blocks) {
+                for (id, job) in &block.classes {
+                    let class = classes.get(*id);
                     let stands =
-                        herd.and_then(Herd::rank).is_some_and(|it| it.block == *name && it.job == *job);
-                    note(stands, format!("place of herd {id:?} in the lineup of {queue:?}"));
+                        class.and_then(JobClass::rank).is_some_and(|it| it.block == *name && it.job == *job);
+                    note(stands, format!("place of class {id:?} in the capacity_index of {queue:?}"));
                 }
             }
         }
-        let ranked = herds.iter().filter(|(_, herd)| herd.rank().is_some()).count();
-        let listed: usize = self.of.values().flat_map(|it| &it.blocks).map(|block| block.herds.len()).sum();
-        note(ranked == listed, "herds in lineups".to_owned());
+        let ranked = classes.iter().filter(|(_, class)| class.rank().is_some()).count();
+        let listed: usize = self.of.values().flat_map(|it| &it.blocks).map(|block| block.classes.len()).sum();
+        note(ranked == listed, "classes in indexes".to_owned());
     }
 }
 
@@ -445,77 +445,77 @@ fn topology_to_share(world: &World, term: TermId) -> Option<TopologyId> {
 #[derive(Clone, Copy)]
 struct Known<'a> {
     world: &'a World,
-    herds: &'a Slots<HerdId, Herd>,
+    classes: &'a Slots<JobClassId, JobClass>,
 }
 
 impl Backlog {
-    /// Herds that may stand where they do not belong, each once.
-    pub(super) fn take_moved_herds(&mut self) -> Vec<HerdId> {
-        let mut moved = std::mem::take(&mut self.herds.lineups.moved);
+    /// Classes that may stand where they do not belong, each once.
+    pub(super) fn take_moved_classes(&mut self) -> Vec<JobClassId> {
+        let mut moved = std::mem::take(&mut self.classes.indexes.moved);
         moved.sort_unstable();
         moved.dedup();
         moved
     }
 
-    /// Whether a herd stands where it does by its first.
-    pub(super) fn is_ranked_by(&self, world: &World, id: HerdId, first: JobId) -> bool {
+    /// Whether a class stands where it does by its first.
+    pub(super) fn is_ranked_by(&self, world: &World, id: JobClassId, first: JobId) -> bool {
         let job = &world.jobs[first];
-        let rank = self.herd(id).and_then(Herd::rank);
+        let rank = self.job_class(id).and_then(JobClass::rank);
         rank.is_some_and(|it| it.job == first && it.key == job.key && it.created == job.created)
     }
 
-    /// Takes a herd out of its queue's lineup.
-    pub(super) fn unrank(&mut self, id: HerdId) {
-        let Some(herd) = self.herd_mut(id) else { return };
-        let (queue, rank) = (herd.queue(), herd.take_rank());
+    /// Takes a class out of its queue's capacity index.
+    pub(super) fn unrank(&mut self, id: JobClassId) {
+        let Some(class) = self.job_class_mut(id) else { return };
+        let (queue, rank) = (class.queue(), class.take_rank());
         if let Some(rank) = rank {
-            self.herds.lineups.remove(queue, id, &rank);
+            self.classes.indexes.remove(queue, id, &rank);
         }
     }
 
-    /// Puts a herd where it belongs by its first: `goes_before` says before whom.
+    /// Puts a class where it belongs by its first: `goes_before` says before whom.
     pub(super) fn rank(
         &mut self,
         world: &World,
-        id: HerdId,
+        id: JobClassId,
         first: JobId,
         goes_before: impl Fn(JobId) -> bool,
     ) {
-        let Some((queue, bounds)) = self.herd(id).and_then(|it| Some((it.queue(), it.bounds()?))) else {
+        let Some((queue, bounds)) = self.job_class(id).and_then(|it| Some((it.queue(), it.bounds()?))) else {
             return;
         };
-        let mut lineup = self.herds.lineups.of.remove(&queue).unwrap_or_default();
-        let (block, cut) = lineup.insert(id, first, &bounds, goes_before);
-        self.herds.lineups.of.insert(queue, lineup);
+        let mut capacity_index = self.classes.indexes.of.remove(&queue).unwrap_or_default();
+        let (block, cut) = capacity_index.insert(id, first, &bounds, goes_before);
+        self.classes.indexes.of.insert(queue, capacity_index);
         let job = &world.jobs[first];
         let rank = Rank { block, job: first, key: job.key.clone(), created: job.created };
-        if let Some(herd) = self.herd_mut(id) {
-            herd.set_rank(rank);
+        if let Some(class) = self.job_class_mut(id) {
+            class.set_rank(rank);
         }
         let (name, moved) = cut.unwrap_or_default();
         for id in moved {
-            if let Some(rank) = self.herd_mut(id).and_then(Herd::rank_mut) {
+            if let Some(rank) = self.job_class_mut(id).and_then(JobClass::rank_mut) {
                 rank.block = name;
             }
         }
     }
 
-    /// A cycle begins: those that wait for the room that has grown are to be asked. Returns the queues that have a lineup.
-    pub(super) fn begin_hunt(&mut self, growth: Option<Growth>) -> Vec<QueueId> {
-        let lineups = &mut self.herds.lineups;
-        lineups.of.retain(|_, lineup| !lineup.blocks.is_empty());
-        lineups.cycle += 1;
-        lineups.wake = None;
-        if let Some(growth) = growth.map(Arc::new) {
-            lineups.of.values_mut().for_each(|lineup| lineup.notice(&growth, lineups.cycle));
+    /// A cycle begins: those that wait for the capacity that has grown are to be asked. Returns the queues that have a capacity index.
+    pub(super) fn begin_walks(&mut self, delta: Option<CapacityDelta>) -> Vec<QueueId> {
+        let indexes = &mut self.classes.indexes;
+        indexes.of.retain(|_, capacity_index| !capacity_index.blocks.is_empty());
+        indexes.cycle += 1;
+        indexes.wake = None;
+        if let Some(delta) = delta.map(Arc::new) {
+            indexes.of.values_mut().for_each(|capacity_index| capacity_index.notice(&delta, indexes.cycle));
         }
-        let mut queues: Vec<QueueId> = lineups.of.keys().copied().collect();
+        let mut queues: Vec<QueueId> = indexes.of.keys().copied().collect();
         queues.sort_unstable();
         queues
     }
 
-    /// The next herd of a queue that is looked for and was not called in this cycle, from a cursor on, which moves behind it.
-    /// Those that wait for room on nodes where it has grown are asked about these nodes.
+    /// The next class of a queue that is looked for and was not tried in this cycle, from a cursor on, which moves behind it.
+    /// Those that wait for capacity on nodes where it has grown are asked about these nodes.
     pub(super) fn next_in_line(
         &mut self,
         world: &World,
@@ -523,13 +523,13 @@ impl Backlog {
         cursor: &mut Cursor,
         sought: Sought<'_>,
         rested: Option<Time>,
-    ) -> Option<HerdId> {
-        self.herds.lineups.follow_terms(&world.terms);
-        let mut lineup = self.herds.lineups.of.remove(&queue)?;
-        let Herds { rooms, lineups, .. } = &self.herds;
-        let search = Search { sought, spare: rooms.spare(), rested, cycle: lineups.cycle };
-        let next = lineup.next(Known { world, herds: &self.herds.all }, cursor, &search);
-        self.herds.lineups.of.insert(queue, lineup);
+    ) -> Option<JobClassId> {
+        self.classes.indexes.follow_terms(&world.terms);
+        let mut capacity_index = self.classes.indexes.of.remove(&queue)?;
+        let JobClasses { capacities, indexes, .. } = &self.classes;
+        let search = Search { sought, spare: capacities.spare(), rested, cycle: indexes.cycle };
+        let next = capacity_index.next(Known { world, classes: &self.classes.all }, cursor, &search);
+        self.classes.indexes.of.insert(queue, capacity_index);
         next
     }
 
@@ -540,27 +540,27 @@ impl Backlog {
         queue: QueueId,
         cursor: &mut Cursor,
         now: Time,
-    ) -> Option<HerdId> {
-        let round = self.herds.lineups.of.get(&queue)?.round;
+    ) -> Option<JobClassId> {
+        let round = self.classes.indexes.of.get(&queue)?.round;
         if let Some(id) = self.next_in_line(world, queue, cursor, Sought::Turn(round), Some(now)) {
             return Some(id);
         }
-        let cycle = self.herds.lineups.cycle;
-        self.herds.lineups.of.get_mut(&queue)?.round = cycle;
+        let cycle = self.classes.indexes.cycle;
+        self.classes.indexes.of.get_mut(&queue)?.round = cycle;
         *cursor = Cursor { wake: cursor.wake, ..Cursor::default() };
         self.next_in_line(world, queue, cursor, Sought::Turn(cycle), Some(now))
     }
 
-    /// All of a queue were asked that may be helped by the room that has grown.
-    pub(super) fn end_hunt(&mut self, queue: QueueId) {
-        if let Some(lineup) = self.herds.lineups.of.get_mut(&queue) {
-            lineup.pending = None;
+    /// All of a queue were asked that may be helped by the capacity that has grown.
+    pub(super) fn end_walk(&mut self, queue: QueueId) {
+        if let Some(capacity_index) = self.classes.indexes.of.get_mut(&queue) {
+            capacity_index.pending = None;
         }
     }
 
     /// Somebody who was passed over is to be asked then.
-    pub(super) fn hunt_again(&mut self, at: Time) {
-        let wake = &mut self.herds.lineups.wake;
+    pub(super) fn walk_again(&mut self, at: Time) {
+        let wake = &mut self.classes.indexes.wake;
         *wake = Some(wake.map_or(at, |wake| wake.min(at)));
     }
 }

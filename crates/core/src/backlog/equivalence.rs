@@ -1,17 +1,17 @@
-//! Herds: parked jobs that wait for the same.
+//! Equivalence classes: unschedulable jobs that get the same answers.
 //!
-//! Jobs of one shape get the same answers, so the first of them is asked for all: the others are called, one by one, when
-//! the one before got what it asked for. What a herd waits for says when its first is called (`calls`).
+//! Jobs of one signature get the same answers, so the first of them is asked for all: the others are tried, one by one, when
+//! the one before got what it asked for. What a class waits for says when its first is tried (`hints`).
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use phalanx_resource::Amounts;
 use rustc_hash::FxHashMap;
 
-use super::lineup::{Bounds, Lineups, Rank};
+use super::capacity_delta::Capacities;
+use super::capacity_index::{Bounds, CapacityIndexes, Rank};
 use super::members::Members;
 use super::pools::{Backlog, Row};
-use super::rooms::Rooms;
 use phalanx_cluster::annotation::Annotations;
 use phalanx_cluster::diagnosis::Refusal;
 use phalanx_cluster::event::{Phase, Time};
@@ -20,9 +20,9 @@ use phalanx_cluster::{Asks, Counts, DeviceLike, JobKind, World};
 
 /// Jobs that wait for the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) struct HerdId(u32);
+pub(super) struct JobClassId(u32);
 
-impl Id for HerdId {
+impl Id for JobClassId {
     fn from_index(index: usize) -> Self {
         Self(u32::try_from(index).unwrap_or(u32::MAX))
     }
@@ -70,7 +70,7 @@ pub(super) struct Holds {
 
 /// All that answers to a job depend on, but for its turn.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Shape {
+pub(super) struct Signature {
     /// Queue.
     pub(super) queue: QueueId,
     /// Namespace.
@@ -101,20 +101,20 @@ pub(super) struct Shape {
     pub(super) holds: Option<Holds>,
 }
 
-/// Who is in a herd together.
+/// Who is in a class together.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) enum HerdKey {
-    /// Jobs of one shape.
-    Alike(Arc<Shape>),
+pub(super) enum JobClassKey {
+    /// Jobs of one signature.
+    Alike(Arc<Signature>),
     /// Jobs behind the first of a queue that serves in strict order.
-    Behind(QueueId, Stand),
-    /// Jobs of a queue that cannot be placed whatever the room: their own fault, or the queue's.
+    Behind(QueueId, ServedBy),
+    /// Jobs of a queue that cannot be placed whatever the capacity: their own fault, or the queue's.
     Blocked(QueueId),
 }
 
 /// Who serves a job that is behind others: each has a first of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Stand {
+pub(super) enum ServedBy {
     /// It waits to be admitted.
     Admission,
     /// Its pods request something.
@@ -123,45 +123,45 @@ pub(super) enum Stand {
     BestEffort,
 }
 
-impl HerdKey {
+impl JobClassKey {
     /// Whether its jobs have places, so that their order depends on what all nodes can give.
     fn holds(&self) -> bool {
-        matches!(self, HerdKey::Alike(shape) if shape.holds.is_some())
+        matches!(self, JobClassKey::Alike(signature) if signature.holds.is_some())
     }
 
     /// The queue of its jobs.
     pub(super) fn queue(&self) -> QueueId {
         match self {
-            HerdKey::Alike(shape) => shape.queue,
-            HerdKey::Behind(queue, _) | HerdKey::Blocked(queue) => *queue,
+            JobClassKey::Alike(signature) => signature.queue,
+            JobClassKey::Behind(queue, _) | JobClassKey::Blocked(queue) => *queue,
         }
     }
 }
 
 /// What may lift a refusal; the later ones include those before them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Cure {
+pub(super) enum Awaits {
     /// Its queue.
     Queue,
-    /// A larger node, or one with other attributes: no room on those there are would do, not even all of it.
+    /// A larger node, or one with other attributes: no capacity on those there are would do, not even all of it.
     Nodes,
-    /// More room on a node that could take one of its pods.
+    /// More capacity on a node that could take one of its pods.
     Room,
     /// Anything: the first is asked in each cycle.
     #[default]
     Any,
 }
 
-/// Why a herd waits.
+/// Why a class waits.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Plight {
+pub(super) struct QueueingHint {
     /// What may lift the refusal.
-    pub(super) cure: Cure,
-    /// A class, and how many of its pods it needs at the least, for one that waits for room or nodes.
+    pub(super) awaits: Awaits,
+    /// A class, and how many of its pods it needs at the least, for one that waits for capacity or nodes.
     pub(super) demand: Option<(ClassId, u32)>,
     /// Others that come may make place for its pods.
     pub(super) seeks: bool,
-    /// Room helps it, and at most evictions besides: it stands in its queue's lineup.
+    /// Capacity helps it, and at most evictions besides: it stands in its queue's capacity index.
     pub(super) plain: bool,
     /// Others may be evicted for it.
     pub(super) evicts: bool,
@@ -169,7 +169,7 @@ pub(super) struct Plight {
     pub(super) together: Option<TermId>,
 }
 
-/// Pods that all request the same, and how many of them the first of the herd needs at the least.
+/// Pods that all request the same, and how many of them the first of the class needs at the least.
 #[derive(Clone, Debug)]
 pub(super) struct Demand {
     pub(super) request: Amounts,
@@ -178,12 +178,12 @@ pub(super) struct Demand {
     dominant: (usize, i64),
 }
 
-/// A herd.
+/// A class.
 #[derive(Clone, Debug)]
-pub(super) struct Herd {
-    pub(super) key: HerdKey,
+pub(super) struct JobClass {
+    pub(super) key: JobClassKey,
     /// What its first was refused for last, or anybody who came since.
-    pub(super) cure: Cure,
+    pub(super) awaits: Awaits,
     /// Those in it, and some that left; by the order of jobs when it is `Alike` or `Behind`.
     pub(super) members: Members,
     /// How many are in it.
@@ -191,14 +191,14 @@ pub(super) struct Herd {
     pub(super) demand: Option<Demand>,
     /// Others that come may make place for it.
     seeks: bool,
-    /// How often its first was called in vain.
+    /// How often its first was tried in vain.
     pub(super) tries: u8,
-    /// When its first may be called again, if many ask for that.
+    /// When its first may be tried again, if many ask for that.
     pub(super) rests_until: Time,
     pub(super) plain: bool,
     evicts: bool,
     together: Option<TermId>,
-    /// Where it stands in the lineup.
+    /// Where it stands in the capacity index.
     rank: Option<Rank>,
     /// In which cycle it was asked last.
     pub(super) asked: u64,
@@ -206,7 +206,7 @@ pub(super) struct Herd {
     pub(super) looked: u64,
 }
 
-impl Herd {
+impl JobClass {
     pub(super) fn live(&self) -> usize {
         self.live
     }
@@ -233,7 +233,7 @@ impl Herd {
 
     /// Whether it is found by the amounts it asks for.
     pub(super) fn is_indexed(&self) -> bool {
-        self.cure == Cure::Nodes || (self.cure == Cure::Room && !self.plain)
+        self.awaits == Awaits::Nodes || (self.awaits == Awaits::Room && !self.plain)
     }
 
     /// Whether it was taken to ask for more than this.
@@ -246,9 +246,9 @@ impl Herd {
         self.together
     }
 
-    /// What it asks for, if it is one that stands in a lineup.
+    /// What it asks for, if it is one that stands in a capacity index.
     pub(super) fn bounds(&self) -> Option<Bounds> {
-        let lined_up = self.plain && self.live > 0 && self.cure != Cure::Nodes;
+        let lined_up = self.plain && self.live > 0 && self.awaits != Awaits::Nodes;
         let demand = self.demand.as_ref().filter(|_| lined_up)?;
         Some(Bounds {
             request: demand.request.clone(),
@@ -256,40 +256,40 @@ impl Herd {
             asked: self.asked,
             looked: self.looked,
             rests_until: self.rests_until,
-            stands: self.cure == Cure::Any,
-            evicts: self.cure == Cure::Any && self.evicts,
+            stands: self.awaits == Awaits::Any,
+            evicts: self.awaits == Awaits::Any && self.evicts,
             seeks: self.together.is_some(),
         })
     }
 }
 
-/// Parked jobs of a queue, and what was wrong with it.
+/// Unschedulable jobs of a queue, and what was wrong with it.
 #[derive(Clone, Debug)]
 pub(super) struct OfQueue {
-    pub(super) parked: usize,
+    pub(super) unschedulable: usize,
     pub(super) blocked: Result<(), Refusal>,
 }
 
-/// All herds.
+/// All classes.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Herds {
-    pub(super) all: Slots<HerdId, Herd>,
-    pub(super) lineups: Lineups,
-    ids: FxHashMap<HerdKey, HerdId>,
+pub(super) struct JobClasses {
+    pub(super) all: Slots<JobClassId, JobClass>,
+    pub(super) indexes: CapacityIndexes,
+    ids: FxHashMap<JobClassKey, JobClassId>,
     /// Those whose first is asked in each cycle.
-    pub(super) standing: BTreeSet<HerdId>,
-    /// Those that wait for room, and those that wait for nodes: by the resource of which they ask for most, and how much.
-    pub(super) by_amount: [Vec<BTreeSet<(i64, HerdId)>>; 2],
+    pub(super) standing: BTreeSet<JobClassId>,
+    /// Those that wait for capacity, and those that wait for nodes: by the resource of which they ask for most, and how much.
+    pub(super) by_amount: [Vec<BTreeSet<(i64, JobClassId)>>; 2],
     pub(super) demands: usize,
-    emptied: Vec<HerdId>,
+    emptied: Vec<JobClassId>,
     pub(super) queues: FxHashMap<QueueId, OfQueue>,
-    parked: usize,
+    unschedulable: usize,
     /// How many of them wait because binds were refused.
     denied: usize,
-    pub(super) rooms: Rooms,
-    /// How many herds look for company.
+    pub(super) capacities: Capacities,
+    /// How many classes look for company.
     pub(super) seeking: usize,
-    /// How many herds are of jobs that have places.
+    /// How many classes are of jobs that have places.
     holding: usize,
     /// A pod that some term means was given a place in this cycle.
     pub(super) company: bool,
@@ -297,51 +297,51 @@ pub(super) struct Herds {
     pub(super) all_called: bool,
 }
 
-impl Herds {
-    pub(super) fn parked(&self) -> usize {
-        self.parked
+impl JobClasses {
+    pub(super) fn unschedulable(&self) -> usize {
+        self.unschedulable
     }
 
-    /// Of the parked ones, those of which binds were refused.
+    /// Of the unschedulable ones, those of which binds were refused.
     pub(super) fn denied(&self) -> usize {
         self.denied
     }
 
-    pub(super) fn leave(&mut self, id: HerdId, denied: bool) {
-        self.parked -= 1;
+    pub(super) fn leave(&mut self, id: JobClassId, denied: bool) {
+        self.unschedulable -= 1;
         self.denied -= usize::from(denied);
-        let herd = &mut self.all[id];
-        if let Some(queue) = self.queues.get_mut(&herd.key.queue()) {
-            queue.parked -= 1;
+        let class = &mut self.all[id];
+        if let Some(queue) = self.queues.get_mut(&class.key.queue()) {
+            queue.unschedulable -= 1;
         }
-        herd.live -= 1;
-        if herd.live == 0 {
+        class.live -= 1;
+        if class.live == 0 {
             self.emptied.push(id);
         }
-        if herd.plain {
-            self.lineups.note_moved(id);
+        if class.plain {
+            self.indexes.note_moved(id);
         }
     }
 
-    pub(super) fn join(&mut self, id: HerdId, denied: bool) {
-        self.parked += 1;
+    pub(super) fn join(&mut self, id: JobClassId, denied: bool) {
+        self.unschedulable += 1;
         self.denied += usize::from(denied);
-        let herd = &mut self.all[id];
-        if let Some(queue) = self.queues.get_mut(&herd.key.queue()) {
-            queue.parked += 1;
+        let class = &mut self.all[id];
+        if let Some(queue) = self.queues.get_mut(&class.key.queue()) {
+            queue.unschedulable += 1;
         }
-        herd.live += 1;
-        if herd.plain {
-            self.lineups.note_moved(id);
+        class.live += 1;
+        if class.plain {
+            self.indexes.note_moved(id);
         }
     }
 
-    fn index(&mut self, id: HerdId, add: bool) {
+    fn index(&mut self, id: JobClassId, add: bool) {
         let Self { all, by_amount, demands, .. } = self;
-        let herd = &all[id];
-        let waits = herd.is_indexed();
-        let Some(demand) = herd.demand.as_ref().filter(|_| waits) else { return };
-        let index = &mut by_amount[usize::from(herd.cure == Cure::Nodes)];
+        let class = &all[id];
+        let waits = class.is_indexed();
+        let Some(demand) = class.demand.as_ref().filter(|_| waits) else { return };
+        let index = &mut by_amount[usize::from(class.awaits == Awaits::Nodes)];
         let (dim, amount) = demand.dominant;
         if index.len() <= dim {
             index.resize_with(dim + 1, BTreeSet::new);
@@ -355,14 +355,14 @@ impl Herds {
         }
     }
 
-    fn set_cure(&mut self, id: HerdId, cure: Cure, demand: Option<Demand>) {
+    fn set_awaits(&mut self, id: JobClassId, awaits: Awaits, demand: Option<Demand>) {
         self.index(id, false);
-        let herd = &mut self.all[id];
-        herd.cure = cure;
-        herd.demand = demand.or(herd.demand.take());
-        let plain = herd.plain;
+        let class = &mut self.all[id];
+        class.awaits = awaits;
+        class.demand = demand.or(class.demand.take());
+        let plain = class.plain;
         self.index(id, true);
-        if cure == Cure::Any && !plain {
+        if awaits == Awaits::Any && !plain {
             self.standing.insert(id);
         } else {
             self.standing.remove(&id);
@@ -370,56 +370,56 @@ impl Herds {
         self.doubt_rank(id);
     }
 
-    /// A herd that nobody is in begins anew.
-    fn renew(&mut self, id: HerdId, plight: Plight, demand: Option<Demand>) {
+    /// A class that nobody is in begins anew.
+    fn renew(&mut self, id: JobClassId, hint: QueueingHint, demand: Option<Demand>) {
         self.index(id, false);
-        let herd = &mut self.all[id];
-        herd.demand = None;
-        (herd.plain, herd.evicts, herd.together) = (plight.plain, plight.evicts, plight.together);
-        (herd.asked, herd.looked) = (0, self.lineups.cycle());
-        self.set_cure(id, plight.cure, demand);
+        let class = &mut self.all[id];
+        class.demand = None;
+        (class.plain, class.evicts, class.together) = (hint.plain, hint.evicts, hint.together);
+        (class.asked, class.looked) = (0, self.indexes.cycle());
+        self.set_awaits(id, hint.awaits, demand);
     }
 
-    pub(super) fn doubt_rank(&mut self, id: HerdId) {
-        let herd = &self.all[id];
-        if let Some(rank) = &herd.rank {
-            self.lineups.doubt(herd.key.queue(), rank);
+    pub(super) fn doubt_rank(&mut self, id: JobClassId) {
+        let class = &self.all[id];
+        if let Some(rank) = &class.rank {
+            self.indexes.doubt(class.key.queue(), rank);
         }
     }
 
     pub(super) fn drop_emptied(&mut self) {
         for id in std::mem::take(&mut self.emptied) {
-            if self.all.get(id).is_none_or(|herd| herd.live > 0) {
+            if self.all.get(id).is_none_or(|class| class.live > 0) {
                 continue;
             }
             self.index(id, false);
             self.standing.remove(&id);
-            if let Some(herd) = self.all.remove(id) {
-                if let Some(rank) = &herd.rank {
-                    self.lineups.remove(herd.key.queue(), id, rank);
+            if let Some(class) = self.all.remove(id) {
+                if let Some(rank) = &class.rank {
+                    self.indexes.remove(class.key.queue(), id, rank);
                 }
-                self.seeking -= usize::from(herd.seeks);
-                self.holding -= usize::from(herd.key.holds());
-                self.ids.remove(&herd.key);
+                self.seeking -= usize::from(class.seeks);
+                self.holding -= usize::from(class.key.holds());
+                self.ids.remove(&class.key);
             }
         }
-        self.queues.retain(|_, queue| queue.parked > 0);
+        self.queues.retain(|_, queue| queue.unschedulable > 0);
     }
 
     /// The order of jobs is another one: nobody stands where it did.
     pub(super) fn unrank_all(&mut self) {
         for id in self.all.ids().collect::<Vec<_>>() {
             if self.all[id].rank.take().is_some() {
-                self.lineups.note_moved(id);
+                self.indexes.note_moved(id);
             }
         }
-        self.lineups.clear();
+        self.indexes.clear();
     }
 
     /// The same where what jobs hold counts for their order, by parts of all that nodes can give.
     pub(super) fn order_by(&mut self, total: &Amounts) {
-        if self.lineups.total != *total {
-            self.lineups.total.clone_from(total);
+        if self.indexes.total != *total {
+            self.indexes.total.clone_from(total);
             if self.holding > 0 {
                 self.unrank_all();
             }
@@ -428,49 +428,55 @@ impl Herds {
 }
 
 impl Backlog {
-    /// The herd of an id.
-    pub(super) fn herd(&self, id: HerdId) -> Option<&Herd> {
-        self.herds.all.get(id)
+    /// The class of an id.
+    pub(super) fn job_class(&self, id: JobClassId) -> Option<&JobClass> {
+        self.classes.all.get(id)
     }
 
-    /// The herd of an id, to be changed.
-    pub(super) fn herd_mut(&mut self, id: HerdId) -> Option<&mut Herd> {
-        self.herds.all.get_mut(id)
+    /// The class of an id, to be changed.
+    pub(super) fn job_class_mut(&mut self, id: JobClassId) -> Option<&mut JobClass> {
+        self.classes.all.get_mut(id)
     }
 
-    /// The herd of a key, which a job is about to join that was refused. What its first is told goes for all of them.
-    pub(super) fn ensure_herd(&mut self, world: &World, key: HerdKey, plight: Plight, job: JobId) -> HerdId {
-        let Some(id) = self.herds.ids.get(&key).copied() else { return self.found_herd(world, key, plight) };
+    /// The class of a key, which a job is about to join that was refused. What its first is told goes for all of them.
+    pub(super) fn ensure_class(
+        &mut self,
+        world: &World,
+        key: JobClassKey,
+        hint: QueueingHint,
+        job: JobId,
+    ) -> JobClassId {
+        let Some(id) = self.classes.ids.get(&key).copied() else { return self.add_class(world, key, hint) };
         let is_first = self.row(job).first_of == Some(id);
-        let demand = plight.demand.map(|(class, count)| demand_of(world, class, count));
-        let herd = &self.herds.all[id];
-        if herd.live == 0 {
-            self.herds.renew(id, plight, demand);
+        let demand = hint.demand.map(|(class, count)| demand_of(world, class, count));
+        let class = &self.classes.all[id];
+        if class.live == 0 {
+            self.classes.renew(id, hint, demand);
             return id;
         }
-        let cure = if is_first { plight.cure } else { plight.cure.max(herd.cure) };
-        if cure != herd.cure || herd.asks_for_more(demand.as_ref()) {
-            self.herds.set_cure(id, cure, demand);
+        let awaits = if is_first { hint.awaits } else { hint.awaits.max(class.awaits) };
+        if awaits != class.awaits || class.asks_for_more(demand.as_ref()) {
+            self.classes.set_awaits(id, awaits, demand);
         }
         id
     }
 
-    /// The first of a herd went elsewhere without being told what the others wait for: they are to be asked themselves.
-    pub(super) fn doubt_herd(&mut self, id: HerdId) {
-        let herds = &mut self.herds;
-        if herds.all.get(id).is_some_and(|herd| matches!(herd.key, HerdKey::Alike(_))) {
-            herds.set_cure(id, Cure::Any, None);
+    /// The first of a class went elsewhere without being told what the others wait for: they are to be asked themselves.
+    pub(super) fn doubt_class(&mut self, id: JobClassId) {
+        let classes = &mut self.classes;
+        if classes.all.get(id).is_some_and(|class| matches!(class.key, JobClassKey::Alike(_))) {
+            classes.set_awaits(id, Awaits::Any, None);
         }
     }
 
-    fn found_herd(&mut self, world: &World, key: HerdKey, plight: Plight) -> HerdId {
-        let Plight { cure, demand, seeks, plain, evicts, together } = plight;
+    fn add_class(&mut self, world: &World, key: JobClassKey, hint: QueueingHint) -> JobClassId {
+        let QueueingHint { awaits, demand, seeks, plain, evicts, together } = hint;
         let demand = demand.map(|(class, count)| demand_of(world, class, count));
-        let stands = cure == Cure::Any && !plain;
-        let herds = &mut self.herds;
-        let herd = Herd {
+        let stands = awaits == Awaits::Any && !plain;
+        let classes = &mut self.classes;
+        let class = JobClass {
             key: key.clone(),
-            cure,
+            awaits,
             members: Members::default(),
             live: 0,
             demand,
@@ -482,35 +488,36 @@ impl Backlog {
             together,
             rank: None,
             asked: 0,
-            looked: herds.lineups.cycle(),
+            looked: classes.indexes.cycle(),
         };
-        herds.seeking += usize::from(seeks);
-        herds.holding += usize::from(key.holds());
-        let id = herds.all.insert(herd);
-        herds.ids.insert(key, id);
-        herds.index(id, true);
+        classes.seeking += usize::from(seeks);
+        classes.holding += usize::from(key.holds());
+        let id = classes.all.insert(class);
+        classes.ids.insert(key, id);
+        classes.index(id, true);
         if stands {
-            herds.standing.insert(id);
+            classes.standing.insert(id);
         }
         // Until somebody joins.
-        herds.emptied.push(id);
+        classes.emptied.push(id);
         id
     }
 
     /// What is wrong with the counts, against a recount.
-    pub(super) fn check_herds(&self, parked: &[Row], note: &mut impl FnMut(bool, String)) {
-        let herds = &self.herds;
-        let live: usize = herds.all.iter().map(|(_, herd)| herd.live).sum();
-        let of_queues: usize = herds.queues.values().map(|queue| queue.parked).sum();
-        let counts = [herds.parked, live, of_queues].iter().all(|count| *count == parked.len());
-        note(counts, "counts of parked jobs".to_owned());
-        let denied = parked.iter().filter(|row| row.denied).count();
-        note(denied == herds.denied, "count of parked jobs whose binds were refused".to_owned());
-        herds.lineups.check(&herds.all, note);
-        for (id, herd) in herds.all.iter() {
-            let entries = herd.members.all().into_iter();
+    pub(super) fn check_classes(&self, unschedulable: &[Row], note: &mut impl FnMut(bool, String)) {
+        let classes = &self.classes;
+        let live: usize = classes.all.iter().map(|(_, class)| class.live).sum();
+        let of_queues: usize = classes.queues.values().map(|queue| queue.unschedulable).sum();
+        let counts =
+            [classes.unschedulable, live, of_queues].iter().all(|count| *count == unschedulable.len());
+        note(counts, "counts of unschedulable jobs".to_owned());
+        let denied = unschedulable.iter().filter(|row| row.denied).count();
+        note(denied == classes.denied, "count of unschedulable jobs whose binds were refused".to_owned());
+        classes.indexes.check(&classes.all, note);
+        for (id, class) in classes.all.iter() {
+            let entries = class.members.all().into_iter();
             let found = entries.filter(|(job, serial)| self.is_entry(id, *job, *serial));
-            note(found.count() == herd.live, format!("members of herd {id:?}"));
+            note(found.count() == class.live, format!("members of class {id:?}"));
         }
     }
 }
@@ -521,7 +528,7 @@ fn demand_of(world: &World, class: ClassId, count: u32) -> Demand {
     for (dim, amount) in request.iter() {
         least.set(dim, amount.saturating_mul(i64::from(count)));
     }
-    // Of two resources the scarcer one tells more herds apart.
+    // Of two resources the scarcer one tells more classes apart.
     let part = |amount: i64, total: i64| amount as f64 / total.max(1) as f64;
     let parts = request.iter().map(|(dim, amount)| (part(amount, world.total.get(dim)), dim, amount));
     let largest = parts.max_by(|a, b| a.0.total_cmp(&b.0).then(b.1.cmp(&a.1)));
