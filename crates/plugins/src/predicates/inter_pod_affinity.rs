@@ -1,21 +1,20 @@
-//! Required pod affinity and anti-affinity, and topology spread. Source: the InterPodAffinity and PodTopologySpread
-//! plugins of kube-scheduler 1.36.
+//! Required pod affinity and anti-affinity. Source: kube-scheduler 1.36, plugin InterPodAffinity.
 //!
-//! Pods that are nominated count as they do there: a node has to do with them and without them. Pods that are leaving
-//! keep others away until they are gone, but are no company any more and do not count for spreading.
+//! As in kube-scheduler, a node has to pass with nominated pods counted and without them. Terminating pods count for
+//! anti-affinity until they are gone, and not for affinity.
 use phalanx_cluster::diagnosis::Unfit;
 use phalanx_cluster::id::{ClassId, NodeId};
 use phalanx_cluster::{Held, World};
 use phalanx_framework::plugin::DomainFilter;
 
-/// InterPodAffinity.
+/// kube-scheduler's InterPodAffinity filter.
 pub(super) struct InterPodAffinityFilter(pub(super) ClassId);
 
 impl DomainFilter for InterPodAffinityFilter {
     fn check(&self, world: &World, node: NodeId, later: bool) -> Result<(), Unfit> {
         let class = &world.classes[self.0];
         let pods = |term| world.terms.tally(term, node).map(|tally| tally.pods);
-        if !class.carried.affinity.is_empty() && !self.in_company(world, node, later) {
+        if !class.carried.affinity.is_empty() && !self.affinity_met(world, node, later) {
             return Err(Unfit::PodAffinity);
         }
         if class
@@ -23,12 +22,12 @@ impl DomainFilter for InterPodAffinityFilter {
             .anti_affinity
             .iter()
             .filter_map(|term| pods(*term))
-            .any(|pods| in_the_way(pods, later))
+            .any(|pods| violates_anti_affinity(pods, later))
         {
             return Err(Unfit::PodAntiAffinity);
         }
         let mut guards = world.terms.outward(class).filter_map(|term| world.terms.tally(term, node));
-        if guards.any(|tally| in_the_way(tally.guards, later)) {
+        if guards.any(|tally| violates_anti_affinity(tally.guards, later)) {
             return Err(Unfit::ExistingPodAntiAffinity);
         }
         Ok(())
@@ -36,12 +35,12 @@ impl DomainFilter for InterPodAffinityFilter {
 }
 
 impl InterPodAffinityFilter {
-    /// Whether there is such a pod in the domain of each term. Where there is none anywhere, a pod that its own terms
-    /// mean may be the first.
-    fn in_company(&self, world: &World, node: NodeId, later: bool) -> bool {
+    /// Whether the domain of each affinity term has a matching pod. Where no domain has one, a pod that matches its own
+    /// terms may be the first.
+    fn affinity_met(&self, world: &World, node: NodeId, later: bool) -> bool {
         let class = &world.classes[self.0];
         let terms = &class.carried.affinity;
-        let company = |see: fn(Held<u32>) -> u32| {
+        let met_with = |see: fn(Held<u32>) -> u32| {
             let mut here =
                 terms.iter().map(|term| world.terms.tally(*term, node).map(|tally| see(tally.pods)));
             let first = || {
@@ -50,20 +49,20 @@ impl InterPodAffinityFilter {
             here.all(|pods| pods.is_some_and(|pods| pods > 0)) || first()
         };
         let labelled = terms.iter().all(|term| world.terms.tally(*term, node).is_some());
-        labelled && company(with_nominated) && (later || company(staying))
+        labelled && met_with(with_nominated) && (later || met_with(staying))
     }
 }
 
-/// Pods that are there and stay.
+/// Running and allocated pods, without terminating ones.
 pub(super) fn staying([used, ..]: Held<u32>) -> u32 {
     used
 }
 
-/// These, and those that are nominated.
+/// Pods that stay, and nominated pods.
 pub(super) fn with_nominated([used, _, nominated]: Held<u32>) -> u32 {
     used + nominated
 }
 
-fn in_the_way([used, releasing, nominated]: Held<u32>, later: bool) -> bool {
+fn violates_anti_affinity([used, releasing, nominated]: Held<u32>, later: bool) -> bool {
     used + nominated > 0 || (!later && releasing > 0)
 }
