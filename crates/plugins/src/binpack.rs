@@ -1,8 +1,7 @@
 //! binpack: prefers nodes with little idle, so that whole nodes stay free.
 //!
-//! Score, over the resources that the pod requests and that have a weight:
-//! `sum(w * (used + requested) / allocatable) / sum(w) * 100 * binpack.weight`; a resource with too little idle counts as 0.
-//! Source: Volcano's binpack plugin.
+//! Score, over the resources that the pod requests and that have a weight: `sum(w * (used + requested) / allocatable) /
+//! sum(w) * 100 * binpack.weight`; a resource with too little idle counts as 0. Source: Volcano's binpack plugin.
 use phalanx_resource::DimId;
 
 use phalanx_cluster::event::Time;

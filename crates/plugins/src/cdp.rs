@@ -1,7 +1,7 @@
 //! cdp (cooldown protection): a pod that was scheduled lately is not evicted.
 //!
-//! A running pod with the label or annotation `volcano.sh/cooldown-time` (a duration in Go's format) is protected for that
-//! time after it was scheduled (the time of its condition PodScheduled). There are no arguments.
+//! A running pod with the label or annotation `volcano.sh/cooldown-time` (a duration in Go's format) is protected for
+//! that time after it was scheduled (the time of its condition PodScheduled). There are no arguments.
 //!
 //! Source: Volcano's cdp plugin. Difference: here the protection holds whatever plugins of other tiers permit.
 use phalanx_cluster::annotation::COOLDOWN_TIME;

@@ -1,14 +1,14 @@
 //! nodegroup: queues are restricted to groups of nodes.
 //!
 //! The label `volcano.sh/nodegroup-name` of a node names its group; a queue names groups under `spec.affinity`.
-//! - Pods of a queue can run on a node whose group is among the required, preferred or anti-preferred ones, and not on one
-//!   whose group is anti-required and not also anti-preferred. Pods of a queue that names no groups can run only on nodes
-//!   without a group, and only when `strict` is false.
-//! - Score: 100 for a required group, 50 more for a preferred one (with `enablePreferredOrder` less the later in the list),
-//!   -1 for an anti-preferred one.
+//! - Pods of a queue can run on a node whose group is among the required, preferred or anti-preferred ones, and not on
+//!   one whose group is anti-required and not also anti-preferred. Pods of a queue that names no groups can run only on
+//!   nodes without a group, and only when `strict` is false.
+//! - Score: 100 for a required group, 50 more for a preferred one (with `enablePreferredOrder` less the later in the
+//!   list), -1 for an anti-preferred one.
 //! - With the flag `enableHierarchy` a queue without `affinity` has that of its nearest ancestor with one.
-//! - The annotation `volcano.sh/nodegroup-resource-limits` of a queue limits what its pods may hold of a group: JSON such as
-//!   `{"a": {"cpu": "32"}}`. While it cannot be read, the queue's pods are kept off all nodes.
+//! - The annotation `volcano.sh/nodegroup-resource-limits` of a queue limits what its pods may hold of a group: JSON
+//!   such as `{"a": {"cpu": "32"}}`. While it cannot be read, the queue's pods are kept off all nodes.
 //!
 //! Source: Volcano's nodegroup plugin.
 use std::hash::{DefaultHasher, Hash, Hasher};

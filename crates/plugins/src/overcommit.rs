@@ -1,16 +1,16 @@
 //! overcommit: admits jobs while their minResources fit the cluster's resources times a factor.
 //!
-//! A job is enqueueable when its minResources, less what its pods hold, fit `factor·total − used − inqueue` in each resource
-//! that minResources name. *total* is the allocatable of all nodes, *used* what pods hold, and *inqueue* the sum over
-//! admitted jobs (Inqueue, or Running with `minMember` allocated pods) of `max(0, minResources − allocated − gated)`, where
-//! *gated* is what pods behind scheduling gates request. Each admission adds to *inqueue*.
+//! A job is enqueueable when its minResources, less what its pods hold, fit `factor·total − used − inqueue` in each
+//! resource that minResources name. *total* is the allocatable of all nodes, *used* what pods hold, and *inqueue* the
+//! sum over admitted jobs (Inqueue, or Running with `minMember` allocated pods) of `max(0, minResources − allocated −
+//! gated)`, where *gated* is what pods behind scheduling gates request. Each admission adds to *inqueue*.
 //!
-//! Devices of a class, which minResources name as `deviceclass/<class>`, count likewise; *used* is then what the claims of
-//! pods with a node request. Devices that minResources do not name are first checked when the pods are placed, unless a
-//! queue has a quota of them (plugin capacity).
+//! Devices of a class, which minResources name as `deviceclass/<class>`, count likewise; *used* is then what the claims
+//! of pods with a node request. Devices that minResources do not name are first checked when the pods are placed,
+//! unless a queue has a quota of them (plugin capacity).
 //!
-//! Source: Volcano's overcommit plugin. Difference: in Volcano the whole minResources of an Inqueue job count, also the part
-//! that its pods already hold.
+//! Source: Volcano's overcommit plugin. Difference: in Volcano the whole minResources of an Inqueue job count, also the
+//! part that its pods already hold.
 use phalanx_resource::{Amounts, DimId};
 
 use phalanx_cluster::diagnosis::Refusal;

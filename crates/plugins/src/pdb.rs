@@ -1,13 +1,13 @@
 //! pdb: PodDisruptionBudgets limit which pods are evicted.
 //!
-//! A task is preemptable and reclaimable while the PodDisruptionBudget that selects its pod allows one more disruption, the
-//! victims before the task and evictions under way counted. There are no arguments.
+//! A task is preemptable and reclaimable while the PodDisruptionBudget that selects its pod allows one more disruption,
+//! the victims before the task and evictions under way counted. There are no arguments.
 //!
-//! Source: Volcano's pdb plugin. Differences: the actions that evict respect budgets also without this plugin, since the
-//! eviction API does; the plugin adds its vote to its tier. Pods without labels count like others, where Volcano never
-//! evicts them; an empty selector selects all pods, where in Volcano it selects none; a pod that several budgets select is
-//! not evicted, as in the eviction API. The plugin names no victims for `shuffle`, where Volcano's names each pod that no
-//! budget protects.
+//! Source: Volcano's pdb plugin. Differences: the actions that evict respect budgets also without this plugin, since
+//! the eviction API does; the plugin adds its vote to its tier. Pods without labels count like others, where Volcano
+//! never evicts them; an empty selector selects all pods, where in Volcano it selects none; a pod that several budgets
+//! select is not evicted, as in the eviction API. The plugin names no victims for `shuffle`, where Volcano's names each
+//! pod that no budget protects.
 use std::sync::Arc;
 
 use phalanx_cluster::event::Time;

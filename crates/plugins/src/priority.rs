@@ -1,8 +1,8 @@
 //! priority: jobs and pods of higher priority go first, and preempt those of lower priority.
 //!
 //! - Job order: by the value of the PodGroup's PriorityClass; task order: by the priority of the pod; larger first.
-//! - A task is preemptable for a task of another job whose job has a higher priority, and for a task of its own job that
-//!   has a higher priority itself.
+//! - A task is preemptable for a task of another job whose job has a higher priority, and for a task of its own job
+//!   that has a higher priority itself.
 //! - A reservation of a job gives way to a job of higher priority in the same queue.
 //! - A job is starving while `ready + pipelined < tasks`, so that it may preempt for all its tasks.
 //!

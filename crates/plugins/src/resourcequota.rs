@@ -1,11 +1,12 @@
 //! resourcequota: a job is admitted when its minResources fit the ResourceQuotas of its namespace.
 //!
-//! For each resource that both a quota and minResources name, `used + inqueue + minResources` may be at most `hard`, where
-//! *inqueue* is what pods of admitted jobs that do not exist yet will request. `cpu` and `requests.cpu` are one resource.
-//! Existing pods of the job are part of `used` and do not count twice. Quotas with scopes are left to the API server. A job
-//! without minResources is admitted. There are no arguments.
+//! For each resource that both a quota and minResources name, `used + inqueue + minResources` may be at most `hard`,
+//! where *inqueue* is what pods of admitted jobs that do not exist yet will request. `cpu` and `requests.cpu` are one
+//! resource. Existing pods of the job are part of `used` and do not count twice. Quotas with scopes are left to the API
+//! server. A job without minResources is admitted. There are no arguments.
 //!
-//! Source: Volcano's resourcequota plugin. Difference: Volcano counts admitted jobs only in the session that admits them.
+//! Source: Volcano's resourcequota plugin. Difference: Volcano counts admitted jobs only in the session that admits
+//! them.
 use std::sync::Arc;
 
 use phalanx_resource::{Amounts, DimId};

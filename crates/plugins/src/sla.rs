@@ -1,10 +1,10 @@
 //! sla: a job waits no longer than its agreed waiting time.
 //!
-//! The waiting time of a job is its annotation `volcano.sh/sla-waiting-time` (or `sla-waiting-time`), else the argument; a
-//! value that is no duration above 0 counts as missing. The deadline is `creation + waiting time`.
+//! The waiting time of a job is its annotation `volcano.sh/sla-waiting-time` (or `sla-waiting-time`), else the
+//! argument; a value that is no duration above 0 counts as missing. The deadline is `creation + waiting time`.
 //! - Job order: the earliest deadline first; jobs without a waiting time last.
-//! - After its deadline a job is enqueueable, and pipelined (it keeps the nodes found so far) though its gang is not whole,
-//!   unless another plugin of the same tier or of an earlier tier rejects it.
+//! - After its deadline a job is enqueueable, and pipelined (it keeps the nodes found so far) though its gang is not
+//!   whole, unless another plugin of the same tier or of an earlier tier rejects it.
 //!
 //! Source: Volcano's sla plugin.
 use std::cmp::Ordering;
@@ -91,7 +91,8 @@ impl Plugin for Sla {
         if self.is_overdue(&world.jobs[job]) { Vote::Permit } else { Vote::Abstain }
     }
 
-    /// The next deadline of a job that the next cycle looks at. The backlog looks at other jobs at their deadlines anyway.
+    /// The next deadline of a job that the next cycle looks at. The backlog looks at other jobs at their deadlines
+    /// anyway.
     fn wake(&self, world: &World) -> Option<Time> {
         let awake = world.awake_jobs().into_iter().map(|id| &world.jobs[id]);
         let waiting = awake.filter(|job| waits(job));

@@ -1,14 +1,16 @@
 //! usage: filters and scores nodes by measured usage.
 //!
-//! Figures come from the source under `metrics` and count for five minutes; a node without figures passes the filter, and
-//! scores 0.
+//! Figures come from the source under `metrics` and count for five minutes; a node without figures passes the filter,
+//! and scores 0.
 //! - A node is refused while its measured use of cpu or memory, in percent of its allocatable, is above the threshold.
 //! - Score: `100 * weight` times the mean of the unused parts of cpu and memory, by their weights.
-//! - For the score, the use of pods that were scheduled after the measurement is estimated: `request_ratio` of their requests
-//!   and `burst_ratio` of the part of their limits above the requests, at most their limits; `be_cpu` and `be_mem` for a pod
-//!   that requests nothing. Where the estimate takes the use of a node to `risk_threshold`, it counts `risk_factor` times.
+//! - For the score, the use of pods that were scheduled after the measurement is estimated: `request_ratio` of their
+//!   requests and `burst_ratio` of the part of their limits above the requests, at most their limits; `be_cpu` and
+//!   `be_mem` for a pod that requests nothing. Where the estimate takes the use of a node to `risk_threshold`, it
+//!   counts `risk_factor` times.
 //!
-//! Source: Volcano's usage plugin. Difference: Volcano applies the risk factor pod by pod, in the order of their arrival.
+//! Source: Volcano's usage plugin. Difference: Volcano applies the risk factor pod by pod, in the order of their
+//! arrival.
 use std::sync::Arc;
 
 use phalanx_resource::DimId;

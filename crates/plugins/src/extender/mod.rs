@@ -1,21 +1,23 @@
 //! extender: asks policies of another process by HTTP.
 //!
-//! Each verb is a path below `extender.urlPrefix`; a verb without a path is not called. Volcano's verbs: `onSessionOpen` sends
-//! the whole session, `onSessionClose` ends it; `predicate` and `prioritize` judge nodes, after the filters of the plugins
-//! before this one; `preemptable`, `reclaimable`, `queueOverused`, `jobEnqueueable` and `jobReady` answer the hooks of these
-//! names; `jobEnqueued`, `allocateFunc` and `deallocateFunc` are notifications. kube-scheduler's verbs, under
-//! `extender.kube.`: `filter`, `prioritize` (0 to 10, times ten, times `weight`), `preempt`, and `bind`, which binds pods in
-//! place of the scheduler.
+//! Each verb is a path below `extender.urlPrefix`; a verb without a path is not called. Volcano's verbs:
+//! `onSessionOpen` sends the whole session, `onSessionClose` ends it; `predicate` and `prioritize` judge nodes, after
+//! the filters of the plugins before this one; `preemptable`, `reclaimable`, `queueOverused`, `jobEnqueueable` and
+//! `jobReady` answer the hooks of these names; `jobEnqueued`, `allocateFunc` and `deallocateFunc` are notifications.
+//! kube-scheduler's verbs, under `extender.kube.`: `filter`, `prioritize` (0 to 10, times ten, times `weight`),
+//! `preempt`, and `bind`, which binds pods in place of the scheduler.
 //!
-//! - Requests are sent only for pods that request one of `managedResources`, for all pods when none are named; queues and
-//!   jobs are not restricted.
+//! - Requests are sent only for pods that request one of `managedResources`, for all pods when none are named; queues
+//!   and jobs are not restricted.
 //! - A request that fails or takes longer than `httpTimeout` is ignored when the extender is `ignorable`; otherwise the
-//!   failure counts as a refusal, with the failure as reason. Failures of `extender.kube.prioritize` are always ignored.
+//!   failure counts as a refusal, with the failure as reason. Failures of `extender.kube.prioritize` are always
+//!   ignored.
 //! - `phalanx simulate` and `phalanx explain` call no extender, and say so.
-//! - The extender judges nodes for a task once in a session: the nodes where the task fits, or all nodes when there are none.
+//! - The extender judges nodes for a task once in a session: the nodes where the task fits, or all nodes when there are
+//!   none.
 //!
-//! Source: Volcano's extender plugin; kube-scheduler's HTTP extender. Where a request fails, Volcano inverts some answers: see
-//! docs/differences.md.
+//! Source: Volcano's extender plugin; kube-scheduler's HTTP extender. Where a request fails, Volcano inverts some
+//! answers: see docs/differences.md.
 mod args;
 mod nodes;
 #[cfg(test)]

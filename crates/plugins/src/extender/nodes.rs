@@ -19,8 +19,8 @@ impl ExtenderPlugin {
         self.session_failure.is_some() || verbs.iter().any(|verb| self.has(verb))
     }
 
-    /// Calls a verb with nodes for a task, and adds a filter that refuses the nodes in the answer and all nodes that were not
-    /// sent.
+    /// Calls a verb with nodes for a task, and adds a filter that refuses the nodes in the answer and all nodes that
+    /// were not sent.
     fn filter(&self, world: &World, verb: &'static str, ask: &Ask, nodes: &[NodeId], rules: &mut NodeRules) {
         let (refused, failed) = match self.ask(world, verb, ask) {
             None | Some(Ok(Answer::Nothing)) => return,
@@ -95,8 +95,8 @@ fn unexpected(verb: &str, answer: &Answer) -> String {
     format!("extender, {verb}: the answer {answer:?} is not to the question")
 }
 
-/// The nodes that pass the filters so far: those where the task fits now or once terminating pods are gone, or all when the
-/// task fits on none.
+/// The nodes that pass the filters so far: those where the task fits now or once terminating pods are gone, or all when
+/// the task fits on none.
 fn candidates(world: &World, task: TaskId, rules: &NodeRules) -> Vec<NodeId> {
     let request = world.request_of(task);
     let passes = |node: &Node| node.exists && rules.filters.iter().all(|filter| filter.check(node).is_ok());

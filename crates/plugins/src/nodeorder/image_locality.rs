@@ -1,8 +1,8 @@
 //! Image locality: prefers nodes that have the pod's images already.
 //!
-//! An image counts with its size times the share of nodes that have it, so that a rare image does not draw all pods to few
-//! nodes. The sum is scaled from 23 MiB (score 0) and 1000 MiB a container (score 100) to 0..100. Source: the ImageLocality
-//! plugin of kube-scheduler 1.36.
+//! An image counts with its size times the share of nodes that have it, so that a rare image does not draw all pods to
+//! few nodes. The sum is scaled from 23 MiB (score 0) and 1000 MiB a container (score 100) to 0..100. Source: the
+//! ImageLocality plugin of kube-scheduler 1.36.
 use std::hash::{Hash, Hasher};
 
 use rustc_hash::FxHasher;

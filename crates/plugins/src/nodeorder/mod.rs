@@ -3,18 +3,18 @@
 //! Each score is 0 to 100 times its weight. *requested* includes the pod itself:
 //! - least requested: the mean over cpu and memory of `(allocatable - requested) * 100 / allocatable`, in integers;
 //! - most requested: the mean of `requested * 100 / allocatable`;
-//! - balanced: `50 + (50 + with - without) / 2`, where `with` and `without` are `(1 - deviation) * 100` of the used parts of
-//!   cpu and memory, with the pod and without it; 0 for a pod that requests neither;
+//! - balanced: `50 + (50 + with - without) / 2`, where `with` and `without` are `(1 - deviation) * 100` of the used
+//!   parts of cpu and memory, with the pod and without it; 0 for a pod that requests neither;
 //! - node affinity: the sum of the weights of matching preferred terms; the largest sum of all nodes counts 100;
 //! - taint toleration: 100 less the share of untolerated PreferNoSchedule taints;
-//! - pod affinity: the weights of the pod's preferred terms for each matching pod in the node's topology domains, and the
-//!   weights of terms of pods there that match the pod; the smallest sum of all nodes counts 0, the largest 100;
+//! - pod affinity: the weights of the pod's preferred terms for each matching pod in the node's topology domains, and
+//!   the weights of terms of pods there that match the pod; the smallest sum of all nodes counts 0, the largest 100;
 //! - topology spread: the fewer matching pods in the node's domains the higher, for constraints with ScheduleAnyway;
 //! - image locality: by the sizes of the pod's images that are on the node (file `image_locality`).
 //!
 //! Least and most requested count 100 millicores and 200 MiB for a pod without requests. Source: the NodeResourcesFit,
-//! NodeResourcesBalancedAllocation, NodeAffinity, TaintToleration, InterPodAffinity, PodTopologySpread and ImageLocality
-//! plugins of kube-scheduler 1.36.
+//! NodeResourcesBalancedAllocation, NodeAffinity, TaintToleration, InterPodAffinity, PodTopologySpread and
+//! ImageLocality plugins of kube-scheduler 1.36.
 mod image_locality;
 mod inter_pod_affinity;
 mod pod_topology_spread;
@@ -319,7 +319,8 @@ mod tests {
         assert_eq!(scorer(most, [9000, 5000]).score(&node(0, 0)), 2.0 * 75.0);
     }
 
-    /// By hand: with 3000/4000 and 5000/10000 the deviation is 0.125, so 87; before it was 100: 50 + (50 - 13) / 2 = 68.
+    /// By hand: with 3000/4000 and 5000/10000 the deviation is 0.125, so 87; before it was 100: 50 + (50 - 13) / 2 =
+    /// 68.
     #[test]
     fn balanced_scores_the_change_by_the_pod() {
         let balanced = NodeOrder { balanced: 1, ..WEIGHTS };

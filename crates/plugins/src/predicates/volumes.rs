@@ -1,8 +1,9 @@
-//! The PersistentVolumeClaims of a pod: nodes that reach the volumes, can attach them, or where they can be provisioned.
+//! The PersistentVolumeClaims of a pod: nodes that reach the volumes, can attach them, or where they can be
+//! provisioned.
 //!
 //! Source: kube-scheduler 1.36, plugins VolumeBinding, VolumeZone, NodeVolumeLimits and, for ReadWriteOncePod,
-//! VolumeRestrictions. Disks in the pod's own spec are counted on nodes. Volumes change while a class of tasks lives, so the
-//! filters depend on a scope.
+//! VolumeRestrictions. Disks in the pod's own spec are counted on nodes. Volumes change while a class of tasks lives,
+//! so the filters depend on a scope.
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 

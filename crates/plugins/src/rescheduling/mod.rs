@@ -1,15 +1,15 @@
 //! rescheduling: evicts pods from nodes with a high measured use while nodes with a low one exist.
 //!
-//! Works with the action `shuffle`, in the first cycle of each `interval` (intervals are counted from 1970) and in the first
-//! cycle of the process. Strategy `lowNodeUtilization`, in percent of a node's allocatable: a node is *low* when it is below
-//! all `thresholds` and not cordoned, and *high* when it is above any of the `targetThresholds`. When there are nodes of both
-//! kinds, pods are evicted from the high nodes, the busiest node first: pods of lower priority first, among equals those that
-//! request nothing first; until the node is below its targets, or what the low nodes can take up to their targets is used
-//! up; and only pods that fit on another node. Use of cpu and memory is measured (source: `metrics`), pods are counted; a
-//! node without figures is neither low nor high.
+//! Works with the action `shuffle`, in the first cycle of each `interval` (intervals are counted from 1970) and in the
+//! first cycle of the process. Strategy `lowNodeUtilization`, in percent of a node's allocatable: a node is *low* when
+//! it is below all `thresholds` and not cordoned, and *high* when it is above any of the `targetThresholds`. When there
+//! are nodes of both kinds, pods are evicted from the high nodes, the busiest node first: pods of lower priority first,
+//! among equals those that request nothing first; until the node is below its targets, or what the low nodes can take
+//! up to their targets is used up; and only pods that fit on another node. Use of cpu and memory is measured (source:
+//! `metrics`), pods are counted; a node without figures is neither low nor high.
 //!
-//! Source: Volcano's rescheduling plugin. Differences: Volcano reads figures of `metricsPeriod`, though its cache has those
-//! of `10m` only, and ignores the thresholds of pods.
+//! Source: Volcano's rescheduling plugin. Differences: Volcano reads figures of `metricsPeriod`, though its cache has
+//! those of `10m` only, and ignores the thresholds of pods.
 use std::cmp::Ordering;
 
 use phalanx_resource::DimId;

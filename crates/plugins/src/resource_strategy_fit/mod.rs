@@ -1,14 +1,14 @@
 //! resource-strategy-fit: each resource is packed or spread by a strategy of its own.
 //!
-//! - Score: the weighted mean, over the requested resources with a strategy, of the part of the node's allocatable that would
-//!   be used (`MostAllocated`) or idle (`LeastAllocated`), times 100, times `resourceStrategyFitWeight`; 0 on a node with too
-//!   little idle of one of them. A name that ends in `*` stands for all resources that begin with it; of several the longest
-//!   counts, and a full name before any. Annotations of a pod replace the strategies: one type for all resources, and
-//!   weights as JSON; with weights that cannot be read all nodes score alike.
+//! - Score: the weighted mean, over the requested resources with a strategy, of the part of the node's allocatable that
+//!   would be used (`MostAllocated`) or idle (`LeastAllocated`), times 100, times `resourceStrategyFitWeight`; 0 on a
+//!   node with too little idle of one of them. A name that ends in `*` stands for all resources that begin with it; of
+//!   several the longest counts, and a full name before any. Annotations of a pod replace the strategies: one type for
+//!   all resources, and weights as JSON; with weights that cannot be read all nodes score alike.
 //! - `sra` (file `sra`): nodes with few of the listed scarce resources score higher,
 //!   `100 * weight * (1 - present / all)` by the weights of the resources, for nodes that have all requested resources.
-//! - `proportional` (file `proportional`): a pod that requests none of the listed resources must leave, for each idle unit of
-//!   them, `cpu` cores and `memory` gigabytes (10^9) idle.
+//! - `proportional` (file `proportional`): a pod that requests none of the listed resources must leave, for each idle
+//!   unit of them, `cpu` cores and `memory` gigabytes (10^9) idle.
 //!
 //! Source: Volcano's resource-strategy-fit plugin.
 mod proportional;

@@ -54,7 +54,8 @@ impl TopologyRules {
         }
     }
 
-    /// The affinity of a role to pods, counted by role: those in an affinity list with it, less those in an anti-affinity list.
+    /// The affinity of a role to pods, counted by role: those in an affinity list with it, less those in an
+    /// anti-affinity list.
     pub(super) fn affinity_to(&self, role: RoleId, pods: &BTreeMap<RoleId, i64>) -> i64 {
         let one = |(other, count): (&RoleId, &i64)| {
             let affinity = i64::from(self.affinity.contains(&(role, *other)));

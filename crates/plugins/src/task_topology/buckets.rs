@@ -85,8 +85,8 @@ impl JobBuckets {
         self.of_task.insert(task, at);
     }
 
-    /// The bucket with the highest affinity to a role, of several the one with the smallest load; `None` when the affinity to
-    /// all buckets is below 0.
+    /// The bucket with the highest affinity to a role, of several the one with the smallest load; `None` when the
+    /// affinity to all buckets is below 0.
     fn best_bucket(&self, role: RoleId) -> Option<usize> {
         let rated = self.buckets.iter().enumerate().map(|(at, bucket)| {
             let affinity = self.rules.affinity_to(role, &bucket.roles);

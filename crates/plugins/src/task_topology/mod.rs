@@ -1,18 +1,18 @@
 //! task-topology: roles of a gang that should run on one node, or on different nodes.
 //!
-//! Annotations of the PodGroup name roles: `volcano.sh/task-topology-affinity` and `volcano.sh/task-topology-anti-affinity`
-//! hold lists of roles, `ps,worker;chief` (a list of one role concerns the pods of that role), and
-//! `volcano.sh/task-topology-task-order` holds one list. A role that the gang does not have, or that a list has twice, makes
-//! all three void, with a warning on the PodGroup.
-//! - Pods of roles in a list are assigned to *buckets*: pods with a node to the bucket of that node; then each other pod to
-//!   the bucket with the highest affinity (pods in an affinity list with it, less those in an anti-affinity list), of several
-//!   to the one with the smallest requests, and to a new bucket when the affinity to all is below 0.
+//! Annotations of the PodGroup name roles: `volcano.sh/task-topology-affinity` and
+//! `volcano.sh/task-topology-anti-affinity` hold lists of roles, `ps,worker;chief` (a list of one role concerns the
+//! pods of that role), and `volcano.sh/task-topology-task-order` holds one list. A role that the gang does not have, or
+//! that a list has twice, makes all three void, with a warning on the PodGroup.
+//! - Pods of roles in a list are assigned to *buckets*: pods with a node to the bucket of that node; then each other
+//!   pod to the bucket with the highest affinity (pods in an affinity list with it, less those in an anti-affinity
+//!   list), of several to the one with the smallest requests, and to a new bucket when the affinity to all is below 0.
 //! - Task order: by bucket, larger ones first, then by the task order; tasks without a bucket come last.
 //! - Score of a node: the tasks of the bucket on it, less those on it in an anti-affinity list with the task, plus the
 //!   waiting tasks of the bucket that would fit; in percent of the largest bucket, times the weight.
 //!
-//! Source: Volcano's task-topology plugin. Differences: Volcano takes random tasks out of a bucket that does not fit on a
-//! node, and counts only pods placed in the running session for anti-affinity.
+//! Source: Volcano's task-topology plugin. Differences: Volcano takes random tasks out of a bucket that does not fit on
+//! a node, and counts only pods placed in the running session for anti-affinity.
 mod annotations;
 mod buckets;
 

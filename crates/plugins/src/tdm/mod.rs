@@ -1,20 +1,22 @@
 //! tdm (time division multiplexing): preemptable pods use revocable nodes for a part of the day.
 //!
-//! A node with the label `volcano.sh/revocable-zone` is revocable: pods may use it during the hours of its zone. Hours are in
-//! UTC, shifted by `tdm.utc-offset`; a zone whose end is not after its start ends on the next day.
-//! - Pods with annotation `volcano.sh/revocable-zone: "*"` or `volcano.sh/preemptable: "true"` can run on a revocable node
-//!   during its hours, and score 100 there. No other pods can, and no pod outside the hours.
-//! - After the hours the preemptable pods of a zone are evicted (action `shuffle`): once in `tdm.evict.period`, of each job as
-//!   many as its disruption budget permits. The budget is annotation `volcano.sh/jdb-max-unavailable` or
-//!   `volcano.sh/jdb-min-available` of the PodGroup, a number or a percentage of its pods, rounded up; without a budget it is
-//!   one pod. Pods are evicted also when they fit on no other node; where they fit, the nodes are reserved for their
-//!   replacements. PodDisruptionBudgets are respected.
-//! - Job order: jobs that are not preemptable first. Such a job is starving while it has a pending task, and its tasks may
-//!   preempt running preemptable pods on nodes without a zone, within the same budgets. Preemptable tasks preempt no pods.
+//! A node with the label `volcano.sh/revocable-zone` is revocable: pods may use it during the hours of its zone. Hours
+//! are in UTC, shifted by `tdm.utc-offset`; a zone whose end is not after its start ends on the next day.
+//! - Pods with annotation `volcano.sh/revocable-zone: "*"` or `volcano.sh/preemptable: "true"` can run on a revocable
+//!   node during its hours, and score 100 there. No other pods can, and no pod outside the hours.
+//! - After the hours the preemptable pods of a zone are evicted (action `shuffle`): once in `tdm.evict.period`, of each
+//!   job as many as its disruption budget permits. The budget is annotation `volcano.sh/jdb-max-unavailable` or
+//!   `volcano.sh/jdb-min-available` of the PodGroup, a number or a percentage of its pods, rounded up; without a budget
+//!   it is one pod. Pods are evicted also when they fit on no other node; where they fit, the nodes are reserved for
+//!   their replacements. PodDisruptionBudgets are respected.
+//! - Job order: jobs that are not preemptable first. Such a job is starving while it has a pending task, and its tasks
+//!   may preempt running preemptable pods on nodes without a zone, within the same budgets. Preemptable tasks preempt
+//!   no pods.
 //! - A job is pipelined only when its gang is whole.
 //!
-//! Source: Volcano's tdm plugin. Differences: Volcano counts the period from the previous call, uses the time zone of its
-//! process, ends zones at midnight, and evicts a pod of a job that already has fewer running pods than its budget requires.
+//! Source: Volcano's tdm plugin. Differences: Volcano counts the period from the previous call, uses the time zone of
+//! its process, ends zones at midnight, and evicts a pod of a job that already has fewer running pods than its budget
+//! requires.
 mod disruption_budget;
 mod revocable_zone;
 #[cfg(test)]
