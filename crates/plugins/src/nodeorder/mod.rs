@@ -52,7 +52,7 @@ const ARGS: &[ArgSpec] = &[
     weight("nodeaffinity.weight", "2", "Weight of preferred node affinity."),
     weight("tainttoleration.weight", "3", "Weight of the absence of untolerated PreferNoSchedule taints."),
     weight("podaffinity.weight", "2", "Weight of preferred pod affinity and anti-affinity."),
-    weight("imagelocality.weight", "1", "Weight of image_locality that are on the node."),
+    weight("imagelocality.weight", "1", "Weight of images that are on the node."),
     weight(
         "podtopologyspread.weight",
         "2",
