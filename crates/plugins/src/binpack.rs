@@ -1,8 +1,7 @@
-//! binpack: prefers nodes that are full already, so that whole nodes stay free.
+//! binpack: prefers nodes with little idle, so that whole nodes stay free.
 //!
-//! Over the resources that the pod requests and that have a weight:
-//! `sum(w * (used + requested) / allocatable) / sum(w) * 100 * binpack.weight`; a resource that would not fit counts as 0.
-//! Source: Volcano's binpack plugin.
+//! Score, over the resources that the pod requests and that have a weight: `sum(w * (used + requested) / allocatable) /
+//! sum(w) * 100 * binpack.weight`; a resource with too little idle counts as 0. Source: Volcano's binpack plugin.
 use phalanx_resource::DimId;
 
 use phalanx_cluster::event::Time;
@@ -32,9 +31,9 @@ const ARGS: &[ArgSpec] = &[
         "binpack.resources",
         ArgKind::Names(&[Rule::RESOURCES]),
         "",
-        "Further resources that count, by name.",
+        "Names of further resources that count.",
     ),
-    arg("binpack.resources.*", ArgKind::WEIGHT, "1", "Weight of one of these."),
+    arg("binpack.resources.*", ArgKind::WEIGHT, "1", "Weight of the resource of this name."),
 ];
 
 struct Binpack {
@@ -85,7 +84,7 @@ impl Plugin for Binpack {
     }
 }
 
-/// A resource that counts.
+/// A requested resource with a weight.
 struct BinpackResource {
     dim: DimId,
     requested: f64,
@@ -98,7 +97,7 @@ struct BinpackScorer {
 }
 
 impl BinpackResource {
-    /// How full a node would be, times the weight.
+    /// The used part of the node's allocatable with the pod, times the weight; 0 where the pod does not fit.
     #[inline]
     fn of(&self, node: &Node, amounts: Option<&NodeAmounts>) -> f64 {
         let (allocatable, used) = match amounts {
@@ -140,22 +139,22 @@ mod tests {
         }
     }
 
-    fn fullness(weights: [f64; 2]) -> BinpackScorer {
+    fn scorer(weights: [f64; 2]) -> BinpackScorer {
         let share = |dim, requested, weight| BinpackResource { dim, requested, weight };
         let shares = vec![share(DimId::CPU, 1000.0, weights[0]), share(DimId::MEMORY, 500.0, weights[1])];
         BinpackScorer { shares, factor: 100.0 / (weights[0] + weights[1]) }
     }
 
-    /// By hand: (1000/4000 + 500/1000) / 2 * 100 = 37.5.
+    /// Computed by hand: (1000/4000 + 500/1000) / 2 * 100 = 37.5.
     #[test]
-    fn fullness_is_the_weighted_mean_of_shares() {
-        assert_eq!(fullness([1.0, 1.0]).score(&node([0, 0])), 37.5);
-        assert_eq!(fullness([3.0, 1.0]).score(&node([0, 0])), 31.25);
-        assert_eq!(fullness([1.0, 1.0]).score(&node([1000, 0])), 50.0);
+    fn the_score_is_the_weighted_mean_of_used_parts() {
+        assert_eq!(scorer([1.0, 1.0]).score(&node([0, 0])), 37.5);
+        assert_eq!(scorer([3.0, 1.0]).score(&node([0, 0])), 31.25);
+        assert_eq!(scorer([1.0, 1.0]).score(&node([1000, 0])), 50.0);
     }
 
     #[test]
-    fn a_resource_that_would_not_fit_counts_as_nothing() {
-        assert_eq!(fullness([1.0, 1.0]).score(&node([0, 600])), 12.5);
+    fn a_resource_with_too_little_idle_scores_zero() {
+        assert_eq!(scorer([1.0, 1.0]).score(&node([0, 600])), 12.5);
     }
 }

@@ -1,7 +1,7 @@
-//! conformance: what Kubernetes itself needs is never evicted.
+//! conformance: pods that Kubernetes itself needs are never evicted.
 //!
-//! Protects pods in the namespace `kube-system` or of the classes `system-cluster-critical` and
-//! `system-node-critical`, for preemption and for reclaim. Source: Volcano's conformance plugin.
+//! Protects pods of the namespace `kube-system` and of the priority classes `system-cluster-critical` and
+//! `system-node-critical` from preemption and reclaim. There are no arguments. Source: Volcano's conformance plugin.
 use phalanx_cluster::event::Time;
 use phalanx_cluster::id::{JobId, TaskId};
 use phalanx_cluster::{Task, World};
@@ -75,7 +75,7 @@ mod tests {
     use phalanx_framework::testing::{pod, world_of};
 
     #[test]
-    fn critical_pods_are_no_victims() {
+    fn critical_pods_are_never_victims() {
         let with_class =
             |name: &str, class: &str| PodInfo { priority_class: Some(class.into()), ..pod(name, "cpu=1") };
         let mut system = pod("dns", "cpu=1");

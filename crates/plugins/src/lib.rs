@@ -22,6 +22,7 @@ mod task_topology;
 mod tdm;
 mod usage;
 
+// The eviction code of crates/core uses both under these names.
 pub use gang::{GangSurplus as Spare, within_surplus as spare};
 
 use phalanx_framework::plugin::PluginDef;

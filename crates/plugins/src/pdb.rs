@@ -1,11 +1,13 @@
-//! pdb: PodDisruptionBudgets limit who may be evicted.
+//! pdb: PodDisruptionBudgets limit which pods are evicted.
 //!
-//! A task may be evicted while the PodDisruptionBudget that means its pod allows one more disruption, those picked before
-//! it and those under way counted. Source: Volcano's pdb plugin, with these differences. The evicting actions respect
-//! budgets with or without this plugin, since the eviction API does; it adds its opinion to its tier. Pods without labels
-//! are counted like others, where Volcano never evicts them; an empty selector means every pod, where Volcano takes it for
-//! none; a pod that several budgets mean cannot go, as the eviction API has it. And it names no victims for `shuffle`, where
-//! Volcano's names every pod that no budget keeps.
+//! A task is preemptable and reclaimable while the PodDisruptionBudget that selects its pod allows one more disruption,
+//! the victims before the task and evictions under way counted. There are no arguments.
+//!
+//! Source: Volcano's pdb plugin. Differences: the actions that evict respect budgets also without this plugin, since
+//! the eviction API does; the plugin adds its vote to its tier. Pods without labels count like others, where Volcano
+//! never evicts them; an empty selector selects all pods, where in Volcano it selects none; a pod that several budgets
+//! select is not evicted, as in the eviction API. The plugin names no victims for `shuffle`, where Volcano's names each
+//! pod that no budget protects.
 use std::sync::Arc;
 
 use phalanx_cluster::event::Time;
@@ -21,25 +23,25 @@ const READS: &[ObjectField] = &[
         "spec.selector",
         "field of a PodDisruptionBudget",
         "no pod",
-        "Which pods of its namespace it means; `{}` means all.",
+        "The pods of its namespace that the budget covers; `{}` selects all.",
     ),
     ObjectField::new(
         "status.disruptionsAllowed",
         "field of a PodDisruptionBudget",
         "0",
-        "How many of them may be evicted; 0 as long as `status.observedGeneration` is behind.",
+        "How many of these pods may be evicted; 0 as long as `status.observedGeneration` is behind.",
     ),
     ObjectField::new(
         "spec.unhealthyPodEvictionPolicy",
         "field of a PodDisruptionBudget",
         "IfHealthyBudget",
-        "When those that run and are not ready may go and do not count: `AlwaysAllow`, or while `status.currentHealthy` is at least `status.desiredHealthy`.",
+        "When running pods that are not ready may be evicted and do not count: `AlwaysAllow`, or while `status.currentHealthy` is at least `status.desiredHealthy`.",
     ),
 ];
 
 pub(super) const DEF: PluginDef = PluginDef {
     name: "pdb",
-    summary: "PodDisruptionBudgets limit who may be evicted.",
+    summary: "PodDisruptionBudgets limit which pods are evicted.",
     args: ARGS,
     reads: READS,
     open: |_| Box::new(PdbPlugin),
@@ -93,7 +95,7 @@ mod tests {
     use phalanx_framework::testing::{pod, running, world_of};
 
     #[test]
-    fn no_more_victims_than_the_budget_allows() {
+    fn victims_stay_within_the_budget() {
         let mut world = world_of([running(pod("a", "cpu=1"), "n"), running(pod("b", "cpu=1"), "n")]);
         let all: Vec<TaskId> = world.tasks.ids().collect();
         let count = |world: &World| PdbPlugin.preemptable(world, all[0], &all).unwrap().len();

@@ -1,12 +1,12 @@
-//! priority: what is more important goes first, and may evict what is less.
+//! priority: jobs and pods of higher priority go first, and preempt those of lower priority.
 //!
-//! - Jobs by the value of their PodGroup's PriorityClass, tasks of a job by their pod's priority; larger first.
-//! - A task may be evicted for one of another job when its job's priority is less, and for one of its own job when its
-//!   own priority is less.
-//! - What is reserved for a job gives way to a job of higher priority in the same queue.
-//! - A job starves while `ready + nominated < tasks`, so that it may preempt for all of them.
+//! - Job order: by the value of the PodGroup's PriorityClass; task order: by the priority of the pod; larger first.
+//! - A task is preemptable for a task of another job whose job has a higher priority, and for a task of its own job
+//!   that has a higher priority itself.
+//! - A reservation of a job gives way to a job of higher priority in the same queue.
+//! - A job is starving while `ready + pipelined < tasks`, so that it may preempt for all its tasks.
 //!
-//! Source: Volcano's priority plugin. Reclaim across queues does not ask for priority.
+//! There are no arguments. Source: Volcano's priority plugin. Reclaim between queues does not depend on priority.
 use std::cmp::Ordering;
 use std::sync::Arc;
 
@@ -35,7 +35,7 @@ const READS: &[ObjectField] = &[
         "volcano.sh/task-priority",
         "annotation of a pod",
         "`spec.priority`",
-        "An integer that counts instead.",
+        "An integer that replaces `spec.priority`.",
     ),
 ];
 
@@ -75,23 +75,23 @@ impl Plugin for PriorityPlugin {
         "of equal or higher priority (plugin priority)".into()
     }
 
-    fn preemptable(&self, world: &World, by: TaskId, of: &[TaskId]) -> Option<Vec<TaskId>> {
-        let lesser = |victim: &TaskId| is_lesser(world, *victim, by);
-        Some(of.iter().copied().filter(lesser).collect())
+    fn preemptable(&self, world: &World, preemptor: TaskId, preemptees: &[TaskId]) -> Option<Vec<TaskId>> {
+        let is_victim = |preemptee: &TaskId| has_lower_priority(world, *preemptee, preemptor);
+        Some(preemptees.iter().copied().filter(is_victim).collect())
     }
 
     fn unified_evictable(
         &self,
         world: &World,
         kind: EvictionKind,
-        by: TaskId,
-        of: &[TaskId],
+        evictor: TaskId,
+        evictees: &[TaskId],
     ) -> Option<Vec<TaskId>> {
         let priority = |task: TaskId| world.tasks[task].job.map(|job| world.jobs[job].priority);
-        let lesser = |task: &&TaskId| priority(**task).is_some_and(|its| Some(its) < priority(by));
+        let is_lower = |task: &&TaskId| priority(**task).is_some_and(|its| Some(its) < priority(evictor));
         Some(match kind {
-            EvictionKind::Preempt => of.iter().filter(lesser).copied().collect(),
-            EvictionKind::Reclaim => of.to_vec(),
+            EvictionKind::Preempt => evictees.iter().filter(is_lower).copied().collect(),
+            EvictionKind::Reclaim => evictees.to_vec(),
         })
     }
 
@@ -106,11 +106,11 @@ impl JobRank for PriorityPlugin {
     }
 }
 
-fn is_lesser(world: &World, victim: TaskId, by: TaskId) -> bool {
-    let (victim, by) = (&world.tasks[victim], &world.tasks[by]);
-    match (victim.job, by.job) {
-        (Some(its), Some(mine)) if its == mine => victim.priority < by.priority,
-        (Some(its), Some(mine)) => world.jobs[its].priority < world.jobs[mine].priority,
+fn has_lower_priority(world: &World, preemptee: TaskId, preemptor: TaskId) -> bool {
+    let (preemptee, preemptor) = (&world.tasks[preemptee], &world.tasks[preemptor]);
+    match (preemptee.job, preemptor.job) {
+        (Some(from), Some(to)) if from == to => preemptee.priority < preemptor.priority,
+        (Some(from), Some(to)) => world.jobs[from].priority < world.jobs[to].priority,
         _ => false,
     }
 }
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn larger_priorities_go_first() {
+    fn jobs_and_tasks_are_ordered_by_priority() {
         let world = world();
         let job = |name| job_of(&world, name);
         assert_eq!(PriorityPlugin.job_order(&world, job("high"), job("low")), Ordering::Less);
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn victims_are_of_lesser_jobs_or_lesser_tasks_of_the_same_job() {
+    fn victims_have_a_lower_job_priority_or_in_one_job_a_lower_task_priority() {
         let world = world();
         let all: Vec<TaskId> = world.tasks.ids().collect();
         for (by, expected) in [
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn a_job_starves_while_a_task_has_no_place() {
+    fn a_job_is_starving_while_a_task_has_no_node() {
         let mut world = world_of([group("g", 1)]);
         world.apply(phalanx_framework::testing::running(member("g", 0, "cpu=1"), "n").into());
         assert_eq!(PriorityPlugin.job_starving(&world, job_of(&world, "g")), Some(false));

@@ -9,7 +9,8 @@ use phalanx_cluster::diagnosis::{Beside, Limit, Refusal};
 use phalanx_cluster::id::{QueueId, TaskId};
 
 impl Capacity {
-    /// Whether a task is within the realCapability of its queue and of each ancestor, and leaves the guarantees of others.
+    /// Whether a task is within the realCapability of its queue and of each ancestor, and leaves the guarantees of
+    /// others.
     pub(super) fn check_allocatable(
         &self,
         world: &World,
@@ -32,8 +33,8 @@ impl Capacity {
         self.check_limits(world, queue, task, None, limits)
     }
 
-    /// Whether reclaim from other queues can make a task allocatable: the task must fit the realCapability of its queue, and
-    /// that of each ancestor if no other queue held anything there.
+    /// Whether reclaim from other queues can make a task allocatable: the task must fit the realCapability of its
+    /// queue, and that of each ancestor if no other queue held anything there.
     pub(super) fn check_reclaim_limits(
         &self,
         world: &World,
@@ -43,8 +44,8 @@ impl Capacity {
         self.check_limits(world, queue, task, Some(queue), |id| &self.of(id).allocatable_limits)
     }
 
-    /// Whether a task is within these limits of its queue and of each ancestor. With `only_held_by`, what that queue holds
-    /// counts in each ancestor, instead of all that the ancestor holds.
+    /// Whether a task is within these limits of its queue and of each ancestor. With `only_held_by`, what that queue
+    /// holds counts in each ancestor, instead of all that the ancestor holds.
     fn check_limits<'w>(
         &'w self,
         world: &'w World,

@@ -1,5 +1,5 @@
-//! Amounts reserved for pods whose allocation gate (`scheduling.volcano.sh/queue-allocation-gate`) was removed and that have
-//! no node yet, so that a queue removes no more gates than it has capacity for.
+//! Amounts reserved for pods whose allocation gate (`scheduling.volcano.sh/queue-allocation-gate`) was removed and that
+//! have no node yet, so that a queue removes no more gates than it has capacity for.
 //!
 //! Source: Volcano's capacity plugin (`queueAllocatableWithReserved`).
 use phalanx_resource::{Amounts, DimId};

@@ -1,11 +1,11 @@
-//! Device quotas: `deviceclass/<class>` in a capability, guarantee or deserved amount is a number of devices of the class
-//! (resource.k8s.io), as requested by the claims of the queue's tasks. A claim that several tasks share counts once in a
-//! queue, and once in each ancestor.
+//! Device quotas: `deviceclass/<class>` in a capability, guarantee or deserved amount is a number of devices of the
+//! class (resource.k8s.io), as requested by the claims of the queue's tasks. A claim that several tasks share counts
+//! once in a queue, and once in each ancestor.
 //!
 //! An admitted job counts with the devices that it needs to start, if it holds fewer: see [`World::devices_needed`].
 //!
-//! Source: Volcano's capacity plugin, `checkDRAAllocatable`; there only capabilities count, and only jobs admitted in the
-//! running session.
+//! Source: Volcano's capacity plugin, `checkDRAAllocatable`; there only capabilities count, and only jobs admitted in
+//! the running session.
 use phalanx_resource::{Amounts, DimId};
 use rustc_hash::FxHashMap;
 
@@ -93,7 +93,8 @@ impl DeviceQuotas {
         self.sum(world, claims.filter(|claim| world.claim_holders(self.scope_of(queue), **claim) == 0))
     }
 
-    /// The devices that a queue holds less without a task: those of claims that all other holders of are victims already.
+    /// The devices that a queue holds less without a task: those of claims that all other holders of are victims
+    /// already.
     pub(super) fn freed(
         &self,
         world: &World,

@@ -1,8 +1,9 @@
 //! Keeps amounts free for guarantees that queues have not used up.
 //!
-//! The *demand* of a queue is its guarantee, or what its tasks hold plus the demands of its children, whichever is more. The
-//! demands of siblings must fit in the usable amounts of their parent, those of the topmost queues in the cluster. A task is
-//! refused when it raises the demand of its queue, or of an ancestor, beyond what the siblings' demands leave.
+//! The *demand* of a queue is its guarantee, or what its tasks hold plus the demands of its children, whichever is
+//! more. The demands of siblings must fit in the usable amounts of their parent, those of the topmost queues in the
+//! cluster. A task is refused when it raises the demand of its queue, or of an ancestor, beyond what the siblings'
+//! demands leave.
 use phalanx_resource::{Amounts, DimId};
 
 use super::devices::{DeviceQuotas, total};

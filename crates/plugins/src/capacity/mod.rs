@@ -1,43 +1,48 @@
 //! capacity: each queue has amounts of its own, in a flat list or, with `enableHierarchy: true`, in a tree.
 //!
 //! Per resource, where *total* is the allocatable of all nodes, and *held* what pods are allocated or nominated for:
-//! - `realCapability = min(capability, whole − Σ guarantee of the queue and its siblings + its own guarantee)`, where *whole*
-//!   is the total or, in a tree, the realCapability of the parent; a queue without a capability has no such limit.
-//!   Guarantees that add up to more than the whole are cut in proportion.
-//! - `deserved = max(guarantee, min(spec.deserved, realCapability))`; a resource that neither names has no deserved amount.
+//! - `realCapability = min(capability, whole − Σ guarantee of the queue and its siblings + its own guarantee)`, where
+//!   *whole* is the total or, in a tree, the realCapability of the parent; a queue without a capability has no such
+//!   limit. Guarantees that add up to more than the whole are cut in proportion.
+//! - `deserved = max(guarantee, min(spec.deserved, realCapability))`; a resource that neither names has no deserved
+//!   amount.
 //! - share: `max over deserved resources of held / deserved`; 1 for a queue that deserves nothing.
 //!
 //! With these:
-//! - queue order: larger `spec.priority`, then smaller share, then queues that deserve something. In a tree, two leaves are
-//!   compared by the shares of their ancestors right below the lowest common ancestor; of equal ones the older goes first
-//!   (file `queue_order`).
-//! - a task is allocatable when `held + request ≤ realCapability` in each resource that the task requests, in its queue and
-//!   in each ancestor, and the guarantees of other queues can still be met (files `allocatable`, `guarantees`). `pods` counts
-//!   where a capability names it. A pod whose allocation gate was removed counts as if it had a node (`allocation_gates`).
-//! - a job is enqueueable when `inqueue + minResources ≤ realCapability` in each resource that minResources name, in its
-//!   queue and in each ancestor (file `enqueueable`). In a tree `root` is bounded by its capability and not by the nodes,
-//!   since admitted jobs may make an autoscaler add nodes.
-//! - a queue is preemptive for a task when the queue is *entitled* to it: with the task and the other tasks of its gang the
-//!   queue holds at most its deserved amounts of all requested resources that it deserves, and it deserves at least one. An
-//!   entitled ancestor, up to `ancestorReclaimLevel` levels above (without `root`), entitles the queue too, and then to
-//!   tasks of queues outside that ancestor. What other queues hold of an ancestor's capability does not count, since reclaim
-//!   may free it (file `reclaim`).
-//! - a task is reclaimable when it requests a resource that the reclaimer requests; when its queue, and each ancestor that
-//!   the reclaimer's queue is not in, keep their guarantees; and when its queue deserves nothing that the task requests, or
-//!   holds more than it deserves of a resource that the task requests. The same holds for each of its ancestors up to
-//!   `ancestorReclaimLevel` levels above that differ from the reclaimer's ancestor at that level. Queues with a common
-//!   ancestor within these levels reclaim nothing from each other where neither deserves a requested resource.
+//! - queue order: larger `spec.priority`, then smaller share, then queues that deserve something. In a tree, two leaves
+//!   are compared by the shares of their ancestors right below the lowest common ancestor; of equal ones the older goes
+//!   first (file `queue_order`).
+//! - a task is allocatable when `held + request ≤ realCapability` in each resource that the task requests, in its queue
+//!   and in each ancestor, and the guarantees of other queues can still be met (files `allocatable`, `guarantees`).
+//!   `pods` counts where a capability names it. A pod whose allocation gate was removed counts as if it had a node
+//!   (`allocation_gates`).
+//! - a job is enqueueable when `inqueue + minResources ≤ realCapability` in each resource that minResources name, in
+//!   its queue and in each ancestor (file `enqueueable`). In a tree `root` is bounded by its capability and not by the
+//!   nodes, since admitted jobs may make an autoscaler add nodes.
+//! - a queue is preemptive for a task when the queue is *entitled* to it: with the task and the other tasks of its gang
+//!   the queue holds at most its deserved amounts of all requested resources that it deserves, and it deserves at least
+//!   one. An entitled ancestor, up to `ancestorReclaimLevel` levels above (without `root`), entitles the queue too, and
+//!   then to tasks of queues outside that ancestor. What other queues hold of an ancestor's capability does not count,
+//!   since reclaim may free it (file `reclaim`).
+//! - a task is reclaimable when it requests a resource that the reclaimer requests; when its queue, and each ancestor
+//!   that the reclaimer's queue is not in, keep their guarantees; and when its queue deserves nothing that the task
+//!   requests, or holds more than it deserves of a resource that the task requests. The same holds for each of its
+//!   ancestors up to `ancestorReclaimLevel` levels above that differ from the reclaimer's ancestor at that level.
+//!   Queues with a common ancestor within these levels reclaim nothing from each other where neither deserves a
+//!   requested resource.
 //! - victims come from the queues nearest to the reclaimer's in the tree first.
 //!
-//! In a tree only leaves have jobs, and a queue without a guarantee or deserved amount has the sum of its children's. A queue
-//! whose children exceed it gets a warning. Without `enableHierarchy` a queue with a parent other than `root` is refused.
+//! In a tree only leaves have jobs, and a queue without a guarantee or deserved amount has the sum of its children's. A
+//! queue whose children exceed it gets a warning. Without `enableHierarchy` a queue with a parent other than `root` is
+//! refused.
 //!
-//! Source: Volcano's capacity plugin. Differences: there a queue may reclaim that has less than it deserves of one resource
-//! and more of another, and two such queues reclaim from each other without end. There a fault of one queue switches the
-//! plugin off for all queues; here the jobs of that queue and of its descendants wait, and nothing is reserved for it.
-//! Guarantees stay reserved until they are used, also where `root` has no capability; in Volcano a third
-//! queue may use what two queues leave free beside each other's guarantees. Guarantees of a victim's ancestors count. Whole devices (see [`devices`]) count like any resource; a device quota without effect gets a
-//! warning on the queue.
+//! Source: Volcano's capacity plugin. Differences: there a queue may reclaim that has less than it deserves of one
+//! resource and more of another, and two such queues reclaim from each other without end. There a fault of one queue
+//! switches the plugin off for all queues; here the jobs of that queue and of its descendants wait, and nothing is
+//! reserved for it. Guarantees stay reserved until they are used, also where `root` has no capability; in Volcano a
+//! third queue may use what two queues leave free beside each other's guarantees. Guarantees of a victim's ancestors
+//! count. Whole devices (see [`devices`]) count like any resource; a device quota without effect gets a warning on the
+//! queue.
 mod allocatable;
 mod allocation_gates;
 mod devices;

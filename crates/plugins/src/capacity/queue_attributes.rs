@@ -22,7 +22,8 @@ pub(super) struct CapacityAttributes {
     real_capability: Ceilings,
     /// The limits of enqueueing: the realCapability, where it is below that of the parent.
     pub(super) enqueue_limits: Ceilings,
-    /// The limits of allocation: `usable`, where it is below that of the parent and below the total; else the capability.
+    /// The limits of allocation: `usable`, where it is below that of the parent and below the total; else the
+    /// capability.
     pub(super) allocatable_limits: Ceilings,
     /// What admitted jobs of the queue and, in a tree, of its descendants count with.
     pub(super) inqueue: Amounts,
@@ -83,8 +84,8 @@ impl AttributesBuilder<'_> {
         if self.tree { self.world.queue_above(id) } else { None }
     }
 
-    /// Reads the guarantee and deserved amounts of a queue, with the sums of its children where the queue has none, and adds
-    /// them to the sums of its parent.
+    /// Reads the guarantee and deserved amounts of a queue, with the sums of its children where the queue has none, and
+    /// adds them to the sums of its parent.
     fn read_spec(&mut self, id: QueueId, is_faulty: bool) {
         let queue = &self.world.queues[id];
         let sums = &self.attributes[id.index()];

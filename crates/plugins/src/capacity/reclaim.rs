@@ -132,8 +132,8 @@ impl Capacity {
         std::iter::once(queue).chain(self.ancestors(world, queue)).filter(is_entitled).collect()
     }
 
-    /// By how much a queue with a task exceeds its deserved amounts (below 0 where it does not), of the resources that the
-    /// task's gang requests and the queue deserves. Empty when `pods` is the only such resource.
+    /// By how much a queue with a task exceeds its deserved amounts (below 0 where it does not), of the resources that
+    /// the task's gang requests and the queue deserves. Empty when `pods` is the only such resource.
     fn excess_with(&self, world: &World, id: QueueId, task: TaskId) -> Vec<(DimId, i64)> {
         let deserved = &self.of(id).deserved;
         let request = self.request(world, id, task);
@@ -146,8 +146,8 @@ impl Capacity {
             .collect()
     }
 
-    /// By how much a queue with a task exceeds its deserved amounts; a queue that deserves nothing exceeds by all that it
-    /// holds. Empty when the task and the pipelined tasks of its gang request nothing.
+    /// By how much a queue with a task exceeds its deserved amounts; a queue that deserves nothing exceeds by all that
+    /// it holds. Empty when the task and the pipelined tasks of its gang request nothing.
     pub(super) fn beyond_deserved(&self, world: &World, queue: QueueId, task: TaskId) -> Vec<(DimId, i64)> {
         let mut over = self.excess_with(world, queue, task);
         over.retain(|(_, over)| *over > 0);
@@ -159,8 +159,8 @@ impl Capacity {
         requested(&of_gang).map(|(dim, _)| (dim, self.held(world, queue, dim) + request.get(dim))).collect()
     }
 
-    /// The tasks that may be evicted for a reclaimer, each judged without the victims before it. With `request`, what the
-    /// reclaimer's gang requests, a victim has to free a requested resource.
+    /// The tasks that may be evicted for a reclaimer, each judged without the victims before it. With `request`, what
+    /// the reclaimer's gang requests, a victim has to free a requested resource.
     pub(super) fn victims(
         &self,
         world: &World,
@@ -189,7 +189,8 @@ impl Capacity {
         reclaimees.iter().copied().filter(|task| take(*task)).collect()
     }
 
-    /// Whether a queue is outside at least one of the entitled queues: inside, its tasks count as the entitled queue's own.
+    /// Whether a queue is outside at least one of the entitled queues: inside, its tasks count as the entitled queue's
+    /// own.
     fn is_outside(&self, world: &World, entitled: &[QueueId], queue: QueueId) -> bool {
         let holds = |id: &QueueId| self.path(world, queue).any(|ancestor| ancestor == *id);
         entitled.is_empty() || !entitled.iter().all(holds)
@@ -256,7 +257,8 @@ impl Capacity {
         Ok(())
     }
 
-    /// Whether two queues have a common ancestor within `ancestorReclaimLevel`, and neither deserves a requested resource.
+    /// Whether two queues have a common ancestor within `ancestorReclaimLevel`, and neither deserves a requested
+    /// resource.
     fn neither_deserves(
         &self,
         world: &World,

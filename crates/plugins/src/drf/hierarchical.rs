@@ -1,24 +1,25 @@
 //! Hierarchical dominant resource fairness (hdrf), the part of plugin drf that `enableHierarchy: true` switches on.
 //!
-//! The annotations `volcano.sh/hierarchy` (`root/eng/prod`) and `volcano.sh/hierarchy-weights` (`1/2/8`; a weight below 1
-//! counts as 1) give each queue a node in a tree; queues without annotations are at the root. The children of a node are its
-//! child nodes and the jobs of its queues. With *total* for the allocatable of all nodes of the cluster:
-//! - a job is saturated when it holds all that it requests of a resource, or requests a resource that is fully held; a node
-//!   is saturated when all its children are;
-//! - a saturated child counts with what it holds; an unsaturated child that holds something is scaled down to the smallest
-//!   dominant share among the unsaturated children: `allocated = Σ saturated + Σ unsaturated · smallest share / own share`;
+//! The annotations `volcano.sh/hierarchy` (`root/eng/prod`) and `volcano.sh/hierarchy-weights` (`1/2/8`; a weight below
+//! 1 counts as 1) give each queue a node in a tree; queues without annotations are at the root. The children of a node
+//! are its child nodes and the jobs of its queues. With *total* for the allocatable of all nodes of the cluster:
+//! - a job is saturated when it holds all that it requests of a resource, or requests a resource that is fully held; a
+//!   node is saturated when all its children are;
+//! - a saturated child counts with what it holds; an unsaturated child that holds something is scaled down to the
+//!   smallest dominant share among the unsaturated children: `allocated = Σ saturated + Σ unsaturated · smallest share
+//!   / own share`;
 //! - the share of a node is `max over resources of allocated / total`.
 //!
-//! Queue order: at the first level where the paths of two queues part, the unsaturated node goes first, then the node with
-//! the smaller share by weight. A task is reclaimable when, with the reclaimer placed and the task and the victims before it
-//! gone, the reclaimer's queue still goes before the task's queue, and the node of the task's queue at that level holds more
-//! by weight, unscaled.
+//! Queue order: at the first level where the paths of two queues part, the unsaturated node goes first, then the node
+//! with the smaller share by weight. A task is reclaimable when, with the reclaimer placed and the task and the victims
+//! before it gone, the reclaimer's queue still goes before the task's queue, and the node of the task's queue at that
+//! level holds more by weight, unscaled.
 //!
-//! Source: Volcano's drf plugin; Bhattacharya et al., "Hierarchical Scheduling for Diverse Datacenter Workloads", SoCC 2013.
-//! Differences: victims add up, where Volcano judges each alone, and what nodes hold unscaled counts. A queue whose node is
-//! an ancestor of another queue's, or that gives a node another weight than an older queue does, takes no jobs; Volcano's
-//! admission webhook refuses the former, and of two weights Volcano takes either. Pending tasks of a queue that takes no jobs
-//! are not part of what its jobs request.
+//! Source: Volcano's drf plugin; Bhattacharya et al., "Hierarchical Scheduling for Diverse Datacenter Workloads", SoCC
+//! 2013. Differences: victims add up, where Volcano judges each alone, and what nodes hold unscaled counts. A queue
+//! whose node is an ancestor of another queue's, or that gives a node another weight than an older queue does, takes no
+//! jobs; Volcano's admission webhook refuses the former, and of two weights Volcano takes either. Pending tasks of a
+//! queue that takes no jobs are not part of what its jobs request.
 use std::cmp::Ordering;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -183,8 +184,8 @@ impl HierarchicalDrf {
         HdrfJob { node, queue: job.queue.index(), held, request, saturated: false }
     }
 
-    /// Whether, where the paths of two queues part, the node of the first holds less by weight, unscaled. Scaled shares may
-    /// fall when a node holds more, so by these alone two queues could reclaim from each other without end.
+    /// Whether, where the paths of two queues part, the node of the first holds less by weight, unscaled. Scaled shares
+    /// may fall when a node holds more, so by these alone two queues could reclaim from each other without end.
     fn holds_less(&self, tree: &HdrfTree, a: QueueId, b: QueueId) -> bool {
         let (a, b) = (&self.paths[a.index()], &self.paths[b.index()]);
         let by_weight = |node: usize| tree.dominant_share(&tree.nodes[node].held) / tree.nodes[node].weight;
@@ -192,7 +193,8 @@ impl HierarchicalDrf {
         parted.is_none_or(|(a, b)| by_weight(*a) < by_weight(*b))
     }
 
-    /// Level by level: saturated nodes last, then by share and weight; queues with equal nodes by the length of the path.
+    /// Level by level: saturated nodes last, then by share and weight; queues with equal nodes by the length of the
+    /// path.
     fn compare(&self, tree: &HdrfTree, a: QueueId, b: QueueId) -> Ordering {
         let (a, b) = (&self.paths[a.index()], &self.paths[b.index()]);
         let weighted_share = |node: usize| tree.nodes[node].share / tree.nodes[node].weight;

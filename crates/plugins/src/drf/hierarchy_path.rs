@@ -35,8 +35,8 @@ pub(super) fn path(queue: &Queue) -> Result<HierarchyPath<'_>, String> {
     Ok(parts)
 }
 
-/// Queues that contradict other queues: a queue whose node is an ancestor of another queue's node, and a queue that gives a
-/// node another weight than an older queue does.
+/// Queues that contradict other queues: a queue whose node is an ancestor of another queue's node, and a queue that
+/// gives a node another weight than an older queue does.
 pub(super) fn contradictions(queues: &[(QueueId, &Queue)]) -> FxHashMap<QueueId, String> {
     let mut paths: Vec<(QueueId, &Queue, HierarchyPath<'_>)> =
         queues.iter().filter_map(|(id, queue)| Some((*id, *queue, path(queue).ok()?))).collect();
@@ -62,8 +62,8 @@ pub(super) fn contradictions(queues: &[(QueueId, &Queue)]) -> FxHashMap<QueueId,
     contradictions
 }
 
-/// Why a queue cannot have these places. `descendants` has a queue below each inner node, `known` the weight that an older
-/// queue gives each place, with the name of that queue.
+/// Why a queue cannot have these places. `descendants` has a queue below each inner node, `known` the weight that an
+/// older queue gives each place, with the name of that queue.
 fn contradiction(
     places: &[(String, f64)],
     descendants: &FxHashMap<String, &str>,

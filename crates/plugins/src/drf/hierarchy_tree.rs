@@ -187,8 +187,8 @@ impl HdrfTree {
         self.compute_nodes(0..self.nodes.len());
     }
 
-    /// Computes these nodes again, from the leaves up; their ancestors have to be among them. Computes all nodes where the
-    /// saturation of any job may have changed.
+    /// Computes these nodes again, from the leaves up; their ancestors have to be among them. Computes all nodes where
+    /// the saturation of any job may have changed.
     pub(super) fn compute_nodes(&mut self, nodes: impl Iterator<Item = usize>) {
         let mut nodes: Vec<usize> =
             if self.update_has_free() { (0..self.nodes.len()).collect() } else { nodes.collect() };

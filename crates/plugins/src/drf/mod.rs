@@ -1,19 +1,19 @@
 //! drf: dominant resource fairness between jobs, and with `enableHierarchy: true` between queues.
 //!
-//! - The share of a job is `max over resources of held / total`, where *held* is what its pods are allocated or nominated for,
-//!   and *total* the allocatable of all nodes.
+//! - The share of a job is `max over resources of held / total`, where *held* is what its pods are allocated or
+//!   nominated for, and *total* the allocatable of all nodes.
 //! - Job order: the smaller share goes first.
-//! - A task is preemptable when the preemptor's job, with the preemptor, has a smaller share than the task's job keeps without
-//!   the task and the victims before it; or an equal share, where that is less than the task's job had. The minimum of a gang
-//!   is preemptable only for a job of higher priority: the job order puts broken gangs first, so the gang would take its
-//!   nodes back.
+//! - A task is preemptable when the preemptor's job, with the preemptor, has a smaller share than the task's job keeps
+//!   without the task and the victims before it; or an equal share, where that is less than the task's job had. The
+//!   minimum of a gang is preemptable only for a job of higher priority: the job order puts broken gangs first, so the
+//!   gang would take its nodes back.
 //!
 //! With `enableHierarchy: true` an order of queues and a rule of reclaim follow from annotations of queues: see
 //! [`hierarchical`].
 //!
-//! Source: Volcano's drf plugin; Ghodsi et al., "Dominant Resource Fairness", NSDI 2011. Differences: shares are compared
-//! exactly, where Volcano compares floats and takes differences below 10⁻⁶ for equal; and in Volcano jobs of equal shares may
-//! preempt each other without end, by pods that do not count in the dominant share of either job.
+//! Source: Volcano's drf plugin; Ghodsi et al., "Dominant Resource Fairness", NSDI 2011. Differences: shares are
+//! compared exactly, where Volcano compares floats and takes differences below 10⁻⁶ for equal; and in Volcano jobs of
+//! equal shares may preempt each other without end, by pods that do not count in the dominant share of either job.
 mod hierarchical;
 mod hierarchy_path;
 mod hierarchy_tree;

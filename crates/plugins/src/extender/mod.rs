@@ -1,20 +1,23 @@
-//! extender: policies of another process, asked by HTTP.
+//! extender: asks policies of another process by HTTP.
 //!
-//! Each verb is a path below `extender.urlPrefix`; one that is not named is not asked. Volcano's: a session is told whole
-//! when it opens (`onSessionOpen`) and closes; `predicate` and `prioritize` judge nodes, after the filters of the plugins
-//! before this one; `preemptable`, `reclaimable`, `queueOverused`, `jobEnqueueable` and `jobReady` are asked as the hooks of
-//! these names; `jobEnqueued`, `allocateFunc` and `deallocateFunc` are told. Those under `extender.kube.` are
-//! kube-scheduler's: `filter`, `prioritize` (0 to 10, times ten, times `weight`), `preempt`, and `bind`, which binds pods
-//! instead of the API server.
+//! Each verb is a path below `extender.urlPrefix`; a verb without a path is not called. Volcano's verbs:
+//! `onSessionOpen` sends the whole session, `onSessionClose` ends it; `predicate` and `prioritize` judge nodes, after
+//! the filters of the plugins before this one; `preemptable`, `reclaimable`, `queueOverused`, `jobEnqueueable` and
+//! `jobReady` answer the hooks of these names; `jobEnqueued`, `allocateFunc` and `deallocateFunc` are notifications.
+//! kube-scheduler's verbs, under `extender.kube.`: `filter`, `prioritize` (0 to 10, times ten, times `weight`),
+//! `preempt`, and `bind`, which binds pods in place of the scheduler.
 //!
-//! - Only pods that request one of `managedResources` are asked about; all, when none are named. Queues and jobs always.
-//! - A question that fails or takes longer than `httpTimeout` is passed over when the extender is `ignorable`; otherwise the
-//!   answer counts as no, and what waits for it says why. Failures of `extender.kube.prioritize` are always passed over.
-//! - `phalanx simulate` and `phalanx explain` ask no extender, and say so.
-//! - Each task is asked for once in a session, about the nodes with room; about all, when there are none.
+//! - Requests are sent only for pods that request one of `managedResources`, for all pods when none are named; queues
+//!   and jobs are not restricted.
+//! - A request that fails or takes longer than `httpTimeout` is ignored when the extender is `ignorable`; otherwise the
+//!   failure counts as a refusal, with the failure as reason. Failures of `extender.kube.prioritize` are always
+//!   ignored.
+//! - `phalanx simulate` and `phalanx explain` call no extender, and say so.
+//! - The extender judges nodes for a task once in a session: the nodes where the task fits, or all nodes when there are
+//!   none.
 //!
-//! Source: Volcano's extender plugin; kube-scheduler's HTTP extender. Where a question fails, Volcano's has turned some answers
-//! round: see the table of differences.
+//! Source: Volcano's extender plugin; kube-scheduler's HTTP extender. Where a request fails, Volcano inverts some
+//! answers: see docs/differences.md.
 mod args;
 mod nodes;
 #[cfg(test)]
@@ -55,12 +58,12 @@ struct ExtenderPlugin {
     managed: Vec<String>,
     weight: f64,
     now: Time,
-    /// The session could not be told: nothing is asked, everything is refused.
-    dead: Option<Refusal>,
-    /// Why jobs may not start.
+    /// The failure of `onSessionOpen`: no verb is called, and everything is refused.
+    session_failure: Option<Refusal>,
+    /// Why `jobReady` refused jobs.
     not_ready: Mutex<FxHashMap<JobId, Refusal>>,
-    /// Jobs with a task that the extender would not have where it was put.
-    unplaceable: FxHashMap<JobId, Refusal>,
+    /// Jobs for a task of which `allocateFunc` failed.
+    allocate_failures: FxHashMap<JobId, Refusal>,
 }
 
 impl ExtenderPlugin {
@@ -82,16 +85,16 @@ impl ExtenderPlugin {
             weight: Some(args.int("extender.kube.weight", 1)).filter(|weight| *weight > 0).unwrap_or(1)
                 as f64,
             now: opening.now,
-            dead: None,
+            session_failure: None,
             not_ready: Mutex::default(),
-            unplaceable: FxHashMap::default(),
+            allocate_failures: FxHashMap::default(),
         };
         let told = remote.ask(opening.world, "onSessionOpen", &ExtenderRequest::SessionOpen);
-        remote.dead = told.and_then(|told| remote.refusal(told.err()));
+        remote.session_failure = told.and_then(|told| remote.refusal(told.err()));
         remote
     }
 
-    /// The answer, if the verb is named and somebody may be asked; an error with its verb.
+    /// Calls a verb; `None` when the verb has no path, or extenders are not called (`simulate`).
     fn ask(
         &self,
         world: &World,
@@ -103,7 +106,7 @@ impl ExtenderPlugin {
         Some(answer.map_err(|text| ExtenderFailure { verb: path.clone(), text }))
     }
 
-    /// A failure that counts.
+    /// The refusal that a failure counts as, unless the extender is `ignorable`.
     fn refusal(&self, failure: Option<ExtenderFailure>) -> Option<Refusal> {
         failure.filter(|_| !self.ignorable).map(ExtenderFailure::refusal)
     }
@@ -112,8 +115,8 @@ impl ExtenderPlugin {
         self.verbs.contains_key(verb)
     }
 
-    /// Whether it manages something that a task requests.
-    fn interested(&self, world: &World, task: TaskId) -> bool {
+    /// Whether a task requests a resource that the extender manages.
+    fn manages(&self, world: &World, task: TaskId) -> bool {
         let requests =
             |name: &String| world.dims.get(name).is_some_and(|dim| world.request_of(task).get(dim) > 0);
         self.managed.is_empty() || self.managed.iter().any(requests)
@@ -144,7 +147,7 @@ impl ExtenderPlugin {
         by: TaskId,
         of: &[TaskId],
     ) -> Option<Vec<TaskId>> {
-        if !self.interested(world, by) || of.is_empty() {
+        if !self.manages(world, by) || of.is_empty() {
             return None;
         }
         let own = self.victims(world, verb, ask, of);
@@ -157,7 +160,7 @@ impl ExtenderPlugin {
     }
 }
 
-/// A question that failed.
+/// A request that failed.
 struct ExtenderFailure {
     verb: Arc<str>,
     text: Arc<str>,
@@ -203,8 +206,8 @@ impl Plugin for ExtenderPlugin {
     }
 
     fn job_enqueueable(&self, world: &World, job: JobId) -> EnqueueVote {
-        if let Some(dead) = &self.dead {
-            return EnqueueVote::Reject(dead.clone());
+        if let Some(failure) = &self.session_failure {
+            return EnqueueVote::Reject(failure.clone());
         }
         match self.ask(world, "jobEnqueueable", &ExtenderRequest::JobEnqueueable(job)) {
             Some(Ok(ExtenderResponse::Vote(vote))) if vote > 0 => EnqueueVote::Permit,
@@ -224,7 +227,7 @@ impl Plugin for ExtenderPlugin {
     }
 
     fn job_ready(&self, world: &World, job: JobId) -> bool {
-        if self.unplaceable.contains_key(&job) {
+        if self.allocate_failures.contains_key(&job) {
             return false;
         }
         let refusal = match self.ask(world, "jobReady", &ExtenderRequest::JobReady(job)) {
@@ -244,7 +247,7 @@ impl Plugin for ExtenderPlugin {
     }
 
     fn job_pipelined(&self, _: &World, job: JobId) -> Vote {
-        if self.unplaceable.contains_key(&job) { Vote::Reject } else { Vote::Abstain }
+        if self.allocate_failures.contains_key(&job) { Vote::Reject } else { Vote::Abstain }
     }
 
     fn close(&self, world: &World) {
@@ -258,14 +261,14 @@ impl Plugin for ExtenderPlugin {
     fn on_change(&mut self, world: &World, task: TaskId, before: Status) {
         let holds = |status: Status| status.is_allocated() || status == Status::Pipelined;
         let answer = match (holds(before), holds(world.tasks[task].status)) {
-            _ if !self.interested(world, task) || !world.tasks[task].is_pod() => return,
+            _ if !self.manages(world, task) || !world.tasks[task].is_pod() => return,
             (false, true) => self.ask(world, "allocateFunc", &ExtenderRequest::Allocate(task)),
             (true, false) => self.ask(world, "deallocateFunc", &ExtenderRequest::Deallocate(task)),
             _ => return,
         };
         let failed = answer.and_then(|answer| self.refusal(answer.err()));
         if let (Some(refusal), Some(job)) = (failed, world.tasks[task].job) {
-            self.unplaceable.insert(job, refusal);
+            self.allocate_failures.insert(job, refusal);
         }
     }
 
@@ -279,9 +282,9 @@ impl Plugin for ExtenderPlugin {
 }
 
 impl TaskRules for ExtenderPlugin {
-    /// Answers are for one task, and for this session.
+    /// Answers hold for one task in one session.
     fn scope(&self, world: &World, task: TaskId) -> u64 {
-        if !self.interested(world, task) {
+        if !self.manages(world, task) {
             return 0;
         }
         let mut hasher = DefaultHasher::new();
@@ -290,13 +293,13 @@ impl TaskRules for ExtenderPlugin {
     }
 
     fn task_filters(&self, world: &World, task: TaskId, rules: &mut NodeRules) {
-        if self.interested(world, task) {
+        if self.manages(world, task) {
             self.add_filters(world, task, rules);
         }
     }
 
     fn task_scorers(&self, world: &World, task: TaskId, rules: &mut NodeRules) {
-        if self.interested(world, task) && self.dead.is_none() {
+        if self.manages(world, task) && self.session_failure.is_none() {
             self.add_scorers(world, task, rules);
         }
     }
@@ -308,12 +311,15 @@ impl RemotePolicy for ExtenderPlugin {
     }
 
     fn not_ready(&self, _: &World, job: JobId) -> Option<Refusal> {
-        self.unplaceable.get(&job).cloned().or_else(|| ExtenderPlugin::not_ready(self).get(&job).cloned())
+        self.allocate_failures
+            .get(&job)
+            .cloned()
+            .or_else(|| ExtenderPlugin::not_ready(self).get(&job).cloned())
     }
 
     fn binder(&self, world: &World, task: TaskId) -> Option<Arc<Endpoint>> {
         let verb = self.verbs.get("kube.bind")?;
         let url = format!("{}/{verb}", self.endpoint.url).into();
-        self.interested(world, task).then(|| Arc::new(Endpoint { url, ..self.endpoint.clone() }))
+        self.manages(world, task).then(|| Arc::new(Endpoint { url, ..self.endpoint.clone() }))
     }
 }

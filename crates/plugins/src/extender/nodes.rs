@@ -1,4 +1,4 @@
-//! Nodes as an extender judges and scores them.
+//! Filters and scores of nodes by an extender.
 use std::sync::Arc;
 
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -11,16 +11,17 @@ use phalanx_framework::extender::{ExtenderRequest, ExtenderResponse};
 use phalanx_framework::placement::Fit;
 use phalanx_framework::plugin::{Attribute, NodeFilter, NodeRules, NodeScorer, Values};
 
-/// kube-scheduler's scores of extenders end at 10, its own at 100.
+/// The factor from scores of kube-scheduler's extenders, 0 to 10, to scores of plugins, 0 to 100.
 const KUBE_SCORE: f64 = 10.0;
 
 impl ExtenderPlugin {
     pub(super) fn judges_nodes(&self) -> bool {
         let verbs = ["predicate", "prioritize", "kube.filter", "kube.prioritize"];
-        self.dead.is_some() || verbs.iter().any(|verb| self.has(verb))
+        self.session_failure.is_some() || verbs.iter().any(|verb| self.has(verb))
     }
 
-    /// Asks a verb about nodes for a task, and adds a filter that refuses those it refuses, and those that were not asked.
+    /// Calls a verb with nodes for a task, and adds a filter that refuses the nodes in the answer and all nodes that
+    /// were not sent.
     fn filter(
         &self,
         world: &World,
@@ -48,7 +49,7 @@ impl ExtenderPlugin {
         rules.filters.push(Box::new(ExtenderFilter { asked, reasons }));
     }
 
-    /// Asks a verb for scores of nodes, and adds a scorer with what it says.
+    /// Calls a verb for scores of nodes, and adds a scorer with the answer.
     fn score(
         &self,
         world: &World,
@@ -71,9 +72,9 @@ impl ExtenderPlugin {
         }
     }
 
-    /// Asks who judges nodes, and adds what is said.
+    /// Calls the verbs that filter nodes, and adds their filters.
     pub(super) fn add_filters(&self, world: &World, task: TaskId, rules: &mut NodeRules) {
-        if let Some(Refusal::Extender { verb, text }) = &self.dead {
+        if let Some(Refusal::Extender { verb, text }) = &self.session_failure {
             return refuse_all(&format!("extender, {verb}: {text}"), rules);
         }
         for (verb, ask) in [
@@ -87,7 +88,7 @@ impl ExtenderPlugin {
         }
     }
 
-    /// Asks who scores nodes, and adds what is said.
+    /// Calls the verbs that score nodes, and adds their scorers.
     pub(super) fn add_scorers(&self, world: &World, task: TaskId, rules: &mut NodeRules) {
         let asks = [
             ("prioritize", ExtenderRequest::Prioritize as fn(_, _) -> _, 1.0),
@@ -95,7 +96,7 @@ impl ExtenderPlugin {
         ];
         for (verb, ask, weight) in asks {
             let nodes = if self.has(verb) { candidates(world, task, rules) } else { Vec::new() };
-            // With one node there is nothing to choose.
+            // Scores of a single node decide nothing.
             if nodes.len() > 1 {
                 self.score(world, verb, &ask(task, nodes), weight, rules);
             }
@@ -111,7 +112,8 @@ fn unexpected(verb: &str, answer: &ExtenderResponse) -> String {
     format!("extender, {verb}: the answer {answer:?} is not to the question")
 }
 
-/// Nodes that the rules so far let a task on: those with room now or later, or, when there are none, all.
+/// The nodes that pass the filters so far: those where the task fits now or once terminating pods are gone, or all when
+/// the task fits on none.
 fn candidates(world: &World, task: TaskId, rules: &NodeRules) -> Vec<NodeId> {
     let request = world.request_of(task);
     let passes = |node: &Node| node.exists && rules.filters.iter().all(|filter| filter.check(node).is_ok());
@@ -125,8 +127,9 @@ fn candidates(world: &World, task: TaskId, rules: &NodeRules) -> Vec<NodeId> {
     if with_room.is_empty() { all } else { with_room }
 }
 
-/// What was said of each node.
+/// The answer of a filter verb.
 struct ExtenderFilter {
+    /// The nodes that were sent.
     asked: FxHashSet<Arc<str>>,
     reasons: FxHashMap<Arc<str>, Arc<str>>,
 }

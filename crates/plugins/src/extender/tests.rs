@@ -1,4 +1,4 @@
-//! The plugin with an extender that answers as the test wants.
+//! The plugin with a scripted extender.
 use super::*;
 use phalanx_cluster::Node;
 use phalanx_cluster::event::NodeInfo;
@@ -8,7 +8,7 @@ use phalanx_framework::testing::{args, group, job_of, member, node, queue_of, ru
 
 type Reply = Result<ExtenderResponse, Arc<str>>;
 
-/// Answers with a function, and keeps what was asked.
+/// Answers with a function, and records the requests.
 struct ScriptedExtender<F> {
     answer: F,
     asked: Mutex<Vec<(String, ExtenderRequest)>>,
@@ -75,7 +75,7 @@ fn node_of(world: &World, name: &str) -> NodeId {
     world.node_named(name).unwrap()
 }
 
-/// The nodes for `g-0`, with their scores, or why one will not do.
+/// The nodes for `g-0`, each with its score or why it is refused.
 fn judged(world: &World, plugin: &ExtenderPlugin) -> String {
     let (task, mut rules) = (task_of(world, "g-0"), NodeRules::default());
     plugin.task_filters(world, task, &mut rules);
@@ -94,7 +94,7 @@ fn judged(world: &World, plugin: &ExtenderPlugin) -> String {
 const UNASKED: &str = "node(s) had no room when the extender was asked";
 
 #[test]
-fn nodes_are_judged_by_both_kinds_of_verbs() {
+fn volcano_and_kube_verbs_filter_and_score_nodes() {
     let world = world();
     let refuse = |world: &World, ask: &ExtenderRequest| match ask {
         ExtenderRequest::Predicate(..) | ExtenderRequest::KubeFilter(..) => Ok(ExtenderResponse::Nodes {
@@ -126,7 +126,7 @@ fn nodes_are_judged_by_both_kinds_of_verbs() {
 }
 
 #[test]
-fn nothing_is_asked_that_is_not_named_or_not_managed() {
+fn verbs_without_a_path_and_unmanaged_pods_cause_no_requests() {
     let world = world();
     let extender = scripted(broken);
     let plugin = open(&world, extender.clone(), &[]);
@@ -144,7 +144,7 @@ fn nothing_is_asked_that_is_not_named_or_not_managed() {
 }
 
 #[test]
-fn a_failure_counts_as_no_unless_it_may_be_ignored() {
+fn a_failed_request_counts_as_a_refusal_unless_ignorable() {
     let world = world();
     let (job, queue) = (job_of(&world, "g"), queue_of(&world, "default"));
     let verbs = ["predicate", "prioritize", "preemptable", "queueOverused", "jobEnqueueable", "jobReady"];
@@ -181,7 +181,7 @@ fn a_failure_counts_as_no_unless_it_may_be_ignored() {
 }
 
 #[test]
-fn a_session_that_could_not_be_told_places_nothing() {
+fn a_failed_session_open_refuses_nodes_and_jobs() {
     let world = world();
     let list =
         [("extender.onSessionOpenVerb", "open".into()), ("extender.onSessionCloseVerb", "close".into())];
@@ -202,7 +202,7 @@ fn a_session_that_could_not_be_told_places_nothing() {
 }
 
 #[test]
-fn answers_on_jobs_and_queues_are_taken() {
+fn answers_about_jobs_and_queues_become_verdicts() {
     let world = world();
     let (job, queue) = (job_of(&world, "g"), queue_of(&world, "default"));
     let with = |verb: &str, answer: ExtenderResponse| {
@@ -236,7 +236,7 @@ fn answers_on_jobs_and_queues_are_taken() {
 }
 
 #[test]
-fn a_task_that_may_not_be_allocated_keeps_its_job_from_starting() {
+fn a_failed_allocate_keeps_the_job_from_starting() {
     let mut world = world();
     let list = [("extender.allocateFuncVerb", "take".into()), ("extender.deallocateFuncVerb", "give".into())];
     let extender = scripted(|_: &World, ask: &ExtenderRequest| match ask {
@@ -264,7 +264,7 @@ fn a_task_that_may_not_be_allocated_keeps_its_job_from_starting() {
 }
 
 #[test]
-fn pods_it_manages_are_bound_by_it() {
+fn managed_pods_are_bound_by_the_extender() {
     let world = world();
     let list = [("extender.kube.bindVerb", "bind".into()), ("extender.managedResources", "cpu".into())];
     let binder =

@@ -1,22 +1,23 @@
 //! gang: a PodGroup starts with `minMember` of its tasks, and `minTaskMember` of each role, or not at all.
 //!
-//! - *ready* tasks are allocated, being bound, bound, running or succeeded; *valid* tasks are ready, pipelined (nominated) or
-//!   pending.
+//! - *ready* tasks are allocated, being bound, bound, running or succeeded; *valid* tasks are ready, pipelined
+//!   (nominated) or pending.
 //! - A job is valid when `valid ≥ minMember`, ready when `ready ≥ minMember`, pipelined when
 //!   `ready + pipelined ≥ minMember`, and starving while it is not pipelined. The same holds for each role, unless
 //!   `minMember` is less than the sum of the roles' minimums.
-//! - A `subGroupPolicy` with `minSubGroups` is honoured by placing the whole gang: its pods have to form that many sub-groups of
-//!   `subGroupSize` pods, and there must be no more than `minMember` pods. Other jobs with `minSubGroups` wait with that reason.
-//! - Job order: gangs that started and lost members, since the nodes that they hold are of no use until they are whole; then
-//!   gangs that have not started; then ready gangs that would grow.
-//! - A task is preemptable and reclaimable while its job has a surplus: `minMember` ready tasks without the task and the
-//!   victims before it. For `gangpreempt` and `gangreclaim`, which evict whole gangs, all tasks are evictable.
+//! - A `subGroupPolicy` with `minSubGroups` is honoured by placing the whole gang: its pods have to form that many
+//!   sub-groups of `subGroupSize` pods, and there must be no more than `minMember` pods. Other jobs with `minSubGroups`
+//!   wait with that reason.
+//! - Job order: gangs that started and lost members, since the nodes that they hold are of no use until they are whole;
+//!   then gangs that have not started; then ready gangs that would grow.
+//! - A task is preemptable and reclaimable while its job has a surplus: `minMember` ready tasks without the task and
+//!   the victims before it. For `gangpreempt` and `gangreclaim`, which evict whole gangs, all tasks are evictable.
 //!
-//! Source: Volcano's gang plugin. Differences: Volcano counts pending best-effort tasks as ready, so that a gang may start
-//! without them and never be whole; here such tasks count once they have a node, and allocate places those that the gang
-//! needs in the same statement. Victims leave the roles' minimums too, and a gang that lacks tasks of a role starves though
-//! it has `minMember` tasks. Volcano's job order only tells ready jobs from others, so that other jobs may take the nodes
-//! that a broken gang needs.
+//! Source: Volcano's gang plugin. Differences: Volcano counts pending best-effort tasks as ready, so that a gang may
+//! start without them and never be whole; here such tasks count once they have a node, and allocate places those that
+//! the gang needs in the same statement. Victims leave the roles' minimums too, and a gang that lacks tasks of a role
+//! starves though it has `minMember` tasks. Volcano's job order only tells ready jobs from others, so that other jobs
+//! may take the nodes that a broken gang needs.
 mod surplus;
 
 use std::cmp::Ordering;
@@ -174,8 +175,8 @@ mod tests {
     use phalanx_cluster::event::{PodGroupInfo, PodPhase};
     use phalanx_framework::testing::{group, job_of, member, running, world_of};
 
-    /// A gang with a task for each letter: r(unning), p(ending), s(ucceeded), f(ailed); workers have role `w`, masters role `m`
-    /// with `minTaskMember` 1.
+    /// A gang with a task for each letter: r(unning), p(ending), s(ucceeded), f(ailed); workers have role `w`, masters
+    /// role `m` with `minTaskMember` 1.
     fn gang(min_member: u32, workers: &str, masters: &str) -> World {
         let roles = vec![("m".into(), u32::from(!masters.is_empty()))];
         let mut world = world_of([PodGroupInfo { min_task_member: roles, ..group("g", min_member) }]);

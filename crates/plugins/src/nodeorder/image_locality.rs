@@ -1,8 +1,8 @@
-//! Image locality: nodes that have the pod's images already.
+//! Image locality: prefers nodes that have the pod's images already.
 //!
-//! An image counts its size times the share of nodes that have it, so that a rare image does not draw all pods to the
-//! few nodes it is on. The sum is brought from 23 MiB (0) .. 1000 MiB a container (100) to 0..100. Source: the ImageLocality
-//! plugin of kube-scheduler 1.36.
+//! An image counts with its size times the share of nodes that have it, so that a rare image does not draw all pods to
+//! few nodes. The sum is scaled from 23 MiB (score 0) and 1000 MiB a container (score 100) to 0..100. Source: the
+//! ImageLocality plugin of kube-scheduler 1.36.
 use std::hash::{Hash, Hasher};
 
 use rustc_hash::FxHasher;
@@ -12,10 +12,10 @@ use phalanx_cluster::id::ImageId;
 use phalanx_cluster::{Class, Node, World};
 use phalanx_framework::plugin::{Attribute, NodeRules, NodeScorer, Values};
 
-const LEAST: i64 = 23 << 20;
-const MOST_OF_CONTAINER: i64 = 1000 << 20;
+const MIN_BYTES: i64 = 23 << 20;
+const MAX_BYTES_PER_CONTAINER: i64 = 1000 << 20;
 
-/// Changes when nodes come and go, or the pod's images with them; 0 when none of its images is anywhere.
+/// A number that changes with the nodes that have the pod's images; 0 when no node has one.
 pub(super) fn scope(world: &World, class: &Class) -> u64 {
     let spread = |image: &ImageId| world.image_spread(*image);
     if class.images.iter().all(|image| spread(image).0 == 0) {
@@ -38,15 +38,15 @@ pub(super) fn scorer(world: &World, class: &Class, weight: i64, rules: &mut Node
     }
     let read = |(image, _): &(ImageId, f64)| (Attribute::Image(*image), Values::All);
     rules.reads.extend(images.iter().map(read));
-    let most = MOST_OF_CONTAINER * class.images.len() as i64;
-    rules.scorers.push(Box::new(ImageLocality { images, most, weight }));
+    let max_bytes = MAX_BYTES_PER_CONTAINER * class.images.len() as i64;
+    rules.scorers.push(Box::new(ImageLocality { images, max_bytes, weight }));
 }
 
 struct ImageLocality {
-    /// With the share of nodes that have it.
+    /// Each image with the share of nodes that have it.
     images: Vec<(ImageId, f64)>,
-    /// What is enough for a full score.
-    most: i64,
+    /// The size from which on the score is 100.
+    max_bytes: i64,
     weight: i64,
 }
 
@@ -55,8 +55,9 @@ impl NodeScorer for ImageLocality {
         let scaled = |(image, part): &(ImageId, f64)| {
             node.image_size(*image).map_or(0, |size| (size as f64 * part) as i64)
         };
-        let sum = self.images.iter().map(scaled).fold(0, i64::saturating_add).clamp(LEAST, self.most);
-        (MAX_SCORE * (sum - LEAST) / (self.most - LEAST)) as f64
+        let sum =
+            self.images.iter().map(scaled).fold(0, i64::saturating_add).clamp(MIN_BYTES, self.max_bytes);
+        (MAX_SCORE * (sum - MIN_BYTES) / (self.max_bytes - MIN_BYTES)) as f64
     }
 
     fn normalise(&self, scores: &mut [f64]) {
@@ -77,7 +78,7 @@ mod tests {
 
     /// Figures by hand: 523 MiB on all nodes, one container: 100 * (523 - 23) / (1000 - 23) = 51.
     #[test]
-    fn large_images_that_are_widely_spread_count_most() {
+    fn large_and_widely_spread_images_score_highest() {
         for (sizes, part, containers, expected) in [
             (&[523][..], 1.0, 1, 51.0),
             (&[523], 0.5, 1, 24.0),
@@ -90,8 +91,8 @@ mod tests {
             let on: Vec<_> = sizes.iter().enumerate().map(|(at, size)| (image(at), *size << 20)).collect();
             let node = Node { images: on, ..Node::default() };
             let images = (0..containers).map(|at| (image(at), part)).collect();
-            let most = MOST_OF_CONTAINER * containers as i64;
-            let scorer = ImageLocality { images, most, weight: 3 };
+            let max_bytes = MAX_BYTES_PER_CONTAINER * containers as i64;
+            let scorer = ImageLocality { images, max_bytes, weight: 3 };
             let mut scores = [scorer.score(&node)];
             assert_eq!(scores, [expected], "{sizes:?} {part} {containers}");
             scorer.normalise(&mut scores);

@@ -1,10 +1,12 @@
-//! Scores by the pods in a node's topology domains. Pods that are leaving do not count, nominated ones do.
+//! The score of preferred pod affinity. Source: kube-scheduler 1.36, plugin InterPodAffinity.
+//!
+//! Nominated pods count, pods that are being deleted do not.
 use super::MAX_SCORE;
 use phalanx_cluster::World;
 use phalanx_cluster::id::{ClassId, NodeId};
 use phalanx_framework::plugin::TopologyScorer;
 
-/// InterPodAffinity.
+/// kube-scheduler's InterPodAffinity score.
 pub(super) struct InterPodAffinityScorer {
     pub(super) class: ClassId,
     pub(super) weight: i64,

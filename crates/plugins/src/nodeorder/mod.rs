@@ -1,20 +1,20 @@
-//! nodeorder: which of the nodes that will do is best, by kube-scheduler's scores.
+//! nodeorder: kube-scheduler's scores of nodes.
 //!
-//! Each score is 0 to 100 times its weight. With a pod's requests counted in:
+//! Each score is 0 to 100 times its weight. *requested* includes the pod itself:
 //! - least requested: the mean over cpu and memory of `(allocatable - requested) * 100 / allocatable`, in integers;
 //! - most requested: the mean of `requested * 100 / allocatable`;
-//! - balanced: `50 + (50 + with - without) / 2`, where `with` and `without` the pod is `(1 - deviation) * 100` of the
-//!   shares of cpu and memory in use; nothing for a pod that asks for neither;
-//! - node affinity: the weights of the preferred terms that match, the largest sum of all nodes being 100;
+//! - balanced: `50 + (50 + with - without) / 2`, where `with` and `without` are `(1 - deviation) * 100` of the used
+//!   parts of cpu and memory, with the pod and without it; 0 for a pod that requests neither;
+//! - node affinity: the sum of the weights of matching preferred terms; the largest sum of all nodes counts 100;
 //! - taint toleration: 100 less the share of untolerated PreferNoSchedule taints;
-//! - pod affinity: the weights of the pod's preferred terms for each pod they mean in the node's domains, and the weights
-//!   by which pods there draw it or keep it away; the least sum of all nodes being 0, the largest 100;
-//! - topology spread: by the pods in the node's domains, fewer being better, for constraints with ScheduleAnyway;
-//! - image locality: by the sizes of the pod's image_locality that are on the node (`image_locality`).
+//! - pod affinity: the weights of the pod's preferred terms for each matching pod in the node's topology domains, and
+//!   the weights of terms of pods there that match the pod; the smallest sum of all nodes counts 0, the largest 100;
+//! - topology spread: the fewer matching pods in the node's domains the higher, for constraints with ScheduleAnyway;
+//! - image locality: by the sizes of the pod's images that are on the node (file `image_locality`).
 //!
 //! Least and most requested count 100 millicores and 200 MiB for a pod without requests. Source: the NodeResourcesFit,
-//! NodeResourcesBalancedAllocation, NodeAffinity, TaintToleration, InterPodAffinity, PodTopologySpread and ImageLocality
-//! plugins of kube-scheduler 1.36.
+//! NodeResourcesBalancedAllocation, NodeAffinity, TaintToleration, InterPodAffinity, PodTopologySpread and
+//! ImageLocality plugins of kube-scheduler 1.36.
 mod image_locality;
 mod inter_pod_affinity;
 mod pod_topology_spread;
@@ -37,7 +37,7 @@ use phalanx_framework::plugin::{
 
 pub(super) const DEF: PluginDef = PluginDef {
     name: "nodeorder",
-    summary: "Scores nodes by free room, balance, preferred affinity and preferred taints.",
+    summary: "Scores nodes by idle resources, balance, preferred affinity, soft taints, spread and images.",
     args: ARGS,
     reads: &[],
     open: |opening| Box::new(NodeOrder::new(opening)),
@@ -48,8 +48,8 @@ const fn weight(name: &'static str, default: &'static str, doc: &'static str) ->
 }
 
 const ARGS: &[ArgSpec] = &[
-    weight("leastrequested.weight", "1", "Weight of free room."),
-    weight("mostrequested.weight", "0", "Weight of room in use."),
+    weight("leastrequested.weight", "1", "Weight of unrequested cpu and memory."),
+    weight("mostrequested.weight", "0", "Weight of requested cpu and memory."),
     weight("balancedresource.weight", "1", "Weight of an even use of cpu and memory."),
     weight("nodeaffinity.weight", "2", "Weight of preferred node affinity."),
     weight("tainttoleration.weight", "3", "Weight of the absence of untolerated PreferNoSchedule taints."),
@@ -62,7 +62,7 @@ const ARGS: &[ArgSpec] = &[
     ),
 ];
 
-/// What a score reaches at most, before its weight.
+/// The highest score before its weight.
 const MAX_SCORE: i64 = 100;
 const HALF: f64 = MAX_SCORE as f64 / 2.0;
 const DIMS: [DimId; 2] = [DimId::CPU, DimId::MEMORY];
@@ -161,11 +161,11 @@ impl NodeOrder {
     }
 }
 
-/// Least requested, most requested and balanced, which look at the same figures. All numbers are whole.
+/// Least requested, most requested and balanced. All numbers are integers.
 struct ResourceAllocationScorer {
     least: f64,
     most: f64,
-    /// 0 for a pod that asks for neither.
+    /// 0 for a pod that requests neither cpu nor memory.
     balanced: f64,
     nonzero: [f64; 2],
     request: [f64; 2],
@@ -221,7 +221,7 @@ fn sum(a: [f64; 2], b: [f64; 2]) -> [f64; 2] {
     [a[0] + b[0], a[1] + b[1]]
 }
 
-/// The mean percentage over the resources that the node has at all.
+/// The mean percentage over the resources that the node has.
 #[inline]
 fn mean(parts: [f64; 2], wholes: [f64; 2]) -> f64 {
     let [a, b] = [0, 1].map(|at| if wholes[at] > 0.0 { percent(parts[at], wholes[at]) } else { 0.0 });
@@ -308,35 +308,36 @@ mod tests {
         }
     }
 
-    fn room(weights: NodeOrder, request: [i64; 2]) -> ResourceAllocationScorer {
+    fn scorer(weights: NodeOrder, request: [i64; 2]) -> ResourceAllocationScorer {
         ResourceAllocationScorer::new(weights, request, request)
     }
 
     /// Figures by hand: ((4000-3000)*100/4000 + (10000-5000)*100/10000) / 2 = (25+50)/2 = 37.
     #[test]
-    fn least_and_most_requested_are_means_in_whole_percents() {
+    fn least_and_most_requested_are_means_of_integer_percents() {
         let least = NodeOrder { least: 1, ..WEIGHTS };
-        assert_eq!(room(least, [3000, 5000]).score(&node(0, 0)), 37.0);
-        assert_eq!(room(least, [3000, 5000]).score(&node(2000, 0)), 25.0);
+        assert_eq!(scorer(least, [3000, 5000]).score(&node(0, 0)), 37.0);
+        assert_eq!(scorer(least, [3000, 5000]).score(&node(2000, 0)), 25.0);
         let most = NodeOrder { most: 2, ..WEIGHTS };
-        assert_eq!(room(most, [3000, 5000]).score(&node(0, 0)), 2.0 * 62.0);
-        assert_eq!(room(most, [9000, 5000]).score(&node(0, 0)), 2.0 * 75.0);
+        assert_eq!(scorer(most, [3000, 5000]).score(&node(0, 0)), 2.0 * 62.0);
+        assert_eq!(scorer(most, [9000, 5000]).score(&node(0, 0)), 2.0 * 75.0);
     }
 
-    /// By hand: with 3000/4000 and 5000/10000 the deviation is 0.125, so 87; before it was 100: 50 + (50 - 13) / 2 = 68.
+    /// By hand: with 3000/4000 and 5000/10000 the deviation is 0.125, so 87; before it was 100: 50 + (50 - 13) / 2 =
+    /// 68.
     #[test]
-    fn balance_scores_the_change_a_pod_makes() {
+    fn balanced_scores_the_change_by_the_pod() {
         let balanced = NodeOrder { balanced: 1, ..WEIGHTS };
-        assert_eq!(room(balanced, [3000, 5000]).score(&node(0, 0)), 68.0);
-        assert_eq!(room(balanced, [1000, 2500]).score(&node(0, 0)), 75.0);
-        assert_eq!(room(balanced, [2000, 0]).score(&node(0, 5000)), 87.0);
-        assert_eq!(room(balanced, [0, 0]).score(&node(0, 5000)), 0.0);
+        assert_eq!(scorer(balanced, [3000, 5000]).score(&node(0, 0)), 68.0);
+        assert_eq!(scorer(balanced, [1000, 2500]).score(&node(0, 0)), 75.0);
+        assert_eq!(scorer(balanced, [2000, 0]).score(&node(0, 5000)), 87.0);
+        assert_eq!(scorer(balanced, [0, 0]).score(&node(0, 5000)), 0.0);
     }
 
     proptest::proptest! {
-        /// As the integers of kube-scheduler.
+        /// kube-scheduler computes in integers.
         #[test]
-        fn scores_of_room_are_those_of_integers(
+        fn resource_scores_equal_those_in_integers(
             used in proptest::array::uniform2(0i64..12_000),
             request in proptest::array::uniform2(0i64..12_000),
         ) {
@@ -347,12 +348,12 @@ mod tests {
             let most = (0..2).map(|at| percent(at, taken[at].min(whole[at])));
             let weights = NodeOrder { least: 3, most: 5, ..WEIGHTS };
             let expected = 3 * (least.sum::<i64>() / 2) + 5 * (most.sum::<i64>() / 2);
-            proptest::prop_assert_eq!(room(weights, request).score(&node), expected as f64);
+            proptest::prop_assert_eq!(scorer(weights, request).score(&node), expected as f64);
         }
     }
 
     #[test]
-    fn preferred_terms_add_up_and_the_best_node_gets_all() {
+    fn weights_of_preferred_terms_add_up_and_the_best_node_scores_100() {
         let term = |value: &str| {
             let requirement =
                 Requirement { key: "zone".into(), operator: Operator::In, values: vec![value.into()] };
@@ -369,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn untolerated_soft_taints_lower_a_node() {
+    fn untolerated_soft_taints_lower_the_score() {
         let taint =
             |key: &str| Taint { key: key.into(), value: "".into(), effect: TaintEffect::PreferNoSchedule };
         let toleration = |key: &str, effect| Toleration {

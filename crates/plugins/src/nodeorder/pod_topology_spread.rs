@@ -6,13 +6,13 @@ use phalanx_cluster::World;
 use phalanx_cluster::id::{ClassId, NodeId};
 use phalanx_framework::plugin::TopologyScorer;
 
-/// PodTopologySpread.
+/// kube-scheduler's PodTopologySpread score.
 pub(super) struct PodTopologySpreadScorer {
     pub(super) class: ClassId,
     pub(super) weight: i64,
 }
 
-/// Of a node that lacks the label of a topology.
+/// The raw score of a node without the label of a topology.
 const NO_LABEL: f64 = -1.0;
 
 impl TopologyScorer for PodTopologySpreadScorer {
@@ -21,7 +21,7 @@ impl TopologyScorer for PodTopologySpreadScorer {
         for spread in world.classes[self.class].carried.spread.iter().filter(|spread| !spread.required) {
             let Some(tally) = world.terms.tally(spread.term, node) else { return NO_LABEL };
             let [used, _, nominated] = tally.pods;
-            // The more domains there are, the less it matters where the others are: log2 evens that out.
+            // kube-scheduler's topologyNormalizingWeight, so that topologies with many domains do not count less.
             let weight = (world.terms.domains(spread.term) as f64 + 2.0).ln();
             sum += f64::from(used + nominated) * weight + f64::from(spread.max_skew - 1);
         }

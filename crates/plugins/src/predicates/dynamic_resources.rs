@@ -1,4 +1,4 @@
-//! Nodes on which the claims of a pod can be served (kube-scheduler's DynamicResources).
+//! Nodes where devices can be allocated to the claims of a pod. Source: kube-scheduler 1.36, plugin DynamicResources.
 use std::sync::Arc;
 
 use super::node_term_reads;
@@ -9,7 +9,7 @@ use phalanx_cluster::{Local, Need, Node, Shared, Wanted};
 use phalanx_framework::placement::Fit;
 use phalanx_framework::plugin::{Attribute, NodeFilter, NodeRules, ResourceFilter, Values};
 
-/// Adds what the claims of a task need.
+/// Adds the filters for what the claims of a task need.
 pub(super) fn add(need: Need, rules: &mut NodeRules) {
     match need {
         Need::Nothing => {}
@@ -38,6 +38,7 @@ fn add_wanted(wanted: Wanted, rules: &mut NodeRules) {
     }
 }
 
+/// Refuses all nodes: no devices can be allocated to a claim, for this reason.
 struct UnservableClaims(Arc<str>);
 
 impl NodeFilter for UnservableClaims {
@@ -46,6 +47,7 @@ impl NodeFilter for UnservableClaims {
     }
 }
 
+/// Passes the node that a claim is allocated on.
 struct ClaimNodeFilter(Arc<str>);
 
 impl NodeFilter for ClaimNodeFilter {
@@ -54,6 +56,7 @@ impl NodeFilter for ClaimNodeFilter {
     }
 }
 
+/// Passes the nodes that reach the devices allocated to a claim.
 struct AllocatedDevicesFilter(Vec<NodeTerm>);
 
 impl NodeFilter for AllocatedDevicesFilter {

@@ -1,8 +1,11 @@
-//! predicates: which nodes will do for a pod.
+//! predicates: the nodes that a pod can run on, by the filters of kube-scheduler.
 //!
-//! The conditions are kube-scheduler's: NodeUnschedulable, NodeAffinity, NodePorts, TaintToleration, InterPodAffinity,
-//! PodTopologySpread, VolumeBinding, VolumeZone, NodeVolumeLimits, VolumeRestrictions, besides readiness.
-//! Whether requests fit, and whether there is a place left among the node's pods, is asked by the session itself.
+//! The filters are NodeUnschedulable, NodeAffinity, NodePorts, TaintToleration, InterPodAffinity, PodTopologySpread,
+//! VolumeBinding, VolumeZone, NodeVolumeLimits, VolumeRestrictions and DynamicResources, besides readiness of the node.
+//! Whether requests fit, and whether the node's number of pods allows one more, is checked by the session itself. Each
+//! argument switches a filter off.
+//!
+//! Source: Volcano's predicates plugin, and kube-scheduler 1.36.
 mod dynamic_resources;
 mod inter_pod_affinity;
 mod node_terms;
@@ -40,31 +43,31 @@ const fn toggle(name: &'static str, doc: &'static str) -> ArgSpec {
 }
 
 const ARGS: &[ArgSpec] = &[
-    toggle("predicate.NodeAffinityEnable", "Asks nodeSelector and required node affinity."),
-    toggle("predicate.NodePortsEnable", "Asks whether the pod's host ports are free."),
-    toggle("predicate.TaintTolerationEnable", "Asks whether the pod tolerates the node's taints."),
+    toggle("predicate.NodeAffinityEnable", "Checks nodeSelector and required node affinity."),
+    toggle("predicate.NodePortsEnable", "Checks that the pod's host ports are free."),
+    toggle("predicate.TaintTolerationEnable", "Checks that the pod tolerates the node's taints."),
     toggle(
         "predicate.PodAffinityEnable",
-        "Asks required pod affinity and anti-affinity, the pod's and that of pods in place.",
+        "Checks required pod affinity and anti-affinity, of the pod and of existing pods.",
     ),
-    toggle("predicate.NodeVolumeLimitsEnable", "Asks how many volumes the node's CSI drivers can attach."),
-    toggle("predicate.VolumeZoneEnable", "Asks the zone of the pod's volumes."),
-    toggle("predicate.PodTopologySpreadEnable", "Asks topology spread constraints with DoNotSchedule."),
+    toggle("predicate.NodeVolumeLimitsEnable", "Checks how many volumes the node's CSI drivers can attach."),
+    toggle("predicate.VolumeZoneEnable", "Checks the zone of the pod's volumes."),
+    toggle("predicate.PodTopologySpreadEnable", "Checks topology spread constraints with DoNotSchedule."),
     toggle(
         "predicate.VolumeBindingEnable",
-        "Asks whether the node reaches the pod's volumes, and binds claims that wait for their first pod.",
+        "Checks that the node reaches the pod's volumes, and binds claims that wait for their first pod.",
     ),
     ArgSpec {
         name: "predicate.CacheEnable",
         kind: ArgKind::Bool,
         default: "false",
-        doc: "Accepted for Volcano's sake; filters are always asked once per class of tasks.",
+        doc: "Accepted for Volcano's sake; filters always run once per class of tasks.",
     },
     ArgSpec {
         name: "predicate.DynamicResourceAllocationEnable",
         kind: ArgKind::Bool,
         default: "true",
-        doc: "Asks whether the pod's resource claims (resource.k8s.io) can be given devices, and gives them.",
+        doc: "Checks that devices can be allocated to the pod's resource claims (resource.k8s.io), and allocates them.",
     },
     ArgSpec {
         name: "volumebinding.bindTimeoutSeconds",
@@ -82,17 +85,17 @@ const ARGS: &[ArgSpec] = &[
         name: "volumebinding.shape",
         kind: ArgKind::List,
         default: "",
-        doc: "Accepted for Volcano's sake, as the weight.",
+        doc: "Accepted for Volcano's sake, like the weight.",
     },
     ArgSpec {
         name: "dynamicresources.filterTimeoutSeconds",
         kind: ArgKind::Int(&[Rule::IDLE]),
         default: "10",
-        doc: "Accepted for Volcano's sake; filters do not wait for anything.",
+        doc: "Accepted for Volcano's sake; filters never wait.",
     },
 ];
 
-/// Kubernetes' taint for cordoned nodes; who tolerates it may be placed on them.
+/// Kubernetes' taint of cordoned nodes; pods that tolerate it can run on them.
 const UNSCHEDULABLE_TAINT: &str = "node.kubernetes.io/unschedulable";
 
 struct Predicates {
@@ -134,7 +137,7 @@ impl Plugin for Predicates {
         if let Some(why) = &constraints.unreadable {
             rules.filters.push(Box::new(UnreadableConstraints(why.clone())));
         }
-        rules.filters.push(Box::new(NodeCondition { cordoned_too: tolerates_cordon(constraints) }));
+        rules.filters.push(Box::new(NodeCondition { tolerates_cordon_taint: tolerates_cordon(constraints) }));
         if self.affinity && (!constraints.node_selector.is_empty() || constraints.node_affinity.is_some()) {
             rules.filters.push(Box::new(NodeAffinityFilter::of(constraints)));
             rules.reads.extend(reads_of(constraints));
@@ -184,7 +187,7 @@ impl TaskRules for Predicates {
     }
 }
 
-/// What the node selector and the required node affinity read.
+/// The node attributes that the node selector and the required node affinity read.
 fn reads_of(constraints: &Constraints) -> impl Iterator<Item = (Attribute, Values)> + '_ {
     let selected = |(key, value): &(Arc<str>, Arc<str>)| {
         (Attribute::Label(key.clone()), Values::These(vec![value.clone()]))
@@ -198,7 +201,7 @@ fn tolerates_cordon(constraints: &Constraints) -> bool {
     tolerates(&constraints.tolerations, &cordon)
 }
 
-/// Nobody knows which nodes the pod wants.
+/// Refuses all nodes for a pod whose constraints cannot be read.
 struct UnreadableConstraints(Arc<str>);
 
 impl NodeFilter for UnreadableConstraints {
@@ -207,9 +210,9 @@ impl NodeFilter for UnreadableConstraints {
     }
 }
 
-/// Ready and not cordoned.
+/// Passes nodes that are ready and not cordoned.
 struct NodeCondition {
-    cordoned_too: bool,
+    tolerates_cordon_taint: bool,
 }
 
 impl NodeFilter for NodeCondition {
@@ -217,30 +220,31 @@ impl NodeFilter for NodeCondition {
         if !node.ready {
             return Err(Unfit::NotReady);
         }
-        if node.unschedulable && !self.cordoned_too { Err(Unfit::Unschedulable) } else { Ok(()) }
+        if node.unschedulable && !self.tolerates_cordon_taint { Err(Unfit::Unschedulable) } else { Ok(()) }
     }
 }
 
 struct NodeAffinityFilter {
-    asks: Arc<Constraints>,
-    /// Why no node will do that none of the other terms matches.
+    constraints: Arc<Constraints>,
+    /// The fault of a term that matches no node; the reason when no other term matches.
     fault: Option<Arc<str>>,
 }
 
 impl NodeAffinityFilter {
-    fn of(asks: &Arc<Constraints>) -> Self {
-        let fault = asks.node_affinity.as_deref().and_then(node_term_fault);
-        Self { asks: asks.clone(), fault }
+    fn of(constraints: &Arc<Constraints>) -> Self {
+        let fault = constraints.node_affinity.as_deref().and_then(node_term_fault);
+        Self { constraints: constraints.clone(), fault }
     }
 }
 
 impl NodeFilter for NodeAffinityFilter {
     fn check(&self, node: &Node) -> Result<(), Unfit> {
-        let required = self.asks.node_affinity.as_ref();
+        let required = self.constraints.node_affinity.as_ref();
         if !required.is_none_or(|terms| terms.iter().any(|term| node_term_matches(term, node))) {
             return Err(self.fault.clone().map_or(Unfit::NodeAffinity, Unfit::Pod));
         }
-        let selected = self.asks.node_selector.iter().all(|(key, value)| node.label(key) == Some(value));
+        let selected =
+            self.constraints.node_selector.iter().all(|(key, value)| node.label(key) == Some(value));
         if selected { Ok(()) } else { Err(Unfit::NodeAffinity) }
     }
 }
@@ -274,7 +278,7 @@ impl ResourceFilter for DiskConflictFilter {
     }
 }
 
-/// What two rules depend on, as one number: 0 when neither depends on anything.
+/// Combines two scopes; 0 when both are 0.
 fn scopes(one: u64, other: u64) -> u64 {
     if one == 0 || other == 0 {
         return one | other;
@@ -299,17 +303,17 @@ mod tests {
     }
 
     #[test]
-    fn a_node_must_be_ready_and_not_cordoned() {
-        let strict = NodeCondition { cordoned_too: false };
+    fn nodes_that_are_not_ready_or_cordoned_are_refused() {
+        let strict = NodeCondition { tolerates_cordon_taint: false };
         assert_eq!(strict.check(&node()), Ok(()));
         assert_eq!(strict.check(&Node { ready: false, ..node() }), Err(Unfit::NotReady));
         let cordoned = Node { unschedulable: true, ..node() };
         assert_eq!(strict.check(&cordoned), Err(Unfit::Unschedulable));
-        assert_eq!(NodeCondition { cordoned_too: true }.check(&cordoned), Ok(()));
+        assert_eq!(NodeCondition { tolerates_cordon_taint: true }.check(&cordoned), Ok(()));
     }
 
     #[test]
-    fn the_unschedulable_toleration_opens_cordoned_nodes() {
+    fn tolerating_the_unschedulable_taint_allows_cordoned_nodes() {
         let of = |list| Constraints { tolerations: list, ..Constraints::default() };
         assert!(tolerates_cordon(&of(vec![toleration(UNSCHEDULABLE_TAINT, None)])));
         assert!(tolerates_cordon(&of(vec![toleration("", None)])));
@@ -318,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn only_taints_that_keep_away_count() {
+    fn untolerated_hard_taints_refuse_a_node() {
         for (effect, refused) in [
             (TaintEffect::NoSchedule, true),
             (TaintEffect::NoExecute, true),
@@ -336,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn a_host_port_is_free_later_when_its_holder_is_leaving() {
+    fn a_host_port_of_a_terminating_pod_is_free_later() {
         let port = |ip: &str| HostPort { ip: ip.into(), protocol: "TCP".into(), port: 80 };
         let of = |ip: &str| Constraints { host_ports: vec![port(ip)], ..Constraints::default() };
         let mut busy = node();
@@ -353,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn a_disk_is_for_one_pod_unless_all_read_it() {
+    fn a_disk_is_shared_by_readers_only() {
         let disk = |of, name: &str, monitors: &[&str], read_only| Disk {
             of,
             name: name.into(),

@@ -1,8 +1,8 @@
-//! What node selector terms read of a node.
+//! The node attributes that node selector terms read.
 use phalanx_cluster::event::{NodeTerm, Operator, Requirement};
 use phalanx_framework::plugin::{Attribute, Values};
 
-/// The attributes of a node that decide whether the node matches a term.
+/// The attributes that decide whether a node matches a term.
 pub(crate) fn reads(term: &NodeTerm) -> impl Iterator<Item = (Attribute, Values)> + '_ {
     let label = |requirement: &Requirement| Attribute::Label(requirement.key.clone());
     let labels = term.labels.iter().map(move |requirement| (label(requirement), values(requirement)));

@@ -9,7 +9,7 @@ use phalanx_framework::plugin::TopologyFilter;
 
 use super::inter_pod_affinity::{staying, with_nominated};
 
-/// PodTopologySpread.
+/// kube-scheduler's PodTopologySpread filter.
 pub(super) struct PodTopologySpreadFilter(pub(super) ClassId);
 
 impl TopologyFilter for PodTopologySpreadFilter {
@@ -31,7 +31,7 @@ impl TopologyFilter for PodTopologySpreadFilter {
     }
 }
 
-/// The fewest pods of any domain; none with fewer domains than there should be.
+/// The fewest matching pods of any domain; 0 with fewer domains than `minDomains`.
 fn least(world: &World, spread: &SpreadTerm, nominated: bool) -> u32 {
     let enough = spread.min_domains <= 1 || world.terms.domains(spread.term) >= spread.min_domains as usize;
     if enough { world.terms.least(spread.term, nominated) } else { 0 }

@@ -1,8 +1,9 @@
-//! The claims of a pod: which nodes reach their volumes, can attach them, or can have them made.
+//! The PersistentVolumeClaims of a pod: nodes that reach the volumes, can attach them, or where they can be
+//! provisioned.
 //!
-//! The conditions are those of kube-scheduler's VolumeBinding, VolumeZone, NodeVolumeLimits and, for
-//! ReadWriteOncePod, VolumeRestrictions plugins. Disks in a pod's own spec are counted on nodes (`world/node.rs`). What they depend on changes while a class lives, so all of them are rules
-//! of a scope.
+//! Source: kube-scheduler 1.36, plugins VolumeBinding, VolumeZone, NodeVolumeLimits and, for ReadWriteOncePod,
+//! VolumeRestrictions. Disks in the pod's own spec are counted on nodes. Volumes change while a class of tasks lives,
+//! so the filters depend on a scope.
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
@@ -16,7 +17,7 @@ use phalanx_cluster::{Demand, Node, Problem, Pvc, Want, World, reaches, solve};
 use phalanx_framework::placement::Fit;
 use phalanx_framework::plugin::{Attribute, NodeFilter, NodeRules, ResourceFilter, Values};
 
-/// Which conditions are asked.
+/// The filters that are switched on.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct VolumeChecks {
     pub(super) binding: bool,
@@ -24,7 +25,7 @@ pub(super) struct VolumeChecks {
     pub(super) limits: bool,
 }
 
-/// Changes with all that the rules depend on; 0 for a task without claims.
+/// A number that changes with the state of the task's claims; 0 for a task without claims.
 pub(super) fn scope(world: &World, task: TaskId) -> u64 {
     let claims = &world.class_of(task).pvcs;
     if claims.is_empty() {
@@ -137,7 +138,7 @@ fn unfit(text: &'static str) -> Result<(), Unfit> {
     Err(Unfit::Other(text.into()))
 }
 
-/// No node will do.
+/// Refuses all nodes: a claim cannot be used, for this reason.
 struct UnusableClaims(Unfit);
 
 impl NodeFilter for UnusableClaims {
@@ -146,7 +147,7 @@ impl NodeFilter for UnusableClaims {
     }
 }
 
-/// A volume with a node affinity.
+/// Passes the nodes in the node affinity of a volume.
 struct VolumeAffinityFilter(Arc<VolumeInfo>);
 
 impl NodeFilter for VolumeAffinityFilter {
@@ -162,7 +163,7 @@ impl NodeFilter for VolumeAffinityFilter {
 const NO_VOLUME: &str = "node(s) didn't find available persistent volumes to bind";
 const NO_SPACE: &str = "node(s) did not have enough free storage";
 
-/// A volume that is being made for a node.
+/// Passes the node that a volume is being provisioned for.
 struct VolumeNodeFilter {
     node: Arc<str>,
     why: Arc<str>,
@@ -174,7 +175,7 @@ impl NodeFilter for VolumeNodeFilter {
     }
 }
 
-/// Claims that get their volumes with the pod.
+/// Passes nodes where all unbound claims (WaitForFirstConsumer) can be bound or provisioned.
 struct VolumeBindingFilter(Vec<Want>);
 
 impl NodeFilter for VolumeBindingFilter {
@@ -188,13 +189,13 @@ impl NodeFilter for VolumeBindingFilter {
     }
 }
 
-/// Labels of places, and their names before Kubernetes 1.17.
+/// Labels of zones and regions, each with its name before Kubernetes 1.17.
 const PLACES: [[&str; 2]; 2] = [
     ["topology.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/zone"],
     ["topology.kubernetes.io/region", "failure-domain.beta.kubernetes.io/region"],
 ];
 
-/// The zones and regions a volume is in, by its labels.
+/// Passes nodes in the zones and regions of a volume's labels.
 struct VolumeZoneFilter(Vec<(usize, Vec<Arc<str>>)>);
 
 impl VolumeZoneFilter {
@@ -222,7 +223,7 @@ fn place(node: &Node, at: usize) -> Option<&str> {
 
 impl NodeFilter for VolumeZoneFilter {
     fn check(&self, node: &Node) -> Result<(), Unfit> {
-        // A cluster whose nodes are nowhere has no zones.
+        // A node without zone and region labels passes, as in kube-scheduler.
         if (0..PLACES.len()).all(|at| place(node, at).is_none()) {
             return Ok(());
         }
@@ -233,7 +234,7 @@ impl NodeFilter for VolumeZoneFilter {
     }
 }
 
-/// Claims that one pod at a time may use.
+/// Passes nodes while no other pod uses a claim with access mode ReadWriteOncePod.
 struct ReadWriteOncePodFilter {
     idle: bool,
     future_idle: bool,
@@ -260,19 +261,19 @@ impl ResourceFilter for ReadWriteOncePodFilter {
     }
 }
 
-/// VolumeChecks of one driver.
+/// The pod's volumes of one CSI driver.
 #[derive(Default)]
 struct DriverVolumes {
     /// How many the pod needs.
     needed: u32,
-    /// How many of them are on a node already: now, and when pods that are being deleted are gone.
+    /// How many of them are attached to a node: now, and once terminating pods are gone.
     there: FxHashMap<Arc<str>, (u32, u32)>,
 }
 
-/// What nodes can attach.
+/// Passes nodes whose CSI drivers can attach the pod's volumes.
 struct VolumeLimitsFilter(Vec<(Arc<str>, DriverVolumes)>);
 
-/// Adds a filter for the drivers that tell how many volumes a node can attach.
+/// Adds a filter for the drivers that limit how many volumes a node can attach.
 fn add_limits(rules: &mut NodeRules, world: &World, ids: &[PvcId]) {
     let claims = ids.iter().map(|id| world.volumes().pvc(*id));
     let mut drivers: Vec<(Arc<str>, DriverVolumes)> = Vec::new();

@@ -25,9 +25,9 @@ impl Proportion {
         Err(Refusal::Quota { plugin: NAME, queue: queue.name.clone(), limit, over, gang })
     }
 
-    /// The constraint behind the limit of a queue for a resource. For a limit that is the deserved amount, the constraint
-    /// that an operator would change is named: the capability or the guarantees of others, where `deserved` has reached
-    /// them, else the weight.
+    /// The constraint behind the limit of a queue for a resource. For a limit that is the deserved amount, the
+    /// constraint that an operator would change is named: the capability or the guarantees of others, where `deserved`
+    /// has reached them, else the weight.
     pub(super) fn limit(&self, world: &World, id: QueueId, dim: DimId) -> Limit {
         let (queue, attributes) = (&world.queues[id], self.of(id));
         let (deserved, total) = (attributes.deserved.get(dim), world.total.get(dim));

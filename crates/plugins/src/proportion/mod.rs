@@ -2,32 +2,33 @@
 //!
 //! Per resource, over the queues that exist, where *total* is the allocatable of all nodes:
 //! - `guaranteed = min(guarantee, capability)`; guarantees that add up to more than the total are cut in proportion;
-//! - `realCapability = min(total − Σ guaranteed of the other queues, capability)`; a queue without a capability has no such
-//!   limit;
-//! - `deserved` is at least `guaranteed`, at most `max(guaranteed, min(request, realCapability))`, and divided by weight in
-//!   between (water filling, see [`water_filling`](crate::shared::water_filling)). *request* is what all jobs of the queue
-//!   request, allocated or pending; a queue that takes no jobs requests only what its pods hold. Deserved amounts add up to
-//!   the total where jobs request as much, and never to more.
+//! - `realCapability = min(total − Σ guaranteed of the other queues, capability)`; a queue without a capability has no
+//!   such limit;
+//! - `deserved` is at least `guaranteed`, at most `max(guaranteed, min(request, realCapability))`, and divided by
+//!   weight in between (water filling, see [`water_filling`](crate::shared::water_filling)). *request* is what all jobs
+//!   of the queue request, allocated or pending; a queue that takes no jobs requests only what its pods hold. Deserved
+//!   amounts add up to the total where jobs request as much, and never to more.
 //!
 //! With *held* for what the pods of a queue are allocated or nominated for:
 //! - queue order: larger `spec.priority` first, then smaller share, `max over resources of held / deserved`;
 //! - a queue is overused when its pods are allocated all that the queue deserves (file `overused`);
-//! - a task is allocatable when `held + request ≤ deserved` in each resource that the task requests (file `allocatable`).
-//!   Two kinds of resources are left to the nodes, whose reasons say more: `pods`, and those of which the queue deserves the
-//!   total or all that it requests;
-//! - a task is reclaimable while its queue, without the victims before the task, holds more than it deserves of a resource
-//!   that the task requests (file `reclaimable`);
+//! - a task is allocatable when `held + request ≤ deserved` in each resource that the task requests (file
+//!   `allocatable`). Two kinds of resources are left to the nodes, whose reasons say more: `pods`, and those of which
+//!   the queue deserves the total or all that it requests;
+//! - a task is reclaimable while its queue, without the victims before the task, holds more than it deserves of a
+//!   resource that the task requests (file `reclaimable`);
 //! - a job is enqueueable when `inqueue + minResources ≤ realCapability` in each resource that minResources name. An
-//!   Inqueue job, or a Running one with `minMember` allocated pods, counts in *inqueue* with its minResources; any other job
-//!   with the part of its minResources that its pods hold. Elastic pods, those beyond minResources, do not count, nor does
-//!   what pods behind scheduling gates request.
+//!   Inqueue job, or a Running one with `minMember` allocated pods, counts in *inqueue* with its minResources; any
+//!   other job with the part of its minResources that its pods hold. Elastic pods, those beyond minResources, do not
+//!   count, nor does what pods behind scheduling gates request.
 //!
-//! A queue with a parent other than `root` is refused: its jobs wait. Neither such a queue nor one with another fault is
-//! guaranteed anything, so other queues get what they would get without it.
+//! A queue with a parent other than `root` is refused: its jobs wait. Neither such a queue nor one with another fault
+//! is guaranteed anything, so other queues get what they would get without it.
 //!
 //! Source: Volcano's proportion plugin; *inqueue* here is Volcano's `allocated + inqueue − elastic`, job by job.
-//! Differences: deserved amounts are exact and do not depend on the order of queues, where Volcano stops after some rounds;
-//! a queue without jobs takes part with its guarantee, so that no amount is given to two queues; Volcano ignores `parent`.
+//! Differences: deserved amounts are exact and do not depend on the order of queues, where Volcano stops after some
+//! rounds; a queue without jobs takes part with its guarantee, so that no amount is given to two queues; Volcano
+//! ignores `parent`.
 mod allocatable;
 mod overused;
 mod queue_attributes;
@@ -92,7 +93,8 @@ impl Proportion {
         Share::largest((0..world.dims.len()).map(of_dim))
     }
 
-    /// What keeps `minResources` of a job from its queue: the constraint behind the realCapability of each missing resource.
+    /// What keeps `minResources` of a job from its queue: the constraint behind the realCapability of each missing
+    /// resource.
     fn enqueue_limit(&self, world: &World, id: QueueId, missing: &[(DimId, i64)]) -> Limit {
         let capability = &world.queues[id].capability;
         let limit = |(dim, _): &(DimId, i64)| match self.of(id).real_capability.get(*dim) {

@@ -1,4 +1,5 @@
-//! The attributes of queues, computed when a session opens: what each queue deserves, its limits and its realCapability.
+//! The attributes of queues, computed when a session opens: what each queue deserves, its limits and its
+//! realCapability.
 use phalanx_resource::{Amounts, Ceilings, DimId};
 
 use super::NAME;
@@ -11,8 +12,8 @@ use phalanx_cluster::id::{Id, QueueId};
 #[derive(Clone, Debug, Default)]
 pub(super) struct ProportionAttributes {
     pub(super) deserved: Amounts,
-    /// The limits of [`check_allocatable`](super::Proportion::check_allocatable): `deserved`, where the queue requests more
-    /// than that; the capability, where the queue deserves the total.
+    /// The limits of [`check_allocatable`](super::Proportion::check_allocatable): `deserved`, where the queue requests
+    /// more than that; the capability, where the queue deserves the total.
     pub(super) limits: Ceilings,
     pub(super) real_capability: Amounts,
     /// What admitted jobs of the queue count with.

@@ -7,7 +7,8 @@ use phalanx_cluster::World;
 use phalanx_cluster::id::{QueueId, TaskId};
 
 impl Proportion {
-    /// What a queue holds beyond its deserved amounts; negative where the queue holds less. `pods` is left to the nodes.
+    /// What a queue holds beyond its deserved amounts; negative where the queue holds less. `pods` is left to the
+    /// nodes.
     pub(super) fn beyond_deserved(&self, world: &World, id: QueueId) -> Amounts {
         let mut beyond = world.queues[id].held();
         beyond.sub(&self.of(id).deserved);
@@ -16,8 +17,8 @@ impl Proportion {
     }
 
     /// The tasks that may be evicted, each judged without the victims before it: tasks whose queue holds more than it
-    /// deserves of a resource that the task requests. Without the last condition two queues could reclaim from each other
-    /// without end.
+    /// deserves of a resource that the task requests. Without the last condition two queues could reclaim from each
+    /// other without end.
     pub(super) fn victims(&self, world: &World, evictees: &[TaskId]) -> Vec<TaskId> {
         let mut held_by: FxHashMap<QueueId, Amounts> = FxHashMap::default();
         let mut take = |task: TaskId| {

@@ -1,13 +1,15 @@
-//! rescheduling: moves pods from busy nodes to idle ones, by what is really in use.
+//! rescheduling: evicts pods from nodes with a high measured use while nodes with a low one exist.
 //!
-//! With the action `shuffle`, in the first cycle of each `interval` (all of which begin with 1970) and the first of the process. Strategy `lowNodeUtilization`, in percent of what a node
-//! can give: a node is low when it is below all `thresholds` and not cordoned, and high when it is above any of the
-//! `targetThresholds`. When there are both, pods leave the high nodes, the busiest first: by priority from the lowest, those
-//! that request nothing first among equals; until the node is below its targets or what the low nodes can take, up to their
-//! targets, is used up; and only pods that another node has room for. cpu and memory are measured (source: `metrics`), pods are counted; nodes without figures are neither.
+//! Works with the action `shuffle`, in the first cycle of each `interval` (intervals are counted from 1970) and in the
+//! first cycle of the process. Strategy `lowNodeUtilization`, in percent of a node's allocatable: a node is *low* when
+//! it is below all `thresholds` and not cordoned, and *high* when it is above any of the `targetThresholds`. When there
+//! are nodes of both kinds, pods are evicted from the high nodes, the busiest node first: pods of lower priority first,
+//! among equals those that request nothing first; until the node is below its targets, or what the low nodes can take
+//! up to their targets is used up; and only pods that fit on another node. Use of cpu and memory is measured (source:
+//! `metrics`), pods are counted; a node without figures is neither low nor high.
 //!
-//! Source: Volcano's rescheduling plugin, which reads figures of `metricsPeriod`, where its cache has those of `10m` only, and
-//! ignores pods.
+//! Source: Volcano's rescheduling plugin. Differences: Volcano reads figures of `metricsPeriod`, though its cache has
+//! those of `10m` only, and ignores the thresholds of pods.
 use std::cmp::Ordering;
 
 use phalanx_resource::DimId;
@@ -29,14 +31,14 @@ const ARGS: &[ArgSpec] = &[
         "metricsPeriod",
         ArgKind::Duration(&[Rule::IDLE]),
         "5m",
-        "Accepted for Volcano's sake; figures count as they come.",
+        "Accepted for Volcano's sake; the latest figures count.",
     ),
     arg("strategies", ArgKind::Sections(STRATEGY), "[{name: lowNodeUtilization}]", "What to move, and when."),
 ];
 
 const STRATEGY: &[ArgSpec] = &[
-    arg("name", ArgKind::Text(&[STRATEGIES]), "", "Its name."),
-    arg("params", ArgKind::Section(PARAMS), "", "Its parameters."),
+    arg("name", ArgKind::Text(&[STRATEGIES]), "", "The name of the strategy."),
+    arg("params", ArgKind::Section(PARAMS), "", "The parameters of the strategy."),
 ];
 
 const PARAMS: &[ArgSpec] = &[
@@ -51,10 +53,10 @@ const PARAMS: &[ArgSpec] = &[
     ),
 ];
 
-/// The use of a node is within these, so that a threshold outside of them is one that all nodes or none are above.
+/// The use of a node is between 0 and 100, so all nodes are on the same side of a threshold outside that range.
 const PERCENT: ArgKind = ArgKind::Int(&[Rule::new(
     Allowed::Between(0, 100),
-    Otherwise::Does("all nodes are on the same side of it"),
+    Otherwise::Does("all nodes are on the same side of the threshold"),
 )]);
 
 const STRATEGIES: Rule =
@@ -63,12 +65,12 @@ const STRATEGIES: Rule =
 const PERCENTS: &[ArgSpec] = &[
     arg("cpu", PERCENT, "100", "Percent of cpu in use."),
     arg("memory", PERCENT, "100", "Percent of memory in use."),
-    arg("pods", PERCENT, "100", "Percent of the places for pods in use."),
+    arg("pods", PERCENT, "100", "Percent of the node's number of pods."),
 ];
 
 pub(super) const DEF: PluginDef = PluginDef {
     name: "rescheduling",
-    summary: "Evicts pods from busy nodes while others are idle, by measured use.",
+    summary: "Evicts pods from nodes with a high measured use while nodes with a low one exist.",
     args: ARGS,
     reads: &[],
     open: |opening| Box::new(Rescheduling::open(opening)),
@@ -82,7 +84,7 @@ const DIMS: [DimId; 3] = [DimId::CPU, DimId::MEMORY, DimId::PODS];
 type Utilization = [f64; 3];
 
 struct Rescheduling {
-    /// Empty when it is not the time.
+    /// Empty when this cycle evicts no pods.
     strategies: Vec<LowNodeUtilization>,
 }
 
@@ -133,7 +135,7 @@ struct LowNodeUtilization {
     target: Utilization,
 }
 
-/// A node with figures.
+/// A node with measured use.
 struct MeasuredNode<'w> {
     id: NodeId,
     node: &'w Node,
@@ -158,7 +160,7 @@ impl LowNodeUtilization {
         if low.is_empty() || high.is_empty() {
             return Vec::new();
         }
-        let mut room = self.room(&low);
+        let mut capacity = self.capacity_of(&low);
         high.sort_by(busiest_first);
         let mut pods: FxHashMap<NodeId, Vec<TaskId>> = FxHashMap::default();
         for task in of.iter().copied().filter(|task| world.tasks[*task].preemptable != Some(false)) {
@@ -170,7 +172,7 @@ impl LowNodeUtilization {
         for node in high {
             let mut pods = pods.remove(&node.id).unwrap_or_default();
             pods.sort_by(|a, b| least_important_first(world, *a, *b));
-            self.empty(world, node, pods, &mut room, &mut victims);
+            self.pick_victims(world, node, pods, &mut capacity, &mut victims);
         }
         victims
     }
@@ -180,7 +182,7 @@ impl LowNodeUtilization {
     }
 
     /// What the low nodes can take, up to their targets.
-    fn room(&self, low: &[MeasuredNode<'_>]) -> Utilization {
+    fn capacity_of(&self, low: &[MeasuredNode<'_>]) -> Utilization {
         let of = |at: usize| {
             let each = low
                 .iter()
@@ -190,23 +192,23 @@ impl LowNodeUtilization {
         [0, 1, 2].map(of)
     }
 
-    /// Picks pods of a node while it is above a target and there is room elsewhere.
-    fn empty(
+    /// Picks pods of a node while it is above a target and the low nodes have capacity left.
+    fn pick_victims(
         &self,
         world: &World,
         mut it: MeasuredNode<'_>,
         pods: Vec<TaskId>,
-        room: &mut Utilization,
+        capacity: &mut Utilization,
         victims: &mut Vec<TaskId>,
     ) {
         for task in pods {
             let above = it.parts.iter().zip(&self.target).any(|(part, target)| part >= target);
-            if !above || room.iter().any(|amount| *amount <= 0.0) {
+            if !above || capacity.iter().any(|amount| *amount <= 0.0) {
                 return;
             }
             for (at, dim) in DIMS.into_iter().enumerate() {
                 let request = world.request_of(task).get(dim) as f64;
-                room[at] -= request;
+                capacity[at] -= request;
                 it.parts[at] -= request / it.node.allocatable.get(dim).max(1) as f64;
             }
             victims.push(task);
@@ -248,7 +250,7 @@ mod tests {
         NodeUsage { node: name.into(), cpu: part(cpu), memory: part(memory), since: Time(0), at: None }
     }
 
-    /// Nodes of ten cores with their use in percent, and pods `node-0`, `node-1`, ... of one core each.
+    /// Nodes of ten cores (name, cpu and memory use in percent, number of pods), with pods `NODE-0`, ... of one core.
     fn world(nodes: &[(&str, u32, u32, u32)]) -> World {
         let mut world = world_of::<NodeInfo>([]);
         for (name, cpu, memory, pods) in nodes {
@@ -275,15 +277,15 @@ mod tests {
     }
 
     #[test]
-    fn pods_leave_high_nodes_while_low_ones_have_room() {
+    fn pods_are_evicted_from_high_nodes_while_low_nodes_have_capacity() {
         for (nodes, expected) in [
-            // 80 to below 70; the low node has room for 7 - 1 cores.
+            // From 80 to below 70 percent; the low node has capacity for 7 - 1 cores.
             (vec![("high", 80, 50, 5), ("low", 10, 10, 0)], "high-0 high-1"),
             (vec![("high", 80, 95, 5), ("low", 10, 10, 0)], "high-0 high-1 high-2"),
             (vec![("high", 80, 50, 5), ("middle", 50, 50, 0)], ""),
             (vec![("low", 10, 10, 5), ("idle", 0, 0, 0)], ""),
             (vec![("high", 80, 80, 5)], ""),
-            // The busiest first, and no more than the low one can take.
+            // The busiest node first, and no more pods than the low node can take.
             (vec![("h1", 80, 80, 5), ("h2", 95, 90, 5), ("low", 29, 10, 0)], "h2-0 h2-1 h2-2 h1-0 h1-1"),
             (vec![("h2", 99, 99, 9), ("h1", 98, 98, 9), ("low", 29, 29, 0)], "h2-0 h2-1 h2-2 h1-0 h1-1"),
         ] {
@@ -292,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn the_least_important_pods_go_first_and_some_never() {
+    fn victims_go_by_priority_and_only_preemptable_pods_are_victims() {
         let mut world = world(&[("high", 95, 50, 0), ("low", 0, 0, 0)]);
         let with = |name: &str, priority, requests: &str| PodInfo {
             priority: Some(priority),
@@ -311,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn cordoned_nodes_and_nodes_without_figures_take_nothing() {
+    fn cordoned_and_unmeasured_nodes_are_not_low() {
         let mut world = world(&[("high", 95, 50, 3), ("low", 0, 0, 0)]);
         world.apply(node("unmeasured", "cpu=10").into());
         world.apply(NodeInfo { unschedulable: true, ..node("low", "cpu=10 memory=10Gi pods=10") }.into());
@@ -319,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_done_by_default_and_by_other_strategies() {
+    fn the_default_and_unknown_strategies_evict_no_pods() {
         let world = world(&[("high", 100, 100, 3), ("low", 0, 0, 0)]);
         assert_eq!(victims(&world, Value::List(vec![])), "");
         assert_eq!(victims(&world, Value::List(vec![[("name", "other".into())].into()])), "");
@@ -327,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn pods_are_moved_once_in_an_interval() {
+    fn pods_are_evicted_once_in_an_interval() {
         let world = world(&[("high", 95, 50, 3), ("low", 0, 0, 0)]);
         let moves = |before: Option<i64>, now: i64| {
             let args = phalanx_framework::testing::args(&[

@@ -1,29 +1,30 @@
 //! resource-strategy-fit: each resource is packed or spread by a strategy of its own.
 //!
-//! - Score: the mean, by weight, over the requested resources that have a strategy, of the part of the node that would be
-//!   in use (`MostAllocated`) or free (`LeastAllocated`), times 100, times `resourceStrategyFitWeight`; nothing on a node
-//!   that would have too little of one of them. A name with a `*` at its end stands for all names that begin so; the
-//!   longest one counts, and a full name before it. A pod's annotations replace the strategies: one type for all
-//!   resources, and weights as JSON; with weights that cannot be read its nodes score alike.
-//! - `sra`: nodes that have few of the listed, scarce resources score higher: `100 * weight * (1 - present / all)` by
-//!   weights of the resources, for nodes that have all that is requested.
-//! - `proportional`: a pod that requests none of the listed resources must leave, for each idle unit of them, `cpu` cores
-//!   and `memory` gigabytes (10^9) idle.
+//! - Score: the weighted mean, over the requested resources with a strategy, of the part of the node's allocatable that
+//!   would be used (`MostAllocated`) or idle (`LeastAllocated`), times 100, times `resourceStrategyFitWeight`; 0 on a
+//!   node with too little idle of one of them. A name that ends in `*` stands for all resources that begin with it; of
+//!   several the longest counts, and a full name before any. Annotations of a pod replace the strategies: one type for
+//!   all resources, and weights as JSON; with weights that cannot be read all nodes score alike.
+//! - `sra` (file `sra`): nodes with few of the listed scarce resources score higher,
+//!   `100 * weight * (1 - present / all)` by the weights of the resources, for nodes that have all requested resources.
+//! - `proportional` (file `proportional`): a pod that requests none of the listed resources must leave, for each idle
+//!   unit of them, `cpu` cores and `memory` gigabytes (10^9) idle.
 //!
 //! Source: Volcano's resource-strategy-fit plugin.
-use std::sync::Arc;
+mod proportional;
+mod sra;
+#[cfg(test)]
+mod tests;
 
-use phalanx_resource::{Amounts, DimId, Dims};
+use phalanx_resource::{DimId, Dims};
 
-use phalanx_cluster::diagnosis::Unfit;
 use phalanx_cluster::event::{Scoring, Strategy, Time};
 use phalanx_cluster::id::{ClassId, JobId};
 use phalanx_cluster::{Class, Node, World};
 use phalanx_framework::conf::{Allowed, ArgKind, ArgSpec, Args, Otherwise, Rule};
-use phalanx_framework::placement::Fit;
-use phalanx_framework::plugin::{
-    NodeRules, ObjectField, Plugin, PluginContext, PluginDef, ResourceFilter, ResourceScorer,
-};
+use phalanx_framework::plugin::{NodeRules, ObjectField, Plugin, PluginContext, PluginDef, ResourceScorer};
+use proportional::{ProportionalFilter, ProportionalRate, proportions};
+use sra::{SraScorer, SraWeights};
 
 const fn arg(name: &'static str, kind: ArgKind, default: &'static str, doc: &'static str) -> ArgSpec {
     ArgSpec { name, kind, default, doc }
@@ -37,7 +38,7 @@ const ARGS: &[ArgSpec] = &[
             "*",
             ArgKind::Section(RESOURCE),
             "",
-            "A resource, or the beginning of its name and *.",
+            "The name of a resource, or the beginning of names and `*`.",
         )]),
         "{cpu: {type: LeastAllocated, weight: 1}, memory: {type: LeastAllocated, weight: 1}}",
         "Strategies by resource.",
@@ -96,25 +97,25 @@ const READS: &[ObjectField] = &[
         "volcano.sh/resource-strategy-scoring-type",
         "annotation of a pod",
         "the argument `resources`",
-        "`LeastAllocated` or `MostAllocated`, for all that the pod requests; with another value its nodes score alike.",
+        "`LeastAllocated` or `MostAllocated`, for all resources of the pod; with another value all nodes score alike.",
     ),
     ObjectField::new(
         "volcano.sh/resource-strategy-weight",
         "annotation of a pod",
         "nodes score alike",
-        "Weights beside the type: JSON such as `{\"cpu\": 2, \"nvidia.com/gpu\": 5}`.",
+        "Weights for the scoring type: JSON such as `{\"cpu\": 2, \"nvidia.com/gpu\": 5}`.",
     ),
 ];
 
 pub(super) const DEF: PluginDef = PluginDef {
     name: "resource-strategy-fit",
-    summary: "Packs some resources and spreads others, and keeps scarce ones for those who need them.",
+    summary: "Packs some resources and spreads others, and keeps scarce ones for pods that request them.",
     args: ARGS,
     reads: READS,
     open: |opening| Box::new(ResourceStrategyFit::open(opening)),
 };
 
-/// What a score reaches at most, before its weight.
+/// The highest score before its weight.
 const MAX_SCORE: f64 = 100.0;
 
 struct ResourceStrategyFit {
@@ -130,20 +131,6 @@ struct ResourceStrategy {
     prefix: bool,
     scoring: Scoring,
     weight: f64,
-}
-
-/// Weights of scarce resources.
-#[derive(Default)]
-struct SraWeights {
-    weight: f64,
-    resources: Vec<(String, f64)>,
-}
-
-/// What an idle unit of a resource keeps.
-struct ProportionalRate {
-    name: String,
-    cpu: f64,
-    memory: f64,
 }
 
 impl ResourceStrategyFit {
@@ -207,34 +194,6 @@ fn rules(resources: &Args) -> Vec<ResourceStrategy> {
     resources.0.iter().filter_map(rule).collect()
 }
 
-impl SraWeights {
-    fn read(args: &Args) -> Self {
-        if !args.bool("enable", false) {
-            return Self::default();
-        }
-        let weights = args.section("resourceWeight");
-        let weight =
-            |name: &str| Some(weights.weight(name, 1)).filter(|weight| *weight >= 0).unwrap_or(1) as f64;
-        let resources = args.names("resources").into_iter().map(|name| (weight(&name), name));
-        let resources = resources.map(|(weight, name)| (name, weight)).collect();
-        Self { weight: args.weight("weight", 0) as f64, resources }
-    }
-}
-
-fn proportions(args: &Args) -> Vec<ProportionalRate> {
-    if !args.bool("enable", false) {
-        return Vec::new();
-    }
-    let rates = args.section("resourceProportion");
-    let rate = |key: String| Some(rates.float(&key, 1.0)).filter(|rate| *rate >= 0.0).unwrap_or(1.0);
-    let one = |name: String| ProportionalRate {
-        cpu: rate(format!("{name}.cpu")),
-        memory: rate(format!("{name}.memory")),
-        name,
-    };
-    args.names("resources").into_iter().map(one).collect()
-}
-
 impl Plugin for ResourceStrategyFit {
     fn refusal_holds_until(&self, _: &World, _: JobId) -> Option<Time> {
         Some(Time::NEVER)
@@ -252,7 +211,6 @@ impl Plugin for ResourceStrategyFit {
             let request = [DimId::CPU, DimId::MEMORY].map(|dim| request.get(dim) as f64);
             rules.resource_filters.push(Box::new(ProportionalFilter {
                 scarce,
-                // For each thousandth of a unit: thousandths of a core, and bytes.
                 rates: [cpu, memory * 1e6],
                 request,
                 text: text.into(),
@@ -292,7 +250,7 @@ struct StrategyScorer {
 }
 
 impl StrategyTerm {
-    /// From 0 to the weight; `None` when the node has too little.
+    /// From 0 to the weight; `None` when the node has too little idle.
     fn score(&self, node: &Node) -> Option<f64> {
         let allocatable = node.allocatable.get(self.dim);
         if allocatable == 0 {
@@ -317,206 +275,5 @@ impl ResourceScorer for StrategyScorer {
         let weights: f64 = self.terms.iter().map(|term| term.weight).sum();
         let Some(sum) = sum else { return 0.0 };
         (if weights > 0.0 { sum / weights } else { sum }) * MAX_SCORE * self.weight
-    }
-}
-
-struct SraScorer {
-    request: Amounts,
-    resources: Vec<(DimId, f64)>,
-    /// The sum of all weights, also of resources that no node has.
-    all: f64,
-    weight: f64,
-}
-
-impl ResourceScorer for SraScorer {
-    fn score(&self, node: &Node) -> f64 {
-        let has = |dim| node.allocatable.get(dim) > 0;
-        if self.all == 0.0 || !self.request.iter().all(|(dim, _)| has(dim)) {
-            return 0.0;
-        }
-        let present: f64 = self.resources.iter().filter(|(dim, _)| has(*dim)).map(|(_, weight)| weight).sum();
-        (1.0 - present / self.all) * MAX_SCORE * self.weight
-    }
-}
-
-/// ProportionalFilter enough cpu and memory for the idle units of a scarce resource.
-struct ProportionalFilter {
-    scarce: DimId,
-    rates: [f64; 2],
-    request: [f64; 2],
-    text: Arc<str>,
-}
-
-impl ResourceFilter for ProportionalFilter {
-    fn check(&self, node: &Node, fit: Fit) -> Result<(), Unfit> {
-        if node.allocatable.get(self.scarce) == 0 {
-            return Ok(());
-        }
-        let room = if fit == Fit::Idle { &node.idle } else { &node.future_idle() };
-        let idle = [DimId::CPU, DimId::MEMORY].map(|dim| room.get(dim) as f64);
-        let scarce = room.get(self.scarce) as f64;
-        let enough = (0..2).all(|at| idle[at] - self.request[at] >= scarce * self.rates[at]);
-        if enough { Ok(()) } else { Err(Unfit::Beside(self.text.clone())) }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use phalanx_cluster::event::{Constraints, PodInfo, Time};
-    use phalanx_framework::conf::Value;
-    use phalanx_framework::testing::{node, opened, pod, running, task_of, world_of};
-
-    /// A world with node `n`, a pod on it, and the pod `p` that waits.
-    fn world(allocatable: &str, used: &str, waiting: PodInfo) -> World {
-        let mut world = world_of([node("n", allocatable)]);
-        world.apply(running(pod("used", used), "n").into());
-        world.apply(waiting.into());
-        world
-    }
-
-    fn rules(world: &World, list: &[(&str, Value)]) -> NodeRules {
-        let plugin = opened(ResourceStrategyFit::open, world, Time(0), list);
-        let class = world.tasks[task_of(world, "p")].class;
-        let mut rules = NodeRules::default();
-        plugin.filters(world, class, &mut rules);
-        plugin.scorers(world, class, &mut rules);
-        rules
-    }
-
-    fn score(world: &World, list: &[(&str, Value)]) -> f64 {
-        let node = &world.nodes[world.node_named("n").unwrap()];
-        rules(world, list).resource_scorers.iter().map(|scorer| scorer.score(node)).sum()
-    }
-
-    fn strategy(kind: &str, weight: i64) -> Value {
-        [("type", kind.into()), ("weight", weight.into())].into()
-    }
-
-    const GPU: &str = "nvidia.com/gpu";
-
-    #[test]
-    fn the_score_is_the_mean_over_the_requested_resources_by_weight() {
-        let world = world(
-            "cpu=10 memory=10Gi nvidia.com/gpu=8",
-            "cpu=4",
-            pod("p", "cpu=1 memory=5Gi nvidia.com/gpu=2"),
-        );
-        let most = || strategy("MostAllocated", 1);
-        let cases: Vec<(Vec<(&str, Value)>, f64)> = vec![
-            // By default cpu 5/10 free and memory 5/10 free.
-            (vec![], 500.0),
-            (vec![("resourceStrategyFitWeight", 1.into())], 50.0),
-            (vec![("resourceStrategyFitWeight", (-3).into())], 500.0),
-            (vec![("resourceStrategyFitWeight", 0.into())], 0.0),
-            (vec![("resources", [(GPU, most())].into())], 250.0),
-            // (0.25 * 3 + 0.5) / 4
-            (vec![("resources", [(GPU, strategy("MostAllocated", 3)), ("cpu", most())].into())], 312.5),
-            (vec![("resources", [(GPU, strategy("LeastAllocated", 1))].into())], 750.0),
-            // Weights that are not above 0 count as 1, unknown types as LeastAllocated.
-            (vec![("resources", [(GPU, strategy("Other", -2))].into())], 750.0),
-            // The longest prefix counts, and a full name before it.
-            (
-                vec![(
-                    "resources",
-                    [("nvidia.com/*", most()), ("nvidia*", strategy("LeastAllocated", 1))].into(),
-                )],
-                250.0,
-            ),
-            (
-                vec![("resources", [("nvidia.com/*", most()), (GPU, strategy("LeastAllocated", 1))].into())],
-                750.0,
-            ),
-            // A star alone has no meaning.
-            (vec![("resources", [("*", most())].into())], 0.0),
-            (vec![("resources", [("amd.com/gpu", most())].into())], 0.0),
-        ];
-        for (list, expected) in cases {
-            assert_eq!(score(&world, &list), expected, "{list:?}");
-        }
-    }
-
-    #[test]
-    fn a_node_with_too_little_of_one_scores_nothing() {
-        let full = world("cpu=4 memory=10Gi", "cpu=4", pod("p", "cpu=1 memory=1Gi"));
-        assert_eq!(score(&full, &[]), 0.0);
-        let without = world("cpu=4", "cpu=1", pod("p", "cpu=1 memory=1Gi"));
-        assert_eq!(score(&without, &[]), 250.0, "what the node has none of counts 0 of its weight");
-    }
-
-    #[test]
-    fn a_pod_may_bring_its_own_strategy() {
-        let with = |scoring, weights: &[(&str, i64)]| {
-            let weights = weights.iter().map(|(name, weight)| ((*name).into(), *weight)).collect();
-            let strategy = Some(Strategy { scoring, weights });
-            let constraints = Arc::new(Constraints { strategy, ..Constraints::default() });
-            let world =
-                world("cpu=10 memory=10Gi", "cpu=4", PodInfo { constraints, ..pod("p", "cpu=1 memory=1Gi") });
-            score(&world, &[])
-        };
-        assert_eq!(with(Scoring::Most, &[("cpu", 1)]), 500.0);
-        assert_eq!(with(Scoring::Most, &[("cpu", 1), ("memory", 3)]), 200.0);
-        assert_eq!(with(Scoring::Least, &[("memory", 3)]), 900.0);
-        assert_eq!(with(Scoring::Most, &[("nvidia.com/gpu", 3)]), 0.0);
-        assert_eq!(with(Scoring::Unknown, &[("cpu", 1)]), 0.0);
-        assert_eq!(with(Scoring::Most, &[]), 0.0);
-    }
-
-    #[test]
-    fn scarce_resources_keep_others_away() {
-        let sra = |enable: bool, weight: i64| -> Vec<(&str, Value)> {
-            let weights: Value = [(GPU, 3.into()), ("fpga", (-1).into())].into();
-            let sra = [
-                ("enable", enable.into()),
-                ("weight", weight.into()),
-                ("resources", "nvidia.com/gpu, fpga".into()),
-                ("resourceWeight", weights),
-            ];
-            vec![("resourceStrategyFitWeight", 0.into()), ("sra", sra.into())]
-        };
-        for (allocatable, expected) in [
-            ("cpu=4", 200.0),
-            ("cpu=4 fpga=1", 150.0),
-            ("cpu=4 nvidia.com/gpu=1", 50.0),
-            ("cpu=4 nvidia.com/gpu=1 fpga=1", 0.0),
-            ("memory=1Gi", 0.0),
-        ] {
-            // Both names are known wherever they are.
-            let mut world = world(allocatable, "", pod("p", "cpu=1"));
-            world.apply(node("other", "nvidia.com/gpu=1 fpga=1").into());
-            assert_eq!(score(&world, &sra(true, 2)), expected, "{allocatable}");
-            assert_eq!(score(&world, &sra(false, 2)), 0.0, "{allocatable}");
-            assert_eq!(score(&world, &sra(true, 0)), 0.0, "{allocatable}");
-        }
-    }
-
-    #[test]
-    fn cpu_and_memory_are_kept_for_idle_gpus() {
-        let proportional = |enable: bool| -> Vec<(&str, Value)> {
-            let rates: Value =
-                [("nvidia.com/gpu.cpu", 2.into()), ("nvidia.com/gpu.memory", (-4.0).into())].into();
-            let section =
-                [("enable", enable.into()), ("resources", GPU.into()), ("resourceProportion", rates)];
-            vec![("proportional", section.into())]
-        };
-        let fits = |used: &str, request: &str, enable: bool| {
-            let world = world("cpu=10 memory=10G nvidia.com/gpu=4", used, pod("p", request));
-            let node = &world.nodes[world.node_named("n").unwrap()];
-            let rules = rules(&world, &proportional(enable));
-            rules.resource_filters.iter().all(|filter| filter.check(node, Fit::Idle).is_ok())
-        };
-        for (used, request, expected) in [
-            // Four idle GPUs keep 8 cores and 4 GB.
-            ("", "cpu=2", true),
-            ("", "cpu=2100m", false),
-            ("", "cpu=1 memory=6G", true),
-            ("", "cpu=1 memory=6001M", false),
-            ("nvidia.com/gpu=3", "cpu=8", true),
-            ("nvidia.com/gpu=3", "cpu=8100m", false),
-            ("", "cpu=10 nvidia.com/gpu=1", true),
-        ] {
-            assert_eq!(fits(used, request, true), expected, "{used} then {request}");
-            assert!(fits(used, request, false), "{used} then {request}, switched off");
-        }
     }
 }

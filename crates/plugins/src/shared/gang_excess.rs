@@ -1,13 +1,13 @@
-//! By how much a whole gang would exceed a limit that one of its tasks exceeds. An operator who is told the excess of one
-//! task raises the limit by that, and finds the next task refused.
+//! By how much a whole gang would exceed a limit that one of its tasks exceeds. An operator who is told the excess of
+//! one task raises the limit by that, and finds the next task refused.
 use phalanx_resource::DimId;
 
 use phalanx_cluster::id::TaskId;
 use phalanx_cluster::{Status, World};
 
 /// By how much the gang of a task, with all tasks that it needs to start, exceeds the limits that the task exceeds by
-/// `over`. Empty unless the excess of the gang is larger and plain to compute: the gang needs all its pending tasks, or its
-/// pending tasks have equal requests.
+/// `over`. Empty unless the excess of the gang is larger and plain to compute: the gang needs all its pending tasks, or
+/// its pending tasks have equal requests.
 pub(crate) fn gang_excess(world: &World, task: TaskId, over: &[(DimId, i64)]) -> Vec<(DimId, i64)> {
     let Some(job) = world.tasks[task].job.map(|job| &world.jobs[job]) else { return Vec::new() };
     let placed = job.counts.ready() + job.counts.of(Status::Pipelined);

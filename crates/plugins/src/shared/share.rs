@@ -1,7 +1,8 @@
 //! Shares, such as `held / deserved`, compared exactly.
 use std::cmp::Ordering;
 
-/// A fraction. Where the whole is 0, the share of a part above 0 is 1, and that of no part is 0, as in Volcano's `Share`.
+/// A fraction. Where the whole is 0, the share of a part above 0 is 1, and that of no part is 0, as in Volcano's
+/// `Share`.
 ///
 /// Shares are compared by cross-multiplication: the order is total, and the same on every machine.
 #[derive(Clone, Copy, Debug)]

@@ -12,10 +12,11 @@ pub(crate) struct WeightedDemand<'a> {
 
 /// What each demand gets of `total`.
 ///
-/// There is a level λ at which the sum of `clamp(λ·weight, least, most)` is `total`, or each demand has its `most`. Volcano
-/// approaches λ by rounds of "divide the rest by weight among the unmet queues"; this function finds λ by a walk over the
-/// levels at which a demand leaves its `least` or reaches its `most`. Units that rounding down leaves over go to the largest
-/// fractions, and among equal fractions to the first names: the order of the demands does not matter.
+/// There is a level λ at which the sum of `clamp(λ·weight, least, most)` is `total`, or each demand has its `most`.
+/// Volcano approaches λ by rounds of "divide the rest by weight among the unmet queues"; this function finds λ by a
+/// walk over the levels at which a demand leaves its `least` or reaches its `most`. Units that rounding down leaves
+/// over go to the largest fractions, and among equal fractions to the first names: the order of the demands does not
+/// matter.
 ///
 /// The sum of all `least` must not exceed `total`. The result adds up to `min(total, Σ most)` exactly.
 pub(crate) fn fill(total: i64, demands: &[WeightedDemand<'_>]) -> Vec<i64> {
@@ -166,8 +167,8 @@ mod tests {
             prop_assert_eq!(filled.iter().sum::<i64>(), total.min(most));
         }
 
-        /// The definition of weighted max-min fairness: no demand above its `least` has more by weight (beyond the unit of
-        /// rounding) than a demand below its `most`.
+        /// The definition of weighted max-min fairness: no demand above its `least` has more by weight (beyond the unit
+        /// of rounding) than a demand below its `most`.
         #[test]
         fn results_are_weighted_max_min_fair((total, demands) in case()) {
             let filled = fill(total, &demands);

@@ -1,31 +1,36 @@
-//! task-topology: roles of a gang that want to be on one node, or on different ones.
+//! task-topology: roles of a gang that should run on one node, or on different nodes.
 //!
-//! The PodGroup's annotations name roles: `volcano.sh/task-topology-affinity` and `-anti-affinity` hold lists of them,
-//! `ps,worker;chief` (a list of one is about the pods of that role among themselves), `-task-order` one list. A role that the
-//! gang does not have, or that is in a list twice, makes all of them void, which is told on the PodGroup.
-//! - Pods of roles in a list are dealt to *buckets*: those on a node to a bucket for it, then the others to the bucket with
-//!   which they have the most in common (affinity counts for, anti-affinity against), the lightest of several; to a new
-//!   one when all are against them.
-//! - Tasks go by bucket, larger ones first, then as `task-order` says; those in no bucket come last.
-//! - A node scores what the bucket has on it, less what is on it that the task wants to be away from, plus how many waiting
-//!   tasks of the bucket would fit on it: in percent of the largest bucket, by weight.
+//! Annotations of the PodGroup name roles: `volcano.sh/task-topology-affinity` and
+//! `volcano.sh/task-topology-anti-affinity` hold lists of roles, `ps,worker;chief` (a list of one role concerns the
+//! pods of that role), and `volcano.sh/task-topology-task-order` holds one list. A role that the gang does not have, or
+//! that a list has twice, makes all three void, with a warning on the PodGroup.
+//! - Pods of roles in a list are assigned to *buckets*: pods with a node to the bucket of that node; then each other
+//!   pod to the bucket with the highest affinity (pods in an affinity list with it, less those in an anti-affinity
+//!   list), of several to the one with the smallest requests, and to a new bucket when the affinity to all is below 0.
+//! - Task order: by bucket, larger ones first, then by the task order; tasks without a bucket come last.
+//! - Score of a node: the tasks of the bucket on it, less those on it in an anti-affinity list with the task, plus the
+//!   waiting tasks of the bucket that would fit; in percent of the largest bucket, times the weight.
 //!
-//! Source: Volcano's task-topology plugin, which takes random tasks out of a bucket that does not fit, and counts only pods
-//! of the running session for anti-affinity.
+//! Source: Volcano's task-topology plugin. Differences: Volcano takes random tasks out of a bucket that does not fit on
+//! a node, and counts only pods placed in the running session for anti-affinity.
+mod annotations;
+mod buckets;
+
 use std::cmp::{Ordering, Reverse};
-use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
-use phalanx_resource::{Amounts, DimId};
+use phalanx_resource::Amounts;
 use rustc_hash::FxHashMap;
 
+use annotations::{AnnotationFault, TopologyRules};
+use buckets::JobBuckets;
 use phalanx_cluster::annotation::{
     TASK_TOPOLOGY_AFFINITY, TASK_TOPOLOGY_ANTI_AFFINITY, TASK_TOPOLOGY_TASK_ORDER,
 };
 use phalanx_cluster::event::Time;
 use phalanx_cluster::id::{JobId, NodeId, TaskId};
-use phalanx_cluster::{Job, Node, Status, World};
+use phalanx_cluster::{Node, World};
 use phalanx_framework::conf::{ArgKind, ArgSpec};
 use phalanx_framework::plugin::{
     ExtraNodeScores, NodeRules, ObjectField, Plugin, PluginContext, PluginDef, ResourceScorer, TaskRules,
@@ -42,19 +47,19 @@ const READS: &[ObjectField] = &[
         TASK_TOPOLOGY_AFFINITY,
         "annotation of a PodGroup",
         "none",
-        "Lists of roles that want to be on one node: `ps,worker;chief`; a list of one is about that role's pods.",
+        "Lists of roles that should run on one node: `ps,worker;chief`; a list of one role concerns the pods of that role.",
     ),
     ObjectField::new(
         TASK_TOPOLOGY_ANTI_AFFINITY,
         "annotation of a PodGroup",
         "none",
-        "Lists of roles that want to be on different nodes, likewise.",
+        "Lists of roles that should run on different nodes, likewise.",
     ),
     ObjectField::new(
         TASK_TOPOLOGY_TASK_ORDER,
         "annotation of a PodGroup",
         "none",
-        "One list of roles: who goes first. A role that the gang does not have, or that is in a list twice, voids all three.",
+        "One list of roles, the first to be placed first. A role that the gang does not have, or that a list has twice, voids all three.",
     ),
 ];
 
@@ -66,247 +71,26 @@ pub(super) const DEF: PluginDef = PluginDef {
     open: |opening| Box::new(TaskTopology::open(opening)),
 };
 
-/// A role: its index in the job.
-type RoleId = u16;
-/// RolePairs of roles; a role with itself for its pods among themselves.
-type RolePairs = Vec<(RoleId, RoleId)>;
-
-/// What the annotations of a job say.
-#[derive(Debug, Default)]
-struct TopologyRules {
-    together: RolePairs,
-    apart: RolePairs,
-    /// The earlier the larger; by role.
-    order: FxHashMap<RoleId, usize>,
-    /// What kind of list a role is in, by role: who is hardest to place goes first.
-    weight: FxHashMap<RoleId, u8>,
-}
-
-impl TopologyRules {
-    /// `None` when there are none.
-    fn of(job: &Job) -> Result<Option<Self>, AnnotationFault<'_>> {
-        let mut wishes = Self::default();
-        for list in lists(job, TASK_TOPOLOGY_AFFINITY)? {
-            let weight = if list.len() == 1 { 2 } else { 3 };
-            wishes.take_in(&list, weight, |wishes| &mut wishes.together);
-        }
-        for list in lists(job, TASK_TOPOLOGY_ANTI_AFFINITY)? {
-            let weight = if list.len() == 1 { 4 } else { 1 };
-            wishes.take_in(&list, weight, |wishes| &mut wishes.apart);
-        }
-        let order = list(
-            job,
-            TASK_TOPOLOGY_TASK_ORDER,
-            job.annotations.get(TASK_TOPOLOGY_TASK_ORDER).unwrap_or_default(),
-        )?;
-        wishes.order = order.iter().rev().enumerate().map(|(at, role)| (*role, at + 1)).collect();
-        Ok((!wishes.weight.is_empty()).then_some(wishes))
-    }
-
-    fn take_in(&mut self, list: &[RoleId], weight: u8, pairs: impl Fn(&mut Self) -> &mut RolePairs) {
-        for (at, role) in list.iter().enumerate() {
-            let known = self.weight.entry(*role).or_default();
-            *known = weight.max(*known);
-            let with = if list.len() == 1 { list } else { &list[..at] };
-            pairs(self).extend(with.iter().flat_map(|other| [(*role, *other), (*other, *role)]));
-        }
-    }
-
-    /// How many of these roles' pods a role is drawn to, less those it is kept from.
-    fn drawn(&self, role: RoleId, to: &BTreeMap<RoleId, i64>) -> i64 {
-        let one = |(other, count): (&RoleId, &i64)| {
-            let together = i64::from(self.together.contains(&(role, *other)));
-            (together - i64::from(self.apart.contains(&(role, *other)))) * count
-        };
-        to.iter().map(one).sum()
-    }
-
-    fn kept_from(&self, role: RoleId, those: &BTreeMap<RoleId, i64>) -> i64 {
-        those.iter().filter(|(other, _)| self.apart.contains(&(role, **other))).map(|(_, count)| count).sum()
-    }
-
-    fn rank(&self, role: RoleId) -> impl Ord {
-        (self.order.get(&role).copied().unwrap_or(0), self.weight.get(&role).copied().unwrap_or(0))
-    }
-}
-
-/// What makes all wishes of a job void.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum AnnotationFault<'a> {
-    /// No pod of the gang is of this role.
-    Unknown { key: &'static str, role: &'a str },
-    /// The role is in one list twice.
-    Twice { key: &'static str, role: &'a str },
-}
-
-impl AnnotationFault<'_> {
-    fn text(self) -> String {
-        let (key, role, why) = match self {
-            AnnotationFault::Unknown { key, role } => (key, role, "which no pod of the gang has"),
-            AnnotationFault::Twice { key, role } => (key, role, "twice in one list"),
-        };
-        format!(
-            "annotation {key} names role {role:?}, {why}: plugin task-topology goes by none of its annotations"
-        )
-    }
-}
-
-/// Lists of roles, `;` between them.
-fn lists<'a>(job: &'a Job, key: &'static str) -> Result<Vec<Vec<RoleId>>, AnnotationFault<'a>> {
-    let text = job.annotations.get(key);
-    text.into_iter().flat_map(|text| text.split(';')).map(|part| list(job, key, part)).collect()
-}
-
-fn list<'a>(job: &'a Job, key: &'static str, text: &'a str) -> Result<Vec<RoleId>, AnnotationFault<'a>> {
-    let names = || text.split(',').map(str::trim).filter(|name| !name.is_empty());
-    if let Some((_, role)) = names().enumerate().find(|(at, name)| names().take(*at).any(|it| it == *name)) {
-        return Err(AnnotationFault::Twice { key, role });
-    }
-    let id = |name: &'a str| {
-        let has_pods = |role: &phalanx_cluster::Role| *role.name == *name && role.counts.total() > 0;
-        let found = job.roles.iter().position(has_pods).map(|role| role as RoleId);
-        found.ok_or(AnnotationFault::Unknown { key, role: name })
-    };
-    names().map(id).collect()
-}
-
-/// Pods that want to be together.
-#[derive(Debug, Default)]
-struct TaskBucket {
-    tasks: Vec<TaskId>,
-    roles: BTreeMap<RoleId, i64>,
-    /// Tasks without a node when the session began.
-    waiting: usize,
-    /// What those request: a millicpu is as much as a MiB or a thousandth of anything else.
-    load: i64,
-}
-
-/// A job's wishes and buckets.
-#[derive(Debug)]
-struct JobBuckets {
-    wishes: TopologyRules,
-    buckets: Vec<TaskBucket>,
-    of_task: FxHashMap<TaskId, usize>,
-    largest: usize,
-}
-
-/// It has its node, as far as the cluster outside knows.
-fn has_node(world: &World, task: TaskId) -> bool {
-    let task = &world.tasks[task];
-    task.node.is_some() && task.status != Status::Pipelined
-}
-
-impl JobBuckets {
-    fn of(world: &World, id: JobId) -> Option<Self> {
-        let job = &world.jobs[id];
-        let wishes = TopologyRules::of(job).ok().flatten().filter(|_| job.waiting() > 0)?;
-        let lives = |task: &TaskId| {
-            let status = world.tasks[*task].status;
-            status != Status::Releasing && !matches!(status, Status::Succeeded | Status::Failed)
-        };
-        let wanted = |task: &TaskId| wishes.weight.contains_key(&world.tasks[*task].role);
-        let mut tasks: Vec<TaskId> =
-            job.tasks.iter().copied().filter(|task| lives(task) && wanted(task)).collect();
-        tasks.sort_by_cached_key(|task| {
-            let it = &world.tasks[*task];
-            let node = it.node.filter(|_| has_node(world, *task)).map(|node| world.nodes[node].name.clone());
-            (node.is_none(), node, Reverse(wishes.rank(it.role)), it.index, it.pod.clone())
-        });
-        let mut plan = Self { wishes, buckets: Vec::new(), of_task: FxHashMap::default(), largest: 0 };
-        let mut of_node = FxHashMap::default();
-        for task in tasks {
-            plan.deal(world, task, &mut of_node);
-        }
-        Some(plan)
-    }
-
-    fn deal(&mut self, world: &World, task: TaskId, of_node: &mut FxHashMap<NodeId, usize>) {
-        let it = &world.tasks[task];
-        let node = it.node.filter(|_| has_node(world, task));
-        let known = match node {
-            Some(node) => of_node.get(&node).copied(),
-            None => self.best_bucket(it.role),
-        };
-        let at = known.unwrap_or_else(|| {
-            self.buckets.push(TaskBucket::default());
-            self.buckets.len() - 1
-        });
-        let bucket = &mut self.buckets[at];
-        bucket.tasks.push(task);
-        *bucket.roles.entry(it.role).or_default() += 1;
-        if let Some(node) = node {
-            of_node.insert(node, at);
-        } else {
-            bucket.waiting += 1;
-            bucket.load += load(world, world.request_of(task));
-        }
-        self.largest = self.largest.max(bucket.tasks.len());
-        self.of_task.insert(task, at);
-    }
-
-    /// The bucket a role is drawn to most, the lightest of several, unless all are against it.
-    fn best_bucket(&self, role: RoleId) -> Option<usize> {
-        let rated = self.buckets.iter().enumerate().map(|(at, bucket)| {
-            let drawn = self.wishes.drawn(role, &bucket.roles);
-            (Reverse(drawn), bucket.load, at)
-        });
-        rated.min().filter(|(drawn, ..)| drawn.0 >= 0).map(|(.., at)| at)
-    }
-
-    /// The waiting tasks of a task's bucket besides itself.
-    fn others(&self, world: &World, task: TaskId) -> Vec<TaskId> {
-        let bucket = self.of_task.get(&task).map(|at| &self.buckets[*at]);
-        let waits = |other: &TaskId| *other != task && world.tasks[*other].node.is_none();
-        bucket.into_iter().flat_map(|bucket| bucket.tasks.iter().copied()).filter(waits).collect()
-    }
-
-    /// What the bucket has on each node, less what a task wants to be away from.
-    fn on_nodes(&self, world: &World, task: TaskId) -> BTreeMap<NodeId, i64> {
-        let Some(at) = self.of_task.get(&task) else { return BTreeMap::new() };
-        let mut on: BTreeMap<NodeId, (i64, BTreeMap<RoleId, i64>)> = BTreeMap::new();
-        for other in self.of_task.keys().filter(|other| **other != task) {
-            let it = &world.tasks[*other];
-            let Some(node) = it.node else { continue };
-            let (own, roles) = on.entry(node).or_default();
-            *own += i64::from(self.of_task[other] == *at);
-            *roles.entry(it.role).or_default() += 1;
-        }
-        let role = world.tasks[task].role;
-        let points = |(own, roles): (i64, BTreeMap<_, _>)| own - self.wishes.kept_from(role, &roles);
-        on.into_iter().map(|(node, found)| (node, points(found))).filter(|(_, points)| *points != 0).collect()
-    }
-}
-
-fn load(world: &World, request: &Amounts) -> i64 {
-    let one = |(dim, amount): (DimId, i64)| match dim {
-        DimId::PODS => 0,
-        DimId::MEMORY => amount >> 20,
-        dim if world.dims.name(dim) == "ephemeral-storage" => amount >> 20,
-        _ => amount,
-    };
-    request.iter().map(one).sum()
-}
-
 struct TaskTopology {
     weight: i64,
-    plans: FxHashMap<JobId, JobBuckets>,
+    buckets: FxHashMap<JobId, JobBuckets>,
 }
 
 impl TaskTopology {
     fn open(opening: PluginContext<'_>) -> Self {
         let world = opening.world;
-        let plan = |id| Some((id, JobBuckets::of(world, id)?));
+        let buckets = |id| Some((id, JobBuckets::of(world, id)?));
         let jobs = world.pending_jobs().map(|(id, _)| id);
-        Self { weight: opening.args.weight(WEIGHT, 1), plans: jobs.filter_map(plan).collect() }
+        Self { weight: opening.args.weight(WEIGHT, 1), buckets: jobs.filter_map(buckets).collect() }
     }
 
-    fn plan(&self, world: &World, task: TaskId) -> Option<&JobBuckets> {
-        self.plans.get(&world.tasks[task].job?).filter(|plan| plan.of_task.contains_key(&task))
+    fn buckets(&self, world: &World, task: TaskId) -> Option<&JobBuckets> {
+        self.buckets.get(&world.tasks[task].job?).filter(|buckets| buckets.of_task.contains_key(&task))
     }
 
-    /// What a task in a bucket counts.
-    fn point(&self, plan: &JobBuckets) -> f64 {
-        self.weight as f64 * 100.0 / plan.largest as f64
+    /// The score of one task of a bucket on a node.
+    fn score_per_task(&self, buckets: &JobBuckets) -> f64 {
+        self.weight as f64 * 100.0 / buckets.largest as f64
     }
 }
 
@@ -319,13 +103,13 @@ impl Plugin for TaskTopology {
         if world.tasks[a].job != world.tasks[b].job {
             return Ordering::Equal;
         }
-        let Some(plan) = world.tasks[a].job.and_then(|job| self.plans.get(&job)) else {
+        let Some(buckets) = world.tasks[a].job.and_then(|job| self.buckets.get(&job)) else {
             return Ordering::Equal;
         };
         let key = |task: TaskId| {
-            let at = plan.of_task.get(&task).copied();
-            let waiting = at.map_or(0, |at| plan.buckets[at].waiting);
-            let rank = at.map(|_| plan.wishes.rank(world.tasks[task].role));
+            let at = buckets.of_task.get(&task).copied();
+            let waiting = at.map_or(0, |at| buckets.buckets[at].waiting);
+            let rank = at.map(|_| buckets.rules.rank(world.tasks[task].role));
             (at.is_none(), Reverse(waiting), at, Reverse(rank))
         };
         key(a).cmp(&key(b))
@@ -336,35 +120,35 @@ impl Plugin for TaskTopology {
     }
 
     fn task_rules(&self) -> Option<&dyn TaskRules> {
-        (self.weight != 0 && !self.plans.is_empty()).then_some(self as &dyn TaskRules)
+        (self.weight != 0 && !self.buckets.is_empty()).then_some(self as &dyn TaskRules)
     }
 
     fn extra_scores(&self) -> Option<&dyn ExtraNodeScores> {
-        (self.weight != 0 && !self.plans.is_empty()).then_some(self as &dyn ExtraNodeScores)
+        (self.weight != 0 && !self.buckets.is_empty()).then_some(self as &dyn ExtraNodeScores)
     }
 }
 
 impl Warnings for TaskTopology {
-    /// Pods of a role may come yet while the gang lacks some.
+    /// A role without pods is no fault while the gang lacks pods.
     fn job_warning(&self, world: &World, job: JobId) -> Option<Arc<str>> {
         let job = &world.jobs[job];
         let fault = TopologyRules::of(job).err()?;
-        let lacks = job.counts.valid() < job.min_member;
-        let told = !(lacks && matches!(fault, AnnotationFault::Unknown { .. }));
-        told.then(|| fault.text().into())
+        let lacks_pods = job.counts.valid() < job.min_member;
+        let warns = !(lacks_pods && matches!(fault, AnnotationFault::Unknown { .. }));
+        warns.then(|| fault.text().into())
     }
 }
 
 impl TaskRules for TaskTopology {
-    /// The waiting tasks of the bucket, by class: how many of them fit is asked of each node.
+    /// A hash of the requests of the bucket's waiting tasks, on which the score depends.
     fn scope(&self, world: &World, task: TaskId) -> u64 {
-        let Some(plan) = self.plan(world, task) else { return 0 };
-        let others = plan.others(world, task);
+        let Some(buckets) = self.buckets(world, task) else { return 0 };
+        let others = buckets.others(world, task);
         if others.is_empty() {
             return 0;
         }
         let mut hasher = DefaultHasher::new();
-        (self.weight, plan.largest).hash(&mut hasher);
+        (self.weight, buckets.largest).hash(&mut hasher);
         for other in others {
             world.request_of(other).hash(&mut hasher);
         }
@@ -372,15 +156,15 @@ impl TaskRules for TaskTopology {
     }
 
     fn task_scorers(&self, world: &World, task: TaskId, rules: &mut NodeRules) {
-        let Some(plan) = self.plan(world, task) else { return };
-        let others = plan.others(world, task);
+        let Some(buckets) = self.buckets(world, task) else { return };
+        let others = buckets.others(world, task);
         if !others.is_empty() {
             let requests = others.into_iter().map(|other| world.request_of(other).clone()).collect();
             let request = world.request_of(task).clone();
             rules.resource_scorers.push(Box::new(BucketFitScorer {
                 request,
                 requests,
-                point: self.point(plan),
+                score_per_task: self.score_per_task(buckets),
             }));
         }
     }
@@ -388,31 +172,36 @@ impl TaskRules for TaskTopology {
 
 impl ExtraNodeScores for TaskTopology {
     fn extra_node_scores(&self, world: &World, task: TaskId) -> Vec<(NodeId, f64)> {
-        let Some(plan) = self.plan(world, task) else { return Vec::new() };
-        let point = self.point(plan);
-        plan.on_nodes(world, task).into_iter().map(|(node, count)| (node, count as f64 * point)).collect()
+        let Some(buckets) = self.buckets(world, task) else { return Vec::new() };
+        let score_per_task = self.score_per_task(buckets);
+        buckets
+            .on_nodes(world, task)
+            .into_iter()
+            .map(|(node, count)| (node, count as f64 * score_per_task))
+            .collect()
     }
 }
 
-/// How many waiting tasks of a bucket fit on a node with the task itself; the last ones are left out first.
+/// Scores a node by how many waiting tasks of the bucket fit on it besides the task; the last tasks are left out first.
 struct BucketFitScorer {
     request: Amounts,
+    /// Of the other waiting tasks.
     requests: Vec<Amounts>,
-    point: f64,
+    score_per_task: f64,
 }
 
 impl ResourceScorer for BucketFitScorer {
     fn score(&self, node: &Node) -> f64 {
-        let mut room = node.idle.clone();
-        room.add(&node.releasing);
+        let mut future_idle = node.idle.clone();
+        future_idle.add(&node.releasing);
         let mut all = self.request.clone();
         self.requests.iter().for_each(|request| all.add(request));
         let mut fitting = self.requests.len();
-        while fitting > 0 && !all.fits(&room) {
+        while fitting > 0 && !all.fits(&future_idle) {
             fitting -= 1;
             all.sub(&self.requests[fitting]);
         }
-        fitting as f64 * self.point
+        fitting as f64 * self.score_per_task
     }
 }
 
@@ -426,32 +215,32 @@ mod tests {
         PodInfo { role: role.into(), ..member("g", index, "cpu=1") }
     }
 
-    fn wishing(annotations: &[(&str, &str)]) -> PodGroupInfo {
+    fn annotated(annotations: &[(&str, &str)]) -> PodGroupInfo {
         let pairs = annotations.iter().map(|(key, value)| ((*key).into(), (*value).into()));
         PodGroupInfo { annotations: pairs.collect(), ..group("g", 1) }
     }
 
-    /// The buckets of a gang of two ps, four workers and a chief, the first ps on a node: pods by bucket.
+    /// The pods in each bucket of a gang of two ps, four workers and a chief; the first ps runs on a node.
     fn buckets(annotations: &[(&str, &str)]) -> Option<Vec<Vec<String>>> {
         let roles = ["ps", "ps", "worker", "worker", "worker", "worker", "chief"];
         let mut world = world_of([node("a", "cpu=8"), node("b", "cpu=8")]);
-        world.apply(wishing(annotations).into());
+        world.apply(annotated(annotations).into());
         for (index, role) in (0..).zip(roles) {
             let pod = of_role(role, index);
             let pod = if index == 0 { running(pod, "a") } else { pod };
             world.apply(pod.into());
         }
-        let plan = JobBuckets::of(&world, job_of(&world, "g"))?;
+        let buckets = JobBuckets::of(&world, job_of(&world, "g"))?;
         let name = |task: &TaskId| world.tasks[*task].pod.name.to_string();
-        Some(plan.buckets.iter().map(|bucket| bucket.tasks.iter().map(name).collect()).collect())
+        Some(buckets.buckets.iter().map(|bucket| bucket.tasks.iter().map(name).collect()).collect())
     }
 
     #[test]
-    fn pods_are_dealt_to_buckets() {
+    fn annotations_assign_pods_to_buckets() {
         type Annotated = &'static [(&'static str, &'static str)];
         let cases: [(Annotated, Option<Vec<Vec<&str>>>); 7] = [
             (&[], None),
-            (&[(TASK_TOPOLOGY_AFFINITY, "ps,nobody")], None),
+            (&[(TASK_TOPOLOGY_AFFINITY, "ps,missing")], None),
             (&[(TASK_TOPOLOGY_AFFINITY, "ps,ps")], None),
             (
                 &[(TASK_TOPOLOGY_ANTI_AFFINITY, "worker")],
@@ -474,10 +263,11 @@ mod tests {
     }
 
     #[test]
-    fn tasks_go_by_bucket_then_as_they_are_told() {
+    fn tasks_are_ordered_by_bucket_then_task_order() {
         let mut world = world_of([node("a", "cpu=8")]);
         world.apply(
-            wishing(&[(TASK_TOPOLOGY_AFFINITY, "ps,worker"), (TASK_TOPOLOGY_TASK_ORDER, "worker,ps")]).into(),
+            annotated(&[(TASK_TOPOLOGY_AFFINITY, "ps,worker"), (TASK_TOPOLOGY_TASK_ORDER, "worker,ps")])
+                .into(),
         );
         for (index, role) in (0..).zip(["free", "ps", "worker"]) {
             world.apply(of_role(role, index).into());
@@ -490,10 +280,11 @@ mod tests {
     }
 
     #[test]
-    fn nodes_score_what_is_there_and_what_would_fit() {
+    fn nodes_score_bucket_tasks_that_run_there_or_would_fit() {
         let mut world = world_of([node("a", "cpu=8"), node("b", "cpu=2")]);
         world.apply(
-            wishing(&[(TASK_TOPOLOGY_AFFINITY, "ps,worker"), (TASK_TOPOLOGY_ANTI_AFFINITY, "worker")]).into(),
+            annotated(&[(TASK_TOPOLOGY_AFFINITY, "ps,worker"), (TASK_TOPOLOGY_ANTI_AFFINITY, "worker")])
+                .into(),
         );
         for (index, role) in (0..).zip(["ps", "worker", "worker"]) {
             let pod = of_role(role, index);
@@ -503,13 +294,13 @@ mod tests {
             opened(TaskTopology::open, &world, phalanx_cluster::event::Time(0), &[(WEIGHT, 2.into())]);
         let points = |pod: &str| plugin.extra_node_scores(&world, task_of(&world, pod));
         let a = world.node_named("a").unwrap();
-        assert_eq!(points("g-0"), [(a, 100.0)], "the worker there is of the ps's bucket, of two");
-        assert_eq!(points("g-2"), [(a, -100.0)], "the other worker is kept from it");
+        assert_eq!(points("g-0"), [(a, 100.0)], "the worker on a is in the bucket of the ps, of two tasks");
+        assert_eq!(points("g-2"), [(a, -100.0)], "anti-affinity to the worker on a");
         let fit = |cpu: &str| {
             let request = world.request_of(task_of(&world, "g-0")).clone();
             let requests = vec![request.clone(); 3];
             let info = world_of([node("n", cpu)]);
-            BucketFitScorer { request, requests, point: 1.0 }
+            BucketFitScorer { request, requests, score_per_task: 1.0 }
                 .score(&info.nodes[info.node_named("n").unwrap()])
         };
         assert_eq!(["cpu=1", "cpu=2", "cpu=4", "cpu=9"].map(fit), [0.0, 1.0, 3.0, 3.0]);

@@ -1,11 +1,11 @@
-//! How many pods of a job may be evicted: its disruption evictable_pods.
+//! The disruption budget of a job: annotations `volcano.sh/jdb-min-available` and `volcano.sh/jdb-max-unavailable`.
 use std::collections::BTreeMap;
 
 use phalanx_cluster::annotation::{JDB_MAX_UNAVAILABLE, JDB_MIN_AVAILABLE};
 use phalanx_cluster::id::{JobId, TaskId};
 use phalanx_cluster::{Job, Status, World};
 
-/// How many pods of a job may be evicted now.
+/// How many pods of a job its budget permits to evict now.
 pub(super) fn evictable_pods(job: &Job) -> u32 {
     let (all, running) = (job.counts.total(), job.counts.of(Status::Running));
     let figure = |key| job.annotations.get(key).map(|text| int_or_percent(text, all));
@@ -21,7 +21,7 @@ pub(super) fn evictable_pods(job: &Job) -> u32 {
     }
 }
 
-/// A number, or a percentage of `all`, rounded up; 0 for what is neither.
+/// A number, or a percentage of `all`, rounded up; 0 for other texts.
 fn int_or_percent(text: &str, all: u32) -> u32 {
     match text.strip_suffix('%') {
         Some(percent) => {
@@ -32,7 +32,7 @@ fn int_or_percent(text: &str, all: u32) -> u32 {
     }
 }
 
-/// Tasks of a job that may be evicted, of those given, by its evictable_pods.
+/// The tasks that may be evicted within the budgets of their jobs, each judged with the tasks before it gone.
 pub(super) fn within_budget(world: &World, of: impl Iterator<Item = TaskId>) -> Vec<TaskId> {
     let mut left: BTreeMap<JobId, u32> = BTreeMap::new();
     let fits = |task: &TaskId| {

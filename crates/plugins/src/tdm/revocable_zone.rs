@@ -1,16 +1,16 @@
-//! When the nodes of a zone are lent.
+//! The hours of a revocable zone.
 
 pub(super) const MINUTE_MS: i64 = 60_000;
 pub(super) const DAY_MS: i64 = 24 * 60 * MINUTE_MS;
 
-/// Milliseconds of the day.
+/// The first and the last millisecond of the hours, since midnight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct ZoneHours {
-    pub(super) from: i64,
-    pub(super) to: i64,
+    pub(super) from_ms: i64,
+    pub(super) to_ms: i64,
 }
 
-/// Milliseconds ahead of UTC of `+08:00`.
+/// Parses an offset from UTC, such as `+08:00`, to milliseconds.
 pub(super) fn utc_offset(text: &str) -> Option<i64> {
     let (sign, rest) = match text.strip_prefix('-') {
         Some(rest) => (-1, rest),
@@ -19,7 +19,7 @@ pub(super) fn utc_offset(text: &str) -> Option<i64> {
     Some(sign * time_of_day(rest)?)
 }
 
-/// Milliseconds of the day of `21:30`.
+/// Parses a time of day, such as `21:30`, to milliseconds since midnight.
 fn time_of_day(text: &str) -> Option<i64> {
     let (hours, minutes) = text.split_once(':')?;
     let number = |text: &str, below: i64| -> Option<i64> {
@@ -33,15 +33,15 @@ fn time_of_day(text: &str) -> Option<i64> {
 impl ZoneHours {
     pub(super) fn parse(text: &str) -> Option<Self> {
         let (from, to) = text.trim().split_once('-')?;
-        Some(Self { from: time_of_day(from)?, to: time_of_day(to)? })
+        Some(Self { from_ms: time_of_day(from)?, to_ms: time_of_day(to)? })
     }
 
-    /// Its ends belong to it; over midnight it is the rest of the day and the beginning of the next.
-    pub(super) fn lasts(self, time: i64) -> bool {
-        if self.from < self.to {
-            (self.from..=self.to).contains(&time)
+    /// Whether a time of day is within the hours, which may pass midnight.
+    pub(super) fn contains(self, time_ms: i64) -> bool {
+        if self.from_ms < self.to_ms {
+            (self.from_ms..=self.to_ms).contains(&time_ms)
         } else {
-            time >= self.from || time <= self.to
+            time_ms >= self.from_ms || time_ms <= self.to_ms
         }
     }
 }

@@ -68,7 +68,8 @@ fn a_claim_shared_by_victims_is_freed_by_the_last_one() {
         let of: Vec<TaskId> = names.iter().map(|name| task_of(&world, name)).collect();
         plugin.reclaimable(&world, by, &of).unwrap().len()
     };
-    // Queue a holds 3 devices and deserves 1. Evicting a-2 frees 1; evicting a-0 and a-1 frees the 2 of their shared claim.
+    // Queue a holds 3 devices and deserves 1. Evicting a-2 frees 1; evicting a-0 and a-1 frees the 2 of their shared
+    // claim.
     assert_eq!(victims(&["a-2"]), 1);
     assert_eq!(victims(&["a-2", "a-0", "a-1"]), 3, "whole claims are freed");
     assert_eq!(plugin.share(&world, queue_of(&world, "a")), Share::new(3, 1));
