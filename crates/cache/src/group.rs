@@ -8,11 +8,12 @@ use phalanx_api::v1beta1::{
     PodGroupStatus, SubGroupPolicySpec,
 };
 use phalanx_cluster::annotation;
-use phalanx_cluster::event::{Condition, GroupStatus, Phase, PodGroupInfo, Resources, Time};
+use phalanx_cluster::event::{Condition, GroupStatus, Phase, PodGroupInfo, Resources, SubGroupPolicy, Time};
+use phalanx_cluster::label::Selector;
 
 use crate::invalid::{At, Invalid};
 use crate::pod::{Marks, created};
-use crate::{Identity, Interner, Kind, Names, requests};
+use crate::{Identity, Interner, Kind, Names, pdb, requests};
 
 /// How the names of PodGroups begin that Volcano's PodGroup controller makes for pods without one; the UID of the pods' owner,
 /// or of the pod itself, stands behind it.
@@ -72,6 +73,7 @@ fn parts(
         (interner.string(role), count)
     });
     let min_task_member = tasks.collect();
+    let sub_groups = sub_groups(spec, faults, interner);
     PodGroupInfo {
         key: identity.key.clone(),
         uid: Arc::clone(&identity.uid),
@@ -80,7 +82,7 @@ fn parts(
         queue: interner.string(queue.unwrap_or(&names.default_queue)),
         min_member,
         min_task_member,
-        sub_group_members: sub_group_members(spec),
+        sub_groups,
         min_resources: spec
             .min_resources
             .as_ref()
@@ -117,12 +119,31 @@ fn unsupported(spec: &PodGroupSpec) -> Faults {
     faults
 }
 
-/// How many pods the required sub-groups of all policies have together: the sum of `minSubGroups` × `subGroupSize`.
-fn sub_group_members(spec: &PodGroupSpec) -> u32 {
-    let members = |policy: &SubGroupPolicySpec| {
-        observed(policy.min_sub_groups).saturating_mul(observed(policy.sub_group_size))
-    };
-    spec.sub_group_policy.iter().map(members).fold(0, u32::saturating_add)
+/// The policies that require a number of sub-groups.
+fn sub_groups(spec: &PodGroupSpec, faults: &mut Faults, interner: &mut Interner) -> Vec<SubGroupPolicy> {
+    let required = spec.sub_group_policy.iter().enumerate().filter(|(_, policy)| policy.min_sub_groups > 0);
+    required.map(|(at, policy)| sub_group(policy, at, faults, interner)).collect()
+}
+
+fn sub_group(
+    policy: &SubGroupPolicySpec,
+    at: usize,
+    faults: &mut Faults,
+    interner: &mut Interner,
+) -> SubGroupPolicy {
+    let from = policy.label_selector.clone().unwrap_or_default();
+    let field = format!("spec.subGroupPolicy[{at}].labelSelector");
+    let selector = pdb::selector(&from, interner).at(&field).unwrap_or_else(|fault| {
+        faults.note(fault);
+        Selector::default()
+    });
+    SubGroupPolicy {
+        name: policy.name.as_deref().unwrap_or_default().into(),
+        selector,
+        keys: policy.match_label_keys.iter().map(|key| interner.string(key)).collect(),
+        size: observed(policy.sub_group_size).max(1),
+        min: observed(policy.min_sub_groups),
+    }
 }
 
 fn group_status(status: &PodGroupStatus, interner: &mut Interner) -> GroupStatus {

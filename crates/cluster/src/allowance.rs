@@ -33,12 +33,20 @@ impl World {
         }
         let allowance = Allowance { hard, used };
         if self.allowances.is_empty() {
-            // So far nobody has kept what admitted jobs will use.
-            self.wake_all_jobs();
+            self.all_jobs_changed();
         }
         let changed = self.allowances.get(&info.key) != Some(&allowance);
         self.allowances.insert(info.key, allowance);
         changed
+    }
+
+    /// Removes a ResourceQuota. True when it was known.
+    pub(super) fn remove_quota(&mut self, key: &Key) -> bool {
+        let known = self.allowances.remove(key).is_some();
+        if self.allowances.is_empty() {
+            self.refresh_all_inqueue();
+        }
+        known
     }
 
     /// Amounts as quotas count them: one that has two names counts once, with the larger figure.

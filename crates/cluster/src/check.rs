@@ -50,16 +50,15 @@ impl World {
             }
             note(counts == job.counts, format!("counts of job {}", job.key));
             note(sums == job.sums(), format!("sums of job {}", job.key));
-            note(!job.overslept(), format!("job {} waits and is not looked at", job.key));
         }
         let asks = |id: &crate::id::TaskId| self.tasks[*id].queue_gate != crate::event::QueueGate::None;
         note(self.queue_gates.iter().copied().eq(self.tasks.ids().filter(asks)), "gates of queues".into());
-        self.check_pools(&mut note);
         self.check_marks(&mut note);
         self.check_givers(&mut note);
         self.check_priorities(&mut note);
         self.pdbs.check(&mut note);
         self.check_queues(&mut note);
+        self.check_inqueue(&mut note);
         self.check_devices(&mut note);
         self.check_cluster(&mut note);
         self.check_volumes(&mut note);
@@ -113,7 +112,6 @@ impl World {
             used.sub(&node.idle);
         }
         note(total == self.total && used == self.used, "sums of the cluster".to_owned());
-        note(self.promises_are_kept(), "sums of what jobs were promised".to_owned());
         let mut refs = vec![0; self.classes.bound()];
         for (_, task) in self.tasks.iter() {
             refs[task.class.index()] += 1;

@@ -5,12 +5,13 @@ use phalanx_resource::{Amounts, Dims};
 use rustc_hash::FxHashMap;
 
 use crate::allowance::Allowances;
-use crate::awake::Pools;
+use crate::changed::ChangeLog;
 use crate::devices::Devices;
 use crate::event::{Key, Time};
 use crate::groups::GroupHolds;
 use crate::id::{ClassId, ImageId, JobId, NodeId, QueueId, Slots, TaskId};
 use crate::images::Images;
+use crate::inqueue::InqueueRequests;
 use crate::pdbs::Pdbs;
 use crate::seat::Seat;
 use crate::terms::Terms;
@@ -57,7 +58,7 @@ impl Before {
 }
 
 /// All that the scheduler knows.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub struct World {
     /// Names of resources.
     pub dims: Dims,
@@ -99,7 +100,7 @@ pub struct World {
     pub(crate) group_controller: bool,
     /// Another process decides: what stands on the objects is its work, and true.
     pub(crate) standby: bool,
-    pub(crate) pools: Pools,
+    pub(crate) inqueue: InqueueRequests,
     pub(crate) marked: marks::Marked,
     pub(crate) givers: givers::Givers,
     /// When nodes were measured.
@@ -125,6 +126,8 @@ pub struct World {
 /// What caches read from where they stopped.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Changes {
+    /// What the backlog has to look at.
+    pub(crate) log: ChangeLog,
     /// Nodes whose room or attributes changed.
     pub(crate) touched: Log<NodeId>,
     /// Queues of which a task was moved.
@@ -141,10 +144,23 @@ pub(crate) struct Changes {
     pub(crate) news: u64,
 }
 
-/// The logs say how the World came about, not what it is.
-impl PartialEq for Changes {
-    fn eq(&self, _: &Self) -> bool {
-        true
+macro_rules! equal {
+    ($one:ident, $other:ident: $($field:ident)*) => {
+        $($one.$field == $other.$field)&&*
+    };
+}
+
+/// Clusters are equal when they hold the same. Which changes were taken already, and which sums are refreshed by now, does
+/// not count.
+impl PartialEq for World {
+    fn eq(&self, other: &Self) -> bool {
+        equal!(self, other:
+            dims nodes tasks jobs queues classes pdbs allowances
+            terms total used existing images devices volumes node_ids
+            task_ids job_ids queue_ids class_ids priorities default_queue group_wait group_controller
+            standby marked givers measured queue_gates refused denied promised
+            seats heirs cooling groups
+        )
     }
 }
 
@@ -177,7 +193,7 @@ impl World {
             group_wait: options.group_wait,
             group_controller: false,
             standby: false,
-            pools: Pools::default(),
+            inqueue: InqueueRequests::default(),
             marked: marks::Marked::default(),
             givers: givers::Givers::default(),
             measured: std::collections::BTreeSet::new(),
@@ -197,7 +213,7 @@ impl World {
     /// this one knows what stands there when its turn comes.
     pub fn stand_by(&mut self, standby: bool) {
         if std::mem::replace(&mut self.standby, standby) != standby {
-            self.wake_all_jobs();
+            self.all_jobs_changed();
             self.seats().collect::<Vec<_>>().into_iter().for_each(|seat| self.end_seat(seat));
             let nominated = self.tasks.iter().filter(|(_, task)| task.nominated.is_some());
             self.promised = nominated.map(|(id, _)| id).collect();
@@ -323,7 +339,7 @@ impl World {
 
     /// Keeps the counts and sums of a task's job and queue, and of the queues above.
     pub(crate) fn count(&mut self, id: TaskId, from: Option<Status>, to: Option<Status>) {
-        let Self { tasks, jobs, queues, classes, pools, givers, changes, .. } = self;
+        let Self { tasks, jobs, queues, classes, inqueue, marked, givers, changes, .. } = self;
         let task = &tasks[id];
         let request = &classes[task.class].request;
         let Some(of) = task.job else {
@@ -335,8 +351,10 @@ impl World {
         };
         let job = &mut jobs[of];
         changes.moved.push(job.queue);
-        pools.add(of, job);
+        inqueue.mark(of);
+        changes.log.note(of);
         job.count(task.role, from, to);
+        marked.waiting.set(of, job.waiting() > 0);
         givers.update(of, job);
         let (from, to) = (from.and_then(Part::of), to.and_then(Part::of));
         if from == to {

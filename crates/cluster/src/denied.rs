@@ -2,11 +2,21 @@
 //! alone for a second, then two, up to ten, and hold up nobody meanwhile.
 use std::sync::Arc;
 
-use super::awake::backoff;
-use super::{Job, World};
+use super::World;
 use crate::diagnosis::Refusal;
 use crate::event::Time;
 use crate::id::{JobId, TaskId};
+
+/// How long a job is left alone that was looked at in vain: a second, doubled each time.
+const FIRST_BACKOFF_MS: i64 = 1000;
+/// And no longer than this.
+const LAST_BACKOFF_MS: i64 = 10_000;
+
+/// When a job has its turn again that was looked at so often in vain.
+pub fn backoff(now: Time, tries: u8) -> Time {
+    let wait = FIRST_BACKOFF_MS << tries.saturating_sub(1).min(8);
+    Time(now.0.saturating_add(wait.min(LAST_BACKOFF_MS)))
+}
 
 /// A bind was refused, and nothing of the job has changed since.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,7 +46,8 @@ impl World {
     }
 
     /// A cycle begins: says until when jobs are left alone of which binds were refused since the last one.
-    pub fn note_denied(&mut self, now: Time) {
+    pub fn note_denied(&mut self, now: Time) -> Vec<(JobId, Time)> {
+        let mut ends = Vec::new();
         for id in std::mem::take(&mut self.denied) {
             let Some(denied) = self.jobs.get_mut(id).and_then(|job| job.denied.as_mut()) else { continue };
             // Several pods of one attempt are refused one after the other.
@@ -45,8 +56,9 @@ impl World {
             }
             let until = backoff(now, denied.times);
             denied.until = Some(until);
-            self.call_at(id, until);
+            ends.push((id, until));
         }
+        ends
     }
 
     /// Until when a job is left alone, if it is.
@@ -59,12 +71,5 @@ impl World {
         self.denied_until(job, now)?;
         let Denied { pod, message, .. } = self.jobs[job].denied.clone()?;
         Some(Refusal::BindDenied { pod, message })
-    }
-}
-
-impl Job {
-    /// Whether it was left alone when a cycle looked at it last.
-    pub(super) fn is_denied(&self) -> bool {
-        self.refusals.iter().any(|refusal| matches!(refusal, Refusal::BindDenied { .. }))
     }
 }

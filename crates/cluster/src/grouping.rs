@@ -22,7 +22,7 @@ impl World {
     /// PodGroups of owners without pods, so that there is none now says nothing.
     pub(super) fn see_group_controller(&mut self) {
         if !std::mem::replace(&mut self.group_controller, true) {
-            self.wake_all_jobs();
+            self.all_jobs_changed();
         }
     }
 

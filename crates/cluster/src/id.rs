@@ -51,8 +51,6 @@ ids!(
     ImageId,
     /// A PersistentVolumeClaim.
     PvcId,
-    /// Jobs that wait for the same.
-    HerdId,
 );
 
 /// An arena whose slots are used again after a removal.

@@ -3,14 +3,11 @@ use std::sync::Arc;
 
 use phalanx_resource::Amounts;
 
-use super::awake::Place;
 use super::denied::Denied;
 use super::task::{Counts, Status};
 use super::tree::{Part, Sums};
 use crate::annotation::Annotations;
-use crate::diagnosis::Refusal;
-use crate::event::GroupRef;
-use crate::event::{GroupStatus, Key, Phase, Time};
+use crate::event::{GroupRef, GroupStatus, Key, Phase, SubGroupPolicy, Time};
 use crate::id::{QueueId, TaskId};
 
 /// What a job stands for.
@@ -65,8 +62,8 @@ pub struct Job {
     pub queue: QueueId,
     /// `minMember`.
     pub min_member: u32,
-    /// How many pods the required sub-groups have together.
-    pub sub_group_members: u32,
+    /// The policies with `minSubGroups`.
+    pub sub_groups: Vec<SubGroupPolicy>,
     /// Roles in the order they were met.
     pub roles: Vec<Role>,
     /// `minResources`; without it the job is always admitted.
@@ -116,12 +113,8 @@ pub struct Job {
     pub unsearched: bool,
     /// The last search for a way to start it found none.
     pub no_way: Option<NoWay>,
-    /// Why it waits, from the last cycle that asked.
-    pub refusals: Vec<Refusal>,
     /// What people were told about its annotations.
     pub told: Option<Arc<str>>,
-    /// Its pool.
-    pub place: Place,
 }
 
 impl Job {
@@ -141,7 +134,7 @@ impl Job {
             created: Time::default(),
             queue,
             min_member: 1,
-            sub_group_members: 0,
+            sub_groups: Vec::new(),
             roles: Vec::new(),
             min_resources: None,
             min_devices: Amounts::new(),
@@ -167,9 +160,7 @@ impl Job {
             giver: None,
             unsearched: false,
             no_way: None,
-            refusals: Vec::new(),
             told: None,
-            place: Place::default(),
         }
     }
 
@@ -208,6 +199,17 @@ impl Job {
     /// Whether it lost members and keeps nodes for them on which there is no room yet.
     pub fn gathers_room(&self) -> bool {
         self.gathers
+    }
+
+    /// Whether a search for it was left to the next cycle.
+    pub fn had_no_turn(&self) -> bool {
+        self.passed_over || self.unsearched
+    }
+
+    /// Whether any task of it has a node, or one that is promised.
+    pub fn has_places(&self) -> bool {
+        let placed = self.counts.total() - self.counts.of(Status::Pending);
+        placed > 0
     }
 
     /// Tasks that wait for a node or for room on one.

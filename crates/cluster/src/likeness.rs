@@ -9,11 +9,13 @@ use std::sync::Arc;
 use phalanx_resource::Amounts;
 use rustc_hash::FxHashMap;
 
-use super::members::Member;
 use super::{Class, World};
 use crate::event::{ClaimInfo, Constraints, Key, NodeTerm, PvcInfo};
 use crate::id::{ClaimId, ClassId, Id, JobId, ProfileId, TaskId};
 use crate::label::Labels;
+
+/// A job, and a number that tells an earlier wait of it from this one.
+pub type Member = (JobId, u32);
 
 /// What a task asks of nodes.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -22,9 +24,13 @@ pub enum Asks {
     Class(ClassId, u64),
     /// The same but for the names of its volume claims, which are its own.
     Own {
+        /// Requests.
         request: Amounts,
+        /// Constraints without volumes.
         constraints: Arc<Constraints>,
+        /// Labels, as far as terms read them.
         profile: Option<ProfileId>,
+        /// Volume claims.
         claims: Box<[VolumeLike]>,
     },
 }
@@ -95,16 +101,6 @@ impl World {
             }
         }
     }
-
-    /// Wakes parked jobs to whose claims something happened.
-    pub fn wake_watchers(&mut self) {
-        let woken = self.volumes.take_woken().into_iter().chain(self.devices.take_woken());
-        for (job, serial) in woken.collect::<Vec<_>>() {
-            if self.jobs.get(job).is_some_and(|job| job.is_parked_as(serial)) {
-                self.wake_job(job);
-            }
-        }
-    }
 }
 
 impl VolumeLike {
@@ -168,6 +164,10 @@ impl<I: Id + std::hash::Hash + Eq> Watchers<I> {
         if !self.of.is_empty() {
             self.woken.extend(self.of.remove(&id));
         }
+    }
+
+    pub(super) fn has_woken(&self) -> bool {
+        !self.woken.is_empty()
     }
 
     pub(super) fn take_woken(&mut self) -> Vec<Member> {

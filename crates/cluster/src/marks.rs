@@ -2,9 +2,9 @@
 use std::marker::PhantomData;
 
 use super::Status;
-use crate::id::{Id, NodeId, TaskId};
+use crate::id::{Id, JobId, NodeId, TaskId};
 
-/// A set of ids, a bit for each. What is marked follows from the objects, so it is no part of what the World is.
+/// A set of ids, a bit for each.
 #[derive(Clone, Debug)]
 pub(super) struct Marks<I> {
     words: Vec<u64>,
@@ -17,9 +17,11 @@ impl<I> Default for Marks<I> {
     }
 }
 
-impl<I> PartialEq for Marks<I> {
-    fn eq(&self, _: &Self) -> bool {
-        true
+/// Sets are equal when they have the same ids.
+impl<I: Id> PartialEq for Marks<I> {
+    fn eq(&self, other: &Self) -> bool {
+        let end = self.words.len().max(other.words.len());
+        (0..end).all(|at| self.words.get(at).unwrap_or(&0) == other.words.get(at).unwrap_or(&0))
     }
 }
 
@@ -37,6 +39,11 @@ impl<I: Id> Marks<I> {
         }
     }
 
+    #[inline]
+    pub(super) fn has(&self, id: I) -> bool {
+        self.words.get(id.index() / 64).is_some_and(|word| word & (1 << (id.index() % 64)) != 0)
+    }
+
     /// All, by id.
     pub(super) fn iter(&self) -> impl Iterator<Item = I> + '_ {
         let bits = |(at, word): (usize, &u64)| {
@@ -51,6 +58,64 @@ impl<I: Id> Marks<I> {
     }
 }
 
+/// Ids of what has changed, each once.
+#[derive(Clone, Debug)]
+pub(super) struct Dirty<I> {
+    marks: Marks<I>,
+    list: Vec<I>,
+}
+
+impl<I> Default for Dirty<I> {
+    fn default() -> Self {
+        Self { marks: Marks::default(), list: Vec::new() }
+    }
+}
+
+impl<I: Id> Dirty<I> {
+    /// Marks an id. True when it was not marked before.
+    #[inline]
+    pub(super) fn mark(&mut self, id: I) -> bool {
+        let fresh = !self.has(id);
+        if fresh {
+            self.marks.set(id, true);
+            self.list.push(id);
+        }
+        fresh
+    }
+
+    #[inline]
+    pub(super) fn has(&self, id: I) -> bool {
+        self.marks.has(id)
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = I> + '_ {
+        self.list.iter().copied()
+    }
+
+    #[inline]
+    pub(super) fn is_empty(&self) -> bool {
+        self.list.is_empty()
+    }
+
+    /// All that are marked, in the order in which they were; none is marked then.
+    pub(super) fn take(&mut self) -> Vec<I> {
+        let list = std::mem::take(&mut self.list);
+        for id in &list {
+            self.marks.set(*id, false);
+        }
+        list
+    }
+}
+
+impl<I> IntoIterator for Dirty<I> {
+    type Item = I;
+    type IntoIter = std::vec::IntoIter<I>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.list.into_iter()
+    }
+}
+
 /// What is marked.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Marked {
@@ -58,6 +123,8 @@ pub(super) struct Marked {
     pub(super) evicting: Marks<TaskId>,
     /// Nodes that are lent for a part of the day.
     pub(super) lent: Marks<NodeId>,
+    /// Jobs with pods that wait for a node, or for capacity on one.
+    pub(super) waiting: Marks<JobId>,
 }
 
 impl super::World {
@@ -72,6 +139,11 @@ impl super::World {
         self.marked.evicting.iter()
     }
 
+    /// Jobs with pods that wait for a node, or for capacity on one.
+    pub fn pending_jobs(&self) -> impl Iterator<Item = (JobId, &super::Job)> {
+        self.marked.waiting.iter().map(|id| (id, &self.jobs[id]))
+    }
+
     /// Nodes that are lent for a part of the day.
     pub fn lent_nodes(&self) -> impl Iterator<Item = &super::Node> {
         self.marked.lent.iter().map(|id| &self.nodes[id])
@@ -83,6 +155,8 @@ impl super::World {
         note(self.marked.evicting.iter().eq(evicting), "tasks that are being evicted".to_owned());
         let lent = self.nodes.iter().filter(|(_, node)| node.zone().is_some()).map(|(id, _)| id);
         note(self.marked.lent.iter().eq(lent), "nodes that are lent".to_owned());
+        let waiting = self.jobs.iter().filter(|(_, job)| job.waiting() > 0).map(|(id, _)| id);
+        note(self.marked.waiting.iter().eq(waiting), "jobs with pods that wait".to_owned());
     }
 }
 

@@ -98,7 +98,7 @@ impl World {
                 let changed = std::mem::replace(&mut self.tasks[id].priority, priority) != priority;
                 if let Some(job) = job {
                     if changed {
-                        self.wake_job(job);
+                        self.job_changed(job);
                     }
                     let solo = self.jobs[job].kind == JobKind::Solo;
                     return (solo && self.set_job_priority(job, priority)) || changed;
@@ -116,7 +116,7 @@ impl World {
     fn set_job_priority(&mut self, id: JobId, priority: i32) -> bool {
         let changed = std::mem::replace(&mut self.jobs[id].priority, priority) != priority;
         if changed {
-            self.wake_job(id);
+            self.job_changed(id);
             self.note_giver(id);
             self.doubt_reservations(id);
         }

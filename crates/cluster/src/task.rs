@@ -75,6 +75,11 @@ impl Status {
         matches!(self, Status::Allocated | Status::Binding | Status::Bound | Status::Running)
     }
 
+    /// It is, or may still become, a member of its gang: it has not ended badly and is not terminating.
+    pub fn is_valid(self) -> bool {
+        !matches!(self, Status::Releasing | Status::Failed | Status::Unknown)
+    }
+
     /// It has a place that it is not being bound to: one that was just given or promised to it.
     #[inline]
     pub fn has_new_place(self) -> bool {

@@ -1,22 +1,22 @@
-//! The scheduler: a configuration, what lives across cycles, and the cycle itself.
+//! The cycle, and the scheduler, which holds what a cycle takes and leaves.
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::actions;
+use crate::backlog::{self, Patience, Pending, Refusals};
 use crate::decision::Decision;
-use crate::eviction::EvictionState;
 use crate::session::Session;
+use crate::state::SchedulerState;
 use crate::status;
 use crate::unserved;
-use crate::waiting::{self, Patience};
 use phalanx_cluster::budget::Stopwatch;
 use phalanx_cluster::event::Time;
 use phalanx_cluster::id::JobId;
 use phalanx_cluster::{Status, World};
 use phalanx_framework::conf::Conf;
-use phalanx_framework::extender::{Extender, Silent};
-use phalanx_framework::placement::{Placement, Sampling};
-use phalanx_framework::plugin::Outside;
+use phalanx_framework::extender::{Extender, NoExtender};
+use phalanx_framework::placement::Sampling;
+use phalanx_framework::plugin::SessionInputs;
 
 /// After so many milliseconds a cycle goes on with searches that were cut short, even if nothing happens.
 const CUT_SHORT: i64 = 5_000;
@@ -39,19 +39,28 @@ pub struct Outcome {
     pub turns: Option<Time>,
 }
 
-/// Schedules a World by a configuration.
+/// Schedules a Cluster by a configuration, and holds the state from cycle to cycle.
 pub struct Scheduler {
     conf: Conf,
-    placement: Placement,
-    cycle: u64,
-    /// When the last cycle began.
-    now: Option<Time>,
+    state: SchedulerState,
     extender: Arc<dyn Extender>,
     stopwatch: Option<Arc<dyn Stopwatch>>,
-    /// The configuration was not in force in the cycle before.
-    fresh: bool,
     patience: Patience,
-    past: EvictionState,
+}
+
+/// What a cycle is run with, besides the Cluster and the state.
+#[derive(Clone, Copy)]
+pub struct CycleOptions<'a> {
+    /// The configuration in force.
+    pub conf: &'a Conf,
+    /// How often jobs that wait are looked at.
+    pub patience: Patience,
+    /// Asks extenders.
+    pub extender: &'a Arc<dyn Extender>,
+    /// Ends searches after some time; without it they end after so many steps only.
+    pub stopwatch: Option<&'a Arc<dyn Stopwatch>>,
+    /// When the cycle begins.
+    pub now: Time,
 }
 
 impl Scheduler {
@@ -59,14 +68,10 @@ impl Scheduler {
     pub fn new(conf: Conf, seed: u64) -> Self {
         Self {
             conf,
-            placement: Placement::new(seed),
-            cycle: 0,
-            now: None,
-            extender: Arc::new(Silent),
+            state: SchedulerState::new(seed),
+            extender: Arc::new(NoExtender),
             stopwatch: None,
-            fresh: true,
             patience: Patience::default(),
-            past: EvictionState::default(),
         }
     }
 
@@ -83,7 +88,7 @@ impl Scheduler {
 
     /// Compares only some of the nodes from now on, or all of them, as it is at first.
     pub fn set_sampling(&mut self, sampling: Option<Sampling>) {
-        self.placement.set_sampling(sampling);
+        self.state.placement.set_sampling(sampling);
     }
 
     /// Looks at jobs that wait as often as this says.
@@ -96,17 +101,40 @@ impl Scheduler {
         &self.conf
     }
 
+    /// Why jobs wait.
+    pub(crate) fn refusals(&self) -> &Refusals {
+        &self.state.backlog.refusals
+    }
+
     /// When the last cycle began.
     pub(crate) fn now(&self) -> Time {
-        self.now.unwrap_or_default()
+        self.state.began.unwrap_or_default()
+    }
+
+    /// Jobs that the next cycle looks at in any case, by id.
+    pub fn active_jobs(&mut self, world: &mut World) -> Vec<JobId> {
+        self.state.backlog.follow(world);
+        self.state.backlog.active_jobs(world)
+    }
+
+    /// How many jobs wait, by pool.
+    pub fn pending(&mut self, world: &mut World) -> Pending {
+        self.state.backlog.follow(world);
+        self.state.backlog.pending(world)
+    }
+
+    /// What is wrong with the sums of the Cluster and with the backlog, one line each; empty when all is well. Costs a pass over
+    /// all objects.
+    pub fn check(&self, world: &World) -> Vec<String> {
+        let mut problems = world.check();
+        self.state.backlog.check(world, &mut |right, what| problems.extend((!right).then_some(what)));
+        problems
     }
 
     /// Takes another configuration into force with the next cycle.
     pub fn set_conf(&mut self, conf: Conf) {
         self.conf = conf;
-        self.placement.reset();
-        self.past = EvictionState::default();
-        self.fresh = true;
+        self.state.forget();
     }
 
     /// Runs one cycle. The World then holds what was decided.
@@ -125,58 +153,99 @@ impl Scheduler {
         now: Time,
         hand_out: &mut dyn FnMut(Vec<Decision>),
     ) -> Outcome {
-        self.cycle += 1;
-        let before = self.now.replace(now);
-        self.placement.begin_cycle(world);
-        world.expire_usage(now);
-        world.refresh_devices();
-        world.tend_seats(now);
-        if std::mem::take(&mut self.fresh) {
-            world.wake_all_jobs();
-            world.note_news();
-        }
-        let Self { conf, placement, cycle, extender, stopwatch, patience, past, .. } = self;
-        let outside = Outside { now, before, extender: Some(extender), stopwatch: stopwatch.as_ref() };
-        let mut session = Session::open(world, conf, placement, outside);
-        session.past = std::mem::take(past);
-        give_up_seats(&mut session);
-        renew_nominations(&mut session);
-        note_reserved(&mut session);
-        waiting::begin(&mut session, *patience);
-        for name in &conf.actions {
-            if let Some(action) = actions::find(name) {
-                (action.run)(&mut session);
-                if !session.decisions.is_empty() {
-                    hand_out(std::mem::take(&mut session.decisions));
-                }
+        let Self { conf, state, extender, stopwatch, patience } = self;
+        let stopwatch = stopwatch.as_ref();
+        let options = CycleOptions { conf, patience: *patience, extender, stopwatch, now };
+        cycle(world, state, options, hand_out)
+    }
+}
+
+/// Runs one cycle: equal arguments give equal outcomes, and leave equal clusters and states. What an action decided is handed
+/// out as soon as the action is over.
+pub fn cycle(
+    world: &mut World,
+    state: &mut SchedulerState,
+    options: CycleOptions<'_>,
+    hand_out: &mut dyn FnMut(Vec<Decision>),
+) -> Outcome {
+    let CycleOptions { conf, patience, extender, stopwatch, now } = options;
+    let before = begin(world, state, now);
+    let SchedulerState { backlog, past, placement, cycle, .. } = state;
+    let outside = SessionInputs { now, before, extender: Some(extender), stopwatch };
+    let mut session = Session::open(world, conf, placement, outside);
+    session.past = std::mem::take(past);
+    session.backlog = std::mem::take(backlog);
+    give_up_seats(&mut session);
+    renew_nominations(&mut session);
+    note_reserved(&mut session);
+    backlog::begin(&mut session, patience);
+    run_actions(&mut session, hand_out);
+    unserved::note(&mut session);
+    status::close(&mut session, *cycle);
+    backlog::settle(&mut session, patience);
+    session.tiers.every().for_each(|plugin| plugin.close(session.world));
+    let outcome = Outcome {
+        cycle: *cycle,
+        wake: wake(&session),
+        flush: flush(&session, patience),
+        turns: actions::gather::turns(session.world, &session.backlog.active_jobs(session.world), now),
+        decisions: std::mem::take(&mut session.decisions),
+    };
+    *past = session.past;
+    *backlog = session.backlog;
+    outcome
+}
+
+/// Brings the Cluster up to the time of the cycle. Returns when the cycle before began.
+fn begin(world: &mut World, state: &mut SchedulerState, now: Time) -> Option<Time> {
+    state.cycle += 1;
+    state.placement.begin_cycle(world);
+    world.expire_usage(now);
+    world.refresh_devices();
+    world.refresh_inqueue();
+    world.tend_seats(now);
+    if std::mem::take(&mut state.conf_is_new) {
+        world.all_jobs_changed();
+        world.note_news();
+    }
+    state.began.replace(now)
+}
+
+fn run_actions(session: &mut Session<'_>, hand_out: &mut dyn FnMut(Vec<Decision>)) {
+    for name in &session.conf.actions {
+        if let Some(action) = actions::find(name) {
+            (action.run)(session);
+            if !session.decisions.is_empty() {
+                hand_out(std::mem::take(&mut session.decisions));
             }
         }
-        unserved::note(&mut session);
-        status::close(&mut session, *cycle);
-        waiting::settle(&mut session, *patience);
-        *past = std::mem::take(&mut session.past);
-        session.tiers.every().for_each(|plugin| plugin.close(session.world));
-        let wakes = session.tiers.every().filter_map(|plugin| plugin.wake(session.world));
-        let world = &*session.world;
-        // Those that were refused before room was given back in this cycle or admitted too late for it, and those whose search
-        // was cut short.
-        let again = (world.parked() > 0 && world.was_freed() || session.admitted_late).then_some(now);
-        let again = again.or(session.cut_short.then_some(Time(now.0.saturating_add(CUT_SHORT))));
-        let wakes = wakes
-            .chain(world.usage_ends())
-            .chain(world.refusals_end(now))
-            .chain(world.next_call())
-            .chain(past.wake())
-            .chain(session.rests_until)
-            .chain(session.reserved.iter().filter_map(|job| reservation_ends(world, *job)))
-            .chain(world.seats_end());
-        let wake = wakes.chain(again).min();
-        // Those that are looked at in each cycle wait for one as well.
-        let awake = world.any_awake().then_some(Time(now.0.saturating_add(patience.flush)));
-        let turns = actions::gather::turns(world, now);
-        let flush = world.next_flush().into_iter().chain(awake).min();
-        Outcome { decisions: session.decisions, cycle: *cycle, wake, flush, turns }
     }
+}
+
+/// When a cycle could decide something new though nothing has happened.
+fn wake(session: &Session<'_>) -> Option<Time> {
+    let Session { world, backlog, now, .. } = session;
+    // For jobs that were refused before capacity was given back in this cycle, or admitted too late for it, and for those whose
+    // search was cut short.
+    let again = (backlog.unschedulable() > 0 && backlog.was_freed() || session.admitted_late).then_some(*now);
+    let again = again.or(session.cut_short.then_some(Time(now.0.saturating_add(CUT_SHORT))));
+    let wakes = session.tiers.every().filter_map(|plugin| plugin.wake(world));
+    wakes
+        .chain(world.usage_ends())
+        .chain(world.refusals_end(*now))
+        .chain(backlog.next_retry())
+        .chain(session.past.wake())
+        .chain(session.rests_until)
+        .chain(session.reserved.iter().filter_map(|job| reservation_ends(world, *job)))
+        .chain(world.seats_end())
+        .chain(again)
+        .min()
+}
+
+/// When a cycle looks at jobs again though nothing has happened that may help them.
+fn flush(session: &Session<'_>, patience: Patience) -> Option<Time> {
+    let active = session.backlog.any_active().then_some(Time(session.now.0.saturating_add(patience.flush)));
+    session.backlog.next_flush().into_iter().chain(active).min()
 }
 
 /// What another process has promised is kept for those it was promised to, as in all cycles after. Whether they may
@@ -195,7 +264,8 @@ fn renew_nominations(session: &mut Session<'_>) {
 /// pod affinity or spread may wait for pods that will not come.
 fn note_reserved(session: &mut Session<'_>) {
     let (mut reserved, mut changed) = (BTreeSet::new(), Vec::new());
-    for (id, job) in session.world.waiting_jobs() {
+    for id in session.waiting_jobs() {
+        let job = &session.world.jobs[id];
         let promised = job.counts.of(Status::Pipelined) > 0;
         reserved.extend(promised.then_some(id));
         changed.extend((promised != job.promised.is_some()).then_some((id, promised)));

@@ -3,16 +3,18 @@
 //! Nothing here reads files, sockets, clocks or the environment; time and the seed of all chance are arguments. A cycle
 //! that is run again on an equal World with equal arguments returns identical Decisions.
 pub mod actions;
+mod backlog;
 mod cycle;
 pub mod decision;
 mod eviction;
 pub mod report;
 mod searches;
 pub mod session;
+mod state;
 pub mod statement;
 mod status;
 mod unserved;
-mod waiting;
 
-pub use cycle::{Outcome, Scheduler};
-pub use waiting::Patience;
+pub use backlog::{Patience, Pending};
+pub use cycle::{CycleOptions, Outcome, Scheduler, cycle};
+pub use state::SchedulerState;

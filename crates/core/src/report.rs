@@ -1,8 +1,10 @@
 //! The World in words, for people and for `simulate`: phases, reasons, shares.
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use crate::backlog::Refusals;
 use crate::cycle::Scheduler;
-use phalanx_cluster::diagnosis::{Priority, Shortage};
+use phalanx_cluster::diagnosis::{Priority, Refusal, Shortage};
 use phalanx_cluster::event::{Key, Phase, Time};
 use phalanx_cluster::id::JobId;
 use phalanx_cluster::{Job, JobKind, ROOT, Status, World};
@@ -90,11 +92,14 @@ pub struct Report {
 impl Scheduler {
     /// The World in words, as of the last cycle.
     pub fn report(&self, world: &World) -> Report {
-        Report { groups: groups(world), queues: queues(world, self.conf(), self.now()) }
+        Report { groups: groups(world, self.refusals()), queues: queues(world, self.conf(), self.now()) }
     }
 }
 
-fn groups(world: &World) -> Vec<GroupReport> {
+fn groups(world: &World, refusals: &Refusals) -> Vec<GroupReport> {
+    // Their ids may be those of other jobs by now.
+    let gone: BTreeSet<JobId> = world.gone_jobs().collect();
+    let refusals = |id: JobId| if gone.contains(&id) { &[] } else { refusals.of(id) };
     let of = |(id, job): (JobId, &Job)| GroupReport {
         key: job.key.clone(),
         solo: job.kind == JobKind::Solo,
@@ -107,9 +112,9 @@ fn groups(world: &World) -> Vec<GroupReport> {
         priority: world.priority_of(id),
         waiting: job.waiting(),
         nominated: job.counts.of(Status::Pipelined),
-        reasons: job.refusals.iter().map(|refusal| refusal.text(&world.dims)).collect(),
+        reasons: refusals(id).iter().map(|refusal| refusal.text(&world.dims)).collect(),
         problem: job.told.clone(),
-        lack: lack(world, job),
+        lack: lack(world, refusals(id)),
     };
     let mut groups: Vec<GroupReport> = world.jobs.iter().map(of).collect();
     groups.sort_by(|a, b| a.key.cmp(&b.key).then(a.solo.cmp(&b.solo)));
@@ -117,8 +122,8 @@ fn groups(world: &World) -> Vec<GroupReport> {
 }
 
 /// Of the pods that were told of, the one whose nearest node is the farthest.
-fn lack(world: &World, job: &Job) -> Option<Lack> {
-    let shortage = Shortage::farthest(&job.refusals)?;
+fn lack(world: &World, refusals: &[Refusal]) -> Option<Lack> {
+    let shortage = Shortage::farthest(refusals)?;
     Some(Lack {
         node: shortage.node.clone(),
         missing: world.render(&shortage.missing),
@@ -138,7 +143,7 @@ fn queues(world: &World, conf: &Conf, now: Time) -> Vec<QueueReport> {
             allocated: world.render_allocated(id, &world.devices_given(id)),
             deserved: tiers
                 .every()
-                .find_map(|p| p.deserved(world, id))
+                .find_map(|plugin| plugin.queue_guard()?.deserved(world, id))
                 .map(|sum| world.render(&sum))
                 .unwrap_or_default(),
             request: world.render(&queue.request()),

@@ -3,19 +3,19 @@ use std::cmp::Ordering;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use crate::backlog::{Backlog, Walks};
 use crate::decision::{Decision, Prepare};
 use crate::eviction::EvictionState;
 use crate::searches::Searches;
 use crate::statement::{Entry, Statement};
-use crate::waiting::Hunt;
 use phalanx_cluster::budget::{Budget, Cut, Stopwatch};
 use phalanx_cluster::diagnosis::{QueueFault, Refusal};
 use phalanx_cluster::event::Time;
 use phalanx_cluster::id::{JobId, NodeId, QueueId, TaskId};
 use phalanx_cluster::{Before, Status, World};
 use phalanx_framework::conf::{Conf, Flag};
-use phalanx_framework::placement::{Placement, Room, Spot};
-use phalanx_framework::plugin::{Outside, Plugin, Vote};
+use phalanx_framework::placement::{BestNode, Fit, NodeRanking};
+use phalanx_framework::plugin::{Plugin, SessionInputs, Vote};
 use phalanx_framework::tiers::Tiers;
 use phalanx_plugins::PLUGINS;
 
@@ -42,7 +42,7 @@ pub struct Session<'w> {
     pub conf: &'w Conf,
     /// When the cycle began.
     pub now: Time,
-    pub(crate) placement: &'w mut Placement,
+    pub(crate) placement: &'w mut NodeRanking,
     pub(crate) log: Vec<Entry>,
     /// Who takes from whom in open statements.
     pub(crate) takings: Vec<(JobId, JobId)>,
@@ -63,9 +63,11 @@ pub struct Session<'w> {
     /// Nodes that are kept in this cycle for gangs that gather room.
     pub(crate) gathered: Vec<NodeId>,
     /// Who was asked of those that wait for plain placing.
-    pub(crate) hunt: Hunt,
+    pub(crate) walks: Walks,
     /// What is known of evictions in cycles before.
     pub(crate) past: EvictionState,
+    /// Which jobs wait for what.
+    pub(crate) backlog: Backlog,
     stopwatch: Option<&'w Arc<dyn Stopwatch>>,
 }
 
@@ -74,8 +76,8 @@ impl<'w> Session<'w> {
     pub fn open(
         world: &'w mut World,
         conf: &'w Conf,
-        placement: &'w mut Placement,
-        outside: impl Into<Outside<'w>>,
+        placement: &'w mut NodeRanking,
+        outside: impl Into<SessionInputs<'w>>,
     ) -> Self {
         let outside = outside.into();
         let tiers = Tiers::open(PLUGINS, conf, world, outside);
@@ -95,8 +97,9 @@ impl<'w> Session<'w> {
             reserved: BTreeSet::new(),
             allocated: !conf.has_action("allocate"),
             gathered: Vec::new(),
-            hunt: Hunt::default(),
+            walks: Walks::default(),
             past: EvictionState::default(),
+            backlog: Backlog::default(),
             stopwatch: outside.stopwatch,
         }
     }
@@ -112,6 +115,19 @@ impl<'w> Session<'w> {
         let short = Searches::is_cut_short(cut);
         self.world.jobs[job].unsearched = short && self.searches.may_get_more();
         self.cut_short |= short;
+    }
+
+    /// Jobs that this cycle looks at, by id.
+    pub(crate) fn active_jobs(&mut self) -> Vec<JobId> {
+        self.backlog.follow(self.world);
+        self.backlog.active_jobs(self.world)
+    }
+
+    /// Those of them that have tasks to place.
+    pub(crate) fn waiting_jobs(&mut self) -> Vec<JobId> {
+        let mut jobs = self.active_jobs();
+        jobs.retain(|job| self.world.jobs[*job].waiting() > 0);
+        jobs
     }
 
     /// Begins a change that is either committed whole or undone.
@@ -130,7 +146,11 @@ impl<'w> Session<'w> {
         let (one, other) = (&self.world.jobs[by], &self.world.jobs[of]);
         one.queue == other.queue
             && !(other.is_broken() && self.tiers.repairs_go_first())
-            && self.tiers.with(Flag::JobOrder).any(|plugin| plugin.outranks(self.world, by, of))
+            && self
+                .tiers
+                .with(Flag::JobOrder)
+                .filter_map(Plugin::job_rank)
+                .any(|rank| rank.outranks(self.world, by, of))
     }
 
     /// Which of two queues goes first: plugins, then creation, then name.
@@ -143,7 +163,11 @@ impl<'w> Session<'w> {
 
     /// The places above a queue, from the top down, by which it is compared with others; `None` when any change may matter.
     pub(crate) fn queue_way(&self, queue: QueueId) -> Option<Vec<u32>> {
-        let mut ways = self.tiers.with(Flag::QueueOrder).map(|plugin| plugin.queue_way(self.world, queue));
+        let mut ways = self
+            .tiers
+            .with(Flag::QueueOrder)
+            .filter_map(Plugin::queue_tree)
+            .map(|tree| tree.queue_path(self.world, queue));
         ways.try_fold(Vec::new(), |known, way| match way? {
             way if way.is_empty() => Some(known),
             way if known.is_empty() => Some(way),
@@ -154,7 +178,11 @@ impl<'w> Session<'w> {
 
     /// Changes when all queues may have another order, not only those that were given something.
     pub(crate) fn queue_stamp(&self) -> u64 {
-        self.tiers.with(Flag::QueueOrder).map(|plugin| plugin.queue_stamp(self.world)).sum()
+        self.tiers
+            .with(Flag::QueueOrder)
+            .filter_map(Plugin::queue_tree)
+            .map(|tree| tree.order_stamp(self.world))
+            .sum()
     }
 
     /// Which of two tasks of a job goes first: plugins, then index, creation, name.
@@ -213,7 +241,7 @@ impl<'w> Session<'w> {
 
     /// Why a job may not start, where nothing else tells.
     pub fn not_ready(&self, job: JobId) -> Option<Refusal> {
-        self.tiers.with(Flag::JobReady).find_map(|plugin| plugin.not_ready(self.world, job))
+        self.tiers.any(Flag::JobReady, |plugin| plugin.remote()?.not_ready(self.world, job))
     }
 
     /// Whether enough of a job has a place now or once room is released.
@@ -229,7 +257,7 @@ impl<'w> Session<'w> {
 
     /// Whether a job may be admitted.
     pub fn job_enqueueable(&self, job: JobId) -> Result<(), Refusal> {
-        self.tiers.verdict(Flag::JobEnqueued, |plugin| plugin.job_enqueueable(self.world, job))
+        self.tiers.enqueue_vote(|plugin| plugin.job_enqueueable(self.world, job))
     }
 
     /// Tells the plugins that a job was admitted.
@@ -240,17 +268,17 @@ impl<'w> Session<'w> {
 
     /// Why a queue may have nothing more, if that is so.
     pub fn overused(&self, queue: QueueId) -> Option<Refusal> {
-        self.tiers.with(Flag::Overused).find_map(|plugin| plugin.overused(self.world, queue))
+        self.tiers.any(Flag::Overused, |plugin| plugin.overused(self.world, queue))
     }
 
     /// Whether a queue may have one more task.
     pub fn allocatable(&self, queue: QueueId, task: TaskId) -> Result<(), Refusal> {
-        self.tiers.with(Flag::Allocatable).try_for_each(|plugin| plugin.allocatable(self.world, queue, task))
+        self.tiers.all(Flag::Allocatable, |plugin| plugin.allocatable(self.world, queue, task))
     }
 
     /// Whether a queue has room for a task that waits behind its gate.
     pub(crate) fn lets_in(&self, queue: QueueId, task: TaskId) -> Result<(), Refusal> {
-        self.tiers.with(Flag::Allocatable).try_for_each(|plugin| plugin.lets_in(self.world, queue, task))
+        self.tiers.all(Flag::Allocatable, |plugin| plugin.gate_removable(self.world, queue, task))
     }
 
     /// Moves a task for a question; [`put_back`](Self::put_back) must follow, the last one moved first.
@@ -270,7 +298,7 @@ impl<'w> Session<'w> {
 
     /// Whether a queue may have others evicted for this task of it.
     pub fn preemptive(&self, queue: QueueId, task: TaskId) -> Result<(), Refusal> {
-        self.tiers.with(Flag::Preemptive).try_for_each(|plugin| plugin.preemptive(self.world, queue, task))
+        self.tiers.all(Flag::Preemptive, |plugin| plugin.preemptive(self.world, queue, task))
     }
 
     /// Which of two queues gives its tasks up first for one of queue `by`: plugins, then the one that is served last.
@@ -281,23 +309,23 @@ impl<'w> Session<'w> {
 
     /// Whether a job lacks what it should have, so that others may be evicted for it.
     pub fn job_starving(&self, job: JobId) -> bool {
-        self.tiers.first_tier_all(Flag::JobStarving, |plugin| plugin.job_starving(self.world, job))
+        self.tiers.all_of_first_tier(Flag::JobStarving, |plugin| plugin.job_starving(self.world, job))
     }
 
     /// The best node for a task. The node it was nominated for comes first among those of the same room.
-    pub fn spot(&mut self, task: TaskId) -> Option<Spot> {
+    pub fn spot(&mut self, task: TaskId) -> Option<BestNode> {
         let Self { world, tiers, placement, .. } = self;
-        let (it, asker) = (&world.tasks[task], tiers.asker(world, task));
+        let (it, class) = (&world.tasks[task], tiers.scoped_class(world, task));
         let nominated = it.nominated.as_ref().and_then(|name| world.node_named(name));
         let held = nominated.and_then(|node| {
-            let room = placement.room(world, tiers, asker, node)?;
-            Some(Spot { node, room })
+            let room = placement.fit(world, tiers, class, node)?;
+            Some(BestNode { node, fit: room })
         });
-        if let Some(spot) = held.filter(|spot| spot.room == Room::Now) {
+        if let Some(spot) = held.filter(|spot| spot.fit == Fit::Idle) {
             return Some(spot);
         }
-        let best = placement.best_with(world, tiers, asker, &tiers.points(world, task));
-        held.filter(|_| best.is_none_or(|best| best.room == Room::Later)).or(best)
+        let best = placement.best_with(world, tiers, class, &tiers.extra_scores(world, task));
+        held.filter(|_| best.is_none_or(|best| best.fit == Fit::FutureIdle)).or(best)
     }
 
     /// Gives the claims of a task that is being bound their devices; what has to be written before.
@@ -312,15 +340,15 @@ impl<'w> Session<'w> {
     /// Whether a node has, or will have, room for a task.
     pub(crate) fn takes(&mut self, task: TaskId, node: NodeId) -> bool {
         let Self { world, tiers, placement, .. } = self;
-        placement.room(world, tiers, tiers.asker(world, task), node).is_some()
+        placement.fit(world, tiers, tiers.scoped_class(world, task), node).is_some()
     }
 
     /// Whether, and when, a node has room for a task; `None` also when it is like one of those that were tried.
-    pub(crate) fn room(&mut self, task: TaskId, node: NodeId, tried: &[NodeId]) -> Option<Room> {
+    pub(crate) fn room(&mut self, task: TaskId, node: NodeId, tried: &[NodeId]) -> Option<Fit> {
         let Self { world, tiers, placement, .. } = self;
-        let room = placement.room(world, tiers, tiers.asker(world, task), node)?;
-        let cell = placement.cell(node);
-        (!tried.iter().any(|other| placement.cell(*other) == cell)).then_some(room)
+        let room = placement.fit(world, tiers, tiers.scoped_class(world, task), node)?;
+        let cell = placement.bucket(node);
+        (!tried.iter().any(|other| placement.bucket(*other) == cell)).then_some(room)
     }
 
     /// Why no node will do for a task.
@@ -329,7 +357,7 @@ impl<'w> Session<'w> {
         let it = &world.tasks[task];
         Refusal::Nodes {
             task: it.pod.name.clone(),
-            error: placement.explain(world, tiers, tiers.asker(world, task)),
+            error: placement.explain(world, tiers, tiers.scoped_class(world, task)),
         }
     }
 
@@ -343,10 +371,7 @@ impl<'w> Session<'w> {
 
     /// Notes why a job waits.
     pub fn refuse(&mut self, job: JobId, refusal: Refusal) {
-        self.world.wake_job(job);
-        let refusals = &mut self.world.jobs[job].refusals;
-        if !refusals.contains(&refusal) {
-            refusals.push(refusal);
-        }
+        self.backlog.activate(job);
+        self.backlog.refusals.add(job, refusal);
     }
 }

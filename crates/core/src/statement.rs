@@ -116,9 +116,9 @@ impl<'s, 'w> Statement<'s, 'w> {
                 before.node().filter(|left| it.node != Some(*left) || it.status == Status::Releasing)
             {
                 session.world.note_news();
-                session.world.note_freed(left);
+                session.backlog.note_freed(left);
             } else if it.node.is_some() && before.node() != it.node {
-                session.world.note_company(task);
+                session.backlog.note_company(session.world, task);
             }
             let it = &session.world.tasks[task];
             match it.status {

@@ -6,19 +6,45 @@ use crate::decision::Decision;
 use crate::session::Session;
 use phalanx_cluster::diagnosis::{QueueFault, Refusal, Shortage, without_lack};
 use phalanx_cluster::event::{Condition, GroupStatus, Phase, Time};
-use phalanx_cluster::id::{JobId, QueueId};
-use phalanx_cluster::{Job, JobKind, Rendered, Status};
-use phalanx_framework::plugin::Plugin;
+use phalanx_cluster::id::{JobId, QueueId, TaskId};
+use phalanx_cluster::{Job, JobKind, Rendered, Status, World};
+use phalanx_framework::plugin::{Plugin, QueueTree};
 
 const UNSCHEDULABLE: &str = Condition::UNSCHEDULABLE;
 const SCHEDULED: &str = Condition::SCHEDULED;
 
 /// The parts of a message a job's pods and conditions share.
 struct Verdict {
-    /// Enough members have their place.
-    ready: bool,
+    gang: Gang,
     message: Option<Arc<str>>,
     reason: &'static str,
+}
+
+/// How far a gang is from its minimum.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Gang {
+    /// Enough members have a node.
+    Ready,
+    /// Enough members have a node, if those that terminate count, and no other member waits for one. The phase and the conditions
+    /// stay until the pods are gone: policies for JobUnknown would restart the job.
+    ///
+    /// Source: `shouldSkipUnschedulableForReleasing` of Volcano's gang plugin.
+    Terminating,
+    /// Members are missing.
+    Short,
+}
+
+impl Gang {
+    fn of(session: &Session<'_>, id: JobId) -> Self {
+        let job = &session.world.jobs[id];
+        // A PodGroup that cannot be read has no minimum that it could miss.
+        if job.invalid.is_none() && session.job_ready(id) {
+            return Gang::Ready;
+        }
+        let terminating = terminating(session.world, job);
+        let counts = terminating > 0 && job.waiting() == 0 && scheduled(job) + terminating >= job.min_member;
+        if job.invalid.is_none() && counts { Gang::Terminating } else { Gang::Short }
+    }
 }
 
 /// What all new conditions of a cycle share.
@@ -46,7 +72,7 @@ impl Stamp {
 /// Decides what to write.
 pub(crate) fn close(session: &mut Session<'_>, cycle: u64) {
     let mut stamp = Stamp::new(session.now, cycle);
-    for job in session.world.awake_jobs() {
+    for job in session.active_jobs() {
         let verdict = judge(session, job);
         close_group(session, job, &verdict, &mut stamp);
         tell_pods(session, job, &verdict);
@@ -57,28 +83,27 @@ pub(crate) fn close(session: &mut Session<'_>, cycle: u64) {
 }
 
 fn judge(session: &mut Session<'_>, id: JobId) -> Verdict {
-    let job = &session.world.jobs[id];
-    // A group that cannot be read has no minimum that it could miss.
-    let ready = job.invalid.is_none() && (session.job_ready(id) || keeps_minimum_while_terminating(job));
+    let gang = Gang::of(session, id);
     let job = &session.world.jobs[id];
     let short = job.waiting() == 0 && job.counts.valid() < job.min_member && !has_ended(job);
-    if !ready && job.exists && short && job.phase != Phase::Pending {
+    if gang == Gang::Short && job.exists && short && job.phase != Phase::Pending {
         let refusal = Refusal::NotEnoughTasks { found: job.counts.valid(), wanted: job.min_member };
         session.refuse(id, refusal);
     }
     let (job, dims) = (&session.world.jobs[id], &session.world.dims);
-    let reason = job.refusals.first().map_or("NotEnoughResources", Refusal::reason);
-    let texts: Vec<String> = job.refusals.iter().map(|refusal| refusal.text(dims)).collect();
-    let lack = Shortage::farthest(&job.refusals).map(|shortage| shortage.text(dims));
+    let refusals = session.backlog.refusals.of(id);
+    let reason = refusals.first().map_or("NotEnoughResources", Refusal::reason);
+    let texts: Vec<String> = refusals.iter().map(|refusal| refusal.text(dims)).collect();
+    let lack = Shortage::farthest(refusals).map(|shortage| shortage.text(dims));
     let message = (!texts.is_empty()).then(|| match job.kind {
-        JobKind::Solo => solo_text(&job.refusals, texts, dims),
+        JobKind::Solo => solo_text(refusals, texts, dims),
         JobKind::Group => {
             let missing = job.waiting();
             format!("{missing}/{} tasks in gang unschedulable: {}", job.counts.total(), texts.join("; "))
         }
     });
     let message = message.map(|text| lack.iter().fold(text, |text, lack| text + "; " + lack).into());
-    Verdict { ready, message, reason }
+    Verdict { gang, message, reason }
 }
 
 /// A pod without a gang reads as kube-scheduler's: no task name before the nodes.
@@ -94,12 +119,14 @@ fn solo_text(refusals: &[Refusal], texts: Vec<String>, dims: &phalanx_resource::
 
 fn close_group(session: &mut Session<'_>, id: JobId, verdict: &Verdict, stamp: &mut Stamp) {
     let Session { world, decisions, .. } = session;
-    let job = &mut world.jobs[id];
+    let job = &world.jobs[id];
     if !job.exists {
         return;
     }
-    let unschedulable = !verdict.ready && verdict.message.is_some() && job.phase != Phase::Pending;
-    job.phase = next_phase(job, unschedulable);
+    let unschedulable =
+        verdict.gang == Gang::Short && verdict.message.is_some() && job.phase != Phase::Pending;
+    world.set_phase(id, next_phase(job, terminating(world, job), unschedulable));
+    let job = &mut world.jobs[id];
     let change = Change::of(job, verdict);
     if job.kind == JobKind::Solo
         || (same_counts(&counts(job), &job.written) && change.is_made(&job.written.conditions))
@@ -108,7 +135,7 @@ fn close_group(session: &mut Session<'_>, id: JobId, verdict: &Verdict, stamp: &
     }
     let told = job.written.conditions.iter().find(|condition| &*condition.kind == UNSCHEDULABLE);
     let (group, uid) = (job.key.clone(), job.uid.clone());
-    if let Some(message) = verdict.message.as_ref().filter(|_| !verdict.ready)
+    if let Some(message) = verdict.message.as_ref().filter(|_| verdict.gang == Gang::Short)
         && told.is_none_or(|told| !says_the_same(&told.message, message))
     {
         let (group, uid) = (group.clone(), uid.clone());
@@ -128,7 +155,7 @@ fn warn_of(session: &mut Session<'_>, id: JobId) {
     if job.kind == JobKind::Solo || !job.exists || (job.annotations.is_empty() && job.told.is_none()) {
         return;
     }
-    let message = tiers.every().find_map(|plugin| plugin.job_warning(world, id));
+    let message = tiers.every().find_map(|plugin| plugin.warnings()?.job_warning(world, id));
     let job = &mut world.jobs[id];
     if job.told == message {
         return;
@@ -140,19 +167,22 @@ fn warn_of(session: &mut Session<'_>, id: JobId) {
     }
 }
 
-/// Whether the minimum is met by counting members that terminate, and no other member waits for a node. Until their pods are
-/// gone, such a job keeps its phase and conditions: policies for JobUnknown would restart it.
-///
-/// Source: `shouldSkipUnschedulableForReleasing` of Volcano's gang plugin.
-fn keeps_minimum_while_terminating(job: &Job) -> bool {
-    job.waiting() == 0 && job.counts.of(Status::Releasing) > 0 && scheduled(job) >= job.min_member
+/// Tasks that have a node and stay, and those that ended. A task that is being bound counts as bound.
+fn scheduled(job: &Job) -> u32 {
+    use Status::{Binding, Bound, Running};
+    ended(job) + [Binding, Bound, Running].iter().map(|status| job.counts.of(*status)).sum::<u32>()
 }
 
-/// Tasks that have a node, and those that ended. A task that is being bound counts as bound, and one that is leaving still has
-/// its node.
-fn scheduled(job: &Job) -> u32 {
-    use Status::{Binding, Bound, Releasing, Running};
-    ended(job) + [Binding, Bound, Releasing, Running].iter().map(|status| job.counts.of(*status)).sum::<u32>()
+/// Tasks that terminate on a node. A pod that is deleted before it was bound has none.
+fn terminating(world: &World, job: &Job) -> u32 {
+    if job.counts.of(Status::Releasing) == 0 {
+        return 0;
+    }
+    let terminates = |task: &&TaskId| {
+        let task = &world.tasks[**task];
+        task.status == Status::Releasing && task.node.is_some()
+    };
+    job.tasks.iter().filter(terminates).count() as u32
 }
 
 /// All its pods have ended, and so many that it is Completed, though some may have failed: nothing waits.
@@ -165,9 +195,9 @@ fn ended(job: &Job) -> u32 {
     job.counts.of(Status::Succeeded) + job.counts.of(Status::Failed)
 }
 
-fn next_phase(job: &Job, unschedulable: bool) -> Phase {
+fn next_phase(job: &Job, terminating: u32, unschedulable: bool) -> Phase {
     let counts = &job.counts;
-    let (ended, scheduled) = (ended(job), scheduled(job));
+    let (ended, scheduled) = (ended(job), scheduled(job) + terminating);
     if counts.of(Status::Running) > 0 && unschedulable {
         return Phase::Unknown;
     }
@@ -228,11 +258,11 @@ struct Change<'a> {
 
 impl<'a> Change<'a> {
     fn of(job: &Job, verdict: &'a Verdict) -> Self {
-        if !verdict.ready {
+        if verdict.gang == Gang::Short {
             let call = |message| Call { kind: UNSCHEDULABLE, reason: verdict.reason, message: Some(message) };
             return Self { put: verdict.message.as_ref().map(call), drop: Some(SCHEDULED) };
         }
-        if job.counts.total() == 0 {
+        if verdict.gang == Gang::Terminating || job.counts.total() == 0 {
             return Self { put: None, drop: None };
         }
         let reason = "tasks in gang are ready to be scheduled";
@@ -351,7 +381,7 @@ fn write_allocated(session: &mut Session<'_>, id: QueueId) {
 /// A parent that no plugin looks at, nor refuses.
 fn unheld(session: &Session<'_>, id: QueueId) -> Option<QueueFault> {
     let parent = session.world.queue_parent(id).filter(|parent| !parent.is_root())?;
-    let held = session.tiers.every().any(Plugin::holds_trees);
+    let held = session.tiers.every().filter_map(Plugin::queue_tree).any(QueueTree::limits_subtrees);
     (!held).then(|| QueueFault::Unheld(parent.name.clone()))
 }
 
@@ -364,7 +394,7 @@ fn topped(session: &Session<'_>, id: QueueId) -> Option<QueueFault> {
 /// What is wrong with a queue, or odd about it. It follows from the queues' objects, from who is whose parent, and from which
 /// of them have jobs at all.
 fn fault_of(session: &Session<'_>, id: QueueId) -> Option<Arc<str>> {
-    let odd = || session.tiers.every().find_map(|it| it.queue_warning(session.world, id));
+    let odd = || session.tiers.every().find_map(|plugin| plugin.warnings()?.queue_warning(session.world, id));
     let fault = session.queue_fault(id).or_else(odd).or_else(|| unheld(session, id));
     let fault = fault.or_else(|| topped(session, id));
     fault.map(|fault| fault.text(&session.world.dims).into())

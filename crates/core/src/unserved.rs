@@ -30,7 +30,7 @@ pub(crate) fn note(session: &mut Session<'_>) {
     let missing = Missing::of(session.conf);
     let evicting: Vec<_> =
         EVICTING_ACTIONS.into_iter().filter(|action| session.conf.has_action(action)).collect();
-    for job in session.world.awake_jobs() {
+    for job in session.active_jobs() {
         if session.world.jobs[job].waiting() == 0 {
             continue;
         }
@@ -71,7 +71,8 @@ fn note_reserved(session: &mut Session<'_>, job: JobId) {
 /// What has enough to start, and no room for its other pods: nobody is evicted for these.
 fn note_enough(session: &mut Session<'_>, id: JobId, evicting: &[&'static str]) {
     let job = &session.world.jobs[id];
-    let no_room = || job.refusals.iter().any(|refusal| matches!(refusal, Refusal::Nodes { .. }));
+    let no_room =
+        || session.backlog.refusals.of(id).iter().any(|refusal| matches!(refusal, Refusal::Nodes { .. }));
     let has_enough = || job.has_places() && !session.job_starving(id);
     if evicting.is_empty() || job.kind == JobKind::Solo || !no_room() || !has_enough() {
         return;

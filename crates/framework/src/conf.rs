@@ -1,4 +1,4 @@
-//! scheduler.conf as plain data. Text is read by the crate `conf`; here is what it means.
+//! scheduler.conf as plain data. The crate `conf` reads the text; this module says what it means.
 use std::collections::BTreeMap;
 
 use phalanx_resource::Quantity;
@@ -9,7 +9,7 @@ use phalanx_cluster::duration::parse_duration;
 
 pub use spec::{Allowed, ArgKind, ArgSpec, Otherwise, Rule, is_resource_name, is_url};
 
-/// Where something stands in the file it came from; both count from 1, 0 when it came from no file.
+/// A position in scheduler.conf. Line and column count from 1; both are 0 for what came from no file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Position {
     /// Line.
@@ -68,17 +68,17 @@ impl<const N: usize> From<[(&str, Value); N]> for Value {
     }
 }
 
-/// One argument and where it was written.
+/// An argument of a plugin or an action.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Arg {
     /// What was written.
     pub value: Value,
-    /// Where the value stands.
+    /// Where the value stands in scheduler.conf.
     pub at: Position,
 }
 
 impl Arg {
-    /// The arguments in it, when it is a mapping.
+    /// The arguments in the value, if the value is a mapping; else none.
     pub fn section(&self) -> Args {
         let Value::Map(entries) = &self.value else { return Args::default() };
         let arg = |(key, value): (&String, &Value)| (key.clone(), Arg { value: value.clone(), at: self.at });
@@ -90,7 +90,7 @@ impl Arg {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Args(pub BTreeMap<String, Arg>);
 
-/// Weights beyond this count as this.
+/// The largest weight of a score, negative or positive.
 const WEIGHT_MAX: i64 = 1_000_000;
 
 impl Args {
@@ -99,7 +99,7 @@ impl Args {
         self.0.get(key).map(|arg| &arg.value)
     }
 
-    /// A number, or `default` when the key is missing or of another type (which the conf check reports).
+    /// A number, or `default` if the key is missing or has another type (which the conf check reports).
     pub fn float(&self, key: &str, default: f64) -> f64 {
         match self.get(key) {
             Some(Value::Int(number)) => *number as f64,
@@ -108,7 +108,7 @@ impl Args {
         }
     }
 
-    /// An integer, or `default`.
+    /// An integer, or `default` if the key is missing or has another type.
     pub fn int(&self, key: &str, default: i64) -> i64 {
         match self.get(key) {
             Some(Value::Int(number)) => *number,
@@ -116,12 +116,13 @@ impl Args {
         }
     }
 
-    /// The weight of a score: an integer, of at most a million either way, so that sums of scores cannot overflow.
+    /// The weight of a score: an integer from -1,000,000 to 1,000,000, so that sums of scores cannot overflow;
+    /// `default` if the key is missing or has another type.
     pub fn weight(&self, key: &str, default: i64) -> i64 {
         self.int(key, default).clamp(-WEIGHT_MAX, WEIGHT_MAX)
     }
 
-    /// A boolean (also as text, as Volcano reads it), or `default`.
+    /// A boolean (also as text, as Volcano reads it), or `default` if the key is missing or has another value.
     pub fn bool(&self, key: &str, default: bool) -> bool {
         match self.get(key) {
             Some(Value::Bool(flag)) => *flag,
@@ -130,7 +131,7 @@ impl Args {
         }
     }
 
-    /// Text, if it was written.
+    /// Text, if the key was written and has text.
     pub fn text(&self, key: &str) -> Option<&str> {
         match self.get(key) {
             Some(Value::Text(text)) => Some(text),
@@ -138,23 +139,23 @@ impl Args {
         }
     }
 
-    /// A duration in milliseconds, or `default`.
-    pub fn duration(&self, key: &str, default: i64) -> i64 {
-        self.text(key).and_then(parse_duration).unwrap_or(default)
+    /// A duration in milliseconds, or `default_ms` if the key is missing or no duration.
+    pub fn duration_ms(&self, key: &str, default_ms: i64) -> i64 {
+        self.text(key).and_then(parse_duration).unwrap_or(default_ms)
     }
 
-    /// The arguments in a mapping; empty when it is missing.
+    /// The arguments in a mapping; none if the key is missing.
     pub fn section(&self, key: &str) -> Args {
         self.0.get(key).map(Arg::section).unwrap_or_default()
     }
 
-    /// The arguments in each mapping of a list; none when it is missing.
+    /// The arguments in each mapping of a list; none if the key is missing.
     pub fn sections(&self, key: &str) -> Vec<Args> {
         let Some(Arg { value: Value::List(items), at }) = self.0.get(key) else { return Vec::new() };
         items.iter().map(|value| Arg { value: value.clone(), at: *at }.section()).collect()
     }
 
-    /// Names: a list of text, or text with commas between; empty when missing.
+    /// Names: a list of text, or text with commas between the names; empty if the key is missing.
     pub fn names(&self, key: &str) -> Vec<String> {
         let trimmed = |text: &str| Some(text.trim().to_owned()).filter(|name| !name.is_empty());
         match self.get(key) {
@@ -171,10 +172,10 @@ impl Args {
     }
 }
 
-/// The largest quantity: 8Pi. More than any node has.
+/// The largest quantity, 8Pi: more than any node has.
 const QUANTITY_MAX: i64 = 1 << 53;
 
-/// A quantity from 0 to 8Pi, as text or as a number.
+/// A quantity from 0 to 8Pi, written as text or as a number; `None` for any other value.
 pub fn quantity(value: &Value) -> Option<Quantity> {
     let quantity: Quantity = match value {
         Value::Text(text) => text.parse().ok()?,
@@ -185,7 +186,7 @@ pub fn quantity(value: &Value) -> Option<Quantity> {
     Some(quantity).filter(|quantity| !quantity.is_negative() && quantity.units() <= QUANTITY_MAX)
 }
 
-/// What Go's `strconv.ParseBool` accepts.
+/// A boolean in the spellings that Go's `strconv.ParseBool` accepts.
 pub fn parse_bool(text: &str) -> Option<bool> {
     match text {
         "1" | "t" | "T" | "true" | "TRUE" | "True" => Some(true),
@@ -194,7 +195,7 @@ pub fn parse_bool(text: &str) -> Option<bool> {
     }
 }
 
-/// The switches a plugin instance has: one per hook (or pair of hooks) that it may serve.
+/// The flags of a plugin: each switches one hook, or a pair of hooks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 #[expect(missing_docs, reason = "each is named after its hook; `key` gives the spelling in the file")]
@@ -227,7 +228,7 @@ pub enum Flag {
 }
 
 impl Flag {
-    /// Every flag with its spelling in scheduler.conf; Volcano's mix of `enable` and `enabled` is kept.
+    /// Every flag with its key in scheduler.conf, in Volcano's spelling, which mixes `enable` and `enabled`.
     pub const ALL: [(Flag, &'static str); 25] = [
         (Flag::JobOrder, "enableJobOrder"),
         (Flag::Hierarchy, "enableHierarchy"),
@@ -256,8 +257,8 @@ impl Flag {
         (Flag::HyperNodeGradient, "enabledHyperNodeGradient"),
     ];
 
-    /// Whether anything asks for it. The others are about what is not in this version (node shards, network topology,
-    /// subgroups), or what Volcano has a flag for and no use.
+    /// Whether the flag switches a hook. The other flags belong to what Phalanx does not have yet (node shards, network
+    /// topology, subgroups), or have no use in Volcano either.
     pub fn has_effect(self) -> bool {
         !matches!(
             self,
@@ -278,12 +279,12 @@ impl Flag {
     }
 }
 
-/// Which hooks of a plugin instance are asked.
+/// Which flags of a plugin are on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Flags(u32);
 
 impl Default for Flags {
-    /// All on, but for `enableHierarchy` and `enabledClusterOrder`, as in Volcano.
+    /// All flags on except `enableHierarchy` and `enabledClusterOrder`, as in Volcano.
     fn default() -> Self {
         Self(!(Flag::Hierarchy.bit() | Flag::ClusterOrder.bit()))
     }
@@ -295,7 +296,7 @@ impl Flags {
         self.0 & flag.bit() != 0
     }
 
-    /// Sets a flag.
+    /// Switches a flag on or off.
     pub fn set(&mut self, flag: Flag, on: bool) {
         self.0 = if on { self.0 | flag.bit() } else { self.0 & !flag.bit() };
     }
@@ -304,13 +305,13 @@ impl Flags {
 /// A plugin of a tier.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PluginConf {
-    /// Its name in the table of plugins.
+    /// The name in the table of plugins.
     pub name: String,
-    /// Its switches.
+    /// The flags.
     pub flags: Flags,
-    /// Its arguments.
+    /// The arguments.
     pub args: Args,
-    /// Where its name stands.
+    /// Where the name stands in scheduler.conf.
     pub at: Position,
 }
 
@@ -324,15 +325,15 @@ pub struct Tier {
 /// Arguments of an action.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ActionConf {
-    /// The action.
+    /// The name of the action.
     pub name: String,
-    /// Its arguments.
+    /// The arguments.
     pub args: Args,
-    /// Where its name stands.
+    /// Where the name stands in scheduler.conf.
     pub at: Position,
 }
 
-/// A whole configuration.
+/// A scheduler.conf.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Conf {
     /// The actions of a cycle, in order.
@@ -341,7 +342,7 @@ pub struct Conf {
     pub tiers: Vec<Tier>,
     /// Arguments of actions.
     pub configurations: Vec<ActionConf>,
-    /// Where usage metrics come from.
+    /// Where usage metrics come from: the keys of `metrics` as written.
     pub metrics: BTreeMap<String, String>,
 }
 

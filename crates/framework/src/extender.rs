@@ -1,8 +1,9 @@
-//! Extenders: policies outside the process, asked over a wire the core knows nothing of.
+//! Extenders: policies in another process. The core asks with ids of the World; the crate `runtime` translates and
+//! sends.
 //!
-//! The core asks with ids of the World, the shell translates and sends. Answers are inputs like events: a cycle is a
-//! function of the World, the configuration, the seed, the time and the answers. [`Recorder`] keeps them, and [`Replay`]
-//! gives them again, in the order in which they were asked for.
+//! Responses are inputs like events: a cycle is a function of the World, the configuration, the seed, the time and the
+//! responses. [`ExtenderRecorder`] keeps responses, and [`ExtenderReplay`] gives them again in the order of the
+//! requests.
 use std::collections::VecDeque;
 use std::fmt::Debug;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -10,65 +11,68 @@ use std::sync::{Arc, Mutex, PoisonError};
 use phalanx_cluster::World;
 use phalanx_cluster::id::{JobId, NodeId, QueueId, TaskId};
 
-/// One extender.
+/// The server of an extender.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Endpoint {
-    /// Verbs are appended to it.
+    /// The address, without the verb: a request goes to `url/verb`.
     pub url: Arc<str>,
-    /// How long an answer may take, in milliseconds.
+    /// How long a response may take, in milliseconds.
     pub timeout_ms: i64,
-    /// It knows nodes and pods, so their names and UIDs are enough (kube-scheduler's `nodeCacheCapable`).
+    /// The server knows nodes and pods, so names and UIDs are sent instead of objects (kube-scheduler's
+    /// `nodeCacheCapable`).
     pub knows_objects: bool,
 }
 
-/// What is asked. The first kinds are Volcano's, those with `Kube` are kube-scheduler's.
+/// A request. The first kinds are those of Volcano's extender plugin, those with `Kube` are those of kube-scheduler's
+/// HTTP extender.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Ask {
-    /// A session begins: all of it. Nothing is answered.
+pub enum ExtenderRequest {
+    /// A session begins; the whole session is sent. Answered with [`ExtenderResponse::Nothing`].
     SessionOpen,
-    /// A session ends. Nothing is answered.
+    /// A session ends. Answered with [`ExtenderResponse::Nothing`].
     SessionClose,
-    /// Which of these nodes will do for a task; one request each. Answered with [`Answer::Nodes`].
+    /// Which nodes are feasible for a task; sent as one request for each node. Answered with
+    /// [`ExtenderResponse::Nodes`].
     Predicate(TaskId, Vec<NodeId>),
-    /// How good these nodes are for a task. Answered with [`Answer::Scores`].
+    /// The scores of nodes for a task. Answered with [`ExtenderResponse::Scores`].
     Prioritize(TaskId, Vec<NodeId>),
-    /// Which of these may be evicted for a task of their queue. Answered with [`Answer::Victims`].
+    /// Which tasks may be evicted for a task of the same queue. Answered with [`ExtenderResponse::Victims`].
     Preemptable(TaskId, Vec<TaskId>),
-    /// Which of these may be evicted for a task of another queue. Answered with [`Answer::Victims`].
+    /// Which tasks may be evicted for a task of another queue. Answered with [`ExtenderResponse::Victims`].
     Reclaimable(TaskId, Vec<TaskId>),
-    /// Whether a queue has all it may have. Answered with [`Answer::Flag`].
+    /// Whether a queue has all that it may have. Answered with [`ExtenderResponse::Flag`].
     QueueOverused(QueueId),
-    /// Whether a job may be admitted. Answered with [`Answer::Vote`].
+    /// Whether a job may become Inqueue. Answered with [`ExtenderResponse::Vote`].
     JobEnqueueable(JobId),
-    /// A job was admitted. Nothing is answered.
+    /// A job became Inqueue. Answered with [`ExtenderResponse::Nothing`].
     JobEnqueued(JobId),
-    /// Whether a job may start. Answered with [`Answer::Flag`].
+    /// Whether a job may start. Answered with [`ExtenderResponse::Flag`].
     JobReady(JobId),
-    /// A task was given a node. Nothing is answered.
+    /// A task was given a node. Answered with [`ExtenderResponse::Nothing`].
     Allocate(TaskId),
-    /// A task lost its node. Nothing is answered.
+    /// A task lost its node. Answered with [`ExtenderResponse::Nothing`].
     Deallocate(TaskId),
-    /// Which of these nodes will do for a task, in one request. Answered with [`Answer::Nodes`].
+    /// Which nodes are feasible for a task, in one request. Answered with [`ExtenderResponse::Nodes`].
     KubeFilter(TaskId, Vec<NodeId>),
-    /// How good these nodes are for a task, 0 to 10. Answered with [`Answer::Scores`].
+    /// The scores of nodes for a task, 0 to 10. Answered with [`ExtenderResponse::Scores`].
     KubePrioritize(TaskId, Vec<NodeId>),
-    /// Which of these may be evicted for a task. Answered with [`Answer::Victims`].
+    /// Which tasks may be evicted for a task. Answered with [`ExtenderResponse::Victims`].
     KubePreempt(TaskId, Vec<TaskId>),
 }
 
-/// What was answered.
+/// A response.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Answer {
-    /// No opinion, or nothing to say.
+pub enum ExtenderResponse {
+    /// No opinion, or nothing to answer.
     Nothing,
-    /// Nodes that will not do, and nodes about which the question failed, each with the reason.
+    /// Nodes that are not feasible, and nodes for which the request failed, each with the reason.
     Nodes {
-        /// Will not do.
+        /// Nodes that are not feasible.
         refused: Vec<(NodeId, Arc<str>)>,
-        /// Could not be asked about.
+        /// Nodes for which the request failed.
         failed: Vec<(NodeId, Arc<str>)>,
     },
-    /// Scores of nodes; 0 for those that are missing.
+    /// Scores of nodes; a node that is missing scores 0.
     Scores(Vec<(NodeId, f64)>),
     /// Tasks that may be evicted.
     Victims(Vec<TaskId>),
@@ -78,72 +82,96 @@ pub enum Answer {
     Flag(bool),
 }
 
-/// Asks extenders. A question that fails has an error for an answer.
+/// Sends requests to extenders. A request that fails has the failure, as one line of text, for a response.
 pub trait Extender: Debug + Send + Sync {
-    /// Asks under a verb, and waits for the answer.
-    fn ask(&self, endpoint: &Endpoint, verb: &str, world: &World, ask: &Ask) -> Result<Answer, Arc<str>>;
+    /// Sends a request under a verb, and waits for the response.
+    fn ask(
+        &self,
+        endpoint: &Endpoint,
+        verb: &str,
+        world: &World,
+        ask: &ExtenderRequest,
+    ) -> Result<ExtenderResponse, Arc<str>>;
 }
 
-/// Asks nobody: no opinion on anything.
+/// Sends nothing: no opinion on anything.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Silent;
+pub struct NoExtender;
 
-impl Extender for Silent {
-    fn ask(&self, _: &Endpoint, _: &str, _: &World, _: &Ask) -> Result<Answer, Arc<str>> {
-        Ok(Answer::Nothing)
+impl Extender for NoExtender {
+    fn ask(
+        &self,
+        _: &Endpoint,
+        _: &str,
+        _: &World,
+        _: &ExtenderRequest,
+    ) -> Result<ExtenderResponse, Arc<str>> {
+        Ok(ExtenderResponse::Nothing)
     }
 }
 
-/// An answer with its verb.
+/// A response with the verb of its request.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Recorded {
+pub struct RecordedResponse {
     /// The verb.
     pub verb: Arc<str>,
-    /// The answer.
-    pub answer: Result<Answer, Arc<str>>,
+    /// The response, or why the request failed.
+    pub answer: Result<ExtenderResponse, Arc<str>>,
 }
 
-/// Passes questions on, and keeps the answers.
+/// Sends requests through another extender, and keeps the responses.
 #[derive(Debug)]
-pub struct Recorder {
+pub struct ExtenderRecorder {
     inner: Arc<dyn Extender>,
-    log: Mutex<Vec<Recorded>>,
+    log: Mutex<Vec<RecordedResponse>>,
 }
 
-impl Recorder {
-    /// In front of another.
+impl ExtenderRecorder {
+    /// Records what `inner` responds.
     pub fn new(inner: Arc<dyn Extender>) -> Self {
         Self { inner, log: Mutex::default() }
     }
 
-    /// Takes the answers so far out.
-    pub fn take(&self) -> Vec<Recorded> {
+    /// Takes out the responses so far.
+    pub fn take(&self) -> Vec<RecordedResponse> {
         std::mem::take(&mut *self.log.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
-impl Extender for Recorder {
-    fn ask(&self, endpoint: &Endpoint, verb: &str, world: &World, ask: &Ask) -> Result<Answer, Arc<str>> {
+impl Extender for ExtenderRecorder {
+    fn ask(
+        &self,
+        endpoint: &Endpoint,
+        verb: &str,
+        world: &World,
+        ask: &ExtenderRequest,
+    ) -> Result<ExtenderResponse, Arc<str>> {
         let answer = self.inner.ask(endpoint, verb, world, ask);
-        let recorded = Recorded { verb: verb.into(), answer: answer.clone() };
+        let recorded = RecordedResponse { verb: verb.into(), answer: answer.clone() };
         self.log.lock().unwrap_or_else(PoisonError::into_inner).push(recorded);
         answer
     }
 }
 
-/// Gives recorded answers again. A question that was not asked then has an error for an answer.
+/// Gives recorded responses again. A request that does not come next in the record has an error for a response.
 #[derive(Debug)]
-pub struct Replay(Mutex<VecDeque<Recorded>>);
+pub struct ExtenderReplay(Mutex<VecDeque<RecordedResponse>>);
 
-impl Replay {
-    /// Of these answers.
-    pub fn new(answers: Vec<Recorded>) -> Self {
+impl ExtenderReplay {
+    /// Replays these responses.
+    pub fn new(answers: Vec<RecordedResponse>) -> Self {
         Self(Mutex::new(answers.into()))
     }
 }
 
-impl Extender for Replay {
-    fn ask(&self, _: &Endpoint, verb: &str, _: &World, _: &Ask) -> Result<Answer, Arc<str>> {
+impl Extender for ExtenderReplay {
+    fn ask(
+        &self,
+        _: &Endpoint,
+        verb: &str,
+        _: &World,
+        _: &ExtenderRequest,
+    ) -> Result<ExtenderResponse, Arc<str>> {
         let mut answers = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         match answers.pop_front() {
             Some(recorded) if *recorded.verb == *verb => recorded.answer,

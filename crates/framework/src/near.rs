@@ -1,15 +1,16 @@
-//! Near misses: which known name was probably meant.
+//! The known name that was probably meant by a misspelt one.
 
-/// The name with the fewest typing errors between it and `written`, if they are few.
+/// The name with the fewest typing errors between it and `written`; `None` if there are more than one for every four
+/// letters.
 pub fn nearest<'a>(names: &[&'a str], written: &str) -> Option<&'a str> {
-    let written: String = written.to_lowercase().chars().take(LENGTH_MAX + 1).collect();
+    let written: String = written.to_lowercase().chars().take(MAX_CHARS + 1).collect();
     let length = written.chars().count();
-    if length == 0 || length > LENGTH_MAX {
+    if length == 0 || length > MAX_CHARS {
         return None;
     }
     let distance_to = |name: &str| {
         let name = name.to_lowercase();
-        // Insertions, deletions, replacements and swaps of neighbours.
+        // Counts insertions, deletions, replacements and swaps of neighbours.
         let distance = strsim::osa_distance(&name, &written);
         (distance <= 1.max(name.chars().count() / 4)).then_some(distance)
     };
@@ -17,15 +18,15 @@ pub fn nearest<'a>(names: &[&'a str], written: &str) -> Option<&'a str> {
     near.min_by_key(|(distance, _)| *distance).map(|(_, name)| name)
 }
 
-/// No known name comes near this length, and the comparison is quadratic.
-const LENGTH_MAX: usize = 64;
+/// The longest text that is compared, in characters: the comparison is quadratic, and known names are shorter.
+const MAX_CHARS: usize = 64;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn the_hint_is_the_closest_name_and_only_when_it_is_close() {
+    fn only_a_name_with_few_typing_errors_is_suggested() {
         let names =
             ["enablePreemptable", "enablePreemptive", "enableJobOrder", "binpack.weight", "gang", "drf"];
         for (written, near) in [

@@ -1,12 +1,12 @@
-//! Objects in a few words each, arguments, and openings of plugins, for tests.
+//! Cluster objects, arguments and opened plugins in a few words, for tests.
 use phalanx_cluster::World;
 use phalanx_cluster::event::Time;
 pub use phalanx_cluster::testing::*;
 
 use crate::conf::{Arg, Args, Flags, Position, Value};
-use crate::plugin::Opening;
+use crate::plugin::PluginContext;
 
-/// Arguments as if they were written in scheduler.conf.
+/// Arguments as scheduler.conf would have them.
 pub fn args(list: &[(&str, Value)]) -> Args {
     let arg = |(name, value): &(&str, Value)| {
         ((*name).to_owned(), Arg { value: value.clone(), at: Position::default() })
@@ -14,7 +14,19 @@ pub fn args(list: &[(&str, Value)]) -> Args {
     Args(list.iter().map(arg).collect())
 }
 
-/// A plugin as a session opens it.
-pub fn opened<P>(open: impl FnOnce(Opening<'_>) -> P, world: &World, now: Time, list: &[(&str, Value)]) -> P {
-    open(Opening { world, args: &args(list), flags: Flags::default(), now, before: None, extender: None })
+/// Opens a plugin for a first cycle, without an extender.
+pub fn opened<P>(
+    open: impl FnOnce(PluginContext<'_>) -> P,
+    world: &World,
+    now: Time,
+    list: &[(&str, Value)],
+) -> P {
+    open(PluginContext {
+        world,
+        args: &args(list),
+        flags: Flags::default(),
+        now,
+        before: None,
+        extender: None,
+    })
 }

@@ -1,4 +1,8 @@
-//! Plugins in tiers, and the rules by which their opinions become one answer.
+//! Plugins in tiers, and the rules by which the opinions of plugins become one answer.
+//!
+//! Three rules follow the tiers of scheduler.conf: *first* (orders), *vote* (admission, pipelining) and *intersect*
+//! (victims). Where tiers do not matter, *all*, *any* and *sum* ask every plugin. Source: Volcano's
+//! `framework/session_plugins.go`, with the differences that docs/differences.md lists.
 use std::cmp::Ordering;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
@@ -7,212 +11,174 @@ use phalanx_resource::Amounts;
 
 use crate::conf::{Conf, Flag, Flags};
 use crate::extender::Endpoint;
-use crate::placement::{Asker, Points};
-use crate::plugin::{NodeRules, Opening, Outside, Plugin, PluginDef, Verdict, Vote};
+use crate::placement::{ExtraScores, ScopedClass};
+use crate::plugin::{
+    EnqueueVote, NodeRules, Plugin, PluginContext, PluginDef, QueueGuard, RemotePolicy, SessionInputs,
+    TaskRules, Vote,
+};
 use phalanx_cluster::diagnosis::Refusal;
 use phalanx_cluster::id::{ClassId, JobId, QueueId, TaskId};
 use phalanx_cluster::{Status, World};
 
-struct Entry {
+/// A plugin of a tier with its flags.
+struct TierPlugin {
     flags: Flags,
     plugin: Box<dyn Plugin>,
 }
 
-impl Entry {
-    /// Whether it is asked about victims whichever tier decides. What queues may keep matters to nobody within one queue:
-    /// `preemptable` is about something else then.
-    fn guards(&self, flag: Option<Flag>) -> bool {
-        flag != Some(Flag::Preemptable) && self.plugin.guards_queues()
+impl TierPlugin {
+    /// Whether the hook of a flag is asked; without a flag every plugin is asked.
+    fn is_on(&self, flag: Option<Flag>) -> bool {
+        flag.is_none_or(|flag| self.flags.on(flag))
+    }
+
+    /// Whether the plugin is asked about victims whichever tier decides. Within one queue (`preemptable`) it does not matter
+    /// what queues may keep.
+    fn guards_queues(&self, flag: Option<Flag>) -> bool {
+        flag != Some(Flag::Preemptable) && self.is_on(flag) && self.plugin.queue_guard().is_some()
     }
 }
 
-/// The plugins of a session.
-#[derive(Default)]
-pub struct Tiers {
-    entries: Vec<Entry>,
-    /// Where each tier ends in `entries`.
-    ends: Vec<usize>,
-    /// Entries that want to hear of changes.
-    listeners: Vec<usize>,
-    /// Entries that give tasks a scope.
-    scoping: Vec<usize>,
-    /// Entries that give single nodes points.
-    pointing: Vec<usize>,
-    /// Entries that may bind tasks themselves.
-    binding: Vec<usize>,
-    /// So many entries order jobs before it counts that a gang is broken.
-    ranking: usize,
+/// Victims that the plugins of one tier agree on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TierVictims {
+    /// The tier, counted from 0.
+    pub tier: usize,
+    /// The victims, in the order of the potential victims.
+    pub victims: Vec<TaskId>,
 }
 
-/// Actions that let a more important job of a queue have the room of a lesser one.
-const BY_RANK: [&str; 2] = ["preempt", "gangpreempt"];
+/// The plugins of a session, by tier.
+#[derive(Default)]
+pub struct Tiers {
+    plugins: Vec<TierPlugin>,
+    /// By tier, the index in `plugins` behind its last plugin.
+    ends: Vec<usize>,
+    /// Indexes of plugins that listen to changes.
+    listeners: Vec<usize>,
+    /// Indexes of plugins with rules for single tasks.
+    with_task_rules: Vec<usize>,
+    /// Indexes of plugins with extra scores of nodes.
+    with_extra_scores: Vec<usize>,
+    /// Indexes of plugins with a remote policy.
+    remote: Vec<usize>,
+    /// The number of plugins that order jobs before broken gangs come before whole ones.
+    before_repairs: usize,
+}
+
+/// Actions in which a job of higher rank evicts a job of lower rank of the same queue.
+const PREEMPTING_ACTIONS: [&str; 2] = ["preempt", "gangpreempt"];
 
 impl Tiers {
-    /// Opens the plugins of a configuration; names that are not in the table are passed over.
+    /// Opens the plugins of scheduler.conf. A plugin that `table` does not name is skipped; the conf check reports it.
     pub fn open<'a>(
         table: &[PluginDef],
         conf: &Conf,
         world: &World,
-        outside: impl Into<Outside<'a>>,
+        inputs: impl Into<SessionInputs<'a>>,
     ) -> Self {
-        let Outside { now, before, extender, .. } = outside.into();
+        let SessionInputs { now, before, extender, .. } = inputs.into();
         let mut tiers = Self::default();
         for tier in &conf.tiers {
             for row in &tier.plugins {
                 if let Some(def) = table.iter().find(|def| def.name == row.name) {
-                    let plugin = (def.open)(Opening {
-                        world,
-                        args: &row.args,
-                        flags: row.flags,
-                        now,
-                        before,
-                        extender,
-                    });
-                    tiers.push(row.flags, plugin);
+                    let (args, flags) = (&row.args, row.flags);
+                    let plugin = (def.open)(PluginContext { world, args, flags, now, before, extender });
+                    tiers.push(flags, plugin);
                 }
             }
-            tiers.ends.push(tiers.entries.len());
+            tiers.ends.push(tiers.plugins.len());
         }
-        if !BY_RANK.iter().any(|action| conf.has_action(action)) {
-            tiers.ranking = 0;
+        if !PREEMPTING_ACTIONS.iter().any(|action| conf.has_action(action)) {
+            tiers.before_repairs = 0;
         }
         tiers
     }
 
     fn push(&mut self, flags: Flags, plugin: Box<dyn Plugin>) {
+        let index = self.plugins.len();
         if plugin.listens() {
-            self.listeners.push(self.entries.len());
+            self.listeners.push(index);
         }
-        if plugin.has_scope() && (flags.on(Flag::Predicate) || flags.on(Flag::NodeOrder)) {
-            self.scoping.push(self.entries.len());
+        if plugin.task_rules().is_some() && (flags.on(Flag::Predicate) || flags.on(Flag::NodeOrder)) {
+            self.with_task_rules.push(index);
         }
-        if plugin.has_points() && flags.on(Flag::NodeOrder) {
-            self.pointing.push(self.entries.len());
+        if plugin.extra_scores().is_some() && flags.on(Flag::NodeOrder) {
+            self.with_extra_scores.push(index);
         }
-        if plugin.has_binder() {
-            self.binding.push(self.entries.len());
+        if plugin.remote().is_some() {
+            self.remote.push(index);
         }
-        if plugin.has_ranks() && flags.on(Flag::JobOrder) {
-            self.ranking = self.entries.len() + 1;
+        if plugin.job_rank().is_some() && flags.on(Flag::JobOrder) {
+            self.before_repairs = index + 1;
         }
-        self.entries.push(Entry { flags, plugin });
+        self.plugins.push(TierPlugin { flags, plugin });
     }
 
-    fn tiers(&self) -> impl Iterator<Item = &[Entry]> {
+    fn tiers(&self) -> impl Iterator<Item = &[TierPlugin]> {
         let mut start = 0;
         self.ends.iter().map(move |end| {
-            let tier = &self.entries[start..*end];
+            let tier = &self.plugins[start..*end];
             start = *end;
             tier
         })
     }
 
-    /// The plugins for which a flag is on, in order.
-    pub fn with(&self, flag: Flag) -> impl Iterator<Item = &dyn Plugin> {
-        self.entries.iter().filter(move |entry| entry.flags.on(flag)).map(|entry| &*entry.plugin)
+    /// The plugins for which a flag is on, or all plugins without a flag, in the order of scheduler.conf.
+    pub fn with(&self, flag: impl Into<Option<Flag>>) -> impl Iterator<Item = &dyn Plugin> {
+        let flag = flag.into();
+        self.plugins.iter().filter(move |entry| entry.is_on(flag)).map(|entry| &*entry.plugin)
     }
 
-    /// All plugins, in order.
+    /// All plugins, in the order of scheduler.conf.
     pub fn every(&self) -> impl Iterator<Item = &dyn Plugin> {
-        self.entries.iter().map(|entry| &*entry.plugin)
+        self.plugins.iter().map(|entry| &*entry.plugin)
     }
 
-    /// The plugins for which a flag is on, or all without one, in order.
-    pub fn asked(&self, flag: Option<Flag>) -> impl Iterator<Item = &dyn Plugin> {
-        let on = move |entry: &&Entry| flag.is_none_or(|flag| entry.flags.on(flag));
-        self.entries.iter().filter(on).map(|entry| &*entry.plugin)
-    }
-
-    /// All plugins for which a flag is on, to be told something.
+    /// Calls a hook that changes the plugin, for each plugin for which a flag is on.
     pub fn tell(&mut self, flag: Flag, mut told: impl FnMut(&mut dyn Plugin)) {
-        for entry in self.entries.iter_mut().filter(|entry| entry.flags.on(flag)) {
+        for entry in self.plugins.iter_mut().filter(|entry| entry.flags.on(flag)) {
             told(&mut *entry.plugin);
         }
     }
 
-    /// A task as it asks for nodes: its class, and the scopes that plugins give it.
-    pub fn asker(&self, world: &World, task: TaskId) -> Asker {
-        Asker::new(world.tasks[task].class, self.scope(world, task, true), task)
-    }
-
-    /// The scopes that plugins give a task, with or without its own claims, as one number; 0 when there are none.
-    pub fn scope(&self, world: &World, task: TaskId, claims: bool) -> u64 {
-        let mut scope = 0;
-        for at in &self.scoping {
-            let plugin = &self.entries[*at].plugin;
-            let own =
-                if claims { plugin.scope(world, task) } else { plugin.scope_beside_claims(world, task) };
-            if own != 0 {
-                let mut hasher = DefaultHasher::new();
-                (scope, at, own).hash(&mut hasher);
-                scope = hasher.finish().max(1);
-            }
-        }
-        scope
-    }
-
-    /// Who binds a task instead of the API server.
-    pub fn binder(&self, world: &World, task: TaskId) -> Option<Arc<Endpoint>> {
-        self.binding.iter().find_map(|at| self.entries[*at].plugin.binder(world, task))
-    }
-
-    /// The points of single nodes for a task.
-    pub fn points(&self, world: &World, task: TaskId) -> Points {
-        let plugins = self.pointing.iter().map(|at| &self.entries[*at].plugin);
-        plugins.flat_map(|plugin| plugin.points(world, task)).collect()
-    }
-
-    /// Tells the plugins that listen of a change.
+    /// Tells the plugins that listen that the status of a task changed.
     pub fn changed(&mut self, world: &World, task: TaskId, before: Status) {
-        for at in &self.listeners {
-            self.entries[*at].plugin.on_change(world, task, before);
+        for index in &self.listeners {
+            self.plugins[*index].plugin.on_change(world, task, before);
         }
     }
+}
 
-    /// Which of two jobs goes first. A gang that started and lost members goes before others, for what it holds is of no use
-    /// until it is whole again; but not before one that outranks it where that one could evict it: it would be broken anew.
-    pub fn job_order(&self, world: &World, a: JobId, b: JobId) -> Ordering {
-        let (ranking, others) = self.entries.split_at(self.ranking);
-        let first = |entries: &[Entry]| {
-            let asked = entries.iter().filter(|entry| entry.flags.on(Flag::JobOrder));
-            let mut answers = asked.map(|entry| entry.plugin.job_order(world, a, b));
-            answers.find(|order| order.is_ne()).unwrap_or(Ordering::Equal)
-        };
-        let whole = |job: JobId| !world.jobs[job].is_broken();
-        first(ranking).then_with(|| whole(a).cmp(&whole(b))).then_with(|| first(others))
-    }
-
-    /// Whether a gang that started and lost members goes before one, and keeps its places against one, that outranks it.
-    pub fn repairs_go_first(&self) -> bool {
-        self.ranking == 0
-    }
-
-    /// Rule *first*: the first answer that is not Equal.
-    pub fn first(&self, flag: Flag, ask: impl Fn(&dyn Plugin) -> Ordering) -> Ordering {
+/// The rules by which opinions are combined.
+impl Tiers {
+    /// Rule *first*: the first answer that is not `Equal`.
+    pub fn first(&self, flag: impl Into<Option<Flag>>, ask: impl Fn(&dyn Plugin) -> Ordering) -> Ordering {
         self.with(flag).map(ask).find(|order| order.is_ne()).unwrap_or(Ordering::Equal)
     }
 
-    /// Rule *vote*: no as soon as a plugin rejects; yes after the first tier in which a plugin permits; yes as well
-    /// when all abstain.
+    /// Rule *vote*: no as soon as a plugin rejects; yes after the first tier in which a plugin permits, and also when all
+    /// plugins abstain.
     pub fn vote(&self, flag: Flag, ask: impl Fn(&dyn Plugin) -> Vote) -> bool {
-        let verdict = |plugin: &dyn Plugin| match ask(plugin) {
+        let answer = |plugin: &dyn Plugin| match ask(plugin) {
             Vote::Reject => Err(()),
             Vote::Abstain => Ok(false),
             Vote::Permit => Ok(true),
         };
-        self.ballot(flag, verdict).is_ok()
+        self.vote_with_reason(flag, answer).is_ok()
     }
 
-    /// Rule *vote*, with the reason of the reject.
-    pub fn verdict(&self, flag: Flag, ask: impl Fn(&dyn Plugin) -> Verdict) -> Result<(), Refusal> {
-        self.ballot(flag, |plugin| match ask(plugin) {
-            Verdict::Reject(refusal) => Err(refusal),
-            Verdict::Abstain => Ok(false),
-            Verdict::Permit => Ok(true),
+    /// Rule *vote* on whether a job may become Inqueue, with the reason of the reject.
+    pub fn enqueue_vote(&self, ask: impl Fn(&dyn Plugin) -> EnqueueVote) -> Result<(), Refusal> {
+        self.vote_with_reason(Flag::JobEnqueued, |plugin| match ask(plugin) {
+            EnqueueVote::Reject(refusal) => Err(refusal),
+            EnqueueVote::Abstain => Ok(false),
+            EnqueueVote::Permit => Ok(true),
         })
     }
 
-    fn ballot<E>(&self, flag: Flag, ask: impl Fn(&dyn Plugin) -> Result<bool, E>) -> Result<(), E> {
+    /// Rule *vote*, where `Err` rejects, `Ok(true)` permits and `Ok(false)` abstains.
+    fn vote_with_reason<E>(&self, flag: Flag, ask: impl Fn(&dyn Plugin) -> Result<bool, E>) -> Result<(), E> {
         for tier in self.tiers() {
             let mut permitted = false;
             for entry in tier.iter().filter(|entry| entry.flags.on(flag)) {
@@ -225,98 +191,93 @@ impl Tiers {
         Ok(())
     }
 
-    /// Rule *intersect*, on victims in the order in which they would go: a plugin is asked about those that the ones
-    /// before it in its tier left; the first tier in which anybody has an opinion and that leaves somebody decides. An
-    /// empty rest ends the tier's say, and the next tier is asked. With `only`, no other tier is. Plugins that guard
-    /// queues are asked whichever tier decides, but for victims of the same queue.
-    ///
-    /// Returns the tier, and whom it leaves, in the same order. Without a flag every plugin is asked.
-    pub fn victims(
+    /// Rule *intersect*, on potential victims in the order of eviction: each plugin of a tier is asked about the victims
+    /// that the plugins before it left. The first tier with an opinion that leaves a victim decides; a tier that leaves
+    /// none has no say, and the next tier is asked. With `only`, no other tier is asked. Plugins that guard queues are
+    /// asked whichever tier decides, except with [`Flag::Preemptable`]. Without a flag every plugin is asked.
+    pub fn intersect(
         &self,
         flag: Option<Flag>,
         only: Option<usize>,
         of: &[TaskId],
         ask: impl Fn(&dyn Plugin, &[TaskId]) -> Option<Vec<TaskId>>,
-    ) -> Option<(usize, Vec<TaskId>)> {
-        let asked = |entry: &&Entry| flag.is_none_or(|flag| entry.flags.on(flag));
-        let guards = |entry: &&Entry| asked(entry) && entry.guards(flag);
-        for (at, tier) in self.tiers().enumerate().filter(|(at, _)| only.is_none_or(|only| only == *at)) {
+    ) -> Option<TierVictims> {
+        for (tier, plugins) in
+            self.tiers().enumerate().filter(|(tier, _)| only.is_none_or(|only| only == *tier))
+        {
             let mut left: Option<Vec<TaskId>> = None;
-            for entry in tier.iter().filter(asked) {
+            for entry in plugins.iter().filter(|entry| entry.is_on(flag)) {
                 if let Some(picked) = ask(&*entry.plugin, left.as_deref().unwrap_or(of)) {
-                    left = Some(shared(left.as_deref().unwrap_or(of), picked));
+                    left = Some(intersection(left.as_deref().unwrap_or(of), picked));
                 }
             }
-            let Some(mut left) = left else { continue };
-            for entry in self.entries.iter().filter(guards) {
-                left =
-                    ask(&*entry.plugin, &left).map_or_else(|| left.clone(), |picked| shared(&left, picked));
+            let Some(mut victims) = left else { continue };
+            for entry in self.plugins.iter().filter(|entry| entry.guards_queues(flag)) {
+                if let Some(picked) = ask(&*entry.plugin, &victims) {
+                    victims = intersection(&victims, picked);
+                }
             }
-            if !left.is_empty() {
-                return Some((at, left));
+            if !victims.is_empty() {
+                return Some(TierVictims { tier, victims });
             }
         }
         None
     }
 
-    /// Plugins that say which of two jobs of equal priority gives way, unless there are any in the tier that decided: then
-    /// they have said so.
-    pub fn ranking(&self, flag: Option<Flag>, decided: usize) -> Option<Vec<&dyn Plugin>> {
-        let ranks =
-            |entry: &&Entry| flag.is_none_or(|flag| entry.flags.on(flag)) && entry.plugin.ranks_jobs(flag);
-        let asked = self.tiers().nth(decided).is_some_and(|tier| tier.iter().any(|entry| ranks(&entry)));
-        (!asked).then(|| self.entries.iter().filter(ranks).map(|entry| &*entry.plugin).collect())
-    }
-
-    /// Whether any plugin says which of two jobs of equal priority gives way.
-    pub fn rank(&self, flag: Option<Flag>) -> bool {
-        self.ranking(flag, usize::MAX).is_some_and(|plugins| !plugins.is_empty())
-    }
-
-    /// What a queue has more of than it may keep, by each plugin that says so.
-    pub fn surplus<'a>(
-        &'a self,
-        world: &'a World,
-        flag: Option<Flag>,
-        queue: QueueId,
-    ) -> impl Iterator<Item = Amounts> + 'a {
-        let asked = move |entry: &&Entry| {
-            flag.is_none_or(|flag| entry.flags.on(flag)) && entry.plugin.guards_queues()
-        };
-        self.entries.iter().filter(asked).filter_map(move |entry| entry.plugin.surplus(world, queue))
-    }
-
-    /// Whether any plugin says what queues may keep.
-    pub fn guard_queues(&self) -> bool {
-        self.every().any(Plugin::guards_queues)
-    }
-
-    /// Whether [`victims`](Self::victims) could leave anybody, in whatever order they are offered: in some tier there
-    /// is an opinion, and each one alone leaves somebody.
+    /// Whether [`intersect`](Self::intersect) could leave a victim in any order of the potential victims: some tier has an
+    /// opinion, and each plugin of that tier, and each that guards queues, alone leaves a victim.
     pub fn any_victims(
         &self,
         flag: Option<Flag>,
         of: &[TaskId],
         ask: impl Fn(&dyn Plugin, &[TaskId]) -> Option<Vec<TaskId>>,
     ) -> bool {
-        let asked = |entry: &&Entry| flag.is_none_or(|flag| entry.flags.on(flag));
-        let all = |entries: &mut dyn Iterator<Item = &Entry>| {
-            let opinions = entries.filter(asked).filter_map(|entry| ask(&*entry.plugin, of));
+        let all_leave = |plugins: &mut dyn Iterator<Item = &TierPlugin>| {
+            let on = plugins.filter(|entry| entry.is_on(flag));
+            let opinions = on.filter_map(|entry| ask(&*entry.plugin, of));
             opinions.map(|picked| !picked.is_empty()).reduce(|a, b| a && b)
         };
-        let guarded = all(&mut self.entries.iter().filter(|entry| entry.guards(flag)));
-        guarded != Some(false) && self.tiers().any(|tier| all(&mut tier.iter()) == Some(true))
+        let guarded = all_leave(&mut self.plugins.iter().filter(|entry| entry.guards_queues(flag)));
+        guarded != Some(false) && self.tiers().any(|tier| all_leave(&mut tier.iter()) == Some(true))
     }
 
-    /// Rule *union*: all that the plugins of a tier name, in their order; the first tier that names anybody decides.
-    pub fn union(&self, flag: Flag, ask: impl Fn(&dyn Plugin) -> Vec<TaskId>) -> Vec<TaskId> {
+    /// Rule *all*: the first reason with which a plugin says no.
+    pub fn all<E>(
+        &self,
+        flag: impl Into<Option<Flag>>,
+        ask: impl FnMut(&dyn Plugin) -> Result<(), E>,
+    ) -> Result<(), E> {
+        self.with(flag).try_for_each(ask)
+    }
+
+    /// Rule *all* by tiers: the first tier with an opinion decides, with yes if all opinions of the tier are yes; no where
+    /// no plugin has an opinion.
+    pub fn all_of_first_tier(&self, flag: Flag, ask: impl Fn(&dyn Plugin) -> Option<bool>) -> bool {
+        for tier in self.tiers() {
+            let on = tier.iter().filter(|entry| entry.flags.on(flag));
+            if let Some(all) = on.filter_map(|entry| ask(&*entry.plugin)).reduce(|a, b| a && b) {
+                return all;
+            }
+        }
+        false
+    }
+
+    /// Rule *any*: the first answer of a plugin that has one.
+    pub fn any<T>(
+        &self,
+        flag: impl Into<Option<Flag>>,
+        ask: impl FnMut(&dyn Plugin) -> Option<T>,
+    ) -> Option<T> {
+        self.with(flag).find_map(ask)
+    }
+
+    /// Rule *sum* by tiers: all tasks that the plugins of a tier name, each once, in the order of the plugins; the first
+    /// tier that names a task decides.
+    pub fn sum_of_first_tier(&self, flag: Flag, ask: impl Fn(&dyn Plugin) -> Vec<TaskId>) -> Vec<TaskId> {
         for tier in self.tiers() {
             let mut seen = rustc_hash::FxHashSet::default();
-            let mut named: Vec<TaskId> = tier
-                .iter()
-                .filter(|entry| entry.flags.on(flag))
-                .flat_map(|entry| ask(&*entry.plugin))
-                .collect();
+            let on = tier.iter().filter(|entry| entry.flags.on(flag));
+            let mut named: Vec<TaskId> = on.flat_map(|entry| ask(&*entry.plugin)).collect();
             named.retain(|task| seen.insert(*task));
             if !named.is_empty() {
                 return named;
@@ -324,22 +285,10 @@ impl Tiers {
         }
         Vec::new()
     }
-
-    /// The first tier in which somebody has an opinion decides, by all of its opinions; false when nobody has.
-    pub fn first_tier_all(&self, flag: Flag, ask: impl Fn(&dyn Plugin) -> Option<bool>) -> bool {
-        for tier in self.tiers() {
-            let opinions =
-                tier.iter().filter(|entry| entry.flags.on(flag)).filter_map(|entry| ask(&*entry.plugin));
-            if let Some(all) = opinions.reduce(|a, b| a && b) {
-                return all;
-            }
-        }
-        false
-    }
 }
 
-/// Those of a list that were picked from it, in its order.
-fn shared(of: &[TaskId], picked: Vec<TaskId>) -> Vec<TaskId> {
+/// The tasks of `of` that are in `picked`, in the order of `of`.
+fn intersection(of: &[TaskId], picked: Vec<TaskId>) -> Vec<TaskId> {
     let mut rest = of.iter();
     if picked.iter().all(|task| rest.any(|other| other == task)) {
         return picked;
@@ -348,7 +297,109 @@ fn shared(of: &[TaskId], picked: Vec<TaskId>) -> Vec<TaskId> {
     of.iter().copied().filter(|task| picked.contains(task)).collect()
 }
 
+/// Jobs and queues.
 impl Tiers {
+    /// Which of two jobs is served first. A broken gang (started, then lost members) comes before whole jobs, for what the
+    /// gang holds is of no use until it is repaired; but behind a job that outranks it and could evict its members, which
+    /// would break it again.
+    pub fn job_order(&self, world: &World, a: JobId, b: JobId) -> Ordering {
+        let (ranking, others) = self.plugins.split_at(self.before_repairs);
+        let first = |plugins: &[TierPlugin]| {
+            let on = plugins.iter().filter(|entry| entry.flags.on(Flag::JobOrder));
+            let mut answers = on.map(|entry| entry.plugin.job_order(world, a, b));
+            answers.find(|order| order.is_ne()).unwrap_or(Ordering::Equal)
+        };
+        let whole = |job: JobId| !world.jobs[job].is_broken();
+        first(ranking).then_with(|| whole(a).cmp(&whole(b))).then_with(|| first(others))
+    }
+
+    /// Whether broken gangs come before jobs that outrank them and keep their reservations against such jobs: where no
+    /// configured action preempts by rank.
+    pub fn repairs_go_first(&self) -> bool {
+        self.before_repairs == 0
+    }
+
+    /// The plugins that say which of two jobs of equal priority gives way; `None` if the tier that `decided` on the victims
+    /// contains such a plugin, which has given its opinion then.
+    pub fn ranking(&self, flag: Option<Flag>, decided: usize) -> Option<Vec<&dyn Plugin>> {
+        let ranks = |entry: &&TierPlugin| entry.is_on(flag) && entry.plugin.ranks_jobs(flag);
+        let asked = self.tiers().nth(decided).is_some_and(|tier| tier.iter().any(|entry| ranks(&entry)));
+        (!asked).then(|| self.plugins.iter().filter(ranks).map(|entry| &*entry.plugin).collect())
+    }
+
+    /// Whether a plugin says which of two jobs of equal priority gives way.
+    pub fn ranks_jobs(&self, flag: Option<Flag>) -> bool {
+        self.with(flag).any(|plugin| plugin.ranks_jobs(flag))
+    }
+
+    /// The parts of plugins that guard queues.
+    pub fn queue_guards(&self, flag: impl Into<Option<Flag>>) -> impl Iterator<Item = &dyn QueueGuard> {
+        self.with(flag).filter_map(Plugin::queue_guard)
+    }
+
+    /// What a queue holds above what it may keep, by each plugin that has such a figure.
+    pub fn surplus<'a>(
+        &'a self,
+        world: &'a World,
+        flag: Option<Flag>,
+        queue: QueueId,
+    ) -> impl Iterator<Item = Amounts> + 'a {
+        self.queue_guards(flag).filter_map(move |guard| guard.surplus(world, queue))
+    }
+
+    /// Whether a plugin guards queues.
+    pub fn guard_queues(&self) -> bool {
+        self.queue_guards(None::<Flag>).next().is_some()
+    }
+
+    /// Whether each question about victims is a request to another process.
+    pub fn victims_are_judged_remotely(&self) -> bool {
+        self.every().filter_map(Plugin::remote).any(RemotePolicy::judges_victims)
+    }
+
+    /// The server that binds a task instead of the API server.
+    pub fn binder(&self, world: &World, task: TaskId) -> Option<Arc<Endpoint>> {
+        self.remote.iter().find_map(|index| self.plugins[*index].plugin.remote()?.binder(world, task))
+    }
+}
+
+/// Rules on nodes.
+impl Tiers {
+    /// A task as placement sees it: its class and, where plugins have rules for single tasks, its scope.
+    pub fn scoped_class(&self, world: &World, task: TaskId) -> ScopedClass {
+        ScopedClass::new(world.tasks[task].class, self.scope(world, task), task)
+    }
+
+    /// What the rules of a task depend on besides its class, as one hash; 0 when there is nothing.
+    pub fn scope(&self, world: &World, task: TaskId) -> u64 {
+        self.hash_scopes(|rules| rules.scope(world, task))
+    }
+
+    /// The [`scope`](Self::scope) without what the task's own resource claims add.
+    pub fn scope_without_claims(&self, world: &World, task: TaskId) -> u64 {
+        self.hash_scopes(|rules| rules.scope_without_claims(world, task))
+    }
+
+    fn hash_scopes(&self, scope_of: impl Fn(&dyn TaskRules) -> u64) -> u64 {
+        let mut scope = 0;
+        for index in &self.with_task_rules {
+            let own = self.plugins[*index].plugin.task_rules().map_or(0, &scope_of);
+            if own != 0 {
+                let mut hasher = DefaultHasher::new();
+                (scope, index, own).hash(&mut hasher);
+                scope = hasher.finish().max(1);
+            }
+        }
+        scope
+    }
+
+    /// The scores of single nodes for a task besides those of its rules.
+    pub fn extra_scores(&self, world: &World, task: TaskId) -> ExtraScores {
+        let plugins = self.with_extra_scores.iter().map(|index| &self.plugins[*index].plugin);
+        let parts = plugins.filter_map(|plugin| plugin.extra_scores());
+        parts.flat_map(|part| part.extra_node_scores(world, task)).collect()
+    }
+
     /// The filters and scorers of a class.
     pub fn rules(&self, world: &World, class: ClassId) -> NodeRules {
         let mut rules = NodeRules::default();
@@ -361,214 +412,18 @@ impl Tiers {
         rules
     }
 
-    /// The same of a task, with what plugins add that look at more than its class.
+    /// The filters and scorers of a task: those of its class, and those that depend on more of the task.
     pub fn scoped_rules(&self, world: &World, class: ClassId, task: TaskId) -> NodeRules {
         let mut rules = self.rules(world, class);
-        for plugin in self.with(Flag::Predicate) {
-            plugin.scoped_filters(world, task, &mut rules);
+        for part in self.with(Flag::Predicate).filter_map(Plugin::task_rules) {
+            part.task_filters(world, task, &mut rules);
         }
-        for plugin in self.with(Flag::NodeOrder) {
-            plugin.scoped_scorers(world, task, &mut rules);
+        for part in self.with(Flag::NodeOrder).filter_map(Plugin::task_rules) {
+            part.task_scorers(world, task, &mut rules);
         }
         rules
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use phalanx_cluster::id::Id;
-
-    /// A plugin that says what the test wants.
-    struct Says {
-        order: Ordering,
-        vote: Vote,
-        victims: Option<Vec<usize>>,
-        guards: bool,
-        starving: Option<bool>,
-    }
-
-    impl Default for Says {
-        fn default() -> Self {
-            Self { order: Ordering::Equal, vote: Vote::Abstain, victims: None, guards: false, starving: None }
-        }
-    }
-
-    impl Plugin for Says {
-        fn job_order(
-            &self,
-            _: &World,
-            _: phalanx_cluster::id::JobId,
-            _: phalanx_cluster::id::JobId,
-        ) -> Ordering {
-            self.order
-        }
-        fn job_pipelined(&self, _: &World, _: phalanx_cluster::id::JobId) -> Vote {
-            self.vote
-        }
-        fn job_starving(&self, _: &World, _: phalanx_cluster::id::JobId) -> Option<bool> {
-            self.starving
-        }
-        fn guards_queues(&self) -> bool {
-            self.guards
-        }
-        fn victim_tasks(&self, world: &World, of: &[TaskId]) -> Vec<TaskId> {
-            self.preemptable(world, TaskId::from_index(0), of).unwrap_or_default()
-        }
-        fn preemptable(&self, _: &World, _: TaskId, _: &[TaskId]) -> Option<Vec<TaskId>> {
-            self.victims.as_ref().map(|list| list.iter().map(|task| TaskId::from_index(*task)).collect())
-        }
-    }
-
-    fn tiers(plan: Vec<Vec<Says>>) -> Tiers {
-        let mut tiers = Tiers::default();
-        for tier in plan {
-            for says in tier {
-                tiers.push(Flags::default(), Box::new(says));
-            }
-            tiers.ends.push(tiers.entries.len());
-        }
-        tiers
-    }
-
-    fn world() -> World {
-        World::new(phalanx_cluster::WorldOptions::default())
-    }
-
-    #[test]
-    fn first_takes_the_first_answer_that_is_not_equal() {
-        use Ordering::{Equal, Greater, Less};
-        for (plan, expected) in [
-            (vec![vec![Equal, Less], vec![Greater]], Less),
-            (vec![vec![], vec![Greater]], Greater),
-            (vec![vec![Equal]], Equal),
-        ] {
-            let says = |order: &Ordering| Says { order: *order, ..Says::default() };
-            let tiers = tiers(plan.iter().map(|tier| tier.iter().map(says).collect()).collect());
-            let (world, job) = (world(), phalanx_cluster::id::JobId::from_index(0));
-            assert_eq!(tiers.first(Flag::JobOrder, |p| p.job_order(&world, job, job)), expected, "{plan:?}");
-        }
-    }
-
-    #[test]
-    fn a_reject_ends_a_vote_and_so_does_a_tier_with_a_permit() {
-        use Vote::{Abstain, Permit, Reject};
-        for (plan, expected) in [
-            (vec![vec![]], true),
-            (vec![vec![Abstain], vec![Abstain]], true),
-            (vec![vec![Permit, Reject]], false),
-            (vec![vec![Abstain, Permit], vec![Reject]], true),
-            (vec![vec![Abstain], vec![Reject]], false),
-        ] {
-            let says = |vote: &Vote| Says { vote: *vote, ..Says::default() };
-            let tiers = tiers(plan.iter().map(|tier| tier.iter().map(says).collect()).collect());
-            let (world, job) = (world(), phalanx_cluster::id::JobId::from_index(0));
-            assert_eq!(
-                tiers.vote(Flag::JobPipelined, |p| p.job_pipelined(&world, job)),
-                expected,
-                "{plan:?}"
-            );
-        }
-    }
-
-    #[test]
-    fn victims_are_those_a_tier_leaves_and_an_empty_rest_does_not_start_afresh() {
-        type Plan = Vec<Vec<Option<Vec<usize>>>>;
-        type Left = Option<(usize, Vec<usize>)>;
-        let plans: Vec<(Plan, Option<usize>, Left)> = vec![
-            (vec![vec![Some(vec![1, 2, 3]), None, Some(vec![3, 2])]], None, Some((0, vec![2, 3]))),
-            (
-                vec![vec![Some(vec![1]), Some(vec![2]), Some(vec![3])], vec![Some(vec![4])]],
-                None,
-                Some((1, vec![4])),
-            ),
-            (vec![vec![Some(vec![])], vec![Some(vec![4])]], None, Some((1, vec![4]))),
-            (vec![vec![None], vec![Some(vec![5, 9])]], None, Some((1, vec![5]))),
-            (vec![vec![Some(vec![1])], vec![Some(vec![2])]], Some(1), Some((1, vec![2]))),
-            (vec![vec![Some(vec![1])], vec![None]], Some(1), None),
-            (vec![vec![None]], None, None),
-        ];
-        let id = |task: usize| TaskId::from_index(task);
-        let of: Vec<TaskId> = (0..6).map(id).collect();
-        for (plan, only, expected) in plans {
-            let says = |victims: &Option<Vec<usize>>| Says { victims: victims.clone(), ..Says::default() };
-            let tiers = tiers(plan.iter().map(|tier| tier.iter().map(says).collect()).collect());
-            let world = world();
-            let ask = |plugin: &dyn Plugin, of: &[TaskId]| plugin.preemptable(&world, id(0), of);
-            let victims = tiers.victims(Some(Flag::Preemptable), only, &of, ask);
-            assert!(victims.is_none() || tiers.any_victims(Some(Flag::Preemptable), &of, ask), "{plan:?}");
-            let expected = expected.map(|(tier, list)| (tier, list.into_iter().map(id).collect()));
-            assert_eq!(victims, expected, "{plan:?}");
-        }
-    }
-
-    #[test]
-    fn who_guards_queues_is_asked_whichever_tier_decides_but_within_a_queue() {
-        let says =
-            |victims: &[usize], guards| Says { victims: Some(victims.to_vec()), guards, ..Says::default() };
-        for (first, guard, expected) in [
-            (&[1, 2][..], &[2, 3][..], Some((0, vec![2]))),
-            (&[1], &[2, 3], Some((1, vec![2, 3]))),
-            (&[1], &[], None),
-        ] {
-            let tiers = tiers(vec![vec![says(first, false)], vec![says(guard, true)]]);
-            let of: Vec<TaskId> = (0..6).map(TaskId::from_index).collect();
-            let ask =
-                |plugin: &dyn Plugin, of: &[TaskId]| plugin.preemptable(&world(), TaskId::from_index(0), of);
-            let index = |(tier, list): (usize, Vec<TaskId>)| {
-                (tier, list.into_iter().map(Id::index).collect::<Vec<_>>())
-            };
-            let alone = Some((0, first.to_vec()));
-            for (flag, expected) in
-                [(None, &expected), (Some(Flag::Reclaimable), &expected), (Some(Flag::Preemptable), &alone)]
-            {
-                let victims = tiers.victims(flag, None, &of, ask).map(index);
-                assert_eq!(&victims, expected, "{first:?}, guarded {guard:?}, {flag:?}");
-                assert_eq!(
-                    tiers.any_victims(flag, &of, ask),
-                    expected.is_some(),
-                    "{first:?}, {guard:?}, {flag:?}"
-                );
-            }
-        }
-    }
-
-    #[test]
-    fn a_tier_names_victims_together_and_the_first_that_names_any_decides() {
-        let plan = [vec![None], vec![Some(vec![2, 1]), Some(vec![1, 3])], vec![Some(vec![4])]];
-        let says = |victims: &Option<Vec<usize>>| Says { victims: victims.clone(), ..Says::default() };
-        let tiers = tiers(plan.iter().map(|tier| tier.iter().map(says).collect()).collect());
-        let named = tiers.union(Flag::Victim, |plugin| plugin.victim_tasks(&world(), &[]));
-        assert_eq!(named.into_iter().map(Id::index).collect::<Vec<_>>(), [2, 1, 3]);
-    }
-
-    #[test]
-    fn the_first_tier_with_an_opinion_decides_who_starves() {
-        for (plan, expected) in [
-            (vec![vec![None], vec![None]], false),
-            (vec![vec![Some(true), Some(false)], vec![Some(true)]], false),
-            (vec![vec![None], vec![Some(true)]], true),
-        ] {
-            let says = |starving: &Option<bool>| Says { starving: *starving, ..Says::default() };
-            let tiers = tiers(plan.iter().map(|tier| tier.iter().map(says).collect()).collect());
-            let (world, job) = (world(), phalanx_cluster::id::JobId::from_index(0));
-            assert_eq!(
-                tiers.first_tier_all(Flag::JobStarving, |p| p.job_starving(&world, job)),
-                expected,
-                "{plan:?}"
-            );
-        }
-    }
-
-    #[test]
-    fn a_flag_that_is_off_silences_its_hook() {
-        let mut flags = Flags::default();
-        flags.set(Flag::JobPipelined, false);
-        let mut tiers = Tiers::default();
-        tiers.push(flags, Box::new(Says { vote: Vote::Reject, order: Ordering::Less, ..Says::default() }));
-        tiers.ends.push(1);
-        let (world, job) = (world(), phalanx_cluster::id::JobId::from_index(0));
-        assert!(tiers.vote(Flag::JobPipelined, |p| p.job_pipelined(&world, job)));
-        assert_eq!(tiers.first(Flag::JobOrder, |p| p.job_order(&world, job, job)), Ordering::Less);
-    }
-}
+mod tests;

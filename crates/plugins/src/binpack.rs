@@ -1,16 +1,15 @@
-//! binpack: prefers nodes that are full already, so that whole nodes stay free.
+//! binpack: prefers nodes with little idle, so that whole nodes stay free.
 //!
-//! Over the resources that the pod requests and that have a weight:
-//! `sum(w * (used + requested) / allocatable) / sum(w) * 100 * binpack.weight`; a resource that would not fit counts as 0.
-//! Source: Volcano's binpack plugin.
+//! Score, over the resources that the pod requests and that have a weight: `sum(w * (used + requested) / allocatable) /
+//! sum(w) * 100 * binpack.weight`; a resource with too little idle counts as 0. Source: Volcano's binpack plugin.
 use phalanx_resource::DimId;
 
 use phalanx_cluster::event::Time;
 use phalanx_cluster::id::{ClassId, JobId};
 use phalanx_cluster::{Node, World};
 use phalanx_framework::conf::{ArgKind, ArgSpec, Rule};
-use phalanx_framework::placement::{Gauge, Rooms};
-use phalanx_framework::plugin::{NodeRules, Opening, Plugin, PluginDef, RoomScorer};
+use phalanx_framework::placement::{BucketAmounts, NodeAmounts};
+use phalanx_framework::plugin::{NodeRules, Plugin, PluginContext, PluginDef, ResourceScorer};
 
 pub(super) const DEF: PluginDef = PluginDef {
     name: "binpack",
@@ -32,9 +31,9 @@ const ARGS: &[ArgSpec] = &[
         "binpack.resources",
         ArgKind::Names(&[Rule::RESOURCES]),
         "",
-        "Further resources that count, by name.",
+        "Names of further resources that count.",
     ),
-    arg("binpack.resources.*", ArgKind::WEIGHT, "1", "Weight of one of these."),
+    arg("binpack.resources.*", ArgKind::WEIGHT, "1", "Weight of the resource of this name."),
 ];
 
 struct Binpack {
@@ -43,7 +42,7 @@ struct Binpack {
 }
 
 impl Binpack {
-    fn new(opening: Opening<'_>) -> Self {
+    fn new(opening: PluginContext<'_>) -> Self {
         let args = opening.args;
         let weight = |key: &str| match args.weight(key, 1) {
             negative if negative < 0 => 1,
@@ -60,7 +59,7 @@ impl Binpack {
 }
 
 impl Plugin for Binpack {
-    fn stands_until(&self, _: &World, _: JobId) -> Option<Time> {
+    fn refusal_holds_until(&self, _: &World, _: JobId) -> Option<Time> {
         Some(Time::NEVER)
     }
 
@@ -69,41 +68,41 @@ impl Plugin for Binpack {
         let of = |(name, weight): &(String, i64)| {
             let dim = world.dims.get(name)?;
             let requested = request.get(dim);
-            (requested > 0 && *weight > 0).then_some(Share {
+            (requested > 0 && *weight > 0).then_some(BinpackResource {
                 dim,
                 requested: requested as f64,
                 weight: *weight as f64,
             })
         };
-        let shares: Vec<Share> = self.resources.iter().filter_map(of).collect();
+        let shares: Vec<BinpackResource> = self.resources.iter().filter_map(of).collect();
         if self.weight != 0 && !shares.is_empty() {
             let total: f64 = shares.iter().map(|share| share.weight).sum();
             rules
-                .room_scorers
-                .push(Box::new(Fullness { shares, factor: 100.0 * self.weight as f64 / total }));
+                .resource_scorers
+                .push(Box::new(BinpackScorer { shares, factor: 100.0 * self.weight as f64 / total }));
         }
     }
 }
 
-/// A resource that counts.
-struct Share {
+/// A requested resource with a weight.
+struct BinpackResource {
     dim: DimId,
     requested: f64,
     weight: f64,
 }
 
-struct Fullness {
-    shares: Vec<Share>,
+struct BinpackScorer {
+    shares: Vec<BinpackResource>,
     factor: f64,
 }
 
-impl Share {
-    /// How full a node would be, times the weight.
+impl BinpackResource {
+    /// The used part of the node's allocatable with the pod, times the weight; 0 where the pod does not fit.
     #[inline]
-    fn of(&self, node: &Node, gauge: Option<&Gauge>) -> f64 {
-        let (allocatable, used) = match gauge {
-            Some(gauge) if self.dim.index() < 2 => {
-                (gauge.allocatable[self.dim.index()], gauge.used[self.dim.index()])
+    fn of(&self, node: &Node, amounts: Option<&NodeAmounts>) -> f64 {
+        let (allocatable, used) = match amounts {
+            Some(amounts) if self.dim.index() < 2 => {
+                (amounts.allocatable[self.dim.index()], amounts.used[self.dim.index()])
             }
             _ => (node.allocatable.get(self.dim) as f64, node.used(self.dim) as f64),
         };
@@ -112,15 +111,15 @@ impl Share {
     }
 }
 
-impl RoomScorer for Fullness {
+impl ResourceScorer for BinpackScorer {
     fn score(&self, node: &Node) -> f64 {
         self.shares.iter().map(|share| share.of(node, None)).sum::<f64>() * self.factor
     }
 
-    fn add_scores(&self, rooms: &Rooms, slots: &[u32], sums: &mut [f64]) {
+    fn add_scores(&self, buckets: &BucketAmounts, slots: &[u32], sums: &mut [f64]) {
         for (slot, sum) in slots.iter().zip(sums) {
-            let (node, gauge) = (rooms.node(*slot), rooms.gauge(*slot));
-            *sum += self.shares.iter().map(|share| share.of(node, Some(gauge))).sum::<f64>() * self.factor;
+            let (node, amounts) = (buckets.node(*slot), buckets.amounts(*slot));
+            *sum += self.shares.iter().map(|share| share.of(node, Some(amounts))).sum::<f64>() * self.factor;
         }
     }
 }
@@ -140,22 +139,22 @@ mod tests {
         }
     }
 
-    fn fullness(weights: [f64; 2]) -> Fullness {
-        let share = |dim, requested, weight| Share { dim, requested, weight };
+    fn scorer(weights: [f64; 2]) -> BinpackScorer {
+        let share = |dim, requested, weight| BinpackResource { dim, requested, weight };
         let shares = vec![share(DimId::CPU, 1000.0, weights[0]), share(DimId::MEMORY, 500.0, weights[1])];
-        Fullness { shares, factor: 100.0 / (weights[0] + weights[1]) }
+        BinpackScorer { shares, factor: 100.0 / (weights[0] + weights[1]) }
     }
 
-    /// By hand: (1000/4000 + 500/1000) / 2 * 100 = 37.5.
+    /// Computed by hand: (1000/4000 + 500/1000) / 2 * 100 = 37.5.
     #[test]
-    fn fullness_is_the_weighted_mean_of_shares() {
-        assert_eq!(fullness([1.0, 1.0]).score(&node([0, 0])), 37.5);
-        assert_eq!(fullness([3.0, 1.0]).score(&node([0, 0])), 31.25);
-        assert_eq!(fullness([1.0, 1.0]).score(&node([1000, 0])), 50.0);
+    fn the_score_is_the_weighted_mean_of_used_parts() {
+        assert_eq!(scorer([1.0, 1.0]).score(&node([0, 0])), 37.5);
+        assert_eq!(scorer([3.0, 1.0]).score(&node([0, 0])), 31.25);
+        assert_eq!(scorer([1.0, 1.0]).score(&node([1000, 0])), 50.0);
     }
 
     #[test]
-    fn a_resource_that_would_not_fit_counts_as_nothing() {
-        assert_eq!(fullness([1.0, 1.0]).score(&node([0, 600])), 12.5);
+    fn a_resource_with_too_little_idle_scores_zero() {
+        assert_eq!(scorer([1.0, 1.0]).score(&node([0, 600])), 12.5);
     }
 }

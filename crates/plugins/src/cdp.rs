@@ -1,27 +1,28 @@
-//! cdp: a pod that was started lately is not evicted (cooldown protection).
+//! cdp (cooldown protection): a pod that was scheduled lately is not evicted.
 //!
-//! A running pod with the label or annotation `volcano.sh/cooldown-time` (a duration, as Go writes it) is protected until
-//! so long after it was given its node, by its condition PodScheduled. Source: Volcano's cdp plugin. Unlike there the
-//! protection holds whatever other tiers say.
+//! A running pod with the label or annotation `volcano.sh/cooldown-time` (a duration in Go's format) is protected for
+//! that time after it was scheduled (the time of its condition PodScheduled). There are no arguments.
+//!
+//! Source: Volcano's cdp plugin. Difference: here the protection holds whatever plugins of other tiers permit.
 use phalanx_cluster::annotation::COOLDOWN_TIME;
 use phalanx_cluster::event::Time;
 use phalanx_cluster::id::{JobId, TaskId};
 use phalanx_cluster::{Status, Task, World};
 use phalanx_framework::conf::ArgSpec;
-use phalanx_framework::plugin::{Mark, Plugin, PluginDef};
+use phalanx_framework::plugin::{ObjectField, Plugin, PluginDef, Protection};
 
 const ARGS: &[ArgSpec] = &[];
 
-const READS: &[Mark] = &[Mark::new(
+const READS: &[ObjectField] = &[ObjectField::new(
     COOLDOWN_TIME,
     "label, else annotation, of a pod",
     "not protected",
-    "So long after it was given its node a running pod is not evicted: a duration such as `10m`.",
+    "How long a running pod is protected from eviction after it was scheduled: a duration such as `10m`.",
 )];
 
 pub(super) const DEF: PluginDef = PluginDef {
     name: "cdp",
-    summary: "Pods with volcano.sh/cooldown-time are not evicted until so long after their start.",
+    summary: "Pods with volcano.sh/cooldown-time are not evicted for that time after they were scheduled.",
     args: ARGS,
     reads: READS,
     open: |opening| Box::new(Cdp { now: opening.now }),
@@ -32,48 +33,54 @@ struct Cdp {
 }
 
 impl Cdp {
-    fn is_young(&self, task: &Task) -> bool {
-        self.ends(task).is_some()
+    fn is_protected(&self, task: &Task) -> bool {
+        self.protected_until(task).is_some()
     }
 
-    /// When the protection ends that a task has now.
-    fn ends(&self, task: &Task) -> Option<Time> {
+    /// When the protection of a task ends; `None` for a task that is not protected now.
+    fn protected_until(&self, task: &Task) -> Option<Time> {
         let end = task.cools_until()?;
         (task.status == Status::Running && end > self.now).then_some(end)
     }
 
-    fn grown(&self, world: &World, of: &[TaskId]) -> Vec<TaskId> {
-        of.iter().copied().filter(|task| !self.is_young(&world.tasks[*task])).collect()
+    fn unprotected(&self, world: &World, of: &[TaskId]) -> Vec<TaskId> {
+        of.iter().copied().filter(|task| !self.is_protected(&world.tasks[*task])).collect()
     }
 }
 
 impl Plugin for Cdp {
-    fn stands_until(&self, _: &World, _: JobId) -> Option<Time> {
+    fn refusal_holds_until(&self, _: &World, _: JobId) -> Option<Time> {
         Some(Time::NEVER)
     }
 
-    fn protects(&self, world: &World, task: TaskId) -> bool {
-        self.is_young(&world.tasks[task])
-    }
-
-    fn shelter(&self) -> &'static str {
-        "in the cooldown of volcano.sh/cooldown-time"
-    }
-
     fn wake(&self, world: &World) -> Option<Time> {
-        world.cooling_after(self.now).find_map(|task| self.ends(&world.tasks[task]))
+        world.cooling_after(self.now).find_map(|task| self.protected_until(&world.tasks[task]))
     }
 
-    fn minds_request(&self) -> bool {
+    fn depends_on_request(&self) -> bool {
         false
     }
 
     fn preemptable(&self, world: &World, _: TaskId, of: &[TaskId]) -> Option<Vec<TaskId>> {
-        Some(self.grown(world, of))
+        Some(self.unprotected(world, of))
     }
 
     fn reclaimable(&self, world: &World, _: TaskId, of: &[TaskId]) -> Option<Vec<TaskId>> {
-        Some(self.grown(world, of))
+        Some(self.unprotected(world, of))
+    }
+
+    fn protection(&self) -> Option<&dyn Protection> {
+        Some(self)
+    }
+}
+
+impl Protection for Cdp {
+    fn protects(&self, world: &World, task: TaskId) -> bool {
+        self.is_protected(&world.tasks[task])
+    }
+
+    fn reason(&self) -> &'static str {
+        "in the cooldown of volcano.sh/cooldown-time"
     }
 }
 

@@ -1,12 +1,12 @@
-//! conformance: what Kubernetes itself needs is never evicted.
+//! conformance: pods that Kubernetes itself needs are never evicted.
 //!
-//! Protects pods in the namespace `kube-system` or of the classes `system-cluster-critical` and
-//! `system-node-critical`, for preemption and for reclaim. Source: Volcano's conformance plugin.
+//! Protects pods of the namespace `kube-system` and of the priority classes `system-cluster-critical` and
+//! `system-node-critical` from preemption and reclaim. There are no arguments. Source: Volcano's conformance plugin.
 use phalanx_cluster::event::Time;
 use phalanx_cluster::id::{JobId, TaskId};
 use phalanx_cluster::{Task, World};
 use phalanx_framework::conf::ArgSpec;
-use phalanx_framework::plugin::{EvictionKind, Plugin, PluginDef};
+use phalanx_framework::plugin::{EvictionKind, Plugin, PluginDef, Protection};
 
 const ARGS: &[ArgSpec] = &[];
 
@@ -21,19 +21,11 @@ pub(super) const DEF: PluginDef = PluginDef {
 struct Conformance;
 
 impl Plugin for Conformance {
-    fn stands_until(&self, _: &World, _: JobId) -> Option<Time> {
+    fn refusal_holds_until(&self, _: &World, _: JobId) -> Option<Time> {
         Some(Time::NEVER)
     }
 
-    fn protects(&self, world: &World, task: TaskId) -> bool {
-        is_critical(&world.tasks[task])
-    }
-
-    fn shelter(&self) -> &'static str {
-        "critical to the system (plugin conformance)"
-    }
-
-    fn minds_request(&self) -> bool {
+    fn depends_on_request(&self) -> bool {
         false
     }
 
@@ -54,6 +46,20 @@ impl Plugin for Conformance {
     ) -> Option<Vec<TaskId>> {
         self.preemptable(world, by, of)
     }
+
+    fn protection(&self) -> Option<&dyn Protection> {
+        Some(self)
+    }
+}
+
+impl Protection for Conformance {
+    fn protects(&self, world: &World, task: TaskId) -> bool {
+        is_critical(&world.tasks[task])
+    }
+
+    fn reason(&self) -> &'static str {
+        "critical to the system (plugin conformance)"
+    }
 }
 
 fn is_critical(task: &Task) -> bool {
@@ -69,7 +75,7 @@ mod tests {
     use phalanx_framework::testing::{pod, world_of};
 
     #[test]
-    fn critical_pods_are_no_victims() {
+    fn critical_pods_are_never_victims() {
         let with_class =
             |name: &str, class: &str| PodInfo { priority_class: Some(class.into()), ..pod(name, "cpu=1") };
         let mut system = pod("dns", "cpu=1");

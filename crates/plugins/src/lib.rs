@@ -1,14 +1,11 @@
-//! The table of plugins: one file and one line each.
+//! The plugins of the scheduler. Each plugin is a file, or a folder where it has parts, and a row of [`PLUGINS`].
 mod binpack;
 mod capacity;
 mod cdp;
 mod conformance;
 mod drf;
 mod extender;
-mod flat;
 mod gang;
-mod gang_over;
-mod hdrf;
 mod nodegroup;
 mod nodeorder;
 mod overcommit;
@@ -19,14 +16,14 @@ mod proportion;
 mod rescheduling;
 mod resource_strategy_fit;
 mod resourcequota;
-mod share;
+mod shared;
 mod sla;
 mod task_topology;
 mod tdm;
 mod usage;
-mod waterfill;
 
-pub use gang::{Spare, spare};
+// The eviction code of crates/core uses both under these names.
+pub use gang::{GangSurplus as Spare, within_surplus as spare};
 
 use phalanx_framework::plugin::PluginDef;
 
@@ -55,7 +52,7 @@ pub static PLUGINS: &[PluginDef] = &[
     task_topology::DEF,
 ];
 
-/// The row of a name.
+/// The plugin of a name, if there is one.
 pub fn find(name: &str) -> Option<&'static PluginDef> {
     PLUGINS.iter().find(|def| def.name == name)
 }

@@ -1,14 +1,14 @@
-//! nodegroup: queues use groups of nodes.
+//! nodegroup: queues are restricted to groups of nodes.
 //!
-//! A node is in the group its label `volcano.sh/nodegroup-name` names; a queue names groups under `affinity`.
-//! - A node will do for a queue's pods when its group is among the required, preferred or anti-preferred ones, unless it is
-//!   among the anti-required and not among the anti-preferred ones. A queue that names no groups uses nodes without a group
-//!   when `strict` is false, and no others.
-//! - Score: 100 for a required group, 50 more for a preferred one (less the later it stands, with `enablePreferredOrder`),
-//!   -1 for an anti-preferred one.
-//! - With the flag `enableHierarchy` a queue without `affinity` takes that of the nearest queue above that has one.
-//! - A queue's annotation `volcano.sh/nodegroup-resource-limits` says what its pods may have of a group: JSON such as
-//!   `{"a": {"cpu": "32"}}`. One that cannot be read keeps the queue's pods off all nodes.
+//! The label `volcano.sh/nodegroup-name` of a node names its group; a queue names groups under `spec.affinity`.
+//! - Pods of a queue can run on a node whose group is among the required, preferred or anti-preferred ones, and not on
+//!   one whose group is anti-required and not also anti-preferred. Pods of a queue that names no groups can run only on
+//!   nodes without a group, and only when `strict` is false.
+//! - Score: 100 for a required group, 50 more for a preferred one (with `enablePreferredOrder` less the later in the
+//!   list), -1 for an anti-preferred one.
+//! - With the flag `enableHierarchy` a queue without `affinity` has that of its nearest ancestor with one.
+//! - The annotation `volcano.sh/nodegroup-resource-limits` of a queue limits what its pods may hold of a group: JSON
+//!   such as `{"a": {"cpu": "32"}}`. While it cannot be read, the queue's pods are kept off all nodes.
 //!
 //! Source: Volcano's nodegroup plugin.
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -24,7 +24,8 @@ use phalanx_cluster::id::{JobId, QueueId, TaskId};
 use phalanx_cluster::{Node, World};
 use phalanx_framework::conf::{ArgKind, ArgSpec, Flag};
 use phalanx_framework::plugin::{
-    Attribute, Mark, NodeFilter, NodeRules, NodeScorer, Opening, Plugin, PluginDef, Values,
+    Attribute, NodeFilter, NodeRules, NodeScorer, ObjectField, Plugin, PluginContext, PluginDef, TaskRules,
+    Values,
 };
 
 const ARGS: &[ArgSpec] = &[
@@ -32,19 +33,19 @@ const ARGS: &[ArgSpec] = &[
         name: "strict",
         kind: ArgKind::Bool,
         default: "true",
-        doc: "Nodes without a group are for nobody; otherwise for queues that name no groups.",
+        doc: "No queue may use nodes without a group; when false, queues that name no groups may.",
     },
     ArgSpec {
         name: "enablePreferredOrder",
         kind: ArgKind::Bool,
         default: "false",
-        doc: "Of preferred groups the earlier score higher.",
+        doc: "Earlier preferred groups score higher.",
     },
 ];
 
-const READS: &[Mark] = &[
-    Mark::new(NODEGROUP_NAME, "label of a node", "in no group", "The group the node is in."),
-    Mark::new(
+const READS: &[ObjectField] = &[
+    ObjectField::new(NODEGROUP_NAME, "label of a node", "in no group", "The group the node is in."),
+    ObjectField::new(
         "spec.affinity",
         "field of a Queue",
         "names no groups",
@@ -52,17 +53,17 @@ const READS: &[Mark] = &[
          `requiredDuringSchedulingIgnoredDuringExecution` and `preferredDuringSchedulingIgnoredDuringExecution`: lists \
          of groups.",
     ),
-    Mark::new(
+    ObjectField::new(
         "volcano.sh/nodegroup-resource-limits",
         "annotation of a Queue",
         "no limit",
-        "What its pods may have of a group: `{\"a\": {\"cpu\": \"32\"}}`. One that cannot be read keeps them off all nodes.",
+        "What its pods may hold of a group: `{\"a\": {\"cpu\": \"32\"}}`. A value that cannot be read keeps them off all nodes.",
     ),
 ];
 
 pub(super) const DEF: PluginDef = PluginDef {
     name: "nodegroup",
-    summary: "Queues may or should use certain groups of nodes, and no more of a group than their limit.",
+    summary: "Queues use the node groups that they name, and no more of a group than their limit.",
     args: ARGS,
     reads: READS,
     open: |opening| Box::new(NodeGroup::open(opening)),
@@ -71,14 +72,14 @@ pub(super) const DEF: PluginDef = PluginDef {
 struct NodeGroup {
     strict: bool,
     ordered: bool,
-    /// With a hash of it.
-    queues: FxHashMap<QueueId, (Arc<Rules>, u64)>,
+    /// The rules of each queue, with their hash.
+    queues: FxHashMap<QueueId, (Arc<QueueNodeGroups>, u64)>,
 }
 
-/// What a queue says of groups.
+/// The node groups and limits of a queue.
 #[derive(Debug, PartialEq, Eq, Hash)]
-struct Rules {
-    /// Absent when no group is named.
+struct QueueNodeGroups {
+    /// `None` when the queue names no group.
     groups: Option<NodeGroups>,
     limits: Vec<(Arc<str>, Ceilings)>,
     unreadable: Option<Arc<str>>,
@@ -87,7 +88,7 @@ struct Rules {
 }
 
 impl NodeGroup {
-    fn open(opening: Opening<'_>) -> Self {
+    fn open(opening: PluginContext<'_>) -> Self {
         let (strict, ordered) =
             (opening.args.bool("strict", true), opening.args.bool("enablePreferredOrder", false));
         let mut plugin = Self { strict, ordered, queues: FxHashMap::default() };
@@ -100,11 +101,11 @@ impl NodeGroup {
         plugin
     }
 
-    fn rules(&self, world: &World, id: QueueId, inherits: bool) -> Rules {
+    fn rules(&self, world: &World, id: QueueId, inherits: bool) -> QueueNodeGroups {
         let queue = &world.queues[id];
         let of = |id: QueueId| world.queues[id].node_groups.as_ref();
         let named = if inherits { world.queue_path(id).find_map(of) } else { of(id) };
-        Rules {
+        QueueNodeGroups {
             groups: named.filter(|groups| **groups != NodeGroups::default()).cloned(),
             limits: queue.group_limits.clone(),
             unreadable: queue.group_limits_fault.clone(),
@@ -113,16 +114,16 @@ impl NodeGroup {
         }
     }
 
-    fn rules_of(&self, world: &World, task: TaskId) -> Option<(QueueId, &(Arc<Rules>, u64))> {
+    fn rules_of(&self, world: &World, task: TaskId) -> Option<(QueueId, &(Arc<QueueNodeGroups>, u64))> {
         let queue = world.jobs[world.tasks[task].job?].queue;
         Some((queue, self.queues.get(&queue)?))
     }
 
-    /// The groups of which the queue would have more than its limit with this task.
-    fn full(world: &World, task: TaskId, queue: QueueId, rules: &Rules) -> Vec<Arc<str>> {
+    /// The groups where the queue would exceed its limit with this task.
+    fn full(world: &World, task: TaskId, queue: QueueId, rules: &QueueNodeGroups) -> Vec<Arc<str>> {
         let full = |(at, (_, limit)): &(usize, &(Arc<str>, Ceilings))| {
             let mut held = world.group_held((queue, *at));
-            // Unless it is a nomination there that is looked at again.
+            // A task nominated to the group counts there already.
             if world.counted_in(task) != Some((queue, *at)) {
                 held.add(world.request_of(task));
             }
@@ -140,43 +141,45 @@ fn hash_of(value: &impl Hash) -> u64 {
 }
 
 impl Plugin for NodeGroup {
-    /// Where a queue has limits by group, what leaves one node of a group is room on another.
-    fn stands_until(&self, world: &World, job: JobId) -> Option<Time> {
+    /// With limits by group, a pod that leaves one node of a group may make a pod fit on another node of the group.
+    fn refusal_holds_until(&self, world: &World, job: JobId) -> Option<Time> {
         world.queues[world.jobs[job].queue].group_limits.is_empty().then_some(Time::NEVER)
     }
 
-    fn has_scope(&self) -> bool {
-        true
+    fn task_rules(&self) -> Option<&dyn TaskRules> {
+        Some(self)
     }
+}
 
+impl TaskRules for NodeGroup {
     fn scope(&self, world: &World, task: TaskId) -> u64 {
         let Some((queue, (rules, hash))) = self.rules_of(world, task) else { return 0 };
         if rules.limits.is_empty() { *hash } else { hash_of(&(hash, Self::full(world, task, queue, rules))) }
     }
 
-    fn scoped_filters(&self, world: &World, task: TaskId, rules: &mut NodeRules) {
+    fn task_filters(&self, world: &World, task: TaskId, rules: &mut NodeRules) {
         let Some((queue, (own, _))) = self.rules_of(world, task) else { return };
         rules.reads.push((Attribute::Label(NODEGROUP_NAME.into()), Values::All));
         let full = Self::full(world, task, queue, own);
-        rules.filters.push(Box::new(OfQueue { rules: own.clone(), full }));
+        rules.filters.push(Box::new(NodeGroupFilter { rules: own.clone(), full }));
     }
 
-    fn scoped_scorers(&self, world: &World, task: TaskId, rules: &mut NodeRules) {
+    fn task_scorers(&self, world: &World, task: TaskId, rules: &mut NodeRules) {
         let Some((_, (own, _))) = self.rules_of(world, task) else { return };
         if own.groups.is_some() {
             rules.reads.push((Attribute::Label(NODEGROUP_NAME.into()), Values::All));
-            rules.scorers.push(Box::new(Preferring(own.clone())));
+            rules.scorers.push(Box::new(NodeGroupScorer(own.clone())));
         }
     }
 }
 
-struct OfQueue {
-    rules: Arc<Rules>,
+struct NodeGroupFilter {
+    rules: Arc<QueueNodeGroups>,
     /// Groups whose limit the queue has reached.
     full: Vec<Arc<str>>,
 }
 
-impl NodeFilter for OfQueue {
+impl NodeFilter for NodeGroupFilter {
     fn check(&self, node: &Node) -> Result<(), Unfit> {
         if let Some(why) = &self.rules.unreadable {
             return Err(Unfit::Other(format!("node(s) could not be judged: {why}").into()));
@@ -203,9 +206,9 @@ fn may_use(groups: &NodeGroups, group: &str) -> bool {
     among(&groups.anti_preferred) || (wanted && !among(&groups.anti_required))
 }
 
-struct Preferring(Arc<Rules>);
+struct NodeGroupScorer(Arc<QueueNodeGroups>);
 
-impl NodeScorer for Preferring {
+impl NodeScorer for NodeGroupScorer {
     fn score(&self, node: &Node) -> f64 {
         let (Some(groups), Some(group)) = (&self.0.groups, node.label(NODEGROUP_NAME)) else { return 0.0 };
         let position = |list: &[Arc<str>]| list.iter().position(|name| **name == *group);
@@ -243,7 +246,7 @@ mod tests {
         }
     }
 
-    /// A node of a group; `-` is none.
+    /// A node of a group, or without one for `-`.
     fn of_group(group: &str) -> NodeInfo {
         let mut info = node(group, "cpu=10");
         if group != "-" {
@@ -273,12 +276,12 @@ mod tests {
 
     fn rules(plugin: &NodeGroup, world: &World) -> NodeRules {
         let (task, mut rules) = (task_of(world, "g-0"), NodeRules::default());
-        plugin.scoped_filters(world, task, &mut rules);
-        plugin.scoped_scorers(world, task, &mut rules);
+        plugin.task_filters(world, task, &mut rules);
+        plugin.task_scorers(world, task, &mut rules);
         rules
     }
 
-    /// Names of the nodes that will do, with their scores.
+    /// The nodes where the pod can run, with their scores.
     fn usable(plugin: &NodeGroup, world: &World) -> String {
         let rules = rules(plugin, world);
         let fits = |node: &&Node| rules.filters.iter().all(|filter| filter.check(node).is_ok());
@@ -289,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn queues_use_the_groups_they_name() {
+    fn pods_run_in_the_node_groups_that_their_queue_names() {
         let on = || Value::from(true);
         for (named, list, expected) in [
             (Some(groups("a", "", "", "")), vec![], "a=100"),
@@ -312,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn a_queue_without_affinity_takes_that_of_a_queue_above() {
+    fn a_queue_without_affinity_inherits_that_of_an_ancestor() {
         let queues = |own: Option<NodeGroups>| {
             [
                 QueueInfo { node_groups: Some(groups("a", "", "", "")), ..queue("top", 1) },
@@ -330,7 +333,7 @@ mod tests {
             let mut flags = phalanx_framework::conf::Flags::default();
             flags.set(Flag::Hierarchy, hierarchy);
             let args = phalanx_framework::conf::Args::default();
-            let plugin = NodeGroup::open(Opening {
+            let plugin = NodeGroup::open(PluginContext {
                 world: &world,
                 args: &args,
                 flags,
@@ -343,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn a_group_is_closed_to_a_queue_that_has_its_limit() {
+    fn a_queue_at_its_limit_of_a_group_gets_no_more_of_its_nodes() {
         let limits = GroupLimits::Each(vec![("a".into(), resources("cpu=2"))]);
         let with =
             QueueInfo { node_groups: Some(groups("a b", "", "", "")), group_limits: limits, ..queue("q", 1) };
@@ -360,13 +363,13 @@ mod tests {
         world.place(task, Status::Pending, None);
         assert_eq!(usable(&plugin, &world), "a=100 b=100");
         assert_eq!(plugin.scope(&world, task_of(&world, "g-0")), before);
-        // A queue's pods count, not others'.
+        // Pods of other queues do not count.
         add(&mut world, PodInfo { queue: None, ..running(member("h", 0, "cpu=9"), "a") });
         assert_eq!(usable(&open(&world, &[]), &world), "a=100 b=100");
     }
 
     #[test]
-    fn limits_that_cannot_be_read_close_all_nodes_and_say_why() {
+    fn unreadable_limits_refuse_all_nodes_with_the_reason() {
         let limits = GroupLimits::Unreadable("metadata.annotations: no JSON".into());
         let with =
             QueueInfo { node_groups: Some(groups("a", "", "", "")), group_limits: limits, ..queue("q", 1) };

@@ -1,15 +1,16 @@
-//! overcommit: admits no more jobs than the cluster can hope to hold.
+//! overcommit: admits jobs while their minResources fit the cluster's resources times a factor.
 //!
-//! With `room = factor·total − used − inqueue`, where *total* is what all nodes can give, *used* what pods hold on them,
-//! and *inqueue* the sum over admitted jobs (Inqueue, or Running with `minMember` pods allocated) of what they were
-//! promised and do not have yet, `max(0, minResources − allocated − gated)`, with *gated* what pods behind scheduling gates
-//! request: a job is admitted when what it needs more is in the
-//! room, for each resource it names. Each admission takes from the room. Devices of a class, which minResources name as
-//! `deviceclass/<class>`, count likewise; *used* is what the claims of pods with a place ask for. What pods claim and no
-//! minResources name is not looked at before they are to be placed, unless a queue has a quota of it (plugin capacity).
+//! A job is enqueueable when its minResources, less what its pods hold, fit `factor·total − used − inqueue` in each
+//! resource that minResources name. *total* is the allocatable of all nodes, *used* what pods hold, and *inqueue* the
+//! sum over admitted jobs (Inqueue, or Running with `minMember` allocated pods) of `max(0, minResources − allocated −
+//! gated)`, where *gated* is what pods behind scheduling gates request. Each admission adds to *inqueue*.
 //!
-//! Source: Volcano's overcommit plugin. There the whole minResources of an Inqueue job counts, also the part that its
-//! pods already use.
+//! Devices of a class, which minResources name as `deviceclass/<class>`, count likewise; *used* is then what the claims
+//! of pods with a node request. Devices that minResources do not name are first checked when the pods are placed,
+//! unless a queue has a quota of them (plugin capacity).
+//!
+//! Source: Volcano's overcommit plugin. Difference: in Volcano the whole minResources of an Inqueue job count, also the
+//! part that its pods already hold.
 use phalanx_resource::{Amounts, DimId};
 
 use phalanx_cluster::diagnosis::Refusal;
@@ -17,7 +18,7 @@ use phalanx_cluster::event::{Phase, Time};
 use phalanx_cluster::id::JobId;
 use phalanx_cluster::{DevicesOf, World};
 use phalanx_framework::conf::{ArgKind, ArgSpec, Rule};
-use phalanx_framework::plugin::{Opening, Plugin, PluginDef, Verdict};
+use phalanx_framework::plugin::{EnqueueVote, Plugin, PluginContext, PluginDef};
 
 const NAME: &str = "overcommit";
 const FACTOR: &str = "overcommit-factor";
@@ -27,7 +28,7 @@ const ARGS: &[ArgSpec] = &[ArgSpec {
     name: FACTOR,
     kind: ArgKind::Float(&[Rule::at_least(1)]),
     default: "1.2",
-    doc: "How many times the cluster's resources admitted jobs may ask for.",
+    doc: "How many times the cluster's resources the minResources of admitted jobs may add up to.",
 }];
 
 pub(super) const DEF: PluginDef = PluginDef {
@@ -39,74 +40,78 @@ pub(super) const DEF: PluginDef = PluginDef {
 };
 
 struct Overcommit {
-    /// What further jobs may ask for.
-    room: Amounts,
-    /// The same of device classes.
-    devices: Amounts,
+    /// What further jobs may request.
+    free: Amounts,
+    /// How many devices of each class further jobs may request.
+    free_devices: Amounts,
 }
 
 impl Overcommit {
-    fn open(opening: Opening<'_>) -> Self {
-        let Opening { world, args, .. } = opening;
+    fn open(opening: PluginContext<'_>) -> Self {
+        let PluginContext { world, args, .. } = opening;
         let factor = Some(args.float(FACTOR, DEFAULT_FACTOR)).filter(|factor| *factor >= 1.0);
-        let mut room = world.total.scaled(factor.unwrap_or(DEFAULT_FACTOR));
-        room.sub(&world.used);
-        if world.any_asks() {
-            room.sub(&world.promises_to_keep());
-        }
         let factor = factor.unwrap_or(DEFAULT_FACTOR);
-        Self { room, devices: device_room(world, factor) }
+        let mut free = world.total.scaled(factor);
+        free.sub(&world.used);
+        if world.any_asks() {
+            free.sub(&world.inqueue_requests());
+        }
+        Self { free, free_devices: free_devices(world, factor) }
     }
 
-    /// What is short of what a job asks for.
+    /// By how much the free amounts fall short of what a job needs.
     fn missing(&self, world: &World, id: JobId) -> Vec<(DimId, i64)> {
         let (job, devices) = (&world.jobs[id], world.devices_missing(id));
-        job.missing().short(&self.room).chain(devices.short(&self.devices)).collect()
+        job.missing().short(&self.free).chain(devices.short(&self.free_devices)).collect()
     }
 }
 
-/// What may be promised of the device classes that jobs which wait for admission ask for by their minResources.
-fn device_room(world: &World, factor: f64) -> Amounts {
-    let mut room = Amounts::new();
+/// How many devices of each class jobs may still request, for the classes in minResources of pending jobs.
+fn free_devices(world: &World, factor: f64) -> Amounts {
+    let mut free = Amounts::new();
     if !world.counts_devices() {
-        return room;
+        return free;
     }
     let of_phase = |phase| world.jobs_with_devices().filter(move |id| world.jobs[*id].phase == phase);
     for id in of_phase(Phase::Pending) {
         for (dim, _) in world.jobs[id].min_devices.iter() {
-            room.set(dim, world.devices_there(dim));
+            free.set(dim, world.devices_there(dim));
         }
     }
-    let classes: Vec<DimId> = room.iter().map(|(dim, _)| dim).collect();
+    let classes: Vec<DimId> = free.iter().map(|(dim, _)| dim).collect();
     if classes.is_empty() {
-        return room;
+        return free;
     }
-    let mut room = room.scaled(factor);
+    let mut free = free.scaled(factor);
     for dim in classes {
-        room.set(dim, room.get(dim) - world.devices_held_by(DevicesOf::All, dim));
+        free.set(dim, free.get(dim) - world.devices_held_by(DevicesOf::All, dim));
     }
     for id in of_phase(Phase::Inqueue) {
-        room.sub(&world.devices_missing(id));
+        free.sub(&world.devices_missing(id));
     }
-    room
+    free
 }
 
 impl Plugin for Overcommit {
-    fn stands_until(&self, _: &World, _: JobId) -> Option<Time> {
+    fn refusal_holds_until(&self, _: &World, _: JobId) -> Option<Time> {
         Some(Time::NEVER)
     }
 
-    fn job_enqueueable(&self, world: &World, job: JobId) -> Verdict {
+    fn job_enqueueable(&self, world: &World, job: JobId) -> EnqueueVote {
         let missing = self.missing(world, job);
         if missing.is_empty() {
-            return Verdict::Permit;
+            return EnqueueVote::Permit;
         }
-        Verdict::Reject(Refusal::Enqueue { plugin: NAME, text: "resource in cluster is overused", missing })
+        EnqueueVote::Reject(Refusal::Enqueue {
+            plugin: NAME,
+            text: "resource in cluster is overused",
+            missing,
+        })
     }
 
     fn job_enqueued(&mut self, world: &World, job: JobId) {
-        self.room.sub(&world.inqueue_request(job));
-        self.devices.sub(&world.devices_missing(job));
+        self.free.sub(&world.inqueue_request(job));
+        self.free_devices.sub(&world.devices_missing(job));
     }
 }
 
@@ -122,7 +127,7 @@ mod tests {
         if let Some(value) = factor {
             args.0.insert(FACTOR.into(), Arg { value, at: Position::default() });
         }
-        Overcommit::open(Opening {
+        Overcommit::open(PluginContext {
             world,
             args: &args,
             flags: Flags::default(),
@@ -138,11 +143,11 @@ mod tests {
     }
 
     fn admits(plugin: &Overcommit, world: &World, name: &str) -> bool {
-        plugin.job_enqueueable(world, job_of(world, name)) == Verdict::Permit
+        plugin.job_enqueueable(world, job_of(world, name)) == EnqueueVote::Permit
     }
 
     #[test]
-    fn the_factor_says_how_much_may_be_promised() {
+    fn jobs_are_admitted_up_to_the_factor() {
         for (factor, limit) in [
             (None, 12),
             (Some(Value::Int(1)), 10),
@@ -160,9 +165,9 @@ mod tests {
     }
 
     #[test]
-    fn what_is_used_and_what_was_promised_is_not_promised_again() {
+    fn used_and_inqueue_amounts_are_not_admitted_again() {
         let mut world = world_of([node("n", "cpu=10 memory=10Gi")]);
-        // 2 used by a gang that was promised 5; 1 used by a pod that was promised nothing.
+        // Gang running holds 2 cores and has minResources of 5; pod free-0 holds 1 core without minResources.
         world.apply(asking("running", "cpu=5", Phase::Running).into());
         world.apply(running(member("running", 0, "cpu=2"), "n").into());
         world.apply(running(member("free", 0, "cpu=1"), "n").into());
@@ -178,10 +183,11 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_says_what_is_missing() {
+    fn the_refusal_names_what_is_missing() {
         let mut world = world_of([node("n", "cpu=10")]);
         world.apply(asking("g", "cpu=14 nvidia.com/gpu=2", Phase::Pending).into());
-        let Verdict::Reject(refusal) = open(&world, None).job_enqueueable(&world, job_of(&world, "g")) else {
+        let EnqueueVote::Reject(refusal) = open(&world, None).job_enqueueable(&world, job_of(&world, "g"))
+        else {
             panic!("admitted");
         };
         assert_eq!(

@@ -1,62 +1,64 @@
-//! pdb: PodDisruptionBudgets limit who may be evicted.
+//! pdb: PodDisruptionBudgets limit which pods are evicted.
 //!
-//! A task may be evicted while the PodDisruptionBudget that means its pod allows one more disruption, those picked before
-//! it and those under way counted. Source: Volcano's pdb plugin, with these differences. The evicting actions respect
-//! budgets with or without this plugin, since the eviction API does; it adds its opinion to its tier. Pods without labels
-//! are counted like others, where Volcano never evicts them; an empty selector means every pod, where Volcano takes it for
-//! none; a pod that several budgets mean cannot go, as the eviction API has it. And it names no victims for `shuffle`, where
-//! Volcano's names every pod that no budget keeps.
+//! A task is preemptable and reclaimable while the PodDisruptionBudget that selects its pod allows one more disruption,
+//! the victims before the task and evictions under way counted. There are no arguments.
+//!
+//! Source: Volcano's pdb plugin. Differences: the actions that evict respect budgets also without this plugin, since
+//! the eviction API does; the plugin adds its vote to its tier. Pods without labels count like others, where Volcano
+//! never evicts them; an empty selector selects all pods, where in Volcano it selects none; a pod that several budgets
+//! select is not evicted, as in the eviction API. The plugin names no victims for `shuffle`, where Volcano's names each
+//! pod that no budget protects.
 use std::sync::Arc;
 
 use phalanx_cluster::event::Time;
 use phalanx_cluster::id::{JobId, TaskId};
 use phalanx_cluster::{Budgets, World};
 use phalanx_framework::conf::ArgSpec;
-use phalanx_framework::plugin::{EvictionKind, Mark, Plugin, PluginDef};
+use phalanx_framework::plugin::{EvictionKind, ObjectField, Plugin, PluginDef};
 
 const ARGS: &[ArgSpec] = &[];
 
-const READS: &[Mark] = &[
-    Mark::new(
+const READS: &[ObjectField] = &[
+    ObjectField::new(
         "spec.selector",
         "field of a PodDisruptionBudget",
         "no pod",
-        "Which pods of its namespace it means; `{}` means all.",
+        "The pods of its namespace that the budget covers; `{}` selects all.",
     ),
-    Mark::new(
+    ObjectField::new(
         "status.disruptionsAllowed",
         "field of a PodDisruptionBudget",
         "0",
-        "How many of them may be evicted; 0 as long as `status.observedGeneration` is behind.",
+        "How many of these pods may be evicted; 0 as long as `status.observedGeneration` is behind.",
     ),
-    Mark::new(
+    ObjectField::new(
         "spec.unhealthyPodEvictionPolicy",
         "field of a PodDisruptionBudget",
         "IfHealthyBudget",
-        "When those that run and are not ready may go and do not count: `AlwaysAllow`, or while `status.currentHealthy` is at least `status.desiredHealthy`.",
+        "When running pods that are not ready may be evicted and do not count: `AlwaysAllow`, or while `status.currentHealthy` is at least `status.desiredHealthy`.",
     ),
 ];
 
 pub(super) const DEF: PluginDef = PluginDef {
     name: "pdb",
-    summary: "PodDisruptionBudgets limit who may be evicted.",
+    summary: "PodDisruptionBudgets limit which pods are evicted.",
     args: ARGS,
     reads: READS,
-    open: |_| Box::new(Pdb),
+    open: |_| Box::new(PdbPlugin),
 };
 
-struct Pdb;
+struct PdbPlugin;
 
-impl Plugin for Pdb {
-    fn stands_until(&self, _: &World, _: JobId) -> Option<Time> {
+impl Plugin for PdbPlugin {
+    fn refusal_holds_until(&self, _: &World, _: JobId) -> Option<Time> {
         Some(Time::NEVER)
     }
 
-    fn minds_request(&self) -> bool {
+    fn depends_on_request(&self) -> bool {
         false
     }
 
-    fn keeps(&self, world: &World, _: TaskId, task: TaskId) -> Arc<str> {
+    fn keep_reason(&self, world: &World, _: TaskId, task: TaskId) -> Arc<str> {
         let budgets: Vec<String> = world.pdbs_of(task).map(|(key, _)| key.to_string()).collect();
         format!("protected by PodDisruptionBudget {} (plugin pdb)", budgets.join(", ")).into()
     }
@@ -93,10 +95,10 @@ mod tests {
     use phalanx_framework::testing::{pod, running, world_of};
 
     #[test]
-    fn no_more_victims_than_the_budget_allows() {
+    fn victims_stay_within_the_budget() {
         let mut world = world_of([running(pod("a", "cpu=1"), "n"), running(pod("b", "cpu=1"), "n")]);
         let all: Vec<TaskId> = world.tasks.ids().collect();
-        let count = |world: &World| Pdb.preemptable(world, all[0], &all).unwrap().len();
+        let count = |world: &World| PdbPlugin.preemptable(world, all[0], &all).unwrap().len();
         assert_eq!(count(&world), 2, "without labels, without budget");
         for (allowed, expected) in [(0, 0), (1, 1), (5, 2)] {
             let selector = Some(Selector::default());
@@ -104,8 +106,8 @@ mod tests {
                 PdbInfo { key: Key::new("ns", "all"), selector, allowed, ..PdbInfo::default() }.into(),
             );
             assert_eq!(count(&world), expected, "{allowed} allowed");
-            assert_eq!(Pdb.reclaimable(&world, all[0], &all).unwrap().len(), expected);
-            let of_gangs = Pdb.unified_evictable(&world, EvictionKind::Preempt, all[0], &all);
+            assert_eq!(PdbPlugin.reclaimable(&world, all[0], &all).unwrap().len(), expected);
+            let of_gangs = PdbPlugin.unified_evictable(&world, EvictionKind::Preempt, all[0], &all);
             assert_eq!(of_gangs.unwrap().len(), expected);
         }
     }

@@ -1,12 +1,12 @@
-//! priority: what is more important goes first, and may evict what is less.
+//! priority: jobs and pods of higher priority go first, and preempt those of lower priority.
 //!
-//! - Jobs by the value of their PodGroup's PriorityClass, tasks of a job by their pod's priority; larger first.
-//! - A task may be evicted for one of another job when its job's priority is less, and for one of its own job when its
-//!   own priority is less.
-//! - What is reserved for a job gives way to a job of higher priority in the same queue.
-//! - A job starves while `ready + nominated < tasks`, so that it may preempt for all of them.
+//! - Job order: by the value of the PodGroup's PriorityClass; task order: by the priority of the pod; larger first.
+//! - A task is preemptable for a task of another job whose job has a higher priority, and for a task of its own job
+//!   that has a higher priority itself.
+//! - A reservation of a job gives way to a job of higher priority in the same queue.
+//! - A job is starving while `ready + pipelined < tasks`, so that it may preempt for all its tasks.
 //!
-//! Source: Volcano's priority plugin. Reclaim across queues does not ask for priority.
+//! There are no arguments. Source: Volcano's priority plugin. Reclaim between queues does not depend on priority.
 use std::cmp::Ordering;
 use std::sync::Arc;
 
@@ -14,28 +14,28 @@ use phalanx_cluster::event::Time;
 use phalanx_cluster::id::{JobId, TaskId};
 use phalanx_cluster::{Status, World};
 use phalanx_framework::conf::ArgSpec;
-use phalanx_framework::plugin::{EvictionKind, Mark, Plugin, PluginDef};
+use phalanx_framework::plugin::{EvictionKind, JobRank, ObjectField, Plugin, PluginDef};
 
 const ARGS: &[ArgSpec] = &[];
 
-const READS: &[Mark] = &[
-    Mark::new(
+const READS: &[ObjectField] = &[
+    ObjectField::new(
         "spec.priorityClassName",
         "field of a PodGroup, or of a pod without one",
         "the global default, else 0",
         "The priority of the job: the value of that PriorityClass.",
     ),
-    Mark::new(
+    ObjectField::new(
         "spec.priority",
         "field of a pod",
         "that of its PriorityClass",
         "The priority of the pod in its job.",
     ),
-    Mark::new(
+    ObjectField::new(
         "volcano.sh/task-priority",
         "annotation of a pod",
         "`spec.priority`",
-        "An integer that counts instead.",
+        "An integer that replaces `spec.priority`.",
     ),
 ];
 
@@ -44,26 +44,18 @@ pub(super) const DEF: PluginDef = PluginDef {
     summary: "Jobs and pods of higher priority go first and may preempt those of lower priority.",
     args: ARGS,
     reads: READS,
-    open: |_| Box::new(Priority),
+    open: |_| Box::new(PriorityPlugin),
 };
 
-struct Priority;
+struct PriorityPlugin;
 
-impl Plugin for Priority {
-    fn stands_until(&self, _: &World, _: JobId) -> Option<Time> {
+impl Plugin for PriorityPlugin {
+    fn refusal_holds_until(&self, _: &World, _: JobId) -> Option<Time> {
         Some(Time::NEVER)
     }
 
     fn job_order(&self, world: &World, a: JobId, b: JobId) -> Ordering {
         world.jobs[b].priority.cmp(&world.jobs[a].priority)
-    }
-
-    fn outranks(&self, world: &World, by: JobId, of: JobId) -> bool {
-        world.jobs[by].priority > world.jobs[of].priority
-    }
-
-    fn has_ranks(&self) -> bool {
-        true
     }
 
     fn task_order(&self, world: &World, a: TaskId, b: TaskId) -> Ordering {
@@ -75,40 +67,50 @@ impl Plugin for Priority {
         Some(counts.ready() + counts.of(Status::Pipelined) < counts.total())
     }
 
-    fn minds_request(&self) -> bool {
+    fn depends_on_request(&self) -> bool {
         false
     }
 
-    fn keeps(&self, _: &World, _: TaskId, _: TaskId) -> Arc<str> {
+    fn keep_reason(&self, _: &World, _: TaskId, _: TaskId) -> Arc<str> {
         "of equal or higher priority (plugin priority)".into()
     }
 
-    fn preemptable(&self, world: &World, by: TaskId, of: &[TaskId]) -> Option<Vec<TaskId>> {
-        let lesser = |victim: &TaskId| is_lesser(world, *victim, by);
-        Some(of.iter().copied().filter(lesser).collect())
+    fn preemptable(&self, world: &World, preemptor: TaskId, preemptees: &[TaskId]) -> Option<Vec<TaskId>> {
+        let is_victim = |preemptee: &TaskId| has_lower_priority(world, *preemptee, preemptor);
+        Some(preemptees.iter().copied().filter(is_victim).collect())
     }
 
     fn unified_evictable(
         &self,
         world: &World,
         kind: EvictionKind,
-        by: TaskId,
-        of: &[TaskId],
+        evictor: TaskId,
+        evictees: &[TaskId],
     ) -> Option<Vec<TaskId>> {
         let priority = |task: TaskId| world.tasks[task].job.map(|job| world.jobs[job].priority);
-        let lesser = |task: &&TaskId| priority(**task).is_some_and(|its| Some(its) < priority(by));
+        let is_lower = |task: &&TaskId| priority(**task).is_some_and(|its| Some(its) < priority(evictor));
         Some(match kind {
-            EvictionKind::Preempt => of.iter().filter(lesser).copied().collect(),
-            EvictionKind::Reclaim => of.to_vec(),
+            EvictionKind::Preempt => evictees.iter().filter(is_lower).copied().collect(),
+            EvictionKind::Reclaim => evictees.to_vec(),
         })
+    }
+
+    fn job_rank(&self) -> Option<&dyn JobRank> {
+        Some(self)
     }
 }
 
-fn is_lesser(world: &World, victim: TaskId, by: TaskId) -> bool {
-    let (victim, by) = (&world.tasks[victim], &world.tasks[by]);
-    match (victim.job, by.job) {
-        (Some(its), Some(mine)) if its == mine => victim.priority < by.priority,
-        (Some(its), Some(mine)) => world.jobs[its].priority < world.jobs[mine].priority,
+impl JobRank for PriorityPlugin {
+    fn outranks(&self, world: &World, by: JobId, of: JobId) -> bool {
+        world.jobs[by].priority > world.jobs[of].priority
+    }
+}
+
+fn has_lower_priority(world: &World, preemptee: TaskId, preemptor: TaskId) -> bool {
+    let (preemptee, preemptor) = (&world.tasks[preemptee], &world.tasks[preemptor]);
+    match (preemptee.job, preemptor.job) {
+        (Some(from), Some(to)) if from == to => preemptee.priority < preemptor.priority,
+        (Some(from), Some(to)) => world.jobs[from].priority < world.jobs[to].priority,
         _ => false,
     }
 }
@@ -136,19 +138,19 @@ mod tests {
     }
 
     #[test]
-    fn larger_priorities_go_first() {
+    fn jobs_and_tasks_are_ordered_by_priority() {
         let world = world();
         let job = |name| job_of(&world, name);
-        assert_eq!(Priority.job_order(&world, job("high"), job("low")), Ordering::Less);
-        assert_eq!(Priority.job_order(&world, job("none"), job("low")), Ordering::Greater);
-        assert_eq!(Priority.job_order(&world, job("low"), job("low")), Ordering::Equal);
+        assert_eq!(PriorityPlugin.job_order(&world, job("high"), job("low")), Ordering::Less);
+        assert_eq!(PriorityPlugin.job_order(&world, job("none"), job("low")), Ordering::Greater);
+        assert_eq!(PriorityPlugin.job_order(&world, job("low"), job("low")), Ordering::Equal);
         let task = |name| task_of(&world, name);
-        assert_eq!(Priority.task_order(&world, task("low-1"), task("low-0")), Ordering::Less);
-        assert_eq!(Priority.task_order(&world, task("low-1"), task("high-1")), Ordering::Equal);
+        assert_eq!(PriorityPlugin.task_order(&world, task("low-1"), task("low-0")), Ordering::Less);
+        assert_eq!(PriorityPlugin.task_order(&world, task("low-1"), task("high-1")), Ordering::Equal);
     }
 
     #[test]
-    fn victims_are_of_lesser_jobs_or_lesser_tasks_of_the_same_job() {
+    fn victims_have_a_lower_job_priority_or_in_one_job_a_lower_task_priority() {
         let world = world();
         let all: Vec<TaskId> = world.tasks.ids().collect();
         for (by, expected) in [
@@ -157,7 +159,7 @@ mod tests {
             ("low-0", vec!["none-0", "none-1"]),
             ("none-0", vec![]),
         ] {
-            let victims = Priority.preemptable(&world, task_of(&world, by), &all).unwrap();
+            let victims = PriorityPlugin.preemptable(&world, task_of(&world, by), &all).unwrap();
             let mut names: Vec<&str> = victims.iter().map(|task| &*world.tasks[*task].pod.name).collect();
             names.sort_unstable();
             assert_eq!(names, expected, "for {by}");
@@ -165,11 +167,11 @@ mod tests {
     }
 
     #[test]
-    fn a_job_starves_while_a_task_has_no_place() {
+    fn a_job_is_starving_while_a_task_has_no_node() {
         let mut world = world_of([group("g", 1)]);
         world.apply(phalanx_framework::testing::running(member("g", 0, "cpu=1"), "n").into());
-        assert_eq!(Priority.job_starving(&world, job_of(&world, "g")), Some(false));
+        assert_eq!(PriorityPlugin.job_starving(&world, job_of(&world, "g")), Some(false));
         world.apply(member("g", 1, "cpu=1").into());
-        assert_eq!(Priority.job_starving(&world, job_of(&world, "g")), Some(true));
+        assert_eq!(PriorityPlugin.job_starving(&world, job_of(&world, "g")), Some(true));
     }
 }

@@ -1,11 +1,12 @@
-//! resourcequota: a job waits until the ResourceQuotas of its namespace have room for its minResources.
+//! resourcequota: a job is admitted when its minResources fit the ResourceQuotas of its namespace.
 //!
-//! `used + what admitted jobs will still use + minResources` may not be above `hard`, in what the quota limits and
-//! minResources name; `cpu` and `requests.cpu` are one. What the job's pods request that exist already is part of `used`
-//! and does not count twice. Quotas with scopes are left to the API server. A job without minResources is admitted.
+//! For each resource that both a quota and minResources name, `used + inqueue + minResources` may be at most `hard`,
+//! where *inqueue* is what pods of admitted jobs that do not exist yet will request. `cpu` and `requests.cpu` are one
+//! resource. Existing pods of the job are part of `used` and do not count twice. Quotas with scopes are left to the API
+//! server. A job without minResources is admitted. There are no arguments.
 //!
-//! Source: Volcano's resourcequota plugin, which forgets at the end of a cycle what it admitted, though the pods are not
-//! there yet.
+//! Source: Volcano's resourcequota plugin. Difference: Volcano counts admitted jobs only in the session that admits
+//! them.
 use std::sync::Arc;
 
 use phalanx_resource::{Amounts, DimId};
@@ -16,31 +17,36 @@ use phalanx_cluster::event::Time;
 use phalanx_cluster::id::JobId;
 use phalanx_cluster::{Allowance, World};
 use phalanx_framework::conf::ArgSpec;
-use phalanx_framework::plugin::{Mark, Plugin, PluginDef, Verdict};
+use phalanx_framework::plugin::{EnqueueVote, ObjectField, Plugin, PluginDef};
 
 const NAME: &str = "resourcequota";
 const ARGS: &[ArgSpec] = &[];
 
-const READS: &[Mark] = &[
-    Mark::new(
+const READS: &[ObjectField] = &[
+    ObjectField::new(
         "spec.hard",
         "field of a ResourceQuota",
         "no limit",
-        "What the pods of its namespace may request in sum; `cpu` and `requests.cpu` are one, `count/...` is left out.",
+        "What the pods of its namespace may request together; `cpu` and `requests.cpu` are one, `count/...` is left out.",
     ),
-    Mark::new("status.used", "field of a ResourceQuota", "0", "What they request already."),
-    Mark::new(
+    ObjectField::new("status.used", "field of a ResourceQuota", "0", "What these pods request already."),
+    ObjectField::new(
         "spec.scopes, spec.scopeSelector",
         "field of a ResourceQuota",
         "none",
-        "With one, it is left to the API server.",
+        "A quota with a scope is left to the API server.",
     ),
-    Mark::new("spec.minResources", "field of a PodGroup", "admitted", "What the gang needs in sum to begin."),
+    ObjectField::new(
+        "spec.minResources",
+        "field of a PodGroup",
+        "admitted",
+        "What the gang needs in total to start.",
+    ),
 ];
 
 pub(super) const DEF: PluginDef = PluginDef {
     name: NAME,
-    summary: "Admits jobs only when the ResourceQuotas of their namespace have room for them.",
+    summary: "Admits jobs only when their minResources fit the ResourceQuotas of their namespace.",
     args: ARGS,
     reads: READS,
     open: |opening| Box::new(ResourceQuotas::open(opening.world)),
@@ -48,20 +54,20 @@ pub(super) const DEF: PluginDef = PluginDef {
 
 #[derive(Default)]
 struct ResourceQuotas {
-    /// What jobs that are admitted will still use, by namespace.
-    admitted: FxHashMap<Arc<str>, Amounts>,
+    /// What pods of admitted jobs that do not exist yet will request, by namespace.
+    inqueue: FxHashMap<Arc<str>, Amounts>,
 }
 
 impl ResourceQuotas {
     fn open(world: &World) -> Self {
-        Self { admitted: world.quota_promises() }
+        Self { inqueue: world.inqueue_by_namespace() }
     }
 
-    /// By how much a demand would take a quota over its limits.
+    /// By how much a quota would be exceeded with a demand.
     fn over(&self, namespace: &str, quota: &Allowance, demand: &Amounts) -> Vec<(DimId, i64)> {
         let mut used = quota.used.clone();
-        if let Some(admitted) = self.admitted.get(namespace) {
-            used.add(admitted);
+        if let Some(inqueue) = self.inqueue.get(namespace) {
+            used.add(inqueue);
         }
         used.add(demand);
         quota.hard.over(&used).filter(|(dim, _)| demand.get(*dim) > 0).collect()
@@ -69,32 +75,32 @@ impl ResourceQuotas {
 }
 
 impl Plugin for ResourceQuotas {
-    fn stands_until(&self, _: &World, _: JobId) -> Option<Time> {
+    fn refusal_holds_until(&self, _: &World, _: JobId) -> Option<Time> {
         Some(Time::NEVER)
     }
 
-    fn job_enqueueable(&self, world: &World, job: JobId) -> Verdict {
+    fn job_enqueueable(&self, world: &World, job: JobId) -> EnqueueVote {
         let job = &world.jobs[job];
         let namespace = &job.key.namespace;
         let mut quotas = world.allowances_of(namespace).peekable();
         if quotas.peek().is_none() {
-            return Verdict::Permit;
+            return EnqueueVote::Permit;
         }
         let demand = world.quota_demand(job);
         for (key, quota) in quotas {
             let over = self.over(namespace, quota, &demand);
             if !over.is_empty() {
-                return Verdict::Reject(Refusal::ResourceQuota { quota: key.clone(), over });
+                return EnqueueVote::Reject(Refusal::ResourceQuota { quota: key.clone(), over });
             }
         }
-        Verdict::Permit
+        EnqueueVote::Permit
     }
 
     fn job_enqueued(&mut self, world: &World, job: JobId) {
         let job = &world.jobs[job];
         if world.allowances_of(&job.key.namespace).next().is_some() {
             let demand = world.quota_demand(job);
-            self.admitted.entry(job.key.namespace.clone()).or_default().add(&demand);
+            self.inqueue.entry(job.key.namespace.clone()).or_default().add(&demand);
         }
     }
 }
@@ -116,20 +122,20 @@ mod tests {
 
     fn refusal(plugin: &ResourceQuotas, world: &World, name: &str) -> Option<String> {
         match plugin.job_enqueueable(world, job_of(world, name)) {
-            Verdict::Reject(refusal) => Some(refusal.text(&world.dims)),
-            Verdict::Permit => None,
-            Verdict::Abstain => panic!("no opinion on {name}"),
+            EnqueueVote::Reject(refusal) => Some(refusal.text(&world.dims)),
+            EnqueueVote::Permit => None,
+            EnqueueVote::Abstain => panic!("no opinion on {name}"),
         }
     }
 
     #[test]
-    fn min_resources_must_fit_what_quotas_leave() {
+    fn min_resources_must_fit_each_quota() {
         for (hard, used, asked, over) in [
             ("cpu=10", "cpu=6", "cpu=4", None),
             ("cpu=10", "cpu=6", "cpu=5", Some("cpu (1 more)")),
             ("requests.cpu=10", "requests.cpu=6", "cpu=5", Some("cpu (1 more)")),
             ("cpu=10", "cpu=6", "requests.cpu=5", Some("cpu (1 more)")),
-            // The stricter of two names for the same counts, and an amount with two names counts once.
+            // Of two names of one resource the lower quota counts, and an amount under two names counts once.
             ("cpu=20 requests.cpu=10", "cpu=6 requests.cpu=6", "cpu=5 requests.cpu=4", Some("cpu (1 more)")),
             ("limits.cpu=10", "limits.cpu=9", "cpu=5", None),
             ("limits.cpu=10", "limits.cpu=9", "limits.cpu=2", Some("limits.cpu (1 more)")),
@@ -148,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn quotas_of_other_namespaces_do_not_matter() {
+    fn quotas_of_other_namespaces_do_not_count() {
         let other =
             QuotaInfo { key: Key::new("other", "q"), hard: resources("cpu=1"), ..QuotaInfo::default() };
         let mut world = world_of([asking("g", "cpu=5"), other.into(), quota("wide", "cpu=9", "")]);
@@ -160,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_admitted_in_a_cycle_counts() {
+    fn jobs_admitted_in_the_session_count() {
         let world = world_of([
             quota("q", "cpu=10", ""),
             asking("a", "cpu=6"),
@@ -175,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_admitted_earlier_counts_until_its_pods_are_there() {
+    fn an_admitted_job_counts_until_its_pods_exist() {
         let mut world = world_of([quota("q", "cpu=10", ""), asking("a", "cpu=6"), asking("b", "cpu=5")]);
         let a = job_of(&world, "a");
         world.jobs[a].phase = Phase::Inqueue;
@@ -189,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn pods_that_exist_are_part_of_what_is_used() {
+    fn existing_pods_of_a_job_count_once() {
         let mut world = world_of([quota("q", "cpu=3 pods=3", "cpu=2 pods=2"), asking("g", "cpu=3 pods=3")]);
         world.apply(running(member("g", 0, "cpu=1"), "n").into());
         assert!(refusal(&ResourceQuotas::default(), &world, "g").is_some());
@@ -198,6 +204,6 @@ mod tests {
         world.apply(quota("q", "cpu=0", "cpu=9"));
         world.apply(pod("solo", "cpu=1").into());
         let solo = world.job_named(JobKind::Solo, &Key::new("ns", "solo")).unwrap();
-        assert_eq!(ResourceQuotas::default().job_enqueueable(&world, solo), Verdict::Permit);
+        assert_eq!(ResourceQuotas::default().job_enqueueable(&world, solo), EnqueueVote::Permit);
     }
 }

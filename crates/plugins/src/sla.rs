@@ -1,10 +1,10 @@
-//! sla: nobody waits longer than was agreed.
+//! sla: a job waits no longer than its agreed waiting time.
 //!
-//! A job's waiting time is its annotation `volcano.sh/sla-waiting-time` (or `sla-waiting-time`), else the argument; what
-//! is no duration above 0 counts as missing.
-//! - Jobs by `creation + waiting time`, earliest first; jobs without a waiting time last.
-//! - A job that has waited so long is admitted, and keeps the room it has found although its gang is not whole, unless
-//!   another plugin of the same tier or of one before it refuses.
+//! The waiting time of a job is its annotation `volcano.sh/sla-waiting-time` (or `sla-waiting-time`), else the
+//! argument; a value that is no duration above 0 counts as missing. The deadline is `creation + waiting time`.
+//! - Job order: the earliest deadline first; jobs without a waiting time last.
+//! - After its deadline a job is enqueueable, and pipelined (it keeps the nodes found so far) though its gang is not
+//!   whole, unless another plugin of the same tier or of an earlier tier rejects it.
 //!
 //! Source: Volcano's sla plugin.
 use std::cmp::Ordering;
@@ -15,7 +15,7 @@ use phalanx_cluster::event::{Phase, Time};
 use phalanx_cluster::id::JobId;
 use phalanx_cluster::{Job, World};
 use phalanx_framework::conf::{ArgKind, ArgSpec, Rule};
-use phalanx_framework::plugin::{Mark, Opening, Plugin, PluginDef, Verdict, Vote};
+use phalanx_framework::plugin::{EnqueueVote, ObjectField, Plugin, PluginContext, PluginDef, Vote};
 
 const WAITING_TIME: &str = "sla-waiting-time";
 
@@ -23,19 +23,19 @@ const ARGS: &[ArgSpec] = &[ArgSpec {
     name: WAITING_TIME,
     kind: ArgKind::Duration(&[Rule::at_least(1)]),
     default: "",
-    doc: "How long a job may wait that carries no waiting time of its own; for ever when missing.",
+    doc: "How long a job without an annotation may wait; without limit when missing.",
 }];
 
-const READS: &[Mark] = &[Mark::new(
+const READS: &[ObjectField] = &[ObjectField::new(
     SLA_WAITING_TIME,
     "annotation of a PodGroup, or of a pod without one",
     "the argument",
-    "How long it may wait, a duration above 0 such as `30m`; `sla-waiting-time` means the same.",
+    "How long the job may wait, a duration above 0 such as `30m`; `sla-waiting-time` means the same.",
 )];
 
 pub(super) const DEF: PluginDef = PluginDef {
     name: "sla",
-    summary: "Jobs go by the time until which they must have started; one that waited too long is let in.",
+    summary: "Jobs are ordered by the deadline of their waiting time; a job past its deadline is admitted.",
     args: ARGS,
     reads: READS,
     open: |opening| Box::new(Sla::open(opening)),
@@ -43,60 +43,60 @@ pub(super) const DEF: PluginDef = PluginDef {
 
 struct Sla {
     now: Time,
-    /// In milliseconds.
-    waiting: Option<i64>,
+    /// The argument.
+    waiting_ms: Option<i64>,
 }
 
 impl Sla {
-    fn open(opening: Opening<'_>) -> Self {
-        Self { now: opening.now, waiting: opening.args.text(WAITING_TIME).and_then(waiting_time) }
+    fn open(opening: PluginContext<'_>) -> Self {
+        Self { now: opening.now, waiting_ms: opening.args.text(WAITING_TIME).and_then(waiting_ms) }
     }
 
-    /// When a job has waited long enough.
-    fn due(&self, job: &Job) -> Option<Time> {
-        let own = |key| job.annotations.get(key).and_then(waiting_time);
-        let waiting = own(SLA_WAITING_TIME).or_else(|| own(BARE_SLA_WAITING_TIME)).or(self.waiting)?;
-        Some(Time(job.created.0.saturating_add(waiting)))
+    fn deadline(&self, job: &Job) -> Option<Time> {
+        let own = |key| job.annotations.get(key).and_then(waiting_ms);
+        let waiting_ms = own(SLA_WAITING_TIME).or_else(|| own(BARE_SLA_WAITING_TIME)).or(self.waiting_ms)?;
+        Some(Time(job.created.0.saturating_add(waiting_ms)))
     }
 
-    fn is_due(&self, job: &Job) -> bool {
-        self.due(job).is_some_and(|due| due <= self.now)
+    fn is_overdue(&self, job: &Job) -> bool {
+        self.deadline(job).is_some_and(|due| due <= self.now)
     }
 }
 
-fn waiting_time(text: &str) -> Option<i64> {
-    parse_duration(text).filter(|waiting| *waiting > 0)
+fn waiting_ms(text: &str) -> Option<i64> {
+    parse_duration(text).filter(|ms| *ms > 0)
 }
 
-/// It is not admitted yet, or a task of it has no place.
+/// Whether a job is not admitted yet, or has a task without a node.
 fn waits(job: &Job) -> bool {
     job.exists && (job.phase == Phase::Pending || job.waiting() > 0)
 }
 
 impl Plugin for Sla {
-    fn stands_until(&self, world: &World, job: JobId) -> Option<Time> {
-        let due = self.due(&world.jobs[job]).unwrap_or(Time::NEVER);
+    fn refusal_holds_until(&self, world: &World, job: JobId) -> Option<Time> {
+        let due = self.deadline(&world.jobs[job]).unwrap_or(Time::NEVER);
         (due > self.now).then_some(due)
     }
 
     fn job_order(&self, world: &World, a: JobId, b: JobId) -> Ordering {
-        let due = |job: JobId| self.due(&world.jobs[job]).unwrap_or(Time(i64::MAX));
+        let due = |job: JobId| self.deadline(&world.jobs[job]).unwrap_or(Time(i64::MAX));
         due(a).cmp(&due(b))
     }
 
-    fn job_enqueueable(&self, world: &World, job: JobId) -> Verdict {
-        if self.is_due(&world.jobs[job]) { Verdict::Permit } else { Verdict::Abstain }
+    fn job_enqueueable(&self, world: &World, job: JobId) -> EnqueueVote {
+        if self.is_overdue(&world.jobs[job]) { EnqueueVote::Permit } else { EnqueueVote::Abstain }
     }
 
     fn job_pipelined(&self, world: &World, job: JobId) -> Vote {
-        if self.is_due(&world.jobs[job]) { Vote::Permit } else { Vote::Abstain }
+        if self.is_overdue(&world.jobs[job]) { Vote::Permit } else { Vote::Abstain }
     }
 
-    /// Those that are parked are called when they are due, and those that are off have their time.
+    /// The next deadline of a job that the next cycle looks at. The backlog looks at other jobs at their deadlines
+    /// anyway.
     fn wake(&self, world: &World) -> Option<Time> {
-        let awake = world.awake_jobs().into_iter().map(|id| &world.jobs[id]);
+        let awake = world.pending_jobs().map(|(_, job)| job);
         let waiting = awake.filter(|job| waits(job));
-        waiting.filter_map(|job| self.due(job)).filter(|due| *due > self.now).min()
+        waiting.filter_map(|job| self.deadline(job)).filter(|due| *due > self.now).min()
     }
 }
 
@@ -112,9 +112,9 @@ mod tests {
     }
 
     #[test]
-    fn a_job_is_due_by_its_own_waiting_time_or_by_the_argument() {
-        type Case<'a> = (&'a [(&'a str, &'a str)], Option<&'a str>, Option<i64>);
-        let cases: &[Case<'_>] = &[
+    fn the_deadline_follows_the_annotation_or_the_argument() {
+        type DueCase<'a> = (&'a [(&'a str, &'a str)], Option<&'a str>, Option<i64>);
+        let cases: &[DueCase<'_>] = &[
             (&[], None, None),
             (&[], Some("1m"), Some(61_000)),
             (&[], Some("-1m"), None),
@@ -130,13 +130,13 @@ mod tests {
             let world = world_of([waiting("g", 1_000, annotations)]);
             let args: Vec<_> = argument.iter().map(|text| (WAITING_TIME, (*text).into())).collect();
             let plugin = opened(Sla::open, &world, Time(0), &args);
-            let due = plugin.due(&world.jobs[job_of(&world, "g")]).map(|due| due.0);
+            let due = plugin.deadline(&world.jobs[job_of(&world, "g")]).map(|due| due.0);
             assert_eq!(due, *expected, "{annotations:?} {argument:?}");
         }
     }
 
     #[test]
-    fn the_next_cycle_is_due_when_a_job_that_waits_is() {
+    fn the_next_cycle_comes_at_the_next_deadline_of_a_waiting_job() {
         let jobs = [("a", 0, "9s"), ("b", 0, "5s"), ("never", 0, ""), ("past", 0, "1s")];
         let mut world =
             world_of(jobs.map(|(name, created, time)| waiting(name, created, &[(SLA_WAITING_TIME, time)])));
@@ -147,11 +147,11 @@ mod tests {
         assert_eq!(wake(&world, 9_000), None);
         let status = GroupStatus { phase: Phase::Running, ..GroupStatus::default() };
         world = world_of([PodGroupInfo { status, ..waiting("a", 0, &[(SLA_WAITING_TIME, "9s")]) }]);
-        assert_eq!(wake(&world, 2_000), None, "nothing of it waits");
+        assert_eq!(wake(&world, 2_000), None, "no task of the job waits");
     }
 
     #[test]
-    fn who_is_due_first_goes_first_and_who_is_never_due_last() {
+    fn jobs_are_ordered_by_deadline_and_without_one_last() {
         let jobs = [("late", 0, "9s"), ("early", 5_000, "1s"), ("never", 0, ""), ("same", 8_000, "1s")];
         let world =
             world_of(jobs.map(|(name, created, time)| waiting(name, created, &[(SLA_WAITING_TIME, time)])));
@@ -169,13 +169,17 @@ mod tests {
     }
 
     #[test]
-    fn a_job_is_let_in_once_it_has_waited_long_enough() {
+    fn an_overdue_job_is_enqueueable_and_pipelined() {
         let world = world_of([waiting("g", 1_000, &[(SLA_WAITING_TIME, "2s")])]);
         let job = job_of(&world, "g");
         for (now, permitted) in [(1_000, false), (2_999, false), (3_000, true), (9_000, true)] {
             let plugin = opened(Sla::open, &world, Time(now), &[]);
             let verdict = plugin.job_enqueueable(&world, job);
-            assert_eq!(verdict, if permitted { Verdict::Permit } else { Verdict::Abstain }, "at {now}");
+            assert_eq!(
+                verdict,
+                if permitted { EnqueueVote::Permit } else { EnqueueVote::Abstain },
+                "at {now}"
+            );
             let vote = plugin.job_pipelined(&world, job);
             assert_eq!(vote, if permitted { Vote::Permit } else { Vote::Abstain }, "at {now}");
         }

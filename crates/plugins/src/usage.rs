@@ -1,13 +1,16 @@
-//! usage: nodes by what is really in use on them.
+//! usage: filters and scores nodes by measured usage.
 //!
-//! Figures come from the source under `metrics` and count for five minutes; a node without figures passes, and scores 0.
-//! - A node is refused while more cpu or memory than its threshold is in use, in percent of what it can give.
-//! - Score: `100 * weight` times the mean of what is free of cpu and memory, by their weights.
-//! - Pods that came after the figures were taken are estimated for the score: `request_ratio` of their requests and
-//!   `burst_ratio` of what their limits are above that, at most their limits; `be_cpu` and `be_mem` for one that requests
-//!   nothing. Where that takes a node to `risk_threshold` or above, they count `risk_factor` times.
+//! Figures come from the source under `metrics` and count for five minutes; a node without figures passes the filter,
+//! and scores 0.
+//! - A node is refused while its measured use of cpu or memory, in percent of its allocatable, is above the threshold.
+//! - Score: `100 * weight` times the mean of the unused parts of cpu and memory, by their weights.
+//! - For the score, the use of pods that were scheduled after the measurement is estimated: `request_ratio` of their
+//!   requests and `burst_ratio` of the part of their limits above the requests, at most their limits; `be_cpu` and
+//!   `be_mem` for a pod that requests nothing. Where the estimate takes the use of a node to `risk_threshold`, it
+//!   counts `risk_factor` times.
 //!
-//! Source: Volcano's usage plugin, where the risk factor is applied pod by pod as they come.
+//! Source: Volcano's usage plugin. Difference: Volcano applies the risk factor pod by pod, in the order of their
+//! arrival.
 use std::sync::Arc;
 
 use phalanx_resource::DimId;
@@ -16,7 +19,10 @@ use phalanx_cluster::diagnosis::Unfit;
 use phalanx_cluster::id::ClassId;
 use phalanx_cluster::{Newcomers, Node, World};
 use phalanx_framework::conf::{ArgKind, ArgSpec, Args, Rule, Value, quantity};
-use phalanx_framework::plugin::{NodeRules, Opening, Plugin, PluginDef, RoomFilter, RoomScorer};
+use phalanx_framework::placement::Fit;
+use phalanx_framework::plugin::{
+    NodeRules, Plugin, PluginContext, PluginDef, ResourceFilter, ResourceScorer,
+};
 
 const fn arg(name: &'static str, kind: ArgKind, default: &'static str, doc: &'static str) -> ArgSpec {
     ArgSpec { name, kind, default, doc }
@@ -27,8 +33,8 @@ const PART: ArgKind = ArgKind::Float(&[Rule::between(0, 1)]);
 
 const ARGS: &[ArgSpec] = &[
     arg("usage.weight", ArgKind::WEIGHT, "5", "Weight of the score."),
-    arg("cpu.weight", ArgKind::WEIGHT, "1", "Weight of cpu in it."),
-    arg("memory.weight", ArgKind::WEIGHT, "1", "Weight of memory in it."),
+    arg("cpu.weight", ArgKind::WEIGHT, "1", "Weight of cpu in the score."),
+    arg("memory.weight", ArgKind::WEIGHT, "1", "Weight of memory in the score."),
     arg(
         "thresholds",
         ArgKind::Section(&[
@@ -36,54 +42,74 @@ const ARGS: &[ArgSpec] = &[
             arg("mem", PERCENT, "80", "Percent of memory."),
         ]),
         "{cpu: 80, mem: 80}",
-        "Nodes above them take no pods; enablePredicate: false switches that off.",
+        "Nodes with a use above a threshold take no pods; enablePredicate: false switches the filter off.",
     ),
-    arg("estimator", ArgKind::Section(ESTIMATOR), "", "What pods use that are not in the figures yet."),
+    arg(
+        "estimator",
+        ArgKind::Section(ESTIMATOR),
+        "",
+        "Estimates the use of pods that are not in the figures yet.",
+    ),
 ];
 
 const ESTIMATOR: &[ArgSpec] = &[
-    arg("request_ratio", PART, "0.7", "The part of their requests."),
-    arg("burst_ratio", PART, "0", "The part of what their limits are above that."),
-    arg("risk_threshold", PART, "0.6", "Use of a node from which on they count for more."),
-    arg("risk_factor", ArgKind::Float(&[Rule::at_least(1)]), "1.2", "How much more."),
+    arg("request_ratio", PART, "0.7", "The part of the requests that pods are estimated to use."),
+    arg(
+        "burst_ratio",
+        PART,
+        "0",
+        "The part of the limits above the requests that pods are estimated to use.",
+    ),
+    arg(
+        "risk_threshold",
+        PART,
+        "0.6",
+        "The use of a node from which on the estimate counts `risk_factor` times.",
+    ),
+    arg(
+        "risk_factor",
+        ArgKind::Float(&[Rule::at_least(1)]),
+        "1.2",
+        "The factor of the estimate on such a node.",
+    ),
     arg(
         "be_cpu",
         ArgKind::Quantity,
         "250m",
-        "Cpu of a pod that requests nothing; a whole number is in thousandths.",
+        "The estimated cpu of a pod that requests nothing; a whole number is in millicores.",
     ),
-    arg("be_mem", ArgKind::Quantity, "200Mi", "Memory of such a pod; a whole number is in Mi."),
+    arg("be_mem", ArgKind::Quantity, "200Mi", "The estimated memory of such a pod; a whole number is in Mi."),
 ];
 
 pub(super) const DEF: PluginDef = PluginDef {
     name: "usage",
-    summary: "Keeps pods off nodes that are busy, by measured use, and prefers those with the least of it.",
+    summary: "Keeps pods off nodes with a high measured use, and prefers nodes with a low one.",
     args: ARGS,
     reads: &[],
     open: |opening| Box::new(UsageAware::open(opening)),
 };
 
-/// What a score reaches at most, before its weight.
+/// The highest score before its weight.
 const MAX_SCORE: f64 = 100.0;
 const MEASURED: [DimId; 2] = [DimId::CPU, DimId::MEMORY];
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct UsageAware {
     weight: f64,
-    /// Of cpu and memory, as everything in pairs below.
+    /// Of cpu and memory, like all pairs below.
     weights: [f64; 2],
-    /// As parts of a whole.
+    /// Parts of the allocatable, from 0 to 1.
     thresholds: [f64; 2],
     request_ratio: f64,
     burst_ratio: f64,
     risk_threshold: f64,
     risk_factor: f64,
-    /// In thousandths of a core, and bytes.
+    /// In millicores and bytes.
     best_effort: [f64; 2],
 }
 
 impl UsageAware {
-    fn open(opening: Opening<'_>) -> Self {
+    fn open(opening: PluginContext<'_>) -> Self {
         let args = opening.args;
         let weight =
             |key, default| Some(args.weight(key, default)).filter(|weight| *weight >= 0).unwrap_or(default);
@@ -108,7 +134,7 @@ impl UsageAware {
         }
     }
 
-    /// What newcomers use, in thousandths of a core and bytes.
+    /// The estimated use of pods scheduled after the measurement, in millicores and bytes.
     fn estimate(&self, newcomers: &Newcomers, risk: f64) -> [f64; 2] {
         [0, 1].map(|at| {
             let (request, burst) = (newcomers.request[at] as f64, newcomers.burst[at] as f64);
@@ -117,13 +143,13 @@ impl UsageAware {
         })
     }
 
-    /// The mean of two figures by the weights of cpu and memory; 0 when they weigh nothing.
+    /// The mean of two figures by the weights of cpu and memory; 0 when both weights are 0.
     fn mean(&self, figures: [f64; 2]) -> f64 {
         let sum: f64 = self.weights.iter().sum();
         if sum == 0.0 { 0.0 } else { (figures[0] * self.weights[0] + figures[1] * self.weights[1]) / sum }
     }
 
-    /// The use of a node with its newcomers, as parts of what it can give.
+    /// The measured use of a node plus the estimate, as parts of its allocatable.
     fn load(&self, node: &Node, measured: [f64; 2], newcomers: &Newcomers) -> [f64; 2] {
         let with = |risk: f64| {
             let estimate = self.estimate(newcomers, risk);
@@ -141,7 +167,7 @@ fn ratio(args: &Args, key: &str, default: f64) -> f64 {
     Some(args.float(key, default)).filter(|ratio| (0.0..=1.0).contains(ratio)).unwrap_or(default)
 }
 
-/// A quantity in units, or a whole number of this many units each.
+/// A quantity, or a whole number in multiples of `unit`.
 fn best_effort(args: &Args, key: &str, unit: f64) -> Option<f64> {
     match args.get(key)? {
         Value::Int(number) => Some(*number as f64 * unit).filter(|amount| *amount >= 0.0),
@@ -153,34 +179,34 @@ impl Plugin for UsageAware {
     fn filters(&self, _: &World, _: ClassId, rules: &mut NodeRules) {
         let texts = ["cpu", "memory"]
             .map(|name| format!("the {name} load of the node exceeds the upper limit").into());
-        rules.room_filters.push(Box::new(NotBusy { thresholds: self.thresholds, texts }));
+        rules.resource_filters.push(Box::new(UsageThresholdFilter { thresholds: self.thresholds, texts }));
     }
 
     fn scorers(&self, _: &World, _: ClassId, rules: &mut NodeRules) {
         if self.weight > 0.0 {
-            rules.room_scorers.push(Box::new(Free(*self)));
+            rules.resource_scorers.push(Box::new(UsageScorer(*self)));
         }
     }
 }
 
-/// Refuses nodes above a threshold.
-struct NotBusy {
+/// Refuses nodes with a use above a threshold.
+struct UsageThresholdFilter {
     thresholds: [f64; 2],
     texts: [Arc<str>; 2],
 }
 
-impl RoomFilter for NotBusy {
-    fn check(&self, node: &Node, _: bool) -> Result<(), Unfit> {
+impl ResourceFilter for UsageThresholdFilter {
+    fn check(&self, node: &Node, _: Fit) -> Result<(), Unfit> {
         let Some(usage) = &node.usage else { return Ok(()) };
         let over = usage.parts().iter().zip(&self.thresholds).position(|(part, threshold)| part > threshold);
         over.map_or(Ok(()), |at| Err(Unfit::Other(self.texts[at].clone())))
     }
 }
 
-/// Scores what is free.
-struct Free(UsageAware);
+/// Scores the unused parts.
+struct UsageScorer(UsageAware);
 
-impl RoomScorer for Free {
+impl ResourceScorer for UsageScorer {
     fn score(&self, node: &Node) -> f64 {
         let Some(usage) = &node.usage else { return 0.0 };
         let load = self.0.load(node, usage.parts(), &usage.newcomers);
@@ -214,7 +240,7 @@ mod tests {
     }
 
     fn score(world: &World, list: &[(&str, Value)]) -> f64 {
-        Free(open(list)).score(the_node(world))
+        UsageScorer(open(list)).score(the_node(world))
     }
 
     fn close(a: f64, b: f64) -> bool {
@@ -222,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn arguments_out_of_range_count_as_the_default() {
+    fn arguments_out_of_range_have_their_default() {
         let thresholds = [("cpu", Value::from(101)), ("mem", (-1).into())].into();
         let estimator = [
             ("request_ratio", Value::from(1.5)),
@@ -248,13 +274,13 @@ mod tests {
     }
 
     #[test]
-    fn busy_nodes_are_refused_while_the_figures_are_fresh() {
+    fn nodes_above_a_threshold_are_refused_while_the_figures_are_fresh() {
         let check = |world: &World, list: &[(&str, Value)]| {
             let plugin = open(list);
             let mut rules = NodeRules::default();
             let world_class = world.tasks[task_of(world, "p")].class;
             plugin.filters(world, world_class, &mut rules);
-            let fits = rules.room_filters[0].check(the_node(world), false);
+            let fits = rules.resource_filters[0].check(the_node(world), Fit::Idle);
             fits.err().map(|unfit| unfit.text(&world.dims))
         };
         let refused = |name: &str| Some(format!("the {name} load of the node exceeds the upper limit"));
@@ -279,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn the_score_is_what_is_free_by_the_weights() {
+    fn the_score_is_the_weighted_mean_of_the_unused_parts() {
         let mut world = world_of([node("n", "cpu=10 memory=10Gi")]);
         assert_eq!(score(&world, &[]), 0.0, "no figures");
         world.apply(measured("2", "5Gi", 0).into());
@@ -291,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn pods_that_came_since_are_estimated() {
+    fn the_use_of_pods_scheduled_after_the_measurement_is_estimated() {
         let estimate = |list: &[(&str, Value)], pods: Vec<PodInfo>| {
             let mut world = world_of([node("n", "cpu=10 memory=10Gi")]);
             for pod in pods {
@@ -315,7 +341,7 @@ mod tests {
         assert!(close(estimate(&[], new()), 14.0));
         assert!(
             close(estimate(&[], vec![at(Some(Time(970)), pod("p", "cpu=2"))]), 0.0),
-            "it is in the figures"
+            "scheduled before the measurement"
         );
         assert!(close(estimate(&[], vec![at(None, pod("p", "cpu=2"))]), 0.0));
         assert!(close(estimate(&estimator("request_ratio", 1.0), new()), 20.0));

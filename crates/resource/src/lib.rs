@@ -27,5 +27,7 @@ mod request;
 pub use amounts::Amounts;
 pub use ceilings::Ceilings;
 pub use dims::{DimId, Dims};
-pub use quantity::{Quantity, QuantityError, format_bytes, format_milli, format_things, format_units};
+pub use quantity::{
+    Quantity, QuantityError, describe_bytes, format_bytes, format_milli, format_things, format_units,
+};
 pub use request::{InitContainer, PodResources};

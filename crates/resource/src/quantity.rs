@@ -239,9 +239,14 @@ pub fn format_things(milli: i64) -> String {
     if milli % 1000 == 0 {
         return format_milli(milli);
     }
-    let sign = if milli < 0 { "-" } else { "" };
-    let (whole, part) = (milli.unsigned_abs() / 1000, milli.unsigned_abs() % 1000);
-    format!("{sign}{whole}.{part:03}").trim_end_matches('0').to_owned()
+    thousandths(milli)
+}
+
+/// Thousandths as a decimal number: 66667 is `66.667`, 4000 is `4`.
+fn thousandths(count: i64) -> String {
+    let sign = if count < 0 { "-" } else { "" };
+    let (whole, part) = (count.unsigned_abs() / 1000, count.unsigned_abs() % 1000);
+    format!("{sign}{whole}.{part:03}").trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
 /// Whole units as canonical decimal text: 4 is `4`, 4000 is `4k`.
@@ -257,6 +262,18 @@ pub fn format_bytes(bytes: i64) -> String {
     let steps = (bytes.trailing_zeros() / 10) as usize;
     let suffix = ["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"][steps];
     format!("{}{suffix}", bytes >> (10 * steps))
+}
+
+/// Bytes for people: as [`format_bytes`], but what has more than six digits is rounded to thousandths of a larger unit.
+pub fn describe_bytes(bytes: i64) -> String {
+    let exact = format_bytes(bytes);
+    if exact.trim_matches(|digit: char| !digit.is_ascii_digit()).len() <= 6 {
+        return exact;
+    }
+    let steps = (bytes.unsigned_abs().ilog2() / 10).min(4);
+    let suffix = ["", "Ki", "Mi", "Gi", "Ti"][steps as usize];
+    let count = (i128::from(bytes) * 1000) >> (10 * steps);
+    format!("{}{suffix}", thousandths(count as i64))
 }
 
 /// `mantissa × 10^exponent` with the largest suffix that leaves no fraction.

@@ -260,7 +260,7 @@ impl Engine {
         }
         let took = started.elapsed();
         self.metrics.cycle(took);
-        self.metrics.pending(self.world.pending());
+        self.metrics.pending(self.scheduler.pending(&mut self.world));
         debug!(cycle = outcome.cycle, decisions = decided, ?took, "cycle");
         self.pace.ended(Instant::now(), took);
         let wake = outcome

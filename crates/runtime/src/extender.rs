@@ -18,7 +18,7 @@ use http_body_util::{BodyExt, Limited};
 use phalanx_cluster::World;
 use phalanx_cluster::id::{NodeId, TaskId};
 use phalanx_core::decision::Binding;
-use phalanx_framework::extender::{Answer, Ask, Endpoint, Extender};
+use phalanx_framework::extender::{Endpoint, Extender, ExtenderRequest, ExtenderResponse};
 use rustc_hash::FxHashMap;
 use serde_json::{Value, json};
 use tokio::runtime::Handle;
@@ -133,7 +133,7 @@ impl HttpExtender {
         url: &str,
         timeout: Duration,
         (task, nodes): (TaskId, &[NodeId]),
-    ) -> Answer {
+    ) -> ExtenderResponse {
         let task = volcano::task(world, task);
         let ask = |node: NodeId| {
             let body = json!({"task": &task, "node": volcano::node(world, node)});
@@ -147,15 +147,21 @@ impl HttpExtender {
                 Err(error) => failed.push((node, error.into())),
             }
         }
-        Answer::Nodes { refused, failed }
+        ExtenderResponse::Nodes { refused, failed }
     }
 }
 
 impl Extender for HttpExtender {
-    fn ask(&self, endpoint: &Endpoint, verb: &str, world: &World, ask: &Ask) -> Result<Answer, Arc<str>> {
+    fn ask(
+        &self,
+        endpoint: &Endpoint,
+        verb: &str,
+        world: &World,
+        ask: &ExtenderRequest,
+    ) -> Result<ExtenderResponse, Arc<str>> {
         let (url, timeout) = (format!("{}/{verb}", endpoint.url), timeout(endpoint));
         let exchange = async {
-            if let Ask::Predicate(task, nodes) = ask {
+            if let ExtenderRequest::Predicate(task, nodes) = ask {
                 return Ok(self.predicate(world, &url, timeout, (*task, nodes)).await);
             }
             let names_only = endpoint.knows_objects;

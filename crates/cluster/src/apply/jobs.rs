@@ -6,7 +6,7 @@ use phalanx_resource::Amounts;
 use crate::event::{Key, Phase, PodGroupInfo, PodInfo};
 use crate::id::{JobId, TaskId};
 use crate::priorities::Follower;
-use crate::{Job, JobKind, Role, Status, World};
+use crate::{Job, JobKind, Role, World};
 
 /// What a PodGroup asks for, in the World's terms.
 struct Asks<'a> {
@@ -65,7 +65,7 @@ impl World {
         self.count_job(queue, true);
         let id = self.jobs.insert(Job::new(key.clone(), kind, queue));
         self.job_ids.insert((kind, key), id);
-        self.wake_job(id);
+        self.job_changed(id);
         id
     }
 
@@ -89,8 +89,7 @@ impl World {
         // If it is no echo of what we wrote, nor of what stood there before, somebody else wrote it.
         let rewritten = job.replaced.as_ref() != Some(&info.status) && job.written != info.status;
         if changed || rewritten || self.standby {
-            // Before anything of it changes: what it was promised is counted while it sleeps.
-            self.wake_job(id);
+            self.job_changed(id);
         }
         if changed {
             self.doubt_reservations(id);
@@ -109,7 +108,7 @@ impl World {
         job.version = info.version;
         job.created = info.created;
         job.min_member = info.min_member;
-        job.sub_group_members = info.sub_group_members;
+        job.sub_groups = info.sub_groups;
         job.min_resources = min_resources;
         let asks_devices = !min_devices.is_zero();
         job.min_devices = min_devices;
@@ -147,7 +146,7 @@ impl World {
         let known = |(name, _): &(Arc<str>, u32)| job.roles.iter().any(|role| role.name == *name);
         self.queues[job.queue].name == *asks.queue
             && job.min_member == info.min_member
-            && job.sub_group_members == info.sub_group_members
+            && job.sub_groups == info.sub_groups
             && job.min_resources == asks.min_resources
             && job.min_devices == asks.min_devices
             && job.quota_request == asks.quota_request
@@ -178,7 +177,7 @@ impl World {
 
     pub(super) fn remove_group(&mut self, key: &Key) -> bool {
         let Some(id) = self.job_named(JobKind::Group, key) else { return false };
-        self.wake_job(id);
+        self.job_changed(id);
         let job = &mut self.jobs[id];
         job.exists = false;
         job.phase = Phase::Pending;
@@ -196,23 +195,10 @@ impl World {
         self.note_asking(id, false);
         self.follow_class(Follower::Job(id), false);
         if let Some(job) = self.jobs.remove(id) {
+            self.note_gone(id);
             self.job_ids.remove(&(job.kind, job.key));
             self.count_job(job.queue, false);
             self.drop_unused_queue(job.queue);
-        }
-    }
-
-    /// A job changed: who outranks it now may have what is reserved for it, and is to be called.
-    pub fn doubt_reservations(&mut self, job: JobId) {
-        if self.jobs[job].counts.of(Status::Pipelined) == 0 {
-            return;
-        }
-        let reserved = |task: &TaskId| {
-            let task = &self.tasks[*task];
-            task.node.filter(|_| task.status == Status::Pipelined)
-        };
-        for node in self.jobs[job].tasks.iter().filter_map(reserved).collect::<Vec<_>>() {
-            self.note_freed(node);
         }
     }
 }

@@ -34,7 +34,7 @@ impl World {
             }
             Event::PriorityClassGone(name) => self.set_priority_class(&name, None),
             Event::Quota(info) => self.apply_quota(*info),
-            Event::QuotaGone(key) => self.allowances.remove(&key).is_some(),
+            Event::QuotaGone(key) => self.remove_quota(&key),
             Event::NodeUsage(info) => self.apply_usage(&info),
             Event::Namespace(info) => self.terms.set_namespace(&info.name, Some(info.labels)),
             Event::NamespaceGone(name) => self.terms.set_namespace(&name, None),

@@ -216,7 +216,7 @@ impl World {
         }
         // Most often it is an echo of what was written here.
         if let Some(job) = self.tasks[id].job.filter(|_| changed) {
-            self.wake_job(job);
+            self.job_changed(job);
         }
         if edited {
             self.pardon(self.tasks[id].job);

@@ -28,7 +28,7 @@ impl World {
         if self.tasks[id].class == class {
             return;
         }
-        self.without_waking(self.tasks[id].job, |world| world.change_class(id, class));
+        self.in_passing(|world| world.change_class(id, class));
     }
 
     pub(super) fn profile_of(&mut self, namespace: &Arc<str>, labels: &Labels) -> Option<ProfileId> {

@@ -317,6 +317,10 @@ impl super::Devices {
         }
     }
 
+    pub fn has_woken(&self) -> bool {
+        self.watchers.has_woken()
+    }
+
     pub fn take_woken(&mut self) -> Vec<Member> {
         self.watchers.take_woken()
     }

@@ -42,6 +42,8 @@ pub enum Protection {
     },
     /// Its gang would have to go whole, which the action's argument forbids.
     Whole,
+    /// Its gang has a reservation, for which others may have been evicted.
+    Reserved,
     /// Its job took from this one again and again just now, itself or through others.
     Takes,
 }
@@ -58,6 +60,7 @@ impl Protection {
             Protection::Budgets => format!("{pods} that several PodDisruptionBudgets mean"),
             Protection::Queue(queue) => format!("{pods} in queue {queue}, which is not reclaimable"),
             Protection::Idle => format!("{pods} with requests, and it has none"),
+            Protection::Reserved => format!("{pods} of gangs with a reservation"),
             Protection::Takes => {
                 format!("{pods} of jobs that took from it again and again within ten minutes")
             }
@@ -183,7 +186,7 @@ impl Short {
                 format!(", which makes room for {room} of the {wanted} pod(s) that it needs")
             }
             Then::Free { dim, free, wanted } => {
-                let [free, wanted] = [free, wanted].map(|amount| dims.format(dim, amount));
+                let [free, wanted] = [free, wanted].map(|amount| dims.describe(dim, amount));
                 format!(", with which {} {free} is free, and it needs {wanted}", dims.name(dim))
             }
             Then::NoPlace => String::new(),

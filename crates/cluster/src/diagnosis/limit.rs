@@ -75,7 +75,7 @@ impl Limit {
     pub(super) fn remedy(&self, dims: &Dims) -> String {
         let Limit::Weight(parts) = self else { return String::new() };
         let part = |(dim, part, total): &(DimId, i64, i64)| {
-            format!("{} of {} {}", dims.format(*dim, *part), dims.format(*dim, *total), dims.name(*dim))
+            format!("{} of {} {}", dims.describe(*dim, *part), dims.describe(*dim, *total), dims.name(*dim))
         };
         let parts: Vec<String> = parts.iter().map(part).collect();
         format!(

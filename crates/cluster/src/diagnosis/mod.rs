@@ -4,6 +4,7 @@ mod limit;
 mod nodes;
 mod priority;
 mod queue;
+mod sub_groups;
 
 use std::sync::Arc;
 
@@ -15,6 +16,7 @@ pub use nodes::without_lack;
 pub use nodes::{Distance, FitError, Shortage, Unfit};
 pub use priority::{Priority, Source};
 pub use queue::QueueFault;
+pub use sub_groups::SubGroupFault;
 
 use crate::budget::Cut;
 use crate::event::Key;
@@ -67,15 +69,8 @@ pub enum Refusal {
         /// The role's minimum.
         wanted: u32,
     },
-    /// `subGroupPolicy` requires fewer sub-groups than there are, or more than `minMember` has pods for.
-    SubGroups {
-        /// Pods of the required sub-groups: the sum of `minSubGroups` × `subGroupSize`.
-        members: u32,
-        /// `minMember`.
-        min_member: u32,
-        /// Pods that exist and may run.
-        found: u32,
-    },
+    /// `minSubGroups` of its `subGroupPolicy` does not hold, or is not supported.
+    SubGroups(SubGroupFault),
     /// The job was not admitted.
     Enqueue {
         /// The plugin that refused.
@@ -201,17 +196,6 @@ pub enum Refusal {
     },
 }
 
-fn sub_groups(members: u32, min_member: u32, found: u32) -> String {
-    if members > min_member {
-        return format!(
-            "minSubGroups of subGroupPolicy requires {members} pods (minSubGroups × subGroupSize), minMember is {min_member}"
-        );
-    }
-    format!(
-        "minSubGroups of subGroupPolicy is supported only where all pods are required: {found} exist, minMember is {min_member}"
-    )
-}
-
 fn awaits_pod_group(wait: i64) -> String {
     let seconds = wait as f64 / 1000.0;
     format!(
@@ -253,7 +237,7 @@ impl Refusal {
             Refusal::NotEnoughPodsOfTask { role, found, wanted } => {
                 format!("not enough pods of task {role}: {found} exist, minTaskMember is {wanted}")
             }
-            Refusal::SubGroups { members, min_member, found } => sub_groups(*members, *min_member, *found),
+            Refusal::SubGroups(fault) => fault.text(),
             Refusal::Enqueue { plugin, text, missing } => {
                 format!("{text}{} (plugin {plugin})", list(": insufficient ", missing, dims))
             }
@@ -312,7 +296,7 @@ fn list(head: &str, amounts: &[(DimId, i64)], dims: &Dims) -> String {
     }
     let each: Vec<String> = amounts
         .iter()
-        .map(|(dim, amount)| format!("{} ({} more)", dims.name(*dim), dims.format(*dim, *amount)))
+        .map(|(dim, amount)| format!("{} ({} more)", dims.name(*dim), dims.describe(*dim, *amount)))
         .collect();
     format!("{head}{}", each.join(", "))
 }

@@ -126,10 +126,10 @@ impl Shortage {
         let mut text = format!("{LEAST_MISSING}{}: ", self.node);
         for (at, (name, dim, amount)) in missing.into_iter().enumerate() {
             let comma = if at > 0 { ", " } else { "" };
-            text.extend([comma, name, " ", &dims.format(dim, amount)]);
+            text.extend([comma, name, " ", &dims.describe(dim, amount)]);
         }
         if self.is_beyond_all() {
-            text.push_str(" (no node is large enough)");
+            text.push_str(" (no node that it may use is large enough)");
         }
         text
     }

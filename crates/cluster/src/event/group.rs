@@ -3,6 +3,7 @@ use std::sync::Arc;
 
 use super::{Key, Resources, Time};
 use crate::annotation::Annotations;
+use crate::label::Selector;
 
 /// The phase of a PodGroup.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -73,6 +74,21 @@ pub struct GroupStatus {
     pub conditions: Vec<Condition>,
 }
 
+/// An entry of `subGroupPolicy` with `minSubGroups`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct SubGroupPolicy {
+    /// `name`.
+    pub name: Arc<str>,
+    /// `labelSelector`: the pods of the policy.
+    pub selector: Selector,
+    /// `matchLabelKeys`: pods with equal values of these labels are one sub-group.
+    pub keys: Vec<Arc<str>>,
+    /// `subGroupSize`.
+    pub size: u32,
+    /// `minSubGroups`.
+    pub min: u32,
+}
+
 /// A PodGroup.
 #[derive(Clone, Debug, Default, PartialEq, Hash)]
 pub struct PodGroupInfo {
@@ -90,8 +106,8 @@ pub struct PodGroupInfo {
     pub min_member: u32,
     /// `minTaskMember`, by role.
     pub min_task_member: Vec<(Arc<str>, u32)>,
-    /// How many pods the required sub-groups have together, by `subGroupPolicy`: the sum of `minSubGroups` × `subGroupSize`.
-    pub sub_group_members: u32,
+    /// The policies with `minSubGroups`.
+    pub sub_groups: Vec<SubGroupPolicy>,
     /// `minResources`; without it the group is always admitted.
     pub min_resources: Option<Resources>,
     /// `priorityClassName`.

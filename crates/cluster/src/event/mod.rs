@@ -24,7 +24,7 @@ pub use device::{
     GivenDevice, LeftOut, PodClaim, SliceInfo, SliceNodes,
 };
 pub use figures::Contradiction;
-pub use group::{Condition, GroupRef, GroupStatus, Phase, PodGroupInfo};
+pub use group::{Condition, GroupRef, GroupStatus, Phase, PodGroupInfo, SubGroupPolicy};
 pub use node::{Measure, NodeInfo, NodeUsage, Taint, TaintEffect};
 pub use pod::{PodInfo, PodPhase, PodRef, PodRequests, QueueGate};
 pub use pod_rules::{NamespaceInfo, PodRules, PodSelector, PodTerm, Spread};

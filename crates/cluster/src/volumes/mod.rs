@@ -18,8 +18,8 @@ pub(crate) use choice::Chosen;
 use space::Piece;
 pub use wants::{Demand, Problem, Want, reaches, solve};
 
+use super::likeness::Member;
 use super::likeness::{VolumeLike, Watchers};
-use super::members::Member;
 use super::node::Stamp;
 use super::task::Hold;
 use crate::event::{AccessModes, Key, PvcInfo, StorageCapacityInfo, StorageClassInfo, VolumeInfo};
@@ -232,6 +232,10 @@ impl Volumes {
         if self.pvcs[id].asked == 1 {
             self.watchers.add(id, member);
         }
+    }
+
+    pub(super) fn has_woken(&self) -> bool {
+        self.watchers.has_woken()
     }
 
     pub(super) fn take_woken(&mut self) -> Vec<Member> {

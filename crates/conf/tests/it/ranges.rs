@@ -41,12 +41,12 @@ const OF_PLUGINS: &[(&str, &str, &str)] = &[
     (
         "tdm",
         "tdm.revocable-zone.a: 25:00-26:00",
-        "29: tdm.revocable-zone.a is the text \"25:00-26:00\"; the nodes of the zone are never lent; expected times of a day such as 10:00-21:00",
+        "29: tdm.revocable-zone.a is the text \"25:00-26:00\"; no pods may use the nodes of the zone; expected times of a day such as 10:00-21:00",
     ),
     (
         "tdm",
         "tdm.revocable-zone.a: 10 to 12",
-        "29: tdm.revocable-zone.a is the text \"10 to 12\"; the nodes of the zone are never lent; expected times of a day such as 10:00-21:00",
+        "29: tdm.revocable-zone.a is the text \"10 to 12\"; no pods may use the nodes of the zone; expected times of a day such as 10:00-21:00",
     ),
     (
         "tdm",
@@ -148,7 +148,7 @@ const OF_PLUGINS: &[(&str, &str, &str)] = &[
     (
         "extender",
         "extender.urlPrefix: not a url",
-        "27: extender.urlPrefix is the text \"not a url\"; every question fails; expected an address such as http://127.0.0.1:8888",
+        "27: extender.urlPrefix is the text \"not a url\"; every request fails; expected an address such as http://127.0.0.1:8888",
     ),
     (
         "extender",
@@ -163,7 +163,7 @@ const OF_PLUGINS: &[(&str, &str, &str)] = &[
     (
         "extender",
         "extender.kube.filterVerb: a b",
-        "33: extender.kube.filterVerb is the text \"a b\"; the question fails; expected a path such as filter",
+        "33: extender.kube.filterVerb is the text \"a b\"; the request fails; expected a path such as filter",
     ),
     (
         "nodeorder",
@@ -220,7 +220,7 @@ const OF_ACTIONS: &[(&str, &str, &str)] = &[
 const WORDS: [(&str, &str); 3] = [
     ("{DURATION}", "expected a duration such as 5m or 1h30m, at least 1ms"),
     ("{WEIGHT}", "expected an integer, at least 0 and at most 1000000"),
-    ("{SIDES}", "all nodes are on the same side of it; expected an integer, 0 to 100"),
+    ("{SIDES}", "all nodes are on the same side of the threshold; expected an integer, 0 to 100"),
 ];
 
 #[test]

@@ -9,8 +9,8 @@ use super::gates;
 use super::gather;
 use super::order::{self, Line};
 use super::work::Work;
+use crate::backlog;
 use crate::session::Session;
-use crate::waiting;
 use phalanx_cluster::Status;
 use phalanx_cluster::event::Phase;
 use phalanx_cluster::id::{JobId, QueueId};
@@ -32,7 +32,7 @@ pub(super) const DEF: ActionDef = ActionDef {
 fn run(session: &mut Session<'_>) {
     session.allocated = true;
     admit_without_enqueue(session);
-    let mut jobs = all_waiting(session);
+    let mut jobs = session.waiting_jobs();
     jobs.retain(|job| may_be_placed(session, *job));
     jobs.sort_unstable();
     gather::go_on(session, &jobs);
@@ -41,8 +41,8 @@ fn run(session: &mut Session<'_>) {
     // What is to be placed of a job is found out when it is its turn.
     let mut works: FxHashMap<JobId, Work> = FxHashMap::default();
     let mut line = Line::new(session, jobs);
-    for queue in session.hunt.queues() {
-        join_hunted(session, &mut line, queue);
+    for queue in session.walks.queues() {
+        join_fitting(session, &mut line, queue);
     }
     while let Some(queue) = line.first_queue(session) {
         serve_queue(session, &mut line, queue, &mut works);
@@ -53,12 +53,21 @@ fn run(session: &mut Session<'_>) {
 /// Where the action enqueue is not configured, every PodGroup is admitted whose queue takes jobs, also one without pods:
 /// Volcano's job controller creates the pods of a job once its PodGroup is Inqueue.
 fn admit_without_enqueue(session: &mut Session<'_>) {
-    for job in session.world.awake_jobs() {
-        if !is_admitted(session, job)
-            && let Err(refusal) = session.queue_blocked(job)
-        {
-            session.refuse(job, refusal);
-        }
+    if session.conf.has_action("enqueue") {
+        return;
+    }
+    for job in session.active_jobs() {
+        admit_if_queue_takes_jobs(session, job);
+    }
+}
+
+fn admit_if_queue_takes_jobs(session: &mut Session<'_>, job: JobId) {
+    if is_admitted(session, job) {
+        return;
+    }
+    match session.queue_blocked(job) {
+        Ok(()) => session.world.set_phase(job, Phase::Inqueue),
+        Err(refusal) => session.refuse(job, refusal),
     }
 }
 
@@ -77,27 +86,15 @@ fn may_be_placed(session: &mut Session<'_>, job: JobId) -> bool {
     Work::is_any(session, job)
 }
 
-fn all_waiting(session: &Session<'_>) -> Vec<JobId> {
-    session.world.waiting_jobs().map(|(id, _)| id).collect()
-}
-
-/// Whether a job is admitted; without the action enqueue it is admitted here if its queue takes jobs. Pods whose PodGroup
-/// does not exist count as admitted: `job_blocked` refuses them with that reason.
-fn is_admitted(session: &mut Session<'_>, job: JobId) -> bool {
-    let it = &session.world.jobs[job];
-    if it.phase != Phase::Pending || !it.exists {
-        return true;
-    }
-    let admitted = !session.conf.has_action("enqueue") && session.queue_blocked(job).is_ok();
-    if admitted {
-        session.world.jobs[job].phase = Phase::Inqueue;
-    }
-    admitted
+/// Whether a job is admitted. Pods whose PodGroup does not exist count as admitted: `job_blocked` refuses them with that reason.
+fn is_admitted(session: &Session<'_>, job: JobId) -> bool {
+    let job = &session.world.jobs[job];
+    job.phase != Phase::Pending || !job.exists
 }
 
 /// Puts the next one in line of those that waited for the same as one that was served.
 fn join_next(session: &mut Session<'_>, line: &mut Line, job: JobId, works: &mut FxHashMap<JobId, Work>) {
-    let Some(next) = waiting::call_next(session, job) else { return };
+    let Some(next) = backlog::try_next(session, job) else { return };
     works.remove(&next);
     if may_be_placed(session, next) {
         line.push(session, next);
@@ -105,13 +102,13 @@ fn join_next(session: &mut Session<'_>, line: &mut Line, job: JobId, works: &mut
 }
 
 /// Puts the next one of a queue in line of those that were not looked at so far and may fit.
-fn join_hunted(session: &mut Session<'_>, line: &mut Line, queue: QueueId) {
-    while let Some(job) = waiting::call_hunted(session, queue) {
+fn join_fitting(session: &mut Session<'_>, line: &mut Line, queue: QueueId) {
+    while let Some(job) = backlog::try_next_fitting(session, queue) {
         if may_be_placed(session, job) {
             line.push(session, job);
             return;
         }
-        session.hunt.served(queue, job, true);
+        session.walks.served(queue, job, true);
     }
 }
 
@@ -122,7 +119,7 @@ fn serve_queue(
     works: &mut FxHashMap<JobId, Work>,
 ) {
     if let Some(refusal) = session.overused(queue) {
-        session.hunt.leave(queue);
+        session.walks.leave(queue);
         for job in line.leave(queue) {
             if gather::is_gathering(session.world, job) {
                 gang::release(session, job);
@@ -145,8 +142,8 @@ fn serve_queue(
     if !in_vain {
         join_next(session, line, job, works);
     }
-    if session.hunt.served(queue, job, in_vain) {
-        join_hunted(session, line, queue);
+    if session.walks.served(queue, job, in_vain) {
+        join_fitting(session, line, queue);
     }
     if order::holds_up(session, job) {
         for behind in line.leave(queue) {

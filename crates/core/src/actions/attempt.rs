@@ -6,7 +6,7 @@ use crate::statement::Statement;
 use phalanx_cluster::Status;
 use phalanx_cluster::diagnosis::Refusal;
 use phalanx_cluster::id::{ClassId, JobId, TaskId};
-use phalanx_framework::placement::Room;
+use phalanx_framework::placement::Fit;
 
 /// One serving of a job: what could not be placed, and why.
 #[derive(Default)]
@@ -113,7 +113,7 @@ fn place(
     let session = statement.session();
     session.allocatable(session.world.jobs[job].queue, task)?;
     match session.spot(task) {
-        Some(spot) if spot.room == Room::Now => statement.allocate(task, spot.node),
+        Some(spot) if spot.fit == Fit::Idle => statement.allocate(task, spot.node),
         Some(spot) => statement.pipeline(task, spot.node),
         None => return Err(session.no_node(task)),
     }

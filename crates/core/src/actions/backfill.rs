@@ -6,8 +6,8 @@ use super::ActionDef;
 use super::gang::{self, Served};
 use super::order::{self, Line};
 use super::work::Work;
+use crate::backlog;
 use crate::session::Session;
-use crate::waiting;
 use phalanx_cluster::Status;
 use phalanx_cluster::event::Phase;
 use phalanx_cluster::id::{JobId, QueueId};
@@ -26,13 +26,8 @@ pub(super) const DEF: ActionDef = ActionDef {
 };
 
 fn run(session: &mut Session<'_>) {
-    let waiting: Vec<JobId> = session
-        .world
-        .waiting_jobs()
-        .filter(|(_, job)| job.phase != Phase::Pending)
-        .map(|(id, _)| id)
-        .collect();
-    let jobs: Vec<JobId> = waiting.into_iter().filter(|job| session.job_blocked(*job).is_ok()).collect();
+    let mut jobs = session.waiting_jobs();
+    jobs.retain(|job| session.world.jobs[*job].phase != Phase::Pending && session.job_blocked(*job).is_ok());
     let mut line = Line::new(session, jobs);
     // In the order in which they are found.
     for queue in line.queues_in_order(session) {
@@ -66,7 +61,7 @@ fn serve(session: &mut Session<'_>, line: &mut Line, job: JobId, work: &mut Work
     let before = pending(session);
     while !work.is_empty() && gang::serve(session, job, work) == Served::MoreToDo {}
     if pending(session) < before
-        && let Some(next) = waiting::call_next(session, job)
+        && let Some(next) = backlog::try_next(session, job)
         && session.job_blocked(next).is_ok()
     {
         line.push(session, next);

@@ -4,8 +4,8 @@
 //! behind it, unless its queue says `dequeueStrategy: fifo`. Source: Volcano's enqueue action.
 use super::ActionDef;
 use super::order::{self, Line};
+use crate::backlog;
 use crate::session::Session;
-use crate::waiting;
 use phalanx_cluster::event::Phase;
 use phalanx_cluster::id::JobId;
 use phalanx_cluster::{Job, JobKind};
@@ -20,8 +20,7 @@ pub(super) const DEF: ActionDef = ActionDef {
 
 fn run(session: &mut Session<'_>) {
     let pending: Vec<JobId> = session
-        .world
-        .awake_jobs()
+        .active_jobs()
         .into_iter()
         .filter(|id| {
             let job = &session.world.jobs[*id];
@@ -31,7 +30,9 @@ fn run(session: &mut Session<'_>) {
     let mut admissible = Vec::with_capacity(pending.len());
     for job in pending {
         match session.queue_blocked(job) {
-            Ok(()) if has_all(&session.world.jobs[job]) => session.world.jobs[job].phase = Phase::Inqueue,
+            Ok(()) if has_all(&session.world.jobs[job]) && !session.backlog.is_called(job) => {
+                session.world.set_phase(job, Phase::Inqueue);
+            }
             Ok(()) => admissible.push(job),
             Err(refusal) => session.refuse(job, refusal),
         }
@@ -40,7 +41,7 @@ fn run(session: &mut Session<'_>) {
     while let Some(queue) = line.first_queue(session) {
         let Some(job) = line.pop(session, queue) else { continue };
         if admit(session, job) {
-            if let Some(next) = waiting::call_next(session, job) {
+            if let Some(next) = backlog::try_next(session, job) {
                 line.push(session, next);
             }
         } else if order::is_strict(session, job) && !session.world.jobs[job].is_broken() {
@@ -63,7 +64,7 @@ fn hold_up(session: &mut Session<'_>, job: JobId, first: JobId) {
 /// Whether nothing is to be admitted of a job: the pod of a pod without PodGroup has its place. Nobody writes down that it
 /// was admitted, so at a start there is one for each of these that runs.
 fn has_all(job: &Job) -> bool {
-    job.kind == JobKind::Solo && job.min_resources.is_none() && job.waiting() == 0 && !job.is_called()
+    job.kind == JobKind::Solo && job.min_resources.is_none() && job.waiting() == 0
 }
 
 /// Admits a job, or notes why not.
@@ -75,7 +76,7 @@ fn admit(session: &mut Session<'_>, job: JobId) -> bool {
         return false;
     }
     session.job_enqueued(job);
-    session.world.jobs[job].phase = Phase::Inqueue;
+    session.world.set_phase(job, Phase::Inqueue);
     session.admitted_late |= !is_before_allocate(session.conf);
     true
 }

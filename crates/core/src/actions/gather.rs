@@ -86,13 +86,13 @@ fn begin(session: &mut Session<'_>, id: JobId) -> bool {
 }
 
 /// When a gang ends to gather room, or may gather it again after others have had it.
-pub(crate) fn turns(world: &World, now: Time) -> Option<Time> {
+pub(crate) fn turns(world: &World, jobs: &[JobId], now: Time) -> Option<Time> {
     let turn = |job: JobId| {
         let job = &world.jobs[job];
         let since = job.gathering.filter(|_| job.is_broken())?;
         Some(Time(since.0.saturating_add(if job.gathers { PATIENCE } else { 2 * PATIENCE })))
     };
-    world.awake_jobs().into_iter().filter_map(turn).filter(|turn| *turn > now).min()
+    jobs.iter().copied().filter_map(turn).filter(|turn| *turn > now).min()
 }
 
 fn keep_places(session: &mut Session<'_>, job: JobId) -> bool {

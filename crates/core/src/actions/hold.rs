@@ -11,7 +11,7 @@ use crate::eviction;
 use crate::session::Session;
 use crate::statement::Statement;
 use phalanx_cluster::id::{JobId, NodeId, TaskId};
-use phalanx_framework::placement::Room;
+use phalanx_framework::placement::Fit;
 
 /// The places of a gang that waits, in the order in which it is served.
 pub(super) type Places = Vec<(TaskId, NodeId)>;
@@ -23,7 +23,7 @@ type Merit = (usize, Reverse<usize>);
 const FEW: usize = 8;
 
 /// Whether a gang has all of its places and has to wait for some.
-pub(super) fn is_reserved(session: &Session<'_>, job: JobId) -> bool {
+pub(crate) fn is_reserved(session: &Session<'_>, job: JobId) -> bool {
     !session.job_ready(job) && session.job_pipelined(job)
 }
 
@@ -128,8 +128,8 @@ fn in_any_order(
 fn put(statement: &mut Statement<'_, '_>, (task, node): (TaskId, NodeId)) -> Option<bool> {
     let room = statement.session().room(task, node, &[])?;
     match room {
-        Room::Now => statement.allocate(task, node),
-        Room::Later => statement.pipeline(task, node),
+        Fit::Idle => statement.allocate(task, node),
+        Fit::FutureIdle => statement.pipeline(task, node),
     }
-    Some(room == Room::Later)
+    Some(room == Fit::FutureIdle)
 }

@@ -8,7 +8,7 @@ mod gangpreempt;
 mod gangreclaim;
 mod gates;
 pub(crate) mod gather;
-mod hold;
+pub(crate) mod hold;
 pub(crate) mod order;
 pub(crate) mod pack;
 mod preempt;

@@ -333,7 +333,7 @@ pub(crate) fn refuse_behind(session: &mut Session<'_>, job: JobId, first: JobId)
 
 /// Whether a job was told in this cycle to wait for one before it.
 pub(crate) fn is_behind(session: &Session<'_>, job: JobId) -> bool {
-    session.world.jobs[job].refusals.iter().any(|refusal| matches!(refusal, Refusal::Behind { .. }))
+    session.backlog.refusals.of(job).iter().any(|refusal| matches!(refusal, Refusal::Behind { .. }))
 }
 
 #[cfg(test)]

@@ -21,7 +21,7 @@ use around::Around;
 use phalanx_cluster::budget::{Budget, Cut};
 use phalanx_cluster::id::{ClaimId, JobId, NodeId, TaskId};
 use phalanx_cluster::{Class, Node, Status, World};
-use phalanx_framework::placement::Room;
+use phalanx_framework::placement::Fit;
 pub(crate) use volumes::is_exhaustive;
 
 /// Nodes that are looked at in the time that such a question takes.
@@ -52,7 +52,7 @@ pub(crate) fn may_help(session: &Session<'_>, tasks: &[TaskId]) -> bool {
     let world = &*session.world;
     let Some(first) = tasks.first() else { return false };
     let is_other = |task: &TaskId| {
-        let scope = |task: TaskId| session.tiers.scope(world, task, false);
+        let scope = |task: TaskId| session.tiers.scope_without_claims(world, task);
         world.tasks[*task].role != world.tasks[*first].role || scope(*task) != scope(*first)
     };
     is_intricate(world, tasks) || tasks[1..].iter().any(is_other)
@@ -157,8 +157,8 @@ impl Goal {
     /// Gives a task a node, if that has room and is unlike those that were tried.
     fn place(self, statement: &mut Statement<'_, '_>, task: TaskId, node: NodeId, tried: &[NodeId]) -> bool {
         match statement.session().room(task, node, tried) {
-            Some(Room::Now) => statement.allocate(task, node),
-            Some(Room::Later) if self.later => statement.pipeline(task, node),
+            Some(Fit::Idle) => statement.allocate(task, node),
+            Some(Fit::FutureIdle) if self.later => statement.pipeline(task, node),
             _ => return false,
         }
         true
@@ -187,7 +187,8 @@ fn items(session: &Session<'_>, tasks: &[TaskId]) -> Vec<Item> {
         // A claim that tasks have in common makes them others than those that ask for as much.
         let common: SmallVec<[ClaimId; 2]> = world.claims_in_common(*task).collect();
         // Claims of its own are told by what they ask for, not by their names.
-        let asks = (world.asks_of(*task), world.devices_of(*task), session.tiers.scope(world, *task, false));
+        let asks =
+            (world.asks_of(*task), world.devices_of(*task), session.tiers.scope_without_claims(world, *task));
         let alike = (asks, world.tasks[*task].role, common);
         let item = *at.entry(alike).or_insert_with(|| {
             items.push(Item { tasks: Vec::new() });

@@ -22,8 +22,7 @@ use phalanx_cluster::diagnosis::NoEviction;
 use phalanx_cluster::id::{NodeId, TaskId};
 use phalanx_cluster::{Budgets, Status};
 use phalanx_framework::conf::{Allowed, ArgKind, ArgSpec, Flag, Otherwise, Rule};
-use phalanx_framework::placement::Room;
-use phalanx_framework::plugin::Plugin;
+use phalanx_framework::placement::Fit;
 
 const NAME: &str = "shuffle";
 
@@ -54,7 +53,7 @@ fn run(session: &mut Session<'_>) {
     if victims.is_empty() {
         return;
     }
-    let keep = session.conf.action_args(NAME).duration(KEEP_ARG.name, KEEP);
+    let keep = session.conf.action_args(NAME).duration_ms(KEEP_ARG.name, KEEP);
     let moves = planned(session, victims, &leave);
     let mut statement = session.statement();
     for (task, _) in &moves {
@@ -72,7 +71,7 @@ fn run(session: &mut Session<'_>) {
 /// Those that plugins name of the running pods that may go, and which of them go whether there is a place for them or not.
 fn named(session: &Session<'_>) -> (Vec<TaskId>, FxHashSet<TaskId>) {
     let world = &*session.world;
-    if !session.tiers.with(Flag::Victim).any(Plugin::names_victims) {
+    if session.tiers.with(Flag::Victim).all(|plugin| plugin.rebalancer().is_none()) {
         return Default::default();
     }
     let budgets = Budgets::new(world);
@@ -82,9 +81,10 @@ fn named(session: &Session<'_>) -> (Vec<TaskId>, FxHashSet<TaskId>) {
     };
     let running: Vec<TaskId> = world.tasks.ids().filter(may_go).collect();
     let leave = RefCell::new(FxHashSet::default());
-    let victims = session.tiers.union(Flag::Victim, |plugin| {
-        let named = plugin.victim_tasks(world, &running);
-        if !plugin.moves_victims() {
+    let victims = session.tiers.sum_of_first_tier(Flag::Victim, |plugin| {
+        let Some(rebalancer) = plugin.rebalancer() else { return Vec::new() };
+        let named = rebalancer.victims(world, &running);
+        if !rebalancer.needs_other_node() {
             leave.borrow_mut().extend(named.iter().copied());
         }
         named
@@ -150,7 +150,7 @@ fn moved(
     if session.allocatable(session.world.jobs[job].queue, task).is_err() {
         return Ok(None);
     }
-    let best = session.spot(task).filter(|spot| spot.room == Room::Now && !left.contains(&spot.node));
+    let best = session.spot(task).filter(|spot| spot.fit == Fit::Idle && !left.contains(&spot.node));
     let node = match best {
         Some(spot) => Some(spot.node),
         None => any_place(session, task, left, steps)?,
@@ -170,5 +170,5 @@ fn any_place(
 ) -> Result<Option<NodeId>, NoEviction> {
     let nodes: Vec<NodeId> = session.world.nodes.ids().filter(|node| !left.contains(node)).collect();
     steps.scan(nodes.len())?;
-    Ok(nodes.into_iter().find(|node| session.room(task, *node, &[]) == Some(Room::Now)))
+    Ok(nodes.into_iter().find(|node| session.room(task, *node, &[]) == Some(Fit::Idle)))
 }

@@ -13,7 +13,7 @@ use crate::statement::Statement;
 use phalanx_cluster::event::Time;
 use phalanx_cluster::id::{JobId, NodeId, TaskId};
 use phalanx_cluster::{NoWay, Status};
-use phalanx_framework::placement::Room;
+use phalanx_framework::placement::Fit;
 
 /// A search of fewer steps does not rest: a few milliseconds.
 const SHORT: u64 = 2_000;
@@ -174,7 +174,7 @@ fn take_up_one(statement: &mut Statement<'_, '_>, job: JobId, task: TaskId) -> b
     let own = statement.session().world.tasks[task].node;
     let mut attempt = statement.nested();
     attempt.unplace(task);
-    let Some(spot) = attempt.session().spot(task).filter(|spot| spot.room == Room::Now) else { return false };
+    let Some(spot) = attempt.session().spot(task).filter(|spot| spot.fit == Fit::Idle) else { return false };
     attempt.allocate(task, spot.node);
     let session = attempt.session();
     let places = hold::places(session, job);

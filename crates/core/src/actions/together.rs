@@ -11,7 +11,7 @@ use crate::statement::Statement;
 use phalanx_cluster::budget::Cut;
 use phalanx_cluster::id::{JobId, NodeId, TaskId, TermId};
 use phalanx_cluster::{Node, World};
-use phalanx_framework::placement::Room;
+use phalanx_framework::placement::Fit;
 
 /// Domains that are tried for a gang at most.
 const DOMAINS: usize = 16;
@@ -93,7 +93,7 @@ impl Choice {
             let home = (room, many, node);
             let known = domains.entry(domain).or_insert(Domain { room: 0, home });
             known.room += many;
-            let better = |(room, many, _): (Room, u64, NodeId)| (room == Room::Now, many);
+            let better = |(room, many, _): (Fit, u64, NodeId)| (room == Fit::Idle, many);
             if better(home) > better(known.home) {
                 known.home = home;
             }
@@ -108,8 +108,8 @@ impl Choice {
             return false;
         }
         match session.room(self.first, home, &[]) {
-            Some(Room::Now) => statement.allocate(self.first, home),
-            Some(Room::Later) => statement.pipeline(self.first, home),
+            Some(Fit::Idle) => statement.allocate(self.first, home),
+            Some(Fit::FutureIdle) => statement.pipeline(self.first, home),
             None => return false,
         }
         true
@@ -119,7 +119,7 @@ impl Choice {
 /// A domain: its best node for the first task, and how many like it have room there.
 struct Domain {
     room: u64,
-    home: (Room, u64, NodeId),
+    home: (Fit, u64, NodeId),
 }
 
 /// How many tasks like this one a node has, or will have, room for.

@@ -26,7 +26,7 @@ pub(crate) fn lesser(session: &mut Session<'_>, job: JobId) -> Vec<JobId> {
     if session.world.queues[queue].own.pipelined.is_zero() {
         return Vec::new();
     }
-    let waiting: Vec<JobId> = session.world.waiting_jobs().map(|(id, _)| id).collect();
+    let waiting: Vec<JobId> = session.waiting_jobs();
     if session.searches.spend(job, waiting.len() / SCANNED).is_err() {
         return Vec::new();
     }
@@ -103,7 +103,7 @@ fn may_all_keep(session: &mut Session<'_>, job: JobId) -> bool {
 pub(crate) fn tell(session: &mut Session<'_>, outranked: &[JobId], taker: JobId) {
     for job in outranked {
         let by = session.world.jobs[taker].key.clone();
-        session.world.jobs[*job].refusals.retain(|refusal| !matches!(refusal, Refusal::Reserved(_)));
+        session.backlog.refusals.retain(*job, |refusal| !matches!(refusal, Refusal::Reserved(_)));
         session.refuse(*job, Refusal::Outranked(by));
     }
 }

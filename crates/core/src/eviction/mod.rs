@@ -36,8 +36,8 @@ use rustc_hash::FxHashMap;
 use crate::actions::order::{self, Line};
 use crate::actions::work::Work;
 use crate::actions::{gather, yielding};
+use crate::backlog;
 use crate::session::Session;
-use crate::waiting;
 pub(crate) use dry_run::may_keep;
 use failed_searches::FailedSearches;
 use feasibility::FeasibilityBounds;
@@ -123,8 +123,10 @@ pub(crate) fn run(session: &mut Session<'_>, mode: EvictionMode) {
 }
 
 /// Jobs that lack what they should have and have tasks to be placed.
-fn starving(session: &Session<'_>) -> Vec<JobId> {
-    session.world.waiting_jobs().map(|(id, _)| id).filter(|job| starves(session, *job)).collect()
+fn starving(session: &mut Session<'_>) -> Vec<JobId> {
+    let mut jobs = session.waiting_jobs();
+    jobs.retain(|job| starves(session, *job));
+    jobs
 }
 
 fn starves(session: &Session<'_>, job: JobId) -> bool {
@@ -139,7 +141,7 @@ fn starves(session: &Session<'_>, job: JobId) -> bool {
 
 /// Puts the next one in line of those that waited for the same as one that was served.
 fn join_next(session: &mut Session<'_>, line: &mut Line, job: JobId) {
-    if let Some(next) = waiting::call_next(session, job).filter(|next| starves(session, *next)) {
+    if let Some(next) = backlog::try_next(session, job).filter(|next| starves(session, *next)) {
         line.push(session, next);
     }
 }
@@ -311,7 +313,7 @@ impl Planner {
         self.may_ask(session, preemptor, mode)?;
         let protected = session.past.history.protected(&JobIdentity::of(session.world, preemptor.job));
         if let Some(until) = protected.until {
-            session.world.call_at(preemptor.job, until);
+            session.backlog.retry_at(preemptor.job, until);
         }
         let like = like(session, preemptor, mode, &protected);
         if let Some(why) = self.refused.get(&like) {
@@ -319,7 +321,7 @@ impl Planner {
         }
         if let Some((until, why)) = session.past.failed_searches.answer(&like) {
             if let Some(until) = until {
-                session.world.call_at(preemptor.job, until);
+                session.backlog.retry_at(preemptor.job, until);
             }
             return Err(refusal(why));
         }
@@ -330,7 +332,7 @@ impl Planner {
                 self.refused.clear();
                 self.nobody.clear();
                 session.past.failed_searches.evicted(&like);
-                session.world.jobs[preemptor.job].refusals.clear();
+                session.backlog.refusals.clear(preemptor.job);
                 let reserved = session.world.jobs[preemptor.job].counts.of(Status::Pipelined);
                 if reserved > 0 {
                     session.refuse(preemptor.job, Refusal::Reserved(reserved));
@@ -396,7 +398,7 @@ impl Planner {
 
 /// In the action's name, unless allocate says the same.
 fn not_entitled(session: &Session<'_>, preemptor: &Preemptor, mode: EvictionMode, why: Refusal) -> Refusal {
-    if session.world.jobs[preemptor.job].refusals.contains(&why) {
+    if session.backlog.refusals.of(preemptor.job).contains(&why) {
         return why;
     }
     Refusal::NotEntitled { action: mode.action(), why: Box::new(why) }

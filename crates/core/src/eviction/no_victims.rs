@@ -29,13 +29,13 @@ impl Asker {
             return None;
         }
         let minds = |plugin: &dyn Plugin| {
-            plugin.minds_request() && mode.ask(plugin, world, preemptor.last(), &[]).is_some()
+            plugin.depends_on_request() && mode.ask(plugin, world, preemptor.last(), &[]).is_some()
         };
         let minded = match mode.flag() {
             Some(flag) => session.tiers.with(flag).any(minds),
             None => session.tiers.every().any(minds),
         };
-        let guarded = || session.tiers.every().any(|plugin| plugin.guards_queues() && minds(plugin));
+        let guarded = || session.tiers.every().any(|plugin| plugin.queue_guard().is_some() && minds(plugin));
         (!minded && !guarded()).then(|| Self {
             queue: job.queue,
             priority: job.priority,

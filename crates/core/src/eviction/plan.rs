@@ -17,6 +17,7 @@ use super::potential_victims::{Loss, PotentialVictims, Victim};
 use super::preemptor::Preemptor;
 use super::steps::Steps;
 use crate::actions::gang;
+use crate::actions::hold;
 use crate::actions::together::Choice;
 use crate::decision::Cause;
 use crate::session::Session;
@@ -107,7 +108,7 @@ fn anybody(
 
 /// Whether each question about victims goes to another process: then few are asked, about many at once.
 pub(super) fn asks_others(session: &Session<'_>) -> bool {
-    session.tiers.every().any(Plugin::asks_others)
+    session.tiers.victims_are_judged_remotely()
 }
 
 /// Those whom plugins let go if nobody else had to: whom they do not let go alone they do not let go with others. That too
@@ -145,12 +146,18 @@ pub(super) fn together(
     }
     let picked = preemptor.as_if_whole(session, |session| {
         let ask = |plugin: &dyn Plugin, of: &[TaskId]| mode.ask(plugin, session.world, preemptor.last(), of);
-        session.tiers.victims(mode.flag(), None, &ids, ask)
+        session.tiers.intersect(mode.flag(), None, &ids, ask)
     });
-    let (_, picked) = picked.unwrap_or_default();
+    let picked = picked.map(|picked| picked.victims).unwrap_or_default();
     let mut budgets = Budgets::new(session.world);
     let picked: FxHashSet<TaskId> = picked.into_iter().filter(|task| budgets.take(*task)).collect();
     all.into_iter().filter(|(task, _)| picked.contains(task)).collect()
+}
+
+/// Whether a running pod of a job is protected because the job has a reservation: without the pod, victims that the job already
+/// preempted would have been evicted in vain. A preemptor that outranks the job in its queue may evict it.
+pub(super) fn keeps_reservation(session: &Session<'_>, preemptor: JobId, job: JobId) -> bool {
+    job != preemptor && hold::is_reserved(session, job) && !session.outranks(preemptor, job)
 }
 
 /// Whether a victim is still one, and one for this preemptor.
@@ -175,6 +182,7 @@ fn is_offered(session: &Session<'_>, preemptor: &Preemptor, mode: EvictionMode, 
     };
     world.tasks[victim.task].status == victim.status
         && mode.takes_from_job(preemptor.job, victim.job)
+        && !keeps_reservation(session, preemptor.job, victim.job)
         && (idle(victim.task) || !preemptor.is_idle(world))
         && lesser
 }
@@ -314,8 +322,8 @@ impl Search<'_, '_> {
         let (tier, picked) = preemptor.as_if_whole(self.session, |session| {
             let ask =
                 |plugin: &dyn Plugin, of: &[TaskId]| mode.ask(plugin, session.world, preemptor.last(), of);
-            let picked = session.tiers.victims(mode.flag(), tier, &ids, ask)?;
-            Some(outranked(session, preemptor, mode, offered, picked))
+            let picked = session.tiers.intersect(mode.flag(), tier, &ids, ask)?;
+            Some(outranked(session, preemptor, mode, offered, (picked.tier, picked.victims)))
         })?;
         if picked.is_empty() {
             return None;

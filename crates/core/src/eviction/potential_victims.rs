@@ -178,7 +178,7 @@ fn givers(session: &Session<'_>, preemptor: &Preemptor, mode: EvictionMode, gang
         return vec![preemptor.job];
     }
     if mode.kind() == EvictionKind::Preempt {
-        let equals = match (session.tiers.rank(mode.flag()), gangs) {
+        let equals = match (session.tiers.ranks_jobs(mode.flag()), gangs) {
             (true, _) => Equals::All,
             (false, true) => Equals::Spare,
             (false, false) => Equals::None,
@@ -196,7 +196,8 @@ pub(crate) fn lets_go<'a>(
     id: TaskId,
 ) -> bool {
     let world = &*session.world;
-    world.lets_itself_go(id, session.now) && !plugins.any(|plugin| plugin.protects(world, id))
+    world.lets_itself_go(id, session.now)
+        && !plugins.any(|plugin| plugin.protection().is_some_and(|part| part.protects(world, id)))
 }
 
 /// Dates the refusals that came since the last cycle.

@@ -12,7 +12,7 @@ use crate::statement::Statement;
 use phalanx_cluster::diagnosis::{NoEviction, Refusal};
 use phalanx_cluster::id::{ClassId, JobId, NodeId, TaskId};
 use phalanx_cluster::{Status, World};
-use phalanx_framework::placement::Room;
+use phalanx_framework::placement::Fit;
 
 /// What somebody is to be evicted for.
 #[derive(Clone, Debug)]
@@ -245,7 +245,7 @@ impl Preemptor {
 
 /// Gives a task a node, if its queue may have it and there is or will be room.
 pub(super) fn place(statement: &mut Statement<'_, '_>, task: TaskId) -> bool {
-    place_where(statement, task, |session| session.spot(task).map(|spot| (spot.node, spot.room)))
+    place_where(statement, task, |session| session.spot(task).map(|spot| (spot.node, spot.fit)))
 }
 
 /// The same on this node.
@@ -256,7 +256,7 @@ pub(super) fn place_on(statement: &mut Statement<'_, '_>, task: TaskId, node: No
 fn place_where(
     statement: &mut Statement<'_, '_>,
     task: TaskId,
-    find: impl Fn(&mut Session<'_>) -> Option<(NodeId, Room)>,
+    find: impl Fn(&mut Session<'_>) -> Option<(NodeId, Fit)>,
 ) -> bool {
     let session = statement.session();
     let Some(job) = session.world.tasks[task].job else { return false };
@@ -264,7 +264,7 @@ fn place_where(
         return false;
     }
     match find(session) {
-        Some((node, Room::Now)) => statement.allocate(task, node),
+        Some((node, Fit::Idle)) => statement.allocate(task, node),
         Some((node, _)) => statement.pipeline(task, node),
         None => return false,
     }

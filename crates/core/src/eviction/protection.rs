@@ -8,7 +8,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use super::feasibility::FeasibilityBounds;
 use super::history::{JobIdentity, ProtectedJobs};
 use super::mode::EvictionMode;
-use super::plan::asks_others;
+use super::plan::{asks_others, keeps_reservation};
 use super::preemptor::Preemptor;
 use crate::session::Session;
 use phalanx_cluster::diagnosis::{Nobody, Protected, Protection, Short};
@@ -166,8 +166,8 @@ impl Search<'_, '_> {
             EvictionKind::Preempt => Flag::Preemptable,
             EvictionKind::Reclaim => Flag::Reclaimable,
         };
-        let protects = self.session.tiers.with(flag).find(|plugin| plugin.protects(world, id));
-        protects.map(|plugin| Protection::Plugin(plugin.shelter()))
+        let mut parts = self.session.tiers.with(flag).filter_map(Plugin::protection);
+        parts.find(|part| part.protects(world, id)).map(|part| Protection::Plugin(part.reason()))
     }
 
     /// From this job.
@@ -185,7 +185,8 @@ impl Search<'_, '_> {
         if matters && rank.is_gt() {
             return Some(self.by_priority());
         }
-        let alike = rank.is_eq() && self.mode.is_of_jobs() && !self.session.tiers.rank(self.mode.flag());
+        let alike =
+            rank.is_eq() && self.mode.is_of_jobs() && !self.session.tiers.ranks_jobs(self.mode.flag());
         let kept = if alike { None } else { self.kept(id) };
         if matters && rank.is_eq() && (alike || kept.is_some()) {
             return Some(self.by_priority());
@@ -194,6 +195,9 @@ impl Search<'_, '_> {
             Some(Kept::Otherwise(what)) => return Some(Protection::Kept(what)),
             Some(Kept::Gang) => return self.by_gang(job, task.role),
             None => {}
+        }
+        if keeps_reservation(self.session, self.preemptor.job, job) {
+            return Some(Protection::Reserved);
         }
         if self.protected.has(world, job) {
             return Some(Protection::Takes);
@@ -219,7 +223,7 @@ impl Search<'_, '_> {
         if self.together.is_empty() || self.together.contains(&id) {
             return None;
         }
-        let keeps_gangs = || self.session.tiers.asked(mode.flag()).any(Plugin::keeps_gangs);
+        let keeps_gangs = || self.session.tiers.with(mode.flag()).any(Plugin::keeps_gangs);
         if self.lacking(job, world.tasks[id].role).is_some() && keeps_gangs() {
             return self.by_gang(job, world.tasks[id].role);
         }
@@ -282,11 +286,11 @@ fn kept(session: &Session<'_>, (by, id): (TaskId, TaskId), mode: EvictionMode) -
         return None;
     }
     let refuses = |plugin: &&dyn Plugin| ask(*plugin, &[id]).is_some_and(|picked| picked.is_empty());
-    let mut refusing = session.tiers.asked(mode.flag()).filter(refuses).collect::<Vec<_>>();
-    refusing.sort_by_key(|plugin| !plugin.guards_queues());
+    let mut refusing = session.tiers.with(mode.flag()).filter(refuses).collect::<Vec<_>>();
+    refusing.sort_by_key(|plugin| plugin.queue_guard().is_none());
     Some(match refusing.first() {
         Some(plugin) if plugin.keeps_gangs() => Kept::Gang,
-        Some(plugin) => Kept::Otherwise(plugin.keeps(world, by, id)),
+        Some(plugin) => Kept::Otherwise(plugin.keep_reason(world, by, id)),
         None => Kept::Otherwise("that no plugin lets go for it".into()),
     })
 }

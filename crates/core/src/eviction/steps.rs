@@ -30,7 +30,7 @@ impl Steps {
     pub(crate) fn of_action(session: &Session<'_>, action: &str) -> Self {
         let args = session.conf.action_args(action);
         let steps = args.int(MAX_STEPS_ARG.name, MAX_STEPS);
-        let budget = session.budget(steps, args.duration(MAX_TIME_ARG.name, MAX_TIME));
+        let budget = session.budget(steps, args.duration_ms(MAX_TIME_ARG.name, MAX_TIME));
         Self { budget, ways: WAYS, gave_up: false }
     }
 

@@ -7,7 +7,7 @@ use phalanx_cluster::event::{Event, GroupStatus, Key, Phase, PodGroupInfo, PodIn
 use phalanx_cluster::{GroupWait, World, WorldOptions};
 use phalanx_core::decision::Decision;
 use phalanx_core::report::GroupReport;
-use phalanx_core::{Outcome, Patience, Scheduler};
+use phalanx_core::{Outcome, Patience, Pending, Scheduler};
 use phalanx_framework::conf::{Conf, Flag, PluginConf, Tier};
 use phalanx_framework::extender::Extender;
 
@@ -171,7 +171,7 @@ impl Cluster {
     pub(crate) fn outcome(&mut self) -> Outcome {
         self.now.0 += 1000;
         let outcome = self.scheduler.run(&mut self.world, self.now);
-        assert_eq!(self.world.check(), Vec::<String>::new());
+        assert_eq!(self.scheduler.check(&self.world), Vec::<String>::new());
         outcome
     }
 
@@ -181,7 +181,7 @@ impl Cluster {
         let outcome =
             self.scheduler.run_handing_out(&mut self.world, self.now, &mut |decisions| each(&decisions));
         each(&outcome.decisions);
-        assert_eq!(self.world.check(), Vec::<String>::new());
+        assert_eq!(self.scheduler.check(&self.world), Vec::<String>::new());
         outcome.wake
     }
 
@@ -191,8 +191,13 @@ impl Cluster {
         let mut world = self.world.clone();
         other.set_conf(self.scheduler.conf().clone());
         let outcome = other.run(&mut world, Time(self.now.0 + 1000));
-        assert_eq!(world.check(), Vec::<String>::new());
+        assert_eq!(other.check(&world), Vec::<String>::new());
         (world, Cycle::of(outcome.decisions))
+    }
+
+    /// How many jobs wait, by pool.
+    pub(crate) fn pending(&mut self) -> Pending {
+        self.scheduler.pending(&mut self.world)
     }
 
     /// When the last cycle was.

@@ -74,10 +74,10 @@ fn whoever_is_left_alone_is_in_backoff() {
             );
             cycle(&mut cluster, last);
             cluster.cycle();
-            let pending = cluster.world.pending();
+            let pending = cluster.pending();
             assert_eq!((pending.active, pending.backoff, pending.unschedulable), (0, 1, 1));
             assert_eq!(tries(&mut cluster, "nobody's", 5).len(), 0);
-            let pending = cluster.world.pending();
+            let pending = cluster.pending();
             assert_eq!((pending.active, pending.backoff, pending.unschedulable), (0, 0, 1), "it is bound");
         }
     }

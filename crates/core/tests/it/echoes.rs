@@ -20,7 +20,7 @@ fn an_echo_of_what_was_written_wakes_nobody() {
     let mut scheduler = Scheduler::new(conf, 0);
     scheduler.set_patience(Patience { few: 0, ..Patience::default() });
     let decisions = scheduler.run(&mut world, Time(0)).decisions;
-    assert_eq!(world.awake_jobs(), [], "parked");
+    assert_eq!(scheduler.active_jobs(&mut world), [], "parked");
     let status = decisions.iter().find_map(|decision| match decision {
         Decision::PodGroupStatus { status, .. } => Some(status.clone()),
         _ => None,
@@ -29,14 +29,14 @@ fn an_echo_of_what_was_written_wakes_nobody() {
     let echo = PodGroupInfo { status: status.clone(), ..group("g", 1) };
     world.apply(echo.clone().into());
     world.apply(PodInfo { unscheduled_message: Some("no room".into()), ..pod.clone() }.into());
-    assert_eq!(world.awake_jobs(), []);
+    assert_eq!(scheduler.active_jobs(&mut world), []);
 
     let job = job_of(&world, "g");
     for other in [PodGroupInfo { min_member: 2, ..echo.clone() }, echo, group("g", 1)] {
         world.apply(other.into());
-        assert_eq!(world.awake_jobs(), [job], "somebody else's word");
+        assert_eq!(scheduler.active_jobs(&mut world), [job], "somebody else's word");
         scheduler.run(&mut world, Time(0));
     }
     world.apply(PodInfo { priority: Some(7), ..pod }.into());
-    assert_eq!(world.awake_jobs(), [job]);
+    assert_eq!(scheduler.active_jobs(&mut world), [job]);
 }

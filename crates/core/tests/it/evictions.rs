@@ -5,7 +5,7 @@ use phalanx_cluster::event::{Event, Key, PdbInfo, PodGroupInfo, PodInfo, QueueIn
 use phalanx_cluster::label::Selector;
 use phalanx_core::decision::Decision;
 use phalanx_framework::conf::{ActionConf, Arg, Args, Conf, Flag, PluginConf, Position, Value};
-use phalanx_framework::extender::{Recorder, Silent};
+use phalanx_framework::extender::{ExtenderRecorder, NoExtender};
 
 use crate::cluster::{Cluster, Cycle, helm};
 use phalanx_framework::testing::{args, group, leaving, member, node, pod, queue, running};
@@ -653,7 +653,7 @@ fn an_extender_is_asked_about_many_victims_at_once() {
     let extender = PluginConf { name: "extender".into(), args: args(&verbs), ..PluginConf::default() };
     conf.tiers[0].plugins.push(extender);
     let mut cluster = cluster(conf);
-    let recorder = Arc::new(Recorder::new(Arc::new(Silent)));
+    let recorder = Arc::new(ExtenderRecorder::new(Arc::new(NoExtender)));
     cluster.set_extender(recorder.clone());
     cluster.nodes(10, "cpu=4");
     for at in 0..10 {

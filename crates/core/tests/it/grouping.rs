@@ -105,7 +105,7 @@ fn a_pod_without_room_waits_for_the_controller_that_appears_later() {
 fn a_pod_that_waits_for_the_controller_holds_up_nobody() {
     for mut cluster in clusters(GroupWait::Always(WAIT)) {
         cluster.add(QueueInfo { dequeue: Dequeue::Fifo, ..queue("default", 1) });
-        cluster.nodes(1, "cpu=1").add(plain("web", 0)).add(group("g", 1));
+        cluster.nodes(1, "cpu=1").add(plain("first", 0)).add(group("g", 1));
         cluster.add(PodInfo { created: Time(1), ..member("g", 0, "cpu=1") });
         assert_eq!(cluster.cycle().names(), ["g-0"]);
     }

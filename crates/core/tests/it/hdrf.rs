@@ -4,7 +4,7 @@ use phalanx_cluster::event::{PodGroupInfo, QueueInfo, QueueState, Time};
 use phalanx_cluster::id::TaskId;
 use phalanx_core::session::Session;
 use phalanx_framework::conf::{Conf, Flag};
-use phalanx_framework::placement::Placement;
+use phalanx_framework::placement::NodeRanking;
 
 use crate::cluster::{Cluster, helm};
 use phalanx_framework::testing::{group, member, queue, running, task_of};
@@ -172,7 +172,7 @@ fn victims_are_of_queues_that_still_have_more_without_them() {
             it.add(member(name, index, "cpu=1"));
         }
     }
-    let (mut conf, mut placement) = (conf(), Placement::new(1));
+    let (mut conf, mut placement) = (conf(), NodeRanking::new(1));
     for tier in &mut conf.tiers {
         tier.plugins.retain(|plugin| plugin.name == "drf");
     }

@@ -8,7 +8,7 @@ use phalanx_cluster::id::JobId;
 use phalanx_core::decision::Decision;
 use phalanx_core::session::Session;
 use phalanx_framework::conf::Conf;
-use phalanx_framework::placement::Placement;
+use phalanx_framework::placement::NodeRanking;
 use proptest::prelude::*;
 
 use crate::cluster::Cluster;
@@ -117,7 +117,7 @@ impl Case {
 
 /// Pods in the order in which they are placed when all queues are compared before each; every gang has one pod.
 fn by_comparing_all(cluster: &mut Cluster, conf: &Conf) -> Vec<String> {
-    let mut placement = Placement::new(7);
+    let mut placement = NodeRanking::new(7);
     let mut world = cluster.world.clone();
     let mut session = Session::open(&mut world, conf, &mut placement, Time(0));
     let waits = |session: &Session<'_>, job: &JobId| {

@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 use phalanx_cluster::event::Time;
 use phalanx_cluster::id::{JobId, QueueId};
 use phalanx_core::session::Session;
-use phalanx_framework::placement::Placement;
+use phalanx_framework::placement::NodeRanking;
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseResult;
 
@@ -66,7 +66,7 @@ proptest! {
         for _ in 0..cycles {
             cluster.run();
         }
-        let mut placement = Placement::new(1);
+        let mut placement = NodeRanking::new(1);
         let session = Session::open(&mut cluster.world, &setting.conf.conf, &mut placement, Time(1500));
         of_plugins(&session)?;
         let jobs: Vec<JobId> = session.world.jobs.ids().collect();

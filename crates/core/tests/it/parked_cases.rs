@@ -317,7 +317,7 @@ fn gangs_that_run_and_would_grow_are_parked() {
     }
     for _ in 0..3 {
         assert!(cluster.run().bound.is_empty());
-        let pending = cluster.world.pending();
+        let pending = cluster.pending();
         assert_eq!((pending.active, pending.backoff, pending.unschedulable), (0, 0, 20));
     }
     cluster.change("f", |pod| pod.phase = PodPhase::Succeeded);

@@ -536,7 +536,7 @@ fn jobs_that_differ_in_the_names_of_their_claims_wait_for_the_same() {
         cluster.set_patience(Patience { few: 0, in_vain: 1, ..patient() });
         cluster.cycle();
         cluster.cycle();
-        let pending = cluster.world.pending();
+        let pending = cluster.pending();
         assert_eq!((pending.backoff, pending.unschedulable), (0, 20), "{kind:?} wait for {reason}");
     }
 }

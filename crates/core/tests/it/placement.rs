@@ -1,4 +1,4 @@
-//! Placement by class against the plain rule: every node rated from scratch, the best of them taken.
+//! NodeRanking by class against the plain rule: every node rated from scratch, the best of them taken.
 mod around;
 
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use phalanx_cluster::event::{
 use phalanx_cluster::id::{NodeId, TaskId};
 use phalanx_cluster::{Node, Status, Task, World};
 use phalanx_framework::conf::{Conf, PluginConf, Tier};
-use phalanx_framework::placement::{Placement, Room, SCORE_UNIT, Sampling, Spot, lot};
+use phalanx_framework::placement::{BestNode, Fit, NodeRanking, SCORE_MILLIONTHS, Sampling, tie_break};
 use phalanx_framework::testing::{args, node, pod, queue, running, world_of};
 use phalanx_framework::tiers::Tiers;
 use phalanx_plugins::PLUGINS;
@@ -26,11 +26,11 @@ const KINDS: usize = PLAIN + around::RULES;
 
 // ---------------------------------------------------------------- the plain rule
 
-/// A node's rank: room now before room later, then score, then lot.
+/// A node's rank: idle resources before future idle ones, then score, then tie-break.
 type Rank = (bool, i64, u64);
 
-fn in_units(score: f64) -> i64 {
-    (score * SCORE_UNIT).round() as i64
+fn in_millionths(score: f64) -> i64 {
+    (score * SCORE_MILLIONTHS).round() as i64
 }
 
 /// The rank of every node that will do.
@@ -44,7 +44,7 @@ fn ranks(world: &World, tiers: &Tiers, task: TaskId) -> Vec<(NodeId, Rank)> {
         let mut scores: Vec<f64> = nodes.iter().map(|(_, node)| scorer.score(node)).collect();
         scorer.normalise(&mut scores);
         for (sum, score) in fixed.iter_mut().zip(scores) {
-            *sum += in_units(score);
+            *sum += in_millionths(score);
         }
     }
     let ids: Vec<NodeId> = nodes.iter().map(|(id, _)| *id).collect();
@@ -53,20 +53,21 @@ fn ranks(world: &World, tiers: &Tiers, task: TaskId) -> Vec<(NodeId, Rank)> {
     }
     let request = &world.classes[class].request;
     let rank = |((id, node), fixed): (&(NodeId, &Node), i64)| {
-        let passes = |later| rules.room_filters.iter().all(|filter| filter.check(node, later).is_ok());
-        let now = node.fits_now(request) && passes(false) && around::fits(world, task, *id, false);
-        let later = node.fits_later(request) && passes(true) && around::fits(world, task, *id, true);
+        let passes = |fit| rules.resource_filters.iter().all(|filter| filter.check(node, fit).is_ok());
+        let now = node.fits_now(request) && passes(Fit::Idle) && around::fits(world, task, *id, false);
+        let later =
+            node.fits_later(request) && passes(Fit::FutureIdle) && around::fits(world, task, *id, true);
         if !now && !later {
             return None;
         }
-        let room: f64 = rules.room_scorers.iter().map(|scorer| scorer.score(node)).sum();
-        Some((*id, (now, fixed + in_units(room), lot(SEED, &node.name))))
+        let room: f64 = rules.resource_scorers.iter().map(|scorer| scorer.score(node)).sum();
+        Some((*id, (now, fixed + in_millionths(room), tie_break(SEED, &node.name))))
     };
     nodes.iter().zip(fixed).filter_map(rank).collect()
 }
 
-fn room(now: bool) -> Room {
-    if now { Room::Now } else { Room::Later }
+fn room(now: bool) -> Fit {
+    if now { Fit::Idle } else { Fit::FutureIdle }
 }
 
 // ---------------------------------------------------------------- random worlds
@@ -240,13 +241,13 @@ fn tiers(world: &World) -> Tiers {
 /// A world under test, with the placement that goes with it.
 struct Play {
     world: World,
-    placement: Placement,
+    placement: NodeRanking,
     pods: usize,
 }
 
 impl Play {
     fn new(nodes: Vec<NodeInfo>) -> Self {
-        Self { world: world_of(nodes), placement: Placement::new(SEED), pods: 0 }
+        Self { world: world_of(nodes), placement: NodeRanking::new(SEED), pods: 0 }
     }
 
     fn pick(&self, number: usize) -> Option<TaskId> {
@@ -330,9 +331,9 @@ impl Play {
             return;
         };
         let tiers = tiers(&self.world);
-        let asker = tiers.asker(&self.world, task);
-        if let Some(spot) = self.placement.best(&self.world, &tiers, asker) {
-            let status = if spot.room == Room::Now { Status::Allocated } else { Status::Pipelined };
+        let class = tiers.scoped_class(&self.world, task);
+        if let Some(spot) = self.placement.best(&self.world, &tiers, class) {
+            let status = if spot.fit == Fit::Idle { Status::Allocated } else { Status::Pipelined };
             self.world.place(task, status, Some(spot.node));
         }
     }
@@ -354,20 +355,20 @@ impl Play {
             let Some((task, _)) = (if asked.is_multiple_of(3) { tasks.last() } else { tasks.next() }) else {
                 continue;
             };
-            let asker = tiers.asker(world, task);
+            let class = tiers.scoped_class(world, task);
             let ranks = ranks(world, &tiers, task);
             let best = ranks.iter().max_by_key(|(_, rank)| *rank);
-            let best = best.map(|(node, (now, ..))| Spot { node: *node, room: room(*now) });
-            prop_assert_eq!(placement.best(world, &tiers, asker), best, "the best for {:?}", asker);
+            let best = best.map(|(node, (now, ..))| BestNode { node: *node, fit: room(*now) });
+            prop_assert_eq!(placement.best(world, &tiers, class), best, "the best for {:?}", class);
             for node in world.nodes.ids() {
                 let of_node = ranks.iter().find(|(id, _)| *id == node);
                 let expected = of_node.map(|(_, (now, ..))| room(*now));
                 prop_assert_eq!(
-                    placement.room(world, &tiers, asker, node),
+                    placement.fit(world, &tiers, class, node),
                     expected,
                     "{:?} for {:?}",
                     node,
-                    asker
+                    class
                 );
             }
         }
@@ -418,7 +419,7 @@ proptest! {
 fn equals_are_taken_by_lot() {
     let mut play = Play::new((0..4).map(|at| node(&name(at), "cpu=1 memory=8Gi")).collect());
     let mut by_lot: Vec<String> = (0..4).map(name).collect();
-    by_lot.sort_by_key(|name| std::cmp::Reverse(lot(SEED, name)));
+    by_lot.sort_by_key(|name| std::cmp::Reverse(tie_break(SEED, name)));
     let take = |at| {
         play.apply(pod_of(0, 0, &format!("p{at}")).into());
         play.place(at);
@@ -434,13 +435,14 @@ fn each_of_the_equals_is_as_likely_as_any_other_over_seeds() {
     const EQUALS: usize = 8;
     const SEEDS: u64 = 8_000;
     let world = world_of((0..EQUALS).map(|at| node(&name(at), "cpu=1 memory=8Gi")));
-    let mut play = Play { world, placement: Placement::new(0), pods: 0 };
+    let mut play = Play { world, placement: NodeRanking::new(0), pods: 0 };
     play.apply(pod_of(0, 0, "p").into());
     let task = play.pick(0).unwrap();
     let tiers = tiers(&play.world);
     let mut taken = [0u64; EQUALS];
     for seed in 0..SEEDS {
-        let spot = Placement::new(seed).best(&play.world, &tiers, tiers.asker(&play.world, task)).unwrap();
+        let spot =
+            NodeRanking::new(seed).best(&play.world, &tiers, tiers.scoped_class(&play.world, task)).unwrap();
         taken[phalanx_cluster::id::Id::index(spot.node)] += 1;
     }
     let expected = SEEDS as f64 / EQUALS as f64;

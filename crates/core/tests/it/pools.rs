@@ -1,8 +1,7 @@
 //! Where jobs wait, and what calls those that are not looked at.
-use phalanx_cluster::Pending;
 use phalanx_cluster::event::{PodGroupInfo, PodInfo, PodPhase, Time};
-use phalanx_core::Patience;
 use phalanx_core::decision::Decision;
+use phalanx_core::{Patience, Pending};
 use phalanx_framework::conf::{ActionConf, Position, Value};
 
 use crate::cluster::{Cluster, helm};
@@ -23,12 +22,12 @@ fn a_gang_is_active_until_it_was_refused_and_again_when_it_changes() {
         let mut cluster = Cluster::new();
         cluster.set_patience(patience);
         cluster.nodes(1, "cpu=2 pods=10").gang(group("large", 2), 2, "cpu=2");
-        assert_eq!(cluster.world.pending(), pending(1, 0, 0), "nobody has looked at it");
+        assert_eq!(cluster.pending(), pending(1, 0, 0), "nobody has looked at it");
         cluster.run();
-        assert_eq!(cluster.world.pending(), pending(0, 0, 1));
+        assert_eq!(cluster.pending(), pending(0, 0, 1));
         cluster.add(node("n1", "cpu=2 pods=10"));
         assert_eq!(cluster.run().bound_of("large"), 2);
-        assert_eq!(cluster.world.pending(), pending(0, 0, 0));
+        assert_eq!(cluster.pending(), pending(0, 0, 0));
     }
 }
 
@@ -43,7 +42,7 @@ fn whoever_a_search_had_no_steps_left_for_is_active() {
     cluster.run();
     cluster.gang(created("a", 1, 1), 1, "cpu=1").gang(created("b", 1, 2), 1, "cpu=1");
     cluster.cycle();
-    assert_eq!(cluster.world.pending(), pending(1, 0, 1), "the first one's search took all steps");
+    assert_eq!(cluster.pending(), pending(1, 0, 1), "the first one's search took all steps");
 }
 
 #[test]

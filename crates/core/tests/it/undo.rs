@@ -8,7 +8,8 @@ use phalanx_cluster::{Status, World};
 use phalanx_core::session::Session;
 use phalanx_core::statement::Statement;
 use phalanx_framework::conf::{Conf, Flag};
-use phalanx_framework::placement::{Placement, Spot};
+use phalanx_framework::placement::{BestNode, NodeRanking};
+use phalanx_framework::tiers::TierVictims;
 use phalanx_resource::Amounts;
 use proptest::prelude::*;
 
@@ -25,7 +26,7 @@ struct Accounts {
     deserved: Vec<Vec<Option<Amounts>>>,
     allocatable: Vec<Result<(), Refusal>>,
     preemptive: Vec<Result<(), Refusal>>,
-    spots: Vec<Option<Spot>>,
+    spots: Vec<Option<BestNode>>,
 }
 
 /// What it says of jobs.
@@ -40,7 +41,7 @@ struct Plans {
 }
 
 /// A tier, and whom it leaves.
-type Victims = Option<(usize, Vec<TaskId>)>;
+type Victims = Option<TierVictims>;
 
 fn pairs<T: Copy>(items: &[T], order: impl Fn(T, T) -> Ordering) -> Vec<Ordering> {
     items.iter().flat_map(|a| items.iter().map(|b| order(*a, *b)).collect::<Vec<_>>()).collect()
@@ -71,7 +72,9 @@ fn accounts(session: &mut Session<'_>) -> Accounts {
         overused: queues.iter().map(|queue| session.overused(*queue)).collect(),
         deserved: queues
             .iter()
-            .map(|queue| session.tiers.every().map(|plugin| plugin.deserved(world, *queue)).collect())
+            .map(|queue| {
+                session.tiers.every().map(|plugin| plugin.queue_guard()?.deserved(world, *queue)).collect()
+            })
             .collect(),
         allocatable: tasks.iter().map(|(task, _, queue)| session.allocatable(*queue, *task)).collect(),
         preemptive: tasks.iter().map(|(task, _, queue)| session.preemptive(*queue, *task)).collect(),
@@ -84,7 +87,7 @@ fn plans(session: &Session<'_>) -> Plans {
     let jobs: Vec<JobId> = world.jobs.ids().collect();
     let (waiting, running) = (of_status(world, Status::Pending), of_status(world, Status::Running));
     let victims = |by: &TaskId, flag| {
-        session.tiers.victims(Some(flag), None, &running, |plugin, of| match flag {
+        session.tiers.intersect(Some(flag), None, &running, |plugin, of| match flag {
             Flag::Preemptable => plugin.preemptable(world, *by, of),
             _ => plugin.reclaimable(world, *by, of),
         })
@@ -113,7 +116,7 @@ fn keeps_along(conf: &Conf) -> bool {
 
 /// What a session says that finds the World as it is.
 fn afresh(world: &World, conf: &Conf) -> (Accounts, Plans) {
-    let (mut world, mut placement) = (world.clone(), Placement::new(1));
+    let (mut world, mut placement) = (world.clone(), NodeRanking::new(1));
     let mut session = Session::open(&mut world, conf, &mut placement, NOW);
     (accounts(&mut session), plans(&session))
 }
@@ -210,7 +213,7 @@ proptest! {
         for _ in 0..cycles {
             cluster.run();
         }
-        let (conf, mut placement) = (&setting.conf.conf, Placement::new(1));
+        let (conf, mut placement) = (&setting.conf.conf, NodeRanking::new(1));
         let tasks: Vec<TaskId> =
             cluster.world.tasks.iter().filter(|(_, task)| task.job.is_some()).map(|(id, _)| id).collect();
         let nodes: Vec<NodeId> = cluster.world.nodes.ids().collect();

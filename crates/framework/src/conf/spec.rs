@@ -1,7 +1,7 @@
-//! What an argument may be: its type, and which values of that type mean something.
+//! What an argument may be: a type, and rules for the values of that type.
 use super::{Value, WEIGHT_MAX, parse_duration};
 
-/// The type an argument must have, and the rules for its values; without rules every value of the type will do.
+/// The type of an argument with the rules for its values; without rules every value of the type is allowed.
 #[derive(Clone, Copy, Debug)]
 pub enum ArgKind {
     /// A boolean, or text that reads as one.
@@ -12,7 +12,7 @@ pub enum ArgKind {
     Float(&'static [Rule]),
     /// Text.
     Text(&'static [Rule]),
-    /// Names: a list of text, or text with commas. The rules are for each name.
+    /// Names: a list of text, or text with commas between the names. The rules hold for each name.
     Names(&'static [Rule]),
     /// A duration such as `5m` or `1h30m`. Numbers in its rules are milliseconds.
     Duration(&'static [Rule]),
@@ -28,50 +28,50 @@ pub enum ArgKind {
     Sections(&'static [ArgSpec]),
 }
 
-/// The documentation of an argument; reference pages and `conf check` come from it.
+/// The definition of an argument, from which the reference page and `conf check` are made.
 #[derive(Clone, Copy, Debug)]
 pub struct ArgSpec {
     /// The key; a trailing `*` stands for any ending.
     pub name: &'static str,
-    /// Its type.
+    /// The type and the rules.
     pub kind: ArgKind,
-    /// The default, as one would write it.
+    /// The default, as one would write it in scheduler.conf.
     pub default: &'static str,
-    /// What it does, in a sentence.
+    /// What the argument does, in a sentence.
     pub doc: &'static str,
 }
 
-/// Which values of a type mean something, and what becomes of the others. As in Volcano those do not stop anybody; so
-/// they are told.
+/// A rule for the values of a type, and what becomes of other values. As in Volcano other values do not stop the
+/// scheduler; `conf check` reports them.
 #[derive(Clone, Copy, Debug)]
 pub struct Rule {
-    /// The values.
+    /// The values that are allowed.
     pub allowed: Allowed,
     /// What other values do.
     pub otherwise: Otherwise,
 }
 
-/// Values that mean something.
+/// The values that a rule allows.
 #[derive(Clone, Copy, Debug)]
 pub enum Allowed {
-    /// Numbers, or milliseconds of a duration, from this on.
+    /// Numbers, or milliseconds of a duration, that are not smaller.
     AtLeast(i64),
-    /// Numbers, or milliseconds of a duration, up to this.
+    /// Numbers, or milliseconds of a duration, that are not larger.
     AtMost(i64),
-    /// Numbers from one to another.
+    /// Numbers, or milliseconds of a duration, from the first to the second.
     Between(i64, i64),
-    /// Words.
+    /// One of these words.
     Words(&'static [&'static str]),
-    /// Text of a form: how to say it, and what has it.
+    /// Text of a form: a phrase that describes the form, and a test for it.
     Form(&'static str, fn(&str) -> bool),
 }
 
-/// What a value does that is not allowed.
+/// What a value does that a rule does not allow.
 #[derive(Clone, Copy, Debug)]
 pub enum Otherwise {
-    /// The default is taken; without one it counts as missing.
+    /// The default counts; without a default the argument counts as missing.
     Default,
-    /// Something that a few words say.
+    /// An effect, described by this phrase.
     Does(&'static str),
 }
 
@@ -84,26 +84,26 @@ impl ArgSpec {
         }
     }
 
-    /// The first rule that a value of the right type breaks.
+    /// The first rule that a value of the right type breaks; `None` if it breaks none.
     pub fn broken(&self, value: &Value) -> Option<&'static Rule> {
         self.kind.rules().iter().find(|rule| !self.kind.obeys(rule.allowed, value))
     }
 }
 
 impl ArgKind {
-    /// The weight of a score, for which the default is taken when it is negative.
+    /// The weight of a score; a negative weight counts as the default.
     pub const WEIGHT: Self = Self::Int(&[Rule::at_least(0), WEIGHT_LIMIT]);
 
-    /// The weight of a score that may be negative, which nobody means.
+    /// The weight of a score that may be negative, which is unlikely to be meant.
     pub const ANY_WEIGHT: Self = Self::Int(&[
         Rule::new(Allowed::AtLeast(0), Otherwise::Does("nodes are scored the other way round")),
         WEIGHT_LIMIT,
     ]);
 
-    /// The weight of something beside others, for which the default is taken when it is not above 0.
+    /// The weight of one of several parts; a weight below 1 counts as the default.
     pub const POSITIVE_WEIGHT: Self = Self::Int(&[Rule::at_least(1), WEIGHT_LIMIT]);
 
-    /// The rules for its values.
+    /// The rules for the values of the type; none for types without rules.
     pub fn rules(self) -> &'static [Rule] {
         match self {
             Self::Int(rules)
@@ -117,7 +117,7 @@ impl ArgKind {
         }
     }
 
-    /// A value of another type breaks no rule: its type is what is wrong.
+    /// Whether a value is allowed. A value of another type breaks no rule: the type is reported instead.
     fn obeys(self, allowed: Allowed, value: &Value) -> bool {
         match (self, value) {
             (Self::Duration(_), Value::Text(text)) => {
@@ -135,15 +135,15 @@ impl ArgKind {
     }
 }
 
-/// See [`Args::weight`](super::Args::weight).
+/// The limits of [`Args::weight`](super::Args::weight).
 const WEIGHT_LIMIT: Rule =
     Rule::new(Allowed::AtMost(WEIGHT_MAX), Otherwise::Does("1000000 is taken instead"));
 
 impl Rule {
-    /// For numbers and durations that nobody reads.
+    /// For numbers and durations that have no effect.
     pub const IDLE: Self = Self::new(Allowed::AtLeast(0), NO_EFFECT);
 
-    /// For percentages that nobody reads.
+    /// For percentages that have no effect.
     pub const IDLE_PERCENT: Self = Self::new(Allowed::Between(0, 100), NO_EFFECT);
 
     /// For names of resources.
@@ -152,17 +152,17 @@ impl Rule {
         Otherwise::Does("no node has a resource of such a name"),
     );
 
-    /// One of a table.
+    /// A rule of a table.
     pub const fn new(allowed: Allowed, otherwise: Otherwise) -> Self {
         Self { allowed, otherwise }
     }
 
-    /// Below this the default is taken.
+    /// A lower limit; a smaller value counts as the default.
     pub const fn at_least(least: i64) -> Self {
         Self::new(Allowed::AtLeast(least), Otherwise::Default)
     }
 
-    /// Outside of these the default is taken.
+    /// A lower and an upper limit; a value outside counts as the default.
     pub const fn between(least: i64, most: i64) -> Self {
         Self::new(Allowed::Between(least, most), Otherwise::Default)
     }
@@ -171,7 +171,7 @@ impl Rule {
 const NO_EFFECT: Otherwise = Otherwise::Does("it has no effect either way");
 
 impl Allowed {
-    /// "at least 0", "0 to 100"; for words and forms a phrase that needs nothing before it.
+    /// The allowed values as a phrase for messages: "at least 0", "0 to 100".
     pub fn phrase(self, kind: ArgKind) -> String {
         let of = |number: i64| match (kind, number) {
             (ArgKind::Duration(_), 0) => "0s".to_owned(),
@@ -187,7 +187,7 @@ impl Allowed {
         }
     }
 
-    /// Bounds are small enough to be exact.
+    /// Whether a number is allowed; the limits are small enough to be exact as floats.
     fn number(self, number: f64) -> bool {
         match self {
             Self::AtLeast(least) => number >= least as f64,
@@ -206,20 +206,20 @@ impl Allowed {
     }
 }
 
-/// Whether text is the address of a server: `http://` or `https://`, a host, perhaps a port and a path.
+/// Whether text is the address of a server: `http://` or `https://`, a host, and optionally a port and a path.
 pub fn is_url(text: &str) -> bool {
     let Some(rest) = text.strip_prefix("http://").or_else(|| text.strip_prefix("https://")) else {
         return false;
     };
     let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
-    // A colon within brackets is of an IPv6 address.
+    // A colon within brackets belongs to an IPv6 address.
     let port_at = authority.rfind(':').filter(|at| !authority[*at..].contains(']'));
     let (host, port) = port_at.map_or((authority, None), |at| (&authority[..at], Some(&authority[at + 1..])));
     let visible = text.chars().all(|char| !char.is_whitespace() && !char.is_control());
     visible && !host.is_empty() && port.is_none_or(|port| port.parse::<u16>().is_ok())
 }
 
-/// Whether text is the name of a resource: `cpu`, `nvidia.com/gpu`.
+/// Whether text is the name of a resource, such as `cpu` or `nvidia.com/gpu`.
 pub fn is_resource_name(text: &str) -> bool {
     let (domain, name) = text.rsplit_once('/').unwrap_or(("a", text));
     let ends = |text: &str| {
@@ -237,7 +237,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_have_a_scheme_and_a_host() {
+    fn a_url_has_a_scheme_and_a_host() {
         for (text, good) in [
             ("http://127.0.0.1:8888", true),
             ("https://policy.example/v1/", true),
@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn names_of_resources_are_those_of_kubernetes() {
+    fn resource_names_follow_the_rules_of_kubernetes() {
         for (text, good) in [
             ("cpu", true),
             ("nvidia.com/gpu", true),

@@ -1,25 +1,25 @@
-//! Why no node will do: a look at one node of each cell.
-use super::cells::Cell;
-use super::{Asker, Known, Placement, labels};
+//! Why no node is feasible for a class: a look at one node of each bucket.
+use super::buckets::NodeBucket;
+use super::{Fit, NodeRanking, RankedClass, ScopedClass, labels};
 use crate::tiers::Tiers;
 use phalanx_cluster::diagnosis::{Distance, FitError, Shortage};
 use phalanx_cluster::{Node, World};
 use phalanx_resource::Amounts;
 
-/// The nearest node so far to having room.
+/// The node so far that lacks the least.
 type Nearest<'w> = Option<(Distance, &'w Node)>;
 
-impl Placement {
-    /// Why no node will do.
-    pub fn explain(&mut self, world: &World, tiers: &Tiers, asker: impl Into<Asker>) -> FitError {
-        let asker = asker.into();
-        let (known, cells) = self.fresh(world, tiers, asker);
-        let request = &world.classes[asker.class].request;
+impl NodeRanking {
+    /// Why no node is feasible, idle or future idle, for a task of the class.
+    pub fn explain(&mut self, world: &World, tiers: &Tiers, scoped: impl Into<ScopedClass>) -> FitError {
+        let scoped = scoped.into();
+        let (known, buckets) = self.up_to_date(world, tiers, scoped);
+        let request = &world.classes[scoped.class].request;
         let mut error = FitError::default();
         let mut nearest: Nearest<'_> = None;
-        for cell in cells.iter() {
-            let refused = refuse(world, known, cell, request, &mut error);
-            let node = &world.nodes[cell.top()];
+        for bucket in buckets.iter() {
+            let refused = refuse(world, known, bucket, request, &mut error);
+            let node = &world.nodes[bucket.top()];
             let near =
                 refused.and_then(|refused| Distance::of(node, request, refused)).map(|far| (far, node));
             nearest = nearer(nearest, near);
@@ -28,35 +28,36 @@ impl Placement {
             let missing = request.short(&node.idle).collect();
             Box::new(Shortage { node: node.name.clone(), missing, distance })
         });
-        labels::name(world, asker.class, &mut error);
+        labels::name(world, scoped.class, &mut error);
         error
     }
 }
 
-/// Counts the nodes of a cell for each of their reasons. `None` if they are refused whatever is on them; else whether
-/// anything but room is missing.
+/// Counts the nodes of a bucket for each reason that holds for them. Returns `None` if the nodes are refused by
+/// attributes, else whether a rule refuses them besides the resource fit.
 fn refuse(
     world: &World,
-    known: &Known,
-    cell: &Cell,
+    known: &RankedClass,
+    bucket: &NodeBucket,
     request: &Amounts,
     error: &mut FitError,
 ) -> Option<bool> {
-    error.nodes += cell.nodes;
-    if let Some(Err(unfit)) = known.ranking.verdict(cell.kind) {
-        error.add(cell.nodes, unfit.clone());
+    error.nodes += bucket.nodes;
+    if let Some(Err(unfit)) = known.ranking.verdict(bucket.attribute_set) {
+        error.add(bucket.nodes, unfit.clone());
         return None;
     }
-    let (node, rules) = (&world.nodes[cell.top()], &known.rules);
-    error.add_short(cell.nodes, node, request);
-    let by_room = rules.room_filters.iter().find_map(|rule| rule.check(node, true).err());
-    let by_domain = rules.domain_filters.iter().find_map(|rule| rule.check(world, cell.top(), true).err());
+    let (node, rules) = (&world.nodes[bucket.top()], &known.rules);
+    error.add_short(bucket.nodes, node, request);
+    let by_room = rules.resource_filters.iter().find_map(|rule| rule.check(node, Fit::FutureIdle).err());
+    let by_domain =
+        rules.topology_filters.iter().find_map(|rule| rule.check(world, bucket.top(), Fit::FutureIdle).err());
     let refused = by_room.is_some() || by_domain.is_some();
-    by_room.into_iter().chain(by_domain).for_each(|unfit| error.add(cell.nodes, unfit));
+    by_room.into_iter().chain(by_domain).for_each(|unfit| error.add(bucket.nodes, unfit));
     Some(refused)
 }
 
-/// The nearer of both; of equals the first by name, so that the order of cells does not matter.
+/// The node of the two that lacks less; of equals the first by name, so that the order of buckets does not matter.
 fn nearer<'w>(one: Nearest<'w>, other: Nearest<'w>) -> Nearest<'w> {
     one.into_iter().chain(other).min_by_key(|(distance, node)| (*distance, &node.name))
 }

@@ -1,13 +1,14 @@
-//! Nodes of a cell by lot: a pairing heap whose links lie in the nodes' own records, so that any of them can leave.
+//! The nodes of a bucket by tie-break: a pairing heap (Fredman et al., 1986) whose links lie in the records of the
+//! nodes, so that any node can leave it.
 
 /// No node.
 pub(super) const NIL: u32 = u32::MAX;
 
-/// A node's place in the heap of its cell.
+/// The links of a node in the heap of its bucket.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Link {
-    /// Its draw: the largest is on top.
-    pub(super) lot: u64,
+    /// The tie-break of the node; the node with the largest one is on top.
+    pub(super) tie_break: u64,
     child: u32,
     next: u32,
     /// The parent of a first child, else the sibling before.
@@ -16,11 +17,11 @@ pub(super) struct Link {
 
 impl Default for Link {
     fn default() -> Self {
-        Self { lot: 0, child: NIL, next: NIL, prev: NIL }
+        Self { tie_break: 0, child: NIL, next: NIL, prev: NIL }
     }
 }
 
-/// The links of all nodes, by slot.
+/// The links of all nodes, by position.
 #[derive(Debug, Default)]
 pub(super) struct Links(pub(super) Vec<Link>);
 
@@ -30,7 +31,7 @@ impl Links {
         if a == NIL || b == NIL {
             return if a == NIL { b } else { a };
         }
-        let (top, below) = if self.at(a).lot >= self.at(b).lot { (a, b) } else { (b, a) };
+        let (top, below) = if self.at(a).tie_break >= self.at(b).tie_break { (a, b) } else { (b, a) };
         let first = std::mem::replace(&mut self.at_mut(top).child, below);
         let link = self.at_mut(below);
         (link.next, link.prev) = (first, top);
@@ -40,9 +41,9 @@ impl Links {
         top
     }
 
-    /// The lot of a node, 0 of none.
-    pub(super) fn lot(&self, node: u32) -> u64 {
-        self.0.get(node as usize).map_or(0, |link| link.lot)
+    /// The tie-break of a node, 0 for no node.
+    pub(super) fn tie_break(&self, node: u32) -> u64 {
+        self.0.get(node as usize).map_or(0, |link| link.tie_break)
     }
 
     /// Takes a node out of the heap with this top, and returns the new top.
@@ -86,7 +87,7 @@ impl Links {
         top
     }
 
-    /// Frees a node of its siblings, and returns the next of them.
+    /// Cuts a node off its siblings, and returns the next sibling.
     fn cut(&mut self, node: u32) -> u32 {
         let link = self.at_mut(node);
         link.prev = NIL;
@@ -110,21 +111,21 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_top_has_the_largest_lot_whoever_joins_and_leaves(
-            lots in prop::collection::vec(any::<u64>(), 1..40),
+        fn the_top_has_the_largest_tie_break_after_any_joins_and_leaves(
+            tie_breaks in prop::collection::vec(any::<u64>(), 1..40),
             steps in prop::collection::vec(0usize..40, 0..200),
         ) {
-            let mut links = Links(lots.iter().map(|lot| Link { lot: *lot, ..Link::default() }).collect());
+            let mut links = Links(tie_breaks.iter().map(|tie_break| Link { tie_break: *tie_break, ..Link::default() }).collect());
             let (mut top, mut members) = (NIL, std::collections::BTreeSet::new());
-            for node in steps.into_iter().map(|step| step % lots.len()) {
-                top = if members.remove(&(lots[node], node)) {
+            for node in steps.into_iter().map(|step| step % tie_breaks.len()) {
+                top = if members.remove(&(tie_breaks[node], node)) {
                     links.remove(top, node as u32)
                 } else {
-                    members.insert((lots[node], node));
+                    members.insert((tie_breaks[node], node));
                     links.meld(top, node as u32)
                 };
-                let lot = (top != NIL).then(|| lots[top as usize]);
-                prop_assert_eq!(lot, members.last().map(|(lot, _)| *lot));
+                let tie_break = (top != NIL).then(|| tie_breaks[top as usize]);
+                prop_assert_eq!(tie_break, members.last().map(|(tie_break, _)| *tie_break));
             }
         }
     }

@@ -1,9 +1,9 @@
-//! Topology keys that no node has for a label: misspelt, most often.
+//! Topology keys that are a label of no node, most often because of a spelling mistake.
 use phalanx_cluster::World;
 use phalanx_cluster::diagnosis::{FitError, Unfit};
 use phalanx_cluster::id::{ClassId, TermId};
 
-/// Names them beside the nodes that lack them.
+/// Adds such keys to the reasons why no node is feasible.
 pub(super) fn name(world: &World, class: ClassId, error: &mut FitError) {
     let carried = &world.classes[class].carried;
     if error.reasons.contains_key(&Unfit::PodAffinity) {

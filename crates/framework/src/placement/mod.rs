@@ -1,18 +1,21 @@
-//! Placement by class: the best node for a task, without looking at all nodes.
+//! Placement by class: the best node for a task, without a look at every node.
 //!
-//! Nodes that no rule can tell apart form a cell (`cells`): equal in the attributes that rules read, and in room. A
-//! class rates cells, not nodes, and plays a tournament among them. Both catch up from a log of what changed: a task
-//! that takes a node moves that from one cell to another, and costs each class that is asked next two matches' paths.
-mod cells;
+//! Nodes that no rule can tell apart now form a node bucket (`buckets`): they have equal attributes and equal
+//! resources. A class of tasks rates buckets instead of nodes, and a tournament tree keeps the best bucket at its root.
+//! Buckets catch up from the World's log of changed nodes, rankings from the log of changed buckets: a task that takes
+//! a node moves the node from one bucket to another, which costs each class that is asked next two paths of its tree.
+//! See crates/design/placement.md.
+mod amounts;
+mod attribute_sets;
+mod best;
+mod buckets;
 mod explain;
 mod heap;
-mod kinds;
 mod labels;
 mod ranking;
 mod rating;
-mod rooms;
 mod sampling;
-mod standings;
+mod topology;
 mod tournament;
 
 use std::collections::VecDeque;
@@ -24,142 +27,126 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::plugin::{Attribute, NodeRules, Values};
 use crate::tiers::Tiers;
-use cells::Cells;
+pub use amounts::{BucketAmounts, NodeAmounts, balance, floor, percent};
+pub use best::{BestNode, ExtraScores, Fit};
+use best::{BestSoFar, fit_of};
+use buckets::NodeBuckets;
 use phalanx_cluster::World;
 use phalanx_cluster::id::{ClassId, NodeId, TaskId};
-use ranking::Ranking;
-pub use rooms::{Gauge, Rooms};
-pub use rooms::{balance, floor, percent};
+use ranking::ClassRanking;
 use sampling::Rotation;
 pub use sampling::Sampling;
-use standings::Domains;
+use topology::DomainIndex;
 use tournament::Rating;
 
-/// Scores are compared as millionths, so that rounding in the last bit decides nothing.
-pub const SCORE_UNIT: f64 = 1e6;
-/// A node that will do only later rates below every node that will do now.
-const LATER: i64 = 1 << 61;
-/// Cells that all classes' rankings may have in sum, at some 30 bytes each: beyond that the class whose ranking is the
-/// oldest is ranked anew when it is asked again.
-const RANKED: usize = if cfg!(test) { 64 } else { 1 << 23 };
+/// Scores are compared as whole millionths, so that rounding in the last bit of a float decides nothing.
+pub const SCORE_MILLIONTHS: f64 = 1e6;
+/// What is taken from the score of a node with future idle resources only: such a node rates below every node with idle
+/// resources.
+const FUTURE_IDLE_OFFSET: i64 = 1 << 61;
+/// How many buckets the rankings of all classes may hold together, at about 30 bytes each. Beyond that the oldest
+/// rankings are dropped and rebuilt when their class is asked again.
+const RANKED_BUCKETS_MAX: usize = if cfg!(test) { 64 } else { 1 << 23 };
 
-/// So many classes may be known before any is forgotten, at a kilobyte or two each.
-const KNOWN: usize = if cfg!(test) { 4 } else { 1 << 12 };
+/// How many classes may be known before unused ones are forgotten, at one or two kilobytes each.
+const CLASSES_MAX: usize = if cfg!(test) { 4 } else { 1 << 12 };
 
-/// So many of them are looked at for each that is new, to find one to forget.
-const LOOKS: usize = 4;
+/// How many classes are checked for use, for each new class, to find one to forget.
+const FORGET_CHECKS: usize = 4;
 
-/// So many nodes are read ahead.
-const AHEAD: usize = 4;
+/// How many nodes are read into the processor's caches ahead of their use.
+const PREFETCHED_NODES: usize = 4;
 
-/// When a node has room.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Room {
-    /// At once.
-    Now,
-    /// When what is being released is gone.
-    Later,
-}
-
-/// A node for a task.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Spot {
-    /// The node.
-    pub node: NodeId,
-    /// When it has room.
-    pub room: Room,
-}
-
-/// Who asks for nodes: a class and, where plugins look at more of a task than its class, the scope they gave it.
+/// A class of tasks and, where plugins have rules for single tasks, the scope that tells the tasks of the class apart.
 #[derive(Clone, Copy, Debug)]
-pub struct Asker {
+pub struct ScopedClass {
     class: ClassId,
-    /// The scope, and a task in it.
+    /// The scope, and a task with that scope.
     scope: Option<(u64, TaskId)>,
 }
 
-impl Asker {
-    /// A task with a scope, 0 for none.
+impl ScopedClass {
+    /// The class of a task with a scope; 0 stands for no scope.
     pub fn new(class: ClassId, scope: u64, task: TaskId) -> Self {
         Self { class, scope: (scope != 0).then_some((scope, task)) }
     }
 
-    /// What tells it from others.
+    /// The class and the scope, 0 for none: equal keys have equal rules.
     pub fn key(self) -> (ClassId, u64) {
         (self.class, self.scope.map_or(0, |(scope, _)| scope))
     }
 }
 
-impl From<ClassId> for Asker {
+impl From<ClassId> for ScopedClass {
     fn from(class: ClassId) -> Self {
         Self { class, scope: None }
     }
 }
 
-/// A class: its rules, and the cells as it sees them.
-struct Known {
+/// The rules of a class, and the buckets as the class rates them.
+struct RankedClass {
     serial: u64,
     rules: NodeRules,
-    ranking: Ranking,
-    /// When it was last asked for.
+    ranking: ClassRanking,
+    /// The count of questions when the class was asked for last.
     asked: u64,
-    /// It was asked for since it was met, or passed over when one was to be forgotten.
+    /// Whether the class was asked for since it was added, or since it was last checked for use.
     used: bool,
-    /// It stands among those with a ranking.
+    /// Whether the class is in `NodeRanking::rankings`.
     listed: bool,
 }
 
-/// Labels of topologies by which nodes are told apart.
+/// The topology keys (node labels) by which nodes are told apart.
 #[derive(Default)]
 struct Topologies {
     keys: FxHashSet<Arc<str>>,
-    /// The World's stamp of topologies when new ones were looked for.
+    /// The stamp of the World's topologies when new keys were added last.
     learned: u64,
-    /// And when those that are gone were.
+    /// The stamp of the World's topologies when unused keys were dropped last.
     retained: u64,
 }
 
-/// The nodes in the order of each class; lives across sessions.
-pub struct Placement {
+/// The nodes, ranked for each class; kept across cycles.
+pub struct NodeRanking {
     seed: u64,
-    cells: Cells,
-    domains: Domains,
+    buckets: NodeBuckets,
+    domains: DomainIndex,
     topologies: Topologies,
-    /// By class and scope; 0 for no scope.
-    classes: FxHashMap<(ClassId, u64), Known>,
-    /// Those of them with a scope.
+    /// The known classes by [`ScopedClass::key`].
+    classes: FxHashMap<(ClassId, u64), RankedClass>,
+    /// The keys of `classes` that have a scope.
     scoped: FxHashSet<(ClassId, u64)>,
-    /// How far the World's log of classes of which tasks wait was read.
+    /// The position in the World's log of classes with pending tasks up to which the log was read.
     cursor: u64,
-    /// Classes in the order in which they were met or passed over, and some that are forgotten.
-    met: VecDeque<(ClassId, u64)>,
-    /// Counts questions.
-    clock: u64,
-    /// The clock when the cycle began.
+    /// Classes in the order in which they were added or found in use; some are forgotten by now.
+    added: VecDeque<(ClassId, u64)>,
+    /// The number of questions so far.
+    questions: u64,
+    /// The number of questions when the cycle began.
     began: u64,
-    /// Cells in all rankings.
+    /// The number of buckets in all rankings together.
     ranked: usize,
-    /// Classes that have a ranking, or had one.
+    /// Classes that have a ranking, or had one, oldest first.
     rankings: VecDeque<(ClassId, u64)>,
-    /// Resources that were known when the rules were asked for.
+    /// The number of resource names when the rules were asked for.
     dims: usize,
-    /// Only some nodes are compared.
+    /// Node sampling, where it is configured.
     rotation: Option<Rotation>,
 }
 
-impl Placement {
-    /// With a seed for ties.
+impl NodeRanking {
+    /// Knows no nodes and no classes yet. `seed` decides between nodes of equal score.
     pub fn new(seed: u64) -> Self {
         Self {
             seed,
-            cells: Cells::new(seed),
-            domains: Domains::default(),
+            buckets: NodeBuckets::new(seed),
+            domains: DomainIndex::default(),
             topologies: Topologies::default(),
             classes: FxHashMap::default(),
             scoped: FxHashSet::default(),
             cursor: 0,
-            met: VecDeque::new(),
-            clock: 0,
+            added: VecDeque::new(),
+            questions: 0,
             began: 0,
             ranked: 0,
             rankings: VecDeque::new(),
@@ -168,19 +155,19 @@ impl Placement {
         }
     }
 
-    /// Compares only some nodes from now on, or all.
+    /// Compares a sample of the nodes from now on; `None` for all nodes.
     pub fn set_sampling(&mut self, sampling: Option<Sampling>) {
         self.rotation = sampling.map(Rotation::new);
     }
 
-    /// Forgets all: the plugins changed.
+    /// Forgets all rules and rankings, for new plugins.
     pub fn reset(&mut self) {
         *self = Self { rotation: self.rotation.take(), ..Self::new(self.seed) };
     }
 
-    /// A cycle begins: forgets scopes that nobody asked for in the one before.
+    /// Begins a cycle: forgets the scopes that nothing asked for in the cycle before.
     pub fn begin_cycle(&mut self, world: &World) {
-        let began = std::mem::replace(&mut self.began, self.clock);
+        let began = std::mem::replace(&mut self.began, self.questions);
         let Self { scoped, classes, ranked, .. } = self;
         scoped.retain(|key| {
             let asked = classes.get(key).is_some_and(|known| known.asked > began);
@@ -195,7 +182,7 @@ impl Placement {
         self.retain_topologies(world);
     }
 
-    /// When nobody asks for a topology any more, nodes need not be told apart by it.
+    /// Stops telling nodes apart by topology keys that no pod uses any more.
     fn retain_topologies(&mut self, world: &World) {
         let stamp = world.terms.topologies_stamp();
         if std::mem::replace(&mut self.topologies.retained, stamp) == stamp {
@@ -208,7 +195,7 @@ impl Placement {
         }
     }
 
-    /// Takes note of topologies that are new.
+    /// Tells nodes apart by topology keys that are new.
     fn learn_topologies(&mut self, world: &World) {
         let stamp = world.terms.topologies_stamp();
         if std::mem::replace(&mut self.topologies.learned, stamp) == stamp {
@@ -216,165 +203,171 @@ impl Placement {
         }
         for key in world.terms.topology_keys() {
             if self.topologies.keys.insert(key.clone()) {
-                self.cells.learn([(Attribute::Label(key.clone()), Values::All)].iter());
+                self.buckets.learn([(Attribute::Label(key.clone()), Values::All)].iter());
             }
         }
     }
 
-    /// The best node for a task of the class: one with room now, if there is any.
-    pub fn best(&mut self, world: &World, tiers: &Tiers, asker: impl Into<Asker>) -> Option<Spot> {
-        self.best_with(world, tiers, asker, &Points::default())
+    /// The best node for a task of the class: a node with idle resources if there is one, else one with future idle
+    /// resources.
+    pub fn best(&mut self, world: &World, tiers: &Tiers, scoped: impl Into<ScopedClass>) -> Option<BestNode> {
+        self.best_with(world, tiers, scoped, &ExtraScores::default())
     }
 
-    /// The same where single nodes have points besides.
+    /// The best node for a task of the class whose nodes have extra scores; see [`best`](Self::best).
     pub fn best_with(
         &mut self,
         world: &World,
         tiers: &Tiers,
-        asker: impl Into<Asker>,
-        points: &Points,
-    ) -> Option<Spot> {
-        let asker = asker.into();
-        let mut best = Best::default();
+        scoped: impl Into<ScopedClass>,
+        extra: &ExtraScores,
+    ) -> Option<BestNode> {
+        let scoped = scoped.into();
+        let mut best = BestSoFar::default();
         if let Some(mut rotation) = self.rotation.take() {
-            let (known, cells) = self.fresh(world, tiers, asker);
-            rotation.search(|node| best.offer(node, points.rating(known, cells, node)) == Some(Room::Now));
+            let (known, buckets) = self.up_to_date(world, tiers, scoped);
+            rotation.search(|node| best.offer(node, extra.rating(known, buckets, node)) == Some(Fit::Idle));
             self.rotation = Some(rotation);
-            return best.spot();
+            return best.node();
         }
-        let (known, cells) = self.fresh(world, tiers, asker);
+        let (known, buckets) = self.up_to_date(world, tiers, scoped);
         let (slot, rating) = known.ranking.best()?;
-        let top = cells.slots()[slot].top();
-        if points.0.is_empty() {
-            foresee(world, cells, slot);
+        let top = buckets.slots()[slot].top();
+        if extra.is_empty() {
+            prefetch_next(world, buckets, slot);
         }
-        if points.of(top) < 0 {
-            // Another node of its cell, or of any other, may be the best now.
+        if extra.of(top) < 0 {
+            // The top of the best bucket has a negative extra score, so any node may be the best.
             world.nodes.ids().for_each(|node| {
-                best.offer(node, points.rating(known, cells, node));
+                best.offer(node, extra.rating(known, buckets, node));
             });
-            return best.spot();
+            return best.node();
         }
-        best.offer(top, Some(points.added(top, rating)));
-        for node in points.nodes() {
-            best.offer(node, points.rating(known, cells, node));
+        best.offer(top, Some(extra.added(top, rating)));
+        for node in extra.nodes() {
+            best.offer(node, extra.rating(known, buckets, node));
         }
-        best.spot()
+        best.node()
     }
 
-    /// Whether, and when, one node has room for a task of the class.
-    pub fn room(
+    /// Whether the resources of one node fit a task of the class; `None` if the node is not feasible.
+    pub fn fit(
         &mut self,
         world: &World,
         tiers: &Tiers,
-        asker: impl Into<Asker>,
+        scoped: impl Into<ScopedClass>,
         node: NodeId,
-    ) -> Option<Room> {
-        let (known, cells) = self.fresh(world, tiers, asker.into());
-        let rating = known.ranking.rating(cells.of(node)?);
-        (rating != Rating::NONE).then(|| room_of(rating))
+    ) -> Option<Fit> {
+        let (known, buckets) = self.up_to_date(world, tiers, scoped.into());
+        let rating = known.ranking.rating(buckets.of(node)?);
+        (rating != Rating::NONE).then(|| fit_of(rating))
     }
 
-    /// The cell of a node: those in it are alike to every class, as of the last question.
-    pub fn cell(&self, node: NodeId) -> Option<usize> {
-        self.cells.of(node)
+    /// The bucket of a node, as of the last question. Nodes of one bucket are equal for every class.
+    pub fn bucket(&self, node: NodeId) -> Option<usize> {
+        self.buckets.of(node)
     }
 
-    /// Whether the rules by attributes let tasks of a class on a node, whatever is on it.
+    /// Returns a test whether the filters by attributes let tasks of the class on a node, whatever pods the node has.
     pub fn admits(
         &mut self,
         world: &World,
         tiers: &Tiers,
-        asker: impl Into<Asker>,
+        scoped: impl Into<ScopedClass>,
     ) -> impl Fn(NodeId) -> bool {
-        let (known, cells) = self.fresh(world, tiers, asker.into());
+        let (known, buckets) = self.up_to_date(world, tiers, scoped.into());
         move |node| {
-            let cell = cells.of(node).map(|slot| cells.slots()[slot]);
-            cell.is_some_and(|cell| matches!(known.ranking.verdict(cell.kind), Some(Ok(_))))
+            let bucket = buckets.of(node).map(|slot| buckets.slots()[slot]);
+            bucket.is_some_and(|bucket| matches!(known.ranking.verdict(bucket.attribute_set), Some(Ok(_))))
         }
     }
 
-    /// A class and the cells as they are now.
-    fn fresh(&mut self, world: &World, tiers: &Tiers, asker: Asker) -> (&Known, &Cells) {
+    /// The rules and the ranking of a class, and the buckets, after both have caught up with the World.
+    fn up_to_date(
+        &mut self,
+        world: &World,
+        tiers: &Tiers,
+        scoped: ScopedClass,
+    ) -> (&RankedClass, &NodeBuckets) {
         if self.dims != world.dims.len() {
-            // Rules look resources up by name: one that nobody had named may be known now.
+            // Rules look resources up by name, and a name may have become known.
             self.reset();
             self.dims = world.dims.len();
         }
         self.learn_topologies(world);
-        self.cells.sync(world);
-        let (key, class) = (asker.key(), &world.classes[asker.class]);
+        self.buckets.sync(world);
+        let (key, class) = (scoped.key(), &world.classes[scoped.class]);
         let known = self.classes.get(&key).filter(|known| known.serial == class.serial.0);
-        if known.is_none_or(|known| known.ranking.len() < self.cells.slots().len()) {
-            self.prepare(world, tiers, asker);
+        if known.is_none_or(|known| known.ranking.len() < self.buckets.slots().len()) {
+            self.prepare(world, tiers, scoped);
         }
-        self.clock += 1;
-        let Self { classes, cells, domains, ranked, .. } = self;
+        self.questions += 1;
+        let Self { classes, buckets, domains, ranked, .. } = self;
         let known = classes.get_mut(&key).expect("a class that was prepared");
-        known.asked = self.clock;
+        known.asked = self.questions;
         known.used = true;
         *ranked -= known.ranking.len();
-        known.ranking.catch_up(world, class, &known.rules, cells, domains);
+        known.ranking.catch_up(world, class, &known.rules, buckets, domains);
         *ranked += known.ranking.len();
-        (known, cells)
+        (known, buckets)
     }
 
-    /// Sees to it that the rules of a class are known, and that there is room to rank the cells for it.
-    fn prepare(&mut self, world: &World, tiers: &Tiers, asker: Asker) {
-        self.meet_classes(world, tiers, asker.class);
-        self.meet_scope(world, tiers, asker);
-        self.cells.sync(world);
-        self.make_room(asker.key());
-        self.recycle(world, asker.key());
+    /// Adds the rules of a class if they are missing, and frees memory for its ranking.
+    fn prepare(&mut self, world: &World, tiers: &Tiers, scoped: ScopedClass) {
+        self.add_new_classes(world, tiers, scoped.class);
+        self.add_new_scope(world, tiers, scoped);
+        self.buckets.sync(world);
+        self.limit_memory(scoped.key());
+        self.reuse_memory(world, scoped.key());
     }
 
-    /// Asks the plugins for the rules of a class, if it is new, and of all others of which tasks have come to wait: what
-    /// they read may make new kinds of nodes, which is to happen once.
-    fn meet_classes(&mut self, world: &World, tiers: &Tiers, id: ClassId) {
-        if self.knows(world, (id, 0)) {
+    /// Asks the plugins for the rules of a class, if the class is new, and of every other new class with pending tasks:
+    /// what rules read may split buckets, which is to happen once for all classes.
+    fn add_new_classes(&mut self, world: &World, tiers: &Tiers, id: ClassId) {
+        if self.has_rules(world, (id, 0)) {
             return;
         }
         let sought = world.sought_since(std::mem::replace(&mut self.cursor, world.sought_end()));
         for id in sought.into_iter().chain([id]) {
-            if !self.knows(world, (id, 0)) {
-                self.meet(world, (id, 0), tiers.rules(world, id));
+            if !self.has_rules(world, (id, 0)) {
+                self.add_class(world, (id, 0), tiers.rules(world, id));
             }
         }
     }
 
-    /// Asks them for those of a scope, if there is one that is new.
-    fn meet_scope(&mut self, world: &World, tiers: &Tiers, asker: Asker) {
-        if let Some((_, task)) = asker.scope.filter(|_| !self.knows(world, asker.key())) {
-            self.meet(world, asker.key(), tiers.scoped_rules(world, asker.class, task));
-            self.scoped.insert(asker.key());
+    /// Asks the plugins for the rules of a scope, if the scope is new.
+    fn add_new_scope(&mut self, world: &World, tiers: &Tiers, scoped: ScopedClass) {
+        if let Some((_, task)) = scoped.scope.filter(|_| !self.has_rules(world, scoped.key())) {
+            self.add_class(world, scoped.key(), tiers.scoped_rules(world, scoped.class, task));
+            self.scoped.insert(scoped.key());
         }
     }
 
-    /// Whether the rules of the class that has the id now are known.
-    fn knows(&self, world: &World, key: (ClassId, u64)) -> bool {
+    /// Whether the rules are known of the class that has this id now.
+    fn has_rules(&self, world: &World, key: (ClassId, u64)) -> bool {
         self.classes.get(&key).is_some_and(|known| known.serial == world.classes[key.0].serial.0)
     }
 
-    fn meet(&mut self, world: &World, key: (ClassId, u64), rules: NodeRules) {
-        self.cells.learn(rules.reads.iter());
-        let (serial, ranking) = (world.classes[key.0].serial.0, Ranking::default());
-        let known = Known { serial, rules, ranking, asked: self.clock, used: false, listed: false };
+    fn add_class(&mut self, world: &World, key: (ClassId, u64), rules: NodeRules) {
+        self.buckets.learn(rules.reads.iter());
+        let (serial, ranking) = (world.classes[key.0].serial.0, ClassRanking::default());
+        let known = RankedClass { serial, rules, ranking, asked: self.questions, used: false, listed: false };
         self.ranked -= self.classes.insert(key, known).map_or(0, |before| before.ranking.len());
-        self.forget_some(key);
-        self.met.push_back(key);
+        self.forget_unused(key);
+        self.added.push_back(key);
     }
 
-    /// With too many classes forgets the one that was met first, if it was not asked for since it was looked at last. One at a
-    /// time, for a backlog may have a class for each pod.
-    fn forget_some(&mut self, but: (ClassId, u64)) {
-        for _ in 0..LOOKS {
-            if self.met.len() < KNOWN {
+    /// Forgets the class that was added first if it was not used since its last check, where there are too many
+    /// classes. Called for each new class, for a backlog may have a class for each pod.
+    fn forget_unused(&mut self, but: (ClassId, u64)) {
+        for _ in 0..FORGET_CHECKS {
+            if self.added.len() < CLASSES_MAX {
                 return;
             }
-            let Some(oldest) = self.met.pop_front() else { return };
+            let Some(oldest) = self.added.pop_front() else { return };
             let Some(known) = self.classes.get_mut(&oldest).filter(|_| oldest != but) else { continue };
             if std::mem::take(&mut known.used) {
-                self.met.push_back(oldest);
+                self.added.push_back(oldest);
                 continue;
             }
             self.ranked -= known.ranking.len();
@@ -383,33 +376,33 @@ impl Placement {
         }
     }
 
-    /// Before a class is ranked from scratch, drops the oldest rankings of other classes until all are few enough.
-    fn make_room(&mut self, key: (ClassId, u64)) {
-        let needed = self.cells.slots().len().next_power_of_two();
+    /// Drops the oldest rankings of other classes until a ranking of all buckets fits into [`RANKED_BUCKETS_MAX`].
+    fn limit_memory(&mut self, key: (ClassId, u64)) {
+        let needed = self.buckets.slots().len().next_power_of_two();
         let more = needed.saturating_sub(self.classes[&key].ranking.len());
-        while self.ranked + more > RANKED {
+        while self.ranked + more > RANKED_BUCKETS_MAX {
             let Some(oldest) = self.rankings.pop_front() else { return };
             let Some(known) = self.classes.get_mut(&oldest) else { continue };
             known.listed = false;
             if oldest != key {
                 self.ranked -= known.ranking.len();
-                known.ranking = Ranking::default();
+                known.ranking = ClassRanking::default();
             }
         }
     }
 
-    /// Looks at two of the rankings: one of a class that is no more, or that has missed so much that it would be made anew,
-    /// gives its memory, which is likely to be in the caches, to the class that is about to be ranked. So classes that are
-    /// asked in turn share a few.
-    fn recycle(&mut self, world: &World, key: (ClassId, u64)) {
-        let Self { classes, cells, rankings, ranked, .. } = self;
+    /// Checks two rankings. A ranking whose class is gone, or that is stale, gives its memory, which is likely to be in
+    /// the processor's caches, to the class that is ranked next: so classes that are asked in turn share a few
+    /// rankings.
+    fn reuse_memory(&mut self, world: &World, key: (ClassId, u64)) {
+        let Self { classes, buckets, rankings, ranked, .. } = self;
         let mut spare = None;
         for _ in 0..2 {
             let Some(other) = rankings.pop_front() else { break };
             let Some(known) = classes.get_mut(&other) else { continue };
             known.listed = other != key && known.ranking.len() > 0;
             let gone = world.classes.get(other.0).is_none_or(|class| class.serial.0 != known.serial);
-            if known.listed && (gone || known.ranking.is_stale(cells)) {
+            if known.listed && (gone || known.ranking.is_stale(buckets)) {
                 *ranked -= known.ranking.len();
                 spare = Some(known.ranking.release());
                 known.listed = false;
@@ -427,75 +420,19 @@ impl Placement {
     }
 }
 
-/// Points that single nodes have for a task besides their scores, in millionths.
-#[derive(Debug, Default)]
-pub struct Points(FxHashMap<NodeId, i64>);
-
-impl FromIterator<(NodeId, f64)> for Points {
-    fn from_iter<I: IntoIterator<Item = (NodeId, f64)>>(list: I) -> Self {
-        let mut points = Self::default();
-        for (node, score) in list {
-            *points.0.entry(node).or_default() += rating::in_units(score);
-        }
-        points
-    }
-}
-
-impl Points {
-    fn of(&self, node: NodeId) -> i64 {
-        self.0.get(&node).copied().unwrap_or(0)
-    }
-
-    fn nodes(&self) -> impl Iterator<Item = NodeId> {
-        self.0.keys().copied()
-    }
-
-    fn added(&self, node: NodeId, rating: Rating) -> Rating {
-        Rating { score: rating.score + self.of(node), ..rating }
-    }
-
-    /// The rating of a node with its points and its own lot.
-    fn rating(&self, known: &Known, cells: &Cells, node: NodeId) -> Option<Rating> {
-        let rating = known.ranking.rating(cells.of(node)?);
-        let own = || Rating { lot: cells.lot_of(node), ..rating };
-        (rating != Rating::NONE).then(|| self.added(node, own()))
-    }
-}
-
-/// The best of the nodes that were offered.
-#[derive(Default)]
-struct Best(Option<(Rating, NodeId)>);
-
-impl Best {
-    /// Says when the node has room.
-    fn offer(&mut self, node: NodeId, rating: Option<Rating>) -> Option<Room> {
-        let rating = rating?;
-        if self.0.is_none_or(|best| (rating, node) > best) {
-            self.0 = Some((rating, node));
-        }
-        Some(room_of(rating))
-    }
-
-    fn spot(self) -> Option<Spot> {
-        self.0.map(|(rating, node)| Spot { node, room: room_of(rating) })
-    }
-}
-
-/// Reads what is about to be read of the top of a cell and of those that are likely to be next. These reads do not wait for
-/// each other, so the processor waits for memory once, not line by line and node by node.
-fn foresee(world: &World, cells: &Cells, slot: usize) {
-    for node in cells.next_tops(slot).take(AHEAD) {
+/// Reads the top of a bucket, and the nodes that are likely to be its next tops, before they are used. These reads do
+/// not wait for each other, so the processor waits for memory once instead of once for each node.
+fn prefetch_next(world: &World, buckets: &NodeBuckets, slot: usize) {
+    for node in buckets.next_tops(slot).take(PREFETCHED_NODES) {
         world.nodes[node].foresee();
     }
 }
 
-fn room_of(rating: Rating) -> Room {
-    if rating.score < -(LATER / 2) { Room::Later } else { Room::Now }
-}
-
-/// A node's draw, from a generator of its own: of all that share the seed the one with the stream of its name (FNV-1a). So
-/// it depends on nothing else, such as which nodes there were before.
-pub fn lot(seed: u64, name: &str) -> u64 {
+/// The tie-break of a node: the first draw of a generator with the given seed and the stream of the node's name
+/// (FNV-1a). Of nodes with equal scores the one with the largest tie-break wins. This is reservoir sampling by random
+/// keys (Efraimidis and Spirakis, 2006): each of the equal nodes is as likely as any other over all seeds, and the
+/// choice depends on no other node.
+pub fn tie_break(seed: u64, name: &str) -> u64 {
     let stream = name
         .bytes()
         .fold(0xcbf2_9ce4_8422_2325u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));

@@ -1,125 +1,132 @@
-//! The cells as one class sees them, in a tournament that catches up with them.
+//! The node buckets as one class rates them, in a tournament that catches up with changes.
 use rayon::prelude::*;
 
-use super::cells::Cells;
-use super::rating::{Opinions, Verdict};
-use super::standings::{Domains, Moved, Question};
+use super::buckets::NodeBuckets;
+use super::rating::{AttributeVerdict, ClassVerdicts};
+use super::topology::{DomainIndex, RankingInput, TopologyChange};
 use super::tournament::{Rating, Tournament};
 use crate::plugin::NodeRules;
 use phalanx_cluster::{Class, World};
 
-/// Below this many cells a pass over them is not worth a second thread. Few in tests, so that they take both ways.
-const PARALLEL_FROM: usize = if cfg!(test) { 2 } else { 1 << 12 };
-/// Cells that are rated in one go.
-const AT_ONCE: usize = if cfg!(test) { 4 } else { 128 };
-/// So many cells are always rated one by one.
-const MANY: usize = if cfg!(test) { 2 } else { 64 };
-/// No more new cells than that make no ranking stale.
-const FEW: usize = if cfg!(test) { 4 } else { 512 };
+/// With fewer buckets than that a pass over all of them is not worth a second thread. Small in tests, so that tests
+/// take both ways.
+const PARALLEL_MIN_BUCKETS: usize = if cfg!(test) { 2 } else { 1 << 12 };
+/// How many buckets are rated in one batch.
+const BATCH_BUCKETS: usize = if cfg!(test) { 4 } else { 128 };
+/// Up to so many buckets are always rated one by one, however few buckets there are.
+const RATE_SINGLY_BUCKETS: usize = if cfg!(test) { 2 } else { 64 };
+/// Up to so many new buckets make no ranking stale, however few buckets there are.
+const STALE_MIN_BUCKETS: usize = if cfg!(test) { 4 } else { 512 };
 
-/// The cells, rated for a class.
+/// The buckets, rated for a class.
 #[derive(Debug, Default)]
-pub(super) struct Ranking {
-    /// The stamp of the kinds that were judged; 0 for none yet.
-    kinds: u64,
+pub(super) struct ClassRanking {
+    /// The stamp of the attribute sets that were judged; 0 for none yet.
+    attribute_sets: u64,
     cursor: u64,
-    /// The newest cell that it has seen.
+    /// The serial of the newest bucket that the ranking has seen.
     newest: u64,
-    opinions: Opinions,
-    scores: Scores,
+    class_verdicts: ClassVerdicts,
+    scores: BucketScores,
 }
 
-/// The scores of the cells.
+/// The scores of the buckets.
 #[derive(Debug, Default)]
-pub(super) struct Scores {
-    /// By slot, the cell whose score the tournament has.
+pub(super) struct BucketScores {
+    /// By slot, the serial of the bucket whose score the tournament has; 0 for none.
     rated: Vec<u64>,
     tournament: Tournament,
 }
 
-impl Ranking {
-    /// The slot of the best cell, and its rating.
+impl ClassRanking {
+    /// The slot of the best bucket, and its rating.
     pub(super) fn best(&self) -> Option<(usize, Rating)> {
         self.scores.tournament.best()
     }
 
-    /// The rating of the cell in a slot.
+    /// The rating of the bucket in a slot.
     pub(super) fn rating(&self, slot: usize) -> Rating {
         self.scores.tournament.rating(slot)
     }
 
-    /// How many slots it covers.
+    /// The number of slots in the ranking.
     pub(super) fn len(&self) -> usize {
         self.scores.rated.len()
     }
 
-    /// So many cells are new to it that rating all of them from scratch is hardly more work than catching up.
-    pub(super) fn is_stale(&self, cells: &Cells) -> bool {
-        cells.newest() - self.newest > cells.slots().len().max(FEW) as u64
+    /// Whether so many buckets are new to the ranking that rating all buckets is hardly more work than catching up.
+    pub(super) fn is_stale(&self, buckets: &NodeBuckets) -> bool {
+        buckets.newest() - self.newest > buckets.slots().len().max(STALE_MIN_BUCKETS) as u64
     }
 
-    /// Forgets all scores, and hands out the memory they had.
-    pub(super) fn release(&mut self) -> Scores {
+    /// Forgets all scores, and returns their memory.
+    pub(super) fn release(&mut self) -> BucketScores {
         std::mem::take(&mut self.scores)
     }
 
-    /// Takes memory for scores.
-    pub(super) fn adopt(&mut self, scores: Scores) {
+    /// Takes over memory for scores.
+    pub(super) fn adopt(&mut self, scores: BucketScores) {
         self.scores = scores;
         self.scores.rated.clear();
     }
 
-    /// The verdict on a kind of nodes.
-    pub(super) fn verdict(&self, kind: u32) -> Option<&Verdict> {
-        self.opinions.verdicts[kind as usize].as_ref()
+    /// What the filters and scorers by attributes say of an attribute set.
+    pub(super) fn verdict(&self, attribute_set: u32) -> Option<&AttributeVerdict> {
+        self.class_verdicts.verdicts[attribute_set as usize].as_ref()
     }
 
-    /// Catches up with the cells, and with what is counted in their topology domains.
+    /// Catches up with the buckets, and with the pods that are counted in their topology domains.
     pub(super) fn catch_up(
         &mut self,
         world: &World,
         class: &Class,
         rules: &NodeRules,
-        cells: &Cells,
-        domains: &mut Domains,
+        buckets: &NodeBuckets,
+        domains: &mut DomainIndex,
     ) {
-        let question = &Question { world, class, rules, cells };
-        self.newest = cells.newest();
-        if self.kinds != cells.kinds().stamp() {
-            self.kinds = cells.kinds().stamp();
-            self.opinions.judge(question);
+        let input = &RankingInput { world, class, rules, buckets };
+        self.newest = buckets.newest();
+        if self.attribute_sets != buckets.attribute_sets().stamp() {
+            self.attribute_sets = buckets.attribute_sets().stamp();
+            self.class_verdicts.judge(input);
             self.scores.rated.fill(0);
-            return self.rate_all(question);
+            return self.rate_all(input);
         }
-        let Opinions { verdicts, standings, .. } = &mut self.opinions;
-        let moved = match standings.catch_up(question, verdicts, domains) {
-            Moved::Kinds(moves) => {
-                let forgotten = self.forget(cells, &moves.kinds);
-                self.shift(cells, &moves.scores);
+        let ClassVerdicts { verdicts, topology, .. } = &mut self.class_verdicts;
+        let moved = match topology.catch_up(input, verdicts, domains) {
+            TopologyChange::Sets(moves) => {
+                let forgotten = self.forget(buckets, &moves.attribute_sets);
+                self.shift(buckets, &moves.scores);
                 forgotten
             }
-            Moved::All => None,
+            TopologyChange::All => None,
         };
         let Some(moved) = moved else {
             self.scores.rated.fill(0);
-            return self.rate_all(question);
+            return self.rate_all(input);
         };
-        match cells.changed_since(self.cursor) {
-            Some(changed) if changed.len() <= cells.slots().len() && cells.slots().len() <= self.len() => {
-                self.cursor = cells.changed_end();
+        match buckets.changed_since(self.cursor) {
+            Some(changed)
+                if changed.len() <= buckets.slots().len() && buckets.slots().len() <= self.len() =>
+            {
+                self.cursor = buckets.changed_end();
                 for slot in changed.iter().chain(&moved) {
-                    self.update(question, *slot as usize);
+                    self.update(input, *slot as usize);
                 }
             }
-            _ => self.rate_all(question),
+            _ => self.rate_all(input),
         }
     }
 
-    /// Forgets the scores of the cells of some kinds. Returns their slots; `None` when they are so many that rating all
-    /// cells is less work.
-    fn forget(&mut self, cells: &Cells, kinds: &[u32]) -> Option<Vec<u32>> {
-        let slots: Vec<u32> = kinds.iter().flat_map(|kind| cells.of_kind(*kind)).copied().collect();
-        if slots.len() > MANY.max(cells.slots().len() / 8) {
+    /// Forgets the scores of the buckets with these attribute sets. Returns the slots; `None` when they are so many
+    /// that rating all buckets is less work.
+    fn forget(&mut self, buckets: &NodeBuckets, attribute_sets: &[u32]) -> Option<Vec<u32>> {
+        let slots: Vec<u32> = attribute_sets
+            .iter()
+            .flat_map(|attribute_set| buckets.of_attribute_set(*attribute_set))
+            .copied()
+            .collect();
+        if slots.len() > RATE_SINGLY_BUCKETS.max(buckets.slots().len() / 8) {
             return None;
         }
         for slot in &slots {
@@ -130,32 +137,38 @@ impl Ranking {
         Some(slots)
     }
 
-    /// Adds to the scores of the cells of some kinds, where they are known.
-    fn shift(&mut self, cells: &Cells, scores: &[(u32, i64)]) {
+    /// Adds to the known scores of the buckets with these attribute sets.
+    fn shift(&mut self, buckets: &NodeBuckets, scores: &[(u32, i64)]) {
         let mut shifts = Vec::new();
-        for (kind, more) in scores {
+        for (attribute_set, more) in scores {
             let known = |slot: &&u32| {
                 let slot = **slot as usize;
-                let serial = cells.slots()[slot].serial;
+                let serial = buckets.slots()[slot].serial;
                 self.scores.rated.get(slot) == Some(&serial) && self.rating(slot) != Rating::NONE
             };
-            shifts.extend(cells.of_kind(*kind).iter().filter(known).map(|slot| (*slot as usize, *more)));
+            shifts.extend(
+                buckets
+                    .of_attribute_set(*attribute_set)
+                    .iter()
+                    .filter(known)
+                    .map(|slot| (*slot as usize, *more)),
+            );
         }
         self.scores.tournament.shift(&shifts);
     }
 
-    fn update(&mut self, question: &Question<'_>, slot: usize) {
+    fn update(&mut self, input: &RankingInput<'_>, slot: usize) {
         let (rated, mut rating) =
             (&mut self.scores.rated[slot..=slot], [self.scores.tournament.rating(slot)]);
-        self.opinions.rate::<1>(question, slot, rated, &mut rating);
+        self.class_verdicts.rate::<1>(input, slot, rated, &mut rating);
         self.scores.tournament.update(slot, rating[0]);
     }
 
-    fn rate_all(&mut self, question: &Question<'_>) {
-        let slots = question.cells.slots();
-        // With room for more cells, so that few of them cost a rating of all.
+    fn rate_all(&mut self, input: &RankingInput<'_>) {
+        let slots = input.buckets.slots();
+        // The width is a power of two, so that a few more buckets do not cost a rating of all.
         let width = slots.len().next_power_of_two();
-        let Self { opinions, scores: Scores { rated, tournament }, .. } = self;
+        let Self { class_verdicts, scores: BucketScores { rated, tournament }, .. } = self;
         let mut ratings = tournament.take();
         ratings.resize(width, Rating::NONE);
         ratings[slots.len()..].fill(Rating::NONE);
@@ -163,15 +176,16 @@ impl Ranking {
         rated[slots.len()..].fill(0);
         let (known, list) = (&mut rated[..slots.len()], &mut ratings[..slots.len()]);
         let some = |(at, (rated, ratings)): (usize, (&mut [u64], &mut [Rating]))| {
-            opinions.rate::<AT_ONCE>(question, at * AT_ONCE, rated, ratings);
+            class_verdicts.rate::<BATCH_BUCKETS>(input, at * BATCH_BUCKETS, rated, ratings);
         };
-        if slots.len() < PARALLEL_FROM {
-            known.chunks_mut(AT_ONCE).zip(list.chunks_mut(AT_ONCE)).enumerate().for_each(some);
+        if slots.len() < PARALLEL_MIN_BUCKETS {
+            known.chunks_mut(BATCH_BUCKETS).zip(list.chunks_mut(BATCH_BUCKETS)).enumerate().for_each(some);
         } else {
-            let chunks = known.par_chunks_mut(AT_ONCE).zip(list.par_chunks_mut(AT_ONCE)).enumerate();
-            chunks.with_min_len(PARALLEL_FROM / AT_ONCE / 2).for_each(some);
+            let chunks =
+                known.par_chunks_mut(BATCH_BUCKETS).zip(list.par_chunks_mut(BATCH_BUCKETS)).enumerate();
+            chunks.with_min_len(PARALLEL_MIN_BUCKETS / BATCH_BUCKETS / 2).for_each(some);
         }
         tournament.rebuild(ratings);
-        self.cursor = question.cells.changed_end();
+        self.cursor = input.buckets.changed_end();
     }
 }

@@ -1,47 +1,47 @@
-//! Rates cells for a class.
-use super::LATER;
-use super::SCORE_UNIT;
-use super::cells::Cell;
-use super::rooms::Plain;
-use super::standings::{Question, Standings};
+//! Rates node buckets for a class.
+use super::amounts::SimpleRequest;
+use super::buckets::NodeBucket;
+use super::topology::{RankingInput, TopologyVerdicts};
 use super::tournament::Rating;
+use super::{FUTURE_IDLE_OFFSET, Fit, SCORE_MILLIONTHS};
 use crate::plugin::NodeScorer;
 use phalanx_cluster::Node;
 use phalanx_cluster::diagnosis::Unfit;
 
-/// What the rules by attributes say of a kind of nodes: a score, or why they will not do.
-pub(super) type Verdict = Result<i64, Unfit>;
+/// What the filters and scorers by attributes say of an attribute set: a score in millionths, or why its nodes are not
+/// feasible.
+pub(super) type AttributeVerdict = Result<i64, Unfit>;
 
-/// What a class thinks of the kinds of nodes.
+/// What the rules of a class by attributes and by topology say, by attribute set.
 #[derive(Debug, Default)]
-pub(super) struct Opinions {
-    /// By kind; `None` for a number that is not in use.
-    pub(super) verdicts: Vec<Option<Verdict>>,
-    pub(super) standings: Standings,
-    /// What the class requests, if that is little.
-    plain: Option<Plain>,
+pub(super) struct ClassVerdicts {
+    /// By number of the attribute set; `None` for a number that is not in use.
+    pub(super) verdicts: Vec<Option<AttributeVerdict>>,
+    pub(super) topology: TopologyVerdicts,
+    /// The request of the class, if it asks for cpu, memory and pods alone.
+    simple: Option<SimpleRequest>,
 }
 
-impl Opinions {
-    /// Rates the cells in the slots from `first` on, no more than `N`, by their tops. `rated` says by slot whose score the
-    /// rating has: the score of a cell stays, whoever is on top.
+impl ClassVerdicts {
+    /// Rates the buckets in the slots from `first` on, at most `N`, by their tops. `rated` has, by slot, the serial of
+    /// the bucket whose score is in `ratings`: the score of a bucket stays when its top changes.
     pub(super) fn rate<const N: usize>(
         &self,
-        question: &Question<'_>,
+        input: &RankingInput<'_>,
         first: usize,
         rated: &mut [u64],
         ratings: &mut [Rating],
     ) {
-        let cells = &question.cells.slots()[first..];
+        let buckets = &input.buckets.slots()[first..];
         let (mut fresh, mut count) = ([0; N], 0);
-        for (at, ((cell, rating), rated)) in cells.iter().zip(&mut *ratings).zip(rated).enumerate() {
-            let known = std::mem::replace(rated, cell.serial) == cell.serial;
-            let score = match (cell.nodes, known) {
+        for (at, ((bucket, rating), rated)) in buckets.iter().zip(&mut *ratings).zip(rated).enumerate() {
+            let known = std::mem::replace(rated, bucket.serial) == bucket.serial;
+            let score = match (bucket.nodes, known) {
                 (0, _) => None,
                 (_, true) => (*rating != Rating::NONE).then_some(rating.score),
-                (_, false) => self.base(question, first + at, cell),
+                (_, false) => self.base(input, first + at, bucket),
             };
-            *rating = score.map_or(Rating::NONE, |score| Rating { score, lot: cell.lot });
+            *rating = score.map_or(Rating::NONE, |score| Rating { score, tie_break: bucket.tie_break });
             if !known && score.is_some() {
                 fresh[count] = (first + at) as u32;
                 count += 1;
@@ -49,67 +49,72 @@ impl Opinions {
         }
         let fresh = &fresh[..count];
         let mut sums = [0.0; N];
-        for scorer in &question.rules.room_scorers {
-            scorer.add_scores(question.cells.rooms(), fresh, &mut sums);
+        for scorer in &input.rules.resource_scorers {
+            scorer.add_scores(input.buckets.amounts(), fresh, &mut sums);
         }
         for (slot, sum) in fresh.iter().zip(sums) {
-            ratings[*slot as usize - first].score += in_units(sum);
+            ratings[*slot as usize - first].score += in_millionths(sum);
         }
     }
 
-    /// The score of a cell but for the rules by room, below 0 when it has room only later; `None` when it will not do.
+    /// The score of a bucket without the scorers by resources; negative (by [`FUTURE_IDLE_OFFSET`]) when only future
+    /// idle resources fit, `None` when the bucket is not feasible.
     #[inline]
-    fn base(&self, question: &Question<'_>, slot: usize, cell: &Cell) -> Option<i64> {
-        let Question { world, rules, .. } = question;
-        let Some(Ok(fixed)) = self.verdicts[cell.kind as usize].as_ref() else { return None };
-        let standing = self.standings.of(cell.kind);
-        // Filters may read attributes that make kinds, too.
-        let passes =
-            |later| rules.room_filters.iter().all(|rule| rule.check(&world.nodes[cell.top()], later).is_ok());
-        let [now, later] = self.fits(question, slot as u32);
-        let offset = if standing.now && now && passes(false) {
+    fn base(&self, input: &RankingInput<'_>, slot: usize, bucket: &NodeBucket) -> Option<i64> {
+        let RankingInput { world, rules, .. } = input;
+        let Some(Ok(fixed)) = self.verdicts[bucket.attribute_set as usize].as_ref() else { return None };
+        let topology = self.topology.of(bucket.attribute_set);
+        // The top is asked instead of `BucketAmounts::node`, for resource filters may read attributes too.
+        let node = &world.nodes[bucket.top()];
+        let passes = |fit| rules.resource_filters.iter().all(|rule| rule.check(node, fit).is_ok());
+        let [idle, future_idle] = self.fits(input, slot as u32);
+        let offset = if topology.idle && idle && passes(Fit::Idle) {
             0
-        } else if standing.later && later && passes(true) {
-            -LATER
+        } else if topology.future_idle && future_idle && passes(Fit::FutureIdle) {
+            -FUTURE_IDLE_OFFSET
         } else {
             return None;
         };
-        Some(fixed + standing.score + offset)
+        Some(fixed + topology.score + offset)
     }
 
-    /// Whether the cell in a slot has room now, and whether it will have.
+    /// Whether the idle and the future idle resources of the bucket in a slot fit the request.
     #[inline]
-    fn fits(&self, question: &Question<'_>, slot: u32) -> [bool; 2] {
-        let rooms = question.cells.rooms();
-        if let Some(fits) = self.plain.and_then(|plain| plain.fits(rooms.gauge(slot))) {
+    fn fits(&self, input: &RankingInput<'_>, slot: u32) -> [bool; 2] {
+        let amounts = input.buckets.amounts();
+        if let Some(fits) = self.simple.and_then(|simple| simple.fits(amounts.amounts(slot))) {
             return [fits; 2];
         }
-        let (node, request) = (rooms.node(slot), &question.class.request);
+        let (node, request) = (amounts.node(slot), &input.class.request);
         [node.fits_now(request), node.fits_later(request)]
     }
 
-    /// Asks the rules by attributes about a node of every kind.
-    pub(super) fn judge(&mut self, question: &Question<'_>) {
-        let Question { world, rules, cells, .. } = question;
-        self.plain = Plain::of(&question.class.request);
-        let mut of_kind: Vec<Option<&Node>> = vec![None; cells.kinds().bound()];
-        for cell in cells.iter() {
-            of_kind[cell.kind as usize].get_or_insert_with(|| &world.nodes[cell.top()]);
+    /// Asks the filters and scorers by attributes about one node of every attribute set.
+    pub(super) fn judge(&mut self, input: &RankingInput<'_>) {
+        let RankingInput { world, rules, buckets, .. } = input;
+        self.simple = SimpleRequest::of(&input.class.request);
+        let mut of_attribute_set: Vec<Option<&Node>> = vec![None; buckets.attribute_sets().bound()];
+        for bucket in buckets.iter() {
+            of_attribute_set[bucket.attribute_set as usize].get_or_insert_with(|| &world.nodes[bucket.top()]);
         }
         let check = |node: &Node| match rules.filters.iter().find_map(|filter| filter.check(node).err()) {
             Some(unfit) => Err(unfit),
             None => Ok(0),
         };
-        self.verdicts = of_kind.iter().map(|node| node.map(check)).collect();
+        self.verdicts = of_attribute_set.iter().map(|node| node.map(check)).collect();
         for scorer in &rules.scorers {
-            add_scores(&of_kind, &mut self.verdicts, scorer.as_ref());
+            add_scores(&of_attribute_set, &mut self.verdicts, scorer.as_ref());
         }
-        self.standings.ask_all(question, &self.verdicts);
+        self.topology.ask_all(input, &self.verdicts);
     }
 }
 
-fn add_scores(of_kind: &[Option<&Node>], verdicts: &mut [Option<Verdict>], scorer: &dyn NodeScorer) {
-    let mut fit: Vec<(&Node, &mut i64)> = of_kind
+fn add_scores(
+    of_attribute_set: &[Option<&Node>],
+    verdicts: &mut [Option<AttributeVerdict>],
+    scorer: &dyn NodeScorer,
+) {
+    let mut fit: Vec<(&Node, &mut i64)> = of_attribute_set
         .iter()
         .zip(verdicts)
         .filter_map(|(node, verdict)| match (node, verdict) {
@@ -120,13 +125,14 @@ fn add_scores(of_kind: &[Option<&Node>], verdicts: &mut [Option<Verdict>], score
     let mut scores: Vec<f64> = fit.iter().map(|(node, _)| scorer.score(node)).collect();
     scorer.normalise(&mut scores);
     for ((_, sum), score) in fit.iter_mut().zip(scores) {
-        **sum += in_units(score);
+        **sum += in_millionths(score);
     }
 }
 
-pub(super) fn in_units(score: f64) -> i64 {
-    let units = score * SCORE_UNIT;
-    // `units.round()`, which is a call where the processor is not known to have an instruction for it.
+pub(super) fn in_millionths(score: f64) -> i64 {
+    let units = score * SCORE_MILLIONTHS;
+    // Equal to `units.round()`, which is a function call where the processor is not known to have an instruction for
+    // it.
     let whole = units as i64;
     let rest = units - whole as f64;
     whole.saturating_add(i64::from(rest >= 0.5) - i64::from(rest <= -0.5))

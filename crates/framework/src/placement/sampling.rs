@@ -1,44 +1,46 @@
-//! Node sampling: of many nodes that will do, only some are compared. Off unless it is asked for.
+//! Node sampling: of many feasible nodes only some are compared. Off unless it is configured.
 //!
-//! Source: Volcano's and kube-scheduler's `--percentage-nodes-to-find`: a node that was found to do is one with room at
-//! once; the search begins behind the last node of the search before, and the adaptive percentage falls with the number of
-//! nodes. Nodes stand in the order of their names. Room that comes later counts only where no node has room at once.
+//! Source: `--percentage-nodes-to-find` of Volcano and `percentageOfNodesToScore` of kube-scheduler. A search ends when
+//! enough nodes with idle resources were found, and the next search begins behind the last node of the one before. The
+//! adaptive percentage falls with the number of nodes. Nodes stand in the order of their names. Nodes with future idle
+//! resources count only where no node has idle resources.
 use phalanx_cluster::World;
 use phalanx_cluster::id::NodeId;
 
-/// Nodes for each percent that the adaptive percentage falls.
-const NODES_A_PERCENT: u32 = 125;
+/// The number of nodes for each percent that the adaptive percentage falls.
+const NODES_PER_PERCENT: u32 = 125;
 
 /// How many nodes are compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sampling {
-    /// Percent of all nodes; 0 for 50 less one for each 125 nodes.
+    /// Percent of all nodes; 0 stands for the adaptive percentage: 50, less 1 for each 125 nodes.
     pub percentage: u32,
-    /// The adaptive percentage does not fall below this.
+    /// Percent below which the adaptive percentage does not fall.
     pub minimum_percentage: u32,
-    /// At least this many nodes; a cluster with no more of them is looked at whole.
+    /// The least number of nodes to find; in a cluster with no more nodes all are compared.
     pub minimum_nodes: u32,
 }
 
 impl Sampling {
-    /// After how many nodes that will do the search ends.
+    /// The number of nodes with idle resources after which a search among `nodes` nodes ends.
     pub fn wanted(self, nodes: u32) -> u32 {
         if nodes <= self.minimum_nodes || self.percentage >= 100 {
             return nodes;
         }
-        let adaptive = || 50u32.saturating_sub(nodes / NODES_A_PERCENT).max(self.minimum_percentage.min(100));
+        let adaptive =
+            || 50u32.saturating_sub(nodes / NODES_PER_PERCENT).max(self.minimum_percentage.min(100));
         let percentage = if self.percentage == 0 { adaptive() } else { self.percentage };
         let part = u64::from(nodes) * u64::from(percentage) / 100;
         (part as u32).max(self.minimum_nodes).max(1)
     }
 }
 
-/// The nodes in turn, and where the next search begins; lives across cycles.
+/// The nodes in turn, and where the next search begins; kept across cycles.
 #[derive(Debug)]
 pub(super) struct Rotation {
     pub(super) sampling: Sampling,
     order: Vec<NodeId>,
-    /// The World's stamp of nodes when they were put in order; 0 for never.
+    /// The stamp of the World's nodes when `order` was made; 0 for never.
     nodes: u64,
     start: usize,
 }
@@ -48,7 +50,7 @@ impl Rotation {
         Self { sampling, order: Vec::new(), nodes: 0, start: 0 }
     }
 
-    /// The nodes of a new cycle.
+    /// Takes over the nodes of a new cycle.
     pub(super) fn begin_cycle(&mut self, world: &World) {
         if std::mem::replace(&mut self.nodes, world.nodes_stamp()) == world.nodes_stamp() {
             return;
@@ -58,8 +60,8 @@ impl Rotation {
         self.start %= self.order.len().max(1);
     }
 
-    /// Hands out nodes in turn until as many as are wanted were found good.
-    pub(super) fn search(&mut self, mut is_good: impl FnMut(NodeId) -> bool) {
+    /// Calls `is_feasible` for nodes in turn until as many as are wanted were feasible.
+    pub(super) fn search(&mut self, mut is_feasible: impl FnMut(NodeId) -> bool) {
         let nodes = self.order.len();
         let mut left = self.sampling.wanted(nodes as u32);
         let turn = self.order[self.start..].iter().chain(&self.order[..self.start]);
@@ -69,7 +71,7 @@ impl Rotation {
                 break;
             }
             seen += 1;
-            left -= u32::from(is_good(*node));
+            left -= u32::from(is_feasible(*node));
         }
         self.start = (self.start + seen) % nodes.max(1);
     }
@@ -80,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn as_many_nodes_are_wanted_as_kube_scheduler_wants() {
+    fn a_sample_is_as_large_as_in_kube_scheduler() {
         for (nodes, percentage, wanted) in [
             (50, 10, 50),
             (100, 10, 100),

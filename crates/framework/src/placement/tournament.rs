@@ -1,33 +1,32 @@
-//! A tournament over nodes: the best is known at the root, and one changed node costs one path to it.
+//! A tournament tree over ratings: the best is known at the root, and a changed rating costs one path to the root.
 
 /// What nodes are compared by: larger is better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Rating {
-    /// Score; `NONE` for a node that will not do.
+    /// The score in millionths.
     pub score: i64,
-    /// Chance, drawn once from the seed: the largest of equal scores wins, which makes every one of them
-    /// equally likely (reservoir sampling by random keys).
-    pub lot: u64,
+    /// The tie-break: of equal scores the largest wins. See [`tie_break`](super::tie_break).
+    pub tie_break: u64,
 }
 
 impl Rating {
-    /// Will not do.
-    pub(crate) const NONE: Rating = Rating { score: i64::MIN, lot: 0 };
+    /// The rating of what is not feasible.
+    pub(crate) const NONE: Rating = Rating { score: i64::MIN, tie_break: 0 };
 }
 
-/// The tournament.
+/// The tree; a player is the index of a rating.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Tournament {
-    /// As many as there are leaves.
+    /// The ratings by player, `width` of them.
     ratings: Vec<Rating>,
-    /// Winners of inner matches, heap order; the root is at 1. Absent when there is at most one player.
+    /// The winners of the inner matches in heap order, with the root at 1.
     winners: Vec<u32>,
-    /// Leaves, a power of two.
+    /// The number of leaves, a power of two.
     width: usize,
 }
 
 impl Tournament {
-    /// Plays all matches anew.
+    /// Replaces the ratings, and plays all matches.
     pub(crate) fn rebuild(&mut self, mut ratings: Vec<Rating>) {
         self.width = ratings.len().next_power_of_two();
         ratings.resize(self.width, Rating::NONE);
@@ -37,19 +36,19 @@ impl Tournament {
         self.play_all();
     }
 
-    /// The ratings, to be changed and handed to `rebuild`.
+    /// Takes the ratings out, to be changed and passed to `rebuild`.
     pub(crate) fn take(&mut self) -> Vec<Rating> {
         std::mem::take(&mut self.ratings)
     }
 
-    /// The best player and its rating, unless none will do.
+    /// The best player and its rating; `None` if no player is feasible.
     pub(crate) fn best(&self) -> Option<(usize, Rating)> {
         let at = if self.width > 1 { self.winners[1] as usize } else { 0 };
         let rating = *self.ratings.get(at)?;
         (rating != Rating::NONE).then_some((at, rating))
     }
 
-    /// Changes a player's rating, and plays the matches on its way to the root.
+    /// Changes the rating of a player, and plays the matches from its leaf to the root.
     pub(crate) fn update(&mut self, player: usize, rating: Rating) {
         if self.ratings[player] == rating {
             return;
@@ -59,7 +58,7 @@ impl Tournament {
         while at >= 1 {
             let winner = self.play(at);
             if winner as usize != player && winner == self.winners[at] {
-                // Nor was the player the winner before, so nothing changes further up.
+                // The player was not the winner before either, so nothing changes above.
                 return;
             }
             self.winners[at] = winner;
@@ -67,7 +66,7 @@ impl Tournament {
         }
     }
 
-    /// Adds to the scores of players, none of whom comes twice. Of many, all matches are played anew.
+    /// Adds to the scores of players, each named once. With many players all matches are played anew.
     pub(crate) fn shift(&mut self, more: &[(usize, i64)]) {
         let many = more.len() > self.width / 16;
         for (player, more) in more {
@@ -94,7 +93,7 @@ impl Tournament {
         }
     }
 
-    /// A player's rating.
+    /// The rating of a player.
     pub(crate) fn rating(&self, player: usize) -> Rating {
         self.ratings.get(player).copied().unwrap_or(Rating::NONE)
     }
@@ -119,12 +118,12 @@ mod tests {
     use proptest::prelude::*;
 
     fn rating(score: i64) -> Rating {
-        Rating { score, lot: 0 }
+        Rating { score, tie_break: 0 }
     }
 
     proptest! {
         #[test]
-        fn the_root_is_the_maximum_after_any_updates(
+        fn the_root_is_the_best_rating_after_any_updates(
             start in prop::collection::vec(-9i64..9, 0..40),
             updates in prop::collection::vec((0usize..40, -9i64..9), 0..60),
         ) {
@@ -142,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_wins_when_nobody_will_do() {
+    fn there_is_no_best_player_when_none_is_feasible() {
         for players in 0..4 {
             let mut tournament = Tournament::default();
             tournament.rebuild(vec![Rating::NONE; players]);

@@ -1,4 +1,4 @@
-//! The scenarios in `tests/scenarios/TOPIC/CASE/`: a cluster in, what an operator expects of it out.
+//! The scenarios in `scenarios/TOPIC/CASE/` at the root: a cluster in, what an operator expects of it out.
 //!
 //! | file | what it holds |
 //! |---|---|
@@ -43,7 +43,7 @@ struct Expected {
     /// Texts in the reasons of a PodGroup, or of a pod without one. An empty list: there is no reason.
     reasons: BTreeMap<String, Vec<String>>,
     /// What the nearest node lacks for a PodGroup, or a pod without one: "NODE: RESOURCE AMOUNT, ...", and behind that
-    /// " (no node is large enough)" where none could hold it.
+    /// " (no node that it may use is large enough)" where none could hold it.
     lacks: BTreeMap<String, String>,
     /// Texts in the problems of PodGroups.
     problems: BTreeMap<String, String>,
@@ -201,7 +201,8 @@ impl Diff {
                 missing.iter().map(|(dim, amount)| format!("{dim} {}", amount.as_str().unwrap())).collect()
             });
             let node = found["missingOn"].as_str().unwrap_or("none");
-            let remark = if found["tooLarge"] == true { " (no node is large enough)" } else { "" };
+            let remark =
+                if found["tooLarge"] == true { " (no node that it may use is large enough)" } else { "" };
             self.equal(
                 &format!("what {name} lacks"),
                 lack,
@@ -303,11 +304,13 @@ fn differences(case: &Path) -> Vec<String> {
     diff.0
 }
 
-fn scenarios() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/scenarios")
+/// The folder of all scenarios.
+pub(crate) fn scenarios() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios")
 }
 
-fn entries(folder: &Path) -> Vec<PathBuf> {
+/// What is in a folder, by name.
+pub(crate) fn entries(folder: &Path) -> Vec<PathBuf> {
     let mut entries: Vec<PathBuf> =
         fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
     entries.sort();
@@ -315,7 +318,7 @@ fn entries(folder: &Path) -> Vec<PathBuf> {
 }
 
 fn cases() -> Vec<PathBuf> {
-    entries(&scenarios()).iter().flat_map(|topic| entries(topic)).collect()
+    entries(&scenarios()).iter().filter(|topic| topic.is_dir()).flat_map(|topic| entries(topic)).collect()
 }
 
 /// `TOPIC/CASE`.

@@ -1,11 +1,11 @@
-//! Quotas of devices: `deviceclass/<class>` in a capability, a guarantee or what is deserved means that many devices of a class
-//! (resource.k8s.io), as the claims of a queue's tasks ask for them. A claim that several tasks share counts once in a queue,
-//! and once in each queue above it.
+//! Device quotas: `deviceclass/<class>` in a capability, guarantee or deserved amount is a number of devices of the
+//! class (resource.k8s.io), as requested by the claims of the queue's tasks. A claim that several tasks share counts
+//! once in a queue, and once in each ancestor.
 //!
-//! Admitted jobs count with what they need to start, if they hold less: see [`World::devices_needed`].
+//! An admitted job counts with the devices that it needs to start, if it holds fewer: see [`World::devices_needed`].
 //!
-//! Source: Volcano's capacity plugin, `checkDRAAllocatable`; there only a capability counts, and of admitted jobs only those
-//! of the session.
+//! Source: Volcano's capacity plugin, `checkDRAAllocatable`; there only capabilities count, and only jobs admitted in
+//! the running session.
 use phalanx_resource::{Amounts, DimId};
 use rustc_hash::FxHashMap;
 
@@ -14,17 +14,17 @@ use phalanx_cluster::event::Phase;
 use phalanx_cluster::id::{ClaimId, JobId, QueueId, TaskId};
 use phalanx_cluster::{DevicesOf, Status, World, is_part};
 
-/// What claims take of the classes that any queue has a quota of. Nothing at all when none has.
+/// The devices that queues hold, of the classes that a queue has a quota of; empty when there is no such quota.
 #[derive(Debug, Default, PartialEq)]
-pub(super) struct Devices {
+pub(super) struct DeviceQuotas {
     tree: bool,
-    /// The resources that stand for classes.
+    /// The resources `deviceclass/<class>` that a queue has a quota of.
     classes: Vec<DimId>,
-    /// What admitted jobs will hold when they are whole, and do not as the session begins.
-    promised: FxHashMap<QueueId, Amounts>,
+    /// The devices that admitted jobs need to start and do not hold yet.
+    inqueue: FxHashMap<QueueId, Amounts>,
 }
 
-impl Devices {
+impl DeviceQuotas {
     pub(super) fn new(world: &World, tree: bool) -> Self {
         let is_quota = |dim: &DimId| {
             let named = |(_, queue): (QueueId, &phalanx_cluster::Queue)| {
@@ -36,19 +36,19 @@ impl Devices {
         let classes: Vec<DimId> = world.dims.iter().map(|(dim, _)| dim).filter(is_quota).collect();
         let mut devices = Self { tree, classes, ..Self::default() };
         if devices.is_any() {
-            devices.count(world);
+            devices.add_admitted_jobs(world);
         }
         devices
     }
 
-    fn count(&mut self, world: &World) {
+    fn add_admitted_jobs(&mut self, world: &World) {
         for id in world.jobs_with_devices() {
             let job = &world.jobs[id];
-            // A gang that is whole holds what its pods cannot do without.
-            let whole = job.counts.ready() + job.counts.of(Status::Pipelined) >= job.min_member;
-            let asks = !whole || !job.min_devices.is_zero();
-            if asks && job.exists && matches!(job.phase, Phase::Inqueue | Phase::Running) {
-                self.promise(world, id);
+            // A pipelined gang holds the devices that it needs to start, unless minResources name more.
+            let is_pipelined = job.counts.ready() + job.counts.of(Status::Pipelined) >= job.min_member;
+            let counts = !is_pipelined || !job.min_devices.is_zero();
+            if counts && job.exists && matches!(job.phase, Phase::Inqueue | Phase::Running) {
+                self.add_inqueue(world, id);
             }
         }
     }
@@ -59,22 +59,22 @@ impl Devices {
     }
 
     fn path<'w>(&self, world: &'w World, queue: Option<QueueId>) -> impl Iterator<Item = QueueId> + use<'w> {
-        let most = if self.tree { usize::MAX } else { 1 };
-        queue.into_iter().flat_map(|queue| world.queue_path(queue)).take(most)
+        let length = if self.tree { usize::MAX } else { 1 };
+        queue.into_iter().flat_map(|queue| world.queue_path(queue)).take(length)
     }
 
-    /// Whose tasks count for a queue.
-    fn of(&self, queue: QueueId) -> DevicesOf {
+    /// The tasks that count for a queue.
+    fn scope_of(&self, queue: QueueId) -> DevicesOf {
         if self.tree { DevicesOf::Subtree(queue) } else { DevicesOf::Own(queue) }
     }
 
-    /// What a queue and, in a tree, those below it hold of a resource.
+    /// What a queue and, in a tree, its descendants hold of a resource.
     pub(super) fn held(&self, world: &World, queue: QueueId, dim: DimId) -> i64 {
-        self.held_by(world, self.of(queue), dim)
+        self.held_by(world, self.scope_of(queue), dim)
     }
 
-    /// What a queue itself holds of a resource.
-    pub(super) fn own(&self, world: &World, queue: QueueId, dim: DimId) -> i64 {
+    /// What the tasks of a queue hold of a resource, without its descendants.
+    pub(super) fn held_by_own_tasks(&self, world: &World, queue: QueueId, dim: DimId) -> i64 {
         self.held_by(world, DevicesOf::Own(queue), dim)
     }
 
@@ -82,30 +82,31 @@ impl Devices {
         if self.classes.contains(&dim) { world.devices_held_by(of, dim) } else { 0 }
     }
 
-    /// What admitted jobs of a queue, and of those below it, hold or will hold of a resource.
-    pub(super) fn taken(&self, world: &World, queue: QueueId, dim: DimId) -> i64 {
-        self.held(world, queue, dim) + self.promised.get(&queue).map_or(0, |promised| promised.get(dim))
+    /// What the admitted jobs of a queue and, in a tree, of its descendants hold of a resource, or need to start.
+    pub(super) fn inqueue(&self, world: &World, queue: QueueId, dim: DimId) -> i64 {
+        self.held(world, queue, dim) + self.inqueue.get(&queue).map_or(0, |inqueue| inqueue.get(dim))
     }
 
-    /// What a task would take of the devices that a queue does not hold yet.
+    /// The devices of a task's claims that no other task of the queue holds.
     pub(super) fn need(&self, world: &World, queue: QueueId, task: TaskId) -> Amounts {
         let claims = world.claims_of(task).iter();
-        self.sum(world, claims.filter(|claim| world.claim_holders(self.of(queue), **claim) == 0))
+        self.sum(world, claims.filter(|claim| world.claim_holders(self.scope_of(queue), **claim) == 0))
     }
 
-    /// What a queue would have back without a task, with others of it gone whose claims are counted here.
-    pub(super) fn given_back(
+    /// The devices that a queue holds less without a task: those of claims that all other holders of are victims
+    /// already.
+    pub(super) fn freed(
         &self,
         world: &World,
         queue: QueueId,
         task: TaskId,
-        gone: &FxHashMap<(QueueId, ClaimId), u32>,
+        claim_victims: &FxHashMap<(QueueId, ClaimId), u32>,
     ) -> Amounts {
-        let last = |claim: &&ClaimId| {
-            let gone = gone.get(&(queue, **claim)).copied().unwrap_or_default();
-            world.claim_holders(self.of(queue), **claim) == gone + 1
+        let is_last_holder = |claim: &&ClaimId| {
+            let victims = claim_victims.get(&(queue, **claim)).copied().unwrap_or_default();
+            world.claim_holders(self.scope_of(queue), **claim) == victims + 1
         };
-        self.sum(world, world.claims_of(task).iter().filter(last))
+        self.sum(world, world.claims_of(task).iter().filter(is_last_holder))
     }
 
     fn sum<'c>(&self, world: &World, claims: impl Iterator<Item = &'c ClaimId>) -> Amounts {
@@ -114,36 +115,36 @@ impl Devices {
         sum
     }
 
-    /// What a job needs to start and does not hold.
+    /// The devices that a job needs to start and does not hold.
     pub(super) fn missing(&self, world: &World, id: JobId) -> Amounts {
         let mut missing = world.devices_needed(id, &self.classes);
         missing.sub_clamped(&world.devices_held(world.jobs[id].tasks.iter().copied(), &self.classes));
         missing
     }
 
-    /// A job is admitted.
-    pub(super) fn promise(&mut self, world: &World, id: JobId) {
+    /// Counts an admitted job in its queue and in each ancestor.
+    pub(super) fn add_inqueue(&mut self, world: &World, id: JobId) {
         let missing = self.missing(world, id);
         if !missing.is_zero() {
             for queue in self.path(world, Some(world.jobs[id].queue)) {
-                self.promised.entry(queue).or_default().add(&missing);
+                self.inqueue.entry(queue).or_default().add(&missing);
             }
         }
     }
 }
 
-/// Whether a figure of a queue counts. `devices`: those of devices do.
-pub(super) fn counts(world: &World, dim: DimId, devices: bool) -> bool {
-    !is_part(world.dims.name(dim)) && (devices || world.device_class(dim).is_none())
+/// Whether a quota of a resource has an effect; those of devices have one when the plugin counts devices.
+pub(super) fn is_counted(world: &World, dim: DimId, counts_devices: bool) -> bool {
+    !is_part(world.dims.name(dim)) && (counts_devices || world.device_class(dim).is_none())
 }
 
-/// What there is of a resource: of devices, as many as there are of the class.
+/// The total of a resource: the allocatable of all nodes, or the number of devices of the class.
 pub(super) fn total(world: &World, dim: DimId) -> i64 {
     if world.device_class(dim).is_some() { world.devices_there(dim) } else { world.total.get(dim).max(0) }
 }
 
-/// A quota of devices that has no effect. `counted`: those of whole devices have.
-pub(super) fn idle_quota(world: &World, id: QueueId, counted: bool) -> Option<QueueFault> {
+/// The warning for a device quota of a queue that has no effect.
+pub(super) fn idle_quota_warning(world: &World, id: QueueId, counts_devices: bool) -> Option<QueueFault> {
     let queue = &world.queues[id];
     let guarantee = queue.guarantee.iter().map(|(dim, _)| ("guarantee", dim));
     let deserved = queue.deserved.iter().map(|(dim, _)| ("deserved", dim));
@@ -151,7 +152,7 @@ pub(super) fn idle_quota(world: &World, id: QueueId, counted: bool) -> Option<Qu
     capability.chain(deserved).chain(guarantee).find_map(|(what, dim)| {
         let name = world.dims.name(dim);
         let why = match name {
-            _ if counts(world, dim, counted) => return None,
+            _ if is_counted(world, dim, counts_devices) => return None,
             _ if is_part(name) => "claims to a part of a device are not supported",
             _ => "devices are not counted",
         };

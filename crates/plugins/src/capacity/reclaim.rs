@@ -1,50 +1,55 @@
-//! For whom tasks of other queues may be evicted, and whose.
+//! Reclaim: which queues are entitled to have tasks of other queues evicted, and which tasks are reclaimable.
 use std::borrow::Cow;
 
-use phalanx_resource::{Amounts, DimId};
+use phalanx_resource::{Amounts, Ceilings, DimId};
 use rustc_hash::FxHashMap;
 
-use super::{Capacity, asked};
+use super::{Capacity, requested};
 use phalanx_cluster::id::{ClaimId, QueueId, TaskId};
 use phalanx_cluster::{Status, World};
 
-/// What queues hold, counted down as victims are picked.
-struct Left<'a> {
+/// What queues hold without the victims chosen so far.
+struct RemainingHoldings<'a> {
     plugin: &'a Capacity,
     world: &'a World,
-    taken: FxHashMap<QueueId, Amounts>,
-    /// Tasks of a queue that are picked and hold a claim.
-    gone: FxHashMap<(QueueId, ClaimId), u32>,
+    victims: FxHashMap<QueueId, Amounts>,
+    /// How many victims of a queue hold a claim.
+    claim_victims: FxHashMap<(QueueId, ClaimId), u32>,
 }
 
-impl Left<'_> {
-    fn held(&self, queue: QueueId, dim: DimId) -> i64 {
-        let taken = self.taken.get(&queue).map_or(0, |taken| taken.get(dim));
-        self.plugin.held(self.world, queue, dim) - taken
+impl<'a> RemainingHoldings<'a> {
+    fn new(plugin: &'a Capacity, world: &'a World) -> Self {
+        Self { plugin, world, victims: FxHashMap::default(), claim_victims: FxHashMap::default() }
     }
 
-    fn take(&mut self, queue: QueueId, task: TaskId) {
+    fn held(&self, queue: QueueId, dim: DimId) -> i64 {
+        let evicted = self.victims.get(&queue).map_or(0, |evicted| evicted.get(dim));
+        self.plugin.held(self.world, queue, dim) - evicted
+    }
+
+    /// Adds a victim of a queue.
+    fn evict(&mut self, queue: QueueId, task: TaskId) {
         for id in self.plugin.path(self.world, queue) {
-            let back = self.back(id, task).into_owned();
-            self.taken.entry(id).or_default().add(&back);
+            let freed = self.freed(id, task).into_owned();
+            self.victims.entry(id).or_default().add(&freed);
             for claim in self.world.claims_of(task) {
-                *self.gone.entry((id, *claim)).or_default() += 1;
+                *self.claim_victims.entry((id, *claim)).or_default() += 1;
             }
         }
     }
 
-    /// What a queue has back without a task.
-    fn back(&self, queue: QueueId, task: TaskId) -> Cow<'_, Amounts> {
+    /// What a queue holds less without a task: its request, and the devices of claims that no remaining task holds.
+    fn freed(&self, queue: QueueId, task: TaskId) -> Cow<'_, Amounts> {
         let (request, devices) = (self.world.request_of(task), &self.plugin.devices);
         if !devices.is_any() || self.world.claims_of(task).is_empty() {
             return Cow::Borrowed(request);
         }
         let mut all = request.clone();
-        all.add(&devices.given_back(self.world, queue, task, &self.gone));
+        all.add(&devices.freed(self.world, queue, task, &self.claim_victims));
         Cow::Owned(all)
     }
 
-    /// Without the request, a queue keeps of what is requested at least its guarantee.
+    /// Whether a queue keeps its guarantee of each requested resource without the request.
     fn keeps_guarantee(&self, queue: QueueId, request: &Amounts) -> bool {
         let guarantee = &self.plugin.of(queue).guarantee;
         guarantee.iter().all(|(dim, least)| {
@@ -53,194 +58,218 @@ impl Left<'_> {
         })
     }
 
-    /// A queue deserves nothing of what is requested, or has more of some of it than it deserves.
-    fn can_give(&self, queue: QueueId, request: &Amounts) -> bool {
+    /// Whether a queue deserves nothing that is requested, or holds more than it deserves of a requested resource.
+    fn exceeds_deserved(&self, queue: QueueId, request: &Amounts) -> bool {
         let deserved = &self.plugin.of(queue).deserved;
-        let mut relevant = relevant(deserved, request).peekable();
-        relevant.peek().is_none() || relevant.any(|(dim, most)| self.held(queue, dim) > most)
+        let mut deserved = deserved_of(deserved, request).peekable();
+        deserved.peek().is_none() || deserved.any(|(dim, deserved)| self.held(queue, dim) > deserved)
     }
 }
 
-/// Why a task stays where it is.
+/// A task that may become a victim.
 #[derive(Clone, Copy)]
-enum Keep {
-    /// This queue would have less than its guarantee.
+struct Reclaimee<'a> {
+    queue: QueueId,
+    task: TaskId,
+    /// What its queue holds less without it.
+    freed: &'a Amounts,
+}
+
+/// Why a task is not reclaimable.
+#[derive(Clone, Copy)]
+enum KeepReason {
+    /// The queue would hold less than its guarantee.
     Guarantee(QueueId),
-    /// This queue has no more than it deserves.
+    /// The queue holds no more than it deserves.
     Deserved(QueueId),
-    /// Neither its queue nor that of the other deserves anything of what is asked for.
-    Alike,
+    /// Neither the task's queue nor that of the reclaimer deserves a requested resource.
+    NeitherDeserves,
 }
 
-/// What a task asks for, with what was promised to the others of its gang, but for their devices.
+/// The request of a task and of the pipelined tasks of its gang; of devices only the task's own.
 fn with_gang(world: &World, task: TaskId, request: &Amounts) -> Amounts {
-    let mut asks = request.clone();
+    let mut all = request.clone();
     if let Some(job) = world.tasks[task].job {
-        asks.add(&world.jobs[job].pipelined);
+        all.add(&world.jobs[job].pipelined);
     }
-    asks
+    all
 }
 
-/// What is deserved of the things that are requested.
-fn relevant<'a>(
-    deserved: &'a phalanx_resource::Ceilings,
-    request: &'a Amounts,
-) -> impl Iterator<Item = (DimId, i64)> + 'a {
-    deserved.iter().filter(|(dim, most)| *most > 0 && request.get(*dim) > 0)
+/// The deserved amounts of the requested resources.
+fn deserved_of<'a>(deserved: &'a Ceilings, request: &'a Amounts) -> impl Iterator<Item = (DimId, i64)> + 'a {
+    deserved.iter().filter(|(dim, deserved)| *deserved > 0 && request.get(*dim) > 0)
 }
 
 impl Capacity {
-    /// What a task and the others of its gang that have a place, or are promised one, ask for.
+    /// The request of a task and of the pipelined tasks of its gang, with the devices of their claims.
     pub(super) fn gang_request(&self, world: &World, queue: QueueId, task: TaskId) -> Amounts {
-        let mut asks = with_gang(world, task, &self.request(world, queue, task));
+        let mut all = with_gang(world, task, &self.request(world, queue, task));
         let others = world.tasks[task].job.filter(|_| self.devices.is_any());
         for other in others.iter().flat_map(|job| &world.jobs[*job].tasks) {
             if world.tasks[*other].status == Status::Pipelined {
-                asks.max_with(&self.request(world, queue, *other));
+                all.max_with(&self.request(world, queue, *other));
             }
         }
-        asks
+        all
     }
 
-    /// The queues, from a task's own up to those that have a say, that have at most what they deserve with it.
+    /// The ancestor of a queue at a level, 1 for its parent; `None` for `root`.
+    fn ancestor(&self, world: &World, queue: QueueId, level: usize) -> Option<QueueId> {
+        self.path(world, queue).nth(level).filter(|ancestor| !world.queues[*ancestor].is_root())
+    }
+
+    /// The ancestors of a queue within `ancestorReclaimLevel`.
+    fn ancestors(&self, world: &World, queue: QueueId) -> impl Iterator<Item = QueueId> {
+        (1..=self.ancestor_levels).filter_map(move |level| self.ancestor(world, queue, level))
+    }
+
+    /// The queues, of a task's queue and its ancestors, that hold at most their deserved amounts with the task.
     pub(super) fn entitled(&self, world: &World, queue: QueueId, task: TaskId) -> Vec<QueueId> {
-        let above = (1..=self.levels).filter_map(|level| self.above(world, queue, level));
         let is_entitled = |id: &QueueId| {
-            let named = self.named(world, *id, task);
-            !named.is_empty() && named.iter().all(|(_, over)| *over <= 0)
+            let excess = self.excess_with(world, *id, task);
+            !excess.is_empty() && excess.iter().all(|(_, over)| *over <= 0)
         };
-        std::iter::once(queue).chain(above).filter(is_entitled).collect()
+        std::iter::once(queue).chain(self.ancestors(world, queue)).filter(is_entitled).collect()
     }
 
-    /// What a task and the others of its gang ask for and a queue deserves any of, with how much more than it deserves the
-    /// queue has with the task. Nothing where that would be no more than places for pods.
-    fn named(&self, world: &World, id: QueueId, task: TaskId) -> Vec<(DimId, i64)> {
+    /// By how much a queue with a task exceeds its deserved amounts (below 0 where it does not), of the resources that
+    /// the task's gang requests and the queue deserves. Empty when `pods` is the only such resource.
+    fn excess_with(&self, world: &World, id: QueueId, task: TaskId) -> Vec<(DimId, i64)> {
         let deserved = &self.of(id).deserved;
         let request = self.request(world, id, task);
-        let asks = with_gang(world, task, &request);
-        let named = |dim: DimId| asks.get(dim) > 0 && deserved.get(dim).is_some_and(|most| most > 0);
-        let any = deserved.iter().any(|(dim, _)| dim != DimId::PODS && named(dim));
-        let named = deserved.iter().filter(move |(dim, _)| any && named(*dim));
-        named.map(|(dim, most)| (dim, self.held(world, id, dim) + request.get(dim) - most)).collect()
+        let of_gang = with_gang(world, task, &request);
+        let counts = |dim: DimId| of_gang.get(dim) > 0 && deserved.get(dim).is_some_and(|amount| amount > 0);
+        let any = deserved.iter().any(|(dim, _)| dim != DimId::PODS && counts(dim));
+        let counted = deserved.iter().filter(move |(dim, _)| any && counts(*dim));
+        counted
+            .map(|(dim, deserved)| (dim, self.held(world, id, dim) + request.get(dim) - deserved))
+            .collect()
     }
 
-    /// What keeps a queue from reclaiming for a task. Nothing where the task and the others of its gang request nothing.
+    /// By how much a queue with a task exceeds its deserved amounts; a queue that deserves nothing exceeds by all that
+    /// it holds. Empty when the task and the pipelined tasks of its gang request nothing.
     pub(super) fn beyond_deserved(&self, world: &World, queue: QueueId, task: TaskId) -> Vec<(DimId, i64)> {
-        let mut over = self.named(world, queue, task);
+        let mut over = self.excess_with(world, queue, task);
         over.retain(|(_, over)| *over > 0);
         if !over.is_empty() {
             return over;
         }
         let request = self.request(world, queue, task);
-        let asks = with_gang(world, task, &request);
-        asked(&asks).map(|(dim, _)| (dim, self.held(world, queue, dim) + request.get(dim))).collect()
+        let of_gang = with_gang(world, task, &request);
+        requested(&of_gang).map(|(dim, _)| (dim, self.held(world, queue, dim) + request.get(dim))).collect()
     }
 
-    /// Which of these tasks may be evicted for a task, each on top of those before it. Without the other's request, any is
-    /// as good as another.
+    /// The tasks that may be evicted for a reclaimer, each judged without the victims before it. With `request`, what
+    /// the reclaimer's gang requests, a victim has to free a requested resource.
     pub(super) fn victims(
         &self,
         world: &World,
-        by: TaskId,
-        wanted: Option<&Amounts>,
-        of: &[TaskId],
+        reclaimer: TaskId,
+        request: Option<&Amounts>,
+        reclaimees: &[TaskId],
     ) -> Vec<TaskId> {
-        let Some(queue) = world.queue_of(by) else { return Vec::new() };
-        let entitled = self.entitled(world, queue, by);
-        let by = queue;
-        let mut left = Left { plugin: self, world, taken: FxHashMap::default(), gone: FxHashMap::default() };
+        let Some(to) = world.queue_of(reclaimer) else { return Vec::new() };
+        let entitled = self.entitled(world, to, reclaimer);
+        let mut remaining = RemainingHoldings::new(self, world);
         let mut take = |task: TaskId| {
             let Some(job) = world.tasks[task].job else { return false };
             let queue = world.jobs[job].queue;
-            let request = left.back(queue, task);
-            let of_use = |wanted: &Amounts| asked(wanted).any(|(dim, _)| request.get(dim) > 0);
-            let taken = world.queues[queue].exists
+            let freed = remaining.freed(queue, task);
+            let helps = |request: &Amounts| requested(request).any(|(dim, _)| freed.get(dim) > 0);
+            let reclaimee = Reclaimee { queue, task, freed: &freed };
+            let is_victim = world.queues[queue].exists
                 && self.is_outside(world, &entitled, queue)
-                && wanted.is_none_or(of_use)
-                && self.may_give(&left, by, wanted, (queue, task), &request).is_ok();
-            if taken {
-                left.take(queue, task);
+                && request.is_none_or(helps)
+                && self.check_reclaimable(&remaining, to, request, reclaimee).is_ok();
+            if is_victim {
+                remaining.evict(queue, task);
             }
-            taken
+            is_victim
         };
-        of.iter().copied().filter(|task| take(*task)).collect()
+        reclaimees.iter().copied().filter(|task| take(*task)).collect()
     }
 
-    /// Whether a queue is not below all of those that are entitled: what is taken from it would be theirs already.
+    /// Whether a queue is outside at least one of the entitled queues: inside, its tasks count as the entitled queue's
+    /// own.
     fn is_outside(&self, world: &World, entitled: &[QueueId], queue: QueueId) -> bool {
-        let holds = |id: &QueueId| self.path(world, queue).any(|above| above == *id);
+        let holds = |id: &QueueId| self.path(world, queue).any(|ancestor| ancestor == *id);
         entitled.is_empty() || !entitled.iter().all(holds)
     }
 
-    /// Why a task of another queue is not evicted for a task.
-    pub(super) fn why_kept(&self, world: &World, by: TaskId, task: TaskId) -> String {
-        let [Some(to), Some(from)] = [by, task].map(|task| world.queue_of(task)) else {
+    /// Why a task is not reclaimable for a reclaimer.
+    pub(super) fn why_kept(&self, world: &World, reclaimer: TaskId, task: TaskId) -> String {
+        let [Some(to), Some(from)] = [reclaimer, task].map(|task| world.queue_of(task)) else {
             return String::new();
         };
-        let left = Left { plugin: self, world, taken: FxHashMap::default(), gone: FxHashMap::default() };
+        let remaining = RemainingHoldings::new(self, world);
         let name = |queue: QueueId| &world.queues[queue].name;
         if !world.queues[from].exists {
             return format!("in queue {}, which does not exist", name(from));
         }
-        if !self.is_outside(world, &self.entitled(world, to, by), from) {
+        if !self.is_outside(world, &self.entitled(world, to, reclaimer), from) {
             return format!("in queue {}, below the queue that is to have more", name(from));
         }
-        let wanted = self.gang_request(world, to, by);
-        match self.may_give(&left, to, Some(&wanted), (from, task), &left.back(from, task)) {
-            Err(Keep::Guarantee(of)) => {
+        let request = self.gang_request(world, to, reclaimer);
+        let reclaimee = Reclaimee { queue: from, task, freed: &remaining.freed(from, task) };
+        match self.check_reclaimable(&remaining, to, Some(&request), reclaimee) {
+            Err(KeepReason::Guarantee(of)) => {
                 format!("in queue {}, which would have less than its guarantee", name(of))
             }
-            Err(Keep::Deserved(of)) => {
+            Err(KeepReason::Deserved(of)) => {
                 format!("in queue {}, which has no more than it deserves of what they hold", name(of))
             }
-            Err(Keep::Alike) => {
+            Err(KeepReason::NeitherDeserves) => {
                 format!("in queue {}, which like its own deserves nothing of what is asked for", name(from))
             }
             Ok(()) => format!("in queue {} that hold nothing it asks for", name(from)),
         }
     }
 
-    fn may_give(
+    fn check_reclaimable(
         &self,
-        left: &Left<'_>,
-        by: QueueId,
-        wanted: Option<&Amounts>,
-        (queue, task): (QueueId, TaskId),
-        request: &Amounts,
-    ) -> Result<(), Keep> {
-        let world = left.world;
-        let (top, _) = world.queues_part(queue, by);
-        let mut losing = self.path(world, queue).scan(false, |past, id| {
-            let here = !*past;
-            *past |= id == top;
-            here.then_some(id)
+        remaining: &RemainingHoldings<'_>,
+        to: QueueId,
+        request: Option<&Amounts>,
+        reclaimee: Reclaimee<'_>,
+    ) -> Result<(), KeepReason> {
+        let (world, Reclaimee { queue, task, freed }) = (remaining.world, reclaimee);
+        // The queue and those ancestors that the reclaimer's queue is not in lose the task.
+        let (top, _) = world.queues_part(queue, to);
+        let mut losing = self.path(world, queue).scan(false, |past_top, id| {
+            let loses = !*past_top;
+            *past_top |= id == top;
+            loses.then_some(id)
         });
-        if let Some(id) = losing.find(|id| !left.keeps_guarantee(*id, &left.back(*id, task))) {
-            return Err(Keep::Guarantee(id));
+        if let Some(id) = losing.find(|id| !remaining.keeps_guarantee(*id, &remaining.freed(*id, task))) {
+            return Err(KeepReason::Guarantee(id));
         }
-        let apart = (1..=self.levels).filter_map(|level| {
-            let above = self.above(world, queue, level);
-            above.filter(|above| self.path(world, by).nth(level) != Some(*above))
+        let other_ancestors = (1..=self.ancestor_levels).filter_map(|level| {
+            let ancestor = self.ancestor(world, queue, level);
+            ancestor.filter(|ancestor| self.path(world, to).nth(level) != Some(*ancestor))
         });
-        if let Some(id) = std::iter::once(queue).chain(apart).find(|id| !left.can_give(*id, request)) {
-            return Err(Keep::Deserved(id));
+        let mut queues = std::iter::once(queue).chain(other_ancestors);
+        if let Some(id) = queues.find(|id| !remaining.exceeds_deserved(*id, freed)) {
+            return Err(KeepReason::Deserved(id));
         }
-        if self.spared(world, by, wanted, queue, request) { Err(Keep::Alike) } else { Ok(()) }
+        if self.neither_deserves(world, to, request, reclaimee) {
+            return Err(KeepReason::NeitherDeserves);
+        }
+        Ok(())
     }
 
-    /// Two queues near each other, neither of which deserves anything of what is asked for.
-    fn spared(
+    /// Whether two queues have a common ancestor within `ancestorReclaimLevel`, and neither deserves a requested
+    /// resource.
+    fn neither_deserves(
         &self,
         world: &World,
-        by: QueueId,
-        wanted: Option<&Amounts>,
-        queue: QueueId,
-        request: &Amounts,
+        to: QueueId,
+        request: Option<&Amounts>,
+        reclaimee: Reclaimee<'_>,
     ) -> bool {
-        let deserves = |id, request| relevant(&self.of(id).deserved, request).next().is_some();
-        let near = |id: QueueId| (1..=self.levels).filter_map(move |level| self.above(world, id, level));
-        near(queue).any(|above| near(by).any(|other| other == above))
-            && !deserves(queue, request)
-            && wanted.is_some_and(|wanted| !deserves(by, wanted))
+        let Reclaimee { queue, freed, .. } = reclaimee;
+        let deserves = |id, request| deserved_of(&self.of(id).deserved, request).next().is_some();
+        self.ancestors(world, queue).any(|ancestor| self.ancestors(world, to).any(|other| other == ancestor))
+            && !deserves(queue, freed)
+            && request.is_some_and(|request| !deserves(to, request))
     }
 }

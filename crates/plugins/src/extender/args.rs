@@ -1,4 +1,4 @@
-//! The arguments, and the verbs among them.
+//! The arguments of the extender plugin, and the verbs among them.
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -14,13 +14,13 @@ const fn verb(name: &'static str, doc: &'static str) -> ArgSpec {
 
 const URL: Rule = Rule::new(
     Allowed::Form("an address such as http://127.0.0.1:8888", is_url),
-    Otherwise::Does("every question fails"),
+    Otherwise::Does("every request fails"),
 );
 const PATH: Rule = Rule::new(
     Allowed::Form("a path such as filter", |text| {
         !text.contains(|char: char| char.is_whitespace() || char.is_control())
     }),
-    Otherwise::Does("the question fails"),
+    Otherwise::Does("the request fails"),
 );
 
 pub(super) const ARGS: &[ArgSpec] = &[
@@ -28,7 +28,7 @@ pub(super) const ARGS: &[ArgSpec] = &[
         "extender.urlPrefix",
         ArgKind::Text(&[URL]),
         "",
-        "Where it is, such as `http://127.0.0.1:8888`. `simulate` and `explain` do not ask it, and say so.",
+        "The address of the extender, such as `http://127.0.0.1:8888`. `simulate` and `explain` do not call it, and say so.",
     ),
     arg(
         "extender.httpTimeout",
@@ -36,28 +36,28 @@ pub(super) const ARGS: &[ArgSpec] = &[
         "1s",
         "How long an answer may take.",
     ),
-    arg("extender.ignorable", ArgKind::Bool, "false", "Questions that fail are passed over."),
+    arg("extender.ignorable", ArgKind::Bool, "false", "Whether requests that fail are ignored."),
     arg(
         "extender.managedResources",
         ArgKind::Names(&[Rule::RESOURCES]),
         "",
-        "Only pods that request one of these are asked about; all, when there are none.",
+        "Requests are sent only for pods that request one of these; for all pods, when there are none.",
     ),
-    verb("extender.onSessionOpenVerb", "Told all that a session begins with."),
-    verb("extender.onSessionCloseVerb", "Told that it ends."),
-    verb("extender.predicateVerb", "Whether a node will do for a task; one request a node."),
-    verb("extender.prioritizeVerb", "Scores of nodes for a task, as they are added."),
-    verb("extender.preemptableVerb", "Which tasks may be evicted for one of their queue."),
-    verb("extender.reclaimableVerb", "Which tasks may be evicted for one of another queue."),
-    verb("extender.queueOverusedVerb", "Whether a queue has all it may have."),
+    verb("extender.onSessionOpenVerb", "Receives the whole session when it opens."),
+    verb("extender.onSessionCloseVerb", "Called when the session closes."),
+    verb("extender.predicateVerb", "Whether a task can run on a node; one request a node."),
+    verb("extender.prioritizeVerb", "Scores of nodes for a task, added without a weight."),
+    verb("extender.preemptableVerb", "Which tasks may be evicted for a task of the same queue."),
+    verb("extender.reclaimableVerb", "Which tasks may be evicted for a task of another queue."),
+    verb("extender.queueOverusedVerb", "Whether a queue is overused."),
     verb("extender.jobEnqueueableVerb", "Whether a job may be admitted."),
-    verb("extender.jobEnqueuedVerb", "Told that it was."),
+    verb("extender.jobEnqueuedVerb", "Called when a job was admitted."),
     verb("extender.jobReadyVerb", "Whether a job may start."),
     verb(
         "extender.allocateFuncVerb",
-        "Told that a task was given a node; a failure keeps its job from starting.",
+        "Called when a task was allocated a node; a failure keeps the job of the task from starting.",
     ),
-    verb("extender.deallocateFuncVerb", "Told that it lost it."),
+    verb("extender.deallocateFuncVerb", "Called when an allocation was undone."),
     verb("extender.kube.filterVerb", "kube-scheduler's `filterVerb`."),
     verb("extender.kube.prioritizeVerb", "kube-scheduler's `prioritizeVerb`."),
     verb("extender.kube.preemptVerb", "kube-scheduler's `preemptVerb`."),
@@ -72,11 +72,11 @@ pub(super) const ARGS: &[ArgSpec] = &[
         "extender.kube.nodeCacheCapable",
         ArgKind::Bool,
         "false",
-        "kube-scheduler's `nodeCacheCapable`: names of nodes and UIDs of pods are enough.",
+        "kube-scheduler's `nodeCacheCapable`: requests carry names of nodes and UIDs of pods only.",
     ),
 ];
 
-/// The verbs that are named, by their short names.
+/// The paths of the verbs that have one, by the verbs' short names.
 pub(super) fn verbs(args: &Args) -> BTreeMap<&'static str, Arc<str>> {
     let verb = |spec: &ArgSpec| {
         let short = spec.name.strip_prefix("extender.")?.strip_suffix("Verb")?;

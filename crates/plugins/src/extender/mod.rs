@@ -1,20 +1,23 @@
-//! extender: policies of another process, asked by HTTP.
+//! extender: asks policies of another process by HTTP.
 //!
-//! Each verb is a path below `extender.urlPrefix`; one that is not named is not asked. Volcano's: a session is told whole
-//! when it opens (`onSessionOpen`) and closes; `predicate` and `prioritize` judge nodes, after the filters of the plugins
-//! before this one; `preemptable`, `reclaimable`, `queueOverused`, `jobEnqueueable` and `jobReady` are asked as the hooks of
-//! these names; `jobEnqueued`, `allocateFunc` and `deallocateFunc` are told. Those under `extender.kube.` are
-//! kube-scheduler's: `filter`, `prioritize` (0 to 10, times ten, times `weight`), `preempt`, and `bind`, which binds pods
-//! instead of the API server.
+//! Each verb is a path below `extender.urlPrefix`; a verb without a path is not called. Volcano's verbs:
+//! `onSessionOpen` sends the whole session, `onSessionClose` ends it; `predicate` and `prioritize` judge nodes, after
+//! the filters of the plugins before this one; `preemptable`, `reclaimable`, `queueOverused`, `jobEnqueueable` and
+//! `jobReady` answer the hooks of these names; `jobEnqueued`, `allocateFunc` and `deallocateFunc` are notifications.
+//! kube-scheduler's verbs, under `extender.kube.`: `filter`, `prioritize` (0 to 10, times ten, times `weight`),
+//! `preempt`, and `bind`, which binds pods in place of the scheduler.
 //!
-//! - Only pods that request one of `managedResources` are asked about; all, when none are named. Queues and jobs always.
-//! - A question that fails or takes longer than `httpTimeout` is passed over when the extender is `ignorable`; otherwise the
-//!   answer counts as no, and what waits for it says why. Failures of `extender.kube.prioritize` are always passed over.
-//! - `phalanx simulate` and `phalanx explain` ask no extender, and say so.
-//! - Each task is asked for once in a session, about the nodes with room; about all, when there are none.
+//! - Requests are sent only for pods that request one of `managedResources`, for all pods when none are named; queues
+//!   and jobs are not restricted.
+//! - A request that fails or takes longer than `httpTimeout` is ignored when the extender is `ignorable`; otherwise the
+//!   failure counts as a refusal, with the failure as reason. Failures of `extender.kube.prioritize` are always
+//!   ignored.
+//! - `phalanx simulate` and `phalanx explain` call no extender, and say so.
+//! - The extender judges nodes for a task once in a session: the nodes where the task fits, or all nodes when there are
+//!   none.
 //!
-//! Source: Volcano's extender plugin; kube-scheduler's HTTP extender. Where a question fails, Volcano's has turned some answers
-//! round: see the table of differences.
+//! Source: Volcano's extender plugin; kube-scheduler's HTTP extender. Where a request fails, Volcano inverts some
+//! answers: see docs/differences.md.
 mod args;
 mod nodes;
 #[cfg(test)]
@@ -32,8 +35,10 @@ use phalanx_cluster::event::Time;
 use phalanx_cluster::id::{JobId, QueueId, TaskId};
 use phalanx_cluster::{Status, World};
 use phalanx_framework::conf::Flag;
-use phalanx_framework::extender::{Answer, Ask, Endpoint, Extender};
-use phalanx_framework::plugin::{NodeRules, Opening, Plugin, PluginDef, Verdict, Vote};
+use phalanx_framework::extender::{Endpoint, Extender, ExtenderRequest, ExtenderResponse};
+use phalanx_framework::plugin::{
+    EnqueueVote, NodeRules, Plugin, PluginContext, PluginDef, RemotePolicy, TaskRules, Vote,
+};
 
 const NAME: &str = "extender";
 
@@ -42,10 +47,10 @@ pub(super) const DEF: PluginDef = PluginDef {
     summary: "Asks a policy in another process, by Volcano's or kube-scheduler's HTTP verbs.",
     args: ARGS,
     reads: &[],
-    open: |opening| Box::new(Remote::open(opening)),
+    open: |opening| Box::new(ExtenderPlugin::open(opening)),
 };
 
-struct Remote {
+struct ExtenderPlugin {
     extender: Option<Arc<dyn Extender>>,
     endpoint: Endpoint,
     verbs: BTreeMap<&'static str, Arc<str>>,
@@ -53,20 +58,20 @@ struct Remote {
     managed: Vec<String>,
     weight: f64,
     now: Time,
-    /// The session could not be told: nothing is asked, everything is refused.
-    dead: Option<Refusal>,
-    /// Why jobs may not start.
+    /// The failure of `onSessionOpen`: no verb is called, and everything is refused.
+    session_failure: Option<Refusal>,
+    /// Why `jobReady` refused jobs.
     not_ready: Mutex<FxHashMap<JobId, Refusal>>,
-    /// Jobs with a task that the extender would not have where it was put.
-    unplaceable: FxHashMap<JobId, Refusal>,
+    /// Jobs for a task of which `allocateFunc` failed.
+    allocate_failures: FxHashMap<JobId, Refusal>,
 }
 
-impl Remote {
-    fn open(opening: Opening<'_>) -> Self {
+impl ExtenderPlugin {
+    fn open(opening: PluginContext<'_>) -> Self {
         let args = opening.args;
         let endpoint = Endpoint {
             url: args.text("extender.urlPrefix").unwrap_or_default().trim_end_matches('/').into(),
-            timeout_ms: Some(args.duration("extender.httpTimeout", 1_000))
+            timeout_ms: Some(args.duration_ms("extender.httpTimeout", 1_000))
                 .filter(|ms| *ms > 0)
                 .unwrap_or(1_000),
             knows_objects: args.bool("extender.kube.nodeCacheCapable", false),
@@ -80,41 +85,52 @@ impl Remote {
             weight: Some(args.int("extender.kube.weight", 1)).filter(|weight| *weight > 0).unwrap_or(1)
                 as f64,
             now: opening.now,
-            dead: None,
+            session_failure: None,
             not_ready: Mutex::default(),
-            unplaceable: FxHashMap::default(),
+            allocate_failures: FxHashMap::default(),
         };
-        let told = remote.ask(opening.world, "onSessionOpen", &Ask::SessionOpen);
-        remote.dead = told.and_then(|told| remote.refusal(told.err()));
+        let told = remote.ask(opening.world, "onSessionOpen", &ExtenderRequest::SessionOpen);
+        remote.session_failure = told.and_then(|told| remote.refusal(told.err()));
         remote
     }
 
-    /// The answer, if the verb is named and somebody may be asked; an error with its verb.
-    fn ask(&self, world: &World, verb: &'static str, ask: &Ask) -> Option<Result<Answer, Failure>> {
+    /// Calls a verb; `None` when the verb has no path, or extenders are not called (`simulate`).
+    fn ask(
+        &self,
+        world: &World,
+        verb: &'static str,
+        ask: &ExtenderRequest,
+    ) -> Option<Result<ExtenderResponse, ExtenderFailure>> {
         let (path, extender) = (self.verbs.get(verb)?, self.extender.as_ref()?);
         let answer = extender.ask(&self.endpoint, path, world, ask);
-        Some(answer.map_err(|text| Failure { verb: path.clone(), text }))
+        Some(answer.map_err(|text| ExtenderFailure { verb: path.clone(), text }))
     }
 
-    /// A failure that counts.
-    fn refusal(&self, failure: Option<Failure>) -> Option<Refusal> {
-        failure.filter(|_| !self.ignorable).map(Failure::refusal)
+    /// The refusal that a failure counts as, unless the extender is `ignorable`.
+    fn refusal(&self, failure: Option<ExtenderFailure>) -> Option<Refusal> {
+        failure.filter(|_| !self.ignorable).map(ExtenderFailure::refusal)
     }
 
     fn has(&self, verb: &str) -> bool {
         self.verbs.contains_key(verb)
     }
 
-    /// Whether it manages something that a task requests.
-    fn interested(&self, world: &World, task: TaskId) -> bool {
+    /// Whether a task requests a resource that the extender manages.
+    fn manages(&self, world: &World, task: TaskId) -> bool {
         let requests =
             |name: &String| world.dims.get(name).is_some_and(|dim| world.request_of(task).get(dim) > 0);
         self.managed.is_empty() || self.managed.iter().any(requests)
     }
 
-    fn victims(&self, world: &World, verb: &'static str, ask: &Ask, of: &[TaskId]) -> Option<Vec<TaskId>> {
+    fn victims(
+        &self,
+        world: &World,
+        verb: &'static str,
+        ask: &ExtenderRequest,
+        of: &[TaskId],
+    ) -> Option<Vec<TaskId>> {
         match self.ask(world, verb, ask)? {
-            Ok(Answer::Victims(victims)) => {
+            Ok(ExtenderResponse::Victims(victims)) => {
                 let victims: FxHashSet<TaskId> = victims.into_iter().collect();
                 Some(of.iter().copied().filter(|task| victims.contains(task)).collect())
             }
@@ -127,16 +143,16 @@ impl Remote {
         &self,
         world: &World,
         verb: &'static str,
-        ask: &Ask,
+        ask: &ExtenderRequest,
         by: TaskId,
         of: &[TaskId],
     ) -> Option<Vec<TaskId>> {
-        if !self.interested(world, by) || of.is_empty() {
+        if !self.manages(world, by) || of.is_empty() {
             return None;
         }
         let own = self.victims(world, verb, ask, of);
         let of = own.as_deref().unwrap_or(of);
-        self.victims(world, "kube.preempt", &Ask::KubePreempt(by, of.to_vec()), of).or(own)
+        self.victims(world, "kube.preempt", &ExtenderRequest::KubePreempt(by, of.to_vec()), of).or(own)
     }
 
     fn not_ready(&self) -> MutexGuard<'_, FxHashMap<JobId, Refusal>> {
@@ -144,13 +160,13 @@ impl Remote {
     }
 }
 
-/// A question that failed.
-struct Failure {
+/// A request that failed.
+struct ExtenderFailure {
     verb: Arc<str>,
     text: Arc<str>,
 }
 
-impl Failure {
+impl ExtenderFailure {
     fn text(&self) -> String {
         format!("extender, {}: {}", self.verb, self.text)
     }
@@ -160,37 +176,7 @@ impl Failure {
     }
 }
 
-impl Plugin for Remote {
-    fn has_scope(&self) -> bool {
-        self.judges_nodes()
-    }
-
-    /// Answers are for one task, and for this session.
-    fn scope(&self, world: &World, task: TaskId) -> u64 {
-        if !self.interested(world, task) {
-            return 0;
-        }
-        let mut hasher = DefaultHasher::new();
-        (self.now, task).hash(&mut hasher);
-        hasher.finish().max(1)
-    }
-
-    fn scoped_filters(&self, world: &World, task: TaskId, rules: &mut NodeRules) {
-        if self.interested(world, task) {
-            self.add_filters(world, task, rules);
-        }
-    }
-
-    fn scoped_scorers(&self, world: &World, task: TaskId, rules: &mut NodeRules) {
-        if self.interested(world, task) && self.dead.is_none() {
-            self.add_scorers(world, task, rules);
-        }
-    }
-
-    fn asks_others(&self) -> bool {
-        ["preemptable", "reclaimable", "kube.preempt"].iter().any(|verb| self.has(verb))
-    }
-
+impl Plugin for ExtenderPlugin {
     fn ranks_jobs(&self, flag: Option<Flag>) -> bool {
         match flag {
             Some(Flag::Preemptable) => self.has("preemptable") || self.has("kube.preempt"),
@@ -200,16 +186,16 @@ impl Plugin for Remote {
     }
 
     fn preemptable(&self, world: &World, by: TaskId, of: &[TaskId]) -> Option<Vec<TaskId>> {
-        self.evictable(world, "preemptable", &Ask::Preemptable(by, of.to_vec()), by, of)
+        self.evictable(world, "preemptable", &ExtenderRequest::Preemptable(by, of.to_vec()), by, of)
     }
 
     fn reclaimable(&self, world: &World, by: TaskId, of: &[TaskId]) -> Option<Vec<TaskId>> {
-        self.evictable(world, "reclaimable", &Ask::Reclaimable(by, of.to_vec()), by, of)
+        self.evictable(world, "reclaimable", &ExtenderRequest::Reclaimable(by, of.to_vec()), by, of)
     }
 
     fn overused(&self, world: &World, queue: QueueId) -> Option<Refusal> {
-        match self.ask(world, "queueOverused", &Ask::QueueOverused(queue))? {
-            Ok(Answer::Flag(true)) => Some(Refusal::Overused {
+        match self.ask(world, "queueOverused", &ExtenderRequest::QueueOverused(queue))? {
+            Ok(ExtenderResponse::Flag(true)) => Some(Refusal::Overused {
                 plugin: NAME,
                 queue: world.queues[queue].name.clone(),
                 why: Overuse::Full,
@@ -219,31 +205,33 @@ impl Plugin for Remote {
         }
     }
 
-    fn job_enqueueable(&self, world: &World, job: JobId) -> Verdict {
-        if let Some(dead) = &self.dead {
-            return Verdict::Reject(dead.clone());
+    fn job_enqueueable(&self, world: &World, job: JobId) -> EnqueueVote {
+        if let Some(failure) = &self.session_failure {
+            return EnqueueVote::Reject(failure.clone());
         }
-        match self.ask(world, "jobEnqueueable", &Ask::JobEnqueueable(job)) {
-            Some(Ok(Answer::Vote(vote))) if vote > 0 => Verdict::Permit,
-            Some(Ok(Answer::Vote(vote))) if vote < 0 => {
+        match self.ask(world, "jobEnqueueable", &ExtenderRequest::JobEnqueueable(job)) {
+            Some(Ok(ExtenderResponse::Vote(vote))) if vote > 0 => EnqueueVote::Permit,
+            Some(Ok(ExtenderResponse::Vote(vote))) if vote < 0 => {
                 let verb = self.verbs["jobEnqueueable"].clone();
-                Verdict::Reject(Refusal::Extender { verb, text: "the job may not be admitted".into() })
+                EnqueueVote::Reject(Refusal::Extender { verb, text: "the job may not be admitted".into() })
             }
-            Some(Err(failure)) => self.refusal(Some(failure)).map_or(Verdict::Abstain, Verdict::Reject),
-            _ => Verdict::Abstain,
+            Some(Err(failure)) => {
+                self.refusal(Some(failure)).map_or(EnqueueVote::Abstain, EnqueueVote::Reject)
+            }
+            _ => EnqueueVote::Abstain,
         }
     }
 
     fn job_enqueued(&mut self, world: &World, job: JobId) {
-        let _ = self.ask(world, "jobEnqueued", &Ask::JobEnqueued(job));
+        let _ = self.ask(world, "jobEnqueued", &ExtenderRequest::JobEnqueued(job));
     }
 
     fn job_ready(&self, world: &World, job: JobId) -> bool {
-        if self.unplaceable.contains_key(&job) {
+        if self.allocate_failures.contains_key(&job) {
             return false;
         }
-        let refusal = match self.ask(world, "jobReady", &Ask::JobReady(job)) {
-            Some(Ok(Answer::Flag(false))) => {
+        let refusal = match self.ask(world, "jobReady", &ExtenderRequest::JobReady(job)) {
+            Some(Ok(ExtenderResponse::Flag(false))) => {
                 let verb = self.verbs["jobReady"].clone();
                 Some(Refusal::Extender { verb, text: "the job may not start".into() })
             }
@@ -259,25 +247,11 @@ impl Plugin for Remote {
     }
 
     fn job_pipelined(&self, _: &World, job: JobId) -> Vote {
-        if self.unplaceable.contains_key(&job) { Vote::Reject } else { Vote::Abstain }
-    }
-
-    fn not_ready(&self, _: &World, job: JobId) -> Option<Refusal> {
-        self.unplaceable.get(&job).cloned().or_else(|| Remote::not_ready(self).get(&job).cloned())
-    }
-
-    fn has_binder(&self) -> bool {
-        self.verbs.contains_key("kube.bind")
-    }
-
-    fn binder(&self, world: &World, task: TaskId) -> Option<Arc<Endpoint>> {
-        let verb = self.verbs.get("kube.bind")?;
-        let url = format!("{}/{verb}", self.endpoint.url).into();
-        self.interested(world, task).then(|| Arc::new(Endpoint { url, ..self.endpoint.clone() }))
+        if self.allocate_failures.contains_key(&job) { Vote::Reject } else { Vote::Abstain }
     }
 
     fn close(&self, world: &World) {
-        let _ = self.ask(world, "onSessionClose", &Ask::SessionClose);
+        let _ = self.ask(world, "onSessionClose", &ExtenderRequest::SessionClose);
     }
 
     fn listens(&self) -> bool {
@@ -287,14 +261,65 @@ impl Plugin for Remote {
     fn on_change(&mut self, world: &World, task: TaskId, before: Status) {
         let holds = |status: Status| status.is_allocated() || status == Status::Pipelined;
         let answer = match (holds(before), holds(world.tasks[task].status)) {
-            _ if !self.interested(world, task) || !world.tasks[task].is_pod() => return,
-            (false, true) => self.ask(world, "allocateFunc", &Ask::Allocate(task)),
-            (true, false) => self.ask(world, "deallocateFunc", &Ask::Deallocate(task)),
+            _ if !self.manages(world, task) || !world.tasks[task].is_pod() => return,
+            (false, true) => self.ask(world, "allocateFunc", &ExtenderRequest::Allocate(task)),
+            (true, false) => self.ask(world, "deallocateFunc", &ExtenderRequest::Deallocate(task)),
             _ => return,
         };
         let failed = answer.and_then(|answer| self.refusal(answer.err()));
         if let (Some(refusal), Some(job)) = (failed, world.tasks[task].job) {
-            self.unplaceable.insert(job, refusal);
+            self.allocate_failures.insert(job, refusal);
         }
+    }
+
+    fn task_rules(&self) -> Option<&dyn TaskRules> {
+        self.judges_nodes().then_some(self as &dyn TaskRules)
+    }
+
+    fn remote(&self) -> Option<&dyn RemotePolicy> {
+        Some(self)
+    }
+}
+
+impl TaskRules for ExtenderPlugin {
+    /// Answers hold for one task in one session.
+    fn scope(&self, world: &World, task: TaskId) -> u64 {
+        if !self.manages(world, task) {
+            return 0;
+        }
+        let mut hasher = DefaultHasher::new();
+        (self.now, task).hash(&mut hasher);
+        hasher.finish().max(1)
+    }
+
+    fn task_filters(&self, world: &World, task: TaskId, rules: &mut NodeRules) {
+        if self.manages(world, task) {
+            self.add_filters(world, task, rules);
+        }
+    }
+
+    fn task_scorers(&self, world: &World, task: TaskId, rules: &mut NodeRules) {
+        if self.manages(world, task) && self.session_failure.is_none() {
+            self.add_scorers(world, task, rules);
+        }
+    }
+}
+
+impl RemotePolicy for ExtenderPlugin {
+    fn judges_victims(&self) -> bool {
+        ["preemptable", "reclaimable", "kube.preempt"].iter().any(|verb| self.has(verb))
+    }
+
+    fn not_ready(&self, _: &World, job: JobId) -> Option<Refusal> {
+        self.allocate_failures
+            .get(&job)
+            .cloned()
+            .or_else(|| ExtenderPlugin::not_ready(self).get(&job).cloned())
+    }
+
+    fn binder(&self, world: &World, task: TaskId) -> Option<Arc<Endpoint>> {
+        let verb = self.verbs.get("kube.bind")?;
+        let url = format!("{}/{verb}", self.endpoint.url).into();
+        self.manages(world, task).then(|| Arc::new(Endpoint { url, ..self.endpoint.clone() }))
     }
 }

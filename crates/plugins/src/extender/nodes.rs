@@ -1,29 +1,38 @@
-//! Nodes as an extender judges and scores them.
+//! Filters and scores of nodes by an extender.
 use std::sync::Arc;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::Remote;
+use super::ExtenderPlugin;
 use phalanx_cluster::diagnosis::{Refusal, Unfit};
 use phalanx_cluster::id::{NodeId, TaskId};
 use phalanx_cluster::{Node, World};
-use phalanx_framework::extender::{Answer, Ask};
+use phalanx_framework::extender::{ExtenderRequest, ExtenderResponse};
+use phalanx_framework::placement::Fit;
 use phalanx_framework::plugin::{Attribute, NodeFilter, NodeRules, NodeScorer, Values};
 
-/// kube-scheduler's scores of extenders end at 10, its own at 100.
+/// The factor from scores of kube-scheduler's extenders, 0 to 10, to scores of plugins, 0 to 100.
 const KUBE_SCORE: f64 = 10.0;
 
-impl Remote {
+impl ExtenderPlugin {
     pub(super) fn judges_nodes(&self) -> bool {
         let verbs = ["predicate", "prioritize", "kube.filter", "kube.prioritize"];
-        self.dead.is_some() || verbs.iter().any(|verb| self.has(verb))
+        self.session_failure.is_some() || verbs.iter().any(|verb| self.has(verb))
     }
 
-    /// Asks a verb about nodes for a task, and adds a filter that refuses those it refuses, and those that were not asked.
-    fn filter(&self, world: &World, verb: &'static str, ask: &Ask, nodes: &[NodeId], rules: &mut NodeRules) {
+    /// Calls a verb with nodes for a task, and adds a filter that refuses the nodes in the answer and all nodes that
+    /// were not sent.
+    fn filter(
+        &self,
+        world: &World,
+        verb: &'static str,
+        ask: &ExtenderRequest,
+        nodes: &[NodeId],
+        rules: &mut NodeRules,
+    ) {
         let (refused, failed) = match self.ask(world, verb, ask) {
-            None | Some(Ok(Answer::Nothing)) => return,
-            Some(Ok(Answer::Nodes { refused, failed })) => (refused, failed),
+            None | Some(Ok(ExtenderResponse::Nothing)) => return,
+            Some(Ok(ExtenderResponse::Nodes { refused, failed })) => (refused, failed),
             Some(Ok(other)) => return refuse_all(&unexpected(verb, &other), rules),
             Some(Err(failure)) => {
                 if !self.ignorable {
@@ -37,17 +46,24 @@ impl Remote {
         let asked: FxHashSet<Arc<str>> = nodes.iter().map(name).collect();
         let reasons = refused.into_iter().chain(failed).map(|(node, why)| (name(&node), why)).collect();
         rules.reads.push((Attribute::Name, Values::All));
-        rules.filters.push(Box::new(Judged { asked, reasons }));
+        rules.filters.push(Box::new(ExtenderFilter { asked, reasons }));
     }
 
-    /// Asks a verb for scores of nodes, and adds a scorer with what it says.
-    fn score(&self, world: &World, verb: &'static str, ask: &Ask, weight: f64, rules: &mut NodeRules) {
+    /// Calls a verb for scores of nodes, and adds a scorer with the answer.
+    fn score(
+        &self,
+        world: &World,
+        verb: &'static str,
+        ask: &ExtenderRequest,
+        weight: f64,
+        rules: &mut NodeRules,
+    ) {
         match self.ask(world, verb, ask) {
-            Some(Ok(Answer::Scores(scores))) => {
+            Some(Ok(ExtenderResponse::Scores(scores))) => {
                 let scores =
                     scores.iter().map(|(node, score)| (world.nodes[*node].name.clone(), score * weight));
                 rules.reads.push((Attribute::Name, Values::All));
-                rules.scorers.push(Box::new(Scored(scores.collect())));
+                rules.scorers.push(Box::new(ExtenderScorer(scores.collect())));
             }
             Some(Err(failure)) if !self.ignorable && verb == "prioritize" => {
                 refuse_all(&failure.text(), rules);
@@ -56,13 +72,15 @@ impl Remote {
         }
     }
 
-    /// Asks who judges nodes, and adds what is said.
+    /// Calls the verbs that filter nodes, and adds their filters.
     pub(super) fn add_filters(&self, world: &World, task: TaskId, rules: &mut NodeRules) {
-        if let Some(Refusal::Extender { verb, text }) = &self.dead {
+        if let Some(Refusal::Extender { verb, text }) = &self.session_failure {
             return refuse_all(&format!("extender, {verb}: {text}"), rules);
         }
-        for (verb, ask) in [("predicate", Ask::Predicate as fn(_, _) -> _), ("kube.filter", Ask::KubeFilter)]
-        {
+        for (verb, ask) in [
+            ("predicate", ExtenderRequest::Predicate as fn(_, _) -> _),
+            ("kube.filter", ExtenderRequest::KubeFilter),
+        ] {
             let nodes = if self.has(verb) { candidates(world, task, rules) } else { Vec::new() };
             if !nodes.is_empty() {
                 self.filter(world, verb, &ask(task, nodes.clone()), &nodes, rules);
@@ -70,15 +88,15 @@ impl Remote {
         }
     }
 
-    /// Asks who scores nodes, and adds what is said.
+    /// Calls the verbs that score nodes, and adds their scorers.
     pub(super) fn add_scorers(&self, world: &World, task: TaskId, rules: &mut NodeRules) {
         let asks = [
-            ("prioritize", Ask::Prioritize as fn(_, _) -> _, 1.0),
-            ("kube.prioritize", Ask::KubePrioritize, KUBE_SCORE * self.weight),
+            ("prioritize", ExtenderRequest::Prioritize as fn(_, _) -> _, 1.0),
+            ("kube.prioritize", ExtenderRequest::KubePrioritize, KUBE_SCORE * self.weight),
         ];
         for (verb, ask, weight) in asks {
             let nodes = if self.has(verb) { candidates(world, task, rules) } else { Vec::new() };
-            // With one node there is nothing to choose.
+            // Scores of a single node decide nothing.
             if nodes.len() > 1 {
                 self.score(world, verb, &ask(task, nodes), weight, rules);
             }
@@ -87,33 +105,36 @@ impl Remote {
 }
 
 fn refuse_all(why: &str, rules: &mut NodeRules) {
-    rules.filters.push(Box::new(RefuseAll(Unfit::Other(why.into()))));
+    rules.filters.push(Box::new(RefuseEveryNode(Unfit::Other(why.into()))));
 }
 
-fn unexpected(verb: &str, answer: &Answer) -> String {
+fn unexpected(verb: &str, answer: &ExtenderResponse) -> String {
     format!("extender, {verb}: the answer {answer:?} is not to the question")
 }
 
-/// Nodes that the rules so far let a task on: those with room now or later, or, when there are none, all.
+/// The nodes that pass the filters so far: those where the task fits now or once terminating pods are gone, or all when
+/// the task fits on none.
 fn candidates(world: &World, task: TaskId, rules: &NodeRules) -> Vec<NodeId> {
     let request = world.request_of(task);
     let passes = |node: &Node| node.exists && rules.filters.iter().all(|filter| filter.check(node).is_ok());
     let all: Vec<NodeId> = world.nodes.iter().filter(|(_, node)| passes(node)).map(|(id, _)| id).collect();
     let has_room = |id: &NodeId| {
         let node = &world.nodes[*id];
-        node.fits_later(request) && rules.room_filters.iter().all(|filter| filter.check(node, true).is_ok())
+        node.fits_later(request)
+            && rules.resource_filters.iter().all(|filter| filter.check(node, Fit::FutureIdle).is_ok())
     };
     let with_room: Vec<NodeId> = all.iter().copied().filter(has_room).collect();
     if with_room.is_empty() { all } else { with_room }
 }
 
-/// What was said of each node.
-struct Judged {
+/// The answer of a filter verb.
+struct ExtenderFilter {
+    /// The nodes that were sent.
     asked: FxHashSet<Arc<str>>,
     reasons: FxHashMap<Arc<str>, Arc<str>>,
 }
 
-impl NodeFilter for Judged {
+impl NodeFilter for ExtenderFilter {
     fn check(&self, node: &Node) -> Result<(), Unfit> {
         match self.reasons.get(&node.name) {
             Some(why) => Err(Unfit::Other(why.clone())),
@@ -125,17 +146,17 @@ impl NodeFilter for Judged {
     }
 }
 
-struct RefuseAll(Unfit);
+struct RefuseEveryNode(Unfit);
 
-impl NodeFilter for RefuseAll {
+impl NodeFilter for RefuseEveryNode {
     fn check(&self, _: &Node) -> Result<(), Unfit> {
         Err(self.0.clone())
     }
 }
 
-struct Scored(FxHashMap<Arc<str>, f64>);
+struct ExtenderScorer(FxHashMap<Arc<str>, f64>);
 
-impl NodeScorer for Scored {
+impl NodeScorer for ExtenderScorer {
     fn score(&self, node: &Node) -> f64 {
         self.0.get(&node.name).copied().unwrap_or(0.0)
     }

@@ -1,4 +1,4 @@
-//! The plugin with an extender that answers as the test wants.
+//! The plugin with a scripted extender.
 use super::*;
 use phalanx_cluster::Node;
 use phalanx_cluster::event::NodeInfo;
@@ -6,49 +6,56 @@ use phalanx_cluster::id::NodeId;
 use phalanx_framework::conf::{Flags, Value};
 use phalanx_framework::testing::{args, group, job_of, member, node, queue_of, running, task_of, world_of};
 
-type Reply = Result<Answer, Arc<str>>;
+type Reply = Result<ExtenderResponse, Arc<str>>;
 
-/// Answers with a function, and keeps what was asked.
-struct Scripted<F> {
+/// Answers with a function, and records the requests.
+struct ScriptedExtender<F> {
     answer: F,
-    asked: Mutex<Vec<(String, Ask)>>,
+    asked: Mutex<Vec<(String, ExtenderRequest)>>,
 }
 
-impl<F> std::fmt::Debug for Scripted<F> {
+impl<F> std::fmt::Debug for ScriptedExtender<F> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Scripted")
+        f.write_str("ScriptedExtender")
     }
 }
 
-impl<F: Fn(&World, &Ask) -> Reply + Send + Sync> Extender for Scripted<F> {
-    fn ask(&self, endpoint: &Endpoint, verb: &str, world: &World, ask: &Ask) -> Reply {
+impl<F: Fn(&World, &ExtenderRequest) -> Reply + Send + Sync> Extender for ScriptedExtender<F> {
+    fn ask(&self, endpoint: &Endpoint, verb: &str, world: &World, ask: &ExtenderRequest) -> Reply {
         assert_eq!((&*endpoint.url, endpoint.timeout_ms), ("http://x", 200));
         self.asked.lock().unwrap().push((verb.to_owned(), ask.clone()));
         (self.answer)(world, ask)
     }
 }
 
-fn scripted<F>(answer: F) -> Arc<Scripted<F>>
+fn scripted<F>(answer: F) -> Arc<ScriptedExtender<F>>
 where
-    F: Fn(&World, &Ask) -> Reply + Send + Sync + 'static,
+    F: Fn(&World, &ExtenderRequest) -> Reply + Send + Sync + 'static,
 {
-    Arc::new(Scripted { answer, asked: Mutex::default() })
+    Arc::new(ScriptedExtender { answer, asked: Mutex::default() })
 }
 
-fn open<E: Extender + 'static>(world: &World, extender: Arc<E>, list: &[(&str, Value)]) -> Remote {
+fn open<E: Extender + 'static>(world: &World, extender: Arc<E>, list: &[(&str, Value)]) -> ExtenderPlugin {
     let extender: Arc<dyn Extender> = extender;
     let mut all: Vec<(&str, Value)> =
         vec![("extender.urlPrefix", "http://x/".into()), ("extender.httpTimeout", "200ms".into())];
     all.extend(list.iter().cloned());
     let (args, flags) = (args(&all), Flags::default());
-    Remote::open(Opening { world, args: &args, flags, now: Time(5), before: None, extender: Some(&extender) })
+    ExtenderPlugin::open(PluginContext {
+        world,
+        args: &args,
+        flags,
+        now: Time(5),
+        before: None,
+        extender: Some(&extender),
+    })
 }
 
 fn on() -> Value {
     true.into()
 }
 
-fn broken(_: &World, _: &Ask) -> Reply {
+fn broken(_: &World, _: &ExtenderRequest) -> Reply {
     Err("connection refused".into())
 }
 
@@ -68,11 +75,11 @@ fn node_of(world: &World, name: &str) -> NodeId {
     world.node_named(name).unwrap()
 }
 
-/// The nodes for `g-0`, with their scores, or why one will not do.
-fn judged(world: &World, plugin: &Remote) -> String {
+/// The nodes for `g-0`, each with its score or why it is refused.
+fn judged(world: &World, plugin: &ExtenderPlugin) -> String {
     let (task, mut rules) = (task_of(world, "g-0"), NodeRules::default());
-    plugin.scoped_filters(world, task, &mut rules);
-    plugin.scoped_scorers(world, task, &mut rules);
+    plugin.task_filters(world, task, &mut rules);
+    plugin.task_scorers(world, task, &mut rules);
     let of = |node: &Node| {
         let unfit = rules.filters.iter().find_map(|filter| filter.check(node).err());
         let score = rules.scorers.iter().fold(0.0, |sum, scorer| sum + scorer.score(node));
@@ -87,14 +94,14 @@ fn judged(world: &World, plugin: &Remote) -> String {
 const UNASKED: &str = "node(s) had no room when the extender was asked";
 
 #[test]
-fn nodes_are_judged_by_both_kinds_of_verbs() {
+fn volcano_and_kube_verbs_filter_and_score_nodes() {
     let world = world();
-    let refuse = |world: &World, ask: &Ask| match ask {
-        Ask::Predicate(..) | Ask::KubeFilter(..) => Ok(Answer::Nodes {
+    let refuse = |world: &World, ask: &ExtenderRequest| match ask {
+        ExtenderRequest::Predicate(..) | ExtenderRequest::KubeFilter(..) => Ok(ExtenderResponse::Nodes {
             refused: vec![(node_of(world, "a"), "too old".into())],
             failed: vec![(node_of(world, "b"), "no answer".into())],
         }),
-        _ => Ok(Answer::Scores(vec![(node_of(world, "b"), 3.0)])),
+        _ => Ok(ExtenderResponse::Scores(vec![(node_of(world, "b"), 3.0)])),
     };
     for verb in ["extender.predicateVerb", "extender.kube.filterVerb"] {
         let extender = scripted(refuse);
@@ -103,8 +110,10 @@ fn nodes_are_judged_by_both_kinds_of_verbs() {
         let asked = extender.asked.lock().unwrap().clone();
         let nodes = vec![node_of(&world, "a"), node_of(&world, "b")];
         let task = task_of(&world, "g-0");
-        assert!(matches!(&asked[..], [(path, Ask::Predicate(by, of) | Ask::KubeFilter(by, of))]
-            if path == "judge" && *by == task && *of == nodes));
+        assert!(
+            matches!(&asked[..], [(path, ExtenderRequest::Predicate(by, of) | ExtenderRequest::KubeFilter(by, of))]
+            if path == "judge" && *by == task && *of == nodes)
+        );
         let ignorable = [(verb, "judge".into()), ("extender.ignorable", on())];
         let told = judged(&world, &open(&world, scripted(refuse), &ignorable));
         assert_eq!(told, format!("a: too old, b=0, c: {UNASKED}"), "{verb}");
@@ -117,11 +126,11 @@ fn nodes_are_judged_by_both_kinds_of_verbs() {
 }
 
 #[test]
-fn nothing_is_asked_that_is_not_named_or_not_managed() {
+fn verbs_without_a_path_and_unmanaged_pods_cause_no_requests() {
     let world = world();
     let extender = scripted(broken);
     let plugin = open(&world, extender.clone(), &[]);
-    assert!(!plugin.has_scope() && !plugin.listens());
+    assert!(plugin.task_rules().is_none() && !plugin.listens());
     assert_eq!(judged(&world, &plugin), "a=0, b=0, c=0");
     let managed = |names: &str| {
         let list = [("extender.predicateVerb", "p".into()), ("extender.managedResources", names.into())];
@@ -135,7 +144,7 @@ fn nothing_is_asked_that_is_not_named_or_not_managed() {
 }
 
 #[test]
-fn a_failure_counts_as_no_unless_it_may_be_ignored() {
+fn a_failed_request_counts_as_a_refusal_unless_ignorable() {
     let world = world();
     let (job, queue) = (job_of(&world, "g"), queue_of(&world, "default"));
     let verbs = ["predicate", "prioritize", "preemptable", "queueOverused", "jobEnqueueable", "jobReady"];
@@ -156,14 +165,14 @@ fn a_failure_counts_as_no_unless_it_may_be_ignored() {
         strict.overused(&world, queue).map(text),
         Some("extender, queueOverused: connection refused".into())
     );
-    assert!(matches!(strict.job_enqueueable(&world, job), Verdict::Reject(_)));
+    assert!(matches!(strict.job_enqueueable(&world, job), EnqueueVote::Reject(_)));
     assert!(!strict.job_ready(&world, job));
-    let why = Plugin::not_ready(&strict, &world, job).map(text);
+    let why = RemotePolicy::not_ready(&strict, &world, job).map(text);
     assert_eq!(why, Some("extender, jobReady: connection refused".into()));
     let lenient = named(true);
     assert_eq!(judged(&world, &lenient), "a=0, b=0, c=0");
     assert_eq!((lenient.preemptable(&world, by, &of), lenient.overused(&world, queue)), (None, None));
-    assert_eq!(lenient.job_enqueueable(&world, job), Verdict::Abstain);
+    assert_eq!(lenient.job_enqueueable(&world, job), EnqueueVote::Abstain);
     assert!(lenient.job_ready(&world, job));
     let prioritize = open(&world, scripted(broken), &[("extender.prioritizeVerb", "p".into())]);
     assert!(judged(&world, &prioritize).starts_with("a: extender, p: connection refused"));
@@ -172,59 +181,67 @@ fn a_failure_counts_as_no_unless_it_may_be_ignored() {
 }
 
 #[test]
-fn a_session_that_could_not_be_told_places_nothing() {
+fn a_failed_session_open_refuses_nodes_and_jobs() {
     let world = world();
     let list =
         [("extender.onSessionOpenVerb", "open".into()), ("extender.onSessionCloseVerb", "close".into())];
     let extender = scripted(broken);
     let plugin = open(&world, extender.clone(), &list);
-    assert!(plugin.has_scope());
+    assert!(plugin.task_rules().is_some());
     assert!(judged(&world, &plugin).starts_with("a: extender, open: connection refused"));
-    assert!(matches!(plugin.job_enqueueable(&world, job_of(&world, "g")), Verdict::Reject(_)));
+    assert!(matches!(plugin.job_enqueueable(&world, job_of(&world, "g")), EnqueueVote::Reject(_)));
     plugin.close(&world);
     let asked = extender.asked.lock().unwrap().clone();
-    assert_eq!(asked, [("open".to_owned(), Ask::SessionOpen), ("close".to_owned(), Ask::SessionClose)]);
+    assert_eq!(
+        asked,
+        [
+            ("open".to_owned(), ExtenderRequest::SessionOpen),
+            ("close".to_owned(), ExtenderRequest::SessionClose)
+        ]
+    );
 }
 
 #[test]
-fn answers_on_jobs_and_queues_are_taken() {
+fn answers_about_jobs_and_queues_become_verdicts() {
     let world = world();
     let (job, queue) = (job_of(&world, "g"), queue_of(&world, "default"));
-    let with = |verb: &str, answer: Answer| {
+    let with = |verb: &str, answer: ExtenderResponse| {
         let list = [(verb, "v".into())];
-        open(&world, scripted(move |_: &World, _: &Ask| Ok(answer.clone())), &list)
+        open(&world, scripted(move |_: &World, _: &ExtenderRequest| Ok(answer.clone())), &list)
     };
     for (vote, permit, reject) in [(1, true, false), (0, false, false), (-1, false, true)] {
-        let verdict = with("extender.jobEnqueueableVerb", Answer::Vote(vote)).job_enqueueable(&world, job);
+        let verdict =
+            with("extender.jobEnqueueableVerb", ExtenderResponse::Vote(vote)).job_enqueueable(&world, job);
         assert_eq!(
-            (verdict == Verdict::Permit, matches!(verdict, Verdict::Reject(_))),
+            (verdict == EnqueueVote::Permit, matches!(verdict, EnqueueVote::Reject(_))),
             (permit, reject),
             "{vote}"
         );
     }
     for flag in [true, false] {
-        assert_eq!(with("extender.jobReadyVerb", Answer::Flag(flag)).job_ready(&world, job), flag);
-        let overused = with("extender.queueOverusedVerb", Answer::Flag(flag)).overused(&world, queue);
+        assert_eq!(with("extender.jobReadyVerb", ExtenderResponse::Flag(flag)).job_ready(&world, job), flag);
+        let overused =
+            with("extender.queueOverusedVerb", ExtenderResponse::Flag(flag)).overused(&world, queue);
         assert_eq!(overused.is_some(), flag);
     }
     let victim = task_of(&world, "full-0");
     let by = task_of(&world, "g-0");
     for verb in ["extender.preemptableVerb", "extender.kube.preemptVerb"] {
-        let plugin = with(verb, Answer::Victims(vec![victim]));
+        let plugin = with(verb, ExtenderResponse::Victims(vec![victim]));
         assert_eq!(plugin.preemptable(&world, by, &[by, victim]), Some(vec![victim]), "{verb}");
-        assert_eq!(with(verb, Answer::Nothing).preemptable(&world, by, &[victim]), None, "{verb}");
+        assert_eq!(with(verb, ExtenderResponse::Nothing).preemptable(&world, by, &[victim]), None, "{verb}");
     }
-    let plugin = with("extender.reclaimableVerb", Answer::Victims(vec![]));
+    let plugin = with("extender.reclaimableVerb", ExtenderResponse::Victims(vec![]));
     assert_eq!(plugin.reclaimable(&world, by, &[victim]), Some(vec![]));
 }
 
 #[test]
-fn a_task_that_may_not_be_allocated_keeps_its_job_from_starting() {
+fn a_failed_allocate_keeps_the_job_from_starting() {
     let mut world = world();
     let list = [("extender.allocateFuncVerb", "take".into()), ("extender.deallocateFuncVerb", "give".into())];
-    let extender = scripted(|_: &World, ask: &Ask| match ask {
-        Ask::Allocate(_) => Err("no card left".into()),
-        _ => Ok(Answer::Nothing),
+    let extender = scripted(|_: &World, ask: &ExtenderRequest| match ask {
+        ExtenderRequest::Allocate(_) => Err("no card left".into()),
+        _ => Ok(ExtenderResponse::Nothing),
     });
     let mut plugin = open(&world, extender.clone(), &list);
     let (task, job) = (task_of(&world, "g-0"), job_of(&world, "g"));
@@ -242,12 +259,12 @@ fn a_task_that_may_not_be_allocated_keeps_its_job_from_starting() {
     assert_eq!(verbs, ["take", "give"]);
     assert!(!plugin.job_ready(&world, job));
     assert_eq!(plugin.job_pipelined(&world, job), Vote::Reject);
-    let why = Plugin::not_ready(&plugin, &world, job).unwrap().text(&world.dims);
+    let why = RemotePolicy::not_ready(&plugin, &world, job).unwrap().text(&world.dims);
     assert_eq!(why, "extender, take: no card left");
 }
 
 #[test]
-fn pods_it_manages_are_bound_by_it() {
+fn managed_pods_are_bound_by_the_extender() {
     let world = world();
     let list = [("extender.kube.bindVerb", "bind".into()), ("extender.managedResources", "cpu".into())];
     let binder =

@@ -1,11 +1,15 @@
-//! predicates: which nodes will do for a pod.
+//! predicates: the nodes that a pod can run on, by the filters of kube-scheduler.
 //!
-//! The conditions are kube-scheduler's: NodeUnschedulable, NodeAffinity, NodePorts, TaintToleration, InterPodAffinity,
-//! PodTopologySpread, VolumeBinding, VolumeZone, NodeVolumeLimits, VolumeRestrictions, besides readiness.
-//! Whether requests fit, and whether there is a place left among the node's pods, is asked by the session itself.
-mod affinity;
-mod claims;
-mod pods;
+//! The filters are NodeUnschedulable, NodeAffinity, NodePorts, TaintToleration, InterPodAffinity, PodTopologySpread,
+//! VolumeBinding, VolumeZone, NodeVolumeLimits, VolumeRestrictions and DynamicResources, besides readiness of the node.
+//! Whether requests fit, and whether the node's number of pods allows one more, is checked by the session itself. Each
+//! argument switches a filter off.
+//!
+//! Source: Volcano's predicates plugin, and kube-scheduler 1.36.
+mod dynamic_resources;
+mod inter_pod_affinity;
+mod node_terms;
+mod pod_topology_spread;
 mod volumes;
 
 use std::hash::{Hash, Hasher};
@@ -19,11 +23,12 @@ use phalanx_cluster::id::{ClassId, JobId, TaskId};
 use phalanx_cluster::matching::{node_term_fault, node_term_matches, tolerates};
 use phalanx_cluster::{Node, World};
 use phalanx_framework::conf::{ArgKind, ArgSpec, Rule};
+use phalanx_framework::placement::Fit;
 use phalanx_framework::plugin::{
-    Attribute, NodeFilter, NodeRules, Opening, Plugin, PluginDef, RoomFilter, Values,
+    Attribute, NodeFilter, NodeRules, Plugin, PluginContext, PluginDef, ResourceFilter, TaskRules, Values,
 };
 
-pub(crate) use affinity::reads as node_term_reads;
+pub(crate) use node_terms::reads as node_term_reads;
 
 pub(super) const DEF: PluginDef = PluginDef {
     name: "predicates",
@@ -38,31 +43,31 @@ const fn toggle(name: &'static str, doc: &'static str) -> ArgSpec {
 }
 
 const ARGS: &[ArgSpec] = &[
-    toggle("predicate.NodeAffinityEnable", "Asks nodeSelector and required node affinity."),
-    toggle("predicate.NodePortsEnable", "Asks whether the pod's host ports are free."),
-    toggle("predicate.TaintTolerationEnable", "Asks whether the pod tolerates the node's taints."),
+    toggle("predicate.NodeAffinityEnable", "Checks nodeSelector and required node affinity."),
+    toggle("predicate.NodePortsEnable", "Checks that the pod's host ports are free."),
+    toggle("predicate.TaintTolerationEnable", "Checks that the pod tolerates the node's taints."),
     toggle(
         "predicate.PodAffinityEnable",
-        "Asks required pod affinity and anti-affinity, the pod's and that of pods in place.",
+        "Checks required pod affinity and anti-affinity, of the pod and of existing pods.",
     ),
-    toggle("predicate.NodeVolumeLimitsEnable", "Asks how many volumes the node's CSI drivers can attach."),
-    toggle("predicate.VolumeZoneEnable", "Asks the zone of the pod's volumes."),
-    toggle("predicate.PodTopologySpreadEnable", "Asks topology spread constraints with DoNotSchedule."),
+    toggle("predicate.NodeVolumeLimitsEnable", "Checks how many volumes the node's CSI drivers can attach."),
+    toggle("predicate.VolumeZoneEnable", "Checks the zone of the pod's volumes."),
+    toggle("predicate.PodTopologySpreadEnable", "Checks topology spread constraints with DoNotSchedule."),
     toggle(
         "predicate.VolumeBindingEnable",
-        "Asks whether the node reaches the pod's volumes, and binds claims that wait for their first pod.",
+        "Checks that the node reaches the pod's volumes, and binds claims that wait for their first pod.",
     ),
     ArgSpec {
         name: "predicate.CacheEnable",
         kind: ArgKind::Bool,
         default: "false",
-        doc: "Accepted for Volcano's sake; filters are always asked once per class of tasks.",
+        doc: "Accepted for Volcano's sake; filters always run once per class of tasks.",
     },
     ArgSpec {
         name: "predicate.DynamicResourceAllocationEnable",
         kind: ArgKind::Bool,
         default: "true",
-        doc: "Asks whether the pod's resource claims (resource.k8s.io) can be given devices, and gives them.",
+        doc: "Checks that devices can be allocated to the pod's resource claims (resource.k8s.io), and allocates them.",
     },
     ArgSpec {
         name: "volumebinding.bindTimeoutSeconds",
@@ -80,17 +85,17 @@ const ARGS: &[ArgSpec] = &[
         name: "volumebinding.shape",
         kind: ArgKind::List,
         default: "",
-        doc: "Accepted for Volcano's sake, as the weight.",
+        doc: "Accepted for Volcano's sake, like the weight.",
     },
     ArgSpec {
         name: "dynamicresources.filterTimeoutSeconds",
         kind: ArgKind::Int(&[Rule::IDLE]),
         default: "10",
-        doc: "Accepted for Volcano's sake; filters do not wait for anything.",
+        doc: "Accepted for Volcano's sake; filters never wait.",
     },
 ];
 
-/// Kubernetes' taint for cordoned nodes; who tolerates it may be placed on them.
+/// Kubernetes' taint of cordoned nodes; pods that tolerate it can run on them.
 const UNSCHEDULABLE_TAINT: &str = "node.kubernetes.io/unschedulable";
 
 struct Predicates {
@@ -100,11 +105,11 @@ struct Predicates {
     pod_affinity: bool,
     spread: bool,
     claims: bool,
-    volumes: volumes::Volumes,
+    volumes: volumes::VolumeChecks,
 }
 
 impl Predicates {
-    fn new(opening: Opening<'_>) -> Self {
+    fn new(opening: PluginContext<'_>) -> Self {
         let on = |key| opening.args.bool(key, true);
         Self {
             affinity: on("predicate.NodeAffinityEnable"),
@@ -113,7 +118,7 @@ impl Predicates {
             pod_affinity: on("predicate.PodAffinityEnable"),
             spread: on("predicate.PodTopologySpreadEnable"),
             claims: on("predicate.DynamicResourceAllocationEnable"),
-            volumes: volumes::Volumes {
+            volumes: volumes::VolumeChecks {
                 binding: on("predicate.VolumeBindingEnable"),
                 zone: on("predicate.VolumeZoneEnable"),
                 limits: on("predicate.NodeVolumeLimitsEnable"),
@@ -123,64 +128,66 @@ impl Predicates {
 }
 
 impl Plugin for Predicates {
-    fn stands_until(&self, _: &World, _: JobId) -> Option<Time> {
+    fn refusal_holds_until(&self, _: &World, _: JobId) -> Option<Time> {
         Some(Time::NEVER)
     }
 
     fn filters(&self, world: &World, class: ClassId, rules: &mut NodeRules) {
         let constraints = &world.classes[class].constraints;
         if let Some(why) = &constraints.unreadable {
-            rules.filters.push(Box::new(Unreadable(why.clone())));
+            rules.filters.push(Box::new(UnreadableConstraints(why.clone())));
         }
-        rules.filters.push(Box::new(Condition { cordoned_too: tolerates_cordon(constraints) }));
+        rules.filters.push(Box::new(NodeCondition { tolerates_cordon_taint: tolerates_cordon(constraints) }));
         if self.affinity && (!constraints.node_selector.is_empty() || constraints.node_affinity.is_some()) {
-            rules.filters.push(Box::new(Affinity::of(constraints)));
+            rules.filters.push(Box::new(NodeAffinityFilter::of(constraints)));
             rules.reads.extend(reads_of(constraints));
         }
         if self.taints {
-            rules.filters.push(Box::new(Taints(constraints.clone())));
+            rules.filters.push(Box::new(TaintTolerationFilter(constraints.clone())));
         }
         let it = &world.classes[class];
         if self.pod_affinity && it.profile.is_some() {
-            rules.domain_filters.push(Box::new(pods::PodAffinity(class)));
+            rules.topology_filters.push(Box::new(inter_pod_affinity::InterPodAffinityFilter(class)));
         }
         if self.spread && it.carried.spread.iter().any(|spread| spread.required) {
-            rules.domain_filters.push(Box::new(pods::Spread(class)));
+            rules.topology_filters.push(Box::new(pod_topology_spread::PodTopologySpreadFilter(class)));
         }
         if self.ports && !constraints.host_ports.is_empty() {
-            rules.room_filters.push(Box::new(Ports(constraints.clone())));
+            rules.resource_filters.push(Box::new(NodePortsFilter(constraints.clone())));
         }
         if !constraints.disks.is_empty() {
-            rules.room_filters.push(Box::new(Disks(constraints.clone())));
+            rules.resource_filters.push(Box::new(DiskConflictFilter(constraints.clone())));
         }
-    }
-
-    fn has_scope(&self) -> bool {
-        true
     }
 
     fn gives_devices(&self) -> bool {
         self.claims
     }
 
+    fn task_rules(&self) -> Option<&dyn TaskRules> {
+        Some(self)
+    }
+}
+
+impl TaskRules for Predicates {
     fn scope(&self, world: &World, task: TaskId) -> u64 {
         let devices = if self.claims { world.claims_scope(task) } else { 0 };
         scopes(devices, volumes::scope(world, task))
     }
 
-    fn scope_beside_claims(&self, _: &World, _: TaskId) -> u64 {
+    fn scope_without_claims(&self, _: &World, _: TaskId) -> u64 {
         0
     }
 
-    fn scoped_filters(&self, world: &World, task: TaskId, rules: &mut NodeRules) {
+    fn task_filters(&self, world: &World, task: TaskId, rules: &mut NodeRules) {
         if self.claims {
-            claims::add(world.claims_need(task), rules);
+            dynamic_resources::add(world.claims_need(task), rules);
         }
         self.volumes.filters(world, task, rules);
     }
 }
 
-/// What the node selector and the required node affinity read.
+/// The node attributes that the node selector and the required node affinity read.
 fn reads_of(constraints: &Constraints) -> impl Iterator<Item = (Attribute, Values)> + '_ {
     let selected = |(key, value): &(Arc<str>, Arc<str>)| {
         (Attribute::Label(key.clone()), Values::These(vec![value.clone()]))
@@ -194,56 +201,57 @@ fn tolerates_cordon(constraints: &Constraints) -> bool {
     tolerates(&constraints.tolerations, &cordon)
 }
 
-/// Nobody knows which nodes the pod wants.
-struct Unreadable(Arc<str>);
+/// Refuses all nodes for a pod whose constraints cannot be read.
+struct UnreadableConstraints(Arc<str>);
 
-impl NodeFilter for Unreadable {
+impl NodeFilter for UnreadableConstraints {
     fn check(&self, _: &Node) -> Result<(), Unfit> {
         Err(Unfit::Pod(self.0.clone()))
     }
 }
 
-/// Ready and not cordoned.
-struct Condition {
-    cordoned_too: bool,
+/// Passes nodes that are ready and not cordoned.
+struct NodeCondition {
+    tolerates_cordon_taint: bool,
 }
 
-impl NodeFilter for Condition {
+impl NodeFilter for NodeCondition {
     fn check(&self, node: &Node) -> Result<(), Unfit> {
         if !node.ready {
             return Err(Unfit::NotReady);
         }
-        if node.unschedulable && !self.cordoned_too { Err(Unfit::Unschedulable) } else { Ok(()) }
+        if node.unschedulable && !self.tolerates_cordon_taint { Err(Unfit::Unschedulable) } else { Ok(()) }
     }
 }
 
-struct Affinity {
-    asks: Arc<Constraints>,
-    /// Why no node will do that none of the other terms matches.
+struct NodeAffinityFilter {
+    constraints: Arc<Constraints>,
+    /// The fault of a term that matches no node; the reason when no other term matches.
     fault: Option<Arc<str>>,
 }
 
-impl Affinity {
-    fn of(asks: &Arc<Constraints>) -> Self {
-        let fault = asks.node_affinity.as_deref().and_then(node_term_fault);
-        Self { asks: asks.clone(), fault }
+impl NodeAffinityFilter {
+    fn of(constraints: &Arc<Constraints>) -> Self {
+        let fault = constraints.node_affinity.as_deref().and_then(node_term_fault);
+        Self { constraints: constraints.clone(), fault }
     }
 }
 
-impl NodeFilter for Affinity {
+impl NodeFilter for NodeAffinityFilter {
     fn check(&self, node: &Node) -> Result<(), Unfit> {
-        let required = self.asks.node_affinity.as_ref();
+        let required = self.constraints.node_affinity.as_ref();
         if !required.is_none_or(|terms| terms.iter().any(|term| node_term_matches(term, node))) {
             return Err(self.fault.clone().map_or(Unfit::NodeAffinity, Unfit::Pod));
         }
-        let selected = self.asks.node_selector.iter().all(|(key, value)| node.label(key) == Some(value));
+        let selected =
+            self.constraints.node_selector.iter().all(|(key, value)| node.label(key) == Some(value));
         if selected { Ok(()) } else { Err(Unfit::NodeAffinity) }
     }
 }
 
-struct Taints(Arc<Constraints>);
+struct TaintTolerationFilter(Arc<Constraints>);
 
-impl NodeFilter for Taints {
+impl NodeFilter for TaintTolerationFilter {
     fn check(&self, node: &Node) -> Result<(), Unfit> {
         let keeps_away = |taint: &&Taint| taint.effect != TaintEffect::PreferNoSchedule;
         let mut taints = node.taints.iter().filter(keeps_away);
@@ -252,25 +260,25 @@ impl NodeFilter for Taints {
     }
 }
 
-struct Ports(Arc<Constraints>);
+struct NodePortsFilter(Arc<Constraints>);
 
-impl RoomFilter for Ports {
-    fn check(&self, node: &Node, later: bool) -> Result<(), Unfit> {
-        let taken = self.0.host_ports.iter().any(|port| node.port_taken(port, later));
+impl ResourceFilter for NodePortsFilter {
+    fn check(&self, node: &Node, fit: Fit) -> Result<(), Unfit> {
+        let taken = self.0.host_ports.iter().any(|port| node.port_taken(port, fit.is_future_idle()));
         if taken { Err(Unfit::Ports) } else { Ok(()) }
     }
 }
 
-struct Disks(Arc<Constraints>);
+struct DiskConflictFilter(Arc<Constraints>);
 
-impl RoomFilter for Disks {
-    fn check(&self, node: &Node, later: bool) -> Result<(), Unfit> {
-        let taken = self.0.disks.iter().any(|disk| node.disk_taken(disk, later));
+impl ResourceFilter for DiskConflictFilter {
+    fn check(&self, node: &Node, fit: Fit) -> Result<(), Unfit> {
+        let taken = self.0.disks.iter().any(|disk| node.disk_taken(disk, fit.is_future_idle()));
         if taken { Err(Unfit::Beside("node(s) had no available disk".into())) } else { Ok(()) }
     }
 }
 
-/// What two rules depend on, as one number: 0 when neither depends on anything.
+/// Combines two scopes; 0 when both are 0.
 fn scopes(one: u64, other: u64) -> u64 {
     if one == 0 || other == 0 {
         return one | other;
@@ -295,17 +303,17 @@ mod tests {
     }
 
     #[test]
-    fn a_node_must_be_ready_and_not_cordoned() {
-        let strict = Condition { cordoned_too: false };
+    fn nodes_that_are_not_ready_or_cordoned_are_refused() {
+        let strict = NodeCondition { tolerates_cordon_taint: false };
         assert_eq!(strict.check(&node()), Ok(()));
         assert_eq!(strict.check(&Node { ready: false, ..node() }), Err(Unfit::NotReady));
         let cordoned = Node { unschedulable: true, ..node() };
         assert_eq!(strict.check(&cordoned), Err(Unfit::Unschedulable));
-        assert_eq!(Condition { cordoned_too: true }.check(&cordoned), Ok(()));
+        assert_eq!(NodeCondition { tolerates_cordon_taint: true }.check(&cordoned), Ok(()));
     }
 
     #[test]
-    fn the_unschedulable_toleration_opens_cordoned_nodes() {
+    fn tolerating_the_unschedulable_taint_allows_cordoned_nodes() {
         let of = |list| Constraints { tolerations: list, ..Constraints::default() };
         assert!(tolerates_cordon(&of(vec![toleration(UNSCHEDULABLE_TAINT, None)])));
         assert!(tolerates_cordon(&of(vec![toleration("", None)])));
@@ -314,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn only_taints_that_keep_away_count() {
+    fn untolerated_hard_taints_refuse_a_node() {
         for (effect, refused) in [
             (TaintEffect::NoSchedule, true),
             (TaintEffect::NoExecute, true),
@@ -323,7 +331,8 @@ mod tests {
             let taint = Taint { key: "gpu".into(), value: "yes".into(), effect };
             let tainted = Node { taints: vec![taint], ..node() };
             let check = |list| {
-                Taints(Arc::new(Constraints { tolerations: list, ..Constraints::default() })).check(&tainted)
+                TaintTolerationFilter(Arc::new(Constraints { tolerations: list, ..Constraints::default() }))
+                    .check(&tainted)
             };
             assert_eq!(check(vec![]).is_err(), refused, "{effect:?}");
             assert_eq!(check(vec![toleration("gpu", None)]), Ok(()));
@@ -331,24 +340,24 @@ mod tests {
     }
 
     #[test]
-    fn a_host_port_is_free_later_when_its_holder_is_leaving() {
+    fn a_host_port_of_a_terminating_pod_is_free_later() {
         let port = |ip: &str| HostPort { ip: ip.into(), protocol: "TCP".into(), port: 80 };
         let of = |ip: &str| Constraints { host_ports: vec![port(ip)], ..Constraints::default() };
         let mut busy = node();
         busy.take_things(&of("10.0.0.1"), Hold::Releasing);
-        let wants = |ip: &str| Ports(Arc::new(of(ip)));
-        assert_eq!(wants("0.0.0.0").check(&busy, false), Err(Unfit::Ports));
-        assert_eq!(wants("0.0.0.0").check(&busy, true), Ok(()));
-        assert_eq!(wants("10.0.0.2").check(&busy, false), Ok(()));
+        let wants = |ip: &str| NodePortsFilter(Arc::new(of(ip)));
+        assert_eq!(wants("0.0.0.0").check(&busy, Fit::Idle), Err(Unfit::Ports));
+        assert_eq!(wants("0.0.0.0").check(&busy, Fit::FutureIdle), Ok(()));
+        assert_eq!(wants("10.0.0.2").check(&busy, Fit::Idle), Ok(()));
         busy.take_things(&of("10.0.0.1"), Hold::Used);
-        assert_eq!(wants("10.0.0.1").check(&busy, true), Err(Unfit::Ports));
+        assert_eq!(wants("10.0.0.1").check(&busy, Fit::FutureIdle), Err(Unfit::Ports));
         busy.free_things(&of("10.0.0.1"), Hold::Used);
         busy.free_things(&of("10.0.0.1"), Hold::Releasing);
         assert_eq!(busy, node());
     }
 
     #[test]
-    fn a_disk_is_for_one_pod_unless_all_read_it() {
+    fn a_disk_is_shared_by_readers_only() {
         let disk = |of, name: &str, monitors: &[&str], read_only| Disk {
             of,
             name: name.into(),
@@ -368,11 +377,19 @@ mod tests {
             let of = |disk: &Disk| Constraints { disks: vec![disk.clone()], ..Constraints::default() };
             let mut busy = node();
             busy.take_things(&of(&there), Hold::Used);
-            let fits = |node: &Node, later| Disks(Arc::new(of(&wanted))).check(node, later).is_ok();
-            assert_eq!((fits(&busy, false), fits(&busy, true)), (free, free), "{there:?} {wanted:?}");
+            let fits = |node: &Node, fit| DiskConflictFilter(Arc::new(of(&wanted))).check(node, fit).is_ok();
+            assert_eq!(
+                (fits(&busy, Fit::Idle), fits(&busy, Fit::FutureIdle)),
+                (free, free),
+                "{there:?} {wanted:?}"
+            );
             busy.free_things(&of(&there), Hold::Used);
             busy.take_things(&of(&there), Hold::Releasing);
-            assert_eq!((fits(&busy, false), fits(&busy, true)), (free, true), "{there:?} {wanted:?}");
+            assert_eq!(
+                (fits(&busy, Fit::Idle), fits(&busy, Fit::FutureIdle)),
+                (free, true),
+                "{there:?} {wanted:?}"
+            );
         }
     }
 }

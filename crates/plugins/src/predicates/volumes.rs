@@ -1,8 +1,9 @@
-//! The claims of a pod: which nodes reach their volumes, can attach them, or can have them made.
+//! The PersistentVolumeClaims of a pod: nodes that reach the volumes, can attach them, or where they can be
+//! provisioned.
 //!
-//! The conditions are those of kube-scheduler's VolumeBinding, VolumeZone, NodeVolumeLimits and, for
-//! ReadWriteOncePod, VolumeRestrictions plugins. Disks in a pod's own spec are counted on nodes (`world/node.rs`). What they depend on changes while a class lives, so all of them are rules
-//! of a scope.
+//! Source: kube-scheduler 1.36, plugins VolumeBinding, VolumeZone, NodeVolumeLimits and, for ReadWriteOncePod,
+//! VolumeRestrictions. Disks in the pod's own spec are counted on nodes. Volumes change while a class of tasks lives,
+//! so the filters depend on a scope.
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
@@ -13,17 +14,18 @@ use phalanx_cluster::diagnosis::Unfit;
 use phalanx_cluster::event::{PodVolume, VolumeInfo};
 use phalanx_cluster::id::{PvcId, TaskId};
 use phalanx_cluster::{Demand, Node, Problem, Pvc, Want, World, reaches, solve};
-use phalanx_framework::plugin::{Attribute, NodeFilter, NodeRules, RoomFilter, Values};
+use phalanx_framework::placement::Fit;
+use phalanx_framework::plugin::{Attribute, NodeFilter, NodeRules, ResourceFilter, Values};
 
-/// Which conditions are asked.
+/// The filters that are switched on.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Volumes {
+pub(super) struct VolumeChecks {
     pub(super) binding: bool,
     pub(super) zone: bool,
     pub(super) limits: bool,
 }
 
-/// Changes with all that the rules depend on; 0 for a task without claims.
+/// A number that changes with the state of the task's claims; 0 for a task without claims.
 pub(super) fn scope(world: &World, task: TaskId) -> u64 {
     let claims = &world.class_of(task).pvcs;
     if claims.is_empty() {
@@ -34,7 +36,7 @@ pub(super) fn scope(world: &World, task: TaskId) -> u64 {
     hasher.finish().max(1)
 }
 
-impl Volumes {
+impl VolumeChecks {
     pub(super) fn filters(self, world: &World, task: TaskId, rules: &mut NodeRules) {
         let class = world.class_of(task);
         let (ids, named) = (&class.pvcs, &class.constraints.volumes);
@@ -45,11 +47,11 @@ impl Volumes {
             ids.iter().zip(named).map(|(id, named)| need(world, *id, named)).collect();
         match needs {
             Ok(needs) => self.place(world, needs, rules),
-            Err(why) if self.binding => rules.filters.push(Box::new(Never(why))),
+            Err(why) if self.binding => rules.filters.push(Box::new(UnusableClaims(why))),
             Err(_) => {}
         }
         if ids.iter().any(|id| world.volumes().pvc(*id).is_exclusive()) {
-            rules.room_filters.push(Box::new(OncePod::new(world, ids)));
+            rules.resource_filters.push(Box::new(ReadWriteOncePodFilter::new(world, ids)));
         }
         if self.limits {
             add_limits(rules, world, ids);
@@ -77,14 +79,16 @@ impl Volumes {
             }
         }
         if self.zone {
-            rules.filters.extend(volumes.iter().filter_map(|volume| Zone::of(volume, &mut rules.reads)));
+            rules
+                .filters
+                .extend(volumes.iter().filter_map(|volume| VolumeZoneFilter::of(volume, &mut rules.reads)));
         }
         if !self.binding {
             return;
         }
         for volume in volumes.into_iter().filter(|volume| volume.nodes.is_some()) {
             rules.reads.extend(volume.nodes.iter().flatten().flat_map(node_term_reads));
-            rules.filters.push(Box::new(Reach(volume)));
+            rules.filters.push(Box::new(VolumeAffinityFilter(volume)));
         }
         if !wants.is_empty() {
             let candidates = wants.iter().flat_map(|want| &want.candidates);
@@ -94,14 +98,14 @@ impl Volumes {
             let spaces = wants.iter().filter_map(|want| want.space.as_ref());
             let keys = spaces.flat_map(|space| space.keys());
             rules.reads.extend(keys.map(|key| (Attribute::Label(key.clone()), Values::All)));
-            rules.filters.push(Box::new(Match(wants)));
+            rules.filters.push(Box::new(VolumeBindingFilter(wants)));
         }
     }
 }
 
 fn only_on(node: Arc<str>, why: String, rules: &mut NodeRules) {
     rules.reads.push((Attribute::Name, Values::These(vec![node.clone()])));
-    rules.filters.push(Box::new(OnlyOn { node, why: why.into() }));
+    rules.filters.push(Box::new(VolumeNodeFilter { node, why: why.into() }));
 }
 
 fn need(world: &World, id: PvcId, named: &PodVolume) -> Result<Demand, Unfit> {
@@ -134,19 +138,19 @@ fn unfit(text: &'static str) -> Result<(), Unfit> {
     Err(Unfit::Other(text.into()))
 }
 
-/// No node will do.
-struct Never(Unfit);
+/// Refuses all nodes: a claim cannot be used, for this reason.
+struct UnusableClaims(Unfit);
 
-impl NodeFilter for Never {
+impl NodeFilter for UnusableClaims {
     fn check(&self, _: &Node) -> Result<(), Unfit> {
         Err(self.0.clone())
     }
 }
 
-/// A volume with a node affinity.
-struct Reach(Arc<VolumeInfo>);
+/// Passes the nodes in the node affinity of a volume.
+struct VolumeAffinityFilter(Arc<VolumeInfo>);
 
-impl NodeFilter for Reach {
+impl NodeFilter for VolumeAffinityFilter {
     fn check(&self, node: &Node) -> Result<(), Unfit> {
         if reaches(self.0.nodes.as_ref(), node) {
             Ok(())
@@ -159,22 +163,22 @@ impl NodeFilter for Reach {
 const NO_VOLUME: &str = "node(s) didn't find available persistent volumes to bind";
 const NO_SPACE: &str = "node(s) did not have enough free storage";
 
-/// A volume that is being made for a node.
-struct OnlyOn {
+/// Passes the node that a volume is being provisioned for.
+struct VolumeNodeFilter {
     node: Arc<str>,
     why: Arc<str>,
 }
 
-impl NodeFilter for OnlyOn {
+impl NodeFilter for VolumeNodeFilter {
     fn check(&self, node: &Node) -> Result<(), Unfit> {
         if node.name == self.node { Ok(()) } else { Err(Unfit::Other(self.why.clone())) }
     }
 }
 
-/// Claims that get their volumes with the pod.
-struct Match(Vec<Want>);
+/// Passes nodes where all unbound claims (WaitForFirstConsumer) can be bound or provisioned.
+struct VolumeBindingFilter(Vec<Want>);
 
-impl NodeFilter for Match {
+impl NodeFilter for VolumeBindingFilter {
     fn check(&self, node: &Node) -> Result<(), Unfit> {
         if solve(&self.0, node).is_some() {
             return Ok(());
@@ -185,16 +189,16 @@ impl NodeFilter for Match {
     }
 }
 
-/// Labels of places, and their names before Kubernetes 1.17.
+/// Labels of zones and regions, each with its name before Kubernetes 1.17.
 const PLACES: [[&str; 2]; 2] = [
     ["topology.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/zone"],
     ["topology.kubernetes.io/region", "failure-domain.beta.kubernetes.io/region"],
 ];
 
-/// The zones and regions a volume is in, by its labels.
-struct Zone(Vec<(usize, Vec<Arc<str>>)>);
+/// Passes nodes in the zones and regions of a volume's labels.
+struct VolumeZoneFilter(Vec<(usize, Vec<Arc<str>>)>);
 
-impl Zone {
+impl VolumeZoneFilter {
     fn of(volume: &VolumeInfo, reads: &mut Vec<(Attribute, Values)>) -> Option<Box<dyn NodeFilter>> {
         let mut places = Vec::new();
         for (at, keys) in PLACES.iter().enumerate() {
@@ -209,7 +213,7 @@ impl Zone {
             let values = places.iter().flat_map(|(_, values)| values.iter().cloned()).collect();
             reads.push((Attribute::Label((*key).into()), Values::These(values)));
         }
-        Some(Box::new(Zone(places)))
+        Some(Box::new(VolumeZoneFilter(places)))
     }
 }
 
@@ -217,9 +221,9 @@ fn place(node: &Node, at: usize) -> Option<&str> {
     PLACES[at].iter().find_map(|key| node.label(key))
 }
 
-impl NodeFilter for Zone {
+impl NodeFilter for VolumeZoneFilter {
     fn check(&self, node: &Node) -> Result<(), Unfit> {
-        // A cluster whose nodes are nowhere has no zones.
+        // A node without zone and region labels passes, as in kube-scheduler.
         if (0..PLACES.len()).all(|at| place(node, at).is_none()) {
             return Ok(());
         }
@@ -230,51 +234,55 @@ impl NodeFilter for Zone {
     }
 }
 
-/// Claims that one pod at a time may use.
-struct OncePod {
-    now: bool,
-    later: bool,
+/// Passes nodes while no other pod uses a claim with access mode ReadWriteOncePod.
+struct ReadWriteOncePodFilter {
+    idle: bool,
+    future_idle: bool,
 }
 
-impl OncePod {
+impl ReadWriteOncePodFilter {
     fn new(world: &World, ids: &[PvcId]) -> Self {
         let claims = || ids.iter().map(|id| world.volumes().pvc(*id)).filter(|claim| claim.is_exclusive());
-        let later = claims().all(|claim| claim.used.held == 0);
-        Self { now: later && claims().all(|claim| claim.used.releasing == 0), later }
+        let future_idle = claims().all(|claim| claim.used.held == 0);
+        Self { idle: future_idle && claims().all(|claim| claim.used.releasing == 0), future_idle }
     }
 }
 
-impl RoomFilter for OncePod {
-    fn check(&self, _: &Node, later: bool) -> Result<(), Unfit> {
-        if if later { self.later } else { self.now } {
+impl ResourceFilter for ReadWriteOncePodFilter {
+    fn check(&self, _: &Node, fit: Fit) -> Result<(), Unfit> {
+        let free = match fit {
+            Fit::Idle => self.idle,
+            Fit::FutureIdle => self.future_idle,
+        };
+        if free {
             return Ok(());
         }
         unfit("node has pod using PersistentVolumeClaim with the same name and ReadWriteOncePod access mode")
     }
 }
 
-/// Volumes of one driver.
+/// The pod's volumes of one CSI driver.
 #[derive(Default)]
-struct OfDriver {
+struct DriverVolumes {
     /// How many the pod needs.
     needed: u32,
-    /// How many of them are on a node already: now, and when pods that are being deleted are gone.
+    /// How many of them are attached to a node: now, and once terminating pods are gone.
     there: FxHashMap<Arc<str>, (u32, u32)>,
 }
 
-/// What nodes can attach.
-struct Limits(Vec<(Arc<str>, OfDriver)>);
+/// Passes nodes whose CSI drivers can attach the pod's volumes.
+struct VolumeLimitsFilter(Vec<(Arc<str>, DriverVolumes)>);
 
-/// Adds a filter for the drivers that tell how many volumes a node can attach.
+/// Adds a filter for the drivers that limit how many volumes a node can attach.
 fn add_limits(rules: &mut NodeRules, world: &World, ids: &[PvcId]) {
     let claims = ids.iter().map(|id| world.volumes().pvc(*id));
-    let mut drivers: Vec<(Arc<str>, OfDriver)> = Vec::new();
+    let mut drivers: Vec<(Arc<str>, DriverVolumes)> = Vec::new();
     for claim in claims {
         let Some(driver) = claim.driver.as_ref().filter(|driver| world.volumes().is_limited(driver)) else {
             continue;
         };
         let at = drivers.iter().position(|(known, _)| known == driver).unwrap_or_else(|| {
-            drivers.push((driver.clone(), OfDriver::default()));
+            drivers.push((driver.clone(), DriverVolumes::default()));
             drivers.len() - 1
         });
         drivers[at].1.count(world, claim);
@@ -284,10 +292,10 @@ fn add_limits(rules: &mut NodeRules, world: &World, ids: &[PvcId]) {
     }
     let nodes = drivers.iter().flat_map(|(_, of)| of.there.keys().cloned()).collect();
     rules.reads.push((Attribute::Name, Values::These(nodes)));
-    rules.room_filters.push(Box::new(Limits(drivers)));
+    rules.resource_filters.push(Box::new(VolumeLimitsFilter(drivers)));
 }
 
-impl OfDriver {
+impl DriverVolumes {
     fn count(&mut self, world: &World, claim: &Pvc) {
         self.needed += 1;
         for (node, on) in &claim.on {
@@ -298,12 +306,13 @@ impl OfDriver {
     }
 }
 
-impl RoomFilter for Limits {
-    fn check(&self, node: &Node, later: bool) -> Result<(), Unfit> {
-        let fits = |(driver, of): &(Arc<str>, OfDriver)| {
+impl ResourceFilter for VolumeLimitsFilter {
+    fn check(&self, node: &Node, fit: Fit) -> Result<(), Unfit> {
+        let fits = |(driver, of): &(Arc<str>, DriverVolumes)| {
             let Some(limit) = node.attach_limit(driver) else { return true };
-            let there = of.there.get(&node.name).map_or(0, |there| if later { there.1 } else { there.0 });
-            node.attached(driver, later) + of.needed - there <= limit
+            let there =
+                of.there.get(&node.name).map_or(0, |there| if fit == Fit::Idle { there.0 } else { there.1 });
+            node.attached(driver, fit.is_future_idle()) + of.needed - there <= limit
         };
         if self.0.iter().all(fits) { Ok(()) } else { unfit("node(s) exceed max volume count") }
     }

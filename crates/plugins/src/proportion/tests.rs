@@ -10,21 +10,21 @@ fn cpu(cores: i64) -> String {
     format!("cpu={cores}")
 }
 
-/// A queue, how many pods of one core its gang runs, and how many more it asks for.
-struct Row {
+/// A queue whose gang has this many running pods and this many pending pods, of one core each.
+struct QueueRow {
     queue: QueueInfo,
     runs: u32,
     waits: u32,
 }
 
-fn row(queue: QueueInfo, runs: u32, waits: u32) -> Row {
-    Row { queue, runs, waits }
+fn row(queue: QueueInfo, runs: u32, waits: u32) -> QueueRow {
+    QueueRow { queue, runs, waits }
 }
 
-/// One node of so many cores, and queues with one gang each (of the queue's name), if it has pods.
-fn world(cores: i64, rows: &[Row]) -> World {
+/// One node of `cores`, and queues; a queue with pods has one gang, of the queue's name.
+fn world(cores: i64, rows: &[QueueRow]) -> World {
     let mut world = world_of([node("n", &format!("{} pods=9999", cpu(cores)))]);
-    for Row { queue, runs, waits } in rows {
+    for QueueRow { queue, runs, waits } in rows {
         world.apply(queue.clone().into());
         if runs + waits == 0 {
             continue;
@@ -50,17 +50,17 @@ fn deserved(world: &World, queues: &[&str]) -> Vec<i64> {
 }
 
 #[test]
-fn queues_deserve_by_weight_within_their_bounds() {
+fn deserved_follows_weights_between_guarantee_and_capability() {
     for (what, cores, rows, expected) in [
         ("1:3", 8, vec![row(queue("a", 1), 0, 9), row(queue("b", 3), 0, 9)], vec![2000, 6000]),
         (
-            "what one does not ask for goes to the other",
+            "what one queue does not request goes to the other",
             8,
             vec![row(queue("a", 1), 0, 9), row(queue("b", 3), 0, 1)],
             vec![7000, 1000],
         ),
         (
-            "no more than is asked for",
+            "no more than the request",
             8,
             vec![row(queue("a", 1), 1, 1), row(queue("b", 3), 0, 1)],
             vec![2000, 1000],
@@ -78,26 +78,26 @@ fn queues_deserve_by_weight_within_their_bounds() {
             vec![5000, 3000],
         ),
         (
-            "a guarantee that nobody asks for",
+            "a guarantee without jobs",
             8,
             vec![row(with("a", 1, "", "cpu=5"), 0, 0), row(queue("b", 1), 0, 9)],
             vec![5000, 3000],
         ),
         (
-            "guarantees beyond what there is are cut in proportion",
+            "guarantees beyond the total are cut in proportion",
             8,
             vec![row(with("a", 1, "", "cpu=12"), 0, 9), row(with("b", 1, "", "cpu=4"), 0, 9)],
             vec![6000, 2000],
         ),
         ("an empty cluster", 0, vec![row(queue("a", 1), 0, 9)], vec![0]),
         (
-            "what is held counts as asked for",
+            "running pods count as requested",
             8,
             vec![row(queue("a", 1), 8, 0), row(queue("b", 1), 0, 8)],
             vec![4000, 4000],
         ),
         (
-            "to the unit, by name",
+            "the remainder goes by name",
             1,
             vec![row(queue("c", 1), 0, 9), row(queue("a", 1), 0, 9), row(queue("b", 1), 0, 9)],
             vec![334, 333, 333],
@@ -111,16 +111,16 @@ fn queues_deserve_by_weight_within_their_bounds() {
 }
 
 #[test]
-fn a_queue_that_takes_no_jobs_deserves_no_more_than_it_holds() {
+fn a_queue_that_takes_no_jobs_deserves_what_its_pods_hold() {
     for (what, cores, rows, expected) in [
         (
-            "a guarantee above the capability is a fault: what its pods hold, and nothing is kept for it",
+            "a guarantee above the capability is a fault: the queue deserves what its pods hold",
             8,
             vec![row(with("a", 1, "cpu=2", "cpu=5"), 1, 9), row(queue("b", 1), 0, 9)],
             vec![1000, 7000],
         ),
         (
-            "a closed queue asks for what it holds",
+            "a closed queue deserves what its pods hold",
             8,
             vec![
                 row(QueueInfo { state: QueueState::Closed, ..queue("a", 9) }, 2, 9),
@@ -129,7 +129,7 @@ fn a_queue_that_takes_no_jobs_deserves_no_more_than_it_holds() {
             vec![2000, 6000],
         ),
         (
-            "a queue with a parent asks for what it holds",
+            "a queue with a parent deserves what its pods hold",
             8,
             vec![
                 row(QueueInfo { parent: "b".into(), ..with("a", 9, "", "cpu=7") }, 2, 9),
@@ -143,7 +143,7 @@ fn a_queue_that_takes_no_jobs_deserves_no_more_than_it_holds() {
 }
 
 #[test]
-fn a_queue_takes_tasks_up_to_what_it_deserves() {
+fn a_queue_is_overused_and_takes_no_task_beyond_its_deserved() {
     for (runs, overused, allocatable) in
         [(0, false, true), (1, false, true), (2, true, false), (3, true, false)]
     {
@@ -156,7 +156,7 @@ fn a_queue_takes_tasks_up_to_what_it_deserves() {
 }
 
 #[test]
-fn a_refusal_says_by_how_much() {
+fn refusals_name_the_excess_and_the_weight() {
     let world = world(8, &[row(queue("a", 1), 2, 9), row(queue("b", 3), 0, 9)]);
     let (plugin, id) = (Proportion::open(&world), queue_of(&world, "a"));
     let refusal = plugin.allocatable(&world, id, task_of(&world, "a-9")).unwrap_err();
@@ -173,7 +173,7 @@ fn a_refusal_says_by_how_much() {
 }
 
 #[test]
-fn a_queue_that_has_the_cluster_for_itself_is_bounded_by_nodes_alone() {
+fn a_single_queue_is_never_overused() {
     let world = world(4, &[row(queue("a", 1), 4, 9)]);
     let (plugin, id) = (Proportion::open(&world), queue_of(&world, "a"));
     assert_eq!(plugin.overused(&world, id), None);
@@ -181,7 +181,7 @@ fn a_queue_that_has_the_cluster_for_itself_is_bounded_by_nodes_alone() {
 }
 
 #[test]
-fn queues_go_by_priority_then_by_share() {
+fn queues_are_ordered_by_priority_then_share() {
     let mut first = queue("first", 1);
     first.priority = 1;
     let world = world(
@@ -196,7 +196,7 @@ fn queues_go_by_priority_then_by_share() {
 }
 
 #[test]
-fn a_queue_keeps_what_it_deserves_when_others_reclaim() {
+fn reclaim_leaves_a_queue_its_deserved() {
     let world = world(8, &[row(queue("a", 1), 7, 0), row(queue("b", 3), 1, 9)]);
     let plugin = Proportion::open(&world);
     let of = |name: &str, count: u32| -> Vec<TaskId> {
@@ -214,17 +214,17 @@ fn asking(name: &str, phase: Phase, min_resources: &str) -> PodGroupInfo {
 }
 
 fn admits(plugin: &Proportion, world: &World, name: &str) -> bool {
-    plugin.job_enqueueable(world, job_of(world, name)) == Verdict::Permit
+    plugin.job_enqueueable(world, job_of(world, name)) == EnqueueVote::Permit
 }
 
 #[test]
-fn a_queue_promises_no_more_than_its_real_capability() {
-    // 10 cores, 3 of them another queue's guarantee, a capability of 6: 6 for q.
+fn a_job_is_enqueueable_within_the_real_capability_of_its_queue() {
+    // The cluster has 10 cores, queue o is guaranteed 3, queue q has capability 6: the realCapability of q is 6.
     let mut world =
         world_of([Event::from(node("n", "cpu=10 memory=10Gi")), with("o", 1, "", "cpu=3").into()]);
     world.apply(with("q", 1, "cpu=6", "").into());
     world.apply(asking("inqueue", Phase::Inqueue, "cpu=1").into());
-    // Promised 2, has 3: 1 is elastic.
+    // minResources 2, 3 running: 1 core is elastic.
     world.apply(asking("running", Phase::Running, "cpu=2").into());
     for index in 0..3 {
         world.apply(running(member("running", index, "cpu=1"), "n").into());
@@ -244,14 +244,14 @@ fn a_queue_promises_no_more_than_its_real_capability() {
 }
 
 #[test]
-fn without_a_capability_what_others_are_guaranteed_is_the_limit() {
+fn guarantees_of_other_queues_limit_enqueueing_without_a_capability() {
     let mut world = world_of([Event::from(node("n", "cpu=10")), with("o", 1, "", "cpu=3").into()]);
     world.apply(queue("q", 1).into());
     world.apply(asking("seven", Phase::Pending, "cpu=7").into());
     world.apply(asking("eight", Phase::Pending, "cpu=8").into());
     let plugin = Proportion::open(&world);
     assert!(admits(&plugin, &world, "seven"));
-    let Verdict::Reject(refusal) = plugin.job_enqueueable(&world, job_of(&world, "eight")) else {
+    let EnqueueVote::Reject(refusal) = plugin.job_enqueueable(&world, job_of(&world, "eight")) else {
         panic!("admitted");
     };
     assert_eq!(
@@ -260,16 +260,16 @@ fn without_a_capability_what_others_are_guaranteed_is_the_limit() {
     );
 }
 
-/// Weight, capability, guarantee, and pods that wait, each of one core.
-type Bounds = (u32, Option<i64>, i64, u32);
+/// Weight, capability and guarantee in cores, and the number of pending pods of one core.
+type WeightRow = (u32, Option<i64>, i64, u32);
 
-/// Cores, and queues with any bounds, sensible or not.
-fn rows() -> impl Strategy<Value = (i64, Vec<Bounds>)> {
+/// The cores of the cluster, and queues with any figures, also contradictory ones.
+fn rows() -> impl Strategy<Value = (i64, Vec<WeightRow>)> {
     let one = (1u32..5, prop::option::of(0i64..12), prop_oneof![Just(0i64), 0i64..8], 0u32..12);
     (0i64..30, prop::collection::vec(one, 1..6))
 }
 
-fn world_of_rows(cores: i64, rows: &[Bounds], order: impl Iterator<Item = usize>) -> World {
+fn world_of_rows(cores: i64, rows: &[WeightRow], order: impl Iterator<Item = usize>) -> World {
     let build = |at: usize| {
         let (weight, capability, guarantee, waits) = rows[at];
         let capability = capability.map(cpu).unwrap_or_default();
@@ -282,7 +282,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn deserved_amounts_keep_every_bound((cores, rows) in rows()) {
+    fn deserved_keeps_guarantee_capability_request_and_total((cores, rows) in rows()) {
         let names: Vec<String> = (0..rows.len()).map(|at| format!("q{at}")).collect();
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         let world = world_of_rows(cores, &rows, 0..rows.len());
@@ -291,18 +291,18 @@ proptest! {
         let backwards = world_of_rows(cores, &rows, (0..rows.len()).rev());
         prop_assert_eq!(&got, &deserved(&backwards, &names), "the order of queues matters");
         prop_assert!(got.iter().sum::<i64>() <= cores * 1000);
-        let broken = |at: usize| rows[at].1.is_some_and(|capability| capability < rows[at].2);
-        let guarantee = |at: usize| if broken(at) { 0 } else { rows[at].2 * 1000 };
+        let is_faulty = |at: usize| rows[at].1.is_some_and(|capability| capability < rows[at].2);
+        let guarantee = |at: usize| if is_faulty(at) { 0 } else { rows[at].2 * 1000 };
         let feasible = (0..rows.len()).map(guarantee).sum::<i64>() <= cores * 1000;
         let mut demand = 0;
         for (at, got) in got.iter().enumerate() {
             let real = plugin.of(queue_of(&world, names[at])).real_capability.get(DimId::CPU);
-            let request = if broken(at) { 0 } else { i64::from(rows[at].3) * 1000 };
+            let request = if is_faulty(at) { 0 } else { i64::from(rows[at].3) * 1000 };
             prop_assert!(*got <= request.min(real).max(guarantee(at)));
             prop_assert!(real <= rows[at].1.map_or(i64::MAX, |cap| cap * 1000));
             prop_assert!(!feasible || *got >= guarantee(at));
             demand += request.min(real).max(guarantee(at));
         }
-        prop_assert!(!feasible || got.iter().sum::<i64>() == demand.min(cores * 1000), "room is left undivided");
+        prop_assert!(!feasible || got.iter().sum::<i64>() == demand.min(cores * 1000), "an amount that is requested is not divided");
     }
 }

@@ -1,4 +1,4 @@
-use super::budget::budget;
+use super::disruption_budget::evictable_pods;
 use super::*;
 use phalanx_cluster::annotation::{JDB_MAX_UNAVAILABLE, JDB_MIN_AVAILABLE};
 use phalanx_cluster::event::{Constraints, Event, NodeInfo, PodGroupInfo, PodInfo};
@@ -41,7 +41,7 @@ fn zones_and_offsets_are_times_of_day() {
         ("+9:00-11:00", None),
         ("", None),
     ] {
-        let minutes = Zone::parse(text).map(|zone| (zone.from / MINUTE_MS, zone.to / MINUTE_MS));
+        let minutes = ZoneHours::parse(text).map(|zone| (zone.from_ms / MINUTE_MS, zone.to_ms / MINUTE_MS));
         assert_eq!(minutes, expected, "{text:?}");
     }
     for (text, expected) in [("+08:00", Some(480)), ("-03:30", Some(-210)), ("0:00", Some(0)), ("CET", None)]
@@ -51,15 +51,15 @@ fn zones_and_offsets_are_times_of_day() {
 }
 
 #[test]
-fn nodes_are_lent_while_their_zone_lasts() {
+fn revocable_nodes_are_usable_during_the_hours_of_their_zone() {
     let mut world =
         world_of([lent("d", "day"), lent("n", "night"), lent("x", "other"), node("own", "cpu=10")]);
     world.apply(revocable(pod("guest", "cpu=1")).into());
     world.apply(pod("plain", "cpu=1").into());
     let usable = |pod: &str, now: i64| {
         let (plugin, mut rules) = (open(&world, now), NodeRules::default());
-        plugin.scoped_filters(&world, task_of(&world, pod), &mut rules);
-        plugin.scoped_scorers(&world, task_of(&world, pod), &mut rules);
+        plugin.task_filters(&world, task_of(&world, pod), &mut rules);
+        plugin.task_scorers(&world, task_of(&world, pod), &mut rules);
         let fits = |node: &&Node| rules.filters.iter().all(|filter| filter.check(node).is_ok());
         let score = |node: &Node| rules.scorers.iter().fold(0.0, |sum, scorer| sum + scorer.score(node));
         let nodes = world.nodes.iter().map(|(_, node)| node).filter(fits);
@@ -76,12 +76,12 @@ fn nodes_are_lent_while_their_zone_lasts() {
 }
 
 #[test]
-fn the_offset_shifts_the_day() {
+fn the_utc_offset_shifts_the_hours() {
     let world = world_of::<Event>([]);
     let at = |offset: &str, hour: i64| {
         let mut list = zones();
         list.push((OFFSET, offset.into()));
-        opened(Tdm::open, &world, Time(hour * HOUR), &list).zones["day"].1
+        opened(Tdm::open, &world, Time(hour * HOUR), &list).zones["day"].is_open
     };
     assert_eq!(
         [at("+00:00", 3), at("+08:00", 3), at("-08:00", 7), at("-08:00", 20)],
@@ -90,7 +90,7 @@ fn the_offset_shifts_the_day() {
 }
 
 #[test]
-fn pods_leave_a_zone_that_has_ended_within_their_budget() {
+fn pods_are_evicted_after_the_hours_within_their_budget() {
     let with = |annotations: &[(&str, &str)]| PodGroupInfo {
         annotations: annotations.iter().map(|(key, value)| ((*key).into(), (*value).into())).collect(),
         ..group("g", 1)
@@ -114,30 +114,30 @@ fn pods_leave_a_zone_that_has_ended_within_their_budget() {
         world.apply(running(fixed, "d").into());
         world.apply(running(member("h", 1, "cpu=1"), "own").into());
         let all: Vec<TaskId> = world.tasks.ids().collect();
-        let victims = |hour: i64| names(&world, &open(&world, hour * HOUR).victim_tasks(&world, &all));
+        let victims = |hour: i64| names(&world, &open(&world, hour * HOUR).victims(&world, &all));
         assert_eq!(victims(9), expected, "{annotations:?}");
-        assert_eq!(victims(12), "", "while the zone lasts");
+        assert_eq!(victims(12), "", "during the hours");
     }
 }
 
 #[test]
-fn pods_that_are_not_there_count_against_max_unavailable() {
+fn missing_pods_count_against_max_unavailable() {
     let mut world = world_of([PodGroupInfo {
         annotations: [(JDB_MAX_UNAVAILABLE.into(), "3".into())].into_iter().collect(),
         ..group("g", 1)
     }]);
     world.apply(running(member("g", 0, "cpu=1"), "n").into());
     world.apply(member("g", 1, "cpu=1").into());
-    assert_eq!(budget(&world.jobs[job_of(&world, "g")]), 2);
+    assert_eq!(evictable_pods(&world.jobs[job_of(&world, "g")]), 2);
 }
 
 #[test]
-fn evictions_wait_for_the_next_period() {
+fn pods_are_evicted_once_in_a_period() {
     let world = world_of::<Event>([]);
     let at = |before: Option<i64>, now: i64| {
         let args = phalanx_framework::testing::args(&[(PERIOD, "10s".into())]);
         let (flags, before) = (phalanx_framework::conf::Flags::default(), before.map(Time));
-        Tdm::open(Opening { world: &world, args: &args, flags, now: Time(now), before, extender: None })
+        Tdm::open(PluginContext { world: &world, args: &args, flags, now: Time(now), before, extender: None })
             .evicts
     };
     assert!(at(None, 5));
@@ -146,7 +146,7 @@ fn evictions_wait_for_the_next_period() {
 }
 
 #[test]
-fn who_is_not_preemptable_goes_first_and_may_evict_from_own_nodes() {
+fn jobs_that_are_not_preemptable_go_first_and_preempt_on_other_nodes() {
     let mut world = world_of([lent("d", "day"), node("own", "cpu=10")]);
     world.apply(PodGroupInfo { preemptable: Some(true), ..group("low", 1) }.into());
     world.apply(PodGroupInfo { preemptable: Some(false), ..group("high", 1) }.into());
@@ -164,14 +164,14 @@ fn who_is_not_preemptable_goes_first_and_may_evict_from_own_nodes() {
     );
     let all: Vec<TaskId> = world.tasks.ids().collect();
     let victims = |by: &str| names(&world, &plugin.preemptable(&world, task_of(&world, by), &all).unwrap());
-    assert_eq!(victims("high-0"), "low-0", "one without a budget, none from a lent node");
+    assert_eq!(victims("high-0"), "low-0", "one pod without a budget, none on a revocable node");
     assert_eq!(victims("low-0"), "");
     assert_eq!(plugin.job_pipelined(&world, high), Vote::Reject);
     assert_eq!(plugin.job_pipelined(&world, low), Vote::Permit);
 }
 
 #[test]
-fn the_next_cycle_is_due_when_a_zone_begins_or_ends() {
+fn the_next_cycle_comes_when_the_hours_of_a_zone_begin_or_end() {
     let world = world_of([lent("d", "day")]);
     let wake = |world: &World, now: i64| open(world, now).wake(world).map(|time| time.0);
     assert_eq!(wake(&world, 9 * HOUR), Some(10 * HOUR));
@@ -180,5 +180,5 @@ fn the_next_cycle_is_due_when_a_zone_begins_or_ends() {
     assert_eq!(wake(&world_of([node("own", "cpu=1")]), 9 * HOUR), None);
     let mut late = world.clone();
     late.apply(running(member("g", 0, "cpu=1"), "d").into());
-    assert_eq!(wake(&late, 9 * HOUR + 5), Some(9 * HOUR + MINUTE_MS), "somebody has to leave");
+    assert_eq!(wake(&late, 9 * HOUR + 5), Some(9 * HOUR + MINUTE_MS), "a pod has to leave");
 }

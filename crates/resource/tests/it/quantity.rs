@@ -1,4 +1,6 @@
-use phalanx_resource::{Quantity, QuantityError, format_bytes, format_milli, format_things, format_units};
+use phalanx_resource::{
+    Quantity, QuantityError, describe_bytes, format_bytes, format_milli, format_things, format_units,
+};
 use proptest::prelude::*;
 
 fn quantity(text: &str) -> Quantity {
@@ -314,5 +316,20 @@ proptest! {
         let text = format!("{whole}{suffix}");
         let other = kube_quantity::ParsedQuantity::try_from(text.as_str()).unwrap();
         prop_assert_eq!(other.to_bytes_i64(), Some(quantity(&text).units()));
+    }
+}
+
+#[test]
+fn bytes_for_people_are_rounded_to_thousandths_of_a_unit() {
+    for (bytes, text) in [
+        (0, "0"),
+        (500, "500"),
+        (100 << 30, "100Gi"),
+        (35_791_394_133, "33.333Gi"),
+        (-35_791_394_133, "-33.334Gi"),
+        (1_000_000, "976.562Ki"),
+        (i64::MAX, "8388607.999Ti"),
+    ] {
+        assert_eq!(describe_bytes(bytes), text, "{bytes}");
     }
 }

@@ -3,15 +3,15 @@ use std::collections::BTreeMap;
 
 use phalanx_cluster::World;
 use phalanx_cluster::id::{NodeId, TaskId};
-use phalanx_framework::extender::{Answer, Ask};
+use phalanx_framework::extender::{ExtenderRequest, ExtenderResponse};
 use serde_json::{Map, Value, json};
 
 use super::{field, objects};
 
 /// The body of a question of this kind.
-pub(super) fn question(world: &World, ask: &Ask, names_only: bool) -> Option<Value> {
+pub(super) fn question(world: &World, ask: &ExtenderRequest, names_only: bool) -> Option<Value> {
     match ask {
-        Ask::KubeFilter(task, nodes) | Ask::KubePrioritize(task, nodes) => {
+        ExtenderRequest::KubeFilter(task, nodes) | ExtenderRequest::KubePrioritize(task, nodes) => {
             let mut body = json!({"Pod": objects::pod(world, *task), "Nodes": null, "NodeNames": null});
             if names_only {
                 body["NodeNames"] = nodes.iter().map(|id| json!(world.nodes[*id].name)).collect();
@@ -21,7 +21,7 @@ pub(super) fn question(world: &World, ask: &Ask, names_only: bool) -> Option<Val
             }
             Some(body)
         }
-        Ask::KubePreempt(task, of) => {
+        ExtenderRequest::KubePreempt(task, of) => {
             let (field, other) = if names_only {
                 ("NodeNameToMetaVictims", "NodeNameToVictims")
             } else {
@@ -49,16 +49,20 @@ fn victims(world: &World, of: &[TaskId], names_only: bool) -> Value {
 }
 
 /// What was answered to a question of this kind.
-pub(super) fn answer(world: &World, ask: &Ask, answer: &Value) -> Option<Result<Answer, String>> {
+pub(super) fn answer(
+    world: &World,
+    ask: &ExtenderRequest,
+    answer: &Value,
+) -> Option<Result<ExtenderResponse, String>> {
     match ask {
-        Ask::KubeFilter(_, nodes) => Some(filtered(world, nodes, answer)),
-        Ask::KubePrioritize(_, nodes) => Some(scores(world, nodes, answer)),
-        Ask::KubePreempt(_, of) => Some(Ok(spared(world, of, answer))),
+        ExtenderRequest::KubeFilter(_, nodes) => Some(filtered(world, nodes, answer)),
+        ExtenderRequest::KubePrioritize(_, nodes) => Some(scores(world, nodes, answer)),
+        ExtenderRequest::KubePreempt(_, of) => Some(Ok(spared(world, of, answer))),
         _ => None,
     }
 }
 
-fn filtered(world: &World, nodes: &[NodeId], answer: &Value) -> Result<Answer, String> {
+fn filtered(world: &World, nodes: &[NodeId], answer: &Value) -> Result<ExtenderResponse, String> {
     if let Some(error) = field(answer, "Error").and_then(Value::as_str).filter(|error| !error.is_empty()) {
         return Err(error.to_owned());
     }
@@ -75,7 +79,7 @@ fn filtered(world: &World, nodes: &[NodeId], answer: &Value) -> Result<Answer, S
         (!passes)
             .then(|| (*id, told.filter(|why| !why.is_empty()).unwrap_or("refused by an extender").into()))
     };
-    Ok(Answer::Nodes { refused: nodes.iter().filter_map(refused).collect(), failed: Vec::new() })
+    Ok(ExtenderResponse::Nodes { refused: nodes.iter().filter_map(refused).collect(), failed: Vec::new() })
 }
 
 /// Names of the nodes that passed.
@@ -87,23 +91,23 @@ fn kept(answer: &Value) -> Option<Vec<&str>> {
     Some(items.iter().filter_map(|node| node.pointer("/metadata/name")?.as_str()).collect())
 }
 
-fn scores(world: &World, nodes: &[NodeId], answer: &Value) -> Result<Answer, String> {
+fn scores(world: &World, nodes: &[NodeId], answer: &Value) -> Result<ExtenderResponse, String> {
     let list = answer.as_array().ok_or("the answer is no list of hosts and scores")?;
     let by_name: BTreeMap<&str, f64> = list
         .iter()
         .filter_map(|host| Some((field(host, "Host")?.as_str()?, field(host, "Score")?.as_f64()?)))
         .collect();
     let of = |id: &NodeId| Some((*id, *by_name.get(&*world.nodes[*id].name)?));
-    Ok(Answer::Scores(nodes.iter().filter_map(of).collect()))
+    Ok(ExtenderResponse::Scores(nodes.iter().filter_map(of).collect()))
 }
 
 /// Victims on nodes that the extender leaves.
-fn spared(world: &World, of: &[TaskId], answer: &Value) -> Answer {
+fn spared(world: &World, of: &[TaskId], answer: &Value) -> ExtenderResponse {
     let Some(by_node) = field(answer, "NodeNameToMetaVictims").and_then(Value::as_object) else {
-        return Answer::Victims(Vec::new());
+        return ExtenderResponse::Victims(Vec::new());
     };
     let pods = by_node.values().filter_map(|victims| field(victims, "Pods")?.as_array()).flatten();
     let uid = |pod: &Value| world.task_of(field(pod, "UID")?.as_str()?);
     let left: Vec<TaskId> = pods.filter_map(uid).filter(|task| of.contains(task)).collect();
-    Answer::Victims(left)
+    ExtenderResponse::Victims(left)
 }

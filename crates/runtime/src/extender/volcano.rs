@@ -1,7 +1,7 @@
 //! Volcano's questions and answers, as its extender plugin marshals its own types.
 use phalanx_cluster::id::{JobId, NodeId, QueueId, TaskId};
 use phalanx_cluster::{JobKind, Status, World};
-use phalanx_framework::extender::{Answer, Ask};
+use phalanx_framework::extender::{ExtenderRequest, ExtenderResponse};
 use phalanx_resource::{Amounts, DimId};
 use serde_json::{Map, Value, json};
 
@@ -9,56 +9,67 @@ use super::field;
 use super::objects;
 
 /// The body of a question; those of kube-scheduler's kind are not asked here.
-pub(super) fn question(world: &World, ask: &Ask) -> Value {
+pub(super) fn question(world: &World, ask: &ExtenderRequest) -> Value {
     match ask {
-        Ask::SessionOpen => session(world),
-        Ask::Prioritize(by, nodes) => {
+        ExtenderRequest::SessionOpen => session(world),
+        ExtenderRequest::Prioritize(by, nodes) => {
             let nodes: Vec<Value> = nodes.iter().map(|id| node(world, *id)).collect();
             json!({"task": task(world, *by), "nodes": nodes})
         }
-        Ask::Preemptable(by, of) | Ask::Reclaimable(by, of) => {
+        ExtenderRequest::Preemptable(by, of) | ExtenderRequest::Reclaimable(by, of) => {
             let victims: Vec<Value> = of.iter().map(|id| task(world, *id)).collect();
             json!({"evictor": task(world, *by), "evictees": victims})
         }
-        Ask::QueueOverused(id) => json!({"queue": queue(world, *id)}),
-        Ask::JobEnqueueable(id) | Ask::JobEnqueued(id) | Ask::JobReady(id) => json!({"job": job(world, *id)}),
-        Ask::Allocate(id) | Ask::Deallocate(id) => json!({"task": task(world, *id)}),
-        Ask::SessionClose
-        | Ask::Predicate(..)
-        | Ask::KubeFilter(..)
-        | Ask::KubePrioritize(..)
-        | Ask::KubePreempt(..) => json!({}),
+        ExtenderRequest::QueueOverused(id) => json!({"queue": queue(world, *id)}),
+        ExtenderRequest::JobEnqueueable(id)
+        | ExtenderRequest::JobEnqueued(id)
+        | ExtenderRequest::JobReady(id) => json!({"job": job(world, *id)}),
+        ExtenderRequest::Allocate(id) | ExtenderRequest::Deallocate(id) => json!({"task": task(world, *id)}),
+        ExtenderRequest::SessionClose
+        | ExtenderRequest::Predicate(..)
+        | ExtenderRequest::KubeFilter(..)
+        | ExtenderRequest::KubePrioritize(..)
+        | ExtenderRequest::KubePreempt(..) => json!({}),
     }
 }
 
 /// What was answered.
-pub(super) fn answer(world: &World, ask: &Ask, answer: &Value) -> Result<Answer, String> {
+pub(super) fn answer(
+    world: &World,
+    ask: &ExtenderRequest,
+    answer: &Value,
+) -> Result<ExtenderResponse, String> {
     let number = |name| field(answer, name).and_then(Value::as_i64).unwrap_or_default();
-    let flag = |name| Answer::Flag(field(answer, name).and_then(Value::as_bool).unwrap_or_default());
+    let flag =
+        |name| ExtenderResponse::Flag(field(answer, name).and_then(Value::as_bool).unwrap_or_default());
     match ask {
-        Ask::Prioritize(_, nodes) => {
+        ExtenderRequest::Prioritize(_, nodes) => {
             if let Some(error) = message(answer, "errorMessage") {
                 return Err(error.to_owned());
             }
             let scores = field(answer, "nodeScore").ok_or("the answer has no nodeScore")?;
             let score = |id: &NodeId| Some((*id, scores.get(&*world.nodes[*id].name)?.as_f64()?));
-            Ok(Answer::Scores(nodes.iter().filter_map(score).collect()))
+            Ok(ExtenderResponse::Scores(nodes.iter().filter_map(score).collect()))
         }
         // An abstention is none at all, whatever the list.
-        Ask::Preemptable(..) | Ask::Reclaimable(..) if number("status") == 0 => Ok(Answer::Nothing),
-        Ask::Preemptable(..) | Ask::Reclaimable(..) => {
+        ExtenderRequest::Preemptable(..) | ExtenderRequest::Reclaimable(..) if number("status") == 0 => {
+            Ok(ExtenderResponse::Nothing)
+        }
+        ExtenderRequest::Preemptable(..) | ExtenderRequest::Reclaimable(..) => {
             let victims = field(answer, "victims").and_then(Value::as_array).into_iter().flatten();
             let uid = |victim: &Value| world.task_of(field(victim, "UID")?.as_str()?);
-            Ok(Answer::Victims(victims.filter_map(uid).collect()))
+            Ok(ExtenderResponse::Victims(victims.filter_map(uid).collect()))
         }
-        Ask::QueueOverused(_) => Ok(flag("overused")),
-        Ask::JobReady(_) => Ok(flag("status")),
-        Ask::JobEnqueueable(_) => Ok(Answer::Vote(number("status"))),
-        Ask::Allocate(_) | Ask::Deallocate(_) => match message(answer, "errorMessage") {
-            Some(error) => Err(error.to_owned()),
-            None => Ok(Answer::Nothing),
-        },
-        _ => Ok(Answer::Nothing),
+        ExtenderRequest::QueueOverused(_) => Ok(flag("overused")),
+        ExtenderRequest::JobReady(_) => Ok(flag("status")),
+        ExtenderRequest::JobEnqueueable(_) => Ok(ExtenderResponse::Vote(number("status"))),
+        ExtenderRequest::Allocate(_) | ExtenderRequest::Deallocate(_) => {
+            match message(answer, "errorMessage") {
+                Some(error) => Err(error.to_owned()),
+                None => Ok(ExtenderResponse::Nothing),
+            }
+        }
+        _ => Ok(ExtenderResponse::Nothing),
     }
 }
 

@@ -8,7 +8,7 @@ use phalanx_conf::{Known, parse};
 use phalanx_core::Scheduler;
 use phalanx_core::decision::Decision;
 use phalanx_core::report::Report;
-use phalanx_framework::extender::{Extender, Recorder, Replay};
+use phalanx_framework::extender::{Extender, ExtenderRecorder, ExtenderReplay};
 use phalanx_runtime::extender::{Clients, HttpExtender};
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
@@ -233,14 +233,14 @@ fn a_cycle_is_the_same_with_the_answers_recorded() {
     });
     let arguments = format!("extender.urlPrefix: '{}', extender.kube.filterVerb: filter", server.url);
     let runtime = Runtime::new().unwrap();
-    let recorder = Arc::new(Recorder::new(http(&runtime)));
+    let recorder = Arc::new(ExtenderRecorder::new(http(&runtime)));
     let (decisions, _) = cycle(&arguments, recorder.clone());
     drop(server);
     let answers = recorder.take();
     assert_eq!(answers.len(), 1);
-    let (again, _) = cycle(&arguments, Arc::new(Replay::new(answers)));
+    let (again, _) = cycle(&arguments, Arc::new(ExtenderReplay::new(answers)));
     assert_eq!(again, decisions);
-    let (empty, report) = cycle(&arguments, Arc::new(Replay::new(Vec::new())));
+    let (empty, report) = cycle(&arguments, Arc::new(ExtenderReplay::new(Vec::new())));
     assert_ne!(empty, decisions);
     assert!(report.groups[0].reasons[0].contains("the record has no answer to filter"));
 }

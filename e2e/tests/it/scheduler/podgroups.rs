@@ -52,14 +52,15 @@ pub(super) async fn pods_of(
     Ok(())
 }
 
-/// Stands in for Volcano's PodGroup controller: makes the PodGroup of an owner and returns its name.
+/// Stands in for Volcano's PodGroup controller: makes the PodGroup of an owner and returns its name. It names no minResources, so
+/// that the gang is admitted whatever room there is, and `allocate` has to hold it back.
 async fn make_group(cluster: &Cluster, owner: &ReplicaSet) -> Result<String> {
     let name = format!("podgroup-{}", owner.uid().context("a UID")?);
     let min_member: u32 = owner.annotations()[MIN_MEMBER].parse()?;
     let object: DynamicObject = serde_json::from_value(json!({
         "apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "PodGroup",
         "metadata": {"name": name, "ownerReferences": owners(owner)},
-        "spec": {"minMember": min_member, "minResources": {"cpu": min_member.to_string()}},
+        "spec": {"minMember": min_member},
     }))?;
     cluster.volcano("PodGroup").create(&PostParams::default(), &object).await?;
     Ok(name)

@@ -2,7 +2,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::{in_units, requirement};
+use super::{in_millionths, requirement};
 use phalanx_cluster::event::{
     Constraints, Operator, PodRules, PodSelector, PodTerm, Requirement, Spread, TaintEffect,
 };
@@ -281,6 +281,6 @@ pub(super) fn scores(world: &World, task: TaskId, nodes: &[NodeId]) -> Vec<i64> 
     drawn
         .into_iter()
         .zip(crowds)
-        .map(|(a, b)| in_units(2.0 * by_affinity(a)) + in_units(2.0 * by_spread(b)))
+        .map(|(a, b)| in_millionths(2.0 * by_affinity(a)) + in_millionths(2.0 * by_spread(b)))
         .collect()
 }

@@ -1,0 +1,257 @@
+//! The class that a refused job joins, and its queueing hint.
+use std::sync::Arc;
+
+use super::equivalence::{Awaits, Holds, JobClassKey, QueueingHint, Run, ServedBy, Signature};
+use crate::session::Session;
+use crate::unserved::EVICTING_ACTIONS;
+use phalanx_cluster::diagnosis::{NoEviction, Refusal, Unfit};
+use phalanx_cluster::event::{Dequeue, Phase, QueueGate, Time};
+use phalanx_cluster::id::{ClassId, JobId, TaskId, TermId};
+use phalanx_cluster::{Job, Status, World};
+
+/// Where a job waits that has a refusal that stands.
+pub(super) struct Requeue {
+    pub(super) key: JobClassKey,
+    pub(super) hint: QueueingHint,
+    /// When the refusal may end by itself.
+    pub(super) until: Time,
+}
+
+impl Requeue {
+    fn simple(key: JobClassKey, awaits: Awaits, until: Time) -> Self {
+        Self { key, hint: QueueingHint { awaits, ..QueueingHint::default() }, until }
+    }
+}
+
+/// The class that a job joins; `None` when it has to be looked at in the next cycle, as those that had no turn have unless
+/// they are too many.
+pub(super) fn requeue(session: &Session<'_>, id: JobId, crowd: bool) -> Option<Requeue> {
+    let (job, refusals) = (&session.world.jobs[id], session.backlog.refusals.of(id));
+    if (job.had_no_turn() && !crowd) || refusals.is_empty() {
+        return None;
+    }
+    let stands: Option<Vec<Time>> =
+        session.tiers.every().map(|plugin| plugin.refusal_holds_until(session.world, id)).collect();
+    let denied = session.world.denied_until(id, session.now);
+    let until = stands?.into_iter().chain(denied).min().unwrap_or(Time::NEVER);
+    if is_blocked(session, id) {
+        return Some(Requeue::simple(JobClassKey::Blocked(job.queue), Awaits::Queue, until));
+    }
+    let may_grow = !job.has_places() || (job.grows() && session.job_ready(id));
+    if !may_grow || waits_at_gate(session.world, job) {
+        return None;
+    }
+    // One that would only grow holds up nobody, whatever its queue.
+    if session.world.queues[job.queue].dequeue == Dequeue::Fifo && !job.has_places() {
+        let stand = served_by(session.world, job, refusals)?;
+        return Some(Requeue::simple(JobClassKey::Behind(job.queue, stand), Awaits::Any, until));
+    }
+    let pending = pending(session.world, job);
+    if pending.is_empty() && job.has_places() {
+        return None;
+    }
+    let evicts = may_evict(session, id, &pending);
+    let awaits = if job.phase == Phase::Pending {
+        admission(refusals)?
+    } else {
+        awaits(session, refusals, &pending, evicts)
+    };
+    let signature = signature(session, id, &pending, evicts);
+    let alike = signature.tasks.len() == 1;
+    let plain = alike && is_plain(session, job, &pending);
+    let demand = (alike && (plain || awaits < Awaits::Any)).then(|| demand(session, id, pending[0]));
+    let awaits = if demand.is_some() { awaits } else { Awaits::Any };
+    let seeks = pending.iter().any(|task| session.world.class_of(*task).carried.seeks());
+    let together = pending.first().and_then(|task| together(session.world, *task));
+    let hint = QueueingHint { awaits, demand, seeks, plain, evicts, together };
+    Some(Requeue { key: JobClassKey::Alike(Arc::new(signature)), hint, until })
+}
+
+/// Tasks that have no places.
+fn pending(world: &World, job: &Job) -> Vec<TaskId> {
+    job.tasks.iter().copied().filter(|task| world.tasks[*task].status == Status::Pending).collect()
+}
+
+/// By which term the first task of a job seeks such as itself.
+fn together(world: &World, first: TaskId) -> Option<TermId> {
+    let class = world.class_of(first);
+    class.carried.affinity.iter().copied().find(|term| world.terms.means(*term, class))
+}
+
+/// What a job of alike tasks asks for: their class, and how many of them.
+fn demand(session: &Session<'_>, id: JobId, first: TaskId) -> (ClassId, u32) {
+    let job = &session.world.jobs[id];
+    let whole = !session.job_ready(id) && !session.job_pipelined(id);
+    (session.world.tasks[first].class, if whole { job.min_member.max(1) } else { 1 })
+}
+
+/// Whether no capacity would help: no action gets as far as to ask for any.
+fn is_blocked(session: &Session<'_>, id: JobId) -> bool {
+    let world = &*session.world;
+    let job = &world.jobs[id];
+    if job.phase == Phase::Pending && job.exists {
+        return session.conf.has_action("enqueue") && session.queue_refuses(job.queue).is_err();
+    }
+    // The phase becomes Unknown a cycle after the refusal.
+    let still_running = job.counts.of(Status::Running) > 0 && job.phase != Phase::Unknown;
+    if still_running && !session.job_ready(id) {
+        return false;
+    }
+    let schedulable = |task: &TaskId| world.tasks[*task].is_schedulable();
+    session.conf.has_action("allocate")
+        && (!job.tasks.iter().any(schedulable) || session.job_blocked(id).is_err())
+}
+
+/// Whether a job has pods that may be let in by its queue: that is asked for all of them in each cycle.
+fn waits_at_gate(world: &World, job: &Job) -> bool {
+    job.phase != Phase::Pending
+        && job.tasks.iter().any(|task| world.tasks[*task].queue_gate == QueueGate::Shut)
+}
+
+/// Where a job stands that waits for others in its queue and for nothing else, and whom a single action would serve.
+fn served_by(world: &World, job: &Job, refusals: &[Refusal]) -> Option<ServedBy> {
+    let behind = |refusal: &Refusal| matches!(refusal, Refusal::Behind { .. });
+    if !refusals.iter().all(behind) {
+        return None;
+    }
+    if job.phase == Phase::Pending {
+        return Some(ServedBy::Admission);
+    }
+    let all = |best_effort: bool| {
+        let same =
+            |task: &TaskId| !world.tasks[*task].gated && world.class_of(*task).best_effort == best_effort;
+        job.tasks.iter().all(same)
+    };
+    if all(false) { Some(ServedBy::Requests) } else { all(true).then_some(ServedBy::BestEffort) }
+}
+
+/// What may have a job admitted that was not.
+fn admission(refusals: &[Refusal]) -> Option<Awaits> {
+    let known = |refusal: &Refusal| {
+        use Refusal::{Enqueue, Gated, Promised, ResourceQuota};
+        matches!(refusal, Enqueue { .. } | Promised { .. } | ResourceQuota { .. } | Gated(_))
+    };
+    let asked = |refusal: &Refusal| !matches!(refusal, Refusal::Gated(_));
+    (refusals.iter().all(known) && refusals.iter().any(asked)).then_some(Awaits::Any)
+}
+
+/// What may have a job placed that was refused.
+fn awaits(session: &Session<'_>, refusals: &[Refusal], pending: &[TaskId], evicts: bool) -> Awaits {
+    let world = &*session.world;
+    let plain = |task: &TaskId| {
+        let (task, class) = (&world.tasks[*task], world.class_of(*task));
+        class.pvcs.is_empty() && !task.gated && task.claims.is_none() && !class.carried.restricts()
+    };
+    if !pending.iter().all(plain) || !refusals.iter().all(is_of_room) {
+        return Awaits::Any;
+    }
+    let too_large =
+        |refusal: &Refusal| matches!(refusal, Refusal::Eviction { why: NoEviction::TooLarge, .. });
+    if refusals.iter().any(too_large) {
+        return Awaits::Nodes;
+    }
+    if evicts { Awaits::Any } else { Awaits::Room }
+}
+
+/// Whether somebody may be evicted for a job that waits.
+fn may_evict(session: &Session<'_>, id: JobId, pending: &[TaskId]) -> bool {
+    let meek = pending.iter().all(|task| session.world.tasks[*task].never_preempts);
+    let has_enough = || session.world.jobs[id].has_places() && !session.job_starving(id);
+    !meek && EVICTING_ACTIONS.iter().any(|action| session.conf.has_action(action)) && !has_enough()
+}
+
+/// Whether a job of alike tasks gets its places from the action allocate, or by evictions, or not at all: without any there
+/// has to be capacity for as many as it needs, whatever else it waits for.
+fn is_plain(session: &Session<'_>, job: &Job, pending: &[TaskId]) -> bool {
+    let world = &*session.world;
+    let served = |task: &TaskId| !world.tasks[*task].gated && !world.class_of(*task).best_effort;
+    job.phase != Phase::Pending && pending.iter().all(served)
+}
+
+/// Whether nothing but capacity, or a node, would help.
+fn is_of_room(refusal: &Refusal) -> bool {
+    match refusal {
+        Refusal::Nodes { error, .. } => error.reasons.keys().all(is_of_node),
+        Refusal::Partial { .. } | Refusal::Eviction { .. } => true,
+        _ => false,
+    }
+}
+
+/// Whether a reason is about a node's capacity or attributes, not about what is elsewhere or else on the node: a port may be free
+/// again, say, though there is no more capacity than before.
+fn is_of_node(reason: &Unfit) -> bool {
+    use Unfit::{Insufficient, NodeAffinity, NotReady, Other, Reserved, Taint, TooManyPods, Unschedulable};
+    matches!(
+        reason,
+        Insufficient(_)
+            | TooManyPods
+            | Reserved
+            | NodeAffinity
+            | Taint(_)
+            | Unschedulable
+            | NotReady
+            | Other(_)
+    )
+}
+
+fn signature(session: &Session<'_>, id: JobId, pending: &[TaskId], evicts: bool) -> Signature {
+    let world = &*session.world;
+    let job = &world.jobs[id];
+    let holds = || Holds {
+        allocated: job.allocated.clone(),
+        counts: job.counts,
+        of_roles: job.roles.iter().map(|role| role.counts).collect(),
+        alone: evicts.then_some(id),
+    };
+    Signature {
+        queue: job.queue,
+        namespace: job.key.namespace.clone(),
+        kind: job.kind,
+        phase: job.phase,
+        min_member: job.min_member,
+        role_minimums: job.roles.iter().map(|role| role.min).collect(),
+        min_resources: job.min_resources.clone(),
+        min_devices: job.min_devices.clone(),
+        quota_request: job.quota_request.clone(),
+        priority: job.priority,
+        preemptable: job.preemptable,
+        annotations: job.annotations.clone(),
+        tasks: runs(session, pending),
+        holds: job.has_places().then(holds),
+    }
+}
+
+fn runs(session: &Session<'_>, pending: &[TaskId]) -> Vec<Run> {
+    let run = |id: &TaskId| {
+        let task = &session.world.tasks[*id];
+        Run {
+            asks: session.world.asks_of(*id),
+            devices: session.world.devices_of(*id),
+            gated: task.gated,
+            role: task.role,
+            priority: task.priority,
+            preemptable: task.preemptable,
+            never_preempts: task.never_preempts,
+            annotations: task.annotations.clone(),
+            count: 1,
+        }
+    };
+    let runs = joined(pending.iter().map(run));
+    if runs.len() < 2 {
+        return runs;
+    }
+    let mut tasks = pending.to_vec();
+    tasks.sort_by(|a, b| session.task_order(*a, *b));
+    joined(tasks.iter().map(run))
+}
+
+fn joined(runs: impl Iterator<Item = Run>) -> Vec<Run> {
+    let mut list: Vec<Run> = Vec::new();
+    for run in runs {
+        match list.last_mut().filter(|last| Run { count: 1, ..(**last).clone() } == run) {
+            Some(last) => last.count += 1,
+            None => list.push(run),
+        }
+    }
+    list
+}

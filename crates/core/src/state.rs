@@ -1,0 +1,44 @@
+//! All that crosses cycles besides the Cluster and the configuration.
+use crate::backlog::Backlog;
+use crate::eviction::EvictionState;
+use phalanx_cluster::event::Time;
+use phalanx_framework::placement::NodeRanking;
+
+/// What a cycle takes from those before it, and leaves to the next. Equal clusters, states, configurations and times give
+/// equal outcomes.
+pub struct SchedulerState {
+    /// Which jobs wait for what, and why.
+    pub(crate) backlog: Backlog,
+    /// Who evicted whom, and which searches for victims failed.
+    pub(crate) past: EvictionState,
+    /// Rankings of nodes, and the seed that decides among equals.
+    pub(crate) placement: NodeRanking,
+    /// The number of the last cycle, from 1.
+    pub(crate) cycle: u64,
+    /// When the last cycle began.
+    pub(crate) began: Option<Time>,
+    /// The configuration was not in force in the last cycle.
+    pub(crate) conf_is_new: bool,
+}
+
+impl SchedulerState {
+    /// The state before the first cycle; the seed decides among nodes of equal score.
+    pub fn new(seed: u64) -> Self {
+        Self {
+            backlog: Backlog::default(),
+            past: EvictionState::default(),
+            placement: NodeRanking::new(seed),
+            cycle: 0,
+            began: None,
+            conf_is_new: true,
+        }
+    }
+
+    /// Another configuration comes into force: what was found out by the one before does not count.
+    pub(crate) fn forget(&mut self) {
+        self.placement.reset();
+        self.past = EvictionState::default();
+        self.backlog.begin_anew();
+        self.conf_is_new = true;
+    }
+}

@@ -1,0 +1,102 @@
+//! Filters and scorers of nodes: what a plugin says about the nodes for a class of tasks.
+//!
+//! Rules come in three kinds, by what they read of a node: its attributes, its resources, or its topology domains.
+//! Placement asks a rule once for all nodes that are equal in what the rule reads.
+use std::sync::Arc;
+
+use crate::placement::{BucketAmounts, Fit};
+use phalanx_cluster::diagnosis::Unfit;
+use phalanx_cluster::id::{ImageId, NodeId};
+use phalanx_cluster::{Node, World};
+
+/// An attribute of a node that filters and scorers read.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Attribute {
+    /// The label with this key.
+    Label(Arc<str>),
+    /// The name of the node.
+    Name,
+    /// The size in bytes of an image on the node; no value where the node lacks the image.
+    Image(ImageId),
+}
+
+/// Which values of an attribute make a difference to a rule. Whether a node has a value at all always makes a
+/// difference.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Values {
+    /// Each of these values; all other values count as one.
+    These(Vec<Arc<str>>),
+    /// Every value.
+    All,
+}
+
+/// A filter by a node's attributes: readiness, cordon, taints, and what the class's [`NodeRules::reads`] name. Asked
+/// once per class for all nodes with equal attributes.
+pub trait NodeFilter: Send + Sync {
+    /// `Ok` if tasks of the class may be on the node, else the reason that diagnosis counts nodes by.
+    fn check(&self, node: &Node) -> Result<(), Unfit>;
+}
+
+/// A filter by a node's resources: amounts, ports, devices and volumes. Asked once per class for all nodes with equal
+/// attributes and equal resources. The resource fit of the request itself needs no filter.
+pub trait ResourceFilter: Send + Sync {
+    /// `Ok` if the node has what a task of the class needs, idle or future idle, else the reason.
+    fn check(&self, node: &Node, fit: Fit) -> Result<(), Unfit>;
+}
+
+/// A score by a node's attributes, which may read what a [`NodeFilter`] may read. Given once per class for all nodes
+/// with equal attributes, then normalised over the nodes that pass the node filters, then weighted.
+pub trait NodeScorer: Send + Sync {
+    /// The raw score, in any unit.
+    fn score(&self, node: &Node) -> f64;
+    /// Brings raw scores to 0..=100 and multiplies them by the weight. The result must not depend on how many nodes have
+    /// a score.
+    fn normalise(&self, scores: &mut [f64]);
+}
+
+/// A score by what a [`ResourceFilter`] may read, from 0 to 100 times the weight.
+pub trait ResourceScorer: Send + Sync {
+    /// The weighted score of a node, as if the task were on the node already.
+    fn score(&self, node: &Node) -> f64;
+    /// Adds the scores of the node buckets in `slots` to `sums`; both slices have the same length and order.
+    fn add_scores(&self, buckets: &BucketAmounts, slots: &[u32], sums: &mut [f64]) {
+        for (slot, sum) in slots.iter().zip(sums) {
+            *sum += self.score(buckets.node(*slot));
+        }
+    }
+}
+
+/// A filter by the pods in a node's topology domains (`World::terms`), for the terms that concern the class. Asked
+/// again for the nodes of a domain when the pods counted there change.
+pub trait TopologyFilter: Send + Sync {
+    /// `Ok` if a task of the class may be on the node, at once or once terminating pods are gone, else the reason.
+    fn check(&self, world: &World, node: NodeId, fit: Fit) -> Result<(), Unfit>;
+}
+
+/// A score by what a [`TopologyFilter`] may read: normalised over the nodes that pass the node filters, then weighted.
+pub trait TopologyScorer: Send + Sync {
+    /// The raw score, in any unit.
+    fn score(&self, world: &World, node: NodeId) -> f64;
+    /// Brings raw scores to 0..=100 and multiplies them by the weight. The result must not depend on how many nodes have
+    /// a score.
+    fn normalise(&self, scores: &mut [f64]);
+}
+
+/// The filters and scorers of a class.
+#[derive(Default)]
+pub struct NodeRules {
+    /// Filters by attributes.
+    pub filters: Vec<Box<dyn NodeFilter>>,
+    /// Filters by resources.
+    pub resource_filters: Vec<Box<dyn ResourceFilter>>,
+    /// Scorers by attributes.
+    pub scorers: Vec<Box<dyn NodeScorer>>,
+    /// Scorers by resources.
+    pub resource_scorers: Vec<Box<dyn ResourceScorer>>,
+    /// Filters by topology domain.
+    pub topology_filters: Vec<Box<dyn TopologyFilter>>,
+    /// Scorers by topology domain.
+    pub topology_scorers: Vec<Box<dyn TopologyScorer>>,
+    /// What `filters` and `scorers` read of a node besides readiness, cordon and taints.
+    pub reads: Vec<(Attribute, Values)>,
+}

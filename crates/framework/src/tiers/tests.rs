@@ -1,0 +1,212 @@
+//! One table for each rule by which opinions are combined.
+use super::*;
+use phalanx_cluster::WorldOptions;
+use phalanx_cluster::id::Id;
+
+/// A plugin with the opinions of a row.
+struct Says {
+    order: Ordering,
+    vote: Vote,
+    victims: Option<Vec<usize>>,
+    guards_queues: bool,
+    starving: Option<bool>,
+    overused: bool,
+}
+
+impl Default for Says {
+    fn default() -> Self {
+        Self {
+            order: Ordering::Equal,
+            vote: Vote::Abstain,
+            victims: None,
+            guards_queues: false,
+            starving: None,
+            overused: false,
+        }
+    }
+}
+
+impl QueueGuard for Says {}
+
+impl Plugin for Says {
+    fn job_order(&self, _: &World, _: JobId, _: JobId) -> Ordering {
+        self.order
+    }
+    fn job_pipelined(&self, _: &World, _: JobId) -> Vote {
+        self.vote
+    }
+    fn job_starving(&self, _: &World, _: JobId) -> Option<bool> {
+        self.starving
+    }
+    fn overused(&self, _: &World, queue: QueueId) -> Option<Refusal> {
+        self.overused.then(|| Refusal::Invalid(format!("queue {}", queue.index()).into()))
+    }
+    fn queue_guard(&self) -> Option<&dyn QueueGuard> {
+        self.guards_queues.then_some(self as &dyn QueueGuard)
+    }
+    fn preemptable(&self, _: &World, _: TaskId, _: &[TaskId]) -> Option<Vec<TaskId>> {
+        self.victims.as_ref().map(|list| list.iter().copied().map(TaskId::from_index).collect())
+    }
+}
+
+/// Opens tiers of plugins, one plugin for each row.
+fn tiers<T>(plan: &[Vec<T>], says: impl Fn(&T) -> Says) -> Tiers {
+    let mut tiers = Tiers::default();
+    for tier in plan {
+        for row in tier {
+            tiers.push(Flags::default(), Box::new(says(row)));
+        }
+        tiers.ends.push(tiers.plugins.len());
+    }
+    tiers
+}
+
+fn world() -> World {
+    World::new(WorldOptions::default())
+}
+
+fn preemptable(plugin: &dyn Plugin, of: &[TaskId]) -> Option<Vec<TaskId>> {
+    plugin.preemptable(&world(), TaskId::from_index(0), of)
+}
+
+fn indexes(tasks: Vec<TaskId>) -> Vec<usize> {
+    tasks.into_iter().map(Id::index).collect()
+}
+
+#[test]
+fn first_is_the_first_answer_that_is_not_equal() {
+    use Ordering::{Equal, Greater, Less};
+    let job = JobId::from_index(0);
+    for (plan, expected) in [
+        (vec![vec![Equal, Less], vec![Greater]], Less),
+        (vec![vec![], vec![Greater]], Greater),
+        (vec![vec![Equal]], Equal),
+    ] {
+        let tiers = tiers(&plan, |order| Says { order: *order, ..Says::default() });
+        assert_eq!(tiers.first(Flag::JobOrder, |p| p.job_order(&world(), job, job)), expected, "{plan:?}");
+    }
+}
+
+#[test]
+fn a_reject_or_a_tier_with_a_permit_ends_a_vote() {
+    use Vote::{Abstain, Permit, Reject};
+    let job = JobId::from_index(0);
+    for (plan, expected) in [
+        (vec![vec![]], true),
+        (vec![vec![Abstain], vec![Abstain]], true),
+        (vec![vec![Permit, Reject]], false),
+        (vec![vec![Abstain, Permit], vec![Reject]], true),
+        (vec![vec![Abstain], vec![Reject]], false),
+    ] {
+        let tiers = tiers(&plan, |vote| Says { vote: *vote, ..Says::default() });
+        assert_eq!(tiers.vote(Flag::JobPipelined, |p| p.job_pipelined(&world(), job)), expected, "{plan:?}");
+    }
+}
+
+#[test]
+fn the_first_tier_whose_intersection_has_a_victim_decides() {
+    type Row = Option<Vec<usize>>;
+    type Expected = Option<(usize, Vec<usize>)>;
+    let rows: Vec<(Vec<Vec<Row>>, Option<usize>, Expected)> = vec![
+        (vec![vec![Some(vec![1, 2, 3]), None, Some(vec![3, 2])]], None, Some((0, vec![2, 3]))),
+        (
+            vec![vec![Some(vec![1]), Some(vec![2]), Some(vec![3])], vec![Some(vec![4])]],
+            None,
+            Some((1, vec![4])),
+        ),
+        (vec![vec![Some(vec![])], vec![Some(vec![4])]], None, Some((1, vec![4]))),
+        (vec![vec![None], vec![Some(vec![5, 9])]], None, Some((1, vec![5]))),
+        (vec![vec![Some(vec![1])], vec![Some(vec![2])]], Some(1), Some((1, vec![2]))),
+        (vec![vec![Some(vec![1])], vec![None]], Some(1), None),
+        (vec![vec![None]], None, None),
+    ];
+    let of: Vec<TaskId> = (0..6).map(TaskId::from_index).collect();
+    for (plan, only, expected) in rows {
+        let tiers = tiers(&plan, |victims| Says { victims: victims.clone(), ..Says::default() });
+        let found = tiers.intersect(Some(Flag::Preemptable), only, &of, preemptable);
+        assert!(found.is_none() || tiers.any_victims(Some(Flag::Preemptable), &of, preemptable), "{plan:?}");
+        let found = found.map(|found| (found.tier, indexes(found.victims)));
+        assert_eq!(found, expected, "{plan:?}");
+    }
+}
+
+#[test]
+fn a_queue_guard_of_any_tier_is_asked_about_victims_of_other_queues() {
+    for (first, guard, expected) in [
+        (&[1, 2][..], &[2, 3][..], Some((0, vec![2]))),
+        (&[1], &[2, 3], Some((1, vec![2, 3]))),
+        (&[1], &[], None),
+    ] {
+        let plan = [vec![(first, false)], vec![(guard, true)]];
+        let tiers = tiers(&plan, |(victims, guards_queues)| Says {
+            victims: Some(victims.to_vec()),
+            guards_queues: *guards_queues,
+            ..Says::default()
+        });
+        let of: Vec<TaskId> = (0..6).map(TaskId::from_index).collect();
+        let unguarded = Some((0, first.to_vec()));
+        for (flag, expected) in
+            [(None, &expected), (Some(Flag::Reclaimable), &expected), (Some(Flag::Preemptable), &unguarded)]
+        {
+            let found = tiers.intersect(flag, None, &of, preemptable);
+            let found = found.map(|found| (found.tier, indexes(found.victims)));
+            assert_eq!(&found, expected, "{plan:?}, {flag:?}");
+            assert_eq!(tiers.any_victims(flag, &of, preemptable), expected.is_some(), "{plan:?}, {flag:?}");
+        }
+    }
+}
+
+#[test]
+fn all_and_any_stop_at_the_first_plugin_with_a_reason() {
+    let queue = QueueId::from_index(7);
+    for (plan, expected) in [
+        (vec![vec![false, false]], None),
+        (vec![vec![false], vec![true, true]], Some(Refusal::Invalid("queue 7".into()))),
+    ] {
+        let tiers = tiers(&plan, |overused| Says { overused: *overused, ..Says::default() });
+        let overused = |plugin: &dyn Plugin| plugin.overused(&world(), queue);
+        assert_eq!(tiers.any(Flag::Overused, overused), expected, "{plan:?}");
+        let all = tiers.all(Flag::Overused, |plugin| overused(plugin).map_or(Ok(()), Err));
+        assert_eq!(all.err(), expected, "{plan:?}");
+    }
+}
+
+#[test]
+fn the_first_tier_with_an_opinion_decides_by_all_its_opinions() {
+    let job = JobId::from_index(0);
+    for (plan, expected) in [
+        (vec![vec![None], vec![None]], false),
+        (vec![vec![Some(true), Some(false)], vec![Some(true)]], false),
+        (vec![vec![None], vec![Some(true)]], true),
+    ] {
+        let tiers = tiers(&plan, |starving| Says { starving: *starving, ..Says::default() });
+        let starving = tiers.all_of_first_tier(Flag::JobStarving, |p| p.job_starving(&world(), job));
+        assert_eq!(starving, expected, "{plan:?}");
+    }
+}
+
+#[test]
+fn the_first_tier_that_names_a_task_names_all_its_tasks_once() {
+    for (plan, expected) in [
+        (vec![vec![None], vec![Some(vec![2, 1]), Some(vec![1, 3])], vec![Some(vec![4])]], vec![2, 1, 3]),
+        (vec![vec![Some(vec![])], vec![Some(vec![4])]], vec![4]),
+        (vec![vec![None]], vec![]),
+    ] {
+        let tiers = tiers(&plan, |victims| Says { victims: victims.clone(), ..Says::default() });
+        let named =
+            tiers.sum_of_first_tier(Flag::Victim, |plugin| preemptable(plugin, &[]).unwrap_or_default());
+        assert_eq!(indexes(named), expected, "{plan:?}");
+    }
+}
+
+#[test]
+fn a_hook_whose_flag_is_off_is_not_asked() {
+    let mut flags = Flags::default();
+    flags.set(Flag::JobPipelined, false);
+    let mut tiers = Tiers::default();
+    tiers.push(flags, Box::new(Says { vote: Vote::Reject, order: Ordering::Less, ..Says::default() }));
+    tiers.ends.push(1);
+    let job = JobId::from_index(0);
+    assert!(tiers.vote(Flag::JobPipelined, |p| p.job_pipelined(&world(), job)));
+    assert_eq!(tiers.first(Flag::JobOrder, |p| p.job_order(&world(), job, job)), Ordering::Less);
+}

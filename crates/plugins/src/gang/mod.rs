@@ -1,0 +1,266 @@
+//! gang: a PodGroup starts with `minMember` of its tasks, and `minTaskMember` of each role, or not at all.
+//!
+//! - *ready* tasks are allocated, being bound, bound, running or succeeded; *valid* tasks are ready, pipelined
+//!   (nominated) or pending.
+//! - A job is valid when `valid ≥ minMember`, ready when `ready ≥ minMember`, pipelined when
+//!   `ready + pipelined ≥ minMember`, and starving while it is not pipelined. The same holds for each role, unless
+//!   `minMember` is less than the sum of the roles' minimums.
+//! - A `subGroupPolicy` with `minSubGroups` is honoured by placing the whole gang: its pods have to form that many
+//!   sub-groups of `subGroupSize` pods, and there must be no more than `minMember` pods. Other jobs with `minSubGroups`
+//!   wait with that reason.
+//! - Job order: gangs that started and lost members, since the nodes that they hold are of no use until they are whole;
+//!   then gangs that have not started; then ready gangs that would grow.
+//! - A task is preemptable and reclaimable while its job has a surplus: `minMember` ready tasks without the task and
+//!   the victims before it. For `gangpreempt` and `gangreclaim`, which evict whole gangs, all tasks are evictable.
+//!
+//! Source: Volcano's gang plugin. Differences: Volcano counts pending best-effort tasks as ready, so that a gang may
+//! start without them and never be whole; here such tasks count once they have a node, and allocate places those that
+//! the gang needs in the same statement. Victims leave the roles' minimums too, and a gang that lacks tasks of a role
+//! starves though it has `minMember` tasks. Volcano's job order only tells ready jobs from others, so that other jobs
+//! may take the nodes that a broken gang needs.
+mod surplus;
+
+use std::cmp::Ordering;
+
+use rustc_hash::FxHashMap;
+
+use phalanx_cluster::diagnosis::{Refusal, SubGroupFault};
+use phalanx_cluster::event::{SubGroupPolicy, Time};
+use phalanx_cluster::id::{JobId, TaskId};
+use phalanx_cluster::{Counts, Job, Status, World};
+use phalanx_framework::conf::ArgSpec;
+use phalanx_framework::plugin::{EvictionKind, ObjectField, Plugin, PluginDef, Vote};
+pub use surplus::{GangSurplus, within_surplus};
+
+const ARGS: &[ArgSpec] = &[];
+
+const READS: &[ObjectField] = &[
+    ObjectField::new(
+        "scheduling.k8s.io/group-name",
+        "annotation of a pod",
+        "a gang of one",
+        "The PodGroup, in the pod's namespace, that the pod is in.",
+    ),
+    ObjectField::new(
+        "volcano.sh/task-spec",
+        "annotation, else label, of a pod",
+        "no role",
+        "The pod's role, for the PodGroup's `minTaskMember`.",
+    ),
+];
+
+pub(super) const DEF: PluginDef = PluginDef {
+    name: "gang",
+    summary: "A PodGroup starts with minMember of its pods, and minTaskMember of each role, or not at all.",
+    args: ARGS,
+    reads: READS,
+    open: |_| Box::new(Gang),
+};
+
+struct Gang;
+
+impl Plugin for Gang {
+    fn refusal_holds_until(&self, _: &World, _: JobId) -> Option<Time> {
+        Some(Time::NEVER)
+    }
+
+    fn job_order(&self, world: &World, a: JobId, b: JobId) -> Ordering {
+        order_rank(&world.jobs[a]).cmp(&order_rank(&world.jobs[b]))
+    }
+
+    fn job_valid(&self, world: &World, job: JobId) -> Result<(), Refusal> {
+        let job = &world.jobs[job];
+        job.roles_satisfied(Counts::valid).map_err(|role| Refusal::NotEnoughPodsOfTask {
+            role: role.name.clone(),
+            found: role.counts.valid(),
+            wanted: role.min,
+        })?;
+        let (found, wanted) = (job.counts.valid(), job.min_member);
+        if found < wanted {
+            return Err(Refusal::NotEnoughTasks { found, wanted });
+        }
+        if job.sub_groups.is_empty() {
+            return Ok(());
+        }
+        job.sub_groups.iter().try_for_each(|policy| sub_groups_exist(world, job, policy))?;
+        if found > wanted {
+            Err(Refusal::SubGroups(SubGroupFault::Optional { found, min_member: wanted }))
+        } else {
+            Ok(())
+        }
+    }
+
+    fn job_ready(&self, world: &World, job: JobId) -> bool {
+        is_ready(&world.jobs[job])
+    }
+
+    fn job_pipelined(&self, world: &World, job: JobId) -> Vote {
+        if is_pipelined(&world.jobs[job]) { Vote::Permit } else { Vote::Reject }
+    }
+
+    fn job_starving(&self, world: &World, job: JobId) -> Option<bool> {
+        Some(!is_pipelined(&world.jobs[job]))
+    }
+
+    fn depends_on_request(&self) -> bool {
+        false
+    }
+
+    fn keeps_gangs(&self) -> bool {
+        true
+    }
+
+    fn preemptable(&self, world: &World, _: TaskId, evictees: &[TaskId]) -> Option<Vec<TaskId>> {
+        Some(within_surplus(world, evictees))
+    }
+
+    fn reclaimable(&self, world: &World, _: TaskId, evictees: &[TaskId]) -> Option<Vec<TaskId>> {
+        Some(within_surplus(world, evictees))
+    }
+
+    fn unified_evictable(
+        &self,
+        _: &World,
+        _: EvictionKind,
+        _: TaskId,
+        evictees: &[TaskId],
+    ) -> Option<Vec<TaskId>> {
+        Some(evictees.to_vec())
+    }
+}
+
+/// Whether the pods of a job form as many sub-groups of a policy as it requires.
+fn sub_groups_exist(world: &World, job: &Job, policy: &SubGroupPolicy) -> Result<(), Refusal> {
+    let mut sizes: FxHashMap<Vec<&str>, u32> = FxHashMap::default();
+    let tasks = job.tasks.iter().map(|task| &world.tasks[*task]);
+    for task in tasks.filter(|task| task.status.is_valid() && policy.selector.matches(&task.labels)) {
+        let values: Option<Vec<&str>> = policy.keys.iter().map(|key| task.labels.get(key)).collect();
+        if let Some(values) = values {
+            *sizes.entry(values).or_default() += 1;
+        }
+    }
+    let found = sizes.values().filter(|size| **size >= policy.size).count() as u32;
+    if found >= policy.min {
+        return Ok(());
+    }
+    let SubGroupPolicy { name, size, min, .. } = policy;
+    Err(Refusal::SubGroups(SubGroupFault::Missing { policy: name.clone(), found, wanted: *min, size: *size }))
+}
+
+/// The place of a job in the job order: 0 for broken gangs, 1 for gangs that have not started, 2 for ready gangs.
+fn order_rank(job: &Job) -> u8 {
+    match (is_ready(job), job.counts.ready()) {
+        (true, _) => 2,
+        (false, 0) => 1,
+        (false, _) => 0,
+    }
+}
+
+fn is_ready(job: &Job) -> bool {
+    job.counts.ready() >= job.min_member && job.roles_satisfied(Counts::ready).is_ok()
+}
+
+fn is_pipelined(job: &Job) -> bool {
+    ready_or_pipelined(&job.counts) >= job.min_member && job.roles_satisfied(ready_or_pipelined).is_ok()
+}
+
+/// Tasks that have a node, now or once terminating pods are gone.
+fn ready_or_pipelined(counts: &Counts) -> u32 {
+    counts.ready() + counts.of(Status::Pipelined)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use phalanx_cluster::event::{PodGroupInfo, PodPhase};
+    use phalanx_framework::testing::{group, job_of, member, running, world_of};
+
+    /// A gang with a task for each letter: r(unning), p(ending), s(ucceeded), f(ailed); workers have role `w`, masters
+    /// role `m` with `minTaskMember` 1.
+    fn gang(min_member: u32, workers: &str, masters: &str) -> World {
+        let roles = vec![("m".into(), u32::from(!masters.is_empty()))];
+        let mut world = world_of([PodGroupInfo { min_task_member: roles, ..group("g", min_member) }]);
+        for (index, (role, state)) in
+            workers.chars().map(|c| ("w", c)).chain(masters.chars().map(|c| ("m", c))).enumerate()
+        {
+            let mut pod = member("g", index as u32, "cpu=1");
+            pod.role = role.into();
+            pod.phase = match state {
+                's' => PodPhase::Succeeded,
+                'f' => PodPhase::Failed,
+                _ => PodPhase::Pending,
+            };
+            world.apply(if state == 'r' { running(pod, "n") } else { pod }.into());
+        }
+        world
+    }
+
+    #[test]
+    fn minimums_decide_whether_a_gang_is_valid_ready_and_starving() {
+        // minMember, workers, masters (minTaskMember 1 when there is any) => valid, ready, starving
+        for (min, workers, masters, valid, ready, starving) in [
+            (2, "pp", "", true, false, true),
+            (2, "p", "", false, false, true),
+            (2, "pf", "", false, false, true),
+            (2, "rs", "", true, true, false),
+            (2, "rr", "", true, true, false),
+            (2, "rrp", "", true, true, false),
+            (0, "", "", true, true, false),
+            (3, "rrr", "p", true, false, true),
+            (3, "rrr", "f", false, false, true),
+            (3, "rr", "r", true, true, false),
+            // minMember is below the sum of the roles' minimums: these do not count.
+            (0, "r", "f", true, true, false),
+        ] {
+            let world = gang(min, workers, masters);
+            let job = job_of(&world, "g");
+            let case = format!("minMember {min}, workers {workers}, masters {masters}");
+            assert_eq!(Gang.job_valid(&world, job).is_ok(), valid, "valid: {case}");
+            assert_eq!(Gang.job_ready(&world, job), ready, "ready: {case}");
+            assert_eq!(Gang.job_starving(&world, job), Some(starving), "starving: {case}");
+        }
+    }
+
+    #[test]
+    fn the_refusal_names_the_role_that_lacks_pods() {
+        let world = gang(3, "rrr", "f");
+        let refusal = Gang.job_valid(&world, job_of(&world, "g")).unwrap_err();
+        assert_eq!(refusal.reason(), "NotEnoughPodsOfTask");
+        assert_eq!(refusal.text(&world.dims), "not enough pods of task m: 0 exist, minTaskMember is 1");
+    }
+
+    #[test]
+    fn victims_leave_a_gang_its_minimums() {
+        for (min, workers, masters, surplus) in [
+            (2, "rrrr", "", 2),
+            (4, "rrrr", "", 0),
+            (5, "rrrr", "", 0),
+            (1, "rrr", "", 2),
+            (2, "rrp", "r", 1),
+        ] {
+            let world = gang(min, workers, masters);
+            let all: Vec<TaskId> = world
+                .tasks
+                .iter()
+                .filter(|(_, task)| task.status == Status::Running)
+                .map(|(id, _)| id)
+                .collect();
+            let victims = Gang.preemptable(&world, all[0], &all).unwrap();
+            assert_eq!(victims.len(), surplus, "minMember {min}, workers {workers}, masters {masters}");
+            assert_eq!(Gang.reclaimable(&world, all[0], &all), Some(victims));
+        }
+    }
+
+    #[test]
+    fn the_last_task_of_a_role_with_a_minimum_is_no_victim() {
+        let world = gang(2, "rr", "r");
+        let all: Vec<TaskId> = world.tasks.ids().collect();
+        let reversed: Vec<TaskId> = all.iter().rev().copied().collect();
+        for candidates in [all, reversed] {
+            let victims = Gang.preemptable(&world, candidates[0], &candidates).unwrap();
+            let names: Vec<_> = victims.iter().map(|task| world.tasks[*task].role).collect();
+            assert_eq!(victims.len(), 1);
+            assert_ne!(&*world.jobs[job_of(&world, "g")].roles[usize::from(names[0])].name, "m");
+        }
+    }
+}

@@ -1,0 +1,69 @@
+//! Required pod affinity and anti-affinity. Source: kube-scheduler 1.36, plugin InterPodAffinity.
+//!
+//! As in kube-scheduler, a node has to pass with nominated pods counted and without them. Terminating pods count for
+//! anti-affinity until they are gone, and not for affinity.
+use phalanx_cluster::diagnosis::Unfit;
+use phalanx_cluster::id::{ClassId, NodeId};
+use phalanx_cluster::{Held, World};
+use phalanx_framework::placement::Fit;
+use phalanx_framework::plugin::TopologyFilter;
+
+/// kube-scheduler's InterPodAffinity filter.
+pub(super) struct InterPodAffinityFilter(pub(super) ClassId);
+
+impl TopologyFilter for InterPodAffinityFilter {
+    fn check(&self, world: &World, node: NodeId, fit: Fit) -> Result<(), Unfit> {
+        let class = &world.classes[self.0];
+        let pods = |term| world.terms.tally(term, node).map(|tally| tally.pods);
+        if !class.carried.affinity.is_empty() && !self.affinity_met(world, node, fit) {
+            return Err(Unfit::PodAffinity);
+        }
+        if class
+            .carried
+            .anti_affinity
+            .iter()
+            .filter_map(|term| pods(*term))
+            .any(|pods| violates_anti_affinity(pods, fit))
+        {
+            return Err(Unfit::PodAntiAffinity);
+        }
+        let mut guards = world.terms.outward(class).filter_map(|term| world.terms.tally(term, node));
+        if guards.any(|tally| violates_anti_affinity(tally.guards, fit)) {
+            return Err(Unfit::ExistingPodAntiAffinity);
+        }
+        Ok(())
+    }
+}
+
+impl InterPodAffinityFilter {
+    /// Whether the domain of each affinity term has a matching pod. Where no domain has one, a pod that matches its own
+    /// terms may be the first.
+    fn affinity_met(&self, world: &World, node: NodeId, fit: Fit) -> bool {
+        let class = &world.classes[self.0];
+        let terms = &class.carried.affinity;
+        let met_with = |see: fn(Held<u32>) -> u32| {
+            let mut here =
+                terms.iter().map(|term| world.terms.tally(*term, node).map(|tally| see(tally.pods)));
+            let first = || {
+                terms.iter().all(|term| see(world.terms.total(*term)) == 0 && world.terms.means(*term, class))
+            };
+            here.all(|pods| pods.is_some_and(|pods| pods > 0)) || first()
+        };
+        let labelled = terms.iter().all(|term| world.terms.tally(*term, node).is_some());
+        labelled && met_with(with_nominated) && (fit.is_future_idle() || met_with(staying))
+    }
+}
+
+/// Running and allocated pods, without terminating ones.
+pub(super) fn staying([used, ..]: Held<u32>) -> u32 {
+    used
+}
+
+/// Pods that stay, and nominated pods.
+pub(super) fn with_nominated([used, _, nominated]: Held<u32>) -> u32 {
+    used + nominated
+}
+
+fn violates_anti_affinity([used, releasing, nominated]: Held<u32>, fit: Fit) -> bool {
+    used + nominated > 0 || (fit == Fit::Idle && releasing > 0)
+}
