@@ -354,7 +354,7 @@ impl World {
         inqueue.mark(of);
         changes.log.note(of);
         job.count(task.role, from, to);
-        marked.waiting.set(of, job.waiting() > 0);
+        marked.pending.set(of, job.is_pending());
         givers.update(of, job);
         let (from, to) = (from.and_then(Part::of), to.and_then(Part::of));
         if from == to {

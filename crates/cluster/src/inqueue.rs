@@ -189,6 +189,7 @@ impl World {
     pub fn set_phase(&mut self, job: JobId, phase: Phase) {
         if std::mem::replace(&mut self.jobs[job].phase, phase) != phase {
             self.inqueue.mark(job);
+            self.mark_pending(job);
         }
     }
 

@@ -212,6 +212,12 @@ impl Job {
         placed > 0
     }
 
+    /// Whether its PodGroup waits for admission, or a pod waits for a node or for capacity on one.
+    pub fn is_pending(&self) -> bool {
+        let to_admit = self.kind == JobKind::Group && self.exists && self.phase == Phase::Pending;
+        to_admit || self.waiting() > 0
+    }
+
     /// Tasks that wait for a node or for room on one.
     pub fn waiting(&self) -> u32 {
         self.counts.of(Status::Pending) + self.counts.of(Status::Pipelined)

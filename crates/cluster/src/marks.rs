@@ -123,8 +123,8 @@ pub(super) struct Marked {
     pub(super) evicting: Marks<TaskId>,
     /// Nodes that are lent for a part of the day.
     pub(super) lent: Marks<NodeId>,
-    /// Jobs with pods that wait for a node, or for capacity on one.
-    pub(super) waiting: Marks<JobId>,
+    /// Jobs that are [pending](super::Job::is_pending).
+    pub(super) pending: Marks<JobId>,
 }
 
 impl super::World {
@@ -139,9 +139,14 @@ impl super::World {
         self.marked.evicting.iter()
     }
 
-    /// Jobs with pods that wait for a node, or for capacity on one.
+    /// The phase of a job, or whether its PodGroup exists, may have changed.
+    pub(super) fn mark_pending(&mut self, id: JobId) {
+        self.marked.pending.set(id, self.jobs[id].is_pending());
+    }
+
+    /// Jobs that wait for admission, and jobs with pods that wait for a node, or for capacity on one.
     pub fn pending_jobs(&self) -> impl Iterator<Item = (JobId, &super::Job)> {
-        self.marked.waiting.iter().map(|id| (id, &self.jobs[id]))
+        self.marked.pending.iter().map(|id| (id, &self.jobs[id]))
     }
 
     /// Nodes that are lent for a part of the day.
@@ -155,8 +160,8 @@ impl super::World {
         note(self.marked.evicting.iter().eq(evicting), "tasks that are being evicted".to_owned());
         let lent = self.nodes.iter().filter(|(_, node)| node.zone().is_some()).map(|(id, _)| id);
         note(self.marked.lent.iter().eq(lent), "nodes that are lent".to_owned());
-        let waiting = self.jobs.iter().filter(|(_, job)| job.waiting() > 0).map(|(id, _)| id);
-        note(self.marked.waiting.iter().eq(waiting), "jobs with pods that wait".to_owned());
+        let pending = self.jobs.iter().filter(|(_, job)| job.is_pending()).map(|(id, _)| id);
+        note(self.marked.pending.iter().eq(pending), "jobs that are pending".to_owned());
     }
 }
 

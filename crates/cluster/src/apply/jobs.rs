@@ -134,6 +134,7 @@ impl World {
         }
         self.note_asking(id, asks_devices);
         self.note_giver(id);
+        self.mark_pending(id);
         changed
     }
 
@@ -183,6 +184,7 @@ impl World {
         job.phase = Phase::Pending;
         job.written = crate::event::GroupStatus::default();
         job.replaced = None;
+        self.mark_pending(id);
         self.drop_unused_job(id);
         true
     }
