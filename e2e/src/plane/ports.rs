@@ -31,8 +31,11 @@ mod tests {
 
     #[test]
     fn ports_differ_and_can_be_bound_together() {
-        let ports: Vec<_> = (0..20).map(|_| free().unwrap()).collect();
-        let bound: Vec<_> = ports.iter().map(|port| TcpListener::bind(("127.0.0.1", *port))).collect();
-        assert!(bound.iter().all(Result::is_ok), "{bound:?}");
+        // Another test may take a port in between, but not one of each draw.
+        let bind = || -> Vec<_> {
+            let ports: Vec<_> = (0..20).map(|_| free().unwrap()).collect();
+            ports.iter().map(|port| TcpListener::bind(("127.0.0.1", *port))).collect()
+        };
+        assert!((0..3).any(|_| bind().iter().all(Result::is_ok)), "{:?}", bind());
     }
 }
