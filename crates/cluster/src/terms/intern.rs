@@ -46,7 +46,7 @@ impl Terms {
         self.active.then(|| Look { namespace: namespace.clone(), labels: labels() })
     }
 
-    /// The profile of a look. A class that keeps it says so by [`hold_profile`](Self::hold_profile).
+    /// The profile of a look. A class that keeps it says so by `hold_profile`.
     pub fn profile(&mut self, look: Look) -> ProfileId {
         if let Some(id) = self.profile_ids.get(&look) {
             return *id;
