@@ -23,7 +23,7 @@ mod tdm;
 mod usage;
 
 // The eviction code of crates/core uses both under these names.
-pub use gang::{GangSurplus as Spare, within_surplus as spare};
+pub use gang::{GangSurplus, within_surplus};
 
 use phalanx_framework::plugin::PluginDef;
 

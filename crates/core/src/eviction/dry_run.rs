@@ -15,7 +15,7 @@ use phalanx_cluster::diagnosis::NoEviction;
 use phalanx_cluster::id::{ClassId, JobId, NodeId, TaskId};
 use phalanx_cluster::{Status, World};
 use phalanx_framework::plugin::EvictionKind;
-use phalanx_plugins::Spare;
+use phalanx_plugins::GangSurplus;
 
 /// Victims times tasks up to which all tasks are placed anew for each victim that may be spared.
 const THOROUGH: usize = 2_000;
@@ -299,7 +299,7 @@ pub(super) fn is_gone(world: &World, victim: &Victim) -> bool {
 
 /// Whether a gang can do without these.
 pub(super) fn can_spare(world: &World, job: JobId, lost: &[Victim]) -> bool {
-    let mut spare = Spare::of(&world.jobs[job]);
+    let mut spare = GangSurplus::of(&world.jobs[job]);
     lost.iter().all(|victim| spare.take(world.tasks[victim.task].role))
 }
 

@@ -142,7 +142,7 @@ pub(super) fn together(
     let mut ids: Vec<TaskId> =
         all.iter().map(|(task, _)| *task).filter(|task| potential_victims.may_go(session, *task)).collect();
     if !mode.may_break(session) {
-        ids = phalanx_plugins::spare(session.world, &ids);
+        ids = phalanx_plugins::within_surplus(session.world, &ids);
     }
     let picked = preemptor.as_if_whole(session, |session| {
         let ask = |plugin: &dyn Plugin, of: &[TaskId]| mode.ask(plugin, session.world, preemptor.last(), of);
@@ -317,7 +317,7 @@ impl Search<'_, '_> {
         let (preemptor, mode) = (self.preemptor, self.mode);
         let mut ids: Vec<TaskId> = offered.iter().map(|victim| victim.task).collect();
         if self.pass.takes_spare_only() {
-            ids = phalanx_plugins::spare(self.session.world, &ids);
+            ids = phalanx_plugins::within_surplus(self.session.world, &ids);
         }
         let (tier, picked) = preemptor.as_if_whole(self.session, |session| {
             let ask =

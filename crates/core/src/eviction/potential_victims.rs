@@ -19,7 +19,7 @@ use phalanx_cluster::id::{JobId, NodeId, QueueId, TaskId};
 use phalanx_cluster::{Equals, Job, Refused, Status, Task};
 use phalanx_framework::conf::Flag;
 use phalanx_framework::plugin::{EvictionKind, Plugin};
-use phalanx_plugins::Spare;
+use phalanx_plugins::GangSurplus;
 
 /// What a job loses with a member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -134,7 +134,7 @@ impl PotentialVictims {
         let mut members: Vec<TaskId> =
             job.tasks.iter().copied().filter(|task| self.may_go(session, *task)).collect();
         members.sort_by(|a, b| session.task_order(*b, *a));
-        let mut spare = Spare::of(job);
+        let mut spare = GangSurplus::of(job);
         let broken = job.is_broken();
         let mut parts: Vec<Part> = Vec::new();
         for task in members {

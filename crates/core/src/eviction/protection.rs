@@ -16,7 +16,7 @@ use phalanx_cluster::id::{ClassId, JobId, NodeId, QueueId, TaskId};
 use phalanx_cluster::{Budgets, Refused, Status, World};
 use phalanx_framework::conf::Flag;
 use phalanx_framework::plugin::{EvictionKind, Plugin};
-use phalanx_plugins::Spare;
+use phalanx_plugins::GangSurplus;
 
 /// So many pods are looked at, for it is done anew for each preemptor and each cycle.
 const MOST: usize = 1_000;
@@ -117,7 +117,7 @@ struct Search<'a, 'w> {
     /// Counted down, as if those that nothing else protects went.
     budgets: Budgets<'a>,
     /// What gangs can do without, counted down in the same way.
-    spare: FxHashMap<JobId, Spare>,
+    spare: FxHashMap<JobId, GangSurplus>,
     may_break: bool,
     protected: ProtectedJobs,
     /// What plugins said about pods of a job and class.
@@ -202,7 +202,7 @@ impl Search<'_, '_> {
         if self.protected.has(world, job) {
             return Some(Protection::Takes);
         }
-        let spare = self.spare.entry(job).or_insert_with(|| Spare::of(&world.jobs[job]));
+        let spare = self.spare.entry(job).or_insert_with(|| GangSurplus::of(&world.jobs[job]));
         if !self.may_break && !spare.take(task.role) {
             return Some(Protection::Whole);
         }
