@@ -9,7 +9,7 @@ use phalanx_cluster::event::{
 use phalanx_cluster::label::Selector;
 use proptest::prelude::*;
 
-use crate::cluster::Cluster;
+use crate::harness::TestCluster;
 use phalanx_framework::testing::{group, member, pod, running};
 
 const DRIVER: &str = "csi.x";
@@ -193,22 +193,22 @@ impl Supply {
 }
 
 /// A node whose driver can attach one volume, and two claims with volumes of it.
-fn one_to_attach() -> Cluster {
-    let mut cluster = Cluster::with(preempting());
-    cluster.nodes(1, "cpu=4");
+fn one_to_attach() -> TestCluster {
+    let mut test = TestCluster::with(preempting());
+    test.nodes(1, "cpu=4");
     let limit = CsiNodeInfo { node: "n0".into(), limits: vec![(DRIVER.into(), 1)] };
-    cluster.add(limit).add(Event::PriorityClass { name: "high".into(), value: 9, global_default: false });
+    test.add(limit).add(Event::PriorityClass { name: "high".into(), value: 9, global_default: false });
     for at in [0, 2] {
         let name: Arc<str> = format!("pv{at}").into();
         let (claim, available) = (Some((Key::new("ns", &format!("v{at}")), None)), false);
-        cluster.add(VolumeInfo { claim, available, modes: AccessModes::default(), ..volume(at, 0, 1) });
-        cluster.add(PvcInfo { volume: Some(name), bound: true, ..pvc(at, "local", 1, false) });
+        test.add(VolumeInfo { claim, available, modes: AccessModes::default(), ..volume(at, 0, 1) });
+        test.add(PvcInfo { volume: Some(name), bound: true, ..pvc(at, "local", 1, false) });
     }
-    cluster
+    test
 }
 
 fn preempting() -> phalanx_framework::conf::Conf {
-    let mut conf = crate::cluster::helm();
+    let mut conf = crate::harness::helm();
     conf.actions.push("preempt".into());
     conf
 }
@@ -221,46 +221,43 @@ fn attached(volume: &str) -> AttachmentInfo {
 #[test]
 fn a_volume_counts_until_it_is_detached() {
     let wants = |at| wish(pod(&format!("p{at}"), "cpu=1"), (vec![at], None));
-    let mut cluster = one_to_attach();
-    cluster.add(attached("pv0")).add(wants(2));
-    assert!(
-        cluster.cycle().bound.is_empty(),
-        "the last pod of the other is gone, and its volume still there"
-    );
-    cluster.add(Event::AttachmentGone("a".into()));
-    assert_eq!(cluster.cycle().names(), ["p2"]);
+    let mut test = one_to_attach();
+    test.add(attached("pv0")).add(wants(2));
+    assert!(test.cycle().bound.is_empty(), "the last pod of the other is gone, and its volume still there");
+    test.add(Event::AttachmentGone("a".into()));
+    assert_eq!(test.cycle().names(), ["p2"]);
     for volume in ["pv0", "unknown"] {
-        let mut cluster = one_to_attach();
-        cluster.add(attached(volume)).add(wants(0));
-        assert_eq!(cluster.cycle().bound.len(), usize::from(volume == "pv0"), "{volume} is there already");
+        let mut test = one_to_attach();
+        test.add(attached(volume)).add(wants(0));
+        assert_eq!(test.cycle().bound.len(), usize::from(volume == "pv0"), "{volume} is there already");
     }
 }
 
 #[test]
 fn a_volume_that_is_attached_counts_with_its_pods() {
-    let mut cluster = one_to_attach();
-    cluster.add(group("low", 1)).add(running(wish(member("low", 0, "cpu=1"), (vec![0], None)), "n0"));
-    cluster.add(attached("pv0"));
+    let mut test = one_to_attach();
+    test.add(group("low", 1)).add(running(wish(member("low", 0, "cpu=1"), (vec![0], None)), "n0"));
+    test.add(attached("pv0"));
     let high =
         phalanx_cluster::event::PodGroupInfo { priority_class: Some("high".into()), ..group("high", 1) };
-    cluster.add(high).add(wish(member("high", 0, "cpu=1"), (vec![2], None)));
-    let cycle = cluster.cycle();
+    test.add(high).add(wish(member("high", 0, "cpu=1"), (vec![2], None)));
+    let cycle = test.cycle();
     assert_eq!(cycle.evicted, ["low-0"], "it makes room, though the attachment is still there");
-    cluster.gone("low-0");
-    assert!(cluster.run().bound.is_empty());
-    cluster.add(Event::AttachmentGone("a".into()));
-    assert_eq!(cluster.run().names(), ["high-0"]);
+    test.gone("low-0");
+    assert!(test.run().bound.is_empty());
+    test.add(Event::AttachmentGone("a".into()));
+    assert_eq!(test.run().names(), ["high-0"]);
 }
 
 #[test]
 fn a_volume_that_goes_is_gone_for_all_claims_that_name_it() {
-    let mut cluster = one_to_attach();
+    let mut test = one_to_attach();
     for at in [0, 2] {
         let named = PvcInfo { volume: Some("pv0".into()), bound: true, ..pvc(at, "local", 1, false) };
-        cluster.add(named).add(wish(pod(&format!("p{at}"), "cpu=1"), (vec![at], None)));
+        test.add(named).add(wish(pod(&format!("p{at}"), "cpu=1"), (vec![at], None)));
     }
-    cluster.add(Event::VolumeGone("pv0".into()));
-    assert!(cluster.cycle().bound.is_empty());
+    test.add(Event::VolumeGone("pv0".into()));
+    assert!(test.cycle().bound.is_empty());
 }
 
 /// A member with claims to devices and to volumes, that is let on one node only.
@@ -282,46 +279,46 @@ fn asking(index: u32, only: Option<usize>, devices: &[usize], volumes: &[usize])
 }
 
 /// Nodes with so many devices each, claims `d0` to `d2` to one, and claims `v0` to `v2` to local volumes.
-fn with_claims(devices: &[usize]) -> Cluster {
-    let mut cluster = Cluster::new();
-    cluster.nodes(devices.len(), "cpu=4");
-    cluster.add(DeviceClassInfo { name: "any".into(), selectors: vec!["true".into()] });
+fn with_claims(devices: &[usize]) -> TestCluster {
+    let mut test = TestCluster::new();
+    test.nodes(devices.len(), "cpu=4");
+    test.add(DeviceClassInfo { name: "any".into(), selectors: vec!["true".into()] });
     for event in classes().chain(devices.iter().enumerate().map(slice)) {
-        cluster.add(event);
+        test.add(event);
     }
     for at in 0..3 {
-        cluster.add(claim(at, 1)).add(pvc(at, "local", 1, false));
+        test.add(claim(at, 1)).add(pvc(at, "local", 1, false));
     }
-    cluster
+    test
 }
 
 #[test]
 fn a_pod_whose_claims_get_devices_of_two_nodes_is_placed_on_neither() {
     for (min, bound) in [(2, 2), (3, 0)] {
-        let mut cluster = with_claims(&[1, 1]);
-        cluster.add(group("gang", min));
-        cluster.add(asking(0, Some(0), &[0], &[])).add(asking(1, Some(1), &[1], &[]));
-        cluster.add(asking(2, None, &[0, 1], &[]));
-        assert_eq!(cluster.cycle().bound.len(), bound, "minMember {min}");
+        let mut test = with_claims(&[1, 1]);
+        test.add(group("gang", min));
+        test.add(asking(0, Some(0), &[0], &[])).add(asking(1, Some(1), &[1], &[]));
+        test.add(asking(2, None, &[0, 1], &[]));
+        assert_eq!(test.cycle().bound.len(), bound, "minMember {min}");
     }
 }
 
 #[test]
 fn members_that_share_a_claim_start_without_those_that_do_not() {
-    let mut cluster = with_claims(&[2]);
-    cluster.add(group("gang", 2));
-    cluster.add(asking(0, None, &[0, 1], &[])).add(asking(1, None, &[1, 2], &[]));
-    cluster.add(asking(2, None, &[2], &[]));
-    assert_eq!(cluster.cycle().names(), ["gang-1", "gang-2"]);
+    let mut test = with_claims(&[2]);
+    test.add(group("gang", 2));
+    test.add(asking(0, None, &[0, 1], &[])).add(asking(1, None, &[1, 2], &[]));
+    test.add(asking(2, None, &[2], &[]));
+    assert_eq!(test.cycle().names(), ["gang-1", "gang-2"]);
 }
 
 #[test]
 fn a_claim_of_two_pods_gets_a_volume_that_both_can_use() {
-    let mut cluster = with_claims(&[0, 0]);
+    let mut test = with_claims(&[0, 0]);
     for (at, nodes) in [Some(on(0)), Some(on(1)), None].into_iter().enumerate() {
-        cluster.add(VolumeInfo { nodes, ..volume(at, 0, 1) });
+        test.add(VolumeInfo { nodes, ..volume(at, 0, 1) });
     }
-    cluster.add(group("gang", 2));
-    cluster.add(asking(0, Some(0), &[], &[0])).add(asking(1, Some(1), &[], &[0]));
-    assert_eq!(cluster.cycle().bound.len(), 2, "{:?}", cluster.reasons("gang"));
+    test.add(group("gang", 2));
+    test.add(asking(0, Some(0), &[], &[0])).add(asking(1, Some(1), &[], &[0]));
+    assert_eq!(test.cycle().bound.len(), 2, "{:?}", test.reasons("gang"));
 }

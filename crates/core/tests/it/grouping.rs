@@ -4,7 +4,7 @@ use phalanx_cluster::event::{Dequeue, PodGroupInfo, PodInfo, QueueInfo, Time};
 use phalanx_core::Patience;
 use phalanx_core::decision::Decision;
 
-use crate::cluster::Cluster;
+use crate::harness::TestCluster;
 use phalanx_framework::testing::{group, member, node, pod, queue};
 
 const WAIT: i64 = 30_000;
@@ -22,47 +22,47 @@ fn plain(name: &str, created: i64) -> PodInfo {
 }
 
 /// In all places where a pod can wait: looked at in each cycle, or parked.
-fn clusters(wait: GroupWait) -> impl Iterator<Item = Cluster> {
+fn clusters(wait: GroupWait) -> impl Iterator<Item = TestCluster> {
     [Patience::none(), Patience { few: 0, ..Patience::default() }].into_iter().map(move |patience| {
-        let mut cluster = Cluster::awaiting(wait);
-        cluster.set_patience(patience);
-        cluster
+        let mut test = TestCluster::awaiting(wait);
+        test.set_patience(patience);
+        test
     })
 }
 
 #[test]
 fn pods_wait_until_the_controller_has_made_a_gang_of_them() {
-    for mut cluster in clusters(GroupWait::IfSeen(WAIT)) {
-        cluster.nodes(1, "cpu=6").add(made("podgroup-other", 1));
+    for mut test in clusters(GroupWait::IfSeen(WAIT)) {
+        test.nodes(1, "cpu=6").add(made("podgroup-other", 1));
         for index in 0..8 {
-            cluster.add(plain(&format!("web-{index}"), 0));
+            test.add(plain(&format!("web-{index}"), 0));
         }
-        assert_eq!(cluster.cycle().bound.len(), 0);
-        assert_eq!(cluster.reasons("web-0"), [REASON]);
-        cluster.add(made("podgroup-web", 8));
+        assert_eq!(test.cycle().bound.len(), 0);
+        assert_eq!(test.reasons("web-0"), [REASON]);
+        test.add(made("podgroup-web", 8));
         for index in 0..8 {
-            assert_eq!(cluster.cycle().bound.len(), 0, "{index} pods have their annotation");
-            cluster.change(&format!("web-{index}"), |pod| pod.group = Some("podgroup-web".into()));
+            assert_eq!(test.cycle().bound.len(), 0, "{index} pods have their annotation");
+            test.change(&format!("web-{index}"), |pod| pod.group = Some("podgroup-web".into()));
         }
-        assert_eq!(cluster.cycle().bound.len(), 0, "there is room for 6");
-        cluster.add(node("more", "cpu=2"));
-        assert_eq!(cluster.cycle().units, [8]);
+        assert_eq!(test.cycle().bound.len(), 0, "there is room for 6");
+        test.add(node("more", "cpu=2"));
+        assert_eq!(test.cycle().units, [8]);
     }
 }
 
 #[test]
 fn a_pod_is_scheduled_when_the_time_is_over_though_nothing_happens() {
-    for mut cluster in clusters(GroupWait::Always(WAIT)) {
-        cluster.now = Time(5_000);
-        cluster.nodes(1, "cpu=6").add(plain("web", 5_000));
+    for mut test in clusters(GroupWait::Always(WAIT)) {
+        test.now = Time(5_000);
+        test.nodes(1, "cpu=6").add(plain("web", 5_000));
         let mut binds = 0;
         let mut count = |all: &[Decision]| {
             binds += all.iter().filter(|decision| matches!(decision, Decision::Bind { .. })).count();
         };
-        assert_eq!(cluster.hand_outs(&mut count), Some(Time(35_000)));
-        cluster.now = Time(33_999);
-        assert_eq!(cluster.hand_outs(&mut count), Some(Time(35_000)), "it is not over yet");
-        cluster.hand_outs(&mut count);
+        assert_eq!(test.hand_outs(&mut count), Some(Time(35_000)));
+        test.now = Time(33_999);
+        assert_eq!(test.hand_outs(&mut count), Some(Time(35_000)), "it is not over yet");
+        test.hand_outs(&mut count);
         assert_eq!(binds, 1, "at 35s");
     }
 }
@@ -74,39 +74,39 @@ fn pods_are_scheduled_at_once_where_no_controller_is_at_work() {
         (GroupWait::IfSeen(WAIT), group("mine", 1)),
         (GroupWait::IfSeen(0), made("podgroup-other", 1)),
     ] {
-        for mut cluster in clusters(wait) {
-            cluster.nodes(1, "cpu=6").add(first.clone()).add(plain("web", 0));
-            assert_eq!(cluster.cycle().names(), ["web"], "{wait:?}");
+        for mut test in clusters(wait) {
+            test.nodes(1, "cpu=6").add(first.clone()).add(plain("web", 0));
+            assert_eq!(test.cycle().names(), ["web"], "{wait:?}");
         }
     }
 }
 
 #[test]
 fn pods_of_pod_groups_wait_for_no_controller() {
-    for mut cluster in clusters(GroupWait::Always(WAIT)) {
-        cluster.nodes(1, "cpu=6").gang(group("g", 2), 2, "cpu=1");
-        assert_eq!(cluster.cycle().names(), ["g-0", "g-1"]);
+    for mut test in clusters(GroupWait::Always(WAIT)) {
+        test.nodes(1, "cpu=6").gang(group("g", 2), 2, "cpu=1");
+        assert_eq!(test.cycle().names(), ["g-0", "g-1"]);
     }
 }
 
 #[test]
 fn a_pod_without_room_waits_for_the_controller_that_appears_later() {
-    for mut cluster in clusters(GroupWait::IfSeen(WAIT)) {
-        cluster.nodes(1, "cpu=0").add(plain("web", 0));
-        cluster.cycle();
-        assert_ne!(cluster.reasons("web"), [REASON]);
-        cluster.add(made("podgroup-other", 1)).add(node("more", "cpu=2"));
-        assert_eq!(cluster.cycle().bound.len(), 0);
-        assert_eq!(cluster.reasons("web"), [REASON]);
+    for mut test in clusters(GroupWait::IfSeen(WAIT)) {
+        test.nodes(1, "cpu=0").add(plain("web", 0));
+        test.cycle();
+        assert_ne!(test.reasons("web"), [REASON]);
+        test.add(made("podgroup-other", 1)).add(node("more", "cpu=2"));
+        assert_eq!(test.cycle().bound.len(), 0);
+        assert_eq!(test.reasons("web"), [REASON]);
     }
 }
 
 #[test]
 fn a_pod_that_waits_for_the_controller_holds_up_nobody() {
-    for mut cluster in clusters(GroupWait::Always(WAIT)) {
-        cluster.add(QueueInfo { dequeue: Dequeue::Fifo, ..queue("default", 1) });
-        cluster.nodes(1, "cpu=1").add(plain("first", 0)).add(group("g", 1));
-        cluster.add(PodInfo { created: Time(1), ..member("g", 0, "cpu=1") });
-        assert_eq!(cluster.cycle().names(), ["g-0"]);
+    for mut test in clusters(GroupWait::Always(WAIT)) {
+        test.add(QueueInfo { dequeue: Dequeue::Fifo, ..queue("default", 1) });
+        test.nodes(1, "cpu=1").add(plain("first", 0)).add(group("g", 1));
+        test.add(PodInfo { created: Time(1), ..member("g", 0, "cpu=1") });
+        assert_eq!(test.cycle().names(), ["g-0"]);
     }
 }

@@ -15,7 +15,7 @@ use phalanx_conf::Known;
 use phalanx_framework::conf::Conf;
 use proptest::prelude::*;
 
-use crate::cluster::Cluster;
+use crate::harness::TestCluster;
 use crate::random::{Script, script};
 use phalanx_framework::testing::resources;
 
@@ -162,13 +162,13 @@ fn requirement(key: &str, operator: Operator, value: &str) -> Requirement {
 type Choice<'a> = &'a [&'a str];
 
 impl Setting {
-    pub(crate) fn cluster(&self) -> Cluster {
-        let mut cluster = Cluster::with(self.conf.conf.clone());
+    pub(crate) fn test(&self) -> TestCluster {
+        let mut test = TestCluster::with(self.conf.conf.clone());
         for event in self.besides() {
-            cluster.add(event);
+            test.add(event);
         }
         for (at, event) in self.script.events().into_iter().enumerate() {
-            cluster.add(match event {
+            test.add(match event {
                 Event::Queue(queue) => self.queue(at, *queue).into(),
                 Event::Node(node) => self.node(at, node).into(),
                 Event::PodGroup(group) => self.group(at, *group).into(),
@@ -176,7 +176,7 @@ impl Setting {
                 event => event,
             });
         }
-        cluster
+        test
     }
 
     /// What is not in a script: storage, quotas, budgets, figures of nodes.

@@ -10,7 +10,7 @@ use phalanx_cluster::label::Selector;
 use phalanx_framework::conf::{Conf, PluginConf, Tier};
 use proptest::prelude::*;
 
-use crate::cluster::{Cluster, Cycle};
+use crate::harness::{Cycle, TestCluster};
 use phalanx_framework::testing::{group, leaving, member, node, running};
 
 /// Nodes that are one domain.
@@ -134,37 +134,37 @@ impl Small {
     }
 
     /// Its nodes, gangs with their queues and minimums, pods that may be preempted or not, and the gang that asks, in the first queue.
-    pub(crate) fn fill(&self, cluster: &mut Cluster, gangs: &[(usize, u32)], preemptable: &[bool]) {
+    pub(crate) fn fill(&self, test: &mut TestCluster, gangs: &[(usize, u32)], preemptable: &[bool]) {
         for node in self.nodes() {
-            cluster.add(node);
+            test.add(node);
         }
         for (at, (queue, min)) in gangs.iter().enumerate() {
-            cluster.add(PodGroupInfo { queue: format!("q{queue}").into(), ..group(&format!("g{at}"), *min) });
+            test.add(PodGroupInfo { queue: format!("q{queue}").into(), ..group(&format!("g{at}"), *min) });
         }
         for (pod, free) in self.running().zip(preemptable) {
-            cluster.add(PodInfo { preemptable: (!free).then_some(false), ..pod });
+            test.add(PodInfo { preemptable: (!free).then_some(false), ..pod });
         }
-        cluster.add(PodGroupInfo { queue: "q0".into(), ..group("asks", self.min as u32) });
+        test.add(PodGroupInfo { queue: "q0".into(), ..group("asks", self.min as u32) });
         for pod in self.asking() {
-            cluster.add(pod);
+            test.add(pod);
         }
     }
 
     /// The same with `allocate` alone, all in one queue, and pods that are being deleted.
-    pub(crate) fn with_leaving(&self, gone: Set) -> Cluster {
-        let mut cluster = Cluster::with(allocating());
+    pub(crate) fn with_leaving(&self, gone: Set) -> TestCluster {
+        let mut test = TestCluster::with(allocating());
         for node in self.nodes() {
-            cluster.add(node);
+            test.add(node);
         }
-        cluster.add(group("g0", 1));
+        test.add(group("g0", 1));
         for (at, pod) in self.running().enumerate() {
-            cluster.add(if gone & (1 << at) != 0 { leaving(pod) } else { pod });
+            test.add(if gone & (1 << at) != 0 { leaving(pod) } else { pod });
         }
-        cluster.add(group("asks", self.min as u32));
+        test.add(group("asks", self.min as u32));
         for pod in self.asking() {
-            cluster.add(pod);
+            test.add(pod);
         }
-        cluster
+        test
     }
 
     /// Where the members that ask are bound or nominated.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use phalanx_cluster::budget::Stopwatch;
 use phalanx_cluster::event::{Event, GroupStatus, Key, Phase, PodGroupInfo, PodInfo, Time};
-use phalanx_cluster::{GroupWait, World, WorldOptions};
+use phalanx_cluster::{Cluster, ClusterOptions, GroupWait};
 use phalanx_core::decision::Decision;
 use phalanx_core::report::GroupReport;
 use phalanx_core::{Outcome, Patience, Pending, Scheduler};
@@ -99,15 +99,15 @@ impl Cycle {
     }
 }
 
-/// A World, its scheduler, and the pods as they would be outside.
-pub(crate) struct Cluster {
-    pub(crate) world: World,
+/// A Cluster, its scheduler, and the pods as they would be outside.
+pub(crate) struct TestCluster {
+    pub(crate) cluster: Cluster,
     scheduler: Scheduler,
     pods: BTreeMap<String, PodInfo>,
     pub(crate) now: Time,
 }
 
-impl Cluster {
+impl TestCluster {
     /// With the queue `default` and nothing else.
     pub(crate) fn new() -> Self {
         Self::with(helm())
@@ -115,19 +115,20 @@ impl Cluster {
 
     /// The same with another configuration.
     pub(crate) fn with(conf: Conf) -> Self {
-        Self::of(conf, WorldOptions::default())
+        Self::of(conf, ClusterOptions::default())
     }
 
     /// The same with pods that wait for a PodGroup controller.
     pub(crate) fn awaiting(group_wait: GroupWait) -> Self {
-        Self::of(helm(), WorldOptions { group_wait, ..WorldOptions::default() })
+        Self::of(helm(), ClusterOptions { group_wait, ..ClusterOptions::default() })
     }
 
-    fn of(conf: Conf, options: WorldOptions) -> Self {
+    fn of(conf: Conf, options: ClusterOptions) -> Self {
         let scheduler = Scheduler::new(conf, 7);
-        let mut cluster = Self { world: World::new(options), scheduler, pods: BTreeMap::new(), now: Time(0) };
-        cluster.add(queue("default", 1));
-        cluster
+        let mut test =
+            Self { cluster: Cluster::new(options), scheduler, pods: BTreeMap::new(), now: Time(0) };
+        test.add(queue("default", 1));
+        test
     }
 
     pub(crate) fn add(&mut self, event: impl Into<Event>) -> &mut Self {
@@ -135,7 +136,7 @@ impl Cluster {
         if let Event::Pod(pod) = &event {
             self.pods.insert(pod.pod.name.to_string(), (**pod).clone());
         }
-        self.world.apply(event);
+        self.cluster.apply(event);
         self
     }
 
@@ -170,8 +171,8 @@ impl Cluster {
     /// What one cycle comes to, after which every sum must be right.
     pub(crate) fn outcome(&mut self) -> Outcome {
         self.now.0 += 1000;
-        let outcome = self.scheduler.run(&mut self.world, self.now);
-        assert_eq!(self.scheduler.check(&self.world), Vec::<String>::new());
+        let outcome = self.scheduler.run(&mut self.cluster, self.now);
+        assert_eq!(self.scheduler.check(&self.cluster), Vec::<String>::new());
         outcome
     }
 
@@ -179,25 +180,25 @@ impl Cluster {
     pub(crate) fn hand_outs(&mut self, mut each: impl FnMut(&[Decision])) -> Option<Time> {
         self.now.0 += 1000;
         let outcome =
-            self.scheduler.run_handing_out(&mut self.world, self.now, &mut |decisions| each(&decisions));
+            self.scheduler.run_handing_out(&mut self.cluster, self.now, &mut |decisions| each(&decisions));
         each(&outcome.decisions);
-        assert_eq!(self.scheduler.check(&self.world), Vec::<String>::new());
+        assert_eq!(self.scheduler.check(&self.cluster), Vec::<String>::new());
         outcome.wake
     }
 
     /// What another scheduler would decide in the next cycle by the same configuration, which looks at all anew, and what would
     /// come of it.
-    pub(crate) fn seen_by(&self, other: &mut Scheduler) -> (World, Cycle) {
-        let mut world = self.world.clone();
+    pub(crate) fn seen_by(&self, other: &mut Scheduler) -> (Cluster, Cycle) {
+        let mut cluster = self.cluster.clone();
         other.set_conf(self.scheduler.conf().clone());
-        let outcome = other.run(&mut world, Time(self.now.0 + 1000));
-        assert_eq!(other.check(&world), Vec::<String>::new());
-        (world, Cycle::of(outcome.decisions))
+        let outcome = other.run(&mut cluster, Time(self.now.0 + 1000));
+        assert_eq!(other.check(&cluster), Vec::<String>::new());
+        (cluster, Cycle::of(outcome.decisions))
     }
 
     /// How many jobs wait, by pool.
     pub(crate) fn pending(&mut self) -> Pending {
-        self.scheduler.pending(&mut self.world)
+        self.scheduler.pending(&mut self.cluster)
     }
 
     /// When the last cycle was.
@@ -271,7 +272,7 @@ impl Cluster {
 
     /// PodGroups and pods without one, in words.
     pub(crate) fn groups(&self) -> Vec<GroupReport> {
-        self.scheduler.report(&self.world).groups
+        self.scheduler.report(&self.cluster).groups
     }
 
     fn report(&self, name: &str) -> GroupReport {
@@ -290,7 +291,7 @@ impl Cluster {
 
     /// What a queue deserves of a resource.
     pub(crate) fn deserved(&self, queue: &str, resource: &str) -> Option<String> {
-        let queues = self.scheduler.report(&self.world).queues;
+        let queues = self.scheduler.report(&self.cluster).queues;
         let queue = queues.into_iter().find(|row| &*row.name == queue).expect("a queue of this name");
         queue.deserved.into_iter().find(|(name, _)| &**name == resource).map(|(_, amount)| amount)
     }
