@@ -30,19 +30,6 @@ pub struct Role {
     pub counts: Counts,
 }
 
-/// A search that found no way to start a job.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct NoWay {
-    /// What had happened by then, as [`Cluster::news`](super::Cluster::news) counts it.
-    pub news: u64,
-    /// When the search was made.
-    pub at: Time,
-    /// It is not made again before.
-    pub until: Time,
-    /// What more it would like was asked for too.
-    pub surplus: bool,
-}
-
 /// A PodGroup, or a pod without one.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Job {
@@ -99,20 +86,8 @@ pub struct Job {
     pub pending: Amounts,
     /// The API server refused to bind a pod of it.
     pub denied: Option<Denied>,
-    /// An evicting action had no steps left for it: it goes first in the next cycle.
-    pub passed_over: bool,
-    /// Its nominations are for room that it gathers, not for room that will be there.
-    pub gathers: bool,
-    /// Since when it gathers room.
-    pub gathering: Option<Time>,
-    /// Since when it has promised places.
-    pub promised: Option<Time>,
     /// Where it stands among those that run.
     pub(super) giver: Option<super::givers::Giver>,
-    /// What searches for places may take was used up by others: it goes first in the next cycle.
-    pub unsearched: bool,
-    /// The last search for a way to start it found none.
-    pub no_way: Option<NoWay>,
     /// What people were told about its annotations.
     pub told: Option<Arc<str>>,
 }
@@ -153,13 +128,7 @@ impl Job {
             pipelined: Amounts::new(),
             pending: Amounts::new(),
             denied: None,
-            passed_over: false,
-            gathers: false,
-            gathering: None,
-            promised: None,
             giver: None,
-            unsearched: false,
-            no_way: None,
             told: None,
         }
     }
@@ -194,16 +163,6 @@ impl Job {
         let settled =
             [Pending, Bound, Running, Succeeded, Failed].iter().map(|status| self.counts.of(*status));
         whole && self.phase != Phase::Pending && settled.sum::<u32>() == self.counts.total()
-    }
-
-    /// Whether it lost members and keeps nodes for them on which there is no room yet.
-    pub fn gathers_room(&self) -> bool {
-        self.gathers
-    }
-
-    /// Whether a search for it was left to the next cycle.
-    pub fn had_no_turn(&self) -> bool {
-        self.passed_over || self.unsearched
     }
 
     /// Whether any task of it has a node, or one that is promised.

@@ -54,7 +54,7 @@ pub use denied::backoff;
 pub use devices::{DevicesOf, Local, Need, Shared, Wanted, is_part};
 pub use givers::Equals;
 pub use grouping::GroupWait;
-pub use job::{Job, JobKind, NoWay, Role};
+pub use job::{Job, JobKind, Role};
 pub use likeness::{Asks, DeviceLike, Member};
 pub use node::{Node, Stamp, Taken};
 pub use pdb::{Budgets, Pdb};

@@ -1,10 +1,10 @@
 //! The cycle, and the scheduler, which holds what a cycle takes and leaves.
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::actions;
 use crate::backlog::{self, Patience, Pending, Refusals};
 use crate::decision::Decision;
+use crate::reservation;
 use crate::session::Session;
 use crate::state::SchedulerState;
 use crate::status;
@@ -21,9 +21,6 @@ use phalanx_framework::plugin::SessionInputs;
 /// After so many milliseconds a cycle goes on with searches that were cut short, even if nothing happens.
 const CUT_SHORT: i64 = 5_000;
 
-/// So many milliseconds a reservation lasts at most.
-const RESERVATION_MS: i64 = 600_000;
-
 /// What a cycle came to.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Outcome {
@@ -35,8 +32,8 @@ pub struct Outcome {
     pub wake: Option<Time>,
     /// When a cycle looks at jobs again that wait for something that has not happened: to be on the safe side.
     pub flush: Option<Time>,
-    /// When room that is gathered for a gang is let go, or gathered again, if nothing happens before.
-    pub turns: Option<Time>,
+    /// When nodes that are kept for a repair are released, or may be kept again, if nothing happens before.
+    pub repair: Option<Time>,
 }
 
 /// Schedules a Cluster by a configuration, and holds the state from cycle to cycle.
@@ -177,7 +174,7 @@ pub fn cycle(
     session.backlog = std::mem::take(backlog);
     give_up_seats(&mut session);
     renew_nominations(&mut session);
-    note_reserved(&mut session);
+    reservation::begin(&mut session);
     backlog::begin(&mut session, patience);
     run_actions(&mut session, hand_out);
     unserved::note(&mut session);
@@ -188,7 +185,7 @@ pub fn cycle(
         cycle: *cycle,
         wake: wake(&session),
         flush: flush(&session, patience),
-        turns: actions::gather::turns(session.cluster, &session.backlog.active_jobs(session.cluster), now),
+        repair: session.backlog.reservations.repair_wake(now),
         decisions: std::mem::take(&mut session.decisions),
     };
     *past = session.past;
@@ -235,8 +232,7 @@ fn wake(session: &Session<'_>) -> Option<Time> {
         .chain(cluster.refusals_end(*now))
         .chain(backlog.next_retry())
         .chain(session.past.wake())
-        .chain(session.rests_until)
-        .chain(session.reserved.iter().filter_map(|job| reservation_ends(cluster, *job)))
+        .chain(backlog.reservations.wake(*now))
         .chain(cluster.seats_end())
         .chain(again)
         .min()
@@ -258,34 +254,6 @@ fn renew_nominations(session: &mut Session<'_>) {
             statement.commit(&Arc::default());
         }
     }
-}
-
-/// Which jobs have reservations, and since when. Reservations end after ten minutes and are planned anew: one that rests on
-/// pod affinity or spread may wait for pods that will not come.
-fn note_reserved(session: &mut Session<'_>) {
-    let (mut reserved, mut changed) = (BTreeSet::new(), Vec::new());
-    for id in session.waiting_jobs() {
-        let job = &session.cluster.jobs[id];
-        let promised = job.counts.of(Status::Pipelined) > 0;
-        reserved.extend(promised.then_some(id));
-        changed.extend((promised != job.promised.is_some()).then_some((id, promised)));
-    }
-    for (id, promised) in changed {
-        session.cluster.jobs[id].promised = promised.then_some(session.now);
-    }
-    for id in &reserved {
-        if reservation_ends(session.cluster, *id).is_some_and(|end| end <= session.now) {
-            actions::release(session, *id);
-            session.cluster.jobs[*id].promised = None;
-        }
-    }
-    session.reserved = reserved;
-}
-
-/// When the reservation of a job ends, if it has one. Room that is gathered for a repair has its own time.
-fn reservation_ends(cluster: &Cluster, job: JobId) -> Option<Time> {
-    let since = cluster.jobs[job].promised.filter(|_| !actions::gather::is_gathering(cluster, job))?;
-    Some(Time(since.0.saturating_add(RESERVATION_MS)))
 }
 
 /// Places that are kept where the pod they are kept for could not go any more are given back.

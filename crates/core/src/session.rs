@@ -1,6 +1,5 @@
 //! A session: the Cluster, the plugins of the configuration, and the questions actions ask.
 use std::cmp::Ordering;
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::backlog::{Backlog, Walks};
@@ -53,15 +52,8 @@ pub struct Session<'w> {
     pub(crate) cut_short: bool,
     /// A job was admitted behind those that place pods: the next cycle does.
     pub(crate) admitted_late: bool,
-    /// When a search for a way to start is made again that rests though something has happened, or nobody waits for a gang any more
-    /// that he would let down.
-    pub(crate) rests_until: Option<Time>,
-    /// Jobs with promised places, or that had some.
-    pub(crate) reserved: BTreeSet<JobId>,
     /// Plain placing has had its turn in this cycle, or never has.
     pub(crate) allocated: bool,
-    /// Nodes that are kept in this cycle for gangs that gather room.
-    pub(crate) gathered: Vec<NodeId>,
     /// Who was asked of those that wait for plain placing.
     pub(crate) walks: Walks,
     /// What is known of evictions in cycles before.
@@ -93,10 +85,7 @@ impl<'w> Session<'w> {
             searches: Searches::new(Budget::new(SEARCHES, SEARCHES_MS, outside.stopwatch)),
             cut_short: false,
             admitted_late: false,
-            rests_until: None,
-            reserved: BTreeSet::new(),
             allocated: !conf.has_action("allocate"),
-            gathered: Vec::new(),
             walks: Walks::default(),
             past: EvictionState::default(),
             backlog: Backlog::default(),
@@ -113,7 +102,8 @@ impl<'w> Session<'w> {
     /// The search for a job's places was ended before it found an answer.
     pub(crate) fn search_ended(&mut self, job: JobId, cut: Cut) {
         let short = Searches::is_cut_short(cut);
-        self.cluster.jobs[job].unsearched = short && self.searches.may_get_more();
+        let again = short && self.searches.may_get_more();
+        self.backlog.defer_placing(job, again);
         self.cut_short |= short;
     }
 

@@ -49,6 +49,24 @@ impl<'s, 'w> Statement<'s, 'w> {
         self.place(task, Status::Pending, None);
     }
 
+    /// Takes the nominations and allocations of these tasks back.
+    pub(crate) fn unplace_all(&mut self, tasks: &[TaskId]) {
+        for task in tasks {
+            if self.session.cluster.tasks[*task].node.is_some() {
+                self.unplace(*task);
+            }
+        }
+    }
+
+    /// Takes the nominations of a job back.
+    pub(crate) fn unplace_reserved(&mut self, job: JobId) {
+        for task in self.session.cluster.jobs[job].tasks.clone() {
+            if self.session.cluster.tasks[task].status == Status::Pipelined {
+                self.unplace(task);
+            }
+        }
+    }
+
     /// Evicts a task; it keeps its room until it is gone.
     pub fn evict(&mut self, task: TaskId) {
         let node = self.session.cluster.tasks[task].node;
@@ -183,8 +201,6 @@ fn nominate(session: &mut Session<'_>, task: TaskId) {
         return;
     }
     session.decisions.push(Decision::Nominate { pod: it.pod.clone(), node: node.clone() });
-    let job = it.job.filter(|_| node.is_some());
-    session.reserved.extend(job);
     session.cluster.tasks[task].nominated = node;
 }
 

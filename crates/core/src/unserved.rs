@@ -1,5 +1,5 @@
 //! Why pods wait whom no action refuses: gates, room that is being released, and actions that scheduler.conf does not have.
-use crate::actions;
+use crate::gang;
 use crate::session::Session;
 use phalanx_cluster::diagnosis::{NoEviction, Refusal};
 use phalanx_cluster::event::Phase;
@@ -46,16 +46,16 @@ fn note_missing(session: &mut Session<'_>, job: JobId, missing: &Missing) {
     if !missing.allocate && !missing.backfill {
         return;
     }
-    let (requests, best_effort) = actions::unplaced(session, job);
+    let unplaced = gang::unplaced(session, job);
     // Without enqueue, it is allocate that admits.
     let held = missing.enqueue && session.cluster.jobs[job].phase == Phase::Pending;
-    if missing.allocate && (requests || held) {
+    if missing.allocate && (unplaced.by_allocate || held) {
         if let Err(refusal) = session.job_blocked(job) {
             session.refuse(job, refusal);
         }
         session.refuse(job, Refusal::NoAction { action: "allocate" });
     }
-    if missing.backfill && best_effort {
+    if missing.backfill && unplaced.by_backfill {
         session.refuse(job, Refusal::NoAction { action: "backfill" });
     }
 }

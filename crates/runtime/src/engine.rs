@@ -266,7 +266,7 @@ impl Engine {
         let wake = outcome
             .wake
             .into_iter()
-            .chain(outcome.flush.into_iter().chain(outcome.turns).map(|time| time.max(in_a_while(now))))
+            .chain(outcome.flush.into_iter().chain(outcome.repair).map(|time| time.max(in_a_while(now))))
             .min();
         self.pace.wake_at(wake.map(|wake| started + until(now, wake)));
     }

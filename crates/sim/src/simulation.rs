@@ -226,7 +226,7 @@ impl Simulation {
         let outcome = self.scheduler.run(&mut self.cluster, self.now);
         self.session_seconds += clock() - begun;
         self.cycles += 1;
-        (self.wake, self.turn) = (outcome.wake, outcome.turns);
+        (self.wake, self.turn) = (outcome.wake, outcome.repair);
         for decision in &outcome.decisions {
             self.api_server.carry_out(decision, self.now);
         }

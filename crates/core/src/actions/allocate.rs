@@ -4,12 +4,11 @@
 //! it is ready, and its further tasks compete anew. In a queue of `dequeueStrategy: fifo` a job that cannot start holds up
 //! those behind it; what more it would like when it has started does not, nor what it lost. Source: Volcano's allocate action.
 use super::ActionDef;
-use super::gang::{self, Served};
 use super::gates;
-use super::gather;
 use super::order::{self, Line};
-use super::work::Work;
 use crate::backlog;
+use crate::gang::{self, Served, TaskQueue, repair, reserved};
+use crate::reservation;
 use crate::session::Session;
 use phalanx_cluster::Status;
 use phalanx_cluster::event::Phase;
@@ -35,17 +34,16 @@ fn run(session: &mut Session<'_>) {
     let mut jobs = session.waiting_jobs();
     jobs.retain(|job| may_be_placed(session, *job));
     jobs.sort_unstable();
-    gather::go_on(session, &jobs);
-    let unsearched = jobs.iter().filter(|job| session.cluster.jobs[**job].unsearched).count();
-    session.searches.owe(unsearched);
+    let deferred = jobs.iter().filter(|job| session.backlog.is_placing_deferred(**job)).count();
+    session.searches.owe(deferred);
     // What is to be placed of a job is found out when it is its turn.
-    let mut works: FxHashMap<JobId, Work> = FxHashMap::default();
+    let mut task_queues: FxHashMap<JobId, TaskQueue> = FxHashMap::default();
     let mut line = Line::new(session, jobs);
     for queue in session.walks.queues() {
         join_fitting(session, &mut line, queue);
     }
     while let Some(queue) = line.first_queue(session) {
-        serve_queue(session, &mut line, queue, &mut works);
+        serve_queue(session, &mut line, queue, &mut task_queues);
     }
     gates::open(session);
 }
@@ -75,15 +73,15 @@ fn admit_if_queue_takes_jobs(session: &mut Session<'_>, job: JobId) {
 fn may_be_placed(session: &mut Session<'_>, job: JobId) -> bool {
     if !is_admitted(session, job) {
         // A job that has to be admitted anew keeps no room.
-        gang::release(session, job);
+        reservation::release(session, job);
         return false;
     }
     if let Err(refusal) = session.job_blocked(job) {
-        gang::release(session, job);
+        reservation::release(session, job);
         session.refuse(job, refusal);
         return false;
     }
-    Work::is_any(session, job)
+    TaskQueue::has_requests(session, job)
 }
 
 /// Whether a job is admitted. Pods whose PodGroup does not exist count as admitted: `job_blocked` refuses them with that reason.
@@ -93,9 +91,14 @@ fn is_admitted(session: &Session<'_>, job: JobId) -> bool {
 }
 
 /// Puts the next one in line of those that waited for the same as one that was served.
-fn join_next(session: &mut Session<'_>, line: &mut Line, job: JobId, works: &mut FxHashMap<JobId, Work>) {
+fn join_next(
+    session: &mut Session<'_>,
+    line: &mut Line,
+    job: JobId,
+    task_queues: &mut FxHashMap<JobId, TaskQueue>,
+) {
     let Some(next) = backlog::try_next(session, job) else { return };
-    works.remove(&next);
+    task_queues.remove(&next);
     if may_be_placed(session, next) {
         line.push(session, next);
     }
@@ -116,15 +119,12 @@ fn serve_queue(
     session: &mut Session<'_>,
     line: &mut Line,
     queue: QueueId,
-    works: &mut FxHashMap<JobId, Work>,
+    task_queues: &mut FxHashMap<JobId, TaskQueue>,
 ) {
     if let Some(refusal) = session.overused(queue) {
         session.walks.leave(queue);
         for job in line.leave(queue) {
-            if gather::is_gathering(session.cluster, job) {
-                gang::release(session, job);
-            }
-            gang::release_idle(session, job);
+            release_if_overused(session, job);
             if session.cluster.jobs[job].counts.of(Status::Pending) > 0 {
                 session.refuse(job, refusal.clone());
             }
@@ -132,39 +132,48 @@ fn serve_queue(
         return;
     }
     let Some(job) = line.pop(session, queue) else { return };
-    let work = works.entry(job).or_insert_with(|| Work::of_requests(session, job));
+    let tasks = task_queues.entry(job).or_insert_with(|| TaskQueue::of_requests(session, job));
     let pending = |session: &Session<'_>| session.cluster.jobs[job].counts.of(Status::Pending);
     let before = pending(session);
-    if gang::serve_anew(session, job, work) == Served::MoreToDo {
+    if gang::serve(session, job, tasks) == Served::MoreToDo {
         line.push(session, job);
     }
     let in_vain = pending(session) >= before;
     if !in_vain {
-        join_next(session, line, job, works);
+        join_next(session, line, job, task_queues);
     }
     if session.walks.served(queue, job, in_vain) {
         join_fitting(session, line, queue);
     }
     if order::holds_up(session, job) {
         for behind in line.leave(queue) {
-            hold_up(session, behind, job, &mut works.remove(&behind));
+            hold_up(session, behind, job, &mut task_queues.remove(&behind));
         }
     }
 }
 
+/// Gives up what a job of a queue that has enough does not need to keep: a reservation is kept as long as resources are being
+/// released for it, for pods were evicted for that.
+fn release_if_overused(session: &mut Session<'_>, job: JobId) {
+    if repair::is_repair(session, job) || !reserved::awaits_release(session, job) {
+        reservation::release(session, job);
+    }
+    reservation::release_incomplete(session, job);
+}
+
 /// A job waits for the first of its queue. But it takes what is reserved for it: somebody may have been evicted for that. And
 /// a gang that lost members is repaired, for what it holds is of no use meanwhile.
-fn hold_up(session: &mut Session<'_>, job: JobId, first: JobId, work: &mut Option<Work>) {
+fn hold_up(session: &mut Session<'_>, job: JobId, first: JobId, tasks: &mut Option<TaskQueue>) {
     let reserved = |session: &Session<'_>| {
         session.cluster.jobs[job].counts.of(Status::Pipelined) > 0 && session.job_pipelined(job)
     };
     let broken = session.cluster.jobs[job].is_broken();
     if broken || reserved(session) {
-        let work = work.get_or_insert_with(|| Work::of_requests(session, job));
-        gang::serve_anew(session, job, work);
+        let tasks = tasks.get_or_insert_with(|| TaskQueue::of_requests(session, job));
+        gang::serve(session, job, tasks);
     }
     if !reserved(session) {
-        gang::release(session, job);
+        reservation::release(session, job);
     }
     order::hold_up(session, job, first);
 }

@@ -3,10 +3,10 @@
 //! Source: Volcano's backfill action. Unlike there, such tasks of one job are placed in one statement, so that a gang of
 //! them too is bound whole or not at all, and the queue is asked.
 use super::ActionDef;
-use super::gang::{self, Served};
 use super::order::{self, Line};
-use super::work::Work;
 use crate::backlog;
+use crate::gang::{self, Served, TaskQueue};
+use crate::reservation;
 use crate::session::Session;
 use phalanx_cluster::Status;
 use phalanx_cluster::event::Phase;
@@ -40,28 +40,28 @@ fn run(session: &mut Session<'_>) {
 fn serve_queue(session: &mut Session<'_>, line: &mut Line, queue: QueueId) {
     let mut first: Option<JobId> = None;
     while let Some(job) = line.pop(session, queue) {
-        let mut work = Work::of_best_effort(session, job);
-        if let Some(first) = first.filter(|_| !work.is_empty()) {
+        let mut tasks = TaskQueue::of_best_effort(session, job);
+        if let Some(first) = first.filter(|_| !tasks.is_empty()) {
             if session.cluster.jobs[job].is_broken() {
-                gang::serve(session, job, &mut work);
+                gang::serve(session, job, &mut tasks);
             }
             order::hold_up(session, job, first);
             continue;
         }
-        if work.is_empty() {
-            gang::release_part(session, job);
+        if tasks.is_empty() {
+            reservation::release_incomplete(session, job);
         }
-        serve(session, line, job, &mut work);
+        serve(session, line, job, &mut tasks);
         if order::holds_up(session, job) {
             first = first.or(Some(job));
         }
     }
 }
 
-fn serve(session: &mut Session<'_>, line: &mut Line, job: JobId, work: &mut Work) {
+fn serve(session: &mut Session<'_>, line: &mut Line, job: JobId, tasks: &mut TaskQueue) {
     let pending = |session: &Session<'_>| session.cluster.jobs[job].counts.of(Status::Pending);
     let before = pending(session);
-    while !work.is_empty() && gang::serve(session, job, work) == Served::MoreToDo {}
+    while !tasks.is_empty() && gang::serve(session, job, tasks) == Served::MoreToDo {}
     if pending(session) < before
         && let Some(next) = backlog::try_next(session, job)
         && session.job_blocked(next).is_ok()

@@ -1,27 +1,16 @@
 //! The table of actions: one file and one line each.
 mod allocate;
-mod attempt;
 mod backfill;
 mod enqueue;
-pub(crate) mod gang;
 mod gangpreempt;
 mod gangreclaim;
 mod gates;
-pub(crate) mod gather;
-pub(crate) mod hold;
 pub(crate) mod order;
-pub(crate) mod pack;
 mod preempt;
 mod reclaim;
 mod shuffle;
-mod start;
-pub(crate) mod together;
-pub(crate) mod work;
-pub(crate) mod yielding;
 
-pub(crate) use gang::release;
 pub(crate) use order::Heap;
-pub(crate) use work::unplaced;
 
 use crate::session::Session;
 use phalanx_framework::conf::ArgSpec;

@@ -21,7 +21,6 @@ use members::{Member, Members};
 use phalanx_cluster::diagnosis::Refusal;
 use phalanx_cluster::event::{Dequeue, Time};
 use phalanx_cluster::id::{JobId, QueueId};
-use phalanx_cluster::{Cluster, Job};
 pub(crate) use pools::Backlog;
 pub use pools::Pending;
 pub(crate) use refusals::Refusals;
@@ -215,7 +214,7 @@ fn requeue_all(session: &mut Session<'_>, waiting: Vec<JobId>, patience: Patienc
     for job in waiting {
         if let Some(requeue) = requeue(session, job, crowd) {
             park(session, job, requeue, patience);
-        } else if may_be_off(session.cluster, &session.cluster.jobs[job]) {
+        } else if may_be_off(session, job) {
             in_vain.push(job);
         }
     }
@@ -230,10 +229,11 @@ fn requeue_all(session: &mut Session<'_>, waiting: Vec<JobId>, patience: Patienc
 }
 
 /// Whether nothing and nobody depends on a job's being looked at in each cycle.
-fn may_be_off(cluster: &Cluster, job: &Job) -> bool {
+fn may_be_off(session: &Session<'_>, id: JobId) -> bool {
+    let job = &session.cluster.jobs[id];
     (!job.has_places() || job.grows())
-        && !job.had_no_turn()
-        && cluster.queues[job.queue].dequeue != Dequeue::Fifo
+        && !session.backlog.is_deferred(id)
+        && session.cluster.queues[job.queue].dequeue != Dequeue::Fifo
 }
 
 fn park(session: &mut Session<'_>, job: JobId, requeue: Requeue, patience: Patience) {

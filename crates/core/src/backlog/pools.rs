@@ -9,6 +9,7 @@ use std::collections::{BinaryHeap, VecDeque};
 
 use super::equivalence::{JobClassId, JobClasses};
 use super::refusals::Refusals;
+use crate::reservation::Reservations;
 use phalanx_cluster::diagnosis::Refusal;
 use phalanx_cluster::event::{Phase, Time};
 use phalanx_cluster::id::{Id, JobId, QueueId};
@@ -40,6 +41,10 @@ pub(super) struct Row {
     listed: bool,
     /// It was unschedulable because binds were refused.
     pub(super) denied: bool,
+    /// A search for its places was left to the next cycle, in which the job goes first.
+    placing_deferred: bool,
+    /// A search for its victims was left to the next cycle, in which the job goes first.
+    eviction_deferred: bool,
 }
 
 /// The jobs that wait, by pool, and what retries those that are not looked at in each cycle.
@@ -54,6 +59,8 @@ pub(crate) struct Backlog {
     pub(super) classes: JobClasses,
     /// Why jobs wait.
     pub(crate) refusals: Refusals,
+    /// Which jobs keep nodes across cycles.
+    pub(crate) reservations: Reservations,
     off: BinaryHeap<Reverse<(Time, JobId, u32)>>,
     backoff_classes: BinaryHeap<Reverse<(Time, JobClassId)>>,
     timers: BinaryHeap<Reverse<(Time, JobId)>>,
@@ -92,6 +99,7 @@ impl Backlog {
         for id in changes.gone {
             self.leave_class(id);
             self.refusals.clear(id);
+            self.reservations.remove(id);
             if let Some(row) = self.rows.get_mut(id.index()) {
                 *row = Row::default();
             }
@@ -113,7 +121,9 @@ impl Backlog {
 
     /// Looks at all jobs anew in the next cycle.
     pub(crate) fn begin_anew(&mut self) {
-        *self = Self { refusals: std::mem::take(&mut self.refusals), ..Self::default() };
+        let (refusals, reservations) =
+            (std::mem::take(&mut self.refusals), std::mem::take(&mut self.reservations));
+        *self = Self { refusals, reservations, ..Self::default() };
     }
 
     /// Activates unschedulable jobs of which a volume or device claim changed.
@@ -342,7 +352,40 @@ impl Backlog {
     /// Whether nothing is to be decided for a job until something of it changes.
     pub(super) fn is_settled(&self, id: JobId, job: &Job) -> bool {
         let to_admit = job.phase == Phase::Pending && job.exists;
-        job.waiting() == 0 && !to_admit && !job.had_no_turn() && self.refusals.of(id).is_empty()
+        job.waiting() == 0 && !to_admit && !self.is_deferred(id) && self.refusals.of(id).is_empty()
+    }
+
+    /// Whether a search for a job was left to the next cycle.
+    pub(crate) fn is_deferred(&self, id: JobId) -> bool {
+        let row = self.row(id);
+        row.placing_deferred || row.eviction_deferred
+    }
+
+    /// Whether a search for the places of a job was left to the next cycle.
+    pub(crate) fn is_placing_deferred(&self, id: JobId) -> bool {
+        self.row(id).placing_deferred
+    }
+
+    /// A job whose search for places was left to the next cycle has its turn. Returns whether the job is one of these.
+    pub(crate) fn take_deferred(&mut self, id: JobId) -> bool {
+        self.row(id).placing_deferred && std::mem::take(&mut self.row_mut(id).placing_deferred)
+    }
+
+    /// Whether the next cycle is to search for the places of a job first.
+    pub(crate) fn defer_placing(&mut self, id: JobId, deferred: bool) {
+        self.row_mut(id).placing_deferred = deferred;
+    }
+
+    /// Whether a search for the victims of a job was left to the next cycle.
+    pub(crate) fn is_eviction_deferred(&self, id: JobId) -> bool {
+        self.row(id).eviction_deferred
+    }
+
+    /// Whether the next cycle is to search for the victims of a job first.
+    pub(crate) fn defer_eviction(&mut self, id: JobId, deferred: bool) {
+        if self.row(id).eviction_deferred != deferred {
+            self.row_mut(id).eviction_deferred = deferred;
+        }
     }
 
     /// How many jobs are unschedulable.
@@ -361,8 +404,9 @@ impl Backlog {
         for id in self.active_jobs(cluster) {
             let job = &cluster.jobs[id];
             let waits = job.waiting() > 0 || (job.phase == Phase::Pending && job.exists);
-            let refused =
-                !self.refusals.of(id).is_empty() && (!job.has_places() || job.grows()) && !job.had_no_turn();
+            let refused = !self.refusals.of(id).is_empty()
+                && (!job.has_places() || job.grows())
+                && !self.is_deferred(id);
             match (waits, refused) {
                 (false, _) => {}
                 _ if self.is_denied(id) => pending.backoff += 1,

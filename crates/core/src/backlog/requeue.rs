@@ -27,7 +27,7 @@ impl Requeue {
 /// they are too many.
 pub(super) fn requeue(session: &Session<'_>, id: JobId, crowd: bool) -> Option<Requeue> {
     let (job, refusals) = (&session.cluster.jobs[id], session.backlog.refusals.of(id));
-    if (job.had_no_turn() && !crowd) || refusals.is_empty() {
+    if (session.backlog.is_deferred(id) && !crowd) || refusals.is_empty() {
         return None;
     }
     let stands: Option<Vec<Time>> =

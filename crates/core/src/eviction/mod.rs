@@ -34,9 +34,9 @@ use phalanx_resource::Amounts;
 use rustc_hash::FxHashMap;
 
 use crate::actions::order::{self, Line};
-use crate::actions::work::Work;
-use crate::actions::{gather, yielding};
 use crate::backlog;
+use crate::gang::TaskQueue;
+use crate::gang::{repair, takeover};
 use crate::session::Session;
 pub(crate) use dry_run::may_keep;
 use failed_searches::FailedSearches;
@@ -111,7 +111,7 @@ pub(crate) fn run(session: &mut Session<'_>, mode: EvictionMode) {
         return;
     }
     let mut planner = Planner::new(session, mode);
-    let passed_over = |job: &JobId| session.cluster.jobs[*job].passed_over;
+    let passed_over = |job: &JobId| session.backlog.is_eviction_deferred(*job);
     let (first, rest): (Vec<JobId>, Vec<JobId>) = starving.into_iter().partition(passed_over);
     // What is left in it has room without anybody's going, and is for allocate to place.
     let mut statement = session.statement();
@@ -131,7 +131,7 @@ fn starving(session: &mut Session<'_>) -> Vec<JobId> {
 
 fn starves(session: &Session<'_>, job: JobId) -> bool {
     let it = &session.cluster.jobs[job];
-    let gathers = gather::is_gathering(session.cluster, job);
+    let gathers = repair::is_repair(session, job);
     (gathers || it.counts.of(Status::Pending) > 0)
         && it.phase != Phase::Pending
         && (gathers || session.job_starving(job))
@@ -200,7 +200,7 @@ impl Planner {
                 join_next(session, &mut line, job);
             }
             // One that came late may need all there is.
-            session.cluster.jobs[job].passed_over = spent || (!whole && self.steps.are_spent());
+            session.backlog.defer_eviction(job, spent || (!whole && self.steps.are_spent()));
             session.cut_short |= !whole && self.steps.are_spent() || self.steps.ended_by_time();
             if let Err(refusal) = served {
                 session.refuse(job, refusal);
@@ -215,21 +215,21 @@ impl Planner {
     /// Serves a job with what is reserved for those that it outranks given back: a pod that only waits for its room goes
     /// before one that runs.
     fn serve_outranking(&mut self, session: &mut Session<'_>, job: JobId) -> Result<(), Refusal> {
-        let lesser = yielding::lesser(session, job);
-        if lesser.is_empty() && !gather::is_gathering(session.cluster, job) {
+        let lesser = takeover::lesser(session, job);
+        if lesser.is_empty() && !repair::is_repair(session, job) {
             return self.serve(session, job);
         }
         let lacks = |session: &Session<'_>| session.cluster.jobs[job].counts.of(Status::Pending);
         let mut statement = session.statement();
-        gather::pause(&mut statement, job);
+        repair::take_back(&mut statement, job);
         let before = lacks(statement.session());
-        let yielded = yielding::take_back(&mut statement, &lesser);
+        let yielded = takeover::take_back(&mut statement, &lesser);
         let served = self.serve(statement.session(), job);
         if lacks(statement.session()) < before {
-            let outranked = yielding::put_back(&mut statement, yielded, job);
+            let outranked = takeover::give_back(&mut statement, yielded, job);
             statement.commit(&Arc::default());
-            yielding::tell(session, &outranked, job);
-            gather::end(session, job);
+            takeover::tell(session, &outranked, job);
+            repair::end(session, job);
         }
         served
     }
@@ -237,9 +237,9 @@ impl Planner {
     /// Evicts for a job: for its gang as a whole, or for each further task.
     fn serve(&mut self, session: &mut Session<'_>, job: JobId) -> Result<(), Refusal> {
         let pending = |task: &TaskId| session.cluster.tasks[*task].status == Status::Pending;
-        let mut tasks = Work::of_requests(session, job).into_tasks();
+        let mut tasks = TaskQueue::of_requests(session, job).into_tasks();
         if tasks.is_empty() {
-            tasks = Work::of_best_effort(session, job).into_tasks();
+            tasks = TaskQueue::of_best_effort(session, job).into_tasks();
         }
         let tasks: Vec<TaskId> = tasks.into_iter().filter(pending).collect();
         if !session.job_whole(job) {

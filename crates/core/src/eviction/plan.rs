@@ -16,10 +16,10 @@ use super::mode::EvictionMode;
 use super::potential_victims::{Loss, PotentialVictims, Victim};
 use super::preemptor::Preemptor;
 use super::steps::Steps;
-use crate::actions::gang;
-use crate::actions::hold;
-use crate::actions::together::Choice;
 use crate::decision::Cause;
+use crate::gang::domain::Choice;
+use crate::gang::reserved;
+use crate::reservation;
 use crate::session::Session;
 use phalanx_cluster::diagnosis::{NoEviction, Untried};
 use phalanx_cluster::id::{ClassId, JobId, NodeId, TaskId, TermId};
@@ -161,7 +161,7 @@ pub(super) fn together(
 /// Whether a running pod of a job is protected because the job has a reservation: without the pod, victims that the job already
 /// preempted would have been evicted in vain. A preemptor that outranks the job in its queue may evict it.
 pub(super) fn keeps_reservation(session: &Session<'_>, preemptor: JobId, job: JobId) -> bool {
-    job != preemptor && hold::is_reserved(session, job) && !session.outranks(preemptor, job)
+    job != preemptor && reserved::is_reserved(session, job) && !session.outranks(preemptor, job)
 }
 
 /// Whether a victim is still one, and one for this preemptor.
@@ -387,7 +387,7 @@ impl Search<'_, '_> {
         let jobs: BTreeSet<JobId> = units.iter().flatten().map(|victim| victim.job).collect();
         for job in jobs {
             if job != self.preemptor.job && !self.session.job_pipelined(job) {
-                gang::release(self.session, job);
+                reservation::release(self.session, job);
             }
         }
     }

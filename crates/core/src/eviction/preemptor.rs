@@ -5,8 +5,8 @@ use phalanx_resource::DimId;
 use rustc_hash::FxHashSet;
 
 use super::steps::Steps;
-use crate::actions::pack;
-use crate::actions::together::Choice;
+use crate::gang::backtracking;
+use crate::gang::domain::Choice;
 use crate::session::Session;
 use crate::statement::Statement;
 use phalanx_cluster::diagnosis::{NoEviction, Refusal};
@@ -122,7 +122,7 @@ impl Preemptor {
         }
         drop(attempt);
         steps.scan(2 * statement.session().cluster.nodes.len())?;
-        for home in choice.homes(statement.session(), self.job, &self.tasks) {
+        for home in choice.nodes(statement.session(), self.job, &self.tasks) {
             let mut attempt = statement.nested();
             steps.spend(1)?;
             if !choice.begin(&mut attempt, self.job, home) {
@@ -153,8 +153,10 @@ impl Preemptor {
             return Ok(None);
         }
         let mut attempt = statement.nested();
-        if !steps.any_way(|steps| pack::fill(&mut attempt, self.job, &self.tasks, true, steps))? {
-            if !pack::is_exhaustive(attempt.session(), &self.tasks) {
+        if !steps
+            .any_way(|steps| backtracking::fill_for_reservation(&mut attempt, self.job, &self.tasks, steps))?
+        {
+            if !backtracking::is_exhaustive(attempt.session(), &self.tasks) {
                 steps.give_up();
             }
             return Ok(None);
@@ -171,7 +173,7 @@ impl Preemptor {
 
     /// Whether placing one by one may fail where there is another way.
     pub(super) fn is_intricate(&self, cluster: &Cluster) -> bool {
-        !self.single && pack::is_intricate(cluster, &self.tasks)
+        !self.single && backtracking::is_intricate(cluster, &self.tasks)
     }
 
     /// Places tasks behind those that are placed.

@@ -215,7 +215,7 @@ fn followed(test: &mut TestCluster, pod: &str) -> Time {
         if cycle.bound.contains_key(pod) || cycle.nominated.get(pod).is_some_and(Option::is_some) {
             return test.now;
         }
-        let next = outcome.wake.into_iter().chain(outcome.flush).chain(outcome.turns).min().expect("a time");
+        let next = outcome.wake.into_iter().chain(outcome.flush).chain(outcome.repair).min().expect("a time");
         test.now = Time(next.0.max(test.now.0) - 1000);
     }
     panic!("{pod} waits for ever");

@@ -33,8 +33,8 @@ pub(crate) fn no_node_is_overfull(before: &Cluster, after: &Cluster) -> TestCase
     for (id, node) in after.nodes.iter() {
         let was = &before.nodes[id];
         prop_assert!(no_worse(&node.idle, &was.idle), "idle of {}: {:?}", node.name, node.idle);
-        // A repair is promised what is not there yet.
-        if jobs_on(node).iter().any(|job| after.jobs[*job].gathers_room()) {
+        // A repair keeps nodes on which resources are still missing.
+        if jobs_on(node).iter().any(|job| after.jobs[*job].is_broken()) {
             continue;
         }
         let (now, was) = (node.future_idle(), was.future_idle());

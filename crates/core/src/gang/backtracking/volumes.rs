@@ -1,9 +1,9 @@
 //! Which volumes the claims of a gang get that have none yet.
 //!
-//! A claim takes the smallest volume that will do where its pod is placed. That may be the only one that another member's
-//! claim could have, or one that the next pod of the claim cannot reach. Whoever gets what, if claims are served in some
-//! order and each takes the first that will do of a list, there is a list and an order by which they get just that. So
-//! where there are few volumes the members are placed with each list.
+//! A claim takes the smallest volume that suits it and the node of its pod. That may be the only volume that the claim of
+//! another member could have, or one that the next pod of the claim cannot reach. For every assignment of volumes there is an
+//! order of volumes and of claims by which each claim takes the first volume that suits it, and all get just these. So
+//! where volumes are few, the members are placed with each order of volumes.
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -14,32 +14,32 @@ use phalanx_cluster::budget::Cut;
 use phalanx_cluster::id::TaskId;
 use phalanx_cluster::{Cluster, reaches};
 
-/// Lists of so many volumes are all tried: 120.
-const MOST: usize = 5;
+/// All orders of up to so many volumes are tried: 120 orders.
+const VOLUMES_MAX: usize = 5;
 
-/// Volumes times nodes that are looked at for whether lists make a difference.
-const LOOKED_AT: usize = 100_000;
+/// Volumes times nodes up to which it is looked at whether their order makes a difference.
+const COMPARED_MAX: usize = 100_000;
 
-/// Whether every way is looked at, as far as volumes go.
+/// Whether a search tries every assignment of volumes.
 pub(crate) fn is_exhaustive(session: &Session<'_>, tasks: &[TaskId]) -> bool {
     if tasks.len() < 2 {
         return true;
     }
     let volumes = candidates(session.cluster, tasks.iter().copied());
-    volumes.len() <= MOST || is_all_the_same(session.cluster, &volumes)
+    volumes.len() <= VOLUMES_MAX || order_does_not_matter(session.cluster, &volumes)
 }
 
-/// Whether it makes a difference which member comes first because of its volumes: not if each has claims of its own, and gets for
-/// them on a node whatever any other would.
+/// Whether volumes make it matter which member is placed first: not where each member has claims of its own, and gets the same
+/// volumes on a node as any other member would.
 pub(super) fn matter(cluster: &Cluster, tasks: &[TaskId]) -> bool {
     let has_volumes = |task: &&TaskId| !cluster.class_of(**task).pvcs.is_empty();
     let own = |task: &TaskId| cluster.volumes_are_own(*task);
     let with: Vec<TaskId> = tasks.iter().filter(has_volumes).copied().collect();
     !(with.is_empty()
-        || with.iter().all(own) && is_all_the_same(cluster, &candidates(cluster, with.into_iter())))
+        || with.iter().all(own) && order_does_not_matter(cluster, &candidates(cluster, with.into_iter())))
 }
 
-/// Looks for a way to place the items, with each list of volumes in turn.
+/// Searches for places with each order of volumes.
 pub(super) fn in_each_order(
     statement: &mut Statement<'_, '_>,
     items: &[Item],
@@ -47,9 +47,9 @@ pub(super) fn in_each_order(
 ) -> Result<bool, Cut> {
     let tasks = items.iter().flat_map(|item| &item.tasks).copied();
     let volumes = candidates(statement.session().cluster, tasks);
-    let orders = if is_all_the_same(statement.session().cluster, &volumes) {
+    let orders = if order_does_not_matter(statement.session().cluster, &volumes) {
         vec![Vec::new()]
-    } else if volumes.len() > MOST {
+    } else if volumes.len() > VOLUMES_MAX {
         vec![Vec::new(), widest_first(statement.session().cluster, volumes)]
     } else {
         orders(volumes)
@@ -66,7 +66,7 @@ pub(super) fn in_each_order(
     found
 }
 
-/// Volumes that claims of tasks could get, where there is a choice.
+/// The volumes among which claims of these tasks have a choice.
 fn candidates(cluster: &Cluster, tasks: impl Iterator<Item = TaskId>) -> Vec<Arc<str>> {
     let claims = tasks.flat_map(|task| &cluster.class_of(task).pvcs);
     let open: BTreeSet<_> = claims.copied().filter(|claim| cluster.volumes().waits(*claim)).collect();
@@ -80,9 +80,9 @@ fn candidates(cluster: &Cluster, tasks: impl Iterator<Item = TaskId>) -> Vec<Arc
     volumes
 }
 
-/// Whether no node can use two of these that are unlike, as with local disks: then it makes no difference which one is given first.
-fn is_all_the_same(cluster: &Cluster, volumes: &[Arc<str>]) -> bool {
-    if volumes.len() * cluster.nodes.len() > LOOKED_AT {
+/// Whether no node reaches two of these volumes that differ, as with local disks: then their order makes no difference.
+fn order_does_not_matter(cluster: &Cluster, volumes: &[Arc<str>]) -> bool {
+    if volumes.len() * cluster.nodes.len() > COMPARED_MAX {
         return false;
     }
     let alike = |of: &[&Arc<str>]| of.windows(2).all(|two| cluster.volumes().are_alike(two[0], two[1]));
@@ -92,7 +92,7 @@ fn is_all_the_same(cluster: &Cluster, volumes: &[Arc<str>]) -> bool {
     })
 }
 
-/// All orders, the given one first.
+/// All orders of the volumes, the given one first.
 fn orders(volumes: Vec<Arc<str>>) -> Vec<Vec<Arc<str>>> {
     if volumes.len() < 2 {
         return vec![volumes];
@@ -105,7 +105,7 @@ fn orders(volumes: Vec<Arc<str>>) -> Vec<Vec<Arc<str>>> {
     (0..volumes.len()).flat_map(with_first).collect()
 }
 
-/// Those first that the most nodes can use.
+/// The volumes, those first that the most nodes reach.
 fn widest_first(cluster: &Cluster, mut volumes: Vec<Arc<str>>) -> Vec<Arc<str>> {
     let width = |name: &Arc<str>| {
         let terms = cluster.volumes().nodes_of(name);

@@ -1,35 +1,35 @@
-//! A second look at a gang that did not fit one by one, and one by one is not as good as any way.
+//! Strategy *backtracking*: a depth-first search over the ways to place a gang that differ.
 //!
-//! Taking the best node for each member can lose: small members spread over the nodes that a large one needs whole, or take
-//! what the queue may have while two others would have made the gang. Here those that fit the fewest nodes come first, the
-//! fullest nodes are filled first, and a place that leads nowhere is taken back: a depth-first search over all ways that
-//! differ. Where members look at who is where, they are tried in any order ([`around`]). On a small cluster a *no* is
-//! therefore true; on a large one the search ends after so many steps, always at the same point.
-mod around;
+//! The best node for each member can be wrong for the gang: small members spread over the nodes that a large one needs whole,
+//! or take what the queue may have while two other members would have made the gang. Here members that fit the fewest nodes
+//! come first, the fullest nodes are filled first, and a place that leads nowhere is taken back. Where constraints of members
+//! refer to other pods, the members are tried in any order ([`interdependent`]).
+//!
+//! Guarantees: on a small cluster a refusal is exact; on a larger one the search ends with its budget of steps, always at the
+//! same point.
+mod interdependent;
 mod volumes;
 
 use phalanx_resource::Amounts;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use std::cmp::Reverse;
-use std::sync::Arc;
 
-use super::start;
+use super::{Goal, Request, reserved};
 use crate::session::Session;
 use crate::statement::Statement;
-use around::Around;
+use interdependent::InterdependentSearch;
 use phalanx_cluster::budget::{Budget, Cut};
 use phalanx_cluster::id::{ClaimId, JobId, NodeId, TaskId};
 use phalanx_cluster::{Class, Cluster, Node, Status};
 use phalanx_framework::placement::Fit;
 pub(crate) use volumes::is_exhaustive;
 
-/// Nodes that are looked at in the time that such a question takes.
-const SCANNED: usize = 16;
+/// Nodes that are filtered by their resources in the time of one step.
+const FILTERED_PER_STEP: usize = 16;
 
-/// Whether placing tasks one by one, each on its best node, may fail where there is another way. It cannot if they are all
-/// alike and look at nothing but what is on each node, nor if they have only one term: then any place that is left is as
-/// good as any other, or nobody's.
+/// Whether the greedy strategy may fail though there are places. It cannot where all tasks are equal and depend on nothing but
+/// each node itself, nor where they carry one term only: then one place that is left is as good as another.
 pub(crate) fn is_intricate(cluster: &Cluster, tasks: &[TaskId]) -> bool {
     let class = |task: &TaskId| cluster.tasks[*task].class;
     let Some(first) = tasks.first() else { return false };
@@ -47,7 +47,8 @@ fn is_like(cluster: &Cluster, one: TaskId, other: TaskId) -> bool {
     has_volumes(one) && has_volumes(other) && cluster.asks_of(one) == cluster.asks_of(other)
 }
 
-/// Whether a search may find places where one by one has found none. Asked of each gang that waits, so nothing is made for it.
+/// Whether a search may find places where the greedy strategy found none. Every gang that waits is asked, so the answer allocates
+/// nothing.
 pub(crate) fn may_help(session: &Session<'_>, tasks: &[TaskId]) -> bool {
     let cluster = &*session.cluster;
     let Some(first) = tasks.first() else { return false };
@@ -62,72 +63,61 @@ fn required_spread(class: &Class) -> usize {
     class.carried.spread.iter().filter(|spread| spread.required).count()
 }
 
-/// Places a gang if there is any way to do so, and commits it: all at once or, with `later`, also where room is being
-/// released. False when there is no way, and when one by one is as good.
-pub(crate) fn place_whole(
-    session: &mut Session<'_>,
-    job: JobId,
-    tasks: &[TaskId],
-    later: bool,
+/// Places a gang if there is any way to do so.
+pub(super) fn find(
+    statement: &mut Statement<'_, '_>,
+    request: Request,
+    members: &[TaskId],
 ) -> Result<bool, Cut> {
-    let queue = session.cluster.jobs[job].queue;
+    let session = statement.session();
+    let queue = session.cluster.jobs[request.job].queue;
     let allowed = |item: &Item| session.allocatable(queue, item.tasks[0]).is_ok();
-    if !may_help(session, tasks) || !items(session, tasks).iter().any(allowed) {
+    if !may_help(session, members) || !items(session, members).iter().any(allowed) {
         return Ok(false);
     }
-    let mut steps = session.searches.part(job);
-    let mut statement = session.statement();
-    let goal = Goal { job, later };
-    let found = fill_for(goal, &mut statement, tasks, &mut steps);
-    if found == Ok(true) {
-        start::at_once(&mut statement, job);
-        commit(statement, job);
-    } else {
-        drop(statement);
+    let mut steps = session.searches.part(request.job);
+    let found = fill(statement, request, members, &mut steps);
+    if found == Ok(true) && reserved::is_reserved(statement.session(), request.job) {
+        reserved::start_waiting(statement, request.job);
     }
-    session.searches.give_back(&steps);
+    statement.session().searches.give_back(&steps);
     found
 }
 
-/// Leaves a way in which the job can start in the statement, if there is any; with `later`, it counts room that is being
-/// released.
-pub(crate) fn fill(
+/// Leaves a way to reserve places for a job in the statement, if there is any.
+pub(crate) fn fill_for_reservation(
     statement: &mut Statement<'_, '_>,
     job: JobId,
-    tasks: &[TaskId],
-    later: bool,
+    members: &[TaskId],
     steps: &mut Budget,
 ) -> Result<bool, Cut> {
-    fill_for(Goal { job, later }, statement, tasks, steps)
+    fill(statement, Request { job, goal: Goal::Reserve }, members, steps)
 }
 
-fn fill_for(
-    goal: Goal,
+fn fill(
     statement: &mut Statement<'_, '_>,
-    tasks: &[TaskId],
+    request: Request,
+    members: &[TaskId],
     steps: &mut Budget,
 ) -> Result<bool, Cut> {
-    for task in tasks {
-        if statement.session().cluster.tasks[*task].node.is_some() {
-            statement.unplace(*task);
-        }
-    }
+    statement.unplace_all(members);
     let session = statement.session();
-    steps.spend(session.cluster.nodes.len() / SCANNED)?;
-    let mut items = items(session, tasks);
-    let nodes = nodes(session, &items, goal.later);
+    steps.spend(session.cluster.nodes.len() / FILTERED_PER_STEP)?;
+    let mut items = items(session, members);
+    let nodes = nodes(session, &items, request.goal);
     steps.spend(items.len() * nodes.len())?;
     sort_hardest_first(session, &mut items, &nodes);
-    if looks_around(statement.session().cluster, &items) {
+    if are_interdependent(statement.session().cluster, &items) {
         return volumes::in_each_order(statement, &items, |statement| {
-            Around::new(goal, statement.session().cluster, &items, &nodes, steps).run(statement)
+            InterdependentSearch::new(request, statement.session().cluster, &items, &nodes, steps)
+                .run(statement)
         });
     }
-    Search { goal, items: &items, nodes: &nodes, steps }.run(statement)
+    Search { request, items: &items, nodes: &nodes, steps }.run(statement)
 }
 
-/// Whether places of some depend on where others are.
-fn looks_around(cluster: &Cluster, items: &[Item]) -> bool {
+/// Whether the nodes that take a member depend on where other members are.
+fn are_interdependent(cluster: &Cluster, items: &[Item]) -> bool {
     let looks = |item: &Item| {
         let class = cluster.class_of(item.tasks[0]);
         let shared = !class.pvcs.is_empty() || cluster.tasks[item.tasks[0]].claims.is_some();
@@ -136,45 +126,29 @@ fn looks_around(cluster: &Cluster, items: &[Item]) -> bool {
     items.iter().any(looks)
 }
 
-/// What a search is for.
-#[derive(Clone, Copy)]
-struct Goal {
-    job: JobId,
-    /// Room that is being released counts.
-    later: bool,
-}
-
-impl Goal {
-    fn is_met(self, session: &Session<'_>) -> bool {
-        session.job_ready(self.job) || (self.later && session.job_whole(self.job))
+impl Request {
+    /// Whether a search may end: the gang has what the goal asks for, whatever plugins let it keep less.
+    fn is_whole(self, session: &Session<'_>) -> bool {
+        session.job_ready(self.job) || (self.goal == Goal::Reserve && session.job_whole(self.job))
     }
 
-    /// Whether the job's queue may have one more task.
+    /// Whether the queue of the job may have one more task.
     fn allows(self, session: &Session<'_>, task: TaskId) -> bool {
         session.allocatable(session.cluster.jobs[self.job].queue, task).is_ok()
     }
 
-    /// Gives a task a node, if that has room and is unlike those that were tried.
+    /// Gives a task a node. Returns false when the node has no room, or is like one that was tried.
     fn place(self, statement: &mut Statement<'_, '_>, task: TaskId, node: NodeId, tried: &[NodeId]) -> bool {
         match statement.session().room(task, node, tried) {
             Some(Fit::Idle) => statement.allocate(task, node),
-            Some(Fit::FutureIdle) if self.later => statement.pipeline(task, node),
+            Some(Fit::FutureIdle) if self.goal == Goal::Reserve => statement.pipeline(task, node),
             _ => return false,
         }
         true
     }
 }
 
-pub(crate) fn commit(mut statement: Statement<'_, '_>, job: JobId) {
-    let why = Arc::default();
-    if statement.session().job_ready(job) {
-        statement.commit(&why);
-    } else {
-        statement.commit_reserved(&why);
-    }
-}
-
-/// Tasks that no rule can tell apart, in the order in which they are served.
+/// Tasks that no rule can tell apart, in the order in which they are placed.
 struct Item {
     tasks: Vec<TaskId>,
 }
@@ -184,9 +158,9 @@ fn items(session: &Session<'_>, tasks: &[TaskId]) -> Vec<Item> {
     let mut items: Vec<Item> = Vec::new();
     for task in tasks {
         let cluster = &*session.cluster;
-        // A claim that tasks have in common makes them others than those that ask for as much.
+        // Tasks that share a claim differ from tasks that request as much.
         let common: SmallVec<[ClaimId; 2]> = cluster.claims_in_common(*task).collect();
-        // Claims of its own are told by what they ask for, not by their names.
+        // Claims of one task only are compared by what they request, not by their names.
         let asks = (
             cluster.asks_of(*task),
             cluster.devices_of(*task),
@@ -202,8 +176,8 @@ fn items(session: &Session<'_>, tasks: &[TaskId]) -> Vec<Item> {
     items
 }
 
-/// Nodes that may have room for any of the items, at once or with `later` at some time, those with the least left first.
-fn nodes(session: &Session<'_>, items: &[Item], later: bool) -> Vec<NodeId> {
+/// Nodes whose resources fit any of the items, those with the least idle resources first.
+fn nodes(session: &Session<'_>, items: &[Item], goal: Goal) -> Vec<NodeId> {
     let cluster = &*session.cluster;
     let requests: Vec<&Amounts> = items.iter().map(|item| cluster.request_of(item.tasks[0])).collect();
     let mut most = Amounts::new();
@@ -214,8 +188,9 @@ fn nodes(session: &Session<'_>, items: &[Item], later: bool) -> Vec<NodeId> {
         let share = |(dim, idle): (_, i64)| idle.max(0) as f64 / most.get(dim).max(1) as f64;
         (cluster.nodes[node].idle.iter().map(share).sum::<f64>() * 1e6) as i64
     };
-    let fits = |node: &Node, request: &Amounts| {
-        if later { node.fits_later(request) } else { node.fits_now(request) }
+    let fits = |node: &Node, request: &Amounts| match goal {
+        Goal::Start => node.fits_now(request),
+        Goal::Reserve => node.fits_later(request),
     };
     let mut nodes: Vec<NodeId> = cluster
         .nodes
@@ -227,7 +202,7 @@ fn nodes(session: &Session<'_>, items: &[Item], later: bool) -> Vec<NodeId> {
     nodes
 }
 
-/// Those that the fewest nodes have room for first, then those that ask for the most.
+/// Sorts items: those that the fewest nodes take come first, then those that request the most.
 fn sort_hardest_first(session: &mut Session<'_>, items: &mut [Item], nodes: &[NodeId]) {
     let mut keys: FxHashMap<TaskId, (usize, Reverse<i64>)> = FxHashMap::default();
     for item in &*items {
@@ -244,9 +219,9 @@ struct Frame {
     item: usize,
     /// Which of the item's tasks.
     at: usize,
-    /// The next node to try. Alike tasks take nodes in order, so that no way is tried twice.
+    /// The next node to try. Equal tasks take nodes in order, so that no way is tried twice.
     cursor: usize,
-    /// Nodes that were tried: another that is like one of them is as good, that is, as bad.
+    /// Nodes that were tried: a node like one of these would fail as well.
     tried: SmallVec<[NodeId; 8]>,
     placed: Option<TaskId>,
 }
@@ -258,14 +233,14 @@ impl Frame {
 }
 
 struct Search<'a> {
-    goal: Goal,
+    request: Request,
     items: &'a [Item],
     nodes: &'a [NodeId],
     steps: &'a mut Budget,
 }
 
 impl Search<'_> {
-    /// Leaves a way in which the job can start in the statement.
+    /// Leaves places that meet the request in the statement.
     fn run(&mut self, statement: &mut Statement<'_, '_>) -> Result<bool, Cut> {
         let mut frames = vec![Frame::of(0, 0, 0)];
         while let Some(frame) = frames.last_mut() {
@@ -273,7 +248,7 @@ impl Search<'_> {
                 statement.unplace(task);
             }
             if self.place_next(statement, frame)? {
-                if self.goal.is_met(statement.session()) {
+                if self.request.is_whole(statement.session()) {
                     return Ok(true);
                 }
                 let next = self.after(frame);
@@ -297,14 +272,14 @@ impl Search<'_> {
     fn place_next(&mut self, statement: &mut Statement<'_, '_>, frame: &mut Frame) -> Result<bool, Cut> {
         let Some(item) = self.items.get(frame.item) else { return Ok(false) };
         let task = item.tasks[frame.at];
-        if !self.goal.allows(statement.session(), task) {
+        if !self.request.allows(statement.session(), task) {
             return Ok(false);
         }
         while frame.cursor < self.nodes.len() {
             self.steps.spend(1)?;
             let node = self.nodes[frame.cursor];
             frame.cursor += 1;
-            if self.goal.place(statement, task, node, &frame.tried) {
+            if self.request.place(statement, task, node, &frame.tried) {
                 frame.tried.push(node);
                 frame.placed = Some(task);
                 return Ok(true);
@@ -317,7 +292,7 @@ impl Search<'_> {
     fn leave_out_rest(&self, session: &Session<'_>, frame: &mut Frame) -> bool {
         let next = frame.item + 1;
         let Some(rest) = self.items.get(next..).filter(|rest| !rest.is_empty()) else { return false };
-        let job = &session.cluster.jobs[self.goal.job];
+        let job = &session.cluster.jobs[self.request.job];
         let placed = job.counts.ready() + job.counts.of(Status::Pipelined);
         let left: usize = rest.iter().map(|item| item.tasks.len()).sum();
         if (placed as usize) + left < job.min_member as usize {

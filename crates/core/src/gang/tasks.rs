@@ -1,17 +1,17 @@
-//! What there is to be placed of a job, in which order.
+//! The tasks of a job that wait for nodes, in the order in which they are placed.
 use crate::session::Session;
 use phalanx_cluster::id::{JobId, TaskId};
 use phalanx_cluster::{Cluster, Job, Role, Status};
 
-/// The tasks of a job that wait, in the order in which they are served.
+/// Hands out the tasks of a job in order.
 #[derive(Debug)]
-pub(crate) struct Work {
+pub(crate) struct TaskQueue {
     tasks: Vec<TaskId>,
     next: usize,
 }
 
-impl Work {
-    /// Tasks with requests, and behind them those without that their gang needs to be whole.
+impl TaskQueue {
+    /// Tasks with requests, and behind them tasks without requests that their gang needs to be whole.
     pub(crate) fn of_requests(session: &Session<'_>, job: JobId) -> Self {
         let cluster = &*session.cluster;
         let it = &cluster.jobs[job];
@@ -25,8 +25,8 @@ impl Work {
         Self { tasks: required_first(cluster, it, tasks), next: 0 }
     }
 
-    /// Whether there are any.
-    pub(crate) fn is_any(session: &Session<'_>, job: JobId) -> bool {
+    /// Whether a task with requests waits.
+    pub(crate) fn has_requests(session: &Session<'_>, job: JobId) -> bool {
         let cluster = &*session.cluster;
         waiting(cluster, &cluster.jobs[job]).any(|task| !cluster.class_of(task).best_effort)
     }
@@ -40,15 +40,15 @@ impl Work {
         Self { tasks, next: 0 }
     }
 
-    /// Tasks without requests; none when they are too few to make the gang, for allocate has tried the rest.
+    /// Tasks without requests; none when these are too few to make the gang, for allocate has tried the other tasks.
     pub(crate) fn of_best_effort(session: &Session<'_>, job: JobId) -> Self {
         let cluster = &*session.cluster;
         let it = &cluster.jobs[job];
         let (mut tasks, others): (Vec<_>, Vec<_>) =
             waiting(cluster, it).partition(|task| cluster.class_of(*task).best_effort);
         let nominated = |task: &&TaskId| cluster.tasks[**task].status == Status::Pipelined;
-        let have_place = it.counts.ready() as usize + others.iter().filter(nominated).count();
-        if have_place + tasks.len() < it.min_member as usize {
+        let have_nodes = it.counts.ready() as usize + others.iter().filter(nominated).count();
+        if have_nodes + tasks.len() < it.min_member as usize {
             tasks.clear();
         }
         sort(session, &mut tasks);
@@ -60,27 +60,24 @@ impl Work {
         self.tasks
     }
 
+    /// Whether all tasks were handed out.
     pub(crate) fn is_empty(&self) -> bool {
         self.left() == 0
     }
 
-    /// How many were not handed out yet.
+    /// How many tasks were not handed out yet.
     pub(crate) fn left(&self) -> usize {
         self.tasks.len() - self.next
     }
 
-    /// How many were.
-    pub(crate) fn at(&self) -> usize {
-        self.next
-    }
-
-    /// Hands those out again that came behind so many.
-    pub(crate) fn go_back(&mut self, at: usize) {
-        self.next = at;
+    /// Hands out all tasks once more that wait for a node.
+    pub(crate) fn restart(&mut self, session: &Session<'_>) {
+        self.tasks.retain(|task| session.cluster.tasks[*task].is_schedulable());
+        self.next = 0;
     }
 }
 
-impl Iterator for Work {
+impl Iterator for TaskQueue {
     type Item = TaskId;
 
     fn next(&mut self) -> Option<TaskId> {
@@ -101,22 +98,31 @@ fn needs_best_effort(cluster: &Cluster, job: &Job) -> bool {
     job.counts.ready() + with_requests < job.min_member || job.roles.iter().any(|role| role.min > 0)
 }
 
-/// Whether tasks wait that allocate is to place, and whether some wait for backfill alone.
-pub(crate) fn unplaced(session: &Session<'_>, job: JobId) -> (bool, bool) {
+/// Which actions the tasks of a job wait for.
+pub(crate) struct Unplaced {
+    /// Tasks wait that `allocate` places.
+    pub(crate) by_allocate: bool,
+    /// Tasks wait that only `backfill` places.
+    pub(crate) by_backfill: bool,
+}
+
+/// Which actions the tasks of a job wait for.
+pub(crate) fn unplaced(session: &Session<'_>, job: JobId) -> Unplaced {
     let (cluster, job) = (&*session.cluster, &session.cluster.jobs[job]);
     let mut best_effort = false;
     let mut requests = false;
     for task in waiting(cluster, job) {
         *(if cluster.class_of(task).best_effort { &mut best_effort } else { &mut requests }) = true;
     }
-    (requests, best_effort && !(requests && needs_best_effort(cluster, job)))
+    let by_backfill = best_effort && !(requests && needs_best_effort(cluster, job));
+    Unplaced { by_allocate: requests, by_backfill }
 }
 
 fn sort(session: &Session<'_>, tasks: &mut [TaskId]) {
     tasks.sort_by(|a, b| session.task_order(*a, *b));
 }
 
-/// The same tasks, those ahead that a role needs for its minimum: others must not take their room.
+/// Puts tasks ahead that a role needs for its minimum: other tasks must not take their resources.
 fn required_first(cluster: &Cluster, job: &Job, tasks: Vec<TaskId>) -> Vec<TaskId> {
     if !job.asks_roles() {
         return tasks;

@@ -1,0 +1,145 @@
+//! The gang planner: finds nodes for enough members of a job to start, for all of them in one Statement or for none.
+//!
+//! [`serve`] tries the [`STRATEGIES`] in order, first for a start on idle resources, then for a reservation of resources that
+//! are being released. Each goal is tried without the reservations of other jobs before any of them is taken over. One
+//! function commits the first plan that is found ([`commit`]).
+pub(crate) mod backtracking;
+pub(crate) mod domain;
+mod greedy;
+mod planner;
+pub(crate) mod repair;
+pub(crate) mod reserved;
+pub(crate) mod takeover;
+mod tasks;
+
+use std::sync::Arc;
+
+use phalanx_cluster::Status;
+use phalanx_cluster::budget::Cut;
+use phalanx_cluster::diagnosis::Refusal;
+use phalanx_cluster::id::JobId;
+
+use crate::session::Session;
+use crate::statement::Statement;
+use greedy::Greedy;
+use planner::Planner;
+pub(crate) use tasks::{TaskQueue, unplaced};
+
+/// How serving a job ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Served {
+    /// The job has what it needs to start, and more tasks that compete with other jobs.
+    MoreToDo,
+    /// There is nothing more to do for the job in this cycle.
+    Done,
+}
+
+/// What a plan is to reach.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Goal {
+    /// Enough members to start are on idle resources.
+    Start,
+    /// Enough members have nodes, where resources that are being released count as idle.
+    Reserve,
+}
+
+/// The gang to plan, and what for.
+#[derive(Clone, Copy)]
+pub(crate) struct Request {
+    job: JobId,
+    goal: Goal,
+}
+
+impl Request {
+    /// Whether the job has what the goal asks for.
+    fn is_met(self, session: &Session<'_>) -> bool {
+        session.job_ready(self.job) || (self.goal == Goal::Reserve && session.job_pipelined(self.job))
+    }
+}
+
+/// One way to find nodes for a gang. It leaves the places of the members in the Statement where it returns true.
+struct Strategy {
+    /// Whether the strategy compares many ways; then it is not repeated while its last failure stands.
+    searches: bool,
+    find: fn(&mut Planner<'_>, &mut Statement<'_, '_>, Request) -> Result<bool, Cut>,
+}
+
+/// The strategies, in the order in which they are tried. Each says in its file what it guarantees.
+static STRATEGIES: [Strategy; 4] = [
+    Strategy { searches: false, find: |_, statement, request| Ok(reserved::find(statement, request)) },
+    Strategy { searches: false, find: |planner, statement, request| Ok(planner.greedy(statement, request)) },
+    Strategy {
+        searches: true,
+        find: |planner, statement, request| {
+            let members = planner.members(statement);
+            domain::find(statement, request, &members)
+        },
+    },
+    Strategy {
+        searches: true,
+        find: |planner, statement, request| {
+            let members = planner.members(statement);
+            backtracking::find(statement, request, &members)
+        },
+    },
+];
+
+/// Gives a job nodes: a gang that cannot start is planned as a whole, a job that can start gets a node for its next task.
+pub(crate) fn serve(session: &mut Session<'_>, job: JobId, queue: &mut TaskQueue) -> Served {
+    let deferred = session.backlog.take_deferred(job);
+    session.searches.serve(job, deferred);
+    if session.job_ready(job) {
+        return grow(session, job, queue);
+    }
+    if reserved::is_settled(session, job) {
+        refuse_reserved(session, job, None, Vec::new());
+        return Served::Done;
+    }
+    let mut planner = Planner::new(job, queue);
+    match planner.plan(session) {
+        Some(planned) => planner.end_planned(session, planned),
+        None => planner.end_refused(session),
+    }
+}
+
+/// Gives a job that can start a node for its next task.
+fn grow(session: &mut Session<'_>, job: JobId, queue: &mut TaskQueue) -> Served {
+    let mut greedy = Greedy::default();
+    let mut statement = session.statement();
+    greedy.place_queue(&mut statement, job, queue);
+    commit(statement, job);
+    let placed = greedy.placed();
+    refuse_all(session, job, greedy.into_refusals());
+    if placed == 0 || queue.is_empty() { Served::Done } else { Served::MoreToDo }
+}
+
+/// Commits a plan: a job that is ready is bound, the places of any other job become its reservation.
+fn commit(mut statement: Statement<'_, '_>, job: JobId) {
+    let why = Arc::default();
+    if statement.session().job_ready(job) {
+        statement.commit(&why);
+    } else {
+        statement.commit_reserved(&why);
+    }
+}
+
+/// Notes what a job with a reservation waits for: what a plugin says, or the resources of its places. A job that may keep less
+/// than it needs, and got nothing, waits for what refused it.
+fn refuse_reserved(
+    session: &mut Session<'_>,
+    job: JobId,
+    not_ready: Option<Refusal>,
+    refusals: Vec<Refusal>,
+) {
+    let reserved = session.cluster.jobs[job].counts.of(Status::Pipelined);
+    match not_ready {
+        None if reserved == 0 => refuse_all(session, job, refusals),
+        not_ready => session.refuse(job, not_ready.unwrap_or(Refusal::Reserved(reserved))),
+    }
+}
+
+fn refuse_all(session: &mut Session<'_>, job: JobId, refusals: Vec<Refusal>) {
+    for refusal in refusals {
+        session.refuse(job, refusal);
+    }
+}

@@ -1,0 +1,203 @@
+//! Tries the strategies for one gang, and notes what came of it.
+use std::sync::Arc;
+
+use phalanx_cluster::budget::Cut;
+use phalanx_cluster::diagnosis::Refusal;
+use phalanx_cluster::id::{JobId, TaskId};
+
+use super::greedy::{Greedy, GreedyPass};
+use super::{Goal, Request, STRATEGIES, Served, Strategy, TaskQueue};
+use super::{commit, refuse_all, refuse_reserved, repair, reserved, takeover};
+use crate::reservation;
+use crate::searches::Searches;
+use crate::session::Session;
+use crate::statement::Statement;
+
+/// Plans one gang.
+pub(super) struct Planner<'q> {
+    job: JobId,
+    /// The tasks that the greedy strategy places, in order.
+    queue: &'q mut TaskQueue,
+    /// What the greedy strategy came to without a takeover, once it has run.
+    greedy: Option<GreedyPass>,
+    /// All members, for the strategies that search; empty until the first of them asks.
+    members: Arc<[TaskId]>,
+    /// Steps of the searches for a way to start the gang at once, if any was made.
+    start_steps: Option<u64>,
+    /// Why the last search that was ended before it had an answer was ended.
+    cut: Option<Cut>,
+}
+
+/// A plan that was committed.
+pub(super) struct Planned {
+    goal: Goal,
+    /// Jobs whose reservations the plan takes over.
+    outranked: Vec<JobId>,
+    /// Why the job may not start though it has its places, where a plugin tells.
+    not_ready: Option<Refusal>,
+}
+
+impl<'q> Planner<'q> {
+    pub(super) fn new(job: JobId, queue: &'q mut TaskQueue) -> Self {
+        Self { job, queue, greedy: None, members: Arc::default(), start_steps: None, cut: None }
+    }
+
+    /// Commits the first plan that is found.
+    pub(super) fn plan(&mut self, session: &mut Session<'_>) -> Option<Planned> {
+        let mut statement = session.statement();
+        repair::take_back(&mut statement, self.job);
+        for goal in [Goal::Start, Goal::Reserve] {
+            let request = Request { job: self.job, goal };
+            let Some(outranked) = self.find(&mut statement, request) else { continue };
+            let not_ready = statement.session().not_ready(self.job);
+            commit(statement, self.job);
+            return Some(Planned { goal, outranked, not_ready });
+        }
+        None
+    }
+
+    /// Tries all strategies, then with reservations of other jobs taken over. Returns the jobs that lose some.
+    fn find(&mut self, statement: &mut Statement<'_, '_>, request: Request) -> Option<Vec<JobId>> {
+        if STRATEGIES.iter().any(|strategy| self.try_one(statement, request, strategy)) {
+            return Some(Vec::new());
+        }
+        self.find_by_takeover(statement, request)
+    }
+
+    fn try_one(&mut self, statement: &mut Statement<'_, '_>, request: Request, strategy: &Strategy) -> bool {
+        if strategy.searches && !may_find(statement.session(), request) {
+            return false;
+        }
+        let before = statement.session().searches.left();
+        let mut attempt = statement.nested();
+        let found = (strategy.find)(self, &mut attempt, request);
+        if found == Ok(true) {
+            attempt.keep();
+            return true;
+        }
+        drop(attempt);
+        self.cut = found.err().or(self.cut);
+        if strategy.searches && request.goal == Goal::Start {
+            let steps = before.saturating_sub(statement.session().searches.left());
+            *self.start_steps.get_or_insert(0) += steps;
+        }
+        false
+    }
+
+    /// Takes over the reservations of as few jobs as it takes, by the greedy strategy; then, for a gang without a reservation
+    /// of its own, those of all by the strategies that search.
+    fn find_by_takeover(
+        &mut self,
+        statement: &mut Statement<'_, '_>,
+        request: Request,
+    ) -> Option<Vec<JobId>> {
+        let lesser = takeover::lesser(statement.session(), self.job);
+        let (mut count, mut more) = (1, 1);
+        while count <= lesser.len() {
+            self.queue.restart(statement.session());
+            statement.session().searches.spend(self.job, self.queue.left()).ok()?;
+            let found = self.find_over(statement, &lesser[..count], |planner, statement| {
+                Ok(Greedy::default().run(statement, planner.job, planner.queue).reached(request))
+            });
+            if found.is_some() {
+                return found;
+            }
+            count = if count == lesser.len() { count + 1 } else { lesser.len().min(count + more) };
+            more *= 2;
+        }
+        if lesser.is_empty() || reserved::is_reserved(statement.session(), self.job) {
+            return None;
+        }
+        let searches = STRATEGIES.iter().filter(|strategy| strategy.searches);
+        searches.into_iter().find_map(|strategy| {
+            self.find_over(statement, &lesser, |planner, statement| {
+                (strategy.find)(planner, statement, request)
+            })
+        })
+    }
+
+    /// Finds places with the reservations of these jobs taken back, and gives back those that still fit. Returns the jobs that
+    /// lose some.
+    fn find_over(
+        &mut self,
+        statement: &mut Statement<'_, '_>,
+        lesser: &[JobId],
+        find: impl FnOnce(&mut Self, &mut Statement<'_, '_>) -> Result<bool, Cut>,
+    ) -> Option<Vec<JobId>> {
+        let mut attempt = statement.nested();
+        let taken = takeover::take_back(&mut attempt, lesser);
+        if !find(self, &mut attempt).unwrap_or(false) {
+            return None;
+        }
+        let outranked = takeover::give_back(&mut attempt, taken, self.job);
+        attempt.keep();
+        Some(outranked)
+    }
+
+    /// All members without a node of their own, those without requests last.
+    pub(super) fn members(&mut self, statement: &mut Statement<'_, '_>) -> Arc<[TaskId]> {
+        if self.members.is_empty() {
+            self.members = TaskQueue::of_all(statement.session(), self.job).into_tasks().into();
+        }
+        Arc::clone(&self.members)
+    }
+
+    /// The greedy strategy. It runs once: where it found places that have to be released, these are taken for a reservation.
+    pub(super) fn greedy(&mut self, statement: &mut Statement<'_, '_>, request: Request) -> bool {
+        if let Some(pass) = &self.greedy {
+            return pass.repeat(statement, request);
+        }
+        let pass = Greedy::default().run(statement, self.job, self.queue);
+        self.greedy.insert(pass).reached(request)
+    }
+
+    /// The gang has a plan.
+    pub(super) fn end_planned(mut self, session: &mut Session<'_>, planned: Planned) -> Served {
+        repair::end(session, self.job);
+        takeover::tell(session, &planned.outranked, self.job);
+        let refusals = self.greedy.take().map(GreedyPass::into_refusals).unwrap_or_default();
+        if planned.goal == Goal::Reserve {
+            refuse_reserved(session, self.job, planned.not_ready, refusals);
+            match self.cut.filter(|cut| Searches::is_cut_short(*cut)) {
+                Some(cut) => session.search_ended(self.job, cut),
+                None => self.note_failure(session),
+            }
+            return Served::Done;
+        }
+        refuse_all(session, self.job, refusals);
+        self.queue.restart(session);
+        if self.queue.is_empty() { Served::Done } else { Served::MoreToDo }
+    }
+
+    fn note_failure(&self, session: &mut Session<'_>) {
+        let (news, now) = (session.cluster.news(), session.now);
+        if let Some(steps) = self.start_steps {
+            session.backlog.reservations.note_failure(self.job, steps, news, now);
+        }
+    }
+
+    /// No strategy found places: a gang that lost members keeps room for them, any other gang gives up its reservation.
+    pub(super) fn end_refused(self, session: &mut Session<'_>) -> Served {
+        let mut refusals = self.greedy.map(GreedyPass::into_refusals).unwrap_or_default();
+        if let Some(cut) = self.cut {
+            session.search_ended(self.job, cut);
+            refusals.push(Refusal::Search(cut));
+        }
+        if !repair::keep_places(session, self.job) {
+            reservation::release(session, self.job);
+        }
+        refuse_all(session, self.job, refusals);
+        Served::Done
+    }
+}
+
+/// Whether a search may find what it did not find before, or resources that are being released.
+fn may_find(session: &Session<'_>, request: Request) -> bool {
+    match request.goal {
+        Goal::Start => {
+            let reservations = &session.backlog.reservations;
+            !reservations.failure_stands(request.job, session.cluster.news(), session.now)
+        }
+        Goal::Reserve => session.cluster.nodes.iter().any(|(_, node)| !node.releasing.is_zero()),
+    }
+}

@@ -1,0 +1,169 @@
+//! Repairs: a running gang that lost members keeps nodes for the members that find no place, until enough resources are free.
+//!
+//! Resources that come free little by little would otherwise always go to new jobs that ask for less, and what the rest of the
+//! gang holds would be of no use. The node is nominated like any other, and is the one that lacks the least: no other pod is
+//! placed there as long as resources are missing. Such a reservation lasts ten minutes and then pauses for ten, takes a tenth
+//! of the nodes at most, stays within what the queue is to have, and keeps no pod from being evicted for the gang.
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use super::TaskQueue;
+use crate::session::Session;
+use crate::statement::Statement;
+use phalanx_cluster::diagnosis::Refusal;
+use phalanx_cluster::id::{JobId, NodeId, TaskId};
+use phalanx_cluster::{Cluster, Status};
+
+/// Of so many nodes, one may be kept for repairs.
+const NODES_PER_KEPT: usize = 10;
+/// Nodes that are looked at in the time of one step.
+const NODES_PER_STEP: usize = 4;
+
+/// Whether a gang keeps nodes for a repair.
+pub(crate) fn is_repair(session: &Session<'_>, job: JobId) -> bool {
+    session.backlog.reservations.is_repair(job) && session.cluster.jobs[job].counts.of(Status::Pipelined) > 0
+}
+
+/// Takes the places of a repair back, so that its members are placed where there is room.
+pub(crate) fn take_back(statement: &mut Statement<'_, '_>, job: JobId) {
+    if is_repair(statement.session(), job) {
+        statement.unplace_reserved(job);
+    }
+}
+
+/// The gang has other places than those that were kept for a repair.
+pub(crate) fn end(session: &mut Session<'_>, job: JobId) {
+    session.backlog.reservations.end_repair(job);
+}
+
+/// Keeps nodes for what a running gang lacks. Returns false when the gang is whole, has had its ten minutes, or there are no
+/// such nodes: then it keeps none.
+pub(super) fn keep_places(session: &mut Session<'_>, job: JobId) -> bool {
+    if session.backlog.reservations.is_paused(job, session.now) {
+        return false;
+    }
+    let is_broken = session.cluster.jobs[job].is_broken();
+    let Some(nodes) = is_broken.then(|| reserve(session, job)).flatten() else {
+        end(session, job);
+        return false;
+    };
+    session.backlog.reservations.begin_repair(job, session.now);
+    tell(session, job, nodes);
+    true
+}
+
+/// Reserves a node for each member that has none. Returns those nodes on which resources are missing.
+fn reserve(session: &mut Session<'_>, job: JobId) -> Option<Vec<NodeId>> {
+    let mut kept = Kept { all: kept_for_repairs(session), lacking: Vec::new() };
+    let mut statement = session.statement();
+    take_back(&mut statement, job);
+    for task in TaskQueue::of_requests(statement.session(), job).into_tasks() {
+        if statement.session().job_pipelined(job) {
+            break;
+        }
+        if statement.session().cluster.tasks[task].status == Status::Pending {
+            let node = node_for(statement.session(), task, &mut kept)?;
+            statement.pipeline(task, node);
+        }
+    }
+    if kept.lacking.is_empty() || !may_keep(statement.session(), job) {
+        return None;
+    }
+    statement.commit(&Arc::default());
+    Some(kept.lacking)
+}
+
+/// Nodes that are kept for repairs.
+struct Kept {
+    all: BTreeSet<NodeId>,
+    /// Nodes of this gang on which resources are missing.
+    lacking: Vec<NodeId>,
+}
+
+/// The nodes that are kept for the repairs of all gangs.
+fn kept_for_repairs(session: &Session<'_>) -> BTreeSet<NodeId> {
+    let cluster = &*session.cluster;
+    let jobs = session.backlog.reservations.repairs();
+    let tasks = jobs.flat_map(|job| &cluster.jobs[job].tasks).map(|task| &cluster.tasks[*task]);
+    tasks.filter(|task| task.status == Status::Pipelined).filter_map(|task| task.node).collect()
+}
+
+/// Whether the gang is whole with its places, and its queue within what it is to have.
+fn may_keep(session: &Session<'_>, job: JobId) -> bool {
+    session.job_pipelined(job) && session.overused(session.cluster.jobs[job].queue).is_none()
+}
+
+fn tell(session: &mut Session<'_>, job: JobId, mut nodes: Vec<NodeId>) {
+    nodes.sort_unstable();
+    nodes.dedup();
+    let first = nodes.iter().map(|node| session.cluster.nodes[*node].name.clone()).min();
+    if let Some(first) = first {
+        session.refuse(job, Refusal::Gathering { first, nodes: nodes.len() as u32 });
+    }
+}
+
+/// A node with room for a task, else one that is kept from now on.
+fn node_for(session: &mut Session<'_>, task: TaskId, kept: &mut Kept) -> Option<NodeId> {
+    let job = session.cluster.tasks[task].job?;
+    session.allocatable(session.cluster.jobs[job].queue, task).ok()?;
+    let node = match session.spot(task) {
+        Some(spot) => spot.node,
+        None if requests_resources_only(session.cluster, task) => {
+            session.searches.spend(job, session.cluster.nodes.len() / NODES_PER_STEP).ok()?;
+            let node = node_that_lacks_least(session, task)?;
+            kept.lacking.push(node);
+            node
+        }
+        None => return None,
+    };
+    kept.all.insert(node);
+    (kept.all.len() <= (session.cluster.nodes.len() / NODES_PER_KEPT).max(1)).then_some(node)
+}
+
+/// Whether resources are all that a task needs of a node: whether ports, volumes and other pods admit it later is not known.
+fn requests_resources_only(cluster: &Cluster, task: TaskId) -> bool {
+    let class = cluster.class_of(task);
+    let alone = class.carried.is_empty() && cluster.terms.outward(class).next().is_none();
+    alone
+        && class.pvcs.is_empty()
+        && class.constraints.host_ports.is_empty()
+        && class.constraints.disks.is_empty()
+        && cluster.tasks[task].claims.is_none()
+}
+
+/// The node that is kept for a task already, else the one that lacks the least, and could have enough.
+fn node_that_lacks_least(session: &mut Session<'_>, task: TaskId) -> Option<NodeId> {
+    let Session { cluster, tiers, placement, .. } = session;
+    let it = &cluster.tasks[task];
+    let admits = placement.admits(cluster, tiers, it.class);
+    let may = |node: &NodeId| admits(*node) && cluster.nodes[*node].exists && could_fit(cluster, task, *node);
+    let known = it.nominated.as_ref().and_then(|name| cluster.node_named(name)).filter(&may);
+    let lack = |node: NodeId| {
+        let room = cluster.nodes[node].future_idle();
+        let share = |(dim, asked): (_, i64)| {
+            let missing = (asked - room.get(dim)).max(0);
+            (i128::from(missing) * 1_000_000 / i128::from(asked.max(1))) as i64
+        };
+        cluster.request_of(task).iter().map(share).max().unwrap_or(0)
+    };
+    known.or_else(|| {
+        let nodes = cluster.nodes.ids().filter(&may);
+        nodes.min_by_key(|node| (lack(*node), cluster.nodes[*node].name.clone()))
+    })
+}
+
+/// Whether a node would have room if all pods of other jobs ended. A node on which another job has a reservation is not kept:
+/// the other job would lose its place and evict for it again.
+fn could_fit(cluster: &Cluster, task: TaskId, node: NodeId) -> bool {
+    let (it, node) = (&cluster.tasks[task], &cluster.nodes[node]);
+    let mut room = node.future_idle();
+    for other in node.tasks.iter().map(|other| &cluster.tasks[*other]).filter(|other| other.job != it.job) {
+        if other.status == Status::Pipelined {
+            return false;
+        }
+        if other.status.is_allocated() {
+            room.add(&cluster.classes[other.class].request);
+        }
+    }
+    cluster.request_of(task).fits(&room)
+}
