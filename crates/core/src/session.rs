@@ -7,7 +7,7 @@ use crate::backlog::{Backlog, Walks};
 use crate::decision::{Decision, Prepare};
 use crate::eviction::EvictionState;
 use crate::searches::Searches;
-use crate::statement::{Entry, Statement};
+use crate::statement::{Operation, Statement};
 use phalanx_cluster::budget::{Budget, Cut, Stopwatch};
 use phalanx_cluster::diagnosis::{QueueFault, Refusal};
 use phalanx_cluster::event::Time;
@@ -43,7 +43,7 @@ pub struct Session<'w> {
     /// When the cycle began.
     pub now: Time,
     pub(crate) placement: &'w mut NodeRanking,
-    pub(crate) log: Vec<Entry>,
+    pub(crate) log: Vec<Operation>,
     /// Who takes from whom in open statements.
     pub(crate) takings: Vec<(JobId, JobId)>,
     pub(crate) decisions: Vec<Decision>,
