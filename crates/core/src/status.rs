@@ -127,7 +127,7 @@ fn close_group(session: &mut Session<'_>, id: JobId, verdict: &Verdict, stamp: &
         verdict.gang == Gang::Short && verdict.message.is_some() && job.phase != Phase::Pending;
     cluster.set_phase(id, next_phase(job, terminating(cluster, job), unschedulable));
     let job = &mut cluster.jobs[id];
-    let change = Change::of(job, verdict);
+    let change = StatusWrite::of(job, verdict);
     if job.kind == JobKind::Solo
         || (same_counts(&counts(job), &job.written) && change.is_made(&job.written.conditions))
     {
@@ -251,12 +251,12 @@ impl Call<'_> {
 }
 
 /// What a verdict makes of a PodGroup's conditions.
-struct Change<'a> {
+struct StatusWrite<'a> {
     put: Option<Call<'a>>,
     drop: Option<&'static str>,
 }
 
-impl<'a> Change<'a> {
+impl<'a> StatusWrite<'a> {
     fn of(job: &Job, verdict: &'a Verdict) -> Self {
         if verdict.gang == Gang::Short {
             let call = |message| Call { kind: UNSCHEDULABLE, reason: verdict.reason, message: Some(message) };
