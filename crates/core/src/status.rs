@@ -15,14 +15,14 @@ const SCHEDULED: &str = Condition::SCHEDULED;
 
 /// The parts of a message a job's pods and conditions share.
 struct Verdict {
-    gang: Gang,
+    gang: GangState,
     message: Option<Arc<str>>,
     reason: &'static str,
 }
 
 /// How far a gang is from its minimum.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Gang {
+enum GangState {
     /// Enough members have a node.
     Ready,
     /// Enough members have a node, if those that terminate count, and no other member waits for one. The phase and the conditions
@@ -34,16 +34,16 @@ enum Gang {
     Short,
 }
 
-impl Gang {
+impl GangState {
     fn of(session: &Session<'_>, id: JobId) -> Self {
         let job = &session.cluster.jobs[id];
         // A PodGroup that cannot be read has no minimum that it could miss.
         if job.invalid.is_none() && session.job_ready(id) {
-            return Gang::Ready;
+            return GangState::Ready;
         }
         let terminating = terminating(session.cluster, job);
         let counts = terminating > 0 && job.waiting() == 0 && scheduled(job) + terminating >= job.min_member;
-        if job.invalid.is_none() && counts { Gang::Terminating } else { Gang::Short }
+        if job.invalid.is_none() && counts { GangState::Terminating } else { GangState::Short }
     }
 }
 
@@ -83,10 +83,10 @@ pub(crate) fn close(session: &mut Session<'_>, cycle: u64) {
 }
 
 fn judge(session: &mut Session<'_>, id: JobId) -> Verdict {
-    let gang = Gang::of(session, id);
+    let gang = GangState::of(session, id);
     let job = &session.cluster.jobs[id];
     let short = job.waiting() == 0 && job.counts.valid() < job.min_member && !has_ended(job);
-    if gang == Gang::Short && job.exists && short && job.phase != Phase::Pending {
+    if gang == GangState::Short && job.exists && short && job.phase != Phase::Pending {
         let refusal = Refusal::NotEnoughTasks { found: job.counts.valid(), wanted: job.min_member };
         session.refuse(id, refusal);
     }
@@ -124,7 +124,7 @@ fn close_group(session: &mut Session<'_>, id: JobId, verdict: &Verdict, stamp: &
         return;
     }
     let unschedulable =
-        verdict.gang == Gang::Short && verdict.message.is_some() && job.phase != Phase::Pending;
+        verdict.gang == GangState::Short && verdict.message.is_some() && job.phase != Phase::Pending;
     cluster.set_phase(id, next_phase(job, terminating(cluster, job), unschedulable));
     let job = &mut cluster.jobs[id];
     let change = StatusWrite::of(job, verdict);
@@ -135,7 +135,7 @@ fn close_group(session: &mut Session<'_>, id: JobId, verdict: &Verdict, stamp: &
     }
     let told = job.written.conditions.iter().find(|condition| &*condition.kind == UNSCHEDULABLE);
     let (group, uid) = (job.key.clone(), job.uid.clone());
-    if let Some(message) = verdict.message.as_ref().filter(|_| verdict.gang == Gang::Short)
+    if let Some(message) = verdict.message.as_ref().filter(|_| verdict.gang == GangState::Short)
         && told.is_none_or(|told| !says_the_same(&told.message, message))
     {
         let (group, uid) = (group.clone(), uid.clone());
@@ -258,11 +258,11 @@ struct StatusWrite<'a> {
 
 impl<'a> StatusWrite<'a> {
     fn of(job: &Job, verdict: &'a Verdict) -> Self {
-        if verdict.gang == Gang::Short {
+        if verdict.gang == GangState::Short {
             let call = |message| Call { kind: UNSCHEDULABLE, reason: verdict.reason, message: Some(message) };
             return Self { put: verdict.message.as_ref().map(call), drop: Some(SCHEDULED) };
         }
-        if verdict.gang == Gang::Terminating || job.counts.total() == 0 {
+        if verdict.gang == GangState::Terminating || job.counts.total() == 0 {
             return Self { put: None, drop: None };
         }
         let reason = "tasks in gang are ready to be scheduled";
