@@ -48,14 +48,14 @@ impl GangState {
 }
 
 /// What all new conditions of a cycle share.
-struct Stamp {
+struct ConditionClock {
     now: Time,
     transition: Arc<str>,
     /// Kinds and reasons: thousands of conditions have the same few.
     words: Vec<Arc<str>>,
 }
 
-impl Stamp {
+impl ConditionClock {
     fn new(now: Time, cycle: u64) -> Self {
         Self { now, transition: format!("{cycle}").into(), words: Vec::new() }
     }
@@ -71,7 +71,7 @@ impl Stamp {
 
 /// Decides what to write.
 pub(crate) fn close(session: &mut Session<'_>, cycle: u64) {
-    let mut stamp = Stamp::new(session.now, cycle);
+    let mut stamp = ConditionClock::new(session.now, cycle);
     for job in session.active_jobs() {
         let verdict = judge(session, job);
         close_group(session, job, &verdict, &mut stamp);
@@ -117,7 +117,7 @@ fn solo_text(refusals: &[Refusal], texts: Vec<String>, dims: &phalanx_resource::
 
 // ---------------------------------------------------------------- PodGroups
 
-fn close_group(session: &mut Session<'_>, id: JobId, verdict: &Verdict, stamp: &mut Stamp) {
+fn close_group(session: &mut Session<'_>, id: JobId, verdict: &Verdict, stamp: &mut ConditionClock) {
     let Session { cluster, decisions, .. } = session;
     let job = &cluster.jobs[id];
     if !job.exists {
@@ -238,7 +238,7 @@ impl Call<'_> {
             && says_the_same(&condition.message, message)
     }
 
-    fn made(&self, stamp: &mut Stamp) -> Condition {
+    fn made(&self, stamp: &mut ConditionClock) -> Condition {
         Condition {
             kind: stamp.word(self.kind),
             status: true,
@@ -276,7 +276,7 @@ impl<'a> StatusWrite<'a> {
             && self.drop.is_none_or(|kind| of(kind).is_none())
     }
 
-    fn make(&self, conditions: &[Condition], stamp: &mut Stamp) -> Vec<Condition> {
+    fn make(&self, conditions: &[Condition], stamp: &mut ConditionClock) -> Vec<Condition> {
         let mut conditions = conditions.to_vec();
         if let Some(call) = &self.put {
             match conditions.iter_mut().find(|old| *old.kind == *call.kind) {
