@@ -54,7 +54,7 @@ struct Profile {
 
 /// What changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Change {
+pub enum TermChange {
     /// Of a term, in one domain.
     Domain(TermId, u32),
     /// Of a term, in every domain.
@@ -100,7 +100,7 @@ pub struct Terms {
     /// There has been a term.
     active: bool,
     namespaces: FxHashMap<Arc<str>, Labels>,
-    log: Log<Change>,
+    log: Log<TermChange>,
     clock: Stamp,
     /// The clock when a topology came or went last.
     made: Stamp,
@@ -223,7 +223,7 @@ impl Terms {
     }
 
     /// What changed since a cursor; `None` when that is not known any more.
-    pub fn changes(&self, cursor: u64) -> Option<&[Change]> {
+    pub fn changes(&self, cursor: u64) -> Option<&[TermChange]> {
         self.log.since(cursor)
     }
 

@@ -12,7 +12,7 @@ use super::equivalence::{JobClass, JobClassId, JobClasses};
 use super::pools::Backlog;
 use phalanx_cluster::event::{Key, Time};
 use phalanx_cluster::id::{JobId, QueueId, Slots, TermId, TopologyId};
-use phalanx_cluster::{Change, Cluster, Terms};
+use phalanx_cluster::{TermChange, Cluster, Terms};
 
 /// Classes of a block before it is cut in two.
 const FULL: usize = 512;
@@ -401,9 +401,9 @@ impl CapacityIndexes {
         let mut risen: Option<Vec<TermId>> = changes.map(|_| Vec::new());
         for change in changes.into_iter().flatten() {
             match change {
-                Change::Domain(..) => {}
-                Change::Term(id) => risen.iter_mut().for_each(|list| list.push(*id)),
-                Change::All => risen = None,
+                TermChange::Domain(..) => {}
+                TermChange::Term(id) => risen.iter_mut().for_each(|list| list.push(*id)),
+                TermChange::All => risen = None,
             }
         }
         if risen.as_ref().is_some_and(Vec::is_empty) {
