@@ -61,7 +61,7 @@ pub use pdb::{Budgets, Pdb};
 pub use pdbs::Pdbs;
 pub use queue::{Queue, Rendered};
 pub use task::{Counts, Hold, Refused, Status, Task};
-pub use terms::{Carried, TermChange, Held, SpreadTerm, Tally, Terms};
+pub use terms::{Carried, Held, SpreadTerm, Tally, TermChange, Terms};
 pub use tree::{Part, ROOT, Sums};
 pub use usage::{Newcomers, Usage};
 pub use volumes::{Demand, Got, Problem, Pvc, Volumes, Want, reaches, solve};

@@ -3,7 +3,7 @@ use std::sync::Arc;
 
 use super::term::{News, What, held};
 use super::topology::Shift;
-use super::{TermChange, Profile, Terms};
+use super::{Profile, TermChange, Terms};
 use crate::id::{NodeId, ProfileId, TermId};
 use crate::label::Labels;
 use crate::{Class, Hold, Node};

@@ -12,7 +12,7 @@ use super::equivalence::{JobClass, JobClassId, JobClasses};
 use super::pools::Backlog;
 use phalanx_cluster::event::{Key, Time};
 use phalanx_cluster::id::{JobId, QueueId, Slots, TermId, TopologyId};
-use phalanx_cluster::{TermChange, Cluster, Terms};
+use phalanx_cluster::{Cluster, TermChange, Terms};
 
 /// Classes of a block before it is cut in two.
 const FULL: usize = 512;

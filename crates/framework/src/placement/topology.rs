@@ -8,7 +8,7 @@ use super::buckets::NodeBuckets;
 use super::rating::{AttributeVerdict, in_millionths};
 use crate::plugin::NodeRules;
 use phalanx_cluster::id::{NodeId, TopologyId};
-use phalanx_cluster::{TermChange, Class, Cluster};
+use phalanx_cluster::{Class, Cluster, TermChange};
 
 /// What the rules by topology domain say of the nodes with an attribute set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
