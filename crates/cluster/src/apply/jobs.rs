@@ -9,7 +9,7 @@ use crate::priorities::Follower;
 use crate::{Cluster, Job, JobKind, Role};
 
 /// What a PodGroup asks for, in the Cluster's terms.
-struct Asks<'a> {
+struct GroupSpec<'a> {
     queue: &'a Arc<str>,
     min_resources: Option<Amounts>,
     min_devices: Amounts,
@@ -81,7 +81,7 @@ impl Cluster {
             info.min_resources.as_ref().map(|list| self.device_amounts(list)).unwrap_or_default();
         let quota_request = info.min_resources.as_ref().map(|list| self.quota_amounts(list));
         let priority = self.priority(None, info.priority_class.as_deref());
-        let asks = Asks { queue: &name, min_resources, min_devices, quota_request, priority };
+        let asks = GroupSpec { queue: &name, min_resources, min_devices, quota_request, priority };
         let job = &self.jobs[id];
         // Of another UID, it is another object: what was known of the one before says nothing about it.
         let first = !job.exists || job.uid != info.uid;
@@ -101,7 +101,7 @@ impl Cluster {
             self.jobs[id].priority_class = info.priority_class;
             self.follow_class(Follower::Job(id), true);
         }
-        let Asks { min_resources, min_devices, quota_request, priority, .. } = asks;
+        let GroupSpec { min_resources, min_devices, quota_request, priority, .. } = asks;
         let job = &mut self.jobs[id];
         job.exists = true;
         job.uid = info.uid;
@@ -139,7 +139,7 @@ impl Cluster {
     }
 
     /// Whether a job is already all that its PodGroup says, but for the status.
-    fn is_spec(&self, job: &Job, info: &PodGroupInfo, asks: &Asks<'_>) -> bool {
+    fn is_spec(&self, job: &Job, info: &PodGroupInfo, asks: &GroupSpec<'_>) -> bool {
         let least = |role: &Role| {
             let of_role = info.min_task_member.iter().rev().find(|(name, _)| *name == role.name);
             of_role.map_or(0, |(_, min)| *min)
