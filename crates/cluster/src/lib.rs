@@ -55,7 +55,7 @@ pub use devices::{DevicesOf, Local, Need, Shared, Wanted, is_part};
 pub use givers::Equals;
 pub use grouping::GroupWait;
 pub use job::{Job, JobKind, NoWay, Role};
-pub use likeness::{Asks, DeviceLike, Member};
+pub use likeness::{DeviceLike, Member, RequestKey};
 pub use node::{Node, Stamp, Taken};
 pub use pdb::{Budgets, Pdb};
 pub use pdbs::Pdbs;

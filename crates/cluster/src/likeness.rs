@@ -19,7 +19,7 @@ pub type Member = (JobId, u32);
 
 /// What a task asks of nodes.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Asks {
+pub enum RequestKey {
     /// What its class says, and what tells that from an earlier class of the same id.
     Class(ClassId, u64),
     /// The same but for the names of its volume claims, which are its own.
@@ -60,10 +60,10 @@ pub enum DeviceLike {
 
 impl Cluster {
     /// What a task asks of nodes, besides devices.
-    pub fn asks_of(&self, task: TaskId) -> Asks {
+    pub fn asks_of(&self, task: TaskId) -> RequestKey {
         let id = self.tasks[task].class;
         let class = &self.classes[id];
-        self.own_volumes(class).map_or(Asks::Class(id, class.serial.0), |claims| Asks::Own {
+        self.own_volumes(class).map_or(RequestKey::Class(id, class.serial.0), |claims| RequestKey::Own {
             request: class.request.clone(),
             constraints: Arc::new(Constraints { volumes: Vec::new(), ..(*class.constraints).clone() }),
             profile: class.profile,

@@ -16,7 +16,7 @@ use phalanx_cluster::annotation::Annotations;
 use phalanx_cluster::diagnosis::Refusal;
 use phalanx_cluster::event::{Phase, Time};
 use phalanx_cluster::id::{ClassId, Id, JobId, QueueId, Slots, TermId};
-use phalanx_cluster::{Asks, Cluster, Counts, DeviceLike, JobKind};
+use phalanx_cluster::{Cluster, Counts, DeviceLike, JobKind, RequestKey};
 
 /// Jobs that wait for the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -36,7 +36,7 @@ impl Id for JobClassId {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Run {
     /// Requests and constraints.
-    pub(super) asks: Asks,
+    pub(super) asks: RequestKey,
     /// Claims to devices.
     pub(super) devices: Box<[DeviceLike]>,
     /// The pods wait behind a scheduling gate.
