@@ -61,7 +61,7 @@ impl Use {
 
 /// What a claim that has no volume yet was promised.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Choice {
+pub(crate) struct AssumedVolume {
     /// The node of the tasks that use it.
     pub node: NodeId,
     /// What it gets.
@@ -92,7 +92,7 @@ pub struct Pvc {
     pub on: FxHashMap<NodeId, Use>,
     /// The same in sum.
     pub used: Use,
-    pub(crate) choice: Option<Choice>,
+    pub(crate) choice: Option<AssumedVolume>,
     /// Changes with what rules for its pods depend on, besides `used`.
     pub stamp: Stamp,
     /// Classes that name it.
