@@ -64,7 +64,7 @@ pub use task::{Counts, Hold, Refused, Status, Task};
 pub use terms::{Carried, Held, SpreadTerm, Tally, TermChange, Terms};
 pub use tree::{Part, ROOT, Sums};
 pub use usage::{Newcomers, Usage};
-pub use volumes::{Demand, Got, Problem, Pvc, Volumes, Want, reaches, solve};
+pub use volumes::{ClaimDemand, Got, Problem, Pvc, Volumes, Want, reaches, solve};
 
 pub(crate) use class::ClassKey;
 pub(crate) use log::Log;

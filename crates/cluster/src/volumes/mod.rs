@@ -16,7 +16,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 pub(crate) use choice::Chosen;
 use space::Piece;
-pub use wants::{Demand, Problem, Want, reaches, solve};
+pub use wants::{ClaimDemand, Problem, Want, reaches, solve};
 
 use super::likeness::Member;
 use super::likeness::{VolumeLike, Watchers};

@@ -32,7 +32,7 @@ pub enum Problem {
 
 /// What a claim asks of the node.
 #[derive(Clone, Debug)]
-pub enum Demand {
+pub enum ClaimDemand {
     /// That its volume can be reached from there.
     Reach(Arc<VolumeInfo>),
     /// That it is this node: the volume is being made for it.
@@ -230,7 +230,7 @@ impl Volumes {
     }
 
     /// What a claim of a pod asks of the node.
-    pub fn need(&self, id: PvcId, named: &PodVolume) -> Result<Demand, Problem> {
+    pub fn need(&self, id: PvcId, named: &PodVolume) -> Result<ClaimDemand, Problem> {
         let claim = &self.pvcs[id];
         let Some(info) = &claim.info else {
             return Err(if named.owner.is_some() { Problem::NotMade } else { Problem::Missing });
@@ -240,7 +240,7 @@ impl Volumes {
         }
         let volume = |name: &Arc<str>| {
             let volume = self.volumes.get(name).map(|volume| volume.info.clone());
-            volume.map(Demand::Reach).ok_or_else(|| Problem::Lost(name.clone()))
+            volume.map(ClaimDemand::Reach).ok_or_else(|| Problem::Lost(name.clone()))
         };
         match (&info.volume, &claim.choice) {
             _ if info.lost => Err(Problem::Lost(info.volume.clone().unwrap_or_default())),
@@ -248,21 +248,21 @@ impl Volumes {
             (Some(name), _) if info.bound => volume(name),
             (Some(_), _) => Err(Problem::Immediate),
             (None, Some(choice)) => {
-                choice.got.volume.as_ref().map_or(Ok(Demand::On(choice.node, id)), volume)
+                choice.got.volume.as_ref().map_or(Ok(ClaimDemand::On(choice.node, id)), volume)
             }
             (None, None) => self.unbound(id, info),
         }
     }
 
-    fn unbound(&self, id: PvcId, info: &PvcInfo) -> Result<Demand, Problem> {
+    fn unbound(&self, id: PvcId, info: &PvcInfo) -> Result<ClaimDemand, Problem> {
         let class: Option<&StorageClassInfo> = self.classes.get(&info.class);
         match class {
             None if info.class.is_empty() => Err(Problem::Immediate),
             None => Err(Problem::NoClass(info.class.clone())),
             Some(class) if !class.waits => Err(Problem::Immediate),
             Some(_) => match &info.selected_node {
-                Some(node) => Ok(Demand::At(node.clone())),
-                None => self.want(id).map(Demand::Volume).ok_or(Problem::Immediate),
+                Some(node) => Ok(ClaimDemand::At(node.clone())),
+                None => self.want(id).map(ClaimDemand::Volume).ok_or(Problem::Immediate),
             },
         }
     }
