@@ -70,7 +70,7 @@ impl Device {
 
 /// Nodes that share devices; everywhere without terms.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Domain {
+pub struct DeviceDomain {
     pub terms: Option<Vec<NodeTerm>>,
     pub stock: Stock,
     devices: Vec<DeviceName>,
@@ -107,7 +107,7 @@ pub struct Devices {
     table: FxHashMap<DeviceName, Device>,
     /// The devices of each node, by name.
     local: FxHashMap<NodeId, Vec<DeviceName>>,
-    domains: Vec<Domain>,
+    domains: Vec<DeviceDomain>,
     /// What is asked of the domains.
     shared: Stock,
     /// Slices, classes or nodes changed: stocks are made anew before the next cycle.

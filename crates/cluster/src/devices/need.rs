@@ -3,7 +3,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
 use super::stock::Had;
-use super::{Claim, Domain, Place, ShapeId, Shapes, Stock};
+use super::{Claim, DeviceDomain, Place, ShapeId, Shapes, Stock};
 use crate::diagnosis::Unfit;
 use crate::event::{ClaimAllocation, NodeTerm};
 use crate::id::TaskId;
@@ -83,7 +83,7 @@ pub struct Shared {
     kept: Vec<Shapes>,
     left_out: Option<Arc<str>>,
     /// Sets of nodes that share devices.
-    pub domains: Vec<Domain>,
+    pub domains: Vec<DeviceDomain>,
     asked: Stock,
 }
 
@@ -100,7 +100,7 @@ impl Shared {
 }
 
 /// The devices that a node shares with others, with all that is asked of these.
-pub(super) fn visible(domains: &[Domain], asked: &Stock, node: &Node) -> Stock {
+pub(super) fn visible(domains: &[DeviceDomain], asked: &Stock, node: &Node) -> Stock {
     let mut stock = asked.clone();
     let matches = |terms: &Vec<NodeTerm>| terms.iter().any(|term| node_term_matches(term, node));
     for domain in domains.iter().filter(|domain| domain.terms.as_ref().is_none_or(matches)) {

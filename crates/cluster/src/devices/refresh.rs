@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
-use super::{Device, Devices, Domain, Place, ShapeId, Shapes, Slice, Stock};
+use super::{Device, DeviceDomain, Devices, Place, ShapeId, Shapes, Slice, Stock};
 use crate::event::{DeviceClassInfo, DeviceInfo, DeviceName, LeftOut, NodeTerm, SliceInfo, SliceNodes};
 use crate::id::{ClaimId, JobId, NodeId};
 use crate::{Cluster, Hold};
@@ -249,10 +249,10 @@ pub(super) fn whereabouts<'a>(slices: impl Iterator<Item = &'a Slice>) -> [Shape
     [on_nodes, elsewhere]
 }
 
-fn domain(domains: &mut Vec<Domain>, terms: Option<&Vec<NodeTerm>>) -> Place {
+fn domain(domains: &mut Vec<DeviceDomain>, terms: Option<&Vec<NodeTerm>>) -> Place {
     let known = domains.iter().position(|domain| domain.terms.as_ref() == terms);
     Place::Domain(known.unwrap_or_else(|| {
-        domains.push(Domain { terms: terms.cloned(), stock: Stock::default(), devices: Vec::new() });
+        domains.push(DeviceDomain { terms: terms.cloned(), stock: Stock::default(), devices: Vec::new() });
         domains.len() - 1
     }))
 }
