@@ -68,7 +68,7 @@ pub(super) struct Place {
 }
 
 #[derive(Clone, Debug, Default, PartialEq)]
-struct Domain {
+struct TopologyDomain {
     value: Arc<str>,
     /// Nodes with the value.
     nodes: u32,
@@ -83,7 +83,7 @@ pub struct Topology {
     /// Its terms.
     pub(super) terms: Vec<TermId>,
     nodes: Vec<Option<Place>>,
-    domains: Vec<Domain>,
+    domains: Vec<TopologyDomain>,
     /// Domains with nodes that count.
     counting: u32,
     free: Vec<u32>,
@@ -190,7 +190,7 @@ impl Topology {
 
     fn new_domain(&mut self, value: &Arc<str>, version: Stamp) -> u32 {
         self.version = version;
-        let domain = Domain { value: value.clone(), ..Domain::default() };
+        let domain = TopologyDomain { value: value.clone(), ..TopologyDomain::default() };
         let id = if let Some(id) = self.free.pop() {
             self.domains[id as usize] = domain;
             id
