@@ -266,8 +266,13 @@ impl CapacityIndex {
         self.pending = Some(Pending { delta, since: cycle });
     }
 
-    fn next(&mut self, known: Known<'_>, cursor: &mut Cursor, search: &Search<'_>) -> Option<JobClassId> {
-        let Known { cluster, classes } = known;
+    fn next(
+        &mut self,
+        known: ClassesView<'_>,
+        cursor: &mut Cursor,
+        search: &Search<'_>,
+    ) -> Option<JobClassId> {
+        let ClassesView { cluster, classes } = known;
         while cursor.block < self.blocks.len() {
             self.blocks[cursor.block].refresh(classes, cluster);
             let block = &self.blocks[cursor.block];
@@ -443,7 +448,7 @@ fn topology_to_share(cluster: &Cluster, term: TermId) -> Option<TopologyId> {
 
 /// What a walk reads.
 #[derive(Clone, Copy)]
-struct Known<'a> {
+struct ClassesView<'a> {
     cluster: &'a Cluster,
     classes: &'a Slots<JobClassId, JobClass>,
 }
@@ -528,7 +533,7 @@ impl Backlog {
         let mut capacity_index = self.classes.indexes.of.remove(&queue)?;
         let JobClasses { capacities, indexes, .. } = &self.classes;
         let search = Search { sought, spare: capacities.spare(), rested, cycle: indexes.cycle };
-        let next = capacity_index.next(Known { cluster, classes: &self.classes.all }, cursor, &search);
+        let next = capacity_index.next(ClassesView { cluster, classes: &self.classes.all }, cursor, &search);
         self.classes.indexes.of.insert(queue, capacity_index);
         next
     }
