@@ -111,7 +111,7 @@ pub(super) enum Sought<'a> {
 }
 
 /// Who is looked for, and among whom.
-struct Search<'a> {
+struct ClassQuery<'a> {
     sought: Sought<'a>,
     /// What all nodes together may have.
     spare: &'a Amounts,
@@ -165,7 +165,7 @@ impl Block {
     }
 
     /// Whether there may be capacity in one domain for any of its classes.
-    fn has_domain(&self, search: &Search<'_>) -> bool {
+    fn has_domain(&self, search: &ClassQuery<'_>) -> bool {
         let (Some((topology, _)), Some(bounds)) = (&self.together, &self.bounds) else { return true };
         search.largest_domain(*topology).is_none_or(|most| bounds.least.fits(most))
     }
@@ -270,7 +270,7 @@ impl CapacityIndex {
         &mut self,
         known: ClassesView<'_>,
         cursor: &mut Cursor,
-        search: &Search<'_>,
+        search: &ClassQuery<'_>,
     ) -> Option<JobClassId> {
         let ClassesView { cluster, classes } = known;
         while cursor.block < self.blocks.len() {
@@ -294,7 +294,7 @@ impl CapacityIndex {
     }
 
     /// Whether anybody with these bounds may be one who is looked for.
-    fn may_be(&self, bounds: &Bounds, search: &Search<'_>) -> bool {
+    fn may_be(&self, bounds: &Bounds, search: &ClassQuery<'_>) -> bool {
         let most = match search.sought {
             Sought::Fitting(most) => most,
             Sought::Evicting => return bounds.evicts,
@@ -307,7 +307,13 @@ impl CapacityIndex {
     }
 
     /// Whether a class is one.
-    fn is(&self, cluster: &Cluster, bounds: &Bounds, together: Option<TermId>, search: &Search<'_>) -> bool {
+    fn is(
+        &self,
+        cluster: &Cluster,
+        bounds: &Bounds,
+        together: Option<TermId>,
+        search: &ClassQuery<'_>,
+    ) -> bool {
         let grown = |it: &Pending| it.delta.takes(cluster, &bounds.request);
         bounds.asked < search.cycle
             && self.may_be(bounds, search)
@@ -316,7 +322,7 @@ impl CapacityIndex {
     }
 }
 
-impl Search<'_> {
+impl ClassQuery<'_> {
     /// Whether there may be capacity for so much in one domain, for pods that all have to be where the first of them is.
     fn has_domain(&self, cluster: &Cluster, term: TermId, least: &Amounts) -> bool {
         let largest = || self.largest_domain(topology_to_share(cluster, term)?);
@@ -332,7 +338,7 @@ impl Search<'_> {
 
 impl Cursor {
     /// Whether somebody need not be passed over because of a rest.
-    fn has_rested(&mut self, bounds: &Bounds, search: &Search<'_>) -> bool {
+    fn has_rested(&mut self, bounds: &Bounds, search: &ClassQuery<'_>) -> bool {
         let rests = search.rested.is_some_and(|now| bounds.rests_until > now);
         if rests {
             self.wake = Some(self.wake.map_or(bounds.rests_until, |wake| wake.min(bounds.rests_until)));
@@ -532,7 +538,7 @@ impl Backlog {
         self.classes.indexes.follow_terms(&cluster.terms);
         let mut capacity_index = self.classes.indexes.of.remove(&queue)?;
         let JobClasses { capacities, indexes, .. } = &self.classes;
-        let search = Search { sought, spare: capacities.spare(), rested, cycle: indexes.cycle };
+        let search = ClassQuery { sought, spare: capacities.spare(), rested, cycle: indexes.cycle };
         let next = capacity_index.next(ClassesView { cluster, classes: &self.classes.all }, cursor, &search);
         self.classes.indexes.of.insert(queue, capacity_index);
         next
