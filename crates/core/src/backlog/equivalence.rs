@@ -265,7 +265,7 @@ impl JobClass {
 
 /// Unschedulable jobs of a queue, and what was wrong with it.
 #[derive(Clone, Debug)]
-pub(super) struct OfQueue {
+pub(super) struct QueueClasses {
     pub(super) unschedulable: usize,
     pub(super) blocked: Result<(), Refusal>,
 }
@@ -282,7 +282,7 @@ pub(super) struct JobClasses {
     pub(super) by_amount: [Vec<BTreeSet<(i64, JobClassId)>>; 2],
     pub(super) demands: usize,
     emptied: Vec<JobClassId>,
-    pub(super) queues: FxHashMap<QueueId, OfQueue>,
+    pub(super) queues: FxHashMap<QueueId, QueueClasses>,
     unschedulable: usize,
     /// How many of them wait because binds were refused.
     denied: usize,

@@ -1,7 +1,7 @@
 //! When unschedulable jobs are tried again: the first of a class when what it waits for may have come, or all of some queues.
 use super::capacity_delta::{Capacities, CapacityDelta};
 use super::capacity_index::Largest;
-use super::equivalence::{Awaits, JobClass, JobClassId, JobClassKey, JobClasses, OfQueue};
+use super::equivalence::{Awaits, JobClass, JobClassId, JobClassKey, JobClasses, QueueClasses};
 use super::pools::Backlog;
 use phalanx_cluster::diagnosis::Refusal;
 use phalanx_cluster::event::Time;
@@ -164,7 +164,7 @@ impl Backlog {
 
     /// Stores whether the queue takes jobs, or why not.
     pub(super) fn set_blocked(&mut self, queue: QueueId, blocked: Result<(), Refusal>) {
-        self.classes.queues.insert(queue, OfQueue { unschedulable: 0, blocked });
+        self.classes.queues.insert(queue, QueueClasses { unschedulable: 0, blocked });
     }
 
     /// Tries all unschedulable jobs, or those of some queues.
