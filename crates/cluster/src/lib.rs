@@ -51,7 +51,7 @@ pub use changed::{Changed, JobChange};
 pub use class::Class;
 pub use cluster::{Before, Cluster, ClusterOptions};
 pub use denied::backoff;
-pub use devices::{DevicesOf, Local, Need, Shared, Wanted, is_part};
+pub use devices::{DeviceNeed, DevicesOf, Local, Shared, Wanted, is_part};
 pub use givers::Equals;
 pub use grouping::GroupWait;
 pub use job::{Job, JobKind, NoWay, Role};

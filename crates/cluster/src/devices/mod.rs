@@ -25,7 +25,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use claim::Claim;
 pub(crate) use claim::Linked;
 pub use ledger::Of as DevicesOf;
-pub use need::{Local, Need, Shared, Wanted};
+pub use need::{DeviceNeed, Local, Shared, Wanted};
 pub(crate) use quota::class_of;
 pub use quota::is_part;
 use shape::Shape;

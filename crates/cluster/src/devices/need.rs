@@ -15,7 +15,7 @@ const RESERVED_MAX: usize = 256;
 
 /// What the claims of a task need.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Need {
+pub enum DeviceNeed {
     /// It has no claims.
     Nothing,
     /// It cannot be placed, and why.
@@ -111,17 +111,19 @@ pub(super) fn visible(domains: &[DeviceDomain], asked: &Stock, node: &Node) -> S
 
 impl Cluster {
     /// What the claims of a task need of a node.
-    pub fn claims_need(&self, task: TaskId) -> Need {
-        let Some(linked) = &self.tasks[task].claims else { return Need::Nothing };
+    pub fn claims_need(&self, task: TaskId) -> DeviceNeed {
+        let Some(linked) = &self.tasks[task].claims else { return DeviceNeed::Nothing };
         if let Some(open) = linked.named.iter().find(|named| named.claim.is_none()) {
-            return Need::Blocked(format!("the ResourceClaim for {} is not created yet", open.name).into());
+            return DeviceNeed::Blocked(
+                format!("the ResourceClaim for {} is not created yet", open.name).into(),
+            );
         }
         let mut wanted = Wanted::default();
         let mut shared = Local::default();
         for id in &linked.ids {
             let claim = &self.devices.claims[*id];
             if let Err(why) = self.add_need(task, claim, &mut wanted, &mut shared) {
-                return Need::Blocked(format!("ResourceClaim {}: {why}", claim.info.key).into());
+                return DeviceNeed::Blocked(format!("ResourceClaim {}: {why}", claim.info.key).into());
             }
         }
         if !shared.is_empty() {
@@ -130,12 +132,12 @@ impl Cluster {
             let Local { wanted: of, kept, left_out } = shared;
             wanted.shared = Some(Shared { wanted: of, kept, left_out, domains, asked });
         }
-        Need::Wanted(Box::new(wanted))
+        DeviceNeed::Wanted(Box::new(wanted))
     }
 
     /// Whether a task needs devices that nodes share.
     pub fn needs_shared_devices(&self, task: TaskId) -> bool {
-        matches!(self.claims_need(task), Need::Wanted(wanted) if wanted.shared.is_some())
+        matches!(self.claims_need(task), DeviceNeed::Wanted(wanted) if wanted.shared.is_some())
     }
 
     fn add_need(
@@ -226,9 +228,9 @@ impl Cluster {
         }
         let mut hasher = DefaultHasher::new();
         match self.claims_need(task) {
-            Need::Nothing => return 0,
-            Need::Blocked(why) => why.hash(&mut hasher),
-            Need::Wanted(wanted) => {
+            DeviceNeed::Nothing => return 0,
+            DeviceNeed::Blocked(why) => why.hash(&mut hasher),
+            DeviceNeed::Wanted(wanted) => {
                 (&wanted.node, &wanted.terms).hash(&mut hasher);
                 self.hash_counts(&wanted.local.wanted, &mut hasher);
                 self.hash_shapes(&wanted.local.kept, &mut hasher);
