@@ -29,7 +29,7 @@ type Ranked = BTreeSet<(i32, JobId)>;
 
 /// Those of a queue.
 #[derive(Clone, Debug, Default, PartialEq)]
-struct OfQueue {
+struct QueueVictims {
     all: Ranked,
     /// Those with more pods than they need.
     spare: Ranked,
@@ -38,7 +38,7 @@ struct OfQueue {
 /// All jobs of which a pod runs, or is bound.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Givers {
-    queues: BTreeMap<QueueId, OfQueue>,
+    queues: BTreeMap<QueueId, QueueVictims>,
 }
 
 impl Givers {
