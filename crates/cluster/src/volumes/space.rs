@@ -18,13 +18,13 @@ use crate::label::Selector;
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Space {
     /// By the key of a label that nodes must have, and its value.
-    by_label: BTreeMap<Arc<str>, FxHashMap<Arc<str>, Vec<Part>>>,
+    by_label: BTreeMap<Arc<str>, FxHashMap<Arc<str>, Vec<CapacityPart>>>,
     /// Those of nodes that no single value of a label tells.
-    others: Vec<Part>,
+    others: Vec<CapacityPart>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
-struct Part {
+struct CapacityPart {
     key: Key,
     nodes: Selector,
     size: i64,
@@ -43,7 +43,7 @@ pub(crate) struct Piece {
 }
 
 impl Space {
-    fn of_node(&self, node: &Node) -> impl Iterator<Item = &Part> {
+    fn of_node(&self, node: &Node) -> impl Iterator<Item = &CapacityPart> {
         let of_label = self.by_label.iter().filter_map(|(key, parts)| parts.get(node.label(key)?));
         of_label.chain([&self.others]).flatten().filter(|part| part.selects(node))
     }
@@ -51,7 +51,7 @@ impl Space {
     /// The capacity of which a volume of this size can be made for a node, with what is promised of it taken off: the one
     /// that has least left.
     pub(super) fn find(&self, size: i64, node: &Node, taken: &Taken) -> Option<&Key> {
-        let left = |part: &Part| {
+        let left = |part: &CapacityPart| {
             let taken = taken.get(&part.key).copied().unwrap_or_default();
             part.whole.map_or(i64::MAX, |whole| whole.saturating_sub(taken))
         };
@@ -69,7 +69,7 @@ impl Space {
         self.by_label.is_empty() && self.others.is_empty()
     }
 
-    fn add(&mut self, part: Part) {
+    fn add(&mut self, part: CapacityPart) {
         let list = match part.label() {
             Some((key, value)) => self.by_label.entry(key).or_default().entry(value).or_default(),
             None => &mut self.others,
@@ -78,7 +78,7 @@ impl Space {
         list.insert(at, part);
     }
 
-    fn remove(&mut self, part: &Part) {
+    fn remove(&mut self, part: &CapacityPart) {
         let Some((key, value)) = part.label() else { return self.others.retain(|other| other != part) };
         let Some(values) = self.by_label.get_mut(&key) else { return };
         if let Some(list) = values.get_mut(&value) {
@@ -89,7 +89,7 @@ impl Space {
     }
 }
 
-impl Part {
+impl CapacityPart {
     /// Of what is told; nothing where no node or no size is.
     fn of(info: &StorageCapacityInfo) -> Option<Self> {
         let (nodes, size) = (info.nodes.clone()?, info.size?);
@@ -168,8 +168,8 @@ impl Volumes {
         true
     }
 
-    fn change_space(&mut self, info: &StorageCapacityInfo, how: fn(&mut Space, Part)) {
-        if let Some(part) = Part::of(info) {
+    fn change_space(&mut self, info: &StorageCapacityInfo, how: fn(&mut Space, CapacityPart)) {
+        if let Some(part) = CapacityPart::of(info) {
             how(Arc::make_mut(self.spaces.entry(info.class.clone()).or_default()), part);
         }
         self.spaces.retain(|_, space| !space.is_empty());
@@ -180,7 +180,7 @@ impl Volumes {
     pub(super) fn rebuilt_spaces(&self) -> FxHashMap<Arc<str>, Arc<Space>> {
         let mut spaces: FxHashMap<Arc<str>, Space> = FxHashMap::default();
         for info in self.capacities.values() {
-            if let Some(part) = Part::of(info) {
+            if let Some(part) = CapacityPart::of(info) {
                 spaces.entry(info.class.clone()).or_default().add(part);
             }
         }
