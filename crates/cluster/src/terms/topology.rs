@@ -60,7 +60,7 @@ impl Where {
 
 /// Where a node is in a topology.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct TopologyPlace {
     /// Its domain.
     pub(super) domain: u32,
     /// Its pods count, and so does its domain.
@@ -82,7 +82,7 @@ pub struct Topology {
     pub(super) place: Arc<Where>,
     /// Its terms.
     pub(super) terms: Vec<TermId>,
-    nodes: Vec<Option<Place>>,
+    nodes: Vec<Option<TopologyPlace>>,
     domains: Vec<TopologyDomain>,
     /// Domains with nodes that count.
     counting: u32,
@@ -117,7 +117,7 @@ impl Topology {
     }
 
     /// Where a node is; `None` without the label.
-    pub(super) fn place_of(&self, node: NodeId) -> Option<Place> {
+    pub(super) fn place_of(&self, node: NodeId) -> Option<TopologyPlace> {
         self.nodes.get(node.index()).copied().flatten()
     }
 
@@ -177,7 +177,7 @@ impl Topology {
         if self.nodes.len() <= id.index() {
             self.nodes.resize(id.index() + 1, None);
         }
-        self.nodes[id.index()] = Some(Place { domain, counts });
+        self.nodes[id.index()] = Some(TopologyPlace { domain, counts });
         let it = &mut self.domains[domain as usize];
         it.nodes += 1;
         it.counting += u32::from(counts);
