@@ -3,7 +3,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::stock::Had;
-use super::{Device, Place, SHAPES_MAX, Shape, ShapeId};
+use super::{Device, DeviceLocation, SHAPES_MAX, Shape, ShapeId};
 use crate::event::{ClaimAllocation, ClaimInfo, ClaimRequest, Key, PodClaim};
 use crate::id::{ClaimId, NodeId, TaskId};
 use crate::likeness::DeviceLike;
@@ -201,11 +201,11 @@ impl Cluster {
     pub(super) fn stock_device(&mut self, device: &Device, add: bool) {
         let Some(had) = device.had() else { return };
         match device.place {
-            Place::Node(node) => {
+            DeviceLocation::Node(node) => {
                 self.nodes[node].devices.device(device.shapes, had, add);
                 self.touch_node(node);
             }
-            Place::Domain(at) => self.devices.domains[at].stock.device(device.shapes, had, add),
+            DeviceLocation::Domain(at) => self.devices.domains[at].stock.device(device.shapes, had, add),
         }
     }
 

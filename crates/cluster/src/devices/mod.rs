@@ -40,7 +40,7 @@ const SHAPES_MAX: usize = Shapes::BITS as usize;
 
 /// Where a device can be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
+enum DeviceLocation {
     Node(NodeId),
     /// Where a domain says.
     Domain(usize),
@@ -49,7 +49,7 @@ enum Place {
 /// A device.
 #[derive(Clone, Debug, PartialEq)]
 struct Device {
-    place: Place,
+    place: DeviceLocation,
     shapes: Shapes,
     /// Claims that have it: more than one only by mistake of others.
     takers: u32,

@@ -3,7 +3,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
 use super::stock::Had;
-use super::{Claim, DeviceDomain, Place, ShapeId, Shapes, Stock};
+use super::{Claim, DeviceDomain, DeviceLocation, ShapeId, Shapes, Stock};
 use crate::diagnosis::Unfit;
 use crate::event::{ClaimAllocation, NodeTerm};
 use crate::id::TaskId;
@@ -201,8 +201,8 @@ impl Cluster {
         for given in &allocation.devices {
             match self.devices.table.get(&given.device) {
                 Some(device) if device.had() == Some(Had::Later) => match device.place {
-                    Place::Node(_) => wanted.local.kept.push(device.shapes),
-                    Place::Domain(_) => shared.kept.push(device.shapes),
+                    DeviceLocation::Node(_) => wanted.local.kept.push(device.shapes),
+                    DeviceLocation::Domain(_) => shared.kept.push(device.shapes),
                 },
                 _ => {}
             }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::refresh::whereabouts;
-use super::{Device, Devices, Place, Pool, Slice, Stock};
+use super::{Device, DeviceLocation, Devices, Pool, Slice, Stock};
 use crate::Cluster;
 use crate::event::{DeviceName, SliceInfo, SliceNodes};
 use crate::id::NodeId;
@@ -114,7 +114,7 @@ impl Cluster {
             }
             for (name, good) in slice.names().zip(&slice.shapes) {
                 let (takers, leavers) = before.get(&name).copied().unwrap_or_default();
-                let device = Device { place: Place::Node(node), shapes: *good, takers, leavers };
+                let device = Device { place: DeviceLocation::Node(node), shapes: *good, takers, leavers };
                 self.devices.table.insert(name.clone(), device);
                 came.insert(name);
             }
@@ -138,7 +138,7 @@ impl Cluster {
         for name in names {
             let Some(device) = self.devices.table.remove(&name) else { continue };
             self.stock_device(&device, false);
-            if let Place::Node(node) = device.place {
+            if let DeviceLocation::Node(node) = device.place {
                 left.insert(node);
             }
             before.insert(name, (device.takers, device.leavers));
