@@ -115,7 +115,7 @@ pub(crate) struct Volume {
 
 /// Volumes of a storage class that no claim has, smallest first.
 #[derive(Clone, Debug, Default, PartialEq)]
-struct Pool {
+struct VolumePool {
     free: BTreeSet<(i64, Arc<str>)>,
     stamp: Stamp,
 }
@@ -128,7 +128,7 @@ pub struct Volumes {
     volumes: BTreeMap<Arc<str>, Volume>,
     classes: FxHashMap<Arc<str>, StorageClassInfo>,
     /// By storage class.
-    pools: FxHashMap<Arc<str>, Pool>,
+    pools: FxHashMap<Arc<str>, VolumePool>,
     /// Drivers that make volumes only where they tell so.
     tellers: FxHashSet<Arc<str>>,
     /// What they tell.
