@@ -92,7 +92,7 @@ struct Slice {
 }
 
 /// A driver and one of its pools.
-type Pool = (Arc<str>, Arc<str>);
+type PoolName = (Arc<str>, Arc<str>);
 
 /// All about devices.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -113,7 +113,7 @@ pub struct Devices {
     /// Slices, classes or nodes changed: stocks are made anew before the next cycle.
     dirty: bool,
     /// Or only these pools are laid out anew, with devices that they had.
-    changed: BTreeMap<Pool, Vec<DeviceName>>,
+    changed: BTreeMap<PoolName, Vec<DeviceName>>,
     /// And those on nodes of these names, which came.
     came: FxHashSet<Arc<str>>,
     /// Source of serials.

@@ -5,13 +5,13 @@ use std::sync::Arc;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::refresh::whereabouts;
-use super::{Device, DeviceLocation, Devices, Pool, Slice, Stock};
+use super::{Device, DeviceLocation, Devices, PoolName, Slice, Stock};
 use crate::Cluster;
 use crate::event::{DeviceName, SliceInfo, SliceNodes};
 use crate::id::NodeId;
 
 impl Slice {
-    fn pool(&self) -> Pool {
+    fn pool(&self) -> PoolName {
         (self.info.driver.clone(), self.info.pool.clone())
     }
 
@@ -46,13 +46,13 @@ impl Devices {
     }
 
     /// The pools that changed, with all devices that they may have had. `None` when they are not on single nodes.
-    fn take_changed(&mut self) -> Option<BTreeSet<Pool>> {
+    fn take_changed(&mut self) -> Option<BTreeSet<PoolName>> {
         let came = std::mem::take(&mut self.came);
-        let mut pools: BTreeSet<Pool> = self.changed.keys().cloned().collect();
+        let mut pools: BTreeSet<PoolName> = self.changed.keys().cloned().collect();
         let on_came =
             |slice: &&Slice| matches!(&slice.info.nodes, SliceNodes::Node(name) if came.contains(name));
         pools.extend(self.slices.values().filter(on_came).map(Slice::pool));
-        let mut newest: FxHashMap<Pool, i64> = FxHashMap::default();
+        let mut newest: FxHashMap<PoolName, i64> = FxHashMap::default();
         for slice in self.slices.values().filter(|slice| pools.contains(&slice.pool())) {
             if !matches!(slice.info.nodes, SliceNodes::Node(_)) {
                 return None;
