@@ -15,7 +15,7 @@ use crate::marks::Dirty;
 
 /// What one job adds to the sums.
 #[derive(Clone, Debug, PartialEq)]
-struct Share {
+struct InqueueShare {
     queue: QueueId,
     /// What the job holds of its minResources, and will still use of them.
     claimed: Amounts,
@@ -31,7 +31,7 @@ struct Share {
 #[derive(Clone, Debug, Default)]
 pub(super) struct InqueueRequests {
     sums: Sums,
-    shares: FxHashMap<JobId, Share>,
+    shares: FxHashMap<JobId, InqueueShare>,
     stale: Dirty<JobId>,
 }
 
@@ -46,7 +46,7 @@ struct Sums {
 }
 
 impl Sums {
-    fn add(&mut self, share: &Share) {
+    fn add(&mut self, share: &InqueueShare) {
         if !share.claimed.is_zero() {
             self.by_queue.entry(share.queue).or_default().add(&share.claimed);
         }
@@ -57,7 +57,7 @@ impl Sums {
         self.asking += usize::from(share.asks);
     }
 
-    fn sub(&mut self, share: &Share) {
+    fn sub(&mut self, share: &InqueueShare) {
         subtract(&mut self.by_queue, &share.queue, &share.claimed);
         if let Some((namespace, demand)) = &share.quota {
             subtract(&mut self.by_namespace, namespace, demand);
@@ -87,7 +87,7 @@ impl InqueueRequests {
         }
     }
 
-    fn add(&mut self, job: JobId, share: Share) {
+    fn add(&mut self, job: JobId, share: InqueueShare) {
         self.sums.add(&share);
         self.shares.insert(job, share);
     }
@@ -193,12 +193,12 @@ impl Cluster {
         }
     }
 
-    fn stale_shares(&self) -> impl Iterator<Item = Share> {
+    fn stale_shares(&self) -> impl Iterator<Item = InqueueShare> {
         self.inqueue.stale.iter().filter_map(|id| self.share(id))
     }
 
     /// The share of a job that exists; none for a job that claims nothing and asks for nothing.
-    fn share(&self, id: JobId) -> Option<Share> {
+    fn share(&self, id: JobId) -> Option<InqueueShare> {
         let job = self.jobs.get(id)?;
         let quota = self.quota_share(job);
         if job.min_resources.is_none() && quota.is_none() {
@@ -208,7 +208,7 @@ impl Cluster {
         let mut claimed = job.held_of_min_resources();
         claimed.add(&missing);
         let asks = job.phase == Phase::Pending && job.exists && job.min_resources.is_some();
-        Some(Share { queue: job.queue, claimed, missing, quota, asks })
+        Some(InqueueShare { queue: job.queue, claimed, missing, quota, asks })
     }
 
     fn quota_share(&self, job: &Job) -> Option<(Arc<str>, Amounts)> {
