@@ -30,13 +30,13 @@ struct InqueueShare {
 /// The sums, and the jobs whose share they lack.
 #[derive(Clone, Debug, Default)]
 pub(super) struct InqueueRequests {
-    sums: Sums,
+    sums: InqueueSums,
     shares: FxHashMap<JobId, InqueueShare>,
     stale: Dirty<JobId>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq)]
-struct Sums {
+struct InqueueSums {
     /// Without zeros, as `by_namespace`.
     by_queue: FxHashMap<QueueId, Amounts>,
     by_namespace: FxHashMap<Arc<str>, Amounts>,
@@ -45,7 +45,7 @@ struct Sums {
     asking: usize,
 }
 
-impl Sums {
+impl InqueueSums {
     fn add(&mut self, share: &InqueueShare) {
         if !share.claimed.is_zero() {
             self.by_queue.entry(share.queue).or_default().add(&share.claimed);
