@@ -7,7 +7,7 @@ use phalanx_resource::{Amounts, DimId};
 use super::devices::Stock;
 use super::task::Hold;
 use super::usage::Usage;
-use super::volumes::{Shift, Use};
+use super::volumes::{AttachmentShift, Use};
 use crate::annotation::REVOCABLE_ZONE;
 use crate::event::{Constraints, Disk, DiskKind, HostPort, Taint};
 use crate::id::{ImageId, TaskId};
@@ -186,7 +186,7 @@ impl Node {
     }
 
     /// Changes what a driver has attached.
-    pub(super) fn attach(&mut self, shift: &Shift) {
+    pub(super) fn attach(&mut self, shift: &AttachmentShift) {
         let list = &mut self.attachments;
         let at = list.binary_search_by(|(name, _)| name.cmp(&shift.driver)).unwrap_or_else(|at| {
             list.insert(at, (shift.driver.clone(), Use::default()));

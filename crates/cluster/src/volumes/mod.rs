@@ -45,7 +45,7 @@ impl Use {
         if hold == Hold::Releasing { &mut self.releasing } else { &mut self.held }
     }
 
-    pub(super) fn change(&mut self, shift: &Shift) {
+    pub(super) fn change(&mut self, shift: &AttachmentShift) {
         self.held = self.held + shift.after.held - shift.before.held;
         self.releasing = self.releasing + shift.after.releasing - shift.before.releasing;
     }
@@ -263,7 +263,13 @@ impl Volumes {
     }
 
     /// Counts a task in or out that uses a claim on a node, and says how the attachments of its driver there change.
-    pub(super) fn shift(&mut self, id: PvcId, node: NodeId, hold: Hold, add: bool) -> Option<Shift> {
+    pub(super) fn shift(
+        &mut self,
+        id: PvcId,
+        node: NodeId,
+        hold: Hold,
+        add: bool,
+    ) -> Option<AttachmentShift> {
         let claim = &mut self.pvcs[id];
         let on = claim.on.entry(node).or_default();
         let before = on.once();
@@ -278,7 +284,7 @@ impl Volumes {
     }
 
     /// How the attachments of a claim's driver on a node have changed with who uses it there.
-    fn shifted(&mut self, id: PvcId, node: NodeId, before: Use) -> Option<Shift> {
+    fn shifted(&mut self, id: PvcId, node: NodeId, before: Use) -> Option<AttachmentShift> {
         self.watchers.hit(id);
         let claim = &mut self.pvcs[id];
         let on = claim.on.get(&node).copied().unwrap_or_default();
@@ -290,16 +296,16 @@ impl Volumes {
         if before != after && self.limited.contains_key(&driver) {
             self.changed(id);
         }
-        (before != after).then_some(Shift { node, driver, before, after })
+        (before != after).then_some(AttachmentShift { node, driver, before, after })
     }
 
     /// All attachments of a claim's driver that are due to it, counted in or out.
-    fn attachments(&self, id: PvcId, add: bool) -> Vec<Shift> {
+    fn attachments(&self, id: PvcId, add: bool) -> Vec<AttachmentShift> {
         let claim = &self.pvcs[id];
         let Some(driver) = &claim.driver else { return Vec::new() };
         let shift = |(node, on): (&NodeId, &Use)| {
             let (before, after) = if add { (Use::default(), on.once()) } else { (on.once(), Use::default()) };
-            Shift { node: *node, driver: driver.clone(), before, after }
+            AttachmentShift { node: *node, driver: driver.clone(), before, after }
         };
         claim.on.iter().map(shift).collect()
     }
@@ -307,7 +313,7 @@ impl Volumes {
 
 /// How the attachments of a driver on a node change.
 #[derive(Clone, Debug)]
-pub(super) struct Shift {
+pub(super) struct AttachmentShift {
     pub(super) node: NodeId,
     pub(super) driver: Arc<str>,
     pub(super) before: Use,
