@@ -2,7 +2,7 @@
 use std::sync::Arc;
 
 use super::term::{News, What, held};
-use super::topology::Shift;
+use super::topology::DomainShift;
 use super::{Profile, TermChange, Terms};
 use crate::id::{NodeId, ProfileId, TermId};
 use crate::label::Labels;
@@ -67,7 +67,7 @@ impl Terms {
             let topology = &mut topologies[at];
             let shifts = [(topology.leave(id, version), false), (topology.join(id, node, version), true)];
             for (shift, counts) in shifts {
-                let Shift::Domain(domain) = shift else { continue };
+                let DomainShift::Domain(domain) = shift else { continue };
                 for term in &topology.terms {
                     terms[*term].set_counting(domain, counts);
                     log.push(TermChange::Term(*term));

@@ -94,7 +94,7 @@ pub struct Topology {
 
 /// What a node's coming or going did to a domain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Shift {
+pub(super) enum DomainShift {
     /// The domain counts from now on, or no more.
     Domain(u32),
     /// Nothing that matters to counts.
@@ -147,9 +147,9 @@ impl Topology {
     }
 
     /// Takes a node out of its domain. No pod of it may be counted there any more.
-    pub(super) fn leave(&mut self, id: NodeId, version: Stamp) -> Shift {
+    pub(super) fn leave(&mut self, id: NodeId, version: Stamp) -> DomainShift {
         let Some(place) = self.nodes.get_mut(id.index()).and_then(Option::take) else {
-            return Shift::Nothing;
+            return DomainShift::Nothing;
         };
         let domain = &mut self.domains[place.domain as usize];
         domain.nodes -= 1;
@@ -161,13 +161,13 @@ impl Topology {
             self.free.push(place.domain);
             self.version = version;
         }
-        if uncounted { Shift::Domain(place.domain) } else { Shift::Nothing }
+        if uncounted { DomainShift::Domain(place.domain) } else { DomainShift::Nothing }
     }
 
     /// Puts a node into the domain of its label.
-    pub(super) fn join(&mut self, id: NodeId, node: &Node, version: Stamp) -> Shift {
+    pub(super) fn join(&mut self, id: NodeId, node: &Node, version: Stamp) -> DomainShift {
         let Some(value) = node.label_value(&self.place.key).filter(|_| node.exists) else {
-            return Shift::Nothing;
+            return DomainShift::Nothing;
         };
         let domain = match self.ids.get(value) {
             Some(domain) => *domain,
@@ -182,10 +182,10 @@ impl Topology {
         it.nodes += 1;
         it.counting += u32::from(counts);
         if !(counts && it.counting == 1) {
-            return Shift::Nothing;
+            return DomainShift::Nothing;
         }
         self.counting += 1;
-        Shift::Domain(domain)
+        DomainShift::Domain(domain)
     }
 
     fn new_domain(&mut self, value: &Arc<str>, version: Stamp) -> u32 {
