@@ -32,7 +32,7 @@ struct Holders {
 
 /// Devices of a class that claims ask for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Sum {
+struct QuotaSum {
     /// Of claims that allocated tasks hold.
     given: u32,
     /// Of claims that any hold.
@@ -45,7 +45,7 @@ pub(super) struct Ledger {
     /// A queue, a job's queue or what a claim asks for has changed: it is made anew before the next cycle.
     stale: bool,
     holders: FxHashMap<(Of, ClaimId), Holders>,
-    sums: FxHashMap<Of, BTreeMap<Arc<str>, Sum>>,
+    sums: FxHashMap<Of, BTreeMap<Arc<str>, QuotaSum>>,
 }
 
 /// One that is stale says nothing.
@@ -91,7 +91,7 @@ impl Ledger {
             step(&mut sum.given, one.count, before.allocated > 0, after.allocated > 0);
             step(&mut sum.held, one.count, before != Holders::default(), after != Holders::default());
         }
-        sums.retain(|_, sum| *sum != Sum::default());
+        sums.retain(|_, sum| *sum != QuotaSum::default());
         if sums.is_empty() {
             self.sums.remove(&of);
         }
@@ -101,7 +101,7 @@ impl Ledger {
         self.holders.get(&(of, claim)).map_or(0, |holders| holders.allocated + holders.nominated)
     }
 
-    fn sum(&self, of: Of, class: &str) -> Sum {
+    fn sum(&self, of: Of, class: &str) -> QuotaSum {
         self.sums.get(&of).and_then(|sums| sums.get(class)).copied().unwrap_or_default()
     }
 }
@@ -185,7 +185,7 @@ impl Cluster {
 
     /// Devices by class that allocated tasks of a queue, with those below it, have or will be given.
     pub fn devices_given(&self, queue: QueueId) -> Vec<(Arc<str>, u32)> {
-        let given = |(class, sum): (&Arc<str>, &Sum)| (class.clone(), sum.given);
+        let given = |(class, sum): (&Arc<str>, &QuotaSum)| (class.clone(), sum.given);
         let all = self.ask_ledger(|ledger| {
             ledger.sums.get(&Of::Subtree(queue)).into_iter().flatten().map(given).collect::<Vec<_>>()
         });
