@@ -136,7 +136,7 @@ pub struct Volumes {
     /// The same by storage class.
     spaces: FxHashMap<Arc<str>, Arc<space::Space>>,
     /// What is promised of it to claims that have no volume yet, by storage class.
-    taken: FxHashMap<Arc<str>, Arc<space::Taken>>,
+    taken: FxHashMap<Arc<str>, Arc<space::PromisedBytes>>,
     /// Claims by the volume they name.
     by_volume: FxHashMap<Arc<str>, BTreeSet<PvcId>>,
     /// What nodes can attach, by node.

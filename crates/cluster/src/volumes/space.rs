@@ -32,7 +32,7 @@ struct CapacityPart {
 }
 
 /// What is promised of capacities, in bytes.
-pub(crate) type Taken = FxHashMap<Key, i64>;
+pub(crate) type PromisedBytes = FxHashMap<Key, i64>;
 
 /// A part of a capacity that is promised to a claim.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -50,7 +50,7 @@ impl Space {
 
     /// The capacity of which a volume of this size can be made for a node, with what is promised of it taken off: the one
     /// that has least left.
-    pub(super) fn find(&self, size: i64, node: &Node, taken: &Taken) -> Option<&Key> {
+    pub(super) fn find(&self, size: i64, node: &Node, taken: &PromisedBytes) -> Option<&Key> {
         let left = |part: &CapacityPart| {
             let taken = taken.get(&part.key).copied().unwrap_or_default();
             part.whole.map_or(i64::MAX, |whole| whole.saturating_sub(taken))
@@ -114,7 +114,7 @@ impl Volumes {
     }
 
     /// What is promised of the capacities of a class.
-    pub(super) fn taken(&self, class: &str) -> Arc<Taken> {
+    pub(super) fn taken(&self, class: &str) -> Arc<PromisedBytes> {
         self.taken.get(class).cloned().unwrap_or_default()
     }
 
@@ -133,8 +133,8 @@ impl Volumes {
     }
 
     /// What is promised, made afresh.
-    pub(super) fn rebuilt_taken(&self) -> FxHashMap<Arc<str>, Arc<Taken>> {
-        let mut taken: FxHashMap<Arc<str>, Taken> = FxHashMap::default();
+    pub(super) fn rebuilt_taken(&self) -> FxHashMap<Arc<str>, Arc<PromisedBytes>> {
+        let mut taken: FxHashMap<Arc<str>, PromisedBytes> = FxHashMap::default();
         let choices = self.pvcs.iter().filter_map(|(_, claim)| claim.choice.as_ref());
         for piece in choices.filter_map(|choice| choice.got.piece.as_ref()) {
             *taken.entry(piece.class.clone()).or_default().entry(piece.of.clone()).or_default() += piece.size;
@@ -214,7 +214,7 @@ mod tests {
         volumes.set_teller(&"csi".into(), true);
         assert!(volumes.set_capacity(&told.key.clone(), Some(told)));
         let space = volumes.space("fast", "csi").unwrap();
-        space.find(10, &node(&[("rack", "1"), ("zone", "a")]), &Taken::default()).is_some()
+        space.find(10, &node(&[("rack", "1"), ("zone", "a")]), &PromisedBytes::default()).is_some()
     }
 
     #[test]
@@ -246,7 +246,7 @@ mod tests {
         assert!(volumes.set_teller(&"csi".into(), true) && !volumes.set_teller(&"csi".into(), true));
         let here = node(&[("zone", "a")]);
         let has = |volumes: &Volumes| {
-            volumes.space("fast", "csi").unwrap().find(1, &here, &Taken::default()).is_some()
+            volumes.space("fast", "csi").unwrap().find(1, &here, &PromisedBytes::default()).is_some()
         };
         assert!(!has(&volumes), "it has told of no room yet");
         let nodes = vec![requirement("zone", Operator::In, &["a"])];

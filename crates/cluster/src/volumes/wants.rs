@@ -4,7 +4,7 @@
 //! else it has one made.
 use std::sync::Arc;
 
-use super::space::{Piece, Space, Taken};
+use super::space::{Piece, PromisedBytes, Space};
 use super::{Got, Volumes};
 use crate::Node;
 use crate::event::{NodeTerm, PodVolume, PvcInfo, StorageClassInfo, VolumeInfo};
@@ -54,7 +54,7 @@ pub struct Want {
     /// Where there is room to make it; `None` when that is not told.
     pub space: Option<Arc<Space>>,
     /// What of it is promised.
-    taken: Arc<Taken>,
+    taken: Arc<PromisedBytes>,
     /// How large it has to be, in bytes.
     pub size: i64,
     /// Its storage class.
@@ -79,7 +79,7 @@ impl Want {
     }
 
     /// The room that it would take for a node, nothing where that is not told.
-    fn piece(&self, node: &Node, taken: &Taken) -> Result<Option<Piece>, TooLittle> {
+    fn piece(&self, node: &Node, taken: &PromisedBytes) -> Result<Option<Piece>, TooLittle> {
         let Some(space) = &self.space else { return Ok(None) };
         let of = space.find(self.size, node, taken).ok_or(TooLittle)?.clone();
         Ok(Some(Piece { class: self.class.clone(), of, size: self.size }))
@@ -121,14 +121,14 @@ pub fn solve(wants: &[Want], node: &Node) -> Option<Vec<Got>> {
 fn make(wants: &[Want], node: &Node, got: &mut [Got]) -> Option<()> {
     let mut open: Vec<usize> = (0..wants.len()).filter(|at| got[*at].volume.is_none()).collect();
     open.sort_by_key(|at| std::cmp::Reverse(wants[*at].size));
-    let mut taken: Vec<(&Arc<str>, Taken)> = Vec::new();
+    let mut taken: Vec<(&Arc<str>, PromisedBytes)> = Vec::new();
     for at in open {
         let want = &wants[at];
         let known = taken.iter().position(|(class, _)| **class == want.class);
         let of_class = known.map_or(&*want.taken, |at| &taken[at].1);
         let Some(piece) = want.piece(node, of_class).ok()? else { continue };
         let known = known.unwrap_or_else(|| {
-            taken.push((&want.class, Taken::clone(&want.taken)));
+            taken.push((&want.class, PromisedBytes::clone(&want.taken)));
             taken.len() - 1
         });
         *taken[known].1.entry(piece.of.clone()).or_default() += piece.size;
