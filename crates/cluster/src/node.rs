@@ -7,7 +7,7 @@ use phalanx_resource::{Amounts, DimId};
 use super::devices::Stock;
 use super::task::Hold;
 use super::usage::Usage;
-use super::volumes::{AttachmentShift, Use};
+use super::volumes::{AttachmentShift, ClaimUse};
 use crate::annotation::REVOCABLE_ZONE;
 use crate::event::{Constraints, Disk, DiskKind, HostPort, Taint};
 use crate::id::{ImageId, TaskId};
@@ -98,7 +98,7 @@ pub struct Node {
     /// How many volumes drivers can attach, where there is a limit; sorted by driver.
     pub attach_limits: Vec<(Arc<str>, u32)>,
     /// How many they have attached, sorted by driver.
-    pub attachments: Vec<(Arc<str>, Use)>,
+    pub attachments: Vec<(Arc<str>, ClaimUse)>,
     /// How much of it is in use, when it was measured not long ago.
     pub usage: Option<Usage>,
     /// Name.
@@ -189,11 +189,11 @@ impl Node {
     pub(super) fn attach(&mut self, shift: &AttachmentShift) {
         let list = &mut self.attachments;
         let at = list.binary_search_by(|(name, _)| name.cmp(&shift.driver)).unwrap_or_else(|at| {
-            list.insert(at, (shift.driver.clone(), Use::default()));
+            list.insert(at, (shift.driver.clone(), ClaimUse::default()));
             at
         });
         list[at].1.change(shift);
-        if list[at].1 == Use::default() {
+        if list[at].1 == ClaimUse::default() {
             list.remove(at);
         }
     }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
-use super::{AttachmentShift, Use, Volumes};
+use super::{AttachmentShift, ClaimUse, Volumes};
 use crate::Cluster;
 use crate::event::AttachmentInfo;
 use crate::id::{NodeId, PvcId};
@@ -72,8 +72,8 @@ fn names(index: &Index, key: &str) -> Vec<Arc<str>> {
 }
 
 /// No pod has it, so it is being detached.
-const ONE: Use = Use { held: 0, releasing: 1, attached: 0 };
-const NONE: Use = Use { held: 0, releasing: 0, attached: 0 };
+const ONE: ClaimUse = ClaimUse { held: 0, releasing: 1, attached: 0 };
+const NONE: ClaimUse = ClaimUse { held: 0, releasing: 0, attached: 0 };
 
 impl Cluster {
     pub(crate) fn apply_attachment(&mut self, info: AttachmentInfo) -> bool {

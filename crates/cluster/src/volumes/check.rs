@@ -1,7 +1,7 @@
 //! Rebuilds what is counted of claims, and compares.
 use rustc_hash::FxHashMap;
 
-use super::{Pvc, Use};
+use super::{ClaimUse, Pvc};
 use crate::id::{NodeId, PvcId};
 use crate::{Cluster, Hold};
 
@@ -10,7 +10,7 @@ impl Cluster {
         for (id, claim) in self.volumes.pvcs.iter() {
             let what = |what: &str| format!("{what} of claim {}", claim.key);
             let on = self.rebuilt_use(id);
-            let mut sum = Use::default();
+            let mut sum = ClaimUse::default();
             for one in on.values() {
                 sum.held += one.held;
                 sum.releasing += one.releasing;
@@ -49,7 +49,7 @@ impl Cluster {
 
     fn check_attachments(&self, note: &mut impl FnMut(bool, String)) {
         for (id, node) in self.nodes.iter() {
-            let mut rebuilt: FxHashMap<&str, Use> = FxHashMap::default();
+            let mut rebuilt: FxHashMap<&str, ClaimUse> = FxHashMap::default();
             for (_, claim) in self.volumes.pvcs.iter() {
                 let (Some(driver), Some(on)) = (&claim.driver, claim.on.get(&id)) else { continue };
                 let sum = rebuilt.entry(driver).or_default();
@@ -59,7 +59,7 @@ impl Cluster {
             for driver in self.volumes.attached_alone(id) {
                 rebuilt.entry(driver).or_default().releasing += 1;
             }
-            let kept: FxHashMap<&str, Use> =
+            let kept: FxHashMap<&str, ClaimUse> =
                 node.attachments.iter().map(|(name, on)| (&**name, *on)).collect();
             note(kept == rebuilt, format!("attachments of node {}", node.name));
             note(
@@ -69,8 +69,8 @@ impl Cluster {
         }
     }
 
-    fn rebuilt_use(&self, claim: PvcId) -> FxHashMap<NodeId, Use> {
-        let mut on: FxHashMap<NodeId, Use> = FxHashMap::default();
+    fn rebuilt_use(&self, claim: PvcId) -> FxHashMap<NodeId, ClaimUse> {
+        let mut on: FxHashMap<NodeId, ClaimUse> = FxHashMap::default();
         for (_, task) in self.tasks.iter() {
             let (Some(node), hold) = (task.node, task.status.hold()) else { continue };
             if hold != Hold::Nothing && self.classes[task.class].pvcs.contains(&claim) {

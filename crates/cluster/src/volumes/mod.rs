@@ -27,7 +27,7 @@ use crate::id::{NodeId, PvcId, Slots, TaskId};
 
 /// Tasks that use something, by what they hold.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Use {
+pub struct ClaimUse {
     /// Tasks that stay.
     pub held: u32,
     /// Tasks that are being deleted.
@@ -36,7 +36,7 @@ pub struct Use {
     pub attached: u32,
 }
 
-impl Use {
+impl ClaimUse {
     fn is_none(self) -> bool {
         self == Self::default()
     }
@@ -52,10 +52,10 @@ impl Use {
 
     /// A volume is attached once, however many tasks use it, and until the last of them is gone and it is detached: then its
     /// place is free.
-    pub fn once(self) -> Use {
+    pub fn once(self) -> ClaimUse {
         let held = u32::from(self.held > 0);
         let leaves = self.releasing > 0 || self.attached > 0;
-        Use { held, releasing: u32::from(held == 0 && leaves), attached: 0 }
+        ClaimUse { held, releasing: u32::from(held == 0 && leaves), attached: 0 }
     }
 }
 
@@ -89,9 +89,9 @@ pub struct Pvc {
     /// The CSI driver that attaches, or will attach, its volume.
     pub driver: Option<Arc<str>>,
     /// Tasks that use it, by node.
-    pub on: FxHashMap<NodeId, Use>,
+    pub on: FxHashMap<NodeId, ClaimUse>,
     /// The same in sum.
-    pub used: Use,
+    pub used: ClaimUse,
     pub(crate) choice: Option<AssumedVolume>,
     /// Changes with what rules for its pods depend on, besides `used`.
     pub stamp: Stamp,
@@ -255,7 +255,7 @@ impl Volumes {
     /// A number that changes with all that the rules for a claim's pods depend on.
     pub fn state(&self, id: PvcId) -> [u64; 5] {
         let claim = &self.pvcs[id];
-        let used = if claim.is_exclusive() { claim.used } else { Use::default() };
+        let used = if claim.is_exclusive() { claim.used } else { ClaimUse::default() };
         let unbound = claim.info.as_ref().filter(|info| !info.bound);
         let pool = unbound.and_then(|info| self.pools.get(&info.class)).map_or(0, |pool| pool.stamp.0);
         let limits = if claim.driver.is_some() { self.limits_stamp.0 } else { 0 };
@@ -284,7 +284,7 @@ impl Volumes {
     }
 
     /// How the attachments of a claim's driver on a node have changed with who uses it there.
-    fn shifted(&mut self, id: PvcId, node: NodeId, before: Use) -> Option<AttachmentShift> {
+    fn shifted(&mut self, id: PvcId, node: NodeId, before: ClaimUse) -> Option<AttachmentShift> {
         self.watchers.hit(id);
         let claim = &mut self.pvcs[id];
         let on = claim.on.get(&node).copied().unwrap_or_default();
@@ -303,8 +303,9 @@ impl Volumes {
     fn attachments(&self, id: PvcId, add: bool) -> Vec<AttachmentShift> {
         let claim = &self.pvcs[id];
         let Some(driver) = &claim.driver else { return Vec::new() };
-        let shift = |(node, on): (&NodeId, &Use)| {
-            let (before, after) = if add { (Use::default(), on.once()) } else { (on.once(), Use::default()) };
+        let shift = |(node, on): (&NodeId, &ClaimUse)| {
+            let (before, after) =
+                if add { (ClaimUse::default(), on.once()) } else { (on.once(), ClaimUse::default()) };
             AttachmentShift { node: *node, driver: driver.clone(), before, after }
         };
         claim.on.iter().map(shift).collect()
@@ -316,6 +317,6 @@ impl Volumes {
 pub(super) struct AttachmentShift {
     pub(super) node: NodeId,
     pub(super) driver: Arc<str>,
-    pub(super) before: Use,
-    pub(super) after: Use,
+    pub(super) before: ClaimUse,
+    pub(super) after: ClaimUse,
 }
