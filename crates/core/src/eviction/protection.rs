@@ -30,7 +30,7 @@ pub(super) fn of(
 ) -> Protected {
     let by = session.cluster.jobs[preemptor.job].queue;
     preemptor.as_if_whole(session, |session| {
-        let mut search = Search {
+        let mut search = ProtectionSearch {
             session,
             preemptor,
             mode,
@@ -111,7 +111,7 @@ impl Gangs {
     }
 }
 
-struct Search<'a, 'w> {
+struct ProtectionSearch<'a, 'w> {
     session: &'a Session<'w>,
     preemptor: &'a Preemptor,
     mode: EvictionMode,
@@ -140,7 +140,7 @@ enum Kept {
     Otherwise(Arc<str>),
 }
 
-impl Search<'_, '_> {
+impl ProtectionSearch<'_, '_> {
     fn shelter(&mut self, task: TaskId) -> Option<Protection> {
         let cluster = &*self.session.cluster;
         let job = cluster.tasks[task].job?;
