@@ -59,7 +59,7 @@ impl Part {
 
 /// For whom there is an order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Asker {
+enum VictimOrderKey {
     /// One of a queue.
     Queue(QueueId),
     /// One of a queue, of this importance.
@@ -71,7 +71,7 @@ enum Asker {
 /// All victims of an action.
 pub(super) struct PotentialVictims {
     mode: EvictionMode,
-    orders: FxHashMap<Asker, Rc<[Victim]>>,
+    orders: FxHashMap<VictimOrderKey, Rc<[Victim]>>,
 }
 
 impl PotentialVictims {
@@ -90,9 +90,11 @@ impl PotentialVictims {
     ) -> Rc<[Victim]> {
         let job = &session.cluster.jobs[preemptor.job];
         let asker = match mode {
-            EvictionMode::WithinJob => Asker::Job(preemptor.job),
-            EvictionMode::Preempt | EvictionMode::GangPreempt => Asker::Rank(job.queue, job.priority),
-            EvictionMode::Reclaim | EvictionMode::GangReclaim => Asker::Queue(job.queue),
+            EvictionMode::WithinJob => VictimOrderKey::Job(preemptor.job),
+            EvictionMode::Preempt | EvictionMode::GangPreempt => {
+                VictimOrderKey::Rank(job.queue, job.priority)
+            }
+            EvictionMode::Reclaim | EvictionMode::GangReclaim => VictimOrderKey::Queue(job.queue),
         };
         if let Some(order) = self.orders.get(&asker) {
             return order.clone();
