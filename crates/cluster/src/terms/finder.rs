@@ -5,14 +5,12 @@ use rustc_hash::FxHashMap;
 
 use crate::event::{Operator, PodSelector, Requirement};
 use crate::id::{Id, ProfileId, TermId};
-use crate::label::Labels;
-
-type Pair = (Arc<str>, Arc<str>);
+use crate::label::{KeyValue, Labels};
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct Finder {
-    profiles: FxHashMap<Pair, Vec<ProfileId>>,
-    terms: FxHashMap<Pair, Vec<TermId>>,
+    profiles: FxHashMap<KeyValue, Vec<ProfileId>>,
+    terms: FxHashMap<KeyValue, Vec<TermId>>,
     /// Terms that want no value of any label.
     others: Vec<TermId>,
 }
@@ -25,7 +23,7 @@ impl PartialEq for Finder {
 }
 
 /// The values of a label of which a pod must have one to be meant; `None` when there is no such label.
-fn wanted(pods: &[PodSelector]) -> Option<impl Iterator<Item = Pair> + '_> {
+fn wanted(pods: &[PodSelector]) -> Option<impl Iterator<Item = KeyValue> + '_> {
     let is_in = |requirement: &&Requirement| requirement.operator == Operator::In;
     let requirements = pods.iter().filter_map(|pods| pods.labels.as_ref()).flat_map(|selector| &selector.0);
     let first = requirements.into_iter().find(is_in)?;
@@ -75,7 +73,7 @@ impl Finder {
     }
 }
 
-fn take<I: Id>(map: &mut FxHashMap<Pair, Vec<I>>, pair: &Pair, id: I) {
+fn take<I: Id>(map: &mut FxHashMap<KeyValue, Vec<I>>, pair: &KeyValue, id: I) {
     let Some(list) = map.get_mut(pair) else { return };
     if let Some(at) = list.iter().position(|other| *other == id) {
         list.swap_remove(at);
