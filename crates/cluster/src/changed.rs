@@ -1,6 +1,6 @@
 //! What changed in the Cluster since somebody asked: jobs, queues and nodes that the backlog has to look at.
 use crate::id::{JobId, NodeId, QueueId};
-use crate::likeness::Member;
+use crate::likeness::WaitingJob;
 use crate::marks::Dirty;
 use crate::{Cluster, Status};
 
@@ -131,7 +131,7 @@ impl Cluster {
     }
 
     /// The jobs that [watch](Self::watch_claims) claims to which something happened since this was called last.
-    pub fn take_watchers(&mut self) -> Vec<Member> {
+    pub fn take_watchers(&mut self) -> Vec<WaitingJob> {
         self.volumes.take_woken().into_iter().chain(self.devices.take_woken()).collect()
     }
 }

@@ -55,7 +55,7 @@ pub use devices::{DeviceNeed, DevicesOf, Local, Shared, Wanted, is_part};
 pub use givers::Equals;
 pub use grouping::GroupWait;
 pub use job::{Job, JobKind, NoWay, Role};
-pub use likeness::{DeviceLike, Member, RequestKey};
+pub use likeness::{DeviceLike, RequestKey, WaitingJob};
 pub use node::{Node, Stamp, Taken};
 pub use pdb::{Budgets, Pdb};
 pub use pdbs::Pdbs;

@@ -14,8 +14,14 @@ use crate::event::{ClaimInfo, Constraints, Key, NodeTerm, PvcInfo};
 use crate::id::{ClaimId, ClassId, Id, JobId, ProfileId, TaskId};
 use crate::label::Labels;
 
-/// A job, and a number that tells an earlier wait of it from this one.
-pub type Member = (JobId, u32);
+/// A job in an equivalence class of the backlog.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct WaitingJob {
+    /// The job.
+    pub job: JobId,
+    /// Tells this wait of the job from earlier ones.
+    pub serial: u32,
+}
 
 /// What a task asks of nodes.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -90,14 +96,14 @@ impl Cluster {
     }
 
     /// Tells when something happens to a claim that only this job has.
-    pub fn watch_claims(&mut self, job: JobId, serial: u32) {
+    pub fn watch_claims(&mut self, waiting: WaitingJob) {
         let Self { jobs, tasks, classes, volumes, devices, .. } = self;
-        for task in &jobs[job].tasks {
+        for task in &jobs[waiting.job].tasks {
             for claim in &classes[tasks[*task].class].pvcs {
-                volumes.watch(*claim, (job, serial));
+                volumes.watch(*claim, waiting);
             }
             for claim in tasks[*task].claims.iter().flat_map(|linked| linked.ids()) {
-                devices.watch(*claim, (job, serial));
+                devices.watch(*claim, waiting);
             }
         }
     }
@@ -137,8 +143,8 @@ impl DeviceLike {
 /// Parked jobs that have claims nobody else has. No part of what the Cluster is: undoing a change need not put it back.
 #[derive(Clone, Debug)]
 pub(super) struct Watchers<I> {
-    of: FxHashMap<I, Member>,
-    woken: Vec<Member>,
+    of: FxHashMap<I, WaitingJob>,
+    woken: Vec<WaitingJob>,
 }
 
 impl<I> Default for Watchers<I> {
@@ -154,7 +160,7 @@ impl<I> PartialEq for Watchers<I> {
 }
 
 impl<I: Id + std::hash::Hash + Eq> Watchers<I> {
-    pub(super) fn add(&mut self, id: I, member: Member) {
+    pub(super) fn add(&mut self, id: I, member: WaitingJob) {
         self.of.insert(id, member);
     }
 
@@ -170,7 +176,7 @@ impl<I: Id + std::hash::Hash + Eq> Watchers<I> {
         !self.woken.is_empty()
     }
 
-    pub(super) fn take_woken(&mut self) -> Vec<Member> {
+    pub(super) fn take_woken(&mut self) -> Vec<WaitingJob> {
         std::mem::take(&mut self.woken)
     }
 }

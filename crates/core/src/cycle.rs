@@ -182,7 +182,7 @@ pub fn cycle(
     run_actions(&mut session, hand_out);
     unserved::note(&mut session);
     status::close(&mut session, *cycle);
-    backlog::settle(&mut session, patience);
+    backlog::end_cycle(&mut session, patience);
     session.tiers.every().for_each(|plugin| plugin.close(session.cluster));
     let outcome = Outcome {
         cycle: *cycle,

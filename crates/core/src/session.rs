@@ -3,7 +3,7 @@ use std::cmp::Ordering;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use crate::backlog::{Backlog, Walks};
+use crate::backlog::{Backlog, IndexScans};
 use crate::decision::{Decision, Prepare};
 use crate::eviction::EvictionState;
 use crate::searches::Searches;
@@ -63,7 +63,7 @@ pub struct Session<'w> {
     /// Nodes that are kept in this cycle for gangs that gather room.
     pub(crate) gathered: Vec<NodeId>,
     /// Who was asked of those that wait for plain placing.
-    pub(crate) walks: Walks,
+    pub(crate) scans: IndexScans,
     /// What is known of evictions in cycles before.
     pub(crate) past: EvictionState,
     /// Which jobs wait for what.
@@ -97,7 +97,7 @@ impl<'w> Session<'w> {
             reserved: BTreeSet::new(),
             allocated: !conf.has_action("allocate"),
             gathered: Vec::new(),
-            walks: Walks::default(),
+            scans: IndexScans::default(),
             past: EvictionState::default(),
             backlog: Backlog::default(),
             stopwatch: outside.stopwatch,

@@ -118,7 +118,7 @@ impl<'s, 'w> Statement<'s, 'w> {
                 session.cluster.note_news();
                 session.backlog.note_freed(left);
             } else if it.node.is_some() && before.node() != it.node {
-                session.backlog.note_company(session.cluster, task);
+                session.backlog.note_placed(session.cluster, task);
             }
             let it = &session.cluster.tasks[task];
             match it.status {

@@ -7,7 +7,7 @@ use super::{Device, DeviceLocation, SHAPES_MAX, Shape, ShapeId};
 use crate::event::{ClaimAllocation, ClaimInfo, ClaimRequest, Key, PodClaim};
 use crate::id::{ClaimId, NodeId, TaskId};
 use crate::likeness::DeviceLike;
-use crate::{Cluster, Hold, Member};
+use crate::{Cluster, Hold, WaitingJob};
 
 /// A ResourceClaim, or one that pods name before it exists.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -311,7 +311,7 @@ impl super::Devices {
     }
 
     /// Remembers who has a claim that nobody else has.
-    pub fn watch(&mut self, id: ClaimId, member: Member) {
+    pub fn watch(&mut self, id: ClaimId, member: WaitingJob) {
         if self.claims[id].tasks == 1 {
             self.watchers.add(id, member);
         }
@@ -321,7 +321,7 @@ impl super::Devices {
         self.watchers.has_woken()
     }
 
-    pub fn take_woken(&mut self) -> Vec<Member> {
+    pub fn take_woken(&mut self) -> Vec<WaitingJob> {
         self.watchers.take_woken()
     }
 

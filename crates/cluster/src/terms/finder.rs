@@ -1,5 +1,4 @@
 //! Finds terms for a profile and profiles for a term without asking each of them: most selectors want one value of a label.
-use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 

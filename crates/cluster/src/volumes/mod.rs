@@ -18,7 +18,7 @@ pub(crate) use choice::Chosen;
 use space::Piece;
 pub use wants::{ClaimDemand, Problem, Want, reaches, solve};
 
-use super::likeness::Member;
+use super::likeness::WaitingJob;
 use super::likeness::{VolumeLike, Watchers};
 use super::node::Stamp;
 use super::task::Hold;
@@ -228,7 +228,7 @@ impl Volumes {
     }
 
     /// Remembers who has a claim that nobody else has.
-    pub(super) fn watch(&mut self, id: PvcId, member: Member) {
+    pub(super) fn watch(&mut self, id: PvcId, member: WaitingJob) {
         if self.pvcs[id].asked == 1 {
             self.watchers.add(id, member);
         }
@@ -238,7 +238,7 @@ impl Volumes {
         self.watchers.has_woken()
     }
 
-    pub(super) fn take_woken(&mut self) -> Vec<Member> {
+    pub(super) fn take_woken(&mut self) -> Vec<WaitingJob> {
         self.watchers.take_woken()
     }
 

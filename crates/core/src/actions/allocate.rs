@@ -41,7 +41,7 @@ fn run(session: &mut Session<'_>) {
     // What is to be placed of a job is found out when it is its turn.
     let mut works: FxHashMap<JobId, Work> = FxHashMap::default();
     let mut line = Line::new(session, jobs);
-    for queue in session.walks.queues() {
+    for queue in session.scans.queues() {
         join_fitting(session, &mut line, queue);
     }
     while let Some(queue) = line.first_queue(session) {
@@ -108,7 +108,7 @@ fn join_fitting(session: &mut Session<'_>, line: &mut Line, queue: QueueId) {
             line.push(session, job);
             return;
         }
-        session.walks.served(queue, job, true);
+        session.scans.served(queue, job, true);
     }
 }
 
@@ -119,7 +119,7 @@ fn serve_queue(
     works: &mut FxHashMap<JobId, Work>,
 ) {
     if let Some(refusal) = session.overused(queue) {
-        session.walks.leave(queue);
+        session.scans.leave(queue);
         for job in line.leave(queue) {
             if gather::is_gathering(session.cluster, job) {
                 gang::release(session, job);
@@ -142,7 +142,7 @@ fn serve_queue(
     if !in_vain {
         join_next(session, line, job, works);
     }
-    if session.walks.served(queue, job, in_vain) {
+    if session.scans.served(queue, job, in_vain) {
         join_fitting(session, line, queue);
     }
     if order::holds_up(session, job) {
