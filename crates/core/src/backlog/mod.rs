@@ -30,42 +30,48 @@ pub(crate) use scans::{IndexScans, try_next_fitting};
 
 /// How often waiting jobs are tried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Patience {
+pub struct RetryLimits {
     /// Up to so many waiting jobs are all tried in each cycle.
-    pub few: usize,
+    pub all_up_to: usize,
     /// So many of the jobs that any event may help are tried in each cycle. The others back off after a failed try: for
     /// a second, then two, up to ten.
-    pub in_vain: usize,
+    pub per_cycle: usize,
     /// So many jobs of a queue that may need evictions are tried in each cycle, and as many of the rest in rotation;
     /// fewer where more than four queues have such jobs. All of them are tried when free capacity may serve them.
-    pub searched: usize,
+    pub evicting_per_cycle: usize,
     /// After so many milliseconds an unschedulable job is tried whatever happened (kube-scheduler's
     /// `podMaxInUnschedulablePodsDuration`).
-    pub flush: i64,
+    pub flush_ms: i64,
     /// At most so many jobs are flushed in one cycle.
-    pub flushed: usize,
+    pub flushed_per_cycle: usize,
 }
 
-impl Default for Patience {
+impl Default for RetryLimits {
     fn default() -> Self {
-        Self { few: 100, in_vain: 500, searched: 16, flush: 300_000, flushed: 1000 }
+        Self {
+            all_up_to: 100,
+            per_cycle: 500,
+            evicting_per_cycle: 16,
+            flush_ms: 300_000,
+            flushed_per_cycle: 1000,
+        }
     }
 }
 
-impl Patience {
+impl RetryLimits {
     /// No job ever becomes unschedulable.
-    pub fn none() -> Self {
-        Self { few: usize::MAX, ..Self::default() }
+    pub fn unlimited() -> Self {
+        Self { all_up_to: usize::MAX, ..Self::default() }
     }
 }
 
 /// Activates the jobs that a cycle has to try.
-pub(crate) fn begin(session: &mut Session<'_>, patience: Patience) {
+pub(crate) fn begin(session: &mut Session<'_>, limits: RetryLimits) {
     for (job, until) in session.cluster.note_denied(session.now) {
         session.backlog.retry_at(job, until);
     }
     session.backlog.follow(session.cluster);
-    let rested = session.backlog.retry_due(session.cluster, session.now, patience.flushed);
+    let rested = session.backlog.retry_due(session.cluster, session.now, limits.flushed_per_cycle);
     let changed = session.backlog.take_changed_queues();
     session.past.begin(session.now, session.cluster.nodes_stamp(), !changed.is_empty());
     if session.backlog.unschedulable() > 0 {
@@ -75,9 +81,9 @@ pub(crate) fn begin(session: &mut Session<'_>, patience: Patience) {
         scans::rank_moved_classes(session);
         let delta = session.backlog.delta(session.cluster);
         let with_room = session.backlog.classes_with_capacity(session.cluster, delta.as_ref());
-        scans::begin(session, delta, patience);
-        try_classes(session, &classes, patience);
-        try_classes(session, &with_room, patience);
+        scans::begin(session, delta, limits);
+        try_classes(session, &classes, limits);
+        try_classes(session, &with_room, limits);
     }
     session.backlog.clear_freed();
     for job in session.active_jobs() {
@@ -102,11 +108,11 @@ fn retry_queues(session: &mut Session<'_>, mut changed: Vec<QueueId>) {
 
 /// Tries the first job of each class. Of very many classes: those that lead in the order of jobs, and as many of the
 /// others whose back-off is over.
-fn try_classes(session: &mut Session<'_>, classes: &[JobClassId], patience: Patience) {
+fn try_classes(session: &mut Session<'_>, classes: &[JobClassId], limits: RetryLimits) {
     let mut first = classes.to_vec();
-    if classes.len() > patience.in_vain {
-        first = first_classes(session, classes, patience.in_vain);
-        let mut turns = patience.in_vain;
+    if classes.len() > limits.per_cycle {
+        first = first_classes(session, classes, limits.per_cycle);
+        let mut turns = limits.per_cycle;
         for id in classes {
             let Some(until) = session.backlog.job_class(*id).map(|class| class.backoff_until) else {
                 continue;
@@ -178,7 +184,7 @@ pub(crate) fn try_next(session: &mut Session<'_>, job: JobId) -> Option<JobId> {
 }
 
 /// Moves all active jobs to their pools at the end of a cycle.
-pub(crate) fn end_cycle(session: &mut Session<'_>, patience: Patience) {
+pub(crate) fn end_cycle(session: &mut Session<'_>, limits: RetryLimits) {
     let active = session.active_jobs();
     let (settled, waiting): (Vec<JobId>, Vec<JobId>) = active
         .into_iter()
@@ -191,10 +197,10 @@ pub(crate) fn end_cycle(session: &mut Session<'_>, patience: Patience) {
             session.backlog.retry_at(*job, until);
         }
     }
-    if waiting.len().saturating_add(session.backlog.unschedulable()) <= patience.few {
+    if waiting.len().saturating_add(session.backlog.unschedulable()) <= limits.all_up_to {
         session.backlog.retry_unschedulable(|_| true);
     } else {
-        requeue_all(session, waiting, patience);
+        requeue_all(session, waiting, limits);
     }
     session.backlog.end_cycle(session.cluster);
     session.backlog.tidy_active(session.cluster);
@@ -207,19 +213,19 @@ fn knows_queues(session: &Session<'_>) -> bool {
     session.backlog.queues_with_unschedulable().all(|(queue, known)| session.queue_refuses(queue) == *known)
 }
 
-fn requeue_all(session: &mut Session<'_>, waiting: Vec<JobId>, patience: Patience) {
+fn requeue_all(session: &mut Session<'_>, waiting: Vec<JobId>, limits: RetryLimits) {
     let mut in_vain = Vec::new();
     // Of many jobs that had no turn, only the first are active in the next cycle.
-    let crowd = waiting.len() > patience.in_vain;
+    let crowd = waiting.len() > limits.per_cycle;
     for job in waiting {
         if let Some(requeue) = requeue(session, job, crowd) {
-            add_unschedulable(session, job, requeue, patience);
+            add_unschedulable(session, job, requeue, limits);
         } else if may_back_off_job(session.cluster, &session.cluster.jobs[job]) {
             in_vain.push(job);
         }
     }
-    if in_vain.len() > patience.in_vain {
-        let first = first_in_order(session, in_vain.iter().map(|job| (*job, ())), patience.in_vain);
+    if in_vain.len() > limits.per_cycle {
+        let first = first_in_order(session, in_vain.iter().map(|job| (*job, ())), limits.per_cycle);
         let first: rustc_hash::FxHashSet<JobId> = first.into_iter().map(|(job, ())| job).collect();
         in_vain.retain(|job| !first.contains(job));
         for job in in_vain {
@@ -235,7 +241,7 @@ fn may_back_off_job(cluster: &Cluster, job: &Job) -> bool {
         && cluster.queues[job.queue].dequeue != Dequeue::Fifo
 }
 
-fn add_unschedulable(session: &mut Session<'_>, job: JobId, requeue: Requeue, patience: Patience) {
+fn add_unschedulable(session: &mut Session<'_>, job: JobId, requeue: Requeue, limits: RetryLimits) {
     let queue = requeue.key.queue();
     if !session.backlog.knows_blocked(queue) {
         let blocked = session.queue_refuses(queue);
@@ -248,7 +254,7 @@ fn add_unschedulable(session: &mut Session<'_>, job: JobId, requeue: Requeue, pa
         session.backlog.try_each_cycle(left);
     }
     let denied = session.backlog.is_denied(job);
-    let flush = Time(session.now.0.saturating_add(patience.flush));
+    let flush = Time(session.now.0.saturating_add(limits.flush_ms));
     let serial = session.backlog.add_unschedulable(job, class, denied, requeue.until, flush);
     let waiting = WaitingJob { job, serial };
     session.cluster.watch_claims(waiting);

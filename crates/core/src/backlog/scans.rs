@@ -4,7 +4,7 @@ use rustc_hash::FxHashMap;
 use super::capacity_delta::CapacityDelta;
 use super::capacity_index::{Cursor, Largest, Sought};
 use super::equivalence::JobClassId;
-use super::{Patience, first, try_first};
+use super::{RetryLimits, first, try_first};
 use crate::session::{Session, job_order};
 use phalanx_cluster::event::Time;
 use phalanx_cluster::id::{JobId, QueueId};
@@ -41,8 +41,8 @@ pub(crate) struct IndexScans {
 }
 
 impl IndexScans {
-    fn new(queues: &[QueueId], patience: Patience) -> Self {
-        let share = (patience.in_vain / queues.len().max(1)).max(10.min(patience.in_vain)).max(1);
+    fn new(queues: &[QueueId], limits: RetryLimits) -> Self {
+        let share = (limits.per_cycle / queues.len().max(1)).max(10.min(limits.per_cycle)).max(1);
         let scan =
             IndexScan { cursor: Cursor::default(), leading: share, others: share, tried: None, over: false };
         Self { scans: queues.iter().map(|queue| (*queue, scan)).collect(), ..Self::default() }
@@ -98,11 +98,11 @@ pub(super) fn rank_moved_classes(session: &mut Session<'_>) {
 }
 
 /// Starts the scans of a cycle, and tries classes that need evictions. The others are tried when their queue is served.
-pub(super) fn begin(session: &mut Session<'_>, delta: Option<CapacityDelta>, patience: Patience) {
+pub(super) fn begin(session: &mut Session<'_>, delta: Option<CapacityDelta>, limits: RetryLimits) {
     let queues = session.backlog.begin_scans(delta);
-    session.scans = IndexScans::new(&queues, patience);
-    let share = (QUEUES_WITH_FULL_SHARE.saturating_mul(patience.searched) / queues.len().max(1))
-        .min(patience.searched);
+    session.scans = IndexScans::new(&queues, limits);
+    let share = (QUEUES_WITH_FULL_SHARE.saturating_mul(limits.evicting_per_cycle) / queues.len().max(1))
+        .min(limits.evicting_per_cycle);
     for queue in queues {
         try_evicting(session, queue, share.max(1));
     }
