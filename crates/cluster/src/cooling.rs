@@ -32,7 +32,7 @@ impl Cluster {
         }
     }
 
-    pub(super) fn check_cooling(&self, note: &mut impl FnMut(bool, String)) {
+    pub(super) fn check_cooling(&self, note: &mut crate::check::Note<'_>) {
         let of = |(id, task): (TaskId, &Task)| Some((task.cools_until().filter(|_| task.is_pod())?, id));
         let rebuilt: std::collections::BTreeSet<_> = self.tasks.iter().filter_map(of).collect();
         note(rebuilt == self.cooling, "pods that are protected for a while".to_owned());

@@ -131,7 +131,7 @@ impl Cluster {
     }
 
     /// Whether those that are known are those that there are.
-    pub(super) fn check_givers(&self, note: &mut impl FnMut(bool, String)) {
+    pub(super) fn check_givers(&self, note: &mut crate::check::Note<'_>) {
         let mut anew = Givers::default();
         for (id, job) in self.jobs.iter() {
             note(job.giver == job.as_giver(), format!("where {} stands among those that run", job.key));

@@ -105,7 +105,7 @@ impl Cluster {
         }
     }
 
-    pub(super) fn check_groups(&self, note: &mut impl FnMut(bool, String)) {
+    pub(super) fn check_groups(&self, note: &mut crate::check::Note<'_>) {
         note(self.rebuilt_groups() == self.groups, "what queues hold of groups of nodes".to_owned());
     }
 }

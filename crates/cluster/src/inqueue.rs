@@ -218,7 +218,7 @@ impl Cluster {
     }
 
     /// What is wrong with the sums, against those of the jobs that are not stale.
-    pub(super) fn check_inqueue(&self, note: &mut impl FnMut(bool, String)) {
+    pub(super) fn check_inqueue(&self, note: &mut crate::check::Note<'_>) {
         let mut rebuilt = InqueueRequests::default();
         for id in self.jobs.ids().filter(|id| !self.inqueue.stale.has(*id)) {
             if let Some(share) = self.share(id) {

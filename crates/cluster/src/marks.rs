@@ -155,7 +155,7 @@ impl super::Cluster {
     }
 
     /// What is marked and should not be, or the other way round.
-    pub(super) fn check_marks(&self, note: &mut impl FnMut(bool, String)) {
+    pub(super) fn check_marks(&self, note: &mut crate::check::Note<'_>) {
         let evicting = self.tasks.iter().filter(|(_, task)| task.evicting.is_some()).map(|(id, _)| id);
         note(self.marked.evicting.iter().eq(evicting), "tasks that are being evicted".to_owned());
         let lent = self.nodes.iter().filter(|(_, node)| node.zone().is_some()).map(|(id, _)| id);

@@ -152,7 +152,7 @@ impl Cluster {
     }
 
     /// What is wrong with who names which class.
-    pub(super) fn check_priorities(&self, note: &mut impl FnMut(bool, String)) {
+    pub(super) fn check_priorities(&self, note: &mut crate::check::Note<'_>) {
         let mut rebuilt: FxHashMap<Arc<str>, FxHashSet<Follower>> = FxHashMap::default();
         let all = self.tasks.ids().map(Follower::Task).chain(self.jobs.ids().map(Follower::Job));
         for who in all {

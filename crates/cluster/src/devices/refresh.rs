@@ -96,7 +96,7 @@ impl Cluster {
     }
 
     /// What is wrong with the stocks.
-    pub fn check_devices(&self, note: &mut impl FnMut(bool, String)) {
+    pub(crate) fn check_devices(&self, note: &mut crate::check::Note<'_>) {
         let mut holders: BTreeMap<ClaimId, [u32; 4]> = BTreeMap::new();
         for (_, task) in self.tasks.iter() {
             for claim in task.claims.iter().flat_map(|linked| &linked.ids) {

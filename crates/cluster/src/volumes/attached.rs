@@ -154,7 +154,7 @@ impl Cluster {
     }
 
     /// What is wrong with how they are counted: those of a claim by node, and of a node by driver that are counted alone.
-    pub(super) fn check_counted(&self, note: &mut impl FnMut(bool, String)) {
+    pub(super) fn check_counted(&self, note: &mut crate::check::Note<'_>) {
         for (name, attachment) in &self.volumes.attachments.known {
             let right = attachment.counted == self.where_counted(name);
             note(right, format!("where attachment {name} counts"));

@@ -6,7 +6,7 @@ use crate::id::{NodeId, PvcId};
 use crate::{Cluster, Hold};
 
 impl Cluster {
-    pub(crate) fn check_volumes(&self, note: &mut impl FnMut(bool, String)) {
+    pub(crate) fn check_volumes(&self, note: &mut crate::check::Note<'_>) {
         for (id, claim) in self.volumes.pvcs.iter() {
             let what = |what: &str| format!("{what} of claim {}", claim.key);
             let on = self.rebuilt_use(id);
@@ -34,7 +34,7 @@ impl Cluster {
         self.check_counted(note);
     }
 
-    fn check_choice(&self, id: PvcId, claim: &Pvc, note: &mut impl FnMut(bool, String)) {
+    fn check_choice(&self, id: PvcId, claim: &Pvc, note: &mut crate::check::Note<'_>) {
         let Some(choice) = &claim.choice else { return };
         let there = choice.holders.iter().all(|task| {
             self.tasks
@@ -47,7 +47,7 @@ impl Cluster {
         note(kept, format!("volume chosen for claim {}", claim.key));
     }
 
-    fn check_attachments(&self, note: &mut impl FnMut(bool, String)) {
+    fn check_attachments(&self, note: &mut crate::check::Note<'_>) {
         for (id, node) in self.nodes.iter() {
             let mut rebuilt: FxHashMap<&str, ClaimUse> = FxHashMap::default();
             for (_, claim) in self.volumes.pvcs.iter() {

@@ -443,6 +443,9 @@ impl CapacityIndexes {
             for (name, block) in capacity_index.names.iter().zip(&capacity_index.blocks) {
                 for (id, job) in &block.classes {
                     let class = classes.get(*id);
+                    let bounds = block.bounds.as_ref().zip(class.and_then(JobClass::bounds));
+                    let covered = bounds.is_none_or(|(all, one)| all.clone().join(&one) == *all);
+                    note(covered, format!("bounds of class {id:?} in the capacity index of {queue:?}"));
                     let stands =
                         class.and_then(JobClass::rank).is_some_and(|it| it.block == *name && it.job == *job);
                     note(stands, format!("place of class {id:?} in the capacity index of {queue:?}"));
