@@ -29,7 +29,7 @@ pub struct Changed {
 }
 
 /// The log of such changes, each once, so that it stays short while nobody takes it.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct ChangeLog {
     major: Dirty<JobId>,
     minor: Dirty<JobId>,

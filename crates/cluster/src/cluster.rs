@@ -57,8 +57,8 @@ impl Before {
     }
 }
 
-/// All that the scheduler knows.
-#[derive(Clone, Debug)]
+/// The cache of all objects, of decisions not seen on them yet, and of sums of both.
+#[derive(Clone, Debug, PartialEq)]
 pub struct Cluster {
     /// Names of resources.
     pub dims: Dims,
@@ -123,8 +123,8 @@ pub struct Cluster {
     pub(crate) changes: Changes,
 }
 
-/// What caches read from where they stopped.
-#[derive(Clone, Debug, Default)]
+/// Logs of changes, and clocks that count them.
+#[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Changes {
     /// What the backlog has to look at.
     pub(crate) log: ChangeLog,
@@ -142,26 +142,6 @@ pub(crate) struct Changes {
     pub(crate) queues: bool,
     /// Grows when anything happens by which a job may start that could not.
     pub(crate) news: u64,
-}
-
-macro_rules! equal {
-    ($one:ident, $other:ident: $($field:ident)*) => {
-        $($one.$field == $other.$field)&&*
-    };
-}
-
-/// Clusters are equal when they hold the same. Which changes were taken already, and which sums are refreshed by now, does
-/// not count.
-impl PartialEq for Cluster {
-    fn eq(&self, other: &Self) -> bool {
-        equal!(self, other:
-            dims nodes tasks jobs queues classes pdbs allowances
-            terms total used existing images devices volumes node_ids
-            task_ids job_ids queue_ids class_ids priorities default_queue group_wait group_controller
-            standby marked givers measured queue_gates refused denied promised
-            seats heirs cooling groups
-        )
-    }
 }
 
 impl Cluster {

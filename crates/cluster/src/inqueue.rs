@@ -28,7 +28,7 @@ struct InqueueShare {
 }
 
 /// The sums, and the jobs whose share they lack.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct InqueueRequests {
     sums: InqueueSums,
     shares: FxHashMap<JobId, InqueueShare>,

@@ -140,7 +140,7 @@ impl DeviceLike {
     }
 }
 
-/// Parked jobs that have claims nobody else has. No part of what the Cluster is: undoing a change need not put it back.
+/// Unschedulable jobs by the claims that only they use. Undoing a change of the Cluster does not restore them.
 #[derive(Clone, Debug)]
 pub(super) struct Watchers<I> {
     of: FxHashMap<I, WaitingJob>,
@@ -153,9 +153,9 @@ impl<I> Default for Watchers<I> {
     }
 }
 
-impl<I> PartialEq for Watchers<I> {
-    fn eq(&self, _: &Self) -> bool {
-        true
+impl<I: std::hash::Hash + Eq> PartialEq for Watchers<I> {
+    fn eq(&self, other: &Self) -> bool {
+        self.of == other.of && self.woken == other.woken
     }
 }
 
@@ -164,7 +164,7 @@ impl<I: Id + std::hash::Hash + Eq> Watchers<I> {
         self.of.insert(id, member);
     }
 
-    /// Something happened to a claim.
+    /// Wakes the job of a claim that changed.
     #[inline]
     pub(super) fn hit(&mut self, id: I) {
         if !self.of.is_empty() {

@@ -18,7 +18,7 @@ impl<I> Default for Marks<I> {
 }
 
 /// Sets are equal when they have the same ids.
-impl<I: Id> PartialEq for Marks<I> {
+impl<I> PartialEq for Marks<I> {
     fn eq(&self, other: &Self) -> bool {
         let end = self.words.len().max(other.words.len());
         (0..end).all(|at| self.words.get(at).unwrap_or(&0) == other.words.get(at).unwrap_or(&0))
@@ -59,7 +59,7 @@ impl<I: Id> Marks<I> {
 }
 
 /// Ids of what has changed, each once.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(super) struct Dirty<I> {
     marks: Marks<I>,
     list: Vec<I>,

@@ -12,15 +12,9 @@ use crate::annotation::REVOCABLE_ZONE;
 use crate::event::{Constraints, Disk, DiskKind, HostPort, Taint};
 use crate::id::{ImageId, TaskId};
 
-/// A counter that tells caches what is new; two of them are always equal, since they carry no state.
-#[derive(Clone, Copy, Debug, Default)]
+/// The value of a clock that counts changes, by which caches tell what changed since.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stamp(pub u64);
-
-impl PartialEq for Stamp {
-    fn eq(&self, _: &Self) -> bool {
-        true
-    }
-}
 
 /// Tasks on a node that ask for a thing that not all of them can have, such as a host port.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

@@ -52,13 +52,15 @@ impl Cluster {
             GroupLimits::Unreadable(why) => (Vec::new(), Some(why)),
         };
         let parent = if info.parent.is_empty() { ROOT.into() } else { info.parent };
+        if !self.queues[id].exists || self.standby {
+            self.queues[id].rendered = Rendered::default();
+        }
         let before = self.queues[id].clone();
         self.set_parent(id, Some(&parent).filter(|_| *info.name != *ROOT));
         let queue = &mut self.queues[id];
         if !queue.exists || self.standby {
             queue.written = written;
             queue.told = None;
-            queue.rendered = Rendered::default();
             self.doubt_queues();
         }
         let queue = &mut self.queues[id];

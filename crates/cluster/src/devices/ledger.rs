@@ -39,20 +39,13 @@ struct QuotaSum {
     held: u32,
 }
 
-/// What queues hold.
-#[derive(Clone, Debug, Default)]
+/// Devices held by queues and jobs.
+#[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Ledger {
-    /// A queue, a job's queue or what a claim asks for has changed: it is made anew before the next cycle.
+    /// A queue, the queue of a job or the request of a claim has changed: the ledger is rebuilt before the next cycle.
     stale: bool,
     holders: FxHashMap<(Of, ClaimId), Holders>,
     sums: FxHashMap<Of, BTreeMap<Arc<str>, QuotaSum>>,
-}
-
-/// One that is stale says nothing.
-impl PartialEq for Ledger {
-    fn eq(&self, other: &Self) -> bool {
-        self.stale || other.stale || (self.holders == other.holders && self.sums == other.sums)
-    }
 }
 
 /// As what a task holds its claims.
@@ -145,7 +138,7 @@ impl Cluster {
         }
     }
 
-    fn ledger_anew(&self) -> Ledger {
+    fn rebuilt_ledger(&self) -> Ledger {
         let mut ledger = Ledger::default();
         for id in self.claimants() {
             if let Some(how) = As::of(self.tasks[id].status) {
@@ -155,21 +148,21 @@ impl Cluster {
         ledger
     }
 
-    /// Makes the ledger anew, if it has to be.
+    /// Rebuilds the ledger if it is stale.
     pub fn refresh_ledger(&mut self) {
         if self.devices.ledger.stale {
-            self.devices.ledger = self.ledger_anew();
+            self.devices.ledger = self.rebuilt_ledger();
         }
     }
 
-    /// Whether it says what it would say made anew.
+    /// Whether the ledger is stale, or equal to a rebuilt one.
     pub(super) fn ledger_is_right(&self) -> bool {
-        self.devices.ledger == self.ledger_anew()
+        self.devices.ledger.stale || self.devices.ledger == self.rebuilt_ledger()
     }
 
-    /// Between cycles it may be stale.
+    /// Reads the ledger, rebuilt for this question where it is stale, as it may be between cycles.
     fn ask_ledger<T>(&self, ask: impl FnOnce(&Ledger) -> T) -> T {
-        if self.devices.ledger.stale { ask(&self.ledger_anew()) } else { ask(&self.devices.ledger) }
+        if self.devices.ledger.stale { ask(&self.rebuilt_ledger()) } else { ask(&self.devices.ledger) }
     }
 
     /// How many devices of a resource's class tasks hold that have a place or are nominated, in thousandths.

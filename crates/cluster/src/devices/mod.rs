@@ -129,6 +129,11 @@ pub struct Devices {
 }
 
 impl Devices {
+    /// Drops watchers.
+    pub(crate) fn forget_history(&mut self) {
+        self.watchers = Watchers::default();
+    }
+
     fn shape(&self, id: ShapeId) -> &Shape {
         &self.shapes[usize::from(id)]
     }

@@ -1,4 +1,4 @@
-//! Finds terms for a profile and profiles for a term without asking each of them: most selectors want one value of a label.
+//! Finds the terms that match a profile, and the profiles that match a term, by label values: most selectors name one.
 
 use rustc_hash::FxHashMap;
 
@@ -6,22 +6,16 @@ use crate::event::{Operator, PodSelector, Requirement};
 use crate::id::{Id, ProfileId, TermId};
 use crate::label::{KeyValue, Labels};
 
-#[derive(Clone, Debug, Default)]
+/// Profiles and terms by the label values that selectors name.
+#[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Finder {
     profiles: FxHashMap<KeyValue, Vec<ProfileId>>,
     terms: FxHashMap<KeyValue, Vec<TermId>>,
-    /// Terms that want no value of any label.
+    /// Terms whose selectors name no label value.
     others: Vec<TermId>,
 }
 
-/// It says where things are found, not what they are.
-impl PartialEq for Finder {
-    fn eq(&self, _: &Self) -> bool {
-        true
-    }
-}
-
-/// The values of a label of which a pod must have one to be meant; `None` when there is no such label.
+/// The label values of which a pod has to have one to match; `None` when the selectors name no label values.
 fn wanted(pods: &[PodSelector]) -> Option<impl Iterator<Item = KeyValue> + '_> {
     let is_in = |requirement: &&Requirement| requirement.operator == Operator::In;
     let requirements = pods.iter().filter_map(|pods| pods.labels.as_ref()).flat_map(|selector| &selector.0);

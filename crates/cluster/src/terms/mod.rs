@@ -107,6 +107,14 @@ pub struct Terms {
 }
 
 impl Terms {
+    /// Drops the log, stamps, and the finder, whose lists depend on the order of changes.
+    pub(crate) fn forget_history(&mut self) {
+        self.topologies.iter_mut().for_each(Topology::forget_history);
+        self.profiles.iter_mut().for_each(|profile| profile.version = Stamp(0));
+        (self.clock, self.made) = (Stamp(0), Stamp(0));
+        (self.log, self.finder) = (Log::default(), Finder::default());
+    }
+
     /// What is counted in a node's domain; `None` for a node without the topology's label.
     #[inline]
     pub fn tally(&self, term: TermId, node: NodeId) -> Option<Tally> {

@@ -102,6 +102,10 @@ pub(super) enum DomainShift {
 }
 
 impl Topology {
+    pub(super) fn forget_history(&mut self) {
+        self.version = Stamp(0);
+    }
+
     pub(super) fn new(place: Arc<Where>, version: Stamp) -> Self {
         Self { place, version, ..Self::default() }
     }

@@ -155,6 +155,14 @@ pub struct Volumes {
 }
 
 impl Volumes {
+    /// Drops stamps and watchers.
+    pub(crate) fn forget_history(&mut self) {
+        self.pvcs.iter_mut().for_each(|claim| claim.stamp = Stamp(0));
+        self.pools.values_mut().for_each(|pool| pool.stamp = Stamp(0));
+        (self.limits_stamp, self.clock) = (Stamp(0), Stamp(0));
+        self.watchers = Watchers::default();
+    }
+
     /// The claim of an id.
     pub fn pvc(&self, id: PvcId) -> &Pvc {
         &self.pvcs[id]
