@@ -62,7 +62,7 @@ impl ChangeLog {
 impl Cluster {
     /// Something of a job changed.
     pub fn job_changed(&mut self, id: JobId) {
-        self.inqueue.mark(id);
+        self.indexes.inqueue.mark(id);
         self.changes.log.note(id);
     }
 
@@ -83,7 +83,7 @@ impl Cluster {
     }
 
     pub(crate) fn note_gone(&mut self, id: JobId) {
-        self.inqueue.mark(id);
+        self.indexes.inqueue.mark(id);
         self.changes.log.gone.mark(id);
     }
 

@@ -182,22 +182,22 @@ impl Cluster {
         }
         note(total == self.total && used == self.used, "resources of all nodes".to_owned());
         let existing = self.nodes.iter().filter(|(_, node)| node.exists).count();
-        note(existing == self.existing as usize, "number of nodes".to_owned());
+        note(existing == self.indexes.existing as usize, "number of nodes".to_owned());
     }
 
     fn check_names(&self, note: &mut Note<'_>) {
         let nodes = by_key(&self.nodes, |node| Some(node.name.clone()));
-        note(nodes == self.node_ids, "nodes by name".to_owned());
+        note(nodes == self.ids.nodes, "nodes by name".to_owned());
         let tasks = by_key(&self.tasks, |task| task.is_pod().then(|| task.pod.uid.clone()));
-        note(tasks == self.task_ids, "tasks by UID".to_owned());
+        note(tasks == self.ids.tasks, "tasks by UID".to_owned());
         let jobs = by_key(&self.jobs, |job| Some((job.kind, job.key.clone())));
-        note(jobs == self.job_ids, "jobs by name".to_owned());
+        note(jobs == self.ids.jobs, "jobs by name".to_owned());
         let queues = by_key(&self.queues, |queue| Some(queue.name.clone()));
-        note(queues == self.queue_ids, "queues by name".to_owned());
+        note(queues == self.ids.queues, "queues by name".to_owned());
         let classes = by_key(&self.classes, |class| {
             Some((class.request.clone(), class.constraints.clone(), class.profile))
         });
-        note(classes == self.class_ids, "classes by key".to_owned());
+        note(classes == self.ids.classes, "classes by key".to_owned());
     }
 
     fn check_classes(&self, note: &mut Note<'_>) {
@@ -224,7 +224,10 @@ impl Cluster {
     fn check_queue_gates(&self, note: &mut Note<'_>) {
         let gated = |id: &TaskId| self.tasks[*id].queue_gate != QueueGate::None;
         let tasks = self.tasks.ids().filter(gated);
-        note(self.queue_gates.iter().copied().eq(tasks), "tasks with a gate of their queue".to_owned());
+        note(
+            self.indexes.queue_gates.iter().copied().eq(tasks),
+            "tasks with a gate of their queue".to_owned(),
+        );
     }
 
     fn check_seats(&self, note: &mut Note<'_>) {

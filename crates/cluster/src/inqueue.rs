@@ -146,20 +146,20 @@ impl Cluster {
 
     /// What jobs hold and may still use of their minResources, by queue. A queue may come more than once.
     pub fn claimed_by_queue(&self) -> impl Iterator<Item = (QueueId, Amounts)> {
-        let known = self.inqueue.sums.by_queue.iter().map(|(queue, sum)| (*queue, sum.clone()));
+        let known = self.indexes.inqueue.sums.by_queue.iter().map(|(queue, sum)| (*queue, sum.clone()));
         known.chain(self.stale_shares().map(|it| (it.queue, it.claimed)))
     }
 
     /// What all admitted jobs may still use of their minResources.
     pub fn inqueue_requests(&self) -> Amounts {
-        let mut sum = self.inqueue.sums.missing.clone();
+        let mut sum = self.indexes.inqueue.sums.missing.clone();
         self.stale_shares().for_each(|share| sum.add(&share.missing));
         sum
     }
 
     /// What the pods of admitted jobs will add to the use of their namespaces, where there are ResourceQuotas at all.
     pub fn inqueue_by_namespace(&self) -> FxHashMap<Arc<str>, Amounts> {
-        let mut sums = self.inqueue.sums.by_namespace.clone();
+        let mut sums = self.indexes.inqueue.sums.by_namespace.clone();
         for (namespace, demand) in self.stale_shares().filter_map(|share| share.quota) {
             sums.entry(namespace).or_default().add(&demand);
         }
@@ -168,33 +168,33 @@ impl Cluster {
 
     /// Whether any job waits for admission by its minResources.
     pub fn any_asks(&self) -> bool {
-        self.inqueue.sums.asking > 0 || self.stale_shares().any(|share| share.asks)
+        self.indexes.inqueue.sums.asking > 0 || self.stale_shares().any(|share| share.asks)
     }
 
     /// Puts the shares of jobs that changed back into the sums.
     pub fn refresh_inqueue(&mut self) {
-        for id in self.inqueue.stale.take() {
+        for id in self.indexes.inqueue.stale.take() {
             if let Some(share) = self.share(id) {
-                self.inqueue.add(id, share);
+                self.indexes.inqueue.add(id, share);
             }
         }
     }
 
     /// Every share is another one: whether there are ResourceQuotas at all has changed.
     pub(super) fn refresh_all_inqueue(&mut self) {
-        self.jobs.ids().for_each(|id| self.inqueue.mark(id));
+        self.jobs.ids().for_each(|id| self.indexes.inqueue.mark(id));
     }
 
     /// Sets the phase that the scheduler has a job in.
     pub fn set_phase(&mut self, job: JobId, phase: Phase) {
         if std::mem::replace(&mut self.jobs[job].phase, phase) != phase {
-            self.inqueue.mark(job);
+            self.indexes.inqueue.mark(job);
             self.mark_pending(job);
         }
     }
 
     fn stale_shares(&self) -> impl Iterator<Item = InqueueShare> {
-        self.inqueue.stale.iter().filter_map(|id| self.share(id))
+        self.indexes.inqueue.stale.iter().filter_map(|id| self.share(id))
     }
 
     /// The share of a job that exists; none for a job that claims nothing and asks for nothing.
@@ -220,15 +220,18 @@ impl Cluster {
     /// What is wrong with the sums, against those of the jobs that are not stale.
     pub(super) fn check_inqueue(&self, note: &mut crate::check::Note<'_>) {
         let mut rebuilt = InqueueRequests::default();
-        for id in self.jobs.ids().filter(|id| !self.inqueue.stale.has(*id)) {
+        for id in self.jobs.ids().filter(|id| !self.indexes.inqueue.stale.has(*id)) {
             if let Some(share) = self.share(id) {
                 rebuilt.add(id, share);
             }
         }
-        for (id, share) in &self.inqueue.shares {
+        for (id, share) in &self.indexes.inqueue.shares {
             note(rebuilt.shares.get(id) == Some(share), format!("inqueue request of {id:?}"));
         }
-        note(rebuilt.shares.len() == self.inqueue.shares.len(), "jobs with inqueue requests".to_owned());
-        note(rebuilt.sums == self.inqueue.sums, "sums of inqueue requests".to_owned());
+        note(
+            rebuilt.shares.len() == self.indexes.inqueue.shares.len(),
+            "jobs with inqueue requests".to_owned(),
+        );
+        note(rebuilt.sums == self.indexes.inqueue.sums, "sums of inqueue requests".to_owned());
     }
 }

@@ -20,10 +20,10 @@ struct GroupSpec<'a> {
 impl Cluster {
     pub(super) fn job_for(&mut self, info: &PodInfo) -> Option<JobId> {
         let (kind, name, queue) = match &info.group {
-            Some(group) => (JobKind::Group, group.clone(), self.default_queue.clone()),
+            Some(group) => (JobKind::Group, group.clone(), self.options.default_queue.clone()),
             None if !info.ours => return None,
             None => {
-                let queue = info.queue.clone().unwrap_or_else(|| self.default_queue.clone());
+                let queue = info.queue.clone().unwrap_or_else(|| self.options.default_queue.clone());
                 (JobKind::Solo, info.pod.name.clone(), queue)
             }
         };
@@ -58,13 +58,13 @@ impl Cluster {
     }
 
     fn ensure_job(&mut self, kind: JobKind, key: Key, queue: &Arc<str>) -> JobId {
-        if let Some(&id) = self.job_ids.get(&(kind, key.clone())) {
+        if let Some(&id) = self.ids.jobs.get(&(kind, key.clone())) {
             return id;
         }
         let queue = self.ensure_queue(queue);
         self.count_job(queue, true);
         let id = self.jobs.insert(Job::new(key.clone(), kind, queue));
-        self.job_ids.insert((kind, key), id);
+        self.ids.jobs.insert((kind, key), id);
         self.job_changed(id);
         id
     }
@@ -73,7 +73,7 @@ impl Cluster {
         if info.made_for_pods {
             self.see_group_controller();
         }
-        let name = if info.queue.is_empty() { &self.default_queue } else { &info.queue }.clone();
+        let name = if info.queue.is_empty() { &self.options.default_queue } else { &info.queue }.clone();
         let id = self.ensure_job(JobKind::Group, info.key.clone(), &name);
         let min_resources = info.min_resources.as_ref().map(|list| self.amounts_of_nodes(list));
         self.count_classes(info.min_resources.as_deref().unwrap_or_default());
@@ -198,7 +198,7 @@ impl Cluster {
         self.follow_class(Follower::Job(id), false);
         if let Some(job) = self.jobs.remove(id) {
             self.note_gone(id);
-            self.job_ids.remove(&(job.kind, job.key));
+            self.ids.jobs.remove(&(job.kind, job.key));
             self.count_job(job.queue, false);
             self.drop_unused_queue(job.queue);
         }

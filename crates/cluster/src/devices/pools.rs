@@ -105,7 +105,7 @@ impl Cluster {
         let mut came: FxHashSet<DeviceName> = FxHashSet::default();
         for slice in slices.iter().filter(|slice| slice.current) {
             let SliceNodes::Node(node) = &slice.info.nodes else { continue };
-            let Some(node) = self.node_ids.get(node).copied() else { continue };
+            let Some(node) = self.ids.nodes.get(node).copied() else { continue };
             let local = self.devices.local.entry(node).or_default();
             local.extend(slice.names());
             local.sort();

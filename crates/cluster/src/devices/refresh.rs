@@ -78,7 +78,7 @@ impl Cluster {
         for id in self.nodes.ids().collect::<Vec<NodeId>>() {
             before.push((id, std::mem::take(&mut self.nodes[id].devices)));
         }
-        self.devices.lay_out(&self.node_ids);
+        self.devices.lay_out(&self.ids.nodes);
         self.devices.count();
         self.devices.tell_left_out();
         self.devices.dirty = false;
