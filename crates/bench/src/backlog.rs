@@ -6,7 +6,7 @@ use clap::Args;
 use phalanx_cluster::event::{Event, PodInfo, PodPhase, Time};
 use phalanx_cluster::{Cluster, ClusterOptions};
 use phalanx_core::decision::Decision;
-use phalanx_core::{Outcome, Patience, Scheduler};
+use phalanx_core::{Outcome, RetryLimits, Scheduler};
 use serde_json::{Value, json};
 
 use crate::chart::{Bar, Chart, Panel};
@@ -121,7 +121,7 @@ impl Clocked {
     fn new(options: &Options) -> Result<Self> {
         let mut scheduler = Scheduler::new(options.like.conf()?, 0);
         if options.thorough {
-            scheduler.set_patience(Patience::none());
+            scheduler.set_retry_limits(RetryLimits::unlimited());
         }
         Ok(Self { scheduler, now: Time(0), every: options.every })
     }

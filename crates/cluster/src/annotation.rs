@@ -1,6 +1,8 @@
 //! Annotations as far as a plugin reads them: kept by key, so that a plugin that needs one more adds a line here.
 use std::sync::Arc;
 
+use crate::label::KeyValue;
+
 /// PodGroup: how long it may wait before it goes first; a duration.
 pub const SLA_WAITING_TIME: &str = "volcano.sh/sla-waiting-time";
 /// PodGroup: an older name for [`SLA_WAITING_TIME`].
@@ -47,10 +49,7 @@ pub const OF_QUEUES: &[&str] = &[HIERARCHY, HIERARCHY_WEIGHTS];
 
 /// Annotations of one object, sorted by key. Objects without any cost no allocation.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Annotations(Option<Arc<[Pair]>>);
-
-/// Key and value.
-type Pair = (Arc<str>, Arc<str>);
+pub struct Annotations(Option<Arc<[KeyValue]>>);
 
 impl Annotations {
     /// The value of a key; an empty one is as good as none.
@@ -67,8 +66,8 @@ impl Annotations {
 }
 
 /// Of several values of a key the last one counts.
-impl FromIterator<Pair> for Annotations {
-    fn from_iter<I: IntoIterator<Item = Pair>>(pairs: I) -> Self {
+impl FromIterator<KeyValue> for Annotations {
+    fn from_iter<I: IntoIterator<Item = KeyValue>>(pairs: I) -> Self {
         let map: std::collections::BTreeMap<_, _> = pairs.into_iter().collect();
         if map.is_empty() { Self::default() } else { Self(Some(map.into_iter().collect())) }
     }

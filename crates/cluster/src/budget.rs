@@ -45,19 +45,19 @@ const UNTIMED: u64 = 16;
 pub struct Budget {
     left: u64,
     all: u64,
-    limit: Option<Limit>,
+    limit: Option<Deadline>,
     /// Steps until the next look at the time.
     untimed: u64,
 }
 
 #[derive(Clone, Debug)]
-struct Limit {
+struct Deadline {
     stopwatch: Arc<dyn Stopwatch>,
     until: Duration,
     ms: u64,
 }
 
-impl Limit {
+impl Deadline {
     fn is_over(&self) -> bool {
         self.stopwatch.elapsed() >= self.until
     }
@@ -66,7 +66,7 @@ impl Limit {
 impl Budget {
     /// So many steps, and so many milliseconds from now on if there is a stopwatch.
     pub fn new(steps: u64, ms: u64, stopwatch: Option<&Arc<dyn Stopwatch>>) -> Self {
-        let limit = stopwatch.map(|stopwatch| Limit {
+        let limit = stopwatch.map(|stopwatch| Deadline {
             until: stopwatch.elapsed().saturating_add(Duration::from_millis(ms)),
             stopwatch: Arc::clone(stopwatch),
             ms,
@@ -145,7 +145,7 @@ impl Budget {
     }
 
     fn is_late(&self) -> bool {
-        self.limit.as_ref().is_some_and(Limit::is_over)
+        self.limit.as_ref().is_some_and(Deadline::is_over)
     }
 }
 

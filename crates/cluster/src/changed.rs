@@ -1,6 +1,6 @@
 //! What changed in the Cluster since somebody asked: jobs, queues and nodes that the backlog has to look at.
 use crate::id::{JobId, NodeId, QueueId};
-use crate::likeness::Member;
+use crate::likeness::WaitingJob;
 use crate::marks::Dirty;
 use crate::{Cluster, Status};
 
@@ -29,7 +29,7 @@ pub struct Changed {
 }
 
 /// The log of such changes, each once, so that it stays short while nobody takes it.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct ChangeLog {
     major: Dirty<JobId>,
     minor: Dirty<JobId>,
@@ -62,7 +62,7 @@ impl ChangeLog {
 impl Cluster {
     /// Something of a job changed.
     pub fn job_changed(&mut self, id: JobId) {
-        self.inqueue.mark(id);
+        self.indexes.inqueue.mark(id);
         self.changes.log.note(id);
     }
 
@@ -83,7 +83,7 @@ impl Cluster {
     }
 
     pub(crate) fn note_gone(&mut self, id: JobId) {
-        self.inqueue.mark(id);
+        self.indexes.inqueue.mark(id);
         self.changes.log.gone.mark(id);
     }
 
@@ -131,7 +131,7 @@ impl Cluster {
     }
 
     /// The jobs that [watch](Self::watch_claims) claims to which something happened since this was called last.
-    pub fn take_watchers(&mut self) -> Vec<Member> {
+    pub fn take_watchers(&mut self) -> Vec<WaitingJob> {
         self.volumes.take_woken().into_iter().chain(self.devices.take_woken()).collect()
     }
 }

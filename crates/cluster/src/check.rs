@@ -1,79 +1,148 @@
-//! Rebuilds every sum from the tasks and compares: the guard against drift.
+//! Rebuilds every index and sum of the Cluster and compares: the guard against drift.
 use phalanx_resource::Amounts;
+use rustc_hash::FxHashMap;
 
-use super::{Cluster, Counts, Hold, Part, Sums};
-use crate::id::{Id, NodeId, QueueId};
+use super::{Cluster, Counts, Hold, Job, Node, Part, Sums};
+use crate::event::QueueGate;
+use crate::id::{Id, JobId, NodeId, QueueId, Slots, TaskId};
+
+/// Takes what a check compared: whether it is right, and what it is.
+pub(crate) type Note<'a> = dyn FnMut(bool, String) + 'a;
+
+/// What the mover of tasks and the events keep besides the objects.
+struct Index {
+    name: &'static str,
+    /// Rebuilds the index from the objects and compares.
+    check: fn(&Cluster, &mut Note<'_>),
+}
+
+const INDEXES: &[Index] = &[
+    Index { name: "node resources", check: Cluster::check_node_resources },
+    Index { name: "node things", check: Cluster::check_node_things },
+    Index { name: "tasks by node", check: Cluster::check_tasks_by_node },
+    Index { name: "tasks by job", check: Cluster::check_tasks_by_job },
+    Index { name: "job sums", check: Cluster::check_jobs },
+    Index { name: "queue sums", check: Cluster::check_queues },
+    Index { name: "queue tree", check: Cluster::check_tree },
+    Index { name: "cluster sums", check: Cluster::check_totals },
+    Index { name: "names", check: Cluster::check_names },
+    Index { name: "classes", check: Cluster::check_classes },
+    Index { name: "images", check: Cluster::check_images },
+    Index { name: "queue gates", check: Cluster::check_queue_gates },
+    Index { name: "kept places", check: Cluster::check_seats },
+    Index { name: "marks", check: Cluster::check_marks },
+    Index { name: "running jobs", check: Cluster::check_givers },
+    Index { name: "priorities", check: Cluster::check_priorities },
+    Index { name: "pod disruption budgets", check: |cluster, note| cluster.pdbs.check(note) },
+    Index { name: "inqueue requests", check: Cluster::check_inqueue },
+    Index { name: "devices", check: Cluster::check_devices },
+    Index { name: "volumes", check: Cluster::check_volumes },
+    Index { name: "terms", check: Cluster::check_terms },
+    Index { name: "cooldowns", check: Cluster::check_cooling },
+    Index { name: "node groups", check: Cluster::check_groups },
+];
 
 impl Cluster {
-    /// What is wrong with the sums, one line each; empty when all is well. Costs a pass over all objects.
+    /// What is wrong with the indexes, one line each; empty when all is well. Costs a pass over all objects for each index.
     pub fn check(&self) -> Vec<String> {
         let mut problems = Vec::new();
-        let mut note = |right: bool, what: String| {
-            if !right {
-                problems.push(what);
-            }
-        };
+        for index in INDEXES {
+            (index.check)(self, &mut |right, what| {
+                if !right {
+                    problems.push(format!("{}: {what}", index.name));
+                }
+            });
+        }
+        problems
+    }
+
+    fn check_node_resources(&self, note: &mut Note<'_>) {
         for (id, node) in self.nodes.iter() {
-            let rebuilt = self.rebuilt_room(id);
-            note(
-                rebuilt == (node.idle.clone(), node.releasing.clone(), node.pipelined.clone()),
-                format!("room of node {}", node.name),
-            );
+            let mut rebuilt = Node { idle: node.allocatable.clone(), ..Node::default() };
+            for task in &node.tasks {
+                let class = self.class_of(*task);
+                rebuilt.take_room(&class.request, class.nonzero, self.tasks[*task].status.hold());
+            }
+            let of = |node: &Node| {
+                (node.idle.clone(), node.releasing.clone(), node.pipelined.clone(), node.nonzero_used)
+            };
+            note(of(&rebuilt) == of(node), format!("resources of node {}", node.name));
             let newcomers = |usage: &super::Usage| usage.newcomers == self.rebuilt_newcomers(id);
             note(node.usage.as_ref().is_none_or(newcomers), format!("newcomers of node {}", node.name));
-            let placed = |(slot, task): (usize, &crate::id::TaskId)| {
+        }
+    }
+
+    /// Host ports and disks.
+    fn check_node_things(&self, note: &mut Note<'_>) {
+        for (_, node) in self.nodes.iter() {
+            let mut rebuilt = Node::default();
+            for task in &node.tasks {
+                let hold = self.tasks[*task].status.hold();
+                if hold != Hold::Nothing {
+                    rebuilt.take_things(&self.class_of(*task).constraints, hold);
+                }
+            }
+            note(rebuilt.ports == node.ports, format!("host ports of node {}", node.name));
+            note(rebuilt.disks == node.disks, format!("disks of node {}", node.name));
+        }
+    }
+
+    fn check_tasks_by_node(&self, note: &mut Note<'_>) {
+        for (id, node) in self.nodes.iter() {
+            let placed = |(slot, task): (usize, &TaskId)| {
                 let task = &self.tasks[*task];
                 task.node == Some(id) && task.node_slot as usize == slot
             };
             note(node.tasks.iter().enumerate().all(placed), format!("tasks of node {}", node.name));
             note(node.exists || !node.tasks.is_empty(), format!("node {} is kept for nothing", node.name));
         }
-        let kept = self.tasks.iter().filter(|(_, task)| !task.is_pod()).map(|(id, _)| id);
-        let mut seats: Vec<_> = self.seats().collect();
-        seats.sort_unstable();
-        note(kept.eq(seats), "places that are kept".to_owned());
         for (id, task) in self.tasks.iter() {
             let listed = |node: NodeId| self.nodes[node].tasks.get(task.node_slot as usize) == Some(&id);
             note(task.node.is_none_or(listed), format!("node of task {}", task.pod));
-            let member = |job| self.jobs[job].tasks.get(task.job_slot as usize) == Some(&id);
+        }
+    }
+
+    fn check_tasks_by_job(&self, note: &mut Note<'_>) {
+        for (id, job) in self.jobs.iter() {
+            let listed = |(slot, task): (usize, &TaskId)| {
+                let task = &self.tasks[*task];
+                task.job == Some(id) && task.job_slot as usize == slot
+            };
+            note(job.tasks.iter().enumerate().all(listed), format!("tasks of job {}", job.key));
+        }
+        for (id, task) in self.tasks.iter() {
+            let member = |job: JobId| self.jobs[job].tasks.get(task.job_slot as usize) == Some(&id);
             note(task.job.is_none_or(member), format!("job of task {}", task.pod));
         }
+    }
+
+    /// Counts and sums of jobs, and counts of their roles.
+    fn check_jobs(&self, note: &mut Note<'_>) {
         for (_, job) in self.jobs.iter() {
             let mut counts = Counts::default();
+            let mut of_roles = vec![Counts::default(); job.roles.len()];
             let mut sums = Sums::default();
-            for task in &job.tasks {
-                let status = self.tasks[*task].status;
-                counts.moved(None, Some(status));
-                if let Some(part) = Part::of(status) {
-                    sums.part(part).add(self.request_of(*task));
+            for id in &job.tasks {
+                let task = &self.tasks[*id];
+                counts.moved(None, Some(task.status));
+                of_roles[usize::from(task.role)].moved(None, Some(task.status));
+                if let Some(part) = Part::of(task.status) {
+                    sums.part(part).add(self.request_of(*id));
                 }
             }
             note(counts == job.counts, format!("counts of job {}", job.key));
+            let of_job = job.roles.iter().map(|role| role.counts);
+            note(of_job.eq(of_roles), format!("counts of the roles of job {}", job.key));
             note(sums == job.sums(), format!("sums of job {}", job.key));
         }
-        let asks = |id: &crate::id::TaskId| self.tasks[*id].queue_gate != crate::event::QueueGate::None;
-        note(self.queue_gates.iter().copied().eq(self.tasks.ids().filter(asks)), "gates of queues".into());
-        self.check_marks(&mut note);
-        self.check_givers(&mut note);
-        self.check_priorities(&mut note);
-        self.pdbs.check(&mut note);
-        self.check_queues(&mut note);
-        self.check_inqueue(&mut note);
-        self.check_devices(&mut note);
-        self.check_cluster(&mut note);
-        self.check_volumes(&mut note);
-        self.check_terms(&mut note);
-        self.check_cooling(&mut note);
-        self.check_groups(&mut note);
-        problems
     }
 
-    fn check_queues(&self, note: &mut impl FnMut(bool, String)) {
+    fn check_queues(&self, note: &mut Note<'_>) {
         for (id, queue) in self.queues.iter() {
             let mut own = Sums::default();
-            let mut jobs = 0;
-            for (_, job) in self.jobs.iter().filter(|(_, job)| job.queue == id) {
-                jobs += 1;
+            let of_queue = |job: &&Job| job.queue == id;
+            let jobs: Vec<&Job> = self.jobs.iter().map(|(_, job)| job).filter(of_queue).collect();
+            for job in &jobs {
                 own.each(&job.sums(), Amounts::add);
             }
             for task in self.seats().filter(|task| self.tasks[*task].seat_in == Some(id)) {
@@ -81,12 +150,12 @@ impl Cluster {
                     own.part(part).add(self.request_of(task));
                 }
             }
-            note(own == queue.own && jobs == queue.jobs, format!("sums of queue {}", queue.name));
+            note(own == queue.own, format!("sums of queue {}", queue.name));
+            note(jobs.len() == queue.jobs as usize, format!("number of jobs of queue {}", queue.name));
         }
-        self.check_tree(note);
     }
 
-    fn check_tree(&self, note: &mut impl FnMut(bool, String)) {
+    fn check_tree(&self, note: &mut Note<'_>) {
         for (id, queue) in self.queues.iter() {
             let below = |other: &QueueId| self.queue_path(*other).any(|above| above == id);
             let mut sums = Sums::default();
@@ -104,21 +173,45 @@ impl Cluster {
         }
     }
 
-    fn check_cluster(&self, note: &mut impl FnMut(bool, String)) {
+    fn check_totals(&self, note: &mut Note<'_>) {
         let (mut total, mut used) = (Amounts::new(), Amounts::new());
         for (_, node) in self.nodes.iter().filter(|(_, node)| node.exists) {
             total.add(&node.allocatable);
             used.add(&node.allocatable);
             used.sub(&node.idle);
         }
-        note(total == self.total && used == self.used, "sums of the cluster".to_owned());
+        note(total == self.total && used == self.used, "resources of all nodes".to_owned());
+        let existing = self.nodes.iter().filter(|(_, node)| node.exists).count();
+        note(existing == self.indexes.existing as usize, "number of nodes".to_owned());
+    }
+
+    fn check_names(&self, note: &mut Note<'_>) {
+        let nodes = by_key(&self.nodes, |node| Some(node.name.clone()));
+        note(nodes == self.ids.nodes, "nodes by name".to_owned());
+        let tasks = by_key(&self.tasks, |task| task.is_pod().then(|| task.pod.uid.clone()));
+        note(tasks == self.ids.tasks, "tasks by UID".to_owned());
+        let jobs = by_key(&self.jobs, |job| Some((job.kind, job.key.clone())));
+        note(jobs == self.ids.jobs, "jobs by name".to_owned());
+        let queues = by_key(&self.queues, |queue| Some(queue.name.clone()));
+        note(queues == self.ids.queues, "queues by name".to_owned());
+        let classes = by_key(&self.classes, |class| {
+            Some((class.request.clone(), class.constraints.clone(), class.profile))
+        });
+        note(classes == self.ids.classes, "classes by key".to_owned());
+    }
+
+    fn check_classes(&self, note: &mut Note<'_>) {
         let mut refs = vec![0; self.classes.bound()];
         for (_, task) in self.tasks.iter() {
             refs[task.class.index()] += 1;
         }
-        note(self.classes.iter().all(|(id, class)| refs[id.index()] == class.refs), "classes".to_owned());
-        let existing = self.nodes.iter().filter(|(_, node)| node.exists).count();
-        note(existing == self.existing as usize, "count of nodes".to_owned());
+        note(
+            self.classes.iter().all(|(id, class)| refs[id.index()] == class.refs),
+            "tasks by class".to_owned(),
+        );
+    }
+
+    fn check_images(&self, note: &mut Note<'_>) {
         for (id, nodes, asked) in self.images.iter() {
             let on = self.nodes.iter().filter(|(_, node)| node.image_size(id).is_some()).count();
             let classes = self.classes.iter().flat_map(|(_, class)| class.images.iter());
@@ -128,22 +221,27 @@ impl Cluster {
         }
     }
 
-    fn rebuilt_room(&self, id: NodeId) -> (Amounts, Amounts, Amounts) {
-        let node = &self.nodes[id];
-        let (mut idle, mut releasing, mut pipelined) =
-            (node.allocatable.clone(), Amounts::new(), Amounts::new());
-        for task in &node.tasks {
-            let request = self.request_of(*task);
-            match self.tasks[*task].status.hold() {
-                Hold::Nothing => {}
-                Hold::Used => idle.sub(request),
-                Hold::Pipelined => pipelined.add(request),
-                Hold::Releasing => {
-                    idle.sub(request);
-                    releasing.add(request);
-                }
-            }
-        }
-        (idle, releasing, pipelined)
+    fn check_queue_gates(&self, note: &mut Note<'_>) {
+        let gated = |id: &TaskId| self.tasks[*id].queue_gate != QueueGate::None;
+        let tasks = self.tasks.ids().filter(gated);
+        note(
+            self.indexes.queue_gates.iter().copied().eq(tasks),
+            "tasks with a gate of their queue".to_owned(),
+        );
     }
+
+    fn check_seats(&self, note: &mut Note<'_>) {
+        let kept = self.tasks.iter().filter(|(_, task)| !task.is_pod()).map(|(id, _)| id);
+        let mut seats: Vec<_> = self.seats().collect();
+        seats.sort_unstable();
+        note(kept.eq(seats), "tasks that keep the place of a moved pod".to_owned());
+    }
+}
+
+/// The ids of all values with a key, by key.
+fn by_key<I: Id, T, K: std::hash::Hash + Eq>(
+    values: &Slots<I, T>,
+    key: impl Fn(&T) -> Option<K>,
+) -> FxHashMap<K, I> {
+    values.iter().filter_map(|(id, value)| Some((key(value)?, id))).collect()
 }

@@ -1,4 +1,5 @@
 //! The Cluster: the cache of all objects, and the one mover of tasks.
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use phalanx_resource::{Amounts, Dims};
@@ -57,8 +58,8 @@ impl Before {
     }
 }
 
-/// All that the scheduler knows.
-#[derive(Clone, Debug)]
+/// The cache of all objects, of decisions not seen on them yet, and of sums of both.
+#[derive(Clone, Debug, PartialEq)]
 pub struct Cluster {
     /// Names of resources.
     pub dims: Dims,
@@ -82,31 +83,17 @@ pub struct Cluster {
     pub total: Amounts,
     /// What pods hold on those nodes in sum.
     pub used: Amounts,
-    /// How many nodes have an object.
-    pub(crate) existing: u32,
     pub(crate) images: Images,
     /// Devices, and claims to them.
     pub devices: Devices,
     pub(crate) volumes: Volumes,
-    pub(crate) node_ids: FxHashMap<Arc<str>, NodeId>,
-    pub(crate) task_ids: FxHashMap<Arc<str>, TaskId>,
-    pub(crate) job_ids: FxHashMap<(JobKind, Key), JobId>,
-    pub(crate) queue_ids: FxHashMap<Arc<str>, QueueId>,
-    pub(crate) class_ids: FxHashMap<ClassKey, ClassId>,
-    pub(crate) priorities: priorities::Priorities,
-    pub(crate) default_queue: Arc<str>,
-    pub(crate) group_wait: GroupWait,
+    pub(crate) ids: Ids,
+    pub(crate) indexes: Indexes,
+    pub(crate) options: ClusterOptions,
     /// A PodGroup was seen that a PodGroup controller made.
     pub(crate) group_controller: bool,
     /// Another process decides: what stands on the objects is its work, and true.
     pub(crate) standby: bool,
-    pub(crate) inqueue: InqueueRequests,
-    pub(crate) marked: marks::Marked,
-    pub(crate) givers: givers::Givers,
-    /// When nodes were measured.
-    pub(crate) measured: std::collections::BTreeSet<(Time, NodeId)>,
-    /// Tasks that have asked to be let into their queue, and have no node on their objects.
-    pub(crate) queue_gates: std::collections::BTreeSet<TaskId>,
     /// Tasks whose eviction was refused, and some of which that no longer is so.
     pub(crate) refused: Vec<TaskId>,
     /// Jobs of which a bind was refused since the last cycle.
@@ -117,14 +104,40 @@ pub struct Cluster {
     pub(crate) seats: Vec<Seat>,
     /// Tasks that have taken up such a place, likewise.
     pub(crate) heirs: Vec<(TaskId, NodeId)>,
-    /// Pods that are protected until some time.
-    pub(crate) cooling: std::collections::BTreeSet<(Time, TaskId)>,
-    pub(crate) groups: GroupHolds,
     pub(crate) changes: Changes,
 }
 
-/// What caches read from where they stopped.
-#[derive(Clone, Debug, Default)]
+/// Ids of objects, by name or UID.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Ids {
+    pub(crate) nodes: FxHashMap<Arc<str>, NodeId>,
+    /// By UID of the pod.
+    pub(crate) tasks: FxHashMap<Arc<str>, TaskId>,
+    pub(crate) jobs: FxHashMap<(JobKind, Key), JobId>,
+    pub(crate) queues: FxHashMap<Arc<str>, QueueId>,
+    pub(crate) classes: FxHashMap<ClassKey, ClassId>,
+}
+
+/// Indexes of objects by what a cycle looks for, each kept up to date with every change and checked by `check`.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Indexes {
+    pub(crate) inqueue: InqueueRequests,
+    pub(crate) marked: marks::Marked,
+    pub(crate) givers: givers::Givers,
+    pub(crate) priorities: priorities::Priorities,
+    /// Pods by the end of their cooldown.
+    pub(crate) cooling: BTreeSet<(Time, TaskId)>,
+    pub(crate) groups: GroupHolds,
+    /// Nodes by the time of their usage figures.
+    pub(crate) measured: BTreeSet<(Time, NodeId)>,
+    /// Tasks with a gate of their queue.
+    pub(crate) queue_gates: BTreeSet<TaskId>,
+    /// Number of nodes that have an object.
+    pub(crate) existing: u32,
+}
+
+/// Logs of changes, and clocks that count them.
+#[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Changes {
     /// What the backlog has to look at.
     pub(crate) log: ChangeLog,
@@ -144,26 +157,6 @@ pub(crate) struct Changes {
     pub(crate) news: u64,
 }
 
-macro_rules! equal {
-    ($one:ident, $other:ident: $($field:ident)*) => {
-        $($one.$field == $other.$field)&&*
-    };
-}
-
-/// Clusters are equal when they hold the same. Which changes were taken already, and which sums are refreshed by now, does
-/// not count.
-impl PartialEq for Cluster {
-    fn eq(&self, other: &Self) -> bool {
-        equal!(self, other:
-            dims nodes tasks jobs queues classes pdbs allowances
-            terms total used existing images devices volumes node_ids
-            task_ids job_ids queue_ids class_ids priorities default_queue group_wait group_controller
-            standby marked givers measured queue_gates refused denied promised
-            seats heirs cooling groups
-        )
-    }
-}
-
 impl Cluster {
     /// An empty cluster.
     pub fn new(options: ClusterOptions) -> Self {
@@ -179,32 +172,19 @@ impl Cluster {
             terms: Terms::default(),
             total: Amounts::new(),
             used: Amounts::new(),
-            existing: 0,
             images: Images::default(),
             devices: Devices::default(),
             volumes: Volumes::default(),
-            node_ids: FxHashMap::default(),
-            task_ids: FxHashMap::default(),
-            job_ids: FxHashMap::default(),
-            queue_ids: FxHashMap::default(),
-            class_ids: FxHashMap::default(),
-            priorities: priorities::Priorities::default(),
-            default_queue: options.default_queue,
-            group_wait: options.group_wait,
+            ids: Ids::default(),
+            indexes: Indexes::default(),
+            options,
             group_controller: false,
             standby: false,
-            inqueue: InqueueRequests::default(),
-            marked: marks::Marked::default(),
-            givers: givers::Givers::default(),
-            measured: std::collections::BTreeSet::new(),
-            queue_gates: std::collections::BTreeSet::new(),
             refused: Vec::new(),
             denied: Vec::new(),
             promised: Vec::new(),
             seats: Vec::new(),
             heirs: Vec::new(),
-            cooling: std::collections::BTreeSet::new(),
-            groups: GroupHolds::default(),
             changes: Changes::default(),
         }
     }
@@ -249,22 +229,22 @@ impl Cluster {
 
     /// The node of a name.
     pub fn node_named(&self, name: &str) -> Option<NodeId> {
-        self.node_ids.get(name).copied()
+        self.ids.nodes.get(name).copied()
     }
 
     /// The task of a pod's UID.
     pub fn task_of(&self, uid: &str) -> Option<TaskId> {
-        self.task_ids.get(uid).copied()
+        self.ids.tasks.get(uid).copied()
     }
 
     /// The job of a PodGroup, or of a pod without one.
     pub fn job_named(&self, kind: JobKind, key: &Key) -> Option<JobId> {
-        self.job_ids.get(&(kind, key.clone())).copied()
+        self.ids.jobs.get(&(kind, key.clone())).copied()
     }
 
     /// The queue of a name.
     pub fn queue_named(&self, name: &str) -> Option<QueueId> {
-        self.queue_ids.get(name).copied()
+        self.ids.queues.get(name).copied()
     }
 
     /// The queue that a task counts in.
@@ -281,7 +261,7 @@ impl Cluster {
 
     /// On how many nodes an image is, and how many nodes there are.
     pub fn image_spread(&self, image: ImageId) -> (u32, u32) {
-        (self.images.nodes(image), self.existing)
+        (self.images.nodes(image), self.indexes.existing)
     }
 
     /// What a task requests.
@@ -339,7 +319,7 @@ impl Cluster {
 
     /// Keeps the counts and sums of a task's job and queue, and of the queues above.
     pub(crate) fn count(&mut self, id: TaskId, from: Option<Status>, to: Option<Status>) {
-        let Self { tasks, jobs, queues, classes, inqueue, marked, givers, changes, .. } = self;
+        let Self { tasks, jobs, queues, classes, indexes, changes, .. } = self;
         let task = &tasks[id];
         let request = &classes[task.class].request;
         let Some(of) = task.job else {
@@ -351,11 +331,11 @@ impl Cluster {
         };
         let job = &mut jobs[of];
         changes.moved.push(job.queue);
-        inqueue.mark(of);
+        indexes.inqueue.mark(of);
         changes.log.note(of);
         job.count(task.role, from, to);
-        marked.pending.set(of, job.is_pending());
-        givers.update(of, job);
+        indexes.marked.pending.set(of, job.is_pending());
+        indexes.givers.update(of, job);
         let (from, to) = (from.and_then(Part::of), to.and_then(Part::of));
         if from == to {
             return;

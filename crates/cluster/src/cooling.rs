@@ -19,22 +19,22 @@ impl Cluster {
     /// Pods whose time is not over, the first to end first.
     pub fn cooling_after(&self, now: Time) -> impl Iterator<Item = TaskId> {
         let first = (Time(now.0.saturating_add(1)), TaskId::from_index(0));
-        self.cooling.range(first..).map(|(_, task)| *task)
+        self.indexes.cooling.range(first..).map(|(_, task)| *task)
     }
 
     /// A pod is new, changed (`before` is its time as it was) or about to be removed.
     pub(super) fn note_cooling(&mut self, task: TaskId, before: Option<Time>, after: Option<Time>) {
         if before != after {
             if let Some(end) = before {
-                self.cooling.remove(&(end, task));
+                self.indexes.cooling.remove(&(end, task));
             }
-            self.cooling.extend(after.map(|end| (end, task)));
+            self.indexes.cooling.extend(after.map(|end| (end, task)));
         }
     }
 
-    pub(super) fn check_cooling(&self, note: &mut impl FnMut(bool, String)) {
+    pub(super) fn check_cooling(&self, note: &mut crate::check::Note<'_>) {
         let of = |(id, task): (TaskId, &Task)| Some((task.cools_until().filter(|_| task.is_pod())?, id));
         let rebuilt: std::collections::BTreeSet<_> = self.tasks.iter().filter_map(of).collect();
-        note(rebuilt == self.cooling, "pods that are protected for a while".to_owned());
+        note(rebuilt == self.indexes.cooling, "pods that are protected for a while".to_owned());
     }
 }

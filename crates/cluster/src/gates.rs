@@ -11,9 +11,9 @@ impl Cluster {
             *known = gate;
         }
         if gate == QueueGate::None {
-            self.queue_gates.remove(&task);
+            self.indexes.queue_gates.remove(&task);
         } else {
-            self.queue_gates.insert(task);
+            self.indexes.queue_gates.insert(task);
         }
     }
 
@@ -35,12 +35,12 @@ impl Cluster {
     /// Pods that wait for their queue to have room.
     pub fn shut_gates(&self) -> impl Iterator<Item = TaskId> + '_ {
         let shut = |task: &TaskId| self.tasks[*task].queue_gate == QueueGate::Shut;
-        self.queue_gates.iter().copied().filter(shut)
+        self.indexes.queue_gates.iter().copied().filter(shut)
     }
 
     /// Pods that were let into their queue and have no node yet.
     pub fn let_in(&self) -> impl Iterator<Item = TaskId> + '_ {
-        self.queue_gates.iter().copied().filter(|task| self.is_let_in(*task))
+        self.indexes.queue_gates.iter().copied().filter(|task| self.is_let_in(*task))
     }
 
     /// Whether something is kept for a pod in its queue, though it has no node.
@@ -51,6 +51,6 @@ impl Cluster {
 
     /// Whether any pod asks to be let into its queue.
     pub fn has_gates(&self) -> bool {
-        !self.queue_gates.is_empty()
+        !self.indexes.queue_gates.is_empty()
     }
 }

@@ -29,7 +29,7 @@ type Ranked = BTreeSet<(i32, JobId)>;
 
 /// Those of a queue.
 #[derive(Clone, Debug, Default, PartialEq)]
-struct OfQueue {
+struct QueueVictims {
     all: Ranked,
     /// Those with more pods than they need.
     spare: Ranked,
@@ -38,7 +38,7 @@ struct OfQueue {
 /// All jobs of which a pod runs, or is bound.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Givers {
-    queues: BTreeMap<QueueId, OfQueue>,
+    queues: BTreeMap<QueueId, QueueVictims>,
 }
 
 impl Givers {
@@ -96,12 +96,12 @@ impl Job {
 impl Cluster {
     /// Queues of which a pod runs, or is bound, by id.
     pub fn giving_queues(&self) -> impl Iterator<Item = QueueId> + '_ {
-        self.givers.queues.keys().copied()
+        self.indexes.givers.queues.keys().copied()
     }
 
     /// Jobs of a queue of which a pod runs, the least important first.
     pub fn givers(&self, queue: QueueId) -> impl Iterator<Item = JobId> + '_ {
-        self.givers.queues.get(&queue).into_iter().flat_map(|of| &of.all).map(|(_, job)| *job)
+        self.indexes.givers.queues.get(&queue).into_iter().flat_map(|of| &of.all).map(|(_, job)| *job)
     }
 
     /// Those of them that are less important than this, and some that are as important.
@@ -113,7 +113,7 @@ impl Cluster {
     ) -> impl Iterator<Item = JobId> + '_ {
         let first = (priority, JobId::from_index(0));
         let last = (priority, JobId::from_index(u32::MAX as usize));
-        let of = self.givers.queues.get(&queue).into_iter();
+        let of = self.indexes.givers.queues.get(&queue).into_iter();
         of.flat_map(move |of| {
             let equal = match equals {
                 Equals::All => Some(&of.all),
@@ -127,16 +127,16 @@ impl Cluster {
 
     /// A job's queue, importance or minMember changed.
     pub(super) fn note_giver(&mut self, id: JobId) {
-        self.givers.update(id, &mut self.jobs[id]);
+        self.indexes.givers.update(id, &mut self.jobs[id]);
     }
 
     /// Whether those that are known are those that there are.
-    pub(super) fn check_givers(&self, note: &mut impl FnMut(bool, String)) {
+    pub(super) fn check_givers(&self, note: &mut crate::check::Note<'_>) {
         let mut anew = Givers::default();
         for (id, job) in self.jobs.iter() {
             note(job.giver == job.as_giver(), format!("where {} stands among those that run", job.key));
             anew.put_in(id, job.as_giver());
         }
-        note(anew == self.givers, "jobs that run".to_owned());
+        note(anew == self.indexes.givers, "jobs that run".to_owned());
     }
 }

@@ -28,7 +28,7 @@ impl Cluster {
 
     /// How long pods wait for a PodGroup controller, in milliseconds from their creation.
     fn group_wait(&self) -> Option<i64> {
-        match self.group_wait {
+        match self.options.group_wait {
             GroupWait::Never => None,
             GroupWait::IfSeen(wait) => self.group_controller.then_some(wait),
             GroupWait::Always(wait) => Some(wait),

@@ -3,6 +3,7 @@ use phalanx_resource::Amounts;
 use rustc_hash::FxHashMap;
 
 use crate::annotation::NODEGROUP_NAME;
+use crate::cluster::Indexes;
 use crate::id::{JobId, NodeId, QueueId, TaskId};
 use crate::{Cluster, Status};
 
@@ -21,18 +22,18 @@ pub(super) struct GroupHolds {
 impl Cluster {
     /// What counts towards a limit.
     pub fn group_held(&self, limit: LimitId) -> Amounts {
-        self.groups.held.get(&limit).cloned().unwrap_or_default()
+        self.indexes.groups.held.get(&limit).cloned().unwrap_or_default()
     }
 
     /// The limit towards which a task counts.
     pub fn counted_in(&self, task: TaskId) -> Option<LimitId> {
-        self.groups.counted.get(&task).copied()
+        self.indexes.groups.counted.get(&task).copied()
     }
 
     /// Counts a task where it is now, and no longer where it was.
     #[inline]
     pub(super) fn count_in_group(&mut self, task: TaskId) {
-        if self.groups.wanted {
+        if self.indexes.groups.wanted {
             self.move_in_groups(task, self.limit_of(task));
         }
     }
@@ -44,21 +45,21 @@ impl Cluster {
 
     /// The label of a node changed.
     pub(super) fn count_node_in_group(&mut self, node: NodeId) {
-        if self.groups.wanted {
+        if self.indexes.groups.wanted {
             self.nodes[node].tasks.clone().into_iter().for_each(|task| self.count_in_group(task));
         }
     }
 
     /// The queue of a job changed.
     pub(super) fn count_job_in_groups(&mut self, job: JobId) {
-        if self.groups.wanted {
+        if self.indexes.groups.wanted {
             self.jobs[job].tasks.clone().into_iter().for_each(|task| self.count_in_group(task));
         }
     }
 
     /// The limits of a queue changed.
     pub(super) fn recount_groups(&mut self) {
-        self.groups = self.rebuilt_groups();
+        self.indexes.groups = self.rebuilt_groups();
     }
 
     fn rebuilt_groups(&self) -> GroupHolds {
@@ -84,7 +85,7 @@ impl Cluster {
     }
 
     fn move_in_groups(&mut self, task: TaskId, to: Option<LimitId>) {
-        let Self { groups, tasks, classes, .. } = self;
+        let Self { indexes: Indexes { groups, .. }, tasks, classes, .. } = self;
         let from = match to {
             Some(limit) => groups.counted.insert(task, limit),
             None => groups.counted.remove(&task),
@@ -105,7 +106,7 @@ impl Cluster {
         }
     }
 
-    pub(super) fn check_groups(&self, note: &mut impl FnMut(bool, String)) {
-        note(self.rebuilt_groups() == self.groups, "what queues hold of groups of nodes".to_owned());
+    pub(super) fn check_groups(&self, note: &mut crate::check::Note<'_>) {
+        note(self.rebuilt_groups() == self.indexes.groups, "what queues hold of groups of nodes".to_owned());
     }
 }

@@ -112,6 +112,11 @@ impl<I: Id, T> Slots<I, T> {
         self.slots.iter().enumerate().filter_map(|(slot, value)| Some((I::from_index(slot), value.as_ref()?)))
     }
 
+    /// All values in the order of their ids, mutable.
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> + '_ {
+        self.slots.iter_mut().flatten()
+    }
+
     /// All ids in order.
     pub fn ids(&self) -> impl Iterator<Item = I> + '_ {
         self.iter().map(|(id, _)| id)

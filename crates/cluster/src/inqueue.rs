@@ -15,7 +15,7 @@ use crate::marks::Dirty;
 
 /// What one job adds to the sums.
 #[derive(Clone, Debug, PartialEq)]
-struct Share {
+struct InqueueShare {
     queue: QueueId,
     /// What the job holds of its minResources, and will still use of them.
     claimed: Amounts,
@@ -28,15 +28,15 @@ struct Share {
 }
 
 /// The sums, and the jobs whose share they lack.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct InqueueRequests {
-    sums: Sums,
-    shares: FxHashMap<JobId, Share>,
+    sums: InqueueSums,
+    shares: FxHashMap<JobId, InqueueShare>,
     stale: Dirty<JobId>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq)]
-struct Sums {
+struct InqueueSums {
     /// Without zeros, as `by_namespace`.
     by_queue: FxHashMap<QueueId, Amounts>,
     by_namespace: FxHashMap<Arc<str>, Amounts>,
@@ -45,8 +45,8 @@ struct Sums {
     asking: usize,
 }
 
-impl Sums {
-    fn add(&mut self, share: &Share) {
+impl InqueueSums {
+    fn add(&mut self, share: &InqueueShare) {
         if !share.claimed.is_zero() {
             self.by_queue.entry(share.queue).or_default().add(&share.claimed);
         }
@@ -57,7 +57,7 @@ impl Sums {
         self.asking += usize::from(share.asks);
     }
 
-    fn sub(&mut self, share: &Share) {
+    fn sub(&mut self, share: &InqueueShare) {
         subtract(&mut self.by_queue, &share.queue, &share.claimed);
         if let Some((namespace, demand)) = &share.quota {
             subtract(&mut self.by_namespace, namespace, demand);
@@ -87,7 +87,7 @@ impl InqueueRequests {
         }
     }
 
-    fn add(&mut self, job: JobId, share: Share) {
+    fn add(&mut self, job: JobId, share: InqueueShare) {
         self.sums.add(&share);
         self.shares.insert(job, share);
     }
@@ -146,20 +146,20 @@ impl Cluster {
 
     /// What jobs hold and may still use of their minResources, by queue. A queue may come more than once.
     pub fn claimed_by_queue(&self) -> impl Iterator<Item = (QueueId, Amounts)> {
-        let known = self.inqueue.sums.by_queue.iter().map(|(queue, sum)| (*queue, sum.clone()));
+        let known = self.indexes.inqueue.sums.by_queue.iter().map(|(queue, sum)| (*queue, sum.clone()));
         known.chain(self.stale_shares().map(|it| (it.queue, it.claimed)))
     }
 
     /// What all admitted jobs may still use of their minResources.
     pub fn inqueue_requests(&self) -> Amounts {
-        let mut sum = self.inqueue.sums.missing.clone();
+        let mut sum = self.indexes.inqueue.sums.missing.clone();
         self.stale_shares().for_each(|share| sum.add(&share.missing));
         sum
     }
 
     /// What the pods of admitted jobs will add to the use of their namespaces, where there are ResourceQuotas at all.
     pub fn inqueue_by_namespace(&self) -> FxHashMap<Arc<str>, Amounts> {
-        let mut sums = self.inqueue.sums.by_namespace.clone();
+        let mut sums = self.indexes.inqueue.sums.by_namespace.clone();
         for (namespace, demand) in self.stale_shares().filter_map(|share| share.quota) {
             sums.entry(namespace).or_default().add(&demand);
         }
@@ -168,37 +168,37 @@ impl Cluster {
 
     /// Whether any job waits for admission by its minResources.
     pub fn any_asks(&self) -> bool {
-        self.inqueue.sums.asking > 0 || self.stale_shares().any(|share| share.asks)
+        self.indexes.inqueue.sums.asking > 0 || self.stale_shares().any(|share| share.asks)
     }
 
     /// Puts the shares of jobs that changed back into the sums.
     pub fn refresh_inqueue(&mut self) {
-        for id in self.inqueue.stale.take() {
+        for id in self.indexes.inqueue.stale.take() {
             if let Some(share) = self.share(id) {
-                self.inqueue.add(id, share);
+                self.indexes.inqueue.add(id, share);
             }
         }
     }
 
     /// Every share is another one: whether there are ResourceQuotas at all has changed.
     pub(super) fn refresh_all_inqueue(&mut self) {
-        self.jobs.ids().for_each(|id| self.inqueue.mark(id));
+        self.jobs.ids().for_each(|id| self.indexes.inqueue.mark(id));
     }
 
     /// Sets the phase that the scheduler has a job in.
     pub fn set_phase(&mut self, job: JobId, phase: Phase) {
         if std::mem::replace(&mut self.jobs[job].phase, phase) != phase {
-            self.inqueue.mark(job);
+            self.indexes.inqueue.mark(job);
             self.mark_pending(job);
         }
     }
 
-    fn stale_shares(&self) -> impl Iterator<Item = Share> {
-        self.inqueue.stale.iter().filter_map(|id| self.share(id))
+    fn stale_shares(&self) -> impl Iterator<Item = InqueueShare> {
+        self.indexes.inqueue.stale.iter().filter_map(|id| self.share(id))
     }
 
     /// The share of a job that exists; none for a job that claims nothing and asks for nothing.
-    fn share(&self, id: JobId) -> Option<Share> {
+    fn share(&self, id: JobId) -> Option<InqueueShare> {
         let job = self.jobs.get(id)?;
         let quota = self.quota_share(job);
         if job.min_resources.is_none() && quota.is_none() {
@@ -208,7 +208,7 @@ impl Cluster {
         let mut claimed = job.held_of_min_resources();
         claimed.add(&missing);
         let asks = job.phase == Phase::Pending && job.exists && job.min_resources.is_some();
-        Some(Share { queue: job.queue, claimed, missing, quota, asks })
+        Some(InqueueShare { queue: job.queue, claimed, missing, quota, asks })
     }
 
     fn quota_share(&self, job: &Job) -> Option<(Arc<str>, Amounts)> {
@@ -218,17 +218,20 @@ impl Cluster {
     }
 
     /// What is wrong with the sums, against those of the jobs that are not stale.
-    pub(super) fn check_inqueue(&self, note: &mut impl FnMut(bool, String)) {
+    pub(super) fn check_inqueue(&self, note: &mut crate::check::Note<'_>) {
         let mut rebuilt = InqueueRequests::default();
-        for id in self.jobs.ids().filter(|id| !self.inqueue.stale.has(*id)) {
+        for id in self.jobs.ids().filter(|id| !self.indexes.inqueue.stale.has(*id)) {
             if let Some(share) = self.share(id) {
                 rebuilt.add(id, share);
             }
         }
-        for (id, share) in &self.inqueue.shares {
+        for (id, share) in &self.indexes.inqueue.shares {
             note(rebuilt.shares.get(id) == Some(share), format!("inqueue request of {id:?}"));
         }
-        note(rebuilt.shares.len() == self.inqueue.shares.len(), "jobs with inqueue requests".to_owned());
-        note(rebuilt.sums == self.inqueue.sums, "sums of inqueue requests".to_owned());
+        note(
+            rebuilt.shares.len() == self.indexes.inqueue.shares.len(),
+            "jobs with inqueue requests".to_owned(),
+        );
+        note(rebuilt.sums == self.indexes.inqueue.sums, "sums of inqueue requests".to_owned());
     }
 }

@@ -4,11 +4,11 @@ use std::sync::Arc;
 use crate::event::{Operator, Requirement};
 
 /// Key and value.
-type Pair = (Arc<str>, Arc<str>);
+pub(crate) type KeyValue = (Arc<str>, Arc<str>);
 
 /// Labels of one object, sorted by key. Objects without any cost no allocation, and equal ones can share theirs.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Labels(Option<Arc<[Pair]>>);
+pub struct Labels(Option<Arc<[KeyValue]>>);
 
 impl Labels {
     /// The value of a key.
@@ -19,7 +19,7 @@ impl Labels {
     }
 
     /// Keys and values, by key.
-    pub fn iter(&self) -> impl Iterator<Item = &Pair> {
+    pub fn iter(&self) -> impl Iterator<Item = &KeyValue> {
         self.0.iter().flat_map(|list| list.iter())
     }
 
@@ -38,8 +38,8 @@ impl Labels {
 }
 
 /// Of several values of a key the last one counts.
-impl FromIterator<Pair> for Labels {
-    fn from_iter<I: IntoIterator<Item = Pair>>(pairs: I) -> Self {
+impl FromIterator<KeyValue> for Labels {
+    fn from_iter<I: IntoIterator<Item = KeyValue>>(pairs: I) -> Self {
         let map: std::collections::BTreeMap<_, _> = pairs.into_iter().collect();
         if map.is_empty() { Self::default() } else { Self(Some(map.into_iter().collect())) }
     }
@@ -66,8 +66,8 @@ impl Requirement {
 }
 
 /// Pairs that are sorted by key already, none twice; so that equal lists can be held once.
-impl From<Arc<[Pair]>> for Labels {
-    fn from(pairs: Arc<[Pair]>) -> Self {
+impl From<Arc<[KeyValue]>> for Labels {
+    fn from(pairs: Arc<[KeyValue]>) -> Self {
         Self(Some(pairs).filter(|pairs| !pairs.is_empty()))
     }
 }

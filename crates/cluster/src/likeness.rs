@@ -14,12 +14,18 @@ use crate::event::{ClaimInfo, Constraints, Key, NodeTerm, PvcInfo};
 use crate::id::{ClaimId, ClassId, Id, JobId, ProfileId, TaskId};
 use crate::label::Labels;
 
-/// A job, and a number that tells an earlier wait of it from this one.
-pub type Member = (JobId, u32);
+/// A job in an equivalence class of the backlog.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct WaitingJob {
+    /// The job.
+    pub job: JobId,
+    /// Tells this wait of the job from earlier ones.
+    pub serial: u32,
+}
 
 /// What a task asks of nodes.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Asks {
+pub enum RequestKey {
     /// What its class says, and what tells that from an earlier class of the same id.
     Class(ClassId, u64),
     /// The same but for the names of its volume claims, which are its own.
@@ -60,10 +66,10 @@ pub enum DeviceLike {
 
 impl Cluster {
     /// What a task asks of nodes, besides devices.
-    pub fn asks_of(&self, task: TaskId) -> Asks {
+    pub fn asks_of(&self, task: TaskId) -> RequestKey {
         let id = self.tasks[task].class;
         let class = &self.classes[id];
-        self.own_volumes(class).map_or(Asks::Class(id, class.serial.0), |claims| Asks::Own {
+        self.own_volumes(class).map_or(RequestKey::Class(id, class.serial.0), |claims| RequestKey::Own {
             request: class.request.clone(),
             constraints: Arc::new(Constraints { volumes: Vec::new(), ..(*class.constraints).clone() }),
             profile: class.profile,
@@ -90,14 +96,14 @@ impl Cluster {
     }
 
     /// Tells when something happens to a claim that only this job has.
-    pub fn watch_claims(&mut self, job: JobId, serial: u32) {
+    pub fn watch_claims(&mut self, waiting: WaitingJob) {
         let Self { jobs, tasks, classes, volumes, devices, .. } = self;
-        for task in &jobs[job].tasks {
+        for task in &jobs[waiting.job].tasks {
             for claim in &classes[tasks[*task].class].pvcs {
-                volumes.watch(*claim, (job, serial));
+                volumes.watch(*claim, waiting);
             }
             for claim in tasks[*task].claims.iter().flat_map(|linked| linked.ids()) {
-                devices.watch(*claim, (job, serial));
+                devices.watch(*claim, waiting);
             }
         }
     }
@@ -134,11 +140,11 @@ impl DeviceLike {
     }
 }
 
-/// Parked jobs that have claims nobody else has. No part of what the Cluster is: undoing a change need not put it back.
+/// Unschedulable jobs by the claims that only they use. Undoing a change of the Cluster does not restore them.
 #[derive(Clone, Debug)]
 pub(super) struct Watchers<I> {
-    of: FxHashMap<I, Member>,
-    woken: Vec<Member>,
+    of: FxHashMap<I, WaitingJob>,
+    woken: Vec<WaitingJob>,
 }
 
 impl<I> Default for Watchers<I> {
@@ -147,18 +153,18 @@ impl<I> Default for Watchers<I> {
     }
 }
 
-impl<I> PartialEq for Watchers<I> {
-    fn eq(&self, _: &Self) -> bool {
-        true
+impl<I: std::hash::Hash + Eq> PartialEq for Watchers<I> {
+    fn eq(&self, other: &Self) -> bool {
+        self.of == other.of && self.woken == other.woken
     }
 }
 
 impl<I: Id + std::hash::Hash + Eq> Watchers<I> {
-    pub(super) fn add(&mut self, id: I, member: Member) {
+    pub(super) fn add(&mut self, id: I, member: WaitingJob) {
         self.of.insert(id, member);
     }
 
-    /// Something happened to a claim.
+    /// Wakes the job of a claim that changed.
     #[inline]
     pub(super) fn hit(&mut self, id: I) {
         if !self.of.is_empty() {
@@ -170,7 +176,7 @@ impl<I: Id + std::hash::Hash + Eq> Watchers<I> {
         !self.woken.is_empty()
     }
 
-    pub(super) fn take_woken(&mut self) -> Vec<Member> {
+    pub(super) fn take_woken(&mut self) -> Vec<WaitingJob> {
         std::mem::take(&mut self.woken)
     }
 }

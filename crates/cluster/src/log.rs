@@ -1,9 +1,10 @@
-//! A log of what changed, for those who keep what they made of it and read on from where they stopped.
+//! A log of changes, which each cache reads on from its own cursor.
 
-/// The log is cut when it is longer than this; who stopped before the cut begins anew. Small in tests, so that it happens.
+/// The log keeps at least so many entries; a cache whose cursor is before them starts from nothing. Small in tests, so that this
+/// happens there.
 const KEPT: usize = if cfg!(test) { 16 } else { 1 << 16 };
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(super) struct Log<T> {
     entries: Vec<T>,
     /// Entries dropped from the front.
@@ -16,13 +17,6 @@ impl<T> Default for Log<T> {
     }
 }
 
-/// The log says how things came about, not what they are.
-impl<T> PartialEq for Log<T> {
-    fn eq(&self, _: &Self) -> bool {
-        true
-    }
-}
-
 impl<T> Log<T> {
     pub(super) fn push(&mut self, entry: T) {
         self.entries.push(entry);
@@ -32,7 +26,7 @@ impl<T> Log<T> {
         }
     }
 
-    /// What came since a cursor; `None` when the log was cut in between.
+    /// Entries since a cursor; `None` when some of them were dropped.
     pub(super) fn since(&self, cursor: u64) -> Option<&[T]> {
         self.entries.get(cursor.checked_sub(self.dropped)? as usize..)
     }

@@ -18,7 +18,7 @@ impl<I> Default for Marks<I> {
 }
 
 /// Sets are equal when they have the same ids.
-impl<I: Id> PartialEq for Marks<I> {
+impl<I> PartialEq for Marks<I> {
     fn eq(&self, other: &Self) -> bool {
         let end = self.words.len().max(other.words.len());
         (0..end).all(|at| self.words.get(at).unwrap_or(&0) == other.words.get(at).unwrap_or(&0))
@@ -59,7 +59,7 @@ impl<I: Id> Marks<I> {
 }
 
 /// Ids of what has changed, each once.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(super) struct Dirty<I> {
     marks: Marks<I>,
     list: Vec<I>,
@@ -131,37 +131,37 @@ impl super::Cluster {
     /// A task is being evicted, or no longer.
     pub fn set_evicting(&mut self, id: TaskId, evicting: Option<Status>) {
         self.tasks[id].evicting = evicting;
-        self.marked.evicting.set(id, evicting.is_some());
+        self.indexes.marked.evicting.set(id, evicting.is_some());
     }
 
     /// Tasks that are being evicted.
     pub fn evicting_tasks(&self) -> impl Iterator<Item = TaskId> + '_ {
-        self.marked.evicting.iter()
+        self.indexes.marked.evicting.iter()
     }
 
     /// The phase of a job, or whether its PodGroup exists, may have changed.
     pub(super) fn mark_pending(&mut self, id: JobId) {
-        self.marked.pending.set(id, self.jobs[id].is_pending());
+        self.indexes.marked.pending.set(id, self.jobs[id].is_pending());
     }
 
     /// Jobs that wait for admission, and jobs with pods that wait for a node, or for capacity on one.
     pub fn pending_jobs(&self) -> impl Iterator<Item = (JobId, &super::Job)> {
-        self.marked.pending.iter().map(|id| (id, &self.jobs[id]))
+        self.indexes.marked.pending.iter().map(|id| (id, &self.jobs[id]))
     }
 
     /// Nodes that are lent for a part of the day.
     pub fn lent_nodes(&self) -> impl Iterator<Item = &super::Node> {
-        self.marked.lent.iter().map(|id| &self.nodes[id])
+        self.indexes.marked.lent.iter().map(|id| &self.nodes[id])
     }
 
     /// What is marked and should not be, or the other way round.
-    pub(super) fn check_marks(&self, note: &mut impl FnMut(bool, String)) {
+    pub(super) fn check_marks(&self, note: &mut crate::check::Note<'_>) {
         let evicting = self.tasks.iter().filter(|(_, task)| task.evicting.is_some()).map(|(id, _)| id);
-        note(self.marked.evicting.iter().eq(evicting), "tasks that are being evicted".to_owned());
+        note(self.indexes.marked.evicting.iter().eq(evicting), "tasks that are being evicted".to_owned());
         let lent = self.nodes.iter().filter(|(_, node)| node.zone().is_some()).map(|(id, _)| id);
-        note(self.marked.lent.iter().eq(lent), "nodes that are lent".to_owned());
+        note(self.indexes.marked.lent.iter().eq(lent), "nodes that are lent".to_owned());
         let pending = self.jobs.iter().filter(|(_, job)| job.is_pending()).map(|(id, _)| id);
-        note(self.marked.pending.iter().eq(pending), "jobs that are pending".to_owned());
+        note(self.indexes.marked.pending.iter().eq(pending), "jobs that are pending".to_owned());
     }
 }
 

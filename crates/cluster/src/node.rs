@@ -7,20 +7,14 @@ use phalanx_resource::{Amounts, DimId};
 use super::devices::Stock;
 use super::task::Hold;
 use super::usage::Usage;
-use super::volumes::{Shift, Use};
+use super::volumes::{AttachmentShift, ClaimUse};
 use crate::annotation::REVOCABLE_ZONE;
 use crate::event::{Constraints, Disk, DiskKind, HostPort, Taint};
 use crate::id::{ImageId, TaskId};
 
-/// A counter that tells caches what is new; two of them are always equal, since they carry no state.
-#[derive(Clone, Copy, Debug, Default)]
+/// The value of a clock that counts changes, by which caches tell what changed since.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stamp(pub u64);
-
-impl PartialEq for Stamp {
-    fn eq(&self, _: &Self) -> bool {
-        true
-    }
-}
 
 /// Tasks on a node that ask for a thing that not all of them can have, such as a host port.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -98,7 +92,7 @@ pub struct Node {
     /// How many volumes drivers can attach, where there is a limit; sorted by driver.
     pub attach_limits: Vec<(Arc<str>, u32)>,
     /// How many they have attached, sorted by driver.
-    pub attachments: Vec<(Arc<str>, Use)>,
+    pub attachments: Vec<(Arc<str>, ClaimUse)>,
     /// How much of it is in use, when it was measured not long ago.
     pub usage: Option<Usage>,
     /// Name.
@@ -186,14 +180,14 @@ impl Node {
     }
 
     /// Changes what a driver has attached.
-    pub(super) fn attach(&mut self, shift: &Shift) {
+    pub(super) fn attach(&mut self, shift: &AttachmentShift) {
         let list = &mut self.attachments;
         let at = list.binary_search_by(|(name, _)| name.cmp(&shift.driver)).unwrap_or_else(|at| {
-            list.insert(at, (shift.driver.clone(), Use::default()));
+            list.insert(at, (shift.driver.clone(), ClaimUse::default()));
             at
         });
         list[at].1.change(shift);
-        if list[at].1 == Use::default() {
+        if list[at].1 == ClaimUse::default() {
             list.remove(at);
         }
     }

@@ -99,7 +99,7 @@ impl Pdbs {
     }
 
     /// Whether the index finds those that there are.
-    pub(super) fn check(&self, note: &mut impl FnMut(bool, String)) {
+    pub(super) fn check(&self, note: &mut crate::check::Note<'_>) {
         let mut anew = Self::default();
         for (key, pdb) in &self.known {
             anew.insert(key.clone(), pdb.clone());

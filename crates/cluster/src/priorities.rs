@@ -47,8 +47,8 @@ impl Priorities {
 impl Cluster {
     /// The number a pod carries, or its class's value, or the global default's, or 0.
     pub(super) fn priority(&self, own: Option<i32>, class: Option<&str>) -> i32 {
-        let of_class = || class.and_then(|name| self.priorities.value(name));
-        own.or_else(of_class).or(self.priorities.default).unwrap_or(0)
+        let of_class = || class.and_then(|name| self.indexes.priorities.value(name));
+        own.or_else(of_class).or(self.indexes.priorities.default).unwrap_or(0)
     }
 
     /// A job's, and where it comes from.
@@ -59,7 +59,9 @@ impl Cluster {
         let class =
             if group { job.priority_class.as_ref() } else { first.and_then(|it| it.priority_class.as_ref()) };
         let source = match class {
-            Some(name) if self.priorities.value(name) == Some(job.priority) => Source::Class(name.clone()),
+            Some(name) if self.indexes.priorities.value(name) == Some(job.priority) => {
+                Source::Class(name.clone())
+            }
             _ if !group && first.is_some_and(|task| task.own_priority) => Source::Pod,
             Some(name) => Source::NoSuchClass(name.clone()),
             None => Source::Nothing { group },
@@ -70,10 +72,10 @@ impl Cluster {
 
     /// A PriorityClass was added, changed or removed. True when that gave anybody another priority.
     pub(super) fn set_priority_class(&mut self, name: &Arc<str>, class: Option<(i32, bool)>) -> bool {
-        let known = &self.priorities;
+        let known = &self.indexes.priorities;
         let before = (known.default, known.value(name));
-        self.priorities.set(name.clone(), class);
-        let known = &self.priorities;
+        self.indexes.priorities.set(name.clone(), class);
+        let known = &self.indexes.priorities;
         let concerned: Vec<Follower> = if known.default != before.0 {
             let jobs = self.jobs.ids().map(Follower::Job);
             self.tasks.ids().map(Follower::Task).chain(jobs).collect()
@@ -126,7 +128,7 @@ impl Cluster {
     /// Somebody begins, or ceases, to name the class that stands with it.
     pub(super) fn follow_class(&mut self, who: Follower, follows: bool) {
         let Some(name) = self.followed(who).cloned() else { return };
-        let all = &mut self.priorities.followers;
+        let all = &mut self.indexes.priorities.followers;
         if follows {
             all.entry(name).or_default().insert(who);
         } else if let Some(of) = all.get_mut(&name) {
@@ -152,7 +154,7 @@ impl Cluster {
     }
 
     /// What is wrong with who names which class.
-    pub(super) fn check_priorities(&self, note: &mut impl FnMut(bool, String)) {
+    pub(super) fn check_priorities(&self, note: &mut crate::check::Note<'_>) {
         let mut rebuilt: FxHashMap<Arc<str>, FxHashSet<Follower>> = FxHashMap::default();
         let all = self.tasks.ids().map(Follower::Task).chain(self.jobs.ids().map(Follower::Job));
         for who in all {
@@ -160,7 +162,7 @@ impl Cluster {
                 rebuilt.entry(name.clone()).or_default().insert(who);
             }
         }
-        note(rebuilt == self.priorities.followers, "who names which PriorityClass".to_owned());
+        note(rebuilt == self.indexes.priorities.followers, "who names which PriorityClass".to_owned());
         for (_, task) in self.tasks.iter().filter(|(_, task)| !task.own_priority) {
             let right = self.priority(None, task.priority_class.as_deref()) == task.priority;
             note(right, format!("priority of task {}", task.pod));

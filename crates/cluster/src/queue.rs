@@ -63,30 +63,24 @@ pub struct Queue {
     pub told: Option<Arc<str>>,
     /// `status.allocated` as last read or decided.
     pub written: Vec<(Arc<str>, String)>,
-    /// What that was last compared with.
+    /// What `written` was last compared with.
     pub rendered: Rendered,
 }
 
-/// Amounts, and devices by class, of which the text is known. It says what need not be done again, not what a queue is.
-#[derive(Clone, Debug, Default)]
+/// The amounts, and devices by class, that `written` is the text of: it is not rendered again for them.
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Rendered(Option<(Amounts, ByClass)>);
 
-/// How many devices of each class.
+/// Number of devices by class.
 type ByClass = Vec<(Arc<str>, u32)>;
 
-impl PartialEq for Rendered {
-    fn eq(&self, _: &Self) -> bool {
-        true
-    }
-}
-
 impl Rendered {
-    /// Amounts and devices of which the text was made.
+    /// Stores what a text was rendered from.
     pub fn new(amounts: &Amounts, devices: ByClass) -> Self {
         Self(Some((amounts.clone(), devices)))
     }
 
-    /// Whether the text was made of these.
+    /// Whether the text was rendered from these amounts and devices.
     pub fn is_of(&self, amounts: &Amounts, devices: &[(Arc<str>, u32)]) -> bool {
         self.0.as_ref().is_some_and(|(known, of)| known == amounts && of == devices)
     }

@@ -75,13 +75,13 @@ impl Cluster {
     /// Ends the seats of those that have stayed, that nobody has come for in time, or whose job is no more.
     pub fn tend_seats(&mut self, now: Time) {
         for seat in &mut self.seats {
-            let status = self.task_ids.get(&seat.moved).map(|id| self.tasks[*id].status);
+            let status = self.ids.tasks.get(&seat.moved).map(|id| self.tasks[*id].status);
             let there = status.is_some_and(|status| !matches!(status, Status::Succeeded | Status::Failed));
             seat.gone = if there { None } else { seat.gone.or(Some(now)) };
         }
         let over = |seat: &Seat| {
             let stays =
-                self.task_ids.get(&seat.moved).is_some_and(|id| self.tasks[*id].status.is_allocated());
+                self.ids.tasks.get(&seat.moved).is_some_and(|id| self.tasks[*id].status.is_allocated());
             stays || seat.ends() <= now || !self.awaits(seat) || self.tasks[seat.task].node.is_none()
         };
         let over: Vec<TaskId> = self.seats.iter().filter(|seat| over(seat)).map(|seat| seat.task).collect();

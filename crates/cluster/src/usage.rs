@@ -106,22 +106,22 @@ impl Cluster {
     /// Forgets figures that are too old.
     pub fn expire_usage(&mut self, now: Time) {
         let old = |at: Time| at.0 < now.0 - LIFE_MS;
-        while let Some((_, id)) = self.measured.first().copied().filter(|(at, _)| old(*at)) {
+        while let Some((_, id)) = self.indexes.measured.first().copied().filter(|(at, _)| old(*at)) {
             self.set_usage(id, None);
         }
     }
 
     /// When the first of the figures will be too old.
     pub fn usage_ends(&self) -> Option<Time> {
-        self.measured.first().map(|(at, _)| Time(at.0 + LIFE_MS + 1))
+        self.indexes.measured.first().map(|(at, _)| Time(at.0 + LIFE_MS + 1))
     }
 
     pub(super) fn set_usage(&mut self, id: NodeId, usage: Option<Usage>) {
         let time = |usage: &Option<Usage>| usage.as_ref()?.at;
         let (before, at) = (time(&self.nodes[id].usage), time(&usage));
         if before != at {
-            before.map(|at| self.measured.remove(&(at, id)));
-            at.map(|at| self.measured.insert((at, id)));
+            before.map(|at| self.indexes.measured.remove(&(at, id)));
+            at.map(|at| self.indexes.measured.insert((at, id)));
         }
         if self.nodes[id].usage != usage {
             self.nodes[id].usage = usage;

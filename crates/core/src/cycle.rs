@@ -2,7 +2,7 @@
 use std::sync::Arc;
 
 use crate::actions;
-use crate::backlog::{self, Patience, Pending, Refusals};
+use crate::backlog::{self, Pending, Refusals, RetryLimits};
 use crate::decision::Decision;
 use crate::reservation;
 use crate::session::Session;
@@ -42,7 +42,7 @@ pub struct Scheduler {
     state: SchedulerState,
     extender: Arc<dyn Extender>,
     stopwatch: Option<Arc<dyn Stopwatch>>,
-    patience: Patience,
+    limits: RetryLimits,
 }
 
 /// What a cycle is run with, besides the Cluster and the state.
@@ -51,7 +51,7 @@ pub struct CycleOptions<'a> {
     /// The configuration in force.
     pub conf: &'a Conf,
     /// How often jobs that wait are looked at.
-    pub patience: Patience,
+    pub limits: RetryLimits,
     /// Asks extenders.
     pub extender: &'a Arc<dyn Extender>,
     /// Ends searches after some time; without it they end after so many steps only.
@@ -68,7 +68,7 @@ impl Scheduler {
             state: SchedulerState::new(seed),
             extender: Arc::new(NoExtender),
             stopwatch: None,
-            patience: Patience::default(),
+            limits: RetryLimits::default(),
         }
     }
 
@@ -89,8 +89,8 @@ impl Scheduler {
     }
 
     /// Looks at jobs that wait as often as this says.
-    pub fn set_patience(&mut self, patience: Patience) {
-        self.patience = patience;
+    pub fn set_retry_limits(&mut self, limits: RetryLimits) {
+        self.limits = limits;
     }
 
     /// The configuration in force.
@@ -150,9 +150,9 @@ impl Scheduler {
         now: Time,
         hand_out: &mut dyn FnMut(Vec<Decision>),
     ) -> Outcome {
-        let Self { conf, state, extender, stopwatch, patience } = self;
+        let Self { conf, state, extender, stopwatch, limits } = self;
         let stopwatch = stopwatch.as_ref();
-        let options = CycleOptions { conf, patience: *patience, extender, stopwatch, now };
+        let options = CycleOptions { conf, limits: *limits, extender, stopwatch, now };
         cycle(cluster, state, options, hand_out)
     }
 }
@@ -165,7 +165,7 @@ pub fn cycle(
     options: CycleOptions<'_>,
     hand_out: &mut dyn FnMut(Vec<Decision>),
 ) -> Outcome {
-    let CycleOptions { conf, patience, extender, stopwatch, now } = options;
+    let CycleOptions { conf, limits, extender, stopwatch, now } = options;
     let before = begin(cluster, state, now);
     let SchedulerState { backlog, past, placement, cycle, .. } = state;
     let outside = SessionInputs { now, before, extender: Some(extender), stopwatch };
@@ -175,16 +175,16 @@ pub fn cycle(
     give_up_seats(&mut session);
     renew_nominations(&mut session);
     reservation::begin(&mut session);
-    backlog::begin(&mut session, patience);
+    backlog::begin(&mut session, limits);
     run_actions(&mut session, hand_out);
     unserved::note(&mut session);
     status::close(&mut session, *cycle);
-    backlog::settle(&mut session, patience);
+    backlog::end_cycle(&mut session, limits);
     session.tiers.every().for_each(|plugin| plugin.close(session.cluster));
     let outcome = Outcome {
         cycle: *cycle,
         wake: wake(&session),
-        flush: flush(&session, patience),
+        flush: flush(&session, limits),
         repair: session.backlog.reservations.repair_wake(now),
         decisions: std::mem::take(&mut session.decisions),
     };
@@ -239,8 +239,8 @@ fn wake(session: &Session<'_>) -> Option<Time> {
 }
 
 /// When a cycle looks at jobs again though nothing has happened that may help them.
-fn flush(session: &Session<'_>, patience: Patience) -> Option<Time> {
-    let active = session.backlog.any_active().then_some(Time(session.now.0.saturating_add(patience.flush)));
+fn flush(session: &Session<'_>, limits: RetryLimits) -> Option<Time> {
+    let active = session.backlog.any_active().then_some(Time(session.now.0.saturating_add(limits.flush_ms)));
     session.backlog.next_flush().into_iter().chain(active).min()
 }
 

@@ -17,6 +17,6 @@ pub mod statement;
 mod status;
 mod unserved;
 
-pub use backlog::{Patience, Pending};
+pub use backlog::{Pending, RetryLimits};
 pub use cycle::{CycleOptions, Outcome, Scheduler, cycle};
 pub use state::SchedulerState;

@@ -2,11 +2,11 @@
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-use crate::backlog::{Backlog, Walks};
+use crate::backlog::{Backlog, IndexScans};
 use crate::decision::{Decision, Prepare};
 use crate::eviction::EvictionState;
 use crate::searches::Searches;
-use crate::statement::{Entry, Statement};
+use crate::statement::{Operation, Statement};
 use phalanx_cluster::budget::{Budget, Cut, Stopwatch};
 use phalanx_cluster::diagnosis::{QueueFault, Refusal};
 use phalanx_cluster::event::Time;
@@ -42,7 +42,7 @@ pub struct Session<'w> {
     /// When the cycle began.
     pub now: Time,
     pub(crate) placement: &'w mut NodeRanking,
-    pub(crate) log: Vec<Entry>,
+    pub(crate) log: Vec<Operation>,
     /// Who takes from whom in open statements.
     pub(crate) takings: Vec<(JobId, JobId)>,
     pub(crate) decisions: Vec<Decision>,
@@ -55,7 +55,7 @@ pub struct Session<'w> {
     /// Plain placing has had its turn in this cycle, or never has.
     pub(crate) allocated: bool,
     /// Who was asked of those that wait for plain placing.
-    pub(crate) walks: Walks,
+    pub(crate) scans: IndexScans,
     /// What is known of evictions in cycles before.
     pub(crate) past: EvictionState,
     /// Which jobs wait for what.
@@ -86,7 +86,7 @@ impl<'w> Session<'w> {
             cut_short: false,
             admitted_late: false,
             allocated: !conf.has_action("allocate"),
-            walks: Walks::default(),
+            scans: IndexScans::default(),
             past: EvictionState::default(),
             backlog: Backlog::default(),
             stopwatch: outside.stopwatch,

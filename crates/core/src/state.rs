@@ -38,7 +38,7 @@ impl SchedulerState {
     pub(crate) fn forget(&mut self) {
         self.placement.reset();
         self.past = EvictionState::default();
-        self.backlog.begin_anew();
+        self.backlog.reset();
         self.conf_is_new = true;
     }
 }

@@ -9,7 +9,7 @@ use phalanx_cluster::{Before, Status};
 
 /// One change, with what it takes to undo it.
 #[derive(Clone, Debug)]
-pub(crate) struct Entry {
+pub(crate) struct Operation {
     task: TaskId,
     before: Before,
 }
@@ -82,7 +82,7 @@ impl<'s, 'w> Statement<'s, 'w> {
     fn place(&mut self, task: TaskId, status: Status, node: Option<NodeId>) {
         let session = &mut *self.session;
         let before = session.cluster.tasks[task].status;
-        let entry = Entry { task, before: session.cluster.place(task, status, node) };
+        let entry = Operation { task, before: session.cluster.place(task, status, node) };
         session.log.push(entry);
         session.tiers.changed(session.cluster, task, before);
     }
@@ -117,14 +117,14 @@ impl<'s, 'w> Statement<'s, 'w> {
 
     fn decide(&mut self, why: &Arc<Cause>) {
         let session = &mut *self.session;
-        let entries: Vec<Entry> = session.log.drain(self.base..).collect();
+        let entries: Vec<Operation> = session.log.drain(self.base..).collect();
         for (taker, loser) in session.takings.split_off(self.taken) {
             record_eviction(session, taker, loser);
         }
         let mut bound: Vec<Binding> = Vec::with_capacity(entries.len());
         let mut job = None;
         foresee(session, &entries);
-        for Entry { task, before } in entries {
+        for Operation { task, before } in entries {
             let it = &session.cluster.tasks[task];
             if it.status == Status::Allocated {
                 session.cluster.note_news();
@@ -136,7 +136,7 @@ impl<'s, 'w> Statement<'s, 'w> {
                 session.cluster.note_news();
                 session.backlog.note_freed(left);
             } else if it.node.is_some() && before.node() != it.node {
-                session.backlog.note_company(session.cluster, task);
+                session.backlog.note_placed(session.cluster, task);
             }
             let it = &session.cluster.tasks[task];
             match it.status {
@@ -177,7 +177,7 @@ impl<'s, 'w> Statement<'s, 'w> {
         let session = &mut *self.session;
         session.takings.truncate(self.taken);
         while session.log.len() > self.base {
-            let Some(Entry { task, before }) = session.log.pop() else { break };
+            let Some(Operation { task, before }) = session.log.pop() else { break };
             let from = session.cluster.tasks[task].status;
             session.cluster.restore(task, &before);
             session.tiers.changed(session.cluster, task, from);
@@ -187,7 +187,7 @@ impl<'s, 'w> Statement<'s, 'w> {
 
 /// Reads the names of the nodes, which lie all over memory, before they are copied: so the processor waits for all of them at
 /// once. A copy counts in memory, and what follows has to wait for it.
-fn foresee(session: &Session<'_>, entries: &[Entry]) {
+fn foresee(session: &Session<'_>, entries: &[Operation]) {
     let nodes = entries.iter().filter_map(|entry| session.cluster.tasks[entry.task].node);
     let first = |node| session.cluster.nodes[node].name.as_bytes().first().copied();
     std::hint::black_box(nodes.filter_map(first).fold(0, |all, byte| all ^ byte));

@@ -15,14 +15,14 @@ const SCHEDULED: &str = Condition::SCHEDULED;
 
 /// The parts of a message a job's pods and conditions share.
 struct Verdict {
-    gang: Gang,
+    gang: GangState,
     message: Option<Arc<str>>,
     reason: &'static str,
 }
 
 /// How far a gang is from its minimum.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Gang {
+enum GangState {
     /// Enough members have a node.
     Ready,
     /// Enough members have a node, if those that terminate count, and no other member waits for one. The phase and the conditions
@@ -34,28 +34,28 @@ enum Gang {
     Short,
 }
 
-impl Gang {
+impl GangState {
     fn of(session: &Session<'_>, id: JobId) -> Self {
         let job = &session.cluster.jobs[id];
         // A PodGroup that cannot be read has no minimum that it could miss.
         if job.invalid.is_none() && session.job_ready(id) {
-            return Gang::Ready;
+            return GangState::Ready;
         }
         let terminating = terminating(session.cluster, job);
         let counts = terminating > 0 && job.waiting() == 0 && scheduled(job) + terminating >= job.min_member;
-        if job.invalid.is_none() && counts { Gang::Terminating } else { Gang::Short }
+        if job.invalid.is_none() && counts { GangState::Terminating } else { GangState::Short }
     }
 }
 
 /// What all new conditions of a cycle share.
-struct Stamp {
+struct ConditionClock {
     now: Time,
     transition: Arc<str>,
     /// Kinds and reasons: thousands of conditions have the same few.
     words: Vec<Arc<str>>,
 }
 
-impl Stamp {
+impl ConditionClock {
     fn new(now: Time, cycle: u64) -> Self {
         Self { now, transition: format!("{cycle}").into(), words: Vec::new() }
     }
@@ -71,7 +71,7 @@ impl Stamp {
 
 /// Decides what to write.
 pub(crate) fn close(session: &mut Session<'_>, cycle: u64) {
-    let mut stamp = Stamp::new(session.now, cycle);
+    let mut stamp = ConditionClock::new(session.now, cycle);
     for job in session.active_jobs() {
         let verdict = judge(session, job);
         close_group(session, job, &verdict, &mut stamp);
@@ -83,10 +83,10 @@ pub(crate) fn close(session: &mut Session<'_>, cycle: u64) {
 }
 
 fn judge(session: &mut Session<'_>, id: JobId) -> Verdict {
-    let gang = Gang::of(session, id);
+    let gang = GangState::of(session, id);
     let job = &session.cluster.jobs[id];
     let short = job.waiting() == 0 && job.counts.valid() < job.min_member && !has_ended(job);
-    if gang == Gang::Short && job.exists && short && job.phase != Phase::Pending {
+    if gang == GangState::Short && job.exists && short && job.phase != Phase::Pending {
         let refusal = Refusal::NotEnoughTasks { found: job.counts.valid(), wanted: job.min_member };
         session.refuse(id, refusal);
     }
@@ -117,17 +117,17 @@ fn solo_text(refusals: &[Refusal], texts: Vec<String>, dims: &phalanx_resource::
 
 // ---------------------------------------------------------------- PodGroups
 
-fn close_group(session: &mut Session<'_>, id: JobId, verdict: &Verdict, stamp: &mut Stamp) {
+fn close_group(session: &mut Session<'_>, id: JobId, verdict: &Verdict, stamp: &mut ConditionClock) {
     let Session { cluster, decisions, .. } = session;
     let job = &cluster.jobs[id];
     if !job.exists {
         return;
     }
     let unschedulable =
-        verdict.gang == Gang::Short && verdict.message.is_some() && job.phase != Phase::Pending;
+        verdict.gang == GangState::Short && verdict.message.is_some() && job.phase != Phase::Pending;
     cluster.set_phase(id, next_phase(job, terminating(cluster, job), unschedulable));
     let job = &mut cluster.jobs[id];
-    let change = Change::of(job, verdict);
+    let change = StatusWrite::of(job, verdict);
     if job.kind == JobKind::Solo
         || (same_counts(&counts(job), &job.written) && change.is_made(&job.written.conditions))
     {
@@ -135,7 +135,7 @@ fn close_group(session: &mut Session<'_>, id: JobId, verdict: &Verdict, stamp: &
     }
     let told = job.written.conditions.iter().find(|condition| &*condition.kind == UNSCHEDULABLE);
     let (group, uid) = (job.key.clone(), job.uid.clone());
-    if let Some(message) = verdict.message.as_ref().filter(|_| verdict.gang == Gang::Short)
+    if let Some(message) = verdict.message.as_ref().filter(|_| verdict.gang == GangState::Short)
         && told.is_none_or(|told| !says_the_same(&told.message, message))
     {
         let (group, uid) = (group.clone(), uid.clone());
@@ -238,7 +238,7 @@ impl Call<'_> {
             && says_the_same(&condition.message, message)
     }
 
-    fn made(&self, stamp: &mut Stamp) -> Condition {
+    fn made(&self, stamp: &mut ConditionClock) -> Condition {
         Condition {
             kind: stamp.word(self.kind),
             status: true,
@@ -251,18 +251,18 @@ impl Call<'_> {
 }
 
 /// What a verdict makes of a PodGroup's conditions.
-struct Change<'a> {
+struct StatusWrite<'a> {
     put: Option<Call<'a>>,
     drop: Option<&'static str>,
 }
 
-impl<'a> Change<'a> {
+impl<'a> StatusWrite<'a> {
     fn of(job: &Job, verdict: &'a Verdict) -> Self {
-        if verdict.gang == Gang::Short {
+        if verdict.gang == GangState::Short {
             let call = |message| Call { kind: UNSCHEDULABLE, reason: verdict.reason, message: Some(message) };
             return Self { put: verdict.message.as_ref().map(call), drop: Some(SCHEDULED) };
         }
-        if verdict.gang == Gang::Terminating || job.counts.total() == 0 {
+        if verdict.gang == GangState::Terminating || job.counts.total() == 0 {
             return Self { put: None, drop: None };
         }
         let reason = "tasks in gang are ready to be scheduled";
@@ -276,7 +276,7 @@ impl<'a> Change<'a> {
             && self.drop.is_none_or(|kind| of(kind).is_none())
     }
 
-    fn make(&self, conditions: &[Condition], stamp: &mut Stamp) -> Vec<Condition> {
+    fn make(&self, conditions: &[Condition], stamp: &mut ConditionClock) -> Vec<Condition> {
         let mut conditions = conditions.to_vec();
         if let Some(call) = &self.put {
             match conditions.iter_mut().find(|old| *old.kind == *call.kind) {

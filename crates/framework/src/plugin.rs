@@ -17,7 +17,7 @@ mod parts;
 mod rules;
 
 pub use parts::{
-    ExtraNodeScores, JobRank, Protection, QueueGuard, QueueTree, Rebalancer, RemotePolicy, TaskRules,
+    ExtraNodeScores, JobRank, QueueGuard, QueueTree, Rebalancer, RemotePolicy, TaskRules, VictimGuard,
     Warnings,
 };
 pub use rules::{
@@ -126,7 +126,7 @@ pub trait Plugin: Send + Sync {
         Ok(())
     }
     /// Tasks that are left out of the potential victims before any plugin is asked.
-    fn protection(&self) -> Option<&dyn Protection> {
+    fn protection(&self) -> Option<&dyn VictimGuard> {
         None
     }
     /// Why a task is no victim for the preemptor `_by`, as a phrase behind the number of such pods: "of equal priority".

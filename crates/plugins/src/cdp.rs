@@ -9,7 +9,7 @@ use phalanx_cluster::event::Time;
 use phalanx_cluster::id::{JobId, TaskId};
 use phalanx_cluster::{Cluster, Status, Task};
 use phalanx_framework::conf::ArgSpec;
-use phalanx_framework::plugin::{ObjectField, Plugin, PluginDef, Protection};
+use phalanx_framework::plugin::{ObjectField, Plugin, PluginDef, VictimGuard};
 
 const ARGS: &[ArgSpec] = &[];
 
@@ -69,12 +69,12 @@ impl Plugin for Cdp {
         Some(self.unprotected(cluster, of))
     }
 
-    fn protection(&self) -> Option<&dyn Protection> {
+    fn protection(&self) -> Option<&dyn VictimGuard> {
         Some(self)
     }
 }
 
-impl Protection for Cdp {
+impl VictimGuard for Cdp {
     fn protects(&self, cluster: &Cluster, task: TaskId) -> bool {
         self.is_protected(&cluster.tasks[task])
     }

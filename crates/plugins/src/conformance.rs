@@ -6,7 +6,7 @@ use phalanx_cluster::event::Time;
 use phalanx_cluster::id::{JobId, TaskId};
 use phalanx_cluster::{Cluster, Task};
 use phalanx_framework::conf::ArgSpec;
-use phalanx_framework::plugin::{EvictionKind, Plugin, PluginDef, Protection};
+use phalanx_framework::plugin::{EvictionKind, Plugin, PluginDef, VictimGuard};
 
 const ARGS: &[ArgSpec] = &[];
 
@@ -47,12 +47,12 @@ impl Plugin for Conformance {
         self.preemptable(cluster, by, of)
     }
 
-    fn protection(&self) -> Option<&dyn Protection> {
+    fn protection(&self) -> Option<&dyn VictimGuard> {
         Some(self)
     }
 }
 
-impl Protection for Conformance {
+impl VictimGuard for Conformance {
     fn protects(&self, cluster: &Cluster, task: TaskId) -> bool {
         is_critical(&cluster.tasks[task])
     }

@@ -5,7 +5,7 @@ use phalanx_cluster::event::{Event, Time};
 use phalanx_cluster::{Cluster, ClusterOptions};
 use phalanx_core::decision::Decision;
 use phalanx_core::report::Report as CoreReport;
-use phalanx_core::{Patience, Scheduler};
+use phalanx_core::{RetryLimits, Scheduler};
 use phalanx_framework::conf::Conf;
 use phalanx_framework::placement::Sampling;
 use thiserror::Error;
@@ -136,7 +136,7 @@ impl Simulation {
         }
         let mut scheduler = Scheduler::new(conf, options.seed);
         scheduler.set_sampling(options.sampling);
-        scheduler.set_patience(Patience { few: LOOKED_AT, ..Patience::default() });
+        scheduler.set_retry_limits(RetryLimits { all_up_to: LOOKED_AT, ..RetryLimits::default() });
         Self {
             scheduler,
             cluster: Cluster::new(ClusterOptions {

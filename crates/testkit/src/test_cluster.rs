@@ -7,7 +7,7 @@ use phalanx_cluster::event::{Event, GroupStatus, Key, Phase, PodGroupInfo, PodIn
 use phalanx_cluster::{Cluster, ClusterOptions, GroupWait};
 use phalanx_core::decision::Decision;
 use phalanx_core::report::GroupReport;
-use phalanx_core::{Outcome, Patience, Pending, Scheduler};
+use phalanx_core::{Outcome, Pending, RetryLimits, Scheduler};
 use phalanx_framework::conf::{Conf, Flag, PluginConf, Tier};
 use phalanx_framework::extender::Extender;
 
@@ -228,8 +228,8 @@ impl TestCluster {
     }
 
     /// Jobs that wait are looked at as often as this says.
-    pub fn set_patience(&mut self, patience: Patience) {
-        self.scheduler.set_patience(patience);
+    pub fn set_retry_limits(&mut self, limits: RetryLimits) {
+        self.scheduler.set_retry_limits(limits);
     }
 
     /// Nothing that was found out in earlier cycles is relied on in the next one.

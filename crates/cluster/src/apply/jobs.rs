@@ -9,7 +9,7 @@ use crate::priorities::Follower;
 use crate::{Cluster, Job, JobKind, Role};
 
 /// What a PodGroup asks for, in the Cluster's terms.
-struct Asks<'a> {
+struct GroupSpec<'a> {
     queue: &'a Arc<str>,
     min_resources: Option<Amounts>,
     min_devices: Amounts,
@@ -20,10 +20,10 @@ struct Asks<'a> {
 impl Cluster {
     pub(super) fn job_for(&mut self, info: &PodInfo) -> Option<JobId> {
         let (kind, name, queue) = match &info.group {
-            Some(group) => (JobKind::Group, group.clone(), self.default_queue.clone()),
+            Some(group) => (JobKind::Group, group.clone(), self.options.default_queue.clone()),
             None if !info.ours => return None,
             None => {
-                let queue = info.queue.clone().unwrap_or_else(|| self.default_queue.clone());
+                let queue = info.queue.clone().unwrap_or_else(|| self.options.default_queue.clone());
                 (JobKind::Solo, info.pod.name.clone(), queue)
             }
         };
@@ -58,13 +58,13 @@ impl Cluster {
     }
 
     fn ensure_job(&mut self, kind: JobKind, key: Key, queue: &Arc<str>) -> JobId {
-        if let Some(&id) = self.job_ids.get(&(kind, key.clone())) {
+        if let Some(&id) = self.ids.jobs.get(&(kind, key.clone())) {
             return id;
         }
         let queue = self.ensure_queue(queue);
         self.count_job(queue, true);
         let id = self.jobs.insert(Job::new(key.clone(), kind, queue));
-        self.job_ids.insert((kind, key), id);
+        self.ids.jobs.insert((kind, key), id);
         self.job_changed(id);
         id
     }
@@ -73,7 +73,7 @@ impl Cluster {
         if info.made_for_pods {
             self.see_group_controller();
         }
-        let name = if info.queue.is_empty() { &self.default_queue } else { &info.queue }.clone();
+        let name = if info.queue.is_empty() { &self.options.default_queue } else { &info.queue }.clone();
         let id = self.ensure_job(JobKind::Group, info.key.clone(), &name);
         let min_resources = info.min_resources.as_ref().map(|list| self.amounts_of_nodes(list));
         self.count_classes(info.min_resources.as_deref().unwrap_or_default());
@@ -81,7 +81,7 @@ impl Cluster {
             info.min_resources.as_ref().map(|list| self.device_amounts(list)).unwrap_or_default();
         let quota_request = info.min_resources.as_ref().map(|list| self.quota_amounts(list));
         let priority = self.priority(None, info.priority_class.as_deref());
-        let asks = Asks { queue: &name, min_resources, min_devices, quota_request, priority };
+        let asks = GroupSpec { queue: &name, min_resources, min_devices, quota_request, priority };
         let job = &self.jobs[id];
         // Of another UID, it is another object: what was known of the one before says nothing about it.
         let first = !job.exists || job.uid != info.uid;
@@ -101,7 +101,7 @@ impl Cluster {
             self.jobs[id].priority_class = info.priority_class;
             self.follow_class(Follower::Job(id), true);
         }
-        let Asks { min_resources, min_devices, quota_request, priority, .. } = asks;
+        let GroupSpec { min_resources, min_devices, quota_request, priority, .. } = asks;
         let job = &mut self.jobs[id];
         job.exists = true;
         job.uid = info.uid;
@@ -139,7 +139,7 @@ impl Cluster {
     }
 
     /// Whether a job is already all that its PodGroup says, but for the status.
-    fn is_spec(&self, job: &Job, info: &PodGroupInfo, asks: &Asks<'_>) -> bool {
+    fn is_spec(&self, job: &Job, info: &PodGroupInfo, asks: &GroupSpec<'_>) -> bool {
         let least = |role: &Role| {
             let of_role = info.min_task_member.iter().rev().find(|(name, _)| *name == role.name);
             of_role.map_or(0, |(_, min)| *min)
@@ -198,7 +198,7 @@ impl Cluster {
         self.follow_class(Follower::Job(id), false);
         if let Some(job) = self.jobs.remove(id) {
             self.note_gone(id);
-            self.job_ids.remove(&(job.kind, job.key));
+            self.ids.jobs.remove(&(job.kind, job.key));
             self.count_job(job.queue, false);
             self.drop_unused_queue(job.queue);
         }

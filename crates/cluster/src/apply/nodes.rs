@@ -38,7 +38,7 @@ impl Cluster {
         node.ready = info.ready;
         node.allocatable = allocatable;
         let lent = node.zone().is_some();
-        self.marked.lent.set(id, lent);
+        self.indexes.marked.lent.set(id, lent);
         self.count_node(id, true);
         if came {
             self.devices_come(&info.name);
@@ -70,23 +70,23 @@ impl Cluster {
         let mut used = node.allocatable.clone();
         used.sub(&node.idle);
         if add {
-            self.existing += 1;
+            self.indexes.existing += 1;
             self.total.add(&node.allocatable);
             self.used.add(&used);
         } else {
-            self.existing -= 1;
+            self.indexes.existing -= 1;
             self.total.sub(&node.allocatable);
             self.used.sub(&used);
         }
     }
 
     pub(super) fn ensure_node(&mut self, name: &Arc<str>) -> NodeId {
-        if let Some(id) = self.node_ids.get(name) {
+        if let Some(id) = self.ids.nodes.get(name) {
             return *id;
         }
         let attach_limits = self.volumes.limits_of(name);
         let id = self.nodes.insert(Node { name: name.clone(), attach_limits, ..Node::default() });
-        self.node_ids.insert(name.clone(), id);
+        self.ids.nodes.insert(name.clone(), id);
         self.attachments_come(name);
         self.devices_come(name);
         self.touch_statics(id);
@@ -130,8 +130,8 @@ impl Cluster {
         if !node.exists && node.tasks.is_empty() {
             let name = node.name.clone();
             self.attachments_go(&name);
-            self.node_ids.remove(&name);
-            self.marked.lent.set(id, false);
+            self.ids.nodes.remove(&name);
+            self.indexes.marked.lent.set(id, false);
             self.devices_go(id);
             self.nodes.remove(id);
         }

@@ -82,7 +82,7 @@ impl Cluster {
         let Some(job) = task.job.map(|job| &self.jobs[job]) else {
             return info.group.is_none() && !info.ours;
         };
-        let queue = || info.queue.as_ref().unwrap_or(&self.default_queue);
+        let queue = || info.queue.as_ref().unwrap_or(&self.options.default_queue);
         let same_job = match (&info.group, job.kind) {
             (Some(group), JobKind::Group) => {
                 job.key.name == *group && job.roles[usize::from(task.role)].name == info.role
@@ -131,7 +131,7 @@ impl Cluster {
             seat_in: None,
         });
         self.classes[class].refs += 1;
-        self.task_ids.insert(info.pod.uid.clone(), task);
+        self.ids.tasks.insert(info.pod.uid.clone(), task);
         if info.nominated.is_some() && !self.standby {
             self.promised.push(task);
         }
@@ -300,11 +300,11 @@ impl Cluster {
         self.follow_class(Follower::Task(id), false);
         self.terms.count_labels(&self.tasks[id].labels, false);
         self.note_cooling(id, self.tasks[id].cools_until(), None);
-        self.queue_gates.remove(&id);
+        self.indexes.queue_gates.remove(&id);
         self.heirs.retain(|(heir, _)| *heir != id);
         let Some(task) = self.tasks.remove(id) else { return false };
         if task.is_pod() {
-            self.task_ids.remove(&task.pod.uid);
+            self.ids.tasks.remove(&task.pod.uid);
             self.pardon(task.job);
         }
         self.release_class(task.class);
@@ -347,7 +347,7 @@ impl Cluster {
     }
 
     pub(crate) fn class_of_key(&mut self, key: ClassKey) -> ClassId {
-        if let Some(id) = self.class_ids.get(&key) {
+        if let Some(id) = self.ids.classes.get(&key) {
             return *id;
         }
         self.changes.clock += 1;
@@ -355,7 +355,7 @@ impl Cluster {
         let pvcs = key.1.volumes.iter().map(|named| self.volumes.ask(&named.claim)).collect();
         let images = key.1.images.iter().map(|name| self.images.name(name)).collect();
         let id = self.classes.insert(Class::new(key.clone(), carried, images, pvcs, self.changes.clock));
-        self.class_ids.insert(key, id);
+        self.ids.classes.insert(key, id);
         id
     }
 
@@ -368,7 +368,7 @@ impl Cluster {
             self.terms.close(&class);
             class.images.iter().for_each(|image| self.images.forget(*image));
             class.pvcs.iter().for_each(|claim| self.volumes.forget(*claim));
-            self.class_ids.remove(&(class.request, class.constraints, class.profile));
+            self.ids.classes.remove(&(class.request, class.constraints, class.profile));
         }
     }
 

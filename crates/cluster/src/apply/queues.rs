@@ -7,11 +7,11 @@ use crate::{Cluster, Queue, ROOT, Rendered};
 
 impl Cluster {
     pub(crate) fn ensure_queue(&mut self, name: &Arc<str>) -> QueueId {
-        if let Some(id) = self.queue_ids.get(name) {
+        if let Some(id) = self.ids.queues.get(name) {
             return *id;
         }
         let id = self.queues.insert(Queue { name: name.clone(), weight: 1, ..Queue::default() });
-        self.queue_ids.insert(name.clone(), id);
+        self.ids.queues.insert(name.clone(), id);
         id
     }
 
@@ -52,13 +52,15 @@ impl Cluster {
             GroupLimits::Unreadable(why) => (Vec::new(), Some(why)),
         };
         let parent = if info.parent.is_empty() { ROOT.into() } else { info.parent };
+        if !self.queues[id].exists || self.standby {
+            self.queues[id].rendered = Rendered::default();
+        }
         let before = self.queues[id].clone();
         self.set_parent(id, Some(&parent).filter(|_| *info.name != *ROOT));
         let queue = &mut self.queues[id];
         if !queue.exists || self.standby {
             queue.written = written;
             queue.told = None;
-            queue.rendered = Rendered::default();
             self.doubt_queues();
         }
         let queue = &mut self.queues[id];
@@ -103,7 +105,7 @@ impl Cluster {
             self.end_seats_of(id);
             let queue = &self.queues[id];
             let limited = !queue.group_limits.is_empty();
-            self.queue_ids.remove(&queue.name.clone());
+            self.ids.queues.remove(&queue.name.clone());
             self.queues.remove(id);
             if limited {
                 self.recount_groups();

@@ -3,7 +3,7 @@ use std::sync::Arc;
 
 use super::need::visible;
 use super::stock::Had;
-use super::{Place, ShapeId, Shapes, Stock};
+use super::{DeviceLocation, ShapeId, Shapes, Stock};
 use crate::Cluster;
 use crate::event::{ClaimAllocation, DeviceName, GivenDevice, NodeTerm, Operator, Requirement};
 use crate::id::{ClaimId, NodeId, TaskId};
@@ -114,8 +114,8 @@ impl Picks {
     fn nodes(&self, cluster: &Cluster) -> Option<Vec<NodeTerm>> {
         let places = self.given.iter().filter_map(|given| cluster.devices.table.get(&given.device));
         let mut terms = places.filter_map(|device| match device.place {
-            Place::Node(_) => Some(self.here(cluster)),
-            Place::Domain(at) => cluster.devices.domains[at].terms.clone(),
+            DeviceLocation::Node(_) => Some(self.here(cluster)),
+            DeviceLocation::Domain(at) => cluster.devices.domains[at].terms.clone(),
         });
         let first = terms.next()?;
         Some(if terms.all(|other| other == first) { first } else { self.here(cluster) })

@@ -3,11 +3,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::stock::Had;
-use super::{Device, Place, SHAPES_MAX, Shape, ShapeId};
+use super::{Device, DeviceLocation, SHAPES_MAX, Shape, ShapeId};
 use crate::event::{ClaimAllocation, ClaimInfo, ClaimRequest, Key, PodClaim};
 use crate::id::{ClaimId, NodeId, TaskId};
 use crate::likeness::DeviceLike;
-use crate::{Cluster, Hold, Member};
+use crate::{Cluster, Hold, WaitingJob};
 
 /// A ResourceClaim, or one that pods name before it exists.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -201,11 +201,11 @@ impl Cluster {
     pub(super) fn stock_device(&mut self, device: &Device, add: bool) {
         let Some(had) = device.had() else { return };
         match device.place {
-            Place::Node(node) => {
+            DeviceLocation::Node(node) => {
                 self.nodes[node].devices.device(device.shapes, had, add);
                 self.touch_node(node);
             }
-            Place::Domain(at) => self.devices.domains[at].stock.device(device.shapes, had, add),
+            DeviceLocation::Domain(at) => self.devices.domains[at].stock.device(device.shapes, had, add),
         }
     }
 
@@ -311,7 +311,7 @@ impl super::Devices {
     }
 
     /// Remembers who has a claim that nobody else has.
-    pub fn watch(&mut self, id: ClaimId, member: Member) {
+    pub fn watch(&mut self, id: ClaimId, member: WaitingJob) {
         if self.claims[id].tasks == 1 {
             self.watchers.add(id, member);
         }
@@ -321,7 +321,7 @@ impl super::Devices {
         self.watchers.has_woken()
     }
 
-    pub fn take_woken(&mut self) -> Vec<Member> {
+    pub fn take_woken(&mut self) -> Vec<WaitingJob> {
         self.watchers.take_woken()
     }
 

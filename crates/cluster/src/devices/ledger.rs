@@ -32,27 +32,20 @@ struct Holders {
 
 /// Devices of a class that claims ask for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Sum {
+struct QuotaSum {
     /// Of claims that allocated tasks hold.
     given: u32,
     /// Of claims that any hold.
     held: u32,
 }
 
-/// What queues hold.
-#[derive(Clone, Debug, Default)]
+/// Devices held by queues and jobs.
+#[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Ledger {
-    /// A queue, a job's queue or what a claim asks for has changed: it is made anew before the next cycle.
+    /// A queue, the queue of a job or the request of a claim has changed: the ledger is rebuilt before the next cycle.
     stale: bool,
     holders: FxHashMap<(Of, ClaimId), Holders>,
-    sums: FxHashMap<Of, BTreeMap<Arc<str>, Sum>>,
-}
-
-/// One that is stale says nothing.
-impl PartialEq for Ledger {
-    fn eq(&self, other: &Self) -> bool {
-        self.stale || other.stale || (self.holders == other.holders && self.sums == other.sums)
-    }
+    sums: FxHashMap<Of, BTreeMap<Arc<str>, QuotaSum>>,
 }
 
 /// As what a task holds its claims.
@@ -91,7 +84,7 @@ impl Ledger {
             step(&mut sum.given, one.count, before.allocated > 0, after.allocated > 0);
             step(&mut sum.held, one.count, before != Holders::default(), after != Holders::default());
         }
-        sums.retain(|_, sum| *sum != Sum::default());
+        sums.retain(|_, sum| *sum != QuotaSum::default());
         if sums.is_empty() {
             self.sums.remove(&of);
         }
@@ -101,7 +94,7 @@ impl Ledger {
         self.holders.get(&(of, claim)).map_or(0, |holders| holders.allocated + holders.nominated)
     }
 
-    fn sum(&self, of: Of, class: &str) -> Sum {
+    fn sum(&self, of: Of, class: &str) -> QuotaSum {
         self.sums.get(&of).and_then(|sums| sums.get(class)).copied().unwrap_or_default()
     }
 }
@@ -145,7 +138,7 @@ impl Cluster {
         }
     }
 
-    fn ledger_anew(&self) -> Ledger {
+    fn rebuilt_ledger(&self) -> Ledger {
         let mut ledger = Ledger::default();
         for id in self.claimants() {
             if let Some(how) = As::of(self.tasks[id].status) {
@@ -155,21 +148,21 @@ impl Cluster {
         ledger
     }
 
-    /// Makes the ledger anew, if it has to be.
+    /// Rebuilds the ledger if it is stale.
     pub fn refresh_ledger(&mut self) {
         if self.devices.ledger.stale {
-            self.devices.ledger = self.ledger_anew();
+            self.devices.ledger = self.rebuilt_ledger();
         }
     }
 
-    /// Whether it says what it would say made anew.
+    /// Whether the ledger is stale, or equal to a rebuilt one.
     pub(super) fn ledger_is_right(&self) -> bool {
-        self.devices.ledger == self.ledger_anew()
+        self.devices.ledger.stale || self.devices.ledger == self.rebuilt_ledger()
     }
 
-    /// Between cycles it may be stale.
+    /// Reads the ledger, rebuilt for this question where it is stale, as it may be between cycles.
     fn ask_ledger<T>(&self, ask: impl FnOnce(&Ledger) -> T) -> T {
-        if self.devices.ledger.stale { ask(&self.ledger_anew()) } else { ask(&self.devices.ledger) }
+        if self.devices.ledger.stale { ask(&self.rebuilt_ledger()) } else { ask(&self.devices.ledger) }
     }
 
     /// How many devices of a resource's class tasks hold that have a place or are nominated, in thousandths.
@@ -185,7 +178,7 @@ impl Cluster {
 
     /// Devices by class that allocated tasks of a queue, with those below it, have or will be given.
     pub fn devices_given(&self, queue: QueueId) -> Vec<(Arc<str>, u32)> {
-        let given = |(class, sum): (&Arc<str>, &Sum)| (class.clone(), sum.given);
+        let given = |(class, sum): (&Arc<str>, &QuotaSum)| (class.clone(), sum.given);
         let all = self.ask_ledger(|ledger| {
             ledger.sums.get(&Of::Subtree(queue)).into_iter().flatten().map(given).collect::<Vec<_>>()
         });

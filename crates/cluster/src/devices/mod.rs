@@ -25,7 +25,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use claim::Claim;
 pub(crate) use claim::Linked;
 pub use ledger::Of as DevicesOf;
-pub use need::{Local, Need, Shared, Wanted};
+pub use need::{DeviceNeed, Local, Shared, Wanted};
 pub(crate) use quota::class_of;
 pub use quota::is_part;
 use shape::Shape;
@@ -40,7 +40,7 @@ const SHAPES_MAX: usize = Shapes::BITS as usize;
 
 /// Where a device can be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
+enum DeviceLocation {
     Node(NodeId),
     /// Where a domain says.
     Domain(usize),
@@ -49,7 +49,7 @@ enum Place {
 /// A device.
 #[derive(Clone, Debug, PartialEq)]
 struct Device {
-    place: Place,
+    place: DeviceLocation,
     shapes: Shapes,
     /// Claims that have it: more than one only by mistake of others.
     takers: u32,
@@ -70,7 +70,7 @@ impl Device {
 
 /// Nodes that share devices; everywhere without terms.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Domain {
+pub struct DeviceDomain {
     pub terms: Option<Vec<NodeTerm>>,
     pub stock: Stock,
     devices: Vec<DeviceName>,
@@ -92,7 +92,7 @@ struct Slice {
 }
 
 /// A driver and one of its pools.
-type Pool = (Arc<str>, Arc<str>);
+type PoolName = (Arc<str>, Arc<str>);
 
 /// All about devices.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -107,13 +107,13 @@ pub struct Devices {
     table: FxHashMap<DeviceName, Device>,
     /// The devices of each node, by name.
     local: FxHashMap<NodeId, Vec<DeviceName>>,
-    domains: Vec<Domain>,
+    domains: Vec<DeviceDomain>,
     /// What is asked of the domains.
     shared: Stock,
     /// Slices, classes or nodes changed: stocks are made anew before the next cycle.
     dirty: bool,
     /// Or only these pools are laid out anew, with devices that they had.
-    changed: BTreeMap<Pool, Vec<DeviceName>>,
+    changed: BTreeMap<PoolName, Vec<DeviceName>>,
     /// And those on nodes of these names, which came.
     came: FxHashSet<Arc<str>>,
     /// Source of serials.
@@ -129,6 +129,11 @@ pub struct Devices {
 }
 
 impl Devices {
+    /// Drops watchers.
+    pub(crate) fn forget_history(&mut self) {
+        self.watchers = Watchers::default();
+    }
+
     fn shape(&self, id: ShapeId) -> &Shape {
         &self.shapes[usize::from(id)]
     }

@@ -3,7 +3,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
 use super::stock::Had;
-use super::{Claim, Domain, Place, ShapeId, Shapes, Stock};
+use super::{Claim, DeviceDomain, DeviceLocation, ShapeId, Shapes, Stock};
 use crate::diagnosis::Unfit;
 use crate::event::{ClaimAllocation, NodeTerm};
 use crate::id::TaskId;
@@ -15,7 +15,7 @@ const RESERVED_MAX: usize = 256;
 
 /// What the claims of a task need.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Need {
+pub enum DeviceNeed {
     /// It has no claims.
     Nothing,
     /// It cannot be placed, and why.
@@ -83,7 +83,7 @@ pub struct Shared {
     kept: Vec<Shapes>,
     left_out: Option<Arc<str>>,
     /// Sets of nodes that share devices.
-    pub domains: Vec<Domain>,
+    pub domains: Vec<DeviceDomain>,
     asked: Stock,
 }
 
@@ -100,7 +100,7 @@ impl Shared {
 }
 
 /// The devices that a node shares with others, with all that is asked of these.
-pub(super) fn visible(domains: &[Domain], asked: &Stock, node: &Node) -> Stock {
+pub(super) fn visible(domains: &[DeviceDomain], asked: &Stock, node: &Node) -> Stock {
     let mut stock = asked.clone();
     let matches = |terms: &Vec<NodeTerm>| terms.iter().any(|term| node_term_matches(term, node));
     for domain in domains.iter().filter(|domain| domain.terms.as_ref().is_none_or(matches)) {
@@ -111,17 +111,19 @@ pub(super) fn visible(domains: &[Domain], asked: &Stock, node: &Node) -> Stock {
 
 impl Cluster {
     /// What the claims of a task need of a node.
-    pub fn claims_need(&self, task: TaskId) -> Need {
-        let Some(linked) = &self.tasks[task].claims else { return Need::Nothing };
+    pub fn claims_need(&self, task: TaskId) -> DeviceNeed {
+        let Some(linked) = &self.tasks[task].claims else { return DeviceNeed::Nothing };
         if let Some(open) = linked.named.iter().find(|named| named.claim.is_none()) {
-            return Need::Blocked(format!("the ResourceClaim for {} is not created yet", open.name).into());
+            return DeviceNeed::Blocked(
+                format!("the ResourceClaim for {} is not created yet", open.name).into(),
+            );
         }
         let mut wanted = Wanted::default();
         let mut shared = Local::default();
         for id in &linked.ids {
             let claim = &self.devices.claims[*id];
             if let Err(why) = self.add_need(task, claim, &mut wanted, &mut shared) {
-                return Need::Blocked(format!("ResourceClaim {}: {why}", claim.info.key).into());
+                return DeviceNeed::Blocked(format!("ResourceClaim {}: {why}", claim.info.key).into());
             }
         }
         if !shared.is_empty() {
@@ -130,12 +132,12 @@ impl Cluster {
             let Local { wanted: of, kept, left_out } = shared;
             wanted.shared = Some(Shared { wanted: of, kept, left_out, domains, asked });
         }
-        Need::Wanted(Box::new(wanted))
+        DeviceNeed::Wanted(Box::new(wanted))
     }
 
     /// Whether a task needs devices that nodes share.
     pub fn needs_shared_devices(&self, task: TaskId) -> bool {
-        matches!(self.claims_need(task), Need::Wanted(wanted) if wanted.shared.is_some())
+        matches!(self.claims_need(task), DeviceNeed::Wanted(wanted) if wanted.shared.is_some())
     }
 
     fn add_need(
@@ -199,8 +201,8 @@ impl Cluster {
         for given in &allocation.devices {
             match self.devices.table.get(&given.device) {
                 Some(device) if device.had() == Some(Had::Later) => match device.place {
-                    Place::Node(_) => wanted.local.kept.push(device.shapes),
-                    Place::Domain(_) => shared.kept.push(device.shapes),
+                    DeviceLocation::Node(_) => wanted.local.kept.push(device.shapes),
+                    DeviceLocation::Domain(_) => shared.kept.push(device.shapes),
                 },
                 _ => {}
             }
@@ -226,9 +228,9 @@ impl Cluster {
         }
         let mut hasher = DefaultHasher::new();
         match self.claims_need(task) {
-            Need::Nothing => return 0,
-            Need::Blocked(why) => why.hash(&mut hasher),
-            Need::Wanted(wanted) => {
+            DeviceNeed::Nothing => return 0,
+            DeviceNeed::Blocked(why) => why.hash(&mut hasher),
+            DeviceNeed::Wanted(wanted) => {
                 (&wanted.node, &wanted.terms).hash(&mut hasher);
                 self.hash_counts(&wanted.local.wanted, &mut hasher);
                 self.hash_shapes(&wanted.local.kept, &mut hasher);

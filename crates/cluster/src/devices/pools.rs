@@ -5,13 +5,13 @@ use std::sync::Arc;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::refresh::whereabouts;
-use super::{Device, Devices, Place, Pool, Slice, Stock};
+use super::{Device, DeviceLocation, Devices, PoolName, Slice, Stock};
 use crate::Cluster;
 use crate::event::{DeviceName, SliceInfo, SliceNodes};
 use crate::id::NodeId;
 
 impl Slice {
-    fn pool(&self) -> Pool {
+    fn pool(&self) -> PoolName {
         (self.info.driver.clone(), self.info.pool.clone())
     }
 
@@ -46,13 +46,13 @@ impl Devices {
     }
 
     /// The pools that changed, with all devices that they may have had. `None` when they are not on single nodes.
-    fn take_changed(&mut self) -> Option<BTreeSet<Pool>> {
+    fn take_changed(&mut self) -> Option<BTreeSet<PoolName>> {
         let came = std::mem::take(&mut self.came);
-        let mut pools: BTreeSet<Pool> = self.changed.keys().cloned().collect();
+        let mut pools: BTreeSet<PoolName> = self.changed.keys().cloned().collect();
         let on_came =
             |slice: &&Slice| matches!(&slice.info.nodes, SliceNodes::Node(name) if came.contains(name));
         pools.extend(self.slices.values().filter(on_came).map(Slice::pool));
-        let mut newest: FxHashMap<Pool, i64> = FxHashMap::default();
+        let mut newest: FxHashMap<PoolName, i64> = FxHashMap::default();
         for slice in self.slices.values().filter(|slice| pools.contains(&slice.pool())) {
             if !matches!(slice.info.nodes, SliceNodes::Node(_)) {
                 return None;
@@ -105,7 +105,7 @@ impl Cluster {
         let mut came: FxHashSet<DeviceName> = FxHashSet::default();
         for slice in slices.iter().filter(|slice| slice.current) {
             let SliceNodes::Node(node) = &slice.info.nodes else { continue };
-            let Some(node) = self.node_ids.get(node).copied() else { continue };
+            let Some(node) = self.ids.nodes.get(node).copied() else { continue };
             let local = self.devices.local.entry(node).or_default();
             local.extend(slice.names());
             local.sort();
@@ -114,7 +114,7 @@ impl Cluster {
             }
             for (name, good) in slice.names().zip(&slice.shapes) {
                 let (takers, leavers) = before.get(&name).copied().unwrap_or_default();
-                let device = Device { place: Place::Node(node), shapes: *good, takers, leavers };
+                let device = Device { place: DeviceLocation::Node(node), shapes: *good, takers, leavers };
                 self.devices.table.insert(name.clone(), device);
                 came.insert(name);
             }
@@ -138,7 +138,7 @@ impl Cluster {
         for name in names {
             let Some(device) = self.devices.table.remove(&name) else { continue };
             self.stock_device(&device, false);
-            if let Place::Node(node) = device.place {
+            if let DeviceLocation::Node(node) = device.place {
                 left.insert(node);
             }
             before.insert(name, (device.takers, device.leavers));

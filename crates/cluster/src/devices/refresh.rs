@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
-use super::{Device, Devices, Domain, Place, ShapeId, Shapes, Slice, Stock};
+use super::{Device, DeviceDomain, DeviceLocation, Devices, ShapeId, Shapes, Slice, Stock};
 use crate::event::{DeviceClassInfo, DeviceInfo, DeviceName, LeftOut, NodeTerm, SliceInfo, SliceNodes};
 use crate::id::{ClaimId, JobId, NodeId};
 use crate::{Cluster, Hold};
@@ -78,7 +78,7 @@ impl Cluster {
         for id in self.nodes.ids().collect::<Vec<NodeId>>() {
             before.push((id, std::mem::take(&mut self.nodes[id].devices)));
         }
-        self.devices.lay_out(&self.node_ids);
+        self.devices.lay_out(&self.ids.nodes);
         self.devices.count();
         self.devices.tell_left_out();
         self.devices.dirty = false;
@@ -96,7 +96,7 @@ impl Cluster {
     }
 
     /// What is wrong with the stocks.
-    pub fn check_devices(&self, note: &mut impl FnMut(bool, String)) {
+    pub(crate) fn check_devices(&self, note: &mut crate::check::Note<'_>) {
         let mut holders: BTreeMap<ClaimId, [u32; 4]> = BTreeMap::new();
         for (_, task) in self.tasks.iter() {
             for claim in task.claims.iter().flat_map(|linked| &linked.ids) {
@@ -209,7 +209,7 @@ impl Devices {
         for slice in slices.values().filter(|slice| slice.current) {
             let info = &slice.info;
             let place = match &info.nodes {
-                SliceNodes::Node(name) => nodes.get(name).copied().map(Place::Node),
+                SliceNodes::Node(name) => nodes.get(name).copied().map(DeviceLocation::Node),
                 SliceNodes::Matching(terms) => Some(domain(domains, Some(terms))),
                 SliceNodes::All => Some(domain(domains, None)),
             };
@@ -217,8 +217,8 @@ impl Devices {
             for (device, good) in info.devices.iter().zip(&slice.shapes) {
                 let name = slice.name_of(device);
                 match place {
-                    Place::Node(node) => local.entry(node).or_default().push(name.clone()),
-                    Place::Domain(at) => domains[at].devices.push(name.clone()),
+                    DeviceLocation::Node(node) => local.entry(node).or_default().push(name.clone()),
+                    DeviceLocation::Domain(at) => domains[at].devices.push(name.clone()),
                 }
                 table.insert(name, Device { place, shapes: *good, takers: 0, leavers: 0 });
             }
@@ -232,7 +232,7 @@ impl Devices {
             shape.everywhere = elsewhere & (1 << at) == 0;
         }
         // What is on single nodes too is not shared: see `Shape::local`.
-        for device in table.values_mut().filter(|device| matches!(device.place, Place::Domain(_))) {
+        for device in table.values_mut().filter(|device| matches!(device.place, DeviceLocation::Domain(_))) {
             device.shapes &= !on_nodes;
         }
     }
@@ -249,10 +249,10 @@ pub(super) fn whereabouts<'a>(slices: impl Iterator<Item = &'a Slice>) -> [Shape
     [on_nodes, elsewhere]
 }
 
-fn domain(domains: &mut Vec<Domain>, terms: Option<&Vec<NodeTerm>>) -> Place {
+fn domain(domains: &mut Vec<DeviceDomain>, terms: Option<&Vec<NodeTerm>>) -> DeviceLocation {
     let known = domains.iter().position(|domain| domain.terms.as_ref() == terms);
-    Place::Domain(known.unwrap_or_else(|| {
-        domains.push(Domain { terms: terms.cloned(), stock: Stock::default(), devices: Vec::new() });
+    DeviceLocation::Domain(known.unwrap_or_else(|| {
+        domains.push(DeviceDomain { terms: terms.cloned(), stock: Stock::default(), devices: Vec::new() });
         domains.len() - 1
     }))
 }

@@ -51,26 +51,26 @@ impl Carried {
     }
 
     /// All, with what they are used for; one that is used for two things comes twice.
-    pub(super) fn all(&self) -> impl Iterator<Item = (TermId, Use)> {
-        let affinity = self.affinity.iter().map(|term| (*term, Use::PRESENCE));
+    pub(super) fn all(&self) -> impl Iterator<Item = (TermId, TermUse)> {
+        let affinity = self.affinity.iter().map(|term| (*term, TermUse::PRESENCE));
         affinity
-            .chain(self.anti_affinity.iter().map(|term| (*term, Use::KEEPS_AWAY)))
-            .chain(self.preferred.iter().map(|(term, _)| (*term, Use::COUNT)))
-            .chain(self.pulls.iter().map(|(term, _)| (*term, Use::DRAWS)))
-            .chain(self.spread.iter().map(|spread| (spread.term, Use::COUNT)))
+            .chain(self.anti_affinity.iter().map(|term| (*term, TermUse::KEEPS_AWAY)))
+            .chain(self.preferred.iter().map(|(term, _)| (*term, TermUse::COUNT)))
+            .chain(self.pulls.iter().map(|(term, _)| (*term, TermUse::DRAWS)))
+            .chain(self.spread.iter().map(|spread| (spread.term, TermUse::COUNT)))
     }
 }
 
 /// What a class uses a term for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Use {
+pub(super) struct TermUse {
     /// It matters how many pods there are, not only whether there are any.
     pub(super) exact: bool,
     /// It makes a difference to the pods that the term means.
     pub(super) outward: bool,
 }
 
-impl Use {
+impl TermUse {
     const PRESENCE: Self = Self { exact: false, outward: false };
     const COUNT: Self = Self { exact: true, outward: false };
     const KEEPS_AWAY: Self = Self { exact: false, outward: true };

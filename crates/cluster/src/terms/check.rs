@@ -8,7 +8,7 @@ use crate::id::{ProfileId, TermId};
 
 impl Cluster {
     /// Says of everything that is kept for terms whether it is right.
-    pub fn check_terms(&self, note: &mut impl FnMut(bool, String)) {
+    pub(crate) fn check_terms(&self, note: &mut crate::check::Note<'_>) {
         for (id, topology) in self.terms.topologies.iter() {
             for (node_id, node) in self.nodes.iter() {
                 let value = node.label(&topology.place.key).filter(|_| node.exists);
@@ -38,7 +38,7 @@ impl Cluster {
         self.check_profiles(note);
     }
 
-    fn check_profiles(&self, note: &mut impl FnMut(bool, String)) {
+    fn check_profiles(&self, note: &mut crate::check::Note<'_>) {
         let mut placed: FxHashMap<ProfileId, FxHashMap<_, Held<u32>>> = FxHashMap::default();
         for (_, task) in self.tasks.iter() {
             let class = &self.classes[task.class];

@@ -2,8 +2,8 @@
 use std::sync::Arc;
 
 use super::term::{News, What, held};
-use super::topology::Shift;
-use super::{Change, Profile, Terms};
+use super::topology::DomainShift;
+use super::{Profile, TermChange, Terms};
 use crate::id::{NodeId, ProfileId, TermId};
 use crate::label::Labels;
 use crate::{Class, Hold, Node};
@@ -50,8 +50,8 @@ impl Terms {
             let Some(place) = topologies[term.topology].place_of(node) else { continue };
             match term.count(place, what, held, sign) {
                 News::Nothing => {}
-                News::Here => log.push(Change::Domain(id, place.domain)),
-                News::Everywhere => log.push(Change::Term(id)),
+                News::Here => log.push(TermChange::Domain(id, place.domain)),
+                News::Everywhere => log.push(TermChange::Term(id)),
             }
         }
     }
@@ -67,10 +67,10 @@ impl Terms {
             let topology = &mut topologies[at];
             let shifts = [(topology.leave(id, version), false), (topology.join(id, node, version), true)];
             for (shift, counts) in shifts {
-                let Shift::Domain(domain) = shift else { continue };
+                let DomainShift::Domain(domain) = shift else { continue };
                 for term in &topology.terms {
                     terms[*term].set_counting(domain, counts);
-                    log.push(Change::Term(*term));
+                    log.push(TermChange::Term(*term));
                 }
             }
         }
@@ -104,7 +104,7 @@ impl Terms {
             }
         }
         if changed {
-            self.log.push(Change::All);
+            self.log.push(TermChange::All);
         }
         changed
     }

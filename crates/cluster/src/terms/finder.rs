@@ -1,31 +1,22 @@
-//! Finds terms for a profile and profiles for a term without asking each of them: most selectors want one value of a label.
-use std::sync::Arc;
+//! Finds the terms that match a profile, and the profiles that match a term, by label values: most selectors name one.
 
 use rustc_hash::FxHashMap;
 
 use crate::event::{Operator, PodSelector, Requirement};
 use crate::id::{Id, ProfileId, TermId};
-use crate::label::Labels;
+use crate::label::{KeyValue, Labels};
 
-type Pair = (Arc<str>, Arc<str>);
-
-#[derive(Clone, Debug, Default)]
+/// Profiles and terms by the label values that selectors name.
+#[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Finder {
-    profiles: FxHashMap<Pair, Vec<ProfileId>>,
-    terms: FxHashMap<Pair, Vec<TermId>>,
-    /// Terms that want no value of any label.
+    profiles: FxHashMap<KeyValue, Vec<ProfileId>>,
+    terms: FxHashMap<KeyValue, Vec<TermId>>,
+    /// Terms whose selectors name no label value.
     others: Vec<TermId>,
 }
 
-/// It says where things are found, not what they are.
-impl PartialEq for Finder {
-    fn eq(&self, _: &Self) -> bool {
-        true
-    }
-}
-
-/// The values of a label of which a pod must have one to be meant; `None` when there is no such label.
-fn wanted(pods: &[PodSelector]) -> Option<impl Iterator<Item = Pair> + '_> {
+/// The label values of which a pod has to have one to match; `None` when the selectors name no label values.
+fn wanted(pods: &[PodSelector]) -> Option<impl Iterator<Item = KeyValue> + '_> {
     let is_in = |requirement: &&Requirement| requirement.operator == Operator::In;
     let requirements = pods.iter().filter_map(|pods| pods.labels.as_ref()).flat_map(|selector| &selector.0);
     let first = requirements.into_iter().find(is_in)?;
@@ -75,7 +66,7 @@ impl Finder {
     }
 }
 
-fn take<I: Id>(map: &mut FxHashMap<Pair, Vec<I>>, pair: &Pair, id: I) {
+fn take<I: Id>(map: &mut FxHashMap<KeyValue, Vec<I>>, pair: &KeyValue, id: I) {
     let Some(list) = map.get_mut(pair) else { return };
     if let Some(at) = list.iter().position(|other| *other == id) {
         list.swap_remove(at);

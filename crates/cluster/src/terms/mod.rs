@@ -54,7 +54,7 @@ struct Profile {
 
 /// What changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Change {
+pub enum TermChange {
     /// Of a term, in one domain.
     Domain(TermId, u32),
     /// Of a term, in every domain.
@@ -100,13 +100,21 @@ pub struct Terms {
     /// There has been a term.
     active: bool,
     namespaces: FxHashMap<Arc<str>, Labels>,
-    log: Log<Change>,
+    log: Log<TermChange>,
     clock: Stamp,
     /// The clock when a topology came or went last.
     made: Stamp,
 }
 
 impl Terms {
+    /// Drops the log, stamps, and the finder, whose lists depend on the order of changes.
+    pub(crate) fn forget_history(&mut self) {
+        self.topologies.iter_mut().for_each(Topology::forget_history);
+        self.profiles.iter_mut().for_each(|profile| profile.version = Stamp(0));
+        (self.clock, self.made) = (Stamp(0), Stamp(0));
+        (self.log, self.finder) = (Log::default(), Finder::default());
+    }
+
     /// What is counted in a node's domain; `None` for a node without the topology's label.
     #[inline]
     pub fn tally(&self, term: TermId, node: NodeId) -> Option<Tally> {
@@ -223,7 +231,7 @@ impl Terms {
     }
 
     /// What changed since a cursor; `None` when that is not known any more.
-    pub fn changes(&self, cursor: u64) -> Option<&[Change]> {
+    pub fn changes(&self, cursor: u64) -> Option<&[TermChange]> {
         self.log.since(cursor)
     }
 

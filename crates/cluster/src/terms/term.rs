@@ -1,7 +1,7 @@
 //! Terms: pods that are counted by topology domain.
 use std::sync::Arc;
 
-use super::topology::{Place, Topology};
+use super::topology::{Topology, TopologyPlace};
 use crate::Hold;
 use crate::event::PodSelector;
 use crate::id::TopologyId;
@@ -154,7 +154,7 @@ impl Term {
     }
 
     /// Counts something in, or (`sign` -1) out.
-    pub(super) fn count(&mut self, place: Place, what: What, held: usize, sign: i32) -> News {
+    pub(super) fn count(&mut self, place: TopologyPlace, what: What, held: usize, sign: i32) -> News {
         if !place.counts {
             return News::Nothing;
         }

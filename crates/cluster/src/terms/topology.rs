@@ -60,7 +60,7 @@ impl Where {
 
 /// Where a node is in a topology.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct TopologyPlace {
     /// Its domain.
     pub(super) domain: u32,
     /// Its pods count, and so does its domain.
@@ -68,7 +68,7 @@ pub(super) struct Place {
 }
 
 #[derive(Clone, Debug, Default, PartialEq)]
-struct Domain {
+struct TopologyDomain {
     value: Arc<str>,
     /// Nodes with the value.
     nodes: u32,
@@ -82,8 +82,8 @@ pub struct Topology {
     pub(super) place: Arc<Where>,
     /// Its terms.
     pub(super) terms: Vec<TermId>,
-    nodes: Vec<Option<Place>>,
-    domains: Vec<Domain>,
+    nodes: Vec<Option<TopologyPlace>>,
+    domains: Vec<TopologyDomain>,
     /// Domains with nodes that count.
     counting: u32,
     free: Vec<u32>,
@@ -94,7 +94,7 @@ pub struct Topology {
 
 /// What a node's coming or going did to a domain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Shift {
+pub(super) enum DomainShift {
     /// The domain counts from now on, or no more.
     Domain(u32),
     /// Nothing that matters to counts.
@@ -102,6 +102,10 @@ pub(super) enum Shift {
 }
 
 impl Topology {
+    pub(super) fn forget_history(&mut self) {
+        self.version = Stamp(0);
+    }
+
     pub(super) fn new(place: Arc<Where>, version: Stamp) -> Self {
         Self { place, version, ..Self::default() }
     }
@@ -117,7 +121,7 @@ impl Topology {
     }
 
     /// Where a node is; `None` without the label.
-    pub(super) fn place_of(&self, node: NodeId) -> Option<Place> {
+    pub(super) fn place_of(&self, node: NodeId) -> Option<TopologyPlace> {
         self.nodes.get(node.index()).copied().flatten()
     }
 
@@ -147,9 +151,9 @@ impl Topology {
     }
 
     /// Takes a node out of its domain. No pod of it may be counted there any more.
-    pub(super) fn leave(&mut self, id: NodeId, version: Stamp) -> Shift {
+    pub(super) fn leave(&mut self, id: NodeId, version: Stamp) -> DomainShift {
         let Some(place) = self.nodes.get_mut(id.index()).and_then(Option::take) else {
-            return Shift::Nothing;
+            return DomainShift::Nothing;
         };
         let domain = &mut self.domains[place.domain as usize];
         domain.nodes -= 1;
@@ -161,13 +165,13 @@ impl Topology {
             self.free.push(place.domain);
             self.version = version;
         }
-        if uncounted { Shift::Domain(place.domain) } else { Shift::Nothing }
+        if uncounted { DomainShift::Domain(place.domain) } else { DomainShift::Nothing }
     }
 
     /// Puts a node into the domain of its label.
-    pub(super) fn join(&mut self, id: NodeId, node: &Node, version: Stamp) -> Shift {
+    pub(super) fn join(&mut self, id: NodeId, node: &Node, version: Stamp) -> DomainShift {
         let Some(value) = node.label_value(&self.place.key).filter(|_| node.exists) else {
-            return Shift::Nothing;
+            return DomainShift::Nothing;
         };
         let domain = match self.ids.get(value) {
             Some(domain) => *domain,
@@ -177,20 +181,20 @@ impl Topology {
         if self.nodes.len() <= id.index() {
             self.nodes.resize(id.index() + 1, None);
         }
-        self.nodes[id.index()] = Some(Place { domain, counts });
+        self.nodes[id.index()] = Some(TopologyPlace { domain, counts });
         let it = &mut self.domains[domain as usize];
         it.nodes += 1;
         it.counting += u32::from(counts);
         if !(counts && it.counting == 1) {
-            return Shift::Nothing;
+            return DomainShift::Nothing;
         }
         self.counting += 1;
-        Shift::Domain(domain)
+        DomainShift::Domain(domain)
     }
 
     fn new_domain(&mut self, value: &Arc<str>, version: Stamp) -> u32 {
         self.version = version;
-        let domain = Domain { value: value.clone(), ..Domain::default() };
+        let domain = TopologyDomain { value: value.clone(), ..TopologyDomain::default() };
         let id = if let Some(id) = self.free.pop() {
             self.domains[id as usize] = domain;
             id

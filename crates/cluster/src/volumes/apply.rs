@@ -1,7 +1,7 @@
 //! Folds claims, volumes, storage classes and CSINodes in.
 use std::sync::Arc;
 
-use super::{Shift, Volume, Volumes};
+use super::{AttachmentShift, Volume, Volumes};
 use crate::Cluster;
 use crate::event::{CsiNodeInfo, Key, PvcInfo, StorageClassInfo, VolumeInfo};
 use crate::id::PvcId;
@@ -213,7 +213,7 @@ impl Cluster {
         self.attach(self.volumes.attachments(id, true));
     }
 
-    pub(crate) fn attach(&mut self, shifts: impl IntoIterator<Item = Shift>) {
+    pub(crate) fn attach(&mut self, shifts: impl IntoIterator<Item = AttachmentShift>) {
         for shift in shifts {
             self.nodes[shift.node].attach(&shift);
             self.touch_node(shift.node);

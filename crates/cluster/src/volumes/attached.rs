@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
-use super::{Shift, Use, Volumes};
+use super::{AttachmentShift, ClaimUse, Volumes};
 use crate::Cluster;
 use crate::event::AttachmentInfo;
 use crate::id::{NodeId, PvcId};
@@ -72,8 +72,8 @@ fn names(index: &Index, key: &str) -> Vec<Arc<str>> {
 }
 
 /// No pod has it, so it is being detached.
-const ONE: Use = Use { held: 0, releasing: 1, attached: 0 };
-const NONE: Use = Use { held: 0, releasing: 0, attached: 0 };
+const ONE: ClaimUse = ClaimUse { held: 0, releasing: 1, attached: 0 };
+const NONE: ClaimUse = ClaimUse { held: 0, releasing: 0, attached: 0 };
 
 impl Cluster {
     pub(crate) fn apply_attachment(&mut self, info: AttachmentInfo) -> bool {
@@ -124,7 +124,7 @@ impl Cluster {
         let driver = attachment.info.driver.clone();
         let shift = match counted {
             Some(Counted::With(claim, node)) => self.volumes.shift_attached(claim, node, true),
-            Some(Counted::Alone(node)) => Some(Shift { node, driver, before: NONE, after: ONE }),
+            Some(Counted::Alone(node)) => Some(AttachmentShift { node, driver, before: NONE, after: ONE }),
             None => None,
         };
         self.attach(shift);
@@ -135,7 +135,7 @@ impl Cluster {
         let driver = attachment.info.driver.clone();
         let shift = match attachment.counted.take() {
             Some(Counted::With(claim, node)) => self.volumes.shift_attached(claim, node, false),
-            Some(Counted::Alone(node)) => Some(Shift { node, driver, before: ONE, after: NONE }),
+            Some(Counted::Alone(node)) => Some(AttachmentShift { node, driver, before: ONE, after: NONE }),
             None => None,
         };
         self.attach(shift);
@@ -154,7 +154,7 @@ impl Cluster {
     }
 
     /// What is wrong with how they are counted: those of a claim by node, and of a node by driver that are counted alone.
-    pub(super) fn check_counted(&self, note: &mut impl FnMut(bool, String)) {
+    pub(super) fn check_counted(&self, note: &mut crate::check::Note<'_>) {
         for (name, attachment) in &self.volumes.attachments.known {
             let right = attachment.counted == self.where_counted(name);
             note(right, format!("where attachment {name} counts"));
@@ -178,7 +178,7 @@ impl Volumes {
     }
 
     /// Counts an attachment of a claim's volume in or out, and says how that changes what its driver has attached.
-    fn shift_attached(&mut self, id: PvcId, node: NodeId, add: bool) -> Option<Shift> {
+    fn shift_attached(&mut self, id: PvcId, node: NodeId, add: bool) -> Option<AttachmentShift> {
         let claim = &mut self.pvcs[id];
         let on = claim.on.entry(node).or_default();
         let before = on.once();

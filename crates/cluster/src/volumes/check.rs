@@ -1,16 +1,16 @@
 //! Rebuilds what is counted of claims, and compares.
 use rustc_hash::FxHashMap;
 
-use super::{Pvc, Use};
+use super::{ClaimUse, Pvc};
 use crate::id::{NodeId, PvcId};
 use crate::{Cluster, Hold};
 
 impl Cluster {
-    pub(crate) fn check_volumes(&self, note: &mut impl FnMut(bool, String)) {
+    pub(crate) fn check_volumes(&self, note: &mut crate::check::Note<'_>) {
         for (id, claim) in self.volumes.pvcs.iter() {
             let what = |what: &str| format!("{what} of claim {}", claim.key);
             let on = self.rebuilt_use(id);
-            let mut sum = Use::default();
+            let mut sum = ClaimUse::default();
             for one in on.values() {
                 sum.held += one.held;
                 sum.releasing += one.releasing;
@@ -34,7 +34,7 @@ impl Cluster {
         self.check_counted(note);
     }
 
-    fn check_choice(&self, id: PvcId, claim: &Pvc, note: &mut impl FnMut(bool, String)) {
+    fn check_choice(&self, id: PvcId, claim: &Pvc, note: &mut crate::check::Note<'_>) {
         let Some(choice) = &claim.choice else { return };
         let there = choice.holders.iter().all(|task| {
             self.tasks
@@ -47,9 +47,9 @@ impl Cluster {
         note(kept, format!("volume chosen for claim {}", claim.key));
     }
 
-    fn check_attachments(&self, note: &mut impl FnMut(bool, String)) {
+    fn check_attachments(&self, note: &mut crate::check::Note<'_>) {
         for (id, node) in self.nodes.iter() {
-            let mut rebuilt: FxHashMap<&str, Use> = FxHashMap::default();
+            let mut rebuilt: FxHashMap<&str, ClaimUse> = FxHashMap::default();
             for (_, claim) in self.volumes.pvcs.iter() {
                 let (Some(driver), Some(on)) = (&claim.driver, claim.on.get(&id)) else { continue };
                 let sum = rebuilt.entry(driver).or_default();
@@ -59,7 +59,7 @@ impl Cluster {
             for driver in self.volumes.attached_alone(id) {
                 rebuilt.entry(driver).or_default().releasing += 1;
             }
-            let kept: FxHashMap<&str, Use> =
+            let kept: FxHashMap<&str, ClaimUse> =
                 node.attachments.iter().map(|(name, on)| (&**name, *on)).collect();
             note(kept == rebuilt, format!("attachments of node {}", node.name));
             note(
@@ -69,8 +69,8 @@ impl Cluster {
         }
     }
 
-    fn rebuilt_use(&self, claim: PvcId) -> FxHashMap<NodeId, Use> {
-        let mut on: FxHashMap<NodeId, Use> = FxHashMap::default();
+    fn rebuilt_use(&self, claim: PvcId) -> FxHashMap<NodeId, ClaimUse> {
+        let mut on: FxHashMap<NodeId, ClaimUse> = FxHashMap::default();
         for (_, task) in self.tasks.iter() {
             let (Some(node), hold) = (task.node, task.status.hold()) else { continue };
             if hold != Hold::Nothing && self.classes[task.class].pvcs.contains(&claim) {

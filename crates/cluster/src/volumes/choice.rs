@@ -1,7 +1,7 @@
 //! Which volumes the claims of a task get where it is placed.
 use std::sync::Arc;
 
-use super::{Choice, Got, Volumes, Want, wants};
+use super::{AssumedVolume, Got, Volumes, Want, wants};
 use crate::id::{NodeId, PvcId, TaskId};
 use crate::prepare::{Prepare, VolumeBinding};
 use crate::{Cluster, Hold};
@@ -54,7 +54,7 @@ impl Volumes {
             let class = volume.info.class.clone();
             self.pool_changed(&class);
         }
-        self.pvcs[id].choice = Some(Choice { node, got, holders: vec![task] });
+        self.pvcs[id].choice = Some(AssumedVolume { node, got, holders: vec![task] });
         self.changed(id);
     }
 }

@@ -16,9 +16,9 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 pub(crate) use choice::Chosen;
 use space::Piece;
-pub use wants::{Demand, Problem, Want, reaches, solve};
+pub use wants::{ClaimDemand, Problem, Want, reaches, solve};
 
-use super::likeness::Member;
+use super::likeness::WaitingJob;
 use super::likeness::{VolumeLike, Watchers};
 use super::node::Stamp;
 use super::task::Hold;
@@ -27,7 +27,7 @@ use crate::id::{NodeId, PvcId, Slots, TaskId};
 
 /// Tasks that use something, by what they hold.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Use {
+pub struct ClaimUse {
     /// Tasks that stay.
     pub held: u32,
     /// Tasks that are being deleted.
@@ -36,7 +36,7 @@ pub struct Use {
     pub attached: u32,
 }
 
-impl Use {
+impl ClaimUse {
     fn is_none(self) -> bool {
         self == Self::default()
     }
@@ -45,23 +45,23 @@ impl Use {
         if hold == Hold::Releasing { &mut self.releasing } else { &mut self.held }
     }
 
-    pub(super) fn change(&mut self, shift: &Shift) {
+    pub(super) fn change(&mut self, shift: &AttachmentShift) {
         self.held = self.held + shift.after.held - shift.before.held;
         self.releasing = self.releasing + shift.after.releasing - shift.before.releasing;
     }
 
     /// A volume is attached once, however many tasks use it, and until the last of them is gone and it is detached: then its
     /// place is free.
-    pub fn once(self) -> Use {
+    pub fn once(self) -> ClaimUse {
         let held = u32::from(self.held > 0);
         let leaves = self.releasing > 0 || self.attached > 0;
-        Use { held, releasing: u32::from(held == 0 && leaves), attached: 0 }
+        ClaimUse { held, releasing: u32::from(held == 0 && leaves), attached: 0 }
     }
 }
 
 /// What a claim that has no volume yet was promised.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Choice {
+pub(crate) struct AssumedVolume {
     /// The node of the tasks that use it.
     pub node: NodeId,
     /// What it gets.
@@ -89,10 +89,10 @@ pub struct Pvc {
     /// The CSI driver that attaches, or will attach, its volume.
     pub driver: Option<Arc<str>>,
     /// Tasks that use it, by node.
-    pub on: FxHashMap<NodeId, Use>,
+    pub on: FxHashMap<NodeId, ClaimUse>,
     /// The same in sum.
-    pub used: Use,
-    pub(crate) choice: Option<Choice>,
+    pub used: ClaimUse,
+    pub(crate) choice: Option<AssumedVolume>,
     /// Changes with what rules for its pods depend on, besides `used`.
     pub stamp: Stamp,
     /// Classes that name it.
@@ -115,7 +115,7 @@ pub(crate) struct Volume {
 
 /// Volumes of a storage class that no claim has, smallest first.
 #[derive(Clone, Debug, Default, PartialEq)]
-struct Pool {
+struct VolumePool {
     free: BTreeSet<(i64, Arc<str>)>,
     stamp: Stamp,
 }
@@ -128,7 +128,7 @@ pub struct Volumes {
     volumes: BTreeMap<Arc<str>, Volume>,
     classes: FxHashMap<Arc<str>, StorageClassInfo>,
     /// By storage class.
-    pools: FxHashMap<Arc<str>, Pool>,
+    pools: FxHashMap<Arc<str>, VolumePool>,
     /// Drivers that make volumes only where they tell so.
     tellers: FxHashSet<Arc<str>>,
     /// What they tell.
@@ -136,7 +136,7 @@ pub struct Volumes {
     /// The same by storage class.
     spaces: FxHashMap<Arc<str>, Arc<space::Space>>,
     /// What is promised of it to claims that have no volume yet, by storage class.
-    taken: FxHashMap<Arc<str>, Arc<space::Taken>>,
+    taken: FxHashMap<Arc<str>, Arc<space::PromisedBytes>>,
     /// Claims by the volume they name.
     by_volume: FxHashMap<Arc<str>, BTreeSet<PvcId>>,
     /// What nodes can attach, by node.
@@ -155,6 +155,14 @@ pub struct Volumes {
 }
 
 impl Volumes {
+    /// Drops stamps and watchers.
+    pub(crate) fn forget_history(&mut self) {
+        self.pvcs.iter_mut().for_each(|claim| claim.stamp = Stamp(0));
+        self.pools.values_mut().for_each(|pool| pool.stamp = Stamp(0));
+        (self.limits_stamp, self.clock) = (Stamp(0), Stamp(0));
+        self.watchers = Watchers::default();
+    }
+
     /// The claim of an id.
     pub fn pvc(&self, id: PvcId) -> &Pvc {
         &self.pvcs[id]
@@ -228,7 +236,7 @@ impl Volumes {
     }
 
     /// Remembers who has a claim that nobody else has.
-    pub(super) fn watch(&mut self, id: PvcId, member: Member) {
+    pub(super) fn watch(&mut self, id: PvcId, member: WaitingJob) {
         if self.pvcs[id].asked == 1 {
             self.watchers.add(id, member);
         }
@@ -238,7 +246,7 @@ impl Volumes {
         self.watchers.has_woken()
     }
 
-    pub(super) fn take_woken(&mut self) -> Vec<Member> {
+    pub(super) fn take_woken(&mut self) -> Vec<WaitingJob> {
         self.watchers.take_woken()
     }
 
@@ -255,7 +263,7 @@ impl Volumes {
     /// A number that changes with all that the rules for a claim's pods depend on.
     pub fn state(&self, id: PvcId) -> [u64; 5] {
         let claim = &self.pvcs[id];
-        let used = if claim.is_exclusive() { claim.used } else { Use::default() };
+        let used = if claim.is_exclusive() { claim.used } else { ClaimUse::default() };
         let unbound = claim.info.as_ref().filter(|info| !info.bound);
         let pool = unbound.and_then(|info| self.pools.get(&info.class)).map_or(0, |pool| pool.stamp.0);
         let limits = if claim.driver.is_some() { self.limits_stamp.0 } else { 0 };
@@ -263,7 +271,13 @@ impl Volumes {
     }
 
     /// Counts a task in or out that uses a claim on a node, and says how the attachments of its driver there change.
-    pub(super) fn shift(&mut self, id: PvcId, node: NodeId, hold: Hold, add: bool) -> Option<Shift> {
+    pub(super) fn shift(
+        &mut self,
+        id: PvcId,
+        node: NodeId,
+        hold: Hold,
+        add: bool,
+    ) -> Option<AttachmentShift> {
         let claim = &mut self.pvcs[id];
         let on = claim.on.entry(node).or_default();
         let before = on.once();
@@ -278,7 +292,7 @@ impl Volumes {
     }
 
     /// How the attachments of a claim's driver on a node have changed with who uses it there.
-    fn shifted(&mut self, id: PvcId, node: NodeId, before: Use) -> Option<Shift> {
+    fn shifted(&mut self, id: PvcId, node: NodeId, before: ClaimUse) -> Option<AttachmentShift> {
         self.watchers.hit(id);
         let claim = &mut self.pvcs[id];
         let on = claim.on.get(&node).copied().unwrap_or_default();
@@ -290,16 +304,17 @@ impl Volumes {
         if before != after && self.limited.contains_key(&driver) {
             self.changed(id);
         }
-        (before != after).then_some(Shift { node, driver, before, after })
+        (before != after).then_some(AttachmentShift { node, driver, before, after })
     }
 
     /// All attachments of a claim's driver that are due to it, counted in or out.
-    fn attachments(&self, id: PvcId, add: bool) -> Vec<Shift> {
+    fn attachments(&self, id: PvcId, add: bool) -> Vec<AttachmentShift> {
         let claim = &self.pvcs[id];
         let Some(driver) = &claim.driver else { return Vec::new() };
-        let shift = |(node, on): (&NodeId, &Use)| {
-            let (before, after) = if add { (Use::default(), on.once()) } else { (on.once(), Use::default()) };
-            Shift { node: *node, driver: driver.clone(), before, after }
+        let shift = |(node, on): (&NodeId, &ClaimUse)| {
+            let (before, after) =
+                if add { (ClaimUse::default(), on.once()) } else { (on.once(), ClaimUse::default()) };
+            AttachmentShift { node: *node, driver: driver.clone(), before, after }
         };
         claim.on.iter().map(shift).collect()
     }
@@ -307,9 +322,9 @@ impl Volumes {
 
 /// How the attachments of a driver on a node change.
 #[derive(Clone, Debug)]
-pub(super) struct Shift {
+pub(super) struct AttachmentShift {
     pub(super) node: NodeId,
     pub(super) driver: Arc<str>,
-    pub(super) before: Use,
-    pub(super) after: Use,
+    pub(super) before: ClaimUse,
+    pub(super) after: ClaimUse,
 }

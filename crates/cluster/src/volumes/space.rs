@@ -18,13 +18,13 @@ use crate::label::Selector;
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Space {
     /// By the key of a label that nodes must have, and its value.
-    by_label: BTreeMap<Arc<str>, FxHashMap<Arc<str>, Vec<Part>>>,
+    by_label: BTreeMap<Arc<str>, FxHashMap<Arc<str>, Vec<CapacityPart>>>,
     /// Those of nodes that no single value of a label tells.
-    others: Vec<Part>,
+    others: Vec<CapacityPart>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
-struct Part {
+struct CapacityPart {
     key: Key,
     nodes: Selector,
     size: i64,
@@ -32,7 +32,7 @@ struct Part {
 }
 
 /// What is promised of capacities, in bytes.
-pub(crate) type Taken = FxHashMap<Key, i64>;
+pub(crate) type PromisedBytes = FxHashMap<Key, i64>;
 
 /// A part of a capacity that is promised to a claim.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -43,15 +43,15 @@ pub(crate) struct Piece {
 }
 
 impl Space {
-    fn of_node(&self, node: &Node) -> impl Iterator<Item = &Part> {
+    fn of_node(&self, node: &Node) -> impl Iterator<Item = &CapacityPart> {
         let of_label = self.by_label.iter().filter_map(|(key, parts)| parts.get(node.label(key)?));
         of_label.chain([&self.others]).flatten().filter(|part| part.selects(node))
     }
 
     /// The capacity of which a volume of this size can be made for a node, with what is promised of it taken off: the one
     /// that has least left.
-    pub(super) fn find(&self, size: i64, node: &Node, taken: &Taken) -> Option<&Key> {
-        let left = |part: &Part| {
+    pub(super) fn find(&self, size: i64, node: &Node, taken: &PromisedBytes) -> Option<&Key> {
+        let left = |part: &CapacityPart| {
             let taken = taken.get(&part.key).copied().unwrap_or_default();
             part.whole.map_or(i64::MAX, |whole| whole.saturating_sub(taken))
         };
@@ -69,7 +69,7 @@ impl Space {
         self.by_label.is_empty() && self.others.is_empty()
     }
 
-    fn add(&mut self, part: Part) {
+    fn add(&mut self, part: CapacityPart) {
         let list = match part.label() {
             Some((key, value)) => self.by_label.entry(key).or_default().entry(value).or_default(),
             None => &mut self.others,
@@ -78,7 +78,7 @@ impl Space {
         list.insert(at, part);
     }
 
-    fn remove(&mut self, part: &Part) {
+    fn remove(&mut self, part: &CapacityPart) {
         let Some((key, value)) = part.label() else { return self.others.retain(|other| other != part) };
         let Some(values) = self.by_label.get_mut(&key) else { return };
         if let Some(list) = values.get_mut(&value) {
@@ -89,7 +89,7 @@ impl Space {
     }
 }
 
-impl Part {
+impl CapacityPart {
     /// Of what is told; nothing where no node or no size is.
     fn of(info: &StorageCapacityInfo) -> Option<Self> {
         let (nodes, size) = (info.nodes.clone()?, info.size?);
@@ -114,7 +114,7 @@ impl Volumes {
     }
 
     /// What is promised of the capacities of a class.
-    pub(super) fn taken(&self, class: &str) -> Arc<Taken> {
+    pub(super) fn taken(&self, class: &str) -> Arc<PromisedBytes> {
         self.taken.get(class).cloned().unwrap_or_default()
     }
 
@@ -133,8 +133,8 @@ impl Volumes {
     }
 
     /// What is promised, made afresh.
-    pub(super) fn rebuilt_taken(&self) -> FxHashMap<Arc<str>, Arc<Taken>> {
-        let mut taken: FxHashMap<Arc<str>, Taken> = FxHashMap::default();
+    pub(super) fn rebuilt_taken(&self) -> FxHashMap<Arc<str>, Arc<PromisedBytes>> {
+        let mut taken: FxHashMap<Arc<str>, PromisedBytes> = FxHashMap::default();
         let choices = self.pvcs.iter().filter_map(|(_, claim)| claim.choice.as_ref());
         for piece in choices.filter_map(|choice| choice.got.piece.as_ref()) {
             *taken.entry(piece.class.clone()).or_default().entry(piece.of.clone()).or_default() += piece.size;
@@ -168,8 +168,8 @@ impl Volumes {
         true
     }
 
-    fn change_space(&mut self, info: &StorageCapacityInfo, how: fn(&mut Space, Part)) {
-        if let Some(part) = Part::of(info) {
+    fn change_space(&mut self, info: &StorageCapacityInfo, how: fn(&mut Space, CapacityPart)) {
+        if let Some(part) = CapacityPart::of(info) {
             how(Arc::make_mut(self.spaces.entry(info.class.clone()).or_default()), part);
         }
         self.spaces.retain(|_, space| !space.is_empty());
@@ -180,7 +180,7 @@ impl Volumes {
     pub(super) fn rebuilt_spaces(&self) -> FxHashMap<Arc<str>, Arc<Space>> {
         let mut spaces: FxHashMap<Arc<str>, Space> = FxHashMap::default();
         for info in self.capacities.values() {
-            if let Some(part) = Part::of(info) {
+            if let Some(part) = CapacityPart::of(info) {
                 spaces.entry(info.class.clone()).or_default().add(part);
             }
         }
@@ -214,7 +214,7 @@ mod tests {
         volumes.set_teller(&"csi".into(), true);
         assert!(volumes.set_capacity(&told.key.clone(), Some(told)));
         let space = volumes.space("fast", "csi").unwrap();
-        space.find(10, &node(&[("rack", "1"), ("zone", "a")]), &Taken::default()).is_some()
+        space.find(10, &node(&[("rack", "1"), ("zone", "a")]), &PromisedBytes::default()).is_some()
     }
 
     #[test]
@@ -246,7 +246,7 @@ mod tests {
         assert!(volumes.set_teller(&"csi".into(), true) && !volumes.set_teller(&"csi".into(), true));
         let here = node(&[("zone", "a")]);
         let has = |volumes: &Volumes| {
-            volumes.space("fast", "csi").unwrap().find(1, &here, &Taken::default()).is_some()
+            volumes.space("fast", "csi").unwrap().find(1, &here, &PromisedBytes::default()).is_some()
         };
         assert!(!has(&volumes), "it has told of no room yet");
         let nodes = vec![requirement("zone", Operator::In, &["a"])];

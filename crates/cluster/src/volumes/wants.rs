@@ -4,7 +4,7 @@
 //! else it has one made.
 use std::sync::Arc;
 
-use super::space::{Piece, Space, Taken};
+use super::space::{Piece, PromisedBytes, Space};
 use super::{Got, Volumes};
 use crate::Node;
 use crate::event::{NodeTerm, PodVolume, PvcInfo, StorageClassInfo, VolumeInfo};
@@ -32,7 +32,7 @@ pub enum Problem {
 
 /// What a claim asks of the node.
 #[derive(Clone, Debug)]
-pub enum Demand {
+pub enum ClaimDemand {
     /// That its volume can be reached from there.
     Reach(Arc<VolumeInfo>),
     /// That it is this node: the volume is being made for it.
@@ -54,7 +54,7 @@ pub struct Want {
     /// Where there is room to make it; `None` when that is not told.
     pub space: Option<Arc<Space>>,
     /// What of it is promised.
-    taken: Arc<Taken>,
+    taken: Arc<PromisedBytes>,
     /// How large it has to be, in bytes.
     pub size: i64,
     /// Its storage class.
@@ -79,7 +79,7 @@ impl Want {
     }
 
     /// The room that it would take for a node, nothing where that is not told.
-    fn piece(&self, node: &Node, taken: &Taken) -> Result<Option<Piece>, TooLittle> {
+    fn piece(&self, node: &Node, taken: &PromisedBytes) -> Result<Option<Piece>, TooLittle> {
         let Some(space) = &self.space else { return Ok(None) };
         let of = space.find(self.size, node, taken).ok_or(TooLittle)?.clone();
         Ok(Some(Piece { class: self.class.clone(), of, size: self.size }))
@@ -121,14 +121,14 @@ pub fn solve(wants: &[Want], node: &Node) -> Option<Vec<Got>> {
 fn make(wants: &[Want], node: &Node, got: &mut [Got]) -> Option<()> {
     let mut open: Vec<usize> = (0..wants.len()).filter(|at| got[*at].volume.is_none()).collect();
     open.sort_by_key(|at| std::cmp::Reverse(wants[*at].size));
-    let mut taken: Vec<(&Arc<str>, Taken)> = Vec::new();
+    let mut taken: Vec<(&Arc<str>, PromisedBytes)> = Vec::new();
     for at in open {
         let want = &wants[at];
         let known = taken.iter().position(|(class, _)| **class == want.class);
         let of_class = known.map_or(&*want.taken, |at| &taken[at].1);
         let Some(piece) = want.piece(node, of_class).ok()? else { continue };
         let known = known.unwrap_or_else(|| {
-            taken.push((&want.class, Taken::clone(&want.taken)));
+            taken.push((&want.class, PromisedBytes::clone(&want.taken)));
             taken.len() - 1
         });
         *taken[known].1.entry(piece.of.clone()).or_default() += piece.size;
@@ -230,7 +230,7 @@ impl Volumes {
     }
 
     /// What a claim of a pod asks of the node.
-    pub fn need(&self, id: PvcId, named: &PodVolume) -> Result<Demand, Problem> {
+    pub fn need(&self, id: PvcId, named: &PodVolume) -> Result<ClaimDemand, Problem> {
         let claim = &self.pvcs[id];
         let Some(info) = &claim.info else {
             return Err(if named.owner.is_some() { Problem::NotMade } else { Problem::Missing });
@@ -240,7 +240,7 @@ impl Volumes {
         }
         let volume = |name: &Arc<str>| {
             let volume = self.volumes.get(name).map(|volume| volume.info.clone());
-            volume.map(Demand::Reach).ok_or_else(|| Problem::Lost(name.clone()))
+            volume.map(ClaimDemand::Reach).ok_or_else(|| Problem::Lost(name.clone()))
         };
         match (&info.volume, &claim.choice) {
             _ if info.lost => Err(Problem::Lost(info.volume.clone().unwrap_or_default())),
@@ -248,21 +248,21 @@ impl Volumes {
             (Some(name), _) if info.bound => volume(name),
             (Some(_), _) => Err(Problem::Immediate),
             (None, Some(choice)) => {
-                choice.got.volume.as_ref().map_or(Ok(Demand::On(choice.node, id)), volume)
+                choice.got.volume.as_ref().map_or(Ok(ClaimDemand::On(choice.node, id)), volume)
             }
             (None, None) => self.unbound(id, info),
         }
     }
 
-    fn unbound(&self, id: PvcId, info: &PvcInfo) -> Result<Demand, Problem> {
+    fn unbound(&self, id: PvcId, info: &PvcInfo) -> Result<ClaimDemand, Problem> {
         let class: Option<&StorageClassInfo> = self.classes.get(&info.class);
         match class {
             None if info.class.is_empty() => Err(Problem::Immediate),
             None => Err(Problem::NoClass(info.class.clone())),
             Some(class) if !class.waits => Err(Problem::Immediate),
             Some(_) => match &info.selected_node {
-                Some(node) => Ok(Demand::At(node.clone())),
-                None => self.want(id).map(Demand::Volume).ok_or(Problem::Immediate),
+                Some(node) => Ok(ClaimDemand::At(node.clone())),
+                None => self.want(id).map(ClaimDemand::Volume).ok_or(Problem::Immediate),
             },
         }
     }

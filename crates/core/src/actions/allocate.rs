@@ -39,7 +39,7 @@ fn run(session: &mut Session<'_>) {
     // What is to be placed of a job is found out when it is its turn.
     let mut task_queues: FxHashMap<JobId, TaskQueue> = FxHashMap::default();
     let mut line = Line::new(session, jobs);
-    for queue in session.walks.queues() {
+    for queue in session.scans.queues() {
         join_fitting(session, &mut line, queue);
     }
     while let Some(queue) = line.first_queue(session) {
@@ -111,7 +111,7 @@ fn join_fitting(session: &mut Session<'_>, line: &mut Line, queue: QueueId) {
             line.push(session, job);
             return;
         }
-        session.walks.served(queue, job, true);
+        session.scans.served(queue, job, true);
     }
 }
 
@@ -122,7 +122,7 @@ fn serve_queue(
     task_queues: &mut FxHashMap<JobId, TaskQueue>,
 ) {
     if let Some(refusal) = session.overused(queue) {
-        session.walks.leave(queue);
+        session.scans.leave(queue);
         for job in line.leave(queue) {
             release_if_overused(session, job);
             if session.cluster.jobs[job].counts.of(Status::Pending) > 0 {
@@ -142,7 +142,7 @@ fn serve_queue(
     if !in_vain {
         join_next(session, line, job, task_queues);
     }
-    if session.walks.served(queue, job, in_vain) {
+    if session.scans.served(queue, job, in_vain) {
         join_fitting(session, line, queue);
     }
     if order::holds_up(session, job) {

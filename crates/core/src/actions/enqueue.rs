@@ -30,7 +30,7 @@ fn run(session: &mut Session<'_>) {
     let mut admissible = Vec::with_capacity(pending.len());
     for job in pending {
         match session.queue_blocked(job) {
-            Ok(()) if has_all(&session.cluster.jobs[job]) && !session.backlog.is_called(job) => {
+            Ok(()) if has_all(&session.cluster.jobs[job]) && !session.backlog.is_first_of_class(job) => {
                 session.cluster.set_phase(job, Phase::Inqueue);
             }
             Ok(()) => admissible.push(job),

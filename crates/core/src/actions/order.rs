@@ -150,12 +150,12 @@ struct Ranks {
 }
 
 /// How queues stand in a line.
-struct Places<'a, 'w> {
+struct QueueRules<'a, 'w> {
     session: &'a Session<'w>,
     jobs: &'a FxHashMap<QueueId, Turns>,
 }
 
-impl Rules for Places<'_, '_> {
+impl Rules for QueueRules<'_, '_> {
     /// Whether its first job is a broken gang.
     fn standing(&self, queue: QueueId) -> Option<bool> {
         let first = self.jobs.get(&queue)?.peek(self.session);
@@ -167,7 +167,7 @@ impl Rules for Places<'_, '_> {
     }
 }
 
-impl Places<'_, '_> {
+impl QueueRules<'_, '_> {
     /// The first queue, by comparing all.
     fn first_of_all(&self) -> Option<QueueId> {
         let repairs = |queue: QueueId| self.standing(queue) == Some(true);
@@ -177,8 +177,8 @@ impl Places<'_, '_> {
 }
 
 impl Ranks {
-    fn new(places: &Places<'_, '_>) -> Self {
-        let Places { session, jobs } = *places;
+    fn new(places: &QueueRules<'_, '_>) -> Self {
+        let QueueRules { session, jobs } = *places;
         let mut loose = false;
         let with_way = |queue: &QueueId| {
             let way = session.queue_way(*queue);
@@ -191,8 +191,8 @@ impl Ranks {
     }
 
     /// Takes in what has happened since it was asked last. `false`: not with these queues.
-    fn catch_up(&mut self, places: &Places<'_, '_>) -> bool {
-        let Places { session, jobs } = *places;
+    fn catch_up(&mut self, places: &QueueRules<'_, '_>) -> bool {
+        let QueueRules { session, jobs } = *places;
         let joined = |queue: &QueueId| jobs.contains_key(queue) && !self.contest.knows(*queue);
         if self.changed.iter().any(joined) {
             return false;
@@ -222,7 +222,7 @@ impl Ranks {
     }
 
     /// `false` when all are to be compared.
-    fn shift(&mut self, places: &Places<'_, '_>, moved: &[QueueId]) -> bool {
+    fn shift(&mut self, places: &QueueRules<'_, '_>, moved: &[QueueId]) -> bool {
         for queue in moved {
             let known = self.contest.way_of(*queue).map(<[u32]>::to_vec);
             let Some(way) = known.or_else(|| places.session.queue_way(*queue)) else { return false };
@@ -266,7 +266,7 @@ impl Line {
         if self.jobs.len() < 2 {
             return self.jobs.keys().next().copied();
         }
-        let places = Places { session, jobs: &self.jobs };
+        let places = QueueRules { session, jobs: &self.jobs };
         let ranks = self.ranks.take().and_then(|mut ranks| ranks.catch_up(&places).then_some(ranks));
         let ranks = ranks.unwrap_or_else(|| Ranks::new(&places));
         let first = ranks.contest.winner();

@@ -1,101 +1,108 @@
-//! Where capacity has grown since the last cycle.
+//! Where free capacity has grown since the last cycle.
 //!
-//! At the end of a cycle the free capacity of the nodes is taken down. What is more at the beginning of the next one has come in
-//! between; and what was given back in the middle of the cycle, after some were refused, is noted.
+//! The free capacity of the nodes is recorded at the end of a cycle and compared at the start of the next one. Nodes of
+//! which capacity is freed in mid-cycle, after jobs were refused, are noted.
 use phalanx_resource::Amounts;
 
 use phalanx_cluster::id::{Id, NodeId};
 use phalanx_cluster::{Cluster, Node};
 
-/// Nodes that are compared with each demand; of more of them, the largest free capacity in each resource.
+/// Up to so many grown nodes are compared with each demand one by one; of more, only the largest free capacity by
+/// resource.
 const COMPARED: usize = 32;
 
-/// A node as it was.
+/// The capacity of a node when it was recorded.
 #[derive(Clone, Debug)]
-struct Seen {
-    statics: u64,
+struct NodeCapacity {
+    static_version: u64,
     idle: Amounts,
-    future: Amounts,
-    /// What nobody holds who stays: of it, some may be kept for those that have to give way.
+    future_idle: Amounts,
+    /// See [`free`].
     free: Amounts,
     allocatable: Amounts,
 }
 
-/// What a node may have for somebody: idle, being released, or kept for those that have to give way.
+/// Resources of a node that are idle or being released. Nominated pods may still have to yield some of them.
 pub(super) fn free(node: &Node) -> Amounts {
     let mut free = node.idle.clone();
     free.add(&node.releasing);
     free
 }
 
-impl Seen {
+impl NodeCapacity {
     fn of(node: &Node) -> Self {
         Self {
-            statics: node.static_version.0,
+            static_version: node.static_version.0,
             idle: node.idle.clone(),
-            future: node.future_idle(),
+            future_idle: node.future_idle(),
             free: free(node),
             allocatable: node.allocatable.clone(),
         }
     }
 }
 
-/// The capacities as they were at the end of the last cycle.
+/// The capacities recorded at the end of the last cycle.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Capacities {
-    seen: Vec<Option<Seen>>,
-    /// How far the log of touched nodes was read; missing when nothing was taken down.
+    seen: Vec<Option<NodeCapacity>>,
+    /// How far the log of touched nodes was read; `None` when nothing is recorded.
     cursor: Option<u64>,
-    /// Nodes on which capacity was freed in the middle of the cycle.
-    noted: Vec<NodeId>,
-    /// What all nodes may have.
+    /// Nodes on which capacity was freed in mid-cycle.
+    freed_in_cycle: Vec<NodeId>,
+    /// Sum of [`free`] over all nodes.
     spare: Amounts,
 }
 
-/// What has grown.
+/// Capacity that has grown.
 #[derive(Clone, Debug, Default)]
 pub(super) struct CapacityDelta {
-    /// Nodes with more capacity, or other attributes.
+    /// Nodes with more free capacity or changed attributes.
     nodes: Vec<NodeId>,
-    /// The most that any of them may have, of each resource.
-    pub(super) room: Amounts,
-    /// The most that any of those can have in all that is larger or has other attributes.
+    /// The most of each resource that is free on any of these nodes.
+    pub(super) free: Amounts,
+    /// The most of each resource that any of these nodes has which became larger or changed attributes.
     pub(super) allocatable: Amounts,
-    /// What all nodes may have.
+    /// Sum of [`free`] over all nodes.
     spare: Amounts,
 }
 
 impl CapacityDelta {
     fn add(&mut self, id: NodeId, node: &Node, reshaped: bool) {
         self.nodes.push(id);
-        self.room.max_with(&free(node));
+        self.free.max_with(&free(node));
         if reshaped {
             self.allocatable.max_with(&node.allocatable);
         }
     }
 
-    /// Whether a pod with this request could be on any of the nodes, and so many pods on all nodes: with all that is on
-    /// them gone, or as they will be.
-    pub(super) fn serves(&self, cluster: &Cluster, request: &Amounts, least: &Amounts, empty: bool) -> bool {
+    /// Whether a pod could fit on any of the grown nodes, and `min_request` on all nodes together; with `empty`,
+    /// whether a pod could fit on any of them without the pods there.
+    pub(super) fn serves(
+        &self,
+        cluster: &Cluster,
+        request: &Amounts,
+        min_request: &Amounts,
+        empty: bool,
+    ) -> bool {
         if empty {
             return request.fits(&self.allocatable);
         }
-        self.takes(cluster, request) && least.fits(&self.spare)
+        self.takes(cluster, request) && min_request.fits(&self.spare)
     }
 
-    /// Whether a pod with this request could be on any of the nodes as they will be.
+    /// Whether a pod with this request could fit on any of the grown nodes.
     pub(super) fn takes(&self, cluster: &Cluster, request: &Amounts) -> bool {
         let takes = |node: &NodeId| cluster.nodes.get(*node).is_some_and(|node| request.fits(&free(node)));
         self.may_take(request) && (self.nodes.len() > COMPARED || self.nodes.iter().any(takes))
     }
 
-    /// Whether that cannot be ruled out for any pod that requests no less.
+    /// Whether [`takes`](Self::takes) may hold for a pod that requests at least so much.
     #[inline]
     pub(super) fn may_take(&self, request: &Amounts) -> bool {
-        request.fits(&self.room)
+        request.fits(&self.free)
     }
 
-    /// What has grown in either.
+    /// The union of two deltas.
     pub(super) fn and(&self, other: &Self) -> Self {
         let mut both = self.clone();
         if both.nodes.len() <= COMPARED {
@@ -103,7 +110,7 @@ impl CapacityDelta {
             both.nodes.sort_unstable();
             both.nodes.dedup();
         }
-        both.room.max_with(&other.room);
+        both.free.max_with(&other.free);
         both.allocatable.max_with(&other.allocatable);
         both.spare.max_with(&other.spare);
         both
@@ -121,29 +128,29 @@ pub(super) fn clamped(amounts: &Amounts) -> Amounts {
 }
 
 impl Capacities {
-    /// What all nodes may have, as far as it was taken down.
+    /// Sum of free capacity of all nodes when it was recorded.
     pub(super) fn spare(&self) -> &Amounts {
         &self.spare
     }
 
-    pub(super) fn note(&mut self, node: NodeId) {
-        self.noted.push(node);
+    pub(super) fn note_freed(&mut self, node: NodeId) {
+        self.freed_in_cycle.push(node);
     }
 
-    pub(super) fn is_noted(&self) -> bool {
-        !self.noted.is_empty()
+    pub(super) fn any_freed(&self) -> bool {
+        !self.freed_in_cycle.is_empty()
     }
 
-    pub(super) fn forget_noted(&mut self) {
-        self.noted.clear();
+    pub(super) fn clear_freed(&mut self) {
+        self.freed_in_cycle.clear();
     }
 
-    /// What has grown; nothing where nothing has.
+    /// What has grown since the last record; `None` if nothing has.
     pub(super) fn delta(&self, cluster: &Cluster) -> Option<CapacityDelta> {
         let mut delta = CapacityDelta { spare: self.spare.clone(), ..CapacityDelta::default() };
         let touched = self.cursor.and_then(|cursor| cluster.touched_since(cursor));
         let Some(touched) = touched else { return Some(Self::all(cluster)) };
-        let mut ids: Vec<NodeId> = touched.iter().chain(&self.noted).copied().collect();
+        let mut ids: Vec<NodeId> = touched.iter().chain(&self.freed_in_cycle).copied().collect();
         ids.sort_unstable();
         ids.dedup();
         for id in ids {
@@ -152,20 +159,22 @@ impl Capacities {
                 delta.spare.sub(&clamped(&seen.free));
             }
             let Some(node) = cluster.nodes.get(id) else { continue };
-            let now = Seen::of(node);
+            let now = NodeCapacity::of(node);
             delta.spare.add(&clamped(&now.free));
             let reshaped = seen.is_none_or(|seen| {
-                seen.statics != now.statics || has_more(&now.allocatable, &seen.allocatable)
+                seen.static_version != now.static_version || has_more(&now.allocatable, &seen.allocatable)
             });
-            let more = |seen: &Seen| has_more(&now.future, &seen.future) || has_more(&now.idle, &seen.idle);
-            if reshaped || seen.is_none_or(more) || self.noted.contains(&id) {
+            let more = |seen: &NodeCapacity| {
+                has_more(&now.future_idle, &seen.future_idle) || has_more(&now.idle, &seen.idle)
+            };
+            if reshaped || seen.is_none_or(more) || self.freed_in_cycle.contains(&id) {
                 delta.add(id, node, reshaped);
             }
         }
         (!delta.nodes.is_empty()).then_some(delta)
     }
 
-    /// All there is.
+    /// The delta from no capacity.
     pub(super) fn all(cluster: &Cluster) -> CapacityDelta {
         let mut delta = CapacityDelta::default();
         for (id, node) in cluster.nodes.iter() {
@@ -175,23 +184,23 @@ impl Capacities {
         delta
     }
 
-    /// Takes down what there is, if anybody waits for more.
-    pub(super) fn take_down(&mut self, cluster: &Cluster, wanted: bool) {
+    /// Records the current capacity, if any class waits for more.
+    pub(super) fn record(&mut self, cluster: &Cluster, wanted: bool) {
         let touched = self.cursor.and_then(|cursor| cluster.touched_since(cursor));
         let touched: Vec<NodeId> = match touched {
             _ if !wanted => {
-                *self = Self { noted: std::mem::take(&mut self.noted), ..Self::default() };
+                *self = Self { freed_in_cycle: std::mem::take(&mut self.freed_in_cycle), ..Self::default() };
                 return;
             }
             Some(touched) => touched.to_vec(),
             None => {
-                *self = Self { noted: std::mem::take(&mut self.noted), ..Self::default() };
+                *self = Self { freed_in_cycle: std::mem::take(&mut self.freed_in_cycle), ..Self::default() };
                 cluster.nodes.ids().collect()
             }
         };
         self.seen.resize(cluster.nodes.bound().max(self.seen.len()), None);
         for id in touched {
-            let now = cluster.nodes.get(id).map(Seen::of);
+            let now = cluster.nodes.get(id).map(NodeCapacity::of);
             if let Some(now) = &now {
                 self.spare.add(&clamped(&now.free));
             }

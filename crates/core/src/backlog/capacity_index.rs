@@ -1,7 +1,7 @@
-//! Classes of jobs that wait for plain placing, in the order in which their first would be served.
+//! The capacity index of a queue: its classes that wait for capacity or evictions, in the order of their first jobs.
 //!
-//! They stand in blocks, each of which knows the least that any of its classes asks for. So those that ask for more than there
-//! is are passed over by the hundred, and what is looked for is the next that may fit, not all that might.
+//! Classes are kept in blocks, each with the smallest request of any of its classes. So classes that request more than
+//! is free are skipped by the hundred, and a scan looks for the next class that may fit, not for all of them.
 use std::sync::Arc;
 
 use phalanx_resource::Amounts;
@@ -12,58 +12,58 @@ use super::equivalence::{JobClass, JobClassId, JobClasses};
 use super::pools::Backlog;
 use phalanx_cluster::event::{Key, Time};
 use phalanx_cluster::id::{JobId, QueueId, Slots, TermId, TopologyId};
-use phalanx_cluster::{Change, Cluster, Terms};
+use phalanx_cluster::{Cluster, TermChange, Terms};
 
-/// Classes of a block before it is cut in two.
-const FULL: usize = 512;
+/// A block with more classes is split in two.
+const BLOCK_MAX: usize = 512;
 
-/// What a class asks for and when it was asked; or of several the least of each.
+/// What a class requests and when it was tried; for a block, the least of each field.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Bounds {
-    /// One of its pods.
+    /// Request of one pod.
     pub(super) request: Amounts,
-    /// As many of them as it needs.
-    pub(super) least: Amounts,
-    /// In which cycle it was asked last.
-    pub(super) asked: u64,
-    /// In which cycle it was looked at last.
-    pub(super) looked: u64,
-    pub(super) rests_until: Time,
-    /// Anything may help it.
-    pub(super) stands: bool,
-    /// And others may be evicted for it.
+    /// Sum of requests of the pods that have to be placed together.
+    pub(super) min_request: Amounts,
+    /// The cycle of the last try.
+    pub(super) last_tried: u64,
+    /// The cycle in which the first job was tried last, or the class was made.
+    pub(super) last_examined: u64,
+    pub(super) backoff_until: Time,
+    /// Any event may help the class.
+    pub(super) any_event: bool,
+    /// And tasks may be evicted for it.
     pub(super) evicts: bool,
-    /// Its pods have to be where others like them are.
-    pub(super) seeks: bool,
+    /// Its pods have required affinity to each other.
+    pub(super) self_affinity: bool,
 }
 
 impl Bounds {
     fn join(mut self, other: &Self) -> Self {
         self.request.min_with(&other.request);
-        self.least.min_with(&other.least);
-        self.asked = self.asked.min(other.asked);
-        self.looked = self.looked.min(other.looked);
-        self.rests_until = self.rests_until.min(other.rests_until);
-        self.stands |= other.stands;
+        self.min_request.min_with(&other.min_request);
+        self.last_tried = self.last_tried.min(other.last_tried);
+        self.last_examined = self.last_examined.min(other.last_examined);
+        self.backoff_until = self.backoff_until.min(other.backoff_until);
+        self.any_event |= other.any_event;
         self.evicts |= other.evicts;
-        self.seeks |= other.seeks;
+        self.self_affinity |= other.self_affinity;
         self
     }
 }
 
-/// Capacity that has grown, and since which cycle those that wait for it are to be asked.
+/// Grown capacity, and the cycle since which classes that wait for capacity are to be tried.
 #[derive(Clone, Debug)]
-struct Pending {
+struct PendingDelta {
     delta: Arc<CapacityDelta>,
     since: u64,
 }
 
-/// The largest free capacities there may be, of each resource.
+/// Upper bounds of the free capacity of any node and domain, by resource.
 #[derive(Clone, Debug)]
 pub(super) struct Largest {
-    /// On a node.
+    /// Of any node.
     node: Amounts,
-    /// In a domain, by topology; of a few topologies, if anybody seeks company.
+    /// Of any domain, by topology; only of a few topologies, and only where classes await affinity.
     domains: Vec<(TopologyId, Amounts)>,
 }
 
@@ -81,7 +81,7 @@ impl Largest {
     }
 }
 
-/// Topologies of which domains are compared.
+/// So many topologies have their domains compared.
 const TOPOLOGIES: usize = 4;
 
 fn largest_domain(cluster: &Cluster, topology: TopologyId) -> Amounts {
@@ -99,42 +99,42 @@ fn largest_domain(cluster: &Cluster, topology: TopologyId) -> Amounts {
     domains.iter().fold(Amounts::new(), larger)
 }
 
-/// Who is looked for.
+/// Which classes a scan looks for.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Sought<'a> {
-    /// Whom there may be capacity for, by the largest free capacities where they are known.
+    /// Classes that free capacity may serve, ruled out by the largest free capacity where it is known.
     Fitting(Option<&'a Largest>),
-    /// Those for whom others may be evicted.
+    /// Classes that tasks may be evicted for.
     Evicting,
-    /// Those of them that were not looked at since this cycle.
-    Turn(u64),
+    /// Classes that tasks may be evicted for, and that were not tried since this cycle.
+    EvictingSince(u64),
 }
 
-/// Who is looked for, and among whom.
-struct Search<'a> {
+/// A query of a capacity index.
+struct ClassQuery<'a> {
     sought: Sought<'a>,
-    /// What all nodes together may have.
+    /// Sum of free capacity of all nodes.
     spare: &'a Amounts,
-    /// Those that rest longer are passed over; nobody where it is missing.
-    rested: Option<Time>,
-    /// Those that were tried in this cycle are passed over.
+    /// Classes in backoff at this time are skipped; `None` skips no class.
+    in_backoff_at: Option<Time>,
+    /// The cycle: classes tried in it are skipped.
     cycle: u64,
 }
 
-/// Where a walk over the classes of a queue is.
+/// The position of a scan in the capacity index of a queue.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Cursor {
     block: usize,
     at: usize,
-    /// When the first of those that rest, and were passed over for it, has rested.
-    pub(super) wake: Option<Time>,
+    /// When the first back-off of a skipped class ends.
+    pub(super) next_retry: Option<Time>,
 }
 
-/// The place of a class.
+/// The place of a class in the capacity index of its queue.
 #[derive(Clone, Debug)]
 pub(super) struct Rank {
     block: u32,
-    /// Its first, by which it stands there.
+    /// The first job of the class, whose order the place is by.
     job: JobId,
     key: Key,
     created: Time,
@@ -143,16 +143,16 @@ pub(super) struct Rank {
 #[derive(Clone, Debug, Default)]
 struct Block {
     classes: Vec<(JobClassId, JobId)>,
-    /// Missing when it has to be worked out anew.
+    /// `None` when they have to be computed.
     bounds: Option<Bounds>,
-    /// Where all of them have to find their places in one domain of a topology, for there is nobody yet whom they seek: that,
-    /// and by which terms, sorted.
-    together: Option<(TopologyId, Vec<TermId>)>,
+    /// Set where the pods of each class have to share one domain of a topology, since they have affinity to each other
+    /// and no pod that matches is placed: the topology, and the terms, sorted.
+    self_affinity: Option<(TopologyId, Vec<TermId>)>,
 }
 
 impl Block {
-    fn doubt(&mut self) {
-        (self.bounds, self.together) = (None, None);
+    fn invalidate(&mut self) {
+        (self.bounds, self.self_affinity) = (None, None);
     }
 
     fn refresh(&mut self, all: &Slots<JobClassId, JobClass>, cluster: &Cluster) {
@@ -160,24 +160,24 @@ impl Block {
             return;
         }
         let classes = || self.classes.iter().filter_map(|(id, _)| all.get(*id));
-        self.together = one_topology(cluster, classes());
+        self.self_affinity = one_topology(cluster, classes());
         self.bounds = classes().filter_map(JobClass::bounds).reduce(|all, one| all.join(&one));
     }
 
-    /// Whether there may be capacity in one domain for any of its classes.
-    fn has_domain(&self, search: &Search<'_>) -> bool {
-        let (Some((topology, _)), Some(bounds)) = (&self.together, &self.bounds) else { return true };
-        search.largest_domain(*topology).is_none_or(|most| bounds.least.fits(most))
+    /// Whether one domain may have capacity for any of the classes.
+    fn has_domain(&self, search: &ClassQuery<'_>) -> bool {
+        let (Some((topology, _)), Some(bounds)) = (&self.self_affinity, &self.bounds) else { return true };
+        search.largest_domain(*topology).is_none_or(|most| bounds.min_request.fits(most))
     }
 }
 
-/// The topology in one domain of which all of some classes have to be, if it is the same, and their terms, sorted.
+/// See [`Block::self_affinity`]; `None` when the topologies differ.
 fn one_topology<'w>(
     cluster: &Cluster,
     classes: impl Iterator<Item = &'w JobClass>,
 ) -> Option<(TopologyId, Vec<TermId>)> {
     let (mut topology, mut terms) = (None, Vec::new());
-    for term in classes.map(JobClass::together) {
+    for term in classes.map(JobClass::self_affinity) {
         let of = topology_to_share(cluster, term?)?;
         if *topology.get_or_insert(of) != of {
             return None;
@@ -188,16 +188,16 @@ fn one_topology<'w>(
     Some((topology?, terms))
 }
 
-/// The classes of a queue.
+/// The classes of a queue, in blocks.
 #[derive(Clone, Debug, Default)]
 struct CapacityIndex {
-    /// Names of the blocks, by which classes know theirs.
+    /// Names of the blocks, which the [`Rank`]s of classes refer to.
     names: Vec<u32>,
     blocks: Vec<Block>,
     last_name: u32,
-    pending: Option<Pending>,
-    /// Since which cycle those for whom others may be evicted take their turns.
-    round: u64,
+    pending: Option<PendingDelta>,
+    /// The cycle since which classes that need evictions are tried in rotation.
+    evicting_since: u64,
 }
 
 impl CapacityIndex {
@@ -209,14 +209,14 @@ impl CapacityIndex {
         let Some(at) = self.at(rank.block) else { return };
         let block = &mut self.blocks[at];
         block.classes.retain(|(other, _)| *other != id);
-        block.doubt();
+        block.invalidate();
         if block.classes.is_empty() {
             self.blocks.remove(at);
             self.names.remove(at);
         }
     }
 
-    /// Puts a class where it belongs; returns the name of its block, and which classes have another one now.
+    /// Inserts a class at its place. Returns the name of its block, and the classes that moved to a new block.
     fn insert(
         &mut self,
         id: JobClassId,
@@ -234,19 +234,19 @@ impl CapacityIndex {
         let place = block.classes.partition_point(|(_, other)| !goes_before(*other));
         block.classes.insert(place, (id, job));
         block.bounds = match block.bounds.take() {
-            Some(all) if !bounds.seeks => Some(all.join(bounds)),
-            None if block.classes.len() == 1 && !bounds.seeks => Some(bounds.clone()),
+            Some(all) if !bounds.self_affinity => Some(all.join(bounds)),
+            None if block.classes.len() == 1 && !bounds.self_affinity => Some(bounds.clone()),
             _ => None,
         };
-        block.together = None;
+        block.self_affinity = None;
         let name = self.names[at];
-        (name, (self.blocks[at].classes.len() > FULL).then(|| self.cut(at)))
+        (name, (self.blocks[at].classes.len() > BLOCK_MAX).then(|| self.split(at)))
     }
 
-    fn cut(&mut self, at: usize) -> (u32, Vec<JobClassId>) {
+    fn split(&mut self, at: usize) -> (u32, Vec<JobClassId>) {
         let block = &mut self.blocks[at];
-        let classes = block.classes.split_off(FULL / 2);
-        block.doubt();
+        let classes = block.classes.split_off(BLOCK_MAX / 2);
+        block.invalidate();
         let moved = classes.iter().map(|(id, _)| *id).collect();
         (self.add_block(at + 1, Block { classes, ..Block::default() }), moved)
     }
@@ -258,27 +258,34 @@ impl CapacityIndex {
         self.last_name
     }
 
-    fn notice(&mut self, delta: &Arc<CapacityDelta>, cycle: u64) {
+    fn note_delta(&mut self, delta: &Arc<CapacityDelta>, cycle: u64) {
         let delta = match self.pending.take() {
             Some(before) => Arc::new(before.delta.and(delta)),
             None => Arc::clone(delta),
         };
-        self.pending = Some(Pending { delta, since: cycle });
+        self.pending = Some(PendingDelta { delta, since: cycle });
     }
 
-    fn next(&mut self, known: Known<'_>, cursor: &mut Cursor, search: &Search<'_>) -> Option<JobClassId> {
-        let Known { cluster, classes } = known;
+    fn next(
+        &mut self,
+        known: ClassesView<'_>,
+        cursor: &mut Cursor,
+        search: &ClassQuery<'_>,
+    ) -> Option<JobClassId> {
+        let ClassesView { cluster, classes } = known;
         while cursor.block < self.blocks.len() {
             self.blocks[cursor.block].refresh(classes, cluster);
             let block = &self.blocks[cursor.block];
             let may_be =
-                block.bounds.as_ref().filter(|it| self.may_be(it, search) && block.has_domain(search));
-            let any = may_be.is_some_and(|it| cursor.has_rested(it, search));
+                block.bounds.as_ref().filter(|it| self.may_match(it, search) && block.has_domain(search));
+            let any = may_be.is_some_and(|it| cursor.is_past_backoff(it, search));
             let rest = if any { &block.classes[cursor.at..] } else { &[] };
             for (at, (id, _)) in rest.iter().enumerate() {
                 let Some(class) = classes.get(*id) else { continue };
                 let Some(bounds) = class.bounds() else { continue };
-                if self.is(cluster, &bounds, class.together(), search) && cursor.has_rested(&bounds, search) {
+                if self.matches(cluster, &bounds, class.self_affinity(), search)
+                    && cursor.is_past_backoff(&bounds, search)
+                {
                     cursor.at += at + 1;
                     return Some(*id);
                 }
@@ -288,37 +295,46 @@ impl CapacityIndex {
         None
     }
 
-    /// Whether anybody with these bounds may be one who is looked for.
-    fn may_be(&self, bounds: &Bounds, search: &Search<'_>) -> bool {
+    /// Whether a class within these bounds may match a query.
+    fn may_match(&self, bounds: &Bounds, search: &ClassQuery<'_>) -> bool {
         let most = match search.sought {
             Sought::Fitting(most) => most,
             Sought::Evicting => return bounds.evicts,
-            Sought::Turn(round) => return bounds.evicts && bounds.looked < round,
+            Sought::EvictingSince(evicting_since) => {
+                return bounds.evicts && bounds.last_examined < evicting_since;
+            }
         };
-        let due = |it: &Pending| bounds.asked < it.since && it.delta.may_take(&bounds.request);
-        (bounds.stands || self.pending.as_ref().is_some_and(due))
-            && bounds.least.fits(search.spare)
+        let due = |it: &PendingDelta| bounds.last_tried < it.since && it.delta.may_take(&bounds.request);
+        (bounds.any_event || self.pending.as_ref().is_some_and(due))
+            && bounds.min_request.fits(search.spare)
             && most.is_none_or(|most| bounds.request.fits(&most.node))
     }
 
-    /// Whether a class is one.
-    fn is(&self, cluster: &Cluster, bounds: &Bounds, together: Option<TermId>, search: &Search<'_>) -> bool {
-        let grown = |it: &Pending| it.delta.takes(cluster, &bounds.request);
-        bounds.asked < search.cycle
-            && self.may_be(bounds, search)
-            && (bounds.stands || self.pending.as_ref().is_some_and(grown))
-            && together.is_none_or(|term| search.has_domain(cluster, term, &bounds.least))
+    /// Whether a class matches a query.
+    fn matches(
+        &self,
+        cluster: &Cluster,
+        bounds: &Bounds,
+        self_affinity: Option<TermId>,
+        search: &ClassQuery<'_>,
+    ) -> bool {
+        let grown = |it: &PendingDelta| it.delta.takes(cluster, &bounds.request);
+        bounds.last_tried < search.cycle
+            && self.may_match(bounds, search)
+            && (bounds.any_event || self.pending.as_ref().is_some_and(grown))
+            && self_affinity.is_none_or(|term| search.has_domain(cluster, term, &bounds.min_request))
     }
 }
 
-impl Search<'_> {
-    /// Whether there may be capacity for so much in one domain, for pods that all have to be where the first of them is.
-    fn has_domain(&self, cluster: &Cluster, term: TermId, least: &Amounts) -> bool {
+impl ClassQuery<'_> {
+    /// Whether one domain may have so much capacity, for pods with affinity to each other by a term.
+    fn has_domain(&self, cluster: &Cluster, term: TermId, min_request: &Amounts) -> bool {
         let largest = || self.largest_domain(topology_to_share(cluster, term)?);
-        !matches!(self.sought, Sought::Fitting(Some(_))) || largest().is_none_or(|most| least.fits(most))
+        !matches!(self.sought, Sought::Fitting(Some(_)))
+            || largest().is_none_or(|most| min_request.fits(most))
     }
 
-    /// The largest free capacity in any domain of a topology, where it is known.
+    /// The largest free capacity of any domain of a topology, where it is known.
     fn largest_domain(&self, topology: TopologyId) -> Option<&Amounts> {
         let Sought::Fitting(Some(most)) = self.sought else { return None };
         most.domains.iter().find(|(id, _)| *id == topology).map(|(_, most)| most)
@@ -326,11 +342,14 @@ impl Search<'_> {
 }
 
 impl Cursor {
-    /// Whether somebody need not be passed over because of a rest.
-    fn has_rested(&mut self, bounds: &Bounds, search: &Search<'_>) -> bool {
-        let rests = search.rested.is_some_and(|now| bounds.rests_until > now);
+    /// Whether a class is not to be skipped because of its back-off.
+    fn is_past_backoff(&mut self, bounds: &Bounds, search: &ClassQuery<'_>) -> bool {
+        let rests = search.in_backoff_at.is_some_and(|now| bounds.backoff_until > now);
         if rests {
-            self.wake = Some(self.wake.map_or(bounds.rests_until, |wake| wake.min(bounds.rests_until)));
+            self.next_retry = Some(
+                self.next_retry
+                    .map_or(bounds.backoff_until, |next_retry| next_retry.min(bounds.backoff_until)),
+            );
         }
         !rests
     }
@@ -340,15 +359,15 @@ impl Cursor {
 #[derive(Clone, Debug, Default)]
 pub(super) struct CapacityIndexes {
     of: FxHashMap<QueueId, CapacityIndex>,
-    /// Classes that may stand where they do not belong.
+    /// Classes that may have to move.
     moved: Vec<JobClassId>,
-    /// Counts cycles in which anybody was to be asked.
+    /// Number of cycles with unschedulable jobs.
     cycle: u64,
-    /// When somebody is to be asked who was passed over.
-    wake: Option<Time>,
-    /// How far the log of what changed with terms was read.
+    /// When a class is to be tried that was skipped.
+    next_retry: Option<Time>,
+    /// How far the log of changed terms was read.
     cursor: u64,
-    /// What all nodes could give when classes got their ranks.
+    /// Capacity of all nodes when classes were ranked.
     pub(super) total: Amounts,
 }
 
@@ -361,15 +380,15 @@ impl CapacityIndexes {
         self.cycle
     }
 
-    pub(super) fn wake(&self) -> Option<Time> {
-        self.wake
+    pub(super) fn next_retry(&self) -> Option<Time> {
+        self.next_retry
     }
 
     pub(super) fn note_moved(&mut self, id: JobClassId) {
         self.moved.push(id);
     }
 
-    /// Nobody has a rank any more.
+    /// Removes all classes.
     pub(super) fn clear(&mut self) {
         for capacity_index in self.of.values_mut() {
             capacity_index.names.clear();
@@ -385,48 +404,51 @@ impl CapacityIndexes {
         }
     }
 
-    /// What a class asks for, or when it was asked, is another thing now.
-    pub(super) fn doubt(&mut self, queue: QueueId, rank: &Rank) {
+    /// Drops the bounds of the block of a class whose bounds changed.
+    pub(super) fn invalidate(&mut self, queue: QueueId, rank: &Rank) {
         if let Some(capacity_index) = self.of.get_mut(&queue)
             && let Some(at) = capacity_index.at(rank.block)
         {
-            capacity_index.blocks[at].doubt();
+            capacity_index.blocks[at].invalidate();
         }
     }
 
-    /// What changed with terms since this was done last: classes may have to go where others are now, or need not any more.
+    /// Drops the bounds of blocks whose terms changed since the last call: pods that match may have come or gone.
     fn follow_terms(&mut self, terms: &Terms) {
         let changes = terms.changes(std::mem::replace(&mut self.cursor, terms.changes_end()));
-        // Missing when it may be any.
+        // `None` when any term may have changed.
         let mut risen: Option<Vec<TermId>> = changes.map(|_| Vec::new());
         for change in changes.into_iter().flatten() {
             match change {
-                Change::Domain(..) => {}
-                Change::Term(id) => risen.iter_mut().for_each(|list| list.push(*id)),
-                Change::All => risen = None,
+                TermChange::Domain(..) => {}
+                TermChange::Term(id) => risen.iter_mut().for_each(|list| list.push(*id)),
+                TermChange::All => risen = None,
             }
         }
         if risen.as_ref().is_some_and(Vec::is_empty) {
             return;
         }
         for block in self.of.values_mut().flat_map(|capacity_index| &mut capacity_index.blocks) {
-            let Some((_, known)) = &block.together else { continue };
+            let Some((_, known)) = &block.self_affinity else { continue };
             let is_known = |term: &TermId| known.binary_search(term).is_ok();
             if risen.as_ref().is_none_or(|risen| risen.iter().any(is_known)) {
-                block.doubt();
+                block.invalidate();
             }
         }
     }
 
-    /// What is wrong with them.
+    /// Compares the indexes with the ranks of the classes.
     pub(super) fn check(&self, classes: &Slots<JobClassId, JobClass>, note: &mut impl FnMut(bool, String)) {
         for (queue, capacity_index) in &self.of {
             for (name, block) in capacity_index.names.iter().zip(&capacity_index.blocks) {
                 for (id, job) in &block.classes {
                     let class = classes.get(*id);
+                    let bounds = block.bounds.as_ref().zip(class.and_then(JobClass::bounds));
+                    let covered = bounds.is_none_or(|(all, one)| all.clone().join(&one) == *all);
+                    note(covered, format!("bounds of class {id:?} in the capacity index of {queue:?}"));
                     let stands =
                         class.and_then(JobClass::rank).is_some_and(|it| it.block == *name && it.job == *job);
-                    note(stands, format!("place of class {id:?} in the capacity_index of {queue:?}"));
+                    note(stands, format!("place of class {id:?} in the capacity index of {queue:?}"));
                 }
             }
         }
@@ -436,20 +458,21 @@ impl CapacityIndexes {
     }
 }
 
-/// The topology in one domain of which all pods have to be that seek such as themselves by a term, as long as there are none.
+/// The topology of which pods with affinity to each other have to share a domain, as long as no pod that matches is
+/// placed.
 fn topology_to_share(cluster: &Cluster, term: TermId) -> Option<TopologyId> {
     cluster.terms.topology_of(term).filter(|_| cluster.terms.total(term) == [0; 3])
 }
 
-/// What a walk reads.
+/// What a scan reads.
 #[derive(Clone, Copy)]
-struct Known<'a> {
+struct ClassesView<'a> {
     cluster: &'a Cluster,
     classes: &'a Slots<JobClassId, JobClass>,
 }
 
 impl Backlog {
-    /// Classes that may stand where they do not belong, each once.
+    /// Takes the classes that may have to move, each once.
     pub(super) fn take_moved_classes(&mut self) -> Vec<JobClassId> {
         let mut moved = std::mem::take(&mut self.classes.indexes.moved);
         moved.sort_unstable();
@@ -457,7 +480,7 @@ impl Backlog {
         moved
     }
 
-    /// Whether a class stands where it does by its first.
+    /// Whether a class is ranked by its current first job.
     pub(super) fn is_ranked_by(&self, cluster: &Cluster, id: JobClassId, first: JobId) -> bool {
         let job = &cluster.jobs[first];
         let rank = self.job_class(id).and_then(JobClass::rank);
@@ -473,7 +496,7 @@ impl Backlog {
         }
     }
 
-    /// Puts a class where it belongs by its first: `goes_before` says before whom.
+    /// Ranks a class by its first job; `goes_before` says whether that job precedes another.
     pub(super) fn rank(
         &mut self,
         cluster: &Cluster,
@@ -500,67 +523,73 @@ impl Backlog {
         }
     }
 
-    /// A cycle begins: those that wait for the capacity that has grown are to be asked. Returns the queues that have a capacity index.
-    pub(super) fn begin_walks(&mut self, delta: Option<CapacityDelta>) -> Vec<QueueId> {
+    /// Starts a cycle with the capacity that has grown. Returns the queues that have a capacity index, by id.
+    pub(super) fn begin_scans(&mut self, delta: Option<CapacityDelta>) -> Vec<QueueId> {
         let indexes = &mut self.classes.indexes;
         indexes.of.retain(|_, capacity_index| !capacity_index.blocks.is_empty());
         indexes.cycle += 1;
-        indexes.wake = None;
+        indexes.next_retry = None;
         if let Some(delta) = delta.map(Arc::new) {
-            indexes.of.values_mut().for_each(|capacity_index| capacity_index.notice(&delta, indexes.cycle));
+            indexes
+                .of
+                .values_mut()
+                .for_each(|capacity_index| capacity_index.note_delta(&delta, indexes.cycle));
         }
         let mut queues: Vec<QueueId> = indexes.of.keys().copied().collect();
         queues.sort_unstable();
         queues
     }
 
-    /// The next class of a queue that is looked for and was not tried in this cycle, from a cursor on, which moves behind it.
-    /// Those that wait for capacity on nodes where it has grown are asked about these nodes.
-    pub(super) fn next_in_line(
+    /// The next class of a queue from a cursor on that is sought and was not tried in this cycle. Moves the cursor
+    /// behind it.
+    pub(super) fn next_class(
         &mut self,
         cluster: &Cluster,
         queue: QueueId,
         cursor: &mut Cursor,
         sought: Sought<'_>,
-        rested: Option<Time>,
+        in_backoff_at: Option<Time>,
     ) -> Option<JobClassId> {
         self.classes.indexes.follow_terms(&cluster.terms);
         let mut capacity_index = self.classes.indexes.of.remove(&queue)?;
         let JobClasses { capacities, indexes, .. } = &self.classes;
-        let search = Search { sought, spare: capacities.spare(), rested, cycle: indexes.cycle };
-        let next = capacity_index.next(Known { cluster, classes: &self.classes.all }, cursor, &search);
+        let search = ClassQuery { sought, spare: capacities.spare(), in_backoff_at, cycle: indexes.cycle };
+        let next = capacity_index.next(ClassesView { cluster, classes: &self.classes.all }, cursor, &search);
         self.classes.indexes.of.insert(queue, capacity_index);
         next
     }
 
-    /// The same of those for whom others may be evicted, and that have rested: each has one turn, then all have the next.
-    pub(super) fn next_turn(
+    /// The next class from a cursor on that needs evictions and is past its back-off, in rotation: each class is tried
+    /// once before any is tried again.
+    pub(super) fn next_evicting(
         &mut self,
         cluster: &Cluster,
         queue: QueueId,
         cursor: &mut Cursor,
         now: Time,
     ) -> Option<JobClassId> {
-        let round = self.classes.indexes.of.get(&queue)?.round;
-        if let Some(id) = self.next_in_line(cluster, queue, cursor, Sought::Turn(round), Some(now)) {
+        let evicting_since = self.classes.indexes.of.get(&queue)?.evicting_since;
+        if let Some(id) =
+            self.next_class(cluster, queue, cursor, Sought::EvictingSince(evicting_since), Some(now))
+        {
             return Some(id);
         }
         let cycle = self.classes.indexes.cycle;
-        self.classes.indexes.of.get_mut(&queue)?.round = cycle;
-        *cursor = Cursor { wake: cursor.wake, ..Cursor::default() };
-        self.next_in_line(cluster, queue, cursor, Sought::Turn(cycle), Some(now))
+        self.classes.indexes.of.get_mut(&queue)?.evicting_since = cycle;
+        *cursor = Cursor { next_retry: cursor.next_retry, ..Cursor::default() };
+        self.next_class(cluster, queue, cursor, Sought::EvictingSince(cycle), Some(now))
     }
 
-    /// All of a queue were asked that may be helped by the capacity that has grown.
-    pub(super) fn end_walk(&mut self, queue: QueueId) {
+    /// Ends a scan that tried all classes of a queue that the grown capacity may serve.
+    pub(super) fn end_scan(&mut self, queue: QueueId) {
         if let Some(capacity_index) = self.classes.indexes.of.get_mut(&queue) {
             capacity_index.pending = None;
         }
     }
 
-    /// Somebody who was passed over is to be asked then.
-    pub(super) fn walk_again(&mut self, at: Time) {
-        let wake = &mut self.classes.indexes.wake;
-        *wake = Some(wake.map_or(at, |wake| wake.min(at)));
+    /// Sets when a skipped class is to be tried at the latest.
+    pub(super) fn retry_index_at(&mut self, at: Time) {
+        let next_retry = &mut self.classes.indexes.next_retry;
+        *next_retry = Some(next_retry.map_or(at, |next_retry| next_retry.min(at)));
     }
 }

@@ -1,7 +1,7 @@
-//! Equivalence classes: unschedulable jobs that get the same answers.
+//! Equivalence classes of unschedulable jobs.
 //!
-//! Jobs of one signature get the same answers, so the first of them is asked for all: the others are tried, one by one, when
-//! the one before got what it asked for. What a class waits for says when its first is tried (`hints`).
+//! Jobs with one signature get the same refusal, so only the first of them is tried; the next one is tried when the one
+//! before it was served. The queueing hint of a class says when its first job is tried again (`hints`).
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -11,14 +11,14 @@ use rustc_hash::FxHashMap;
 use super::capacity_delta::Capacities;
 use super::capacity_index::{Bounds, CapacityIndexes, Rank};
 use super::members::Members;
-use super::pools::{Backlog, Row};
+use super::pools::{Backlog, JobRow};
 use phalanx_cluster::annotation::Annotations;
 use phalanx_cluster::diagnosis::Refusal;
 use phalanx_cluster::event::{Phase, Time};
 use phalanx_cluster::id::{ClassId, Id, JobId, QueueId, Slots, TermId};
-use phalanx_cluster::{Asks, Cluster, Counts, DeviceLike, JobKind};
+use phalanx_cluster::{Cluster, Counts, DeviceLike, JobKind, RequestKey};
 
-/// Jobs that wait for the same.
+/// Id of an equivalence class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct JobClassId(u32);
 
@@ -32,11 +32,11 @@ impl Id for JobClassId {
     }
 }
 
-/// Tasks of a job that no rule can tell apart, one after the other in the order in which they are served.
+/// A run of tasks in the order of tasks of a job that no rule can tell apart.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Run {
+pub(super) struct TaskRun {
     /// Requests and constraints.
-    pub(super) asks: Asks,
+    pub(super) asks: RequestKey,
     /// Claims to devices.
     pub(super) devices: Box<[DeviceLike]>,
     /// The pods wait behind a scheduling gate.
@@ -55,22 +55,22 @@ pub(super) struct Run {
     pub(super) count: u32,
 }
 
-/// What a job has of which some members have their places.
+/// The members of a job that have a node.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Holds {
-    /// What its allocated tasks request.
+pub(super) struct PlacedMembers {
+    /// The sum of requests of the job's allocated tasks.
     pub(super) allocated: Amounts,
-    /// Its tasks by status.
+    /// The job's tasks by status.
     pub(super) counts: Counts,
-    /// The tasks of each role by status.
+    /// Tasks of each role by status.
     pub(super) of_roles: Vec<Counts>,
-    /// It is like no other: somebody may be evicted for it, members of its own too.
-    pub(super) alone: Option<JobId>,
+    /// The job, where tasks may be evicted for it: these may be its own, so it shares the class with no other job.
+    pub(super) only: Option<JobId>,
 }
 
-/// All that answers to a job depend on, but for its turn.
+/// All that a refusal of a job depends on, except its place in the order of jobs.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Signature {
+pub(super) struct JobSignature {
     /// Queue.
     pub(super) queue: QueueId,
     /// Namespace.
@@ -95,115 +95,124 @@ pub(super) struct Signature {
     pub(super) preemptable: Option<bool>,
     /// Annotations that plugins read.
     pub(super) annotations: Annotations,
-    /// Those that wait.
-    pub(super) tasks: Vec<Run>,
-    /// What it has, where some members have nodes.
-    pub(super) holds: Option<Holds>,
+    /// Pending tasks.
+    pub(super) tasks: Vec<TaskRun>,
+    /// Members with a node, if there are any.
+    pub(super) placed: Option<PlacedMembers>,
 }
 
-/// Who is in a class together.
+/// What the jobs of a class have in common.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum JobClassKey {
-    /// Jobs of one signature.
-    Alike(Arc<Signature>),
-    /// Jobs behind the first of a queue that serves in strict order.
+    /// Their signature.
+    Signature(Arc<JobSignature>),
+    /// They wait behind the first job of a FIFO queue.
     Behind(QueueId, ServedBy),
-    /// Jobs of a queue that cannot be placed whatever the capacity: their own fault, or the queue's.
+    /// They are in one queue and cannot be placed whatever the capacity, because of their own spec or of the queue.
     Blocked(QueueId),
 }
 
-/// Who serves a job that is behind others: each has a first of its own.
+/// The step of a cycle that a job behind another waits for. Each step has a first job of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum ServedBy {
-    /// It waits to be admitted.
+    /// Admission to the queue.
     Admission,
-    /// Its pods request something.
+    /// Placement of pods with requests.
     Requests,
-    /// They request nothing.
+    /// Placement of pods without requests.
     BestEffort,
 }
 
 impl JobClassKey {
-    /// Whether its jobs have places, so that their order depends on what all nodes can give.
-    fn holds(&self) -> bool {
-        matches!(self, JobClassKey::Alike(signature) if signature.holds.is_some())
+    /// Whether the jobs have placed members: then their order depends on the capacity of all nodes.
+    fn has_placed(&self) -> bool {
+        matches!(self, JobClassKey::Signature(signature) if signature.placed.is_some())
     }
 
-    /// The queue of its jobs.
+    /// The queue of the jobs.
     pub(super) fn queue(&self) -> QueueId {
         match self {
-            JobClassKey::Alike(signature) => signature.queue,
+            JobClassKey::Signature(signature) => signature.queue,
             JobClassKey::Behind(queue, _) | JobClassKey::Blocked(queue) => *queue,
         }
     }
 }
 
-/// What may lift a refusal; the later ones include those before them.
+/// Events that may lift a refusal; later variants include the earlier ones.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Awaits {
-    /// Its queue.
+    /// Changes of the queue.
     Queue,
-    /// A larger node, or one with other attributes: no capacity on those there are would do, not even all of it.
+    /// A larger node or changed node attributes: the job does not fit even on empty nodes.
     Nodes,
-    /// More capacity on a node that could take one of its pods.
-    Room,
-    /// Anything: the first is asked in each cycle.
+    /// More free capacity on a node that could take one of the pods.
+    Capacity,
+    /// Any event: the first job of the class is tried in each cycle.
     #[default]
     Any,
 }
 
-/// Why a class waits.
+/// What lifts the refusal of a class (kube-scheduler's `QueueingHintFn`, as data).
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct QueueingHint {
-    /// What may lift the refusal.
+    /// Events that may lift the refusal.
     pub(super) awaits: Awaits,
-    /// A class, and how many of its pods it needs at the least, for one that waits for capacity or nodes.
-    pub(super) demand: Option<(ClassId, u32)>,
-    /// Others that come may make place for its pods.
-    pub(super) seeks: bool,
-    /// Capacity helps it, and at most evictions besides: it stands in its queue's capacity index.
-    pub(super) plain: bool,
-    /// Others may be evicted for it.
+    /// What jobs that wait for capacity or nodes need at least.
+    pub(super) demand: Option<TaskDemand>,
+    /// New pods may satisfy an affinity or spread rule of the pods.
+    pub(super) awaits_affinity: bool,
+    /// Only capacity or evictions can help: the class is in the capacity index of its queue.
+    pub(super) in_capacity_index: bool,
+    /// Tasks may be evicted for the jobs.
     pub(super) evicts: bool,
-    /// The pods it asks for have to be where others of this term are, and are such pods themselves.
-    pub(super) together: Option<TermId>,
+    /// A required affinity term of the pods that matches the pods themselves.
+    pub(super) self_affinity: Option<TermId>,
 }
 
-/// Pods that all request the same, and how many of them the first of the class needs at the least.
+/// A number of tasks of one class.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct TaskDemand {
+    pub(super) class: ClassId,
+    pub(super) count: u32,
+}
+
+/// What a job of tasks with one request needs.
 #[derive(Clone, Debug)]
 pub(super) struct Demand {
+    /// Request of one task.
     pub(super) request: Amounts,
-    pub(super) least: Amounts,
-    /// Where it stands in the index.
-    dominant: (usize, i64),
+    /// Sum of requests of the tasks that have to be placed together.
+    pub(super) min_request: Amounts,
+    /// The resource of which the request is the largest part of the cluster, and its amount: the key in `by_amount`.
+    largest_part: (usize, i64),
 }
 
-/// A class.
+/// An equivalence class of unschedulable jobs.
 #[derive(Clone, Debug)]
 pub(super) struct JobClass {
     pub(super) key: JobClassKey,
-    /// What its first was refused for last, or anybody who came since.
+    /// Events that may lift the last refusal of the first job, or of a job that joined since.
     pub(super) awaits: Awaits,
-    /// Those in it, and some that left; by the order of jobs when it is `Alike` or `Behind`.
+    /// The jobs, and stale entries of jobs that left.
     pub(super) members: Members,
-    /// How many are in it.
+    /// Number of jobs without stale entries.
     live: usize,
     pub(super) demand: Option<Demand>,
-    /// Others that come may make place for it.
-    seeks: bool,
-    /// How often its first was tried in vain.
+    /// See [`QueueingHint::awaits_affinity`].
+    awaits_affinity: bool,
+    /// Failed tries of the first job in a row.
     pub(super) tries: u8,
-    /// When its first may be tried again, if many ask for that.
-    pub(super) rests_until: Time,
-    pub(super) plain: bool,
+    /// End of the back-off, which counts where many classes could be tried.
+    pub(super) backoff_until: Time,
+    pub(super) in_capacity_index: bool,
     evicts: bool,
-    together: Option<TermId>,
-    /// Where it stands in the capacity index.
+    self_affinity: Option<TermId>,
+    /// Place in the capacity index.
     rank: Option<Rank>,
-    /// In which cycle it was asked last.
-    pub(super) asked: u64,
-    /// In which cycle its first was looked at last, or came here.
-    pub(super) looked: u64,
+    /// The cycle of the last try.
+    pub(super) last_tried: u64,
+    /// The cycle in which the first job was tried last, or the class was made.
+    pub(super) last_examined: u64,
 }
 
 impl JobClass {
@@ -231,42 +240,45 @@ impl JobClass {
         self.rank.take()
     }
 
-    /// Whether it is found by the amounts it asks for.
-    pub(super) fn is_indexed(&self) -> bool {
-        self.awaits == Awaits::Nodes || (self.awaits == Awaits::Room && !self.plain)
+    /// Whether the class is in `by_amount`.
+    pub(super) fn is_indexed_by_amount(&self) -> bool {
+        self.awaits == Awaits::Nodes || (self.awaits == Awaits::Capacity && !self.in_capacity_index)
     }
 
-    /// Whether it was taken to ask for more than this.
+    /// Whether a demand is smaller than the one the class is known by.
     fn asks_for_more(&self, demand: Option<&Demand>) -> bool {
         let both = self.demand.as_ref().zip(demand);
-        both.is_some_and(|(known, demand)| known.least != demand.least && demand.least.fits(&known.least))
+        both.is_some_and(|(known, demand)| {
+            known.min_request != demand.min_request && demand.min_request.fits(&known.min_request)
+        })
     }
 
-    pub(super) fn together(&self) -> Option<TermId> {
-        self.together
+    pub(super) fn self_affinity(&self) -> Option<TermId> {
+        self.self_affinity
     }
 
-    /// What it asks for, if it is one that stands in a capacity index.
+    /// The bounds of the class, if it belongs in a capacity index.
     pub(super) fn bounds(&self) -> Option<Bounds> {
-        let lined_up = self.plain && self.live > 0 && self.awaits != Awaits::Nodes;
-        let demand = self.demand.as_ref().filter(|_| lined_up)?;
+        let ranked = self.in_capacity_index && self.live > 0 && self.awaits != Awaits::Nodes;
+        let demand = self.demand.as_ref().filter(|_| ranked)?;
         Some(Bounds {
             request: demand.request.clone(),
-            least: demand.least.clone(),
-            asked: self.asked,
-            looked: self.looked,
-            rests_until: self.rests_until,
-            stands: self.awaits == Awaits::Any,
+            min_request: demand.min_request.clone(),
+            last_tried: self.last_tried,
+            last_examined: self.last_examined,
+            backoff_until: self.backoff_until,
+            any_event: self.awaits == Awaits::Any,
             evicts: self.awaits == Awaits::Any && self.evicts,
-            seeks: self.together.is_some(),
+            self_affinity: self.self_affinity.is_some(),
         })
     }
 }
 
-/// Unschedulable jobs of a queue, and what was wrong with it.
+/// The unschedulable jobs of a queue.
 #[derive(Clone, Debug)]
-pub(super) struct OfQueue {
+pub(super) struct QueueClasses {
     pub(super) unschedulable: usize,
+    /// Why the queue takes no jobs, if so.
     pub(super) blocked: Result<(), Refusal>,
 }
 
@@ -276,25 +288,26 @@ pub(super) struct JobClasses {
     pub(super) all: Slots<JobClassId, JobClass>,
     pub(super) indexes: CapacityIndexes,
     ids: FxHashMap<JobClassKey, JobClassId>,
-    /// Those whose first is asked in each cycle.
-    pub(super) standing: BTreeSet<JobClassId>,
-    /// Those that wait for capacity, and those that wait for nodes: by the resource of which they ask for most, and how much.
+    /// Classes whose first job is tried in each cycle.
+    pub(super) tried_each_cycle: BTreeSet<JobClassId>,
+    /// Classes that await capacity, and those that await nodes: by resource, sorted by amount ([`Demand`]).
     pub(super) by_amount: [Vec<BTreeSet<(i64, JobClassId)>>; 2],
+    /// Number of entries in `by_amount`.
     pub(super) demands: usize,
     emptied: Vec<JobClassId>,
-    pub(super) queues: FxHashMap<QueueId, OfQueue>,
+    pub(super) queues: FxHashMap<QueueId, QueueClasses>,
     unschedulable: usize,
-    /// How many of them wait because binds were refused.
+    /// Number of unschedulable jobs that wait because binds were refused.
     denied: usize,
     pub(super) capacities: Capacities,
-    /// How many classes look for company.
-    pub(super) seeking: usize,
-    /// How many classes are of jobs that have places.
-    holding: usize,
-    /// A pod that some term means was given a place in this cycle.
-    pub(super) company: bool,
-    /// What plugins say of nodes may be another thing for some queue.
-    pub(super) all_called: bool,
+    /// Number of classes that await pods to satisfy affinity.
+    pub(super) awaiting_affinity: usize,
+    /// Number of classes of jobs with placed members.
+    classes_with_placed: usize,
+    /// A pod that some affinity term matches was placed in this cycle.
+    pub(super) affinity_match_placed: bool,
+    /// Queues changed: all classes that await capacity are tried.
+    pub(super) retry_all: bool,
 }
 
 impl JobClasses {
@@ -302,7 +315,7 @@ impl JobClasses {
         self.unschedulable
     }
 
-    /// Of the unschedulable ones, those of which binds were refused.
+    /// Number of unschedulable jobs that wait because binds were refused.
     pub(super) fn denied(&self) -> usize {
         self.denied
     }
@@ -318,7 +331,7 @@ impl JobClasses {
         if class.live == 0 {
             self.emptied.push(id);
         }
-        if class.plain {
+        if class.in_capacity_index {
             self.indexes.note_moved(id);
         }
     }
@@ -331,7 +344,7 @@ impl JobClasses {
             queue.unschedulable += 1;
         }
         class.live += 1;
-        if class.plain {
+        if class.in_capacity_index {
             self.indexes.note_moved(id);
         }
     }
@@ -339,10 +352,10 @@ impl JobClasses {
     fn index(&mut self, id: JobClassId, add: bool) {
         let Self { all, by_amount, demands, .. } = self;
         let class = &all[id];
-        let waits = class.is_indexed();
+        let waits = class.is_indexed_by_amount();
         let Some(demand) = class.demand.as_ref().filter(|_| waits) else { return };
         let index = &mut by_amount[usize::from(class.awaits == Awaits::Nodes)];
-        let (dim, amount) = demand.dominant;
+        let (dim, amount) = demand.largest_part;
         if index.len() <= dim {
             index.resize_with(dim + 1, BTreeSet::new);
         }
@@ -360,30 +373,31 @@ impl JobClasses {
         let class = &mut self.all[id];
         class.awaits = awaits;
         class.demand = demand.or(class.demand.take());
-        let plain = class.plain;
+        let in_capacity_index = class.in_capacity_index;
         self.index(id, true);
-        if awaits == Awaits::Any && !plain {
-            self.standing.insert(id);
+        if awaits == Awaits::Any && !in_capacity_index {
+            self.tried_each_cycle.insert(id);
         } else {
-            self.standing.remove(&id);
+            self.tried_each_cycle.remove(&id);
         }
-        self.doubt_rank(id);
+        self.invalidate_bounds(id);
     }
 
-    /// A class that nobody is in begins anew.
+    /// Replaces the hint of an empty class.
     fn renew(&mut self, id: JobClassId, hint: QueueingHint, demand: Option<Demand>) {
         self.index(id, false);
         let class = &mut self.all[id];
         class.demand = None;
-        (class.plain, class.evicts, class.together) = (hint.plain, hint.evicts, hint.together);
-        (class.asked, class.looked) = (0, self.indexes.cycle());
+        (class.in_capacity_index, class.evicts, class.self_affinity) =
+            (hint.in_capacity_index, hint.evicts, hint.self_affinity);
+        (class.last_tried, class.last_examined) = (0, self.indexes.cycle());
         self.set_awaits(id, hint.awaits, demand);
     }
 
-    pub(super) fn doubt_rank(&mut self, id: JobClassId) {
+    pub(super) fn invalidate_bounds(&mut self, id: JobClassId) {
         let class = &self.all[id];
         if let Some(rank) = &class.rank {
-            self.indexes.doubt(class.key.queue(), rank);
+            self.indexes.invalidate(class.key.queue(), rank);
         }
     }
 
@@ -393,20 +407,20 @@ impl JobClasses {
                 continue;
             }
             self.index(id, false);
-            self.standing.remove(&id);
+            self.tried_each_cycle.remove(&id);
             if let Some(class) = self.all.remove(id) {
                 if let Some(rank) = &class.rank {
                     self.indexes.remove(class.key.queue(), id, rank);
                 }
-                self.seeking -= usize::from(class.seeks);
-                self.holding -= usize::from(class.key.holds());
+                self.awaiting_affinity -= usize::from(class.awaits_affinity);
+                self.classes_with_placed -= usize::from(class.key.has_placed());
                 self.ids.remove(&class.key);
             }
         }
         self.queues.retain(|_, queue| queue.unschedulable > 0);
     }
 
-    /// The order of jobs is another one: nobody stands where it did.
+    /// Empties the capacity indexes after a change of the order of jobs; all classes are ranked again.
     pub(super) fn unrank_all(&mut self) {
         for id in self.all.ids().collect::<Vec<_>>() {
             if self.all[id].rank.take().is_some() {
@@ -416,11 +430,11 @@ impl JobClasses {
         self.indexes.clear();
     }
 
-    /// The same where what jobs hold counts for their order, by parts of all that nodes can give.
+    /// Sets the total by which shares of jobs are computed, and ranks classes again where that changes their order.
     pub(super) fn order_by(&mut self, total: &Amounts) {
         if self.indexes.total != *total {
             self.indexes.total.clone_from(total);
-            if self.holding > 0 {
+            if self.classes_with_placed > 0 {
                 self.unrank_all();
             }
         }
@@ -433,12 +447,12 @@ impl Backlog {
         self.classes.all.get(id)
     }
 
-    /// The class of an id, to be changed.
+    /// The class of an id, mutable.
     pub(super) fn job_class_mut(&mut self, id: JobClassId) -> Option<&mut JobClass> {
         self.classes.all.get_mut(id)
     }
 
-    /// The class of a key, which a job is about to join that was refused. What its first is told goes for all of them.
+    /// The class of a key, which a refused job is about to join. A refusal of its first job holds for all its jobs.
     pub(super) fn ensure_class(
         &mut self,
         cluster: &Cluster,
@@ -448,7 +462,7 @@ impl Backlog {
     ) -> JobClassId {
         let Some(id) = self.classes.ids.get(&key).copied() else { return self.add_class(cluster, key, hint) };
         let is_first = self.row(job).first_of == Some(id);
-        let demand = hint.demand.map(|(class, count)| demand_of(cluster, class, count));
+        let demand = hint.demand.map(|demand| demand_of(cluster, demand));
         let class = &self.classes.all[id];
         if class.live == 0 {
             self.classes.renew(id, hint, demand);
@@ -461,18 +475,18 @@ impl Backlog {
         id
     }
 
-    /// The first of a class went elsewhere without being told what the others wait for: they are to be asked themselves.
-    pub(super) fn doubt_class(&mut self, id: JobClassId) {
+    /// Has the first job of a class tried in each cycle: the job that was tried for the class joined another class.
+    pub(super) fn try_each_cycle(&mut self, id: JobClassId) {
         let classes = &mut self.classes;
-        if classes.all.get(id).is_some_and(|class| matches!(class.key, JobClassKey::Alike(_))) {
+        if classes.all.get(id).is_some_and(|class| matches!(class.key, JobClassKey::Signature(_))) {
             classes.set_awaits(id, Awaits::Any, None);
         }
     }
 
     fn add_class(&mut self, cluster: &Cluster, key: JobClassKey, hint: QueueingHint) -> JobClassId {
-        let QueueingHint { awaits, demand, seeks, plain, evicts, together } = hint;
-        let demand = demand.map(|(class, count)| demand_of(cluster, class, count));
-        let stands = awaits == Awaits::Any && !plain;
+        let QueueingHint { awaits, demand, awaits_affinity, in_capacity_index, evicts, self_affinity } = hint;
+        let demand = demand.map(|demand| demand_of(cluster, demand));
+        let stands = awaits == Awaits::Any && !in_capacity_index;
         let classes = &mut self.classes;
         let class = JobClass {
             key: key.clone(),
@@ -480,31 +494,31 @@ impl Backlog {
             members: Members::default(),
             live: 0,
             demand,
-            seeks,
+            awaits_affinity,
             tries: 0,
-            rests_until: Time(i64::MIN),
-            plain,
+            backoff_until: Time(i64::MIN),
+            in_capacity_index,
             evicts,
-            together,
+            self_affinity,
             rank: None,
-            asked: 0,
-            looked: classes.indexes.cycle(),
+            last_tried: 0,
+            last_examined: classes.indexes.cycle(),
         };
-        classes.seeking += usize::from(seeks);
-        classes.holding += usize::from(key.holds());
+        classes.awaiting_affinity += usize::from(awaits_affinity);
+        classes.classes_with_placed += usize::from(key.has_placed());
         let id = classes.all.insert(class);
         classes.ids.insert(key, id);
         classes.index(id, true);
         if stands {
-            classes.standing.insert(id);
+            classes.tried_each_cycle.insert(id);
         }
-        // Until somebody joins.
+        // The class is empty until a job joins.
         classes.emptied.push(id);
         id
     }
 
-    /// What is wrong with the counts, against a recount.
-    pub(super) fn check_classes(&self, unschedulable: &[Row], note: &mut impl FnMut(bool, String)) {
+    /// Compares all counts with a recount.
+    pub(super) fn check_classes(&self, unschedulable: &[JobRow], note: &mut impl FnMut(bool, String)) {
         let classes = &self.classes;
         let live: usize = classes.all.iter().map(|(_, class)| class.live).sum();
         let of_queues: usize = classes.queues.values().map(|queue| queue.unschedulable).sum();
@@ -516,22 +530,22 @@ impl Backlog {
         classes.indexes.check(&classes.all, note);
         for (id, class) in classes.all.iter() {
             let entries = class.members.all().into_iter();
-            let found = entries.filter(|(job, serial)| self.is_entry(id, *job, *serial));
+            let found = entries.filter(|entry| self.is_entry(id, *entry));
             note(found.count() == class.live, format!("members of class {id:?}"));
         }
     }
 }
 
-fn demand_of(cluster: &Cluster, class: ClassId, count: u32) -> Demand {
-    let request = cluster.classes[class].request.clone();
-    let mut least = Amounts::new();
+fn demand_of(cluster: &Cluster, of: TaskDemand) -> Demand {
+    let request = cluster.classes[of.class].request.clone();
+    let mut min_request = Amounts::new();
     for (dim, amount) in request.iter() {
-        least.set(dim, amount.saturating_mul(i64::from(count)));
+        min_request.set(dim, amount.saturating_mul(i64::from(of.count)));
     }
-    // Of two resources the scarcer one tells more classes apart.
+    // An index by the scarcer of two resources rules out more classes.
     let part = |amount: i64, total: i64| amount as f64 / total.max(1) as f64;
     let parts = request.iter().map(|(dim, amount)| (part(amount, cluster.total.get(dim)), dim, amount));
     let largest = parts.max_by(|a, b| a.0.total_cmp(&b.0).then(b.1.cmp(&a.1)));
-    let dominant = largest.map_or((0, 0), |(_, dim, amount)| (usize::from(dim.0), amount));
-    Demand { request, least, dominant }
+    let largest_part = largest.map_or((0, 0), |(_, dim, amount)| (usize::from(dim.0), amount));
+    Demand { request, min_request, largest_part }
 }

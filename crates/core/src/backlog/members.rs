@@ -1,24 +1,21 @@
-//! The members of a class, of which the first is wanted. Jobs leave a class without being looked up in it.
+//! The jobs of an equivalence class, of which the first is wanted. A job leaves its class without being looked up here.
 //!
-//! A pairing heap: who left is dropped when it is met at the top, and is never compared, so that those below it keep
-//! their places. In a binary heap a new member would stop below one that left, ahead of members that go before it.
+//! A pairing heap: the stale entry of a job that left is dropped when it comes to the top, and never compared. A binary
+//! heap would compare a new entry with a stale one above it, and could leave the new one behind later jobs.
 use std::cmp::Ordering;
 
-use phalanx_cluster::id::JobId;
-
-/// An entry of a job in a class, and what tells it from an earlier one of the same job.
-pub(super) type Member = (JobId, u32);
+use phalanx_cluster::WaitingJob;
 
 #[derive(Clone, Debug)]
 struct Entry {
-    member: Member,
-    /// The first of those that go after it.
+    member: WaitingJob,
+    /// The first entry below this one.
     child: Option<usize>,
-    /// The next of those that go after the same one.
+    /// The next entry below the parent of this one.
     sibling: Option<usize>,
 }
 
-/// Members, and some that left.
+/// The jobs of a class, with stale entries of jobs that left.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Members {
     entries: Vec<Entry>,
@@ -27,13 +24,13 @@ pub(super) struct Members {
 }
 
 impl Members {
-    /// How many there are, with those that left and were not met since.
+    /// Number of entries, stale ones included.
     pub(super) fn entries(&self) -> usize {
         self.entries.len() - self.unused.len()
     }
 
-    /// All, in no order, with those that left.
-    pub(super) fn all(&self) -> Vec<Member> {
+    /// All entries in no order, stale ones included.
+    pub(super) fn all(&self) -> Vec<WaitingJob> {
         let (mut all, mut open) = (Vec::with_capacity(self.entries()), Vec::from_iter(self.top));
         while let Some(at) = open.pop() {
             let entry = &self.entries[at];
@@ -43,12 +40,12 @@ impl Members {
         all
     }
 
-    /// The first by an order, of those that are still in it.
+    /// The first job by an order, of those that did not leave.
     pub(super) fn first(
         &mut self,
-        lives: impl Fn(Member) -> bool,
-        order: impl Fn(Member, Member) -> Ordering,
-    ) -> Option<Member> {
+        lives: impl Fn(WaitingJob) -> bool,
+        order: impl Fn(WaitingJob, WaitingJob) -> Ordering,
+    ) -> Option<WaitingJob> {
         while let Some(top) = self.top {
             let member = self.entries[top].member;
             if lives(member) {
@@ -60,19 +57,19 @@ impl Members {
         None
     }
 
-    /// Adds one.
+    /// Adds a job.
     pub(super) fn push(
         &mut self,
-        member: Member,
-        lives: impl Fn(Member) -> bool,
-        order: impl Fn(Member, Member) -> Ordering,
+        member: WaitingJob,
+        lives: impl Fn(WaitingJob) -> bool,
+        order: impl Fn(WaitingJob, WaitingJob) -> Ordering,
     ) {
         self.first(lives, &order);
         let new = self.entry(member);
         self.top = Some(self.top.map_or(new, |top| self.meld(top, new, &order)));
     }
 
-    fn entry(&mut self, member: Member) -> usize {
+    fn entry(&mut self, member: WaitingJob) -> usize {
         let entry = Entry { member, child: None, sibling: None };
         if let Some(at) = self.unused.pop() {
             self.entries[at] = entry;
@@ -82,8 +79,8 @@ impl Members {
         self.entries.len() - 1
     }
 
-    /// Forgets an entry: those right below it, and below those of them that left too.
-    fn below(&mut self, gone: usize, lives: impl Fn(Member) -> bool) -> Vec<usize> {
+    /// Removes an entry, and stale entries right below it. Returns the entries below those.
+    fn below(&mut self, gone: usize, lives: impl Fn(WaitingJob) -> bool) -> Vec<usize> {
         let mut open = vec![gone];
         let mut below = Vec::new();
         while let Some(at) = open.pop() {
@@ -98,8 +95,13 @@ impl Members {
         below
     }
 
-    /// Two and two, and then one after the other: so the next ones cost the logarithm of their number.
-    fn merged(&mut self, tops: &[usize], order: impl Fn(Member, Member) -> Ordering) -> Option<usize> {
+    /// Merges heaps by their tops, in pairs first: so an amortized removal costs the logarithm of the number of
+    /// entries.
+    fn merged(
+        &mut self,
+        tops: &[usize],
+        order: impl Fn(WaitingJob, WaitingJob) -> Ordering,
+    ) -> Option<usize> {
         let pairs: Vec<usize> = tops
             .chunks(2)
             .map(|pair| pair.iter().copied().reduce(|a, b| self.meld(a, b, &order)).expect("not empty"))
@@ -107,7 +109,7 @@ impl Members {
         pairs.into_iter().reduce(|a, b| self.meld(a, b, &order))
     }
 
-    fn meld(&mut self, a: usize, b: usize, order: impl Fn(Member, Member) -> Ordering) -> usize {
+    fn meld(&mut self, a: usize, b: usize, order: impl Fn(WaitingJob, WaitingJob) -> Ordering) -> usize {
         let a_first = order(self.entries[a].member, self.entries[b].member).is_le();
         let (first, other) = if a_first { (a, b) } else { (b, a) };
         self.entries[other].sibling = self.entries[first].child.replace(other);
@@ -118,14 +120,13 @@ impl Members {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use phalanx_cluster::id::Id;
+    use phalanx_cluster::id::{Id, JobId};
     use proptest::prelude::*;
 
-    /// What happens to members.
+    /// One operation on the members of a class.
     #[derive(Clone, Copy, Debug)]
     enum Step {
         Push(usize),
-        /// One of them leaves.
         Leave(usize),
         First,
     }
@@ -139,12 +140,12 @@ mod tests {
         #[test]
         fn the_first_is_the_first_of_those_that_did_not_leave(steps in prop::collection::vec(step(), 0..120)) {
             let mut members = Members::default();
-            let mut live: Vec<Member> = Vec::new();
+            let mut live: Vec<WaitingJob> = Vec::new();
             for (serial, step) in (0..).zip(steps) {
-                let lives = |member: Member| live.contains(&member);
+                let lives = |member: WaitingJob| live.contains(&member);
                 match step {
                     Step::Push(rank) => {
-                        let member = (JobId::from_index(rank), serial);
+                        let member = WaitingJob { job: JobId::from_index(rank), serial };
                         members.push(member, lives, |a, b| a.cmp(&b));
                         live.push(member);
                     }

@@ -1,9 +1,9 @@
 //! The backlog: which jobs wait, for what, and which of them a cycle looks at.
 //!
-//! A job with a refusal that stands is unschedulable. Jobs that get the same answers form an equivalence class
-//! (`equivalence`). When something happens that may lift the refusal, the first job of the class is tried, in the order of
-//! jobs; when that job is served, the next one is tried in the same cycle. So the cost of a backlog does not depend on its
-//! length, and pods go where they would go if all jobs were looked at.
+//! A refused job is unschedulable until an event may lift the refusal. Jobs that get the same refusal form an
+//! equivalence class (`equivalence`). When an event may lift the refusal, the first job of the class in the order of
+//! jobs is tried; when that job is served, the next job of the class is tried in the same cycle. So the cost of a cycle
+//! does not depend on the length of the backlog, and pods go where they would go if all jobs were tried.
 mod capacity_delta;
 mod capacity_index;
 mod equivalence;
@@ -12,12 +12,13 @@ mod members;
 mod pools;
 mod refusals;
 mod requeue;
-mod walks;
+mod scans;
 
 use crate::actions::Heap;
 use crate::session::Session;
 use equivalence::JobClassId;
-use members::{Member, Members};
+use members::Members;
+use phalanx_cluster::WaitingJob;
 use phalanx_cluster::diagnosis::Refusal;
 use phalanx_cluster::event::{Dequeue, Time};
 use phalanx_cluster::id::{JobId, QueueId};
@@ -25,66 +26,72 @@ pub(crate) use pools::Backlog;
 pub use pools::Pending;
 pub(crate) use refusals::Refusals;
 use requeue::{Requeue, requeue};
-pub(crate) use walks::{Walks, call as try_next_fitting};
+pub(crate) use scans::{IndexScans, try_next_fitting};
 
-/// How often jobs that wait are looked at.
+/// How often waiting jobs are tried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Patience {
-    /// Up to so many jobs that wait are all looked at in each cycle.
-    pub few: usize,
-    /// Of those that may be helped by anything, so many are looked at in each cycle. The others are left alone for a second
-    /// when they were looked at in vain, then for two, up to ten.
-    pub in_vain: usize,
-    /// Of a queue's for whom others may have to be evicted so many are looked at in each cycle, and as many of the others in
-    /// turn; fewer where there are more than four such queues. All of them are looked at when there is capacity that may do.
-    pub searched: usize,
-    /// After so many milliseconds an unschedulable job is looked at whatever happened.
-    pub flush: i64,
-    /// But no more of them in one cycle than this.
-    pub flushed: usize,
+pub struct RetryLimits {
+    /// Up to so many waiting jobs are all tried in each cycle.
+    pub all_up_to: usize,
+    /// So many of the jobs that any event may help are tried in each cycle. The others back off after a failed try: for
+    /// a second, then two, up to ten.
+    pub per_cycle: usize,
+    /// So many jobs of a queue that may need evictions are tried in each cycle, and as many of the rest in rotation;
+    /// fewer where more than four queues have such jobs. All of them are tried when free capacity may serve them.
+    pub evicting_per_cycle: usize,
+    /// After so many milliseconds an unschedulable job is tried whatever happened (kube-scheduler's
+    /// `podMaxInUnschedulablePodsDuration`).
+    pub flush_ms: i64,
+    /// At most so many jobs are flushed in one cycle.
+    pub flushed_per_cycle: usize,
 }
 
-impl Default for Patience {
+impl Default for RetryLimits {
     fn default() -> Self {
-        Self { few: 100, in_vain: 500, searched: 16, flush: 300_000, flushed: 1000 }
+        Self {
+            all_up_to: 100,
+            per_cycle: 500,
+            evicting_per_cycle: 16,
+            flush_ms: 300_000,
+            flushed_per_cycle: 1000,
+        }
     }
 }
 
-impl Patience {
+impl RetryLimits {
     /// No job ever becomes unschedulable.
-    pub fn none() -> Self {
-        Self { few: usize::MAX, ..Self::default() }
+    pub fn unlimited() -> Self {
+        Self { all_up_to: usize::MAX, ..Self::default() }
     }
 }
 
-/// Tries those that a cycle has to look at.
-pub(crate) fn begin(session: &mut Session<'_>, patience: Patience) {
+/// Activates the jobs that a cycle has to try.
+pub(crate) fn begin(session: &mut Session<'_>, limits: RetryLimits) {
     for (job, until) in session.cluster.note_denied(session.now) {
         session.backlog.retry_at(job, until);
     }
     session.backlog.follow(session.cluster);
-    let rested = session.backlog.retry_due(session.cluster, session.now, patience.flushed);
+    let rested = session.backlog.retry_due(session.cluster, session.now, limits.flushed_per_cycle);
     let changed = session.backlog.take_changed_queues();
     session.past.begin(session.now, session.cluster.nodes_stamp(), !changed.is_empty());
     if session.backlog.unschedulable() > 0 {
         retry_queues(session, changed);
-        let mut classes = session.backlog.standing_classes();
+        let mut classes = session.backlog.classes_tried_each_cycle();
         classes.extend(rested.into_iter().filter(|class| !session.backlog.stands(*class)));
-        walks::line_up(session);
+        scans::rank_moved_classes(session);
         let delta = session.backlog.delta(session.cluster);
         let with_room = session.backlog.classes_with_capacity(session.cluster, delta.as_ref());
-        walks::begin(session, delta, patience);
-        try_classes(session, &classes, patience);
-        try_classes(session, &with_room, patience);
+        scans::begin(session, delta, limits);
+        try_classes(session, &classes, limits);
+        try_classes(session, &with_room, limits);
     }
-    session.backlog.forget_freed();
+    session.backlog.clear_freed();
     for job in session.active_jobs() {
         session.backlog.refusals.clear(job);
     }
 }
 
-/// Tries all unschedulable jobs of queues that changed, or that jobs may be placed in now and might not before, or the other way
-/// round.
+/// Tries all unschedulable jobs of queues that changed, that take jobs again, or that take none any more.
 fn retry_queues(session: &mut Session<'_>, mut changed: Vec<QueueId>) {
     let differs = |queue: QueueId, before: &Result<(), Refusal>| session.queue_refuses(queue) != *before;
     changed.extend(
@@ -99,24 +106,26 @@ fn retry_queues(session: &mut Session<'_>, mut changed: Vec<QueueId>) {
     }
 }
 
-/// Tries the first of each. Of very many only those that go first in the order of jobs, and as many of the others as were
-/// not tried in vain just now.
-fn try_classes(session: &mut Session<'_>, classes: &[JobClassId], patience: Patience) {
+/// Tries the first job of each class. Of very many classes: those that lead in the order of jobs, and as many of the
+/// others whose back-off is over.
+fn try_classes(session: &mut Session<'_>, classes: &[JobClassId], limits: RetryLimits) {
     let mut first = classes.to_vec();
-    if classes.len() > patience.in_vain {
-        first = leading(session, classes, patience.in_vain);
-        let mut turns = patience.in_vain;
+    if classes.len() > limits.per_cycle {
+        first = first_classes(session, classes, limits.per_cycle);
+        let mut turns = limits.per_cycle;
         for id in classes {
-            let Some(until) = session.backlog.job_class(*id).map(|class| class.rests_until) else { continue };
+            let Some(until) = session.backlog.job_class(*id).map(|class| class.backoff_until) else {
+                continue;
+            };
             if first.binary_search(id).is_ok() {
                 continue;
             }
             let has_turn = until <= session.now && turns > 0;
             turns -= usize::from(has_turn);
-            if has_turn || !session.backlog.may_rest(*id) {
+            if has_turn || !session.backlog.may_back_off(*id) {
                 try_first(session, *id);
             } else {
-                session.backlog.rest_class(*id, until.max(session.now));
+                session.backlog.back_off_class(*id, until.max(session.now));
             }
         }
     }
@@ -125,17 +134,17 @@ fn try_classes(session: &mut Session<'_>, classes: &[JobClassId], patience: Pati
     }
 }
 
-/// So many of them whose first goes before those of the others, by id.
-fn leading(session: &mut Session<'_>, classes: &[JobClassId], count: usize) -> Vec<JobClassId> {
+/// The `count` classes whose first jobs lead in the order of jobs, by id.
+fn first_classes(session: &mut Session<'_>, classes: &[JobClassId], count: usize) -> Vec<JobClassId> {
     let firsts: Vec<_> = classes.iter().filter_map(|id| Some((first(session, *id)?, *id))).collect();
     let mut leading: Vec<JobClassId> =
-        ahead(session, firsts.into_iter(), count).into_iter().map(|(_, class)| class).collect();
+        first_in_order(session, firsts.into_iter(), count).into_iter().map(|(_, class)| class).collect();
     leading.sort_unstable();
     leading
 }
 
-/// So many of them whose jobs go before those of the others.
-fn ahead<T: Copy>(
+/// The `count` first entries in the order of jobs.
+fn first_in_order<T: Copy>(
     session: &Session<'_>,
     all: impl Iterator<Item = (JobId, T)>,
     count: usize,
@@ -147,79 +156,76 @@ fn ahead<T: Copy>(
     std::iter::from_fn(|| heap.pop(|a, b| session.job_order(a.0, b.0))).take(count).collect()
 }
 
-/// The first of a class.
+/// The first job of a class.
 fn first(session: &mut Session<'_>, id: JobClassId) -> Option<JobId> {
     session.backlog.follow(session.cluster);
     let mut members = std::mem::take(&mut session.backlog.job_class_mut(id)?.members);
-    let lives = |member| is_entry(&session.backlog, id, member);
-    let first = members.first(lives, |a, b| session.job_order(a.0, b.0));
+    let lives = |member| session.backlog.is_entry(id, member);
+    let first = members.first(lives, |a, b| session.job_order(a.job, b.job));
     session.backlog.job_class_mut(id)?.members = members;
-    first.map(|(job, _)| job)
+    first.map(|member| member.job)
 }
 
-/// Tries the first of a class.
+/// Tries the first job of a class.
 fn try_first(session: &mut Session<'_>, id: JobClassId) -> Option<JobId> {
     let job = first(session, id)?;
-    session.backlog.note_called(id);
-    session.backlog.call(job);
+    session.backlog.note_tried(id);
+    session.backlog.retry(job);
     session.backlog.set_first_of(job, id);
     session.backlog.refusals.clear(job);
     Some(job)
 }
 
-/// The job that is to be asked next, when one has got what it asked for.
+/// Tries the next job of the class that a served job was tried for. Returns the next job.
 pub(crate) fn try_next(session: &mut Session<'_>, job: JobId) -> Option<JobId> {
     let class = session.backlog.take_first_of(job)?;
     session.backlog.job_class_mut(class)?.tries = 0;
     try_first(session, class)
 }
 
-fn is_entry(backlog: &Backlog, class: JobClassId, (job, serial): Member) -> bool {
-    backlog.is_entry(class, job, serial)
-}
-
-/// The cycle ends: says of all jobs that were looked at where they are until the next one.
-pub(crate) fn settle(session: &mut Session<'_>, patience: Patience) {
+/// Moves all active jobs to their pools at the end of a cycle.
+pub(crate) fn end_cycle(session: &mut Session<'_>, limits: RetryLimits) {
     let active = session.active_jobs();
-    let (settled, waiting): (Vec<JobId>, Vec<JobId>) =
-        active.into_iter().partition(|job| session.backlog.is_settled(*job, &session.cluster.jobs[*job]));
+    let (settled, waiting): (Vec<JobId>, Vec<JobId>) = active
+        .into_iter()
+        .partition(|job| session.backlog.has_nothing_pending(*job, &session.cluster.jobs[*job]));
     for job in settled {
-        session.backlog.settle_job(job);
+        session.backlog.leave_pools(job);
     }
     for job in &waiting {
         if let Some(until) = session.cluster.awaits_group_until(*job, session.now) {
             session.backlog.retry_at(*job, until);
         }
     }
-    if waiting.len().saturating_add(session.backlog.unschedulable()) <= patience.few {
+    if waiting.len().saturating_add(session.backlog.unschedulable()) <= limits.all_up_to {
         session.backlog.retry_unschedulable(|_| true);
     } else {
-        requeue_all(session, waiting, patience);
+        requeue_all(session, waiting, limits);
     }
-    session.backlog.note_rooms(session.cluster);
+    session.backlog.end_cycle(session.cluster);
     session.backlog.tidy_active(session.cluster);
     debug_assert!(knows_queues(session), "a queue has another answer than its unschedulable jobs were given");
 }
 
-/// Whether what is known of queues with unschedulable jobs is so: else all of those would be tried in each cycle, or not when it
-/// changes.
+/// Whether the backlog's answers of queues are current. With a stale answer all jobs of the queue would be tried in
+/// each cycle, or none when the answer changes.
 fn knows_queues(session: &Session<'_>) -> bool {
     session.backlog.queues_with_unschedulable().all(|(queue, known)| session.queue_refuses(queue) == *known)
 }
 
-fn requeue_all(session: &mut Session<'_>, waiting: Vec<JobId>, patience: Patience) {
+fn requeue_all(session: &mut Session<'_>, waiting: Vec<JobId>, limits: RetryLimits) {
     let mut in_vain = Vec::new();
-    // Of so many that had no turn only those that go first are looked at in the next cycle.
-    let crowd = waiting.len() > patience.in_vain;
+    // Of many jobs that had no turn, only the first are active in the next cycle.
+    let crowd = waiting.len() > limits.per_cycle;
     for job in waiting {
         if let Some(requeue) = requeue(session, job, crowd) {
-            park(session, job, requeue, patience);
-        } else if may_be_off(session, job) {
+            add_unschedulable(session, job, requeue, limits);
+        } else if may_back_off_job(session, job) {
             in_vain.push(job);
         }
     }
-    if in_vain.len() > patience.in_vain {
-        let first = ahead(session, in_vain.iter().map(|job| (*job, ())), patience.in_vain);
+    if in_vain.len() > limits.per_cycle {
+        let first = first_in_order(session, in_vain.iter().map(|job| (*job, ())), limits.per_cycle);
         let first: rustc_hash::FxHashSet<JobId> = first.into_iter().map(|(job, ())| job).collect();
         in_vain.retain(|job| !first.contains(job));
         for job in in_vain {
@@ -228,15 +234,15 @@ fn requeue_all(session: &mut Session<'_>, waiting: Vec<JobId>, patience: Patienc
     }
 }
 
-/// Whether nothing and nobody depends on a job's being looked at in each cycle.
-fn may_be_off(session: &Session<'_>, id: JobId) -> bool {
+/// Whether a job may be left out of cycles: it has no nominated pods, had its turn, and holds up no other job.
+fn may_back_off_job(session: &Session<'_>, id: JobId) -> bool {
     let job = &session.cluster.jobs[id];
     (!job.has_places() || job.grows())
         && !session.backlog.is_deferred(id)
         && session.cluster.queues[job.queue].dequeue != Dequeue::Fifo
 }
 
-fn park(session: &mut Session<'_>, job: JobId, requeue: Requeue, patience: Patience) {
+fn add_unschedulable(session: &mut Session<'_>, job: JobId, requeue: Requeue, limits: RetryLimits) {
     let queue = requeue.key.queue();
     if !session.backlog.knows_blocked(queue) {
         let blocked = session.queue_refuses(queue);
@@ -246,35 +252,36 @@ fn park(session: &mut Session<'_>, job: JobId, requeue: Requeue, patience: Patie
     let first_of = session.backlog.row(job).first_of;
     let in_vain = first_of == Some(class);
     if let Some(left) = first_of.filter(|_| !in_vain) {
-        session.backlog.doubt_class(left);
+        session.backlog.try_each_cycle(left);
     }
     let denied = session.backlog.is_denied(job);
-    let flush = Time(session.now.0.saturating_add(patience.flush));
-    let serial = session.backlog.park(job, class, denied, requeue.until, flush);
-    session.cluster.watch_claims(job, serial);
+    let flush = Time(session.now.0.saturating_add(limits.flush_ms));
+    let serial = session.backlog.add_unschedulable(job, class, denied, requeue.until, flush);
+    let waiting = WaitingJob { job, serial };
+    session.cluster.watch_claims(waiting);
     if in_vain {
-        session.backlog.asked_in_vain(class, session.now);
+        session.backlog.note_failed_try(class, session.now);
     }
     let Some(it) = session.backlog.job_class_mut(class) else { return };
     let (mut members, live) = (std::mem::take(&mut it.members), it.live());
     if members.entries() > 2 * live + 16 {
-        members = without_strays(session, class, &members);
+        members = without_departed(session, class, &members);
     }
-    add(session, class, &mut members, (job, serial));
+    add(session, class, &mut members, waiting);
     if let Some(it) = session.backlog.job_class_mut(class) {
         it.members = members;
     }
 }
 
-fn without_strays(session: &Session<'_>, class: JobClassId, members: &Members) -> Members {
+fn without_departed(session: &Session<'_>, class: JobClassId, members: &Members) -> Members {
     let mut kept = Members::default();
-    for member in members.all().into_iter().filter(|member| is_entry(&session.backlog, class, *member)) {
+    for member in members.all().into_iter().filter(|member| session.backlog.is_entry(class, *member)) {
         add(session, class, &mut kept, member);
     }
     kept
 }
 
-fn add(session: &Session<'_>, class: JobClassId, members: &mut Members, member: Member) {
-    let lives = |member| is_entry(&session.backlog, class, member);
-    members.push(member, lives, |a, b| session.job_order(a.0, b.0));
+fn add(session: &Session<'_>, class: JobClassId, members: &mut Members, member: WaitingJob) {
+    let lives = |member| session.backlog.is_entry(class, member);
+    members.push(member, lives, |a, b| session.job_order(a.job, b.job));
 }

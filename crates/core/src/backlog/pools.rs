@@ -1,8 +1,8 @@
-//! The pools of the backlog: which jobs a cycle looks at, and where the others are.
+//! The pools of the backlog, by job.
 //!
-//! A job for which nothing is to be decided is in no pool: its status is written, and until something of the job changes, a
-//! cycle would decide the same. A job with a refusal that stands is *unschedulable*, in an equivalence class
-//! (`equivalence`), until something happens that may lift the refusal. A job that was tried in vain beside many others is in
+//! A job for which nothing is to be decided is in no pool: its status is written, and a cycle would change nothing
+//! until the job changes. A job with a refusal that stands is *unschedulable*, in an equivalence class (`equivalence`),
+//! until something happens that may lift the refusal. A job whose try failed while many others wait is in
 //! *backoff*. All other jobs are *active*.
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -13,7 +13,7 @@ use crate::reservation::Reservations;
 use phalanx_cluster::diagnosis::Refusal;
 use phalanx_cluster::event::{Phase, Time};
 use phalanx_cluster::id::{Id, JobId, QueueId};
-use phalanx_cluster::{Cluster, Job, JobChange, backoff};
+use phalanx_cluster::{Cluster, Job, JobChange, WaitingJob, backoff};
 
 /// The pool of a job.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -25,21 +25,21 @@ pub(super) enum Pool {
     Backoff,
 }
 
-/// What the backlog knows of a job.
+/// One job in the backlog.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Row {
-    pub(super) state: Pool,
-    /// Tells an entry in a heap from those that a job left behind.
+pub(super) struct JobRow {
+    pub(super) pool: Pool,
+    /// Tells the job's entry in a heap from its stale entries.
     pub(super) serial: u32,
-    /// The class whose first it was when it was tried, as long as the next was not called.
+    /// The class that the job was tried for as its first job, until the next job of the class is tried.
     pub(super) first_of: Option<JobClassId>,
-    /// How often it was looked at in vain.
+    /// Failed tries in a row.
     tries: u8,
-    /// When it is tried at the latest, as `timers` knows it.
+    /// The job's entry in `timers`.
     timer: Option<Time>,
-    /// It stands in `flush`.
-    listed: bool,
-    /// It was unschedulable because binds were refused.
+    /// The job has an entry in `flush`.
+    in_flush: bool,
+    /// The job is unschedulable because binds were refused.
     pub(super) denied: bool,
     /// A search for its places was left to the next cycle, in which the job goes first.
     placing_deferred: bool,
@@ -47,24 +47,24 @@ pub(super) struct Row {
     eviction_deferred: bool,
 }
 
-/// The jobs that wait, by pool, and what retries those that are not looked at in each cycle.
+/// All jobs by pool, and what moves them back to the active pool.
 #[derive(Debug, Default)]
 pub(crate) struct Backlog {
     /// By job id.
-    rows: Vec<Row>,
-    /// The jobs of the Cluster are known.
+    rows: Vec<JobRow>,
+    /// The jobs that the Cluster had at the start were taken in.
     follows: bool,
-    /// The jobs that are active, and some that are gone.
+    /// Active jobs. Stale entries, of jobs in another pool, are skipped.
     active: Vec<JobId>,
     pub(super) classes: JobClasses,
     /// Why jobs wait.
     pub(crate) refusals: Refusals,
     /// Which jobs keep nodes across cycles.
     pub(crate) reservations: Reservations,
-    off: BinaryHeap<Reverse<(Time, JobId, u32)>>,
+    backoff_jobs: BinaryHeap<Reverse<(Time, JobId, u32)>>,
     backoff_classes: BinaryHeap<Reverse<(Time, JobClassId)>>,
     timers: BinaryHeap<Reverse<(Time, JobId)>>,
-    /// When unschedulable jobs are tried whatever happened, in the order of these times.
+    /// When unschedulable jobs are tried whatever happened, in the order of time.
     flush: VecDeque<(Time, JobId)>,
     serial: u32,
     /// Queues that were added, changed or removed since the last cycle.
@@ -74,11 +74,11 @@ pub(crate) struct Backlog {
 /// How many jobs wait, by pool.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Pending {
-    /// No cycle has come to an end with them: new, changed, with places that are being freed, or cut short in a search.
+    /// New or changed jobs, jobs that wait for terminating pods, and jobs whose search was cut short.
     pub active: usize,
-    /// Left alone for some seconds: looked at in vain beside many others, or binds were refused.
+    /// Jobs that are not tried for some seconds: a try failed while many others wait, or binds were refused.
     pub backoff: usize,
-    /// Refused for reasons that stand until something happens. A few of them are looked at in each cycle all the same.
+    /// Jobs refused until an event lifts the refusal. A few of them are tried in each cycle all the same.
     pub unschedulable: usize,
 }
 
@@ -89,7 +89,7 @@ impl Backlog {
             let changes = cluster.take_changes();
             changes.gone.into_iter().for_each(|id| self.refusals.clear(id));
             self.changed_queues.extend(changes.queues);
-            cluster.jobs.ids().for_each(|id| self.wake(id));
+            cluster.jobs.ids().for_each(|id| self.make_active(id));
             return;
         }
         if !cluster.has_changes() {
@@ -101,123 +101,123 @@ impl Backlog {
             self.refusals.clear(id);
             self.reservations.remove(id);
             if let Some(row) = self.rows.get_mut(id.index()) {
-                *row = Row::default();
+                *row = JobRow::default();
             }
         }
         if changes.order {
             self.classes.unrank_all();
         }
-        self.rows.resize(cluster.jobs.bound().max(self.rows.len()), Row::default());
+        self.rows.resize(cluster.jobs.bound().max(self.rows.len()), JobRow::default());
         for (id, change) in changes.jobs {
-            let sleeps = change == JobChange::Minor && self.row(id).state == Pool::None;
+            let sleeps = change == JobChange::Minor && self.row(id).pool == Pool::None;
             if cluster.jobs.get(id).is_some() && !sleeps {
                 self.activate(id);
             }
         }
         self.changed_queues.extend(changes.queues);
-        changes.freed.into_iter().for_each(|node| self.classes.capacities.note(node));
-        self.wake_watchers(cluster);
+        changes.freed.into_iter().for_each(|node| self.classes.capacities.note_freed(node));
+        self.activate_watchers(cluster);
     }
 
-    /// Looks at all jobs anew in the next cycle.
-    pub(crate) fn begin_anew(&mut self) {
+    /// Makes all jobs active.
+    pub(crate) fn reset(&mut self) {
         let (refusals, reservations) =
             (std::mem::take(&mut self.refusals), std::mem::take(&mut self.reservations));
         *self = Self { refusals, reservations, ..Self::default() };
     }
 
-    /// Activates unschedulable jobs of which a volume or device claim changed.
-    fn wake_watchers(&mut self, cluster: &mut Cluster) {
-        for (job, serial) in cluster.take_watchers() {
+    /// Activates unschedulable jobs whose volume or device claim changed.
+    fn activate_watchers(&mut self, cluster: &mut Cluster) {
+        for WaitingJob { job, serial } in cluster.take_watchers() {
             let row = self.row(job);
-            if matches!(row.state, Pool::Unschedulable(_)) && row.serial == serial {
+            if matches!(row.pool, Pool::Unschedulable(_)) && row.serial == serial {
                 self.activate(job);
             }
         }
     }
 
-    pub(super) fn row(&self, id: JobId) -> Row {
+    pub(super) fn row(&self, id: JobId) -> JobRow {
         self.rows.get(id.index()).copied().unwrap_or_default()
     }
 
-    fn row_mut(&mut self, id: JobId) -> &mut Row {
+    fn row_mut(&mut self, id: JobId) -> &mut JobRow {
         if self.rows.len() <= id.index() {
-            self.rows.resize(id.index() + 1, Row::default());
+            self.rows.resize(id.index() + 1, JobRow::default());
         }
         &mut self.rows[id.index()]
     }
 
-    /// Activates a job that changed.
+    /// Activates a job that changed, and ends its back-off.
     pub(crate) fn activate(&mut self, id: JobId) {
-        if self.row(id).state != Pool::Active {
-            self.wake(id);
+        if self.row(id).pool != Pool::Active {
+            self.make_active(id);
             self.row_mut(id).tries = 0;
         }
     }
 
     fn leave_class(&mut self, id: JobId) {
         let row = self.row(id);
-        if let Pool::Unschedulable(class) = row.state {
+        if let Pool::Unschedulable(class) = row.pool {
             self.classes.leave(class, row.denied);
         }
     }
 
-    fn wake(&mut self, id: JobId) {
+    fn make_active(&mut self, id: JobId) {
         self.leave_class(id);
         let row = self.row_mut(id);
-        (row.state, row.first_of) = (Pool::Active, None);
+        (row.pool, row.first_of) = (Pool::Active, None);
         self.active.push(id);
     }
 
-    /// A serial number that no entry of a job has yet.
+    /// A serial number that no heap entry has.
     fn next_serial(&mut self) -> u32 {
         self.serial = self.serial.wrapping_add(1);
         self.serial
     }
 
-    /// Jobs that are active, by id.
+    /// Active jobs, by id.
     pub(crate) fn active_jobs(&self, cluster: &Cluster) -> Vec<JobId> {
         let mut jobs = self.active.clone();
-        jobs.retain(|id| cluster.jobs.get(*id).is_some() && self.row(*id).state == Pool::Active);
+        jobs.retain(|id| cluster.jobs.get(*id).is_some() && self.row(*id).pool == Pool::Active);
         jobs.sort_unstable();
         jobs.dedup();
         jobs
     }
 
-    /// Tries an unschedulable job: nothing of it changed, but its reason to wait may be gone.
-    pub(super) fn call(&mut self, id: JobId) {
-        self.wake(id);
+    /// Activates a job that did not change, since its refusal may be lifted.
+    pub(super) fn retry(&mut self, id: JobId) {
+        self.make_active(id);
     }
 
-    /// The class whose first a job was when it was tried.
+    /// Sets the class that a job is tried for.
     pub(super) fn set_first_of(&mut self, id: JobId, class: JobClassId) {
         self.row_mut(id).first_of = Some(class);
     }
 
-    /// Takes the class whose first a job was when it was tried.
+    /// Takes the class that a job was tried for.
     pub(super) fn take_first_of(&mut self, id: JobId) -> Option<JobClassId> {
         self.row_mut(id).first_of.take()
     }
 
-    /// Whether a job is asked for others that wait for the same.
-    pub(crate) fn is_called(&self, id: JobId) -> bool {
+    /// Whether a job is tried as the first job of a class.
+    pub(crate) fn is_first_of_class(&self, id: JobId) -> bool {
         self.row(id).first_of.is_some()
     }
 
-    /// Whether a job is the one that an entry in a class means.
-    pub(super) fn is_entry(&self, class: JobClassId, id: JobId, serial: u32) -> bool {
-        let row = self.row(id);
-        row.state == Pool::Unschedulable(class) && row.serial == serial
+    /// Whether a job's entry in a class is current.
+    pub(super) fn is_entry(&self, class: JobClassId, entry: WaitingJob) -> bool {
+        let row = self.row(entry.job);
+        row.pool == Pool::Unschedulable(class) && row.serial == entry.serial
     }
 
-    /// Takes a job out of all pools until something of the job changes.
-    pub(super) fn settle_job(&mut self, id: JobId) {
-        self.row_mut(id).state = Pool::None;
+    /// Takes a job out of all pools until it changes.
+    pub(super) fn leave_pools(&mut self, id: JobId) {
+        self.row_mut(id).pool = Pool::None;
     }
 
-    /// Puts a job into a class: `flush` is when it is tried in any case, `until` when its refusal may end by itself. Returns
-    /// the number by which its entry in the class is known.
-    pub(super) fn park(
+    /// Makes a job unschedulable, in a class. The job is tried at `flush` whatever happened; `until` is when its
+    /// refusal may end by itself. Returns the serial number of its entry in the class.
+    pub(super) fn add_unschedulable(
         &mut self,
         id: JobId,
         class: JobClassId,
@@ -229,17 +229,23 @@ impl Backlog {
         if until < Time::NEVER {
             self.retry_at(id, until);
         }
-        if !self.row(id).listed {
+        if !self.row(id).in_flush {
             self.flush.push_back((flush, id));
         }
         let row = self.row_mut(id);
-        *row =
-            Row { state: Pool::Unschedulable(class), serial, first_of: None, denied, listed: true, ..*row };
+        *row = JobRow {
+            pool: Pool::Unschedulable(class),
+            serial,
+            first_of: None,
+            denied,
+            in_flush: true,
+            ..*row
+        };
         self.classes.join(class, denied);
         serial
     }
 
-    /// A cycle is due at this time, and looks at the job.
+    /// Sets the time at which a job is tried at the latest.
     pub(crate) fn retry_at(&mut self, id: JobId, time: Time) {
         let row = self.row_mut(id);
         let time = row.timer.map_or(time, |known| known.min(time));
@@ -253,23 +259,26 @@ impl Backlog {
         let serial = self.next_serial();
         let row = self.row_mut(id);
         let tries = row.tries.saturating_add(1);
-        *row = Row { state: Pool::Backoff, serial, first_of: None, tries, ..*row };
-        self.off.push(Reverse((backoff(now, tries), id, serial)));
+        *row = JobRow { pool: Pool::Backoff, serial, first_of: None, tries, ..*row };
+        self.backoff_jobs.push(Reverse((backoff(now, tries), id, serial)));
     }
 
-    /// Puts a class into backoff: its first job was tried in vain.
+    /// Puts a class that is tried in each cycle into backoff.
     pub(super) fn back_off_class(&mut self, class: JobClassId, until: Time) {
+        self.classes.tried_each_cycle.remove(&class);
         self.backoff_classes.push(Reverse((until, class)));
     }
 
-    /// Tries those whose time has come; at most `flushed` of those that are tried in any case. Returns the classes whose turn
-    /// it is again.
+    /// Activates jobs whose time has come, at most `flushed` of those in `flush`. Returns the classes whose back-off is
+    /// over.
     pub(super) fn retry_due(&mut self, cluster: &Cluster, now: Time, flushed: usize) -> Vec<JobClassId> {
-        while let Some(Reverse((_, id, serial))) = self.off.peek().copied().filter(|it| it.0.0 <= now) {
-            self.off.pop();
+        while let Some(Reverse((_, id, serial))) =
+            self.backoff_jobs.peek().copied().filter(|it| it.0.0 <= now)
+        {
+            self.backoff_jobs.pop();
             let row = self.row(id);
-            if row.state == Pool::Backoff && row.serial == serial {
-                self.call(id);
+            if row.pool == Pool::Backoff && row.serial == serial {
+                self.retry(id);
             }
         }
         while let Some(Reverse((time, id))) = self.timers.peek().copied().filter(|it| it.0.0 <= now) {
@@ -282,7 +291,7 @@ impl Backlog {
         for _ in 0..flushed {
             let Some((_, id)) = self.flush.front().copied().filter(|(at, _)| *at <= now) else { break };
             self.flush.pop_front();
-            self.row_mut(id).listed = false;
+            self.row_mut(id).in_flush = false;
             self.retry_if_unschedulable(id);
         }
         let mut classes = Vec::new();
@@ -295,17 +304,17 @@ impl Backlog {
     }
 
     fn retry_if_unschedulable(&mut self, id: JobId) {
-        if matches!(self.row(id).state, Pool::Unschedulable(_)) {
-            self.call(id);
+        if matches!(self.row(id).pool, Pool::Unschedulable(_)) {
+            self.retry(id);
         }
     }
 
-    /// When somebody is to be tried though nothing happens.
+    /// When the next job is to be tried though nothing happens.
     pub(crate) fn next_retry(&self) -> Option<Time> {
-        let off = self.off.peek().map(|it| it.0.0);
+        let off = self.backoff_jobs.peek().map(|it| it.0.0);
         let class = self.backoff_classes.peek().map(|it| it.0.0);
         let timer = self.timers.peek().map(|it| it.0.0);
-        let passed_over = self.classes.indexes.wake();
+        let passed_over = self.classes.indexes.next_retry();
         off.into_iter().chain(class).chain(timer).chain(passed_over).min()
     }
 
@@ -314,7 +323,7 @@ impl Backlog {
         self.flush.front().map(|(time, _)| *time)
     }
 
-    /// Whether any job is active, when a cycle has ended.
+    /// Whether any job is active after a cycle.
     pub(crate) fn any_active(&self) -> bool {
         !self.active.is_empty()
     }
@@ -324,7 +333,7 @@ impl Backlog {
         let jobs = self.active_jobs(cluster);
         for id in &jobs {
             if let Some(class) = self.take_first_of(*id) {
-                self.doubt_class(class);
+                self.try_each_cycle(class);
             }
         }
         self.active = jobs;
@@ -344,13 +353,13 @@ impl Backlog {
         }
     }
 
-    /// Whether a job was left alone when a cycle looked at it last.
+    /// Whether a job was refused because its binds were refused.
     pub(super) fn is_denied(&self, id: JobId) -> bool {
         self.refusals.of(id).iter().any(|refusal| matches!(refusal, Refusal::BindDenied { .. }))
     }
 
-    /// Whether nothing is to be decided for a job until something of it changes.
-    pub(super) fn is_settled(&self, id: JobId, job: &Job) -> bool {
+    /// Whether nothing is to be decided for a job until it changes.
+    pub(super) fn has_nothing_pending(&self, id: JobId, job: &Job) -> bool {
         let to_admit = job.phase == Phase::Pending && job.exists;
         job.waiting() == 0 && !to_admit && !self.is_deferred(id) && self.refusals.of(id).is_empty()
     }
@@ -398,7 +407,7 @@ impl Backlog {
         let denied = self.classes.denied();
         let mut pending = Pending {
             unschedulable: self.unschedulable() - denied,
-            backoff: self.backoff_jobs().count() + denied,
+            backoff: self.jobs_in_backoff().count() + denied,
             ..Pending::default()
         };
         for id in self.active_jobs(cluster) {
@@ -417,26 +426,26 @@ impl Backlog {
         pending
     }
 
-    fn backoff_jobs(&self) -> impl Iterator<Item = JobId> {
-        self.off.iter().filter_map(|it| {
+    fn jobs_in_backoff(&self) -> impl Iterator<Item = JobId> {
+        self.backoff_jobs.iter().filter_map(|it| {
             let (_, id, serial) = it.0;
             let row = self.row(id);
-            (row.state == Pool::Backoff && row.serial == serial).then_some(id)
+            (row.pool == Pool::Backoff && row.serial == serial).then_some(id)
         })
     }
 
-    /// What is wrong with the pools, against the jobs of the Cluster; nothing while changes are to be followed.
+    /// Compares the pools with the jobs of the Cluster. Notes nothing while changes were not taken in.
     pub(crate) fn check(&self, cluster: &Cluster, note: &mut impl FnMut(bool, String)) {
         if !self.follows || cluster.has_changes() {
             return;
         }
         let rows = |id: JobId| self.row(id);
         for (id, job) in cluster.jobs.iter() {
-            let overslept = rows(id).state == Pool::None && !self.is_settled(id, job);
+            let overslept = rows(id).pool == Pool::None && !self.has_nothing_pending(id, job);
             note(!overslept, format!("job {} waits and is not looked at", job.key));
         }
         let unschedulable =
-            cluster.jobs.ids().map(rows).filter(|row| matches!(row.state, Pool::Unschedulable(_)));
+            cluster.jobs.ids().map(rows).filter(|row| matches!(row.pool, Pool::Unschedulable(_)));
         self.check_classes(&unschedulable.collect::<Vec<_>>(), note);
     }
 }

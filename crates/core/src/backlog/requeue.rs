@@ -1,15 +1,17 @@
-//! The class that a refused job joins, and its queueing hint.
+//! The equivalence class that a refused job joins, and its queueing hint.
 use std::sync::Arc;
 
-use super::equivalence::{Awaits, Holds, JobClassKey, QueueingHint, Run, ServedBy, Signature};
+use super::equivalence::{
+    Awaits, JobClassKey, JobSignature, PlacedMembers, QueueingHint, ServedBy, TaskDemand, TaskRun,
+};
 use crate::session::Session;
 use crate::unserved::EVICTING_ACTIONS;
 use phalanx_cluster::diagnosis::{NoEviction, Refusal, Unfit};
 use phalanx_cluster::event::{Dequeue, Phase, QueueGate, Time};
-use phalanx_cluster::id::{ClassId, JobId, TaskId, TermId};
+use phalanx_cluster::id::{JobId, TaskId, TermId};
 use phalanx_cluster::{Cluster, Job, Status};
 
-/// Where a job waits that has a refusal that stands.
+/// How an unschedulable job waits.
 pub(super) struct Requeue {
     pub(super) key: JobClassKey,
     pub(super) hint: QueueingHint,
@@ -23,8 +25,8 @@ impl Requeue {
     }
 }
 
-/// The class that a job joins; `None` when it has to be looked at in the next cycle, as those that had no turn have unless
-/// they are too many.
+/// How a refused job waits; `None` when it stays active. A job that had no turn in this cycle stays active, unless
+/// `crowd` says that there are too many of them.
 pub(super) fn requeue(session: &Session<'_>, id: JobId, crowd: bool) -> Option<Requeue> {
     let (job, refusals) = (&session.cluster.jobs[id], session.backlog.refusals.of(id));
     if (session.backlog.is_deferred(id) && !crowd) || refusals.is_empty() {
@@ -41,10 +43,10 @@ pub(super) fn requeue(session: &Session<'_>, id: JobId, crowd: bool) -> Option<R
     if !may_grow || waits_at_gate(session.cluster, job) {
         return None;
     }
-    // One that would only grow holds up nobody, whatever its queue.
+    // A job that has started does not hold up the jobs behind it in a FIFO queue.
     if session.cluster.queues[job.queue].dequeue == Dequeue::Fifo && !job.has_places() {
-        let stand = served_by(session.cluster, job, refusals)?;
-        return Some(Requeue::simple(JobClassKey::Behind(job.queue, stand), Awaits::Any, until));
+        let step = served_by(session.cluster, job, refusals)?;
+        return Some(Requeue::simple(JobClassKey::Behind(job.queue, step), Awaits::Any, until));
     }
     let pending = pending(session.cluster, job);
     if pending.is_empty() && job.has_places() {
@@ -58,41 +60,43 @@ pub(super) fn requeue(session: &Session<'_>, id: JobId, crowd: bool) -> Option<R
     };
     let signature = signature(session, id, &pending, evicts);
     let alike = signature.tasks.len() == 1;
-    let plain = alike && is_plain(session, job, &pending);
-    let demand = (alike && (plain || awaits < Awaits::Any)).then(|| demand(session, id, pending[0]));
+    let in_capacity_index = alike && needs_only_capacity(session, job, &pending);
+    let demand =
+        (alike && (in_capacity_index || awaits < Awaits::Any)).then(|| demand(session, id, pending[0]));
     let awaits = if demand.is_some() { awaits } else { Awaits::Any };
-    let seeks = pending.iter().any(|task| session.cluster.class_of(*task).carried.seeks());
-    let together = pending.first().and_then(|task| together(session.cluster, *task));
-    let hint = QueueingHint { awaits, demand, seeks, plain, evicts, together };
-    Some(Requeue { key: JobClassKey::Alike(Arc::new(signature)), hint, until })
+    let awaits_affinity = pending.iter().any(|task| session.cluster.class_of(*task).carried.seeks());
+    let self_affinity = pending.first().and_then(|task| self_affinity(session.cluster, *task));
+    let hint = QueueingHint { awaits, demand, awaits_affinity, in_capacity_index, evicts, self_affinity };
+    Some(Requeue { key: JobClassKey::Signature(Arc::new(signature)), hint, until })
 }
 
-/// Tasks that have no places.
+/// Pending tasks of a job.
 fn pending(cluster: &Cluster, job: &Job) -> Vec<TaskId> {
     job.tasks.iter().copied().filter(|task| cluster.tasks[*task].status == Status::Pending).collect()
 }
 
-/// By which term the first task of a job seeks such as itself.
-fn together(cluster: &Cluster, first: TaskId) -> Option<TermId> {
+/// The required affinity term of a task that matches the task itself.
+fn self_affinity(cluster: &Cluster, first: TaskId) -> Option<TermId> {
     let class = cluster.class_of(first);
     class.carried.affinity.iter().copied().find(|term| cluster.terms.means(*term, class))
 }
 
-/// What a job of alike tasks asks for: their class, and how many of them.
-fn demand(session: &Session<'_>, id: JobId, first: TaskId) -> (ClassId, u32) {
+/// What a job with tasks of one class needs: a gang that has not started `minMember` tasks, another job one.
+fn demand(session: &Session<'_>, id: JobId, first: TaskId) -> TaskDemand {
     let job = &session.cluster.jobs[id];
     let whole = !session.job_ready(id) && !session.job_pipelined(id);
-    (session.cluster.tasks[first].class, if whole { job.min_member.max(1) } else { 1 })
+    let class = session.cluster.tasks[first].class;
+    TaskDemand { class, count: if whole { job.min_member.max(1) } else { 1 } }
 }
 
-/// Whether no capacity would help: no action gets as far as to ask for any.
+/// Whether no capacity would help, since no action gets as far as to look for any.
 fn is_blocked(session: &Session<'_>, id: JobId) -> bool {
     let cluster = &*session.cluster;
     let job = &cluster.jobs[id];
     if job.phase == Phase::Pending && job.exists {
         return session.conf.has_action("enqueue") && session.queue_refuses(job.queue).is_err();
     }
-    // The phase becomes Unknown a cycle after the refusal.
+    // The phase becomes Unknown only a cycle after the refusal.
     let still_running = job.counts.of(Status::Running) > 0 && job.phase != Phase::Unknown;
     if still_running && !session.job_ready(id) {
         return false;
@@ -102,13 +106,14 @@ fn is_blocked(session: &Session<'_>, id: JobId) -> bool {
         && (!job.tasks.iter().any(schedulable) || session.job_blocked(id).is_err())
 }
 
-/// Whether a job has pods that may be let in by its queue: that is asked for all of them in each cycle.
+/// Whether a job has pods that wait for admission by the queue-admission gate, which each cycle decides for all pods.
 fn waits_at_gate(cluster: &Cluster, job: &Job) -> bool {
     job.phase != Phase::Pending
         && job.tasks.iter().any(|task| cluster.tasks[*task].queue_gate == QueueGate::Shut)
 }
 
-/// Where a job stands that waits for others in its queue and for nothing else, and whom a single action would serve.
+/// The step that a job waits for which waits only behind another job; `None` if it waits for anything else, or for two
+/// steps.
 fn served_by(cluster: &Cluster, job: &Job, refusals: &[Refusal]) -> Option<ServedBy> {
     let behind = |refusal: &Refusal| matches!(refusal, Refusal::Behind { .. });
     if !refusals.iter().all(behind) {
@@ -125,7 +130,7 @@ fn served_by(cluster: &Cluster, job: &Job, refusals: &[Refusal]) -> Option<Serve
     if all(false) { Some(ServedBy::Requests) } else { all(true).then_some(ServedBy::BestEffort) }
 }
 
-/// What may have a job admitted that was not.
+/// What may have a job admitted; `None` when that is not known.
 fn admission(refusals: &[Refusal]) -> Option<Awaits> {
     let known = |refusal: &Refusal| {
         use Refusal::{Enqueue, Gated, Promised, ResourceQuota};
@@ -135,14 +140,14 @@ fn admission(refusals: &[Refusal]) -> Option<Awaits> {
     (refusals.iter().all(known) && refusals.iter().any(asked)).then_some(Awaits::Any)
 }
 
-/// What may have a job placed that was refused.
+/// What may have a refused job placed.
 fn awaits(session: &Session<'_>, refusals: &[Refusal], pending: &[TaskId], evicts: bool) -> Awaits {
     let cluster = &*session.cluster;
-    let plain = |task: &TaskId| {
+    let asks_only_capacity = |task: &TaskId| {
         let (task, class) = (&cluster.tasks[*task], cluster.class_of(*task));
         class.pvcs.is_empty() && !task.gated && task.claims.is_none() && !class.carried.restricts()
     };
-    if !pending.iter().all(plain) || !refusals.iter().all(is_of_room) {
+    if !pending.iter().all(asks_only_capacity) || !refusals.iter().all(is_of_capacity) {
         return Awaits::Any;
     }
     let too_large =
@@ -150,26 +155,26 @@ fn awaits(session: &Session<'_>, refusals: &[Refusal], pending: &[TaskId], evict
     if refusals.iter().any(too_large) {
         return Awaits::Nodes;
     }
-    if evicts { Awaits::Any } else { Awaits::Room }
+    if evicts { Awaits::Any } else { Awaits::Capacity }
 }
 
-/// Whether somebody may be evicted for a job that waits.
+/// Whether tasks may be evicted for a job.
 fn may_evict(session: &Session<'_>, id: JobId, pending: &[TaskId]) -> bool {
-    let meek = pending.iter().all(|task| session.cluster.tasks[*task].never_preempts);
+    let never_preempts = pending.iter().all(|task| session.cluster.tasks[*task].never_preempts);
     let has_enough = || session.cluster.jobs[id].has_places() && !session.job_starving(id);
-    !meek && EVICTING_ACTIONS.iter().any(|action| session.conf.has_action(action)) && !has_enough()
+    !never_preempts && EVICTING_ACTIONS.iter().any(|action| session.conf.has_action(action)) && !has_enough()
 }
 
-/// Whether a job of alike tasks gets its places from the action allocate, or by evictions, or not at all: without any there
-/// has to be capacity for as many as it needs, whatever else it waits for.
-fn is_plain(session: &Session<'_>, job: &Job, pending: &[TaskId]) -> bool {
+/// Whether only allocate or evictions can place the tasks of a job: then it needs free capacity, or victims, whatever
+/// else it waits for.
+fn needs_only_capacity(session: &Session<'_>, job: &Job, pending: &[TaskId]) -> bool {
     let cluster = &*session.cluster;
     let served = |task: &TaskId| !cluster.tasks[*task].gated && !cluster.class_of(*task).best_effort;
     job.phase != Phase::Pending && pending.iter().all(served)
 }
 
-/// Whether nothing but capacity, or a node, would help.
-fn is_of_room(refusal: &Refusal) -> bool {
+/// Whether only capacity or nodes would lift a refusal.
+fn is_of_capacity(refusal: &Refusal) -> bool {
     match refusal {
         Refusal::Nodes { error, .. } => error.reasons.keys().all(is_of_node),
         Refusal::Partial { .. } | Refusal::Eviction { .. } => true,
@@ -177,8 +182,8 @@ fn is_of_room(refusal: &Refusal) -> bool {
     }
 }
 
-/// Whether a reason is about a node's capacity or attributes, not about what is elsewhere or else on the node: a port may be free
-/// again, say, though there is no more capacity than before.
+/// Whether a reason is about a node's capacity or attributes. Others may end without either: a host port is freed by a
+/// pod that requests nothing, say.
 fn is_of_node(reason: &Unfit) -> bool {
     use Unfit::{Insufficient, NodeAffinity, NotReady, Other, Reserved, Taint, TooManyPods, Unschedulable};
     matches!(
@@ -194,16 +199,16 @@ fn is_of_node(reason: &Unfit) -> bool {
     )
 }
 
-fn signature(session: &Session<'_>, id: JobId, pending: &[TaskId], evicts: bool) -> Signature {
+fn signature(session: &Session<'_>, id: JobId, pending: &[TaskId], evicts: bool) -> JobSignature {
     let cluster = &*session.cluster;
     let job = &cluster.jobs[id];
-    let holds = || Holds {
+    let placed = || PlacedMembers {
         allocated: job.allocated.clone(),
         counts: job.counts,
         of_roles: job.roles.iter().map(|role| role.counts).collect(),
-        alone: evicts.then_some(id),
+        only: evicts.then_some(id),
     };
-    Signature {
+    JobSignature {
         queue: job.queue,
         namespace: job.key.namespace.clone(),
         kind: job.kind,
@@ -217,14 +222,14 @@ fn signature(session: &Session<'_>, id: JobId, pending: &[TaskId], evicts: bool)
         preemptable: job.preemptable,
         annotations: job.annotations.clone(),
         tasks: runs(session, pending),
-        holds: job.has_places().then(holds),
+        placed: job.has_places().then(placed),
     }
 }
 
-fn runs(session: &Session<'_>, pending: &[TaskId]) -> Vec<Run> {
+fn runs(session: &Session<'_>, pending: &[TaskId]) -> Vec<TaskRun> {
     let run = |id: &TaskId| {
         let task = &session.cluster.tasks[*id];
-        Run {
+        TaskRun {
             asks: session.cluster.asks_of(*id),
             devices: session.cluster.devices_of(*id),
             gated: task.gated,
@@ -245,10 +250,11 @@ fn runs(session: &Session<'_>, pending: &[TaskId]) -> Vec<Run> {
     joined(tasks.iter().map(run))
 }
 
-fn joined(runs: impl Iterator<Item = Run>) -> Vec<Run> {
-    let mut list: Vec<Run> = Vec::new();
+/// Joins neighbours that are equal.
+fn joined(runs: impl Iterator<Item = TaskRun>) -> Vec<TaskRun> {
+    let mut list: Vec<TaskRun> = Vec::new();
     for run in runs {
-        match list.last_mut().filter(|last| Run { count: 1, ..(**last).clone() } == run) {
+        match list.last_mut().filter(|last| TaskRun { count: 1, ..(**last).clone() } == run) {
             Some(last) => last.count += 1,
             None => list.push(run),
         }

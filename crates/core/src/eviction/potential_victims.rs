@@ -44,13 +44,13 @@ pub(super) struct Victim {
 }
 
 /// Members of a job that go one after the other.
-struct Part {
+struct VictimGroup {
     job: JobId,
     loss: Loss,
     victims: Vec<Victim>,
 }
 
-impl Part {
+impl VictimGroup {
     /// How many pods are of no use when one of these is gone.
     fn hurt(&self) -> usize {
         if self.loss == Loss::Whole { self.victims.len() } else { 0 }
@@ -59,7 +59,7 @@ impl Part {
 
 /// For whom there is an order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Asker {
+enum VictimOrderKey {
     /// One of a queue.
     Queue(QueueId),
     /// One of a queue, of this importance.
@@ -71,7 +71,7 @@ enum Asker {
 /// All victims of an action.
 pub(super) struct PotentialVictims {
     mode: EvictionMode,
-    orders: FxHashMap<Asker, Rc<[Victim]>>,
+    orders: FxHashMap<VictimOrderKey, Rc<[Victim]>>,
 }
 
 impl PotentialVictims {
@@ -90,9 +90,11 @@ impl PotentialVictims {
     ) -> Rc<[Victim]> {
         let job = &session.cluster.jobs[preemptor.job];
         let asker = match mode {
-            EvictionMode::WithinJob => Asker::Job(preemptor.job),
-            EvictionMode::Preempt | EvictionMode::GangPreempt => Asker::Rank(job.queue, job.priority),
-            EvictionMode::Reclaim | EvictionMode::GangReclaim => Asker::Queue(job.queue),
+            EvictionMode::WithinJob => VictimOrderKey::Job(preemptor.job),
+            EvictionMode::Preempt | EvictionMode::GangPreempt => {
+                VictimOrderKey::Rank(job.queue, job.priority)
+            }
+            EvictionMode::Reclaim | EvictionMode::GangReclaim => VictimOrderKey::Queue(job.queue),
         };
         if let Some(order) = self.orders.get(&asker) {
             return order.clone();
@@ -123,12 +125,12 @@ impl PotentialVictims {
     fn sorted(&self, session: &Session<'_>, preemptor: &Preemptor, mode: EvictionMode) -> Vec<Victim> {
         let by = session.cluster.jobs[preemptor.job].queue;
         let jobs = givers(session, preemptor, mode, true);
-        let mut parts: Vec<Part> = jobs.into_iter().flat_map(|job| self.parts(session, job)).collect();
+        let mut parts: Vec<VictimGroup> = jobs.into_iter().flat_map(|job| self.parts(session, job)).collect();
         parts.sort_by(|a, b| compare(session, self.mode, by, a, b));
         parts.into_iter().flat_map(|part| part.victims).collect()
     }
 
-    fn parts(&self, session: &Session<'_>, id: JobId) -> Vec<Part> {
+    fn parts(&self, session: &Session<'_>, id: JobId) -> Vec<VictimGroup> {
         let cluster = &*session.cluster;
         let job = &cluster.jobs[id];
         let mut members: Vec<TaskId> =
@@ -136,7 +138,7 @@ impl PotentialVictims {
         members.sort_by(|a, b| session.task_order(*b, *a));
         let mut spare = GangSurplus::of(job);
         let broken = job.is_broken();
-        let mut parts: Vec<Part> = Vec::new();
+        let mut parts: Vec<VictimGroup> = Vec::new();
         for task in members {
             let it = &cluster.tasks[task];
             let Some(node) = it.node else { continue };
@@ -148,7 +150,7 @@ impl PotentialVictims {
             let victim = Victim { task, job: id, node, status: it.status, loss };
             match parts.iter_mut().find(|part| part.loss == loss) {
                 Some(part) => part.victims.push(victim),
-                None => parts.push(Part { job: id, loss, victims: vec![victim] }),
+                None => parts.push(VictimGroup { job: id, loss, victims: vec![victim] }),
             }
         }
         for part in parts.iter_mut().filter(|part| part.loss != Loss::Surplus) {
@@ -210,7 +212,13 @@ pub(crate) fn note_refusals(session: &mut Session<'_>) {
     }
 }
 
-fn compare(session: &Session<'_>, mode: EvictionMode, by: QueueId, a: &Part, b: &Part) -> Ordering {
+fn compare(
+    session: &Session<'_>,
+    mode: EvictionMode,
+    by: QueueId,
+    a: &VictimGroup,
+    b: &VictimGroup,
+) -> Ordering {
     let (one, other) = (&session.cluster.jobs[a.job], &session.cluster.jobs[b.job]);
     let queues = match mode.kind() {
         EvictionKind::Reclaim if one.queue != other.queue => {
@@ -219,7 +227,7 @@ fn compare(session: &Session<'_>, mode: EvictionMode, by: QueueId, a: &Part, b: 
         _ => Ordering::Equal,
     };
     // The actions of gangs take what nobody needs before they look at who is who.
-    let spare = |part: &Part| mode.of_gangs() && part.loss != Loss::Surplus;
+    let spare = |part: &VictimGroup| mode.of_gangs() && part.loss != Loss::Surplus;
     spare(a)
         .cmp(&spare(b))
         .then(queues)

@@ -30,7 +30,7 @@ pub(super) fn of(
 ) -> Protected {
     let by = session.cluster.jobs[preemptor.job].queue;
     preemptor.as_if_whole(session, |session| {
-        let mut search = Search {
+        let mut search = ProtectionSearch {
             session,
             preemptor,
             mode,
@@ -111,7 +111,7 @@ impl Gangs {
     }
 }
 
-struct Search<'a, 'w> {
+struct ProtectionSearch<'a, 'w> {
     session: &'a Session<'w>,
     preemptor: &'a Preemptor,
     mode: EvictionMode,
@@ -122,7 +122,7 @@ struct Search<'a, 'w> {
     may_break: bool,
     protected: ProtectedJobs,
     /// What plugins said about pods of a job and class.
-    asked: FxHashMap<(Option<JobId>, ClassId), Option<Kept>>,
+    asked: FxHashMap<(Option<JobId>, ClassId), Option<KeptBy>>,
     /// Those that their gangs need, by the field that says so.
     gangs: BTreeMap<&'static str, Gangs>,
     /// Those that may go together, if that is known.
@@ -133,14 +133,14 @@ struct Search<'a, 'w> {
 
 /// What plugins say that do not let a pod go.
 #[derive(Clone)]
-enum Kept {
+enum KeptBy {
     /// Its gang needs it.
     Gang,
     /// Their words.
     Otherwise(Arc<str>),
 }
 
-impl Search<'_, '_> {
+impl ProtectionSearch<'_, '_> {
     fn shelter(&mut self, task: TaskId) -> Option<Protection> {
         let cluster = &*self.session.cluster;
         let job = cluster.tasks[task].job?;
@@ -193,8 +193,8 @@ impl Search<'_, '_> {
             return Some(self.by_priority());
         }
         match kept {
-            Some(Kept::Otherwise(what)) => return Some(Protection::Kept(what)),
-            Some(Kept::Gang) => return self.by_gang(job, task.role),
+            Some(KeptBy::Otherwise(what)) => return Some(Protection::Kept(what)),
+            Some(KeptBy::Gang) => return self.by_gang(job, task.role),
             None => {}
         }
         if keeps_reservation(self.session, self.preemptor.job, job) {
@@ -271,7 +271,7 @@ impl Search<'_, '_> {
     }
 
     /// Why plugins do not let a pod go, even if nobody else had to.
-    fn kept(&mut self, id: TaskId) -> Option<Kept> {
+    fn kept(&mut self, id: TaskId) -> Option<KeptBy> {
         let (session, preemptor, mode) = (self.session, self.preemptor, self.mode);
         if asks_others(session) {
             return None;
@@ -283,7 +283,7 @@ impl Search<'_, '_> {
 }
 
 /// The same: by the first plugin that does not, those that guard queues before others.
-fn kept(session: &Session<'_>, (by, id): (TaskId, TaskId), mode: EvictionMode) -> Option<Kept> {
+fn kept(session: &Session<'_>, (by, id): (TaskId, TaskId), mode: EvictionMode) -> Option<KeptBy> {
     let cluster = &*session.cluster;
     let ask = |plugin: &dyn Plugin, of: &[TaskId]| mode.ask(plugin, cluster, by, of);
     if session.tiers.any_victims(mode.flag(), &[id], ask) {
@@ -293,9 +293,9 @@ fn kept(session: &Session<'_>, (by, id): (TaskId, TaskId), mode: EvictionMode) -
     let mut refusing = session.tiers.with(mode.flag()).filter(refuses).collect::<Vec<_>>();
     refusing.sort_by_key(|plugin| plugin.queue_guard().is_none());
     Some(match refusing.first() {
-        Some(plugin) if plugin.keeps_gangs() => Kept::Gang,
-        Some(plugin) => Kept::Otherwise(plugin.keep_reason(cluster, by, id)),
-        None => Kept::Otherwise("that no plugin lets go for it".into()),
+        Some(plugin) if plugin.keeps_gangs() => KeptBy::Gang,
+        Some(plugin) => KeptBy::Otherwise(plugin.keep_reason(cluster, by, id)),
+        None => KeptBy::Otherwise("that no plugin lets go for it".into()),
     })
 }
 

@@ -1,6 +1,6 @@
 //! Binds that the API server refuses: tried again after a while, and in nobody's way meanwhile.
 use phalanx_cluster::event::{BindFailure, BindFault, Dequeue, Event, PodGroupInfo, QueueInfo};
-use phalanx_core::Patience;
+use phalanx_core::RetryLimits;
 use phalanx_core::decision::Decision;
 
 use phalanx_framework::testing::{group, member, node, pod, queue};
@@ -33,11 +33,13 @@ fn tries(test: &mut TestCluster, refused: &str, seconds: usize) -> Vec<usize> {
 
 /// In all places where a job can wait: looked at in each cycle, or parked.
 fn clusters() -> impl Iterator<Item = TestCluster> {
-    [Patience::none(), Patience { few: 0, ..Patience::default() }].into_iter().map(|patience| {
-        let mut test = TestCluster::new();
-        test.set_patience(patience);
-        test
-    })
+    [RetryLimits::unlimited(), RetryLimits { all_up_to: 0, ..RetryLimits::default() }].into_iter().map(
+        |patience| {
+            let mut test = TestCluster::new();
+            test.set_retry_limits(patience);
+            test
+        },
+    )
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Events that say what the scheduler wrote itself.
 use phalanx_cluster::event::{Event, PodGroupInfo, PodInfo, Time};
 use phalanx_core::decision::Decision;
-use phalanx_core::{Patience, Scheduler};
+use phalanx_core::{RetryLimits, Scheduler};
 use phalanx_framework::conf::{Conf, PluginConf, Tier};
 use phalanx_framework::testing::{cluster_of, group, job_of, member, node};
 
@@ -18,7 +18,7 @@ fn an_echo_of_what_was_written_wakes_nobody() {
         ..Conf::default()
     };
     let mut scheduler = Scheduler::new(conf, 0);
-    scheduler.set_patience(Patience { few: 0, ..Patience::default() });
+    scheduler.set_retry_limits(RetryLimits { all_up_to: 0, ..RetryLimits::default() });
     let decisions = scheduler.run(&mut cluster, Time(0)).decisions;
     assert_eq!(scheduler.active_jobs(&mut cluster), [], "parked");
     let status = decisions.iter().find_map(|decision| match decision {

@@ -1,7 +1,7 @@
 //! Pods without a PodGroup beside a controller that puts them into one, as Volcano's does.
 use phalanx_cluster::GroupWait;
 use phalanx_cluster::event::{Dequeue, PodGroupInfo, PodInfo, QueueInfo, Time};
-use phalanx_core::Patience;
+use phalanx_core::RetryLimits;
 use phalanx_core::decision::Decision;
 
 use phalanx_framework::testing::{group, member, node, pod, queue};
@@ -23,11 +23,13 @@ fn plain(name: &str, created: i64) -> PodInfo {
 
 /// In all places where a pod can wait: looked at in each cycle, or parked.
 fn clusters(wait: GroupWait) -> impl Iterator<Item = TestCluster> {
-    [Patience::none(), Patience { few: 0, ..Patience::default() }].into_iter().map(move |patience| {
-        let mut test = TestCluster::awaiting(wait);
-        test.set_patience(patience);
-        test
-    })
+    [RetryLimits::unlimited(), RetryLimits { all_up_to: 0, ..RetryLimits::default() }].into_iter().map(
+        move |patience| {
+            let mut test = TestCluster::awaiting(wait);
+            test.set_retry_limits(patience);
+            test
+        },
+    )
 }
 
 #[test]

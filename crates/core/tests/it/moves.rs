@@ -1,6 +1,6 @@
 //! Pods that are moved (`shuffle`), and the places that are kept for those that come in their stead.
 use phalanx_cluster::event::{Event, Measure, NodeInfo, NodeUsage, PodGroupInfo, PodInfo, QueueInfo, Time};
-use phalanx_core::Patience;
+use phalanx_core::RetryLimits;
 use phalanx_framework::conf::{ActionConf, Conf, PluginConf, Tier, Value};
 
 use phalanx_framework::testing::{args, group, leaving, member, node, pod, queue, resources, running};
@@ -91,7 +91,7 @@ fn a_successor_may_come_before_the_pod_is_gone() {
 fn a_place_is_kept_for_a_time_only() {
     let mut test = moved();
     // Who waits for it sleeps meanwhile.
-    test.set_patience(Patience { few: 0, in_vain: usize::MAX, ..Patience::default() });
+    test.set_retry_limits(RetryLimits { all_up_to: 0, per_cycle: usize::MAX, ..RetryLimits::default() });
     test.gone("web-0");
     // Three seconds from when the cycle sees that it is gone.
     let bound: Vec<usize> = (0..5).map(|_| test.run().bound.len()).collect();

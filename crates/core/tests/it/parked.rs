@@ -7,7 +7,7 @@ use phalanx_cluster::event::{
 };
 use phalanx_cluster::{Cluster, Status};
 use phalanx_core::report::GroupReport;
-use phalanx_core::{Patience, Scheduler};
+use phalanx_core::{RetryLimits, Scheduler};
 use phalanx_framework::conf::Conf;
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseResult;
@@ -18,8 +18,14 @@ use phalanx_testkit::settings::{Named, confs, setting};
 use phalanx_testkit::{Cycle, TestCluster, cases, helm};
 
 /// Everybody who can be is parked, and nobody is called but for what happened.
-pub(crate) fn patient() -> Patience {
-    Patience { few: 0, in_vain: usize::MAX, searched: usize::MAX, flush: i64::MAX, flushed: 0 }
+pub(crate) fn patient() -> RetryLimits {
+    RetryLimits {
+        all_up_to: 0,
+        per_cycle: usize::MAX,
+        evicting_per_cycle: usize::MAX,
+        flush_ms: i64::MAX,
+        flushed_per_cycle: 0,
+    }
 }
 
 /// What cycles decide but for words: who goes where, who has to go, and which phase each PodGroup is in.
@@ -56,9 +62,9 @@ pub(crate) struct Pair {
 
 impl Pair {
     pub(crate) fn new(mut patient_one: TestCluster, conf: &Conf) -> Self {
-        patient_one.set_patience(patient());
+        patient_one.set_retry_limits(patient());
         let mut thorough = Scheduler::new(conf.clone(), 7);
-        thorough.set_patience(Patience::none());
+        thorough.set_retry_limits(RetryLimits::unlimited());
         Self { patient: patient_one, thorough, held: BTreeMap::new() }
     }
 
@@ -385,7 +391,7 @@ fn compare_backlog(backlog: &Backlog, confs: [&Named; 2]) -> TestCaseResult {
 /// A full node, and gangs of which each asks for another amount; only the last is small enough for what becomes free.
 fn unlike_gangs(count: u32) -> TestCluster {
     let mut test = TestCluster::new();
-    test.set_patience(Patience { few: 0, in_vain: 3, ..Patience::default() });
+    test.set_retry_limits(RetryLimits { all_up_to: 0, per_cycle: 3, ..RetryLimits::default() });
     test.nodes(2, "cpu=8 memory=100Gi pods=100").gang(group("runs", 1), 16, "cpu=1");
     test.run();
     for at in 0..count {
@@ -416,7 +422,7 @@ fn what_nothing_is_known_of_is_left_alone_for_a_while() {
     // What the measured use of nodes allows is not known beforehand.
     let conf = confs().into_iter().find(|conf| conf.name == "usage").expect("one with the plugin usage");
     let mut test = TestCluster::with(conf.conf);
-    test.set_patience(Patience { few: 0, in_vain: 3, ..Patience::default() });
+    test.set_retry_limits(RetryLimits { all_up_to: 0, per_cycle: 3, ..RetryLimits::default() });
     for at in 0..8 {
         test.add(PodInfo { group: None, created: Time(at), ..member(&format!("s{at}"), 0, "") });
     }
@@ -430,7 +436,7 @@ fn what_nothing_is_known_of_is_left_alone_for_a_while() {
 #[test]
 fn a_parked_job_is_looked_at_in_the_end() {
     let mut test = TestCluster::new();
-    test.set_patience(Patience { few: 0, flush: 3000, ..Patience::default() });
+    test.set_retry_limits(RetryLimits { all_up_to: 0, flush_ms: 3000, ..RetryLimits::default() });
     test.nodes(1, "cpu=4 pods=10").gang(group("large", 1), 1, "cpu=9");
     test.run();
     let before = test.reasons("large");

@@ -7,7 +7,7 @@ use phalanx_cluster::event::{
     QueueInfo, QueueState, Time,
 };
 use phalanx_cluster::label::Selector;
-use phalanx_core::Patience;
+use phalanx_core::RetryLimits;
 use phalanx_framework::conf::{Conf, PluginConf};
 
 use crate::parked::patient;
@@ -29,10 +29,14 @@ fn tree() -> Conf {
 }
 
 /// Where pods are bound to in the end, the same whether jobs are parked or not.
-fn ends_alike(conf: &Conf, patience: Patience, run: impl Fn(&mut TestCluster)) -> BTreeMap<String, String> {
-    let end = |patience: Patience| {
+fn ends_alike(
+    conf: &Conf,
+    patience: RetryLimits,
+    run: impl Fn(&mut TestCluster),
+) -> BTreeMap<String, String> {
+    let end = |patience: RetryLimits| {
         let mut test = TestCluster::with(conf.clone());
-        test.set_patience(patience);
+        test.set_retry_limits(patience);
         run(&mut test);
         let nodes = test.pod_names().into_iter().filter_map(|pod| {
             let node = test.pod(&pod).node?.to_string();
@@ -40,7 +44,7 @@ fn ends_alike(conf: &Conf, patience: Patience, run: impl Fn(&mut TestCluster)) -
         });
         nodes.collect::<BTreeMap<_, _>>()
     };
-    let (parked, all) = (end(patience), end(Patience::none()));
+    let (parked, all) = (end(patience), end(RetryLimits::unlimited()));
     assert_eq!(parked, all);
     all
 }
@@ -92,7 +96,7 @@ fn closes_and_opens(test: &mut TestCluster, top: &str, gangs: usize) {
 #[test]
 fn a_parent_that_opens_again_wakes_those_below_it() {
     for (top, conf) in [("top", tree()), ("root", tree()), ("root", helm())] {
-        let many = ends_alike(&conf, Patience::default(), |it| closes_and_opens(it, top, 160));
+        let many = ends_alike(&conf, RetryLimits::default(), |it| closes_and_opens(it, top, 160));
         assert_eq!(many.len(), 160, "{top}");
         assert_eq!(ends_alike(&conf, patient(), |it| closes_and_opens(it, top, 1)).len(), 1, "{top}");
     }
@@ -182,9 +186,9 @@ fn a_port_or_a_disk_may_be_free_without_more_room() {
 }
 
 /// A gang of two that lost a member, which keeps the rest of its node, and a pod that would fit there.
-fn gathers(patience: Patience) -> TestCluster {
+fn gathers(patience: RetryLimits) -> TestCluster {
     let mut test = TestCluster::new();
-    test.set_patience(patience);
+    test.set_retry_limits(patience);
     test.nodes(1, "cpu=4 memory=8Gi pods=10").add(group("b", 2));
     for at in 0..2 {
         test.add(running(member("b", at, "cpu=2"), "n0"));
@@ -197,7 +201,9 @@ fn gathers(patience: Patience) -> TestCluster {
 
 #[test]
 fn the_end_of_a_time_in_which_room_is_gathered_is_told() {
-    for patience in [Patience::default(), Patience { flush: i64::MAX, ..Patience::default() }, patient()] {
+    for patience in
+        [RetryLimits::default(), RetryLimits { flush_ms: i64::MAX, ..RetryLimits::default() }, patient()]
+    {
         let mut test = gathers(patience);
         let begin = Time(test.now.0 + 1000);
         assert_eq!(followed(&mut test, "s"), Time(begin.0 + 600_000), "ten minutes later");
@@ -310,7 +316,7 @@ fn would_grow(test: &mut TestCluster, name: &str, created: i64, holds: &str, wan
 #[test]
 fn gangs_that_run_and_would_grow_are_parked() {
     let mut test = TestCluster::new();
-    test.set_patience(Patience { few: 0, in_vain: 1, ..patient() });
+    test.set_retry_limits(RetryLimits { all_up_to: 0, per_cycle: 1, ..patient() });
     test.nodes(1, "cpu=21 pods=100").add(running(pod("f", "cpu=1"), "n0"));
     for at in 0..20 {
         would_grow(&mut test, &format!("g{at}"), 20 - at, "cpu=1", "cpu=1");
@@ -328,9 +334,9 @@ fn gangs_that_run_and_would_grow_are_parked() {
 
 #[test]
 fn gangs_that_would_grow_in_a_strict_queue_wait_for_those_ahead_and_no_longer() {
-    for patience in [Patience { few: 0, in_vain: 1, ..patient() }, Patience::none()] {
+    for patience in [RetryLimits { all_up_to: 0, per_cycle: 1, ..patient() }, RetryLimits::unlimited()] {
         let mut test = TestCluster::new();
-        test.set_patience(patience);
+        test.set_retry_limits(patience);
         test.add(QueueInfo { dequeue: Dequeue::Fifo, ..queue("default", 1) });
         test.nodes(1, "cpu=21 pods=100").add(running(pod("f", "cpu=1"), "n0"));
         for at in 0..20 {

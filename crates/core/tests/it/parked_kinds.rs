@@ -9,7 +9,7 @@ use phalanx_cluster::event::{
     StorageClassInfo, Time, VolumeInfo,
 };
 use phalanx_cluster::label::Selector;
-use phalanx_core::Patience;
+use phalanx_core::RetryLimits;
 use phalanx_core::decision::Decision;
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseResult;
@@ -494,7 +494,7 @@ fn waiting(node: Option<NodeInfo>, likes: &[Like]) -> TestCluster {
         then: Vec::new(),
     };
     let mut test = backlog.test(&confs()[0]);
-    test.set_patience(patient());
+    test.set_retry_limits(patient());
     if let Some(node) = node {
         test.add(node);
     }
@@ -528,7 +528,7 @@ fn jobs_that_differ_in_the_names_of_their_claims_wait_for_the_same() {
     ] {
         let likes = vec![plain(kind, "a"); 20];
         let mut test = waiting(None, &likes);
-        test.set_patience(Patience { few: 0, in_vain: 1, ..patient() });
+        test.set_retry_limits(RetryLimits { all_up_to: 0, per_cycle: 1, ..patient() });
         test.cycle();
         test.cycle();
         let pending = test.pending();

@@ -1,7 +1,7 @@
 //! Where jobs wait, and what calls those that are not looked at.
 use phalanx_cluster::event::{PodGroupInfo, PodInfo, PodPhase, Time};
 use phalanx_core::decision::Decision;
-use phalanx_core::{Patience, Pending};
+use phalanx_core::{Pending, RetryLimits};
 use phalanx_framework::conf::{ActionConf, Position, Value};
 
 use crate::parked::patient;
@@ -18,9 +18,9 @@ fn created(name: &str, min_member: u32, at: i64) -> PodGroupInfo {
 
 #[test]
 fn a_gang_is_active_until_it_was_refused_and_again_when_it_changes() {
-    for patience in [Patience::default(), patient()] {
+    for patience in [RetryLimits::default(), patient()] {
         let mut test = TestCluster::new();
-        test.set_patience(patience);
+        test.set_retry_limits(patience);
         test.nodes(1, "cpu=2 pods=10").gang(group("large", 2), 2, "cpu=2");
         assert_eq!(test.pending(), pending(1, 0, 0), "nobody has looked at it");
         test.run();
@@ -48,7 +48,7 @@ fn whoever_a_search_had_no_steps_left_for_is_active() {
 #[test]
 fn what_was_reserved_for_a_gang_that_can_not_be_whole_any_more_is_had_by_one_that_waits() {
     let mut test = TestCluster::new();
-    test.set_patience(patient());
+    test.set_retry_limits(patient());
     test.nodes(1, "cpu=2 pods=10").gang(group("runs", 1), 2, "cpu=1");
     test.run();
     for pod in ["runs-0", "runs-1"] {
@@ -76,9 +76,9 @@ fn what_was_reserved_for_a_gang_that_can_not_be_whole_any_more_is_had_by_one_tha
 /// A gang of high priority that needs what has become free and what is reserved for one of low priority.
 #[test]
 fn room_that_is_reserved_for_lesser_gangs_counts_for_those_that_go_first() {
-    for patience in [Patience::none(), patient()] {
+    for patience in [RetryLimits::unlimited(), patient()] {
         let mut test = TestCluster::new();
-        test.set_patience(patience);
+        test.set_retry_limits(patience);
         test.add(phalanx_cluster::event::Event::PriorityClass {
             name: "high".into(),
             value: 10,
@@ -106,7 +106,12 @@ fn room_that_is_reserved_for_lesser_gangs_counts_for_those_that_go_first() {
 #[test]
 fn a_flush_looks_at_those_who_wait_the_longest_and_at_no_more_than_it_may() {
     let mut test = TestCluster::new();
-    test.set_patience(Patience { few: 0, flush: 5_000, flushed: 2, ..Patience::default() });
+    test.set_retry_limits(RetryLimits {
+        all_up_to: 0,
+        flush_ms: 5_000,
+        flushed_per_cycle: 2,
+        ..RetryLimits::default()
+    });
     test.nodes(1, "cpu=1 pods=10");
     for at in 0..5 {
         test.gang(created(&format!("g{at}"), 1, at), 1, "cpu=9");

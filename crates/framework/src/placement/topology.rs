@@ -8,7 +8,7 @@ use super::buckets::NodeBuckets;
 use super::rating::{AttributeVerdict, in_millionths};
 use crate::plugin::NodeRules;
 use phalanx_cluster::id::{NodeId, TopologyId};
-use phalanx_cluster::{Change, Class, Cluster};
+use phalanx_cluster::{Class, Cluster, TermChange};
 
 /// What the rules by topology domain say of the nodes with an attribute set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -241,7 +241,7 @@ impl TopologyVerdicts {
 /// The attribute sets of the nodes in domains where a count changed that concerns the class; `None` for all attribute
 /// sets.
 fn touched(
-    changes: &[Change],
+    changes: &[TermChange],
     cluster: &Cluster,
     class: &Class,
     buckets: &NodeBuckets,
@@ -250,15 +250,15 @@ fn touched(
     let mut attribute_sets = Vec::new();
     for change in changes {
         match *change {
-            Change::All => return None,
-            Change::Term(term) if cluster.terms.concerns(term, class) => return None,
-            Change::Domain(term, domain) if cluster.terms.concerns(term, class) => {
+            TermChange::All => return None,
+            TermChange::Term(term) if cluster.terms.concerns(term, class) => return None,
+            TermChange::Domain(term, domain) if cluster.terms.concerns(term, class) => {
                 if let Some(topology) = cluster.terms.topology_of(term) {
                     attribute_sets
                         .extend_from_slice(domains.attribute_sets(cluster, buckets, topology, domain));
                 }
             }
-            Change::Term(_) | Change::Domain(..) => {}
+            TermChange::Term(_) | TermChange::Domain(..) => {}
         }
     }
     Some(attribute_sets)

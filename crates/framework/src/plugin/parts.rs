@@ -44,7 +44,7 @@ pub trait Warnings {
 }
 
 /// Tasks that must not be evicted, whatever other plugins say.
-pub trait Protection {
+pub trait VictimGuard {
     /// Whether a task must not be evicted.
     fn protects(&self, cluster: &Cluster, task: TaskId) -> bool;
     /// Why, as a phrase behind the number of such pods: "in the cooldown of volcano.sh/cooldown-time".

@@ -5,16 +5,16 @@ use super::node_term_reads;
 use phalanx_cluster::diagnosis::Unfit;
 use phalanx_cluster::event::NodeTerm;
 use phalanx_cluster::matching::node_term_matches;
-use phalanx_cluster::{Local, Need, Node, Shared, Wanted};
+use phalanx_cluster::{DeviceNeed, Local, Node, Shared, Wanted};
 use phalanx_framework::placement::Fit;
 use phalanx_framework::plugin::{Attribute, NodeFilter, NodeRules, ResourceFilter, Values};
 
 /// Adds the filters for what the claims of a task need.
-pub(super) fn add(need: Need, rules: &mut NodeRules) {
+pub(super) fn add(need: DeviceNeed, rules: &mut NodeRules) {
     match need {
-        Need::Nothing => {}
-        Need::Blocked(why) => rules.filters.push(Box::new(UnservableClaims(why))),
-        Need::Wanted(wanted) => add_wanted(*wanted, rules),
+        DeviceNeed::Nothing => {}
+        DeviceNeed::Blocked(why) => rules.filters.push(Box::new(UnservableClaims(why))),
+        DeviceNeed::Wanted(wanted) => add_wanted(*wanted, rules),
     }
 }
 

@@ -13,7 +13,7 @@ use super::node_term_reads;
 use phalanx_cluster::diagnosis::Unfit;
 use phalanx_cluster::event::{PodVolume, VolumeInfo};
 use phalanx_cluster::id::{PvcId, TaskId};
-use phalanx_cluster::{Cluster, Demand, Node, Problem, Pvc, Want, reaches, solve};
+use phalanx_cluster::{ClaimDemand, Cluster, Node, Problem, Pvc, Want, reaches, solve};
 use phalanx_framework::placement::Fit;
 use phalanx_framework::plugin::{Attribute, NodeFilter, NodeRules, ResourceFilter, Values};
 
@@ -43,7 +43,7 @@ impl VolumeChecks {
         if ids.is_empty() {
             return;
         }
-        let needs: Result<Vec<Demand>, Unfit> =
+        let needs: Result<Vec<ClaimDemand>, Unfit> =
             ids.iter().zip(named).map(|(id, named)| need(cluster, *id, named)).collect();
         match needs {
             Ok(needs) => self.place(cluster, needs, rules),
@@ -58,24 +58,24 @@ impl VolumeChecks {
         }
     }
 
-    fn place(self, cluster: &Cluster, needs: Vec<Demand>, rules: &mut NodeRules) {
+    fn place(self, cluster: &Cluster, needs: Vec<ClaimDemand>, rules: &mut NodeRules) {
         let (mut volumes, mut wants) = (Vec::new(), Vec::new());
         for need in needs {
             match need {
-                Demand::Reach(volume) => volumes.push(volume),
-                Demand::At(_) | Demand::On(..) if !self.binding => {}
-                Demand::At(name) => {
+                ClaimDemand::Reach(volume) => volumes.push(volume),
+                ClaimDemand::At(_) | ClaimDemand::On(..) if !self.binding => {}
+                ClaimDemand::At(name) => {
                     let why = format!("node(s) that may not reach a volume being made for node {name}");
                     only_on(name, why, rules);
                 }
-                Demand::On(node, claim) => {
+                ClaimDemand::On(node, claim) => {
                     let (name, claim) = (&cluster.nodes[node].name, &cluster.volumes().pvc(claim).key.name);
                     let why = format!(
                         "node(s) that may not reach the volume of persistentvolumeclaim \"{claim}\", which is to be made for another pod on node {name}"
                     );
                     only_on(name.clone(), why, rules);
                 }
-                Demand::Volume(want) => wants.push(want),
+                ClaimDemand::Volume(want) => wants.push(want),
             }
         }
         if self.zone {
@@ -108,7 +108,7 @@ fn only_on(node: Arc<str>, why: String, rules: &mut NodeRules) {
     rules.filters.push(Box::new(VolumeNodeFilter { node, why: why.into() }));
 }
 
-fn need(cluster: &Cluster, id: PvcId, named: &PodVolume) -> Result<Demand, Unfit> {
+fn need(cluster: &Cluster, id: PvcId, named: &PodVolume) -> Result<ClaimDemand, Unfit> {
     let name = &named.claim.name;
     cluster.volumes().need(id, named).map_err(|problem| {
         let text = match problem {

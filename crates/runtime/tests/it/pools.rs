@@ -9,7 +9,7 @@ use phalanx_cluster::event::{Event, PodInfo};
 use phalanx_cluster::{Cluster, ClusterOptions};
 use phalanx_conf::{Known, builtin_default, parse};
 use phalanx_core::decision::Decision;
-use phalanx_core::{Patience, Scheduler};
+use phalanx_core::{RetryLimits, Scheduler};
 use phalanx_runtime::engine::{Engine, Input, Pace};
 use phalanx_runtime::metrics::Metrics;
 use phalanx_runtime::outbox::driver;
@@ -47,7 +47,7 @@ fn start(cpu: u32, meanwhile: Vec<Event>) -> Running {
     let metrics = Arc::new(Metrics::default());
     let mut scheduler = Scheduler::new(conf, 0);
     // Nobody is looked at but for what happened.
-    scheduler.set_patience(Patience { few: 0, ..Patience::default() });
+    scheduler.set_retry_limits(RetryLimits { all_up_to: 0, ..RetryLimits::default() });
     let news = Mutex::new(Some((inputs.clone(), meanwhile)));
     scheduler.set_stopwatch(Arc::new(Meanwhile { news }));
     let mut cluster = Cluster::new(ClusterOptions::default());

@@ -5,7 +5,7 @@ use phalanx_cluster::id::{ClassId, Id, NodeId, TermId};
 use phalanx_cluster::{Class, Cluster};
 
 /// A domain of nodes, by a term of the class; none where a node is in none.
-type Domain = Option<u32>;
+type DomainId = Option<u32>;
 
 /// What the nodes take, by what members of a class ask of each other.
 #[derive(Clone, Debug, PartialEq)]
@@ -26,14 +26,14 @@ pub(super) enum Sum {
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Domains {
     /// By node.
-    of: Vec<Domain>,
+    of: Vec<DomainId>,
     sums: Vec<u64>,
 }
 
 impl Domains {
     fn new(cluster: &Cluster, term: TermId) -> Self {
         let of = |at| cluster.terms.domain_of(term, NodeId::from_index(at));
-        let of: Vec<Domain> = (0..cluster.nodes.bound()).map(of).collect();
+        let of: Vec<DomainId> = (0..cluster.nodes.bound()).map(of).collect();
         let count = of.iter().flatten().max().map_or(0, |last| *last as usize + 1);
         Self { of, sums: vec![0; count] }
     }
