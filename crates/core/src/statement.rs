@@ -144,6 +144,7 @@ impl<'s, 'w> Statement<'s, 'w> {
             }
         }
         if let Some(job) = job {
+            ungrouped(session, job, &bound);
             let key = session.world.jobs[job].key.clone();
             session.decisions.push(Decision::Bind { job: key, pods: bound });
         }
@@ -173,6 +174,15 @@ fn foresee(session: &Session<'_>, entries: &[Entry]) {
     let nodes = entries.iter().filter_map(|entry| session.world.tasks[entry.task].node);
     let first = |node| session.world.nodes[node].name.as_bytes().first().copied();
     std::hint::black_box(nodes.filter_map(first).fold(0, |all, byte| all ^ byte));
+}
+
+/// Tells a pod without a PodGroup that it starts as a gang of one, if it waited for another answer.
+fn ungrouped(session: &mut Session<'_>, job: JobId, bound: &[Binding]) {
+    let Some(message) = session.world.awaited_group_in_vain(job) else { return };
+    let message: Arc<str> = message.into();
+    let told =
+        bound.iter().map(|it| Decision::PodUngrouped { pod: it.pod.clone(), message: message.clone() });
+    session.decisions.extend(told);
 }
 
 /// Says where a task is nominated now, if that is news.
