@@ -176,7 +176,7 @@ fn foresee(session: &Session<'_>, entries: &[Entry]) {
     std::hint::black_box(nodes.filter_map(first).fold(0, |all, byte| all ^ byte));
 }
 
-/// Tells a pod without a PodGroup that it starts as a gang of one, if it waited for another answer.
+/// Tells a pod without a PodGroup that it starts as a gang of one, if it waited for a PodGroup controller.
 fn ungrouped(session: &mut Session<'_>, job: JobId, bound: &[Binding]) {
     let Some(message) = session.world.awaited_group_in_vain(job) else { return };
     let message: Arc<str> = message.into();

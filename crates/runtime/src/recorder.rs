@@ -106,7 +106,7 @@ impl Note {
 
     /// A pod waited in vain for its PodGroup.
     pub fn no_pod_group(pod: &PodRef, text: &str, at: Instant) -> Self {
-        Self { once: true, ..Self::warning(Regarding::pod(pod), "NoPodGroup", "Scheduling", text, at) }
+        Self::warning(Regarding::pod(pod), "NoPodGroup", "Scheduling", text, at)
     }
 
     /// A gang found no place.
