@@ -9,7 +9,7 @@ use phalanx_cluster::event::{
     Time,
 };
 use phalanx_cluster::label::Selector;
-use phalanx_cluster::{World, WorldOptions};
+use phalanx_cluster::{Cluster, ClusterOptions};
 use phalanx_core::Scheduler;
 use phalanx_core::decision::Decision;
 use serde_json::{Map, Value, json};
@@ -161,13 +161,13 @@ fn holds(options: &Options, rule: Rule, nodes: &[usize]) -> bool {
 
 /// Seconds that a cycle took which placed all pods.
 fn cycle(options: &Options, name: &str, rule: Rule) -> Result<f64> {
-    let mut world = World::new(WorldOptions::default());
-    world.apply(generate::default_queue());
+    let mut cluster = Cluster::new(ClusterOptions::default());
+    cluster.apply(generate::default_queue());
     for event in nodes(options).chain(pods(options, rule)) {
-        world.apply(event);
+        cluster.apply(event);
     }
     let mut scheduler = Scheduler::new(helm_conf()?, 0);
-    let (seconds, outcome) = machine::measured(|| scheduler.run(&mut world, Time(0)));
+    let (seconds, outcome) = machine::measured(|| scheduler.run(&mut cluster, Time(0)));
     let places = places(options, rule, &outcome.decisions);
     let placed: usize = places.values().map(Vec::len).sum();
     ensure!(placed == options.pods, "{name}: {placed} of {} pods were placed", options.pods);

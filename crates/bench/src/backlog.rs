@@ -4,7 +4,7 @@ mod like;
 use anyhow::{Result, ensure};
 use clap::Args;
 use phalanx_cluster::event::{Event, PodInfo, PodPhase, Time};
-use phalanx_cluster::{World, WorldOptions};
+use phalanx_cluster::{Cluster, ClusterOptions};
 use phalanx_core::decision::Decision;
 use phalanx_core::{Outcome, Patience, Scheduler};
 use serde_json::{Value, json};
@@ -126,35 +126,35 @@ impl Clocked {
         Ok(Self { scheduler, now: Time(0), every: options.every })
     }
 
-    fn run(&mut self, world: &mut World) -> Outcome {
-        let outcome = self.scheduler.run(world, self.now);
+    fn run(&mut self, cluster: &mut Cluster) -> Outcome {
+        let outcome = self.scheduler.run(cluster, self.now);
         self.now.0 += self.every;
         outcome
     }
 
-    fn measured(&mut self, world: &mut World) -> (f64, Outcome) {
-        machine::measured(|| self.run(world))
+    fn measured(&mut self, cluster: &mut Cluster) -> (f64, Outcome) {
+        machine::measured(|| self.run(cluster))
     }
 }
 
-fn world(options: &Options) -> World {
-    let mut world = World::new(WorldOptions::default());
-    world.apply(generate::default_queue());
+fn cluster(options: &Options) -> Cluster {
+    let mut cluster = Cluster::new(ClusterOptions::default());
+    cluster.apply(generate::default_queue());
     for event in Like::supply().chain(options.like.nodes(options.nodes, CORES)) {
-        world.apply(event);
+        cluster.apply(event);
     }
-    world
+    cluster
 }
 
 /// The fastest cycle for a gang that fits, and the one in which all others, which no node is large enough for, were
 /// refused first.
 fn fastest(options: &Options, waiting: usize) -> Result<(f64, f64)> {
-    let mut world = world(options);
+    let mut cluster = cluster(options);
     for event in (0..waiting).flat_map(|at| options.like.never_fits(at, CORES)) {
-        world.apply(event);
+        cluster.apply(event);
     }
     let mut scheduler = Clocked::new(options)?;
-    let (first, _) = scheduler.measured(&mut world);
+    let (first, _) = scheduler.measured(&mut cluster);
     let mut fastest = f64::INFINITY;
     for run in 0..options.runs.max(1) {
         let gang = Gang {
@@ -166,9 +166,9 @@ fn fastest(options: &Options, waiting: usize) -> Result<(f64, f64)> {
             on: Vec::new(),
         };
         for event in gang.events() {
-            world.apply(event);
+            cluster.apply(event);
         }
-        let (seconds, outcome) = scheduler.measured(&mut world);
+        let (seconds, outcome) = scheduler.measured(&mut cluster);
         fastest = fastest.min(seconds);
         let bound = |decision: &Decision| matches!(decision, Decision::Bind { pods, .. } if pods.len() == options.size);
         ensure!(outcome.decisions.iter().any(bound), "the gang was not placed");
@@ -179,23 +179,23 @@ fn fastest(options: &Options, waiting: usize) -> Result<(f64, f64)> {
 /// The mean cycle, and the longest, when the cluster is full, each gang that waits could be placed if it were not, and pods finish one by
 /// one: now and then there is room for one more gang.
 fn while_finishing(options: &Options, waiting: usize) -> Result<(f64, f64)> {
-    let mut world = world(options);
+    let mut cluster = cluster(options);
     let running = options.nodes * CORES;
     let on = (0..running).map(|at| at % options.nodes).collect();
     let pods: Vec<Event> =
         Gang { name: "runs", class: "", cores: 1, gpus: 0, size: running, on }.events().collect();
     for event in pods.iter().cloned().chain((0..waiting).flat_map(|at| options.like.fits(at, MEMBERS))) {
-        world.apply(event);
+        cluster.apply(event);
     }
     let mut scheduler = Clocked::new(options)?;
-    scheduler.run(&mut world);
+    scheduler.run(&mut cluster);
     let (mut seconds, mut worst, mut bound) = (0.0, 0.0_f64, 0);
     let pods =
         pods.into_iter().filter_map(|event| if let Event::Pod(pod) = event { Some(pod) } else { None });
     let finished = options.finish.clamp(1, running);
     for pod in pods.take(finished) {
-        world.apply(PodInfo { phase: PodPhase::Succeeded, ..*pod }.into());
-        let (cycle, outcome) = scheduler.measured(&mut world);
+        cluster.apply(PodInfo { phase: PodPhase::Succeeded, ..*pod }.into());
+        let (cycle, outcome) = scheduler.measured(&mut cluster);
         seconds += cycle;
         worst = worst.max(cycle);
         bound += outcome.decisions.iter().filter(|it| matches!(it, Decision::Bind { .. })).count();

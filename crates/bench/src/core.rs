@@ -5,7 +5,7 @@ use std::time::Instant;
 use anyhow::{Context, Result, ensure};
 use clap::Args;
 use phalanx_cluster::event::Time;
-use phalanx_cluster::{World, WorldOptions};
+use phalanx_cluster::{Cluster, ClusterOptions};
 use phalanx_conf::{Known, Parsed, Severity, parse};
 use phalanx_core::Scheduler;
 use phalanx_core::decision::Decision;
@@ -60,22 +60,22 @@ pub(crate) fn run(options: &Options) -> Result<Value> {
     let mut load_seconds = 0.0;
     for _ in 0..options.runs.max(1) {
         let started = Instant::now();
-        let mut world = World::new(WorldOptions::default());
+        let mut cluster = Cluster::new(ClusterOptions::default());
         let mut scheduler = Scheduler::new(conf_of(options.conf.as_deref())?, 0);
-        world.apply(generate::default_queue());
+        cluster.apply(generate::default_queue());
         let kinds = generate::Kinds { count: options.classes, distinct_requests: options.distinct_requests };
-        generate::nodes(nodes).for_each(|event| _ = world.apply(event));
+        generate::nodes(nodes).for_each(|event| _ = cluster.apply(event));
         if options.supply {
-            supply::events(nodes).for_each(|event| _ = world.apply(event));
+            supply::events(nodes).for_each(|event| _ = cluster.apply(event));
             // Which devices are good for what is worked out once, when they are first seen.
-            scheduler.run(&mut world, Time(0));
+            scheduler.run(&mut cluster, Time(0));
         }
-        generate::gangs(options.size, kinds).for_each(|event| _ = world.apply(event));
+        generate::gangs(options.size, kinds).for_each(|event| _ = cluster.apply(event));
         load_seconds = started.elapsed().as_secs_f64();
-        let (seconds, outcome) = machine::measured(|| scheduler.run(&mut world, Time(0)));
+        let (seconds, outcome) = machine::measured(|| scheduler.run(&mut cluster, Time(0)));
         fastest = fastest.min(seconds);
         let started = Instant::now();
-        scheduler.run(&mut world, Time(0));
+        scheduler.run(&mut cluster, Time(0));
         idle = idle.min(started.elapsed().as_secs_f64());
         let bound: usize = outcome.decisions.iter().map(bound).sum();
         ensure!(

@@ -9,7 +9,7 @@ use phalanx_cluster::event::{
     SliceInfo, SliceNodes, Time,
 };
 use phalanx_cluster::label::Selector;
-use phalanx_cluster::{World, WorldOptions};
+use phalanx_cluster::{Cluster, ClusterOptions};
 use phalanx_core::Scheduler;
 use serde_json::{Value, json};
 
@@ -39,14 +39,14 @@ pub(crate) struct Options {
 }
 
 pub(crate) fn run(options: &Options) -> Result<Value> {
-    let mut world = World::new(WorldOptions::default());
+    let mut cluster = Cluster::new(ClusterOptions::default());
     let device_class = DeviceClassInfo { name: "gpu".into(), selectors: vec!["true".into()] };
     let supply = [generate::default_queue(), device_class.into()].into_iter();
     let nodes = generate::nodes(options.nodes).chain((0..options.nodes).map(|at| slice(at, 1)));
     let pods = (0..options.running).flat_map(|at| running(at, options));
-    supply.chain(nodes).chain(pods).for_each(|event| _ = world.apply(event));
+    supply.chain(nodes).chain(pods).for_each(|event| _ = cluster.apply(event));
     let mut scheduler = Scheduler::new(helm_conf()?, 0);
-    scheduler.run(&mut world, Time(0));
+    scheduler.run(&mut cluster, Time(0));
     let mut now = 0;
     let mut figures = serde_json::Map::new();
     let mut panels = Vec::new();
@@ -54,10 +54,10 @@ pub(crate) fn run(options: &Options) -> Result<Value> {
         let (mut folding, mut cycles) = (Vec::new(), Vec::new());
         for run in 0..options.runs.max(1) {
             let events = event(run, options);
-            folding.push(machine::measured(|| events.into_iter().for_each(|it| _ = world.apply(it))).0);
+            folding.push(machine::measured(|| events.into_iter().for_each(|it| _ = cluster.apply(it))).0);
             for at in 0..2 {
                 now += 1000;
-                let (seconds, _) = machine::measured(|| scheduler.run(&mut world, Time(now)));
+                let (seconds, _) = machine::measured(|| scheduler.run(&mut cluster, Time(now)));
                 if at == 0 {
                     cycles.push(seconds);
                 }

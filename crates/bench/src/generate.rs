@@ -1,4 +1,4 @@
-//! Clusters and gangs, as events for a World.
+//! Clusters and gangs, as events for a Cluster.
 use std::sync::Arc;
 
 use phalanx_cluster::event::{

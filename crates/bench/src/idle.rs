@@ -6,7 +6,7 @@ use std::time::Instant;
 use anyhow::{Result, ensure};
 use clap::Args;
 use phalanx_cluster::event::{Event, PodGroupInfo, PodInfo, PodPhase, Time};
-use phalanx_cluster::{World, WorldOptions};
+use phalanx_cluster::{Cluster, ClusterOptions};
 use phalanx_core::Scheduler;
 use serde_json::{Value, json};
 
@@ -68,20 +68,20 @@ pub(crate) fn run(options: &Options) -> Result<Value> {
 }
 
 fn run_each(options: &Options) -> Result<Value> {
-    let mut world = World::new(WorldOptions::default());
-    furnished::cluster(options.nodes, options.running).for_each(|event| _ = world.apply(event));
+    let mut cluster = Cluster::new(ClusterOptions::default());
+    furnished::cluster(options.nodes, options.running).for_each(|event| _ = cluster.apply(event));
     let mut pods = options.running;
     let mut plugins = serde_json::Map::new();
     for (name, conf) in furnished::confs(&conf_of(options.conf.as_deref())?) {
         let mut scheduler = Scheduler::new(conf, 0);
-        scheduler.run(&mut world, Time(0));
+        scheduler.run(&mut cluster, Time(0));
         let mut one = f64::INFINITY;
         for _ in 0..options.runs.max(1) {
-            scheduler.run(&mut world, Time(0));
-            world.apply(generate::solo(pods).into());
+            scheduler.run(&mut cluster, Time(0));
+            cluster.apply(generate::solo(pods).into());
             pods += 1;
             let started = Instant::now();
-            let outcome = scheduler.run(&mut world, Time(0));
+            let outcome = scheduler.run(&mut cluster, Time(0));
             one = one.min(started.elapsed().as_secs_f64());
             ensure!(!outcome.decisions.is_empty(), "the new pod was not placed with {name}");
         }
@@ -105,34 +105,34 @@ fn chart_each(options: &Options, plugins: &serde_json::Map<String, Value>) -> Ch
 }
 
 fn run_one(options: &Options) -> Result<Value> {
-    let mut world = World::new(WorldOptions::default());
-    world.apply(generate::default_queue());
-    (0..options.queues).for_each(|at| _ = world.apply(generate::queue(&queue_name(at))));
+    let mut cluster = Cluster::new(ClusterOptions::default());
+    cluster.apply(generate::default_queue());
+    (0..options.queues).for_each(|at| _ = cluster.apply(generate::queue(&queue_name(at))));
     for event in generate::nodes(options.nodes).chain((0..options.running).map(|at| on_node(at, options))) {
-        world.apply(event);
+        cluster.apply(event);
     }
     for at in 0..options.waiting {
         let gang =
             Gang { name: &format!("gang-{at}"), class: "", cores: 8, gpus: 0, size: 10, on: Vec::new() };
-        gang.events().for_each(|event| _ = world.apply(in_queue(event, options.queue(at))));
+        gang.events().for_each(|event| _ = cluster.apply(in_queue(event, options.queue(at))));
     }
     let mut scheduler = Scheduler::new(conf_of(options.conf.as_deref())?, 0);
     let started = Instant::now();
-    scheduler.run(&mut world, Time(0));
+    scheduler.run(&mut cluster, Time(0));
     let first = started.elapsed().as_secs_f64();
     let (mut now, mut nothing, mut ones) = (Time(0), Vec::new(), Vec::new());
-    let mut cycle = |world: &mut World| {
+    let mut cycle = |cluster: &mut Cluster| {
         now = Time(now.0 + 1_000);
-        machine::measured(|| scheduler.run(world, now).decisions.len())
+        machine::measured(|| scheduler.run(cluster, now).decisions.len())
     };
     for run in 0..options.runs.max(1) {
         // What was decided before is seen in the first of the two.
-        _ = cycle(&mut world);
-        let (seconds, decisions) = cycle(&mut world);
+        _ = cycle(&mut cluster);
+        let (seconds, decisions) = cycle(&mut cluster);
         ensure!(decisions == 0, "{decisions} decisions though nothing has happened");
         nothing.push(seconds);
-        world.apply(generate::solo(options.running + run).into());
-        let (seconds, decisions) = cycle(&mut world);
+        cluster.apply(generate::solo(options.running + run).into());
+        let (seconds, decisions) = cycle(&mut cluster);
         ensure!(decisions > 0, "the new pod was not placed");
         ones.push(seconds);
     }

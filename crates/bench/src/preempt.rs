@@ -3,7 +3,7 @@
 use anyhow::{Context, Result, ensure};
 use clap::Args;
 use phalanx_cluster::event::{Event, Time};
-use phalanx_cluster::{World, WorldOptions};
+use phalanx_cluster::{Cluster, ClusterOptions};
 use phalanx_conf::{Known, parse};
 use phalanx_core::Scheduler;
 use phalanx_core::decision::Decision;
@@ -56,22 +56,22 @@ struct Ran {
     nominated: usize,
 }
 
-pub(crate) fn apply(world: &mut World, events: impl Iterator<Item = Event>) {
+pub(crate) fn apply(cluster: &mut Cluster, events: impl Iterator<Item = Event>) {
     for event in events {
-        world.apply(event);
+        cluster.apply(event);
     }
 }
 
 impl Options {
     /// A full cluster, known to its scheduler, and a gang that has just come.
-    fn arrive(&self, conf: Conf, gang: &Gang<'_>) -> (World, Scheduler) {
-        let mut world = World::new(WorldOptions::default());
-        world.apply(generate::default_queue());
+    fn arrive(&self, conf: Conf, gang: &Gang<'_>) -> (Cluster, Scheduler) {
+        let mut cluster = Cluster::new(ClusterOptions::default());
+        cluster.apply(generate::default_queue());
         let low = |class: usize| (format!("low-{class}"), class as i32 + 1);
         for (name, value) in (0..self.classes).map(low).chain([("high".to_owned(), 1_000_000)]) {
-            world.apply(Event::PriorityClass { name: name.into(), value, global_default: false });
+            cluster.apply(Event::PriorityClass { name: name.into(), value, global_default: false });
         }
-        apply(&mut world, generate::nodes(self.nodes));
+        apply(&mut cluster, generate::nodes(self.nodes));
         let pods = self.nodes * self.per_node;
         for (at, first) in (0..pods).step_by(self.victims).enumerate() {
             let cores = CORES / self.per_node;
@@ -79,17 +79,17 @@ impl Options {
             let on = (first..pods.min(first + self.victims)).map(|pod| pod % self.nodes).collect();
             let (name, class) = (format!("low-{at:06}"), low(first / self.nodes % self.classes).0);
             let victims = Gang { name: &name, class: &class, cores, gpus: 0, size: self.victims, on };
-            apply(&mut world, victims.events());
+            apply(&mut cluster, victims.events());
         }
         let mut scheduler = Scheduler::new(conf, 0);
-        scheduler.run(&mut world, Time(0));
-        apply(&mut world, gang.events());
-        (world, scheduler)
+        scheduler.run(&mut cluster, Time(0));
+        apply(&mut cluster, gang.events());
+        (cluster, scheduler)
     }
 
     fn run_cycle(&self, conf: &Conf, gang: &Gang<'_>) -> Ran {
-        let (mut world, mut scheduler) = self.arrive(conf.clone(), gang);
-        let (seconds, outcome) = machine::measured(|| scheduler.run(&mut world, Time(1000)));
+        let (mut cluster, mut scheduler) = self.arrive(conf.clone(), gang);
+        let (seconds, outcome) = machine::measured(|| scheduler.run(&mut cluster, Time(1000)));
         let count = |is: fn(&Decision) -> bool| outcome.decisions.iter().filter(|one| is(one)).count();
         let evicted = count(|one| matches!(one, Decision::Evict { .. }));
         let nominated = count(|one| matches!(one, Decision::Nominate { node: Some(_), .. }));

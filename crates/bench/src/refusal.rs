@@ -3,7 +3,7 @@
 use anyhow::{Result, ensure};
 use clap::Args;
 use phalanx_cluster::event::{Event, Time};
-use phalanx_cluster::{World, WorldOptions};
+use phalanx_cluster::{Cluster, ClusterOptions};
 use phalanx_core::Scheduler;
 use phalanx_core::decision::Decision;
 use serde_json::{Value, json};
@@ -47,34 +47,34 @@ const CASES: [Case; 3] = [
 
 impl Options {
     /// The cluster without the gang: a pod of one GPU for each GPU in use.
-    fn cluster(&self, case: Case) -> World {
-        let mut world = World::new(WorldOptions::default());
-        world.apply(generate::default_queue());
+    fn cluster(&self, case: Case) -> Cluster {
+        let mut cluster = Cluster::new(ClusterOptions::default());
+        cluster.apply(generate::default_queue());
         for (name, value) in [("low", 1), ("high", 1000)] {
-            world.apply(Event::PriorityClass { name: name.into(), value, global_default: false });
+            cluster.apply(Event::PriorityClass { name: name.into(), value, global_default: false });
         }
-        apply(&mut world, generate::gpu_nodes(self.nodes, GPUS));
+        apply(&mut cluster, generate::gpu_nodes(self.nodes, GPUS));
         let freed = self.size - (case.short)(self.size);
         for node in 0..self.nodes {
             for gpu in 0..if case.full { GPUS } else { 1 } {
                 let class = if gpu == 0 && node >= freed { "high" } else { "low" };
                 let name = format!("{class}-{node:06}-{gpu}");
                 let pod = Gang { name: &name, class, cores: 1, gpus: 1, size: 1, on: vec![node] };
-                apply(&mut world, pod.events());
+                apply(&mut cluster, pod.events());
             }
         }
-        world
+        cluster
     }
 
     /// The cycle that refuses the gang, in seconds.
     fn refuse(&self, case: Case) -> Result<f64> {
-        let mut world = self.cluster(case);
+        let mut cluster = self.cluster(case);
         let mut scheduler = Scheduler::new(preempt::conf()?, 0);
-        scheduler.run(&mut world, Time(0));
+        scheduler.run(&mut cluster, Time(0));
         let gang =
             Gang { name: "gang", class: "high", cores: 1, gpus: GPUS, size: self.size, on: Vec::new() };
-        apply(&mut world, gang.events());
-        let (seconds, outcome) = machine::measured(|| scheduler.run(&mut world, Time(1000)));
+        apply(&mut cluster, gang.events());
+        let (seconds, outcome) = machine::measured(|| scheduler.run(&mut cluster, Time(1000)));
         let said = outcome.decisions.iter().any(|one| matches!(one, Decision::PodGroupUnschedulable { .. }));
         let moved = |one: &Decision| matches!(one, Decision::Evict { .. } | Decision::Bind { .. });
         ensure!(said && !outcome.decisions.iter().any(moved), "the gang was not refused: {}", case.what);

@@ -17,7 +17,7 @@ use phalanx_resource::Quantity;
 use crate::invalid::{At, Invalid};
 use crate::{Identity, Interner, Kind, Names, constraints, remarks, slim};
 
-/// A DeviceClass as the World sees it.
+/// A DeviceClass as the Cluster sees it.
 pub fn device_class(class: &DeviceClass, interner: &mut Interner) -> DeviceClassInfo {
     let name = interner.string(class.metadata.name.as_deref().unwrap_or_default());
     DeviceClassInfo { name, selectors: selectors(class.spec.selectors.as_deref(), interner) }
@@ -28,7 +28,7 @@ fn selectors(list: Option<&[DeviceSelector]>, interner: &mut Interner) -> Vec<Ar
     list.map(|cel| interner.string(&cel.expression)).collect()
 }
 
-/// A ResourceSlice as the World sees it.
+/// A ResourceSlice as the Cluster sees it.
 ///
 /// # Errors
 /// A node selector or a capacity that cannot be honoured.
@@ -98,7 +98,7 @@ fn attribute(from: &DeviceAttribute, interner: &mut Interner) -> Option<DeviceVa
     plain.or(text).or_else(version)
 }
 
-/// A ResourceClaim as the World sees it.
+/// A ResourceClaim as the Cluster sees it.
 ///
 /// # Errors
 /// A node selector of its allocation that cannot be honoured.

@@ -24,7 +24,7 @@ pub enum WatchEvent<K> {
     Delete(K),
 }
 
-/// An object that the World cannot be told of.
+/// An object that the Cluster cannot be told of.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rejected {
     /// The object.
@@ -36,17 +36,17 @@ pub struct Rejected {
 /// What follows from one [`WatchEvent`].
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Folded {
-    /// For the World, in this order.
+    /// For the Cluster, in this order.
     pub events: Vec<Event>,
-    /// To be reported on the object. What the World knew of it before stands.
+    /// To be reported on the object. What the Cluster knew of it before stands.
     pub rejected: Option<Rejected>,
     /// To be told, once as long as they stay the same: each is taken for something else than was probably meant.
     pub remarks: Vec<Rejected>,
 }
 
-/// The objects of one kind, by identity and fingerprint, as the World was told of them.
+/// The objects of one kind, by identity and fingerprint, as the Cluster was told of them.
 ///
-/// Whatever the order of events, after `InitDone` the World knows the objects of the list.
+/// Whatever the order of events, after `InitDone` the Cluster knows the objects of the list.
 #[derive(Debug)]
 pub struct Fold<K> {
     objects: FxHashMap<Key, Entry>,
@@ -61,7 +61,7 @@ struct Entry {
     fingerprint: u64,
     /// The list in which, or after which, the object was seen last.
     list: u64,
-    /// The World knows it.
+    /// The Cluster knows it.
     told: bool,
     /// Fingerprint of what is odd about it and was told; 0 for nothing.
     remarked: u32,
@@ -89,7 +89,7 @@ impl<K: Kind> Fold<K> {
         self.objects.is_empty()
     }
 
-    /// What one event of the watch means for the World.
+    /// What one event of the watch means for the Cluster.
     pub fn fold(&mut self, event: WatchEvent<K>, names: &Names, interner: &mut Interner) -> Folded {
         match event {
             WatchEvent::Init => {
@@ -110,7 +110,7 @@ impl<K: Kind> Fold<K> {
                 if self.is_news(&identity, fingerprint(&event), true) {
                     folded.events.push(event);
                 }
-                // Also when the World learns nothing new: a key that is misspelt says nothing to it.
+                // Also when the Cluster learns nothing new: a key that is misspelt says nothing to it.
                 folded.remarks = self.remarks(object, &identity);
             }
             Ok(None) => folded.events.extend(self.deleted(&identity).events),

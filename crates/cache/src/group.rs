@@ -26,7 +26,7 @@ pub fn is_made_for_pods(metadata: &ObjectMeta) -> bool {
     uid.is_some_and(|uid| owners.any(|owner| owner.controller == Some(true) && owner.uid == uid))
 }
 
-/// A PodGroup as the World sees it. What cannot be honoured is left out and named in `invalid`.
+/// A PodGroup as the Cluster sees it. What cannot be honoured is left out and named in `invalid`.
 pub fn pod_group(group: &PodGroup, names: &Names, interner: &mut Interner) -> PodGroupInfo {
     let identity = PodGroup::identity(&group.metadata, interner);
     reduce(group, &identity, names, interner)

@@ -1,4 +1,4 @@
-//! What the World is told of each kind, and by which name.
+//! What the Cluster is told of each kind, and by which name.
 
 use std::sync::Arc;
 
@@ -25,13 +25,13 @@ pub trait Kind: Resource<DynamicType = ()> {
     /// Objects live in namespaces; one that names none is in `default`.
     const NAMESPACED: bool;
 
-    /// The World knows objects of this kind by UID, so a successor of the same name is another one.
+    /// The Cluster knows objects of this kind by UID, so a successor of the same name is another one.
     const BY_UID: bool = false;
 
-    /// The event for an object that was added or changed; `None` when the World need not know it.
+    /// The event for an object that was added or changed; `None` when the Cluster need not know it.
     ///
     /// # Errors
-    /// A field that cannot be honoured, for kinds that cannot carry the reason to the World.
+    /// A field that cannot be honoured, for kinds that cannot carry the reason to the Cluster.
     fn event(
         &self,
         identity: &Identity,
@@ -50,7 +50,7 @@ pub trait Kind: Resource<DynamicType = ()> {
     /// The event for an object of which only the metadata could be read.
     ///
     /// # Errors
-    /// Gives `invalid` back, for kinds that cannot carry the reason to the World.
+    /// Gives `invalid` back, for kinds that cannot carry the reason to the Cluster.
     fn undecodable(
         _identity: &Identity,
         invalid: &Invalid,
@@ -330,7 +330,7 @@ impl Kind for slim::PriorityClass {
     }
 }
 
-/// A PriorityClass as the World sees it.
+/// A PriorityClass as the Cluster sees it.
 pub fn priority_class(class: &slim::PriorityClass, interner: &mut Interner) -> Event {
     Event::PriorityClass {
         name: interner.string(class.metadata.name.as_deref().unwrap_or_default()),

@@ -1,7 +1,7 @@
-//! Kubernetes objects to World events.
+//! Kubernetes objects to Cluster events.
 //!
 //! Three steps, each usable alone: [`slim`] types decode only what scheduling needs; [`pod`],
-//! [`node`], [`pod_group`], [`queue`] and [`priority_class`] reduce an object to what the World is
+//! [`node`], [`pod_group`], [`queue`] and [`priority_class`] reduce an object to what the Cluster is
 //! told; [`Fold`] turns the stream of a watch into [`Event`](phalanx_cluster::event::Event)s, among
 //! them the deletions that a relist shows only by absence, and drops what changes nothing.
 //!

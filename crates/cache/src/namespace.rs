@@ -7,7 +7,7 @@ use crate::{Interner, slim};
 /// The label that the API server gives each namespace.
 const NAME_LABEL: &str = "kubernetes.io/metadata.name";
 
-/// A Namespace as the World sees it; one from a manifest gets the label that the API server would give it.
+/// A Namespace as the Cluster sees it; one from a manifest gets the label that the API server would give it.
 pub fn namespace(namespace: &slim::Namespace, interner: &mut Interner) -> NamespaceInfo {
     let name = namespace.metadata.name.as_deref().unwrap_or_default();
     let mut labels = namespace.metadata.labels.clone().unwrap_or_default();

@@ -8,7 +8,7 @@ use crate::constraints::{pairs, taint_effect};
 use crate::invalid::{At, Invalid};
 use crate::{Interner, requests, slim};
 
-/// A node as the World sees it.
+/// A node as the Cluster sees it.
 ///
 /// # Errors
 /// A quantity or a taint that cannot be honoured.

@@ -9,7 +9,7 @@ use crate::invalid::{At, Invalid};
 use crate::qualified::{check_key, check_value};
 use crate::{Identity, Interner, Kind, slim};
 
-/// A PodDisruptionBudget as the World sees it.
+/// A PodDisruptionBudget as the Cluster sees it.
 ///
 /// # Errors
 /// A selector that cannot be honoured.

@@ -12,7 +12,7 @@ use phalanx_framework::conf::parse_bool;
 use crate::invalid::{At, Invalid};
 use crate::{Identity, Interner, Kind, Names, constraints, device, requests, slim, volumes};
 
-/// A pod as the World sees it.
+/// A pod as the Cluster sees it.
 ///
 /// # Errors
 /// A quantity or port that cannot be honoured; for a pod that waits for us to place it, an affinity

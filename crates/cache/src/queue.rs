@@ -13,7 +13,7 @@ use crate::invalid::{At, Invalid};
 use crate::pod::{Marks, created};
 use crate::{Identity, Interner, Kind, decode, requests, slim};
 
-/// A queue as the World sees it. What cannot be honoured is left out and named in `invalid`.
+/// A queue as the Cluster sees it. What cannot be honoured is left out and named in `invalid`.
 pub fn queue(queue: &v1beta1::Queue, interner: &mut Interner) -> QueueInfo {
     let identity = v1beta1::Queue::identity(&queue.metadata, interner);
     reduce(queue, &identity, interner)

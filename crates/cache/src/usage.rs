@@ -7,7 +7,7 @@ use phalanx_resource::Quantity;
 use crate::invalid::{At, Invalid};
 use crate::{Interner, slim};
 
-/// The metrics API's figures of a node as the World sees them. Without a window they are taken for those of a moment.
+/// The metrics API's figures of a node as the Cluster sees them. Without a window they are taken for those of a moment.
 ///
 /// # Errors
 /// A figure or a time that is missing or wrong.

@@ -21,7 +21,7 @@ const STORAGE_CLASS: &str = "volume.beta.kubernetes.io/storage-class";
 /// What makes no volumes.
 const NO_PROVISIONER: &str = "kubernetes.io/no-provisioner";
 
-/// A PersistentVolumeClaim as the World sees it.
+/// A PersistentVolumeClaim as the Cluster sees it.
 ///
 /// # Errors
 /// A size, an access mode or a selector that cannot be honoured.
@@ -66,7 +66,7 @@ pub(crate) fn reduce_claim(
     })
 }
 
-/// A PersistentVolume as the World sees it.
+/// A PersistentVolume as the Cluster sees it.
 ///
 /// # Errors
 /// A size, an access mode or a node affinity that cannot be honoured.
@@ -93,7 +93,7 @@ pub fn volume(from: &slim::PersistentVolume, interner: &mut Interner) -> Result<
     })
 }
 
-/// A StorageClass as the World sees it.
+/// A StorageClass as the Cluster sees it.
 ///
 /// # Errors
 /// A binding mode that is unknown, a topology that no node can be in.
@@ -119,7 +119,7 @@ pub fn storage_class(
     })
 }
 
-/// A CSINode as the World sees it.
+/// A CSINode as the Cluster sees it.
 pub fn csi_node(from: &slim::CSINode, interner: &mut Interner) -> CsiNodeInfo {
     let limit = |driver: &slim::CSINodeDriver| {
         let count = driver.allocatable.count?;
@@ -130,7 +130,7 @@ pub fn csi_node(from: &slim::CSINode, interner: &mut Interner) -> CsiNodeInfo {
     CsiNodeInfo { node: interner.string(from.metadata.name.as_deref().unwrap_or_default()), limits }
 }
 
-/// A VolumeAttachment as the World sees it.
+/// A VolumeAttachment as the Cluster sees it.
 pub fn attachment(from: &slim::VolumeAttachment, interner: &mut Interner) -> AttachmentInfo {
     let spec = &from.spec;
     AttachmentInfo {
@@ -141,13 +141,13 @@ pub fn attachment(from: &slim::VolumeAttachment, interner: &mut Interner) -> Att
     }
 }
 
-/// A CSIDriver as the World sees it.
+/// A CSIDriver as the Cluster sees it.
 pub fn csi_driver(from: &slim::CSIDriver, interner: &mut Interner) -> CsiDriverInfo {
     let name = interner.string(from.metadata.name.as_deref().unwrap_or_default());
     CsiDriverInfo { name, tells_capacity: from.spec.storage_capacity == Some(true) }
 }
 
-/// A CSIStorageCapacity as the World sees it.
+/// A CSIStorageCapacity as the Cluster sees it.
 ///
 /// # Errors
 /// A size or a selector that cannot be honoured.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use phalanx_resource::{Amounts, Ceilings};
 
 use super::devices::{class_of, is_part};
-use super::{Job, JobKind, Status, Task, World};
+use super::{Cluster, Job, JobKind, Status, Task};
 use crate::event::{Key, QuotaInfo, Resources};
 
 /// A ResourceQuota without scopes. `requests.cpu` is held as `cpu`, and so on; `limits.cpu` as it is.
@@ -20,7 +20,7 @@ pub struct Allowance {
 /// ResourceQuotas by namespace and name.
 pub type Allowances = BTreeMap<Key, Allowance>;
 
-impl World {
+impl Cluster {
     /// Takes a ResourceQuota in. True when it differs from what was known.
     pub(super) fn apply_quota(&mut self, info: QuotaInfo) -> bool {
         let used = self.quota_amounts(&info.used);

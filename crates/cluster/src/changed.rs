@@ -2,7 +2,7 @@
 use crate::id::{JobId, NodeId, QueueId};
 use crate::likeness::Member;
 use crate::marks::Dirty;
-use crate::{Status, World};
+use crate::{Cluster, Status};
 
 /// How much of a job changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,7 +13,7 @@ pub enum JobChange {
     Minor,
 }
 
-/// What changed since [`World::take_changes`] was called last.
+/// What changed since [`Cluster::take_changes`] was called last.
 #[derive(Clone, Debug, Default)]
 pub struct Changed {
     /// Jobs that were removed. Another job may have the id by now.
@@ -59,7 +59,7 @@ impl ChangeLog {
     }
 }
 
-impl World {
+impl Cluster {
     /// Something of a job changed.
     pub fn job_changed(&mut self, id: JobId) {
         self.inqueue.mark(id);

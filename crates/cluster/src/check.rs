@@ -1,10 +1,10 @@
 //! Rebuilds every sum from the tasks and compares: the guard against drift.
 use phalanx_resource::Amounts;
 
-use super::{Counts, Hold, Part, Sums, World};
+use super::{Cluster, Counts, Hold, Part, Sums};
 use crate::id::{Id, NodeId, QueueId};
 
-impl World {
+impl Cluster {
     /// What is wrong with the sums, one line each; empty when all is well. Costs a pass over all objects.
     pub fn check(&self) -> Vec<String> {
         let mut problems = Vec::new();

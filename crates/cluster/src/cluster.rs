@@ -1,4 +1,4 @@
-//! The World: the cache of all objects, and the one mover of tasks.
+//! The Cluster: the cache of all objects, and the one mover of tasks.
 use std::sync::Arc;
 
 use phalanx_resource::{Amounts, Dims};
@@ -21,16 +21,16 @@ use crate::{
     givers, marks, priorities, tree, usage,
 };
 
-/// What the World has to know before its first event.
+/// What the Cluster has to know before its first event.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct WorldOptions {
+pub struct ClusterOptions {
     /// The queue of jobs that name none.
     pub default_queue: Arc<str>,
     /// Whether pods without a PodGroup wait for a controller to put them into one.
     pub group_wait: GroupWait,
 }
 
-impl Default for WorldOptions {
+impl Default for ClusterOptions {
     fn default() -> Self {
         Self { default_queue: "default".into(), group_wait: GroupWait::default() }
     }
@@ -59,7 +59,7 @@ impl Before {
 
 /// All that the scheduler knows.
 #[derive(Clone, Debug)]
-pub struct World {
+pub struct Cluster {
     /// Names of resources.
     pub dims: Dims,
     /// Nodes.
@@ -152,7 +152,7 @@ macro_rules! equal {
 
 /// Clusters are equal when they hold the same. Which changes were taken already, and which sums are refreshed by now, does
 /// not count.
-impl PartialEq for World {
+impl PartialEq for Cluster {
     fn eq(&self, other: &Self) -> bool {
         equal!(self, other:
             dims nodes tasks jobs queues classes pdbs allowances
@@ -164,9 +164,9 @@ impl PartialEq for World {
     }
 }
 
-impl World {
-    /// An empty world.
-    pub fn new(options: WorldOptions) -> Self {
+impl Cluster {
+    /// An empty cluster.
+    pub fn new(options: ClusterOptions) -> Self {
         Self {
             dims: Dims::new(),
             nodes: Slots::default(),

@@ -3,7 +3,7 @@ use crate::annotation::COOLDOWN_TIME;
 use crate::duration::parse_duration;
 use crate::event::Time;
 use crate::id::{Id, TaskId};
-use crate::{Task, World};
+use crate::{Cluster, Task};
 
 impl Task {
     /// Until when the pod asks not to be evicted: so long after it was given its node.
@@ -15,7 +15,7 @@ impl Task {
     }
 }
 
-impl World {
+impl Cluster {
     /// Pods whose time is not over, the first to end first.
     pub fn cooling_after(&self, now: Time) -> impl Iterator<Item = TaskId> {
         let first = (Time(now.0.saturating_add(1)), TaskId::from_index(0));

@@ -2,7 +2,7 @@
 //! alone for a second, then two, up to ten, and hold up nobody meanwhile.
 use std::sync::Arc;
 
-use super::World;
+use super::Cluster;
 use crate::diagnosis::Refusal;
 use crate::event::Time;
 use crate::id::{JobId, TaskId};
@@ -29,7 +29,7 @@ pub struct Denied {
     until: Option<Time>,
 }
 
-impl World {
+impl Cluster {
     /// A pod of a job could not be bound.
     pub(super) fn deny(&mut self, task: TaskId, message: Arc<str>) {
         let task = &self.tasks[task];

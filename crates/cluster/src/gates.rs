@@ -1,9 +1,9 @@
 //! Gates of pods to their queues: shut until the queue has room.
 use crate::event::QueueGate;
 use crate::id::TaskId;
-use crate::{Status, World};
+use crate::{Cluster, Status};
 
-impl World {
+impl Cluster {
     /// What a pod's object says. A gate that we have opened stays open, for that was said before.
     pub(super) fn see_gate(&mut self, task: TaskId, gate: QueueGate) {
         let known = &mut self.tasks[task].queue_gate;

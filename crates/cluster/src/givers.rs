@@ -1,7 +1,7 @@
 //! Jobs of which a pod runs, or is bound, by queue and importance: who may have to give way, found without a look at the others.
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Job, Status, World};
+use super::{Cluster, Job, Status};
 use crate::id::{Id, JobId, QueueId};
 
 /// Where a job of which a pod runs stands.
@@ -93,7 +93,7 @@ impl Job {
     }
 }
 
-impl World {
+impl Cluster {
     /// Queues of which a pod runs, or is bound, by id.
     pub fn giving_queues(&self) -> impl Iterator<Item = QueueId> + '_ {
         self.givers.queues.keys().copied()

@@ -1,6 +1,6 @@
 //! Pods that a PodGroup controller is about to put into a PodGroup: Volcano's does so with each pod of its schedulers that has
 //! no group annotation. Until then such a pod looks like a gang of one, so it waits, for a while at most.
-use super::{JobKind, World};
+use super::{Cluster, JobKind};
 use crate::diagnosis::{Refusal, no_pod_group};
 use crate::event::Time;
 use crate::id::JobId;
@@ -17,7 +17,7 @@ pub enum GroupWait {
     Always(i64),
 }
 
-impl World {
+impl Cluster {
     /// A PodGroup was seen that a PodGroup controller made. The controller counts as being at work from then on: it deletes
     /// PodGroups of owners without pods, so that there is none now says nothing.
     pub(super) fn see_group_controller(&mut self) {

@@ -4,7 +4,7 @@ use rustc_hash::FxHashMap;
 
 use crate::annotation::NODEGROUP_NAME;
 use crate::id::{JobId, NodeId, QueueId, TaskId};
-use crate::{Status, World};
+use crate::{Cluster, Status};
 
 /// A limit: of a queue, the place in its list.
 pub(crate) type LimitId = (QueueId, usize);
@@ -18,7 +18,7 @@ pub(super) struct GroupHolds {
     held: FxHashMap<LimitId, Amounts>,
 }
 
-impl World {
+impl Cluster {
     /// What counts towards a limit.
     pub fn group_held(&self, limit: LimitId) -> Amounts {
         self.groups.held.get(&limit).cloned().unwrap_or_default()

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use phalanx_resource::Amounts;
 use rustc_hash::FxHashMap;
 
-use super::{Job, Status, World};
+use super::{Cluster, Job, Status};
 use crate::event::{Phase, QueueGate};
 use crate::id::{JobId, QueueId, TaskId};
 use crate::marks::Dirty;
@@ -122,7 +122,7 @@ impl Job {
     }
 }
 
-impl World {
+impl Cluster {
     /// What a job will still use of its minResources once it is admitted: what its pods do not hold yet, without what pods
     /// behind scheduling gates request, so that those do not keep other jobs from being admitted.
     ///

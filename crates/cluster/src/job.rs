@@ -33,7 +33,7 @@ pub struct Role {
 /// A search that found no way to start a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NoWay {
-    /// What had happened by then, as [`World::news`](super::World::news) counts it.
+    /// What had happened by then, as [`Cluster::news`](super::Cluster::news) counts it.
     pub news: u64,
     /// When the search was made.
     pub at: Time,

@@ -1,7 +1,7 @@
 //! What the scheduler knows: nodes, tasks, jobs and queues under dense ids, with sums kept by every change.
 //!
-//! Events are folded in between cycles (`World::apply`). During a cycle only a Statement changes what is known, through
-//! `World::place`, the one function that moves a task, so that room, counts and sums cannot drift apart.
+//! Events are folded in between cycles (`Cluster::apply`). During a cycle only a Statement changes what is known, through
+//! `Cluster::place`, the one function that moves a task, so that room, counts and sums cannot drift apart.
 //!
 //! Nothing here reads files, sockets, clocks or the environment.
 mod allowance;
@@ -49,7 +49,7 @@ mod volumes;
 pub use allowance::{Allowance, Allowances};
 pub use changed::{Changed, JobChange};
 pub use class::Class;
-pub use cluster::{Before, World, WorldOptions};
+pub use cluster::{Before, Cluster, ClusterOptions};
 pub use denied::backoff;
 pub use devices::{DevicesOf, Local, Need, Shared, Wanted, is_part};
 pub use givers::Equals;

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use phalanx_resource::Amounts;
 use rustc_hash::FxHashMap;
 
-use super::{Class, World};
+use super::{Class, Cluster};
 use crate::event::{ClaimInfo, Constraints, Key, NodeTerm, PvcInfo};
 use crate::id::{ClaimId, ClassId, Id, JobId, ProfileId, TaskId};
 use crate::label::Labels;
@@ -58,7 +58,7 @@ pub enum DeviceLike {
     This(ClaimId),
 }
 
-impl World {
+impl Cluster {
     /// What a task asks of nodes, besides devices.
     pub fn asks_of(&self, task: TaskId) -> Asks {
         let id = self.tasks[task].class;
@@ -134,7 +134,7 @@ impl DeviceLike {
     }
 }
 
-/// Parked jobs that have claims nobody else has. No part of what the World is: undoing a change need not put it back.
+/// Parked jobs that have claims nobody else has. No part of what the Cluster is: undoing a change need not put it back.
 #[derive(Clone, Debug)]
 pub(super) struct Watchers<I> {
     of: FxHashMap<I, Member>,

@@ -127,7 +127,7 @@ pub(super) struct Marked {
     pub(super) pending: Marks<JobId>,
 }
 
-impl super::World {
+impl super::Cluster {
     /// A task is being evicted, or no longer.
     pub fn set_evicting(&mut self, id: TaskId, evicting: Option<Status>) {
         self.tasks[id].evicting = evicting;

@@ -1,7 +1,7 @@
 //! PodDisruptionBudgets: how many of which pods may be evicted.
 use rustc_hash::FxHashMap;
 
-use super::{Refused, Status, World};
+use super::{Cluster, Refused, Status};
 use crate::event::{Key, PdbInfo, Time};
 use crate::id::TaskId;
 use crate::label::Selector;
@@ -20,7 +20,7 @@ pub struct Pdb {
     pub frees_unready: bool,
 }
 
-impl World {
+impl Cluster {
     /// Takes a PodDisruptionBudget in. True when it differs from what was known.
     pub(super) fn apply_pdb(&mut self, info: PdbInfo) -> bool {
         let pdb = Pdb { selector: info.selector, allowed: info.allowed, frees_unready: info.frees_unready };
@@ -73,31 +73,31 @@ impl World {
 /// and one that several budgets mean cannot go at all. An eviction that was decided and is not seen yet counts until it is. Source: Kubernetes' eviction subresource.
 #[derive(Debug)]
 pub struct Budgets<'w> {
-    world: &'w World,
+    cluster: &'w Cluster,
     /// What was counted.
     spent: FxHashMap<&'w Key, u32>,
 }
 
 impl<'w> Budgets<'w> {
     /// As they stand.
-    pub fn new(world: &'w World) -> Self {
-        let mut budgets = Self { world, spent: FxHashMap::default() };
-        if !world.pdbs.is_empty() {
-            world.evicting_tasks().for_each(|task| budgets.spend(task));
+    pub fn new(cluster: &'w Cluster) -> Self {
+        let mut budgets = Self { cluster, spent: FxHashMap::default() };
+        if !cluster.pdbs.is_empty() {
+            cluster.evicting_tasks().for_each(|task| budgets.spend(task));
         }
         budgets
     }
 
     /// Whether a victim may go if it is the first.
     pub fn may(&self, task: TaskId) -> bool {
-        if self.world.pdbs.is_empty() || self.world.tasks[task].status == Status::Bound {
+        if self.cluster.pdbs.is_empty() || self.cluster.tasks[task].status == Status::Bound {
             return true;
         }
         let lets_go = |(key, pdb): (&Key, &Pdb)| {
             let spent = self.spent.get(key).copied().unwrap_or_default();
-            spent < pdb.allowed || self.world.goes_unready(task, pdb)
+            spent < pdb.allowed || self.cluster.goes_unready(task, pdb)
         };
-        let mut meant = self.world.pdbs_of(task).map(lets_go);
+        let mut meant = self.cluster.pdbs_of(task).map(lets_go);
         meant.next().is_none_or(|goes| goes && meant.next().is_none())
     }
 
@@ -106,15 +106,15 @@ impl<'w> Budgets<'w> {
         if !self.may(task) {
             return false;
         }
-        if !self.world.pdbs.is_empty() && self.world.tasks[task].status != Status::Bound {
+        if !self.cluster.pdbs.is_empty() && self.cluster.tasks[task].status != Status::Bound {
             self.spend(task);
         }
         true
     }
 
     fn spend(&mut self, task: TaskId) {
-        let world = self.world;
-        for (key, _) in world.pdbs_of(task).filter(|(_, pdb)| !world.goes_unready(task, pdb)) {
+        let cluster = self.cluster;
+        for (key, _) in cluster.pdbs_of(task).filter(|(_, pdb)| !cluster.goes_unready(task, pdb)) {
             *self.spent.entry(key).or_default() += 1;
         }
     }
@@ -124,7 +124,7 @@ impl<'w> Budgets<'w> {
 mod tests {
     use super::*;
     use crate::event::{Event, Operator, PodInfo, Requirement};
-    use crate::testing::{pod, running, task_of, world_of};
+    use crate::testing::{cluster_of, pod, running, task_of};
 
     fn labelled(name: &str, app: &str) -> PodInfo {
         PodInfo { labels: [("app".into(), app.into())].into_iter().collect(), ..pod(name, "cpu=1") }
@@ -139,30 +139,31 @@ mod tests {
 
     #[test]
     fn victims_are_counted_by_the_budget_that_means_them() {
-        let mut world = world_of([running(labelled("a", "web"), "n"), running(labelled("b", "web"), "n")]);
-        world.apply(running(labelled("c", "db"), "n").into());
+        let mut cluster =
+            cluster_of([running(labelled("a", "web"), "n"), running(labelled("b", "web"), "n")]);
+        cluster.apply(running(labelled("c", "db"), "n").into());
         let mut bound = labelled("d", "web");
         bound.node = Some("n".into());
-        world.apply(bound.into());
-        let takes = |world: &World, names: &[&str]| {
-            let mut budgets = Budgets::new(world);
-            names.iter().map(|name| budgets.take(task_of(world, name))).collect::<Vec<_>>()
+        cluster.apply(bound.into());
+        let takes = |cluster: &Cluster, names: &[&str]| {
+            let mut budgets = Budgets::new(cluster);
+            names.iter().map(|name| budgets.take(task_of(cluster, name))).collect::<Vec<_>>()
         };
-        assert_eq!(takes(&world, &["a", "b", "c"]), [true, true, true]);
-        world.apply(pdb("web", Some("web"), 1));
-        assert_eq!(takes(&world, &["a", "b", "c", "d"]), [true, false, true, true]);
-        world.apply(PdbInfo { key: Key::new("ns", "none"), selector: None, ..PdbInfo::default() }.into());
-        world.apply(
+        assert_eq!(takes(&cluster, &["a", "b", "c"]), [true, true, true]);
+        cluster.apply(pdb("web", Some("web"), 1));
+        assert_eq!(takes(&cluster, &["a", "b", "c", "d"]), [true, false, true, true]);
+        cluster.apply(PdbInfo { key: Key::new("ns", "none"), selector: None, ..PdbInfo::default() }.into());
+        cluster.apply(
             PdbInfo { key: Key::new("other", "all"), selector: Some(Selector(vec![])), ..PdbInfo::default() }
                 .into(),
         );
-        assert_eq!(takes(&world, &["a", "c"]), [true, true]);
-        world.apply(pdb("all", None, 9));
-        assert_eq!(takes(&world, &["a", "c"]), [false, true], "two budgets mean a");
-        world.apply(Event::PdbGone(Key::new("ns", "all")));
-        let a = task_of(&world, "a");
-        world.set_evicting(a, Some(Status::Running));
-        assert_eq!(takes(&world, &["b"]), [false]);
+        assert_eq!(takes(&cluster, &["a", "c"]), [true, true]);
+        cluster.apply(pdb("all", None, 9));
+        assert_eq!(takes(&cluster, &["a", "c"]), [false, true], "two budgets mean a");
+        cluster.apply(Event::PdbGone(Key::new("ns", "all")));
+        let a = task_of(&cluster, "a");
+        cluster.set_evicting(a, Some(Status::Running));
+        assert_eq!(takes(&cluster, &["b"]), [false]);
     }
 
     #[test]
@@ -173,23 +174,23 @@ mod tests {
             allowed,
             frees_unready,
         };
-        let mut world = world_of([running(labelled("ready", "web"), "n")]);
-        world.apply(with(true, 0).into());
+        let mut cluster = cluster_of([running(labelled("ready", "web"), "n")]);
+        cluster.apply(with(true, 0).into());
         for name in ["ill", "worse"] {
-            world.apply(running(labelled(name, "web"), "n").into());
-            world.apply(PodInfo { unready: true, ..running(labelled(name, "web"), "n") }.into());
+            cluster.apply(running(labelled(name, "web"), "n").into());
+            cluster.apply(PodInfo { unready: true, ..running(labelled(name, "web"), "n") }.into());
         }
-        let takes = |world: &World| {
-            let mut budgets = Budgets::new(world);
-            ["ill", "ready", "worse"].map(|name| budgets.take(task_of(world, name)))
+        let takes = |cluster: &Cluster| {
+            let mut budgets = Budgets::new(cluster);
+            ["ill", "ready", "worse"].map(|name| budgets.take(task_of(cluster, name)))
         };
-        assert_eq!(takes(&world), [true, false, true]);
-        world.apply(with(true, 1).into());
-        assert_eq!(takes(&world), [true, true, true]);
-        let ill = task_of(&world, "ill");
-        world.set_evicting(ill, Some(Status::Running));
-        assert_eq!(takes(&world), [true, true, true], "its eviction does not count");
-        world.apply(with(false, 0).into());
-        assert_eq!(takes(&world), [false; 3]);
+        assert_eq!(takes(&cluster), [true, false, true]);
+        cluster.apply(with(true, 1).into());
+        assert_eq!(takes(&cluster), [true, true, true]);
+        let ill = task_of(&cluster, "ill");
+        cluster.set_evicting(ill, Some(Status::Running));
+        assert_eq!(takes(&cluster), [true, true, true], "its eviction does not count");
+        cluster.apply(with(false, 0).into());
+        assert_eq!(takes(&cluster), [false; 3]);
     }
 }

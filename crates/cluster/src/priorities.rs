@@ -3,7 +3,7 @@ use std::sync::Arc;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::{JobKind, World};
+use super::{Cluster, JobKind};
 use crate::diagnosis::{Priority, Source};
 use crate::id::{JobId, TaskId};
 
@@ -44,7 +44,7 @@ impl Priorities {
     }
 }
 
-impl World {
+impl Cluster {
     /// The number a pod carries, or its class's value, or the global default's, or 0.
     pub(super) fn priority(&self, own: Option<i32>, class: Option<&str>) -> i32 {
         let of_class = || class.and_then(|name| self.priorities.value(name));
@@ -178,9 +178,9 @@ impl World {
 
 #[cfg(test)]
 mod tests {
-    use crate::World;
+    use crate::Cluster;
     use crate::event::{Event, Key, PodGroupInfo, PodInfo};
-    use crate::testing::{group, job_of, member, world_of};
+    use crate::testing::{cluster_of, group, job_of, member};
 
     fn class(name: &str, value: i32, global_default: bool) -> Event {
         Event::PriorityClass { name: name.into(), value, global_default }
@@ -191,10 +191,10 @@ mod tests {
     }
 
     /// Priorities of the gangs `named` and `plain`, and of the one pod of `named`.
-    fn priorities(world: &World) -> [i32; 3] {
-        let named = &world.jobs[job_of(world, "named")];
-        let plain = &world.jobs[job_of(world, "plain")];
-        [named.priority, plain.priority, world.tasks[named.tasks[0]].priority]
+    fn priorities(cluster: &Cluster) -> [i32; 3] {
+        let named = &cluster.jobs[job_of(cluster, "named")];
+        let plain = &cluster.jobs[job_of(cluster, "plain")];
+        [named.priority, plain.priority, cluster.tasks[named.tasks[0]].priority]
     }
 
     #[test]
@@ -203,8 +203,8 @@ mod tests {
         let pod = PodInfo { priority_class: Some("high".into()), ..member("named", 0, "cpu=1") };
         let plain = PodInfo { priority: Some(3), ..member("plain", 0, "cpu=1") };
         let events: [Event; 4] = [named.clone().into(), group("plain", 1).into(), pod.into(), plain.into()];
-        let mut world = world_of(events);
-        assert_eq!(priorities(&world), [0, 0, 0]);
+        let mut cluster = cluster_of(events);
+        assert_eq!(priorities(&cluster), [0, 0, 0]);
         let steps = [
             (class("other", 5, false), [0, 0, 0], false),
             (class("high", 9, false), [9, 0, 9], true),
@@ -216,15 +216,15 @@ mod tests {
             (gone("usual"), [7, 0, 7], true),
         ];
         for (event, expected, changes) in steps {
-            assert_eq!(world.apply(event.clone()), changes, "{event:?}");
-            assert_eq!(priorities(&world), expected, "{event:?}");
-            assert_eq!(world.check(), [""; 0], "{event:?}");
+            assert_eq!(cluster.apply(event.clone()), changes, "{event:?}");
+            assert_eq!(priorities(&cluster), expected, "{event:?}");
+            assert_eq!(cluster.check(), [""; 0], "{event:?}");
         }
-        world.apply(PodGroupInfo { priority_class: None, ..named }.into());
-        world.apply(class("high", 8, false));
-        assert_eq!(priorities(&world), [0, 0, 8], "the gang names none any more");
-        world.apply(Event::PodGone("named-0".into()));
-        world.apply(Event::PodGroupGone(Key { namespace: "ns".into(), name: "named".into() }));
-        assert_eq!(world.check(), [""; 0]);
+        cluster.apply(PodGroupInfo { priority_class: None, ..named }.into());
+        cluster.apply(class("high", 8, false));
+        assert_eq!(priorities(&cluster), [0, 0, 8], "the gang names none any more");
+        cluster.apply(Event::PodGone("named-0".into()));
+        cluster.apply(Event::PodGroupGone(Key { namespace: "ns".into(), name: "named".into() }));
+        assert_eq!(cluster.check(), [""; 0]);
     }
 }

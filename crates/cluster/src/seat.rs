@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use super::priorities::Follower;
 use super::task::Task;
-use super::{JobKind, Status, World};
+use super::{Cluster, JobKind, Status};
 use crate::event::{Key, QueueGate, Time};
 use crate::id::{NodeId, QueueId, TaskId};
 
@@ -42,7 +42,7 @@ impl Seat {
     }
 }
 
-impl World {
+impl Cluster {
     /// Makes a seat for the successor of a task that is about to go: it still has to be placed.
     pub fn add_seat(&mut self, moved: TaskId, now: Time, patience: i64) -> Option<TaskId> {
         let it = &self.tasks[moved];

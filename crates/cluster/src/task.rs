@@ -176,7 +176,7 @@ pub struct Task {
     pub index: Option<u32>,
     /// Creation.
     pub created: Time,
-    /// Where it stands; changed by `World::place` only.
+    /// Where it stands; changed by `Cluster::place` only.
     pub status: Status,
     /// Has scheduling gates.
     pub gated: bool,

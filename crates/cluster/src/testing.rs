@@ -7,7 +7,7 @@ use crate::event::{
     Resources, Time,
 };
 use crate::id::{JobId, QueueId, TaskId};
-use crate::{JobKind, World, WorldOptions};
+use crate::{Cluster, ClusterOptions, JobKind};
 
 /// `cpu=2 memory=4Gi`.
 pub fn resources(text: &str) -> Resources {
@@ -84,27 +84,27 @@ pub fn leaving(pod: PodInfo) -> PodInfo {
     PodInfo { deleting: true, ..pod }
 }
 
-/// A world with the queue `default` and what the events say.
-pub fn world_of<E: Into<Event>>(events: impl IntoIterator<Item = E>) -> World {
-    let mut world = World::new(WorldOptions::default());
-    world.apply(queue("default", 1).into());
+/// A cluster with the queue `default` and what the events say.
+pub fn cluster_of<E: Into<Event>>(events: impl IntoIterator<Item = E>) -> Cluster {
+    let mut cluster = Cluster::new(ClusterOptions::default());
+    cluster.apply(queue("default", 1).into());
     for event in events {
-        world.apply(event.into());
+        cluster.apply(event.into());
     }
-    world
+    cluster
 }
 
 /// The job of a PodGroup.
-pub fn job_of(world: &World, group: &str) -> JobId {
-    world.job_named(JobKind::Group, &Key::new("ns", group)).expect("a PodGroup of this name")
+pub fn job_of(cluster: &Cluster, group: &str) -> JobId {
+    cluster.job_named(JobKind::Group, &Key::new("ns", group)).expect("a PodGroup of this name")
 }
 
 /// The task of a pod.
-pub fn task_of(world: &World, pod: &str) -> TaskId {
-    world.task_of(pod).expect("a pod of this name")
+pub fn task_of(cluster: &Cluster, pod: &str) -> TaskId {
+    cluster.task_of(pod).expect("a pod of this name")
 }
 
 /// The queue of a name.
-pub fn queue_of(world: &World, name: &str) -> QueueId {
-    world.queue_named(name).expect("a queue of this name")
+pub fn queue_of(cluster: &Cluster, name: &str) -> QueueId {
+    cluster.queue_named(name).expect("a queue of this name")
 }

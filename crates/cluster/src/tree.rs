@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use phalanx_resource::Amounts;
 
-use super::{Status, World};
+use super::{Cluster, Status};
 use crate::Queue;
 use crate::diagnosis::QueueFault;
 use crate::event::QueueState;
@@ -101,7 +101,7 @@ pub(super) fn shift(
     }
 }
 
-impl World {
+impl Cluster {
     /// The parent of a queue, unless it is on no way to any top.
     #[inline]
     pub fn queue_above(&self, queue: QueueId) -> Option<QueueId> {

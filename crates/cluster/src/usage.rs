@@ -2,7 +2,7 @@
 use phalanx_resource::DimId;
 
 use super::task::Hold;
-use super::{Class, Node, Status, Task, World};
+use super::{Class, Cluster, Node, Status, Task};
 use crate::event::{Measure, NodeUsage, Time};
 use crate::id::NodeId;
 
@@ -70,7 +70,7 @@ fn is_new(task: &Task) -> bool {
     task.status.hold() == Hold::Used && !task.measured
 }
 
-impl World {
+impl Cluster {
     /// Takes figures in. Pods that ran all the time while they were taken are in them.
     pub(super) fn apply_usage(&mut self, info: &NodeUsage) -> bool {
         let Some(id) = self.node_named(&info.node).filter(|id| self.nodes[*id].exists) else { return false };

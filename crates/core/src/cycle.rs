@@ -12,7 +12,7 @@ use crate::unserved;
 use phalanx_cluster::budget::Stopwatch;
 use phalanx_cluster::event::Time;
 use phalanx_cluster::id::JobId;
-use phalanx_cluster::{Status, World};
+use phalanx_cluster::{Cluster, Status};
 use phalanx_framework::conf::Conf;
 use phalanx_framework::extender::{Extender, NoExtender};
 use phalanx_framework::placement::Sampling;
@@ -112,22 +112,22 @@ impl Scheduler {
     }
 
     /// Jobs that the next cycle looks at in any case, by id.
-    pub fn active_jobs(&mut self, world: &mut World) -> Vec<JobId> {
-        self.state.backlog.follow(world);
-        self.state.backlog.active_jobs(world)
+    pub fn active_jobs(&mut self, cluster: &mut Cluster) -> Vec<JobId> {
+        self.state.backlog.follow(cluster);
+        self.state.backlog.active_jobs(cluster)
     }
 
     /// How many jobs wait, by pool.
-    pub fn pending(&mut self, world: &mut World) -> Pending {
-        self.state.backlog.follow(world);
-        self.state.backlog.pending(world)
+    pub fn pending(&mut self, cluster: &mut Cluster) -> Pending {
+        self.state.backlog.follow(cluster);
+        self.state.backlog.pending(cluster)
     }
 
     /// What is wrong with the sums of the Cluster and with the backlog, one line each; empty when all is well. Costs a pass over
     /// all objects.
-    pub fn check(&self, world: &World) -> Vec<String> {
-        let mut problems = world.check();
-        self.state.backlog.check(world, &mut |right, what| problems.extend((!right).then_some(what)));
+    pub fn check(&self, cluster: &Cluster) -> Vec<String> {
+        let mut problems = cluster.check();
+        self.state.backlog.check(cluster, &mut |right, what| problems.extend((!right).then_some(what)));
         problems
     }
 
@@ -137,10 +137,10 @@ impl Scheduler {
         self.state.forget();
     }
 
-    /// Runs one cycle. The World then holds what was decided.
-    pub fn run(&mut self, world: &mut World, now: Time) -> Outcome {
+    /// Runs one cycle. The Cluster then holds what was decided.
+    pub fn run(&mut self, cluster: &mut Cluster, now: Time) -> Outcome {
         let mut decisions = Vec::new();
-        let mut outcome = self.run_handing_out(world, now, &mut |some| decisions.extend(some));
+        let mut outcome = self.run_handing_out(cluster, now, &mut |some| decisions.extend(some));
         decisions.append(&mut outcome.decisions);
         Outcome { decisions, ..outcome }
     }
@@ -149,30 +149,30 @@ impl Scheduler {
     /// is to be evicted. No later decision takes a bind or an eviction back. The outcome has what is left: statuses.
     pub fn run_handing_out(
         &mut self,
-        world: &mut World,
+        cluster: &mut Cluster,
         now: Time,
         hand_out: &mut dyn FnMut(Vec<Decision>),
     ) -> Outcome {
         let Self { conf, state, extender, stopwatch, patience } = self;
         let stopwatch = stopwatch.as_ref();
         let options = CycleOptions { conf, patience: *patience, extender, stopwatch, now };
-        cycle(world, state, options, hand_out)
+        cycle(cluster, state, options, hand_out)
     }
 }
 
 /// Runs one cycle: equal arguments give equal outcomes, and leave equal clusters and states. What an action decided is handed
 /// out as soon as the action is over.
 pub fn cycle(
-    world: &mut World,
+    cluster: &mut Cluster,
     state: &mut SchedulerState,
     options: CycleOptions<'_>,
     hand_out: &mut dyn FnMut(Vec<Decision>),
 ) -> Outcome {
     let CycleOptions { conf, patience, extender, stopwatch, now } = options;
-    let before = begin(world, state, now);
+    let before = begin(cluster, state, now);
     let SchedulerState { backlog, past, placement, cycle, .. } = state;
     let outside = SessionInputs { now, before, extender: Some(extender), stopwatch };
-    let mut session = Session::open(world, conf, placement, outside);
+    let mut session = Session::open(cluster, conf, placement, outside);
     session.past = std::mem::take(past);
     session.backlog = std::mem::take(backlog);
     give_up_seats(&mut session);
@@ -183,12 +183,12 @@ pub fn cycle(
     unserved::note(&mut session);
     status::close(&mut session, *cycle);
     backlog::settle(&mut session, patience);
-    session.tiers.every().for_each(|plugin| plugin.close(session.world));
+    session.tiers.every().for_each(|plugin| plugin.close(session.cluster));
     let outcome = Outcome {
         cycle: *cycle,
         wake: wake(&session),
         flush: flush(&session, patience),
-        turns: actions::gather::turns(session.world, &session.backlog.active_jobs(session.world), now),
+        turns: actions::gather::turns(session.cluster, &session.backlog.active_jobs(session.cluster), now),
         decisions: std::mem::take(&mut session.decisions),
     };
     *past = session.past;
@@ -197,16 +197,16 @@ pub fn cycle(
 }
 
 /// Brings the Cluster up to the time of the cycle. Returns when the cycle before began.
-fn begin(world: &mut World, state: &mut SchedulerState, now: Time) -> Option<Time> {
+fn begin(cluster: &mut Cluster, state: &mut SchedulerState, now: Time) -> Option<Time> {
     state.cycle += 1;
-    state.placement.begin_cycle(world);
-    world.expire_usage(now);
-    world.refresh_devices();
-    world.refresh_inqueue();
-    world.tend_seats(now);
+    state.placement.begin_cycle(cluster);
+    cluster.expire_usage(now);
+    cluster.refresh_devices();
+    cluster.refresh_inqueue();
+    cluster.tend_seats(now);
     if std::mem::take(&mut state.conf_is_new) {
-        world.all_jobs_changed();
-        world.note_news();
+        cluster.all_jobs_changed();
+        cluster.note_news();
     }
     state.began.replace(now)
 }
@@ -224,20 +224,20 @@ fn run_actions(session: &mut Session<'_>, hand_out: &mut dyn FnMut(Vec<Decision>
 
 /// When a cycle could decide something new though nothing has happened.
 fn wake(session: &Session<'_>) -> Option<Time> {
-    let Session { world, backlog, now, .. } = session;
+    let Session { cluster, backlog, now, .. } = session;
     // For jobs that were refused before capacity was given back in this cycle, or admitted too late for it, and for those whose
     // search was cut short.
     let again = (backlog.unschedulable() > 0 && backlog.was_freed() || session.admitted_late).then_some(*now);
     let again = again.or(session.cut_short.then_some(Time(now.0.saturating_add(CUT_SHORT))));
-    let wakes = session.tiers.every().filter_map(|plugin| plugin.wake(world));
+    let wakes = session.tiers.every().filter_map(|plugin| plugin.wake(cluster));
     wakes
-        .chain(world.usage_ends())
-        .chain(world.refusals_end(*now))
+        .chain(cluster.usage_ends())
+        .chain(cluster.refusals_end(*now))
         .chain(backlog.next_retry())
         .chain(session.past.wake())
         .chain(session.rests_until)
-        .chain(session.reserved.iter().filter_map(|job| reservation_ends(world, *job)))
-        .chain(world.seats_end())
+        .chain(session.reserved.iter().filter_map(|job| reservation_ends(cluster, *job)))
+        .chain(cluster.seats_end())
         .chain(again)
         .min()
 }
@@ -251,7 +251,7 @@ fn flush(session: &Session<'_>, patience: Patience) -> Option<Time> {
 /// What another process has promised is kept for those it was promised to, as in all cycles after. Whether they may
 /// still have it is asked when it is their turn.
 fn renew_nominations(session: &mut Session<'_>) {
-    for (task, node) in session.world.take_promised() {
+    for (task, node) in session.cluster.take_promised() {
         if session.takes(task, node) {
             let mut statement = session.statement();
             statement.pipeline(task, node);
@@ -265,38 +265,38 @@ fn renew_nominations(session: &mut Session<'_>) {
 fn note_reserved(session: &mut Session<'_>) {
     let (mut reserved, mut changed) = (BTreeSet::new(), Vec::new());
     for id in session.waiting_jobs() {
-        let job = &session.world.jobs[id];
+        let job = &session.cluster.jobs[id];
         let promised = job.counts.of(Status::Pipelined) > 0;
         reserved.extend(promised.then_some(id));
         changed.extend((promised != job.promised.is_some()).then_some((id, promised)));
     }
     for (id, promised) in changed {
-        session.world.jobs[id].promised = promised.then_some(session.now);
+        session.cluster.jobs[id].promised = promised.then_some(session.now);
     }
     for id in &reserved {
-        if reservation_ends(session.world, *id).is_some_and(|end| end <= session.now) {
+        if reservation_ends(session.cluster, *id).is_some_and(|end| end <= session.now) {
             actions::release(session, *id);
-            session.world.jobs[*id].promised = None;
+            session.cluster.jobs[*id].promised = None;
         }
     }
     session.reserved = reserved;
 }
 
 /// When the reservation of a job ends, if it has one. Room that is gathered for a repair has its own time.
-fn reservation_ends(world: &World, job: JobId) -> Option<Time> {
-    let since = world.jobs[job].promised.filter(|_| !actions::gather::is_gathering(world, job))?;
+fn reservation_ends(cluster: &Cluster, job: JobId) -> Option<Time> {
+    let since = cluster.jobs[job].promised.filter(|_| !actions::gather::is_gathering(cluster, job))?;
     Some(Time(since.0.saturating_add(RESERVATION_MS)))
 }
 
 /// Places that are kept where the pod they are kept for could not go any more are given back.
 fn give_up_seats(session: &mut Session<'_>) {
-    for seat in session.world.seats().collect::<Vec<_>>() {
-        let node = session.world.tasks[seat].node;
+    for seat in session.cluster.seats().collect::<Vec<_>>() {
+        let node = session.cluster.tasks[seat].node;
         let before = session.suppose(seat, Status::Pending, None);
         if node.is_some_and(|node| session.takes(seat, node)) {
             session.put_back(seat, &before);
         } else {
-            session.world.end_seat(seat);
+            session.cluster.end_seat(seat);
         }
     }
 }

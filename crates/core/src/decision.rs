@@ -1,4 +1,4 @@
-//! What a cycle decides: plain values that name their objects, so that they outlive the World they came from.
+//! What a cycle decides: plain values that name their objects, so that they outlive the Cluster they came from.
 use std::sync::Arc;
 
 pub use phalanx_cluster::prepare::{ClaimWrite, Prepare, VolumeBinding};

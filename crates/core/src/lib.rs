@@ -1,7 +1,7 @@
-//! The cycle: a Session on the World, the actions, a Statement that commits or discards, statuses.
+//! The cycle: a Session on the Cluster, the actions, a Statement that commits or discards, statuses.
 //!
 //! Nothing here reads files, sockets, clocks or the environment; time and the seed of all chance are arguments. A cycle
-//! that is run again on an equal World with equal arguments returns identical Decisions.
+//! that is run again on an equal Cluster with equal arguments returns identical Decisions.
 pub mod actions;
 mod backlog;
 mod cycle;

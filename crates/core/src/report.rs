@@ -1,4 +1,4 @@
-//! The World in words, for people and for `simulate`: phases, reasons, shares.
+//! The Cluster in words, for people and for `simulate`: phases, reasons, shares.
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use crate::cycle::Scheduler;
 use phalanx_cluster::diagnosis::{Priority, Refusal, Shortage};
 use phalanx_cluster::event::{Key, Phase, Time};
 use phalanx_cluster::id::JobId;
-use phalanx_cluster::{Job, JobKind, ROOT, Status, World};
+use phalanx_cluster::{Cluster, Job, JobKind, ROOT, Status};
 use phalanx_framework::conf::Conf;
 use phalanx_framework::tiers::Tiers;
 use phalanx_plugins::PLUGINS;
@@ -80,7 +80,7 @@ pub struct QueueReport {
     pub problem: Option<Arc<str>>,
 }
 
-/// The World in words.
+/// The Cluster in words.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Report {
     /// PodGroups and pods without one, by name.
@@ -90,63 +90,63 @@ pub struct Report {
 }
 
 impl Scheduler {
-    /// The World in words, as of the last cycle.
-    pub fn report(&self, world: &World) -> Report {
-        Report { groups: groups(world, self.refusals()), queues: queues(world, self.conf(), self.now()) }
+    /// The Cluster in words, as of the last cycle.
+    pub fn report(&self, cluster: &Cluster) -> Report {
+        Report { groups: groups(cluster, self.refusals()), queues: queues(cluster, self.conf(), self.now()) }
     }
 }
 
-fn groups(world: &World, refusals: &Refusals) -> Vec<GroupReport> {
+fn groups(cluster: &Cluster, refusals: &Refusals) -> Vec<GroupReport> {
     // Their ids may be those of other jobs by now.
-    let gone: BTreeSet<JobId> = world.gone_jobs().collect();
+    let gone: BTreeSet<JobId> = cluster.gone_jobs().collect();
     let refusals = |id: JobId| if gone.contains(&id) { &[] } else { refusals.of(id) };
     let of = |(id, job): (JobId, &Job)| GroupReport {
         key: job.key.clone(),
         solo: job.kind == JobKind::Solo,
         phase: job.phase,
-        queue: world.queues[job.queue].name.clone(),
+        queue: cluster.queues[job.queue].name.clone(),
         min_member: job.min_member,
         pods: job.counts.total(),
         placed: job.counts.ready(),
         failed: job.counts.of(Status::Failed),
-        priority: world.priority_of(id),
+        priority: cluster.priority_of(id),
         waiting: job.waiting(),
         nominated: job.counts.of(Status::Pipelined),
-        reasons: refusals(id).iter().map(|refusal| refusal.text(&world.dims)).collect(),
+        reasons: refusals(id).iter().map(|refusal| refusal.text(&cluster.dims)).collect(),
         problem: job.told.clone(),
-        lack: lack(world, refusals(id)),
+        lack: lack(cluster, refusals(id)),
     };
-    let mut groups: Vec<GroupReport> = world.jobs.iter().map(of).collect();
+    let mut groups: Vec<GroupReport> = cluster.jobs.iter().map(of).collect();
     groups.sort_by(|a, b| a.key.cmp(&b.key).then(a.solo.cmp(&b.solo)));
     groups
 }
 
 /// Of the pods that were told of, the one whose nearest node is the farthest.
-fn lack(world: &World, refusals: &[Refusal]) -> Option<Lack> {
+fn lack(cluster: &Cluster, refusals: &[Refusal]) -> Option<Lack> {
     let shortage = Shortage::farthest(refusals)?;
     Some(Lack {
         node: shortage.node.clone(),
-        missing: world.render(&shortage.missing),
+        missing: cluster.render(&shortage.missing),
         too_large: shortage.is_beyond_all(),
-        text: shortage.text(&world.dims),
+        text: shortage.text(&cluster.dims),
     })
 }
 
-fn queues(world: &World, conf: &Conf, now: Time) -> Vec<QueueReport> {
-    let tiers = Tiers::open(PLUGINS, conf, world, now);
-    let mut queues: Vec<QueueReport> = world
+fn queues(cluster: &Cluster, conf: &Conf, now: Time) -> Vec<QueueReport> {
+    let tiers = Tiers::open(PLUGINS, conf, cluster, now);
+    let mut queues: Vec<QueueReport> = cluster
         .queues
         .iter()
         .filter(|(_, queue)| queue.exists)
         .map(|(id, queue)| QueueReport {
             name: queue.name.clone(),
-            allocated: world.render_allocated(id, &world.devices_given(id)),
+            allocated: cluster.render_allocated(id, &cluster.devices_given(id)),
             deserved: tiers
                 .every()
-                .find_map(|plugin| plugin.queue_guard()?.deserved(world, id))
-                .map(|sum| world.render(&sum))
+                .find_map(|plugin| plugin.queue_guard()?.deserved(cluster, id))
+                .map(|sum| cluster.render(&sum))
                 .unwrap_or_default(),
-            request: world.render(&queue.request()),
+            request: cluster.render(&queue.request()),
             weight: queue.weight,
             parent: Some(queue.parent.clone()).filter(|parent| **parent != *ROOT),
             problem: queue.told.clone(),

@@ -1,4 +1,4 @@
-//! A session: the World, the plugins of the configuration, and the questions actions ask.
+//! A session: the Cluster, the plugins of the configuration, and the questions actions ask.
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use phalanx_cluster::budget::{Budget, Cut, Stopwatch};
 use phalanx_cluster::diagnosis::{QueueFault, Refusal};
 use phalanx_cluster::event::Time;
 use phalanx_cluster::id::{JobId, NodeId, QueueId, TaskId};
-use phalanx_cluster::{Before, Status, World};
+use phalanx_cluster::{Before, Cluster, Status};
 use phalanx_framework::conf::{Conf, Flag};
 use phalanx_framework::placement::{BestNode, Fit, NodeRanking};
 use phalanx_framework::plugin::{Plugin, SessionInputs, Vote};
@@ -25,17 +25,17 @@ const SEARCHES: u64 = 500_000;
 const SEARCHES_MS: u64 = 500;
 
 /// Which of two jobs goes first: repairs and plugins, then creation, then name.
-pub(crate) fn job_order(world: &World, tiers: &Tiers, a: JobId, b: JobId) -> Ordering {
-    tiers.job_order(world, a, b).then_with(|| {
-        let (a, b) = (&world.jobs[a], &world.jobs[b]);
+pub(crate) fn job_order(cluster: &Cluster, tiers: &Tiers, a: JobId, b: JobId) -> Ordering {
+    tiers.job_order(cluster, a, b).then_with(|| {
+        let (a, b) = (&cluster.jobs[a], &cluster.jobs[b]);
         a.created.cmp(&b.created).then_with(|| a.key.cmp(&b.key)).then(a.kind.cmp(&b.kind))
     })
 }
 
-/// One cycle's view of the World.
+/// One cycle's view of the Cluster.
 pub struct Session<'w> {
-    /// The World; changed through a Statement only.
-    pub world: &'w mut World,
+    /// The Cluster; changed through a Statement only.
+    pub cluster: &'w mut Cluster,
     /// The plugins.
     pub tiers: Tiers,
     /// The configuration.
@@ -72,17 +72,17 @@ pub struct Session<'w> {
 }
 
 impl<'w> Session<'w> {
-    /// Opens the plugins on the World.
+    /// Opens the plugins on the Cluster.
     pub fn open(
-        world: &'w mut World,
+        cluster: &'w mut Cluster,
         conf: &'w Conf,
         placement: &'w mut NodeRanking,
         outside: impl Into<SessionInputs<'w>>,
     ) -> Self {
         let outside = outside.into();
-        let tiers = Tiers::open(PLUGINS, conf, world, outside);
+        let tiers = Tiers::open(PLUGINS, conf, cluster, outside);
         Self {
-            world,
+            cluster,
             tiers,
             conf,
             now: outside.now,
@@ -113,20 +113,20 @@ impl<'w> Session<'w> {
     /// The search for a job's places was ended before it found an answer.
     pub(crate) fn search_ended(&mut self, job: JobId, cut: Cut) {
         let short = Searches::is_cut_short(cut);
-        self.world.jobs[job].unsearched = short && self.searches.may_get_more();
+        self.cluster.jobs[job].unsearched = short && self.searches.may_get_more();
         self.cut_short |= short;
     }
 
     /// Jobs that this cycle looks at, by id.
     pub(crate) fn active_jobs(&mut self) -> Vec<JobId> {
-        self.backlog.follow(self.world);
-        self.backlog.active_jobs(self.world)
+        self.backlog.follow(self.cluster);
+        self.backlog.active_jobs(self.cluster)
     }
 
     /// Those of them that have tasks to place.
     pub(crate) fn waiting_jobs(&mut self) -> Vec<JobId> {
         let mut jobs = self.active_jobs();
-        jobs.retain(|job| self.world.jobs[*job].waiting() > 0);
+        jobs.retain(|job| self.cluster.jobs[*job].waiting() > 0);
         jobs
     }
 
@@ -137,26 +137,26 @@ impl<'w> Session<'w> {
 
     /// Which of two jobs goes first: repairs and plugins, then creation, then name.
     pub fn job_order(&self, a: JobId, b: JobId) -> Ordering {
-        job_order(self.world, &self.tiers, a, b)
+        job_order(self.cluster, &self.tiers, a, b)
     }
 
     /// Whether what is reserved for a job gives way to another of its queue. A gang that is being repaired gives way only to
     /// one that could evict it.
     pub(crate) fn outranks(&self, by: JobId, of: JobId) -> bool {
-        let (one, other) = (&self.world.jobs[by], &self.world.jobs[of]);
+        let (one, other) = (&self.cluster.jobs[by], &self.cluster.jobs[of]);
         one.queue == other.queue
             && !(other.is_broken() && self.tiers.repairs_go_first())
             && self
                 .tiers
                 .with(Flag::JobOrder)
                 .filter_map(Plugin::job_rank)
-                .any(|rank| rank.outranks(self.world, by, of))
+                .any(|rank| rank.outranks(self.cluster, by, of))
     }
 
     /// Which of two queues goes first: plugins, then creation, then name.
     pub fn queue_order(&self, a: QueueId, b: QueueId) -> Ordering {
-        self.tiers.first(Flag::QueueOrder, |plugin| plugin.queue_order(self.world, a, b)).then_with(|| {
-            let (a, b) = (&self.world.queues[a], &self.world.queues[b]);
+        self.tiers.first(Flag::QueueOrder, |plugin| plugin.queue_order(self.cluster, a, b)).then_with(|| {
+            let (a, b) = (&self.cluster.queues[a], &self.cluster.queues[b]);
             a.created.cmp(&b.created).then_with(|| a.name.cmp(&b.name))
         })
     }
@@ -167,7 +167,7 @@ impl<'w> Session<'w> {
             .tiers
             .with(Flag::QueueOrder)
             .filter_map(Plugin::queue_tree)
-            .map(|tree| tree.queue_path(self.world, queue));
+            .map(|tree| tree.queue_path(self.cluster, queue));
         ways.try_fold(Vec::new(), |known, way| match way? {
             way if way.is_empty() => Some(known),
             way if known.is_empty() => Some(way),
@@ -181,14 +181,14 @@ impl<'w> Session<'w> {
         self.tiers
             .with(Flag::QueueOrder)
             .filter_map(Plugin::queue_tree)
-            .map(|tree| tree.order_stamp(self.world))
+            .map(|tree| tree.order_stamp(self.cluster))
             .sum()
     }
 
     /// Which of two tasks of a job goes first: plugins, then index, creation, name.
     pub fn task_order(&self, a: TaskId, b: TaskId) -> Ordering {
-        self.tiers.first(Flag::TaskOrder, |plugin| plugin.task_order(self.world, a, b)).then_with(|| {
-            let (a, b) = (&self.world.tasks[a], &self.world.tasks[b]);
+        self.tiers.first(Flag::TaskOrder, |plugin| plugin.task_order(self.cluster, a, b)).then_with(|| {
+            let (a, b) = (&self.cluster.tasks[a], &self.cluster.tasks[b]);
             a.index.cmp(&b.index).then(a.created.cmp(&b.created)).then_with(|| a.pod.cmp(&b.pod))
         })
     }
@@ -196,175 +196,177 @@ impl<'w> Session<'w> {
     /// Why a job cannot be scheduled whatever the room: its own fault or its queue's, a PodGroup controller is about to put
     /// its pod into a PodGroup, or the API server has just refused to bind a pod of it.
     pub fn job_blocked(&self, job: JobId) -> Result<(), Refusal> {
-        let it = &self.world.jobs[job];
+        let it = &self.cluster.jobs[job];
         if !it.exists {
             return Err(Refusal::NoPodGroup(it.key.clone()));
         }
         if let Some(why) = &it.invalid {
             return Err(Refusal::Invalid(why.clone()));
         }
-        self.world.awaits_group(job, self.now).map_or(Ok(()), Err)?;
+        self.cluster.awaits_group(job, self.now).map_or(Ok(()), Err)?;
         self.queue_blocked(job)?;
-        self.tiers.every().try_for_each(|plugin| plugin.job_valid(self.world, job))?;
-        self.world.denial(job, self.now).map_or(Ok(()), Err)
+        self.tiers.every().try_for_each(|plugin| plugin.job_valid(self.cluster, job))?;
+        self.cluster.denial(job, self.now).map_or(Ok(()), Err)
     }
 
     /// Why a job's queue keeps it from being admitted or placed.
     pub fn queue_blocked(&self, job: JobId) -> Result<(), Refusal> {
-        self.queue_refuses(self.world.jobs[job].queue)
+        self.queue_refuses(self.cluster.jobs[job].queue)
     }
 
     /// The same of the queue.
     pub(crate) fn queue_refuses(&self, id: QueueId) -> Result<(), Refusal> {
-        let queue = &self.world.queues[id];
+        let queue = &self.cluster.queues[id];
         if !queue.exists {
             return Err(Refusal::QueueMissing(queue.name.clone()));
         }
         if let Some(fault) = self.queue_fault(id) {
             return Err(Refusal::QueueInvalid { queue: queue.name.clone(), fault });
         }
-        let Some(shut) = self.world.queue_shut(id).map(|id| &self.world.queues[id]) else { return Ok(()) };
+        let Some(shut) = self.cluster.queue_shut(id).map(|id| &self.cluster.queues[id]) else {
+            return Ok(());
+        };
         let above = (shut.name != queue.name).then(|| shut.name.clone());
         Err(Refusal::QueueNotOpen { queue: queue.name.clone(), above, state: shut.state.name() })
     }
 
     /// What keeps a queue from being used: its fields, its place in the tree, or what a plugin minds.
     pub fn queue_fault(&self, queue: QueueId) -> Option<QueueFault> {
-        let minded = || self.tiers.every().find_map(|plugin| plugin.queue_valid(self.world, queue).err());
-        self.world.queue_fault(queue).or_else(minded)
+        let minded = || self.tiers.every().find_map(|plugin| plugin.queue_valid(self.cluster, queue).err());
+        self.cluster.queue_fault(queue).or_else(minded)
     }
 
     /// Whether enough of a job has a place for it to start.
     pub fn job_ready(&self, job: JobId) -> bool {
-        self.tiers.with(Flag::JobReady).all(|plugin| plugin.job_ready(self.world, job))
+        self.tiers.with(Flag::JobReady).all(|plugin| plugin.job_ready(self.cluster, job))
     }
 
     /// Why a job may not start, where nothing else tells.
     pub fn not_ready(&self, job: JobId) -> Option<Refusal> {
-        self.tiers.any(Flag::JobReady, |plugin| plugin.remote()?.not_ready(self.world, job))
+        self.tiers.any(Flag::JobReady, |plugin| plugin.remote()?.not_ready(self.cluster, job))
     }
 
     /// Whether enough of a job has a place now or once room is released.
     pub fn job_pipelined(&self, job: JobId) -> bool {
-        self.tiers.vote(Flag::JobPipelined, |plugin| plugin.job_pipelined(self.world, job))
+        self.tiers.vote(Flag::JobPipelined, |plugin| plugin.job_pipelined(self.cluster, job))
     }
 
     /// Whether a job has, or was promised, all that it takes to start, whoever lets it keep less.
     pub(crate) fn job_whole(&self, job: JobId) -> bool {
-        let lacks = |plugin: &dyn Plugin| plugin.job_pipelined(self.world, job) == Vote::Reject;
+        let lacks = |plugin: &dyn Plugin| plugin.job_pipelined(self.cluster, job) == Vote::Reject;
         self.job_pipelined(job) && !self.tiers.with(Flag::JobReady).any(lacks)
     }
 
     /// Whether a job may be admitted.
     pub fn job_enqueueable(&self, job: JobId) -> Result<(), Refusal> {
-        self.tiers.enqueue_vote(|plugin| plugin.job_enqueueable(self.world, job))
+        self.tiers.enqueue_vote(|plugin| plugin.job_enqueueable(self.cluster, job))
     }
 
     /// Tells the plugins that a job was admitted.
     pub fn job_enqueued(&mut self, job: JobId) {
-        let Self { tiers, world, .. } = self;
-        tiers.tell(Flag::JobEnqueued, |plugin| plugin.job_enqueued(world, job));
+        let Self { tiers, cluster, .. } = self;
+        tiers.tell(Flag::JobEnqueued, |plugin| plugin.job_enqueued(cluster, job));
     }
 
     /// Why a queue may have nothing more, if that is so.
     pub fn overused(&self, queue: QueueId) -> Option<Refusal> {
-        self.tiers.any(Flag::Overused, |plugin| plugin.overused(self.world, queue))
+        self.tiers.any(Flag::Overused, |plugin| plugin.overused(self.cluster, queue))
     }
 
     /// Whether a queue may have one more task.
     pub fn allocatable(&self, queue: QueueId, task: TaskId) -> Result<(), Refusal> {
-        self.tiers.all(Flag::Allocatable, |plugin| plugin.allocatable(self.world, queue, task))
+        self.tiers.all(Flag::Allocatable, |plugin| plugin.allocatable(self.cluster, queue, task))
     }
 
     /// Whether a queue has room for a task that waits behind its gate.
     pub(crate) fn lets_in(&self, queue: QueueId, task: TaskId) -> Result<(), Refusal> {
-        self.tiers.all(Flag::Allocatable, |plugin| plugin.gate_removable(self.world, queue, task))
+        self.tiers.all(Flag::Allocatable, |plugin| plugin.gate_removable(self.cluster, queue, task))
     }
 
     /// Moves a task for a question; [`put_back`](Self::put_back) must follow, the last one moved first.
     pub(crate) fn suppose(&mut self, task: TaskId, status: Status, node: Option<NodeId>) -> Before {
-        let from = self.world.tasks[task].status;
-        let before = self.world.place(task, status, node);
-        self.tiers.changed(self.world, task, from);
+        let from = self.cluster.tasks[task].status;
+        let before = self.cluster.place(task, status, node);
+        self.tiers.changed(self.cluster, task, from);
         before
     }
 
     /// Undoes [`suppose`](Self::suppose).
     pub(crate) fn put_back(&mut self, task: TaskId, before: &Before) {
-        let from = self.world.tasks[task].status;
-        self.world.restore(task, before);
-        self.tiers.changed(self.world, task, from);
+        let from = self.cluster.tasks[task].status;
+        self.cluster.restore(task, before);
+        self.tiers.changed(self.cluster, task, from);
     }
 
     /// Whether a queue may have others evicted for this task of it.
     pub fn preemptive(&self, queue: QueueId, task: TaskId) -> Result<(), Refusal> {
-        self.tiers.all(Flag::Preemptive, |plugin| plugin.preemptive(self.world, queue, task))
+        self.tiers.all(Flag::Preemptive, |plugin| plugin.preemptive(self.cluster, queue, task))
     }
 
     /// Which of two queues gives its tasks up first for one of queue `by`: plugins, then the one that is served last.
     pub fn victim_queue_order(&self, by: QueueId, a: QueueId, b: QueueId) -> Ordering {
-        let mut says = self.tiers.every().map(|plugin| plugin.victim_queue_order(self.world, by, a, b));
+        let mut says = self.tiers.every().map(|plugin| plugin.victim_queue_order(self.cluster, by, a, b));
         says.find(|order| order.is_ne()).unwrap_or_else(|| self.queue_order(b, a))
     }
 
     /// Whether a job lacks what it should have, so that others may be evicted for it.
     pub fn job_starving(&self, job: JobId) -> bool {
-        self.tiers.all_of_first_tier(Flag::JobStarving, |plugin| plugin.job_starving(self.world, job))
+        self.tiers.all_of_first_tier(Flag::JobStarving, |plugin| plugin.job_starving(self.cluster, job))
     }
 
     /// The best node for a task. The node it was nominated for comes first among those of the same room.
     pub fn spot(&mut self, task: TaskId) -> Option<BestNode> {
-        let Self { world, tiers, placement, .. } = self;
-        let (it, class) = (&world.tasks[task], tiers.scoped_class(world, task));
-        let nominated = it.nominated.as_ref().and_then(|name| world.node_named(name));
+        let Self { cluster, tiers, placement, .. } = self;
+        let (it, class) = (&cluster.tasks[task], tiers.scoped_class(cluster, task));
+        let nominated = it.nominated.as_ref().and_then(|name| cluster.node_named(name));
         let held = nominated.and_then(|node| {
-            let room = placement.fit(world, tiers, class, node)?;
+            let room = placement.fit(cluster, tiers, class, node)?;
             Some(BestNode { node, fit: room })
         });
         if let Some(spot) = held.filter(|spot| spot.fit == Fit::Idle) {
             return Some(spot);
         }
-        let best = placement.best_with(world, tiers, class, &tiers.extra_scores(world, task));
+        let best = placement.best_with(cluster, tiers, class, &tiers.extra_scores(cluster, task));
         held.filter(|_| best.is_none_or(|best| best.fit == Fit::FutureIdle)).or(best)
     }
 
     /// Gives the claims of a task that is being bound their devices; what has to be written before.
     pub(crate) fn give_devices(&mut self, task: TaskId) -> Vec<Prepare> {
-        let wanted = self.world.tasks[task].claims.is_some();
+        let wanted = self.cluster.tasks[task].claims.is_some();
         if wanted && self.tiers.with(Flag::Predicate).any(Plugin::gives_devices) {
-            return self.world.give_devices(task);
+            return self.cluster.give_devices(task);
         }
         Vec::new()
     }
 
     /// Whether a node has, or will have, room for a task.
     pub(crate) fn takes(&mut self, task: TaskId, node: NodeId) -> bool {
-        let Self { world, tiers, placement, .. } = self;
-        placement.fit(world, tiers, tiers.scoped_class(world, task), node).is_some()
+        let Self { cluster, tiers, placement, .. } = self;
+        placement.fit(cluster, tiers, tiers.scoped_class(cluster, task), node).is_some()
     }
 
     /// Whether, and when, a node has room for a task; `None` also when it is like one of those that were tried.
     pub(crate) fn room(&mut self, task: TaskId, node: NodeId, tried: &[NodeId]) -> Option<Fit> {
-        let Self { world, tiers, placement, .. } = self;
-        let room = placement.fit(world, tiers, tiers.scoped_class(world, task), node)?;
+        let Self { cluster, tiers, placement, .. } = self;
+        let room = placement.fit(cluster, tiers, tiers.scoped_class(cluster, task), node)?;
         let cell = placement.bucket(node);
         (!tried.iter().any(|other| placement.bucket(*other) == cell)).then_some(room)
     }
 
     /// Why no node will do for a task.
     pub fn no_node(&mut self, task: TaskId) -> Refusal {
-        let Self { world, tiers, placement, .. } = self;
-        let it = &world.tasks[task];
+        let Self { cluster, tiers, placement, .. } = self;
+        let it = &cluster.tasks[task];
         Refusal::Nodes {
             task: it.pod.name.clone(),
-            error: placement.explain(world, tiers, tiers.scoped_class(world, task)),
+            error: placement.explain(cluster, tiers, tiers.scoped_class(cluster, task)),
         }
     }
 
     /// Keeps the place of a task that goes for the one that comes in its stead, as long as that does not take longer than so
     /// many milliseconds.
     pub(crate) fn keep_place(&mut self, moved: TaskId, node: NodeId, patience: i64) {
-        if let Some(seat) = self.world.add_seat(moved, self.now, patience) {
+        if let Some(seat) = self.cluster.add_seat(moved, self.now, patience) {
             self.suppose(seat, Status::Pipelined, Some(node));
         }
     }

@@ -1,4 +1,4 @@
-//! A Statement: changes to the World that are committed whole, or undone exactly when it is dropped.
+//! A Statement: changes to the Cluster that are committed whole, or undone exactly when it is dropped.
 use std::sync::Arc;
 
 use crate::decision::{Binding, Cause, Decision};
@@ -14,7 +14,7 @@ pub(crate) struct Entry {
     before: Before,
 }
 
-/// An open change of the World.
+/// An open change of the Cluster.
 #[must_use = "dropping a statement undoes it"]
 pub struct Statement<'s, 'w> {
     session: &'s mut Session<'w>,
@@ -51,22 +51,22 @@ impl<'s, 'w> Statement<'s, 'w> {
 
     /// Evicts a task; it keeps its room until it is gone.
     pub fn evict(&mut self, task: TaskId) {
-        let node = self.session.world.tasks[task].node;
+        let node = self.session.cluster.tasks[task].node;
         self.place(task, Status::Releasing, node);
     }
 
     /// Takes an eviction of this statement back: the task is again what it was.
     pub fn spare(&mut self, task: TaskId, was: Status) {
-        let node = self.session.world.tasks[task].node;
+        let node = self.session.cluster.tasks[task].node;
         self.place(task, was, node);
     }
 
     fn place(&mut self, task: TaskId, status: Status, node: Option<NodeId>) {
         let session = &mut *self.session;
-        let before = session.world.tasks[task].status;
-        let entry = Entry { task, before: session.world.place(task, status, node) };
+        let before = session.cluster.tasks[task].status;
+        let entry = Entry { task, before: session.cluster.place(task, status, node) };
         session.log.push(entry);
-        session.tiers.changed(session.world, task, before);
+        session.tiers.changed(session.cluster, task, before);
     }
 
     /// With it a job takes room that others hold, or that is kept for them.
@@ -88,7 +88,7 @@ impl<'s, 'w> Statement<'s, 'w> {
     pub fn commit_reserved(mut self, why: &Arc<Cause>) {
         for at in self.base..self.session.log.len() {
             let task = self.session.log[at].task;
-            let it = &self.session.world.tasks[task];
+            let it = &self.session.cluster.tasks[task];
             if it.status == Status::Allocated {
                 let node = it.node;
                 self.place(task, Status::Pipelined, node);
@@ -107,37 +107,37 @@ impl<'s, 'w> Statement<'s, 'w> {
         let mut job = None;
         foresee(session, &entries);
         for Entry { task, before } in entries {
-            let it = &session.world.tasks[task];
+            let it = &session.cluster.tasks[task];
             if it.status == Status::Allocated {
-                session.world.note_news();
+                session.cluster.note_news();
             }
-            let it = &session.world.tasks[task];
+            let it = &session.cluster.tasks[task];
             if let Some(left) =
                 before.node().filter(|left| it.node != Some(*left) || it.status == Status::Releasing)
             {
-                session.world.note_news();
+                session.cluster.note_news();
                 session.backlog.note_freed(left);
             } else if it.node.is_some() && before.node() != it.node {
-                session.backlog.note_company(session.world, task);
+                session.backlog.note_company(session.cluster, task);
             }
-            let it = &session.world.tasks[task];
+            let it = &session.cluster.tasks[task];
             match it.status {
                 Status::Allocated => {
                     let Some(node) = it.node else { continue };
                     let (pod, created) = (it.pod.clone(), it.created);
-                    let by = session.tiers.binder(session.world, task);
-                    let mut prepare = session.world.volume_bindings(task);
+                    let by = session.tiers.binder(session.cluster, task);
+                    let mut prepare = session.cluster.volume_bindings(task);
                     job = job.or(it.job);
-                    session.world.place(task, Status::Binding, Some(node));
+                    session.cluster.place(task, Status::Binding, Some(node));
                     prepare.extend(session.give_devices(task));
-                    let node = session.world.nodes[node].name.clone();
+                    let node = session.cluster.nodes[node].name.clone();
                     bound.push(Binding { pod, created, node, by, prepare });
                 }
                 Status::Releasing if it.evicting.is_none() => {
-                    let group = it.job.and_then(|job| session.world.jobs[job].group_ref());
+                    let group = it.job.and_then(|job| session.cluster.jobs[job].group_ref());
                     let (pod, cause) = (it.pod.clone(), why.clone());
                     session.decisions.push(Decision::Evict { pod, group, cause });
-                    session.world.set_evicting(task, Some(before.status()));
+                    session.cluster.set_evicting(task, Some(before.status()));
                 }
                 Status::Pipelined | Status::Pending => nominate(session, task),
                 _ => {}
@@ -145,7 +145,7 @@ impl<'s, 'w> Statement<'s, 'w> {
         }
         if let Some(job) = job {
             ungrouped(session, job, &bound);
-            let key = session.world.jobs[job].key.clone();
+            let key = session.cluster.jobs[job].key.clone();
             session.decisions.push(Decision::Bind { job: key, pods: bound });
         }
     }
@@ -161,9 +161,9 @@ impl<'s, 'w> Statement<'s, 'w> {
         session.takings.truncate(self.taken);
         while session.log.len() > self.base {
             let Some(Entry { task, before }) = session.log.pop() else { break };
-            let from = session.world.tasks[task].status;
-            session.world.restore(task, &before);
-            session.tiers.changed(session.world, task, from);
+            let from = session.cluster.tasks[task].status;
+            session.cluster.restore(task, &before);
+            session.tiers.changed(session.cluster, task, from);
         }
     }
 }
@@ -171,14 +171,14 @@ impl<'s, 'w> Statement<'s, 'w> {
 /// Reads the names of the nodes, which lie all over memory, before they are copied: so the processor waits for all of them at
 /// once. A copy counts in memory, and what follows has to wait for it.
 fn foresee(session: &Session<'_>, entries: &[Entry]) {
-    let nodes = entries.iter().filter_map(|entry| session.world.tasks[entry.task].node);
-    let first = |node| session.world.nodes[node].name.as_bytes().first().copied();
+    let nodes = entries.iter().filter_map(|entry| session.cluster.tasks[entry.task].node);
+    let first = |node| session.cluster.nodes[node].name.as_bytes().first().copied();
     std::hint::black_box(nodes.filter_map(first).fold(0, |all, byte| all ^ byte));
 }
 
 /// Tells a pod without a PodGroup that it starts as a gang of one, if it waited for a PodGroup controller.
 fn ungrouped(session: &mut Session<'_>, job: JobId, bound: &[Binding]) {
-    let Some(message) = session.world.awaited_group_in_vain(job) else { return };
+    let Some(message) = session.cluster.awaited_group_in_vain(job) else { return };
     let message: Arc<str> = message.into();
     let told =
         bound.iter().map(|it| Decision::PodUngrouped { pod: it.pod.clone(), message: message.clone() });
@@ -187,15 +187,15 @@ fn ungrouped(session: &mut Session<'_>, job: JobId, bound: &[Binding]) {
 
 /// Says where a task is nominated now, if that is news.
 fn nominate(session: &mut Session<'_>, task: TaskId) {
-    let it = &session.world.tasks[task];
-    let node = it.node.map(|node| session.world.nodes[node].name.clone());
+    let it = &session.cluster.tasks[task];
+    let node = it.node.map(|node| session.cluster.nodes[node].name.clone());
     if it.nominated == node {
         return;
     }
     session.decisions.push(Decision::Nominate { pod: it.pod.clone(), node: node.clone() });
     let job = it.job.filter(|_| node.is_some());
     session.reserved.extend(job);
-    session.world.tasks[task].nominated = node;
+    session.cluster.tasks[task].nominated = node;
 }
 
 impl Drop for Statement<'_, '_> {

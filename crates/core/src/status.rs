@@ -7,7 +7,7 @@ use crate::session::Session;
 use phalanx_cluster::diagnosis::{QueueFault, Refusal, Shortage, without_lack};
 use phalanx_cluster::event::{Condition, GroupStatus, Phase, Time};
 use phalanx_cluster::id::{JobId, QueueId, TaskId};
-use phalanx_cluster::{Job, JobKind, Rendered, Status, World};
+use phalanx_cluster::{Cluster, Job, JobKind, Rendered, Status};
 use phalanx_framework::plugin::{Plugin, QueueTree};
 
 const UNSCHEDULABLE: &str = Condition::UNSCHEDULABLE;
@@ -36,12 +36,12 @@ enum Gang {
 
 impl Gang {
     fn of(session: &Session<'_>, id: JobId) -> Self {
-        let job = &session.world.jobs[id];
+        let job = &session.cluster.jobs[id];
         // A PodGroup that cannot be read has no minimum that it could miss.
         if job.invalid.is_none() && session.job_ready(id) {
             return Gang::Ready;
         }
-        let terminating = terminating(session.world, job);
+        let terminating = terminating(session.cluster, job);
         let counts = terminating > 0 && job.waiting() == 0 && scheduled(job) + terminating >= job.min_member;
         if job.invalid.is_none() && counts { Gang::Terminating } else { Gang::Short }
     }
@@ -84,13 +84,13 @@ pub(crate) fn close(session: &mut Session<'_>, cycle: u64) {
 
 fn judge(session: &mut Session<'_>, id: JobId) -> Verdict {
     let gang = Gang::of(session, id);
-    let job = &session.world.jobs[id];
+    let job = &session.cluster.jobs[id];
     let short = job.waiting() == 0 && job.counts.valid() < job.min_member && !has_ended(job);
     if gang == Gang::Short && job.exists && short && job.phase != Phase::Pending {
         let refusal = Refusal::NotEnoughTasks { found: job.counts.valid(), wanted: job.min_member };
         session.refuse(id, refusal);
     }
-    let (job, dims) = (&session.world.jobs[id], &session.world.dims);
+    let (job, dims) = (&session.cluster.jobs[id], &session.cluster.dims);
     let refusals = session.backlog.refusals.of(id);
     let reason = refusals.first().map_or("NotEnoughResources", Refusal::reason);
     let texts: Vec<String> = refusals.iter().map(|refusal| refusal.text(dims)).collect();
@@ -118,15 +118,15 @@ fn solo_text(refusals: &[Refusal], texts: Vec<String>, dims: &phalanx_resource::
 // ---------------------------------------------------------------- PodGroups
 
 fn close_group(session: &mut Session<'_>, id: JobId, verdict: &Verdict, stamp: &mut Stamp) {
-    let Session { world, decisions, .. } = session;
-    let job = &world.jobs[id];
+    let Session { cluster, decisions, .. } = session;
+    let job = &cluster.jobs[id];
     if !job.exists {
         return;
     }
     let unschedulable =
         verdict.gang == Gang::Short && verdict.message.is_some() && job.phase != Phase::Pending;
-    world.set_phase(id, next_phase(job, terminating(world, job), unschedulable));
-    let job = &mut world.jobs[id];
+    cluster.set_phase(id, next_phase(job, terminating(cluster, job), unschedulable));
+    let job = &mut cluster.jobs[id];
     let change = Change::of(job, verdict);
     if job.kind == JobKind::Solo
         || (same_counts(&counts(job), &job.written) && change.is_made(&job.written.conditions))
@@ -150,13 +150,13 @@ fn close_group(session: &mut Session<'_>, id: JobId, verdict: &Verdict, stamp: &
 
 /// Tells once what plugins find odd.
 fn warn_of(session: &mut Session<'_>, id: JobId) {
-    let Session { world, tiers, decisions, .. } = session;
-    let job = &world.jobs[id];
+    let Session { cluster, tiers, decisions, .. } = session;
+    let job = &cluster.jobs[id];
     if job.kind == JobKind::Solo || !job.exists || (job.annotations.is_empty() && job.told.is_none()) {
         return;
     }
-    let message = tiers.every().find_map(|plugin| plugin.warnings()?.job_warning(world, id));
-    let job = &mut world.jobs[id];
+    let message = tiers.every().find_map(|plugin| plugin.warnings()?.job_warning(cluster, id));
+    let job = &mut cluster.jobs[id];
     if job.told == message {
         return;
     }
@@ -174,12 +174,12 @@ fn scheduled(job: &Job) -> u32 {
 }
 
 /// Tasks that terminate on a node. A pod that is deleted before it was bound has none.
-fn terminating(world: &World, job: &Job) -> u32 {
+fn terminating(cluster: &Cluster, job: &Job) -> u32 {
     if job.counts.of(Status::Releasing) == 0 {
         return 0;
     }
     let terminates = |task: &&TaskId| {
-        let task = &world.tasks[**task];
+        let task = &cluster.tasks[**task];
         task.status == Status::Releasing && task.node.is_some()
     };
     job.tasks.iter().filter(terminates).count() as u32
@@ -293,8 +293,8 @@ impl<'a> Change<'a> {
 // ---------------------------------------------------------------- pods
 
 fn tell_pods(session: &mut Session<'_>, id: JobId, verdict: &Verdict) {
-    let Session { world, decisions, .. } = session;
-    let (job, tasks) = (&world.jobs[id], &mut world.tasks);
+    let Session { cluster, decisions, .. } = session;
+    let (job, tasks) = (&cluster.jobs[id], &mut cluster.tasks);
     let (Some(message), false) = (&verdict.message, job.waiting() == 0) else { return };
     let gang = job.tasks.len() > 1;
     let says = |old: &str| if gang { same_shape(old, message) } else { says_the_same(old, message) };
@@ -321,8 +321,8 @@ fn tell_pods(session: &mut Session<'_>, id: JobId, verdict: &Verdict) {
 
 /// Pods that wait and have no place any more, whatever took it, lose their nomination outside too.
 fn end_nominations(session: &mut Session<'_>, id: JobId) {
-    let Session { world, decisions, .. } = session;
-    let (jobs, tasks) = (&world.jobs, &mut world.tasks);
+    let Session { cluster, decisions, .. } = session;
+    let (jobs, tasks) = (&cluster.jobs, &mut cluster.tasks);
     if jobs[id].counts.of(Status::Pending) == 0 {
         return;
     }
@@ -350,27 +350,27 @@ fn same_shape(a: &str, b: &str) -> bool {
 // ---------------------------------------------------------------- queues
 
 fn close_queues(session: &mut Session<'_>) {
-    let doubted = session.world.take_doubted_queues();
-    for id in session.world.queues.ids().collect::<Vec<_>>() {
-        if !session.world.queues[id].exists {
+    let doubted = session.cluster.take_doubted_queues();
+    for id in session.cluster.queues.ids().collect::<Vec<_>>() {
+        if !session.cluster.queues[id].exists {
             continue;
         }
         write_allocated(session, id);
         if doubted {
             tell_queue(session, id);
         }
-        debug_assert!(fault_of(session, id) == session.world.queues[id].told, "another fault of a queue");
+        debug_assert!(fault_of(session, id) == session.cluster.queues[id].told, "another fault of a queue");
     }
 }
 
 fn write_allocated(session: &mut Session<'_>, id: QueueId) {
-    let given = session.world.devices_given(id);
-    let queue = &session.world.queues[id];
+    let given = session.cluster.devices_given(id);
+    let queue = &session.cluster.queues[id];
     if queue.rendered.is_of(&queue.subtree.allocated, &given) {
         return;
     }
-    let allocated = session.world.render_allocated(id, &given);
-    let queue = &mut session.world.queues[id];
+    let allocated = session.cluster.render_allocated(id, &given);
+    let queue = &mut session.cluster.queues[id];
     queue.rendered = Rendered::new(&queue.subtree.allocated, given);
     if queue.written != allocated {
         queue.written.clone_from(&allocated);
@@ -380,29 +380,30 @@ fn write_allocated(session: &mut Session<'_>, id: QueueId) {
 
 /// A parent that no plugin looks at, nor refuses.
 fn unheld(session: &Session<'_>, id: QueueId) -> Option<QueueFault> {
-    let parent = session.world.queue_parent(id).filter(|parent| !parent.is_root())?;
+    let parent = session.cluster.queue_parent(id).filter(|parent| !parent.is_root())?;
     let held = session.tiers.every().filter_map(Plugin::queue_tree).any(QueueTree::limits_subtrees);
     (!held).then(|| QueueFault::Unheld(parent.name.clone()))
 }
 
 /// A parent of the queue that has none.
 fn topped(session: &Session<'_>, id: QueueId) -> Option<QueueFault> {
-    let queue = &session.world.queues[id];
+    let queue = &session.cluster.queues[id];
     (queue.is_root() && queue.parent != queue.name).then(|| QueueFault::Top(queue.parent.clone()))
 }
 
 /// What is wrong with a queue, or odd about it. It follows from the queues' objects, from who is whose parent, and from which
 /// of them have jobs at all.
 fn fault_of(session: &Session<'_>, id: QueueId) -> Option<Arc<str>> {
-    let odd = || session.tiers.every().find_map(|plugin| plugin.warnings()?.queue_warning(session.world, id));
+    let odd =
+        || session.tiers.every().find_map(|plugin| plugin.warnings()?.queue_warning(session.cluster, id));
     let fault = session.queue_fault(id).or_else(odd).or_else(|| unheld(session, id));
     let fault = fault.or_else(|| topped(session, id));
-    fault.map(|fault| fault.text(&session.world.dims).into())
+    fault.map(|fault| fault.text(&session.cluster.dims).into())
 }
 
 fn tell_queue(session: &mut Session<'_>, id: QueueId) {
     let message = fault_of(session, id);
-    let queue = &mut session.world.queues[id];
+    let queue = &mut session.cluster.queues[id];
     if queue.told == message {
         return;
     }

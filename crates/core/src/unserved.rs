@@ -31,7 +31,7 @@ pub(crate) fn note(session: &mut Session<'_>) {
     let evicting: Vec<_> =
         EVICTING_ACTIONS.into_iter().filter(|action| session.conf.has_action(action)).collect();
     for job in session.active_jobs() {
-        if session.world.jobs[job].waiting() == 0 {
+        if session.cluster.jobs[job].waiting() == 0 {
             continue;
         }
         note_missing(session, job, &missing);
@@ -48,7 +48,7 @@ fn note_missing(session: &mut Session<'_>, job: JobId, missing: &Missing) {
     }
     let (requests, best_effort) = actions::unplaced(session, job);
     // Without enqueue, it is allocate that admits.
-    let held = missing.enqueue && session.world.jobs[job].phase == Phase::Pending;
+    let held = missing.enqueue && session.cluster.jobs[job].phase == Phase::Pending;
     if missing.allocate && (requests || held) {
         if let Err(refusal) = session.job_blocked(job) {
             session.refuse(job, refusal);
@@ -62,7 +62,7 @@ fn note_missing(session: &mut Session<'_>, job: JobId, missing: &Missing) {
 
 /// What has enough to start has its other places later.
 fn note_reserved(session: &mut Session<'_>, job: JobId) {
-    let reserved = session.world.jobs[job].counts.of(Status::Pipelined);
+    let reserved = session.cluster.jobs[job].counts.of(Status::Pipelined);
     if reserved > 0 && session.job_ready(job) {
         session.refuse(job, Refusal::Reserved(reserved));
     }
@@ -70,7 +70,7 @@ fn note_reserved(session: &mut Session<'_>, job: JobId) {
 
 /// What has enough to start, and no room for its other pods: nobody is evicted for these.
 fn note_enough(session: &mut Session<'_>, id: JobId, evicting: &[&'static str]) {
-    let job = &session.world.jobs[id];
+    let job = &session.cluster.jobs[id];
     let no_room =
         || session.backlog.refusals.of(id).iter().any(|refusal| matches!(refusal, Refusal::Nodes { .. }));
     let has_enough = || job.has_places() && !session.job_starving(id);
@@ -84,8 +84,8 @@ fn note_enough(session: &mut Session<'_>, id: JobId, evicting: &[&'static str]) 
 }
 
 fn note_gates(session: &mut Session<'_>, job: JobId) {
-    let world = &*session.world;
-    let gated = world.jobs[job].tasks.iter().filter(|task| world.tasks[**task].gated).count();
+    let cluster = &*session.cluster;
+    let gated = cluster.jobs[job].tasks.iter().filter(|task| cluster.tasks[**task].gated).count();
     if gated > 0 {
         session.refuse(job, Refusal::Gated(gated as u32));
     }

@@ -1,14 +1,14 @@
-//! Extenders: policies in another process. The core asks with ids of the World; the crate `runtime` translates and
+//! Extenders: policies in another process. The core asks with ids of the Cluster; the crate `runtime` translates and
 //! sends.
 //!
-//! Responses are inputs like events: a cycle is a function of the World, the configuration, the seed, the time and the
+//! Responses are inputs like events: a cycle is a function of the Cluster, the configuration, the seed, the time and the
 //! responses. [`ExtenderRecorder`] keeps responses, and [`ExtenderReplay`] gives them again in the order of the
 //! requests.
 use std::collections::VecDeque;
 use std::fmt::Debug;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use phalanx_cluster::World;
+use phalanx_cluster::Cluster;
 use phalanx_cluster::id::{JobId, NodeId, QueueId, TaskId};
 
 /// The server of an extender.
@@ -89,7 +89,7 @@ pub trait Extender: Debug + Send + Sync {
         &self,
         endpoint: &Endpoint,
         verb: &str,
-        world: &World,
+        cluster: &Cluster,
         ask: &ExtenderRequest,
     ) -> Result<ExtenderResponse, Arc<str>>;
 }
@@ -103,7 +103,7 @@ impl Extender for NoExtender {
         &self,
         _: &Endpoint,
         _: &str,
-        _: &World,
+        _: &Cluster,
         _: &ExtenderRequest,
     ) -> Result<ExtenderResponse, Arc<str>> {
         Ok(ExtenderResponse::Nothing)
@@ -143,10 +143,10 @@ impl Extender for ExtenderRecorder {
         &self,
         endpoint: &Endpoint,
         verb: &str,
-        world: &World,
+        cluster: &Cluster,
         ask: &ExtenderRequest,
     ) -> Result<ExtenderResponse, Arc<str>> {
-        let answer = self.inner.ask(endpoint, verb, world, ask);
+        let answer = self.inner.ask(endpoint, verb, cluster, ask);
         let recorded = RecordedResponse { verb: verb.into(), answer: answer.clone() };
         self.log.lock().unwrap_or_else(PoisonError::into_inner).push(recorded);
         answer
@@ -169,7 +169,7 @@ impl Extender for ExtenderReplay {
         &self,
         _: &Endpoint,
         verb: &str,
-        _: &World,
+        _: &Cluster,
         _: &ExtenderRequest,
     ) -> Result<ExtenderResponse, Arc<str>> {
         let mut answers = self.0.lock().unwrap_or_else(PoisonError::into_inner);

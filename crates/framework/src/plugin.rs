@@ -11,7 +11,7 @@ use phalanx_cluster::budget::Stopwatch;
 use phalanx_cluster::diagnosis::{QueueFault, Refusal};
 use phalanx_cluster::event::Time;
 use phalanx_cluster::id::{ClassId, JobId, QueueId, TaskId};
-use phalanx_cluster::{Status, World};
+use phalanx_cluster::{Cluster, Status};
 
 mod parts;
 mod rules;
@@ -59,7 +59,7 @@ pub enum EvictionKind {
 /// One plugin of scheduler.conf, opened for one session.
 pub trait Plugin: Send + Sync {
     /// Which of two jobs is served first.
-    fn job_order(&self, _: &World, _a: JobId, _b: JobId) -> Ordering {
+    fn job_order(&self, _: &Cluster, _a: JobId, _b: JobId) -> Ordering {
         Ordering::Equal
     }
     /// The rank of jobs, where a job of higher rank takes over the reservations of one of lower rank.
@@ -67,7 +67,7 @@ pub trait Plugin: Send + Sync {
         None
     }
     /// Which of two queues is served first.
-    fn queue_order(&self, _: &World, _a: QueueId, _b: QueueId) -> Ordering {
+    fn queue_order(&self, _: &Cluster, _a: QueueId, _b: QueueId) -> Ordering {
         Ordering::Equal
     }
     /// The tree of queues, where `queue_order` compares the queues above two queues.
@@ -75,33 +75,33 @@ pub trait Plugin: Send + Sync {
         None
     }
     /// Which of two tasks of a job is placed first.
-    fn task_order(&self, _: &World, _a: TaskId, _b: TaskId) -> Ordering {
+    fn task_order(&self, _: &Cluster, _a: TaskId, _b: TaskId) -> Ordering {
         Ordering::Equal
     }
     /// Whether a job can be scheduled at all.
-    fn job_valid(&self, _: &World, _: JobId) -> Result<(), Refusal> {
+    fn job_valid(&self, _: &Cluster, _: JobId) -> Result<(), Refusal> {
         Ok(())
     }
     /// Whether enough tasks of a job have idle resources for the job to start.
-    fn job_ready(&self, _: &World, _: JobId) -> bool {
+    fn job_ready(&self, _: &Cluster, _: JobId) -> bool {
         true
     }
     /// Whether enough tasks of a job have idle or future idle resources.
-    fn job_pipelined(&self, _: &World, _: JobId) -> Vote {
+    fn job_pipelined(&self, _: &Cluster, _: JobId) -> Vote {
         Vote::Abstain
     }
     /// Whether a job has fewer tasks than it should, so that victims may be evicted for the job.
-    fn job_starving(&self, _: &World, _: JobId) -> Option<bool> {
+    fn job_starving(&self, _: &Cluster, _: JobId) -> Option<bool> {
         None
     }
     /// Whether a job may become Inqueue.
-    fn job_enqueueable(&self, _: &World, _: JobId) -> EnqueueVote {
+    fn job_enqueueable(&self, _: &Cluster, _: JobId) -> EnqueueVote {
         EnqueueVote::Abstain
     }
     /// A job became Inqueue.
-    fn job_enqueued(&mut self, _: &World, _: JobId) {}
+    fn job_enqueued(&mut self, _: &Cluster, _: JobId) {}
     /// Whether a queue can be used under this plugin at all.
-    fn queue_valid(&self, _: &World, _: QueueId) -> Result<(), QueueFault> {
+    fn queue_valid(&self, _: &Cluster, _: QueueId) -> Result<(), QueueFault> {
         Ok(())
     }
     /// Warnings about queues and jobs that are scheduled nevertheless.
@@ -109,20 +109,20 @@ pub trait Plugin: Send + Sync {
         None
     }
     /// Why a queue gets nothing more, if the queue has all that it may have.
-    fn overused(&self, _: &World, _: QueueId) -> Option<Refusal> {
+    fn overused(&self, _: &Cluster, _: QueueId) -> Option<Refusal> {
         None
     }
     /// Whether a queue may have one more task.
-    fn allocatable(&self, _: &World, _: QueueId, _: TaskId) -> Result<(), Refusal> {
+    fn allocatable(&self, _: &Cluster, _: QueueId, _: TaskId) -> Result<(), Refusal> {
         Ok(())
     }
     /// Whether the scheduling gate of a task may be removed: whether the queue may have the task. Nodes are not looked at,
     /// so that an autoscaler sees a pod that no node has resources for.
-    fn gate_removable(&self, world: &World, queue: QueueId, task: TaskId) -> Result<(), Refusal> {
-        self.allocatable(world, queue, task)
+    fn gate_removable(&self, cluster: &Cluster, queue: QueueId, task: TaskId) -> Result<(), Refusal> {
+        self.allocatable(cluster, queue, task)
     }
     /// Whether a queue may reclaim for one of its tasks.
-    fn preemptive(&self, _: &World, _: QueueId, _: TaskId) -> Result<(), Refusal> {
+    fn preemptive(&self, _: &Cluster, _: QueueId, _: TaskId) -> Result<(), Refusal> {
         Ok(())
     }
     /// Tasks that are left out of the potential victims before any plugin is asked.
@@ -130,7 +130,7 @@ pub trait Plugin: Send + Sync {
         None
     }
     /// Why a task is no victim for the preemptor `_by`, as a phrase behind the number of such pods: "of equal priority".
-    fn keep_reason(&self, _: &World, _by: TaskId, _: TaskId) -> Arc<str> {
+    fn keep_reason(&self, _: &Cluster, _by: TaskId, _: TaskId) -> Arc<str> {
         "that a plugin does not let go for it".into()
     }
     /// Whether this plugin refuses a victim because the victim's gang needs it; [`keep_reason`](Self::keep_reason) is not
@@ -141,19 +141,19 @@ pub trait Plugin: Send + Sync {
     /// Which potential victims may be evicted for the preemptor `_by` of the same queue. The potential victims come in the
     /// order of eviction, and the answer keeps that order. A victim is accepted on top of the victims accepted before, so
     /// a task that is refused alone is refused in any set.
-    fn preemptable(&self, _: &World, _by: TaskId, _of: &[TaskId]) -> Option<Vec<TaskId>> {
+    fn preemptable(&self, _: &Cluster, _by: TaskId, _of: &[TaskId]) -> Option<Vec<TaskId>> {
         None
     }
     /// Which potential victims of other queues may be evicted for the reclaimer `_by`, in the order given, as
     /// [`preemptable`](Self::preemptable).
-    fn reclaimable(&self, _: &World, _by: TaskId, _of: &[TaskId]) -> Option<Vec<TaskId>> {
+    fn reclaimable(&self, _: &Cluster, _by: TaskId, _of: &[TaskId]) -> Option<Vec<TaskId>> {
         None
     }
     /// Which potential victims may be evicted for the gang of `_by` even if their own gangs break (`gangpreempt`,
     /// `gangreclaim`), in the order given.
     fn unified_evictable(
         &self,
-        _: &World,
+        _: &Cluster,
         _: EvictionKind,
         _by: TaskId,
         _of: &[TaskId],
@@ -175,7 +175,7 @@ pub trait Plugin: Send + Sync {
         false
     }
     /// Which of two queues loses tasks first when queue `_by` reclaims.
-    fn victim_queue_order(&self, _: &World, _by: QueueId, _a: QueueId, _b: QueueId) -> Ordering {
+    fn victim_queue_order(&self, _: &Cluster, _by: QueueId, _a: QueueId, _b: QueueId) -> Ordering {
         Ordering::Equal
     }
     /// Running tasks to evict without a preemptor (`shuffle`); `None` when this session has none.
@@ -183,9 +183,9 @@ pub trait Plugin: Send + Sync {
         None
     }
     /// Adds the filters of a class. They are used for as long as the class exists and scheduler.conf stays the same.
-    fn filters(&self, _: &World, _: ClassId, _: &mut NodeRules) {}
+    fn filters(&self, _: &Cluster, _: ClassId, _: &mut NodeRules) {}
     /// Adds the scorers of a class, used as long as the filters.
-    fn scorers(&self, _: &World, _: ClassId, _: &mut NodeRules) {}
+    fn scorers(&self, _: &Cluster, _: ClassId, _: &mut NodeRules) {}
     /// Filters and scorers that depend on more of a task than its class.
     fn task_rules(&self) -> Option<&dyn TaskRules> {
         None
@@ -199,12 +199,12 @@ pub trait Plugin: Send + Sync {
         None
     }
     /// When time alone changes an opinion of this plugin on the cluster as it is now: a cycle runs at that time.
-    fn wake(&self, _: &World) -> Option<Time> {
+    fn wake(&self, _: &Cluster) -> Option<Time> {
         None
     }
     /// Until when a refusal of a job holds for this plugin while neither the job nor what the refusal names changes;
     /// `None` when something outside the cluster's objects may lift the refusal.
-    fn refusal_holds_until(&self, _: &World, _: JobId) -> Option<Time> {
+    fn refusal_holds_until(&self, _: &Cluster, _: JobId) -> Option<Time> {
         None
     }
     /// Whether resource claims are given devices when their pods are bound.
@@ -212,20 +212,20 @@ pub trait Plugin: Send + Sync {
         false
     }
     /// The session ends.
-    fn close(&self, _: &World) {}
+    fn close(&self, _: &Cluster) {}
     /// Whether `on_change` is called.
     fn listens(&self) -> bool {
         false
     }
     /// The status of a task changed, by a statement or because a statement was discarded.
-    fn on_change(&mut self, _: &World, _: TaskId, _before: Status) {}
+    fn on_change(&mut self, _: &Cluster, _: TaskId, _before: Status) {}
 }
 
 /// What a plugin is opened with for a session.
 #[derive(Clone, Copy, Debug)]
 pub struct PluginContext<'a> {
-    /// The World as the session finds it.
-    pub world: &'a World,
+    /// The Cluster as the session finds it.
+    pub cluster: &'a Cluster,
     /// The plugin's arguments.
     pub args: &'a Args,
     /// The plugin's flags.
@@ -239,7 +239,7 @@ pub struct PluginContext<'a> {
     pub extender: Option<&'a Arc<dyn Extender>>,
 }
 
-/// What a session is opened with besides the World and the configuration.
+/// What a session is opened with besides the Cluster and the configuration.
 #[derive(Clone, Copy, Debug)]
 pub struct SessionInputs<'a> {
     /// When the cycle began.

@@ -1,5 +1,5 @@
 //! Cluster objects, arguments and opened plugins in a few words, for tests.
-use phalanx_cluster::World;
+use phalanx_cluster::Cluster;
 use phalanx_cluster::event::Time;
 pub use phalanx_cluster::testing::*;
 
@@ -17,12 +17,12 @@ pub fn args(list: &[(&str, Value)]) -> Args {
 /// Opens a plugin for a first cycle, without an extender.
 pub fn opened<P>(
     open: impl FnOnce(PluginContext<'_>) -> P,
-    world: &World,
+    cluster: &Cluster,
     now: Time,
     list: &[(&str, Value)],
 ) -> P {
     open(PluginContext {
-        world,
+        cluster,
         args: &args(list),
         flags: Flags::default(),
         now,

@@ -18,7 +18,7 @@ use crate::plugin::{
 };
 use phalanx_cluster::diagnosis::Refusal;
 use phalanx_cluster::id::{ClassId, JobId, QueueId, TaskId};
-use phalanx_cluster::{Status, World};
+use phalanx_cluster::{Cluster, Status};
 
 /// A plugin of a tier with its flags.
 struct TierPlugin {
@@ -74,7 +74,7 @@ impl Tiers {
     pub fn open<'a>(
         table: &[PluginDef],
         conf: &Conf,
-        world: &World,
+        cluster: &Cluster,
         inputs: impl Into<SessionInputs<'a>>,
     ) -> Self {
         let SessionInputs { now, before, extender, .. } = inputs.into();
@@ -83,7 +83,7 @@ impl Tiers {
             for row in &tier.plugins {
                 if let Some(def) = table.iter().find(|def| def.name == row.name) {
                     let (args, flags) = (&row.args, row.flags);
-                    let plugin = (def.open)(PluginContext { world, args, flags, now, before, extender });
+                    let plugin = (def.open)(PluginContext { cluster, args, flags, now, before, extender });
                     tiers.push(flags, plugin);
                 }
             }
@@ -143,9 +143,9 @@ impl Tiers {
     }
 
     /// Tells the plugins that listen that the status of a task changed.
-    pub fn changed(&mut self, world: &World, task: TaskId, before: Status) {
+    pub fn changed(&mut self, cluster: &Cluster, task: TaskId, before: Status) {
         for index in &self.listeners {
-            self.plugins[*index].plugin.on_change(world, task, before);
+            self.plugins[*index].plugin.on_change(cluster, task, before);
         }
     }
 }
@@ -302,14 +302,14 @@ impl Tiers {
     /// Which of two jobs is served first. A broken gang (started, then lost members) comes before whole jobs, for what the
     /// gang holds is of no use until it is repaired; but behind a job that outranks it and could evict its members, which
     /// would break it again.
-    pub fn job_order(&self, world: &World, a: JobId, b: JobId) -> Ordering {
+    pub fn job_order(&self, cluster: &Cluster, a: JobId, b: JobId) -> Ordering {
         let (ranking, others) = self.plugins.split_at(self.before_repairs);
         let first = |plugins: &[TierPlugin]| {
             let on = plugins.iter().filter(|entry| entry.flags.on(Flag::JobOrder));
-            let mut answers = on.map(|entry| entry.plugin.job_order(world, a, b));
+            let mut answers = on.map(|entry| entry.plugin.job_order(cluster, a, b));
             answers.find(|order| order.is_ne()).unwrap_or(Ordering::Equal)
         };
-        let whole = |job: JobId| !world.jobs[job].is_broken();
+        let whole = |job: JobId| !cluster.jobs[job].is_broken();
         first(ranking).then_with(|| whole(a).cmp(&whole(b))).then_with(|| first(others))
     }
 
@@ -340,11 +340,11 @@ impl Tiers {
     /// What a queue holds above what it may keep, by each plugin that has such a figure.
     pub fn surplus<'a>(
         &'a self,
-        world: &'a World,
+        cluster: &'a Cluster,
         flag: Option<Flag>,
         queue: QueueId,
     ) -> impl Iterator<Item = Amounts> + 'a {
-        self.queue_guards(flag).filter_map(move |guard| guard.surplus(world, queue))
+        self.queue_guards(flag).filter_map(move |guard| guard.surplus(cluster, queue))
     }
 
     /// Whether a plugin guards queues.
@@ -358,26 +358,26 @@ impl Tiers {
     }
 
     /// The server that binds a task instead of the API server.
-    pub fn binder(&self, world: &World, task: TaskId) -> Option<Arc<Endpoint>> {
-        self.remote.iter().find_map(|index| self.plugins[*index].plugin.remote()?.binder(world, task))
+    pub fn binder(&self, cluster: &Cluster, task: TaskId) -> Option<Arc<Endpoint>> {
+        self.remote.iter().find_map(|index| self.plugins[*index].plugin.remote()?.binder(cluster, task))
     }
 }
 
 /// Rules on nodes.
 impl Tiers {
     /// A task as placement sees it: its class and, where plugins have rules for single tasks, its scope.
-    pub fn scoped_class(&self, world: &World, task: TaskId) -> ScopedClass {
-        ScopedClass::new(world.tasks[task].class, self.scope(world, task), task)
+    pub fn scoped_class(&self, cluster: &Cluster, task: TaskId) -> ScopedClass {
+        ScopedClass::new(cluster.tasks[task].class, self.scope(cluster, task), task)
     }
 
     /// What the rules of a task depend on besides its class, as one hash; 0 when there is nothing.
-    pub fn scope(&self, world: &World, task: TaskId) -> u64 {
-        self.hash_scopes(|rules| rules.scope(world, task))
+    pub fn scope(&self, cluster: &Cluster, task: TaskId) -> u64 {
+        self.hash_scopes(|rules| rules.scope(cluster, task))
     }
 
     /// The [`scope`](Self::scope) without what the task's own resource claims add.
-    pub fn scope_without_claims(&self, world: &World, task: TaskId) -> u64 {
-        self.hash_scopes(|rules| rules.scope_without_claims(world, task))
+    pub fn scope_without_claims(&self, cluster: &Cluster, task: TaskId) -> u64 {
+        self.hash_scopes(|rules| rules.scope_without_claims(cluster, task))
     }
 
     fn hash_scopes(&self, scope_of: impl Fn(&dyn TaskRules) -> u64) -> u64 {
@@ -394,32 +394,32 @@ impl Tiers {
     }
 
     /// The scores of single nodes for a task besides those of its rules.
-    pub fn extra_scores(&self, world: &World, task: TaskId) -> ExtraScores {
+    pub fn extra_scores(&self, cluster: &Cluster, task: TaskId) -> ExtraScores {
         let plugins = self.with_extra_scores.iter().map(|index| &self.plugins[*index].plugin);
         let parts = plugins.filter_map(|plugin| plugin.extra_scores());
-        parts.flat_map(|part| part.extra_node_scores(world, task)).collect()
+        parts.flat_map(|part| part.extra_node_scores(cluster, task)).collect()
     }
 
     /// The filters and scorers of a class.
-    pub fn rules(&self, world: &World, class: ClassId) -> NodeRules {
+    pub fn rules(&self, cluster: &Cluster, class: ClassId) -> NodeRules {
         let mut rules = NodeRules::default();
         for plugin in self.with(Flag::Predicate) {
-            plugin.filters(world, class, &mut rules);
+            plugin.filters(cluster, class, &mut rules);
         }
         for plugin in self.with(Flag::NodeOrder) {
-            plugin.scorers(world, class, &mut rules);
+            plugin.scorers(cluster, class, &mut rules);
         }
         rules
     }
 
     /// The filters and scorers of a task: those of its class, and those that depend on more of the task.
-    pub fn scoped_rules(&self, world: &World, class: ClassId, task: TaskId) -> NodeRules {
-        let mut rules = self.rules(world, class);
+    pub fn scoped_rules(&self, cluster: &Cluster, class: ClassId, task: TaskId) -> NodeRules {
+        let mut rules = self.rules(cluster, class);
         for part in self.with(Flag::Predicate).filter_map(Plugin::task_rules) {
-            part.task_filters(world, task, &mut rules);
+            part.task_filters(cluster, task, &mut rules);
         }
         for part in self.with(Flag::NodeOrder).filter_map(Plugin::task_rules) {
-            part.task_scorers(world, task, &mut rules);
+            part.task_scorers(cluster, task, &mut rules);
         }
         rules
     }

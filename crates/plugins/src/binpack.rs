@@ -6,7 +6,7 @@ use phalanx_resource::DimId;
 
 use phalanx_cluster::event::Time;
 use phalanx_cluster::id::{ClassId, JobId};
-use phalanx_cluster::{Node, World};
+use phalanx_cluster::{Cluster, Node};
 use phalanx_framework::conf::{ArgKind, ArgSpec, Rule};
 use phalanx_framework::placement::{BucketAmounts, NodeAmounts};
 use phalanx_framework::plugin::{NodeRules, Plugin, PluginContext, PluginDef, ResourceScorer};
@@ -59,14 +59,14 @@ impl Binpack {
 }
 
 impl Plugin for Binpack {
-    fn refusal_holds_until(&self, _: &World, _: JobId) -> Option<Time> {
+    fn refusal_holds_until(&self, _: &Cluster, _: JobId) -> Option<Time> {
         Some(Time::NEVER)
     }
 
-    fn scorers(&self, world: &World, class: ClassId, rules: &mut NodeRules) {
-        let request = &world.classes[class].request;
+    fn scorers(&self, cluster: &Cluster, class: ClassId, rules: &mut NodeRules) {
+        let request = &cluster.classes[class].request;
         let of = |(name, weight): &(String, i64)| {
-            let dim = world.dims.get(name)?;
+            let dim = cluster.dims.get(name)?;
             let requested = request.get(dim);
             (requested > 0 && *weight > 0).then_some(BinpackResource {
                 dim,

@@ -7,7 +7,7 @@
 use phalanx_cluster::annotation::COOLDOWN_TIME;
 use phalanx_cluster::event::Time;
 use phalanx_cluster::id::{JobId, TaskId};
-use phalanx_cluster::{Status, Task, World};
+use phalanx_cluster::{Cluster, Status, Task};
 use phalanx_framework::conf::ArgSpec;
 use phalanx_framework::plugin::{ObjectField, Plugin, PluginDef, Protection};
 
@@ -43,30 +43,30 @@ impl Cdp {
         (task.status == Status::Running && end > self.now).then_some(end)
     }
 
-    fn unprotected(&self, world: &World, of: &[TaskId]) -> Vec<TaskId> {
-        of.iter().copied().filter(|task| !self.is_protected(&world.tasks[*task])).collect()
+    fn unprotected(&self, cluster: &Cluster, of: &[TaskId]) -> Vec<TaskId> {
+        of.iter().copied().filter(|task| !self.is_protected(&cluster.tasks[*task])).collect()
     }
 }
 
 impl Plugin for Cdp {
-    fn refusal_holds_until(&self, _: &World, _: JobId) -> Option<Time> {
+    fn refusal_holds_until(&self, _: &Cluster, _: JobId) -> Option<Time> {
         Some(Time::NEVER)
     }
 
-    fn wake(&self, world: &World) -> Option<Time> {
-        world.cooling_after(self.now).find_map(|task| self.protected_until(&world.tasks[task]))
+    fn wake(&self, cluster: &Cluster) -> Option<Time> {
+        cluster.cooling_after(self.now).find_map(|task| self.protected_until(&cluster.tasks[task]))
     }
 
     fn depends_on_request(&self) -> bool {
         false
     }
 
-    fn preemptable(&self, world: &World, _: TaskId, of: &[TaskId]) -> Option<Vec<TaskId>> {
-        Some(self.unprotected(world, of))
+    fn preemptable(&self, cluster: &Cluster, _: TaskId, of: &[TaskId]) -> Option<Vec<TaskId>> {
+        Some(self.unprotected(cluster, of))
     }
 
-    fn reclaimable(&self, world: &World, _: TaskId, of: &[TaskId]) -> Option<Vec<TaskId>> {
-        Some(self.unprotected(world, of))
+    fn reclaimable(&self, cluster: &Cluster, _: TaskId, of: &[TaskId]) -> Option<Vec<TaskId>> {
+        Some(self.unprotected(cluster, of))
     }
 
     fn protection(&self) -> Option<&dyn Protection> {
@@ -75,8 +75,8 @@ impl Plugin for Cdp {
 }
 
 impl Protection for Cdp {
-    fn protects(&self, world: &World, task: TaskId) -> bool {
-        self.is_protected(&world.tasks[task])
+    fn protects(&self, cluster: &Cluster, task: TaskId) -> bool {
+        self.is_protected(&cluster.tasks[task])
     }
 
     fn reason(&self) -> &'static str {
@@ -88,7 +88,7 @@ impl Protection for Cdp {
 mod tests {
     use super::*;
     use phalanx_cluster::event::PodInfo;
-    use phalanx_framework::testing::{pod, running, world_of};
+    use phalanx_framework::testing::{cluster_of, pod, running};
 
     #[test]
     fn a_pod_is_protected_until_its_cooldown_is_over() {
@@ -103,7 +103,7 @@ mod tests {
         };
         let mut bound = since("bound", Some("1h"), Some(0));
         bound.node = Some("n".into());
-        let world = world_of([
+        let cluster = cluster_of([
             running(since("young", Some("10s"), Some(0)), "n"),
             running(since("old", Some("9s"), Some(0)), "n"),
             running(since("no-duration", Some("soon"), Some(0)), "n"),
@@ -113,16 +113,16 @@ mod tests {
             bound,
         ]);
         let cdp = Cdp { now: Time(9_000) };
-        let all: Vec<TaskId> = world.tasks.ids().collect();
+        let all: Vec<TaskId> = cluster.tasks.ids().collect();
         let protected: Vec<&str> = all
             .iter()
-            .filter(|task| cdp.protects(&world, **task))
-            .map(|task| &*world.tasks[*task].pod.name)
+            .filter(|task| cdp.protects(&cluster, **task))
+            .map(|task| &*cluster.tasks[*task].pod.name)
             .collect();
         assert_eq!(protected, ["young", "label"]);
-        assert_eq!(cdp.wake(&world), Some(Time(10_000)));
-        let victims = cdp.preemptable(&world, all[0], &all).unwrap();
+        assert_eq!(cdp.wake(&cluster), Some(Time(10_000)));
+        let victims = cdp.preemptable(&cluster, all[0], &all).unwrap();
         assert_eq!(victims.len(), 5);
-        assert_eq!(cdp.reclaimable(&world, all[0], &all).unwrap(), victims);
+        assert_eq!(cdp.reclaimable(&cluster, all[0], &all).unwrap(), victims);
     }
 }

@@ -4,7 +4,7 @@
 //! `system-node-critical` from preemption and reclaim. There are no arguments. Source: Volcano's conformance plugin.
 use phalanx_cluster::event::Time;
 use phalanx_cluster::id::{JobId, TaskId};
-use phalanx_cluster::{Task, World};
+use phalanx_cluster::{Cluster, Task};
 use phalanx_framework::conf::ArgSpec;
 use phalanx_framework::plugin::{EvictionKind, Plugin, PluginDef, Protection};
 
@@ -21,7 +21,7 @@ pub(super) const DEF: PluginDef = PluginDef {
 struct Conformance;
 
 impl Plugin for Conformance {
-    fn refusal_holds_until(&self, _: &World, _: JobId) -> Option<Time> {
+    fn refusal_holds_until(&self, _: &Cluster, _: JobId) -> Option<Time> {
         Some(Time::NEVER)
     }
 
@@ -29,22 +29,22 @@ impl Plugin for Conformance {
         false
     }
 
-    fn preemptable(&self, world: &World, _: TaskId, of: &[TaskId]) -> Option<Vec<TaskId>> {
-        Some(of.iter().copied().filter(|task| !is_critical(&world.tasks[*task])).collect())
+    fn preemptable(&self, cluster: &Cluster, _: TaskId, of: &[TaskId]) -> Option<Vec<TaskId>> {
+        Some(of.iter().copied().filter(|task| !is_critical(&cluster.tasks[*task])).collect())
     }
 
-    fn reclaimable(&self, world: &World, by: TaskId, of: &[TaskId]) -> Option<Vec<TaskId>> {
-        self.preemptable(world, by, of)
+    fn reclaimable(&self, cluster: &Cluster, by: TaskId, of: &[TaskId]) -> Option<Vec<TaskId>> {
+        self.preemptable(cluster, by, of)
     }
 
     fn unified_evictable(
         &self,
-        world: &World,
+        cluster: &Cluster,
         _: EvictionKind,
         by: TaskId,
         of: &[TaskId],
     ) -> Option<Vec<TaskId>> {
-        self.preemptable(world, by, of)
+        self.preemptable(cluster, by, of)
     }
 
     fn protection(&self) -> Option<&dyn Protection> {
@@ -53,8 +53,8 @@ impl Plugin for Conformance {
 }
 
 impl Protection for Conformance {
-    fn protects(&self, world: &World, task: TaskId) -> bool {
-        is_critical(&world.tasks[task])
+    fn protects(&self, cluster: &Cluster, task: TaskId) -> bool {
+        is_critical(&cluster.tasks[task])
     }
 
     fn reason(&self) -> &'static str {
@@ -72,7 +72,7 @@ fn is_critical(task: &Task) -> bool {
 mod tests {
     use super::*;
     use phalanx_cluster::event::PodInfo;
-    use phalanx_framework::testing::{pod, world_of};
+    use phalanx_framework::testing::{cluster_of, pod};
 
     #[test]
     fn critical_pods_are_never_victims() {
@@ -80,19 +80,19 @@ mod tests {
             |name: &str, class: &str| PodInfo { priority_class: Some(class.into()), ..pod(name, "cpu=1") };
         let mut system = pod("dns", "cpu=1");
         system.pod.namespace = "kube-system".into();
-        let world = world_of([
+        let cluster = cluster_of([
             with_class("a", "system-cluster-critical"),
             with_class("b", "system-node-critical"),
             with_class("c", "important"),
             pod("d", "cpu=1"),
             system,
         ]);
-        let all: Vec<TaskId> = world.tasks.ids().collect();
+        let all: Vec<TaskId> = cluster.tasks.ids().collect();
         for victims in [
-            Conformance.preemptable(&world, all[0], &all).unwrap(),
-            Conformance.reclaimable(&world, all[0], &all).unwrap(),
+            Conformance.preemptable(&cluster, all[0], &all).unwrap(),
+            Conformance.reclaimable(&cluster, all[0], &all).unwrap(),
         ] {
-            let names: Vec<&str> = victims.iter().map(|task| &*world.tasks[*task].pod.name).collect();
+            let names: Vec<&str> = victims.iter().map(|task| &*cluster.tasks[*task].pod.name).collect();
             assert_eq!(names, ["c", "d"]);
         }
     }

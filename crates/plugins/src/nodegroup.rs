@@ -21,7 +21,7 @@ use phalanx_cluster::annotation::NODEGROUP_NAME;
 use phalanx_cluster::diagnosis::Unfit;
 use phalanx_cluster::event::{NodeGroups, Time};
 use phalanx_cluster::id::{JobId, QueueId, TaskId};
-use phalanx_cluster::{Node, World};
+use phalanx_cluster::{Cluster, Node};
 use phalanx_framework::conf::{ArgKind, ArgSpec, Flag};
 use phalanx_framework::plugin::{
     Attribute, NodeFilter, NodeRules, NodeScorer, ObjectField, Plugin, PluginContext, PluginDef, TaskRules,
@@ -93,18 +93,18 @@ impl NodeGroup {
             (opening.args.bool("strict", true), opening.args.bool("enablePreferredOrder", false));
         let mut plugin = Self { strict, ordered, queues: FxHashMap::default() };
         let inherits = opening.flags.on(Flag::Hierarchy);
-        for id in opening.world.queues.ids() {
-            let rules = plugin.rules(opening.world, id, inherits);
+        for id in opening.cluster.queues.ids() {
+            let rules = plugin.rules(opening.cluster, id, inherits);
             let hash = hash_of(&rules);
             plugin.queues.insert(id, (Arc::new(rules), hash));
         }
         plugin
     }
 
-    fn rules(&self, world: &World, id: QueueId, inherits: bool) -> QueueNodeGroups {
-        let queue = &world.queues[id];
-        let of = |id: QueueId| world.queues[id].node_groups.as_ref();
-        let named = if inherits { world.queue_path(id).find_map(of) } else { of(id) };
+    fn rules(&self, cluster: &Cluster, id: QueueId, inherits: bool) -> QueueNodeGroups {
+        let queue = &cluster.queues[id];
+        let of = |id: QueueId| cluster.queues[id].node_groups.as_ref();
+        let named = if inherits { cluster.queue_path(id).find_map(of) } else { of(id) };
         QueueNodeGroups {
             groups: named.filter(|groups| **groups != NodeGroups::default()).cloned(),
             limits: queue.group_limits.clone(),
@@ -114,18 +114,18 @@ impl NodeGroup {
         }
     }
 
-    fn rules_of(&self, world: &World, task: TaskId) -> Option<(QueueId, &(Arc<QueueNodeGroups>, u64))> {
-        let queue = world.jobs[world.tasks[task].job?].queue;
+    fn rules_of(&self, cluster: &Cluster, task: TaskId) -> Option<(QueueId, &(Arc<QueueNodeGroups>, u64))> {
+        let queue = cluster.jobs[cluster.tasks[task].job?].queue;
         Some((queue, self.queues.get(&queue)?))
     }
 
     /// The groups where the queue would exceed its limit with this task.
-    fn full(world: &World, task: TaskId, queue: QueueId, rules: &QueueNodeGroups) -> Vec<Arc<str>> {
+    fn full(cluster: &Cluster, task: TaskId, queue: QueueId, rules: &QueueNodeGroups) -> Vec<Arc<str>> {
         let full = |(at, (_, limit)): &(usize, &(Arc<str>, Ceilings))| {
-            let mut held = world.group_held((queue, *at));
+            let mut held = cluster.group_held((queue, *at));
             // A task nominated to the group counts there already.
-            if world.counted_in(task) != Some((queue, *at)) {
-                held.add(world.request_of(task));
+            if cluster.counted_in(task) != Some((queue, *at)) {
+                held.add(cluster.request_of(task));
             }
             limit.exceeded_by(&held).is_some()
         };
@@ -142,8 +142,8 @@ fn hash_of(value: &impl Hash) -> u64 {
 
 impl Plugin for NodeGroup {
     /// With limits by group, a pod that leaves one node of a group may make a pod fit on another node of the group.
-    fn refusal_holds_until(&self, world: &World, job: JobId) -> Option<Time> {
-        world.queues[world.jobs[job].queue].group_limits.is_empty().then_some(Time::NEVER)
+    fn refusal_holds_until(&self, cluster: &Cluster, job: JobId) -> Option<Time> {
+        cluster.queues[cluster.jobs[job].queue].group_limits.is_empty().then_some(Time::NEVER)
     }
 
     fn task_rules(&self) -> Option<&dyn TaskRules> {
@@ -152,20 +152,24 @@ impl Plugin for NodeGroup {
 }
 
 impl TaskRules for NodeGroup {
-    fn scope(&self, world: &World, task: TaskId) -> u64 {
-        let Some((queue, (rules, hash))) = self.rules_of(world, task) else { return 0 };
-        if rules.limits.is_empty() { *hash } else { hash_of(&(hash, Self::full(world, task, queue, rules))) }
+    fn scope(&self, cluster: &Cluster, task: TaskId) -> u64 {
+        let Some((queue, (rules, hash))) = self.rules_of(cluster, task) else { return 0 };
+        if rules.limits.is_empty() {
+            *hash
+        } else {
+            hash_of(&(hash, Self::full(cluster, task, queue, rules)))
+        }
     }
 
-    fn task_filters(&self, world: &World, task: TaskId, rules: &mut NodeRules) {
-        let Some((queue, (own, _))) = self.rules_of(world, task) else { return };
+    fn task_filters(&self, cluster: &Cluster, task: TaskId, rules: &mut NodeRules) {
+        let Some((queue, (own, _))) = self.rules_of(cluster, task) else { return };
         rules.reads.push((Attribute::Label(NODEGROUP_NAME.into()), Values::All));
-        let full = Self::full(world, task, queue, own);
+        let full = Self::full(cluster, task, queue, own);
         rules.filters.push(Box::new(NodeGroupFilter { rules: own.clone(), full }));
     }
 
-    fn task_scorers(&self, world: &World, task: TaskId, rules: &mut NodeRules) {
-        let Some((_, (own, _))) = self.rules_of(world, task) else { return };
+    fn task_scorers(&self, cluster: &Cluster, task: TaskId, rules: &mut NodeRules) {
+        let Some((_, (own, _))) = self.rules_of(cluster, task) else { return };
         if own.groups.is_some() {
             rules.reads.push((Attribute::Label(NODEGROUP_NAME.into()), Values::All));
             rules.scorers.push(Box::new(NodeGroupScorer(own.clone())));
@@ -233,7 +237,7 @@ mod tests {
     use phalanx_cluster::event::{Event, GroupLimits, NodeInfo, PodGroupInfo, PodInfo, QueueInfo, Time};
     use phalanx_framework::conf::Value;
     use phalanx_framework::testing::{
-        group, member, node, opened, queue, resources, running, task_of, world_of,
+        cluster_of, group, member, node, opened, queue, resources, running, task_of,
     };
 
     fn groups(required: &str, preferred: &str, anti_required: &str, anti_preferred: &str) -> NodeGroups {
@@ -255,38 +259,38 @@ mod tests {
         info
     }
 
-    /// A world with these queues, node groups a to e, and a pod in queue `q`.
-    fn world(queues: impl IntoIterator<Item = QueueInfo>) -> World {
-        let mut world = world_of(["a", "b", "c", "d", "e", "-"].map(of_group));
+    /// A cluster with these queues, node groups a to e, and a pod in queue `q`.
+    fn cluster(queues: impl IntoIterator<Item = QueueInfo>) -> Cluster {
+        let mut cluster = cluster_of(["a", "b", "c", "d", "e", "-"].map(of_group));
         for queue in queues {
-            world.apply(queue.into());
+            cluster.apply(queue.into());
         }
-        add(&mut world, member("g", 0, "cpu=1"));
-        world.apply(PodGroupInfo { queue: "q".into(), ..group("g", 1) }.into());
-        world
+        add(&mut cluster, member("g", 0, "cpu=1"));
+        cluster.apply(PodGroupInfo { queue: "q".into(), ..group("g", 1) }.into());
+        cluster
     }
 
-    fn add(world: &mut World, event: impl Into<Event>) {
-        world.apply(event.into());
+    fn add(cluster: &mut Cluster, event: impl Into<Event>) {
+        cluster.apply(event.into());
     }
 
-    fn open(world: &World, list: &[(&str, Value)]) -> NodeGroup {
-        opened(NodeGroup::open, world, Time(0), list)
+    fn open(cluster: &Cluster, list: &[(&str, Value)]) -> NodeGroup {
+        opened(NodeGroup::open, cluster, Time(0), list)
     }
 
-    fn rules(plugin: &NodeGroup, world: &World) -> NodeRules {
-        let (task, mut rules) = (task_of(world, "g-0"), NodeRules::default());
-        plugin.task_filters(world, task, &mut rules);
-        plugin.task_scorers(world, task, &mut rules);
+    fn rules(plugin: &NodeGroup, cluster: &Cluster) -> NodeRules {
+        let (task, mut rules) = (task_of(cluster, "g-0"), NodeRules::default());
+        plugin.task_filters(cluster, task, &mut rules);
+        plugin.task_scorers(cluster, task, &mut rules);
         rules
     }
 
     /// The nodes where the pod can run, with their scores.
-    fn usable(plugin: &NodeGroup, world: &World) -> String {
-        let rules = rules(plugin, world);
+    fn usable(plugin: &NodeGroup, cluster: &Cluster) -> String {
+        let rules = rules(plugin, cluster);
         let fits = |node: &&Node| rules.filters.iter().all(|filter| filter.check(node).is_ok());
         let score = |node: &Node| rules.scorers.iter().fold(0.0, |sum, scorer| sum + scorer.score(node));
-        let nodes = world.nodes.iter().map(|(_, node)| node);
+        let nodes = cluster.nodes.iter().map(|(_, node)| node);
         let shown = nodes.filter(fits).map(|node| format!("{}={}", node.name, score(node)));
         shown.collect::<Vec<_>>().join(" ")
     }
@@ -309,8 +313,8 @@ mod tests {
             (None, vec![], ""),
             (None, vec![("strict", false.into())], "-=0"),
         ] {
-            let world = world([QueueInfo { node_groups: named.clone(), ..queue("q", 1) }]);
-            assert_eq!(usable(&open(&world, &list), &world), expected, "{named:?} {list:?}");
+            let cluster = cluster([QueueInfo { node_groups: named.clone(), ..queue("q", 1) }]);
+            assert_eq!(usable(&open(&cluster, &list), &cluster), expected, "{named:?} {list:?}");
         }
     }
 
@@ -329,19 +333,19 @@ mod tests {
             (Some(groups("b", "", "", "")), true, "b=100"),
             (Some(NodeGroups::default()), true, ""),
         ] {
-            let world = world(queues(own.clone()));
+            let cluster = cluster(queues(own.clone()));
             let mut flags = phalanx_framework::conf::Flags::default();
             flags.set(Flag::Hierarchy, hierarchy);
             let args = phalanx_framework::conf::Args::default();
             let plugin = NodeGroup::open(PluginContext {
-                world: &world,
+                cluster: &cluster,
                 args: &args,
                 flags,
                 now: Time(0),
                 before: None,
                 extender: None,
             });
-            assert_eq!(usable(&plugin, &world), expected, "{own:?} {hierarchy}");
+            assert_eq!(usable(&plugin, &cluster), expected, "{own:?} {hierarchy}");
         }
     }
 
@@ -350,22 +354,22 @@ mod tests {
         let limits = GroupLimits::Each(vec![("a".into(), resources("cpu=2"))]);
         let with =
             QueueInfo { node_groups: Some(groups("a b", "", "", "")), group_limits: limits, ..queue("q", 1) };
-        let mut world = world([with]);
-        add(&mut world, running(member("g", 1, "cpu=1"), "a"));
-        let plugin = open(&world, &[]);
-        assert_eq!(usable(&plugin, &world), "a=100 b=100");
-        let before = plugin.scope(&world, task_of(&world, "g-0"));
-        add(&mut world, member("g", 2, "cpu=1"));
-        let (task, node) = (task_of(&world, "g-2"), world.node_named("a"));
-        world.place(task, Status::Allocated, node);
-        assert_eq!(usable(&plugin, &world), "b=100");
-        assert_ne!(plugin.scope(&world, task_of(&world, "g-0")), before);
-        world.place(task, Status::Pending, None);
-        assert_eq!(usable(&plugin, &world), "a=100 b=100");
-        assert_eq!(plugin.scope(&world, task_of(&world, "g-0")), before);
+        let mut cluster = cluster([with]);
+        add(&mut cluster, running(member("g", 1, "cpu=1"), "a"));
+        let plugin = open(&cluster, &[]);
+        assert_eq!(usable(&plugin, &cluster), "a=100 b=100");
+        let before = plugin.scope(&cluster, task_of(&cluster, "g-0"));
+        add(&mut cluster, member("g", 2, "cpu=1"));
+        let (task, node) = (task_of(&cluster, "g-2"), cluster.node_named("a"));
+        cluster.place(task, Status::Allocated, node);
+        assert_eq!(usable(&plugin, &cluster), "b=100");
+        assert_ne!(plugin.scope(&cluster, task_of(&cluster, "g-0")), before);
+        cluster.place(task, Status::Pending, None);
+        assert_eq!(usable(&plugin, &cluster), "a=100 b=100");
+        assert_eq!(plugin.scope(&cluster, task_of(&cluster, "g-0")), before);
         // Pods of other queues do not count.
-        add(&mut world, PodInfo { queue: None, ..running(member("h", 0, "cpu=9"), "a") });
-        assert_eq!(usable(&open(&world, &[]), &world), "a=100 b=100");
+        add(&mut cluster, PodInfo { queue: None, ..running(member("h", 0, "cpu=9"), "a") });
+        assert_eq!(usable(&open(&cluster, &[]), &cluster), "a=100 b=100");
     }
 
     #[test]
@@ -373,11 +377,11 @@ mod tests {
         let limits = GroupLimits::Unreadable("metadata.annotations: no JSON".into());
         let with =
             QueueInfo { node_groups: Some(groups("a", "", "", "")), group_limits: limits, ..queue("q", 1) };
-        let world = world([with]);
-        let plugin = open(&world, &[]);
-        assert_eq!(usable(&plugin, &world), "");
-        let node = &world.nodes[world.node_named("a").unwrap()];
-        let unfit = rules(&plugin, &world).filters[0].check(node).unwrap_err();
-        assert_eq!(unfit.text(&world.dims), "node(s) could not be judged: metadata.annotations: no JSON");
+        let cluster = cluster([with]);
+        let plugin = open(&cluster, &[]);
+        assert_eq!(usable(&plugin, &cluster), "");
+        let node = &cluster.nodes[cluster.node_named("a").unwrap()];
+        let unfit = rules(&plugin, &cluster).filters[0].check(node).unwrap_err();
+        assert_eq!(unfit.text(&cluster.dims), "node(s) could not be judged: metadata.annotations: no JSON");
     }
 }

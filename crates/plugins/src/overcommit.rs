@@ -16,7 +16,7 @@ use phalanx_resource::{Amounts, DimId};
 use phalanx_cluster::diagnosis::Refusal;
 use phalanx_cluster::event::{Phase, Time};
 use phalanx_cluster::id::JobId;
-use phalanx_cluster::{DevicesOf, World};
+use phalanx_cluster::{Cluster, DevicesOf};
 use phalanx_framework::conf::{ArgKind, ArgSpec, Rule};
 use phalanx_framework::plugin::{EnqueueVote, Plugin, PluginContext, PluginDef};
 
@@ -48,34 +48,34 @@ struct Overcommit {
 
 impl Overcommit {
     fn open(opening: PluginContext<'_>) -> Self {
-        let PluginContext { world, args, .. } = opening;
+        let PluginContext { cluster, args, .. } = opening;
         let factor = Some(args.float(FACTOR, DEFAULT_FACTOR)).filter(|factor| *factor >= 1.0);
         let factor = factor.unwrap_or(DEFAULT_FACTOR);
-        let mut free = world.total.scaled(factor);
-        free.sub(&world.used);
-        if world.any_asks() {
-            free.sub(&world.inqueue_requests());
+        let mut free = cluster.total.scaled(factor);
+        free.sub(&cluster.used);
+        if cluster.any_asks() {
+            free.sub(&cluster.inqueue_requests());
         }
-        Self { free, free_devices: free_devices(world, factor) }
+        Self { free, free_devices: free_devices(cluster, factor) }
     }
 
     /// By how much the free amounts fall short of what a job needs.
-    fn missing(&self, world: &World, id: JobId) -> Vec<(DimId, i64)> {
-        let (job, devices) = (&world.jobs[id], world.devices_missing(id));
+    fn missing(&self, cluster: &Cluster, id: JobId) -> Vec<(DimId, i64)> {
+        let (job, devices) = (&cluster.jobs[id], cluster.devices_missing(id));
         job.missing().short(&self.free).chain(devices.short(&self.free_devices)).collect()
     }
 }
 
 /// How many devices of each class jobs may still request, for the classes in minResources of pending jobs.
-fn free_devices(world: &World, factor: f64) -> Amounts {
+fn free_devices(cluster: &Cluster, factor: f64) -> Amounts {
     let mut free = Amounts::new();
-    if !world.counts_devices() {
+    if !cluster.counts_devices() {
         return free;
     }
-    let of_phase = |phase| world.jobs_with_devices().filter(move |id| world.jobs[*id].phase == phase);
+    let of_phase = |phase| cluster.jobs_with_devices().filter(move |id| cluster.jobs[*id].phase == phase);
     for id in of_phase(Phase::Pending) {
-        for (dim, _) in world.jobs[id].min_devices.iter() {
-            free.set(dim, world.devices_there(dim));
+        for (dim, _) in cluster.jobs[id].min_devices.iter() {
+            free.set(dim, cluster.devices_there(dim));
         }
     }
     let classes: Vec<DimId> = free.iter().map(|(dim, _)| dim).collect();
@@ -84,21 +84,21 @@ fn free_devices(world: &World, factor: f64) -> Amounts {
     }
     let mut free = free.scaled(factor);
     for dim in classes {
-        free.set(dim, free.get(dim) - world.devices_held_by(DevicesOf::All, dim));
+        free.set(dim, free.get(dim) - cluster.devices_held_by(DevicesOf::All, dim));
     }
     for id in of_phase(Phase::Inqueue) {
-        free.sub(&world.devices_missing(id));
+        free.sub(&cluster.devices_missing(id));
     }
     free
 }
 
 impl Plugin for Overcommit {
-    fn refusal_holds_until(&self, _: &World, _: JobId) -> Option<Time> {
+    fn refusal_holds_until(&self, _: &Cluster, _: JobId) -> Option<Time> {
         Some(Time::NEVER)
     }
 
-    fn job_enqueueable(&self, world: &World, job: JobId) -> EnqueueVote {
-        let missing = self.missing(world, job);
+    fn job_enqueueable(&self, cluster: &Cluster, job: JobId) -> EnqueueVote {
+        let missing = self.missing(cluster, job);
         if missing.is_empty() {
             return EnqueueVote::Permit;
         }
@@ -109,9 +109,9 @@ impl Plugin for Overcommit {
         })
     }
 
-    fn job_enqueued(&mut self, world: &World, job: JobId) {
-        self.free.sub(&world.inqueue_request(job));
-        self.free_devices.sub(&world.devices_missing(job));
+    fn job_enqueued(&mut self, cluster: &Cluster, job: JobId) {
+        self.free.sub(&cluster.inqueue_request(job));
+        self.free_devices.sub(&cluster.devices_missing(job));
     }
 }
 
@@ -120,15 +120,15 @@ mod tests {
     use super::*;
     use phalanx_cluster::event::{GroupStatus, Phase, PodGroupInfo, Time};
     use phalanx_framework::conf::{Arg, Args, Flags, Position, Value};
-    use phalanx_framework::testing::{group, job_of, member, node, resources, running, world_of};
+    use phalanx_framework::testing::{cluster_of, group, job_of, member, node, resources, running};
 
-    fn open(world: &World, factor: Option<Value>) -> Overcommit {
+    fn open(cluster: &Cluster, factor: Option<Value>) -> Overcommit {
         let mut args = Args::default();
         if let Some(value) = factor {
             args.0.insert(FACTOR.into(), Arg { value, at: Position::default() });
         }
         Overcommit::open(PluginContext {
-            world,
+            cluster,
             args: &args,
             flags: Flags::default(),
             now: Time::default(),
@@ -142,8 +142,8 @@ mod tests {
         PodGroupInfo { min_resources: Some(resources(min_resources)), status, ..group(name, 1) }
     }
 
-    fn admits(plugin: &Overcommit, world: &World, name: &str) -> bool {
-        plugin.job_enqueueable(world, job_of(world, name)) == EnqueueVote::Permit
+    fn admits(plugin: &Overcommit, cluster: &Cluster, name: &str) -> bool {
+        plugin.job_enqueueable(cluster, job_of(cluster, name)) == EnqueueVote::Permit
     }
 
     #[test]
@@ -156,42 +156,43 @@ mod tests {
             (Some(Value::Int(-3)), 12),
         ] {
             for (cpus, admitted) in [(limit, true), (limit + 1, false)] {
-                let mut world = world_of([node("n", "cpu=10")]);
-                world.apply(asking("g", &format!("cpu={cpus}"), Phase::Pending).into());
-                let plugin = open(&world, factor.clone());
-                assert_eq!(admits(&plugin, &world, "g"), admitted, "{cpus} with factor {factor:?}");
+                let mut cluster = cluster_of([node("n", "cpu=10")]);
+                cluster.apply(asking("g", &format!("cpu={cpus}"), Phase::Pending).into());
+                let plugin = open(&cluster, factor.clone());
+                assert_eq!(admits(&plugin, &cluster, "g"), admitted, "{cpus} with factor {factor:?}");
             }
         }
     }
 
     #[test]
     fn used_and_inqueue_amounts_are_not_admitted_again() {
-        let mut world = world_of([node("n", "cpu=10 memory=10Gi")]);
+        let mut cluster = cluster_of([node("n", "cpu=10 memory=10Gi")]);
         // Gang running holds 2 cores and has minResources of 5; pod free-0 holds 1 core without minResources.
-        world.apply(asking("running", "cpu=5", Phase::Running).into());
-        world.apply(running(member("running", 0, "cpu=2"), "n").into());
-        world.apply(running(member("free", 0, "cpu=1"), "n").into());
-        world.apply(asking("admitted", "cpu=3", Phase::Inqueue).into());
+        cluster.apply(asking("running", "cpu=5", Phase::Running).into());
+        cluster.apply(running(member("running", 0, "cpu=2"), "n").into());
+        cluster.apply(running(member("free", 0, "cpu=1"), "n").into());
+        cluster.apply(asking("admitted", "cpu=3", Phase::Inqueue).into());
         for (name, request) in [("fits", "cpu=3"), ("more", "cpu=3100m"), ("other", "memory=12Gi")] {
-            world.apply(asking(name, request, Phase::Pending).into());
+            cluster.apply(asking(name, request, Phase::Pending).into());
         }
-        let mut plugin = open(&world, None);
-        assert!(admits(&plugin, &world, "fits") && admits(&plugin, &world, "other"));
-        assert!(!admits(&plugin, &world, "more"));
-        plugin.job_enqueued(&world, job_of(&world, "fits"));
-        assert!(!admits(&plugin, &world, "fits") && admits(&plugin, &world, "other"));
+        let mut plugin = open(&cluster, None);
+        assert!(admits(&plugin, &cluster, "fits") && admits(&plugin, &cluster, "other"));
+        assert!(!admits(&plugin, &cluster, "more"));
+        plugin.job_enqueued(&cluster, job_of(&cluster, "fits"));
+        assert!(!admits(&plugin, &cluster, "fits") && admits(&plugin, &cluster, "other"));
     }
 
     #[test]
     fn the_refusal_names_what_is_missing() {
-        let mut world = world_of([node("n", "cpu=10")]);
-        world.apply(asking("g", "cpu=14 nvidia.com/gpu=2", Phase::Pending).into());
-        let EnqueueVote::Reject(refusal) = open(&world, None).job_enqueueable(&world, job_of(&world, "g"))
+        let mut cluster = cluster_of([node("n", "cpu=10")]);
+        cluster.apply(asking("g", "cpu=14 nvidia.com/gpu=2", Phase::Pending).into());
+        let EnqueueVote::Reject(refusal) =
+            open(&cluster, None).job_enqueueable(&cluster, job_of(&cluster, "g"))
         else {
             panic!("admitted");
         };
         assert_eq!(
-            refusal.text(&world.dims),
+            refusal.text(&cluster.dims),
             "resource in cluster is overused: insufficient cpu (2 more), nvidia.com/gpu (2 more) (plugin overcommit)"
         );
     }

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use phalanx_cluster::event::Time;
 use phalanx_cluster::id::{JobId, TaskId};
-use phalanx_cluster::{Budgets, World};
+use phalanx_cluster::{Budgets, Cluster};
 use phalanx_framework::conf::ArgSpec;
 use phalanx_framework::plugin::{EvictionKind, ObjectField, Plugin, PluginDef};
 
@@ -50,7 +50,7 @@ pub(super) const DEF: PluginDef = PluginDef {
 struct PdbPlugin;
 
 impl Plugin for PdbPlugin {
-    fn refusal_holds_until(&self, _: &World, _: JobId) -> Option<Time> {
+    fn refusal_holds_until(&self, _: &Cluster, _: JobId) -> Option<Time> {
         Some(Time::NEVER)
     }
 
@@ -58,32 +58,32 @@ impl Plugin for PdbPlugin {
         false
     }
 
-    fn keep_reason(&self, world: &World, _: TaskId, task: TaskId) -> Arc<str> {
-        let budgets: Vec<String> = world.pdbs_of(task).map(|(key, _)| key.to_string()).collect();
+    fn keep_reason(&self, cluster: &Cluster, _: TaskId, task: TaskId) -> Arc<str> {
+        let budgets: Vec<String> = cluster.pdbs_of(task).map(|(key, _)| key.to_string()).collect();
         format!("protected by PodDisruptionBudget {} (plugin pdb)", budgets.join(", ")).into()
     }
 
-    fn preemptable(&self, world: &World, _: TaskId, of: &[TaskId]) -> Option<Vec<TaskId>> {
-        Some(within_budgets(world, of))
+    fn preemptable(&self, cluster: &Cluster, _: TaskId, of: &[TaskId]) -> Option<Vec<TaskId>> {
+        Some(within_budgets(cluster, of))
     }
 
-    fn reclaimable(&self, world: &World, _: TaskId, of: &[TaskId]) -> Option<Vec<TaskId>> {
-        Some(within_budgets(world, of))
+    fn reclaimable(&self, cluster: &Cluster, _: TaskId, of: &[TaskId]) -> Option<Vec<TaskId>> {
+        Some(within_budgets(cluster, of))
     }
 
     fn unified_evictable(
         &self,
-        world: &World,
+        cluster: &Cluster,
         _: EvictionKind,
         _: TaskId,
         of: &[TaskId],
     ) -> Option<Vec<TaskId>> {
-        Some(within_budgets(world, of))
+        Some(within_budgets(cluster, of))
     }
 }
 
-fn within_budgets(world: &World, of: &[TaskId]) -> Vec<TaskId> {
-    let mut budgets = Budgets::new(world);
+fn within_budgets(cluster: &Cluster, of: &[TaskId]) -> Vec<TaskId> {
+    let mut budgets = Budgets::new(cluster);
     of.iter().copied().filter(|task| budgets.take(*task)).collect()
 }
 
@@ -92,22 +92,22 @@ mod tests {
     use super::*;
     use phalanx_cluster::event::{Key, PdbInfo};
     use phalanx_cluster::label::Selector;
-    use phalanx_framework::testing::{pod, running, world_of};
+    use phalanx_framework::testing::{cluster_of, pod, running};
 
     #[test]
     fn victims_stay_within_the_budget() {
-        let mut world = world_of([running(pod("a", "cpu=1"), "n"), running(pod("b", "cpu=1"), "n")]);
-        let all: Vec<TaskId> = world.tasks.ids().collect();
-        let count = |world: &World| PdbPlugin.preemptable(world, all[0], &all).unwrap().len();
-        assert_eq!(count(&world), 2, "without labels, without budget");
+        let mut cluster = cluster_of([running(pod("a", "cpu=1"), "n"), running(pod("b", "cpu=1"), "n")]);
+        let all: Vec<TaskId> = cluster.tasks.ids().collect();
+        let count = |cluster: &Cluster| PdbPlugin.preemptable(cluster, all[0], &all).unwrap().len();
+        assert_eq!(count(&cluster), 2, "without labels, without budget");
         for (allowed, expected) in [(0, 0), (1, 1), (5, 2)] {
             let selector = Some(Selector::default());
-            world.apply(
+            cluster.apply(
                 PdbInfo { key: Key::new("ns", "all"), selector, allowed, ..PdbInfo::default() }.into(),
             );
-            assert_eq!(count(&world), expected, "{allowed} allowed");
-            assert_eq!(PdbPlugin.reclaimable(&world, all[0], &all).unwrap().len(), expected);
-            let of_gangs = PdbPlugin.unified_evictable(&world, EvictionKind::Preempt, all[0], &all);
+            assert_eq!(count(&cluster), expected, "{allowed} allowed");
+            assert_eq!(PdbPlugin.reclaimable(&cluster, all[0], &all).unwrap().len(), expected);
+            let of_gangs = PdbPlugin.unified_evictable(&cluster, EvictionKind::Preempt, all[0], &all);
             assert_eq!(of_gangs.unwrap().len(), expected);
         }
     }

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use phalanx_cluster::event::Time;
 use phalanx_cluster::id::{JobId, TaskId};
-use phalanx_cluster::{Status, World};
+use phalanx_cluster::{Cluster, Status};
 use phalanx_framework::conf::ArgSpec;
 use phalanx_framework::plugin::{EvictionKind, JobRank, ObjectField, Plugin, PluginDef};
 
@@ -50,20 +50,20 @@ pub(super) const DEF: PluginDef = PluginDef {
 struct PriorityPlugin;
 
 impl Plugin for PriorityPlugin {
-    fn refusal_holds_until(&self, _: &World, _: JobId) -> Option<Time> {
+    fn refusal_holds_until(&self, _: &Cluster, _: JobId) -> Option<Time> {
         Some(Time::NEVER)
     }
 
-    fn job_order(&self, world: &World, a: JobId, b: JobId) -> Ordering {
-        world.jobs[b].priority.cmp(&world.jobs[a].priority)
+    fn job_order(&self, cluster: &Cluster, a: JobId, b: JobId) -> Ordering {
+        cluster.jobs[b].priority.cmp(&cluster.jobs[a].priority)
     }
 
-    fn task_order(&self, world: &World, a: TaskId, b: TaskId) -> Ordering {
-        world.tasks[b].priority.cmp(&world.tasks[a].priority)
+    fn task_order(&self, cluster: &Cluster, a: TaskId, b: TaskId) -> Ordering {
+        cluster.tasks[b].priority.cmp(&cluster.tasks[a].priority)
     }
 
-    fn job_starving(&self, world: &World, job: JobId) -> Option<bool> {
-        let counts = &world.jobs[job].counts;
+    fn job_starving(&self, cluster: &Cluster, job: JobId) -> Option<bool> {
+        let counts = &cluster.jobs[job].counts;
         Some(counts.ready() + counts.of(Status::Pipelined) < counts.total())
     }
 
@@ -71,23 +71,28 @@ impl Plugin for PriorityPlugin {
         false
     }
 
-    fn keep_reason(&self, _: &World, _: TaskId, _: TaskId) -> Arc<str> {
+    fn keep_reason(&self, _: &Cluster, _: TaskId, _: TaskId) -> Arc<str> {
         "of equal or higher priority (plugin priority)".into()
     }
 
-    fn preemptable(&self, world: &World, preemptor: TaskId, preemptees: &[TaskId]) -> Option<Vec<TaskId>> {
-        let is_victim = |preemptee: &TaskId| has_lower_priority(world, *preemptee, preemptor);
+    fn preemptable(
+        &self,
+        cluster: &Cluster,
+        preemptor: TaskId,
+        preemptees: &[TaskId],
+    ) -> Option<Vec<TaskId>> {
+        let is_victim = |preemptee: &TaskId| has_lower_priority(cluster, *preemptee, preemptor);
         Some(preemptees.iter().copied().filter(is_victim).collect())
     }
 
     fn unified_evictable(
         &self,
-        world: &World,
+        cluster: &Cluster,
         kind: EvictionKind,
         evictor: TaskId,
         evictees: &[TaskId],
     ) -> Option<Vec<TaskId>> {
-        let priority = |task: TaskId| world.tasks[task].job.map(|job| world.jobs[job].priority);
+        let priority = |task: TaskId| cluster.tasks[task].job.map(|job| cluster.jobs[job].priority);
         let is_lower = |task: &&TaskId| priority(**task).is_some_and(|its| Some(its) < priority(evictor));
         Some(match kind {
             EvictionKind::Preempt => evictees.iter().filter(is_lower).copied().collect(),
@@ -101,16 +106,16 @@ impl Plugin for PriorityPlugin {
 }
 
 impl JobRank for PriorityPlugin {
-    fn outranks(&self, world: &World, by: JobId, of: JobId) -> bool {
-        world.jobs[by].priority > world.jobs[of].priority
+    fn outranks(&self, cluster: &Cluster, by: JobId, of: JobId) -> bool {
+        cluster.jobs[by].priority > cluster.jobs[of].priority
     }
 }
 
-fn has_lower_priority(world: &World, preemptee: TaskId, preemptor: TaskId) -> bool {
-    let (preemptee, preemptor) = (&world.tasks[preemptee], &world.tasks[preemptor]);
+fn has_lower_priority(cluster: &Cluster, preemptee: TaskId, preemptor: TaskId) -> bool {
+    let (preemptee, preemptor) = (&cluster.tasks[preemptee], &cluster.tasks[preemptor]);
     match (preemptee.job, preemptor.job) {
         (Some(from), Some(to)) if from == to => preemptee.priority < preemptor.priority,
-        (Some(from), Some(to)) => world.jobs[from].priority < world.jobs[to].priority,
+        (Some(from), Some(to)) => cluster.jobs[from].priority < cluster.jobs[to].priority,
         _ => false,
     }
 }
@@ -119,48 +124,48 @@ fn has_lower_priority(world: &World, preemptee: TaskId, preemptor: TaskId) -> bo
 mod tests {
     use super::*;
     use phalanx_cluster::event::{Event, PodGroupInfo};
-    use phalanx_framework::testing::{group, job_of, member, task_of, world_of};
+    use phalanx_framework::testing::{cluster_of, group, job_of, member, task_of};
 
-    fn world() -> World {
+    fn cluster() -> Cluster {
         let class =
             |name: &str, value| Event::PriorityClass { name: name.into(), value, global_default: false };
-        let mut world = world_of([class("low", 1), class("high", 9)]);
+        let mut cluster = cluster_of([class("low", 1), class("high", 9)]);
         for name in ["low", "high", "none"] {
             let priority_class = Some(name.into());
-            world.apply(PodGroupInfo { priority_class, ..group(name, 1) }.into());
+            cluster.apply(PodGroupInfo { priority_class, ..group(name, 1) }.into());
             for (index, priority) in [(0, Some(0)), (1, Some(5))] {
                 let mut pod = member(name, index, "cpu=1");
                 pod.priority = priority;
-                world.apply(pod.into());
+                cluster.apply(pod.into());
             }
         }
-        world
+        cluster
     }
 
     #[test]
     fn jobs_and_tasks_are_ordered_by_priority() {
-        let world = world();
-        let job = |name| job_of(&world, name);
-        assert_eq!(PriorityPlugin.job_order(&world, job("high"), job("low")), Ordering::Less);
-        assert_eq!(PriorityPlugin.job_order(&world, job("none"), job("low")), Ordering::Greater);
-        assert_eq!(PriorityPlugin.job_order(&world, job("low"), job("low")), Ordering::Equal);
-        let task = |name| task_of(&world, name);
-        assert_eq!(PriorityPlugin.task_order(&world, task("low-1"), task("low-0")), Ordering::Less);
-        assert_eq!(PriorityPlugin.task_order(&world, task("low-1"), task("high-1")), Ordering::Equal);
+        let cluster = cluster();
+        let job = |name| job_of(&cluster, name);
+        assert_eq!(PriorityPlugin.job_order(&cluster, job("high"), job("low")), Ordering::Less);
+        assert_eq!(PriorityPlugin.job_order(&cluster, job("none"), job("low")), Ordering::Greater);
+        assert_eq!(PriorityPlugin.job_order(&cluster, job("low"), job("low")), Ordering::Equal);
+        let task = |name| task_of(&cluster, name);
+        assert_eq!(PriorityPlugin.task_order(&cluster, task("low-1"), task("low-0")), Ordering::Less);
+        assert_eq!(PriorityPlugin.task_order(&cluster, task("low-1"), task("high-1")), Ordering::Equal);
     }
 
     #[test]
     fn victims_have_a_lower_job_priority_or_in_one_job_a_lower_task_priority() {
-        let world = world();
-        let all: Vec<TaskId> = world.tasks.ids().collect();
+        let cluster = cluster();
+        let all: Vec<TaskId> = cluster.tasks.ids().collect();
         for (by, expected) in [
             ("high-0", vec!["low-0", "low-1", "none-0", "none-1"]),
             ("high-1", vec!["high-0", "low-0", "low-1", "none-0", "none-1"]),
             ("low-0", vec!["none-0", "none-1"]),
             ("none-0", vec![]),
         ] {
-            let victims = PriorityPlugin.preemptable(&world, task_of(&world, by), &all).unwrap();
-            let mut names: Vec<&str> = victims.iter().map(|task| &*world.tasks[*task].pod.name).collect();
+            let victims = PriorityPlugin.preemptable(&cluster, task_of(&cluster, by), &all).unwrap();
+            let mut names: Vec<&str> = victims.iter().map(|task| &*cluster.tasks[*task].pod.name).collect();
             names.sort_unstable();
             assert_eq!(names, expected, "for {by}");
         }
@@ -168,10 +173,10 @@ mod tests {
 
     #[test]
     fn a_job_is_starving_while_a_task_has_no_node() {
-        let mut world = world_of([group("g", 1)]);
-        world.apply(phalanx_framework::testing::running(member("g", 0, "cpu=1"), "n").into());
-        assert_eq!(PriorityPlugin.job_starving(&world, job_of(&world, "g")), Some(false));
-        world.apply(member("g", 1, "cpu=1").into());
-        assert_eq!(PriorityPlugin.job_starving(&world, job_of(&world, "g")), Some(true));
+        let mut cluster = cluster_of([group("g", 1)]);
+        cluster.apply(phalanx_framework::testing::running(member("g", 0, "cpu=1"), "n").into());
+        assert_eq!(PriorityPlugin.job_starving(&cluster, job_of(&cluster, "g")), Some(false));
+        cluster.apply(member("g", 1, "cpu=1").into());
+        assert_eq!(PriorityPlugin.job_starving(&cluster, job_of(&cluster, "g")), Some(true));
     }
 }

@@ -15,7 +15,7 @@ use rustc_hash::FxHashMap;
 use phalanx_cluster::diagnosis::Refusal;
 use phalanx_cluster::event::Time;
 use phalanx_cluster::id::JobId;
-use phalanx_cluster::{Allowance, World};
+use phalanx_cluster::{Allowance, Cluster};
 use phalanx_framework::conf::ArgSpec;
 use phalanx_framework::plugin::{EnqueueVote, ObjectField, Plugin, PluginDef};
 
@@ -49,7 +49,7 @@ pub(super) const DEF: PluginDef = PluginDef {
     summary: "Admits jobs only when their minResources fit the ResourceQuotas of their namespace.",
     args: ARGS,
     reads: READS,
-    open: |opening| Box::new(ResourceQuotas::open(opening.world)),
+    open: |opening| Box::new(ResourceQuotas::open(opening.cluster)),
 };
 
 #[derive(Default)]
@@ -59,8 +59,8 @@ struct ResourceQuotas {
 }
 
 impl ResourceQuotas {
-    fn open(world: &World) -> Self {
-        Self { inqueue: world.inqueue_by_namespace() }
+    fn open(cluster: &Cluster) -> Self {
+        Self { inqueue: cluster.inqueue_by_namespace() }
     }
 
     /// By how much a quota would be exceeded with a demand.
@@ -75,18 +75,18 @@ impl ResourceQuotas {
 }
 
 impl Plugin for ResourceQuotas {
-    fn refusal_holds_until(&self, _: &World, _: JobId) -> Option<Time> {
+    fn refusal_holds_until(&self, _: &Cluster, _: JobId) -> Option<Time> {
         Some(Time::NEVER)
     }
 
-    fn job_enqueueable(&self, world: &World, job: JobId) -> EnqueueVote {
-        let job = &world.jobs[job];
+    fn job_enqueueable(&self, cluster: &Cluster, job: JobId) -> EnqueueVote {
+        let job = &cluster.jobs[job];
         let namespace = &job.key.namespace;
-        let mut quotas = world.allowances_of(namespace).peekable();
+        let mut quotas = cluster.allowances_of(namespace).peekable();
         if quotas.peek().is_none() {
             return EnqueueVote::Permit;
         }
-        let demand = world.quota_demand(job);
+        let demand = cluster.quota_demand(job);
         for (key, quota) in quotas {
             let over = self.over(namespace, quota, &demand);
             if !over.is_empty() {
@@ -96,10 +96,10 @@ impl Plugin for ResourceQuotas {
         EnqueueVote::Permit
     }
 
-    fn job_enqueued(&mut self, world: &World, job: JobId) {
-        let job = &world.jobs[job];
-        if world.allowances_of(&job.key.namespace).next().is_some() {
-            let demand = world.quota_demand(job);
+    fn job_enqueued(&mut self, cluster: &Cluster, job: JobId) {
+        let job = &cluster.jobs[job];
+        if cluster.allowances_of(&job.key.namespace).next().is_some() {
+            let demand = cluster.quota_demand(job);
             self.inqueue.entry(job.key.namespace.clone()).or_default().add(&demand);
         }
     }
@@ -110,7 +110,7 @@ mod tests {
     use super::*;
     use phalanx_cluster::JobKind;
     use phalanx_cluster::event::{Event, Key, Phase, PodGroupInfo, QuotaInfo};
-    use phalanx_framework::testing::{group, job_of, member, pod, resources, running, world_of};
+    use phalanx_framework::testing::{cluster_of, group, job_of, member, pod, resources, running};
 
     fn quota(name: &str, hard: &str, used: &str) -> Event {
         QuotaInfo { key: Key::new("ns", name), hard: resources(hard), used: resources(used) }.into()
@@ -120,9 +120,9 @@ mod tests {
         PodGroupInfo { min_resources: Some(resources(min_resources)), ..group(name, 1) }.into()
     }
 
-    fn refusal(plugin: &ResourceQuotas, world: &World, name: &str) -> Option<String> {
-        match plugin.job_enqueueable(world, job_of(world, name)) {
-            EnqueueVote::Reject(refusal) => Some(refusal.text(&world.dims)),
+    fn refusal(plugin: &ResourceQuotas, cluster: &Cluster, name: &str) -> Option<String> {
+        match plugin.job_enqueueable(cluster, job_of(cluster, name)) {
+            EnqueueVote::Reject(refusal) => Some(refusal.text(&cluster.dims)),
             EnqueueVote::Permit => None,
             EnqueueVote::Abstain => panic!("no opinion on {name}"),
         }
@@ -145,8 +145,8 @@ mod tests {
             ("requests.nvidia.com/gpu=1", "", "nvidia.com/gpu=8", Some("nvidia.com/gpu (7 more)")),
             ("cpu=1", "cpu=5", "memory=1Gi", None),
         ] {
-            let world = world_of([quota("q", hard, used), asking("g", asked)]);
-            let told = refusal(&ResourceQuotas::default(), &world, "g");
+            let cluster = cluster_of([quota("q", hard, used), asking("g", asked)]);
+            let told = refusal(&ResourceQuotas::default(), &cluster, "g");
             let expected =
                 over.map(|over| format!("ResourceQuota ns/q would be exceeded: {over} (plugin {NAME})"));
             assert_eq!(told, expected, "{asked} with {used} of {hard}");
@@ -157,38 +157,38 @@ mod tests {
     fn quotas_of_other_namespaces_do_not_count() {
         let other =
             QuotaInfo { key: Key::new("other", "q"), hard: resources("cpu=1"), ..QuotaInfo::default() };
-        let mut world = world_of([asking("g", "cpu=5"), other.into(), quota("wide", "cpu=9", "")]);
-        assert_eq!(refusal(&ResourceQuotas::default(), &world, "g"), None);
-        world.apply(quota("narrow", "cpu=4", ""));
-        assert!(refusal(&ResourceQuotas::default(), &world, "g").unwrap().contains("ns/narrow"));
-        world.apply(Event::QuotaGone(Key::new("ns", "narrow")));
-        assert_eq!(refusal(&ResourceQuotas::default(), &world, "g"), None);
+        let mut cluster = cluster_of([asking("g", "cpu=5"), other.into(), quota("wide", "cpu=9", "")]);
+        assert_eq!(refusal(&ResourceQuotas::default(), &cluster, "g"), None);
+        cluster.apply(quota("narrow", "cpu=4", ""));
+        assert!(refusal(&ResourceQuotas::default(), &cluster, "g").unwrap().contains("ns/narrow"));
+        cluster.apply(Event::QuotaGone(Key::new("ns", "narrow")));
+        assert_eq!(refusal(&ResourceQuotas::default(), &cluster, "g"), None);
     }
 
     #[test]
     fn jobs_admitted_in_the_session_count() {
-        let world = world_of([
+        let cluster = cluster_of([
             quota("q", "cpu=10", ""),
             asking("a", "cpu=6"),
             asking("b", "cpu=5"),
             asking("c", "cpu=4"),
         ]);
         let mut plugin = ResourceQuotas::default();
-        assert_eq!(refusal(&plugin, &world, "b"), None);
-        plugin.job_enqueued(&world, job_of(&world, "a"));
-        assert!(refusal(&plugin, &world, "b").is_some());
-        assert_eq!(refusal(&plugin, &world, "c"), None);
+        assert_eq!(refusal(&plugin, &cluster, "b"), None);
+        plugin.job_enqueued(&cluster, job_of(&cluster, "a"));
+        assert!(refusal(&plugin, &cluster, "b").is_some());
+        assert_eq!(refusal(&plugin, &cluster, "c"), None);
     }
 
     #[test]
     fn an_admitted_job_counts_until_its_pods_exist() {
-        let mut world = world_of([quota("q", "cpu=10", ""), asking("a", "cpu=6"), asking("b", "cpu=5")]);
-        let a = job_of(&world, "a");
-        world.jobs[a].phase = Phase::Inqueue;
-        assert!(refusal(&ResourceQuotas::open(&world), &world, "b").is_some());
-        world.apply(member("a", 0, "cpu=6").into());
+        let mut cluster = cluster_of([quota("q", "cpu=10", ""), asking("a", "cpu=6"), asking("b", "cpu=5")]);
+        let a = job_of(&cluster, "a");
+        cluster.jobs[a].phase = Phase::Inqueue;
+        assert!(refusal(&ResourceQuotas::open(&cluster), &cluster, "b").is_some());
+        cluster.apply(member("a", 0, "cpu=6").into());
         assert_eq!(
-            refusal(&ResourceQuotas::open(&world), &world, "b"),
+            refusal(&ResourceQuotas::open(&cluster), &cluster, "b"),
             None,
             "its pod is part of what is used"
         );
@@ -196,14 +196,15 @@ mod tests {
 
     #[test]
     fn existing_pods_of_a_job_count_once() {
-        let mut world = world_of([quota("q", "cpu=3 pods=3", "cpu=2 pods=2"), asking("g", "cpu=3 pods=3")]);
-        world.apply(running(member("g", 0, "cpu=1"), "n").into());
-        assert!(refusal(&ResourceQuotas::default(), &world, "g").is_some());
-        world.apply(member("g", 1, "cpu=1").into());
-        assert_eq!(refusal(&ResourceQuotas::default(), &world, "g"), None);
-        world.apply(quota("q", "cpu=0", "cpu=9"));
-        world.apply(pod("solo", "cpu=1").into());
-        let solo = world.job_named(JobKind::Solo, &Key::new("ns", "solo")).unwrap();
-        assert_eq!(ResourceQuotas::default().job_enqueueable(&world, solo), EnqueueVote::Permit);
+        let mut cluster =
+            cluster_of([quota("q", "cpu=3 pods=3", "cpu=2 pods=2"), asking("g", "cpu=3 pods=3")]);
+        cluster.apply(running(member("g", 0, "cpu=1"), "n").into());
+        assert!(refusal(&ResourceQuotas::default(), &cluster, "g").is_some());
+        cluster.apply(member("g", 1, "cpu=1").into());
+        assert_eq!(refusal(&ResourceQuotas::default(), &cluster, "g"), None);
+        cluster.apply(quota("q", "cpu=0", "cpu=9"));
+        cluster.apply(pod("solo", "cpu=1").into());
+        let solo = cluster.job_named(JobKind::Solo, &Key::new("ns", "solo")).unwrap();
+        assert_eq!(ResourceQuotas::default().job_enqueueable(&cluster, solo), EnqueueVote::Permit);
     }
 }

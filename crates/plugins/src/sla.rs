@@ -13,7 +13,7 @@ use phalanx_cluster::annotation::{BARE_SLA_WAITING_TIME, SLA_WAITING_TIME};
 use phalanx_cluster::duration::parse_duration;
 use phalanx_cluster::event::{Phase, Time};
 use phalanx_cluster::id::JobId;
-use phalanx_cluster::{Job, World};
+use phalanx_cluster::{Cluster, Job};
 use phalanx_framework::conf::{ArgKind, ArgSpec, Rule};
 use phalanx_framework::plugin::{EnqueueVote, ObjectField, Plugin, PluginContext, PluginDef, Vote};
 
@@ -73,28 +73,28 @@ fn waits(job: &Job) -> bool {
 }
 
 impl Plugin for Sla {
-    fn refusal_holds_until(&self, world: &World, job: JobId) -> Option<Time> {
-        let due = self.deadline(&world.jobs[job]).unwrap_or(Time::NEVER);
+    fn refusal_holds_until(&self, cluster: &Cluster, job: JobId) -> Option<Time> {
+        let due = self.deadline(&cluster.jobs[job]).unwrap_or(Time::NEVER);
         (due > self.now).then_some(due)
     }
 
-    fn job_order(&self, world: &World, a: JobId, b: JobId) -> Ordering {
-        let due = |job: JobId| self.deadline(&world.jobs[job]).unwrap_or(Time(i64::MAX));
+    fn job_order(&self, cluster: &Cluster, a: JobId, b: JobId) -> Ordering {
+        let due = |job: JobId| self.deadline(&cluster.jobs[job]).unwrap_or(Time(i64::MAX));
         due(a).cmp(&due(b))
     }
 
-    fn job_enqueueable(&self, world: &World, job: JobId) -> EnqueueVote {
-        if self.is_overdue(&world.jobs[job]) { EnqueueVote::Permit } else { EnqueueVote::Abstain }
+    fn job_enqueueable(&self, cluster: &Cluster, job: JobId) -> EnqueueVote {
+        if self.is_overdue(&cluster.jobs[job]) { EnqueueVote::Permit } else { EnqueueVote::Abstain }
     }
 
-    fn job_pipelined(&self, world: &World, job: JobId) -> Vote {
-        if self.is_overdue(&world.jobs[job]) { Vote::Permit } else { Vote::Abstain }
+    fn job_pipelined(&self, cluster: &Cluster, job: JobId) -> Vote {
+        if self.is_overdue(&cluster.jobs[job]) { Vote::Permit } else { Vote::Abstain }
     }
 
     /// The next deadline of a job that the next cycle looks at. The backlog looks at other jobs at their deadlines
     /// anyway.
-    fn wake(&self, world: &World) -> Option<Time> {
-        let awake = world.pending_jobs().map(|(_, job)| job);
+    fn wake(&self, cluster: &Cluster) -> Option<Time> {
+        let awake = cluster.pending_jobs().map(|(_, job)| job);
         let waiting = awake.filter(|job| waits(job));
         waiting.filter_map(|job| self.deadline(job)).filter(|due| *due > self.now).min()
     }
@@ -104,7 +104,7 @@ impl Plugin for Sla {
 mod tests {
     use super::*;
     use phalanx_cluster::event::{GroupStatus, PodGroupInfo};
-    use phalanx_framework::testing::{group, job_of, opened, world_of};
+    use phalanx_framework::testing::{cluster_of, group, job_of, opened};
 
     fn waiting(name: &str, created: i64, annotations: &[(&str, &str)]) -> PodGroupInfo {
         let annotations = annotations.iter().map(|(key, value)| ((*key).into(), (*value).into())).collect();
@@ -127,10 +127,10 @@ mod tests {
             (&[(SLA_WAITING_TIME, "-5s")], None, None),
         ];
         for (annotations, argument, expected) in cases {
-            let world = world_of([waiting("g", 1_000, annotations)]);
+            let cluster = cluster_of([waiting("g", 1_000, annotations)]);
             let args: Vec<_> = argument.iter().map(|text| (WAITING_TIME, (*text).into())).collect();
-            let plugin = opened(Sla::open, &world, Time(0), &args);
-            let due = plugin.deadline(&world.jobs[job_of(&world, "g")]).map(|due| due.0);
+            let plugin = opened(Sla::open, &cluster, Time(0), &args);
+            let due = plugin.deadline(&cluster.jobs[job_of(&cluster, "g")]).map(|due| due.0);
             assert_eq!(due, *expected, "{annotations:?} {argument:?}");
         }
     }
@@ -138,24 +138,25 @@ mod tests {
     #[test]
     fn the_next_cycle_comes_at_the_next_deadline_of_a_waiting_job() {
         let jobs = [("a", 0, "9s"), ("b", 0, "5s"), ("never", 0, ""), ("past", 0, "1s")];
-        let mut world =
-            world_of(jobs.map(|(name, created, time)| waiting(name, created, &[(SLA_WAITING_TIME, time)])));
-        let wake =
-            |world: &World, now| opened(Sla::open, world, Time(now), &[]).wake(world).map(|time| time.0);
-        assert_eq!(wake(&world, 2_000), Some(5_000));
-        assert_eq!(wake(&world, 5_000), Some(9_000));
-        assert_eq!(wake(&world, 9_000), None);
+        let mut cluster =
+            cluster_of(jobs.map(|(name, created, time)| waiting(name, created, &[(SLA_WAITING_TIME, time)])));
+        let wake = |cluster: &Cluster, now| {
+            opened(Sla::open, cluster, Time(now), &[]).wake(cluster).map(|time| time.0)
+        };
+        assert_eq!(wake(&cluster, 2_000), Some(5_000));
+        assert_eq!(wake(&cluster, 5_000), Some(9_000));
+        assert_eq!(wake(&cluster, 9_000), None);
         let status = GroupStatus { phase: Phase::Running, ..GroupStatus::default() };
-        world = world_of([PodGroupInfo { status, ..waiting("a", 0, &[(SLA_WAITING_TIME, "9s")]) }]);
-        assert_eq!(wake(&world, 2_000), None, "no task of the job waits");
+        cluster = cluster_of([PodGroupInfo { status, ..waiting("a", 0, &[(SLA_WAITING_TIME, "9s")]) }]);
+        assert_eq!(wake(&cluster, 2_000), None, "no task of the job waits");
     }
 
     #[test]
     fn jobs_are_ordered_by_deadline_and_without_one_last() {
         let jobs = [("late", 0, "9s"), ("early", 5_000, "1s"), ("never", 0, ""), ("same", 8_000, "1s")];
-        let world =
-            world_of(jobs.map(|(name, created, time)| waiting(name, created, &[(SLA_WAITING_TIME, time)])));
-        let plugin = opened(Sla::open, &world, Time(0), &[]);
+        let cluster =
+            cluster_of(jobs.map(|(name, created, time)| waiting(name, created, &[(SLA_WAITING_TIME, time)])));
+        let plugin = opened(Sla::open, &cluster, Time(0), &[]);
         for (a, b, expected) in [
             ("early", "late", Ordering::Less),
             ("late", "never", Ordering::Less),
@@ -163,24 +164,24 @@ mod tests {
             ("late", "same", Ordering::Equal),
             ("never", "never", Ordering::Equal),
         ] {
-            let order = plugin.job_order(&world, job_of(&world, a), job_of(&world, b));
+            let order = plugin.job_order(&cluster, job_of(&cluster, a), job_of(&cluster, b));
             assert_eq!(order, expected, "{a} and {b}");
         }
     }
 
     #[test]
     fn an_overdue_job_is_enqueueable_and_pipelined() {
-        let world = world_of([waiting("g", 1_000, &[(SLA_WAITING_TIME, "2s")])]);
-        let job = job_of(&world, "g");
+        let cluster = cluster_of([waiting("g", 1_000, &[(SLA_WAITING_TIME, "2s")])]);
+        let job = job_of(&cluster, "g");
         for (now, permitted) in [(1_000, false), (2_999, false), (3_000, true), (9_000, true)] {
-            let plugin = opened(Sla::open, &world, Time(now), &[]);
-            let verdict = plugin.job_enqueueable(&world, job);
+            let plugin = opened(Sla::open, &cluster, Time(now), &[]);
+            let verdict = plugin.job_enqueueable(&cluster, job);
             assert_eq!(
                 verdict,
                 if permitted { EnqueueVote::Permit } else { EnqueueVote::Abstain },
                 "at {now}"
             );
-            let vote = plugin.job_pipelined(&world, job);
+            let vote = plugin.job_pipelined(&cluster, job);
             assert_eq!(vote, if permitted { Vote::Permit } else { Vote::Abstain }, "at {now}");
         }
     }

@@ -17,7 +17,7 @@ use phalanx_resource::DimId;
 
 use phalanx_cluster::diagnosis::Unfit;
 use phalanx_cluster::id::ClassId;
-use phalanx_cluster::{Newcomers, Node, World};
+use phalanx_cluster::{Cluster, Newcomers, Node};
 use phalanx_framework::conf::{ArgKind, ArgSpec, Args, Rule, Value, quantity};
 use phalanx_framework::placement::Fit;
 use phalanx_framework::plugin::{
@@ -176,13 +176,13 @@ fn best_effort(args: &Args, key: &str, unit: f64) -> Option<f64> {
 }
 
 impl Plugin for UsageAware {
-    fn filters(&self, _: &World, _: ClassId, rules: &mut NodeRules) {
+    fn filters(&self, _: &Cluster, _: ClassId, rules: &mut NodeRules) {
         let texts = ["cpu", "memory"]
             .map(|name| format!("the {name} load of the node exceeds the upper limit").into());
         rules.resource_filters.push(Box::new(UsageThresholdFilter { thresholds: self.thresholds, texts }));
     }
 
-    fn scorers(&self, _: &World, _: ClassId, rules: &mut NodeRules) {
+    fn scorers(&self, _: &Cluster, _: ClassId, rules: &mut NodeRules) {
         if self.weight > 0.0 {
             rules.resource_scorers.push(Box::new(UsageScorer(*self)));
         }
@@ -218,7 +218,7 @@ impl ResourceScorer for UsageScorer {
 mod tests {
     use super::*;
     use phalanx_cluster::event::{Measure, NodeUsage, PodInfo, Time};
-    use phalanx_framework::testing::{node, opened, pod, resources, running, task_of, world_of};
+    use phalanx_framework::testing::{cluster_of, node, opened, pod, resources, running, task_of};
 
     fn measured(cpu: &str, memory: &str, at: i64) -> NodeUsage {
         let amount = |text: &str| Measure::Amount(text.parse().unwrap());
@@ -232,15 +232,15 @@ mod tests {
     }
 
     fn open(list: &[(&str, Value)]) -> UsageAware {
-        opened(UsageAware::open, &world_of::<NodeUsage>([]), Time(0), list)
+        opened(UsageAware::open, &cluster_of::<NodeUsage>([]), Time(0), list)
     }
 
-    fn the_node(world: &World) -> &Node {
-        &world.nodes[world.node_named("n").unwrap()]
+    fn the_node(cluster: &Cluster) -> &Node {
+        &cluster.nodes[cluster.node_named("n").unwrap()]
     }
 
-    fn score(world: &World, list: &[(&str, Value)]) -> f64 {
-        UsageScorer(open(list)).score(the_node(world))
+    fn score(cluster: &Cluster, list: &[(&str, Value)]) -> f64 {
+        UsageScorer(open(list)).score(the_node(cluster))
     }
 
     fn close(a: f64, b: f64) -> bool {
@@ -275,13 +275,13 @@ mod tests {
 
     #[test]
     fn nodes_above_a_threshold_are_refused_while_the_figures_are_fresh() {
-        let check = |world: &World, list: &[(&str, Value)]| {
+        let check = |cluster: &Cluster, list: &[(&str, Value)]| {
             let plugin = open(list);
             let mut rules = NodeRules::default();
-            let world_class = world.tasks[task_of(world, "p")].class;
-            plugin.filters(world, world_class, &mut rules);
-            let fits = rules.resource_filters[0].check(the_node(world), Fit::Idle);
-            fits.err().map(|unfit| unfit.text(&world.dims))
+            let class = cluster.tasks[task_of(cluster, "p")].class;
+            plugin.filters(cluster, class, &mut rules);
+            let fits = rules.resource_filters[0].check(the_node(cluster), Fit::Idle);
+            fits.err().map(|unfit| unfit.text(&cluster.dims))
         };
         let refused = |name: &str| Some(format!("the {name} load of the node exceeds the upper limit"));
         for (cpu, memory, expected) in [
@@ -290,44 +290,44 @@ mod tests {
             ("0", "9Gi", refused("memory")),
             ("20", "20Gi", refused("cpu")),
         ] {
-            let mut world = world_of([node("n", "cpu=10 memory=10Gi")]);
-            world.apply(pod("p", "cpu=1").into());
-            assert_eq!(check(&world, &[]), None, "no figures");
-            world.apply(measured(cpu, memory, 1_000).into());
-            assert_eq!(check(&world, &[]), expected, "{cpu} {memory}");
+            let mut cluster = cluster_of([node("n", "cpu=10 memory=10Gi")]);
+            cluster.apply(pod("p", "cpu=1").into());
+            assert_eq!(check(&cluster, &[]), None, "no figures");
+            cluster.apply(measured(cpu, memory, 1_000).into());
+            assert_eq!(check(&cluster, &[]), expected, "{cpu} {memory}");
             let wide = [("thresholds", [("cpu", Value::from(100)), ("mem", 100.into())].into())];
-            assert_eq!(check(&world, &wide).is_some(), cpu == "20", "{cpu} {memory}");
-            world.expire_usage(Time(301_000));
-            assert_eq!(check(&world, &[]), expected, "after five minutes");
-            world.expire_usage(Time(301_001));
-            assert_eq!(check(&world, &[]), None, "and a millisecond");
+            assert_eq!(check(&cluster, &wide).is_some(), cpu == "20", "{cpu} {memory}");
+            cluster.expire_usage(Time(301_000));
+            assert_eq!(check(&cluster, &[]), expected, "after five minutes");
+            cluster.expire_usage(Time(301_001));
+            assert_eq!(check(&cluster, &[]), None, "and a millisecond");
         }
     }
 
     #[test]
     fn the_score_is_the_weighted_mean_of_the_unused_parts() {
-        let mut world = world_of([node("n", "cpu=10 memory=10Gi")]);
-        assert_eq!(score(&world, &[]), 0.0, "no figures");
-        world.apply(measured("2", "5Gi", 0).into());
-        assert!(close(score(&world, &[]), 325.0));
-        assert!(close(score(&world, &[("cpu.weight", 3.into()), ("usage.weight", 1.into())]), 72.5));
-        assert!(close(score(&world, &[("cpu.weight", 0.into()), ("memory.weight", 0.into())]), 0.0));
-        world.apply(NodeUsage { cpu: Measure::Part(100_000), ..measured("0", "0", 0) }.into());
-        assert!(close(score(&world, &[("memory.weight", 0.into())]), 450.0));
+        let mut cluster = cluster_of([node("n", "cpu=10 memory=10Gi")]);
+        assert_eq!(score(&cluster, &[]), 0.0, "no figures");
+        cluster.apply(measured("2", "5Gi", 0).into());
+        assert!(close(score(&cluster, &[]), 325.0));
+        assert!(close(score(&cluster, &[("cpu.weight", 3.into()), ("usage.weight", 1.into())]), 72.5));
+        assert!(close(score(&cluster, &[("cpu.weight", 0.into()), ("memory.weight", 0.into())]), 0.0));
+        cluster.apply(NodeUsage { cpu: Measure::Part(100_000), ..measured("0", "0", 0) }.into());
+        assert!(close(score(&cluster, &[("memory.weight", 0.into())]), 450.0));
     }
 
     #[test]
     fn the_use_of_pods_scheduled_after_the_measurement_is_estimated() {
         let estimate = |list: &[(&str, Value)], pods: Vec<PodInfo>| {
-            let mut world = world_of([node("n", "cpu=10 memory=10Gi")]);
+            let mut cluster = cluster_of([node("n", "cpu=10 memory=10Gi")]);
             for pod in pods {
-                world.apply(pod.into());
+                cluster.apply(pod.into());
             }
-            world.apply(measured("0", "0", 1_000).into());
-            assert_eq!(world.check(), Vec::<String>::new());
+            cluster.apply(measured("0", "0", 1_000).into());
+            assert_eq!(cluster.check(), Vec::<String>::new());
             let mut all: Vec<(&str, Value)> = vec![("memory.weight", 0.into()), ("usage.weight", 1.into())];
             all.extend(list.iter().cloned());
-            100.0 - score(&world, &all)
+            100.0 - score(&cluster, &all)
         };
         let at = |scheduled, pod: PodInfo| PodInfo { scheduled, ..running(pod, "n") };
         let with_limit = |text: &str| {

@@ -1,10 +1,10 @@
-//! The scheduling thread: the World, the scheduler, and when a cycle runs.
+//! The scheduling thread: the Cluster, the scheduler, and when a cycle runs.
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError};
 use std::time::{Duration, Instant};
 
-use phalanx_cluster::World;
+use phalanx_cluster::Cluster;
 use phalanx_cluster::budget::Stopwatch;
 use phalanx_cluster::event::{Event, Time};
 use phalanx_core::Scheduler;
@@ -115,10 +115,10 @@ impl Pace {
     }
 }
 
-/// Owns the World. Runs on a thread of its own, never on a worker of the async runtime.
+/// Owns the Cluster. Runs on a thread of its own, never on a worker of the async runtime.
 pub struct Engine {
     /// All that is known.
-    pub world: World,
+    pub cluster: Cluster,
     /// The rules.
     pub scheduler: Scheduler,
     /// When cycles run.
@@ -141,7 +141,7 @@ impl Engine {
     /// Runs until [`Input::Stop`] or until nobody can tell it anything any more.
     pub fn run(mut self) {
         self.metrics.leads(self.leads);
-        self.world.stand_by(!self.leads);
+        self.cluster.stand_by(!self.leads);
         loop {
             let goes_on = match self.wait() {
                 Waited::Input(input) => self.take_in(input),
@@ -191,7 +191,7 @@ impl Engine {
             }
             Input::Lead => {
                 self.leads = true;
-                self.world.stand_by(false);
+                self.cluster.stand_by(false);
                 self.metrics.leads(true);
                 self.pace.changed(Instant::now());
             }
@@ -207,7 +207,7 @@ impl Engine {
         }
         let mut changed = false;
         for event in events {
-            changed |= self.world.apply(event);
+            changed |= self.cluster.apply(event);
         }
         if changed {
             self.pace.changed(Instant::now());
@@ -217,8 +217,8 @@ impl Engine {
     fn synced(&mut self, kind: &'static str) {
         self.waits_for.remove(kind);
         if self.waits_for.is_empty() {
-            let (nodes, pods) = (self.world.nodes.len(), self.world.tasks.len());
-            info!(nodes, pods, jobs = self.world.jobs.len(), queues = self.world.queues.len(), "in sync");
+            let (nodes, pods) = (self.cluster.nodes.len(), self.cluster.tasks.len());
+            info!(nodes, pods, jobs = self.cluster.jobs.len(), queues = self.cluster.queues.len(), "in sync");
             self.health.set_ready();
             self.pace.changed(Instant::now());
         }
@@ -244,7 +244,7 @@ impl Engine {
         self.pace.started();
         let started = Instant::now();
         let now = Time(jiff::Timestamp::now().as_millisecond());
-        let Self { scheduler, world, outbox, metrics, .. } = self;
+        let Self { scheduler, cluster, outbox, metrics, .. } = self;
         let mut decided = 0;
         let mut send = |decisions: Vec<Decision>| {
             count(metrics, &decisions);
@@ -253,14 +253,14 @@ impl Engine {
             // The outbox is gone only when the process ends.
             let _ = outbox.send(driver::Input::Decisions(decisions));
         };
-        let mut outcome = scheduler.run_handing_out(world, now, &mut send);
+        let mut outcome = scheduler.run_handing_out(cluster, now, &mut send);
         let rest = std::mem::take(&mut outcome.decisions);
         if !rest.is_empty() {
             send(rest);
         }
         let took = started.elapsed();
         self.metrics.cycle(took);
-        self.metrics.pending(self.scheduler.pending(&mut self.world));
+        self.metrics.pending(self.scheduler.pending(&mut self.cluster));
         debug!(cycle = outcome.cycle, decisions = decided, ?took, "cycle");
         self.pace.ended(Instant::now(), took);
         let wake = outcome

@@ -1,7 +1,7 @@
 //! Extenders by HTTP: questions of the core as JSON, answers as values.
 //!
 //! The scheduling thread waits for an answer, as long as the extender's timeout allows; connections are the async
-//! runtime's. Objects are written as Volcano's and kube-scheduler's own types are, as far as the World knows them: a pod
+//! runtime's. Objects are written as Volcano's and kube-scheduler's own types are, as far as the Cluster knows them: a pod
 //! has one container with all that the pod requests.
 mod kube;
 mod objects;
@@ -15,7 +15,7 @@ use ::kube::{Client, Config};
 use futures::{StreamExt, stream};
 use http::{Request, Uri};
 use http_body_util::{BodyExt, Limited};
-use phalanx_cluster::World;
+use phalanx_cluster::Cluster;
 use phalanx_cluster::id::{NodeId, TaskId};
 use phalanx_core::decision::Binding;
 use phalanx_framework::extender::{Endpoint, Extender, ExtenderRequest, ExtenderResponse};
@@ -129,14 +129,14 @@ impl HttpExtender {
     /// Asks about one node at a time; a failure is that node's.
     async fn predicate(
         &self,
-        world: &World,
+        cluster: &Cluster,
         url: &str,
         timeout: Duration,
         (task, nodes): (TaskId, &[NodeId]),
     ) -> ExtenderResponse {
-        let task = volcano::task(world, task);
+        let task = volcano::task(cluster, task);
         let ask = |node: NodeId| {
-            let body = json!({"task": &task, "node": volcano::node(world, node)});
+            let body = json!({"task": &task, "node": volcano::node(cluster, node)});
             async move { (node, self.clients.post(url, timeout, &body).await) }
         };
         let mut answers = stream::iter(nodes.iter().copied().map(ask)).buffered(AT_ONCE);
@@ -156,19 +156,19 @@ impl Extender for HttpExtender {
         &self,
         endpoint: &Endpoint,
         verb: &str,
-        world: &World,
+        cluster: &Cluster,
         ask: &ExtenderRequest,
     ) -> Result<ExtenderResponse, Arc<str>> {
         let (url, timeout) = (format!("{}/{verb}", endpoint.url), timeout(endpoint));
         let exchange = async {
             if let ExtenderRequest::Predicate(task, nodes) = ask {
-                return Ok(self.predicate(world, &url, timeout, (*task, nodes)).await);
+                return Ok(self.predicate(cluster, &url, timeout, (*task, nodes)).await);
             }
             let names_only = endpoint.knows_objects;
             let body =
-                kube::question(world, ask, names_only).unwrap_or_else(|| volcano::question(world, ask));
+                kube::question(cluster, ask, names_only).unwrap_or_else(|| volcano::question(cluster, ask));
             let answer = self.clients.post(&url, timeout, &body).await?;
-            kube::answer(world, ask, &answer).unwrap_or_else(|| volcano::answer(world, ask, &answer))
+            kube::answer(cluster, ask, &answer).unwrap_or_else(|| volcano::answer(cluster, ask, &answer))
         };
         self.runtime.block_on(exchange).map_err(|error: String| error.into())
     }

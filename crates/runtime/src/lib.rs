@@ -1,7 +1,7 @@
 //! The shell on the API server: watches, the scheduling thread, the outbox, status, events, the lease.
 //!
 //! ```text
-//! API server --> watch --> engine (World, cycles) --> outbox --> API server
+//! API server --> watch --> engine (Cluster, cycles) --> outbox --> API server
 //!                            ^                          |
 //!                            +------ bound, failed -----+
 //! ```

@@ -12,7 +12,7 @@ use kube::Client;
 use phalanx_api::v1beta1::{PodGroup, Queue};
 use phalanx_cache::{Guarded, Names, slim};
 use phalanx_cluster::event::Event;
-use phalanx_cluster::{GroupWait, World, WorldOptions};
+use phalanx_cluster::{Cluster, ClusterOptions, GroupWait};
 use phalanx_conf::Known;
 use phalanx_core::Scheduler;
 use phalanx_framework::conf::Conf;
@@ -172,7 +172,7 @@ impl Process {
         scheduler.set_extender(Arc::new(HttpExtender::new(Handle::current(), clients.clone())));
         scheduler.set_stopwatch(Arc::new(Clock::default()));
         let scheduling = Engine {
-            world: World::new(WorldOptions {
+            cluster: Cluster::new(ClusterOptions {
                 default_queue: options.default_queue.as_str().into(),
                 group_wait: options.group_wait,
             }),

@@ -1,4 +1,4 @@
-//! Measured use of nodes: asked for at intervals, told to the World.
+//! Measured use of nodes: asked for at intervals, told to the Cluster.
 //!
 //! Only while a plugin reads it. Source: `metrics` of scheduler.conf, with Volcano's keys, types and queries; without it the
 //! metrics API. What cannot be had is said once and asked for again; figures grow old by themselves.

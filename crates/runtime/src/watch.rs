@@ -1,8 +1,8 @@
-//! Watches: objects of one kind as events for the World.
+//! Watches: objects of one kind as events for the Cluster.
 //!
 //! Each kind has a task of its own. It resumes where a connection broke and lists again when the server no longer knows
 //! the place; [`Fold`] turns either into the changes that matter, so a relist of an unchanged cluster says
-//! nothing to the World. Whole pods are never kept: the slim types decode only what scheduling needs.
+//! nothing to the Cluster. Whole pods are never kept: the slim types decode only what scheduling needs.
 mod source;
 
 use std::borrow::Cow;
@@ -371,7 +371,7 @@ impl<K: Watched> Watch<K> {
         }
     }
 
-    /// Tells who need not wait for the World.
+    /// Tells who need not wait for the Cluster.
     fn note(&self, object: &K) {
         if let Some(input) = object.seen() {
             let _ = self.sink.outbox.send(input);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use phalanx_cluster::event::PvcInfo;
 
-use crate::cluster::SimulatedPod;
+use crate::api_server::SimulatedPod;
 use crate::manifests::Object;
 
 /// Does so for all objects, whatever their order.

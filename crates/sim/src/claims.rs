@@ -8,7 +8,7 @@ use phalanx_cache::Invalid;
 use phalanx_cluster::event::{ClaimInfo, Event, Key, PodClaim, PodPhase};
 use phalanx_core::decision::{ClaimWrite, Prepare};
 
-use crate::cluster::SimulatedPod;
+use crate::api_server::SimulatedPod;
 use crate::manifests::Object;
 use crate::placing;
 

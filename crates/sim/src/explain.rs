@@ -42,19 +42,19 @@ impl Simulation {
         let of = |namespace: &str, other: &str| (other == name).then(|| namespace.to_owned());
         match subject {
             Subject::PodGroup => self
-                .cluster()
+                .api_server()
                 .groups()
                 .filter_map(|group| of(&group.key.namespace, &group.key.name))
                 .collect(),
             Subject::Pod => {
-                self.cluster().pods().filter_map(|pod| of(&pod.pod.namespace, &pod.pod.name)).collect()
+                self.api_server().pods().filter_map(|pod| of(&pod.pod.namespace, &pod.pod.name)).collect()
             }
         }
     }
 
     fn explain_group(&self, core: &CoreReport, namespace: &str, name: &str) -> Option<String> {
         let named = |group: &&PodGroupInfo| *group.key.namespace == *namespace && *group.key.name == *name;
-        self.cluster().groups().find(named)?;
+        self.api_server().groups().find(named)?;
         let group = find(core, false, namespace, name)?;
         let head = format!("PodGroup {}: {}", group.key, group.phase.as_str());
         Some(lines(std::iter::once(head).chain(facts(core, group))))
@@ -62,7 +62,7 @@ impl Simulation {
 
     fn explain_pod(&self, core: &CoreReport, namespace: &str, name: &str) -> Option<String> {
         let named = |pod: &&PodInfo| *pod.pod.namespace == *namespace && *pod.pod.name == *name;
-        let pod = self.cluster().pods().find(named)?;
+        let pod = self.api_server().pods().find(named)?;
         let group = pod.group.as_deref();
         let of_group = group.map(|group| format!("  member of PodGroup {namespace}/{group}"));
         let job = find(core, group.is_none(), namespace, group.unwrap_or(name)).filter(|_| pod.ours);

@@ -4,10 +4,10 @@
 //! decisions as the real one would, and kubelets start, finish and remove pods.
 mod admission;
 mod agenda;
+mod api_server;
 mod bad_input;
 mod budget;
 mod claims;
-mod cluster;
 mod defaults;
 mod document;
 mod explain;
@@ -39,9 +39,9 @@ mod unasked;
 mod unread;
 mod workload;
 
+pub use api_server::{START_DELAY_MS, SimulatedPod};
 pub use bad_input::{BadInput, Refused};
 pub use budget::Budget;
-pub use cluster::{START_DELAY_MS, SimulatedPod};
 pub use explain::Subject;
 pub use left::left_to_others;
 pub use manifests::{Manifests, Object, ReadOptions, read};

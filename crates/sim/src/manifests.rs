@@ -13,9 +13,9 @@ use phalanx_cluster::event::{
 };
 use serde_json::Value;
 
+use crate::api_server::SimulatedPod;
 use crate::bad_input::{BadInput, Refused};
 use crate::budget::Budget;
-use crate::cluster::SimulatedPod;
 use crate::document::{self, Document};
 use crate::printable::printable;
 use crate::reader::{Read, Reader};

@@ -9,8 +9,8 @@ use phalanx_cache::{Interner, Invalid, Names, decode, is_name, slim};
 use phalanx_cluster::event::{Event, NodeUsage, PodInfo, PodPhase, PodRef, PvcInfo, Time};
 use serde_json::{Value, json};
 
+use crate::api_server::SimulatedPod;
 use crate::budget::Budget;
-use crate::cluster::SimulatedPod;
 use crate::defaults;
 use crate::kind::Kind;
 use crate::manifests::Object;

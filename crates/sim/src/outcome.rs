@@ -1,34 +1,34 @@
-//! Gathers a report from the scheduler's own words, the World and the cluster.
+//! Gathers a report from the scheduler's own words, the cache and the API server.
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use phalanx_cluster::event::{PodInfo, PodPhase};
-use phalanx_cluster::{Node, World};
+use phalanx_cluster::{Cluster, Node};
 use phalanx_core::decision::Cause;
 use phalanx_core::report::{GroupReport, QueueReport, Report as CoreReport};
 use phalanx_resource::Quantity;
 
-use crate::cluster::Cluster;
+use crate::api_server::ApiServer;
 use crate::report::{
     Eviction, GroupOutcome, Lack, NodeOutcome, PodOutcome, QueueOutcome, Report, Stats, Usage,
 };
 
-pub(crate) fn report(core: &CoreReport, world: &World, cluster: &Cluster) -> Report {
+pub(crate) fn report(core: &CoreReport, cluster: &Cluster, api_server: &ApiServer) -> Report {
     Report {
-        bindings: cluster.bindings.clone(),
-        evictions: cluster.evictions.iter().map(|(pod, _)| pod.clone()).collect(),
-        eviction_causes: cluster.evictions.iter().map(eviction).collect(),
-        nominations: cluster.nominations(),
-        pod_groups: groups(core, cluster),
-        pods: single_pods(core, cluster),
+        bindings: api_server.bindings.clone(),
+        evictions: api_server.evictions.iter().map(|(pod, _)| pod.clone()).collect(),
+        eviction_causes: api_server.evictions.iter().map(eviction).collect(),
+        nominations: api_server.nominations(),
+        pod_groups: groups(core, api_server),
+        pods: single_pods(core, api_server),
         queues: core.queues.iter().map(|queue| (queue.name.to_string(), queue_outcome(queue))).collect(),
         stats: Stats {
-            bound: cluster.bindings.len(),
-            nodes: world.nodes.iter().filter(|(_, node)| node.exists).count(),
-            pending: cluster.pods().filter(|pod| waits(pod)).count(),
+            bound: api_server.bindings.len(),
+            nodes: cluster.nodes.iter().filter(|(_, node)| node.exists).count(),
+            pending: api_server.pods().filter(|pod| waits(pod)).count(),
             ..Stats::default()
         },
-        nodes: nodes(world, cluster),
+        nodes: nodes(cluster, api_server),
     }
 }
 
@@ -46,10 +46,10 @@ fn group_of(pod: &PodInfo) -> Option<String> {
     Some(format!("{}/{}", pod.pod.namespace, pod.group.as_ref()?))
 }
 
-fn groups(core: &CoreReport, cluster: &Cluster) -> BTreeMap<String, GroupOutcome> {
+fn groups(core: &CoreReport, api_server: &ApiServer) -> BTreeMap<String, GroupOutcome> {
     let told: BTreeMap<String, &GroupReport> =
         core.groups.iter().filter(|group| !group.solo).map(|group| (group.key.to_string(), group)).collect();
-    let mut groups: BTreeMap<String, GroupOutcome> = cluster
+    let mut groups: BTreeMap<String, GroupOutcome> = api_server
         .groups()
         .map(|group| {
             let name = group.key.to_string();
@@ -66,7 +66,7 @@ fn groups(core: &CoreReport, cluster: &Cluster) -> BTreeMap<String, GroupOutcome
             (name, outcome)
         })
         .collect();
-    for pod in cluster.pods() {
+    for pod in api_server.pods() {
         if let Some(group) = group_of(pod).and_then(|name| groups.get_mut(&name)) {
             match &pod.node {
                 Some(_) if pod.phase == PodPhase::Failed => {}
@@ -79,11 +79,11 @@ fn groups(core: &CoreReport, cluster: &Cluster) -> BTreeMap<String, GroupOutcome
 }
 
 /// Pods that wait and belong to no PodGroup object: those that name none, and those whose PodGroup is missing.
-fn single_pods(core: &CoreReport, cluster: &Cluster) -> BTreeMap<String, PodOutcome> {
-    let groups: BTreeSet<String> = cluster.groups().map(|group| group.key.to_string()).collect();
+fn single_pods(core: &CoreReport, api_server: &ApiServer) -> BTreeMap<String, PodOutcome> {
+    let groups: BTreeSet<String> = api_server.groups().map(|group| group.key.to_string()).collect();
     let reasons: BTreeMap<(bool, String), &GroupReport> =
         core.groups.iter().map(|group| ((group.solo, group.key.to_string()), group)).collect();
-    cluster
+    api_server
         .pods()
         .filter(|pod| waits(pod) && group_of(pod).is_none_or(|group| !groups.contains(&group)))
         .map(|pod| {
@@ -129,14 +129,14 @@ fn share(allocated: &BTreeMap<String, String>, deserved: &BTreeMap<String, Strin
     ratios.reduce(f64::max)
 }
 
-fn nodes(world: &World, cluster: &Cluster) -> BTreeMap<String, NodeOutcome> {
-    let mut nodes: BTreeMap<String, NodeOutcome> = world
+fn nodes(cluster: &Cluster, api_server: &ApiServer) -> BTreeMap<String, NodeOutcome> {
+    let mut nodes: BTreeMap<String, NodeOutcome> = cluster
         .nodes
         .iter()
         .filter(|(_, node)| node.exists)
-        .map(|(_, node)| (node.name.to_string(), NodeOutcome { pods: 0, resources: usage(world, node) }))
+        .map(|(_, node)| (node.name.to_string(), NodeOutcome { pods: 0, resources: usage(cluster, node) }))
         .collect();
-    let placed = cluster.pods().filter(|pod| pod.phase != PodPhase::Failed);
+    let placed = api_server.pods().filter(|pod| pod.phase != PodPhase::Failed);
     for node in placed.filter_map(|pod| pod.node.as_deref()) {
         if let Some(node) = nodes.get_mut(node) {
             node.pods += 1;
@@ -145,16 +145,16 @@ fn nodes(world: &World, cluster: &Cluster) -> BTreeMap<String, NodeOutcome> {
     nodes
 }
 
-fn usage(world: &World, node: &Node) -> Vec<Usage> {
+fn usage(cluster: &Cluster, node: &Node) -> Vec<Usage> {
     node.allocatable
         .iter()
         .filter(|(_, allocatable)| *allocatable > 0)
         .map(|(dim, allocatable)| {
             let used = allocatable - node.idle.get(dim);
             Usage {
-                name: world.dims.name(dim).to_owned(),
-                used: world.dims.format(dim, used),
-                allocatable: world.dims.format(dim, allocatable),
+                name: cluster.dims.name(dim).to_owned(),
+                used: cluster.dims.format(dim, used),
+                allocatable: cluster.dims.format(dim, allocatable),
                 ratio: used as f64 / allocatable as f64,
             }
         })

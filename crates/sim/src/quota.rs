@@ -3,7 +3,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use phalanx_cluster::event::Event;
-use phalanx_cluster::{Status, World, WorldOptions};
+use phalanx_cluster::{Cluster, ClusterOptions, Status};
 use phalanx_resource::Amounts;
 
 use crate::manifests::Object;
@@ -14,29 +14,29 @@ pub(crate) fn count_used(objects: &mut [Object]) {
     if !objects.iter().any(counts) {
         return;
     }
-    let (world, sums) = requests_by_namespace(objects);
+    let (cluster, sums) = requests_by_namespace(objects);
     for object in objects {
         let Object::Quota(quota) = object else { continue };
         if let Some(sum) = sums.get(&quota.key.namespace).filter(|_| quota.used.is_empty()) {
             let parsed = |(name, text): (Arc<str>, String)| Some((name, text.parse().ok()?));
-            quota.used = world.render(sum).into_iter().filter_map(parsed).collect();
+            quota.used = cluster.render(sum).into_iter().filter_map(parsed).collect();
         }
     }
 }
 
-fn requests_by_namespace(objects: &[Object]) -> (World, BTreeMap<Arc<str>, Amounts>) {
-    let mut world = World::new(WorldOptions::default());
+fn requests_by_namespace(objects: &[Object]) -> (Cluster, BTreeMap<Arc<str>, Amounts>) {
+    let mut cluster = Cluster::new(ClusterOptions::default());
     for object in objects {
         if let Object::Pod(pod) = object {
-            world.apply(Event::Pod(Box::new(pod.info.clone())));
+            cluster.apply(Event::Pod(Box::new(pod.info.clone())));
         }
     }
     let mut sums = BTreeMap::<Arc<str>, Amounts>::new();
-    for (_, task) in world.tasks.iter() {
+    for (_, task) in cluster.tasks.iter() {
         if !matches!(task.status, Status::Succeeded | Status::Failed) {
-            let request = &world.classes[task.class].request;
+            let request = &cluster.classes[task.class].request;
             sums.entry(task.pod.namespace.clone()).or_default().add(request);
         }
     }
-    (world, sums)
+    (cluster, sums)
 }

@@ -6,8 +6,8 @@ use phalanx_cache::{Invalid, Names};
 use phalanx_cluster::event::{Contradiction, PodPhase};
 use serde_json::{Map, Value};
 
+use crate::api_server::SimulatedPod;
 use crate::bad_input::{BadInput, Refused};
-use crate::cluster::SimulatedPod;
 use crate::document::Document;
 use crate::kind::{Kind, Sort};
 use crate::manifests::{Entry, Object};

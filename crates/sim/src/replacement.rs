@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use phalanx_cluster::event::{PodPhase, PodRef, QueueGate, Time};
 
-use crate::cluster::SimulatedPod;
+use crate::api_server::SimulatedPod;
 
 /// Pods are made again so many times as often as there are pods of controllers, and a hundred times in any case.
 const ROUNDS: u64 = 10;

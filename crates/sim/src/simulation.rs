@@ -2,7 +2,7 @@
 use std::sync::Arc;
 
 use phalanx_cluster::event::{Event, Time};
-use phalanx_cluster::{World, WorldOptions};
+use phalanx_cluster::{Cluster, ClusterOptions};
 use phalanx_core::decision::Decision;
 use phalanx_core::report::Report as CoreReport;
 use phalanx_core::{Patience, Scheduler};
@@ -11,9 +11,9 @@ use phalanx_framework::placement::Sampling;
 use thiserror::Error;
 
 use crate::admission;
+use crate::api_server::ApiServer;
 use crate::budget;
 use crate::claims::Claims;
-use crate::cluster::Cluster;
 use crate::manifests::{Manifests, Object};
 use crate::outcome;
 use crate::quota;
@@ -72,8 +72,8 @@ pub struct Restless {
 /// A cluster and its scheduler.
 pub struct Simulation {
     scheduler: Scheduler,
-    world: World,
     cluster: Cluster,
+    api_server: ApiServer,
     started: Time,
     now: Time,
     cycles: u32,
@@ -93,34 +93,34 @@ impl Simulation {
         quota::count_used(&mut manifests.objects);
         budget::count_allowed(&mut manifests.objects);
         let now = manifests.end;
-        let mut cluster = Cluster::default();
-        cluster.claims = Claims::of(&mut manifests.objects);
+        let mut api_server = ApiServer::default();
+        api_server.claims = Claims::of(&mut manifests.objects);
         let (mut pods, mut last, mut made) = (0, Vec::new(), Vec::new());
         for object in manifests.objects {
             match object {
-                Object::Node(node) => cluster.add_node(node),
-                Object::Queue(queue) => cluster.add_queue(queue),
-                Object::PodGroup(group) => cluster.add_group(group),
+                Object::Node(node) => api_server.add_node(node),
+                Object::Queue(queue) => api_server.add_queue(queue),
+                Object::PodGroup(group) => api_server.add_group(group),
                 Object::PriorityClass { name, value, global_default, .. } => {
-                    cluster.announce(Event::PriorityClass { name, value, global_default });
+                    api_server.announce(Event::PriorityClass { name, value, global_default });
                 }
-                Object::Volume(volume) => cluster.add_volume(*volume),
-                Object::Pvc(claim) | Object::UnclassedPvc(claim) => cluster.add_pvc(*claim),
+                Object::Volume(volume) => api_server.add_volume(*volume),
+                Object::Pvc(claim) | Object::UnclassedPvc(claim) => api_server.add_pvc(*claim),
                 Object::StorageClass(class) | Object::DefaultStorageClass(class) => {
-                    cluster.add_storage_class(class);
+                    api_server.add_storage_class(class);
                 }
-                Object::CsiNode(node) => cluster.announce(node.into()),
-                Object::Attachment(attachment) => cluster.add_attachment(attachment),
-                Object::CsiDriver(driver) => cluster.announce(driver.into()),
-                Object::StorageCapacity(capacity) => cluster.add_capacity(capacity),
+                Object::CsiNode(node) => api_server.announce(node.into()),
+                Object::Attachment(attachment) => api_server.add_attachment(attachment),
+                Object::CsiDriver(driver) => api_server.announce(driver.into()),
+                Object::StorageCapacity(capacity) => api_server.add_capacity(capacity),
                 Object::Pod(pod) => {
                     pods += 1;
                     made.extend_from_slice(&pod.pvcs);
-                    cluster.add_pod(*pod, now);
+                    api_server.add_pod(*pod, now);
                 }
                 Object::Quota(quota) => last.push(Event::from(quota)),
                 Object::NodeUsage(usage) => last.push(Event::from(usage)),
-                Object::Pdb(pdb) | Object::Budget(pdb, _) => cluster.add_pdb(pdb),
+                Object::Pdb(pdb) | Object::Budget(pdb, _) => api_server.add_pdb(pdb),
                 Object::Namespace(namespace) => last.push(Event::from(namespace)),
                 Object::DeviceClass(class) => last.push(class.into()),
                 Object::Slice(slice) => last.push(slice.into()),
@@ -129,21 +129,21 @@ impl Simulation {
             }
         }
         for claim in made {
-            cluster.add_pvc(claim);
+            api_server.add_pvc(claim);
         }
-        for event in cluster.claims.events().chain(last).collect::<Vec<_>>() {
-            cluster.announce(event);
+        for event in api_server.claims.events().chain(last).collect::<Vec<_>>() {
+            api_server.announce(event);
         }
         let mut scheduler = Scheduler::new(conf, options.seed);
         scheduler.set_sampling(options.sampling);
         scheduler.set_patience(Patience { few: LOOKED_AT, ..Patience::default() });
         Self {
             scheduler,
-            world: World::new(WorldOptions {
+            cluster: Cluster::new(ClusterOptions {
                 default_queue: options.default_queue.clone(),
-                ..WorldOptions::default()
+                ..ClusterOptions::default()
             }),
-            cluster,
+            api_server,
             started: now,
             now,
             cycles: 0,
@@ -167,11 +167,11 @@ impl Simulation {
 
     /// Runs until no cycle decides anything and no kubelet has anything left to do.
     pub fn run_to_rest(&mut self, clock: &mut dyn FnMut() -> f64) -> Result<(), Restless> {
-        let (mut idle, mut wakes, mut turns, mut steps) = (0, 0, 0, self.cluster.steps);
+        let (mut idle, mut wakes, mut turns, mut steps) = (0, 0, 0, self.api_server.steps);
         loop {
             let decided = self.cycle(clock);
             let next = later(self.now, PERIOD_MS);
-            let step = self.cluster.next_step();
+            let step = self.api_server.next_step();
             let wake = self.wake.filter(|_| wakes < WAKES_MAX);
             let waits = !decided && step.is_none() && wake.is_none();
             let turn = self.turn.filter(|_| waits && turns < TURNS_MAX);
@@ -182,16 +182,16 @@ impl Simulation {
                 (false, None) => return Ok(()),
             };
             wakes += u32::from(!decided && step.is_none());
-            self.cluster.run_kubelets(self.now);
+            self.api_server.run_kubelets(self.now);
             (idle, wakes, turns) =
-                if self.cluster.steps == steps { (idle + 1, wakes, turns) } else { (0, 0, 0) };
-            steps = self.cluster.steps;
+                if self.api_server.steps == steps { (idle + 1, wakes, turns) } else { (0, 0, 0) };
+            steps = self.api_server.steps;
             if idle > IDLE_CYCLES_MAX {
                 let why = format!("{IDLE_CYCLES_MAX} cycles in a row bound, evicted and ended nothing");
                 return Err(Restless { why, cycles: self.cycles, last: self.last.clone() });
             }
-            if self.cluster.makers.go_round() {
-                let again = self.cluster.makers.again;
+            if self.api_server.makers.go_round() {
+                let again = self.api_server.makers.again;
                 let why =
                     format!("pods that were evicted were made again by their controllers {again} times");
                 return Err(Restless { why, cycles: self.cycles, last: self.last.clone() });
@@ -201,7 +201,7 @@ impl Simulation {
 
     /// What came of it so far.
     pub fn report(&self) -> Report {
-        let mut report = outcome::report(&self.core_report(), &self.world, &self.cluster);
+        let mut report = outcome::report(&self.core_report(), &self.cluster, &self.api_server);
         report.stats.cycles = self.cycles;
         report.stats.pods = self.pods;
         report.stats.session_seconds = self.session_seconds;
@@ -210,25 +210,25 @@ impl Simulation {
     }
 
     pub(crate) fn core_report(&self) -> CoreReport {
-        self.scheduler.report(&self.world)
+        self.scheduler.report(&self.cluster)
     }
 
-    pub(crate) fn cluster(&self) -> &Cluster {
-        &self.cluster
+    pub(crate) fn api_server(&self) -> &ApiServer {
+        &self.api_server
     }
 
     /// One cycle; whether it decided anything.
     fn cycle(&mut self, clock: &mut dyn FnMut() -> f64) -> bool {
-        for event in self.cluster.take_echoes() {
-            self.world.apply(event);
+        for event in self.api_server.take_echoes() {
+            self.cluster.apply(event);
         }
         let begun = clock();
-        let outcome = self.scheduler.run(&mut self.world, self.now);
+        let outcome = self.scheduler.run(&mut self.cluster, self.now);
         self.session_seconds += clock() - begun;
         self.cycles += 1;
         (self.wake, self.turn) = (outcome.wake, outcome.turns);
         for decision in &outcome.decisions {
-            self.cluster.carry_out(decision, self.now);
+            self.api_server.carry_out(decision, self.now);
         }
         if let Some(last) = outcome.decisions.last() {
             self.last = describe(last);

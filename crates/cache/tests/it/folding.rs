@@ -172,7 +172,7 @@ fn a_pod_that_cannot_be_honoured_is_reported_once_and_what_was_known_of_it_stand
     assert_eq!(watch.apply(&wrong), [report]);
     assert_eq!(watch.apply(&wrong), NOTHING);
     assert_eq!(watch.list(&[&wrong]), NOTHING);
-    assert_eq!(watch.delete(&wrong), NOTHING, "the World never knew it");
+    assert_eq!(watch.delete(&wrong), NOTHING, "the Cluster never knew it");
     let right = pod("p", "u", "");
     assert_eq!(watch.apply(&right), ["+u"]);
     assert_eq!(watch.apply(&wrong), [report]);
@@ -190,17 +190,17 @@ fn without_a_list_nothing_is_gone() {
     assert_eq!(watch.delete("{metadata: {name: high}}"), ["-high"]);
 }
 
-/// What the World would hold after the events: by UID, the node of each pod.
-type World = BTreeMap<String, Option<String>>;
+/// What the Cluster would hold after the events: by UID, the node of each pod.
+type Cluster = BTreeMap<String, Option<String>>;
 
-fn tell(world: &mut World, folded: &Folded) {
+fn tell(cluster: &mut Cluster, folded: &Folded) {
     for event in &folded.events {
         match event {
             Event::Pod(pod) => {
-                world.insert(pod.pod.uid.to_string(), pod.node.as_deref().map(str::to_owned));
+                cluster.insert(pod.pod.uid.to_string(), pod.node.as_deref().map(str::to_owned));
             }
             Event::PodGone(uid) => {
-                assert!(world.remove(&**uid).is_some(), "{uid} ends without a beginning");
+                assert!(cluster.remove(&**uid).is_some(), "{uid} ends without a beginning");
             }
             other => panic!("{other:?}"),
         }
@@ -232,12 +232,12 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(256))]
 
     #[test]
-    fn after_a_list_the_world_holds_the_list(
+    fn after_a_list_the_cluster_holds_the_list(
         before in prop::collection::vec(any_event(), 0..30),
         last in prop::collection::btree_map(0..4u8, (0..3u8, 0..3u8), 0..4),
     ) {
         let mut watch = Watch::<slim::Pod>::new();
-        let mut world = World::new();
+        let mut cluster = Cluster::new();
         for (what, which) in before {
             let pod = small_pod(which);
             let event = match what {
@@ -247,18 +247,18 @@ proptest! {
                 3 => WatchEvent::Apply(pod),
                 _ => WatchEvent::Delete(pod),
             };
-            tell(&mut world, &watch.step(event));
+            tell(&mut cluster, &watch.step(event));
         }
-        tell(&mut world, &watch.step(WatchEvent::Init));
+        tell(&mut cluster, &watch.step(WatchEvent::Init));
         for (&name, &(life, node)) in &last {
-            tell(&mut world, &watch.step(WatchEvent::InitApply(small_pod((name, life, node)))));
+            tell(&mut cluster, &watch.step(WatchEvent::InitApply(small_pod((name, life, node)))));
         }
-        tell(&mut world, &watch.step(WatchEvent::InitDone));
-        let expected: World = last
+        tell(&mut cluster, &watch.step(WatchEvent::InitDone));
+        let expected: Cluster = last
             .iter()
             .map(|(name, (life, node))| (format!("p{name}-{life}"), (*node > 0).then(|| format!("n{node}"))))
             .collect();
-        prop_assert_eq!(world, expected);
+        prop_assert_eq!(cluster, expected);
         prop_assert_eq!(watch.fold.len(), last.len());
     }
 }
@@ -288,7 +288,7 @@ fn what_is_odd_about_an_object_is_told_once_until_it_is_put_right() {
 }
 
 #[test]
-fn what_the_world_is_not_told_of_is_odd_all_the_same() {
+fn what_the_cluster_is_not_told_of_is_odd_all_the_same() {
     let mut fold: Fold<Queue> = Fold::new();
     let (names, mut interner) = (Names::default(), Interner::default());
     let mut told = |annotations: &str, spec: &str| {
@@ -303,7 +303,7 @@ fn what_the_world_is_not_told_of_is_odd_all_the_same() {
     assert_eq!(
         told("volcano.sh/hierarchi: a", "weight: 1"),
         [key],
-        "a change that says nothing to the World"
+        "a change that says nothing to the Cluster"
     );
     assert!(told("volcano.sh/hierarchi: b", "weight: 1").is_empty(), "it was told");
     let part = "spec.capability.a.b/gpu: found 500m, expected a whole number: pods have it whole";

@@ -1,4 +1,4 @@
-//! What the World is told of objects as they stand in manifests and on the API server.
+//! What the Cluster is told of objects as they stand in manifests and on the API server.
 
 mod budgets;
 mod decoding;

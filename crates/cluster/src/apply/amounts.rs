@@ -3,11 +3,11 @@ use std::sync::Arc;
 
 use phalanx_resource::{Amounts, Ceilings};
 
-use crate::World;
+use crate::Cluster;
 use crate::allowance::is_of_nodes;
 use crate::event::Resources;
 
-impl World {
+impl Cluster {
     pub(super) fn written_amounts(&mut self, list: &Resources) -> Vec<(Arc<str>, String)> {
         let amounts = self.amounts(list);
         self.render(&amounts)

@@ -6,9 +6,9 @@ use phalanx_resource::Amounts;
 use crate::event::{Key, Phase, PodGroupInfo, PodInfo};
 use crate::id::{JobId, TaskId};
 use crate::priorities::Follower;
-use crate::{Job, JobKind, Role, World};
+use crate::{Cluster, Job, JobKind, Role};
 
-/// What a PodGroup asks for, in the World's terms.
+/// What a PodGroup asks for, in the Cluster's terms.
 struct Asks<'a> {
     queue: &'a Arc<str>,
     min_resources: Option<Amounts>,
@@ -17,7 +17,7 @@ struct Asks<'a> {
     priority: i32,
 }
 
-impl World {
+impl Cluster {
     pub(super) fn job_for(&mut self, info: &PodInfo) -> Option<JobId> {
         let (kind, name, queue) = match &info.group {
             Some(group) => (JobKind::Group, group.clone(), self.default_queue.clone()),

@@ -1,4 +1,4 @@
-//! Folds events into the World.
+//! Folds events into the Cluster.
 mod amounts;
 mod jobs;
 mod nodes;
@@ -7,9 +7,9 @@ mod queues;
 mod terms;
 
 use crate::event::Event;
-use crate::{Status, World};
+use crate::{Cluster, Status};
 
-impl World {
+impl Cluster {
     /// Folds one event in. True when a cycle could now decide differently.
     pub fn apply(&mut self, event: Event) -> bool {
         let news = self.fold(event);

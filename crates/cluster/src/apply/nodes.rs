@@ -6,9 +6,9 @@ use phalanx_resource::Amounts;
 use crate::devices::Stock;
 use crate::event::NodeInfo;
 use crate::id::{NodeId, TaskId};
-use crate::{Node, Stamp, Status, World};
+use crate::{Cluster, Node, Stamp, Status};
 
-impl World {
+impl Cluster {
     pub(super) fn apply_node(&mut self, info: NodeInfo) -> bool {
         let id = self.ensure_node(&info.name);
         let allocatable = self.rooms(&info.allocatable);

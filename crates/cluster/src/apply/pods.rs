@@ -9,9 +9,9 @@ use crate::event::{BindFailure, BindFault, PodInfo, PodPhase, QueueGate, Resourc
 use crate::id::{ClassId, NodeId, TaskId};
 use crate::priorities::Follower;
 use crate::usage::MEASURED;
-use crate::{JobKind, Refused, Status, Task, World};
+use crate::{Cluster, JobKind, Refused, Status, Task};
 
-impl World {
+impl Cluster {
     pub(super) fn settle(&mut self, uid: &str, status: Status) -> bool {
         let Some(task) = self.task_of(uid).filter(|task| self.tasks[*task].status == Status::Binding) else {
             return false;

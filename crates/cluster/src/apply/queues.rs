@@ -3,9 +3,9 @@ use std::sync::Arc;
 
 use crate::event::{GroupLimits, QueueInfo};
 use crate::id::QueueId;
-use crate::{Queue, ROOT, Rendered, World};
+use crate::{Cluster, Queue, ROOT, Rendered};
 
-impl World {
+impl Cluster {
     pub(crate) fn ensure_queue(&mut self, name: &Arc<str>) -> QueueId {
         if let Some(id) = self.queue_ids.get(name) {
             return *id;

@@ -4,9 +4,9 @@ use std::sync::Arc;
 use crate::event::Constraints;
 use crate::id::{NodeId, ProfileId, TaskId};
 use crate::label::Labels;
-use crate::{Task, World};
+use crate::{Cluster, Task};
 
-impl World {
+impl Cluster {
     /// Takes note of the terms of a class that is to come. When they read more than others did before, tasks that
     /// looked alike may not any more.
     pub(super) fn learn_terms(&mut self, constraints: &Constraints) {
@@ -28,7 +28,7 @@ impl World {
         if self.tasks[id].class == class {
             return;
         }
-        self.in_passing(|world| world.change_class(id, class));
+        self.in_passing(|cluster| cluster.change_class(id, class));
     }
 
     pub(super) fn profile_of(&mut self, namespace: &Arc<str>, labels: &Labels) -> Option<ProfileId> {

@@ -4,12 +4,12 @@ use std::sync::Arc;
 use super::need::visible;
 use super::stock::Had;
 use super::{Place, ShapeId, Shapes, Stock};
-use crate::World;
+use crate::Cluster;
 use crate::event::{ClaimAllocation, DeviceName, GivenDevice, NodeTerm, Operator, Requirement};
 use crate::id::{ClaimId, NodeId, TaskId};
 use crate::prepare::{ClaimWrite, Prepare};
 
-impl World {
+impl Cluster {
     /// Gives the claims of a task that is being bound their devices; what has to be written before it is bound.
     pub fn give_devices(&mut self, task: TaskId) -> Vec<Prepare> {
         let (Some(linked), Some(node)) = (self.tasks[task].claims.clone(), self.tasks[task].node) else {
@@ -65,17 +65,17 @@ struct Picks {
 }
 
 impl Picks {
-    fn new(world: &World, node: NodeId) -> Self {
-        let it = &world.nodes[node];
-        let shared = visible(&world.devices.domains, &world.devices.shared, it);
+    fn new(cluster: &Cluster, node: NodeId) -> Self {
+        let it = &cluster.nodes[node];
+        let shared = visible(&cluster.devices.domains, &cluster.devices.shared, it);
         Self { node, local: it.devices.clone(), shared, given: Vec::new() }
     }
 
-    fn pick(&mut self, world: &World, shape: ShapeId, open: &[(ShapeId, u32)]) -> Option<DeviceName> {
-        let devices = &world.devices;
+    fn pick(&mut self, cluster: &Cluster, shape: ShapeId, open: &[(ShapeId, u32)]) -> Option<DeviceName> {
+        let devices = &cluster.devices;
         let is_local = devices.shape(shape).local;
         let mut candidates: Vec<(&DeviceName, Shapes)> = self
-            .names(world, is_local)
+            .names(cluster, is_local)
             .filter_map(|name| {
                 let device = devices.table.get(name)?;
                 (device.takers == 0 && device.shapes & (1 << shape) != 0).then_some((name, device.shapes))
@@ -97,32 +97,32 @@ impl Picks {
         Some(found.0.clone())
     }
 
-    fn names<'w>(&self, world: &'w World, local: bool) -> Box<dyn Iterator<Item = &'w DeviceName> + 'w> {
+    fn names<'w>(&self, cluster: &'w Cluster, local: bool) -> Box<dyn Iterator<Item = &'w DeviceName> + 'w> {
         if local {
-            return Box::new(world.devices.local.get(&self.node).into_iter().flatten());
+            return Box::new(cluster.devices.local.get(&self.node).into_iter().flatten());
         }
-        let node = &world.nodes[self.node];
+        let node = &cluster.nodes[self.node];
         let matches = move |terms: &Vec<NodeTerm>| {
             terms.iter().any(|term| crate::matching::node_term_matches(term, node))
         };
-        let domains = world.devices.domains.iter();
+        let domains = cluster.devices.domains.iter();
         let domains = domains.filter(move |domain| domain.terms.as_ref().is_none_or(matches));
         Box::new(domains.flat_map(|domain| &domain.devices))
     }
 
     /// Where all of the devices can be used: on the node, when any of them is not everywhere.
-    fn nodes(&self, world: &World) -> Option<Vec<NodeTerm>> {
-        let places = self.given.iter().filter_map(|given| world.devices.table.get(&given.device));
+    fn nodes(&self, cluster: &Cluster) -> Option<Vec<NodeTerm>> {
+        let places = self.given.iter().filter_map(|given| cluster.devices.table.get(&given.device));
         let mut terms = places.filter_map(|device| match device.place {
-            Place::Node(_) => Some(self.here(world)),
-            Place::Domain(at) => world.devices.domains[at].terms.clone(),
+            Place::Node(_) => Some(self.here(cluster)),
+            Place::Domain(at) => cluster.devices.domains[at].terms.clone(),
         });
         let first = terms.next()?;
-        Some(if terms.all(|other| other == first) { first } else { self.here(world) })
+        Some(if terms.all(|other| other == first) { first } else { self.here(cluster) })
     }
 
-    fn here(&self, world: &World) -> Vec<NodeTerm> {
-        let values = vec![world.nodes[self.node].name.clone()];
+    fn here(&self, cluster: &Cluster) -> Vec<NodeTerm> {
+        let values = vec![cluster.nodes[self.node].name.clone()];
         let named = Requirement { key: "metadata.name".into(), operator: Operator::In, values };
         vec![NodeTerm { labels: Vec::new(), fields: vec![named] }]
     }

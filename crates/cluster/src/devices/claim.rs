@@ -7,7 +7,7 @@ use super::{Device, Place, SHAPES_MAX, Shape, ShapeId};
 use crate::event::{ClaimAllocation, ClaimInfo, ClaimRequest, Key, PodClaim};
 use crate::id::{ClaimId, NodeId, TaskId};
 use crate::likeness::DeviceLike;
-use crate::{Hold, Member, World};
+use crate::{Cluster, Hold, Member};
 
 /// A ResourceClaim, or one that pods name before it exists.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -81,7 +81,7 @@ impl Linked {
     }
 }
 
-impl World {
+impl Cluster {
     /// Gives a task the claims that its pod names. True when they are others than before.
     pub fn link_claims(&mut self, id: TaskId, named: Option<&Arc<[PodClaim]>>) -> bool {
         if self.tasks[id].claims.as_deref().map(|linked| &linked.named) == named {

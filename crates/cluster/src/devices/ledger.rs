@@ -9,7 +9,7 @@ use rustc_hash::FxHashMap;
 use super::quota::WHOLE;
 use crate::event::ClaimRequest;
 use crate::id::{ClaimId, JobId, QueueId, TaskId};
-use crate::{Status, World};
+use crate::{Cluster, Status};
 
 /// Whose tasks count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -114,7 +114,7 @@ fn step(sum: &mut u32, count: u32, before: bool, after: bool) {
     }
 }
 
-impl World {
+impl Cluster {
     /// What the ledger says may not be so any more.
     pub fn devices_moved_about(&mut self) {
         self.devices.ledger.stale = true;

@@ -8,7 +8,7 @@ use crate::diagnosis::Unfit;
 use crate::event::{ClaimAllocation, NodeTerm};
 use crate::id::TaskId;
 use crate::matching::node_term_matches;
-use crate::{Node, World};
+use crate::{Cluster, Node};
 
 /// So many pods may use a claim. Source: `status.reservedFor` of resource.k8s.io/v1.
 const RESERVED_MAX: usize = 256;
@@ -109,7 +109,7 @@ pub(super) fn visible(domains: &[Domain], asked: &Stock, node: &Node) -> Stock {
     stock
 }
 
-impl World {
+impl Cluster {
     /// What the claims of a task need of a node.
     pub fn claims_need(&self, task: TaskId) -> Need {
         let Some(linked) = &self.tasks[task].claims else { return Need::Nothing };

@@ -6,7 +6,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::refresh::whereabouts;
 use super::{Device, Devices, Place, Pool, Slice, Stock};
-use crate::World;
+use crate::Cluster;
 use crate::event::{DeviceName, SliceInfo, SliceNodes};
 use crate::id::NodeId;
 
@@ -77,7 +77,7 @@ impl Devices {
     }
 }
 
-impl World {
+impl Cluster {
     /// A node came: its devices do too.
     pub fn devices_come(&mut self, node: &Arc<str>) {
         if !self.devices.slices.is_empty() && !self.devices.dirty {

@@ -7,7 +7,7 @@ use rustc_hash::FxHashSet;
 use super::{Shape, Slice};
 use crate::event::Resources;
 use crate::id::{ClaimId, JobId, QueueId, TaskId};
-use crate::{Status, World};
+use crate::{Cluster, Status};
 
 /// Before the name of a class: so many of its devices.
 const COUNT: &str = "deviceclass/";
@@ -26,7 +26,7 @@ pub fn is_part(name: &str) -> bool {
     name.contains(PART)
 }
 
-impl World {
+impl Cluster {
     /// The class whose devices a resource stands for.
     pub fn device_class(&self, dim: DimId) -> Option<&str> {
         class_of(self.dims.name(dim))

@@ -7,7 +7,7 @@ use rustc_hash::FxHashMap;
 use super::{Device, Devices, Domain, Place, ShapeId, Shapes, Slice, Stock};
 use crate::event::{DeviceClassInfo, DeviceInfo, DeviceName, LeftOut, NodeTerm, SliceInfo, SliceNodes};
 use crate::id::{ClaimId, JobId, NodeId};
-use crate::{Hold, World};
+use crate::{Cluster, Hold};
 
 impl Slice {
     pub(super) fn name_of(&self, device: &DeviceInfo) -> DeviceName {
@@ -23,7 +23,7 @@ impl Slice {
     }
 }
 
-impl World {
+impl Cluster {
     pub(crate) fn apply_class(&mut self, info: DeviceClassInfo) -> bool {
         self.devices.class_changed(&info.name);
         self.devices.classes.insert(info.name.clone(), info.clone()) != Some(info)

@@ -1,4 +1,4 @@
-//! Claims in a World: stocks that are kept by every change, undoing, and devices that nobody else has.
+//! Claims in a Cluster: stocks that are kept by every change, undoing, and devices that nobody else has.
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -12,8 +12,8 @@ use crate::event::{
 };
 use crate::id::{NodeId, TaskId};
 use crate::prepare::{ClaimWrite, Prepare};
-use crate::testing::{node, pod, task_of, world_of};
-use crate::{Before, Status, World};
+use crate::testing::{cluster_of, node, pod, task_of};
+use crate::{Before, Cluster, Status};
 
 const DRIVER: &str = "gpu.x";
 
@@ -59,19 +59,19 @@ fn claiming(name: &str, claims: &[&str]) -> PodInfo {
 }
 
 /// Nodes `a`, with two old devices and a new one, and `b`, with one of each.
-fn world() -> World {
-    let mut world = world_of([node("a", "cpu=8"), node("b", "cpu=8")]);
-    world.apply(class("any", &["true"]).into());
-    world.apply(class("new", &[&of_model("new")]).into());
-    world.apply(slice("a", on("a"), &["old", "old", "new"]).into());
-    world.apply(slice("b", on("b"), &["old", "new"]).into());
-    world
+fn cluster() -> Cluster {
+    let mut cluster = cluster_of([node("a", "cpu=8"), node("b", "cpu=8")]);
+    cluster.apply(class("any", &["true"]).into());
+    cluster.apply(class("new", &[&of_model("new")]).into());
+    cluster.apply(slice("a", on("a"), &["old", "old", "new"]).into());
+    cluster.apply(slice("b", on("b"), &["old", "new"]).into());
+    cluster
 }
 
 /// Whether a node will do for what a task's claims need.
-fn fits(world: &World, task: TaskId, node: NodeId, later: bool) -> bool {
-    let Need::Wanted(wanted) = world.claims_need(task) else { return false };
-    let it = &world.nodes[node];
+fn fits(cluster: &Cluster, task: TaskId, node: NodeId, later: bool) -> bool {
+    let Need::Wanted(wanted) = cluster.claims_need(task) else { return false };
+    let it = &cluster.nodes[node];
     let here = |terms: &Vec<NodeTerm>| terms.iter().any(|term| crate::matching::node_term_matches(term, it));
     wanted.node.is_none_or(|name| name == it.name)
         && wanted.terms.iter().all(here)
@@ -79,8 +79,8 @@ fn fits(world: &World, task: TaskId, node: NodeId, later: bool) -> bool {
         && wanted.shared.is_none_or(|shared| shared.serves(it, later))
 }
 
-fn written(world: &mut World, task: TaskId) -> Vec<Arc<ClaimWrite>> {
-    let steps = world.give_devices(task).into_iter();
+fn written(cluster: &mut Cluster, task: TaskId) -> Vec<Arc<ClaimWrite>> {
+    let steps = cluster.give_devices(task).into_iter();
     let claim = |step| match step {
         Prepare::Claim(write) => Some(write),
         Prepare::Volume(_) => None,
@@ -88,56 +88,57 @@ fn written(world: &mut World, task: TaskId) -> Vec<Arc<ClaimWrite>> {
     steps.filter_map(claim).collect()
 }
 
-fn bind(world: &mut World, name: &str, node: &str) -> Vec<String> {
-    let (task, node) = (task_of(world, name), world.node_named(node).unwrap());
-    world.place(task, Status::Binding, Some(node));
-    let writes = written(world, task);
+fn bind(cluster: &mut Cluster, name: &str, node: &str) -> Vec<String> {
+    let (task, node) = (task_of(cluster, name), cluster.node_named(node).unwrap());
+    cluster.place(task, Status::Binding, Some(node));
+    let writes = written(cluster, task);
     let given = writes.iter().filter_map(|write| write.allocation.as_ref()).flat_map(|all| &all.devices);
     given.map(|given| given.device.device.to_string()).collect()
 }
 
 #[test]
 fn devices_that_are_good_for_little_else_go_first_and_all_that_is_asked_can_be_had() {
-    let mut world = world();
+    let mut cluster = cluster();
     for (name, class) in [("p", "any"), ("q", "new"), ("r", "any"), ("s", "any")] {
-        world.apply(claim(name, &[(class, 1)]).into());
-        world.apply(claiming(name, &[name]).into());
+        cluster.apply(claim(name, &[(class, 1)]).into());
+        cluster.apply(claiming(name, &[name]).into());
     }
-    world.refresh_devices();
-    let fit = |world: &World, name: &str, node: &str| {
-        fits(world, task_of(world, name), world.node_named(node).unwrap(), false)
+    cluster.refresh_devices();
+    let fit = |cluster: &Cluster, name: &str, node: &str| {
+        fits(cluster, task_of(cluster, name), cluster.node_named(node).unwrap(), false)
     };
-    assert_eq!(bind(&mut world, "p", "b"), ["d0"], "the old one");
-    assert!(fit(&world, "q", "b"));
-    assert_eq!(bind(&mut world, "q", "b"), ["d1"]);
-    assert!(!fit(&world, "r", "b") && fit(&world, "r", "a"));
+    assert_eq!(bind(&mut cluster, "p", "b"), ["d0"], "the old one");
+    assert!(fit(&cluster, "q", "b"));
+    assert_eq!(bind(&mut cluster, "q", "b"), ["d1"]);
+    assert!(!fit(&cluster, "r", "b") && fit(&cluster, "r", "a"));
     assert_eq!(
-        (bind(&mut world, "r", "a"), bind(&mut world, "s", "a")),
+        (bind(&mut cluster, "r", "a"), bind(&mut cluster, "s", "a")),
         (vec!["d0".into()], vec!["d1".into()])
     );
-    world
+    cluster
         .apply(Event::BindFailed("r".into(), BindFailure { message: "no".into(), fault: BindFault::Denied }));
-    assert!(fit(&world, "r", "a"), "what was not given is free");
-    assert_eq!(world.check(), Vec::<String>::new());
+    assert!(fit(&cluster, "r", "a"), "what was not given is free");
+    assert_eq!(cluster.check(), Vec::<String>::new());
 }
 
 #[test]
 fn a_claim_of_several_pods_keeps_them_together() {
-    let mut world = world();
-    world.apply(claim("c", &[("any", 2)]).into());
+    let mut cluster = cluster();
+    cluster.apply(claim("c", &[("any", 2)]).into());
     for name in ["p", "q"] {
-        world.apply(claiming(name, &["c"]).into());
+        cluster.apply(claiming(name, &["c"]).into());
     }
-    world.refresh_devices();
-    let (a, b, q) = (world.node_named("a").unwrap(), world.node_named("b").unwrap(), task_of(&world, "q"));
-    let p = task_of(&world, "p");
-    world.place(p, Status::Allocated, Some(b));
-    assert!(!fits(&world, q, a, false) && fits(&world, q, b, false), "where the other is");
-    assert_eq!(bind(&mut world, "p", "b").len(), 2);
-    assert!(!fits(&world, q, a, false) && fits(&world, q, b, false), "where its devices are");
+    cluster.refresh_devices();
+    let (a, b, q) =
+        (cluster.node_named("a").unwrap(), cluster.node_named("b").unwrap(), task_of(&cluster, "q"));
+    let p = task_of(&cluster, "p");
+    cluster.place(p, Status::Allocated, Some(b));
+    assert!(!fits(&cluster, q, a, false) && fits(&cluster, q, b, false), "where the other is");
+    assert_eq!(bind(&mut cluster, "p", "b").len(), 2);
+    assert!(!fits(&cluster, q, a, false) && fits(&cluster, q, b, false), "where its devices are");
     let writes = {
-        world.place(q, Status::Binding, Some(b));
-        written(&mut world, q)
+        cluster.place(q, Status::Binding, Some(b));
+        written(&mut cluster, q)
     };
     assert_eq!((writes.len(), &*writes[0].pod.uid), (1, "q"));
     assert!(writes[0].allocation.is_some(), "the other's write may fail");
@@ -146,45 +147,46 @@ fn a_claim_of_several_pods_keeps_them_together() {
         reserved: vec!["p".into(), "q".into()],
         ..claim("c", &[("any", 2)])
     };
-    world.apply(seen.into());
-    assert_eq!(written(&mut world, q), vec![], "nothing is written twice");
-    assert_eq!(world.check(), Vec::<String>::new());
+    cluster.apply(seen.into());
+    assert_eq!(written(&mut cluster, q), vec![], "nothing is written twice");
+    assert_eq!(cluster.check(), Vec::<String>::new());
 }
 
 #[test]
 fn devices_that_nodes_share_are_given_once() {
-    let mut world = world_of([node("a", "cpu=8"), node("b", "cpu=8"), node("c", "cpu=8")]);
-    world.apply(class("any", &["true"]).into());
+    let mut cluster = cluster_of([node("a", "cpu=8"), node("b", "cpu=8"), node("c", "cpu=8")]);
+    cluster.apply(class("any", &["true"]).into());
     let names = vec!["a".into(), "b".into()];
     let either = Requirement { key: "kubernetes.io/hostname".into(), operator: Operator::In, values: names };
     let terms = vec![NodeTerm { labels: vec![either], fields: vec![] }];
-    world.apply(slice("rack", SliceNodes::Matching(terms.clone()), &["x"]).into());
+    cluster.apply(slice("rack", SliceNodes::Matching(terms.clone()), &["x"]).into());
     for name in ["p", "q"] {
-        world.apply(claim(name, &[("any", 1)]).into());
-        world.apply(claiming(name, &[name]).into());
+        cluster.apply(claim(name, &[("any", 1)]).into());
+        cluster.apply(claiming(name, &[name]).into());
     }
-    world.refresh_devices();
-    let fit = |world: &World, name: &str| {
-        ["a", "b", "c"].map(|node| fits(world, task_of(world, name), world.node_named(node).unwrap(), false))
+    cluster.refresh_devices();
+    let fit = |cluster: &Cluster, name: &str| {
+        ["a", "b", "c"]
+            .map(|node| fits(cluster, task_of(cluster, name), cluster.node_named(node).unwrap(), false))
     };
-    assert_eq!(fit(&world, "q"), [true, true, false]);
-    let scope = world.claims_scope(task_of(&world, "q"));
-    let p = task_of(&world, "p");
-    world.place(p, Status::Allocated, world.node_named("a"));
-    assert_eq!(fit(&world, "q"), [false; 3]);
-    assert_ne!(world.claims_scope(task_of(&world, "q")), scope, "nodes have to be judged anew");
-    let node = world.node_named("a");
-    world.place(p, Status::Binding, node);
-    let writes = written(&mut world, p);
+    assert_eq!(fit(&cluster, "q"), [true, true, false]);
+    let scope = cluster.claims_scope(task_of(&cluster, "q"));
+    let p = task_of(&cluster, "p");
+    cluster.place(p, Status::Allocated, cluster.node_named("a"));
+    assert_eq!(fit(&cluster, "q"), [false; 3]);
+    assert_ne!(cluster.claims_scope(task_of(&cluster, "q")), scope, "nodes have to be judged anew");
+    let node = cluster.node_named("a");
+    cluster.place(p, Status::Binding, node);
+    let writes = written(&mut cluster, p);
     assert_eq!(writes[0].allocation.as_ref().and_then(|all| all.nodes.clone()), Some(terms));
-    assert_eq!(world.check(), Vec::<String>::new());
+    assert_eq!(cluster.check(), Vec::<String>::new());
 }
 
 #[test]
 fn what_cannot_be_honoured_is_told() {
-    let mut world = world();
-    world.apply(class("odd", &["device.nothing.split('x')"]).into());
-    world.apply(class("missing", &["device.attributes['gpu.x'].size > 3"]).into());
+    let mut cluster = cluster();
+    cluster.apply(class("odd", &["device.nothing.split('x')"]).into());
+    cluster.apply(class("missing", &["device.attributes['gpu.x'].size > 3"]).into());
     let cases: [(ClaimInfo, &str); 5] = [
         (
             ClaimInfo { unsupported: Some("adminAccess".into()), ..claim("c", &[]) },
@@ -198,22 +200,22 @@ fn what_cannot_be_honoured_is_told() {
             "request r0: a CEL expression does not go with device d0: no such key: size",
         ),
     ];
-    world.apply(claiming("p", &["c"]).into());
-    let told = |world: &World| match world.claims_need(task_of(world, "p")) {
+    cluster.apply(claiming("p", &["c"]).into());
+    let told = |cluster: &Cluster| match cluster.claims_need(task_of(cluster, "p")) {
         Need::Blocked(why) => why.to_string(),
         other => format!("{other:?}"),
     };
-    assert_eq!(told(&world), "ResourceClaim ns/c: not found");
+    assert_eq!(told(&cluster), "ResourceClaim ns/c: not found");
     for (info, expected) in cases {
-        world.apply(info.into());
-        world.refresh_devices();
-        assert!(told(&world).contains(expected), "{}", told(&world));
+        cluster.apply(info.into());
+        cluster.refresh_devices();
+        assert!(told(&cluster).contains(expected), "{}", told(&cluster));
     }
-    world.apply(Event::ClaimGone(Key::new("ns", "c")));
-    assert_eq!(told(&world), "ResourceClaim ns/c: not found");
+    cluster.apply(Event::ClaimGone(Key::new("ns", "c")));
+    assert_eq!(told(&cluster), "ResourceClaim ns/c: not found");
     let open = PodClaim { name: "gpu".into(), claim: None };
-    world.apply(PodInfo { claims: Some([open].into()), ..pod("p", "cpu=1") }.into());
-    assert_eq!(told(&world), "the ResourceClaim for gpu is not created yet");
+    cluster.apply(PodInfo { claims: Some([open].into()), ..pod("p", "cpu=1") }.into());
+    assert_eq!(told(&cluster), "the ResourceClaim for gpu is not created yet");
 }
 
 #[derive(Clone, Debug)]
@@ -254,10 +256,10 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// A world with open changes.
+/// A cluster with open changes.
 struct Play {
-    world: World,
-    log: Vec<(TaskId, Before, World)>,
+    cluster: Cluster,
+    log: Vec<(TaskId, Before, Cluster)>,
 }
 
 /// Two pods share a claim, one has two.
@@ -267,61 +269,61 @@ fn claims_of(pod: usize) -> &'static [&'static str] {
 
 impl Play {
     fn new() -> Self {
-        let mut world = world();
+        let mut cluster = cluster();
         let asked: [&[(&str, u32)]; 4] =
             [&[("any", 1)], &[("new", 1)], &[("any", 2)], &[("any", 1), ("new", 1)]];
         for (at, requests) in asked.iter().enumerate() {
-            world.apply(claim(&format!("c{at}"), requests).into());
+            cluster.apply(claim(&format!("c{at}"), requests).into());
         }
         for pod in 0..PODS {
-            world.apply(claiming(&format!("p{pod}"), claims_of(pod)).into());
+            cluster.apply(claiming(&format!("p{pod}"), claims_of(pod)).into());
         }
-        world.refresh_devices();
-        Self { world, log: Vec::new() }
+        cluster.refresh_devices();
+        Self { cluster, log: Vec::new() }
     }
 
     fn task(&self, pod: usize) -> Option<TaskId> {
-        self.world.task_of(&format!("p{pod}"))
+        self.cluster.task_of(&format!("p{pod}"))
     }
 
     fn change(&mut self, task: TaskId, status: Status, node: Option<NodeId>) {
-        let before = self.world.clone();
-        self.log.push((task, self.world.place(task, status, node), before));
+        let before = self.cluster.clone();
+        self.log.push((task, self.cluster.place(task, status, node), before));
     }
 
     /// Events come when no statement is open.
     fn apply(&mut self, event: Event) {
         self.log.clear();
-        for task in self.world.tasks.ids().collect::<Vec<_>>() {
-            if self.world.tasks[task].status == Status::Allocated {
-                self.world.place(task, Status::Pending, None);
+        for task in self.cluster.tasks.ids().collect::<Vec<_>>() {
+            if self.cluster.tasks[task].status == Status::Allocated {
+                self.cluster.place(task, Status::Pending, None);
             }
         }
-        self.world.apply(event);
+        self.cluster.apply(event);
     }
 
     fn step(&mut self, step: &Step) -> TestCaseResult {
         // Several events may come between two cycles.
         if matches!(step, Step::Place(..) | Step::Leave(_) | Step::Bind(_)) {
-            self.world.refresh_devices();
+            self.cluster.refresh_devices();
         }
         match step {
             Step::Place(pod, later, node) => {
                 let Some(task) =
-                    self.task(*pod).filter(|task| self.world.tasks[*task].status == Status::Pending)
+                    self.task(*pod).filter(|task| self.cluster.tasks[*task].status == Status::Pending)
                 else {
                     return Ok(());
                 };
-                let node = self.world.node_named(["a", "b", "c"][*node]);
-                let Some(node) = node.filter(|node| self.world.nodes[*node].exists) else { return Ok(()) };
+                let node = self.cluster.node_named(["a", "b", "c"][*node]);
+                let Some(node) = node.filter(|node| self.cluster.nodes[*node].exists) else { return Ok(()) };
                 let status = if *later { Status::Pipelined } else { Status::Allocated };
-                if fits(&self.world, task, node, *later) {
+                if fits(&self.cluster, task, node, *later) {
                     self.change(task, status, Some(node));
                 }
             }
             Step::Leave(pod) => {
                 let Some(task) = self.task(*pod) else { return Ok(()) };
-                let it = &self.world.tasks[task];
+                let it = &self.cluster.tasks[task];
                 match it.status {
                     Status::Binding => self.change(task, Status::Releasing, it.node),
                     Status::Allocated | Status::Pipelined => self.change(task, Status::Pending, None),
@@ -330,14 +332,14 @@ impl Play {
             }
             Step::Bind(pod) => {
                 let Some(task) = self.task(*pod) else { return Ok(()) };
-                if self.world.tasks[task].status == Status::Allocated {
+                if self.cluster.tasks[task].status == Status::Allocated {
                     self.log.clear();
-                    let node = self.world.tasks[task].node;
-                    self.world.place(task, Status::Binding, node);
-                    self.world.give_devices(task);
-                    for id in &self.world.tasks[task].claims.clone().unwrap().ids {
+                    let node = self.cluster.tasks[task].node;
+                    self.cluster.place(task, Status::Binding, node);
+                    self.cluster.give_devices(task);
+                    for id in &self.cluster.tasks[task].claims.clone().unwrap().ids {
                         prop_assert!(
-                            self.world.devices.claims[*id].allocation.is_some(),
+                            self.cluster.devices.claims[*id].allocation.is_some(),
                             "devices for p{}",
                             pod
                         );
@@ -345,9 +347,9 @@ impl Play {
                 }
             }
             Step::Undo => {
-                if let Some((task, before, world)) = self.log.pop() {
-                    self.world.restore(task, &before);
-                    prop_assert!(self.world == world, "undone");
+                if let Some((task, before, cluster)) = self.log.pop() {
+                    self.cluster.restore(task, &before);
+                    prop_assert!(self.cluster == cluster, "undone");
                 }
             }
             Step::Seen(at) | Step::Freed(at) => self.tell(at % 4, matches!(step, Step::Seen(_))),
@@ -374,7 +376,7 @@ impl Play {
     /// The claim's object, as it is given devices or lost them.
     fn tell(&mut self, at: usize, seen: bool) {
         let name = format!("c{at}");
-        let claims = self.world.devices.claims.iter();
+        let claims = self.cluster.devices.claims.iter();
         let Some((_, claim)) = claims.into_iter().find(|(_, claim)| *claim.info.key.name == *name) else {
             return;
         };
@@ -386,9 +388,9 @@ impl Play {
 
     /// No device is anybody else's too.
     fn check(&self) -> TestCaseResult {
-        prop_assert_eq!(self.world.check(), Vec::<String>::new());
+        prop_assert_eq!(self.cluster.check(), Vec::<String>::new());
         let mut seen = BTreeSet::new();
-        for (_, claim) in self.world.devices.claims.iter() {
+        for (_, claim) in self.cluster.devices.claims.iter() {
             for given in claim.allocation.iter().flat_map(|all| &all.devices) {
                 prop_assert!(seen.insert(given.device.clone()), "{:?} was given twice", given);
             }

@@ -1,4 +1,4 @@
-//! What the World is told: Kubernetes objects reduced to what scheduling needs, by name.
+//! What the Cluster is told: Kubernetes objects reduced to what scheduling needs, by name.
 use std::sync::Arc;
 
 use phalanx_resource::Quantity;
@@ -92,7 +92,7 @@ pub enum BindFault {
     Denied,
 }
 
-/// A change of the world outside.
+/// A change of the cluster outside.
 #[derive(Clone, Debug, PartialEq, Hash)]
 pub enum Event {
     /// A node was added or changed.

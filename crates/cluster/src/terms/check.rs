@@ -3,10 +3,10 @@ use rustc_hash::FxHashMap;
 
 use super::term::held;
 use super::{Held, Tally, Term};
-use crate::World;
+use crate::Cluster;
 use crate::id::{ProfileId, TermId};
 
-impl World {
+impl Cluster {
     /// Says of everything that is kept for terms whether it is right.
     pub fn check_terms(&self, note: &mut impl FnMut(bool, String)) {
         for (id, topology) in self.terms.topologies.iter() {

@@ -2,7 +2,7 @@
 use std::sync::Arc;
 
 use super::{Shift, Volume, Volumes};
-use crate::World;
+use crate::Cluster;
 use crate::event::{CsiNodeInfo, Key, PvcInfo, StorageClassInfo, VolumeInfo};
 use crate::id::PvcId;
 
@@ -103,7 +103,7 @@ impl Volumes {
     }
 }
 
-impl World {
+impl Cluster {
     pub(crate) fn apply_pvc(&mut self, info: PvcInfo) -> bool {
         let id = self.volumes.ensure(&info.key);
         if self.volumes.pvcs[id].info.as_ref() == Some(&info) {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 
 use super::{Shift, Use, Volumes};
-use crate::World;
+use crate::Cluster;
 use crate::event::AttachmentInfo;
 use crate::id::{NodeId, PvcId};
 
@@ -75,7 +75,7 @@ fn names(index: &Index, key: &str) -> Vec<Arc<str>> {
 const ONE: Use = Use { held: 0, releasing: 1, attached: 0 };
 const NONE: Use = Use { held: 0, releasing: 0, attached: 0 };
 
-impl World {
+impl Cluster {
     pub(crate) fn apply_attachment(&mut self, info: AttachmentInfo) -> bool {
         let known = &self.volumes.attachments.known;
         if known.get(&info.name).is_some_and(|attachment| attachment.info == info) {

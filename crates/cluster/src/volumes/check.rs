@@ -3,9 +3,9 @@ use rustc_hash::FxHashMap;
 
 use super::{Pvc, Use};
 use crate::id::{NodeId, PvcId};
-use crate::{Hold, World};
+use crate::{Cluster, Hold};
 
-impl World {
+impl Cluster {
     pub(crate) fn check_volumes(&self, note: &mut impl FnMut(bool, String)) {
         for (id, claim) in self.volumes.pvcs.iter() {
             let what = |what: &str| format!("{what} of claim {}", claim.key);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use super::{Choice, Got, Volumes, Want, wants};
 use crate::id::{NodeId, PvcId, TaskId};
 use crate::prepare::{Prepare, VolumeBinding};
-use crate::{Hold, World};
+use crate::{Cluster, Hold};
 
 /// What a task's claims were promised: enough to promise it again.
 pub(crate) type Chosen = Option<Arc<[(PvcId, Got)]>>;
@@ -59,7 +59,7 @@ impl Volumes {
     }
 }
 
-impl World {
+impl Cluster {
     /// Takes back what the claims of a task were promised.
     pub fn release_volumes(&mut self, task: TaskId) -> Chosen {
         let Self { tasks, classes, volumes, .. } = self;

@@ -1,7 +1,7 @@
 //! Claims and volumes: what pods use on which node, and which volumes are promised to claims that have none yet.
 //!
 //! A placement of a task whose claims wait for their first pod (`WaitForFirstConsumer`) chooses their volumes: that choice is
-//! made and taken back by `World::place`, as room is.
+//! made and taken back by `Cluster::place`, as room is.
 mod apply;
 mod attached;
 mod check;

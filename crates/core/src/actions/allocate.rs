@@ -36,7 +36,7 @@ fn run(session: &mut Session<'_>) {
     jobs.retain(|job| may_be_placed(session, *job));
     jobs.sort_unstable();
     gather::go_on(session, &jobs);
-    let unsearched = jobs.iter().filter(|job| session.world.jobs[**job].unsearched).count();
+    let unsearched = jobs.iter().filter(|job| session.cluster.jobs[**job].unsearched).count();
     session.searches.owe(unsearched);
     // What is to be placed of a job is found out when it is its turn.
     let mut works: FxHashMap<JobId, Work> = FxHashMap::default();
@@ -66,7 +66,7 @@ fn admit_if_queue_takes_jobs(session: &mut Session<'_>, job: JobId) {
         return;
     }
     match session.queue_blocked(job) {
-        Ok(()) => session.world.set_phase(job, Phase::Inqueue),
+        Ok(()) => session.cluster.set_phase(job, Phase::Inqueue),
         Err(refusal) => session.refuse(job, refusal),
     }
 }
@@ -88,7 +88,7 @@ fn may_be_placed(session: &mut Session<'_>, job: JobId) -> bool {
 
 /// Whether a job is admitted. Pods whose PodGroup does not exist count as admitted: `job_blocked` refuses them with that reason.
 fn is_admitted(session: &Session<'_>, job: JobId) -> bool {
-    let job = &session.world.jobs[job];
+    let job = &session.cluster.jobs[job];
     job.phase != Phase::Pending || !job.exists
 }
 
@@ -121,11 +121,11 @@ fn serve_queue(
     if let Some(refusal) = session.overused(queue) {
         session.walks.leave(queue);
         for job in line.leave(queue) {
-            if gather::is_gathering(session.world, job) {
+            if gather::is_gathering(session.cluster, job) {
                 gang::release(session, job);
             }
             gang::release_idle(session, job);
-            if session.world.jobs[job].counts.of(Status::Pending) > 0 {
+            if session.cluster.jobs[job].counts.of(Status::Pending) > 0 {
                 session.refuse(job, refusal.clone());
             }
         }
@@ -133,7 +133,7 @@ fn serve_queue(
     }
     let Some(job) = line.pop(session, queue) else { return };
     let work = works.entry(job).or_insert_with(|| Work::of_requests(session, job));
-    let pending = |session: &Session<'_>| session.world.jobs[job].counts.of(Status::Pending);
+    let pending = |session: &Session<'_>| session.cluster.jobs[job].counts.of(Status::Pending);
     let before = pending(session);
     if gang::serve_anew(session, job, work) == Served::MoreToDo {
         line.push(session, job);
@@ -156,9 +156,9 @@ fn serve_queue(
 /// a gang that lost members is repaired, for what it holds is of no use meanwhile.
 fn hold_up(session: &mut Session<'_>, job: JobId, first: JobId, work: &mut Option<Work>) {
     let reserved = |session: &Session<'_>| {
-        session.world.jobs[job].counts.of(Status::Pipelined) > 0 && session.job_pipelined(job)
+        session.cluster.jobs[job].counts.of(Status::Pipelined) > 0 && session.job_pipelined(job)
     };
-    let broken = session.world.jobs[job].is_broken();
+    let broken = session.cluster.jobs[job].is_broken();
     if broken || reserved(session) {
         let work = work.get_or_insert_with(|| Work::of_requests(session, job));
         gang::serve_anew(session, job, work);

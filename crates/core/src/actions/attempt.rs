@@ -22,10 +22,10 @@ pub(super) struct Attempt {
 impl Attempt {
     /// True when the job is ready with this one.
     fn place(&mut self, statement: &mut Statement<'_, '_>, job: JobId, task: TaskId) -> bool {
-        let world = &*statement.session().world;
-        let it = &world.tasks[task];
+        let cluster = &*statement.session().cluster;
+        let it = &cluster.tasks[task];
         let (class, nominated) = (it.class, it.status == Status::Pipelined);
-        let seeks = world.classes[class].carried.seeks();
+        let seeks = cluster.classes[class].carried.seeks();
         if self.failed.contains_key(&class) && !nominated {
             if seeks {
                 self.seeking.push(task);
@@ -69,8 +69,8 @@ impl Attempt {
         let mut before = 0;
         while self.placed > before && !self.seeking.is_empty() {
             before = self.placed;
-            let world = &*statement.session().world;
-            self.failed.retain(|class, _| !world.classes[*class].carried.seeks());
+            let cluster = &*statement.session().cluster;
+            self.failed.retain(|class, _| !cluster.classes[*class].carried.seeks());
             for task in std::mem::take(&mut self.seeking) {
                 if self.place(statement, job, task) {
                     return;
@@ -111,7 +111,7 @@ fn place(
         statement.unplace(task);
     }
     let session = statement.session();
-    session.allocatable(session.world.jobs[job].queue, task)?;
+    session.allocatable(session.cluster.jobs[job].queue, task)?;
     match session.spot(task) {
         Some(spot) if spot.fit == Fit::Idle => statement.allocate(task, spot.node),
         Some(spot) => statement.pipeline(task, spot.node),

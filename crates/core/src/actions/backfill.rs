@@ -27,7 +27,9 @@ pub(super) const DEF: ActionDef = ActionDef {
 
 fn run(session: &mut Session<'_>) {
     let mut jobs = session.waiting_jobs();
-    jobs.retain(|job| session.world.jobs[*job].phase != Phase::Pending && session.job_blocked(*job).is_ok());
+    jobs.retain(|job| {
+        session.cluster.jobs[*job].phase != Phase::Pending && session.job_blocked(*job).is_ok()
+    });
     let mut line = Line::new(session, jobs);
     // In the order in which they are found.
     for queue in line.queues_in_order(session) {
@@ -40,7 +42,7 @@ fn serve_queue(session: &mut Session<'_>, line: &mut Line, queue: QueueId) {
     while let Some(job) = line.pop(session, queue) {
         let mut work = Work::of_best_effort(session, job);
         if let Some(first) = first.filter(|_| !work.is_empty()) {
-            if session.world.jobs[job].is_broken() {
+            if session.cluster.jobs[job].is_broken() {
                 gang::serve(session, job, &mut work);
             }
             order::hold_up(session, job, first);
@@ -57,7 +59,7 @@ fn serve_queue(session: &mut Session<'_>, line: &mut Line, queue: QueueId) {
 }
 
 fn serve(session: &mut Session<'_>, line: &mut Line, job: JobId, work: &mut Work) {
-    let pending = |session: &Session<'_>| session.world.jobs[job].counts.of(Status::Pending);
+    let pending = |session: &Session<'_>| session.cluster.jobs[job].counts.of(Status::Pending);
     let before = pending(session);
     while !work.is_empty() && gang::serve(session, job, work) == Served::MoreToDo {}
     if pending(session) < before

@@ -23,15 +23,15 @@ fn run(session: &mut Session<'_>) {
         .active_jobs()
         .into_iter()
         .filter(|id| {
-            let job = &session.world.jobs[*id];
+            let job = &session.cluster.jobs[*id];
             job.phase == Phase::Pending && job.exists
         })
         .collect();
     let mut admissible = Vec::with_capacity(pending.len());
     for job in pending {
         match session.queue_blocked(job) {
-            Ok(()) if has_all(&session.world.jobs[job]) && !session.backlog.is_called(job) => {
-                session.world.set_phase(job, Phase::Inqueue);
+            Ok(()) if has_all(&session.cluster.jobs[job]) && !session.backlog.is_called(job) => {
+                session.cluster.set_phase(job, Phase::Inqueue);
             }
             Ok(()) => admissible.push(job),
             Err(refusal) => session.refuse(job, refusal),
@@ -44,7 +44,7 @@ fn run(session: &mut Session<'_>) {
             if let Some(next) = backlog::try_next(session, job) {
                 line.push(session, next);
             }
-        } else if order::is_strict(session, job) && !session.world.jobs[job].is_broken() {
+        } else if order::is_strict(session, job) && !session.cluster.jobs[job].is_broken() {
             for behind in line.leave(queue) {
                 hold_up(session, behind, job);
             }
@@ -54,7 +54,7 @@ fn run(session: &mut Session<'_>) {
 
 /// A job waits for the first of its queue, unless it runs and lost members.
 fn hold_up(session: &mut Session<'_>, job: JobId, first: JobId) {
-    if session.world.jobs[job].is_broken() {
+    if session.cluster.jobs[job].is_broken() {
         admit(session, job);
     } else {
         order::refuse_behind(session, job, first);
@@ -69,14 +69,14 @@ fn has_all(job: &Job) -> bool {
 
 /// Admits a job, or notes why not.
 fn admit(session: &mut Session<'_>, job: JobId) -> bool {
-    if session.world.jobs[job].min_resources.is_some()
+    if session.cluster.jobs[job].min_resources.is_some()
         && let Err(refusal) = session.job_enqueueable(job)
     {
         session.refuse(job, refusal);
         return false;
     }
     session.job_enqueued(job);
-    session.world.set_phase(job, Phase::Inqueue);
+    session.cluster.set_phase(job, Phase::Inqueue);
     session.admitted_late |= !is_before_allocate(session.conf);
     true
 }

@@ -33,7 +33,7 @@ pub(crate) fn serve_anew(session: &mut Session<'_>, job: JobId, work: &mut Work)
 /// Places tasks until the job is ready; commits what it got, or undoes all of it.
 pub(crate) fn serve(session: &mut Session<'_>, job: JobId, work: &mut Work) -> Served {
     let (why, mut refusals, begin) = (Arc::default(), Vec::new(), work.at());
-    let got_none = std::mem::take(&mut session.world.jobs[job].unsearched);
+    let got_none = std::mem::take(&mut session.cluster.jobs[job].unsearched);
     session.searches.serve(job, got_none);
     let held = hold::held(session, job);
     if start::as_promised(session, job, &held) {
@@ -93,7 +93,7 @@ pub(crate) fn serve(session: &mut Session<'_>, job: JobId, work: &mut Work) -> S
 /// It may not start yet: says what it waits for.
 fn reserved(session: &mut Session<'_>, job: JobId, not_ready: Option<Refusal>, refusals: Vec<Refusal>) {
     gather::end(session, job);
-    let reserved = session.world.jobs[job].counts.of(Status::Pipelined);
+    let reserved = session.cluster.jobs[job].counts.of(Status::Pipelined);
     match not_ready {
         // It may keep what it gets, and got nothing.
         None if reserved == 0 => note(session, job, refusals),
@@ -222,7 +222,7 @@ fn take_over_whole(session: &mut Session<'_>, job: JobId, work: &mut Work, lesse
 }
 
 fn tell_reserved(session: &mut Session<'_>, job: JobId) {
-    let reserved = session.world.jobs[job].counts.of(Status::Pipelined);
+    let reserved = session.cluster.jobs[job].counts.of(Status::Pipelined);
     if reserved > 0 && !session.job_ready(job) {
         session.refuse(job, Refusal::Reserved(reserved));
     }
@@ -232,8 +232,8 @@ fn tell_reserved(session: &mut Session<'_>, job: JobId) {
 /// being released too.
 fn place_whole(session: &mut Session<'_>, job: JobId, all: &[TaskId], later: bool) -> Result<bool, Cut> {
     let now = place_whole_by(session, job, all, false);
-    let may_help = later && (pack::may_help(session, all) || together::may_help(session.world, all));
-    let releasing = || session.world.nodes.iter().any(|(_, node)| !node.releasing.is_zero());
+    let may_help = later && (pack::may_help(session, all) || together::may_help(session.cluster, all));
+    let releasing = || session.cluster.nodes.iter().any(|(_, node)| !node.releasing.is_zero());
     if now == Ok(true) || !may_help || !releasing() {
         return now;
     }
@@ -262,7 +262,7 @@ struct Reached {
 }
 
 fn session_counts(statement: &mut Statement<'_, '_>, job: JobId) -> Reached {
-    let it = &statement.session().world.jobs[job];
+    let it = &statement.session().cluster.jobs[job];
     Reached { placed: it.counts.ready() + it.counts.of(Status::Pipelined), wanted: it.min_member }
 }
 
@@ -273,14 +273,14 @@ fn partial(reached: &Reached) -> Option<Refusal> {
 
 /// Gives up the nominations of a job that cannot be whole any more.
 pub(crate) fn release(session: &mut Session<'_>, job: JobId) {
-    let it = &session.world.jobs[job];
+    let it = &session.cluster.jobs[job];
     if it.counts.of(Status::Pipelined) == 0 {
         return;
     }
     let tasks = it.tasks.clone();
     let mut statement = session.statement();
     for task in tasks {
-        if statement.session().world.tasks[task].status == Status::Pipelined {
+        if statement.session().cluster.tasks[task].status == Status::Pipelined {
             statement.unplace(task);
         }
     }

@@ -11,13 +11,13 @@ use phalanx_cluster::id::TaskId;
 /// Opens the gates of all whose queue has room.
 pub(super) fn open(session: &mut Session<'_>) {
     for task in in_order(session) {
-        let Some(job) = session.world.tasks[task].job else { continue };
-        let queue = session.world.jobs[job].queue;
+        let Some(job) = session.cluster.tasks[task].job else { continue };
+        let queue = session.cluster.jobs[job].queue;
         match session.job_blocked(job).and_then(|()| session.lets_in(queue, task)) {
             Ok(()) => {
-                session.world.open_gate(task);
-                session.tiers.changed(session.world, task, Status::Pending);
-                let pod = session.world.tasks[task].pod.clone();
+                session.cluster.open_gate(task);
+                session.tiers.changed(session.cluster, task, Status::Pending);
+                let pod = session.cluster.tasks[task].pod.clone();
                 session.decisions.push(Decision::OpenGate { pod });
             }
             Err(refusal) => session.refuse(job, refusal),
@@ -27,16 +27,16 @@ pub(super) fn open(session: &mut Session<'_>) {
 
 /// Those of admitted jobs.
 fn in_order(session: &Session<'_>) -> Vec<TaskId> {
-    let world = &*session.world;
-    let job = |task: TaskId| world.tasks[task].job;
+    let cluster = &*session.cluster;
+    let job = |task: TaskId| cluster.tasks[task].job;
     let admitted = |task: &TaskId| {
-        let waits = world.tasks[*task].status == Status::Pending;
-        job(*task).is_some_and(|job| waits && world.jobs[job].phase != Phase::Pending)
+        let waits = cluster.tasks[*task].status == Status::Pending;
+        job(*task).is_some_and(|job| waits && cluster.jobs[job].phase != Phase::Pending)
     };
-    let mut tasks: Vec<TaskId> = world.shut_gates().filter(admitted).collect();
+    let mut tasks: Vec<TaskId> = cluster.shut_gates().filter(admitted).collect();
     tasks.sort_by(|a, b| {
         let (Some(job_a), Some(job_b)) = (job(*a), job(*b)) else { return a.cmp(b) };
-        let (queue_a, queue_b) = (world.jobs[job_a].queue, world.jobs[job_b].queue);
+        let (queue_a, queue_b) = (cluster.jobs[job_a].queue, cluster.jobs[job_b].queue);
         let by_queue = if queue_a == queue_b {
             std::cmp::Ordering::Equal
         } else {

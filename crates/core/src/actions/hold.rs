@@ -29,7 +29,7 @@ pub(crate) fn is_reserved(session: &Session<'_>, job: JobId) -> bool {
 
 /// What a gang has that waits for room which is being released.
 pub(super) fn held(session: &Session<'_>, job: JobId) -> Places {
-    if !is_reserved(session, job) || gather::is_gathering(session.world, job) {
+    if !is_reserved(session, job) || gather::is_gathering(session.cluster, job) {
         return Places::new();
     }
     places(session, job)
@@ -37,12 +37,12 @@ pub(super) fn held(session: &Session<'_>, job: JobId) -> Places {
 
 /// What is promised to a job, or given to it in this statement.
 pub(super) fn places(session: &Session<'_>, job: JobId) -> Places {
-    let world = &*session.world;
+    let cluster = &*session.cluster;
     let place = |task: &TaskId| {
-        let it = &world.tasks[*task];
+        let it = &cluster.tasks[*task];
         it.node.filter(|_| it.status.has_new_place()).map(|node| (*task, node))
     };
-    let mut places: Places = world.jobs[job].tasks.iter().filter_map(place).collect();
+    let mut places: Places = cluster.jobs[job].tasks.iter().filter_map(place).collect();
     places.sort_by(|(a, _), (b, _)| session.task_order(*a, *b));
     places
 }

@@ -159,7 +159,7 @@ impl Rules for Places<'_, '_> {
     /// Whether its first job is a broken gang.
     fn standing(&self, queue: QueueId) -> Option<bool> {
         let first = self.jobs.get(&queue)?.peek(self.session);
-        Some(first.is_some_and(|job| self.session.world.jobs[job].is_broken()))
+        Some(first.is_some_and(|job| self.session.cluster.jobs[job].is_broken()))
     }
 
     fn order(&self, a: QueueId, b: QueueId) -> Ordering {
@@ -186,7 +186,7 @@ impl Ranks {
             (way.unwrap_or_default(), *queue)
         };
         let contest = Contest::new(jobs.keys().map(with_way), places);
-        let (read, stamp) = (session.world.moved_end(), session.queue_stamp());
+        let (read, stamp) = (session.cluster.moved_end(), session.queue_stamp());
         Self { contest, loose, changed: Vec::new(), read, stamp }
     }
 
@@ -213,8 +213,8 @@ impl Ranks {
 
     /// The queues that were given something, or had something taken, since; `None` when that is not known any more.
     fn moved(&mut self, session: &Session<'_>) -> Option<Vec<QueueId>> {
-        let read = std::mem::replace(&mut self.read, session.world.moved_end());
-        let mut moved = session.world.moved_since(read)?.to_vec();
+        let read = std::mem::replace(&mut self.read, session.cluster.moved_end());
+        let mut moved = session.cluster.moved_since(read)?.to_vec();
         moved.dedup();
         moved.sort_unstable();
         moved.dedup();
@@ -241,7 +241,7 @@ impl Line {
     pub(crate) fn new(session: &Session<'_>, jobs: impl IntoIterator<Item = JobId>) -> Self {
         let mut of_queue: FxHashMap<QueueId, Vec<JobId>> = FxHashMap::default();
         for job in jobs {
-            of_queue.entry(session.world.jobs[job].queue).or_default().push(job);
+            of_queue.entry(session.cluster.jobs[job].queue).or_default().push(job);
         }
         let turns = |(queue, jobs): (QueueId, Vec<JobId>)| (queue, Turns::new(session, &jobs));
         Self { jobs: of_queue.into_iter().map(turns).collect(), ranks: None }
@@ -249,7 +249,7 @@ impl Line {
 
     /// Puts a job, and its queue, in line.
     pub(crate) fn push(&mut self, session: &Session<'_>, job: JobId) {
-        let queue = session.world.jobs[job].queue;
+        let queue = session.cluster.jobs[job].queue;
         self.jobs.entry(queue).or_default().back.push(job, |a, b| session.job_order(a, b));
         self.note(queue);
     }
@@ -306,18 +306,18 @@ impl Line {
 /// Whether a job that was served and did not get what it needs holds up those behind it. A gang that started and lost members
 /// does not: it is first for that only, and may have lost them to one behind it. Nor is it held up by others.
 pub(crate) fn holds_up(session: &Session<'_>, job: JobId) -> bool {
-    is_strict(session, job) && !session.job_ready(job) && !session.world.jobs[job].is_broken()
+    is_strict(session, job) && !session.job_ready(job) && !session.cluster.jobs[job].is_broken()
 }
 
 /// Whether a job's queue serves in strict order.
 pub(crate) fn is_strict(session: &Session<'_>, job: JobId) -> bool {
-    let world = &*session.world;
-    world.queues[world.jobs[job].queue].dequeue == Dequeue::Fifo
+    let cluster = &*session.cluster;
+    cluster.queues[cluster.jobs[job].queue].dequeue == Dequeue::Fifo
 }
 
 /// Notes that what a job lacks waits for one before it in its queue, unless it lost that: a repair waits for nobody.
 pub(crate) fn hold_up(session: &mut Session<'_>, job: JobId, first: JobId) {
-    let it = &session.world.jobs[job];
+    let it = &session.cluster.jobs[job];
     if it.counts.of(Status::Pending) > 0 && !it.is_broken() {
         refuse_behind(session, job, first);
     }
@@ -325,8 +325,8 @@ pub(crate) fn hold_up(session: &mut Session<'_>, job: JobId, first: JobId) {
 
 /// Notes that a job waits for one before it in its queue.
 pub(crate) fn refuse_behind(session: &mut Session<'_>, job: JobId, first: JobId) {
-    let world = &*session.world;
-    let (queue, first) = (&world.queues[world.jobs[job].queue], &world.jobs[first]);
+    let cluster = &*session.cluster;
+    let (queue, first) = (&cluster.queues[cluster.jobs[job].queue], &cluster.jobs[first]);
     let refusal = Refusal::Behind { queue: queue.name.clone(), job: first.key.clone() };
     session.refuse(job, refusal);
 }

@@ -20,7 +20,7 @@ use crate::statement::Statement;
 use around::Around;
 use phalanx_cluster::budget::{Budget, Cut};
 use phalanx_cluster::id::{ClaimId, JobId, NodeId, TaskId};
-use phalanx_cluster::{Class, Node, Status, World};
+use phalanx_cluster::{Class, Cluster, Node, Status};
 use phalanx_framework::placement::Fit;
 pub(crate) use volumes::is_exhaustive;
 
@@ -30,32 +30,32 @@ const SCANNED: usize = 16;
 /// Whether placing tasks one by one, each on its best node, may fail where there is another way. It cannot if they are all
 /// alike and look at nothing but what is on each node, nor if they have only one term: then any place that is left is as
 /// good as any other, or nobody's.
-pub(crate) fn is_intricate(world: &World, tasks: &[TaskId]) -> bool {
-    let class = |task: &TaskId| world.tasks[*task].class;
+pub(crate) fn is_intricate(cluster: &Cluster, tasks: &[TaskId]) -> bool {
+    let class = |task: &TaskId| cluster.tasks[*task].class;
     let Some(first) = tasks.first() else { return false };
-    let it = world.class_of(*first);
+    let it = cluster.class_of(*first);
     let terms = it.carried.affinity.len() + it.carried.anti_affinity.len() + required_spread(it);
-    let claims = |task: &TaskId| world.tasks[*task].claims.is_some();
-    let bound = tasks.len() > 1 && (tasks.iter().any(claims) || volumes::matter(world, tasks));
-    let is_other = |task: &TaskId| class(task) != class(first) && !is_like(world, *task, *first);
+    let claims = |task: &TaskId| cluster.tasks[*task].claims.is_some();
+    let bound = tasks.len() > 1 && (tasks.iter().any(claims) || volumes::matter(cluster, tasks));
+    let is_other = |task: &TaskId| class(task) != class(first) && !is_like(cluster, *task, *first);
     terms > 1 || bound || tasks.iter().any(is_other)
 }
 
 /// Whether two tasks of different classes differ in the names of their volume claims only.
-fn is_like(world: &World, one: TaskId, other: TaskId) -> bool {
-    let has_volumes = |task: TaskId| !world.class_of(task).pvcs.is_empty();
-    has_volumes(one) && has_volumes(other) && world.asks_of(one) == world.asks_of(other)
+fn is_like(cluster: &Cluster, one: TaskId, other: TaskId) -> bool {
+    let has_volumes = |task: TaskId| !cluster.class_of(task).pvcs.is_empty();
+    has_volumes(one) && has_volumes(other) && cluster.asks_of(one) == cluster.asks_of(other)
 }
 
 /// Whether a search may find places where one by one has found none. Asked of each gang that waits, so nothing is made for it.
 pub(crate) fn may_help(session: &Session<'_>, tasks: &[TaskId]) -> bool {
-    let world = &*session.world;
+    let cluster = &*session.cluster;
     let Some(first) = tasks.first() else { return false };
     let is_other = |task: &TaskId| {
-        let scope = |task: TaskId| session.tiers.scope_without_claims(world, task);
-        world.tasks[*task].role != world.tasks[*first].role || scope(*task) != scope(*first)
+        let scope = |task: TaskId| session.tiers.scope_without_claims(cluster, task);
+        cluster.tasks[*task].role != cluster.tasks[*first].role || scope(*task) != scope(*first)
     };
-    is_intricate(world, tasks) || tasks[1..].iter().any(is_other)
+    is_intricate(cluster, tasks) || tasks[1..].iter().any(is_other)
 }
 
 fn required_spread(class: &Class) -> usize {
@@ -70,7 +70,7 @@ pub(crate) fn place_whole(
     tasks: &[TaskId],
     later: bool,
 ) -> Result<bool, Cut> {
-    let queue = session.world.jobs[job].queue;
+    let queue = session.cluster.jobs[job].queue;
     let allowed = |item: &Item| session.allocatable(queue, item.tasks[0]).is_ok();
     if !may_help(session, tasks) || !items(session, tasks).iter().any(allowed) {
         return Ok(false);
@@ -108,30 +108,30 @@ fn fill_for(
     steps: &mut Budget,
 ) -> Result<bool, Cut> {
     for task in tasks {
-        if statement.session().world.tasks[*task].node.is_some() {
+        if statement.session().cluster.tasks[*task].node.is_some() {
             statement.unplace(*task);
         }
     }
     let session = statement.session();
-    steps.spend(session.world.nodes.len() / SCANNED)?;
+    steps.spend(session.cluster.nodes.len() / SCANNED)?;
     let mut items = items(session, tasks);
     let nodes = nodes(session, &items, goal.later);
     steps.spend(items.len() * nodes.len())?;
     sort_hardest_first(session, &mut items, &nodes);
-    if looks_around(statement.session().world, &items) {
+    if looks_around(statement.session().cluster, &items) {
         return volumes::in_each_order(statement, &items, |statement| {
-            Around::new(goal, statement.session().world, &items, &nodes, steps).run(statement)
+            Around::new(goal, statement.session().cluster, &items, &nodes, steps).run(statement)
         });
     }
     Search { goal, items: &items, nodes: &nodes, steps }.run(statement)
 }
 
 /// Whether places of some depend on where others are.
-fn looks_around(world: &World, items: &[Item]) -> bool {
+fn looks_around(cluster: &Cluster, items: &[Item]) -> bool {
     let looks = |item: &Item| {
-        let class = world.class_of(item.tasks[0]);
-        let shared = !class.pvcs.is_empty() || world.tasks[item.tasks[0]].claims.is_some();
-        shared || class.carried.restricts() || world.terms.outward(class).next().is_some()
+        let class = cluster.class_of(item.tasks[0]);
+        let shared = !class.pvcs.is_empty() || cluster.tasks[item.tasks[0]].claims.is_some();
+        shared || class.carried.restricts() || cluster.terms.outward(class).next().is_some()
     };
     items.iter().any(looks)
 }
@@ -151,7 +151,7 @@ impl Goal {
 
     /// Whether the job's queue may have one more task.
     fn allows(self, session: &Session<'_>, task: TaskId) -> bool {
-        session.allocatable(session.world.jobs[self.job].queue, task).is_ok()
+        session.allocatable(session.cluster.jobs[self.job].queue, task).is_ok()
     }
 
     /// Gives a task a node, if that has room and is unlike those that were tried.
@@ -183,13 +183,16 @@ fn items(session: &Session<'_>, tasks: &[TaskId]) -> Vec<Item> {
     let mut at = FxHashMap::default();
     let mut items: Vec<Item> = Vec::new();
     for task in tasks {
-        let world = &*session.world;
+        let cluster = &*session.cluster;
         // A claim that tasks have in common makes them others than those that ask for as much.
-        let common: SmallVec<[ClaimId; 2]> = world.claims_in_common(*task).collect();
+        let common: SmallVec<[ClaimId; 2]> = cluster.claims_in_common(*task).collect();
         // Claims of its own are told by what they ask for, not by their names.
-        let asks =
-            (world.asks_of(*task), world.devices_of(*task), session.tiers.scope_without_claims(world, *task));
-        let alike = (asks, world.tasks[*task].role, common);
+        let asks = (
+            cluster.asks_of(*task),
+            cluster.devices_of(*task),
+            session.tiers.scope_without_claims(cluster, *task),
+        );
+        let alike = (asks, cluster.tasks[*task].role, common);
         let item = *at.entry(alike).or_insert_with(|| {
             items.push(Item { tasks: Vec::new() });
             items.len() - 1
@@ -201,26 +204,26 @@ fn items(session: &Session<'_>, tasks: &[TaskId]) -> Vec<Item> {
 
 /// Nodes that may have room for any of the items, at once or with `later` at some time, those with the least left first.
 fn nodes(session: &Session<'_>, items: &[Item], later: bool) -> Vec<NodeId> {
-    let world = &*session.world;
-    let requests: Vec<&Amounts> = items.iter().map(|item| world.request_of(item.tasks[0])).collect();
+    let cluster = &*session.cluster;
+    let requests: Vec<&Amounts> = items.iter().map(|item| cluster.request_of(item.tasks[0])).collect();
     let mut most = Amounts::new();
-    for (_, node) in world.nodes.iter() {
+    for (_, node) in cluster.nodes.iter() {
         most.max_with(&node.idle);
     }
     let left = |node: NodeId| {
         let share = |(dim, idle): (_, i64)| idle.max(0) as f64 / most.get(dim).max(1) as f64;
-        (world.nodes[node].idle.iter().map(share).sum::<f64>() * 1e6) as i64
+        (cluster.nodes[node].idle.iter().map(share).sum::<f64>() * 1e6) as i64
     };
     let fits = |node: &Node, request: &Amounts| {
         if later { node.fits_later(request) } else { node.fits_now(request) }
     };
-    let mut nodes: Vec<NodeId> = world
+    let mut nodes: Vec<NodeId> = cluster
         .nodes
         .iter()
         .filter(|(_, node)| node.exists && requests.iter().any(|request| fits(node, request)))
         .map(|(id, _)| id)
         .collect();
-    nodes.sort_by_cached_key(|node| (left(*node), world.nodes[*node].name.clone()));
+    nodes.sort_by_cached_key(|node| (left(*node), cluster.nodes[*node].name.clone()));
     nodes
 }
 
@@ -230,7 +233,7 @@ fn sort_hardest_first(session: &mut Session<'_>, items: &mut [Item], nodes: &[No
     for item in &*items {
         let task = item.tasks[0];
         let homes = nodes.iter().filter(|node| session.takes(task, **node)).count();
-        let largest = session.world.request_of(task).iter().map(|(_, amount)| amount).max();
+        let largest = session.cluster.request_of(task).iter().map(|(_, amount)| amount).max();
         keys.insert(task, (homes, Reverse(largest.unwrap_or(0))));
     }
     items.sort_by_key(|item| keys[&item.tasks[0]]);
@@ -314,7 +317,7 @@ impl Search<'_> {
     fn leave_out_rest(&self, session: &Session<'_>, frame: &mut Frame) -> bool {
         let next = frame.item + 1;
         let Some(rest) = self.items.get(next..).filter(|rest| !rest.is_empty()) else { return false };
-        let job = &session.world.jobs[self.goal.job];
+        let job = &session.cluster.jobs[self.goal.job];
         let placed = job.counts.ready() + job.counts.of(Status::Pipelined);
         let left: usize = rest.iter().map(|item| item.tasks.len()).sum();
         if (placed as usize) + left < job.min_member as usize {

@@ -70,20 +70,20 @@ fn run(session: &mut Session<'_>) {
 
 /// Those that plugins name of the running pods that may go, and which of them go whether there is a place for them or not.
 fn named(session: &Session<'_>) -> (Vec<TaskId>, FxHashSet<TaskId>) {
-    let world = &*session.world;
+    let cluster = &*session.cluster;
     if session.tiers.with(Flag::Victim).all(|plugin| plugin.rebalancer().is_none()) {
         return Default::default();
     }
-    let budgets = Budgets::new(world);
+    let budgets = Budgets::new(cluster);
     let may_go = |id: &TaskId| {
-        let running = world.tasks[*id].status == Status::Running && world.tasks[*id].job.is_some();
+        let running = cluster.tasks[*id].status == Status::Running && cluster.tasks[*id].job.is_some();
         running && potential_victims::lets_go(session, session.tiers.every(), *id) && budgets.may(*id)
     };
-    let running: Vec<TaskId> = world.tasks.ids().filter(may_go).collect();
+    let running: Vec<TaskId> = cluster.tasks.ids().filter(may_go).collect();
     let leave = RefCell::new(FxHashSet::default());
     let victims = session.tiers.sum_of_first_tier(Flag::Victim, |plugin| {
         let Some(rebalancer) = plugin.rebalancer() else { return Vec::new() };
-        let named = rebalancer.victims(world, &running);
+        let named = rebalancer.victims(cluster, &running);
         if !rebalancer.needs_other_node() {
             leave.borrow_mut().extend(named.iter().copied());
         }
@@ -98,7 +98,7 @@ fn planned(session: &mut Session<'_>, mut victims: Vec<TaskId>, leave: &FxHashSe
     let mut steps = Steps::of_action(session, NAME);
     loop {
         let mut moves = with_places(session, &victims, leave, &mut steps);
-        let mut budgets = Budgets::new(session.world);
+        let mut budgets = Budgets::new(session.cluster);
         moves.retain(|(task, _)| budgets.take(*task));
         if moves.len() == victims.len() {
             return moves;
@@ -114,7 +114,8 @@ fn with_places(
     leave: &FxHashSet<TaskId>,
     steps: &mut Steps,
 ) -> Vec<Move> {
-    let left: FxHashSet<NodeId> = victims.iter().filter_map(|task| session.world.tasks[*task].node).collect();
+    let left: FxHashSet<NodeId> =
+        victims.iter().filter_map(|task| session.cluster.tasks[*task].node).collect();
     let mut statement = session.statement();
     let mut moves: Vec<Move> = Vec::new();
     for task in victims {
@@ -146,8 +147,8 @@ fn moved(
     let mut attempt = statement.nested();
     attempt.unplace(task);
     let session = attempt.session();
-    let Some(job) = session.world.tasks[task].job else { return Ok(None) };
-    if session.allocatable(session.world.jobs[job].queue, task).is_err() {
+    let Some(job) = session.cluster.tasks[task].job else { return Ok(None) };
+    if session.allocatable(session.cluster.jobs[job].queue, task).is_err() {
         return Ok(None);
     }
     let best = session.spot(task).filter(|spot| spot.fit == Fit::Idle && !left.contains(&spot.node));
@@ -168,7 +169,7 @@ fn any_place(
     left: &FxHashSet<NodeId>,
     steps: &mut Steps,
 ) -> Result<Option<NodeId>, NoEviction> {
-    let nodes: Vec<NodeId> = session.world.nodes.ids().filter(|node| !left.contains(node)).collect();
+    let nodes: Vec<NodeId> = session.cluster.nodes.ids().filter(|node| !left.contains(node)).collect();
     steps.scan(nodes.len())?;
     Ok(nodes.into_iter().find(|node| session.room(task, *node, &[]) == Some(Fit::Idle)))
 }

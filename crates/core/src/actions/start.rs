@@ -35,7 +35,7 @@ pub(super) fn where_all_is_free(statement: &mut Statement<'_, '_>, job: JobId) {
     let tasks = members(session, job);
     if hold::is_reserved(session, job)
         && !awaits_room(session, job)
-        && pack::is_intricate(session.world, &tasks)
+        && pack::is_intricate(session.cluster, &tasks)
     {
         any_way(statement, job, &tasks);
     }
@@ -51,7 +51,7 @@ pub(super) fn in_any_way(session: &mut Session<'_>, job: JobId) -> bool {
     let before = session.searches.left();
     let found = gang::place_whole_by(session, job, &tasks, false);
     let steps = before.saturating_sub(session.searches.left());
-    session.world.jobs[job].no_way = None;
+    session.cluster.jobs[job].no_way = None;
     match found {
         Ok(true) => return true,
         Err(cut) if Searches::is_cut_short(cut) => session.search_ended(job, cut),
@@ -63,43 +63,43 @@ pub(super) fn in_any_way(session: &mut Session<'_>, job: JobId) -> bool {
 /// A search of so many steps found no way to start a job at once.
 pub(super) fn note_no_way(session: &mut Session<'_>, job: JobId, steps: u64) {
     let rests = if steps < SHORT { 0 } else { (steps / STEPS_PER_MS).min(LONGEST as u64) };
-    let (news, at) = (session.world.news(), session.now);
-    session.world.jobs[job].no_way =
+    let (news, at) = (session.cluster.news(), session.now);
+    session.cluster.jobs[job].no_way =
         Some(NoWay { news, at, until: Time(at.0.saturating_add(rests as i64)), surplus: false });
 }
 
 /// Whether it is known that there is no way to start a job at once: nothing has happened since a search found none.
 pub(super) fn is_known(session: &Session<'_>, job: JobId) -> bool {
     let stands =
-        |it: NoWay| it.news == session.world.news() && session.now.0.saturating_sub(it.at.0) < LONGEST;
-    session.world.jobs[job].no_way.is_some_and(stands)
+        |it: NoWay| it.news == session.cluster.news() && session.now.0.saturating_sub(it.at.0) < LONGEST;
+    session.cluster.jobs[job].no_way.is_some_and(stands)
 }
 
 /// All that waits of a job was asked for since: there is nothing to be done until something happens.
 pub(super) fn note_all_tried(session: &mut Session<'_>, job: JobId) {
-    if let Some(no_way) = &mut session.world.jobs[job].no_way {
+    if let Some(no_way) = &mut session.cluster.jobs[job].no_way {
         no_way.surplus = true;
     }
 }
 
 /// Whether that is so.
 pub(super) fn is_all_tried(session: &Session<'_>, job: JobId) -> bool {
-    is_known(session, job) && session.world.jobs[job].no_way.is_some_and(|it| it.surplus)
+    is_known(session, job) && session.cluster.jobs[job].no_way.is_some_and(|it| it.surplus)
 }
 
 /// Whether the last search took too long to be made again by now.
 fn rests(session: &mut Session<'_>, job: JobId) -> bool {
-    let until = session.world.jobs[job].no_way.map(|it| it.until).filter(|until| session.now < *until);
+    let until = session.cluster.jobs[job].no_way.map(|it| it.until).filter(|until| session.now < *until);
     session.rests_until = session.rests_until.into_iter().chain(until).min();
     until.is_some()
 }
 
 /// Starts a gang in the places that it was promised once all of them have come free, before others are looked for.
 pub(super) fn as_promised(session: &mut Session<'_>, job: JobId, places: &Places) -> bool {
-    let world = &*session.world;
+    let cluster = &*session.cluster;
     // What claims get depends on the order in which members get their places.
     let claims = |(task, _): &(TaskId, NodeId)| {
-        world.tasks[*task].claims.is_some() || !world.class_of(*task).pvcs.is_empty()
+        cluster.tasks[*task].claims.is_some() || !cluster.class_of(*task).pvcs.is_empty()
     };
     if places.is_empty()
         || places.iter().any(claims)
@@ -134,11 +134,11 @@ pub(super) fn where_it_waits(session: &mut Session<'_>, job: JobId) -> bool {
 
 /// Those that have a place in this statement and those that have none, in the order in which they are served.
 fn members(session: &Session<'_>, job: JobId) -> Vec<TaskId> {
-    let status = |task: &TaskId| session.world.tasks[*task].status;
+    let status = |task: &TaskId| session.cluster.tasks[*task].status;
     let is_open =
-        |task: &TaskId| session.world.tasks[*task].is_schedulable() || status(task) == Status::Allocated;
-    let mut tasks: Vec<TaskId> = session.world.jobs[job].tasks.iter().copied().filter(is_open).collect();
-    let idle = |task: TaskId| session.world.class_of(task).best_effort;
+        |task: &TaskId| session.cluster.tasks[*task].is_schedulable() || status(task) == Status::Allocated;
+    let mut tasks: Vec<TaskId> = session.cluster.jobs[job].tasks.iter().copied().filter(is_open).collect();
+    let idle = |task: TaskId| session.cluster.class_of(task).best_effort;
     tasks.sort_by(|a, b| idle(*a).cmp(&idle(*b)).then_with(|| session.task_order(*a, *b)));
     tasks
 }
@@ -146,18 +146,18 @@ fn members(session: &Session<'_>, job: JobId) -> Vec<TaskId> {
 /// Those that wait for room.
 fn waiting(session: &Session<'_>, job: JobId) -> Vec<TaskId> {
     let mut tasks = members(session, job);
-    tasks.retain(|task| session.world.tasks[*task].status == Status::Pipelined);
+    tasks.retain(|task| session.cluster.tasks[*task].status == Status::Pipelined);
     tasks
 }
 
 /// Whether any of its places has to be released yet.
 pub(super) fn awaits_room(session: &Session<'_>, job: JobId) -> bool {
-    let world = &*session.world;
+    let cluster = &*session.cluster;
     let releasing = |task: &TaskId| {
-        let it = &world.tasks[*task];
-        it.node.is_some_and(|node| it.status.has_new_place() && !world.nodes[node].releasing.is_zero())
+        let it = &cluster.tasks[*task];
+        it.node.is_some_and(|node| it.status.has_new_place() && !cluster.nodes[node].releasing.is_zero())
     };
-    world.jobs[job].tasks.iter().any(releasing)
+    cluster.jobs[job].tasks.iter().any(releasing)
 }
 
 /// One after the other, as long as that makes place for more of them.
@@ -171,7 +171,7 @@ fn take_up(statement: &mut Statement<'_, '_>, job: JobId, mut waiting: Vec<TaskI
 
 /// It goes where it can start, but not away from those that have their places for its company.
 fn take_up_one(statement: &mut Statement<'_, '_>, job: JobId, task: TaskId) -> bool {
-    let own = statement.session().world.tasks[task].node;
+    let own = statement.session().cluster.tasks[task].node;
     let mut attempt = statement.nested();
     attempt.unplace(task);
     let Some(spot) = attempt.session().spot(task).filter(|spot| spot.fit == Fit::Idle) else { return false };

@@ -10,15 +10,15 @@ use crate::session::Session;
 use crate::statement::Statement;
 use phalanx_cluster::budget::Cut;
 use phalanx_cluster::id::{JobId, NodeId, TaskId, TermId};
-use phalanx_cluster::{Node, World};
+use phalanx_cluster::{Cluster, Node};
 use phalanx_framework::placement::Fit;
 
 /// Domains that are tried for a gang at most.
 const DOMAINS: usize = 16;
 
 /// Whether members may have to be in one domain.
-pub(crate) fn may_help(world: &World, tasks: &[TaskId]) -> bool {
-    tasks.iter().any(|task| !world.class_of(*task).carried.affinity.is_empty())
+pub(crate) fn may_help(cluster: &Cluster, tasks: &[TaskId]) -> bool {
+    tasks.iter().any(|task| !cluster.class_of(*task).carried.affinity.is_empty())
 }
 
 /// Places a gang that may choose its domain, if any of those that are tried has room for it, or with `later` will have it, and
@@ -29,17 +29,17 @@ pub(crate) fn place_whole(
     tasks: &[TaskId],
     later: bool,
 ) -> Result<bool, Cut> {
-    if !may_help(session.world, tasks) {
+    if !may_help(session.cluster, tasks) {
         return Ok(false);
     }
     let mut statement = session.statement();
     for task in tasks {
-        if statement.session().world.tasks[*task].node.is_some() {
+        if statement.session().cluster.tasks[*task].node.is_some() {
             statement.unplace(*task);
         }
     }
-    let Some(choice) = Choice::of(statement.session().world, tasks) else { return Ok(false) };
-    let nodes = statement.session().world.nodes.len();
+    let Some(choice) = Choice::of(statement.session().cluster, tasks) else { return Ok(false) };
+    let nodes = statement.session().cluster.nodes.len();
     statement.session().searches.spend(job, 2 * nodes)?;
     for home in choice.homes(statement.session(), job, tasks) {
         statement.session().searches.spend(job, tasks.len())?;
@@ -64,32 +64,32 @@ pub(crate) struct Choice {
 
 impl Choice {
     /// `None` when none of these tasks has a choice.
-    pub(crate) fn of(world: &World, tasks: &[TaskId]) -> Option<Self> {
-        let choice = |task: &TaskId| world.terms.choice(world.class_of(*task));
+    pub(crate) fn of(cluster: &Cluster, tasks: &[TaskId]) -> Option<Self> {
+        let choice = |task: &TaskId| cluster.terms.choice(cluster.class_of(*task));
         tasks.iter().find_map(|task| choice(task).map(|term| Self { first: *task, term }))
     }
 
     /// The domain of a node, if it counts.
-    pub(crate) fn domain(&self, world: &World, node: NodeId) -> Option<u32> {
-        world.terms.domain_of(self.term, node)
+    pub(crate) fn domain(&self, cluster: &Cluster, node: NodeId) -> Option<u32> {
+        cluster.terms.domain_of(self.term, node)
     }
 
     /// The node for the first task in each domain that may have room for all like it, the most roomy domains first.
     pub(crate) fn homes(&self, session: &mut Session<'_>, job: JobId, tasks: &[TaskId]) -> Vec<NodeId> {
-        let wanted = wanted(session.world, job, tasks, self.first);
+        let wanted = wanted(session.cluster, job, tasks, self.first);
         let mut domains = self.domains(session);
         domains.retain(|domain| domain.room >= wanted);
-        let name = |domain: &Domain| session.world.nodes[domain.home.2].name.clone();
+        let name = |domain: &Domain| session.cluster.nodes[domain.home.2].name.clone();
         domains.sort_by_cached_key(|domain| (std::cmp::Reverse(domain.room), name(domain)));
         domains.into_iter().take(DOMAINS).map(|domain| domain.home.2).collect()
     }
 
     fn domains(&self, session: &mut Session<'_>) -> Vec<Domain> {
         let mut domains: FxHashMap<u32, Domain> = FxHashMap::default();
-        for node in session.world.nodes.ids().collect::<Vec<_>>() {
-            let Some(domain) = self.domain(session.world, node) else { continue };
+        for node in session.cluster.nodes.ids().collect::<Vec<_>>() {
+            let Some(domain) = self.domain(session.cluster, node) else { continue };
             let Some(room) = session.room(self.first, node, &[]) else { continue };
-            let many = many(session.world, self.first, &session.world.nodes[node]);
+            let many = many(session.cluster, self.first, &session.cluster.nodes[node]);
             let home = (room, many, node);
             let known = domains.entry(domain).or_insert(Domain { room: 0, home });
             known.room += many;
@@ -104,7 +104,7 @@ impl Choice {
     /// Gives the first task this node, if its queue may have it and there is or will be room.
     pub(crate) fn begin(&self, statement: &mut Statement<'_, '_>, job: JobId, home: NodeId) -> bool {
         let session = statement.session();
-        if session.allocatable(session.world.jobs[job].queue, self.first).is_err() {
+        if session.allocatable(session.cluster.jobs[job].queue, self.first).is_err() {
             return false;
         }
         match session.room(self.first, home, &[]) {
@@ -123,17 +123,17 @@ struct Domain {
 }
 
 /// How many tasks like this one a node has, or will have, room for.
-fn many(world: &World, task: TaskId, node: &Node) -> u64 {
+fn many(cluster: &Cluster, task: TaskId, node: &Node) -> u64 {
     let room = node.future_idle();
-    let asked = world.request_of(task).iter().filter(|(_, amount)| *amount > 0);
+    let asked = cluster.request_of(task).iter().filter(|(_, amount)| *amount > 0);
     asked.map(|(dim, amount)| (room.get(dim).max(0) / amount) as u64).min().unwrap_or(u64::from(u32::MAX))
 }
 
 /// How many tasks of the first one's class the gang needs at the least.
-fn wanted(world: &World, job: JobId, tasks: &[TaskId], first: TaskId) -> u64 {
-    let class = world.tasks[first].class;
-    let others = tasks.iter().filter(|task| world.tasks[**task].class != class).count() as u64;
-    let job = &world.jobs[job];
+fn wanted(cluster: &Cluster, job: JobId, tasks: &[TaskId], first: TaskId) -> u64 {
+    let class = cluster.tasks[first].class;
+    let others = tasks.iter().filter(|task| cluster.tasks[**task].class != class).count() as u64;
+    let job = &cluster.jobs[job];
     u64::from(job.min_member.saturating_sub(job.counts.ready())).saturating_sub(others)
 }
 

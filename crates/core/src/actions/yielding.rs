@@ -22,8 +22,8 @@ pub(crate) struct Yielded {
 
 /// Jobs whose reservations give way to this one, the least important first.
 pub(crate) fn lesser(session: &mut Session<'_>, job: JobId) -> Vec<JobId> {
-    let queue = session.world.jobs[job].queue;
-    if session.world.queues[queue].own.pipelined.is_zero() {
+    let queue = session.cluster.jobs[job].queue;
+    if session.cluster.queues[queue].own.pipelined.is_zero() {
         return Vec::new();
     }
     let waiting: Vec<JobId> = session.waiting_jobs();
@@ -31,10 +31,10 @@ pub(crate) fn lesser(session: &mut Session<'_>, job: JobId) -> Vec<JobId> {
         return Vec::new();
     }
     let yields = |other: &JobId| {
-        session.world.jobs[*other].counts.of(Status::Pipelined) > 0 && session.outranks(job, *other)
+        session.cluster.jobs[*other].counts.of(Status::Pipelined) > 0 && session.outranks(job, *other)
     };
     let mut lesser: Vec<JobId> = waiting.into_iter().filter(yields).collect();
-    let priority = |job: JobId| session.world.jobs[job].priority;
+    let priority = |job: JobId| session.cluster.jobs[job].priority;
     lesser.sort_by(|a, b| priority(*a).cmp(&priority(*b)).then_with(|| session.job_order(*b, *a)));
     lesser
 }
@@ -77,9 +77,10 @@ pub(crate) fn put_back(statement: &mut Statement<'_, '_>, yielded: Vec<Yielded>,
 
 fn put_back_one(statement: &mut Statement<'_, '_>, task: TaskId, node: NodeId) -> bool {
     let session = statement.session();
-    let it = &session.world.tasks[task];
+    let it = &session.cluster.tasks[task];
     let Some(job) = it.job.filter(|_| it.status == Status::Pending) else { return false };
-    let fits = session.allocatable(session.world.jobs[job].queue, task).is_ok() && session.takes(task, node);
+    let fits =
+        session.allocatable(session.cluster.jobs[job].queue, task).is_ok() && session.takes(task, node);
     if fits {
         statement.pipeline(task, node);
     }
@@ -89,20 +90,20 @@ fn put_back_one(statement: &mut Statement<'_, '_>, task: TaskId, node: NodeId) -
 /// Whether tasks that were just given a place could have it with all that is in place by now. Room is not asked for again,
 /// only what other pods around may change.
 fn may_all_keep(session: &mut Session<'_>, job: JobId) -> bool {
-    let world = &*session.world;
+    let cluster = &*session.cluster;
     let looks_around = |task: &TaskId| {
-        let class = world.class_of(*task);
-        world.tasks[*task].status.has_new_place()
-            && (!class.carried.is_empty() || world.terms.outward(class).next().is_some())
+        let class = cluster.class_of(*task);
+        cluster.tasks[*task].status.has_new_place()
+            && (!class.carried.is_empty() || cluster.terms.outward(class).next().is_some())
     };
-    let around: Vec<TaskId> = world.jobs[job].tasks.iter().copied().filter(looks_around).collect();
+    let around: Vec<TaskId> = cluster.jobs[job].tasks.iter().copied().filter(looks_around).collect();
     around.into_iter().all(|task| eviction::may_keep(session, task))
 }
 
 /// The reservations of these jobs are not what was said of them in this cycle.
 pub(crate) fn tell(session: &mut Session<'_>, outranked: &[JobId], taker: JobId) {
     for job in outranked {
-        let by = session.world.jobs[taker].key.clone();
+        let by = session.cluster.jobs[taker].key.clone();
         session.backlog.refusals.retain(*job, |refusal| !matches!(refusal, Refusal::Reserved(_)));
         session.refuse(*job, Refusal::Outranked(by));
     }

@@ -5,7 +5,7 @@
 use phalanx_resource::Amounts;
 
 use phalanx_cluster::id::{Id, NodeId};
-use phalanx_cluster::{Node, World};
+use phalanx_cluster::{Cluster, Node};
 
 /// Nodes that are compared with each demand; of more of them, the largest free capacity in each resource.
 const COMPARED: usize = 32;
@@ -76,16 +76,16 @@ impl CapacityDelta {
 
     /// Whether a pod with this request could be on any of the nodes, and so many pods on all nodes: with all that is on
     /// them gone, or as they will be.
-    pub(super) fn serves(&self, world: &World, request: &Amounts, least: &Amounts, empty: bool) -> bool {
+    pub(super) fn serves(&self, cluster: &Cluster, request: &Amounts, least: &Amounts, empty: bool) -> bool {
         if empty {
             return request.fits(&self.allocatable);
         }
-        self.takes(world, request) && least.fits(&self.spare)
+        self.takes(cluster, request) && least.fits(&self.spare)
     }
 
     /// Whether a pod with this request could be on any of the nodes as they will be.
-    pub(super) fn takes(&self, world: &World, request: &Amounts) -> bool {
-        let takes = |node: &NodeId| world.nodes.get(*node).is_some_and(|node| request.fits(&free(node)));
+    pub(super) fn takes(&self, cluster: &Cluster, request: &Amounts) -> bool {
+        let takes = |node: &NodeId| cluster.nodes.get(*node).is_some_and(|node| request.fits(&free(node)));
         self.may_take(request) && (self.nodes.len() > COMPARED || self.nodes.iter().any(takes))
     }
 
@@ -139,10 +139,10 @@ impl Capacities {
     }
 
     /// What has grown; nothing where nothing has.
-    pub(super) fn delta(&self, world: &World) -> Option<CapacityDelta> {
+    pub(super) fn delta(&self, cluster: &Cluster) -> Option<CapacityDelta> {
         let mut delta = CapacityDelta { spare: self.spare.clone(), ..CapacityDelta::default() };
-        let touched = self.cursor.and_then(|cursor| world.touched_since(cursor));
-        let Some(touched) = touched else { return Some(Self::all(world)) };
+        let touched = self.cursor.and_then(|cursor| cluster.touched_since(cursor));
+        let Some(touched) = touched else { return Some(Self::all(cluster)) };
         let mut ids: Vec<NodeId> = touched.iter().chain(&self.noted).copied().collect();
         ids.sort_unstable();
         ids.dedup();
@@ -151,7 +151,7 @@ impl Capacities {
             if let Some(seen) = seen {
                 delta.spare.sub(&clamped(&seen.free));
             }
-            let Some(node) = world.nodes.get(id) else { continue };
+            let Some(node) = cluster.nodes.get(id) else { continue };
             let now = Seen::of(node);
             delta.spare.add(&clamped(&now.free));
             let reshaped = seen.is_none_or(|seen| {
@@ -166,9 +166,9 @@ impl Capacities {
     }
 
     /// All there is.
-    pub(super) fn all(world: &World) -> CapacityDelta {
+    pub(super) fn all(cluster: &Cluster) -> CapacityDelta {
         let mut delta = CapacityDelta::default();
-        for (id, node) in world.nodes.iter() {
+        for (id, node) in cluster.nodes.iter() {
             delta.spare.add(&clamped(&free(node)));
             delta.add(id, node, true);
         }
@@ -176,8 +176,8 @@ impl Capacities {
     }
 
     /// Takes down what there is, if anybody waits for more.
-    pub(super) fn take_down(&mut self, world: &World, wanted: bool) {
-        let touched = self.cursor.and_then(|cursor| world.touched_since(cursor));
+    pub(super) fn take_down(&mut self, cluster: &Cluster, wanted: bool) {
+        let touched = self.cursor.and_then(|cursor| cluster.touched_since(cursor));
         let touched: Vec<NodeId> = match touched {
             _ if !wanted => {
                 *self = Self { noted: std::mem::take(&mut self.noted), ..Self::default() };
@@ -186,12 +186,12 @@ impl Capacities {
             Some(touched) => touched.to_vec(),
             None => {
                 *self = Self { noted: std::mem::take(&mut self.noted), ..Self::default() };
-                world.nodes.ids().collect()
+                cluster.nodes.ids().collect()
             }
         };
-        self.seen.resize(world.nodes.bound().max(self.seen.len()), None);
+        self.seen.resize(cluster.nodes.bound().max(self.seen.len()), None);
         for id in touched {
-            let now = world.nodes.get(id).map(Seen::of);
+            let now = cluster.nodes.get(id).map(Seen::of);
             if let Some(now) = &now {
                 self.spare.add(&clamped(&now.free));
             }
@@ -199,6 +199,6 @@ impl Capacities {
                 self.spare.sub(&clamped(&before.free));
             }
         }
-        self.cursor = Some(world.touched_end());
+        self.cursor = Some(cluster.touched_end());
     }
 }

@@ -12,7 +12,7 @@ use super::equivalence::{JobClass, JobClassId, JobClasses};
 use super::pools::Backlog;
 use phalanx_cluster::event::{Key, Time};
 use phalanx_cluster::id::{JobId, QueueId, Slots, TermId, TopologyId};
-use phalanx_cluster::{Change, Terms, World};
+use phalanx_cluster::{Change, Cluster, Terms};
 
 /// Classes of a block before it is cut in two.
 const FULL: usize = 512;
@@ -68,14 +68,14 @@ pub(super) struct Largest {
 }
 
 impl Largest {
-    pub(super) fn new(world: &World, seeking: bool) -> Self {
+    pub(super) fn new(cluster: &Cluster, seeking: bool) -> Self {
         let mut largest = Self { node: Amounts::new(), domains: Vec::new() };
-        for (_, node) in world.nodes.iter() {
+        for (_, node) in cluster.nodes.iter() {
             largest.node.max_with(&free(node));
         }
         if seeking {
-            let of = |id| (id, largest_domain(world, id));
-            largest.domains = world.terms.topology_ids().take(TOPOLOGIES).map(of).collect();
+            let of = |id| (id, largest_domain(cluster, id));
+            largest.domains = cluster.terms.topology_ids().take(TOPOLOGIES).map(of).collect();
         }
         largest
     }
@@ -84,10 +84,10 @@ impl Largest {
 /// Topologies of which domains are compared.
 const TOPOLOGIES: usize = 4;
 
-fn largest_domain(world: &World, topology: TopologyId) -> Amounts {
-    let topology = world.terms.topology(topology);
+fn largest_domain(cluster: &Cluster, topology: TopologyId) -> Amounts {
+    let topology = cluster.terms.topology(topology);
     let mut domains = vec![Amounts::new(); topology.bound()];
-    for (id, node) in world.nodes.iter() {
+    for (id, node) in cluster.nodes.iter() {
         if let Some(domain) = topology.domain_of(id) {
             domains[domain].add(&clamped(&free(node)));
         }
@@ -155,12 +155,12 @@ impl Block {
         (self.bounds, self.together) = (None, None);
     }
 
-    fn refresh(&mut self, all: &Slots<JobClassId, JobClass>, world: &World) {
+    fn refresh(&mut self, all: &Slots<JobClassId, JobClass>, cluster: &Cluster) {
         if self.bounds.is_some() {
             return;
         }
         let classes = || self.classes.iter().filter_map(|(id, _)| all.get(*id));
-        self.together = one_topology(world, classes());
+        self.together = one_topology(cluster, classes());
         self.bounds = classes().filter_map(JobClass::bounds).reduce(|all, one| all.join(&one));
     }
 
@@ -173,12 +173,12 @@ impl Block {
 
 /// The topology in one domain of which all of some classes have to be, if it is the same, and their terms, sorted.
 fn one_topology<'w>(
-    world: &World,
+    cluster: &Cluster,
     classes: impl Iterator<Item = &'w JobClass>,
 ) -> Option<(TopologyId, Vec<TermId>)> {
     let (mut topology, mut terms) = (None, Vec::new());
     for term in classes.map(JobClass::together) {
-        let of = topology_to_share(world, term?)?;
+        let of = topology_to_share(cluster, term?)?;
         if *topology.get_or_insert(of) != of {
             return None;
         }
@@ -267,9 +267,9 @@ impl CapacityIndex {
     }
 
     fn next(&mut self, known: Known<'_>, cursor: &mut Cursor, search: &Search<'_>) -> Option<JobClassId> {
-        let Known { world, classes } = known;
+        let Known { cluster, classes } = known;
         while cursor.block < self.blocks.len() {
-            self.blocks[cursor.block].refresh(classes, world);
+            self.blocks[cursor.block].refresh(classes, cluster);
             let block = &self.blocks[cursor.block];
             let may_be =
                 block.bounds.as_ref().filter(|it| self.may_be(it, search) && block.has_domain(search));
@@ -278,7 +278,7 @@ impl CapacityIndex {
             for (at, (id, _)) in rest.iter().enumerate() {
                 let Some(class) = classes.get(*id) else { continue };
                 let Some(bounds) = class.bounds() else { continue };
-                if self.is(world, &bounds, class.together(), search) && cursor.has_rested(&bounds, search) {
+                if self.is(cluster, &bounds, class.together(), search) && cursor.has_rested(&bounds, search) {
                     cursor.at += at + 1;
                     return Some(*id);
                 }
@@ -302,19 +302,19 @@ impl CapacityIndex {
     }
 
     /// Whether a class is one.
-    fn is(&self, world: &World, bounds: &Bounds, together: Option<TermId>, search: &Search<'_>) -> bool {
-        let grown = |it: &Pending| it.delta.takes(world, &bounds.request);
+    fn is(&self, cluster: &Cluster, bounds: &Bounds, together: Option<TermId>, search: &Search<'_>) -> bool {
+        let grown = |it: &Pending| it.delta.takes(cluster, &bounds.request);
         bounds.asked < search.cycle
             && self.may_be(bounds, search)
             && (bounds.stands || self.pending.as_ref().is_some_and(grown))
-            && together.is_none_or(|term| search.has_domain(world, term, &bounds.least))
+            && together.is_none_or(|term| search.has_domain(cluster, term, &bounds.least))
     }
 }
 
 impl Search<'_> {
     /// Whether there may be capacity for so much in one domain, for pods that all have to be where the first of them is.
-    fn has_domain(&self, world: &World, term: TermId, least: &Amounts) -> bool {
-        let largest = || self.largest_domain(topology_to_share(world, term)?);
+    fn has_domain(&self, cluster: &Cluster, term: TermId, least: &Amounts) -> bool {
+        let largest = || self.largest_domain(topology_to_share(cluster, term)?);
         !matches!(self.sought, Sought::Fitting(Some(_))) || largest().is_none_or(|most| least.fits(most))
     }
 
@@ -437,14 +437,14 @@ impl CapacityIndexes {
 }
 
 /// The topology in one domain of which all pods have to be that seek such as themselves by a term, as long as there are none.
-fn topology_to_share(world: &World, term: TermId) -> Option<TopologyId> {
-    world.terms.topology_of(term).filter(|_| world.terms.total(term) == [0; 3])
+fn topology_to_share(cluster: &Cluster, term: TermId) -> Option<TopologyId> {
+    cluster.terms.topology_of(term).filter(|_| cluster.terms.total(term) == [0; 3])
 }
 
 /// What a walk reads.
 #[derive(Clone, Copy)]
 struct Known<'a> {
-    world: &'a World,
+    cluster: &'a Cluster,
     classes: &'a Slots<JobClassId, JobClass>,
 }
 
@@ -458,8 +458,8 @@ impl Backlog {
     }
 
     /// Whether a class stands where it does by its first.
-    pub(super) fn is_ranked_by(&self, world: &World, id: JobClassId, first: JobId) -> bool {
-        let job = &world.jobs[first];
+    pub(super) fn is_ranked_by(&self, cluster: &Cluster, id: JobClassId, first: JobId) -> bool {
+        let job = &cluster.jobs[first];
         let rank = self.job_class(id).and_then(JobClass::rank);
         rank.is_some_and(|it| it.job == first && it.key == job.key && it.created == job.created)
     }
@@ -476,7 +476,7 @@ impl Backlog {
     /// Puts a class where it belongs by its first: `goes_before` says before whom.
     pub(super) fn rank(
         &mut self,
-        world: &World,
+        cluster: &Cluster,
         id: JobClassId,
         first: JobId,
         goes_before: impl Fn(JobId) -> bool,
@@ -487,7 +487,7 @@ impl Backlog {
         let mut capacity_index = self.classes.indexes.of.remove(&queue).unwrap_or_default();
         let (block, cut) = capacity_index.insert(id, first, &bounds, goes_before);
         self.classes.indexes.of.insert(queue, capacity_index);
-        let job = &world.jobs[first];
+        let job = &cluster.jobs[first];
         let rank = Rank { block, job: first, key: job.key.clone(), created: job.created };
         if let Some(class) = self.job_class_mut(id) {
             class.set_rank(rank);
@@ -518,17 +518,17 @@ impl Backlog {
     /// Those that wait for capacity on nodes where it has grown are asked about these nodes.
     pub(super) fn next_in_line(
         &mut self,
-        world: &World,
+        cluster: &Cluster,
         queue: QueueId,
         cursor: &mut Cursor,
         sought: Sought<'_>,
         rested: Option<Time>,
     ) -> Option<JobClassId> {
-        self.classes.indexes.follow_terms(&world.terms);
+        self.classes.indexes.follow_terms(&cluster.terms);
         let mut capacity_index = self.classes.indexes.of.remove(&queue)?;
         let JobClasses { capacities, indexes, .. } = &self.classes;
         let search = Search { sought, spare: capacities.spare(), rested, cycle: indexes.cycle };
-        let next = capacity_index.next(Known { world, classes: &self.classes.all }, cursor, &search);
+        let next = capacity_index.next(Known { cluster, classes: &self.classes.all }, cursor, &search);
         self.classes.indexes.of.insert(queue, capacity_index);
         next
     }
@@ -536,19 +536,19 @@ impl Backlog {
     /// The same of those for whom others may be evicted, and that have rested: each has one turn, then all have the next.
     pub(super) fn next_turn(
         &mut self,
-        world: &World,
+        cluster: &Cluster,
         queue: QueueId,
         cursor: &mut Cursor,
         now: Time,
     ) -> Option<JobClassId> {
         let round = self.classes.indexes.of.get(&queue)?.round;
-        if let Some(id) = self.next_in_line(world, queue, cursor, Sought::Turn(round), Some(now)) {
+        if let Some(id) = self.next_in_line(cluster, queue, cursor, Sought::Turn(round), Some(now)) {
             return Some(id);
         }
         let cycle = self.classes.indexes.cycle;
         self.classes.indexes.of.get_mut(&queue)?.round = cycle;
         *cursor = Cursor { wake: cursor.wake, ..Cursor::default() };
-        self.next_in_line(world, queue, cursor, Sought::Turn(cycle), Some(now))
+        self.next_in_line(cluster, queue, cursor, Sought::Turn(cycle), Some(now))
     }
 
     /// All of a queue were asked that may be helped by the capacity that has grown.

@@ -16,7 +16,7 @@ use phalanx_cluster::annotation::Annotations;
 use phalanx_cluster::diagnosis::Refusal;
 use phalanx_cluster::event::{Phase, Time};
 use phalanx_cluster::id::{ClassId, Id, JobId, QueueId, Slots, TermId};
-use phalanx_cluster::{Asks, Counts, DeviceLike, JobKind, World};
+use phalanx_cluster::{Asks, Cluster, Counts, DeviceLike, JobKind};
 
 /// Jobs that wait for the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -441,14 +441,14 @@ impl Backlog {
     /// The class of a key, which a job is about to join that was refused. What its first is told goes for all of them.
     pub(super) fn ensure_class(
         &mut self,
-        world: &World,
+        cluster: &Cluster,
         key: JobClassKey,
         hint: QueueingHint,
         job: JobId,
     ) -> JobClassId {
-        let Some(id) = self.classes.ids.get(&key).copied() else { return self.add_class(world, key, hint) };
+        let Some(id) = self.classes.ids.get(&key).copied() else { return self.add_class(cluster, key, hint) };
         let is_first = self.row(job).first_of == Some(id);
-        let demand = hint.demand.map(|(class, count)| demand_of(world, class, count));
+        let demand = hint.demand.map(|(class, count)| demand_of(cluster, class, count));
         let class = &self.classes.all[id];
         if class.live == 0 {
             self.classes.renew(id, hint, demand);
@@ -469,9 +469,9 @@ impl Backlog {
         }
     }
 
-    fn add_class(&mut self, world: &World, key: JobClassKey, hint: QueueingHint) -> JobClassId {
+    fn add_class(&mut self, cluster: &Cluster, key: JobClassKey, hint: QueueingHint) -> JobClassId {
         let QueueingHint { awaits, demand, seeks, plain, evicts, together } = hint;
-        let demand = demand.map(|(class, count)| demand_of(world, class, count));
+        let demand = demand.map(|(class, count)| demand_of(cluster, class, count));
         let stands = awaits == Awaits::Any && !plain;
         let classes = &mut self.classes;
         let class = JobClass {
@@ -522,15 +522,15 @@ impl Backlog {
     }
 }
 
-fn demand_of(world: &World, class: ClassId, count: u32) -> Demand {
-    let request = world.classes[class].request.clone();
+fn demand_of(cluster: &Cluster, class: ClassId, count: u32) -> Demand {
+    let request = cluster.classes[class].request.clone();
     let mut least = Amounts::new();
     for (dim, amount) in request.iter() {
         least.set(dim, amount.saturating_mul(i64::from(count)));
     }
     // Of two resources the scarcer one tells more classes apart.
     let part = |amount: i64, total: i64| amount as f64 / total.max(1) as f64;
-    let parts = request.iter().map(|(dim, amount)| (part(amount, world.total.get(dim)), dim, amount));
+    let parts = request.iter().map(|(dim, amount)| (part(amount, cluster.total.get(dim)), dim, amount));
     let largest = parts.max_by(|a, b| a.0.total_cmp(&b.0).then(b.1.cmp(&a.1)));
     let dominant = largest.map_or((0, 0), |(_, dim, amount)| (usize::from(dim.0), amount));
     Demand { request, least, dominant }

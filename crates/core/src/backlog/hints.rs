@@ -6,7 +6,7 @@ use super::pools::Backlog;
 use phalanx_cluster::diagnosis::Refusal;
 use phalanx_cluster::event::Time;
 use phalanx_cluster::id::{Id, NodeId, QueueId, TaskId};
-use phalanx_cluster::{World, backoff};
+use phalanx_cluster::{Cluster, backoff};
 
 impl JobClasses {
     fn wants_room(&self) -> bool {
@@ -14,14 +14,14 @@ impl JobClasses {
     }
 
     /// Classes whose demand may be met where capacity has grown.
-    fn candidates(&self, world: &World, delta: &CapacityDelta) -> Vec<JobClassId> {
+    fn candidates(&self, cluster: &Cluster, delta: &CapacityDelta) -> Vec<JobClassId> {
         let mut found = Vec::new();
         for (which, most) in [&delta.room, &delta.allocatable].into_iter().enumerate() {
             for (dim, classes) in self.by_amount[which].iter().enumerate() {
                 let most = most.get(phalanx_resource::DimId(dim as u16));
                 for (_, id) in classes.range(..=(most, JobClassId::from_index(u32::MAX as usize))) {
                     let demand = self.all[*id].demand.as_ref();
-                    if demand.is_some_and(|it| delta.serves(world, &it.request, &it.least, which == 1)) {
+                    if demand.is_some_and(|it| delta.serves(cluster, &it.request, &it.least, which == 1)) {
                         found.push(*id);
                     }
                 }
@@ -34,8 +34,8 @@ impl JobClasses {
 
 impl Backlog {
     /// Ranks count in the order of jobs by what nodes can give now.
-    pub(super) fn refresh_ranks(&mut self, world: &World) {
-        self.classes.order_by(&world.total);
+    pub(super) fn refresh_ranks(&mut self, cluster: &Cluster) {
+        self.classes.order_by(&cluster.total);
     }
 
     /// Classes whose first is asked in each cycle.
@@ -88,19 +88,19 @@ impl Backlog {
 
     /// Where capacity has grown since the last cycle: everywhere when queues have changed, for what plugins say of nodes may be
     /// another thing for some queue.
-    pub(super) fn delta(&self, world: &World) -> Option<CapacityDelta> {
+    pub(super) fn delta(&self, cluster: &Cluster) -> Option<CapacityDelta> {
         let classes = &self.classes;
         match (classes.wants_room(), classes.all_called) {
             (false, _) => None,
-            (true, true) => Some(Capacities::all(world)),
-            (true, false) => classes.capacities.delta(world),
+            (true, true) => Some(Capacities::all(cluster)),
+            (true, false) => classes.capacities.delta(cluster),
         }
     }
 
     /// Classes that wait for capacity, or for nodes, and may find it where it has grown, but for those in capacity indexes.
     pub(super) fn classes_with_capacity(
         &self,
-        world: &World,
+        cluster: &Cluster,
         delta: Option<&CapacityDelta>,
     ) -> Vec<JobClassId> {
         let classes = &self.classes;
@@ -109,7 +109,7 @@ impl Backlog {
             let demanding = classes.all.iter().filter(|(_, class)| waits(class));
             return demanding.map(|(id, _)| id).collect();
         }
-        delta.map_or_else(Vec::new, |delta| classes.candidates(world, delta))
+        delta.map_or_else(Vec::new, |delta| classes.candidates(cluster, delta))
     }
 
     /// Capacity was freed in the middle of a cycle, or will be.
@@ -118,8 +118,8 @@ impl Backlog {
     }
 
     /// A task was given a place: others may look for its company that were refused before.
-    pub(crate) fn note_company(&mut self, world: &World, task: TaskId) {
-        self.classes.company |= world.terms.is_meant(world.class_of(task));
+    pub(crate) fn note_company(&mut self, cluster: &Cluster, task: TaskId) {
+        self.classes.company |= cluster.terms.is_meant(cluster.class_of(task));
     }
 
     /// Whether any of that happened in this cycle.
@@ -128,21 +128,21 @@ impl Backlog {
     }
 
     /// The cycle ends: what capacity there is now is what unschedulable jobs were refused with.
-    pub(super) fn note_rooms(&mut self, world: &World) {
+    pub(super) fn note_rooms(&mut self, cluster: &Cluster) {
         self.classes.drop_emptied();
-        self.take_rooms_down(world);
+        self.take_rooms_down(cluster);
     }
 
     /// What capacity there is now counts.
-    pub(super) fn take_rooms_down(&mut self, world: &World) {
+    pub(super) fn take_rooms_down(&mut self, cluster: &Cluster) {
         let mut capacities = std::mem::take(&mut self.classes.capacities);
-        capacities.take_down(world, self.classes.wants_room());
+        capacities.take_down(cluster, self.classes.wants_room());
         self.classes.capacities = capacities;
     }
 
     /// The largest free capacities there are now.
-    pub(super) fn largest_rooms(&self, world: &World) -> Largest {
-        Largest::new(world, self.classes.seeking > 0)
+    pub(super) fn largest_rooms(&self, cluster: &Cluster) -> Largest {
+        Largest::new(cluster, self.classes.seeking > 0)
     }
 
     /// A cycle begins: what was noted is looked at.

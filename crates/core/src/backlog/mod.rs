@@ -21,7 +21,7 @@ use members::{Member, Members};
 use phalanx_cluster::diagnosis::Refusal;
 use phalanx_cluster::event::{Dequeue, Time};
 use phalanx_cluster::id::{JobId, QueueId};
-use phalanx_cluster::{Job, World};
+use phalanx_cluster::{Cluster, Job};
 pub(crate) use pools::Backlog;
 pub use pools::Pending;
 pub(crate) use refusals::Refusals;
@@ -60,20 +60,20 @@ impl Patience {
 
 /// Tries those that a cycle has to look at.
 pub(crate) fn begin(session: &mut Session<'_>, patience: Patience) {
-    for (job, until) in session.world.note_denied(session.now) {
+    for (job, until) in session.cluster.note_denied(session.now) {
         session.backlog.retry_at(job, until);
     }
-    session.backlog.follow(session.world);
-    let rested = session.backlog.retry_due(session.world, session.now, patience.flushed);
+    session.backlog.follow(session.cluster);
+    let rested = session.backlog.retry_due(session.cluster, session.now, patience.flushed);
     let changed = session.backlog.take_changed_queues();
-    session.past.begin(session.now, session.world.nodes_stamp(), !changed.is_empty());
+    session.past.begin(session.now, session.cluster.nodes_stamp(), !changed.is_empty());
     if session.backlog.unschedulable() > 0 {
         retry_queues(session, changed);
         let mut classes = session.backlog.standing_classes();
         classes.extend(rested.into_iter().filter(|class| !session.backlog.stands(*class)));
         walks::line_up(session);
-        let delta = session.backlog.delta(session.world);
-        let with_room = session.backlog.classes_with_capacity(session.world, delta.as_ref());
+        let delta = session.backlog.delta(session.cluster);
+        let with_room = session.backlog.classes_with_capacity(session.cluster, delta.as_ref());
         walks::begin(session, delta, patience);
         try_classes(session, &classes, patience);
         try_classes(session, &with_room, patience);
@@ -150,7 +150,7 @@ fn ahead<T: Copy>(
 
 /// The first of a class.
 fn first(session: &mut Session<'_>, id: JobClassId) -> Option<JobId> {
-    session.backlog.follow(session.world);
+    session.backlog.follow(session.cluster);
     let mut members = std::mem::take(&mut session.backlog.job_class_mut(id)?.members);
     let lives = |member| is_entry(&session.backlog, id, member);
     let first = members.first(lives, |a, b| session.job_order(a.0, b.0));
@@ -183,12 +183,12 @@ fn is_entry(backlog: &Backlog, class: JobClassId, (job, serial): Member) -> bool
 pub(crate) fn settle(session: &mut Session<'_>, patience: Patience) {
     let active = session.active_jobs();
     let (settled, waiting): (Vec<JobId>, Vec<JobId>) =
-        active.into_iter().partition(|job| session.backlog.is_settled(*job, &session.world.jobs[*job]));
+        active.into_iter().partition(|job| session.backlog.is_settled(*job, &session.cluster.jobs[*job]));
     for job in settled {
         session.backlog.settle_job(job);
     }
     for job in &waiting {
-        if let Some(until) = session.world.awaits_group_until(*job, session.now) {
+        if let Some(until) = session.cluster.awaits_group_until(*job, session.now) {
             session.backlog.retry_at(*job, until);
         }
     }
@@ -197,8 +197,8 @@ pub(crate) fn settle(session: &mut Session<'_>, patience: Patience) {
     } else {
         requeue_all(session, waiting, patience);
     }
-    session.backlog.note_rooms(session.world);
-    session.backlog.tidy_active(session.world);
+    session.backlog.note_rooms(session.cluster);
+    session.backlog.tidy_active(session.cluster);
     debug_assert!(knows_queues(session), "a queue has another answer than its unschedulable jobs were given");
 }
 
@@ -215,7 +215,7 @@ fn requeue_all(session: &mut Session<'_>, waiting: Vec<JobId>, patience: Patienc
     for job in waiting {
         if let Some(requeue) = requeue(session, job, crowd) {
             park(session, job, requeue, patience);
-        } else if may_be_off(session.world, &session.world.jobs[job]) {
+        } else if may_be_off(session.cluster, &session.cluster.jobs[job]) {
             in_vain.push(job);
         }
     }
@@ -230,10 +230,10 @@ fn requeue_all(session: &mut Session<'_>, waiting: Vec<JobId>, patience: Patienc
 }
 
 /// Whether nothing and nobody depends on a job's being looked at in each cycle.
-fn may_be_off(world: &World, job: &Job) -> bool {
+fn may_be_off(cluster: &Cluster, job: &Job) -> bool {
     (!job.has_places() || job.grows())
         && !job.had_no_turn()
-        && world.queues[job.queue].dequeue != Dequeue::Fifo
+        && cluster.queues[job.queue].dequeue != Dequeue::Fifo
 }
 
 fn park(session: &mut Session<'_>, job: JobId, requeue: Requeue, patience: Patience) {
@@ -242,7 +242,7 @@ fn park(session: &mut Session<'_>, job: JobId, requeue: Requeue, patience: Patie
         let blocked = session.queue_refuses(queue);
         session.backlog.set_blocked(queue, blocked);
     }
-    let class = session.backlog.ensure_class(session.world, requeue.key, requeue.hint, job);
+    let class = session.backlog.ensure_class(session.cluster, requeue.key, requeue.hint, job);
     let first_of = session.backlog.row(job).first_of;
     let in_vain = first_of == Some(class);
     if let Some(left) = first_of.filter(|_| !in_vain) {
@@ -251,7 +251,7 @@ fn park(session: &mut Session<'_>, job: JobId, requeue: Requeue, patience: Patie
     let denied = session.backlog.is_denied(job);
     let flush = Time(session.now.0.saturating_add(patience.flush));
     let serial = session.backlog.park(job, class, denied, requeue.until, flush);
-    session.world.watch_claims(job, serial);
+    session.cluster.watch_claims(job, serial);
     if in_vain {
         session.backlog.asked_in_vain(class, session.now);
     }

@@ -12,7 +12,7 @@ use super::refusals::Refusals;
 use phalanx_cluster::diagnosis::Refusal;
 use phalanx_cluster::event::{Phase, Time};
 use phalanx_cluster::id::{Id, JobId, QueueId};
-use phalanx_cluster::{Job, JobChange, World, backoff};
+use phalanx_cluster::{Cluster, Job, JobChange, backoff};
 
 /// The pool of a job.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -77,18 +77,18 @@ pub struct Pending {
 
 impl Backlog {
     /// Takes in what changed in the Cluster since the last call: jobs that changed become active.
-    pub(crate) fn follow(&mut self, world: &mut World) {
+    pub(crate) fn follow(&mut self, cluster: &mut Cluster) {
         if !std::mem::replace(&mut self.follows, true) {
-            let changes = world.take_changes();
+            let changes = cluster.take_changes();
             changes.gone.into_iter().for_each(|id| self.refusals.clear(id));
             self.changed_queues.extend(changes.queues);
-            world.jobs.ids().for_each(|id| self.wake(id));
+            cluster.jobs.ids().for_each(|id| self.wake(id));
             return;
         }
-        if !world.has_changes() {
+        if !cluster.has_changes() {
             return;
         }
-        let changes = world.take_changes();
+        let changes = cluster.take_changes();
         for id in changes.gone {
             self.leave_class(id);
             self.refusals.clear(id);
@@ -99,16 +99,16 @@ impl Backlog {
         if changes.order {
             self.classes.unrank_all();
         }
-        self.rows.resize(world.jobs.bound().max(self.rows.len()), Row::default());
+        self.rows.resize(cluster.jobs.bound().max(self.rows.len()), Row::default());
         for (id, change) in changes.jobs {
             let sleeps = change == JobChange::Minor && self.row(id).state == Pool::None;
-            if world.jobs.get(id).is_some() && !sleeps {
+            if cluster.jobs.get(id).is_some() && !sleeps {
                 self.activate(id);
             }
         }
         self.changed_queues.extend(changes.queues);
         changes.freed.into_iter().for_each(|node| self.classes.capacities.note(node));
-        self.wake_watchers(world);
+        self.wake_watchers(cluster);
     }
 
     /// Looks at all jobs anew in the next cycle.
@@ -117,8 +117,8 @@ impl Backlog {
     }
 
     /// Activates unschedulable jobs of which a volume or device claim changed.
-    fn wake_watchers(&mut self, world: &mut World) {
-        for (job, serial) in world.take_watchers() {
+    fn wake_watchers(&mut self, cluster: &mut Cluster) {
+        for (job, serial) in cluster.take_watchers() {
             let row = self.row(job);
             if matches!(row.state, Pool::Unschedulable(_)) && row.serial == serial {
                 self.activate(job);
@@ -166,9 +166,9 @@ impl Backlog {
     }
 
     /// Jobs that are active, by id.
-    pub(crate) fn active_jobs(&self, world: &World) -> Vec<JobId> {
+    pub(crate) fn active_jobs(&self, cluster: &Cluster) -> Vec<JobId> {
         let mut jobs = self.active.clone();
-        jobs.retain(|id| world.jobs.get(*id).is_some() && self.row(*id).state == Pool::Active);
+        jobs.retain(|id| cluster.jobs.get(*id).is_some() && self.row(*id).state == Pool::Active);
         jobs.sort_unstable();
         jobs.dedup();
         jobs
@@ -254,7 +254,7 @@ impl Backlog {
 
     /// Tries those whose time has come; at most `flushed` of those that are tried in any case. Returns the classes whose turn
     /// it is again.
-    pub(super) fn retry_due(&mut self, world: &World, now: Time, flushed: usize) -> Vec<JobClassId> {
+    pub(super) fn retry_due(&mut self, cluster: &Cluster, now: Time, flushed: usize) -> Vec<JobClassId> {
         while let Some(Reverse((_, id, serial))) = self.off.peek().copied().filter(|it| it.0.0 <= now) {
             self.off.pop();
             let row = self.row(id);
@@ -264,7 +264,7 @@ impl Backlog {
         }
         while let Some(Reverse((time, id))) = self.timers.peek().copied().filter(|it| it.0.0 <= now) {
             self.timers.pop();
-            if world.jobs.get(id).is_some() && self.row(id).timer == Some(time) {
+            if cluster.jobs.get(id).is_some() && self.row(id).timer == Some(time) {
                 self.row_mut(id).timer = None;
                 self.retry_if_unschedulable(id);
             }
@@ -310,21 +310,21 @@ impl Backlog {
     }
 
     /// Drops jobs from the list of active jobs that are in another pool by now.
-    pub(super) fn tidy_active(&mut self, world: &World) {
-        let jobs = self.active_jobs(world);
+    pub(super) fn tidy_active(&mut self, cluster: &Cluster) {
+        let jobs = self.active_jobs(cluster);
         for id in &jobs {
             if let Some(class) = self.take_first_of(*id) {
                 self.doubt_class(class);
             }
         }
         self.active = jobs;
-        self.forget_timers(world);
+        self.forget_timers(cluster);
     }
 
     /// Drops timers of jobs without pods that wait.
-    fn forget_timers(&mut self, world: &World) {
+    fn forget_timers(&mut self, cluster: &Cluster) {
         while let Some(Reverse((time, id))) = self.timers.peek().copied() {
-            let job = world.jobs.get(id).filter(|_| self.row(id).timer == Some(time));
+            let job = cluster.jobs.get(id).filter(|_| self.row(id).timer == Some(time));
             match job {
                 Some(job) if job.waiting() > 0 => return,
                 Some(_) => self.row_mut(id).timer = None,
@@ -351,15 +351,15 @@ impl Backlog {
     }
 
     /// How many jobs wait, by pool.
-    pub(crate) fn pending(&self, world: &World) -> Pending {
+    pub(crate) fn pending(&self, cluster: &Cluster) -> Pending {
         let denied = self.classes.denied();
         let mut pending = Pending {
             unschedulable: self.unschedulable() - denied,
             backoff: self.backoff_jobs().count() + denied,
             ..Pending::default()
         };
-        for id in self.active_jobs(world) {
-            let job = &world.jobs[id];
+        for id in self.active_jobs(cluster) {
+            let job = &cluster.jobs[id];
             let waits = job.waiting() > 0 || (job.phase == Phase::Pending && job.exists);
             let refused =
                 !self.refusals.of(id).is_empty() && (!job.has_places() || job.grows()) && !job.had_no_turn();
@@ -382,17 +382,17 @@ impl Backlog {
     }
 
     /// What is wrong with the pools, against the jobs of the Cluster; nothing while changes are to be followed.
-    pub(crate) fn check(&self, world: &World, note: &mut impl FnMut(bool, String)) {
-        if !self.follows || world.has_changes() {
+    pub(crate) fn check(&self, cluster: &Cluster, note: &mut impl FnMut(bool, String)) {
+        if !self.follows || cluster.has_changes() {
             return;
         }
         let rows = |id: JobId| self.row(id);
-        for (id, job) in world.jobs.iter() {
+        for (id, job) in cluster.jobs.iter() {
             let overslept = rows(id).state == Pool::None && !self.is_settled(id, job);
             note(!overslept, format!("job {} waits and is not looked at", job.key));
         }
         let unschedulable =
-            world.jobs.ids().map(rows).filter(|row| matches!(row.state, Pool::Unschedulable(_)));
+            cluster.jobs.ids().map(rows).filter(|row| matches!(row.state, Pool::Unschedulable(_)));
         self.check_classes(&unschedulable.collect::<Vec<_>>(), note);
     }
 }

@@ -7,7 +7,7 @@ use crate::unserved::EVICTING_ACTIONS;
 use phalanx_cluster::diagnosis::{NoEviction, Refusal, Unfit};
 use phalanx_cluster::event::{Dequeue, Phase, QueueGate, Time};
 use phalanx_cluster::id::{ClassId, JobId, TaskId, TermId};
-use phalanx_cluster::{Job, Status, World};
+use phalanx_cluster::{Cluster, Job, Status};
 
 /// Where a job waits that has a refusal that stands.
 pub(super) struct Requeue {
@@ -26,27 +26,27 @@ impl Requeue {
 /// The class that a job joins; `None` when it has to be looked at in the next cycle, as those that had no turn have unless
 /// they are too many.
 pub(super) fn requeue(session: &Session<'_>, id: JobId, crowd: bool) -> Option<Requeue> {
-    let (job, refusals) = (&session.world.jobs[id], session.backlog.refusals.of(id));
+    let (job, refusals) = (&session.cluster.jobs[id], session.backlog.refusals.of(id));
     if (job.had_no_turn() && !crowd) || refusals.is_empty() {
         return None;
     }
     let stands: Option<Vec<Time>> =
-        session.tiers.every().map(|plugin| plugin.refusal_holds_until(session.world, id)).collect();
-    let denied = session.world.denied_until(id, session.now);
+        session.tiers.every().map(|plugin| plugin.refusal_holds_until(session.cluster, id)).collect();
+    let denied = session.cluster.denied_until(id, session.now);
     let until = stands?.into_iter().chain(denied).min().unwrap_or(Time::NEVER);
     if is_blocked(session, id) {
         return Some(Requeue::simple(JobClassKey::Blocked(job.queue), Awaits::Queue, until));
     }
     let may_grow = !job.has_places() || (job.grows() && session.job_ready(id));
-    if !may_grow || waits_at_gate(session.world, job) {
+    if !may_grow || waits_at_gate(session.cluster, job) {
         return None;
     }
     // One that would only grow holds up nobody, whatever its queue.
-    if session.world.queues[job.queue].dequeue == Dequeue::Fifo && !job.has_places() {
-        let stand = served_by(session.world, job, refusals)?;
+    if session.cluster.queues[job.queue].dequeue == Dequeue::Fifo && !job.has_places() {
+        let stand = served_by(session.cluster, job, refusals)?;
         return Some(Requeue::simple(JobClassKey::Behind(job.queue, stand), Awaits::Any, until));
     }
-    let pending = pending(session.world, job);
+    let pending = pending(session.cluster, job);
     if pending.is_empty() && job.has_places() {
         return None;
     }
@@ -61,34 +61,34 @@ pub(super) fn requeue(session: &Session<'_>, id: JobId, crowd: bool) -> Option<R
     let plain = alike && is_plain(session, job, &pending);
     let demand = (alike && (plain || awaits < Awaits::Any)).then(|| demand(session, id, pending[0]));
     let awaits = if demand.is_some() { awaits } else { Awaits::Any };
-    let seeks = pending.iter().any(|task| session.world.class_of(*task).carried.seeks());
-    let together = pending.first().and_then(|task| together(session.world, *task));
+    let seeks = pending.iter().any(|task| session.cluster.class_of(*task).carried.seeks());
+    let together = pending.first().and_then(|task| together(session.cluster, *task));
     let hint = QueueingHint { awaits, demand, seeks, plain, evicts, together };
     Some(Requeue { key: JobClassKey::Alike(Arc::new(signature)), hint, until })
 }
 
 /// Tasks that have no places.
-fn pending(world: &World, job: &Job) -> Vec<TaskId> {
-    job.tasks.iter().copied().filter(|task| world.tasks[*task].status == Status::Pending).collect()
+fn pending(cluster: &Cluster, job: &Job) -> Vec<TaskId> {
+    job.tasks.iter().copied().filter(|task| cluster.tasks[*task].status == Status::Pending).collect()
 }
 
 /// By which term the first task of a job seeks such as itself.
-fn together(world: &World, first: TaskId) -> Option<TermId> {
-    let class = world.class_of(first);
-    class.carried.affinity.iter().copied().find(|term| world.terms.means(*term, class))
+fn together(cluster: &Cluster, first: TaskId) -> Option<TermId> {
+    let class = cluster.class_of(first);
+    class.carried.affinity.iter().copied().find(|term| cluster.terms.means(*term, class))
 }
 
 /// What a job of alike tasks asks for: their class, and how many of them.
 fn demand(session: &Session<'_>, id: JobId, first: TaskId) -> (ClassId, u32) {
-    let job = &session.world.jobs[id];
+    let job = &session.cluster.jobs[id];
     let whole = !session.job_ready(id) && !session.job_pipelined(id);
-    (session.world.tasks[first].class, if whole { job.min_member.max(1) } else { 1 })
+    (session.cluster.tasks[first].class, if whole { job.min_member.max(1) } else { 1 })
 }
 
 /// Whether no capacity would help: no action gets as far as to ask for any.
 fn is_blocked(session: &Session<'_>, id: JobId) -> bool {
-    let world = &*session.world;
-    let job = &world.jobs[id];
+    let cluster = &*session.cluster;
+    let job = &cluster.jobs[id];
     if job.phase == Phase::Pending && job.exists {
         return session.conf.has_action("enqueue") && session.queue_refuses(job.queue).is_err();
     }
@@ -97,19 +97,19 @@ fn is_blocked(session: &Session<'_>, id: JobId) -> bool {
     if still_running && !session.job_ready(id) {
         return false;
     }
-    let schedulable = |task: &TaskId| world.tasks[*task].is_schedulable();
+    let schedulable = |task: &TaskId| cluster.tasks[*task].is_schedulable();
     session.conf.has_action("allocate")
         && (!job.tasks.iter().any(schedulable) || session.job_blocked(id).is_err())
 }
 
 /// Whether a job has pods that may be let in by its queue: that is asked for all of them in each cycle.
-fn waits_at_gate(world: &World, job: &Job) -> bool {
+fn waits_at_gate(cluster: &Cluster, job: &Job) -> bool {
     job.phase != Phase::Pending
-        && job.tasks.iter().any(|task| world.tasks[*task].queue_gate == QueueGate::Shut)
+        && job.tasks.iter().any(|task| cluster.tasks[*task].queue_gate == QueueGate::Shut)
 }
 
 /// Where a job stands that waits for others in its queue and for nothing else, and whom a single action would serve.
-fn served_by(world: &World, job: &Job, refusals: &[Refusal]) -> Option<ServedBy> {
+fn served_by(cluster: &Cluster, job: &Job, refusals: &[Refusal]) -> Option<ServedBy> {
     let behind = |refusal: &Refusal| matches!(refusal, Refusal::Behind { .. });
     if !refusals.iter().all(behind) {
         return None;
@@ -119,7 +119,7 @@ fn served_by(world: &World, job: &Job, refusals: &[Refusal]) -> Option<ServedBy>
     }
     let all = |best_effort: bool| {
         let same =
-            |task: &TaskId| !world.tasks[*task].gated && world.class_of(*task).best_effort == best_effort;
+            |task: &TaskId| !cluster.tasks[*task].gated && cluster.class_of(*task).best_effort == best_effort;
         job.tasks.iter().all(same)
     };
     if all(false) { Some(ServedBy::Requests) } else { all(true).then_some(ServedBy::BestEffort) }
@@ -137,9 +137,9 @@ fn admission(refusals: &[Refusal]) -> Option<Awaits> {
 
 /// What may have a job placed that was refused.
 fn awaits(session: &Session<'_>, refusals: &[Refusal], pending: &[TaskId], evicts: bool) -> Awaits {
-    let world = &*session.world;
+    let cluster = &*session.cluster;
     let plain = |task: &TaskId| {
-        let (task, class) = (&world.tasks[*task], world.class_of(*task));
+        let (task, class) = (&cluster.tasks[*task], cluster.class_of(*task));
         class.pvcs.is_empty() && !task.gated && task.claims.is_none() && !class.carried.restricts()
     };
     if !pending.iter().all(plain) || !refusals.iter().all(is_of_room) {
@@ -155,16 +155,16 @@ fn awaits(session: &Session<'_>, refusals: &[Refusal], pending: &[TaskId], evict
 
 /// Whether somebody may be evicted for a job that waits.
 fn may_evict(session: &Session<'_>, id: JobId, pending: &[TaskId]) -> bool {
-    let meek = pending.iter().all(|task| session.world.tasks[*task].never_preempts);
-    let has_enough = || session.world.jobs[id].has_places() && !session.job_starving(id);
+    let meek = pending.iter().all(|task| session.cluster.tasks[*task].never_preempts);
+    let has_enough = || session.cluster.jobs[id].has_places() && !session.job_starving(id);
     !meek && EVICTING_ACTIONS.iter().any(|action| session.conf.has_action(action)) && !has_enough()
 }
 
 /// Whether a job of alike tasks gets its places from the action allocate, or by evictions, or not at all: without any there
 /// has to be capacity for as many as it needs, whatever else it waits for.
 fn is_plain(session: &Session<'_>, job: &Job, pending: &[TaskId]) -> bool {
-    let world = &*session.world;
-    let served = |task: &TaskId| !world.tasks[*task].gated && !world.class_of(*task).best_effort;
+    let cluster = &*session.cluster;
+    let served = |task: &TaskId| !cluster.tasks[*task].gated && !cluster.class_of(*task).best_effort;
     job.phase != Phase::Pending && pending.iter().all(served)
 }
 
@@ -195,8 +195,8 @@ fn is_of_node(reason: &Unfit) -> bool {
 }
 
 fn signature(session: &Session<'_>, id: JobId, pending: &[TaskId], evicts: bool) -> Signature {
-    let world = &*session.world;
-    let job = &world.jobs[id];
+    let cluster = &*session.cluster;
+    let job = &cluster.jobs[id];
     let holds = || Holds {
         allocated: job.allocated.clone(),
         counts: job.counts,
@@ -223,10 +223,10 @@ fn signature(session: &Session<'_>, id: JobId, pending: &[TaskId], evicts: bool)
 
 fn runs(session: &Session<'_>, pending: &[TaskId]) -> Vec<Run> {
     let run = |id: &TaskId| {
-        let task = &session.world.tasks[*id];
+        let task = &session.cluster.tasks[*id];
         Run {
-            asks: session.world.asks_of(*id),
-            devices: session.world.devices_of(*id),
+            asks: session.cluster.asks_of(*id),
+            devices: session.cluster.devices_of(*id),
             gated: task.gated,
             role: task.role,
             priority: task.priority,

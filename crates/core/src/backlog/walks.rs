@@ -78,11 +78,11 @@ impl Walks {
 
 /// Puts classes whose first has changed where they belong.
 pub(super) fn line_up(session: &mut Session<'_>) {
-    session.backlog.refresh_ranks(session.world);
+    session.backlog.refresh_ranks(session.cluster);
     let mut moved: Vec<(JobClassId, JobId)> = Vec::new();
     for id in session.backlog.take_moved_classes() {
         match first(session, id) {
-            Some(first) if session.backlog.is_ranked_by(session.world, id, first) => {}
+            Some(first) if session.backlog.is_ranked_by(session.cluster, id, first) => {}
             Some(first) => {
                 session.backlog.unrank(id);
                 moved.push((id, first));
@@ -91,8 +91,8 @@ pub(super) fn line_up(session: &mut Session<'_>) {
         }
     }
     for (id, first) in moved {
-        let Session { world, tiers, backlog, .. } = session;
-        backlog.rank(world, id, first, |other| job_order(world, tiers, first, other).is_lt());
+        let Session { cluster, tiers, backlog, .. } = session;
+        backlog.rank(cluster, id, first, |other| job_order(cluster, tiers, first, other).is_lt());
     }
 }
 
@@ -112,7 +112,7 @@ fn try_evicting(session: &mut Session<'_>, queue: QueueId, count: usize) {
     let mut cursor = Cursor::default();
     for _ in 0..count {
         let Some(id) =
-            session.backlog.next_in_line(session.world, queue, &mut cursor, Sought::Evicting, None)
+            session.backlog.next_in_line(session.cluster, queue, &mut cursor, Sought::Evicting, None)
         else {
             return;
         };
@@ -120,10 +120,10 @@ fn try_evicting(session: &mut Session<'_>, queue: QueueId, count: usize) {
     }
     let (mut cursor, now) = (Cursor::default(), session.now);
     for _ in 0..count {
-        let Some(id) = session.backlog.next_turn(session.world, queue, &mut cursor, now) else { break };
+        let Some(id) = session.backlog.next_turn(session.cluster, queue, &mut cursor, now) else { break };
         try_first(session, id);
     }
-    let more = session.backlog.next_turn(session.world, queue, &mut cursor, now);
+    let more = session.backlog.next_turn(session.cluster, queue, &mut cursor, now);
     let next_turn = Time(session.now.0.saturating_add(BETWEEN_TURNS));
     if let Some(at) = more.map(|_| next_turn).into_iter().chain(cursor.wake).min() {
         session.backlog.walk_again(at.max(next_turn));
@@ -133,14 +133,14 @@ fn try_evicting(session: &mut Session<'_>, queue: QueueId, count: usize) {
 /// Tries the next of a queue that may be placed now.
 pub(crate) fn call(session: &mut Session<'_>, queue: QueueId) -> Option<JobId> {
     let mut walk = session.walks.walks.get(&queue).copied().filter(|walk| !walk.over)?;
-    session.backlog.take_rooms_down(session.world);
+    session.backlog.take_rooms_down(session.cluster);
     if session.walks.in_vain >= BLINDLY {
-        session.walks.largest = Some(session.backlog.largest_rooms(session.world));
+        session.walks.largest = Some(session.backlog.largest_rooms(session.cluster));
         session.walks.in_vain = 0;
     }
     let rested = (walk.leading == 0).then_some(session.now);
     let sought = Sought::Fitting(session.walks.largest.as_ref());
-    let next = session.backlog.next_in_line(session.world, queue, &mut walk.cursor, sought, rested);
+    let next = session.backlog.next_in_line(session.cluster, queue, &mut walk.cursor, sought, rested);
     let called = next.filter(|_| walk.leading > 0 || walk.turns > 0).and_then(|id| try_first(session, id));
     walk.head = called;
     if called.is_none() {

@@ -13,7 +13,7 @@ use crate::session::Session;
 use crate::statement::Statement;
 use phalanx_cluster::diagnosis::NoEviction;
 use phalanx_cluster::id::{ClassId, JobId, NodeId, TaskId};
-use phalanx_cluster::{Status, World};
+use phalanx_cluster::{Cluster, Status};
 use phalanx_framework::plugin::EvictionKind;
 use phalanx_plugins::GangSurplus;
 
@@ -31,7 +31,7 @@ pub(super) fn dry_run(
     preemptor: &Preemptor,
     mode: EvictionMode,
     (units, least): (&[Unit], usize),
-    accepts: impl FnOnce(&World) -> bool,
+    accepts: impl FnOnce(&Cluster) -> bool,
     why: &Arc<Cause>,
     steps: &mut Steps,
 ) -> Result<bool, NoEviction> {
@@ -63,7 +63,7 @@ pub(super) fn dry_run(
     };
     steps.begin();
     reprieve(&mut statement, preemptor, &units[..count], placed, steps)?;
-    let may = is_entitled(statement.session(), preemptor, mode) && accepts(statement.session().world);
+    let may = is_entitled(statement.session(), preemptor, mode) && accepts(statement.session().cluster);
     if !may && !units.is_empty() {
         return Ok(false);
     }
@@ -87,19 +87,19 @@ pub(super) fn dry_run(
 
 /// Those of them that are evicted.
 pub(super) fn still_gone(session: &Session<'_>, units: &[Unit]) -> Vec<Unit> {
-    let gone = |victim: &&Victim| is_gone(session.world, victim);
+    let gone = |victim: &&Victim| is_gone(session.cluster, victim);
     let left = units.iter().map(|unit| unit.iter().filter(gone).copied().collect::<Unit>());
     left.filter(|unit| !unit.is_empty()).collect()
 }
 
 /// Whether the queue may reclaim for what was placed: with unlike members, that need not be what was asked about.
 fn is_entitled(session: &mut Session<'_>, preemptor: &Preemptor, mode: EvictionMode) -> bool {
-    let placed = preemptor.placed(session.world);
-    let lasts = preemptor::last_of_classes(session.world, &placed);
+    let placed = preemptor.placed(session.cluster);
+    let lasts = preemptor::last_of_classes(session.cluster, &placed);
     if mode.kind() != EvictionKind::Reclaim || lasts.len() == 1 {
         return true;
     }
-    let queue = session.world.jobs[preemptor.job].queue;
+    let queue = session.cluster.jobs[preemptor.job].queue;
     let ask = |session: &Session<'_>, task: TaskId| session.preemptive(queue, task).is_ok();
     lasts.into_iter().all(|task| preemptor::ask_without(session, task, ask))
 }
@@ -121,7 +121,7 @@ struct Placed {
 impl Placed {
     /// One of each class is asked: what a queue may have depends on nothing else.
     fn by_class(session: &Session<'_>, placed: &[TaskId]) -> Self {
-        let class = |task: &TaskId| (session.world.tasks[*task].class, *task);
+        let class = |task: &TaskId| (session.cluster.tasks[*task].class, *task);
         let of_class: FxHashMap<ClassId, TaskId> = placed.iter().rev().map(class).collect();
         Self { samples: of_class.into_values().collect(), ..Self::all(placed) }
     }
@@ -142,8 +142,8 @@ fn reprieve(
     placed: Vec<TaskId>,
     steps: &mut Steps,
 ) -> Result<(), NoEviction> {
-    let world = &*statement.session().world;
-    if (preemptor.looks_around(world) || preemptor.is_intricate(world))
+    let cluster = &*statement.session().cluster;
+    if (preemptor.looks_around(cluster) || preemptor.is_intricate(cluster))
         && units.len() * placed.len() <= THOROUGH
     {
         return reprieve_thoroughly(statement, preemptor, units, placed, steps);
@@ -234,9 +234,9 @@ fn stays_beside(
     steps: &mut Steps,
 ) -> Result<bool, NoEviction> {
     steps.spend(unit.len() + placed.len())?;
-    let world = &*statement.session().world;
+    let cluster = &*statement.session().cluster;
     let places: Vec<(TaskId, NodeId)> =
-        placed.iter().filter_map(|task| Some((*task, world.tasks[*task].node?))).collect();
+        placed.iter().filter_map(|task| Some((*task, cluster.tasks[*task].node?))).collect();
     let mut attempt = statement.nested();
     for task in placed.iter().rev() {
         attempt.unplace(*task);
@@ -261,8 +261,8 @@ fn fits_without(
     let mut nodes: SmallVec<[NodeId; 1]> = unit.iter().map(|victim| victim.node).collect();
     nodes.sort_unstable();
     nodes.dedup();
-    let world = &*statement.session().world;
-    let on_nodes = nodes.iter().flat_map(|node| &world.nodes[*node].tasks);
+    let cluster = &*statement.session().cluster;
+    let on_nodes = nodes.iter().flat_map(|node| &cluster.nodes[*node].tasks);
     let mut displaced: Vec<TaskId> =
         on_nodes.copied().filter(|task| placed.order.contains_key(task)).collect();
     displaced.sort_unstable_by_key(|task| placed.order[task]);
@@ -283,9 +283,9 @@ fn fits_without(
 
 /// Whether a task may have the place that it has, with all that is in place besides.
 pub(crate) fn may_keep(session: &mut Session<'_>, task: TaskId) -> bool {
-    let it = &session.world.tasks[task];
+    let it = &session.cluster.tasks[task];
     let (Some(job), Some(node)) = (it.job, it.node) else { return false };
-    let queue = session.world.jobs[job].queue;
+    let queue = session.cluster.jobs[job].queue;
     let before = session.suppose(task, Status::Pending, None);
     let may = session.allocatable(queue, task).is_ok() && session.takes(task, node);
     session.put_back(task, &before);
@@ -293,19 +293,19 @@ pub(crate) fn may_keep(session: &mut Session<'_>, task: TaskId) -> bool {
 }
 
 /// Whether it is evicted.
-pub(super) fn is_gone(world: &World, victim: &Victim) -> bool {
-    world.tasks[victim.task].status == Status::Releasing
+pub(super) fn is_gone(cluster: &Cluster, victim: &Victim) -> bool {
+    cluster.tasks[victim.task].status == Status::Releasing
 }
 
 /// Whether a gang can do without these.
-pub(super) fn can_spare(world: &World, job: JobId, lost: &[Victim]) -> bool {
-    let mut spare = GangSurplus::of(&world.jobs[job]);
-    lost.iter().all(|victim| spare.take(world.tasks[victim.task].role))
+pub(super) fn can_spare(cluster: &Cluster, job: JobId, lost: &[Victim]) -> bool {
+    let mut spare = GangSurplus::of(&cluster.jobs[job]);
+    lost.iter().all(|victim| spare.take(cluster.tasks[victim.task].role))
 }
 
 /// Whether so many are all that a job has.
-pub(super) fn is_all(world: &World, job: JobId, lost: usize) -> bool {
-    let counts = &world.jobs[job].counts;
+pub(super) fn is_all(cluster: &Cluster, job: JobId, lost: usize) -> bool {
+    let counts = &cluster.jobs[job].counts;
     lost as u32 >= counts.of(Status::Running) + counts.of(Status::Bound)
 }
 
@@ -337,7 +337,7 @@ pub(super) fn units(session: &Session<'_>, victims: &[Victim], of_gangs: bool, w
             units.push((rank, Unit::from_slice(&[*victim])));
         }
     }
-    let complete = |job: JobId| is_all(session.world, job, offered[&job]);
+    let complete = |job: JobId| is_all(session.cluster, job, offered[&job]);
     units.retain(|(_, unit)| unit[0].loss == Loss::Surplus || (whole && complete(unit[0].job)));
     units.sort_by_key(|(rank, _)| *rank);
     units.into_iter().map(|(_, unit)| unit).collect()

@@ -60,7 +60,7 @@ struct Known {
 #[derive(Debug, Default)]
 pub(crate) struct FailedSearches {
     known: FxHashMap<Like, Known>,
-    /// The World's nodes as they were.
+    /// The Cluster's nodes as they were.
     nodes: u64,
     now: Time,
     turn: u64,

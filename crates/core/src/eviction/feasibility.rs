@@ -12,7 +12,7 @@ use super::steps::Steps;
 use crate::session::Session;
 use phalanx_cluster::diagnosis::{NoEviction, Then};
 use phalanx_cluster::id::{ClassId, Id, NodeId, TaskId, TermId};
-use phalanx_cluster::{Node, World};
+use phalanx_cluster::{Cluster, Node};
 use sum::Sum;
 
 /// Tasks of one class.
@@ -55,21 +55,21 @@ struct Wants {
 }
 
 impl Wants {
-    fn of(world: &World, preemptor: &Preemptor) -> Self {
+    fn of(cluster: &Cluster, preemptor: &Preemptor) -> Self {
         let mut classes: Vec<(ClassId, u64, u64)> = Vec::new();
         for task in &preemptor.tasks {
-            let id = world.tasks[*task].class;
+            let id = cluster.tasks[*task].class;
             match classes.iter_mut().find(|(known, ..)| *known == id) {
                 Some((.., tasks)) => *tasks += 1,
-                None => classes.push((id, world.classes[id].serial.0, 1)),
+                None => classes.push((id, cluster.classes[id].serial.0, 1)),
             }
         }
         classes.sort_unstable();
-        let non_preempting = preemptor.non_preempting.iter().map(|task| world.tasks[*task].class);
+        let non_preempting = preemptor.non_preempting.iter().map(|task| cluster.tasks[*task].class);
         let all: Vec<ClassId> = classes.iter().map(|(id, ..)| *id).chain(non_preempting).collect();
         let gathers = |(id, ..): &(ClassId, u64, u64)| {
             let others = all.iter().copied().filter(|other| other != id);
-            Some((*id, sum::gathering(world, &world.classes[*id], others)?))
+            Some((*id, sum::gathering(cluster, &cluster.classes[*id], others)?))
         };
         Self { gathering: classes.iter().filter_map(gathers).collect(), classes, wanted: preemptor.wanted }
     }
@@ -101,8 +101,8 @@ impl FeasibilityBounds {
         steps: &mut Steps,
         ask: impl FnOnce(&mut Session<'_>, &mut FeasibilityBound, &mut Steps) -> Result<R, NoEviction>,
     ) -> Result<R, NoEviction> {
-        let wants = Wants::of(session.world, preemptor);
-        let mut today = match self.take(session.world, &wants, steps)? {
+        let wants = Wants::of(session.cluster, preemptor);
+        let mut today = match self.take(session.cluster, &wants, steps)? {
             Some(kept) => {
                 debug_assert!(
                     kept.is_anew(session, preemptor, &wants),
@@ -112,41 +112,41 @@ impl FeasibilityBounds {
             }
             None => today(session, preemptor, &wants, steps)?,
         };
-        let cursor = session.world.touched_end();
+        let cursor = session.cluster.touched_end();
         let answer = ask(session, &mut today, steps);
-        self.keep(session.world, Kept { wants, today, cursor });
+        self.keep(session.cluster, Kept { wants, today, cursor });
         answer
     }
 
     /// Rooms with nobody evicted, as the last search for an preemptor left them.
-    pub(super) fn known(&self, world: &World, preemptor: &Preemptor) -> Option<&FeasibilityBound> {
-        let wants = Wants::of(world, preemptor);
+    pub(super) fn known(&self, cluster: &Cluster, preemptor: &Preemptor) -> Option<&FeasibilityBound> {
+        let wants = Wants::of(cluster, preemptor);
         self.kept.iter().rev().find(|kept| kept.wants == wants).map(|kept| &kept.today)
     }
 
     fn take(
         &mut self,
-        world: &World,
+        cluster: &Cluster,
         wants: &Wants,
         steps: &mut Steps,
     ) -> Result<Option<FeasibilityBound>, NoEviction> {
-        let stamp = (world.nodes_stamp(), world.nodes.bound(), world.dims.len());
+        let stamp = (cluster.nodes_stamp(), cluster.nodes.bound(), cluster.dims.len());
         if std::mem::replace(&mut self.stamp, stamp) != stamp {
             self.kept.clear();
         }
         let Some(at) = self.kept.iter().position(|kept| kept.wants == *wants) else { return Ok(None) };
         let Kept { mut today, cursor, .. } = self.kept.remove(at);
-        let touched = world.touched_since(cursor).filter(|touched| touched.len() <= world.nodes.len());
+        let touched = cluster.touched_since(cursor).filter(|touched| touched.len() <= cluster.nodes.len());
         let Some(touched) = touched else { return Ok(None) };
         steps.scan(touched.len())?;
         for node in touched {
-            today.set(*node, world.nodes.get(*node).map(Node::future_idle).unwrap_or_default());
+            today.set(*node, cluster.nodes.get(*node).map(Node::future_idle).unwrap_or_default());
         }
         Ok(Some(today))
     }
 
-    fn keep(&mut self, world: &World, kept: Kept) {
-        let most = (KEPT / world.nodes.bound().max(1)).clamp(1, MOST);
+    fn keep(&mut self, cluster: &Cluster, kept: Kept) {
+        let most = (KEPT / cluster.nodes.bound().max(1)).clamp(1, MOST);
         if self.kept.len() >= most {
             self.kept.remove(0);
         }
@@ -160,9 +160,9 @@ fn today(
     wants: &Wants,
     steps: &mut Steps,
 ) -> Result<FeasibilityBound, NoEviction> {
-    steps.scan(2 * session.world.nodes.len())?;
+    steps.scan(2 * session.cluster.nodes.len())?;
     let empty = FeasibilityBound::new(session, preemptor, wants);
-    if empty.may_do() { Ok(empty.today(session.world)) } else { Err(NoEviction::TooLarge) }
+    if empty.may_do() { Ok(empty.today(session.cluster)) } else { Err(NoEviction::TooLarge) }
 }
 
 /// Rooms as they would be.
@@ -183,19 +183,19 @@ impl FeasibilityBound {
             Need::new(session, (*class, *tasks), gathering.map(|(_, term)| *term))
         };
         let needs = wants.classes.iter().map(&mut need).collect();
-        let totals = totals(session.world, preemptor);
+        let totals = totals(session.cluster, preemptor);
         let feasibility = Self { needs, totals, wanted: preemptor.wanted as u64, rooms: Vec::new() };
-        feasibility.with_rooms(rooms(session.world, |node| node.allocatable.clone()))
+        feasibility.with_rooms(rooms(session.cluster, |node| node.allocatable.clone()))
     }
 
     /// With nobody evicted.
-    fn today(self, world: &World) -> Self {
-        self.with_rooms(rooms(world, Node::future_idle))
+    fn today(self, cluster: &Cluster) -> Self {
+        self.with_rooms(rooms(cluster, Node::future_idle))
     }
 
     /// Whether it is what one made anew would be.
     fn is_anew(&self, session: &mut Session<'_>, preemptor: &Preemptor, wants: &Wants) -> bool {
-        let anew = Self::new(session, preemptor, wants).today(session.world);
+        let anew = Self::new(session, preemptor, wants).today(session.cluster);
         *self == anew
     }
 
@@ -318,19 +318,20 @@ impl FeasibilityBound {
     }
 }
 
-fn rooms(world: &World, room: impl Fn(&Node) -> Amounts) -> Vec<Amounts> {
-    let of = |at| world.nodes.get(NodeId::from_index(at)).map(&room).unwrap_or_default();
-    (0..world.nodes.bound()).map(of).collect()
+fn rooms(cluster: &Cluster, room: impl Fn(&Node) -> Amounts) -> Vec<Amounts> {
+    let of = |at| cluster.nodes.get(NodeId::from_index(at)).map(&room).unwrap_or_default();
+    (0..cluster.nodes.bound()).map(of).collect()
 }
 
 impl Need {
     fn new(session: &mut Session<'_>, (class, tasks): (ClassId, u64), gathering: Option<TermId>) -> Self {
-        let Session { world, tiers, placement, .. } = session;
-        let admits = placement.admits(world, tiers, class);
-        let admitted = (0..world.nodes.bound()).map(|at| admits(NodeId::from_index(at))).collect();
-        let request: Vec<_> = world.classes[class].request.iter().filter(|(_, amount)| *amount > 0).collect();
-        let sum = Sum::new(world, &world.classes[class], gathering);
-        Self { class, request, tasks, fits: vec![0; world.nodes.bound()], sum, admitted }
+        let Session { cluster, tiers, placement, .. } = session;
+        let admits = placement.admits(cluster, tiers, class);
+        let admitted = (0..cluster.nodes.bound()).map(|at| admits(NodeId::from_index(at))).collect();
+        let request: Vec<_> =
+            cluster.classes[class].request.iter().filter(|(_, amount)| *amount > 0).collect();
+        let sum = Sum::new(cluster, &cluster.classes[class], gathering);
+        Self { class, request, tasks, fits: vec![0; cluster.nodes.bound()], sum, admitted }
     }
 
     fn admits(&self, node: usize) -> bool {
@@ -346,11 +347,11 @@ impl Need {
 }
 
 /// Per resource, the least that as many tasks as it takes can ask for.
-fn totals(world: &World, preemptor: &Preemptor) -> Vec<Total> {
+fn totals(cluster: &Cluster, preemptor: &Preemptor) -> Vec<Total> {
     let mut dims: Vec<DimId> = Vec::new();
     for task in &preemptor.tasks {
         dims.extend(
-            world
+            cluster
                 .request_of(*task)
                 .iter()
                 .map(|(dim, _)| dim)
@@ -360,7 +361,7 @@ fn totals(world: &World, preemptor: &Preemptor) -> Vec<Total> {
     }
     let least = |dim: &DimId| {
         let mut asked: Vec<i64> =
-            preemptor.tasks.iter().map(|task: &TaskId| world.request_of(*task).get(*dim)).collect();
+            preemptor.tasks.iter().map(|task: &TaskId| cluster.request_of(*task).get(*dim)).collect();
         asked.sort_unstable();
         let wanted = asked.iter().take(preemptor.wanted).map(|amount| i128::from(*amount)).sum();
         Total { dim: *dim, wanted, room: 0 }

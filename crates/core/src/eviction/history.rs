@@ -18,7 +18,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use crate::session::Session;
 use phalanx_cluster::event::{Key, Time};
 use phalanx_cluster::id::{JobId, QueueId};
-use phalanx_cluster::{JobKind, World};
+use phalanx_cluster::{Cluster, JobKind};
 
 /// Cycles in which one took from another, until that one may take nothing back.
 const OFTEN: u32 = 3;
@@ -34,11 +34,11 @@ pub(super) enum JobIdentity {
 }
 
 impl JobIdentity {
-    pub(super) fn of(world: &World, id: JobId) -> Self {
-        let job = &world.jobs[id];
+    pub(super) fn of(cluster: &Cluster, id: JobId) -> Self {
+        let job = &cluster.jobs[id];
         match (job.kind, job.tasks.first()) {
             (JobKind::Solo, Some(task)) => {
-                Self::Solos(job.queue, job.priority, world.request_of(*task).clone())
+                Self::Solos(job.queue, job.priority, cluster.request_of(*task).clone())
             }
             _ => Self::Group(job.key.clone()),
         }
@@ -76,8 +76,8 @@ impl ProtectedJobs {
         self.parties.is_empty()
     }
 
-    pub(super) fn has(&self, world: &World, job: JobId) -> bool {
-        !self.is_empty() && self.parties.contains(&JobIdentity::of(world, job))
+    pub(super) fn has(&self, cluster: &Cluster, job: JobId) -> bool {
+        !self.is_empty() && self.parties.contains(&JobIdentity::of(cluster, job))
     }
 }
 
@@ -143,7 +143,7 @@ impl EvictionHistory {
 
 /// A job has room that another held, or that was kept for it, in this cycle.
 pub(crate) fn record_eviction(session: &mut Session<'_>, preemptor: JobId, victim: JobId) {
-    let [preemptor, victim] = [preemptor, victim].map(|job| JobIdentity::of(session.world, job));
+    let [preemptor, victim] = [preemptor, victim].map(|job| JobIdentity::of(session.cluster, job));
     session.past.history.note(preemptor, victim, session.now);
 }
 

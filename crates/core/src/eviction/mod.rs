@@ -111,7 +111,7 @@ pub(crate) fn run(session: &mut Session<'_>, mode: EvictionMode) {
         return;
     }
     let mut planner = Planner::new(session, mode);
-    let passed_over = |job: &JobId| session.world.jobs[*job].passed_over;
+    let passed_over = |job: &JobId| session.cluster.jobs[*job].passed_over;
     let (first, rest): (Vec<JobId>, Vec<JobId>) = starving.into_iter().partition(passed_over);
     // What is left in it has room without anybody's going, and is for allocate to place.
     let mut statement = session.statement();
@@ -130,8 +130,8 @@ fn starving(session: &mut Session<'_>) -> Vec<JobId> {
 }
 
 fn starves(session: &Session<'_>, job: JobId) -> bool {
-    let it = &session.world.jobs[job];
-    let gathers = gather::is_gathering(session.world, job);
+    let it = &session.cluster.jobs[job];
+    let gathers = gather::is_gathering(session.cluster, job);
     (gathers || it.counts.of(Status::Pending) > 0)
         && it.phase != Phase::Pending
         && (gathers || session.job_starving(job))
@@ -193,14 +193,14 @@ impl Planner {
             }
             let Some(job) = line.pop(session, queue) else { continue };
             let (whole, spent) = (self.steps.are_whole(), self.steps.are_spent());
-            let pending = |session: &Session<'_>| session.world.jobs[job].counts.of(Status::Pending);
+            let pending = |session: &Session<'_>| session.cluster.jobs[job].counts.of(Status::Pending);
             let before = pending(session);
             let served = if spent { Err(self.no_turn()) } else { self.serve_outranking(session, job) };
             if pending(session) < before {
                 join_next(session, &mut line, job);
             }
             // One that came late may need all there is.
-            session.world.jobs[job].passed_over = spent || (!whole && self.steps.are_spent());
+            session.cluster.jobs[job].passed_over = spent || (!whole && self.steps.are_spent());
             session.cut_short |= !whole && self.steps.are_spent() || self.steps.ended_by_time();
             if let Err(refusal) = served {
                 session.refuse(job, refusal);
@@ -216,10 +216,10 @@ impl Planner {
     /// before one that runs.
     fn serve_outranking(&mut self, session: &mut Session<'_>, job: JobId) -> Result<(), Refusal> {
         let lesser = yielding::lesser(session, job);
-        if lesser.is_empty() && !gather::is_gathering(session.world, job) {
+        if lesser.is_empty() && !gather::is_gathering(session.cluster, job) {
             return self.serve(session, job);
         }
-        let lacks = |session: &Session<'_>| session.world.jobs[job].counts.of(Status::Pending);
+        let lacks = |session: &Session<'_>| session.cluster.jobs[job].counts.of(Status::Pending);
         let mut statement = session.statement();
         gather::pause(&mut statement, job);
         let before = lacks(statement.session());
@@ -236,7 +236,7 @@ impl Planner {
 
     /// Evicts for a job: for its gang as a whole, or for each further task.
     fn serve(&mut self, session: &mut Session<'_>, job: JobId) -> Result<(), Refusal> {
-        let pending = |task: &TaskId| session.world.tasks[*task].status == Status::Pending;
+        let pending = |task: &TaskId| session.cluster.tasks[*task].status == Status::Pending;
         let mut tasks = Work::of_requests(session, job).into_tasks();
         if tasks.is_empty() {
             tasks = Work::of_best_effort(session, job).into_tasks();
@@ -255,7 +255,7 @@ impl Planner {
             if !session.job_starving(job) {
                 break;
             }
-            let it = &session.world.tasks[*task];
+            let it = &session.cluster.tasks[*task];
             let like = (it.class, it.priority);
             if it.never_preempts || failed.contains_key(&like) {
                 continue;
@@ -275,7 +275,7 @@ impl Planner {
         tasks
             .iter()
             .find_map(|task| {
-                let it = &session.world.tasks[*task];
+                let it = &session.cluster.tasks[*task];
                 failed.remove(&(it.class, it.priority))
             })
             .map_or(Ok(()), Err)
@@ -292,7 +292,7 @@ impl Planner {
         if preemptor.tasks.is_empty() {
             return Err(refusal(NoEviction::Never));
         }
-        let queue = session.world.jobs[preemptor.job].queue;
+        let queue = session.cluster.jobs[preemptor.job].queue;
         let entitled = preemptor.each_as_last(session, |session, task| match mode.kind() {
             EvictionKind::Reclaim => session.preemptive(queue, task),
             EvictionKind::Preempt => preemptor.within_quota_before(session, task),
@@ -311,7 +311,7 @@ impl Planner {
     ) -> Result<(), Refusal> {
         let refusal = |why| Refusal::Eviction { action: mode.action(), why };
         self.may_ask(session, preemptor, mode)?;
-        let protected = session.past.history.protected(&JobIdentity::of(session.world, preemptor.job));
+        let protected = session.past.history.protected(&JobIdentity::of(session.cluster, preemptor.job));
         if let Some(until) = protected.until {
             session.backlog.retry_at(preemptor.job, until);
         }
@@ -333,7 +333,7 @@ impl Planner {
                 self.nobody.clear();
                 session.past.failed_searches.evicted(&like);
                 session.backlog.refusals.clear(preemptor.job);
-                let reserved = session.world.jobs[preemptor.job].counts.of(Status::Pipelined);
+                let reserved = session.cluster.jobs[preemptor.job].counts.of(Status::Pipelined);
                 if reserved > 0 {
                     session.refuse(preemptor.job, Refusal::Reserved(reserved));
                 }
@@ -382,7 +382,7 @@ impl Planner {
         let known = session.past.failed_searches.told(like);
         let told = || {
             let gone = plan::together(session, preemptor, mode, &self.potential_victims);
-            let short = protection::short(session.world, preemptor, &gone, &self.bounds);
+            let short = protection::short(session.cluster, preemptor, &gone, &self.bounds);
             Arc::new(Protected { short, ..protection::of(session, preemptor, mode, &gone) })
         };
         match why {
@@ -405,10 +405,10 @@ fn not_entitled(session: &Session<'_>, preemptor: &Preemptor, mode: EvictionMode
 }
 
 fn like(session: &Session<'_>, preemptor: &Preemptor, mode: EvictionMode, protected: &ProtectedJobs) -> Like {
-    let world = &*session.world;
-    let job = &world.jobs[preemptor.job];
+    let cluster = &*session.cluster;
+    let job = &cluster.jobs[preemptor.job];
     let of = |task: &TaskId| {
-        let task = &world.tasks[*task];
+        let task = &cluster.tasks[*task];
         (task.class, task.priority, task.never_preempts)
     };
     Like {

@@ -3,7 +3,7 @@ use crate::decision::Cause;
 use crate::session::Session;
 use phalanx_cluster::diagnosis::Whose;
 use phalanx_cluster::id::{JobId, QueueId, TaskId};
-use phalanx_cluster::{Status, World};
+use phalanx_cluster::{Cluster, Status};
 use phalanx_framework::conf::Flag;
 use phalanx_framework::plugin::{EvictionKind, Plugin};
 
@@ -73,14 +73,14 @@ impl EvictionMode {
     pub(super) fn ask(
         self,
         plugin: &dyn Plugin,
-        world: &World,
+        cluster: &Cluster,
         by: TaskId,
         of: &[TaskId],
     ) -> Option<Vec<TaskId>> {
         match (self.of_gangs(), self.kind()) {
-            (true, kind) => plugin.unified_evictable(world, kind, by, of),
-            (false, EvictionKind::Preempt) => plugin.preemptable(world, by, of),
-            (false, EvictionKind::Reclaim) => plugin.reclaimable(world, by, of),
+            (true, kind) => plugin.unified_evictable(cluster, kind, by, of),
+            (false, EvictionKind::Preempt) => plugin.preemptable(cluster, by, of),
+            (false, EvictionKind::Reclaim) => plugin.reclaimable(cluster, by, of),
         }
     }
 
@@ -90,10 +90,10 @@ impl EvictionMode {
     }
 
     /// Whether a queue may have to give for one.
-    pub(super) fn takes_from(self, world: &World, by: QueueId, from: QueueId) -> bool {
+    pub(super) fn takes_from(self, cluster: &Cluster, by: QueueId, from: QueueId) -> bool {
         match self.kind() {
             EvictionKind::Preempt => by == from,
-            EvictionKind::Reclaim => by != from && world.keeps_its_pods(from, by).is_none(),
+            EvictionKind::Reclaim => by != from && cluster.keeps_its_pods(from, by).is_none(),
         }
     }
 
@@ -113,13 +113,13 @@ impl EvictionMode {
 
     /// For whom and why, as it is told.
     pub(super) fn cause(self, session: &Session<'_>, job: JobId) -> Cause {
-        let world = &*session.world;
-        let job = &world.jobs[job];
+        let cluster = &*session.cluster;
+        let job = &cluster.jobs[job];
         let verb = match self.kind() {
             EvictionKind::Preempt => "preempted",
             EvictionKind::Reclaim => "reclaimed",
         };
-        let queue = &world.queues[job.queue].name;
+        let queue = &cluster.queues[job.queue].name;
         let reason = format!("{verb} by {} (priority {}) in queue {queue}", job.key, job.priority);
         Cause { action: self.action(), by: Some(job.key.clone()), reason: reason.into() }
     }

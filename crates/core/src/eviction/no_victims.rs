@@ -23,13 +23,13 @@ pub(super) struct Asker {
 impl Asker {
     /// Whom an preemptor stands for; `None` where it depends on more.
     pub(super) fn of(session: &Session<'_>, preemptor: &Preemptor, mode: EvictionMode) -> Option<Self> {
-        let world = &*session.world;
-        let (job, last) = (&world.jobs[preemptor.job], &world.tasks[preemptor.last()]);
+        let cluster = &*session.cluster;
+        let (job, last) = (&cluster.jobs[preemptor.job], &cluster.tasks[preemptor.last()]);
         if mode == EvictionMode::WithinJob || job.has_places() || asks_others(session) {
             return None;
         }
         let minds = |plugin: &dyn Plugin| {
-            plugin.depends_on_request() && mode.ask(plugin, world, preemptor.last(), &[]).is_some()
+            plugin.depends_on_request() && mode.ask(plugin, cluster, preemptor.last(), &[]).is_some()
         };
         let minded = match mode.flag() {
             Some(flag) => session.tiers.with(flag).any(minds),
@@ -41,7 +41,7 @@ impl Asker {
             priority: job.priority,
             preemptable: job.preemptable,
             single: preemptor.single,
-            last: (last.priority, world.classes[last.class].best_effort),
+            last: (last.priority, cluster.classes[last.class].best_effort),
         })
     }
 }

@@ -23,7 +23,7 @@ use crate::decision::Cause;
 use crate::session::Session;
 use phalanx_cluster::diagnosis::{NoEviction, Untried};
 use phalanx_cluster::id::{ClassId, JobId, NodeId, TaskId, TermId};
-use phalanx_cluster::{Budgets, World};
+use phalanx_cluster::{Budgets, Cluster};
 use phalanx_framework::plugin::{EvictionKind, Plugin};
 use surplus::Pass;
 
@@ -52,7 +52,7 @@ fn evict_in(
     if all.is_empty() && !today.may_do() {
         return Err(NoEviction::NoVictims(Arc::default()));
     }
-    let empty = today.without(all.iter().map(|(task, node)| (*node, session.world.request_of(*task))));
+    let empty = today.without(all.iter().map(|(task, node)| (*node, session.cluster.request_of(*task))));
     if !empty.may_do() {
         return Err(NoEviction::NotEnough(Arc::default()));
     }
@@ -64,7 +64,8 @@ fn evict_in(
         steps.scan(4 * all.len())?;
         let count = all.len();
         let goes = each_alone(session, preemptor, mode, potential_victims, all);
-        let emptier = today.without(goes.iter().map(|(task, node)| (*node, session.world.request_of(*task))));
+        let emptier =
+            today.without(goes.iter().map(|(task, node)| (*node, session.cluster.request_of(*task))));
         if !emptier.may_do() {
             return Err(if goes.is_empty() {
                 NoEviction::NoVictims(Arc::default())
@@ -82,8 +83,8 @@ fn evict_in(
     let is_offered = |victim: &&Victim| {
         alone.as_ref().is_none_or(|alone| alone.contains(&victim.task))
             && is_offered(session, preemptor, mode, victim)
-            && (may_break || dry_run::can_spare(session.world, victim.job, &[**victim]))
-            && !protected.has(session.world, victim.job)
+            && (may_break || dry_run::can_spare(session.cluster, victim.job, &[**victim]))
+            && !protected.has(session.cluster, victim.job)
     };
     let offered: Vec<Victim> = order.iter().filter(is_offered).copied().collect();
     let why = Arc::new(mode.cause(session, preemptor.job));
@@ -101,7 +102,8 @@ fn anybody(
 ) -> bool {
     let all: Vec<TaskId> = all.iter().map(|(task, _)| *task).collect();
     preemptor.as_if_whole(session, |session| {
-        let ask = |plugin: &dyn Plugin, of: &[TaskId]| mode.ask(plugin, session.world, preemptor.last(), of);
+        let ask =
+            |plugin: &dyn Plugin, of: &[TaskId]| mode.ask(plugin, session.cluster, preemptor.last(), of);
         session.tiers.any_victims(mode.flag(), &all, ask)
     })
 }
@@ -121,7 +123,8 @@ fn each_alone(
     all: Vec<(TaskId, NodeId)>,
 ) -> Vec<(TaskId, NodeId)> {
     preemptor.as_if_whole(session, |session| {
-        let ask = |plugin: &dyn Plugin, of: &[TaskId]| mode.ask(plugin, session.world, preemptor.last(), of);
+        let ask =
+            |plugin: &dyn Plugin, of: &[TaskId]| mode.ask(plugin, session.cluster, preemptor.last(), of);
         let goes = |task: TaskId| session.tiers.any_victims(mode.flag(), &[task], ask);
         all.into_iter().filter(|(task, _)| potential_victims.may_go(session, *task) && goes(*task)).collect()
     })
@@ -142,14 +145,15 @@ pub(super) fn together(
     let mut ids: Vec<TaskId> =
         all.iter().map(|(task, _)| *task).filter(|task| potential_victims.may_go(session, *task)).collect();
     if !mode.may_break(session) {
-        ids = phalanx_plugins::within_surplus(session.world, &ids);
+        ids = phalanx_plugins::within_surplus(session.cluster, &ids);
     }
     let picked = preemptor.as_if_whole(session, |session| {
-        let ask = |plugin: &dyn Plugin, of: &[TaskId]| mode.ask(plugin, session.world, preemptor.last(), of);
+        let ask =
+            |plugin: &dyn Plugin, of: &[TaskId]| mode.ask(plugin, session.cluster, preemptor.last(), of);
         session.tiers.intersect(mode.flag(), None, &ids, ask)
     });
     let picked = picked.map(|picked| picked.victims).unwrap_or_default();
-    let mut budgets = Budgets::new(session.world);
+    let mut budgets = Budgets::new(session.cluster);
     let picked: FxHashSet<TaskId> = picked.into_iter().filter(|task| budgets.take(*task)).collect();
     all.into_iter().filter(|(task, _)| picked.contains(task)).collect()
 }
@@ -162,28 +166,30 @@ pub(super) fn keeps_reservation(session: &Session<'_>, preemptor: JobId, job: Jo
 
 /// Whether a victim is still one, and one for this preemptor.
 fn is_offered(session: &Session<'_>, preemptor: &Preemptor, mode: EvictionMode, victim: &Victim) -> bool {
-    let world = &*session.world;
+    let cluster = &*session.cluster;
     // What asks for nothing may not push out what asks for something.
-    let idle = |task: TaskId| world.class_of(task).best_effort;
+    let idle = |task: TaskId| cluster.class_of(task).best_effort;
     // Nor what is less important what is more, whatever plugins say: allocate would serve that first again.
     let lesser = match mode {
-        EvictionMode::WithinJob => world.tasks[victim.task].priority < world.tasks[preemptor.last()].priority,
+        EvictionMode::WithinJob => {
+            cluster.tasks[victim.task].priority < cluster.tasks[preemptor.last()].priority
+        }
         EvictionMode::Preempt | EvictionMode::GangPreempt => {
-            world.jobs[victim.job].priority <= world.jobs[preemptor.job].priority
+            cluster.jobs[victim.job].priority <= cluster.jobs[preemptor.job].priority
         }
         // Where no plugin says what queues may keep, the order of queues does, which does not turn round: what a gang can do
         // without goes for any that starts, and a gang that grows breaks none.
         EvictionMode::Reclaim | EvictionMode::GangReclaim => {
-            let queues = [preemptor.job, victim.job].map(|job| world.jobs[job].queue);
+            let queues = [preemptor.job, victim.job].map(|job| cluster.jobs[job].queue);
             let (spare, behind) =
                 (victim.loss == Loss::Surplus, session.queue_order(queues[0], queues[1]).is_lt());
             session.tiers.guard_queues() || if preemptor.single { spare && behind } else { spare || behind }
         }
     };
-    world.tasks[victim.task].status == victim.status
+    cluster.tasks[victim.task].status == victim.status
         && mode.takes_from_job(preemptor.job, victim.job)
         && !keeps_reservation(session, preemptor.job, victim.job)
-        && (idle(victim.task) || !preemptor.is_idle(world))
+        && (idle(victim.task) || !preemptor.is_idle(cluster))
         && lesser
 }
 
@@ -196,8 +202,8 @@ fn outranked(
     offered: &[Victim],
     (tier, mut picked): (usize, Vec<TaskId>),
 ) -> (usize, Vec<TaskId>) {
-    let world = &*session.world;
-    let priority = |job: JobId| world.jobs[job].priority;
+    let cluster = &*session.cluster;
+    let priority = |job: JobId| cluster.jobs[job].priority;
     let is_equal = |victim: &&Victim| {
         let spare = victim.loss == Loss::Surplus && !preemptor.single;
         priority(victim.job) == priority(preemptor.job) && !spare
@@ -208,7 +214,7 @@ fn outranked(
     let Some(plugins) = session.tiers.ranking(mode.flag(), tier) else { return (tier, picked) };
     let equal: FxHashSet<TaskId> = offered.iter().filter(is_equal).map(|victim| victim.task).collect();
     let asked: Vec<TaskId> = picked.iter().copied().filter(|task| equal.contains(task)).collect();
-    let behind = |plugin: &dyn Plugin| mode.ask(plugin, world, preemptor.last(), &asked);
+    let behind = |plugin: &dyn Plugin| mode.ask(plugin, cluster, preemptor.last(), &asked);
     let behind: FxHashSet<TaskId> = plugins.into_iter().filter_map(behind).flatten().collect();
     picked.retain(|task| !equal.contains(task) || behind.contains(task));
     (tier, picked)
@@ -269,8 +275,8 @@ impl Search<'_, '_> {
             return Ok(());
         }
         let limited = self.units(&all).iter().map(Unit::len).sum::<usize>() < offered.len();
-        let world = &*self.session.world;
-        let seeks = self.preemptor.seeks(world);
+        let cluster = &*self.session.cluster;
+        let seeks = self.preemptor.seeks(cluster);
         let some_only = limited
             && (self.per_node(&useful, tier)?
                 || self.per_domain(&useful, tier)?
@@ -296,7 +302,7 @@ impl Search<'_, '_> {
 
     /// Those that PodDisruptionBudgets let go at all.
     fn within_budgets(&self) -> Vec<Victim> {
-        let budgets = Budgets::new(self.session.world);
+        let budgets = Budgets::new(self.session.cluster);
         self.offered.iter().filter(|victim| budgets.may(victim.task)).copied().collect()
     }
 
@@ -317,11 +323,11 @@ impl Search<'_, '_> {
         let (preemptor, mode) = (self.preemptor, self.mode);
         let mut ids: Vec<TaskId> = offered.iter().map(|victim| victim.task).collect();
         if self.pass.takes_spare_only() {
-            ids = phalanx_plugins::within_surplus(self.session.world, &ids);
+            ids = phalanx_plugins::within_surplus(self.session.cluster, &ids);
         }
         let (tier, picked) = preemptor.as_if_whole(self.session, |session| {
             let ask =
-                |plugin: &dyn Plugin, of: &[TaskId]| mode.ask(plugin, session.world, preemptor.last(), of);
+                |plugin: &dyn Plugin, of: &[TaskId]| mode.ask(plugin, session.cluster, preemptor.last(), of);
             let picked = session.tiers.intersect(mode.flag(), tier, &ids, ask)?;
             Some(outranked(session, preemptor, mode, offered, (picked.tier, picked.victims)))
         })?;
@@ -329,7 +335,7 @@ impl Search<'_, '_> {
             return None;
         }
         let picked: FxHashSet<TaskId> = picked.into_iter().collect();
-        let mut budgets = Budgets::new(self.session.world);
+        let mut budgets = Budgets::new(self.session.cluster);
         let goes = |victim: &&Victim| picked.contains(&victim.task) && budgets.take(victim.task);
         Some((tier, offered.iter().filter(goes).copied().collect()))
     }
@@ -356,7 +362,7 @@ impl Search<'_, '_> {
     fn dry_run(&mut self, units: &[Unit]) -> Result<bool, NoEviction> {
         let Some(least) = self.least(units) else { return Ok(false) };
         let Self { session, preemptor, mode, steps, why, pass, .. } = self;
-        let accepts = |world: &World| pass.accepts(world, *mode, units);
+        let accepts = |cluster: &Cluster| pass.accepts(cluster, *mode, units);
         let proven = dry_run(session, preemptor, *mode, (units, least), accepts, why, steps)?;
         if proven {
             self.let_go(units);
@@ -366,8 +372,8 @@ impl Search<'_, '_> {
 
     /// How many of the units, the first ones first, have to go at the least; `None` where all of them are not enough.
     fn least(&mut self, units: &[Unit]) -> Option<usize> {
-        let world = &*self.session.world;
-        let freed = |victim: &Victim| (victim.node, world.request_of(victim.task));
+        let cluster = &*self.session.cluster;
+        let freed = |victim: &Victim| (victim.node, cluster.request_of(victim.task));
         self.today.least(units.iter().map(|unit| unit.iter().map(freed)))
     }
 

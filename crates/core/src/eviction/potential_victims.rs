@@ -88,7 +88,7 @@ impl PotentialVictims {
         preemptor: &Preemptor,
         mode: EvictionMode,
     ) -> Rc<[Victim]> {
-        let job = &session.world.jobs[preemptor.job];
+        let job = &session.cluster.jobs[preemptor.job];
         let asker = match mode {
             EvictionMode::WithinJob => Asker::Job(preemptor.job),
             EvictionMode::Preempt | EvictionMode::GangPreempt => Asker::Rank(job.queue, job.priority),
@@ -109,19 +109,19 @@ impl PotentialVictims {
         preemptor: &Preemptor,
         mode: EvictionMode,
     ) -> Vec<(TaskId, NodeId)> {
-        let world = &*session.world;
+        let cluster = &*session.cluster;
         let tasks = givers(session, preemptor, mode, !preemptor.single)
             .into_iter()
-            .flat_map(|job| &world.jobs[job].tasks);
+            .flat_map(|job| &cluster.jobs[job].tasks);
         let place = |task: &TaskId| {
-            let it = &world.tasks[*task];
+            let it = &cluster.tasks[*task];
             it.node.filter(|_| self.mode.takes(it.status)).map(|node| (*task, node))
         };
         tasks.filter_map(place).collect()
     }
 
     fn sorted(&self, session: &Session<'_>, preemptor: &Preemptor, mode: EvictionMode) -> Vec<Victim> {
-        let by = session.world.jobs[preemptor.job].queue;
+        let by = session.cluster.jobs[preemptor.job].queue;
         let jobs = givers(session, preemptor, mode, true);
         let mut parts: Vec<Part> = jobs.into_iter().flat_map(|job| self.parts(session, job)).collect();
         parts.sort_by(|a, b| compare(session, self.mode, by, a, b));
@@ -129,8 +129,8 @@ impl PotentialVictims {
     }
 
     fn parts(&self, session: &Session<'_>, id: JobId) -> Vec<Part> {
-        let world = &*session.world;
-        let job = &world.jobs[id];
+        let cluster = &*session.cluster;
+        let job = &cluster.jobs[id];
         let mut members: Vec<TaskId> =
             job.tasks.iter().copied().filter(|task| self.may_go(session, *task)).collect();
         members.sort_by(|a, b| session.task_order(*b, *a));
@@ -138,7 +138,7 @@ impl PotentialVictims {
         let broken = job.is_broken();
         let mut parts: Vec<Part> = Vec::new();
         for task in members {
-            let it = &world.tasks[task];
+            let it = &cluster.tasks[task];
             let Some(node) = it.node else { continue };
             let loss = match (broken, spare.take(it.role)) {
                 (true, _) => Loss::Broken,
@@ -159,8 +159,8 @@ impl PotentialVictims {
 
     /// Whether a task may be evicted, as far as that does not depend on for whom.
     pub(super) fn may_go(&self, session: &Session<'_>, id: TaskId) -> bool {
-        let world = &*session.world;
-        let task = &world.tasks[id];
+        let cluster = &*session.cluster;
+        let task = &cluster.tasks[id];
         let flag = match self.mode.kind() {
             EvictionKind::Preempt => Flag::Preemptable,
             EvictionKind::Reclaim => Flag::Reclaimable,
@@ -172,8 +172,8 @@ impl PotentialVictims {
 /// Jobs that may have anybody to give for an preemptor, whatever plugins say but where they rank jobs of equal priority. Nobody looks
 /// at their pods for that. Of those that no plugin ranks, the ones with pods to spare may give to gangs only.
 fn givers(session: &Session<'_>, preemptor: &Preemptor, mode: EvictionMode, gangs: bool) -> Vec<JobId> {
-    let world = &*session.world;
-    let Job { queue: by, priority, .. } = world.jobs[preemptor.job];
+    let cluster = &*session.cluster;
+    let Job { queue: by, priority, .. } = cluster.jobs[preemptor.job];
     if mode == EvictionMode::WithinJob {
         return vec![preemptor.job];
     }
@@ -183,10 +183,10 @@ fn givers(session: &Session<'_>, preemptor: &Preemptor, mode: EvictionMode, gang
             (false, true) => Equals::Spare,
             (false, false) => Equals::None,
         };
-        return world.givers_below(by, priority, equals).filter(|job| *job != preemptor.job).collect();
+        return cluster.givers_below(by, priority, equals).filter(|job| *job != preemptor.job).collect();
     }
-    let queues = world.giving_queues().filter(|from| mode.takes_from(world, by, *from));
-    queues.flat_map(|queue| world.givers(queue)).collect()
+    let queues = cluster.giving_queues().filter(|from| mode.takes_from(cluster, by, *from));
+    queues.flat_map(|queue| cluster.givers(queue)).collect()
 }
 
 /// Whether a task may be evicted as far as it says itself, and these plugins do not protect it.
@@ -195,23 +195,23 @@ pub(crate) fn lets_go<'a>(
     mut plugins: impl Iterator<Item = &'a dyn Plugin>,
     id: TaskId,
 ) -> bool {
-    let world = &*session.world;
-    world.lets_itself_go(id, session.now)
-        && !plugins.any(|plugin| plugin.protection().is_some_and(|part| part.protects(world, id)))
+    let cluster = &*session.cluster;
+    cluster.lets_itself_go(id, session.now)
+        && !plugins.any(|plugin| plugin.protection().is_some_and(|part| part.protects(cluster, id)))
 }
 
 /// Dates the refusals that came since the last cycle.
 pub(crate) fn note_refusals(session: &mut Session<'_>) {
     let now = session.now;
     let is_new = |(id, task): (TaskId, &Task)| (task.refused == Refused::New).then_some(id);
-    let new: Vec<TaskId> = session.world.refused_tasks().filter_map(is_new).collect();
+    let new: Vec<TaskId> = session.cluster.refused_tasks().filter_map(is_new).collect();
     for id in new {
-        session.world.tasks[id].refused = Refused::At(now);
+        session.cluster.tasks[id].refused = Refused::At(now);
     }
 }
 
 fn compare(session: &Session<'_>, mode: EvictionMode, by: QueueId, a: &Part, b: &Part) -> Ordering {
-    let (one, other) = (&session.world.jobs[a.job], &session.world.jobs[b.job]);
+    let (one, other) = (&session.cluster.jobs[a.job], &session.cluster.jobs[b.job]);
     let queues = match mode.kind() {
         EvictionKind::Reclaim if one.queue != other.queue => {
             session.victim_queue_order(by, one.queue, other.queue)
@@ -230,8 +230,8 @@ fn compare(session: &Session<'_>, mode: EvictionMode, by: QueueId, a: &Part, b: 
 }
 
 fn goes_first(session: &Session<'_>, a: TaskId, b: TaskId) -> Ordering {
-    let world = &*session.world;
-    let by_plugins = session.tiers.first(Flag::TaskOrder, |plugin| plugin.task_order(world, b, a));
-    let node = |task: TaskId| world.tasks[task].node.map(|node| &world.nodes[node].name);
+    let cluster = &*session.cluster;
+    let by_plugins = session.tiers.first(Flag::TaskOrder, |plugin| plugin.task_order(cluster, b, a));
+    let node = |task: TaskId| cluster.tasks[task].node.map(|node| &cluster.nodes[node].name);
     by_plugins.then_with(|| node(a).cmp(&node(b))).then_with(|| session.task_order(b, a))
 }

@@ -11,7 +11,7 @@ use crate::session::Session;
 use crate::statement::Statement;
 use phalanx_cluster::diagnosis::{NoEviction, Refusal};
 use phalanx_cluster::id::{ClassId, JobId, NodeId, TaskId};
-use phalanx_cluster::{Status, World};
+use phalanx_cluster::{Cluster, Status};
 use phalanx_framework::placement::Fit;
 
 /// What somebody is to be evicted for.
@@ -32,7 +32,7 @@ pub(super) struct Preemptor {
 impl Preemptor {
     /// The gang: as many of its tasks as make it whole. `None` when all of them do not.
     pub(super) fn gang(session: &mut Session<'_>, job: JobId, tasks: &[TaskId]) -> Option<Self> {
-        let non_preempting = |task: &&TaskId| session.world.tasks[**task].never_preempts;
+        let non_preempting = |task: &&TaskId| session.cluster.tasks[**task].never_preempts;
         let (non_preempting, tasks): (Vec<TaskId>, Vec<TaskId>) = tasks.iter().partition(non_preempting);
         let with_all: Vec<TaskId> = non_preempting.iter().chain(&tasks).copied().collect();
         let wanted = count_to_whole(session, job, &with_all)?.saturating_sub(non_preempting.len());
@@ -59,7 +59,7 @@ impl Preemptor {
             self.non_preempting.iter().copied().filter(|task| !place(&mut statement, *task)).collect();
         let (first, session) = (homeless.first()?, statement.session());
         let is_needed = count_to_whole(session, self.job, &self.tasks).is_none();
-        is_needed.then(|| session.world.tasks[*first].pod.name.clone())
+        is_needed.then(|| session.cluster.tasks[*first].pod.name.clone())
     }
 
     /// Asks something with all but the last of the tasks in place, as far as sums of jobs and queues go: what the gang
@@ -74,7 +74,7 @@ impl Preemptor {
         session: &mut Session<'_>,
         mut ask: impl FnMut(&Session<'_>, TaskId) -> Result<(), E>,
     ) -> Result<(), E> {
-        let lasts = last_of_classes(session.world, &self.tasks[..self.wanted.max(1)]);
+        let lasts = last_of_classes(session.cluster, &self.tasks[..self.wanted.max(1)]);
         if lasts.len() == 1 {
             return self.as_if_whole(session, |session| ask(session, lasts[0]));
         }
@@ -90,11 +90,11 @@ impl Preemptor {
     /// Whether its queue, and those above, have no more than they may as they are: else most of those that would have to go
     /// went for the quota, not for the preemptor. Asked with all of the preemptor but this task in place.
     pub(super) fn within_quota_before(&self, session: &Session<'_>, task: TaskId) -> Result<(), Refusal> {
-        let queue = session.world.jobs[self.job].queue;
+        let queue = session.cluster.jobs[self.job].queue;
         let Err(refusal) = session.allocatable(queue, task) else { return Ok(()) };
         let taken = &self.tasks[..self.wanted.max(1)];
         let asked =
-            |dim: DimId| -> i64 { taken.iter().map(|task| session.world.request_of(*task).get(dim)).sum() };
+            |dim: DimId| -> i64 { taken.iter().map(|task| session.cluster.request_of(*task).get(dim)).sum() };
         match &refusal {
             Refusal::Quota { over, .. } if over.iter().any(|(dim, over)| *over > asked(*dim)) => Err(refusal),
             _ => Ok(()),
@@ -102,8 +102,8 @@ impl Preemptor {
     }
 
     /// Whether all that it takes asks for nothing.
-    pub(super) fn is_idle(&self, world: &World) -> bool {
-        self.tasks[..self.wanted.max(1)].iter().all(|task| world.class_of(*task).best_effort)
+    pub(super) fn is_idle(&self, cluster: &Cluster) -> bool {
+        self.tasks[..self.wanted.max(1)].iter().all(|task| cluster.class_of(*task).best_effort)
     }
 
     /// Places tasks, where room is or will be, until the preemptor is met. Returns those it placed, or nothing when it is
@@ -113,7 +113,7 @@ impl Preemptor {
         statement: &mut Statement<'_, '_>,
         steps: &mut Steps,
     ) -> Result<Option<Vec<TaskId>>, NoEviction> {
-        let choice = Choice::of(statement.session().world, &self.tasks).filter(|_| !self.single);
+        let choice = Choice::of(statement.session().cluster, &self.tasks).filter(|_| !self.single);
         let Some(choice) = choice else { return self.place_behind(statement, Vec::new(), steps) };
         let mut attempt = statement.nested();
         if let Some(placed) = self.place_behind(&mut attempt, Vec::new(), steps)? {
@@ -121,7 +121,7 @@ impl Preemptor {
             return Ok(Some(placed));
         }
         drop(attempt);
-        steps.scan(2 * statement.session().world.nodes.len())?;
+        steps.scan(2 * statement.session().cluster.nodes.len())?;
         for home in choice.homes(statement.session(), self.job, &self.tasks) {
             let mut attempt = statement.nested();
             steps.spend(1)?;
@@ -149,7 +149,7 @@ impl Preemptor {
             return Ok(Some(placed));
         }
         drop(attempt);
-        if !self.is_intricate(statement.session().world) {
+        if !self.is_intricate(statement.session().cluster) {
             return Ok(None);
         }
         let mut attempt = statement.nested();
@@ -159,19 +159,19 @@ impl Preemptor {
             }
             return Ok(None);
         }
-        let placed = self.placed(attempt.session().world);
+        let placed = self.placed(attempt.session().cluster);
         attempt.keep();
         Ok(Some(placed))
     }
 
     /// Its tasks that have a place.
-    pub(super) fn placed(&self, world: &World) -> Vec<TaskId> {
-        self.tasks.iter().copied().filter(|task| world.tasks[*task].node.is_some()).collect()
+    pub(super) fn placed(&self, cluster: &Cluster) -> Vec<TaskId> {
+        self.tasks.iter().copied().filter(|task| cluster.tasks[*task].node.is_some()).collect()
     }
 
     /// Whether placing one by one may fail where there is another way.
-    pub(super) fn is_intricate(&self, world: &World) -> bool {
-        !self.single && pack::is_intricate(world, &self.tasks)
+    pub(super) fn is_intricate(&self, cluster: &Cluster) -> bool {
+        !self.single && pack::is_intricate(cluster, &self.tasks)
     }
 
     /// Places tasks behind those that are placed.
@@ -206,7 +206,7 @@ impl Preemptor {
             if self.is_met(statement.session(), placed) {
                 return Ok(Vec::new());
             }
-            let class = statement.session().world.tasks[*task].class;
+            let class = statement.session().cluster.tasks[*task].class;
             let tried = !failed.contains(&class);
             steps.spend(usize::from(tried))?;
             if tried && place(statement, *task) {
@@ -214,7 +214,7 @@ impl Preemptor {
                 continue;
             }
             failed.insert(class);
-            if statement.session().world.classes[class].carried.seeks() {
+            if statement.session().cluster.classes[class].carried.seeks() {
                 seeking.push(*task);
             }
         }
@@ -222,18 +222,18 @@ impl Preemptor {
     }
 
     /// Whether its tasks ask for company or spread evenly, so that it matters who stays as well as who goes.
-    pub(super) fn seeks(&self, world: &World) -> bool {
-        self.tasks.iter().any(|task| world.class_of(*task).carried.seeks())
+    pub(super) fn seeks(&self, cluster: &Cluster) -> bool {
+        self.tasks.iter().any(|task| cluster.class_of(*task).carried.seeks())
     }
 
     /// Whether places depend on pods of other nodes.
-    pub(super) fn looks_around(&self, world: &World) -> bool {
+    pub(super) fn looks_around(&self, cluster: &Cluster) -> bool {
         let looks = |task: &TaskId| {
-            let class = world.class_of(*task);
+            let class = cluster.class_of(*task);
             !class.carried.is_empty()
-                || world.terms.outward(class).next().is_some()
-                || class.pvcs.iter().any(|claim| world.volumes().pvc(*claim).is_exclusive())
-                || world.needs_shared_devices(*task)
+                || cluster.terms.outward(class).next().is_some()
+                || class.pvcs.iter().any(|claim| cluster.volumes().pvc(*claim).is_exclusive())
+                || cluster.needs_shared_devices(*task)
         };
         self.tasks.iter().any(looks)
     }
@@ -259,8 +259,8 @@ fn place_where(
     find: impl Fn(&mut Session<'_>) -> Option<(NodeId, Fit)>,
 ) -> bool {
     let session = statement.session();
-    let Some(job) = session.world.tasks[task].job else { return false };
-    if session.allocatable(session.world.jobs[job].queue, task).is_err() {
+    let Some(job) = session.cluster.tasks[task].job else { return false };
+    if session.allocatable(session.cluster.jobs[job].queue, task).is_err() {
         return false;
     }
     match find(session) {
@@ -272,9 +272,9 @@ fn place_where(
 }
 
 /// The last task of each class, the last one of all first.
-pub(super) fn last_of_classes(world: &World, tasks: &[TaskId]) -> Vec<TaskId> {
+pub(super) fn last_of_classes(cluster: &Cluster, tasks: &[TaskId]) -> Vec<TaskId> {
     let mut seen: FxHashSet<ClassId> = FxHashSet::default();
-    tasks.iter().rev().copied().filter(|task| seen.insert(world.tasks[*task].class)).collect()
+    tasks.iter().rev().copied().filter(|task| seen.insert(cluster.tasks[*task].class)).collect()
 }
 
 /// Asks about a task as if it were the only one that has no place yet.

@@ -1,8 +1,8 @@
 //! Admission: who becomes Inqueue, and what those who do not are told.
 use phalanx_cluster::event::{Phase, PodGroupInfo, QueueInfo, Time};
 
-use crate::cluster::Cluster;
 use phalanx_framework::testing::{group, member, queue, resources};
+use phalanx_testkit::TestCluster;
 
 fn asking(name: &str, min_resources: &str, created: i64) -> PodGroupInfo {
     let min_resources = Some(resources(min_resources));
@@ -11,49 +11,49 @@ fn asking(name: &str, min_resources: &str, created: i64) -> PodGroupInfo {
 
 #[test]
 fn jobs_are_admitted_up_to_the_cluster_times_the_factor() {
-    let mut cluster = Cluster::new();
-    cluster.nodes(1, "cpu=10");
+    let mut test = TestCluster::new();
+    test.nodes(1, "cpu=10");
     for (at, (name, request)) in
         [("a", "cpu=6"), ("b", "cpu=5"), ("c", "cpu=2"), ("d", "cpu=1")].iter().enumerate()
     {
-        cluster.add(asking(name, request, at as i64));
+        test.add(asking(name, request, at as i64));
     }
     // 12 in all: c would be the 13th, d fits again.
-    cluster.add(QueueInfo { weight: 1, ..queue("default", 1) });
-    cluster.cycle();
-    let phases = ["a", "b", "c", "d"].map(|name| cluster.phase(name));
+    test.add(QueueInfo { weight: 1, ..queue("default", 1) });
+    test.cycle();
+    let phases = ["a", "b", "c", "d"].map(|name| test.phase(name));
     assert_eq!(phases, [Phase::Inqueue, Phase::Pending, Phase::Inqueue, Phase::Inqueue]);
 }
 
 #[test]
 fn a_job_larger_than_the_cluster_is_told_what_is_missing() {
-    let mut cluster = Cluster::new();
-    cluster.nodes(1, "cpu=10").add(asking("g", "cpu=14 nvidia.com/gpu=1", 0));
-    cluster.add(member("g", 0, "cpu=14"));
-    assert!(cluster.cycle().bound.is_empty());
-    assert_eq!(cluster.phase("g"), Phase::Pending);
+    let mut test = TestCluster::new();
+    test.nodes(1, "cpu=10").add(asking("g", "cpu=14 nvidia.com/gpu=1", 0));
+    test.add(member("g", 0, "cpu=14"));
+    assert!(test.cycle().bound.is_empty());
+    assert_eq!(test.phase("g"), Phase::Pending);
     let expected = "resource in cluster is overused: insufficient cpu (2 more), nvidia.com/gpu (1 more) (plugin overcommit)";
-    assert_eq!(cluster.reasons("g"), [expected]);
-    cluster.nodes(2, "cpu=14 nvidia.com/gpu=8");
-    assert_eq!(cluster.cycle().bound.len(), 1);
+    assert_eq!(test.reasons("g"), [expected]);
+    test.nodes(2, "cpu=14 nvidia.com/gpu=8");
+    assert_eq!(test.cycle().bound.len(), 1);
 }
 
 #[test]
 fn a_job_larger_than_its_queue_is_told_so() {
-    let mut cluster = Cluster::new();
-    cluster.nodes(1, "cpu=10").add(QueueInfo { capability: resources("cpu=4"), ..queue("q", 1) });
-    cluster.add(PodGroupInfo { queue: "q".into(), ..asking("g", "cpu=5", 0) });
-    cluster.add(PodGroupInfo { queue: "q".into(), ..asking("h", "cpu=4", 1) });
-    cluster.cycle();
+    let mut test = TestCluster::new();
+    test.nodes(1, "cpu=10").add(QueueInfo { capability: resources("cpu=4"), ..queue("q", 1) });
+    test.add(PodGroupInfo { queue: "q".into(), ..asking("g", "cpu=5", 0) });
+    test.add(PodGroupInfo { queue: "q".into(), ..asking("h", "cpu=4", 1) });
+    test.cycle();
     let expected = "resource quota of queue q insufficient: insufficient cpu (1 more) (plugin proportion)";
-    assert_eq!(cluster.reasons("g"), [expected]);
-    assert_eq!(cluster.phase("h"), Phase::Inqueue, "who is refused holds up nobody");
+    assert_eq!(test.reasons("g"), [expected]);
+    assert_eq!(test.phase("h"), Phase::Inqueue, "who is refused holds up nobody");
 }
 
 #[test]
 fn without_min_resources_a_job_is_always_admitted() {
-    let mut cluster = Cluster::new();
-    cluster.gang(group("g", 1), 1, "cpu=99");
-    cluster.cycle();
-    assert_eq!(cluster.phase("g"), Phase::Inqueue);
+    let mut test = TestCluster::new();
+    test.gang(group("g", 1), 1, "cpu=99");
+    test.cycle();
+    assert_eq!(test.phase("g"), Phase::Inqueue);
 }

@@ -8,8 +8,8 @@ use phalanx_cluster::event::{Event, PodGroupInfo, Time};
 use phalanx_core::decision::Decision;
 use phalanx_framework::conf::Conf;
 
-use crate::cluster::{Cluster, helm};
 use phalanx_framework::testing::{group, member, node, running};
+use phalanx_testkit::{TestCluster, helm};
 
 /// Time passes with each look, on and on.
 #[derive(Debug)]
@@ -58,25 +58,25 @@ fn urgent(name: &str, min: u32) -> PodGroupInfo {
 }
 
 /// A full node, a gang that has to evict, and one for which there is room elsewhere.
-fn contended() -> Cluster {
+fn contended() -> TestCluster {
     let conf = Conf { actions: ["enqueue", "allocate", "preempt"].map(Into::into).into(), ..helm() };
-    let mut cluster = Cluster::with(conf);
-    cluster.add(Event::PriorityClass { name: "high".into(), value: 10, global_default: false });
-    cluster.add(node("full", "cpu=4")).add(node("small", "cpu=1")).add(group("old", 1));
+    let mut test = TestCluster::with(conf);
+    test.add(Event::PriorityClass { name: "high".into(), value: 10, global_default: false });
+    test.add(node("full", "cpu=4")).add(node("small", "cpu=1")).add(group("old", 1));
     for index in 0..4 {
-        cluster.add(running(member("old", index, "cpu=1"), "full"));
+        test.add(running(member("old", index, "cpu=1"), "full"));
     }
-    cluster.gang(urgent("large", 1), 1, "cpu=4");
-    cluster.gang(group("fits", 1), 1, "cpu=1");
-    cluster
+    test.gang(urgent("large", 1), 1, "cpu=4");
+    test.gang(group("fits", 1), 1, "cpu=1");
+    test
 }
 
 #[test]
 fn binds_are_handed_out_before_anybody_looks_for_victims() {
-    let mut cluster = contended();
+    let mut test = contended();
     let watched = Watched::new(Duration::ZERO);
-    cluster.set_stopwatch(watched.clone());
-    let wake = cluster.hand_outs(|decisions| {
+    test.set_stopwatch(watched.clone());
+    let wake = test.hand_outs(|decisions| {
         watched.out.lock().unwrap().extend(decisions.iter().map(name).filter(|name| *name != "other"));
     });
     let seen = watched.seen.lock().unwrap();
@@ -89,17 +89,17 @@ fn binds_are_handed_out_before_anybody_looks_for_victims() {
 
 #[test]
 fn a_search_that_takes_too_long_is_ended_told_and_made_again() {
-    let mut cluster = contended();
-    cluster.set_stopwatch(Watched::new(Duration::from_secs(1)));
+    let mut test = contended();
+    test.set_stopwatch(Watched::new(Duration::from_secs(1)));
     let mut evicted = 0;
-    let wake = cluster.hand_outs(|some| evicted += some.iter().filter(|it| name(it) == "evict").count());
+    let wake = test.hand_outs(|some| evicted += some.iter().filter(|it| name(it) == "evict").count());
     assert_eq!(evicted, 0);
     let told = "preempt: the search was ended after 1000 ms (maxTime)";
-    assert!(cluster.reasons("large").iter().any(|reason| reason == told), "{:?}", cluster.reasons("large"));
-    assert_eq!(cluster.reasons("fits"), [""; 0], "others do not mind");
+    assert!(test.reasons("large").iter().any(|reason| reason == told), "{:?}", test.reasons("large"));
+    assert_eq!(test.reasons("fits"), [""; 0], "others do not mind");
     assert_eq!(wake, Some(Time(6000)), "five seconds later, though nothing happens");
-    cluster.set_stopwatch(Watched::new(Duration::ZERO));
-    assert_eq!(cluster.cycle().evicted.len(), 4);
+    test.set_stopwatch(Watched::new(Duration::ZERO));
+    assert_eq!(test.cycle().evicted.len(), 4);
 }
 
 /// A gang for which a search takes all the time there is, and behind it one for which a short one would do.
@@ -107,19 +107,19 @@ fn a_search_that_takes_too_long_is_ended_told_and_made_again() {
 fn who_got_no_search_for_its_places_goes_first_in_the_next_cycle() {
     let mut conf = Conf { actions: ["enqueue", "allocate"].map(Into::into).into(), ..helm() };
     conf.tiers.iter_mut().for_each(|tier| tier.plugins.retain(|plugin| plugin.name != "binpack"));
-    let mut cluster = Cluster::with(conf);
+    let mut test = TestCluster::with(conf);
     for (at, cards) in [5, 7, 8, 10, 11, 13].iter().enumerate() {
-        cluster.add(node(&format!("card{at}"), &format!("example.com/card={cards}")));
+        test.add(node(&format!("card{at}"), &format!("example.com/card={cards}")));
     }
-    cluster.add(node("small", "cpu=1")).add(node("large", "cpu=2"));
-    cluster.add(group("hard", 20)).add(PodGroupInfo { created: Time(1), ..group("easy", 2) });
+    test.add(node("small", "cpu=1")).add(node("large", "cpu=2"));
+    test.add(group("hard", 20)).add(PodGroupInfo { created: Time(1), ..group("easy", 2) });
     for index in 0..20 {
-        cluster.add(member("hard", index, &format!("example.com/card={}", 2 + index % 3)));
+        test.add(member("hard", index, &format!("example.com/card={}", 2 + index % 3)));
     }
-    cluster.add(member("easy", 0, "cpu=1")).add(member("easy", 1, "cpu=2"));
-    cluster.set_stopwatch(Arc::new(Ticking(AtomicU32::new(0))));
-    let bound = [cluster.cycle().bound_of("easy"), cluster.cycle().bound_of("easy")];
+    test.add(member("easy", 0, "cpu=1")).add(member("easy", 1, "cpu=2"));
+    test.set_stopwatch(Arc::new(Ticking(AtomicU32::new(0))));
+    let bound = [test.cycle().bound_of("easy"), test.cycle().bound_of("easy")];
     let told = "allocate: the search was ended after 500 ms";
-    assert!(cluster.reasons("hard").iter().any(|reason| reason == told), "{:?}", cluster.reasons("hard"));
+    assert!(test.reasons("hard").iter().any(|reason| reason == told), "{:?}", test.reasons("hard"));
     assert_eq!(bound, [0, 2]);
 }

@@ -7,8 +7,8 @@ use phalanx_cluster::event::{Event, PodGroupInfo, PodInfo, PodPhase, QueueInfo, 
 use phalanx_framework::conf::{Arg, Conf, Flag, PluginConf, Position, Value};
 use proptest::prelude::*;
 
-use crate::cluster::{Cluster, cases, helm};
 use phalanx_framework::testing::{args, group, member, node, queue, resources};
+use phalanx_testkit::{TestCluster, cases, helm};
 
 /// Who says what queues may have.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -233,32 +233,32 @@ impl Contest {
         info
     }
 
-    fn cluster(&self) -> Cluster {
-        let mut cluster = Cluster::with(self.rules.conf());
+    fn test(&self) -> TestCluster {
+        let mut test = TestCluster::with(self.rules.conf());
         for event in self.events() {
-            cluster.add(event);
+            test.add(event);
         }
-        cluster
+        test
     }
 
     /// How many are evicted in each cycle until it is quiet, each victim made again as soon as it is gone.
-    fn evictions(&self, cluster: &mut Cluster) -> Vec<usize> {
+    fn evictions(&self, test: &mut TestCluster) -> Vec<usize> {
         let (mut made, mut evicted) = (BTreeMap::new(), Vec::new());
         for at in 0..CYCLES {
             if at >= USUAL && is_quiet(&evicted) {
                 break;
             }
-            let cycle = cluster.run();
+            let cycle = test.run();
             evicted.push(cycle.evicted.len());
             let lingers = (at + 1) % self.linger == 0;
             for victim in &cycle.evicted {
-                let pod = cluster.pod(victim);
+                let pod = test.pod(victim);
                 if lingers {
-                    cluster.change(victim, |pod| pod.deleting = true);
-                    cluster.cycle();
+                    test.change(victim, |pod| pod.deleting = true);
+                    test.cycle();
                 }
-                cluster.gone(victim);
-                again(cluster, &mut made, pod);
+                test.gone(victim);
+                again(test, &mut made, pod);
             }
         }
         evicted
@@ -266,7 +266,7 @@ impl Contest {
 }
 
 /// What a controller makes for a pod that is gone.
-pub(crate) fn again(cluster: &mut Cluster, made: &mut BTreeMap<String, u32>, pod: PodInfo) {
+pub(crate) fn again(test: &mut TestCluster, made: &mut BTreeMap<String, u32>, pod: PodInfo) {
     let job = pod.group.as_deref().unwrap_or_default().to_owned();
     let number = made.entry(job.clone()).and_modify(|number| *number += 1).or_insert(100);
     let name: std::sync::Arc<str> = format!("{job}-{number}").into();
@@ -279,7 +279,7 @@ pub(crate) fn again(cluster: &mut Cluster, made: &mut BTreeMap<String, u32>, pod
         ..pod
     };
     (next.pod.name, next.pod.uid) = (name.clone(), name);
-    cluster.add(next);
+    test.add(next);
 }
 
 impl Load {
@@ -329,7 +329,7 @@ proptest! {
 
     #[test]
     fn evictions_end_whatever_comes_again(contest in contest()) {
-        let evicted = contest.evictions(&mut contest.cluster());
+        let evicted = contest.evictions(&mut contest.test());
         prop_assert!(is_quiet(&evicted), "{evicted:?}");
     }
 }
@@ -365,16 +365,16 @@ fn three_by_turns() -> Contest {
 #[test]
 fn who_lost_again_and_again_takes_nothing_back_for_a_while() {
     let contest = three_by_turns();
-    let mut cluster = contest.cluster();
-    let evicted = contest.evictions(&mut cluster);
+    let mut test = contest.test();
+    let evicted = contest.evictions(&mut test);
     assert!(is_quiet(&evicted), "{evicted:?}");
     assert!(evicted.iter().sum::<usize>() < 40, "{evicted:?}");
     let told: Vec<String> =
-        ["q0j0", "q0j1", "q0j2", "q1j0"].into_iter().flat_map(|job| cluster.reasons(job)).collect();
+        ["q0j0", "q0j1", "q0j2", "q1j0"].into_iter().flat_map(|job| test.reasons(job)).collect();
     let why = "of jobs that took from it again and again within ten minutes";
     assert!(told.iter().any(|reason| reason.contains(why)), "{told:#?}");
 
-    cluster.now.0 += 600_000;
-    let after = contest.evictions(&mut cluster);
+    test.now.0 += 600_000;
+    let after = contest.evictions(&mut test);
     assert!(after.iter().sum::<usize>() > 0 && is_quiet(&after), "{after:?}");
 }

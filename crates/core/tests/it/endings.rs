@@ -6,10 +6,10 @@ use phalanx_cluster::event::{Constraints, Event, PodGroupInfo, PodInfo, Time};
 use proptest::prelude::*;
 
 use crate::chases::again;
-use crate::cluster::{Cluster, cases};
-use crate::settings::{Named, evicting, named};
-use crate::small::{self, Rules};
 use phalanx_framework::testing::{group, member, node, queue, running};
+use phalanx_testkit::settings::{Named, evicting, named};
+use phalanx_testkit::small::{self, Rules};
+use phalanx_testkit::{TestCluster, cases};
 
 /// A gang: `minMember`, pods that run on these nodes, pods that wait, cores of each, priority class, queue, what they ask of others.
 #[derive(Clone, Debug)]
@@ -75,21 +75,21 @@ impl Gang {
 }
 
 impl Course {
-    fn cluster(&self) -> Cluster {
-        let mut cluster = Cluster::with(self.conf.conf.clone());
+    fn test(&self) -> TestCluster {
+        let mut test = TestCluster::with(self.conf.conf.clone());
         for value in 0..2 {
             let name = format!("p{value}").into();
-            cluster.add(Event::PriorityClass { name, value, global_default: false });
-            cluster.add(queue(&format!("q{value}"), 1));
+            test.add(Event::PriorityClass { name, value, global_default: false });
+            test.add(queue(&format!("q{value}"), 1));
         }
         let mut free: Vec<i64> = self.nodes.iter().map(|(cores, _)| *cores).collect();
         for (at, (cores, rack)) in self.nodes.iter().enumerate() {
             let mut info = node(&format!("n{at}"), &format!("cpu={cores} pods=99"));
             info.labels.push((small::RACK.into(), format!("r{rack}").into()));
-            cluster.add(info);
+            test.add(info);
         }
         for (at, gang) in self.gangs.iter().enumerate() {
-            cluster.add(PodGroupInfo {
+            test.add(PodGroupInfo {
                 queue: format!("q{}", gang.queue).into(),
                 priority_class: Some(format!("p{}", gang.priority).into()),
                 created: Time(at as i64),
@@ -100,36 +100,36 @@ impl Course {
                 let place = place % free.len();
                 free[place] -= gang.cores;
                 let there = free[place] >= 0;
-                cluster.add(if there { running(pod, &format!("n{place}")) } else { pod });
+                test.add(if there { running(pod, &format!("n{place}")) } else { pod });
                 free[place] += if there { 0 } else { gang.cores };
             }
             for pod in pods.take(gang.wait as usize) {
-                cluster.add(pod);
+                test.add(pod);
             }
         }
-        cluster
+        test
     }
 
     /// Runs until nobody has been evicted or bound for a while; false when that does not come.
-    fn comes_to_rest(&self, cluster: &mut Cluster) -> bool {
+    fn comes_to_rest(&self, test: &mut TestCluster) -> bool {
         let (mut made, mut quiet, mut leaving) = (BTreeMap::new(), 0, Vec::new());
         for at in 0..CYCLES {
-            let cycle = cluster.run();
+            let cycle = test.run();
             quiet = if cycle.evicted.is_empty() && cycle.bound.is_empty() { quiet + 1 } else { 0 };
             if quiet == QUIET {
                 return true;
             }
             let lingers = at % self.linger == 0;
             for victim in &cycle.evicted {
-                cluster.change(victim, |pod| pod.deleting = lingers);
+                test.change(victim, |pod| pod.deleting = lingers);
             }
             for victim in std::mem::take(&mut leaving)
                 .into_iter()
                 .chain(cycle.evicted.iter().filter(|_| !lingers).cloned())
             {
-                let pod = cluster.pod(&victim);
-                cluster.gone(&victim);
-                again(cluster, &mut made, pod);
+                let pod = test.pod(&victim);
+                test.gone(&victim);
+                again(test, &mut made, pod);
             }
             leaving.extend(cycle.evicted.into_iter().filter(|_| lingers));
         }
@@ -147,7 +147,7 @@ proptest! {
 
     #[test]
     fn evictions_end_with_pod_affinity_and_spread(course in course()) {
-        let mut cluster = course.cluster();
-        prop_assert!(course.comes_to_rest(&mut cluster), "it does not come to rest");
+        let mut test = course.test();
+        prop_assert!(course.comes_to_rest(&mut test), "it does not come to rest");
     }
 }

@@ -2,14 +2,14 @@
 use std::cell::RefCell;
 
 use phalanx_cluster::event::{Event, PodGroupInfo, PodInfo, PodPhase};
-use phalanx_cluster::{Status, World};
+use phalanx_cluster::{Cluster, Status};
 use phalanx_framework::conf::{Conf, Flag};
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseResult;
 
-use crate::cluster::{Cluster, Cycle, helm};
-use crate::properties::{gangs_are_whole, no_node_is_overfull, no_queue_grows_over_its_capability};
-use crate::random::{Script, script};
+use phalanx_testkit::invariants::{gangs_are_whole, no_node_is_overfull, no_queue_grows_over_its_capability};
+use phalanx_testkit::random::{Script, script};
+use phalanx_testkit::{Cycle, TestCluster, helm};
 
 /// A script, and how eviction is configured.
 #[derive(Clone)]
@@ -110,39 +110,39 @@ impl Play {
         classes.chain(self.script.events().into_iter().map(prioritised)).collect()
     }
 
-    fn cluster(&self) -> Cluster {
-        let mut cluster = Cluster::with(self.conf.clone());
+    fn test(&self) -> TestCluster {
+        let mut test = TestCluster::with(self.conf.clone());
         for event in self.events() {
-            cluster.add(event);
+            test.add(event);
         }
-        cluster
+        test
     }
 
     /// Runs the script; victims leave at once or are refused.
-    fn run(&self, check: impl Fn(&World, &Cluster, &Cycle) -> TestCaseResult) -> TestCaseResult {
-        let mut cluster = self.cluster();
+    fn run(&self, check: impl Fn(&Cluster, &TestCluster, &Cycle) -> TestCaseResult) -> TestCaseResult {
+        let mut test = self.test();
         for (happenings, fails) in &self.script.future {
-            let before = cluster.world.clone();
-            let cycle = cluster.cycle();
-            check(&before, &cluster, &cycle)?;
+            let before = test.cluster.clone();
+            let cycle = test.cycle();
+            check(&before, &test, &cycle)?;
             for (at, victim) in cycle.evicted.iter().enumerate() {
                 if (at + 1) % self.refused == 0 {
-                    cluster.add(Event::EvictFailed(victim.as_str().into(), "no".into()));
+                    test.add(Event::EvictFailed(victim.as_str().into(), "no".into()));
                 } else if *fails {
-                    cluster.change(victim, |pod| pod.deleting = true);
+                    test.change(victim, |pod| pod.deleting = true);
                 } else {
-                    cluster.gone(victim);
+                    test.gone(victim);
                 }
             }
-            self.script.go_on(&mut cluster, &cycle.bound, happenings, *fails);
-            prop_assert_eq!(cluster.world.check(), Vec::<String>::new());
+            self.script.go_on(&mut test, &cycle.bound, happenings, *fails);
+            prop_assert_eq!(test.cluster.check(), Vec::<String>::new());
         }
         Ok(())
     }
 }
 
 /// Somebody has a place for it, and victims were running or bound.
-fn evictions_serve_somebody(before: &World, after: &World, cycle: &Cycle) -> TestCaseResult {
+fn evictions_serve_somebody(before: &Cluster, after: &Cluster, cycle: &Cycle) -> TestCaseResult {
     for victim in &cycle.evicted {
         let task = before.task_of(victim).expect("a pod that was there");
         let status = before.tasks[task].status;
@@ -159,11 +159,11 @@ proptest! {
 
     #[test]
     fn evicting_cycles_keep_their_promises(play in play()) {
-        play.run(|before, cluster, cycle| {
-            no_node_is_overfull(before, &cluster.world)?;
-            gangs_are_whole(&cluster.world, cycle)?;
-            no_queue_grows_over_its_capability(before, &cluster.world)?;
-            evictions_serve_somebody(before, &cluster.world, cycle)
+        play.run(|before, test, cycle| {
+            no_node_is_overfull(before, &test.cluster)?;
+            gangs_are_whole(&test.cluster, cycle)?;
+            no_queue_grows_over_its_capability(before, &test.cluster)?;
+            evictions_serve_somebody(before, &test.cluster, cycle)
         })?;
     }
 
@@ -186,11 +186,11 @@ proptest! {
         let end = events.len();
         events.rotate_left(turn % end.max(1));
         events.reverse();
-        let mut turned = Cluster::with(play.conf.clone());
+        let mut turned = TestCluster::with(play.conf.clone());
         for event in events {
             turned.add(event);
         }
-        let (straight, turned) = (play.cluster().cycle(), turned.cycle());
+        let (straight, turned) = (play.test().cycle(), turned.cycle());
         prop_assert_eq!(straight.evicted, turned.evicted);
         prop_assert_eq!(straight.bound, turned.bound);
         prop_assert_eq!(straight.nominated, turned.nominated);
@@ -199,19 +199,19 @@ proptest! {
     /// Controllers make a new pod for each victim at once: evictions end all the same.
     #[test]
     fn victims_and_preemptors_do_not_chase_each_other(play in play()) {
-        let mut cluster = play.cluster();
+        let mut test = play.test();
         let (mut made, mut last) = (100, Vec::new());
         for _ in 0..30 {
-            let cycle = cluster.run();
+            let cycle = test.run();
             last.push(cycle.evicted.len());
             for victim in &cycle.evicted {
-                let pod = cluster.pod(victim);
-                cluster.gone(victim);
+                let pod = test.pod(victim);
+                test.gone(victim);
                 made += 1;
                 let name: std::sync::Arc<str> = format!("{}-{made}", pod.group.as_deref().unwrap_or("solo")).into();
                 let mut next = PodInfo { node: None, phase: PodPhase::Pending, index: Some(made), nominated: None, ..pod };
                 (next.pod.name, next.pod.uid) = (name.clone(), name);
-                cluster.add(next);
+                test.add(next);
             }
         }
         prop_assert!(last[20..].iter().all(|evicted| *evicted == 0), "{last:?}");

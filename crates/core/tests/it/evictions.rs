@@ -7,8 +7,8 @@ use phalanx_core::decision::Decision;
 use phalanx_framework::conf::{ActionConf, Arg, Args, Conf, Flag, PluginConf, Position, Value};
 use phalanx_framework::extender::{ExtenderRecorder, NoExtender};
 
-use crate::cluster::{Cluster, Cycle, helm};
 use phalanx_framework::testing::{args, group, leaving, member, node, pod, queue, running};
+use phalanx_testkit::{Cycle, TestCluster, helm};
 
 /// Helm's tiers with these actions behind the usual ones.
 fn with_actions(actions: &[&str]) -> Conf {
@@ -29,12 +29,12 @@ fn keeping_gangs(actions: &[&str]) -> Conf {
 }
 
 /// With the classes low, mid and high, worth 1, 5 and 10.
-fn cluster(conf: Conf) -> Cluster {
-    let mut cluster = Cluster::with(conf);
+fn test(conf: Conf) -> TestCluster {
+    let mut test = TestCluster::with(conf);
     for (name, value) in [("low", 1), ("mid", 5), ("high", 10)] {
-        cluster.add(Event::PriorityClass { name: name.into(), value, global_default: false });
+        test.add(Event::PriorityClass { name: name.into(), value, global_default: false });
     }
-    cluster
+    test
 }
 
 fn of_class(group: PodGroupInfo, class: &str) -> PodGroupInfo {
@@ -42,11 +42,11 @@ fn of_class(group: PodGroupInfo, class: &str) -> PodGroupInfo {
 }
 
 /// A gang whose members run on these nodes.
-fn runs(cluster: &mut Cluster, group: PodGroupInfo, requests: &str, nodes: &[&str]) {
+fn runs(test: &mut TestCluster, group: PodGroupInfo, requests: &str, nodes: &[&str]) {
     let name = group.key.name.to_string();
-    cluster.add(group);
+    test.add(group);
     for (index, node) in nodes.iter().enumerate() {
-        cluster.add(running(member(&name, index as u32, requests), node));
+        test.add(running(member(&name, index as u32, requests), node));
     }
 }
 
@@ -57,12 +57,12 @@ fn sorted(cycle: &Cycle) -> Vec<&str> {
 }
 
 /// Two nodes of four cores: a low gang of four fills n0, a mid gang of four fills n1.
-fn full() -> Cluster {
-    let mut cluster = cluster(with_actions(&["preempt"]));
-    cluster.nodes(2, "cpu=4");
-    runs(&mut cluster, of_class(group("lows", 1), "low"), "cpu=1", &["n0"; 4]);
-    runs(&mut cluster, of_class(group("mids", 1), "mid"), "cpu=1", &["n1"; 4]);
-    cluster
+fn full() -> TestCluster {
+    let mut test = test(with_actions(&["preempt"]));
+    test.nodes(2, "cpu=4");
+    runs(&mut test, of_class(group("lows", 1), "low"), "cpu=1", &["n0"; 4]);
+    runs(&mut test, of_class(group("mids", 1), "mid"), "cpu=1", &["n1"; 4]);
+    test
 }
 
 #[test]
@@ -79,9 +79,9 @@ fn as_few_as_needed_and_the_least_important_first() {
         (1, 5, "high", &[]),
         (1, 1, "low", &[]),
     ] {
-        let mut cluster = full();
-        cluster.gang(of_class(group("g", min), class), min, &format!("cpu={cores}"));
-        let cycle = cluster.cycle();
+        let mut test = full();
+        test.gang(of_class(group("g", min), class), min, &format!("cpu={cores}"));
+        let cycle = test.cycle();
         let case = format!("{min} of {cores} cores, {class}");
         assert_eq!(sorted(&cycle), expected, "{case}");
         let nominated = if expected.is_empty() { 0 } else { min as usize };
@@ -92,16 +92,16 @@ fn as_few_as_needed_and_the_least_important_first() {
 
 #[test]
 fn an_eviction_says_for_whom_and_why() {
-    let mut cluster = full();
-    cluster.gang(of_class(group("g", 1), "high"), 1, "cpu=1");
-    let cycle = cluster.cycle();
+    let mut test = full();
+    test.gang(of_class(group("g", 1), "high"), 1, "cpu=1");
+    let cycle = test.cycle();
     let reason = cycle.decisions.iter().find_map(|decision| match decision {
         Decision::Evict { pod, cause, .. } => Some((pod.to_string(), cause.reason.to_string())),
         _ => None,
     });
     let expected = "preempted by ns/g (priority 10) in queue default";
     assert_eq!(reason, Some(("ns/lows-3".into(), expected.into())));
-    assert_eq!(cluster.reasons("g"), ["1 pod(s) wait for room that is being released"]);
+    assert_eq!(test.reasons("g"), ["1 pod(s) wait for room that is being released"]);
 }
 
 #[test]
@@ -114,26 +114,26 @@ fn who_waits_in_vain_is_told_why_nobody_is_evicted() {
         ),
         ("mid", 5, "preempt: it would not fit if there were no other pods at all"),
     ] {
-        let mut cluster = full();
-        cluster.gang(of_class(group("g", 1), class), 1, &format!("cpu={cores}"));
-        cluster.cycle();
-        assert_eq!(cluster.reasons("g").last().map(String::as_str), Some(expected));
+        let mut test = full();
+        test.gang(of_class(group("g", 1), class), 1, &format!("cpu={cores}"));
+        test.cycle();
+        assert_eq!(test.reasons("g").last().map(String::as_str), Some(expected));
     }
 }
 
 #[test]
 fn pods_that_never_preempt_do_not_but_take_the_room_there_is() {
-    let mut cluster = full();
-    cluster.add(node("n2", "cpu=1")).add(of_class(group("g", 2), "high"));
+    let mut test = full();
+    test.add(node("n2", "cpu=1")).add(of_class(group("g", 2), "high"));
     let never = PodInfo { never_preempts: true, ..member("g", 0, "cpu=1") };
-    cluster.add(never.clone()).add(member("g", 1, "cpu=1"));
-    let cycle = cluster.cycle();
+    test.add(never.clone()).add(member("g", 1, "cpu=1"));
+    let cycle = test.cycle();
     assert_eq!((sorted(&cycle), cycle.nominated["g-0"].as_deref()), (vec!["lows-3"], Some("n2")));
 
-    let mut cluster = full();
-    cluster.add(of_class(group("g", 1), "high")).add(never);
-    assert!(cluster.cycle().evicted.is_empty());
-    assert_eq!(cluster.reasons("g")[1..], ["preempt: its pods' preemptionPolicy is Never"]);
+    let mut test = full();
+    test.add(of_class(group("g", 1), "high")).add(never);
+    assert!(test.cycle().evicted.is_empty());
+    assert_eq!(test.reasons("g")[1..], ["preempt: its pods' preemptionPolicy is Never"]);
 }
 
 #[test]
@@ -147,26 +147,26 @@ fn who_may_not_be_evicted_is_not() {
         ("another scheduler's", |pod| (pod.ours, pod.group) = (false, None)),
     ];
     for (what, change) in protected {
-        let mut cluster = cluster(with_actions(&["preempt"]));
-        cluster.nodes(1, "cpu=2").add(of_class(group("lows", 1), "low"));
+        let mut test = test(with_actions(&["preempt"]));
+        test.nodes(1, "cpu=2").add(of_class(group("lows", 1), "low"));
         for index in 0..2 {
             let mut pod = running(member("lows", index, "cpu=1"), "n0");
             if index == 1 {
                 change(&mut pod);
                 if &*pod.pod.namespace == "kube-system" {
                     let of = of_class(group("lows", 1), "low");
-                    cluster.add(PodGroupInfo { key: Key::new("kube-system", "lows"), ..of });
+                    test.add(PodGroupInfo { key: Key::new("kube-system", "lows"), ..of });
                 }
             }
-            cluster.add(pod);
+            test.add(pod);
         }
-        cluster.gang(of_class(group("g", 2), "high"), 2, "cpu=1");
+        test.gang(of_class(group("g", 2), "high"), 2, "cpu=1");
         // One that is leaving makes room too.
         let expected: &[&str] = if what == "leaving" { &["lows-0"] } else { &[] };
-        assert_eq!(sorted(&cluster.cycle()), expected, "{what}");
-        cluster.gang(of_class(group("h", 1), "high"), 1, "cpu=1");
+        assert_eq!(sorted(&test.cycle()), expected, "{what}");
+        test.gang(of_class(group("h", 1), "high"), 1, "cpu=1");
         let expected: &[&str] = if what == "leaving" { &[] } else { &["lows-0"] };
-        assert_eq!(sorted(&cluster.cycle()), expected, "{what}");
+        assert_eq!(sorted(&test.cycle()), expected, "{what}");
     }
 }
 
@@ -175,13 +175,12 @@ fn a_gangs_annotation_speaks_for_its_pods() {
     for (of_group, of_pod, expected) in
         [(Some(false), None, 0), (Some(false), Some(true), 1), (Some(true), Some(false), 0), (None, None, 1)]
     {
-        let mut cluster = cluster(with_actions(&["preempt"]));
-        cluster
-            .nodes(1, "cpu=1")
+        let mut test = test(with_actions(&["preempt"]));
+        test.nodes(1, "cpu=1")
             .add(PodGroupInfo { preemptable: of_group, ..of_class(group("lows", 1), "low") });
-        cluster.add(running(PodInfo { preemptable: of_pod, ..member("lows", 0, "cpu=1") }, "n0"));
-        cluster.gang(of_class(group("g", 1), "high"), 1, "cpu=1");
-        assert_eq!(cluster.cycle().evicted.len(), expected, "group {of_group:?}, pod {of_pod:?}");
+        test.add(running(PodInfo { preemptable: of_pod, ..member("lows", 0, "cpu=1") }, "n0"));
+        test.gang(of_class(group("g", 1), "high"), 1, "cpu=1");
+        assert_eq!(test.cycle().evicted.len(), expected, "group {of_group:?}, pod {of_pod:?}");
     }
 }
 
@@ -192,88 +191,88 @@ fn pdb(name: &str, allowed: u32) -> PdbInfo {
 #[test]
 fn disruption_budgets_hold() {
     for (allowed, min, expected) in [(0, 1, 0), (1, 1, 1), (1, 2, 0), (2, 2, 2), (9, 2, 2)] {
-        let mut cluster = full();
-        cluster.add(pdb("all", allowed)).gang(of_class(group("g", min), "high"), min, "cpu=1");
-        assert_eq!(cluster.cycle().evicted.len(), expected, "{min} needed, {allowed} allowed");
+        let mut test = full();
+        test.add(pdb("all", allowed)).gang(of_class(group("g", min), "high"), min, "cpu=1");
+        assert_eq!(test.cycle().evicted.len(), expected, "{min} needed, {allowed} allowed");
     }
-    let mut cluster = full();
-    cluster.add(pdb("all", 9)).add(pdb("too", 9)).gang(of_class(group("g", 1), "high"), 1, "cpu=1");
-    assert!(cluster.cycle().evicted.is_empty(), "the eviction API refuses pods that two budgets mean");
+    let mut test = full();
+    test.add(pdb("all", 9)).add(pdb("too", 9)).gang(of_class(group("g", 1), "high"), 1, "cpu=1");
+    assert!(test.cycle().evicted.is_empty(), "the eviction API refuses pods that two budgets mean");
 }
 
 #[test]
 fn an_eviction_under_way_counts_against_its_budget() {
-    let mut cluster = full();
-    cluster.add(pdb("all", 1)).gang(of_class(group("g", 1), "high"), 1, "cpu=1");
-    assert_eq!(cluster.cycle().evicted.len(), 1);
-    cluster.gang(of_class(group("h", 1), "high"), 1, "cpu=1");
-    assert!(cluster.cycle().evicted.is_empty(), "the budget's status is old still");
-    cluster.add(pdb("all", 2));
-    assert_eq!(cluster.cycle().evicted.len(), 1);
+    let mut test = full();
+    test.add(pdb("all", 1)).gang(of_class(group("g", 1), "high"), 1, "cpu=1");
+    assert_eq!(test.cycle().evicted.len(), 1);
+    test.gang(of_class(group("h", 1), "high"), 1, "cpu=1");
+    assert!(test.cycle().evicted.is_empty(), "the budget's status is old still");
+    test.add(pdb("all", 2));
+    assert_eq!(test.cycle().evicted.len(), 1);
 }
 
 #[test]
 fn surplus_gives_way_first() {
     for conf in [with_actions(&["preempt"]), keeping_gangs(&["preempt"])] {
-        let mut cluster = cluster(conf);
-        cluster.nodes(3, "cpu=2");
+        let mut test = test(conf);
+        test.nodes(3, "cpu=2");
         // Of the same class; the first two are older and would go last by the order of jobs.
         let old = |name: &str, min| PodGroupInfo { created: Time(-9), ..of_class(group(name, min), "low") };
-        runs(&mut cluster, old("elastic", 1), "cpu=1", &["n0", "n1"]);
-        runs(&mut cluster, old("solid", 2), "cpu=1", &["n0", "n1"]);
-        runs(&mut cluster, of_class(group("young", 2), "low"), "cpu=1", &["n2", "n2"]);
-        cluster.gang(of_class(group("g", 1), "high"), 1, "cpu=1");
-        assert_eq!(sorted(&cluster.cycle()), ["elastic-1"]);
+        runs(&mut test, old("elastic", 1), "cpu=1", &["n0", "n1"]);
+        runs(&mut test, old("solid", 2), "cpu=1", &["n0", "n1"]);
+        runs(&mut test, of_class(group("young", 2), "low"), "cpu=1", &["n2", "n2"]);
+        test.gang(of_class(group("g", 1), "high"), 1, "cpu=1");
+        assert_eq!(sorted(&test.cycle()), ["elastic-1"]);
     }
 }
 
 #[test]
 fn a_gang_is_kept_whole_where_the_gang_plugin_says_so() {
-    let mut cluster = cluster(keeping_gangs(&["preempt"]));
-    cluster.nodes(2, "cpu=2");
-    runs(&mut cluster, of_class(group("solid", 2), "low"), "cpu=1", &["n0", "n1"]);
-    runs(&mut cluster, of_class(group("elastic", 0), "low"), "cpu=1", &["n0", "n1"]);
-    cluster.gang(of_class(group("g", 3), "high"), 3, "cpu=1");
-    assert!(cluster.cycle().evicted.is_empty(), "two may go, three would have to");
-    cluster.gang(of_class(group("h", 2), "high"), 2, "cpu=1");
-    assert_eq!(sorted(&cluster.cycle()), ["elastic-0", "elastic-1"]);
+    let mut test = test(keeping_gangs(&["preempt"]));
+    test.nodes(2, "cpu=2");
+    runs(&mut test, of_class(group("solid", 2), "low"), "cpu=1", &["n0", "n1"]);
+    runs(&mut test, of_class(group("elastic", 0), "low"), "cpu=1", &["n0", "n1"]);
+    test.gang(of_class(group("g", 3), "high"), 3, "cpu=1");
+    assert!(test.cycle().evicted.is_empty(), "two may go, three would have to");
+    test.gang(of_class(group("h", 2), "high"), 2, "cpu=1");
+    assert_eq!(sorted(&test.cycle()), ["elastic-0", "elastic-1"]);
 }
 
 #[test]
 fn one_gang_is_taken_rather_than_parts_of_many() {
-    let mut cluster = cluster(with_actions(&["preempt"]));
-    cluster.nodes(4, "cpu=4");
+    let mut test = test(with_actions(&["preempt"]));
+    test.nodes(4, "cpu=4");
     for name in ["a", "b", "c", "d"] {
-        runs(&mut cluster, of_class(group(name, 4), "low"), "cpu=1", &["n0", "n1", "n2", "n3"]);
+        runs(&mut test, of_class(group(name, 4), "low"), "cpu=1", &["n0", "n1", "n2", "n3"]);
     }
-    cluster.gang(of_class(group("g", 4), "high"), 4, "cpu=1");
-    let first = cluster.cycle();
+    test.gang(of_class(group("g", 4), "high"), 4, "cpu=1");
+    let first = test.cycle();
     assert_eq!(sorted(&first), ["d-0", "d-1", "d-2", "d-3"]);
 }
 
 #[test]
 fn a_broken_gang_is_broken_further_before_another_is() {
-    let mut cluster = cluster(with_actions(&["preempt"]));
-    cluster.nodes(1, "cpu=5");
+    let mut test = test(with_actions(&["preempt"]));
+    test.nodes(1, "cpu=5");
     // By the order of jobs the younger would go first.
     runs(
-        &mut cluster,
+        &mut test,
         PodGroupInfo { created: Time(-9), ..of_class(group("half", 3), "low") },
         "cpu=1",
         &["n0"; 2],
     );
-    runs(&mut cluster, of_class(group("solid", 3), "low"), "cpu=1", &["n0"; 3]);
-    cluster.gang(of_class(group("g", 2), "high"), 2, "cpu=1");
-    assert_eq!(sorted(&cluster.cycle()), ["half-0", "half-1"]);
+    runs(&mut test, of_class(group("solid", 3), "low"), "cpu=1", &["n0"; 3]);
+    test.gang(of_class(group("g", 2), "high"), 2, "cpu=1");
+    assert_eq!(sorted(&test.cycle()), ["half-0", "half-1"]);
 }
 
 #[test]
 fn one_node_is_emptied_before_the_next() {
-    let mut cluster = cluster(keeping_gangs(&["preempt"]));
-    cluster.nodes(3, "cpu=2");
-    runs(&mut cluster, of_class(group("lows", 4), "low"), "cpu=1", &["n0", "n1", "n2", "n2", "n1", "n0"]);
-    cluster.gang(of_class(group("g", 1), "high"), 1, "cpu=2");
-    let cycle = cluster.cycle();
+    let mut test = test(keeping_gangs(&["preempt"]));
+    test.nodes(3, "cpu=2");
+    runs(&mut test, of_class(group("lows", 4), "low"), "cpu=1", &["n0", "n1", "n2", "n2", "n1", "n0"]);
+    test.gang(of_class(group("g", 1), "high"), 1, "cpu=2");
+    let cycle = test.cycle();
     assert_eq!((sorted(&cycle), cycle.nominated["g-0"].as_deref()), (vec!["lows-0", "lows-5"], Some("n0")));
 }
 
@@ -289,110 +288,110 @@ fn of_nodes_that_will_do_the_one_goes_that_loses_the_least() {
         ([("low", 4, 4, "cpu=1"), ("low", 2, 2, "cpu=2")], "g1", 2),
     ];
     for (gangs, expected, count) in cases {
-        let mut cluster = cluster(with_actions(&["preempt"]));
-        cluster.nodes(2, "cpu=4");
+        let mut test = test(with_actions(&["preempt"]));
+        test.nodes(2, "cpu=4");
         for (at, (class, min, pods, requests)) in gangs.into_iter().enumerate() {
             let (name, node) = (format!("g{at}"), format!("n{at}"));
-            runs(&mut cluster, of_class(group(&name, min), class), requests, &vec![&*node; pods]);
+            runs(&mut test, of_class(group(&name, min), class), requests, &vec![&*node; pods]);
         }
-        cluster.gang(of_class(group("urgent", 1), "high"), 1, "cpu=4");
-        let evicted = cluster.cycle().evicted;
+        test.gang(of_class(group("urgent", 1), "high"), 1, "cpu=4");
+        let evicted = test.cycle().evicted;
         assert!(evicted.len() == count && evicted.iter().all(|pod| pod.starts_with(expected)), "{evicted:?}");
     }
 }
 
 #[test]
 fn only_nodes_that_will_do_are_emptied() {
-    let mut cluster = full();
-    cluster.add(of_class(group("g", 1), "high"));
+    let mut test = full();
+    test.add(of_class(group("g", 1), "high"));
     let mut pod = member("g", 0, "cpu=1");
     pod.constraints = std::sync::Arc::new(phalanx_cluster::event::Constraints {
         node_selector: vec![("kubernetes.io/hostname".into(), "n1".into())],
         ..Default::default()
     });
-    cluster.add(pod);
-    assert_eq!(sorted(&cluster.cycle()), ["mids-3"], "n0 has less important pods, but will not do");
+    test.add(pod);
+    assert_eq!(sorted(&test.cycle()), ["mids-3"], "n0 has less important pods, but will not do");
 }
 
 #[test]
 fn idle_room_is_used_before_anybody_is_evicted() {
-    let mut cluster = full();
-    cluster.add(node("n2", "cpu=2")).gang(of_class(group("g", 3), "high"), 3, "cpu=1");
-    let cycle = cluster.cycle();
+    let mut test = full();
+    test.add(node("n2", "cpu=2")).gang(of_class(group("g", 3), "high"), 3, "cpu=1");
+    let cycle = test.cycle();
     assert_eq!(sorted(&cycle), ["lows-3"]);
     assert_eq!(cycle.nominated.values().filter(|node| node.as_deref() == Some("n2")).count(), 2);
 }
 
 #[test]
 fn pods_without_requests_push_out_none_that_have_some() {
-    let mut cluster = cluster(with_actions(&["preempt"]));
-    cluster.nodes(1, "cpu=4 pods=2");
-    runs(&mut cluster, of_class(group("lows", 1), "low"), "cpu=1", &["n0"]);
-    runs(&mut cluster, of_class(group("idle", 1), "mid"), "", &["n0"]);
-    cluster.gang(of_class(group("g", 1), "high"), 1, "");
-    assert_eq!(sorted(&cluster.cycle()), ["idle-0"]);
-    cluster.gang(of_class(group("h", 1), "high"), 1, "");
-    assert!(cluster.cycle().evicted.is_empty());
+    let mut test = test(with_actions(&["preempt"]));
+    test.nodes(1, "cpu=4 pods=2");
+    runs(&mut test, of_class(group("lows", 1), "low"), "cpu=1", &["n0"]);
+    runs(&mut test, of_class(group("idle", 1), "mid"), "", &["n0"]);
+    test.gang(of_class(group("g", 1), "high"), 1, "");
+    assert_eq!(sorted(&test.cycle()), ["idle-0"]);
+    test.gang(of_class(group("h", 1), "high"), 1, "");
+    assert!(test.cycle().evicted.is_empty());
 }
 
 // ---------------------------------------------------------------- over several cycles
 
 /// Lets the victims of a cycle end.
-fn end(cluster: &mut Cluster, cycle: &Cycle) {
+fn end(test: &mut TestCluster, cycle: &Cycle) {
     for victim in &cycle.evicted {
-        cluster.gone(victim);
+        test.gone(victim);
     }
 }
 
 #[test]
 fn nobody_is_evicted_twice_for_one_gang_and_the_room_is_kept_for_it() {
-    let mut cluster = full();
-    cluster.gang(of_class(group("g", 2), "high"), 2, "cpu=1");
-    let cycle = cluster.cycle();
+    let mut test = full();
+    test.gang(of_class(group("g", 2), "high"), 2, "cpu=1");
+    let cycle = test.cycle();
     assert_eq!(cycle.evicted.len(), 2);
     // Their controller makes new ones at once, and somebody else comes too.
-    cluster.gang(of_class(group("again", 1), "low"), 2, "cpu=1");
+    test.gang(of_class(group("again", 1), "low"), 2, "cpu=1");
     for victim in &cycle.evicted {
-        cluster.change(victim, |pod| *pod = leaving(pod.clone()));
-        let cycle = cluster.cycle();
+        test.change(victim, |pod| *pod = leaving(pod.clone()));
+        let cycle = test.cycle();
         assert_eq!((cycle.evicted.len(), cycle.bound.len()), (0, 0));
     }
-    cluster.gone(&cycle.evicted[0]);
-    assert!(cluster.cycle().bound.is_empty(), "half a gang is not started, nor is its room lent");
-    cluster.gone(&cycle.evicted[1]);
-    assert_eq!(cluster.run().bound_of("g"), 2);
+    test.gone(&cycle.evicted[0]);
+    assert!(test.cycle().bound.is_empty(), "half a gang is not started, nor is its room lent");
+    test.gone(&cycle.evicted[1]);
+    assert_eq!(test.run().bound_of("g"), 2);
     for _ in 0..3 {
-        let cycle = cluster.run();
+        let cycle = test.run();
         assert_eq!((cycle.evicted.len(), cycle.bound.len()), (0, 0));
     }
 }
 
 #[test]
 fn a_refused_eviction_gives_the_nominations_up_and_others_are_found() {
-    let mut cluster = full();
-    cluster.gang(of_class(group("g", 1), "high"), 1, "cpu=1");
-    let cycle = cluster.cycle();
+    let mut test = full();
+    test.gang(of_class(group("g", 1), "high"), 1, "cpu=1");
+    let cycle = test.cycle();
     assert_eq!(cycle.evicted, ["lows-3"]);
-    cluster.add(Event::EvictFailed("lows-3".into(), "Cannot evict pod".into()));
-    let cycle = cluster.cycle();
+    test.add(Event::EvictFailed("lows-3".into(), "Cannot evict pod".into()));
+    let cycle = test.cycle();
     assert_eq!(cycle.evicted, ["lows-2"], "the one that was refused is left alone for a time");
     assert_eq!(cycle.nominated["g-0"].as_deref(), Some("n0"));
-    end(&mut cluster, &cycle);
-    assert_eq!(cluster.run().names(), ["g-0"]);
+    end(&mut test, &cycle);
+    assert_eq!(test.run().names(), ["g-0"]);
 }
 
 #[test]
 fn a_gang_that_cannot_be_whole_after_a_refusal_lets_go() {
-    let mut cluster = cluster(with_actions(&["preempt"]));
-    cluster.nodes(1, "cpu=2");
-    runs(&mut cluster, of_class(group("lows", 1), "low"), "cpu=1", &["n0"; 2]);
-    cluster.gang(of_class(group("g", 2), "high"), 2, "cpu=1");
-    assert_eq!(cluster.cycle().evicted.len(), 2);
-    cluster.gone("lows-1").add(Event::EvictFailed("lows-0".into(), "Cannot evict pod".into()));
-    let cycle = cluster.cycle();
+    let mut test = test(with_actions(&["preempt"]));
+    test.nodes(1, "cpu=2");
+    runs(&mut test, of_class(group("lows", 1), "low"), "cpu=1", &["n0"; 2]);
+    test.gang(of_class(group("g", 2), "high"), 2, "cpu=1");
+    assert_eq!(test.cycle().evicted.len(), 2);
+    test.gone("lows-1").add(Event::EvictFailed("lows-0".into(), "Cannot evict pod".into()));
+    let cycle = test.cycle();
     assert_eq!(cycle.nominated.values().flatten().count(), 0);
-    cluster.add(pod("small", "cpu=1"));
-    assert_eq!(cluster.cycle().names(), ["small"]);
+    test.add(pod("small", "cpu=1"));
+    assert_eq!(test.cycle().names(), ["small"]);
 }
 
 /// With an argument of an action.
@@ -408,44 +407,44 @@ fn a_search_ends_with_its_steps_and_the_others_have_their_turn_next() {
     // Steps => evicted in each cycle: nothing at all, enough for the smaller gang, for the larger, for both.
     for (steps, expected) in [(0, [0, 0, 0]), (15, [0, 1, 0]), (25, [3, 1, 0]), (1000, [4, 0, 0])] {
         let conf = with_arg(with_actions(&["preempt"]), "preempt", "maxSteps", Value::Int(steps));
-        let mut cluster = cluster(conf);
-        cluster.nodes(2, "cpu=4");
-        runs(&mut cluster, of_class(group("lows", 1), "low"), "cpu=1", &["n0"; 4]);
-        runs(&mut cluster, of_class(group("mids", 1), "mid"), "cpu=1", &["n1"; 4]);
-        cluster.gang(of_class(group("a", 1), "high"), 1, "cpu=3");
-        cluster.gang(of_class(group("b", 1), "high"), 1, "cpu=1");
-        let mut evicted = vec![cluster.cycle().evicted.len()];
+        let mut test = test(conf);
+        test.nodes(2, "cpu=4");
+        runs(&mut test, of_class(group("lows", 1), "low"), "cpu=1", &["n0"; 4]);
+        runs(&mut test, of_class(group("mids", 1), "mid"), "cpu=1", &["n1"; 4]);
+        test.gang(of_class(group("a", 1), "high"), 1, "cpu=3");
+        test.gang(of_class(group("b", 1), "high"), 1, "cpu=1");
+        let mut evicted = vec![test.cycle().evicted.len()];
         if expected[0] == 0 {
             let told = format!("preempt: the search was ended after {steps} steps (maxSteps)");
-            assert!(["a", "b"].iter().all(|name| cluster.reasons(name).contains(&told)));
+            assert!(["a", "b"].iter().all(|name| test.reasons(name).contains(&told)));
         }
-        evicted.extend([0; 2].map(|_| cluster.cycle().evicted.len()));
+        evicted.extend([0; 2].map(|_| test.cycle().evicted.len()));
         assert_eq!(evicted, expected, "{steps} steps");
     }
 }
 
 #[test]
 fn a_gang_that_lost_a_role_preempts_for_it() {
-    let mut cluster = cluster(with_actions(&["preempt"]));
-    cluster.nodes(1, "cpu=4");
+    let mut test = test(with_actions(&["preempt"]));
+    test.nodes(1, "cpu=4");
     let roles = vec![("master".into(), 1), ("worker".into(), 1)];
-    cluster.add(PodGroupInfo { min_task_member: roles, ..of_class(group("g", 2), "high") });
+    test.add(PodGroupInfo { min_task_member: roles, ..of_class(group("g", 2), "high") });
     for index in 0..2 {
-        cluster.add(running(PodInfo { role: "worker".into(), ..member("g", index, "cpu=1") }, "n0"));
+        test.add(running(PodInfo { role: "worker".into(), ..member("g", index, "cpu=1") }, "n0"));
     }
-    runs(&mut cluster, of_class(group("lows", 1), "low"), "cpu=1", &["n0"; 2]);
-    cluster.add(PodInfo { role: "master".into(), ..member("g", 2, "cpu=1") });
-    assert_eq!(sorted(&cluster.cycle()), ["lows-1"]);
+    runs(&mut test, of_class(group("lows", 1), "low"), "cpu=1", &["n0"; 2]);
+    test.add(PodInfo { role: "master".into(), ..member("g", 2, "cpu=1") });
+    assert_eq!(sorted(&test.cycle()), ["lows-1"]);
 }
 
 #[test]
 fn a_full_quota_is_freed_wherever_its_pods_are() {
-    let mut cluster = cluster(with_actions(&["preempt"]));
-    cluster.add(QueueInfo { capability: phalanx_framework::testing::resources("cpu=4"), ..queue("q", 1) });
-    cluster.nodes(2, "cpu=4");
-    runs(&mut cluster, in_queue(of_class(group("lows", 1), "low"), "q"), "cpu=1", &["n0"; 4]);
-    cluster.gang(in_queue(of_class(group("g", 2), "high"), "q"), 2, "cpu=1");
-    let cycle = cluster.cycle();
+    let mut test = test(with_actions(&["preempt"]));
+    test.add(QueueInfo { capability: phalanx_framework::testing::resources("cpu=4"), ..queue("q", 1) });
+    test.nodes(2, "cpu=4");
+    runs(&mut test, in_queue(of_class(group("lows", 1), "low"), "q"), "cpu=1", &["n0"; 4]);
+    test.gang(in_queue(of_class(group("g", 2), "high"), "q"), 2, "cpu=1");
+    let cycle = test.cycle();
     assert_eq!(sorted(&cycle), ["lows-2", "lows-3"]);
     let nodes: Vec<_> =
         cycle.bound.values().cloned().chain(cycle.nominated.values().flatten().cloned()).collect();
@@ -463,14 +462,14 @@ fn further_members_preempt_only_when_gangs_do_not_decide_who_starves() {
         plugin.flags.set(Flag::JobStarving, false);
     }
     for (conf, expected) in [(with_actions(&["preempt"]), 0), (conf, 3)] {
-        let mut cluster = cluster(conf);
-        cluster.nodes(1, "cpu=4");
-        runs(&mut cluster, of_class(group("g", 1), "high"), "cpu=1", &["n0"]);
-        runs(&mut cluster, of_class(group("lows", 1), "low"), "cpu=1", &["n0"; 3]);
+        let mut test = test(conf);
+        test.nodes(1, "cpu=4");
+        runs(&mut test, of_class(group("g", 1), "high"), "cpu=1", &["n0"]);
+        runs(&mut test, of_class(group("lows", 1), "low"), "cpu=1", &["n0"; 3]);
         for index in 1..6 {
-            cluster.add(member("g", index, "cpu=1"));
+            test.add(member("g", index, "cpu=1"));
         }
-        assert_eq!(cluster.cycle().evicted.len(), expected);
+        assert_eq!(test.cycle().evicted.len(), expected);
     }
 }
 
@@ -482,11 +481,11 @@ fn a_job_may_evict_its_own_less_important_task() {
     {
         plugin.flags.set(Flag::JobStarving, false);
     }
-    let mut cluster = cluster(conf);
-    cluster.nodes(1, "cpu=2").add(group("g", 1));
+    let mut test = test(conf);
+    test.nodes(1, "cpu=2").add(group("g", 1));
     let with = |index, priority| PodInfo { priority: Some(priority), ..member("g", index, "cpu=1") };
-    cluster.add(running(with(0, 5), "n0")).add(running(with(1, 1), "n0")).add(with(2, 5)).add(with(3, 5));
-    assert_eq!(cluster.cycle().evicted, ["g-1"]);
+    test.add(running(with(0, 5), "n0")).add(running(with(1, 1), "n0")).add(with(2, 5)).add(with(3, 5));
+    assert_eq!(test.cycle().evicted, ["g-1"]);
 }
 
 // ---------------------------------------------------------------- reclaim
@@ -496,16 +495,16 @@ fn in_queue(group: PodGroupInfo, queue: &str) -> PodGroupInfo {
 }
 
 /// Queues a and b of equal weight on eight cores, all of them held by a's gang of so many.
-fn taken(conf: Conf, change: impl Fn(QueueInfo) -> QueueInfo, min: u32) -> Cluster {
-    let mut cluster = cluster(conf);
-    cluster.nodes(2, "cpu=4").add(change(queue("a", 1))).add(queue("b", 1));
+fn taken(conf: Conf, change: impl Fn(QueueInfo) -> QueueInfo, min: u32) -> TestCluster {
+    let mut test = test(conf);
+    test.nodes(2, "cpu=4").add(change(queue("a", 1))).add(queue("b", 1));
     runs(
-        &mut cluster,
+        &mut test,
         in_queue(group("rich", min), "a"),
         "cpu=1",
         &["n0", "n0", "n0", "n0", "n1", "n1", "n1", "n1"],
     );
-    cluster
+    test
 }
 
 #[test]
@@ -514,9 +513,9 @@ fn a_queue_takes_back_what_it_deserves_and_no_more() {
     for (rich, poor, cores, expected) in
         [(1, 4, 1, 4), (1, 2, 2, 4), (1, 5, 1, 0), (8, 4, 1, 4), (1, 1, 1, 1), (1, 1, 4, 4), (1, 2, 3, 0)]
     {
-        let mut cluster = taken(with_actions(&["reclaim"]), |queue| queue, rich);
-        cluster.gang(in_queue(group("poor", poor), "b"), poor, &format!("cpu={cores}"));
-        let cycle = cluster.cycle();
+        let mut test = taken(with_actions(&["reclaim"]), |queue| queue, rich);
+        test.gang(in_queue(group("poor", poor), "b"), poor, &format!("cpu={cores}"));
+        let cycle = test.cycle();
         assert_eq!(cycle.evicted.len(), expected, "{poor} of {cores} cores from a gang of {rich}");
         let reason = cycle.decisions.iter().find_map(|decision| match decision {
             Decision::Evict { cause, .. } => Some(&*cause.reason),
@@ -530,34 +529,34 @@ fn a_queue_takes_back_what_it_deserves_and_no_more() {
 #[test]
 fn a_queue_that_is_not_reclaimable_keeps_what_it_has() {
     let keeps = |queue: QueueInfo| QueueInfo { reclaimable: false, ..queue };
-    let mut cluster = taken(with_actions(&["reclaim"]), keeps, 1);
-    cluster.gang(in_queue(group("poor", 1), "b"), 1, "cpu=1");
-    assert!(cluster.cycle().evicted.is_empty());
+    let mut test = taken(with_actions(&["reclaim"]), keeps, 1);
+    test.gang(in_queue(group("poor", 1), "b"), 1, "cpu=1");
+    assert!(test.cycle().evicted.is_empty());
 }
 
 #[test]
 fn reclaim_takes_from_other_queues_only_and_preempt_from_its_own() {
     for (action, expected) in [("reclaim", &["rich-7"][..]), ("preempt", &["own-0"])] {
-        let mut cluster = taken(with_actions(&[action]), |queue| queue, 1);
-        cluster.add(node("n2", "cpu=1"));
-        runs(&mut cluster, in_queue(group("own", 1), "b"), "cpu=1", &["n2"]);
-        cluster.gang(of_class(in_queue(group("poor", 1), "b"), "high"), 1, "cpu=1");
-        assert_eq!(sorted(&cluster.cycle()), expected, "{action}");
+        let mut test = taken(with_actions(&[action]), |queue| queue, 1);
+        test.add(node("n2", "cpu=1"));
+        runs(&mut test, in_queue(group("own", 1), "b"), "cpu=1", &["n2"]);
+        test.gang(of_class(in_queue(group("poor", 1), "b"), "high"), 1, "cpu=1");
+        assert_eq!(sorted(&test.cycle()), expected, "{action}");
     }
 }
 
 #[test]
 fn queues_come_to_rest_with_what_they_deserve() {
-    let mut cluster = taken(with_actions(&["preempt", "reclaim"]), |queue| queue, 1);
-    cluster.gang(in_queue(group("poor", 1), "b"), 8, "cpu=1");
+    let mut test = taken(with_actions(&["preempt", "reclaim"]), |queue| queue, 1);
+    test.gang(in_queue(group("poor", 1), "b"), 8, "cpu=1");
     let (mut evicted, mut next) = (0, 8);
     for _ in 0..12 {
-        let cycle = cluster.run();
+        let cycle = test.run();
         evicted += cycle.evicted.len();
         for victim in &cycle.evicted {
-            cluster.gone(victim);
+            test.gone(victim);
             // Its controller makes another.
-            cluster.add(member("rich", next, "cpu=1"));
+            test.add(member("rich", next, "cpu=1"));
             next += 1;
         }
     }
@@ -579,31 +578,31 @@ fn gangpreempt_takes_surplus_then_whole_gangs() {
     ] {
         let conf =
             with_arg(with_actions(&["gangpreempt"]), "gangpreempt", "allowWholeBundle", Value::Bool(allow));
-        let mut cluster = cluster(conf);
-        cluster.nodes(2, "cpu=4");
-        runs(&mut cluster, of_class(group("lows", 3), "low"), "cpu=1", &["n0"; 4]);
-        runs(&mut cluster, of_class(group("mids", 1), "mid"), "cpu=1", &["n1"; 4]);
-        cluster.gang(of_class(group("g", min), "high"), min, "cpu=1");
-        assert_eq!(sorted(&cluster.cycle()), expected, "{min} needed");
+        let mut test = test(conf);
+        test.nodes(2, "cpu=4");
+        runs(&mut test, of_class(group("lows", 3), "low"), "cpu=1", &["n0"; 4]);
+        runs(&mut test, of_class(group("mids", 1), "mid"), "cpu=1", &["n1"; 4]);
+        test.gang(of_class(group("g", min), "high"), min, "cpu=1");
+        assert_eq!(sorted(&test.cycle()), expected, "{min} needed");
     }
 }
 
 #[test]
 fn gangreclaim_takes_whole_gangs_of_queues_that_have_too_much() {
-    let mut cluster = cluster(with_actions(&["gangreclaim"]));
-    cluster.nodes(2, "cpu=4").add(queue("a", 1)).add(queue("b", 1));
-    runs(&mut cluster, in_queue(group("old", 4), "a"), "cpu=1", &["n0"; 4]);
-    runs(&mut cluster, in_queue(group("young", 4), "a"), "cpu=1", &["n1"; 4]);
-    cluster.gang(in_queue(group("small", 2), "b"), 2, "cpu=1");
-    assert!(cluster.cycle().evicted.is_empty(), "without four a would have less than it deserves");
-    cluster.gone("small-0").gone("small-1");
-    cluster.gang(in_queue(group("poor", 4), "b"), 4, "cpu=1");
-    let cycle = cluster.cycle();
+    let mut test = test(with_actions(&["gangreclaim"]));
+    test.nodes(2, "cpu=4").add(queue("a", 1)).add(queue("b", 1));
+    runs(&mut test, in_queue(group("old", 4), "a"), "cpu=1", &["n0"; 4]);
+    runs(&mut test, in_queue(group("young", 4), "a"), "cpu=1", &["n1"; 4]);
+    test.gang(in_queue(group("small", 2), "b"), 2, "cpu=1");
+    assert!(test.cycle().evicted.is_empty(), "without four a would have less than it deserves");
+    test.gone("small-0").gone("small-1");
+    test.gang(in_queue(group("poor", 4), "b"), 4, "cpu=1");
+    let cycle = test.cycle();
     assert_eq!(sorted(&cycle), ["young-0", "young-1", "young-2", "young-3"]);
-    end(&mut cluster, &cycle);
-    assert_eq!(cluster.run().bound_of("poor"), 4);
-    cluster.gang(in_queue(group("poorer", 3), "b"), 3, "cpu=1");
-    assert!(cluster.cycle().evicted.is_empty(), "a has no more than it deserves now");
+    end(&mut test, &cycle);
+    assert_eq!(test.run().bound_of("poor"), 4);
+    test.gang(in_queue(group("poorer", 3), "b"), 3, "cpu=1");
+    assert!(test.cycle().evicted.is_empty(), "a has no more than it deserves now");
 }
 
 #[test]
@@ -619,28 +618,28 @@ fn queues_do_not_take_places_without_requests_from_each_other_by_turns() {
             _ => {}
         }
     }
-    let mut cluster = cluster(conf);
-    cluster.add(queue("q0", 1));
-    cluster.add(queue("q1", 1));
-    cluster.add(node("n0", "cpu=0 memory=0 pods=1"));
+    let mut test = test(conf);
+    test.add(queue("q0", 1));
+    test.add(queue("q1", 1));
+    test.add(node("n0", "cpu=0 memory=0 pods=1"));
     for (name, of) in [("g0", "q0"), ("g1", "q0"), ("g2", "q1")] {
-        cluster.add(PodGroupInfo { queue: of.into(), ..group(name, 0) });
+        test.add(PodGroupInfo { queue: of.into(), ..group(name, 0) });
     }
-    cluster.add(running(member("g0", 0, "cpu=1"), "n1"));
-    cluster.add(member("g1", 0, ""));
-    cluster.add(member("g2", 0, ""));
-    cluster.add(running(member("g2", 1, "cpu=1"), "n1"));
+    test.add(running(member("g0", 0, "cpu=1"), "n1"));
+    test.add(member("g1", 0, ""));
+    test.add(member("g2", 0, ""));
+    test.add(running(member("g2", 1, "cpu=1"), "n1"));
     let mut made = 10;
     let mut last = Vec::new();
     for _ in 0..30 {
-        let cycle = cluster.run();
+        let cycle = test.run();
         last.push(cycle.evicted.clone());
         for victim in &cycle.evicted {
-            let pod = cluster.pod(victim);
-            cluster.gone(victim);
+            let pod = test.pod(victim);
+            test.gone(victim);
             made += 1;
             let group = pod.group.clone().expect("of a group");
-            cluster.add(member(&group, made, ""));
+            test.add(member(&group, made, ""));
         }
     }
     assert!(last[20..].iter().all(Vec::is_empty), "{last:?}");
@@ -652,47 +651,47 @@ fn an_extender_is_asked_about_many_victims_at_once() {
     let verbs = [("extender.urlPrefix", "http://x".into()), ("extender.preemptableVerb", "p".into())];
     let extender = PluginConf { name: "extender".into(), args: args(&verbs), ..PluginConf::default() };
     conf.tiers[0].plugins.push(extender);
-    let mut cluster = cluster(conf);
+    let mut test = test(conf);
     let recorder = Arc::new(ExtenderRecorder::new(Arc::new(NoExtender)));
-    cluster.set_extender(recorder.clone());
-    cluster.nodes(10, "cpu=4");
+    test.set_extender(recorder.clone());
+    test.nodes(10, "cpu=4");
     for at in 0..10 {
-        runs(&mut cluster, of_class(group(&format!("low{at}"), 1), "low"), "cpu=1", &[&*format!("n{at}"); 4]);
+        runs(&mut test, of_class(group(&format!("low{at}"), 1), "low"), "cpu=1", &[&*format!("n{at}"); 4]);
     }
-    cluster.gang(of_class(group("urgent", 2), "high"), 2, "cpu=4");
-    let cycles: usize = (0..2).map(|_| cluster.run().evicted.len()).sum();
+    test.gang(of_class(group("urgent", 2), "high"), 2, "cpu=4");
+    let cycles: usize = (0..2).map(|_| test.run().evicted.len()).sum();
     let asked = recorder.take().iter().filter(|one| &*one.verb == "p").count();
     assert!(cycles == 8 && (1..10).contains(&asked), "{cycles} evicted, {asked} questions");
 }
 
 #[test]
 fn what_is_only_promised_goes_before_anybody_is_evicted() {
-    let mut cluster = cluster(with_actions(&["preempt"]));
-    cluster.nodes(1, "cpu=3");
-    runs(&mut cluster, of_class(group("low", 1), "low"), "cpu=1", &["n0"]);
-    cluster.add(leaving(running(pod("old", "cpu=2"), "n0")));
-    cluster.gang(of_class(group("mid", 2), "mid"), 2, "cpu=1");
-    assert_eq!(cluster.cycle().nominated.len(), 2);
+    let mut test = test(with_actions(&["preempt"]));
+    test.nodes(1, "cpu=3");
+    runs(&mut test, of_class(group("low", 1), "low"), "cpu=1", &["n0"]);
+    test.add(leaving(running(pod("old", "cpu=2"), "n0")));
+    test.gang(of_class(group("mid", 2), "mid"), 2, "cpu=1");
+    assert_eq!(test.cycle().nominated.len(), 2);
     // Two cores are promised to a lesser gang: that is enough, and the pod that runs may stay.
-    cluster.gang(of_class(group("high", 1), "high"), 1, "cpu=2");
-    let cycle = cluster.cycle();
+    test.gang(of_class(group("high", 1), "high"), 1, "cpu=2");
+    let cycle = test.cycle();
     assert_eq!(cycle.nominated["high-0"].as_deref(), Some("n0"));
     assert!(cycle.evicted.iter().all(|name| !name.starts_with("mid")), "{cycle:?}");
-    cluster.gone("old");
-    let cycle = cluster.run();
+    test.gone("old");
+    let cycle = test.run();
     assert_eq!(cycle.bound.get("high-0").map(String::as_str), Some("n0"));
 }
 
 #[test]
 fn a_promise_and_a_victim_together_make_room() {
-    let mut cluster = cluster(with_actions(&["preempt"]));
-    cluster.nodes(1, "cpu=3");
-    runs(&mut cluster, of_class(group("low", 1), "low"), "cpu=1", &["n0"]);
-    cluster.add(leaving(running(pod("old", "cpu=2"), "n0")));
-    cluster.gang(of_class(group("mid", 1), "mid"), 1, "cpu=2");
-    assert_eq!(cluster.cycle().nominated.len(), 1);
-    cluster.gang(of_class(group("high", 3), "high"), 3, "cpu=1");
-    let cycle = cluster.cycle();
+    let mut test = test(with_actions(&["preempt"]));
+    test.nodes(1, "cpu=3");
+    runs(&mut test, of_class(group("low", 1), "low"), "cpu=1", &["n0"]);
+    test.add(leaving(running(pod("old", "cpu=2"), "n0")));
+    test.gang(of_class(group("mid", 1), "mid"), 1, "cpu=2");
+    assert_eq!(test.cycle().nominated.len(), 1);
+    test.gang(of_class(group("high", 3), "high"), 3, "cpu=1");
+    let cycle = test.cycle();
     assert_eq!(cycle.evicted, ["low-0"]);
     assert_eq!(cycle.nominated["mid-0"], None);
     assert_eq!(cycle.nominated.values().flatten().count(), 3);
@@ -700,11 +699,11 @@ fn a_promise_and_a_victim_together_make_room() {
 
 #[test]
 fn a_pod_that_may_be_evicted_again_is() {
-    let mut cluster = cluster(with_actions(&["preempt"]));
-    cluster.nodes(1, "cpu=1");
-    cluster.add(running(PodInfo { preemptable: Some(false), ..pod("keeper", "cpu=1") }, "n0"));
-    cluster.add(PodInfo { priority: Some(10), ..pod("urgent", "cpu=1") });
-    assert_eq!(sorted(&cluster.cycle()), [""; 0]);
-    cluster.change("keeper", |pod| pod.preemptable = None);
-    assert_eq!(sorted(&cluster.cycle()), ["keeper"]);
+    let mut test = test(with_actions(&["preempt"]));
+    test.nodes(1, "cpu=1");
+    test.add(running(PodInfo { preemptable: Some(false), ..pod("keeper", "cpu=1") }, "n0"));
+    test.add(PodInfo { priority: Some(10), ..pod("urgent", "cpu=1") });
+    assert_eq!(sorted(&test.cycle()), [""; 0]);
+    test.change("keeper", |pod| pod.preemptable = None);
+    assert_eq!(sorted(&test.cycle()), ["keeper"]);
 }

@@ -2,8 +2,8 @@
 use phalanx_cluster::event::{BindFailure, BindFault, Event, NodeInfo, Phase, PodGroupInfo, QueueInfo, Time};
 use phalanx_core::decision::Decision;
 
-use crate::cluster::{Cluster, Cycle};
 use phalanx_framework::testing::{group, leaving, member, node, pod, queue, running};
+use phalanx_testkit::{Cycle, TestCluster};
 
 #[test]
 fn a_gang_is_bound_whole_or_not_at_all() {
@@ -20,23 +20,23 @@ fn a_gang_is_bound_whole_or_not_at_all() {
         (1, 2, 6, 1, 4),
         (1, 0, 6, 1, 4),
     ] {
-        let mut cluster = Cluster::new();
-        cluster.nodes(nodes, "cpu=4").gang(group("g", min), pods, &format!("cpu={cores}"));
-        let cycle = cluster.cycle();
+        let mut test = TestCluster::new();
+        test.nodes(nodes, "cpu=4").gang(group("g", min), pods, &format!("cpu={cores}"));
+        let cycle = test.cycle();
         let case = format!("{nodes} nodes, {pods} pods of {cores}, minMember {min}");
         assert_eq!(cycle.bound_of("g"), bound, "{case}");
         let phase = if bound > 0 { Phase::Running } else { Phase::Inqueue };
-        assert_eq!(cluster.phase("g"), phase, "{case}");
+        assert_eq!(test.phase("g"), phase, "{case}");
     }
 }
 
 #[test]
 fn a_gang_that_is_refused_says_how_far_it_came_and_why() {
-    let mut cluster = Cluster::new();
-    cluster.nodes(3, "cpu=4").gang(group("g", 4), 4, "cpu=3");
-    let cycle = cluster.cycle();
+    let mut test = TestCluster::new();
+    test.nodes(3, "cpu=4").gang(group("g", 4), 4, "cpu=3");
+    let cycle = test.cycle();
     assert_eq!(
-        cluster.reasons("g"),
+        test.reasons("g"),
         [
             "g-3: 0/3 nodes are available: 3 Insufficient cpu.",
             "pod group is not ready: 3 of minMember 4 have room"
@@ -54,13 +54,13 @@ fn a_gang_that_is_refused_says_how_far_it_came_and_why() {
 /// The condition says what the nearest node lacks, and is not written again because that is another node now.
 #[test]
 fn what_is_missing_is_told_but_not_each_time_it_changes() {
-    let mut cluster = Cluster::new();
-    cluster.add(node("east", "cpu=4 pods=9"));
-    cluster.add(node("west", "cpu=4 pods=9"));
-    cluster.add(running(member("one", 0, "cpu=1"), "east"));
-    cluster.add(running(member("two", 0, "cpu=2"), "west"));
-    cluster.gang(group("g", 1), 1, "cpu=4");
-    let cycle = cluster.cycle();
+    let mut test = TestCluster::new();
+    test.add(node("east", "cpu=4 pods=9"));
+    test.add(node("west", "cpu=4 pods=9"));
+    test.add(running(member("one", 0, "cpu=1"), "east"));
+    test.add(running(member("two", 0, "cpu=2"), "west"));
+    test.gang(group("g", 1), 1, "cpu=4");
+    let cycle = test.cycle();
     let message = &cycle.status("g").unwrap().conditions[0].message;
     let told = "g-0: 0/2 nodes are available: 2 Insufficient cpu.; least missing, on node east: cpu 1";
     assert!(message.ends_with(told), "{message}");
@@ -69,32 +69,32 @@ fn what_is_missing_is_told_but_not_each_time_it_changes() {
         cycle.decisions.iter().filter(told).count()
     };
     assert_eq!(pods(&cycle), 1);
-    cluster.add(running(member("three", 0, "cpu=2"), "east"));
-    let cycle = cluster.cycle();
+    test.add(running(member("three", 0, "cpu=2"), "east"));
+    let cycle = test.cycle();
     assert_eq!((cycle.status("g"), pods(&cycle)), (None, 0));
 }
 
 #[test]
 fn too_few_pods_are_no_gang() {
-    let mut cluster = Cluster::new();
-    cluster.nodes(1, "cpu=4").gang(group("g", 3), 2, "cpu=1");
-    assert!(cluster.cycle().bound.is_empty());
-    assert_eq!(cluster.reasons("g"), ["not enough valid tasks for gang-scheduling: 2 exist, minMember is 3"]);
-    cluster.add(member("g", 2, "cpu=1"));
-    assert_eq!(cluster.cycle().bound_of("g"), 3);
-    assert_eq!(cluster.reasons("g"), Vec::<String>::new());
+    let mut test = TestCluster::new();
+    test.nodes(1, "cpu=4").gang(group("g", 3), 2, "cpu=1");
+    assert!(test.cycle().bound.is_empty());
+    assert_eq!(test.reasons("g"), ["not enough valid tasks for gang-scheduling: 2 exist, minMember is 3"]);
+    test.add(member("g", 2, "cpu=1"));
+    assert_eq!(test.cycle().bound_of("g"), 3);
+    assert_eq!(test.reasons("g"), Vec::<String>::new());
 }
 
 #[test]
 fn two_gangs_that_would_deadlock_pod_by_pod_do_not() {
-    let mut cluster = Cluster::new();
-    cluster.nodes(4, "cpu=1").gang(group("a", 3), 3, "cpu=1").gang(group("b", 3), 3, "cpu=1");
-    let cycle = cluster.run();
+    let mut test = TestCluster::new();
+    test.nodes(4, "cpu=1").gang(group("a", 3), 3, "cpu=1").gang(group("b", 3), 3, "cpu=1");
+    let cycle = test.run();
     assert_eq!((cycle.bound_of("a"), cycle.bound_of("b"), &cycle.units[..]), (3, 0, &[3][..]));
     for index in 0..3 {
-        cluster.gone(&format!("a-{index}"));
+        test.gone(&format!("a-{index}"));
     }
-    assert_eq!(cluster.cycle().bound_of("b"), 3);
+    assert_eq!(test.cycle().bound_of("b"), 3);
 }
 
 #[test]
@@ -114,16 +114,16 @@ fn each_role_has_its_minimum() {
         // minMember below the sum: roles are not asked.
         (roles(1, &[("m", 2), ("w", 2)]), 1, 1),
     ] {
-        let mut cluster = Cluster::new();
+        let mut test = TestCluster::new();
         let case = format!("{spec:?} on {cores}");
         let asked = spec.min_member > 1;
-        cluster.nodes(cores, "cpu=1").add(spec);
+        test.nodes(cores, "cpu=1").add(spec);
         for (index, role) in ["w", "w", "w", "m"].iter().enumerate() {
             let mut pod = member("g", index as u32, "cpu=1");
             pod.role = (*role).into();
-            cluster.add(pod);
+            test.add(pod);
         }
-        let cycle = cluster.cycle();
+        let cycle = test.cycle();
         assert_eq!(cycle.bound.len(), bound, "{case}");
         assert!(bound == 0 || !asked || cycle.bound.contains_key("g-3"), "{case}: no master");
     }
@@ -137,34 +137,34 @@ fn what_is_more_important_goes_first() {
         created: Time(created),
         ..group(name, 2)
     };
-    let mut cluster = Cluster::new();
-    cluster.add(class("high", 10)).add(class("low", -1)).nodes(2, "cpu=1");
-    cluster.gang(of("a", "low", 1), 2, "cpu=1");
-    cluster.gang(group("b", 2), 2, "cpu=1");
-    cluster.gang(of("c", "high", 3), 2, "cpu=1");
-    assert_eq!(cluster.cycle().names(), ["c-0", "c-1"]);
+    let mut test = TestCluster::new();
+    test.add(class("high", 10)).add(class("low", -1)).nodes(2, "cpu=1");
+    test.gang(of("a", "low", 1), 2, "cpu=1");
+    test.gang(group("b", 2), 2, "cpu=1");
+    test.gang(of("c", "high", 3), 2, "cpu=1");
+    assert_eq!(test.cycle().names(), ["c-0", "c-1"]);
 }
 
 #[test]
 fn pods_of_a_gang_go_by_priority_then_index() {
-    let mut cluster = Cluster::new();
-    cluster.nodes(1, "cpu=2").add(group("g", 1));
+    let mut test = TestCluster::new();
+    test.nodes(1, "cpu=2").add(group("g", 1));
     for index in 0..4 {
         let mut pod = member("g", index, "cpu=1");
         pod.priority = Some(i32::from(index == 3));
-        cluster.add(pod);
+        test.add(pod);
     }
-    assert_eq!(cluster.cycle().names(), ["g-0", "g-3"]);
+    assert_eq!(test.cycle().names(), ["g-0", "g-3"]);
 }
 
 #[test]
 fn best_effort_members_start_with_their_gang() {
     // Places for pods on the only node, minMember => bound
     for (places, min, bound) in [(9, 3, 3), (2, 3, 0), (2, 2, 2), (9, 2, 3)] {
-        let mut cluster = Cluster::new();
-        cluster.nodes(1, &format!("cpu=4 pods={places}")).add(group("g", min));
-        cluster.add(member("g", 0, "cpu=1")).add(member("g", 1, "cpu=1")).add(member("g", 2, ""));
-        let cycle = cluster.cycle();
+        let mut test = TestCluster::new();
+        test.nodes(1, &format!("cpu=4 pods={places}")).add(group("g", min));
+        test.add(member("g", 0, "cpu=1")).add(member("g", 1, "cpu=1")).add(member("g", 2, ""));
+        let cycle = test.cycle();
         assert_eq!(cycle.bound.len(), bound, "minMember {min}, {places} places");
         let first = if min == 3 { 3 } else { 2 };
         assert!(bound == 0 || cycle.units[0] == first, "minMember {min}: bound as {:?}", cycle.units);
@@ -174,107 +174,107 @@ fn best_effort_members_start_with_their_gang() {
 #[test]
 fn a_gang_that_requests_nothing_is_whole_too() {
     for (places, bound) in [(3, 3), (2, 0)] {
-        let mut cluster = Cluster::new();
-        cluster.nodes(1, &format!("cpu=4 pods={places}")).gang(group("g", 3), 3, "");
-        assert_eq!(cluster.cycle().bound.len(), bound, "{places} places");
+        let mut test = TestCluster::new();
+        test.nodes(1, &format!("cpu=4 pods={places}")).gang(group("g", 3), 3, "");
+        assert_eq!(test.cycle().bound.len(), bound, "{places} places");
     }
 }
 
 #[test]
 fn members_beyond_the_minimum_compete_anew() {
-    let mut cluster = Cluster::new();
-    cluster.nodes(1, "cpu=8").gang(group("a", 2), 8, "cpu=1").gang(group("b", 2), 8, "cpu=1");
-    let cycle = cluster.cycle();
+    let mut test = TestCluster::new();
+    test.nodes(1, "cpu=8").gang(group("a", 2), 8, "cpu=1").gang(group("b", 2), 8, "cpu=1");
+    let cycle = test.cycle();
     assert_eq!((cycle.bound_of("a"), cycle.bound_of("b")), (4, 4));
     assert_eq!(cycle.units[..2], [2, 2], "both gangs are whole before one grows");
 }
 
 #[test]
 fn a_gang_is_made_whole_before_another_grows() {
-    let mut cluster = Cluster::new();
-    cluster.nodes(1, "cpu=4").gang(group("a", 1), 5, "cpu=1").gang(group("z", 3), 3, "cpu=1");
-    let cycle = cluster.cycle();
+    let mut test = TestCluster::new();
+    test.nodes(1, "cpu=4").gang(group("a", 1), 5, "cpu=1").gang(group("z", 3), 3, "cpu=1");
+    let cycle = test.cycle();
     assert_eq!((cycle.bound_of("a"), cycle.bound_of("z")), (1, 3));
 }
 
 #[test]
 fn a_podgroup_may_come_after_its_pods() {
-    let mut cluster = Cluster::new();
-    cluster.nodes(1, "cpu=4").add(member("g", 0, "cpu=1")).add(member("g", 1, "cpu=1"));
-    assert!(cluster.cycle().bound.is_empty());
-    assert_eq!(cluster.reasons("g"), ["its PodGroup ns/g does not exist"]);
-    cluster.add(group("g", 2));
-    assert_eq!(cluster.cycle().bound_of("g"), 2);
+    let mut test = TestCluster::new();
+    test.nodes(1, "cpu=4").add(member("g", 0, "cpu=1")).add(member("g", 1, "cpu=1"));
+    assert!(test.cycle().bound.is_empty());
+    assert_eq!(test.reasons("g"), ["its PodGroup ns/g does not exist"]);
+    test.add(group("g", 2));
+    assert_eq!(test.cycle().bound_of("g"), 2);
 }
 
 #[test]
 fn a_gang_that_lost_a_member_waits_for_it_with_the_rest_running() {
-    let mut cluster = Cluster::new();
-    cluster.nodes(1, "cpu=3").gang(group("g", 3), 3, "cpu=1");
-    assert_eq!(cluster.run().bound_of("g"), 3);
-    cluster.gone("g-1");
-    cluster.cycle();
-    assert_eq!(cluster.phase("g"), Phase::Unknown);
-    cluster.add(member("g", 1, "cpu=1"));
-    assert_eq!(cluster.run().names(), ["g-1"]);
-    assert_eq!(cluster.phase("g"), Phase::Running);
+    let mut test = TestCluster::new();
+    test.nodes(1, "cpu=3").gang(group("g", 3), 3, "cpu=1");
+    assert_eq!(test.run().bound_of("g"), 3);
+    test.gone("g-1");
+    test.cycle();
+    assert_eq!(test.phase("g"), Phase::Unknown);
+    test.add(member("g", 1, "cpu=1"));
+    assert_eq!(test.run().names(), ["g-1"]);
+    assert_eq!(test.phase("g"), Phase::Running);
 }
 
 #[test]
 fn a_bind_that_failed_is_made_good_in_the_next_cycle() {
-    let mut cluster = Cluster::new();
-    cluster.nodes(1, "cpu=2").gang(group("g", 2), 2, "cpu=1");
-    assert_eq!(cluster.cycle().bound_of("g"), 2);
-    cluster.start("g-0", "n0");
+    let mut test = TestCluster::new();
+    test.nodes(1, "cpu=2").gang(group("g", 2), 2, "cpu=1");
+    assert_eq!(test.cycle().bound_of("g"), 2);
+    test.start("g-0", "n0");
     let failure = BindFailure { message: "its node is gone".into(), fault: BindFault::Place };
-    cluster.add(Event::BindFailed("g-1".into(), failure));
-    cluster.add(pod("other", "cpu=1"));
-    assert_eq!(cluster.cycle().names(), ["g-1"], "the broken gang goes first");
+    test.add(Event::BindFailed("g-1".into(), failure));
+    test.add(pod("other", "cpu=1"));
+    assert_eq!(test.cycle().names(), ["g-1"], "the broken gang goes first");
 }
 
 #[test]
 fn a_running_gang_that_lost_a_member_is_repaired_before_new_gangs_start() {
     // The new gang's priority class and queue
     for (class, queue_of_new) in [("", "default"), ("high", "default"), ("", "vip"), ("high", "vip")] {
-        let mut cluster = Cluster::new();
-        cluster.add(Event::PriorityClass { name: "high".into(), value: 9, global_default: false });
-        cluster.add(QueueInfo { priority: 9, ..queue("vip", 1) });
+        let mut test = TestCluster::new();
+        test.add(Event::PriorityClass { name: "high".into(), value: 9, global_default: false });
+        test.add(QueueInfo { priority: 9, ..queue("vip", 1) });
         // The cordoned node is for the queues' shares: each deserves all that it asks for.
-        cluster.add(NodeInfo { unschedulable: true, ..node("shut", "cpu=9") });
-        cluster.nodes(1, "cpu=3").gang(group("g", 3), 3, "cpu=1");
-        assert_eq!(cluster.run().bound_of("g"), 3);
+        test.add(NodeInfo { unschedulable: true, ..node("shut", "cpu=9") });
+        test.nodes(1, "cpu=3").gang(group("g", 3), 3, "cpu=1");
+        assert_eq!(test.run().bound_of("g"), 3);
         let new = PodGroupInfo {
             created: Time(-9),
             queue: queue_of_new.into(),
             priority_class: (!class.is_empty()).then(|| class.into()),
             ..group("new", 1)
         };
-        cluster.gang(new, 1, "cpu=1").gone("g-1").add(member("g", 3, "cpu=1"));
-        assert_eq!(cluster.run().names(), ["g-3"], "{class:?} in {queue_of_new}");
+        test.gang(new, 1, "cpu=1").gone("g-1").add(member("g", 3, "cpu=1"));
+        assert_eq!(test.run().names(), ["g-3"], "{class:?} in {queue_of_new}");
         // What it may have beyond its minimum is not repair.
-        cluster.add(member("g", 4, "cpu=1")).add(node("n1", "cpu=1"));
-        assert_eq!(cluster.run().names(), ["new-0"], "{class:?} in {queue_of_new}");
+        test.add(member("g", 4, "cpu=1")).add(node("n1", "cpu=1"));
+        assert_eq!(test.run().names(), ["new-0"], "{class:?} in {queue_of_new}");
     }
 }
 
 #[test]
 fn a_pod_without_a_group_is_a_gang_of_one() {
-    let mut cluster = Cluster::new();
-    cluster.nodes(2, "cpu=10");
+    let mut test = TestCluster::new();
+    test.nodes(2, "cpu=10");
     for name in ["a", "b", "c"] {
-        cluster.add(pod(name, "cpu=6"));
+        test.add(pod(name, "cpu=6"));
     }
-    assert_eq!(cluster.cycle().names(), ["a", "b"]);
-    assert_eq!(cluster.reasons("c"), ["c: 0/2 nodes are available: 2 Insufficient cpu."]);
+    assert_eq!(test.cycle().names(), ["a", "b"]);
+    assert_eq!(test.reasons("c"), ["c: 0/2 nodes are available: 2 Insufficient cpu."]);
 }
 
 #[test]
 fn best_effort_members_add_nothing_to_the_reasons_of_a_gang_without_room() {
-    let mut cluster = Cluster::new();
-    cluster.nodes(1, "cpu=2").gang(group("g", 4), 3, "cpu=1").add(member("g", 3, ""));
-    assert!(cluster.cycle().bound.is_empty());
+    let mut test = TestCluster::new();
+    test.nodes(1, "cpu=2").gang(group("g", 4), 3, "cpu=1").add(member("g", 3, ""));
+    assert!(test.cycle().bound.is_empty());
     assert_eq!(
-        cluster.reasons("g"),
+        test.reasons("g"),
         [
             "g-2: 0/1 nodes are available: 1 Insufficient cpu.",
             "pod group is not ready: 3 of minMember 4 have room"
@@ -284,81 +284,81 @@ fn best_effort_members_add_nothing_to_the_reasons_of_a_gang_without_room() {
 
 #[test]
 fn a_gated_pod_is_left_alone_and_its_gang_waits() {
-    let mut cluster = Cluster::new();
-    cluster.nodes(1, "cpu=4").gang(group("g", 2), 2, "cpu=1").change("g-1", |pod| pod.gated = true);
-    assert!(cluster.cycle().bound.is_empty());
-    assert!(cluster.reasons("g").iter().any(|why| why == "1 pod(s) wait for their scheduling gates"));
-    cluster.change("g-1", |pod| pod.gated = false);
-    assert_eq!(cluster.cycle().bound_of("g"), 2);
+    let mut test = TestCluster::new();
+    test.nodes(1, "cpu=4").gang(group("g", 2), 2, "cpu=1").change("g-1", |pod| pod.gated = true);
+    assert!(test.cycle().bound.is_empty());
+    assert!(test.reasons("g").iter().any(|why| why == "1 pod(s) wait for their scheduling gates"));
+    test.change("g-1", |pod| pod.gated = false);
+    assert_eq!(test.cycle().bound_of("g"), 2);
 }
 
 #[test]
 fn leaving_pods_count_as_used_until_they_are_gone() {
-    let mut cluster = Cluster::new();
-    cluster.nodes(1, "cpu=1").add(leaving(running(pod("old", "cpu=1"), "n0"))).add(pod("new", "cpu=1"));
-    assert!(cluster.cycle().bound.is_empty());
-    cluster.gone("old");
-    assert_eq!(cluster.cycle().names(), ["new"]);
+    let mut test = TestCluster::new();
+    test.nodes(1, "cpu=1").add(leaving(running(pod("old", "cpu=1"), "n0"))).add(pod("new", "cpu=1"));
+    assert!(test.cycle().bound.is_empty());
+    test.gone("old");
+    assert_eq!(test.cycle().names(), ["new"]);
 }
 
 #[test]
 fn a_pod_that_is_annotated_later_joins_its_gang() {
-    let mut cluster = Cluster::new();
-    cluster.nodes(1, "cpu=1").add(pod("g-0", "cpu=3")).add(group("g", 1));
-    cluster.cycle();
-    assert!(cluster.reasons("g")[0].contains("not enough valid tasks"), "{:?}", cluster.reasons("g"));
-    cluster.change("g-0", |pod| pod.group = Some("g".into()));
-    cluster.nodes(2, "cpu=4");
-    assert_eq!(cluster.cycle().bound_of("g"), 1);
+    let mut test = TestCluster::new();
+    test.nodes(1, "cpu=1").add(pod("g-0", "cpu=3")).add(group("g", 1));
+    test.cycle();
+    assert!(test.reasons("g")[0].contains("not enough valid tasks"), "{:?}", test.reasons("g"));
+    test.change("g-0", |pod| pod.group = Some("g".into()));
+    test.nodes(2, "cpu=4");
+    assert_eq!(test.cycle().bound_of("g"), 1);
 }
 
 #[test]
 fn what_was_sent_before_a_bind_does_not_take_it_back() {
-    let mut cluster = Cluster::new();
-    cluster.nodes(1, "cpu=4").add(pod("z", "cpu=4"));
-    assert_eq!(cluster.cycle().names(), ["z"]);
-    cluster.add(Event::Bound("z".into()));
+    let mut test = TestCluster::new();
+    test.nodes(1, "cpu=4").add(pod("z", "cpu=4"));
+    assert_eq!(test.cycle().names(), ["z"]);
+    test.add(Event::Bound("z".into()));
     // The echo of a condition that was written before, without a node.
-    cluster.add(phalanx_cluster::event::PodInfo {
+    test.add(phalanx_cluster::event::PodInfo {
         unscheduled_message: Some("0/1 nodes".into()),
         ..pod("z", "cpu=4")
     });
-    cluster.add(pod("a", "cpu=4"));
-    assert!(cluster.cycle().names().is_empty());
+    test.add(pod("a", "cpu=4"));
+    assert!(test.cycle().names().is_empty());
 }
 
 #[test]
 fn absurd_minimums_and_requests_are_no_reason_to_stop() {
-    let mut cluster = Cluster::new();
+    let mut test = TestCluster::new();
     let min_task_member = ["a", "b", "c"].map(|role| (role.into(), u32::MAX / 2)).to_vec();
-    cluster.nodes(1, "cpu=4").gang(PodGroupInfo { min_task_member, ..group("g", 1) }, 1, "cpu=1");
+    test.nodes(1, "cpu=4").gang(PodGroupInfo { min_task_member, ..group("g", 1) }, 1, "cpu=1");
     for index in 0..300 {
-        cluster.add(pod(&format!("p-{index}"), "cpu=9223372036854775807"));
+        test.add(pod(&format!("p-{index}"), "cpu=9223372036854775807"));
     }
-    assert_eq!(cluster.cycle().bound_of("g"), 1);
+    assert_eq!(test.cycle().bound_of("g"), 1);
 }
 
 #[test]
 fn a_standby_knows_what_stands_on_the_objects_when_its_turn_comes() {
-    let mut cluster = Cluster::new();
+    let mut test = TestCluster::new();
     let allocated = |text: &str| QueueInfo {
         allocated: phalanx_framework::testing::resources(text),
         ..queue("default", 1)
     };
-    cluster.world.stand_by(true);
-    cluster.add(allocated("")).add(allocated("cpu=4 pods=1"));
-    cluster.world.stand_by(false);
-    let decisions = format!("{:?}", cluster.decisions());
+    test.cluster.stand_by(true);
+    test.add(allocated("")).add(allocated("cpu=4 pods=1"));
+    test.cluster.stand_by(false);
+    let decisions = format!("{:?}", test.decisions());
     assert!(decisions.contains("QueueStatus"), "the queue holds nothing now: {decisions}");
 }
 
 /// Deleted and created again while nobody was watching: no deletion is seen.
 #[test]
 fn a_group_of_the_same_name_is_another_one() {
-    let mut cluster = Cluster::new();
-    cluster.nodes(1, "cpu=4").add(group("g", 1));
-    assert_eq!(cluster.cycle().status("g").map(|status| status.phase), Some(Phase::Inqueue));
-    cluster.add(PodGroupInfo { uid: "another".into(), ..group("g", 1) });
-    assert_eq!(cluster.phase("g"), Phase::Pending);
-    assert_eq!(cluster.cycle().status("g").map(|status| status.phase), Some(Phase::Inqueue));
+    let mut test = TestCluster::new();
+    test.nodes(1, "cpu=4").add(group("g", 1));
+    assert_eq!(test.cycle().status("g").map(|status| status.phase), Some(Phase::Inqueue));
+    test.add(PodGroupInfo { uid: "another".into(), ..group("g", 1) });
+    assert_eq!(test.phase("g"), Phase::Pending);
+    assert_eq!(test.cycle().status("g").map(|status| status.phase), Some(Phase::Inqueue));
 }

@@ -4,8 +4,8 @@ use phalanx_cluster::event::{Dequeue, PodGroupInfo, PodInfo, QueueInfo, Time};
 use phalanx_core::Patience;
 use phalanx_core::decision::Decision;
 
-use crate::cluster::Cluster;
 use phalanx_framework::testing::{group, member, node, pod, queue};
+use phalanx_testkit::TestCluster;
 
 const WAIT: i64 = 30_000;
 const REASON: &str = "waits for the PodGroup controller to put it into a PodGroup (annotation scheduling.k8s.io/group-name), \
@@ -27,39 +27,39 @@ fn ungrouped(decisions: &[Decision]) -> bool {
 }
 
 /// In all places where a pod can wait: looked at in each cycle, or parked.
-fn clusters(wait: GroupWait) -> impl Iterator<Item = Cluster> {
+fn clusters(wait: GroupWait) -> impl Iterator<Item = TestCluster> {
     [Patience::none(), Patience { few: 0, ..Patience::default() }].into_iter().map(move |patience| {
-        let mut cluster = Cluster::awaiting(wait);
-        cluster.set_patience(patience);
-        cluster
+        let mut test = TestCluster::awaiting(wait);
+        test.set_patience(patience);
+        test
     })
 }
 
 #[test]
 fn pods_wait_until_the_controller_has_made_a_gang_of_them() {
-    for mut cluster in clusters(GroupWait::IfSeen(WAIT)) {
-        cluster.nodes(1, "cpu=6").add(made("podgroup-other", 1));
+    for mut test in clusters(GroupWait::IfSeen(WAIT)) {
+        test.nodes(1, "cpu=6").add(made("podgroup-other", 1));
         for index in 0..8 {
-            cluster.add(plain(&format!("web-{index}"), 0));
+            test.add(plain(&format!("web-{index}"), 0));
         }
-        assert_eq!(cluster.cycle().bound.len(), 0);
-        assert_eq!(cluster.reasons("web-0"), [REASON]);
-        cluster.add(made("podgroup-web", 8));
+        assert_eq!(test.cycle().bound.len(), 0);
+        assert_eq!(test.reasons("web-0"), [REASON]);
+        test.add(made("podgroup-web", 8));
         for index in 0..8 {
-            assert_eq!(cluster.cycle().bound.len(), 0, "{index} pods have their annotation");
-            cluster.change(&format!("web-{index}"), |pod| pod.group = Some("podgroup-web".into()));
+            assert_eq!(test.cycle().bound.len(), 0, "{index} pods have their annotation");
+            test.change(&format!("web-{index}"), |pod| pod.group = Some("podgroup-web".into()));
         }
-        assert_eq!(cluster.cycle().bound.len(), 0, "there is room for 6");
-        cluster.add(node("more", "cpu=2"));
-        assert_eq!(cluster.cycle().units, [8]);
+        assert_eq!(test.cycle().bound.len(), 0, "there is room for 6");
+        test.add(node("more", "cpu=2"));
+        assert_eq!(test.cycle().units, [8]);
     }
 }
 
 #[test]
 fn a_pod_is_scheduled_when_the_time_is_over_though_nothing_happens() {
-    for mut cluster in clusters(GroupWait::Always(WAIT)) {
-        cluster.now = Time(5_000);
-        cluster.nodes(1, "cpu=6").add(plain("web", 5_000));
+    for mut test in clusters(GroupWait::Always(WAIT)) {
+        test.now = Time(5_000);
+        test.nodes(1, "cpu=6").add(plain("web", 5_000));
         let (mut binds, mut told) = (0, Vec::new());
         let mut count = |all: &[Decision]| {
             binds += all.iter().filter(|decision| matches!(decision, Decision::Bind { .. })).count();
@@ -68,10 +68,10 @@ fn a_pod_is_scheduled_when_the_time_is_over_though_nothing_happens() {
                 _ => None,
             }));
         };
-        assert_eq!(cluster.hand_outs(&mut count), Some(Time(35_000)));
-        cluster.now = Time(33_999);
-        assert_eq!(cluster.hand_outs(&mut count), Some(Time(35_000)), "it is not over yet");
-        cluster.hand_outs(&mut count);
+        assert_eq!(test.hand_outs(&mut count), Some(Time(35_000)));
+        test.now = Time(33_999);
+        assert_eq!(test.hand_outs(&mut count), Some(Time(35_000)), "it is not over yet");
+        test.hand_outs(&mut count);
         assert_eq!(binds, 1, "at 35s");
         let expected = "ns/web: the PodGroup controller did not put it into a PodGroup (annotation \
                         scheduling.k8s.io/group-name) within 30s from its creation, so it is a gang of one";
@@ -86,9 +86,9 @@ fn pods_are_scheduled_at_once_where_no_controller_is_at_work() {
         (GroupWait::IfSeen(WAIT), group("mine", 1)),
         (GroupWait::IfSeen(0), made("podgroup-other", 1)),
     ] {
-        for mut cluster in clusters(wait) {
-            cluster.nodes(1, "cpu=6").add(first.clone()).add(plain("web", 0));
-            let cycle = cluster.cycle();
+        for mut test in clusters(wait) {
+            test.nodes(1, "cpu=6").add(first.clone()).add(plain("web", 0));
+            let cycle = test.cycle();
             assert_eq!(cycle.names(), ["web"], "{wait:?}");
             assert!(!ungrouped(&cycle.decisions), "{wait:?}");
         }
@@ -97,9 +97,9 @@ fn pods_are_scheduled_at_once_where_no_controller_is_at_work() {
 
 #[test]
 fn pods_of_pod_groups_wait_for_no_controller() {
-    for mut cluster in clusters(GroupWait::Always(WAIT)) {
-        cluster.nodes(1, "cpu=6").gang(group("g", 2), 2, "cpu=1");
-        let cycle = cluster.cycle();
+    for mut test in clusters(GroupWait::Always(WAIT)) {
+        test.nodes(1, "cpu=6").gang(group("g", 2), 2, "cpu=1");
+        let cycle = test.cycle();
         assert_eq!(cycle.names(), ["g-0", "g-1"]);
         assert!(!ungrouped(&cycle.decisions));
     }
@@ -107,22 +107,22 @@ fn pods_of_pod_groups_wait_for_no_controller() {
 
 #[test]
 fn a_pod_without_room_waits_for_the_controller_that_appears_later() {
-    for mut cluster in clusters(GroupWait::IfSeen(WAIT)) {
-        cluster.nodes(1, "cpu=0").add(plain("web", 0));
-        cluster.cycle();
-        assert_ne!(cluster.reasons("web"), [REASON]);
-        cluster.add(made("podgroup-other", 1)).add(node("more", "cpu=2"));
-        assert_eq!(cluster.cycle().bound.len(), 0);
-        assert_eq!(cluster.reasons("web"), [REASON]);
+    for mut test in clusters(GroupWait::IfSeen(WAIT)) {
+        test.nodes(1, "cpu=0").add(plain("web", 0));
+        test.cycle();
+        assert_ne!(test.reasons("web"), [REASON]);
+        test.add(made("podgroup-other", 1)).add(node("more", "cpu=2"));
+        assert_eq!(test.cycle().bound.len(), 0);
+        assert_eq!(test.reasons("web"), [REASON]);
     }
 }
 
 #[test]
 fn a_pod_that_waits_for_the_controller_holds_up_nobody() {
-    for mut cluster in clusters(GroupWait::Always(WAIT)) {
-        cluster.add(QueueInfo { dequeue: Dequeue::Fifo, ..queue("default", 1) });
-        cluster.nodes(1, "cpu=1").add(plain("first", 0)).add(group("g", 1));
-        cluster.add(PodInfo { created: Time(1), ..member("g", 0, "cpu=1") });
-        assert_eq!(cluster.cycle().names(), ["g-0"]);
+    for mut test in clusters(GroupWait::Always(WAIT)) {
+        test.add(QueueInfo { dequeue: Dequeue::Fifo, ..queue("default", 1) });
+        test.nodes(1, "cpu=1").add(plain("first", 0)).add(group("g", 1));
+        test.add(PodInfo { created: Time(1), ..member("g", 0, "cpu=1") });
+        assert_eq!(test.cycle().names(), ["g-0"]);
     }
 }

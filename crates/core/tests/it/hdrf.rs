@@ -6,8 +6,8 @@ use phalanx_core::session::Session;
 use phalanx_framework::conf::{Conf, Flag};
 use phalanx_framework::placement::NodeRanking;
 
-use crate::cluster::{Cluster, helm};
 use phalanx_framework::testing::{group, member, queue, running, task_of};
+use phalanx_testkit::{TestCluster, helm};
 
 fn conf() -> Conf {
     let mut conf = helm();
@@ -29,18 +29,18 @@ fn at(name: &str, hierarchy: &str, weights: &str) -> QueueInfo {
 }
 
 /// Queues, each with a gang of its name of so many pods, each of which may run alone.
-fn cluster(room: &str, queues: &[(QueueInfo, u32, &str)]) -> Cluster {
-    let mut cluster = Cluster::with(conf());
-    cluster.nodes(1, room);
+fn test(room: &str, queues: &[(QueueInfo, u32, &str)]) -> TestCluster {
+    let mut test = TestCluster::with(conf());
+    test.nodes(1, room);
     for (queue, pods, request) in queues {
-        cluster.add(queue.clone());
-        cluster.gang(PodGroupInfo { queue: queue.name.clone(), ..group(&queue.name, 0) }, *pods, request);
+        test.add(queue.clone());
+        test.gang(PodGroupInfo { queue: queue.name.clone(), ..group(&queue.name, 0) }, *pods, request);
     }
-    cluster
+    test
 }
 
-fn bound(cluster: &mut Cluster, names: &[&str]) -> Vec<usize> {
-    let cycle = cluster.cycle();
+fn bound(test: &mut TestCluster, names: &[&str]) -> Vec<usize> {
+    let cycle = test.cycle();
     names.iter().map(|name| cycle.bound_of(name)).collect()
 }
 
@@ -52,7 +52,7 @@ fn dominant_shares_are_fair_along_the_tree() {
         (at("dev", "root/eng/dev", "100/50/50"), 10, "cpu=1"),
         (at("prod", "root/eng/prod", "100/50/50"), 10, "memory=1G"),
     ];
-    let mut it = cluster("cpu=10 memory=10G pods=50", &rescaling);
+    let mut it = test("cpu=10 memory=10G pods=50", &rescaling);
     assert_eq!(bound(&mut it, &["sci", "dev", "prod"]), [5, 5, 5]);
     let blocking = [
         (at("n1", "root/n1", "100/25"), 30, "cpu=1"),
@@ -61,7 +61,7 @@ fn dominant_shares_are_fair_along_the_tree() {
         (at("n32", "root/n3/n32", "100/25/50"), 30, "memory=1G"),
         (at("n4", "root/n4", "100/25"), 30, "memory=1G"),
     ];
-    let mut it = cluster("cpu=30 memory=30G pods=500", &blocking);
+    let mut it = test("cpu=30 memory=30G pods=500", &blocking);
     assert_eq!(bound(&mut it, &["n1", "n2", "n31", "n32", "n4"]), [10, 10, 10, 15, 15]);
 }
 
@@ -79,7 +79,7 @@ fn weights_count_at_every_level() {
             (at("dev", "root/eng/dev", weights[1]), 20, "cpu=1"),
             (at("prod", "root/eng/prod", weights[2]), 20, "cpu=1"),
         ];
-        let mut it = cluster("cpu=12 pods=99", &queues);
+        let mut it = test("cpu=12 pods=99", &queues);
         assert_eq!(bound(&mut it, &["sci", "dev", "prod"]), expected, "{weights:?}");
     }
 }
@@ -91,7 +91,7 @@ fn what_one_does_not_ask_for_goes_to_its_sibling_first() {
         (at("dev", "root/eng/dev", "1/1/1"), 20, "cpu=1"),
         (at("prod", "root/eng/prod", "1/1/1"), 1, "cpu=1"),
     ];
-    let mut it = cluster("cpu=12 pods=99", &queues);
+    let mut it = test("cpu=12 pods=99", &queues);
     assert_eq!(bound(&mut it, &["sci", "dev", "prod"]), [6, 5, 1]);
 }
 
@@ -115,7 +115,7 @@ fn a_queue_whose_annotations_cannot_be_read_blocks_its_own_jobs_only() {
     ] {
         let queues =
             [(at("good", "root/good", "1/1"), 4, "cpu=1"), (at("bad", hierarchy, weights), 4, "cpu=1")];
-        let mut it = cluster("cpu=4", &queues);
+        let mut it = test("cpu=4", &queues);
         assert_eq!(bound(&mut it, &["good", "bad"]), [4, 0], "{hierarchy} {weights}");
         assert_eq!(it.reasons("bad"), [format!("queue bad is invalid: {why}")]);
     }
@@ -132,7 +132,7 @@ fn places_that_contradict_each_other_block_one_of_the_queues() {
         ("at the root", ("root", "1"), ("root/x", "1/1"), [2, 2]),
     ] {
         let younger = QueueInfo { created: Time(1), ..at("other", other.0, other.1) };
-        let mut it = cluster("cpu=9", &[(at("one", one.0, one.1), 2, "cpu=1"), (younger, 2, "cpu=1")]);
+        let mut it = test("cpu=9", &[(at("one", one.0, one.1), 2, "cpu=1"), (younger, 2, "cpu=1")]);
         assert_eq!(bound(&mut it, &["one", "other"]), expected, "{what}");
     }
 }
@@ -145,13 +145,13 @@ fn what_a_closed_queue_waits_for_is_not_asked_for() {
         (at("dev", "root/eng/dev", "1/1/1"), 2, "cpu=1"),
         (closed, 9, "cpu=1"),
     ];
-    let mut it = cluster("cpu=12 pods=99", &queues);
+    let mut it = test("cpu=12 pods=99", &queues);
     assert_eq!(bound(&mut it, &["sci", "dev", "prod"]), [10, 2, 0]);
 }
 
 #[test]
 fn victims_are_of_queues_that_still_have_more_without_them() {
-    let mut it = Cluster::with(conf());
+    let mut it = TestCluster::with(conf());
     it.nodes(1, "cpu=12 pods=99");
     for queue in [
         at("sci", "root/sci", "1/1"),
@@ -176,11 +176,12 @@ fn victims_are_of_queues_that_still_have_more_without_them() {
     for tier in &mut conf.tiers {
         tier.plugins.retain(|plugin| plugin.name == "drf");
     }
-    let session = Session::open(&mut it.world, &conf, &mut placement, Time(0));
+    let session = Session::open(&mut it.cluster, &conf, &mut placement, Time(0));
     let victims = |by: &str, of: &str, count: u32| {
-        let world = &*session.world;
-        let of: Vec<TaskId> = (0..count).map(|index| task_of(world, &format!("{of}-{index}"))).collect();
-        let mut said = session.tiers.every().filter_map(|it| it.reclaimable(world, task_of(world, by), &of));
+        let cluster = &*session.cluster;
+        let of: Vec<TaskId> = (0..count).map(|index| task_of(cluster, &format!("{of}-{index}"))).collect();
+        let mut said =
+            session.tiers.every().filter_map(|it| it.reclaimable(cluster, task_of(cluster, by), &of));
         said.next().expect("an opinion").len()
     };
     // Within eng, dev gives while it has more than prod, which would have 3.

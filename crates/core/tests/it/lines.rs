@@ -11,9 +11,9 @@ use phalanx_framework::conf::Conf;
 use phalanx_framework::placement::NodeRanking;
 use proptest::prelude::*;
 
-use crate::cluster::Cluster;
-use crate::settings::{Named, named};
 use phalanx_framework::testing::{group, member, queue, resources, running};
+use phalanx_testkit::TestCluster;
+use phalanx_testkit::settings::{Named, named};
 
 /// Every plugin that orders queues, alone and beside others.
 fn confs(actions: &str) -> Vec<Named> {
@@ -91,55 +91,55 @@ fn case(actions: &'static str, pods: std::ops::Range<u32>) -> impl Strategy<Valu
 
 impl Case {
     /// Queues without a tree have no parents, else they could not be used.
-    fn cluster(&self) -> Cluster {
+    fn test(&self) -> TestCluster {
         let conf: &Conf = &self.conf.conf;
-        let mut cluster = Cluster::with(conf.clone());
+        let mut test = TestCluster::with(conf.clone());
         let room = self.room;
-        cluster.nodes(1, &format!("cpu={room} memory={room}Gi pods=1000"));
+        test.nodes(1, &format!("cpu={room} memory={room}Gi pods=1000"));
         let flat = !self.conf.name.contains("capacity\n    enableHierarchy");
         for queue in &self.queues {
             let parent = if flat { "".into() } else { queue.parent.clone() };
-            cluster.add(QueueInfo { parent, ..queue.clone() });
+            test.add(QueueInfo { parent, ..queue.clone() });
         }
         let leaves = self.queues.len() - 3;
         for (at, (queue, created, request, pods, run)) in self.gangs.iter().enumerate() {
             let name = format!("g{at}");
             let queue = format!("q{}", queue % leaves).into();
-            cluster.add(PodGroupInfo { queue, created: Time(*created), ..group(&name, 1.max(*pods)) });
+            test.add(PodGroupInfo { queue, created: Time(*created), ..group(&name, 1.max(*pods)) });
             for index in 0..*pods {
                 let pod = member(&name, index, request);
-                cluster.add(if index < *run { running(pod, "n0") } else { pod });
+                test.add(if index < *run { running(pod, "n0") } else { pod });
             }
         }
-        cluster
+        test
     }
 }
 
 /// Pods in the order in which they are placed when all queues are compared before each; every gang has one pod.
-fn by_comparing_all(cluster: &mut Cluster, conf: &Conf) -> Vec<String> {
+fn by_comparing_all(test: &mut TestCluster, conf: &Conf) -> Vec<String> {
     let mut placement = NodeRanking::new(7);
-    let mut world = cluster.world.clone();
-    let mut session = Session::open(&mut world, conf, &mut placement, Time(0));
+    let mut cluster = test.cluster.clone();
+    let mut session = Session::open(&mut cluster, conf, &mut placement, Time(0));
     let waits = |session: &Session<'_>, job: &JobId| {
-        session.world.jobs[*job].counts.of(Status::Pending) > 0 && session.job_blocked(*job).is_ok()
+        session.cluster.jobs[*job].counts.of(Status::Pending) > 0 && session.job_blocked(*job).is_ok()
     };
-    let mut jobs: Vec<JobId> = session.world.jobs.ids().filter(|job| waits(&session, job)).collect();
-    let node = session.world.node_named("n0").expect("the node");
+    let mut jobs: Vec<JobId> = session.cluster.jobs.ids().filter(|job| waits(&session, job)).collect();
+    let node = session.cluster.node_named("n0").expect("the node");
     let mut placed = Vec::new();
     while let Some(first) = jobs.iter().copied().min_by(|a, b| {
-        let of = |job: &JobId| session.world.jobs[*job].queue;
+        let of = |job: &JobId| session.cluster.jobs[*job].queue;
         session.queue_order(of(a), of(b)).then_with(|| session.job_order(*a, *b))
     }) {
-        let queue = session.world.jobs[first].queue;
+        let queue = session.cluster.jobs[first].queue;
         if session.overused(queue).is_some() {
-            jobs.retain(|job| session.world.jobs[*job].queue != queue);
+            jobs.retain(|job| session.cluster.jobs[*job].queue != queue);
             continue;
         }
         jobs.retain(|job| *job != first);
-        let task = session.world.jobs[first].tasks[0];
-        let fits = session.world.request_of(task).short(&session.world.nodes[node].idle).next().is_none();
+        let task = session.cluster.jobs[first].tasks[0];
+        let fits = session.cluster.request_of(task).short(&session.cluster.nodes[node].idle).next().is_none();
         if fits && session.allocatable(queue, task).is_ok() {
-            placed.push(session.world.tasks[task].pod.name.to_string());
+            placed.push(session.cluster.tasks[task].pod.name.to_string());
             let mut statement = session.statement();
             statement.allocate(task, node);
             statement.commit(&Arc::default());
@@ -149,13 +149,13 @@ fn by_comparing_all(cluster: &mut Cluster, conf: &Conf) -> Vec<String> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(crate::cluster::cases(600)))]
+    #![proptest_config(ProptestConfig::with_cases(phalanx_testkit::cases(600)))]
 
     #[test]
     fn queues_are_served_as_if_all_were_compared_each_time(case in case("enqueue, allocate, backfill", 1..2)) {
-        let mut cluster = case.cluster();
-        let expected = by_comparing_all(&mut cluster, &case.conf.conf);
-        let bound = cluster.cycle().decisions.into_iter().filter_map(|decision| match decision {
+        let mut test = case.test();
+        let expected = by_comparing_all(&mut test, &case.conf.conf);
+        let bound = test.cycle().decisions.into_iter().filter_map(|decision| match decision {
             Decision::Bind { pods, .. } => Some(pods),
             _ => None,
         });
@@ -166,12 +166,12 @@ proptest! {
     /// The core compares all queues itself where it is built with assertions, as it is here.
     #[test]
     fn nor_does_it_differ_when_pods_are_evicted(case in case("enqueue, allocate, preempt, reclaim, backfill", 1..4)) {
-        let mut cluster = case.cluster();
+        let mut test = case.test();
         for _ in 0..3 {
-            let evicted = cluster.run().evicted;
-            prop_assert_eq!(cluster.world.check(), Vec::<String>::new());
+            let evicted = test.run().evicted;
+            prop_assert_eq!(test.cluster.check(), Vec::<String>::new());
             for pod in evicted {
-                cluster.gone(&pod);
+                test.gone(&pod);
             }
         }
     }

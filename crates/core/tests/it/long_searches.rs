@@ -1,18 +1,18 @@
 //! Long searches for victims that come to nothing are not made again in each cycle.
 use phalanx_cluster::event::{Event, PodInfo, Time};
-use phalanx_cluster::{World, WorldOptions};
+use phalanx_cluster::{Cluster, ClusterOptions};
 use phalanx_core::Scheduler;
 use phalanx_core::decision::Decision;
 
-use crate::cluster::helm;
 use phalanx_framework::testing::{node, pod, queue, running};
+use phalanx_testkit::helm;
 
 const NODES: usize = 400;
 const PODS: usize = 20 * NODES;
 
 /// Nodes full of pods that may not be evicted, and a more important one that waits.
 struct Full {
-    world: World,
+    cluster: Cluster,
     scheduler: Scheduler,
 }
 
@@ -25,17 +25,17 @@ impl Full {
     fn new() -> Self {
         let mut conf = helm();
         conf.actions.push("preempt".to_owned());
-        let (mut world, scheduler) = (World::new(WorldOptions::default()), Scheduler::new(conf, 0));
-        world.apply(queue("default", 1).into());
-        (0..NODES).for_each(|at| _ = world.apply(node(&format!("n{at}"), "cpu=20").into()));
-        (0..PODS).for_each(|at| _ = world.apply(held(at, false)));
-        world.apply(PodInfo { priority: Some(10), ..pod("urgent", "cpu=1") }.into());
-        Self { world, scheduler }
+        let (mut cluster, scheduler) = (Cluster::new(ClusterOptions::default()), Scheduler::new(conf, 0));
+        cluster.apply(queue("default", 1).into());
+        (0..NODES).for_each(|at| _ = cluster.apply(node(&format!("n{at}"), "cpu=20").into()));
+        (0..PODS).for_each(|at| _ = cluster.apply(held(at, false)));
+        cluster.apply(PodInfo { priority: Some(10), ..pod("urgent", "cpu=1") }.into());
+        Self { cluster, scheduler }
     }
 
     /// Who is evicted in a cycle, and when the next one is due.
     fn cycle(&mut self, now: i64) -> (Vec<String>, Option<Time>) {
-        let outcome = self.scheduler.run(&mut self.world, Time(now));
+        let outcome = self.scheduler.run(&mut self.cluster, Time(now));
         let evicted = outcome.decisions.iter().filter_map(|decision| match decision {
             Decision::Evict { pod, .. } => Some(pod.name.to_string()),
             _ => None,
@@ -48,7 +48,7 @@ impl Full {
 fn the_answer_stands_for_a_while_and_then_it_is_asked_for_again() {
     let mut full = Full::new();
     assert_eq!(full.cycle(0).0, [""; 0]);
-    full.world.apply(held(7, true));
+    full.cluster.apply(held(7, true));
     let (evicted, wake) = full.cycle(1);
     assert_eq!(evicted, [""; 0]);
     let again = wake.expect("a cycle is due when the answer does not stand any more");
@@ -63,7 +63,7 @@ fn it_stands_longer_when_it_is_given_again() {
     let mut now = 0;
     for _ in 0..6 {
         full.cycle(now);
-        full.world.apply(pod(&format!("other-{now}"), "cpu=1").into());
+        full.cluster.apply(pod(&format!("other-{now}"), "cpu=1").into());
         let again = full.cycle(now + 1).1.expect("a cycle is due when the answer does not stand any more");
         rests.push(again.0 - now);
         now = again.0;
@@ -75,8 +75,8 @@ fn it_stands_longer_when_it_is_given_again() {
 fn a_node_that_is_told_of_as_it_was_ends_nothing() {
     let mut full = Full::new();
     full.cycle(0);
-    full.world.apply(held(7, true));
-    full.world.apply(node("n0", "cpu=20").into());
+    full.cluster.apply(held(7, true));
+    full.cluster.apply(node("n0", "cpu=20").into());
     assert_eq!(full.cycle(1).0, [""; 0]);
 }
 
@@ -95,16 +95,16 @@ fn short_searches_of_many_queues_take_turns() {
     };
     let mut conf = helm();
     conf.actions.push("preempt".to_owned());
-    let (mut world, scheduler) = (World::new(WorldOptions::default()), Scheduler::new(conf, 0));
-    (0..NODES).for_each(|at| _ = world.apply(node(&format!("n{at}"), "cpu=20").into()));
-    (0..QUEUES).for_each(|at| _ = world.apply(queue(&format!("q{at:02}"), 1).into()));
-    (0..PODS).for_each(|at| _ = world.apply(runs(at, false)));
+    let (mut cluster, scheduler) = (Cluster::new(ClusterOptions::default()), Scheduler::new(conf, 0));
+    (0..NODES).for_each(|at| _ = cluster.apply(node(&format!("n{at}"), "cpu=20").into()));
+    (0..QUEUES).for_each(|at| _ = cluster.apply(queue(&format!("q{at:02}"), 1).into()));
+    (0..PODS).for_each(|at| _ = cluster.apply(runs(at, false)));
     for at in 0..QUEUES {
-        world.apply(PodInfo { priority: Some(10), ..of(at, &format!("urgent-{at}")) }.into());
+        cluster.apply(PodInfo { priority: Some(10), ..of(at, &format!("urgent-{at}")) }.into());
     }
-    let mut full = Full { world, scheduler };
+    let mut full = Full { cluster, scheduler };
     assert_eq!(full.cycle(0).0, [""; 0]);
-    (0..QUEUES).for_each(|at| _ = full.world.apply(runs(at, true)));
+    (0..QUEUES).for_each(|at| _ = full.cluster.apply(runs(at, true)));
     let mut evicted = Vec::new();
     let mut cycles = 0;
     while evicted.len() < QUEUES {
@@ -126,21 +126,21 @@ fn short_searches_of_many_queues_take_turns() {
 fn who_asks_for_something_else_has_an_answer_of_its_own() {
     let mut full = Full::new();
     full.cycle(0);
-    full.world.apply(held(7, true));
-    full.world.apply(PodInfo { priority: Some(11), ..pod("other", "cpu=1") }.into());
+    full.cluster.apply(held(7, true));
+    full.cluster.apply(PodInfo { priority: Some(11), ..pod("other", "cpu=1") }.into());
     assert_eq!(full.cycle(1).0, ["p-7"]);
 }
 
 #[test]
 fn a_change_of_queues_or_nodes_or_of_the_configuration_ends_that() {
-    let queues = |full: &mut Full| _ = full.world.apply(queue("new", 1).into());
-    let nodes = |full: &mut Full| _ = full.world.apply(node("small", "cpu=0").into());
+    let queues = |full: &mut Full| _ = full.cluster.apply(queue("new", 1).into());
+    let nodes = |full: &mut Full| _ = full.cluster.apply(node("small", "cpu=0").into());
     let conf = |full: &mut Full| full.scheduler.set_conf(full.scheduler.conf().clone());
     let changes: [&dyn Fn(&mut Full); 3] = [&queues, &nodes, &conf];
     for change in changes {
         let mut full = Full::new();
         full.cycle(0);
-        full.world.apply(held(7, true));
+        full.cluster.apply(held(7, true));
         change(&mut full);
         assert_eq!(full.cycle(1).0, ["p-7"]);
     }

@@ -2,8 +2,8 @@
 use phalanx_cluster::event::{Phase, PodGroupInfo};
 use phalanx_framework::conf::{Conf, PluginConf, Tier, Value};
 
-use crate::cluster::Cluster;
 use phalanx_framework::testing::{args, group, member, resources};
+use phalanx_testkit::TestCluster;
 
 type Row<'a> = (&'a str, &'a [(&'a str, Value)]);
 
@@ -24,26 +24,26 @@ fn conf(tiers: &[&[Row<'_>]]) -> Conf {
 #[test]
 fn sla_admits_who_has_waited_long_enough() {
     let sla: &[Row<'_>] = &[("sla", &[("sla-waiting-time", "2s".into())]), ("gang", &[])];
-    let mut cluster = Cluster::with(conf(&[sla, &[("overcommit", &[])]]));
-    cluster.nodes(1, "cpu=1");
-    cluster.add(PodGroupInfo { min_resources: Some(resources("cpu=5")), ..group("big", 1) });
-    cluster.add(member("big", 0, "cpu=1"));
-    cluster.cycle();
-    assert_eq!(cluster.phase("big"), Phase::Pending, "after a second it is still too large");
-    let cycle = cluster.cycle();
-    assert_eq!(cluster.phase("big"), Phase::Running, "after two it is let in");
+    let mut test = TestCluster::with(conf(&[sla, &[("overcommit", &[])]]));
+    test.nodes(1, "cpu=1");
+    test.add(PodGroupInfo { min_resources: Some(resources("cpu=5")), ..group("big", 1) });
+    test.add(member("big", 0, "cpu=1"));
+    test.cycle();
+    assert_eq!(test.phase("big"), Phase::Pending, "after a second it is still too large");
+    let cycle = test.cycle();
+    assert_eq!(test.phase("big"), Phase::Running, "after two it is let in");
     assert_eq!(cycle.names(), ["big-0"]);
 }
 
 #[test]
 fn sla_keeps_the_room_that_a_waiting_gang_has_found() {
     let sla: &[Row<'_>] = &[("sla", &[("sla-waiting-time", "2s".into())])];
-    let mut cluster = Cluster::with(conf(&[sla, &[("gang", &[])]]));
-    cluster.nodes(2, "cpu=1").gang(group("big", 3), 3, "cpu=1");
-    assert!(cluster.cycle().nominated.is_empty(), "nothing is kept in time");
-    assert_eq!(cluster.cycle().nominated.len(), 2);
-    cluster.gang(group("small", 1), 1, "cpu=1");
-    assert!(cluster.cycle().bound.is_empty(), "the room stays with the gang");
-    cluster.add(phalanx_framework::testing::node("n2", "cpu=1"));
-    assert_eq!(cluster.cycle().bound_of("big"), 3);
+    let mut test = TestCluster::with(conf(&[sla, &[("gang", &[])]]));
+    test.nodes(2, "cpu=1").gang(group("big", 3), 3, "cpu=1");
+    assert!(test.cycle().nominated.is_empty(), "nothing is kept in time");
+    assert_eq!(test.cycle().nominated.len(), 2);
+    test.gang(group("small", 1), 1, "cpu=1");
+    assert!(test.cycle().bound.is_empty(), "the room stays with the gang");
+    test.add(phalanx_framework::testing::node("n2", "cpu=1"));
+    assert_eq!(test.cycle().bound_of("big"), 3);
 }

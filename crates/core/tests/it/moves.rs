@@ -3,8 +3,8 @@ use phalanx_cluster::event::{Event, Measure, NodeInfo, NodeUsage, PodGroupInfo, 
 use phalanx_core::Patience;
 use phalanx_framework::conf::{ActionConf, Conf, PluginConf, Tier, Value};
 
-use crate::cluster::Cluster;
 use phalanx_framework::testing::{args, group, leaving, member, node, pod, queue, resources, running};
+use phalanx_testkit::TestCluster;
 
 fn shuffle(name: &str, value: Value) -> ActionConf {
     ActionConf { name: "shuffle".into(), args: args(&[(name, value)]), ..ActionConf::default() }
@@ -50,186 +50,182 @@ fn used(node: &str, percent: u32) -> Event {
 }
 
 /// `busy`, where nobody may go any more, has the pod; `idle` has as much room.
-fn busy_with(info: PodInfo) -> Cluster {
-    let mut cluster = Cluster::with(conf());
-    cluster
-        .add(NodeInfo { unschedulable: true, ..node("busy", "cpu=2 memory=4Gi") })
+fn busy_with(info: PodInfo) -> TestCluster {
+    let mut test = TestCluster::with(conf());
+    test.add(NodeInfo { unschedulable: true, ..node("busy", "cpu=2 memory=4Gi") })
         .add(node("idle", "cpu=2 memory=4Gi"));
-    cluster.add(used("busy", 95)).add(used("idle", 0)).add(running(info, "busy"));
-    cluster
+    test.add(used("busy", 95)).add(used("idle", 0)).add(running(info, "busy"));
+    test
 }
 
 /// The same when the pod `web-0` has to go, and another one waits.
-fn moved() -> Cluster {
-    let mut cluster = busy_with(labelled(pod("web-0", "cpu=2")));
-    assert_eq!(cluster.cycle().evicted, ["web-0"]);
-    cluster.add(pod("other", "cpu=2"));
-    cluster
+fn moved() -> TestCluster {
+    let mut test = busy_with(labelled(pod("web-0", "cpu=2")));
+    assert_eq!(test.cycle().evicted, ["web-0"]);
+    test.add(pod("other", "cpu=2"));
+    test
 }
 
 #[test]
 fn the_place_of_a_pod_that_is_moved_is_kept_for_its_successor() {
-    let mut cluster = moved();
-    assert!(cluster.cycle().bound.is_empty());
-    cluster.change("web-0", |pod| pod.deleting = true);
-    assert!(cluster.cycle().bound.is_empty());
-    cluster.gone("web-0");
-    assert!(cluster.cycle().bound.is_empty(), "the place is not the other's");
-    cluster.add(labelled(pod("web-1", "cpu=2")));
-    let cycle = cluster.run();
+    let mut test = moved();
+    assert!(test.cycle().bound.is_empty());
+    test.change("web-0", |pod| pod.deleting = true);
+    assert!(test.cycle().bound.is_empty());
+    test.gone("web-0");
+    assert!(test.cycle().bound.is_empty(), "the place is not the other's");
+    test.add(labelled(pod("web-1", "cpu=2")));
+    let cycle = test.run();
     assert_eq!(cycle.bound, [("web-1".to_owned(), "idle".to_owned())].into());
 }
 
 #[test]
 fn a_successor_may_come_before_the_pod_is_gone() {
-    let mut cluster = moved();
-    cluster.change("web-0", |pod| pod.deleting = true);
-    cluster.add(labelled(pod("web-1", "cpu=2")));
-    assert_eq!(cluster.run().names(), ["web-1"]);
+    let mut test = moved();
+    test.change("web-0", |pod| pod.deleting = true);
+    test.add(labelled(pod("web-1", "cpu=2")));
+    assert_eq!(test.run().names(), ["web-1"]);
 }
 
 #[test]
 fn a_place_is_kept_for_a_time_only() {
-    let mut cluster = moved();
+    let mut test = moved();
     // Who waits for it sleeps meanwhile.
-    cluster.set_patience(Patience { few: 0, in_vain: usize::MAX, ..Patience::default() });
-    cluster.gone("web-0");
+    test.set_patience(Patience { few: 0, in_vain: usize::MAX, ..Patience::default() });
+    test.gone("web-0");
     // Three seconds from when the cycle sees that it is gone.
-    let bound: Vec<usize> = (0..5).map(|_| cluster.run().bound.len()).collect();
+    let bound: Vec<usize> = (0..5).map(|_| test.run().bound.len()).collect();
     assert_eq!(bound, [0, 0, 0, 1, 0]);
-    cluster.add(labelled(pod("web-1", "cpu=2")));
-    assert!(cluster.run().bound.is_empty(), "it came too late");
+    test.add(labelled(pod("web-1", "cpu=2")));
+    assert!(test.run().bound.is_empty(), "it came too late");
 }
 
 #[test]
 fn a_pod_that_does_not_go_keeps_a_place_for_ten_times_as_long() {
-    let mut cluster = moved();
-    cluster.change("web-0", |pod| pod.deleting = true);
-    let at = (0..40).position(|_| !cluster.run().bound.is_empty());
+    let mut test = moved();
+    test.change("web-0", |pod| pod.deleting = true);
+    let at = (0..40).position(|_| !test.run().bound.is_empty());
     assert_eq!(at, Some(29));
 }
 
 #[test]
 fn a_cycle_is_due_when_a_place_ends() {
-    let mut cluster = moved();
-    cluster.gone("web-0");
-    assert_eq!(cluster.hand_outs(|_| {}), Some(Time(2_000 + 3_000)));
+    let mut test = moved();
+    test.gone("web-0");
+    assert_eq!(test.hand_outs(|_| {}), Some(Time(2_000 + 3_000)));
 }
 
 #[test]
 fn a_place_is_given_back_when_it_is_of_no_use() {
-    let refused = |cluster: &mut Cluster| {
-        cluster.add(Event::EvictFailed("web-0".into(), "no".into()));
+    let refused = |test: &mut TestCluster| {
+        test.add(Event::EvictFailed("web-0".into(), "no".into()));
     };
-    let cordoned = |cluster: &mut Cluster| {
-        cluster
-            .add(NodeInfo { unschedulable: true, ..node("idle", "cpu=2 memory=4Gi") })
+    let cordoned = |test: &mut TestCluster| {
+        test.add(NodeInfo { unschedulable: true, ..node("idle", "cpu=2 memory=4Gi") })
             .add(node("third", "cpu=2 memory=4Gi"));
     };
-    let node_gone = |cluster: &mut Cluster| {
-        cluster.add(Event::NodeGone("idle".into())).add(node("idle", "cpu=2 memory=4Gi"));
+    let node_gone = |test: &mut TestCluster| {
+        test.add(Event::NodeGone("idle".into())).add(node("idle", "cpu=2 memory=4Gi"));
     };
     let cases = [
-        ("the eviction was refused", refused as fn(&mut Cluster)),
+        ("the eviction was refused", refused as fn(&mut TestCluster)),
         ("cordoned", cordoned),
         ("node gone", node_gone),
     ];
     for (name, happens) in cases {
-        let mut cluster = moved();
-        assert!(cluster.cycle().bound.is_empty(), "{name}");
-        happens(&mut cluster);
-        assert_eq!(cluster.run().names(), ["other"], "{name}");
+        let mut test = moved();
+        assert!(test.cycle().bound.is_empty(), "{name}");
+        happens(&mut test);
+        assert_eq!(test.run().names(), ["other"], "{name}");
     }
 }
 
 #[test]
 fn a_member_of_a_gang_is_followed_by_one_of_the_same_gang() {
-    let mut cluster = busy_with(member("g", 0, "cpu=2"));
-    cluster.add(group("g", 1)).add(group("h", 1));
-    assert_eq!(cluster.cycle().evicted, ["g-0"]);
-    cluster.add(member("h", 0, "cpu=2")).gone("g-0");
-    assert!(cluster.run().bound.is_empty());
-    cluster.add(member("g", 1, "cpu=1"));
-    assert!(cluster.run().bound.is_empty(), "it is of another class");
-    cluster.add(member("g", 2, "cpu=2"));
-    assert_eq!(cluster.run().names(), ["g-2"]);
+    let mut test = busy_with(member("g", 0, "cpu=2"));
+    test.add(group("g", 1)).add(group("h", 1));
+    assert_eq!(test.cycle().evicted, ["g-0"]);
+    test.add(member("h", 0, "cpu=2")).gone("g-0");
+    assert!(test.run().bound.is_empty());
+    test.add(member("g", 1, "cpu=1"));
+    assert!(test.run().bound.is_empty(), "it is of another class");
+    test.add(member("g", 2, "cpu=2"));
+    assert_eq!(test.run().names(), ["g-2"]);
 }
 
 #[test]
 fn a_place_ends_with_its_gang() {
-    let mut cluster = busy_with(member("g", 0, "cpu=2"));
-    cluster.add(group("g", 1));
-    assert_eq!(cluster.cycle().evicted, ["g-0"]);
-    cluster.add(pod("other", "cpu=2")).gone("g-0");
+    let mut test = busy_with(member("g", 0, "cpu=2"));
+    test.add(group("g", 1));
+    assert_eq!(test.cycle().evicted, ["g-0"]);
+    test.add(pod("other", "cpu=2")).gone("g-0");
     let PodGroupInfo { key, .. } = group("g", 1);
-    cluster.add(Event::PodGroupGone(key));
-    assert_eq!(cluster.run().names(), ["other"]);
+    test.add(Event::PodGroupGone(key));
+    assert_eq!(test.run().names(), ["other"]);
 }
 
 #[test]
 fn pods_without_labels_are_followed_by_one_of_the_same_name() {
-    let mut cluster = busy_with(pod("db-0", "cpu=2"));
-    assert_eq!(cluster.cycle().evicted, ["db-0"]);
-    cluster.gone("db-0").add(pod("other", "cpu=2"));
-    assert!(cluster.run().bound.is_empty());
+    let mut test = busy_with(pod("db-0", "cpu=2"));
+    assert_eq!(test.cycle().evicted, ["db-0"]);
+    test.gone("db-0").add(pod("other", "cpu=2"));
+    assert!(test.run().bound.is_empty());
     let mut next = pod("db-0", "cpu=2");
     next.pod.uid = "second".into();
-    cluster.add(next);
-    assert_eq!(cluster.run().names(), ["db-0"]);
+    test.add(next);
+    assert_eq!(test.run().names(), ["db-0"]);
 }
 
 #[test]
 fn a_gated_successor_takes_its_place_when_its_gates_are_gone() {
-    let mut cluster = moved();
-    cluster.gone("web-0").add(PodInfo { gated: true, ..labelled(pod("web-1", "cpu=2")) });
-    assert!(cluster.run().bound.is_empty());
-    cluster.change("web-1", |pod| pod.gated = false);
-    assert_eq!(cluster.run().names(), ["web-1"]);
+    let mut test = moved();
+    test.gone("web-0").add(PodInfo { gated: true, ..labelled(pod("web-1", "cpu=2")) });
+    assert!(test.run().bound.is_empty());
+    test.change("web-1", |pod| pod.gated = false);
+    assert_eq!(test.run().names(), ["web-1"]);
 }
 
 #[test]
 fn what_is_kept_counts_in_the_queue() {
     let capability = resources("cpu=2");
     let of_queue = |pod: PodInfo| PodInfo { queue: Some("q".into()), ..pod };
-    let mut cluster = Cluster::with(conf());
-    cluster.add(QueueInfo { capability, ..queue("q", 1) });
-    cluster
-        .add(NodeInfo { unschedulable: true, ..node("busy", "cpu=2 memory=4Gi") })
+    let mut test = TestCluster::with(conf());
+    test.add(QueueInfo { capability, ..queue("q", 1) });
+    test.add(NodeInfo { unschedulable: true, ..node("busy", "cpu=2 memory=4Gi") })
         .add(node("idle", "cpu=4 memory=4Gi"));
-    cluster.add(used("busy", 95)).add(used("idle", 0));
-    cluster.add(running(of_queue(labelled(pod("web-0", "cpu=2"))), "busy"));
-    assert_eq!(cluster.cycle().evicted, ["web-0"]);
-    cluster.gone("web-0").add(of_queue(pod("mine", "cpu=1"))).add(pod("yours", "cpu=2"));
-    assert_eq!(cluster.run().names(), ["yours"]);
-    cluster.add(of_queue(labelled(pod("web-1", "cpu=2"))));
-    assert_eq!(cluster.run().names(), ["web-1"]);
+    test.add(used("busy", 95)).add(used("idle", 0));
+    test.add(running(of_queue(labelled(pod("web-0", "cpu=2"))), "busy"));
+    assert_eq!(test.cycle().evicted, ["web-0"]);
+    test.gone("web-0").add(of_queue(pod("mine", "cpu=1"))).add(pod("yours", "cpu=2"));
+    assert_eq!(test.run().names(), ["yours"]);
+    test.add(of_queue(labelled(pod("web-1", "cpu=2"))));
+    assert_eq!(test.run().names(), ["web-1"]);
     // The queue vanishes, and with it what is kept in it.
-    let mut cluster = moved();
-    cluster.add(Event::QueueGone("default".into())).gone("other").gone("web-0");
-    cluster.cycle();
+    let mut test = moved();
+    test.add(Event::QueueGone("default".into())).gone("other").gone("web-0");
+    test.cycle();
 }
 
 #[test]
 fn nothing_is_kept_when_that_is_switched_off() {
     let configurations = vec![shuffle("keepPlace", "0s".into())];
-    let mut cluster = Cluster::with(Conf { configurations, ..conf() });
-    cluster
-        .add(NodeInfo { unschedulable: true, ..node("busy", "cpu=2 memory=4Gi") })
+    let mut test = TestCluster::with(Conf { configurations, ..conf() });
+    test.add(NodeInfo { unschedulable: true, ..node("busy", "cpu=2 memory=4Gi") })
         .add(node("idle", "cpu=2 memory=4Gi"));
-    cluster.add(used("busy", 95)).add(used("idle", 0));
-    cluster.add(running(labelled(pod("web-0", "cpu=2")), "busy"));
-    assert_eq!(cluster.cycle().evicted, ["web-0"]);
-    cluster.add(pod("other", "cpu=2"));
-    assert_eq!(cluster.run().names(), ["other"]);
+    test.add(used("busy", 95)).add(used("idle", 0));
+    test.add(running(labelled(pod("web-0", "cpu=2")), "busy"));
+    assert_eq!(test.cycle().evicted, ["web-0"]);
+    test.add(pod("other", "cpu=2"));
+    assert_eq!(test.run().names(), ["other"]);
 }
 
 #[test]
 fn nobody_is_moved_without_steps_to_look_for_a_place() {
     let configurations = vec![shuffle("maxSteps", 0.into())];
-    let mut cluster = Cluster::with(Conf { configurations, ..conf() });
-    cluster.add(node("busy", "cpu=2 memory=4Gi")).add(node("idle", "cpu=2 memory=4Gi"));
-    cluster.add(used("busy", 95)).add(used("idle", 0)).add(running(pod("web-0", "cpu=2"), "busy"));
-    assert!(cluster.cycle().evicted.is_empty());
+    let mut test = TestCluster::with(Conf { configurations, ..conf() });
+    test.add(node("busy", "cpu=2 memory=4Gi")).add(node("idle", "cpu=2 memory=4Gi"));
+    test.add(used("busy", 95)).add(used("idle", 0)).add(running(pod("web-0", "cpu=2"), "busy"));
+    assert!(test.cycle().evicted.is_empty());
 }
 
 #[test]
@@ -238,18 +234,18 @@ fn a_pod_whose_eviction_was_refused_is_asked_again_after_a_minute() {
     let rows = &mut often.tiers[0].plugins;
     let rescheduling = rows.iter_mut().find(|row| row.name == "rescheduling").expect("the plugin");
     rescheduling.args.0.extend(args(&[("interval", "1s".into())]).0);
-    let mut cluster = Cluster::with(often);
-    cluster.add(node("busy", "cpu=2 memory=4Gi")).add(node("idle", "cpu=2 memory=4Gi"));
-    cluster.add(used("busy", 95)).add(used("idle", 0)).add(running(pod("web-0", "cpu=2"), "busy"));
-    assert_eq!(cluster.cycle().evicted, ["web-0"]);
-    cluster.add(Event::EvictFailed("web-0".into(), "no".into()));
-    let again = (0..70).position(|_| !cluster.cycle().evicted.is_empty());
+    let mut test = TestCluster::with(often);
+    test.add(node("busy", "cpu=2 memory=4Gi")).add(node("idle", "cpu=2 memory=4Gi"));
+    test.add(used("busy", 95)).add(used("idle", 0)).add(running(pod("web-0", "cpu=2"), "busy"));
+    assert_eq!(test.cycle().evicted, ["web-0"]);
+    test.add(Event::EvictFailed("web-0".into(), "no".into()));
+    let again = (0..70).position(|_| !test.cycle().evicted.is_empty());
     assert_eq!(again, Some(60));
 }
 
 #[test]
 fn a_pod_that_is_leaving_already_is_not_moved() {
-    let mut cluster = busy_with(pod("x", "cpu=1"));
-    cluster.add(leaving(running(pod("x", "cpu=1"), "busy")));
-    assert!(cluster.cycle().evicted.is_empty());
+    let mut test = busy_with(pod("x", "cpu=1"));
+    test.add(leaving(running(pod("x", "cpu=1"), "busy")));
+    assert!(test.cycle().evicted.is_empty());
 }

@@ -10,10 +10,10 @@ use phalanx_framework::conf::{Conf, Flag, PluginConf, Tier};
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseResult;
 
-use crate::cluster::{Cluster, cases};
-use crate::rates::{Rate, holds};
-use crate::small::{RACK, Topology, has, labels, topology};
 use phalanx_framework::testing::{group, member, node, running};
+use phalanx_testkit::rates::{Rate, holds};
+use phalanx_testkit::small::{RACK, Topology, has, labels, topology};
+use phalanx_testkit::{TestCluster, cases};
 
 /// A pod that has its node.
 #[derive(Clone, Debug)]
@@ -184,38 +184,34 @@ impl Case {
         }
     }
 
-    fn cluster(&self) -> Cluster {
-        let mut cluster = Cluster::with(self.conf());
+    fn test(&self) -> TestCluster {
+        let mut test = TestCluster::with(self.conf());
         for value in PRIORITIES {
-            cluster.add(Event::PriorityClass {
-                name: format!("p{value}").into(),
-                value,
-                global_default: false,
-            });
+            test.add(Event::PriorityClass { name: format!("p{value}").into(), value, global_default: false });
         }
         for (at, cores) in self.nodes.iter().enumerate() {
             let NodeInfo { mut labels, .. } = node(&format!("n{at}"), "");
             labels.push((RACK.into(), format!("r{}", domain(Topology::Rack, at)).into()));
-            cluster.add(NodeInfo { labels, ..node(&format!("n{at}"), &format!("cpu={cores}")) });
+            test.add(NodeInfo { labels, ..node(&format!("n{at}"), &format!("cpu={cores}")) });
         }
         let of = |name: &str, gang: &Gang| PodGroupInfo {
             priority_class: Some(format!("p{}", gang.priority).into()),
             ..group(name, gang.min)
         };
         for (at, gang) in self.gangs.iter().enumerate() {
-            cluster.add(of(&format!("g{at}"), gang));
+            test.add(of(&format!("g{at}"), gang));
         }
         for pod in &self.pods {
-            cluster.add(pod.info());
+            test.add(pod.info());
         }
         for (at, allowed) in self.allowed.iter().enumerate() {
-            cluster.add(budget(at, *allowed));
+            test.add(budget(at, *allowed));
         }
-        cluster.add(of("asks", &self.asks));
+        test.add(of("asks", &self.asks));
         for index in 0..self.asks.min {
-            cluster.add(self.asking(index));
+            test.add(self.asking(index));
         }
-        cluster
+        test
     }
 
     fn asking(&self, index: u32) -> PodInfo {
@@ -361,8 +357,8 @@ fn budget(at: usize, allowed: u32) -> PdbInfo {
 }
 
 fn check(case: &Case, rate: &Rate) -> TestCaseResult {
-    let mut cluster = case.cluster();
-    let cycle = cluster.cycle();
+    let mut test = case.test();
+    let cycle = test.cycle();
     let by_name: BTreeMap<&str, &Placed> = case.pods.iter().map(|pod| (pod.name.as_str(), pod)).collect();
     let evicted: Vec<&Placed> = cycle.evicted.iter().map(|name| by_name[name.as_str()]).collect();
     let served = cycle.bound_of("asks") + cycle.nominated.len();
@@ -370,7 +366,7 @@ fn check(case: &Case, rate: &Rate) -> TestCaseResult {
         prop_assert!(evicted.is_empty(), "{evicted:?} for nothing");
         let mut gone = Vec::new();
         if case.way_out(0, &mut gone) {
-            rate.missed(&cluster.reasons("asks"))?;
+            rate.missed(&test.reasons("asks"))?;
         }
         return Ok(());
     }
@@ -385,9 +381,9 @@ fn check(case: &Case, rate: &Rate) -> TestCaseResult {
     }
     // With the victims gone it starts, and nobody else has to go.
     for pod in &cycle.evicted {
-        cluster.gone(pod);
+        test.gone(pod);
     }
-    let next = cluster.cycle();
+    let next = test.cycle();
     prop_assert_eq!(cycle.bound_of("asks") + next.bound_of("asks"), case.asks.min as usize);
     prop_assert!(next.evicted.is_empty());
     Ok(())

@@ -5,8 +5,8 @@ use phalanx_cluster::event::{Constraints, PodGroupInfo, PodInfo, QueueInfo};
 use phalanx_framework::conf::{Conf, PluginConf, Tier};
 use proptest::prelude::*;
 
-use crate::cluster::Cluster;
 use phalanx_framework::testing::{group, member, node, pod, queue, resources, running};
+use phalanx_testkit::TestCluster;
 
 const ROLES: [&str; 2] = ["chief", "worker"];
 
@@ -69,25 +69,25 @@ impl Case {
         self.held[at].min(self.nodes[at][0])
     }
 
-    fn cluster(&self) -> Cluster {
-        let mut cluster = Cluster::with(Self::conf());
+    fn test(&self) -> TestCluster {
+        let mut test = TestCluster::with(Self::conf());
         let capability = self.capability.map(|cores| resources(&format!("cpu={cores}")));
-        cluster.add(QueueInfo { capability: capability.unwrap_or_default(), ..queue("asks", 1) });
+        test.add(QueueInfo { capability: capability.unwrap_or_default(), ..queue("asks", 1) });
         for (at, [cores, gpus]) in self.nodes.iter().enumerate() {
-            cluster.add(node(&format!("n{at}"), &format!("cpu={cores} nvidia.com/gpu={gpus}")));
+            test.add(node(&format!("n{at}"), &format!("cpu={cores} nvidia.com/gpu={gpus}")));
             let other = pod(&format!("other-{at}"), &format!("cpu={}", self.held(at)));
-            cluster.add(running(PodInfo { ours: false, ..other }, &format!("n{at}")));
+            test.add(running(PodInfo { ours: false, ..other }, &format!("n{at}")));
         }
         let needs = ROLES.iter().zip(self.roles).filter(|(_, min)| *min > 0);
-        cluster.add(PodGroupInfo {
+        test.add(PodGroupInfo {
             queue: "asks".into(),
             min_task_member: needs.map(|(role, min)| ((*role).into(), min as u32)).collect(),
             ..group("asks", self.min as u32)
         });
         for (at, of) in self.members.iter().enumerate() {
-            cluster.add(of.info(at as u32));
+            test.add(of.info(at as u32));
         }
-        cluster
+        test
     }
 
     /// Whether these members make the gang.
@@ -153,7 +153,7 @@ proptest! {
 
     #[test]
     fn a_gang_waits_only_if_there_is_no_way_to_place_it(case in case()) {
-        let cycle = case.cluster().cycle();
+        let cycle = case.test().cycle();
         let node = |at: usize| cycle.bound.get(&format!("asks-{at}"));
         let at: Vec<Option<usize>> = (0..case.members.len())
             .map(|member| Some(node(member)?.trim_start_matches('n').parse().unwrap()))

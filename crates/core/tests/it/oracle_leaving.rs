@@ -6,9 +6,9 @@ use phalanx_cluster::event::{Constraints, PodInfo, PodRules, PodSelector, PodTer
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseResult;
 
-use crate::cluster::{Cluster, cases};
-use crate::small::{self, Held, Host, Member, Rules, Set, Small, Topology};
 use phalanx_framework::testing::{group, leaving, member, node, pod, running};
+use phalanx_testkit::small::{self, Held, Host, Member, Rules, Set, Small, Topology};
+use phalanx_testkit::{TestCluster, cases};
 
 #[derive(Clone, Debug)]
 struct Case {
@@ -59,10 +59,10 @@ prop_compose! {
 }
 
 fn check(case: &Case) -> TestCaseResult {
-    let mut cluster = case.small.with_leaving(case.gone);
-    let cycle = cluster.cycle();
+    let mut test = case.small.with_leaving(case.gone);
+    let cycle = test.cycle();
     let placed = case.small.places(&cycle).iter().flatten().count();
-    let reasons = cluster.reasons("asks");
+    let reasons = test.reasons("asks");
     prop_assert!(!reasons.iter().any(|reason| reason.contains("was ended")), "{reasons:?}");
     prop_assert_eq!(placed >= case.small.min, case.small.fits(case.gone, &|_| true), "{:?}", reasons);
     prop_assert!(placed == 0 || placed >= case.small.min, "{placed} have places");
@@ -76,21 +76,21 @@ fn check(case: &Case) -> TestCaseResult {
     }
     // Nothing happens.
     for _ in 0..2 {
-        let cycle = cluster.cycle();
+        let cycle = test.cycle();
         prop_assert!(cycle.nominated.is_empty() && cycle.bound.is_empty(), "{:?}", cycle.decisions);
     }
     // Something happens, of no use to it: better places are all it may move to, and these come to an end.
     let moves = |at: usize| {
-        cluster.add(group(&format!("other-{at}"), 1));
-        !cluster.cycle().nominated.is_empty()
+        test.add(group(&format!("other-{at}"), 1));
+        !test.cycle().nominated.is_empty()
     };
     let moves: Vec<bool> = (0..case.small.members.len() + 2).map(moves).collect();
     prop_assert!(!moves.ends_with(&[true]), "{moves:?}");
     for pod in case.small.pods_of(case.gone) {
-        cluster.gone(&pod.name);
+        test.gone(&pod.name);
     }
-    let bound = cluster.cycle().bound_of("asks");
-    prop_assert!(bound >= case.small.min, "{bound} start: {:?}", cluster.reasons("asks"));
+    let bound = test.cycle().bound_of("asks");
+    prop_assert!(bound >= case.small.min, "{bound} start: {:?}", test.reasons("asks"));
     Ok(())
 }
 
@@ -117,7 +117,7 @@ proptest! {
 const GANGS: usize = 100;
 
 /// A gang of two: the second seeks such as itself, which the first is too, so it has to come first.
-fn pair(cluster: &mut Cluster, name: &str) {
+fn pair(test: &mut TestCluster, name: &str) {
     let pods = PodSelector {
         namespaces: vec!["ns".into()],
         labels: Some(small::has(name)),
@@ -125,32 +125,32 @@ fn pair(cluster: &mut Cluster, name: &str) {
     };
     let affinity = vec![PodTerm { topology_key: small::RACK.into(), pods }];
     let seeks = Some(Arc::new(PodRules { affinity, ..PodRules::default() }));
-    cluster.add(group(name, 2));
+    test.add(group(name, 2));
     for (index, pod_rules) in [None, seeks].into_iter().enumerate() {
         let labels = [(name.into(), "".into())].into_iter().collect();
         let constraints = Arc::new(Constraints { pod_rules, ..Constraints::default() });
-        cluster.add(PodInfo { labels, constraints, ..member(name, index as u32, "cpu=4") });
+        test.add(PodInfo { labels, constraints, ..member(name, index as u32, "cpu=4") });
     }
 }
 
 #[test]
 fn one_search_is_enough_for_a_gang_that_has_to_wait() {
-    let mut cluster = Cluster::with(small::allocating());
+    let mut test = TestCluster::with(small::allocating());
     let pairs: Vec<String> = (0..GANGS).map(|at| format!("pair-{at:03}")).collect();
     for at in 0..2 * GANGS {
         let mut info = node(&format!("n{at}"), "cpu=4");
         info.labels.push((small::RACK.into(), format!("r{at}").into()));
-        cluster.add(info);
-        cluster.add(leaving(running(pod(&format!("old-{at}"), "cpu=3"), &format!("n{at}"))));
+        test.add(info);
+        test.add(leaving(running(pod(&format!("old-{at}"), "cpu=3"), &format!("n{at}"))));
     }
     for name in &pairs {
-        pair(&mut cluster, name);
+        pair(&mut test, name);
     }
     for turn in 0..3 {
-        let cycle = cluster.cycle();
+        let cycle = test.cycle();
         assert_eq!(cycle.nominated.len(), if turn == 0 { 2 * GANGS } else { 0 }, "in cycle {turn}");
         for name in &pairs {
-            assert_eq!(cluster.reasons(name), ["2 pod(s) wait for room that is being released"], "{name}");
+            assert_eq!(test.reasons(name), ["2 pod(s) wait for room that is being released"], "{name}");
         }
     }
 }

@@ -6,10 +6,10 @@ use phalanx_framework::conf::{Arg, Conf, Flag, PluginConf, Position, Tier, Value
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseResult;
 
-use crate::cluster::{Cluster, cases};
-use crate::rates::{Rate, holds};
-use crate::small::{Figures, Host, Member, Rules, Set, Small, filled};
 use phalanx_framework::testing::{queue, resources};
+use phalanx_testkit::rates::{Rate, holds};
+use phalanx_testkit::small::{Figures, Host, Member, Rules, Set, Small, filled};
+use phalanx_testkit::{TestCluster, cases};
 
 /// Cores of a queue.
 #[derive(Clone, Debug, Default)]
@@ -147,18 +147,18 @@ impl Case {
         }
     }
 
-    fn cluster(&self) -> Cluster {
-        let mut cluster = Cluster::with(self.conf());
+    fn test(&self) -> TestCluster {
+        let mut test = TestCluster::with(self.conf());
         let cores = |amount: Option<i64>| -> Resources {
             amount.map(|amount| resources(&format!("cpu={amount}"))).unwrap_or_default()
         };
         if self.tree {
             for (at, most) in self.teams.iter().enumerate() {
-                cluster.add(QueueInfo { capability: cores(*most), ..queue(&format!("t{at}"), 1) });
+                test.add(QueueInfo { capability: cores(*most), ..queue(&format!("t{at}"), 1) });
             }
         }
         for (at, quota) in self.leaves.iter().enumerate() {
-            cluster.add(QueueInfo {
+            test.add(QueueInfo {
                 parent: if self.tree { format!("t{}", at / 2) } else { String::new() }.into(),
                 deserved: cores(quota.deserved),
                 guarantee: cores(Some(quota.guarantee).filter(|amount| *amount > 0)),
@@ -167,8 +167,8 @@ impl Case {
                 ..queue(&format!("q{at}"), 1)
             });
         }
-        self.small.fill(&mut cluster, &self.gangs, &self.preemptable);
-        cluster
+        self.small.fill(&mut test, &self.gangs, &self.preemptable);
+        test
     }
 
     // ------------------------------------------------------------ queues
@@ -363,8 +363,8 @@ impl Case {
 fn check(case: &Case, rate: &Rate) -> TestCaseResult {
     let small = &case.small;
     let known = &mut HashMap::new();
-    let mut cluster = case.cluster();
-    let cycle = cluster.cycle();
+    let mut test = case.test();
+    let cycle = test.cycle();
     let evicted = small.set_of(&cycle.evicted);
     let places = small.places(&cycle);
     if places.iter().all(Option::is_none) {
@@ -373,7 +373,7 @@ fn check(case: &Case, rate: &Rate) -> TestCaseResult {
         let way = (0..=small.all())
             .find(|gone| (*gone == 0 || entitled) && case.may_go(*gone, known) && case.fits(*gone));
         if way.is_some() {
-            rate.missed(&cluster.reasons("asks"))?;
+            rate.missed(&test.reasons("asks"))?;
         }
         return Ok(());
     }
@@ -403,9 +403,9 @@ fn check(case: &Case, rate: &Rate) -> TestCaseResult {
     }
     // With the victims gone it starts, and nobody else has to go.
     for pod in &cycle.evicted {
-        cluster.gone(pod);
+        test.gone(pod);
     }
-    let next = cluster.cycle();
+    let next = test.cycle();
     prop_assert_eq!(cycle.bound_of("asks") + next.bound_of("asks"), small.min, "{:?}", next);
     prop_assert_eq!(next.evicted, Vec::<String>::new());
     Ok(())

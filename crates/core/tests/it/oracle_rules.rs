@@ -4,10 +4,10 @@ use phalanx_framework::conf::{Conf, Flag, PluginConf, Tier};
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseResult;
 
-use crate::cluster::{Cluster, cases};
-use crate::rates::{Rate, holds};
-use crate::small::{self, Figures, Host, Member, Rules, Set, Small, Topology, filled, host};
 use phalanx_framework::testing::group;
+use phalanx_testkit::rates::{Rate, holds};
+use phalanx_testkit::small::{self, Figures, Host, Member, Rules, Set, Small, Topology, filled, host};
+use phalanx_testkit::{TestCluster, cases};
 
 /// A gang that has its place: its priority, and what it has to keep.
 type Gang = (i32, u32);
@@ -128,33 +128,29 @@ impl Case {
         }
     }
 
-    fn cluster(&self) -> Cluster {
-        let mut cluster = Cluster::with(self.conf());
+    fn test(&self) -> TestCluster {
+        let mut test = TestCluster::with(self.conf());
         for value in [1, 3, 5, 10] {
-            cluster.add(Event::PriorityClass {
-                name: format!("p{value}").into(),
-                value,
-                global_default: false,
-            });
+            test.add(Event::PriorityClass { name: format!("p{value}").into(), value, global_default: false });
         }
         for node in self.small.nodes() {
-            cluster.add(node);
+            test.add(node);
         }
         let of = |name: &str, (priority, min): Gang| PodGroupInfo {
             priority_class: Some(format!("p{priority}").into()),
             ..group(name, min)
         };
         for (at, gang) in self.gangs.iter().enumerate() {
-            cluster.add(of(&format!("g{at}"), *gang));
+            test.add(of(&format!("g{at}"), *gang));
         }
         for (pod, free) in self.small.running().zip(&self.preemptable) {
-            cluster.add(PodInfo { preemptable: (!free).then_some(false), ..pod });
+            test.add(PodInfo { preemptable: (!free).then_some(false), ..pod });
         }
-        cluster.add(of("asks", (5, self.small.min as u32)));
+        test.add(of("asks", (5, self.small.min as u32)));
         for pod in self.small.asking() {
-            cluster.add(pod);
+            test.add(pod);
         }
-        cluster
+        test
     }
 
     /// Whether these pods may be evicted together.
@@ -210,15 +206,15 @@ impl Case {
 
 fn check(case: &Case, rate: &Rate) -> TestCaseResult {
     let small = &case.small;
-    let mut cluster = case.cluster();
-    let cycle = cluster.cycle();
+    let mut test = case.test();
+    let cycle = test.cycle();
     let evicted = small.set_of(&cycle.evicted);
     let places = small.places(&cycle);
     if places.iter().all(Option::is_none) {
         prop_assert_eq!(evicted, 0, "for nothing");
         let way = (0..=small.all()).find(|gone| case.may_go(*gone) && case.fits(*gone));
         if way.is_some() {
-            rate.missed(&cluster.reasons("asks"))?;
+            rate.missed(&test.reasons("asks"))?;
         }
         return Ok(());
     }
@@ -253,9 +249,9 @@ fn check(case: &Case, rate: &Rate) -> TestCaseResult {
     }
     // With the victims gone it starts, and nobody else has to go.
     for pod in &cycle.evicted {
-        cluster.gone(pod);
+        test.gone(pod);
     }
-    let next = cluster.cycle();
+    let next = test.cycle();
     prop_assert!(cycle.bound_of("asks") + next.bound_of("asks") >= small.min, "{next:?}");
     prop_assert_eq!(next.evicted, Vec::<String>::new());
     Ok(())

@@ -7,10 +7,10 @@ use phalanx_framework::conf::{Conf, Flag, PluginConf, Tier};
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseResult;
 
-use crate::cluster::{Cluster, cases};
-use crate::rates::{Rate, holds};
-use crate::small::{Figures, Host, Member, Rules, Set, Small, filled};
 use phalanx_framework::testing::{queue, resources};
+use phalanx_testkit::rates::{Rate, holds};
+use phalanx_testkit::small::{Figures, Host, Member, Rules, Set, Small, filled};
+use phalanx_testkit::{TestCluster, cases};
 
 #[derive(Clone, Debug)]
 struct Party {
@@ -99,21 +99,21 @@ impl Case {
         }
     }
 
-    fn cluster(&self) -> Cluster {
-        let mut cluster = Cluster::with(self.conf());
+    fn test(&self) -> TestCluster {
+        let mut test = TestCluster::with(self.conf());
         let cores = |amount: Option<i64>| -> Resources {
             amount.map(|amount| resources(&format!("cpu={amount}"))).unwrap_or_default()
         };
         for (at, party) in self.parties.iter().enumerate() {
-            cluster.add(QueueInfo {
+            test.add(QueueInfo {
                 guarantee: cores(Some(party.guarantee).filter(|amount| *amount > 0)),
                 capability: cores(party.capability),
                 reclaimable: party.reclaimable,
                 ..queue(&format!("q{at}"), party.weight)
             });
         }
-        self.small.fill(&mut cluster, &self.gangs, &self.preemptable);
-        cluster
+        self.small.fill(&mut test, &self.gangs, &self.preemptable);
+        test
     }
 
     // ------------------------------------------------------------ queues
@@ -234,8 +234,8 @@ fn check(case: &Case, rate: &Rate) -> TestCaseResult {
     let (small, shares) = (&case.small, &case.shares()[..]);
     let known = &mut HashMap::new();
     let mut may_go = |gone: Set| case.keeps_gangs(gone) && case.give(shares, gone, known);
-    let mut cluster = case.cluster();
-    let cycle = cluster.cycle();
+    let mut test = case.test();
+    let cycle = test.cycle();
     let evicted = small.set_of(&cycle.evicted);
     let places = small.places(&cycle);
     if places.iter().all(Option::is_none) {
@@ -244,7 +244,7 @@ fn check(case: &Case, rate: &Rate) -> TestCaseResult {
         let way = (0..=small.all())
             .find(|gone| may && (*gone == 0 || entitled) && may_go(*gone) && case.fits(shares, *gone));
         if way.is_some() {
-            rate.missed(&cluster.reasons("asks"))?;
+            rate.missed(&test.reasons("asks"))?;
         }
         return Ok(());
     }
@@ -263,9 +263,9 @@ fn check(case: &Case, rate: &Rate) -> TestCaseResult {
     }
     // With the victims gone it starts, and nobody else has to go.
     for pod in &cycle.evicted {
-        cluster.gone(pod);
+        test.gone(pod);
     }
-    let next = cluster.cycle();
+    let next = test.cycle();
     prop_assert_eq!(cycle.bound_of("asks") + next.bound_of("asks"), small.min, "{:?}", next);
     prop_assert_eq!(next.evicted, Vec::<String>::new());
     Ok(())

@@ -8,7 +8,7 @@ use phalanx_framework::placement::NodeRanking;
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseResult;
 
-use crate::settings::setting;
+use phalanx_testkit::settings::setting;
 
 /// What one plugin says: it may find two equal, and then they are the same to it beside any third.
 fn weakly<T: Copy + std::fmt::Debug>(items: &[T], order: impl Fn(T, T) -> Ordering) -> TestCaseResult {
@@ -27,17 +27,17 @@ fn weakly<T: Copy + std::fmt::Debug>(items: &[T], order: impl Fn(T, T) -> Orderi
 
 /// The orders of each plugin by itself, whatever its flags.
 fn of_plugins(session: &Session<'_>) -> TestCaseResult {
-    let world = &*session.world;
-    let jobs: Vec<JobId> = world.jobs.ids().collect();
-    let queues: Vec<QueueId> = world.queues.ids().collect();
+    let cluster = &*session.cluster;
+    let jobs: Vec<JobId> = cluster.jobs.ids().collect();
+    let queues: Vec<QueueId> = cluster.queues.ids().collect();
     for plugin in session.tiers.every() {
-        weakly(&jobs, |a, b| plugin.job_order(world, a, b))?;
-        weakly(&queues, |a, b| plugin.queue_order(world, a, b))?;
+        weakly(&jobs, |a, b| plugin.job_order(cluster, a, b))?;
+        weakly(&queues, |a, b| plugin.queue_order(cluster, a, b))?;
         for by in &queues {
-            weakly(&queues, |a, b| plugin.victim_queue_order(world, *by, a, b))?;
+            weakly(&queues, |a, b| plugin.victim_queue_order(cluster, *by, a, b))?;
         }
-        for (_, job) in world.jobs.iter() {
-            weakly(&job.tasks, |a, b| plugin.task_order(world, a, b))?;
+        for (_, job) in cluster.jobs.iter() {
+            weakly(&job.tasks, |a, b| plugin.task_order(cluster, a, b))?;
         }
     }
     Ok(())
@@ -62,22 +62,22 @@ proptest! {
 
     #[test]
     fn the_orders_are_total(setting in setting(), cycles in 0usize..2) {
-        let mut cluster = setting.cluster();
+        let mut test = setting.test();
         for _ in 0..cycles {
-            cluster.run();
+            test.run();
         }
         let mut placement = NodeRanking::new(1);
-        let session = Session::open(&mut cluster.world, &setting.conf.conf, &mut placement, Time(1500));
+        let session = Session::open(&mut test.cluster, &setting.conf.conf, &mut placement, Time(1500));
         of_plugins(&session)?;
-        let jobs: Vec<JobId> = session.world.jobs.ids().collect();
-        let queues: Vec<QueueId> = session.world.queues.ids().collect();
+        let jobs: Vec<JobId> = session.cluster.jobs.ids().collect();
+        let queues: Vec<QueueId> = session.cluster.queues.ids().collect();
         compare_all(&jobs, |a, b| session.job_order(a, b))?;
         compare_all(&queues, |a, b| session.queue_order(a, b))?;
         for by in &queues {
             compare_all(&queues, |a, b| session.victim_queue_order(*by, a, b))?;
         }
         for job in jobs {
-            compare_all(&session.world.jobs[job].tasks, |a, b| session.task_order(a, b))?;
+            compare_all(&session.cluster.jobs[job].tasks, |a, b| session.task_order(a, b))?;
         }
     }
 }

@@ -5,17 +5,17 @@ use std::sync::Arc;
 use phalanx_cluster::event::{
     Dequeue, Event, NodeInfo, PodGroupInfo, PodInfo, PodPhase, QueueInfo, QueueState, Time,
 };
-use phalanx_cluster::{Status, World};
+use phalanx_cluster::{Cluster, Status};
 use phalanx_core::report::GroupReport;
 use phalanx_core::{Patience, Scheduler};
 use phalanx_framework::conf::Conf;
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseResult;
 
-use crate::cluster::{Cluster, Cycle, cases, helm};
-use crate::random::{Script, script};
-use crate::settings::{Named, confs, setting};
 use phalanx_framework::testing::{group, member, node, queue, resources};
+use phalanx_testkit::random::{Script, script};
+use phalanx_testkit::settings::{Named, confs, setting};
+use phalanx_testkit::{Cycle, TestCluster, cases, helm};
 
 /// Everybody who can be is parked, and nobody is called but for what happened.
 pub(crate) fn patient() -> Patience {
@@ -32,13 +32,13 @@ struct Decided {
 }
 
 impl Decided {
-    fn of(world: &World, cycle: &Cycle) -> Self {
+    fn of(cluster: &Cluster, cycle: &Cycle) -> Self {
         let phase = |job: &phalanx_cluster::Job| (job.key.to_string(), format!("{:?}", job.phase));
         Self {
             bound: cycle.bound.clone(),
             nominated: cycle.nominated.clone(),
             evicted: cycle.evicted.clone(),
-            phases: world.jobs.iter().map(|(_, job)| phase(job)).collect(),
+            phases: cluster.jobs.iter().map(|(_, job)| phase(job)).collect(),
         }
     }
 }
@@ -48,14 +48,14 @@ const CYCLES: usize = 12;
 
 /// A cluster whose jobs are parked, and a scheduler that looks at all of them in each cycle.
 pub(crate) struct Pair {
-    patient: Cluster,
+    patient: TestCluster,
     thorough: Scheduler,
     /// Where pods are nominated for.
     held: BTreeMap<String, String>,
 }
 
 impl Pair {
-    pub(crate) fn new(mut patient_one: Cluster, conf: &Conf) -> Self {
+    pub(crate) fn new(mut patient_one: TestCluster, conf: &Conf) -> Self {
         patient_one.set_patience(patient());
         let mut thorough = Scheduler::new(conf.clone(), 7);
         thorough.set_patience(Patience::none());
@@ -66,15 +66,15 @@ impl Pair {
     pub(crate) fn follow<S: Copy>(
         mut self,
         then: &[Vec<S>],
-        happen: impl Fn(&mut Cluster, S, usize),
+        happen: impl Fn(&mut TestCluster, S, usize),
     ) -> TestCaseResult {
         let mut number = 0;
         for steps in then {
             let bound = self.cycle()?;
-            self.happens(|cluster| bound.iter().for_each(|(pod, node)| cluster.start(pod, node)));
+            self.happens(|test| bound.iter().for_each(|(pod, node)| test.start(pod, node)));
             for step in steps {
                 number += 1;
-                self.happens(|cluster| happen(cluster, *step, number));
+                self.happens(|test| happen(test, *step, number));
             }
         }
         self.flush()
@@ -89,7 +89,7 @@ impl Pair {
             let all = self.patient.seen_by(&mut self.thorough);
             let outcome = self.patient.outcome();
             let (cycle, theirs) = (Cycle::of(outcome.decisions), Decided::of(&all.0, &all.1));
-            let ours = Decided::of(&self.patient.world, &cycle);
+            let ours = Decided::of(&self.patient.cluster, &cycle);
             let given_back = self.gives_back(&all.1);
             self.keep(&cycle);
             bound.extend(cycle.bound);
@@ -129,46 +129,46 @@ impl Pair {
         }
     }
 
-    pub(crate) fn happens(&mut self, what: impl FnOnce(&mut Cluster)) {
+    pub(crate) fn happens(&mut self, what: impl FnOnce(&mut TestCluster)) {
         what(&mut self.patient);
     }
 
     /// When all are looked at again, reasons are equal too.
     pub(crate) fn flush(&mut self) -> TestCaseResult {
         self.patient.forget();
-        let (world, all) = self.patient.seen_by(&mut self.thorough);
+        let (cluster, all) = self.patient.seen_by(&mut self.thorough);
         let cycle = self.patient.cycle();
-        prop_assert_eq!(Decided::of(&self.patient.world, &cycle), Decided::of(&world, &all));
+        prop_assert_eq!(Decided::of(&self.patient.cluster, &cycle), Decided::of(&cluster, &all));
         let reasons = |groups: Vec<GroupReport>| -> BTreeMap<String, Vec<String>> {
             groups.into_iter().map(|group| (group.key.to_string(), group.reasons)).collect()
         };
-        prop_assert_eq!(reasons(self.patient.groups()), reasons(self.thorough.report(&world).groups));
+        prop_assert_eq!(reasons(self.patient.groups()), reasons(self.thorough.report(&cluster).groups));
         Ok(())
     }
 }
 
 /// Whether any pod that waits asks for others near it, or as many of them as elsewhere.
-fn seeks_company(cluster: &Cluster) -> bool {
+fn seeks_company(test: &TestCluster) -> bool {
     let seeks = |name: &String| {
-        let rules = cluster.pod(name).constraints.pod_rules.clone();
+        let rules = test.pod(name).constraints.pod_rules.clone();
         rules.is_some_and(|rules| !rules.affinity.is_empty() || !rules.spread.is_empty())
     };
-    cluster.pod_names().iter().any(seeks)
+    test.pod_names().iter().any(seeks)
 }
 
 /// A pod with one of these statuses.
-pub(crate) fn named_with(cluster: &Cluster, wanted: &[Status], at: usize) -> Option<String> {
-    let tasks = cluster.world.tasks.iter().filter(|(_, task)| wanted.contains(&task.status));
+pub(crate) fn named_with(test: &TestCluster, wanted: &[Status], at: usize) -> Option<String> {
+    let tasks = test.cluster.tasks.iter().filter(|(_, task)| wanted.contains(&task.status));
     let mut names: Vec<String> = tasks.map(|(_, task)| task.pod.name.to_string()).collect();
     names.sort();
     (!names.is_empty()).then(|| names[at % names.len()].clone())
 }
 
-fn compare(script: &Script, cluster: Cluster, conf: &Conf) -> TestCaseResult {
-    let mut pair = Pair::new(cluster, conf);
+fn compare(script: &Script, test: TestCluster, conf: &Conf) -> TestCaseResult {
+    let mut pair = Pair::new(test, conf);
     for (happenings, fails) in &script.future {
         let bound = pair.cycle()?;
-        pair.happens(|cluster| script.go_on(cluster, &bound, happenings, *fails));
+        pair.happens(|test| script.go_on(test, &bound, happenings, *fails));
     }
     pair.flush()
 }
@@ -298,24 +298,24 @@ fn sized(at: usize, cpu: i64) -> NodeInfo {
 }
 
 impl Backlog {
-    fn cluster(&self, conf: &Named) -> Cluster {
-        let mut cluster = Cluster::with(conf.conf.clone());
+    fn test(&self, conf: &Named) -> TestCluster {
+        let mut test = TestCluster::with(conf.conf.clone());
         for (name, value) in [("p0", 0), ("p1", 1)] {
-            cluster.add(Event::PriorityClass { name: name.into(), value, global_default: false });
+            test.add(Event::PriorityClass { name: name.into(), value, global_default: false });
         }
         for queue in &self.queues {
-            cluster.add(queue.clone());
+            test.add(queue.clone());
         }
         for (at, cpu) in self.nodes.iter().enumerate() {
-            cluster.add(sized(at, *cpu));
+            test.add(sized(at, *cpu));
         }
         for (at, like) in self.first.iter().enumerate() {
-            self.arrive(&mut cluster, *like, at);
+            self.arrive(&mut test, *like, at);
         }
-        cluster
+        test
     }
 
-    fn arrive(&self, cluster: &mut Cluster, like: usize, at: usize) {
+    fn arrive(&self, test: &mut TestCluster, like: usize, at: usize) {
         let like = &self.likes[like % self.likes.len()];
         let name = format!("g{at}");
         let class: Arc<str> = format!("p{}", like.priority).into();
@@ -326,44 +326,43 @@ impl Backlog {
             priority_class: Some(class.clone()),
             ..group(&name, like.min_member)
         };
-        cluster.add(spec);
+        test.add(spec);
         for index in 0..like.pods {
             let pod = member(&name, index, like.request);
-            cluster.add(PodInfo { priority_class: Some(class.clone()), ..pod });
+            test.add(PodInfo { priority_class: Some(class.clone()), ..pod });
         }
     }
 
-    fn happen(&self, cluster: &mut Cluster, step: Step, number: usize, confs: [&Named; 2]) {
+    fn happen(&self, test: &mut TestCluster, step: Step, number: usize, confs: [&Named; 2]) {
         let with = named_with;
         let nodes = self.nodes.len() + 1;
         match step {
-            Step::Arrive(at) => self.arrive(cluster, at, 100 + number),
+            Step::Arrive(at) => self.arrive(test, at, 100 + number),
             Step::Finish(at) => {
-                if let Some(pod) = with(cluster, &[Status::Running], at) {
-                    cluster.change(&pod, |pod| pod.phase = PodPhase::Succeeded);
+                if let Some(pod) = with(test, &[Status::Running], at) {
+                    test.change(&pod, |pod| pod.phase = PodPhase::Succeeded);
                 }
             }
             Step::Leave(at) => {
-                if let Some(pod) = with(cluster, &[Status::Running], at) {
-                    cluster.change(&pod, |pod| pod.deleting = true);
+                if let Some(pod) = with(test, &[Status::Running], at) {
+                    test.change(&pod, |pod| pod.deleting = true);
                 }
             }
             Step::Gone(at) => {
-                if let Some(pod) = with(cluster, &[Status::Releasing, Status::Pending, Status::Pipelined], at)
-                {
-                    cluster.gone(&pod);
+                if let Some(pod) = with(test, &[Status::Releasing, Status::Pending, Status::Pipelined], at) {
+                    test.gone(&pod);
                 }
             }
-            Step::Resize(at, cpu) => drop(cluster.add(sized(at % nodes, cpu))),
-            Step::Remove(at) => drop(cluster.add(Event::NodeGone(format!("n{}", at % nodes).into()))),
-            Step::Taint(at) => drop(cluster.add(NodeInfo { unschedulable: true, ..sized(at % nodes, 6) })),
-            Step::Queue(at, how) => drop(cluster.add(self.changed(at, how))),
-            Step::QueueGone(at) => drop(cluster.add(Event::QueueGone(format!("q{}", at % 3).into()))),
+            Step::Resize(at, cpu) => drop(test.add(sized(at % nodes, cpu))),
+            Step::Remove(at) => drop(test.add(Event::NodeGone(format!("n{}", at % nodes).into()))),
+            Step::Taint(at) => drop(test.add(NodeInfo { unschedulable: true, ..sized(at % nodes, 6) })),
+            Step::Queue(at, how) => drop(test.add(self.changed(at, how))),
+            Step::QueueGone(at) => drop(test.add(Event::QueueGone(format!("q{}", at % 3).into()))),
             Step::Prefer(at, value) => {
                 let name = format!("p{}", at % 2).into();
-                cluster.add(Event::PriorityClass { name, value, global_default: false });
+                test.add(Event::PriorityClass { name, value, global_default: false });
             }
-            Step::Conf(at) => cluster.set_conf(confs[at % 2].conf.clone()),
+            Step::Conf(at) => test.set_conf(confs[at % 2].conf.clone()),
         }
     }
 
@@ -379,36 +378,36 @@ impl Backlog {
 }
 
 fn compare_backlog(backlog: &Backlog, confs: [&Named; 2]) -> TestCaseResult {
-    let pair = Pair::new(backlog.cluster(confs[0]), &confs[0].conf);
-    pair.follow(&backlog.then, |cluster, step, number| backlog.happen(cluster, step, number, confs))
+    let pair = Pair::new(backlog.test(confs[0]), &confs[0].conf);
+    pair.follow(&backlog.then, |test, step, number| backlog.happen(test, step, number, confs))
 }
 
 /// A full node, and gangs of which each asks for another amount; only the last is small enough for what becomes free.
-fn unlike_gangs(count: u32) -> Cluster {
-    let mut cluster = Cluster::new();
-    cluster.set_patience(Patience { few: 0, in_vain: 3, ..Patience::default() });
-    cluster.nodes(2, "cpu=8 memory=100Gi pods=100").gang(group("runs", 1), 16, "cpu=1");
-    cluster.run();
+fn unlike_gangs(count: u32) -> TestCluster {
+    let mut test = TestCluster::new();
+    test.set_patience(Patience { few: 0, in_vain: 3, ..Patience::default() });
+    test.nodes(2, "cpu=8 memory=100Gi pods=100").gang(group("runs", 1), 16, "cpu=1");
+    test.run();
     for at in 0..count {
         let last = at + 1 == count;
         let info = PodGroupInfo { created: Time(i64::from(at)), ..group(&format!("g{at}"), 2) };
-        cluster.gang(info, 2, &format!("cpu={} memory={}Mi", if last { 1 } else { 2 }, at + 1));
+        test.gang(info, 2, &format!("cpu={} memory={}Mi", if last { 1 } else { 2 }, at + 1));
     }
-    cluster
+    test
 }
 
 #[test]
 fn many_that_are_looked_at_in_vain_take_turns() {
-    let mut cluster = unlike_gangs(20);
-    cluster.cycle();
-    let pending = cluster.pending();
+    let mut test = unlike_gangs(20);
+    test.cycle();
+    let pending = test.pending();
     assert_eq!((pending.active, pending.backoff, pending.unschedulable), (0, 0, 20));
     let of_runs: Vec<String> = (0..4).map(|at| format!("runs-{at}")).collect();
     for pod in of_runs {
-        cluster.change(&pod, |pod| pod.phase = PodPhase::Succeeded);
+        test.change(&pod, |pod| pod.phase = PodPhase::Succeeded);
     }
     // Three go first, and three of the others have their turn.
-    let cycles = (0..20).position(|_| !cluster.cycle().bound.is_empty());
+    let cycles = (0..20).position(|_| !test.cycle().bound.is_empty());
     assert!(cycles.is_some_and(|cycles| cycles <= 20 / 3), "after {cycles:?} cycles");
 }
 
@@ -416,31 +415,31 @@ fn many_that_are_looked_at_in_vain_take_turns() {
 fn what_nothing_is_known_of_is_left_alone_for_a_while() {
     // What the measured use of nodes allows is not known beforehand.
     let conf = confs().into_iter().find(|conf| conf.name == "usage").expect("one with the plugin usage");
-    let mut cluster = Cluster::with(conf.conf);
-    cluster.set_patience(Patience { few: 0, in_vain: 3, ..Patience::default() });
+    let mut test = TestCluster::with(conf.conf);
+    test.set_patience(Patience { few: 0, in_vain: 3, ..Patience::default() });
     for at in 0..8 {
-        cluster.add(PodInfo { group: None, created: Time(at), ..member(&format!("s{at}"), 0, "") });
+        test.add(PodInfo { group: None, created: Time(at), ..member(&format!("s{at}"), 0, "") });
     }
-    cluster.cycle();
-    assert_eq!(cluster.pending().backoff, 5);
-    assert_eq!(cluster.pending().unschedulable, 3);
-    cluster.nodes(1, "cpu=1 pods=100");
-    assert_eq!(cluster.cycle().bound.len(), 8, "a second later");
+    test.cycle();
+    assert_eq!(test.pending().backoff, 5);
+    assert_eq!(test.pending().unschedulable, 3);
+    test.nodes(1, "cpu=1 pods=100");
+    assert_eq!(test.cycle().bound.len(), 8, "a second later");
 }
 
 #[test]
 fn a_parked_job_is_looked_at_in_the_end() {
-    let mut cluster = Cluster::new();
-    cluster.set_patience(Patience { few: 0, flush: 3000, ..Patience::default() });
-    cluster.nodes(1, "cpu=4 pods=10").gang(group("large", 1), 1, "cpu=9");
-    cluster.run();
-    let before = cluster.reasons("large");
-    cluster.add(node("n1", "cpu=1 pods=10"));
-    cluster.run();
-    assert_eq!(cluster.reasons("large"), before, "no room that would do");
-    cluster.run();
-    cluster.run();
-    assert_ne!(cluster.reasons("large"), before, "3 s later");
+    let mut test = TestCluster::new();
+    test.set_patience(Patience { few: 0, flush: 3000, ..Patience::default() });
+    test.nodes(1, "cpu=4 pods=10").gang(group("large", 1), 1, "cpu=9");
+    test.run();
+    let before = test.reasons("large");
+    test.add(node("n1", "cpu=1 pods=10"));
+    test.run();
+    assert_eq!(test.reasons("large"), before, "no room that would do");
+    test.run();
+    test.run();
+    assert_ne!(test.reasons("large"), before, "3 s later");
 }
 
 proptest! {
@@ -448,12 +447,12 @@ proptest! {
 
     #[test]
     fn parked_jobs_need_not_be_looked_at(script in script()) {
-        compare(&script, script.cluster(), &helm())?;
+        compare(&script, script.test(), &helm())?;
     }
 
     #[test]
     fn nor_under_any_configuration(setting in setting()) {
-        compare(&setting.script, setting.cluster(), &setting.conf.conf)?;
+        compare(&setting.script, setting.test(), &setting.conf.conf)?;
     }
 
     #[test]

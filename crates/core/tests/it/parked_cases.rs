@@ -10,10 +10,10 @@ use phalanx_cluster::label::Selector;
 use phalanx_core::Patience;
 use phalanx_framework::conf::{Conf, PluginConf};
 
-use crate::cluster::{Cluster, Cycle, helm};
 use crate::parked::patient;
-use crate::settings::{by_age, named};
 use phalanx_framework::testing::{group, member, node, pod, queue, running};
+use phalanx_testkit::settings::{by_age, named};
+use phalanx_testkit::{Cycle, TestCluster, helm};
 
 /// A tier of these plugins besides those that every cluster needs.
 fn conf_with(plugins: &str) -> Conf {
@@ -29,13 +29,13 @@ fn tree() -> Conf {
 }
 
 /// Where pods are bound to in the end, the same whether jobs are parked or not.
-fn ends_alike(conf: &Conf, patience: Patience, run: impl Fn(&mut Cluster)) -> BTreeMap<String, String> {
+fn ends_alike(conf: &Conf, patience: Patience, run: impl Fn(&mut TestCluster)) -> BTreeMap<String, String> {
     let end = |patience: Patience| {
-        let mut cluster = Cluster::with(conf.clone());
-        cluster.set_patience(patience);
-        run(&mut cluster);
-        let nodes = cluster.pod_names().into_iter().filter_map(|pod| {
-            let node = cluster.pod(&pod).node?.to_string();
+        let mut test = TestCluster::with(conf.clone());
+        test.set_patience(patience);
+        run(&mut test);
+        let nodes = test.pod_names().into_iter().filter_map(|pod| {
+            let node = test.pod(&pod).node?.to_string();
             Some((pod, node))
         });
         nodes.collect::<BTreeMap<_, _>>()
@@ -51,42 +51,42 @@ fn class(name: &str, value: i32) -> Event {
 
 /// Two full nodes; a gang of one and then one of two, of these classes, that each ask for a node a pod. The first node is about to
 /// be free, and kept for the first gang; then the second is about to be free.
-fn frees_one_by_one(cluster: &mut Cluster) {
-    cluster.nodes(2, "cpu=2 memory=8Gi pods=10");
-    cluster.add(running(pod("x", "cpu=2"), "n0")).add(running(pod("y", "cpu=2"), "n1"));
-    cluster.cycle();
+fn frees_one_by_one(test: &mut TestCluster) {
+    test.nodes(2, "cpu=2 memory=8Gi pods=10");
+    test.add(running(pod("x", "cpu=2"), "n0")).add(running(pod("y", "cpu=2"), "n1"));
+    test.cycle();
     for (name, size) in [("low", 1), ("high", 2)] {
         let class = Some(Arc::from(name));
         let created = Time(i64::from(size));
-        cluster.add(PodGroupInfo { priority_class: class.clone(), created, ..group(name, size) });
+        test.add(PodGroupInfo { priority_class: class.clone(), created, ..group(name, size) });
         for at in 0..size {
-            cluster.add(PodInfo { priority_class: class.clone(), ..member(name, at, "cpu=2") });
+            test.add(PodInfo { priority_class: class.clone(), ..member(name, at, "cpu=2") });
         }
     }
-    cluster.cycle();
-    cluster.change("x", |pod| pod.deleting = true);
-    assert_eq!(cluster.cycle().nominated["low-0"].as_deref(), Some("n0"));
-    cluster.change("y", |pod| pod.deleting = true);
-    cluster.cycle();
-    cluster.cycle();
+    test.cycle();
+    test.change("x", |pod| pod.deleting = true);
+    assert_eq!(test.cycle().nominated["low-0"].as_deref(), Some("n0"));
+    test.change("y", |pod| pod.deleting = true);
+    test.cycle();
+    test.cycle();
 }
 
 /// A queue `leaf` below another, and gangs in it that wait: for room, then because that one is closed, until it opens again.
-fn closes_and_opens(cluster: &mut Cluster, top: &str, gangs: usize) {
+fn closes_and_opens(test: &mut TestCluster, top: &str, gangs: usize) {
     let (parent, top) = (top.into(), queue(top, 1));
-    cluster.add(top.clone()).add(QueueInfo { parent, ..queue("leaf", 1) });
-    cluster.add(node("n0", "cpu=1 memory=800Gi pods=1000"));
+    test.add(top.clone()).add(QueueInfo { parent, ..queue("leaf", 1) });
+    test.add(node("n0", "cpu=1 memory=800Gi pods=1000"));
     for at in 0..gangs {
         let info = PodGroupInfo { queue: "leaf".into(), ..group(&format!("g{at}"), 1) };
-        cluster.gang(info, 1, "cpu=2");
+        test.gang(info, 1, "cpu=2");
     }
-    cluster.run();
-    cluster.add(QueueInfo { state: QueueState::Closed, ..top.clone() });
-    cluster.run();
-    cluster.add(node("n1", "cpu=800 memory=800Gi pods=1000"));
-    assert!(cluster.run().bound.is_empty());
-    cluster.add(top);
-    cluster.run();
+    test.run();
+    test.add(QueueInfo { state: QueueState::Closed, ..top.clone() });
+    test.run();
+    test.add(node("n1", "cpu=800 memory=800Gi pods=1000"));
+    assert!(test.run().bound.is_empty());
+    test.add(top);
+    test.run();
 }
 
 #[test]
@@ -100,43 +100,43 @@ fn a_parent_that_opens_again_wakes_those_below_it() {
 
 #[test]
 fn a_queue_that_is_made_again_wakes_those_in_it() {
-    let ends = ends_alike(&helm(), patient(), |cluster| {
-        cluster.nodes(1, "cpu=1 pods=9").add(queue("q", 1));
-        cluster.gang(PodGroupInfo { queue: "q".into(), ..group("g", 1) }, 1, "cpu=2");
-        cluster.run();
-        cluster.add(Event::QueueGone("q".into()));
-        cluster.run();
-        cluster.run();
-        cluster.add(node("n1", "cpu=2 pods=9"));
-        cluster.run();
-        cluster.add(queue("q", 1));
-        cluster.run();
+    let ends = ends_alike(&helm(), patient(), |test| {
+        test.nodes(1, "cpu=1 pods=9").add(queue("q", 1));
+        test.gang(PodGroupInfo { queue: "q".into(), ..group("g", 1) }, 1, "cpu=2");
+        test.run();
+        test.add(Event::QueueGone("q".into()));
+        test.run();
+        test.run();
+        test.add(node("n1", "cpu=2 pods=9"));
+        test.run();
+        test.add(queue("q", 1));
+        test.run();
     });
     assert_eq!(ends["g-0"], "n1");
 }
 
 #[test]
 fn room_that_is_kept_for_a_lesser_job_counts_for_one_that_may_take_it() {
-    let ends = ends_alike(&helm(), patient(), |cluster| {
-        cluster.add(class("high", 10));
-        frees_one_by_one(cluster);
-        cluster.gone("x").gone("y");
-        cluster.run();
-        cluster.run();
+    let ends = ends_alike(&helm(), patient(), |test| {
+        test.add(class("high", 10));
+        frees_one_by_one(test);
+        test.gone("x").gone("y");
+        test.run();
+        test.run();
     });
     assert_eq!(ends.keys().collect::<Vec<_>>(), ["high-0", "high-1"]);
 }
 
 #[test]
 fn so_does_what_is_kept_for_a_job_that_has_become_the_lesser_one() {
-    let ends = ends_alike(&helm(), patient(), |cluster| {
-        cluster.add(class("low", 10)).add(class("high", 10));
-        frees_one_by_one(cluster);
-        cluster.add(class("low", 9));
-        cluster.cycle();
-        cluster.gone("x").gone("y");
-        cluster.run();
-        cluster.run();
+    let ends = ends_alike(&helm(), patient(), |test| {
+        test.add(class("low", 10)).add(class("high", 10));
+        frees_one_by_one(test);
+        test.add(class("low", 9));
+        test.cycle();
+        test.gone("x").gone("y");
+        test.run();
+        test.run();
     });
     assert_eq!(ends.keys().collect::<Vec<_>>(), ["high-0", "high-1"]);
 }
@@ -147,13 +147,13 @@ fn less_room_may_be_better_where_scarce_units_have_to_keep_some() {
         "  - name: resource-strategy-fit\n    arguments:\n      proportional:\n        enable: true\n        resources: gpu\n        \
          resourceProportion: {gpu.cpu: 4, gpu.memory: 0}\n",
     );
-    let ends = ends_alike(&conf, patient(), |cluster| {
-        cluster.nodes(1, "cpu=40 memory=100Gi gpu=8 pods=100");
-        cluster.gang(group("plain", 1), 1, "cpu=16");
-        assert!(cluster.run().bound.is_empty(), "32 cores stay for the 8 units");
-        cluster.gang(group("scarce", 1), 1, "cpu=8 gpu=8");
-        cluster.run();
-        cluster.run();
+    let ends = ends_alike(&conf, patient(), |test| {
+        test.nodes(1, "cpu=40 memory=100Gi gpu=8 pods=100");
+        test.gang(group("plain", 1), 1, "cpu=16");
+        assert!(test.run().bound.is_empty(), "32 cores stay for the 8 units");
+        test.gang(group("scarce", 1), 1, "cpu=8 gpu=8");
+        test.run();
+        test.run();
     });
     assert_eq!(ends.len(), 2);
 }
@@ -168,87 +168,87 @@ fn a_port_or_a_disk_may_be_free_without_more_room() {
     ] {
         let with = |pod: PodInfo| PodInfo { constraints: Arc::new(constraints.clone()), ..pod };
         let foreign = |name: &str| PodInfo { ours: false, ..pod(name, "cpu=1") };
-        let ends = ends_alike(&helm(), patient(), |cluster| {
-            cluster.nodes(1, "cpu=4 memory=100Gi pods=100");
-            cluster.add(running(with(foreign("a")), "n0"));
-            cluster.cycle();
-            cluster.add(with(pod("w", "cpu=1")));
-            assert!(cluster.run().bound.is_empty());
-            cluster.gone("a").add(running(foreign("b"), "n0"));
-            cluster.run();
+        let ends = ends_alike(&helm(), patient(), |test| {
+            test.nodes(1, "cpu=4 memory=100Gi pods=100");
+            test.add(running(with(foreign("a")), "n0"));
+            test.cycle();
+            test.add(with(pod("w", "cpu=1")));
+            assert!(test.run().bound.is_empty());
+            test.gone("a").add(running(foreign("b"), "n0"));
+            test.run();
         });
         assert!(ends.contains_key("w"), "{constraints:?}");
     }
 }
 
 /// A gang of two that lost a member, which keeps the rest of its node, and a pod that would fit there.
-fn gathers(patience: Patience) -> Cluster {
-    let mut cluster = Cluster::new();
-    cluster.set_patience(patience);
-    cluster.nodes(1, "cpu=4 memory=8Gi pods=10").add(group("b", 2));
+fn gathers(patience: Patience) -> TestCluster {
+    let mut test = TestCluster::new();
+    test.set_patience(patience);
+    test.nodes(1, "cpu=4 memory=8Gi pods=10").add(group("b", 2));
     for at in 0..2 {
-        cluster.add(running(member("b", at, "cpu=2"), "n0"));
+        test.add(running(member("b", at, "cpu=2"), "n0"));
     }
-    cluster.outcome();
-    cluster.gone("b-1").add(running(PodInfo { ours: false, ..pod("f", "cpu=1") }, "n0"));
-    cluster.add(member("b", 2, "cpu=2")).add(pod("s", "cpu=1"));
-    cluster
+    test.outcome();
+    test.gone("b-1").add(running(PodInfo { ours: false, ..pod("f", "cpu=1") }, "n0"));
+    test.add(member("b", 2, "cpu=2")).add(pod("s", "cpu=1"));
+    test
 }
 
 #[test]
 fn the_end_of_a_time_in_which_room_is_gathered_is_told() {
     for patience in [Patience::default(), Patience { flush: i64::MAX, ..Patience::default() }, patient()] {
-        let mut cluster = gathers(patience);
-        let begin = Time(cluster.now.0 + 1000);
-        assert_eq!(followed(&mut cluster, "s"), Time(begin.0 + 600_000), "ten minutes later");
-        cluster.start("s", "n0");
+        let mut test = gathers(patience);
+        let begin = Time(test.now.0 + 1000);
+        assert_eq!(followed(&mut test, "s"), Time(begin.0 + 600_000), "ten minutes later");
+        test.start("s", "n0");
         // Others have had ten minutes; then room may be gathered again.
-        assert_eq!(followed(&mut cluster, "b-2"), Time(begin.0 + 1_200_000));
+        assert_eq!(followed(&mut test, "b-2"), Time(begin.0 + 1_200_000));
     }
 }
 
 /// When a pod has a place, by cycles when one is due.
-fn followed(cluster: &mut Cluster, pod: &str) -> Time {
+fn followed(test: &mut TestCluster, pod: &str) -> Time {
     for _ in 0..10 {
-        let outcome = cluster.outcome();
+        let outcome = test.outcome();
         let cycle = Cycle::of(outcome.decisions);
         if cycle.bound.contains_key(pod) || cycle.nominated.get(pod).is_some_and(Option::is_some) {
-            return cluster.now;
+            return test.now;
         }
         let next = outcome.wake.into_iter().chain(outcome.flush).chain(outcome.turns).min().expect("a time");
-        cluster.now = Time(next.0.max(cluster.now.0) - 1000);
+        test.now = Time(next.0.max(test.now.0) - 1000);
     }
     panic!("{pod} waits for ever");
 }
 
 #[test]
 fn a_few_that_wait_are_looked_at_in_the_end_too() {
-    let mut cluster = Cluster::new();
-    cluster.nodes(1, "cpu=1 pods=10");
-    assert_eq!(cluster.outcome().flush, None, "nobody waits");
-    cluster.add(pod("w", "cpu=9"));
-    let outcome = cluster.outcome();
-    assert_eq!((outcome.wake, outcome.flush), (None, Some(Time(cluster.now().0 + 300_000))));
-    cluster.gone("w");
-    assert_eq!(cluster.outcome().flush, None, "it is gone");
+    let mut test = TestCluster::new();
+    test.nodes(1, "cpu=1 pods=10");
+    assert_eq!(test.outcome().flush, None, "nobody waits");
+    test.add(pod("w", "cpu=9"));
+    let outcome = test.outcome();
+    assert_eq!((outcome.wake, outcome.flush), (None, Some(Time(test.now().0 + 300_000))));
+    test.gone("w");
+    assert_eq!(test.outcome().flush, None, "it is gone");
 }
 
 #[test]
 fn another_order_of_jobs_is_one_of_those_that_are_parked_too() {
-    let ends = ends_alike(&by_age().conf, patient(), |cluster| {
-        cluster.nodes(1, "cpu=1 pods=10").add(class("high", 10)).gang(group("runs", 1), 1, "cpu=1");
-        cluster.run();
+    let ends = ends_alike(&by_age().conf, patient(), |test| {
+        test.nodes(1, "cpu=1 pods=10").add(class("high", 10)).gang(group("runs", 1), 1, "cpu=1");
+        test.run();
         for (name, class, created) in [("low", None, 1), ("high", Some("high".into()), 2)] {
             let group = PodGroupInfo { created: Time(created), priority_class: class, ..group(name, 1) };
-            cluster.gang(group, 1, "cpu=1");
+            test.gang(group, 1, "cpu=1");
         }
-        cluster.run();
-        cluster.run();
-        cluster.set_conf(conf_with(""));
-        cluster.run();
-        cluster.run();
-        cluster.change("runs-0", |pod| pod.phase = PodPhase::Succeeded);
-        cluster.run();
+        test.run();
+        test.run();
+        test.set_conf(conf_with(""));
+        test.run();
+        test.run();
+        test.change("runs-0", |pod| pod.phase = PodPhase::Succeeded);
+        test.run();
     });
     assert_eq!(ends.keys().collect::<Vec<_>>(), ["high-0", "runs-0"]);
 }
@@ -259,8 +259,8 @@ fn cycles_behind(others: u32) -> Option<usize> {
     let mut conf = helm();
     conf.actions.push("preempt".into());
     conf.tiers[0].plugins.push(PluginConf { name: "pdb".into(), ..PluginConf::default() });
-    let mut cluster = Cluster::with(conf);
-    cluster.nodes(2, "cpu=4 memory=1000Gi pods=100").add(class("top", 20)).add(class("high", 10));
+    let mut test = TestCluster::with(conf);
+    test.nodes(2, "cpu=4 memory=1000Gi pods=100").add(class("top", 20)).add(class("high", 10));
     let all = Some(Selector(Vec::new()));
     let budget = |allowed| PdbInfo {
         key: Key::new("ns", "all"),
@@ -268,16 +268,16 @@ fn cycles_behind(others: u32) -> Option<usize> {
         allowed,
         ..PdbInfo::default()
     };
-    cluster.add(budget(0));
+    test.add(budget(0));
     for at in 0..2 {
-        cluster.add(running(pod(&format!("low{at}"), "cpu=3"), &format!("n{at}")));
+        test.add(running(pod(&format!("low{at}"), "cpu=3"), &format!("n{at}")));
     }
     let mut gang = |name: &str, class: &str, created: u32, size, request: &str| {
         let class: Option<Arc<str>> = Some(class.into());
         let created = Time(i64::from(created));
-        cluster.add(PodGroupInfo { created, priority_class: class.clone(), ..group(name, size) });
+        test.add(PodGroupInfo { created, priority_class: class.clone(), ..group(name, size) });
         for at in 0..size {
-            cluster.add(PodInfo { priority_class: class.clone(), ..member(name, at, request) });
+            test.add(PodInfo { priority_class: class.clone(), ..member(name, at, request) });
         }
     };
     for at in 0..others {
@@ -285,10 +285,10 @@ fn cycles_behind(others: u32) -> Option<usize> {
     }
     gang("last", "high", 0, 1, "cpu=3");
     for _ in 0..4 {
-        assert!(cluster.cycle().evicted.is_empty());
+        assert!(test.cycle().evicted.is_empty());
     }
-    cluster.add(budget(1));
-    (1..=300).find(|_| !cluster.cycle().evicted.is_empty())
+    test.add(budget(1));
+    (1..=300).find(|_| !test.cycle().evicted.is_empty())
 }
 
 #[test]
@@ -302,64 +302,64 @@ fn everybody_has_a_turn_for_whom_others_may_be_evicted() {
 }
 
 /// A gang of one that runs and would like another pod.
-fn would_grow(cluster: &mut Cluster, name: &str, created: i64, holds: &str, wants: &str) {
-    cluster.add(PodGroupInfo { created: Time(created), ..group(name, 1) });
-    cluster.add(running(member(name, 0, holds), "n0")).add(member(name, 1, wants));
+fn would_grow(test: &mut TestCluster, name: &str, created: i64, holds: &str, wants: &str) {
+    test.add(PodGroupInfo { created: Time(created), ..group(name, 1) });
+    test.add(running(member(name, 0, holds), "n0")).add(member(name, 1, wants));
 }
 
 #[test]
 fn gangs_that_run_and_would_grow_are_parked() {
-    let mut cluster = Cluster::new();
-    cluster.set_patience(Patience { few: 0, in_vain: 1, ..patient() });
-    cluster.nodes(1, "cpu=21 pods=100").add(running(pod("f", "cpu=1"), "n0"));
+    let mut test = TestCluster::new();
+    test.set_patience(Patience { few: 0, in_vain: 1, ..patient() });
+    test.nodes(1, "cpu=21 pods=100").add(running(pod("f", "cpu=1"), "n0"));
     for at in 0..20 {
-        would_grow(&mut cluster, &format!("g{at}"), 20 - at, "cpu=1", "cpu=1");
+        would_grow(&mut test, &format!("g{at}"), 20 - at, "cpu=1", "cpu=1");
     }
     for _ in 0..3 {
-        assert!(cluster.run().bound.is_empty());
-        let pending = cluster.pending();
+        assert!(test.run().bound.is_empty());
+        let pending = test.pending();
         assert_eq!((pending.active, pending.backoff, pending.unschedulable), (0, 0, 20));
     }
-    cluster.change("f", |pod| pod.phase = PodPhase::Succeeded);
-    assert_eq!(cluster.run().names(), ["g19-1"], "the eldest");
-    cluster.add(node("n1", "cpu=1 pods=100"));
-    assert_eq!(cluster.run().names(), ["g18-1"]);
+    test.change("f", |pod| pod.phase = PodPhase::Succeeded);
+    assert_eq!(test.run().names(), ["g19-1"], "the eldest");
+    test.add(node("n1", "cpu=1 pods=100"));
+    assert_eq!(test.run().names(), ["g18-1"]);
 }
 
 #[test]
 fn gangs_that_would_grow_in_a_strict_queue_wait_for_those_ahead_and_no_longer() {
     for patience in [Patience { few: 0, in_vain: 1, ..patient() }, Patience::none()] {
-        let mut cluster = Cluster::new();
-        cluster.set_patience(patience);
-        cluster.add(QueueInfo { dequeue: Dequeue::Fifo, ..queue("default", 1) });
-        cluster.nodes(1, "cpu=21 pods=100").add(running(pod("f", "cpu=1"), "n0"));
+        let mut test = TestCluster::new();
+        test.set_patience(patience);
+        test.add(QueueInfo { dequeue: Dequeue::Fifo, ..queue("default", 1) });
+        test.nodes(1, "cpu=21 pods=100").add(running(pod("f", "cpu=1"), "n0"));
         for at in 0..20 {
-            would_grow(&mut cluster, &format!("g{at}"), 20 - at, "cpu=1", "cpu=1");
+            would_grow(&mut test, &format!("g{at}"), 20 - at, "cpu=1", "cpu=1");
         }
-        assert!(cluster.run().bound.is_empty());
-        cluster.add(PodGroupInfo { created: Time(0), ..group("ahead", 1) }).add(member("ahead", 0, "cpu=3"));
-        assert!(cluster.run().bound.is_empty());
-        cluster.change("f", |pod| pod.phase = PodPhase::Succeeded);
-        assert!(cluster.run().bound.is_empty(), "held up");
-        cluster.gone("ahead-0");
-        assert_eq!(cluster.run().names(), ["g19-1"], "the eldest");
-        cluster.add(node("n1", "cpu=1 pods=100"));
-        assert_eq!(cluster.run().names(), ["g18-1"]);
+        assert!(test.run().bound.is_empty());
+        test.add(PodGroupInfo { created: Time(0), ..group("ahead", 1) }).add(member("ahead", 0, "cpu=3"));
+        assert!(test.run().bound.is_empty());
+        test.change("f", |pod| pod.phase = PodPhase::Succeeded);
+        assert!(test.run().bound.is_empty(), "held up");
+        test.gone("ahead-0");
+        assert_eq!(test.run().names(), ["g19-1"], "the eldest");
+        test.add(node("n1", "cpu=1 pods=100"));
+        assert_eq!(test.run().names(), ["g18-1"]);
     }
 }
 
 #[test]
 fn what_nodes_can_give_tells_which_of_them_holds_more() {
-    let ends = ends_alike(&helm(), patient(), |cluster| {
-        cluster.add(node("n0", "cpu=10 memory=10Gi pods=100"));
-        cluster.add(running(pod("f", "cpu=5 memory=4Gi"), "n0"));
-        would_grow(cluster, "cores", 1, "cpu=4 memory=1Gi", "cpu=3");
-        would_grow(cluster, "memory", 2, "cpu=1 memory=5Gi", "cpu=3");
-        (0..3).for_each(|_| drop(cluster.run()));
-        cluster.add(node("n1", "memory=90Gi pods=100"));
-        cluster.run();
-        cluster.change("f", |pod| pod.phase = PodPhase::Succeeded);
-        cluster.run();
+    let ends = ends_alike(&helm(), patient(), |test| {
+        test.add(node("n0", "cpu=10 memory=10Gi pods=100"));
+        test.add(running(pod("f", "cpu=5 memory=4Gi"), "n0"));
+        would_grow(test, "cores", 1, "cpu=4 memory=1Gi", "cpu=3");
+        would_grow(test, "memory", 2, "cpu=1 memory=5Gi", "cpu=3");
+        (0..3).for_each(|_| drop(test.run()));
+        test.add(node("n1", "memory=90Gi pods=100"));
+        test.run();
+        test.change("f", |pod| pod.phase = PodPhase::Succeeded);
+        test.run();
     });
     assert!(ends.contains_key("memory-1") && !ends.contains_key("cores-1"), "{ends:?}");
 }

@@ -14,10 +14,10 @@ use phalanx_core::decision::Decision;
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseResult;
 
-use crate::cluster::{Cluster, cases};
 use crate::parked::{Pair, named_with, patient};
-use crate::settings::{Named, confs, evicting};
 use phalanx_framework::testing::{group, member, node, pod, queue, resources, running};
+use phalanx_testkit::settings::{Named, confs, evicting};
+use phalanx_testkit::{TestCluster, cases};
 
 const ZONE: &str = "zone";
 const HOST: &str = "kubernetes.io/hostname";
@@ -316,32 +316,32 @@ fn slice(node: usize, count: usize) -> SliceInfo {
 }
 
 impl Backlog {
-    fn cluster(&self, conf: &Named) -> Cluster {
-        let mut cluster = Cluster::with(conf.conf.clone());
+    fn test(&self, conf: &Named) -> TestCluster {
+        let mut test = TestCluster::with(conf.conf.clone());
         for (name, value) in [("p0", 0), ("p1", 1)] {
-            cluster.add(Event::PriorityClass { name: name.into(), value, global_default: false });
+            test.add(Event::PriorityClass { name: name.into(), value, global_default: false });
         }
-        cluster.add(queue("q0", 1)).add(queue("q1", 2));
-        cluster.add(class("local", None, true)).add(class("made", Some(DRIVER), true));
-        cluster.add(class("now", Some(DRIVER), false));
-        cluster.add(DeviceClassInfo { name: "any".into(), selectors: vec!["true".into()] });
+        test.add(queue("q0", 1)).add(queue("q1", 2));
+        test.add(class("local", None, true)).add(class("made", Some(DRIVER), true));
+        test.add(class("now", Some(DRIVER), false));
+        test.add(DeviceClassInfo { name: "any".into(), selectors: vec!["true".into()] });
         for (at, (cpu, zone)) in self.nodes.iter().enumerate() {
-            cluster.add(sized(at, *cpu, *zone));
+            test.add(sized(at, *cpu, *zone));
         }
         for at in 0..2 {
-            cluster.add(pvc(&format!("local-shared-{at}"))).add(claim(&format!("d1-shared-{at}")));
-            cluster.add(slice(at, at));
+            test.add(pvc(&format!("local-shared-{at}"))).add(claim(&format!("d1-shared-{at}")));
+            test.add(slice(at, at));
         }
         for (at, like) in self.first.iter().enumerate() {
-            self.arrive(&mut cluster, *like, at);
+            self.arrive(&mut test, *like, at);
         }
-        cluster
+        test
     }
 
-    fn arrive(&self, cluster: &mut Cluster, like: usize, at: usize) {
+    fn arrive(&self, test: &mut TestCluster, like: usize, at: usize) {
         let like = &self.likes[like % self.likes.len()];
         let name = format!("g{at}");
-        cluster.add(PodGroupInfo {
+        test.add(PodGroupInfo {
             queue: format!("q{}", like.queue).into(),
             created: Time((at % 3) as i64),
             priority_class: Some(format!("p{}", like.priority).into()),
@@ -350,81 +350,76 @@ impl Backlog {
         for index in 0..like.min_member + like.more {
             let pod = like.pod(&name, index);
             if !like.unmade {
-                make(cluster, &pod);
+                make(test, &pod);
             }
-            cluster.add(pod);
+            test.add(pod);
         }
     }
 
-    fn happen(&self, cluster: &mut Cluster, step: Step, number: usize) {
+    fn happen(&self, test: &mut TestCluster, step: Step, number: usize) {
         let nodes = self.nodes.len() + 1;
         match step {
-            Step::Arrive(at) => self.arrive(cluster, at, 100 + number),
+            Step::Arrive(at) => self.arrive(test, at, 100 + number),
             Step::Finish(at) => {
-                change(cluster, &[Status::Running], at, |pod| pod.phase = PodPhase::Succeeded);
+                change(test, &[Status::Running], at, |pod| pod.phase = PodPhase::Succeeded);
             }
-            Step::Leave(at) => change(cluster, &[Status::Running], at, |pod| pod.deleting = true),
+            Step::Leave(at) => change(test, &[Status::Running], at, |pod| pod.deleting = true),
             Step::Gone(at) => {
                 let wanted = [Status::Releasing, Status::Pending, Status::Pipelined];
-                if let Some(pod) = named_with(cluster, &wanted, at) {
-                    cluster.gone(&pod);
+                if let Some(pod) = named_with(test, &wanted, at) {
+                    test.gone(&pod);
                 }
             }
-            Step::Foreign(at) => drop(cluster.add(foreign(number, at % nodes))),
-            Step::Node(at, cpu, zone) => drop(cluster.add(sized(at % nodes, cpu, zone))),
-            Step::NodeGone(at) => drop(cluster.add(Event::NodeGone(format!("n{}", at % nodes).into()))),
+            Step::Foreign(at) => drop(test.add(foreign(number, at % nodes))),
+            Step::Node(at, cpu, zone) => drop(test.add(sized(at % nodes, cpu, zone))),
+            Step::NodeGone(at) => drop(test.add(Event::NodeGone(format!("n{}", at % nodes).into()))),
             Step::Make => {
-                for pod in cluster.pod_names() {
-                    let pod = cluster.pod(&pod);
-                    make(cluster, &pod);
+                for pod in test.pod_names() {
+                    let pod = test.pod(&pod);
+                    make(test, &pod);
                 }
             }
-            Step::Bind(at, zone) => bind(cluster, at, zone),
+            Step::Bind(at, zone) => bind(test, at, zone),
             Step::Volume(at, node) => {
                 let node = format!("n{}", node % nodes);
-                cluster.add(volume(&format!("pv{at}"), on(HOST, &node)));
+                test.add(volume(&format!("pv{at}"), on(HOST, &node)));
             }
-            Step::VolumeGone(at) => drop(cluster.add(Event::VolumeGone(format!("pv{at}").into()))),
-            Step::Class(waits) => drop(cluster.add(class("now", Some(DRIVER), waits))),
+            Step::VolumeGone(at) => drop(test.add(Event::VolumeGone(format!("pv{at}").into()))),
+            Step::Class(waits) => drop(test.add(class("now", Some(DRIVER), waits))),
             Step::Limit(node, limit) => {
                 let node = format!("n{}", node % nodes).into();
-                cluster.add(CsiNodeInfo { node, limits: vec![(DRIVER.into(), limit)] });
+                test.add(CsiNodeInfo { node, limits: vec![(DRIVER.into(), limit)] });
             }
-            Step::Slice(node, count) => drop(cluster.add(slice(node % nodes, count))),
+            Step::Slice(node, count) => drop(test.add(slice(node % nodes, count))),
             Step::ClaimGone(at) => {
-                let pods: Vec<PodInfo> = cluster.pod_names().iter().map(|pod| cluster.pod(pod)).collect();
+                let pods: Vec<PodInfo> = test.pod_names().iter().map(|pod| test.pod(pod)).collect();
                 let pods: Vec<&PodInfo> = pods.iter().filter(|pod| pod.node.is_none()).collect();
                 let Some(pod) = pods.get(at % pods.len().max(1)) else { return };
                 for named in &pod.constraints.volumes {
-                    cluster.add(Event::PvcGone(named.claim.clone()));
+                    test.add(Event::PvcGone(named.claim.clone()));
                 }
             }
-            Step::Relabel(at, app) => change(cluster, &[Status::Running, Status::Pending], at, |pod| {
+            Step::Relabel(at, app) => change(test, &[Status::Running, Status::Pending], at, |pod| {
                 pod.labels = [("app".into(), app.into())].into_iter().collect();
             }),
-            Step::Ungate(at) => change(cluster, &[Status::Pending], at, |pod| pod.gated = !pod.gated),
+            Step::Ungate(at) => change(test, &[Status::Pending], at, |pod| pod.gated = !pod.gated),
             Step::Budget(allowed) => {
                 let selector = Some(Selector(vec![requirement("app", "a")]));
-                cluster.add(PdbInfo {
-                    key: Key::new("ns", "budget"),
-                    selector,
-                    allowed,
-                    ..PdbInfo::default()
-                });
+                test.add(PdbInfo { key: Key::new("ns", "budget"), selector, allowed, ..PdbInfo::default() });
             }
-            Step::Regroup(at, queue, min_member, cpu) => regroup(cluster, at, queue, min_member, cpu),
+            Step::Regroup(at, queue, min_member, cpu) => regroup(test, at, queue, min_member, cpu),
             Step::Prefer(at, value) => {
                 let name = format!("p{}", at % 2).into();
-                cluster.add(Event::PriorityClass { name, value, global_default: false });
+                test.add(Event::PriorityClass { name, value, global_default: false });
             }
         }
     }
 }
 
-fn regroup(cluster: &mut Cluster, at: usize, queue: usize, min_member: u32, cpu: Option<i64>) {
-    let Some(pod) = named_with(cluster, &[Status::Pending], at) else { return };
+fn regroup(test: &mut TestCluster, at: usize, queue: usize, min_member: u32, cpu: Option<i64>) {
+    let Some(pod) = named_with(test, &[Status::Pending], at) else { return };
     let name = pod.rsplit_once('-').map_or("", |(group, _)| group);
-    cluster.add(PodGroupInfo {
+    test.add(PodGroupInfo {
         queue: format!("q{queue}").into(),
         min_resources: cpu.map(|cpu| resources(&format!("cpu={cpu}"))),
         ..group(name, min_member)
@@ -437,21 +432,21 @@ fn foreign(number: usize, node: usize) -> PodInfo {
 }
 
 /// Makes the claims of a pod that do not exist.
-fn make(cluster: &mut Cluster, pod: &PodInfo) {
+fn make(test: &mut TestCluster, pod: &PodInfo) {
     for named in &pod.constraints.volumes {
-        cluster.add(pvc(&named.claim.name));
+        test.add(pvc(&named.claim.name));
     }
     for named in pod.claims.iter().flat_map(|claims| claims.iter()) {
         // Not again: it may have been given devices.
         if let Some(name) = named.claim.as_ref().filter(|_| pod.node.is_none()) {
-            cluster.add(claim(name));
+            test.add(claim(name));
         }
     }
 }
 
 /// The controller binds a claim of a pod that waits.
-fn bind(cluster: &mut Cluster, at: usize, zone: usize) {
-    let pods: Vec<PodInfo> = cluster.pod_names().iter().map(|pod| cluster.pod(pod)).collect();
+fn bind(test: &mut TestCluster, at: usize, zone: usize) {
+    let pods: Vec<PodInfo> = test.pod_names().iter().map(|pod| test.pod(pod)).collect();
     let waits = pods.iter().filter(|pod| pod.node.is_none());
     let claims: Vec<&PodVolume> = waits.flat_map(|pod| &pod.constraints.volumes).collect();
     let Some(named) = claims.get(at % claims.len().max(1)) else { return };
@@ -461,19 +456,19 @@ fn bind(cluster: &mut Cluster, at: usize, zone: usize) {
     }
     let bound = format!("for-{name}");
     let info = volume(&bound, on(ZONE, &format!("z{zone}")));
-    cluster.add(VolumeInfo { class: "now".into(), available: false, ..info });
-    cluster.add(PvcInfo { volume: Some(bound.into()), bound: true, ..pvc(name) });
+    test.add(VolumeInfo { class: "now".into(), available: false, ..info });
+    test.add(PvcInfo { volume: Some(bound.into()), bound: true, ..pvc(name) });
 }
 
-fn change(cluster: &mut Cluster, wanted: &[Status], at: usize, how: impl FnOnce(&mut PodInfo)) {
-    if let Some(pod) = named_with(cluster, wanted, at) {
-        cluster.change(&pod, how);
+fn change(test: &mut TestCluster, wanted: &[Status], at: usize, how: impl FnOnce(&mut PodInfo)) {
+    if let Some(pod) = named_with(test, wanted, at) {
+        test.change(&pod, how);
     }
 }
 
 fn compare(backlog: &Backlog, conf: &Named) -> TestCaseResult {
-    let pair = Pair::new(backlog.cluster(conf), &conf.conf);
-    pair.follow(&backlog.then, |cluster, step, number| backlog.happen(cluster, step, number))
+    let pair = Pair::new(backlog.test(conf), &conf.conf);
+    pair.follow(&backlog.then, |test, step, number| backlog.happen(test, step, number))
 }
 
 fn plain(kind: Kind, app: &'static str) -> Like {
@@ -491,30 +486,30 @@ fn plain(kind: Kind, app: &'static str) -> Like {
 }
 
 /// Patient, with pods of these likes, each a gang of its own.
-fn waiting(node: Option<NodeInfo>, likes: &[Like]) -> Cluster {
+fn waiting(node: Option<NodeInfo>, likes: &[Like]) -> TestCluster {
     let backlog = Backlog {
         nodes: Vec::new(),
         likes: likes.to_vec(),
         first: (0..likes.len()).collect(),
         then: Vec::new(),
     };
-    let mut cluster = backlog.cluster(&confs()[0]);
-    cluster.set_patience(patient());
+    let mut test = backlog.test(&confs()[0]);
+    test.set_patience(patient());
     if let Some(node) = node {
-        cluster.add(node);
+        test.add(node);
     }
-    cluster
+    test
 }
 
 #[test]
 fn those_that_look_for_company_are_asked_again_as_soon_as_it_is_there() {
     let near = plain(Kind::Near("a"), "b");
-    let mut cluster = waiting(Some(sized(0, 6, 0)), &[near.clone(), near, plain(Kind::Plain, "a")]);
+    let mut test = waiting(Some(sized(0, 6, 0)), &[near.clone(), near, plain(Kind::Plain, "a")]);
     let mut bound = 0;
-    let wake = cluster.hand_outs(|decisions| bound += decisions.iter().filter(|it| is_bind(it)).count());
+    let wake = test.hand_outs(|decisions| bound += decisions.iter().filter(|it| is_bind(it)).count());
     assert_eq!(bound, 1, "the one that needs nobody");
-    assert!(wake.is_some_and(|wake| wake <= cluster.now()), "{wake:?}");
-    assert_eq!(cluster.cycle().bound.len(), 2);
+    assert!(wake.is_some_and(|wake| wake <= test.now()), "{wake:?}");
+    assert_eq!(test.cycle().bound.len(), 2);
 }
 
 fn is_bind(decision: &Decision) -> bool {
@@ -532,22 +527,22 @@ fn jobs_that_differ_in_the_names_of_their_claims_wait_for_the_same() {
         (Kind::Apart(ZONE), "a zone"),
     ] {
         let likes = vec![plain(kind, "a"); 20];
-        let mut cluster = waiting(None, &likes);
-        cluster.set_patience(Patience { few: 0, in_vain: 1, ..patient() });
-        cluster.cycle();
-        cluster.cycle();
-        let pending = cluster.pending();
+        let mut test = waiting(None, &likes);
+        test.set_patience(Patience { few: 0, in_vain: 1, ..patient() });
+        test.cycle();
+        test.cycle();
+        let pending = test.pending();
         assert_eq!((pending.backoff, pending.unschedulable), (0, 20), "{kind:?} wait for {reason}");
     }
 }
 
 #[test]
 fn a_claim_that_is_bound_wakes_its_own_job() {
-    let mut cluster = waiting(Some(sized(0, 6, 0)), &vec![plain(Kind::Claim("now"), "a"); 9]);
-    cluster.cycle();
-    assert_eq!(cluster.cycle().names(), Vec::<&str>::new());
-    bind(&mut cluster, 4, 0);
-    assert_eq!(cluster.cycle().names(), ["g4-0"]);
+    let mut test = waiting(Some(sized(0, 6, 0)), &vec![plain(Kind::Claim("now"), "a"); 9]);
+    test.cycle();
+    assert_eq!(test.cycle().names(), Vec::<&str>::new());
+    bind(&mut test, 4, 0);
+    assert_eq!(test.cycle().names(), ["g4-0"]);
 }
 
 proptest! {

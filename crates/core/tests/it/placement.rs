@@ -12,10 +12,10 @@ use phalanx_cluster::event::{
     Operator, PodInfo, QueueInfo, Requirement, Taint, TaintEffect, Time, Toleration, TolerationOperator,
 };
 use phalanx_cluster::id::{NodeId, TaskId};
-use phalanx_cluster::{Node, Status, Task, World};
+use phalanx_cluster::{Cluster, Node, Status, Task};
 use phalanx_framework::conf::{Conf, PluginConf, Tier};
 use phalanx_framework::placement::{BestNode, Fit, NodeRanking, SCORE_MILLIONTHS, Sampling, tie_break};
-use phalanx_framework::testing::{args, node, pod, queue, running, world_of};
+use phalanx_framework::testing::{args, cluster_of, node, pod, queue, running};
 use phalanx_framework::tiers::Tiers;
 use phalanx_plugins::PLUGINS;
 
@@ -34,11 +34,11 @@ fn in_millionths(score: f64) -> i64 {
 }
 
 /// The rank of every node that will do.
-fn ranks(world: &World, tiers: &Tiers, task: TaskId) -> Vec<(NodeId, Rank)> {
-    let class = world.tasks[task].class;
-    let rules = tiers.scoped_rules(world, class, task);
+fn ranks(cluster: &Cluster, tiers: &Tiers, task: TaskId) -> Vec<(NodeId, Rank)> {
+    let class = cluster.tasks[task].class;
+    let rules = tiers.scoped_rules(cluster, class, task);
     let fit = |node: &Node| node.exists && rules.filters.iter().all(|filter| filter.check(node).is_ok());
-    let nodes: Vec<(NodeId, &Node)> = world.nodes.iter().filter(|(_, node)| fit(node)).collect();
+    let nodes: Vec<(NodeId, &Node)> = cluster.nodes.iter().filter(|(_, node)| fit(node)).collect();
     let mut fixed = vec![0; nodes.len()];
     for scorer in &rules.scorers {
         let mut scores: Vec<f64> = nodes.iter().map(|(_, node)| scorer.score(node)).collect();
@@ -48,15 +48,15 @@ fn ranks(world: &World, tiers: &Tiers, task: TaskId) -> Vec<(NodeId, Rank)> {
         }
     }
     let ids: Vec<NodeId> = nodes.iter().map(|(id, _)| *id).collect();
-    for (sum, score) in fixed.iter_mut().zip(around::scores(world, task, &ids)) {
+    for (sum, score) in fixed.iter_mut().zip(around::scores(cluster, task, &ids)) {
         *sum += score;
     }
-    let request = &world.classes[class].request;
+    let request = &cluster.classes[class].request;
     let rank = |((id, node), fixed): (&(NodeId, &Node), i64)| {
         let passes = |fit| rules.resource_filters.iter().all(|filter| filter.check(node, fit).is_ok());
-        let now = node.fits_now(request) && passes(Fit::Idle) && around::fits(world, task, *id, false);
+        let now = node.fits_now(request) && passes(Fit::Idle) && around::fits(cluster, task, *id, false);
         let later =
-            node.fits_later(request) && passes(Fit::FutureIdle) && around::fits(world, task, *id, true);
+            node.fits_later(request) && passes(Fit::FutureIdle) && around::fits(cluster, task, *id, true);
         if !now && !later {
             return None;
         }
@@ -70,7 +70,7 @@ fn room(now: bool) -> Fit {
     if now { Fit::Idle } else { Fit::FutureIdle }
 }
 
-// ---------------------------------------------------------------- random worlds
+// ---------------------------------------------------------------- random clusters
 
 /// What may happen; numbers pick the object.
 #[derive(Clone, Debug)]
@@ -217,7 +217,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// Half of them ask something of other pods, so that worlds without any such come about too.
+/// Half of them ask something of other pods, so that clusters without any such come about too.
 fn kind() -> impl Strategy<Value = usize> + Clone {
     prop_oneof![0..PLAIN, PLAIN..KINDS]
 }
@@ -230,28 +230,28 @@ fn script() -> impl Strategy<Value = (Vec<NodeInfo>, Vec<(Step, u8)>)> {
     (start, prop::collection::vec((step(), asked), 1..60))
 }
 
-fn tiers(world: &World) -> Tiers {
+fn tiers(cluster: &Cluster) -> Tiers {
     let args = args(&[("strict", false.into())]);
     let plugin =
         |name: &&str| PluginConf { name: (*name).into(), args: args.clone(), ..PluginConf::default() };
     let plugins = ["predicates", "nodeorder", "binpack", "usage", "nodegroup"].iter().map(plugin).collect();
-    Tiers::open(PLUGINS, &Conf { tiers: vec![Tier { plugins }], ..Conf::default() }, world, Time(0))
+    Tiers::open(PLUGINS, &Conf { tiers: vec![Tier { plugins }], ..Conf::default() }, cluster, Time(0))
 }
 
-/// A world under test, with the placement that goes with it.
+/// A cluster under test, with the placement that goes with it.
 struct Play {
-    world: World,
+    cluster: Cluster,
     placement: NodeRanking,
     pods: usize,
 }
 
 impl Play {
     fn new(nodes: Vec<NodeInfo>) -> Self {
-        Self { world: world_of(nodes), placement: NodeRanking::new(SEED), pods: 0 }
+        Self { cluster: cluster_of(nodes), placement: NodeRanking::new(SEED), pods: 0 }
     }
 
     fn pick(&self, number: usize) -> Option<TaskId> {
-        let tasks: Vec<TaskId> = self.world.tasks.ids().collect();
+        let tasks: Vec<TaskId> = self.cluster.tasks.ids().collect();
         (!tasks.is_empty()).then(|| tasks[number % tasks.len()])
     }
 
@@ -292,13 +292,13 @@ impl Play {
             }
             Step::PodGone(number) => {
                 if let Some(task) = self.pick(*number) {
-                    let uid = self.world.tasks[task].pod.uid.clone();
+                    let uid = self.cluster.tasks[task].pod.uid.clone();
                     self.apply(Event::PodGone(uid));
                 }
             }
             Step::Place(number) => self.place(*number),
             Step::PutOn(number, node) => {
-                let node = self.world.node_named(&name(*node));
+                let node = self.cluster.node_named(&name(*node));
                 self.change(*number, |status, _| {
                     (status == Status::Pending).then_some((Status::Allocated, node?))
                 });
@@ -309,62 +309,62 @@ impl Play {
                 });
             }
             Step::TakeBack(number) => self.take_back(*number),
-            Step::EndCycle => self.placement.begin_cycle(&self.world),
+            Step::EndCycle => self.placement.begin_cycle(&self.cluster),
         }
     }
 
     fn apply(&mut self, event: Event) {
-        self.world.apply(event);
+        self.cluster.apply(event);
     }
 
     fn change(&mut self, number: usize, to: impl Fn(Status, Option<NodeId>) -> Option<(Status, NodeId)>) {
         let Some(task) = self.pick(number) else { return };
-        let it = &self.world.tasks[task];
+        let it = &self.cluster.tasks[task];
         if let Some((status, node)) = to(it.status, it.node) {
-            self.world.place(task, status, Some(node));
+            self.cluster.place(task, status, Some(node));
         }
     }
 
     fn place(&mut self, number: usize) {
-        let Some(task) = self.pick(number).filter(|task| self.world.tasks[*task].status == Status::Pending)
+        let Some(task) = self.pick(number).filter(|task| self.cluster.tasks[*task].status == Status::Pending)
         else {
             return;
         };
-        let tiers = tiers(&self.world);
-        let class = tiers.scoped_class(&self.world, task);
-        if let Some(spot) = self.placement.best(&self.world, &tiers, class) {
+        let tiers = tiers(&self.cluster);
+        let class = tiers.scoped_class(&self.cluster, task);
+        if let Some(spot) = self.placement.best(&self.cluster, &tiers, class) {
             let status = if spot.fit == Fit::Idle { Status::Allocated } else { Status::Pipelined };
-            self.world.place(task, status, Some(spot.node));
+            self.cluster.place(task, status, Some(spot.node));
         }
     }
 
     fn take_back(&mut self, number: usize) {
         let Some(task) = self.pick(number) else { return };
-        if matches!(self.world.tasks[task].status, Status::Allocated | Status::Pipelined) {
-            self.world.place(task, Status::Pending, None);
+        if matches!(self.cluster.tasks[task].status, Status::Allocated | Status::Pipelined) {
+            self.cluster.place(task, Status::Pending, None);
         }
     }
 
     /// Compares what placement says with the plain rule, for a task of each class in a set (by slot).
     fn check(&mut self, asked: u8) -> TestCaseResult {
-        let Self { world, placement, .. } = self;
-        let tiers = tiers(world);
-        for (_, class) in world.classes.ids().enumerate().filter(|(at, _)| asked & (1 << (at % 8)) != 0) {
+        let Self { cluster, placement, .. } = self;
+        let tiers = tiers(cluster);
+        for (_, class) in cluster.classes.ids().enumerate().filter(|(at, _)| asked & (1 << (at % 8)) != 0) {
             let of_class = |(_, task): &(TaskId, &Task)| task.class == class;
-            let mut tasks = world.tasks.iter().filter(of_class);
+            let mut tasks = cluster.tasks.iter().filter(of_class);
             let Some((task, _)) = (if asked.is_multiple_of(3) { tasks.last() } else { tasks.next() }) else {
                 continue;
             };
-            let class = tiers.scoped_class(world, task);
-            let ranks = ranks(world, &tiers, task);
+            let class = tiers.scoped_class(cluster, task);
+            let ranks = ranks(cluster, &tiers, task);
             let best = ranks.iter().max_by_key(|(_, rank)| *rank);
             let best = best.map(|(node, (now, ..))| BestNode { node: *node, fit: room(*now) });
-            prop_assert_eq!(placement.best(world, &tiers, class), best, "the best for {:?}", class);
-            for node in world.nodes.ids() {
+            prop_assert_eq!(placement.best(cluster, &tiers, class), best, "the best for {:?}", class);
+            for node in cluster.nodes.ids() {
                 let of_node = ranks.iter().find(|(id, _)| *id == node);
                 let expected = of_node.map(|(_, (now, ..))| room(*now));
                 prop_assert_eq!(
-                    placement.fit(world, &tiers, class, node),
+                    placement.fit(cluster, &tiers, class, node),
                     expected,
                     "{:?} for {:?}",
                     node,
@@ -388,7 +388,7 @@ proptest! {
         }
         play.check(u8::MAX)?;
         // Steps take tasks back without regard to nodes that are gone.
-        let mut problems = play.world.check();
+        let mut problems = play.cluster.check();
         problems.retain(|problem| !problem.ends_with("is kept for nothing"));
         prop_assert_eq!(problems, Vec::<String>::new());
     }
@@ -405,8 +405,8 @@ proptest! {
                 let pod = pod_of(*kind, at % around::LOOKS, &format!("p{at}"));
                 play.apply(pod.into());
                 play.place(at);
-                let node = play.world.tasks[play.pick(at)?].node?;
-                Some(play.world.nodes[node].name.clone())
+                let node = play.cluster.tasks[play.pick(at)?].node?;
+                Some(play.cluster.nodes[node].name.clone())
             };
             kinds.iter().enumerate().map(place).collect()
         };
@@ -423,8 +423,8 @@ fn equals_are_taken_by_lot() {
     let take = |at| {
         play.apply(pod_of(0, 0, &format!("p{at}")).into());
         play.place(at);
-        let node = play.world.tasks[play.pick(at).unwrap()].node.unwrap();
-        play.world.nodes[node].name.to_string()
+        let node = play.cluster.tasks[play.pick(at).unwrap()].node.unwrap();
+        play.cluster.nodes[node].name.to_string()
     };
     assert_eq!((0..4).map(take).collect::<Vec<_>>(), by_lot);
 }
@@ -434,15 +434,16 @@ fn equals_are_taken_by_lot() {
 fn each_of_the_equals_is_as_likely_as_any_other_over_seeds() {
     const EQUALS: usize = 8;
     const SEEDS: u64 = 8_000;
-    let world = world_of((0..EQUALS).map(|at| node(&name(at), "cpu=1 memory=8Gi")));
-    let mut play = Play { world, placement: NodeRanking::new(0), pods: 0 };
+    let cluster = cluster_of((0..EQUALS).map(|at| node(&name(at), "cpu=1 memory=8Gi")));
+    let mut play = Play { cluster, placement: NodeRanking::new(0), pods: 0 };
     play.apply(pod_of(0, 0, "p").into());
     let task = play.pick(0).unwrap();
-    let tiers = tiers(&play.world);
+    let tiers = tiers(&play.cluster);
     let mut taken = [0u64; EQUALS];
     for seed in 0..SEEDS {
-        let spot =
-            NodeRanking::new(seed).best(&play.world, &tiers, tiers.scoped_class(&play.world, task)).unwrap();
+        let spot = NodeRanking::new(seed)
+            .best(&play.cluster, &tiers, tiers.scoped_class(&play.cluster, task))
+            .unwrap();
         taken[phalanx_cluster::id::Id::index(spot.node)] += 1;
     }
     let expected = SEEDS as f64 / EQUALS as f64;
@@ -460,8 +461,8 @@ fn a_sample_begins_behind_the_one_before_and_takes_room_at_once_first() {
         play.apply(pod.into());
         play.step(&Step::EndCycle);
         play.place(play.pods - 1);
-        let node = play.world.tasks[play.pick(play.pods - 1).unwrap()].node?;
-        Some(play.world.nodes[node].name.to_string())
+        let node = play.cluster.tasks[play.pick(play.pods - 1).unwrap()].node?;
+        Some(play.cluster.nodes[node].name.to_string())
     };
     let taken = [0, 6, 0, 0, 0, 0].map(&mut take).map(Option::unwrap_or_default);
     assert_eq!(taken, ["n0", "n2", "n3", "n1", "n2", ""], "the second pod will have n2 or n3 only");

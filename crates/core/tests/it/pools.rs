@@ -4,9 +4,9 @@ use phalanx_core::decision::Decision;
 use phalanx_core::{Patience, Pending};
 use phalanx_framework::conf::{ActionConf, Position, Value};
 
-use crate::cluster::{Cluster, helm};
 use crate::parked::patient;
 use phalanx_framework::testing::{args, group, member, node};
+use phalanx_testkit::{TestCluster, helm};
 
 fn pending(active: usize, backoff: usize, unschedulable: usize) -> Pending {
     Pending { active, backoff, unschedulable }
@@ -19,15 +19,15 @@ fn created(name: &str, min_member: u32, at: i64) -> PodGroupInfo {
 #[test]
 fn a_gang_is_active_until_it_was_refused_and_again_when_it_changes() {
     for patience in [Patience::default(), patient()] {
-        let mut cluster = Cluster::new();
-        cluster.set_patience(patience);
-        cluster.nodes(1, "cpu=2 pods=10").gang(group("large", 2), 2, "cpu=2");
-        assert_eq!(cluster.pending(), pending(1, 0, 0), "nobody has looked at it");
-        cluster.run();
-        assert_eq!(cluster.pending(), pending(0, 0, 1));
-        cluster.add(node("n1", "cpu=2 pods=10"));
-        assert_eq!(cluster.run().bound_of("large"), 2);
-        assert_eq!(cluster.pending(), pending(0, 0, 0));
+        let mut test = TestCluster::new();
+        test.set_patience(patience);
+        test.nodes(1, "cpu=2 pods=10").gang(group("large", 2), 2, "cpu=2");
+        assert_eq!(test.pending(), pending(1, 0, 0), "nobody has looked at it");
+        test.run();
+        assert_eq!(test.pending(), pending(0, 0, 1));
+        test.add(node("n1", "cpu=2 pods=10"));
+        assert_eq!(test.run().bound_of("large"), 2);
+        assert_eq!(test.pending(), pending(0, 0, 0));
     }
 }
 
@@ -37,27 +37,27 @@ fn whoever_a_search_had_no_steps_left_for_is_active() {
     conf.actions.push("preempt".into());
     let args = args(&[("maxSteps", Value::Int(1))]);
     conf.configurations.push(ActionConf { name: "preempt".into(), args, at: Position::default() });
-    let mut cluster = Cluster::with(conf);
-    cluster.nodes(1, "cpu=2 pods=10").gang(group("runs", 1), 2, "cpu=1");
-    cluster.run();
-    cluster.gang(created("a", 1, 1), 1, "cpu=1").gang(created("b", 1, 2), 1, "cpu=1");
-    cluster.cycle();
-    assert_eq!(cluster.pending(), pending(1, 0, 1), "the first one's search took all steps");
+    let mut test = TestCluster::with(conf);
+    test.nodes(1, "cpu=2 pods=10").gang(group("runs", 1), 2, "cpu=1");
+    test.run();
+    test.gang(created("a", 1, 1), 1, "cpu=1").gang(created("b", 1, 2), 1, "cpu=1");
+    test.cycle();
+    assert_eq!(test.pending(), pending(1, 0, 1), "the first one's search took all steps");
 }
 
 #[test]
 fn what_was_reserved_for_a_gang_that_can_not_be_whole_any_more_is_had_by_one_that_waits() {
-    let mut cluster = Cluster::new();
-    cluster.set_patience(patient());
-    cluster.nodes(1, "cpu=2 pods=10").gang(group("runs", 1), 2, "cpu=1");
-    cluster.run();
+    let mut test = TestCluster::new();
+    test.set_patience(patient());
+    test.nodes(1, "cpu=2 pods=10").gang(group("runs", 1), 2, "cpu=1");
+    test.run();
     for pod in ["runs-0", "runs-1"] {
-        cluster.change(pod, |pod| pod.deleting = true);
+        test.change(pod, |pod| pod.deleting = true);
     }
-    cluster.gang(created("first", 2, 1), 2, "cpu=1").gang(created("second", 1, 2), 1, "cpu=1");
-    let nominated = cluster.cycle().nominated;
+    test.gang(created("first", 2, 1), 2, "cpu=1").gang(created("second", 1, 2), 1, "cpu=1");
+    let nominated = test.cycle().nominated;
     assert_eq!(nominated.keys().collect::<Vec<_>>(), ["first-0", "first-1"]);
-    cluster.gone("first-1");
+    test.gone("first-1");
     let mut nominated = Vec::new();
     let mut nominates = |decisions: &[Decision]| {
         let node = |it: &Decision| match it {
@@ -66,9 +66,9 @@ fn what_was_reserved_for_a_gang_that_can_not_be_whole_any_more_is_had_by_one_tha
         };
         nominated.extend(decisions.iter().filter_map(node));
     };
-    let wake = cluster.hand_outs(&mut nominates);
-    if wake.is_some_and(|wake| wake <= cluster.now()) {
-        cluster.hand_outs(&mut nominates);
+    let wake = test.hand_outs(&mut nominates);
+    if wake.is_some_and(|wake| wake <= test.now()) {
+        test.hand_outs(&mut nominates);
     }
     assert_eq!(nominated, ["second-0"], "at once, for room was given back");
 }
@@ -77,27 +77,27 @@ fn what_was_reserved_for_a_gang_that_can_not_be_whole_any_more_is_had_by_one_tha
 #[test]
 fn room_that_is_reserved_for_lesser_gangs_counts_for_those_that_go_first() {
     for patience in [Patience::none(), patient()] {
-        let mut cluster = Cluster::new();
-        cluster.set_patience(patience);
-        cluster.add(phalanx_cluster::event::Event::PriorityClass {
+        let mut test = TestCluster::new();
+        test.set_patience(patience);
+        test.add(phalanx_cluster::event::Event::PriorityClass {
             name: "high".into(),
             value: 10,
             global_default: false,
         });
-        cluster.nodes(1, "cpu=3 pods=10").gang(group("runs", 1), 3, "cpu=1");
-        cluster.run();
+        test.nodes(1, "cpu=3 pods=10").gang(group("runs", 1), 3, "cpu=1");
+        test.run();
         let high = Some("high".into());
-        cluster.add(PodGroupInfo { priority_class: high.clone(), ..group("large", 3) });
+        test.add(PodGroupInfo { priority_class: high.clone(), ..group("large", 3) });
         for at in 0..3 {
-            cluster.add(PodInfo { priority_class: high.clone(), ..member("large", at, "cpu=1") });
+            test.add(PodInfo { priority_class: high.clone(), ..member("large", at, "cpu=1") });
         }
-        cluster.gang(group("small", 2), 2, "cpu=1");
+        test.gang(group("small", 2), 2, "cpu=1");
         for pod in ["runs-0", "runs-1"] {
-            cluster.change(pod, |pod| pod.deleting = true);
+            test.change(pod, |pod| pod.deleting = true);
         }
-        assert_eq!(cluster.cycle().nominated.len(), 2, "the small one waits for two");
-        cluster.change("runs-2", |pod| pod.phase = PodPhase::Succeeded);
-        let nominated = cluster.cycle().nominated;
+        assert_eq!(test.cycle().nominated.len(), 2, "the small one waits for two");
+        test.change("runs-2", |pod| pod.phase = PodPhase::Succeeded);
+        let nominated = test.cycle().nominated;
         let places = nominated.iter().filter(|(_, node)| node.is_some()).map(|(pod, _)| pod.as_str());
         assert_eq!(places.collect::<Vec<_>>(), ["large-0", "large-1", "large-2"]);
     }
@@ -105,24 +105,22 @@ fn room_that_is_reserved_for_lesser_gangs_counts_for_those_that_go_first() {
 
 #[test]
 fn a_flush_looks_at_those_who_wait_the_longest_and_at_no_more_than_it_may() {
-    let mut cluster = Cluster::new();
-    cluster.set_patience(Patience { few: 0, flush: 5_000, flushed: 2, ..Patience::default() });
-    cluster.nodes(1, "cpu=1 pods=10");
+    let mut test = TestCluster::new();
+    test.set_patience(Patience { few: 0, flush: 5_000, flushed: 2, ..Patience::default() });
+    test.nodes(1, "cpu=1 pods=10");
     for at in 0..5 {
-        cluster.gang(created(&format!("g{at}"), 1, at), 1, "cpu=9");
+        test.gang(created(&format!("g{at}"), 1, at), 1, "cpu=9");
     }
-    cluster.cycle();
-    let told = |cluster: &Cluster| {
-        (0..5)
-            .filter(|at| cluster.reasons(&format!("g{at}")).iter().any(|it| it.contains("/2 nodes")))
-            .count()
+    test.cycle();
+    let told = |test: &TestCluster| {
+        (0..5).filter(|at| test.reasons(&format!("g{at}")).iter().any(|it| it.contains("/2 nodes"))).count()
     };
     // No room that would do: nobody is called for it.
-    cluster.add(node("n1", "cpu=1 pods=10"));
+    test.add(node("n1", "cpu=1 pods=10"));
     let looked_at: Vec<usize> = (0..8)
         .map(|_| {
-            cluster.cycle();
-            told(&cluster)
+            test.cycle();
+            told(&test)
         })
         .collect();
     assert_eq!(looked_at, [0, 0, 0, 0, 2, 4, 5, 5]);

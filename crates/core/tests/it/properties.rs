@@ -1,83 +1,33 @@
 //! What holds in every cluster.
 use std::collections::BTreeMap;
 
-use phalanx_cluster::{Counts, Node, Status, World};
-use phalanx_resource::{Amounts, DimId};
+use phalanx_cluster::{Cluster, Status};
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseResult;
 
-use crate::cluster::{Cluster, Cycle};
-use crate::random::{Script, script};
+use phalanx_testkit::invariants::{gangs_are_whole, no_node_is_overfull, no_queue_grows_over_its_capability};
+use phalanx_testkit::random::{Script, script};
+use phalanx_testkit::{Cycle, TestCluster};
 
-/// Runs a script, with a check after each cycle that may compare with the World before it.
-fn play(script: &Script, check: impl Fn(&World, &Cluster, &Cycle) -> TestCaseResult) -> TestCaseResult {
-    let mut cluster = script.cluster();
+/// Runs a script, with a check after each cycle that may compare with the Cluster before it.
+fn play(script: &Script, check: impl Fn(&Cluster, &TestCluster, &Cycle) -> TestCaseResult) -> TestCaseResult {
+    let mut test = script.test();
     for (happenings, fails) in &script.future {
-        let before = cluster.world.clone();
-        let cycle = cluster.cycle();
-        check(&before, &cluster, &cycle)?;
-        script.go_on(&mut cluster, &cycle.bound, happenings, *fails);
-        prop_assert_eq!(cluster.world.check(), Vec::<String>::new());
+        let before = test.cluster.clone();
+        let cycle = test.cycle();
+        check(&before, &test, &cycle)?;
+        script.go_on(&mut test, &cycle.bound, happenings, *fails);
+        prop_assert_eq!(test.cluster.check(), Vec::<String>::new());
     }
     Ok(())
 }
 
-/// No dimension is below 0, unless it was and is no lower now.
-fn no_worse(after: &Amounts, before: &Amounts) -> bool {
-    after.iter().all(|(dim, amount)| amount >= before.get(dim).min(0))
-}
-
-pub(crate) fn no_node_is_overfull(before: &World, after: &World) -> TestCaseResult {
-    let jobs_on =
-        |node: &Node| node.tasks.iter().filter_map(|task| after.tasks[*task].job).collect::<Vec<_>>();
-    for (id, node) in after.nodes.iter() {
-        let was = &before.nodes[id];
-        prop_assert!(no_worse(&node.idle, &was.idle), "idle of {}: {:?}", node.name, node.idle);
-        // A repair is promised what is not there yet.
-        if jobs_on(node).iter().any(|job| after.jobs[*job].gathers_room()) {
-            continue;
-        }
-        let (now, was) = (node.future_idle(), was.future_idle());
-        prop_assert!(no_worse(&now, &was), "future room of {}: {now:?}", node.name);
-    }
-    Ok(())
-}
-
-/// Whoever got a node in this cycle has its gang with it; whoever was nominated has it nominated or ready.
-pub(crate) fn gangs_are_whole(after: &World, cycle: &Cycle) -> TestCaseResult {
-    let promised = |counts: &Counts| counts.ready() + counts.of(Status::Pipelined);
-    for (_, job) in after.jobs.iter() {
-        let bound = job.tasks.iter().any(|task| cycle.bound.contains_key(&*after.tasks[*task].pod.name));
-        let ready = job.counts.ready() >= job.min_member && job.roles_satisfied(Counts::ready).is_ok();
-        // One that became whole may have to give again to a queue that is due.
-        let gave = job
-            .tasks
-            .iter()
-            .any(|task| cycle.evicted.iter().any(|pod| **pod == *after.tasks[*task].pod.name));
-        prop_assert!(!bound || ready || gave, "{} is bound in part", job.key);
-        let whole = promised(&job.counts) >= job.min_member && job.roles_satisfied(promised).is_ok();
-        prop_assert!(job.counts.of(Status::Pipelined) == 0 || whole, "{} holds room for a part", job.key);
-        prop_assert_eq!(job.counts.of(Status::Allocated), 0, "left undecided");
-    }
-    Ok(())
-}
-
-pub(crate) fn no_queue_grows_over_its_capability(before: &World, after: &World) -> TestCaseResult {
-    for (id, queue) in after.queues.iter() {
-        for (dim, limit) in queue.capability.iter().filter(|(dim, _)| *dim != DimId::PODS) {
-            let (now, was) = (queue.held().get(dim), before.queues[id].held().get(dim));
-            prop_assert!(now <= limit.max(was), "{} holds {now} of {limit}", queue.name);
-        }
-    }
-    Ok(())
-}
-
-/// Pods that wait carry the nomination that the World has for them.
-fn nominations_are_told(told: &BTreeMap<String, Option<String>>, world: &World) -> TestCaseResult {
+/// Pods that wait carry the nomination that the Cluster has for them.
+fn nominations_are_told(told: &BTreeMap<String, Option<String>>, cluster: &Cluster) -> TestCaseResult {
     let waits = |status| matches!(status, Status::Pending | Status::Pipelined);
-    for (_, task) in world.tasks.iter().filter(|(_, task)| waits(task.status)) {
+    for (_, task) in cluster.tasks.iter().filter(|(_, task)| waits(task.status)) {
         let told = told.get(&*task.pod.name).cloned().flatten();
-        let held = task.node.map(|node| world.nodes[node].name.to_string());
+        let held = task.node.map(|node| cluster.nodes[node].name.to_string());
         prop_assert_eq!(&told, &held, "{}", task.pod);
     }
     Ok(())
@@ -88,10 +38,10 @@ proptest! {
 
     #[test]
     fn cycles_keep_their_promises(script in script()) {
-        play(&script, |before, cluster, cycle| {
-            no_node_is_overfull(before, &cluster.world)?;
-            gangs_are_whole(&cluster.world, cycle)?;
-            no_queue_grows_over_its_capability(before, &cluster.world)
+        play(&script, |before, test, cycle| {
+            no_node_is_overfull(before, &test.cluster)?;
+            gangs_are_whole(&test.cluster, cycle)?;
+            no_queue_grows_over_its_capability(before, &test.cluster)
         })?;
     }
 
@@ -110,12 +60,12 @@ proptest! {
 
     #[test]
     fn what_is_settled_need_not_be_looked_at(script in script()) {
-        let (mut cluster, mut thorough) = (script.cluster(), script.cluster());
+        let (mut test, mut thorough) = (script.test(), script.test());
         for (happenings, fails) in &script.future {
             thorough.forget();
-            let (cycle, all) = (cluster.cycle(), thorough.cycle());
+            let (cycle, all) = (test.cycle(), thorough.cycle());
             prop_assert_eq!(&cycle.decisions, &all.decisions);
-            script.go_on(&mut cluster, &cycle.bound, happenings, *fails);
+            script.go_on(&mut test, &cycle.bound, happenings, *fails);
             script.go_on(&mut thorough, &all.bound, happenings, *fails);
         }
     }
@@ -126,30 +76,30 @@ proptest! {
         let end = events.len();
         events.rotate_left(turn % end.max(1));
         events.reverse();
-        let mut turned = Cluster::new();
+        let mut turned = TestCluster::new();
         for event in events {
             turned.add(event);
         }
-        let (straight, turned) = (script.cluster().cycle(), turned.cycle());
+        let (straight, turned) = (script.test().cycle(), turned.cycle());
         prop_assert_eq!(straight.bound, turned.bound);
         prop_assert_eq!(straight.nominated, turned.nominated);
     }
 
     #[test]
     fn a_cluster_that_nothing_happens_to_comes_to_rest(script in script()) {
-        let mut cluster = script.cluster();
+        let mut test = script.test();
         for _ in 0..4 {
-            cluster.run();
+            test.run();
         }
-        prop_assert_eq!(cluster.cycle().decisions, vec![]);
+        prop_assert_eq!(test.cycle().decisions, vec![]);
     }
 
     #[test]
     fn nominations_outside_are_those_inside(script in script()) {
         let told = std::cell::RefCell::new(BTreeMap::new());
-        play(&script, |_, cluster, cycle| {
+        play(&script, |_, test, cycle| {
             told.borrow_mut().extend(cycle.nominated.clone());
-            nominations_are_told(&told.borrow(), &cluster.world)
+            nominations_are_told(&told.borrow(), &test.cluster)
         })?;
     }
 }

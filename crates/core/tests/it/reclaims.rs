@@ -2,8 +2,8 @@
 use phalanx_cluster::event::{Event, PodGroupInfo, QueueInfo};
 use phalanx_framework::conf::{Conf, PluginConf, Tier};
 
-use crate::cluster::Cluster;
 use phalanx_framework::testing::{group, member, queue, resources, running};
+use phalanx_testkit::TestCluster;
 
 fn conf(action: &str) -> Conf {
     let plugin = |name: &&str| PluginConf { name: (*name).into(), ..PluginConf::default() };
@@ -20,23 +20,23 @@ fn of(queue: &str, group: PodGroupInfo) -> PodGroupInfo {
 }
 
 /// Queues `a` and `b` that deserve this, and pods of `b` on the only node.
-fn two_queues(room: &str, deserved: [&str; 2], pods: &[&str]) -> Cluster {
-    let mut cluster = Cluster::with(conf("reclaim"));
-    cluster.nodes(1, room);
+fn two_queues(room: &str, deserved: [&str; 2], pods: &[&str]) -> TestCluster {
+    let mut test = TestCluster::with(conf("reclaim"));
+    test.nodes(1, room);
     for (name, deserved) in ["a", "b"].iter().zip(deserved) {
-        cluster.add(QueueInfo { deserved: resources(deserved), ..queue(name, 1) });
+        test.add(QueueInfo { deserved: resources(deserved), ..queue(name, 1) });
     }
-    cluster.add(of("b", group("held", 0)));
+    test.add(of("b", group("held", 0)));
     for (at, requests) in pods.iter().enumerate() {
-        cluster.add(running(member("held", at as u32, requests), "n0"));
+        test.add(running(member("held", at as u32, requests), "n0"));
     }
-    cluster
+    test
 }
 
-fn asks(cluster: &mut Cluster, min: u32, members: &[&str]) {
-    cluster.add(of("a", group("gang", min)));
+fn asks(test: &mut TestCluster, min: u32, members: &[&str]) {
+    test.add(of("a", group("gang", min)));
     for (at, requests) in members.iter().enumerate() {
-        cluster.add(member("gang", at as u32, requests));
+        test.add(member("gang", at as u32, requests));
     }
 }
 
@@ -45,9 +45,9 @@ fn what_any_member_asks_for_is_reclaimed() {
     const GPU: &str = "example.com/gpu=1";
     for members in [["cpu=1", GPU], [GPU, "cpu=1"]] {
         let deserved = ["cpu=2 example.com/gpu=1", "example.com/gpu=1"];
-        let mut cluster = two_queues("cpu=4 example.com/gpu=2", deserved, &[GPU, GPU]);
-        asks(&mut cluster, 2, &members);
-        assert_eq!(cluster.cycle().evicted.len(), 1, "{members:?}: {:?}", cluster.reasons("gang"));
+        let mut test = two_queues("cpu=4 example.com/gpu=2", deserved, &[GPU, GPU]);
+        asks(&mut test, 2, &members);
+        assert_eq!(test.cycle().evicted.len(), 1, "{members:?}: {:?}", test.reasons("gang"));
     }
 }
 
@@ -65,24 +65,24 @@ fn nobody_goes_for_members_that_the_queue_does_not_deserve() {
         (2, &["cpu=5", GPU, GPU], 0),
     ] {
         let deserved = ["cpu=9 example.com/gpu=1", "cpu=1"];
-        let mut cluster = two_queues("cpu=4 example.com/gpu=2", deserved, &[GPU, GPU]);
-        asks(&mut cluster, min, members);
-        assert_eq!(cluster.cycle().evicted.len(), evicted, "{members:?}: {:?}", cluster.reasons("gang"));
+        let mut test = two_queues("cpu=4 example.com/gpu=2", deserved, &[GPU, GPU]);
+        asks(&mut test, min, members);
+        assert_eq!(test.cycle().evicted.len(), evicted, "{members:?}: {:?}", test.reasons("gang"));
     }
 }
 
 #[test]
 fn a_gang_whose_last_member_asks_for_nothing_pushes_out_pods_for_the_others() {
-    let mut cluster = Cluster::with(conf("preempt"));
+    let mut test = TestCluster::with(conf("preempt"));
     for (name, value) in [("low", 1), ("high", 9)] {
-        cluster.add(Event::PriorityClass { name: name.into(), value, global_default: false });
+        test.add(Event::PriorityClass { name: name.into(), value, global_default: false });
     }
-    cluster.nodes(1, "cpu=1");
+    test.nodes(1, "cpu=1");
     let of_class = |name: &str, min, class: &str| PodGroupInfo {
         priority_class: Some(class.into()),
         ..group(name, min)
     };
-    cluster.add(of_class("low", 0, "low")).add(running(member("low", 0, "cpu=1"), "n0"));
-    cluster.add(of_class("high", 2, "high")).add(member("high", 0, "cpu=1")).add(member("high", 1, ""));
-    assert_eq!(cluster.cycle().evicted, ["low-0"], "{:?}", cluster.reasons("high"));
+    test.add(of_class("low", 0, "low")).add(running(member("low", 0, "cpu=1"), "n0"));
+    test.add(of_class("high", 2, "high")).add(member("high", 0, "cpu=1")).add(member("high", 1, ""));
+    assert_eq!(test.cycle().evicted, ["low-0"], "{:?}", test.reasons("high"));
 }

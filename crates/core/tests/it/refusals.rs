@@ -5,9 +5,9 @@ use phalanx_cluster::event::{Constraints, PodGroupInfo, PodInfo, PodRules, Queue
 use phalanx_framework::conf::{Conf, Flag};
 use proptest::prelude::*;
 
-use crate::cluster::{Cluster, cases, helm};
-use crate::small::{RACK, Topology, labels};
 use phalanx_framework::testing::{group, member, node, queue, resources, running};
+use phalanx_testkit::small::{RACK, Topology, labels};
+use phalanx_testkit::{TestCluster, cases, helm};
 
 /// What members of the gang ask of each other.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -110,33 +110,33 @@ impl Case {
         conf
     }
 
-    fn cluster(&self) -> Cluster {
-        let mut cluster = Cluster::with(self.conf());
+    fn test(&self) -> TestCluster {
+        let mut test = TestCluster::with(self.conf());
         for (at, deserved) in self.deserved.iter().enumerate() {
             let own = if at == 0 { self.nodes as i64 * self.cores } else { 0 };
             let deserved = resources(&format!("cpu={}", deserved + own));
             let info = queue(&format!("q{at}"), if at == 0 { 6 } else { at as u32 });
-            cluster.add(if self.capacity { QueueInfo { deserved, ..info } } else { info });
+            test.add(if self.capacity { QueueInfo { deserved, ..info } } else { info });
         }
         for at in 0..self.nodes {
             let mut info = node(&format!("n{at}"), &format!("cpu={} pods=99", self.cores));
             info.labels.extend([(RACK.into(), format!("r{}", at % 3).into())]);
-            cluster.add(info);
+            test.add(info);
         }
         for (at, gang) in self.gangs.iter().enumerate() {
             let name = format!("g{at}");
             let queue = format!("q{}", if self.action.ends_with("preempt") { 0 } else { gang.queue });
-            cluster.add(PodGroupInfo { queue: queue.into(), ..group(&name, gang.min) });
+            test.add(PodGroupInfo { queue: queue.into(), ..group(&name, gang.min) });
             for (pod, node) in gang.nodes.iter().enumerate() {
                 let pod = member(&name, pod as u32, &format!("cpu={}", gang.asks));
-                cluster.add(running(PodInfo { priority: Some(gang.priority), ..pod }, &format!("n{node}")));
+                test.add(running(PodInfo { priority: Some(gang.priority), ..pod }, &format!("n{node}")));
             }
         }
-        cluster.add(PodGroupInfo { queue: "q0".into(), ..group("asks", self.min) });
+        test.add(PodGroupInfo { queue: "q0".into(), ..group("asks", self.min) });
         for at in 0..self.min {
-            cluster.add(self.asking(at));
+            test.add(self.asking(at));
         }
-        cluster
+        test
     }
 
     fn asking(&self, at: u32) -> PodInfo {
@@ -161,9 +161,9 @@ proptest! {
 
     #[test]
     fn no_search_is_broken_off(case in case()) {
-        let mut cluster = case.cluster();
-        cluster.cycle();
-        let reasons = cluster.reasons("asks").join("; ");
+        let mut test = case.test();
+        test.cycle();
+        let reasons = test.reasons("asks").join("; ");
         prop_assert!(!reasons.contains("was ended after"), "{reasons}");
     }
 }
@@ -186,10 +186,10 @@ fn more_than_others_may_give_is_refused_for_that() {
             asks: 1,
             manners: Manners::None,
         };
-        let mut cluster = case.cluster();
-        let cycle = cluster.cycle();
+        let mut test = case.test();
+        let cycle = test.cycle();
         assert_eq!(cycle.evicted, [""; 0], "{action}");
-        let reasons = cluster.reasons("asks").join("; ");
+        let reasons = test.reasons("asks").join("; ");
         assert!(reasons.contains("no pods were found that may be evicted together"), "{reasons}");
     }
 }

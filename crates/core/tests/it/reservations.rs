@@ -1,119 +1,119 @@
 //! Nominations: room that is being released is kept for those it was promised to.
 use phalanx_cluster::event::{Event, PodGroupInfo, Time};
 
-use crate::cluster::Cluster;
 use phalanx_framework::testing::{group, leaving, node, pod, running};
+use phalanx_testkit::TestCluster;
 
 /// One node of four cores whose four pods are leaving.
-fn leaving_four() -> Cluster {
-    let mut cluster = Cluster::new();
-    cluster.nodes(1, "cpu=4");
+fn leaving_four() -> TestCluster {
+    let mut test = TestCluster::new();
+    test.nodes(1, "cpu=4");
     for at in 0..4 {
-        cluster.add(leaving(running(pod(&format!("old-{at}"), "cpu=1"), "n0")));
+        test.add(leaving(running(pod(&format!("old-{at}"), "cpu=1"), "n0")));
     }
-    cluster
+    test
 }
 
 #[test]
 fn a_gang_keeps_its_room_until_all_of_it_is_free() {
-    let mut cluster = leaving_four();
-    cluster.gang(group("g", 3), 3, "cpu=1");
-    let cycle = cluster.cycle();
+    let mut test = leaving_four();
+    test.gang(group("g", 3), 3, "cpu=1");
+    let cycle = test.cycle();
     assert!(cycle.bound.is_empty());
     assert_eq!(cycle.nominated.len(), 3);
-    assert_eq!(cluster.reasons("g"), ["3 pod(s) wait for room that is being released"]);
+    assert_eq!(test.reasons("g"), ["3 pod(s) wait for room that is being released"]);
     // A gang that goes first by order, and enough room for it alone: but the room is spoken for.
-    cluster.gang(PodGroupInfo { created: Time(-1), ..group("big", 2) }, 2, "cpu=1");
+    test.gang(PodGroupInfo { created: Time(-1), ..group("big", 2) }, 2, "cpu=1");
     for gone in ["old-0", "old-1"] {
-        cluster.gone(gone);
-        let cycle = cluster.cycle();
+        test.gone(gone);
+        let cycle = test.cycle();
         assert_eq!((cycle.names(), cycle.nominated.len()), (vec![], 0), "after {gone}");
     }
-    cluster.gone("old-2");
-    assert_eq!(cluster.run().bound_of("g"), 3);
-    cluster.gone("old-3");
-    assert!(cluster.run().bound.is_empty(), "one core is not enough for two pods");
+    test.gone("old-2");
+    assert_eq!(test.run().bound_of("g"), 3);
+    test.gone("old-3");
+    assert!(test.run().bound.is_empty(), "one core is not enough for two pods");
 }
 
 #[test]
 fn a_gang_may_be_part_now_and_part_later() {
-    let mut cluster = leaving_four();
-    cluster.add(node("n1", "cpu=2")).gang(group("g", 4), 4, "cpu=1");
-    let cycle = cluster.cycle();
+    let mut test = leaving_four();
+    test.add(node("n1", "cpu=2")).gang(group("g", 4), 4, "cpu=1");
+    let cycle = test.cycle();
     assert!(cycle.bound.is_empty());
     assert_eq!(cycle.nominated.values().filter(|node| node.as_deref() == Some("n1")).count(), 2);
     // n1 has two free cores, but they are promised.
-    cluster.add(pod("late", "cpu=1"));
-    assert!(cluster.cycle().bound.is_empty());
-    cluster.gone("old-0").gone("old-1").gone("old-2");
-    assert_eq!(cluster.run().names(), ["g-0", "g-1", "g-2", "g-3", "late"]);
+    test.add(pod("late", "cpu=1"));
+    assert!(test.cycle().bound.is_empty());
+    test.gone("old-0").gone("old-1").gone("old-2");
+    assert_eq!(test.run().names(), ["g-0", "g-1", "g-2", "g-3", "late"]);
 }
 
 #[test]
 fn a_nomination_is_said_once() {
-    let mut cluster = leaving_four();
-    cluster.gang(group("g", 1), 3, "cpu=1");
-    assert_eq!(cluster.cycle().nominated.len(), 3);
-    assert_eq!(cluster.cycle().decisions, []);
-    assert_eq!(cluster.cycle().decisions, []);
+    let mut test = leaving_four();
+    test.gang(group("g", 1), 3, "cpu=1");
+    assert_eq!(test.cycle().nominated.len(), 3);
+    assert_eq!(test.cycle().decisions, []);
+    assert_eq!(test.cycle().decisions, []);
 }
 
 #[test]
 fn members_beyond_the_minimum_keep_their_nominations_too() {
-    let mut cluster = leaving_four();
-    cluster.add(node("n1", "cpu=1")).gang(group("g", 1), 5, "cpu=1");
-    let cycle = cluster.run();
+    let mut test = leaving_four();
+    test.add(node("n1", "cpu=1")).gang(group("g", 1), 5, "cpu=1");
+    let cycle = test.run();
     assert_eq!((cycle.bound.len(), cycle.nominated.len()), (1, 4));
     let early = PodGroupInfo { created: Time(-1), ..group("early", 1) };
-    cluster.gang(early, 3, "cpu=1");
-    cluster.gone("old-0");
-    let cycle = cluster.run();
+    test.gang(early, 3, "cpu=1");
+    test.gone("old-0");
+    let cycle = test.run();
     assert_eq!((cycle.bound_of("g"), cycle.bound_of("early")), (1, 0), "{cycle:?}");
     assert!(cycle.nominated.is_empty(), "the others' nominations stay as they are: {cycle:?}");
 }
 
 #[test]
 fn a_node_that_vanishes_takes_its_nominations_along() {
-    let mut cluster = leaving_four();
-    cluster.gang(group("g", 3), 3, "cpu=1");
-    assert_eq!(cluster.cycle().nominated.len(), 3);
-    cluster.add(Event::NodeGone("n0".into()));
-    let cycle = cluster.cycle();
+    let mut test = leaving_four();
+    test.gang(group("g", 3), 3, "cpu=1");
+    assert_eq!(test.cycle().nominated.len(), 3);
+    test.add(Event::NodeGone("n0".into()));
+    let cycle = test.cycle();
     assert_eq!(cycle.nominated.values().collect::<Vec<_>>(), [&None, &None, &None]);
-    cluster.add(node("n1", "cpu=4"));
-    assert_eq!(cluster.cycle().bound_of("g"), 3);
+    test.add(node("n1", "cpu=4"));
+    assert_eq!(test.cycle().bound_of("g"), 3);
 }
 
 #[test]
 fn a_nomination_moves_to_room_that_is_free_now() {
-    let mut cluster = leaving_four();
-    cluster.gang(group("g", 3), 3, "cpu=1");
-    assert_eq!(cluster.cycle().nominated.len(), 3);
-    cluster.add(node("n1", "cpu=4"));
-    let cycle = cluster.cycle();
+    let mut test = leaving_four();
+    test.gang(group("g", 3), 3, "cpu=1");
+    assert_eq!(test.cycle().nominated.len(), 3);
+    test.add(node("n1", "cpu=4"));
+    let cycle = test.cycle();
     assert_eq!(cycle.bound.values().collect::<Vec<_>>(), ["n1", "n1", "n1"]);
 }
 
 #[test]
 fn a_gang_that_cannot_be_whole_any_more_gives_its_room_up() {
-    let mut cluster = leaving_four();
-    cluster.gang(group("g", 3), 3, "cpu=1");
-    assert_eq!(cluster.cycle().nominated.len(), 3);
-    cluster.gone("g-2").gang(group("next", 4), 4, "cpu=1");
-    let cycle = cluster.cycle();
+    let mut test = leaving_four();
+    test.gang(group("g", 3), 3, "cpu=1");
+    assert_eq!(test.cycle().nominated.len(), 3);
+    test.gone("g-2").gang(group("next", 4), 4, "cpu=1");
+    let cycle = test.cycle();
     assert_eq!(cycle.nominated["g-0"], None);
     assert_eq!(cycle.nominated["next-0"].as_deref(), Some("n0"));
 }
 
 #[test]
 fn a_nomination_outlives_a_restart() {
-    let mut cluster = leaving_four();
-    cluster.gang(group("g", 2), 2, "cpu=1");
+    let mut test = leaving_four();
+    test.gang(group("g", 2), 2, "cpu=1");
     for name in ["g-0", "g-1"] {
-        cluster.change(name, |pod| pod.nominated = Some("n0".into()));
+        test.change(name, |pod| pod.nominated = Some("n0".into()));
     }
-    // As after a restart: pods are new to the World, with the node they were nominated for.
-    let mut restarted = Cluster::new();
+    // As after a restart: pods are new to the Cluster, with the node they were nominated for.
+    let mut restarted = TestCluster::new();
     restarted.nodes(1, "cpu=4").add(group("g", 2));
     for at in 0..4 {
         restarted.add(leaving(running(pod(&format!("old-{at}"), "cpu=1"), "n0")));
@@ -133,25 +133,25 @@ fn a_nomination_outlives_a_restart() {
 #[test]
 fn a_nomination_is_not_lost_to_those_that_go_first() {
     for leader_before in [false, true] {
-        let mut cluster = Cluster::new();
-        cluster.world.stand_by(leader_before);
-        cluster.add(group("g", 3));
+        let mut test = TestCluster::new();
+        test.cluster.stand_by(leader_before);
+        test.add(group("g", 3));
         for index in 0..3 {
             let mut member = phalanx_framework::testing::member("g", index, "cpu=1");
             member.nominated = Some("n0".into());
-            cluster.add(member);
+            test.add(member);
         }
         let urgent = PodGroupInfo { created: Time(-1), ..group("urgent", 2) };
-        cluster.gang(urgent, 2, "cpu=1").nodes(1, "cpu=4");
+        test.gang(urgent, 2, "cpu=1").nodes(1, "cpu=4");
         for at in 0..4 {
-            cluster.add(leaving(running(pod(&format!("old-{at}"), "cpu=1"), "n0")));
+            test.add(leaving(running(pod(&format!("old-{at}"), "cpu=1"), "n0")));
         }
-        cluster.world.stand_by(false);
-        assert!(cluster.cycle().nominated.is_empty(), "it is on the pods already");
-        cluster.gone("old-0").gone("old-1");
-        assert_eq!(cluster.run().names(), Vec::<&str>::new());
-        cluster.gone("old-2").gone("old-3");
-        assert_eq!(cluster.run().names(), ["g-0", "g-1", "g-2"]);
+        test.cluster.stand_by(false);
+        assert!(test.cycle().nominated.is_empty(), "it is on the pods already");
+        test.gone("old-0").gone("old-1");
+        assert_eq!(test.run().names(), Vec::<&str>::new());
+        test.gone("old-2").gone("old-3");
+        assert_eq!(test.run().names(), ["g-0", "g-1", "g-2"]);
     }
 }
 
@@ -162,12 +162,12 @@ fn a_nomination_that_cannot_be_kept_is_taken_back() {
         pod.nominated = Some(node.into());
         pod
     };
-    let mut cluster = leaving_four();
-    cluster.add(nominated("nowhere", "n9"));
+    let mut test = leaving_four();
+    test.add(nominated("nowhere", "n9"));
     for at in 0..5 {
-        cluster.add(nominated(&format!("p{at}"), "n0"));
+        test.add(nominated(&format!("p{at}"), "n0"));
     }
-    let cycle = cluster.cycle();
+    let cycle = test.cycle();
     let ended: Vec<_> = cycle.nominated.iter().map(|(pod, node)| (pod.as_str(), node.as_deref())).collect();
     assert_eq!(ended, [("nowhere", None), ("p4", None)], "four fit");
 }
@@ -176,29 +176,29 @@ fn important(name: &str, min_member: u32, class: &str) -> PodGroupInfo {
     PodGroupInfo { priority_class: Some(class.into()), ..group(name, min_member) }
 }
 
-fn with_classes(mut cluster: Cluster) -> Cluster {
+fn with_classes(mut test: TestCluster) -> TestCluster {
     for (name, value) in [("low", 1), ("mid", 5), ("high", 9)] {
-        cluster.add(Event::PriorityClass { name: name.into(), value, global_default: false });
+        test.add(Event::PriorityClass { name: name.into(), value, global_default: false });
     }
-    cluster
+    test
 }
 
 #[test]
 fn what_is_reserved_gives_way_to_a_more_important_job_of_the_queue() {
     for (class, takes) in [("high", true), ("mid", false), ("low", false)] {
-        let mut cluster = with_classes(leaving_four());
-        cluster.gang(important("g", 3, "mid"), 3, "cpu=1");
-        assert_eq!(cluster.cycle().nominated.len(), 3);
+        let mut test = with_classes(leaving_four());
+        test.gang(important("g", 3, "mid"), 3, "cpu=1");
+        assert_eq!(test.cycle().nominated.len(), 3);
         let first = PodGroupInfo { created: Time(-1), ..important("new", 2, class) };
-        cluster.gang(first, 2, "cpu=1");
-        let cycle = cluster.cycle();
+        test.gang(first, 2, "cpu=1");
+        let cycle = test.cycle();
         let case = format!("{class}: {cycle:?}");
         assert_eq!(cycle.nominated.contains_key("new-0"), takes, "{case}");
         assert_eq!(cycle.nominated.get("g-0"), takes.then_some(&None), "{case}");
         for gone in ["old-0", "old-1", "old-2"] {
-            cluster.gone(gone);
+            test.gone(gone);
         }
-        let cycle = cluster.run();
+        let cycle = test.run();
         assert_eq!(
             (cycle.bound_of("new"), cycle.bound_of("g")),
             if takes { (2, 0) } else { (0, 3) },
@@ -209,12 +209,12 @@ fn what_is_reserved_gives_way_to_a_more_important_job_of_the_queue() {
 
 #[test]
 fn no_more_of_it_gives_way_than_is_needed() {
-    let mut cluster = with_classes(leaving_four());
-    cluster.gang(important("lower", 1, "low"), 1, "cpu=1").gang(important("low", 1, "low"), 1, "cpu=1");
-    cluster.gang(important("mid", 2, "mid"), 2, "cpu=1");
-    assert_eq!(cluster.cycle().nominated.len(), 4);
-    cluster.gang(important("new", 1, "high"), 1, "cpu=1");
-    let cycle = cluster.cycle();
+    let mut test = with_classes(leaving_four());
+    test.gang(important("lower", 1, "low"), 1, "cpu=1").gang(important("low", 1, "low"), 1, "cpu=1");
+    test.gang(important("mid", 2, "mid"), 2, "cpu=1");
+    assert_eq!(test.cycle().nominated.len(), 4);
+    test.gang(important("new", 1, "high"), 1, "cpu=1");
+    let cycle = test.cycle();
     let lost: Vec<&str> =
         cycle.nominated.iter().filter(|(_, node)| node.is_none()).map(|(name, _)| &**name).collect();
     assert_eq!(
@@ -227,33 +227,33 @@ fn no_more_of_it_gives_way_than_is_needed() {
 
 #[test]
 fn room_that_is_reserved_and_free_is_taken_at_once() {
-    let mut cluster = with_classes(Cluster::new());
-    cluster.nodes(2, "cpu=1").add(leaving(running(pod("old", "cpu=1"), "n0")));
-    cluster.gang(important("g", 2, "low"), 2, "cpu=1");
-    assert_eq!(cluster.cycle().nominated.len(), 2);
-    cluster.gang(important("new", 1, "high"), 1, "cpu=1");
-    let cycle = cluster.cycle();
+    let mut test = with_classes(TestCluster::new());
+    test.nodes(2, "cpu=1").add(leaving(running(pod("old", "cpu=1"), "n0")));
+    test.gang(important("g", 2, "low"), 2, "cpu=1");
+    assert_eq!(test.cycle().nominated.len(), 2);
+    test.gang(important("new", 1, "high"), 1, "cpu=1");
+    let cycle = test.cycle();
     assert_eq!(cycle.bound["new-0"], "n1");
     assert_eq!(cycle.nominated.values().collect::<Vec<_>>(), [&None, &None]);
-    let cycle = cluster.cycle();
+    let cycle = test.cycle();
     assert!(cycle.bound.is_empty() && cycle.nominated.is_empty(), "and that is all: {cycle:?}");
 }
 
 #[test]
 fn a_promise_of_before_a_restart_gives_way_too() {
-    let mut cluster = with_classes(Cluster::new());
-    cluster.nodes(1, "cpu=1").gang(important("m", 1, "mid"), 1, "cpu=1");
-    cluster.change("m-0", |pod| pod.nominated = Some("n0".into()));
-    cluster.gang(important("h", 1, "high"), 1, "cpu=1");
-    assert_eq!(cluster.run().names(), ["h-0"]);
+    let mut test = with_classes(TestCluster::new());
+    test.nodes(1, "cpu=1").gang(important("m", 1, "mid"), 1, "cpu=1");
+    test.change("m-0", |pod| pod.nominated = Some("n0".into()));
+    test.gang(important("h", 1, "high"), 1, "cpu=1");
+    assert_eq!(test.run().names(), ["h-0"]);
 }
 
 #[test]
 fn what_is_reserved_in_another_queue_is_kept() {
-    let mut cluster = with_classes(leaving_four());
-    cluster.add(phalanx_framework::testing::queue("q", 3)).gang(important("g", 1, "mid"), 4, "cpu=1");
-    let promised = cluster.cycle().nominated.len();
+    let mut test = with_classes(leaving_four());
+    test.add(phalanx_framework::testing::queue("q", 3)).gang(important("g", 1, "mid"), 4, "cpu=1");
+    let promised = test.cycle().nominated.len();
     let other = PodGroupInfo { queue: "q".into(), ..important("new", 4, "high") };
-    cluster.gang(other, 4, "cpu=1");
-    assert!(promised > 0 && !cluster.cycle().nominated.contains_key("new-0"));
+    test.gang(other, 4, "cpu=1");
+    assert!(promised > 0 && !test.cycle().nominated.contains_key("new-0"));
 }

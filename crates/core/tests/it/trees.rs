@@ -1,14 +1,14 @@
 //! Queues in a tree, queues that cannot be used, and the order in which a queue serves.
 use phalanx_cluster::event::{Dequeue, Event, Phase, PodGroupInfo, QueueInfo, QueueState, Time};
-use phalanx_cluster::{World, WorldOptions};
+use phalanx_cluster::{Cluster, ClusterOptions};
 use phalanx_core::decision::Decision;
 use phalanx_framework::conf::{Arg, Conf, Flag, Position, Value};
 use phalanx_resource::DimId;
 use proptest::prelude::*;
 
-use crate::cluster::{Cluster, Cycle, helm};
-use crate::random::script;
 use phalanx_framework::testing::{group, member, queue, resources};
+use phalanx_testkit::random::script;
+use phalanx_testkit::{Cycle, TestCluster, helm};
 
 /// Volcano's default with plugin capacity, in a tree, instead of proportion.
 fn tree() -> Conf {
@@ -39,8 +39,8 @@ fn capped(capability: &str, queue: QueueInfo) -> QueueInfo {
 }
 
 /// A gang of the queue's name, of pods that need one core, each of which may run alone.
-fn load(cluster: &mut Cluster, queue: &str, pods: u32) {
-    cluster.gang(PodGroupInfo { queue: queue.into(), ..group(queue, 1) }, pods, "cpu=1");
+fn load(test: &mut TestCluster, queue: &str, pods: u32) {
+    test.gang(PodGroupInfo { queue: queue.into(), ..group(queue, 1) }, pods, "cpu=1");
 }
 
 fn bound(cycle: &Cycle, queues: &[&str]) -> Vec<usize> {
@@ -59,13 +59,13 @@ fn told(cycle: &Cycle) -> Vec<(&str, &str)> {
 // ---------------------------------------------------------------- limits
 
 /// company (10) has eng (7: web 4, ml) and ops; other has nothing above it but root.
-fn company() -> Cluster {
-    let mut cluster = Cluster::with(tree());
-    cluster.add(capped("cpu=10", queue("company", 1)));
-    cluster.add(capped("cpu=7", below("company", "eng")));
-    cluster.add(capped("cpu=4", below("eng", "web")));
-    cluster.add(below("eng", "ml")).add(below("company", "ops")).add(queue("other", 1));
-    cluster
+fn company() -> TestCluster {
+    let mut test = TestCluster::with(tree());
+    test.add(capped("cpu=10", queue("company", 1)));
+    test.add(capped("cpu=7", below("company", "eng")));
+    test.add(capped("cpu=4", below("eng", "web")));
+    test.add(below("eng", "ml")).add(below("company", "ops")).add(queue("other", 1));
+    test
 }
 
 #[test]
@@ -77,15 +77,15 @@ fn no_queue_of_three_levels_gets_more_than_any_above_it() {
         ("no capability but the cluster", [0, 0, 0, 30], [0, 0, 0, 20]),
         ("all want all", [20, 20, 20, 20], [4, 3, 3, 10]),
     ] {
-        let mut cluster = company();
-        cluster.nodes(2, "cpu=10");
+        let mut test = company();
+        test.nodes(2, "cpu=10");
         for (name, pods) in ["web", "ml", "ops", "other"].iter().zip(load_of) {
-            load(&mut cluster, name, pods);
+            load(&mut test, name, pods);
         }
         // In turns, so that nobody has all before others are asked.
         let mut sums = vec![0; 4];
         loop {
-            let cycle = cluster.run();
+            let cycle = test.run();
             if cycle.bound.is_empty() {
                 break;
             }
@@ -104,25 +104,25 @@ fn no_queue_of_three_levels_gets_more_than_any_above_it() {
 
 #[test]
 fn a_full_ancestor_is_named_in_the_reason() {
-    let mut cluster = company();
-    cluster.nodes(2, "cpu=10");
-    load(&mut cluster, "ml", 7);
-    assert_eq!(cluster.run().bound_of("ml"), 7);
-    cluster.gang(PodGroupInfo { queue: "web".into(), ..group("web", 1) }, 1, "cpu=1");
-    assert!(cluster.cycle().bound.is_empty());
+    let mut test = company();
+    test.nodes(2, "cpu=10");
+    load(&mut test, "ml", 7);
+    assert_eq!(test.run().bound_of("ml"), 7);
+    test.gang(PodGroupInfo { queue: "web".into(), ..group("web", 1) }, 1, "cpu=1");
+    assert!(test.cycle().bound.is_empty());
     assert_eq!(
-        cluster.reasons("web"),
+        test.reasons("web"),
         ["queue eng would exceed its capability: cpu (1 more) (plugin capacity)"]
     );
 }
 
 #[test]
 fn what_queues_hold_is_written_for_every_queue_above() {
-    let mut cluster = company();
-    cluster.nodes(1, "cpu=10").add(queue("root", 1));
-    load(&mut cluster, "web", 2);
-    load(&mut cluster, "ops", 1);
-    let cycle = cluster.cycle();
+    let mut test = company();
+    test.nodes(1, "cpu=10").add(queue("root", 1));
+    load(&mut test, "web", 2);
+    load(&mut test, "ops", 1);
+    let cycle = test.cycle();
     let cpu = |name: &str| {
         cycle.decisions.iter().find_map(|decision| match decision {
             Decision::QueueStatus { queue, allocated } if **queue == *name => {
@@ -140,53 +140,52 @@ fn what_queues_hold_is_written_for_every_queue_above() {
 fn a_siblings_guarantee_is_kept_free_at_every_level() {
     let guaranteed =
         |guarantee: &str, queue: QueueInfo| QueueInfo { guarantee: resources(guarantee), ..queue };
-    let mut cluster = Cluster::with(tree());
-    cluster.nodes(2, "cpu=5");
-    cluster.add(guaranteed("cpu=3", queue("kept", 1))).add(queue("team", 1));
-    cluster.add(guaranteed("cpu=2", below("team", "quiet"))).add(below("team", "loud"));
-    load(&mut cluster, "loud", 10);
-    assert_eq!(cluster.run().bound_of("loud"), 5);
-    load(&mut cluster, "quiet", 4);
-    load(&mut cluster, "kept", 4);
-    assert_eq!(bound(&cluster.run(), &["quiet", "kept"]), [2, 3]);
+    let mut test = TestCluster::with(tree());
+    test.nodes(2, "cpu=5");
+    test.add(guaranteed("cpu=3", queue("kept", 1))).add(queue("team", 1));
+    test.add(guaranteed("cpu=2", below("team", "quiet"))).add(below("team", "loud"));
+    load(&mut test, "loud", 10);
+    assert_eq!(test.run().bound_of("loud"), 5);
+    load(&mut test, "quiet", 4);
+    load(&mut test, "kept", 4);
+    assert_eq!(bound(&test.run(), &["quiet", "kept"]), [2, 3]);
 }
 
 #[test]
 fn queues_get_what_they_deserve_before_any_gets_more() {
-    let mut cluster = Cluster::with(tree());
-    cluster.nodes(2, "cpu=6");
-    cluster.add(deserving("cpu=9", queue("p", 1))).add(deserving("cpu=3", queue("q", 1)));
-    cluster
-        .add(deserving("cpu=6", below("p", "a")))
+    let mut test = TestCluster::with(tree());
+    test.nodes(2, "cpu=6");
+    test.add(deserving("cpu=9", queue("p", 1))).add(deserving("cpu=3", queue("q", 1)));
+    test.add(deserving("cpu=6", below("p", "a")))
         .add(deserving("cpu=3", below("p", "b")))
         .add(below("q", "c"));
     // Gangs of one, so that queues take turns.
     for name in ["a", "b", "c"] {
         for at in 0..12 {
             let gang = PodGroupInfo { queue: name.into(), ..group(&format!("{name}{at}"), 1) };
-            cluster.gang(gang, 1, "cpu=1");
+            test.gang(gang, 1, "cpu=1");
         }
     }
-    let cycle = cluster.cycle();
+    let cycle = test.cycle();
     let of = |queue: &str| cycle.bound.keys().filter(|pod| pod.starts_with(queue)).count();
     assert_eq!([of("a"), of("b"), of("c")], [6, 3, 3]);
-    assert_eq!(cluster.deserved("a", "cpu").as_deref(), Some("6"));
+    assert_eq!(test.deserved("a", "cpu").as_deref(), Some("6"));
 }
 
 #[test]
 fn a_job_is_admitted_when_every_queue_above_has_as_much_to_promise() {
-    let mut cluster = company();
-    cluster.nodes(4, "cpu=10");
+    let mut test = company();
+    test.nodes(4, "cpu=10");
     let asking = |name: &str, queue: &str, cpu: &str| PodGroupInfo {
         queue: queue.into(),
         min_resources: Some(resources(cpu)),
         ..group(name, 1)
     };
-    cluster.add(asking("first", "ml", "cpu=5")).add(asking("second", "web", "cpu=3"));
-    cluster.cycle();
-    assert_eq!((cluster.phase("first"), cluster.phase("second")), (Phase::Inqueue, Phase::Pending));
+    test.add(asking("first", "ml", "cpu=5")).add(asking("second", "web", "cpu=3"));
+    test.cycle();
+    assert_eq!((test.phase("first"), test.phase("second")), (Phase::Inqueue, Phase::Pending));
     assert_eq!(
-        cluster.reasons("second"),
+        test.reasons("second"),
         ["resource quota of queue eng insufficient: insufficient cpu (1 more) (plugin capacity)"]
     );
 }
@@ -195,18 +194,17 @@ fn a_job_is_admitted_when_every_queue_above_has_as_much_to_promise() {
 
 #[test]
 fn a_queue_in_a_broken_tree_blocks_its_own_jobs_only() {
-    let mut cluster = Cluster::with(tree());
-    cluster.nodes(2, "cpu=20");
-    cluster.add(below("ring-b", "ring-a")).add(below("ring-a", "ring-b")).add(below("ring-b", "hangs"));
-    cluster.add(below("self", "self")).add(below("nobody", "orphan")).add(below("orphan", "grandchild"));
-    cluster
-        .add(capped("cpu=1", QueueInfo { deserved: resources("cpu=2"), ..queue("odd", 1) }))
+    let mut test = TestCluster::with(tree());
+    test.nodes(2, "cpu=20");
+    test.add(below("ring-b", "ring-a")).add(below("ring-a", "ring-b")).add(below("ring-b", "hangs"));
+    test.add(below("self", "self")).add(below("nobody", "orphan")).add(below("orphan", "grandchild"));
+    test.add(capped("cpu=1", QueueInfo { deserved: resources("cpu=2"), ..queue("odd", 1) }))
         .add(below("odd", "under"));
-    cluster.add(QueueInfo { state: QueueState::Closed, ..queue("closed", 1) });
-    cluster.add(QueueInfo { state: QueueState::Closing, ..queue("closing", 1) });
-    cluster.add(QueueInfo { state: QueueState::Unknown, ..queue("unknown", 1) });
-    cluster.add(queue("parent", 1)).add(below("parent", "leaf"));
-    cluster.add(QueueInfo { invalid: Some("spec.weight: wrong".into()), ..queue("wrong", 1) });
+    test.add(QueueInfo { state: QueueState::Closed, ..queue("closed", 1) });
+    test.add(QueueInfo { state: QueueState::Closing, ..queue("closing", 1) });
+    test.add(QueueInfo { state: QueueState::Unknown, ..queue("unknown", 1) });
+    test.add(queue("parent", 1)).add(below("parent", "leaf"));
+    test.add(QueueInfo { invalid: Some("spec.weight: wrong".into()), ..queue("wrong", 1) });
     let rows = [
         ("ring-a", "queue ring-a is invalid: its parents lead back to it, by way of ring-b"),
         ("ring-b", "queue ring-b is invalid: its parents lead back to it, by way of ring-a"),
@@ -236,30 +234,30 @@ fn a_queue_in_a_broken_tree_blocks_its_own_jobs_only() {
         ),
     ];
     for (name, _) in rows {
-        load(&mut cluster, name, 1);
+        load(&mut test, name, 1);
     }
-    load(&mut cluster, "leaf", 1);
-    load(&mut cluster, "default", 1);
-    assert_eq!(cluster.cycle().names(), ["default-0", "leaf-0"]);
+    load(&mut test, "leaf", 1);
+    load(&mut test, "default", 1);
+    assert_eq!(test.cycle().names(), ["default-0", "leaf-0"]);
     for (name, why) in rows {
-        assert_eq!(cluster.reasons(name), [why]);
+        assert_eq!(test.reasons(name), [why]);
     }
 }
 
 #[test]
 fn a_tree_that_is_mended_works() {
-    let mut cluster = Cluster::with(tree());
-    cluster.nodes(1, "cpu=20");
-    cluster.add(below("b", "a")).add(below("a", "b")).add(below("nobody", "c"));
+    let mut test = TestCluster::with(tree());
+    test.nodes(1, "cpu=20");
+    test.add(below("b", "a")).add(below("a", "b")).add(below("nobody", "c"));
     for name in ["a", "c"] {
-        load(&mut cluster, name, 2);
+        load(&mut test, name, 2);
     }
-    assert!(cluster.run().bound.is_empty());
-    cluster.add(capped("cpu=1", queue("b", 1))).add(capped("cpu=1", queue("nobody", 1)));
-    assert_eq!(bound(&cluster.run(), &["a", "c"]), [1, 1]);
-    cluster.add(Event::QueueGone("nobody".into())).add(below("root", "a"));
-    assert_eq!(bound(&cluster.run(), &["a", "c"]), [1, 0]);
-    assert_eq!(cluster.reasons("c"), ["queue c is invalid: its parent nobody does not exist"]);
+    assert!(test.run().bound.is_empty());
+    test.add(capped("cpu=1", queue("b", 1))).add(capped("cpu=1", queue("nobody", 1)));
+    assert_eq!(bound(&test.run(), &["a", "c"]), [1, 1]);
+    test.add(Event::QueueGone("nobody".into())).add(below("root", "a"));
+    assert_eq!(bound(&test.run(), &["a", "c"]), [1, 0]);
+    assert_eq!(test.reasons("c"), ["queue c is invalid: its parent nobody does not exist"]);
 }
 
 #[test]
@@ -288,39 +286,39 @@ fn contradictory_quotas_are_a_fault_of_their_queue() {
         ),
     ] {
         for conf in [tree(), flat(), helm()] {
-            let mut cluster = Cluster::with(conf);
-            cluster.nodes(1, "cpu=8").add(queue.clone());
-            load(&mut cluster, "q", 1);
-            let cycle = cluster.cycle();
+            let mut test = TestCluster::with(conf);
+            test.nodes(1, "cpu=8").add(queue.clone());
+            load(&mut test, "q", 1);
+            let cycle = test.cycle();
             assert_eq!(told(&cycle), expected.map(|why| ("q", why)).into_iter().collect::<Vec<_>>());
             let reasons: Vec<String> =
                 expected.map(|why| format!("queue q is invalid: {why}")).into_iter().collect();
-            assert_eq!(cluster.reasons("q"), reasons);
+            assert_eq!(test.reasons("q"), reasons);
         }
     }
 }
 
 #[test]
 fn a_fault_is_told_once_and_again_when_it_changes() {
-    let mut cluster = Cluster::with(tree());
-    cluster.add(below("nobody", "q"));
-    assert_eq!(told(&cluster.cycle()), [("q", "its parent nobody does not exist")]);
-    assert_eq!(told(&cluster.cycle()), []);
-    cluster.add(below("noone", "q"));
-    assert_eq!(told(&cluster.cycle()), [("q", "its parent noone does not exist")]);
-    cluster.add(queue("q", 1));
-    assert_eq!(told(&cluster.cycle()), []);
-    cluster.add(below("noone", "q"));
-    assert_eq!(told(&cluster.cycle()), [("q", "its parent noone does not exist")]);
+    let mut test = TestCluster::with(tree());
+    test.add(below("nobody", "q"));
+    assert_eq!(told(&test.cycle()), [("q", "its parent nobody does not exist")]);
+    assert_eq!(told(&test.cycle()), []);
+    test.add(below("noone", "q"));
+    assert_eq!(told(&test.cycle()), [("q", "its parent noone does not exist")]);
+    test.add(queue("q", 1));
+    assert_eq!(told(&test.cycle()), []);
+    test.add(below("noone", "q"));
+    assert_eq!(told(&test.cycle()), [("q", "its parent noone does not exist")]);
 }
 
 #[test]
 fn children_that_deserve_more_than_their_parent_are_told_and_served() {
-    let mut cluster = Cluster::with(tree());
-    cluster.nodes(1, "cpu=8").add(deserving("cpu=3", queue("p", 1)));
-    cluster.add(deserving("cpu=2", below("p", "a"))).add(deserving("cpu=2", below("p", "b")));
-    load(&mut cluster, "a", 1);
-    let cycle = cluster.cycle();
+    let mut test = TestCluster::with(tree());
+    test.nodes(1, "cpu=8").add(deserving("cpu=3", queue("p", 1)));
+    test.add(deserving("cpu=2", below("p", "a"))).add(deserving("cpu=2", below("p", "b")));
+    load(&mut test, "a", 1);
+    let cycle = test.cycle();
     assert_eq!(told(&cycle), [("p", "its children have more deserved than it has itself: cpu (1 more)")]);
     assert_eq!(cycle.bound_of("a"), 1);
 }
@@ -328,87 +326,85 @@ fn children_that_deserve_more_than_their_parent_are_told_and_served() {
 #[test]
 fn a_flat_plugin_refuses_the_queues_of_a_tree_and_names_the_one_that_knows_it() {
     for (conf, plugin) in [(helm(), "proportion"), (flat(), "capacity")] {
-        let mut cluster = Cluster::with(conf);
-        cluster.nodes(1, "cpu=8");
-        cluster
-            .add(queue("top", 1))
-            .add(QueueInfo { guarantee: resources("cpu=6"), ..below("top", "child") });
+        let mut test = TestCluster::with(conf);
+        test.nodes(1, "cpu=8");
+        test.add(queue("top", 1)).add(QueueInfo { guarantee: resources("cpu=6"), ..below("top", "child") });
         for name in ["top", "child", "default"] {
-            load(&mut cluster, name, 3);
+            load(&mut test, name, 3);
         }
-        let cycle = cluster.run();
+        let cycle = test.run();
         assert_eq!(bound(&cycle, &["top", "child", "default"]), [3, 0, 3]);
         let why = format!(
             "it has parent top, but plugin {plugin} is flat here; a tree needs plugin capacity with enableHierarchy: true"
         );
         assert_eq!(told(&cycle), [("child", &*why)]);
-        assert_eq!(cluster.reasons("child"), [format!("queue child is invalid: {why}")]);
+        assert_eq!(test.reasons("child"), [format!("queue child is invalid: {why}")]);
     }
 }
 
 // ---------------------------------------------------------------- order of service
 
 /// Three gangs in the order of their names; `big` never fits.
-fn in_order(dequeue: Dequeue, conf: Conf) -> Cluster {
-    let mut cluster = Cluster::with(conf);
-    cluster.nodes(1, "cpu=4").add(QueueInfo { dequeue, ..queue("q", 1) });
+fn in_order(dequeue: Dequeue, conf: Conf) -> TestCluster {
+    let mut test = TestCluster::with(conf);
+    test.nodes(1, "cpu=4").add(QueueInfo { dequeue, ..queue("q", 1) });
     for (at, (name, cpu)) in
         [("ahead", "cpu=1"), ("big", "cpu=9"), ("small", "cpu=1")].into_iter().enumerate()
     {
         let gang = PodGroupInfo { queue: "q".into(), created: Time(at as i64), ..group(name, 1) };
-        cluster.gang(gang, 1, cpu);
+        test.gang(gang, 1, cpu);
     }
-    cluster
+    test
 }
 
 #[test]
 fn a_strict_queue_waits_for_its_first_job() {
-    let mut cluster = in_order(Dequeue::Traverse, tree());
-    assert_eq!(cluster.cycle().names(), ["ahead-0", "small-0"]);
-    let mut cluster = in_order(Dequeue::Fifo, tree());
-    cluster.gang(group("elsewhere", 1), 1, "cpu=1");
-    assert_eq!(cluster.run().names(), ["ahead-0", "elsewhere-0"]);
-    assert_eq!(cluster.reasons("small"), ["it is behind ns/big in queue q, whose dequeueStrategy is fifo"]);
-    cluster.gone("big-0").add(Event::PodGroupGone(group("big", 1).key));
-    assert_eq!(cluster.cycle().names(), ["small-0"]);
+    let mut test = in_order(Dequeue::Traverse, tree());
+    assert_eq!(test.cycle().names(), ["ahead-0", "small-0"]);
+    let mut test = in_order(Dequeue::Fifo, tree());
+    test.gang(group("elsewhere", 1), 1, "cpu=1");
+    assert_eq!(test.run().names(), ["ahead-0", "elsewhere-0"]);
+    assert_eq!(test.reasons("small"), ["it is behind ns/big in queue q, whose dequeueStrategy is fifo"]);
+    test.gone("big-0").add(Event::PodGroupGone(group("big", 1).key));
+    assert_eq!(test.cycle().names(), ["small-0"]);
 }
 
 #[test]
 fn what_a_started_gang_would_like_more_holds_nobody_up() {
-    let mut cluster = Cluster::with(tree());
-    cluster.nodes(1, "cpu=4").add(QueueInfo { dequeue: Dequeue::Fifo, ..queue("q", 1) });
+    let mut test = TestCluster::with(tree());
+    test.nodes(1, "cpu=4").add(QueueInfo { dequeue: Dequeue::Fifo, ..queue("q", 1) });
     let first = PodGroupInfo { queue: "q".into(), ..group("first", 1) };
     let second = PodGroupInfo { queue: "q".into(), created: Time(5), ..group("second", 1) };
-    cluster.gang(first, 2, "cpu=3").gang(second, 1, "cpu=1");
-    assert_eq!(cluster.run().names(), ["first-0", "second-0"]);
+    test.gang(first, 2, "cpu=3").gang(second, 1, "cpu=1");
+    assert_eq!(test.run().names(), ["first-0", "second-0"]);
 }
 
 #[test]
 fn a_strict_queue_admits_in_order() {
     for (dequeue, expected) in [(Dequeue::Traverse, Phase::Inqueue), (Dequeue::Fifo, Phase::Pending)] {
-        let mut cluster = Cluster::with(tree());
-        cluster.nodes(1, "cpu=4").add(capped("cpu=4", QueueInfo { dequeue, ..queue("q", 1) }));
+        let mut test = TestCluster::with(tree());
+        test.nodes(1, "cpu=4").add(capped("cpu=4", QueueInfo { dequeue, ..queue("q", 1) }));
         for (at, (name, cpu)) in [("big", "cpu=9"), ("small", "cpu=1")].into_iter().enumerate() {
             let min_resources = Some(resources(cpu));
-            cluster.add(PodGroupInfo {
+            test.add(PodGroupInfo {
                 queue: "q".into(),
                 created: Time(at as i64),
                 min_resources,
                 ..group(name, 1)
             });
         }
-        cluster.cycle();
-        assert_eq!(cluster.phase("small"), expected, "{dequeue:?}");
+        test.cycle();
+        assert_eq!(test.phase("small"), expected, "{dequeue:?}");
     }
 }
 
 #[test]
 fn a_strict_queue_fills_no_gaps_with_pods_that_request_nothing() {
     for (dequeue, expected) in [(Dequeue::Traverse, 1), (Dequeue::Fifo, 0)] {
-        let mut cluster = in_order(dequeue, tree());
+        let mut test = in_order(dequeue, tree());
         let idle = PodGroupInfo { queue: "q".into(), created: Time(9), ..group("idle", 1) };
-        cluster.gang(idle, 1, "");
-        assert_eq!(cluster.cycle().bound_of("idle"), expected, "{dequeue:?}");
+        test.gang(idle, 1, "");
+        assert_eq!(test.cycle().bound_of("idle"), expected, "{dequeue:?}");
     }
 }
 
@@ -442,45 +438,44 @@ fn evicted(cycle: &Cycle, queues: &[&str]) -> Vec<usize> {
 }
 
 /// Two teams of two queues each; all is full of `far`, `near` and `other`.
-fn full(levels: i64) -> Cluster {
-    let mut cluster = Cluster::with(evicting(levels));
-    cluster
-        .nodes(1, "cpu=9")
+fn full(levels: i64) -> TestCluster {
+    let mut test = TestCluster::with(evicting(levels));
+    test.nodes(1, "cpu=9")
         .add(deserving("cpu=6", queue("team", 1)))
         .add(deserving("cpu=3", queue("rest", 1)));
-    cluster.add(deserving("cpu=3", below("team", "by"))).add(deserving("cpu=2", below("team", "near")));
-    cluster.add(deserving("cpu=1", below("rest", "far"))).add(below("rest", "other"));
+    test.add(deserving("cpu=3", below("team", "by"))).add(deserving("cpu=2", below("team", "near")));
+    test.add(deserving("cpu=1", below("rest", "far"))).add(below("rest", "other"));
     for (name, pods) in [("near", 4), ("far", 4), ("other", 1)] {
-        load(&mut cluster, name, pods);
+        load(&mut test, name, pods);
     }
-    assert_eq!(cluster.run().bound.len(), 9);
-    cluster
+    assert_eq!(test.run().bound.len(), 9);
+    test
 }
 
 #[test]
 fn a_queue_reclaims_what_it_deserves_from_near_queues_first() {
-    let mut cluster = full(0);
-    cluster.gang(PodGroupInfo { queue: "by".into(), ..group("by", 3) }, 3, "cpu=1");
-    let cycle = cluster.cycle();
+    let mut test = full(0);
+    test.gang(PodGroupInfo { queue: "by".into(), ..group("by", 3) }, 3, "cpu=1");
+    let cycle = test.cycle();
     assert_eq!(evicted(&cycle, &["near", "far", "other"]), [2, 1, 0]);
     assert_eq!(cycle.nominated.len(), 3);
 }
 
 #[test]
 fn a_gang_beyond_what_its_queue_deserves_evicts_nobody() {
-    let mut cluster = full(0);
-    cluster.gang(PodGroupInfo { queue: "by".into(), ..group("by", 4) }, 4, "cpu=1");
-    assert_eq!(evicted(&cluster.cycle(), &["near", "far", "other"]), [0, 0, 0]);
+    let mut test = full(0);
+    test.gang(PodGroupInfo { queue: "by".into(), ..group("by", 4) }, 4, "cpu=1");
+    assert_eq!(evicted(&test.cycle(), &["near", "far", "other"]), [0, 0, 0]);
 }
 
 #[test]
 fn what_is_behind_in_a_strict_queue_evicts_nobody() {
     for (dequeue, expected) in [(Dequeue::Traverse, 1), (Dequeue::Fifo, 0)] {
-        let mut cluster = full(0);
-        cluster.add(QueueInfo { dequeue, ..deserving("cpu=3", below("team", "by")) });
-        cluster.gang(PodGroupInfo { queue: "by".into(), ..group("first", 1) }, 1, "cpu=9");
-        cluster.gang(PodGroupInfo { queue: "by".into(), created: Time(1), ..group("second", 1) }, 1, "cpu=1");
-        let evicted: usize = evicted(&cluster.cycle(), &["near", "far", "other"]).iter().sum();
+        let mut test = full(0);
+        test.add(QueueInfo { dequeue, ..deserving("cpu=3", below("team", "by")) });
+        test.gang(PodGroupInfo { queue: "by".into(), ..group("first", 1) }, 1, "cpu=9");
+        test.gang(PodGroupInfo { queue: "by".into(), created: Time(1), ..group("second", 1) }, 1, "cpu=1");
+        let evicted: usize = evicted(&test.cycle(), &["near", "far", "other"]).iter().sum();
         assert_eq!(evicted, expected, "{dequeue:?}");
     }
 }
@@ -502,14 +497,14 @@ fn moved((at, parent): &(usize, Option<usize>)) -> Event {
 }
 
 /// What is to be seen of a queue's place, by names.
-fn places(world: &World) -> Vec<String> {
-    let mut places: Vec<String> = world
+fn places(cluster: &Cluster) -> Vec<String> {
+    let mut places: Vec<String> = cluster
         .queues
         .iter()
         .map(|(id, queue)| {
-            let way: Vec<&str> = world.queue_path(id).map(|above| &*world.queues[above].name).collect();
+            let way: Vec<&str> = cluster.queue_path(id).map(|above| &*cluster.queues[above].name).collect();
             let held = queue.subtree.pending.get(DimId::CPU);
-            format!("{way:?} {held} {:?} {}", world.queue_fault(id), queue.children)
+            format!("{way:?} {held} {:?} {}", cluster.queue_fault(id), queue.children)
         })
         .collect();
     places.sort();
@@ -526,14 +521,14 @@ proptest! {
             let gang = PodGroupInfo { queue: format!("q{queue}").into(), ..group(&name, 1) };
             [Event::from(gang), member(&name, 0, &format!("cpu={}", 1 << at)).into()]
         });
-        let mut lived = World::new(WorldOptions::default());
+        let mut lived = Cluster::new(ClusterOptions::default());
         for event in jobs().chain(moves.iter().map(moved)) {
             lived.apply(event);
             prop_assert_eq!(lived.check(), Vec::<String>::new());
         }
         let mut last = std::collections::BTreeMap::new();
         last.extend(moves.iter().map(|change| (change.0, change.1)));
-        let mut made = World::new(WorldOptions::default());
+        let mut made = Cluster::new(ClusterOptions::default());
         for change in last.into_iter().filter(|(_, parent)| parent.is_some()).rev() {
             made.apply(moved(&change));
         }
@@ -552,18 +547,18 @@ proptest! {
         for (at, queue) in script.queues.iter_mut().enumerate() {
             queue.parent = if parents[at] < at { format!("q{}", parents[at]).into() } else { "".into() };
         }
-        let mut cluster = script.cluster_of(tree());
+        let mut test = script.cluster_of(tree());
         for (happenings, fails) in &script.future {
-            let before = cluster.world.clone();
-            let cycle = cluster.cycle();
-            for (id, queue) in cluster.world.queues.iter() {
+            let before = test.cluster.clone();
+            let cycle = test.cycle();
+            for (id, queue) in test.cluster.queues.iter() {
                 for (dim, limit) in queue.capability.iter() {
                     let (now, was) = (queue.subtree.held(dim), before.queues[id].subtree.held(dim));
                     prop_assert!(now <= limit.max(was), "{} holds {now} of {limit}", queue.name);
                 }
             }
-            script.go_on(&mut cluster, &cycle.bound, happenings, *fails);
-            prop_assert_eq!(cluster.world.check(), Vec::<String>::new());
+            script.go_on(&mut test, &cycle.bound, happenings, *fails);
+            prop_assert_eq!(test.cluster.check(), Vec::<String>::new());
         }
     }
 
@@ -573,28 +568,28 @@ proptest! {
         rows in prop::collection::vec((0usize..6, 0i64..4, 0u32..12), 2..7), spare in 0i64..6, conf in prop::bool::ANY,
     ) {
         let in_tree = conf;
-        let mut cluster = Cluster::with(if in_tree { tree() } else { flat() });
+        let mut test = TestCluster::with(if in_tree { tree() } else { flat() });
         let parent = |at: usize| Some(rows[at].0).filter(|parent| in_tree && *parent < at);
         let is_leaf = |at: usize| (0..rows.len()).all(|other| parent(other) != Some(at));
         let guarantee = |at: usize| if is_leaf(at) { rows[at].1 } else { 0 };
         let total: i64 = (0..rows.len()).map(guarantee).sum();
-        cluster.nodes(1, &format!("cpu={} pods=999", total + spare));
+        test.nodes(1, &format!("cpu={} pods=999", total + spare));
         for at in 0..rows.len() {
             let parent = parent(at).map(|parent| format!("q{parent}")).unwrap_or_default();
             let guarantee = resources(&format!("cpu={}", guarantee(at)));
-            cluster.add(QueueInfo { guarantee, ..below(&parent, &format!("q{at}")) });
+            test.add(QueueInfo { guarantee, ..below(&parent, &format!("q{at}")) });
         }
         let name = |at: usize| format!("q{at}");
         for at in (0..rows.len()).filter(|at| is_leaf(*at)) {
-            load(&mut cluster, &name(at), rows[at].2);
-            cluster.run();
+            load(&mut test, &name(at), rows[at].2);
+            test.run();
         }
         for at in (0..rows.len()).filter(|at| is_leaf(*at)) {
-            cluster.gang(PodGroupInfo { queue: name(at).into(), ..group(&format!("late{at}"), 1) }, 20, "cpu=1");
+            test.gang(PodGroupInfo { queue: name(at).into(), ..group(&format!("late{at}"), 1) }, 20, "cpu=1");
         }
-        cluster.run();
+        test.run();
         for at in (0..rows.len()).filter(|at| is_leaf(*at)) {
-            let queue = &cluster.world.queues[cluster.world.queue_named(&name(at)).expect("a queue")];
+            let queue = &test.cluster.queues[test.cluster.queue_named(&name(at)).expect("a queue")];
             let held = queue.own.held(DimId::CPU) / 1000;
             prop_assert!(held >= guarantee(at), "{} holds {held} of its {}", queue.name, guarantee(at));
         }
@@ -613,10 +608,10 @@ proptest! {
         };
         for conf in [tree(), flat(), helm()] {
             let plain = script.cluster_of(conf.clone()).cycle();
-            let mut cluster = script.cluster_of(conf);
-            cluster.add(broken.clone());
-            load(&mut cluster, "broken", pods);
-            let beside = cluster.cycle();
+            let mut test = script.cluster_of(conf);
+            test.add(broken.clone());
+            load(&mut test, "broken", pods);
+            let beside = test.cycle();
             prop_assert_eq!(&plain.bound, &beside.bound);
             prop_assert_eq!(&plain.nominated, &beside.nominated);
         }

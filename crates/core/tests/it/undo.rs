@@ -1,10 +1,10 @@
-//! Undo is exact: of the World, and of what plugins keep.
+//! Undo is exact: of the Cluster, and of what plugins keep.
 use std::cmp::Ordering;
 
 use phalanx_cluster::diagnosis::Refusal;
 use phalanx_cluster::event::Time;
 use phalanx_cluster::id::{JobId, NodeId, QueueId, TaskId};
-use phalanx_cluster::{Status, World};
+use phalanx_cluster::{Cluster, Status};
 use phalanx_core::session::Session;
 use phalanx_core::statement::Statement;
 use phalanx_framework::conf::{Conf, Flag};
@@ -13,7 +13,7 @@ use phalanx_framework::tiers::TierVictims;
 use phalanx_resource::Amounts;
 use proptest::prelude::*;
 
-use crate::settings::setting;
+use phalanx_testkit::settings::setting;
 
 const NOW: Time = Time(1500);
 
@@ -47,24 +47,24 @@ fn pairs<T: Copy>(items: &[T], order: impl Fn(T, T) -> Ordering) -> Vec<Ordering
     items.iter().flat_map(|a| items.iter().map(|b| order(*a, *b)).collect::<Vec<_>>()).collect()
 }
 
-fn tasks(world: &World) -> Vec<(TaskId, JobId, QueueId)> {
+fn tasks(cluster: &Cluster) -> Vec<(TaskId, JobId, QueueId)> {
     let of =
-        |(id, task): (TaskId, &phalanx_cluster::Task)| Some((id, task.job?, world.jobs[task.job?].queue));
-    world.tasks.iter().filter_map(of).collect()
+        |(id, task): (TaskId, &phalanx_cluster::Task)| Some((id, task.job?, cluster.jobs[task.job?].queue));
+    cluster.tasks.iter().filter_map(of).collect()
 }
 
 /// Tasks of a status.
-fn of_status(world: &World, status: Status) -> Vec<TaskId> {
-    let all = tasks(world).into_iter().map(|(task, ..)| task);
-    all.filter(|task| world.tasks[*task].status == status).collect()
+fn of_status(cluster: &Cluster, status: Status) -> Vec<TaskId> {
+    let all = tasks(cluster).into_iter().map(|(task, ..)| task);
+    all.filter(|task| cluster.tasks[*task].status == status).collect()
 }
 
 fn accounts(session: &mut Session<'_>) -> Accounts {
-    let waiting = of_status(session.world, Status::Pending);
+    let waiting = of_status(session.cluster, Status::Pending);
     let spots = waiting.iter().map(|task| session.spot(*task)).collect();
-    let (session, world) = (&*session, &*session.world);
-    let queues: Vec<QueueId> = world.queues.ids().collect();
-    let tasks = tasks(world);
+    let (session, cluster) = (&*session, &*session.cluster);
+    let queues: Vec<QueueId> = cluster.queues.ids().collect();
+    let tasks = tasks(cluster);
     let by = queues.first().copied();
     Accounts {
         queue_order: pairs(&queues, |a, b| session.queue_order(a, b)),
@@ -73,7 +73,7 @@ fn accounts(session: &mut Session<'_>) -> Accounts {
         deserved: queues
             .iter()
             .map(|queue| {
-                session.tiers.every().map(|plugin| plugin.queue_guard()?.deserved(world, *queue)).collect()
+                session.tiers.every().map(|plugin| plugin.queue_guard()?.deserved(cluster, *queue)).collect()
             })
             .collect(),
         allocatable: tasks.iter().map(|(task, _, queue)| session.allocatable(*queue, *task)).collect(),
@@ -83,20 +83,20 @@ fn accounts(session: &mut Session<'_>) -> Accounts {
 }
 
 fn plans(session: &Session<'_>) -> Plans {
-    let world = &*session.world;
-    let jobs: Vec<JobId> = world.jobs.ids().collect();
-    let (waiting, running) = (of_status(world, Status::Pending), of_status(world, Status::Running));
+    let cluster = &*session.cluster;
+    let jobs: Vec<JobId> = cluster.jobs.ids().collect();
+    let (waiting, running) = (of_status(cluster, Status::Pending), of_status(cluster, Status::Running));
     let victims = |by: &TaskId, flag| {
         session.tiers.intersect(Some(flag), None, &running, |plugin, of| match flag {
-            Flag::Preemptable => plugin.preemptable(world, *by, of),
-            _ => plugin.reclaimable(world, *by, of),
+            Flag::Preemptable => plugin.preemptable(cluster, *by, of),
+            _ => plugin.reclaimable(cluster, *by, of),
         })
     };
     Plans {
         job_order: pairs(&jobs, |a, b| session.job_order(a, b)),
         task_order: jobs
             .iter()
-            .flat_map(|job| pairs(&world.jobs[*job].tasks, |a, b| session.task_order(a, b)))
+            .flat_map(|job| pairs(&cluster.jobs[*job].tasks, |a, b| session.task_order(a, b)))
             .collect(),
         ready: jobs
             .iter()
@@ -114,10 +114,10 @@ fn keeps_along(conf: &Conf) -> bool {
     !conf.tiers.iter().flat_map(|tier| &tier.plugins).any(|plugin| plans(&plugin.name))
 }
 
-/// What a session says that finds the World as it is.
-fn afresh(world: &World, conf: &Conf) -> (Accounts, Plans) {
-    let (mut world, mut placement) = (world.clone(), NodeRanking::new(1));
-    let mut session = Session::open(&mut world, conf, &mut placement, NOW);
+/// What a session says that finds the Cluster as it is.
+fn afresh(cluster: &Cluster, conf: &Conf) -> (Accounts, Plans) {
+    let (mut cluster, mut placement) = (cluster.clone(), NodeRanking::new(1));
+    let mut session = Session::open(&mut cluster, conf, &mut placement, NOW);
     (accounts(&mut session), plans(&session))
 }
 
@@ -165,12 +165,12 @@ fn make_one(statement: &mut Statement<'_, '_>, tasks: &[TaskId], nodes: &[NodeId
     use Status::{Allocated, Bound, Pending, Pipelined, Running};
     let pick = |statement: &mut Statement<'_, '_>, at: usize, allowed: &[Status]| {
         let task = *tasks.get(at % tasks.len().max(1))?;
-        allowed.contains(&statement.session().world.tasks[task].status).then_some(task)
+        allowed.contains(&statement.session().cluster.tasks[task].status).then_some(task)
     };
     // Any node, with room or without; but volumes are promised where the rules say that there are some.
     let node = |statement: &mut Statement<'_, '_>, task: Option<TaskId>, at: usize| {
         let session = statement.session();
-        if session.world.class_of(task?).constraints.volumes.is_empty() {
+        if session.cluster.class_of(task?).constraints.volumes.is_empty() {
             return nodes.get(at % nodes.len().max(1)).copied();
         }
         Some(session.spot(task?)?.node)
@@ -203,33 +203,33 @@ fn make_one(statement: &mut Statement<'_, '_>, tasks: &[TaskId], nodes: &[NodeId
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(crate::cluster::cases(1500)))]
+    #![proptest_config(ProptestConfig::with_cases(phalanx_testkit::cases(1500)))]
 
     #[test]
     fn a_dropped_statement_leaves_no_trace(
         setting in setting(), cycles in 0usize..2, first in changes(), second in changes(),
     ) {
-        let mut cluster = setting.cluster();
+        let mut test = setting.test();
         for _ in 0..cycles {
-            cluster.run();
+            test.run();
         }
         let (conf, mut placement) = (&setting.conf.conf, NodeRanking::new(1));
         let tasks: Vec<TaskId> =
-            cluster.world.tasks.iter().filter(|(_, task)| task.job.is_some()).map(|(id, _)| id).collect();
-        let nodes: Vec<NodeId> = cluster.world.nodes.ids().collect();
-        let mut session = Session::open(&mut cluster.world, conf, &mut placement, NOW);
+            test.cluster.tasks.iter().filter(|(_, task)| task.job.is_some()).map(|(id, _)| id).collect();
+        let nodes: Vec<NodeId> = test.cluster.nodes.ids().collect();
+        let mut session = Session::open(&mut test.cluster, conf, &mut placement, NOW);
         for changes in [first, second] {
-            let before = session.world.clone();
+            let before = session.cluster.clone();
             let mut statement = session.statement();
             make(&mut statement, &tasks, &nodes, &changes);
-            prop_assert_eq!(statement.session().world.check(), Vec::<String>::new());
+            prop_assert_eq!(statement.session().cluster.check(), Vec::<String>::new());
             // Whoever works out lazily has worked it out in the middle.
             let (changed, _) = (accounts(statement.session()), plans(statement.session()));
             if keeps_along(conf) {
-                prop_assert_eq!(changed, afresh(statement.session().world, conf).0);
+                prop_assert_eq!(changed, afresh(statement.session().cluster, conf).0);
             }
             drop(statement);
-            prop_assert!(*session.world == before);
+            prop_assert!(*session.cluster == before);
             let (fresh_accounts, fresh_plans) = afresh(&before, conf);
             prop_assert_eq!(accounts(&mut session), fresh_accounts);
             prop_assert_eq!(plans(&session), fresh_plans);

@@ -7,9 +7,9 @@ use phalanx_core::decision::Decision;
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseResult;
 
-use crate::cluster::Cluster;
-use crate::random::{Script, script};
 use phalanx_framework::testing::queue;
+use phalanx_testkit::TestCluster;
+use phalanx_testkit::random::{Script, script};
 
 /// Cycles until a cluster of this size is at rest.
 const CYCLES: usize = 8;
@@ -34,18 +34,18 @@ impl Server {
     }
 
     /// Takes a decision, which must change something, and tells the cluster.
-    fn take(&mut self, decision: &Decision, cluster: &mut Cluster) -> TestCaseResult {
+    fn take(&mut self, decision: &Decision, test: &mut TestCluster) -> TestCaseResult {
         match decision {
             Decision::Bind { pods, .. } => {
                 for binding in pods {
-                    cluster.start(&binding.pod.name, &binding.node);
+                    test.start(&binding.pod.name, &binding.node);
                 }
             }
             Decision::PodGroupStatus { group, status, .. } => {
                 let object = self.groups.get_mut(group).expect("a group of the script");
                 prop_assert!(object.status != *status, "{} has {:?} already", group, status);
                 object.status = status.clone();
-                cluster.add(object.clone());
+                test.add(object.clone());
             }
             Decision::QueueStatus { queue, allocated } => {
                 let object = self.queues.get_mut(queue).expect("a queue of the script");
@@ -54,18 +54,18 @@ impl Server {
                 let allocated: Resources = allocated.iter().map(parsed).collect();
                 prop_assert!(object.allocated != allocated, "{} has {:?} already", queue, allocated);
                 object.allocated = allocated;
-                cluster.add(object.clone());
+                test.add(object.clone());
             }
             Decision::PodUnscheduled { pod, message, .. } => {
-                let told = cluster.pod(&pod.name).unscheduled_message;
+                let told = test.pod(&pod.name).unscheduled_message;
                 prop_assert!(told.as_ref() != Some(message), "{} says {} already", pod, message);
-                cluster.change(&pod.name, |pod| pod.unscheduled_message = Some(message.clone()));
+                test.change(&pod.name, |pod| pod.unscheduled_message = Some(message.clone()));
             }
             Decision::Nominate { pod, node } => {
-                prop_assert!(cluster.pod(&pod.name).nominated != *node, "{} has {:?} already", pod, node);
-                cluster.change(&pod.name, |pod| pod.nominated.clone_from(node));
+                prop_assert!(test.pod(&pod.name).nominated != *node, "{} has {:?} already", pod, node);
+                test.change(&pod.name, |pod| pod.nominated.clone_from(node));
             }
-            Decision::Evict { pod, .. } => drop(cluster.change(&pod.name, |pod| pod.deleting = true)),
+            Decision::Evict { pod, .. } => drop(test.change(&pod.name, |pod| pod.deleting = true)),
             Decision::OpenGate { .. }
             | Decision::PodGroupUnschedulable { .. }
             | Decision::PodGroupInvalid { .. }
@@ -81,19 +81,19 @@ proptest! {
 
     #[test]
     fn nothing_is_written_twice(script in script()) {
-        let (mut server, mut cluster) = (Server::of(&script), script.cluster());
+        let (mut server, mut test) = (Server::of(&script), script.test());
         for _ in 0..CYCLES {
-            for decision in cluster.decisions() {
-                server.take(&decision, &mut cluster)?;
+            for decision in test.decisions() {
+                server.take(&decision, &mut test)?;
             }
         }
-        prop_assert_eq!(cluster.decisions(), vec![]);
+        prop_assert_eq!(test.decisions(), vec![]);
         // Nor by the next process, which knows no more than the objects say.
-        let mut next = Cluster::new();
+        let mut next = TestCluster::new();
         let others = script.events().into_iter().filter(|event| matches!(event, Event::Node(_)));
         let queues = server.queues.values().cloned().map(Event::from);
         let groups = server.groups.values().cloned().map(Event::from);
-        let pods = cluster.pod_names().into_iter().map(|pod| Event::from(cluster.pod(&pod)));
+        let pods = test.pod_names().into_iter().map(|pod| Event::from(test.pod(&pod)));
         for event in others.chain(queues).chain(groups).chain(pods) {
             next.add(event);
         }

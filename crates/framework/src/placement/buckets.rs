@@ -11,7 +11,7 @@ use super::heap::{Link, Links, NIL};
 use super::tie_break;
 use crate::plugin::{Attribute, Values};
 use phalanx_cluster::id::{Id, NodeId};
-use phalanx_cluster::{Node, World};
+use phalanx_cluster::{Cluster, Node};
 
 /// A set of nodes that no rule can tell apart now.
 #[derive(Clone, Copy, Debug)]
@@ -54,7 +54,7 @@ impl NodeRecord {
     const NOTHING: NodeRecord = NodeRecord { version: 0, static_version: 0, attribute_set: NIL, bucket: NIL };
 }
 
-/// The nodes of the World in buckets.
+/// The nodes of the Cluster in buckets.
 #[derive(Debug)]
 pub(super) struct NodeBuckets {
     seed: u64,
@@ -74,7 +74,7 @@ pub(super) struct NodeBuckets {
     /// The slots of buckets by attribute set.
     of_attribute_set: Vec<Vec<u32>>,
     serial: u64,
-    /// The position in the World's log of changed nodes up to which the log was read.
+    /// The position in the Cluster's log of changed nodes up to which the log was read.
     cursor: u64,
     changed: BucketLog,
 }
@@ -216,21 +216,21 @@ impl NodeBuckets {
         self.cursor = u64::MAX;
     }
 
-    /// Catches up with the World's log of changed nodes.
-    pub(super) fn sync(&mut self, world: &World) {
-        match world.touched_since(self.cursor) {
+    /// Catches up with the Cluster's log of changed nodes.
+    pub(super) fn sync(&mut self, cluster: &Cluster) {
+        match cluster.touched_since(self.cursor) {
             Some([]) => return,
-            Some(touched) => self.move_nodes(world, touched.iter().copied()),
-            None => self.move_nodes(world, (0..world.nodes.bound()).map(NodeId::from_index)),
+            Some(touched) => self.move_nodes(cluster, touched.iter().copied()),
+            None => self.move_nodes(cluster, (0..cluster.nodes.bound()).map(NodeId::from_index)),
         }
-        self.cursor = world.touched_end();
+        self.cursor = cluster.touched_end();
     }
 
     /// Moves nodes to the buckets where they belong. All nodes leave before any joins, so that a bucket whose nodes all
     /// change alike is used again.
-    fn move_nodes(&mut self, world: &World, nodes: impl Iterator<Item = NodeId> + Clone) {
-        self.add_positions(world);
-        let version = |id: NodeId| world.nodes.get(id).map_or(0, |node| node.version.0);
+    fn move_nodes(&mut self, cluster: &Cluster, nodes: impl Iterator<Item = NodeId> + Clone) {
+        self.add_positions(cluster);
+        let version = |id: NodeId| cluster.nodes.get(id).map_or(0, |node| node.version.0);
         for id in nodes.clone() {
             let record = self.records[self.position(id)];
             if record.bucket != NIL && record.version != version(id) {
@@ -243,7 +243,7 @@ impl NodeBuckets {
             if record.version == version(id) {
                 continue;
             }
-            match world.nodes.get(id).filter(|node| node.exists) {
+            match cluster.nodes.get(id).filter(|node| node.exists) {
                 Some(node) => self.join(id, node),
                 None => self.forget(id),
             }
@@ -252,11 +252,11 @@ impl NodeBuckets {
     }
 
     /// Gives positions to nodes that have none.
-    fn add_positions(&mut self, world: &World) {
+    fn add_positions(&mut self, cluster: &Cluster) {
         let known = self.positions.len();
-        let tie_break = |id: NodeId| world.nodes.get(id).map(|node| tie_break(self.seed, &node.name));
+        let tie_break = |id: NodeId| cluster.nodes.get(id).map(|node| tie_break(self.seed, &node.name));
         let mut new: Vec<_> =
-            (known..world.nodes.bound()).map(NodeId::from_index).map(|id| (tie_break(id), id)).collect();
+            (known..cluster.nodes.bound()).map(NodeId::from_index).map(|id| (tie_break(id), id)).collect();
         new.sort_unstable_by(|a, b| b.cmp(a));
         self.positions.resize(known + new.len(), 0);
         for (_, id) in new {

@@ -3,7 +3,7 @@ use super::buckets::NodeBucket;
 use super::{Fit, NodeRanking, RankedClass, ScopedClass, labels};
 use crate::tiers::Tiers;
 use phalanx_cluster::diagnosis::{Distance, FitError, Shortage};
-use phalanx_cluster::{Node, World};
+use phalanx_cluster::{Cluster, Node};
 use phalanx_resource::Amounts;
 
 /// The node so far that lacks the least.
@@ -11,15 +11,15 @@ type Nearest<'w> = Option<(Distance, &'w Node)>;
 
 impl NodeRanking {
     /// Why no node is feasible, idle or future idle, for a task of the class.
-    pub fn explain(&mut self, world: &World, tiers: &Tiers, scoped: impl Into<ScopedClass>) -> FitError {
+    pub fn explain(&mut self, cluster: &Cluster, tiers: &Tiers, scoped: impl Into<ScopedClass>) -> FitError {
         let scoped = scoped.into();
-        let (known, buckets) = self.up_to_date(world, tiers, scoped);
-        let request = &world.classes[scoped.class].request;
+        let (known, buckets) = self.up_to_date(cluster, tiers, scoped);
+        let request = &cluster.classes[scoped.class].request;
         let mut error = FitError::default();
         let mut nearest: Nearest<'_> = None;
         for bucket in buckets.iter() {
-            let refused = refuse(world, known, bucket, request, &mut error);
-            let node = &world.nodes[bucket.top()];
+            let refused = refuse(cluster, known, bucket, request, &mut error);
+            let node = &cluster.nodes[bucket.top()];
             let near =
                 refused.and_then(|refused| Distance::of(node, request, refused)).map(|far| (far, node));
             nearest = nearer(nearest, near);
@@ -28,7 +28,7 @@ impl NodeRanking {
             let missing = request.short(&node.idle).collect();
             Box::new(Shortage { node: node.name.clone(), missing, distance })
         });
-        labels::name(world, scoped.class, &mut error);
+        labels::name(cluster, scoped.class, &mut error);
         error
     }
 }
@@ -36,7 +36,7 @@ impl NodeRanking {
 /// Counts the nodes of a bucket for each reason that holds for them. Returns `None` if the nodes are refused by
 /// attributes, else whether a rule refuses them besides the resource fit.
 fn refuse(
-    world: &World,
+    cluster: &Cluster,
     known: &RankedClass,
     bucket: &NodeBucket,
     request: &Amounts,
@@ -47,11 +47,13 @@ fn refuse(
         error.add(bucket.nodes, unfit.clone());
         return None;
     }
-    let (node, rules) = (&world.nodes[bucket.top()], &known.rules);
+    let (node, rules) = (&cluster.nodes[bucket.top()], &known.rules);
     error.add_short(bucket.nodes, node, request);
     let by_room = rules.resource_filters.iter().find_map(|rule| rule.check(node, Fit::FutureIdle).err());
-    let by_domain =
-        rules.topology_filters.iter().find_map(|rule| rule.check(world, bucket.top(), Fit::FutureIdle).err());
+    let by_domain = rules
+        .topology_filters
+        .iter()
+        .find_map(|rule| rule.check(cluster, bucket.top(), Fit::FutureIdle).err());
     let refused = by_room.is_some() || by_domain.is_some();
     by_room.into_iter().chain(by_domain).for_each(|unfit| error.add(bucket.nodes, unfit));
     Some(refused)

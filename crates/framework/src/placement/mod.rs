@@ -2,7 +2,7 @@
 //!
 //! Nodes that no rule can tell apart now form a node bucket (`buckets`): they have equal attributes and equal
 //! resources. A class of tasks rates buckets instead of nodes, and a tournament tree keeps the best bucket at its root.
-//! Buckets catch up from the World's log of changed nodes, rankings from the log of changed buckets: a task that takes
+//! Buckets catch up from the Cluster's log of changed nodes, rankings from the log of changed buckets: a task that takes
 //! a node moves the node from one bucket to another, which costs each class that is asked next two paths of its tree.
 //! See crates/design/placement.md.
 mod amounts;
@@ -31,7 +31,7 @@ pub use amounts::{BucketAmounts, NodeAmounts, balance, floor, percent};
 pub use best::{BestNode, ExtraScores, Fit};
 use best::{BestSoFar, fit_of};
 use buckets::NodeBuckets;
-use phalanx_cluster::World;
+use phalanx_cluster::Cluster;
 use phalanx_cluster::id::{ClassId, NodeId, TaskId};
 use ranking::ClassRanking;
 use sampling::Rotation;
@@ -100,9 +100,9 @@ struct RankedClass {
 #[derive(Default)]
 struct Topologies {
     keys: FxHashSet<Arc<str>>,
-    /// The stamp of the World's topologies when new keys were added last.
+    /// The stamp of the Cluster's topologies when new keys were added last.
     learned: u64,
-    /// The stamp of the World's topologies when unused keys were dropped last.
+    /// The stamp of the Cluster's topologies when unused keys were dropped last.
     retained: u64,
 }
 
@@ -116,7 +116,7 @@ pub struct NodeRanking {
     classes: FxHashMap<(ClassId, u64), RankedClass>,
     /// The keys of `classes` that have a scope.
     scoped: FxHashSet<(ClassId, u64)>,
-    /// The position in the World's log of classes with pending tasks up to which the log was read.
+    /// The position in the Cluster's log of classes with pending tasks up to which the log was read.
     cursor: u64,
     /// Classes in the order in which they were added or found in use; some are forgotten by now.
     added: VecDeque<(ClassId, u64)>,
@@ -166,7 +166,7 @@ impl NodeRanking {
     }
 
     /// Begins a cycle: forgets the scopes that nothing asked for in the cycle before.
-    pub fn begin_cycle(&mut self, world: &World) {
+    pub fn begin_cycle(&mut self, cluster: &Cluster) {
         let began = std::mem::replace(&mut self.began, self.questions);
         let Self { scoped, classes, ranked, .. } = self;
         scoped.retain(|key| {
@@ -177,31 +177,31 @@ impl NodeRanking {
             asked
         });
         if let Some(rotation) = &mut self.rotation {
-            rotation.begin_cycle(world);
+            rotation.begin_cycle(cluster);
         }
-        self.retain_topologies(world);
+        self.retain_topologies(cluster);
     }
 
     /// Stops telling nodes apart by topology keys that no pod uses any more.
-    fn retain_topologies(&mut self, world: &World) {
-        let stamp = world.terms.topologies_stamp();
+    fn retain_topologies(&mut self, cluster: &Cluster) {
+        let stamp = cluster.terms.topologies_stamp();
         if std::mem::replace(&mut self.topologies.retained, stamp) == stamp {
             return;
         }
-        self.domains.retain(world);
-        let asked: FxHashSet<&Arc<str>> = world.terms.topology_keys().collect();
+        self.domains.retain(cluster);
+        let asked: FxHashSet<&Arc<str>> = cluster.terms.topology_keys().collect();
         if self.topologies.keys.iter().any(|key| !asked.contains(key)) {
             self.reset();
         }
     }
 
     /// Tells nodes apart by topology keys that are new.
-    fn learn_topologies(&mut self, world: &World) {
-        let stamp = world.terms.topologies_stamp();
+    fn learn_topologies(&mut self, cluster: &Cluster) {
+        let stamp = cluster.terms.topologies_stamp();
         if std::mem::replace(&mut self.topologies.learned, stamp) == stamp {
             return;
         }
-        for key in world.terms.topology_keys() {
+        for key in cluster.terms.topology_keys() {
             if self.topologies.keys.insert(key.clone()) {
                 self.buckets.learn([(Attribute::Label(key.clone()), Values::All)].iter());
             }
@@ -210,14 +210,19 @@ impl NodeRanking {
 
     /// The best node for a task of the class: a node with idle resources if there is one, else one with future idle
     /// resources.
-    pub fn best(&mut self, world: &World, tiers: &Tiers, scoped: impl Into<ScopedClass>) -> Option<BestNode> {
-        self.best_with(world, tiers, scoped, &ExtraScores::default())
+    pub fn best(
+        &mut self,
+        cluster: &Cluster,
+        tiers: &Tiers,
+        scoped: impl Into<ScopedClass>,
+    ) -> Option<BestNode> {
+        self.best_with(cluster, tiers, scoped, &ExtraScores::default())
     }
 
     /// The best node for a task of the class whose nodes have extra scores; see [`best`](Self::best).
     pub fn best_with(
         &mut self,
-        world: &World,
+        cluster: &Cluster,
         tiers: &Tiers,
         scoped: impl Into<ScopedClass>,
         extra: &ExtraScores,
@@ -225,20 +230,20 @@ impl NodeRanking {
         let scoped = scoped.into();
         let mut best = BestSoFar::default();
         if let Some(mut rotation) = self.rotation.take() {
-            let (known, buckets) = self.up_to_date(world, tiers, scoped);
+            let (known, buckets) = self.up_to_date(cluster, tiers, scoped);
             rotation.search(|node| best.offer(node, extra.rating(known, buckets, node)) == Some(Fit::Idle));
             self.rotation = Some(rotation);
             return best.node();
         }
-        let (known, buckets) = self.up_to_date(world, tiers, scoped);
+        let (known, buckets) = self.up_to_date(cluster, tiers, scoped);
         let (slot, rating) = known.ranking.best()?;
         let top = buckets.slots()[slot].top();
         if extra.is_empty() {
-            prefetch_next(world, buckets, slot);
+            prefetch_next(cluster, buckets, slot);
         }
         if extra.of(top) < 0 {
             // The top of the best bucket has a negative extra score, so any node may be the best.
-            world.nodes.ids().for_each(|node| {
+            cluster.nodes.ids().for_each(|node| {
                 best.offer(node, extra.rating(known, buckets, node));
             });
             return best.node();
@@ -253,12 +258,12 @@ impl NodeRanking {
     /// Whether the resources of one node fit a task of the class; `None` if the node is not feasible.
     pub fn fit(
         &mut self,
-        world: &World,
+        cluster: &Cluster,
         tiers: &Tiers,
         scoped: impl Into<ScopedClass>,
         node: NodeId,
     ) -> Option<Fit> {
-        let (known, buckets) = self.up_to_date(world, tiers, scoped.into());
+        let (known, buckets) = self.up_to_date(cluster, tiers, scoped.into());
         let rating = known.ranking.rating(buckets.of(node)?);
         (rating != Rating::NONE).then(|| fit_of(rating))
     }
@@ -271,35 +276,35 @@ impl NodeRanking {
     /// Returns a test whether the filters by attributes let tasks of the class on a node, whatever pods the node has.
     pub fn admits(
         &mut self,
-        world: &World,
+        cluster: &Cluster,
         tiers: &Tiers,
         scoped: impl Into<ScopedClass>,
     ) -> impl Fn(NodeId) -> bool {
-        let (known, buckets) = self.up_to_date(world, tiers, scoped.into());
+        let (known, buckets) = self.up_to_date(cluster, tiers, scoped.into());
         move |node| {
             let bucket = buckets.of(node).map(|slot| buckets.slots()[slot]);
             bucket.is_some_and(|bucket| matches!(known.ranking.verdict(bucket.attribute_set), Some(Ok(_))))
         }
     }
 
-    /// The rules and the ranking of a class, and the buckets, after both have caught up with the World.
+    /// The rules and the ranking of a class, and the buckets, after both have caught up with the Cluster.
     fn up_to_date(
         &mut self,
-        world: &World,
+        cluster: &Cluster,
         tiers: &Tiers,
         scoped: ScopedClass,
     ) -> (&RankedClass, &NodeBuckets) {
-        if self.dims != world.dims.len() {
+        if self.dims != cluster.dims.len() {
             // Rules look resources up by name, and a name may have become known.
             self.reset();
-            self.dims = world.dims.len();
+            self.dims = cluster.dims.len();
         }
-        self.learn_topologies(world);
-        self.buckets.sync(world);
-        let (key, class) = (scoped.key(), &world.classes[scoped.class]);
+        self.learn_topologies(cluster);
+        self.buckets.sync(cluster);
+        let (key, class) = (scoped.key(), &cluster.classes[scoped.class]);
         let known = self.classes.get(&key).filter(|known| known.serial == class.serial.0);
         if known.is_none_or(|known| known.ranking.len() < self.buckets.slots().len()) {
-            self.prepare(world, tiers, scoped);
+            self.prepare(cluster, tiers, scoped);
         }
         self.questions += 1;
         let Self { classes, buckets, domains, ranked, .. } = self;
@@ -307,50 +312,50 @@ impl NodeRanking {
         known.asked = self.questions;
         known.used = true;
         *ranked -= known.ranking.len();
-        known.ranking.catch_up(world, class, &known.rules, buckets, domains);
+        known.ranking.catch_up(cluster, class, &known.rules, buckets, domains);
         *ranked += known.ranking.len();
         (known, buckets)
     }
 
     /// Adds the rules of a class if they are missing, and frees memory for its ranking.
-    fn prepare(&mut self, world: &World, tiers: &Tiers, scoped: ScopedClass) {
-        self.add_new_classes(world, tiers, scoped.class);
-        self.add_new_scope(world, tiers, scoped);
-        self.buckets.sync(world);
+    fn prepare(&mut self, cluster: &Cluster, tiers: &Tiers, scoped: ScopedClass) {
+        self.add_new_classes(cluster, tiers, scoped.class);
+        self.add_new_scope(cluster, tiers, scoped);
+        self.buckets.sync(cluster);
         self.limit_memory(scoped.key());
-        self.reuse_memory(world, scoped.key());
+        self.reuse_memory(cluster, scoped.key());
     }
 
     /// Asks the plugins for the rules of a class, if the class is new, and of every other new class with pending tasks:
     /// what rules read may split buckets, which is to happen once for all classes.
-    fn add_new_classes(&mut self, world: &World, tiers: &Tiers, id: ClassId) {
-        if self.has_rules(world, (id, 0)) {
+    fn add_new_classes(&mut self, cluster: &Cluster, tiers: &Tiers, id: ClassId) {
+        if self.has_rules(cluster, (id, 0)) {
             return;
         }
-        let sought = world.sought_since(std::mem::replace(&mut self.cursor, world.sought_end()));
+        let sought = cluster.sought_since(std::mem::replace(&mut self.cursor, cluster.sought_end()));
         for id in sought.into_iter().chain([id]) {
-            if !self.has_rules(world, (id, 0)) {
-                self.add_class(world, (id, 0), tiers.rules(world, id));
+            if !self.has_rules(cluster, (id, 0)) {
+                self.add_class(cluster, (id, 0), tiers.rules(cluster, id));
             }
         }
     }
 
     /// Asks the plugins for the rules of a scope, if the scope is new.
-    fn add_new_scope(&mut self, world: &World, tiers: &Tiers, scoped: ScopedClass) {
-        if let Some((_, task)) = scoped.scope.filter(|_| !self.has_rules(world, scoped.key())) {
-            self.add_class(world, scoped.key(), tiers.scoped_rules(world, scoped.class, task));
+    fn add_new_scope(&mut self, cluster: &Cluster, tiers: &Tiers, scoped: ScopedClass) {
+        if let Some((_, task)) = scoped.scope.filter(|_| !self.has_rules(cluster, scoped.key())) {
+            self.add_class(cluster, scoped.key(), tiers.scoped_rules(cluster, scoped.class, task));
             self.scoped.insert(scoped.key());
         }
     }
 
     /// Whether the rules are known of the class that has this id now.
-    fn has_rules(&self, world: &World, key: (ClassId, u64)) -> bool {
-        self.classes.get(&key).is_some_and(|known| known.serial == world.classes[key.0].serial.0)
+    fn has_rules(&self, cluster: &Cluster, key: (ClassId, u64)) -> bool {
+        self.classes.get(&key).is_some_and(|known| known.serial == cluster.classes[key.0].serial.0)
     }
 
-    fn add_class(&mut self, world: &World, key: (ClassId, u64), rules: NodeRules) {
+    fn add_class(&mut self, cluster: &Cluster, key: (ClassId, u64), rules: NodeRules) {
         self.buckets.learn(rules.reads.iter());
-        let (serial, ranking) = (world.classes[key.0].serial.0, ClassRanking::default());
+        let (serial, ranking) = (cluster.classes[key.0].serial.0, ClassRanking::default());
         let known = RankedClass { serial, rules, ranking, asked: self.questions, used: false, listed: false };
         self.ranked -= self.classes.insert(key, known).map_or(0, |before| before.ranking.len());
         self.forget_unused(key);
@@ -394,14 +399,14 @@ impl NodeRanking {
     /// Checks two rankings. A ranking whose class is gone, or that is stale, gives its memory, which is likely to be in
     /// the processor's caches, to the class that is ranked next: so classes that are asked in turn share a few
     /// rankings.
-    fn reuse_memory(&mut self, world: &World, key: (ClassId, u64)) {
+    fn reuse_memory(&mut self, cluster: &Cluster, key: (ClassId, u64)) {
         let Self { classes, buckets, rankings, ranked, .. } = self;
         let mut spare = None;
         for _ in 0..2 {
             let Some(other) = rankings.pop_front() else { break };
             let Some(known) = classes.get_mut(&other) else { continue };
             known.listed = other != key && known.ranking.len() > 0;
-            let gone = world.classes.get(other.0).is_none_or(|class| class.serial.0 != known.serial);
+            let gone = cluster.classes.get(other.0).is_none_or(|class| class.serial.0 != known.serial);
             if known.listed && (gone || known.ranking.is_stale(buckets)) {
                 *ranked -= known.ranking.len();
                 spare = Some(known.ranking.release());
@@ -422,9 +427,9 @@ impl NodeRanking {
 
 /// Reads the top of a bucket, and the nodes that are likely to be its next tops, before they are used. These reads do
 /// not wait for each other, so the processor waits for memory once instead of once for each node.
-fn prefetch_next(world: &World, buckets: &NodeBuckets, slot: usize) {
+fn prefetch_next(cluster: &Cluster, buckets: &NodeBuckets, slot: usize) {
     for node in buckets.next_tops(slot).take(PREFETCHED_NODES) {
-        world.nodes[node].foresee();
+        cluster.nodes[node].foresee();
     }
 }
 

@@ -6,7 +6,7 @@ use super::rating::{AttributeVerdict, ClassVerdicts};
 use super::topology::{DomainIndex, RankingInput, TopologyChange};
 use super::tournament::{Rating, Tournament};
 use crate::plugin::NodeRules;
-use phalanx_cluster::{Class, World};
+use phalanx_cluster::{Class, Cluster};
 
 /// With fewer buckets than that a pass over all of them is not worth a second thread. Small in tests, so that tests
 /// take both ways.
@@ -78,13 +78,13 @@ impl ClassRanking {
     /// Catches up with the buckets, and with the pods that are counted in their topology domains.
     pub(super) fn catch_up(
         &mut self,
-        world: &World,
+        cluster: &Cluster,
         class: &Class,
         rules: &NodeRules,
         buckets: &NodeBuckets,
         domains: &mut DomainIndex,
     ) {
-        let input = &RankingInput { world, class, rules, buckets };
+        let input = &RankingInput { cluster, class, rules, buckets };
         self.newest = buckets.newest();
         if self.attribute_sets != buckets.attribute_sets().stamp() {
             self.attribute_sets = buckets.attribute_sets().stamp();

@@ -61,11 +61,11 @@ impl ClassVerdicts {
     /// idle resources fit, `None` when the bucket is not feasible.
     #[inline]
     fn base(&self, input: &RankingInput<'_>, slot: usize, bucket: &NodeBucket) -> Option<i64> {
-        let RankingInput { world, rules, .. } = input;
+        let RankingInput { cluster, rules, .. } = input;
         let Some(Ok(fixed)) = self.verdicts[bucket.attribute_set as usize].as_ref() else { return None };
         let topology = self.topology.of(bucket.attribute_set);
         // The top is asked instead of `BucketAmounts::node`, for resource filters may read attributes too.
-        let node = &world.nodes[bucket.top()];
+        let node = &cluster.nodes[bucket.top()];
         let passes = |fit| rules.resource_filters.iter().all(|rule| rule.check(node, fit).is_ok());
         let [idle, future_idle] = self.fits(input, slot as u32);
         let offset = if topology.idle && idle && passes(Fit::Idle) {
@@ -91,11 +91,12 @@ impl ClassVerdicts {
 
     /// Asks the filters and scorers by attributes about one node of every attribute set.
     pub(super) fn judge(&mut self, input: &RankingInput<'_>) {
-        let RankingInput { world, rules, buckets, .. } = input;
+        let RankingInput { cluster, rules, buckets, .. } = input;
         self.simple = SimpleRequest::of(&input.class.request);
         let mut of_attribute_set: Vec<Option<&Node>> = vec![None; buckets.attribute_sets().bound()];
         for bucket in buckets.iter() {
-            of_attribute_set[bucket.attribute_set as usize].get_or_insert_with(|| &world.nodes[bucket.top()]);
+            of_attribute_set[bucket.attribute_set as usize]
+                .get_or_insert_with(|| &cluster.nodes[bucket.top()]);
         }
         let check = |node: &Node| match rules.filters.iter().find_map(|filter| filter.check(node).err()) {
             Some(unfit) => Err(unfit),

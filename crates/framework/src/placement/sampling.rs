@@ -4,7 +4,7 @@
 //! enough nodes with idle resources were found, and the next search begins behind the last node of the one before. The
 //! adaptive percentage falls with the number of nodes. Nodes stand in the order of their names. Nodes with future idle
 //! resources count only where no node has idle resources.
-use phalanx_cluster::World;
+use phalanx_cluster::Cluster;
 use phalanx_cluster::id::NodeId;
 
 /// The number of nodes for each percent that the adaptive percentage falls.
@@ -40,7 +40,7 @@ impl Sampling {
 pub(super) struct Rotation {
     pub(super) sampling: Sampling,
     order: Vec<NodeId>,
-    /// The stamp of the World's nodes when `order` was made; 0 for never.
+    /// The stamp of the Cluster's nodes when `order` was made; 0 for never.
     nodes: u64,
     start: usize,
 }
@@ -51,12 +51,12 @@ impl Rotation {
     }
 
     /// Takes over the nodes of a new cycle.
-    pub(super) fn begin_cycle(&mut self, world: &World) {
-        if std::mem::replace(&mut self.nodes, world.nodes_stamp()) == world.nodes_stamp() {
+    pub(super) fn begin_cycle(&mut self, cluster: &Cluster) {
+        if std::mem::replace(&mut self.nodes, cluster.nodes_stamp()) == cluster.nodes_stamp() {
             return;
         }
-        self.order = world.nodes.iter().filter(|(_, node)| node.exists).map(|(id, _)| id).collect();
-        self.order.sort_by(|a, b| world.nodes[*a].name.cmp(&world.nodes[*b].name));
+        self.order = cluster.nodes.iter().filter(|(_, node)| node.exists).map(|(id, _)| id).collect();
+        self.order.sort_by(|a, b| cluster.nodes[*a].name.cmp(&cluster.nodes[*b].name));
         self.start %= self.order.len().max(1);
     }
 

@@ -8,7 +8,7 @@ use super::buckets::NodeBuckets;
 use super::rating::{AttributeVerdict, in_millionths};
 use crate::plugin::NodeRules;
 use phalanx_cluster::id::{NodeId, TopologyId};
-use phalanx_cluster::{Change, Class, World};
+use phalanx_cluster::{Change, Class, Cluster};
 
 /// What the rules by topology domain say of the nodes with an attribute set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,21 +42,21 @@ struct TopologyIndex {
 
 impl DomainIndex {
     /// Forgets topologies that no longer exist.
-    pub(super) fn retain(&mut self, world: &World) {
-        self.0.retain(|id, _| world.terms.has_topology(*id));
+    pub(super) fn retain(&mut self, cluster: &Cluster) {
+        self.0.retain(|id, _| cluster.terms.has_topology(*id));
     }
 
     fn attribute_sets(
         &mut self,
-        world: &World,
+        cluster: &Cluster,
         buckets: &NodeBuckets,
         id: TopologyId,
         domain: u32,
     ) -> &[u32] {
-        let stamps = [buckets.attribute_sets().stamp(), world.terms.topology(id).version()];
-        let index = self.0.entry(id).or_insert_with(|| TopologyIndex::new(world, buckets, id, stamps));
+        let stamps = [buckets.attribute_sets().stamp(), cluster.terms.topology(id).version()];
+        let index = self.0.entry(id).or_insert_with(|| TopologyIndex::new(cluster, buckets, id, stamps));
         if index.stamps != stamps {
-            *index = TopologyIndex::new(world, buckets, id, stamps);
+            *index = TopologyIndex::new(cluster, buckets, id, stamps);
         }
         let [from, to] = [0, 1].map(|next| index.begins.get(domain as usize + next).copied());
         let end = index.attribute_sets.len() as u32;
@@ -66,8 +66,8 @@ impl DomainIndex {
 
 impl TopologyIndex {
     /// Counts the attribute sets of each domain, then sorts them by domain.
-    fn new(world: &World, buckets: &NodeBuckets, id: TopologyId, stamps: [u64; 2]) -> Self {
-        let topology = world.terms.topology(id);
+    fn new(cluster: &Cluster, buckets: &NodeBuckets, id: TopologyId, stamps: [u64; 2]) -> Self {
+        let topology = cluster.terms.topology(id);
         let attribute_sets = 0..buckets.attribute_sets().bound() as u32;
         let of =
             |attribute_set: u32| Some((attribute_set, topology.domain_of(buckets.example(attribute_set)?)?));
@@ -91,7 +91,7 @@ impl TopologyIndex {
 
 /// What a ranking is made from.
 pub(super) struct RankingInput<'a> {
-    pub(super) world: &'a World,
+    pub(super) cluster: &'a Cluster,
     pub(super) class: &'a Class,
     pub(super) rules: &'a NodeRules,
     pub(super) buckets: &'a NodeBuckets,
@@ -137,8 +137,8 @@ impl TopologyVerdicts {
         if rules.topology_filters.is_empty() && rules.topology_scorers.is_empty() {
             return;
         }
-        self.cursor = input.world.terms.changes_end();
-        self.version = input.world.terms.version(input.class);
+        self.cursor = input.cluster.terms.changes_end();
+        self.version = input.cluster.terms.version(input.class);
         self.attribute_sets.resize(verdicts.len(), TopologyVerdict::NO_OPINION);
         self.raw.clear();
         self.raw.resize(rules.topology_scorers.len(), vec![0.0; verdicts.len()]);
@@ -158,19 +158,19 @@ impl TopologyVerdicts {
         if self.attribute_sets.is_empty() {
             return TopologyChange::Sets(ChangedSets::default());
         }
-        let RankingInput { world, class, buckets, .. } = *input;
-        let same = self.version == world.terms.version(class);
-        let changes = world.terms.changes(self.cursor).filter(|_| same);
+        let RankingInput { cluster, class, buckets, .. } = *input;
+        let same = self.version == cluster.terms.version(class);
+        let changes = cluster.terms.changes(self.cursor).filter(|_| same);
         if changes.is_some_and(<[_]>::is_empty) {
             return TopologyChange::Sets(ChangedSets::default());
         }
         let Some(mut attribute_sets) =
-            changes.and_then(|changes| touched(changes, world, class, buckets, domains))
+            changes.and_then(|changes| touched(changes, cluster, class, buckets, domains))
         else {
             self.ask_all(input, verdicts);
             return TopologyChange::All;
         };
-        self.cursor = world.terms.changes_end();
+        self.cursor = cluster.terms.changes_end();
         attribute_sets.sort_unstable();
         attribute_sets.dedup();
         let mut rescored = false;
@@ -192,11 +192,11 @@ impl TopologyVerdicts {
         attribute_set: u32,
     ) -> (bool, bool) {
         let at = attribute_set as usize;
-        let RankingInput { world, rules, buckets, .. } = input;
+        let RankingInput { cluster, rules, buckets, .. } = input;
         let (Some(Ok(_)), Some(node)) = (&verdicts[at], buckets.example(attribute_set)) else {
             return (false, false);
         };
-        let passes = |fit| rules.topology_filters.iter().all(|rule| rule.check(world, node, fit).is_ok());
+        let passes = |fit| rules.topology_filters.iter().all(|rule| rule.check(cluster, node, fit).is_ok());
         let (idle, future_idle) = (passes(Fit::Idle), passes(Fit::FutureIdle));
         let now = TopologyVerdict { idle, future_idle, ..self.attribute_sets[at] };
         let moved = std::mem::replace(&mut self.attribute_sets[at], now) != now;
@@ -206,7 +206,7 @@ impl TopologyVerdicts {
     fn ask_scorers(&mut self, input: &RankingInput<'_>, node: NodeId, attribute_set: usize) -> bool {
         let mut scored = false;
         for (scorer, raw) in input.rules.topology_scorers.iter().zip(&mut self.raw) {
-            let score = scorer.score(input.world, node);
+            let score = scorer.score(input.cluster, node);
             scored |= (raw[attribute_set] - score).abs() > 0.0;
             raw[attribute_set] = score;
         }
@@ -242,7 +242,7 @@ impl TopologyVerdicts {
 /// sets.
 fn touched(
     changes: &[Change],
-    world: &World,
+    cluster: &Cluster,
     class: &Class,
     buckets: &NodeBuckets,
     domains: &mut DomainIndex,
@@ -251,11 +251,11 @@ fn touched(
     for change in changes {
         match *change {
             Change::All => return None,
-            Change::Term(term) if world.terms.concerns(term, class) => return None,
-            Change::Domain(term, domain) if world.terms.concerns(term, class) => {
-                if let Some(topology) = world.terms.topology_of(term) {
+            Change::Term(term) if cluster.terms.concerns(term, class) => return None,
+            Change::Domain(term, domain) if cluster.terms.concerns(term, class) => {
+                if let Some(topology) = cluster.terms.topology_of(term) {
                     attribute_sets
-                        .extend_from_slice(domains.attribute_sets(world, buckets, topology, domain));
+                        .extend_from_slice(domains.attribute_sets(cluster, buckets, topology, domain));
                 }
             }
             Change::Term(_) | Change::Domain(..) => {}

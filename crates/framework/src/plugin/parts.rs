@@ -5,14 +5,14 @@ use phalanx_resource::Amounts;
 
 use super::NodeRules;
 use crate::extender::Endpoint;
-use phalanx_cluster::World;
+use phalanx_cluster::Cluster;
 use phalanx_cluster::diagnosis::{QueueFault, Refusal};
 use phalanx_cluster::id::{JobId, NodeId, QueueId, TaskId};
 
 /// A rank of jobs: reservations give way to jobs of higher rank.
 pub trait JobRank {
     /// Whether the reservations of job `of` give way to job `by` of the same queue.
-    fn outranks(&self, world: &World, by: JobId, of: JobId) -> bool;
+    fn outranks(&self, cluster: &Cluster, by: JobId, of: JobId) -> bool;
 }
 
 /// A tree of queues by which `queue_order` goes.
@@ -20,9 +20,9 @@ pub trait QueueTree {
     /// The nodes of the tree from the top down to a queue, the queue itself last. Two queues are compared by what the nodes
     /// hold that are on the path of one of the two and not of the other. The numbers are the plugin's own. `None` when
     /// what any other queue is given may change the order.
-    fn queue_path(&self, world: &World, queue: QueueId) -> Option<Vec<u32>>;
+    fn queue_path(&self, cluster: &Cluster, queue: QueueId) -> Option<Vec<u32>>;
     /// A number that changes when the order of all queues may have changed, whichever queue was given something.
-    fn order_stamp(&self, _: &World) -> u64 {
+    fn order_stamp(&self, _: &Cluster) -> u64 {
         0
     }
     /// Whether jobs are held to the limits of the queues above their queue.
@@ -34,11 +34,11 @@ pub trait QueueTree {
 /// Warnings about objects that are scheduled nevertheless.
 pub trait Warnings {
     /// What is wrong with the fields of a queue.
-    fn queue_warning(&self, _: &World, _: QueueId) -> Option<QueueFault> {
+    fn queue_warning(&self, _: &Cluster, _: QueueId) -> Option<QueueFault> {
         None
     }
     /// What is wrong with the annotations of a job, as one sentence.
-    fn job_warning(&self, _: &World, _: JobId) -> Option<Arc<str>> {
+    fn job_warning(&self, _: &Cluster, _: JobId) -> Option<Arc<str>> {
         None
     }
 }
@@ -46,7 +46,7 @@ pub trait Warnings {
 /// Tasks that must not be evicted, whatever other plugins say.
 pub trait Protection {
     /// Whether a task must not be evicted.
-    fn protects(&self, world: &World, task: TaskId) -> bool;
+    fn protects(&self, cluster: &Cluster, task: TaskId) -> bool;
     /// Why, as a phrase behind the number of such pods: "in the cooldown of volcano.sh/cooldown-time".
     fn reason(&self) -> &'static str;
 }
@@ -57,11 +57,11 @@ pub trait Protection {
 pub trait QueueGuard {
     /// What a queue holds above what it may keep. A task is a victim only while one of the resources that it requests is
     /// above 0 here. `None` when the plugin has no such figure.
-    fn surplus(&self, _: &World, _: QueueId) -> Option<Amounts> {
+    fn surplus(&self, _: &Cluster, _: QueueId) -> Option<Amounts> {
         None
     }
     /// What a queue deserves, for reports.
-    fn deserved(&self, _: &World, _: QueueId) -> Option<Amounts> {
+    fn deserved(&self, _: &Cluster, _: QueueId) -> Option<Amounts> {
         None
     }
 }
@@ -69,7 +69,7 @@ pub trait QueueGuard {
 /// Evictions that rebalance the cluster, without a preemptor.
 pub trait Rebalancer {
     /// Which of these running tasks to evict.
-    fn victims(&self, world: &World, of: &[TaskId]) -> Vec<TaskId>;
+    fn victims(&self, cluster: &Cluster, of: &[TaskId]) -> Vec<TaskId>;
     /// Whether a task is evicted only if another node has idle resources for it.
     fn needs_other_node(&self) -> bool {
         false
@@ -80,22 +80,22 @@ pub trait Rebalancer {
 pub trait TaskRules {
     /// A hash of all that the rules of a task depend on besides the class: tasks of a class with equal scopes have equal
     /// rules, also in later sessions. 0 when the rules depend on nothing else.
-    fn scope(&self, world: &World, task: TaskId) -> u64;
+    fn scope(&self, cluster: &Cluster, task: TaskId) -> u64;
     /// The scope without what the task's own resource claims add.
-    fn scope_without_claims(&self, world: &World, task: TaskId) -> u64 {
-        self.scope(world, task)
+    fn scope_without_claims(&self, cluster: &Cluster, task: TaskId) -> u64 {
+        self.scope(cluster, task)
     }
     /// Adds the filters of a task; asked once for all tasks of a class with equal scopes.
-    fn task_filters(&self, _: &World, _: TaskId, _: &mut NodeRules) {}
+    fn task_filters(&self, _: &Cluster, _: TaskId, _: &mut NodeRules) {}
     /// Adds the scorers of a task; asked as often as `task_filters`.
-    fn task_scorers(&self, _: &World, _: TaskId, _: &mut NodeRules) {}
+    fn task_scorers(&self, _: &Cluster, _: TaskId, _: &mut NodeRules) {}
 }
 
 /// Scores of single nodes for a task, on top of the scores of all rules. For what is on a few nodes and matters to few
 /// tasks: the scores are asked for each task anew.
 pub trait ExtraNodeScores {
     /// Nodes and their scores, already weighted; several scores of a node are added.
-    fn extra_node_scores(&self, world: &World, task: TaskId) -> Vec<(NodeId, f64)>;
+    fn extra_node_scores(&self, cluster: &Cluster, task: TaskId) -> Vec<(NodeId, f64)>;
 }
 
 /// Policies that another process decides (an extender).
@@ -104,7 +104,7 @@ pub trait RemotePolicy {
     /// many tasks at once.
     fn judges_victims(&self) -> bool;
     /// Why a job may not start, where the other process refused the job.
-    fn not_ready(&self, world: &World, job: JobId) -> Option<Refusal>;
+    fn not_ready(&self, cluster: &Cluster, job: JobId) -> Option<Refusal>;
     /// The server that binds a task instead of the API server.
-    fn binder(&self, world: &World, task: TaskId) -> Option<Arc<Endpoint>>;
+    fn binder(&self, cluster: &Cluster, task: TaskId) -> Option<Arc<Endpoint>>;
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use crate::placement::{BucketAmounts, Fit};
 use phalanx_cluster::diagnosis::Unfit;
 use phalanx_cluster::id::{ImageId, NodeId};
-use phalanx_cluster::{Node, World};
+use phalanx_cluster::{Cluster, Node};
 
 /// An attribute of a node that filters and scorers read.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -66,17 +66,17 @@ pub trait ResourceScorer: Send + Sync {
     }
 }
 
-/// A filter by the pods in a node's topology domains (`World::terms`), for the terms that concern the class. Asked
+/// A filter by the pods in a node's topology domains (`Cluster::terms`), for the terms that concern the class. Asked
 /// again for the nodes of a domain when the pods counted there change.
 pub trait TopologyFilter: Send + Sync {
     /// `Ok` if a task of the class may be on the node, at once or once terminating pods are gone, else the reason.
-    fn check(&self, world: &World, node: NodeId, fit: Fit) -> Result<(), Unfit>;
+    fn check(&self, cluster: &Cluster, node: NodeId, fit: Fit) -> Result<(), Unfit>;
 }
 
 /// A score by what a [`TopologyFilter`] may read: normalised over the nodes that pass the node filters, then weighted.
 pub trait TopologyScorer: Send + Sync {
     /// The raw score, in any unit.
-    fn score(&self, world: &World, node: NodeId) -> f64;
+    fn score(&self, cluster: &Cluster, node: NodeId) -> f64;
     /// Brings raw scores to 0..=100 and multiplies them by the weight. The result must not depend on how many nodes have
     /// a score.
     fn normalise(&self, scores: &mut [f64]);

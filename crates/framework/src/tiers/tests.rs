@@ -1,6 +1,6 @@
 //! One table for each rule by which opinions are combined.
 use super::*;
-use phalanx_cluster::WorldOptions;
+use phalanx_cluster::ClusterOptions;
 use phalanx_cluster::id::Id;
 
 /// A plugin with the opinions of a row.
@@ -29,22 +29,22 @@ impl Default for Says {
 impl QueueGuard for Says {}
 
 impl Plugin for Says {
-    fn job_order(&self, _: &World, _: JobId, _: JobId) -> Ordering {
+    fn job_order(&self, _: &Cluster, _: JobId, _: JobId) -> Ordering {
         self.order
     }
-    fn job_pipelined(&self, _: &World, _: JobId) -> Vote {
+    fn job_pipelined(&self, _: &Cluster, _: JobId) -> Vote {
         self.vote
     }
-    fn job_starving(&self, _: &World, _: JobId) -> Option<bool> {
+    fn job_starving(&self, _: &Cluster, _: JobId) -> Option<bool> {
         self.starving
     }
-    fn overused(&self, _: &World, queue: QueueId) -> Option<Refusal> {
+    fn overused(&self, _: &Cluster, queue: QueueId) -> Option<Refusal> {
         self.overused.then(|| Refusal::Invalid(format!("queue {}", queue.index()).into()))
     }
     fn queue_guard(&self) -> Option<&dyn QueueGuard> {
         self.guards_queues.then_some(self as &dyn QueueGuard)
     }
-    fn preemptable(&self, _: &World, _: TaskId, _: &[TaskId]) -> Option<Vec<TaskId>> {
+    fn preemptable(&self, _: &Cluster, _: TaskId, _: &[TaskId]) -> Option<Vec<TaskId>> {
         self.victims.as_ref().map(|list| list.iter().copied().map(TaskId::from_index).collect())
     }
 }
@@ -61,12 +61,12 @@ fn tiers<T>(plan: &[Vec<T>], says: impl Fn(&T) -> Says) -> Tiers {
     tiers
 }
 
-fn world() -> World {
-    World::new(WorldOptions::default())
+fn cluster() -> Cluster {
+    Cluster::new(ClusterOptions::default())
 }
 
 fn preemptable(plugin: &dyn Plugin, of: &[TaskId]) -> Option<Vec<TaskId>> {
-    plugin.preemptable(&world(), TaskId::from_index(0), of)
+    plugin.preemptable(&cluster(), TaskId::from_index(0), of)
 }
 
 fn indexes(tasks: Vec<TaskId>) -> Vec<usize> {
@@ -83,7 +83,7 @@ fn first_is_the_first_answer_that_is_not_equal() {
         (vec![vec![Equal]], Equal),
     ] {
         let tiers = tiers(&plan, |order| Says { order: *order, ..Says::default() });
-        assert_eq!(tiers.first(Flag::JobOrder, |p| p.job_order(&world(), job, job)), expected, "{plan:?}");
+        assert_eq!(tiers.first(Flag::JobOrder, |p| p.job_order(&cluster(), job, job)), expected, "{plan:?}");
     }
 }
 
@@ -99,7 +99,11 @@ fn a_reject_or_a_tier_with_a_permit_ends_a_vote() {
         (vec![vec![Abstain], vec![Reject]], false),
     ] {
         let tiers = tiers(&plan, |vote| Says { vote: *vote, ..Says::default() });
-        assert_eq!(tiers.vote(Flag::JobPipelined, |p| p.job_pipelined(&world(), job)), expected, "{plan:?}");
+        assert_eq!(
+            tiers.vote(Flag::JobPipelined, |p| p.job_pipelined(&cluster(), job)),
+            expected,
+            "{plan:?}"
+        );
     }
 }
 
@@ -164,7 +168,7 @@ fn all_and_any_stop_at_the_first_plugin_with_a_reason() {
         (vec![vec![false], vec![true, true]], Some(Refusal::Invalid("queue 7".into()))),
     ] {
         let tiers = tiers(&plan, |overused| Says { overused: *overused, ..Says::default() });
-        let overused = |plugin: &dyn Plugin| plugin.overused(&world(), queue);
+        let overused = |plugin: &dyn Plugin| plugin.overused(&cluster(), queue);
         assert_eq!(tiers.any(Flag::Overused, overused), expected, "{plan:?}");
         let all = tiers.all(Flag::Overused, |plugin| overused(plugin).map_or(Ok(()), Err));
         assert_eq!(all.err(), expected, "{plan:?}");
@@ -180,7 +184,7 @@ fn the_first_tier_with_an_opinion_decides_by_all_its_opinions() {
         (vec![vec![None], vec![Some(true)]], true),
     ] {
         let tiers = tiers(&plan, |starving| Says { starving: *starving, ..Says::default() });
-        let starving = tiers.all_of_first_tier(Flag::JobStarving, |p| p.job_starving(&world(), job));
+        let starving = tiers.all_of_first_tier(Flag::JobStarving, |p| p.job_starving(&cluster(), job));
         assert_eq!(starving, expected, "{plan:?}");
     }
 }
@@ -207,6 +211,6 @@ fn a_hook_whose_flag_is_off_is_not_asked() {
     tiers.push(flags, Box::new(Says { vote: Vote::Reject, order: Ordering::Less, ..Says::default() }));
     tiers.ends.push(1);
     let job = JobId::from_index(0);
-    assert!(tiers.vote(Flag::JobPipelined, |p| p.job_pipelined(&world(), job)));
-    assert_eq!(tiers.first(Flag::JobOrder, |p| p.job_order(&world(), job, job)), Ordering::Less);
+    assert!(tiers.vote(Flag::JobPipelined, |p| p.job_pipelined(&cluster(), job)));
+    assert_eq!(tiers.first(Flag::JobOrder, |p| p.job_order(&cluster(), job, job)), Ordering::Less);
 }

@@ -4,7 +4,7 @@ use phalanx_resource::{Ceilings, DimId};
 use super::guarantees::GuaranteeRefusal;
 use super::{Capacity, NAME, devices};
 use crate::shared::gang_excess::gang_excess;
-use phalanx_cluster::World;
+use phalanx_cluster::Cluster;
 use phalanx_cluster::diagnosis::{Beside, Limit, Refusal};
 use phalanx_cluster::id::{QueueId, TaskId};
 
@@ -13,66 +13,67 @@ impl Capacity {
     /// others.
     pub(super) fn check_allocatable(
         &self,
-        world: &World,
+        cluster: &Cluster,
         queue: QueueId,
         task: TaskId,
     ) -> Result<(), Refusal> {
-        self.check_limits(world, queue, task, None, |id| &self.of(id).allocatable_limits)?;
-        let request = self.request(world, queue, task);
-        match self.guarantees.refusal(world, &self.devices, queue, &request) {
+        self.check_limits(cluster, queue, task, None, |id| &self.of(id).allocatable_limits)?;
+        let request = self.request(cluster, queue, task);
+        match self.guarantees.refusal(cluster, &self.devices, queue, &request) {
             None => Ok(()),
             Some(GuaranteeRefusal { queue, limit, over }) => {
-                Err(quota_refusal(world, queue, task, limit, over))
+                Err(quota_refusal(cluster, queue, task, limit, over))
             }
         }
     }
 
     /// Whether the allocation gate of a pod may be removed: nodes do not count, so that an autoscaler sees the pod.
-    pub(super) fn check_gate(&self, world: &World, queue: QueueId, task: TaskId) -> Result<(), Refusal> {
-        let limits = |id| if self.tree { &self.of(id).enqueue_limits } else { &world.queues[id].capability };
-        self.check_limits(world, queue, task, None, limits)
+    pub(super) fn check_gate(&self, cluster: &Cluster, queue: QueueId, task: TaskId) -> Result<(), Refusal> {
+        let limits =
+            |id| if self.tree { &self.of(id).enqueue_limits } else { &cluster.queues[id].capability };
+        self.check_limits(cluster, queue, task, None, limits)
     }
 
     /// Whether reclaim from other queues can make a task allocatable: the task must fit the realCapability of its
     /// queue, and that of each ancestor if no other queue held anything there.
     pub(super) fn check_reclaim_limits(
         &self,
-        world: &World,
+        cluster: &Cluster,
         queue: QueueId,
         task: TaskId,
     ) -> Result<(), Refusal> {
-        self.check_limits(world, queue, task, Some(queue), |id| &self.of(id).allocatable_limits)
+        self.check_limits(cluster, queue, task, Some(queue), |id| &self.of(id).allocatable_limits)
     }
 
     /// Whether a task is within these limits of its queue and of each ancestor. With `only_held_by`, what that queue
     /// holds counts in each ancestor, instead of all that the ancestor holds.
     fn check_limits<'w>(
         &'w self,
-        world: &'w World,
+        cluster: &'w Cluster,
         queue: QueueId,
         task: TaskId,
         only_held_by: Option<QueueId>,
         limits: impl Fn(QueueId) -> &'w Ceilings,
     ) -> Result<(), Refusal> {
-        let over = |id: QueueId| self.over(world, only_held_by.unwrap_or(id), task, limits(id));
-        let Some(id) = self.path(world, queue).find(|id| over(*id).next().is_some()) else { return Ok(()) };
+        let over = |id: QueueId| self.over(cluster, only_held_by.unwrap_or(id), task, limits(id));
+        let Some(id) = self.path(cluster, queue).find(|id| over(*id).next().is_some()) else { return Ok(()) };
         let over: Vec<_> = over(id).collect();
-        let limit = self.limit(world, id, limits(id), &over);
-        Err(quota_refusal(world, id, task, limit, over))
+        let limit = self.limit(cluster, id, limits(id), &over);
+        Err(quota_refusal(cluster, id, task, limit, over))
     }
 
     /// By how much a queue would exceed these limits with one more task.
     fn over<'a>(
         &'a self,
-        world: &'a World,
+        cluster: &'a Cluster,
         id: QueueId,
         task: TaskId,
         limits: &'a Ceilings,
     ) -> impl Iterator<Item = (DimId, i64)> {
-        let request = self.request(world, id, task);
+        let request = self.request(cluster, id, task);
         limits.iter().filter_map(move |(dim, limit)| {
             let need = request.get(dim);
-            let held = self.held(world, id, dim) + self.ungated.reserved_beside(world, id, task, dim);
+            let held = self.held(cluster, id, dim) + self.ungated.reserved_beside(cluster, id, task, dim);
             let over = held.saturating_add(need).saturating_sub(limit);
             (need > 0 && over > 0).then_some((dim, over))
         })
@@ -81,41 +82,41 @@ impl Capacity {
     /// The constraint behind these limits of a queue.
     pub(super) fn limit(
         &self,
-        world: &World,
+        cluster: &Cluster,
         id: QueueId,
         limits: &Ceilings,
         over: &[(DimId, i64)],
     ) -> Limit {
-        let capability = &world.queues[id].capability;
+        let capability = &cluster.queues[id].capability;
         let of_dim = |(dim, _): &(DimId, i64)| {
             let limit = limits.get(*dim);
-            let is_total = || !self.tree && limit == Some(devices::total(world, *dim));
+            let is_total = || !self.tree && limit == Some(devices::total(cluster, *dim));
             match limit == capability.get(*dim) {
                 true => Limit::Capability,
                 false if is_total() => Limit::Nodes,
-                false => Limit::Guarantees(self.guaranteed_siblings(world, id, *dim)),
+                false => Limit::Guarantees(self.guaranteed_siblings(cluster, id, *dim)),
             }
         };
         Limit::of_all(over.iter().map(of_dim))
     }
 
     /// The siblings of a queue that are guaranteed an amount of a resource.
-    fn guaranteed_siblings(&self, world: &World, id: QueueId, dim: DimId) -> Beside {
-        let parent = self.parent(world, id);
+    fn guaranteed_siblings(&self, cluster: &Cluster, id: QueueId, dim: DimId) -> Beside {
+        let parent = self.parent(cluster, id);
         let siblings =
-            world.queues.iter().filter(|(other, _)| *other != id && self.parent(world, *other) == parent);
+            cluster.queues.iter().filter(|(other, _)| *other != id && self.parent(cluster, *other) == parent);
         Beside::of(siblings.map(|(other, queue)| (self.of(other).reserved_guarantee(dim), &queue.name)))
     }
 }
 
 /// The refusal of a task that would take a queue over a limit.
 pub(super) fn quota_refusal(
-    world: &World,
+    cluster: &Cluster,
     id: QueueId,
     task: TaskId,
     limit: Limit,
     over: Vec<(DimId, i64)>,
 ) -> Refusal {
-    let gang = gang_excess(world, task, &over);
-    Refusal::Quota { plugin: NAME, queue: world.queues[id].name.clone(), limit, over, gang }
+    let gang = gang_excess(cluster, task, &over);
+    Refusal::Quota { plugin: NAME, queue: cluster.queues[id].name.clone(), limit, over, gang }
 }

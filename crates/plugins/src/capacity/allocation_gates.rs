@@ -5,7 +5,7 @@
 use phalanx_resource::{Amounts, DimId};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use phalanx_cluster::World;
+use phalanx_cluster::Cluster;
 use phalanx_cluster::id::{QueueId, TaskId};
 
 /// The ungated pods without a node, and their requests by queue; in a tree those of a queue's descendants count too.
@@ -19,9 +19,9 @@ pub(super) struct UngatedTasks {
 }
 
 impl UngatedTasks {
-    pub(super) fn new(world: &World, tree: bool) -> Self {
-        let mut ungated = Self { tree, has_gates: world.has_gates(), ..Self::default() };
-        world.let_in().for_each(|task| ungated.update(world, task));
+    pub(super) fn new(cluster: &Cluster, tree: bool) -> Self {
+        let mut ungated = Self { tree, has_gates: cluster.has_gates(), ..Self::default() };
+        cluster.let_in().for_each(|task| ungated.update(cluster, task));
         ungated
     }
 
@@ -31,26 +31,26 @@ impl UngatedTasks {
     }
 
     /// Updates the reserved amounts after a task got a node, lost its node or lost its gate.
-    pub(super) fn update(&mut self, world: &World, task: TaskId) {
-        let add_or_sub = match (self.tasks.contains(&task), self.has_gates && world.is_let_in(task)) {
+    pub(super) fn update(&mut self, cluster: &Cluster, task: TaskId) {
+        let add_or_sub = match (self.tasks.contains(&task), self.has_gates && cluster.is_let_in(task)) {
             (false, true) => Amounts::add,
             (true, false) => Amounts::sub,
             _ => return,
         };
-        let Some(job) = world.tasks[task].job else { return };
+        let Some(job) = cluster.tasks[task].job else { return };
         if !self.tasks.remove(&task) {
             self.tasks.insert(task);
         }
         let length = if self.tree { usize::MAX } else { 1 };
-        for queue in world.queue_path(world.jobs[job].queue).take(length) {
-            add_or_sub(self.reserved.entry(queue).or_default(), world.request_of(task));
+        for queue in cluster.queue_path(cluster.jobs[job].queue).take(length) {
+            add_or_sub(self.reserved.entry(queue).or_default(), cluster.request_of(task));
         }
     }
 
     /// What a queue reserves of a resource for other tasks than this one.
-    pub(super) fn reserved_beside(&self, world: &World, queue: QueueId, task: TaskId, dim: DimId) -> i64 {
+    pub(super) fn reserved_beside(&self, cluster: &Cluster, queue: QueueId, task: TaskId, dim: DimId) -> i64 {
         let Some(reserved) = self.reserved.get(&queue) else { return 0 };
-        let own = if self.tasks.contains(&task) { world.request_of(task).get(dim) } else { 0 };
+        let own = if self.tasks.contains(&task) { cluster.request_of(task).get(dim) } else { 0 };
         reserved.get(dim) - own
     }
 }

@@ -2,18 +2,18 @@
 use phalanx_resource::{Amounts, DimId};
 
 use super::{Capacity, NAME};
-use phalanx_cluster::World;
+use phalanx_cluster::Cluster;
 use phalanx_cluster::diagnosis::Refusal;
 use phalanx_cluster::id::{Id, JobId, QueueId};
 use phalanx_framework::plugin::EnqueueVote;
 
 impl Capacity {
-    pub(super) fn check_enqueueable(&self, world: &World, id: JobId) -> EnqueueVote {
-        let job = &world.jobs[id];
+    pub(super) fn check_enqueueable(&self, cluster: &Cluster, id: JobId) -> EnqueueVote {
+        let job = &cluster.jobs[id];
         let Some(min_resources) = &job.min_resources else { return EnqueueVote::Permit };
         let held = job.held_of_min_resources();
-        let devices = if self.devices.is_any() { self.devices.missing(world, id) } else { Amounts::new() };
-        for queue in self.path(world, job.queue) {
+        let devices = if self.devices.is_any() { self.devices.missing(cluster, id) } else { Amounts::new() };
+        for queue in self.path(cluster, job.queue) {
             let attributes = self.of(queue);
             let missing = |(dim, limit)| {
                 let inqueue = attributes.inqueue.get(dim) - held.get(dim);
@@ -21,10 +21,10 @@ impl Capacity {
                 (min_resources.get(dim) > 0 && missing > 0).then_some((dim, missing))
             };
             let missing: Vec<_> = attributes.enqueue_limits.iter().filter_map(missing).collect();
-            let missing = [missing, self.missing_devices(world, queue, &devices)].concat();
+            let missing = [missing, self.missing_devices(cluster, queue, &devices)].concat();
             if !missing.is_empty() {
-                let limit = self.limit(world, queue, &attributes.enqueue_limits, &missing);
-                let queue = world.queues[queue].name.clone();
+                let limit = self.limit(cluster, queue, &attributes.enqueue_limits, &missing);
+                let queue = cluster.queues[queue].name.clone();
                 return EnqueueVote::Reject(Refusal::Promised { plugin: NAME, queue, limit, missing });
             }
         }
@@ -32,10 +32,10 @@ impl Capacity {
     }
 
     /// Which of the devices that a job needs exceed what its queue may admit.
-    fn missing_devices(&self, world: &World, queue: QueueId, needed: &Amounts) -> Vec<(DimId, i64)> {
+    fn missing_devices(&self, cluster: &Cluster, queue: QueueId, needed: &Amounts) -> Vec<(DimId, i64)> {
         let limits = &self.of(queue).enqueue_limits;
         let missing = |(dim, need): (DimId, i64)| {
-            let inqueue = self.devices.inqueue(world, queue, dim);
+            let inqueue = self.devices.inqueue(cluster, queue, dim);
             let missing = inqueue.saturating_add(need).saturating_sub(limits.get(dim)?);
             (need > 0 && missing > 0).then_some((dim, missing))
         };
@@ -43,8 +43,8 @@ impl Capacity {
     }
 
     /// Counts amounts of an admitted job in its queue and in each ancestor.
-    pub(super) fn add_inqueue(&mut self, world: &World, queue: QueueId, amounts: &Amounts) {
-        for id in self.path(world, queue) {
+    pub(super) fn add_inqueue(&mut self, cluster: &Cluster, queue: QueueId, amounts: &Amounts) {
+        for id in self.path(cluster, queue) {
             self.attributes[id.index()].inqueue.add(amounts);
         }
     }

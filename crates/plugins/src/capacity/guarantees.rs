@@ -8,7 +8,7 @@ use phalanx_resource::{Amounts, DimId};
 
 use super::devices::{DeviceQuotas, total};
 use super::queue_attributes::CapacityAttributes;
-use phalanx_cluster::World;
+use phalanx_cluster::Cluster;
 use phalanx_cluster::diagnosis::{Beside, Limit};
 use phalanx_cluster::id::{Id, QueueId};
 
@@ -51,13 +51,13 @@ struct ExcessDemand {
 
 impl GuaranteeReserve {
     pub(super) fn new(
-        world: &World,
+        cluster: &Cluster,
         tree: bool,
         attributes: &[CapacityAttributes],
         devices: &DeviceQuotas,
     ) -> Self {
         let is_guaranteed = |dim: &DimId| attributes.iter().any(|queue| queue.reserved_guarantee(*dim) > 0);
-        let dims: Vec<DimId> = world.dims.iter().map(|(dim, _)| dim).filter(is_guaranteed).collect();
+        let dims: Vec<DimId> = cluster.dims.iter().map(|(dim, _)| dim).filter(is_guaranteed).collect();
         if dims.is_empty() {
             return Self::default();
         }
@@ -71,11 +71,11 @@ impl GuaranteeReserve {
         };
         let mut demands: Vec<Vec<GuaranteeDemand>> = attributes.iter().map(of_queue).collect();
         let of_cluster =
-            |dim: &DimId| GuaranteeDemand { usable: total(world, *dim), ..GuaranteeDemand::default() };
+            |dim: &DimId| GuaranteeDemand { usable: total(cluster, *dim), ..GuaranteeDemand::default() };
         demands.push(dims.iter().map(of_cluster).collect());
         let mut reserve = Self { tree, dims, demands };
-        for id in world.queues.ids() {
-            reserve.update(world, devices, id);
+        for id in cluster.queues.ids() {
+            reserve.update(cluster, devices, id);
         }
         reserve
     }
@@ -85,8 +85,8 @@ impl GuaranteeReserve {
         !self.dims.is_empty()
     }
 
-    fn parent(&self, world: &World, queue: QueueId) -> Option<QueueId> {
-        if self.tree { world.queue_above(queue) } else { None }
+    fn parent(&self, cluster: &Cluster, queue: QueueId) -> Option<QueueId> {
+        if self.tree { cluster.queue_above(queue) } else { None }
     }
 
     /// The index in `demands` of a parent, or of the cluster.
@@ -95,14 +95,14 @@ impl GuaranteeReserve {
     }
 
     /// Updates the demands of a queue and its ancestors after the amounts that the queue holds changed.
-    pub(super) fn update(&mut self, world: &World, devices: &DeviceQuotas, queue: QueueId) {
+    pub(super) fn update(&mut self, cluster: &Cluster, devices: &DeviceQuotas, queue: QueueId) {
         let mut next = Some(queue).filter(|_| self.is_any());
         while let Some(id) = next {
-            next = self.parent(world, id);
+            next = self.parent(cluster, id);
             let parent = self.parent_index(next);
             for slot in 0..self.dims.len() {
                 let mut of_queue = self.demands[id.index()][slot];
-                let own = held_by_own_tasks(world, devices, id, self.dims[slot]);
+                let own = held_by_own_tasks(cluster, devices, id, self.dims[slot]);
                 let demand = of_queue.guarantee.max(own + of_queue.children_demand);
                 let held = own + of_queue.children_held;
                 let of_parent = &mut self.demands[parent][slot];
@@ -117,35 +117,37 @@ impl GuaranteeReserve {
     /// Why a queue cannot have a request, if the request leaves too little for guarantees of other queues.
     pub(super) fn refusal(
         &self,
-        world: &World,
+        cluster: &Cluster,
         devices: &DeviceQuotas,
         queue: QueueId,
         request: &Amounts,
     ) -> Option<GuaranteeRefusal> {
-        let excess = |slot: usize| self.excess(world, devices, queue, slot, request.get(self.dims[slot]));
+        let excess = |slot: usize| self.excess(cluster, devices, queue, slot, request.get(self.dims[slot]));
         let queue = (0..self.dims.len()).find_map(excess)?.queue;
         let here =
             |slot| excess(slot).filter(|excess| excess.queue == queue).map(|excess| (slot, excess.over));
         let over: Vec<_> = (0..self.dims.len()).filter_map(here).collect();
-        let reserved = over.iter().find(|(slot, _)| self.siblings_have_unused_guarantee(world, queue, *slot));
-        let limit = reserved
-            .map_or(Limit::Left, |(slot, _)| Limit::Guarantees(self.unused_by_siblings(world, queue, *slot)));
+        let reserved =
+            over.iter().find(|(slot, _)| self.siblings_have_unused_guarantee(cluster, queue, *slot));
+        let limit = reserved.map_or(Limit::Left, |(slot, _)| {
+            Limit::Guarantees(self.unused_by_siblings(cluster, queue, *slot))
+        });
         let over = over.into_iter().map(|(slot, over)| (self.dims[slot], over)).collect();
         Some(GuaranteeRefusal { queue, limit, over })
     }
 
     /// Whether the siblings of a queue have demands for more than they hold.
-    fn siblings_have_unused_guarantee(&self, world: &World, queue: QueueId, slot: usize) -> bool {
-        let parent = self.parent_index(self.parent(world, queue));
+    fn siblings_have_unused_guarantee(&self, cluster: &Cluster, queue: QueueId, slot: usize) -> bool {
+        let parent = self.parent_index(self.parent(cluster, queue));
         let (of_queue, of_parent) = (&self.demands[queue.index()][slot], &self.demands[parent][slot]);
         of_parent.children_demand - of_queue.demand > of_parent.children_held - of_queue.held
     }
 
     /// What each sibling of a queue is guaranteed and does not hold.
-    fn unused_by_siblings(&self, world: &World, queue: QueueId, slot: usize) -> Beside {
-        let parent = self.parent(world, queue);
+    fn unused_by_siblings(&self, cluster: &Cluster, queue: QueueId, slot: usize) -> Beside {
+        let parent = self.parent(cluster, queue);
         let siblings =
-            world.queues.iter().filter(|(id, _)| *id != queue && self.parent(world, *id) == parent);
+            cluster.queues.iter().filter(|(id, _)| *id != queue && self.parent(cluster, *id) == parent);
         Beside::of(siblings.map(|(id, sibling)| {
             let of_sibling = &self.demands[id.index()][slot];
             (of_sibling.demand - of_sibling.held, &sibling.name)
@@ -155,7 +157,7 @@ impl GuaranteeReserve {
     /// The first queue, on the path from a queue to the top, whose demand a request raises too high.
     fn excess(
         &self,
-        world: &World,
+        cluster: &Cluster,
         devices: &DeviceQuotas,
         queue: QueueId,
         slot: usize,
@@ -164,10 +166,10 @@ impl GuaranteeReserve {
         let mut raised_by = request;
         let mut next = Some(queue).filter(|_| request > 0);
         while let Some(id) = next {
-            next = self.parent(world, id);
+            next = self.parent(cluster, id);
             let of_queue = &self.demands[id.index()][slot];
             let of_parent = &self.demands[self.parent_index(next)][slot];
-            let own = held_by_own_tasks(world, devices, id, self.dims[slot]);
+            let own = held_by_own_tasks(cluster, devices, id, self.dims[slot]);
             let demand = of_queue.guarantee.max(own + of_queue.children_demand + raised_by);
             raised_by = demand - of_queue.demand;
             if raised_by <= 0 {
@@ -184,6 +186,6 @@ impl GuaranteeReserve {
 }
 
 /// What the tasks of a queue hold of a resource, without those of its descendants.
-fn held_by_own_tasks(world: &World, devices: &DeviceQuotas, queue: QueueId, dim: DimId) -> i64 {
-    world.queues[queue].own.held(dim) + devices.held_by_own_tasks(world, queue, dim)
+fn held_by_own_tasks(cluster: &Cluster, devices: &DeviceQuotas, queue: QueueId, dim: DimId) -> i64 {
+    cluster.queues[queue].own.held(dim) + devices.held_by_own_tasks(cluster, queue, dim)
 }

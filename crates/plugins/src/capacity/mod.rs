@@ -67,7 +67,7 @@ use guarantees::GuaranteeReserve;
 use phalanx_cluster::diagnosis::{Limit, QueueFault, Refusal};
 use phalanx_cluster::event::Time;
 use phalanx_cluster::id::{Id, JobId, QueueId, TaskId};
-use phalanx_cluster::{Status, Sums, World};
+use phalanx_cluster::{Cluster, Status, Sums};
 use phalanx_framework::conf::{ArgKind, ArgSpec, Flag, Rule};
 use phalanx_framework::plugin::{
     EnqueueVote, EvictionKind, ObjectField, Plugin, PluginContext, PluginDef, QueueGuard, QueueTree, Warnings,
@@ -133,20 +133,21 @@ struct Capacity {
 
 impl Capacity {
     fn open(opening: PluginContext<'_>) -> Self {
-        let PluginContext { world, args, flags, .. } = opening;
+        let PluginContext { cluster, args, flags, .. } = opening;
         let tree = flags.on(Flag::Hierarchy);
         let ancestor_levels = if tree { usize::try_from(args.int(LEVEL, 0)).unwrap_or(0) } else { 0 };
-        let is_faulty =
-            |id| world.queue_fault(id).is_some() || !(tree || flat_queues::check(world, id, NAME).is_ok());
+        let is_faulty = |id| {
+            cluster.queue_fault(id).is_some() || !(tree || flat_queues::check(cluster, id, NAME).is_ok())
+        };
         let counts_devices = args.bool(DEVICES, true);
-        let attributes = queue_attributes::attributes_of_queues(world, tree, counts_devices, is_faulty);
-        let devices = if counts_devices { DeviceQuotas::new(world, tree) } else { DeviceQuotas::default() };
-        let guarantees = GuaranteeReserve::new(world, tree, &attributes, &devices);
-        let ungated = UngatedTasks::new(world, tree);
+        let attributes = queue_attributes::attributes_of_queues(cluster, tree, counts_devices, is_faulty);
+        let devices = if counts_devices { DeviceQuotas::new(cluster, tree) } else { DeviceQuotas::default() };
+        let guarantees = GuaranteeReserve::new(cluster, tree, &attributes, &devices);
+        let ungated = UngatedTasks::new(cluster, tree);
         let mut plugin = Self { tree, ancestor_levels, attributes, guarantees, devices, ungated };
-        if world.any_asks() {
-            for (queue, inqueue) in world.claimed_by_queue() {
-                plugin.add_inqueue(world, queue, &inqueue);
+        if cluster.any_asks() {
+            for (queue, inqueue) in cluster.claimed_by_queue() {
+                plugin.add_inqueue(cluster, queue, &inqueue);
             }
         }
         plugin
@@ -157,33 +158,33 @@ impl Capacity {
     }
 
     /// A queue and, in a tree, its ancestors.
-    fn path<'w>(&self, world: &'w World, queue: QueueId) -> impl Iterator<Item = QueueId> + use<'w> {
-        world.queue_path(queue).take(if self.tree { usize::MAX } else { 1 })
+    fn path<'w>(&self, cluster: &'w Cluster, queue: QueueId) -> impl Iterator<Item = QueueId> + use<'w> {
+        cluster.queue_path(queue).take(if self.tree { usize::MAX } else { 1 })
     }
 
     /// The parent of a queue in the tree; `None` in a flat list.
-    fn parent(&self, world: &World, queue: QueueId) -> Option<QueueId> {
-        if self.tree { world.queue_above(queue) } else { None }
+    fn parent(&self, cluster: &Cluster, queue: QueueId) -> Option<QueueId> {
+        if self.tree { cluster.queue_above(queue) } else { None }
     }
 
-    fn sums<'w>(&self, world: &'w World, queue: QueueId) -> &'w Sums {
-        let queue = &world.queues[queue];
+    fn sums<'w>(&self, cluster: &'w Cluster, queue: QueueId) -> &'w Sums {
+        let queue = &cluster.queues[queue];
         if self.tree { &queue.subtree } else { &queue.own }
     }
 
     /// What a queue and, in a tree, its descendants hold of a resource. Devices are counted by claims.
-    fn held(&self, world: &World, id: QueueId, dim: DimId) -> i64 {
-        self.sums(world, id).held(dim) + self.devices.held(world, id, dim)
+    fn held(&self, cluster: &Cluster, id: QueueId, dim: DimId) -> i64 {
+        self.sums(cluster, id).held(dim) + self.devices.held(cluster, id, dim)
     }
 
     /// What a task requests from a queue, with the devices of claims that no other task of the queue holds.
-    fn request<'w>(&self, world: &'w World, id: QueueId, task: TaskId) -> Cow<'w, Amounts> {
-        let request = world.request_of(task);
-        if !self.devices.is_any() || world.claims_of(task).is_empty() {
+    fn request<'w>(&self, cluster: &'w Cluster, id: QueueId, task: TaskId) -> Cow<'w, Amounts> {
+        let request = cluster.request_of(task);
+        if !self.devices.is_any() || cluster.claims_of(task).is_empty() {
             return Cow::Borrowed(request);
         }
         let mut all = request.clone();
-        all.add(&self.devices.need(world, id, task));
+        all.add(&self.devices.need(cluster, id, task));
         Cow::Owned(all)
     }
 }
@@ -194,91 +195,96 @@ fn requested(request: &Amounts) -> impl Iterator<Item = (DimId, i64)> {
 }
 
 impl Plugin for Capacity {
-    fn refusal_holds_until(&self, _: &World, _: JobId) -> Option<Time> {
+    fn refusal_holds_until(&self, _: &Cluster, _: JobId) -> Option<Time> {
         Some(Time::NEVER)
     }
 
-    fn queue_valid(&self, world: &World, id: QueueId) -> Result<(), QueueFault> {
+    fn queue_valid(&self, cluster: &Cluster, id: QueueId) -> Result<(), QueueFault> {
         if !self.tree {
-            return flat_queues::check(world, id, NAME);
+            return flat_queues::check(cluster, id, NAME);
         }
-        let queue = &world.queues[id];
+        let queue = &cluster.queues[id];
         if queue.jobs > 0 && queue.children > 0 {
             return Err(QueueFault::NotLeaf { plugin: NAME, children: queue.children });
         }
         Ok(())
     }
 
-    fn queue_order(&self, world: &World, a: QueueId, b: QueueId) -> Ordering {
-        self.compare_queues(world, a, b)
+    fn queue_order(&self, cluster: &Cluster, a: QueueId, b: QueueId) -> Ordering {
+        self.compare_queues(cluster, a, b)
     }
 
-    fn victim_queue_order(&self, world: &World, reclaimer: QueueId, a: QueueId, b: QueueId) -> Ordering {
-        self.compare_victim_queues(world, reclaimer, a, b)
+    fn victim_queue_order(&self, cluster: &Cluster, reclaimer: QueueId, a: QueueId, b: QueueId) -> Ordering {
+        self.compare_victim_queues(cluster, reclaimer, a, b)
     }
 
-    fn allocatable(&self, world: &World, queue: QueueId, task: TaskId) -> Result<(), Refusal> {
-        self.check_allocatable(world, queue, task)
+    fn allocatable(&self, cluster: &Cluster, queue: QueueId, task: TaskId) -> Result<(), Refusal> {
+        self.check_allocatable(cluster, queue, task)
     }
 
-    fn gate_removable(&self, world: &World, queue: QueueId, task: TaskId) -> Result<(), Refusal> {
-        self.check_gate(world, queue, task)
+    fn gate_removable(&self, cluster: &Cluster, queue: QueueId, task: TaskId) -> Result<(), Refusal> {
+        self.check_gate(cluster, queue, task)
     }
 
     fn listens(&self) -> bool {
         self.guarantees.is_any() || self.devices.is_any() || self.ungated.is_any()
     }
 
-    fn on_change(&mut self, world: &World, task: TaskId, _: Status) {
-        self.ungated.update(world, task);
-        if let Some(queue) = world.queue_of(task) {
-            self.guarantees.update(world, &self.devices, queue);
+    fn on_change(&mut self, cluster: &Cluster, task: TaskId, _: Status) {
+        self.ungated.update(cluster, task);
+        if let Some(queue) = cluster.queue_of(task) {
+            self.guarantees.update(cluster, &self.devices, queue);
         }
     }
 
-    fn preemptive(&self, world: &World, queue: QueueId, task: TaskId) -> Result<(), Refusal> {
-        self.check_reclaim_limits(world, queue, task)?;
-        if !self.entitled(world, queue, task).is_empty() {
+    fn preemptive(&self, cluster: &Cluster, queue: QueueId, task: TaskId) -> Result<(), Refusal> {
+        self.check_reclaim_limits(cluster, queue, task)?;
+        if !self.entitled(cluster, queue, task).is_empty() {
             return Ok(());
         }
-        let over = self.beyond_deserved(world, queue, task);
+        let over = self.beyond_deserved(cluster, queue, task);
         if over.is_empty() {
-            return Err(Refusal::RequestsNothing { plugin: NAME, queue: world.queues[queue].name.clone() });
+            return Err(Refusal::RequestsNothing { plugin: NAME, queue: cluster.queues[queue].name.clone() });
         }
-        Err(allocatable::quota_refusal(world, queue, task, Limit::Deserved, over))
+        Err(allocatable::quota_refusal(cluster, queue, task, Limit::Deserved, over))
     }
 
-    fn reclaimable(&self, world: &World, reclaimer: TaskId, reclaimees: &[TaskId]) -> Option<Vec<TaskId>> {
-        let Some(queue) = world.queue_of(reclaimer) else { return Some(Vec::new()) };
-        let request = self.gang_request(world, queue, reclaimer);
-        Some(self.victims(world, reclaimer, Some(&request), reclaimees))
+    fn reclaimable(
+        &self,
+        cluster: &Cluster,
+        reclaimer: TaskId,
+        reclaimees: &[TaskId],
+    ) -> Option<Vec<TaskId>> {
+        let Some(queue) = cluster.queue_of(reclaimer) else { return Some(Vec::new()) };
+        let request = self.gang_request(cluster, queue, reclaimer);
+        Some(self.victims(cluster, reclaimer, Some(&request), reclaimees))
     }
 
-    fn keep_reason(&self, world: &World, reclaimer: TaskId, task: TaskId) -> Arc<str> {
-        format!("{} (plugin {NAME})", self.why_kept(world, reclaimer, task)).into()
+    fn keep_reason(&self, cluster: &Cluster, reclaimer: TaskId, task: TaskId) -> Arc<str> {
+        format!("{} (plugin {NAME})", self.why_kept(cluster, reclaimer, task)).into()
     }
 
     fn unified_evictable(
         &self,
-        world: &World,
+        cluster: &Cluster,
         kind: EvictionKind,
         reclaimer: TaskId,
         evictees: &[TaskId],
     ) -> Option<Vec<TaskId>> {
         match kind {
             EvictionKind::Preempt => None,
-            EvictionKind::Reclaim => Some(self.victims(world, reclaimer, None, evictees)),
+            EvictionKind::Reclaim => Some(self.victims(cluster, reclaimer, None, evictees)),
         }
     }
 
-    fn job_enqueueable(&self, world: &World, id: JobId) -> EnqueueVote {
-        self.check_enqueueable(world, id)
+    fn job_enqueueable(&self, cluster: &Cluster, id: JobId) -> EnqueueVote {
+        self.check_enqueueable(cluster, id)
     }
 
-    fn job_enqueued(&mut self, world: &World, id: JobId) {
-        self.add_inqueue(world, world.jobs[id].queue, &world.inqueue_request(id));
+    fn job_enqueued(&mut self, cluster: &Cluster, id: JobId) {
+        self.add_inqueue(cluster, cluster.jobs[id].queue, &cluster.inqueue_request(id));
         if self.devices.is_any() {
-            self.devices.add_inqueue(world, id);
+            self.devices.add_inqueue(cluster, id);
         }
     }
 
@@ -296,13 +302,13 @@ impl Plugin for Capacity {
 }
 
 impl QueueTree for Capacity {
-    fn queue_path(&self, world: &World, queue: QueueId) -> Option<Vec<u32>> {
+    fn queue_path(&self, cluster: &Cluster, queue: QueueId) -> Option<Vec<u32>> {
         if !self.tree {
             return Some(Vec::new());
         }
         // The order of a queue with children depends on what all its descendants hold.
-        (world.queues[queue].children == 0).then(|| {
-            let mut path: Vec<u32> = world.queue_path(queue).map(|id| id.index() as u32).collect();
+        (cluster.queues[queue].children == 0).then(|| {
+            let mut path: Vec<u32> = cluster.queue_path(queue).map(|id| id.index() as u32).collect();
             path.reverse();
             path
         })
@@ -314,25 +320,25 @@ impl QueueTree for Capacity {
 }
 
 impl QueueGuard for Capacity {
-    fn surplus(&self, world: &World, id: QueueId) -> Option<Amounts> {
+    fn surplus(&self, cluster: &Cluster, id: QueueId) -> Option<Amounts> {
         if self.devices.is_any() {
             return None;
         }
         let mut surplus = Amounts::new();
         for (dim, deserved) in self.of(id).deserved.iter().filter(|(_, deserved)| *deserved > 0) {
-            surplus.set(dim, self.held(world, id, dim) - deserved);
+            surplus.set(dim, self.held(cluster, id, dim) - deserved);
         }
         Some(surplus)
     }
 
-    fn deserved(&self, world: &World, id: QueueId) -> Option<Amounts> {
-        world.queues.get(id).filter(|queue| queue.exists)?;
+    fn deserved(&self, cluster: &Cluster, id: QueueId) -> Option<Amounts> {
+        cluster.queues.get(id).filter(|queue| queue.exists)?;
         Some(self.attributes.get(id.index())?.deserved.iter().collect())
     }
 }
 
 impl Warnings for Capacity {
-    fn queue_warning(&self, _: &World, id: QueueId) -> Option<QueueFault> {
+    fn queue_warning(&self, _: &Cluster, id: QueueId) -> Option<QueueFault> {
         self.attributes.get(id.index())?.warning.clone()
     }
 }

@@ -5,7 +5,7 @@ use phalanx_resource::{Amounts, Ceilings, DimId};
 use super::devices::{idle_quota_warning, is_counted, total};
 use phalanx_cluster::diagnosis::QueueFault;
 use phalanx_cluster::id::{Id, QueueId};
-use phalanx_cluster::{Queue, World};
+use phalanx_cluster::{Cluster, Queue};
 
 /// Volcano's `queueAttr`.
 #[derive(Clone, Debug, Default)]
@@ -42,15 +42,15 @@ impl CapacityAttributes {
 
 /// The attributes of all queues, by queue id.
 pub(super) fn attributes_of_queues(
-    world: &World,
+    cluster: &Cluster,
     tree: bool,
     counts_devices: bool,
     is_faulty: impl Fn(QueueId) -> bool,
 ) -> Vec<CapacityAttributes> {
-    let attributes = vec![CapacityAttributes::default(); world.queues.bound()];
-    let mut builder = AttributesBuilder { world, tree, counts_devices, attributes };
+    let attributes = vec![CapacityAttributes::default(); cluster.queues.bound()];
+    let mut builder = AttributesBuilder { cluster, tree, counts_devices, attributes };
     let mut by_depth: Vec<(usize, QueueId)> =
-        world.queues.ids().map(|id| (if tree { world.queue_depth(id) } else { 0 }, id)).collect();
+        cluster.queues.ids().map(|id| (if tree { cluster.queue_depth(id) } else { 0 }, id)).collect();
     by_depth.sort_unstable();
     for (_, id) in by_depth.iter().rev() {
         builder.read_spec(*id, is_faulty(*id));
@@ -63,7 +63,7 @@ pub(super) fn attributes_of_queues(
 }
 
 struct AttributesBuilder<'w> {
-    world: &'w World,
+    cluster: &'w Cluster,
     tree: bool,
     counts_devices: bool,
     attributes: Vec<CapacityAttributes>,
@@ -81,17 +81,17 @@ struct ParentAmounts {
 
 impl AttributesBuilder<'_> {
     fn parent(&self, id: QueueId) -> Option<QueueId> {
-        if self.tree { self.world.queue_above(id) } else { None }
+        if self.tree { self.cluster.queue_above(id) } else { None }
     }
 
     /// Reads the guarantee and deserved amounts of a queue, with the sums of its children where the queue has none, and
     /// adds them to the sums of its parent.
     fn read_spec(&mut self, id: QueueId, is_faulty: bool) {
-        let queue = &self.world.queues[id];
+        let queue = &self.cluster.queues[id];
         let sums = &self.attributes[id.index()];
-        let tree_warning = || if self.tree { tree_warning(self.world, id, sums) } else { None };
-        let warning = idle_quota_warning(self.world, id, self.counts_devices).or_else(tree_warning);
-        let counts = |(dim, _): &(DimId, i64)| is_counted(self.world, *dim, self.counts_devices);
+        let tree_warning = || if self.tree { tree_warning(self.cluster, id, sums) } else { None };
+        let warning = idle_quota_warning(self.cluster, id, self.counts_devices).or_else(tree_warning);
+        let counts = |(dim, _): &(DimId, i64)| is_counted(self.cluster, *dim, self.counts_devices);
         let mut guarantee = sums.children_guarantee.clone();
         for (dim, amount) in queue.guarantee.iter().filter(counts) {
             guarantee.set(dim, amount);
@@ -123,7 +123,7 @@ impl AttributesBuilder<'_> {
     /// The sum of all guarantees, in a flat list; nothing in a tree.
     fn flat_guarantee(&self) -> Amounts {
         let mut sum = Amounts::new();
-        for (id, queue) in self.world.queues.iter() {
+        for (id, queue) in self.cluster.queues.iter() {
             let attributes = &self.attributes[id.index()];
             if !self.tree && queue.exists && !attributes.is_faulty {
                 sum.add(&attributes.guarantee);
@@ -142,7 +142,7 @@ impl AttributesBuilder<'_> {
                 children_guarantee: Some(parent.children_guarantee.get(dim)),
             };
         }
-        let usable = total(self.world, dim);
+        let usable = total(self.cluster, dim);
         let (real_capability, children_guarantee) =
             if self.tree { (None, None) } else { (Some(usable), Some(flat_guarantee.get(dim))) };
         ParentAmounts { is_cluster: true, usable, real_capability, children_guarantee }
@@ -150,9 +150,9 @@ impl AttributesBuilder<'_> {
 
     fn divide(&mut self, id: QueueId, flat_guarantee: &Amounts) {
         let parent = self.parent(id);
-        for (dim, _) in self.world.dims.iter() {
+        for (dim, _) in self.cluster.dims.iter() {
             let parent = self.parent_amounts(parent, dim, flat_guarantee);
-            divide(&self.world.queues[id], dim, &parent, &mut self.attributes[id.index()]);
+            divide(&self.cluster.queues[id], dim, &parent, &mut self.attributes[id.index()]);
         }
     }
 }
@@ -209,8 +209,8 @@ fn beside_siblings(whole: i64, all_guarantees: i64, own: i64) -> BesideSiblings 
 }
 
 /// The warning for figures of a queue that contradict those of its children or of an ancestor.
-fn tree_warning(world: &World, id: QueueId, sums: &CapacityAttributes) -> Option<QueueFault> {
-    let queue = &world.queues[id];
+fn tree_warning(cluster: &Cluster, id: QueueId, sums: &CapacityAttributes) -> Option<QueueFault> {
+    let queue = &cluster.queues[id];
     if queue.is_root() {
         return None;
     }
@@ -218,7 +218,7 @@ fn tree_warning(world: &World, id: QueueId, sums: &CapacityAttributes) -> Option
     let children_guarantee: Ceilings = sums.children_guarantee.iter().collect();
     children_exceed("guarantee", &children_guarantee, &guarantee, queue)
         .or_else(|| children_exceed("deserved", &sums.deserved, &queue.deserved, queue))
-        .or_else(|| exceeds_ancestor(world, id))
+        .or_else(|| exceeds_ancestor(cluster, id))
 }
 
 fn children_exceed(
@@ -236,9 +236,9 @@ fn children_exceed(
 }
 
 /// The nearest ancestor with a smaller capability.
-fn exceeds_ancestor(world: &World, id: QueueId) -> Option<QueueFault> {
-    let capability = &world.queues[id].capability;
-    let ancestors = world.queue_path(id).skip(1).map(|ancestor| &world.queues[ancestor]);
+fn exceeds_ancestor(cluster: &Cluster, id: QueueId) -> Option<QueueFault> {
+    let capability = &cluster.queues[id].capability;
+    let ancestors = cluster.queue_path(id).skip(1).map(|ancestor| &cluster.queues[ancestor]);
     ancestors.filter(|ancestor| !ancestor.is_root()).find_map(|ancestor| {
         let over = capability.iter().filter_map(|(dim, own)| {
             let bound = ancestor.capability.get(dim)?;

@@ -30,7 +30,7 @@ use super::hierarchy_tree::{HdrfJob, HdrfTree};
 use phalanx_cluster::annotation::{HIERARCHY, HIERARCHY_WEIGHTS};
 use phalanx_cluster::diagnosis::QueueFault;
 use phalanx_cluster::id::{Id, JobId, QueueId, TaskId};
-use phalanx_cluster::{Queue, World};
+use phalanx_cluster::{Cluster, Queue};
 use phalanx_framework::plugin::ObjectField;
 
 /// The annotations that hierarchical DRF reads, listed as those of plugin drf.
@@ -63,16 +63,16 @@ pub(super) struct HierarchicalDrf {
 }
 
 impl HierarchicalDrf {
-    pub(super) fn open(world: &World) -> Self {
-        let bound = world.queues.bound();
+    pub(super) fn open(cluster: &Cluster) -> Self {
+        let bound = cluster.queues.bound();
         let mut hdrf = Self {
             paths: vec![vec![0]; bound],
             faults: vec![None; bound],
             takes_jobs: vec![false; bound],
-            tree: Mutex::new(HdrfTree::new(world)),
+            tree: Mutex::new(HdrfTree::new(cluster)),
         };
         let mut queues: Vec<(QueueId, &Queue)> =
-            world.queues.iter().filter(|(_, queue)| queue.exists).collect();
+            cluster.queues.iter().filter(|(_, queue)| queue.exists).collect();
         queues.sort_by(|a, b| a.1.name.cmp(&b.1.name));
         let contradictions = contradictions(&queues);
         let tree = hdrf.tree.get_mut().unwrap_or_else(PoisonError::into_inner);
@@ -82,13 +82,13 @@ impl HierarchicalDrf {
                 Ok(path) => {
                     hdrf.paths[id.index()] = tree.insert_path(&path);
                     hdrf.takes_jobs[id.index()] =
-                        world.queue_takes_jobs(id) && world.queue_fault(id).is_none();
+                        cluster.queue_takes_jobs(id) && cluster.queue_fault(id).is_none();
                 }
                 Err(why) => hdrf.faults[id.index()] = Some(QueueFault::Field(why.into())),
             }
         }
-        tree.changed_jobs = world.pending_jobs().map(|(id, _)| id).collect();
-        tree.changed_queues = world.queues.ids().collect();
+        tree.changed_jobs = cluster.pending_jobs().map(|(id, _)| id).collect();
+        tree.changed_queues = cluster.queues.ids().collect();
         tree.is_stale = true;
         hdrf
     }
@@ -97,11 +97,11 @@ impl HierarchicalDrf {
         self.faults.get(queue.index()).cloned().flatten().map_or(Ok(()), Err)
     }
 
-    pub(super) fn task_changed(&mut self, world: &World, task: TaskId) {
+    pub(super) fn task_changed(&mut self, cluster: &Cluster, task: TaskId) {
         let tree = self.tree.get_mut().unwrap_or_else(PoisonError::into_inner);
-        if let Some(queue) = world.queue_of(task) {
+        if let Some(queue) = cluster.queue_of(task) {
             tree.changed_queues.push(queue);
-            tree.changed_jobs.extend(world.tasks[task].job);
+            tree.changed_jobs.extend(cluster.tasks[task].job);
             tree.is_stale = true;
         }
     }
@@ -112,31 +112,36 @@ impl HierarchicalDrf {
     }
 
     /// A number that changes when jobs of any queue may have become saturated or unsaturated.
-    pub(super) fn saturation_stamp(&self, world: &World) -> u64 {
-        self.up_to_date(world).saturation_stamp
+    pub(super) fn saturation_stamp(&self, cluster: &Cluster) -> u64 {
+        self.up_to_date(cluster).saturation_stamp
     }
 
-    pub(super) fn queue_order(&self, world: &World, a: QueueId, b: QueueId) -> Ordering {
-        self.compare(&self.up_to_date(world), a, b)
+    pub(super) fn queue_order(&self, cluster: &Cluster, a: QueueId, b: QueueId) -> Ordering {
+        self.compare(&self.up_to_date(cluster), a, b)
     }
 
-    pub(super) fn reclaimable(&self, world: &World, reclaimer: TaskId, reclaimees: &[TaskId]) -> Vec<TaskId> {
-        let Some(job) = world.tasks[reclaimer].job else { return Vec::new() };
-        let to = world.jobs[job].queue;
-        let mut tree = self.up_to_date(world).clone();
+    pub(super) fn reclaimable(
+        &self,
+        cluster: &Cluster,
+        reclaimer: TaskId,
+        reclaimees: &[TaskId],
+    ) -> Vec<TaskId> {
+        let Some(job) = cluster.tasks[reclaimer].job else { return Vec::new() };
+        let to = cluster.jobs[job].queue;
+        let mut tree = self.up_to_date(cluster).clone();
         let change =
             |tree: &mut HdrfTree, id: JobId, task: TaskId, add_or_sub: fn(&mut Amounts, &Amounts)| {
-                let mut job = tree.jobs.get(&id).cloned().unwrap_or_else(|| self.job(world, id));
-                add_or_sub(&mut job.held, world.request_of(task));
+                let mut job = tree.jobs.get(&id).cloned().unwrap_or_else(|| self.job(cluster, id));
+                add_or_sub(&mut job.held, cluster.request_of(task));
                 tree.set_job(id, job);
             };
         change(&mut tree, job, reclaimer, Amounts::add);
         let mut take = |task: TaskId| {
-            let Some(job) = world.tasks[task].job else { return false };
-            tree.track(job, || self.job(world, job));
+            let Some(job) = cluster.tasks[task].job else { return false };
+            tree.track(job, || self.job(cluster, job));
             change(&mut tree, job, task, Amounts::sub);
             tree.compute();
-            let from = world.jobs[job].queue;
+            let from = cluster.jobs[job].queue;
             let is_victim = self.compare(&tree, to, from).is_lt() && self.holds_less(&tree, to, from);
             if !is_victim {
                 change(&mut tree, job, task, Amounts::add);
@@ -147,7 +152,7 @@ impl HierarchicalDrf {
     }
 
     /// The tree with all changes of the session.
-    fn up_to_date(&self, world: &World) -> MutexGuard<'_, HdrfTree> {
+    fn up_to_date(&self, cluster: &Cluster) -> MutexGuard<'_, HdrfTree> {
         let mut tree = self.tree.lock().unwrap_or_else(PoisonError::into_inner);
         if !std::mem::take(&mut tree.is_stale) {
             return tree;
@@ -155,32 +160,32 @@ impl HierarchicalDrf {
         let mut jobs = std::mem::take(&mut tree.changed_jobs);
         jobs.dedup();
         for job in jobs {
-            tree.set_job(job, self.job(world, job));
+            tree.set_job(job, self.job(cluster, job));
         }
         let mut queues = std::mem::take(&mut tree.changed_queues);
         queues.sort_unstable();
         queues.dedup();
         for id in &queues {
-            tree.set_held(id.index(), self.node_of(world, *id), world.queues[*id].held());
+            tree.set_held(id.index(), self.node_of(cluster, *id), cluster.queues[*id].held());
         }
         tree.compute_nodes(queues.iter().flat_map(|id| self.paths[id.index()].iter().copied()));
         tree
     }
 
-    fn node_of(&self, world: &World, queue: QueueId) -> Option<usize> {
-        self.paths[queue.index()].last().copied().filter(|_| world.queues[queue].exists)
+    fn node_of(&self, cluster: &Cluster, queue: QueueId) -> Option<usize> {
+        self.paths[queue.index()].last().copied().filter(|_| cluster.queues[queue].exists)
     }
 
     /// A job with its present amounts.
-    fn job(&self, world: &World, id: JobId) -> HdrfJob {
-        let job = &world.jobs[id];
+    fn job(&self, cluster: &Cluster, id: JobId) -> HdrfJob {
+        let job = &cluster.jobs[id];
         let mut held = job.allocated.clone();
         held.add(&job.pipelined);
         let mut request = held.clone();
         if self.takes_jobs[job.queue.index()] {
             request.add(&job.pending);
         }
-        let node = self.node_of(world, job.queue);
+        let node = self.node_of(cluster, job.queue);
         HdrfJob { node, queue: job.queue.index(), held, request, saturated: false }
     }
 
@@ -212,23 +217,23 @@ mod tests {
     use super::*;
     use crate::drf::hierarchy_path::tests::queue_at;
     use phalanx_cluster::event::QueueInfo;
-    use phalanx_framework::testing::{group, member, node, queue_of, running, world_of};
+    use phalanx_framework::testing::{cluster_of, group, member, node, queue_of, running};
 
     /// A node of ten cores, and queues with this many running pods of one core, and a pending one.
-    fn world(queues: &[(QueueInfo, u32)]) -> World {
-        let mut world = world_of([node("n", "cpu=10 memory=10Gi pods=100")]);
+    fn cluster(queues: &[(QueueInfo, u32)]) -> Cluster {
+        let mut cluster = cluster_of([node("n", "cpu=10 memory=10Gi pods=100")]);
         for (info, pods) in queues {
-            world.apply(info.clone().into());
-            world.apply(
+            cluster.apply(info.clone().into());
+            cluster.apply(
                 phalanx_cluster::event::PodGroupInfo { queue: info.name.clone(), ..group(&info.name, 1) }
                     .into(),
             );
             for index in 0..=*pods {
                 let pod = member(&info.name, index, "cpu=1");
-                world.apply(if index < *pods { running(pod, "n") } else { pod }.into());
+                cluster.apply(if index < *pods { running(pod, "n") } else { pod }.into());
             }
         }
-        world
+        cluster
     }
 
     #[test]
@@ -251,9 +256,9 @@ mod tests {
                 Ordering::Less,
             ),
         ] {
-            let world = world(&[a, b]);
-            let hdrf = HierarchicalDrf::open(&world);
-            let order = hdrf.queue_order(&world, queue_of(&world, "a"), queue_of(&world, "b"));
+            let cluster = cluster(&[a, b]);
+            let hdrf = HierarchicalDrf::open(&cluster);
+            let order = hdrf.queue_order(&cluster, queue_of(&cluster, "a"), queue_of(&cluster, "b"));
             assert_eq!(order, expected, "{what}");
         }
     }

@@ -95,7 +95,7 @@ fn places(path: &HierarchyPath<'_>) -> Vec<(String, f64)> {
 pub(super) mod tests {
     use super::*;
     use phalanx_cluster::event::QueueInfo;
-    use phalanx_framework::testing::{queue, queue_of, world_of};
+    use phalanx_framework::testing::{cluster_of, queue, queue_of};
 
     /// A queue with both annotations.
     pub(in crate::drf) fn queue_at(name: &str, hierarchy: &str, weights: &str) -> QueueInfo {
@@ -116,8 +116,8 @@ pub(super) mod tests {
             ("root/eng", "1/0", Err("has \"0\", expected numbers above 0")),
             ("root//prod", "1/1/1", Err("has an empty part")),
         ] {
-            let world = world_of([queue_at("q", hierarchy, weights)]);
-            let found = path(&world.queues[queue_of(&world, "q")]).map_err(|why| why.clone());
+            let cluster = cluster_of([queue_at("q", hierarchy, weights)]);
+            let found = path(&cluster.queues[queue_of(&cluster, "q")]).map_err(|why| why.clone());
             match (found, expected) {
                 (Ok(found), Ok(expected)) => assert_eq!(found, expected, "{hierarchy} {weights}"),
                 (Err(found), Err(expected)) => assert!(found.contains(expected), "{found}"),

@@ -6,7 +6,7 @@ use rustc_hash::FxHashMap;
 
 use super::hierarchy_path::HierarchyPath;
 use phalanx_cluster::id::{JobId, QueueId};
-use phalanx_cluster::{ROOT, World};
+use phalanx_cluster::{Cluster, ROOT};
 
 /// A node of the hierarchy. Its children are nodes and the jobs of queues at the node.
 #[derive(Clone, Debug, Default)]
@@ -72,15 +72,15 @@ pub(super) struct HdrfTree {
 }
 
 impl HdrfTree {
-    pub(super) fn new(world: &World) -> Self {
+    pub(super) fn new(cluster: &Cluster) -> Self {
         let root = HdrfNode { name: ROOT.to_owned(), weight: 1.0, ..HdrfNode::default() };
         Self {
             nodes: vec![root],
             jobs: FxHashMap::default(),
-            queues: vec![QueueHoldings::default(); world.queues.bound()],
+            queues: vec![QueueHoldings::default(); cluster.queues.bound()],
             held: Amounts::new(),
-            total: world.total.clone(),
-            has_free: vec![true; world.dims.len()],
+            total: cluster.total.clone(),
+            has_free: vec![true; cluster.dims.len()],
             changed_jobs: Vec::new(),
             changed_queues: Vec::new(),
             is_stale: false,

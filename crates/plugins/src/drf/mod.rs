@@ -30,7 +30,7 @@ use hierarchical::HierarchicalDrf;
 use phalanx_cluster::diagnosis::QueueFault;
 use phalanx_cluster::event::Time;
 use phalanx_cluster::id::{JobId, QueueId, TaskId};
-use phalanx_cluster::{Status, World};
+use phalanx_cluster::{Cluster, Status};
 use phalanx_framework::conf::{ArgSpec, Flag};
 use phalanx_framework::plugin::{EvictionKind, Plugin, PluginContext, PluginDef, QueueGuard, QueueTree};
 
@@ -53,54 +53,59 @@ struct Drf {
 
 impl Drf {
     fn open(opening: PluginContext<'_>) -> Self {
-        let PluginContext { world, flags, .. } = opening;
-        Self { hierarchy: flags.on(Flag::Hierarchy).then(|| HierarchicalDrf::open(world)) }
+        let PluginContext { cluster, flags, .. } = opening;
+        Self { hierarchy: flags.on(Flag::Hierarchy).then(|| HierarchicalDrf::open(cluster)) }
     }
 }
 
 impl Plugin for Drf {
-    fn refusal_holds_until(&self, _: &World, _: JobId) -> Option<Time> {
+    fn refusal_holds_until(&self, _: &Cluster, _: JobId) -> Option<Time> {
         Some(Time::NEVER)
     }
 
-    fn job_order(&self, world: &World, a: JobId, b: JobId) -> Ordering {
+    fn job_order(&self, cluster: &Cluster, a: JobId, b: JobId) -> Ordering {
         // A shortcut, since long backlogs of jobs that hold nothing are sorted.
-        let (one, other) = (&world.jobs[a], &world.jobs[b]);
+        let (one, other) = (&cluster.jobs[a], &cluster.jobs[b]);
         if one.allocated == other.allocated && one.pipelined == other.pipelined {
             return Ordering::Equal;
         }
-        share(world, a).cmp(&share(world, b))
+        share(cluster, a).cmp(&share(cluster, b))
     }
 
-    fn queue_valid(&self, _: &World, queue: QueueId) -> Result<(), QueueFault> {
+    fn queue_valid(&self, _: &Cluster, queue: QueueId) -> Result<(), QueueFault> {
         self.hierarchy.as_ref().map_or(Ok(()), |hierarchy| hierarchy.queue_valid(queue))
     }
 
-    fn queue_order(&self, world: &World, a: QueueId, b: QueueId) -> Ordering {
-        self.hierarchy.as_ref().map_or(Ordering::Equal, |hierarchy| hierarchy.queue_order(world, a, b))
+    fn queue_order(&self, cluster: &Cluster, a: QueueId, b: QueueId) -> Ordering {
+        self.hierarchy.as_ref().map_or(Ordering::Equal, |hierarchy| hierarchy.queue_order(cluster, a, b))
     }
 
-    fn reclaimable(&self, world: &World, reclaimer: TaskId, reclaimees: &[TaskId]) -> Option<Vec<TaskId>> {
-        Some(self.hierarchy.as_ref()?.reclaimable(world, reclaimer, reclaimees))
+    fn reclaimable(
+        &self,
+        cluster: &Cluster,
+        reclaimer: TaskId,
+        reclaimees: &[TaskId],
+    ) -> Option<Vec<TaskId>> {
+        Some(self.hierarchy.as_ref()?.reclaimable(cluster, reclaimer, reclaimees))
     }
 
     fn unified_evictable(
         &self,
-        world: &World,
+        cluster: &Cluster,
         kind: EvictionKind,
         reclaimer: TaskId,
         evictees: &[TaskId],
     ) -> Option<Vec<TaskId>> {
-        (kind == EvictionKind::Reclaim).then(|| self.reclaimable(world, reclaimer, evictees))?
+        (kind == EvictionKind::Reclaim).then(|| self.reclaimable(cluster, reclaimer, evictees))?
     }
 
     fn listens(&self) -> bool {
         self.hierarchy.is_some()
     }
 
-    fn on_change(&mut self, world: &World, task: TaskId, _: Status) {
+    fn on_change(&mut self, cluster: &Cluster, task: TaskId, _: Status) {
         if let Some(hierarchy) = &mut self.hierarchy {
-            hierarchy.task_changed(world, task);
+            hierarchy.task_changed(cluster, task);
         }
     }
 
@@ -109,8 +114,8 @@ impl Plugin for Drf {
         flag.is_some()
     }
 
-    fn keep_reason(&self, world: &World, preemptor: TaskId, task: TaskId) -> Arc<str> {
-        let [to, from] = [preemptor, task].map(|task| world.queue_of(task));
+    fn keep_reason(&self, cluster: &Cluster, preemptor: TaskId, task: TaskId) -> Arc<str> {
+        let [to, from] = [preemptor, task].map(|task| cluster.queue_of(task));
         let text = if to == from {
             "of jobs with no larger share of the cluster"
         } else {
@@ -119,28 +124,33 @@ impl Plugin for Drf {
         format!("{text} (plugin drf)").into()
     }
 
-    fn preemptable(&self, world: &World, preemptor: TaskId, preemptees: &[TaskId]) -> Option<Vec<TaskId>> {
-        let Some(preemptor_job) = world.tasks[preemptor].job else { return Some(Vec::new()) };
-        let mut with_preemptor = held(world, preemptor_job);
-        with_preemptor.add(world.request_of(preemptor));
-        let preemptor_share = dominant_share(world, &with_preemptor);
-        let priority = world.jobs[preemptor_job].priority;
+    fn preemptable(
+        &self,
+        cluster: &Cluster,
+        preemptor: TaskId,
+        preemptees: &[TaskId],
+    ) -> Option<Vec<TaskId>> {
+        let Some(preemptor_job) = cluster.tasks[preemptor].job else { return Some(Vec::new()) };
+        let mut with_preemptor = held(cluster, preemptor_job);
+        with_preemptor.add(cluster.request_of(preemptor));
+        let preemptor_share = dominant_share(cluster, &with_preemptor);
+        let priority = cluster.jobs[preemptor_job].priority;
         let mut held_by: FxHashMap<JobId, Amounts> = FxHashMap::default();
         let mut surplus_of: FxHashMap<JobId, GangSurplus> = FxHashMap::default();
         let mut take = |task: TaskId| {
-            let Some(job) = world.tasks[task].job else { return false };
+            let Some(job) = cluster.tasks[task].job else { return false };
             // A broken gang goes first in the job order, and would preempt a job of equal priority in turn.
             let mut may_lose = || {
-                let surplus = surplus_of.entry(job).or_insert_with(|| GangSurplus::of(&world.jobs[job]));
-                world.jobs[job].priority < priority || surplus.take(world.tasks[task].role)
+                let surplus = surplus_of.entry(job).or_insert_with(|| GangSurplus::of(&cluster.jobs[job]));
+                cluster.jobs[job].priority < priority || surplus.take(cluster.tasks[task].role)
             };
-            let before = held_by.entry(job).or_insert_with(|| held(world, job));
+            let before = held_by.entry(job).or_insert_with(|| held(cluster, job));
             let mut after = before.clone();
-            after.sub(world.request_of(task));
-            let share = dominant_share(world, &after);
+            after.sub(cluster.request_of(task));
+            let share = dominant_share(cluster, &after);
             // At equal shares a victim has to lower the share of its job, or preemption would go on without end.
             let is_victim = (preemptor_share < share
-                || (preemptor_share == share && share < dominant_share(world, before)))
+                || (preemptor_share == share && share < dominant_share(cluster, before)))
                 && may_lose();
             if is_victim {
                 *before = after;
@@ -160,76 +170,77 @@ impl Plugin for Drf {
 }
 
 impl QueueTree for Drf {
-    fn queue_path(&self, _: &World, queue: QueueId) -> Option<Vec<u32>> {
+    fn queue_path(&self, _: &Cluster, queue: QueueId) -> Option<Vec<u32>> {
         Some(self.hierarchy.as_ref().map_or_else(Vec::new, |hierarchy| hierarchy.path_of(queue)))
     }
 
-    fn order_stamp(&self, world: &World) -> u64 {
-        self.hierarchy.as_ref().map_or(0, |hierarchy| hierarchy.saturation_stamp(world))
+    fn order_stamp(&self, cluster: &Cluster) -> u64 {
+        self.hierarchy.as_ref().map_or(0, |hierarchy| hierarchy.saturation_stamp(cluster))
     }
 }
 
 impl QueueGuard for Drf {}
 
-fn share(world: &World, job: JobId) -> Share {
+fn share(cluster: &Cluster, job: JobId) -> Share {
     // Most jobs have no nominated tasks, so that no sum is needed.
-    let job_state = &world.jobs[job];
+    let job_state = &cluster.jobs[job];
     if job_state.pipelined.is_zero() {
-        dominant_share(world, &job_state.allocated)
+        dominant_share(cluster, &job_state.allocated)
     } else {
-        dominant_share(world, &held(world, job))
+        dominant_share(cluster, &held(cluster, job))
     }
 }
 
-fn held(world: &World, job: JobId) -> Amounts {
-    let job = &world.jobs[job];
+fn held(cluster: &Cluster, job: JobId) -> Amounts {
+    let job = &cluster.jobs[job];
     let mut held = job.allocated.clone();
     held.add(&job.pipelined);
     held
 }
 
-fn dominant_share(world: &World, held: &Amounts) -> Share {
-    Share::largest(held.iter().map(|(dim, amount)| Share::new(amount, world.total.get(dim))))
+fn dominant_share(cluster: &Cluster, held: &Amounts) -> Share {
+    Share::largest(held.iter().map(|(dim, amount)| Share::new(amount, cluster.total.get(dim))))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use phalanx_framework::testing::{group, job_of, member, node, running, task_of, world_of};
+    use phalanx_framework::testing::{cluster_of, group, job_of, member, node, running, task_of};
 
     /// A node of 10 cores and 100 Gi; each gang has `pods` running pods and a pending one.
-    fn world(gangs: &[(&str, u32, &str)]) -> World {
-        let mut world = world_of([node("n", "cpu=10 memory=100Gi pods=1000")]);
+    fn cluster(gangs: &[(&str, u32, &str)]) -> Cluster {
+        let mut cluster = cluster_of([node("n", "cpu=10 memory=100Gi pods=1000")]);
         for (name, pods, request) in gangs {
-            world.apply(group(name, 1).into());
+            cluster.apply(group(name, 1).into());
             for index in 0..*pods {
-                world.apply(running(member(name, index, request), "n").into());
+                cluster.apply(running(member(name, index, request), "n").into());
             }
-            world.apply(member(name, *pods, request).into());
+            cluster.apply(member(name, *pods, request).into());
         }
-        world
+        cluster
     }
 
     #[test]
     fn jobs_are_ordered_by_dominant_share() {
-        let world =
-            world(&[("cpu", 2, "cpu=1 memory=1Gi"), ("mem", 1, "cpu=1 memory=30Gi"), ("same", 1, "cpu=2")]);
+        let cluster =
+            cluster(&[("cpu", 2, "cpu=1 memory=1Gi"), ("mem", 1, "cpu=1 memory=30Gi"), ("same", 1, "cpu=2")]);
         for (a, b, expected) in [
             ("cpu", "mem", Ordering::Less),
             ("mem", "same", Ordering::Greater),
             ("cpu", "same", Ordering::Equal),
         ] {
-            let order = Drf::default().job_order(&world, job_of(&world, a), job_of(&world, b));
+            let order = Drf::default().job_order(&cluster, job_of(&cluster, a), job_of(&cluster, b));
             assert_eq!(order, expected, "{a} before {b}");
         }
     }
 
     #[test]
     fn victims_leave_their_job_no_smaller_share_than_the_preemptor_gets() {
-        let world = world(&[("rich", 5, "cpu=1"), ("poor", 1, "cpu=1")]);
+        let cluster = cluster(&[("rich", 5, "cpu=1"), ("poor", 1, "cpu=1")]);
         let victims = |by: &str, of: &str, count: u32| {
-            let of: Vec<TaskId> = (0..count).map(|index| task_of(&world, &format!("{of}-{index}"))).collect();
-            Drf::default().preemptable(&world, task_of(&world, by), &of).unwrap().len()
+            let of: Vec<TaskId> =
+                (0..count).map(|index| task_of(&cluster, &format!("{of}-{index}"))).collect();
+            Drf::default().preemptable(&cluster, task_of(&cluster, by), &of).unwrap().len()
         };
         // Job poor would have 2 of 10 cores: job rich may be left with 2.
         assert_eq!(victims("poor-1", "rich", 5), 3);
@@ -238,12 +249,12 @@ mod tests {
 
     #[test]
     fn nominated_tasks_count_in_the_share() {
-        let mut world = world(&[("a", 0, "cpu=1"), ("b", 0, "cpu=1")]);
-        let node = world.node_named("n");
-        let task = task_of(&world, "a-0");
-        world.place(task, phalanx_cluster::Status::Pipelined, node);
+        let mut cluster = cluster(&[("a", 0, "cpu=1"), ("b", 0, "cpu=1")]);
+        let node = cluster.node_named("n");
+        let task = task_of(&cluster, "a-0");
+        cluster.place(task, phalanx_cluster::Status::Pipelined, node);
         assert_eq!(
-            Drf::default().job_order(&world, job_of(&world, "b"), job_of(&world, "a")),
+            Drf::default().job_order(&cluster, job_of(&cluster, "b"), job_of(&cluster, "a")),
             Ordering::Less
         );
     }

@@ -33,7 +33,7 @@ use args::{ARGS, verbs};
 use phalanx_cluster::diagnosis::{Overuse, Refusal};
 use phalanx_cluster::event::Time;
 use phalanx_cluster::id::{JobId, QueueId, TaskId};
-use phalanx_cluster::{Status, World};
+use phalanx_cluster::{Cluster, Status};
 use phalanx_framework::conf::Flag;
 use phalanx_framework::extender::{Endpoint, Extender, ExtenderRequest, ExtenderResponse};
 use phalanx_framework::plugin::{
@@ -89,7 +89,7 @@ impl ExtenderPlugin {
             not_ready: Mutex::default(),
             allocate_failures: FxHashMap::default(),
         };
-        let told = remote.ask(opening.world, "onSessionOpen", &ExtenderRequest::SessionOpen);
+        let told = remote.ask(opening.cluster, "onSessionOpen", &ExtenderRequest::SessionOpen);
         remote.session_failure = told.and_then(|told| remote.refusal(told.err()));
         remote
     }
@@ -97,12 +97,12 @@ impl ExtenderPlugin {
     /// Calls a verb; `None` when the verb has no path, or extenders are not called (`simulate`).
     fn ask(
         &self,
-        world: &World,
+        cluster: &Cluster,
         verb: &'static str,
         ask: &ExtenderRequest,
     ) -> Option<Result<ExtenderResponse, ExtenderFailure>> {
         let (path, extender) = (self.verbs.get(verb)?, self.extender.as_ref()?);
-        let answer = extender.ask(&self.endpoint, path, world, ask);
+        let answer = extender.ask(&self.endpoint, path, cluster, ask);
         Some(answer.map_err(|text| ExtenderFailure { verb: path.clone(), text }))
     }
 
@@ -116,20 +116,20 @@ impl ExtenderPlugin {
     }
 
     /// Whether a task requests a resource that the extender manages.
-    fn manages(&self, world: &World, task: TaskId) -> bool {
+    fn manages(&self, cluster: &Cluster, task: TaskId) -> bool {
         let requests =
-            |name: &String| world.dims.get(name).is_some_and(|dim| world.request_of(task).get(dim) > 0);
+            |name: &String| cluster.dims.get(name).is_some_and(|dim| cluster.request_of(task).get(dim) > 0);
         self.managed.is_empty() || self.managed.iter().any(requests)
     }
 
     fn victims(
         &self,
-        world: &World,
+        cluster: &Cluster,
         verb: &'static str,
         ask: &ExtenderRequest,
         of: &[TaskId],
     ) -> Option<Vec<TaskId>> {
-        match self.ask(world, verb, ask)? {
+        match self.ask(cluster, verb, ask)? {
             Ok(ExtenderResponse::Victims(victims)) => {
                 let victims: FxHashSet<TaskId> = victims.into_iter().collect();
                 Some(of.iter().copied().filter(|task| victims.contains(task)).collect())
@@ -141,18 +141,18 @@ impl ExtenderPlugin {
 
     fn evictable(
         &self,
-        world: &World,
+        cluster: &Cluster,
         verb: &'static str,
         ask: &ExtenderRequest,
         by: TaskId,
         of: &[TaskId],
     ) -> Option<Vec<TaskId>> {
-        if !self.manages(world, by) || of.is_empty() {
+        if !self.manages(cluster, by) || of.is_empty() {
             return None;
         }
-        let own = self.victims(world, verb, ask, of);
+        let own = self.victims(cluster, verb, ask, of);
         let of = own.as_deref().unwrap_or(of);
-        self.victims(world, "kube.preempt", &ExtenderRequest::KubePreempt(by, of.to_vec()), of).or(own)
+        self.victims(cluster, "kube.preempt", &ExtenderRequest::KubePreempt(by, of.to_vec()), of).or(own)
     }
 
     fn not_ready(&self) -> MutexGuard<'_, FxHashMap<JobId, Refusal>> {
@@ -185,19 +185,19 @@ impl Plugin for ExtenderPlugin {
         }
     }
 
-    fn preemptable(&self, world: &World, by: TaskId, of: &[TaskId]) -> Option<Vec<TaskId>> {
-        self.evictable(world, "preemptable", &ExtenderRequest::Preemptable(by, of.to_vec()), by, of)
+    fn preemptable(&self, cluster: &Cluster, by: TaskId, of: &[TaskId]) -> Option<Vec<TaskId>> {
+        self.evictable(cluster, "preemptable", &ExtenderRequest::Preemptable(by, of.to_vec()), by, of)
     }
 
-    fn reclaimable(&self, world: &World, by: TaskId, of: &[TaskId]) -> Option<Vec<TaskId>> {
-        self.evictable(world, "reclaimable", &ExtenderRequest::Reclaimable(by, of.to_vec()), by, of)
+    fn reclaimable(&self, cluster: &Cluster, by: TaskId, of: &[TaskId]) -> Option<Vec<TaskId>> {
+        self.evictable(cluster, "reclaimable", &ExtenderRequest::Reclaimable(by, of.to_vec()), by, of)
     }
 
-    fn overused(&self, world: &World, queue: QueueId) -> Option<Refusal> {
-        match self.ask(world, "queueOverused", &ExtenderRequest::QueueOverused(queue))? {
+    fn overused(&self, cluster: &Cluster, queue: QueueId) -> Option<Refusal> {
+        match self.ask(cluster, "queueOverused", &ExtenderRequest::QueueOverused(queue))? {
             Ok(ExtenderResponse::Flag(true)) => Some(Refusal::Overused {
                 plugin: NAME,
-                queue: world.queues[queue].name.clone(),
+                queue: cluster.queues[queue].name.clone(),
                 why: Overuse::Full,
             }),
             Ok(_) => None,
@@ -205,11 +205,11 @@ impl Plugin for ExtenderPlugin {
         }
     }
 
-    fn job_enqueueable(&self, world: &World, job: JobId) -> EnqueueVote {
+    fn job_enqueueable(&self, cluster: &Cluster, job: JobId) -> EnqueueVote {
         if let Some(failure) = &self.session_failure {
             return EnqueueVote::Reject(failure.clone());
         }
-        match self.ask(world, "jobEnqueueable", &ExtenderRequest::JobEnqueueable(job)) {
+        match self.ask(cluster, "jobEnqueueable", &ExtenderRequest::JobEnqueueable(job)) {
             Some(Ok(ExtenderResponse::Vote(vote))) if vote > 0 => EnqueueVote::Permit,
             Some(Ok(ExtenderResponse::Vote(vote))) if vote < 0 => {
                 let verb = self.verbs["jobEnqueueable"].clone();
@@ -222,15 +222,15 @@ impl Plugin for ExtenderPlugin {
         }
     }
 
-    fn job_enqueued(&mut self, world: &World, job: JobId) {
-        let _ = self.ask(world, "jobEnqueued", &ExtenderRequest::JobEnqueued(job));
+    fn job_enqueued(&mut self, cluster: &Cluster, job: JobId) {
+        let _ = self.ask(cluster, "jobEnqueued", &ExtenderRequest::JobEnqueued(job));
     }
 
-    fn job_ready(&self, world: &World, job: JobId) -> bool {
+    fn job_ready(&self, cluster: &Cluster, job: JobId) -> bool {
         if self.allocate_failures.contains_key(&job) {
             return false;
         }
-        let refusal = match self.ask(world, "jobReady", &ExtenderRequest::JobReady(job)) {
+        let refusal = match self.ask(cluster, "jobReady", &ExtenderRequest::JobReady(job)) {
             Some(Ok(ExtenderResponse::Flag(false))) => {
                 let verb = self.verbs["jobReady"].clone();
                 Some(Refusal::Extender { verb, text: "the job may not start".into() })
@@ -246,28 +246,28 @@ impl Plugin for ExtenderPlugin {
         ready
     }
 
-    fn job_pipelined(&self, _: &World, job: JobId) -> Vote {
+    fn job_pipelined(&self, _: &Cluster, job: JobId) -> Vote {
         if self.allocate_failures.contains_key(&job) { Vote::Reject } else { Vote::Abstain }
     }
 
-    fn close(&self, world: &World) {
-        let _ = self.ask(world, "onSessionClose", &ExtenderRequest::SessionClose);
+    fn close(&self, cluster: &Cluster) {
+        let _ = self.ask(cluster, "onSessionClose", &ExtenderRequest::SessionClose);
     }
 
     fn listens(&self) -> bool {
         self.has("allocateFunc") || self.has("deallocateFunc")
     }
 
-    fn on_change(&mut self, world: &World, task: TaskId, before: Status) {
+    fn on_change(&mut self, cluster: &Cluster, task: TaskId, before: Status) {
         let holds = |status: Status| status.is_allocated() || status == Status::Pipelined;
-        let answer = match (holds(before), holds(world.tasks[task].status)) {
-            _ if !self.manages(world, task) || !world.tasks[task].is_pod() => return,
-            (false, true) => self.ask(world, "allocateFunc", &ExtenderRequest::Allocate(task)),
-            (true, false) => self.ask(world, "deallocateFunc", &ExtenderRequest::Deallocate(task)),
+        let answer = match (holds(before), holds(cluster.tasks[task].status)) {
+            _ if !self.manages(cluster, task) || !cluster.tasks[task].is_pod() => return,
+            (false, true) => self.ask(cluster, "allocateFunc", &ExtenderRequest::Allocate(task)),
+            (true, false) => self.ask(cluster, "deallocateFunc", &ExtenderRequest::Deallocate(task)),
             _ => return,
         };
         let failed = answer.and_then(|answer| self.refusal(answer.err()));
-        if let (Some(refusal), Some(job)) = (failed, world.tasks[task].job) {
+        if let (Some(refusal), Some(job)) = (failed, cluster.tasks[task].job) {
             self.allocate_failures.insert(job, refusal);
         }
     }
@@ -283,8 +283,8 @@ impl Plugin for ExtenderPlugin {
 
 impl TaskRules for ExtenderPlugin {
     /// Answers hold for one task in one session.
-    fn scope(&self, world: &World, task: TaskId) -> u64 {
-        if !self.manages(world, task) {
+    fn scope(&self, cluster: &Cluster, task: TaskId) -> u64 {
+        if !self.manages(cluster, task) {
             return 0;
         }
         let mut hasher = DefaultHasher::new();
@@ -292,15 +292,15 @@ impl TaskRules for ExtenderPlugin {
         hasher.finish().max(1)
     }
 
-    fn task_filters(&self, world: &World, task: TaskId, rules: &mut NodeRules) {
-        if self.manages(world, task) {
-            self.add_filters(world, task, rules);
+    fn task_filters(&self, cluster: &Cluster, task: TaskId, rules: &mut NodeRules) {
+        if self.manages(cluster, task) {
+            self.add_filters(cluster, task, rules);
         }
     }
 
-    fn task_scorers(&self, world: &World, task: TaskId, rules: &mut NodeRules) {
-        if self.manages(world, task) && self.session_failure.is_none() {
-            self.add_scorers(world, task, rules);
+    fn task_scorers(&self, cluster: &Cluster, task: TaskId, rules: &mut NodeRules) {
+        if self.manages(cluster, task) && self.session_failure.is_none() {
+            self.add_scorers(cluster, task, rules);
         }
     }
 }
@@ -310,16 +310,16 @@ impl RemotePolicy for ExtenderPlugin {
         ["preemptable", "reclaimable", "kube.preempt"].iter().any(|verb| self.has(verb))
     }
 
-    fn not_ready(&self, _: &World, job: JobId) -> Option<Refusal> {
+    fn not_ready(&self, _: &Cluster, job: JobId) -> Option<Refusal> {
         self.allocate_failures
             .get(&job)
             .cloned()
             .or_else(|| ExtenderPlugin::not_ready(self).get(&job).cloned())
     }
 
-    fn binder(&self, world: &World, task: TaskId) -> Option<Arc<Endpoint>> {
+    fn binder(&self, cluster: &Cluster, task: TaskId) -> Option<Arc<Endpoint>> {
         let verb = self.verbs.get("kube.bind")?;
         let url = format!("{}/{verb}", self.endpoint.url).into();
-        self.manages(world, task).then(|| Arc::new(Endpoint { url, ..self.endpoint.clone() }))
+        self.manages(cluster, task).then(|| Arc::new(Endpoint { url, ..self.endpoint.clone() }))
     }
 }

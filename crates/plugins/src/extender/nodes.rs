@@ -6,7 +6,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use super::ExtenderPlugin;
 use phalanx_cluster::diagnosis::{Refusal, Unfit};
 use phalanx_cluster::id::{NodeId, TaskId};
-use phalanx_cluster::{Node, World};
+use phalanx_cluster::{Cluster, Node};
 use phalanx_framework::extender::{ExtenderRequest, ExtenderResponse};
 use phalanx_framework::placement::Fit;
 use phalanx_framework::plugin::{Attribute, NodeFilter, NodeRules, NodeScorer, Values};
@@ -24,13 +24,13 @@ impl ExtenderPlugin {
     /// were not sent.
     fn filter(
         &self,
-        world: &World,
+        cluster: &Cluster,
         verb: &'static str,
         ask: &ExtenderRequest,
         nodes: &[NodeId],
         rules: &mut NodeRules,
     ) {
-        let (refused, failed) = match self.ask(world, verb, ask) {
+        let (refused, failed) = match self.ask(cluster, verb, ask) {
             None | Some(Ok(ExtenderResponse::Nothing)) => return,
             Some(Ok(ExtenderResponse::Nodes { refused, failed })) => (refused, failed),
             Some(Ok(other)) => return refuse_all(&unexpected(verb, &other), rules),
@@ -42,7 +42,7 @@ impl ExtenderPlugin {
             }
         };
         let failed = failed.into_iter().filter(|_| !self.ignorable);
-        let name = |node: &NodeId| world.nodes[*node].name.clone();
+        let name = |node: &NodeId| cluster.nodes[*node].name.clone();
         let asked: FxHashSet<Arc<str>> = nodes.iter().map(name).collect();
         let reasons = refused.into_iter().chain(failed).map(|(node, why)| (name(&node), why)).collect();
         rules.reads.push((Attribute::Name, Values::All));
@@ -52,16 +52,16 @@ impl ExtenderPlugin {
     /// Calls a verb for scores of nodes, and adds a scorer with the answer.
     fn score(
         &self,
-        world: &World,
+        cluster: &Cluster,
         verb: &'static str,
         ask: &ExtenderRequest,
         weight: f64,
         rules: &mut NodeRules,
     ) {
-        match self.ask(world, verb, ask) {
+        match self.ask(cluster, verb, ask) {
             Some(Ok(ExtenderResponse::Scores(scores))) => {
                 let scores =
-                    scores.iter().map(|(node, score)| (world.nodes[*node].name.clone(), score * weight));
+                    scores.iter().map(|(node, score)| (cluster.nodes[*node].name.clone(), score * weight));
                 rules.reads.push((Attribute::Name, Values::All));
                 rules.scorers.push(Box::new(ExtenderScorer(scores.collect())));
             }
@@ -73,7 +73,7 @@ impl ExtenderPlugin {
     }
 
     /// Calls the verbs that filter nodes, and adds their filters.
-    pub(super) fn add_filters(&self, world: &World, task: TaskId, rules: &mut NodeRules) {
+    pub(super) fn add_filters(&self, cluster: &Cluster, task: TaskId, rules: &mut NodeRules) {
         if let Some(Refusal::Extender { verb, text }) = &self.session_failure {
             return refuse_all(&format!("extender, {verb}: {text}"), rules);
         }
@@ -81,24 +81,24 @@ impl ExtenderPlugin {
             ("predicate", ExtenderRequest::Predicate as fn(_, _) -> _),
             ("kube.filter", ExtenderRequest::KubeFilter),
         ] {
-            let nodes = if self.has(verb) { candidates(world, task, rules) } else { Vec::new() };
+            let nodes = if self.has(verb) { candidates(cluster, task, rules) } else { Vec::new() };
             if !nodes.is_empty() {
-                self.filter(world, verb, &ask(task, nodes.clone()), &nodes, rules);
+                self.filter(cluster, verb, &ask(task, nodes.clone()), &nodes, rules);
             }
         }
     }
 
     /// Calls the verbs that score nodes, and adds their scorers.
-    pub(super) fn add_scorers(&self, world: &World, task: TaskId, rules: &mut NodeRules) {
+    pub(super) fn add_scorers(&self, cluster: &Cluster, task: TaskId, rules: &mut NodeRules) {
         let asks = [
             ("prioritize", ExtenderRequest::Prioritize as fn(_, _) -> _, 1.0),
             ("kube.prioritize", ExtenderRequest::KubePrioritize, KUBE_SCORE * self.weight),
         ];
         for (verb, ask, weight) in asks {
-            let nodes = if self.has(verb) { candidates(world, task, rules) } else { Vec::new() };
+            let nodes = if self.has(verb) { candidates(cluster, task, rules) } else { Vec::new() };
             // Scores of a single node decide nothing.
             if nodes.len() > 1 {
-                self.score(world, verb, &ask(task, nodes), weight, rules);
+                self.score(cluster, verb, &ask(task, nodes), weight, rules);
             }
         }
     }
@@ -114,12 +114,12 @@ fn unexpected(verb: &str, answer: &ExtenderResponse) -> String {
 
 /// The nodes that pass the filters so far: those where the task fits now or once terminating pods are gone, or all when
 /// the task fits on none.
-fn candidates(world: &World, task: TaskId, rules: &NodeRules) -> Vec<NodeId> {
-    let request = world.request_of(task);
+fn candidates(cluster: &Cluster, task: TaskId, rules: &NodeRules) -> Vec<NodeId> {
+    let request = cluster.request_of(task);
     let passes = |node: &Node| node.exists && rules.filters.iter().all(|filter| filter.check(node).is_ok());
-    let all: Vec<NodeId> = world.nodes.iter().filter(|(_, node)| passes(node)).map(|(id, _)| id).collect();
+    let all: Vec<NodeId> = cluster.nodes.iter().filter(|(_, node)| passes(node)).map(|(id, _)| id).collect();
     let has_room = |id: &NodeId| {
-        let node = &world.nodes[*id];
+        let node = &cluster.nodes[*id];
         node.fits_later(request)
             && rules.resource_filters.iter().all(|filter| filter.check(node, Fit::FutureIdle).is_ok())
     };

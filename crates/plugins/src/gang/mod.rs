@@ -27,7 +27,7 @@ use rustc_hash::FxHashMap;
 use phalanx_cluster::diagnosis::{Refusal, SubGroupFault};
 use phalanx_cluster::event::{SubGroupPolicy, Time};
 use phalanx_cluster::id::{JobId, TaskId};
-use phalanx_cluster::{Counts, Job, Status, World};
+use phalanx_cluster::{Cluster, Counts, Job, Status};
 use phalanx_framework::conf::ArgSpec;
 use phalanx_framework::plugin::{EvictionKind, ObjectField, Plugin, PluginDef, Vote};
 pub use surplus::{GangSurplus, within_surplus};
@@ -60,16 +60,16 @@ pub(super) const DEF: PluginDef = PluginDef {
 struct Gang;
 
 impl Plugin for Gang {
-    fn refusal_holds_until(&self, _: &World, _: JobId) -> Option<Time> {
+    fn refusal_holds_until(&self, _: &Cluster, _: JobId) -> Option<Time> {
         Some(Time::NEVER)
     }
 
-    fn job_order(&self, world: &World, a: JobId, b: JobId) -> Ordering {
-        order_rank(&world.jobs[a]).cmp(&order_rank(&world.jobs[b]))
+    fn job_order(&self, cluster: &Cluster, a: JobId, b: JobId) -> Ordering {
+        order_rank(&cluster.jobs[a]).cmp(&order_rank(&cluster.jobs[b]))
     }
 
-    fn job_valid(&self, world: &World, job: JobId) -> Result<(), Refusal> {
-        let job = &world.jobs[job];
+    fn job_valid(&self, cluster: &Cluster, job: JobId) -> Result<(), Refusal> {
+        let job = &cluster.jobs[job];
         job.roles_satisfied(Counts::valid).map_err(|role| Refusal::NotEnoughPodsOfTask {
             role: role.name.clone(),
             found: role.counts.valid(),
@@ -82,7 +82,7 @@ impl Plugin for Gang {
         if job.sub_groups.is_empty() {
             return Ok(());
         }
-        job.sub_groups.iter().try_for_each(|policy| sub_groups_exist(world, job, policy))?;
+        job.sub_groups.iter().try_for_each(|policy| sub_groups_exist(cluster, job, policy))?;
         if found > wanted {
             Err(Refusal::SubGroups(SubGroupFault::Optional { found, min_member: wanted }))
         } else {
@@ -90,16 +90,16 @@ impl Plugin for Gang {
         }
     }
 
-    fn job_ready(&self, world: &World, job: JobId) -> bool {
-        is_ready(&world.jobs[job])
+    fn job_ready(&self, cluster: &Cluster, job: JobId) -> bool {
+        is_ready(&cluster.jobs[job])
     }
 
-    fn job_pipelined(&self, world: &World, job: JobId) -> Vote {
-        if is_pipelined(&world.jobs[job]) { Vote::Permit } else { Vote::Reject }
+    fn job_pipelined(&self, cluster: &Cluster, job: JobId) -> Vote {
+        if is_pipelined(&cluster.jobs[job]) { Vote::Permit } else { Vote::Reject }
     }
 
-    fn job_starving(&self, world: &World, job: JobId) -> Option<bool> {
-        Some(!is_pipelined(&world.jobs[job]))
+    fn job_starving(&self, cluster: &Cluster, job: JobId) -> Option<bool> {
+        Some(!is_pipelined(&cluster.jobs[job]))
     }
 
     fn depends_on_request(&self) -> bool {
@@ -110,17 +110,17 @@ impl Plugin for Gang {
         true
     }
 
-    fn preemptable(&self, world: &World, _: TaskId, evictees: &[TaskId]) -> Option<Vec<TaskId>> {
-        Some(within_surplus(world, evictees))
+    fn preemptable(&self, cluster: &Cluster, _: TaskId, evictees: &[TaskId]) -> Option<Vec<TaskId>> {
+        Some(within_surplus(cluster, evictees))
     }
 
-    fn reclaimable(&self, world: &World, _: TaskId, evictees: &[TaskId]) -> Option<Vec<TaskId>> {
-        Some(within_surplus(world, evictees))
+    fn reclaimable(&self, cluster: &Cluster, _: TaskId, evictees: &[TaskId]) -> Option<Vec<TaskId>> {
+        Some(within_surplus(cluster, evictees))
     }
 
     fn unified_evictable(
         &self,
-        _: &World,
+        _: &Cluster,
         _: EvictionKind,
         _: TaskId,
         evictees: &[TaskId],
@@ -130,9 +130,9 @@ impl Plugin for Gang {
 }
 
 /// Whether the pods of a job form as many sub-groups of a policy as it requires.
-fn sub_groups_exist(world: &World, job: &Job, policy: &SubGroupPolicy) -> Result<(), Refusal> {
+fn sub_groups_exist(cluster: &Cluster, job: &Job, policy: &SubGroupPolicy) -> Result<(), Refusal> {
     let mut sizes: FxHashMap<Vec<&str>, u32> = FxHashMap::default();
-    let tasks = job.tasks.iter().map(|task| &world.tasks[*task]);
+    let tasks = job.tasks.iter().map(|task| &cluster.tasks[*task]);
     for task in tasks.filter(|task| task.status.is_valid() && policy.selector.matches(&task.labels)) {
         let values: Option<Vec<&str>> = policy.keys.iter().map(|key| task.labels.get(key)).collect();
         if let Some(values) = values {
@@ -173,13 +173,13 @@ fn ready_or_pipelined(counts: &Counts) -> u32 {
 mod tests {
     use super::*;
     use phalanx_cluster::event::{PodGroupInfo, PodPhase};
-    use phalanx_framework::testing::{group, job_of, member, running, world_of};
+    use phalanx_framework::testing::{cluster_of, group, job_of, member, running};
 
     /// A gang with a task for each letter: r(unning), p(ending), s(ucceeded), f(ailed); workers have role `w`, masters
     /// role `m` with `minTaskMember` 1.
-    fn gang(min_member: u32, workers: &str, masters: &str) -> World {
+    fn gang(min_member: u32, workers: &str, masters: &str) -> Cluster {
         let roles = vec![("m".into(), u32::from(!masters.is_empty()))];
-        let mut world = world_of([PodGroupInfo { min_task_member: roles, ..group("g", min_member) }]);
+        let mut cluster = cluster_of([PodGroupInfo { min_task_member: roles, ..group("g", min_member) }]);
         for (index, (role, state)) in
             workers.chars().map(|c| ("w", c)).chain(masters.chars().map(|c| ("m", c))).enumerate()
         {
@@ -190,9 +190,9 @@ mod tests {
                 'f' => PodPhase::Failed,
                 _ => PodPhase::Pending,
             };
-            world.apply(if state == 'r' { running(pod, "n") } else { pod }.into());
+            cluster.apply(if state == 'r' { running(pod, "n") } else { pod }.into());
         }
-        world
+        cluster
     }
 
     #[test]
@@ -212,21 +212,21 @@ mod tests {
             // minMember is below the sum of the roles' minimums: these do not count.
             (0, "r", "f", true, true, false),
         ] {
-            let world = gang(min, workers, masters);
-            let job = job_of(&world, "g");
+            let cluster = gang(min, workers, masters);
+            let job = job_of(&cluster, "g");
             let case = format!("minMember {min}, workers {workers}, masters {masters}");
-            assert_eq!(Gang.job_valid(&world, job).is_ok(), valid, "valid: {case}");
-            assert_eq!(Gang.job_ready(&world, job), ready, "ready: {case}");
-            assert_eq!(Gang.job_starving(&world, job), Some(starving), "starving: {case}");
+            assert_eq!(Gang.job_valid(&cluster, job).is_ok(), valid, "valid: {case}");
+            assert_eq!(Gang.job_ready(&cluster, job), ready, "ready: {case}");
+            assert_eq!(Gang.job_starving(&cluster, job), Some(starving), "starving: {case}");
         }
     }
 
     #[test]
     fn the_refusal_names_the_role_that_lacks_pods() {
-        let world = gang(3, "rrr", "f");
-        let refusal = Gang.job_valid(&world, job_of(&world, "g")).unwrap_err();
+        let cluster = gang(3, "rrr", "f");
+        let refusal = Gang.job_valid(&cluster, job_of(&cluster, "g")).unwrap_err();
         assert_eq!(refusal.reason(), "NotEnoughPodsOfTask");
-        assert_eq!(refusal.text(&world.dims), "not enough pods of task m: 0 exist, minTaskMember is 1");
+        assert_eq!(refusal.text(&cluster.dims), "not enough pods of task m: 0 exist, minTaskMember is 1");
     }
 
     #[test]
@@ -238,29 +238,29 @@ mod tests {
             (1, "rrr", "", 2),
             (2, "rrp", "r", 1),
         ] {
-            let world = gang(min, workers, masters);
-            let all: Vec<TaskId> = world
+            let cluster = gang(min, workers, masters);
+            let all: Vec<TaskId> = cluster
                 .tasks
                 .iter()
                 .filter(|(_, task)| task.status == Status::Running)
                 .map(|(id, _)| id)
                 .collect();
-            let victims = Gang.preemptable(&world, all[0], &all).unwrap();
+            let victims = Gang.preemptable(&cluster, all[0], &all).unwrap();
             assert_eq!(victims.len(), surplus, "minMember {min}, workers {workers}, masters {masters}");
-            assert_eq!(Gang.reclaimable(&world, all[0], &all), Some(victims));
+            assert_eq!(Gang.reclaimable(&cluster, all[0], &all), Some(victims));
         }
     }
 
     #[test]
     fn the_last_task_of_a_role_with_a_minimum_is_no_victim() {
-        let world = gang(2, "rr", "r");
-        let all: Vec<TaskId> = world.tasks.ids().collect();
+        let cluster = gang(2, "rr", "r");
+        let all: Vec<TaskId> = cluster.tasks.ids().collect();
         let reversed: Vec<TaskId> = all.iter().rev().copied().collect();
         for candidates in [all, reversed] {
-            let victims = Gang.preemptable(&world, candidates[0], &candidates).unwrap();
-            let names: Vec<_> = victims.iter().map(|task| world.tasks[*task].role).collect();
+            let victims = Gang.preemptable(&cluster, candidates[0], &candidates).unwrap();
+            let names: Vec<_> = victims.iter().map(|task| cluster.tasks[*task].role).collect();
             assert_eq!(victims.len(), 1);
-            assert_ne!(&*world.jobs[job_of(&world, "g")].roles[usize::from(names[0])].name, "m");
+            assert_ne!(&*cluster.jobs[job_of(&cluster, "g")].roles[usize::from(names[0])].name, "m");
         }
     }
 }

@@ -2,15 +2,15 @@
 use rustc_hash::FxHashMap;
 
 use phalanx_cluster::id::{JobId, TaskId};
-use phalanx_cluster::{Job, Role, World};
+use phalanx_cluster::{Cluster, Job, Role};
 
 /// The tasks that can be evicted within the surplus of their gangs, each judged with the tasks before it gone.
-pub fn within_surplus(world: &World, evictees: &[TaskId]) -> Vec<TaskId> {
+pub fn within_surplus(cluster: &Cluster, evictees: &[TaskId]) -> Vec<TaskId> {
     let mut surplus_of: FxHashMap<JobId, GangSurplus> = FxHashMap::default();
     let mut take = |task: &TaskId| {
-        let task = &world.tasks[*task];
+        let task = &cluster.tasks[*task];
         let Some(job) = task.job else { return false };
-        surplus_of.entry(job).or_insert_with(|| GangSurplus::of(&world.jobs[job])).take(task.role)
+        surplus_of.entry(job).or_insert_with(|| GangSurplus::of(&cluster.jobs[job])).take(task.role)
     };
     evictees.iter().copied().filter(|task| take(task)).collect()
 }

@@ -9,15 +9,15 @@ use rustc_hash::FxHasher;
 
 use super::MAX_SCORE;
 use phalanx_cluster::id::ImageId;
-use phalanx_cluster::{Class, Node, World};
+use phalanx_cluster::{Class, Cluster, Node};
 use phalanx_framework::plugin::{Attribute, NodeRules, NodeScorer, Values};
 
 const MIN_BYTES: i64 = 23 << 20;
 const MAX_BYTES_PER_CONTAINER: i64 = 1000 << 20;
 
 /// A number that changes with the nodes that have the pod's images; 0 when no node has one.
-pub(super) fn scope(world: &World, class: &Class) -> u64 {
-    let spread = |image: &ImageId| world.image_spread(*image);
+pub(super) fn scope(cluster: &Cluster, class: &Class) -> u64 {
+    let spread = |image: &ImageId| cluster.image_spread(*image);
     if class.images.iter().all(|image| spread(image).0 == 0) {
         return 0;
     }
@@ -26,9 +26,9 @@ pub(super) fn scope(world: &World, class: &Class) -> u64 {
     hasher.finish().max(1)
 }
 
-pub(super) fn scorer(world: &World, class: &Class, weight: i64, rules: &mut NodeRules) {
+pub(super) fn scorer(cluster: &Cluster, class: &Class, weight: i64, rules: &mut NodeRules) {
     let spread = |image: ImageId| {
-        let (on, nodes) = world.image_spread(image);
+        let (on, nodes) = cluster.image_spread(image);
         (image, f64::from(on) / f64::from(nodes.max(1)))
     };
     let images: Vec<_> =

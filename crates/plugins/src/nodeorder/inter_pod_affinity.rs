@@ -2,7 +2,7 @@
 //!
 //! Nominated pods count, pods that are being deleted do not.
 use super::MAX_SCORE;
-use phalanx_cluster::World;
+use phalanx_cluster::Cluster;
 use phalanx_cluster::id::{ClassId, NodeId};
 use phalanx_framework::plugin::TopologyScorer;
 
@@ -13,14 +13,14 @@ pub(super) struct InterPodAffinityScorer {
 }
 
 impl TopologyScorer for InterPodAffinityScorer {
-    fn score(&self, world: &World, node: NodeId) -> f64 {
-        let class = &world.classes[self.class];
-        let of = |term| world.terms.tally(term, node).unwrap_or_default();
+    fn score(&self, cluster: &Cluster, node: NodeId) -> f64 {
+        let class = &cluster.classes[self.class];
+        let of = |term| cluster.terms.tally(term, node).unwrap_or_default();
         let preferred = class.carried.preferred.iter().map(|(term, weight)| {
             let [used, _, nominated] = of(*term).pods;
             weight * i64::from(used + nominated)
         });
-        let drawn = world.terms.outward(class).map(|term| {
+        let drawn = cluster.terms.outward(class).map(|term| {
             let [used, _, nominated] = of(term).pull;
             used + nominated
         });

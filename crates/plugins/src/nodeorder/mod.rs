@@ -28,7 +28,7 @@ use phalanx_cluster::matching::{node_term_matches, tolerates};
 use super::predicates::node_term_reads;
 use phalanx_cluster::event::{Constraints, TaintEffect, Time};
 use phalanx_cluster::id::{ClassId, JobId, TaskId};
-use phalanx_cluster::{Node, World};
+use phalanx_cluster::{Cluster, Node};
 use phalanx_framework::conf::{ArgKind, ArgSpec};
 use phalanx_framework::placement::{BucketAmounts, NodeAmounts, balance, floor, percent};
 use phalanx_framework::plugin::{
@@ -96,13 +96,13 @@ impl NodeOrder {
 }
 
 impl Plugin for NodeOrder {
-    fn refusal_holds_until(&self, _: &World, _: JobId) -> Option<Time> {
+    fn refusal_holds_until(&self, _: &Cluster, _: JobId) -> Option<Time> {
         Some(Time::NEVER)
     }
 
-    fn scorers(&self, world: &World, class: ClassId, rules: &mut NodeRules) {
-        self.topology_scorers(world, class, rules);
-        let class = &world.classes[class];
+    fn scorers(&self, cluster: &Cluster, class: ClassId, rules: &mut NodeRules) {
+        self.topology_scorers(cluster, class, rules);
+        let class = &cluster.classes[class];
         if self.least != 0 || self.most != 0 || self.balanced != 0 {
             rules.resource_scorers.push(Box::new(ResourceAllocationScorer::new(
                 *self,
@@ -132,20 +132,20 @@ impl Plugin for NodeOrder {
 }
 
 impl TaskRules for NodeOrder {
-    fn scope(&self, world: &World, task: TaskId) -> u64 {
-        if self.image_locality == 0 { 0 } else { image_locality::scope(world, world.class_of(task)) }
+    fn scope(&self, cluster: &Cluster, task: TaskId) -> u64 {
+        if self.image_locality == 0 { 0 } else { image_locality::scope(cluster, cluster.class_of(task)) }
     }
 
-    fn task_scorers(&self, world: &World, task: TaskId, rules: &mut NodeRules) {
+    fn task_scorers(&self, cluster: &Cluster, task: TaskId, rules: &mut NodeRules) {
         if self.image_locality != 0 {
-            image_locality::scorer(world, world.class_of(task), self.image_locality, rules);
+            image_locality::scorer(cluster, cluster.class_of(task), self.image_locality, rules);
         }
     }
 }
 
 impl NodeOrder {
-    fn topology_scorers(&self, world: &World, id: ClassId, rules: &mut NodeRules) {
-        let class = &world.classes[id];
+    fn topology_scorers(&self, cluster: &Cluster, id: ClassId, rules: &mut NodeRules) {
+        let class = &cluster.classes[id];
         if self.pod_affinity != 0 && class.profile.is_some() {
             rules.topology_scorers.push(Box::new(inter_pod_affinity::InterPodAffinityScorer {
                 class: id,

@@ -2,7 +2,7 @@
 //!
 //! Nominated pods count, pods that are being deleted do not.
 use super::MAX_SCORE;
-use phalanx_cluster::World;
+use phalanx_cluster::Cluster;
 use phalanx_cluster::id::{ClassId, NodeId};
 use phalanx_framework::plugin::TopologyScorer;
 
@@ -16,13 +16,13 @@ pub(super) struct PodTopologySpreadScorer {
 const NO_LABEL: f64 = -1.0;
 
 impl TopologyScorer for PodTopologySpreadScorer {
-    fn score(&self, world: &World, node: NodeId) -> f64 {
+    fn score(&self, cluster: &Cluster, node: NodeId) -> f64 {
         let mut sum = 0.0;
-        for spread in world.classes[self.class].carried.spread.iter().filter(|spread| !spread.required) {
-            let Some(tally) = world.terms.tally(spread.term, node) else { return NO_LABEL };
+        for spread in cluster.classes[self.class].carried.spread.iter().filter(|spread| !spread.required) {
+            let Some(tally) = cluster.terms.tally(spread.term, node) else { return NO_LABEL };
             let [used, _, nominated] = tally.pods;
             // kube-scheduler's topologyNormalizingWeight, so that topologies with many domains do not count less.
-            let weight = (world.terms.domains(spread.term) as f64 + 2.0).ln();
+            let weight = (cluster.terms.domains(spread.term) as f64 + 2.0).ln();
             sum += f64::from(used + nominated) * weight + f64::from(spread.max_skew - 1);
         }
         sum.round()

@@ -4,7 +4,7 @@
 //! anti-affinity until they are gone, and not for affinity.
 use phalanx_cluster::diagnosis::Unfit;
 use phalanx_cluster::id::{ClassId, NodeId};
-use phalanx_cluster::{Held, World};
+use phalanx_cluster::{Cluster, Held};
 use phalanx_framework::placement::Fit;
 use phalanx_framework::plugin::TopologyFilter;
 
@@ -12,10 +12,10 @@ use phalanx_framework::plugin::TopologyFilter;
 pub(super) struct InterPodAffinityFilter(pub(super) ClassId);
 
 impl TopologyFilter for InterPodAffinityFilter {
-    fn check(&self, world: &World, node: NodeId, fit: Fit) -> Result<(), Unfit> {
-        let class = &world.classes[self.0];
-        let pods = |term| world.terms.tally(term, node).map(|tally| tally.pods);
-        if !class.carried.affinity.is_empty() && !self.affinity_met(world, node, fit) {
+    fn check(&self, cluster: &Cluster, node: NodeId, fit: Fit) -> Result<(), Unfit> {
+        let class = &cluster.classes[self.0];
+        let pods = |term| cluster.terms.tally(term, node).map(|tally| tally.pods);
+        if !class.carried.affinity.is_empty() && !self.affinity_met(cluster, node, fit) {
             return Err(Unfit::PodAffinity);
         }
         if class
@@ -27,7 +27,7 @@ impl TopologyFilter for InterPodAffinityFilter {
         {
             return Err(Unfit::PodAntiAffinity);
         }
-        let mut guards = world.terms.outward(class).filter_map(|term| world.terms.tally(term, node));
+        let mut guards = cluster.terms.outward(class).filter_map(|term| cluster.terms.tally(term, node));
         if guards.any(|tally| violates_anti_affinity(tally.guards, fit)) {
             return Err(Unfit::ExistingPodAntiAffinity);
         }
@@ -38,18 +38,20 @@ impl TopologyFilter for InterPodAffinityFilter {
 impl InterPodAffinityFilter {
     /// Whether the domain of each affinity term has a matching pod. Where no domain has one, a pod that matches its own
     /// terms may be the first.
-    fn affinity_met(&self, world: &World, node: NodeId, fit: Fit) -> bool {
-        let class = &world.classes[self.0];
+    fn affinity_met(&self, cluster: &Cluster, node: NodeId, fit: Fit) -> bool {
+        let class = &cluster.classes[self.0];
         let terms = &class.carried.affinity;
         let met_with = |see: fn(Held<u32>) -> u32| {
             let mut here =
-                terms.iter().map(|term| world.terms.tally(*term, node).map(|tally| see(tally.pods)));
+                terms.iter().map(|term| cluster.terms.tally(*term, node).map(|tally| see(tally.pods)));
             let first = || {
-                terms.iter().all(|term| see(world.terms.total(*term)) == 0 && world.terms.means(*term, class))
+                terms
+                    .iter()
+                    .all(|term| see(cluster.terms.total(*term)) == 0 && cluster.terms.means(*term, class))
             };
             here.all(|pods| pods.is_some_and(|pods| pods > 0)) || first()
         };
-        let labelled = terms.iter().all(|term| world.terms.tally(*term, node).is_some());
+        let labelled = terms.iter().all(|term| cluster.terms.tally(*term, node).is_some());
         labelled && met_with(with_nominated) && (fit.is_future_idle() || met_with(staying))
     }
 }

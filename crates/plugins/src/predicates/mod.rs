@@ -21,7 +21,7 @@ use phalanx_cluster::diagnosis::Unfit;
 use phalanx_cluster::event::{Constraints, Taint, TaintEffect, Time};
 use phalanx_cluster::id::{ClassId, JobId, TaskId};
 use phalanx_cluster::matching::{node_term_fault, node_term_matches, tolerates};
-use phalanx_cluster::{Node, World};
+use phalanx_cluster::{Cluster, Node};
 use phalanx_framework::conf::{ArgKind, ArgSpec, Rule};
 use phalanx_framework::placement::Fit;
 use phalanx_framework::plugin::{
@@ -128,12 +128,12 @@ impl Predicates {
 }
 
 impl Plugin for Predicates {
-    fn refusal_holds_until(&self, _: &World, _: JobId) -> Option<Time> {
+    fn refusal_holds_until(&self, _: &Cluster, _: JobId) -> Option<Time> {
         Some(Time::NEVER)
     }
 
-    fn filters(&self, world: &World, class: ClassId, rules: &mut NodeRules) {
-        let constraints = &world.classes[class].constraints;
+    fn filters(&self, cluster: &Cluster, class: ClassId, rules: &mut NodeRules) {
+        let constraints = &cluster.classes[class].constraints;
         if let Some(why) = &constraints.unreadable {
             rules.filters.push(Box::new(UnreadableConstraints(why.clone())));
         }
@@ -145,7 +145,7 @@ impl Plugin for Predicates {
         if self.taints {
             rules.filters.push(Box::new(TaintTolerationFilter(constraints.clone())));
         }
-        let it = &world.classes[class];
+        let it = &cluster.classes[class];
         if self.pod_affinity && it.profile.is_some() {
             rules.topology_filters.push(Box::new(inter_pod_affinity::InterPodAffinityFilter(class)));
         }
@@ -170,20 +170,20 @@ impl Plugin for Predicates {
 }
 
 impl TaskRules for Predicates {
-    fn scope(&self, world: &World, task: TaskId) -> u64 {
-        let devices = if self.claims { world.claims_scope(task) } else { 0 };
-        scopes(devices, volumes::scope(world, task))
+    fn scope(&self, cluster: &Cluster, task: TaskId) -> u64 {
+        let devices = if self.claims { cluster.claims_scope(task) } else { 0 };
+        scopes(devices, volumes::scope(cluster, task))
     }
 
-    fn scope_without_claims(&self, _: &World, _: TaskId) -> u64 {
+    fn scope_without_claims(&self, _: &Cluster, _: TaskId) -> u64 {
         0
     }
 
-    fn task_filters(&self, world: &World, task: TaskId, rules: &mut NodeRules) {
+    fn task_filters(&self, cluster: &Cluster, task: TaskId, rules: &mut NodeRules) {
         if self.claims {
-            dynamic_resources::add(world.claims_need(task), rules);
+            dynamic_resources::add(cluster.claims_need(task), rules);
         }
-        self.volumes.filters(world, task, rules);
+        self.volumes.filters(cluster, task, rules);
     }
 }
 

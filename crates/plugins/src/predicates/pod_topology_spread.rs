@@ -3,7 +3,7 @@
 //! Pods that are being deleted do not count. A node has to pass with nominated pods counted and without them.
 use phalanx_cluster::diagnosis::Unfit;
 use phalanx_cluster::id::{ClassId, NodeId};
-use phalanx_cluster::{SpreadTerm, World};
+use phalanx_cluster::{Cluster, SpreadTerm};
 use phalanx_framework::placement::Fit;
 use phalanx_framework::plugin::TopologyFilter;
 
@@ -13,13 +13,13 @@ use super::inter_pod_affinity::{staying, with_nominated};
 pub(super) struct PodTopologySpreadFilter(pub(super) ClassId);
 
 impl TopologyFilter for PodTopologySpreadFilter {
-    fn check(&self, world: &World, node: NodeId, fit: Fit) -> Result<(), Unfit> {
-        let class = &world.classes[self.0];
+    fn check(&self, cluster: &Cluster, node: NodeId, fit: Fit) -> Result<(), Unfit> {
+        let class = &cluster.classes[self.0];
         for spread in class.carried.spread.iter().filter(|spread| spread.required) {
-            let Some(tally) = world.terms.tally(spread.term, node) else { return Err(Unfit::SpreadLabel) };
-            let own = u32::from(world.terms.means(spread.term, class));
+            let Some(tally) = cluster.terms.tally(spread.term, node) else { return Err(Unfit::SpreadLabel) };
+            let own = u32::from(cluster.terms.means(spread.term, class));
             let even = |pods: u32, nominated| {
-                pods + own <= least(world, spread, nominated).saturating_add(spread.max_skew)
+                pods + own <= least(cluster, spread, nominated).saturating_add(spread.max_skew)
             };
             if !even(with_nominated(tally.pods), true)
                 || !(fit.is_future_idle() || even(staying(tally.pods), false))
@@ -32,7 +32,7 @@ impl TopologyFilter for PodTopologySpreadFilter {
 }
 
 /// The fewest matching pods of any domain; 0 with fewer domains than `minDomains`.
-fn least(world: &World, spread: &SpreadTerm, nominated: bool) -> u32 {
-    let enough = spread.min_domains <= 1 || world.terms.domains(spread.term) >= spread.min_domains as usize;
-    if enough { world.terms.least(spread.term, nominated) } else { 0 }
+fn least(cluster: &Cluster, spread: &SpreadTerm, nominated: bool) -> u32 {
+    let enough = spread.min_domains <= 1 || cluster.terms.domains(spread.term) >= spread.min_domains as usize;
+    if enough { cluster.terms.least(spread.term, nominated) } else { 0 }
 }

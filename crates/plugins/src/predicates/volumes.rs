@@ -13,7 +13,7 @@ use super::node_term_reads;
 use phalanx_cluster::diagnosis::Unfit;
 use phalanx_cluster::event::{PodVolume, VolumeInfo};
 use phalanx_cluster::id::{PvcId, TaskId};
-use phalanx_cluster::{Demand, Node, Problem, Pvc, Want, World, reaches, solve};
+use phalanx_cluster::{Cluster, Demand, Node, Problem, Pvc, Want, reaches, solve};
 use phalanx_framework::placement::Fit;
 use phalanx_framework::plugin::{Attribute, NodeFilter, NodeRules, ResourceFilter, Values};
 
@@ -26,39 +26,39 @@ pub(super) struct VolumeChecks {
 }
 
 /// A number that changes with the state of the task's claims; 0 for a task without claims.
-pub(super) fn scope(world: &World, task: TaskId) -> u64 {
-    let claims = &world.class_of(task).pvcs;
+pub(super) fn scope(cluster: &Cluster, task: TaskId) -> u64 {
+    let claims = &cluster.class_of(task).pvcs;
     if claims.is_empty() {
         return 0;
     }
     let mut hasher = FxHasher::default();
-    claims.iter().for_each(|claim| world.volumes().state(*claim).hash(&mut hasher));
+    claims.iter().for_each(|claim| cluster.volumes().state(*claim).hash(&mut hasher));
     hasher.finish().max(1)
 }
 
 impl VolumeChecks {
-    pub(super) fn filters(self, world: &World, task: TaskId, rules: &mut NodeRules) {
-        let class = world.class_of(task);
+    pub(super) fn filters(self, cluster: &Cluster, task: TaskId, rules: &mut NodeRules) {
+        let class = cluster.class_of(task);
         let (ids, named) = (&class.pvcs, &class.constraints.volumes);
         if ids.is_empty() {
             return;
         }
         let needs: Result<Vec<Demand>, Unfit> =
-            ids.iter().zip(named).map(|(id, named)| need(world, *id, named)).collect();
+            ids.iter().zip(named).map(|(id, named)| need(cluster, *id, named)).collect();
         match needs {
-            Ok(needs) => self.place(world, needs, rules),
+            Ok(needs) => self.place(cluster, needs, rules),
             Err(why) if self.binding => rules.filters.push(Box::new(UnusableClaims(why))),
             Err(_) => {}
         }
-        if ids.iter().any(|id| world.volumes().pvc(*id).is_exclusive()) {
-            rules.resource_filters.push(Box::new(ReadWriteOncePodFilter::new(world, ids)));
+        if ids.iter().any(|id| cluster.volumes().pvc(*id).is_exclusive()) {
+            rules.resource_filters.push(Box::new(ReadWriteOncePodFilter::new(cluster, ids)));
         }
         if self.limits {
-            add_limits(rules, world, ids);
+            add_limits(rules, cluster, ids);
         }
     }
 
-    fn place(self, world: &World, needs: Vec<Demand>, rules: &mut NodeRules) {
+    fn place(self, cluster: &Cluster, needs: Vec<Demand>, rules: &mut NodeRules) {
         let (mut volumes, mut wants) = (Vec::new(), Vec::new());
         for need in needs {
             match need {
@@ -69,7 +69,7 @@ impl VolumeChecks {
                     only_on(name, why, rules);
                 }
                 Demand::On(node, claim) => {
-                    let (name, claim) = (&world.nodes[node].name, &world.volumes().pvc(claim).key.name);
+                    let (name, claim) = (&cluster.nodes[node].name, &cluster.volumes().pvc(claim).key.name);
                     let why = format!(
                         "node(s) that may not reach the volume of persistentvolumeclaim \"{claim}\", which is to be made for another pod on node {name}"
                     );
@@ -108,9 +108,9 @@ fn only_on(node: Arc<str>, why: String, rules: &mut NodeRules) {
     rules.filters.push(Box::new(VolumeNodeFilter { node, why: why.into() }));
 }
 
-fn need(world: &World, id: PvcId, named: &PodVolume) -> Result<Demand, Unfit> {
+fn need(cluster: &Cluster, id: PvcId, named: &PodVolume) -> Result<Demand, Unfit> {
     let name = &named.claim.name;
-    world.volumes().need(id, named).map_err(|problem| {
+    cluster.volumes().need(id, named).map_err(|problem| {
         let text = match problem {
             Problem::Missing => format!("persistentvolumeclaim \"{name}\" not found"),
             Problem::NotMade => {
@@ -241,8 +241,8 @@ struct ReadWriteOncePodFilter {
 }
 
 impl ReadWriteOncePodFilter {
-    fn new(world: &World, ids: &[PvcId]) -> Self {
-        let claims = || ids.iter().map(|id| world.volumes().pvc(*id)).filter(|claim| claim.is_exclusive());
+    fn new(cluster: &Cluster, ids: &[PvcId]) -> Self {
+        let claims = || ids.iter().map(|id| cluster.volumes().pvc(*id)).filter(|claim| claim.is_exclusive());
         let future_idle = claims().all(|claim| claim.used.held == 0);
         Self { idle: future_idle && claims().all(|claim| claim.used.releasing == 0), future_idle }
     }
@@ -274,18 +274,18 @@ struct DriverVolumes {
 struct VolumeLimitsFilter(Vec<(Arc<str>, DriverVolumes)>);
 
 /// Adds a filter for the drivers that limit how many volumes a node can attach.
-fn add_limits(rules: &mut NodeRules, world: &World, ids: &[PvcId]) {
-    let claims = ids.iter().map(|id| world.volumes().pvc(*id));
+fn add_limits(rules: &mut NodeRules, cluster: &Cluster, ids: &[PvcId]) {
+    let claims = ids.iter().map(|id| cluster.volumes().pvc(*id));
     let mut drivers: Vec<(Arc<str>, DriverVolumes)> = Vec::new();
     for claim in claims {
-        let Some(driver) = claim.driver.as_ref().filter(|driver| world.volumes().is_limited(driver)) else {
+        let Some(driver) = claim.driver.as_ref().filter(|driver| cluster.volumes().is_limited(driver)) else {
             continue;
         };
         let at = drivers.iter().position(|(known, _)| known == driver).unwrap_or_else(|| {
             drivers.push((driver.clone(), DriverVolumes::default()));
             drivers.len() - 1
         });
-        drivers[at].1.count(world, claim);
+        drivers[at].1.count(cluster, claim);
     }
     if drivers.is_empty() {
         return;
@@ -296,10 +296,10 @@ fn add_limits(rules: &mut NodeRules, world: &World, ids: &[PvcId]) {
 }
 
 impl DriverVolumes {
-    fn count(&mut self, world: &World, claim: &Pvc) {
+    fn count(&mut self, cluster: &Cluster, claim: &Pvc) {
         self.needed += 1;
         for (node, on) in &claim.on {
-            let there = self.there.entry(world.nodes[*node].name.clone()).or_default();
+            let there = self.there.entry(cluster.nodes[*node].name.clone()).or_default();
             there.0 += 1;
             there.1 += on.once().held;
         }

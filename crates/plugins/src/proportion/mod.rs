@@ -46,7 +46,7 @@ use crate::shared::share::Share;
 use phalanx_cluster::diagnosis::{Beside, Limit, QueueFault, Refusal};
 use phalanx_cluster::event::Time;
 use phalanx_cluster::id::{Id, JobId, QueueId, TaskId};
-use phalanx_cluster::{Queue, World};
+use phalanx_cluster::{Cluster, Queue};
 use phalanx_framework::conf::ArgSpec;
 use phalanx_framework::plugin::{EnqueueVote, EvictionKind, Plugin, PluginDef, QueueGuard};
 use queue_attributes::{ProportionAttributes, attributes_of_queues};
@@ -60,7 +60,7 @@ pub(super) const DEF: PluginDef = PluginDef {
     summary: "Queues share the cluster by weight, between their guarantee and their capability.",
     args: ARGS,
     reads: &[],
-    open: |opening| Box::new(Proportion::open(opening.world)),
+    open: |opening| Box::new(Proportion::open(opening.cluster)),
 };
 
 struct Proportion {
@@ -69,10 +69,10 @@ struct Proportion {
 }
 
 impl Proportion {
-    fn open(world: &World) -> Self {
-        let mut attributes = attributes_of_queues(world);
-        if world.any_asks() {
-            for (queue, inqueue) in world.claimed_by_queue() {
+    fn open(cluster: &Cluster) -> Self {
+        let mut attributes = attributes_of_queues(cluster);
+        if cluster.any_asks() {
+            for (queue, inqueue) in cluster.claimed_by_queue() {
                 attributes[queue.index()].inqueue.add(&inqueue);
             }
         }
@@ -84,22 +84,22 @@ impl Proportion {
     }
 
     /// The dominant share of a queue: the largest `held / deserved` over all resources.
-    fn share(&self, world: &World, id: QueueId) -> Share {
-        let (queue, deserved) = (&world.queues[id], &self.of(id).deserved);
+    fn share(&self, cluster: &Cluster, id: QueueId) -> Share {
+        let (queue, deserved) = (&cluster.queues[id], &self.of(id).deserved);
         let of_dim = |at: usize| {
             let dim = DimId(at as u16);
             Share::new(held(queue, dim), deserved.get(dim))
         };
-        Share::largest((0..world.dims.len()).map(of_dim))
+        Share::largest((0..cluster.dims.len()).map(of_dim))
     }
 
     /// What keeps `minResources` of a job from its queue: the constraint behind the realCapability of each missing
     /// resource.
-    fn enqueue_limit(&self, world: &World, id: QueueId, missing: &[(DimId, i64)]) -> Limit {
-        let capability = &world.queues[id].capability;
+    fn enqueue_limit(&self, cluster: &Cluster, id: QueueId, missing: &[(DimId, i64)]) -> Limit {
+        let capability = &cluster.queues[id].capability;
         let limit = |(dim, _): &(DimId, i64)| match self.of(id).real_capability.get(*dim) {
             real if capability.get(*dim) == Some(real) => Limit::Capability,
-            real if real < world.total.get(*dim) => Limit::Guarantees(guaranteed_beside(world, id, *dim)),
+            real if real < cluster.total.get(*dim) => Limit::Guarantees(guaranteed_beside(cluster, id, *dim)),
             _ => Limit::Nodes,
         };
         Limit::of_all(missing.iter().map(limit))
@@ -107,13 +107,13 @@ impl Proportion {
 }
 
 /// The other queues that are guaranteed an amount of a resource.
-fn guaranteed_beside(world: &World, id: QueueId, dim: DimId) -> Beside {
+fn guaranteed_beside(cluster: &Cluster, id: QueueId, dim: DimId) -> Beside {
     let is_usable = |other: QueueId| {
-        world.queues[other].exists
-            && world.queue_fault(other).is_none()
-            && flat_queues::check(world, other, NAME).is_ok()
+        cluster.queues[other].exists
+            && cluster.queue_fault(other).is_none()
+            && flat_queues::check(cluster, other, NAME).is_ok()
     };
-    let others = world.queues.iter().filter(|(other, _)| *other != id && is_usable(*other));
+    let others = cluster.queues.iter().filter(|(other, _)| *other != id && is_usable(*other));
     Beside::of(others.map(|(_, queue)| (queue.guarantee.get(dim), &queue.name)))
 }
 
@@ -123,34 +123,34 @@ fn held(queue: &Queue, dim: DimId) -> i64 {
 }
 
 impl Plugin for Proportion {
-    fn refusal_holds_until(&self, _: &World, _: JobId) -> Option<Time> {
+    fn refusal_holds_until(&self, _: &Cluster, _: JobId) -> Option<Time> {
         Some(Time::NEVER)
     }
 
-    fn queue_order(&self, world: &World, a: QueueId, b: QueueId) -> Ordering {
-        let priority = |id| world.queues[id].priority;
-        priority(b).cmp(&priority(a)).then_with(|| self.share(world, a).cmp(&self.share(world, b)))
+    fn queue_order(&self, cluster: &Cluster, a: QueueId, b: QueueId) -> Ordering {
+        let priority = |id| cluster.queues[id].priority;
+        priority(b).cmp(&priority(a)).then_with(|| self.share(cluster, a).cmp(&self.share(cluster, b)))
     }
 
-    fn queue_valid(&self, world: &World, id: QueueId) -> Result<(), QueueFault> {
-        flat_queues::check(world, id, NAME)
+    fn queue_valid(&self, cluster: &Cluster, id: QueueId) -> Result<(), QueueFault> {
+        flat_queues::check(cluster, id, NAME)
     }
 
-    fn overused(&self, world: &World, id: QueueId) -> Option<Refusal> {
-        self.overused_refusal(world, id)
+    fn overused(&self, cluster: &Cluster, id: QueueId) -> Option<Refusal> {
+        self.overused_refusal(cluster, id)
     }
 
-    fn allocatable(&self, world: &World, id: QueueId, task: TaskId) -> Result<(), Refusal> {
-        self.check_allocatable(world, id, task)
+    fn allocatable(&self, cluster: &Cluster, id: QueueId, task: TaskId) -> Result<(), Refusal> {
+        self.check_allocatable(cluster, id, task)
     }
 
-    fn preemptive(&self, world: &World, id: QueueId, task: TaskId) -> Result<(), Refusal> {
-        self.check_allocatable(world, id, task)
+    fn preemptive(&self, cluster: &Cluster, id: QueueId, task: TaskId) -> Result<(), Refusal> {
+        self.check_allocatable(cluster, id, task)
     }
 
     fn unified_evictable(
         &self,
-        world: &World,
+        cluster: &Cluster,
         kind: EvictionKind,
         _: TaskId,
         evictees: &[TaskId],
@@ -158,21 +158,21 @@ impl Plugin for Proportion {
         if evictees.is_empty() || kind != EvictionKind::Reclaim {
             return None;
         }
-        Some(self.victims(world, evictees))
+        Some(self.victims(cluster, evictees))
     }
 
-    fn keep_reason(&self, world: &World, _: TaskId, task: TaskId) -> Arc<str> {
-        let queue = world.queue_of(task).map_or("", |queue| &world.queues[queue].name);
+    fn keep_reason(&self, cluster: &Cluster, _: TaskId, task: TaskId) -> Arc<str> {
+        let queue = cluster.queue_of(task).map_or("", |queue| &cluster.queues[queue].name);
         format!("in queue {queue}, which has no more than it deserves of what they hold (plugin {NAME})")
             .into()
     }
 
-    fn reclaimable(&self, world: &World, _: TaskId, reclaimees: &[TaskId]) -> Option<Vec<TaskId>> {
-        Some(self.victims(world, reclaimees))
+    fn reclaimable(&self, cluster: &Cluster, _: TaskId, reclaimees: &[TaskId]) -> Option<Vec<TaskId>> {
+        Some(self.victims(cluster, reclaimees))
     }
 
-    fn job_enqueueable(&self, world: &World, id: JobId) -> EnqueueVote {
-        let job = &world.jobs[id];
+    fn job_enqueueable(&self, cluster: &Cluster, id: JobId) -> EnqueueVote {
+        let job = &cluster.jobs[id];
         let Some(min_resources) = &job.min_resources else { return EnqueueVote::Permit };
         let attributes = self.of(job.queue);
         let mut free = attributes.real_capability.clone();
@@ -182,14 +182,14 @@ impl Plugin for Proportion {
         if missing.is_empty() {
             return EnqueueVote::Permit;
         }
-        let limit = self.enqueue_limit(world, job.queue, &missing);
-        let queue = world.queues[job.queue].name.clone();
+        let limit = self.enqueue_limit(cluster, job.queue, &missing);
+        let queue = cluster.queues[job.queue].name.clone();
         EnqueueVote::Reject(Refusal::Promised { plugin: NAME, queue, limit, missing })
     }
 
-    fn job_enqueued(&mut self, world: &World, id: JobId) {
-        let queue = world.jobs[id].queue;
-        self.attributes[queue.index()].inqueue.add(&world.inqueue_request(id));
+    fn job_enqueued(&mut self, cluster: &Cluster, id: JobId) {
+        let queue = cluster.jobs[id].queue;
+        self.attributes[queue.index()].inqueue.add(&cluster.inqueue_request(id));
     }
 
     fn queue_guard(&self) -> Option<&dyn QueueGuard> {
@@ -198,12 +198,12 @@ impl Plugin for Proportion {
 }
 
 impl QueueGuard for Proportion {
-    fn surplus(&self, world: &World, id: QueueId) -> Option<Amounts> {
-        Some(self.beyond_deserved(world, id))
+    fn surplus(&self, cluster: &Cluster, id: QueueId) -> Option<Amounts> {
+        Some(self.beyond_deserved(cluster, id))
     }
 
-    fn deserved(&self, world: &World, id: QueueId) -> Option<Amounts> {
-        world.queues.get(id).filter(|queue| queue.exists)?;
+    fn deserved(&self, cluster: &Cluster, id: QueueId) -> Option<Amounts> {
+        cluster.queues.get(id).filter(|queue| queue.exists)?;
         Some(self.attributes.get(id.index())?.deserved.clone())
     }
 }

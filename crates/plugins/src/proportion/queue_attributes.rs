@@ -5,7 +5,7 @@ use phalanx_resource::{Amounts, Ceilings, DimId};
 use super::NAME;
 use crate::shared::flat_queues;
 use crate::shared::water_filling::{WeightedDemand, fill};
-use phalanx_cluster::World;
+use phalanx_cluster::Cluster;
 use phalanx_cluster::id::{Id, QueueId};
 
 /// Volcano's `queueAttr`.
@@ -21,12 +21,12 @@ pub(super) struct ProportionAttributes {
 }
 
 /// The attributes of all queues, by queue id.
-pub(super) fn attributes_of_queues(world: &World) -> Vec<ProportionAttributes> {
-    let mut attributes = vec![ProportionAttributes::default(); world.queues.bound()];
-    let queues = world.queues.iter().filter(|(_, queue)| queue.exists);
-    let demands: Vec<QueueDemand> = queues.map(|(id, _)| QueueDemand::new(world, id)).collect();
-    for (dim, _) in world.dims.iter() {
-        divide(world, dim, &demands, &mut attributes);
+pub(super) fn attributes_of_queues(cluster: &Cluster) -> Vec<ProportionAttributes> {
+    let mut attributes = vec![ProportionAttributes::default(); cluster.queues.bound()];
+    let queues = cluster.queues.iter().filter(|(_, queue)| queue.exists);
+    let demands: Vec<QueueDemand> = queues.map(|(id, _)| QueueDemand::new(cluster, id)).collect();
+    for (dim, _) in cluster.dims.iter() {
+        divide(cluster, dim, &demands, &mut attributes);
     }
     attributes
 }
@@ -40,22 +40,22 @@ struct QueueDemand {
 }
 
 impl QueueDemand {
-    fn new(world: &World, id: QueueId) -> Self {
-        let queue = &world.queues[id];
-        let is_faulty = world.queue_fault(id).is_some() || flat_queues::check(world, id, NAME).is_err();
-        let request = if is_faulty || !world.queue_takes_jobs(id) { queue.held() } else { queue.request() };
+    fn new(cluster: &Cluster, id: QueueId) -> Self {
+        let queue = &cluster.queues[id];
+        let is_faulty = cluster.queue_fault(id).is_some() || flat_queues::check(cluster, id, NAME).is_err();
+        let request = if is_faulty || !cluster.queue_takes_jobs(id) { queue.held() } else { queue.request() };
         Self { id, request, is_faulty }
     }
 }
 
 /// Divides one resource among the queues.
-fn divide(world: &World, dim: DimId, demands: &[QueueDemand], attributes: &mut [ProportionAttributes]) {
-    let total = world.total.get(dim).max(0);
-    let guaranteed = guaranteed(world, dim, demands, total);
+fn divide(cluster: &Cluster, dim: DimId, demands: &[QueueDemand], attributes: &mut [ProportionAttributes]) {
+    let total = cluster.total.get(dim).max(0);
+    let guaranteed = guaranteed(cluster, dim, demands, total);
     let not_guaranteed = total - guaranteed.iter().sum::<i64>();
     let mut weighted = Vec::with_capacity(demands.len());
     for (QueueDemand { id, request, .. }, least) in demands.iter().zip(guaranteed) {
-        let queue = &world.queues[*id];
+        let queue = &cluster.queues[*id];
         let real = (not_guaranteed + least).min(queue.capability.get(dim).unwrap_or(i64::MAX).max(0));
         attributes[id.index()].real_capability.set(dim, real);
         weighted.push(WeightedDemand {
@@ -72,7 +72,7 @@ fn divide(world: &World, dim: DimId, demands: &[QueueDemand], attributes: &mut [
             continue;
         }
         // Pods on deleted nodes may hold more than the total, so the capability still matters there.
-        let limit = if deserved < total { Some(deserved) } else { world.queues[*id].capability.get(dim) };
+        let limit = if deserved < total { Some(deserved) } else { cluster.queues[*id].capability.get(dim) };
         if let Some(limit) = limit {
             attributes.limits.set(dim, limit);
         }
@@ -80,9 +80,9 @@ fn divide(world: &World, dim: DimId, demands: &[QueueDemand], attributes: &mut [
 }
 
 /// The guarantees of one resource: each at most the queue's capability, and together at most the total.
-fn guaranteed(world: &World, dim: DimId, demands: &[QueueDemand], total: i64) -> Vec<i64> {
+fn guaranteed(cluster: &Cluster, dim: DimId, demands: &[QueueDemand], total: i64) -> Vec<i64> {
     let guarantee = |demand: &QueueDemand| {
-        let queue = &world.queues[demand.id];
+        let queue = &cluster.queues[demand.id];
         if demand.is_faulty {
             return 0;
         }

@@ -3,7 +3,7 @@ use proptest::prelude::*;
 use super::*;
 use phalanx_cluster::event::{Event, GroupStatus, Phase, PodGroupInfo, QueueInfo, QueueState};
 use phalanx_framework::testing::{
-    group, job_of, member, node, queue, queue_of, resources, running, task_of, world_of,
+    cluster_of, group, job_of, member, node, queue, queue_of, resources, running, task_of,
 };
 
 fn cpu(cores: i64) -> String {
@@ -22,30 +22,30 @@ fn row(queue: QueueInfo, runs: u32, waits: u32) -> QueueRow {
 }
 
 /// One node of `cores`, and queues; a queue with pods has one gang, of the queue's name.
-fn world(cores: i64, rows: &[QueueRow]) -> World {
-    let mut world = world_of([node("n", &format!("{} pods=9999", cpu(cores)))]);
+fn cluster(cores: i64, rows: &[QueueRow]) -> Cluster {
+    let mut cluster = cluster_of([node("n", &format!("{} pods=9999", cpu(cores)))]);
     for QueueRow { queue, runs, waits } in rows {
-        world.apply(queue.clone().into());
+        cluster.apply(queue.clone().into());
         if runs + waits == 0 {
             continue;
         }
         let status = GroupStatus { phase: Phase::Running, ..GroupStatus::default() };
-        world.apply(PodGroupInfo { queue: queue.name.clone(), status, ..group(&queue.name, 1) }.into());
+        cluster.apply(PodGroupInfo { queue: queue.name.clone(), status, ..group(&queue.name, 1) }.into());
         for index in 0..runs + waits {
             let pod = member(&queue.name, index, "cpu=1");
-            world.apply(if index < *runs { running(pod, "n") } else { pod }.into());
+            cluster.apply(if index < *runs { running(pod, "n") } else { pod }.into());
         }
     }
-    world
+    cluster
 }
 
 fn with(name: &str, weight: u32, capability: &str, guarantee: &str) -> QueueInfo {
     QueueInfo { capability: resources(capability), guarantee: resources(guarantee), ..queue(name, weight) }
 }
 
-fn deserved(world: &World, queues: &[&str]) -> Vec<i64> {
-    let plugin = Proportion::open(world);
-    let of = |name: &&str| plugin.deserved(world, queue_of(world, name)).unwrap().get(DimId::CPU);
+fn deserved(cluster: &Cluster, queues: &[&str]) -> Vec<i64> {
+    let plugin = Proportion::open(cluster);
+    let of = |name: &&str| plugin.deserved(cluster, queue_of(cluster, name)).unwrap().get(DimId::CPU);
     queues.iter().map(of).collect()
 }
 
@@ -103,10 +103,10 @@ fn deserved_follows_weights_between_guarantee_and_capability() {
             vec![334, 333, 333],
         ),
     ] {
-        let world = world(cores, &rows);
+        let cluster = cluster(cores, &rows);
         let mut names: Vec<&str> = rows.iter().map(|row| &*row.queue.name).collect();
         names.sort_unstable();
-        assert_eq!(deserved(&world, &names), expected, "{what}");
+        assert_eq!(deserved(&cluster, &names), expected, "{what}");
     }
 }
 
@@ -138,7 +138,7 @@ fn a_queue_that_takes_no_jobs_deserves_what_its_pods_hold() {
             vec![2000, 6000],
         ),
     ] {
-        assert_eq!(deserved(&world(cores, &rows), &["a", "b"]), expected, "{what}");
+        assert_eq!(deserved(&cluster(cores, &rows), &["a", "b"]), expected, "{what}");
     }
 }
 
@@ -147,64 +147,64 @@ fn a_queue_is_overused_and_takes_no_task_beyond_its_deserved() {
     for (runs, overused, allocatable) in
         [(0, false, true), (1, false, true), (2, true, false), (3, true, false)]
     {
-        let world = world(8, &[row(queue("a", 1), runs, 9), row(queue("b", 3), 0, 9)]);
-        let (plugin, id) = (Proportion::open(&world), queue_of(&world, "a"));
-        assert_eq!(plugin.overused(&world, id).is_some(), overused, "{runs} run");
-        let task = task_of(&world, "a-8");
-        assert_eq!(plugin.allocatable(&world, id, task).is_ok(), allocatable, "{runs} run");
+        let cluster = cluster(8, &[row(queue("a", 1), runs, 9), row(queue("b", 3), 0, 9)]);
+        let (plugin, id) = (Proportion::open(&cluster), queue_of(&cluster, "a"));
+        assert_eq!(plugin.overused(&cluster, id).is_some(), overused, "{runs} run");
+        let task = task_of(&cluster, "a-8");
+        assert_eq!(plugin.allocatable(&cluster, id, task).is_ok(), allocatable, "{runs} run");
     }
 }
 
 #[test]
 fn refusals_name_the_excess_and_the_weight() {
-    let world = world(8, &[row(queue("a", 1), 2, 9), row(queue("b", 3), 0, 9)]);
-    let (plugin, id) = (Proportion::open(&world), queue_of(&world, "a"));
-    let refusal = plugin.allocatable(&world, id, task_of(&world, "a-9")).unwrap_err();
+    let cluster = cluster(8, &[row(queue("a", 1), 2, 9), row(queue("b", 3), 0, 9)]);
+    let (plugin, id) = (Proportion::open(&cluster), queue_of(&cluster, "a"));
+    let refusal = plugin.allocatable(&cluster, id, task_of(&cluster, "a-9")).unwrap_err();
     assert_eq!(
-        refusal.text(&world.dims),
+        refusal.text(&cluster.dims),
         "queue a would exceed its deserved: cpu (1 more) (plugin proportion): what jobs of other queues ask for, waiting ones \
          included, leaves it 2 of 8 cpu by weight; it may have more when they ask for less, or with a larger weight"
     );
-    let refusal = plugin.overused(&world, id).unwrap();
+    let refusal = plugin.overused(&cluster, id).unwrap();
     assert_eq!(
-        refusal.text(&world.dims),
+        refusal.text(&cluster.dims),
         "queue a is overused: it holds all that its weight gives it beside what other queues ask for (plugin proportion)"
     );
 }
 
 #[test]
 fn a_single_queue_is_never_overused() {
-    let world = world(4, &[row(queue("a", 1), 4, 9)]);
-    let (plugin, id) = (Proportion::open(&world), queue_of(&world, "a"));
-    assert_eq!(plugin.overused(&world, id), None);
-    assert_eq!(plugin.allocatable(&world, id, task_of(&world, "a-9")), Ok(()));
+    let cluster = cluster(4, &[row(queue("a", 1), 4, 9)]);
+    let (plugin, id) = (Proportion::open(&cluster), queue_of(&cluster, "a"));
+    assert_eq!(plugin.overused(&cluster, id), None);
+    assert_eq!(plugin.allocatable(&cluster, id, task_of(&cluster, "a-9")), Ok(()));
 }
 
 #[test]
 fn queues_are_ordered_by_priority_then_share() {
     let mut first = queue("first", 1);
     first.priority = 1;
-    let world = world(
+    let cluster = cluster(
         20,
         &[row(queue("a", 1), 3, 9), row(queue("b", 3), 4, 9), row(first, 4, 9), row(queue("idle", 1), 0, 0)],
     );
-    let plugin = Proportion::open(&world);
-    let mut order = ["a", "b", "first", "idle"].map(|name| queue_of(&world, name));
-    order.sort_by(|a, b| plugin.queue_order(&world, *a, *b));
-    let names = order.map(|id| world.queues[id].name.to_string());
+    let plugin = Proportion::open(&cluster);
+    let mut order = ["a", "b", "first", "idle"].map(|name| queue_of(&cluster, name));
+    order.sort_by(|a, b| plugin.queue_order(&cluster, *a, *b));
+    let names = order.map(|id| cluster.queues[id].name.to_string());
     assert_eq!(names, ["first", "idle", "b", "a"]);
 }
 
 #[test]
 fn reclaim_leaves_a_queue_its_deserved() {
-    let world = world(8, &[row(queue("a", 1), 7, 0), row(queue("b", 3), 1, 9)]);
-    let plugin = Proportion::open(&world);
+    let cluster = cluster(8, &[row(queue("a", 1), 7, 0), row(queue("b", 3), 1, 9)]);
+    let plugin = Proportion::open(&cluster);
     let of = |name: &str, count: u32| -> Vec<TaskId> {
-        (0..count).map(|index| task_of(&world, &format!("{name}-{index}"))).collect()
+        (0..count).map(|index| task_of(&cluster, &format!("{name}-{index}"))).collect()
     };
-    let by = task_of(&world, "b-9");
-    assert_eq!(plugin.reclaimable(&world, by, &of("a", 7)), Some(of("a", 5)));
-    assert_eq!(plugin.reclaimable(&world, by, &of("b", 1)), Some(Vec::new()));
+    let by = task_of(&cluster, "b-9");
+    assert_eq!(plugin.reclaimable(&cluster, by, &of("a", 7)), Some(of("a", 5)));
+    assert_eq!(plugin.reclaimable(&cluster, by, &of("b", 1)), Some(Vec::new()));
 }
 
 fn asking(name: &str, phase: Phase, min_resources: &str) -> PodGroupInfo {
@@ -213,49 +213,49 @@ fn asking(name: &str, phase: Phase, min_resources: &str) -> PodGroupInfo {
     PodGroupInfo { queue: "q".into(), status, min_resources, ..group(name, 1) }
 }
 
-fn admits(plugin: &Proportion, world: &World, name: &str) -> bool {
-    plugin.job_enqueueable(world, job_of(world, name)) == EnqueueVote::Permit
+fn admits(plugin: &Proportion, cluster: &Cluster, name: &str) -> bool {
+    plugin.job_enqueueable(cluster, job_of(cluster, name)) == EnqueueVote::Permit
 }
 
 #[test]
 fn a_job_is_enqueueable_within_the_real_capability_of_its_queue() {
     // The cluster has 10 cores, queue o is guaranteed 3, queue q has capability 6: the realCapability of q is 6.
-    let mut world =
-        world_of([Event::from(node("n", "cpu=10 memory=10Gi")), with("o", 1, "", "cpu=3").into()]);
-    world.apply(with("q", 1, "cpu=6", "").into());
-    world.apply(asking("inqueue", Phase::Inqueue, "cpu=1").into());
+    let mut cluster =
+        cluster_of([Event::from(node("n", "cpu=10 memory=10Gi")), with("o", 1, "", "cpu=3").into()]);
+    cluster.apply(with("q", 1, "cpu=6", "").into());
+    cluster.apply(asking("inqueue", Phase::Inqueue, "cpu=1").into());
     // minResources 2, 3 running: 1 core is elastic.
-    world.apply(asking("running", Phase::Running, "cpu=2").into());
+    cluster.apply(asking("running", Phase::Running, "cpu=2").into());
     for index in 0..3 {
-        world.apply(running(member("running", index, "cpu=1"), "n").into());
+        cluster.apply(running(member("running", index, "cpu=1"), "n").into());
     }
     for (name, request) in
         [("three", "cpu=3"), ("more", "cpu=3001m"), ("other", "memory=10Gi"), ("lots", "memory=11Gi")]
     {
-        world.apply(asking(name, Phase::Pending, request).into());
+        cluster.apply(asking(name, Phase::Pending, request).into());
     }
-    let mut plugin = Proportion::open(&world);
+    let mut plugin = Proportion::open(&cluster);
     let expected = [("three", true), ("more", false), ("other", true), ("lots", false)];
     for (name, admitted) in expected {
-        assert_eq!(admits(&plugin, &world, name), admitted, "{name}");
+        assert_eq!(admits(&plugin, &cluster, name), admitted, "{name}");
     }
-    plugin.job_enqueued(&world, job_of(&world, "three"));
-    assert!(!admits(&plugin, &world, "three") && admits(&plugin, &world, "other"));
+    plugin.job_enqueued(&cluster, job_of(&cluster, "three"));
+    assert!(!admits(&plugin, &cluster, "three") && admits(&plugin, &cluster, "other"));
 }
 
 #[test]
 fn guarantees_of_other_queues_limit_enqueueing_without_a_capability() {
-    let mut world = world_of([Event::from(node("n", "cpu=10")), with("o", 1, "", "cpu=3").into()]);
-    world.apply(queue("q", 1).into());
-    world.apply(asking("seven", Phase::Pending, "cpu=7").into());
-    world.apply(asking("eight", Phase::Pending, "cpu=8").into());
-    let plugin = Proportion::open(&world);
-    assert!(admits(&plugin, &world, "seven"));
-    let EnqueueVote::Reject(refusal) = plugin.job_enqueueable(&world, job_of(&world, "eight")) else {
+    let mut cluster = cluster_of([Event::from(node("n", "cpu=10")), with("o", 1, "", "cpu=3").into()]);
+    cluster.apply(queue("q", 1).into());
+    cluster.apply(asking("seven", Phase::Pending, "cpu=7").into());
+    cluster.apply(asking("eight", Phase::Pending, "cpu=8").into());
+    let plugin = Proportion::open(&cluster);
+    assert!(admits(&plugin, &cluster, "seven"));
+    let EnqueueVote::Reject(refusal) = plugin.job_enqueueable(&cluster, job_of(&cluster, "eight")) else {
         panic!("admitted");
     };
     assert_eq!(
-        refusal.text(&world.dims),
+        refusal.text(&cluster.dims),
         "resource quota of queue q beside the guarantees of others (the largest: queue o) insufficient: insufficient cpu (1 more) (plugin proportion)"
     );
 }
@@ -269,13 +269,13 @@ fn rows() -> impl Strategy<Value = (i64, Vec<WeightRow>)> {
     (0i64..30, prop::collection::vec(one, 1..6))
 }
 
-fn world_of_rows(cores: i64, rows: &[WeightRow], order: impl Iterator<Item = usize>) -> World {
+fn cluster_of_rows(cores: i64, rows: &[WeightRow], order: impl Iterator<Item = usize>) -> Cluster {
     let build = |at: usize| {
         let (weight, capability, guarantee, waits) = rows[at];
         let capability = capability.map(cpu).unwrap_or_default();
         row(with(&format!("q{at}"), weight, &capability, &cpu(guarantee)), 0, waits)
     };
-    world(cores, &order.map(build).collect::<Vec<_>>())
+    cluster(cores, &order.map(build).collect::<Vec<_>>())
 }
 
 proptest! {
@@ -285,10 +285,10 @@ proptest! {
     fn deserved_keeps_guarantee_capability_request_and_total((cores, rows) in rows()) {
         let names: Vec<String> = (0..rows.len()).map(|at| format!("q{at}")).collect();
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
-        let world = world_of_rows(cores, &rows, 0..rows.len());
-        let plugin = Proportion::open(&world);
-        let got = deserved(&world, &names);
-        let backwards = world_of_rows(cores, &rows, (0..rows.len()).rev());
+        let cluster = cluster_of_rows(cores, &rows, 0..rows.len());
+        let plugin = Proportion::open(&cluster);
+        let got = deserved(&cluster, &names);
+        let backwards = cluster_of_rows(cores, &rows, (0..rows.len()).rev());
         prop_assert_eq!(&got, &deserved(&backwards, &names), "the order of queues matters");
         prop_assert!(got.iter().sum::<i64>() <= cores * 1000);
         let is_faulty = |at: usize| rows[at].1.is_some_and(|capability| capability < rows[at].2);
@@ -296,7 +296,7 @@ proptest! {
         let feasible = (0..rows.len()).map(guarantee).sum::<i64>() <= cores * 1000;
         let mut demand = 0;
         for (at, got) in got.iter().enumerate() {
-            let real = plugin.of(queue_of(&world, names[at])).real_capability.get(DimId::CPU);
+            let real = plugin.of(queue_of(&cluster, names[at])).real_capability.get(DimId::CPU);
             let request = if is_faulty(at) { 0 } else { i64::from(rows[at].3) * 1000 };
             prop_assert!(*got <= request.min(real).max(guarantee(at)));
             prop_assert!(real <= rows[at].1.map_or(i64::MAX, |cap| cap * 1000));

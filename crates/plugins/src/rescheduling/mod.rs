@@ -17,7 +17,7 @@ use rustc_hash::FxHashMap;
 
 use phalanx_cluster::event::Time;
 use phalanx_cluster::id::{JobId, NodeId, TaskId};
-use phalanx_cluster::{Node, World};
+use phalanx_cluster::{Cluster, Node};
 use phalanx_framework::conf::{Allowed, ArgKind, ArgSpec, Args, Otherwise, Rule};
 use phalanx_framework::plugin::{Plugin, PluginContext, PluginDef, Rebalancer};
 
@@ -106,7 +106,7 @@ impl Rescheduling {
 }
 
 impl Plugin for Rescheduling {
-    fn refusal_holds_until(&self, _: &World, _: JobId) -> Option<Time> {
+    fn refusal_holds_until(&self, _: &Cluster, _: JobId) -> Option<Time> {
         Some(Time::NEVER)
     }
 
@@ -116,11 +116,11 @@ impl Plugin for Rescheduling {
 }
 
 impl Rebalancer for Rescheduling {
-    fn victims(&self, world: &World, of: &[TaskId]) -> Vec<TaskId> {
+    fn victims(&self, cluster: &Cluster, of: &[TaskId]) -> Vec<TaskId> {
         let mut victims: Vec<TaskId> = Vec::new();
         for strategy in &self.strategies {
             let left: Vec<TaskId> = of.iter().copied().filter(|task| !victims.contains(task)).collect();
-            victims.extend(strategy.victims(world, &left));
+            victims.extend(strategy.victims(cluster, &left));
         }
         victims
     }
@@ -151,9 +151,9 @@ impl LowNodeUtilization {
         Self { low: percents("thresholds"), target: percents("targetThresholds") }
     }
 
-    fn victims(&self, world: &World, of: &[TaskId]) -> Vec<TaskId> {
+    fn victims(&self, cluster: &Cluster, of: &[TaskId]) -> Vec<TaskId> {
         let nodes: Vec<MeasuredNode<'_>> =
-            world.nodes.iter().filter_map(|(id, node)| loaded(id, node)).collect();
+            cluster.nodes.iter().filter_map(|(id, node)| loaded(id, node)).collect();
         let (low, others): (Vec<_>, Vec<_>) = nodes.into_iter().partition(|it| self.is_low(it));
         let mut high: Vec<MeasuredNode<'_>> =
             others.into_iter().filter(|it| exceeds(it.parts, self.target)).collect();
@@ -163,16 +163,16 @@ impl LowNodeUtilization {
         let mut capacity = self.capacity_of(&low);
         high.sort_by(busiest_first);
         let mut pods: FxHashMap<NodeId, Vec<TaskId>> = FxHashMap::default();
-        for task in of.iter().copied().filter(|task| world.tasks[*task].preemptable != Some(false)) {
-            if let Some(node) = world.tasks[task].node {
+        for task in of.iter().copied().filter(|task| cluster.tasks[*task].preemptable != Some(false)) {
+            if let Some(node) = cluster.tasks[task].node {
                 pods.entry(node).or_default().push(task);
             }
         }
         let mut victims = Vec::new();
         for node in high {
             let mut pods = pods.remove(&node.id).unwrap_or_default();
-            pods.sort_by(|a, b| least_important_first(world, *a, *b));
-            self.pick_victims(world, node, pods, &mut capacity, &mut victims);
+            pods.sort_by(|a, b| least_important_first(cluster, *a, *b));
+            self.pick_victims(cluster, node, pods, &mut capacity, &mut victims);
         }
         victims
     }
@@ -195,7 +195,7 @@ impl LowNodeUtilization {
     /// Picks pods of a node while it is above a target and the low nodes have capacity left.
     fn pick_victims(
         &self,
-        world: &World,
+        cluster: &Cluster,
         mut it: MeasuredNode<'_>,
         pods: Vec<TaskId>,
         capacity: &mut Utilization,
@@ -207,7 +207,7 @@ impl LowNodeUtilization {
                 return;
             }
             for (at, dim) in DIMS.into_iter().enumerate() {
-                let request = world.request_of(task).get(dim) as f64;
+                let request = cluster.request_of(task).get(dim) as f64;
                 capacity[at] -= request;
                 it.parts[at] -= request / it.node.allocatable.get(dim).max(1) as f64;
             }
@@ -231,9 +231,9 @@ fn busiest_first(a: &MeasuredNode<'_>, b: &MeasuredNode<'_>) -> Ordering {
     load(b).total_cmp(&load(a)).then_with(|| a.node.name.cmp(&b.node.name))
 }
 
-fn least_important_first(world: &World, a: TaskId, b: TaskId) -> Ordering {
-    let (one, other) = (&world.tasks[a], &world.tasks[b]);
-    let best_effort = |task| world.class_of(task).best_effort;
+fn least_important_first(cluster: &Cluster, a: TaskId, b: TaskId) -> Ordering {
+    let (one, other) = (&cluster.tasks[a], &cluster.tasks[b]);
+    let best_effort = |task| cluster.class_of(task).best_effort;
     let by_class = best_effort(b).cmp(&best_effort(a));
     one.priority.cmp(&other.priority).then(by_class).then_with(|| one.pod.cmp(&other.pod))
 }
@@ -243,7 +243,7 @@ mod tests {
     use super::*;
     use phalanx_cluster::event::{Measure, NodeInfo, NodeUsage, PodInfo, Time};
     use phalanx_framework::conf::Value;
-    use phalanx_framework::testing::{node, opened, pod, running, world_of};
+    use phalanx_framework::testing::{cluster_of, node, opened, pod, running};
 
     fn used(name: &str, cpu: u32, memory: u32) -> NodeUsage {
         let part = |percent: u32| Measure::Part(percent * 10_000);
@@ -251,16 +251,16 @@ mod tests {
     }
 
     /// Nodes of ten cores (name, cpu and memory use in percent, number of pods), with pods `NODE-0`, ... of one core.
-    fn world(nodes: &[(&str, u32, u32, u32)]) -> World {
-        let mut world = world_of::<NodeInfo>([]);
+    fn cluster(nodes: &[(&str, u32, u32, u32)]) -> Cluster {
+        let mut cluster = cluster_of::<NodeInfo>([]);
         for (name, cpu, memory, pods) in nodes {
-            world.apply(node(name, "cpu=10 memory=10Gi pods=10").into());
-            world.apply(used(name, *cpu, *memory).into());
+            cluster.apply(node(name, "cpu=10 memory=10Gi pods=10").into());
+            cluster.apply(used(name, *cpu, *memory).into());
             for index in 0..*pods {
-                world.apply(running(pod(&format!("{name}-{index}"), "cpu=1 memory=1Gi"), name).into());
+                cluster.apply(running(pod(&format!("{name}-{index}"), "cpu=1 memory=1Gi"), name).into());
             }
         }
-        world
+        cluster
     }
 
     fn strategy(low: i64, target: i64) -> Value {
@@ -269,11 +269,11 @@ mod tests {
         Value::List(vec![[("name", LOW_NODE_UTILIZATION.into()), ("params", params)].into()])
     }
 
-    fn victims(world: &World, strategies: Value) -> String {
-        let plugin = opened(Rescheduling::open, world, Time(0), &[("strategies", strategies)]);
-        let all: Vec<TaskId> = world.tasks.ids().collect();
-        let victims = plugin.victims(world, &all);
-        victims.iter().map(|task| &*world.tasks[*task].pod.name).collect::<Vec<_>>().join(" ")
+    fn victims(cluster: &Cluster, strategies: Value) -> String {
+        let plugin = opened(Rescheduling::open, cluster, Time(0), &[("strategies", strategies)]);
+        let all: Vec<TaskId> = cluster.tasks.ids().collect();
+        let victims = plugin.victims(cluster, &all);
+        victims.iter().map(|task| &*cluster.tasks[*task].pod.name).collect::<Vec<_>>().join(" ")
     }
 
     #[test]
@@ -289,13 +289,13 @@ mod tests {
             (vec![("h1", 80, 80, 5), ("h2", 95, 90, 5), ("low", 29, 10, 0)], "h2-0 h2-1 h2-2 h1-0 h1-1"),
             (vec![("h2", 99, 99, 9), ("h1", 98, 98, 9), ("low", 29, 29, 0)], "h2-0 h2-1 h2-2 h1-0 h1-1"),
         ] {
-            assert_eq!(victims(&world(&nodes), strategy(30, 70)), expected, "{nodes:?}");
+            assert_eq!(victims(&cluster(&nodes), strategy(30, 70)), expected, "{nodes:?}");
         }
     }
 
     #[test]
     fn victims_go_by_priority_and_only_preemptable_pods_are_victims() {
-        let mut world = world(&[("high", 95, 50, 0), ("low", 0, 0, 0)]);
+        let mut cluster = cluster(&[("high", 95, 50, 0), ("low", 0, 0, 0)]);
         let with = |name: &str, priority, requests: &str| PodInfo {
             priority: Some(priority),
             ..running(pod(name, requests), "high")
@@ -307,39 +307,47 @@ mod tests {
             PodInfo { preemptable: Some(false), ..with("d", 0, "cpu=1") },
             with("e", 9, "cpu=1"),
         ] {
-            world.apply(info.into());
+            cluster.apply(info.into());
         }
-        assert_eq!(victims(&world, strategy(30, 70)), "c b a e");
+        assert_eq!(victims(&cluster, strategy(30, 70)), "c b a e");
     }
 
     #[test]
     fn cordoned_and_unmeasured_nodes_are_not_low() {
-        let mut world = world(&[("high", 95, 50, 3), ("low", 0, 0, 0)]);
-        world.apply(node("unmeasured", "cpu=10").into());
-        world.apply(NodeInfo { unschedulable: true, ..node("low", "cpu=10 memory=10Gi pods=10") }.into());
-        assert_eq!(victims(&world, strategy(30, 70)), "");
+        let mut cluster = cluster(&[("high", 95, 50, 3), ("low", 0, 0, 0)]);
+        cluster.apply(node("unmeasured", "cpu=10").into());
+        cluster.apply(NodeInfo { unschedulable: true, ..node("low", "cpu=10 memory=10Gi pods=10") }.into());
+        assert_eq!(victims(&cluster, strategy(30, 70)), "");
     }
 
     #[test]
     fn the_default_and_unknown_strategies_evict_no_pods() {
-        let world = world(&[("high", 100, 100, 3), ("low", 0, 0, 0)]);
-        assert_eq!(victims(&world, Value::List(vec![])), "");
-        assert_eq!(victims(&world, Value::List(vec![[("name", "other".into())].into()])), "");
-        assert_ne!(victims(&world, strategy(30, 70)), "");
+        let cluster = cluster(&[("high", 100, 100, 3), ("low", 0, 0, 0)]);
+        assert_eq!(victims(&cluster, Value::List(vec![])), "");
+        assert_eq!(victims(&cluster, Value::List(vec![[("name", "other".into())].into()])), "");
+        assert_ne!(victims(&cluster, strategy(30, 70)), "");
     }
 
     #[test]
     fn pods_are_evicted_once_in_an_interval() {
-        let world = world(&[("high", 95, 50, 3), ("low", 0, 0, 0)]);
+        let cluster = cluster(&[("high", 95, 50, 3), ("low", 0, 0, 0)]);
         let moves = |before: Option<i64>, now: i64| {
             let args = phalanx_framework::testing::args(&[
                 ("interval", "10s".into()),
                 ("strategies", strategy(30, 70)),
             ]);
             let (flags, before) = (phalanx_framework::conf::Flags::default(), before.map(Time));
-            let opening =
-                PluginContext { world: &world, args: &args, flags, now: Time(now), before, extender: None };
-            !Rescheduling::open(opening).victims(&world, &world.tasks.ids().collect::<Vec<_>>()).is_empty()
+            let opening = PluginContext {
+                cluster: &cluster,
+                args: &args,
+                flags,
+                now: Time(now),
+                before,
+                extender: None,
+            };
+            !Rescheduling::open(opening)
+                .victims(&cluster, &cluster.tasks.ids().collect::<Vec<_>>())
+                .is_empty()
         };
         assert_eq!([moves(None, 5), moves(Some(5), 9_999), moves(Some(9_999), 10_000)], [true, false, true]);
     }

@@ -20,7 +20,7 @@ use phalanx_resource::{DimId, Dims};
 
 use phalanx_cluster::event::{Scoring, Strategy, Time};
 use phalanx_cluster::id::{ClassId, JobId};
-use phalanx_cluster::{Class, Node, World};
+use phalanx_cluster::{Class, Cluster, Node};
 use phalanx_framework::conf::{Allowed, ArgKind, ArgSpec, Args, Otherwise, Rule};
 use phalanx_framework::plugin::{NodeRules, ObjectField, Plugin, PluginContext, PluginDef, ResourceScorer};
 use proportional::{ProportionalFilter, ProportionalRate, proportions};
@@ -195,19 +195,19 @@ fn rules(resources: &Args) -> Vec<ResourceStrategy> {
 }
 
 impl Plugin for ResourceStrategyFit {
-    fn refusal_holds_until(&self, _: &World, _: JobId) -> Option<Time> {
+    fn refusal_holds_until(&self, _: &Cluster, _: JobId) -> Option<Time> {
         Some(Time::NEVER)
     }
 
-    fn filters(&self, world: &World, class: ClassId, rules: &mut NodeRules) {
-        let request = &world.classes[class].request;
-        let known = |rule: &ProportionalRate| Some((world.dims.get(&rule.name)?, rule.cpu, rule.memory));
+    fn filters(&self, cluster: &Cluster, class: ClassId, rules: &mut NodeRules) {
+        let request = &cluster.classes[class].request;
+        let known = |rule: &ProportionalRate| Some((cluster.dims.get(&rule.name)?, rule.cpu, rule.memory));
         let kept: Vec<_> = self.proportional.iter().filter_map(known).collect();
         if kept.iter().any(|(dim, ..)| request.get(*dim) > 0) {
             return;
         }
         for (scarce, cpu, memory) in kept {
-            let text = format!("proportional of resource {} check failed", world.dims.name(scarce));
+            let text = format!("proportional of resource {} check failed", cluster.dims.name(scarce));
             let request = [DimId::CPU, DimId::MEMORY].map(|dim| request.get(dim) as f64);
             rules.resource_filters.push(Box::new(ProportionalFilter {
                 scarce,
@@ -218,14 +218,14 @@ impl Plugin for ResourceStrategyFit {
         }
     }
 
-    fn scorers(&self, world: &World, class: ClassId, rules: &mut NodeRules) {
-        let class = &world.classes[class];
-        let terms = self.terms(&world.dims, class);
+    fn scorers(&self, cluster: &Cluster, class: ClassId, rules: &mut NodeRules) {
+        let class = &cluster.classes[class];
+        let terms = self.terms(&cluster.dims, class);
         if self.weight > 0.0 && !terms.is_empty() {
             rules.resource_scorers.push(Box::new(StrategyScorer { terms, weight: self.weight }));
         }
         if self.sra.weight > 0.0 {
-            let known = |(name, weight): &(String, f64)| Some((world.dims.get(name)?, *weight));
+            let known = |(name, weight): &(String, f64)| Some((cluster.dims.get(name)?, *weight));
             rules.resource_scorers.push(Box::new(SraScorer {
                 request: class.request.clone(),
                 resources: self.sra.resources.iter().filter_map(known).collect(),

@@ -4,28 +4,28 @@ use super::*;
 use phalanx_cluster::event::{Constraints, PodInfo, Time};
 use phalanx_framework::conf::Value;
 use phalanx_framework::placement::Fit;
-use phalanx_framework::testing::{node, opened, pod, running, task_of, world_of};
+use phalanx_framework::testing::{cluster_of, node, opened, pod, running, task_of};
 
 /// A cluster with node `n`, a pod on it, and the pending pod `p`.
-fn world(allocatable: &str, used: &str, waiting: PodInfo) -> World {
-    let mut world = world_of([node("n", allocatable)]);
-    world.apply(running(pod("used", used), "n").into());
-    world.apply(waiting.into());
-    world
+fn cluster(allocatable: &str, used: &str, waiting: PodInfo) -> Cluster {
+    let mut cluster = cluster_of([node("n", allocatable)]);
+    cluster.apply(running(pod("used", used), "n").into());
+    cluster.apply(waiting.into());
+    cluster
 }
 
-fn rules(world: &World, list: &[(&str, Value)]) -> NodeRules {
-    let plugin = opened(ResourceStrategyFit::open, world, Time(0), list);
-    let class = world.tasks[task_of(world, "p")].class;
+fn rules(cluster: &Cluster, list: &[(&str, Value)]) -> NodeRules {
+    let plugin = opened(ResourceStrategyFit::open, cluster, Time(0), list);
+    let class = cluster.tasks[task_of(cluster, "p")].class;
     let mut rules = NodeRules::default();
-    plugin.filters(world, class, &mut rules);
-    plugin.scorers(world, class, &mut rules);
+    plugin.filters(cluster, class, &mut rules);
+    plugin.scorers(cluster, class, &mut rules);
     rules
 }
 
-fn score(world: &World, list: &[(&str, Value)]) -> f64 {
-    let node = &world.nodes[world.node_named("n").unwrap()];
-    rules(world, list).resource_scorers.iter().map(|scorer| scorer.score(node)).sum()
+fn score(cluster: &Cluster, list: &[(&str, Value)]) -> f64 {
+    let node = &cluster.nodes[cluster.node_named("n").unwrap()];
+    rules(cluster, list).resource_scorers.iter().map(|scorer| scorer.score(node)).sum()
 }
 
 fn strategy(kind: &str, weight: i64) -> Value {
@@ -36,8 +36,11 @@ const GPU: &str = "nvidia.com/gpu";
 
 #[test]
 fn the_score_is_the_weighted_mean_over_requested_resources() {
-    let world =
-        world("cpu=10 memory=10Gi nvidia.com/gpu=8", "cpu=4", pod("p", "cpu=1 memory=5Gi nvidia.com/gpu=2"));
+    let cluster = cluster(
+        "cpu=10 memory=10Gi nvidia.com/gpu=8",
+        "cpu=4",
+        pod("p", "cpu=1 memory=5Gi nvidia.com/gpu=2"),
+    );
     let most = || strategy("MostAllocated", 1);
     let cases: Vec<(Vec<(&str, Value)>, f64)> = vec![
         // By default cpu 5/10 free and memory 5/10 free.
@@ -65,15 +68,15 @@ fn the_score_is_the_weighted_mean_over_requested_resources() {
         (vec![("resources", [("amd.com/gpu", most())].into())], 0.0),
     ];
     for (list, expected) in cases {
-        assert_eq!(score(&world, &list), expected, "{list:?}");
+        assert_eq!(score(&cluster, &list), expected, "{list:?}");
     }
 }
 
 #[test]
 fn a_node_with_too_little_of_a_resource_scores_zero() {
-    let full = world("cpu=4 memory=10Gi", "cpu=4", pod("p", "cpu=1 memory=1Gi"));
+    let full = cluster("cpu=4 memory=10Gi", "cpu=4", pod("p", "cpu=1 memory=1Gi"));
     assert_eq!(score(&full, &[]), 0.0);
-    let without = world("cpu=4", "cpu=1", pod("p", "cpu=1 memory=1Gi"));
+    let without = cluster("cpu=4", "cpu=1", pod("p", "cpu=1 memory=1Gi"));
     assert_eq!(score(&without, &[]), 250.0, "a resource that the node does not have counts 0");
 }
 
@@ -83,9 +86,9 @@ fn annotations_of_a_pod_replace_the_strategies() {
         let weights = weights.iter().map(|(name, weight)| ((*name).into(), *weight)).collect();
         let strategy = Some(Strategy { scoring, weights });
         let constraints = Arc::new(Constraints { strategy, ..Constraints::default() });
-        let world =
-            world("cpu=10 memory=10Gi", "cpu=4", PodInfo { constraints, ..pod("p", "cpu=1 memory=1Gi") });
-        score(&world, &[])
+        let cluster =
+            cluster("cpu=10 memory=10Gi", "cpu=4", PodInfo { constraints, ..pod("p", "cpu=1 memory=1Gi") });
+        score(&cluster, &[])
     };
     assert_eq!(with(Scoring::Most, &[("cpu", 1)]), 500.0);
     assert_eq!(with(Scoring::Most, &[("cpu", 1), ("memory", 3)]), 200.0);
@@ -115,11 +118,11 @@ fn nodes_with_scarce_resources_score_lower() {
         ("memory=1Gi", 0.0),
     ] {
         // Another node has both resources, so that their names are known.
-        let mut world = world(allocatable, "", pod("p", "cpu=1"));
-        world.apply(node("other", "nvidia.com/gpu=1 fpga=1").into());
-        assert_eq!(score(&world, &sra(true, 2)), expected, "{allocatable}");
-        assert_eq!(score(&world, &sra(false, 2)), 0.0, "{allocatable}");
-        assert_eq!(score(&world, &sra(true, 0)), 0.0, "{allocatable}");
+        let mut cluster = cluster(allocatable, "", pod("p", "cpu=1"));
+        cluster.apply(node("other", "nvidia.com/gpu=1 fpga=1").into());
+        assert_eq!(score(&cluster, &sra(true, 2)), expected, "{allocatable}");
+        assert_eq!(score(&cluster, &sra(false, 2)), 0.0, "{allocatable}");
+        assert_eq!(score(&cluster, &sra(true, 0)), 0.0, "{allocatable}");
     }
 }
 
@@ -132,9 +135,9 @@ fn cpu_and_memory_stay_idle_for_idle_gpus() {
         vec![("proportional", section.into())]
     };
     let fits = |used: &str, request: &str, enable: bool| {
-        let world = world("cpu=10 memory=10G nvidia.com/gpu=4", used, pod("p", request));
-        let node = &world.nodes[world.node_named("n").unwrap()];
-        let rules = rules(&world, &proportional(enable));
+        let cluster = cluster("cpu=10 memory=10G nvidia.com/gpu=4", used, pod("p", request));
+        let node = &cluster.nodes[cluster.node_named("n").unwrap()];
+        let rules = rules(&cluster, &proportional(enable));
         rules.resource_filters.iter().all(|filter| filter.check(node, Fit::Idle).is_ok())
     };
     for (used, request, expected) in [

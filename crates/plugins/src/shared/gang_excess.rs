@@ -3,19 +3,19 @@
 use phalanx_resource::DimId;
 
 use phalanx_cluster::id::TaskId;
-use phalanx_cluster::{Status, World};
+use phalanx_cluster::{Cluster, Status};
 
 /// By how much the gang of a task, with all tasks that it needs to start, exceeds the limits that the task exceeds by
 /// `over`. Empty unless the excess of the gang is larger and plain to compute: the gang needs all its pending tasks, or
 /// its pending tasks have equal requests.
-pub(crate) fn gang_excess(world: &World, task: TaskId, over: &[(DimId, i64)]) -> Vec<(DimId, i64)> {
-    let Some(job) = world.tasks[task].job.map(|job| &world.jobs[job]) else { return Vec::new() };
+pub(crate) fn gang_excess(cluster: &Cluster, task: TaskId, over: &[(DimId, i64)]) -> Vec<(DimId, i64)> {
+    let Some(job) = cluster.tasks[task].job.map(|job| &cluster.jobs[job]) else { return Vec::new() };
     let placed = job.counts.ready() + job.counts.of(Status::Pipelined);
     let (needed, pending) = (job.min_member.saturating_sub(placed), job.counts.of(Status::Pending));
-    if needed < 2 || needed > pending || world.tasks[task].status != Status::Pending {
+    if needed < 2 || needed > pending || cluster.tasks[task].status != Status::Pending {
         return Vec::new();
     }
-    let request = world.request_of(task);
+    let request = cluster.request_of(task);
     let others = |dim: DimId| {
         let (own, all) = (request.get(dim), job.pending.get(dim));
         let are_equal = own.checked_mul(i64::from(pending)) == Some(all);

@@ -7,7 +7,7 @@ use rustc_hash::FxHashMap;
 
 use super::annotations::{RoleId, TopologyRules};
 use phalanx_cluster::id::{JobId, NodeId, TaskId};
-use phalanx_cluster::{Status, World};
+use phalanx_cluster::{Cluster, Status};
 
 /// Pods that should run on one node: Volcano's `Bucket`.
 #[derive(Debug, Default)]
@@ -31,39 +31,40 @@ pub(super) struct JobBuckets {
 }
 
 /// Whether a task has a node, other than by nomination.
-fn has_node(world: &World, task: TaskId) -> bool {
-    let task = &world.tasks[task];
+fn has_node(cluster: &Cluster, task: TaskId) -> bool {
+    let task = &cluster.tasks[task];
     task.node.is_some() && task.status != Status::Pipelined
 }
 
 impl JobBuckets {
-    pub(super) fn of(world: &World, id: JobId) -> Option<Self> {
-        let job = &world.jobs[id];
+    pub(super) fn of(cluster: &Cluster, id: JobId) -> Option<Self> {
+        let job = &cluster.jobs[id];
         let rules = TopologyRules::of(job).ok().flatten().filter(|_| job.waiting() > 0)?;
         let is_alive = |task: &TaskId| {
-            let status = world.tasks[*task].status;
+            let status = cluster.tasks[*task].status;
             status != Status::Releasing && !matches!(status, Status::Succeeded | Status::Failed)
         };
-        let has_rule = |task: &TaskId| rules.weight.contains_key(&world.tasks[*task].role);
+        let has_rule = |task: &TaskId| rules.weight.contains_key(&cluster.tasks[*task].role);
         let mut tasks: Vec<TaskId> =
             job.tasks.iter().copied().filter(|task| is_alive(task) && has_rule(task)).collect();
         tasks.sort_by_cached_key(|task| {
-            let it = &world.tasks[*task];
-            let node = it.node.filter(|_| has_node(world, *task)).map(|node| world.nodes[node].name.clone());
+            let it = &cluster.tasks[*task];
+            let node =
+                it.node.filter(|_| has_node(cluster, *task)).map(|node| cluster.nodes[node].name.clone());
             (node.is_none(), node, Reverse(rules.rank(it.role)), it.index, it.pod.clone())
         });
         let mut buckets = Self { rules, buckets: Vec::new(), of_task: FxHashMap::default(), largest: 0 };
         let mut of_node = FxHashMap::default();
         for task in tasks {
-            buckets.assign(world, task, &mut of_node);
+            buckets.assign(cluster, task, &mut of_node);
         }
         Some(buckets)
     }
 
     /// Puts a task into a bucket: that of its node, else the best one, else a new one.
-    fn assign(&mut self, world: &World, task: TaskId, of_node: &mut FxHashMap<NodeId, usize>) {
-        let it = &world.tasks[task];
-        let node = it.node.filter(|_| has_node(world, task));
+    fn assign(&mut self, cluster: &Cluster, task: TaskId, of_node: &mut FxHashMap<NodeId, usize>) {
+        let it = &cluster.tasks[task];
+        let node = it.node.filter(|_| has_node(cluster, task));
         let known = match node {
             Some(node) => of_node.get(&node).copied(),
             None => self.best_bucket(it.role),
@@ -79,7 +80,7 @@ impl JobBuckets {
             of_node.insert(node, at);
         } else {
             bucket.waiting += 1;
-            bucket.load += load(world, world.request_of(task));
+            bucket.load += load(cluster, cluster.request_of(task));
         }
         self.largest = self.largest.max(bucket.tasks.len());
         self.of_task.insert(task, at);
@@ -96,34 +97,34 @@ impl JobBuckets {
     }
 
     /// The other waiting tasks in the bucket of a task.
-    pub(super) fn others(&self, world: &World, task: TaskId) -> Vec<TaskId> {
+    pub(super) fn others(&self, cluster: &Cluster, task: TaskId) -> Vec<TaskId> {
         let bucket = self.of_task.get(&task).map(|at| &self.buckets[*at]);
-        let waits = |other: &TaskId| *other != task && world.tasks[*other].node.is_none();
+        let waits = |other: &TaskId| *other != task && cluster.tasks[*other].node.is_none();
         bucket.into_iter().flat_map(|bucket| bucket.tasks.iter().copied()).filter(waits).collect()
     }
 
     /// For each node, how many tasks of the bucket it has, less those in an anti-affinity list with the task.
-    pub(super) fn on_nodes(&self, world: &World, task: TaskId) -> BTreeMap<NodeId, i64> {
+    pub(super) fn on_nodes(&self, cluster: &Cluster, task: TaskId) -> BTreeMap<NodeId, i64> {
         let Some(at) = self.of_task.get(&task) else { return BTreeMap::new() };
         let mut on: BTreeMap<NodeId, (i64, BTreeMap<RoleId, i64>)> = BTreeMap::new();
         for other in self.of_task.keys().filter(|other| **other != task) {
-            let it = &world.tasks[*other];
+            let it = &cluster.tasks[*other];
             let Some(node) = it.node else { continue };
             let (own, roles) = on.entry(node).or_default();
             *own += i64::from(self.of_task[other] == *at);
             *roles.entry(it.role).or_default() += 1;
         }
-        let role = world.tasks[task].role;
+        let role = cluster.tasks[task].role;
         let points = |(own, roles): (i64, BTreeMap<_, _>)| own - self.rules.anti_affinity_to(role, &roles);
         on.into_iter().map(|(node, found)| (node, points(found))).filter(|(_, points)| *points != 0).collect()
     }
 }
 
-fn load(world: &World, request: &Amounts) -> i64 {
+fn load(cluster: &Cluster, request: &Amounts) -> i64 {
     let one = |(dim, amount): (DimId, i64)| match dim {
         DimId::PODS => 0,
         DimId::MEMORY => amount >> 20,
-        dim if world.dims.name(dim) == "ephemeral-storage" => amount >> 20,
+        dim if cluster.dims.name(dim) == "ephemeral-storage" => amount >> 20,
         _ => amount,
     };
     request.iter().map(one).sum()

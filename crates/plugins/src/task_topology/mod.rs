@@ -30,7 +30,7 @@ use phalanx_cluster::annotation::{
 };
 use phalanx_cluster::event::Time;
 use phalanx_cluster::id::{JobId, NodeId, TaskId};
-use phalanx_cluster::{Node, World};
+use phalanx_cluster::{Cluster, Node};
 use phalanx_framework::conf::{ArgKind, ArgSpec};
 use phalanx_framework::plugin::{
     ExtraNodeScores, NodeRules, ObjectField, Plugin, PluginContext, PluginDef, ResourceScorer, TaskRules,
@@ -78,14 +78,14 @@ struct TaskTopology {
 
 impl TaskTopology {
     fn open(opening: PluginContext<'_>) -> Self {
-        let world = opening.world;
-        let buckets = |id| Some((id, JobBuckets::of(world, id)?));
-        let jobs = world.pending_jobs().map(|(id, _)| id);
+        let cluster = opening.cluster;
+        let buckets = |id| Some((id, JobBuckets::of(cluster, id)?));
+        let jobs = cluster.pending_jobs().map(|(id, _)| id);
         Self { weight: opening.args.weight(WEIGHT, 1), buckets: jobs.filter_map(buckets).collect() }
     }
 
-    fn buckets(&self, world: &World, task: TaskId) -> Option<&JobBuckets> {
-        self.buckets.get(&world.tasks[task].job?).filter(|buckets| buckets.of_task.contains_key(&task))
+    fn buckets(&self, cluster: &Cluster, task: TaskId) -> Option<&JobBuckets> {
+        self.buckets.get(&cluster.tasks[task].job?).filter(|buckets| buckets.of_task.contains_key(&task))
     }
 
     /// The score of one task of a bucket on a node.
@@ -95,21 +95,21 @@ impl TaskTopology {
 }
 
 impl Plugin for TaskTopology {
-    fn refusal_holds_until(&self, world: &World, job: JobId) -> Option<Time> {
-        world.jobs[job].annotations.is_empty().then_some(Time::NEVER)
+    fn refusal_holds_until(&self, cluster: &Cluster, job: JobId) -> Option<Time> {
+        cluster.jobs[job].annotations.is_empty().then_some(Time::NEVER)
     }
 
-    fn task_order(&self, world: &World, a: TaskId, b: TaskId) -> Ordering {
-        if world.tasks[a].job != world.tasks[b].job {
+    fn task_order(&self, cluster: &Cluster, a: TaskId, b: TaskId) -> Ordering {
+        if cluster.tasks[a].job != cluster.tasks[b].job {
             return Ordering::Equal;
         }
-        let Some(buckets) = world.tasks[a].job.and_then(|job| self.buckets.get(&job)) else {
+        let Some(buckets) = cluster.tasks[a].job.and_then(|job| self.buckets.get(&job)) else {
             return Ordering::Equal;
         };
         let key = |task: TaskId| {
             let at = buckets.of_task.get(&task).copied();
             let waiting = at.map_or(0, |at| buckets.buckets[at].waiting);
-            let rank = at.map(|_| buckets.rules.rank(world.tasks[task].role));
+            let rank = at.map(|_| buckets.rules.rank(cluster.tasks[task].role));
             (at.is_none(), Reverse(waiting), at, Reverse(rank))
         };
         key(a).cmp(&key(b))
@@ -130,8 +130,8 @@ impl Plugin for TaskTopology {
 
 impl Warnings for TaskTopology {
     /// A role without pods is no fault while the gang lacks pods.
-    fn job_warning(&self, world: &World, job: JobId) -> Option<Arc<str>> {
-        let job = &world.jobs[job];
+    fn job_warning(&self, cluster: &Cluster, job: JobId) -> Option<Arc<str>> {
+        let job = &cluster.jobs[job];
         let fault = TopologyRules::of(job).err()?;
         let lacks_pods = job.counts.valid() < job.min_member;
         let warns = !(lacks_pods && matches!(fault, AnnotationFault::Unknown { .. }));
@@ -141,26 +141,26 @@ impl Warnings for TaskTopology {
 
 impl TaskRules for TaskTopology {
     /// A hash of the requests of the bucket's waiting tasks, on which the score depends.
-    fn scope(&self, world: &World, task: TaskId) -> u64 {
-        let Some(buckets) = self.buckets(world, task) else { return 0 };
-        let others = buckets.others(world, task);
+    fn scope(&self, cluster: &Cluster, task: TaskId) -> u64 {
+        let Some(buckets) = self.buckets(cluster, task) else { return 0 };
+        let others = buckets.others(cluster, task);
         if others.is_empty() {
             return 0;
         }
         let mut hasher = DefaultHasher::new();
         (self.weight, buckets.largest).hash(&mut hasher);
         for other in others {
-            world.request_of(other).hash(&mut hasher);
+            cluster.request_of(other).hash(&mut hasher);
         }
         hasher.finish().max(1)
     }
 
-    fn task_scorers(&self, world: &World, task: TaskId, rules: &mut NodeRules) {
-        let Some(buckets) = self.buckets(world, task) else { return };
-        let others = buckets.others(world, task);
+    fn task_scorers(&self, cluster: &Cluster, task: TaskId, rules: &mut NodeRules) {
+        let Some(buckets) = self.buckets(cluster, task) else { return };
+        let others = buckets.others(cluster, task);
         if !others.is_empty() {
-            let requests = others.into_iter().map(|other| world.request_of(other).clone()).collect();
-            let request = world.request_of(task).clone();
+            let requests = others.into_iter().map(|other| cluster.request_of(other).clone()).collect();
+            let request = cluster.request_of(task).clone();
             rules.resource_scorers.push(Box::new(BucketFitScorer {
                 request,
                 requests,
@@ -171,11 +171,11 @@ impl TaskRules for TaskTopology {
 }
 
 impl ExtraNodeScores for TaskTopology {
-    fn extra_node_scores(&self, world: &World, task: TaskId) -> Vec<(NodeId, f64)> {
-        let Some(buckets) = self.buckets(world, task) else { return Vec::new() };
+    fn extra_node_scores(&self, cluster: &Cluster, task: TaskId) -> Vec<(NodeId, f64)> {
+        let Some(buckets) = self.buckets(cluster, task) else { return Vec::new() };
         let score_per_task = self.score_per_task(buckets);
         buckets
-            .on_nodes(world, task)
+            .on_nodes(cluster, task)
             .into_iter()
             .map(|(node, count)| (node, count as f64 * score_per_task))
             .collect()
@@ -209,7 +209,7 @@ impl ResourceScorer for BucketFitScorer {
 mod tests {
     use super::*;
     use phalanx_cluster::event::{PodGroupInfo, PodInfo};
-    use phalanx_framework::testing::{group, job_of, member, node, opened, running, task_of, world_of};
+    use phalanx_framework::testing::{cluster_of, group, job_of, member, node, opened, running, task_of};
 
     fn of_role(role: &str, index: u32) -> PodInfo {
         PodInfo { role: role.into(), ..member("g", index, "cpu=1") }
@@ -223,15 +223,15 @@ mod tests {
     /// The pods in each bucket of a gang of two ps, four workers and a chief; the first ps runs on a node.
     fn buckets(annotations: &[(&str, &str)]) -> Option<Vec<Vec<String>>> {
         let roles = ["ps", "ps", "worker", "worker", "worker", "worker", "chief"];
-        let mut world = world_of([node("a", "cpu=8"), node("b", "cpu=8")]);
-        world.apply(annotated(annotations).into());
+        let mut cluster = cluster_of([node("a", "cpu=8"), node("b", "cpu=8")]);
+        cluster.apply(annotated(annotations).into());
         for (index, role) in (0..).zip(roles) {
             let pod = of_role(role, index);
             let pod = if index == 0 { running(pod, "a") } else { pod };
-            world.apply(pod.into());
+            cluster.apply(pod.into());
         }
-        let buckets = JobBuckets::of(&world, job_of(&world, "g"))?;
-        let name = |task: &TaskId| world.tasks[*task].pod.name.to_string();
+        let buckets = JobBuckets::of(&cluster, job_of(&cluster, "g"))?;
+        let name = |task: &TaskId| cluster.tasks[*task].pod.name.to_string();
         Some(buckets.buckets.iter().map(|bucket| bucket.tasks.iter().map(name).collect()).collect())
     }
 
@@ -264,42 +264,43 @@ mod tests {
 
     #[test]
     fn tasks_are_ordered_by_bucket_then_task_order() {
-        let mut world = world_of([node("a", "cpu=8")]);
-        world.apply(
+        let mut cluster = cluster_of([node("a", "cpu=8")]);
+        cluster.apply(
             annotated(&[(TASK_TOPOLOGY_AFFINITY, "ps,worker"), (TASK_TOPOLOGY_TASK_ORDER, "worker,ps")])
                 .into(),
         );
         for (index, role) in (0..).zip(["free", "ps", "worker"]) {
-            world.apply(of_role(role, index).into());
+            cluster.apply(of_role(role, index).into());
         }
-        let plugin = opened(TaskTopology::open, &world, phalanx_cluster::event::Time(0), &[]);
-        let mut tasks: Vec<TaskId> = ["g-0", "g-1", "g-2"].iter().map(|name| task_of(&world, name)).collect();
-        tasks.sort_by(|a, b| plugin.task_order(&world, *a, *b));
-        let names: Vec<&str> = tasks.iter().map(|task| &*world.tasks[*task].pod.name).collect();
+        let plugin = opened(TaskTopology::open, &cluster, phalanx_cluster::event::Time(0), &[]);
+        let mut tasks: Vec<TaskId> =
+            ["g-0", "g-1", "g-2"].iter().map(|name| task_of(&cluster, name)).collect();
+        tasks.sort_by(|a, b| plugin.task_order(&cluster, *a, *b));
+        let names: Vec<&str> = tasks.iter().map(|task| &*cluster.tasks[*task].pod.name).collect();
         assert_eq!(names, ["g-2", "g-1", "g-0"]);
     }
 
     #[test]
     fn nodes_score_bucket_tasks_that_run_there_or_would_fit() {
-        let mut world = world_of([node("a", "cpu=8"), node("b", "cpu=2")]);
-        world.apply(
+        let mut cluster = cluster_of([node("a", "cpu=8"), node("b", "cpu=2")]);
+        cluster.apply(
             annotated(&[(TASK_TOPOLOGY_AFFINITY, "ps,worker"), (TASK_TOPOLOGY_ANTI_AFFINITY, "worker")])
                 .into(),
         );
         for (index, role) in (0..).zip(["ps", "worker", "worker"]) {
             let pod = of_role(role, index);
-            world.apply(if index == 1 { running(pod, "a") } else { pod }.into());
+            cluster.apply(if index == 1 { running(pod, "a") } else { pod }.into());
         }
         let plugin =
-            opened(TaskTopology::open, &world, phalanx_cluster::event::Time(0), &[(WEIGHT, 2.into())]);
-        let points = |pod: &str| plugin.extra_node_scores(&world, task_of(&world, pod));
-        let a = world.node_named("a").unwrap();
+            opened(TaskTopology::open, &cluster, phalanx_cluster::event::Time(0), &[(WEIGHT, 2.into())]);
+        let points = |pod: &str| plugin.extra_node_scores(&cluster, task_of(&cluster, pod));
+        let a = cluster.node_named("a").unwrap();
         assert_eq!(points("g-0"), [(a, 100.0)], "the worker on a is in the bucket of the ps, of two tasks");
         assert_eq!(points("g-2"), [(a, -100.0)], "anti-affinity to the worker on a");
         let fit = |cpu: &str| {
-            let request = world.request_of(task_of(&world, "g-0")).clone();
+            let request = cluster.request_of(task_of(&cluster, "g-0")).clone();
             let requests = vec![request.clone(); 3];
-            let info = world_of([node("n", cpu)]);
+            let info = cluster_of([node("n", cpu)]);
             BucketFitScorer { request, requests, score_per_task: 1.0 }
                 .score(&info.nodes[info.node_named("n").unwrap()])
         };

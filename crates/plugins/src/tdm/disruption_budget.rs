@@ -3,7 +3,7 @@ use std::collections::BTreeMap;
 
 use phalanx_cluster::annotation::{JDB_MAX_UNAVAILABLE, JDB_MIN_AVAILABLE};
 use phalanx_cluster::id::{JobId, TaskId};
-use phalanx_cluster::{Job, Status, World};
+use phalanx_cluster::{Cluster, Job, Status};
 
 /// How many pods of a job its budget permits to evict now.
 pub(super) fn evictable_pods(job: &Job) -> u32 {
@@ -33,11 +33,11 @@ fn int_or_percent(text: &str, all: u32) -> u32 {
 }
 
 /// The tasks that may be evicted within the budgets of their jobs, each judged with the tasks before it gone.
-pub(super) fn within_budget(world: &World, of: impl Iterator<Item = TaskId>) -> Vec<TaskId> {
+pub(super) fn within_budget(cluster: &Cluster, of: impl Iterator<Item = TaskId>) -> Vec<TaskId> {
     let mut left: BTreeMap<JobId, u32> = BTreeMap::new();
     let fits = |task: &TaskId| {
-        let Some(job) = world.tasks[*task].job else { return false };
-        let left = left.entry(job).or_insert_with(|| evictable_pods(&world.jobs[job]));
+        let Some(job) = cluster.tasks[*task].job else { return false };
+        let left = left.entry(job).or_insert_with(|| evictable_pods(&cluster.jobs[job]));
         *left > 0 && {
             *left -= 1;
             true

@@ -32,7 +32,7 @@ use phalanx_cluster::annotation::{JDB_MAX_UNAVAILABLE, JDB_MIN_AVAILABLE, REVOCA
 use phalanx_cluster::diagnosis::Unfit;
 use phalanx_cluster::event::Time;
 use phalanx_cluster::id::{JobId, TaskId};
-use phalanx_cluster::{Job, Node, Status, Task, World};
+use phalanx_cluster::{Cluster, Job, Node, Status, Task};
 use phalanx_framework::conf::{Allowed, ArgKind, ArgSpec, Flag, Otherwise, Rule};
 use phalanx_framework::plugin::{
     Attribute, NodeFilter, NodeRules, NodeScorer, ObjectField, Plugin, PluginContext, PluginDef, Rebalancer,
@@ -167,10 +167,10 @@ impl Tdm {
     }
 
     /// Running preemptable tasks on nodes of zones outside their hours.
-    fn overdue<'a>(&'a self, world: &'a World, of: &'a [TaskId]) -> impl Iterator<Item = TaskId> + 'a {
+    fn overdue<'a>(&'a self, cluster: &'a Cluster, of: &'a [TaskId]) -> impl Iterator<Item = TaskId> + 'a {
         of.iter().copied().filter(move |id| {
-            let task = &world.tasks[*id];
-            let zone = task.node.and_then(|node| world.nodes[node].label(REVOCABLE_ZONE));
+            let task = &cluster.tasks[*id];
+            let zone = task.node.and_then(|node| cluster.nodes[node].label(REVOCABLE_ZONE));
             let is_closed = zone.and_then(|zone| self.zones.get(zone)).is_some_and(|zone| !zone.is_open);
             is_closed && must_leave(task)
         })
@@ -188,8 +188,8 @@ fn must_leave(task: &Task) -> bool {
 }
 
 /// Whether a task is preemptable, or may use revocable nodes; such a task preempts no pods.
-fn is_revocable_or_preemptable(world: &World, task: TaskId) -> bool {
-    world.class_of(task).constraints.revocable || is_preemptable(&world.tasks[task])
+fn is_revocable_or_preemptable(cluster: &Cluster, task: TaskId) -> bool {
+    cluster.class_of(task).constraints.revocable || is_preemptable(&cluster.tasks[task])
 }
 
 /// A job is preemptable only when its annotation is `true`.
@@ -198,23 +198,23 @@ fn job_is_preemptable(job: &Job) -> bool {
 }
 
 impl Plugin for Tdm {
-    fn refusal_holds_until(&self, _: &World, _: JobId) -> Option<Time> {
+    fn refusal_holds_until(&self, _: &Cluster, _: JobId) -> Option<Time> {
         Some(self.next_change().unwrap_or(Time::NEVER))
     }
 
-    fn job_order(&self, world: &World, a: JobId, b: JobId) -> Ordering {
-        job_is_preemptable(&world.jobs[a]).cmp(&job_is_preemptable(&world.jobs[b]))
+    fn job_order(&self, cluster: &Cluster, a: JobId, b: JobId) -> Ordering {
+        job_is_preemptable(&cluster.jobs[a]).cmp(&job_is_preemptable(&cluster.jobs[b]))
     }
 
-    fn job_pipelined(&self, world: &World, job: JobId) -> Vote {
-        let job = &world.jobs[job];
+    fn job_pipelined(&self, cluster: &Cluster, job: JobId) -> Vote {
+        let job = &cluster.jobs[job];
         let placed = |counts: &phalanx_cluster::Counts| counts.ready() + counts.of(Status::Pipelined);
         let whole = placed(&job.counts) >= job.min_member && job.roles_satisfied(placed).is_ok();
         if whole { Vote::Permit } else { Vote::Reject }
     }
 
-    fn job_starving(&self, world: &World, job: JobId) -> Option<bool> {
-        let job = &world.jobs[job];
+    fn job_starving(&self, cluster: &Cluster, job: JobId) -> Option<bool> {
+        let job = &cluster.jobs[job];
         Some(!job_is_preemptable(job) && job.counts.of(Status::Pending) > 0)
     }
 
@@ -222,30 +222,30 @@ impl Plugin for Tdm {
         flag.is_some()
     }
 
-    fn keep_reason(&self, world: &World, by: TaskId, _: TaskId) -> Arc<str> {
-        if is_revocable_or_preemptable(world, by) {
+    fn keep_reason(&self, cluster: &Cluster, by: TaskId, _: TaskId) -> Arc<str> {
+        if is_revocable_or_preemptable(cluster, by) {
             return "that stay, since it may have to give way itself (plugin tdm)".into();
         }
         "that are not preemptable, or on nodes with a revocable zone (plugin tdm)".into()
     }
 
-    fn preemptable(&self, world: &World, by: TaskId, of: &[TaskId]) -> Option<Vec<TaskId>> {
-        if is_revocable_or_preemptable(world, by) {
+    fn preemptable(&self, cluster: &Cluster, by: TaskId, of: &[TaskId]) -> Option<Vec<TaskId>> {
+        if is_revocable_or_preemptable(cluster, by) {
             return Some(Vec::new());
         }
         let victim = |id: &TaskId| {
-            let task = &world.tasks[*id];
-            let lent = task.node.is_none_or(|node| zone_of(&world.nodes[node]).is_some());
+            let task = &cluster.tasks[*id];
+            let lent = task.node.is_none_or(|node| zone_of(&cluster.nodes[node]).is_some());
             is_preemptable(task) && task.status == Status::Running && !lent
         };
-        Some(within_budget(world, of.iter().copied().filter(victim)))
+        Some(within_budget(cluster, of.iter().copied().filter(victim)))
     }
 
-    fn wake(&self, world: &World) -> Option<Time> {
+    fn wake(&self, cluster: &Cluster) -> Option<Time> {
         let mut any = false;
-        for node in world.lent_nodes() {
+        for node in cluster.lent_nodes() {
             let Some(zone) = zone_of(node).and_then(|zone| self.zones.get(zone)) else { continue };
-            if !zone.is_open && node.tasks.iter().any(|task| must_leave(&world.tasks[*task])) {
+            if !zone.is_open && node.tasks.iter().any(|task| must_leave(&cluster.tasks[*task])) {
                 return Some(Time((self.now.0.div_euclid(self.period_ms) + 1) * self.period_ms));
             }
             any = true;
@@ -263,30 +263,30 @@ impl Plugin for Tdm {
 }
 
 impl Rebalancer for Tdm {
-    fn victims(&self, world: &World, of: &[TaskId]) -> Vec<TaskId> {
+    fn victims(&self, cluster: &Cluster, of: &[TaskId]) -> Vec<TaskId> {
         if !self.evicts {
             return Vec::new();
         }
-        within_budget(world, self.overdue(world, of))
+        within_budget(cluster, self.overdue(cluster, of))
     }
 }
 
 impl TaskRules for Tdm {
-    fn scope(&self, _: &World, _: TaskId) -> u64 {
+    fn scope(&self, _: &Cluster, _: TaskId) -> u64 {
         self.scope
     }
 
-    fn task_filters(&self, world: &World, task: TaskId, rules: &mut NodeRules) {
+    fn task_filters(&self, cluster: &Cluster, task: TaskId, rules: &mut NodeRules) {
         rules.reads.push((Attribute::Label(REVOCABLE_ZONE.into()), Values::All));
         let zones = self.zones.iter().map(|(name, zone)| (name.clone(), zone.is_open)).collect();
         rules.filters.push(Box::new(RevocableZoneFilter {
             zones,
-            revocable: world.class_of(task).constraints.revocable,
+            revocable: cluster.class_of(task).constraints.revocable,
         }));
     }
 
-    fn task_scorers(&self, world: &World, task: TaskId, rules: &mut NodeRules) {
-        if world.class_of(task).constraints.revocable {
+    fn task_scorers(&self, cluster: &Cluster, task: TaskId, rules: &mut NodeRules) {
+        if cluster.class_of(task).constraints.revocable {
             rules.reads.push((Attribute::Label(REVOCABLE_ZONE.into()), Values::All));
             rules.scorers.push(Box::new(RevocableZoneScorer));
         }

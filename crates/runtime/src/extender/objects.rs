@@ -1,14 +1,14 @@
-//! Kubernetes objects as far as the World knows them.
+//! Kubernetes objects as far as the Cluster knows them.
 use phalanx_cluster::event::{Taint, TaintEffect, Time};
 use phalanx_cluster::id::{NodeId, TaskId};
-use phalanx_cluster::{Status, World};
+use phalanx_cluster::{Cluster, Status};
 use phalanx_resource::Amounts;
 use serde_json::{Map, Value, json};
 
 /// A resource list.
-pub(super) fn resources(world: &World, amounts: &Amounts) -> Value {
+pub(super) fn resources(cluster: &Cluster, amounts: &Amounts) -> Value {
     Value::Object(
-        world.render(amounts).into_iter().map(|(name, text)| (name.to_string(), json!(text))).collect(),
+        cluster.render(amounts).into_iter().map(|(name, text)| (name.to_string(), json!(text))).collect(),
     )
 }
 
@@ -19,18 +19,18 @@ pub(super) fn time(time: Time) -> Value {
 }
 
 /// A v1.Pod. Its one container requests all that the pod does; extended resources are limits too, as they always are.
-pub(super) fn pod(world: &World, id: TaskId) -> Value {
-    let task = &world.tasks[id];
-    let mut requests = world.request_of(id).clone();
+pub(super) fn pod(cluster: &Cluster, id: TaskId) -> Value {
+    let task = &cluster.tasks[id];
+    let mut requests = cluster.request_of(id).clone();
     requests.set(phalanx_resource::DimId::PODS, 0);
-    let extended = requests.iter().filter(|(dim, _)| world.dims.name(*dim).contains('/')).collect();
+    let extended = requests.iter().filter(|(dim, _)| cluster.dims.name(*dim).contains('/')).collect();
     let labels: Map<String, Value> =
         task.labels.iter().map(|(key, value)| (key.to_string(), json!(&**value))).collect();
-    let job = task.job.map(|job| &world.jobs[job]);
+    let job = task.job.map(|job| &cluster.jobs[job]);
     let group = job.filter(|job| job.kind == phalanx_cluster::JobKind::Group);
     let annotations =
         group.map_or_else(|| json!({}), |job| json!({"scheduling.k8s.io/group-name": job.key.name}));
-    let node = task.node.map(|node| &world.nodes[node].name);
+    let node = task.node.map(|node| &cluster.nodes[node].name);
     json!({
         "apiVersion": "v1",
         "kind": "Pod",
@@ -44,7 +44,7 @@ pub(super) fn pod(world: &World, id: TaskId) -> Value {
             "containers": [{
                 "name": "all",
                 "resources": {
-                    "requests": resources(world, &requests), "limits": resources(world, &extended),
+                    "requests": resources(cluster, &requests), "limits": resources(cluster, &extended),
                 },
             }],
         },
@@ -69,11 +69,11 @@ fn phase(status: Status) -> &'static str {
 }
 
 /// A v1.Node.
-pub(super) fn node(world: &World, id: NodeId) -> Value {
-    let node = &world.nodes[id];
+pub(super) fn node(cluster: &Cluster, id: NodeId) -> Value {
+    let node = &cluster.nodes[id];
     let labels: Map<String, Value> =
         node.labels.iter().map(|(key, value)| (key.to_string(), json!(&**value))).collect();
-    let allocatable = resources(world, &node.allocatable);
+    let allocatable = resources(cluster, &node.allocatable);
     json!({
         "apiVersion": "v1",
         "kind": "Node",

@@ -1,6 +1,6 @@
 //! Volcano's questions and answers, as its extender plugin marshals its own types.
 use phalanx_cluster::id::{JobId, NodeId, QueueId, TaskId};
-use phalanx_cluster::{JobKind, Status, World};
+use phalanx_cluster::{Cluster, JobKind, Status};
 use phalanx_framework::extender::{ExtenderRequest, ExtenderResponse};
 use phalanx_resource::{Amounts, DimId};
 use serde_json::{Map, Value, json};
@@ -9,22 +9,24 @@ use super::field;
 use super::objects;
 
 /// The body of a question; those of kube-scheduler's kind are not asked here.
-pub(super) fn question(world: &World, ask: &ExtenderRequest) -> Value {
+pub(super) fn question(cluster: &Cluster, ask: &ExtenderRequest) -> Value {
     match ask {
-        ExtenderRequest::SessionOpen => session(world),
+        ExtenderRequest::SessionOpen => session(cluster),
         ExtenderRequest::Prioritize(by, nodes) => {
-            let nodes: Vec<Value> = nodes.iter().map(|id| node(world, *id)).collect();
-            json!({"task": task(world, *by), "nodes": nodes})
+            let nodes: Vec<Value> = nodes.iter().map(|id| node(cluster, *id)).collect();
+            json!({"task": task(cluster, *by), "nodes": nodes})
         }
         ExtenderRequest::Preemptable(by, of) | ExtenderRequest::Reclaimable(by, of) => {
-            let victims: Vec<Value> = of.iter().map(|id| task(world, *id)).collect();
-            json!({"evictor": task(world, *by), "evictees": victims})
+            let victims: Vec<Value> = of.iter().map(|id| task(cluster, *id)).collect();
+            json!({"evictor": task(cluster, *by), "evictees": victims})
         }
-        ExtenderRequest::QueueOverused(id) => json!({"queue": queue(world, *id)}),
+        ExtenderRequest::QueueOverused(id) => json!({"queue": queue(cluster, *id)}),
         ExtenderRequest::JobEnqueueable(id)
         | ExtenderRequest::JobEnqueued(id)
-        | ExtenderRequest::JobReady(id) => json!({"job": job(world, *id)}),
-        ExtenderRequest::Allocate(id) | ExtenderRequest::Deallocate(id) => json!({"task": task(world, *id)}),
+        | ExtenderRequest::JobReady(id) => json!({"job": job(cluster, *id)}),
+        ExtenderRequest::Allocate(id) | ExtenderRequest::Deallocate(id) => {
+            json!({"task": task(cluster, *id)})
+        }
         ExtenderRequest::SessionClose
         | ExtenderRequest::Predicate(..)
         | ExtenderRequest::KubeFilter(..)
@@ -35,7 +37,7 @@ pub(super) fn question(world: &World, ask: &ExtenderRequest) -> Value {
 
 /// What was answered.
 pub(super) fn answer(
-    world: &World,
+    cluster: &Cluster,
     ask: &ExtenderRequest,
     answer: &Value,
 ) -> Result<ExtenderResponse, String> {
@@ -48,7 +50,7 @@ pub(super) fn answer(
                 return Err(error.to_owned());
             }
             let scores = field(answer, "nodeScore").ok_or("the answer has no nodeScore")?;
-            let score = |id: &NodeId| Some((*id, scores.get(&*world.nodes[*id].name)?.as_f64()?));
+            let score = |id: &NodeId| Some((*id, scores.get(&*cluster.nodes[*id].name)?.as_f64()?));
             Ok(ExtenderResponse::Scores(nodes.iter().filter_map(score).collect()))
         }
         // An abstention is none at all, whatever the list.
@@ -57,7 +59,7 @@ pub(super) fn answer(
         }
         ExtenderRequest::Preemptable(..) | ExtenderRequest::Reclaimable(..) => {
             let victims = field(answer, "victims").and_then(Value::as_array).into_iter().flatten();
-            let uid = |victim: &Value| world.task_of(field(victim, "UID")?.as_str()?);
+            let uid = |victim: &Value| cluster.task_of(field(victim, "UID")?.as_str()?);
             Ok(ExtenderResponse::Victims(victims.filter_map(uid).collect()))
         }
         ExtenderRequest::QueueOverused(_) => Ok(flag("overused")),
@@ -82,16 +84,16 @@ fn message<'a>(answer: &'a Value, name: &str) -> Option<&'a str> {
     field(answer, name).and_then(Value::as_str).filter(|text| !text.is_empty())
 }
 
-fn session(world: &World) -> Value {
+fn session(cluster: &Cluster) -> Value {
     let by_id = |entries: Vec<(String, Value)>| Value::Object(entries.into_iter().collect());
-    let nodes = || world.nodes.iter().filter(|(_, node)| node.exists);
+    let nodes = || cluster.nodes.iter().filter(|(_, node)| node.exists);
     let lent = nodes().filter(|(_, it)| !revocable_zone(it).is_empty());
     let names: Vec<&str> = nodes().map(|(_, node)| &*node.name).collect();
-    let one = |(id, it): (NodeId, &phalanx_cluster::Node)| (it.name.to_string(), node(world, id));
+    let one = |(id, it): (NodeId, &phalanx_cluster::Node)| (it.name.to_string(), node(cluster, id));
     json!({
-        "Jobs": by_id(world.jobs.iter().map(|(id, it)| (it.key.to_string(), job(world, id))).collect()),
+        "Jobs": by_id(cluster.jobs.iter().map(|(id, it)| (it.key.to_string(), job(cluster, id))).collect()),
         "Nodes": by_id(nodes().map(one).collect()),
-        "Queues": by_id(world.queues.iter().map(|(id, it)| (it.name.to_string(), queue(world, id))).collect()),
+        "Queues": by_id(cluster.queues.iter().map(|(id, it)| (it.name.to_string(), queue(cluster, id))).collect()),
         "NamespaceInfo": {},
         "RevocableNodes": by_id(lent.map(one).collect()),
         "NodeList": names,
@@ -99,47 +101,47 @@ fn session(world: &World) -> Value {
 }
 
 /// api.TaskInfo.
-pub(super) fn task(world: &World, id: TaskId) -> Value {
-    let it = &world.tasks[id];
-    let class = world.class_of(id);
-    let job = it.job.map(|job| &world.jobs[job]);
+pub(super) fn task(cluster: &Cluster, id: TaskId) -> Value {
+    let it = &cluster.tasks[id];
+    let class = cluster.class_of(id);
+    let job = it.job.map(|job| &cluster.jobs[job]);
     json!({
         "UID": it.pod.uid,
         "Job": job.map(|job| job.key.to_string()).unwrap_or_default(),
         "Name": it.pod.name,
         "Namespace": it.pod.namespace,
         "TaskRole": job.map(|job| &*job.roles[usize::from(it.role)].name).unwrap_or_default(),
-        "Resreq": resource(world, &class.request),
-        "InitResreq": resource(world, &class.request),
-        "NodeName": it.node.map(|node| &*world.nodes[node].name).unwrap_or_default(),
+        "Resreq": resource(cluster, &class.request),
+        "InitResreq": resource(cluster, &class.request),
+        "NodeName": it.node.map(|node| &*cluster.nodes[node].name).unwrap_or_default(),
         "Status": status(it.status),
         "Priority": it.priority,
         "Preemptable": it.preemptable != Some(false),
         "BestEffort": class.best_effort,
         "SchGated": it.gated,
         "RevocableZone": if class.constraints.revocable { "*" } else { "" },
-        "Pod": objects::pod(world, id),
+        "Pod": objects::pod(cluster, id),
     })
 }
 
 /// api.NodeInfo.
-pub(super) fn node(world: &World, id: NodeId) -> Value {
-    let it = &world.nodes[id];
+pub(super) fn node(cluster: &Cluster, id: NodeId) -> Value {
+    let it = &cluster.nodes[id];
     let mut used = it.allocatable.clone();
     used.sub(&it.idle);
-    let pods = it.tasks.iter().filter(|id| world.tasks[**id].is_pod());
+    let pods = it.tasks.iter().filter(|id| cluster.tasks[**id].is_pod());
     let tasks: Map<String, Value> =
-        pods.map(|id| (world.tasks[*id].pod.uid.to_string(), task(world, *id))).collect();
+        pods.map(|id| (cluster.tasks[*id].pod.uid.to_string(), task(cluster, *id))).collect();
     json!({
         "Name": it.name,
-        "Node": objects::node(world, id),
+        "Node": objects::node(cluster, id),
         "State": {"Phase": if it.ready { 1 } else { 2 }, "Reason": ""},
-        "Releasing": resource(world, &it.releasing),
-        "Pipelined": resource(world, &it.pipelined),
-        "Idle": resource(world, &it.idle),
-        "Used": resource(world, &used),
-        "Allocatable": resource(world, &it.allocatable),
-        "Capacity": resource(world, &it.allocatable),
+        "Releasing": resource(cluster, &it.releasing),
+        "Pipelined": resource(cluster, &it.pipelined),
+        "Idle": resource(cluster, &it.idle),
+        "Used": resource(cluster, &used),
+        "Allocatable": resource(cluster, &it.allocatable),
+        "Capacity": resource(cluster, &it.allocatable),
         "Tasks": tasks,
         "RevocableZone": revocable_zone(it),
     })
@@ -150,13 +152,13 @@ fn revocable_zone(node: &phalanx_cluster::Node) -> &str {
 }
 
 /// api.JobInfo.
-fn job(world: &World, id: JobId) -> Value {
-    let it = &world.jobs[id];
+fn job(cluster: &Cluster, id: JobId) -> Value {
+    let it = &cluster.jobs[id];
     let mut request = it.allocated.clone();
     request.add(&it.pipelined);
     request.add(&it.pending);
     let tasks: Map<String, Value> =
-        it.tasks.iter().map(|id| (world.tasks[*id].pod.uid.to_string(), task(world, *id))).collect();
+        it.tasks.iter().map(|id| (cluster.tasks[*id].pod.uid.to_string(), task(cluster, *id))).collect();
     let minimums: Map<String, Value> = it
         .roles
         .iter()
@@ -168,21 +170,21 @@ fn job(world: &World, id: JobId) -> Value {
         "PgUID": it.uid,
         "Name": it.key.name,
         "Namespace": it.key.namespace,
-        "Queue": world.queues[it.queue].name,
+        "Queue": cluster.queues[it.queue].name,
         "Priority": it.priority,
         "MinAvailable": it.min_member,
         "Tasks": tasks,
         "TaskMinAvailable": minimums,
-        "Allocated": resource(world, &it.allocated),
-        "TotalRequest": resource(world, &request),
+        "Allocated": resource(cluster, &it.allocated),
+        "TotalRequest": resource(cluster, &request),
         "CreationTimestamp": objects::time(it.created),
         "Preemptable": it.preemptable == Some(true),
-        "PodGroup": pod_group(world, id),
+        "PodGroup": pod_group(cluster, id),
     })
 }
 
-fn pod_group(world: &World, id: JobId) -> Value {
-    let it = &world.jobs[id];
+fn pod_group(cluster: &Cluster, id: JobId) -> Value {
+    let it = &cluster.jobs[id];
     if it.kind == JobKind::Solo {
         return Value::Null;
     }
@@ -193,8 +195,8 @@ fn pod_group(world: &World, id: JobId) -> Value {
         },
         "spec": {
             "minMember": it.min_member,
-            "queue": world.queues[it.queue].name,
-            "minResources": it.min_resources.as_ref().map(|min| objects::resources(world, min)),
+            "queue": cluster.queues[it.queue].name,
+            "minResources": it.min_resources.as_ref().map(|min| objects::resources(cluster, min)),
         },
         "status": {
             "phase": it.phase.as_str(),
@@ -207,15 +209,15 @@ fn pod_group(world: &World, id: JobId) -> Value {
 }
 
 /// api.QueueInfo.
-fn queue(world: &World, id: QueueId) -> Value {
-    let it = &world.queues[id];
+fn queue(cluster: &Cluster, id: QueueId) -> Value {
+    let it = &cluster.queues[id];
     let state = match it.state {
         phalanx_cluster::event::QueueState::Open => "Open",
         phalanx_cluster::event::QueueState::Closed => "Closed",
         phalanx_cluster::event::QueueState::Closing => "Closing",
         phalanx_cluster::event::QueueState::Unknown => "Unknown",
     };
-    let limits = |limits: &phalanx_resource::Ceilings| objects::resources(world, &limits.iter().collect());
+    let limits = |limits: &phalanx_resource::Ceilings| objects::resources(cluster, &limits.iter().collect());
     json!({
         "UID": it.name,
         "Name": it.name,
@@ -226,19 +228,19 @@ fn queue(world: &World, id: QueueId) -> Value {
                 "weight": it.weight,
                 "capability": limits(&it.capability),
                 "deserved": limits(&it.deserved),
-                "guarantee": {"resource": objects::resources(world, &it.guarantee)},
+                "guarantee": {"resource": objects::resources(cluster, &it.guarantee)},
                 "reclaimable": it.reclaimable,
                 "parent": it.parent,
                 "priority": it.priority,
             },
-            "status": {"state": state, "allocated": objects::resources(world, &it.own.allocated)},
+            "status": {"state": state, "allocated": objects::resources(cluster, &it.own.allocated)},
         },
     })
 }
 
 /// api.Resource: cpu and scalars in thousandths, memory in bytes.
-fn resource(world: &World, amounts: &Amounts) -> Value {
-    let scalar = |(dim, amount): (DimId, i64)| (world.dims.name(dim).to_owned(), json!(amount));
+fn resource(cluster: &Cluster, amounts: &Amounts) -> Value {
+    let scalar = |(dim, amount): (DimId, i64)| (cluster.dims.name(dim).to_owned(), json!(amount));
     let others = amounts.iter().filter(|(dim, _)| !matches!(*dim, DimId::CPU | DimId::MEMORY));
     json!({
         "MilliCPU": amounts.get(DimId::CPU),

@@ -320,7 +320,7 @@ impl Outbox {
         .min()
     }
 
-    /// The outcome of a request; what the World must be told comes back.
+    /// The outcome of a request; what the Cluster must be told comes back.
     pub fn done(&mut self, job: Job, reply: Reply, now: Instant) -> Option<Event> {
         self.in_flight[job.work.lane() as usize] -= 1;
         let window = if job.work.lane() == Lane::Events { &mut self.talk } else { &mut self.window };

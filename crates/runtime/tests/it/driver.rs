@@ -17,7 +17,7 @@ use tokio::sync::mpsc;
 use crate::fake::{Answer, Log, Seen, api, created, fails, ok};
 use crate::outbox::{gang, pod};
 
-/// Sends decisions and waits until all of it is done; returns what the World was told.
+/// Sends decisions and waits until all of it is done; returns what the Cluster was told.
 pub(crate) async fn run(client: Client, decisions: Vec<Decision>, options: OutboxOptions) -> Vec<Event> {
     let told = Arc::new(Mutex::new(Vec::new()));
     let tell = Arc::clone(&told);
@@ -70,7 +70,7 @@ async fn a_bind_names_node_and_uid() {
     );
 }
 
-/// Each answer to the bind, what the pod looks like afterwards, and what the World is told.
+/// Each answer to the bind, what the pod looks like afterwards, and what the Cluster is told.
 #[tokio::test]
 async fn answers_to_a_bind() {
     let seen = |uid: &str, node: &str, deleted: bool| {

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use phalanx_cluster::budget::Stopwatch;
 use phalanx_cluster::event::{Event, PodGroupInfo, Time};
-use phalanx_cluster::{World, WorldOptions};
+use phalanx_cluster::{Cluster, ClusterOptions};
 use phalanx_core::Scheduler;
 use phalanx_core::decision::Decision;
 use phalanx_framework::conf::{Conf, PluginConf, Tier};
@@ -101,7 +101,7 @@ fn binds_leave_while_searches_run_out_of_time_and_who_had_no_turn_goes_first() {
     let mut scheduler = Scheduler::new(conf(), 7);
     scheduler.set_stopwatch(outlook.clone());
     let engine = Engine {
-        world: World::new(WorldOptions::default()),
+        cluster: Cluster::new(ClusterOptions::default()),
         scheduler,
         pace: Pace::new(Duration::from_millis(1), Duration::from_secs(1)),
         waits_for: BTreeSet::new(),
@@ -155,7 +155,7 @@ fn the_log_tells_what_was_bound_and_who_was_evicted_for_whom() {
     let (inputs, receive) = channel();
     let (send, mut outbox) = unbounded_channel();
     let engine = Engine {
-        world: World::new(WorldOptions::default()),
+        cluster: Cluster::new(ClusterOptions::default()),
         scheduler: Scheduler::new(conf(), 7),
         pace: Pace::new(Duration::from_millis(1), Duration::from_secs(1)),
         waits_for: BTreeSet::new(),

@@ -3,7 +3,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use phalanx_cluster::event::{Event, Time};
-use phalanx_cluster::{World, WorldOptions};
+use phalanx_cluster::{Cluster, ClusterOptions};
 use phalanx_conf::{Known, parse};
 use phalanx_core::Scheduler;
 use phalanx_core::decision::Decision;
@@ -16,7 +16,7 @@ use tokio::runtime::Runtime;
 use crate::fake::{api, fails, ok};
 use crate::loopback::{Answer, Asked, Loopback};
 
-/// What the objects of these manifests mean for the World.
+/// What the objects of these manifests mean for the Cluster.
 fn events() -> Vec<Event> {
     let mut interner = phalanx_cache::Interner::default();
     let names = phalanx_cache::Names::default();
@@ -55,13 +55,13 @@ fn cycle(arguments: &str, extender: Arc<dyn Extender>) -> (Vec<Decision>, Report
     assert_eq!(parsed.problems.iter().map(ToString::to_string).collect::<Vec<_>>(), [""; 0], "{conf}");
     let mut scheduler = Scheduler::new(parsed.conf.unwrap(), 7);
     scheduler.set_extender(extender);
-    let mut world = World::new(WorldOptions::default());
+    let mut cluster = Cluster::new(ClusterOptions::default());
     for event in events() {
-        world.apply(event);
+        cluster.apply(event);
     }
-    let outcome = scheduler.run(&mut world, Time(1_000));
-    assert_eq!(world.check(), Vec::<String>::new());
-    (outcome.decisions, scheduler.report(&world))
+    let outcome = scheduler.run(&mut cluster, Time(1_000));
+    assert_eq!(cluster.check(), Vec::<String>::new());
+    (outcome.decisions, scheduler.report(&cluster))
 }
 
 fn http(runtime: &Runtime) -> Arc<dyn Extender> {

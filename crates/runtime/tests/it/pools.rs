@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use phalanx_cluster::budget::Stopwatch;
 use phalanx_cluster::event::{Event, PodInfo};
-use phalanx_cluster::{World, WorldOptions};
+use phalanx_cluster::{Cluster, ClusterOptions};
 use phalanx_conf::{Known, builtin_default, parse};
 use phalanx_core::decision::Decision;
 use phalanx_core::{Patience, Scheduler};
@@ -50,11 +50,11 @@ fn start(cpu: u32, meanwhile: Vec<Event>) -> Running {
     scheduler.set_patience(Patience { few: 0, ..Patience::default() });
     let news = Mutex::new(Some((inputs.clone(), meanwhile)));
     scheduler.set_stopwatch(Arc::new(Meanwhile { news }));
-    let mut world = World::new(WorldOptions::default());
-    world.apply(queue("default", 1).into());
-    world.apply(node("n", &format!("cpu={cpu}")).into());
+    let mut cluster = Cluster::new(ClusterOptions::default());
+    cluster.apply(queue("default", 1).into());
+    cluster.apply(node("n", &format!("cpu={cpu}")).into());
     let engine = Engine {
-        world,
+        cluster,
         scheduler,
         pace: Pace::new(Duration::from_millis(1), Duration::from_secs(1)),
         waits_for: BTreeSet::new(),

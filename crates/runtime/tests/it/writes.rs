@@ -3,7 +3,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use phalanx_cluster::event::Time;
-use phalanx_cluster::{World, WorldOptions};
+use phalanx_cluster::{Cluster, ClusterOptions};
 use phalanx_conf::Known;
 use phalanx_core::Scheduler;
 use phalanx_runtime::outbox::reply::Reply;
@@ -18,7 +18,7 @@ const TICK: Duration = Duration::from_millis(5);
 
 /// A cluster to which objects come one by one.
 struct Live {
-    world: World,
+    cluster: Cluster,
     scheduler: Scheduler,
     outbox: Outbox,
     start: Instant,
@@ -30,27 +30,27 @@ struct Live {
 impl Live {
     fn new(nodes: usize) -> Self {
         let conf = ConfFile::open(None, Rules { known: Known::builtin(), strict: false }).unwrap();
-        let mut world = World::new(WorldOptions::default());
-        world.apply(queue("default", 1).into());
+        let mut cluster = Cluster::new(ClusterOptions::default());
+        cluster.apply(queue("default", 1).into());
         for at in 0..nodes {
-            world.apply(node(&format!("n{at}"), "cpu=64").into());
+            cluster.apply(node(&format!("n{at}"), "cpu=64").into());
         }
         let (scheduler, now) = (Scheduler::new(conf.conf().clone(), 1), Instant::now());
         let outbox = Outbox::new(OutboxOptions::default());
-        Self { world, scheduler, outbox, start: now, now, sent: Vec::new() }
+        Self { cluster, scheduler, outbox, start: now, now, sent: Vec::new() }
     }
 
     /// Time passes: a cycle, and answers to what was sent.
     fn tick(&mut self) {
         self.now += TICK;
         let time = Time((self.now - self.start).as_millis() as i64);
-        let outcome = self.scheduler.run(&mut self.world, time);
+        let outcome = self.scheduler.run(&mut self.cluster, time);
         self.outbox.decide(outcome.decisions, self.now);
         while let Some(job) = self.outbox.next(self.now) {
             self.sent.push(job.work.clone());
             let told = self.outbox.done(job, Reply::Done, self.now);
             if let Some(event) = told {
-                self.world.apply(event);
+                self.cluster.apply(event);
             }
         }
     }
@@ -86,9 +86,9 @@ fn until_the_last_bind_there_is_one_write_a_pod_and_two_a_gang() {
     let mut live = Live::new(100);
     for gang in 0..gangs {
         let name = format!("g{gang}");
-        live.world.apply(group(&name, pods).into());
+        live.cluster.apply(group(&name, pods).into());
         for index in 0..pods {
-            live.world.apply(member(&name, index, "cpu=1").into());
+            live.cluster.apply(member(&name, index, "cpu=1").into());
             // Some 400 a second.
             if index % 2 == 1 {
                 live.tick();
@@ -113,12 +113,12 @@ fn until_the_last_bind_there_is_one_write_a_pod_and_two_a_gang() {
 fn a_gang_that_goes_on_lacking_pods_is_told_and_one_that_is_being_made_is_not() {
     let mut live = Live::new(10);
     for name in ["slow", "stuck"] {
-        live.world.apply(group(name, 4).into());
-        live.world.apply(member(name, 0, "cpu=1").into());
+        live.cluster.apply(group(name, 4).into());
+        live.cluster.apply(member(name, 0, "cpu=1").into());
     }
     for index in 1..4 {
         live.ticks(Duration::from_secs(3));
-        live.world.apply(member("slow", index, "cpu=1").into());
+        live.cluster.apply(member("slow", index, "cpu=1").into());
     }
     live.ticks(Duration::from_secs(5));
     let unschedulable: Vec<&str> = live
@@ -134,9 +134,9 @@ fn a_gang_that_goes_on_lacking_pods_is_told_and_one_that_is_being_made_is_not() 
 #[test]
 fn a_gang_without_room_is_told_at_once() {
     let mut live = Live::new(1);
-    live.world.apply(group("large", 2).into());
+    live.cluster.apply(group("large", 2).into());
     for index in 0..2 {
-        live.world.apply(member("large", index, "cpu=60").into());
+        live.cluster.apply(member("large", index, "cpu=60").into());
     }
     live.ticks(Duration::from_secs(2));
     assert!(live.notes().iter().any(|note| note.reason == "Unschedulable"));

@@ -157,7 +157,7 @@ pub struct Stats {
 pub struct NodeOutcome {
     /// Pods on it, those that succeeded too.
     pub pods: u32,
-    /// Resources with what is used and what there is, in the order of the World.
+    /// Resources with what is used and what there is, in the order of the Cluster.
     pub resources: Vec<Usage>,
 }
 

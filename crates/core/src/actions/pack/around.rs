@@ -12,7 +12,7 @@ use super::{Goal, Item};
 use crate::statement::Statement;
 use phalanx_cluster::budget::{Budget, Cut};
 use phalanx_cluster::id::{NodeId, TaskId};
-use phalanx_cluster::{Got, World};
+use phalanx_cluster::{Cluster, Got};
 
 /// Which item, and where a task of it is, by position.
 type Place = (usize, usize);
@@ -49,14 +49,14 @@ type Gets = SmallVec<[Option<Got>; 1]>;
 impl<'a> Around<'a> {
     pub(super) fn new(
         goal: Goal,
-        world: &World,
+        cluster: &Cluster,
         items: &'a [Item],
         nodes: &'a [NodeId],
         steps: &'a mut Budget,
     ) -> Self {
         let mut claims =
-            items.iter().flat_map(|item| &item.tasks).flat_map(|task| &world.class_of(*task).pvcs);
-        let open = claims.any(|claim| world.volumes().waits(*claim));
+            items.iter().flat_map(|item| &item.tasks).flat_map(|task| &cluster.class_of(*task).pvcs);
+        let open = claims.any(|claim| cluster.volumes().waits(*claim));
         Self { goal, items, nodes, steps, open, way: Vec::new(), seen: FxHashSet::default() }
     }
 
@@ -126,12 +126,17 @@ impl<'a> Around<'a> {
 
     /// Where members are with one more. Which of those that are alike is where makes no difference.
     fn outcome(&self, statement: &mut Statement<'_, '_>, place: Place, task: TaskId) -> Outcome {
-        let world = &*statement.session().world;
+        let cluster = &*statement.session().cluster;
         let gets = |task: TaskId| -> Gets {
             if !self.open {
                 return Gets::new();
             }
-            world.class_of(task).pvcs.iter().map(|claim| world.volumes().promised(*claim).cloned()).collect()
+            cluster
+                .class_of(task)
+                .pvcs
+                .iter()
+                .map(|claim| cluster.volumes().promised(*claim).cloned())
+                .collect()
         };
         let all = self.way.iter().copied().chain([(place, task)]);
         let mut outcome: Outcome = all.map(|(place, task)| (place, gets(task))).collect();

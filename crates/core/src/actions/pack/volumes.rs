@@ -12,7 +12,7 @@ use crate::session::Session;
 use crate::statement::Statement;
 use phalanx_cluster::budget::Cut;
 use phalanx_cluster::id::TaskId;
-use phalanx_cluster::{World, reaches};
+use phalanx_cluster::{Cluster, reaches};
 
 /// Lists of so many volumes are all tried: 120.
 const MOST: usize = 5;
@@ -25,17 +25,18 @@ pub(crate) fn is_exhaustive(session: &Session<'_>, tasks: &[TaskId]) -> bool {
     if tasks.len() < 2 {
         return true;
     }
-    let volumes = candidates(session.world, tasks.iter().copied());
-    volumes.len() <= MOST || is_all_the_same(session.world, &volumes)
+    let volumes = candidates(session.cluster, tasks.iter().copied());
+    volumes.len() <= MOST || is_all_the_same(session.cluster, &volumes)
 }
 
 /// Whether it makes a difference which member comes first because of its volumes: not if each has claims of its own, and gets for
 /// them on a node whatever any other would.
-pub(super) fn matter(world: &World, tasks: &[TaskId]) -> bool {
-    let has_volumes = |task: &&TaskId| !world.class_of(**task).pvcs.is_empty();
-    let own = |task: &TaskId| world.volumes_are_own(*task);
+pub(super) fn matter(cluster: &Cluster, tasks: &[TaskId]) -> bool {
+    let has_volumes = |task: &&TaskId| !cluster.class_of(**task).pvcs.is_empty();
+    let own = |task: &TaskId| cluster.volumes_are_own(*task);
     let with: Vec<TaskId> = tasks.iter().filter(has_volumes).copied().collect();
-    !(with.is_empty() || with.iter().all(own) && is_all_the_same(world, &candidates(world, with.into_iter())))
+    !(with.is_empty()
+        || with.iter().all(own) && is_all_the_same(cluster, &candidates(cluster, with.into_iter())))
 }
 
 /// Looks for a way to place the items, with each list of volumes in turn.
@@ -45,31 +46,31 @@ pub(super) fn in_each_order(
     mut search: impl FnMut(&mut Statement<'_, '_>) -> Result<bool, Cut>,
 ) -> Result<bool, Cut> {
     let tasks = items.iter().flat_map(|item| &item.tasks).copied();
-    let volumes = candidates(statement.session().world, tasks);
-    let orders = if is_all_the_same(statement.session().world, &volumes) {
+    let volumes = candidates(statement.session().cluster, tasks);
+    let orders = if is_all_the_same(statement.session().cluster, &volumes) {
         vec![Vec::new()]
     } else if volumes.len() > MOST {
-        vec![Vec::new(), widest_first(statement.session().world, volumes)]
+        vec![Vec::new(), widest_first(statement.session().cluster, volumes)]
     } else {
         orders(volumes)
     };
     let mut found = Ok(false);
     for order in orders {
-        statement.session().world.prefer_volumes(order);
+        statement.session().cluster.prefer_volumes(order);
         found = search(statement);
         if found != Ok(false) {
             break;
         }
     }
-    statement.session().world.prefer_volumes(Vec::new());
+    statement.session().cluster.prefer_volumes(Vec::new());
     found
 }
 
 /// Volumes that claims of tasks could get, where there is a choice.
-fn candidates(world: &World, tasks: impl Iterator<Item = TaskId>) -> Vec<Arc<str>> {
-    let claims = tasks.flat_map(|task| &world.class_of(task).pvcs);
-    let open: BTreeSet<_> = claims.copied().filter(|claim| world.volumes().waits(*claim)).collect();
-    let wants = open.into_iter().filter_map(|claim| world.volumes().want(claim));
+fn candidates(cluster: &Cluster, tasks: impl Iterator<Item = TaskId>) -> Vec<Arc<str>> {
+    let claims = tasks.flat_map(|task| &cluster.class_of(task).pvcs);
+    let open: BTreeSet<_> = claims.copied().filter(|claim| cluster.volumes().waits(*claim)).collect();
+    let wants = open.into_iter().filter_map(|claim| cluster.volumes().want(claim));
     let mut volumes: Vec<Arc<str>> = Vec::new();
     for volume in wants.filter(|want| want.candidates.len() > 1).flat_map(|want| want.candidates) {
         if !volumes.contains(&volume.name) {
@@ -80,13 +81,13 @@ fn candidates(world: &World, tasks: impl Iterator<Item = TaskId>) -> Vec<Arc<str
 }
 
 /// Whether no node can use two of these that are unlike, as with local disks: then it makes no difference which one is given first.
-fn is_all_the_same(world: &World, volumes: &[Arc<str>]) -> bool {
-    if volumes.len() * world.nodes.len() > LOOKED_AT {
+fn is_all_the_same(cluster: &Cluster, volumes: &[Arc<str>]) -> bool {
+    if volumes.len() * cluster.nodes.len() > LOOKED_AT {
         return false;
     }
-    let alike = |of: &[&Arc<str>]| of.windows(2).all(|two| world.volumes().are_alike(two[0], two[1]));
-    world.nodes.iter().all(|(_, node)| {
-        let here = volumes.iter().filter(|name| reaches(world.volumes().nodes_of(name), node));
+    let alike = |of: &[&Arc<str>]| of.windows(2).all(|two| cluster.volumes().are_alike(two[0], two[1]));
+    cluster.nodes.iter().all(|(_, node)| {
+        let here = volumes.iter().filter(|name| reaches(cluster.volumes().nodes_of(name), node));
         alike(&here.collect::<Vec<_>>())
     })
 }
@@ -105,11 +106,11 @@ fn orders(volumes: Vec<Arc<str>>) -> Vec<Vec<Arc<str>>> {
 }
 
 /// Those first that the most nodes can use.
-fn widest_first(world: &World, mut volumes: Vec<Arc<str>>) -> Vec<Arc<str>> {
+fn widest_first(cluster: &Cluster, mut volumes: Vec<Arc<str>>) -> Vec<Arc<str>> {
     let width = |name: &Arc<str>| {
-        let terms = world.volumes().nodes_of(name);
+        let terms = cluster.volumes().nodes_of(name);
         terms.map_or(usize::MAX, |terms| {
-            world.nodes.iter().filter(|(_, node)| reaches(Some(terms), node)).count()
+            cluster.nodes.iter().filter(|(_, node)| reaches(Some(terms), node)).count()
         })
     };
     volumes.sort_by_cached_key(|volume| std::cmp::Reverse(width(volume)));

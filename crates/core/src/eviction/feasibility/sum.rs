@@ -2,7 +2,7 @@
 use std::collections::BTreeMap;
 
 use phalanx_cluster::id::{ClassId, Id, NodeId, TermId};
-use phalanx_cluster::{Class, World};
+use phalanx_cluster::{Class, Cluster};
 
 /// A domain of nodes, by a term of the class; none where a node is in none.
 type Domain = Option<u32>;
@@ -31,9 +31,9 @@ pub(super) struct Domains {
 }
 
 impl Domains {
-    fn new(world: &World, term: TermId) -> Self {
-        let of = |at| world.terms.domain_of(term, NodeId::from_index(at));
-        let of: Vec<Domain> = (0..world.nodes.bound()).map(of).collect();
+    fn new(cluster: &Cluster, term: TermId) -> Self {
+        let of = |at| cluster.terms.domain_of(term, NodeId::from_index(at));
+        let of: Vec<Domain> = (0..cluster.nodes.bound()).map(of).collect();
         let count = of.iter().flatten().max().map_or(0, |last| *last as usize + 1);
         Self { of, sums: vec![0; count] }
     }
@@ -50,27 +50,27 @@ impl Domains {
 /// The term by which all of a class have to be in one domain: its own, with most domains, where there is no such pod yet, and none
 /// comes with them.
 pub(super) fn gathering(
-    world: &World,
+    cluster: &Cluster,
     class: &Class,
     others: impl Iterator<Item = ClassId>,
 ) -> Option<TermId> {
     let is_sought = |other: ClassId| {
-        class.carried.affinity.iter().any(|term| world.terms.means(*term, &world.classes[other]))
+        class.carried.affinity.iter().any(|term| cluster.terms.means(*term, &cluster.classes[other]))
     };
-    world.terms.choice(class).filter(|_| !others.into_iter().any(is_sought))
+    cluster.terms.choice(class).filter(|_| !others.into_iter().any(is_sought))
 }
 
 /// The term that keeps those of a class apart, with the fewest domains.
-fn parting(world: &World, class: &Class) -> Option<TermId> {
-    let own = class.carried.anti_affinity.iter().copied().filter(|term| world.terms.means(*term, class));
-    own.min_by_key(|term| world.terms.domains(*term))
+fn parting(cluster: &Cluster, class: &Class) -> Option<TermId> {
+    let own = class.carried.anti_affinity.iter().copied().filter(|term| cluster.terms.means(*term, class));
+    own.min_by_key(|term| cluster.terms.domains(*term))
 }
 
 impl Sum {
     /// Of no nodes.
-    pub(super) fn new(world: &World, class: &Class, gathering: Option<TermId>) -> Self {
-        let domains = |term| Domains::new(world, term);
-        match (parting(world, class), gathering) {
+    pub(super) fn new(cluster: &Cluster, class: &Class, gathering: Option<TermId>) -> Self {
+        let domains = |term| Domains::new(cluster, term);
+        match (parting(cluster, class), gathering) {
             (Some(term), _) => Self::Apart { domains: domains(term), total: 0 },
             (None, Some(term)) => Self::Together { domains: domains(term), by_sum: BTreeMap::new() },
             (None, None) => Self::All { total: 0 },

@@ -16,21 +16,22 @@ const MOST_PLACES: usize = 10_000;
 impl Search<'_, '_> {
     /// All but those that tasks of the preemptor ask to be with, or to be spread beside: somebody has to stay for them.
     pub(super) fn with_company(&mut self, offered: &[Victim], tier: usize) -> Result<bool, NoEviction> {
-        let world = &*self.session.world;
-        if !self.preemptor.seeks(world) {
+        let cluster = &*self.session.cluster;
+        if !self.preemptor.seeks(cluster) {
             return Ok(false);
         }
         let classes: BTreeSet<ClassId> =
-            self.preemptor.tasks.iter().map(|task| world.tasks[*task].class).collect();
+            self.preemptor.tasks.iter().map(|task| cluster.tasks[*task].class).collect();
         let sought = |class: &ClassId| {
-            let carried = &world.classes[*class].carried;
+            let carried = &cluster.classes[*class].carried;
             let even = carried.spread.iter().filter(|spread| spread.required).map(|spread| spread.term);
             carried.affinity.iter().copied().chain(even).collect::<Vec<TermId>>()
         };
         let terms: BTreeSet<TermId> = classes.iter().flat_map(sought).collect();
         self.steps.scan(terms.len() * offered.len())?;
-        let is_company =
-            |victim: &Victim| terms.iter().any(|term| world.terms.means(*term, world.class_of(victim.task)));
+        let is_company = |victim: &Victim| {
+            terms.iter().any(|term| cluster.terms.means(*term, cluster.class_of(victim.task)))
+        };
         let others: Vec<Victim> = offered.iter().filter(|victim| !is_company(victim)).copied().collect();
         let (_, allowed) = self.allowed(&others, Some(tier)).unwrap_or_default();
         self.try_list(&allowed)
@@ -66,15 +67,15 @@ impl Search<'_, '_> {
 
     /// Surplus one by one, and gangs as a whole; `None` where a gang would be broken.
     fn bundles(&self, victims: &[Victim]) -> Option<Vec<Unit>> {
-        let world = &*self.session.world;
+        let cluster = &*self.session.cluster;
         let may_break = self.may_break();
         let mut units: Vec<Unit> = Vec::new();
         let jobs: BTreeSet<JobId> = victims.iter().map(|victim| victim.job).collect();
         for job in jobs {
             let lost: Unit = victims.iter().filter(|victim| victim.job == job).copied().collect();
-            if dry_run::can_spare(world, job, &lost) {
+            if dry_run::can_spare(cluster, job, &lost) {
                 units.extend(lost.iter().map(|victim| Unit::from_slice(&[*victim])));
-            } else if may_break && dry_run::is_all(world, job, lost.len()) {
+            } else if may_break && dry_run::is_all(cluster, job, lost.len()) {
                 units.push(lost);
             } else {
                 return None;

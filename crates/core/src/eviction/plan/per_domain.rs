@@ -8,13 +8,13 @@ impl Search<'_, '_> {
     /// Only those in one topology domain, for a gang that may choose it: one domain after the other, those with the least
     /// to take from first.
     pub(super) fn per_domain(&mut self, useful: &[Victim], tier: usize) -> Result<bool, NoEviction> {
-        let world = &*self.session.world;
-        let choice = Choice::of(world, &self.preemptor.tasks).filter(|_| !self.preemptor.single);
+        let cluster = &*self.session.cluster;
+        let choice = Choice::of(cluster, &self.preemptor.tasks).filter(|_| !self.preemptor.single);
         let Some(choice) = choice else { return Ok(false) };
         self.steps.scan(useful.len())?;
         let mut domains: Vec<(u32, Vec<Victim>)> = Vec::new();
         for victim in useful {
-            let Some(domain) = choice.domain(world, victim.node) else { continue };
+            let Some(domain) = choice.domain(cluster, victim.node) else { continue };
             match domains.iter_mut().find(|(known, _)| *known == domain) {
                 Some((_, victims)) => victims.push(*victim),
                 None => domains.push((domain, vec![*victim])),

@@ -43,8 +43,8 @@ impl Search<'_, '_> {
 
     /// The victims by node, in the order in which nodes are emptied.
     fn nodes_of(&self, useful: &[Victim]) -> Vec<Vec<Victim>> {
-        let world = &*self.session.world;
-        let cost = |victim: &Victim| (world.jobs[victim.job].priority, victim.loss);
+        let cluster = &*self.session.cluster;
+        let cost = |victim: &Victim| (cluster.jobs[victim.job].priority, victim.loss);
         let mut worst: FxHashMap<NodeId, ((i32, Loss), usize)> = FxHashMap::default();
         for victim in useful {
             let entry = worst.entry(victim.node).or_insert((cost(victim), 0));
@@ -53,7 +53,7 @@ impl Search<'_, '_> {
         let mut list = useful.to_vec();
         // Stable: within a node the order of importance stays.
         list.sort_by(|a, b| {
-            let name = |victim: &Victim| &world.nodes[victim.node].name;
+            let name = |victim: &Victim| &cluster.nodes[victim.node].name;
             worst[&a.node].cmp(&worst[&b.node]).then_with(|| name(a).cmp(name(b)))
         });
         list.chunk_by(|a, b| a.node == b.node).map(<[Victim]>::to_vec).collect()
@@ -113,9 +113,9 @@ impl Search<'_, '_> {
 
     /// What victims hold, in millionths of all there is, added up over resources.
     fn held_by(&self, victims: &[Victim]) -> i128 {
-        let world = &*self.session.world;
-        let part = |(dim, amount)| i128::from(amount) * 1_000_000 / i128::from(world.total.get(dim)).max(1);
-        let of = |victim: &Victim| world.request_of(victim.task).iter().map(part).sum::<i128>();
+        let cluster = &*self.session.cluster;
+        let part = |(dim, amount)| i128::from(amount) * 1_000_000 / i128::from(cluster.total.get(dim)).max(1);
+        let of = |victim: &Victim| cluster.request_of(victim.task).iter().map(part).sum::<i128>();
         victims.iter().map(of).sum()
     }
 
@@ -136,9 +136,9 @@ impl Search<'_, '_> {
     /// Those of a node's that make room for so many tasks more, the most important ones spared first.
     fn enough_for(&self, victims: &[Victim], tasks: u32) -> Option<Vec<Victim>> {
         let node = victims.first()?.node;
-        let world = &*self.session.world;
+        let cluster = &*self.session.cluster;
         let takes = |victims: &[Victim]| -> u32 {
-            let freed = victims.iter().map(|victim| world.request_of(victim.task));
+            let freed = victims.iter().map(|victim| cluster.request_of(victim.task));
             self.today.takes_with(node, freed).iter().sum()
         };
         let wanted = takes(&[]) + tasks;
@@ -160,7 +160,7 @@ impl Search<'_, '_> {
     fn gaining(&self, victims: &[Victim]) -> usize {
         let Some(node) = victims.first().map(|victim| victim.node) else { return 0 };
         let takes = |count: usize| {
-            let freed = victims[..count].iter().map(|victim| self.session.world.request_of(victim.task));
+            let freed = victims[..count].iter().map(|victim| self.session.cluster.request_of(victim.task));
             self.today.takes_with(node, freed)
         };
         let all = takes(victims.len());
@@ -208,9 +208,9 @@ impl Search<'_, '_> {
 
     /// Those without whom there is no room, the most important ones spared first; `None` when all of them make none.
     fn needed(&self, node: NodeId, mut victims: Vec<(usize, Victim)>) -> Option<Vec<(usize, Victim)>> {
-        let world = &*self.session.world;
+        let cluster = &*self.session.cluster;
         let fits = |victims: &[(usize, Victim)]| {
-            let freed = victims.iter().map(|(_, victim)| world.request_of(victim.task));
+            let freed = victims.iter().map(|(_, victim)| cluster.request_of(victim.task));
             self.today.takes_with(node, freed).iter().any(|count| *count > 0)
         };
         if !fits(&victims) {
@@ -226,18 +226,18 @@ impl Search<'_, '_> {
     }
 
     fn cost(&self, victims: &[(usize, Victim)], members: &FxHashMap<JobId, usize>) -> Option<Cost> {
-        let world = &*self.session.world;
+        let cluster = &*self.session.cluster;
         let mut by_job: FxHashMap<JobId, Vec<Victim>> = FxHashMap::default();
         for (_, victim) in victims {
             by_job.entry(victim.job).or_default().push(*victim);
         }
         let of_job = |(job, lost): (&JobId, &Vec<Victim>)| match () {
-            () if dry_run::can_spare(world, *job, lost) => (Loss::Surplus, lost.len()),
-            () if world.jobs[*job].is_broken() => (Loss::Broken, lost.len()),
+            () if dry_run::can_spare(cluster, *job, lost) => (Loss::Surplus, lost.len()),
+            () if cluster.jobs[*job].is_broken() => (Loss::Broken, lost.len()),
             () => (Loss::Whole, members[job]),
         };
         let losses: Vec<(Loss, usize)> = by_job.iter().map(of_job).collect();
-        let priority = by_job.keys().map(|job| world.jobs[*job].priority).max()?;
+        let priority = by_job.keys().map(|job| cluster.jobs[*job].priority).max()?;
         let loss = losses.iter().map(|(loss, _)| *loss).max()?;
         let last = victims.iter().map(|(at, _)| *at).max()?;
         Some((priority, loss, losses.iter().map(|(_, lost)| lost).sum(), last))

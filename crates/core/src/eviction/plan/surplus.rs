@@ -1,6 +1,6 @@
 //! What gangs can do without, alone: before a gang is broken, all that others have to spare is offered, whichever members of
 //! them that may be. As many may go of each gang as it can do without, so that is a search like any other.
-use super::{EvictionMode, FeasibilityBound, Loss, NoEviction, Search, Unit, Victim, World, dry_run};
+use super::{Cluster, EvictionMode, FeasibilityBound, Loss, NoEviction, Search, Unit, Victim, dry_run};
 
 /// Steps that such a search may make: a gang may be broken before they cost too much.
 const MOST_STEPS: u64 = 10_000;
@@ -26,10 +26,10 @@ pub(super) struct Limits {
 }
 
 impl Limits {
-    fn of<'a>(world: &World, victims: impl Iterator<Item = &'a Victim>) -> Self {
+    fn of<'a>(cluster: &Cluster, victims: impl Iterator<Item = &'a Victim>) -> Self {
         victims.fold(Self { pods: 0, priority: i32::MIN }, |of, victim| Self {
             pods: of.pods + 1,
-            priority: of.priority.max(world.jobs[victim.job].priority),
+            priority: of.priority.max(cluster.jobs[victim.job].priority),
         })
     }
 
@@ -49,15 +49,15 @@ impl Pass {
     }
 
     /// Whether those of the units that are evicted may go.
-    pub(super) fn accepts(&mut self, world: &World, mode: EvictionMode, units: &[Unit]) -> bool {
-        let gone = || units.iter().flatten().filter(|victim| dry_run::is_gone(world, victim));
+    pub(super) fn accepts(&mut self, cluster: &Cluster, mode: EvictionMode, units: &[Unit]) -> bool {
+        let gone = || units.iter().flatten().filter(|victim| dry_run::is_gone(cluster, victim));
         match self {
-            Pass::Gentle if gone().any(|victim| is_broken(world, mode, victim)) => {
-                let bounds = (!mode.of_gangs()).then(|| Limits::of(world, gone()));
+            Pass::Gentle if gone().any(|victim| is_broken(cluster, mode, victim)) => {
+                let bounds = (!mode.of_gangs()).then(|| Limits::of(cluster, gone()));
                 *self = Pass::Breaks(units.to_vec(), bounds);
                 false
             }
-            Pass::Spare(Some(most)) => Limits::of(world, gone()).is_within(*most),
+            Pass::Spare(Some(most)) => Limits::of(cluster, gone()).is_within(*most),
             _ => true,
         }
     }
@@ -65,8 +65,8 @@ impl Pass {
 
 /// Whether a gang is whole no more because of a victim. One that goes as a whole leaves nobody behind: between queues it goes
 /// when it is the queue's turn, as a single pod does.
-fn is_broken(world: &World, mode: EvictionMode, victim: &Victim) -> bool {
-    let job = &world.jobs[victim.job];
+fn is_broken(cluster: &Cluster, mode: EvictionMode, victim: &Victim) -> bool {
+    let job = &cluster.jobs[victim.job];
     let is_gone = job.counts.ready() == 0 && mode != EvictionMode::Reclaim;
     victim.loss == Loss::Whole && (is_gone || job.is_broken())
 }
@@ -81,19 +81,19 @@ impl Search<'_, '_> {
         if self.mode == EvictionMode::WithinJob || super::asks_others(self.session) {
             return Ok(None);
         }
-        let world = &*self.session.world;
+        let cluster = &*self.session.cluster;
         let has_spare = |victim: &&Victim| {
-            let job = &world.jobs[victim.job];
-            job.counts.ready() > job.min_member && dry_run::can_spare(world, victim.job, &[**victim])
+            let job = &cluster.jobs[victim.job];
+            job.counts.ready() > job.min_member && dry_run::can_spare(cluster, victim.job, &[**victim])
         };
         let as_spare = |victim: &Victim| Victim { loss: Loss::Surplus, ..*victim };
         let spare: Vec<Victim> = offered.iter().filter(has_spare).map(as_spare).collect();
         if spare.is_empty() {
             return Ok(None);
         }
-        self.steps.scan(offered.len() + 2 * world.nodes.len())?;
+        self.steps.scan(offered.len() + 2 * cluster.nodes.len())?;
         let empty =
-            self.today.without(spare.iter().map(|victim| (victim.node, world.request_of(victim.task))));
+            self.today.without(spare.iter().map(|victim| (victim.node, cluster.request_of(victim.task))));
         Ok(empty.may_do().then_some((spare, empty)))
     }
 

@@ -10,8 +10,8 @@ use phalanx_cluster::event::{
 use phalanx_framework::conf::{Conf, Flag, PluginConf, Tier};
 use proptest::prelude::*;
 
-use crate::cluster::Cluster;
 use phalanx_framework::testing::{group, member, node, running};
+use phalanx_testkit::TestCluster;
 
 const DRIVER: &str = "csi.x";
 const DEVICES: &str = "gpu.x";
@@ -378,33 +378,33 @@ impl Device {
 }
 
 impl Case {
-    pub(super) fn cluster(&self) -> Cluster {
-        let mut cluster = Cluster::with(conf(self.keeps_gangs, self.preempts));
+    pub(super) fn test(&self) -> TestCluster {
+        let mut test = TestCluster::with(conf(self.keeps_gangs, self.preempts));
         for value in [1, 5] {
             let name = format!("p{value}").into();
-            cluster.add(Event::PriorityClass { name, value, global_default: false });
+            test.add(Event::PriorityClass { name, value, global_default: false });
         }
         for event in self.nodes().chain(self.storage()).chain(self.classes()) {
-            cluster.add(event);
+            test.add(event);
         }
         for at in 0..self.requests.len() {
-            cluster.add(self.claim_to_devices(at, self.given[at].is_some()));
+            test.add(self.claim_to_devices(at, self.given[at].is_some()));
         }
         let of = |name: &str, priority: i32, min: u32| PodGroupInfo {
             priority_class: Some(format!("p{priority}").into()),
             ..group(name, min)
         };
         for (at, (priority, min)) in self.gangs.iter().enumerate() {
-            cluster.add(of(&format!("g{at}"), *priority, *min));
+            test.add(of(&format!("g{at}"), *priority, *min));
         }
         for pod in &self.pods {
-            cluster.add(pod.info());
+            test.add(pod.info());
         }
-        cluster.add(of("asks", 5, self.min as u32));
+        test.add(of("asks", 5, self.min as u32));
         for (at, member) in self.members.iter().enumerate() {
-            cluster.add(member.info(at));
+            test.add(member.info(at));
         }
-        cluster
+        test
     }
 
     fn nodes(&self) -> impl Iterator<Item = Event> + '_ {

@@ -8,9 +8,9 @@ use phalanx_core::decision::{Decision, Prepare};
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseResult;
 
-use crate::cluster::{Cycle, cases};
-use crate::rates::{Rate, holds};
 use case::{Case, Device, Has, Mix, Reach, SHARED, case};
+use phalanx_testkit::rates::{Rate, holds};
+use phalanx_testkit::{Cycle, cases};
 
 /// For each member its node, if it has one.
 type Places = Vec<Option<usize>>;
@@ -274,8 +274,8 @@ fn places(case: &Case, cycle: &Cycle, nominated: bool) -> Places {
 }
 
 fn check(case: &Case, rate: &Rate) -> TestCaseResult {
-    let mut cluster = case.cluster();
-    let cycle = cluster.cycle();
+    let mut test = case.test();
+    let cycle = test.cycle();
     let at = |name: &String| case.pods.iter().position(|pod| pod.name == *name).expect("one that runs");
     let evicted = cycle.evicted.iter().fold(0, |set, name| set | 1 << at(name));
     let got = places(case, &cycle, true);
@@ -284,7 +284,7 @@ fn check(case: &Case, rate: &Rate) -> TestCaseResult {
         let way = (0..1 << case.pods.len())
             .find_map(|gone| case.may_go(gone).then(|| Some((gone, case.way(gone)?))).flatten());
         if way.is_some() {
-            rate.missed(&cluster.reasons("asks"))?;
+            rate.missed(&test.reasons("asks"))?;
         }
         return Ok(());
     }
@@ -301,15 +301,15 @@ fn check(case: &Case, rate: &Rate) -> TestCaseResult {
     }
     // With the victims gone, and devices that nobody uses given back, it starts, and nobody else has to go.
     for pod in &cycle.evicted {
-        cluster.gone(pod);
+        test.gone(pod);
     }
     for claim in 0..case.requests.len() {
         let used = case.stays(evicted).any(|at| case.pods[at].wish.devices.contains(&claim));
         if case.given[claim].is_some() && !used {
-            cluster.add(case.claim_to_devices(claim, false));
+            test.add(case.claim_to_devices(claim, false));
         }
     }
-    let next = cluster.cycle();
+    let next = test.cycle();
     prop_assert!(cycle.bound_of("asks") + next.bound_of("asks") >= case.min, "{next:?}");
     prop_assert_eq!(next.evicted, Vec::<String>::new());
     Ok(())

@@ -9,7 +9,7 @@ use phalanx_cluster::event::{
 use phalanx_cluster::id::{NodeId, TaskId};
 use phalanx_cluster::label::{Labels, Selector};
 use phalanx_cluster::matching::{node_term_matches, tolerates};
-use phalanx_cluster::{Hold, Node, Task, World};
+use phalanx_cluster::{Cluster, Hold, Node, Task};
 
 /// How many kinds of rules there are.
 pub(super) const RULES: usize = 9;
@@ -85,36 +85,36 @@ pub(super) fn rules(kind: usize) -> PodRules {
 // ---------------------------------------------------------------- the plain rules
 
 struct Ask<'a> {
-    world: &'a World,
+    cluster: &'a Cluster,
     task: &'a Task,
     id: TaskId,
 }
 
-fn of<'a>(world: &'a World, task: &Task) -> &'a Constraints {
-    &world.classes[task.class].constraints
+fn of<'a>(cluster: &'a Cluster, task: &Task) -> &'a Constraints {
+    &cluster.classes[task.class].constraints
 }
 
-fn rules_of<'a>(world: &'a World, task: &Task) -> &'a [Arc<PodRules>] {
-    of(world, task).pod_rules.as_slice()
+fn rules_of<'a>(cluster: &'a Cluster, task: &Task) -> &'a [Arc<PodRules>] {
+    of(cluster, task).pod_rules.as_slice()
 }
 
-fn means(world: &World, pods: &PodSelector, task: &Task) -> bool {
+fn means(cluster: &Cluster, pods: &PodSelector, task: &Task) -> bool {
     let namespace = &task.pod.namespace;
     let selected = pods.namespace_selector.as_ref();
     (pods.namespaces.contains(namespace)
-        || selected.is_some_and(|selector| selector.matches(&world.terms.namespace(namespace))))
+        || selected.is_some_and(|selector| selector.matches(&cluster.terms.namespace(namespace))))
         && pods.labels.as_ref().is_some_and(|selector| selector.matches(&task.labels))
 }
 
-fn same_domain(world: &World, key: &str, a: NodeId, b: NodeId) -> bool {
-    let value = |node: NodeId| world.nodes[node].label(key).filter(|_| world.nodes[node].exists);
+fn same_domain(cluster: &Cluster, key: &str, a: NodeId, b: NodeId) -> bool {
+    let value = |node: NodeId| cluster.nodes[node].label(key).filter(|_| cluster.nodes[node].exists);
     value(a).is_some() && value(a) == value(b)
 }
 
 impl Ask<'_> {
     /// Tasks in place in one of these holds, with their nodes.
     fn placed<'b>(&'b self, holds: &'b [Hold]) -> impl Iterator<Item = (&'b Task, NodeId)> {
-        let tasks = self.world.tasks.iter().filter(|(id, _)| *id != self.id || self.task.node.is_some());
+        let tasks = self.cluster.tasks.iter().filter(|(id, _)| *id != self.id || self.task.node.is_some());
         tasks
             .filter(|(_, task)| holds.contains(&task.status.hold()))
             .filter_map(|(_, task)| Some((task, task.node?)))
@@ -132,11 +132,11 @@ impl Ask<'_> {
             &[Hold::Used, Hold::Pipelined, Hold::Releasing]
         };
         !self.kept_away(node, blocking)
-            && rules_of(self.world, self.task).iter().all(|rules| {
+            && rules_of(self.cluster, self.task).iter().all(|rules| {
                 let apart = |term: &PodTerm| {
                     self.placed(blocking).any(|(other, at)| {
-                        means(self.world, &term.pods, other)
-                            && same_domain(self.world, &term.topology_key, node, at)
+                        means(self.cluster, &term.pods, other)
+                            && same_domain(self.cluster, &term.topology_key, node, at)
                     })
                 };
                 !rules.anti_affinity.iter().any(apart)
@@ -147,25 +147,25 @@ impl Ask<'_> {
 
     fn kept_away(&self, node: NodeId, holds: &[Hold]) -> bool {
         self.placed(holds).any(|(other, at)| {
-            let mut terms = rules_of(self.world, other).iter().flat_map(|rules| &rules.anti_affinity);
+            let mut terms = rules_of(self.cluster, other).iter().flat_map(|rules| &rules.anti_affinity);
             terms.any(|term| {
-                means(self.world, &term.pods, self.task)
-                    && same_domain(self.world, &term.topology_key, node, at)
+                means(self.cluster, &term.pods, self.task)
+                    && same_domain(self.cluster, &term.topology_key, node, at)
             })
         })
     }
 
     fn in_company(&self, rules: &PodRules, node: NodeId, holds: &[Hold]) -> bool {
-        let all = |task: &Task| rules.affinity.iter().all(|term| means(self.world, &term.pods, task));
-        let labelled = |term: &PodTerm| self.world.nodes[node].label(&term.topology_key).is_some();
+        let all = |task: &Task| rules.affinity.iter().all(|term| means(self.cluster, &term.pods, task));
+        let labelled = |term: &PodTerm| self.cluster.nodes[node].label(&term.topology_key).is_some();
         let company = |term: &PodTerm| {
             self.placed(holds)
-                .any(|(other, at)| all(other) && same_domain(self.world, &term.topology_key, node, at))
+                .any(|(other, at)| all(other) && same_domain(self.cluster, &term.topology_key, node, at))
         };
         let somewhere = || {
             self.placed(holds).any(|(other, at)| {
                 all(other)
-                    && rules.affinity.iter().any(|term| same_domain(self.world, &term.topology_key, at, at))
+                    && rules.affinity.iter().any(|term| same_domain(self.cluster, &term.topology_key, at, at))
             })
         };
         rules.affinity.iter().all(labelled)
@@ -181,7 +181,7 @@ impl Ask<'_> {
             .map(|other| &other.term.topology_key)
             .collect();
         let counts = |node: &&Node| {
-            let own = of(self.world, self.task);
+            let own = of(self.cluster, self.task);
             let selected = own.node_selector.iter().all(|(key, value)| node.label(key) == Some(value));
             let wanted =
                 own.node_affinity.iter().all(|terms| terms.iter().any(|term| node_term_matches(term, node)));
@@ -192,12 +192,12 @@ impl Ask<'_> {
                 && (!spread.honor_taints || taints.all(|taint| tolerates(&own.tolerations, taint)))
         };
         let mut domains = BTreeMap::new();
-        for (_, node) in self.world.nodes.iter().filter(|(_, node)| counts(node)) {
+        for (_, node) in self.cluster.nodes.iter().filter(|(_, node)| counts(node)) {
             domains.insert(node.label(&spread.term.topology_key).expect("a value"), 0);
         }
         for (other, at) in self.placed(holds) {
-            let node = &self.world.nodes[at];
-            if counts(&node) && means(self.world, &spread.term.pods, other) {
+            let node = &self.cluster.nodes[at];
+            if counts(&node) && means(self.cluster, &spread.term.pods, other) {
                 *domains
                     .get_mut(node.label(&spread.term.topology_key).expect("a value"))
                     .expect("a value") += 1;
@@ -208,29 +208,31 @@ impl Ask<'_> {
 
     fn is_even(&self, rules: &PodRules, node: NodeId, holds: &[Hold]) -> bool {
         rules.spread.iter().filter(|spread| spread.required).all(|spread| {
-            let Some(value) = self.world.nodes[node].label(&spread.term.topology_key) else { return false };
+            let Some(value) = self.cluster.nodes[node].label(&spread.term.topology_key) else { return false };
             let domains = self.domains(rules, spread, holds);
             let mut least = domains.values().min().copied().unwrap_or(0);
             if domains.len() < spread.min_domains as usize {
                 least = 0;
             }
-            let own = u32::from(means(self.world, &spread.term.pods, self.task));
+            let own = u32::from(means(self.cluster, &spread.term.pods, self.task));
             domains.get(value).copied().unwrap_or(0) + own <= least + spread.max_skew
         })
     }
 
     fn drawn(&self, node: NodeId) -> i64 {
         let mut sum = 0;
-        let near = |term: &PodTerm, at| same_domain(self.world, &term.topology_key, node, at);
+        let near = |term: &PodTerm, at| same_domain(self.cluster, &term.topology_key, node, at);
         for (other, at) in self.placed(&[Hold::Used, Hold::Pipelined]) {
-            for (weight, term) in rules_of(self.world, self.task).iter().flat_map(|rules| &rules.preferred) {
-                sum += i64::from(*weight) * i64::from(means(self.world, &term.pods, other) && near(term, at));
+            for (weight, term) in rules_of(self.cluster, self.task).iter().flat_map(|rules| &rules.preferred)
+            {
+                sum +=
+                    i64::from(*weight) * i64::from(means(self.cluster, &term.pods, other) && near(term, at));
             }
-            for rules in rules_of(self.world, other) {
+            for rules in rules_of(self.cluster, other) {
                 let hard = rules.affinity.iter().map(|term| (1, term));
                 let soft = rules.preferred.iter().map(|(weight, term)| (*weight, term));
                 for (weight, term) in hard.chain(soft) {
-                    let draws = means(self.world, &term.pods, self.task) && near(term, at);
+                    let draws = means(self.cluster, &term.pods, self.task) && near(term, at);
                     sum += i64::from(weight) * i64::from(draws);
                 }
             }
@@ -241,7 +243,7 @@ impl Ask<'_> {
     fn crowd(&self, rules: &PodRules, node: NodeId) -> Option<f64> {
         let mut sum = 0.0;
         for spread in rules.spread.iter().filter(|spread| !spread.required) {
-            let value = self.world.nodes[node].label(&spread.term.topology_key)?;
+            let value = self.cluster.nodes[node].label(&spread.term.topology_key)?;
             let domains = self.domains(rules, spread, &[Hold::Used, Hold::Pipelined]);
             let pods = domains.get(value).copied().unwrap_or(0);
             sum += f64::from(pods) * (domains.len() as f64 + 2.0).ln() + f64::from(spread.max_skew - 1);
@@ -250,25 +252,25 @@ impl Ask<'_> {
     }
 }
 
-fn ask(world: &World, id: TaskId) -> Ask<'_> {
-    Ask { world, task: &world.tasks[id], id }
+fn ask(cluster: &Cluster, id: TaskId) -> Ask<'_> {
+    Ask { cluster, task: &cluster.tasks[id], id }
 }
 
 /// Whether the pods around a node let a task on it.
-pub(super) fn fits(world: &World, task: TaskId, node: NodeId, later: bool) -> bool {
-    ask(world, task).fits(node, later)
+pub(super) fn fits(cluster: &Cluster, task: TaskId, node: NodeId, later: bool) -> bool {
+    ask(cluster, task).fits(node, later)
 }
 
 /// Scores of nodes by the pods around them, with the weights 2 and 2.
-pub(super) fn scores(world: &World, task: TaskId, nodes: &[NodeId]) -> Vec<i64> {
-    let ask = ask(world, task);
+pub(super) fn scores(cluster: &Cluster, task: TaskId, nodes: &[NodeId]) -> Vec<i64> {
+    let ask = ask(cluster, task);
     let drawn: Vec<i64> = nodes.iter().map(|node| ask.drawn(*node)).collect();
     let (least, most) = (drawn.iter().min().copied().unwrap_or(0), drawn.iter().max().copied().unwrap_or(0));
     let by_affinity = |score: i64| {
         if most == least { 0.0 } else { (100.0 * ((score - least) as f64 / (most - least) as f64)).floor() }
     };
     let soft =
-        rules_of(world, ask.task).iter().find(|rules| rules.spread.iter().any(|spread| !spread.required));
+        rules_of(cluster, ask.task).iter().find(|rules| rules.spread.iter().any(|spread| !spread.required));
     let crowds: Vec<Option<f64>> =
         nodes.iter().map(|node| soft.and_then(|rules| ask.crowd(rules, *node))).collect();
     let fewest = crowds.iter().flatten().copied().fold(f64::INFINITY, f64::min);

@@ -8,7 +8,7 @@ use super::*;
 use phalanx_cluster::event::{Event, GroupStatus, Phase, PodGroupInfo, QueueInfo, Time};
 use phalanx_framework::conf::{Arg, Args, Flags, Position, Value};
 use phalanx_framework::testing::{
-    group, job_of, member, node, queue, queue_of, resources, running, task_of, world_of,
+    cluster_of, group, job_of, member, node, queue, queue_of, resources, running, task_of,
 };
 
 /// `name < parent: capability | guarantee | deserved`, all but the name optional: `a < p: cpu=4 | cpu=1 | cpu=2`.
@@ -22,33 +22,33 @@ fn parse(text: &str) -> QueueInfo {
 }
 
 /// One node of `cores`, queues, and gangs: name of queue and gang, running pods, pending pods, of one core each.
-fn world(cores: i64, queues: &[&str], gangs: &[(&str, u32, u32)]) -> World {
-    let mut world = world_of([node("n", &format!("cpu={cores} memory={cores}Gi pods=9999"))]);
+fn cluster(cores: i64, queues: &[&str], gangs: &[(&str, u32, u32)]) -> Cluster {
+    let mut cluster = cluster_of([node("n", &format!("cpu={cores} memory={cores}Gi pods=9999"))]);
     for text in queues {
-        world.apply(parse(text).into());
+        cluster.apply(parse(text).into());
     }
     for (queue, runs, waits) in gangs {
-        fill(&mut world, queue, *runs, *waits, "cpu=1");
+        fill(&mut cluster, queue, *runs, *waits, "cpu=1");
     }
-    world
+    cluster
 }
 
-fn fill(world: &mut World, queue: &str, runs: u32, waits: u32, request: &str) {
+fn fill(cluster: &mut Cluster, queue: &str, runs: u32, waits: u32, request: &str) {
     let status = GroupStatus { phase: Phase::Running, ..GroupStatus::default() };
-    world.apply(PodGroupInfo { queue: queue.into(), status, ..group(queue, 1) }.into());
+    cluster.apply(PodGroupInfo { queue: queue.into(), status, ..group(queue, 1) }.into());
     for index in 0..runs + waits {
         let pod = member(queue, index, request);
-        world.apply(if index < runs { running(pod, "n") } else { pod }.into());
+        cluster.apply(if index < runs { running(pod, "n") } else { pod }.into());
     }
 }
 
-fn plugin(world: &World, tree: bool, levels: i64) -> Capacity {
+fn plugin(cluster: &Cluster, tree: bool, levels: i64) -> Capacity {
     let mut flags = Flags::default();
     flags.set(Flag::Hierarchy, tree);
     let mut args = Args::default();
     args.0.insert(LEVEL.into(), Arg { value: Value::Int(levels), at: Position::default() });
     Capacity::open(PluginContext {
-        world,
+        cluster,
         args: &args,
         flags,
         now: Time::default(),
@@ -121,10 +121,10 @@ fn limits_and_deserved_follow_capability_guarantee_and_parent() {
         ),
     ];
     for (what, tree, total, queues, expected) in rows {
-        let world = world(*total, queues, &[]);
-        let plugin = plugin(&world, *tree, 0);
+        let cluster = cluster(*total, queues, &[]);
+        let plugin = plugin(&cluster, *tree, 0);
         for (name, limit, deserved) in *expected {
-            let attributes = plugin.of(queue_of(&world, name));
+            let attributes = plugin.of(queue_of(&cluster, name));
             assert_eq!(
                 cores(attributes.allocatable_limits.get(DimId::CPU)),
                 *limit,
@@ -160,52 +160,56 @@ fn a_task_must_fit_the_capability_of_each_ancestor() {
         ),
         ("pods of another tree branch do not count", vec![("a", 3, 1), ("d", 9, 0)], "a-3", None),
     ] {
-        let world = world(20, queues, &gangs);
-        let plugin = plugin(&world, true, 0);
-        let task = task_of(&world, task);
-        let got = plugin.allocatable(&world, queue_of(&world, "a"), task);
-        let text = got.err().map(|refusal| refusal.text(&world.dims));
+        let cluster = cluster(20, queues, &gangs);
+        let plugin = plugin(&cluster, true, 0);
+        let task = task_of(&cluster, task);
+        let got = plugin.allocatable(&cluster, queue_of(&cluster, "a"), task);
+        let text = got.err().map(|refusal| refusal.text(&cluster.dims));
         assert_eq!(text, refusal.map(|text| format!("{text} (plugin capacity)")), "{what}");
     }
 }
 
 #[test]
 fn the_refusal_names_the_guarantee_of_another_queue() {
-    let world = world(4, &["a:|cpu=3", "b"], &[("b", 1, 1)]);
-    let got = plugin(&world, true, 0).allocatable(&world, queue_of(&world, "b"), task_of(&world, "b-1"));
+    let cluster = cluster(4, &["a:|cpu=3", "b"], &[("b", 1, 1)]);
+    let got =
+        plugin(&cluster, true, 0).allocatable(&cluster, queue_of(&cluster, "b"), task_of(&cluster, "b-1"));
     assert_eq!(
-        got.unwrap_err().text(&world.dims),
+        got.unwrap_err().text(&cluster.dims),
         "queue b would exceed its part beside the guarantees of others (the largest: queue a): cpu (1 more) (plugin capacity)"
     );
 }
 
 #[test]
 fn a_capability_of_pods_limits_the_number_of_pods() {
-    let world = world(9, &["a: pods=2"], &[("a", 2, 1)]);
-    let plugin = plugin(&world, false, 0);
-    let got = plugin.allocatable(&world, queue_of(&world, "a"), task_of(&world, "a-2"));
+    let cluster = cluster(9, &["a: pods=2"], &[("a", 2, 1)]);
+    let plugin = plugin(&cluster, false, 0);
+    let got = plugin.allocatable(&cluster, queue_of(&cluster, "a"), task_of(&cluster, "a-2"));
     assert_eq!(
-        got.unwrap_err().text(&world.dims),
+        got.unwrap_err().text(&cluster.dims),
         "queue a would exceed its capability: pods (1 more) (plugin capacity)"
     );
 }
 
-fn order(world: &World, plugin: &Capacity, names: &[&str]) -> Vec<String> {
-    let mut order: Vec<QueueId> = names.iter().map(|name| queue_of(world, name)).collect();
-    order.sort_by(|a, b| plugin.queue_order(world, *a, *b));
-    order.into_iter().map(|id| world.queues[id].name.to_string()).collect()
+fn order(cluster: &Cluster, plugin: &Capacity, names: &[&str]) -> Vec<String> {
+    let mut order: Vec<QueueId> = names.iter().map(|name| queue_of(cluster, name)).collect();
+    order.sort_by(|a, b| plugin.queue_order(cluster, *a, *b));
+    order.into_iter().map(|id| cluster.queues[id].name.to_string()).collect()
 }
 
 #[test]
 fn queues_are_ordered_by_priority_then_share_then_deserving() {
-    let mut world = world(
+    let mut cluster = cluster(
         20,
         &["half:||cpu=4", "full:||cpu=2", "none", "first"],
         &[("half", 2, 1), ("full", 2, 1), ("none", 0, 1), ("first", 5, 1)],
     );
-    world.apply(QueueInfo { priority: 1, ..queue("first", 1) }.into());
-    let plugin = plugin(&world, false, 0);
-    assert_eq!(order(&world, &plugin, &["none", "full", "half", "first"]), ["first", "half", "full", "none"]);
+    cluster.apply(QueueInfo { priority: 1, ..queue("first", 1) }.into());
+    let plugin = plugin(&cluster, false, 0);
+    assert_eq!(
+        order(&cluster, &plugin, &["none", "full", "half", "first"]),
+        ["first", "half", "full", "none"]
+    );
 }
 
 #[test]
@@ -220,12 +224,12 @@ fn leaves_are_ordered_by_their_ancestors_below_the_common_one() {
         "q2 < q:||cpu=2",
         "none",
     ];
-    let world = world(20, queues, &[("p1", 2, 1), ("p2", 1, 1), ("q1", 4, 1), ("q2", 0, 1)]);
-    let plugin = plugin(&world, true, 0);
+    let cluster = cluster(20, queues, &[("p1", 2, 1), ("p2", 1, 1), ("q1", 4, 1), ("q2", 0, 1)]);
+    let plugin = plugin(&cluster, true, 0);
     let expected = ["p2", "p1", "q2", "q1", "none", "p", "q"];
     let mut backwards = expected;
     backwards.reverse();
-    assert_eq!(order(&world, &plugin, &backwards), expected);
+    assert_eq!(order(&cluster, &plugin, &backwards), expected);
 }
 
 fn asking(name: &str, queue: &str, phase: Phase, min_resources: &str) -> PodGroupInfo {
@@ -240,36 +244,37 @@ fn asking(name: &str, queue: &str, phase: Phase, min_resources: &str) -> PodGrou
 
 #[test]
 fn inqueue_requests_count_in_each_ancestor() {
-    let mut world = world(4, &["p: cpu=10", "a < p: cpu=8", "b < p", "c"], &[]);
-    world.apply(asking("inqueue", "b", Phase::Inqueue, "cpu=4").into());
+    let mut cluster = cluster(4, &["p: cpu=10", "a < p: cpu=8", "b < p", "c"], &[]);
+    cluster.apply(asking("inqueue", "b", Phase::Inqueue, "cpu=4").into());
     for (name, queue, request) in
         [("six", "a", "cpu=6"), ("seven", "a", "cpu=7"), ("lots", "c", "cpu=99"), ("one", "b", "cpu=1")]
     {
-        world.apply(asking(name, queue, Phase::Pending, request).into());
+        cluster.apply(asking(name, queue, Phase::Pending, request).into());
     }
-    let mut plugin = plugin(&world, true, 0);
-    let admits = |plugin: &Capacity, name: &str| match plugin.job_enqueueable(&world, job_of(&world, name)) {
-        EnqueueVote::Permit => None,
-        EnqueueVote::Reject(refusal) => Some(refusal.text(&world.dims)),
-        EnqueueVote::Abstain => panic!("no verdict"),
-    };
+    let mut plugin = plugin(&cluster, true, 0);
+    let admits =
+        |plugin: &Capacity, name: &str| match plugin.job_enqueueable(&cluster, job_of(&cluster, name)) {
+            EnqueueVote::Permit => None,
+            EnqueueVote::Reject(refusal) => Some(refusal.text(&cluster.dims)),
+            EnqueueVote::Abstain => panic!("no verdict"),
+        };
     let told = "resource quota of queue p insufficient: insufficient cpu (1 more) (plugin capacity)";
     assert_eq!(admits(&plugin, "seven").as_deref(), Some(told));
     // Queue c admits more than the cluster has, so that an autoscaler may add nodes.
     assert_eq!((admits(&plugin, "six"), admits(&plugin, "lots")), (None, None));
-    plugin.job_enqueued(&world, job_of(&world, "six"));
+    plugin.job_enqueued(&cluster, job_of(&cluster, "six"));
     assert!(admits(&plugin, "one").is_some(), "the inqueue requests of p reach its capability");
     assert!(admits(&plugin, "lots").is_none());
 }
 
 #[test]
 fn a_flat_queue_admits_no_more_than_the_cluster_has() {
-    let mut world = world(4, &["a:|cpu=1", "b"], &[]);
-    world.apply(asking("three", "b", Phase::Pending, "cpu=3").into());
-    world.apply(asking("four", "b", Phase::Pending, "cpu=4").into());
-    let plugin = plugin(&world, false, 0);
-    assert_eq!(plugin.job_enqueueable(&world, job_of(&world, "three")), EnqueueVote::Permit);
-    assert!(matches!(plugin.job_enqueueable(&world, job_of(&world, "four")), EnqueueVote::Reject(_)));
+    let mut cluster = cluster(4, &["a:|cpu=1", "b"], &[]);
+    cluster.apply(asking("three", "b", Phase::Pending, "cpu=3").into());
+    cluster.apply(asking("four", "b", Phase::Pending, "cpu=4").into());
+    let plugin = plugin(&cluster, false, 0);
+    assert_eq!(plugin.job_enqueueable(&cluster, job_of(&cluster, "three")), EnqueueVote::Permit);
+    assert!(matches!(plugin.job_enqueueable(&cluster, job_of(&cluster, "four")), EnqueueVote::Reject(_)));
 }
 
 #[test]
@@ -312,16 +317,16 @@ fn contradicting_quotas_get_a_warning() {
             Some("its capability is above that of queue top: cpu (1 more)"),
         ),
     ] {
-        let world = world(20, &queues, &[]);
-        let warning = plugin(&world, true, 0).queue_warning(&world, queue_of(&world, "p"));
-        assert_eq!(warning.map(|fault| fault.text(&world.dims)).as_deref(), expected, "{what}");
+        let cluster = cluster(20, &queues, &[]);
+        let warning = plugin(&cluster, true, 0).queue_warning(&cluster, queue_of(&cluster, "p"));
+        assert_eq!(warning.map(|fault| fault.text(&cluster.dims)).as_deref(), expected, "{what}");
     }
 }
 
 #[test]
 fn queues_with_children_in_a_tree_and_with_parents_in_a_list_are_refused() {
     let queues = &["p", "a < p", "empty", "b < empty"];
-    let world = world(9, queues, &[("p", 0, 1), ("a", 0, 1)]);
+    let cluster = cluster(9, queues, &[("p", 0, 1), ("a", 0, 1)]);
     for (tree, name, expected) in [
         (true, "p", Some("it has 1 queue(s) below it, so jobs cannot be in it (plugin capacity)")),
         (true, "a", None),
@@ -336,9 +341,9 @@ fn queues_with_children_in_a_tree_and_with_parents_in_a_list_are_refused() {
             ),
         ),
     ] {
-        let fault = plugin(&world, tree, 0).queue_valid(&world, queue_of(&world, name)).err();
+        let fault = plugin(&cluster, tree, 0).queue_valid(&cluster, queue_of(&cluster, name)).err();
         assert_eq!(
-            fault.map(|fault| fault.text(&world.dims)).as_deref(),
+            fault.map(|fault| fault.text(&cluster.dims)).as_deref(),
             expected,
             "{name} in a tree: {tree}"
         );
@@ -372,7 +377,7 @@ proptest! {
     }
 }
 
-fn tree_of(total: i64, rows: &[QuotaRow], backwards: bool) -> World {
+fn tree_of(total: i64, rows: &[QuotaRow], backwards: bool) -> Cluster {
     let figure = |amount: Option<i64>| amount.map(|cores| format!("cpu={cores}")).unwrap_or_default();
     let row = |(at, (parent, capability, guarantee, deserved)): (usize, &QuotaRow)| QueueInfo {
         parent: if *parent < at { format!("q{parent}").into() } else { "".into() },
@@ -385,5 +390,5 @@ fn tree_of(total: i64, rows: &[QuotaRow], backwards: bool) -> World {
     if backwards {
         queues.reverse();
     }
-    world_of(std::iter::once(Event::from(node("n", &format!("cpu={total}")))).chain(queues))
+    cluster_of(std::iter::once(Event::from(node("n", &format!("cpu={total}")))).chain(queues))
 }

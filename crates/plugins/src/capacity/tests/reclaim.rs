@@ -4,12 +4,12 @@ use super::*;
 #[test]
 fn near_queues_lose_victims_first() {
     let queues = &["p", "q < p", "by < q", "near < q", "far < p", "out", "lost < missing"];
-    let world = world(4, queues, &[]);
-    let plugin = plugin(&world, true, 0);
-    let by = queue_of(&world, "by");
-    let mut order = ["lost", "out", "far", "near", "by"].map(|name| queue_of(&world, name));
-    order.sort_by(|a, b| plugin.victim_queue_order(&world, by, *a, *b));
-    let names: Vec<&str> = order.iter().map(|id| &*world.queues[*id].name).collect();
+    let cluster = cluster(4, queues, &[]);
+    let plugin = plugin(&cluster, true, 0);
+    let by = queue_of(&cluster, "by");
+    let mut order = ["lost", "out", "far", "near", "by"].map(|name| queue_of(&cluster, name));
+    order.sort_by(|a, b| plugin.victim_queue_order(&cluster, by, *a, *b));
+    let names: Vec<&str> = order.iter().map(|id| &*cluster.queues[*id].name).collect();
     assert_eq!(names, ["by", "near", "far", "out", "lost"]);
 }
 
@@ -26,9 +26,9 @@ fn a_queue_is_preemptive_up_to_its_deserved() {
         ("capability of the parent", vec!["p: cpu=1||cpu=1", "a < p:||cpu=1"], "a", 1, 1, false),
     ];
     for (what, queues, name, runs, levels, expected) in rows {
-        let world = world(9, &queues, &[(name, runs, 1)]);
-        let (plugin, task) = (plugin(&world, true, levels), task_of(&world, &format!("{name}-{runs}")));
-        assert_eq!(plugin.preemptive(&world, queue_of(&world, name), task).is_ok(), expected, "{what}");
+        let cluster = cluster(9, &queues, &[(name, runs, 1)]);
+        let (plugin, task) = (plugin(&cluster, true, levels), task_of(&cluster, &format!("{name}-{runs}")));
+        assert_eq!(plugin.preemptive(&cluster, queue_of(&cluster, name), task).is_ok(), expected, "{what}");
     }
 }
 
@@ -40,9 +40,9 @@ fn holdings_of_other_queues_in_an_ancestor_do_not_stop_reclaim() {
         (["p: cpu=0||cpu=0", "a < p:||cpu=2", "b < p:||cpu=1"], false),
         (["p: cpu=4||cpu=4", "a < p: cpu=0||", "b < p:||cpu=2"], false),
     ] {
-        let world = world(9, &queues, &[("a", 0, 1), ("b", 4, 0)]);
+        let cluster = cluster(9, &queues, &[("a", 0, 1), ("b", 4, 0)]);
         let reclaims =
-            plugin(&world, true, 0).preemptive(&world, queue_of(&world, "a"), task_of(&world, "a-0"));
+            plugin(&cluster, true, 0).preemptive(&cluster, queue_of(&cluster, "a"), task_of(&cluster, "a-0"));
         assert_eq!(reclaims.is_ok(), expected, "{queues:?}: {reclaims:?}");
     }
 }
@@ -59,13 +59,16 @@ fn a_queue_beyond_deserved_of_a_requested_resource_does_not_reclaim() {
         ("memory=9Gi", "cpu=1", Err("cpu (3 more)")),
         ("cpu=3 pods=2", "cpu=1", Err("pods (1 more)")),
     ] {
-        let mut world = world(9, &[&format!("a:||{deserved}")], &[]);
-        fill(&mut world, "a", 2, 0, "cpu=1 memory=1Gi");
-        world.apply(PodGroupInfo { queue: "a".into(), ..group("more", 1) }.into());
-        world.apply(member("more", 0, request).into());
-        let reclaims =
-            plugin(&world, false, 0).preemptive(&world, queue_of(&world, "a"), task_of(&world, "more-0"));
-        let why = reclaims.map_err(|refusal| refusal.text(&world.dims));
+        let mut cluster = cluster(9, &[&format!("a:||{deserved}")], &[]);
+        fill(&mut cluster, "a", 2, 0, "cpu=1 memory=1Gi");
+        cluster.apply(PodGroupInfo { queue: "a".into(), ..group("more", 1) }.into());
+        cluster.apply(member("more", 0, request).into());
+        let reclaims = plugin(&cluster, false, 0).preemptive(
+            &cluster,
+            queue_of(&cluster, "a"),
+            task_of(&cluster, "more-0"),
+        );
+        let why = reclaims.map_err(|refusal| refusal.text(&cluster.dims));
         let expected = expected
             .map_err(|over: &str| format!("queue a would exceed its deserved: {over} (plugin capacity)"));
         assert_eq!(why, expected, "deserved {deserved}, asks {request}");
@@ -73,9 +76,9 @@ fn a_queue_beyond_deserved_of_a_requested_resource_does_not_reclaim() {
 }
 
 /// How many of the first `count` tasks of a queue are reclaimable for task `by-0`.
-fn victims(world: &World, levels: i64, of: &str, count: u32) -> usize {
-    let of: Vec<TaskId> = (0..count).map(|index| task_of(world, &format!("{of}-{index}"))).collect();
-    plugin(world, true, levels).reclaimable(world, task_of(world, "by-0"), &of).unwrap().len()
+fn victims(cluster: &Cluster, levels: i64, of: &str, count: u32) -> usize {
+    let of: Vec<TaskId> = (0..count).map(|index| task_of(cluster, &format!("{of}-{index}"))).collect();
+    plugin(cluster, true, levels).reclaimable(cluster, task_of(cluster, "by-0"), &of).unwrap().len()
 }
 
 #[test]
@@ -95,19 +98,19 @@ fn reclaim_leaves_a_queue_its_deserved_and_its_guarantee() {
         ("siblings that deserve nothing", vec!["p:||cpu=9", "by < p", "a < p"], 1, 0),
         ("the same with ancestorReclaimLevel 0", vec!["p:||cpu=9", "by < p", "a < p"], 0, 5),
     ] {
-        let world = world(9, &queues, &[("by", 0, 1), ("a", 5, 0)]);
-        assert_eq!(victims(&world, levels, "a", 5), expected, "{what}");
+        let cluster = cluster(9, &queues, &[("by", 0, 1), ("a", 5, 0)]);
+        assert_eq!(victims(&cluster, levels, "a", 5), expected, "{what}");
     }
 }
 
 #[test]
 fn tasks_without_a_requested_resource_are_not_reclaimed() {
-    let mut world = world(9, &["by:||cpu=4", "a"], &[("by", 0, 1)]);
-    fill(&mut world, "a", 2, 0, "memory=1Gi");
-    assert_eq!(victims(&world, 0, "a", 2), 0);
-    let (by, of) = (task_of(&world, "by-0"), ["a-0", "a-1"].map(|name| task_of(&world, name)));
-    let plugin = plugin(&world, true, 0);
-    let evictable = |kind| plugin.unified_evictable(&world, kind, by, &of);
+    let mut cluster = cluster(9, &["by:||cpu=4", "a"], &[("by", 0, 1)]);
+    fill(&mut cluster, "a", 2, 0, "memory=1Gi");
+    assert_eq!(victims(&cluster, 0, "a", 2), 0);
+    let (by, of) = (task_of(&cluster, "by-0"), ["a-0", "a-1"].map(|name| task_of(&cluster, name)));
+    let plugin = plugin(&cluster, true, 0);
+    let evictable = |kind| plugin.unified_evictable(&cluster, kind, by, &of);
     assert_eq!(evictable(EvictionKind::Reclaim), Some(of.to_vec()));
     assert_eq!(evictable(EvictionKind::Preempt), None);
 }

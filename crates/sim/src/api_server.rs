@@ -38,7 +38,7 @@ pub struct SimulatedPod {
 
 /// The API server with its objects, the kubelets with their plans.
 #[derive(Debug, Default)]
-pub(crate) struct Cluster {
+pub(crate) struct ApiServer {
     pods: BTreeMap<Arc<str>, SimulatedPod>,
     groups: BTreeMap<Key, PodGroupInfo>,
     queues: BTreeMap<Arc<str>, QueueInfo>,
@@ -59,7 +59,7 @@ pub(crate) struct Cluster {
     pub(crate) makers: Makers,
 }
 
-impl Cluster {
+impl ApiServer {
     /// The object becomes known to the API server, and to whoever watches it.
     pub(crate) fn add_node(&mut self, node: NodeInfo) {
         if node.ready {
@@ -374,62 +374,69 @@ mod tests {
         }
     }
 
-    fn cluster() -> Cluster {
-        let mut cluster = Cluster::default();
-        cluster.add_node(NodeInfo { name: "n".into(), ready: true, ..NodeInfo::default() });
-        cluster.add_node(NodeInfo { name: "dead".into(), ..NodeInfo::default() });
-        cluster
+    fn api_server() -> ApiServer {
+        let mut api_server = ApiServer::default();
+        api_server.add_node(NodeInfo { name: "n".into(), ready: true, ..NodeInfo::default() });
+        api_server.add_node(NodeInfo { name: "dead".into(), ..NodeInfo::default() });
+        api_server
     }
 
     fn named(name: &str) -> Arc<PodRef> {
         Arc::new(PodRef { namespace: "a".into(), name: name.into(), uid: name.into() })
     }
 
-    fn bind(cluster: &mut Cluster, name: &str, node: &str) {
+    fn bind(api_server: &mut ApiServer, name: &str, node: &str) {
         let (pod, node) = (named(name), node.into());
         let binding = Binding { pod, created: Time(0), node, by: None, prepare: vec![] };
         let pods = vec![binding];
-        cluster.carry_out(&Decision::Bind { job: Key::new("a", name), pods }, Time(0));
+        api_server.carry_out(&Decision::Bind { job: Key::new("a", name), pods }, Time(0));
     }
 
-    fn phase(cluster: &Cluster, name: &str) -> Option<PodPhase> {
-        cluster.pods.get(name).map(|pod| pod.info.phase)
+    fn phase(api_server: &ApiServer, name: &str) -> Option<PodPhase> {
+        api_server.pods.get(name).map(|pod| pod.info.phase)
     }
 
     #[test]
     fn a_bound_pod_starts_runs_and_succeeds() {
-        let mut cluster = cluster();
-        cluster.add_pod(pod("p", None), Time(0));
-        assert_eq!(cluster.next_step(), None);
-        bind(&mut cluster, "p", "n");
-        assert_eq!(cluster.bindings["a/p"], "n");
-        assert!(cluster.pods().all(|pod| pod.scheduled == Some(Time(0))), "since when its cooldown counts");
+        let mut api_server = api_server();
+        api_server.add_pod(pod("p", None), Time(0));
+        assert_eq!(api_server.next_step(), None);
+        bind(&mut api_server, "p", "n");
+        assert_eq!(api_server.bindings["a/p"], "n");
+        assert!(
+            api_server.pods().all(|pod| pod.scheduled == Some(Time(0))),
+            "since when its cooldown counts"
+        );
         for (now, expected) in [
             (999, PodPhase::Pending),
             (1_000, PodPhase::Running),
             (5_999, PodPhase::Running),
             (6_000, PodPhase::Succeeded),
         ] {
-            cluster.run_kubelets(Time(now));
-            assert_eq!(phase(&cluster, "p"), Some(expected), "{now} ms");
+            api_server.run_kubelets(Time(now));
+            assert_eq!(phase(&api_server, "p"), Some(expected), "{now} ms");
         }
-        assert_eq!(cluster.next_step(), None);
+        assert_eq!(api_server.next_step(), None);
     }
 
     #[test]
     fn an_evicted_pod_is_gone_after_its_grace() {
-        let mut cluster = cluster();
-        cluster.add_pod(pod("p", Some("n")), Time(0));
-        cluster.run_kubelets(Time(1_000));
+        let mut api_server = api_server();
+        api_server.add_pod(pod("p", Some("n")), Time(0));
+        api_server.run_kubelets(Time(1_000));
         let evict = Decision::Evict { pod: named("p"), group: None, cause: because("urgent") };
-        cluster.carry_out(&evict, Time(2_000));
-        cluster.carry_out(&evict, Time(2_000));
-        assert_eq!(cluster.evictions, [("a/p".to_owned(), because("urgent"))]);
-        cluster.run_kubelets(Time(31_999));
-        assert_eq!(phase(&cluster, "p"), Some(PodPhase::Succeeded), "it may end while it is being deleted");
-        cluster.run_kubelets(Time(32_000));
-        assert_eq!(phase(&cluster, "p"), None);
-        assert!(matches!(cluster.take_echoes().last(), Some(Event::PodGone(uid)) if &**uid == "p"));
+        api_server.carry_out(&evict, Time(2_000));
+        api_server.carry_out(&evict, Time(2_000));
+        assert_eq!(api_server.evictions, [("a/p".to_owned(), because("urgent"))]);
+        api_server.run_kubelets(Time(31_999));
+        assert_eq!(
+            phase(&api_server, "p"),
+            Some(PodPhase::Succeeded),
+            "it may end while it is being deleted"
+        );
+        api_server.run_kubelets(Time(32_000));
+        assert_eq!(phase(&api_server, "p"), None);
+        assert!(matches!(api_server.take_echoes().last(), Some(Event::PodGone(uid)) if &**uid == "p"));
     }
 
     fn made(name: &str, keeps_names: bool) -> SimulatedPod {
@@ -437,93 +444,93 @@ mod tests {
         SimulatedPod { maker: Some(maker), run_ms: None, ..pod(name, Some("n")) }
     }
 
-    fn names(cluster: &Cluster) -> Vec<String> {
-        cluster.pods().map(|pod| pod.pod.name.to_string()).collect()
+    fn names(api_server: &ApiServer) -> Vec<String> {
+        api_server.pods().map(|pod| pod.pod.name.to_string()).collect()
     }
 
     #[test]
     fn controllers_make_pods_again_that_are_evicted() {
         let evict = |name: &str| Decision::Evict { pod: named(name), group: None, cause: because("") };
-        let mut cluster = cluster();
-        cluster.add_pod(made("p-0", false), Time(0));
-        cluster.add_pod(made("p-1", false), Time(0));
-        cluster.carry_out(&evict("p-0"), Time(2_000));
-        assert_eq!(names(&cluster), ["p-0", "p-2", "p-1"], "a new name, at once");
-        let new = cluster.pods().find(|pod| &*pod.pod.name == "p-2").unwrap();
+        let mut api_server = api_server();
+        api_server.add_pod(made("p-0", false), Time(0));
+        api_server.add_pod(made("p-1", false), Time(0));
+        api_server.carry_out(&evict("p-0"), Time(2_000));
+        assert_eq!(names(&api_server), ["p-0", "p-2", "p-1"], "a new name, at once");
+        let new = api_server.pods().find(|pod| &*pod.pod.name == "p-2").unwrap();
         assert!(new.node.is_none() && !new.deleting && new.index == Some(2));
-        cluster.run_kubelets(Time(40_000));
-        assert_eq!(names(&cluster), ["p-2", "p-1"]);
-        assert!(!cluster.makers.go_round());
+        api_server.run_kubelets(Time(40_000));
+        assert_eq!(names(&api_server), ["p-2", "p-1"]);
+        assert!(!api_server.makers.go_round());
     }
 
     #[test]
     fn a_job_makes_the_next_pod_when_one_has_succeeded() {
-        let mut cluster = cluster();
+        let mut api_server = api_server();
         let job = |name: &str| {
             let maker = made(name, false).maker.map(|maker| Maker { later: 2, ..maker });
             SimulatedPod { maker, ..pod(name, Some("n")) }
         };
-        cluster.add_pod(job("p-0"), Time(0));
-        cluster.add_pod(job("p-1"), Time(0));
-        cluster.run_kubelets(Time(1_000));
+        api_server.add_pod(job("p-0"), Time(0));
+        api_server.add_pod(job("p-1"), Time(0));
+        api_server.run_kubelets(Time(1_000));
         let evict = Decision::Evict { pod: named("p-1"), group: None, cause: because("") };
-        cluster.carry_out(&evict, Time(2_000));
-        assert_eq!(names(&cluster), ["p-0", "p-1", "p-2"]);
-        cluster.run_kubelets(Time(6_000));
+        api_server.carry_out(&evict, Time(2_000));
+        assert_eq!(names(&api_server), ["p-0", "p-1", "p-2"]);
+        api_server.run_kubelets(Time(6_000));
         assert_eq!(
-            names(&cluster),
+            names(&api_server),
             ["p-0", "p-3", "p-1", "p-2"],
             "one for p-0, none for p-1, which has p-2 already"
         );
-        bind(&mut cluster, "p-1/2", "n");
-        cluster.run_kubelets(Time(60_000));
-        assert_eq!(names(&cluster), ["p-0", "p-3", "p-2"], "that was the last to come");
+        bind(&mut api_server, "p-1/2", "n");
+        api_server.run_kubelets(Time(60_000));
+        assert_eq!(names(&api_server), ["p-0", "p-3", "p-2"], "that was the last to come");
     }
 
     #[test]
     fn a_stateful_set_waits_until_the_old_pod_is_gone() {
-        let mut cluster = cluster();
-        cluster.add_pod(made("p-0", true), Time(0));
-        cluster
+        let mut api_server = api_server();
+        api_server.add_pod(made("p-0", true), Time(0));
+        api_server
             .carry_out(&Decision::Evict { pod: named("p-0"), group: None, cause: because("") }, Time(2_000));
-        assert_eq!(cluster.pods().filter(|pod| pod.deleting).count(), 1);
-        cluster.run_kubelets(Time(40_000));
-        assert_eq!(names(&cluster), ["p-0"]);
-        assert!(cluster.pods().all(|pod| !pod.deleting && pod.node.is_none() && &*pod.pod.uid != "p-0"));
+        assert_eq!(api_server.pods().filter(|pod| pod.deleting).count(), 1);
+        api_server.run_kubelets(Time(40_000));
+        assert_eq!(names(&api_server), ["p-0"]);
+        assert!(api_server.pods().all(|pod| !pod.deleting && pod.node.is_none() && &*pod.pod.uid != "p-0"));
     }
 
     #[test]
     fn a_node_that_is_not_ready_has_no_kubelet() {
-        let mut cluster = cluster();
-        cluster.add_pod(pod("p", Some("dead")), Time(0));
-        cluster.add_pod(pod("q", None), Time(0));
-        bind(&mut cluster, "q", "dead");
-        assert_eq!(cluster.next_step(), None);
+        let mut api_server = api_server();
+        api_server.add_pod(pod("p", Some("dead")), Time(0));
+        api_server.add_pod(pod("q", None), Time(0));
+        bind(&mut api_server, "q", "dead");
+        assert_eq!(api_server.next_step(), None);
     }
 
     #[test]
     fn a_second_bind_fails_as_the_api_server_would_have_it() {
-        let mut cluster = cluster();
-        cluster.add_pod(pod("p", None), Time(0));
-        bind(&mut cluster, "p", "n");
-        bind(&mut cluster, "p", "dead");
-        assert_eq!(cluster.bindings["a/p"], "n");
+        let mut api_server = api_server();
+        api_server.add_pod(pod("p", None), Time(0));
+        bind(&mut api_server, "p", "n");
+        bind(&mut api_server, "p", "dead");
+        assert_eq!(api_server.bindings["a/p"], "n");
         assert!(
-            matches!(cluster.take_echoes().last(), Some(Event::BindFailed(_, failure)) if failure.fault == BindFault::Gone)
+            matches!(api_server.take_echoes().last(), Some(Event::BindFailed(_, failure)) if failure.fault == BindFault::Gone)
         );
     }
 
     #[test]
     fn a_nomination_lasts_until_it_is_taken_back_or_the_pod_is_bound() {
-        let mut cluster = cluster();
+        let mut api_server = api_server();
         for name in ["p", "q"] {
-            cluster.add_pod(pod(name, None), Time(0));
-            cluster.carry_out(&Decision::Nominate { pod: named(name), node: Some("n".into()) }, Time(0));
+            api_server.add_pod(pod(name, None), Time(0));
+            api_server.carry_out(&Decision::Nominate { pod: named(name), node: Some("n".into()) }, Time(0));
         }
-        assert_eq!(cluster.nominations().len(), 2);
-        bind(&mut cluster, "p", "n");
-        cluster.carry_out(&Decision::Nominate { pod: named("q"), node: None }, Time(0));
-        assert!(cluster.nominations().is_empty());
-        assert!(cluster.pods().all(|pod| pod.nominated.is_none()));
+        assert_eq!(api_server.nominations().len(), 2);
+        bind(&mut api_server, "p", "n");
+        api_server.carry_out(&Decision::Nominate { pod: named("q"), node: None }, Time(0));
+        assert!(api_server.nominations().is_empty());
+        assert!(api_server.pods().all(|pod| pod.nominated.is_none()));
     }
 }
