@@ -1,9 +1,9 @@
 //! The scheduler under test, as a process.
 
 use std::{
-    fs::{self, File},
+    fs,
     net::SocketAddr,
-    os::unix::process::CommandExt as _,
+    os::unix::{fs::symlink, process::CommandExt as _},
     path::{Path, PathBuf},
     process::{Child, Command, ExitStatus, Stdio},
     sync::OnceLock,
@@ -21,6 +21,9 @@ use crate::{Plane, wait};
 
 /// A program to use instead of the one that cargo builds.
 const BINARY: &str = "PHALANX_BIN";
+/// Both are served on one free port, and the log names it.
+const FOR_TESTS: [&str; 3] =
+    ["--healthz-address=127.0.0.1:0", "--listen-address=127.0.0.1:0", "--log-format=json"];
 const READY_WITHIN: Duration = Duration::from_mins(3);
 /// Longer than the scheduler takes to send what is on its way and to release its lease.
 const GRACE: Duration = Duration::from_mins(2);
@@ -84,9 +87,33 @@ impl Phalanx {
     /// The same without waiting for the lists.
     pub async fn launch(plane: &Plane, args: &[&str]) -> Result<Self> {
         let program = tokio::task::spawn_blocking(binary).await??;
+        let mut command = Command::new(program);
+        command.arg("scheduler").arg(format!("--kubeconfig={}", plane.kubeconfig().display()));
+        command.args(["--enable-healthz", "--enable-metrics"]);
+        if !args.iter().any(|arg| arg.starts_with("--leader-elect")) {
+            command.arg("--leader-elect=false");
+        }
+        command.args(FOR_TESTS).args(args);
+        Self::spawn(plane, command).await
+    }
+
+    /// Starts it linked as `vc-scheduler` and waits until its first lists are in. It gets these arguments, and behind
+    /// them where to serve and how to log; which cluster it is for stands in its environment, as in a pod.
+    pub async fn start_as_vc_scheduler(plane: &Plane, args: &[&str]) -> Result<Self> {
+        let program = plane.dir().join("vc-scheduler");
+        symlink(tokio::task::spawn_blocking(binary).await??, &program)?;
+        let mut command = Command::new(program);
+        command.env("KUBECONFIG", plane.kubeconfig()).args(args).args(FOR_TESTS);
+        let phalanx = Self::spawn(plane, command).await?;
+        phalanx.ready().await?;
+        Ok(phalanx)
+    }
+
+    async fn spawn(plane: &Plane, mut command: Command) -> Result<Self> {
         let log = tempfile::Builder::new().prefix("phalanx-").suffix(".log").tempfile_in(plane.dir())?;
         let (file, log) = log.keep().context("keeping the log")?;
-        let child = spawn(&program, plane, args, file)?;
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(file).process_group(0);
+        let child = command.spawn().with_context(|| format!("running {command:?}"))?;
         let mut phalanx = Self { child, log, health: SocketAddr::from(([127, 0, 0, 1], 0)) };
         phalanx.health = phalanx.address().await?;
         Ok(phalanx)
@@ -122,9 +149,14 @@ impl Phalanx {
 
     /// The value of a metric without labels, or with exactly these labels: `name{label="value"}`.
     pub async fn metric(&self, name: &str) -> Result<f64> {
-        let answer = self.get("/metrics").await?;
-        let line = answer.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+        let text = self.metrics().await?;
+        let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
         line.with_context(|| format!("no metric {name}"))?.parse().context("a number")
+    }
+
+    /// The text of `/metrics`.
+    pub async fn metrics(&self) -> Result<String> {
+        self.get("/metrics").await
     }
 
     async fn get(&self, path: &str) -> Result<String> {
@@ -188,18 +220,6 @@ impl Drop for Phalanx {
             eprintln!("the scheduler's log:\n{}", self.log_text());
         }
     }
-}
-
-fn spawn(program: &Path, plane: &Plane, args: &[&str], log: File) -> Result<Child> {
-    let mut command = Command::new(program);
-    command.arg("scheduler").arg(format!("--kubeconfig={}", plane.kubeconfig().display()));
-    command.args(["--enable-healthz", "--healthz-address=127.0.0.1:0", "--log-format=json"]);
-    command.args(["--enable-metrics", "--listen-address=127.0.0.1:0"]);
-    if !args.iter().any(|arg| arg.starts_with("--leader-elect")) {
-        command.arg("--leader-elect=false");
-    }
-    command.args(args).stdin(Stdio::null()).stdout(Stdio::null()).stderr(log).process_group(0);
-    command.spawn().with_context(|| format!("running {}", program.display()))
 }
 
 /// The first line of the log about a server that serves both.

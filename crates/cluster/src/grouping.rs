@@ -1,7 +1,7 @@
 //! Pods that a PodGroup controller is about to put into a PodGroup: Volcano's does so with each pod of its schedulers that has
 //! no group annotation. Until then such a pod looks like a gang of one, so it waits, for a while at most.
 use super::{Cluster, JobKind};
-use crate::diagnosis::Refusal;
+use crate::diagnosis::{Refusal, no_pod_group};
 use crate::event::Time;
 use crate::id::JobId;
 
@@ -40,6 +40,12 @@ impl Cluster {
         let job = &self.jobs[id];
         let until = Time(job.created.0.saturating_add(self.group_wait()?));
         (job.kind == JobKind::Solo && job.waiting() > 0 && until > now).then_some(until)
+    }
+
+    /// What a pod without a PodGroup is told when it starts, if it waited for a PodGroup controller.
+    pub fn awaited_group_in_vain(&self, id: JobId) -> Option<String> {
+        let wait = self.group_wait().filter(|wait| *wait > 0)?;
+        (self.jobs[id].kind == JobKind::Solo).then(|| no_pod_group(wait))
     }
 
     /// Why a job waits for a PodGroup controller, if it does.

@@ -6,7 +6,7 @@ use phalanx_framework::conf::{ActionConf, Conf, Flag, Flags, PluginConf, Positio
 
 use crate::args;
 use crate::idle;
-use crate::known::{Known, VOLCANO_ACTIONS, VOLCANO_PLUGINS, names};
+use crate::known::{Known, PluginDoc, VOLCANO_ACTIONS, VOLCANO_PLUGINS, names};
 use crate::metrics;
 use crate::near::{listed, nearest, one_of};
 use crate::problem::{Problems, START, quoted};
@@ -137,14 +137,15 @@ impl Reader<'_> {
     fn tier(&mut self, node: &Node) -> Tier {
         let mut tier = Tier::default();
         let Some(entries) = self.mapping(node, "a tier", "a mapping with plugins") else { return tier };
-        for (key, value) in entries {
-            match key.text.as_str() {
-                "plugins" => tier.plugins = self.plugins(value),
-                _ => self.unknown_key(key, &["plugins"]),
-            }
+        for (key, _) in entries.iter().filter(|(key, _)| key.text != "plugins") {
+            self.unknown_key(key, &["plugins"]);
         }
-        if !entries.iter().any(|(key, _)| key.text == "plugins") {
-            self.problems.error(node.at, "a tier without plugins", "plugins");
+        // A mistyped key is one mistake: what is below it is read as what it was meant to be.
+        let exact = entries.iter().find(|(key, _)| key.text == "plugins");
+        let meant = || entries.iter().find(|(key, _)| nearest(&["plugins"], &key.text).is_some());
+        match exact.or_else(meant) {
+            Some((_, plugins)) => tier.plugins = self.plugins(plugins),
+            None => self.problems.error(node.at, "a tier without plugins", "plugins"),
         }
         self.hierarchy(&tier);
         tier
@@ -211,26 +212,29 @@ impl Reader<'_> {
         items.iter().filter_map(|item| self.plugin(item)).collect()
     }
 
-    /// A plugin of somebody's own is skipped; a typing error would be a policy that silently is not there.
-    fn unknown_plugin(&mut self, name: &str, at: Position) {
+    /// A plugin of somebody's own is skipped; a typing error would be a policy that silently is not there. Returns the
+    /// plugin that was probably meant, so that the rest of the file is read as if its name were right.
+    fn unknown_plugin(&mut self, name: &str, at: Position) -> Option<PluginDoc> {
         let (known, what) = (names(&self.known.plugins), unknown("plugin", name, &VOLCANO_PLUGINS));
         if VOLCANO_PLUGINS.contains(&name) {
             self.problems.unsupported(at, format!("{what}, skipped"), listed(&known));
-        } else if nearest(&known, name).is_some() {
+            return None;
+        }
+        let meant = nearest(&known, name).and_then(|meant| self.known.plugin(meant));
+        if meant.is_some() {
             self.problems.error(at, what, one_of(&known, name));
         } else {
             self.problems.warning(at, format!("{what}, skipped"), one_of(&known, name));
         }
+        meant
     }
 
     /// `None` when it cannot take part.
     fn plugin(&mut self, node: &Node) -> Option<PluginConf> {
         let entries = self.mapping(node, "a plugin", "a mapping with a name")?;
         let (name, at) = self.name(node, entries, "plugin")?;
-        let known = self.known.plugin(&name);
-        if known.is_none() {
-            self.unknown_plugin(&name, at);
-        }
+        let known = self.known.plugin(&name).or_else(|| self.unknown_plugin(&name, at));
+        let name = known.map_or(name, |doc| doc.name.to_owned());
         let mut plugin = PluginConf { name, at, ..PluginConf::default() };
         for (key, value) in entries {
             match (key.text.as_str(), known) {

@@ -38,7 +38,8 @@ const METRICS: &str = "
 ## Metrics
 
 Under `metrics`: where the plugins `usage` and `rescheduling` have figures of what nodes use; without one of them no
-server is asked. `simulate` asks none either: there figures are those of NodeMetrics in the input.
+server is asked. `simulate` asks none either: there figures are those of NodeMetrics in the input. Unknown keys are
+warnings here.
 
 | key | type | default | meaning |
 |---|---|---|---|

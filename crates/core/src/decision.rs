@@ -119,6 +119,13 @@ pub enum Decision {
         /// Why it waits.
         message: Arc<str>,
     },
+    /// Tell people about a pod that starts without a PodGroup after a wait for one: a Warning event `NoPodGroup`.
+    PodUngrouped {
+        /// The pod.
+        pod: Arc<PodRef>,
+        /// What it waited for.
+        message: Arc<str>,
+    },
     /// Tell people about a PodGroup: a Warning event `Unschedulable`.
     PodGroupUnschedulable {
         /// The PodGroup.

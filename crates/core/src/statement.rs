@@ -162,6 +162,7 @@ impl<'s, 'w> Statement<'s, 'w> {
             }
         }
         if let Some(job) = job {
+            ungrouped(session, job, &bound);
             let key = session.cluster.jobs[job].key.clone();
             session.decisions.push(Decision::Bind { job: key, pods: bound });
         }
@@ -191,6 +192,15 @@ fn foresee(session: &Session<'_>, entries: &[Operation]) {
     let nodes = entries.iter().filter_map(|entry| session.cluster.tasks[entry.task].node);
     let first = |node| session.cluster.nodes[node].name.as_bytes().first().copied();
     std::hint::black_box(nodes.filter_map(first).fold(0, |all, byte| all ^ byte));
+}
+
+/// Tells a pod without a PodGroup that it starts as a gang of one, if it waited for a PodGroup controller.
+fn ungrouped(session: &mut Session<'_>, job: JobId, bound: &[Binding]) {
+    let Some(message) = session.cluster.awaited_group_in_vain(job) else { return };
+    let message: Arc<str> = message.into();
+    let told =
+        bound.iter().map(|it| Decision::PodUngrouped { pod: it.pod.clone(), message: message.clone() });
+    session.decisions.extend(told);
 }
 
 /// Says where a task is nominated now, if that is news.

@@ -288,6 +288,7 @@ fn count(metrics: &Metrics, decisions: &[Decision]) {
             Decision::PodGroupStatus { .. } => ("podgroup_status", 1),
             Decision::QueueStatus { .. } => ("queue_status", 1),
             Decision::PodUnscheduled { .. } => ("pod_unscheduled", 1),
+            Decision::PodUngrouped { .. } => ("pod_ungrouped", 1),
             Decision::PodGroupUnschedulable { .. } => ("podgroup_unschedulable", 1),
             Decision::PodGroupInvalid { .. } => ("podgroup_invalid", 1),
             Decision::QueueInvalid { .. } => ("queue_invalid", 1),

@@ -104,6 +104,11 @@ impl Note {
         Self::warning(Regarding::pod(pod), FAILED_SCHEDULING, "Scheduling", text, at)
     }
 
+    /// A pod waited in vain for its PodGroup.
+    pub fn no_pod_group(pod: &PodRef, text: &str, at: Instant) -> Self {
+        Self::warning(Regarding::pod(pod), "NoPodGroup", "Scheduling", text, at)
+    }
+
     /// A gang found no place.
     pub fn unschedulable(group: &Key, uid: &Arc<str>, text: &str, at: Instant) -> Self {
         Self::warning(Regarding::pod_group(group, uid), UNSCHEDULABLE, "Scheduling", text, at)

@@ -179,7 +179,8 @@ impl ApiServer {
                 self.change(&pod.uid, |pod| pod.info.unscheduled_message = Some(message.clone()));
             }
             // An event for people changes no object.
-            Decision::PodGroupUnschedulable { .. }
+            Decision::PodUngrouped { .. }
+            | Decision::PodGroupUnschedulable { .. }
             | Decision::PodGroupInvalid { .. }
             | Decision::QueueInvalid { .. } => {}
         }

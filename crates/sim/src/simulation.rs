@@ -253,6 +253,7 @@ fn describe(decision: &Decision) -> String {
         }
         Decision::QueueStatus { queue, .. } => format!("status of queue {queue}"),
         Decision::PodUnscheduled { pod, message, .. } => format!("pod {pod} waits: {message}"),
+        Decision::PodUngrouped { pod, message } => format!("pod {pod} has no PodGroup: {message}"),
         Decision::PodGroupUnschedulable { group, message, .. } => {
             format!("PodGroup {group} waits: {message}")
         }

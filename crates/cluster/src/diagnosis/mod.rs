@@ -196,6 +196,15 @@ pub enum Refusal {
     },
 }
 
+/// That a pod waited for the PodGroup controller so many milliseconds, in vain.
+pub(crate) fn no_pod_group(wait: i64) -> String {
+    let seconds = wait as f64 / 1000.0;
+    format!(
+        "the PodGroup controller did not put it into a PodGroup (annotation scheduling.k8s.io/group-name) within {seconds}s from its \
+         creation, so it is a gang of one"
+    )
+}
+
 fn awaits_pod_group(wait: i64) -> String {
     let seconds = wait as f64 / 1000.0;
     format!(

@@ -21,6 +21,11 @@ fn plain(name: &str, created: i64) -> PodInfo {
     PodInfo { created: Time(created), ..pod(name, "cpu=1") }
 }
 
+/// Whether a pod is told that it waited in vain.
+fn ungrouped(decisions: &[Decision]) -> bool {
+    decisions.iter().any(|decision| matches!(decision, Decision::PodUngrouped { .. }))
+}
+
 /// In all places where a pod can wait: looked at in each cycle, or parked.
 fn clusters(wait: GroupWait) -> impl Iterator<Item = TestCluster> {
     [RetryLimits::unlimited(), RetryLimits { all_up_to: 0, ..RetryLimits::default() }].into_iter().map(
@@ -57,15 +62,22 @@ fn a_pod_is_scheduled_when_the_time_is_over_though_nothing_happens() {
     for mut test in clusters(GroupWait::Always(WAIT)) {
         test.now = Time(5_000);
         test.nodes(1, "cpu=6").add(plain("web", 5_000));
-        let mut binds = 0;
+        let (mut binds, mut told) = (0, Vec::new());
         let mut count = |all: &[Decision]| {
             binds += all.iter().filter(|decision| matches!(decision, Decision::Bind { .. })).count();
+            told.extend(all.iter().filter_map(|decision| match decision {
+                Decision::PodUngrouped { pod, message } => Some(format!("{pod}: {message}")),
+                _ => None,
+            }));
         };
         assert_eq!(test.hand_outs(&mut count), Some(Time(35_000)));
         test.now = Time(33_999);
         assert_eq!(test.hand_outs(&mut count), Some(Time(35_000)), "it is not over yet");
         test.hand_outs(&mut count);
         assert_eq!(binds, 1, "at 35s");
+        let expected = "ns/web: the PodGroup controller did not put it into a PodGroup (annotation \
+                        scheduling.k8s.io/group-name) within 30s from its creation, so it is a gang of one";
+        assert_eq!(told, [expected]);
     }
 }
 
@@ -78,7 +90,9 @@ fn pods_are_scheduled_at_once_where_no_controller_is_at_work() {
     ] {
         for mut test in clusters(wait) {
             test.nodes(1, "cpu=6").add(first.clone()).add(plain("web", 0));
-            assert_eq!(test.cycle().names(), ["web"], "{wait:?}");
+            let cycle = test.cycle();
+            assert_eq!(cycle.names(), ["web"], "{wait:?}");
+            assert!(!ungrouped(&cycle.decisions), "{wait:?}");
         }
     }
 }
@@ -87,7 +101,9 @@ fn pods_are_scheduled_at_once_where_no_controller_is_at_work() {
 fn pods_of_pod_groups_wait_for_no_controller() {
     for mut test in clusters(GroupWait::Always(WAIT)) {
         test.nodes(1, "cpu=6").gang(group("g", 2), 2, "cpu=1");
-        assert_eq!(test.cycle().names(), ["g-0", "g-1"]);
+        let cycle = test.cycle();
+        assert_eq!(cycle.names(), ["g-0", "g-1"]);
+        assert!(!ungrouped(&cycle.decisions));
     }
 }
 

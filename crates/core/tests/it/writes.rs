@@ -69,6 +69,7 @@ impl Server {
             Decision::OpenGate { .. }
             | Decision::PodGroupUnschedulable { .. }
             | Decision::PodGroupInvalid { .. }
+            | Decision::PodUngrouped { .. }
             | Decision::QueueInvalid { .. } => {}
         }
         Ok(())

@@ -92,6 +92,28 @@ fn plugins_that_are_hardly_left_out_on_purpose_are_missed() {
     assert!(!empty.stdout.contains("no plugin gang"), "that there is none at all is told: {empty:?}");
 }
 
+/// The rest of the file is read as if the word were right.
+#[test]
+fn one_mistyped_word_is_one_problem() {
+    let text = "actions: \"allocate, backfill\"\ntiers:\n- plugins:\n  - name: gang\n- plugins:\n  - name: predicates\n";
+    for (right, wrong, expected) in [
+        (
+            "plugins:\n  - name: g",
+            "plugin:\n  - name: g",
+            "<stdin>:3:3: unknown key \"plugin\"; expected \"plugins\"",
+        ),
+        (
+            "gang",
+            "gnag",
+            "<stdin>:4:11: unknown plugin \"gnag\"; expected one of priority, gang, conformance, ... \
+                          (did you mean \"gang\"?)",
+        ),
+    ] {
+        let ran = phalanx_in(folder(&[]).path(), &["conf", "check", "-"], &text.replace(right, wrong));
+        assert_eq!((ran.code, &*ran.stdout), (2, &*format!("error: {expected}\n")));
+    }
+}
+
 #[test]
 fn diff_tells_what_differs_in_meaning() {
     let ran = phalanx(&["conf", "diff", "config/default.yaml", "config/helm-default.yaml"]);

@@ -141,6 +141,9 @@ impl Outbox {
             Decision::PodUnscheduled { pod, reason, message } => {
                 self.writes.unscheduled(pod, reason, message, now);
             }
+            Decision::PodUngrouped { pod, message } => {
+                self.note(Note::no_pod_group(&pod, &message, now), now);
+            }
             // Told when the status that has the same message is written: see `tell`.
             Decision::PodGroupUnschedulable { .. } => {}
             Decision::PodGroupInvalid { group, uid, message } => {

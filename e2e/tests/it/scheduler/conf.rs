@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use anyhow::{Result, ensure};
+use anyhow::{Context as _, Result, ensure};
 use k8s_openapi::api::core::v1::Pod;
 use phalanx_e2e::{Phalanx, PlaneOptions, fake, phalanx, wait};
 
@@ -126,6 +126,41 @@ async fn a_config_map_is_swapped_under_the_scheduler() -> Result<()> {
     until_reloads(&cluster, "success", 2).await?;
     cluster.until_bound("g-", 3).await?;
     cluster.until_bound("h-", 3).await
+}
+
+/// The SHA-256 that the metrics name, and whether the last scheduler.conf took effect.
+async fn in_force(cluster: &Cluster) -> Result<(String, bool)> {
+    let metrics = cluster.phalanx().metrics().await?;
+    let named = metrics.lines().find_map(|line| line.strip_prefix("phalanx_conf_info{sha256=\""));
+    let hash = named.and_then(|rest| rest.strip_suffix("\"} 1")).context("a hash")?.to_owned();
+    let good = cluster.phalanx().metric("phalanx_conf_last_reload_successful").await?;
+    Ok((hash, good > 0.5))
+}
+
+#[tokio::test]
+async fn a_conf_whose_plugins_are_mistyped_is_refused_and_gangs_still_start_whole() -> Result<()> {
+    let good = conf("enqueue, allocate, backfill");
+    let mut cluster =
+        Cluster::without_scheduler(PlaneOptions::default(), fake::Nodes::new(1).cpu("6")).await?;
+    let mut mount = Mount::new(cluster.file("conf"), &good)?;
+    cluster.scheduler = Some(Phalanx::start(&cluster.plane, &[&mount.flag()]).await?);
+    let (hash, _) = in_force(&cluster).await?;
+
+    mount.swap(&good.replace("- plugins:", "- plugin:"))?;
+    until_reloads(&cluster, "error", 1).await?;
+    assert_eq!(in_force(&cluster).await?, (hash.clone(), false));
+    let log = cluster.phalanx().log_text();
+    ensure!(log.contains("unknown key \\\"plugin\\\"") && log.contains("scheduler.conf:3:3"), "{log}");
+    cluster.gang("g", 8, &PodSpec::cpu(1)).await?;
+    cluster.until_waits("g-0", "Insufficient cpu").await?;
+    cluster.stays_bound("g-", 0).await?;
+
+    mount.swap(&format!("# As before.\n{good}"))?;
+    until_reloads(&cluster, "success", 1).await?;
+    let (fresh, successful) = in_force(&cluster).await?;
+    ensure!(fresh != hash && successful, "{fresh} is in force");
+    fake::Nodes::new(1).starting_at(1).cpu("2").create(&cluster.client).await?;
+    cluster.until_bound("g-", 8).await
 }
 
 #[tokio::test]

@@ -262,6 +262,30 @@ async fn states_of_queues(client: &Client) -> Result<()> {
     Ok(())
 }
 
+/// What `kubectl get queues` prints: the API server makes the table.
+#[tokio::test]
+async fn queues_are_listed_with_their_parent_state_weight_priority_and_age() -> Result<()> {
+    let plane = Plane::start(PlaneOptions::default()).await?;
+    let client = plane.client();
+    crds::apply(&client, &crds::dir()).await?;
+    let queue =
+        json!({"metadata": {"name": "team"}, "spec": {"parent": "company", "weight": 3, "priority": 7}});
+    volcano(&client, "Queue").create(&PostParams::default(), &named("Queue", &queue)?).await?;
+    let open = Patch::Merge(json!({"status": {"state": "Open"}}));
+    volcano(&client, "Queue").patch_status("team", &PatchParams::default(), &open).await?;
+
+    let request = http::Request::get("/apis/scheduling.volcano.sh/v1beta1/queues")
+        .header("accept", "application/json;as=Table;g=meta.k8s.io;v=v1");
+    let table: Value = client.request(request.body(Vec::new())?).await?;
+    let columns = table["columnDefinitions"].as_array().context("columns")?;
+    let names: Vec<_> = columns.iter().filter_map(|column| column["name"].as_str()).collect();
+    assert_eq!(names, ["Name", "PARENT", "STATE", "WEIGHT", "PRIORITY", "AGE"]);
+    let cells = table["rows"][0]["cells"].as_array().context("cells")?;
+    assert_eq!(cells[..5], [json!("team"), json!("company"), json!("Open"), json!(3), json!(7)]);
+    ensure!(cells[5].as_str().is_some_and(|age| age.ends_with('s')), "{cells:?}");
+    Ok(())
+}
+
 /// Our definitions with the types only, as Volcano's were up to version 1.13: no ranges, patterns, enumerations of
 /// statuses, or rules.
 fn types_only(folder: &Path) -> Result<()> {

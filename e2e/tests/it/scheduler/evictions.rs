@@ -9,7 +9,7 @@ use k8s_openapi::api::scheduling::v1::PriorityClass;
 use kube::api::{Patch, PatchParams, PostParams};
 use kube::{Api, ResourceExt as _};
 use phalanx_e2e::{Phalanx, PlaneOptions, fake, wait};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::cluster::{Cluster, PodSpec, SOON};
 
@@ -36,7 +36,7 @@ async fn urgent(cluster: &Cluster, count: usize) -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_gang_evicts_as_few_as_it_needs_and_says_so_on_them() -> Result<()> {
+async fn a_gang_evicts_as_few_as_it_needs_and_they_their_group_and_the_log_say_so() -> Result<()> {
     let cluster = full(PlaneOptions::default()).await?;
     let pods: Api<Pod> = Api::default_namespaced(cluster.client.clone());
     // The victims' objects stay until the test has read them.
@@ -48,6 +48,8 @@ async fn a_gang_evicts_as_few_as_it_needs_and_says_so_on_them() -> Result<()> {
     for victim in ["low-2", "low-3"] {
         until_evicted(&cluster, victim, reason).await?;
     }
+    let note = cluster.until_event("Evict", "low").await?;
+    assert_eq!(note, format!("pod of the group evicted: {reason}"));
     // Half of the room is not enough, and is kept.
     release(&pods, "low-2").await?;
     cluster.stays_bound("urgent-", 0).await?;
@@ -55,7 +57,30 @@ async fn a_gang_evicts_as_few_as_it_needs_and_says_so_on_them() -> Result<()> {
     cluster.until_bound("urgent-", 2).await?;
     let left: Vec<String> = cluster.pods().await?.iter().map(kube::ResourceExt::name_any).collect();
     assert_eq!(left, ["low-0", "low-1", "urgent-0", "urgent-1"]);
+    let log = logged(&cluster);
+    for victim in ["low-2", "low-3"] {
+        let line = format!("INFO evicting pod=default/{victim} action=preempt reason={reason}");
+        ensure!(log.contains(&line), "{line:?} is missing: {log:#?}");
+    }
+    let line = "INFO binding job=default/urgent pods=2 nodes=node-0".to_owned();
+    ensure!(log.contains(&line), "{line:?} is missing: {log:#?}");
     Ok(())
+}
+
+/// The lines of the log about binds and evictions.
+fn logged(cluster: &Cluster) -> Vec<String> {
+    let line = |line: &str| {
+        let line: Value = serde_json::from_str(line).ok()?;
+        let text = |field: &str| line[field].as_str().map_or_else(|| line[field].to_string(), str::to_owned);
+        let fields: &[&str] = match line["message"].as_str()? {
+            "binding" => &["job", "pods", "nodes"],
+            "evicting" => &["pod", "action", "reason"],
+            _ => return None,
+        };
+        let fields: Vec<String> = fields.iter().map(|field| format!("{field}={}", text(field))).collect();
+        Some(format!("{} {} {}", text("level"), text("message"), fields.join(" ")))
+    };
+    cluster.phalanx().log_text().lines().filter_map(line).collect()
 }
 
 /// A department of two teams, each of which deserves half: one has all of it, the other takes its half back.

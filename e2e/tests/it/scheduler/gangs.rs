@@ -41,6 +41,7 @@ async fn a_gang_that_misses_one_pod_waits_and_fits_after_a_node_is_added() -> Re
     let status = cluster.until_status("PodGroup", "train", "an Unschedulable condition", reason).await?;
     let text = status.to_string();
     ensure!(text.contains("0/2 nodes are available") && text.contains("Insufficient cpu"), "{text}");
+    ensure!(text.contains("least missing, on node node-"), "{text}");
     cluster.until_event("Unschedulable", "train").await?;
     cluster.until_event("FailedScheduling", "train-0").await?;
     assert_eq!(cluster.bound_of("train-").await?, 0);

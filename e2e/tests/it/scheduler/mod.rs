@@ -19,5 +19,6 @@ mod refusals;
 mod restarts;
 mod server;
 mod still;
+mod volcano;
 mod volumes;
 mod workloads;

@@ -103,7 +103,10 @@ async fn a_controller_that_is_seen_is_waited_for_and_no_longer_than_the_flag_say
     cluster.until_phase(&format!("podgroup-{}", owner.uid().context("a UID")?), "Inqueue").await?;
     cluster.create::<Pod>(PodSpec::cpu(1).single("left-out")).await?;
     cluster.until_event_with("FailedScheduling", "left-out", AWAITS).await?;
-    cluster.until_bound("left-out", 1).await
+    cluster.until_bound("left-out", 1).await?;
+    let why = cluster.until_event("NoPodGroup", "left-out").await?;
+    ensure!(why.ends_with("within 10s from its creation, so it is a gang of one"), "{why}");
+    Ok(())
 }
 
 #[tokio::test]

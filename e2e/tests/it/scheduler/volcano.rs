@@ -1,0 +1,92 @@
+//! In the place of Volcano's scheduler: its command line, its job controller beside it, the meaning of its metrics.
+
+use std::{fs, path::Path};
+
+use anyhow::{Result, ensure};
+use phalanx_e2e::{Phalanx, PlaneOptions, fake, wait};
+use serde_json::json;
+
+use super::cluster::{Cluster, PodSpec, SOON};
+use super::pools::until_pools;
+
+/// What Volcano's chart makes of its values as they come, up to the file.
+const CHART: [&str; 9] = [
+    "--enable-healthz=true",
+    "--enable-metrics=true",
+    "--leader-elect=false",
+    "--kube-api-qps=2000",
+    "--kube-api-burst=2000",
+    "--schedule-period=1s",
+    "--node-worker-threads=20",
+    "-v=3",
+    "2>&1",
+];
+
+#[tokio::test]
+async fn linked_as_vc_scheduler_it_takes_the_arguments_of_volcanos_chart_and_binds_a_gang() -> Result<()> {
+    let mut cluster =
+        Cluster::without_scheduler(PlaneOptions::default(), fake::Nodes::new(2).cpu("4")).await?;
+    let conf = Path::new(env!("CARGO_MANIFEST_DIR")).join("../config/helm-default.yaml");
+    let file = format!("--scheduler-conf={}", conf.display());
+    let args = [&["--logtostderr", &*file], &CHART[..]].concat();
+    cluster.scheduler = Some(Phalanx::start_as_vc_scheduler(&cluster.plane, &args).await?);
+    cluster.gang("train", 4, &PodSpec::cpu(2)).await?;
+    cluster.until_bound("train-", 4).await?;
+    cluster.until_phase("train", "Running").await?;
+    Ok(())
+}
+
+/// Stands in for Volcano's job controller: makes the PodGroup of a job, and its pods once the phase has left Pending.
+async fn volcano_job(cluster: &Cluster, name: &str, count: u32) -> Result<()> {
+    let needed = json!({"cpu": count.to_string()});
+    cluster.pod_group(name, json!({"minMember": count, "minResources": needed})).await?;
+    let admitted = |status: &serde_json::Value| status["phase"].as_str().is_some_and(|it| it != "Pending");
+    cluster.until_status("PodGroup", name, "another phase than Pending", admitted).await?;
+    cluster.members(name, count as usize, &PodSpec::cpu(1)).await
+}
+
+#[tokio::test]
+async fn without_the_action_enqueue_a_job_whose_pods_come_after_admission_runs() -> Result<()> {
+    let mut cluster =
+        Cluster::without_scheduler(PlaneOptions::default(), fake::Nodes::new(1).cpu("4")).await?;
+    let conf = cluster.file("scheduler.conf");
+    let chart = include_str!("../../../../config/helm-default.yaml");
+    fs::write(&conf, chart.replace("enqueue, ", ""))?;
+    let flag = format!("--scheduler-conf={}", conf.display());
+    cluster.scheduler = Some(Phalanx::start(&cluster.plane, &[&flag]).await?);
+    volcano_job(&cluster, "job", 3).await?;
+    cluster.until_bound("job-", 3).await?;
+    cluster.until_phase("job", "Running").await?;
+    Ok(())
+}
+
+/// Volcano declares `volcano_schedule_attempts_total` and never counts it.
+#[tokio::test]
+async fn metrics_under_volcanos_names_mean_what_volcano_means() -> Result<()> {
+    const LATENCY: &str = "volcano_task_scheduling_latency_milliseconds";
+    let cluster = Cluster::start(fake::Nodes::new(1).cpu("1"), &[]).await?;
+    cluster.gang("train", 2, &PodSpec::cpu(1)).await?;
+    cluster.until_waits("train-0", "Insufficient cpu").await?;
+    until_pools(&cluster, [0, 0, 1]).await?;
+    let waits = std::time::Instant::now();
+    cluster.stays_bound("train-", 0).await?;
+    let waited = waits.elapsed().as_secs_f64();
+    fake::Nodes::new(1).cpu("1").starting_at(1).create(&cluster.client).await?;
+    cluster.until_bound("train-", 2).await?;
+    until_pools(&cluster, [0, 0, 0]).await?;
+
+    let metric = async |name: &str| cluster.phalanx().metric(name).await;
+    wait::until(SOON, "2 binds to be measured", async || {
+        let binds = metric(&format!("{LATENCY}_count{{stage=\"Bound\"}}")).await?;
+        ensure!((binds - 2.0).abs() < 0.5, "{binds} binds");
+        Ok(())
+    })
+    .await?;
+    let latency = metric(&format!("{LATENCY}_sum{{stage=\"Bound\"}}")).await? / 1000.0;
+    ensure!(latency >= 2.0 * waited, "{latency} s for two pods that waited for {waited} s each");
+    let requests = metric("phalanx_bind_duration_seconds_sum").await?;
+    ensure!(requests < latency, "{requests} s for the requests alone");
+    let metrics = cluster.phalanx().metrics().await?;
+    ensure!(!metrics.contains("volcano_schedule_attempts"), "{metrics}");
+    Ok(())
+}
