@@ -1,7 +1,7 @@
 //! What changed in the Cluster since somebody asked: jobs, queues and nodes that the backlog has to look at.
 use crate::id::{JobId, NodeId, QueueId};
-use crate::likeness::WaitingJob;
 use crate::marks::Dirty;
+use crate::request_key::WaitingJob;
 use crate::{Cluster, Status};
 
 /// How much of a job changed.

@@ -31,7 +31,7 @@ const INDEXES: &[Index] = &[
     Index { name: "queue gates", check: Cluster::check_queue_gates },
     Index { name: "kept places", check: Cluster::check_seats },
     Index { name: "marks", check: Cluster::check_marks },
-    Index { name: "running jobs", check: Cluster::check_givers },
+    Index { name: "running jobs", check: Cluster::check_running_jobs },
     Index { name: "priorities", check: Cluster::check_priorities },
     Index { name: "pod disruption budgets", check: |cluster, note| cluster.pdbs.check(note) },
     Index { name: "inqueue requests", check: Cluster::check_inqueue },

@@ -19,7 +19,7 @@ use crate::terms::Terms;
 use crate::tree::Part;
 use crate::{
     Chosen, Class, ClassKey, GroupWait, Hold, Job, JobKind, Log, Node, Queue, Stamp, Status, Task, Volumes,
-    givers, marks, priorities, tree, usage,
+    marks, priorities, running_jobs, tree, usage,
 };
 
 /// What the Cluster has to know before its first event.
@@ -123,7 +123,7 @@ pub(crate) struct Ids {
 pub(crate) struct Indexes {
     pub(crate) inqueue: InqueueRequests,
     pub(crate) marked: marks::Marked,
-    pub(crate) givers: givers::Givers,
+    pub(crate) running: running_jobs::RunningJobs,
     pub(crate) priorities: priorities::Priorities,
     /// Pods by the end of their cooldown.
     pub(crate) cooling: BTreeSet<(Time, TaskId)>,
@@ -335,7 +335,7 @@ impl Cluster {
         changes.log.note(of);
         job.count(task.role, from, to);
         indexes.marked.pending.set(of, job.is_pending());
-        indexes.givers.update(of, job);
+        indexes.running.update(of, job);
         let (from, to) = (from.and_then(Part::of), to.and_then(Part::of));
         if from == to {
             return;

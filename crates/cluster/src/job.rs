@@ -108,7 +108,7 @@ pub struct Job {
     /// Since when it has promised places.
     pub promised: Option<Time>,
     /// Where it stands among those that run.
-    pub(super) giver: Option<super::givers::Giver>,
+    pub(super) running_key: Option<super::running_jobs::RunningJobKey>,
     /// What searches for places may take was used up by others: it goes first in the next cycle.
     pub unsearched: bool,
     /// The last search for a way to start it found none.
@@ -157,7 +157,7 @@ impl Job {
             gathers: false,
             gathering: None,
             promised: None,
-            giver: None,
+            running_key: None,
             unsearched: false,
             no_way: None,
             told: None,

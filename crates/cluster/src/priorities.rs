@@ -119,7 +119,7 @@ impl Cluster {
         let changed = std::mem::replace(&mut self.jobs[id].priority, priority) != priority;
         if changed {
             self.job_changed(id);
-            self.note_giver(id);
+            self.note_running(id);
             self.doubt_reservations(id);
         }
         changed

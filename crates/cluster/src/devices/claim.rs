@@ -6,7 +6,7 @@ use super::stock::Had;
 use super::{Device, DeviceLocation, SHAPES_MAX, Shape, ShapeId};
 use crate::event::{ClaimAllocation, ClaimInfo, ClaimRequest, Key, PodClaim};
 use crate::id::{ClaimId, NodeId, TaskId};
-use crate::likeness::DeviceLike;
+use crate::request_key::DeviceClaimKey;
 use crate::{Cluster, Hold, WaitingJob};
 
 /// A ResourceClaim, or one that pods name before it exists.
@@ -295,19 +295,23 @@ impl Cluster {
 
 impl super::Devices {
     /// What tells the claims of a task from others.
-    pub fn likes(&self, linked: &Linked) -> Box<[DeviceLike]> {
+    pub fn likes(&self, linked: &Linked) -> Box<[DeviceClaimKey]> {
         let mut ids = linked.ids.iter();
         let like = |named: &PodClaim| {
             let id = named.claim.as_ref().and_then(|_| ids.next());
-            id.map_or(DeviceLike::NotMade, |id| self.like(*id))
+            id.map_or(DeviceClaimKey::NotMade, |id| self.like(*id))
         };
         linked.named.iter().map(like).collect()
     }
 
-    fn like(&self, id: ClaimId) -> DeviceLike {
+    fn like(&self, id: ClaimId) -> DeviceClaimKey {
         let claim = &self.claims[id];
         let own = claim.tasks == 1 && claim.allocation.is_none() && claim.on.is_empty();
-        if own { DeviceLike::own(Some(&claim.info).filter(|_| claim.exists)) } else { DeviceLike::This(id) }
+        if own {
+            DeviceClaimKey::own(Some(&claim.info).filter(|_| claim.exists))
+        } else {
+            DeviceClaimKey::This(id)
+        }
     }
 
     /// Remembers who has a claim that nobody else has.

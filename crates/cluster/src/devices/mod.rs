@@ -31,7 +31,7 @@ pub use quota::is_part;
 use shape::Shape;
 pub(crate) use stock::{ShapeId, Shapes, Stock};
 
-use super::likeness::Watchers;
+use super::request_key::Watchers;
 use crate::event::{DeviceClassInfo, DeviceName, Key, LeftOut, NodeTerm, SliceInfo};
 use crate::id::{ClaimId, JobId, NodeId, Slots, TaskId};
 

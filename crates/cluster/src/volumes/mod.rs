@@ -18,9 +18,9 @@ pub(crate) use choice::Chosen;
 use space::Piece;
 pub use wants::{ClaimDemand, Problem, Want, reaches, solve};
 
-use super::likeness::WaitingJob;
-use super::likeness::{VolumeLike, Watchers};
 use super::node::Stamp;
+use super::request_key::WaitingJob;
+use super::request_key::{VolumeClaimKey, Watchers};
 use super::task::Hold;
 use crate::event::{AccessModes, Key, PvcInfo, StorageCapacityInfo, StorageClassInfo, VolumeInfo};
 use crate::id::{NodeId, PvcId, Slots, TaskId};
@@ -224,7 +224,7 @@ impl Volumes {
     }
 
     /// What tells the claim from others, as long as it is of one class alone and has nothing yet.
-    pub(super) fn like(&self, id: PvcId, owner: Option<&Arc<str>>) -> Option<VolumeLike> {
+    pub(super) fn like(&self, id: PvcId, owner: Option<&Arc<str>>) -> Option<VolumeClaimKey> {
         let claim = &self.pvcs[id];
         let own = claim.asked == 1 && claim.choice.is_none() && claim.on.is_empty();
         if !own || self.meant.contains_key(&claim.key) {
@@ -232,7 +232,7 @@ impl Volumes {
         }
         let volume = claim.info.as_ref().and_then(|info| self.volumes.get(info.volume.as_ref()?));
         let place = volume.map(|volume| (volume.info.nodes.clone(), volume.info.labels.clone()));
-        Some(VolumeLike::new(claim.info.as_ref(), owner, place, claim.driver.clone()))
+        Some(VolumeClaimKey::new(claim.info.as_ref(), owner, place, claim.driver.clone()))
     }
 
     /// Remembers who has a claim that nobody else has.

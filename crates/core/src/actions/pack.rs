@@ -44,7 +44,7 @@ pub(crate) fn is_intricate(cluster: &Cluster, tasks: &[TaskId]) -> bool {
 /// Whether two tasks of different classes differ in the names of their volume claims only.
 fn is_like(cluster: &Cluster, one: TaskId, other: TaskId) -> bool {
     let has_volumes = |task: TaskId| !cluster.class_of(task).pvcs.is_empty();
-    has_volumes(one) && has_volumes(other) && cluster.asks_of(one) == cluster.asks_of(other)
+    has_volumes(one) && has_volumes(other) && cluster.request_key(one) == cluster.request_key(other)
 }
 
 /// Whether a search may find places where one by one has found none. Asked of each gang that waits, so nothing is made for it.
@@ -188,8 +188,8 @@ fn items(session: &Session<'_>, tasks: &[TaskId]) -> Vec<Item> {
         let common: SmallVec<[ClaimId; 2]> = cluster.claims_in_common(*task).collect();
         // Claims of its own are told by what they ask for, not by their names.
         let asks = (
-            cluster.asks_of(*task),
-            cluster.devices_of(*task),
+            cluster.request_key(*task),
+            cluster.device_claim_keys(*task),
             session.tiers.scope_without_claims(cluster, *task),
         );
         let alike = (asks, cluster.tasks[*task].role, common);

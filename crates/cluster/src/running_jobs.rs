@@ -6,11 +6,11 @@ use crate::id::{Id, JobId, QueueId};
 
 /// Where a job of which a pod runs stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Giver {
+pub(crate) struct RunningJobKey {
     queue: QueueId,
     priority: i32,
     /// It has more pods than it needs.
-    spare: bool,
+    surplus: bool,
 }
 
 /// Which jobs of equal importance may have to give way.
@@ -19,7 +19,7 @@ pub enum Equals {
     /// All of them.
     All,
     /// Those with more pods than they need.
-    Spare,
+    Surplus,
     /// None of them.
     None,
 }
@@ -29,48 +29,48 @@ type Ranked = BTreeSet<(i32, JobId)>;
 
 /// Those of a queue.
 #[derive(Clone, Debug, Default, PartialEq)]
-struct QueueVictims {
+struct QueueRunningJobs {
     all: Ranked,
     /// Those with more pods than they need.
-    spare: Ranked,
+    surplus: Ranked,
 }
 
 /// All jobs of which a pod runs, or is bound.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Givers {
-    queues: BTreeMap<QueueId, QueueVictims>,
+pub(super) struct RunningJobs {
+    queues: BTreeMap<QueueId, QueueRunningJobs>,
 }
 
-impl Givers {
+impl RunningJobs {
     /// Something of a job changed that decides where it stands.
     #[inline]
     pub(super) fn update(&mut self, id: JobId, job: &mut Job) {
-        let stands = job.as_giver();
-        if job.giver != stands {
-            let stood = std::mem::replace(&mut job.giver, stands);
-            self.take_out(id, stood);
-            self.put_in(id, stands);
+        let after = job.running_key();
+        if job.running_key != after {
+            let before = std::mem::replace(&mut job.running_key, after);
+            self.take_out(id, before);
+            self.put_in(id, after);
         }
     }
 
-    fn take_out(&mut self, id: JobId, stood: Option<Giver>) {
-        let Some(Giver { queue, priority, spare }) = stood else { return };
+    fn take_out(&mut self, id: JobId, before: Option<RunningJobKey>) {
+        let Some(RunningJobKey { queue, priority, surplus }) = before else { return };
         let Some(of) = self.queues.get_mut(&queue) else { return };
         of.all.remove(&(priority, id));
-        if spare {
-            of.spare.remove(&(priority, id));
+        if surplus {
+            of.surplus.remove(&(priority, id));
         }
         if of.all.is_empty() {
             self.queues.remove(&queue);
         }
     }
 
-    fn put_in(&mut self, id: JobId, stands: Option<Giver>) {
-        let Some(Giver { queue, priority, spare }) = stands else { return };
+    fn put_in(&mut self, id: JobId, after: Option<RunningJobKey>) {
+        let Some(RunningJobKey { queue, priority, surplus }) = after else { return };
         let of = self.queues.entry(queue).or_default();
         of.all.insert((priority, id));
-        if spare {
-            of.spare.insert((priority, id));
+        if surplus {
+            of.surplus.insert((priority, id));
         }
     }
 }
@@ -83,29 +83,29 @@ impl Job {
     }
 
     #[inline]
-    fn as_giver(&self) -> Option<Giver> {
-        let stands = || Giver {
+    fn running_key(&self) -> Option<RunningJobKey> {
+        let after = || RunningJobKey {
             queue: self.queue,
             priority: self.priority,
-            spare: self.counts.ready() > self.min_member,
+            surplus: self.counts.ready() > self.min_member,
         };
-        self.runs().then(stands)
+        self.runs().then(after)
     }
 }
 
 impl Cluster {
     /// Queues of which a pod runs, or is bound, by id.
-    pub fn giving_queues(&self) -> impl Iterator<Item = QueueId> + '_ {
-        self.indexes.givers.queues.keys().copied()
+    pub fn queues_with_running_jobs(&self) -> impl Iterator<Item = QueueId> + '_ {
+        self.indexes.running.queues.keys().copied()
     }
 
     /// Jobs of a queue of which a pod runs, the least important first.
-    pub fn givers(&self, queue: QueueId) -> impl Iterator<Item = JobId> + '_ {
-        self.indexes.givers.queues.get(&queue).into_iter().flat_map(|of| &of.all).map(|(_, job)| *job)
+    pub fn running_jobs(&self, queue: QueueId) -> impl Iterator<Item = JobId> + '_ {
+        self.indexes.running.queues.get(&queue).into_iter().flat_map(|of| &of.all).map(|(_, job)| *job)
     }
 
     /// Those of them that are less important than this, and some that are as important.
-    pub fn givers_below(
+    pub fn running_jobs_below(
         &self,
         queue: QueueId,
         priority: i32,
@@ -113,11 +113,11 @@ impl Cluster {
     ) -> impl Iterator<Item = JobId> + '_ {
         let first = (priority, JobId::from_index(0));
         let last = (priority, JobId::from_index(u32::MAX as usize));
-        let of = self.indexes.givers.queues.get(&queue).into_iter();
+        let of = self.indexes.running.queues.get(&queue).into_iter();
         of.flat_map(move |of| {
             let equal = match equals {
                 Equals::All => Some(&of.all),
-                Equals::Spare => Some(&of.spare),
+                Equals::Surplus => Some(&of.surplus),
                 Equals::None => None,
             };
             of.all.range(..first).chain(equal.into_iter().flat_map(move |equal| equal.range(first..=last)))
@@ -126,17 +126,20 @@ impl Cluster {
     }
 
     /// A job's queue, importance or minMember changed.
-    pub(super) fn note_giver(&mut self, id: JobId) {
-        self.indexes.givers.update(id, &mut self.jobs[id]);
+    pub(super) fn note_running(&mut self, id: JobId) {
+        self.indexes.running.update(id, &mut self.jobs[id]);
     }
 
     /// Whether those that are known are those that there are.
-    pub(super) fn check_givers(&self, note: &mut crate::check::Note<'_>) {
-        let mut anew = Givers::default();
+    pub(super) fn check_running_jobs(&self, note: &mut crate::check::Note<'_>) {
+        let mut anew = RunningJobs::default();
         for (id, job) in self.jobs.iter() {
-            note(job.giver == job.as_giver(), format!("where {} stands among those that run", job.key));
-            anew.put_in(id, job.as_giver());
+            note(
+                job.running_key == job.running_key(),
+                format!("where {} after among those that run", job.key),
+            );
+            anew.put_in(id, job.running_key());
         }
-        note(anew == self.indexes.givers, "jobs that run".to_owned());
+        note(anew == self.indexes.running, "jobs that run".to_owned());
     }
 }

@@ -37,13 +37,13 @@ pub enum RequestKey {
         /// Labels, as far as terms read them.
         profile: Option<ProfileId>,
         /// Volume claims.
-        claims: Box<[VolumeLike]>,
+        claims: Box<[VolumeClaimKey]>,
     },
 }
 
 /// A volume claim that one task has.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct VolumeLike {
+pub struct VolumeClaimKey {
     /// Without names; `None` when it does not exist.
     info: Option<PvcInfo>,
     /// Whether it is ephemeral, and then whether it was made for the pod.
@@ -55,7 +55,7 @@ pub struct VolumeLike {
 
 /// A claim to devices.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum DeviceLike {
+pub enum DeviceClaimKey {
     /// It is not made from its template yet.
     NotMade,
     /// One that a single task has, without names; `None` when it does not exist.
@@ -66,7 +66,7 @@ pub enum DeviceLike {
 
 impl Cluster {
     /// What a task asks of nodes, besides devices.
-    pub fn asks_of(&self, task: TaskId) -> RequestKey {
+    pub fn request_key(&self, task: TaskId) -> RequestKey {
         let id = self.tasks[task].class;
         let class = &self.classes[id];
         self.own_volumes(class).map_or(RequestKey::Class(id, class.serial.0), |claims| RequestKey::Own {
@@ -82,7 +82,7 @@ impl Cluster {
         self.own_volumes(self.class_of(task)).is_some()
     }
 
-    fn own_volumes(&self, class: &Class) -> Option<Box<[VolumeLike]>> {
+    fn own_volumes(&self, class: &Class) -> Option<Box<[VolumeClaimKey]>> {
         if class.pvcs.is_empty() || class.refs > 1 {
             return None;
         }
@@ -91,7 +91,7 @@ impl Cluster {
     }
 
     /// What a task asks of devices.
-    pub fn devices_of(&self, task: TaskId) -> Box<[DeviceLike]> {
+    pub fn device_claim_keys(&self, task: TaskId) -> Box<[DeviceClaimKey]> {
         self.tasks[task].claims.as_ref().map_or_else(Box::default, |linked| self.devices.likes(linked))
     }
 
@@ -109,7 +109,7 @@ impl Cluster {
     }
 }
 
-impl VolumeLike {
+impl VolumeClaimKey {
     pub(super) fn new(
         info: Option<&PvcInfo>,
         owner: Option<&Arc<str>>,
@@ -128,7 +128,7 @@ impl VolumeLike {
     }
 }
 
-impl DeviceLike {
+impl DeviceClaimKey {
     pub(super) fn own(info: Option<&ClaimInfo>) -> Self {
         let unnamed = |info: &ClaimInfo| ClaimInfo {
             key: Key::default(),
@@ -136,7 +136,7 @@ impl DeviceLike {
             reserved: Vec::new(),
             ..info.clone()
         };
-        DeviceLike::Own(info.map(unnamed))
+        DeviceClaimKey::Own(info.map(unnamed))
     }
 }
 
