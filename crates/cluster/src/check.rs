@@ -43,7 +43,8 @@ const INDEXES: &[Index] = &[
 ];
 
 impl Cluster {
-    /// What is wrong with the indexes, one line each; empty when all is well. Costs a pass over all objects for each index.
+    /// What is wrong with the indexes, one line each; empty when all is well. Costs a pass over all objects for each
+    /// index.
     pub fn check(&self) -> Vec<String> {
         let mut problems = Vec::new();
         for index in INDEXES {

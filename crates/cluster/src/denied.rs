@@ -1,5 +1,5 @@
-//! Jobs of which the API server refuses to bind a pod: what it refused it will most often refuse again, so they are left
-//! alone for a second, then two, up to ten, and hold up nobody meanwhile.
+//! Jobs of which the API server refuses to bind a pod: what it refused it will most often refuse again, so they are
+//! left alone for a second, then two, up to ten, and hold up nobody meanwhile.
 use std::sync::Arc;
 
 use super::Cluster;

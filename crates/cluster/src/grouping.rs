@@ -1,11 +1,12 @@
-//! Pods that a PodGroup controller is about to put into a PodGroup: Volcano's does so with each pod of its schedulers that has
-//! no group annotation. Until then such a pod looks like a gang of one, so it waits, for a while at most.
+//! Pods that a PodGroup controller is about to put into a PodGroup: Volcano's does so with each pod of its schedulers
+//! that has no group annotation. Until then such a pod looks like a gang of one, so it waits, for a while at most.
 use super::{Cluster, JobKind};
 use crate::diagnosis::Refusal;
 use crate::event::Time;
 use crate::id::JobId;
 
-/// Whether pods without a PodGroup wait for a PodGroup controller, and until how many milliseconds after their creation.
+/// Whether pods without a PodGroup wait for a PodGroup controller, and until how many milliseconds after their
+/// creation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum GroupWait {
     /// They do not wait.
@@ -18,8 +19,8 @@ pub enum GroupWait {
 }
 
 impl Cluster {
-    /// A PodGroup was seen that a PodGroup controller made. The controller counts as being at work from then on: it deletes
-    /// PodGroups of owners without pods, so that there is none now says nothing.
+    /// A PodGroup was seen that a PodGroup controller made. The controller counts as being at work from then on: it
+    /// deletes PodGroups of owners without pods, so that there is none now says nothing.
     pub(super) fn see_group_controller(&mut self) {
         if !std::mem::replace(&mut self.group_controller, true) {
             self.all_jobs_changed();

@@ -1,7 +1,7 @@
 //! What the scheduler knows: nodes, tasks, jobs and queues under dense ids, with sums kept by every change.
 //!
-//! Events are folded in between cycles (`Cluster::apply`). During a cycle only a Statement changes what is known, through
-//! `Cluster::place`, the one function that moves a task, so that room, counts and sums cannot drift apart.
+//! Events are folded in between cycles (`Cluster::apply`). During a cycle only a Statement changes what is known,
+//! through `Cluster::place`, the one function that moves a task, so that room, counts and sums cannot drift apart.
 //!
 //! Nothing here reads files, sockets, clocks or the environment.
 mod allowance;

@@ -304,7 +304,8 @@ fn collide(a: &HostPort, b: &HostPort) -> bool {
     a.port == b.port && a.protocol == b.protocol && (a.ip == b.ip || any(a) || any(b))
 }
 
-/// Whether two pods cannot use these disks on one node. Source: kube-scheduler's VolumeRestrictions (`isVolumeConflict`).
+/// Whether two pods cannot use these disks on one node. Source: kube-scheduler's VolumeRestrictions
+/// (`isVolumeConflict`).
 fn excludes(a: &Disk, b: &Disk) -> bool {
     let both_read = a.read_only && b.read_only && a.of != DiskKind::Aws;
     let is_one = a.of == b.of && a.name == b.name;

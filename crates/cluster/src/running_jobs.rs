@@ -1,24 +1,25 @@
-//! Jobs of which a pod runs, or is bound, by queue and importance: who may have to give way, found without a look at the others.
+//! Jobs with a running or bound pod, by queue and priority: where potential victims are, found without a pass over all
+//! jobs.
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Cluster, Job, Status};
 use crate::id::{Id, JobId, QueueId};
 
-/// Where a job of which a pod runs stands.
+/// The place of a running job in the index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RunningJobKey {
     queue: QueueId,
     priority: i32,
-    /// It has more pods than it needs.
+    /// The job has surplus pods.
     surplus: bool,
 }
 
-/// Which jobs of equal importance may have to give way.
+/// Which jobs of equal priority are included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Equals {
     /// All of them.
     All,
-    /// Those with more pods than they need.
+    /// Those with surplus pods.
     Surplus,
     /// None of them.
     None,
@@ -27,22 +28,22 @@ pub enum Equals {
 /// By priority, then by id.
 type Ranked = BTreeSet<(i32, JobId)>;
 
-/// Those of a queue.
+/// The running jobs of a queue.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct QueueRunningJobs {
     all: Ranked,
-    /// Those with more pods than they need.
+    /// Those with surplus pods.
     surplus: Ranked,
 }
 
-/// All jobs of which a pod runs, or is bound.
+/// All jobs with a running or bound pod.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct RunningJobs {
     queues: BTreeMap<QueueId, QueueRunningJobs>,
 }
 
 impl RunningJobs {
-    /// Something of a job changed that decides where it stands.
+    /// Moves a job to its place in the index after a change.
     #[inline]
     pub(super) fn update(&mut self, id: JobId, job: &mut Job) {
         let after = job.running_key();
@@ -76,7 +77,7 @@ impl RunningJobs {
 }
 
 impl Job {
-    /// Whether a pod of it runs, or is bound.
+    /// Whether any pod is running or bound.
     #[inline]
     fn runs(&self) -> bool {
         self.counts.of(Status::Running) + self.counts.of(Status::Bound) > 0
@@ -94,17 +95,17 @@ impl Job {
 }
 
 impl Cluster {
-    /// Queues of which a pod runs, or is bound, by id.
+    /// Queues with a running or bound pod, by id.
     pub fn queues_with_running_jobs(&self) -> impl Iterator<Item = QueueId> + '_ {
         self.indexes.running.queues.keys().copied()
     }
 
-    /// Jobs of a queue of which a pod runs, the least important first.
+    /// Jobs of a queue with a running or bound pod, lowest priority first.
     pub fn running_jobs(&self, queue: QueueId) -> impl Iterator<Item = JobId> + '_ {
         self.indexes.running.queues.get(&queue).into_iter().flat_map(|of| &of.all).map(|(_, job)| *job)
     }
 
-    /// Those of them that are less important than this, and some that are as important.
+    /// Jobs of a queue with a running or bound pod and lower priority, then some with equal priority.
     pub fn running_jobs_below(
         &self,
         queue: QueueId,
@@ -125,12 +126,12 @@ impl Cluster {
         .map(|(_, job)| *job)
     }
 
-    /// A job's queue, importance or minMember changed.
+    /// Updates the index after a change of a job's queue, priority or `minMember`.
     pub(super) fn note_running(&mut self, id: JobId) {
         self.indexes.running.update(id, &mut self.jobs[id]);
     }
 
-    /// Whether those that are known are those that there are.
+    /// Compares with a rebuilt index.
     pub(super) fn check_running_jobs(&self, note: &mut crate::check::Note<'_>) {
         let mut anew = RunningJobs::default();
         for (id, job) in self.jobs.iter() {
