@@ -12,7 +12,7 @@ pub enum GroupWait {
     /// They do not wait.
     #[default]
     Never,
-    /// They wait from when a PodGroup is seen that such a controller made.
+    /// They wait once a PodGroup was seen that such a controller made.
     IfSeen(i64),
     /// They wait in any case.
     Always(i64),

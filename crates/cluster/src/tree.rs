@@ -13,33 +13,33 @@ use crate::diagnosis::QueueFault;
 use crate::event::QueueState;
 use crate::id::{QueueId, Slots};
 
-/// The name of the queue at the top. It is there whether or not it has an object.
+/// The name of the root queue, which exists with or without object.
 pub const ROOT: &str = "root";
 
-/// What tasks request, by where they stand.
+/// Sums of requests of tasks, by status.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Sums {
-    /// Those that are allocated.
+    /// Of allocated tasks.
     pub allocated: Amounts,
-    /// Those that are nominated.
+    /// Of nominated tasks.
     pub pipelined: Amounts,
-    /// Those that are pending.
+    /// Of pending tasks.
     pub pending: Amounts,
 }
 
-/// One of the sums.
+/// One of the [`Sums`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
-    /// Tasks that hold resources.
+    /// Allocated tasks.
     Allocated,
     /// Nominated tasks.
     Pipelined,
-    /// Tasks that wait.
+    /// Pending tasks.
     Pending,
 }
 
 impl Part {
-    /// The sum that a status counts in.
+    /// The sum that a task of a status counts in.
     #[inline]
     pub(super) fn of(status: Status) -> Option<Self> {
         match status {
@@ -52,7 +52,7 @@ impl Part {
 }
 
 impl Sums {
-    /// What is allocated or promised of a resource.
+    /// The amount of a resource of allocated and nominated tasks.
     #[inline]
     pub fn held(&self, dim: phalanx_resource::DimId) -> i64 {
         self.allocated.get(dim) + self.pipelined.get(dim)
@@ -84,7 +84,7 @@ impl Sums {
     }
 }
 
-/// Moves a request from one sum to another, in a queue and in all above it.
+/// Moves a request from one sum to another, in a queue and all queues above.
 #[inline]
 pub(super) fn shift(
     queues: &mut Slots<QueueId, Queue>,
@@ -103,7 +103,7 @@ pub(super) fn shift(
 }
 
 impl Cluster {
-    /// The parent of a queue, unless it is on no way to any top.
+    /// The parent of a queue, unless the queue is in a cycle.
     #[inline]
     pub fn queue_above(&self, queue: QueueId) -> Option<QueueId> {
         self.queues[queue].up
@@ -114,12 +114,12 @@ impl Cluster {
         Some(&self.queues[self.queues[queue].parent_id?])
     }
 
-    /// A queue, its parent, and so on to the top.
+    /// A queue, its parent, and so on to the root.
     pub fn queue_path(&self, queue: QueueId) -> impl Iterator<Item = QueueId> + '_ {
         std::iter::successors(Some(queue), |id| self.queues[*id].up)
     }
 
-    /// How many queues stand above one.
+    /// Number of queues above a queue.
     pub fn queue_depth(&self, queue: QueueId) -> usize {
         self.queue_path(queue).count() - 1
     }
@@ -143,12 +143,12 @@ impl Cluster {
         (a, b)
     }
 
-    /// The first queue, from this one up, that is not open.
+    /// The first queue that is not open, from a queue upwards.
     pub fn queue_shut(&self, id: QueueId) -> Option<QueueId> {
         self.queue_path(id).find(|at| self.queues[*at].state != QueueState::Open)
     }
 
-    /// Jobs of a queue may be admitted and placed, as far as its state and those of the queues above it go.
+    /// Whether a queue and all queues above are open, so that its jobs may be admitted and placed.
     pub fn queue_takes_jobs(&self, id: QueueId) -> bool {
         self.queues[id].exists && self.queue_shut(id).is_none()
     }
@@ -189,7 +189,7 @@ impl Cluster {
         (!parent.exists && !parent.is_root()).then(|| QueueFault::NoParent(parent.name.clone()))
     }
 
-    /// Puts a queue under a parent, or under none.
+    /// Sets the parent of a queue.
     pub(super) fn set_parent(&mut self, id: QueueId, parent: Option<&Arc<str>>) {
         let parent = parent.map(|name| self.ensure_queue(name));
         let before = self.queues[id].parent_id;

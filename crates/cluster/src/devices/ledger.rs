@@ -1,5 +1,5 @@
-//! What queues hold of devices, kept by every move: a claim that several tasks of a queue share counts once, in the subtree of
-//! each queue above too, and once in all.
+//! What queues hold of devices, kept by every move: a claim that several tasks of a queue share counts once, in the
+//! subtree of each queue above too, and once in all.
 use std::collections::BTreeMap;
 use std::sync::Arc;
 

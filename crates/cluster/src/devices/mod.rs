@@ -1,8 +1,9 @@
 //! Devices of nodes and the claims of pods to them (resource.k8s.io).
 //!
 //! A device is good for some *shapes* of requests (`shape`), and that is all placement has to know of it: a node has a
-//! *stock* (`stock`) of devices by what they are good for, kept by every change as its room is. Which of them a claim gets is
-//! decided when its first pod is bound (`assign`); until then the stock knows only what is asked of it, so that undoing is exact.
+//! *stock* (`stock`) of devices by what they are good for, kept by every change as its room is. Which of them a claim
+//! gets is decided when its first pod is bound (`assign`); until then the stock knows only what is asked of it, so that
+//! undoing is exact.
 //!
 //! What slices and classes say is worked out between cycles (`refresh`), when they changed.
 mod assign;

@@ -1,9 +1,9 @@
 //! Pods counted by topology domain: what pod affinity, anti-affinity and topology spread ask.
 //!
 //! A *term* is a set of pods (by namespace and labels) in a *topology* (nodes by the value of a label). For each domain
-//! it counts the pods that it means, and those that have it as a rule of their own, for that works both ways. Terms that
-//! are equal are one. A *profile* is a namespace with labels, as far as any term reads them; which terms mean it is
-//! found once for each pair. It is a part of its tasks' class, so moving a task costs one step for each such term.
+//! it counts the pods that it means, and those that have it as a rule of their own, for that works both ways. Terms
+//! that are equal are one. A *profile* is a namespace with labels, as far as any term reads them; which terms mean it
+//! is found once for each pair. It is a part of its tasks' class, so moving a task costs one step for each such term.
 mod carried;
 mod check;
 mod counts;
@@ -150,8 +150,8 @@ impl Terms {
         topology.is_empty().then_some(&topology.place.key)
     }
 
-    /// The required term with the most domains of a class whose first task may choose its domain, and decides for the others:
-    /// there is no pod yet that its terms mean, and they mean itself.
+    /// The required term with the most domains of a class whose first task may choose its domain, and decides for the
+    /// others: there is no pod yet that its terms mean, and they mean itself.
     pub fn choice(&self, class: &Class) -> Option<TermId> {
         let is_free = |term: &TermId| {
             let [used, _, nominated] = self.total(*term);

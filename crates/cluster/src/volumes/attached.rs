@@ -1,6 +1,6 @@
-//! What nodes have attached (VolumeAttachment). A volume stays attached for a while when its last pod is gone, and counts for
-//! the limit of its driver until it is detached, as a pod does that is being deleted: others may be promised its place. One whose
-//! pods are there counts once, with them.
+//! What nodes have attached (VolumeAttachment). A volume stays attached for a while when its last pod is gone, and
+//! counts for the limit of its driver until it is detached, as a pod does that is being deleted: others may be promised
+//! its place. One whose pods are there counts once, with them.
 //!
 //! Source: kube-scheduler's NodeVolumeLimits.
 use std::collections::{BTreeMap, BTreeSet};
@@ -153,7 +153,8 @@ impl Cluster {
         Some(claim.map_or(Counted::Alone(node), |claim| Counted::With(*claim, node)))
     }
 
-    /// What is wrong with how they are counted: those of a claim by node, and of a node by driver that are counted alone.
+    /// What is wrong with how they are counted: those of a claim by node, and of a node by driver that are counted
+    /// alone.
     pub(super) fn check_counted(&self, note: &mut crate::check::Note<'_>) {
         for (name, attachment) in &self.volumes.attachments.known {
             let right = attachment.counted == self.where_counted(name);

@@ -1,7 +1,7 @@
 //! Claims and volumes: what pods use on which node, and which volumes are promised to claims that have none yet.
 //!
-//! A placement of a task whose claims wait for their first pod (`WaitForFirstConsumer`) chooses their volumes: that choice is
-//! made and taken back by `Cluster::place`, as room is.
+//! A placement of a task whose claims wait for their first pod (`WaitForFirstConsumer`) chooses their volumes: that
+//! choice is made and taken back by `Cluster::place`, as room is.
 mod apply;
 mod attached;
 mod check;
@@ -50,8 +50,8 @@ impl ClaimUse {
         self.releasing = self.releasing + shift.after.releasing - shift.before.releasing;
     }
 
-    /// A volume is attached once, however many tasks use it, and until the last of them is gone and it is detached: then its
-    /// place is free.
+    /// A volume is attached once, however many tasks use it, and until the last of them is gone and it is detached:
+    /// then its place is free.
     pub fn once(self) -> ClaimUse {
         let held = u32::from(self.held > 0);
         let leaves = self.releasing > 0 || self.attached > 0;

@@ -1,9 +1,9 @@
 //! How large a volume drivers can make on which nodes, as they tell it (CSIStorageCapacity).
 //!
 //! Source: kube-scheduler's VolumeBinding plugin (`hasEnoughCapacity`): it concerns drivers whose CSIDriver says
-//! `storageCapacity: true`. Any one capacity of the storage class that selects the node and is large enough will do. What
-//! was promised to claims that have no volume yet is taken off, which is not so there: so a gang's members see each other's.
-//! When a claim has its volume, the driver is to have told of less.
+//! `storageCapacity: true`. Any one capacity of the storage class that selects the node and is large enough will do.
+//! What was promised to claims that have no volume yet is taken off, which is not so there: so a gang's members see
+//! each other's. When a claim has its volume, the driver is to have told of less.
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -14,7 +14,8 @@ use crate::Node;
 use crate::event::{Key, Operator, StorageCapacityInfo};
 use crate::label::Selector;
 
-/// What is told for one storage class. Drivers tell it for each node or zone, so it is found by the label that names these.
+/// What is told for one storage class. Drivers tell it for each node or zone, so it is found by the label that names
+/// these.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Space {
     /// By the key of a label that nodes must have, and its value.
@@ -48,8 +49,8 @@ impl Space {
         of_label.chain([&self.others]).flatten().filter(|part| part.selects(node))
     }
 
-    /// The capacity of which a volume of this size can be made for a node, with what is promised of it taken off: the one
-    /// that has least left.
+    /// The capacity of which a volume of this size can be made for a node, with what is promised of it taken off: the
+    /// one that has least left.
     pub(super) fn find(&self, size: i64, node: &Node, taken: &PromisedBytes) -> Option<&Key> {
         let left = |part: &CapacityPart| {
             let taken = taken.get(&part.key).copied().unwrap_or_default();
