@@ -7,7 +7,7 @@ use super::ActionDef;
 use super::gang::{self, Served};
 use super::gates;
 use super::gather;
-use super::order::{self, Line};
+use super::order::{self, JobsByQueue};
 use super::work::Work;
 use crate::backlog;
 use crate::session::Session;
@@ -40,7 +40,7 @@ fn run(session: &mut Session<'_>) {
     session.searches.owe(unsearched);
     // What is to be placed of a job is found out when it is its turn.
     let mut works: FxHashMap<JobId, Work> = FxHashMap::default();
-    let mut line = Line::new(session, jobs);
+    let mut line = JobsByQueue::new(session, jobs);
     for queue in session.scans.queues() {
         join_fitting(session, &mut line, queue);
     }
@@ -93,7 +93,12 @@ fn is_admitted(session: &Session<'_>, job: JobId) -> bool {
 }
 
 /// Puts the next one in line of those that waited for the same as one that was served.
-fn join_next(session: &mut Session<'_>, line: &mut Line, job: JobId, works: &mut FxHashMap<JobId, Work>) {
+fn join_next(
+    session: &mut Session<'_>,
+    line: &mut JobsByQueue,
+    job: JobId,
+    works: &mut FxHashMap<JobId, Work>,
+) {
     let Some(next) = backlog::try_next(session, job) else { return };
     works.remove(&next);
     if may_be_placed(session, next) {
@@ -102,7 +107,7 @@ fn join_next(session: &mut Session<'_>, line: &mut Line, job: JobId, works: &mut
 }
 
 /// Puts the next one of a queue in line of those that were not looked at so far and may fit.
-fn join_fitting(session: &mut Session<'_>, line: &mut Line, queue: QueueId) {
+fn join_fitting(session: &mut Session<'_>, line: &mut JobsByQueue, queue: QueueId) {
     while let Some(job) = backlog::try_next_fitting(session, queue) {
         if may_be_placed(session, job) {
             line.push(session, job);
@@ -114,7 +119,7 @@ fn join_fitting(session: &mut Session<'_>, line: &mut Line, queue: QueueId) {
 
 fn serve_queue(
     session: &mut Session<'_>,
-    line: &mut Line,
+    line: &mut JobsByQueue,
     queue: QueueId,
     works: &mut FxHashMap<JobId, Work>,
 ) {

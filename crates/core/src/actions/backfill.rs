@@ -4,7 +4,7 @@
 //! them too is bound whole or not at all, and the queue is asked.
 use super::ActionDef;
 use super::gang::{self, Served};
-use super::order::{self, Line};
+use super::order::{self, JobsByQueue};
 use super::work::Work;
 use crate::backlog;
 use crate::session::Session;
@@ -30,14 +30,14 @@ fn run(session: &mut Session<'_>) {
     jobs.retain(|job| {
         session.cluster.jobs[*job].phase != Phase::Pending && session.job_blocked(*job).is_ok()
     });
-    let mut line = Line::new(session, jobs);
+    let mut line = JobsByQueue::new(session, jobs);
     // In the order in which they are found.
     for queue in line.queues_in_order(session) {
         serve_queue(session, &mut line, queue);
     }
 }
 
-fn serve_queue(session: &mut Session<'_>, line: &mut Line, queue: QueueId) {
+fn serve_queue(session: &mut Session<'_>, line: &mut JobsByQueue, queue: QueueId) {
     let mut first: Option<JobId> = None;
     while let Some(job) = line.pop(session, queue) {
         let mut work = Work::of_best_effort(session, job);
@@ -58,7 +58,7 @@ fn serve_queue(session: &mut Session<'_>, line: &mut Line, queue: QueueId) {
     }
 }
 
-fn serve(session: &mut Session<'_>, line: &mut Line, job: JobId, work: &mut Work) {
+fn serve(session: &mut Session<'_>, line: &mut JobsByQueue, job: JobId, work: &mut Work) {
     let pending = |session: &Session<'_>| session.cluster.jobs[job].counts.of(Status::Pending);
     let before = pending(session);
     while !work.is_empty() && gang::serve(session, job, work) == Served::MoreToDo {}

@@ -3,7 +3,7 @@
 //! One job of the first queue at a time, so that queues take turns. A job that is refused does not hold up those
 //! behind it, unless its queue says `dequeueStrategy: fifo`. Source: Volcano's enqueue action.
 use super::ActionDef;
-use super::order::{self, Line};
+use super::order::{self, JobsByQueue};
 use crate::backlog;
 use crate::session::Session;
 use phalanx_cluster::event::Phase;
@@ -37,7 +37,7 @@ fn run(session: &mut Session<'_>) {
             Err(refusal) => session.refuse(job, refusal),
         }
     }
-    let mut line = Line::new(session, admissible);
+    let mut line = JobsByQueue::new(session, admissible);
     while let Some(queue) = line.first_queue(session) {
         let Some(job) = line.pop(session, queue) else { continue };
         if admit(session, job) {

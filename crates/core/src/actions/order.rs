@@ -131,7 +131,7 @@ impl Turns {
 
 /// Jobs by queue, served in order.
 #[derive(Default)]
-pub(crate) struct Line {
+pub(crate) struct JobsByQueue {
     jobs: FxHashMap<QueueId, Turns>,
     ranks: Option<Ranks>,
 }
@@ -236,7 +236,7 @@ impl Ranks {
     }
 }
 
-impl Line {
+impl JobsByQueue {
     /// The jobs in line.
     pub(crate) fn new(session: &Session<'_>, jobs: impl IntoIterator<Item = JobId>) -> Self {
         let mut of_queue: FxHashMap<QueueId, Vec<JobId>> = FxHashMap::default();
