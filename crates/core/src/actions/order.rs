@@ -90,14 +90,14 @@ fn merged<'a, T: Copy>(mut a: &'a [T], mut b: &'a [T], order: &impl Fn(T, T) -> 
 
 /// The jobs of a queue.
 #[derive(Default)]
-struct Turns {
+struct QueueJobs {
     /// Those that were there from the start, the first of them last.
     first: Vec<JobId>,
     /// Those that were pushed back.
     back: Heap<JobId>,
 }
 
-impl Turns {
+impl QueueJobs {
     fn new(session: &Session<'_>, jobs: &[JobId]) -> Self {
         let mut first = sorted(jobs, &|a, b| session.job_order(a, b));
         first.reverse();
@@ -132,12 +132,12 @@ impl Turns {
 /// Jobs by queue, served in order.
 #[derive(Default)]
 pub(crate) struct JobsByQueue {
-    jobs: FxHashMap<QueueId, Turns>,
-    ranks: Option<Ranks>,
+    jobs: FxHashMap<QueueId, QueueJobs>,
+    ranks: Option<QueueOrder>,
 }
 
 /// Which queue goes first, as it was when it was asked for last.
-struct Ranks {
+struct QueueOrder {
     contest: Contest,
     /// Some queue has no way: whatever is moved, all are to be compared.
     loose: bool,
@@ -152,7 +152,7 @@ struct Ranks {
 /// How queues stand in a line.
 struct QueueRules<'a, 'w> {
     session: &'a Session<'w>,
-    jobs: &'a FxHashMap<QueueId, Turns>,
+    jobs: &'a FxHashMap<QueueId, QueueJobs>,
 }
 
 impl Rules for QueueRules<'_, '_> {
@@ -176,7 +176,7 @@ impl QueueRules<'_, '_> {
     }
 }
 
-impl Ranks {
+impl QueueOrder {
     fn new(places: &QueueRules<'_, '_>) -> Self {
         let QueueRules { session, jobs } = *places;
         let mut loose = false;
@@ -243,7 +243,7 @@ impl JobsByQueue {
         for job in jobs {
             of_queue.entry(session.cluster.jobs[job].queue).or_default().push(job);
         }
-        let turns = |(queue, jobs): (QueueId, Vec<JobId>)| (queue, Turns::new(session, &jobs));
+        let turns = |(queue, jobs): (QueueId, Vec<JobId>)| (queue, QueueJobs::new(session, &jobs));
         Self { jobs: of_queue.into_iter().map(turns).collect(), ranks: None }
     }
 
@@ -268,7 +268,7 @@ impl JobsByQueue {
         }
         let places = QueueRules { session, jobs: &self.jobs };
         let ranks = self.ranks.take().and_then(|mut ranks| ranks.catch_up(&places).then_some(ranks));
-        let ranks = ranks.unwrap_or_else(|| Ranks::new(&places));
+        let ranks = ranks.unwrap_or_else(|| QueueOrder::new(&places));
         let first = ranks.contest.winner();
         debug_assert_eq!(
             first,
@@ -299,7 +299,7 @@ impl JobsByQueue {
     /// Takes a queue out of line, and returns the jobs it leaves behind.
     pub(crate) fn leave(&mut self, queue: QueueId) -> Vec<JobId> {
         self.note(queue);
-        self.jobs.remove(&queue).into_iter().flat_map(Turns::into_jobs).collect()
+        self.jobs.remove(&queue).into_iter().flat_map(QueueJobs::into_jobs).collect()
     }
 }
 
