@@ -292,9 +292,9 @@ fn reservation_ends(cluster: &Cluster, job: JobId) -> Option<Time> {
 fn give_up_seats(session: &mut Session<'_>) {
     for seat in session.cluster.seats().collect::<Vec<_>>() {
         let node = session.cluster.tasks[seat].node;
-        let before = session.suppose(seat, Status::Pending, None);
+        let before = session.simulate_place(seat, Status::Pending, None);
         if node.is_some_and(|node| session.takes(seat, node)) {
-            session.put_back(seat, &before);
+            session.undo_simulation(seat, &before);
         } else {
             session.cluster.end_seat(seat);
         }

@@ -283,16 +283,16 @@ impl<'w> Session<'w> {
         self.tiers.all(Flag::Allocatable, |plugin| plugin.gate_removable(self.cluster, queue, task))
     }
 
-    /// Moves a task for a question; [`put_back`](Self::put_back) must follow, the last one moved first.
-    pub(crate) fn suppose(&mut self, task: TaskId, status: Status, node: Option<NodeId>) -> Before {
+    /// Moves a task for a question; [`undo_simulation`](Self::undo_simulation) must follow, the last one moved first.
+    pub(crate) fn simulate_place(&mut self, task: TaskId, status: Status, node: Option<NodeId>) -> Before {
         let from = self.cluster.tasks[task].status;
         let before = self.cluster.place(task, status, node);
         self.tiers.changed(self.cluster, task, from);
         before
     }
 
-    /// Undoes [`suppose`](Self::suppose).
-    pub(crate) fn put_back(&mut self, task: TaskId, before: &Before) {
+    /// Undoes [`simulate_place`](Self::simulate_place).
+    pub(crate) fn undo_simulation(&mut self, task: TaskId, before: &Before) {
         let from = self.cluster.tasks[task].status;
         self.cluster.restore(task, before);
         self.tiers.changed(self.cluster, task, from);
@@ -367,7 +367,7 @@ impl<'w> Session<'w> {
     /// many milliseconds.
     pub(crate) fn keep_place(&mut self, moved: TaskId, node: NodeId, patience: i64) {
         if let Some(seat) = self.cluster.add_seat(moved, self.now, patience) {
-            self.suppose(seat, Status::Pipelined, Some(node));
+            self.simulate_place(seat, Status::Pipelined, Some(node));
         }
     }
 

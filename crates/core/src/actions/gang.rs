@@ -199,7 +199,7 @@ fn take_over_from(
     if !(placed.job_ready(job) || later && placed.job_pipelined(job)) {
         return false;
     }
-    let outranked = yielding::put_back(&mut statement, yielded, job);
+    let outranked = yielding::undo_simulation(&mut statement, yielded, job);
     pack::commit(statement, job);
     yielding::tell(session, &outranked, job);
     note(session, job, refusals);
@@ -214,7 +214,7 @@ fn take_over_whole(session: &mut Session<'_>, job: JobId, work: &mut Work, lesse
     if place_whole(statement.session(), job, &all, true) != Ok(true) {
         return false;
     }
-    let outranked = yielding::put_back(&mut statement, yielded, job);
+    let outranked = yielding::undo_simulation(&mut statement, yielded, job);
     statement.commit(&Arc::default());
     yielding::tell(session, &outranked, job);
     *work = Work::of_requests(session, job);

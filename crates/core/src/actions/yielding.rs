@@ -54,7 +54,11 @@ fn take_back_of(statement: &mut Statement<'_, '_>, job: JobId) -> Yielded {
 
 /// Gives back what still fits beside the job it was taken for, to the most important first; a gang that would not be whole
 /// with it gets nothing. Returns those that lose some.
-pub(crate) fn put_back(statement: &mut Statement<'_, '_>, yielded: Vec<Yielded>, taker: JobId) -> Vec<JobId> {
+pub(crate) fn undo_simulation(
+    statement: &mut Statement<'_, '_>,
+    yielded: Vec<Yielded>,
+    taker: JobId,
+) -> Vec<JobId> {
     let mut outranked = Vec::new();
     for Yielded { job, places } in yielded.into_iter().rev() {
         let mut attempt = statement.nested();

@@ -286,9 +286,9 @@ pub(crate) fn may_keep(session: &mut Session<'_>, task: TaskId) -> bool {
     let it = &session.cluster.tasks[task];
     let (Some(job), Some(node)) = (it.job, it.node) else { return false };
     let queue = session.cluster.jobs[job].queue;
-    let before = session.suppose(task, Status::Pending, None);
+    let before = session.simulate_place(task, Status::Pending, None);
     let may = session.allocatable(queue, task).is_ok() && session.takes(task, node);
-    session.put_back(task, &before);
+    session.undo_simulation(task, &before);
     may
 }
 

@@ -226,7 +226,7 @@ impl Planner {
         let yielded = yielding::take_back(&mut statement, &lesser);
         let served = self.serve(statement.session(), job);
         if lacks(statement.session()) < before {
-            let outranked = yielding::put_back(&mut statement, yielded, job);
+            let outranked = yielding::undo_simulation(&mut statement, yielded, job);
             statement.commit(&Arc::default());
             yielding::tell(session, &outranked, job);
             gather::end(session, job);
