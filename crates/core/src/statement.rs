@@ -56,7 +56,7 @@ impl<'s, 'w> Statement<'s, 'w> {
     }
 
     /// Takes an eviction of this statement back: the task is again what it was.
-    pub fn spare(&mut self, task: TaskId, was: Status) {
+    pub fn unevict(&mut self, task: TaskId, was: Status) {
         let node = self.session.cluster.tasks[task].node;
         self.place(task, was, node);
     }
