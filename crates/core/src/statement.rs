@@ -85,7 +85,7 @@ impl<'s, 'w> Statement<'s, 'w> {
     }
 
     /// Keeps every place as a nomination: the gang cannot start yet, and nobody else may take its room.
-    pub fn commit_reserved(mut self, why: &Arc<Cause>) {
+    pub fn commit_pipelined(mut self, why: &Arc<Cause>) {
         for at in self.base..self.session.log.len() {
             let task = self.session.log[at].task;
             let it = &self.session.cluster.tasks[task];

@@ -77,7 +77,7 @@ pub(crate) fn serve(session: &mut Session<'_>, job: JobId, work: &mut Work) -> S
             statement = open(session, job);
             place_or_start(&mut statement, job, work, &mut Vec::new());
         }
-        statement.commit_reserved(&why);
+        statement.commit_pipelined(&why);
         reserved(session, job, not_ready, refusals);
         return Served::Done;
     }

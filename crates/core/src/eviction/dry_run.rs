@@ -80,7 +80,7 @@ pub(super) fn dry_run(
     if statement.session().job_ready(preemptor.job) {
         statement.commit(why);
     } else {
-        statement.commit_reserved(why);
+        statement.commit_pipelined(why);
     }
     Ok(true)
 }
