@@ -252,7 +252,7 @@ fn flush(session: &Session<'_>, limits: RetryLimits) -> Option<Time> {
 /// still have it is asked when it is their turn.
 fn renew_nominations(session: &mut Session<'_>) {
     for (task, node) in session.cluster.take_promised() {
-        if session.takes(task, node) {
+        if session.fits(task, node) {
             let mut statement = session.statement();
             statement.pipeline(task, node);
             statement.commit(&Arc::default());
@@ -293,7 +293,7 @@ fn give_up_seats(session: &mut Session<'_>) {
     for seat in session.cluster.seats().collect::<Vec<_>>() {
         let node = session.cluster.tasks[seat].node;
         let before = session.simulate_place(seat, Status::Pending, None);
-        if node.is_some_and(|node| session.takes(seat, node)) {
+        if node.is_some_and(|node| session.fits(seat, node)) {
             session.undo_simulation(seat, &before);
         } else {
             session.cluster.end_seat(seat);

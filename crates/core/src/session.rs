@@ -340,7 +340,7 @@ impl<'w> Session<'w> {
     }
 
     /// Whether a node has, or will have, room for a task.
-    pub(crate) fn takes(&mut self, task: TaskId, node: NodeId) -> bool {
+    pub(crate) fn fits(&mut self, task: TaskId, node: NodeId) -> bool {
         let Self { cluster, tiers, placement, .. } = self;
         placement.fit(cluster, tiers, tiers.scoped_class(cluster, task), node).is_some()
     }

@@ -232,7 +232,7 @@ fn sort_hardest_first(session: &mut Session<'_>, items: &mut [Item], nodes: &[No
     let mut keys: FxHashMap<TaskId, (usize, Reverse<i64>)> = FxHashMap::default();
     for item in &*items {
         let task = item.tasks[0];
-        let homes = nodes.iter().filter(|node| session.takes(task, **node)).count();
+        let homes = nodes.iter().filter(|node| session.fits(task, **node)).count();
         let largest = session.cluster.request_of(task).iter().map(|(_, amount)| amount).max();
         keys.insert(task, (homes, Reverse(largest.unwrap_or(0))));
     }

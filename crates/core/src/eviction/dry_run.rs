@@ -287,7 +287,7 @@ pub(crate) fn may_keep(session: &mut Session<'_>, task: TaskId) -> bool {
     let (Some(job), Some(node)) = (it.job, it.node) else { return false };
     let queue = session.cluster.jobs[job].queue;
     let before = session.simulate_place(task, Status::Pending, None);
-    let may = session.allocatable(queue, task).is_ok() && session.takes(task, node);
+    let may = session.allocatable(queue, task).is_ok() && session.fits(task, node);
     session.undo_simulation(task, &before);
     may
 }
