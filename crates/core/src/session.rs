@@ -315,7 +315,7 @@ impl<'w> Session<'w> {
     }
 
     /// The best node for a task. The node it was nominated for comes first among those of the same room.
-    pub fn spot(&mut self, task: TaskId) -> Option<BestNode> {
+    pub fn best_node(&mut self, task: TaskId) -> Option<BestNode> {
         let Self { cluster, tiers, placement, .. } = self;
         let (it, class) = (&cluster.tasks[task], tiers.scoped_class(cluster, task));
         let nominated = it.nominated.as_ref().and_then(|name| cluster.node_named(name));

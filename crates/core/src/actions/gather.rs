@@ -134,7 +134,7 @@ fn tell(session: &mut Session<'_>, job: JobId, mut nodes: Vec<NodeId>) {
 fn place_for(session: &mut Session<'_>, task: TaskId, nodes: &mut Vec<NodeId>) -> Option<NodeId> {
     let job = session.cluster.tasks[task].job?;
     session.allocatable(session.cluster.jobs[job].queue, task).ok()?;
-    let node = match session.spot(task) {
+    let node = match session.best_node(task) {
         Some(spot) => spot.node,
         None if is_plain(session.cluster, task) => {
             session.searches.spend(job, session.cluster.nodes.len() / SCANNED).ok()?;

@@ -174,7 +174,9 @@ fn take_up_one(statement: &mut Statement<'_, '_>, job: JobId, task: TaskId) -> b
     let own = statement.session().cluster.tasks[task].node;
     let mut attempt = statement.nested();
     attempt.unplace(task);
-    let Some(spot) = attempt.session().spot(task).filter(|spot| spot.fit == Fit::Idle) else { return false };
+    let Some(spot) = attempt.session().best_node(task).filter(|spot| spot.fit == Fit::Idle) else {
+        return false;
+    };
     attempt.allocate(task, spot.node);
     let session = attempt.session();
     let places = hold::places(session, job);

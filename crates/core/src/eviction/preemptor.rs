@@ -245,7 +245,7 @@ impl Preemptor {
 
 /// Gives a task a node, if its queue may have it and there is or will be room.
 pub(super) fn place(statement: &mut Statement<'_, '_>, task: TaskId) -> bool {
-    place_where(statement, task, |session| session.spot(task).map(|spot| (spot.node, spot.fit)))
+    place_where(statement, task, |session| session.best_node(task).map(|spot| (spot.node, spot.fit)))
 }
 
 /// The same on this node.
