@@ -1,5 +1,5 @@
-//! Jobs of which the API server refuses to bind a pod: what it refused it will most often refuse again, so they are
-//! left alone for a second, then two, up to ten, and hold up nobody meanwhile.
+//! Back-off of jobs whose binds the API server refused, since it will most often refuse again: one second, then two, up
+//! to ten. A job in back-off holds up no other job.
 use std::sync::Arc;
 
 use super::Cluster;

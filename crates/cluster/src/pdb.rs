@@ -36,8 +36,8 @@ impl Cluster {
         self.refused_tasks().filter_map(|(_, task)| end(task)).filter(|end| *end > now).min()
     }
 
-    /// Whether a pod may be evicted as far as it says itself: it, or its PodGroup, is not kept from that, and no
-    /// eviction of it was refused just now.
+    /// Whether a pod may be evicted as far as its own objects go: neither the pod nor its PodGroup says `preemptable:
+    /// false`, and no eviction of the pod was refused lately.
     pub fn lets_itself_go(&self, task: TaskId, now: Time) -> bool {
         let task = &self.tasks[task];
         let of_job = task.job.and_then(|job| self.jobs[job].preemptable);
@@ -67,11 +67,11 @@ impl Cluster {
     }
 }
 
-/// What PodDisruptionBudgets still allow, counted down as victims are picked.
+/// Disruptions that PodDisruptionBudgets still allow, counted down as victims are picked.
 ///
-/// As the eviction API counts: a pod that has not started is free to go, one that is not ready is when its budget says
-/// so, and one that several budgets mean cannot go at all. An eviction that was decided and is not seen yet counts
-/// until it is. Source: Kubernetes' eviction subresource.
+/// Counts as the eviction API does: a pod that has not started may always be evicted, a pod that is not ready may be
+/// where its budget says so, and a pod that several budgets select may not. An eviction that was decided counts until
+/// the API server shows it. Source: Kubernetes' eviction subresource.
 #[derive(Debug)]
 pub struct Budgets<'w> {
     cluster: &'w Cluster,

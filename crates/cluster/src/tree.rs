@@ -1,8 +1,7 @@
-//! The tree of queues: who stands under whom, and sums that go up with every change.
+//! The tree of queues, with sums of requests that every change adds to all queues above.
 //!
-//! A queue names its parent, `root` when it names none. Names may lead nowhere, or round in a ring. Such a link is cut,
-//! in a ring all of them, whichever came first: so every way up ends, and `queue_fault` says of each queue what is
-//! wrong with it.
+//! A queue names its parent, or else `root` is its parent. A parent may not exist, and parents may form a cycle. All
+//! links of a cycle are cut, so every path up ends; `queue_fault` says what is wrong with a queue.
 use std::sync::Arc;
 
 use phalanx_resource::Amounts;
@@ -124,8 +123,8 @@ impl Cluster {
         self.queue_path(queue).count() - 1
     }
 
-    /// Where the ways of two queues to the top part: on each the last queue that the other has not. Twice the same when
-    /// one of them is above the other.
+    /// The ancestors of two queues right below their lowest common ancestor. Both are equal when one queue is above the
+    /// other.
     pub fn queues_part(&self, mut a: QueueId, mut b: QueueId) -> (QueueId, QueueId) {
         let (mut depth_a, mut depth_b) = (self.queue_depth(a), self.queue_depth(b));
         while let Some(up) = self.queues[a].up.filter(|_| depth_a > depth_b) {
@@ -153,8 +152,8 @@ impl Cluster {
         self.queues[id].exists && self.queue_shut(id).is_none()
     }
 
-    /// Which queue, if any, keeps pods of one from being reclaimed for another: itself, or one above it that the other
-    /// is not below. `root` has nothing to say, for all are below it.
+    /// The queue that keeps pods of queue `from` from being reclaimed for queue `by`, if any: `from` itself or a queue
+    /// above it, but not above `by`, that is not reclaimable. `root` does not count.
     pub fn keeps_its_pods(&self, from: QueueId, by: QueueId) -> Option<QueueId> {
         let apart = |id: &QueueId| !self.queue_path(by).any(|above| above == *id);
         let keeps =
@@ -162,8 +161,8 @@ impl Cluster {
         self.queue_path(from).take_while(apart).find(keeps)
     }
 
-    /// What keeps a queue from being used: its own fields, or its place in the tree. What is wrong with `root` itself
-    /// is nobody else's fault.
+    /// Why a queue cannot be used: faults of its own fields, of its place in the tree, or of a queue above other than
+    /// `root`.
     pub fn queue_fault(&self, id: QueueId) -> Option<QueueFault> {
         let own = self.own_fault(id);
         if own.is_some() {

@@ -1,8 +1,8 @@
 //! What searches for the places of gangs may take in a cycle, and whose turn it is.
 //!
-//! Gangs are served in the same order in each cycle, so those at the end would never get a search where there is too little
-//! for all. Whoever got none goes first in the next cycle: the steps they may need are kept for them from those before,
-//! and half of the time.
+//! Gangs are served in the same order in each cycle, so those at the end would never get a search where there is too
+//! little for all. Whoever got none goes first in the next cycle: the steps they may need are kept for them from those
+//! before, and half of the time.
 use phalanx_cluster::budget::{Budget, Cut};
 use phalanx_cluster::id::JobId;
 

@@ -1,4 +1,5 @@
-//! Why pods wait whom no action refuses: gates, room that is being released, and actions that scheduler.conf does not have.
+//! Why pods wait whom no action refuses: gates, room that is being released, and actions that scheduler.conf does not
+//! have.
 use crate::actions;
 use crate::session::Session;
 use phalanx_cluster::diagnosis::{NoEviction, Refusal};

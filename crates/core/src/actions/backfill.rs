@@ -1,7 +1,7 @@
-//! backfill: places tasks that request nothing, wherever the filters let them.
+//! backfill: places tasks that request nothing, wherever the filters allow.
 //!
-//! Source: Volcano's backfill action. Unlike there, such tasks of one job are placed in one statement, so that a gang of
-//! them too is bound whole or not at all, and the queue is asked.
+//! Source: Volcano's backfill action. Other than there, such tasks of a job are placed in one statement, so that a gang
+//! of them is bound as a whole or not at all, and the queue has to take the job.
 use super::ActionDef;
 use super::gang::{self, Served};
 use super::order::{self, JobsByQueue};
@@ -31,7 +31,7 @@ fn run(session: &mut Session<'_>) {
         session.cluster.jobs[*job].phase != Phase::Pending && session.job_blocked(*job).is_ok()
     });
     let mut line = JobsByQueue::new(session, jobs);
-    // In the order in which they are found.
+    // In the order of the backlog.
     for queue in line.queues_in_order(session) {
         serve_queue(session, &mut line, queue);
     }
