@@ -111,7 +111,7 @@ pub struct Devices {
     domains: Vec<DeviceDomain>,
     /// What is asked of the domains.
     shared: Stock,
-    /// Slices, classes or nodes changed: stocks are made anew before the next cycle.
+    /// Slices, classes or nodes changed: stocks are rebuilt before the next cycle.
     dirty: bool,
     /// Or only these pools are laid out anew, with devices that they had.
     changed: BTreeMap<PoolName, Vec<DeviceName>>,

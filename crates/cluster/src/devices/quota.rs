@@ -1,4 +1,4 @@
-//! Devices as queues count them: a resource `deviceclass/<class>` stands for devices of a class.
+//! Devices as queues count them: resource `deviceclass/<class>` is the devices of a class.
 use std::sync::Arc;
 
 use phalanx_resource::{Amounts, DimId, Quantity};
