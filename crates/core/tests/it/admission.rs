@@ -1,8 +1,8 @@
 //! Admission: who becomes Inqueue, and what those who do not are told.
 use phalanx_cluster::event::{Phase, PodGroupInfo, QueueInfo, Time};
 
-use crate::harness::TestCluster;
 use phalanx_framework::testing::{group, member, queue, resources};
+use phalanx_testkit::TestCluster;
 
 fn asking(name: &str, min_resources: &str, created: i64) -> PodGroupInfo {
     let min_resources = Some(resources(min_resources));

@@ -8,8 +8,8 @@ use phalanx_cluster::event::{Event, PodGroupInfo, Time};
 use phalanx_core::decision::Decision;
 use phalanx_framework::conf::Conf;
 
-use crate::harness::{TestCluster, helm};
 use phalanx_framework::testing::{group, member, node, running};
+use phalanx_testkit::{TestCluster, helm};
 
 /// Time passes with each look, on and on.
 #[derive(Debug)]

@@ -7,8 +7,8 @@ use phalanx_cluster::event::{Event, PodGroupInfo, PodInfo, PodPhase, QueueInfo, 
 use phalanx_framework::conf::{Arg, Conf, Flag, PluginConf, Position, Value};
 use proptest::prelude::*;
 
-use crate::harness::{TestCluster, cases, helm};
 use phalanx_framework::testing::{args, group, member, node, queue, resources};
+use phalanx_testkit::{TestCluster, cases, helm};
 
 /// Who says what queues may have.
 #[derive(Clone, Copy, Debug, PartialEq)]

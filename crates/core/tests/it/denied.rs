@@ -3,8 +3,8 @@ use phalanx_cluster::event::{BindFailure, BindFault, Dequeue, Event, PodGroupInf
 use phalanx_core::RetryLimits;
 use phalanx_core::decision::Decision;
 
-use crate::harness::{Cycle, TestCluster};
 use phalanx_framework::testing::{group, member, node, pod, queue};
+use phalanx_testkit::{Cycle, TestCluster};
 
 const WEBHOOK: &str = "admission webhook \"licence\" denied the request";
 

@@ -6,10 +6,10 @@ use phalanx_cluster::event::{Constraints, Event, PodGroupInfo, PodInfo, Time};
 use proptest::prelude::*;
 
 use crate::chases::again;
-use crate::harness::{TestCluster, cases};
-use crate::settings::{Named, evicting, named};
-use crate::small::{self, Rules};
 use phalanx_framework::testing::{group, member, node, queue, running};
+use phalanx_testkit::settings::{Named, evicting, named};
+use phalanx_testkit::small::{self, Rules};
+use phalanx_testkit::{TestCluster, cases};
 
 /// A gang: `minMember`, pods that run on these nodes, pods that wait, cores of each, priority class, queue, what they ask of others.
 #[derive(Clone, Debug)]

@@ -7,9 +7,9 @@ use phalanx_framework::conf::{Conf, Flag};
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseResult;
 
-use crate::harness::{Cycle, TestCluster, helm};
-use crate::properties::{gangs_are_whole, no_node_is_overfull, no_queue_grows_over_its_capability};
-use crate::random::{Script, script};
+use phalanx_testkit::invariants::{gangs_are_whole, no_node_is_overfull, no_queue_grows_over_its_capability};
+use phalanx_testkit::random::{Script, script};
+use phalanx_testkit::{Cycle, TestCluster, helm};
 
 /// A script, and how eviction is configured.
 #[derive(Clone)]

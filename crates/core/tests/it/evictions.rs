@@ -7,8 +7,8 @@ use phalanx_core::decision::Decision;
 use phalanx_framework::conf::{ActionConf, Arg, Args, Conf, Flag, PluginConf, Position, Value};
 use phalanx_framework::extender::{ExtenderRecorder, NoExtender};
 
-use crate::harness::{Cycle, TestCluster, helm};
 use phalanx_framework::testing::{args, group, leaving, member, node, pod, queue, running};
+use phalanx_testkit::{Cycle, TestCluster, helm};
 
 /// Helm's tiers with these actions behind the usual ones.
 fn with_actions(actions: &[&str]) -> Conf {

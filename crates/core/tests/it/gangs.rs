@@ -2,8 +2,8 @@
 use phalanx_cluster::event::{BindFailure, BindFault, Event, NodeInfo, Phase, PodGroupInfo, QueueInfo, Time};
 use phalanx_core::decision::Decision;
 
-use crate::harness::{Cycle, TestCluster};
 use phalanx_framework::testing::{group, leaving, member, node, pod, queue, running};
+use phalanx_testkit::{Cycle, TestCluster};
 
 #[test]
 fn a_gang_is_bound_whole_or_not_at_all() {

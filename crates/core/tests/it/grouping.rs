@@ -4,8 +4,8 @@ use phalanx_cluster::event::{Dequeue, PodGroupInfo, PodInfo, QueueInfo, Time};
 use phalanx_core::RetryLimits;
 use phalanx_core::decision::Decision;
 
-use crate::harness::TestCluster;
 use phalanx_framework::testing::{group, member, node, pod, queue};
+use phalanx_testkit::TestCluster;
 
 const WAIT: i64 = 30_000;
 const REASON: &str = "waits for the PodGroup controller to put it into a PodGroup (annotation scheduling.k8s.io/group-name), \

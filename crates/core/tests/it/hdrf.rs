@@ -6,8 +6,8 @@ use phalanx_core::session::Session;
 use phalanx_framework::conf::{Conf, Flag};
 use phalanx_framework::placement::NodeRanking;
 
-use crate::harness::{TestCluster, helm};
 use phalanx_framework::testing::{group, member, queue, running, task_of};
+use phalanx_testkit::{TestCluster, helm};
 
 fn conf() -> Conf {
     let mut conf = helm();

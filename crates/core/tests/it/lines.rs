@@ -11,9 +11,9 @@ use phalanx_framework::conf::Conf;
 use phalanx_framework::placement::NodeRanking;
 use proptest::prelude::*;
 
-use crate::harness::TestCluster;
-use crate::settings::{Named, named};
 use phalanx_framework::testing::{group, member, queue, resources, running};
+use phalanx_testkit::TestCluster;
+use phalanx_testkit::settings::{Named, named};
 
 /// Every plugin that orders queues, alone and beside others.
 fn confs(actions: &str) -> Vec<Named> {
@@ -149,7 +149,7 @@ fn by_comparing_all(test: &mut TestCluster, conf: &Conf) -> Vec<String> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(crate::harness::cases(600)))]
+    #![proptest_config(ProptestConfig::with_cases(phalanx_testkit::cases(600)))]
 
     #[test]
     fn queues_are_served_as_if_all_were_compared_each_time(case in case("enqueue, allocate, backfill", 1..2)) {

@@ -4,8 +4,8 @@ use phalanx_cluster::{Cluster, ClusterOptions};
 use phalanx_core::Scheduler;
 use phalanx_core::decision::Decision;
 
-use crate::harness::helm;
 use phalanx_framework::testing::{node, pod, queue, running};
+use phalanx_testkit::helm;
 
 const NODES: usize = 400;
 const PODS: usize = 20 * NODES;

@@ -2,8 +2,8 @@
 use phalanx_cluster::event::{Phase, PodGroupInfo};
 use phalanx_framework::conf::{Conf, PluginConf, Tier, Value};
 
-use crate::harness::TestCluster;
 use phalanx_framework::testing::{args, group, member, resources};
+use phalanx_testkit::TestCluster;
 
 type Row<'a> = (&'a str, &'a [(&'a str, Value)]);
 

@@ -3,8 +3,8 @@ use phalanx_cluster::event::{Event, Measure, NodeInfo, NodeUsage, PodGroupInfo, 
 use phalanx_core::RetryLimits;
 use phalanx_framework::conf::{ActionConf, Conf, PluginConf, Tier, Value};
 
-use crate::harness::TestCluster;
 use phalanx_framework::testing::{args, group, leaving, member, node, pod, queue, resources, running};
+use phalanx_testkit::TestCluster;
 
 fn shuffle(name: &str, value: Value) -> ActionConf {
     ActionConf { name: "shuffle".into(), args: args(&[(name, value)]), ..ActionConf::default() }

@@ -10,10 +10,10 @@ use phalanx_framework::conf::{Conf, Flag, PluginConf, Tier};
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseResult;
 
-use crate::harness::{TestCluster, cases};
-use crate::rates::{Rate, holds};
-use crate::small::{RACK, Topology, has, labels, topology};
 use phalanx_framework::testing::{group, member, node, running};
+use phalanx_testkit::rates::{Rate, holds};
+use phalanx_testkit::small::{RACK, Topology, has, labels, topology};
+use phalanx_testkit::{TestCluster, cases};
 
 /// A pod that has its node.
 #[derive(Clone, Debug)]

@@ -5,8 +5,8 @@ use phalanx_cluster::event::{Constraints, PodGroupInfo, PodInfo, QueueInfo};
 use phalanx_framework::conf::{Conf, PluginConf, Tier};
 use proptest::prelude::*;
 
-use crate::harness::TestCluster;
 use phalanx_framework::testing::{group, member, node, pod, queue, resources, running};
+use phalanx_testkit::TestCluster;
 
 const ROLES: [&str; 2] = ["chief", "worker"];
 

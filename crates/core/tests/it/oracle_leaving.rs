@@ -6,9 +6,9 @@ use phalanx_cluster::event::{Constraints, PodInfo, PodRules, PodSelector, PodTer
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseResult;
 
-use crate::harness::{TestCluster, cases};
-use crate::small::{self, Held, Host, Member, Rules, Set, Small, Topology};
 use phalanx_framework::testing::{group, leaving, member, node, pod, running};
+use phalanx_testkit::small::{self, Held, Host, Member, Rules, Set, Small, Topology};
+use phalanx_testkit::{TestCluster, cases};
 
 #[derive(Clone, Debug)]
 struct Case {

@@ -6,10 +6,10 @@ use phalanx_framework::conf::{Arg, Conf, Flag, PluginConf, Position, Tier, Value
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseResult;
 
-use crate::harness::{TestCluster, cases};
-use crate::rates::{Rate, holds};
-use crate::small::{Figures, Host, Member, Rules, Set, Small, filled};
 use phalanx_framework::testing::{queue, resources};
+use phalanx_testkit::rates::{Rate, holds};
+use phalanx_testkit::small::{Figures, Host, Member, Rules, Set, Small, filled};
+use phalanx_testkit::{TestCluster, cases};
 
 /// Cores of a queue.
 #[derive(Clone, Debug, Default)]

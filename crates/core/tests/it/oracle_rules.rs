@@ -4,10 +4,10 @@ use phalanx_framework::conf::{Conf, Flag, PluginConf, Tier};
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseResult;
 
-use crate::harness::{TestCluster, cases};
-use crate::rates::{Rate, holds};
-use crate::small::{self, Figures, Host, Member, Rules, Set, Small, Topology, filled, host};
 use phalanx_framework::testing::group;
+use phalanx_testkit::rates::{Rate, holds};
+use phalanx_testkit::small::{self, Figures, Host, Member, Rules, Set, Small, Topology, filled, host};
+use phalanx_testkit::{TestCluster, cases};
 
 /// A gang that has its place: its priority, and what it has to keep.
 type Gang = (i32, u32);

@@ -8,7 +8,7 @@ use phalanx_framework::placement::NodeRanking;
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseResult;
 
-use crate::settings::setting;
+use phalanx_testkit::settings::setting;
 
 /// What one plugin says: it may find two equal, and then they are the same to it beside any third.
 fn weakly<T: Copy + std::fmt::Debug>(items: &[T], order: impl Fn(T, T) -> Ordering) -> TestCaseResult {

@@ -12,10 +12,10 @@ use phalanx_framework::conf::Conf;
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseResult;
 
-use crate::harness::{Cycle, TestCluster, cases, helm};
-use crate::random::{Script, script};
-use crate::settings::{Named, confs, setting};
 use phalanx_framework::testing::{group, member, node, queue, resources};
+use phalanx_testkit::random::{Script, script};
+use phalanx_testkit::settings::{Named, confs, setting};
+use phalanx_testkit::{Cycle, TestCluster, cases, helm};
 
 /// Everybody who can be is parked, and nobody is called but for what happened.
 pub(crate) fn patient() -> RetryLimits {

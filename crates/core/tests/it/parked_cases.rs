@@ -10,10 +10,10 @@ use phalanx_cluster::label::Selector;
 use phalanx_core::RetryLimits;
 use phalanx_framework::conf::{Conf, PluginConf};
 
-use crate::harness::{Cycle, TestCluster, helm};
 use crate::parked::patient;
-use crate::settings::{by_age, named};
 use phalanx_framework::testing::{group, member, node, pod, queue, running};
+use phalanx_testkit::settings::{by_age, named};
+use phalanx_testkit::{Cycle, TestCluster, helm};
 
 /// A tier of these plugins besides those that every cluster needs.
 fn conf_with(plugins: &str) -> Conf {

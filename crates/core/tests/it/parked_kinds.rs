@@ -14,10 +14,10 @@ use phalanx_core::decision::Decision;
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseResult;
 
-use crate::harness::{TestCluster, cases};
 use crate::parked::{Pair, named_with, patient};
-use crate::settings::{Named, confs, evicting};
 use phalanx_framework::testing::{group, member, node, pod, queue, resources, running};
+use phalanx_testkit::settings::{Named, confs, evicting};
+use phalanx_testkit::{TestCluster, cases};
 
 const ZONE: &str = "zone";
 const HOST: &str = "kubernetes.io/hostname";

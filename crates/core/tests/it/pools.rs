@@ -4,9 +4,9 @@ use phalanx_core::decision::Decision;
 use phalanx_core::{Pending, RetryLimits};
 use phalanx_framework::conf::{ActionConf, Position, Value};
 
-use crate::harness::{TestCluster, helm};
 use crate::parked::patient;
 use phalanx_framework::testing::{args, group, member, node};
+use phalanx_testkit::{TestCluster, helm};
 
 fn pending(active: usize, backoff: usize, unschedulable: usize) -> Pending {
     Pending { active, backoff, unschedulable }

@@ -1,13 +1,13 @@
 //! What holds in every cluster.
 use std::collections::BTreeMap;
 
-use phalanx_cluster::{Cluster, Counts, Node, Status};
-use phalanx_resource::{Amounts, DimId};
+use phalanx_cluster::{Cluster, Status};
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseResult;
 
-use crate::harness::{Cycle, TestCluster};
-use crate::random::{Script, script};
+use phalanx_testkit::invariants::{gangs_are_whole, no_node_is_overfull, no_queue_grows_over_its_capability};
+use phalanx_testkit::random::{Script, script};
+use phalanx_testkit::{Cycle, TestCluster};
 
 /// Runs a script, with a check after each cycle that may compare with the Cluster before it.
 fn play(script: &Script, check: impl Fn(&Cluster, &TestCluster, &Cycle) -> TestCaseResult) -> TestCaseResult {
@@ -18,56 +18,6 @@ fn play(script: &Script, check: impl Fn(&Cluster, &TestCluster, &Cycle) -> TestC
         check(&before, &test, &cycle)?;
         script.go_on(&mut test, &cycle.bound, happenings, *fails);
         prop_assert_eq!(test.cluster.check(), Vec::<String>::new());
-    }
-    Ok(())
-}
-
-/// No dimension is below 0, unless it was and is no lower now.
-fn no_worse(after: &Amounts, before: &Amounts) -> bool {
-    after.iter().all(|(dim, amount)| amount >= before.get(dim).min(0))
-}
-
-pub(crate) fn no_node_is_overfull(before: &Cluster, after: &Cluster) -> TestCaseResult {
-    let jobs_on =
-        |node: &Node| node.tasks.iter().filter_map(|task| after.tasks[*task].job).collect::<Vec<_>>();
-    for (id, node) in after.nodes.iter() {
-        let was = &before.nodes[id];
-        prop_assert!(no_worse(&node.idle, &was.idle), "idle of {}: {:?}", node.name, node.idle);
-        // A repair is promised what is not there yet.
-        if jobs_on(node).iter().any(|job| after.jobs[*job].gathers_room()) {
-            continue;
-        }
-        let (now, was) = (node.future_idle(), was.future_idle());
-        prop_assert!(no_worse(&now, &was), "future room of {}: {now:?}", node.name);
-    }
-    Ok(())
-}
-
-/// Whoever got a node in this cycle has its gang with it; whoever was nominated has it nominated or ready.
-pub(crate) fn gangs_are_whole(after: &Cluster, cycle: &Cycle) -> TestCaseResult {
-    let promised = |counts: &Counts| counts.ready() + counts.of(Status::Pipelined);
-    for (_, job) in after.jobs.iter() {
-        let bound = job.tasks.iter().any(|task| cycle.bound.contains_key(&*after.tasks[*task].pod.name));
-        let ready = job.counts.ready() >= job.min_member && job.roles_satisfied(Counts::ready).is_ok();
-        // One that became whole may have to give again to a queue that is due.
-        let gave = job
-            .tasks
-            .iter()
-            .any(|task| cycle.evicted.iter().any(|pod| **pod == *after.tasks[*task].pod.name));
-        prop_assert!(!bound || ready || gave, "{} is bound in part", job.key);
-        let whole = promised(&job.counts) >= job.min_member && job.roles_satisfied(promised).is_ok();
-        prop_assert!(job.counts.of(Status::Pipelined) == 0 || whole, "{} holds room for a part", job.key);
-        prop_assert_eq!(job.counts.of(Status::Allocated), 0, "left undecided");
-    }
-    Ok(())
-}
-
-pub(crate) fn no_queue_grows_over_its_capability(before: &Cluster, after: &Cluster) -> TestCaseResult {
-    for (id, queue) in after.queues.iter() {
-        for (dim, limit) in queue.capability.iter().filter(|(dim, _)| *dim != DimId::PODS) {
-            let (now, was) = (queue.held().get(dim), before.queues[id].held().get(dim));
-            prop_assert!(now <= limit.max(was), "{} holds {now} of {limit}", queue.name);
-        }
     }
     Ok(())
 }

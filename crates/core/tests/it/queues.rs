@@ -1,8 +1,8 @@
 //! Queues: shares, limits, guarantees, and queues that cannot be used.
 use phalanx_cluster::event::{PodGroupInfo, QueueInfo, QueueState};
 
-use crate::harness::{Cycle, TestCluster};
 use phalanx_framework::testing::{group, queue, resources};
+use phalanx_testkit::{Cycle, TestCluster};
 
 /// A gang of the queue's name, of pods that need one core, each of which may run alone.
 fn load(test: &mut TestCluster, queue: &QueueInfo, pods: u32) {

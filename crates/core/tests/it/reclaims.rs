@@ -2,8 +2,8 @@
 use phalanx_cluster::event::{Event, PodGroupInfo, QueueInfo};
 use phalanx_framework::conf::{Conf, PluginConf, Tier};
 
-use crate::harness::TestCluster;
 use phalanx_framework::testing::{group, member, queue, resources, running};
+use phalanx_testkit::TestCluster;
 
 fn conf(action: &str) -> Conf {
     let plugin = |name: &&str| PluginConf { name: (*name).into(), ..PluginConf::default() };

@@ -5,9 +5,9 @@ use phalanx_cluster::event::{Constraints, PodGroupInfo, PodInfo, PodRules, Queue
 use phalanx_framework::conf::{Conf, Flag};
 use proptest::prelude::*;
 
-use crate::harness::{TestCluster, cases, helm};
-use crate::small::{RACK, Topology, labels};
 use phalanx_framework::testing::{group, member, node, queue, resources, running};
+use phalanx_testkit::small::{RACK, Topology, labels};
+use phalanx_testkit::{TestCluster, cases, helm};
 
 /// What members of the gang ask of each other.
 #[derive(Clone, Copy, Debug, PartialEq)]

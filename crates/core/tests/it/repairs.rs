@@ -1,8 +1,8 @@
 //! A running gang that lost members is repaired before anything new starts, also where room comes free little by little.
 use phalanx_cluster::event::{Event, PodGroupInfo, Time};
 
-use crate::harness::TestCluster;
 use phalanx_framework::testing::{group, member, pod, running};
+use phalanx_testkit::TestCluster;
 
 /// A gang of three of whom two run, and one that asks for two cores; pods of one core fill the rest of five.
 fn broken() -> TestCluster {
@@ -76,7 +76,7 @@ fn other_nodes_go_on() {
     assert_eq!(cycle.nominated["g-2"].as_deref(), Some("n0"));
 }
 
-fn at(test: &mut TestCluster, minute: i64) -> crate::harness::Cycle {
+fn at(test: &mut TestCluster, minute: i64) -> phalanx_testkit::Cycle {
     test.now = Time(minute * 60_000);
     test.cycle()
 }

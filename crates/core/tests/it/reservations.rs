@@ -1,8 +1,8 @@
 //! Nominations: room that is being released is kept for those it was promised to.
 use phalanx_cluster::event::{Event, PodGroupInfo, Time};
 
-use crate::harness::TestCluster;
 use phalanx_framework::testing::{group, leaving, node, pod, running};
+use phalanx_testkit::TestCluster;
 
 /// One node of four cores whose four pods are leaving.
 fn leaving_four() -> TestCluster {

@@ -6,9 +6,9 @@ use phalanx_framework::conf::{Arg, Conf, Flag, Position, Value};
 use phalanx_resource::DimId;
 use proptest::prelude::*;
 
-use crate::harness::{Cycle, TestCluster, helm};
-use crate::random::script;
 use phalanx_framework::testing::{group, member, queue, resources};
+use phalanx_testkit::random::script;
+use phalanx_testkit::{Cycle, TestCluster, helm};
 
 /// Volcano's default with plugin capacity, in a tree, instead of proportion.
 fn tree() -> Conf {

@@ -13,7 +13,7 @@ use phalanx_framework::tiers::TierVictims;
 use phalanx_resource::Amounts;
 use proptest::prelude::*;
 
-use crate::settings::setting;
+use phalanx_testkit::settings::setting;
 
 const NOW: Time = Time(1500);
 
@@ -203,7 +203,7 @@ fn make_one(statement: &mut Statement<'_, '_>, tasks: &[TaskId], nodes: &[NodeId
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(crate::harness::cases(1500)))]
+    #![proptest_config(ProptestConfig::with_cases(phalanx_testkit::cases(1500)))]
 
     #[test]
     fn a_dropped_statement_leaves_no_trace(

@@ -7,9 +7,9 @@ use phalanx_core::decision::Decision;
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseResult;
 
-use crate::harness::TestCluster;
-use crate::random::{Script, script};
 use phalanx_framework::testing::queue;
+use phalanx_testkit::TestCluster;
+use phalanx_testkit::random::{Script, script};
 
 /// Cycles until a cluster of this size is at rest.
 const CYCLES: usize = 8;

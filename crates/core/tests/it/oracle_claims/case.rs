@@ -10,8 +10,8 @@ use phalanx_cluster::event::{
 use phalanx_framework::conf::{Conf, Flag, PluginConf, Tier};
 use proptest::prelude::*;
 
-use crate::harness::TestCluster;
 use phalanx_framework::testing::{group, member, node, running};
+use phalanx_testkit::TestCluster;
 
 const DRIVER: &str = "csi.x";
 const DEVICES: &str = "gpu.x";

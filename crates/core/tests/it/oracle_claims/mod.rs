@@ -8,9 +8,9 @@ use phalanx_core::decision::{Decision, Prepare};
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseResult;
 
-use crate::harness::{Cycle, cases};
-use crate::rates::{Rate, holds};
 use case::{Case, Device, Has, Mix, Reach, SHARED, case};
+use phalanx_testkit::rates::{Rate, holds};
+use phalanx_testkit::{Cycle, cases};
 
 /// For each member its node, if it has one.
 type Places = Vec<Option<usize>>;

@@ -10,17 +10,20 @@ use phalanx_cluster::label::Selector;
 use phalanx_framework::conf::{Conf, PluginConf, Tier};
 use proptest::prelude::*;
 
-use crate::harness::{Cycle, TestCluster};
+use crate::{Cycle, TestCluster};
 use phalanx_framework::testing::{group, leaving, member, node, running};
 
 /// Nodes that are one domain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Topology {
+pub enum Topology {
+    /// Every node is one.
     Host,
+    /// Nodes with one value of the label `rack`.
     Rack,
 }
 
-pub(crate) const RACK: &str = "rack";
+/// The label of racks.
+pub const RACK: &str = "rack";
 
 impl Topology {
     fn key(self) -> &'static str {
@@ -31,7 +34,7 @@ impl Topology {
     }
 
     /// Pods of a colour, by this topology.
-    pub(crate) fn term(self, colour: usize) -> PodTerm {
+    pub fn term(self, colour: usize) -> PodTerm {
         let labels = Some(has(&format!("colour-{colour}")));
         let pods = PodSelector { namespaces: vec!["ns".into()], labels, ..PodSelector::default() };
         PodTerm { topology_key: self.key().into(), pods }
@@ -39,31 +42,34 @@ impl Topology {
 }
 
 /// A label for each of two that is set.
-pub(crate) fn labels(set: &[bool; 2], name: &str) -> impl Iterator<Item = (Arc<str>, Arc<str>)> {
+pub fn labels(set: &[bool; 2], name: &str) -> impl Iterator<Item = (Arc<str>, Arc<str>)> {
     (0..2).filter(|at| set[*at]).map(move |at| (format!("{name}-{at}").into(), "".into()))
 }
 
-pub(crate) fn has(label: &str) -> Selector {
+/// Pods that have this label.
+pub fn has(label: &str) -> Selector {
     Selector(vec![Requirement { key: label.into(), operator: Operator::Exists, values: vec![] }])
 }
 
 /// Cores and cards.
-pub(crate) type Figures = [i64; 2];
+pub type Figures = [i64; 2];
 
 fn text([cores, cards]: Figures) -> String {
     format!("cpu={cores} nvidia.com/gpu={cards}")
 }
 
+/// A node.
 #[derive(Clone, Debug)]
-pub(crate) struct Host {
-    pub(crate) room: Figures,
+pub struct Host {
+    /// What it can allocate.
+    pub room: Figures,
     /// Some have no such label.
-    pub(crate) rack: Option<usize>,
+    pub rack: Option<usize>,
 }
 
 /// A topology spread constraint that filters.
 #[derive(Clone, Debug)]
-pub(crate) struct Even {
+pub struct Even {
     colour: usize,
     topology: Topology,
     skew: u32,
@@ -72,52 +78,65 @@ pub(crate) struct Even {
 
 /// What a pod is to others, and asks of them.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Rules {
-    pub(crate) colours: [bool; 2],
+pub struct Rules {
+    /// Which of the two colours it has.
+    pub colours: [bool; 2],
     /// A pod of this colour is in the domain, or none is anywhere and it has the colour itself.
-    pub(crate) with: Option<(usize, Topology)>,
+    pub with: Option<(usize, Topology)>,
     /// No pod of this colour is in the domain.
-    pub(crate) without: Option<(usize, Topology)>,
-    pub(crate) spread: Vec<Even>,
+    pub without: Option<(usize, Topology)>,
+    /// Its topology spread constraints.
+    pub spread: Vec<Even>,
 }
 
 /// A pod that has its node.
 #[derive(Clone, Debug)]
-pub(crate) struct Held {
-    pub(crate) name: String,
-    pub(crate) group: String,
-    pub(crate) node: usize,
-    pub(crate) asks: Figures,
-    pub(crate) rules: Rules,
+pub struct Held {
+    /// The name of the pod.
+    pub name: String,
+    /// Its PodGroup.
+    pub group: String,
+    /// The position of its node.
+    pub node: usize,
+    /// What it requests.
+    pub asks: Figures,
+    /// How it counts for other pods, and what it requires of them.
+    pub rules: Rules,
 }
 
 /// A member of the gang that asks for room.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Member {
-    pub(crate) asks: Figures,
+pub struct Member {
+    /// What it requests.
+    pub asks: Figures,
     /// The node it is let on; any when there is none.
-    pub(crate) only: Option<usize>,
-    pub(crate) rules: Rules,
+    pub only: Option<usize>,
+    /// How it counts for other pods, and what it requires of them.
+    pub rules: Rules,
 }
 
 /// A gang asks for room where others are.
 #[derive(Clone, Debug)]
-pub(crate) struct Small {
-    pub(crate) hosts: Vec<Host>,
-    pub(crate) pods: Vec<Held>,
-    pub(crate) members: Vec<Member>,
+pub struct Small {
+    /// The nodes.
+    pub hosts: Vec<Host>,
+    /// Pods that run.
+    pub pods: Vec<Held>,
+    /// The members of the gang.
+    pub members: Vec<Member>,
     /// So many of them make the gang.
-    pub(crate) min: usize,
+    pub min: usize,
 }
 
 /// A set of pods, by bits.
-pub(crate) type Set = u32;
+pub type Set = u32;
 
 /// For each member its node, if it has one.
-pub(crate) type Places = Vec<Option<usize>>;
+pub type Places = Vec<Option<usize>>;
 
 impl Small {
-    pub(crate) fn nodes(&self) -> impl Iterator<Item = NodeInfo> + '_ {
+    /// The nodes as events.
+    pub fn nodes(&self) -> impl Iterator<Item = NodeInfo> + '_ {
         self.hosts.iter().enumerate().map(|(at, host)| {
             let mut info = node(&format!("n{at}"), &text(host.room));
             info.labels.extend(host.rack.map(|rack| (RACK.into(), format!("r{rack}").into())));
@@ -125,16 +144,18 @@ impl Small {
         })
     }
 
-    pub(crate) fn running(&self) -> impl Iterator<Item = PodInfo> + '_ {
+    /// The pods that run as events.
+    pub fn running(&self) -> impl Iterator<Item = PodInfo> + '_ {
         self.pods.iter().map(Held::info)
     }
 
-    pub(crate) fn asking(&self) -> impl Iterator<Item = PodInfo> + '_ {
+    /// The members of the gang as events.
+    pub fn asking(&self) -> impl Iterator<Item = PodInfo> + '_ {
         self.members.iter().enumerate().map(|(at, member)| member.info(at as u32))
     }
 
     /// Its nodes, gangs with their queues and minimums, pods that may be preempted or not, and the gang that asks, in the first queue.
-    pub(crate) fn fill(&self, test: &mut TestCluster, gangs: &[(usize, u32)], preemptable: &[bool]) {
+    pub fn fill(&self, test: &mut TestCluster, gangs: &[(usize, u32)], preemptable: &[bool]) {
         for node in self.nodes() {
             test.add(node);
         }
@@ -151,7 +172,7 @@ impl Small {
     }
 
     /// The same with `allocate` alone, all in one queue, and pods that are being deleted.
-    pub(crate) fn with_leaving(&self, gone: Set) -> TestCluster {
+    pub fn with_leaving(&self, gone: Set) -> TestCluster {
         let mut test = TestCluster::with(allocating());
         for node in self.nodes() {
             test.add(node);
@@ -168,7 +189,7 @@ impl Small {
     }
 
     /// Where the members that ask are bound or nominated.
-    pub(crate) fn places(&self, cycle: &Cycle) -> Places {
+    pub fn places(&self, cycle: &Cycle) -> Places {
         let node = |at: usize| {
             let name = format!("asks-{at}");
             cycle.bound.get(&name).or_else(|| cycle.nominated.get(&name)?.as_ref())
@@ -176,17 +197,20 @@ impl Small {
         (0..self.members.len()).map(|at| node(at)?.trim_start_matches('n').parse().ok()).collect()
     }
 
-    pub(crate) fn all(&self) -> Set {
+    /// All pods that run.
+    pub fn all(&self) -> Set {
         (1 << self.pods.len()) - 1
     }
 
-    pub(crate) fn set_of<'a>(&self, names: impl IntoIterator<Item = &'a String>) -> Set {
+    /// The pods of these names.
+    pub fn set_of<'a>(&self, names: impl IntoIterator<Item = &'a String>) -> Set {
         let at =
             |name: &String| self.pods.iter().position(|pod| pod.name == *name).expect("a pod that was there");
         names.into_iter().fold(0, |set, name| set | 1 << at(name))
     }
 
-    pub(crate) fn pods_of(&self, set: Set) -> impl Iterator<Item = &Held> {
+    /// The pods of a set.
+    pub fn pods_of(&self, set: Set) -> impl Iterator<Item = &Held> {
         self.pods.iter().enumerate().filter(move |(at, _)| set & (1 << at) != 0).map(|(_, pod)| pod)
     }
 
@@ -197,27 +221,27 @@ impl Small {
     }
 
     /// Whether gangs can do without these pods.
-    pub(crate) fn is_spare(&self, gone: Set, mins: impl Iterator<Item = u32>) -> bool {
+    pub fn is_spare(&self, gone: Set, mins: impl Iterator<Item = u32>) -> bool {
         self.left(gone, mins).all(|[min, had, left]| left == had || left >= min)
     }
 
     /// For each gang whether it is whole no more without these pods.
-    pub(crate) fn broken(&self, gone: Set, mins: impl Iterator<Item = u32>) -> Vec<bool> {
+    pub fn broken(&self, gone: Set, mins: impl Iterator<Item = u32>) -> Vec<bool> {
         self.left(gone, mins).map(|[min, had, left]| had >= min && left < min).collect()
     }
 
     /// Whether a gang is whole no more without these pods; one that goes as a whole counts if that is said.
-    pub(crate) fn breaks(&self, gone: Set, mins: impl Iterator<Item = u32>, whole: bool) -> bool {
+    pub fn breaks(&self, gone: Set, mins: impl Iterator<Item = u32>, whole: bool) -> bool {
         self.left(gone, mins).any(|[min, had, left]| had >= min && left < min && (whole || left > 0))
     }
 
     /// Whether the gang fits with these pods gone. `may` is asked about the places as they are given.
-    pub(crate) fn fits(&self, gone: Set, may: &dyn Fn(&[Option<usize>]) -> bool) -> bool {
+    pub fn fits(&self, gone: Set, may: &dyn Fn(&[Option<usize>]) -> bool) -> bool {
         self.reach(gone, may, &|places| places.iter().flatten().count() >= self.min)
     }
 
     /// Whether members can be given these places, one after the other.
-    pub(crate) fn leads_to(&self, gone: Set, may: &dyn Fn(&[Option<usize>]) -> bool, end: &Places) -> bool {
+    pub fn leads_to(&self, gone: Set, may: &dyn Fn(&[Option<usize>]) -> bool, end: &Places) -> bool {
         self.reach(gone, may, &|places| places == &end[..])
     }
 
@@ -316,7 +340,7 @@ impl Small {
 }
 
 /// Gangs are placed, and nothing else happens.
-pub(crate) fn allocating() -> Conf {
+pub fn allocating() -> Conf {
     let plugin = |name: &&str| PluginConf { name: (*name).into(), ..PluginConf::default() };
     Conf {
         actions: vec!["allocate".into()],
@@ -353,7 +377,8 @@ impl Member {
 }
 
 impl Rules {
-    pub(crate) fn info(&self) -> Option<Arc<PodRules>> {
+    /// The rules as they stand on a pod.
+    pub fn info(&self) -> Option<Arc<PodRules>> {
         let terms = |one: Option<(usize, Topology)>| -> Vec<PodTerm> {
             one.into_iter().map(|(colour, topology)| topology.term(colour)).collect()
         };
@@ -375,24 +400,27 @@ impl Rules {
     }
 }
 
-pub(crate) fn topology() -> impl Strategy<Value = Topology> {
+/// A topology.
+pub fn topology() -> impl Strategy<Value = Topology> {
     prop::sample::select(vec![Topology::Host, Topology::Rack])
 }
 
 prop_compose! {
-    pub(crate) fn host()(cores in 0i64..6, cards in 0i64..3, rack in prop::option::weighted(0.9, 0usize..2)) -> Host {
+    /// A node.
+    pub fn host()(cores in 0i64..6, cards in 0i64..3, rack in prop::option::weighted(0.9, 0usize..2)) -> Host {
         Host { room: [cores, cards], rack }
     }
 }
 
 prop_compose! {
-    pub(crate) fn even()(colour in 0usize..2, topology in topology(), skew in 1u32..3, domains in 1u32..4) -> Even {
+    /// A topology spread constraint.
+    pub fn even()(colour in 0usize..2, topology in topology(), skew in 1u32..3, domains in 1u32..4) -> Even {
         Even { colour, topology, skew, domains }
     }
 }
 
 /// Spread of pods of the first colour, by one topology or by both.
-pub(crate) fn of_first_colour() -> impl Strategy<Value = Vec<Even>> {
+pub fn of_first_colour() -> impl Strategy<Value = Vec<Even>> {
     prop::collection::vec(even().prop_map(|even| Even { colour: 0, domains: 1, ..even }), 1..3).prop_map(
         |mut evens| {
             evens.dedup_by_key(|even| even.topology);
@@ -402,7 +430,7 @@ pub(crate) fn of_first_colour() -> impl Strategy<Value = Vec<Even>> {
 }
 
 /// How likely a rule is, by sort: company, none of it, spread.
-pub(crate) fn rules(with: f64, without: f64, spread: f64) -> impl Strategy<Value = Rules> {
+pub fn rules(with: f64, without: f64, spread: f64) -> impl Strategy<Value = Rules> {
     (
         any::<[bool; 2]>(),
         prop::option::weighted(with.max(1e-9), (0usize..2, topology())),
@@ -418,7 +446,7 @@ pub(crate) fn rules(with: f64, without: f64, spread: f64) -> impl Strategy<Value
 }
 
 /// Pods on hosts that have room for them; gangs `g0`, `g1`, ... by number.
-pub(crate) fn filled(hosts: &[Host], pods: Vec<(usize, usize, Figures, Rules)>) -> Vec<Held> {
+pub fn filled(hosts: &[Host], pods: Vec<(usize, usize, Figures, Rules)>) -> Vec<Held> {
     let mut free: Vec<Figures> = hosts.iter().map(|host| host.room).collect();
     let mut held = Vec::new();
     for (at, (gang, node, asks, rules)) in pods.into_iter().enumerate() {

@@ -15,15 +15,17 @@ use phalanx_conf::Known;
 use phalanx_framework::conf::Conf;
 use proptest::prelude::*;
 
-use crate::harness::TestCluster;
+use crate::TestCluster;
 use crate::random::{Script, script};
 use phalanx_framework::testing::resources;
 
 /// A configuration by name. Each is a text as a user would write it, so that it is read as a user's is.
 #[derive(Clone)]
-pub(crate) struct Named {
-    pub(crate) name: String,
-    pub(crate) conf: Conf,
+pub struct Named {
+    /// What tells it apart in messages.
+    pub name: String,
+    /// The configuration.
+    pub conf: Conf,
 }
 
 impl std::fmt::Debug for Named {
@@ -32,7 +34,8 @@ impl std::fmt::Debug for Named {
     }
 }
 
-pub(crate) fn named(name: &str, text: &str) -> Named {
+/// Reads a configuration; a problem in it fails the test.
+pub fn named(name: &str, text: &str) -> Named {
     let parsed = phalanx_conf::parse(text, &Known::builtin());
     // That a plugin comes to nothing by itself is no slip: what it says counts all the same.
     let mut slips =
@@ -87,13 +90,13 @@ tiers:
 }
 
 /// Jobs of any priority are served by their age.
-pub(crate) fn by_age() -> Named {
+pub fn by_age() -> Named {
     let text = "actions: \"enqueue, allocate, backfill\"\ntiers:\n- plugins:\n  - name: gang\n  - name: predicates\n";
     named("by age", text)
 }
 
 /// The shipped configurations, and one for each plugin that none of them has.
-pub(crate) fn confs() -> Vec<Named> {
+pub fn confs() -> Vec<Named> {
     let plugins = [
         "capacity",
         "capacity\n    enableHierarchy: true\n    arguments:\n      ancestorReclaimLevel: 2",
@@ -116,7 +119,7 @@ pub(crate) fn confs() -> Vec<Named> {
 }
 
 /// Configurations with actions that evict, in several orders.
-pub(crate) fn evicting() -> Vec<Named> {
+pub fn evicting() -> Vec<Named> {
     let actions = [
         "enqueue, allocate, backfill, preempt",
         "enqueue, allocate, preempt, reclaim, backfill",
@@ -135,15 +138,17 @@ pub(crate) fn evicting() -> Vec<Named> {
 
 /// A cluster, with what plugins read on its objects.
 #[derive(Clone, Debug)]
-pub(crate) struct Setting {
-    pub(crate) conf: Named,
-    pub(crate) script: Script,
+pub struct Setting {
+    /// The configuration.
+    pub conf: Named,
+    /// The random cluster.
+    pub script: Script,
     /// What each object gets is picked by these in turn; 0 is nothing.
     picks: Vec<usize>,
 }
 
 /// A script under any configuration.
-pub(crate) fn setting() -> impl Strategy<Value = Setting> {
+pub fn setting() -> impl Strategy<Value = Setting> {
     let picks = prop::collection::vec(0usize..12, 16);
     (prop::sample::select(confs()), script(), picks).prop_map(|(conf, script, picks)| Setting {
         conf,
@@ -162,7 +167,8 @@ fn requirement(key: &str, operator: Operator, value: &str) -> Requirement {
 type Choice<'a> = &'a [&'a str];
 
 impl Setting {
-    pub(crate) fn test(&self) -> TestCluster {
+    /// The cluster before its first cycle.
+    pub fn test(&self) -> TestCluster {
         let mut test = TestCluster::with(self.conf.conf.clone());
         for event in self.besides() {
             test.add(event);

@@ -12,7 +12,7 @@ const NOT_EXHAUSTIVE: [&str; 3] = ["not every", "too many", "was ended"];
 
 /// Gangs that have to evict, counted over the cases of a property.
 #[derive(Debug, Default)]
-pub(crate) struct Rate {
+pub struct Rate {
     served: Cell<u32>,
     missed: Cell<u32>,
     /// Served gangs for which brute force finds victims that matter less.
@@ -21,12 +21,12 @@ pub(crate) struct Rate {
 
 impl Rate {
     /// A gang was served by evictions.
-    pub(crate) fn served(&self) {
+    pub fn served(&self) {
         self.served.set(self.served.get() + 1);
     }
 
     /// A gang was refused though brute force finds victims; the refusal has to say that it was not exhaustive.
-    pub(crate) fn missed(&self, reasons: &[String]) -> TestCaseResult {
+    pub fn missed(&self, reasons: &[String]) -> TestCaseResult {
         self.missed.set(self.missed.get() + 1);
         let says_so = reasons.iter().any(|reason| NOT_EXHAUSTIVE.iter().any(|text| reason.contains(text)));
         prop_assert!(says_so, "the refusal claims to be exhaustive: {reasons:?}");
@@ -34,7 +34,7 @@ impl Rate {
     }
 
     /// A gang was served by victims though others matter less.
-    pub(crate) fn costly(&self) {
+    pub fn costly(&self) {
         self.costly.set(self.costly.get() + 1);
     }
 
@@ -47,7 +47,7 @@ impl Rate {
 }
 
 /// Checks soundness in so many cases, and then the rates that the checks counted.
-pub(crate) fn holds<S: Strategy>(
+pub fn holds<S: Strategy>(
     name: &str,
     cases: u32,
     strategy: S,

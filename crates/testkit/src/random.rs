@@ -7,40 +7,52 @@ use phalanx_cluster::event::{
 use phalanx_framework::conf::Conf;
 use proptest::prelude::*;
 
-use crate::claims::{Supply, Wishes, supply, wish, wishes};
-use crate::harness::{TestCluster, helm};
+use crate::supply::{Supply, Wishes, supply, wish, wishes};
+use crate::{TestCluster, helm};
 use phalanx_framework::testing::{group, leaving, member, node, queue, resources, running};
 
 /// A PodGroup and its pods.
 #[derive(Clone, Debug)]
-pub(crate) struct Gang {
+pub struct Gang {
     group: PodGroupInfo,
     pods: Vec<PodInfo>,
 }
 
 /// Something that happens between cycles, to the object that the number picks.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Happening {
+pub enum Happening {
+    /// A pod is deleted and gone.
     Delete(usize),
+    /// A pod is being deleted.
     Leave(usize),
+    /// A pod succeeds.
     Finish(usize),
+    /// A node is deleted.
     NodeGone(usize),
+    /// A node is created, or has its first size again.
     NodeBack(usize),
+    /// A PodGroup is deleted.
     GroupGone(usize),
+    /// A node gets smaller.
     Shrink(usize),
+    /// A queue is closed.
     Close(usize),
+    /// A volume, claim or capacity object changes.
     Supply(usize),
 }
 
 /// A cluster before its first cycle, and its future.
 #[derive(Clone, Debug)]
-pub(crate) struct Script {
-    pub(crate) queues: Vec<QueueInfo>,
-    pub(crate) nodes: Vec<(String, String)>,
-    pub(crate) gangs: Vec<Gang>,
+pub struct Script {
+    /// The queues.
+    pub queues: Vec<QueueInfo>,
+    /// Names of nodes and what they can allocate.
+    pub nodes: Vec<(String, String)>,
+    /// The PodGroups and their pods.
+    pub gangs: Vec<Gang>,
     supply: Supply,
     /// Happenings after each cycle, and whether its binds fail.
-    pub(crate) future: Vec<(Vec<Happening>, bool)>,
+    pub future: Vec<(Vec<Happening>, bool)>,
 }
 
 fn amount(most: i64) -> impl Strategy<Value = Option<i64>> {
@@ -160,7 +172,8 @@ fn happening() -> impl Strategy<Value = Happening> {
     ]
 }
 
-pub(crate) fn script() -> impl Strategy<Value = Script> {
+/// A random cluster and its future.
+pub fn script() -> impl Strategy<Value = Script> {
     let future = prop::collection::vec((prop::collection::vec(happening(), 0..6), any::<bool>()), 1..4);
     (queues(), nodes(), gangs(), supply(), future).prop_map(|(queues, nodes, gangs, supply, future)| Script {
         queues,
@@ -173,7 +186,7 @@ pub(crate) fn script() -> impl Strategy<Value = Script> {
 
 impl Script {
     /// All that exists before the first cycle.
-    pub(crate) fn events(&self) -> Vec<Event> {
+    pub fn events(&self) -> Vec<Event> {
         let queues = self.queues.iter().cloned().map(Event::from);
         let nodes = self.nodes.iter().map(|(name, room)| Event::from(node(name, room)));
         let gangs = self.gangs.iter().flat_map(|gang| {
@@ -182,12 +195,13 @@ impl Script {
         queues.chain(nodes).chain(gangs).chain(self.supply.events()).collect()
     }
 
-    pub(crate) fn test(&self) -> TestCluster {
+    /// The cluster with the default configuration, before its first cycle.
+    pub fn test(&self) -> TestCluster {
         self.cluster_of(helm())
     }
 
     /// The same with another configuration.
-    pub(crate) fn cluster_of(&self, conf: Conf) -> TestCluster {
+    pub fn cluster_of(&self, conf: Conf) -> TestCluster {
         let mut test = TestCluster::with(conf);
         for event in self.events() {
             test.add(event);
@@ -196,7 +210,7 @@ impl Script {
     }
 
     /// Reports what came of the binds of a cycle, and lets the script's happenings happen.
-    pub(crate) fn go_on(
+    pub fn go_on(
         &self,
         test: &mut TestCluster,
         bound: &BTreeMap<String, String>,

@@ -14,7 +14,7 @@ use phalanx_framework::extender::Extender;
 use phalanx_framework::testing::{member, node, queue, running};
 
 /// Actions and tiers as Volcano's Helm chart installs them. A core without one of these plugins passes it over.
-pub(crate) fn helm() -> Conf {
+pub fn helm() -> Conf {
     let plugin = |name: &&str| {
         let mut plugin = PluginConf { name: (*name).into(), ..PluginConf::default() };
         if ["gang", "drf"].contains(name) {
@@ -34,26 +34,28 @@ pub(crate) fn helm() -> Conf {
 }
 
 /// How many cases a property looks at: so many, or what the variable `CASES` says, for a long run with fresh seeds.
-pub(crate) fn cases(usually: u32) -> u32 {
+pub fn cases(usually: u32) -> u32 {
     std::env::var("CASES").ok().and_then(|text| text.parse().ok()).unwrap_or(usually)
 }
 
 /// What a cycle decided.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Cycle {
+pub struct Cycle {
     /// Pods and the nodes they are bound to.
-    pub(crate) bound: BTreeMap<String, String>,
+    pub bound: BTreeMap<String, String>,
     /// Pods and the nodes they are nominated for; `None` where a nomination ended.
-    pub(crate) nominated: BTreeMap<String, Option<String>>,
+    pub nominated: BTreeMap<String, Option<String>>,
     /// Pods that are evicted, in the order of the decisions.
-    pub(crate) evicted: Vec<String>,
+    pub evicted: Vec<String>,
     /// Pods per Bind decision.
-    pub(crate) units: Vec<usize>,
-    pub(crate) decisions: Vec<Decision>,
+    pub units: Vec<usize>,
+    /// All decisions, in order.
+    pub decisions: Vec<Decision>,
 }
 
 impl Cycle {
-    pub(crate) fn of(decisions: Vec<Decision>) -> Self {
+    /// Sorts the decisions of a cycle by what they do.
+    pub fn of(decisions: Vec<Decision>) -> Self {
         let mut cycle = Self {
             bound: BTreeMap::new(),
             nominated: BTreeMap::new(),
@@ -80,18 +82,18 @@ impl Cycle {
     }
 
     /// The names of the bound pods.
-    pub(crate) fn names(&self) -> Vec<&str> {
+    pub fn names(&self) -> Vec<&str> {
         self.bound.keys().map(String::as_str).collect()
     }
 
     /// How many of a group's pods are bound.
-    pub(crate) fn bound_of(&self, group: &str) -> usize {
+    pub fn bound_of(&self, group: &str) -> usize {
         let prefix = format!("{group}-");
         self.bound.keys().filter(|name| name.starts_with(&prefix)).count()
     }
 
     /// The last status decided for a group.
-    pub(crate) fn status(&self, group: &str) -> Option<&GroupStatus> {
+    pub fn status(&self, group: &str) -> Option<&GroupStatus> {
         self.decisions.iter().rev().find_map(|decision| match decision {
             Decision::PodGroupStatus { group: key, status, .. } if &*key.name == group => Some(status),
             _ => None,
@@ -100,26 +102,34 @@ impl Cycle {
 }
 
 /// A Cluster, its scheduler, and the pods as they would be outside.
-pub(crate) struct TestCluster {
-    pub(crate) cluster: Cluster,
+pub struct TestCluster {
+    /// What the scheduler knows.
+    pub cluster: Cluster,
     scheduler: Scheduler,
     pods: BTreeMap<String, PodInfo>,
-    pub(crate) now: Time,
+    /// When the last cycle was.
+    pub now: Time,
+}
+
+impl Default for TestCluster {
+    fn default() -> Self {
+        Self::new()
+    }
 }
 
 impl TestCluster {
     /// With the queue `default` and nothing else.
-    pub(crate) fn new() -> Self {
+    pub fn new() -> Self {
         Self::with(helm())
     }
 
     /// The same with another configuration.
-    pub(crate) fn with(conf: Conf) -> Self {
+    pub fn with(conf: Conf) -> Self {
         Self::of(conf, ClusterOptions::default())
     }
 
     /// The same with pods that wait for a PodGroup controller.
-    pub(crate) fn awaiting(group_wait: GroupWait) -> Self {
+    pub fn awaiting(group_wait: GroupWait) -> Self {
         Self::of(helm(), ClusterOptions { group_wait, ..ClusterOptions::default() })
     }
 
@@ -131,7 +141,8 @@ impl TestCluster {
         test
     }
 
-    pub(crate) fn add(&mut self, event: impl Into<Event>) -> &mut Self {
+    /// Applies an event.
+    pub fn add(&mut self, event: impl Into<Event>) -> &mut Self {
         let event = event.into();
         if let Event::Pod(pod) = &event {
             self.pods.insert(pod.pod.name.to_string(), (**pod).clone());
@@ -141,7 +152,7 @@ impl TestCluster {
     }
 
     /// Nodes `n0`, `n1`, ...
-    pub(crate) fn nodes(&mut self, count: usize, allocatable: &str) -> &mut Self {
+    pub fn nodes(&mut self, count: usize, allocatable: &str) -> &mut Self {
         for at in 0..count {
             self.add(node(&format!("n{at}"), allocatable));
         }
@@ -149,7 +160,7 @@ impl TestCluster {
     }
 
     /// A PodGroup with equal pods `group-0`, `group-1`, ...
-    pub(crate) fn gang(&mut self, group: PodGroupInfo, pods: u32, requests: &str) -> &mut Self {
+    pub fn gang(&mut self, group: PodGroupInfo, pods: u32, requests: &str) -> &mut Self {
         let name = group.key.name.to_string();
         self.add(group);
         for index in 0..pods {
@@ -159,17 +170,17 @@ impl TestCluster {
     }
 
     /// One cycle, after which every sum must be right.
-    pub(crate) fn cycle(&mut self) -> Cycle {
+    pub fn cycle(&mut self) -> Cycle {
         Cycle::of(self.decisions())
     }
 
     /// What one cycle decides, after which every sum must be right.
-    pub(crate) fn decisions(&mut self) -> Vec<Decision> {
+    pub fn decisions(&mut self) -> Vec<Decision> {
         self.outcome().decisions
     }
 
     /// What one cycle comes to, after which every sum must be right.
-    pub(crate) fn outcome(&mut self) -> Outcome {
+    pub fn outcome(&mut self) -> Outcome {
         self.now.0 += 1000;
         let outcome = self.scheduler.run(&mut self.cluster, self.now);
         assert_eq!(self.scheduler.check(&self.cluster), Vec::<String>::new());
@@ -177,7 +188,7 @@ impl TestCluster {
     }
 
     /// What one cycle hands out, a list for each action that decided something, and when the next one is due.
-    pub(crate) fn hand_outs(&mut self, mut each: impl FnMut(&[Decision])) -> Option<Time> {
+    pub fn hand_outs(&mut self, mut each: impl FnMut(&[Decision])) -> Option<Time> {
         self.now.0 += 1000;
         let outcome =
             self.scheduler.run_handing_out(&mut self.cluster, self.now, &mut |decisions| each(&decisions));
@@ -188,7 +199,7 @@ impl TestCluster {
 
     /// What another scheduler would decide in the next cycle by the same configuration, which looks at all anew, and what would
     /// come of it.
-    pub(crate) fn seen_by(&self, other: &mut Scheduler) -> (Cluster, Cycle) {
+    pub fn seen_by(&self, other: &mut Scheduler) -> (Cluster, Cycle) {
         let mut cluster = self.cluster.clone();
         other.set_conf(self.scheduler.conf().clone());
         let outcome = other.run(&mut cluster, Time(self.now.0 + 1000));
@@ -197,43 +208,43 @@ impl TestCluster {
     }
 
     /// How many jobs wait, by pool.
-    pub(crate) fn pending(&mut self) -> Pending {
+    pub fn pending(&mut self) -> Pending {
         self.scheduler.pending(&mut self.cluster)
     }
 
     /// When the last cycle was.
-    pub(crate) fn now(&self) -> Time {
+    pub fn now(&self) -> Time {
         self.now
     }
 
     /// Searches are measured by this.
-    pub(crate) fn set_stopwatch(&mut self, stopwatch: Arc<dyn Stopwatch>) {
+    pub fn set_stopwatch(&mut self, stopwatch: Arc<dyn Stopwatch>) {
         self.scheduler.set_stopwatch(stopwatch);
     }
 
     /// Extenders are asked by this.
-    pub(crate) fn set_extender(&mut self, extender: Arc<dyn Extender>) {
+    pub fn set_extender(&mut self, extender: Arc<dyn Extender>) {
         self.scheduler.set_extender(extender);
     }
 
-    /// Jobs that wait are looked at as often as this says.
-    pub(crate) fn set_retry_limits(&mut self, patience: RetryLimits) {
-        self.scheduler.set_retry_limits(patience);
+    /// Sets how often waiting jobs are tried.
+    pub fn set_retry_limits(&mut self, limits: RetryLimits) {
+        self.scheduler.set_retry_limits(limits);
     }
 
     /// Nothing that was found out in earlier cycles is relied on in the next one.
-    pub(crate) fn forget(&mut self) {
+    pub fn forget(&mut self) {
         let conf = self.scheduler.conf().clone();
         self.scheduler.set_conf(conf);
     }
 
     /// Another configuration is in force from now on.
-    pub(crate) fn set_conf(&mut self, conf: Conf) {
+    pub fn set_conf(&mut self, conf: Conf) {
         self.scheduler.set_conf(conf);
     }
 
     /// A cycle whose bound pods then run.
-    pub(crate) fn run(&mut self) -> Cycle {
+    pub fn run(&mut self) -> Cycle {
         let cycle = self.cycle();
         for (pod, node) in &cycle.bound {
             self.start(pod, node);
@@ -242,36 +253,37 @@ impl TestCluster {
     }
 
     /// The pod runs on the node.
-    pub(crate) fn start(&mut self, pod: &str, node: &str) {
+    pub fn start(&mut self, pod: &str, node: &str) {
         let pod = self.pods[pod].clone();
         self.add(Event::Bound(pod.pod.uid.clone()));
         self.add(running(pod, node));
     }
 
     /// The pod as it was last seen, changed.
-    pub(crate) fn change(&mut self, pod: &str, change: impl FnOnce(&mut PodInfo)) -> &mut Self {
+    pub fn change(&mut self, pod: &str, change: impl FnOnce(&mut PodInfo)) -> &mut Self {
         let mut pod = self.pods[pod].clone();
         change(&mut pod);
         self.add(pod)
     }
 
     /// The pod as it was last seen.
-    pub(crate) fn pod(&self, name: &str) -> PodInfo {
+    pub fn pod(&self, name: &str) -> PodInfo {
         self.pods[name].clone()
     }
 
-    pub(crate) fn pod_names(&self) -> Vec<String> {
+    /// The names of all pods.
+    pub fn pod_names(&self) -> Vec<String> {
         self.pods.keys().cloned().collect()
     }
 
     /// The pod is gone.
-    pub(crate) fn gone(&mut self, pod: &str) -> &mut Self {
+    pub fn gone(&mut self, pod: &str) -> &mut Self {
         let pod = self.pods.remove(pod).expect("a pod of this name");
         self.add(Event::PodGone(pod.pod.uid))
     }
 
     /// PodGroups and pods without one, in words.
-    pub(crate) fn groups(&self) -> Vec<GroupReport> {
+    pub fn groups(&self) -> Vec<GroupReport> {
         self.scheduler.report(&self.cluster).groups
     }
 
@@ -281,16 +293,17 @@ impl TestCluster {
     }
 
     /// Why a group, or a pod without one, waits.
-    pub(crate) fn reasons(&self, name: &str) -> Vec<String> {
+    pub fn reasons(&self, name: &str) -> Vec<String> {
         self.report(name).reasons
     }
 
-    pub(crate) fn phase(&self, name: &str) -> Phase {
+    /// The phase of a PodGroup.
+    pub fn phase(&self, name: &str) -> Phase {
         self.report(name).phase
     }
 
     /// What a queue deserves of a resource.
-    pub(crate) fn deserved(&self, queue: &str, resource: &str) -> Option<String> {
+    pub fn deserved(&self, queue: &str, resource: &str) -> Option<String> {
         let queues = self.scheduler.report(&self.cluster).queues;
         let queue = queues.into_iter().find(|row| &*row.name == queue).expect("a queue of this name");
         queue.deserved.into_iter().find(|(name, _)| &**name == resource).map(|(_, amount)| amount)

@@ -1,0 +1,11 @@
+//! What tests of several crates share: a cluster that runs cycles, random clusters, brute force to compare with, and the
+//! invariants of every cycle. Development only.
+pub mod invariants;
+pub mod random;
+pub mod rates;
+pub mod settings;
+pub mod small;
+pub mod supply;
+mod test_cluster;
+
+pub use test_cluster::{Cycle, TestCluster, cases, helm};
