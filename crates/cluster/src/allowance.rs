@@ -92,8 +92,8 @@ fn canonical(name: &str) -> Option<&str> {
     }
 }
 
-/// Whether nodes can have a resource of this name. minResources also name what only quotas know: Volcano's job controller
-/// writes `requests.cpu`, `limits.cpu`, `count/pods` and the like there.
+/// Whether nodes can have a resource of this name. minResources also name what only quotas know: Volcano's job
+/// controller writes `requests.cpu`, `limits.cpu`, `count/pods` and the like there.
 pub(super) fn is_of_nodes(name: &str) -> bool {
     let basic = matches!(name, "cpu" | "memory" | "pods" | "ephemeral-storage");
     let prefixed = ["requests.", "limits.", "count/"].iter().any(|prefix| name.starts_with(prefix));

@@ -1,4 +1,4 @@
-//! What a search may take: steps, which are the same wherever it runs, and time, where somebody measures it.
+//! Budgets of searches: steps, which are the same on every machine, and time, where a stopwatch measures it.
 use std::fmt::Debug;
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,39 +1,39 @@
-//! What changed in the Cluster since somebody asked: jobs, queues and nodes that the backlog has to look at.
+//! Changes of jobs, queues and nodes, which the backlog takes in.
 use crate::id::{JobId, NodeId, QueueId};
-use crate::likeness::WaitingJob;
 use crate::marks::Dirty;
+use crate::request_key::WaitingJob;
 use crate::{Cluster, Status};
 
 /// How much of a job changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum JobChange {
-    /// Something for which a cycle has to look at the job.
+    /// A change that a cycle has to try the job for.
     Major,
-    /// Something that does not count for a job of which no pod waits.
+    /// A change that does not count for a job without waiting pods.
     Minor,
 }
 
 /// What changed since [`Cluster::take_changes`] was called last.
 #[derive(Clone, Debug, Default)]
 pub struct Changed {
-    /// Jobs that were removed. Another job may have the id by now.
+    /// Removed jobs. Another job may have the id by now.
     pub gone: Vec<JobId>,
-    /// Jobs that were added or changed.
+    /// Added or changed jobs.
     pub jobs: Vec<(JobId, JobChange)>,
-    /// Queues that were added, changed or removed.
+    /// Added, changed or removed queues.
     pub queues: Vec<QueueId>,
-    /// Nodes on which capacity may have become free for a job, though the node did not change.
+    /// Nodes that did not change but may have free capacity for jobs now.
     pub freed: Vec<NodeId>,
-    /// The order of jobs may be another one.
+    /// The order of jobs may have changed.
     pub order: bool,
 }
 
-/// The log of such changes, each once, so that it stays short while nobody takes it.
+/// Changes since the last [`Cluster::take_changes`], each once, so that the log stays short when no cycle runs.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct ChangeLog {
     major: Dirty<JobId>,
     minor: Dirty<JobId>,
-    /// The changes that are being made are minor ones.
+    /// Changes count as minor ones now.
     is_minor: bool,
     gone: Dirty<JobId>,
     queues: Dirty<QueueId>,
@@ -60,13 +60,13 @@ impl ChangeLog {
 }
 
 impl Cluster {
-    /// Something of a job changed.
+    /// Logs a change of a job.
     pub fn job_changed(&mut self, id: JobId) {
         self.indexes.inqueue.mark(id);
         self.changes.log.note(id);
     }
 
-    /// What counts for all jobs changed: the configuration, say, and with it their order.
+    /// Logs a change of all jobs and their order, such as by a new configuration.
     pub fn all_jobs_changed(&mut self) {
         self.doubt_queues();
         self.changes.log.order = true;
@@ -75,7 +75,7 @@ impl Cluster {
         }
     }
 
-    /// Makes a change that does not count for a job of which no pod waits.
+    /// Makes changes that are logged as minor ones.
     pub(crate) fn in_passing(&mut self, change: impl FnOnce(&mut Self)) {
         self.changes.log.is_minor = true;
         change(self);
@@ -87,14 +87,14 @@ impl Cluster {
         self.changes.log.gone.mark(id);
     }
 
-    /// A queue was added, changed or removed.
+    /// Logs that a queue was added, changed or removed.
     pub(crate) fn queue_changed(&mut self, id: QueueId) {
         self.changes.log.queues.mark(id);
         self.doubt_queues();
         self.devices_moved_about();
     }
 
-    /// A job changed: jobs that go before it now may have what is reserved for it.
+    /// Logs the nodes reserved for a job that changed: jobs that precede it now may take them.
     pub(crate) fn doubt_reservations(&mut self, job: JobId) {
         let Self { jobs, tasks, changes, .. } = self;
         if jobs[job].counts.of(Status::Pipelined) > 0 {
@@ -106,17 +106,17 @@ impl Cluster {
         }
     }
 
-    /// Whether anything changed that was not taken yet.
+    /// Whether there are changes that were not taken.
     pub fn has_changes(&self) -> bool {
         !self.changes.log.is_empty() || self.volumes.has_woken() || self.devices.has_woken()
     }
 
-    /// Jobs that were removed since the changes were taken. Another job may have the id by now.
+    /// Jobs removed since changes were taken. Another job may have the id by now.
     pub fn gone_jobs(&self) -> impl Iterator<Item = JobId> {
         self.changes.log.gone.iter()
     }
 
-    /// What changed since this was called last.
+    /// Takes the changes since the last call.
     pub fn take_changes(&mut self) -> Changed {
         let log = std::mem::take(&mut self.changes.log);
         let of = |list: Dirty<JobId>, change| list.into_iter().map(move |id| (id, change));
@@ -130,7 +130,7 @@ impl Cluster {
         }
     }
 
-    /// The jobs that [watch](Self::watch_claims) claims to which something happened since this was called last.
+    /// Takes the jobs that [watch](Self::watch_claims) claims which changed since the last call.
     pub fn take_watchers(&mut self) -> Vec<WaitingJob> {
         self.volumes.take_woken().into_iter().chain(self.devices.take_woken()).collect()
     }

@@ -9,41 +9,42 @@ use crate::id::{Id, JobId, NodeId, QueueId, Slots, TaskId};
 /// Takes what a check compared: whether it is right, and what it is.
 pub(crate) type Note<'a> = dyn FnMut(bool, String) + 'a;
 
-/// What the mover of tasks and the events keep besides the objects.
-struct Index {
+/// One index that `place` and events keep up to date, and its check.
+struct IndexCheck {
     name: &'static str,
     /// Rebuilds the index from the objects and compares.
     check: fn(&Cluster, &mut Note<'_>),
 }
 
-const INDEXES: &[Index] = &[
-    Index { name: "node resources", check: Cluster::check_node_resources },
-    Index { name: "node things", check: Cluster::check_node_things },
-    Index { name: "tasks by node", check: Cluster::check_tasks_by_node },
-    Index { name: "tasks by job", check: Cluster::check_tasks_by_job },
-    Index { name: "job sums", check: Cluster::check_jobs },
-    Index { name: "queue sums", check: Cluster::check_queues },
-    Index { name: "queue tree", check: Cluster::check_tree },
-    Index { name: "cluster sums", check: Cluster::check_totals },
-    Index { name: "names", check: Cluster::check_names },
-    Index { name: "classes", check: Cluster::check_classes },
-    Index { name: "images", check: Cluster::check_images },
-    Index { name: "queue gates", check: Cluster::check_queue_gates },
-    Index { name: "kept places", check: Cluster::check_seats },
-    Index { name: "marks", check: Cluster::check_marks },
-    Index { name: "running jobs", check: Cluster::check_givers },
-    Index { name: "priorities", check: Cluster::check_priorities },
-    Index { name: "pod disruption budgets", check: |cluster, note| cluster.pdbs.check(note) },
-    Index { name: "inqueue requests", check: Cluster::check_inqueue },
-    Index { name: "devices", check: Cluster::check_devices },
-    Index { name: "volumes", check: Cluster::check_volumes },
-    Index { name: "terms", check: Cluster::check_terms },
-    Index { name: "cooldowns", check: Cluster::check_cooling },
-    Index { name: "node groups", check: Cluster::check_groups },
+const INDEXES: &[IndexCheck] = &[
+    IndexCheck { name: "node resources", check: Cluster::check_node_resources },
+    IndexCheck { name: "node things", check: Cluster::check_node_things },
+    IndexCheck { name: "tasks by node", check: Cluster::check_tasks_by_node },
+    IndexCheck { name: "tasks by job", check: Cluster::check_tasks_by_job },
+    IndexCheck { name: "job sums", check: Cluster::check_jobs },
+    IndexCheck { name: "queue sums", check: Cluster::check_queues },
+    IndexCheck { name: "queue tree", check: Cluster::check_tree },
+    IndexCheck { name: "cluster sums", check: Cluster::check_totals },
+    IndexCheck { name: "names", check: Cluster::check_names },
+    IndexCheck { name: "classes", check: Cluster::check_classes },
+    IndexCheck { name: "images", check: Cluster::check_images },
+    IndexCheck { name: "queue gates", check: Cluster::check_queue_gates },
+    IndexCheck { name: "kept places", check: Cluster::check_seats },
+    IndexCheck { name: "marks", check: Cluster::check_marks },
+    IndexCheck { name: "running jobs", check: Cluster::check_running_jobs },
+    IndexCheck { name: "priorities", check: Cluster::check_priorities },
+    IndexCheck { name: "pod disruption budgets", check: |cluster, note| cluster.pdbs.check(note) },
+    IndexCheck { name: "inqueue requests", check: Cluster::check_inqueue },
+    IndexCheck { name: "devices", check: Cluster::check_devices },
+    IndexCheck { name: "volumes", check: Cluster::check_volumes },
+    IndexCheck { name: "terms", check: Cluster::check_terms },
+    IndexCheck { name: "cooldowns", check: Cluster::check_cooling },
+    IndexCheck { name: "node groups", check: Cluster::check_groups },
 ];
 
 impl Cluster {
-    /// What is wrong with the indexes, one line each; empty when all is well. Costs a pass over all objects for each index.
+    /// What is wrong with the indexes, one line each; empty when all is well. Costs a pass over all objects for each
+    /// index.
     pub fn check(&self) -> Vec<String> {
         let mut problems = Vec::new();
         for index in INDEXES {

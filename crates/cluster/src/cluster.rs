@@ -1,4 +1,4 @@
-//! The Cluster: the cache of all objects, and the one mover of tasks.
+//! The Cluster: the cache of all objects, and the one place where tasks change status and node.
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -19,10 +19,10 @@ use crate::terms::Terms;
 use crate::tree::Part;
 use crate::{
     Chosen, Class, ClassKey, GroupWait, Hold, Job, JobKind, Log, Node, Queue, Stamp, Status, Task, Volumes,
-    givers, marks, priorities, tree, usage,
+    marks, priorities, running_jobs, tree, usage,
 };
 
-/// What the Cluster has to know before its first event.
+/// Settings of a Cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClusterOptions {
     /// The queue of jobs that name none.
@@ -37,12 +37,12 @@ impl Default for ClusterOptions {
     }
 }
 
-/// Where a task was before a change: enough to put it back exactly.
+/// The status and node of a task before a change, which [`Cluster::restore`] takes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Before {
     pub(crate) status: Status,
     pub(crate) node: Option<(NodeId, u32)>,
-    /// What its claims were promised, where the change took that back.
+    /// The volumes that were assumed for the task's claims, where the change released them.
     pub(crate) chosen: Chosen,
 }
 
@@ -61,7 +61,7 @@ impl Before {
 /// The cache of all objects, of decisions not seen on them yet, and of sums of both.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Cluster {
-    /// Names of resources.
+    /// Resource names.
     pub dims: Dims,
     /// Nodes.
     pub nodes: Slots<NodeId, Node>,
@@ -71,7 +71,7 @@ pub struct Cluster {
     pub jobs: Slots<JobId, Job>,
     /// Queues.
     pub queues: Slots<QueueId, Queue>,
-    /// Classes.
+    /// Classes of tasks.
     pub classes: Slots<ClassId, Class>,
     /// PodDisruptionBudgets by name.
     pub pdbs: Pdbs,
@@ -79,12 +79,12 @@ pub struct Cluster {
     pub allowances: Allowances,
     /// Pods counted by topology domain.
     pub terms: Terms,
-    /// What all nodes can give in sum.
+    /// Allocatable resources of all nodes.
     pub total: Amounts,
-    /// What pods hold on those nodes in sum.
+    /// Resources that pods use on all nodes.
     pub used: Amounts,
     pub(crate) images: Images,
-    /// Devices, and claims to them.
+    /// Devices and ResourceClaims.
     pub devices: Devices,
     pub(crate) volumes: Volumes,
     pub(crate) ids: Ids,
@@ -92,17 +92,17 @@ pub struct Cluster {
     pub(crate) options: ClusterOptions,
     /// A PodGroup was seen that a PodGroup controller made.
     pub(crate) group_controller: bool,
-    /// Another process decides: what stands on the objects is its work, and true.
+    /// Another scheduler process leads: statuses are read from the objects.
     pub(crate) standby: bool,
-    /// Tasks whose eviction was refused, and some of which that no longer is so.
+    /// Tasks whose eviction was refused. May hold tasks for which that is over.
     pub(crate) refused: Vec<TaskId>,
-    /// Jobs of which a bind was refused since the last cycle.
+    /// Jobs with binds refused since the last cycle.
     pub(crate) denied: Vec<JobId>,
-    /// Tasks that came with a nomination, which no cycle has looked at yet.
+    /// Tasks that were added with a nomination since the last cycle.
     pub(crate) promised: Vec<TaskId>,
-    /// Places that are kept for pods that were moved.
+    /// Places kept for the successors of pods that `shuffle` evicted.
     pub(crate) seats: Vec<Seat>,
-    /// Tasks that have taken up such a place, likewise.
+    /// Tasks that took over such a place since the last cycle.
     pub(crate) heirs: Vec<(TaskId, NodeId)>,
     pub(crate) changes: Changes,
 }
@@ -123,7 +123,7 @@ pub(crate) struct Ids {
 pub(crate) struct Indexes {
     pub(crate) inqueue: InqueueRequests,
     pub(crate) marked: marks::Marked,
-    pub(crate) givers: givers::Givers,
+    pub(crate) running: running_jobs::RunningJobs,
     pub(crate) priorities: priorities::Priorities,
     /// Pods by the end of their cooldown.
     pub(crate) cooling: BTreeSet<(Time, TaskId)>,
@@ -139,21 +139,21 @@ pub(crate) struct Indexes {
 /// Logs of changes, and clocks that count them.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Changes {
-    /// What the backlog has to look at.
+    /// What the backlog takes in.
     pub(crate) log: ChangeLog,
-    /// Nodes whose room or attributes changed.
+    /// Nodes whose resources or attributes changed.
     pub(crate) touched: Log<NodeId>,
-    /// Queues of which a task was moved.
+    /// Queues of tasks that changed status or node.
     pub(crate) moved: Log<QueueId>,
-    /// Classes of which a task has waited for the first time.
+    /// Classes whose first task became pending.
     pub(crate) sought: Log<ClassId>,
-    /// Source of stamps.
+    /// The clock that stamps are taken from.
     pub(crate) clock: u64,
-    /// The clock when a node's object came, changed or went last.
+    /// The clock when a Node was last added, changed or removed.
     pub(crate) nodes: u64,
-    /// What is wrong with queues may be another thing since the last cycle.
+    /// Faults of queues may have changed since the last cycle.
     pub(crate) queues: bool,
-    /// Grows when anything happens by which a job may start that could not.
+    /// Counts events that may let a job start which could not before.
     pub(crate) news: u64,
 }
 
@@ -189,8 +189,8 @@ impl Cluster {
         }
     }
 
-    /// Says whether another process decides for the time being: then statuses are taken from the objects, so that
-    /// this one knows what stands there when its turn comes.
+    /// Sets whether another scheduler process leads. While it does, statuses are read from the objects, so that this
+    /// process knows them when it becomes the leader.
     pub fn stand_by(&mut self, standby: bool) {
         if std::mem::replace(&mut self.standby, standby) != standby {
             self.all_jobs_changed();
@@ -200,8 +200,8 @@ impl Cluster {
         }
     }
 
-    /// Pods that wait and whose objects say where they are to go, as another process has decided; and those that take the
-    /// place of one that was moved.
+    /// Takes the pending tasks that were added with a nomination or took over the place of a moved pod, and their
+    /// nodes.
     pub fn take_promised(&mut self) -> Vec<(TaskId, NodeId)> {
         let mut promised = std::mem::take(&mut self.promised);
         promised.sort_unstable();
@@ -217,12 +217,12 @@ impl Cluster {
         self.node_named(task.nominated.as_deref().filter(|_| waits)?)
     }
 
-    /// PersistentVolumes and the claims to them.
+    /// PersistentVolumes and PersistentVolumeClaims.
     pub fn volumes(&self) -> &Volumes {
         &self.volumes
     }
 
-    /// Gives claims these volumes first, in this order, where they will do.
+    /// Has claims bound to these volumes first, in this order, where they match.
     pub fn prefer_volumes(&mut self, volumes: Vec<Arc<str>>) {
         self.volumes.prefer(volumes);
     }
@@ -247,7 +247,7 @@ impl Cluster {
         self.ids.queues.get(name).copied()
     }
 
-    /// The queue that a task counts in.
+    /// The queue that a task counts in; `None` for a pod of another scheduler.
     pub fn queue_of(&self, task: TaskId) -> Option<QueueId> {
         let task = &self.tasks[task];
         task.job.map(|job| self.jobs[job].queue).or(task.seat_in)
@@ -259,24 +259,24 @@ impl Cluster {
         &self.classes[self.tasks[task].class]
     }
 
-    /// On how many nodes an image is, and how many nodes there are.
+    /// The number of nodes with an image, and of all nodes.
     pub fn image_spread(&self, image: ImageId) -> (u32, u32) {
         (self.images.nodes(image), self.indexes.existing)
     }
 
-    /// What a task requests.
+    /// The request of a task.
     #[inline]
     pub fn request_of(&self, task: TaskId) -> &Amounts {
         &self.class_of(task).request
     }
 
-    /// Moves a task to a status and a node, and keeps every sum. Returns what `restore` needs.
+    /// Changes the status and node of a task, and updates every index and sum. Returns what `restore` takes.
     pub fn place(&mut self, task: TaskId, status: Status, node: Option<NodeId>) -> Before {
         let slot = node.map(|node| (node, self.nodes[node].tasks.len() as u32));
         self.move_task(task, status, slot, None)
     }
 
-    /// Puts a task back to where it was; exact when changes are undone in reverse order.
+    /// Undoes a `place`. Exact when changes are undone in reverse order.
     pub fn restore(&mut self, task: TaskId, before: &Before) {
         self.move_task(task, before.status, before.node, Some(&before.chosen));
     }
@@ -317,7 +317,7 @@ impl Cluster {
         before
     }
 
-    /// Keeps the counts and sums of a task's job and queue, and of the queues above.
+    /// Updates counts and sums of a task's job and queue, and of the queues above.
     pub(crate) fn count(&mut self, id: TaskId, from: Option<Status>, to: Option<Status>) {
         let Self { tasks, jobs, queues, classes, indexes, changes, .. } = self;
         let task = &tasks[id];
@@ -335,7 +335,7 @@ impl Cluster {
         changes.log.note(of);
         job.count(task.role, from, to);
         indexes.marked.pending.set(of, job.is_pending());
-        indexes.givers.update(of, job);
+        indexes.running.update(of, job);
         let (from, to) = (from.and_then(Part::of), to.and_then(Part::of));
         if from == to {
             return;
@@ -412,7 +412,7 @@ impl Cluster {
         let changes = &mut self.changes;
         changes.clock += 1;
         self.nodes[node].version = Stamp(changes.clock);
-        // Also when it is the last entry: a reader may have stopped right behind that.
+        // Also when the node is the last entry: a cursor may be right behind that.
         changes.touched.push(node);
     }
 
@@ -428,7 +428,7 @@ impl Cluster {
         tasks[id].node_slot = 0;
     }
 
-    /// The inverse of `leave_list`: whoever was moved into the slot goes back to the end.
+    /// The inverse of `leave_list`: the task that was moved into the slot goes back to the end.
     pub(crate) fn join_list(&mut self, id: TaskId, to: Option<(NodeId, u32)>) {
         let Self { tasks, nodes, .. } = self;
         let Some((node, slot)) = to else { return };
@@ -442,42 +442,42 @@ impl Cluster {
         (task.node, task.node_slot) = (Some(node), slot);
     }
 
-    /// The nodes touched since a cursor, and the new cursor; `None` when the log was cut in between.
+    /// Nodes touched since a cursor; `None` when entries since then were dropped.
     pub fn touched_since(&self, cursor: u64) -> Option<&[NodeId]> {
         self.changes.touched.since(cursor)
     }
 
-    /// The queues of which tasks were moved since a cursor; `None` when the log was cut in between.
+    /// Queues of tasks that were moved since a cursor; `None` when entries since then were dropped.
     pub fn moved_since(&self, cursor: u64) -> Option<&[QueueId]> {
         self.changes.moved.since(cursor)
     }
 
-    /// The end of that log.
+    /// The end of the log that [`moved_since`](Self::moved_since) reads.
     pub fn moved_end(&self) -> u64 {
         self.changes.moved.end()
     }
 
-    /// Something happened by which a job may start that could not.
+    /// Counts an event that may let a job start which could not before.
     pub fn note_news(&mut self) {
         self.changes.news += 1;
     }
 
-    /// Changes when that happens.
+    /// The number of events that may let a job start which could not before.
     pub fn news(&self) -> u64 {
         self.changes.news
     }
 
-    /// Changes when a node's object comes, changes or goes.
+    /// The clock when a Node was last added, changed or removed.
     pub fn nodes_stamp(&self) -> u64 {
         self.changes.nodes
     }
 
-    /// The end of the log.
+    /// The end of the log that [`touched_since`](Self::touched_since) reads.
     pub fn touched_end(&self) -> u64 {
         self.changes.touched.end()
     }
 
-    /// Takes note of the class of a task that waits.
+    /// Logs the class of a task that is its first pending one.
     pub(crate) fn seek(&mut self, task: TaskId) {
         let Self { tasks, classes, changes, .. } = self;
         let Task { class, status, .. } = tasks[task];
@@ -488,8 +488,8 @@ impl Cluster {
         }
     }
 
-    /// The classes of which a task has waited for the first time since a cursor, as far as they still exist. When that is not
-    /// known any more, all of which any task has waited.
+    /// Classes whose first task became pending since a cursor; all classes that had a pending task when entries since
+    /// then were dropped.
     pub fn sought_since(&self, cursor: u64) -> Vec<ClassId> {
         match self.changes.sought.since(cursor) {
             Some(list) => list.iter().copied().filter(|id| self.is_sought(*id)).collect(),

@@ -1,4 +1,4 @@
-//! Pods that are not to be evicted until some time after they were given their node, by that time.
+//! Cooldowns: pods that may not be evicted for some time after they were bound, by the end of that time.
 use crate::annotation::COOLDOWN_TIME;
 use crate::duration::parse_duration;
 use crate::event::Time;
@@ -6,7 +6,7 @@ use crate::id::{Id, TaskId};
 use crate::{Cluster, Task};
 
 impl Task {
-    /// Until when the pod asks not to be evicted: so long after it was given its node.
+    /// The end of the pod's cooldown, counted from its bind.
     pub fn cools_until(&self) -> Option<Time> {
         let label = self.labels.get(COOLDOWN_TIME).filter(|text| !text.is_empty());
         let text = label.or_else(|| self.annotations.get(COOLDOWN_TIME))?;
@@ -16,13 +16,13 @@ impl Task {
 }
 
 impl Cluster {
-    /// Pods whose time is not over, the first to end first.
+    /// Pods whose cooldown is not over, by its end.
     pub fn cooling_after(&self, now: Time) -> impl Iterator<Item = TaskId> {
         let first = (Time(now.0.saturating_add(1)), TaskId::from_index(0));
         self.indexes.cooling.range(first..).map(|(_, task)| *task)
     }
 
-    /// A pod is new, changed (`before` is its time as it was) or about to be removed.
+    /// Updates the index when the end of a pod's cooldown changes.
     pub(super) fn note_cooling(&mut self, task: TaskId, before: Option<Time>, after: Option<Time>) {
         if before != after {
             if let Some(end) = before {
@@ -35,6 +35,6 @@ impl Cluster {
     pub(super) fn check_cooling(&self, note: &mut crate::check::Note<'_>) {
         let of = |(id, task): (TaskId, &Task)| Some((task.cools_until().filter(|_| task.is_pod())?, id));
         let rebuilt: std::collections::BTreeSet<_> = self.tasks.iter().filter_map(of).collect();
-        note(rebuilt == self.indexes.cooling, "pods that are protected for a while".to_owned());
+        note(rebuilt == self.indexes.cooling, "pods by the end of their cooldown".to_owned());
     }
 }

@@ -1,5 +1,5 @@
-//! Jobs of which the API server refuses to bind a pod: what it refused it will most often refuse again, so they are left
-//! alone for a second, then two, up to ten, and hold up nobody meanwhile.
+//! Back-off of jobs whose binds the API server refused, since it will most often refuse again: one second, then two, up
+//! to ten. A job in back-off holds up no other job.
 use std::sync::Arc;
 
 use super::Cluster;
@@ -7,30 +7,30 @@ use crate::diagnosis::Refusal;
 use crate::event::Time;
 use crate::id::{JobId, TaskId};
 
-/// How long a job is left alone that was looked at in vain: a second, doubled each time.
+/// The first back-off, doubled with each further try.
 const FIRST_BACKOFF_MS: i64 = 1000;
-/// And no longer than this.
+/// The longest back-off.
 const LAST_BACKOFF_MS: i64 = 10_000;
 
-/// When a job has its turn again that was looked at so often in vain.
+/// The end of the back-off after a number of failed tries.
 pub fn backoff(now: Time, tries: u8) -> Time {
     let wait = FIRST_BACKOFF_MS << tries.saturating_sub(1).min(8);
     Time(now.0.saturating_add(wait.min(LAST_BACKOFF_MS)))
 }
 
-/// A bind was refused, and nothing of the job has changed since.
+/// A refused bind of a job that did not change since.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Denied {
     pod: Arc<str>,
     message: Arc<str>,
-    /// How often, where those of one attempt count once.
+    /// Number of refused attempts. Refusals of several pods in one attempt count once.
     times: u8,
-    /// The end of the wait; before the next cycle there is none.
+    /// The end of the back-off, which the next cycle sets.
     until: Option<Time>,
 }
 
 impl Cluster {
-    /// A pod of a job could not be bound.
+    /// Records that the bind of a task was refused.
     pub(super) fn deny(&mut self, task: TaskId, message: Arc<str>) {
         let task = &self.tasks[task];
         let (Some(id), pod) = (task.job, task.pod.name.clone()) else { return };
@@ -40,12 +40,12 @@ impl Cluster {
         self.denied.push(id);
     }
 
-    /// Something of the job changed, or the API server let a pod of it be bound. True when it was left alone.
+    /// Ends the back-off of a job that changed or had a pod bound. True when there was one.
     pub(super) fn pardon(&mut self, job: Option<JobId>) -> bool {
         job.is_some_and(|job| self.jobs[job].denied.take().is_some())
     }
 
-    /// A cycle begins: says until when jobs are left alone of which binds were refused since the last one.
+    /// Sets the back-off of jobs with binds refused since the last cycle. Returns the ends of their back-offs.
     pub fn note_denied(&mut self, now: Time) -> Vec<(JobId, Time)> {
         let mut ends = Vec::new();
         for id in std::mem::take(&mut self.denied) {
@@ -61,12 +61,12 @@ impl Cluster {
         ends
     }
 
-    /// Until when a job is left alone, if it is.
+    /// The end of a job's back-off, if it is in one.
     pub fn denied_until(&self, job: JobId, now: Time) -> Option<Time> {
         self.jobs[job].denied.as_ref()?.until.filter(|until| *until > now)
     }
 
-    /// Why a job is left alone, if it is.
+    /// Why a job is in back-off, if it is.
     pub fn denial(&self, job: JobId, now: Time) -> Option<Refusal> {
         self.denied_until(job, now)?;
         let Denied { pod, message, .. } = self.jobs[job].denied.clone()?;

@@ -1,25 +1,25 @@
-//! Pods that a PodGroup controller is about to put into a PodGroup: Volcano's does so with each pod of its schedulers that has
-//! no group annotation. Until then such a pod looks like a gang of one, so it waits, for a while at most.
+//! Pods that wait for a PodGroup controller. Volcano's makes a PodGroup for each pod of its schedulers without group
+//! annotation; until then such a pod looks like a gang of one.
 use super::{Cluster, JobKind};
 use crate::diagnosis::{Refusal, no_pod_group};
 use crate::event::Time;
 use crate::id::JobId;
 
-/// Whether pods without a PodGroup wait for a PodGroup controller, and until how many milliseconds after their creation.
+/// Whether pods without a PodGroup wait for a PodGroup controller, and for how many milliseconds from their creation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum GroupWait {
     /// They do not wait.
     #[default]
     Never,
-    /// They wait from when a PodGroup is seen that such a controller made.
+    /// They wait once a PodGroup was seen that such a controller made.
     IfSeen(i64),
     /// They wait in any case.
     Always(i64),
 }
 
 impl Cluster {
-    /// A PodGroup was seen that a PodGroup controller made. The controller counts as being at work from then on: it deletes
-    /// PodGroups of owners without pods, so that there is none now says nothing.
+    /// Records that a PodGroup was seen which a PodGroup controller made. The controller counts as running from then
+    /// on, though it may delete all its PodGroups.
     pub(super) fn see_group_controller(&mut self) {
         if !std::mem::replace(&mut self.group_controller, true) {
             self.all_jobs_changed();

@@ -1,4 +1,4 @@
-//! What the pods of queues with limits by group of nodes hold there: the limits of the plugin nodegroup.
+//! Resources that pods of a queue use on a node group: they count towards the limits of plugin nodegroup.
 use phalanx_resource::Amounts;
 use rustc_hash::FxHashMap;
 
@@ -7,30 +7,30 @@ use crate::cluster::Indexes;
 use crate::id::{JobId, NodeId, QueueId, TaskId};
 use crate::{Cluster, Status};
 
-/// A limit: of a queue, the place in its list.
+/// A limit of a queue, by its position in the queue's list.
 pub(crate) type LimitId = (QueueId, usize);
 
-/// Pods that count towards limits. As long as no queue has any, nothing is kept.
+/// Pods that count towards limits; empty as long as no queue has any.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct GroupHolds {
     wanted: bool,
     counted: FxHashMap<TaskId, LimitId>,
-    /// What is 0 is not there.
+    /// Without zero amounts.
     held: FxHashMap<LimitId, Amounts>,
 }
 
 impl Cluster {
-    /// What counts towards a limit.
+    /// The sum of requests that counts towards a limit.
     pub fn group_held(&self, limit: LimitId) -> Amounts {
         self.indexes.groups.held.get(&limit).cloned().unwrap_or_default()
     }
 
-    /// The limit towards which a task counts.
+    /// The limit that a task counts towards.
     pub fn counted_in(&self, task: TaskId) -> Option<LimitId> {
         self.indexes.groups.counted.get(&task).copied()
     }
 
-    /// Counts a task where it is now, and no longer where it was.
+    /// Counts a task towards the limit of its current node and status.
     #[inline]
     pub(super) fn count_in_group(&mut self, task: TaskId) {
         if self.indexes.groups.wanted {
@@ -38,26 +38,26 @@ impl Cluster {
         }
     }
 
-    /// Takes a task out of its count, before what it requests changes.
+    /// Takes a task out of its count before its request changes.
     pub(super) fn leave_group(&mut self, task: TaskId) {
         self.move_in_groups(task, None);
     }
 
-    /// The label of a node changed.
+    /// Counts the tasks of a node again whose label changed.
     pub(super) fn count_node_in_group(&mut self, node: NodeId) {
         if self.indexes.groups.wanted {
             self.nodes[node].tasks.clone().into_iter().for_each(|task| self.count_in_group(task));
         }
     }
 
-    /// The queue of a job changed.
+    /// Counts the tasks of a job again whose queue changed.
     pub(super) fn count_job_in_groups(&mut self, job: JobId) {
         if self.indexes.groups.wanted {
             self.jobs[job].tasks.clone().into_iter().for_each(|task| self.count_in_group(task));
         }
     }
 
-    /// The limits of a queue changed.
+    /// Counts all tasks again when limits changed.
     pub(super) fn recount_groups(&mut self) {
         self.indexes.groups = self.rebuilt_groups();
     }

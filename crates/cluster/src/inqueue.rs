@@ -1,8 +1,9 @@
-//! Inqueue requests: what admitted jobs may still use of their minResources, summed by queue, over all, and by namespace
-//! for ResourceQuotas.
+//! Inqueue requests: what admitted jobs may still use of their minResources, summed by queue, over all, and by
+//! namespace for ResourceQuotas.
 //!
-//! The sums hold the share of each job that did not change since they were refreshed. A job that changed is stale: its share
-//! is taken out at once, is added when somebody reads, and is put back by the next refresh, at the begin of a cycle.
+//! The sums hold the share of each job that did not change since they were refreshed. A job that changed is stale: its
+//! share is taken out at once, is added when somebody reads, and is put back by the next refresh, at the begin of a
+//! cycle.
 use std::sync::Arc;
 
 use phalanx_resource::Amounts;
@@ -123,8 +124,8 @@ impl Job {
 }
 
 impl Cluster {
-    /// What a job will still use of its minResources once it is admitted: what its pods do not hold yet, without what pods
-    /// behind scheduling gates request, so that those do not keep other jobs from being admitted.
+    /// What a job will still use of its minResources once it is admitted: what its pods do not hold yet, without what
+    /// pods behind scheduling gates request, so that those do not keep other jobs from being admitted.
     ///
     /// Source: Volcano's `DeductSchGatedResources`.
     pub fn inqueue_request(&self, id: JobId) -> Amounts {

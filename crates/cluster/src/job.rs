@@ -10,32 +10,32 @@ use crate::annotation::Annotations;
 use crate::event::{GroupRef, GroupStatus, Key, Phase, SubGroupPolicy, Time};
 use crate::id::{QueueId, TaskId};
 
-/// What a job stands for.
+/// The object of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum JobKind {
     /// A PodGroup.
     Group,
-    /// A pod without one: a gang of one.
+    /// A pod without a PodGroup: a gang of one.
     Solo,
 }
 
 /// A role of a gang (`volcano.sh/task-spec`).
 #[derive(Clone, Debug, PartialEq)]
 pub struct Role {
-    /// Its name; empty for pods without a role.
+    /// Name; empty for pods without a role.
     pub name: Arc<str>,
     /// `minTaskMember`; 0 when there is none.
     pub min: u32,
-    /// Its tasks by status.
+    /// Tasks of the role by status.
     pub counts: Counts,
 }
 
 /// A PodGroup, or a pod without one.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Job {
-    /// Its name; a solo pod's own.
+    /// Name of the PodGroup, or of the pod without one.
     pub key: Key,
-    /// What it stands for.
+    /// The object of the job.
     pub kind: JobKind,
     /// The PodGroup object was seen (always true for a solo pod).
     pub exists: bool,
@@ -45,17 +45,17 @@ pub struct Job {
     pub version: Arc<str>,
     /// Creation.
     pub created: Time,
-    /// Its queue.
+    /// Queue.
     pub queue: QueueId,
     /// `minMember`.
     pub min_member: u32,
     /// The policies with `minSubGroups`.
     pub sub_groups: Vec<SubGroupPolicy>,
-    /// Roles in the order they were met.
+    /// Roles in the order in which they were seen.
     pub roles: Vec<Role>,
     /// `minResources`; without it the job is always admitted.
     pub min_resources: Option<Amounts>,
-    /// What `minResources` ask for of device classes.
+    /// Devices that `minResources` name, by class.
     pub min_devices: Amounts,
     /// `minResources` as ResourceQuotas count them.
     pub quota_request: Option<Amounts>,
@@ -64,36 +64,36 @@ pub struct Job {
     pub(crate) priority_class: Option<Arc<str>>,
     /// `volcano.sh/preemptable`, if it is set.
     pub preemptable: Option<bool>,
-    /// The phase the scheduler has it in.
+    /// The phase that the scheduler decided.
     pub phase: Phase,
-    /// The status last read from, or decided for, the object.
+    /// The status of the PodGroup as last read or decided.
     pub written: GroupStatus,
     /// The status that `written` replaced and that may still be read once more.
     pub replaced: Option<GroupStatus>,
-    /// A field that cannot be honoured.
+    /// Why a field cannot be honoured.
     pub invalid: Option<Arc<str>>,
-    /// Annotations that plugins read; a solo pod's own.
+    /// Annotations of the object that plugins read.
     pub annotations: Annotations,
-    /// Its tasks.
+    /// Tasks.
     pub tasks: Vec<TaskId>,
-    /// Its tasks by status.
+    /// Tasks by status.
     pub counts: Counts,
-    /// What its allocated tasks request.
+    /// Sum of requests of allocated tasks.
     pub allocated: Amounts,
-    /// What its nominated tasks request.
+    /// Sum of requests of nominated tasks.
     pub pipelined: Amounts,
-    /// What its pending tasks request.
+    /// Sum of requests of pending tasks.
     pub pending: Amounts,
-    /// The API server refused to bind a pod of it.
+    /// The API server refused to bind a pod of the job.
     pub denied: Option<Denied>,
     /// Where it stands among those that run.
-    pub(super) giver: Option<super::givers::Giver>,
+    pub(super) running_key: Option<super::running_jobs::RunningJobKey>,
     /// What people were told about its annotations.
     pub told: Option<Arc<str>>,
 }
 
 impl Job {
-    /// The PodGroup for which it stands, if it was seen.
+    /// The PodGroup, if it was seen.
     pub fn group_ref(&self) -> Option<GroupRef> {
         let seen = self.kind == JobKind::Group && self.exists;
         seen.then(|| GroupRef { key: self.key.clone(), uid: self.uid.clone() })
@@ -128,18 +128,19 @@ impl Job {
             pipelined: Amounts::new(),
             pending: Amounts::new(),
             denied: None,
-            giver: None,
+            running_key: None,
             told: None,
         }
     }
 
-    /// Whether the roles' minimums count: they do not when `minMember` is below their sum, as in Volcano.
+    /// Whether minimums of roles count: not when `minMember` is below their sum, as in Volcano.
     pub fn asks_roles(&self) -> bool {
         let wanted: u64 = self.roles.iter().map(|role| u64::from(role.min)).sum();
         wanted > 0 && u64::from(self.min_member) >= wanted
     }
 
-    /// Whether every role can have (or has) its minimum, by a count of each role's tasks, where roles are asked.
+    /// Checks that every role has its minimum by `count`; returns a role that lacks tasks. Passes where minimums do not
+    /// count.
     pub fn roles_satisfied(&self, count: impl Fn(&Counts) -> u32) -> Result<(), &Role> {
         if !self.asks_roles() {
             return Ok(());
@@ -150,13 +151,14 @@ impl Job {
         }
     }
 
-    /// Whether some members have their places and others, without which it is nothing, do not.
+    /// Whether some members are ready, but fewer than the gang needs.
     pub fn is_broken(&self) -> bool {
         let whole = self.counts.ready() >= self.min_member && self.roles_satisfied(Counts::ready).is_ok();
         !whole && self.counts.ready() > 0
     }
 
-    /// Whether it is whole and only waits for room for more: those that have places have nodes, and stay.
+    /// Whether the gang has its minimum and only lacks resources for more members, and all its placed members are
+    /// bound.
     pub fn grows(&self) -> bool {
         use Status::{Bound, Failed, Pending, Running, Succeeded};
         let whole = self.counts.ready() >= self.min_member && self.roles_satisfied(Counts::ready).is_ok();
@@ -171,13 +173,13 @@ impl Job {
         placed > 0
     }
 
-    /// Whether its PodGroup waits for admission, or a pod waits for a node or for capacity on one.
+    /// Whether the PodGroup waits for admission, or a pod for a node or for resources there.
     pub fn is_pending(&self) -> bool {
         let to_admit = self.kind == JobKind::Group && self.exists && self.phase == Phase::Pending;
         to_admit || self.waiting() > 0
     }
 
-    /// Tasks that wait for a node or for room on one.
+    /// Number of tasks that wait for a node or for resources there.
     pub fn waiting(&self) -> u32 {
         self.counts.of(Status::Pending) + self.counts.of(Status::Pipelined)
     }

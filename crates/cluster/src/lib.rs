@@ -1,7 +1,7 @@
 //! What the scheduler knows: nodes, tasks, jobs and queues under dense ids, with sums kept by every change.
 //!
-//! Events are folded in between cycles (`Cluster::apply`). During a cycle only a Statement changes what is known, through
-//! `Cluster::place`, the one function that moves a task, so that room, counts and sums cannot drift apart.
+//! Events are folded in between cycles (`Cluster::apply`). During a cycle only a Statement changes what is known,
+//! through `Cluster::place`, the one function that moves a task, so that room, counts and sums cannot drift apart.
 //!
 //! Nothing here reads files, sockets, clocks or the environment.
 mod allowance;
@@ -20,7 +20,6 @@ pub mod diagnosis;
 pub mod duration;
 pub mod event;
 mod gates;
-mod givers;
 mod grouping;
 mod groups;
 pub mod id;
@@ -28,7 +27,6 @@ mod images;
 mod inqueue;
 mod job;
 pub mod label;
-mod likeness;
 mod log;
 mod marks;
 pub mod matching;
@@ -38,6 +36,8 @@ mod pdbs;
 pub mod prepare;
 mod priorities;
 mod queue;
+mod request_key;
+mod running_jobs;
 mod seat;
 mod task;
 mod terms;
@@ -54,14 +54,15 @@ pub use cluster::{Before, Cluster, ClusterOptions};
 pub use contents::Contents;
 pub use denied::backoff;
 pub use devices::{DeviceNeed, DevicesOf, Local, Shared, Wanted, is_part};
-pub use givers::Equals;
 pub use grouping::GroupWait;
 pub use job::{Job, JobKind, Role};
-pub use likeness::{DeviceLike, RequestKey, WaitingJob};
+
 pub use node::{Node, Stamp, Taken};
 pub use pdb::{Budgets, Pdb};
 pub use pdbs::Pdbs;
 pub use queue::{Queue, Rendered};
+pub use request_key::{DeviceClaimKey, RequestKey, WaitingJob};
+pub use running_jobs::Equals;
 pub use task::{Counts, Hold, Refused, Status, Task};
 pub use terms::{Carried, Held, SpreadTerm, Tally, TermChange, Terms};
 pub use tree::{Part, ROOT, Sums};

@@ -1,7 +1,7 @@
 //! A log of changes, which each cache reads on from its own cursor.
 
-/// The log keeps at least so many entries; a cache whose cursor is before them starts from nothing. Small in tests, so that this
-/// happens there.
+/// The log keeps at least so many entries; a cache whose cursor is before them starts from nothing. Small in tests, so
+/// that this happens there.
 const KEPT: usize = if cfg!(test) { 16 } else { 1 << 16 };
 
 #[derive(Clone, Debug, PartialEq)]

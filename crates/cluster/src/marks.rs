@@ -1,4 +1,4 @@
-//! Few of many ids: what a cycle has to look at, so that it need not look at all.
+//! Sets of ids, for the few objects of many that a cycle looks at.
 use std::marker::PhantomData;
 
 use super::Status;
@@ -44,7 +44,7 @@ impl<I: Id> Marks<I> {
         self.words.get(id.index() / 64).is_some_and(|word| word & (1 << (id.index() % 64)) != 0)
     }
 
-    /// All, by id.
+    /// All ids in order.
     pub(super) fn iter(&self) -> impl Iterator<Item = I> + '_ {
         let bits = |(at, word): (usize, &u64)| {
             let mut left = *word;
@@ -58,7 +58,7 @@ impl<I: Id> Marks<I> {
     }
 }
 
-/// Ids of what has changed, each once.
+/// A set of ids that remembers the order of insertion.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Dirty<I> {
     marks: Marks<I>,
@@ -97,7 +97,7 @@ impl<I: Id> Dirty<I> {
         self.list.is_empty()
     }
 
-    /// All that are marked, in the order in which they were; none is marked then.
+    /// Takes all ids in the order in which they were marked.
     pub(super) fn take(&mut self) -> Vec<I> {
         let list = std::mem::take(&mut self.list);
         for id in &list {
@@ -116,45 +116,45 @@ impl<I> IntoIterator for Dirty<I> {
     }
 }
 
-/// What is marked.
+/// Marked objects.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Marked {
-    /// Tasks that are being evicted.
+    /// Tasks whose eviction was decided.
     pub(super) evicting: Marks<TaskId>,
-    /// Nodes that are lent for a part of the day.
+    /// Nodes of a revocable zone.
     pub(super) lent: Marks<NodeId>,
     /// Jobs that are [pending](super::Job::is_pending).
     pub(super) pending: Marks<JobId>,
 }
 
 impl super::Cluster {
-    /// A task is being evicted, or no longer.
+    /// Sets or clears the status that a task had when its eviction was decided.
     pub fn set_evicting(&mut self, id: TaskId, evicting: Option<Status>) {
         self.tasks[id].evicting = evicting;
         self.indexes.marked.evicting.set(id, evicting.is_some());
     }
 
-    /// Tasks that are being evicted.
+    /// Tasks whose eviction was decided.
     pub fn evicting_tasks(&self) -> impl Iterator<Item = TaskId> + '_ {
         self.indexes.marked.evicting.iter()
     }
 
-    /// The phase of a job, or whether its PodGroup exists, may have changed.
+    /// Updates the mark of a job whose phase or existence may have changed.
     pub(super) fn mark_pending(&mut self, id: JobId) {
         self.indexes.marked.pending.set(id, self.jobs[id].is_pending());
     }
 
-    /// Jobs that wait for admission, and jobs with pods that wait for a node, or for capacity on one.
+    /// Jobs that wait for admission, or have pods that wait for a node or for resources there.
     pub fn pending_jobs(&self) -> impl Iterator<Item = (JobId, &super::Job)> {
         self.indexes.marked.pending.iter().map(|id| (id, &self.jobs[id]))
     }
 
-    /// Nodes that are lent for a part of the day.
+    /// Nodes of a revocable zone.
     pub fn lent_nodes(&self) -> impl Iterator<Item = &super::Node> {
         self.indexes.marked.lent.iter().map(|id| &self.nodes[id])
     }
 
-    /// What is marked and should not be, or the other way round.
+    /// Compares the marks with the objects.
     pub(super) fn check_marks(&self, note: &mut crate::check::Note<'_>) {
         let evicting = self.tasks.iter().filter(|(_, task)| task.evicting.is_some()).map(|(id, _)| id);
         note(self.indexes.marked.evicting.iter().eq(evicting), "tasks that are being evicted".to_owned());

@@ -1,4 +1,4 @@
-//! Nodes, and the room on them.
+//! Nodes and their resources.
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::id::{ImageId, TaskId};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stamp(pub u64);
 
-/// Tasks on a node that ask for a thing that not all of them can have, such as a host port.
+/// Number of tasks on a node that use a host port or disk.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Taken<T> {
     pub(crate) what: T,
@@ -50,50 +50,50 @@ impl<T: Clone + Ord> Taken<T> {
         if hold == Hold::Releasing { &mut self.releasing } else { &mut self.held }
     }
 
-    /// With `later`, only by tasks that stay.
-    fn is(&self, later: bool) -> bool {
+    /// Whether any task uses it; with `later`, any task that is not terminating.
+    fn is_used(&self, later: bool) -> bool {
         self.held + if later { 0 } else { self.releasing } > 0
     }
 }
 
 /// A node.
 #[derive(Clone, Debug, Default, PartialEq)]
-// In this order, for what every move touches is to lie close together.
+// Fields that `place` reads and writes come first, close together in memory.
 #[repr(C)]
 pub struct Node {
-    /// Changes with anything that matters for placement.
+    /// Set from the clock when resources or attributes change.
     pub version: Stamp,
-    /// Changes with attributes, not with room.
+    /// Set from the clock when attributes change.
     pub static_version: Stamp,
-    /// Tasks that hold or will hold room here.
+    /// Tasks with this node, nominated ones included.
     pub tasks: Vec<TaskId>,
     /// The Node object exists; otherwise only pods on it were seen.
     pub exists: bool,
-    /// Its Ready condition is True.
+    /// The Ready condition is True.
     pub ready: bool,
     /// Cordoned.
     pub unschedulable: bool,
     /// cpu (milli) and memory (bytes) in use, where pods without a request count as kube-scheduler counts them.
     pub nonzero_used: [i64; 2],
-    /// What no pod holds; negative where pods hold more than there is.
+    /// Resources that no pod uses; negative where pods use more than there is.
     pub idle: Amounts,
-    /// What pods can have in sum.
+    /// Allocatable resources.
     pub allocatable: Amounts,
-    /// What nominated pods wait for.
+    /// Sum of requests of nominated pods.
     pub pipelined: Amounts,
-    /// What pods that are being deleted hold.
+    /// Sum of requests of terminating pods.
     pub releasing: Amounts,
-    /// Host ports that pods hold.
+    /// Host ports in use.
     pub ports: Vec<Taken<HostPort>>,
-    /// Disks that only one pod may use.
+    /// Disks in use that exclude each other.
     pub disks: Vec<Taken<Disk>>,
-    /// Devices that claims can be given.
+    /// Devices that can be allocated.
     pub devices: Stock,
-    /// How many volumes drivers can attach, where there is a limit; sorted by driver.
+    /// Maximum number of attached volumes by driver, where there is one; sorted by driver.
     pub attach_limits: Vec<(Arc<str>, u32)>,
-    /// How many they have attached, sorted by driver.
+    /// Attached volumes by driver, sorted by driver.
     pub attachments: Vec<(Arc<str>, ClaimUse)>,
-    /// How much of it is in use, when it was measured not long ago.
+    /// Measured usage, if it is recent.
     pub usage: Option<Usage>,
     /// Name.
     pub name: Arc<str>,
@@ -101,7 +101,7 @@ pub struct Node {
     pub labels: Vec<(Arc<str>, Arc<str>)>,
     /// Taints.
     pub taints: Vec<Taint>,
-    /// Images that are on it and their sizes in bytes, sorted by id.
+    /// Images and their sizes in bytes, sorted by id.
     pub images: Vec<(ImageId, i64)>,
 }
 
@@ -111,24 +111,24 @@ impl Node {
         self.label_value(key).map(|value| &**value)
     }
 
-    /// The zone of a node that is lent.
+    /// The revocable zone of the node.
     pub fn zone(&self) -> Option<&str> {
         self.label(REVOCABLE_ZONE).filter(|zone| !zone.is_empty())
     }
 
-    /// The value of a label, to be shared.
+    /// The value of a label, shared.
     pub fn label_value(&self, key: &str) -> Option<&Arc<str>> {
         let at = self.labels.binary_search_by(|(name, _)| (**name).cmp(key)).ok()?;
         Some(&self.labels[at].1)
     }
 
-    /// The size of an image that is on it, in bytes.
+    /// The size of an image on the node, in bytes.
     pub fn image_size(&self, image: ImageId) -> Option<i64> {
         let at = self.images.binary_search_by(|(id, _)| id.cmp(&image)).ok()?;
         Some(self.images[at].1)
     }
 
-    /// What will be idle when all that is being released is gone and all that is nominated has come.
+    /// Idle resources once terminating pods are gone and nominated pods are bound (Volcano's `FutureIdle`).
     pub fn future_idle(&self) -> Amounts {
         let mut room = self.idle.clone();
         room.add(&self.releasing);
@@ -136,13 +136,13 @@ impl Node {
         room
     }
 
-    /// Whether a request fits the idle room without taking what is kept for nominated tasks.
+    /// Whether a request fits the idle resources, and leaves nominated tasks theirs.
     #[inline]
     pub fn fits_now(&self, request: &Amounts) -> bool {
         request.fits(&self.idle) && (self.pipelined.is_zero() || request.fits(&self.future_idle()))
     }
 
-    /// Whether a request fits what will be idle.
+    /// Whether a request fits the future idle resources.
     #[inline]
     pub fn fits_later(&self, request: &Amounts) -> bool {
         if self.releasing.is_zero() && self.pipelined.is_zero() {
@@ -151,29 +151,29 @@ impl Node {
         request.fits(&self.future_idle())
     }
 
-    /// What pods hold or are promised, of one resource.
+    /// The amount of a resource that pods use or are nominated for.
     #[inline]
     pub fn used(&self, dim: DimId) -> i64 {
         self.allocatable.get(dim) - self.idle.get(dim) + self.pipelined.get(dim)
     }
 
-    /// Whether a host port is taken; with `later`, only by tasks that stay.
+    /// Whether a host port is in use; with `later`, by a task that is not terminating.
     pub fn port_taken(&self, wanted: &HostPort, later: bool) -> bool {
-        self.ports.iter().any(|taken| taken.is(later) && collide(&taken.what, wanted))
+        self.ports.iter().any(|taken| taken.is_used(later) && collide(&taken.what, wanted))
     }
 
-    /// Whether a disk is used in a way that keeps others off; with `later`, only by tasks that stay.
+    /// Whether a disk is in use in a way that excludes another pod; with `later`, by a task that is not terminating.
     pub fn disk_taken(&self, wanted: &Disk, later: bool) -> bool {
-        self.disks.iter().any(|taken| taken.is(later) && excludes(&taken.what, wanted))
+        self.disks.iter().any(|taken| taken.is_used(later) && excludes(&taken.what, wanted))
     }
 
-    /// How many volumes a driver can attach.
+    /// The maximum number of volumes that a driver can attach.
     pub fn attach_limit(&self, driver: &str) -> Option<u32> {
         let limit = self.attach_limits.iter().find(|(name, _)| **name == *driver);
         limit.map(|(_, limit)| *limit)
     }
 
-    /// How many it has attached; with `later`, only those that stay.
+    /// The number of volumes that a driver has attached; with `later`, without those of terminating tasks.
     pub fn attached(&self, driver: &str, later: bool) -> u32 {
         let attached = self.attachments.iter().find(|(name, _)| **name == *driver);
         attached.map_or(0, |(_, on)| if later { on.held } else { on.held + on.releasing })
@@ -200,19 +200,19 @@ impl Node {
         std::hint::black_box((self.version.0, room, self.attach_limits.len(), self.name.len()));
     }
 
-    /// Whether rules by room cannot tell two nodes apart.
+    /// Whether no rule about resources tells two nodes apart.
     pub fn same_room(&self, other: &Node) -> bool {
         self.room() == other.room()
     }
 
-    /// Equal for nodes of the same room.
+    /// Hashes what rules about resources read.
     pub fn hash_room(&self, state: &mut impl Hasher) {
         self.room().hash(state);
     }
 
-    /// All that rules by room may read. The other fields are attributes, which make kinds, or nothing to rules.
+    /// All that rules about resources read. Other fields are attributes, or read by no rule.
     fn room(&self) -> impl PartialEq + Hash + '_ {
-        // Without `..`, so that whoever adds a field has to say which it is.
+        // Without `..`, so that a new field has to be sorted in here.
         let Self {
             name: _,
             exists: _,
@@ -237,12 +237,12 @@ impl Node {
             static_version: _,
         } = self;
         let amounts = (idle, nonzero_used, allocatable, releasing, pipelined);
-        // Without limits nobody counts.
+        // Attachments count only against limits.
         let attached = (!attach_limits.is_empty()).then_some((attach_limits, attachments));
         (amounts, ports, disks, devices, usage.as_ref().map(Usage::state), attached)
     }
 
-    /// Makes this one, which stands for nodes of one room, of the same room as another.
+    /// Copies all that rules about resources read from another node.
     pub fn assume_room(&mut self, of: &Node) {
         self.allocatable.clone_from(&of.allocatable);
         self.idle.clone_from(&of.idle);
@@ -304,7 +304,8 @@ fn collide(a: &HostPort, b: &HostPort) -> bool {
     a.port == b.port && a.protocol == b.protocol && (a.ip == b.ip || any(a) || any(b))
 }
 
-/// Whether two pods cannot use these disks on one node. Source: kube-scheduler's VolumeRestrictions (`isVolumeConflict`).
+/// Whether two pods cannot use two disks on one node. Source: kube-scheduler's VolumeRestrictions
+/// (`isVolumeConflict`).
 fn excludes(a: &Disk, b: &Disk) -> bool {
     let both_read = a.read_only && b.read_only && a.of != DiskKind::Aws;
     let is_one = a.of == b.of && a.name == b.name;

@@ -6,17 +6,17 @@ use crate::event::{Key, PdbInfo, Time};
 use crate::id::TaskId;
 use crate::label::Selector;
 
-/// How long a task is left alone whose eviction was refused.
+/// A task whose eviction was refused is not evicted again for so long.
 const REFUSED_MS: i64 = 60_000;
 
 /// A PodDisruptionBudget.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Pdb {
-    /// The pods it means; none when missing.
+    /// The pods it selects; `None` selects no pod.
     pub selector: Option<Selector>,
-    /// How many of them may be evicted now.
+    /// `status.disruptionsAllowed`.
     pub allowed: u32,
-    /// Those of them that are not ready may go whatever it allows.
+    /// `unhealthyPodEvictionPolicy: AlwaysAllow`: pods that are not ready may always be evicted.
     pub frees_unready: bool,
 }
 
@@ -27,7 +27,7 @@ impl Cluster {
         self.pdbs.insert(info.key, pdb)
     }
 
-    /// When the first of the tasks whose eviction was refused may be asked again.
+    /// When the first task whose eviction was refused may be evicted again.
     pub fn refusals_end(&self, now: Time) -> Option<Time> {
         let end = |task: &super::Task| match task.refused {
             Refused::At(when) => Some(Time(when.0.saturating_add(REFUSED_MS))),
@@ -36,8 +36,8 @@ impl Cluster {
         self.refused_tasks().filter_map(|(_, task)| end(task)).filter(|end| *end > now).min()
     }
 
-    /// Whether a pod may be evicted as far as it says itself: it, or its PodGroup, is not kept from that, and no eviction of
-    /// it was refused just now.
+    /// Whether a pod may be evicted as far as its own objects go: neither the pod nor its PodGroup says `preemptable:
+    /// false`, and no eviction of the pod was refused lately.
     pub fn lets_itself_go(&self, task: TaskId, now: Time) -> bool {
         let task = &self.tasks[task];
         let of_job = task.job.and_then(|job| self.jobs[job].preemptable);
@@ -55,31 +55,32 @@ impl Cluster {
         known.filter(|(_, task)| task.refused != Refused::No)
     }
 
-    /// Whether a pod is not ready, and a budget that means it does not mind.
+    /// Whether a budget that selects a pod lets it go because the pod is not ready.
     fn goes_unready(&self, task: TaskId, pdb: &Pdb) -> bool {
         pdb.frees_unready && self.tasks[task].unready
     }
 
-    /// The PodDisruptionBudgets that mean a pod.
+    /// The PodDisruptionBudgets that select a pod.
     pub fn pdbs_of(&self, task: TaskId) -> impl Iterator<Item = (&Key, &Pdb)> {
         let task = &self.tasks[task];
         self.pdbs.of(&task.pod.namespace, &task.labels)
     }
 }
 
-/// What PodDisruptionBudgets still allow, counted down as victims are picked.
+/// Disruptions that PodDisruptionBudgets still allow, counted down as victims are picked.
 ///
-/// As the eviction API counts: a pod that has not started is free to go, one that is not ready is when its budget says so,
-/// and one that several budgets mean cannot go at all. An eviction that was decided and is not seen yet counts until it is. Source: Kubernetes' eviction subresource.
+/// Counts as the eviction API does: a pod that has not started may always be evicted, a pod that is not ready may be
+/// where its budget says so, and a pod that several budgets select may not. An eviction that was decided counts until
+/// the API server shows it. Source: Kubernetes' eviction subresource.
 #[derive(Debug)]
 pub struct Budgets<'w> {
     cluster: &'w Cluster,
-    /// What was counted.
+    /// Victims counted by budget.
     spent: FxHashMap<&'w Key, u32>,
 }
 
 impl<'w> Budgets<'w> {
-    /// As they stand.
+    /// The budgets, less evictions that were decided and are not seen yet.
     pub fn new(cluster: &'w Cluster) -> Self {
         let mut budgets = Self { cluster, spent: FxHashMap::default() };
         if !cluster.pdbs.is_empty() {
@@ -88,7 +89,7 @@ impl<'w> Budgets<'w> {
         budgets
     }
 
-    /// Whether a victim may go if it is the first.
+    /// Whether one more victim may be evicted.
     pub fn may(&self, task: TaskId) -> bool {
         if self.cluster.pdbs.is_empty() || self.cluster.tasks[task].status == Status::Bound {
             return true;
@@ -101,7 +102,7 @@ impl<'w> Budgets<'w> {
         meant.next().is_none_or(|goes| goes && meant.next().is_none())
     }
 
-    /// Counts a victim, if it may go on top of those counted before.
+    /// Counts a victim if it may be evicted besides those counted before. True if it may.
     pub fn take(&mut self, task: TaskId) -> bool {
         if !self.may(task) {
             return false;

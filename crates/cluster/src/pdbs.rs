@@ -8,12 +8,12 @@ use super::pdb::Pdb;
 use crate::event::{Key, Operator, Requirement};
 use crate::label::Labels;
 
-/// Those of a namespace that mean any pods.
+/// The PodDisruptionBudgets of a namespace that select pods.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct OfNamespace {
     /// By key and value of a label that a pod must have.
     by_label: FxHashMap<Arc<str>, FxHashMap<Arc<str>, BTreeSet<Key>>>,
-    /// Those that ask for none.
+    /// Budgets whose selector names no label value.
     others: BTreeSet<Key>,
 }
 
@@ -24,7 +24,7 @@ pub struct Pdbs {
     namespaces: FxHashMap<Arc<str>, OfNamespace>,
 }
 
-/// A label of which a pod must have one of some values.
+/// The requirement of a selector that names values of a label.
 fn anchor(pdb: &Pdb) -> Option<&Requirement> {
     pdb.selector.as_ref()?.0.iter().find(|requirement| requirement.operator == Operator::In)
 }
@@ -83,7 +83,7 @@ impl Pdbs {
         true
     }
 
-    /// Those that mean a pod.
+    /// The budgets that select a pod.
     pub(super) fn of<'a>(
         &'a self,
         namespace: &str,
@@ -98,7 +98,7 @@ impl Pdbs {
         keys.filter_map(|key| self.known.get_key_value(key)).filter(move |(_, pdb)| meant(pdb))
     }
 
-    /// Whether the index finds those that there are.
+    /// Compares the index with the budgets.
     pub(super) fn check(&self, note: &mut crate::check::Note<'_>) {
         let mut anew = Self::default();
         for (key, pdb) in &self.known {

@@ -1,4 +1,5 @@
-//! PriorityClasses, and who names which: one that comes, changes or goes concerns those only, unless it is the default.
+//! PriorityClasses, and the pods and PodGroups that name each: a change of a class concerns only these, unless it is
+//! the default.
 use std::sync::Arc;
 
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -7,7 +8,7 @@ use super::{Cluster, JobKind};
 use crate::diagnosis::{Priority, Source};
 use crate::id::{JobId, TaskId};
 
-/// Who has the priority of a class: pods that do not carry a number, and PodGroups.
+/// An object with the priority of a class: a pod without a number of its own, or a PodGroup.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum Follower {
     Task(TaskId),
@@ -19,9 +20,9 @@ pub(super) enum Follower {
 pub(super) struct Priorities {
     /// Value, and `globalDefault`.
     classes: FxHashMap<Arc<str>, (i32, bool)>,
-    /// The largest value of those that are the default.
+    /// The largest value of a default class.
     default: Option<i32>,
-    /// Those that name a class, whether it exists or not.
+    /// Objects by the class that they name, whether it exists or not.
     followers: FxHashMap<Arc<str>, FxHashSet<Follower>>,
 }
 
@@ -119,13 +120,13 @@ impl Cluster {
         let changed = std::mem::replace(&mut self.jobs[id].priority, priority) != priority;
         if changed {
             self.job_changed(id);
-            self.note_giver(id);
+            self.note_running(id);
             self.doubt_reservations(id);
         }
         changed
     }
 
-    /// Somebody begins, or ceases, to name the class that stands with it.
+    /// Adds an object to the followers of the class that it names, or removes it.
     pub(super) fn follow_class(&mut self, who: Follower, follows: bool) {
         let Some(name) = self.followed(who).cloned() else { return };
         let all = &mut self.indexes.priorities.followers;
@@ -153,7 +154,7 @@ impl Cluster {
         }
     }
 
-    /// What is wrong with who names which class.
+    /// Compares followers and priorities with the objects.
     pub(super) fn check_priorities(&self, note: &mut crate::check::Note<'_>) {
         let mut rebuilt: FxHashMap<Arc<str>, FxHashSet<Follower>> = FxHashMap::default();
         let all = self.tasks.ids().map(Follower::Task).chain(self.jobs.ids().map(Follower::Job));

@@ -21,45 +21,45 @@ pub struct Queue {
     pub created: Time,
     /// Weight, at least 1.
     pub weight: u32,
-    /// What its jobs may have at most.
+    /// `spec.capability`: the most that its jobs may have.
     pub capability: Ceilings,
     /// `spec.deserved`; a missing resource has no figure.
     pub deserved: Ceilings,
-    /// What is kept for it.
+    /// `spec.guarantee`: resources that no other queue may use.
     pub guarantee: Amounts,
-    /// Others may reclaim from it.
+    /// Other queues may reclaim its resources.
     pub reclaimable: bool,
-    /// Its parent's name; `root` when none is given.
+    /// Name of the parent; `root` when none is given.
     pub parent: Arc<str>,
-    /// The queue of that name, whether or not it has an object; none for `root` and for a queue without object.
+    /// The parent, with or without object; `None` for `root` and for a queue without object.
     pub parent_id: Option<QueueId>,
-    /// The same, unless it is in a ring.
+    /// The parent, unless the queue is in a cycle of parents.
     pub up: Option<QueueId>,
-    /// How many queues name it as their parent.
+    /// Number of queues with this parent.
     pub children: u32,
     /// Priority.
     pub priority: i32,
     /// State.
     pub state: QueueState,
-    /// What happens when its first job cannot be placed.
+    /// Whether a first job that cannot be placed blocks the others.
     pub dequeue: Dequeue,
-    /// A field that cannot be honoured.
+    /// Why a field cannot be honoured.
     pub invalid: Option<Arc<str>>,
     /// Annotations that plugins read.
     pub annotations: Annotations,
-    /// Which groups of nodes its pods may or should use; `None` when it does not say.
+    /// Affinity of its pods to node groups, if any.
     pub node_groups: Option<NodeGroups>,
-    /// What it may have of each group of nodes.
+    /// Limits by node group.
     pub group_limits: Vec<(Arc<str>, Ceilings)>,
-    /// Why that cannot be read.
+    /// Why the limits cannot be read.
     pub group_limits_fault: Option<Arc<str>>,
-    /// How many jobs it has.
+    /// Number of jobs.
     pub jobs: u32,
-    /// What its own jobs' tasks request.
+    /// Sums of requests of its own jobs.
     pub own: Sums,
-    /// What they and those of all queues below it request.
+    /// Sums of requests of its jobs and those of all queues below.
     pub subtree: Sums,
-    /// What was last told about it: why its jobs wait, or what is odd about its quotas.
+    /// The last event: why its jobs wait, or what is odd about its quotas.
     pub told: Option<Arc<str>>,
     /// `status.allocated` as last read or decided.
     pub written: Vec<(Arc<str>, String)>,
@@ -87,20 +87,20 @@ impl Rendered {
 }
 
 impl Queue {
-    /// It is the top of the tree.
+    /// Whether it is the root of the tree.
     #[inline]
     pub fn is_root(&self) -> bool {
         &*self.name == ROOT
     }
 
-    /// What its jobs hold or are promised.
+    /// Sum of requests of allocated and nominated tasks of its own jobs.
     pub fn held(&self) -> Amounts {
         let mut held = self.own.allocated.clone();
         held.add(&self.own.pipelined);
         held
     }
 
-    /// All that its jobs ask for, held or not.
+    /// Sum of requests of allocated, nominated and pending tasks of its own jobs.
     pub fn request(&self) -> Amounts {
         let mut request = self.held();
         request.add(&self.own.pending);

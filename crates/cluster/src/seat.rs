@@ -1,9 +1,9 @@
 //! Places that are kept for pods that were moved, until those that their controllers make in their stead take them.
 //!
-//! A seat is a task without a job that holds its place as a nomination does, in the sums of its node, of its topology domains
-//! and of the queue. The first pod that comes and is like the one that was moved takes it up: of the same class, and of the
-//! same PodGroup or, without one, of the same namespace and queue, with the same name or the same labels. Devices (claims of
-//! resource.k8s.io) are not kept.
+//! A seat is a task without a job that holds its place as a nomination does, in the sums of its node, of its topology
+//! domains and of the queue. The first pod that comes and is like the one that was moved takes it up: of the same
+//! class, and of the same PodGroup or, without one, of the same namespace and queue, with the same name or the same
+//! labels. Devices (claims of resource.k8s.io) are not kept.
 use std::sync::Arc;
 
 use super::priorities::Follower;

@@ -7,7 +7,7 @@ use crate::event::{PodRef, QueueGate, Time};
 use crate::id::{ClassId, JobId, NodeId, QueueId};
 use crate::label::Labels;
 
-/// Where a task stands.
+/// The status of a task (Volcano's `TaskStatus`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Status {
@@ -15,7 +15,7 @@ pub enum Status {
     Pending,
     /// Given a node by a statement that is still open.
     Allocated,
-    /// Nominated: given a node where room is being freed.
+    /// Nominated: given a node where resources are being released.
     Pipelined,
     /// Decided; the outbox is binding it.
     Binding,
@@ -23,31 +23,31 @@ pub enum Status {
     Bound,
     /// Running.
     Running,
-    /// Being deleted; holds its room until it is gone.
+    /// Being deleted; uses its resources until it is gone.
     Releasing,
-    /// Ended well.
+    /// Succeeded.
     Succeeded,
-    /// Ended badly.
+    /// Failed.
     Failed,
-    /// The kubelet cannot be asked.
+    /// The kubelet does not report.
     Unknown,
 }
 
-/// What a status takes from a node.
+/// What a task takes from its node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Hold {
     /// Nothing.
     Nothing,
-    /// Idle room.
+    /// Idle resources.
     Used,
-    /// Idle room that will be free soon.
+    /// Idle resources, which are being released.
     Releasing,
-    /// Future room: what is idle or being released.
+    /// Future idle resources: idle ones, or ones being released.
     Pipelined,
 }
 
 impl Status {
-    /// How many there are.
+    /// Number of statuses.
     pub const COUNT: usize = 10;
 
     /// Position in per-status counters.
@@ -75,12 +75,12 @@ impl Status {
         matches!(self, Status::Allocated | Status::Binding | Status::Bound | Status::Running)
     }
 
-    /// It is, or may still become, a member of its gang: it has not ended badly and is not terminating.
+    /// Whether the task is, or may become, a member of its gang: it has not failed and is not terminating.
     pub fn is_valid(self) -> bool {
         !matches!(self, Status::Releasing | Status::Failed | Status::Unknown)
     }
 
-    /// It has a place that it is not being bound to: one that was just given or promised to it.
+    /// Whether the task was given or nominated to a node, and is not being bound.
     #[inline]
     pub fn has_new_place(self) -> bool {
         matches!(self, Status::Allocated | Status::Pipelined)
@@ -103,25 +103,26 @@ impl Status {
     }
 }
 
-/// How many tasks have each status.
+/// Number of tasks by status.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Counts([u32; Status::COUNT]);
 
 impl Counts {
-    /// Tasks of one status.
+    /// Number of tasks of a status.
     #[inline]
     pub fn of(&self, status: Status) -> u32 {
         self.0[status.index()]
     }
 
-    /// Tasks that need nothing more to count for their gang: allocated, bound, running or succeeded.
+    /// Number of tasks that count for their gang: allocated, bound, running or succeeded (Volcano's `ReadyTaskNum`).
     #[inline]
     pub fn ready(&self) -> u32 {
         use Status::{Allocated, Binding, Bound, Running, Succeeded};
         [Allocated, Binding, Bound, Running, Succeeded].iter().map(|status| self.of(*status)).sum()
     }
 
-    /// Tasks that are, or may still become, members: all but those that ended badly or are leaving.
+    /// Number of tasks that are, or may become, members: all but failed and terminating ones (Volcano's
+    /// `ValidTaskNum`).
     #[inline]
     pub fn valid(&self) -> u32 {
         self.ready() + self.of(Status::Pipelined) + self.of(Status::Pending)
@@ -146,87 +147,87 @@ impl Counts {
 /// Whether the eviction of a task was refused.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Refused {
-    /// It was not.
+    /// No.
     #[default]
     No,
     /// Since the last cycle.
     New,
-    /// Then, as a cycle noted.
+    /// At this time, set by a cycle.
     At(Time),
 }
 
 /// A pod.
 #[derive(Clone, Debug, PartialEq)]
-// In this order, for what every move touches is to lie close together.
+// Fields that `place` reads and writes come first, close together in memory.
 #[repr(C)]
 pub struct Task {
-    /// Its gang; `None` for a pod of another scheduler, which only counts as usage.
+    /// The job; `None` for a pod of another scheduler, which only uses resources.
     pub job: Option<JobId>,
-    /// The node it is on, or is meant for.
+    /// The node that the pod is on, or is nominated to.
     pub node: Option<NodeId>,
-    /// Its requests and constraints.
+    /// Requests and constraints.
     pub class: ClassId,
-    /// Its place in the node's list.
+    /// Position in the node's list of tasks.
     pub node_slot: u32,
     /// Priority.
     pub priority: i32,
-    /// Its place in the job's list.
+    /// Position in the job's list of tasks.
     pub job_slot: u32,
-    /// Its index in its role.
+    /// Index in the role.
     pub index: Option<u32>,
     /// Creation.
     pub created: Time,
-    /// Where it stands; changed by `Cluster::place` only.
+    /// Status; changed by `Cluster::place` only.
     pub status: Status,
     /// Has scheduling gates.
     pub gated: bool,
-    /// Its gate to its queue, as last read or decided.
+    /// The queue-admission gate, as last read or decided.
     pub queue_gate: QueueGate,
-    /// What it uses is in its node's figures.
+    /// The usage figures of the node include the pod.
     pub measured: bool,
-    /// Whether the pod carries its priority as a number.
+    /// Whether the pod has its priority as a number.
     pub own_priority: bool,
-    /// Its role: an index into the job's roles.
+    /// Role: an index into the job's roles.
     pub role: u16,
-    /// Its claims to devices.
+    /// ResourceClaims.
     pub claims: Option<Arc<Linked>>,
-    /// `status.nominatedNodeName`, or the node last nominated by us.
+    /// `status.nominatedNodeName` as last read or decided.
     pub nominated: Option<Arc<str>>,
-    /// Its name outside.
+    /// Namespace, name and UID of the pod.
     pub pod: Arc<PodRef>,
-    /// The PriorityClass the priority comes from, when the pod does not carry a number.
+    /// The PriorityClass of the priority, when the pod does not have a number.
     pub priority_class: Option<Arc<str>>,
-    /// May be evicted; unset counts as yes.
+    /// `volcano.sh/preemptable`; unset counts as true.
     pub preemptable: Option<bool>,
-    /// Never preempts others.
+    /// `preemptionPolicy: Never`.
     pub never_preempts: bool,
-    /// The status it had when its eviction was decided, until that is seen outside.
+    /// The status when the eviction was decided, until the API server shows the eviction.
     pub evicting: Option<Status>,
     /// Whether its eviction was refused lately.
     pub refused: Refused,
     /// Labels.
     pub labels: Labels,
-    /// It runs and is not ready.
+    /// The pod runs and is not ready.
     pub unready: bool,
-    /// When it was given its node.
+    /// When the pod was bound to its node.
     pub scheduled: Option<Time>,
     /// The message of the PodScheduled condition that was last read or decided.
     pub message: Option<Arc<str>>,
-    /// What its limits are above its requests, of cpu (milli) and memory (bytes).
+    /// By how much limits exceed requests, in cpu (milli) and memory (bytes).
     pub burst: [i64; 2],
     /// Annotations that plugins read.
     pub annotations: Annotations,
-    /// It is no pod, but the place of one that was moved, which counts in this queue.
+    /// Set for a task that keeps the place of a moved pod: the queue that the place counts in.
     pub seat_in: Option<QueueId>,
 }
 
 impl Task {
-    /// Whether there is a pod; else it is a place that is kept for one.
+    /// Whether the task is a pod, not the place kept for one.
     pub fn is_pod(&self) -> bool {
         self.seat_in.is_none()
     }
 
-    /// May be given a node by an action.
+    /// Whether an action may give the task a node.
     #[inline]
     pub fn is_schedulable(&self) -> bool {
         matches!(self.status, Status::Pending | Status::Pipelined) && !self.gated

@@ -1,7 +1,7 @@
-//! The tree of queues: who stands under whom, and sums that go up with every change.
+//! The tree of queues, with sums of requests that every change adds to all queues above.
 //!
-//! A queue names its parent, `root` when it names none. Names may lead nowhere, or round in a ring. Such a link is cut, in a
-//! ring all of them, whichever came first: so every way up ends, and `queue_fault` says of each queue what is wrong with it.
+//! A queue names its parent, or else `root` is its parent. A parent may not exist, and parents may form a cycle. All
+//! links of a cycle are cut, so every path up ends; `queue_fault` says what is wrong with a queue.
 use std::sync::Arc;
 
 use phalanx_resource::Amounts;
@@ -12,33 +12,33 @@ use crate::diagnosis::QueueFault;
 use crate::event::QueueState;
 use crate::id::{QueueId, Slots};
 
-/// The name of the queue at the top. It is there whether or not it has an object.
+/// The name of the root queue, which exists with or without object.
 pub const ROOT: &str = "root";
 
-/// What tasks request, by where they stand.
+/// Sums of requests of tasks, by status.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Sums {
-    /// Those that are allocated.
+    /// Of allocated tasks.
     pub allocated: Amounts,
-    /// Those that are nominated.
+    /// Of nominated tasks.
     pub pipelined: Amounts,
-    /// Those that are pending.
+    /// Of pending tasks.
     pub pending: Amounts,
 }
 
-/// One of the sums.
+/// One of the [`Sums`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
-    /// Tasks that hold resources.
+    /// Allocated tasks.
     Allocated,
     /// Nominated tasks.
     Pipelined,
-    /// Tasks that wait.
+    /// Pending tasks.
     Pending,
 }
 
 impl Part {
-    /// The sum that a status counts in.
+    /// The sum that a task of a status counts in.
     #[inline]
     pub(super) fn of(status: Status) -> Option<Self> {
         match status {
@@ -51,7 +51,7 @@ impl Part {
 }
 
 impl Sums {
-    /// What is allocated or promised of a resource.
+    /// The amount of a resource of allocated and nominated tasks.
     #[inline]
     pub fn held(&self, dim: phalanx_resource::DimId) -> i64 {
         self.allocated.get(dim) + self.pipelined.get(dim)
@@ -83,7 +83,7 @@ impl Sums {
     }
 }
 
-/// Moves a request from one sum to another, in a queue and in all above it.
+/// Moves a request from one sum to another, in a queue and all queues above.
 #[inline]
 pub(super) fn shift(
     queues: &mut Slots<QueueId, Queue>,
@@ -102,7 +102,7 @@ pub(super) fn shift(
 }
 
 impl Cluster {
-    /// The parent of a queue, unless it is on no way to any top.
+    /// The parent of a queue, unless the queue is in a cycle.
     #[inline]
     pub fn queue_above(&self, queue: QueueId) -> Option<QueueId> {
         self.queues[queue].up
@@ -113,18 +113,18 @@ impl Cluster {
         Some(&self.queues[self.queues[queue].parent_id?])
     }
 
-    /// A queue, its parent, and so on to the top.
+    /// A queue, its parent, and so on to the root.
     pub fn queue_path(&self, queue: QueueId) -> impl Iterator<Item = QueueId> + '_ {
         std::iter::successors(Some(queue), |id| self.queues[*id].up)
     }
 
-    /// How many queues stand above one.
+    /// Number of queues above a queue.
     pub fn queue_depth(&self, queue: QueueId) -> usize {
         self.queue_path(queue).count() - 1
     }
 
-    /// Where the ways of two queues to the top part: on each the last queue that the other has not. Twice the same when one
-    /// of them is above the other.
+    /// The ancestors of two queues right below their lowest common ancestor. Both are equal when one queue is above the
+    /// other.
     pub fn queues_part(&self, mut a: QueueId, mut b: QueueId) -> (QueueId, QueueId) {
         let (mut depth_a, mut depth_b) = (self.queue_depth(a), self.queue_depth(b));
         while let Some(up) = self.queues[a].up.filter(|_| depth_a > depth_b) {
@@ -142,18 +142,18 @@ impl Cluster {
         (a, b)
     }
 
-    /// The first queue, from this one up, that is not open.
+    /// The first queue that is not open, from a queue upwards.
     pub fn queue_shut(&self, id: QueueId) -> Option<QueueId> {
         self.queue_path(id).find(|at| self.queues[*at].state != QueueState::Open)
     }
 
-    /// Jobs of a queue may be admitted and placed, as far as its state and those of the queues above it go.
+    /// Whether a queue and all queues above are open, so that its jobs may be admitted and placed.
     pub fn queue_takes_jobs(&self, id: QueueId) -> bool {
         self.queues[id].exists && self.queue_shut(id).is_none()
     }
 
-    /// Which queue, if any, keeps pods of one from being reclaimed for another: itself, or one above it that the other is
-    /// not below. `root` has nothing to say, for all are below it.
+    /// The queue that keeps pods of queue `from` from being reclaimed for queue `by`, if any: `from` itself or a queue
+    /// above it, but not above `by`, that is not reclaimable. `root` does not count.
     pub fn keeps_its_pods(&self, from: QueueId, by: QueueId) -> Option<QueueId> {
         let apart = |id: &QueueId| !self.queue_path(by).any(|above| above == *id);
         let keeps =
@@ -161,8 +161,8 @@ impl Cluster {
         self.queue_path(from).take_while(apart).find(keeps)
     }
 
-    /// What keeps a queue from being used: its own fields, or its place in the tree. What is wrong with `root` itself is
-    /// nobody else's fault.
+    /// Why a queue cannot be used: faults of its own fields, of its place in the tree, or of a queue above other than
+    /// `root`.
     pub fn queue_fault(&self, id: QueueId) -> Option<QueueFault> {
         let own = self.own_fault(id);
         if own.is_some() {
@@ -188,7 +188,7 @@ impl Cluster {
         (!parent.exists && !parent.is_root()).then(|| QueueFault::NoParent(parent.name.clone()))
     }
 
-    /// Puts a queue under a parent, or under none.
+    /// Sets the parent of a queue.
     pub(super) fn set_parent(&mut self, id: QueueId, parent: Option<&Arc<str>>) {
         let parent = parent.map(|name| self.ensure_queue(name));
         let before = self.queues[id].parent_id;

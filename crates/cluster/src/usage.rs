@@ -1,4 +1,4 @@
-//! How much of nodes is in use, as it was measured, and what came to them since.
+//! Measured usage of nodes, and pods that came since it was measured.
 use phalanx_resource::DimId;
 
 use super::task::Hold;
@@ -6,44 +6,44 @@ use super::{Class, Cluster, Node, Status, Task};
 use crate::event::{Measure, NodeUsage, Time};
 use crate::id::NodeId;
 
-/// Figures older than this say nothing, in milliseconds. Source: Volcano's usage plugin.
+/// Older figures are dropped. Source: Volcano's usage plugin.
 const LIFE_MS: i64 = 5 * 60 * 1_000;
-/// A whole, in the unit of [`Usage::parts`].
+/// A whole in the unit of [`Usage::parts`].
 const WHOLE: i64 = 1_000_000;
 
-/// What is measured, in the order of figures.
+/// The measured resources, in the order of figures.
 pub(super) const MEASURED: [DimId; 2] = [DimId::CPU, DimId::MEMORY];
 
-/// How much of a node is in use.
+/// Measured usage of a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Usage {
-    /// Of cpu and memory, in millionths of what the node can give.
+    /// Usage of cpu and memory, in millionths of the allocatable amount.
     parts: [u32; 2],
-    /// Pods that were not there, or not all the time, when it was measured.
+    /// Pods that did not run the whole time of the measurement.
     pub newcomers: Newcomers,
     at: Option<Time>,
 }
 
 impl Usage {
-    /// Of cpu and memory, as a part of what the node can give: from 0, seldom above 1.
+    /// Usage of cpu and memory as a part of the allocatable amount: from 0, seldom above 1.
     pub fn parts(&self) -> [f64; 2] {
         self.parts.map(|part| f64::from(part) / WHOLE as f64)
     }
 
-    /// All that rules may read.
+    /// All that rules read.
     pub(super) fn state(&self) -> ([u32; 2], Newcomers) {
         (self.parts, self.newcomers)
     }
 }
 
-/// Pods whose use is not in the figures, in sum.
+/// Sums over pods that the figures do not include.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Newcomers {
     /// Requested cpu (milli) and memory (bytes).
     pub request: [i64; 2],
-    /// What their limits are above that.
+    /// By how much limits exceed requests.
     pub burst: [i64; 2],
-    /// How many of them request nothing.
+    /// Number of pods without requests.
     pub best_effort: i64,
 }
 
@@ -57,7 +57,7 @@ impl Newcomers {
     }
 }
 
-/// Counts a task on its node among the newcomers there, or (`sign` -1) no longer.
+/// Adds a task to the newcomers of its node, or takes it out (`sign` -1).
 pub(super) fn shift(node: &mut Node, task: &Task, class: &Class, sign: i64) {
     if let Some(usage) = &mut node.usage
         && is_new(task)
@@ -71,7 +71,7 @@ fn is_new(task: &Task) -> bool {
 }
 
 impl Cluster {
-    /// Takes figures in. Pods that ran all the time while they were taken are in them.
+    /// Takes in figures. They include pods that ran the whole time of the measurement.
     pub(super) fn apply_usage(&mut self, info: &NodeUsage) -> bool {
         let Some(id) = self.node_named(&info.node).filter(|id| self.nodes[*id].exists) else { return false };
         for at in 0..self.nodes[id].tasks.len() {
@@ -103,7 +103,7 @@ impl Cluster {
         newcomers
     }
 
-    /// Forgets figures that are too old.
+    /// Drops old figures.
     pub fn expire_usage(&mut self, now: Time) {
         let old = |at: Time| at.0 < now.0 - LIFE_MS;
         while let Some((_, id)) = self.indexes.measured.first().copied().filter(|(at, _)| old(*at)) {
@@ -111,7 +111,7 @@ impl Cluster {
         }
     }
 
-    /// When the first of the figures will be too old.
+    /// When the next figures get too old.
     pub fn usage_ends(&self) -> Option<Time> {
         self.indexes.measured.first().map(|(at, _)| Time(at.0 + LIFE_MS + 1))
     }

@@ -18,25 +18,25 @@ use phalanx_framework::extender::{Extender, NoExtender};
 use phalanx_framework::placement::Sampling;
 use phalanx_framework::plugin::SessionInputs;
 
-/// After so many milliseconds a cycle goes on with searches that were cut short, even if nothing happens.
-const CUT_SHORT: i64 = 5_000;
+/// A search that was cut short is continued after so long, even if nothing happens.
+const CUT_SHORT_MS: i64 = 5_000;
 
 /// What a cycle came to.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Outcome {
-    /// What is to be done outside, in order.
+    /// Decisions, in order.
     pub decisions: Vec<Decision>,
     /// The number of the cycle, from 1.
     pub cycle: u64,
-    /// When a cycle could decide something new though nothing has happened.
+    /// When a cycle may decide something new though nothing happens.
     pub wake: Option<Time>,
-    /// When a cycle looks at jobs again that wait for something that has not happened: to be on the safe side.
+    /// When a cycle tries unschedulable jobs again whatever happened.
     pub flush: Option<Time>,
     /// When nodes that are kept for a repair are released, or may be kept again, if nothing happens before.
     pub repair: Option<Time>,
 }
 
-/// Schedules a Cluster by a configuration, and holds the state from cycle to cycle.
+/// A configuration, and the state from cycle to cycle.
 pub struct Scheduler {
     conf: Conf,
     state: SchedulerState,
@@ -50,11 +50,11 @@ pub struct Scheduler {
 pub struct CycleOptions<'a> {
     /// The configuration in force.
     pub conf: &'a Conf,
-    /// How often jobs that wait are looked at.
+    /// How often waiting jobs are tried.
     pub limits: RetryLimits,
-    /// Asks extenders.
+    /// Calls extenders.
     pub extender: &'a Arc<dyn Extender>,
-    /// Ends searches after some time; without it they end after so many steps only.
+    /// Limits searches in time; without it only steps limit them.
     pub stopwatch: Option<&'a Arc<dyn Stopwatch>>,
     /// When the cycle begins.
     pub now: Time,
@@ -72,23 +72,23 @@ impl Scheduler {
         }
     }
 
-    /// Asks extenders with this from now on; before, with nothing that has an opinion.
+    /// Sets what calls extenders. Before, no extender has an opinion.
     pub fn set_extender(&mut self, extender: Arc<dyn Extender>) {
         self.extender = extender;
     }
 
-    /// Searches for victims, and for the places of gangs of unlike members, end after some time by this. Without it, as
-    /// at first, they end after so many steps only, always at the same point.
+    /// Limits searches in time. Without a stopwatch, as at first, only steps limit them, so that cycles are
+    /// deterministic.
     pub fn set_stopwatch(&mut self, stopwatch: Arc<dyn Stopwatch>) {
         self.stopwatch = Some(stopwatch);
     }
 
-    /// Compares only some of the nodes from now on, or all of them, as it is at first.
+    /// Has only a sample of the nodes scored, or all of them, as at first.
     pub fn set_sampling(&mut self, sampling: Option<Sampling>) {
         self.state.placement.set_sampling(sampling);
     }
 
-    /// Looks at jobs that wait as often as this says.
+    /// Sets how often waiting jobs are tried.
     pub fn set_retry_limits(&mut self, limits: RetryLimits) {
         self.limits = limits;
     }
@@ -108,7 +108,7 @@ impl Scheduler {
         self.state.began.unwrap_or_default()
     }
 
-    /// Jobs that the next cycle looks at in any case, by id.
+    /// Active jobs, by id: the next cycle tries them in any case.
     pub fn active_jobs(&mut self, cluster: &mut Cluster) -> Vec<JobId> {
         self.state.backlog.follow(cluster);
         self.state.backlog.active_jobs(cluster)
@@ -120,15 +120,15 @@ impl Scheduler {
         self.state.backlog.pending(cluster)
     }
 
-    /// What is wrong with the sums of the Cluster and with the backlog, one line each; empty when all is well. Costs a pass over
-    /// all objects.
+    /// What is wrong with the indexes of the Cluster and with the backlog, one line each; empty when all is well. Costs
+    /// a pass over all objects.
     pub fn check(&self, cluster: &Cluster) -> Vec<String> {
         let mut problems = cluster.check();
         self.state.backlog.check(cluster, &mut |right, what| problems.extend((!right).then_some(what)));
         problems
     }
 
-    /// Takes another configuration into force with the next cycle.
+    /// Sets the configuration, from the next cycle on.
     pub fn set_conf(&mut self, conf: Conf) {
         self.conf = conf;
         self.state.forget();
@@ -142,8 +142,8 @@ impl Scheduler {
         Outcome { decisions, ..outcome }
     }
 
-    /// The same, with what an action decided handed out as soon as it is over: binds of `allocate` need not wait for who
-    /// is to be evicted. No later decision takes a bind or an eviction back. The outcome has what is left: statuses.
+    /// Runs one cycle, and hands out the decisions of each action once it is over, so that binds do not wait for
+    /// evictions. No later decision reverses a bind or an eviction. The outcome has the remaining decisions: statuses.
     pub fn run_handing_out(
         &mut self,
         cluster: &mut Cluster,
@@ -157,8 +157,8 @@ impl Scheduler {
     }
 }
 
-/// Runs one cycle: equal arguments give equal outcomes, and leave equal clusters and states. What an action decided is handed
-/// out as soon as the action is over.
+/// Runs one cycle. Equal arguments give equal outcomes, and leave equal clusters and states. The decisions of each
+/// action are handed out once it is over.
 pub fn cycle(
     cluster: &mut Cluster,
     state: &mut SchedulerState,
@@ -178,7 +178,7 @@ pub fn cycle(
     backlog::begin(&mut session, limits);
     run_actions(&mut session, hand_out);
     unserved::note(&mut session);
-    status::close(&mut session, *cycle);
+    status::update_all(&mut session, *cycle);
     backlog::end_cycle(&mut session, limits);
     session.tiers.every().for_each(|plugin| plugin.close(session.cluster));
     let outcome = Outcome {
@@ -193,7 +193,7 @@ pub fn cycle(
     outcome
 }
 
-/// Brings the Cluster up to the time of the cycle. Returns when the cycle before began.
+/// Brings the Cluster to the time of the cycle. Returns when the previous cycle began.
 fn begin(cluster: &mut Cluster, state: &mut SchedulerState, now: Time) -> Option<Time> {
     state.cycle += 1;
     state.placement.begin_cycle(cluster);
@@ -219,13 +219,13 @@ fn run_actions(session: &mut Session<'_>, hand_out: &mut dyn FnMut(Vec<Decision>
     }
 }
 
-/// When a cycle could decide something new though nothing has happened.
+/// When a cycle may decide something new though nothing happens.
 fn wake(session: &Session<'_>) -> Option<Time> {
     let Session { cluster, backlog, now, .. } = session;
-    // For jobs that were refused before capacity was given back in this cycle, or admitted too late for it, and for those whose
-    // search was cut short.
+    // At once for jobs that were refused before capacity was freed in this cycle, or admitted too late for it; later
+    // for jobs whose search was cut short.
     let again = (backlog.unschedulable() > 0 && backlog.was_freed() || session.admitted_late).then_some(*now);
-    let again = again.or(session.cut_short.then_some(Time(now.0.saturating_add(CUT_SHORT))));
+    let again = again.or(session.cut_short.then_some(Time(now.0.saturating_add(CUT_SHORT_MS))));
     let wakes = session.tiers.every().filter_map(|plugin| plugin.wake(cluster));
     wakes
         .chain(cluster.usage_ends())
@@ -238,17 +238,17 @@ fn wake(session: &Session<'_>) -> Option<Time> {
         .min()
 }
 
-/// When a cycle looks at jobs again though nothing has happened that may help them.
+/// When a cycle tries unschedulable jobs again whatever happened.
 fn flush(session: &Session<'_>, limits: RetryLimits) -> Option<Time> {
     let active = session.backlog.any_active().then_some(Time(session.now.0.saturating_add(limits.flush_ms)));
     session.backlog.next_flush().into_iter().chain(active).min()
 }
 
-/// What another process has promised is kept for those it was promised to, as in all cycles after. Whether they may
-/// still have it is asked when it is their turn.
+/// Restores nominations that another scheduler process decided. Whether they still hold is decided when the job is
+/// served.
 fn renew_nominations(session: &mut Session<'_>) {
     for (task, node) in session.cluster.take_promised() {
-        if session.takes(task, node) {
+        if session.fits(task, node) {
             let mut statement = session.statement();
             statement.pipeline(task, node);
             statement.commit(&Arc::default());
@@ -260,9 +260,9 @@ fn renew_nominations(session: &mut Session<'_>) {
 fn give_up_seats(session: &mut Session<'_>) {
     for seat in session.cluster.seats().collect::<Vec<_>>() {
         let node = session.cluster.tasks[seat].node;
-        let before = session.suppose(seat, Status::Pending, None);
-        if node.is_some_and(|node| session.takes(seat, node)) {
-            session.put_back(seat, &before);
+        let before = session.simulate_place(seat, Status::Pending, None);
+        if node.is_some_and(|node| session.fits(seat, node)) {
+            session.undo_simulation(seat, &before);
         } else {
             session.cluster.end_seat(seat);
         }

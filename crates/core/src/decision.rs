@@ -1,4 +1,4 @@
-//! What a cycle decides: plain values that name their objects, so that they outlive the Cluster they came from.
+//! Decisions of a cycle: plain values that name their objects and do not refer to the Cluster.
 use std::sync::Arc;
 
 pub use phalanx_cluster::prepare::{ClaimWrite, Prepare, VolumeBinding};
@@ -17,12 +17,12 @@ pub struct Binding {
     pub node: Arc<str>,
     /// The extender that binds it, instead of the API server.
     pub by: Option<Arc<Endpoint>>,
-    /// What has to be written before, in order.
+    /// What has to be written before the bind, in order.
     pub prepare: Vec<Prepare>,
 }
 
 impl Binding {
-    /// The claims that get their volumes with the pod, and which steps these are.
+    /// Volume claims that are bound with the pod, and their positions in `prepare`.
     pub fn volumes(&self) -> impl Iterator<Item = (usize, &Arc<VolumeBinding>)> {
         self.prepare.iter().enumerate().filter_map(|(at, step)| match step {
             Prepare::Volume(binding) => Some((at, binding)),
@@ -31,18 +31,18 @@ impl Binding {
     }
 }
 
-/// For whom a pod is evicted, and why.
+/// Why a pod is evicted, and for which preemptor.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Cause {
     /// The action that evicts it.
     pub action: &'static str,
-    /// The PodGroup that gets its room, or the pod when it has none; `None` when the pod is to be placed elsewhere.
+    /// The preemptor's PodGroup, or the preemptor when it has none; `None` when the pod is moved.
     pub by: Option<Key>,
-    /// All of it for people, as the event on the pod has it.
+    /// The message of the event on the pod.
     pub reason: Arc<str>,
 }
 
-/// Something to be done outside.
+/// A decision for the outbox.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Decision {
     /// Bind these pods of one gang, as a unit.

@@ -1,4 +1,4 @@
-//! The Cluster in words, for people and for `simulate`: phases, reasons, shares.
+//! The report on a Cluster: phases, reasons and shares.
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -15,23 +15,23 @@ use phalanx_plugins::PLUGINS;
 /// Resource names and canonical quantities, sorted by name.
 pub type Figures = Vec<(Arc<str>, String)>;
 
-/// What one node lacks of what a pod asks for.
+/// What a node lacks for a pod.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Lack {
     /// The node.
     pub node: Arc<str>,
-    /// What it lacks.
+    /// The missing amounts.
     pub missing: Figures,
-    /// No node could hold the pod even if it were empty.
+    /// The pod fits on no node, even an empty one.
     pub too_large: bool,
-    /// All of it, as conditions say it.
+    /// The text of conditions.
     pub text: String,
 }
 
 /// A PodGroup, or a pod without one.
 #[derive(Clone, Debug, PartialEq)]
 pub struct GroupReport {
-    /// Its name; a solo pod's own.
+    /// Name of the PodGroup, or of the pod without one.
     pub key: Key,
     /// A pod without a PodGroup.
     pub solo: bool,
@@ -43,7 +43,7 @@ pub struct GroupReport {
     pub min_member: u32,
     /// Pods.
     pub pods: u32,
-    /// Pods that have their place: being bound, bound, running or succeeded.
+    /// Pods that are being bound, bound, running or succeeded.
     pub placed: u32,
     /// Pods that failed.
     pub failed: u32,
@@ -57,7 +57,7 @@ pub struct GroupReport {
     pub reasons: Vec<String>,
     /// What is odd about its annotations.
     pub problem: Option<Arc<str>>,
-    /// Where nodes lack room: the nearest node to having it, for the pod that lacks the most.
+    /// Where nodes lack resources: what the nearest node lacks, for the pod that lacks the most.
     pub lack: Option<Lack>,
 }
 
@@ -66,11 +66,11 @@ pub struct GroupReport {
 pub struct QueueReport {
     /// Name.
     pub name: Arc<str>,
-    /// What its jobs, and those of the queues below it, hold.
+    /// Allocated resources of its jobs and those of queues below.
     pub allocated: Figures,
     /// What it deserves, where a plugin computes that.
     pub deserved: Figures,
-    /// What its jobs ask for, held or not.
+    /// Requests of its jobs, allocated or not.
     pub request: Figures,
     /// Weight.
     pub weight: u32,
@@ -80,7 +80,7 @@ pub struct QueueReport {
     pub problem: Option<Arc<str>>,
 }
 
-/// The Cluster in words.
+/// The report on a Cluster.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Report {
     /// PodGroups and pods without one, by name.
@@ -90,14 +90,14 @@ pub struct Report {
 }
 
 impl Scheduler {
-    /// The Cluster in words, as of the last cycle.
+    /// The report on a Cluster after the last cycle.
     pub fn report(&self, cluster: &Cluster) -> Report {
         Report { groups: groups(cluster, self.refusals()), queues: queues(cluster, self.conf(), self.now()) }
     }
 }
 
 fn groups(cluster: &Cluster, refusals: &Refusals) -> Vec<GroupReport> {
-    // Their ids may be those of other jobs by now.
+    // Ids in the refusals of removed jobs may be in use again.
     let gone: BTreeSet<JobId> = cluster.gone_jobs().collect();
     let refusals = |id: JobId| if gone.contains(&id) { &[] } else { refusals.of(id) };
     let of = |(id, job): (JobId, &Job)| GroupReport {
@@ -121,7 +121,7 @@ fn groups(cluster: &Cluster, refusals: &Refusals) -> Vec<GroupReport> {
     groups
 }
 
-/// Of the pods that were told of, the one whose nearest node is the farthest.
+/// The lack of the refused pod whose nearest node lacks the most.
 fn lack(cluster: &Cluster, refusals: &[Refusal]) -> Option<Lack> {
     let shortage = Shortage::farthest(refusals)?;
     Some(Lack {

@@ -1,4 +1,4 @@
-//! A session: the Cluster, the plugins of the configuration, and the questions actions ask.
+//! The session: Cluster and plugins of one cycle, with what actions ask of them.
 use std::cmp::Ordering;
 use std::sync::Arc;
 
@@ -18,12 +18,12 @@ use phalanx_framework::plugin::{Plugin, SessionInputs, Vote};
 use phalanx_framework::tiers::Tiers;
 use phalanx_plugins::PLUGINS;
 
-/// Steps that searches for the places of gangs may take in a cycle, so that they hold up nobody else for long.
-const SEARCHES: u64 = 500_000;
-/// Milliseconds that they may take, where somebody measures them.
-const SEARCHES_MS: u64 = 500;
+/// All searches for the placement of gangs together take at most so many steps in a cycle.
+const SEARCH_STEPS: u64 = 500_000;
+/// And so much time, where a stopwatch measures it.
+const SEARCH_MS: u64 = 500;
 
-/// Which of two jobs goes first: repairs and plugins, then creation, then name.
+/// The order of jobs: repairs, plugins, creation, name.
 pub(crate) fn job_order(cluster: &Cluster, tiers: &Tiers, a: JobId, b: JobId) -> Ordering {
     tiers.job_order(cluster, a, b).then_with(|| {
         let (a, b) = (&cluster.jobs[a], &cluster.jobs[b]);
@@ -31,7 +31,7 @@ pub(crate) fn job_order(cluster: &Cluster, tiers: &Tiers, a: JobId, b: JobId) ->
     })
 }
 
-/// One cycle's view of the Cluster.
+/// The Cluster and the opened plugins for one cycle.
 pub struct Session<'w> {
     /// The Cluster; changed through a Statement only.
     pub cluster: &'w mut Cluster,
@@ -43,22 +43,22 @@ pub struct Session<'w> {
     pub now: Time,
     pub(crate) placement: &'w mut NodeRanking,
     pub(crate) log: Vec<Operation>,
-    /// Who takes from whom in open statements.
+    /// In open statements: which job displaces which.
     pub(crate) takings: Vec<(JobId, JobId)>,
     pub(crate) decisions: Vec<Decision>,
-    /// What searches for the places of gangs may still take in this cycle.
+    /// What is left in this cycle for searches for the placement of gangs.
     pub(crate) searches: Searches,
-    /// A search was ended that would have gone on with what it may take in a cycle.
+    /// A search was cut short that could go on with a whole cycle's budget.
     pub(crate) cut_short: bool,
-    /// A job was admitted behind those that place pods: the next cycle does.
+    /// A job was admitted after `allocate` ran: the next cycle places its pods.
     pub(crate) admitted_late: bool,
     /// Plain placing has had its turn in this cycle, or never has.
     pub(crate) allocated: bool,
     /// Who was asked of those that wait for plain placing.
     pub(crate) scans: IndexScans,
-    /// What is known of evictions in cycles before.
+    /// What earlier cycles know of evictions.
     pub(crate) past: EvictionState,
-    /// Which jobs wait for what.
+    /// Waiting jobs.
     pub(crate) backlog: Backlog,
     stopwatch: Option<&'w Arc<dyn Stopwatch>>,
 }
@@ -82,7 +82,7 @@ impl<'w> Session<'w> {
             log: Vec::new(),
             takings: Vec::new(),
             decisions: Vec::new(),
-            searches: Searches::new(Budget::new(SEARCHES, SEARCHES_MS, outside.stopwatch)),
+            searches: Searches::new(Budget::new(SEARCH_STEPS, SEARCH_MS, outside.stopwatch)),
             cut_short: false,
             admitted_late: false,
             allocated: !conf.has_action("allocate"),
@@ -93,13 +93,13 @@ impl<'w> Session<'w> {
         }
     }
 
-    /// So many steps, and so many milliseconds from now on where somebody measures them.
+    /// A budget of steps and, where a stopwatch measures it, of time.
     pub(crate) fn budget(&self, steps: i64, ms: i64) -> Budget {
         let count = |number: i64| u64::try_from(number).unwrap_or_default();
         Budget::new(count(steps), count(ms), self.stopwatch)
     }
 
-    /// The search for a job's places was ended before it found an answer.
+    /// Records that a search for the placement of a job was cut short.
     pub(crate) fn search_ended(&mut self, job: JobId, cut: Cut) {
         let short = Searches::is_cut_short(cut);
         let again = short && self.searches.may_get_more();
@@ -107,31 +107,31 @@ impl<'w> Session<'w> {
         self.cut_short |= short;
     }
 
-    /// Jobs that this cycle looks at, by id.
+    /// Active jobs, by id.
     pub(crate) fn active_jobs(&mut self) -> Vec<JobId> {
         self.backlog.follow(self.cluster);
         self.backlog.active_jobs(self.cluster)
     }
 
-    /// Those of them that have tasks to place.
+    /// Active jobs with tasks to place, by id.
     pub(crate) fn waiting_jobs(&mut self) -> Vec<JobId> {
         let mut jobs = self.active_jobs();
         jobs.retain(|job| self.cluster.jobs[*job].waiting() > 0);
         jobs
     }
 
-    /// Begins a change that is either committed whole or undone.
+    /// Opens a statement.
     pub fn statement(&mut self) -> Statement<'_, 'w> {
         Statement::new(self)
     }
 
-    /// Which of two jobs goes first: repairs and plugins, then creation, then name.
+    /// The order of jobs: repairs, plugins, creation, name.
     pub fn job_order(&self, a: JobId, b: JobId) -> Ordering {
         job_order(self.cluster, &self.tiers, a, b)
     }
 
-    /// Whether what is reserved for a job gives way to another of its queue. A gang that is being repaired gives way only to
-    /// one that could evict it.
+    /// Whether a job may take over the reservation of another job of its queue: by higher priority; from a gang under
+    /// repair only if it could evict that gang.
     pub(crate) fn outranks(&self, by: JobId, of: JobId) -> bool {
         let (one, other) = (&self.cluster.jobs[by], &self.cluster.jobs[of]);
         one.queue == other.queue
@@ -143,7 +143,7 @@ impl<'w> Session<'w> {
                 .any(|rank| rank.outranks(self.cluster, by, of))
     }
 
-    /// Which of two queues goes first: plugins, then creation, then name.
+    /// The order of queues: plugins, creation, name.
     pub fn queue_order(&self, a: QueueId, b: QueueId) -> Ordering {
         self.tiers.first(Flag::QueueOrder, |plugin| plugin.queue_order(self.cluster, a, b)).then_with(|| {
             let (a, b) = (&self.cluster.queues[a], &self.cluster.queues[b]);
@@ -151,7 +151,8 @@ impl<'w> Session<'w> {
         })
     }
 
-    /// The places above a queue, from the top down, by which it is compared with others; `None` when any change may matter.
+    /// The ancestors of a queue, from the root down, by which it is compared with others; `None` when any change may
+    /// matter.
     pub(crate) fn queue_way(&self, queue: QueueId) -> Option<Vec<u32>> {
         let mut ways = self
             .tiers
@@ -161,12 +162,12 @@ impl<'w> Session<'w> {
         ways.try_fold(Vec::new(), |known, way| match way? {
             way if way.is_empty() => Some(known),
             way if known.is_empty() => Some(way),
-            // A queue is in two trees, which need not be alike.
+            // Two plugins may see different trees.
             _ => None,
         })
     }
 
-    /// Changes when all queues may have another order, not only those that were given something.
+    /// Changes when the order of all queues may change, not only of queues with changed sums.
     pub(crate) fn queue_stamp(&self) -> u64 {
         self.tiers
             .with(Flag::QueueOrder)
@@ -175,7 +176,7 @@ impl<'w> Session<'w> {
             .sum()
     }
 
-    /// Which of two tasks of a job goes first: plugins, then index, creation, name.
+    /// The order of tasks of a job: plugins, index, creation, name.
     pub fn task_order(&self, a: TaskId, b: TaskId) -> Ordering {
         self.tiers.first(Flag::TaskOrder, |plugin| plugin.task_order(self.cluster, a, b)).then_with(|| {
             let (a, b) = (&self.cluster.tasks[a], &self.cluster.tasks[b]);
@@ -183,8 +184,8 @@ impl<'w> Session<'w> {
         })
     }
 
-    /// Why a job cannot be scheduled whatever the room: its own fault or its queue's, a PodGroup controller is about to put
-    /// its pod into a PodGroup, or the API server has just refused to bind a pod of it.
+    /// Why a job cannot be scheduled whatever the capacity: a fault of the job or its queue, a PodGroup controller that
+    /// will put its pod into a PodGroup, or back-off after a refused bind.
     pub fn job_blocked(&self, job: JobId) -> Result<(), Refusal> {
         let it = &self.cluster.jobs[job];
         if !it.exists {
@@ -204,7 +205,7 @@ impl<'w> Session<'w> {
         self.queue_refuses(self.cluster.jobs[job].queue)
     }
 
-    /// The same of the queue.
+    /// Why a queue takes no jobs.
     pub(crate) fn queue_refuses(&self, id: QueueId) -> Result<(), Refusal> {
         let queue = &self.cluster.queues[id];
         if !queue.exists {
@@ -220,92 +221,92 @@ impl<'w> Session<'w> {
         Err(Refusal::QueueNotOpen { queue: queue.name.clone(), above, state: shut.state.name() })
     }
 
-    /// What keeps a queue from being used: its fields, its place in the tree, or what a plugin minds.
+    /// Why a queue cannot be used: its fields, its place in the tree, or a plugin's check.
     pub fn queue_fault(&self, queue: QueueId) -> Option<QueueFault> {
         let minded = || self.tiers.every().find_map(|plugin| plugin.queue_valid(self.cluster, queue).err());
         self.cluster.queue_fault(queue).or_else(minded)
     }
 
-    /// Whether enough of a job has a place for it to start.
+    /// Whether enough tasks of a job have a node for it to start (Volcano's `JobReady`).
     pub fn job_ready(&self, job: JobId) -> bool {
         self.tiers.with(Flag::JobReady).all(|plugin| plugin.job_ready(self.cluster, job))
     }
 
-    /// Why a job may not start, where nothing else tells.
+    /// Why a job is not ready, by the plugin that says so.
     pub fn not_ready(&self, job: JobId) -> Option<Refusal> {
         self.tiers.any(Flag::JobReady, |plugin| plugin.remote()?.not_ready(self.cluster, job))
     }
 
-    /// Whether enough of a job has a place now or once room is released.
+    /// Whether enough tasks of a job have a node or a nomination (Volcano's `JobPipelined`).
     pub fn job_pipelined(&self, job: JobId) -> bool {
         self.tiers.vote(Flag::JobPipelined, |plugin| plugin.job_pipelined(self.cluster, job))
     }
 
-    /// Whether a job has, or was promised, all that it takes to start, whoever lets it keep less.
+    /// Whether the minimum of a job has nodes or nominations, whatever plugins say.
     pub(crate) fn job_whole(&self, job: JobId) -> bool {
         let lacks = |plugin: &dyn Plugin| plugin.job_pipelined(self.cluster, job) == Vote::Reject;
         self.job_pipelined(job) && !self.tiers.with(Flag::JobReady).any(lacks)
     }
 
-    /// Whether a job may be admitted.
+    /// Whether a job may be admitted (Volcano's `JobEnqueueable`).
     pub fn job_enqueueable(&self, job: JobId) -> Result<(), Refusal> {
         self.tiers.enqueue_vote(|plugin| plugin.job_enqueueable(self.cluster, job))
     }
 
-    /// Tells the plugins that a job was admitted.
+    /// Notifies plugins that a job was admitted.
     pub fn job_enqueued(&mut self, job: JobId) {
         let Self { tiers, cluster, .. } = self;
         tiers.tell(Flag::JobEnqueued, |plugin| plugin.job_enqueued(cluster, job));
     }
 
-    /// Why a queue may have nothing more, if that is so.
+    /// Why a queue is overused, if it is.
     pub fn overused(&self, queue: QueueId) -> Option<Refusal> {
         self.tiers.any(Flag::Overused, |plugin| plugin.overused(self.cluster, queue))
     }
 
-    /// Whether a queue may have one more task.
+    /// Whether a queue may have one more task allocated.
     pub fn allocatable(&self, queue: QueueId, task: TaskId) -> Result<(), Refusal> {
         self.tiers.all(Flag::Allocatable, |plugin| plugin.allocatable(self.cluster, queue, task))
     }
 
-    /// Whether a queue has room for a task that waits behind its gate.
+    /// Whether a queue has capacity for a task that waits behind its queue-admission gate.
     pub(crate) fn lets_in(&self, queue: QueueId, task: TaskId) -> Result<(), Refusal> {
         self.tiers.all(Flag::Allocatable, |plugin| plugin.gate_removable(self.cluster, queue, task))
     }
 
-    /// Moves a task for a question; [`put_back`](Self::put_back) must follow, the last one moved first.
-    pub(crate) fn suppose(&mut self, task: TaskId, status: Status, node: Option<NodeId>) -> Before {
+    /// Moves a task to try a placement. [`undo_simulation`](Self::undo_simulation) must follow, in reverse order.
+    pub(crate) fn simulate_place(&mut self, task: TaskId, status: Status, node: Option<NodeId>) -> Before {
         let from = self.cluster.tasks[task].status;
         let before = self.cluster.place(task, status, node);
         self.tiers.changed(self.cluster, task, from);
         before
     }
 
-    /// Undoes [`suppose`](Self::suppose).
-    pub(crate) fn put_back(&mut self, task: TaskId, before: &Before) {
+    /// Undoes [`simulate_place`](Self::simulate_place).
+    pub(crate) fn undo_simulation(&mut self, task: TaskId, before: &Before) {
         let from = self.cluster.tasks[task].status;
         self.cluster.restore(task, before);
         self.tiers.changed(self.cluster, task, from);
     }
 
-    /// Whether a queue may have others evicted for this task of it.
+    /// Whether a queue may have tasks evicted for a task of its own.
     pub fn preemptive(&self, queue: QueueId, task: TaskId) -> Result<(), Refusal> {
         self.tiers.all(Flag::Preemptive, |plugin| plugin.preemptive(self.cluster, queue, task))
     }
 
-    /// Which of two queues gives its tasks up first for one of queue `by`: plugins, then the one that is served last.
+    /// The order of queues by which victims are taken for queue `by`: plugins, then the reverse order of queues.
     pub fn victim_queue_order(&self, by: QueueId, a: QueueId, b: QueueId) -> Ordering {
         let mut says = self.tiers.every().map(|plugin| plugin.victim_queue_order(self.cluster, by, a, b));
         says.find(|order| order.is_ne()).unwrap_or_else(|| self.queue_order(b, a))
     }
 
-    /// Whether a job lacks what it should have, so that others may be evicted for it.
+    /// Whether a job lacks tasks that others may be evicted for (Volcano's `JobStarving`).
     pub fn job_starving(&self, job: JobId) -> bool {
         self.tiers.all_of_first_tier(Flag::JobStarving, |plugin| plugin.job_starving(self.cluster, job))
     }
 
-    /// The best node for a task. The node it was nominated for comes first among those of the same room.
-    pub fn spot(&mut self, task: TaskId) -> Option<BestNode> {
+    /// The best node for a task. Among nodes with equal resources the nominated node comes first.
+    pub fn best_node(&mut self, task: TaskId) -> Option<BestNode> {
         let Self { cluster, tiers, placement, .. } = self;
         let (it, class) = (&cluster.tasks[task], tiers.scoped_class(cluster, task));
         let nominated = it.nominated.as_ref().and_then(|name| cluster.node_named(name));
@@ -320,7 +321,7 @@ impl<'w> Session<'w> {
         held.filter(|_| best.is_none_or(|best| best.fit == Fit::FutureIdle)).or(best)
     }
 
-    /// Gives the claims of a task that is being bound their devices; what has to be written before.
+    /// Allocates devices to the claims of a task that is being bound. Returns what has to be written before the bind.
     pub(crate) fn give_devices(&mut self, task: TaskId) -> Vec<Prepare> {
         let wanted = self.cluster.tasks[task].claims.is_some();
         if wanted && self.tiers.with(Flag::Predicate).any(Plugin::gives_devices) {
@@ -329,13 +330,13 @@ impl<'w> Session<'w> {
         Vec::new()
     }
 
-    /// Whether a node has, or will have, room for a task.
-    pub(crate) fn takes(&mut self, task: TaskId, node: NodeId) -> bool {
+    /// Whether a task fits on a node, now or once resources are released.
+    pub(crate) fn fits(&mut self, task: TaskId, node: NodeId) -> bool {
         let Self { cluster, tiers, placement, .. } = self;
         placement.fit(cluster, tiers, tiers.scoped_class(cluster, task), node).is_some()
     }
 
-    /// Whether, and when, a node has room for a task; `None` also when it is like one of those that were tried.
+    /// Whether a task fits on a node now or later; `None` if not, or if the node is equal to one that was tried.
     pub(crate) fn room(&mut self, task: TaskId, node: NodeId, tried: &[NodeId]) -> Option<Fit> {
         let Self { cluster, tiers, placement, .. } = self;
         let room = placement.fit(cluster, tiers, tiers.scoped_class(cluster, task), node)?;
@@ -343,7 +344,7 @@ impl<'w> Session<'w> {
         (!tried.iter().any(|other| placement.bucket(*other) == cell)).then_some(room)
     }
 
-    /// Why no node will do for a task.
+    /// Why a task fits on no node.
     pub fn no_node(&mut self, task: TaskId) -> Refusal {
         let Self { cluster, tiers, placement, .. } = self;
         let it = &cluster.tasks[task];
@@ -353,15 +354,14 @@ impl<'w> Session<'w> {
         }
     }
 
-    /// Keeps the place of a task that goes for the one that comes in its stead, as long as that does not take longer than so
-    /// many milliseconds.
+    /// Keeps the place of an evicted task for its successor, for at most `patience` milliseconds.
     pub(crate) fn keep_place(&mut self, moved: TaskId, node: NodeId, patience: i64) {
         if let Some(seat) = self.cluster.add_seat(moved, self.now, patience) {
-            self.suppose(seat, Status::Pipelined, Some(node));
+            self.simulate_place(seat, Status::Pipelined, Some(node));
         }
     }
 
-    /// Notes why a job waits.
+    /// Adds a refusal of a job.
     pub fn refuse(&mut self, job: JobId, refusal: Refusal) {
         self.backlog.activate(job);
         self.backlog.refusals.add(job, refusal);

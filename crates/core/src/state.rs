@@ -1,28 +1,27 @@
-//! All that crosses cycles besides the Cluster and the configuration.
+//! The state that crosses cycles, besides the Cluster and the configuration.
 use crate::backlog::Backlog;
 use crate::eviction::EvictionState;
 use phalanx_cluster::event::Time;
 use phalanx_framework::placement::NodeRanking;
 
-/// What a cycle takes from those before it, and leaves to the next. Equal clusters, states, configurations and times give
-/// equal outcomes.
+/// The state from cycle to cycle. Equal clusters, states, configurations and times give equal outcomes.
 pub struct SchedulerState {
-    /// Which jobs wait for what, and why.
+    /// Waiting jobs, and why they wait.
     pub(crate) backlog: Backlog,
-    /// Who evicted whom, and which searches for victims failed.
+    /// Eviction history, and failed searches for victims.
     pub(crate) past: EvictionState,
-    /// Rankings of nodes, and the seed that decides among equals.
+    /// Rankings of nodes, and the seed of the tie-break.
     pub(crate) placement: NodeRanking,
     /// The number of the last cycle, from 1.
     pub(crate) cycle: u64,
     /// When the last cycle began.
     pub(crate) began: Option<Time>,
-    /// The configuration was not in force in the last cycle.
+    /// The configuration is new in the next cycle.
     pub(crate) conf_is_new: bool,
 }
 
 impl SchedulerState {
-    /// The state before the first cycle; the seed decides among nodes of equal score.
+    /// The state before the first cycle; the seed is for the tie-break among nodes of equal score.
     pub fn new(seed: u64) -> Self {
         Self {
             backlog: Backlog::default(),
@@ -34,7 +33,7 @@ impl SchedulerState {
         }
     }
 
-    /// Another configuration comes into force: what was found out by the one before does not count.
+    /// Drops all that depends on the configuration, for a new one.
     pub(crate) fn forget(&mut self) {
         self.placement.reset();
         self.past = EvictionState::default();

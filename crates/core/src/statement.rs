@@ -1,4 +1,4 @@
-//! A Statement: changes to the Cluster that are committed whole, or undone exactly when it is dropped.
+//! The Statement: changes of the Cluster that are committed as a whole, or undone exactly when it is dropped.
 use std::sync::Arc;
 
 use crate::decision::{Binding, Cause, Decision};
@@ -7,19 +7,19 @@ use crate::session::Session;
 use phalanx_cluster::id::{JobId, NodeId, TaskId};
 use phalanx_cluster::{Before, Status};
 
-/// One change, with what it takes to undo it.
+/// One change, and what undoes it.
 #[derive(Clone, Debug)]
 pub(crate) struct Operation {
     task: TaskId,
     before: Before,
 }
 
-/// An open change of the Cluster.
+/// Open changes of the Cluster.
 #[must_use = "dropping a statement undoes it"]
 pub struct Statement<'s, 'w> {
     session: &'s mut Session<'w>,
     base: usize,
-    /// Takings before it.
+    /// Length of the session's `takings` when the statement was opened.
     taken: usize,
 }
 
@@ -29,22 +29,22 @@ impl<'s, 'w> Statement<'s, 'w> {
         Self { session, base, taken }
     }
 
-    /// The session, to ask questions.
+    /// The session, as the statement has changed it.
     pub fn session(&mut self) -> &mut Session<'w> {
         self.session
     }
 
-    /// Gives a task a node that has room.
+    /// Places a task on a node with idle resources.
     pub fn allocate(&mut self, task: TaskId, node: NodeId) {
         self.place(task, Status::Allocated, Some(node));
     }
 
-    /// Gives a task a node where room is being released.
+    /// Nominates a task to a node where resources are being released.
     pub fn pipeline(&mut self, task: TaskId, node: NodeId) {
         self.place(task, Status::Pipelined, Some(node));
     }
 
-    /// Takes a task's nomination or allocation back.
+    /// Takes back the nomination or allocation of a task.
     pub fn unplace(&mut self, task: TaskId) {
         self.place(task, Status::Pending, None);
     }
@@ -73,8 +73,8 @@ impl<'s, 'w> Statement<'s, 'w> {
         self.place(task, Status::Releasing, node);
     }
 
-    /// Takes an eviction of this statement back: the task is again what it was.
-    pub fn spare(&mut self, task: TaskId, was: Status) {
+    /// Takes back an eviction of this statement; `was` is the status of the task before it.
+    pub fn unevict(&mut self, task: TaskId, was: Status) {
         let node = self.session.cluster.tasks[task].node;
         self.place(task, was, node);
     }
@@ -87,23 +87,24 @@ impl<'s, 'w> Statement<'s, 'w> {
         session.tiers.changed(session.cluster, task, before);
     }
 
-    /// With it a job takes room that others hold, or that is kept for them.
+    /// Records jobs that `taker` displaces, for the eviction history.
     pub(crate) fn take_from(&mut self, taker: JobId, losers: &[JobId]) {
         self.session.takings.extend(losers.iter().map(|loser| (taker, *loser)));
     }
 
-    /// Begins a change within this one: its drop undoes its own part only.
+    /// Opens a nested statement; dropping it undoes only its own changes.
     pub fn nested(&mut self) -> Nested<'_, 'w> {
         Nested { inner: Statement::new(self.session) }
     }
 
-    /// Makes the changes decisions: allocations are bound, nominations kept, evictions sent.
+    /// Turns the changes into decisions: binds, nominations and evictions.
     pub fn commit(mut self, why: &Arc<Cause>) {
         self.decide(why);
     }
 
-    /// Keeps every place as a nomination: the gang cannot start yet, and nobody else may take its room.
-    pub fn commit_reserved(mut self, why: &Arc<Cause>) {
+    /// Turns the changes into decisions, with nominations in place of binds: the gang cannot start yet, and its places
+    /// are reserved.
+    pub fn commit_pipelined(mut self, why: &Arc<Cause>) {
         for at in self.base..self.session.log.len() {
             let task = self.session.log[at].task;
             let it = &self.session.cluster.tasks[task];
@@ -168,7 +169,7 @@ impl<'s, 'w> Statement<'s, 'w> {
         }
     }
 
-    /// Leaves the changes with the statement around it.
+    /// Leaves the changes to the enclosing statement.
     pub(crate) fn leave(mut self) {
         self.base = self.session.log.len();
         self.taken = self.session.takings.len();
@@ -186,8 +187,8 @@ impl<'s, 'w> Statement<'s, 'w> {
     }
 }
 
-/// Reads the names of the nodes, which lie all over memory, before they are copied: so the processor waits for all of them at
-/// once. A copy counts in memory, and what follows has to wait for it.
+/// Prefetches the reference counts of node names, which are scattered in memory, so that the cache misses overlap.
+/// Copying the names one by one would wait for each.
 fn foresee(session: &Session<'_>, entries: &[Operation]) {
     let nodes = entries.iter().filter_map(|entry| session.cluster.tasks[entry.task].node);
     let first = |node| session.cluster.nodes[node].name.as_bytes().first().copied();
@@ -220,14 +221,14 @@ impl Drop for Statement<'_, '_> {
     }
 }
 
-/// A change within a statement.
+/// A statement within a statement.
 #[must_use = "dropping a nested change undoes it"]
 pub struct Nested<'s, 'w> {
     inner: Statement<'s, 'w>,
 }
 
 impl Nested<'_, '_> {
-    /// Leaves the changes with the outer statement.
+    /// Leaves the changes to the enclosing statement.
     pub fn keep(self) {
         self.inner.leave();
     }

@@ -1,5 +1,5 @@
-//! The end of a cycle: phases, counts, conditions and messages, each decided only when it differs from what stands
-//! on the object. Rules of the phases: Volcano's job updater.
+//! The end of a cycle: phases, counts, conditions and messages, each decided only when it differs from the object.
+//! Rules of the phases: Volcano's job updater.
 use std::sync::Arc;
 
 use crate::decision::Decision;
@@ -13,19 +13,19 @@ use phalanx_framework::plugin::{Plugin, QueueTree};
 const UNSCHEDULABLE: &str = Condition::UNSCHEDULABLE;
 const SCHEDULED: &str = Condition::SCHEDULED;
 
-/// The parts of a message a job's pods and conditions share.
+/// What a job's pods and conditions say.
 struct Verdict {
     gang: GangState,
     message: Option<Arc<str>>,
     reason: &'static str,
 }
 
-/// How far a gang is from its minimum.
+/// Whether a gang has its minimum.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum GangState {
     /// Enough members have a node.
     Ready,
-    /// Enough members have a node, if those that terminate count, and no other member waits for one. The phase and the conditions
+    /// Enough members have a node if terminating ones count, and no other member waits for a node. Phase and conditions
     /// stay until the pods are gone: policies for JobUnknown would restart the job.
     ///
     /// Source: `shouldSkipUnschedulableForReleasing` of Volcano's gang plugin.
@@ -37,7 +37,7 @@ enum GangState {
 impl GangState {
     fn of(session: &Session<'_>, id: JobId) -> Self {
         let job = &session.cluster.jobs[id];
-        // A PodGroup that cannot be read has no minimum that it could miss.
+        // A PodGroup that cannot be read has no minimum.
         if job.invalid.is_none() && session.job_ready(id) {
             return GangState::Ready;
         }
@@ -47,11 +47,11 @@ impl GangState {
     }
 }
 
-/// What all new conditions of a cycle share.
+/// Time and cycle, which all new conditions of a cycle share.
 struct ConditionClock {
     now: Time,
     transition: Arc<str>,
-    /// Kinds and reasons: thousands of conditions have the same few.
+    /// Interned kinds and reasons, of which thousands of conditions share few.
     words: Vec<Arc<str>>,
 }
 
@@ -69,8 +69,8 @@ impl ConditionClock {
     }
 }
 
-/// Decides what to write.
-pub(crate) fn close(session: &mut Session<'_>, cycle: u64) {
+/// Decides the statuses of all objects (Volcano's `JobUpdater.UpdateAll`).
+pub(crate) fn update_all(session: &mut Session<'_>, cycle: u64) {
     let mut stamp = ConditionClock::new(session.now, cycle);
     for job in session.active_jobs() {
         let verdict = judge(session, job);
@@ -106,7 +106,7 @@ fn judge(session: &mut Session<'_>, id: JobId) -> Verdict {
     Verdict { gang, message, reason }
 }
 
-/// A pod without a gang reads as kube-scheduler's: no task name before the nodes.
+/// The message of a pod without PodGroup, as kube-scheduler writes it: without task name before the nodes.
 fn solo_text(refusals: &[Refusal], texts: Vec<String>, dims: &phalanx_resource::Dims) -> String {
     let plain = |(refusal, text): (&Refusal, String)| match refusal {
         Refusal::Nodes { error, .. } => error.text(dims),
@@ -148,7 +148,7 @@ fn close_group(session: &mut Session<'_>, id: JobId, verdict: &Verdict, stamp: &
     decisions.push(Decision::PodGroupStatus { group, uid, version, status });
 }
 
-/// Tells once what plugins find odd.
+/// Records an event, once, about annotations that plugins reject.
 fn warn_of(session: &mut Session<'_>, id: JobId) {
     let Session { cluster, tiers, decisions, .. } = session;
     let job = &cluster.jobs[id];
@@ -167,13 +167,13 @@ fn warn_of(session: &mut Session<'_>, id: JobId) {
     }
 }
 
-/// Tasks that have a node and stay, and those that ended. A task that is being bound counts as bound.
+/// Number of tasks that have a node and do not terminate, or have ended. A task that is being bound counts as bound.
 fn scheduled(job: &Job) -> u32 {
     use Status::{Binding, Bound, Running};
     ended(job) + [Binding, Bound, Running].iter().map(|status| job.counts.of(*status)).sum::<u32>()
 }
 
-/// Tasks that terminate on a node. A pod that is deleted before it was bound has none.
+/// Number of tasks that terminate on a node. A pod that is deleted before its bind has no node.
 fn terminating(cluster: &Cluster, job: &Job) -> u32 {
     if job.counts.of(Status::Releasing) == 0 {
         return 0;
@@ -185,7 +185,7 @@ fn terminating(cluster: &Cluster, job: &Job) -> u32 {
     job.tasks.iter().filter(terminates).count() as u32
 }
 
-/// All its pods have ended, and so many that it is Completed, though some may have failed: nothing waits.
+/// Whether all pods have ended, and at least the minimum, so that the job is Completed, though some may have failed.
 fn has_ended(job: &Job) -> bool {
     let ended = ended(job);
     ended == job.counts.total() && ended >= job.min_member && ended > 0
@@ -201,14 +201,14 @@ fn next_phase(job: &Job, terminating: u32, unschedulable: bool) -> Phase {
     if counts.of(Status::Running) > 0 && unschedulable {
         return Phase::Unknown;
     }
-    // With a minMember of 0 nothing at all would be enough, and nothing at all has not ended.
+    // A job without pods has not ended, even with a minMember of 0.
     if scheduled >= job.min_member && (scheduled > 0 || job.phase == Phase::Completed) {
         return if scheduled == ended { Phase::Completed } else { Phase::Running };
     }
     if job.phase == Phase::Inqueue { Phase::Inqueue } else { Phase::Pending }
 }
 
-/// A status with all but the conditions.
+/// The status without conditions.
 fn counts(job: &Job) -> GroupStatus {
     GroupStatus {
         phase: job.phase,
@@ -223,14 +223,14 @@ fn same_counts(a: &GroupStatus, b: &GroupStatus) -> bool {
     (a.phase, a.running, a.succeeded, a.failed) == (b.phase, b.running, b.succeeded, b.failed)
 }
 
-/// A condition without when, and by which cycle, it was set.
-struct Call<'a> {
+/// A condition without its time and transition id.
+struct ConditionSpec<'a> {
     kind: &'static str,
     reason: &'static str,
     message: Option<&'a Arc<str>>,
 }
 
-impl Call<'_> {
+impl ConditionSpec<'_> {
     fn is(&self, condition: &Condition) -> bool {
         let message: &str = self.message.map_or("", |message| message);
         condition.status
@@ -250,26 +250,33 @@ impl Call<'_> {
     }
 }
 
-/// What a verdict makes of a PodGroup's conditions.
+/// The conditions of a PodGroup by a verdict.
 struct StatusWrite<'a> {
-    put: Option<Call<'a>>,
+    put: Option<ConditionSpec<'a>>,
     drop: Option<&'static str>,
 }
 
 impl<'a> StatusWrite<'a> {
     fn of(job: &Job, verdict: &'a Verdict) -> Self {
         if verdict.gang == GangState::Short {
-            let call = |message| Call { kind: UNSCHEDULABLE, reason: verdict.reason, message: Some(message) };
+            let call = |message| ConditionSpec {
+                kind: UNSCHEDULABLE,
+                reason: verdict.reason,
+                message: Some(message),
+            };
             return Self { put: verdict.message.as_ref().map(call), drop: Some(SCHEDULED) };
         }
         if verdict.gang == GangState::Terminating || job.counts.total() == 0 {
             return Self { put: None, drop: None };
         }
         let reason = "tasks in gang are ready to be scheduled";
-        Self { put: Some(Call { kind: SCHEDULED, reason, message: None }), drop: Some(UNSCHEDULABLE) }
+        Self {
+            put: Some(ConditionSpec { kind: SCHEDULED, reason, message: None }),
+            drop: Some(UNSCHEDULABLE),
+        }
     }
 
-    /// Whether the conditions are so already.
+    /// Whether the PodGroup has these conditions already.
     fn is_made(&self, conditions: &[Condition]) -> bool {
         let of = |kind: &str| conditions.iter().find(|condition| *condition.kind == *kind);
         self.put.as_ref().is_none_or(|call| of(call.kind).is_some_and(|old| call.is(old)))
@@ -298,7 +305,7 @@ fn tell_pods(session: &mut Session<'_>, id: JobId, verdict: &Verdict) {
     let (Some(message), false) = (&verdict.message, job.waiting() == 0) else { return };
     let gang = job.tasks.len() > 1;
     let says = |old: &str| if gang { same_shape(old, message) } else { says_the_same(old, message) };
-    // Pods of a gang were told the same text: it is compared once.
+    // Pods of a gang share one text, which is compared once.
     let mut last: Option<(Arc<str>, bool)> = None;
     for task in &job.tasks {
         let it = &mut tasks[*task];
@@ -319,7 +326,7 @@ fn tell_pods(session: &mut Session<'_>, id: JobId, verdict: &Verdict) {
     }
 }
 
-/// Pods that wait and have no place any more, whatever took it, lose their nomination outside too.
+/// Clears the nominations of pending pods that have none any more.
 fn end_nominations(session: &mut Session<'_>, id: JobId) {
     let Session { cluster, decisions, .. } = session;
     let (jobs, tasks) = (&cluster.jobs, &mut cluster.tasks);
@@ -334,13 +341,13 @@ fn end_nominations(session: &mut Session<'_>, id: JobId) {
     }
 }
 
-/// Equal but for what the nearest node lacks: that is told when something else is to be told too.
+/// Whether messages are equal but for what the nearest node lacks, which alone is no reason for a write.
 fn says_the_same(a: &str, b: &str) -> bool {
     a == b || without_lack(a) == without_lack(b)
 }
 
-/// Equal but for numbers. The counts in a gang's message move with every other gang; its PodGroup shows them, and
-/// its pods are written only when the reasons themselves change.
+/// Whether messages are equal but for numbers. Counts in a gang's message change with every other gang; the PodGroup
+/// shows them, and pods are written only when reasons change.
 fn same_shape(a: &str, b: &str) -> bool {
     let [a, b] = [a, b].map(without_lack);
     let letter = |byte: &u8| !byte.is_ascii_digit();
@@ -378,21 +385,20 @@ fn write_allocated(session: &mut Session<'_>, id: QueueId) {
     }
 }
 
-/// A parent that no plugin looks at, nor refuses.
+/// The fault of a queue below a parent whose limits no plugin enforces.
 fn unheld(session: &Session<'_>, id: QueueId) -> Option<QueueFault> {
     let parent = session.cluster.queue_parent(id).filter(|parent| !parent.is_root())?;
     let held = session.tiers.every().filter_map(Plugin::queue_tree).any(QueueTree::limits_subtrees);
     (!held).then(|| QueueFault::Unheld(parent.name.clone()))
 }
 
-/// A parent of the queue that has none.
+/// The fault of `root` when its object names a parent.
 fn topped(session: &Session<'_>, id: QueueId) -> Option<QueueFault> {
     let queue = &session.cluster.queues[id];
     (queue.is_root() && queue.parent != queue.name).then(|| QueueFault::Top(queue.parent.clone()))
 }
 
-/// What is wrong with a queue, or odd about it. It follows from the queues' objects, from who is whose parent, and from which
-/// of them have jobs at all.
+/// What is wrong with a queue, or odd about it. Depends on Queue objects, the tree, and which queues have jobs.
 fn fault_of(session: &Session<'_>, id: QueueId) -> Option<Arc<str>> {
     let odd =
         || session.tiers.every().find_map(|plugin| plugin.warnings()?.queue_warning(session.cluster, id));

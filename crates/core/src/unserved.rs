@@ -7,10 +7,10 @@ use phalanx_cluster::id::JobId;
 use phalanx_cluster::{JobKind, Status};
 use phalanx_framework::conf::Conf;
 
-/// Actions that evict for a job that waits.
+/// Actions that evict for a waiting job.
 pub(crate) const EVICTING_ACTIONS: [&str; 4] = ["preempt", "reclaim", "gangpreempt", "gangreclaim"];
 
-/// Actions that are not there.
+/// Actions that scheduler.conf lacks.
 struct Missing {
     enqueue: bool,
     allocate: bool,
@@ -25,7 +25,7 @@ impl Missing {
     }
 }
 
-/// The actions are over: notes what they had no reason to say.
+/// Adds the refusals of waiting jobs after all actions have run.
 pub(crate) fn note(session: &mut Session<'_>) {
     let missing = Missing::of(session.conf);
     let evicting: Vec<_> =
@@ -41,7 +41,7 @@ pub(crate) fn note(session: &mut Session<'_>) {
     }
 }
 
-/// Nobody places it.
+/// The refusal of a job that no configured action places.
 fn note_missing(session: &mut Session<'_>, job: JobId, missing: &Missing) {
     if !missing.allocate && !missing.backfill {
         return;
@@ -60,7 +60,7 @@ fn note_missing(session: &mut Session<'_>, job: JobId, missing: &Missing) {
     }
 }
 
-/// What has enough to start has its other places later.
+/// The refusal of members beyond the minimum whose job starts in this cycle.
 fn note_reserved(session: &mut Session<'_>, job: JobId) {
     let reserved = session.cluster.jobs[job].counts.of(Status::Pipelined);
     if reserved > 0 && session.job_ready(job) {
@@ -68,7 +68,7 @@ fn note_reserved(session: &mut Session<'_>, job: JobId) {
     }
 }
 
-/// What has enough to start, and no room for its other pods: nobody is evicted for these.
+/// The refusal of members beyond the minimum that lack resources: no pod is evicted for them.
 fn note_enough(session: &mut Session<'_>, id: JobId, evicting: &[&'static str]) {
     let job = &session.cluster.jobs[id];
     let no_room =

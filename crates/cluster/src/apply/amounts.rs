@@ -1,4 +1,4 @@
-//! Written quantities to amounts and back.
+//! Conversion of quantities to amounts and back.
 use std::sync::Arc;
 
 use phalanx_resource::{Amounts, Ceilings};
@@ -30,7 +30,7 @@ impl Cluster {
         amounts
     }
 
-    /// The same of what a node has.
+    /// Converts the resource list of a node, rounded down where requests are rounded up.
     pub(super) fn rooms(&mut self, list: &Resources) -> Amounts {
         let room = |(name, quantity): &(std::sync::Arc<str>, phalanx_resource::Quantity)| {
             let dim = self.dims.intern(name);
@@ -39,13 +39,13 @@ impl Cluster {
         list.iter().map(room).collect()
     }
 
-    /// The same of what nodes can have.
+    /// Converts a resource list, without resources that no node can have.
     pub(super) fn amounts_of_nodes(&mut self, list: &Resources) -> Amounts {
         let of_nodes = list.iter().filter(|(name, _)| is_of_nodes(name));
         self.amounts(&of_nodes.cloned().collect())
     }
 
-    /// Pod-level requests count for the resources Kubernetes allows there.
+    /// Converts pod-level requests, without resources that Kubernetes does not allow there.
     pub(super) fn pod_level(&mut self, list: &Resources) -> Amounts {
         let amounts = self.amounts(list);
         amounts.iter().filter(|(dim, _)| self.dims.is_pod_level(*dim)).collect()

@@ -54,7 +54,7 @@ impl Cluster {
         job.priority_class.clone_from(&info.priority_class);
         job.preemptable = info.preemptable;
         job.annotations.clone_from(&info.annotations);
-        self.note_giver(id);
+        self.note_running(id);
     }
 
     fn ensure_job(&mut self, kind: JobKind, key: Key, queue: &Arc<str>) -> JobId {
@@ -133,7 +133,7 @@ impl Cluster {
             job.replaced = None;
         }
         self.note_asking(id, asks_devices);
-        self.note_giver(id);
+        self.note_running(id);
         self.mark_pending(id);
         changed
     }

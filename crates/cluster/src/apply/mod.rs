@@ -1,4 +1,4 @@
-//! Folds events into the Cluster.
+//! Takes events into the Cluster.
 mod amounts;
 mod jobs;
 mod nodes;
@@ -10,7 +10,7 @@ use crate::event::Event;
 use crate::{Cluster, Status};
 
 impl Cluster {
-    /// Folds one event in. True when a cycle could now decide differently.
+    /// Takes in an event. True when a cycle may decide differently now.
     pub fn apply(&mut self, event: Event) -> bool {
         let news = self.fold(event);
         if news {

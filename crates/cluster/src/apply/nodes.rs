@@ -1,4 +1,4 @@
-//! Nodes: added, changed, gone while pods still name them.
+//! Nodes, with or without object.
 use std::sync::Arc;
 
 use phalanx_resource::Amounts;
@@ -55,11 +55,11 @@ impl Cluster {
         } else {
             self.changes.nodes = stamp;
         }
-        // Where images are makes a node better, not possible.
+        // Images change scores, not what fits.
         changed
     }
 
-    /// Adds an existing node to, or takes it from, the cluster's sums.
+    /// Adds a node that has an object to the sums of the cluster, or takes it out.
     fn count_node(&mut self, id: NodeId, add: bool) {
         let node = &self.nodes[id];
         if !node.exists {
@@ -124,7 +124,7 @@ impl Cluster {
         true
     }
 
-    /// Forgets a node that has no object and no pod.
+    /// Removes a node without object and pods.
     pub(super) fn drop_unused_node(&mut self, id: NodeId) {
         let node = &self.nodes[id];
         if !node.exists && node.tasks.is_empty() {

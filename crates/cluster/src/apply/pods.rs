@@ -1,4 +1,4 @@
-//! Pods: each is a task of a job, on a node or waiting.
+//! Pods: each is a task.
 use std::sync::Arc;
 
 use phalanx_resource::{Amounts, InitContainer, PodResources};
@@ -27,7 +27,8 @@ impl Cluster {
         true
     }
 
-    /// A pod that is gone or another's now is not ours to try again; its own event tells the rest.
+    /// Takes in a failed bind. A pod that is gone, or of another scheduler now, is not tried again; its own event says
+    /// the rest.
     pub(super) fn bind_failed(&mut self, uid: &str, failure: BindFailure) -> bool {
         let settled = self.settle(uid, Status::Pending);
         if failure.fault == BindFault::Denied
@@ -38,7 +39,7 @@ impl Cluster {
         settled && failure.fault != BindFault::Gone
     }
 
-    /// A pod whose eviction was refused is what it was.
+    /// Takes in a refused eviction: the pod has its status from before.
     pub(super) fn stays(&mut self, uid: &str) -> bool {
         let Some(id) = self.task_of(uid) else { return false };
         let Some(status) = self.tasks[id].evicting else { return false };
@@ -66,7 +67,7 @@ impl Cluster {
         match known {
             Some(task) if self.belongs(task, info) => self.update_task(task, info, class),
             Some(task) => {
-                // Removing the last task of the class would take the class too.
+                // Removing the last task of the class would remove the class.
                 self.classes[class].refs += 1;
                 self.remove_task(task);
                 self.classes[class].refs -= 1;
@@ -76,7 +77,7 @@ impl Cluster {
         }
     }
 
-    /// Whether a task is still of the job and role its pod names. A task that is being bound stays where it is.
+    /// Whether a task is still of the job and role that its pod names. A task that is being bound stays in its job.
     fn belongs(&self, task: TaskId, info: &PodInfo) -> bool {
         let task = &self.tasks[task];
         let Some(job) = task.job.map(|job| &self.jobs[job]) else {
@@ -265,7 +266,7 @@ impl Cluster {
         self.release_class(old);
     }
 
-    /// The status and node a pod's object calls for. What was decided here and is not seen outside yet stays.
+    /// The status and node by a pod's object. A decision that the API server does not show yet stays.
     fn seen(&mut self, id: TaskId, info: &PodInfo) -> (Status, Option<NodeId>) {
         let before = (self.tasks[id].status, self.tasks[id].node);
         let status = match info.phase {
@@ -275,7 +276,7 @@ impl Cluster {
             PodPhase::Running => Status::Running,
             PodPhase::Unknown => Status::Unknown,
             PodPhase::Pending if info.node.is_some() => Status::Bound,
-            // A pod never loses its node: this was sent before the bind, whatever came in between.
+            // A pod never loses its node, so the object is older than the bind.
             PodPhase::Pending if matches!(before.0, Status::Binding | Status::Bound | Status::Pipelined) => {
                 return before;
             }
@@ -286,7 +287,7 @@ impl Cluster {
         if task.evicting.is_some() && node.is_some() {
             return (Status::Releasing, node);
         }
-        // A pod being deleted while its bind is under way holds the room until one of both is known.
+        // A pod that is deleted during its bind uses resources until either outcome is known.
         let assumed = if task.status == Status::Binding { task.node } else { None };
         (status, node.or(assumed.filter(|_| status == Status::Releasing)))
     }
@@ -372,7 +373,7 @@ impl Cluster {
         }
     }
 
-    /// By how much the limits of a pod's containers are above its requests, of what is measured.
+    /// By how much the limits of a pod's containers exceed its requests, in the measured resources.
     fn burst(&mut self, info: &PodInfo, class: ClassId) -> [i64; 2] {
         let mut limits = Amounts::new();
         for list in &info.requests.limits {

@@ -1,4 +1,4 @@
-//! Queues, and those that pods name before they exist.
+//! Queues, with or without object.
 use std::sync::Arc;
 
 use crate::event::{GroupLimits, QueueInfo};
@@ -15,7 +15,7 @@ impl Cluster {
         id
     }
 
-    /// A queue has a job more, or one less.
+    /// Counts a job of a queue, or (`more` false) one less.
     pub(super) fn count_job(&mut self, id: QueueId, more: bool) {
         let jobs = &mut self.queues[id].jobs;
         let before = *jobs;
@@ -25,12 +25,12 @@ impl Cluster {
         }
     }
 
-    /// What is wrong with queues may be another thing.
+    /// Records that faults of queues may have changed.
     pub fn doubt_queues(&mut self) {
         self.changes.queues = true;
     }
 
-    /// Whether that was so since it was asked.
+    /// Whether faults of queues may have changed since the last call.
     pub fn take_doubted_queues(&mut self) -> bool {
         std::mem::take(&mut self.changes.queues)
     }
@@ -114,7 +114,7 @@ impl Cluster {
     }
 }
 
-/// All that is wrong with a queue itself.
+/// All faults of a Queue object.
 fn invalid(info: &QueueInfo) -> Option<Arc<str>> {
     let mut all: Vec<String> = info.invalid.iter().map(ToString::to_string).collect();
     all.extend(info.contradictions().iter().map(ToString::to_string));

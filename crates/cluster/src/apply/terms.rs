@@ -1,4 +1,4 @@
-//! What terms read of tasks and nodes.
+//! Updates of affinity terms when classes, tasks and nodes change.
 use std::sync::Arc;
 
 use crate::event::Constraints;
@@ -7,18 +7,18 @@ use crate::label::Labels;
 use crate::{Cluster, Task};
 
 impl Cluster {
-    /// Takes note of the terms of a class that is to come. When they read more than others did before, tasks that
-    /// looked alike may not any more.
+    /// Takes in the terms of a new class. When they read labels that no term read before, tasks of one class may differ
+    /// by these, and are put into new classes.
     pub(super) fn learn_terms(&mut self, constraints: &Constraints) {
         let Some(rules) = &constraints.pod_rules else { return };
         let Some(learned) = self.terms.learn(rules) else { return };
         let concerned = |(id, task): (TaskId, &Task)| learned.concerns(&task.labels).then_some(id);
         for id in self.tasks.iter().filter_map(concerned).collect::<Vec<_>>() {
-            self.look_anew(id);
+            self.reclassify(id);
         }
     }
 
-    fn look_anew(&mut self, id: TaskId) {
+    fn reclassify(&mut self, id: TaskId) {
         let task = &self.tasks[id];
         let class = &self.classes[task.class];
         let (request, constraints) = (class.request.clone(), class.constraints.clone());
@@ -36,12 +36,12 @@ impl Cluster {
         Some(self.terms.profile(look))
     }
 
-    /// Before a node's attributes change, its tasks count nowhere.
+    /// Takes the tasks of a node out of their domains, before attributes of the node change.
     pub(super) fn leave_domains(&mut self, id: NodeId) {
         self.count_tasks(id, -1);
     }
 
-    /// When they have changed, its tasks count where it is now.
+    /// Counts the tasks of a node in its domains, after attributes of the node changed.
     pub(super) fn join_domains(&mut self, id: NodeId) {
         self.terms.move_node(id, &self.nodes[id]);
         self.count_tasks(id, 1);

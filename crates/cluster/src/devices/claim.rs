@@ -1,4 +1,4 @@
-//! Claims: what they ask for, what they were given, who holds them.
+//! ResourceClaims: their requests, their devices, and the tasks that use them.
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -6,13 +6,13 @@ use super::stock::Had;
 use super::{Device, DeviceLocation, SHAPES_MAX, Shape, ShapeId};
 use crate::event::{ClaimAllocation, ClaimInfo, ClaimRequest, Key, PodClaim};
 use crate::id::{ClaimId, NodeId, TaskId};
-use crate::likeness::DeviceLike;
+use crate::request_key::DeviceClaimKey;
 use crate::{Cluster, Hold, WaitingJob};
 
 /// A ResourceClaim, or one that pods name before it exists.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Claim {
-    /// The object; only its name means something while it does not exist.
+    /// The object; only the name is valid while it does not exist.
     pub(super) info: ClaimInfo,
     pub(super) exists: bool,
     /// The shapes of its requests, in their order; `None` when there are too many different ones.
@@ -82,7 +82,7 @@ impl Linked {
 }
 
 impl Cluster {
-    /// Gives a task the claims that its pod names. True when they are others than before.
+    /// Links a task to the claims that its pod names. True when they changed.
     pub fn link_claims(&mut self, id: TaskId, named: Option<&Arc<[PodClaim]>>) -> bool {
         if self.tasks[id].claims.as_deref().map(|linked| &linked.named) == named {
             return false;
@@ -128,12 +128,12 @@ impl Cluster {
         self.tasks[task].claims.as_ref().map_or(&[], |linked| &linked.ids)
     }
 
-    /// Those of the claims of a task that other tasks name, too.
+    /// The claims of a task that other tasks use too.
     pub fn claims_in_common(&self, task: TaskId) -> impl Iterator<Item = ClaimId> + '_ {
         self.claims_of(task).iter().copied().filter(|claim| self.devices.claims[*claim].tasks > 1)
     }
 
-    /// What a claim asks for.
+    /// The request of a claim.
     pub fn device_requests(&self, claim: ClaimId) -> &[ClaimRequest] {
         &self.devices.claims[claim].info.requests
     }
@@ -294,23 +294,27 @@ impl Cluster {
 }
 
 impl super::Devices {
-    /// What tells the claims of a task from others.
-    pub fn likes(&self, linked: &Linked) -> Box<[DeviceLike]> {
+    /// The keys of the claims of a task.
+    pub fn likes(&self, linked: &Linked) -> Box<[DeviceClaimKey]> {
         let mut ids = linked.ids.iter();
         let like = |named: &PodClaim| {
             let id = named.claim.as_ref().and_then(|_| ids.next());
-            id.map_or(DeviceLike::NotMade, |id| self.like(*id))
+            id.map_or(DeviceClaimKey::NotMade, |id| self.like(*id))
         };
         linked.named.iter().map(like).collect()
     }
 
-    fn like(&self, id: ClaimId) -> DeviceLike {
+    fn like(&self, id: ClaimId) -> DeviceClaimKey {
         let claim = &self.claims[id];
         let own = claim.tasks == 1 && claim.allocation.is_none() && claim.on.is_empty();
-        if own { DeviceLike::own(Some(&claim.info).filter(|_| claim.exists)) } else { DeviceLike::This(id) }
+        if own {
+            DeviceClaimKey::own(Some(&claim.info).filter(|_| claim.exists))
+        } else {
+            DeviceClaimKey::This(id)
+        }
     }
 
-    /// Remembers who has a claim that nobody else has.
+    /// Watches a claim for the one job that uses it.
     pub fn watch(&mut self, id: ClaimId, member: WaitingJob) {
         if self.claims[id].tasks == 1 {
             self.watchers.add(id, member);

@@ -1,5 +1,5 @@
-//! What queues hold of devices, kept by every move: a claim that several tasks of a queue share counts once, in the subtree of
-//! each queue above too, and once in all.
+//! What queues hold of devices, kept by every move: a claim that several tasks of a queue share counts once, in the
+//! subtree of each queue above too, and once in all.
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -11,12 +11,12 @@ use crate::event::ClaimRequest;
 use crate::id::{ClaimId, JobId, QueueId, TaskId};
 use crate::{Cluster, Status};
 
-/// Whose tasks count.
+/// The tasks that count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Of {
     /// A queue's own.
     Own(QueueId),
-    /// Those of a queue and of all below it.
+    /// Tasks of a queue and of all queues below.
     Subtree(QueueId),
     /// All tasks.
     All,
@@ -35,7 +35,7 @@ struct Holders {
 struct QuotaSum {
     /// Of claims that allocated tasks hold.
     given: u32,
-    /// Of claims that any hold.
+    /// Of claims that allocated or nominated tasks hold.
     held: u32,
 }
 
@@ -48,7 +48,7 @@ pub(super) struct Ledger {
     sums: FxHashMap<Of, BTreeMap<Arc<str>, QuotaSum>>,
 }
 
-/// As what a task holds its claims.
+/// Whether a task counts as allocated or nominated.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum As {
     Allocated,
@@ -113,7 +113,7 @@ impl Cluster {
         self.devices.ledger.stale = true;
     }
 
-    /// The status of a task changes, or its claims come or go.
+    /// Updates the ledger when the status or the claims of a task change.
     pub fn shift_claims(&mut self, id: TaskId, from: Option<Status>, to: Option<Status>) {
         let (from, to) = (from.and_then(As::of), to.and_then(As::of));
         if from == to || self.devices.ledger.stale || self.tasks[id].claims.is_none() {
@@ -171,7 +171,7 @@ impl Cluster {
         self.ask_ledger(|ledger| i64::from(ledger.sum(of, class).held) * WHOLE)
     }
 
-    /// How many such tasks hold a claim.
+    /// Number of allocated and nominated tasks that hold a claim.
     pub fn claim_holders(&self, of: Of, claim: ClaimId) -> u32 {
         self.ask_ledger(|ledger| ledger.holders(of, claim))
     }

@@ -1,8 +1,9 @@
 //! Devices of nodes and the claims of pods to them (resource.k8s.io).
 //!
 //! A device is good for some *shapes* of requests (`shape`), and that is all placement has to know of it: a node has a
-//! *stock* (`stock`) of devices by what they are good for, kept by every change as its room is. Which of them a claim gets is
-//! decided when its first pod is bound (`assign`); until then the stock knows only what is asked of it, so that undoing is exact.
+//! *stock* (`stock`) of devices by what they are good for, kept by every change as its room is. Which of them a claim
+//! gets is decided when its first pod is bound (`assign`); until then the stock knows only what is asked of it, so that
+//! undoing is exact.
 //!
 //! What slices and classes say is worked out between cycles (`refresh`), when they changed.
 mod assign;
@@ -31,7 +32,7 @@ pub use quota::is_part;
 use shape::Shape;
 pub(crate) use stock::{ShapeId, Shapes, Stock};
 
-use super::likeness::Watchers;
+use super::request_key::Watchers;
 use crate::event::{DeviceClassInfo, DeviceName, Key, LeftOut, NodeTerm, SliceInfo};
 use crate::id::{ClaimId, JobId, NodeId, Slots, TaskId};
 
@@ -110,7 +111,7 @@ pub struct Devices {
     domains: Vec<DeviceDomain>,
     /// What is asked of the domains.
     shared: Stock,
-    /// Slices, classes or nodes changed: stocks are made anew before the next cycle.
+    /// Slices, classes or nodes changed: stocks are rebuilt before the next cycle.
     dirty: bool,
     /// Or only these pools are laid out anew, with devices that they had.
     changed: BTreeMap<PoolName, Vec<DeviceName>>,

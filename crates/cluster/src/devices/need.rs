@@ -221,7 +221,8 @@ impl Cluster {
         Ok(())
     }
 
-    /// A number for what the claims of a task need: tasks with the same need have the same, others another. 0 without any.
+    /// A number for what the claims of a task need: tasks with the same need have the same, others another. 0 without
+    /// any.
     pub fn claims_scope(&self, task: TaskId) -> u64 {
         if self.tasks[task].claims.is_none() {
             return 0;

@@ -1,4 +1,4 @@
-//! Devices as queues count them: a resource `deviceclass/<class>` stands for devices of a class.
+//! Devices as queues count them: resource `deviceclass/<class>` is the devices of a class.
 use std::sync::Arc;
 
 use phalanx_resource::{Amounts, DimId, Quantity};
@@ -98,8 +98,8 @@ impl Cluster {
         missing
     }
 
-    /// How many devices of these classes a job needs at the least to start: what its minResources say, or else what its pods
-    /// claim, as many of them as it cannot do without. A claim that several share counts once.
+    /// How many devices of these classes a job needs at the least to start: what its minResources say, or else what its
+    /// pods claim, as many of them as it cannot do without. A claim that several share counts once.
     pub fn devices_needed(&self, id: JobId, classes: &[DimId]) -> Amounts {
         let (job, mut needed) = (&self.jobs[id], self.jobs[id].min_devices.clone());
         let open: Vec<DimId> = classes.iter().copied().filter(|dim| job.min_devices.get(*dim) == 0).collect();

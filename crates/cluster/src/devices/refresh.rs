@@ -62,7 +62,7 @@ impl Cluster {
         slice.is_some()
     }
 
-    /// Makes the stocks anew, if anything changed that they come from.
+    /// Rebuilds stocks whose slices, classes or nodes changed.
     pub fn refresh_devices(&mut self) {
         self.refresh_ledger();
         if self.devices.is_fresh() {

@@ -47,7 +47,8 @@ pub enum Unfit {
     ClaimElsewhere,
     /// A plugin's own reason.
     Other(Arc<str>),
-    /// A plugin's own reason about what else is on the node, or what would remain of it: without more room it may be gone.
+    /// A plugin's own reason about what else is on the node, or what would remain of it: without more room it may be
+    /// gone.
     Beside(Arc<str>),
     /// No node will do, for this reason.
     Pod(Arc<str>),

@@ -84,7 +84,8 @@ pub struct Disk {
     pub of: DiskKind,
     /// Its name among those.
     pub name: Arc<str>,
-    /// Monitors of a Ceph cluster: disks of one name are one where they have a monitor in common. Empty for other kinds.
+    /// Monitors of a Ceph cluster: disks of one name are one where they have a monitor in common. Empty for other
+    /// kinds.
     pub monitors: Vec<Arc<str>>,
     /// It is only read, so that others may read it too.
     pub read_only: bool,

@@ -7,7 +7,8 @@ use phalanx_resource::{Dims, Quantity};
 
 use super::QueueInfo;
 
-/// A figure of a queue that cannot be meant. `Display` gives the reason: `deserved of cpu is 4, more than capability 2`.
+/// A figure of a queue that cannot be meant. `Display` gives the reason: `deserved of cpu is 4, more than capability
+/// 2`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Contradiction {
     /// `guarantee`, `deserved` or `capability`.
@@ -27,8 +28,9 @@ impl fmt::Display for Contradiction {
 }
 
 impl QueueInfo {
-    /// Every figure that is below 0 or above one that it must not exceed, by resource: `guarantee ≤ deserved ≤ capability`,
-    /// where both are given. Source: Volcano's admission of queues, which also wants a deserved amount beside each guarantee.
+    /// Every figure that is below 0 or above one that it must not exceed, by resource: `guarantee ≤ deserved ≤
+    /// capability`, where both are given. Source: Volcano's admission of queues, which also wants a deserved amount
+    /// beside each guarantee.
     pub fn contradictions(&self) -> Vec<Contradiction> {
         let lists =
             [("guarantee", &self.guarantee), ("deserved", &self.deserved), ("capability", &self.capability)];

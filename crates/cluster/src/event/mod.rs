@@ -1,4 +1,4 @@
-//! What the Cluster is told: Kubernetes objects reduced to what scheduling needs, by name.
+//! Events: Kubernetes objects reduced to what scheduling needs, by name.
 use std::sync::Arc;
 
 use phalanx_resource::Quantity;

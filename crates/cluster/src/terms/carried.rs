@@ -1,56 +1,56 @@
-//! The terms of a class.
+//! The affinity and spread terms of a class.
 use crate::id::TermId;
 
 /// A topology spread constraint of a class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SpreadTerm {
-    /// The pods.
+    /// The term that counts the pods.
     pub term: TermId,
-    /// How many pods more than in the emptiest domain there may be.
+    /// `maxSkew`.
     pub max_skew: u32,
-    /// With fewer domains than this, the emptiest counts as empty.
+    /// `minDomains`.
     pub min_domains: u32,
-    /// Filters; otherwise it scores.
+    /// `DoNotSchedule`: filters; otherwise the constraint scores.
     pub required: bool,
 }
 
-/// The terms of a class.
+/// The affinity and spread terms of a class.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Carried {
-    /// Required affinity: terms of the pods that all of its selectors mean, by topology.
+    /// Required affinity, a term for each topology.
     pub affinity: Vec<TermId>,
     /// Required anti-affinity.
     pub anti_affinity: Vec<TermId>,
     /// Preferred affinity and anti-affinity, with weights.
     pub preferred: Vec<(TermId, i64)>,
-    /// How it draws those that its terms mean.
+    /// Score that it gives pods that its terms match, symmetrically.
     pub pulls: Vec<(TermId, i64)>,
     /// Topology spread.
     pub spread: Vec<SpreadTerm>,
 }
 
 impl Carried {
-    /// There are none.
+    /// Whether there are no terms.
     pub fn is_empty(&self) -> bool {
         self.all().next().is_none()
     }
 
-    /// Whether they keep its tasks from any node.
+    /// Whether any term filters nodes.
     pub fn restricts(&self) -> bool {
         self.seeks() || !self.anti_affinity.is_empty()
     }
 
-    /// Whether others that come may make place for its tasks where there was none.
+    /// Whether new pods elsewhere may make a node feasible.
     pub fn seeks(&self) -> bool {
         !self.affinity.is_empty() || self.spread.iter().any(|spread| spread.required)
     }
 
-    /// Whether one of them is this.
+    /// Whether a term is among them.
     pub(super) fn has(&self, term: TermId) -> bool {
         self.all().any(|(other, _)| other == term)
     }
 
-    /// All, with what they are used for; one that is used for two things comes twice.
+    /// All terms with their uses; a term with two uses comes twice.
     pub(super) fn all(&self) -> impl Iterator<Item = (TermId, TermUse)> {
         let affinity = self.affinity.iter().map(|term| (*term, TermUse::PRESENCE));
         affinity
@@ -64,9 +64,9 @@ impl Carried {
 /// What a class uses a term for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct TermUse {
-    /// It matters how many pods there are, not only whether there are any.
+    /// The number of pods matters, not only whether there are any.
     pub(super) exact: bool,
-    /// It makes a difference to the pods that the term means.
+    /// The term affects the pods that it matches.
     pub(super) outward: bool,
 }
 

@@ -1,4 +1,4 @@
-//! Rebuilds what is counted from the tasks, and compares.
+//! Rebuilds the counts of terms, and compares.
 use rustc_hash::FxHashMap;
 
 use super::term::held;
@@ -7,7 +7,7 @@ use crate::Cluster;
 use crate::id::{ProfileId, TermId};
 
 impl Cluster {
-    /// Says of everything that is kept for terms whether it is right.
+    /// Compares everything that is kept for terms.
     pub(crate) fn check_terms(&self, note: &mut crate::check::Note<'_>) {
         for (id, topology) in self.terms.topologies.iter() {
             for (node_id, node) in self.nodes.iter() {

@@ -1,4 +1,4 @@
-//! What is counted for terms: tasks move, nodes change their domains, namespaces their labels.
+//! Counts of terms, updated when tasks move, nodes change domains and namespaces change labels.
 use std::sync::Arc;
 
 use super::term::{News, What, held};
@@ -9,7 +9,7 @@ use crate::label::Labels;
 use crate::{Class, Hold, Node};
 
 impl Terms {
-    /// A term means a profile: its tasks that are in place are counted.
+    /// Counts the placed tasks of a profile that a term matches.
     pub(super) fn mean(&mut self, id: TermId, profile: ProfileId) {
         let Self { terms, topologies, profiles, .. } = self;
         let (term, profile) = (&mut terms[id], &mut profiles[profile]);
@@ -56,7 +56,7 @@ impl Terms {
         }
     }
 
-    /// A node's attributes changed, or it came or went. None of its tasks may be counted.
+    /// Moves a node to its domains after a change of its attributes. None of its tasks may be counted.
     pub fn move_node(&mut self, id: NodeId, node: &Node) {
         if self.topologies.is_empty() {
             return;
@@ -76,7 +76,7 @@ impl Terms {
         }
     }
 
-    /// A namespace's labels changed, or it is gone. True when any selector could mind.
+    /// Sets or removes the labels of a namespace. True when any selector reads them.
     pub fn set_namespace(&mut self, name: &Arc<str>, labels: Option<Labels>) -> bool {
         let before = self.namespaces.get(name).cloned();
         if before == labels {
@@ -89,7 +89,7 @@ impl Terms {
         self.mean_anew(name)
     }
 
-    /// Finds anew which terms mean the profiles of a namespace. True when that is different.
+    /// Finds again which terms match the profiles of a namespace. True when that changed.
     fn mean_anew(&mut self, namespace: &Arc<str>) -> bool {
         let mut changed = false;
         let of = |(id, profile): (ProfileId, &Profile)| (profile.look.namespace == *namespace).then_some(id);

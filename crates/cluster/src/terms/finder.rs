@@ -46,7 +46,7 @@ impl Finder {
         }
     }
 
-    /// Terms that may mean pods with these labels, sorted.
+    /// Terms that may match pods with these labels, sorted.
     pub(super) fn terms(&self, labels: &Labels) -> Vec<TermId> {
         let by_label = labels.iter().filter_map(|pair| self.terms.get(pair)).flatten();
         let mut found: Vec<TermId> = self.others.iter().chain(by_label).copied().collect();
@@ -55,7 +55,7 @@ impl Finder {
         found
     }
 
-    /// Profiles that a term may mean; `None` when that may be any.
+    /// Profiles that a term may match; `None` for any profile.
     pub(super) fn profiles(&self, pods: &[PodSelector]) -> Option<Vec<ProfileId>> {
         let pairs = wanted(pods)?;
         let mut found: Vec<ProfileId> =

@@ -1,4 +1,4 @@
-//! Terms, topologies and profiles come and go, with the classes that have them.
+//! Terms, topologies and profiles, which live as long as classes refer to them.
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -11,11 +11,12 @@ use crate::id::{NodeId, ProfileId, Slots, TermId, TopologyId};
 use crate::label::Labels;
 use crate::{Class, Node, Stamp};
 
-/// How much a pod's required affinity draws those that it means. Source: kube-scheduler's hardPodAffinityWeight.
+/// The weight of required affinity in scores of the pods that it matches. Source: kube-scheduler's
+/// hardPodAffinityWeight.
 const HARD_POD_AFFINITY_WEIGHT: i64 = 1;
 
 impl Terms {
-    /// Takes note of what selectors read. Returns who looks different now, if anybody may.
+    /// Learns which labels selectors read. Returns which tasks may have another profile now.
     pub(crate) fn learn(&mut self, rules: &PodRules) -> Option<Learned> {
         let first = !std::mem::replace(&mut self.active, true);
         let mut keys = Vec::new();
@@ -28,7 +29,7 @@ impl Terms {
         if first { Some(Learned::All) } else { (!keys.is_empty()).then_some(Learned::With(keys)) }
     }
 
-    /// A task has these labels from now on, or no more.
+    /// Counts the labels of a task in or out.
     pub fn count_labels(&mut self, labels: &Labels, add: bool) {
         for (key, _) in labels.iter() {
             match self.labelled.get_mut(key) {
@@ -40,13 +41,13 @@ impl Terms {
         }
     }
 
-    /// How a task looks to terms; `None` as long as there never was one.
+    /// What terms read of a task; `None` as long as there never was a term.
     pub fn look(&self, namespace: &Arc<str>, labels: &Labels) -> Option<Look> {
         let labels = || labels.filtered(|key| self.keys.contains(key));
         self.active.then(|| Look { namespace: namespace.clone(), labels: labels() })
     }
 
-    /// The profile of a look. A class that keeps it says so by `hold_profile`.
+    /// The profile of a look. A class that keeps the profile calls `hold_profile`.
     pub fn profile(&mut self, look: Look) -> ProfileId {
         if let Some(id) = self.profile_ids.get(&look) {
             return *id;
@@ -73,7 +74,7 @@ impl Terms {
             || selector.is_some_and(|selector| selector.matches(&self.namespace(namespace)))
     }
 
-    /// A class begins: its profile is kept, its terms are found or made.
+    /// Holds the profile of a new class, and finds or makes its terms.
     pub fn open(
         &mut self,
         profile: Option<ProfileId>,
@@ -94,7 +95,7 @@ impl Terms {
         carried
     }
 
-    /// A class ends; no task of it is left.
+    /// Releases the profile and terms of a removed class.
     pub fn close(&mut self, class: &Class) {
         for (id, how) in class.carried.all() {
             let term = &mut self.terms[id];
@@ -124,7 +125,7 @@ impl Terms {
         self.finder.drop_term(&term.pods, id);
         let version = self.tick();
         for profile in self.maybe_meant(&term.pods) {
-            // Who looked at it cannot find out any more that it did.
+            // Caches that read the term cannot find out any more that they did.
             let profile = &mut self.profiles[profile];
             if let Ok(at) = profile.meant.binary_search(&id) {
                 profile.meant.remove(at);
@@ -142,7 +143,7 @@ impl Terms {
         }
     }
 
-    /// Nobody keeps away or draws by a term any more: it does not concern those it means, who looked at it until now.
+    /// Takes a term out of the profiles that it matches, once no class has it as anti-affinity or preference.
     fn works_inward_only(&mut self, id: TermId) {
         let version = self.tick();
         for profile in self.maybe_meant(&self.terms[id].pods.clone()) {
@@ -163,7 +164,7 @@ impl Terms {
     }
 }
 
-/// Finds terms and topologies, or makes them.
+/// Finds or makes terms and topologies.
 struct Intern<'a> {
     terms: &'a mut Terms,
     nodes: &'a Slots<NodeId, Node>,

@@ -1,9 +1,8 @@
-//! Pods counted by topology domain: what pod affinity, anti-affinity and topology spread ask.
-//!
-//! A *term* is a set of pods (by namespace and labels) in a *topology* (nodes by the value of a label). For each domain
-//! it counts the pods that it means, and those that have it as a rule of their own, for that works both ways. Terms that
-//! are equal are one. A *profile* is a namespace with labels, as far as any term reads them; which terms mean it is
-//! found once for each pair. It is a part of its tasks' class, so moving a task costs one step for each such term.
+//! Pods counted by topology domain, for pod affinity, anti-affinity and topology spread. A *term* selects pods (by
+//! namespace and labels) in a *topology* (nodes by the value of a label). For each domain it counts the pods that it
+//! matches, and the pods that have the term as their own rule, since anti-affinity and preferences are symmetric. Equal
+//! terms are one. A *profile* is a namespace with the labels that any term reads; which terms match it is found once
+//! for each pair. The profile is part of a task's class, so moving a task costs one step for each matching term.
 mod carried;
 mod check;
 mod counts;
@@ -38,35 +37,35 @@ pub struct Look {
     labels: Labels,
 }
 
-/// Tasks that look alike.
+/// The tasks of which terms read the same labels and namespace.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Profile {
     look: Arc<Look>,
-    /// Classes that have it.
+    /// Number of classes with the profile.
     refs: u32,
-    /// Terms that mean it, sorted.
+    /// Terms that match it, sorted.
     meant: Vec<TermId>,
-    /// Changes when a term that meant it is gone.
+    /// Set from the clock when a matching term is removed.
     version: Stamp,
-    /// Its tasks by node.
+    /// Number of placed tasks by node.
     placed: FxHashMap<NodeId, Held<u32>>,
 }
 
-/// What changed.
+/// A change of what terms count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TermChange {
-    /// Of a term, in one domain.
+    /// A term in one domain.
     Domain(TermId, u32),
-    /// Of a term, in every domain.
+    /// A term in every domain.
     Term(TermId),
-    /// All may differ.
+    /// Any term.
     All,
 }
 
-/// Who looks different since a selector read more than others did.
+/// Tasks whose profile may change since a selector reads more labels.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Learned {
-    /// There was none before.
+    /// All tasks: there was no term before.
     All,
     /// Tasks with any of these labels.
     With(Vec<Arc<str>>),
@@ -95,14 +94,14 @@ pub struct Terms {
     finder: Finder,
     /// Labels that selectors read.
     keys: FxHashSet<Arc<str>>,
-    /// How many tasks have each label.
+    /// Number of tasks by label key.
     labelled: FxHashMap<Arc<str>, u32>,
     /// There has been a term.
     active: bool,
     namespaces: FxHashMap<Arc<str>, Labels>,
     log: Log<TermChange>,
     clock: Stamp,
-    /// The clock when a topology came or went last.
+    /// The clock when a topology was last added or removed.
     made: Stamp,
 }
 
@@ -115,7 +114,7 @@ impl Terms {
         (self.log, self.finder) = (Log::default(), Finder::default());
     }
 
-    /// What is counted in a node's domain; `None` for a node without the topology's label.
+    /// The counts of a term in a node's domain; `None` for a node without the label of the topology.
     #[inline]
     pub fn tally(&self, term: TermId, node: NodeId) -> Option<Tally> {
         let term = &self.terms[term];
@@ -123,23 +122,23 @@ impl Terms {
         Some(term.tallies.get(domain).copied().unwrap_or_default())
     }
 
-    /// The domain of a node, if it counts.
+    /// The domain of a node in a term's topology, if the node counts.
     pub fn domain_of(&self, term: TermId, node: NodeId) -> Option<u32> {
         let place = self.topologies[self.terms[term].topology].place_of(node)?;
         place.counts.then_some(place.domain)
     }
 
-    /// The pods of a term in all domains.
+    /// The counts of a term over all domains.
     pub fn total(&self, term: TermId) -> Held<u32> {
         self.terms[term].total
     }
 
-    /// The fewest pods of any domain; with `nominated`, those that are nominated count too.
+    /// The smallest count of any domain; with `nominated`, nominated pods count too.
     pub fn least(&self, term: TermId, nominated: bool) -> u32 {
         self.terms[term].levels[usize::from(nominated)].least()
     }
 
-    /// How many domains there are with nodes that count.
+    /// Number of domains with nodes that count.
     pub fn domains(&self, term: TermId) -> usize {
         self.topologies[self.terms[term].topology].size()
     }
@@ -150,8 +149,8 @@ impl Terms {
         topology.is_empty().then_some(&topology.place.key)
     }
 
-    /// The required term with the most domains of a class whose first task may choose its domain, and decides for the others:
-    /// there is no pod yet that its terms mean, and they mean itself.
+    /// The required term with the most domains of a class whose first task may choose its domain, and decides for the
+    /// others: there is no pod yet that its terms mean, and they mean itself.
     pub fn choice(&self, class: &Class) -> Option<TermId> {
         let is_free = |term: &TermId| {
             let [used, _, nominated] = self.total(*term);

@@ -1,4 +1,4 @@
-//! Folds claims, volumes, storage classes and CSINodes in.
+//! Takes in claims, volumes, storage classes and CSINodes.
 use std::sync::Arc;
 
 use super::{AttachmentShift, Volume, Volumes};
@@ -30,7 +30,7 @@ impl Volumes {
         self.changed(id);
     }
 
-    /// The driver of a claim's volume, or of what would make it.
+    /// The driver of a claim's volume, or of its storage class while it has none.
     pub(super) fn driver(&self, id: PvcId) -> Option<Arc<str>> {
         let info = self.pvcs[id].info.as_ref()?;
         match &info.volume {
@@ -61,7 +61,7 @@ impl Volumes {
         }
     }
 
-    /// Counts a volume that is set aside for a claim, or no more.
+    /// Counts a volume whose `claimRef` names a claim, or takes it out.
     fn mean(&mut self, volume: &VolumeInfo, add: bool) {
         let Some((key, _)) = &volume.claim else { return };
         let count = self.meant.entry(key.clone()).or_default();
@@ -74,7 +74,7 @@ impl Volumes {
         }
     }
 
-    /// Whether a volume is still one that its claim can get.
+    /// Whether a volume still matches the claim that it is assumed for.
     fn may_keep(&self, name: &Arc<str>, claim: PvcId) -> bool {
         let claim = &self.pvcs[claim];
         let (Some(volume), Some(info)) = (self.volumes.get(name), &claim.info) else { return false };
@@ -202,7 +202,7 @@ impl Cluster {
         }
     }
 
-    /// Counts a claim's attachments under the driver it has now.
+    /// Counts the attachments of a claim under its current driver.
     fn settle_driver(&mut self, id: PvcId) {
         let driver = self.volumes.driver(id);
         if self.volumes.pvcs[id].driver == driver {

@@ -1,6 +1,5 @@
-//! What nodes have attached (VolumeAttachment). A volume stays attached for a while when its last pod is gone, and counts for
-//! the limit of its driver until it is detached, as a pod does that is being deleted: others may be promised its place. One whose
-//! pods are there counts once, with them.
+//! VolumeAttachments. A volume stays attached for a while after its last pod is gone, and counts towards the limit of
+//! its driver until it is detached, as terminating pods do: its place is future idle. A volume with pods counts once.
 //!
 //! Source: kube-scheduler's NodeVolumeLimits.
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,16 +15,16 @@ use crate::id::{NodeId, PvcId};
 /// Where an attachment is counted.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Counted {
-    /// With the pods of the claim that has the volume.
+    /// With the pods of the claim that is bound to the volume.
     With(PvcId, NodeId),
-    /// By itself: no claim is known.
+    /// On its own: the volume is bound to no known claim.
     Alone(NodeId),
 }
 
 #[derive(Clone, Debug, PartialEq)]
 struct Attachment {
     info: AttachmentInfo,
-    /// Nowhere as long as its node is not known.
+    /// `None` as long as the node is not known.
     counted: Option<Counted>,
 }
 
@@ -71,7 +70,7 @@ fn names(index: &Index, key: &str) -> Vec<Arc<str>> {
     index.get(key).into_iter().flatten().cloned().collect()
 }
 
-/// No pod has it, so it is being detached.
+/// The count of a volume without pods, which is being detached.
 const ONE: ClaimUse = ClaimUse { held: 0, releasing: 1, attached: 0 };
 const NONE: ClaimUse = ClaimUse { held: 0, releasing: 0, attached: 0 };
 
@@ -95,21 +94,21 @@ impl Cluster {
         known
     }
 
-    /// A node became known.
+    /// Counts the attachments of a node that became known.
     pub fn attachments_come(&mut self, node: &str) {
         for name in names(&self.volumes.attachments.by_node, node) {
             self.count_in(&name);
         }
     }
 
-    /// A node is about to be forgotten.
+    /// Takes out the attachments of a node that is about to be removed.
     pub fn attachments_go(&mut self, node: &str) {
         for name in names(&self.volumes.attachments.by_node, node) {
             self.count_out(&name);
         }
     }
 
-    /// Another claim has a volume, or it has another driver.
+    /// Counts the attachments of a volume again whose claim or driver changed.
     pub(super) fn recount_attachments(&mut self, volume: &str) {
         for name in names(&self.volumes.attachments.by_volume, volume) {
             self.count_out(&name);
@@ -153,7 +152,7 @@ impl Cluster {
         Some(claim.map_or(Counted::Alone(node), |claim| Counted::With(*claim, node)))
     }
 
-    /// What is wrong with how they are counted: those of a claim by node, and of a node by driver that are counted alone.
+    /// Compares counts of attachments, by claim and node, and of those without claim by node and driver.
     pub(super) fn check_counted(&self, note: &mut crate::check::Note<'_>) {
         for (name, attachment) in &self.volumes.attachments.known {
             let right = attachment.counted == self.where_counted(name);
@@ -163,7 +162,7 @@ impl Cluster {
 }
 
 impl Volumes {
-    /// Attachments that count with a claim, by node.
+    /// Attachments that count with the pods of a claim, by node.
     pub(super) fn attached_of(&self, id: PvcId) -> impl Iterator<Item = NodeId> + '_ {
         self.attachments.known.values().filter_map(move |attachment| match attachment.counted {
             Some(Counted::With(claim, node)) if claim == id => Some(node),
@@ -171,13 +170,13 @@ impl Volumes {
         })
     }
 
-    /// Drivers of those that count alone on a node.
+    /// Drivers of the attachments on a node that count on their own.
     pub(super) fn attached_alone(&self, on: NodeId) -> impl Iterator<Item = &str> {
         let alone = move |attachment: &&Attachment| attachment.counted == Some(Counted::Alone(on));
         self.attachments.known.values().filter(alone).map(|attachment| &*attachment.info.driver)
     }
 
-    /// Counts an attachment of a claim's volume in or out, and says how that changes what its driver has attached.
+    /// Counts an attachment of a claim's volume in or out. Returns the change in what the driver has attached.
     fn shift_attached(&mut self, id: PvcId, node: NodeId, add: bool) -> Option<AttachmentShift> {
         let claim = &mut self.pvcs[id];
         let on = claim.on.entry(node).or_default();

@@ -1,4 +1,4 @@
-//! Rebuilds what is counted of claims, and compares.
+//! Rebuilds the counts of claims and volumes, and compares.
 use rustc_hash::FxHashMap;
 
 use super::{ClaimUse, Pvc};

@@ -1,4 +1,4 @@
-//! Which volumes the claims of a task get where it is placed.
+//! Assumed volumes: which volumes the claims of a task are bound to on the node where it is placed.
 use std::sync::Arc;
 
 use super::{AssumedVolume, Got, Volumes, Want, wants};
@@ -6,11 +6,11 @@ use crate::id::{NodeId, PvcId, TaskId};
 use crate::prepare::{Prepare, VolumeBinding};
 use crate::{Cluster, Hold};
 
-/// What a task's claims were promised: enough to promise it again.
+/// The volumes assumed for the claims of a task, so that an undo can assume them again.
 pub(crate) type Chosen = Option<Arc<[(PvcId, Got)]>>;
 
 impl Volumes {
-    /// Takes the promise of a claim back, whoever holds it.
+    /// Releases the volume assumed for a claim.
     pub(super) fn drop_choice(&mut self, id: PvcId) {
         let Some(choice) = self.pvcs[id].choice.take() else { return };
         self.changed(id);
@@ -24,7 +24,7 @@ impl Volumes {
         }
     }
 
-    /// A task gives its part in a promise up.
+    /// Takes a task out of an assumption, and releases the volume after the last task.
     fn release(&mut self, id: PvcId, task: TaskId) -> Option<(PvcId, Got)> {
         let choice = self.pvcs[id].choice.as_mut()?;
         let at = choice.holders.binary_search(&task).ok()?;
@@ -36,7 +36,7 @@ impl Volumes {
         Some((id, got))
     }
 
-    /// A task joins a promise for its node, or makes it.
+    /// Adds a task to the volume assumed for a claim on its node, or assumes it.
     fn promise(&mut self, id: PvcId, task: TaskId, node: NodeId, got: Got) {
         if let Some(choice) = &mut self.pvcs[id].choice {
             if choice.node == node
@@ -60,7 +60,7 @@ impl Volumes {
 }
 
 impl Cluster {
-    /// Takes back what the claims of a task were promised.
+    /// Releases the volumes assumed for the claims of a task. Returns them.
     pub fn release_volumes(&mut self, task: TaskId) -> Chosen {
         let Self { tasks, classes, volumes, .. } = self;
         let claims = &classes[tasks[task].class].pvcs;
@@ -71,7 +71,7 @@ impl Cluster {
         if released.is_empty() { None } else { Some(released.into()) }
     }
 
-    /// Promises the claims of a task that have no volume yet what they are given, or else what suits the node.
+    /// Assumes volumes for the unbound claims of a task: the given ones, or else ones that match on the node.
     pub fn promise_volumes(&mut self, task: TaskId, given: Option<&Chosen>) {
         let it = &self.tasks[task];
         let (Some(node), class) = (it.node, &self.classes[it.class]) else { return };
@@ -99,7 +99,7 @@ impl Cluster {
         chosen.chain(joined.into_iter().map(|id| (id, Got::default()))).collect()
     }
 
-    /// What is to be written before a task is bound, of claims that have no volume yet.
+    /// What has to be written for unbound claims before a task is bound.
     pub fn volume_bindings(&self, task: TaskId) -> Vec<Prepare> {
         let binding = |id: &PvcId| {
             let claim = &self.volumes.pvcs[*id];

@@ -1,7 +1,7 @@
-//! Claims and volumes: what pods use on which node, and which volumes are promised to claims that have none yet.
+//! Claims and volumes: their use by node, and volumes assumed for unbound claims.
 //!
-//! A placement of a task whose claims wait for their first pod (`WaitForFirstConsumer`) chooses their volumes: that choice is
-//! made and taken back by `Cluster::place`, as room is.
+//! Placing a task with `WaitForFirstConsumer` claims assumes volumes for them. `Cluster::place` assumes and releases
+//! them with the resources of the node.
 mod apply;
 mod attached;
 mod check;
@@ -18,19 +18,19 @@ pub(crate) use choice::Chosen;
 use space::Piece;
 pub use wants::{ClaimDemand, Problem, Want, reaches, solve};
 
-use super::likeness::WaitingJob;
-use super::likeness::{VolumeLike, Watchers};
 use super::node::Stamp;
+use super::request_key::WaitingJob;
+use super::request_key::{VolumeClaimKey, Watchers};
 use super::task::Hold;
 use crate::event::{AccessModes, Key, PvcInfo, StorageCapacityInfo, StorageClassInfo, VolumeInfo};
 use crate::id::{NodeId, PvcId, Slots, TaskId};
 
-/// Tasks that use something, by what they hold.
+/// Number of tasks that use a claim.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct ClaimUse {
-    /// Tasks that stay.
+    /// Tasks that do not terminate.
     pub held: u32,
-    /// Tasks that are being deleted.
+    /// Terminating tasks.
     pub releasing: u32,
     /// Attachments that count with them (VolumeAttachment).
     pub attached: u32,
@@ -50,8 +50,8 @@ impl ClaimUse {
         self.releasing = self.releasing + shift.after.releasing - shift.before.releasing;
     }
 
-    /// A volume is attached once, however many tasks use it, and until the last of them is gone and it is detached: then its
-    /// place is free.
+    /// The use of an attachment limit: one volume, however many tasks use it, until the last task is gone and it is
+    /// detached.
     pub fn once(self) -> ClaimUse {
         let held = u32::from(self.held > 0);
         let leaves = self.releasing > 0 || self.attached > 0;
@@ -59,61 +59,61 @@ impl ClaimUse {
     }
 }
 
-/// What a claim that has no volume yet was promised.
+/// The volume assumed for an unbound claim.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct AssumedVolume {
-    /// The node of the tasks that use it.
+    /// The node of the tasks that use the claim.
     pub node: NodeId,
-    /// What it gets.
+    /// The volume.
     pub got: Got,
-    /// The tasks for which it was made, sorted.
+    /// The tasks that it is assumed for, sorted.
     holders: Vec<TaskId>,
 }
 
-/// What a claim gets that has no volume yet.
+/// The volume that an unbound claim gets.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Got {
-    /// A volume that exists; without one, it is made for the node.
+    /// An existing volume; `None` for one that is provisioned for the node.
     pub volume: Option<Arc<str>>,
-    /// Of what it is made, where the driver tells of its room.
+    /// The storage capacity that it is provisioned from, where the driver publishes capacities.
     pub(super) piece: Option<Piece>,
 }
 
-/// A claim that exists, or that pods name.
+/// A claim, with or without object.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Pvc {
     /// Namespace and name.
     pub key: Key,
-    /// The object; `None` when there is none.
+    /// The object, if it exists.
     pub info: Option<PvcInfo>,
-    /// The CSI driver that attaches, or will attach, its volume.
+    /// The CSI driver that attaches its volume.
     pub driver: Option<Arc<str>>,
-    /// Tasks that use it, by node.
+    /// Use by node.
     pub on: FxHashMap<NodeId, ClaimUse>,
-    /// The same in sum.
+    /// Use on all nodes.
     pub used: ClaimUse,
     pub(crate) choice: Option<AssumedVolume>,
-    /// Changes with what rules for its pods depend on, besides `used`.
+    /// Set from the clock when anything else changes that filters for its pods read.
     pub stamp: Stamp,
-    /// Classes that name it.
+    /// Number of classes that name it.
     asked: u32,
 }
 
 impl Pvc {
-    /// Only one pod may use it.
+    /// Whether only one pod may use it.
     pub fn is_exclusive(&self) -> bool {
         self.info.as_ref().is_some_and(|info| info.modes.cover(AccessModes::ONCE_POD))
     }
 }
 
-/// A volume, and the claim it was promised to.
+/// A volume, and the claim that it is assumed for.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Volume {
     pub info: Arc<VolumeInfo>,
     pub promised: Option<PvcId>,
 }
 
-/// Volumes of a storage class that no claim has, smallest first.
+/// Unbound volumes of a storage class, smallest first.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct VolumePool {
     free: BTreeSet<(i64, Arc<str>)>,
@@ -127,30 +127,30 @@ pub struct Volumes {
     ids: FxHashMap<Key, PvcId>,
     volumes: BTreeMap<Arc<str>, Volume>,
     classes: FxHashMap<Arc<str>, StorageClassInfo>,
-    /// By storage class.
+    /// Unbound volumes by storage class.
     pools: FxHashMap<Arc<str>, VolumePool>,
-    /// Drivers that make volumes only where they tell so.
+    /// Drivers with `storageCapacity: true`.
     tellers: FxHashSet<Arc<str>>,
-    /// What they tell.
+    /// CSIStorageCapacities.
     capacities: FxHashMap<Key, StorageCapacityInfo>,
-    /// The same by storage class.
+    /// CSIStorageCapacities by storage class.
     spaces: FxHashMap<Arc<str>, Arc<space::Space>>,
-    /// What is promised of it to claims that have no volume yet, by storage class.
+    /// Bytes of storage capacities assumed for unbound claims, by storage class.
     taken: FxHashMap<Arc<str>, Arc<space::PromisedBytes>>,
     /// Claims by the volume they name.
     by_volume: FxHashMap<Arc<str>, BTreeSet<PvcId>>,
-    /// What nodes can attach, by node.
+    /// Attachment limits by node.
     limits: FxHashMap<Arc<str>, Vec<(Arc<str>, u32)>>,
-    /// On how many nodes a driver has a limit.
+    /// Number of nodes on which a driver has a limit.
     limited: FxHashMap<Arc<str>, u32>,
-    /// Changes with `limited`.
+    /// Set from the clock when `limited` changes.
     limits_stamp: Stamp,
     attachments: attached::Attachments,
     clock: Stamp,
-    /// How many volumes are set aside for a claim by name.
+    /// Number of volumes whose `claimRef` names a claim.
     meant: FxHashMap<Key, u32>,
     watchers: Watchers<PvcId>,
-    /// Volumes that go first, before smaller ones: see [`prefer`](Self::prefer).
+    /// Volumes that are bound before smaller ones: see [`prefer`](Self::prefer).
     preferred: Vec<Arc<str>>,
 }
 
@@ -168,34 +168,34 @@ impl Volumes {
         &self.pvcs[id]
     }
 
-    /// From now on claims are given these first, in this order, where they will do. Which nodes will do is the same.
+    /// Has claims bound to these volumes first, in this order, where they match. Feasible nodes stay the same.
     pub fn prefer(&mut self, volumes: Vec<Arc<str>>) {
         self.preferred = volumes;
     }
 
-    /// What a claim has, or gets with the pods that have places.
+    /// The volume assumed for a claim, if any.
     pub fn promised(&self, id: PvcId) -> Option<&Got> {
         self.pvcs[id].choice.as_ref().map(|choice| &choice.got)
     }
 
-    /// What a node can attach.
+    /// The attachment limits of a node.
     pub(super) fn limits_of(&self, node: &str) -> Vec<(Arc<str>, u32)> {
         self.limits.get(node).cloned().unwrap_or_default()
     }
 
-    /// Whether a driver can attach only so many volumes, on any node.
+    /// Whether a driver has an attachment limit on any node.
     pub fn is_limited(&self, driver: &str) -> bool {
         self.limited.contains_key(driver)
     }
 
-    /// The claim of a name, which a class is about to name too.
+    /// The claim of a name, counted for a new class that names it.
     pub(super) fn ask(&mut self, key: &Key) -> PvcId {
         let id = self.ensure(key);
         self.pvcs[id].asked += 1;
         id
     }
 
-    /// The class is no more.
+    /// Uncounts a class that named a claim.
     pub(super) fn forget(&mut self, id: PvcId) {
         self.pvcs[id].asked -= 1;
         self.drop_unused(id);
@@ -223,8 +223,8 @@ impl Volumes {
         self.clock
     }
 
-    /// What tells the claim from others, as long as it is of one class alone and has nothing yet.
-    pub(super) fn like(&self, id: PvcId, owner: Option<&Arc<str>>) -> Option<VolumeLike> {
+    /// The key of an unbound claim that only one class names.
+    pub(super) fn like(&self, id: PvcId, owner: Option<&Arc<str>>) -> Option<VolumeClaimKey> {
         let claim = &self.pvcs[id];
         let own = claim.asked == 1 && claim.choice.is_none() && claim.on.is_empty();
         if !own || self.meant.contains_key(&claim.key) {
@@ -232,10 +232,10 @@ impl Volumes {
         }
         let volume = claim.info.as_ref().and_then(|info| self.volumes.get(info.volume.as_ref()?));
         let place = volume.map(|volume| (volume.info.nodes.clone(), volume.info.labels.clone()));
-        Some(VolumeLike::new(claim.info.as_ref(), owner, place, claim.driver.clone()))
+        Some(VolumeClaimKey::new(claim.info.as_ref(), owner, place, claim.driver.clone()))
     }
 
-    /// Remembers who has a claim that nobody else has.
+    /// Watches a claim for the one job that uses it.
     pub(super) fn watch(&mut self, id: PvcId, member: WaitingJob) {
         if self.pvcs[id].asked == 1 {
             self.watchers.add(id, member);
@@ -260,7 +260,7 @@ impl Volumes {
         self.pools.entry(class.clone()).or_default().stamp = stamp;
     }
 
-    /// A number that changes with all that the rules for a claim's pods depend on.
+    /// A stamp that changes with all that filters for the pods of a claim read.
     pub fn state(&self, id: PvcId) -> [u64; 5] {
         let claim = &self.pvcs[id];
         let used = if claim.is_exclusive() { claim.used } else { ClaimUse::default() };
@@ -270,7 +270,7 @@ impl Volumes {
         [claim.stamp.0, u64::from(used.held), u64::from(used.releasing), pool, limits]
     }
 
-    /// Counts a task in or out that uses a claim on a node, and says how the attachments of its driver there change.
+    /// Counts a use of a claim on a node in or out. Returns the change in what the driver has attached there.
     pub(super) fn shift(
         &mut self,
         id: PvcId,
@@ -291,7 +291,7 @@ impl Volumes {
         self.shifted(id, node, before)
     }
 
-    /// How the attachments of a claim's driver on a node have changed with who uses it there.
+    /// The change in what the driver of a claim has attached on a node, from an earlier use of the claim there.
     fn shifted(&mut self, id: PvcId, node: NodeId, before: ClaimUse) -> Option<AttachmentShift> {
         self.watchers.hit(id);
         let claim = &mut self.pvcs[id];
@@ -307,7 +307,7 @@ impl Volumes {
         (before != after).then_some(AttachmentShift { node, driver, before, after })
     }
 
-    /// All attachments of a claim's driver that are due to it, counted in or out.
+    /// All attachments due to a claim, counted in or out.
     fn attachments(&self, id: PvcId, add: bool) -> Vec<AttachmentShift> {
         let claim = &self.pvcs[id];
         let Some(driver) = &claim.driver else { return Vec::new() };
@@ -320,7 +320,7 @@ impl Volumes {
     }
 }
 
-/// How the attachments of a driver on a node change.
+/// A change in what a driver has attached on a node.
 #[derive(Clone, Debug)]
 pub(super) struct AttachmentShift {
     pub(super) node: NodeId,

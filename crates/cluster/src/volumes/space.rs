@@ -1,9 +1,9 @@
-//! How large a volume drivers can make on which nodes, as they tell it (CSIStorageCapacity).
+//! How large a volume drivers can provision on which nodes (CSIStorageCapacity).
 //!
 //! Source: kube-scheduler's VolumeBinding plugin (`hasEnoughCapacity`): it concerns drivers whose CSIDriver says
-//! `storageCapacity: true`. Any one capacity of the storage class that selects the node and is large enough will do. What
-//! was promised to claims that have no volume yet is taken off, which is not so there: so a gang's members see each other's.
-//! When a claim has its volume, the driver is to have told of less.
+//! `storageCapacity: true`. Any one capacity of the storage class that selects the node and is large enough will do.
+//! Unlike there, bytes assumed for unbound claims are subtracted, so that members of a gang do not share capacity. Once
+//! a claim is bound, the driver is expected to publish less capacity.
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -14,12 +14,13 @@ use crate::Node;
 use crate::event::{Key, Operator, StorageCapacityInfo};
 use crate::label::Selector;
 
-/// What is told for one storage class. Drivers tell it for each node or zone, so it is found by the label that names these.
+/// The storage capacities of a storage class. Drivers publish them by node or zone, so they are indexed by the label of
+/// these.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Space {
-    /// By the key of a label that nodes must have, and its value.
+    /// By key and value of a label that their nodes have.
     by_label: BTreeMap<Arc<str>, FxHashMap<Arc<str>, Vec<CapacityPart>>>,
-    /// Those of nodes that no single value of a label tells.
+    /// Capacities whose selector names no single label value.
     others: Vec<CapacityPart>,
 }
 
@@ -31,10 +32,10 @@ struct CapacityPart {
     whole: Option<i64>,
 }
 
-/// What is promised of capacities, in bytes.
+/// Bytes assumed for unbound claims, by capacity.
 pub(crate) type PromisedBytes = FxHashMap<Key, i64>;
 
-/// A part of a capacity that is promised to a claim.
+/// A part of a capacity that is assumed for a claim.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Piece {
     pub(super) class: Arc<str>,
@@ -48,8 +49,7 @@ impl Space {
         of_label.chain([&self.others]).flatten().filter(|part| part.selects(node))
     }
 
-    /// The capacity of which a volume of this size can be made for a node, with what is promised of it taken off: the one
-    /// that has least left.
+    /// The capacity that a volume of this size can be provisioned from for a node: the one with the fewest bytes left.
     pub(super) fn find(&self, size: i64, node: &Node, taken: &PromisedBytes) -> Option<&Key> {
         let left = |part: &CapacityPart| {
             let taken = taken.get(&part.key).copied().unwrap_or_default();
@@ -90,7 +90,7 @@ impl Space {
 }
 
 impl CapacityPart {
-    /// Of what is told; nothing where no node or no size is.
+    /// A capacity by its object; `None` without nodes or size.
     fn of(info: &StorageCapacityInfo) -> Option<Self> {
         let (nodes, size) = (info.nodes.clone()?, info.size?);
         Some(Self { key: info.key.clone(), nodes, size, whole: info.whole })
@@ -107,18 +107,18 @@ impl CapacityPart {
 }
 
 impl Volumes {
-    /// What limits where volumes of a class can be made; `None` when nothing is told, as its driver tells nothing.
+    /// The capacities of a storage class; `None` when its driver does not publish capacities.
     pub(super) fn space(&self, class: &str, provisioner: &str) -> Option<Arc<Space>> {
         let space = || self.spaces.get(class).cloned().unwrap_or_default();
         self.tellers.contains(provisioner).then(space)
     }
 
-    /// What is promised of the capacities of a class.
+    /// Bytes assumed of the capacities of a storage class.
     pub(super) fn taken(&self, class: &str) -> Arc<PromisedBytes> {
         self.taken.get(class).cloned().unwrap_or_default()
     }
 
-    /// Counts a piece in, or out.
+    /// Counts an assumed part in or out.
     pub(super) fn take_piece(&mut self, piece: &Piece, add: bool) {
         let of_class = Arc::make_mut(self.taken.entry(piece.class.clone()).or_default());
         let sum = of_class.entry(piece.of.clone()).or_default();
@@ -132,7 +132,7 @@ impl Volumes {
         self.pool_changed(&piece.class);
     }
 
-    /// What is promised, made afresh.
+    /// Assumed bytes, rebuilt.
     pub(super) fn rebuilt_taken(&self) -> FxHashMap<Arc<str>, Arc<PromisedBytes>> {
         let mut taken: FxHashMap<Arc<str>, PromisedBytes> = FxHashMap::default();
         let choices = self.pvcs.iter().filter_map(|(_, claim)| claim.choice.as_ref());
@@ -142,7 +142,7 @@ impl Volumes {
         taken.into_iter().map(|(class, taken)| (class, Arc::new(taken))).collect()
     }
 
-    /// Whether a driver makes volumes only where it tells so. True when that is news.
+    /// Sets whether a driver publishes capacities. True when that changed.
     pub fn set_teller(&mut self, driver: &Arc<str>, tells: bool) -> bool {
         let news = if tells { self.tellers.insert(driver.clone()) } else { self.tellers.remove(driver) };
         let classes =
@@ -153,7 +153,7 @@ impl Volumes {
         news
     }
 
-    /// What is told, or no longer told. True when that is news.
+    /// Sets or removes a capacity. True when it changed.
     pub fn set_capacity(&mut self, key: &Key, info: Option<StorageCapacityInfo>) -> bool {
         if self.capacities.get(key) == info.as_ref() {
             return false;
@@ -176,7 +176,7 @@ impl Volumes {
         self.pool_changed(&info.class);
     }
 
-    /// The spaces, made afresh.
+    /// The capacities by storage class, rebuilt.
     pub(super) fn rebuilt_spaces(&self) -> FxHashMap<Arc<str>, Arc<Space>> {
         let mut spaces: FxHashMap<Arc<str>, Space> = FxHashMap::default();
         for info in self.capacities.values() {

@@ -1,7 +1,6 @@
-//! What the claims of a pod ask of its node, and which volumes a node has for those that have none.
-//!
-//! Source: kube-scheduler's VolumeBinding plugin and its documentation: a claim takes the smallest volume that will do,
-//! else it has one made.
+//! What the claims of a pod require of its node, and which volumes unbound claims can get there. Source:
+//! kube-scheduler's VolumeBinding plugin: a claim is bound to the smallest volume that matches, else one is
+//! provisioned.
 use std::sync::Arc;
 
 use super::space::{Piece, PromisedBytes, Space};
@@ -11,61 +10,61 @@ use crate::event::{NodeTerm, PodVolume, PvcInfo, StorageClassInfo, VolumeInfo};
 use crate::id::{NodeId, PvcId};
 use crate::matching::node_term_matches;
 
-/// Why no node will do for a pod with a claim.
+/// Why no node is feasible for a pod with a claim.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Problem {
-    /// There is no such claim.
+    /// The claim does not exist.
     Missing,
-    /// There is none yet: a controller makes it.
+    /// The ephemeral claim does not exist yet: a controller makes it.
     NotMade,
-    /// It was made for somebody else.
+    /// The ephemeral claim was made for another pod.
     NotOwner,
-    /// It is being deleted.
+    /// The claim is being deleted.
     Deleting,
-    /// Its volume is gone.
+    /// The claim's volume is gone.
     Lost(Arc<str>),
-    /// It has no volume, and gets one without regard to pods.
+    /// The claim is unbound, with binding mode `Immediate`.
     Immediate,
-    /// There is no such storage class.
+    /// The storage class does not exist.
     NoClass(Arc<str>),
 }
 
-/// What a claim asks of the node.
+/// What a claim requires of the node of its pod.
 #[derive(Clone, Debug)]
 pub enum ClaimDemand {
-    /// That its volume can be reached from there.
+    /// A node that can reach the volume.
     Reach(Arc<VolumeInfo>),
-    /// That it is this node: the volume is being made for it.
+    /// This node, which the volume is being provisioned for.
     At(Arc<str>),
-    /// The same: it is to be made with another pod of the claim. Until then nothing says what other nodes reach it.
+    /// This node, since the volume is assumed for another pod of the claim there; no other node is known to reach it.
     On(NodeId, PvcId),
-    /// A volume.
+    /// A volume for the unbound claim.
     Volume(Want),
 }
 
-/// A claim without a volume.
+/// An unbound claim, and the volumes that it can get.
 #[derive(Clone, Debug)]
 pub struct Want {
     pub(crate) claim: PvcId,
-    /// Volumes that would do on some node, the smallest first.
+    /// Volumes that match, smallest first.
     pub candidates: Vec<Arc<VolumeInfo>>,
-    /// Where else it can be made: in any of these places, or anywhere when there are none; `None` when nowhere.
+    /// Node terms of which one has to match to provision a volume; empty for any node, `None` for no node.
     pub made: Option<Vec<NodeTerm>>,
-    /// Where there is room to make it; `None` when that is not told.
+    /// Storage capacities; `None` when the driver does not publish any.
     pub space: Option<Arc<Space>>,
-    /// What of it is promised.
+    /// Assumed bytes of the capacities.
     taken: Arc<PromisedBytes>,
-    /// How large it has to be, in bytes.
+    /// The requested size, in bytes.
     pub size: i64,
-    /// Its storage class.
+    /// Storage class.
     class: Arc<str>,
 }
 
-/// There is no room to make it.
+/// No storage capacity is large enough.
 struct TooLittle;
 
 impl Want {
-    /// Whether it can be made for a node, if no other is.
+    /// Whether a volume can be provisioned for a node, if no other one is.
     pub fn can_be_made(&self, node: &Node) -> bool {
         self.may_be_made(node) && self.has_space(node)
     }
@@ -78,14 +77,14 @@ impl Want {
         self.piece(node, &self.taken).is_ok()
     }
 
-    /// The room that it would take for a node, nothing where that is not told.
+    /// The capacity that provisioning for a node takes; `None` where the driver publishes none.
     fn piece(&self, node: &Node, taken: &PromisedBytes) -> Result<Option<Piece>, TooLittle> {
         let Some(space) = &self.space else { return Ok(None) };
         let of = space.find(self.size, node, taken).ok_or(TooLittle)?.clone();
         Ok(Some(Piece { class: self.class.clone(), of, size: self.size }))
     }
 
-    /// Nothing but room is missing to make it for a node.
+    /// Whether only storage capacity is missing to provision for a node.
     pub fn lacks_space(&self, node: &Node) -> bool {
         self.may_be_made(node) && !self.has_space(node)
     }
@@ -96,13 +95,13 @@ pub fn reaches(terms: Option<&Vec<NodeTerm>>, node: &Node) -> bool {
     terms.is_none_or(|terms| terms.iter().any(|term| node_term_matches(term, node)))
 }
 
-/// A volume for each claim, where one is to be had; `None` when a claim cannot be served on the node.
+/// A volume for each claim; `None` when a claim can get none on the node.
 pub fn solve(wants: &[Want], node: &Node) -> Option<Vec<Got>> {
     let mut matching = Matching {
         lists: wants.iter().map(|want| usable(want, node)).collect(),
         given: vec![None; wants.len()],
     };
-    // Those that cannot be made first: they must have one.
+    // Claims that cannot be provisioned come first: they need an existing volume.
     let (made, must): (Vec<usize>, Vec<usize>) =
         (0..wants.len()).partition(|at| wants[*at].can_be_made(node));
     if !must.into_iter().all(|at| matching.serve(at, &mut Vec::new())) {
@@ -117,7 +116,7 @@ pub fn solve(wants: &[Want], node: &Node) -> Option<Vec<Got>> {
     Some(got)
 }
 
-/// Finds room for those that have to be made, the largest first.
+/// Finds storage capacity for the volumes to be provisioned, largest first.
 fn make(wants: &[Want], node: &Node, got: &mut [Got]) -> Option<()> {
     let mut open: Vec<usize> = (0..wants.len()).filter(|at| got[*at].volume.is_none()).collect();
     open.sort_by_key(|at| std::cmp::Reverse(wants[*at].size));
@@ -141,7 +140,7 @@ fn usable<'w>(want: &'w Want, node: &Node) -> Vec<&'w Arc<VolumeInfo>> {
     want.candidates.iter().filter(|volume| reaches(volume.nodes.as_ref(), node)).collect()
 }
 
-/// Claims and volumes, by augmenting paths: no claim goes without because another took what only this one can use.
+/// Matches claims and volumes by augmenting paths: the number of matched claims is as large as possible.
 struct Matching<'w> {
     lists: Vec<Vec<&'w Arc<VolumeInfo>>>,
     given: Vec<Option<&'w Arc<VolumeInfo>>>,
@@ -167,13 +166,13 @@ impl<'w> Matching<'w> {
 }
 
 impl Volumes {
-    /// Whether a claim gets its volume with its first pod.
+    /// Whether a claim has binding mode `WaitForFirstConsumer`.
     pub fn waits(&self, id: PvcId) -> bool {
         let Some(info) = &self.pvcs[id].info else { return false };
         info.volume.is_none() && self.classes.get(&info.class).is_some_and(|class| class.waits)
     }
 
-    /// What a claim that waits for its first pod could get.
+    /// The volumes that a `WaitForFirstConsumer` claim can get.
     pub fn want(&self, id: PvcId) -> Option<Want> {
         let info = self.pvcs[id].info.as_ref()?;
         let class = self.classes.get(&info.class)?;
@@ -201,7 +200,7 @@ impl Volumes {
         self.volumes.get(name)?.info.nodes.as_ref()
     }
 
-    /// Whether volumes differ in their names only.
+    /// Whether two volumes differ only in their names.
     pub fn are_alike(&self, one: &Arc<str>, other: &Arc<str>) -> bool {
         let unnamed = |name: &Arc<str>| {
             let info = &self.volumes.get(name)?.info;
@@ -217,7 +216,7 @@ impl Volumes {
         free.map(|volume| volume.info.clone()).filter(move |volume| suits(volume, info))
     }
 
-    /// A volume that somebody set aside for the claim.
+    /// A volume whose `claimRef` names the claim.
     fn prebound<'v>(&'v self, info: &'v PvcInfo) -> impl Iterator<Item = Arc<VolumeInfo>> + 'v {
         let pool = self.pools.get(&info.class).into_iter().flat_map(|pool| &pool.free);
         let volumes = pool.filter_map(|(_, name)| self.volumes.get(name));
@@ -229,7 +228,7 @@ impl Volumes {
         volumes.filter(meant).map(|volume| volume.info.clone())
     }
 
-    /// What a claim of a pod asks of the node.
+    /// What a claim requires of the node of its pod.
     pub fn need(&self, id: PvcId, named: &PodVolume) -> Result<ClaimDemand, Problem> {
         let claim = &self.pvcs[id];
         let Some(info) = &claim.info else {
@@ -268,7 +267,7 @@ impl Volumes {
     }
 }
 
-/// Whether a volume is what a claim asks for, wherever it is.
+/// Whether a volume matches the spec of a claim, on whatever node.
 fn suits(volume: &VolumeInfo, claim: &PvcInfo) -> bool {
     volume.size >= claim.size
         && volume.block == claim.block

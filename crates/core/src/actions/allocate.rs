@@ -5,7 +5,7 @@
 //! those behind it; what more it would like when it has started does not, nor what it lost. Source: Volcano's allocate action.
 use super::ActionDef;
 use super::gates;
-use super::order::{self, Line};
+use super::order::{self, JobsByQueue};
 use crate::backlog;
 use crate::gang::{self, Served, TaskQueue, repair, reserved};
 use crate::reservation;
@@ -38,7 +38,7 @@ fn run(session: &mut Session<'_>) {
     session.searches.owe(deferred);
     // What is to be placed of a job is found out when it is its turn.
     let mut task_queues: FxHashMap<JobId, TaskQueue> = FxHashMap::default();
-    let mut line = Line::new(session, jobs);
+    let mut line = JobsByQueue::new(session, jobs);
     for queue in session.scans.queues() {
         join_fitting(session, &mut line, queue);
     }
@@ -93,7 +93,7 @@ fn is_admitted(session: &Session<'_>, job: JobId) -> bool {
 /// Puts the next one in line of those that waited for the same as one that was served.
 fn join_next(
     session: &mut Session<'_>,
-    line: &mut Line,
+    line: &mut JobsByQueue,
     job: JobId,
     task_queues: &mut FxHashMap<JobId, TaskQueue>,
 ) {
@@ -105,7 +105,7 @@ fn join_next(
 }
 
 /// Puts the next one of a queue in line of those that were not looked at so far and may fit.
-fn join_fitting(session: &mut Session<'_>, line: &mut Line, queue: QueueId) {
+fn join_fitting(session: &mut Session<'_>, line: &mut JobsByQueue, queue: QueueId) {
     while let Some(job) = backlog::try_next_fitting(session, queue) {
         if may_be_placed(session, job) {
             line.push(session, job);
@@ -117,7 +117,7 @@ fn join_fitting(session: &mut Session<'_>, line: &mut Line, queue: QueueId) {
 
 fn serve_queue(
     session: &mut Session<'_>,
-    line: &mut Line,
+    line: &mut JobsByQueue,
     queue: QueueId,
     task_queues: &mut FxHashMap<JobId, TaskQueue>,
 ) {

@@ -1,9 +1,9 @@
-//! backfill: places tasks that request nothing, wherever the filters let them.
+//! backfill: places tasks that request nothing, wherever the filters allow.
 //!
-//! Source: Volcano's backfill action. Unlike there, such tasks of one job are placed in one statement, so that a gang of
-//! them too is bound whole or not at all, and the queue is asked.
+//! Source: Volcano's backfill action. Other than there, such tasks of a job are placed in one statement, so that a gang
+//! of them is bound as a whole or not at all, and the queue has to take the job.
 use super::ActionDef;
-use super::order::{self, Line};
+use super::order::{self, JobsByQueue};
 use crate::backlog;
 use crate::gang::{self, Served, TaskQueue};
 use crate::reservation;
@@ -30,14 +30,14 @@ fn run(session: &mut Session<'_>) {
     jobs.retain(|job| {
         session.cluster.jobs[*job].phase != Phase::Pending && session.job_blocked(*job).is_ok()
     });
-    let mut line = Line::new(session, jobs);
-    // In the order in which they are found.
+    let mut line = JobsByQueue::new(session, jobs);
+    // In the order of the backlog.
     for queue in line.queues_in_order(session) {
         serve_queue(session, &mut line, queue);
     }
 }
 
-fn serve_queue(session: &mut Session<'_>, line: &mut Line, queue: QueueId) {
+fn serve_queue(session: &mut Session<'_>, line: &mut JobsByQueue, queue: QueueId) {
     let mut first: Option<JobId> = None;
     while let Some(job) = line.pop(session, queue) {
         let mut tasks = TaskQueue::of_best_effort(session, job);
@@ -58,7 +58,7 @@ fn serve_queue(session: &mut Session<'_>, line: &mut Line, queue: QueueId) {
     }
 }
 
-fn serve(session: &mut Session<'_>, line: &mut Line, job: JobId, tasks: &mut TaskQueue) {
+fn serve(session: &mut Session<'_>, line: &mut JobsByQueue, job: JobId, tasks: &mut TaskQueue) {
     let pending = |session: &Session<'_>| session.cluster.jobs[job].counts.of(Status::Pending);
     let before = pending(session);
     while !tasks.is_empty() && gang::serve(session, job, tasks) == Served::MoreToDo {}

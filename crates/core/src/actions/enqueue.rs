@@ -1,9 +1,9 @@
-//! enqueue: admits pending jobs whose demand the cluster and their queue can bear.
+//! enqueue: admits pending jobs whose minResources the cluster and their queue have capacity for.
 //!
-//! One job of the first queue at a time, so that queues take turns. A job that is refused does not hold up those
-//! behind it, unless its queue says `dequeueStrategy: fifo`. Source: Volcano's enqueue action.
+//! One job of the first queue at a time, so that queues alternate. A refused job does not hold up the jobs behind it,
+//! unless its queue has `dequeueStrategy: fifo`. Source: Volcano's enqueue action.
 use super::ActionDef;
-use super::order::{self, Line};
+use super::order::{self, JobsByQueue};
 use crate::backlog;
 use crate::session::Session;
 use phalanx_cluster::event::Phase;
@@ -37,7 +37,7 @@ fn run(session: &mut Session<'_>) {
             Err(refusal) => session.refuse(job, refusal),
         }
     }
-    let mut line = Line::new(session, admissible);
+    let mut line = JobsByQueue::new(session, admissible);
     while let Some(queue) = line.first_queue(session) {
         let Some(job) = line.pop(session, queue) else { continue };
         if admit(session, job) {
@@ -52,7 +52,7 @@ fn run(session: &mut Session<'_>) {
     }
 }
 
-/// A job waits for the first of its queue, unless it runs and lost members.
+/// Refuses a job behind the first job of its queue, unless it is a repair.
 fn hold_up(session: &mut Session<'_>, job: JobId, first: JobId) {
     if session.cluster.jobs[job].is_broken() {
         admit(session, job);
@@ -61,13 +61,13 @@ fn hold_up(session: &mut Session<'_>, job: JobId, first: JobId) {
     }
 }
 
-/// Whether nothing is to be admitted of a job: the pod of a pod without PodGroup has its place. Nobody writes down that it
-/// was admitted, so at a start there is one for each of these that runs.
+/// Whether a pod without PodGroup has a node, so that nothing is to be admitted. Its admission is on no object, so
+/// after a restart each running one is pending here.
 fn has_all(job: &Job) -> bool {
     job.kind == JobKind::Solo && job.min_resources.is_none() && job.waiting() == 0
 }
 
-/// Admits a job, or notes why not.
+/// Admits or refuses a job.
 fn admit(session: &mut Session<'_>, job: JobId) -> bool {
     if session.cluster.jobs[job].min_resources.is_some()
         && let Err(refusal) = session.job_enqueueable(job)
@@ -81,7 +81,7 @@ fn admit(session: &mut Session<'_>, job: JobId) -> bool {
     true
 }
 
-/// Whether those that are admitted have their turn in the same cycle.
+/// Whether `allocate` comes after `enqueue`, so that admitted jobs are placed in this cycle.
 fn is_before_allocate(conf: &Conf) -> bool {
     let mut rest = conf.actions.iter().skip_while(|action| *action != DEF.name);
     rest.any(|action| action == "allocate")

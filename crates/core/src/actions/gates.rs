@@ -1,14 +1,14 @@
-//! Pods that wait behind the gate of their queue (`scheduling.volcano.sh/queue-allocation-gate`) are let in once it may have
-//! them: so whoever adds nodes for pods without one does not see those that only wait for their queue.
+//! Opens the queue-admission gate (`scheduling.volcano.sh/queue-allocation-gate`) of pods that their queue may have. So
+//! a cluster autoscaler does not see pods that only wait for their queue.
 //!
-//! Source: Volcano's allocate action and its gate manager; each pod for itself, in the order in which they are served.
+//! Source: Volcano's allocate action and its gate manager. Pods are decided one by one, in the order of service.
 use crate::decision::Decision;
 use crate::session::Session;
 use phalanx_cluster::Status;
 use phalanx_cluster::event::Phase;
 use phalanx_cluster::id::TaskId;
 
-/// Opens the gates of all whose queue has room.
+/// Opens the gates of pods whose queue has capacity.
 pub(super) fn open(session: &mut Session<'_>) {
     for task in in_order(session) {
         let Some(job) = session.cluster.tasks[task].job else { continue };
@@ -25,7 +25,7 @@ pub(super) fn open(session: &mut Session<'_>) {
     }
 }
 
-/// Those of admitted jobs.
+/// Pods of admitted jobs with a shut gate, in order.
 fn in_order(session: &Session<'_>) -> Vec<TaskId> {
     let cluster = &*session.cluster;
     let job = |task: TaskId| cluster.tasks[task].job;

@@ -19,7 +19,7 @@ use phalanx_framework::conf::ArgSpec;
 pub struct ActionDef {
     /// The name in scheduler.conf.
     pub name: &'static str,
-    /// What it does, in a sentence.
+    /// One sentence on the action.
     pub summary: &'static str,
     /// Its arguments.
     pub args: &'static [ArgSpec],
@@ -39,7 +39,7 @@ pub static ACTIONS: &[ActionDef] = &[
     shuffle::DEF,
 ];
 
-/// The row of a name.
+/// The action of a name.
 pub fn find(name: &str) -> Option<&'static ActionDef> {
     ACTIONS.iter().find(|def| def.name == name)
 }

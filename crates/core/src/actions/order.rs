@@ -1,7 +1,7 @@
-//! Who is next: jobs in order per queue, queues as they stand after each of them.
+//! Jobs by queue: the order in which an action serves queues and their jobs.
 //!
-//! Serving a job changes its own rank and its queue's, nobody else's in the same queue: so a job that is pushed
-//! back after it was served is ordered exactly, which Volcano's heaps of live shares are not.
+//! Serving a job changes its own rank and the rank of its queue, but of no other job of the queue. So a job that is
+//! pushed back after it was served is ordered exactly, which it is not in Volcano's heaps of live shares.
 mod contest;
 
 use std::cmp::Ordering;
@@ -17,7 +17,7 @@ use phalanx_cluster::diagnosis::Refusal;
 use phalanx_cluster::event::Dequeue;
 use phalanx_cluster::id::{JobId, QueueId};
 
-/// A binary heap whose order is handed in with each call; the least comes first.
+/// A binary heap whose order is an argument of each call; the least comes first.
 #[derive(Clone, Debug)]
 pub(crate) struct Heap<T>(Vec<T>);
 
@@ -56,14 +56,14 @@ impl<T: Copy> Heap<T> {
         }
     }
 
-    /// The least.
+    /// The least value.
     pub(crate) fn peek(&self) -> Option<T> {
         self.0.first().copied()
     }
 }
 
-/// Sorts in about as many comparisons as std, few for what is nearly in order. An order that contradicts itself,
-/// as a plugin's might, makes the result arbitrary and nothing worse.
+/// Sorts with about as many comparisons as std, and few if the list is nearly sorted. With an order that is not
+/// transitive, as a plugin's may be, the result is some permutation; std may panic.
 fn sorted<T: Copy>(list: &[T], order: &impl Fn(T, T) -> Ordering) -> Vec<T> {
     let runs = list.chunk_by(|a, b| order(*a, *b).is_le());
     let mut runs: VecDeque<Vec<T>> = runs.map(<[T]>::to_vec).collect();
@@ -88,23 +88,23 @@ fn merged<'a, T: Copy>(mut a: &'a [T], mut b: &'a [T], order: &impl Fn(T, T) -> 
     all
 }
 
-/// The jobs of a queue.
+/// The jobs of one queue, in order.
 #[derive(Default)]
-struct Turns {
-    /// Those that were there from the start, the first of them last.
+struct QueueJobs {
+    /// Jobs from the start, sorted in reverse.
     first: Vec<JobId>,
-    /// Those that were pushed back.
+    /// Jobs that were pushed back.
     back: Heap<JobId>,
 }
 
-impl Turns {
+impl QueueJobs {
     fn new(session: &Session<'_>, jobs: &[JobId]) -> Self {
         let mut first = sorted(jobs, &|a, b| session.job_order(a, b));
         first.reverse();
         Self { first, back: Heap::default() }
     }
 
-    /// Whether the next is one that was pushed back.
+    /// Whether the next job is one that was pushed back.
     fn is_back_next(&self, session: &Session<'_>) -> bool {
         match (self.first.last(), self.back.peek()) {
             (Some(first), Some(back)) => session.job_order(back, *first).is_lt(),
@@ -131,32 +131,32 @@ impl Turns {
 
 /// Jobs by queue, served in order.
 #[derive(Default)]
-pub(crate) struct Line {
-    jobs: FxHashMap<QueueId, Turns>,
-    ranks: Option<Ranks>,
+pub(crate) struct JobsByQueue {
+    jobs: FxHashMap<QueueId, QueueJobs>,
+    ranks: Option<QueueOrder>,
 }
 
-/// Which queue goes first, as it was when it was asked for last.
-struct Ranks {
+/// The order of queues at the last call, which is updated for queues that changed.
+struct QueueOrder {
     contest: Contest,
-    /// Some queue has no way: whatever is moved, all are to be compared.
+    /// A queue has no known ancestors: any change has all queues compared again.
     loose: bool,
-    /// Queues whose jobs in line have changed since.
+    /// Queues whose waiting jobs changed since.
     changed: Vec<QueueId>,
-    /// What queues were given was read up to here.
+    /// How far the log of moved queues was read.
     read: u64,
-    /// What plugins said when all were compared.
+    /// The stamp of plugins when all queues were compared.
     stamp: u64,
 }
 
-/// How queues stand in a line.
+/// Compares queues, by their first jobs too.
 struct QueueRules<'a, 'w> {
     session: &'a Session<'w>,
-    jobs: &'a FxHashMap<QueueId, Turns>,
+    jobs: &'a FxHashMap<QueueId, QueueJobs>,
 }
 
 impl Rules for QueueRules<'_, '_> {
-    /// Whether its first job is a broken gang.
+    /// Whether the first job of a queue is a broken gang.
     fn standing(&self, queue: QueueId) -> Option<bool> {
         let first = self.jobs.get(&queue)?.peek(self.session);
         Some(first.is_some_and(|job| self.session.cluster.jobs[job].is_broken()))
@@ -176,7 +176,7 @@ impl QueueRules<'_, '_> {
     }
 }
 
-impl Ranks {
+impl QueueOrder {
     fn new(places: &QueueRules<'_, '_>) -> Self {
         let QueueRules { session, jobs } = *places;
         let mut loose = false;
@@ -190,7 +190,7 @@ impl Ranks {
         Self { contest, loose, changed: Vec::new(), read, stamp }
     }
 
-    /// Takes in what has happened since it was asked last. `false`: not with these queues.
+    /// Takes in changes since the last call. False when all queues have to be compared.
     fn catch_up(&mut self, places: &QueueRules<'_, '_>) -> bool {
         let QueueRules { session, jobs } = *places;
         let joined = |queue: &QueueId| jobs.contains_key(queue) && !self.contest.knows(*queue);
@@ -211,7 +211,7 @@ impl Ranks {
         true
     }
 
-    /// The queues that were given something, or had something taken, since; `None` when that is not known any more.
+    /// Queues whose sums changed since the last call; `None` when that is not known any more.
     fn moved(&mut self, session: &Session<'_>) -> Option<Vec<QueueId>> {
         let read = std::mem::replace(&mut self.read, session.cluster.moved_end());
         let mut moved = session.cluster.moved_since(read)?.to_vec();
@@ -221,7 +221,7 @@ impl Ranks {
         Some(moved)
     }
 
-    /// `false` when all are to be compared.
+    /// Moves queues that changed. False when all queues have to be compared.
     fn shift(&mut self, places: &QueueRules<'_, '_>, moved: &[QueueId]) -> bool {
         for queue in moved {
             let known = self.contest.way_of(*queue).map(<[u32]>::to_vec);
@@ -236,18 +236,18 @@ impl Ranks {
     }
 }
 
-impl Line {
-    /// The jobs in line.
+impl JobsByQueue {
+    /// Sorts jobs by queue.
     pub(crate) fn new(session: &Session<'_>, jobs: impl IntoIterator<Item = JobId>) -> Self {
         let mut of_queue: FxHashMap<QueueId, Vec<JobId>> = FxHashMap::default();
         for job in jobs {
             of_queue.entry(session.cluster.jobs[job].queue).or_default().push(job);
         }
-        let turns = |(queue, jobs): (QueueId, Vec<JobId>)| (queue, Turns::new(session, &jobs));
+        let turns = |(queue, jobs): (QueueId, Vec<JobId>)| (queue, QueueJobs::new(session, &jobs));
         Self { jobs: of_queue.into_iter().map(turns).collect(), ranks: None }
     }
 
-    /// Puts a job, and its queue, in line.
+    /// Pushes a job back to its queue.
     pub(crate) fn push(&mut self, session: &Session<'_>, job: JobId) {
         let queue = session.cluster.jobs[job].queue;
         self.jobs.entry(queue).or_default().back.push(job, |a, b| session.job_order(a, b));
@@ -260,15 +260,15 @@ impl Line {
         }
     }
 
-    /// The queue that goes first: one whose first job is a broken gang, then by the order of queues. What else is in line is
-    /// compared again only as far as it may have changed.
+    /// The first queue: queues whose first job is a broken gang precede, then the order of queues counts. Only queues
+    /// that may have changed are compared again.
     pub(crate) fn first_queue(&mut self, session: &Session<'_>) -> Option<QueueId> {
         if self.jobs.len() < 2 {
             return self.jobs.keys().next().copied();
         }
         let places = QueueRules { session, jobs: &self.jobs };
         let ranks = self.ranks.take().and_then(|mut ranks| ranks.catch_up(&places).then_some(ranks));
-        let ranks = ranks.unwrap_or_else(|| Ranks::new(&places));
+        let ranks = ranks.unwrap_or_else(|| QueueOrder::new(&places));
         let first = ranks.contest.winner();
         debug_assert_eq!(
             first,
@@ -279,14 +279,14 @@ impl Line {
         first
     }
 
-    /// The queues, as they are ordered now.
+    /// All queues in order.
     pub(crate) fn queues_in_order(&self, session: &Session<'_>) -> Vec<QueueId> {
         let mut queues: Vec<QueueId> = self.jobs.keys().copied().collect();
         queues.sort_by(|a, b| session.queue_order(*a, *b));
         queues
     }
 
-    /// The first job of a queue; without one, the queue leaves the line.
+    /// Takes the first job of a queue; a queue without jobs is dropped.
     pub(crate) fn pop(&mut self, session: &Session<'_>, queue: QueueId) -> Option<JobId> {
         let job = self.jobs.get_mut(&queue)?.pop(session);
         if job.is_none() {
@@ -296,26 +296,26 @@ impl Line {
         job
     }
 
-    /// Takes a queue out of line, and returns the jobs it leaves behind.
+    /// Drops a queue, and returns its remaining jobs.
     pub(crate) fn leave(&mut self, queue: QueueId) -> Vec<JobId> {
         self.note(queue);
-        self.jobs.remove(&queue).into_iter().flat_map(Turns::into_jobs).collect()
+        self.jobs.remove(&queue).into_iter().flat_map(QueueJobs::into_jobs).collect()
     }
 }
 
-/// Whether a job that was served and did not get what it needs holds up those behind it. A gang that started and lost members
-/// does not: it is first for that only, and may have lost them to one behind it. Nor is it held up by others.
+/// Whether a job that was served without success holds up the jobs behind it. A gang under repair does not: it is first
+/// only because of the repair, and may have lost members to a job behind it. Nor is it held up by others.
 pub(crate) fn holds_up(session: &Session<'_>, job: JobId) -> bool {
     is_strict(session, job) && !session.job_ready(job) && !session.cluster.jobs[job].is_broken()
 }
 
-/// Whether a job's queue serves in strict order.
+/// Whether the queue of a job is FIFO.
 pub(crate) fn is_strict(session: &Session<'_>, job: JobId) -> bool {
     let cluster = &*session.cluster;
     cluster.queues[cluster.jobs[job].queue].dequeue == Dequeue::Fifo
 }
 
-/// Notes that what a job lacks waits for one before it in its queue, unless it lost that: a repair waits for nobody.
+/// Refuses a job that waits behind the first job of its queue, unless it is a repair, which waits for no other job.
 pub(crate) fn hold_up(session: &mut Session<'_>, job: JobId, first: JobId) {
     let it = &session.cluster.jobs[job];
     if it.counts.of(Status::Pending) > 0 && !it.is_broken() {
@@ -323,7 +323,7 @@ pub(crate) fn hold_up(session: &mut Session<'_>, job: JobId, first: JobId) {
     }
 }
 
-/// Notes that a job waits for one before it in its queue.
+/// Refuses a job that waits behind another job of its queue.
 pub(crate) fn refuse_behind(session: &mut Session<'_>, job: JobId, first: JobId) {
     let cluster = &*session.cluster;
     let (queue, first) = (&cluster.queues[cluster.jobs[job].queue], &cluster.jobs[first]);
@@ -331,7 +331,7 @@ pub(crate) fn refuse_behind(session: &mut Session<'_>, job: JobId, first: JobId)
     session.refuse(job, refusal);
 }
 
-/// Whether a job was told in this cycle to wait for one before it.
+/// Whether a job was refused in this cycle because it waits behind another.
 pub(crate) fn is_behind(session: &Session<'_>, job: JobId) -> bool {
     session.backlog.refusals.of(job).iter().any(|refusal| matches!(refusal, Refusal::Behind { .. }))
 }

@@ -151,7 +151,7 @@ fn moved(
     if session.allocatable(session.cluster.jobs[job].queue, task).is_err() {
         return Ok(None);
     }
-    let best = session.spot(task).filter(|spot| spot.fit == Fit::Idle && !left.contains(&spot.node));
+    let best = session.best_node(task).filter(|spot| spot.fit == Fit::Idle && !left.contains(&spot.node));
     let node = match best {
         Some(spot) => Some(spot.node),
         None => any_place(session, task, left, steps)?,

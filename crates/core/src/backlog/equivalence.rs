@@ -16,7 +16,7 @@ use phalanx_cluster::annotation::Annotations;
 use phalanx_cluster::diagnosis::Refusal;
 use phalanx_cluster::event::{Phase, Time};
 use phalanx_cluster::id::{ClassId, Id, JobId, QueueId, Slots, TermId};
-use phalanx_cluster::{Cluster, Counts, DeviceLike, JobKind, RequestKey};
+use phalanx_cluster::{Cluster, Counts, DeviceClaimKey, JobKind, RequestKey};
 
 /// Id of an equivalence class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -38,7 +38,7 @@ pub(super) struct TaskRun {
     /// Requests and constraints.
     pub(super) asks: RequestKey,
     /// Claims to devices.
-    pub(super) devices: Box<[DeviceLike]>,
+    pub(super) devices: Box<[DeviceClaimKey]>,
     /// The pods wait behind a scheduling gate.
     pub(super) gated: bool,
     /// Index of the role in the job.

@@ -230,8 +230,8 @@ fn runs(session: &Session<'_>, pending: &[TaskId]) -> Vec<TaskRun> {
     let run = |id: &TaskId| {
         let task = &session.cluster.tasks[*id];
         TaskRun {
-            asks: session.cluster.asks_of(*id),
-            devices: session.cluster.devices_of(*id),
+            asks: session.cluster.request_key(*id),
+            devices: session.cluster.device_claim_keys(*id),
             gated: task.gated,
             role: task.role,
             priority: task.priority,

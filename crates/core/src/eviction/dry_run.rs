@@ -80,7 +80,7 @@ pub(super) fn dry_run(
     if statement.session().job_ready(preemptor.job) {
         statement.commit(why);
     } else {
-        statement.commit_reserved(why);
+        statement.commit_pipelined(why);
     }
     Ok(true)
 }
@@ -208,7 +208,7 @@ fn reprieve_thoroughly(
                 attempt.unplace(*task);
             }
             for victim in gone[at] {
-                attempt.spare(victim.task, victim.status);
+                attempt.unevict(victim.task, victim.status);
             }
             if let Some(anew) = preemptor.place_anyhow(&mut attempt, steps)? {
                 attempt.keep();
@@ -242,7 +242,7 @@ fn stays_beside(
         attempt.unplace(*task);
     }
     for victim in unit {
-        attempt.spare(victim.task, victim.status);
+        attempt.unevict(victim.task, victim.status);
     }
     let may = places.into_iter().all(|(task, node)| preemptor::place_on(&mut attempt, task, node));
     if may {
@@ -268,7 +268,7 @@ fn fits_without(
     displaced.sort_unstable_by_key(|task| placed.order[task]);
     steps.spend(unit.len() + displaced.len() + placed.samples.len())?;
     for victim in unit {
-        statement.spare(victim.task, victim.status);
+        statement.unevict(victim.task, victim.status);
     }
     for task in &displaced {
         statement.unplace(*task);
@@ -286,9 +286,9 @@ pub(crate) fn may_keep(session: &mut Session<'_>, task: TaskId) -> bool {
     let it = &session.cluster.tasks[task];
     let (Some(job), Some(node)) = (it.job, it.node) else { return false };
     let queue = session.cluster.jobs[job].queue;
-    let before = session.suppose(task, Status::Pending, None);
-    let may = session.allocatable(queue, task).is_ok() && session.takes(task, node);
-    session.put_back(task, &before);
+    let before = session.simulate_place(task, Status::Pending, None);
+    let may = session.allocatable(queue, task).is_ok() && session.fits(task, node);
+    session.undo_simulation(task, &before);
     may
 }
 

@@ -33,7 +33,7 @@ use std::sync::Arc;
 use phalanx_resource::Amounts;
 use rustc_hash::FxHashMap;
 
-use crate::actions::order::{self, Line};
+use crate::actions::order::{self, JobsByQueue};
 use crate::backlog;
 use crate::gang::TaskQueue;
 use crate::gang::{repair, takeover};
@@ -140,7 +140,7 @@ fn starves(session: &Session<'_>, job: JobId) -> bool {
 }
 
 /// Puts the next one in line of those that waited for the same as one that was served.
-fn join_next(session: &mut Session<'_>, line: &mut Line, job: JobId) {
+fn join_next(session: &mut Session<'_>, line: &mut JobsByQueue, job: JobId) {
     if let Some(next) = backlog::try_next(session, job).filter(|next| starves(session, *next)) {
         line.push(session, next);
     }
@@ -185,7 +185,7 @@ impl Planner {
     }
 
     fn serve_all(&mut self, session: &mut Session<'_>, jobs: Vec<JobId>) {
-        let mut line = Line::new(session, jobs);
+        let mut line = JobsByQueue::new(session, jobs);
         while let Some(queue) = line.first_queue(session) {
             if self.mode.kind() == EvictionKind::Reclaim && session.overused(queue).is_some() {
                 line.leave(queue);

@@ -112,7 +112,7 @@ impl PotentialVictims {
         mode: EvictionMode,
     ) -> Vec<(TaskId, NodeId)> {
         let cluster = &*session.cluster;
-        let tasks = givers(session, preemptor, mode, !preemptor.single)
+        let tasks = running_jobs(session, preemptor, mode, !preemptor.single)
             .into_iter()
             .flat_map(|job| &cluster.jobs[job].tasks);
         let place = |task: &TaskId| {
@@ -124,7 +124,7 @@ impl PotentialVictims {
 
     fn sorted(&self, session: &Session<'_>, preemptor: &Preemptor, mode: EvictionMode) -> Vec<Victim> {
         let by = session.cluster.jobs[preemptor.job].queue;
-        let jobs = givers(session, preemptor, mode, true);
+        let jobs = running_jobs(session, preemptor, mode, true);
         let mut parts: Vec<VictimGroup> = jobs.into_iter().flat_map(|job| self.parts(session, job)).collect();
         parts.sort_by(|a, b| compare(session, self.mode, by, a, b));
         parts.into_iter().flat_map(|part| part.victims).collect()
@@ -173,7 +173,7 @@ impl PotentialVictims {
 
 /// Jobs that may have anybody to give for an preemptor, whatever plugins say but where they rank jobs of equal priority. Nobody looks
 /// at their pods for that. Of those that no plugin ranks, the ones with pods to spare may give to gangs only.
-fn givers(session: &Session<'_>, preemptor: &Preemptor, mode: EvictionMode, gangs: bool) -> Vec<JobId> {
+fn running_jobs(session: &Session<'_>, preemptor: &Preemptor, mode: EvictionMode, gangs: bool) -> Vec<JobId> {
     let cluster = &*session.cluster;
     let Job { queue: by, priority, .. } = cluster.jobs[preemptor.job];
     if mode == EvictionMode::WithinJob {
@@ -182,13 +182,16 @@ fn givers(session: &Session<'_>, preemptor: &Preemptor, mode: EvictionMode, gang
     if mode.kind() == EvictionKind::Preempt {
         let equals = match (session.tiers.ranks_jobs(mode.flag()), gangs) {
             (true, _) => Equals::All,
-            (false, true) => Equals::Spare,
+            (false, true) => Equals::Surplus,
             (false, false) => Equals::None,
         };
-        return cluster.givers_below(by, priority, equals).filter(|job| *job != preemptor.job).collect();
+        return cluster
+            .running_jobs_below(by, priority, equals)
+            .filter(|job| *job != preemptor.job)
+            .collect();
     }
-    let queues = cluster.giving_queues().filter(|from| mode.takes_from(cluster, by, *from));
-    queues.flat_map(|queue| cluster.givers(queue)).collect()
+    let queues = cluster.queues_with_running_jobs().filter(|from| mode.takes_from(cluster, by, *from));
+    queues.flat_map(|queue| cluster.running_jobs(queue)).collect()
 }
 
 /// Whether a task may be evicted as far as it says itself, and these plugins do not protect it.

@@ -78,11 +78,11 @@ impl Preemptor {
         if lasts.len() == 1 {
             return self.as_if_whole(session, |session| ask(session, lasts[0]));
         }
-        let promise = |task: &TaskId| (*task, session.suppose(*task, Status::Pipelined, None));
+        let promise = |task: &TaskId| (*task, session.simulate_place(*task, Status::Pipelined, None));
         let before: Vec<_> = self.tasks[..self.wanted].iter().map(promise).collect();
         let answer = lasts.into_iter().try_for_each(|task| ask_without(session, task, &mut ask));
         for (task, before) in before.into_iter().rev() {
-            session.put_back(task, &before);
+            session.undo_simulation(task, &before);
         }
         answer
     }
@@ -247,7 +247,7 @@ impl Preemptor {
 
 /// Gives a task a node, if its queue may have it and there is or will be room.
 pub(super) fn place(statement: &mut Statement<'_, '_>, task: TaskId) -> bool {
-    place_where(statement, task, |session| session.spot(task).map(|spot| (spot.node, spot.fit)))
+    place_where(statement, task, |session| session.best_node(task).map(|spot| (spot.node, spot.fit)))
 }
 
 /// The same on this node.
@@ -285,9 +285,9 @@ pub(super) fn ask_without<R>(
     task: TaskId,
     mut ask: impl FnMut(&Session<'_>, TaskId) -> R,
 ) -> R {
-    let before = session.suppose(task, Status::Pending, None);
+    let before = session.simulate_place(task, Status::Pending, None);
     let answer = ask(session, task);
-    session.put_back(task, &before);
+    session.undo_simulation(task, &before);
     answer
 }
 
@@ -296,24 +296,24 @@ fn count_to_whole(session: &mut Session<'_>, job: JobId, tasks: &[TaskId]) -> Op
     let mut before = Vec::new();
     let mut count = None;
     for (at, task) in tasks.iter().enumerate() {
-        before.push((*task, session.suppose(*task, Status::Pipelined, None)));
+        before.push((*task, session.simulate_place(*task, Status::Pipelined, None)));
         if session.job_whole(job) {
             count = Some(at + 1);
             break;
         }
     }
     for (task, before) in before.into_iter().rev() {
-        session.put_back(task, &before);
+        session.undo_simulation(task, &before);
     }
     count
 }
 
 fn promised<R>(session: &mut Session<'_>, tasks: &[TaskId], ask: impl FnOnce(&Session<'_>) -> R) -> R {
     let before: Vec<_> =
-        tasks.iter().map(|task| (*task, session.suppose(*task, Status::Pipelined, None))).collect();
+        tasks.iter().map(|task| (*task, session.simulate_place(*task, Status::Pipelined, None))).collect();
     let answer = ask(session);
     for (task, before) in before.into_iter().rev() {
-        session.put_back(task, &before);
+        session.undo_simulation(task, &before);
     }
     answer
 }

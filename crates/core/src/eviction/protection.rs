@@ -303,8 +303,8 @@ fn kept(session: &Session<'_>, (by, id): (TaskId, TaskId), mode: EvictionMode) -
 fn any<'a>(session: &'a Session<'_>, mode: EvictionMode, by: QueueId) -> impl Iterator<Item = TaskId> + 'a {
     let cluster = &*session.cluster;
     let preempts = mode.kind() == EvictionKind::Preempt;
-    let queues = cluster.giving_queues().filter(move |queue| preempts == (*queue == by));
-    let jobs = queues.flat_map(|queue| cluster.givers(queue));
+    let queues = cluster.queues_with_running_jobs().filter(move |queue| preempts == (*queue == by));
+    let jobs = queues.flat_map(|queue| cluster.running_jobs(queue));
     let runs = |task: &TaskId| matches!(cluster.tasks[*task].status, Status::Running | Status::Bound);
     jobs.flat_map(|job| cluster.jobs[job].tasks.iter().copied()).filter(runs)
 }

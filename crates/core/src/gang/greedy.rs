@@ -183,7 +183,7 @@ fn place(
     }
     let session = statement.session();
     session.allocatable(session.cluster.jobs[job].queue, task)?;
-    match session.spot(task) {
+    match session.best_node(task) {
         Some(spot) if spot.fit == Fit::Idle => statement.allocate(task, spot.node),
         Some(spot) => statement.pipeline(task, spot.node),
         None => return Err(session.no_node(task)),

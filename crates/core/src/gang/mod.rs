@@ -119,7 +119,7 @@ fn commit(mut statement: Statement<'_, '_>, job: JobId) {
     if statement.session().job_ready(job) {
         statement.commit(&why);
     } else {
-        statement.commit_reserved(&why);
+        statement.commit_pipelined(&why);
     }
 }
 

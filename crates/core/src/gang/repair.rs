@@ -106,7 +106,7 @@ fn tell(session: &mut Session<'_>, job: JobId, mut nodes: Vec<NodeId>) {
 fn node_for(session: &mut Session<'_>, task: TaskId, kept: &mut Kept) -> Option<NodeId> {
     let job = session.cluster.tasks[task].job?;
     session.allocatable(session.cluster.jobs[job].queue, task).ok()?;
-    let node = match session.spot(task) {
+    let node = match session.best_node(task) {
         Some(spot) => spot.node,
         None if requests_resources_only(session.cluster, task) => {
             session.searches.spend(job, session.cluster.nodes.len() / NODES_PER_STEP).ok()?;

@@ -118,7 +118,9 @@ fn start_one(statement: &mut Statement<'_, '_>, job: JobId, task: TaskId) -> boo
     let own = statement.session().cluster.tasks[task].node;
     let mut attempt = statement.nested();
     attempt.unplace(task);
-    let Some(spot) = attempt.session().spot(task).filter(|spot| spot.fit == Fit::Idle) else { return false };
+    let Some(spot) = attempt.session().best_node(task).filter(|spot| spot.fit == Fit::Idle) else {
+        return false;
+    };
     attempt.allocate(task, spot.node);
     let session = attempt.session();
     let places = places(session, job);

@@ -84,8 +84,7 @@ fn give_back_one(statement: &mut Statement<'_, '_>, task: TaskId, node: NodeId) 
     let session = statement.session();
     let it = &session.cluster.tasks[task];
     let Some(job) = it.job.filter(|_| it.status == Status::Pending) else { return false };
-    let fits =
-        session.allocatable(session.cluster.jobs[job].queue, task).is_ok() && session.takes(task, node);
+    let fits = session.allocatable(session.cluster.jobs[job].queue, task).is_ok() && session.fits(task, node);
     if fits {
         statement.pipeline(task, node);
     }

@@ -61,7 +61,7 @@ fn of_status(cluster: &Cluster, status: Status) -> Vec<TaskId> {
 
 fn accounts(session: &mut Session<'_>) -> Accounts {
     let waiting = of_status(session.cluster, Status::Pending);
-    let spots = waiting.iter().map(|task| session.spot(*task)).collect();
+    let spots = waiting.iter().map(|task| session.best_node(*task)).collect();
     let (session, cluster) = (&*session, &*session.cluster);
     let queues: Vec<QueueId> = cluster.queues.ids().collect();
     let tasks = tasks(cluster);
@@ -173,7 +173,7 @@ fn make_one(statement: &mut Statement<'_, '_>, tasks: &[TaskId], nodes: &[NodeId
         if session.cluster.class_of(task?).constraints.volumes.is_empty() {
             return nodes.get(at % nodes.len().max(1)).copied();
         }
-        Some(session.spot(task?)?.node)
+        Some(session.best_node(task?)?.node)
     };
     match change {
         Change::Allocate(task, at) => {

@@ -1,20 +1,20 @@
-//! The first of many queues, found again in few comparisons when what some of them hold changes.
+//! A knock-out tournament of queues: finds the first queue with few comparisons after sums of some queues changed.
 //!
-//! A knock-out over all queues. What a queue is given may change its own place and, where plugins compare queues by what is
-//! above them, that of all queues below such a place against those that are not; how the ones below it stand to each other
-//! does not change. Queues take part in the order of their ways from the top, so that those below a place are
-//! neighbours: then only matches of the queue itself, and at both ends of these neighbours, have to be played again.
+//! A change of a queue's sums may change its own rank and, where plugins compare queues by ancestors, the rank of all
+//! queues below an ancestor against all others, but not among each other. Entrants are sorted by path from the root, so
+//! the queues below an ancestor are neighbours: only matches of the queue itself, and at both ends of these neighbours,
+//! are played again.
 use std::cmp::Ordering;
 
 use rustc_hash::FxHashMap;
 
 use phalanx_cluster::id::QueueId;
 
-/// Who wins.
+/// Decides matches.
 pub(crate) trait Rules {
-    /// Whether a queue goes before all that do not; `None` when it does not take part for the time being.
+    /// Whether a queue precedes all queues without this privilege; `None` when it takes no part now.
     fn standing(&self, queue: QueueId) -> Option<bool>;
-    /// Which of two goes first, of those of one standing; never equal.
+    /// The order of two queues with equal privilege; never equal.
     fn order(&self, a: QueueId, b: QueueId) -> Ordering;
 }
 
@@ -24,9 +24,9 @@ struct Entrant {
     standing: bool,
 }
 
-/// A knock-out.
+/// A knock-out tournament.
 pub(crate) struct Contest {
-    /// By their ways.
+    /// Entrants, sorted by path.
     entrants: Vec<Entrant>,
     at: FxHashMap<QueueId, usize>,
     /// Match `i` is between the winners of `2i` and `2i + 1`; the second half are the entrants themselves.
@@ -34,7 +34,7 @@ pub(crate) struct Contest {
 }
 
 impl Contest {
-    /// Plays all matches between queues, which come with their ways.
+    /// Plays all matches between queues, given with their paths.
     pub(crate) fn new(queues: impl Iterator<Item = (Vec<u32>, QueueId)>, rules: &impl Rules) -> Self {
         let mut entrants: Vec<Entrant> =
             queues.map(|(way, queue)| Entrant { way, queue, standing: false }).collect();
@@ -46,22 +46,22 @@ impl Contest {
         contest
     }
 
-    /// How many queues take part, or did.
+    /// Number of entrants.
     pub(crate) fn len(&self) -> usize {
         self.entrants.len()
     }
 
-    /// Whether a queue can take part.
+    /// Whether a queue is an entrant.
     pub(crate) fn knows(&self, queue: QueueId) -> bool {
         self.at.contains_key(&queue)
     }
 
-    /// The way of a queue that can take part.
+    /// The path of an entrant.
     pub(crate) fn way_of(&self, queue: QueueId) -> Option<&[u32]> {
         Some(&self.entrants[*self.at.get(&queue)?].way)
     }
 
-    /// The first queue of those that take part.
+    /// The first queue.
     pub(crate) fn winner(&self) -> Option<QueueId> {
         self.winners[1].map(|at| self.entrants[at].queue)
     }
@@ -76,7 +76,7 @@ impl Contest {
         }
     }
 
-    /// A queue's own standing or place may have changed.
+    /// Plays the matches of a queue again whose rank may have changed.
     pub(crate) fn changed(&mut self, queue: QueueId, rules: &impl Rules) {
         if let Some(at) = self.at.get(&queue).copied() {
             self.enter(at, rules);
@@ -84,7 +84,8 @@ impl Contest {
         }
     }
 
-    /// The places of all queues below each part of a way may have changed, against those that are not.
+    /// Plays matches again after the ranks of all queues below each ancestor of a path may have changed against other
+    /// queues.
     pub(crate) fn shifted(&mut self, way: &[u32], rules: &impl Rules) {
         for depth in 1..=way.len() {
             let place = &way[..depth];
@@ -107,7 +108,7 @@ impl Contest {
         self.winners[half + at] = standing.map(|_| at);
     }
 
-    /// Plays all matches again to which one leads. Several that follow each other come out as if all were played at last.
+    /// Plays all matches on the path of an entrant to the root again.
     fn climb(&mut self, at: usize, rules: &impl Rules) {
         let mut game = self.winners.len() / 2 + at;
         while game > 1 {

@@ -44,7 +44,7 @@ pub(crate) fn is_intricate(cluster: &Cluster, tasks: &[TaskId]) -> bool {
 /// Whether two tasks of different classes differ in the names of their volume claims only.
 fn is_like(cluster: &Cluster, one: TaskId, other: TaskId) -> bool {
     let has_volumes = |task: TaskId| !cluster.class_of(task).pvcs.is_empty();
-    has_volumes(one) && has_volumes(other) && cluster.asks_of(one) == cluster.asks_of(other)
+    has_volumes(one) && has_volumes(other) && cluster.request_key(one) == cluster.request_key(other)
 }
 
 /// Whether a search may find places where the greedy strategy found none. Every gang that waits is asked, so the answer allocates
@@ -162,8 +162,8 @@ fn items(session: &Session<'_>, tasks: &[TaskId]) -> Vec<Item> {
         let common: SmallVec<[ClaimId; 2]> = cluster.claims_in_common(*task).collect();
         // Claims of one task only are compared by what they request, not by their names.
         let asks = (
-            cluster.asks_of(*task),
-            cluster.devices_of(*task),
+            cluster.request_key(*task),
+            cluster.device_claim_keys(*task),
             session.tiers.scope_without_claims(cluster, *task),
         );
         let alike = (asks, cluster.tasks[*task].role, common);
@@ -207,7 +207,7 @@ fn sort_hardest_first(session: &mut Session<'_>, items: &mut [Item], nodes: &[No
     let mut keys: FxHashMap<TaskId, (usize, Reverse<i64>)> = FxHashMap::default();
     for item in &*items {
         let task = item.tasks[0];
-        let homes = nodes.iter().filter(|node| session.takes(task, **node)).count();
+        let homes = nodes.iter().filter(|node| session.fits(task, **node)).count();
         let largest = session.cluster.request_of(task).iter().map(|(_, amount)| amount).max();
         keys.insert(task, (homes, Reverse(largest.unwrap_or(0))));
     }

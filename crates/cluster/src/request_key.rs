@@ -1,9 +1,8 @@
-//! What makes jobs alike whose pods have claims of their own.
+//! Keys of requests, equal for pods that differ only in the names of their own claims.
 //!
-//! Claims are a part of a pod's class, and pods of a StatefulSet, or of a job with ephemeral volumes, have one each. As long as
-//! a claim is nobody else's and has nothing yet, all that counts is what it asks for; so jobs that differ in the names of
-//! such claims get the same answers. When something happens to one of these claims, its job is woken: it may be unlike the
-//! others now.
+//! Claims are part of a pod's class, and each pod of a StatefulSet or with ephemeral volumes has its own. As long as
+//! one pod uses a claim that is not bound, only the spec of the claim counts, so jobs that differ in the names of such
+//! claims get the same refusals. When such a claim changes, its job is taken out of its equivalence class.
 use std::sync::Arc;
 
 use phalanx_resource::Amounts;
@@ -23,12 +22,12 @@ pub struct WaitingJob {
     pub serial: u32,
 }
 
-/// What a task asks of nodes.
+/// What the filters for a task depend on.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum RequestKey {
-    /// What its class says, and what tells that from an earlier class of the same id.
+    /// The class, and its serial number, which tells it from an earlier class of the same id.
     Class(ClassId, u64),
-    /// The same but for the names of its volume claims, which are its own.
+    /// A class with volume claims that only the task uses, without their names.
     Own {
         /// Requests.
         request: Amounts,
@@ -37,36 +36,36 @@ pub enum RequestKey {
         /// Labels, as far as terms read them.
         profile: Option<ProfileId>,
         /// Volume claims.
-        claims: Box<[VolumeLike]>,
+        claims: Box<[VolumeClaimKey]>,
     },
 }
 
-/// A volume claim that one task has.
+/// A volume claim that only one task uses.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct VolumeLike {
-    /// Without names; `None` when it does not exist.
+pub struct VolumeClaimKey {
+    /// The claim without names; `None` when it does not exist.
     info: Option<PvcInfo>,
-    /// Whether it is ephemeral, and then whether it was made for the pod.
+    /// For an ephemeral claim, whether it was made for the pod.
     made_for: Option<bool>,
-    /// Where its volume can be used, by its node affinity and by its labels.
+    /// Node affinity and labels of its volume.
     volume: Option<(Option<Vec<NodeTerm>>, Labels)>,
     driver: Option<Arc<str>>,
 }
 
-/// A claim to devices.
+/// A ResourceClaim.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum DeviceLike {
-    /// It is not made from its template yet.
+pub enum DeviceClaimKey {
+    /// The claim is not made from its template yet.
     NotMade,
-    /// One that a single task has, without names; `None` when it does not exist.
+    /// A claim that only one task uses, without names; `None` when it does not exist.
     Own(Option<ClaimInfo>),
-    /// One that tasks share, or that has devices.
+    /// A claim that tasks share, or that is allocated.
     This(ClaimId),
 }
 
 impl Cluster {
-    /// What a task asks of nodes, besides devices.
-    pub fn asks_of(&self, task: TaskId) -> RequestKey {
+    /// The key of what a task requests, besides devices.
+    pub fn request_key(&self, task: TaskId) -> RequestKey {
         let id = self.tasks[task].class;
         let class = &self.classes[id];
         self.own_volumes(class).map_or(RequestKey::Class(id, class.serial.0), |claims| RequestKey::Own {
@@ -77,12 +76,12 @@ impl Cluster {
         })
     }
 
-    /// Whether it has volume claims that are nobody else's.
+    /// Whether a task has volume claims that no other task uses.
     pub fn volumes_are_own(&self, task: TaskId) -> bool {
         self.own_volumes(self.class_of(task)).is_some()
     }
 
-    fn own_volumes(&self, class: &Class) -> Option<Box<[VolumeLike]>> {
+    fn own_volumes(&self, class: &Class) -> Option<Box<[VolumeClaimKey]>> {
         if class.pvcs.is_empty() || class.refs > 1 {
             return None;
         }
@@ -90,12 +89,12 @@ impl Cluster {
         named.map(|(id, named)| self.volumes.like(*id, named.owner.as_ref())).collect()
     }
 
-    /// What a task asks of devices.
-    pub fn devices_of(&self, task: TaskId) -> Box<[DeviceLike]> {
+    /// The keys of a task's ResourceClaims.
+    pub fn device_claim_keys(&self, task: TaskId) -> Box<[DeviceClaimKey]> {
         self.tasks[task].claims.as_ref().map_or_else(Box::default, |linked| self.devices.likes(linked))
     }
 
-    /// Tells when something happens to a claim that only this job has.
+    /// Has [`take_watchers`](Self::take_watchers) return a job when one of its claims changes.
     pub fn watch_claims(&mut self, waiting: WaitingJob) {
         let Self { jobs, tasks, classes, volumes, devices, .. } = self;
         for task in &jobs[waiting.job].tasks {
@@ -109,7 +108,7 @@ impl Cluster {
     }
 }
 
-impl VolumeLike {
+impl VolumeClaimKey {
     pub(super) fn new(
         info: Option<&PvcInfo>,
         owner: Option<&Arc<str>>,
@@ -128,7 +127,7 @@ impl VolumeLike {
     }
 }
 
-impl DeviceLike {
+impl DeviceClaimKey {
     pub(super) fn own(info: Option<&ClaimInfo>) -> Self {
         let unnamed = |info: &ClaimInfo| ClaimInfo {
             key: Key::default(),
@@ -136,7 +135,7 @@ impl DeviceLike {
             reserved: Vec::new(),
             ..info.clone()
         };
-        DeviceLike::Own(info.map(unnamed))
+        DeviceClaimKey::Own(info.map(unnamed))
     }
 }
 
