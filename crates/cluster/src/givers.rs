@@ -1,4 +1,4 @@
-//! Jobs of which a pod runs, or is bound, by queue and importance: who may have to give way, found without a look at the others.
+//! Jobs of which a pod runs, or is bound, by queue and priority: potential victims are found without a look at other jobs.
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Cluster, Job, Status};
@@ -10,16 +10,16 @@ pub(crate) struct Giver {
     queue: QueueId,
     priority: i32,
     /// It has more pods than it needs.
-    spare: bool,
+    surplus: bool,
 }
 
 /// Which jobs of equal importance may have to give way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Equals {
+pub enum EqualPriority {
     /// All of them.
     All,
     /// Those with more pods than they need.
-    Spare,
+    WithSurplus,
     /// None of them.
     None,
 }
@@ -32,7 +32,7 @@ type Ranked = BTreeSet<(i32, JobId)>;
 struct OfQueue {
     all: Ranked,
     /// Those with more pods than they need.
-    spare: Ranked,
+    surplus: Ranked,
 }
 
 /// All jobs of which a pod runs, or is bound.
@@ -54,11 +54,11 @@ impl Givers {
     }
 
     fn take_out(&mut self, id: JobId, stood: Option<Giver>) {
-        let Some(Giver { queue, priority, spare }) = stood else { return };
+        let Some(Giver { queue, priority, surplus }) = stood else { return };
         let Some(of) = self.queues.get_mut(&queue) else { return };
         of.all.remove(&(priority, id));
-        if spare {
-            of.spare.remove(&(priority, id));
+        if surplus {
+            of.surplus.remove(&(priority, id));
         }
         if of.all.is_empty() {
             self.queues.remove(&queue);
@@ -66,11 +66,11 @@ impl Givers {
     }
 
     fn put_in(&mut self, id: JobId, stands: Option<Giver>) {
-        let Some(Giver { queue, priority, spare }) = stands else { return };
+        let Some(Giver { queue, priority, surplus }) = stands else { return };
         let of = self.queues.entry(queue).or_default();
         of.all.insert((priority, id));
-        if spare {
-            of.spare.insert((priority, id));
+        if surplus {
+            of.surplus.insert((priority, id));
         }
     }
 }
@@ -87,7 +87,7 @@ impl Job {
         let stands = || Giver {
             queue: self.queue,
             priority: self.priority,
-            spare: self.counts.ready() > self.min_member,
+            surplus: self.counts.ready() > self.min_member,
         };
         self.runs().then(stands)
     }
@@ -109,16 +109,16 @@ impl Cluster {
         &self,
         queue: QueueId,
         priority: i32,
-        equals: Equals,
+        equals: EqualPriority,
     ) -> impl Iterator<Item = JobId> + '_ {
         let first = (priority, JobId::from_index(0));
         let last = (priority, JobId::from_index(u32::MAX as usize));
         let of = self.givers.queues.get(&queue).into_iter();
         of.flat_map(move |of| {
             let equal = match equals {
-                Equals::All => Some(&of.all),
-                Equals::Spare => Some(&of.spare),
-                Equals::None => None,
+                EqualPriority::All => Some(&of.all),
+                EqualPriority::WithSurplus => Some(&of.surplus),
+                EqualPriority::None => None,
             };
             of.all.range(..first).chain(equal.into_iter().flat_map(move |equal| equal.range(first..=last)))
         })

@@ -52,7 +52,7 @@ pub use class::Class;
 pub use cluster::{Before, Cluster, ClusterOptions};
 pub use denied::backoff;
 pub use devices::{DevicesOf, Local, Need, Shared, Wanted, is_part};
-pub use givers::Equals;
+pub use givers::EqualPriority;
 pub use grouping::GroupWait;
 pub use job::{Job, JobKind, NoWay, Role};
 pub use likeness::{Asks, DeviceLike, Member};

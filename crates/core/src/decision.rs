@@ -31,7 +31,7 @@ impl Binding {
     }
 }
 
-/// For whom a pod is evicted, and why.
+/// Why a pod is evicted, and for which job.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Cause {
     /// The action that evicts it.
@@ -58,7 +58,7 @@ pub enum Decision {
         pod: Arc<PodRef>,
         /// The pod's PodGroup, if it has one.
         group: Option<GroupRef>,
-        /// For whom and why.
+        /// Why, and for which job.
         cause: Arc<Cause>,
     },
     /// Take the gate `scheduling.volcano.sh/queue-allocation-gate` off a pod: its queue has room for it.

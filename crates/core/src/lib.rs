@@ -7,6 +7,8 @@ mod backlog;
 mod cycle;
 pub mod decision;
 mod eviction;
+mod failed_searches;
+mod plan;
 pub mod report;
 mod searches;
 pub mod session;

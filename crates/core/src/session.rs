@@ -6,6 +6,7 @@ use std::sync::Arc;
 use crate::backlog::{Backlog, Walks};
 use crate::decision::{Decision, Prepare};
 use crate::eviction::EvictionState;
+use crate::failed_searches::FailedSearches;
 use crate::searches::Searches;
 use crate::statement::{Entry, Statement};
 use phalanx_cluster::budget::{Budget, Cut, Stopwatch};
@@ -19,9 +20,9 @@ use phalanx_framework::plugin::{Plugin, SessionInputs, Vote};
 use phalanx_framework::tiers::Tiers;
 use phalanx_plugins::PLUGINS;
 
-/// Steps that searches for the places of gangs may take in a cycle, so that they hold up nobody else for long.
+/// Steps that searches for the places of gangs may take in a cycle, so that they do not hold up other jobs for long.
 const SEARCHES: u64 = 500_000;
-/// Milliseconds that they may take, where somebody measures them.
+/// Milliseconds that they may take, where time is measured.
 const SEARCHES_MS: u64 = 500;
 
 /// Which of two jobs goes first: repairs and plugins, then creation, then name.
@@ -44,7 +45,7 @@ pub struct Session<'w> {
     pub now: Time,
     pub(crate) placement: &'w mut NodeRanking,
     pub(crate) log: Vec<Entry>,
-    /// Who takes from whom in open statements.
+    /// Which jobs take room from which in open statements.
     pub(crate) takings: Vec<(JobId, JobId)>,
     pub(crate) decisions: Vec<Decision>,
     /// What searches for the places of gangs may still take in this cycle.
@@ -53,8 +54,8 @@ pub struct Session<'w> {
     pub(crate) cut_short: bool,
     /// A job was admitted behind those that place pods: the next cycle does.
     pub(crate) admitted_late: bool,
-    /// When a search for a way to start is made again that rests though something has happened, or nobody waits for a gang any more
-    /// that he would let down.
+    /// When a search for a way to start is made again that rests though something has happened, or no
+    /// other gang would lose its places any more.
     pub(crate) rests_until: Option<Time>,
     /// Jobs with promised places, or that had some.
     pub(crate) reserved: BTreeSet<JobId>,
@@ -64,8 +65,10 @@ pub struct Session<'w> {
     pub(crate) gathered: Vec<NodeId>,
     /// Who was asked of those that wait for plain placing.
     pub(crate) walks: Walks,
-    /// What is known of evictions in cycles before.
+    /// What eviction keeps across cycles.
     pub(crate) past: EvictionState,
+    /// Searches that failed and are not to be made again yet.
+    pub(crate) failed_searches: FailedSearches,
     /// Which jobs wait for what.
     pub(crate) backlog: Backlog,
     stopwatch: Option<&'w Arc<dyn Stopwatch>>,
@@ -99,12 +102,13 @@ impl<'w> Session<'w> {
             gathered: Vec::new(),
             walks: Walks::default(),
             past: EvictionState::default(),
+            failed_searches: FailedSearches::default(),
             backlog: Backlog::default(),
             stopwatch: outside.stopwatch,
         }
     }
 
-    /// So many steps, and so many milliseconds from now on where somebody measures them.
+    /// So many steps, and so many milliseconds from now on where time is measured.
     pub(crate) fn budget(&self, steps: i64, ms: i64) -> Budget {
         let count = |number: i64| u64::try_from(number).unwrap_or_default();
         Budget::new(count(steps), count(ms), self.stopwatch)

@@ -1,6 +1,7 @@
 //! All that crosses cycles besides the Cluster and the configuration.
 use crate::backlog::Backlog;
 use crate::eviction::EvictionState;
+use crate::failed_searches::FailedSearches;
 use phalanx_cluster::event::Time;
 use phalanx_framework::placement::NodeRanking;
 
@@ -9,8 +10,10 @@ use phalanx_framework::placement::NodeRanking;
 pub struct SchedulerState {
     /// Which jobs wait for what, and why.
     pub(crate) backlog: Backlog,
-    /// Who evicted whom, and which searches for victims failed.
+    /// Which jobs evicted which.
     pub(crate) past: EvictionState,
+    /// Searches that failed.
+    pub(crate) failed_searches: FailedSearches,
     /// Rankings of nodes, and the seed that decides among equals.
     pub(crate) placement: NodeRanking,
     /// The number of the last cycle, from 1.
@@ -27,6 +30,7 @@ impl SchedulerState {
         Self {
             backlog: Backlog::default(),
             past: EvictionState::default(),
+            failed_searches: FailedSearches::default(),
             placement: NodeRanking::new(seed),
             cycle: 0,
             began: None,
@@ -38,6 +42,7 @@ impl SchedulerState {
     pub(crate) fn forget(&mut self) {
         self.placement.reset();
         self.past = EvictionState::default();
+        self.failed_searches = FailedSearches::default();
         self.backlog.begin_anew();
         self.conf_is_new = true;
     }

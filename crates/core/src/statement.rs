@@ -1,11 +1,15 @@
 //! A Statement: changes to the Cluster that are committed whole, or undone exactly when it is dropped.
 use std::sync::Arc;
 
+use rustc_hash::FxHashSet;
+
 use crate::decision::{Binding, Cause, Decision};
 use crate::eviction::record_eviction;
+use crate::plan::{Placement, Plan};
 use crate::session::Session;
 use phalanx_cluster::id::{JobId, NodeId, TaskId};
 use phalanx_cluster::{Before, Status};
+use phalanx_framework::placement::Fit;
 
 /// One change, with what it takes to undo it.
 #[derive(Clone, Debug)]
@@ -56,7 +60,7 @@ impl<'s, 'w> Statement<'s, 'w> {
     }
 
     /// Takes an eviction of this statement back: the task is again what it was.
-    pub fn spare(&mut self, task: TaskId, was: Status) {
+    pub fn reprieve(&mut self, task: TaskId, was: Status) {
         let node = self.session.cluster.tasks[task].node;
         self.place(task, was, node);
     }
@@ -67,6 +71,41 @@ impl<'s, 'w> Statement<'s, 'w> {
         let entry = Entry { task, before: session.cluster.place(task, status, node) };
         session.log.push(entry);
         session.tiers.changed(session.cluster, task, before);
+    }
+
+    /// Does what a plan says.
+    pub(crate) fn apply(&mut self, plan: &Plan) {
+        for task in &plan.victims {
+            self.evict(*task);
+        }
+        for Placement { task, node, fit } in &plan.places {
+            match fit {
+                Fit::Idle => self.allocate(*task, *node),
+                Fit::FutureIdle => self.pipeline(*task, *node),
+            }
+        }
+    }
+
+    /// What this statement did, as a plan: it can be undone, and done again by [`apply`](Self::apply).
+    pub(crate) fn plan(&self) -> Plan {
+        let Session { cluster, log, .. } = &*self.session;
+        let mut plan = Plan::default();
+        let mut seen = FxHashSet::default();
+        let last_first = log[self.base..].iter().rev().map(|entry| entry.task);
+        for task in last_first.filter(|task| seen.insert(*task)) {
+            let it = &cluster.tasks[task];
+            match (it.status, it.node) {
+                (Status::Releasing, _) => plan.victims.push(task),
+                (Status::Allocated, Some(node)) => plan.places.push(Placement { task, node, fit: Fit::Idle }),
+                (Status::Pipelined, Some(node)) => {
+                    plan.places.push(Placement { task, node, fit: Fit::FutureIdle });
+                }
+                _ => {}
+            }
+        }
+        plan.victims.reverse();
+        plan.places.reverse();
+        plan
     }
 
     /// With it a job takes room that others hold, or that is kept for them.
@@ -84,7 +123,7 @@ impl<'s, 'w> Statement<'s, 'w> {
         self.decide(why);
     }
 
-    /// Keeps every place as a nomination: the gang cannot start yet, and nobody else may take its room.
+    /// Keeps every place as a nomination: the gang cannot start yet, and no other job may take its room.
     pub fn commit_reserved(mut self, why: &Arc<Cause>) {
         for at in self.base..self.session.log.len() {
             let task = self.session.log[at].task;

@@ -1,4 +1,4 @@
-//! Why pods wait whom no action refuses: gates, room that is being released, and actions that scheduler.conf does not have.
+//! Why pods wait that no action refuses: gates, room that is being released, and actions that scheduler.conf does not have.
 use crate::actions;
 use crate::session::Session;
 use phalanx_cluster::diagnosis::{NoEviction, Refusal};
@@ -41,7 +41,7 @@ pub(crate) fn note(session: &mut Session<'_>) {
     }
 }
 
-/// Nobody places it.
+/// No action of the configuration places the job.
 fn note_missing(session: &mut Session<'_>, job: JobId, missing: &Missing) {
     if !missing.allocate && !missing.backfill {
         return;
@@ -68,7 +68,7 @@ fn note_reserved(session: &mut Session<'_>, job: JobId) {
     }
 }
 
-/// What has enough to start, and no room for its other pods: nobody is evicted for these.
+/// A gang that has enough pods to start and no room for the others: no pod is evicted for these.
 fn note_enough(session: &mut Session<'_>, id: JobId, evicting: &[&'static str]) {
     let job = &session.cluster.jobs[id];
     let no_room =

@@ -152,8 +152,8 @@ fn serve_queue(
     }
 }
 
-/// A job waits for the first of its queue. But it takes what is reserved for it: somebody may have been evicted for that. And
-/// a gang that lost members is repaired, for what it holds is of no use meanwhile.
+/// A job waits for the first of its queue. But it takes its reservation, for which pods may have been evicted. And a gang
+/// that lost members is repaired, for what it holds is of no use meanwhile.
 fn hold_up(session: &mut Session<'_>, job: JobId, first: JobId, work: &mut Option<Work>) {
     let reserved = |session: &Session<'_>| {
         session.cluster.jobs[job].counts.of(Status::Pipelined) > 0 && session.job_pipelined(job)

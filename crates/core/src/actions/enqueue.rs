@@ -61,8 +61,8 @@ fn hold_up(session: &mut Session<'_>, job: JobId, first: JobId) {
     }
 }
 
-/// Whether nothing is to be admitted of a job: the pod of a pod without PodGroup has its place. Nobody writes down that it
-/// was admitted, so at a start there is one for each of these that runs.
+/// Whether nothing is to be admitted of a job: the pod of a pod without PodGroup has its place. Its admission is not
+/// written anywhere, so after a restart each of these that runs would be admitted again.
 fn has_all(job: &Job) -> bool {
     job.kind == JobKind::Solo && job.min_resources.is_none() && job.waiting() == 0
 }

@@ -1,6 +1,6 @@
 //! Who is next: jobs in order per queue, queues as they stand after each of them.
 //!
-//! Serving a job changes its own rank and its queue's, nobody else's in the same queue: so a job that is pushed
+//! Serving a job changes its own rank and its queue's, no other job's in the same queue: so a job that is pushed
 //! back after it was served is ordered exactly, which Volcano's heaps of live shares are not.
 mod contest;
 
@@ -315,7 +315,8 @@ pub(crate) fn is_strict(session: &Session<'_>, job: JobId) -> bool {
     cluster.queues[cluster.jobs[job].queue].dequeue == Dequeue::Fifo
 }
 
-/// Notes that what a job lacks waits for one before it in its queue, unless it lost that: a repair waits for nobody.
+/// Notes that the missing pods of a job wait for a job before it in its queue, unless the job lost them: a repair waits for no
+/// other job.
 pub(crate) fn hold_up(session: &mut Session<'_>, job: JobId, first: JobId) {
     let it = &session.cluster.jobs[job];
     if it.counts.of(Status::Pending) > 0 && !it.is_broken() {
@@ -351,7 +352,7 @@ mod tests {
         }
 
         #[test]
-        fn an_order_that_contradicts_itself_loses_nobody(
+        fn an_order_that_contradicts_itself_loses_no_job(
             values in prop::collection::vec(0u32..50, 0..60),
             whims in prop::collection::vec(any::<bool>(), 64),
         ) {
