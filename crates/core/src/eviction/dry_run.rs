@@ -1,4 +1,4 @@
-//! The dry run: with victims gone, the gang is placed; then victims without whom it fits are reprieved.
+//! The dry run: with victims gone, the gang is placed; then each victim that may stay is reprieved.
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
@@ -102,7 +102,7 @@ impl Placed {
     }
 }
 
-/// Puts victims back, the most important first, without whom the preemptor fits. Mostly only tasks on a victim's node can lose
+/// Puts each victim back, the most important first, if the preemptor still fits. Mostly only tasks on a victim's node can lose
 /// their place by that, or all of a class; where a rule turns out to look further, every task is asked each time.
 fn reprieve(
     statement: &mut Statement<'_, '_>,

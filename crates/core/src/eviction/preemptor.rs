@@ -1,4 +1,4 @@
-//! For whom pods are evicted: a gang, whole or not at all, or one more task of a job.
+//! The preemptor, for which pods are evicted: a gang, whole or not at all, or one more task of a job.
 use std::sync::Arc;
 
 use phalanx_resource::DimId;
@@ -19,7 +19,7 @@ use phalanx_cluster::{Before, Cluster, Status};
 use phalanx_framework::placement::Fit;
 use phalanx_framework::plugin::Plugin;
 
-/// For whom pods are evicted.
+/// The gang or task for which pods are evicted.
 #[derive(Clone, Debug)]
 pub(super) struct Preemptor {
     /// The job.
